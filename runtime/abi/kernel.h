@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions of kernels and backends as plain C data. Kernels, backends and plug-ins register them; passes read only
+// the registry (runtime/registry.h), so neither layer includes the other.
+#ifndef STRAIGHTLINE_ABI_KERNEL_H
+#define STRAIGHTLINE_ABI_KERNEL_H
+
+#include "straightline/abi/entry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// One operand of a problem: static rank; an extent or stride that is only known per call is SL_DYNAMIC.
+#define SL_DYNAMIC INT64_MIN_SL
+#define INT64_MIN_SL (-9223372036854775807LL - 1)
+#define SL_MAX_RANK 8
+
+typedef struct sl_operand {
+  sl_dtype dtype;
+  int32_t rank;
+  int64_t extents[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];  ///< elements
+  int32_t constant;              ///< 1: known before the first run (a parameter or something prepared)
+} sl_operand;
+
+/// A named integer attribute of the op ("m", "stride_h", ...).
+typedef struct sl_attribute { const char* name; int64_t value; } sl_attribute;
+
+/// What a kernel is asked about: an op of a family with operands (inputs then outputs), attributes and target.
+typedef struct sl_problem {
+  uint64_t size;
+  const char* op;             ///< "gemm", "convolution", "pointwise", ...
+  const sl_operand* operands;
+  int32_t inputs, outputs;
+  const sl_attribute* attributes;
+  int32_t attribute_count;
+  int32_t threads;
+  int32_t vector_bytes;       ///< widest vector of the target CPU: 32 (AVX2) or 64 (AVX-512)
+  int64_t l1_bytes, l2_bytes;
+} sl_problem;
+
+/// A tunable of an emitted family: its name, default and allowed range. #kernel.schedule attributes are verified against these.
+typedef struct sl_tunable { const char* name; int64_t fallback, lowest, highest; } sl_tunable;
+
+typedef enum sl_effect { SL_EFFECT_READ = 1, SL_EFFECT_WRITE = 2 } sl_effect;
+
+/// One kernel. Two kinds: an *emitted* one (entry == NULL) names a template family under codegen/kernels that the printer
+/// instantiates; an *external* one has entry points in a library. All function pointers may be NULL unless said.
+typedef struct sl_kernel_desc {
+  uint64_t size;
+  const char* name;      ///< "native.gemm", "onednn.inner_product"
+  const char* backend;   ///< "native", "onednn", ...
+  const char* op;        ///< the problem's op it answers to
+  const char* family;    ///< emitted: template name ("gemm"); external: ""
+  const char* summary;   ///< one line for `explain`
+  /// 1 when it takes the problem; else 0 and the reason, in words with both values, in `reason`. Required.
+  int32_t (*accepts)(const sl_problem* problem, char* reason, size_t reason_bytes);
+  /// Estimated microseconds for one run. Required.
+  double (*cost)(const sl_problem* problem);
+  /// Bytes of arena that one run needs beside its operands.
+  int64_t (*workspace)(const sl_problem* problem);
+  const sl_tunable* tunables;
+  int32_t tunable_count;
+  /// Fills tunables (values in the order of `tunables`) for the problem; NULL: the fallbacks.
+  void (*tune)(const sl_problem* problem, int64_t* values);
+  int32_t can_fail;      ///< 1: may set ctx->status; the program tests it after the call
+  int32_t whole_team;    ///< 1: called by every thread of the team; 0: by thread 0 alone
+  // External kernels only. `plan_symbol` and `run_symbol` are extern "C" names that emitted text calls:
+  //   int32_t plan(sl_ctx*, const sl_problem*, const void* const* constants, void** handle)          at prepare time
+  //   int32_t run(sl_ctx*, sl_team, void* handle, const void* const* inputs, void* const* outputs, void* workspace)
+  const char* plan_symbol;
+  void* plan;
+  const char* run_symbol;
+  void* run;
+  void (*destroy)(void* handle);
+} sl_kernel_desc;
+
+/// Memory and queues of a backend with its own address space or its own order of execution. Host code never dereferences
+/// an address of a space whose `host_access` is 0. Thread rules: every function may be called from any thread.
+typedef struct sl_device_desc {
+  uint64_t size;
+  const char* space;     ///< memory space name ("host", "cuda", ...)
+  int32_t host_access;   ///< 1: addresses can be dereferenced by host code
+  void* (*allocate)(size_t bytes, size_t alignment);   ///< NULL when out of memory
+  void (*deallocate)(void* address, size_t bytes);
+  void* (*queue_create)(void);
+  void (*queue_destroy)(void* queue);                  ///< waits for what is enqueued
+  /// Enqueues entry(ctx, team of one, pointers, scalars); copies both arrays before it returns.
+  int32_t (*launch)(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t pointer_count,
+                    const int64_t* scalars, int32_t scalar_count);
+  int32_t (*copy)(void* queue, sl_ctx* ctx, void* destination, const char* destination_space, const void* source,
+                  const char* source_space, size_t bytes);
+  void* (*record)(void* queue);                        ///< an event that fires when the queue has passed this point
+  void (*wait)(void* queue, void* event);              ///< later work of the queue starts after the event
+  void (*synchronize)(void* event);                    ///< blocks the calling host thread until the event has fired
+  void (*event_destroy)(void* event);
+} sl_device_desc;
+
+/// What `straightline_backend_v1` of a shared library returns, and what built-in backends hand to the registry.
+typedef struct sl_backend_desc {
+  uint64_t size;
+  uint32_t abi_version;
+  const char* name;
+  const sl_kernel_desc* kernels;
+  int32_t kernel_count;
+  const sl_device_desc* device;   ///< NULL: runs in host memory on the caller's team
+} sl_backend_desc;
+
+/// Signature of the thunk that emitted text supplies for a kernel launched on an asynchronous queue.
+typedef void (*sl_thunk_fn)(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // STRAIGHTLINE_ABI_KERNEL_H

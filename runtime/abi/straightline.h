@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The runtime's public C ABI (DESIGN.md section 10). Four objects: Program, Weights, Frame, Queue; one call: sl_run.
+// No function throws; each that can fail returns sl_status and writes a message. Thread rules are said on each.
+#ifndef STRAIGHTLINE_ABI_STRAIGHTLINE_H
+#define STRAIGHTLINE_ABI_STRAIGHTLINE_H
+
+#include "straightline/abi/entry.h"
+#include "straightline/abi/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SL_API __attribute__((visibility("default")))
+
+typedef struct sl_program sl_program;  ///< code and plan; immutable; reference-counted; shared between threads
+typedef struct sl_weights sl_weights;  ///< parameters and prepared data; reference-counted; immutable once prepared
+typedef struct sl_frame sl_frame;      ///< arenas of one call
+typedef struct sl_queue sl_queue;      ///< a CPU team, or a stream of a device
+
+/// A message of at most this many bytes, always terminated.
+typedef struct sl_message { char text[1024]; } sl_message;
+
+/// A borrowed tensor in DLPack's terms. `strides` in elements; NULL means row-major contiguous.
+typedef struct sl_tensor {
+  void* data;
+  const int64_t* shape;
+  const int64_t* strides;
+  int32_t rank;
+  sl_dtype dtype;
+  int32_t device_type;   ///< DLDeviceType: 1 CPU, 2 CUDA, ...
+  int32_t device_id;
+} sl_tensor;
+
+/// Takes the description (which must outlive the program) after checking size and abi_version. `release(user)` is called
+/// when the last reference goes; it frees code and description. SL_INVALID_ARGUMENT names both versions when they differ.
+SL_API int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), void* user, sl_program** out, sl_message* message);
+SL_API void sl_program_retain(sl_program* program);
+SL_API void sl_program_release(sl_program* program);
+SL_API const sl_program_desc* sl_program_description(const sl_program* program);
+
+/// Runs `prepare` over the parameters (data pointers in the order of the description; borrowed: `release(user)` is called
+/// when the weights go, so the caller can keep storage alive). Blocks until prepared.
+SL_API int32_t sl_weights_create(sl_program* program, void* const* parameters, void (*release)(void*), void* user, sl_weights** out, sl_message* message);
+SL_API void sl_weights_retain(sl_weights* weights);
+SL_API void sl_weights_release(sl_weights* weights);
+SL_API size_t sl_weights_prepared_bytes(const sl_weights* weights);
+
+/// The shared team of this process with `threads` members (the caller counts as one); made on first use, kept for the
+/// life of the process, re-made in the child after fork. A team runs one program at a time; a second caller runs alone
+/// with a team of its own calling thread (never waits).
+SL_API int32_t sl_queue_team(int32_t threads, sl_queue** out, sl_message* message);
+/// A queue of a registered backend's device. Destroying waits for what is enqueued.
+SL_API int32_t sl_queue_create(const char* backend, sl_queue** out, sl_message* message);
+SL_API void sl_queue_release(sl_queue* queue);
+
+/// Leases a frame large enough for these extents; lock-free when one is in the pool, allocates otherwise.
+SL_API int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** out, sl_message* message);
+/// Gives it back once every queue it was used on has passed its last use (never blocks).
+SL_API void sl_frame_return(sl_frame* frame);
+SL_API size_t sl_frame_bytes(const sl_frame* frame);
+
+typedef struct sl_args {
+  uint64_t size;
+  void* const* inputs;       ///< data pointers, checked before by sl_program_guard
+  void* const* outputs;      ///< data pointers of fresh outputs
+  const int64_t* extents;    ///< values of the named extents
+} sl_args;
+
+/// Compares tensors with what was compiled: dtype, device, rank, sizes, strides (those of size-1 dims and of empty
+/// tensors are never compared). Fills `extents`. On a mismatch SL_INVALID_ARGUMENT with a message in words that names
+/// the input, both values and how to compile for it. No allocation on success.
+SL_API int32_t sl_program_guard(const sl_program* program, const sl_tensor* inputs, int32_t count, int64_t* extents, sl_message* message);
+
+/// Sizes and strides (elements) of result `i` for these extents; arrays have SL_MAX_RANK places. Offset (bytes) is
+/// relative to the data of `root` for aliases, 0 for fresh outputs.
+SL_API void sl_program_result(const sl_program* program, int32_t i, const int64_t* extents, int64_t* shape, int64_t* strides, int64_t* offset_bytes);
+
+/// Value of an expression over the named extents.
+SL_API int64_t sl_expr_value(const sl_expr* expression, const int64_t* extents);
+
+/// Runs the straight line. Preconditions: `args` passed the guard; frame leased from `program` for the same extents.
+/// Thread-safe: any number of concurrent calls with distinct frames. The message is complete (statement and source named).
+SL_API int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* frame, sl_queue* queue, const sl_args* args, sl_ctx* ctx, sl_message* message);
+
+/// Registers a backend (built-in ones register themselves). The description must live as long as the process.
+SL_API int32_t sl_backend_register(const sl_backend_desc* backend, sl_message* message);
+SL_API int32_t sl_backend_count(void);
+SL_API const sl_backend_desc* sl_backend_at(int32_t i);
+
+/// Address of an extern "C" symbol that emitted text may call (sl_fail, library entry points...), NULL when unknown.
+SL_API void* sl_symbol(const char* name);
+
+/// First failure wins. Called by emitted code and kernels.
+SL_API void sl_fail(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int64_t c);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // STRAIGHTLINE_ABI_STRAIGHTLINE_H

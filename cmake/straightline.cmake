@@ -1,0 +1,36 @@
+# Helpers shared by all folders. One function per kind of thing that a contributor adds.
+
+# sl_add_tablegen(<target> <td file> <output>=<generator flag>...): runs mlir-tblgen; outputs land beside the mirrored path in the
+# build tree, so that "dialect/op/op_ops.h.inc" is found from the build root.
+function(sl_add_tablegen target source)
+  set(LLVM_TARGET_DEFINITIONS ${source})
+  foreach(pair IN LISTS ARGN)
+    string(REGEX MATCH "^([^=]+)=(.+)$" _ "${pair}")
+    set(output ${CMAKE_MATCH_1})
+    separate_arguments(flags UNIX_COMMAND "${CMAKE_MATCH_2}")
+    mlir_tablegen(${output} ${flags} EXTRA_INCLUDES ${PROJECT_SOURCE_DIR})
+  endforeach()
+  add_public_tablegen_target(${target})
+endfunction()
+
+# sl_add_compiler_library(<name> SOURCES ... [DEPENDS tablegen targets] [LINK libraries]): a static library of the compiler side.
+function(sl_add_compiler_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_link_libraries(${name} PUBLIC sl_llvm sl_headers ${A_LINK})
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+  if(A_DEPENDS)
+    add_dependencies(${name} ${A_DEPENDS})
+  endif()
+endfunction()
+
+# sl_add_unittest(<stem> SOURCES ... [LINK ...]): a GoogleTest program, label "unit".
+function(sl_add_unittest name)
+  cmake_parse_arguments(A "" "" "SOURCES;LINK" ${ARGN})
+  if(NOT SL_BUILD_TESTS)
+    return()
+  endif()
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_LINK} GTest::gtest_main)
+  gtest_discover_tests(${name} PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+endfunction()

@@ -17,7 +17,7 @@ def Kernel_SlotOp : Kernel_Op<"slot"> {
   let summary = "arena memory; offset in bytes of its storage inside its space's arena, set by plan_memory";
   let arguments = (ins OptionalAttr<Kernel_ExtentAttr>:$offset);
   let results = (outs Kernel_Buffer:$buffer);
-  let assemblyFormat = "(`offset` custom<Expr>($offset)^)? attr-dict `:` type($buffer)";
+  let assemblyFormat = "(`offset` `` custom<Expr>($offset)^)? attr-dict `:` qualified(type($buffer))";
   let builders = [OpBuilder<(ins "BufferType":$type), [{ build($_builder, $_state, type, ExtentAttr()); }]>];
 }
 
@@ -33,8 +33,8 @@ def Kernel_ViewOp : Kernel_Op<"view", [Pure, DeclareOpInterfaceMethods<SymbolUse
                        Variadic<Index>:$indices);
   let results = (outs Kernel_Buffer:$result);
   let assemblyFormat = [{
-    $base `offset` custom<Expr>($offset) custom<Indices>($index_names, $indices) attr-dict
-    `:` type($base) `->` type($result)
+    $base `offset` `` custom<Expr>($offset) `` custom<Indices>($index_names, $indices) attr-dict
+    `:` qualified(type($base)) `->` qualified(type($result))
   }];
   let hasVerifier = 1;
   let builders = [OpBuilder<(ins "BufferType":$type, "::mlir::Value":$base, "ExtentAttr":$offset), [{
@@ -46,7 +46,7 @@ def Kernel_AllocOp : Kernel_Op<"alloc"> {
   let summary = "memory whose size is only known while running; lives until the enclosing region ends";
   let arguments = (ins Optional<Index>:$bytes);
   let results = (outs Kernel_Buffer:$buffer);
-  let assemblyFormat = "(`(` $bytes^ `)`)? attr-dict `:` type($buffer)";
+  let assemblyFormat = "(`(` $bytes^ `)`)? attr-dict `:` qualified(type($buffer))";
 }
 
 def Kernel_LaunchOp : Kernel_Op<"launch", !listconcat(Kernel_CallTraits.value,
@@ -90,7 +90,7 @@ def Kernel_CopyOp : Kernel_Op<"copy",
   let summary = "copies bytes between two buffers of equal layout, in any two spaces";
   let arguments = (ins Kernel_Buffer:$source, Kernel_Buffer:$destination, FlatSymbolRefAttr:$queue,
                        OptionalAttr<StrAttr>:$op, OptionalAttr<StrAttr>:$why);
-  let assemblyFormat = "$source `to` $destination `on` $queue attr-dict `:` type($source) `to` type($destination)";
+  let assemblyFormat = "$source `to` $destination `on` $queue attr-dict `:` qualified(type($source)) `to` qualified(type($destination))";
   let hasVerifier = 1;
 }
 
@@ -123,14 +123,14 @@ def Kernel_SizeOp : Kernel_Op<"size", [Pure, DeclareOpInterfaceMethods<SymbolUse
   let summary = "the value of an expression over named extents";
   let arguments = (ins Kernel_ExtentAttr:$value);
   let results = (outs Index:$result);
-  let assemblyFormat = "custom<Expr>($value) attr-dict";
+  let assemblyFormat = "`` custom<Expr>($value) attr-dict";
 }
 
 def Kernel_LoadOp : Kernel_Op<"load", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "one element of a host buffer as a scalar, for conditions and offsets";
   let arguments = (ins Kernel_Buffer:$buffer, Variadic<Index>:$indices);
   let results = (outs AnyType:$result);
-  let assemblyFormat = "$buffer `[` $indices `]` attr-dict `:` type($buffer) `->` type($result)";
+  let assemblyFormat = "$buffer `[` $indices `]` attr-dict `:` qualified(type($buffer)) `->` qualified(type($result))";
   let hasVerifier = 1;
 }
 

@@ -290,8 +290,11 @@ ParseResult FuncOp::parse(OpAsmParser& parser, OperationState& state) {
     return mlir::failure();
   }
   SmallVector<Attribute> names;
-  StringRef name;
-  while (succeeded(parser.parseOptionalKeyword(&name))) {
+  while (succeeded(parser.parseOptionalKeyword("lambda"))) {
+    StringRef name;
+    if (failed(parser.parseKeyword(&name))) {
+      return mlir::failure();
+    }
     names.push_back(builder.getStringAttr(name));
     SmallVector<OpAsmParser::Argument> arguments;
     if (failed(parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren, /*allowType=*/true)) ||
@@ -319,7 +322,7 @@ void FuncOp::print(OpAsmPrinter& printer) {
                             "ties", "can_fail", "region_names"});
   for (auto [name, region] : llvm::zip(getRegionNames(), getBodies())) {
     printer.printNewline();
-    printer << llvm::cast<StringAttr>(name).getValue() << "(";
+    printer << "lambda " << llvm::cast<StringAttr>(name).getValue() << "(";
     llvm::interleaveComma(region.getArguments(), printer,
                           [&](mlir::BlockArgument argument) { printer.printRegionArgument(argument); });
     printer << ") ";

@@ -46,21 +46,21 @@ def Kernel_ParameterOp : Kernel_Op<"parameter", [HasParent<"ProgramOp">]> {
   let summary = "framework storage that is never written while run runs";
   let arguments = (ins StrAttr:$name);
   let results = (outs Kernel_Buffer:$buffer);
-  let assemblyFormat = "$name attr-dict `:` type($buffer)";
+  let assemblyFormat = "$name attr-dict `:` qualified(type($buffer))";
 }
 
 def Kernel_StateOp : Kernel_Op<"state", [HasParent<"ProgramOp">]> {
   let summary = "framework storage that the program updates in place";
   let arguments = (ins StrAttr:$name);
   let results = (outs Kernel_Buffer:$buffer);
-  let assemblyFormat = "$name attr-dict `:` type($buffer)";
+  let assemblyFormat = "$name attr-dict `:` qualified(type($buffer))";
 }
 
 def Kernel_PreparedOp : Kernel_Op<"prepared", [HasParent<"ProgramOp">]> {
   let summary = "written by prepare, read only in run; offset in bytes inside its space's prepared arena";
   let arguments = (ins StrAttr:$name, OptionalAttr<Kernel_ExtentAttr>:$offset);
   let results = (outs Kernel_Buffer:$buffer);
-  let assemblyFormat = "$name (`offset` custom<Expr>($offset)^)? attr-dict `:` type($buffer)";
+  let assemblyFormat = "$name (`offset` `` custom<Expr>($offset)^)? attr-dict `:` qualified(type($buffer))";
 }
 
 def Kernel_HandleOp : Kernel_Op<"handle", [HasParent<"ProgramOp">]> {
@@ -74,7 +74,7 @@ def Kernel_ConstantOp : Kernel_Op<"constant", [HasParent<"ProgramOp">]> {
   let summary = "literal data inside the program (host space, row-major)";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs Kernel_Buffer:$buffer);
-  let assemblyFormat = "$value attr-dict `:` type($buffer)";
+  let assemblyFormat = "$value attr-dict `:` qualified(type($buffer))";
   let hasVerifier = 1;
 }
 
@@ -117,7 +117,7 @@ def Kernel_FuncOp : Kernel_Op<"func", [Symbol, IsolatedFromAbove]> {
     ```mlir
     kernel.func @relu(!kernel.buffer<8xf32>) outs(!kernel.buffer<8xf32>)
         schedule(<"pointwise", shape = {n = 8}, tune = {}>) ties([0 -> 0])
-        body(%x: f32) {
+        lambda body(%x: f32) {
       %zero = arith.constant 0.0 : f32
       %y = arith.maximumf %x, %zero : f32
       kernel.yield %y : f32

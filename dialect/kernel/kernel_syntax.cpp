@@ -142,7 +142,7 @@ void printIndices(OpAsmPrinter& printer, mlir::Operation*, mlir::ArrayAttr names
   if (indices.empty()) {
     return;
   }
-  printer << "[";
+  printer << " [";
   llvm::interleaveComma(llvm::zip(names, indices), printer, [&](auto pair) {
     auto [name, index] = pair;
     printer.printKeywordOrString(llvm::cast<StringAttr>(name).getValue());

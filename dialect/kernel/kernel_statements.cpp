@@ -67,6 +67,11 @@ LogicalResult verifyExtentNames(Operation* op, llvm::ArrayRef<StringAttr> names,
   return mlir::success();
 }
 
+/// Precondition: the queue is declared.
+StringRef backendOf(Operation* op, FlatSymbolRefAttr queue, SymbolTableCollection& tables) {
+  return tables.lookupSymbolIn<QueueOp>(op->getParentOfType<ProgramOp>(), queue.getAttr()).getBackend();
+}
+
 /// Refuses writes to what must not change in this phase.
 LogicalResult verifyWritten(Operation* op, Value buffer) {
   Value root = storageRoot(buffer);
@@ -257,6 +262,15 @@ LogicalResult ViewOp::verifySymbolUses(SymbolTableCollection& tables) {
   return mlir::success();
 }
 
+LogicalResult AllocOp::verify() {
+  auto cell = llvm::cast<BufferType>(getCell().getType());
+  if (!cell.getElementType().isInteger(64) || cell.getSpace() != "host" ||
+      symbolic::constantValue(cell.numElements()) != 1) {
+    return emitOpError() << "has a cell of type " << cell << ", expected one i64 in host memory (alloc_c1)";
+  }
+  return mlir::success();
+}
+
 LogicalResult CopyOp::verify() {
   auto source = llvm::cast<BufferType>(getSource().getType());
   auto destination = llvm::cast<BufferType>(getDestination().getType());
@@ -275,8 +289,17 @@ LogicalResult CopyOp::verify() {
 }
 
 LogicalResult CopyOp::verifySymbolUses(SymbolTableCollection& tables) {
-  return mlir::success(succeeded(verifyQueue(*this, getQueueAttr(), tables)) &&
-                       succeeded(verifyWritten(*this, getDestination())));
+  if (failed(verifyQueue(*this, getQueueAttr(), tables)) || failed(verifyWritten(*this, getDestination()))) {
+    return mlir::failure();
+  }
+  auto source = llvm::cast<BufferType>(getSource().getType());
+  auto destination = llvm::cast<BufferType>(getDestination().getType());
+  const bool host = source.getSpace() == "host" && destination.getSpace() == "host";
+  if (backendOf(*this, getQueueAttr(), tables) == "cpu" && !host) {
+    return emitOpError() << "copies from space \"" << source.getSpace() << "\" to \"" << destination.getSpace()
+                         << "\" on a cpu queue, expected the queue of a device (copy_c3)";
+  }
+  return mlir::success();
 }
 
 void CopyOp::getEffects(Effects& effects) {
@@ -285,7 +308,15 @@ void CopyOp::getEffects(Effects& effects) {
 }
 
 LogicalResult BarrierOp::verifySymbolUses(SymbolTableCollection& tables) {
-  return verifyQueue(*this, getQueueAttr(), tables);
+  if (failed(verifyQueue(*this, getQueueAttr(), tables))) {
+    return mlir::failure();
+  }
+  StringRef backend = backendOf(*this, getQueueAttr(), tables);
+  if (backend != "cpu") {
+    return emitOpError() << "stands on " << getQueueAttr() << " with backend \"" << backend
+                         << "\", expected \"cpu\": a device's queue is in order (barrier_c1)";
+  }
+  return mlir::success();
 }
 LogicalResult RecordOp::verifySymbolUses(SymbolTableCollection& tables) {
   return verifyQueue(*this, getQueueAttr(), tables);

@@ -44,9 +44,16 @@ def Kernel_ViewOp : Kernel_Op<"view", [Pure, DeclareOpInterfaceMethods<SymbolUse
 
 def Kernel_AllocOp : Kernel_Op<"alloc"> {
   let summary = "memory whose size is only known while running; lives until the enclosing region ends";
-  let arguments = (ins Optional<Index>:$bytes);
+  let description = [{
+    Thread 0 allocates and hands the address to its team through `cell`, an i64 in host memory. Without `bytes` the
+    size follows from the type.
+  }];
+  let arguments = (ins Optional<Index>:$bytes, Kernel_Buffer:$cell);
   let results = (outs Kernel_Buffer:$buffer);
-  let assemblyFormat = "(`(` $bytes^ `)`)? attr-dict `:` qualified(type($buffer))";
+  let assemblyFormat = [{
+    (`(` $bytes^ `)`)? `cell` `(` $cell `:` qualified(type($cell)) `)` attr-dict `:` qualified(type($buffer))
+  }];
+  let hasVerifier = 1;
 }
 
 def Kernel_LaunchOp : Kernel_Op<"launch", !listconcat(Kernel_CallTraits.value,

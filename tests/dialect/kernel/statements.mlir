@@ -56,10 +56,11 @@ kernel.program @all target(<"cpu", "x86-64-v3", threads = 2>) {
     kernel.wait %e on @team
     // CHECK: %[[SIZE:.*]] = kernel.size(b * 64)
     %size = kernel.size(b * 64)
-    // CHECK: kernel.alloc(%[[SIZE]]) : !kernel.buffer<[b, 64] x f32>
-    %a = kernel.alloc(%size) : !rows
-    // CHECK: kernel.alloc : !kernel.buffer<[b, 64] x f32>
-    %a2 = kernel.alloc : !rows
+    %cell = kernel.slot offset(0) : !kernel.buffer<i64>
+    // CHECK: kernel.alloc(%[[SIZE]]) cell(%[[CELL:.*]] : !kernel.buffer<i64>) : !kernel.buffer<[b, 64] x f32>
+    %a = kernel.alloc(%size) cell(%cell : !kernel.buffer<i64>) : !rows
+    // CHECK: kernel.alloc cell(%[[CELL]] : !kernel.buffer<i64>) : !kernel.buffer<[b, 64] x f32>
+    %a2 = kernel.alloc cell(%cell : !kernel.buffer<i64>) : !rows
     %zero = arith.constant 0 : index
     %one = arith.constant 1 : index
     // CHECK: %[[COUNT:.*]] = kernel.load %[[N]][] : !kernel.buffer<i64> -> i64

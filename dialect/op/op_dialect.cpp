@@ -130,5 +130,8 @@ llvm::StringRef mnemonicOf(Operation* operation) { return operation->getName().s
 
 }  // namespace straightline::op
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #define GET_OP_CLASSES
 #include "dialect/op/op_ops.cpp.inc"
+#pragma GCC diagnostic pop

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "dialect/kernel/kernel.h"
+#include "dialect/kernel/kernel_dialect.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "straightline/abi/kernel.h"

@@ -9,8 +9,8 @@
 #include <map>
 #include <string>
 
-#include "dialect/kernel/kernel.h"
-#include "dialect/op/op.h"
+#include "dialect/kernel/kernel_dialect.h"
+#include "dialect/op/op_dialect.h"
 #include "dialect/symbolic/symbolic.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

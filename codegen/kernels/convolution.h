@@ -34,17 +34,16 @@ struct ConvolutionShape {
   int64_t epilogueStride[kMaxOperands][4];
 };
 
-/// Output pixels [n][ho][wo] as rows; the offsets of a chunk are computed once and used for all panels.
-template <int Inputs, int Capacity, class T>
+/// Output pixels [n][ho][wo] as rows; the offsets of a chunk are computed once and used for all panels. The tables are
+/// apart from the rest, so that the compiler can keep the shape's literals.
+template <int Inputs, class T>
 struct PixelRows {
   static constexpr bool kOpaque = true;
-  const ConvolutionShape& s;
-  const T* in;
+  const ConvolutionShape s;
+  const T* const in;
+  int64_t* const source;
+  RowOffsets* const at;
   int64_t firstRow;
-  int64_t source[Capacity];
-  RowOffsets at[Capacity];
-
-  SL_INLINE_MEMBER PixelRows(const ConvolutionShape& shape, const T* input) : s(shape), in(input) {}
 
   SL_INLINE_MEMBER void prepare(int64_t first, int64_t last) {
     firstRow = first;
@@ -83,7 +82,10 @@ SL_INLINE void convolution(sl_ctx*, sl_team team, ConvolutionShape s, Epilogue e
   using Ops = Operands<P...>;
   const int64_t steps[kMaxOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
                                        s.epilogueStride[2][3], s.epilogueStride[3][3]};
-  PixelRows<Ops::kInputs, (Tune.mc < Tune.mr ? Tune.mr : Tune.mc), T> source(s, in);
+  constexpr int kCapacity = Tune.mc < Tune.mr ? Tune.mr : Tune.mc;
+  int64_t offsets[kCapacity];
+  RowOffsets at[kCapacity];
+  PixelRows<Ops::kInputs, T> source{s, in, offsets, at, 0};
   Reduction reduction{.outer = Tune.kh,
                       .outerStride = s.dilationH * s.inStride[1],
                       .inner = Tune.kw,

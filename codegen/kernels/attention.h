@@ -11,7 +11,7 @@
 
 #include "straightline/kernels/epilogue.h"
 #include "straightline/kernels/matmul.h"
-#include "straightline/kernels/elementary.h"
+#include "straightline/kernels/scalar.h"
 
 namespace sl {
 
@@ -127,30 +127,34 @@ SL_INLINE T softmaxBlock(T* scores, int64_t count, T scale, T& highest, T& sum, 
   V total{};
   SL_NO_UNROLL
   for (int j = 0; j < Keys; j += N) {
-    const V weight = elementary::exponential(load<N>(scores + j) - splat<V>(shift));
+    const V weight = exp(load<N>(scores + j) - splat<V>(shift));
     store(scores + j, weight);
     total += weight;
   }
-  const T factor = elementary::exponential(highest - shift);
+  const T factor = exp(highest - shift);
   sum = sum * factor + horizontalSum(total);
   highest = newTop;
   return factor;
 }
 
-/// The score of query `row`, keys [key, key + count), after the masks; `next(x, j, count)` lanes start at key + j.
+/// Masks the scores of query `row` (of the unit); lanes of x are keys key + j onwards, `count` of them real.
 template <AttentionTune Tune, class T, class M>
-SL_INLINE auto maskFor(const AttentionShape& s, const AttentionUnit<T>& unit, const M* mask,
-                       int64_t row, int64_t key) {
-  return [&s, &unit, mask, row, key](auto x, int64_t j, int64_t count) SL_INLINE_LAMBDA {
-    using V = decltype(x);
+struct ScoreMask {
+  const AttentionShape& s;
+  const AttentionUnit<T>& unit;
+  const M* mask;
+  int64_t row, key;
+
+  template <class V>
+  SL_INLINE_MEMBER V operator()(V x, [[maybe_unused]] int64_t j,
+                                [[maybe_unused]] int64_t count) const {
     constexpr int N = kLanes<V>;
-    const V lowest = splat<V>(T(-__builtin_inff()));
     if constexpr (Tune.mask != 0) {
-      const auto m = loadLanes<N>(mask + unit.image * s.maskStride[0] + unit.head * s.maskStride[1] +
-                                      (unit.s0 + row) * s.maskStride[2] + (key + j) * s.maskStride[3],
-                                  s.maskStride[3], count);
+      const M* at = mask + unit.image * s.maskStride[0] + unit.head * s.maskStride[1] +
+                    (unit.s0 + row) * s.maskStride[2] + (key + j) * s.maskStride[3];
+      const auto m = loadLanes<N>(at, s.maskStride[3], count);
       if constexpr (kSame<M, bool>) {
-        x = select(m, x, lowest);
+        x = select(m, x, splat<V>(T(-__builtin_inff())));
       } else {
         x = x + convert<T>(m);
       }
@@ -168,8 +172,8 @@ SL_INLINE auto maskFor(const AttentionShape& s, const AttentionUnit<T>& unit, co
       }
     }
     return x;
-  };
-}
+  }
+};
 
 /// One block of keys: scores, softmax, and result += weights * v.
 template <AttentionTune Tune, class T, class M>
@@ -198,7 +202,7 @@ SL_INLINE void attendBlock(const AttentionShape& s, const AttentionPlan& plan,
   for (int64_t row = 0; row < unit.rows; ++row) {
     const T factor = softmaxBlock<Tune.keys, N>(scores + row * Tune.keys, count, scale,
                                                 statistics[row], statistics[Tune.rows + row],
-                                                maskFor<Tune>(s, unit, mask, row, key));
+                                                ScoreMask<Tune, T, M>{s, unit, mask, row, key});
     SL_NO_UNROLL
     for (int64_t c = 0; key != 0 && c < plan.depth; c += panelLanes<T>(Tune.nr)) {
       constexpr int kPart = panelLanes<T>(Tune.nr);

@@ -106,8 +106,10 @@ SL_INLINE void storeLanes(T* p, const V& v, int64_t step, int64_t count) {
   T lanes[N];
   store(lanes, v);
   SL_NO_UNROLL
-  for (int64_t i = 0; i < count; ++i) {
-    p[i * step] = lanes[i];
+  for (int i = 0; i < N; ++i) {  // not `i < count`: g++ would make it a memcpy of a size it then warns about
+    if (i < count) {
+      p[i * step] = lanes[i];
+    }
   }
 }
 

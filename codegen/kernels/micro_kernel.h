@@ -114,8 +114,9 @@ SL_INLINE void multiplyStep(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int6
 template <int Prefetch, class T, int N, int MR, int NV>
 SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int64_t aStep, const T*& b,
                         int64_t bStride, int64_t run, const char*& ahead) {
-  int64_t k = 0;
-  for (; k + 4 <= run; k += 4) {
+  const int64_t rest = run & 3;
+  const int64_t whole = run - rest;
+  for (int64_t k = 0; k < whole; k += 4) {
     SL_UNROLL
     for (int u = 0; u < 4; ++u) {
       multiplyStep(tile, a, (k + u) * aStep, b + u * bStride);
@@ -130,8 +131,8 @@ SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int64_t 
     }
   }
   SL_NO_UNROLL
-  for (; k < run; ++k) {
-    multiplyStep(tile, a, k * aStep, b);
+  for (int64_t k = 0; k < rest; ++k) {
+    multiplyStep(tile, a, (whole + k) * aStep, b);
     b += bStride;
   }
 }

@@ -203,11 +203,13 @@ SL_INLINE void attendBlock(const AttentionShape& s, const AttentionPlan& plan,
     const T factor = softmaxBlock<Tune.keys, N>(scores + row * Tune.keys, count, scale,
                                                 statistics[row], statistics[Tune.rows + row],
                                                 ScoreMask<Tune, T, M>{s, unit, mask, row, key});
-    SL_NO_UNROLL
-    for (int64_t c = 0; key != 0 && c < plan.depth; c += panelLanes<T>(Tune.nr)) {
+    if (key != 0) {
       constexpr int kPart = panelLanes<T>(Tune.nr);
-      T* p = result + row * plan.depth + c;
-      store(p, load<kPart>(p) * splat<vec<T, kPart>>(factor));
+      SL_NO_UNROLL
+      for (int64_t c = 0; c < plan.depth; c += kPart) {
+        T* p = result + row * plan.depth + c;
+        store(p, load<kPart>(p) * splat<vec<T, kPart>>(factor));
+      }
     }
   }
   int64_t vPanel = Tune.nr;

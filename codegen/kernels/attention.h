@@ -32,7 +32,7 @@ struct AttentionShape {
   int64_t b, h, hk, s, t, d;
   double scale;
   int64_t qStride[3], kStride[3], vStride[3], outStride[3], maskStride[4];
-  int64_t epilogueStride[kMaxOperands][4];
+  int64_t epilogueStride[kMaxEpilogueOperands][4];
 };
 
 /// Elements of one thread's workspace.
@@ -239,7 +239,7 @@ SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilog
   const T* result = work + plan.keys + plan.values + plan.scores;
   T* statistics = work + plan.keys + plan.values + plan.scores + plan.result;
   const T scale = T(s.scale != 0 ? s.scale : 1 / __builtin_sqrt(double(s.d)));
-  const int64_t steps[kMaxOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
                                        s.epilogueStride[2][3], s.epilogueStride[3][3]};
   const int64_t blocks = ceilDiv(s.s, Tune.rows);
   const Range mine = split(s.b * s.h * blocks, team, 1);
@@ -268,7 +268,7 @@ SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilog
       const T sum = statistics[Tune.rows + row];
       const T inverse = sum == T(0) ? T(0) : T(1) / sum;
       RowOffsets at;
-      for (int j = 0; j < kMaxOperands; ++j) {
+      for (int j = 0; j < kMaxEpilogueOperands; ++j) {
         at.operand[j] = unit.image * s.epilogueStride[j][0] + unit.head * s.epilogueStride[j][1] +
                         (unit.s0 + row) * s.epilogueStride[j][2];
       }

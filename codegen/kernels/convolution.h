@@ -31,7 +31,7 @@ struct ConvolutionShape {
   int64_t n, h, w, c, k, ho, wo;
   int64_t strideH, strideW, padH, padW, dilationH, dilationW;
   int64_t inStride[3], outStride[3];
-  int64_t epilogueStride[kMaxOperands][4];
+  int64_t epilogueStride[kMaxEpilogueOperands][4];
 };
 
 /// Output pixels [n][ho][wo] as rows; the offsets of a chunk are computed once and used for all panels. The tables are
@@ -79,8 +79,8 @@ SL_INLINE void convolution(sl_ctx*, sl_team team, ConvolutionShape s, Epilogue e
                            const T* in, const T* weight, P... pointers) {
   constexpr GemmTune kGemm{
       .mr = Tune.mr, .nr = Tune.nr, .kc = 0, .mc = Tune.mc, .prefetch = Tune.prefetch};
-  using Ops = Operands<P...>;
-  const int64_t steps[kMaxOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
+  using Ops = EpilogueOperands<P...>;
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
                                        s.epilogueStride[2][3], s.epilogueStride[3][3]};
   constexpr int kCapacity = Tune.mc < Tune.mr ? Tune.mr : Tune.mc;
   int64_t offsets[kCapacity];
@@ -97,7 +97,7 @@ SL_INLINE void convolution(sl_ctx*, sl_team team, ConvolutionShape s, Epilogue e
     reduction.run = Tune.kw * s.c;
   }
   runPanels<kGemm>(team, source, s.n * s.ho * s.wo, s.k, reduction, weight, steps, 1, epilogue,
-                   operands(pointers...));
+                   epilogueOperands(pointers...));
 }
 
 }  // namespace sl

@@ -26,7 +26,7 @@ struct ConvolutionDirectShape {
   int64_t n, h, w, c, k, ho, wo, kh, kw, groups;
   int64_t strideH, strideW, padH, padW, dilationH, dilationW;
   int64_t inStride[4], outStride[4], weightStride[5];
-  int64_t epilogueStride[kMaxOperands][4];
+  int64_t epilogueStride[kMaxEpilogueOperands][4];
 };
 
 /// Bytes of workspace: the weights of one vector of output channels per thread.
@@ -131,7 +131,7 @@ template <ConvolutionDirectTune Tune, int N, class T, class Epilogue, class Ops>
 SL_INLINE void directRow(const ConvolutionDirectShape& s, const ChannelBlock& block, const T* in,
                          const T* weight, int64_t image, int64_t y, const Epilogue& epilogue,
                          const Ops& ops) {
-  const int64_t steps[kMaxOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
                                        s.epilogueStride[2][3], s.epilogueStride[3][3]};
   const auto finishPixel = [&](const vec<T, N>& acc, int64_t x) SL_INLINE_LAMBDA {
     RowOffsets at;

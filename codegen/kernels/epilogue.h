@@ -11,7 +11,7 @@
 namespace sl {
 
 /// Most epilogue operands that a Shape has strides for.
-inline constexpr int kMaxOperands = 4;
+inline constexpr int kMaxEpilogueOperands = 4;
 
 template <int... I>
 struct Indices {};
@@ -66,16 +66,16 @@ struct PointerTraits<const T*> {
 
 /// The trailing pointers of a kernel, inputs (`const T*`) first.
 template <class... P>
-struct Operands : Slots<MakeIndices<int(sizeof...(P))>, P...> {
+struct EpilogueOperands : Slots<MakeIndices<int(sizeof...(P))>, P...> {
   static constexpr int kInputs = (int(PointerTraits<P>::kIsInput) + ... + 0);
   static constexpr int kOutputs = int(sizeof...(P)) - kInputs;
-  static_assert(kInputs <= kMaxOperands, "too many epilogue operands");
+  static_assert(kInputs <= kMaxEpilogueOperands, "too many epilogue operands");
   static_assert(kOutputs >= 1, "a kernel needs an output");
 };
 
 /// Element offset of one row (pixel) in every epilogue operand, and in the outputs (which share one layout).
 struct RowOffsets {
-  int64_t operand[kMaxOperands];
+  int64_t operand[kMaxEpilogueOperands];
   int64_t output;
 };
 
@@ -138,13 +138,13 @@ SL_INLINE void finish(const Epilogue& epilogue, const Ops& ops, const V& acc, co
 }
 
 template <class... P>
-SL_INLINE Operands<P...> operands(P... pointers) {
+SL_INLINE EpilogueOperands<P...> epilogueOperands(P... pointers) {
   return {{{pointers}...}};
 }
 
 template <class F, class All, int... I>
 SL_INLINE void splitWorkspace(const F& f, const All& all, Indices<I...>) {
-  f(operands(slot<I>(all)...), slot<int(sizeof...(I))>(all));
+  f(epilogueOperands(slot<I>(all)...), slot<int(sizeof...(I))>(all));
 }
 
 /// Calls f(operands of all pointers but the last, last pointer): for families whose last pointer is `char* workspace`.

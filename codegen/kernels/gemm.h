@@ -28,7 +28,7 @@ struct GemmTune {
 struct GemmShape {
   int64_t m, n, k;
   int64_t lda, ldc;
-  int64_t epilogueStride[kMaxOperands][2];
+  int64_t epilogueStride[kMaxEpilogueOperands][2];
 };
 
 /// Which share of the row blocks x panels a thread does: whole panels or whole row blocks, whichever balances better
@@ -169,7 +169,7 @@ struct MatrixRows {
   SL_INLINE_MEMBER RowOffsets offsets(int64_t row) const {
     RowOffsets at;
     SL_UNROLL
-    for (int j = 0; j < kMaxOperands; ++j) {
+    for (int j = 0; j < kMaxEpilogueOperands; ++j) {
       at.operand[j] = row * rowStride[j][0];
     }
     at.output = row * ldc;
@@ -181,11 +181,11 @@ struct MatrixRows {
 template <GemmTune Tune, class Epilogue, class T, class... P>
 SL_INLINE void gemm(sl_ctx*, sl_team team, GemmShape s, Epilogue epilogue, const T* a, const T* b,
                     P... pointers) {
-  const int64_t steps[kMaxOperands] = {s.epilogueStride[0][1], s.epilogueStride[1][1],
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][1], s.epilogueStride[1][1],
                                        s.epilogueStride[2][1], s.epilogueStride[3][1]};
   MatrixRows<T> source{a, s.lda, s.ldc, s.epilogueStride};
   const Reduction reduction{.run = s.k};
-  runPanels<Tune>(team, source, s.m, s.n, reduction, b, steps, 1, epilogue, operands(pointers...));
+  runPanels<Tune>(team, source, s.m, s.n, reduction, b, steps, 1, epilogue, epilogueOperands(pointers...));
 }
 
 }  // namespace sl

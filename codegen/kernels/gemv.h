@@ -22,7 +22,7 @@ struct GemvTune {
 struct GemvShape {
   int64_t m, n, k;
   int64_t lda, ldw, ldc;
-  int64_t epilogueStride[kMaxOperands][2];
+  int64_t epilogueStride[kMaxEpilogueOperands][2];
 };
 
 /// The first `count` elements, then zeros.
@@ -96,8 +96,8 @@ SL_INLINE void gemv(sl_ctx*, sl_team team, GemvShape s, Epilogue epilogue, const
                     const T* weight, P... pointers) {
   constexpr int N = kNativeLanes<T>;
   static_assert(N % Tune.rows == 0);
-  const auto ops = operands(pointers...);
-  const int64_t steps[kMaxOperands] = {s.epilogueStride[0][1], s.epilogueStride[1][1],
+  const auto ops = epilogueOperands(pointers...);
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][1], s.epilogueStride[1][1],
                                        s.epilogueStride[2][1], s.epilogueStride[3][1]};
   const RowBlocks blocks(s.m, Tune.mr);
   const Range columns = split(s.n, team, N);
@@ -116,7 +116,7 @@ SL_INLINE void gemv(sl_ctx*, sl_team team, GemvShape s, Epilogue epilogue, const
         SL_NO_UNROLL
         for (int m = 0; m < MR; ++m) {
           RowOffsets at;
-          for (int j = 0; j < kMaxOperands; ++j) {
+          for (int j = 0; j < kMaxEpilogueOperands; ++j) {
             at.operand[j] = (m0 + m) * s.epilogueStride[j][0];
           }
           at.output = (m0 + m) * s.ldc;

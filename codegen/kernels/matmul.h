@@ -25,7 +25,7 @@ struct MatmulShape {
   int64_t aBatch[3], aRow, aCol;
   int64_t bBatch[3], bRow, bCol;
   int64_t cBatch[3], cRow;
-  int64_t epilogueStride[kMaxOperands][5];
+  int64_t epilogueStride[kMaxEpilogueOperands][5];
 };
 
 /// Bytes of workspace: one panel of B per thread.
@@ -47,7 +47,7 @@ struct BatchRows {
   SL_INLINE_MEMBER RowOffsets offsets(int64_t row) const {
     RowOffsets at;
     SL_UNROLL
-    for (int j = 0; j < kMaxOperands; ++j) {
+    for (int j = 0; j < kMaxEpilogueOperands; ++j) {
       at.operand[j] = base.operand[j] + row * stride[j][3];
     }
     at.output = base.output + row * cRow;
@@ -89,7 +89,7 @@ SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& ep
       .mr = Tune.mr, .nr = Tune.nr, .kc = Tune.kc, .mc = Tune.mc, .prefetch = 0};
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
   T* packed = reinterpret_cast<T*>(workspace + team.index * matmulWorkspace<T>(s, Tune, 1));
-  const int64_t steps[kMaxOperands] = {s.epilogueStride[0][4], s.epilogueStride[1][4],
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][4], s.epilogueStride[1][4],
                                        s.epilogueStride[2][4], s.epilogueStride[3][4]};
   const int64_t panels = ceilDiv(s.n, Tune.nr);
   const int64_t units = s.batch[0] * s.batch[1] * s.batch[2] * panels;
@@ -117,7 +117,7 @@ SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& ep
       bItem += index[d] * s.bBatch[d];
       source.base.output += index[d] * s.cBatch[d];
       SL_UNROLL
-      for (int j = 0; j < kMaxOperands; ++j) {
+      for (int j = 0; j < kMaxEpilogueOperands; ++j) {
         source.base.operand[j] += index[d] * s.epilogueStride[j][d];
       }
     }

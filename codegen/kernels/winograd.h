@@ -40,7 +40,7 @@ struct WinogradShape {
   int64_t n, h, w, c, k;
   int64_t inStride[3], outStride[3];
   int64_t border[4];
-  int64_t epilogueStride[kMaxOperands][4];
+  int64_t epilogueStride[kMaxEpilogueOperands][4];
 };
 
 /// Elements of one transformed chunk, one per xi. The 16 extra keep power-of-two strides from aliasing in the cache.
@@ -266,7 +266,7 @@ SL_INLINE void winogradWith(sl_team team, const WinogradShape& s, const Epilogue
   T* m = own;
   T* patch = own + plan.points * plan.mStride;
   T* v = Tune.mode == kWinogradTile ? patch + plan.patch : base;
-  const int64_t steps[kMaxOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
                                        s.epilogueStride[2][3], s.epilogueStride[3][3]};
   const int64_t tiles = s.n * ceilDiv(s.h, Tune.m) * ceilDiv(s.w, Tune.m);
   Range chunk{0, tiles};

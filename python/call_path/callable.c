@@ -15,7 +15,6 @@ typedef PyObject* (*sl_vectorcall)(PyObject* self, PyObject* const* args, size_t
 /// Everything that one call needs in memory; pooled, so that a steady state allocates nothing.
 typedef struct Scratch {
   struct Scratch* next;
-  int busy;
   sl_tensor* tensors;     // [inputs], in the order of the program
   sl_borrow* borrows;     // [inputs]
   void** input_data;      // [inputs]
@@ -55,6 +54,7 @@ typedef struct Callable {
   int release_gil;
   int any_written;
   FixedInput* inputs;
+  PyObject** names;             // [inputs], borrowed from the signature's nodes
   sl_output_plan* outputs;
   sl_result_plan* results;
   Scratch* pool;
@@ -135,16 +135,6 @@ static void scratchReturn(Callable* self, Scratch* scratch) {
 
 // ---- inputs
 
-static PyObject* inputName(const Callable* self, int32_t index) {
-  for (int32_t i = 0; i < self->desc->buffer_count; ++i) {
-    const sl_buffer* buffer = &self->desc->buffers[i];
-    if (buffer->role == SL_ROLE_INPUT && buffer->index == index) {
-      return PyUnicode_FromString(buffer->source);
-    }
-  }
-  return PyUnicode_FromFormat("%d", (int)index);
-}
-
 /// Borrowed name of tensor `index` in a tree, NULL when it is not in there.
 static PyObject* leafName(const sl_node* node, int32_t index) {
   if (node->kind == SL_NODE_TENSOR) {
@@ -157,17 +147,6 @@ static PyObject* leafName(const sl_node* node, int32_t index) {
   return name;
 }
 
-static PyObject* argumentName(const Callable* self, int32_t index) {
-  for (int32_t i = 0; i < self->signature.count; ++i) {
-    PyObject* name = leafName(&self->signature.slots[i].node, index);
-    if (name) {
-      Py_INCREF(name);
-      return name;
-    }
-  }
-  return inputName(self, index);
-}
-
 /// Kind and exchange table of the call: those of its tensors, which must agree.
 static int callKind(const Callable* self, const Scratch* scratch, sl_kind* kind, const sl_dl_exchange** exchange) {
   *kind = self->kind;
@@ -178,14 +157,8 @@ static int callKind(const Callable* self, const Scratch* scratch, sl_kind* kind,
   }
   for (int32_t i = 1; i < self->desc->input_count; ++i) {
     if (scratch->borrows[i].kind != *kind || scratch->borrows[i].exchange != *exchange) {
-      PyObject* first = argumentName(self, 0);
-      PyObject* other = argumentName(self, i);
-      if (first && other) {
-        PyErr_Format(slGuardTypeError, "'%U' is %s but '%U' is %s: give tensors of one kind", first, slKindName(*kind),
-                     other, slKindName(scratch->borrows[i].kind));
-      }
-      Py_XDECREF(first);
-      Py_XDECREF(other);
+      PyErr_Format(slGuardTypeError, "'%U' is %s but '%U' is %s: give tensors of one kind", self->names[0],
+                   slKindName(*kind), self->names[i], slKindName(scratch->borrows[i].kind));
       return -1;
     }
   }
@@ -201,16 +174,9 @@ static int callKind(const Callable* self, const Scratch* scratch, sl_kind* kind,
 
 static int borrowInputs(Callable* self, Scratch* scratch, sl_grad_mode* mode) {
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
-    PyObject* name = leafName(&self->signature.slots[0].node, i);  // the common case: slot i is the tensor itself
-    if (i < self->signature.count && self->signature.slots[i].node.kind == SL_NODE_TENSOR) {
-      name = self->signature.slots[i].node.name;
-    }
-    if (!name) {
-      name = self->signature.slots[0].name;
-    }
     scratch->borrows[i].hold = NULL;
     scratch->borrowed = i + 1;
-    if (slBorrow(scratch->leaves[i], name, mode, &scratch->tensors[i], &scratch->borrows[i])) {
+    if (slBorrow(scratch->leaves[i], self->names[i], mode, &scratch->tensors[i], &scratch->borrows[i])) {
       return -1;
     }
     scratch->input_data[i] = scratch->tensors[i].data;
@@ -247,15 +213,12 @@ static int checkWritten(Callable* self, const Scratch* scratch) {
     if (!scratch->borrows[i].read_only && other < 0) {
       continue;
     }
-    PyObject* name = argumentName(self, i);
-    PyObject* second = other >= 0 ? argumentName(self, other) : NULL;
-    if (name && second) {
-      PyErr_Format(slGuardError, "'%U' is updated in place by the program but shares memory with '%U'", name, second);
-    } else if (name && other < 0) {
-      PyErr_Format(slGuardError, "'%U' is updated in place by the program but is read-only", name);
+    if (other >= 0) {
+      PyErr_Format(slGuardError, "'%U' is updated in place by the program but shares memory with '%U'", self->names[i],
+                   self->names[other]);
+    } else {
+      PyErr_Format(slGuardError, "'%U' is updated in place by the program but is read-only", self->names[i]);
     }
-    Py_XDECREF(name);
-    Py_XDECREF(second);
     return -1;
   }
   return 0;
@@ -288,11 +251,7 @@ static int guard(Callable* self, Scratch* scratch) {
 static int outOverlaps(Callable* self, Scratch* scratch, int32_t output, sl_range range, PyObject* name) {
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
     if (slRangesOverlap(range, slTensorRange(&scratch->tensors[i]))) {
-      PyObject* input = argumentName(self, i);
-      if (input) {
-        PyErr_Format(slGuardError, "out '%U' shares memory with the input '%U'", name, input);
-        Py_DECREF(input);
-      }
+      PyErr_Format(slGuardError, "out '%U' shares memory with the input '%U'", name, self->names[i]);
       return -1;
     }
   }
@@ -493,6 +452,10 @@ static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind, con
 }
 
 static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  if (!self->signature.slots) {
+    PyErr_SetString(slInternalError, "this compiled function was already taken apart by the garbage collector");
+    return NULL;
+  }
   Scratch* scratch = scratchTake(self);
   if (!scratch) {
     return NULL;
@@ -667,6 +630,25 @@ static int planResults(Callable* self) {
   return 0;
 }
 
+/// Every input of the program must be a tensor somewhere in the arguments.
+static int nameInputs(Callable* self) {
+  self->names = PyMem_Calloc((size_t)self->desc->input_count + 1, sizeof(PyObject*));
+  if (!self->names) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (int32_t i = 0; i < self->desc->input_count; ++i) {
+    for (int32_t k = 0; k < self->signature.count && !self->names[i]; ++k) {
+      self->names[i] = leafName(&self->signature.slots[k].node, i);
+    }
+    if (!self->names[i]) {
+      PyErr_Format(slInternalError, "input %d of the program is no tensor of the compiled arguments", (int)i);
+      return -1;
+    }
+  }
+  return 0;
+}
+
 static int parseOptions(Callable* self, PyObject* options) {
   double estimate = 0;
   double threshold = 0;
@@ -709,7 +691,7 @@ static int initialise(Callable* self, PyObject* program, PyObject* weights, PyOb
   }
   if (parseOptions(self, options) || planInputs(self) || planOutputs(self) || planResults(self) ||
       slSignatureParse(inputs, self->desc->input_count, &self->signature) ||
-      slNodeParse(output, self->desc->result_count, &self->output)) {
+      nameInputs(self) || slNodeParse(output, self->desc->result_count, &self->output)) {
     return -1;
   }
   sl_message message;
@@ -747,7 +729,7 @@ static int traverse(PyObject* object, visitproc visit, void* arg) {
   return stop ? stop : slNodeTraverse(&self->output, visit, arg);
 }
 
-/// Breaks cycles; a call that still comes afterwards finds no parameter to bind.
+/// Breaks cycles; a call that still comes afterwards is refused.
 static int clear(PyObject* object) {
   Callable* self = (Callable*)object;
   slSignatureClear(&self->signature);
@@ -774,6 +756,7 @@ static void dealloc(PyObject* object) {
     }
   }
   PyMem_Free(self->inputs);
+  PyMem_Free(self->names);
   PyMem_Free(self->outputs);
   PyMem_Free(self->results);
   if (self->queue) {

@@ -227,7 +227,27 @@ static int gradEnabled(sl_grad_mode* mode) {
   return mode->enabled;
 }
 
-static int borrowTorch(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_tensor* tensor, sl_borrow* borrow) {
+/// Whether this very object was found not to be negated before.
+static int seenBefore(const sl_seen* seen, PyObject* object, const void* data) {
+  return seen && seen->weak && seen->data == data && PyWeakref_GetObject(seen->weak) == object;
+}
+
+/// Remembers an object that comes a second time in a row; one that comes once costs no weak reference.
+static int remember(sl_seen* seen, PyObject* object, void* data) {
+  if (seen && seen->last == object) {
+    Py_CLEAR(seen->weak);
+    seen->weak = PyWeakref_NewRef(object, NULL);
+    seen->data = data;
+    return seen->weak ? 0 : -1;
+  }
+  if (seen) {
+    seen->last = object;
+  }
+  return 0;
+}
+
+static int borrowTorch(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen, sl_tensor* tensor,
+                       sl_borrow* borrow) {
   sl_dl_tensor dl;
   if (torch_.exchange->borrow(object, &dl)) {
     return refuse(object, name);
@@ -238,12 +258,17 @@ static int borrowTorch(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_
   if (!tensor->data && !elementCountIsZero(tensor)) {
     return refuse(object, name);
   }
-  PyObject* neg = torch_.is_neg(object, NULL);
-  if (neg != Py_False) {
-    Py_XDECREF(neg);
-    return refuse(object, name);
+  if (!seenBefore(seen, object, tensor->data)) {
+    PyObject* neg = torch_.is_neg(object, NULL);
+    if (neg != Py_False) {
+      Py_XDECREF(neg);
+      return refuse(object, name);
+    }
+    Py_DECREF(neg);
+    if (remember(seen, object, tensor->data)) {
+      return -1;
+    }
   }
-  Py_DECREF(neg);
   if (mode) {
     int enabled = gradEnabled(mode);
     if (enabled < 0) {
@@ -405,7 +430,8 @@ static int borrowOther(PyObject* object, PyObject* name, sl_tensor* tensor, sl_b
   return refuse(object, name);
 }
 
-int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_tensor* tensor, sl_borrow* borrow) {
+int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen, sl_tensor* tensor,
+             sl_borrow* borrow) {
   PyTypeObject* type = Py_TYPE(object);
   borrow->hold = NULL;
   if (!torch_.tensor || !numpy_.array) {
@@ -414,7 +440,7 @@ int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_tensor* te
     }
   }
   if (torch_.tensor && (type == torch_.tensor || type == torch_.parameter)) {
-    return borrowTorch(object, name, mode, tensor, borrow);
+    return borrowTorch(object, name, mode, seen, tensor, borrow);
   }
   if (type == numpy_.array) {
     return borrowNumpy(object, name, tensor, borrow);

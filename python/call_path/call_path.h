@@ -64,9 +64,20 @@ typedef struct sl_grad_mode {
   int enabled;
 } sl_grad_mode;
 
+/// A tensor object that a place (an argument, an `out=`) was given before, known not to be a negated view. Nothing but a
+/// new data address can make it one, so such an object need not be asked again: tensors that are used over and over
+/// (buffers of a control loop) cost a third less. All zero at first; slSeenClear at the end.
+typedef struct sl_seen {
+  PyObject* weak;  ///< nullable, owned: weak reference, so that another object at the same address is told apart
+  PyObject* last;  ///< only compared, never dereferenced
+  void* data;
+} sl_seen;
+static inline void slSeenClear(sl_seen* seen) { Py_CLEAR(seen->weak); }
+
 /// Fills `tensor` and `borrow` from a framework's tensor without copying; the tensor is valid while `object` is alive and
-/// not resized. `name` (str) is for messages. `mode` NULL: requires_grad is not looked at (parameters).
-int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_tensor* tensor, sl_borrow* borrow);
+/// not resized. `name` (str) is for messages. `mode` NULL: requires_grad is not looked at (parameters). `seen` NULL: not
+/// remembered.
+int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen, sl_tensor* tensor, sl_borrow* borrow);
 static inline void slBorrowEnd(sl_borrow* borrow) { Py_CLEAR(borrow->hold); }
 /// torch's exchange table (imports torch when that has not happened), NULL with an exception when there is none.
 const sl_dl_exchange* slTorchExchange(void);

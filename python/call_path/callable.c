@@ -57,6 +57,7 @@ typedef struct Callable {
   PyObject** names;             // [inputs], borrowed from the signature's nodes
   sl_output_plan* outputs;
   sl_result_plan* results;
+  sl_seen* seen;                // [inputs, then results]
   Scratch* pool;
 } Callable;
 
@@ -176,7 +177,7 @@ static int borrowInputs(Callable* self, Scratch* scratch, sl_grad_mode* mode) {
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
     scratch->borrows[i].hold = NULL;
     scratch->borrowed = i + 1;
-    if (slBorrow(scratch->leaves[i], self->names[i], mode, &scratch->tensors[i], &scratch->borrows[i])) {
+    if (slBorrow(scratch->leaves[i], self->names[i], mode, &self->seen[i], &scratch->tensors[i], &scratch->borrows[i])) {
       return -1;
     }
     scratch->input_data[i] = scratch->tensors[i].data;
@@ -289,7 +290,7 @@ static int takeOut(Callable* self, Scratch* scratch, int32_t r, sl_kind kind, sl
   }
   sl_tensor tensor;
   sl_borrow borrow;
-  if (slBorrow(object, name, mode, &tensor, &borrow)) {
+  if (slBorrow(object, name, mode, &self->seen[self->desc->input_count + r], &tensor, &borrow)) {
     return -1;
   }
   const sl_output_plan* plan = &self->outputs[result->output];
@@ -633,7 +634,8 @@ static int planResults(Callable* self) {
 /// Every input of the program must be a tensor somewhere in the arguments.
 static int nameInputs(Callable* self) {
   self->names = PyMem_Calloc((size_t)self->desc->input_count + 1, sizeof(PyObject*));
-  if (!self->names) {
+  self->seen = PyMem_Calloc((size_t)self->desc->input_count + (size_t)self->desc->result_count + 1, sizeof(sl_seen));
+  if (!self->names || !self->seen) {
     PyErr_NoMemory();
     return -1;
   }
@@ -755,6 +757,10 @@ static void dealloc(PyObject* object) {
       slOutputPlanClear(&self->outputs[o]);
     }
   }
+  for (int32_t i = 0; self->seen && i < self->desc->input_count + self->desc->result_count; ++i) {
+    slSeenClear(&self->seen[i]);
+  }
+  PyMem_Free(self->seen);
   PyMem_Free(self->inputs);
   PyMem_Free(self->names);
   PyMem_Free(self->outputs);

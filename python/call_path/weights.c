@@ -162,7 +162,7 @@ static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* objec
   }
   sl_tensor tensor;
   sl_borrow borrow;
-  int failed = slBorrow(object, name, NULL, &tensor, &borrow);
+  int failed = slBorrow(object, name, NULL, NULL, &tensor, &borrow);
   Py_DECREF(name);
   if (failed) {
     return -1;

@@ -1,20 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three kinds of error, never mixed: the user's mistake, what is not supported, and a bug of ours."""
+"""Exceptions of Straightline: user errors, unsupported input, and internal errors (bugs of ours)."""
 
 from __future__ import annotations
 
 
 class StraightlineError(Exception):
-    """Base of every error that Straightline raises on purpose."""
+    """Base class of every exception that Straightline raises itself."""
 
 
 class UserError(StraightlineError, ValueError):
-    """The caller's model or arguments are wrong; the message says what to change."""
+    """The input or the way it was used is wrong."""
+
+
+class GuardError(UserError):
+    """An argument of a call differs from what the program was compiled for."""
+
+
+class GuardTypeError(GuardError, TypeError):
+    """An argument of a call is of a kind that a compiled program does not take, or is missing or unexpected."""
+
+
+class IndexRangeError(UserError, IndexError):
+    """An index in the data is out of range."""
+
+
+class DivisionError(UserError, ZeroDivisionError):
+    """An integer was divided by zero."""
+
+
+class CheckError(UserError, RuntimeError):
+    """A condition that the program checks while running does not hold."""
+
+
+class CancelledError(StraightlineError, RuntimeError):
+    """The call was asked to stop and did."""
+
+
+class OutOfMemoryError(StraightlineError, MemoryError):
+    """Memory for an output or an arena could not be allocated."""
 
 
 class UnsupportedError(StraightlineError, NotImplementedError):
-    """The request is legal, and Straightline cannot do it; the message names the nearest form."""
+    """Straightline cannot do this (yet); the message names the nearest supported form where there is one."""
 
 
 class InternalError(StraightlineError, RuntimeError):
-    """A broken invariant inside Straightline."""
+    """A bug in Straightline."""

@@ -7,7 +7,6 @@ import operator
 from typing import Any
 
 import torch
-
 from straightline.capture.builder import Extent
 from straightline.capture.importer import (
     NEAREST,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-
 from straightline.capture.builder import Extent, TensorType
 from straightline.capture.importer import (
     NEAREST,
@@ -41,7 +40,7 @@ def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         "groups": a.groups,
     }
     operands = [a.input, a.weight, a.bias]
-    return ctx.emit_one("convolution", operands, ctx.result_type(node), attributes, segmented=True)
+    return ctx.emit_one("convolution", operands, ctx.result_type(node), attributes)
 
 
 def _pool(

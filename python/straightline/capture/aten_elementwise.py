@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-
 from straightline.capture.builder import Extent, TensorType
 from straightline.capture.importer import (
     FLOATS,
@@ -23,7 +22,9 @@ _FLOAT_UNARY = (
     "exp expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh sigmoid erf"
 ).split()
 # Ops that keep their dtype.
-_SAME_UNARY = "neg abs relu silu floor ceil round trunc sign bitwise_not hardsigmoid hardswish".split()
+_SAME_UNARY = (
+    "neg abs relu silu floor ceil round trunc sign bitwise_not hardsigmoid hardswish".split()
+)
 # Rounding does nothing to integers.
 _ROUNDING = ("floor", "ceil", "round", "trunc")
 
@@ -99,7 +100,9 @@ def _binary(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute
     return ctx.cast(result, type.dtype)
 
 
-def _arithmetic(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute: str) -> Tensor:
+def _arithmetic(
+    ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute: str
+) -> Tensor:
     # Eager keeps a Python scalar in float32 where the tensor is half: rounding the scalar to half would change the result.
     number = x if not isinstance(x, Tensor) else y
     inexact = isinstance(number, float) and compute in _HALF
@@ -289,7 +292,9 @@ def _where(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 def _masked_fill(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     type = ctx.result_type(node)
     mask = ctx.expand(ctx.cast(a.mask, "i1"), type.extents)
-    return ctx.emit_one("where", [mask, ctx.operand(a.value, type), ctx.operand(a.self, type)], type)
+    return ctx.emit_one(
+        "where", [mask, ctx.operand(a.value, type), ctx.operand(a.self, type)], type
+    )
 
 
 @converter("aten._to_copy.default", "prims.convert_element_type.default")

@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import torch
-
 from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.importer import (
     NEAREST,
@@ -25,7 +24,7 @@ NEAREST["aten.lstm"] = "nn.LSTM over a tensor, not over a packed sequence"
 
 def _linear(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     type = TensorType(x.dtype, (*x.extents[:-1], weight.extents[0]))
-    return ctx.emit_one("linear", [x, weight, bias], type, segmented=True)
+    return ctx.emit_one("linear", [x, weight, bias], type)
 
 
 @converter("aten.linear.default")
@@ -141,18 +140,6 @@ def _scaled_sum(ctx: Importer, a: Arguments, product: Tensor) -> Tensor:
 # Attention ------------------------------------------------------------------------------------------------------------
 
 
-def _repeat_heads(ctx: Importer, x: Tensor, heads: Dim) -> Tensor:
-    """Repeats each head so that there are `heads` of them: grouped-query attention as plain attention."""
-    if x.extents[-3] == heads:
-        return x
-    if not isinstance(heads, int) or not isinstance(x.extents[-3], int):
-        raise Reject("grouped-query attention with a dynamic number of heads", "constant heads")
-    lead, (own, rows, columns) = x.extents[:-3], x.extents[-3:]
-    split = ctx.reshape(x, (*lead, own, 1, rows, columns))
-    spread = ctx.expand(split, (*lead, own, heads // int(str(own)), rows, columns))
-    return ctx.reshape(spread, (*lead, heads, rows, columns))
-
-
 @converter("aten.scaled_dot_product_attention.default")
 def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if a.dropout_p:
@@ -161,18 +148,18 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     width = q.extents[-1]
     if a.scale is None and not isinstance(width, int):
         raise Reject("attention over a dynamic head size", "a constant head size")
-    if a.enable_gqa:
-        k, v = _repeat_heads(ctx, k, q.extents[-3]), _repeat_heads(ctx, v, q.extents[-3])
-    batch = _broadcast(_broadcast(q.extents[:-2], k.extents[:-2]), v.extents[:-2])
-    q, k, v = (ctx.expand(x, (*batch, *x.extents[-2:])) for x in (q, k, v))
+    # With grouped queries, k and v keep their smaller number of heads (dimension -3).
+    lead = -3 if a.enable_gqa else -2
+    batch = _broadcast(_broadcast(q.extents[:lead], k.extents[:lead]), v.extents[:lead])
+    q, k, v = (ctx.expand(x, (*batch, *x.extents[lead:])) for x in (q, k, v))
     mask = a.attn_mask
     if mask is not None:  # boolean (True attends) or added to the scores
-        mask = ctx.expand(mask, (*batch, q.extents[-2], k.extents[-2]))
+        mask = ctx.expand(mask, (*q.extents[:-1], k.extents[-2]))
     scale = 1.0 / math.sqrt(int(str(width))) if a.scale is None else float(a.scale)
     attributes = {"is_causal": bool(a.is_causal), "scale": scale}
     type = TensorType(q.dtype, (*q.extents[:-1], v.extents[-1]))
     operands = [q, k, v, mask]
-    return ctx.emit_one("scaled_dot_product_attention", operands, type, attributes, segmented=True)
+    return ctx.emit_one("scaled_dot_product_attention", operands, type, attributes)
 
 
 # Recurrent ------------------------------------------------------------------------------------------------------------

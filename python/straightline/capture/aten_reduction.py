@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-
 from straightline.capture.aten_shape import wrap
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.importer import (
-    FLOATS,
     Arguments,
     Importer,
     Reject,
     Tensor,
     converter,
-    dtype_name,
     torch_dtype,
 )
 
@@ -48,7 +45,14 @@ def reduce(
     return ctx.emit_one(op, [x], type, attributes)
 
 
-@converter("aten.sum.dim_IntList", "aten.sum.default", "aten.mean.dim", "aten.mean.default", "aten.prod.default", "aten.prod.dim_int")
+@converter(
+    "aten.sum.dim_IntList",
+    "aten.sum.default",
+    "aten.mean.dim",
+    "aten.mean.default",
+    "aten.prod.default",
+    "aten.prod.dim_int",
+)
 def _sum(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     op = str(node.target).split(".")[1]
     x = ctx.cast(a.self, ctx.result_type(node).dtype)  # integers and booleans sum as i64
@@ -61,7 +65,14 @@ def _amax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return reduce(ctx, op, a.self, _dims(a.self, a.get("dim")), a.get("keepdim", False))
 
 
-@converter("aten.any.default", "aten.any.dim", "aten.any.dims", "aten.all.default", "aten.all.dim", "aten.all.dims")
+@converter(
+    "aten.any.default",
+    "aten.any.dim",
+    "aten.any.dims",
+    "aten.all.default",
+    "aten.all.dim",
+    "aten.all.dims",
+)
 def _any(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     op = str(node.target).split(".")[1]
     x = ctx.cast(a.self, "i1")
@@ -101,15 +112,9 @@ def _max_dim(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     return [values, _arg_reduce(ctx, f"arg{suffix}", a.self, a.dim, a.keepdim)]
 
 
-def _correction(value: Any) -> int:
-    value = 1 if value is None else value
-    if int(value) != value:
-        raise Reject(f"variance with correction {value}", "an integer correction")
-    return int(value)
-
-
 def _variance(ctx: Importer, a: Arguments) -> Tensor:
-    correction = _correction(a.get("correction", int(bool(a.get("unbiased", True)))))
+    correction = a.get("correction", int(bool(a.get("unbiased", True))))
+    correction = 1.0 if correction is None else float(correction)
     dims, keepdim = _dims(a.self, a.get("dim")), a.get("keepdim", False)
     return reduce(ctx, "var", a.self, dims, keepdim, correction=correction)
 
@@ -143,7 +148,9 @@ def _cumsum(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 # Softmax --------------------------------------------------------------------------------------------------------------
 
 
-@converter("aten.softmax.int", "aten._softmax.default", "aten.log_softmax.int", "aten._log_softmax.default")
+@converter(
+    "aten.softmax.int", "aten._softmax.default", "aten.log_softmax.int", "aten._log_softmax.default"
+)
 def _softmax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     op = "log_softmax" if "log_softmax" in str(node.target) else "softmax"
     type = ctx.result_type(node)
@@ -165,7 +172,7 @@ def _norm_statistics(
 ) -> tuple[Tensor, Tensor]:
     """Mean and reciprocal standard deviation, kept as dimensions of size 1."""
     mean = reduce(ctx, "mean", x, dims, True)
-    variance = reduce(ctx, "var", x, dims, True, correction=0)
+    variance = reduce(ctx, "var", x, dims, True, correction=0.0)
     shifted = ctx.emit_one("add", [variance, ctx.operand(eps, variance.type)], variance.type)
     return mean, ctx.emit_one("rsqrt", [shifted], shifted.type)
 
@@ -173,7 +180,7 @@ def _norm_statistics(
 def _layer_norm(ctx: Importer, a: Arguments) -> Tensor:
     attributes = {"normalized_rank": len(a.normalized_shape), "eps": float(a.eps)}
     operands = [a.get("self", a.get("input")), a.weight, a.bias]
-    return ctx.emit_one("layer_norm", operands, operands[0].type, attributes, segmented=True)
+    return ctx.emit_one("layer_norm", operands, operands[0].type, attributes)
 
 
 @converter("aten.layer_norm.default")
@@ -198,12 +205,12 @@ def _rms_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     eps = torch.finfo(torch_dtype("f32" if x.dtype in ("f16", "bf16") else x.dtype)).eps
     eps = float(eps if a.eps is None else a.eps)
     attributes = {"normalized_rank": len(a.normalized_shape), "eps": eps}
-    return ctx.emit_one("rms_norm", [x, a.weight], x.type, attributes, segmented=True)
+    return ctx.emit_one("rms_norm", [x, a.weight], x.type, attributes)
 
 
 def _group_norm(ctx: Importer, x: Tensor, a: Arguments, groups: int) -> Tensor:
     attributes = {"groups": groups, "eps": float(a.eps)}
-    return ctx.emit_one("group_norm", [x, a.weight, a.bias], x.type, attributes, segmented=True)
+    return ctx.emit_one("group_norm", [x, a.weight, a.bias], x.type, attributes)
 
 
 @converter("aten.group_norm.default")
@@ -220,9 +227,7 @@ def _native_group_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list
 
 def _batch_norm(ctx: Importer, a: Arguments, mean: Tensor, var: Tensor) -> Tensor:
     operands = [a.input, a.weight, a.bias, mean, var]
-    return ctx.emit_one(
-        "batch_norm", operands, a.input.type, {"eps": float(a.eps)}, segmented=True
-    )
+    return ctx.emit_one("batch_norm", operands, a.input.type, {"eps": float(a.eps)})
 
 
 @converter("aten._native_batch_norm_legit_no_training.default")
@@ -238,10 +243,19 @@ def _batch_norm_of_batch(ctx: Importer, a: Arguments, node: torch.fx.Node) -> li
     x = a.input
     dims = [d for d in range(x.rank) if d != 1]
     mean = reduce(ctx, "mean", x, dims, False)
-    return [_batch_norm(ctx, a, mean, reduce(ctx, "var", x, dims, False, correction=0)), None, None]
+    return [
+        _batch_norm(ctx, a, mean, reduce(ctx, "var", x, dims, False, correction=0.0)),
+        None,
+        None,
+    ]
 
 
-@converter("aten.batch_norm.default", "aten.native_batch_norm.default", "aten._native_batch_norm_legit.default", "aten._native_batch_norm_legit_functional.default")
+@converter(
+    "aten.batch_norm.default",
+    "aten.native_batch_norm.default",
+    "aten._native_batch_norm_legit.default",
+    "aten._native_batch_norm_legit_functional.default",
+)
 def _batch_norm_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     if a.training:
         raise Reject("batch norm in training mode", "model.eval()")

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-
 from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.importer import (
     FLOATS,
@@ -154,7 +153,12 @@ def _select_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return ctx.emit_one("select_scatter", [a.self, source], a.self.type, attributes)
 
 
-@converter("aten.split.Tensor", "aten.split_with_sizes.default", "aten.chunk.default", "aten.split_with_sizes_copy.default")
+@converter(
+    "aten.split.Tensor",
+    "aten.split_with_sizes.default",
+    "aten.chunk.default",
+    "aten.split_with_sizes_copy.default",
+)
 def _split(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     dim = wrap(a.dim, a.self.rank)
     results: list[Tensor] = []
@@ -255,7 +259,12 @@ def _clone(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return ctx.emit_one("clone", [a.self], a.self.type)
 
 
-@converter("aten.alias.default", "aten.detach.default", "aten.lift_fresh.default", "aten.alias_copy.default")
+@converter(
+    "aten.alias.default",
+    "aten.detach.default",
+    "aten.lift_fresh.default",
+    "aten.alias_copy.default",
+)
 def _identity(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return a.self
 
@@ -314,7 +323,9 @@ def _scalar_tensor(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return ctx.scalar(a.s, ctx.result_type(node).dtype)
 
 
-@converter("aten.arange.default", "aten.arange.start", "aten.arange.start_step", "prims.iota.default")
+@converter(
+    "aten.arange.default", "aten.arange.start", "aten.arange.start_step", "prims.iota.default"
+)
 def _arange(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     type = ctx.result_type(node)
     bounds = {"start": a.get("start", 0), "step": a.get("step", 1)}

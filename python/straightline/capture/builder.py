@@ -85,8 +85,9 @@ class Dense:
     data: bytes
 
 
-#: bool -> `true`; int -> `i64`; float -> `f64`; list of int -> `array<i64: ...>`.
-Attr = Union[bool, int, float, str, Sequence[int], Dense]
+#: bool -> `true`; int -> `i64`; float -> `f64`; list of int -> `array<i64: ...>`;
+#: Extent -> `#op.dims<[b * 2]>`.
+Attr = Union[bool, int, float, str, Sequence[int], Dense, Extent]
 
 #: A handle that only the builder that made it understands.
 Value = Any

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.utils._pytree import TreeSpec
-
 from straightline.capture.builder import Builder, Dim, TensorType
+from torch.utils._pytree import TreeSpec
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 
 import sympy
 import torch
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
-
 from straightline.capture.builder import Dim, Extent
 from straightline.errors import UnsupportedError
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 
 #: Upper bound of a symbol that the user gave none.
 DEFAULT_MAX = 2**31 - 1
@@ -56,9 +55,7 @@ class ExtentPrinter:
         if expr.is_Pow and expr.exp.is_Integer and int(expr.exp) > 0:
             base = self._at_least(expr.base, _ATOM)
             return " * ".join([base] * int(expr.exp)), _PRODUCT
-        raise UnsupportedError(
-            f"size {expr} is no expression of + * floordiv mod over input sizes"
-        )
+        raise UnsupportedError(f"size {expr} is no expression of + * floordiv mod over input sizes")
 
     def _at_least(self, expr: sympy.Expr, strength: int) -> str:
         text, has = self._print(expr)

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
-
 from straightline.capture.builder import Attr, Builder, Dim, Extent, Location, TensorType, Value
 from straightline.capture.extents import ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError, UserError
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 _DTYPE_NAMES = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -25,6 +24,9 @@ _DTYPE_NAMES = {
 _TORCH_DTYPES = {name: dtype for dtype, name in _DTYPE_NAMES.items()}
 
 FLOATS = ("f32", "f64", "f16", "bf16")
+
+# Ops with two optional operands or more, which need `operandSegmentSizes`; a single one comes last and needs none.
+_SEGMENTED = ("layer_norm", "group_norm", "batch_norm")
 
 #: `end` of a slice that reaches to the end of a dimension, as in ATen.
 SLICE_END = 2**63 - 1
@@ -96,14 +98,18 @@ class Arguments:
         try:
             return self.values[name]
         except KeyError as error:
-            raise InternalError(f"converter asks for argument '{name}', the op has {list(self.values)}") from error
+            raise InternalError(
+                f"converter asks for argument '{name}', the op has {list(self.values)}"
+            ) from error
 
     def get(self, name: str, default: Any = None) -> Any:
         """The argument of that name, or `default` where this overload has none."""
         return self.values.get(name, default)
 
 
-Converter = Callable[["Importer", Arguments, torch.fx.Node], "Tensor | Sequence[Tensor | None] | None"]
+Converter = Callable[
+    ["Importer", Arguments, torch.fx.Node], "Tensor | Sequence[Tensor | None] | None"
+]
 
 #: "aten.add.Tensor" -> converter. Filled by the modules of each family as they are imported.
 CONVERTERS: dict[str, Converter] = {}
@@ -146,6 +152,8 @@ class Importer:
     builder: Builder
     extents: ExtentPrinter
     location: Location = field(default_factory=Location)
+    #: Location of the control-flow op whose branch is being converted.
+    outer: Location = field(default_factory=Location)
     unsupported: list[UnsupportedNode] = field(default_factory=list)
     #: FX node -> Tensor, list of Tensor (several results), or a number or extent.
     environment: dict[torch.fx.Node, Any] = field(default_factory=dict)
@@ -158,14 +166,11 @@ class Importer:
         operands: Sequence[Tensor | None],
         types: Sequence[TensorType],
         attributes: dict[str, Attr] | None = None,
-        segmented: bool = False,
         regions: int = 0,
     ) -> list[Tensor]:
-        """Appends `op.NAME`; None operands are absent optional ones (then `segmented` must be set)."""
+        """Appends `op.NAME`; None operands are absent optional ones."""
         present = [operand.value for operand in operands if operand is not None]
-        segments = [0 if operand is None else 1 for operand in operands] if segmented else None
-        if segments is None and len(present) != len(operands):
-            raise InternalError(f"op.{name}: absent operand without segments")
+        segments = [0 if x is None else 1 for x in operands] if name in _SEGMENTED else None
         values = self.builder.op(
             f"op.{name}", present, types, attributes or {}, self.location, segments, regions
         )
@@ -177,10 +182,9 @@ class Importer:
         operands: Sequence[Tensor | None],
         type: TensorType,
         attributes: dict[str, Attr] | None = None,
-        segmented: bool = False,
     ) -> Tensor:
         """As `emit`, for an op with one result."""
-        return self.emit(name, operands, [type], attributes, segmented)[0]
+        return self.emit(name, operands, [type], attributes)[0]
 
     def cast(self, x: Tensor, dtype: str) -> Tensor:
         """Converts to an element type, if it is another one."""
@@ -214,7 +218,7 @@ class Importer:
     def scalar(self, value: Number | Extent, dtype: str) -> Tensor:
         """A 0-d tensor of a number, or of a named extent."""
         if isinstance(value, Extent):
-            size = self.emit_one("extent", [], TensorType("i64", ()), {"value": value.text})
+            size = self.emit_one("extent", [], TensorType("i64", ()), {"value": value})
             return self.cast(size, dtype)
         return self.full(value, dtype)
 
@@ -282,12 +286,14 @@ class Importer:
 
     def run_node(self, node: torch.fx.Node) -> None:
         """Converts one call; a refusal is recorded and its results replaced, so that the walk goes on."""
-        self.location = location_of(node)
+        self.location = location_of(node, self.outer)
         name = str(node.target)
         function = CONVERTERS.get(name)
         try:
             if function is None:
-                raise Reject("no converter for this op", NEAREST.get(name, NEAREST.get(_packet(name), "")))
+                raise Reject(
+                    "no converter for this op", NEAREST.get(name, NEAREST.get(_packet(name), ""))
+                )
             has_schema = isinstance(node.target, torch._ops.OpOverload)
             arguments = self.arguments(node) if has_schema else Arguments({})
             self.environment[node] = function(self, arguments, node)
@@ -317,7 +323,9 @@ class Importer:
             return 1
 
     @contextmanager
-    def region(self, arguments: Sequence[TensorType] = ()) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    def region(
+        self, arguments: Sequence[TensorType] = ()
+    ) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
         """A region of the next op: yields (its arguments, a list to fill with what it yields)."""
         place = self.location
         values = self.builder.begin_region(arguments)
@@ -329,6 +337,7 @@ class Importer:
     def inline(self, module: torch.fx.GraphModule, operands: Sequence[Any]) -> list[Any]:
         """Converts the graph of a nested module at this place; returns its outputs."""
         inputs = iter(operands)
+        around, self.outer = self.outer, self.location
         for node in module.graph.nodes:
             if node.op == "placeholder":
                 self.environment[node] = next(inputs)
@@ -339,6 +348,7 @@ class Importer:
             elif node.op == "output":
                 outputs = node.args[0]
                 outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+                self.location, self.outer = self.outer, around
                 return [self.argument(output) for output in outputs]
         raise InternalError("nested graph without an output")
 
@@ -361,18 +371,24 @@ def _describe(node: torch.fx.Node) -> str:
     return node.name
 
 
-def location_of(node: torch.fx.Node) -> Location:
-    """The module path of a node and the innermost line of the user's code; torch's own line if there is no other."""
-    module = ""
+def location_of(node: torch.fx.Node, outer: Location) -> Location:
+    """The module path of a node and the innermost line of the user's code.
+
+    Where all of the code is torch's, its own line; where there is none (branches that export traced again, whose code is
+    generated), what `outer`, the enclosing op, has.
+    """
+    module = outer.module
     stack = node.meta.get("nn_module_stack") or {}
     for path, _ in stack.values():
         module = path
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    frames = [frame for frame in frames if not frame[0].startswith("<")]
     chosen = next((f for f in reversed(frames) if not f[0].startswith(_TORCH_FOLDER)), None)
     if chosen is None and frames:
         chosen = frames[-1]
-    file, line = (os.path.basename(chosen[0]), int(chosen[1])) if chosen else ("", 0)
-    return Location(module, file, line)
+    if chosen is None:
+        return Location(module, outer.file, outer.line)
+    return Location(module, os.path.basename(chosen[0]), int(chosen[1]))
 
 
 def raise_if_unsupported(nodes: Sequence[UnsupportedNode]) -> None:

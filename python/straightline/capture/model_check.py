@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-
 from straightline.errors import UnsupportedError, UserError
+from torch._subclasses.fake_tensor import FakeTensor
 
 _BATCH_STATISTICS = (
     torch.nn.modules.batchnorm._BatchNorm,  # noqa: SLF001  (the only common base)
@@ -46,7 +45,9 @@ def check_tensor(tensor: torch.Tensor, what: str) -> None:
     if tensor.device.type == "meta":
         raise UserError(f"{what} is on device meta, expected a tensor with data")
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
-        raise UnsupportedError(f"{what} is a tensor subclass {type(tensor).__name__}, expected torch.Tensor")
+        raise UnsupportedError(
+            f"{what} is a tensor subclass {type(tensor).__name__}, expected torch.Tensor"
+        )
     if tensor.layout != torch.strided:
         raise UnsupportedError(f"{what} has layout {tensor.layout}, expected torch.strided")
     if tensor.is_quantized:
@@ -56,4 +57,6 @@ def check_tensor(tensor: torch.Tensor, what: str) -> None:
     if tensor.device.type != "cpu":
         raise UnsupportedError(f"{what} is on device {tensor.device}, expected cpu")
     if tensor.is_conj() or tensor.is_neg():
-        raise UnsupportedError(f"{what} is a conj or neg view, expected resolve_conj() and resolve_neg()")
+        raise UnsupportedError(
+            f"{what} is a conj or neg view, expected resolve_conj() and resolve_neg()"
+        )

@@ -13,6 +13,7 @@ from straightline.capture.builder import (
     DTYPE_BYTES,
     Attr,
     Dense,
+    Extent,
     Location,
     Result,
     TensorType,
@@ -66,7 +67,9 @@ class TextBuilder:
 
     def __init__(self) -> None:
         self._symbols: list[str] = []
-        self._lines: list[list[str]] = []  # one list per open region; the function's body is the first
+        self._lines: list[
+            list[str]
+        ] = []  # one list per open region; the function's body is the first
         self._ended: list[str] = []  # text of regions that no op has taken yet
         self._region_heads: list[str] = []
         self._resources: dict[str, bytes] = {}
@@ -215,6 +218,8 @@ class TextBuilder:
             return quote(value)
         if isinstance(value, Dense):
             return self._dense(value)
+        if isinstance(value, Extent):
+            return f"#op.dims<[{value}]>"
         return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"
 
     def _dense(self, value: Dense) -> str:

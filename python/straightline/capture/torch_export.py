@@ -10,17 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
-from torch.export.graph_signature import (
-    ConstantArgument,
-    InputKind,
-    InputSpec as ExportInput,
-    OutputKind,
-    SymIntArgument,
-    TensorArgument,
-)
-from torch.utils import _pytree as pytree
-
 from straightline.capture import (  # noqa: F401  (the families register their converters)
     aten_control,
     aten_convolution,
@@ -43,6 +32,18 @@ from straightline.capture.importer import (
 from straightline.capture.model_check import check_module, check_tensor
 from straightline.capture.text_builder import TextBuilder
 from straightline.errors import InternalError, UnsupportedError, UserError
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    OutputKind,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.export.graph_signature import (
+    InputSpec as ExportInput,
+)
+from torch.utils import _pytree as pytree
 
 # Ops that torch would decompose and that the `op` dialect has whole.
 _KEPT = frozenset(
@@ -101,7 +102,9 @@ def _as_module(model: Callable[..., Any]) -> torch.nn.Module:
         check_module(model)
         return model
     if not callable(model):
-        raise UserError(f"expected a module, a function or an ExportedProgram, got {type(model).__name__}")
+        raise UserError(
+            f"expected a module, a function or an ExportedProgram, got {type(model).__name__}"
+        )
     wrapper = torch.nn.Module()
     closed_over: dict[str, Any] = {}
     owner = getattr(model, "__self__", None)
@@ -161,7 +164,9 @@ def _export_error(error: Exception) -> Exception:
         chain = chain.__cause__ or chain.__context__
     if isinstance(error, NotImplementedError):
         return UnsupportedError(f"torch.export: {text}")
-    return UserError(f"the model cannot be captured with these inputs: {type(error).__name__}: {text}")
+    return UserError(
+        f"the model cannot be captured with these inputs: {type(error).__name__}: {text}"
+    )
 
 
 def _decompose(exported: ExportedProgram) -> ExportedProgram:
@@ -260,7 +265,9 @@ class _Import:
                 for symbol in sorted(size.node.expr.free_symbols, key=str):
                     whole = size.node.expr.is_Symbol
                     name = given.get((spec.arg.name, dim)) if whole else None
-                    if str(symbol) not in names or (name and names[str(symbol)] not in given.values()):
+                    if str(symbol) not in names or (
+                        name and names[str(symbol)] not in given.values()
+                    ):
                         names[str(symbol)] = name or f"s{len(names)}"
         ranges = {str(k): v for k, v in self._exported.range_constraints.items()}
         return {key: self._symbol_spec(name, ranges.get(key)) for key, name in names.items()}
@@ -322,7 +329,9 @@ class _Import:
                 inputs.append(InputSpec(spec.arg.name, constant=spec.arg.value))
                 continue
             if not isinstance(spec.arg, TensorArgument):
-                raise UnsupportedError(f"input {spec.arg.name} is a dynamic number: pass a constant or a tensor")
+                raise UnsupportedError(
+                    f"input {spec.arg.name} is a dynamic number: pass a constant or a tensor"
+                )
             inputs.append(self._tensor_input(spec.arg.name, leaf, arguments))
             arguments += 1
         return inputs
@@ -358,7 +367,9 @@ class _Import:
         mutated = set(self._signature.buffers_to_mutate.values())
         kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
         specs = [s for s in self._signature.input_specs if s.kind in kinds]
-        other = [s for s in self._signature.input_specs if s.kind not in (*kinds, InputKind.USER_INPUT)]
+        other = [
+            s for s in self._signature.input_specs if s.kind not in (*kinds, InputKind.USER_INPUT)
+        ]
         if other:
             raise UnsupportedError(f"model uses a {other[0].kind.name.lower()} ({other[0].target})")
         tensors = {s.target: self._tensor_of(s) for s in specs}
@@ -398,11 +409,20 @@ class _Import:
         self._by_storage[key], self._name_by_storage[key] = result, name
         return result
 
-    def _refuse_partial_overlap(self, tensors: Mapping[Any, torch.Tensor], mutated: set[str]) -> None:
+    def _refuse_partial_overlap(
+        self, tensors: Mapping[Any, torch.Tensor], mutated: set[str]
+    ) -> None:
         for name in mutated:
             for other, tensor in tensors.items():
-                same_storage = tensor.untyped_storage().data_ptr() == tensors[name].untyped_storage().data_ptr()
-                if tensor.numel() and same_storage and _storage_key(tensor) != _storage_key(tensors[name]):
+                same_storage = (
+                    tensor.untyped_storage().data_ptr()
+                    == tensors[name].untyped_storage().data_ptr()
+                )
+                if (
+                    tensor.numel()
+                    and same_storage
+                    and _storage_key(tensor) != _storage_key(tensors[name])
+                ):
                     raise UnsupportedError(
                         f"buffer {name} is overwritten and shares storage with {other}, a different view of it; "
                         "nearest supported form: separate buffers"
@@ -449,7 +469,9 @@ class _Import:
             if spec.kind == OutputKind.USER_OUTPUT:
                 continue
             if spec.kind not in ties:
-                raise UnsupportedError(f"model has a {spec.kind.name.lower()} output ({spec.target})")
+                raise UnsupportedError(
+                    f"model has a {spec.kind.name.lower()} output ({spec.target})"
+                )
             name = str(spec.target)
             tie = f"{ties[spec.kind]}:{self._aliases.get(name, name)}"
             tied.append(TiedResult(len(results), tie))
@@ -477,7 +499,11 @@ def _leaf_shapes(value: Any, shape: Any) -> Iterator[Any]:
 def _storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:
     """Equal for tensors that are the same view of the same storage."""
     place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset())
-    return (*place, tensor.dtype, tuple(tensor.shape), tensor.stride()) if tensor.numel() else (id(tensor),)
+    return (
+        (*place, tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if tensor.numel()
+        else (id(tensor),)
+    )
 
 
 def _bytes_of(tensor: torch.Tensor) -> bytes:

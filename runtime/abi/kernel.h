@@ -93,7 +93,8 @@ typedef struct sl_device_desc {
   void* (*record)(void* queue);                        ///< an event that fires when the queue has passed this point
   void (*wait)(void* queue, void* event);              ///< later work of the queue starts after the event
   void (*synchronize)(void* event);                    ///< blocks the calling host thread until the event has fired
-  void (*event_destroy)(void* event);
+  void (*event_destroy)(void* event);                  ///< legal while waits for it are still enqueued
+  int32_t (*query)(void* event);                       ///< 1 when the event has fired; never blocks
 } sl_device_desc;
 
 /// What `straightline_backend_v1` of a shared library returns, and what built-in backends hand to the registry.

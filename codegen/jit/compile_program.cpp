@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "codegen/jit/clang_driver.h"
+#include "codegen/jit/fatal_guard.h"
 
 namespace straightline::jit {
 namespace {
@@ -34,7 +35,12 @@ UnitResult compileUnit(const Unit& unit, const std::vector<std::string>& argumen
     result.object = std::move(*object);
     return result;
   }
-  ClangOutput output = compileToObject(unit.name, unit.text, arguments);
+  ClangOutput output;
+  std::string fatal;
+  if (!runGuarded([&] { output = compileToObject(unit.name, unit.text, arguments); }, &fatal)) {
+    result.diagnostics = "the compiler gave up: " + fatal;
+    return result;
+  }
   result.ok = output.ok;
   result.diagnostics = std::move(output.diagnostics);
   if (output.ok) {
@@ -143,8 +149,9 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
     objects.push_back({units[i].name, std::move(results[i].object)});
   }
   std::string message;
-  program->code = linkProgram(std::move(objects), options.resolver, symbols, &message);
-  if (!program->code) {
+  const bool survived = runGuarded(
+      [&] { program->code = linkProgram(std::move(objects), options.resolver, symbols, &message); }, &message);
+  if (!survived || !program->code) {
     return fail(error, CompileError::Kind::internal, "emitted units do not link: " + message);
   }
   return program;

@@ -114,6 +114,12 @@ TEST_F(CompileProgramTest, NothingOfTheDiskIsSeen) {
   EXPECT_NE(error_.message.find("'vector' file not found"), std::string::npos) << error_.message;
 }
 
+TEST_F(CompileProgramTest, ErrorsOfTheBackEndAreErrorsToo) {
+  EXPECT_FALSE(compile({{"u", "extern \"C\" int f() { asm(\"bogus\"); return 0; }"}}, {"f"}));
+  EXPECT_NE(error_.message.find("bogus"), std::string::npos) << error_.message;
+  EXPECT_TRUE(compile({addUnit(1)}, {"add_1"})) << error_.message;
+}
+
 TEST_F(CompileProgramTest, StaticInitialisersAreRefused) {
   EXPECT_FALSE(compile({{"u", "extern \"C\" int g(); int x = g(); extern \"C\" int f() { return x; }"}}, {"f"}));
   EXPECT_NE(error_.message.find("global constructor"), std::string::npos) << error_.message;

@@ -152,7 +152,7 @@ struct ScoreMask {
     if constexpr (Tune.mask != 0) {
       const M* at = mask + unit.image * s.maskStride[0] + unit.head * s.maskStride[1] +
                     (unit.s0 + row) * s.maskStride[2] + (key + j) * s.maskStride[3];
-      const auto m = loadLanes<N>(at, s.maskStride[3], count);
+      const auto m = loadLanes<N>(at, s.maskStride[3], int(count));
       if constexpr (kSame<M, bool>) {
         x = select(m, x, splat<V>(T(-__builtin_inff())));
       } else {

@@ -88,7 +88,7 @@ SL_INLINE void accumulatePixels(const ConvolutionDirectShape& s, const ChannelBl
         SL_UNROLL
         for (int p = 0; p < Pixels; ++p) {
           const T* x = from + p * s.strideW * s.inStride[2] + c * s.inStride[3];
-          const V xv = block.perLane ? V(loadLanes<N>(x, s.inStride[3], block.count))
+          const V xv = block.perLane ? V(loadLanes<N>(x, s.inStride[3], int(block.count)))
                                      : splat<V>(*x);
           acc[p] = fma(xv, wv, acc[p]);
         }

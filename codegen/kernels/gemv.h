@@ -120,7 +120,7 @@ SL_INLINE void gemv(sl_ctx*, sl_team team, GemvShape s, Epilogue epilogue, const
             at.operand[j] = (m0 + m) * s.epilogueStride[j][0];
           }
           at.output = (m0 + m) * s.ldc;
-          finish<N>(epilogue, ops, loadLanes<N>(sums + m * N, 1, count), at, steps, n, 1, count);
+          finish<N>(epilogue, ops, loadLanes<N>(sums + m * N, 1, int(count)), at, steps, n, 1, count);
         }
       });
     }

@@ -29,10 +29,11 @@ struct AttentionTune {
 /// Strides of b, h, s (or t) in elements; maskStride of b, h, s, t (innermost 0 or 1); epilogue operands [b][h][s][d].
 /// scale 0 means 1 / sqrt(d).
 struct AttentionShape {
-  int64_t b, h, hk, s, t, d;
-  double scale;
-  int64_t qStride[3], kStride[3], vStride[3], outStride[3], maskStride[4];
-  int64_t epilogueStride[kMaxEpilogueOperands][4];
+  int64_t b = 0, h = 0, hk = 0, s = 0, t = 0, d = 0;
+  double scale = 0;
+  int64_t qStride[3] = {}, kStride[3] = {}, vStride[3] = {};
+  int64_t outStride[3] = {}, maskStride[4] = {};
+  int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
 
 /// Elements of one thread's workspace.

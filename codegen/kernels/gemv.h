@@ -20,9 +20,9 @@ struct GemvTune {
 
 /// A is [m][lda], the weight [n][ldw], C and the epilogue operands [m][n]; k is contiguous in A and the weight.
 struct GemvShape {
-  int64_t m, n, k;
-  int64_t lda, ldw, ldc;
-  int64_t epilogueStride[kMaxEpilogueOperands][2];
+  int64_t m = 0, n = 0, k = 0;
+  int64_t lda = 0, ldw = 0, ldc = 0;
+  int64_t epilogueStride[kMaxEpilogueOperands][2] = {};
 };
 
 /// The first `count` elements, then zeros.

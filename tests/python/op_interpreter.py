@@ -114,6 +114,7 @@ class OpInterpreter:
 
     # Evaluation
 
+    @torch.no_grad()
     def evaluate(
         self, inputs: Sequence[torch.Tensor], parameters: dict[str, torch.Tensor]
     ) -> list[torch.Tensor]:
@@ -213,7 +214,7 @@ def check_operands(name: str, operands: Sequence[torch.Tensor | None]) -> None:
 
 
 def _named(run: _Run, op: Op) -> torch.Tensor:
-    return run.parameters[str(op.attributes["name"])].detach()
+    return run.parameters[str(op.attributes["name"])]
 
 
 def _constant(run: _Run, op: Op) -> torch.Tensor:
@@ -330,11 +331,12 @@ _OPS: dict[str, Callable[..., Any]] = {
     name: getattr(torch, name)
     for name in """neg abs exp expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu erf floor ceil
     round trunc sign logical_not bitwise_not isnan isinf sub mul floor_divide remainder fmod pow maximum minimum
-    atan2 bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor eq ne lt le gt ge where flip clone
+    atan2 bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor eq ne lt le gt ge where flip
     matmul clamp""".split()
 }
 _OPS |= {
     "add": torch.add,
+    "clone": lambda x: x.clone(memory_format=torch.contiguous_format),
     "div": torch.true_divide,
     "trunc_divide": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
     "gelu": lambda x, approximate: F.gelu(x, approximate=approximate),

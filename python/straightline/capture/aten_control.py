@@ -139,6 +139,11 @@ def _while(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     return ctx.emit("while", initial, types, regions=2)
 
 
+@converter("with_effects")
+def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    raise Reject(f"{node.args[1]} has a side effect", "a model without side effects")
+
+
 @converter("wrap_with_set_grad_enabled")
 def _set_grad(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Any]:
     """`torch.no_grad()` in a model: its graph stands in place."""

@@ -10,11 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from models import digits_cnn, lstm, small
-from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
-
 from straightline.capture import capture
 from straightline.errors import UnsupportedError, UserError
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 
 class Subclass(torch.Tensor):
@@ -27,7 +26,9 @@ def add_one(x: torch.Tensor) -> torch.Tensor:
 
 def test_training_mode_names_the_modules() -> None:
     model = digits_cnn.DigitsCnn()
-    with pytest.raises(UserError, match=r"norm1 \(BatchNorm2d\), norm2 .*dropout \(Dropout\).*eval"):
+    with pytest.raises(
+        UserError, match=r"norm1 \(BatchNorm2d\), norm2 .*dropout \(Dropout\).*eval"
+    ):
         capture(model, (torch.randn(2, 1, 8, 8),))
     capture(small.Mlp(), (torch.randn(1, 64),))  # training mode changes nothing here
 
@@ -79,7 +80,13 @@ def test_all_unsupported_ops_are_listed() -> None:
     with pytest.raises(UnsupportedError) as caught:
         capture(Many(), (torch.randn(4, 4),))
     text = str(caught.value)
-    for part in ("aten.sort", "aten._fft_r2c", "aten.linalg_inv_ex", "float32[4, 4]", "capture_error_test.py:"):
+    for part in (
+        "aten.sort",
+        "aten._fft_r2c",
+        "aten.linalg_inv_ex",
+        "float32[4, 4]",
+        "capture_error_test.py:",
+    ):
         assert part in text, text
     assert "nearest supported form: amax" in text
     source = open(__file__).read().splitlines()

@@ -12,8 +12,16 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-
-from straightline.capture import Attr, Captured, Dense, Dim, Extent, Location, Result, TensorType
+from straightline.capture import (
+    Attr,
+    Captured,
+    Dense,
+    Dim,
+    Extent,
+    Location,
+    Result,
+    TensorType,
+)
 
 DTYPES = {
     "f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16,
@@ -82,7 +90,9 @@ class OpInterpreter:
     ) -> list[Value]:
         given = iter(operands)
         slots = [next(given) if s else None for s in segments or [1] * len(operands)]
-        assert next(given, None) is None, f"{name}: segments {segments} for {len(operands)} operands"
+        assert next(given, None) is None, (
+            f"{name}: segments {segments} for {len(operands)} operands"
+        )
         results = [Value(type) for type in result_types]
         taken = self._ended[len(self._ended) - regions :]
         del self._ended[len(self._ended) - regions :]
@@ -309,7 +319,7 @@ def _lstm(x, h0, c0, *weights, num_layers, bidirectional, batch_first, has_biase
 
 def _prod(x: torch.Tensor, dims: list[int], keepdim: bool) -> torch.Tensor:
     for dim in sorted(dims, reverse=True):
-        x = x.prod(dim, keepdim=keepdim)
+        x = x.prod(dim, keepdim=keepdim, dtype=x.dtype)
     return x
 
 
@@ -323,8 +333,6 @@ def _attention(q, k, v, mask=None, *, is_causal, scale):  # noqa: ANN
 def _convolution(x, w, b=None, **k):  # noqa: ANN
     names = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
     return torch.convolution(x, w, b, *(k[name] for name in names))
-
-
 
 
 _OPS: dict[str, Callable[..., Any]] = {
@@ -356,7 +364,7 @@ _OPS |= {
     "constant_pad_nd": _pad,
     "slice_scatter": _slice_scatter,
     "select_scatter": lambda x, src, dim, index: x.select_scatter(src, dim, index),
-    "sum": lambda x, dims, keepdim: x.sum(dims, keepdim=keepdim),
+    "sum": lambda x, dims, keepdim: x.sum(dims, keepdim=keepdim, dtype=x.dtype),
     "mean": lambda x, dims, keepdim: x.mean(dims, keepdim=keepdim),
     "amax": lambda x, dims, keepdim: x.amax(dims, keepdim=keepdim),
     "amin": lambda x, dims, keepdim: x.amin(dims, keepdim=keepdim),
@@ -368,7 +376,7 @@ _OPS |= {
     "argmin": lambda x, dim, keepdim: x.argmin(dim, keepdim),
     "softmax": lambda x, dim: torch.softmax(x, dim),
     "log_softmax": lambda x, dim: torch.log_softmax(x, dim),
-    "cumsum": lambda x, dim: x.cumsum(dim),
+    "cumsum": lambda x, dim: x.cumsum(dim, dtype=x.dtype),
     "layer_norm": lambda x, w, b, normalized_rank, eps: F.layer_norm(
         x, x.shape[x.ndim - normalized_rank :], w, b, eps
     ),

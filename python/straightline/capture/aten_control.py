@@ -21,6 +21,7 @@ from straightline.capture.importer import (
 NEAREST["aten._local_scalar_dense.default"] = "torch.where, or torch.cond on a tensor"
 NEAREST["aten.item"] = "torch.where, or torch.cond on a tensor"
 NEAREST["aten.rand"] = NEAREST["aten.randn"] = "random numbers as an input"
+NEAREST["aten._assert_async"] = "a model that does not check its data"
 NEAREST["aten.bernoulli"] = "random numbers as an input"
 
 

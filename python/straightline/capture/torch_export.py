@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from straightline.capture.builder import Builder, Dense, Extent, Location, Resul
 from straightline.capture.captured import Captured, InputSpec, OutputSpec, SymbolSpec, TiedResult
 from straightline.capture.extents import DEFAULT_MAX, ExtentPrinter
 from straightline.capture.importer import (
+    TORCH_FOLDER,
     Importer,
     Reject,
     Tensor,
@@ -43,6 +45,7 @@ from torch.export.graph_signature import (
 from torch.export.graph_signature import (
     InputSpec as ExportInput,
 )
+from torch.fx.proxy import TracerBase
 from torch.utils import _pytree as pytree
 
 # Ops that torch would decompose and that the `op` dialect has whole.
@@ -122,17 +125,32 @@ def _as_module(model: Callable[..., Any]) -> torch.nn.Module:
     return wrapper
 
 
+def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> traceback.StackSummary:
+    """The frames of a traced op that may name its source: the user's, and `forward` of torch's own modules.
+
+    torch keeps frames called `forward` only, which leaves functions, and what `forward` calls, without a line.
+    """
+    ours = [index for index, frame in enumerate(frames) if frame.filename == __file__]
+    inside = frames[ours[-1] + 1 :] if ours else frames
+    return traceback.StackSummary.from_list(
+        [f for f in inside if f.name == "forward" or not f.filename.startswith(TORCH_FOLDER)]
+    )
+
+
 @contextmanager
 def _plain_ops() -> Iterator[None]:
-    """While exporting: no fused fast path of nn.MultiheadAttention, no gradients, no chatter."""
+    """While exporting: no fused fast path of nn.MultiheadAttention, no gradients, no chatter, full source lines."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
+    own_filter = TracerBase._filter_traceback_frames  # noqa: SLF001
+    TracerBase._filter_traceback_frames = _user_frames  # noqa: SLF001
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+        TracerBase._filter_traceback_frames = own_filter  # noqa: SLF001
 
 
 def _export(
@@ -390,7 +408,9 @@ class _Import:
             if spec.kind not in known:
                 what = spec.kind.name.lower().replace("_", " ")
                 raise UnsupportedError(f"model uses a {what} ({spec.target})")
-            if spec.kind == InputKind.TOKEN:  # orders side effects, and each op that has one is refused by itself
+            if (
+                spec.kind == InputKind.TOKEN
+            ):  # orders side effects, and each op that has one is refused by itself
                 self._ctx.environment[self._nodes[spec.arg.name]] = None
         tensors = {s.target: self._tensor_of(s) for s in specs}
         state_storages = {_storage_key(tensors[name]) for name in mutated}

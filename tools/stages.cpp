@@ -2,9 +2,7 @@
 // Ties the compiler library to the layers below it: the one place that names dialects, the pipeline and emission.
 #include "tools/stages.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Math/IR/Math.h"
+#include "tools/register_all.h"
 
 namespace straightline {
 namespace {
@@ -12,7 +10,7 @@ namespace {
 class ProductStages final : public Stages {
  public:
   void registerDialects(mlir::DialectRegistry& registry) const override {
-    registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect>();
+    registerAllDialects(registry);
   }
 
   Failure buildPipeline(mlir::PassManager&, const TargetOptions&) const override {

@@ -278,8 +278,6 @@ dnnl_status_t execute(Plan* plan, ArgumentSet* set, const void* const* inputs, v
   return dnnl_primitive_execute(plan->primitive.get(), plan->stream.get(), count, arguments);
 }
 
-void destroy(void* handle) { delete static_cast<Plan*>(handle); }
-
 }  // namespace
 
 const sl_kernel_desc kInnerProduct = {
@@ -301,7 +299,7 @@ const sl_kernel_desc kInnerProduct = {
     .plan = reinterpret_cast<void*>(&sl_onednn_inner_product_plan),
     .run_symbol = "sl_onednn_inner_product_run",
     .run = reinterpret_cast<void*>(&sl_onednn_inner_product_run),
-    .destroy = destroy,
+    .destroy = sl_onednn_inner_product_plan_destroy,
 };
 
 }  // namespace straightline::onednn
@@ -360,3 +358,5 @@ int32_t sl_onednn_inner_product_run(sl_ctx* ctx, sl_team team, void* handle, con
   }
   return SL_OK;
 }
+
+void sl_onednn_inner_product_plan_destroy(void* handle) { delete static_cast<straightline::onednn::Plan*>(handle); }

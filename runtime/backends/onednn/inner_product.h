@@ -18,6 +18,7 @@ SL_API int32_t sl_onednn_inner_product_plan(sl_ctx* ctx, const sl_problem* probl
                                             void** handle);
 SL_API int32_t sl_onednn_inner_product_run(sl_ctx* ctx, sl_team team, void* handle, const void* const* inputs,
                                            void* const* outputs, void* workspace);
+SL_API void sl_onednn_inner_product_plan_destroy(void* handle);
 }
 
 #endif  // STRAIGHTLINE_RUNTIME_BACKENDS_ONEDNN_INNER_PRODUCT_H

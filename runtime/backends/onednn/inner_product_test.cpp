@@ -77,6 +77,7 @@ TEST(OnednnInnerProduct, IsRegisteredWithItsSymbols) {
   EXPECT_STREQ("linear", kernel->op);
   EXPECT_EQ(kernel->plan, sl_symbol(kernel->plan_symbol));
   EXPECT_EQ(kernel->run, sl_symbol(kernel->run_symbol));
+  EXPECT_EQ(reinterpret_cast<void*>(kernel->destroy), sl_symbol("sl_onednn_inner_product_plan_destroy"));
 }
 
 TEST(OnednnInnerProduct, RefusalsNameBothValues) {
@@ -113,6 +114,8 @@ struct Case {
   bool bias, relu;
   int32_t threads;
 };
+
+void PrintTo(const Case& c, std::ostream* out) { *out << "n=" << c.n << " k=" << c.k; }
 
 class OnednnInnerProductNumbers : public ::testing::TestWithParam<Case> {};
 
@@ -191,7 +194,16 @@ TEST_P(OnednnInnerProductNumbers, MatchFloat64) {
 INSTANTIATE_TEST_SUITE_P(Shapes, OnednnInnerProductNumbers,
                          ::testing::Values(Case{{1}, 10, 64, true, false, 1}, Case{{4}, 256, 128, false, false, 1},
                                            Case{{2, 3}, 65, 33, true, true, 2}, Case{{64}, 128, 512, true, true, 2},
-                                           Case{{}, 17, 31, true, false, 1}));
+                                           Case{{}, 17, 31, true, false, 1}),
+                         [](const auto& info) {
+                           const Case& c = info.param;
+                           std::string name;
+                           for (const int64_t d : c.leading) {
+                             name += std::to_string(d) + "x";
+                           }
+                           return name + std::to_string(c.n) + "x" + std::to_string(c.k) + (c.bias ? "_bias" : "") +
+                                  (c.relu ? "_relu" : "") + "_" + std::to_string(c.threads) + "t";
+                         });
 
 // ---- inside a program: prepare builds the primitive, run calls it, the weights own it
 

@@ -10,7 +10,29 @@ namespace {
 std::atomic<int64_t> delayMicroseconds{2000};
 std::atomic<int64_t> executed{0};
 
+/// Stops all workers between items.
+struct Gate {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool held = false;
+};
+Gate& gate() {
+  static Gate* const instance = new Gate;
+  return *instance;
+}
+
+void waitAtGate() {
+  std::unique_lock<std::mutex> lock(gate().mutex);
+  gate().changed.wait(lock, [] { return !gate().held; });
+}
+
 }  // namespace
+
+void setHeld(bool held) {
+  const std::lock_guard<std::mutex> lock(gate().mutex);
+  gate().held = held;
+  gate().changed.notify_all();
+}
 
 void setDelay(std::chrono::microseconds delay) { delayMicroseconds = delay.count(); }
 int64_t executedItems() { return executed; }
@@ -63,6 +85,7 @@ void LateQueue::work() {
       items_.pop_front();
     }
     std::this_thread::sleep_until(item.earliest);
+    waitAtGate();
     item.run();
     ++executed;
   }

@@ -50,6 +50,8 @@ class LateQueue {
 
 /// Delay of items that are enqueued from now on.
 void setDelay(std::chrono::microseconds delay);
+/// While held, no item starts.
+void setHeld(bool held);
 /// Items executed by all queues.
 int64_t executedItems();
 

@@ -100,6 +100,8 @@ void sl_test_device_set_delay(int64_t microseconds) {
   straightline::test_device::setDelay(std::chrono::microseconds(microseconds));
 }
 
+void sl_test_device_hold(int32_t held) { straightline::test_device::setHeld(held != 0); }
+
 size_t sl_test_device_live_bytes(void) { return straightline::test_device::deviceMemory().liveBytes(); }
 
 int64_t sl_test_device_executed(void) { return straightline::test_device::executedItems(); }

@@ -19,6 +19,9 @@ SL_API const sl_backend_desc* straightline_backend_v1(void);
 /// Every item of every queue starts at least this long after it was enqueued (2,000 at the start). Any thread.
 SL_API void sl_test_device_set_delay(int64_t microseconds);
 
+/// While held (1) no item of any queue starts, however late it is; items wait until released (0). Any thread.
+SL_API void sl_test_device_hold(int32_t held);
+
 /// Bytes allocated at this moment, and items executed since the process started.
 SL_API size_t sl_test_device_live_bytes(void);
 SL_API int64_t sl_test_device_executed(void);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sched.h>
+
 #include <cmath>
 #include <cstring>
 
@@ -64,6 +66,7 @@ TEST_F(TestDevice, ItemsRunLateAndInOrder) {
   float host[4] = {1, 2, 3, 4};
   float back[4] = {};
   sl_ctx ctx{};
+  sl_test_device_hold(1);
   ASSERT_EQ(SL_OK, sl_queue_copy(&ctx, queue, memory, "test_device", host, "host", sizeof(host)));
   {
     void* pointers[] = {memory};
@@ -76,7 +79,8 @@ TEST_F(TestDevice, ItemsRunLateAndInOrder) {
   }
   ASSERT_EQ(SL_OK, sl_queue_copy(&ctx, queue, back, "host", memory, "test_device", sizeof(back)));
   void* event = sl_queue_record(queue);
-  EXPECT_EQ(0, device->query(event)) << "nothing has run yet: the worker is late";
+  EXPECT_EQ(0, device->query(event)) << "nothing has run yet: the worker is held";
+  sl_test_device_hold(0);
   device->synchronize(event);
   EXPECT_EQ(1, device->query(event));
   EXPECT_EQ(4, back[0]);
@@ -90,23 +94,20 @@ TEST_F(TestDevice, AnEventOrdersTwoQueuesAndMayBeForgottenAtOnce) {
   sl_queue* first = nullptr;
   sl_queue* second = nullptr;
   ASSERT_EQ(SL_OK, sl_queue_create("test_device", &first, nullptr));
-  sl_test_device_set_delay(0);
   ASSERT_EQ(SL_OK, sl_queue_create("test_device", &second, nullptr));
   void* memory = device->allocate(16, 64);
   const float host[4] = {5, 5, 5, 5};
-  float early[4] = {}, late[4] = {};
+  float late[4] = {};
   sl_ctx ctx{};
   sl_test_device_set_delay(20000);
   sl_queue_copy(&ctx, first, memory, "test_device", host, "host", sizeof(host));
   void* event = sl_queue_record(first);
-  sl_test_device_set_delay(0);
-  sl_queue_copy(&ctx, second, early, "host", memory, "test_device", sizeof(early));  // nobody waited
   sl_queue_wait(second, event, first);
   sl_queue_forget(event, first);
+  sl_test_device_set_delay(0);
   sl_queue_copy(&ctx, second, late, "host", memory, "test_device", sizeof(late));
   sl_queue_release(second);  // waits for what is enqueued
   sl_queue_release(first);
-  EXPECT_TRUE(std::isnan(early[0])) << "read before it was written";
   EXPECT_EQ(5, late[0]);
   device->deallocate(memory, 16);
 }
@@ -128,6 +129,19 @@ TEST_F(TestDevice, AddressesOfTheWrongSpaceAreInternalErrors) {
   sl_queue_release(queue);
   EXPECT_EQ(SL_INTERNAL, ctx.status) << "a kernel was given a host address";
   EXPECT_EQ(0, host[0]);
+  device->deallocate(memory, 16);
+}
+
+TEST_F(TestDevice, ReadingWhatNobodyWroteGivesNan) {
+  sl_queue* second = nullptr;
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", &second, nullptr));
+  void* memory = device->allocate(16, 64);
+  float seen[4] = {};
+  sl_ctx ctx{};
+  sl_test_device_set_delay(0);
+  sl_queue_copy(&ctx, second, seen, "host", memory, "test_device", sizeof(seen));  // nobody wrote and nobody waited
+  sl_queue_release(second);
+  EXPECT_TRUE(std::isnan(seen[0]));
   device->deallocate(memory, 16);
 }
 
@@ -173,6 +187,12 @@ int32_t runFailingLate(sl_ctx* ctx, sl_team, const sl_bindings* io) {
   return sl_queue_launch(
       ctx, io->queues[1], [](sl_ctx* c, sl_team, void* const*, const int64_t*) { sl_fail(c, SL_INDEX_ERROR, 9, 0, 4); },
       nullptr, 0, nullptr, 0);
+}
+
+void awaitExecuted(int64_t items) {
+  while (sl_test_device_executed() < items) {
+    sched_yield();
+  }
 }
 
 class DeviceProgram {
@@ -226,13 +246,15 @@ TEST_F(TestDevice, AProgramThatWaitsHasItsResultOnTheHost) {
 TEST_F(TestDevice, AFrameIsNotLentAgainBeforeTheQueueHasPassed) {
   DeviceProgram p(runOnDevice);
   Call call(p.program, p.weights, p.team);
-  sl_test_device_set_delay(30000);
+  sl_test_device_hold(1);
   const size_t before = sl_test_device_live_bytes();
+  const int64_t executed = sl_test_device_executed();
   float x1[4] = {1, 1, 1, 1}, y1[4] = {}, x2[4] = {2, 2, 2, 2}, y2[4] = {};
   ASSERT_EQ(SL_OK, call({x1}, {y1}, {2}));
   ASSERT_EQ(SL_OK, call({x2}, {y2}, {2}));  // at once: the first has not even started
-  EXPECT_EQ(0, y1[0]);
+  EXPECT_EQ(executed, sl_test_device_executed());
   EXPECT_EQ(before + 2 * 128, sl_test_device_live_bytes()) << "two frames, not one";
+  sl_test_device_hold(0);
   sl_weights_release(p.weights);  // waits: the prepared data is still being read
   p.weights = nullptr;
   EXPECT_EQ(11, y1[0]);
@@ -245,14 +267,9 @@ TEST_F(TestDevice, AFrameIsLentAgainOnceTheQueueHasPassed) {
   const size_t before = sl_test_device_live_bytes();
   float x[4] = {}, y[4] = {};
   const int64_t extents[] = {2};
+  const int64_t executed = sl_test_device_executed();
   ASSERT_EQ(SL_OK, call({x}, {y}, {2}));
-  for (int round = 0; round < 1000 && y[0] == 0; ++round) {
-    const timespec pause{0, 1000000};
-    nanosleep(&pause, nullptr);
-    __asm__ volatile("" ::: "memory");
-  }
-  const timespec pause{0, 20000000};  // the event is one item after the copy
-  nanosleep(&pause, nullptr);
+  awaitExecuted(executed + 4);  // copy, launch, copy, event
   sl_frame* frame = nullptr;
   ASSERT_EQ(SL_OK, sl_frame_lease(p.program, extents, &frame, nullptr));
   EXPECT_EQ(before + 128, sl_test_device_live_bytes()) << "the same frame again";
@@ -280,9 +297,9 @@ TEST_F(TestDevice, AFailureAfterTheCallIsToldToTheNextLeaseOnce) {
   Call call(p.program, p.weights, p.team);
   float x[4] = {}, y[4] = {};
   const int64_t extents[] = {2};
+  const int64_t executed = sl_test_device_executed();
   ASSERT_EQ(SL_OK, call({x}, {y}, {2}));
-  const timespec pause{0, 60000000};
-  nanosleep(&pause, nullptr);
+  awaitExecuted(executed + 2);  // launch, event
   sl_frame* frame = nullptr;
   sl_message message;
   EXPECT_EQ(SL_INDEX_ERROR, sl_frame_lease(p.program, extents, &frame, &message));

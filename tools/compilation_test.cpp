@@ -6,10 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "codegen/jit/temporary_folder.h"
+#include "codegen/jit/temporary_folder_for_tests.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "tools/compiler_abi.h"
-#include "tools/test_stages.h"
+#include "tools/stages_for_tests.h"
 
 namespace straightline {
 namespace {

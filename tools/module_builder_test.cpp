@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tools/test_stages.h"
+#include "tools/stages_for_tests.h"
 
 namespace straightline {
 namespace {

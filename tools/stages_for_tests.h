@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stages for unit tests: MLIR's own dialects, a pipeline of one pass that the test gives, and emission of fixed text.
-#ifndef STRAIGHTLINE_TOOLS_TEST_STAGES_H
-#define STRAIGHTLINE_TOOLS_TEST_STAGES_H
+#ifndef STRAIGHTLINE_TOOLS_STAGES_FOR_TESTS_H
+#define STRAIGHTLINE_TOOLS_STAGES_FOR_TESTS_H
 
 #include <functional>
 
@@ -51,4 +51,4 @@ class TestStages final : public Stages {
 
 }  // namespace straightline
 
-#endif  // STRAIGHTLINE_TOOLS_TEST_STAGES_H
+#endif  // STRAIGHTLINE_TOOLS_STAGES_FOR_TESTS_H

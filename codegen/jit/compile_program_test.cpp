@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "codegen/jit/clang_driver.h"
-#include "codegen/jit/temporary_folder.h"
+#include "codegen/jit/temporary_folder_for_tests.h"
 
 namespace straightline::jit {
 namespace {

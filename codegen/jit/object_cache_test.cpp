@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "codegen/jit/temporary_folder.h"
+#include "codegen/jit/temporary_folder_for_tests.h"
 
 namespace straightline::jit {
 namespace {

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 _ROOT = Path(__file__).resolve().parents[2]
-for _folder in (_ROOT / "tests", _ROOT / "tests" / "python", _ROOT / "python"):
+for _folder in (_ROOT / "tests", _ROOT / "tests" / "python"):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
+# The package with its extension modules comes from the build tree (`make test` says where); the sources alone serve the
+# tests that need no extension.
+sys.path.append(str(_ROOT / "python"))
 
 
 @pytest.fixture(autouse=True)

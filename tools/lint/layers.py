@@ -44,7 +44,7 @@ def violations(path: str, text: str) -> list[str]:
     if layer is None:
         return []
     allowed = LAYERS[layer]
-    is_test = path.endswith(("_test.cpp", "_testing.h"))
+    is_test = path.endswith(("_test.cpp", "_testing.h", "_for_tests.h"))
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)

@@ -34,7 +34,7 @@ if ! step build tools/setup/build.sh "$preset" "$jobs"; then
 fi
 step ctest ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --parallel "$jobs" || true
 if [[ -f build/$preset/tests/lit.site.cfg.py ]]; then
-  step lit .venv/bin/lit -q "build/$preset/tests" || true
+  step lit .venv/bin/lit -sv "build/$preset/tests" || true
 fi
 if [[ ${#failed[@]} -gt 0 ]]; then
   echo "failed so far: ${failed[*]}"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // For tests: a folder of its own that goes away with the test.
-#ifndef STRAIGHTLINE_CODEGEN_JIT_TEMPORARY_FOLDER_H
-#define STRAIGHTLINE_CODEGEN_JIT_TEMPORARY_FOLDER_H
+#ifndef STRAIGHTLINE_CODEGEN_JIT_TEMPORARY_FOLDER_FOR_TESTS_H
+#define STRAIGHTLINE_CODEGEN_JIT_TEMPORARY_FOLDER_FOR_TESTS_H
 
 #include <cstdlib>
 #include <filesystem>
@@ -33,4 +33,4 @@ class TemporaryFolder {
 
 }  // namespace straightline::jit
 
-#endif  // STRAIGHTLINE_CODEGEN_JIT_TEMPORARY_FOLDER_H
+#endif  // STRAIGHTLINE_CODEGEN_JIT_TEMPORARY_FOLDER_FOR_TESTS_H

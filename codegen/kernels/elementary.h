@@ -214,7 +214,7 @@ SL_INLINE V exponentialMinus1(V x) {
 
 // ---- logarithms --------------------------------------------------------------------------------------------------------
 
-/// x = m 2^n with m in [2/3, 4/3); denormals are scaled first. Zero, negatives, infinity and NaN are left to the caller.
+/// x = m 2^n with m in [2/3, 4/3) (float) or [sqrt(1/2), sqrt(2)) (double); denormals are scaled first. Zero, negatives, infinity and NaN are left to the caller.
 template <class V>
 SL_INLINE void splitExponent(V x, V& m, V& n) {
   using T = Element<V>;
@@ -222,17 +222,17 @@ SL_INLINE void splitExponent(V x, V& m, V& n) {
   using U = UnsignedLike<V>;
   using F = Element<U>;
   constexpr int kBits = Fmt<V>::kMantissa;
-  constexpr F kTwoThirds = kSame<T, float> ? F(0x3f2aaaab) : F(0x3fe5555555555555);
+  constexpr F kLowest = kSame<T, float> ? F(0x3f2aaaab) : F(0x3fe6a09e667f3bcd);
   auto tiny = mask(x < Fmt<V>::kSmallestNormal);
   x = select(tiny, V(x * Fmt<V>::kOneUlp), x);
   // Unsigned, because the bits of a negative x wrap.
   U bits = bitcast<U>(x);
-  I exponent = bitcast<I>(U(bits - F(kTwoThirds))) >> Element<I>(kBits);
+  I exponent = bitcast<I>(U(bits - kLowest)) >> Element<I>(kBits);
   m = bitcast<V>(U(bits - (bitcast<U>(exponent) << F(kBits))));
   n = convert<T>(exponent);
   n = select(tiny, V(n - T(kBits)), n);
 }
-/// log(m) for m in [2/3, 4/3] in float: f - f^2/2 + f^3 P(f); `low` is added before the last rounding.
+/// high + log(m) + low for a mantissa of splitExponent. float: f - f^2/2 + f^3 P(f).
 template <class V>
 SL_INLINE V logMantissa(V m, V low, V high) {
   using T = Element<V>;
@@ -407,23 +407,29 @@ SL_INLINE Reduced<V> reduceToQuadrant(V x) {
   return r;
 }
 
+/// A result before its last rounding: high + low.
+template <class V>
+struct Unrounded {
+  V high;
+  V low;
+};
 /// sin(r + low), |r| <= pi/4.
 template <class V>
-SL_INLINE V sineKernel(V r, V low) {
+SL_INLINE Unrounded<V> sineKernel(V r, V low) {
   V z = r * r;
   if constexpr (kSame<Element<V>, float>) {
     constexpr float c[] = {-0.1666666716337204f, 0.008333331905305386f, -0.00019840039021801203f,
                            2.724378191487631e-06f};
-    return r + (low + r * z * horner(z, c));
+    return {r, V(low + r * z * horner(z, c))};
   } else {
     constexpr double c[] = {0.0083333333333307, -0.00019841269836385435, 2.7557315910939e-06,
                             -2.5051092308431318e-08, 1.5915309183057952e-10};
     V cube = z * r;
-    return r - ((z * (low * 0.5 - cube * horner(z, c)) - low) + cube * 0.16666666666666666);
+    return {r, V((low - z * (low * 0.5 - cube * horner(z, c))) - cube * 0.16666666666666666)};
   }
 }
 template <class V>
-SL_INLINE V cosineKernel(V r, V low) {
+SL_INLINE Unrounded<V> cosineKernel(V r, V low) {
   V z = r * r;
   using T = Element<V>;
   V tail;
@@ -438,7 +444,7 @@ SL_INLINE V cosineKernel(V r, V low) {
   }
   V half = z * T(0.5);
   V w = T(1) - half;
-  return w + (((T(1) - w) - half) + (z * (z * tail) - r * low));
+  return {w, V(((T(1) - w) - half) + (z * (z * tail) - r * low))};
 }
 /// Bits of a quadrant modulo 4; `n` is whole. 0x1.8p52 plus n has them at its low end.
 template <class V>
@@ -460,7 +466,9 @@ SL_INLINE V sineOrCosine(V x, double turn) {
   auto q = quadrantBits(D(r.quadrant + turn));
   auto odd = mask((q & int64_t(1)) != int64_t(0));
   auto negative = mask((q & int64_t(2)) != int64_t(0));
-  V result = select(odd, cosineKernel(high, low), sineKernel(high, low));
+  Unrounded<V> s = sineKernel(high, low);
+  Unrounded<V> c = cosineKernel(high, low);
+  V result = select(odd, V(c.high + c.low), V(s.high + s.low));
   result = select(negative, V(-result), result);
   return turn == 0.0 ? select(mask(x == T(0)), x, result) : result;
 }
@@ -470,10 +478,20 @@ SL_INLINE V tangent(V x) {
   using D = Like<double, V>;
   D wide = convert<double>(x);
   Reduced<D> r = reduceToQuadrant(wide);
-  D s = sineKernel(r.high, r.low);
-  D c = cosineKernel(r.high, r.low);
+  Unrounded<D> s = sineKernel(r.high, r.low);
+  Unrounded<D> c = cosineKernel(r.high, r.low);
   auto odd = mask((quadrantBits(r.quadrant) & int64_t(1)) != int64_t(0));
-  D t = select(odd, D(-c), s) / select(odd, s, c);
+  D topHigh = select(odd, D(-c.high), s.high);
+  D topLow = select(odd, D(-c.low), s.low);
+  D bottomHigh = select(odd, s.high, c.high);
+  D bottomLow = select(odd, s.low, c.low);
+  // The quotient of the rounded values, corrected by what the roundings lost.
+  D top = topHigh + topLow;
+  D bottom = bottomHigh + bottomLow;
+  D lostTop = topLow - (top - topHigh);
+  D lostBottom = bottomLow - (bottom - bottomHigh);
+  D t = top / bottom;
+  t = t + (lostTop - t * lostBottom) / bottom;
   return select(mask(x == T(0)), x, convert<T>(t));
 }
 
@@ -531,12 +549,19 @@ SL_INLINE V hyperbolicTangent(V x) {
     V near = x + x * z * horner(z, c);
     V limited = clampKeepingNan(a, 0.0f, 10.0f);
     V far = 1.0f - 2.0f / (exponential(V(limited * 2.0f)) + 1.0f);
-    return select(mask(a < 0.625f), near, copySign(far, x));
+    return copySign(select(mask(a < 0.625f), near, far), x);
   } else {
+    constexpr double c[] = {-0.3333333333333333, 0.13333333333333333, -0.05396825396825397,
+                            0.021869488536155193, -0.008863235529901713, 0.003592128036557391,
+                            -0.0014558343867402336, 0.000590027436479192, -0.00023912906799708627,
+                            9.691502631129741e-05, -3.9276306098930336e-05, 1.59102358698163e-05,
+                            -6.42371129031187e-06, 2.5475585647720295e-06, -9.416873223692785e-07,
+                            2.822798115434543e-07, -4.87668779335402e-08};
+    V z = x * x;
+    V near = x + x * z * horner(z, c);
     V t = exponentialMinus1(V(clampKeepingNan(a, 0.0, 22.0) * 2.0));
     V far = 1.0 - 2.0 / (t + 2.0);
-    V near = t / (t + 2.0);
-    return copySign(select(mask(a < 0.35), near, far), x);
+    return copySign(select(mask(a < 0.625), near, far), x);
   }
 }
 
@@ -747,10 +772,11 @@ SL_NOINLINE T remainderBits(T x, T y) {
   Bits mb = eb == 0 ? b : (b & kMask) | (Bits(1) << kM);
   ea = ea == 0 ? 1 : ea;
   eb = eb == 0 ? 1 : eb;
+  ma %= mb;
   for (; ea > eb; --ea) {
-    ma = ma >= mb ? (ma - mb) << 1 : ma << 1;
+    ma <<= 1;
+    ma = ma >= mb ? ma - mb : ma;
   }
-  ma = ma >= mb ? ma - mb : ma;
   if (ma == 0) {
     return copySign(T(0), x);
   }
@@ -763,6 +789,9 @@ SL_NOINLINE T remainderBits(T x, T y) {
 }
 SL_INLINE float remainderScalar(float x, float y) {
   double q = double(x) / double(y);
+  if (absolute(q) < 1.0) {
+    return x;
+  }
   if (SL_LIKELY(absolute(q) < 0x1p28)) {
     double b = absolute(double(y));
     double a = absolute(double(x));
@@ -774,6 +803,9 @@ SL_INLINE float remainderScalar(float x, float y) {
   return remainderBits(x, y);
 }
 SL_INLINE double remainderScalar(double x, double y) {
+  if (absolute(x) < absolute(y)) {
+    return x;
+  }
   return remainderBits(x, y);
 }
 

@@ -15,7 +15,10 @@
 #define SL_INLINE __attribute__((always_inline)) static inline
 /// For members, which cannot be `static` in this sense.
 #define SL_INLINE_MEMBER __attribute__((always_inline)) inline
-#define SL_NOINLINE __attribute__((noinline)) static
+/// On a lambda, after its parameters: `[](auto x, auto& y) SL_LAMBDA { ... }`. Emitted lambdas carry it: a call with
+/// vectors as arguments would go through memory.
+#define SL_LAMBDA __attribute__((always_inline))
+#define SL_NOINLINE __attribute__((noinline, unused)) static
 #define SL_RESTRICT __restrict__
 #define SL_LIKELY(x) __builtin_expect(!!(x), 1)
 #define SL_UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -280,11 +283,19 @@ SL_INLINE void store(T* p, V v) {
 /// Lanes p[0], p[stride], p[2 * stride], ...; `stride` in elements.
 template <int N, class T>
 SL_INLINE Wide<T, N> loadStrided(const T* p, int64_t stride) {
-  T buffer[N];
-  for (int i = 0; i < N; ++i) {
-    buffer[i] = p[i * stride];
+  if constexpr (N == 1) {
+    return *p;
+  } else if constexpr (Vector<Wide<T, N>>) {
+    Wide<T, N> v;
+    SL_UNROLL for (int i = 0; i < N; ++i) { v[i] = p[i * stride]; }
+    return v;
+  } else {
+    T buffer[N];
+    for (int i = 0; i < N; ++i) {
+      buffer[i] = p[i * stride];
+    }
+    return load<N>(buffer);
   }
-  return load<N>(buffer);
 }
 
 /// All lanes *p.
@@ -401,18 +412,28 @@ SL_INLINE V fma(V a, V b, V c) {
 #endif
 }
 
-/// The two halves of a vector.
+/// Half of the lanes of a vector, from lane `FIRST` on.
+template <int FIRST, class V>
+SL_INLINE auto halfFrom(V v) {
+  constexpr int kHalf = kLanes<V> / 2;
+  if constexpr (kHalf == 1) {
+    return lane(v, FIRST);
+  } else if constexpr (kSame<Element<V>, bool>) {
+    using B = typename RemoveReference<decltype(v.bits)>::type;
+    return Mask<Element<B>, kHalf>(halfFrom<FIRST>(v.bits));
+  } else {
+    Wide<Element<V>, kHalf> r;
+    __builtin_memcpy(&r, reinterpret_cast<const char*>(&v) + FIRST * int(sizeof(v)) / kLanes<V>, sizeof(r));
+    return r;
+  }
+}
 template <class V>
 SL_INLINE auto lowHalf(V v) {
-  Wide<Element<V>, kLanes<V> / 2> r;
-  __builtin_memcpy(&r, &v, sizeof(r));
-  return r;
+  return halfFrom<0>(v);
 }
 template <class V>
 SL_INLINE auto highHalf(V v) {
-  Wide<Element<V>, kLanes<V> / 2> r;
-  __builtin_memcpy(&r, reinterpret_cast<const char*>(&v) + sizeof(r), sizeof(r));
-  return r;
+  return halfFrom<kLanes<V> / 2>(v);
 }
 
 /// Folds the lanes pairwise with f(a, b): a fixed tree, so results do not depend on the compiler.

@@ -35,7 +35,7 @@ namespace {
 
 llvm::SmallVector<int64_t> sizesOf(Value tensor) {
   auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
-  return llvm::map_to_vector(type.getShape(), [](int64_t size) {
+  return llvm::map_to_vector(type.getShape(), [](int64_t size) -> int64_t {
     return mlir::ShapedType::isDynamic(size) ? SL_DYNAMIC : size;
   });
 }

@@ -106,7 +106,7 @@ FailureOr<Value> ScalarEvaluator::evaluate(Value value, AccessMap map) {
     return known;
   }
   const std::pair<Value, AccessMap> key(value, map);
-  auto* found = llvm::find_if(memo_, [&](const auto& entry) { return entry.first == key; });
+  auto found = llvm::find_if(memo_, [&](const auto& entry) { return entry.first == key; });
   if (found != memo_.end()) {
     return found->second;
   }

@@ -503,7 +503,7 @@ def test_refusals(add_fn: Any, x: torch.Tensor) -> None:
     fake = torch._subclasses.FakeTensorMode().from_tensor(x)
     conj = torch.randn(2, 3, dtype=torch.complex64).conj()
     cases: list[tuple[Any, str, type]] = [
-        (x.double(), "float64", ValueError),
+        (x.double(), "float64", TypeError),
         (x[:1], r"\b1\b", ValueError),
         (x.reshape(3, 2), "3", ValueError),
         (x.flatten(), "rank|dimension", ValueError),
@@ -655,6 +655,15 @@ def test_status_classes(make: Maker, x: torch.Tensor) -> None:
         assert str(caught.value) and isinstance(caught.value, errors.StraightlineError)
 
 
+def test_out_of_memory(make: Maker, x: torch.Tensor) -> None:
+    program = add_program()
+    program.buffers[2].shape = (1 << 50,)
+    fn = make(program, add, (x, x))
+    for args in ((x, x), (x.numpy(), x.numpy())):
+        with pytest.raises(errors.OutOfMemoryError, match="output 'z' needs [0-9]{16} bytes"):
+            fn(*args)
+
+
 # ---- weights and programs
 
 
@@ -798,6 +807,65 @@ def test_deleting_frees_everything(make: Maker, x: torch.Tensor) -> None:
     gc.collect()
     assert sys.getrefcount(w) == references and len(gc.get_objects()) <= objects + 5
     del storage
+
+
+COUNTER = r"""
+#include <stddef.h>
+extern void* __libc_malloc(size_t);
+extern void* __libc_calloc(size_t, size_t);
+extern void* __libc_realloc(void*, size_t);
+extern void* __libc_memalign(size_t, size_t);
+long sl_allocations;
+void* malloc(size_t n) { ++sl_allocations; return __libc_malloc(n); }
+void* calloc(size_t n, size_t m) { ++sl_allocations; return __libc_calloc(n, m); }
+void* realloc(void* p, size_t n) { ++sl_allocations; return __libc_realloc(p, n); }
+void* memalign(size_t a, size_t n) { ++sl_allocations; return __libc_memalign(a, n); }
+void* aligned_alloc(size_t a, size_t n) { ++sl_allocations; return __libc_memalign(a, n); }
+int posix_memalign(void** p, size_t a, size_t n) { *p = memalign(a, n); return 0; }
+"""
+
+STEADY_STATE = """
+import ctypes, sys, torch
+from call_path_test import Maker, add, add_program
+from pathlib import Path
+make = Maker(Path(sys.argv[1]))
+x, out = torch.ones(2, 3), torch.empty(2, 3)
+fn = make(add_program(), add, (x, x))
+count = ctypes.c_long.in_dll(ctypes.CDLL(None), "sl_allocations")
+def run(calls):
+    for _ in [None] * calls:
+        fn(x, x, out=out)
+def fresh(calls):
+    for _ in [None] * calls:
+        fn(x, x)
+for loop in (run, fresh):
+    loop(100)
+    numbers = []
+    for calls in (100, 1100):
+        before = count.value
+        loop(calls)
+        numbers.append(count.value - before)
+    print(numbers[1] - numbers[0])
+"""
+
+
+def test_steady_state_allocates_nothing(folder: Path) -> None:
+    """With `out=` there is no allocation at all, counted with Python's own in malloc."""
+    counter = folder / "libcounter.so"
+    (folder / "counter.c").write_text(COUNTER)
+    command = ["gcc", "-O1", "-shared", "-fPIC", str(folder / "counter.c"), "-o", str(counter)]
+    subprocess.run(command, check=True)
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(counter),
+        "PYTHONMALLOC": "malloc",
+        "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)]),
+    }
+    command = [sys.executable, "-c", STEADY_STATE, str(folder)]
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    with_out, fresh = map(int, done.stdout.split())
+    assert with_out == 0
+    assert fresh >= 1000  # the counter does count
 
 
 def test_threads(make: Maker) -> None:

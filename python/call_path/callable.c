@@ -561,6 +561,7 @@ static int traverse(PyObject* object, visitproc visit, void* arg) {
   Callable* self = (Callable*)object;
   Py_VISIT((PyObject*)Py_TYPE(object));
   Py_VISIT(self->weights);
+  Py_VISIT(self->attributes);
   if (self->record) {
     Py_VISIT(self->record->bases);
   }
@@ -573,6 +574,7 @@ static int clear(PyObject* object) {
   Callable* self = (Callable*)object;
   slSignatureClear(&self->signature);
   slNodeClear(&self->output);
+  Py_CLEAR(self->attributes);
   return 0;
 }
 
@@ -615,6 +617,7 @@ static void dealloc(PyObject* object) {
 
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Callable, vectorcall), READONLY, NULL},
+    {"__dictoffset__", T_PYSSIZET, offsetof(Callable, attributes), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Callable, weak_references), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
@@ -630,14 +633,16 @@ static PyType_Slot slots[] = {
     {Py_tp_members, members},
     {0, NULL},
 };
-static PyType_Spec spec = {
-    .name = "straightline._call.Callable",
-    .basicsize = sizeof(Callable),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | SL_HAVE_VECTORCALL,
-    .slots = slots,
-};
 
-PyObject* slCallableType(PyObject* module) {
-  (void)module;
-  return PyType_FromSpec(&spec);
+PyObject* slCallableType(const char* name, PyObject* base) {
+  PyType_Spec spec = {
+      .name = name,
+      .basicsize = sizeof(Callable),
+      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | SL_HAVE_VECTORCALL,
+      .slots = slots,
+  };
+  PyObject* bases = base ? PyTuple_Pack(1, base) : NULL;
+  PyObject* type = base && !bases ? NULL : PyType_FromSpecWithBases(&spec, bases);
+  Py_XDECREF(bases);
+  return type;
 }

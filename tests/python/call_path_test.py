@@ -739,17 +739,34 @@ def test_no_tensor_input(make: Maker) -> None:
 
 
 def test_subclass(make: Maker, x: torch.Tensor) -> None:
-    class Compiled(_call.Callable):
+    class Methods:
         """What the package makes of it."""
 
-        note: str
+        __slots__ = ()
 
+        def shout(self) -> str:
+            return self.note.upper()
+
+    class Subclass(_call.Callable):
+        def shout(self) -> str:
+            return self.note.upper()
+
+    made = _call.callable_type("straightline.Compiled", Methods)
+    assert (made.__module__, made.__name__) == ("straightline", "Compiled")
+    with pytest.raises(TypeError):
+        _call.callable_type("a.B", bool)
+    for kind in (made, Subclass):
+        check_class(make, x, kind)
+
+
+def check_class(make: Maker, x: torch.Tensor, kind: Any) -> None:
     capsule = make.program(add_program())
     weights = _call.weights(capsule, ())
-    fn = Compiled(
+    fn = kind(
         capsule, weights, _signature.input_structure(add, (x, x)), ("tensor", "result", 0), {}
     )
     fn.note = "kept"
+    assert fn.shout() == "KEPT" and type(fn) is kind
     fn.self = fn  # a cycle
     assert torch.equal(fn(x, y=x), 2 * x)
     reference = weakref.ref(fn)

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dialect/op/op_dialect.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace straightline::op {
+
+using mlir::AffineExpr;
+using mlir::RankedTensorType;
+using mlir::ShapedType;
+using mlir::StringAttr;
+using mlir::Type;
+using symbolic::ExprList;
+
+namespace {
+
+bool isElement(Type type) {
+  if (type.isF32() || type.isF64() || type.isBF16() || type.isF16()) {
+    return true;
+  }
+  auto integer = llvm::dyn_cast<mlir::IntegerType>(type);
+  if (!integer || integer.isSigned()) {
+    return false;
+  }
+  const unsigned width = integer.getWidth();
+  return integer.isUnsigned() ? width == 8
+                              : width == 1 || width == 8 || width == 16 || width == 32 || width == 64;
+}
+
+Type elementOf(Type type) { return llvm::cast<RankedTensorType>(type).getElementType(); }
+
+}  // namespace
+
+bool isTensor(Type type) {
+  auto tensor = llvm::dyn_cast<RankedTensorType>(type);
+  if (!tensor || !isElement(tensor.getElementType())) {
+    return false;
+  }
+  return tensor.hasStaticShape() ? !tensor.getEncoding()
+                                 : llvm::isa_and_nonnull<DimsAttr>(tensor.getEncoding());
+}
+
+bool hasFloatElements(Type type) { return llvm::isa<mlir::FloatType>(elementOf(type)); }
+bool hasBoolElements(Type type) { return elementOf(type).isInteger(1); }
+bool hasIndexElements(Type type) {
+  return elementOf(type).isSignlessInteger(64) || elementOf(type).isSignlessInteger(32);
+}
+bool isScalarIndex(Type type) {
+  return llvm::cast<RankedTensorType>(type).getRank() == 0 && elementOf(type).isSignlessInteger(64);
+}
+bool isCondition(Type type) {
+  return llvm::cast<RankedTensorType>(type).getRank() == 0 && hasBoolElements(type);
+}
+
+ExprList extentsOf(RankedTensorType type) {
+  if (auto dims = llvm::dyn_cast_if_present<DimsAttr>(type.getEncoding())) {
+    return dims.getList();
+  }
+  return symbolic::constants(type.getContext(), type.getShape());
+}
+
+RankedTensorType tensorType(Type elementType, const ExprList& extents) {
+  llvm::SmallVector<int64_t> shape;
+  for (AffineExpr extent : extents.exprs) {
+    shape.push_back(symbolic::constantValue(extent).value_or(ShapedType::kDynamic));
+  }
+  const bool named = llvm::is_contained(shape, ShapedType::kDynamic);
+  return RankedTensorType::get(
+      shape, elementType, named ? DimsAttr::get(elementType.getContext(), extents) : DimsAttr());
+}
+
+RankedTensorType withElementType(RankedTensorType type, Type elementType) {
+  return RankedTensorType::get(type.getShape(), elementType, type.getEncoding());
+}
+
+ExtentSpace::Extents ExtentSpace::of(Type type) {
+  const ExprList list = extentsOf(llvm::cast<RankedTensorType>(type));
+  Extents result;
+  for (AffineExpr expr : list.exprs) {
+    result.push_back(symbolic::rebase(expr, list.names, names_));
+  }
+  return result;
+}
+
+bool ExtentSpace::equal(AffineExpr a, AffineExpr b) const {
+  return a == b || mlir::simplifyAffineExpr(a - b, 0, names_.size()) == 0;
+}
+
+bool ExtentSpace::equal(llvm::ArrayRef<AffineExpr> a, llvm::ArrayRef<AffineExpr> b) const {
+  return a.size() == b.size() &&
+         llvm::all_of(llvm::zip(a, b), [&](auto pair) {
+           return equal(std::get<0>(pair), std::get<1>(pair));
+         });
+}
+
+namespace {
+
+/// A product as a number and factors that are no products.
+struct Product {
+  int64_t number = 1;
+  llvm::SmallVector<AffineExpr> factors;
+
+  void multiply(AffineExpr expr) {
+    if (std::optional<int64_t> value = symbolic::constantValue(expr)) {
+      number *= *value;
+      return;
+    }
+    auto binary = llvm::dyn_cast<mlir::AffineBinaryOpExpr>(expr);
+    if (!binary || expr.getKind() != mlir::AffineExprKind::Mul) {
+      factors.push_back(expr);
+      return;
+    }
+    multiply(binary.getLHS());
+    multiply(binary.getRHS());
+  }
+};
+
+}  // namespace
+
+bool ExtentSpace::equalProducts(llvm::ArrayRef<AffineExpr> a, llvm::ArrayRef<AffineExpr> b) const {
+  Product left, right;
+  llvm::for_each(a, [&](AffineExpr expr) { left.multiply(expr); });
+  llvm::for_each(b, [&](AffineExpr expr) { right.multiply(expr); });
+  if (left.number == 0 && right.number == 0) {
+    return true;
+  }
+  llvm::SmallVector<AffineExpr> rest;
+  for (AffineExpr factor : left.factors) {
+    auto* found = llvm::find_if(right.factors, [&](AffineExpr other) { return equal(factor, other); });
+    if (found == right.factors.end()) {
+      rest.push_back(factor);
+    } else {
+      right.factors.erase(found);
+    }
+  }
+  if (rest.empty() && right.factors.empty()) {
+    return left.number == right.number;
+  }
+  // What is left may still be equal once multiplied out: (b + 1) * 2 against b * 2 + 2.
+  mlir::MLIRContext* context = (rest.empty() ? right.factors : rest).front().getContext();
+  auto multiplied = [&](int64_t number, llvm::ArrayRef<AffineExpr> factors) {
+    AffineExpr product = mlir::getAffineConstantExpr(number, context);
+    for (AffineExpr factor : factors) {
+      product = factor * product;
+    }
+    return product;
+  };
+  return equal(multiplied(left.number, rest), multiplied(right.number, right.factors));
+}
+
+std::string ExtentSpace::print(AffineExpr expr) const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  symbolic::printExpr(os, expr, names_);
+  return text;
+}
+
+std::string ExtentSpace::print(llvm::ArrayRef<AffineExpr> exprs) const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  symbolic::printList(os, names_, exprs);
+  return text;
+}
+
+ExprList ExtentSpace::list(llvm::ArrayRef<AffineExpr> exprs) const {
+  return symbolic::canonical(names_, exprs);
+}
+
+SliceRange sliceRange(AffineExpr extent, int64_t start, int64_t end, int64_t step) {
+  mlir::MLIRContext* context = extent.getContext();
+  const std::optional<int64_t> size = symbolic::constantValue(extent);
+  if (size) {
+    auto limited = [&](int64_t place) {
+      return std::clamp<int64_t>(place < 0 ? place + *size : place, 0, *size);
+    };
+    const int64_t first = limited(start);
+    const int64_t span = std::max<int64_t>(limited(end) - first, 0);
+    return {mlir::getAffineConstantExpr(first, context),
+            mlir::getAffineConstantExpr(span / step + (span % step != 0 ? 1 : 0), context)};
+  }
+  auto placed = [&](int64_t place) -> AffineExpr {
+    if (place == std::numeric_limits<int64_t>::max()) {
+      return extent;
+    }
+    return place < 0 ? extent + place : mlir::getAffineConstantExpr(place, context);
+  };
+  const AffineExpr first = placed(start);
+  return {first, mlir::simplifyAffineExpr((placed(end) - first).ceilDiv(step), 0, 64)};
+}
+
+std::optional<int64_t> elementCount(RankedTensorType type) {
+  return type.hasStaticShape() ? std::optional<int64_t>(type.getNumElements()) : std::nullopt;
+}
+
+Type scalarType(Type elementType) {
+  return elementType.isUnsignedInteger()
+             ? mlir::IntegerType::get(elementType.getContext(), elementType.getIntOrFloatBitWidth())
+             : elementType;
+}
+
+}  // namespace straightline::op

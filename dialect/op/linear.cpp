@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verifiers of the family "linear".
+#include "dialect/op/op_verify.h"
+
+namespace straightline::op {
+
+using mlir::AffineExpr;
+using mlir::failure;
+using mlir::success;
+using mlir::Value;
+using Extents = ExtentSpace::Extents;
+
+llvm::LogicalResult LinearOp::verify() {
+  ExtentSpace space;
+  const Extents x = space.of(getX()), weight = space.of(getWeight());
+  if (x.empty() || weight.size() != 2) {
+    return opError(*this) << "x has rank " << x.size() << " and weight rank " << weight.size()
+                          << " but at least 1 and 2 are needed (linear_c2)";
+  }
+  if (!space.equal(x.back(), weight[1])) {
+    return opError(*this) << "x has " << space.print(x.back()) << " features but weight has "
+                          << space.print(weight[1]) << " (linear_c1)";
+  }
+  const mlir::Type element = getX().getType().getElementType();
+  for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getWeight(), "weight"), {getBias(), "bias"},
+                             {getResult(), "the result"}}) {
+    if (failed(verifyElements(*this, value, name, element, "linear_c5"))) {
+      return failure();
+    }
+  }
+  if (getBias() && failed(verifyExtents(*this, space, "bias", space.of(getBias()), weight[0], "linear_c3"))) {
+    return failure();
+  }
+  Extents expected = x;
+  expected.back() = weight[0];
+  return verifyExtents(*this, space, "the result", space.of(getResult()), expected, "linear_c4");
+}
+
+llvm::LogicalResult MatmulOp::verify() {
+  ExtentSpace space;
+  const Extents a = space.of(getA()), b = space.of(getB());
+  const llvm::ArrayRef<AffineExpr> batchA = llvm::ArrayRef<AffineExpr>(a).drop_back(std::min<size_t>(2, a.size()));
+  const llvm::ArrayRef<AffineExpr> batchB = llvm::ArrayRef<AffineExpr>(b).drop_back(std::min<size_t>(2, b.size()));
+  if (a.size() < 2 || a.size() != b.size() || !space.equal(batchA, batchB)) {
+    return opError(*this) << "a has extents " << space.print(a) << " and b " << space.print(b)
+                          << ": equal ranks of at least 2 and equal leading extents are needed (matmul_c2)";
+  }
+  if (!space.equal(a.back(), b[b.size() - 2])) {
+    return opError(*this) << "a has k = " << space.print(a.back()) << " but b has k = "
+                          << space.print(b[b.size() - 2]) << " (matmul_c1)";
+  }
+  const mlir::Type element = getA().getType().getElementType();
+  if (failed(verifyElements(*this, getB(), "b", element, "matmul_c4")) ||
+      failed(verifyElements(*this, getResult(), "the result", element, "matmul_c4"))) {
+    return failure();
+  }
+  Extents expected = a;
+  expected.back() = b.back();
+  return verifyExtents(*this, space, "the result", space.of(getResult()), expected, "matmul_c3");
+}
+
+namespace {
+
+/// Leading extents of q against k or v: equal, but for the head dim (third from the end), which may divide q's.
+bool headsMatch(const ExtentSpace& space, llvm::ArrayRef<AffineExpr> q, llvm::ArrayRef<AffineExpr> other) {
+  for (size_t dim = 0; dim + 2 < q.size(); ++dim) {
+    const std::optional<int64_t> h = symbolic::constantValue(q[dim]), g = symbolic::constantValue(other[dim]);
+    const bool grouped = dim + 3 == q.size() && h && g && *g != 0 && *h % *g == 0;
+    if (!grouped && !space.equal(q[dim], other[dim])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+llvm::LogicalResult verifyMask(ScaledDotProductAttentionOp op, ExtentSpace& space, llvm::ArrayRef<AffineExpr> scores) {
+  if (!op.getMask()) {
+    return success();
+  }
+  const Extents mask = space.of(op.getMask());
+  bool fits = mask.size() <= scores.size();
+  for (size_t back = 1; fits && back <= mask.size(); ++back) {
+    const AffineExpr extent = mask[mask.size() - back];
+    fits = extent == 1 || space.equal(extent, scores[scores.size() - back]);
+  }
+  const mlir::Type element = op.getMask().getType().getElementType();
+  if (!fits || (!element.isInteger(1) && element != op.getQ().getType().getElementType())) {
+    return opError(op) << "mask has extents " << space.print(mask) << " of " << element << " but the scores "
+                       << space.print(scores) << " of " << op.getQ().getType().getElementType()
+                       << " (scaled_dot_product_attention_c4)";
+  }
+  return success();
+}
+
+}  // namespace
+
+llvm::LogicalResult ScaledDotProductAttentionOp::verify() {
+  ExtentSpace space;
+  const Extents q = space.of(getQ()), k = space.of(getK()), v = space.of(getV());
+  const size_t rank = q.size();
+  if (rank < 2 || k.size() != rank || v.size() != rank || !headsMatch(space, q, k) || !headsMatch(space, q, v) ||
+      !space.equal(llvm::ArrayRef<AffineExpr>(k).drop_back(2), llvm::ArrayRef<AffineExpr>(v).drop_back(2))) {
+    return opError(*this) << "q has extents " << space.print(q) << ", k " << space.print(k) << ", v "
+                          << space.print(v) << " (scaled_dot_product_attention_c2)";
+  }
+  if (!space.equal(q.back(), k.back())) {
+    return opError(*this) << "q has e = " << space.print(q.back()) << " but k has e = " << space.print(k.back())
+                          << " (scaled_dot_product_attention_c1)";
+  }
+  if (!space.equal(k[rank - 2], v[rank - 2])) {
+    return opError(*this) << "k has s = " << space.print(k[rank - 2]) << " but v has s = "
+                          << space.print(v[rank - 2]) << " (scaled_dot_product_attention_c3)";
+  }
+  const mlir::Type element = getQ().getType().getElementType();
+  for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getK(), "k"), {getV(), "v"},
+                             {getResult(), "the result"}}) {
+    if (failed(verifyElements(*this, value, name, element, "scaled_dot_product_attention_c6"))) {
+      return failure();
+    }
+  }
+  Extents scores = q, expected = q;
+  scores.back() = k[rank - 2];
+  expected.back() = v.back();
+  if (failed(verifyMask(*this, space, scores))) {
+    return failure();
+  }
+  return verifyExtents(*this, space, "the result", space.of(getResult()), expected,
+                       "scaled_dot_product_attention_c5");
+}
+
+}  // namespace straightline::op

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Family "indexing": reads at places computed at run time; an index outside is the user's IndexError.
+#ifndef STRAIGHTLINE_OP_INDEXING_TD
+#define STRAIGHTLINE_OP_INDEXING_TD
+
+include "dialect/op/op_dialect.td"
+
+class Op_IndexingOp<string mnemonic, string what> : Op_PlainOp<mnemonic> {
+  let summary = what;
+  let results = (outs Op_Tensor:$result);
+  let hasVerifier = 1;
+}
+def Op_EmbeddingOp : Op_IndexingOp<"embedding", "rows of weight [v, d] at indices"> {
+  let description = [{
+    - (embedding_c1) weight has rank 2
+    - (embedding_c2) the result has the extents of indices, then d
+    - (embedding_c3) the result has weight's element type
+  }];
+  let arguments = (ins Op_Tensor:$weight, Op_IndexTensor:$indices);
+}
+def Op_GatherOp : Op_IndexingOp<"gather", "result[i][j] = x[index[i][j]][j] for dim 0"> {
+  let description = [{
+    - (gather_c1) x and index have equal ranks and `dim` is a dim of x
+    - (gather_c2) the result has index's extents
+    - (gather_c3) the result has x's element type
+    - (gather_c4) no static extent of index but `dim` exceeds x's
+  }];
+  let arguments = (ins Op_Tensor:$x, Op_IndexTensor:$index, I64Attr:$dim);
+}
+def Op_IndexSelectOp : Op_IndexingOp<"index_select", "entries of a dim at the places in index [n]"> {
+  let description = [{
+    - (index_select_c1) `dim` is a dim of x
+    - (index_select_c2) index has rank 1
+    - (index_select_c3) the result has x's extents with n as `dim`, and x's element type
+  }];
+  let arguments = (ins Op_Tensor:$x, Op_IndexTensor:$index, I64Attr:$dim);
+}
+
+#endif  // STRAIGHTLINE_OP_INDEXING_TD

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Family "linear".
+#ifndef STRAIGHTLINE_OP_LINEAR_TD
+#define STRAIGHTLINE_OP_LINEAR_TD
+
+include "dialect/op/op_dialect.td"
+
+def Op_LinearOp : Op_PureOp<"linear", [Op_Contraction]> {
+  let summary = "x @ weight^T + bias; x [.., k], weight [n, k], bias [n]";
+  let description = [{
+    - (linear_c1) the last extent of x is weight's k
+    - (linear_c2) x has rank 1 or more, weight rank 2
+    - (linear_c3) bias has extent n
+    - (linear_c4) the result has x's extents with n as the last
+    - (linear_c5) equal element types
+  }];
+  let arguments = (ins Op_Tensor:$x, Op_Tensor:$weight, Optional<Op_Tensor>:$bias);
+  let results = (outs Op_Tensor:$result);
+  let assemblyFormat = "$x `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+def Op_MatmulOp : Op_PlainOp<"matmul", [Op_Contraction]> {
+  let summary = "a [.., m, k] @ b [.., k, n]";
+  let description = [{
+    - (matmul_c1) a's k is b's k
+    - (matmul_c2) equal ranks of 2 or more and equal leading extents
+    - (matmul_c3) the result is [.., m, n]
+    - (matmul_c4) equal element types
+  }];
+  let arguments = (ins Op_Tensor:$a, Op_Tensor:$b);
+  let results = (outs Op_Tensor:$result);
+  let hasVerifier = 1;
+}
+def Op_ScaledDotProductAttentionOp : Op_PureOp<"scaled_dot_product_attention"> {
+  let summary = "softmax(q k^T * scale + mask) v; without `scale`: 1 / sqrt(e)";
+  let description = [{
+    q [.., h, l, e], k [.., g, s, e], v [.., g, s, f]; g = h, or divides it (grouped queries).
+
+    - (scaled_dot_product_attention_c1) q and k have equal e
+    - (scaled_dot_product_attention_c2) equal ranks of 2 or more, equal leading extents but for g
+    - (scaled_dot_product_attention_c3) k and v have equal s
+    - (scaled_dot_product_attention_c4) mask's extents are 1 or those of [.., h, l, s]; its elements are bool or q's
+    - (scaled_dot_product_attention_c5) the result is [.., h, l, f]
+    - (scaled_dot_product_attention_c6) equal element types
+  }];
+  let arguments = (ins Op_FloatTensor:$q, Op_FloatTensor:$k, Op_FloatTensor:$v, Optional<Op_Tensor>:$mask,
+                       BoolAttr:$is_causal, OptionalAttr<F64Attr>:$scale);
+  let results = (outs Op_Tensor:$result);
+  let assemblyFormat = [{
+    $q `,` $k `,` $v (`mask` $mask^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+#endif  // STRAIGHTLINE_OP_LINEAR_TD

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verifier of the family "recurrent".
+#include "dialect/op/op_verify.h"
+
+namespace straightline::op {
+
+using mlir::AffineExpr;
+using mlir::failure;
+using mlir::success;
+using mlir::Value;
+using Extents = ExtentSpace::Extents;
+
+namespace {
+
+llvm::LogicalResult verifyWeights(LstmOp op, ExtentSpace& space, AffineExpr input, AffineExpr hidden) {
+  const int64_t directions = op.getBidirectional() ? 2 : 1;
+  const int64_t each = op.getHasBiases() ? 4 : 2;
+  for (auto [place, weight] : llvm::enumerate(op.getWeights())) {
+    const int64_t layer = static_cast<int64_t>(place) / (each * directions);
+    const int64_t kind = static_cast<int64_t>(place) % each;
+    const AffineExpr features = layer == 0 ? input : hidden * directions;
+    const Extents expected = kind == 0   ? Extents{hidden * 4, features}
+                             : kind == 1 ? Extents{hidden * 4, hidden}
+                                         : Extents{hidden * 4};
+    const std::string name = ("weight #" + llvm::Twine(place)).str();
+    if (failed(verifyExtents(op, space, name, space.of(weight), expected, "lstm_c3"))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+}  // namespace
+
+llvm::LogicalResult LstmOp::verify() {
+  ExtentSpace space;
+  const Extents x = space.of(getX()), h0 = space.of(getH0()), c0 = space.of(getC0());
+  if (x.size() != 3 || h0.size() != 3 || c0.size() != 3) {
+    return opError(*this) << "x, h0 and c0 have ranks " << x.size() << ", " << h0.size() << " and " << c0.size()
+                          << " but 3 is needed (lstm_c1)";
+  }
+  const int64_t directions = getBidirectional() ? 2 : 1;
+  const AffineExpr batch = getBatchFirst() ? x[0] : x[1], steps = getBatchFirst() ? x[1] : x[0];
+  const AffineExpr hidden = h0[2];
+  const Extents state = {mlir::getAffineConstantExpr(getNumLayers() * directions, getContext()), batch, hidden};
+  if (failed(verifyExtents(*this, space, "h0", h0, state, "lstm_c1")) ||
+      failed(verifyExtents(*this, space, "c0", c0, state, "lstm_c1"))) {
+    return failure();
+  }
+  const size_t count = getNumLayers() * directions * (getHasBiases() ? 4 : 2);
+  if (getWeights().size() != count) {
+    return opError(*this) << "has " << getWeights().size() << " weights but " << count << " are needed (lstm_c2)";
+  }
+  if (failed(verifyWeights(*this, space, x[2], hidden))) {
+    return failure();
+  }
+  const mlir::Type element = getX().getType().getElementType();
+  llvm::SmallVector<Value> values(getOperands());
+  llvm::append_range(values, (*this)->getResults());
+  for (Value value : values) {
+    if (failed(verifyElements(*this, value, "an operand or result", element, "lstm_c5"))) {
+      return failure();
+    }
+  }
+  const AffineExpr features = hidden * directions;
+  const Extents y = getBatchFirst() ? Extents{batch, steps, features} : Extents{steps, batch, features};
+  if (failed(verifyExtents(*this, space, "y", space.of(getY()), y, "lstm_c4")) ||
+      failed(verifyExtents(*this, space, "h", space.of(getH()), h0, "lstm_c4"))) {
+    return failure();
+  }
+  return verifyExtents(*this, space, "c", space.of(getC()), c0, "lstm_c4");
+}
+
+}  // namespace straightline::op

@@ -40,6 +40,7 @@ SL_INLINE int64_t checkedIndex(sl_ctx* ctx, int64_t index, int64_t extent) {
 
 template <GatherRowsTune T, class E, class I>
 SL_INLINE void gather_rows(sl_ctx* ctx, sl_team team, GatherRowsShape s, const E* in, const I* index, E* out) {
+  constexpr int N = kNativeLanes<E>;
   int64_t grain = ceilDiv(4096, maxOf(s.run * int64_t(sizeof(E)), 1));
   Range part = split(s.outer * s.count, team, grain);
   for (int64_t i = part.begin; i < part.end; ++i) {
@@ -54,7 +55,13 @@ SL_INLINE void gather_rows(sl_ctx* ctx, sl_team team, GatherRowsShape s, const E
       }
       continue;
     }
-    SL_INDEPENDENT for (int64_t k = 0; k < s.run; ++k) { to[k] = from[k]; }
+    int64_t k = 0;
+    for (; k + N <= s.run; k += N) {
+      store(to + k, load<N>(from + k));
+    }
+    for (; k < s.run; ++k) {
+      to[k] = from[k];
+    }
   }
 }
 

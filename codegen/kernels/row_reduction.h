@@ -194,29 +194,36 @@ struct Accumulator<C, T, N> {
 template <class A, bool USED>
 struct Cascade {
   static constexpr int kLevels = 40;
-  A level[kLevels];  ///< only the slots of set bits of `blocks` hold anything
+  typename A::V level[kLevels];  ///< left uninitialised: only the slots of set bits of `blocks` hold anything
   uint64_t blocks = 0;
 
   SL_INLINE_MEMBER void push(A a) {
     int i = 0;
     for (; ((blocks >> i) & 1) != 0; ++i) {
-      A sum = level[i];
+      A sum;
+      sum.best = level[i];
       sum.merge(a);
       a = sum;
     }
-    level[i] = a;
+    level[i] = a.best;
     ++blocks;
   }
   SL_INLINE_MEMBER A total() const {
     A sum;
-    for (int i = 0; i < kLevels && (blocks >> i) != 0; ++i) {
+    for (int i = 0; (blocks >> i) != 0; ++i) {
       if (((blocks >> i) & 1) != 0) {
-        sum.merge(level[i]);
+        A part;
+        part.best = level[i];
+        sum.merge(part);
       }
     }
     return sum;
   }
 };
+
+/// Nothing, for what needs no cascade.
+template <class A>
+struct Cascade<A, false> {};
 
 template <RowReductionTune T, int I, class P>
 using InputType = Pointee<typename RemoveReference<decltype(get<I>(*static_cast<P*>(nullptr)))>::type>;
@@ -240,10 +247,6 @@ struct ResultsOf<T, P, N, Ints<S...>> {
 /// The type of a kept value.
 template <RowReductionTune T, class P>
 using KeptType = typename StageType<T, T.keptStage, P>::type;
-
-/// Nothing, for what needs no cascade.
-template <class A>
-struct Cascade<A, false> {};
 
 template <class A, int K>
 SL_INLINE A mergeChains(const A (&chain)[K]) {
@@ -392,6 +395,12 @@ SL_INLINE void alongRows(const Q& q, const int64_t* row, int count, Visit visit,
   }
 }
 
+/// Place of an element's kept value; null when nothing is kept.
+template <RowReductionTune T, class K>
+SL_INLINE K* keptAt(K* keep, int64_t position) {
+  return T.kept != 0 ? keep + position : nullptr;
+}
+
 /// Stage STAGE and those after it, for one row (ROWS 1: lanes along the inner dims) or for `rows` rows (one lane each).
 template <int N, bool COLUMNS, RowReductionTune T, int STAGE, class Q, class R, class K>
 SL_INLINE void runStages(const Q& q, const int64_t* row, int rows, R& results, K* keep) {
@@ -416,14 +425,14 @@ SL_INLINE void runStages(const Q& q, const int64_t* row, int rows, R& results, K
       alongRows(
           q, row, rows,
           [&](const auto& at, int64_t position) SL_LAMBDA {
-            takeChunk<N, T, STAGE>(q, at, results, chain[0], keep + position * N, position, false);
+            takeChunk<N, T, STAGE>(q, at, results, chain[0], keptAt<T>(keep, position * N), position, false);
           },
           flush);
     } else {
       alongInner<N, kUsed>(
           q, row,
           [&](const auto& at, int64_t position, auto number) SL_LAMBDA {
-            takeChunk<N, T, STAGE>(q, at, results, chain[number], keep + position, position, true);
+            takeChunk<N, T, STAGE>(q, at, results, chain[number], keptAt<T>(keep, position), position, true);
           },
           flush);
     }
@@ -482,14 +491,14 @@ SL_INLINE void doRows(const Q& q, const int64_t* row, int rows, K* keep) {
       alongRows(
           q, row, rows,
           [&](const auto& at, int64_t position) SL_LAMBDA {
-            writeElements<N, T>(q, at, results, keep + position * N, kAll);
+            writeElements<N, T>(q, at, results, keptAt<T>(keep, position * N), kAll);
           },
           nothing);
     } else {
       alongInner<N, 1>(
           q, row,
           [&](const auto& at, int64_t position, auto) SL_LAMBDA {
-            writeElements<N, T>(q, at, results, keep + position, kAll);
+            writeElements<N, T>(q, at, results, keptAt<T>(keep, position), kAll);
           },
           nothing);
     }

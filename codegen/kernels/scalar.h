@@ -316,7 +316,8 @@ SL_INLINE V maximum(V a, V b) {
   if constexpr (kSame<Element<V>, bool>) {
     return bitwise_or(a, b);
   } else if constexpr (kFloating<Element<V>>) {
-    return select(either(elementary::mask(a > b), elementary::mask(a != a)), a, b);
+    V larger = select(elementary::mask(a > b), a, b);  // one instruction on x86; b where a is NaN
+    return select(elementary::mask(a != a), a, larger);
   } else {
     return select(gt(a, b), a, b);
   }
@@ -326,7 +327,8 @@ SL_INLINE V minimum(V a, V b) {
   if constexpr (kSame<Element<V>, bool>) {
     return bitwise_and(a, b);
   } else if constexpr (kFloating<Element<V>>) {
-    return select(either(elementary::mask(a < b), elementary::mask(a != a)), a, b);
+    V smaller = select(elementary::mask(a < b), a, b);
+    return select(elementary::mask(a != a), a, smaller);
   } else {
     return select(lt(a, b), a, b);
   }

@@ -28,12 +28,9 @@
 #if defined(__clang__)
 #define SL_UNROLL _Pragma("clang loop unroll(full)")
 #define SL_NO_UNROLL _Pragma("clang loop unroll(disable) vectorize(disable) interleave(disable)")
-/// The next loop's iterations do not depend on one another, whatever the pointers are.
-#define SL_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define SL_UNROLL _Pragma("GCC unroll 64")
 #define SL_NO_UNROLL _Pragma("GCC unroll 1")
-#define SL_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
 namespace sl {

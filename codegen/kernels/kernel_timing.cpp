@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times the memory-bound families on one thread. Not a test: prints microseconds (best of several) and GB/s.
+// Times the memory-bound families on one thread. Not a test: prints microseconds (best of several)
+// and GB/s.
 #include <chrono>
 #include <cstdio>
 #include <random>
@@ -26,11 +27,18 @@ void report(const char* name, double bytes, F f) {
 constexpr sl_team kAlone{nullptr, 0, 1};
 sl_ctx context{};
 
-__attribute__((noinline)) void softmax(const float* x, float* y, char* workspace, int64_t rows, int64_t columns) {
-  sl::RowReductionShape shape{.outer = {rows}, .inner = {columns},
-                              .stride = {{{columns}, {1}}, {{columns}, {1}}}};
-  sl::row_reduction<sl::RowReductionTune{.outerRank = 1, .innerRank = 1, .inputs = 1, .elementOutputs = 1, .kept = 1,
-                                         .keptStage = 1, .stages = 2, .combine = {sl::Combine::max, sl::Combine::sum}}>(
+__attribute__((noinline)) void softmax(const float* x, float* y, char* workspace, int64_t rows,
+                                       int64_t columns) {
+  sl::RowReductionShape shape{
+      .outer = {rows}, .inner = {columns}, .stride = {{{columns}, {1}}, {{columns}, {1}}}};
+  sl::row_reduction<sl::RowReductionTune{.outerRank = 1,
+                                         .innerRank = 1,
+                                         .inputs = 1,
+                                         .elementOutputs = 1,
+                                         .kept = 1,
+                                         .keptStage = 1,
+                                         .stages = 2,
+                                         .combine = {sl::Combine::max, sl::Combine::sum}}>(
       &context, kAlone, shape, [](auto a, auto& value) SL_LAMBDA { value = a; },
       [](auto a, auto m, auto& value, auto& keep) SL_LAMBDA {
         auto e = sl::exp(a - m);
@@ -39,12 +47,18 @@ __attribute__((noinline)) void softmax(const float* x, float* y, char* workspace
       },
       [](auto, auto, auto s, auto k, auto& out) SL_LAMBDA { out = k / s; }, x, y, workspace);
 }
-__attribute__((noinline)) void layerNorm(const float* x, const float* w, const float* b, float* y, int64_t rows,
-                                         int64_t columns) {
-  sl::RowReductionShape shape{.outer = {rows}, .inner = {columns},
-                              .stride = {{{columns}, {1}}, {{0}, {1}}, {{0}, {1}}, {{columns}, {1}}}};
+__attribute__((noinline)) void layerNorm(const float* x, const float* w, const float* b, float* y,
+                                         int64_t rows, int64_t columns) {
+  sl::RowReductionShape shape{
+      .outer = {rows},
+      .inner = {columns},
+      .stride = {{{columns}, {1}}, {{0}, {1}}, {{0}, {1}}, {{columns}, {1}}}};
   float inverse = 1.0f / float(columns);
-  sl::row_reduction<sl::RowReductionTune{.outerRank = 1, .innerRank = 1, .inputs = 3, .elementOutputs = 1, .stages = 2,
+  sl::row_reduction<sl::RowReductionTune{.outerRank = 1,
+                                         .innerRank = 1,
+                                         .inputs = 3,
+                                         .elementOutputs = 1,
+                                         .stages = 2,
                                          .combine = {sl::Combine::sum, sl::Combine::sum}}>(
       &context, kAlone, shape, [](auto a, auto, auto, auto& value) SL_LAMBDA { value = a; },
       [inverse](auto a, auto, auto, auto s, auto& value) SL_LAMBDA {
@@ -57,11 +71,12 @@ __attribute__((noinline)) void layerNorm(const float* x, const float* w, const f
       },
       x, w, b, y);
 }
-__attribute__((noinline)) void sum(const float* x, float* y, int64_t rows, int64_t columns, int64_t rowStride,
-                                   int64_t columnStride) {
-  sl::RowReductionShape shape{.outer = {rows}, .inner = {columns},
-                              .stride = {{{rowStride}, {columnStride}}, {{1}, {0}}}};
-  sl::row_reduction<sl::RowReductionTune{.outerRank = 1, .innerRank = 1, .inputs = 1, .rowOutputs = 1}>(
+__attribute__((noinline)) void sum(const float* x, float* y, int64_t rows, int64_t columns,
+                                   int64_t rowStride, int64_t columnStride) {
+  sl::RowReductionShape shape{
+      .outer = {rows}, .inner = {columns}, .stride = {{{rowStride}, {columnStride}}, {{1}, {0}}}};
+  sl::row_reduction<sl::RowReductionTune{
+      .outerRank = 1, .innerRank = 1, .inputs = 1, .rowOutputs = 1}>(
       &context, kAlone, shape, [](auto a, auto& value) SL_LAMBDA { value = a; },
       [](auto r, auto& o) SL_LAMBDA { o = r; }, x, y);
 }
@@ -105,10 +120,13 @@ int main() {
     report(name, bytes / 2, [&] { sum(x.data(), y.data(), columns, rows, 1, columns); });
   }
   constexpr int64_t kN = 262144;
-  auto time = [&](const char* name, auto f) { report(name, kN * 8.0, [&] { unary(x.data(), y.data(), kN, f); }); };
+  auto time = [&](const char* name, auto f) {
+    report(name, kN * 8.0, [&] { unary(x.data(), y.data(), kN, f); });
+  };
   time("relu", [](auto a, auto& b) SL_LAMBDA { b = sl::maximum(a, sl::constant(a, 0.0f)); });
   time("exp", [](auto a, auto& b) SL_LAMBDA { b = sl::exp(a); });
-  time("sigmoid", [](auto a, auto& b) SL_LAMBDA { b = sl::constant(a, 1) / (sl::constant(a, 1) + sl::exp(-a)); });
+  time("sigmoid", [](auto a, auto& b)
+                      SL_LAMBDA { b = sl::constant(a, 1) / (sl::constant(a, 1) + sl::exp(-a)); });
   time("tanh", [](auto a, auto& b) SL_LAMBDA { b = sl::tanh(a); });
   time("erf", [](auto a, auto& b) SL_LAMBDA { b = sl::erf(a); });
   time("log", [](auto a, auto& b) SL_LAMBDA { b = sl::log(sl::abs(a)); });
@@ -117,15 +135,28 @@ int main() {
   time("expm1", [](auto a, auto& b) SL_LAMBDA { b = sl::expm1(a); });
   time("floor", [](auto a, auto& b) SL_LAMBDA { b = sl::floor(a); });
   report("transpose 512 x 512", kN * 8.0, [&] { transpose(x.data(), y.data(), 512, 512); });
-  report("transpose 2048 x 2048", 16.0 * kN * 8, [&] { transpose(x.data(), y.data(), 2048, 2048); });
-  sl::PoolShape s{.batch = 1, .channels = 64, .inH = 112, .inW = 112, .outH = 56, .outW = 56, .kernelH = 3, .kernelW = 3,
-                  .strideH = 2, .strideW = 2, .padH = 1, .padW = 1, .inStride = {0, 12544, 112, 1},
+  report("transpose 2048 x 2048", 16.0 * kN * 8,
+         [&] { transpose(x.data(), y.data(), 2048, 2048); });
+  sl::PoolShape s{.batch = 1,
+                  .channels = 64,
+                  .inH = 112,
+                  .inW = 112,
+                  .outH = 56,
+                  .outW = 56,
+                  .kernelH = 3,
+                  .kernelW = 3,
+                  .strideH = 2,
+                  .strideW = 2,
+                  .padH = 1,
+                  .padW = 1,
+                  .inStride = {0, 12544, 112, 1},
                   .outStride = {0, 3136, 56, 1}};
   report("max_pool2d 64x112x112 3x3/2", 64 * 15680.0 * 4,
          [&] { pool<sl::PoolTune{.kind = sl::PoolKind::max}>(x.data(), y.data(), s); });
   s.inStride[1] = s.outStride[1] = 1;
   s.inStride[2] = 112 * 64, s.inStride[3] = 64, s.outStride[2] = 56 * 64, s.outStride[3] = 64;
-  report("max_pool2d channels last", 64 * 15680.0 * 4,
-         [&] { pool<sl::PoolTune{.kind = sl::PoolKind::max, .channelsLast = 1}>(x.data(), y.data(), s); });
+  report("max_pool2d channels last", 64 * 15680.0 * 4, [&] {
+    pool<sl::PoolTune{.kind = sl::PoolKind::max, .channelsLast = 1}>(x.data(), y.data(), s);
+  });
   return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strided families share: packs of operands, loads and stores of a few lanes, and loop nests that are simplified
-// (dims merged, reordered) before they run. With literal shapes all of it is folded away by the compiler.
+// What strided families share: packs of operands, loads and stores of a few lanes, and loop nests
+// that are simplified (dims merged, reordered) before they run. With literal shapes all of it is
+// folded away by the compiler.
 #ifndef STRAIGHTLINE_KERNELS_OPERANDS_H
 #define STRAIGHTLINE_KERNELS_OPERANDS_H
 
@@ -10,7 +11,7 @@ namespace sl {
 
 inline constexpr int kMaxOperands = 16;
 
-// ---- packs -------------------------------------------------------------------------------------------------------------
+// ---- packs ----
 
 template <int... I>
 struct Ints {};
@@ -68,7 +69,7 @@ struct PointeeOf<const T*> {
 template <class P>
 using Pointee = typename PointeeOf<P>::type;
 
-// ---- lanes -------------------------------------------------------------------------------------------------------------
+// ---- lanes ----
 
 /// Copies `count` < N elements in pieces of N/2, N/4, ... 1.
 template <int N, class T>
@@ -152,7 +153,7 @@ SL_INLINE constexpr int lanesFor() {
   return lanes > 32 ? 32 : lanes;
 }
 
-// ---- loop nests ----------------------------------------------------------------------------------------------------------
+// ---- loop nests ----
 
 /// Up to R nested loops over O operands, outermost first; strides in elements.
 template <int R, int O>
@@ -178,8 +179,8 @@ struct Nest {
       stride[o][b] = s;
     }
   }
-  /// Appends a loop; loops of one iteration are left out, and one that continues the loop before it for every operand is
-  /// merged into that.
+  /// Appends a loop; loops of one iteration are left out, and one that continues the loop before it
+  /// for every operand is merged into that.
   SL_INLINE_MEMBER void append(int64_t n, const int64_t (&strides)[O]) {
     if (n == 1) {
       return;
@@ -209,7 +210,8 @@ struct Nest {
   }
 };
 
-/// Position in the first `dims` loops of a nest: one index per loop and one offset (elements) per operand.
+/// Position in the first `dims` loops of a nest: one index per loop and one offset (elements) per
+/// operand.
 template <int R, int O>
 struct Cursor {
   int64_t index[R + 1] = {};

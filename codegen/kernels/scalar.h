@@ -3,13 +3,13 @@
 // integers, bool and the wide forms of these (vector.h), so that one lambda serves scalars and
 // vectors. No library call.
 //
-// How the expression printer spells MLIR ops (a, b, c: values; T: C++ type of the result's element):
+// How the expression printer spells MLIR ops (a, b, c: values; T: element type of the result):
 //
 //   arith.constant                  sl::constant(like, v)        element type and lanes of `like`
 //                                   sl::constantAs<T>(like, v)   element type T, lanes of `like`
 //                                   T(v)                         scalars only
 //   arith.addf subf mulf divf negf  a + b, a - b, a * b, a / b, -a
-//   arith.addi subi muli            sl::add(a, b), sl::subtract(a, b), sl::multiply(a, b); they wrap
+//   arith.addi subi muli            sl::add, sl::subtract, sl::multiply(a, b); they wrap around
 //                                   (0 - a: sl::negate(a))
 //   arith.divsi floordivsi          sl::trunc_divide(a, b), sl::floor_divide(a, b); 0 when b is 0
 //   arith.remsi                     sl::fmod(a, b), sign of a
@@ -21,7 +21,7 @@
 //   arith.maxsi minsi               sl::maximum, sl::minimum; maxui, minui on sl::unsigned_of
 //   arith.andi ori xori             sl::bitwise_and, sl::bitwise_or, sl::bitwise_xor (bool too)
 //   (not)                           sl::bitwise_not(a), sl::logical_not(a)
-//   arith.shli shrsi                sl::shift_left(a, b), sl::shift_right(a, b); shrui on unsigned_of
+//   arith.shli shrsi                sl::shift_left, sl::shift_right(a, b); shrui on unsigned_of
 //   arith.cmpf cmpi                 sl::lt le gt ge eq ne(a, b); with a NaN only ne holds:
 //                                   olt ole ogt oge oeq une
 //     ult ule ugt uge               sl::logical_not(sl::ge(a, b)) and so on

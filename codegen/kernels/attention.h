@@ -278,9 +278,11 @@ SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilog
       SL_NO_UNROLL
       for (int64_t c = 0; c < s.d; c += panelLanes<T>(Tune.nr)) {
         constexpr int kPart = panelLanes<T>(Tune.nr);
-        finish<kPart>(epilogue, ops,
-                      load<kPart>(result + row * plan.depth + c) * splat<vec<T, kPart>>(inverse),
-                      at, steps, c, 1, minOf(kPart, s.d - c));
+        vec<T, kPart> value{};
+        if (keys > 0) {  // else nothing has been accumulated
+          value = load<kPart>(result + row * plan.depth + c) * splat<vec<T, kPart>>(inverse);
+        }
+        finish<kPart>(epilogue, ops, value, at, steps, c, 1, minOf(kPart, s.d - c));
       }
     }
   }

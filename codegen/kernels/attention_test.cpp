@@ -169,6 +169,11 @@ TEST(Attention, AdditiveMaskAndCausal) {
                float>();
 }
 
+TEST(Attention, NoKeysGiveZeros) {
+  runAttention<AttentionTune{.mr = 4, .nr = 16, .rows = 8, .keys = 16, .mask = 0, .causal = 0},
+               bool>(Heads{.b = 1, .h = 2, .hk = 2, .s = 9, .t = 0, .d = 16}, 2);
+}
+
 TEST(Attention, NanInAKeyReachesTheQueriesThatSeeIt) {
   runAttention<AttentionTune{.mr = 4, .nr = 16, .rows = 8, .keys = 16, .mask = 0, .causal = 1},
                bool>(Heads{.b = 1, .h = 2, .hk = 2, .s = 9, .t = 20, .d = 16}, 2, true);

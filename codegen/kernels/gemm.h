@@ -86,7 +86,8 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
   constexpr int NV = Tune.nr / N;
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
   const int64_t depth = reduction.outer * reduction.inner * reduction.run;
-  const int64_t kc = Tune.kc == 0 || reduction.run < depth ? depth : minOf(Tune.kc, depth);
+  const int64_t whole = Tune.kc == 0 || reduction.run < depth ? depth : minOf(Tune.kc, depth);
+  const int64_t kc = maxOf(whole, 1);  // an empty reduction is one block of nothing
   alignas(64) T partial[Tune.kc == 0 ? 1 : kTiles * Tune.mr * Tune.nr];
   for (int64_t k0 = 0; k0 < depth || k0 == 0; k0 += kc) {
     const int64_t run = kc == depth ? reduction.run : minOf(kc, depth - k0);

@@ -129,6 +129,22 @@ TEST(Gemm, MatchesDoubleReference) {
   });
 }
 
+TEST(Gemm, EmptyReductionGivesTheEpilogueOfZero) {
+  runGemm<GemmTune{.mr = 4, .nr = 16, .kc = 16, .mc = 12, .prefetch = 0}, float>(5, 20, 0, 2);
+  runGemv<GemvTune{.rows = 4, .mr = 4}, float>(3, 20, 0, 2);
+}
+
+TEST(Gemm, NoRowsWriteNothing) {
+  Guarded<float> y(16);
+  const std::vector<float> b(64, 1.0f);
+  runTeam(2, [&](sl_ctx* ctx, sl_team team) {
+    gemm<GemmTune{.mr = 4, .nr = 16, .kc = 0, .mc = 12, .prefetch = 0}>(
+        ctx, team, GemmShape{.m = 0, .n = 16, .k = 4, .lda = 4, .ldc = 16},
+        [](auto acc, auto& out) { out = acc; }, b.data(), b.data(), y.data());
+  });
+  y.expectRestUntouched("gemm m=0");
+}
+
 TEST(Gemm, BlockedReductionAndRowChunks) {
   forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
     runGemm<GemmTune{.mr = 4, .nr = 32, .kc = 16, .mc = 12, .prefetch = 2}, float>(m, n, k, threads);

@@ -59,10 +59,11 @@ inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementByt
   if (m == 1) {  // several independent sums hide the latency of the multiply-add
     c.nr = std::min(roundUpTo(n, lanes), (wide ? 4 : 6) * lanes);
     c.mr = 1;
-  } else if (n <= lanes || wide) {
+  } else if (n <= lanes || (wide && m != kUnknown)) {
     c.nr = lanes;
     c.mr = 12;
   } else {
+    // Also for an unknown m: every block size up to mr is compiled then.
     c.nr = 2 * lanes;
     c.mr = 6;
   }

@@ -45,7 +45,8 @@ struct Problem {
 struct Reference {
   std::vector<double> y, magnitude;
 
-  Reference(const Problem& p, const std::vector<float>& x, const std::vector<float>& weight)
+  template <class T>
+  Reference(const Problem& p, const std::vector<T>& x, const std::vector<T>& weight)
       : y(size_t(p.n * p.ho() * p.wo() * p.k)), magnitude(y.size()) {
     const int64_t ci = p.c / p.groups, ko = p.k / p.groups;
     for (int64_t n = 0; n < p.n; ++n) {
@@ -57,7 +58,7 @@ struct Reference {
               const int64_t at = p.transposed
                                      ? ((input * ko + k % ko) * p.kh + i) * p.kw + j
                                      : ((k * ci + c) * p.kh + i) * p.kw + j;
-              addTap(p, x, weight[size_t(at)], n, k, input, i, j);
+              addTap(p, x, double(weight[size_t(at)]), n, k, input, i, j);
             }
           }
         }
@@ -74,7 +75,8 @@ struct Reference {
     y[at] += value;
     magnitude[at] += std::abs(value);
   }
-  void addTap(const Problem& p, const std::vector<float>& x, double weight, int64_t n, int64_t k,
+  template <class T>
+  void addTap(const Problem& p, const std::vector<T>& x, double weight, int64_t n, int64_t k,
               int64_t c, int64_t i, int64_t j) {
     if (p.transposed) {  // scatter: the definition, unlike the kernel's gather
       for (int64_t iy = 0; iy < p.h; ++iy) {
@@ -98,8 +100,9 @@ struct Reference {
   }
 };
 
-void check(const Problem& p, const Reference& r, const std::vector<float>& bias,
-           const std::vector<float>& residual, const int64_t (&stride)[4], Guarded<float>& y,
+template <class T>
+void check(const Problem& p, const Reference& r, const std::vector<T>& bias,
+           const std::vector<T>& residual, const int64_t (&stride)[4], Guarded<T>& y,
            const std::string& where) {
   const int64_t depth = p.c / p.groups * p.kh * p.kw;
   for (int64_t n = 0, i = 0; n < p.n; ++n) {
@@ -107,7 +110,7 @@ void check(const Problem& p, const Reference& r, const std::vector<float>& bias,
       for (int64_t ox = 0; ox < p.wo(); ++ox) {
         for (int64_t k = 0; k < p.k; ++k, ++i) {
           const double value = r.y[size_t(i)] + double(bias[size_t(k)]) + double(residual[size_t(i)]);
-          const double bound = kEpsilon<float> * (4 + std::sqrt(double(depth))) *
+          const double bound = kEpsilon<T> * (4 + std::sqrt(double(depth))) *
                                (r.magnitude[size_t(i)] + 2);
           if (!y.expect(n * stride[0] + oy * stride[1] + ox * stride[2] + k * stride[3],
                         std::max(value, 0.0), bound, where)) {
@@ -238,7 +241,7 @@ TEST(Convolution, Stem7x7) {
 }
 
 /// channelsLast: NHWC in and out, else NCHW.
-template <ConvolutionDirectTune Tune>
+template <ConvolutionDirectTune Tune, class T>
 void runDirect(const Problem& p, bool channelsLast, int threads) {
   if (p.ho() < 1 || p.wo() < 1 ||
       (!p.transposed && (p.h + 2 * p.padH < p.dilationH * (p.kh - 1) + 1 ||
@@ -246,11 +249,11 @@ void runDirect(const Problem& p, bool channelsLast, int threads) {
     return;
   }
   const int64_t ci = p.c / p.groups, ko = p.k / p.groups;
-  const std::vector<float> x = randomVector<float>(p.n * p.h * p.w * p.c);
-  const std::vector<float> weight = randomVector<float>(p.groups * ko * ci * p.kh * p.kw);
-  const std::vector<float> bias = randomVector<float>(p.k);
-  const std::vector<float> residual = randomVector<float>(p.n * p.ho() * p.wo() * p.k);
-  std::vector<float> in = x;
+  const std::vector<T> x = randomVector<T>(p.n * p.h * p.w * p.c);
+  const std::vector<T> weight = randomVector<T>(p.groups * ko * ci * p.kh * p.kw);
+  const std::vector<T> bias = randomVector<T>(p.k);
+  const std::vector<T> residual = randomVector<T>(p.n * p.ho() * p.wo() * p.k);
+  std::vector<T> in = x;
   if (!channelsLast) {
     for (int64_t i = 0; i < p.n * p.h * p.w * p.c; ++i) {
       const int64_t c = i % p.c, pixel = i / p.c % (p.h * p.w), n = i / p.c / (p.h * p.w);
@@ -261,7 +264,7 @@ void runDirect(const Problem& p, bool channelsLast, int threads) {
   const int64_t last[4] = {area * p.k, p.wo() * p.k, p.k, 1};
   const int64_t first[4] = {area * p.k, p.wo(), 1, area};
   const auto& outStride = channelsLast ? last : first;
-  Guarded<float> y(p.n * area * p.k);
+  Guarded<T> y(p.n * area * p.k);
   ConvolutionDirectShape s{.n = p.n,
                            .h = p.h,
                            .w = p.w,
@@ -291,11 +294,11 @@ void runDirect(const Problem& p, bool channelsLast, int threads) {
     s.weightStride[1] = taps;
     s.weightStride[2] = ko * taps;
   }
-  Workspace work(convolutionDirectWorkspace<float>(s, kVectorBytes, threads));
+  Workspace work(convolutionDirectWorkspace<T>(s, kVectorBytes, threads));
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
-    convolution_direct<Tune>(ctx, team, s, kBiasResidualRelu, static_cast<const float*>(in.data()),
-                             weight.data(), static_cast<const float*>(bias.data()),
-                             static_cast<const float*>(residual.data()), y.data(), work.data());
+    convolution_direct<Tune>(ctx, team, s, kBiasResidualRelu, static_cast<const T*>(in.data()),
+                             weight.data(), static_cast<const T*>(bias.data()),
+                             static_cast<const T*>(residual.data()), y.data(), work.data());
   });
   const std::string where = "direct " + p.describe() + " threads=" + std::to_string(threads) +
                             (channelsLast ? " NHWC" : " NCHW");
@@ -329,7 +332,7 @@ Problem randomDirect(bool transposed) {
 
 TEST(ConvolutionDirect, Grouped) {
   for (int i = 0; i < 120; ++i) {
-    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}>(randomDirect(false), i % 2 == 0,
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, float>(randomDirect(false), i % 2 == 0,
                                                                    int(pick(1, 3)));
   }
 }
@@ -338,19 +341,28 @@ TEST(ConvolutionDirect, Depthwise) {
   for (int i = 0; i < 60; ++i) {
     Problem p = randomDirect(false);
     p.groups = p.c = p.k = pick(1, 40);
-    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 2}>(p, i % 2 == 0, int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 2}, float>(p, i % 2 == 0, int(pick(1, 3)));
   }
 }
 
 TEST(ConvolutionDirect, Transposed) {
   for (int i = 0; i < 120; ++i) {
-    runDirect<ConvolutionDirectTune{.transposed = 1, .pixels = 1}>(randomDirect(true), i % 2 == 0,
+    runDirect<ConvolutionDirectTune{.transposed = 1, .pixels = 1}, float>(randomDirect(true), i % 2 == 0,
                                                                    int(pick(1, 3)));
   }
 }
 
+TEST(ConvolutionDirect, Float64) {
+  for (int i = 0; i < 60; ++i) {
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, double>(
+        randomDirect(false), i % 2 == 0, int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 1, .pixels = 1}, double>(
+        randomDirect(true), i % 2 == 0, int(pick(1, 3)));
+  }
+}
+
 TEST(ConvolutionDirect, OneDimensional) {
-  runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}>(
+  runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, float>(
       Problem{.n = 2, .h = 1, .w = 50, .c = 6, .k = 10, .kh = 1, .kw = 5, .padW = 2, .groups = 2},
       false, 2);
 }

@@ -7,7 +7,7 @@ namespace sl::native {
 namespace {
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
-  return acceptsConvolution(p, reason, bytes) && acceptsChannelsLast(p, reason, bytes) ? 1 : 0;
+  return acceptsConvolution(p, false, reason, bytes) && acceptsChannelsLast(p, reason, bytes) ? 1 : 0;
 }
 
 double cost(const sl_problem* p) {

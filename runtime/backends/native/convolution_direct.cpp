@@ -6,6 +6,10 @@
 namespace sl::native {
 namespace {
 
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  return acceptsConvolution(p, true, reason, bytes);
+}
+
 double cost(const sl_problem* p) {
   const ConvolutionProblem c(p);
   const Machine machine = machineOf(p);
@@ -13,7 +17,7 @@ double cost(const sl_problem* p) {
   const bool contiguous = p->operands[0].strides[1] == 1 && output(p).strides[1] == 1;
   // A transposed convolution visits every tap of the kernel but uses 1 / (strideH * strideW) of them.
   const double flops = 2.0 * double(pixels) * double(c.k) * double(c.depth());
-  return 0.5 + flops / (machine.peak(4) * (contiguous ? 0.2 : 0.06)) / double(machine.threads);
+  return 0.5 + flops / (machine.peak(p->operands[0].dtype.bits / 8) * (contiguous ? 0.2 : 0.06)) / double(machine.threads);
 }
 
 int64_t workspace(const sl_problem* p) {
@@ -38,7 +42,7 @@ extern const sl_kernel_desc convolutionDirectKernel = {
     .op = "convolution",
     .family = "convolution_direct",
     .summary = "any grouping, stride, layout and transposition, vectors over output channels",
-    .accepts = acceptsConvolution,
+    .accepts = accepts,
     .cost = cost,
     .workspace = workspace,
     .tunables = kTunables,

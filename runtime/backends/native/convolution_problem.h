@@ -34,9 +34,9 @@ struct ConvolutionProblem {
   int64_t pixels() const { return n == kUnknown ? kUnknown : n * ho * wo; }
 };
 
-/// What all convolution kernels need: float32, rank 4, static sizes but for the batch.
-inline int32_t acceptsConvolution(const sl_problem* p, char* reason, size_t bytes) {
-  if (!needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, false, reason, bytes)) {
+/// What all convolution kernels need: float32 (or float64 where `wide`), rank 4, static sizes but for the batch.
+inline int32_t acceptsConvolution(const sl_problem* p, bool wide, char* reason, size_t bytes) {
+  if (!needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, wide, reason, bytes)) {
     return 0;
   }
   const sl_operand* ranked[] = {&p->operands[0], &p->operands[1], &output(p)};

@@ -26,6 +26,10 @@
 //   op "pack_gemm", "pack_convolution", "pack_winograd"  weight; packed weight
 // The last groups have one kernel each, which accepts all but too high a rank.
 //
+// gemm, gemv, matmul and convolution_direct take float32 and float64; winograd, convolution and attention float32. An
+// epilogue has at most 4 operands beside the accumulator (kMaxEpilogueOperands), and any number of outputs that share one
+// layout; matmul's and convolution_direct's operands may have any innermost stride, the others' must be 0 or 1.
+//
 // Workspaces: what `workspace` says is for the team size of the problem. Kernels marked whole_team are called by all threads;
 // winograd with mode = 1 uses the team's barrier inside.
 #include "backends/native/native.h"

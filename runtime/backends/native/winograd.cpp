@@ -7,7 +7,7 @@ namespace sl::native {
 namespace {
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
-  if (!acceptsConvolution(p, reason, bytes) || !acceptsChannelsLast(p, reason, bytes)) {
+  if (!acceptsConvolution(p, false, reason, bytes) || !acceptsChannelsLast(p, reason, bytes)) {
     return 0;
   }
   const ConvolutionProblem c(p);

@@ -31,17 +31,16 @@ struct Problem {
   }
   std::string describe() const {
     return "n=" + std::to_string(n) + " h=" + std::to_string(h) + " w=" + std::to_string(w) +
-           " c=" + std::to_string(c) + " k=" + std::to_string(k) + " kernel=" +
-           std::to_string(kh) + "x" + std::to_string(kw) + " stride=" + std::to_string(strideH) +
-           "," + std::to_string(strideW) + " pad=" + std::to_string(padH) + "," +
-           std::to_string(padW) + " dilation=" + std::to_string(dilationH) + "," +
-           std::to_string(dilationW) + " groups=" + std::to_string(groups) +
-           (transposed ? " transposed" : "");
+           " c=" + std::to_string(c) + " k=" + std::to_string(k) + " kernel=" + std::to_string(kh) +
+           "x" + std::to_string(kw) + " stride=" + std::to_string(strideH) + "," +
+           std::to_string(strideW) + " pad=" + std::to_string(padH) + "," + std::to_string(padW) +
+           " dilation=" + std::to_string(dilationH) + "," + std::to_string(dilationW) +
+           " groups=" + std::to_string(groups) + (transposed ? " transposed" : "");
   }
 };
 
-/// Convolution in double over contiguous NHWC input and OIHW (IOHW when transposed) weight: result [n][ho][wo][k] and the
-/// sum of magnitudes, which bounds the rounding error.
+/// Convolution in double over contiguous NHWC input and OIHW (IOHW when transposed) weight: result
+/// [n][ho][wo][k] and the sum of magnitudes, which bounds the rounding error.
 struct Reference {
   std::vector<double> y, magnitude;
 
@@ -55,9 +54,8 @@ struct Reference {
           const int64_t input = k / ko * ci + c;
           for (int64_t i = 0; i < p.kh; ++i) {
             for (int64_t j = 0; j < p.kw; ++j) {
-              const int64_t at = p.transposed
-                                     ? ((input * ko + k % ko) * p.kh + i) * p.kw + j
-                                     : ((k * ci + c) * p.kh + i) * p.kw + j;
+              const int64_t at = p.transposed ? ((input * ko + k % ko) * p.kh + i) * p.kw + j
+                                              : ((k * ci + c) * p.kh + i) * p.kw + j;
               addTap(p, x, double(weight[size_t(at)]), n, k, input, i, j);
             }
           }
@@ -109,9 +107,10 @@ void check(const Problem& p, const Reference& r, const std::vector<T>& bias,
     for (int64_t oy = 0; oy < p.ho(); ++oy) {
       for (int64_t ox = 0; ox < p.wo(); ++ox) {
         for (int64_t k = 0; k < p.k; ++k, ++i) {
-          const double value = r.y[size_t(i)] + double(bias[size_t(k)]) + double(residual[size_t(i)]);
-          const double bound = kEpsilon<T> * (4 + std::sqrt(double(depth))) *
-                               (r.magnitude[size_t(i)] + 2);
+          const double value =
+              r.y[size_t(i)] + double(bias[size_t(k)]) + double(residual[size_t(i)]);
+          const double bound =
+              kEpsilon<T> * (4 + std::sqrt(double(depth))) * (r.magnitude[size_t(i)] + 2);
           if (!y.expect(n * stride[0] + oy * stride[1] + ox * stride[2] + k * stride[3],
                         std::max(value, 0.0), bound, where)) {
             return;
@@ -124,8 +123,8 @@ void check(const Problem& p, const Reference& r, const std::vector<T>& bias,
 }
 
 /// NHWC copy of x with a zero border, and nothing beyond it (for AddressSanitizer).
-std::vector<float> bordered(const Problem& p, const std::vector<float>& x, int64_t top, int64_t left,
-                            int64_t height, int64_t width) {
+std::vector<float> bordered(const Problem& p, const std::vector<float>& x, int64_t top,
+                            int64_t left, int64_t height, int64_t width) {
   std::vector<float> out(size_t(p.n * height * width * p.c), 0.0f);
   for (int64_t n = 0; n < p.n; ++n) {
     for (int64_t y = 0; y < p.h; ++y) {
@@ -175,23 +174,23 @@ void runConvolution(Problem p, int threads) {
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
     convolution<Tune>(
         ctx, team,
-        ConvolutionShape{.n = p.n,
-                         .h = p.h,
-                         .w = p.w,
-                         .c = p.c,
-                         .k = p.k,
-                         .ho = p.ho(),
-                         .wo = p.wo(),
-                         .strideH = p.strideH,
-                         .strideW = p.strideW,
-                         .padH = p.padH,
-                         .padW = p.padW,
-                         .dilationH = p.dilationH,
-                         .dilationW = p.dilationW,
-                         .inStride = {full[0] * full[1] * p.c, full[1] * p.c, p.c},
-                         .outStride = {outStride[0], outStride[1], outStride[2]},
-                         .epilogueStride = {{0, 0, 0, 1},
-                                            {p.ho() * p.wo() * p.k, p.wo() * p.k, p.k, 1}}},
+        ConvolutionShape{
+            .n = p.n,
+            .h = p.h,
+            .w = p.w,
+            .c = p.c,
+            .k = p.k,
+            .ho = p.ho(),
+            .wo = p.wo(),
+            .strideH = p.strideH,
+            .strideW = p.strideW,
+            .padH = p.padH,
+            .padW = p.padW,
+            .dilationH = p.dilationH,
+            .dilationW = p.dilationW,
+            .inStride = {full[0] * full[1] * p.c, full[1] * p.c, p.c},
+            .outStride = {outStride[0], outStride[1], outStride[2]},
+            .epilogueStride = {{0, 0, 0, 1}, {p.ho() * p.wo() * p.k, p.wo() * p.k, p.k, 1}}},
         kBiasResidualRelu, origin, static_cast<const float*>(packed.data()),
         static_cast<const float*>(bias.data()), static_cast<const float*>(residual.data()),
         y.data());
@@ -221,7 +220,8 @@ void forManyProblems(int count) {
 }
 
 TEST(Convolution, Kernel3x3) {
-  forManyProblems<ConvolutionTune{.mr = 6, .nr = 16, .kh = 3, .kw = 3, .mc = 24, .prefetch = 1}>(60);
+  forManyProblems<ConvolutionTune{.mr = 6, .nr = 16, .kh = 3, .kw = 3, .mc = 24, .prefetch = 1}>(
+      60);
 }
 
 TEST(Convolution, Kernel1x1) {
@@ -235,8 +235,17 @@ TEST(Convolution, Kernel2x5WidePanel) {
 
 TEST(Convolution, Stem7x7) {
   runConvolution<ConvolutionTune{.mr = 6, .nr = 16, .kh = 7, .kw = 7, .mc = 96, .prefetch = 0}>(
-      Problem{.n = 2, .h = 23, .w = 29, .c = 3, .k = 64, .kh = 7, .kw = 7, .strideH = 2,
-              .strideW = 2, .padH = 3, .padW = 3},
+      Problem{.n = 2,
+              .h = 23,
+              .w = 29,
+              .c = 3,
+              .k = 64,
+              .kh = 7,
+              .kw = 7,
+              .strideH = 2,
+              .strideW = 2,
+              .padH = 3,
+              .padW = 3},
       2);
 }
 
@@ -332,8 +341,8 @@ Problem randomDirect(bool transposed) {
 
 TEST(ConvolutionDirect, Grouped) {
   for (int i = 0; i < 120; ++i) {
-    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, float>(randomDirect(false), i % 2 == 0,
-                                                                   int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, float>(
+        randomDirect(false), i % 2 == 0, int(pick(1, 3)));
   }
 }
 
@@ -341,14 +350,15 @@ TEST(ConvolutionDirect, Depthwise) {
   for (int i = 0; i < 60; ++i) {
     Problem p = randomDirect(false);
     p.groups = p.c = p.k = pick(1, 40);
-    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 2}, float>(p, i % 2 == 0, int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 2}, float>(p, i % 2 == 0,
+                                                                          int(pick(1, 3)));
   }
 }
 
 TEST(ConvolutionDirect, Transposed) {
   for (int i = 0; i < 120; ++i) {
-    runDirect<ConvolutionDirectTune{.transposed = 1, .pixels = 1}, float>(randomDirect(true), i % 2 == 0,
-                                                                   int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 1, .pixels = 1}, float>(
+        randomDirect(true), i % 2 == 0, int(pick(1, 3)));
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel tests share: a team of std::threads, buffers whose every unwritten element is checked, random data.
+// What the kernel tests share: a team of std::threads, buffers whose every unwritten element is
+// checked, random data.
 #ifndef STRAIGHTLINE_KERNELS_KERNEL_TESTING_H
 #define STRAIGHTLINE_KERNELS_KERNEL_TESTING_H
 
@@ -67,8 +68,8 @@ inline void runTeam(int size, const std::function<void(sl_ctx*, sl_team)>& f) {
   EXPECT_EQ(ctx.status, SL_OK);
 }
 
-/// An output with `margin` elements on both sides, filled with a signalling pattern. Every element that `expect` was not
-/// called for must be untouched.
+/// An output with `margin` elements on both sides, filled with a signalling pattern. Every element
+/// that `expect` was not called for must be untouched.
 template <class T>
 class Guarded {
  public:
@@ -115,9 +116,7 @@ class Workspace {
   explicit Workspace(int64_t bytes) : bytes_(bytes), data_(static_cast<size_t>(bytes) + 256) {
     std::memset(data_.data(), 0xFB, data_.size());
   }
-  char* data() {
-    return data_.data() + (64 - reinterpret_cast<uintptr_t>(data_.data()) % 64) % 64;
-  }
+  char* data() { return data_.data() + (64 - reinterpret_cast<uintptr_t>(data_.data()) % 64) % 64; }
   void expectIntact(const std::string& where) {
     for (int64_t i = 0; i < 64; ++i) {
       ASSERT_EQ(static_cast<unsigned char>(data()[bytes_ + i]), 0xFB)

@@ -15,9 +15,11 @@ double cost(const sl_problem* p) {
   const Machine machine = machineOf(p);
   const int64_t pixels = c.pixels() == kUnknown ? 1024 : c.pixels();
   const bool contiguous = p->operands[0].strides[1] == 1 && output(p).strides[1] == 1;
-  // A transposed convolution visits every tap of the kernel but uses 1 / (strideH * strideW) of them.
+  // A transposed convolution visits every tap of the kernel but uses 1 / (strideH * strideW) of
+  // them.
   const double flops = 2.0 * double(pixels) * double(c.k) * double(c.depth());
-  return 0.5 + flops / (machine.peak(p->operands[0].dtype.bits / 8) * (contiguous ? 0.2 : 0.06)) / double(machine.threads);
+  return 0.5 + flops / (machine.peak(p->operands[0].dtype.bits / 8) * (contiguous ? 0.2 : 0.06)) /
+                   double(machine.threads);
 }
 
 int64_t workspace(const sl_problem* p) {

@@ -22,8 +22,9 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 }
 
 GemmChoice choice(const sl_problem* p) {
-  GemmChoice c = chooseGemm(attribute(p, "m", kUnknown), std::max<int64_t>(attribute(p, "n", 64), 1),
-                            attribute(p, "k", 64), p->operands[0].dtype.bits / 8, machineOf(p));
+  GemmChoice c =
+      chooseGemm(attribute(p, "m", kUnknown), std::max<int64_t>(attribute(p, "n", 64), 1),
+                 attribute(p, "k", 64), p->operands[0].dtype.bits / 8, machineOf(p));
   return c;
 }
 
@@ -41,8 +42,7 @@ double cost(const sl_problem* p) {
 
 int64_t workspace(const sl_problem* p) {
   const int64_t elementBytes = p->operands[0].dtype.bits / 8;
-  return machineOf(p).threads *
-         roundUpTo(attribute(p, "k", 0) * choice(p).nr * elementBytes, 128);
+  return machineOf(p).threads * roundUpTo(attribute(p, "k", 0) * choice(p).nr * elementBytes, 128);
 }
 
 void tune(const sl_problem* p, int64_t* values) {

@@ -7,16 +7,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <iostream>
 #include <limits>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "straightline/abi/entry.h"
+#include "straightline/kernels/team_for_tests.h"
 
 namespace sl::testing {
 
@@ -50,22 +49,10 @@ std::vector<T> randomVector(int64_t count, T low = T(-1), T high = T(1)) {
   return v;
 }
 
-/// Runs f(ctx, team) on every thread of a team of `size`.
-inline void runTeam(int size, const std::function<void(sl_ctx*, sl_team)>& f) {
-  sl_ctx ctx{};
-  ctx.size = sizeof(ctx);
-  ctx.statement = -1;
-  std::vector<uint32_t> arrive(static_cast<size_t>(size) * 32 + 32, 0);
-  sl_team_shared shared{sizeof(sl_team_shared), arrive.data(), [] { std::this_thread::yield(); }};
-  std::vector<std::thread> threads;
-  for (int i = 1; i < size; ++i) {
-    threads.emplace_back([&, i] { f(&ctx, sl_team{&shared, i, size}); });
-  }
-  f(&ctx, sl_team{size > 1 ? &shared : nullptr, 0, size});
-  for (std::thread& t : threads) {
-    t.join();
-  }
-  EXPECT_EQ(ctx.status, SL_OK);
+/// Runs f(ctx, team) on every thread of a team of `size`; it must succeed.
+template <class F>
+void runTeam(int size, const F& f) {
+  EXPECT_EQ(::runTeam(size, f), SL_OK);
 }
 
 /// An output with `margin` elements on both sides, filled with a signalling pattern. Every element

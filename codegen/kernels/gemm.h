@@ -116,13 +116,17 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
         } else {
           tile.loadFrom(saved, Tune.nr);
         }
-        // Several row blocks: each fetches its share of the next block of the panel. A single one:
-        // 2 KiB ahead.
-        const char* ahead =
-            reinterpret_cast<const char*>(panel + k0 * bStride) +
-            (last - first > 1 ? kc * Tune.nr * int64_t(sizeof(T)) +
-                                    (block - first) * (kc / 4) * (64 * Tune.prefetch)
-                              : 2048);
+        const char* ahead = nullptr;
+        if constexpr (Tune.prefetch > 0) {
+          // Several row blocks: each fetches its share of the next block of the panel. A single
+          // one: 2 KiB ahead. An address only, which may lie beyond the weight.
+          const int64_t distance = last - first > 1
+                                       ? kc * Tune.nr * int64_t(sizeof(T)) +
+                                             (block - first) * (kc / 4) * (64 * Tune.prefetch)
+                                       : 2048;
+          ahead = reinterpret_cast<const char*>(reinterpret_cast<uint64_t>(panel + k0 * bStride) +
+                                                uint64_t(distance));
+        }
         reduceRuns<Tune.prefetch>(tile, a, reduction, run, panel + k0 * bStride, bStride, ahead);
         if (atEnd) {
           SL_UNROLL

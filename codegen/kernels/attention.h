@@ -29,10 +29,11 @@ struct AttentionTune {
 /// Strides of b, h, s (or t) in elements; maskStride of b, h, s, t (innermost 0 or 1); epilogue operands [b][h][s][d].
 /// scale 0 means 1 / sqrt(d).
 struct AttentionShape {
-  int64_t b, h, hk, s, t, d;
-  double scale;
-  int64_t qStride[3], kStride[3], vStride[3], outStride[3], maskStride[4];
-  int64_t epilogueStride[kMaxEpilogueOperands][4];
+  int64_t b = 0, h = 0, hk = 0, s = 0, t = 0, d = 0;
+  double scale = 0;
+  int64_t qStride[3] = {}, kStride[3] = {}, vStride[3] = {};
+  int64_t outStride[3] = {}, maskStride[4] = {};
+  int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
 
 /// Elements of one thread's workspace.
@@ -152,7 +153,7 @@ struct ScoreMask {
     if constexpr (Tune.mask != 0) {
       const M* at = mask + unit.image * s.maskStride[0] + unit.head * s.maskStride[1] +
                     (unit.s0 + row) * s.maskStride[2] + (key + j) * s.maskStride[3];
-      const auto m = loadLanes<N>(at, s.maskStride[3], count);
+      const auto m = loadLanes<N>(at, s.maskStride[3], int(count));
       if constexpr (kSame<M, bool>) {
         x = select(m, x, splat<V>(T(-__builtin_inff())));
       } else {

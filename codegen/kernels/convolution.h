@@ -28,10 +28,10 @@ struct ConvolutionTune {
 /// Input [n][h][w][c], output [n][ho][wo][k]: strides of n, h, w in elements, channels contiguous. Pointers are to element
 /// (0,0,0,0) of the logical images. Epilogue operands are indexed [n][ho][wo][k].
 struct ConvolutionShape {
-  int64_t n, h, w, c, k, ho, wo;
-  int64_t strideH, strideW, padH, padW, dilationH, dilationW;
-  int64_t inStride[3], outStride[3];
-  int64_t epilogueStride[kMaxEpilogueOperands][4];
+  int64_t n = 0, h = 0, w = 0, c = 0, k = 0, ho = 0, wo = 0;
+  int64_t strideH = 0, strideW = 0, padH = 0, padW = 0, dilationH = 0, dilationW = 0;
+  int64_t inStride[3] = {}, outStride[3] = {};
+  int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
 
 /// Output pixels [n][ho][wo] as rows; the offsets of a chunk are computed once and used for all panels. The tables are

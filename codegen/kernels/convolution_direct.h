@@ -23,10 +23,10 @@ struct ConvolutionDirectTune {
 /// (group, output in group, input in group, kh, kw). For a transposed convolution padH.. are ATen's; ho and wo already
 /// include output_padding.
 struct ConvolutionDirectShape {
-  int64_t n, h, w, c, k, ho, wo, kh, kw, groups;
-  int64_t strideH, strideW, padH, padW, dilationH, dilationW;
-  int64_t inStride[4], outStride[4], weightStride[5];
-  int64_t epilogueStride[kMaxEpilogueOperands][4];
+  int64_t n = 0, h = 0, w = 0, c = 0, k = 0, ho = 0, wo = 0, kh = 0, kw = 0, groups = 0;
+  int64_t strideH = 0, strideW = 0, padH = 0, padW = 0, dilationH = 0, dilationW = 0;
+  int64_t inStride[4] = {}, outStride[4] = {}, weightStride[5] = {};
+  int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
 
 /// Bytes of workspace: the weights of one vector of output channels per thread.
@@ -88,7 +88,7 @@ SL_INLINE void accumulatePixels(const ConvolutionDirectShape& s, const ChannelBl
         SL_UNROLL
         for (int p = 0; p < Pixels; ++p) {
           const T* x = from + p * s.strideW * s.inStride[2] + c * s.inStride[3];
-          const V xv = block.perLane ? V(loadLanes<N>(x, s.inStride[3], block.count))
+          const V xv = block.perLane ? V(loadLanes<N>(x, s.inStride[3], int(block.count)))
                                      : splat<V>(*x);
           acc[p] = fma(xv, wv, acc[p]);
         }

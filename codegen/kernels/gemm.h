@@ -26,9 +26,9 @@ struct GemmTune {
 
 /// C and every epilogue operand are indexed [m][n]; the innermost stride of C is 1.
 struct GemmShape {
-  int64_t m, n, k;
-  int64_t lda, ldc;
-  int64_t epilogueStride[kMaxEpilogueOperands][2];
+  int64_t m = 0, n = 0, k = 0;
+  int64_t lda = 0, ldc = 0;
+  int64_t epilogueStride[kMaxEpilogueOperands][2] = {};
 };
 
 /// Which share of the row blocks x panels a thread does: whole panels or whole row blocks, whichever balances better

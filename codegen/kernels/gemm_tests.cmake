@@ -13,3 +13,10 @@ foreach(family gemm convolution winograd attention)
     add_test(NAME ${target} COMMAND ${target})
   endforeach()
 endforeach()
+
+# The registry against the templates it describes. Needs straightline_native (runtime/backends/native).
+add_executable(kernels_tuning_test ${CMAKE_CURRENT_LIST_DIR}/tuning_test.cpp)
+target_compile_options(kernels_tuning_test PRIVATE -Wall -Wextra -Wno-psabi)
+target_link_libraries(kernels_tuning_test PRIVATE straightline_native GTest::gtest GTest::gtest_main
+                                                  Threads::Threads)
+add_test(NAME kernels_tuning_test COMMAND kernels_tuning_test)

@@ -20,9 +20,9 @@ struct GemvTune {
 
 /// A is [m][lda], the weight [n][ldw], C and the epilogue operands [m][n]; k is contiguous in A and the weight.
 struct GemvShape {
-  int64_t m, n, k;
-  int64_t lda, ldw, ldc;
-  int64_t epilogueStride[kMaxEpilogueOperands][2];
+  int64_t m = 0, n = 0, k = 0;
+  int64_t lda = 0, ldw = 0, ldc = 0;
+  int64_t epilogueStride[kMaxEpilogueOperands][2] = {};
 };
 
 /// The first `count` elements, then zeros.
@@ -120,7 +120,7 @@ SL_INLINE void gemv(sl_ctx*, sl_team team, GemvShape s, Epilogue epilogue, const
             at.operand[j] = (m0 + m) * s.epilogueStride[j][0];
           }
           at.output = (m0 + m) * s.ldc;
-          finish<N>(epilogue, ops, loadLanes<N>(sums + m * N, 1, count), at, steps, n, 1, count);
+          finish<N>(epilogue, ops, loadLanes<N>(sums + m * N, 1, int(count)), at, steps, n, 1, count);
         }
       });
     }

@@ -20,12 +20,12 @@ struct MatmulTune {
 
 /// Strides in elements. The innermost stride of C is 1; of an epilogue operand [b0][b1][b2][m][n] it is any.
 struct MatmulShape {
-  int64_t batch[3];
-  int64_t m, n, k;
-  int64_t aBatch[3], aRow, aCol;
-  int64_t bBatch[3], bRow, bCol;
-  int64_t cBatch[3], cRow;
-  int64_t epilogueStride[kMaxEpilogueOperands][5];
+  int64_t batch[3] = {};
+  int64_t m = 0, n = 0, k = 0;
+  int64_t aBatch[3] = {}, aRow = 0, aCol = 0;
+  int64_t bBatch[3] = {}, bRow = 0, bCol = 0;
+  int64_t cBatch[3] = {}, cRow = 0;
+  int64_t epilogueStride[kMaxEpilogueOperands][5] = {};
 };
 
 /// Bytes of workspace: one panel of B per thread.

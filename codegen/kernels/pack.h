@@ -15,12 +15,12 @@
 namespace sl {
 
 struct PackGemmTune {
-  int nr;
+  int nr = 0;
 };
 /// Weight element (row n of N, column k of K) is at n * strideN + k * strideK, so both [N,K] and [K,N] can be read.
 struct PackGemmShape {
-  int64_t n, k;
-  int64_t strideN, strideK;
+  int64_t n = 0, k = 0;
+  int64_t strideN = 0, strideK = 0;
 };
 
 template <PackGemmTune Tune, class T>
@@ -41,12 +41,12 @@ SL_INLINE void pack_gemm(sl_ctx*, sl_team team, PackGemmShape s, const T* weight
 }
 
 struct PackConvolutionTune {
-  int nr;
+  int nr = 0;
 };
 /// o outputs, i inputs per group (groups = 1); strides of the weight's dims O, I, H, W in elements.
 struct PackConvolutionShape {
-  int64_t o, i, kh, kw;
-  int64_t strideO, strideI, strideH, strideW;
+  int64_t o = 0, i = 0, kh = 0, kw = 0;
+  int64_t strideO = 0, strideI = 0, strideH = 0, strideW = 0;
 };
 
 template <PackConvolutionTune Tune, class T>
@@ -73,13 +73,13 @@ SL_INLINE void pack_convolution(sl_ctx*, sl_team team, PackConvolutionShape s, c
 
 /// The same kb and nr as the `winograd` that reads it; m = 2 or 4. o is a multiple of kb, kb of nr.
 struct PackWinogradTune {
-  int m;
-  int nr;
-  int kb;
+  int m = 0;
+  int nr = 0;
+  int kb = 0;
 };
 struct PackWinogradShape {
-  int64_t o, i;
-  int64_t strideO, strideI, strideH, strideW;
+  int64_t o = 0, i = 0;
+  int64_t strideO = 0, strideI = 0, strideH = 0, strideW = 0;
 };
 
 /// U = G g G^T in double, rounded once.

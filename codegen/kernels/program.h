@@ -45,6 +45,9 @@ SL_INLINE void report(sl_ctx* ctx, int32_t status) {
 /// A team of the calling thread alone.
 SL_INLINE sl_team alone() { return {nullptr, 0, 1}; }
 
+/// An address for an array of arguments: what is written to is the kernel's business.
+SL_INLINE void* address(const void* pointer) { return const_cast<void*>(pointer); }
+
 /// Copies between host buffers that do not overlap; each thread its share.
 SL_INLINE void copy(sl_team team, void* destination, const void* source, int64_t bytes) {
   const int64_t begin = split(bytes, team, 64).begin;

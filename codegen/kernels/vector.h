@@ -412,18 +412,28 @@ SL_INLINE V fma(V a, V b, V c) {
 #endif
 }
 
-/// The two halves of a vector.
+/// Half of the lanes of a vector, from lane `FIRST` on.
+template <int FIRST, class V>
+SL_INLINE auto halfFrom(V v) {
+  constexpr int kHalf = kLanes<V> / 2;
+  if constexpr (kHalf == 1) {
+    return lane(v, FIRST);
+  } else if constexpr (kSame<Element<V>, bool>) {
+    using B = typename RemoveReference<decltype(v.bits)>::type;
+    return Mask<Element<B>, kHalf>(halfFrom<FIRST>(v.bits));
+  } else {
+    Wide<Element<V>, kHalf> r;
+    __builtin_memcpy(&r, reinterpret_cast<const char*>(&v) + FIRST * int(sizeof(v)) / kLanes<V>, sizeof(r));
+    return r;
+  }
+}
 template <class V>
 SL_INLINE auto lowHalf(V v) {
-  Wide<Element<V>, kLanes<V> / 2> r;
-  __builtin_memcpy(&r, &v, sizeof(r));
-  return r;
+  return halfFrom<0>(v);
 }
 template <class V>
 SL_INLINE auto highHalf(V v) {
-  Wide<Element<V>, kLanes<V> / 2> r;
-  __builtin_memcpy(&r, reinterpret_cast<const char*>(&v) + sizeof(r), sizeof(r));
-  return r;
+  return halfFrom<kLanes<V> / 2>(v);
 }
 
 /// Folds the lanes pairwise with f(a, b): a fixed tree, so results do not depend on the compiler.

@@ -37,10 +37,10 @@ inline constexpr int kWinogradOutputs = 1;
 
 /// Input [n][h][w][c], output [n][h][w][k], epilogue operands [n][h][w][k]; element strides of n, h, w; channels contiguous.
 struct WinogradShape {
-  int64_t n, h, w, c, k;
-  int64_t inStride[3], outStride[3];
-  int64_t border[4];
-  int64_t epilogueStride[kMaxEpilogueOperands][4];
+  int64_t n = 0, h = 0, w = 0, c = 0, k = 0;
+  int64_t inStride[3] = {}, outStride[3] = {};
+  int64_t border[4] = {};
+  int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
 
 /// Elements of one transformed chunk, one per xi. The 16 extra keep power-of-two strides from aliasing in the cache.

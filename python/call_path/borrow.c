@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Python object becomes a borrowed tensor. The checks here are those that the tensor's description cannot carry: what
-// an exchange table would hand over with another meaning (negated views, tensors that require grad, wrappers without
-// storage). Everything else (dtype, device, sizes, strides) is the guard's business.
-#include "call_path.h"
-
+// A Python object becomes a borrowed tensor. The checks here are those that the tensor's
+// description cannot carry: what an exchange table would hand over with another meaning (negated
+// views, tensors that require grad, wrappers without storage). Everything else (dtype, device,
+// sizes, strides) is the guard's business.
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <string.h>
 
-// Per framework, looked up once when the first of its tensors arrives. Types and descriptors are kept for good.
+#include "call_path.h"
+
+// Per framework, looked up once when the first of its tensors arrives. Types and descriptors are
+// kept for good.
 static struct {
   PyTypeObject* tensor;
   PyTypeObject* parameter;
   const sl_dl_exchange* exchange;
-  PyObject* requires_grad;            // getset descriptor of the base class; called directly, it costs no look-up
+  PyObject*
+      requires_grad;  // getset descriptor of the base class; called directly, it costs no look-up
   descrgetfunc get_requires_grad;
-  PyCFunction is_neg;                 // C function behind Tensor.is_neg
-  bool (*grad_enabled)(void);         // from torch's C shim, NULL when it has none
+  PyCFunction is_neg;          // C function behind Tensor.is_neg
+  bool (*grad_enabled)(void);  // from torch's C shim, NULL when it has none
   PyObject* is_grad_enabled;
 } torch_;
 
@@ -40,18 +43,27 @@ static struct {
   descrgetfunc get_array_struct;
 } numpy_;
 
-// Exchange tables of other types. A few types are remembered; more than that are looked up every time.
+// Exchange tables of other types. A few types are remembered; more than that are looked up every
+// time.
 enum { kMaxTypes = 16 };
-static struct { PyTypeObject* type; const sl_dl_exchange* exchange; } types_[kMaxTypes];
+static struct {
+  PyTypeObject* type;
+  const sl_dl_exchange* exchange;
+} types_[kMaxTypes];
 static int type_count_;
 
 const char* slKindName(sl_kind kind) {
   switch (kind) {
-    case SL_KIND_NONE: return "nothing";
-    case SL_KIND_TORCH: return "a torch tensor";
-    case SL_KIND_NUMPY: return "a numpy array";
-    case SL_KIND_EXCHANGE: return "a tensor of another framework";
-    case SL_KIND_DLPACK: return "a __dlpack__ object";
+    case SL_KIND_NONE:
+      return "nothing";
+    case SL_KIND_TORCH:
+      return "a torch tensor";
+    case SL_KIND_NUMPY:
+      return "a numpy array";
+    case SL_KIND_EXCHANGE:
+      return "a tensor of another framework";
+    case SL_KIND_DLPACK:
+      return "a __dlpack__ object";
   }
   return "unknown";
 }
@@ -94,12 +106,14 @@ static int torchInit(PyObject* torch) {
     goto done;
   }
   if (!exchange) {
-    PyErr_SetString(slUnsupportedError, "this torch has no dlpack exchange table: torch 2.10 or newer is needed");
+    PyErr_SetString(slUnsupportedError,
+                    "this torch has no dlpack exchange table: torch 2.10 or newer is needed");
     goto done;
   }
   descrgetfunc get = (descrgetfunc)PyType_GetSlot(Py_TYPE(grad), Py_tp_descr_get);
   if (!get || !PyCFunction_Check(is_neg) || PyCFunction_GetFlags(is_neg) != METH_NOARGS) {
-    PyErr_SetString(slInternalError, "torch.Tensor.requires_grad or is_neg is not what it was up to torch 2.13");
+    PyErr_SetString(slInternalError,
+                    "torch.Tensor.requires_grad or is_neg is not what it was up to torch 2.13");
     goto done;
   }
   torch_.parameter = (PyTypeObject*)parameter;
@@ -141,7 +155,8 @@ const sl_dl_exchange* slTorchExchange(void) {
 static int numpyInit(PyObject* numpy) {
   PyObject* array = PyObject_GetAttrString(numpy, "ndarray");
   PyObject* descriptor = array ? PyObject_GetAttrString(array, "__array_struct__") : NULL;
-  descrgetfunc get = descriptor ? (descrgetfunc)PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get) : NULL;
+  descrgetfunc get =
+      descriptor ? (descrgetfunc)PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get) : NULL;
   if (!get) {
     Py_XDECREF(array);
     Py_XDECREF(descriptor);
@@ -170,7 +185,8 @@ static int learnFrameworks(void) {
   return 0;
 }
 
-/// Raises "input 'x' <reason>", the reason being found in Python: this path is slow and has every means to look.
+/// Raises "input 'x' <reason>", the reason being found in Python: this path is slow and has every
+/// means to look.
 static int refuse(PyObject* object, PyObject* name) {
   PyObject* type = NULL;
   PyObject* value = NULL;
@@ -189,7 +205,8 @@ static int refuse(PyObject* object, PyObject* name) {
 
 static int fromDl(const sl_dl_tensor* dl, PyObject* name, sl_tensor* tensor) {
   if (dl->rank > SL_MAX_RANK) {
-    PyErr_Format(slGuardError, "'%U' has rank %d but at most %d is supported", name, (int)dl->rank, SL_MAX_RANK);
+    PyErr_Format(slGuardError, "'%U' has rank %d but at most %d is supported", name, (int)dl->rank,
+                 SL_MAX_RANK);
     return -1;
   }
   tensor->data = (char*)dl->data + dl->byte_offset;
@@ -232,7 +249,8 @@ static int seenBefore(const sl_seen* seen, PyObject* object, const void* data) {
   return seen && seen->weak && seen->data == data && PyWeakref_GetObject(seen->weak) == object;
 }
 
-/// Remembers an object that comes a second time in a row; one that comes once costs no weak reference.
+/// Remembers an object that comes a second time in a row; one that comes once costs no weak
+/// reference.
 static int remember(sl_seen* seen, PyObject* object, void* data) {
   if (seen && seen->last == object) {
     Py_CLEAR(seen->weak);
@@ -246,8 +264,8 @@ static int remember(sl_seen* seen, PyObject* object, void* data) {
   return 0;
 }
 
-static int borrowTorch(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen, sl_tensor* tensor,
-                       sl_borrow* borrow) {
+static int borrowTorch(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen,
+                       sl_tensor* tensor, sl_borrow* borrow) {
   sl_dl_tensor dl;
   if (torch_.exchange->borrow(object, &dl)) {
     return refuse(object, name);
@@ -275,7 +293,8 @@ static int borrowTorch(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_
       return -1;
     }
     if (enabled) {
-      PyObject* grad = torch_.get_requires_grad(torch_.requires_grad, object, (PyObject*)Py_TYPE(object));
+      PyObject* grad =
+          torch_.get_requires_grad(torch_.requires_grad, object, (PyObject*)Py_TYPE(object));
       if (grad != Py_False) {
         Py_XDECREF(grad);
         return refuse(object, name);
@@ -309,12 +328,23 @@ int slNumpyData(PyObject* array, void** data) {
 
 static int arrayDtype(const ArrayStruct* interface, sl_dtype* dtype) {
   switch (interface->kind) {
-    case 'i': dtype->code = 0; break;
-    case 'u': dtype->code = 1; break;
-    case 'f': dtype->code = 2; break;
-    case 'c': dtype->code = 5; break;
-    case 'b': dtype->code = 6; break;
-    default: return -1;
+    case 'i':
+      dtype->code = 0;
+      break;
+    case 'u':
+      dtype->code = 1;
+      break;
+    case 'f':
+      dtype->code = 2;
+      break;
+    case 'c':
+      dtype->code = 5;
+      break;
+    case 'b':
+      dtype->code = 6;
+      break;
+    default:
+      return -1;
   }
   dtype->bits = (uint8_t)(interface->item_bytes * 8);
   dtype->lanes = 1;
@@ -351,7 +381,8 @@ static int borrowNumpy(PyObject* object, PyObject* name, sl_tensor* tensor, sl_b
 static PyObject* dlpackCapsule(PyObject* object) {
   PyObject* method = PyObject_GetAttrString(object, "__dlpack__");
   PyObject* none = method ? PyTuple_New(0) : NULL;
-  PyObject* keywords = none ? Py_BuildValue("{s(ii)}", "max_version", SL_DLPACK_MAJOR, SL_DLPACK_MINOR) : NULL;
+  PyObject* keywords =
+      none ? Py_BuildValue("{s(ii)}", "max_version", SL_DLPACK_MAJOR, SL_DLPACK_MINOR) : NULL;
   PyObject* capsule = keywords ? PyObject_Call(method, none, keywords) : NULL;
   if (!capsule && keywords && PyErr_ExceptionMatches(PyExc_TypeError)) {
     PyErr_Clear();  // a producer from before version 1 knows no max_version
@@ -363,7 +394,8 @@ static PyObject* dlpackCapsule(PyObject* object) {
   return capsule;
 }
 
-/// The capsule is held, not consumed: dropping it after the call makes its own destructor call the deleter.
+/// The capsule is held, not consumed: dropping it after the call makes its own destructor call the
+/// deleter.
 static int borrowDlpack(PyObject* object, PyObject* name, sl_tensor* tensor, sl_borrow* borrow) {
   PyObject* device = PyObject_CallMethod(object, "__dlpack_device__", NULL);
   PyObject* device_type = device ? PySequence_GetItem(device, 0) : NULL;

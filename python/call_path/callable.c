@@ -1,65 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compiled function as Python sees it: bind, borrow, guard, allocate, run, hand over.
-#include "call_path.h"
+#include "callable.h"
 
 #include <stddef.h>
 #include <string.h>
-#include <structmember.h>
-
-// Vector calls: part of the stable ABI from 3.12 on, with the same meaning and layout in 3.10 and 3.11 (which no longer
-// change). Without it every call would pack its arguments into a tuple first (20 ns of 60).
-#define SL_HAVE_VECTORCALL (1UL << 11)
-#define SL_VECTORCALL_OFFSET_FLAG ((size_t)1 << (8 * sizeof(size_t) - 1))
-typedef PyObject* (*sl_vectorcall)(PyObject* self, PyObject* const* args, size_t nargs, PyObject* names);
-
-/// Everything that one call needs in memory; pooled, so that a steady state allocates nothing.
-typedef struct Scratch {
-  struct Scratch* next;
-  sl_tensor* tensors;     // [inputs], in the order of the program
-  sl_borrow* borrows;     // [inputs]
-  void** input_data;      // [inputs]
-  PyObject** leaves;      // [inputs], owned
-  PyObject** bound;       // [slots], borrowed
-  int64_t* extents;       // [extents]
-  sl_fresh* fresh;        // [outputs]
-  void** output_data;     // [outputs]
-  sl_range* out_ranges;   // [outputs]: of those given by `out=`
-  PyObject** outs;        // [results], owned: tensors of `out=`
-  PyObject** results;     // [results], owned
-  int32_t borrowed;       // how many borrows have begun
-} Scratch;
-
-/// What the guard compares when no extent is named: exact sizes and strides, known when the callable is made.
-typedef struct FixedInput {
-  sl_dtype dtype;
-  int32_t rank;
-  int32_t written;              // 1: the program updates this input in place
-  int64_t shape[SL_MAX_RANK];
-  int64_t strides[SL_MAX_RANK];
-  uint8_t compare[SL_MAX_RANK]; // 0: the stride of this dim carries no meaning
-} FixedInput;
-
-typedef struct Callable {
-  PyObject_HEAD
-  sl_vectorcall vectorcall;
-  PyObject* weak_references;
-  sl_program* program;
-  const sl_program_desc* desc;
-  PyObject* weights;            // capsule
-  sl_weights_record* record;    // inside it
-  sl_queue* queue;
-  sl_signature signature;
-  sl_node output;
-  sl_kind kind;                 // of outputs when no input is a tensor
-  int release_gil;
-  int any_written;
-  FixedInput* inputs;
-  PyObject** names;             // [inputs], borrowed from the signature's nodes
-  sl_output_plan* outputs;
-  sl_result_plan* results;
-  sl_seen* seen;                // [inputs, then results]
-  Scratch* pool;
-} Callable;
 
 // ---- scratch
 
@@ -136,20 +80,9 @@ static void scratchReturn(Callable* self, Scratch* scratch) {
 
 // ---- inputs
 
-/// Borrowed name of tensor `index` in a tree, NULL when it is not in there.
-static PyObject* leafName(const sl_node* node, int32_t index) {
-  if (node->kind == SL_NODE_TENSOR) {
-    return node->index == index ? node->name : NULL;
-  }
-  PyObject* name = NULL;
-  for (int32_t i = 0; i < node->count && !name; ++i) {
-    name = leafName(&node->children[i], index);
-  }
-  return name;
-}
-
 /// Kind and exchange table of the call: those of its tensors, which must agree.
-static int callKind(const Callable* self, const Scratch* scratch, sl_kind* kind, const sl_dl_exchange** exchange) {
+static int callKind(const Callable* self, const Scratch* scratch, sl_kind* kind,
+                    const sl_dl_exchange** exchange) {
   *kind = self->kind;
   *exchange = NULL;
   if (self->desc->input_count) {
@@ -158,8 +91,9 @@ static int callKind(const Callable* self, const Scratch* scratch, sl_kind* kind,
   }
   for (int32_t i = 1; i < self->desc->input_count; ++i) {
     if (scratch->borrows[i].kind != *kind || scratch->borrows[i].exchange != *exchange) {
-      PyErr_Format(slGuardTypeError, "'%U' is %s but '%U' is %s: give tensors of one kind", self->names[0],
-                   slKindName(*kind), self->names[i], slKindName(scratch->borrows[i].kind));
+      PyErr_Format(slGuardTypeError, "'%U' is %s but '%U' is %s: give tensors of one kind",
+                   self->names[0], slKindName(*kind), self->names[i],
+                   slKindName(scratch->borrows[i].kind));
       return -1;
     }
   }
@@ -177,7 +111,8 @@ static int borrowInputs(Callable* self, Scratch* scratch, sl_grad_mode* mode) {
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
     scratch->borrows[i].hold = NULL;
     scratch->borrowed = i + 1;
-    if (slBorrow(scratch->leaves[i], self->names[i], mode, &self->seen[i], &scratch->tensors[i], &scratch->borrows[i])) {
+    if (slBorrow(scratch->leaves[i], self->names[i], mode, &self->seen[i], &scratch->tensors[i],
+                 &scratch->borrows[i])) {
       return -1;
     }
     scratch->input_data[i] = scratch->tensors[i].data;
@@ -187,13 +122,14 @@ static int borrowInputs(Callable* self, Scratch* scratch, sl_grad_mode* mode) {
 
 static int fixedMatches(const FixedInput* want, const sl_tensor* given) {
   if (given->dtype.code != want->dtype.code || given->dtype.bits != want->dtype.bits ||
-      given->dtype.lanes != want->dtype.lanes || given->rank != want->rank || given->device_type != SL_DLPACK_CPU ||
-      !given->strides) {
+      given->dtype.lanes != want->dtype.lanes || given->rank != want->rank ||
+      given->device_type != SL_DLPACK_CPU || !given->strides) {
     return given->rank == 0 && want->rank == 0 && given->device_type == SL_DLPACK_CPU &&
            memcmp(&given->dtype, &want->dtype, sizeof(sl_dtype)) == 0;
   }
   for (int32_t d = 0; d < want->rank; ++d) {
-    if (given->shape[d] != want->shape[d] || (want->compare[d] && given->strides[d] != want->strides[d])) {
+    if (given->shape[d] != want->shape[d] ||
+        (want->compare[d] && given->strides[d] != want->strides[d])) {
       return 0;
     }
   }
@@ -215,10 +151,12 @@ static int checkWritten(Callable* self, const Scratch* scratch) {
       continue;
     }
     if (other >= 0) {
-      PyErr_Format(slGuardError, "'%U' is updated in place by the program but shares memory with '%U'", self->names[i],
-                   self->names[other]);
+      PyErr_Format(slGuardError,
+                   "'%U' is updated in place by the program but shares memory with '%U'",
+                   self->names[i], self->names[other]);
     } else {
-      PyErr_Format(slGuardError, "'%U' is updated in place by the program but is read-only", self->names[i]);
+      PyErr_Format(slGuardError, "'%U' is updated in place by the program but is read-only",
+                   self->names[i]);
     }
     return -1;
   }
@@ -234,7 +172,8 @@ static int guard(Callable* self, Scratch* scratch) {
   if (!same) {  // named extents to find, or words for what differs
     sl_message message;
     message.text[0] = '\0';
-    int32_t status = sl_program_guard(self->program, scratch->tensors, count, scratch->extents, &message);
+    int32_t status =
+        sl_program_guard(self->program, scratch->tensors, count, scratch->extents, &message);
     if (status != SL_OK) {
       if (status == SL_INVALID_ARGUMENT) {
         PyErr_SetString(slGuardError, message.text);
@@ -249,10 +188,12 @@ static int guard(Callable* self, Scratch* scratch) {
 
 // ---- outputs
 
-static int outOverlaps(Callable* self, Scratch* scratch, int32_t output, sl_range range, PyObject* name) {
+static int outOverlaps(Callable* self, Scratch* scratch, int32_t output, sl_range range,
+                       PyObject* name) {
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
     if (slRangesOverlap(range, slTensorRange(&scratch->tensors[i]))) {
-      PyErr_Format(slGuardError, "out '%U' shares memory with the input '%U'", name, self->names[i]);
+      PyErr_Format(slGuardError, "out '%U' shares memory with the input '%U'", name,
+                   self->names[i]);
       return -1;
     }
   }
@@ -264,7 +205,8 @@ static int outOverlaps(Callable* self, Scratch* scratch, int32_t output, sl_rang
     }
   }
   if (slRangesTouch(self->record->ranges, self->record->range_count, range)) {
-    PyErr_Format(slGuardError, "out '%U' shares memory with a parameter or buffer of the module", name);
+    PyErr_Format(slGuardError, "out '%U' shares memory with a parameter or buffer of the module",
+                 name);
     return -1;
   }
   return 0;
@@ -273,10 +215,11 @@ static int outOverlaps(Callable* self, Scratch* scratch, int32_t output, sl_rang
 /// Uses the tensor given for result `r` as the storage of its output.
 static int takeOut(Callable* self, Scratch* scratch, int32_t r, sl_kind kind, sl_grad_mode* mode) {
   PyObject* object = scratch->outs[r];
-  PyObject* name = leafName(&self->output, r);
+  PyObject* name = slLeafName(&self->output, r);
   const sl_result_plan* result = &self->results[r];
   if (result->output < 0) {
-    PyErr_Format(slGuardError, "out '%U' cannot be given: this result is a view of '%s' (give None there)", name,
+    PyErr_Format(slGuardError,
+                 "out '%U' cannot be given: this result is a view of '%s' (give None there)", name,
                  result->root_name);
     return -1;
   }
@@ -285,7 +228,8 @@ static int takeOut(Callable* self, Scratch* scratch, int32_t r, sl_kind kind, sl
     if (fresh->object == object) {
       return 0;
     }
-    PyErr_Format(slGuardError, "out '%U' is a second tensor for a result that is returned twice", name);
+    PyErr_Format(slGuardError, "out '%U' is a second tensor for a result that is returned twice",
+                 name);
     return -1;
   }
   sl_tensor tensor;
@@ -305,8 +249,8 @@ static int takeOut(Callable* self, Scratch* scratch, int32_t r, sl_kind kind, sl
   }
   int failed = 0;
   if (borrow.kind != kind) {
-    PyErr_Format(slGuardTypeError, "out '%U' is %s but this call works with %s", name, slKindName(borrow.kind),
-                 slKindName(kind));
+    PyErr_Format(slGuardTypeError, "out '%U' is %s but this call works with %s", name,
+                 slKindName(borrow.kind), slKindName(kind));
     failed = -1;
   }
   failed = failed || slOutCheck(&tensor, &borrow, name, plan->buffer, want_shape, want_strides);
@@ -323,7 +267,8 @@ static int takeOut(Callable* self, Scratch* scratch, int32_t r, sl_kind kind, sl
   return 0;
 }
 
-static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_kind kind, sl_grad_mode* mode) {
+static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_kind kind,
+                          sl_grad_mode* mode) {
   if (out) {
     memset(scratch->out_ranges, 0, sizeof(sl_range) * (size_t)self->desc->output_count);
     if (slNodeFlatten(&self->output, out, 1, scratch->outs)) {
@@ -365,14 +310,17 @@ static int execute(Callable* self, Scratch* scratch) {
   sl_frame* frame = NULL;
   int32_t status = sl_frame_lease(self->program, scratch->extents, &frame, &message);
   if (status == SL_OK) {
-    const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data, scratch->extents};
+    const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data,
+                          scratch->extents};
     sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
     if (self->release_gil) {
       PyThreadState* state = PyEval_SaveThread();
-      status = sl_run(self->program, self->record->weights, frame, self->queue, &args, &context, &message);
+      status = sl_run(self->program, self->record->weights, frame, self->queue, &args, &context,
+                      &message);
       PyEval_RestoreThread(state);
     } else {
-      status = sl_run(self->program, self->record->weights, frame, self->queue, &args, &context, &message);
+      status = sl_run(self->program, self->record->weights, frame, self->queue, &args, &context,
+                      &message);
     }
     sl_frame_return(frame);
   }
@@ -387,9 +335,12 @@ static int execute(Callable* self, Scratch* scratch) {
 
 static PyObject* rootObject(Callable* self, Scratch* scratch, const sl_result_plan* plan) {
   switch (plan->root_role) {
-    case SL_ROLE_INPUT: return scratch->leaves[plan->root_index];
-    case SL_ROLE_OUTPUT: return scratch->fresh[plan->root_index].object;
-    default: return PyList_GetItem(self->record->bases, plan->root_index);
+    case SL_ROLE_INPUT:
+      return scratch->leaves[plan->root_index];
+    case SL_ROLE_OUTPUT:
+      return scratch->fresh[plan->root_index].object;
+    default:
+      return PyList_GetItem(self->record->bases, plan->root_index);
   }
 }
 
@@ -404,7 +355,8 @@ static PyObject* longTuple(int32_t count, const int64_t* values) {
   return tuple;
 }
 
-/// A view that keeps its root alive: made by the root's own framework, so that its view semantics hold.
+/// A view that keeps its root alive: made by the root's own framework, so that its view semantics
+/// hold.
 static PyObject* viewResult(Callable* self, Scratch* scratch, int32_t r, sl_kind kind) {
   const sl_result_plan* plan = &self->results[r];
   PyObject* root = rootObject(self, scratch, plan);
@@ -423,14 +375,16 @@ static PyObject* viewResult(Callable* self, Scratch* scratch, int32_t r, sl_kind
   PyObject* steps = sizes ? longTuple(plan->rank, strides) : NULL;
   PyObject* view = NULL;
   if (steps) {
-    view = slSupport("view", "(sOOOL)", kind == SL_KIND_NUMPY ? "numpy" : "torch", root, sizes, steps, (long long)offset);
+    view = slSupport("view", "(sOOOL)", kind == SL_KIND_NUMPY ? "numpy" : "torch", root, sizes,
+                     steps, (long long)offset);
   }
   Py_XDECREF(sizes);
   Py_XDECREF(steps);
   return view;
 }
 
-static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind, const sl_dl_exchange* exchange) {
+static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
+                             const sl_dl_exchange* exchange) {
   for (int32_t o = 0; o < self->desc->output_count; ++o) {
     if (slFreshWrap(&scratch->fresh[o], exchange)) {
       return NULL;
@@ -449,12 +403,13 @@ static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind, con
     }
     scratch->results[r] = object;
   }
-  return slNodeBuild(&self->output, scratch->results);
+  return slNodeBuild(&self->output, scratch->results, scratch->extents);
 }
 
 static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   if (!self->signature.slots) {
-    PyErr_SetString(slInternalError, "this compiled function was already taken apart by the garbage collector");
+    PyErr_SetString(slInternalError,
+                    "this compiled function was already taken apart by the garbage collector");
     return NULL;
   }
   Scratch* scratch = scratchTake(self);
@@ -467,7 +422,8 @@ static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, P
   sl_grad_mode mode = {-1};
   sl_kind kind;
   const sl_dl_exchange* exchange;
-  if (slSignatureBind(&self->signature, args, nargs, names, scratch->bound, scratch->leaves, &out) == 0 &&
+  if (slSignatureBind(&self->signature, args, nargs, names, scratch->bound, scratch->leaves,
+                      &out) == 0 &&
       borrowInputs(self, scratch, &mode) == 0 && callKind(self, scratch, &kind, &exchange) == 0 &&
       guard(self, scratch) == 0 && prepareOutputs(self, scratch, out, kind, &mode) == 0 &&
       execute(self, scratch) == 0) {
@@ -521,143 +477,14 @@ static PyObject* callTuple(PyObject* self, PyObject* args, PyObject* keywords) {
 
 // ---- making one
 
-static int planInputs(Callable* self) {
-  const sl_program_desc* desc = self->desc;
-  self->inputs = PyMem_Calloc((size_t)desc->input_count + 1, sizeof(FixedInput));
-  if (!self->inputs) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  for (int32_t b = 0; b < desc->buffer_count; ++b) {
-    const sl_buffer* buffer = &desc->buffers[b];
-    if (buffer->role != SL_ROLE_INPUT) {
-      continue;
-    }
-    if (buffer->rank > SL_MAX_RANK || buffer->index < 0 || buffer->index >= desc->input_count) {
-      PyErr_Format(slInternalError, "input '%s' has rank %d and number %d of %d", buffer->source, (int)buffer->rank,
-                   (int)buffer->index, (int)desc->input_count);
-      return -1;
-    }
-    FixedInput* input = &self->inputs[buffer->index];
-    input->dtype = buffer->dtype;
-    input->rank = buffer->rank;
-    int empty = 0;
-    for (int32_t d = 0; desc->extent_count == 0 && d < buffer->rank; ++d) {
-      input->shape[d] = sl_expr_value(&buffer->extents[d], NULL);
-      input->strides[d] = sl_expr_value(&buffer->strides[d], NULL);
-      empty |= input->shape[d] == 0;
-    }
-    for (int32_t d = 0; d < buffer->rank; ++d) {
-      input->compare[d] = !empty && input->shape[d] != 1;
-    }
-  }
-  for (int32_t i = 0; i < desc->statement_count; ++i) {
-    const sl_statement* statement = &desc->statements[i];
-    for (int32_t k = 0; k < statement->outputs; ++k) {
-      int32_t b = statement->operands[statement->inputs + k];
-      while (b >= 0 && desc->buffers[b].role == SL_ROLE_VIEW) {
-        b = desc->buffers[b].base;
-      }
-      if (b >= 0 && desc->buffers[b].role == SL_ROLE_INPUT) {
-        self->inputs[desc->buffers[b].index].written = self->any_written = 1;
-      }
-    }
-  }
-  return 0;
-}
-
-static int planOutputs(Callable* self) {
-  const sl_program_desc* desc = self->desc;
-  self->outputs = PyMem_Calloc((size_t)desc->output_count + 1, sizeof(sl_output_plan));
-  if (!self->outputs) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  for (int32_t b = 0; b < desc->buffer_count; ++b) {
-    const sl_buffer* buffer = &desc->buffers[b];
-    if (buffer->role != SL_ROLE_OUTPUT) {
-      continue;
-    }
-    if (buffer->rank > SL_MAX_RANK || buffer->index < 0 || buffer->index >= desc->output_count) {
-      PyErr_Format(slInternalError, "output '%s' has rank %d and number %d of %d", buffer->source, (int)buffer->rank,
-                   (int)buffer->index, (int)desc->output_count);
-      return -1;
-    }
-    sl_output_plan* plan = &self->outputs[buffer->index];
-    plan->buffer = buffer;
-    plan->fixed = desc->extent_count == 0;
-    if (plan->fixed) {
-      plan->bytes = slOutputShape(buffer, NULL, plan->shape, plan->strides);
-    }
-  }
-  for (int32_t o = 0; o < desc->output_count; ++o) {
-    if (!self->outputs[o].buffer) {
-      PyErr_Format(slInternalError, "the program has %d outputs but describes none with number %d",
-                   (int)desc->output_count, (int)o);
-      return -1;
-    }
-  }
-  return 0;
-}
-
-static int planResults(Callable* self) {
-  const sl_program_desc* desc = self->desc;
-  self->results = PyMem_Calloc((size_t)desc->result_count + 1, sizeof(sl_result_plan));
-  if (!self->results) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  for (int32_t r = 0; r < desc->result_count; ++r) {
-    const sl_buffer* buffer = &desc->buffers[desc->results[r].buffer];
-    sl_result_plan* plan = &self->results[r];
-    plan->rank = buffer->rank;
-    plan->output = -1;
-    if (buffer->role == SL_ROLE_OUTPUT) {
-      plan->output = buffer->index;
-      continue;
-    }
-    const sl_buffer* root = &desc->buffers[desc->results[r].root];
-    if (root->role != SL_ROLE_INPUT && root->role != SL_ROLE_PARAMETER && root->role != SL_ROLE_STATE &&
-        root->role != SL_ROLE_OUTPUT) {
-      PyErr_Format(slInternalError, "result %d is a view of '%s', whose storage (role %d) does not outlive a call",
-                   (int)r, root->name, (int)root->role);
-      return -1;
-    }
-    plan->root_role = root->role;
-    plan->root_index = root->index;
-    plan->root_name = root->source;
-    plan->identity = buffer == root;
-  }
-  return 0;
-}
-
-/// Every input of the program must be a tensor somewhere in the arguments.
-static int nameInputs(Callable* self) {
-  self->names = PyMem_Calloc((size_t)self->desc->input_count + 1, sizeof(PyObject*));
-  self->seen = PyMem_Calloc((size_t)self->desc->input_count + (size_t)self->desc->result_count + 1, sizeof(sl_seen));
-  if (!self->names || !self->seen) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  for (int32_t i = 0; i < self->desc->input_count; ++i) {
-    for (int32_t k = 0; k < self->signature.count && !self->names[i]; ++k) {
-      self->names[i] = leafName(&self->signature.slots[k].node, i);
-    }
-    if (!self->names[i]) {
-      PyErr_Format(slInternalError, "input %d of the program is no tensor of the compiled arguments", (int)i);
-      return -1;
-    }
-  }
-  return 0;
-}
-
 static int parseOptions(Callable* self, PyObject* options) {
   double estimate = 0;
   double threshold = 0;
   const char* kind = NULL;
   static char* names[] = {"kind", "estimated_us", "gil_threshold_us", NULL};
   PyObject* none = PyTuple_New(0);
-  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sdd", names, &kind, &estimate, &threshold);
+  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sdd", names, &kind, &estimate,
+                                                   &threshold);
   Py_XDECREF(none);
   if (!parsed) {
     return -1;
@@ -671,8 +498,8 @@ static int parseOptions(Callable* self, PyObject* options) {
   return 0;
 }
 
-static int initialise(Callable* self, PyObject* program, PyObject* weights, PyObject* inputs, PyObject* output,
-                      PyObject* options) {
+static int initialise(Callable* self, PyObject* program, PyObject* weights, PyObject* inputs,
+                      PyObject* output, PyObject* options) {
   self->vectorcall = callVector;
   sl_program* handle = PyCapsule_GetPointer(program, SL_PROGRAM_CAPSULE);
   if (!handle) {
@@ -691,9 +518,10 @@ static int initialise(Callable* self, PyObject* program, PyObject* weights, PyOb
     PyErr_SetString(slUserError, "these weights were prepared for another program");
     return -1;
   }
-  if (parseOptions(self, options) || planInputs(self) || planOutputs(self) || planResults(self) ||
-      slSignatureParse(inputs, self->desc->input_count, &self->signature) ||
-      nameInputs(self) || slNodeParse(output, self->desc->result_count, &self->output)) {
+  if (parseOptions(self, options) || slPlanInputs(self) || slPlanOutputs(self) ||
+      slPlanResults(self) || slSignatureParse(inputs, self->desc->input_count, &self->signature) ||
+      slNameInputs(self) || slNodeParse(output, self->desc->result_count, &self->output) ||
+      slCheckExtents(&self->output, self->desc->extent_count)) {
     return -1;
   }
   sl_message message;
@@ -709,8 +537,8 @@ static int initialise(Callable* self, PyObject* program, PyObject* weights, PyOb
 static PyObject* newCallable(PyTypeObject* type, PyObject* args, PyObject* keywords) {
   static char* names[] = {"program", "weights", "input_spec", "output_spec", "options", NULL};
   PyObject *program, *weights, *inputs, *output, *options;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "OOOOO!", names, &program, &weights, &inputs, &output, &PyDict_Type,
-                                   &options)) {
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "OOOOO!", names, &program, &weights, &inputs,
+                                   &output, &PyDict_Type, &options)) {
     return NULL;
   }
   Callable* self = (Callable*)PyType_GenericAlloc(type, 0);
@@ -782,7 +610,9 @@ static PyMemberDef members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 static PyType_Slot slots[] = {
-    {Py_tp_doc, "A program with its weights, bound to a signature: call it like the function that was compiled."},
+    {Py_tp_doc,
+     "A program with its weights, bound to a signature: call it like the function that was "
+     "compiled."},
     {Py_tp_new, newCallable},
     {Py_tp_call, callTuple},
     {Py_tp_traverse, traverse},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // straightline._call: the module, its exceptions and its functions.
-#include "call_path.h"
-
 #include <dlfcn.h>
 #include <stdarg.h>
+
+#include "call_path.h"
 
 PyObject* slUserError;
 PyObject* slGuardError;
@@ -17,12 +17,15 @@ static PyObject* memory_error_;
 static PyObject* cancelled_error_;
 
 int slErrorsInit(void) {
-  static const struct { const char* name; PyObject** slot; } classes[] = {
-      {"UserError", &slUserError},          {"GuardError", &slGuardError},
+  static const struct {
+    const char* name;
+    PyObject** slot;
+  } classes[] = {
+      {"UserError", &slUserError},           {"GuardError", &slGuardError},
       {"GuardTypeError", &slGuardTypeError}, {"UnsupportedError", &slUnsupportedError},
-      {"InternalError", &slInternalError},  {"IndexRangeError", &index_error_},
-      {"DivisionError", &division_error_},  {"CheckError", &check_error_},
-      {"OutOfMemoryError", &memory_error_}, {"CancelledError", &cancelled_error_},
+      {"InternalError", &slInternalError},   {"IndexRangeError", &index_error_},
+      {"DivisionError", &division_error_},   {"CheckError", &check_error_},
+      {"OutOfMemoryError", &memory_error_},  {"CancelledError", &cancelled_error_},
   };
   PyObject* module = PyImport_ImportModule("straightline.errors");
   if (!module) {
@@ -41,15 +44,24 @@ int slErrorsInit(void) {
 
 static PyObject* statusClass(int32_t status) {
   switch ((sl_status)status) {
-    case SL_OK: return slInternalError;
-    case SL_INVALID_ARGUMENT: return slUserError;
-    case SL_INDEX_ERROR: return index_error_;
-    case SL_ZERO_DIVISION: return division_error_;
-    case SL_CHECK_FAILED: return check_error_;
-    case SL_OUT_OF_MEMORY: return memory_error_;
-    case SL_CANCELLED: return cancelled_error_;
-    case SL_UNSUPPORTED: return slUnsupportedError;
-    case SL_INTERNAL: return slInternalError;
+    case SL_OK:
+      return slInternalError;
+    case SL_INVALID_ARGUMENT:
+      return slUserError;
+    case SL_INDEX_ERROR:
+      return index_error_;
+    case SL_ZERO_DIVISION:
+      return division_error_;
+    case SL_CHECK_FAILED:
+      return check_error_;
+    case SL_OUT_OF_MEMORY:
+      return memory_error_;
+    case SL_CANCELLED:
+      return cancelled_error_;
+    case SL_UNSUPPORTED:
+      return slUnsupportedError;
+    case SL_INTERNAL:
+      return slInternalError;
   }
   return slInternalError;
 }
@@ -125,14 +137,16 @@ static PyObject* programFromLibrary(PyObject* module, PyObject* args) {
 
 static PyMethodDef functions[] = {
     {"program_from_library", programFromLibrary, METH_VARARGS,
-     "program_from_library(path)\n--\n\nLoads a compiled unit that exports sl_program; gives a program capsule."},
+     "program_from_library(path)\n--\n\nLoads a compiled unit that exports sl_program; gives a "
+     "program capsule."},
     {"weights", slWeightsNew, METH_VARARGS,
-     "weights(program, parameters)\n--\n\nBorrows the parameters' storage and prepares them; gives a weights capsule."},
+     "weights(program, parameters)\n--\n\nBorrows the parameters' storage and prepares them; gives "
+     "a weights capsule."},
     {NULL, NULL, 0, NULL},
 };
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "straightline._call", .m_doc = "The call path.", .m_size = -1,
-    .m_methods = functions};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "straightline._call",
+                                        .m_doc = "The call path.", .m_size = -1,
+                                        .m_methods = functions};
 
 PyMODINIT_FUNC PyInit__call(void) {
   if (slErrorsInit()) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Storage of fresh outputs and its hand-over, and the checks of `out=`.
-#include "call_path.h"
-
 #include <stdlib.h>
 
-// One malloc per output: header, then shape and strides, then the elements from the next 64-byte boundary on. The C
-// library's own per-thread cache of small blocks is faster than one of ours under the GIL (measured).
+#include "call_path.h"
+
+// One malloc per output: header, then shape and strides, then the elements from the next 64-byte
+// boundary on. The C library's own per-thread cache of small blocks is faster than one of ours
+// under the GIL (measured).
 typedef struct Block {
   sl_dl_managed managed;
   int64_t sizes[];  // shape [rank], strides [rank]
@@ -14,7 +15,8 @@ enum { kAlignment = 64 };
 
 static void freeBlock(sl_dl_managed* managed) { free(managed); }
 
-int64_t slOutputShape(const sl_buffer* buffer, const int64_t* extents, int64_t* shape, int64_t* strides) {
+int64_t slOutputShape(const sl_buffer* buffer, const int64_t* extents, int64_t* shape,
+                      int64_t* strides) {
   int64_t last = 0;
   int empty = 0;
   for (int32_t d = 0; d < buffer->rank; ++d) {
@@ -72,7 +74,8 @@ static int allocateNumpy(sl_fresh* fresh, sl_output_plan* plan, int64_t bytes, c
     }
   }
   if (!plan->numpy_dtype) {
-    plan->numpy_dtype = slSupport("numpy_dtype", "(ii)", plan->buffer->dtype.code, plan->buffer->dtype.bits);
+    plan->numpy_dtype =
+        slSupport("numpy_dtype", "(ii)", plan->buffer->dtype.code, plan->buffer->dtype.bits);
     if (!plan->numpy_dtype) {
       return -1;
     }
@@ -91,8 +94,8 @@ static int allocateNumpy(sl_fresh* fresh, sl_output_plan* plan, int64_t bytes, c
   } else if (size) {
     PyObject* steps = sizeTuple(rank, strides);
     if (steps) {
-      fresh->object =
-          slSupport("numpy_empty_strided", "(OOOL)", size, steps, plan->numpy_dtype, (long long)bytes);
+      fresh->object = slSupport("numpy_empty_strided", "(OOOL)", size, steps, plan->numpy_dtype,
+                                (long long)bytes);
       Py_DECREF(steps);
     }
   }
@@ -100,8 +103,8 @@ static int allocateNumpy(sl_fresh* fresh, sl_output_plan* plan, int64_t bytes, c
   return fresh->object ? slNumpyData(fresh->object, &fresh->data) : -1;
 }
 
-int slFreshAllocate(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, int64_t bytes, const int64_t* shape,
-                    const int64_t* strides) {
+int slFreshAllocate(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, int64_t bytes,
+                    const int64_t* shape, const int64_t* strides) {
   if (kind == SL_KIND_NUMPY) {
     return allocateNumpy(fresh, plan, bytes, shape, strides);
   }
@@ -110,7 +113,8 @@ int slFreshAllocate(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, int64_t
   Block* block = malloc(header + (size_t)bytes + kAlignment);
   if (!block) {
     sl_message message;
-    PyOS_snprintf(message.text, sizeof(message.text), "output '%s' needs %lld bytes, which could not be allocated",
+    PyOS_snprintf(message.text, sizeof(message.text),
+                  "output '%s' needs %lld bytes, which could not be allocated",
                   plan->buffer->source, (long long)bytes);
     slRaiseStatus(SL_OUT_OF_MEMORY, message.text);
     return -1;
@@ -160,16 +164,19 @@ void slFreshClear(sl_fresh* fresh) {
   Py_CLEAR(fresh->object);
 }
 
-int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name, const sl_buffer* buffer,
-               const int64_t* shape, const int64_t* strides) {
+int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
+               const sl_buffer* buffer, const int64_t* shape, const int64_t* strides) {
   const sl_dtype want = buffer->dtype;
   if (tensor->device_type != SL_DLPACK_CPU) {
-    PyErr_Format(slGuardError, "out '%U' is on dlpack device %d but the program runs on the cpu (device %d)", name,
-                 (int)tensor->device_type, SL_DLPACK_CPU);
+    PyErr_Format(slGuardError,
+                 "out '%U' is on dlpack device %d but the program runs on the cpu (device %d)",
+                 name, (int)tensor->device_type, SL_DLPACK_CPU);
     return -1;
   }
-  if (tensor->dtype.code != want.code || tensor->dtype.bits != want.bits || tensor->dtype.lanes != want.lanes) {
-    PyObject* both = slSupport("dtype_pair", "(iiii)", tensor->dtype.code, tensor->dtype.bits, want.code, want.bits);
+  if (tensor->dtype.code != want.code || tensor->dtype.bits != want.bits ||
+      tensor->dtype.lanes != want.lanes) {
+    PyObject* both = slSupport("dtype_pair", "(iiii)", tensor->dtype.code, tensor->dtype.bits,
+                               want.code, want.bits);
     if (both) {
       PyErr_Format(slGuardTypeError, "out '%U' has dtype %U was compiled", name, both);
       Py_DECREF(both);
@@ -177,8 +184,8 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
     return -1;
   }
   if (tensor->rank != buffer->rank) {
-    PyErr_Format(slGuardError, "out '%U' has rank %d but the result has rank %d", name, (int)tensor->rank,
-                 (int)buffer->rank);
+    PyErr_Format(slGuardError, "out '%U' has rank %d but the result has rank %d", name,
+                 (int)tensor->rank, (int)buffer->rank);
     return -1;
   }
   int empty = 0;
@@ -195,8 +202,8 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
     int64_t stride = tensor->strides ? tensor->strides[d] : contiguous;
     contiguous *= shape[d];
     if (shape[d] != 1 && stride != strides[d]) {
-      PyErr_Format(slGuardError, "out '%U' has stride %lld in dim %d but %lld was compiled", name, (long long)stride,
-                   (int)d, (long long)strides[d]);
+      PyErr_Format(slGuardError, "out '%U' has stride %lld in dim %d but %lld was compiled", name,
+                   (long long)stride, (int)d, (long long)strides[d]);
       return -1;
     }
   }

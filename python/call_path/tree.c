@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nested arguments and results. A structure is compiled into a tree of nodes once; a call walks it, checks every
-// container's exact type and size, and puts the tensors into their fixed positions.
-#include "call_path.h"
-
+// Nested arguments and results. A structure is compiled into a tree of nodes once; a call walks it,
+// checks every container's exact type and size, and puts the tensors into their fixed positions.
 #include <string.h>
 
-static const char* const kNodeNames[] = {"tensor", "const", "tuple", "list", "dict", "namedtuple", "dataclass", "custom"};
+#include "call_path.h"
+
+static const char* const kNodeNames[] = {"tensor",     "const",     "tuple",  "list",  "dict",
+                                         "namedtuple", "dataclass", "custom", "extent"};
 
 static int parseChildren(PyObject* children, int32_t leaves, sl_node* node) {
   if (!PyTuple_Check(children)) {
@@ -33,7 +34,7 @@ static PyObject* owned(PyObject* object) {
 }
 
 static int parseKind(const char* text, sl_node_kind* kind) {
-  for (int i = 0; i <= SL_NODE_CUSTOM; ++i) {
+  for (int i = 0; i <= SL_NODE_EXTENT; ++i) {
     if (strcmp(text, kNodeNames[i]) == 0) {
       *kind = (sl_node_kind)i;
       return 0;
@@ -43,10 +44,45 @@ static int parseKind(const char* text, sl_node_kind* kind) {
   return -1;
 }
 
+/// Copies the steps ("c", 3), ("s", 0), ("*", 0), ... of an expression; `index` counts them.
+static int parseSteps(PyObject* pairs, sl_node* node) {
+  if (!PyTuple_Check(pairs) || PyTuple_Size(pairs) == 0) {
+    PyErr_SetString(PyExc_TypeError, "an extent must be a tuple of steps");
+    return -1;
+  }
+  node->index = (int32_t)PyTuple_Size(pairs);
+  node->steps = PyMem_Calloc((size_t)node->index, sizeof(sl_expr_step));
+  if (!node->steps) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  int depth = 0;
+  for (int32_t i = 0; i < node->index; ++i) {
+    int op = 0;
+    long long value = 0;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(pairs, i), "CL", &op, &value)) {
+      return -1;
+    }
+    const int operand = op == 'c' || op == 's';
+    depth += operand ? 1 : -1;
+    if (depth < 1 || (!operand && !strchr("+*/%M", op))) {
+      PyErr_Format(PyExc_ValueError, "step %d of extent '%U' is malformed", (int)i, node->name);
+      return -1;
+    }
+    node->steps[i] = (sl_expr_step){op, value};
+  }
+  if (depth != 1) {
+    PyErr_Format(PyExc_ValueError, "extent '%U' leaves %d values but must leave 1", node->name,
+                 depth);
+    return -1;
+  }
+  return 0;
+}
+
 int slNodeParse(PyObject* spec, int32_t leaves, sl_node* node) {
-  static const Py_ssize_t sizes[] = {3, 3, 3, 3, 5, 4, 5, 7};
-  if (!PyTuple_Check(spec) || PyTuple_Size(spec) < 3 || !PyUnicode_Check(PyTuple_GetItem(spec, 0)) ||
-      !PyUnicode_Check(PyTuple_GetItem(spec, 1))) {
+  static const Py_ssize_t sizes[] = {3, 3, 3, 3, 5, 4, 5, 7, 3};
+  if (!PyTuple_Check(spec) || PyTuple_Size(spec) < 3 ||
+      !PyUnicode_Check(PyTuple_GetItem(spec, 0)) || !PyUnicode_Check(PyTuple_GetItem(spec, 1))) {
     PyErr_SetString(PyExc_TypeError, "a node must be a tuple (kind, name, ...)");
     return -1;
   }
@@ -55,8 +91,8 @@ int slNodeParse(PyObject* spec, int32_t leaves, sl_node* node) {
     return -1;
   }
   if (PyTuple_Size(spec) != sizes[node->kind]) {
-    PyErr_Format(PyExc_ValueError, "a %s node has %zd fields but must have %zd", kind, PyTuple_Size(spec),
-                 sizes[node->kind]);
+    PyErr_Format(PyExc_ValueError, "a %s node has %zd fields but must have %zd", kind,
+                 PyTuple_Size(spec), sizes[node->kind]);
     return -1;
   }
   node->name = owned(PyTuple_GetItem(spec, 1));
@@ -68,7 +104,8 @@ int slNodeParse(PyObject* spec, int32_t leaves, sl_node* node) {
         return -1;
       }
       if (index < 0 || index >= leaves) {
-        PyErr_Format(PyExc_ValueError, "tensor '%U' has position %ld but there are %d", node->name, index, (int)leaves);
+        PyErr_Format(PyExc_ValueError, "tensor '%U' has position %ld but there are %d", node->name,
+                     index, (int)leaves);
         return -1;
       }
       node->index = (int32_t)index;
@@ -77,6 +114,8 @@ int slNodeParse(PyObject* spec, int32_t leaves, sl_node* node) {
     case SL_NODE_CONST:
       node->value = owned(a);
       return 0;
+    case SL_NODE_EXTENT:
+      return parseSteps(a, node);
     case SL_NODE_TUPLE:
     case SL_NODE_LIST:
       return parseChildren(a, leaves, node);
@@ -91,7 +130,8 @@ int slNodeParse(PyObject* spec, int32_t leaves, sl_node* node) {
         return -1;
       }
       if (!PyTuple_Check(node->keys) || PyTuple_Size(node->keys) != node->count) {
-        PyErr_Format(PyExc_ValueError, "'%U' has %d children but not as many keys", node->name, (int)node->count);
+        PyErr_Format(PyExc_ValueError, "'%U' has %d children but not as many keys", node->name,
+                     (int)node->count);
         return -1;
       }
       return 0;
@@ -106,6 +146,8 @@ int slNodeParse(PyObject* spec, int32_t leaves, sl_node* node) {
 }
 
 void slNodeClear(sl_node* node) {
+  PyMem_Free(node->steps);
+  node->steps = NULL;
   for (int32_t i = 0; i < node->count; ++i) {
     slNodeClear(&node->children[i]);
   }
@@ -158,9 +200,11 @@ static PyObject* typeName(PyObject* object) {
 
 static int wrongContainer(const sl_node* node, PyObject* object, const char* expected) {
   PyObject* given = typeName(object);
-  PyObject* wanted = node->type ? PyObject_GetAttrString(node->type, "__name__") : PyUnicode_FromString(expected);
+  PyObject* wanted =
+      node->type ? PyObject_GetAttrString(node->type, "__name__") : PyUnicode_FromString(expected);
   if (given && wanted) {
-    PyErr_Format(slGuardTypeError, "'%U' must be a %U as compiled but is a %U", node->name, wanted, given);
+    PyErr_Format(slGuardTypeError, "'%U' must be a %U as compiled but is a %U", node->name, wanted,
+                 given);
   }
   Py_XDECREF(given);
   Py_XDECREF(wanted);
@@ -168,7 +212,8 @@ static int wrongContainer(const sl_node* node, PyObject* object, const char* exp
 }
 
 static int wrongCount(const sl_node* node, Py_ssize_t given) {
-  PyErr_Format(slGuardError, "'%U' must have %d entries as compiled but has %zd", node->name, (int)node->count, given);
+  PyErr_Format(slGuardError, "'%U' must have %d entries as compiled but has %zd", node->name,
+               (int)node->count, given);
   return -1;
 }
 
@@ -179,12 +224,14 @@ static int flattenConst(const sl_node* node, PyObject* object) {
   }
   if (!same) {
     if (Py_TYPE(node->value) == Py_TYPE(object)) {
-      PyErr_Format(slGuardError, "'%U' was compiled for the value %R but is %R: compile once for each value",
+      PyErr_Format(slGuardError,
+                   "'%U' was compiled for the value %R but is %R: compile once for each value",
                    node->name, node->value, object);
     } else {
       PyObject* given = typeName(object);
       if (given) {
-        PyErr_Format(slGuardTypeError, "'%U' was compiled for the value %R but is a %U: compile once for each value",
+        PyErr_Format(slGuardTypeError,
+                     "'%U' was compiled for the value %R but is a %U: compile once for each value",
                      node->name, node->value, given);
         Py_DECREF(given);
       }
@@ -218,7 +265,8 @@ static int flattenDict(const sl_node* node, PyObject* object, int optional, PyOb
 }
 
 /// Children of `sequence` (a tuple or list) against the node's children.
-static int flattenSequence(const sl_node* node, PyObject* sequence, int optional, PyObject** leaves) {
+static int flattenSequence(const sl_node* node, PyObject* sequence, int optional,
+                           PyObject** leaves) {
   int is_list = PyList_Check(sequence);
   Py_ssize_t count = is_list ? PyList_Size(sequence) : PyTuple_Size(sequence);
   if (count != node->count) {
@@ -247,7 +295,8 @@ static int flattenCustom(const sl_node* node, PyObject* object, int optional, Py
   int result = -1;
   PyObject* children = NULL;
   if (!PyTuple_Check(pair) || PyTuple_Size(pair) < 2) {
-    PyErr_Format(slGuardTypeError, "flattening '%U' must give (children, context) but gave %R", node->name, pair);
+    PyErr_Format(slGuardTypeError, "flattening '%U' must give (children, context) but gave %R",
+                 node->name, pair);
     goto done;
   }
   int same = PyObject_RichCompareBool(PyTuple_GetItem(pair, 1), node->context, Py_EQ);
@@ -255,8 +304,8 @@ static int flattenCustom(const sl_node* node, PyObject* object, int optional, Py
     goto done;
   }
   if (!same) {
-    PyErr_Format(slGuardError, "'%U' was compiled with the structure %R but has %R", node->name, node->context,
-                 PyTuple_GetItem(pair, 1));
+    PyErr_Format(slGuardError, "'%U' was compiled with the structure %R but has %R", node->name,
+                 node->context, PyTuple_GetItem(pair, 1));
     goto done;
   }
   children = PySequence_Tuple(PyTuple_GetItem(pair, 0));
@@ -269,7 +318,8 @@ done:
   return result;
 }
 
-static int flattenDataclass(const sl_node* node, PyObject* object, int optional, PyObject** leaves) {
+static int flattenDataclass(const sl_node* node, PyObject* object, int optional,
+                            PyObject** leaves) {
   for (int32_t i = 0; i < node->count; ++i) {
     PyObject* child = PyObject_GetAttr(object, PyTuple_GetItem(node->keys, i));
     if (!child) {
@@ -296,6 +346,9 @@ int slNodeFlatten(const sl_node* node, PyObject* object, int optional, PyObject*
       return 0;
     case SL_NODE_CONST:
       return flattenConst(node, object);
+    case SL_NODE_EXTENT:
+      return object == Py_None || PyLong_CheckExact(object) ? 0
+                                                            : wrongContainer(node, object, "int");
     case SL_NODE_TUPLE:
       if (!PyTuple_CheckExact(object)) {
         return wrongContainer(node, object, "tuple");
@@ -328,10 +381,11 @@ int slNodeFlatten(const sl_node* node, PyObject* object, int optional, PyObject*
 }
 
 /// A new tuple (or list) of the node's built children.
-static PyObject* buildChildren(const sl_node* node, PyObject** leaves, int as_list) {
+static PyObject* buildChildren(const sl_node* node, PyObject** leaves, const int64_t* extents,
+                               int as_list) {
   PyObject* result = as_list ? PyList_New(node->count) : PyTuple_New(node->count);
   for (int32_t i = 0; result && i < node->count; ++i) {
-    PyObject* child = slNodeBuild(&node->children[i], leaves);
+    PyObject* child = slNodeBuild(&node->children[i], leaves, extents);
     if (!child) {
       Py_CLEAR(result);
     } else if (as_list) {
@@ -343,10 +397,11 @@ static PyObject* buildChildren(const sl_node* node, PyObject** leaves, int as_li
   return result;
 }
 
-static PyObject* buildDict(const sl_node* node, PyObject** leaves) {
-  PyObject* result = node->kind == SL_NODE_DATACLASS ? PyDict_New() : PyObject_CallObject(node->type, NULL);
+static PyObject* buildDict(const sl_node* node, PyObject** leaves, const int64_t* extents) {
+  PyObject* result =
+      node->kind == SL_NODE_DATACLASS ? PyDict_New() : PyObject_CallObject(node->type, NULL);
   for (int32_t i = 0; result && i < node->count; ++i) {
-    PyObject* child = slNodeBuild(&node->children[i], leaves);
+    PyObject* child = slNodeBuild(&node->children[i], leaves, extents);
     if (!child || PyObject_SetItem(result, PyTuple_GetItem(node->keys, i), child)) {
       Py_CLEAR(result);
     }
@@ -355,26 +410,28 @@ static PyObject* buildDict(const sl_node* node, PyObject** leaves) {
   return result;
 }
 
-PyObject* slNodeBuild(const sl_node* node, PyObject** leaves) {
+PyObject* slNodeBuild(const sl_node* node, PyObject** leaves, const int64_t* extents) {
   switch (node->kind) {
     case SL_NODE_TENSOR:
       return owned(leaves[node->index]);
     case SL_NODE_CONST:
       return owned(node->value);
+    case SL_NODE_EXTENT:
+      return PyLong_FromLongLong(sl_expr_value(&(sl_expr){node->steps, node->index}, extents));
     case SL_NODE_TUPLE:
-      return buildChildren(node, leaves, 0);
+      return buildChildren(node, leaves, extents, 0);
     case SL_NODE_LIST:
-      return buildChildren(node, leaves, 1);
+      return buildChildren(node, leaves, extents, 1);
     case SL_NODE_DICT:
-      return buildDict(node, leaves);
+      return buildDict(node, leaves, extents);
     case SL_NODE_NAMEDTUPLE: {
-      PyObject* children = buildChildren(node, leaves, 0);
+      PyObject* children = buildChildren(node, leaves, extents, 0);
       PyObject* result = children ? PyObject_CallObject(node->type, children) : NULL;
       Py_XDECREF(children);
       return result;
     }
     case SL_NODE_DATACLASS: {
-      PyObject* fields = buildDict(node, leaves);
+      PyObject* fields = buildDict(node, leaves, extents);
       PyObject* none = fields ? PyTuple_New(0) : NULL;
       PyObject* result = none ? PyObject_Call(node->type, none, fields) : NULL;
       Py_XDECREF(fields);
@@ -382,9 +439,10 @@ PyObject* slNodeBuild(const sl_node* node, PyObject** leaves) {
       return result;
     }
     case SL_NODE_CUSTOM: {
-      PyObject* children = buildChildren(node, leaves, 1);
+      PyObject* children = buildChildren(node, leaves, extents, 1);
       PyObject* result =
-          children ? PyObject_CallFunctionObjArgs(node->unflatten, children, node->context, NULL) : NULL;
+          children ? PyObject_CallFunctionObjArgs(node->unflatten, children, node->context, NULL)
+                   : NULL;
       Py_XDECREF(children);
       return result;
     }

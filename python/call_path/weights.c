@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameters of a program: their storage is borrowed and kept alive, never copied here.
-#include "call_path.h"
-
 #include <stdlib.h>
+
+#include "call_path.h"
 
 sl_range slTensorRange(const sl_tensor* tensor) {
   int64_t low = 0;
@@ -48,7 +48,8 @@ static int32_t sortAndMerge(sl_range* ranges, int32_t count) {
   int32_t kept = 0;
   for (int32_t i = 0; i < count; ++i) {
     if (kept && ranges[i].low <= ranges[kept - 1].high) {
-      ranges[kept - 1].high = ranges[i].high > ranges[kept - 1].high ? ranges[i].high : ranges[kept - 1].high;
+      ranges[kept - 1].high =
+          ranges[i].high > ranges[kept - 1].high ? ranges[i].high : ranges[kept - 1].high;
     } else {
       ranges[kept++] = ranges[i];
     }
@@ -80,11 +81,14 @@ static void destroyRecord(sl_weights_record* record) {
   PyMem_Free(record);
 }
 
-static void destroyCapsule(PyObject* capsule) { destroyRecord(PyCapsule_GetPointer(capsule, SL_WEIGHTS_CAPSULE)); }
+static void destroyCapsule(PyObject* capsule) {
+  destroyRecord(PyCapsule_GetPointer(capsule, SL_WEIGHTS_CAPSULE));
+}
 
 sl_weights_record* slWeightsRecord(PyObject* capsule) {
   if (!PyCapsule_IsValid(capsule, SL_WEIGHTS_CAPSULE)) {
-    PyErr_SetString(PyExc_TypeError, "weights must be a capsule made by straightline._call.weights");
+    PyErr_SetString(PyExc_TypeError,
+                    "weights must be a capsule made by straightline._call.weights");
     return NULL;
   }
   return PyCapsule_GetPointer(capsule, SL_WEIGHTS_CAPSULE);
@@ -93,7 +97,8 @@ sl_weights_record* slWeightsRecord(PyObject* capsule) {
 static const sl_buffer* parameterBuffer(const sl_program_desc* desc, int32_t index) {
   for (int32_t i = 0; i < desc->buffer_count; ++i) {
     const sl_buffer* buffer = &desc->buffers[i];
-    if ((buffer->role == SL_ROLE_PARAMETER || buffer->role == SL_ROLE_STATE) && buffer->index == index) {
+    if ((buffer->role == SL_ROLE_PARAMETER || buffer->role == SL_ROLE_STATE) &&
+        buffer->index == index) {
       return buffer;
     }
   }
@@ -101,25 +106,30 @@ static const sl_buffer* parameterBuffer(const sl_program_desc* desc, int32_t ind
 }
 
 /// Parameters have no named extents, so their expressions need no values.
-static int checkParameter(const sl_buffer* buffer, const sl_tensor* tensor, const sl_borrow* borrow) {
+static int checkParameter(const sl_buffer* buffer, const sl_tensor* tensor,
+                          const sl_borrow* borrow) {
   const sl_dtype want = buffer->dtype;
   if (tensor->device_type != SL_DLPACK_CPU) {
-    PyErr_Format(slUserError, "parameter '%s' is on dlpack device %d but the program runs on device %d", buffer->source,
-                 (int)tensor->device_type, SL_DLPACK_CPU);
+    PyErr_Format(slUserError,
+                 "parameter '%s' is on dlpack device %d but the program runs on device %d",
+                 buffer->source, (int)tensor->device_type, SL_DLPACK_CPU);
     return -1;
   }
-  if (tensor->dtype.code != want.code || tensor->dtype.bits != want.bits || tensor->dtype.lanes != want.lanes) {
-    PyErr_Format(slUserError, "parameter '%s' has dlpack dtype %d:%d but %d:%d was compiled", buffer->source,
-                 (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)want.code, (int)want.bits);
+  if (tensor->dtype.code != want.code || tensor->dtype.bits != want.bits ||
+      tensor->dtype.lanes != want.lanes) {
+    PyErr_Format(slUserError, "parameter '%s' has dlpack dtype %d:%d but %d:%d was compiled",
+                 buffer->source, (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)want.code,
+                 (int)want.bits);
     return -1;
   }
   if (tensor->rank != buffer->rank) {
-    PyErr_Format(slUserError, "parameter '%s' has rank %d but %d was compiled", buffer->source, (int)tensor->rank,
-                 (int)buffer->rank);
+    PyErr_Format(slUserError, "parameter '%s' has rank %d but %d was compiled", buffer->source,
+                 (int)tensor->rank, (int)buffer->rank);
     return -1;
   }
   if (borrow->read_only && buffer->role == SL_ROLE_STATE) {
-    PyErr_Format(slUserError, "buffer '%s' is updated by the program but is read-only", buffer->source);
+    PyErr_Format(slUserError, "buffer '%s' is updated by the program but is read-only",
+                 buffer->source);
     return -1;
   }
   int empty = 0;
@@ -127,8 +137,8 @@ static int checkParameter(const sl_buffer* buffer, const sl_tensor* tensor, cons
     long long want_size = (long long)sl_expr_value(&buffer->extents[d], NULL);
     empty |= want_size == 0;
     if (tensor->shape[d] != want_size) {
-      PyErr_Format(slUserError, "parameter '%s' has size %lld in dim %d but %lld was compiled", buffer->source,
-                   (long long)tensor->shape[d], (int)d, want_size);
+      PyErr_Format(slUserError, "parameter '%s' has size %lld in dim %d but %lld was compiled",
+                   buffer->source, (long long)tensor->shape[d], (int)d, want_size);
       return -1;
     }
   }
@@ -138,18 +148,19 @@ static int checkParameter(const sl_buffer* buffer, const sl_tensor* tensor, cons
     long long want_stride = (long long)sl_expr_value(&buffer->strides[d], NULL);
     contiguous *= tensor->shape[d];
     if (tensor->shape[d] != 1 && stride != want_stride) {
-      PyErr_Format(slUserError, "parameter '%s' has stride %lld in dim %d but %lld was compiled", buffer->source, stride,
-                   (int)d, want_stride);
+      PyErr_Format(slUserError, "parameter '%s' has stride %lld in dim %d but %lld was compiled",
+                   buffer->source, stride, (int)d, want_stride);
       return -1;
     }
   }
   return 0;
 }
 
-/// Borrows parameter i. What is kept alive is not the given object but something that owns its storage alone (a
-/// detached tensor): assigning to `parameter.data` later must not free what the program reads.
-static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* object, sl_weights_record* record,
-                         void** pointers) {
+/// Borrows parameter i. What is kept alive is not the given object but something that owns its
+/// storage alone (a detached tensor): assigning to `parameter.data` later must not free what the
+/// program reads.
+static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* object,
+                         sl_weights_record* record, void** pointers) {
   const sl_buffer* buffer = parameterBuffer(desc, i);
   if (!buffer) {
     PyErr_Format(slInternalError, "the program has %d parameters but describes none with number %d",
@@ -192,10 +203,9 @@ static int createWeights(sl_program* program, sl_weights_record* record, void** 
   message.text[0] = '\0';
   Py_INCREF(record->bases);  // for the runtime, dropped by releaseBases
   int32_t status;
-  Py_BEGIN_ALLOW_THREADS
-  status = sl_weights_create(program, pointers, releaseBases, record->bases, &record->weights, &message);
-  Py_END_ALLOW_THREADS
-  if (status != SL_OK) {
+  Py_BEGIN_ALLOW_THREADS status =
+      sl_weights_create(program, pointers, releaseBases, record->bases, &record->weights, &message);
+  Py_END_ALLOW_THREADS if (status != SL_OK) {
     Py_DECREF(record->bases);
     record->weights = NULL;
     slRaiseStatus(status, message.text);
@@ -231,7 +241,8 @@ PyObject* slWeightsNew(PyObject* module, PyObject* args) {
     goto done;
   }
   if (count != desc->parameter_count) {
-    PyErr_Format(slUserError, "%zd parameters are given but the program has %d", count, (int)desc->parameter_count);
+    PyErr_Format(slUserError, "%zd parameters are given but the program has %d", count,
+                 (int)desc->parameter_count);
     goto done;
   }
   for (int32_t i = 0; i < (int32_t)count; ++i) {

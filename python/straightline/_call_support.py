@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the call path does seldom: words for refusals, views of inputs, numpy dtypes. Called from C only."""
+"""What the call path does seldom: words for refusals, views, numpy dtypes. Called from C only."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def refusal(value: object, error: object) -> str:
     if numpy is not None and isinstance(value, numpy.ndarray):
         return _numpy_refusal(numpy, value)
     if hasattr(type(value), "__dlpack__") or hasattr(type(value), "__dlpack_c_exchange_api__"):
-        return f"is a {type(value).__name__} whose data cannot be borrowed on the cpu: {error or 'it is on another device'}"
+        why = error or "it is on another device"
+        return f"is a {type(value).__name__} whose data cannot be borrowed on the cpu: {why}"
     if numpy is not None and isinstance(value, numpy.generic):
         return f"must be a tensor but is a {type(value).__name__}: give numpy.asarray(x)"
     return f"must be a tensor but is a {type(value).__name__}"
@@ -67,7 +68,10 @@ def _torch_refusal(torch: ModuleType, value: Any, error: object) -> str:
     if fake is not None and isinstance(value, fake.FakeTensor):
         return "is a fake tensor, which has no data"
     if kind is not torch.Tensor and kind is not torch.nn.Parameter:
-        return f"is a {kind.__name__}, a subclass of torch.Tensor: give a plain tensor, such as x.as_subclass(torch.Tensor)"
+        return (
+            f"is a {kind.__name__}, a subclass of torch.Tensor: "
+            "give a plain tensor, such as x.as_subclass(torch.Tensor)"
+        )
     if value.is_quantized:
         return f"is a quantized tensor ({value.dtype}): dequantize it first"
     if value.is_nested:
@@ -96,16 +100,23 @@ def _numpy_refusal(numpy: ModuleType, value: Any) -> str:
     if value.dtype.kind not in "iufcb":
         return f"is a numpy array of dtype {value.dtype}, which no program takes"
     if not value.dtype.isnative:
-        return f"is a numpy array of dtype {value.dtype.str} in foreign byte order: give x.astype(x.dtype.newbyteorder('='))"
+        return (
+            f"is a numpy array of dtype {value.dtype.str} in foreign byte order: "
+            "give x.astype(x.dtype.newbyteorder('='))"
+        )
     if not value.flags.aligned or any(s % value.itemsize for s in value.strides):
-        return f"is a numpy array that is not aligned to its {value.itemsize}-byte elements: give x.copy()"
+        return (
+            f"is a numpy array that is not aligned to its {value.itemsize}-byte elements: "
+            "give x.copy()"
+        )
     return f"is a numpy array of rank {value.ndim} and dtype {value.dtype}, which no program takes"
 
 
 def storage_owner(value: object) -> object:
     """An object that owns the same storage and never requires grad.
 
-    A detached tensor keeps the storage even when `parameter.data` is assigned later, which the parameter itself does not.
+    A detached tensor keeps the storage even when `parameter.data` is assigned later, which the
+    parameter itself does not.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
@@ -124,10 +135,14 @@ def numpy_dtype(code: int, bits: int) -> Any:
     name = dtype_name(code, bits)
     if name not in ("bfloat16",) and hasattr(numpy, name if name != "bool" else "bool_"):
         return numpy.dtype(name)
-    raise UnsupportedError(f"a result has dtype {name}, which numpy does not have: give torch tensors")
+    raise UnsupportedError(
+        f"a result has dtype {name}, which numpy does not have: give torch tensors"
+    )
 
 
-def numpy_empty_strided(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, size_bytes: int) -> Any:
+def numpy_empty_strided(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, size_bytes: int
+) -> Any:
     """A new array with the given strides (in elements)."""
     import numpy
 
@@ -136,14 +151,16 @@ def numpy_empty_strided(shape: tuple[int, ...], strides: tuple[int, ...], dtype:
 
 
 class _Region:
-    """A region of another array's memory, described by the array interface; keeps that array alive."""
+    """A region of another array's memory, by the array interface; keeps that array alive."""
 
     def __init__(self, interface: dict[str, object], base: object) -> None:
         self.__array_interface__ = interface
         self.base = base
 
 
-def view(kind: str, root: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset_bytes: int) -> Any:
+def view(
+    kind: str, root: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset_bytes: int
+) -> Any:
     """A view of `root`'s storage that keeps it alive.
 
     Args:
@@ -165,7 +182,9 @@ def view(kind: str, root: Any, shape: tuple[int, ...], strides: tuple[int, ...],
 
     array = root.detach().numpy() if is_torch else root
     if not isinstance(array, numpy.ndarray):
-        raise UnsupportedError(f"a result is a view of a {type(root).__name__}, of which no view can be made")
+        raise UnsupportedError(
+            f"a result is a view of a {type(root).__name__}, of which no view can be made"
+        )
     address, read_only = array.__array_interface__["data"]
     interface = {
         "data": (address + offset_bytes, read_only),

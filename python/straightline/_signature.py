@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles the structure of arguments and results into the tuples that the call path (`_call.Callable`) walks.
+"""Compiles the structure of arguments and results into tuples that `_call.Callable` walks.
 
 A node is a tuple, its first item the kind and its second a name for messages:
 
     ("tensor", name, index)                      position among the program's inputs (or results)
     ("const", name, value)                       guarded by type and value
+    ("extent", name, steps)                      results only: an int, computed from named extents
     ("tuple" | "list", name, children)
     ("dict", name, type, keys, children)
     ("namedtuple", name, type, children)
     ("dataclass", name, type, fields, children)
     ("custom", name, type, flatten, unflatten, context, children)
 
-An input structure is a tuple of parameters `(name, kind, node[, default])`, positional ones first, with kind 0
-(positional only), 1 (by position or name) or 2 (by name only).
+The steps of an extent are those of `sl_expr`, as a tuple of pairs ("c", 3), ("s", 0), ("*", 0), ...
+
+An input structure is a tuple of parameters `(name, kind, node[, default])`, positional ones first,
+with kind 0 (positional only), 1 (by position or name) or 2 (by name only).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import dataclasses
 import inspect
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from straightline.errors import UnsupportedError, UserError
@@ -44,7 +47,8 @@ def is_tensor(value: object) -> bool:
 class _Leaves:
     """Numbers the leaves in the order of flattening.
 
-    `positions[i]` is the tensor position of leaf i (negative: a constant); without it, tensors are numbered in order.
+    `positions[i]` is the tensor position of leaf i (negative: a constant); without it, tensors are
+    numbered in order.
     """
 
     def __init__(self, positions: Sequence[int] | None = None) -> None:
@@ -62,7 +66,9 @@ class _Leaves:
             self._tensors += 1
             return ("tensor", name, self._tensors - 1)
         if leaf >= len(self._positions):
-            raise UserError(f"{name}: there are more leaves than the {len(self._positions)} that were captured")
+            raise UserError(
+                f"{name}: there are more leaves than the {len(self._positions)} that were captured"
+            )
         if self._positions[leaf] < 0:
             return constant(name, value)
         return ("tensor", name, self._positions[leaf])
@@ -70,7 +76,9 @@ class _Leaves:
     def finish(self) -> None:
         """Checks that every captured leaf was met."""
         if self._positions is not None and self._leaves != len(self._positions):
-            raise UserError(f"the arguments have {self._leaves} leaves but {len(self._positions)} were captured")
+            raise UserError(
+                f"the arguments have {self._leaves} leaves but {len(self._positions)} were captured"
+            )
 
 
 def constant(name: str, value: object) -> Node:
@@ -85,14 +93,14 @@ def constant(name: str, value: object) -> Node:
         known = isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format))
     if not known:
         raise UserError(
-            f"{name} is a {type(value).__name__}: an argument must be a tensor, None, a bool, int, float or str, "
-            "or a tuple, list, dict, dataclass or registered pytree node of these"
+            f"{name} is a {type(value).__name__}: an argument must be a tensor, None, a bool, int, "
+            "float or str, or a tuple, list, dict, dataclass or registered pytree node of these"
         )
     return ("const", name, value)
 
 
 def _registered(kind: type) -> Any | None:
-    """torch's own description of a registered pytree node."""
+    """The description that torch has of a registered pytree node."""
     pytree = sys.modules.get("torch.utils._pytree")
     return None if pytree is None else pytree.SUPPORTED_NODES.get(kind)
 
@@ -112,13 +120,24 @@ def structure(name: str, value: Any, leaves: _Leaves) -> Node:
         children = tuple(structure(f"{name}[{key!r}]", value[key], leaves) for key in keys)
         return ("dict", name, kind, keys, children)
     if _is_namedtuple(kind):
-        children = tuple(structure(f"{name}.{f}", item, leaves) for f, item in zip(kind._fields, value))
+        children = tuple(
+            structure(f"{name}.{f}", item, leaves)
+            for f, item in zip(kind._fields, value, strict=True)
+        )
         return ("namedtuple", name, kind, children)
     registered = _registered(kind)
     if registered is not None:
         items, context = registered.flatten_fn(value)
         children = tuple(structure(f"{name}.{i}", item, leaves) for i, item in enumerate(items))
-        return ("custom", name, kind, registered.flatten_fn, registered.unflatten_fn, context, children)
+        return (
+            "custom",
+            name,
+            kind,
+            registered.flatten_fn,
+            registered.unflatten_fn,
+            context,
+            children,
+        )
     if dataclasses.is_dataclass(value):
         fields = tuple(f.name for f in dataclasses.fields(value))
         children = tuple(structure(f"{name}.{f}", getattr(value, f), leaves) for f in fields)
@@ -139,13 +158,15 @@ def treespec_structure(spec: Any, leaves: Sequence[Node], name: str = "result") 
 
     Args:
         spec: Tree whose leaves are in the order of `leaves`.
-        leaves: One ("tensor", name, index) or ("const", name, value) node for each leaf.
+        leaves: One "tensor", "const" or "extent" node for each leaf; their names are not used.
         name: Name of the root; leaves are named after their place.
     """
     rest = list(leaves)
     node = _treespec_node(spec, rest, name)
     if rest:
-        raise UserError(f"the tree has {len(leaves) - len(rest)} leaves but {len(leaves)} are given")
+        raise UserError(
+            f"the tree has {len(leaves) - len(rest)} leaves but {len(leaves)} are given"
+        )
     return node
 
 
@@ -159,17 +180,28 @@ def _treespec_node(spec: Any, rest: list[Node], name: str) -> Node:
     kind, context = spec.type, spec.context
     parts = list(spec.children())
     if kind is tuple or kind is list:
-        return (kind.__name__, name, tuple(_treespec_node(s, rest, f"{name}[{i}]") for i, s in enumerate(parts)))
+        return (
+            kind.__name__,
+            name,
+            tuple(_treespec_node(s, rest, f"{name}[{i}]") for i, s in enumerate(parts)),
+        )
     if kind is dict or kind is OrderedDict:
         keys = tuple(context)
-        children = tuple(_treespec_node(s, rest, f"{name}[{k!r}]") for k, s in zip(keys, parts))
+        children = tuple(
+            _treespec_node(s, rest, f"{name}[{k!r}]") for k, s in zip(keys, parts, strict=True)
+        )
         return ("dict", name, kind, keys, children)
     if kind is pytree.namedtuple:
-        children = tuple(_treespec_node(s, rest, f"{name}.{f}") for f, s in zip(context._fields, parts))
+        children = tuple(
+            _treespec_node(s, rest, f"{name}.{f}")
+            for f, s in zip(context._fields, parts, strict=True)
+        )
         return ("namedtuple", name, context, children)
     registered = pytree.SUPPORTED_NODES.get(kind)
     if registered is None:
-        raise UnsupportedError(f"{name} is a {kind.__name__}, which is not registered with torch.utils._pytree")
+        raise UnsupportedError(
+            f"{name} is a {kind.__name__}, which is not registered with torch.utils._pytree"
+        )
     children = tuple(_treespec_node(s, rest, f"{name}.{i}") for i, s in enumerate(parts))
     return ("custom", name, kind, registered.flatten_fn, registered.unflatten_fn, context, children)
 
@@ -183,8 +215,13 @@ def _signature_of(function: Any) -> inspect.Signature | None:
         return None  # a builtin without a signature: its arguments have positions only
 
 
-def _positional_only(args: Sequence[Any], kwargs: Mapping[str, Any], leaves: _Leaves) -> tuple[Parameter, ...]:
-    given = [(f"args[{i}]", POSITIONAL, structure(f"args[{i}]", value, leaves)) for i, value in enumerate(args)]
+def _positional_only(
+    args: Sequence[Any], kwargs: Mapping[str, Any], leaves: _Leaves
+) -> tuple[Parameter, ...]:
+    given = [
+        (f"args[{i}]", POSITIONAL, structure(f"args[{i}]", value, leaves))
+        for i, value in enumerate(args)
+    ]
     given += [(name, KEYWORD, structure(name, value, leaves)) for name, value in kwargs.items()]
     return tuple(given)
 
@@ -215,12 +252,12 @@ def input_structure(
         function: A module (its `forward` counts), a function or a lambda.
         args: Example positional arguments.
         kwargs: Example keyword arguments.
-        positions: For each leaf of `(args, kwargs)`, in the order of flattening, the number of the program's input, or
-            -1 for a constant; by default tensors are numbered in that order.
+        positions: For each leaf of `(args, kwargs)`, in the order of flattening, the number of the
+            program's input, or -1 for a constant; by default tensors are numbered in that order.
 
     Returns:
-        Parameters in the order of the signature. A parameter that the example leaves out has its default as value, and
-        calls may give that value or leave it out too.
+        Parameters in the order of the signature. A parameter that the example leaves out has its
+        default as value, and calls may give that value or leave it out too.
 
     Raises:
         UserError: The arguments do not fit the function.
@@ -238,7 +275,7 @@ def input_structure(
         raise UserError(f"the example arguments do not fit the function: {error}") from error
     places = _names_of_positions(signature, len(args))
     nodes: dict[str, Node] = {}
-    for (name, _), value in zip(places, args):
+    for (name, _), value in zip(places, args, strict=False):
         nodes[name] = structure(name, value, leaves)
     for name, value in kwargs.items():
         nodes[name] = structure(name, value, leaves)

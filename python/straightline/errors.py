@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions of Straightline: user errors, unsupported input, and internal errors (bugs of ours)."""
+"""Exceptions of Straightline: user errors, unsupported input and internal errors (our bugs)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class GuardError(UserError):
 
 
 class GuardTypeError(GuardError, TypeError):
-    """An argument of a call is of a kind that a compiled program does not take, or is missing or unexpected."""
+    """An argument of a call is of a kind that no program takes, or is missing or unexpected."""
 
 
 class IndexRangeError(UserError, IndexError):
@@ -41,7 +41,7 @@ class OutOfMemoryError(StraightlineError, MemoryError):
 
 
 class UnsupportedError(StraightlineError, NotImplementedError):
-    """Straightline cannot do this (yet); the message names the nearest supported form where there is one."""
+    """Straightline cannot do this; the message names the nearest supported form, if any."""
 
 
 class InternalError(StraightlineError, RuntimeError):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// DLPack's binary layout (version 1.x), as this project needs it: a tensor, an owned tensor, and the table of C
-// functions that a framework's tensor type publishes as `__dlpack_c_exchange_api__`. The layouts are DLPack's standard
-// (https://dmlc.github.io/dlpack); the declarations are ours.
+// DLPack's binary layout (version 1.x), as this project needs it: a tensor, an owned tensor, and
+// the table of C functions that a framework's tensor type publishes as `__dlpack_c_exchange_api__`.
+// The layouts are DLPack's standard (https://dmlc.github.io/dlpack); the declarations are ours.
 #ifndef STRAIGHTLINE_ABI_DLPACK_H
 #define STRAIGHTLINE_ABI_DLPACK_H
 
@@ -21,10 +21,13 @@ typedef struct sl_dl_version {
   uint32_t minor;
 } sl_dl_version;
 
-/// DLTensor. Strides count elements; NULL means row-major (older producers). Data starts at data + byte_offset.
+/// DLTensor. Strides count elements; NULL means row-major (older producers). Data starts at data +
+/// byte_offset.
 typedef struct sl_dl_tensor {
   void* data;
-  struct { int32_t type, id; } device;
+  struct {
+    int32_t type, id;
+  } device;
   int32_t rank;
   sl_dtype dtype;
   int64_t* shape;
@@ -32,7 +35,8 @@ typedef struct sl_dl_tensor {
   uint64_t byte_offset;
 } sl_dl_tensor;
 
-/// DLManagedTensorVersioned: whoever holds it calls `deleter` once. The deleter may be called from any thread.
+/// DLManagedTensorVersioned: whoever holds it calls `deleter` once. The deleter may be called from
+/// any thread.
 typedef struct sl_dl_managed {
   sl_dl_version version;
   void* context;
@@ -48,9 +52,10 @@ typedef struct sl_dl_managed_legacy {
   void (*deleter)(struct sl_dl_managed_legacy* self);
 } sl_dl_managed_legacy;
 
-/// DLPackExchangeAPI, found in a capsule of this name on the tensor type. All functions need the GIL; those that return
-/// int give 0, or -1 with a Python exception set. `borrow` (nullable) fills a tensor that is valid while the object
-/// is; `wrap` takes the managed tensor over, also when it fails.
+/// DLPackExchangeAPI, found in a capsule of this name on the tensor type. All functions need the
+/// GIL; those that return int give 0, or -1 with a Python exception set. `borrow` (nullable) fills
+/// a tensor that is valid while the object is; `wrap` takes the managed tensor over, also when it
+/// fails.
 #define SL_DL_EXCHANGE_ATTRIBUTE "__dlpack_c_exchange_api__"
 #define SL_DL_EXCHANGE_CAPSULE "dlpack_exchange_api"
 typedef struct sl_dl_exchange {

@@ -18,9 +18,7 @@ class LstmTagger(nn.Module):
         bidirectional: bool = False,
     ) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(
-            features, hidden, layers, batch_first=True, bidirectional=bidirectional
-        )
+        self.lstm = nn.LSTM(features, hidden, layers, batch_first=True, bidirectional=bidirectional)
         self.fc = nn.Linear(hidden * (2 if bidirectional else 1), tags)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:

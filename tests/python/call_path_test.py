@@ -61,7 +61,11 @@ def make(folder: Path) -> Maker:
 
 def add_program(shape: tuple[int, ...] = (2, 3), strides: tuple[int, ...] | None = None) -> Program:
     return Program(
-        [Buffer("INPUT", "x", shape, strides=strides), Buffer("INPUT", "y", shape), Buffer("OUTPUT", "z", shape)],
+        [
+            Buffer("INPUT", "x", shape, strides=strides),
+            Buffer("INPUT", "y", shape),
+            Buffer("OUTPUT", "z", shape),
+        ],
         [(2, 2)],
         elementwise("a[i] + b[i]", str(int(np.prod(shape)))),
     )
@@ -174,7 +178,11 @@ def test_strided_and_overlapping_inputs(make: Maker) -> None:
 
 def test_named_extent(make: Maker) -> None:
     program = Program(
-        [Buffer("INPUT", "x", ("b", 3)), Buffer("INPUT", "y", ("b", 3)), Buffer("OUTPUT", "z", ("b", 3))],
+        [
+            Buffer("INPUT", "x", ("b", 3)),
+            Buffer("INPUT", "y", ("b", 3)),
+            Buffer("OUTPUT", "z", ("b", 3)),
+        ],
         [(2, 2)],
         elementwise("a[i] + b[i]", "3 * io->extents[0]"),
         extents=[("b", 1, 8)],
@@ -190,6 +198,27 @@ def test_named_extent(make: Maker) -> None:
             fn(*bad)
     with pytest.raises(errors.GuardError, match="size 3 in dim 0 but the result has 2"):
         fn(torch.empty(2, 3), torch.empty(2, 3), out=torch.empty(3, 3))
+
+
+def test_result_that_is_an_extent(make: Maker) -> None:
+    program = Program(
+        [Buffer("INPUT", "x", ("b", 3)), Buffer("OUTPUT", "z", ("b", 3))],
+        [(1, 1)],
+        elementwise("a[i]", "3 * io->extents[0]", 1),
+        extents=[("b", 1, 8)],
+    )
+    capsule = make.program(program)
+    weights = _call.weights(capsule, ())
+    inputs = _signature.input_structure(lambda x: x, (torch.empty(2, 3),))
+    steps = (("s", 0), ("c", 3), ("*", 0))
+    output = ("tuple", "result", (("tensor", "result[0]", 0), ("extent", "result[1]", steps)))
+    fn = _call.Callable(capsule, weights, inputs, output, {})
+    assert fn(torch.empty(5, 3))[1] == 15 and fn(torch.empty(8, 3))[1] == 24
+    out = (torch.empty(2, 3), None)
+    assert fn(torch.zeros(2, 3), out=out)[1] == 6 and not out[0].any()
+    for bad in ((), (("c", 1), ("c", 2)), (("+", 0),), (("c", 1), ("?", 0)), (("s", 1),)):
+        with pytest.raises((ValueError, TypeError)):
+            _call.Callable(capsule, weights, inputs, ("extent", "r", bad), {})
 
 
 def test_dlpack_objects(add_fn: Any, x: torch.Tensor) -> None:
@@ -209,7 +238,9 @@ def test_dlpack_objects(add_fn: Any, x: torch.Tensor) -> None:
     for with_version in (True, False):
         z = add_fn(Holder(x, with_version), Holder(x, with_version))
         assert type(z) is torch.Tensor and torch.equal(z, 2 * x)
-    with pytest.raises(errors.GuardTypeError, match="'x' is a __dlpack__ object but 'y' is a torch tensor"):
+    with pytest.raises(
+        errors.GuardTypeError, match="'x' is a __dlpack__ object but 'y' is a torch tensor"
+    ):
         add_fn(Holder(x, True), x)
 
 
@@ -224,7 +255,8 @@ class Batch:
 
 def test_trees(make: Maker, x: torch.Tensor) -> None:
     program = Program(
-        [Buffer("INPUT", n, (2, 3)) for n in "abcdef"] + [Buffer("OUTPUT", "s", (2, 3)), Buffer("OUTPUT", "d", (2, 3))],
+        [Buffer("INPUT", n, (2, 3)) for n in "abcdef"]
+        + [Buffer("OUTPUT", "s", (2, 3)), Buffer("OUTPUT", "d", (2, 3))],
         [(6, 6), (7, 7)],
         elementwise("a[i] + b[i] + c[i] + d[i] + e[i] + f[i]", "6", 6)
         + "float* p = static_cast<float*>(io->outputs[1]); for (int i = 0; i < 6; ++i) p[i] = a[i] - b[i];",
@@ -234,13 +266,21 @@ def test_trees(make: Maker, x: torch.Tensor) -> None:
         return None
 
     def arguments(v: torch.Tensor) -> tuple[Any, ...]:
-        return (Pair(v, 2 * v), {"k": [3 * v, None], "m": (4 * v, 7)}, Batch(OrderedDict(t=(5 * v, 6 * v)), True))
+        return (
+            Pair(v, 2 * v),
+            {"k": [3 * v, None], "m": (4 * v, 7)},
+            Batch(OrderedDict(t=(5 * v, 6 * v)), True),
+        )
 
     result = {"sum": torch.empty(0), "more": [None, Pair(torch.empty(0), 3)]}
     fn = make(program, function, arguments(x), {"mode": "sum"}, result=result)
     got = fn(*arguments(x), mode="sum")
     assert torch.equal(got["sum"], 21 * x) and type(got["more"][1]) is Pair
-    assert torch.equal(got["more"][1].first, -x) and got["more"][0] is None and got["more"][1].second == 3
+    assert (
+        torch.equal(got["more"][1].first, -x)
+        and got["more"][0] is None
+        and got["more"][1].second == 3
+    )
     assert list(got) == ["sum", "more"]
     out = {"sum": torch.empty(2, 3), "more": [None, Pair(None, 3)]}
     again = fn(*arguments(x), 2.0, out=out)
@@ -249,19 +289,64 @@ def test_trees(make: Maker, x: torch.Tensor) -> None:
 
     pair, data, batch = arguments(x)
     bad: list[tuple[tuple[Any, ...], dict[str, Any], str, type]] = [
-        ((tuple(pair), data, batch), {}, "'pair' must be a Pair as compiled but is a tuple", TypeError),
+        (
+            (tuple(pair), data, batch),
+            {},
+            "'pair' must be a Pair as compiled but is a tuple",
+            TypeError,
+        ),
         ((pair, {"k": [x, None]}, batch), {}, r"'data' has no key 'm'", ValueError),
-        ((pair, {**data, "n": x}, batch), {}, "'data' must have 2 entries as compiled but has 3", ValueError),
+        (
+            (pair, {**data, "n": x}, batch),
+            {},
+            "'data' must have 2 entries as compiled but has 3",
+            ValueError,
+        ),
         ((pair, {**data, "k": [x]}, batch), {}, r"'data\['k'\]' must have 2 entries", ValueError),
-        ((pair, {**data, "k": [x, x]}, batch), {}, "compiled for the value None but is a Tensor", TypeError),
+        (
+            (pair, {**data, "k": [x, x]}, batch),
+            {},
+            "compiled for the value None but is a Tensor",
+            TypeError,
+        ),
         ((pair, {**data, "m": (x, 8)}, batch), {}, "compiled for the value 7 but is 8", ValueError),
-        ((pair, {**data, "m": (x, 7.0)}, batch), {}, "compiled for the value 7 but is a float", TypeError),
-        ((pair, data, Batch(batch.tokens, 1)), {}, "'batch.flag' was compiled for the value True but is a int", TypeError),
-        ((pair, data, batch), {"scale": 3.0}, "'scale' was compiled for the value 2.0 but is 3.0", ValueError),
-        ((pair, data, batch), {"mode": "mean"}, "'mode' was compiled for the value 'sum' but is 'mean'", ValueError),
-        ((pair, data, batch), {"other": 1}, "argument 'other' was not given when this was compiled", TypeError),
+        (
+            (pair, {**data, "m": (x, 7.0)}, batch),
+            {},
+            "compiled for the value 7 but is a float",
+            TypeError,
+        ),
+        (
+            (pair, data, Batch(batch.tokens, 1)),
+            {},
+            "'batch.flag' was compiled for the value True but is a int",
+            TypeError,
+        ),
+        (
+            (pair, data, batch),
+            {"scale": 3.0},
+            "'scale' was compiled for the value 2.0 but is 3.0",
+            ValueError,
+        ),
+        (
+            (pair, data, batch),
+            {"mode": "mean"},
+            "'mode' was compiled for the value 'sum' but is 'mean'",
+            ValueError,
+        ),
+        (
+            (pair, data, batch),
+            {"other": 1},
+            "argument 'other' was not given when this was compiled",
+            TypeError,
+        ),
         ((pair, data), {}, "argument 'batch' is missing", TypeError),
-        ((pair, data, batch, 2.0, "sum"), {}, "5 positional arguments are given but it was compiled for 4", TypeError),
+        (
+            (pair, data, batch, 2.0, "sum"),
+            {},
+            "5 positional arguments are given but it was compiled for 4",
+            TypeError,
+        ),
         ((pair, data, batch), {"pair": pair}, "argument 'pair' is given twice", TypeError),
     ]
     for args, kwargs, words, kind in bad:
@@ -283,9 +368,13 @@ def test_registered_node(make: Maker, x: torch.Tensor) -> None:
     fn = make(add_program(), lambda box: box, (box,), result=Box(torch.empty(0), None, "two"))
     got = fn(box)
     assert type(got) is Box and got.tag == "two" and torch.equal(got.a, 2 * x)
-    with pytest.raises(errors.GuardError, match="'box' was compiled with the structure 'one' but has 'three'"):
+    with pytest.raises(
+        errors.GuardError, match="'box' was compiled with the structure 'one' but has 'three'"
+    ):
         fn(Box(x, x, "three"))
-    with pytest.raises(errors.GuardTypeError, match="'box' must be a Box as compiled but is a Tensor"):
+    with pytest.raises(
+        errors.GuardTypeError, match="'box' must be a Box as compiled but is a Tensor"
+    ):
         fn(x)
 
 
@@ -342,7 +431,11 @@ def test_views(make: Maker) -> None:
     v, same, t, n, z, flat = fn(x)
     assert same is x
     assert v.data_ptr() == x.data_ptr() + 12 and torch.equal(v, x[1]) and v._base is not None
-    assert t.data_ptr() == w.data_ptr() + 4 and torch.equal(t, w.detach()[1::2]) and not t.requires_grad
+    assert (
+        t.data_ptr() == w.data_ptr() + 4
+        and torch.equal(t, w.detach()[1::2])
+        and not t.requires_grad
+    )
     assert n.data_ptr() == count.data_ptr() and n.item() == 1 and fn(x)[3].item() == 2
     assert flat.data_ptr() == z.data_ptr() and torch.equal(flat, (2 * x).flatten())
     del x, same
@@ -364,7 +457,11 @@ def test_views_outlive_the_callable(make: Maker) -> None:
     w = torch.nn.Parameter(torch.arange(4.0))
     leaf = torch.empty(0)
     fn = make(
-        view_program(), lambda x: x, (leaf,), result=(leaf,) * 6, parameters=(w, torch.zeros(1, dtype=torch.int64))
+        view_program(),
+        lambda x: x,
+        (leaf,),
+        result=(leaf,) * 6,
+        parameters=(w, torch.zeros(1, dtype=torch.int64)),
     )
     t = fn(torch.zeros(2, 3))[2]
     w.data = torch.zeros(4)  # the program keeps the storage that it was made with
@@ -384,11 +481,15 @@ def test_input_updated_in_place(make: Maker, x: torch.Tensor) -> None:
     fn = make(program, add, (x, x))
     a = x.clone()
     assert fn(a, x) is a and torch.equal(a, x + 1)
-    with pytest.raises(errors.GuardError, match="'x' is updated in place by the program but shares memory with 'y'"):
+    with pytest.raises(
+        errors.GuardError, match="'x' is updated in place by the program but shares memory with 'y'"
+    ):
         fn(x, x)
     fixed = np.zeros((2, 3), np.float32)
     fixed.flags.writeable = False
-    with pytest.raises(errors.GuardError, match="'x' is updated in place by the program but is read-only"):
+    with pytest.raises(
+        errors.GuardError, match="'x' is updated in place by the program but is read-only"
+    ):
         fn(fixed, np.zeros((2, 3), np.float32))
 
 
@@ -484,9 +585,14 @@ def test_grad_modes(add_fn: Any, x: torch.Tensor) -> None:
 
 
 def test_mixed_kinds(add_fn: Any, x: torch.Tensor) -> None:
-    with pytest.raises(errors.GuardTypeError, match="'x' is a torch tensor but 'y' is a numpy array"):
+    with pytest.raises(
+        errors.GuardTypeError, match="'x' is a torch tensor but 'y' is a numpy array"
+    ):
         add_fn(x, x.numpy())
-    with pytest.raises(errors.GuardTypeError, match="out 'result' is a numpy array but this call works with a torch"):
+    with pytest.raises(
+        errors.GuardTypeError,
+        match="out 'result' is a numpy array but this call works with a torch",
+    ):
         add_fn(x, x, out=np.empty((2, 3), np.float32))
 
 
@@ -494,10 +600,16 @@ def test_bad_out(make: Maker, add_fn: Any, x: torch.Tensor) -> None:
     memory = torch.zeros(12)
     overlapping = memory[:6].reshape(2, 3)
     cases: list[tuple[Any, str]] = [
-        (torch.empty(2, 3, dtype=torch.float64), "out 'result' has dtype float64 but float32 was compiled"),
+        (
+            torch.empty(2, 3, dtype=torch.float64),
+            "out 'result' has dtype float64 but float32 was compiled",
+        ),
         (torch.empty(3, 3), "out 'result' has size 3 in dim 0 but the result has 2"),
         (torch.empty(6), "out 'result' has rank 1 but the result has rank 2"),
-        (torch.empty(3, 2).T, "out 'result' has stride 1 in dim 0 but 3 was compiled|stride 2 in dim 1"),
+        (
+            torch.empty(3, 2).T,
+            "out 'result' has stride 1 in dim 0 but 3 was compiled|stride 2 in dim 1",
+        ),
         (torch.zeros(1).expand(2, 3), "out 'result' has stride 0"),
         (overlapping, "out 'result' shares memory with the input 'x'"),
         (memory[5:11].reshape(2, 3), "out 'result' shares memory with the input 'x'"),
@@ -548,9 +660,14 @@ def test_status_classes(make: Maker, x: torch.Tensor) -> None:
 
 def test_weights(make: Maker, x: torch.Tensor) -> None:
     program = Program(
-        [Buffer("INPUT", "x", (2, 3)), Buffer("PARAMETER", "fc.weight", (2, 3), strides=(1, 2)), Buffer("OUTPUT", "z", (2, 3))],
+        [
+            Buffer("INPUT", "x", (2, 3)),
+            Buffer("PARAMETER", "fc.weight", (2, 3), strides=(1, 2)),
+            Buffer("OUTPUT", "z", (2, 3)),
+        ],
         [(2, 2)],
-        "const float* w = static_cast<const float*>(io->prepared[0]);" + elementwise("a[i] + w[i]", "6", 1),
+        "const float* w = static_cast<const float*>(io->prepared[0]);"
+        + elementwise("a[i] + w[i]", "6", 1),
         prepare="for (int i = 0; i < 6; ++i) static_cast<float*>(io->prepared[0])[i] = "
         "2 * static_cast<const float*>(io->parameters[0])[(i / 3) + (i % 3) * 2];",
         prepared_bytes=64,
@@ -573,7 +690,9 @@ def test_weights(make: Maker, x: torch.Tensor) -> None:
             _call.weights(capsule, parameters)
     other = _call.weights(make.program(add_program()), ())
     with pytest.raises(errors.UserError, match="prepared for another program"):
-        _call.Callable(capsule, other, _signature.input_structure(add, (x, x)), ("tensor", "r", 0), {})
+        _call.Callable(
+            capsule, other, _signature.input_structure(add, (x, x)), ("tensor", "r", 0), {}
+        )
 
 
 def test_bad_construction(make: Maker, folder: Path, x: torch.Tensor) -> None:
@@ -594,7 +713,9 @@ def test_bad_construction(make: Maker, folder: Path, x: torch.Tensor) -> None:
     with pytest.raises(errors.UserError, match="cannot be loaded"):
         _call.program_from_library(folder / "missing.so")
     (folder / "empty.cpp").write_text("int x;\n")
-    subprocess.run(["g++", "-shared", "-fPIC", folder / "empty.cpp", "-o", folder / "empty.so"], check=True)
+    subprocess.run(
+        ["g++", "-shared", "-fPIC", folder / "empty.cpp", "-o", folder / "empty.so"], check=True
+    )
     with pytest.raises(errors.UserError, match="no symbol 'sl_program'"):
         _call.program_from_library(folder / "empty.so")
 
@@ -616,7 +737,9 @@ def test_subclass(make: Maker, x: torch.Tensor) -> None:
 
     capsule = make.program(add_program())
     weights = _call.weights(capsule, ())
-    fn = Compiled(capsule, weights, _signature.input_structure(add, (x, x)), ("tensor", "result", 0), {})
+    fn = Compiled(
+        capsule, weights, _signature.input_structure(add, (x, x)), ("tensor", "result", 0), {}
+    )
     fn.note = "kept"
     fn.self = fn  # a cycle
     assert torch.equal(fn(x, y=x), 2 * x)
@@ -681,7 +804,10 @@ def test_threads(make: Maker) -> None:
     shape = (32, 256)
     calls = 300
     program = add_program(shape)
-    for options in ({"estimated_us": 100.0, "gil_threshold_us": 10.0}, {"estimated_us": 1.0, "gil_threshold_us": 10.0}):
+    for options in (
+        {"estimated_us": 100.0, "gil_threshold_us": 10.0},
+        {"estimated_us": 1.0, "gil_threshold_us": 10.0},
+    ):
         fn = make(program, add, (torch.empty(shape), torch.empty(shape)), **options)
         failures: list[str] = []
 

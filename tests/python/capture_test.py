@@ -14,10 +14,9 @@ import pytest
 import torch
 from models import bert_layer, cond, counter, digits_cnn, lstm, resnet18, small
 from op_interpreter import OpInterpreter, call
+from straightline.capture import Captured, TextBuilder, capture
 from torch import nn
 from torch.utils import _pytree as pytree
-
-from straightline.capture import Captured, TextBuilder, capture
 
 Inputs = Callable[[], tuple[Any, ...]]
 
@@ -87,7 +86,12 @@ def equal(actual: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0) -> N
 
 @torch.no_grad()
 def check(
-    model: Any, *args: Any, fresh: Inputs | None = None, rtol: float = 0.0, atol: float = 0.0, **options: Any
+    model: Any,
+    *args: Any,
+    fresh: Inputs | None = None,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    **options: Any,
 ) -> OpInterpreter:
     """Captures with `args` and compares with eager on them and on fresh inputs, buffers and inputs updated included."""
     captured = record(model, *args, **options)
@@ -220,7 +224,15 @@ def test_outputs_of_all_kinds() -> None:
 
         def forward(self, x: torch.Tensor, unused: torch.Tensor) -> Any:
             y = x + 1
-            return {"y": y, "again": y, "x": x, "view": x[0], "w": self.weight, "none": None, "n": 3}
+            return {
+                "y": y,
+                "again": y,
+                "x": x,
+                "view": x[0],
+                "w": self.weight,
+                "none": None,
+                "n": 3,
+            }
 
     captured = record(Kinds(), randn(2, 3), randn(1))
     by_key = dict(zip(captured.out_spec.context, captured.outputs))
@@ -231,7 +243,9 @@ def test_outputs_of_all_kinds() -> None:
 
 
 def test_nested_inputs_constants_and_kwargs() -> None:
-    def function(pair: Any, scale: float, flag: bool, *, table: dict[str, Any], bias: Any = None) -> Any:
+    def function(
+        pair: Any, scale: float, flag: bool, *, table: dict[str, Any], bias: Any = None
+    ) -> Any:
         x, y = pair
         z = x * scale + (y if flag else -y)
         return [z + table["a"], bias]
@@ -241,7 +255,10 @@ def test_nested_inputs_constants_and_kwargs() -> None:
     captured = record(function, *args, kwargs=kwargs)
     assert [s.is_tensor for s in captured.inputs] == [True, True, False, False, True, False]
     assert [s.constant for s in captured.inputs if not s.is_tensor] == [2.5, False, None]
-    assert (captured.argument_names, captured.keyword_names) == (["pair", "scale", "flag"], ["table", "bias"])
+    assert (captured.argument_names, captured.keyword_names) == (
+        ["pair", "scale", "flag"],
+        ["table", "bias"],
+    )
     equal(call(captured, *args, **kwargs), function(*args, **kwargs))
 
 
@@ -331,9 +348,7 @@ def test_dynamic_shapes_by_name_in_nested_inputs() -> None:
 
 def test_derived_dimension() -> None:
     half = torch.export.Dim("half", min=1, max=8)
-    captured = record(
-        lambda x: torch.cat([x, x]) + 1, randn(6, 3), dynamic_shapes=({0: 2 * half},)
-    )
+    captured = record(lambda x: torch.cat([x, x]) + 1, randn(6, 3), dynamic_shapes=({0: 2 * half},))
     (symbol,) = captured.symbols
     assert symbol.max == 8
     name = symbol.name

@@ -12,8 +12,16 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-
-from straightline.capture import Attr, Captured, Dense, Dim, Extent, Location, Result, TensorType
+from straightline.capture import (
+    Attr,
+    Captured,
+    Dense,
+    Dim,
+    Extent,
+    Location,
+    Result,
+    TensorType,
+)
 
 DTYPES = {
     "f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16,
@@ -82,7 +90,9 @@ class OpInterpreter:
     ) -> list[Value]:
         given = iter(operands)
         slots = [next(given) if s else None for s in segments or [1] * len(operands)]
-        assert next(given, None) is None, f"{name}: segments {segments} for {len(operands)} operands"
+        assert next(given, None) is None, (
+            f"{name}: segments {segments} for {len(operands)} operands"
+        )
         results = [Value(type) for type in result_types]
         taken = self._ended[len(self._ended) - regions :]
         del self._ended[len(self._ended) - regions :]
@@ -114,6 +124,7 @@ class OpInterpreter:
 
     # Evaluation
 
+    @torch.no_grad()
     def evaluate(
         self, inputs: Sequence[torch.Tensor], parameters: dict[str, torch.Tensor]
     ) -> list[torch.Tensor]:
@@ -213,7 +224,7 @@ def check_operands(name: str, operands: Sequence[torch.Tensor | None]) -> None:
 
 
 def _named(run: _Run, op: Op) -> torch.Tensor:
-    return run.parameters[str(op.attributes["name"])].detach()
+    return run.parameters[str(op.attributes["name"])]
 
 
 def _constant(run: _Run, op: Op) -> torch.Tensor:
@@ -308,7 +319,7 @@ def _lstm(x, h0, c0, *weights, num_layers, bidirectional, batch_first, has_biase
 
 def _prod(x: torch.Tensor, dims: list[int], keepdim: bool) -> torch.Tensor:
     for dim in sorted(dims, reverse=True):
-        x = x.prod(dim, keepdim=keepdim)
+        x = x.prod(dim, keepdim=keepdim, dtype=x.dtype)
     return x
 
 
@@ -324,17 +335,16 @@ def _convolution(x, w, b=None, **k):  # noqa: ANN
     return torch.convolution(x, w, b, *(k[name] for name in names))
 
 
-
-
 _OPS: dict[str, Callable[..., Any]] = {
     name: getattr(torch, name)
     for name in """neg abs exp expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh sigmoid relu erf floor ceil
     round trunc sign logical_not bitwise_not isnan isinf sub mul floor_divide remainder fmod pow maximum minimum
-    atan2 bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor eq ne lt le gt ge where flip clone
+    atan2 bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor eq ne lt le gt ge where flip
     matmul clamp""".split()
 }
 _OPS |= {
     "add": torch.add,
+    "clone": lambda x: x.clone(memory_format=torch.contiguous_format),
     "div": torch.true_divide,
     "trunc_divide": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
     "gelu": lambda x, approximate: F.gelu(x, approximate=approximate),
@@ -354,7 +364,7 @@ _OPS |= {
     "constant_pad_nd": _pad,
     "slice_scatter": _slice_scatter,
     "select_scatter": lambda x, src, dim, index: x.select_scatter(src, dim, index),
-    "sum": lambda x, dims, keepdim: x.sum(dims, keepdim=keepdim),
+    "sum": lambda x, dims, keepdim: x.sum(dims, keepdim=keepdim, dtype=x.dtype),
     "mean": lambda x, dims, keepdim: x.mean(dims, keepdim=keepdim),
     "amax": lambda x, dims, keepdim: x.amax(dims, keepdim=keepdim),
     "amin": lambda x, dims, keepdim: x.amin(dims, keepdim=keepdim),
@@ -366,7 +376,7 @@ _OPS |= {
     "argmin": lambda x, dim, keepdim: x.argmin(dim, keepdim),
     "softmax": lambda x, dim: torch.softmax(x, dim),
     "log_softmax": lambda x, dim: torch.log_softmax(x, dim),
-    "cumsum": lambda x, dim: x.cumsum(dim),
+    "cumsum": lambda x, dim: x.cumsum(dim, dtype=x.dtype),
     "layer_norm": lambda x, w, b, normalized_rank, eps: F.layer_norm(
         x, x.shape[x.ndim - normalized_rank :], w, b, eps
     ),

@@ -21,6 +21,7 @@ from straightline.capture.importer import (
 NEAREST["aten._local_scalar_dense.default"] = "torch.where, or torch.cond on a tensor"
 NEAREST["aten.item"] = "torch.where, or torch.cond on a tensor"
 NEAREST["aten.rand"] = NEAREST["aten.randn"] = "random numbers as an input"
+NEAREST["aten._assert_async"] = "a model that does not check its data"
 NEAREST["aten.bernoulli"] = "random numbers as an input"
 
 
@@ -137,6 +138,11 @@ def _while(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     with ctx.region(types) as (values, yields):
         yields.extend(_tensors(ctx.inline(_graph(ctx, body), [*values, *constant])))
     return ctx.emit("while", initial, types, regions=2)
+
+
+@converter("with_effects")
+def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    raise Reject(f"{node.args[1]} has a side effect", "a model without side effects")
 
 
 @converter("wrap_with_set_grad_enabled")

@@ -75,6 +75,22 @@ def _max_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     return [_pool(ctx, "max_pool2d", a.self, ctx.result_type(node, 0), attributes), None]
 
 
+@converter("aten.upsample_nearest2d.vec", "aten.upsample_nearest2d.default")
+def _upsample_nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    """By a whole factor: each element repeated along height and width."""
+    x, type = a.get("input", a.get("self")), ctx.result_type(node)
+    factors = []
+    for size, target in zip(x.extents[2:], type.extents[2:]):
+        whole = isinstance(size, int) and isinstance(target, int) and target % size == 0
+        if not whole:
+            raise Reject(f"nearest upsampling from {size} to {target}", "a whole factor")
+        factors.append(int(str(target)) // int(str(size)))
+    n, c, h, w = x.extents
+    split = ctx.reshape(x, (n, c, h, 1, w, 1))
+    spread = ctx.expand(split, (n, c, h, factors[0], w, factors[1]))
+    return ctx.reshape(spread, type.extents)
+
+
 @converter("aten.avg_pool2d.default")
 def _avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     attributes = _window(a) | {"count_include_pad": bool(a.count_include_pad)}

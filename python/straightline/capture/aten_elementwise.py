@@ -63,9 +63,18 @@ def _leaky_relu(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 @converter("aten.elu.default")
 def _elu(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
-    if a.scale != 1 or a.input_scale != 1:
-        raise Reject(f"elu with scale={a.scale} and input_scale={a.input_scale}", "both 1")
-    return ctx.emit_one("elu", [a.self], a.self.type, {"alpha": float(a.alpha)})
+    if a.input_scale != 1:
+        raise Reject(f"elu with input_scale={a.input_scale}", "input_scale=1")
+    result = ctx.emit_one("elu", [a.self], a.self.type, {"alpha": float(a.alpha)})
+    if a.scale == 1:
+        return result
+    return ctx.emit_one("mul", [result, ctx.operand(a.scale, result.type)], result.type)
+
+
+@converter("aten.atan.default")
+def _atan(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    type = ctx.result_type(node)
+    return ctx.emit_one("atan2", [ctx.cast(a.self, type.dtype), ctx.operand(1.0, type)], type)
 
 
 @converter("aten.softplus.default")
@@ -100,10 +109,11 @@ def _binary(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute
     return ctx.cast(result, type.dtype)
 
 
-def _arithmetic(
-    ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute: str
-) -> Tensor:
-    # Eager keeps a Python scalar in float32 where the tensor is half: rounding the scalar to half would change the result.
+def _scale(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute: str) -> Tensor:
+    """A product or quotient: eager computes it in float32 where the tensor is half and the other a Python number.
+
+    (In sums it rounds the number to half first, as `_binary` does.)
+    """
     number = x if not isinstance(x, Tensor) else y
     inexact = isinstance(number, float) and compute in _HALF
     return _binary(ctx, op, node, x, y, "f32" if inexact else compute)
@@ -124,13 +134,13 @@ def _add_sub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     op = "add" if ".add." in str(node.target) else "sub"
     if dtype == "i1" and op == "add":  # torch adds booleans as a logical or
         return _binary(ctx, "logical_or", node, a.self, a.other, "i1")
-    return _arithmetic(ctx, op, node, a.self, _scaled(ctx, a.other, a.alpha, dtype), dtype)
+    return _binary(ctx, op, node, a.self, _scaled(ctx, a.other, a.alpha, dtype), dtype)
 
 
 @converter("aten.rsub.Tensor", "aten.rsub.Scalar")
 def _rsub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dtype = ctx.promoted(a.self, a.other)
-    return _arithmetic(ctx, "sub", node, a.other, _scaled(ctx, a.self, a.alpha, dtype), dtype)
+    return _binary(ctx, "sub", node, a.other, _scaled(ctx, a.self, a.alpha, dtype), dtype)
 
 
 @converter("aten.mul.Tensor", "aten.mul.Scalar")
@@ -138,13 +148,13 @@ def _mul(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dtype = ctx.promoted(a.self, a.other)
     if dtype == "i1":
         return _binary(ctx, "logical_and", node, a.self, a.other, "i1")
-    return _arithmetic(ctx, "mul", node, a.self, a.other, dtype)
+    return _scale(ctx, "mul", node, a.self, a.other, dtype)
 
 
 @converter("aten.div.Tensor", "aten.div.Scalar", "aten.true_divide.Tensor")
 def _div(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dtype = ctx.promoted(a.self, a.other, int_to_float=True)
-    return _arithmetic(ctx, "div", node, a.self, a.other, dtype)
+    return _scale(ctx, "div", node, a.self, a.other, dtype)
 
 
 _ROUNDED = {"floor": "floor_divide", "trunc": "trunc_divide"}

@@ -145,6 +145,30 @@ def _cumsum(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return ctx.emit_one("cumsum", [x], type, {"dim": wrap(a.dim, x.rank)})
 
 
+def _number_power(ctx: Importer, x: Tensor, exponent: float) -> Tensor:
+    return ctx.emit_one("pow", [x, ctx.operand(exponent, x.type)], x.type)
+
+
+@converter("aten.linalg_vector_norm.default")
+def _vector_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    x = ctx.cast(a.self, ctx.result_type(node).dtype)
+    dims, keepdim, order = _dims(x, a.dim), a.keepdim, float(a.ord)
+    if order == 2:
+        total = reduce(ctx, "sum", ctx.emit_one("mul", [x, x], x.type), dims, keepdim)
+        return ctx.emit_one("sqrt", [total], total.type)
+    size = ctx.emit_one("abs", [x], x.type)
+    if order in (float("inf"), float("-inf")):
+        return reduce(ctx, "amax" if order > 0 else "amin", size, dims, keepdim)
+    if order == 0:
+        zero = ctx.operand(0, x.type)
+        count = ctx.emit_one("ne", [x, zero], TensorType("i1", x.extents))
+        return reduce(ctx, "sum", ctx.cast(count, x.dtype), dims, keepdim)
+    if order == 1:
+        return reduce(ctx, "sum", size, dims, keepdim)
+    total = reduce(ctx, "sum", _number_power(ctx, size, order), dims, keepdim)
+    return _number_power(ctx, total, 1.0 / order)
+
+
 # Softmax --------------------------------------------------------------------------------------------------------------
 
 

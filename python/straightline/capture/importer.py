@@ -31,7 +31,7 @@ _SEGMENTED = ("layer_norm", "group_norm", "batch_norm")
 #: `end` of a slice that reaches to the end of a dimension, as in ATen.
 SLICE_END = 2**63 - 1
 
-_TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -383,7 +383,7 @@ def location_of(node: torch.fx.Node, outer: Location) -> Location:
         module = path
     frames = _FRAME.findall(node.meta.get("stack_trace") or "")
     frames = [frame for frame in frames if not frame[0].startswith("<")]
-    chosen = next((f for f in reversed(frames) if not f[0].startswith(_TORCH_FOLDER)), None)
+    chosen = next((f for f in reversed(frames) if not f[0].startswith(TORCH_FOLDER)), None)
     if chosen is None and frames:
         chosen = frames[-1]
     if chosen is None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from straightline.capture.builder import Builder, Dense, Extent, Location, Resul
 from straightline.capture.captured import Captured, InputSpec, OutputSpec, SymbolSpec, TiedResult
 from straightline.capture.extents import DEFAULT_MAX, ExtentPrinter
 from straightline.capture.importer import (
+    TORCH_FOLDER,
     Importer,
     Reject,
     Tensor,
@@ -43,6 +45,7 @@ from torch.export.graph_signature import (
 from torch.export.graph_signature import (
     InputSpec as ExportInput,
 )
+from torch.fx.proxy import TracerBase
 from torch.utils import _pytree as pytree
 
 # Ops that torch would decompose and that the `op` dialect has whole.
@@ -122,17 +125,32 @@ def _as_module(model: Callable[..., Any]) -> torch.nn.Module:
     return wrapper
 
 
+def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> traceback.StackSummary:
+    """The frames of a traced op that may name its source: the user's, and `forward` of torch's own modules.
+
+    torch keeps frames called `forward` only, which leaves functions, and what `forward` calls, without a line.
+    """
+    ours = [index for index, frame in enumerate(frames) if frame.filename == __file__]
+    inside = frames[ours[-1] + 1 :] if ours else frames
+    return traceback.StackSummary.from_list(
+        [f for f in inside if f.name == "forward" or not f.filename.startswith(TORCH_FOLDER)]
+    )
+
+
 @contextmanager
 def _plain_ops() -> Iterator[None]:
-    """While exporting: no fused fast path of nn.MultiheadAttention, no gradients, no chatter."""
+    """While exporting: no fused fast path of nn.MultiheadAttention, no gradients, no chatter, full source lines."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
+    own_filter = TracerBase._filter_traceback_frames  # noqa: SLF001
+    TracerBase._filter_traceback_frames = _user_frames  # noqa: SLF001
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
+        TracerBase._filter_traceback_frames = own_filter  # noqa: SLF001
 
 
 def _export(
@@ -179,7 +197,25 @@ def _decompose(exported: ExportedProgram) -> ExportedProgram:
         with _plain_ops():
             return exported.run_decompositions(table)
     except Exception as error:
+        overlap = _overlapping_views(exported)
+        if overlap and isinstance(error, AssertionError):
+            raise UnsupportedError(
+                f"{overlap[0]} and {overlap[1]} are different views of one storage, and one is overwritten; "
+                "nearest supported form: separate buffers"
+            ) from error
         raise _export_error(error) from error
+
+
+def _overlapping_views(exported: ExportedProgram) -> tuple[str, str] | None:
+    """Two parameters or buffers that share storage and are not the same view of it; torch cannot functionalise them."""
+    seen: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, tensor in {**exported.constants, **exported.state_dict}.items():
+        if isinstance(tensor, torch.Tensor) and tensor.numel():
+            place = tensor.untyped_storage().data_ptr()
+            other, first = seen.setdefault(place, (name, tensor))
+            if _storage_key(first) != _storage_key(tensor):
+                return other, name
+    return None
 
 
 # Import ---------------------------------------------------------------------------------------------------------------
@@ -367,14 +403,17 @@ class _Import:
         mutated = set(self._signature.buffers_to_mutate.values())
         kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
         specs = [s for s in self._signature.input_specs if s.kind in kinds]
-        other = [
-            s for s in self._signature.input_specs if s.kind not in (*kinds, InputKind.USER_INPUT)
-        ]
-        if other:
-            raise UnsupportedError(f"model uses a {other[0].kind.name.lower()} ({other[0].target})")
+        known = (*kinds, InputKind.USER_INPUT, InputKind.TOKEN)
+        for spec in self._signature.input_specs:
+            if spec.kind not in known:
+                what = spec.kind.name.lower().replace("_", " ")
+                raise UnsupportedError(f"model uses a {what} ({spec.target})")
+            if (
+                spec.kind == InputKind.TOKEN
+            ):  # orders side effects, and each op that has one is refused by itself
+                self._ctx.environment[self._nodes[spec.arg.name]] = None
         tensors = {s.target: self._tensor_of(s) for s in specs}
         state_storages = {_storage_key(tensors[name]) for name in mutated}
-        self._refuse_partial_overlap(tensors, mutated)
         for spec in specs:
             tensor = tensors[spec.target]
             node = self._nodes[spec.arg.name]
@@ -408,25 +447,6 @@ class _Import:
         result = self._ctx.emit_one(op, [], type, {"name": name})
         self._by_storage[key], self._name_by_storage[key] = result, name
         return result
-
-    def _refuse_partial_overlap(
-        self, tensors: Mapping[Any, torch.Tensor], mutated: set[str]
-    ) -> None:
-        for name in mutated:
-            for other, tensor in tensors.items():
-                same_storage = (
-                    tensor.untyped_storage().data_ptr()
-                    == tensors[name].untyped_storage().data_ptr()
-                )
-                if (
-                    tensor.numel()
-                    and same_storage
-                    and _storage_key(tensor) != _storage_key(tensors[name])
-                ):
-                    raise UnsupportedError(
-                        f"buffer {name} is overwritten and shares storage with {other}, a different view of it; "
-                        "nearest supported form: separate buffers"
-                    )
 
     # Results
 
@@ -466,7 +486,7 @@ class _Import:
         }
         tied: list[TiedResult] = []
         for spec, value in zip(self._signature.output_specs, self._output_values()):
-            if spec.kind == OutputKind.USER_OUTPUT:
+            if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.TOKEN):
                 continue
             if spec.kind not in ties:
                 raise UnsupportedError(

@@ -79,6 +79,16 @@ inline int32_t needsOperands(const sl_problem* p, int32_t inputs, char* reason, 
   return 1;
 }
 
+inline int32_t acceptsRanks(const sl_problem* p, char* reason, size_t bytes) {
+  for (int32_t i = 0; i < p->inputs + p->outputs; ++i) {
+    if (p->operands[i].rank > SL_MAX_RANK) {
+      return refuse(reason, bytes, "operand %d has rank %d, at most %d", i, p->operands[i].rank,
+                    SL_MAX_RANK);
+    }
+  }
+  return 1;
+}
+
 /// Microseconds to move the operands once, for kernels that do little else.
 inline double moveMicroseconds(const sl_problem* p) {
   int64_t total = 0;

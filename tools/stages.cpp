@@ -2,6 +2,7 @@
 // Ties the compiler library to the layers below it: the one place that names dialects, the pipeline and emission.
 #include "tools/stages.h"
 
+#include "codegen/emit.h"
 #include "tools/register_all.h"
 
 namespace straightline {
@@ -17,8 +18,18 @@ class ProductStages final : public Stages {
     return Failure::unsupported("this build has no pass pipeline");
   }
 
-  Failure emit(mlir::ModuleOp, const TargetOptions&, Emitted*) const override {
-    return Failure::unsupported("this build has no emission");
+  Failure emit(mlir::ModuleOp module, const TargetOptions&, Emitted* emitted) const override {
+    mlir::FailureOr<codegen::Emitted> text = codegen::emitProgram(module);
+    if (failed(text)) {
+      return Failure::internal("emission failed");
+    }
+    emitted->units.push_back({text->program.name, std::move(text->program.text)});
+    for (codegen::EmittedUnit& kernel : text->kernels) {
+      emitted->units.push_back({std::move(kernel.name), std::move(kernel.text)});
+    }
+    emitted->symbol = "sl_program";
+    emitted->listing = std::move(text->listing);
+    return Failure::none();
   }
 };
 

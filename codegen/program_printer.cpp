@@ -452,7 +452,7 @@ class Printer {
   bool usesScalars_ = false;
   llvm::SetVector<Operation*> thunks_;
   llvm::SetVector<kernel::DeclOp> decls_;
-  llvm::SetVector<std::string> externals_;
+  UniqueTexts externals_;
 };
 
 }  // namespace

@@ -367,7 +367,7 @@ class Printer {
     llvm::SmallVector<std::string> rows;
     for (const std::string& space : index_.spaces()) {
       int64_t known = 0;
-      llvm::SetVector<std::string> symbolic;
+      UniqueTexts symbolic;
       for (const BufferLine& buffer : index_.buffers()) {
         auto type = llvm::dyn_cast<BufferType>(buffer.value.getType());
         if (buffer.role != role || buffer.scratch != scratch || type.getSpace() != space) {
@@ -406,7 +406,7 @@ class Printer {
     }
   }
 
-  std::string targetText() const {
+  std::string targetText() {
     std::string text;
     llvm::raw_string_ostream os(text);
     mlir::Attribute(program_.getTarget()).print(os);

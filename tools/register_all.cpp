@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/register_all.h"
 
+#include "dialect/kernel/kernel_dialect.h"
 #include "dialect/op/op_dialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -10,7 +11,8 @@
 namespace straightline {
 
 void registerAllDialects(mlir::DialectRegistry& registry) {
-  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect, op::OpDialect>();
+  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect, kernel::KernelDialect,
+                  op::OpDialect>();
 }
 
 void registerAllPasses() { mlir::registerTransformsPasses(); }

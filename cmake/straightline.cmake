@@ -35,3 +35,16 @@ function(sl_add_unittest name)
   target_link_libraries(${name} PRIVATE ${A_LINK} GTest::gtest_main)
   gtest_discover_tests(${name} PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
 endfunction()
+
+# sl_use_lld(): links everything with LLVM's linker (GNU ld takes ten times as long on the compiler library). g++ 12 knows only
+# the name "lld" and looks for "ld.lld": -B shows it a folder with a link of that name.
+macro(sl_use_lld)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/llvm_version.txt SL_LLVM_VERSION LIMIT_COUNT 1)
+  string(REGEX MATCH "^[0-9]+" SL_LLVM_MAJOR "${SL_LLVM_VERSION}")
+  find_program(SL_LLD NAMES ld.lld-${SL_LLVM_MAJOR} ld.lld HINTS /usr/lib/llvm-${SL_LLVM_MAJOR}/bin)
+  if(SL_LLD)
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/linker)
+    file(CREATE_LINK ${SL_LLD} ${PROJECT_BINARY_DIR}/linker/ld.lld SYMBOLIC)
+    add_link_options(-fuse-ld=lld -B${PROJECT_BINARY_DIR}/linker)
+  endif()
+endmacro()

@@ -195,6 +195,11 @@ void* sl_symbol(const char* name) {
       if (kernel.plan_symbol && std::strcmp(kernel.plan_symbol, name) == 0) {
         return kernel.plan;
       }
+      // What destroys a handle is named after what made it: `<plan_symbol>_destroy`.
+      const size_t prefix = kernel.plan_symbol ? std::strlen(kernel.plan_symbol) : 0;
+      if (prefix && std::strncmp(kernel.plan_symbol, name, prefix) == 0 && std::strcmp(name + prefix, "_destroy") == 0) {
+        return reinterpret_cast<void*>(kernel.destroy);
+      }
       if (kernel.run_symbol && std::strcmp(kernel.run_symbol, name) == 0) {
         return kernel.run;
       }

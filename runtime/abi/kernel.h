@@ -70,6 +70,8 @@ typedef struct sl_kernel_desc {
   //   int32_t run(sl_ctx*, sl_team, void* handle, const void* const* inputs, void* const* outputs, void* workspace)
   const char* plan_symbol;
   void* plan;
+  //   void destroy(void* handle), named `<plan_symbol>_destroy`
+  // `constants` has one place per input of the problem, in their order; only those of constant operands are read.
   const char* run_symbol;
   void* run;
   void (*destroy)(void* handle);

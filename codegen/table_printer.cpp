@@ -106,7 +106,8 @@ class Printer {
     for (auto& [text, number] : steps_) {
       steps += "static constexpr sl_expr_step e" + std::to_string(number) + "[] = {" + text + "};\n";
     }
-    return "// Tables: what an interpreter, a profiler or a loader reads.\n\n" + steps + "\n" + text_;
+    return "// Tables: what an interpreter, a profiler or a loader reads.\nnamespace sl_tables {\n\n" + steps + "\n" +
+           text_ + "\n}  // namespace sl_tables\n";
   }
 
  private:

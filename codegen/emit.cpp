@@ -76,10 +76,14 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
     if (failed(body)) {
       return mlir::failure();
     }
-    includes.insert(kernelInclude(func));
+    UniqueTexts own;
+    for (const std::string& include : kernelIncludes(func)) {
+      own.insert(include);
+      includes.insert(include);
+    }
     kernels += *body + "\n";
     prototypes += kernelSignature(func) + ";\n";
-    emitted.kernels.push_back({func.getSymName().str(), kernelInclude(func) + "\n\n" + *body, {}});
+    emitted.kernels.push_back({func.getSymName().str(), lines(own) + *body, {}});
     text->externals.push_back(func.getSymName().str());
   }
   const std::string tables = printTables(program, index, text->hasPrepare);

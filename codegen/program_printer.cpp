@@ -128,6 +128,7 @@ class Printer {
     const std::string source = sourceOf(op->getLoc());
     std::string text = what + (source.empty() ? "" : ": " + source);
     llvm::replace(text, '\n', ' ');
+    llvm::replace(text, '\\', '/');  // at the end of a line it would take the next one in
     writer_.line("// " + text);
   }
 
@@ -377,7 +378,9 @@ class Printer {
     for (auto [stride, index] : llvm::zip(type.getStrides(), load.getIndices())) {
       const std::string step = expression(stride, type.getNames(), extentSpelling(index_));
       const std::string at = index_.name(index);
-      place += (place.empty() ? "" : " + ") + (step == "1" ? at : at + " * (" + step + ")");
+      const bool simple = llvm::all_of(step, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+      place += (place.empty() ? "" : " + ") +
+               (step == "1" ? at : at + " * " + (simple ? step : "(" + step + ")"));
     }
     printScalar(load.getResult(), index_.name(load.getBuffer()) + "[" + (place.empty() ? "0" : place) + "]");
     return mlir::success();

@@ -4,12 +4,18 @@
 #define STRAIGHTLINE_CODEGEN_CPP_TEXT_H
 
 #include <functional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "dialect/kernel/kernel_dialect.h"
+#include "llvm/ADT/SetVector.h"
 #include "mlir/IR/Location.h"
 
 namespace straightline::codegen {
+
+/// Texts in the order of insertion, each once.
+using UniqueTexts = llvm::SetVector<std::string, std::vector<std::string>, std::set<std::string>>;
 
 /// "float", "sl::bfloat16", "bool", "int64_t" (index too), ...
 std::string cppType(mlir::Type type);

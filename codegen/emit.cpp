@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/emit.h"
 
+#include "codegen/cpp_text.h"
 #include "codegen/kernel_printer.h"
 #include "codegen/program_printer.h"
 #include "codegen/table_printer.h"
@@ -40,7 +41,7 @@ std::string headline(kernel::ProgramOp program) {
          target.getCpu().str() + ", threads: " + std::to_string(target.getThreads()) + ".\n";
 }
 
-std::string lines(const llvm::SetVector<std::string>& includes) {
+std::string lines(const UniqueTexts& includes) {
   std::string text;
   for (const std::string& include : includes) {
     text += include + "\n";
@@ -67,7 +68,7 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
   }
 
   Emitted emitted;
-  llvm::SetVector<std::string> includes;
+  UniqueTexts includes;
   std::string kernels;
   std::string prototypes;
   for (kernel::FuncOp func : launchedFuncs(program)) {
@@ -75,16 +76,20 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
     if (failed(body)) {
       return mlir::failure();
     }
-    includes.insert(kernelInclude(func));
+    UniqueTexts own;
+    for (const std::string& include : kernelIncludes(func)) {
+      own.insert(include);
+      includes.insert(include);
+    }
     kernels += *body + "\n";
     prototypes += kernelSignature(func) + ";\n";
-    emitted.kernels.push_back({func.getSymName().str(), kernelInclude(func) + "\n\n" + *body, {}});
+    emitted.kernels.push_back({func.getSymName().str(), lines(own) + *body, {}});
     text->externals.push_back(func.getSymName().str());
   }
   const std::string tables = printTables(program, index, text->hasPrepare);
   auto separated = [](const std::string& part) { return part.empty() ? part : part + "\n"; };
 
-  llvm::SetVector<std::string> programIncludes;
+  UniqueTexts programIncludes;
   programIncludes.insert(text->includes.begin(), text->includes.end());
   includes.insert(text->includes.begin(), text->includes.end());
   emitted.program = {program.getSymName().str(),

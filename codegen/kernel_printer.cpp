@@ -85,8 +85,13 @@ std::string kernelSignature(FuncOp func) {
   return head + wrapped(items, head.size(), 4) + ")";
 }
 
-std::string kernelInclude(FuncOp func) {
-  return "#include \"straightline/kernels/" + func.getSchedule().getFamily().str() + ".h\"";
+llvm::SmallVector<std::string> kernelIncludes(FuncOp func) {
+  llvm::SmallVector<std::string> includes = {"#include \"straightline/kernels/" +
+                                             func.getSchedule().getFamily().str() + ".h\""};
+  if (!func.getBodies().empty()) {
+    includes.push_back("#include \"straightline/kernels/scalar.h\"");
+  }
+  return includes;
 }
 
 mlir::FailureOr<std::string> printKernel(FuncOp func) {

@@ -11,8 +11,8 @@ namespace straightline::codegen {
 
 /// `extern "C" void name(sl_ctx* ctx, sl_team team, const float* a0, float* o0, int64_t b)`, without an end.
 std::string kernelSignature(kernel::FuncOp func);
-/// `#include "straightline/kernels/<family>.h"`.
-std::string kernelInclude(kernel::FuncOp func);
+/// `#include "straightline/kernels/<family>.h"`, and scalar.h for the lambdas where there are any.
+llvm::SmallVector<std::string> kernelIncludes(kernel::FuncOp func);
 /// The definition, ending in a line feed.
 mlir::FailureOr<std::string> printKernel(kernel::FuncOp func);
 

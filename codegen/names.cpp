@@ -69,9 +69,12 @@ std::string NameTable::unique(llvm::StringRef wish) {
   const std::string base = identifierFrom(wish);
   std::string name = base;
   int& next = next_[base];
-  while (!taken_.insert(name).second) {
+  while (taken_.contains(name) || taken_.contains(name + "_at") || taken_.contains(name + "_memory")) {
     name = base + "_" + std::to_string(++next);
   }
+  taken_.insert(name);
+  taken_.insert(name + "_at");
+  taken_.insert(name + "_memory");
   return name;
 }
 

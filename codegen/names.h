@@ -21,7 +21,8 @@ std::string camelCase(llvm::StringRef name);
 class NameTable {
  public:
   NameTable();
-  /// identifierFrom(wish), with a number behind it when that is taken.
+  /// identifierFrom(wish), with a number behind it when that is taken. Takes the names with these endings, too:
+  /// _at (a constant offset) and _memory (an allocation).
   std::string unique(llvm::StringRef wish);
   /// Takes a name that is given (a symbol).
   void reserve(llvm::StringRef name) { taken_.insert(name); }

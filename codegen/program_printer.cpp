@@ -70,6 +70,7 @@ class Printer {
     writer_ = Writer();
     writer_.indent();
     printLocals(region, index_, writer_);
+    inPrepare_ = llvm::isa<kernel::PrepareOp>(region.getParentOp());
     if (failed(printBlock(region.front()))) {
       return mlir::failure();
     }
@@ -127,6 +128,7 @@ class Printer {
     const std::string source = sourceOf(op->getLoc());
     std::string text = what + (source.empty() ? "" : ": " + source);
     llvm::replace(text, '\n', ' ');
+    llvm::replace(text, '\\', '/');  // at the end of a line it would take the next one in
     writer_.line("// " + text);
   }
 
@@ -257,13 +259,18 @@ class Printer {
     });
   }
 
+  /// In prepare a handle is a place that `plan` writes, in run it is the object.
+  std::string handleText(kernel::CallOp call, const char* none) const {
+    return call.getHandle() ? (inPrepare_ ? "*" : "") + index_.name(call.getHandle()) : none;
+  }
+
   LogicalResult printCall(kernel::CallOp call) {
     auto decl = llvm::cast<kernel::DeclOp>(call.getEntryOp());
     decls_.insert(decl);
     if (!isTeam(call.getQueueAttr())) {
       thunks_.insert(decl);
       llvm::SmallVector<std::string> pointers;
-      pointers.push_back(call.getHandle() ? index_.name(call.getHandle()) : "static_cast<void*>(nullptr)");
+      pointers.push_back(handleText(call, "static_cast<void*>(nullptr)"));
       pointers.append(pointersOf(call));
       printEnqueue(call.getQueueAttr(), decl.getSymName(), pointers, {});
       return mlir::success();
@@ -277,7 +284,7 @@ class Printer {
     printArray("const void* const", "inputs", names(call.getInputs()));
     printArray("void* const", "outputs", names(call.getOutputs()));
     llvm::SmallVector<std::string> items = {
-        "ctx", one ? "sl::alone()" : "team", call.getHandle() ? index_.name(call.getHandle()) : "nullptr",
+        "ctx", one ? "sl::alone()" : "team", handleText(call, "nullptr"),
         call.getInputs().empty() ? "nullptr" : "inputs", call.getOutputs().empty() ? "nullptr" : "outputs",
         call.getWorkspace().empty() ? "nullptr" : index_.name(call.getWorkspace().front())};
     writer_.call("sl::report(ctx, " + decl.getRun().str() + "(", items, "));");
@@ -371,7 +378,9 @@ class Printer {
     for (auto [stride, index] : llvm::zip(type.getStrides(), load.getIndices())) {
       const std::string step = expression(stride, type.getNames(), extentSpelling(index_));
       const std::string at = index_.name(index);
-      place += (place.empty() ? "" : " + ") + (step == "1" ? at : at + " * (" + step + ")");
+      const bool simple = llvm::all_of(step, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+      place += (place.empty() ? "" : " + ") +
+               (step == "1" ? at : at + " * " + (simple ? step : "(" + step + ")"));
     }
     printScalar(load.getResult(), index_.name(load.getBuffer()) + "[" + (place.empty() ? "0" : place) + "]");
     return mlir::success();
@@ -450,9 +459,10 @@ class Printer {
   bool profile_;
   Writer writer_;
   bool usesScalars_ = false;
+  bool inPrepare_ = false;
   llvm::SetVector<Operation*> thunks_;
   llvm::SetVector<kernel::DeclOp> decls_;
-  llvm::SetVector<std::string> externals_;
+  UniqueTexts externals_;
 };
 
 }  // namespace

@@ -105,13 +105,13 @@ bool ScalarPrinter::usesContext(Operation* op) const {
 std::string ScalarPrinter::constant(Operation* op) const {
   mlir::TypedAttr value = llvm::cast<mlir::arith::ConstantOp>(op).getValue();
   const std::string literal = scalarLiteral(value);
-  if (!like_) {
+  if (like_.name.empty()) {
     return value.getType().isInteger(1) ? literal : cppType(value.getType()) + "(" + literal + ")";
   }
-  if (like_.getType() == value.getType()) {
-    return "sl::constant(" + nameOf(like_) + ", " + literal + ")";
+  if (like_.type == value.getType()) {
+    return "sl::constant(" + like_.name + ", " + literal + ")";
   }
-  return "sl::constantAs<" + cppType(value.getType()) + ">(" + nameOf(like_) + ", " + literal + ")";
+  return "sl::constantAs<" + cppType(value.getType()) + ">(" + like_.name + ", " + literal + ")";
 }
 
 std::string ScalarPrinter::unsignedForm(StringRef function, Operation* op) const {
@@ -225,7 +225,14 @@ FailureOr<std::string> ScalarPrinter::expression(Operation* op) const {
 
 FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t indent) {
   mlir::Block& block = region.front();
-  ScalarPrinter printer(block.getNumArguments() == 0 ? Value() : Value(block.getArgument(0)), checked);
+  // Constants take the lanes of the first argument, or of the first result where there is none.
+  mlir::ValueRange lanes = block.getNumArguments() > 0 ? mlir::ValueRange(block.getArguments())
+                                                       : mlir::ValueRange(block.getTerminator()->getOperands());
+  ScalarPrinter::Like like;
+  if (!lanes.empty()) {
+    like = {block.getNumArguments() > 0 ? "x0" : "y0", lanes.front().getType()};
+  }
+  ScalarPrinter printer(like, checked);
   for (auto [position, argument] : llvm::enumerate(block.getArguments())) {
     printer.bind(argument, "x" + std::to_string(position));
   }
@@ -254,7 +261,7 @@ FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t in
   }
   std::string parameters;
   for (mlir::BlockArgument argument : block.getArguments()) {
-    // Constants take the lanes of argument 0, so that it may be named in the text without a use in the region.
+    // Argument 0 may be named in the text without a use in the region, for the lanes of constants.
     const bool named = body.find(printer.nameOf(argument)) != std::string::npos;
     parameters += (parameters.empty() ? "auto" : ", auto") + (named ? " " + printer.nameOf(argument) : "");
   }

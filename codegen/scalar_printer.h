@@ -14,9 +14,13 @@ namespace straightline::codegen {
 /// Turns operations into expressions over names of values.
 class ScalarPrinter {
  public:
-  /// `like`: the value whose lanes constants take; null where values are scalars. `checked`: integer division reports
-  /// a zero divisor through `ctx`.
-  explicit ScalarPrinter(mlir::Value like = {}, bool checked = false) : like_(like), checked_(checked) {}
+  /// A variable whose lanes constants take. Without a name values are scalars.
+  struct Like {
+    std::string name;
+    mlir::Type type;
+  };
+  /// `checked`: integer division reports a zero divisor through `ctx`.
+  explicit ScalarPrinter(Like like = {}, bool checked = false) : like_(std::move(like)), checked_(checked) {}
 
   void bind(mlir::Value value, std::string text) { names_[value] = std::move(text); }
   std::string nameOf(mlir::Value value) const { return names_.lookup(value); }
@@ -33,7 +37,7 @@ class ScalarPrinter {
   std::string operand(mlir::Operation* op, unsigned i) const { return nameOf(op->getOperand(i)); }
 
   llvm::DenseMap<mlir::Value, std::string> names_;
-  mlir::Value like_;
+  Like like_;
   bool checked_;
 };
 

@@ -117,11 +117,10 @@ void printPlaced(Value value, const Placed& place, bool readOnly, const ProgramI
   AffineExpr bytes = addressBytes(type, place.offset, names);
   const std::string name = index.name(value);
   const std::string constant = symbolic::constantValue(bytes) ? "constexpr" : "const";
-  const std::string qualifier = readOnly ? "const " : "";
+  const std::string element = (readOnly ? "const " : "") + cppType(type.getElementType());
   writer.line(constant + " int64_t " + name + "_at = " + expression(bytes, names, extentSpelling(index)) + ";");
-  writer.line(qualifier + cppType(type.getElementType()) + "* const " + name + " = reinterpret_cast<" + qualifier +
-              cppType(type.getElementType()) + "*>(static_cast<" + qualifier + "char*>(io->" + place.arenas + "[" +
-              std::to_string(index.spaceNumber(type.getSpace())) + "]) + " + name + "_at);");
+  writer.line(element + "* const " + name + " = sl::at<" + element + ">(io->" + place.arenas + "[" +
+              std::to_string(index.spaceNumber(type.getSpace())) + "], " + name + "_at);");
 }
 
 void printLocal(const BufferLine& line, bool inPrepare, const ProgramIndex& index, Writer& writer) {

@@ -106,7 +106,8 @@ class Printer {
     for (auto& [text, number] : steps_) {
       steps += "static constexpr sl_expr_step e" + std::to_string(number) + "[] = {" + text + "};\n";
     }
-    return "// Tables: what an interpreter, a profiler or a loader reads.\n\n" + steps + "\n" + text_;
+    return "// Tables: what an interpreter, a profiler or a loader reads.\nnamespace sl_tables {\n\n" + steps + "\n" +
+           text_ + "\n}  // namespace sl_tables\n";
   }
 
  private:
@@ -367,7 +368,7 @@ class Printer {
     llvm::SmallVector<std::string> rows;
     for (const std::string& space : index_.spaces()) {
       int64_t known = 0;
-      llvm::SetVector<std::string> symbolic;
+      UniqueTexts symbolic;
       for (const BufferLine& buffer : index_.buffers()) {
         auto type = llvm::dyn_cast<BufferType>(buffer.value.getType());
         if (buffer.role != role || buffer.scratch != scratch || type.getSpace() != space) {
@@ -406,7 +407,7 @@ class Printer {
     }
   }
 
-  std::string targetText() const {
+  std::string targetText() {
     std::string text;
     llvm::raw_string_ostream os(text);
     mlir::Attribute(program_.getTarget()).print(os);

@@ -45,6 +45,12 @@ SL_INLINE void report(sl_ctx* ctx, int32_t status) {
 /// A team of the calling thread alone.
 SL_INLINE sl_team alone() { return {nullptr, 0, 1}; }
 
+/// The buffer that starts `bytes` after the start of an arena.
+template <class T>
+SL_INLINE T* at(void* arena, int64_t bytes) {
+  return reinterpret_cast<T*>(static_cast<char*>(arena) + bytes);
+}
+
 /// An address for an array of arguments: what is written to is the kernel's business.
 SL_INLINE void* address(const void* pointer) { return const_cast<void*>(pointer); }
 

@@ -48,24 +48,63 @@ void ExtentAttr::print(mlir::AsmPrinter& printer) const {
 
 namespace {
 
-/// `{key = value, ...}`; a value that is no attribute is a named-extent expression.
+/// An attribute, or `[value, ...]`, or a named-extent expression that starts with a name.
+mlir::ParseResult parseValue(mlir::AsmParser& parser, Attribute& value) {
+  if (succeeded(parser.parseOptionalLSquare())) {
+    SmallVector<Attribute> items;
+    if (failed(parser.parseOptionalRSquare())) {
+      do {
+        if (failed(parseValue(parser, items.emplace_back()))) {
+          return mlir::failure();
+        }
+      } while (succeeded(parser.parseOptionalComma()));
+      if (failed(parser.parseRSquare())) {
+        return mlir::failure();
+      }
+    }
+    value = mlir::ArrayAttr::get(parser.getContext(), items);
+    return mlir::success();
+  }
+  mlir::OptionalParseResult parsed = parser.parseOptionalAttribute(value);
+  if (parsed.has_value()) {
+    return *parsed;
+  }
+  SmallVector<StringAttr> names;
+  AffineExpr expr;
+  if (failed(symbolic::parseExpr(parser, names, expr))) {
+    return mlir::failure();
+  }
+  value = ExtentAttr::get(parser.getContext(), names, expr);
+  return mlir::success();
+}
+
+void printValue(mlir::AsmPrinter& printer, Attribute value) {
+  if (auto array = llvm::dyn_cast<mlir::ArrayAttr>(value)) {
+    printer << "[";
+    llvm::interleaveComma(array, printer, [&](Attribute item) { printValue(printer, item); });
+    printer << "]";
+    return;
+  }
+  std::string text;
+  if (auto extent = llvm::dyn_cast<ExtentAttr>(value)) {
+    llvm::raw_string_ostream os(text);
+    symbolic::printExpr(os, extent.getExpr(), extent.getNames());
+  }
+  // Only a name at the front cannot be taken for an attribute.
+  if (!text.empty() && (std::isalpha(text.front()) || text.front() == '_')) {
+    printer << text;
+  } else {
+    printer.printAttributeWithoutType(value);
+  }
+}
+
+/// `{key = value, ...}`.
 mlir::ParseResult parseValues(mlir::AsmParser& parser, SmallVectorImpl<NamedAttribute>& values) {
   return parser.parseCommaSeparatedList(mlir::AsmParser::Delimiter::Braces, [&]() -> mlir::ParseResult {
     std::string key;
     Attribute value;
-    if (failed(parser.parseKeywordOrString(&key)) || failed(parser.parseEqual())) {
-      return mlir::failure();
-    }
-    mlir::OptionalParseResult parsed = parser.parseOptionalAttribute(value);
-    if (!parsed.has_value()) {
-      SmallVector<StringAttr> names;
-      AffineExpr expr;
-      parsed = symbolic::parseExpr(parser, names, expr);
-      if (succeeded(*parsed)) {
-        value = ExtentAttr::get(parser.getContext(), names, expr);
-      }
-    }
-    if (failed(*parsed)) {
+    if (failed(parser.parseKeywordOrString(&key)) || failed(parser.parseEqual()) ||
+        failed(parseValue(parser, value))) {
       return mlir::failure();
     }
     values.push_back({StringAttr::get(parser.getContext(), key), value});
@@ -78,17 +117,7 @@ void printValues(mlir::AsmPrinter& printer, ArrayRef<NamedAttribute> values) {
   llvm::interleaveComma(values, printer, [&](NamedAttribute value) {
     printer.printKeywordOrString(value.getName());
     printer << " = ";
-    std::string text;
-    if (auto extent = llvm::dyn_cast<ExtentAttr>(value.getValue())) {
-      llvm::raw_string_ostream os(text);
-      symbolic::printExpr(os, extent.getExpr(), extent.getNames());
-    }
-    // Only a name at the front cannot be taken for an attribute.
-    if (!text.empty() && (std::isalpha(text.front()) || text.front() == '_')) {
-      printer << text;
-    } else {
-      printer.printAttributeWithoutType(value.getValue());
-    }
+    printValue(printer, value.getValue());
   });
   printer << "}";
 }

@@ -67,7 +67,7 @@ struct DecomposeGroupNorm : OpRewritePattern<op::GroupNormOp> {
     }
     const Value grouped = build.reshape(norm.getX(), {extents[0], build.number(groups), row});
     const Value normed = build.make<op::LayerNormOp>(grouped.getType(), grouped, Value(), Value(),
-                                                     /*normalized_rank=*/1, norm.getEpsAttr().getValueAsDouble());
+                                                     /*normalized_rank=*/1, norm.getEps());
     Value result = build.reshape(normed, extents);
     if (norm.getWeight()) {
       result = build.make<op::MulOp>(result, build.broadcast(norm.getWeight(), 1, extents));

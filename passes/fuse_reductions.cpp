@@ -97,7 +97,8 @@ struct FuseReductionsPass : impl::FuseReductionsBase<FuseReductionsPass> {
     bool trimmed = true;
     while (trimmed) {
       trimmed = false;
-      for (Operation* member : llvm::reverse(llvm::to_vector(group))) {
+      const llvm::SmallVector<Operation*> members(group.begin(), group.end());
+      for (Operation* member : llvm::reverse(members)) {
         const bool inner = llvm::any_of(member->getUsers(), [&](Operation* user) { return group.contains(user); });
         if (member->hasTrait<op::View>() && !inner) {
           group.remove(member);

@@ -80,7 +80,10 @@ size_t operandCount(const FusionGroup& group) {
 /// Fills the fusion's body.
 class BodyWriter {
  public:
-  BodyWriter(Block& body, mlir::Location loc) : body_(body), builder_(mlir::OpBuilder::atBlockEnd(&body)), loc_(loc) {}
+  // The body belongs to no op yet, so the builder takes its context from the location.
+  BodyWriter(Block& body, mlir::Location loc) : body_(body), builder_(loc.getContext()), loc_(loc) {
+    builder_.setInsertionPointToEnd(&body);
+  }
 
   void addInput(Value value) {
     inputs_.push_back(value);

@@ -40,8 +40,8 @@ func.func @norms(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %b: tensor<8xf32>, %i: 
   %ln1 = op.layer_norm %x bias %b {eps = 1.000000e-05 : f64, normalized_rank = 1 : i64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
   // CHECK: op.layer_norm{{.*}}{eps = 1.000000e-05 : f64, normalized_rank = 2 : i64}{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %ln0 = op.layer_norm %x {eps = 1.000000e-05 : f64, normalized_rank = 2 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-  // CHECK: op.rms_norm{{.*}}{eps = 1.000000e-06 : f64, normalized_rank = 1 : i64}{{.*}} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
-  %rms = op.rms_norm %x weight %w {eps = 1.000000e-06 : f64, normalized_rank = 1 : i64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  // CHECK: op.rms_norm{{.*}}{eps = 1.250000e-01 : f64, normalized_rank = 1 : i64}{{.*}} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %rms = op.rms_norm %x weight %w {eps = 1.250000e-01 : f64, normalized_rank = 1 : i64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
   // CHECK: op.group_norm{{.*}}{eps = 1.000000e-05 : f64, groups = 4 : i64}{{.*}} : (tensor<2x8x5xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<2x8x5xf32>
   %gn = op.group_norm %i weight %w bias %b {eps = 1.000000e-05 : f64, groups = 4 : i64} : (tensor<2x8x5xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<2x8x5xf32>
   // CHECK: op.batch_norm{{.*}}{eps = 1.000000e-05 : f64}{{.*}} : (tensor<2x8x5xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<2x8x5xf32>

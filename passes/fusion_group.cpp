@@ -89,14 +89,14 @@ class BodyWriter {
     inputs_.push_back(value);
     arguments_.push_back(body_.addArgument(value.getType(), loc_));
   }
-  /// `operands`, when given, stand for the op's own: its first inputs.
+  /// A contraction with `takesLeading` reads exactly the leading arguments, one an operand.
   void addOp(Operation* operation, bool takesLeading) {
-    mlir::IRMapping mapping;
+    llvm::SmallVector<Value> operands;
     for (auto [place, operand] : llvm::enumerate(operation->getOperands())) {
-      // A contraction reads exactly its leading arguments, even when one value stands there twice.
-      mapping.map(operand, takesLeading ? arguments_[leadingPlace(operation, place)] : inside(operand));
+      operands.push_back(takesLeading ? arguments_[place] : inside(operand));
     }
-    Operation* copy = builder_.clone(*operation, mapping);
+    Operation* copy = builder_.clone(*operation);
+    copy->setOperands(operands);
     copy->removeAttr(op::kPrepare);
     known_.map(operation->getResults(), copy->getResults());
   }
@@ -110,16 +110,6 @@ class BodyWriter {
   mlir::OpBuilder& builder() { return builder_; }
 
  private:
-  static size_t leadingPlace(Operation* operation, size_t place) {
-    // Equal operands map to one argument: the first.
-    for (size_t earlier = 0; earlier < place; ++earlier) {
-      if (operation->getOperand(earlier) == operation->getOperand(place)) {
-        return earlier;
-      }
-    }
-    return place;
-  }
-
   Value inside(Value value) {
     if (Value found = known_.lookupOrNull(value)) {
       return found;

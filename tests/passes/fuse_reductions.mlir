@@ -14,7 +14,8 @@ func.func @rms(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
   // CHECK: op.expand
   // CHECK: op.mul
   // CHECK: op.mul
-  // CHECK: }
+  // CHECK: op.yield
+  // CHECK-NEXT: {{^ +[}]$}}
   // CHECK-NEXT: return %[[F]]
   %w = op.parameter "w" : tensor<8xf32>
   %q = op.mul %x, %x : (tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
@@ -36,7 +37,8 @@ func.func @reshape_mix(%x: tensor<8x16x16xf32>, %b: tensor<256xf32>) -> tensor<8
   // CHECK: op.fusion({{.*}}) {family = "row_reduction"} : (tensor<8x256xf32>, tensor<256xf32>) -> tensor<8x256xf32>
   // CHECK: op.relu
   // CHECK: op.mean
-  // CHECK: }
+  // CHECK: op.yield
+  // CHECK-NEXT: {{^ +[}]$}}
   // CHECK-NEXT: return
   %flat = op.reshape %x : (tensor<8x16x16xf32>) -> tensor<8x256xf32>
   %bw = op.expand %b : (tensor<256xf32>) -> tensor<8x256xf32>

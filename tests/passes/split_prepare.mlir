@@ -48,8 +48,8 @@ func.func @returned() -> tensor<3xf32> {
 // A view that both phases read is there twice.
 // CHECK-LABEL: func.func @both
 func.func @both(%x: tensor<3x1xf32>) -> (tensor<3x1xf32>, tensor<3x1xf32>) {
-  // CHECK: %[[RUN:.*]] = op.reshape %{{[^ ]*}} :
   // CHECK: %[[PREPARE:.*]] = op.reshape {{.*}} {op.prepare}
+  // CHECK: %[[RUN:.*]] = op.reshape %{{[^ ]*}} :
   // CHECK: op.exp %[[PREPARE]] {op.prepare}
   // CHECK: op.add %{{.*}}, %[[RUN]]
   %w = op.parameter "w" : tensor<3xf32>

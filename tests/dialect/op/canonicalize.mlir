@@ -25,9 +25,9 @@ func.func @identities(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: func.func @times_zero
 // CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>, %[[I:[^:]*]]: tensor<4xi64>
 func.func @times_zero(%x: tensor<4xf32>, %i: tensor<4xi64>) -> (tensor<4xf32>, tensor<4xi64>) {
-  // CHECK: op.mul %[[X]]
   // CHECK: %[[ZERO:.*]] = op.full {value = 0 : i64} : tensor<4xi64>
-  // CHECK: op.bitwise_not %[[ZERO]]
+  // CHECK: op.mul %[[X]]
+  // CHECK: op.sub %[[ZERO]], %[[I]]
   %zero = op.full {value = 0.0 : f64} : tensor<4xf32>
   %none = op.full {value = 0 : i64} : tensor<4xi64>
   %y = op.mul %x, %zero : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
@@ -74,22 +74,23 @@ func.func @clones(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x
 // -----
 
 // CHECK-LABEL: func.func @views
-// CHECK-SAME: %[[X:[^:]*]]: tensor<4x1x8xf32>
-func.func @views(%x: tensor<4x1x8xf32>) -> (tensor<8x4xf32>, tensor<4x1x8xf32>, tensor<8x1x4xf32>, tensor<4x8xf32>, tensor<4x1x8xf32>) {
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4x1x8xf32>, %[[T:[^:]*]]: tensor<2x3x4xf32>
+func.func @views(%x: tensor<4x1x8xf32>, %t: tensor<2x3x4xf32>) -> (tensor<8x4xf32>, tensor<4x1x8xf32>, tensor<4x3x2xf32>, tensor<4x8xf32>, tensor<4x1x8xf32>) {
   // CHECK-DAG: %[[A:.*]] = op.reshape %[[X]] : (tensor<4x1x8xf32>) -> tensor<8x4xf32>
-  // CHECK-DAG: %[[B:.*]] = op.permute %[[X]] {dims = array<i64: 2, 1, 0>}
+  // CHECK-DAG: %[[B:.*]] = op.permute %[[T]] {dims = array<i64: 2, 1, 0>}
   // CHECK-DAG: %[[C:.*]] = op.reshape %[[X]] : (tensor<4x1x8xf32>) -> tensor<4x8xf32>
   // CHECK: return %[[A]], %[[X]], %[[B]], %[[C]], %[[X]]
   %r = op.reshape %x : (tensor<4x1x8xf32>) -> tensor<32xf32>
   %a = op.reshape %r : (tensor<32xf32>) -> tensor<8x4xf32>
   %i = op.reshape %r : (tensor<32xf32>) -> tensor<4x1x8xf32>
   %p = op.permute %x {dims = array<i64: 1, 0, 2>} : (tensor<4x1x8xf32>) -> tensor<1x4x8xf32>
-  %q = op.permute %p {dims = array<i64: 2, 0, 1>} : (tensor<1x4x8xf32>) -> tensor<8x1x4xf32>
+  %u = op.permute %t {dims = array<i64: 1, 0, 2>} : (tensor<2x3x4xf32>) -> tensor<3x2x4xf32>
+  %q = op.permute %u {dims = array<i64: 2, 0, 1>} : (tensor<3x2x4xf32>) -> tensor<4x3x2xf32>
   %s = op.reshape %p : (tensor<1x4x8xf32>) -> tensor<4x8xf32>
   %w = op.slice %x {dim = 0 : i64, start = 0 : i64, end = 9223372036854775807 : i64, step = 1 : i64}
       : (tensor<4x1x8xf32>) -> tensor<4x1x8xf32>
   %e = op.expand %w : (tensor<4x1x8xf32>) -> tensor<4x1x8xf32>
-  return %a, %i, %q, %s, %e : tensor<8x4xf32>, tensor<4x1x8xf32>, tensor<8x1x4xf32>, tensor<4x8xf32>, tensor<4x1x8xf32>
+  return %a, %i, %q, %s, %e : tensor<8x4xf32>, tensor<4x1x8xf32>, tensor<4x3x2xf32>, tensor<4x8xf32>, tensor<4x1x8xf32>
 }
 
 // -----

@@ -49,9 +49,9 @@ func.func @returned() -> tensor<3xf32> {
 // CHECK-LABEL: func.func @both
 func.func @both(%x: tensor<3x1xf32>) -> (tensor<3x1xf32>, tensor<3x1xf32>) {
   // CHECK: %[[PREPARE:.*]] = op.reshape {{.*}} {op.prepare}
-  // CHECK: %[[RUN:.*]] = op.reshape %{{[^ ]*}} :
+  // CHECK: %[[LATE:.*]] = op.reshape %{{[^ ]*}} :
   // CHECK: op.exp %[[PREPARE]] {op.prepare}
-  // CHECK: op.add %{{.*}}, %[[RUN]]
+  // CHECK: op.add %{{.*}}, %[[LATE]]
   %w = op.parameter "w" : tensor<3xf32>
   %v = op.reshape %w : (tensor<3xf32>) -> tensor<3x1xf32>
   %e = op.exp %v : (tensor<3x1xf32>) -> tensor<3x1xf32>

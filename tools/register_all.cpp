@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/passes.h"
+#include "passes/pipeline.h"
 
 namespace straightline {
 
@@ -19,6 +20,7 @@ void registerAllDialects(mlir::DialectRegistry& registry) {
 void registerAllPasses() {
   mlir::registerTransformsPasses();
   passes::registerStraightlinePasses();
+  registerKernelPasses();
 }
 
 }  // namespace straightline

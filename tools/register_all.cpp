@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/levels/levels.h"
 
 namespace straightline {
 
@@ -15,6 +16,9 @@ void registerAllDialects(mlir::DialectRegistry& registry) {
                   op::OpDialect>();
 }
 
-void registerAllPasses() { mlir::registerTransformsPasses(); }
+void registerAllPasses() {
+  mlir::registerTransformsPasses();
+  registerLevelPasses();
+}
 
 }  // namespace straightline

@@ -9,6 +9,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
+#include "passes/levels/levels.h"
 
 namespace straightline {
 
@@ -21,6 +22,7 @@ void registerAllPasses() {
   mlir::registerTransformsPasses();
   passes::registerStraightlinePasses();
   registerKernelPasses();
+  registerLevelPasses();
 }
 
 }  // namespace straightline

@@ -225,9 +225,18 @@ bool isFresh(Value value) {
 }
 
 bool escapes(Value value) {
-  return llvm::any_of(value.getUsers(), [](Operation* user) {
-    return user->hasTrait<mlir::OpTrait::IsTerminator>() || user->hasTrait<View>();
-  });
+  llvm::SmallVector<Value> open = {value};
+  while (!open.empty()) {
+    for (Operation* user : open.pop_back_val().getUsers()) {
+      if (user->hasTrait<mlir::OpTrait::IsTerminator>()) {
+        return true;
+      }
+      if (user->hasTrait<View>()) {
+        open.push_back(user->getResult(0));
+      }
+    }
+  }
+  return false;
 }
 
 Value ifNoAlias(Operation* operation, Value replacement) {

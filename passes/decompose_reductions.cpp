@@ -110,7 +110,7 @@ mlir::FailureOr<Value> decompose(Operation* operation, mlir::OpBuilder& builder)
   }
   const std::optional<int64_t> n = rows.count();
   if (!n) {
-    operation->emitOpError("averages over a named extent: unsupported; the nearest supported form averages over static dims");
+    operation->emitOpError("averages over a named extent; unsupported: the nearest supported form averages over static dims");
     return mlir::failure();
   }
   auto result = llvm::cast<RankedTensorType>(operation->getResult(0).getType());

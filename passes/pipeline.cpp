@@ -5,6 +5,7 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/kernel_passes.h"
+#include "passes/levels/levels.h"
 #include "passes/passes.h"
 
 namespace straightline {
@@ -49,16 +50,22 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
 /// Kernel level: from here every value has a buffer; nothing may introduce tensors.
 void buildKernelPhase(mlir::OpPassManager& manager) {
   manager.addPass(createLowerToKernelPass());
+  manager.addPass(createVerifyKernelLevelPass());
   // 1. In place before planning: fewer slots with longer lives make the smaller arena.
   manager.addPass(createReuseInPlacePass());
   manager.addPass(createPlanMemoryPass());
   // 2. After planning, because two slots in the same place are a reason for a barrier too.
   manager.addPass(createInsertBarriersPass());
+  // 3. Checks the plan anew from the buffers and their uses, not from what the planner believes.
+  manager.addPass(createVerifyPlannedLevelPass());
 }
 
 }  // namespace
 
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options) {
+  if (options.target) {
+    manager.addPass(createSetTargetPass(options.target));
+  }
   buildSimplifyPhase(manager);
   buildGroupPhase(manager, options);
   buildKernelPhase(manager);

@@ -5,11 +5,21 @@
 #include <sstream>
 
 #include "codegen/emit.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/TargetParser/X86TargetParser.h"
 #include "passes/pipeline.h"
 #include "tools/register_all.h"
 
 namespace straightline {
 namespace {
+
+/// Vector width and caches of a CPU, as kernels are chosen for.
+kernel::TargetAttr targetAttribute(mlir::MLIRContext* context, const TargetOptions& target) {
+  llvm::SmallVector<llvm::StringRef> features;
+  llvm::X86::getFeaturesForCPU(target.cpu, features);
+  const int64_t vectorBytes = llvm::is_contained(features, "avx512f") ? 64 : 32;
+  return kernel::TargetAttr::get(context, "cpu", target.cpu, target.threads, vectorBytes, 32768, 1048576);
+}
 
 class ProductStages final : public Stages {
  public:
@@ -27,6 +37,7 @@ class ProductStages final : public Stages {
         return Failure::user("unknown pipeline option '" + word + "'; valid are freeze=true and freeze=false");
       }
     }
+    options.target = targetAttribute(manager.getContext(), target);
     straightline::buildPipeline(manager, options);
     return Failure::none();
   }

@@ -158,7 +158,7 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
   const Exprs q = four(extentsOf(attention.getQ()), constant(1));
   const Exprs k = four(extentsOf(attention.getK()), constant(1));
   if (q.size() > 4) {
-    return attention.emitOpError() << "has rank " << q.size() << ": unsupported; the nearest supported form has rank 4";
+    return attention.emitOpError() << "has rank " << q.size() << "; unsupported: the nearest supported form has rank 4";
   }
   llvm::SmallVector<Value> inputs;
   for (Value tensor : {attention.getQ(), attention.getK(), attention.getV()}) {
@@ -194,7 +194,7 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
   problem.addAttribute("is_causal", attention.getIsCausal() ? 1 : 0);
   const KernelChoice choice = chooseKernel(problem);
   if (!choice.kernel) {
-    return attention.emitOpError("has no kernel: unsupported (") << choice.why << ")";
+    return attention.emitOpError("has no kernel; unsupported: ") << choice.why;
   }
   KernelSpec spec;
   spec.family = choice.kernel->family;

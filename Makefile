@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a working day. `make demo` and `make test` do everything on a bare Debian 12; each step leaves a stamp, so that
 # repeating takes seconds.
-#   PRESET=dev|release|asan   build folder and flags (CMakePresets.json)      JOBS=n   parallel compilations
+#   PRESET=dev|release|asan|tsan   build folder and flags (CMakePresets.json)      JOBS=n   parallel compilations
 PRESET ?= release
 JOBS ?= $(shell nproc)
 PY := .venv/bin/python

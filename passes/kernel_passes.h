@@ -6,6 +6,8 @@
 #include <memory>
 
 #include "dialect/kernel/kernel_dialect.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 
 namespace straightline {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// No exception crosses the C ABI: every function that may allocate runs its body through atBoundary.
+// No exception crosses the C ABI: every function that may allocate runs its body through
+// atBoundary.
 #ifndef STRAIGHTLINE_RUNTIME_BOUNDARY_H
 #define STRAIGHTLINE_RUNTIME_BOUNDARY_H
 

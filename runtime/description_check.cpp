@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks a program description once, when a program is created, so that nothing on the call path has to.
+// Checks a program description once, when a program is created, so that nothing on the call path
+// has to.
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 #include "expression.h"
 #include "message_writer.h"
@@ -16,8 +18,8 @@ class Checker {
   Checker(const sl_program_desc& desc, sl_message* message) : desc_(desc), message_(message) {}
 
   bool check() {
-    return checkTables() && checkExtents() && checkBuffers() && checkRoles() && checkStatements() && checkResults() &&
-           checkSizes();
+    return checkTables() && checkExtents() && checkBuffers() && checkRoles() && checkStatements() &&
+           checkResults() && checkSizes();
   }
 
  private:
@@ -27,13 +29,17 @@ class Checker {
     va_start(arguments, format);
     std::vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    MessageWriter(message_).text("program description '").text(desc_.name ? desc_.name : "").text("': ").text(text);
+    MessageWriter(message_)
+        .text("program description '")
+        .text(desc_.name ? desc_.name : "")
+        .text("': ")
+        .text(text);
     return false;
   }
 
   bool checkSize(const char* what, int32_t i, uint64_t size, size_t expected) {
-    return size == expected || fail("%s number %d has %llu bytes but this runtime expects %zu", what, i,
-                                    static_cast<unsigned long long>(size), expected);
+    return size == expected || fail("%s number %d has %llu bytes but this runtime expects %zu",
+                                    what, i, static_cast<unsigned long long>(size), expected);
   }
 
   bool checkTable(const char* what, const void* table, int32_t count) {
@@ -48,7 +54,8 @@ class Checker {
       return fail("%s of number %d: %s", what, i, wrong);
     }
     return mayReadExtents || isConstant(expression) ||
-           fail("%s of number %d depends on an extent, but prepare runs before any is known", what, i);
+           fail("%s of number %d depends on an extent, but prepare runs before any is known", what,
+                i);
   }
 
   bool checkTables() {
@@ -56,8 +63,8 @@ class Checker {
       return fail("it has no run entry");
     }
     if (desc_.space_count < 1 || desc_.queue_count < 1) {
-      return fail("it needs at least one memory space and one queue but has %d and %d", desc_.space_count,
-                  desc_.queue_count);
+      return fail("it needs at least one memory space and one queue but has %d and %d",
+                  desc_.space_count, desc_.queue_count);
     }
     if (desc_.threads < 1) {
       return fail("it is planned for %d threads", desc_.threads);
@@ -71,7 +78,21 @@ class Checker {
            checkTable("arena sizes", desc_.arena_bytes, desc_.space_count) &&
            checkTable("scratch sizes", desc_.scratch_bytes, desc_.space_count) &&
            checkTable("prepared sizes", desc_.prepared_bytes, desc_.space_count) &&
-           checkTable("handles", reinterpret_cast<const void*>(desc_.destroy_handle), desc_.handle_count);
+           checkTable("handles", reinterpret_cast<const void*>(desc_.destroy_handle),
+                      desc_.handle_count) &&
+           checkNames("memory space", desc_.spaces, desc_.space_count, "host") &&
+           checkNames("queue", desc_.queues, desc_.queue_count, "cpu");
+  }
+
+  // The first one is the caller's, under a name that everybody relies on.
+  bool checkNames(const char* what, const char* const* names, int32_t count, const char* first) {
+    for (int32_t i = 0; i < count; ++i) {
+      if (!names[i]) {
+        return fail("%s number %d has no name", what, i);
+      }
+    }
+    return std::strcmp(names[0], first) == 0 ||
+           fail("%s number 0 is '%s' but must be '%s'", what, names[0], first);
   }
 
   bool checkExtents() {
@@ -81,8 +102,8 @@ class Checker {
         return false;
       }
       if (!extent.name || extent.min < 0 || extent.max < extent.min) {
-        return fail("extent number %d has no name or wrong bounds [%lld, %lld]", i, static_cast<long long>(extent.min),
-                    static_cast<long long>(extent.max));
+        return fail("extent number %d has no name or wrong bounds [%lld, %lld]", i,
+                    static_cast<long long>(extent.min), static_cast<long long>(extent.max));
       }
     }
     return true;
@@ -95,12 +116,13 @@ class Checker {
         return false;
       }
       if (!buffer.name || buffer.rank < 0 || buffer.rank > SL_MAX_RANK) {
-        return fail("buffer number %d has no name or rank %d, which is outside [0, %d]", i, buffer.rank, SL_MAX_RANK);
+        return fail("buffer number %d has no name or rank %d, which is outside [0, %d]", i,
+                    buffer.rank, SL_MAX_RANK);
       }
       if (buffer.space < 0 || buffer.space >= desc_.space_count || buffer.base < -1 ||
           buffer.base >= desc_.buffer_count || buffer.base == i) {
-        return fail("buffer number %d is in space %d of %d and based on buffer %d of %d", i, buffer.space,
-                    desc_.space_count, buffer.base, desc_.buffer_count);
+        return fail("buffer number %d is in space %d of %d and based on buffer %d of %d", i,
+                    buffer.space, desc_.space_count, buffer.base, desc_.buffer_count);
       }
       if (buffer.rank > 0 && (!buffer.extents || !buffer.strides)) {
         return fail("buffer number %d has rank %d but no extents or strides", i, buffer.rank);
@@ -150,8 +172,8 @@ class Checker {
         continue;
       }
       if (buffer.index < 0 || buffer.index >= count || seen[static_cast<size_t>(buffer.index)]) {
-        return fail("buffer '%s' is %s number %d, which is taken or outside [0, %d)", buffer.name, what, buffer.index,
-                    count);
+        return fail("buffer '%s' is %s number %d, which is taken or outside [0, %d)", buffer.name,
+                    what, buffer.index, count);
       }
       seen[static_cast<size_t>(buffer.index)] = true;
       ++found;
@@ -176,15 +198,16 @@ class Checker {
       }
       if (result.buffer < 0 || result.buffer >= desc_.buffer_count || result.root < 0 ||
           result.root >= desc_.buffer_count) {
-        return fail("result number %d is buffer %d rooted at %d of %d", i, result.buffer, result.root,
-                    desc_.buffer_count);
+        return fail("result number %d is buffer %d rooted at %d of %d", i, result.buffer,
+                    result.root, desc_.buffer_count);
       }
       int32_t b = result.buffer;
       while (b != result.root && desc_.buffers[b].base >= 0) {
         b = desc_.buffers[b].base;
       }
       if (b != result.root) {
-        return fail("result number %d is buffer %d, which is not a view of its root %d", i, result.buffer, result.root);
+        return fail("result number %d is buffer %d, which is not a view of its root %d", i,
+                    result.buffer, result.root);
       }
     }
     return true;
@@ -214,13 +237,17 @@ bool checkDescription(const sl_program_desc* desc, sl_message* message) {
     return false;
   }
   if (desc->abi_version != SL_ABI_VERSION) {
-    writer.text("the program was compiled for abi_version ").number(desc->abi_version)
-        .text(" but this runtime has ").number(SL_ABI_VERSION);
+    writer.text("the program was compiled for abi_version ")
+        .number(desc->abi_version)
+        .text(" but this runtime has ")
+        .number(SL_ABI_VERSION);
     return false;
   }
   if (desc->size < sizeof(sl_program_desc)) {
-    writer.text("the program description has ").number(static_cast<int64_t>(desc->size))
-        .text(" bytes but this runtime needs ").number(sizeof(sl_program_desc));
+    writer.text("the program description has ")
+        .number(static_cast<int64_t>(desc->size))
+        .text(" bytes but this runtime needs ")
+        .number(sizeof(sl_program_desc));
     return false;
   }
   return Checker(*desc, message).check();

@@ -10,8 +10,9 @@ namespace {
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 
-// Arithmetic saturates: an extent may be anything that a user can write into a tensor's shape (an expanded tensor of
-// 2^40 rows is legal), and a size that wrapped around to something small would pass every later check.
+// Arithmetic saturates: an extent may be anything that a user can write into a tensor's shape (an
+// expanded tensor of 2^40 rows is legal), and a size that wrapped around to something small would
+// pass every later check.
 int64_t add(int64_t a, int64_t b) {
   int64_t r;
   return __builtin_add_overflow(a, b, &r) ? (a < 0 ? kMin : kMax) : r;
@@ -22,8 +23,8 @@ int64_t multiply(int64_t a, int64_t b) {
   return __builtin_mul_overflow(a, b, &r) ? ((a < 0) != (b < 0) ? kMin : kMax) : r;
 }
 
-// Floor division and modulo, as in Python. A zero divisor gives 0: it can only come from an extent of 0, and then the
-// storage is empty as well.
+// Floor division and modulo, as in Python. A zero divisor gives 0: it can only come from an extent
+// of 0, and then the storage is empty as well.
 int64_t floorDivide(int64_t a, int64_t b) {
   if (b == 0) {
     return 0;
@@ -45,11 +46,16 @@ int64_t floorModulo(int64_t a, int64_t b) {
 
 int64_t combine(int64_t op, int64_t a, int64_t b) {
   switch (op) {
-    case '+': return add(a, b);
-    case '*': return multiply(a, b);
-    case '/': return floorDivide(a, b);
-    case '%': return floorModulo(a, b);
-    default: return a < b ? b : a;  // 'M'; checkExpression refused all others
+    case '+':
+      return add(a, b);
+    case '*':
+      return multiply(a, b);
+    case '/':
+      return floorDivide(a, b);
+    case '%':
+      return floorModulo(a, b);
+    default:
+      return a < b ? b : a;  // 'M'; checkExpression refused all others
   }
 }
 
@@ -66,15 +72,24 @@ const char* checkExpression(const sl_expr& expression, int32_t extentCount) {
   for (int64_t i = 0; i < expression.count; ++i) {
     const sl_expr_step& step = expression.steps[i];
     switch (step.op) {
-      case 'c': ++depth; break;
+      case 'c':
+        ++depth;
+        break;
       case 's':
         if (step.value < 0 || step.value >= extentCount) {
           return "it reads an extent that does not exist";
         }
         ++depth;
         break;
-      case '+': case '*': case '/': case '%': case 'M': --depth; break;
-      default: return "it has an unknown operator";
+      case '+':
+      case '*':
+      case '/':
+      case '%':
+      case 'M':
+        --depth;
+        break;
+      default:
+        return "it has an unknown operator";
     }
     if (depth < 1) {
       return "an operator lacks an operand";
@@ -120,7 +135,8 @@ LinearForm linearForm(const sl_expr& expression) {
     if (bothConstant) {
       a.offset = combine(step.op, a.offset, b.offset);
     } else if (step.op == '+' && (a.symbol < 0 || b.symbol < 0 || a.symbol == b.symbol)) {
-      a = {true, a.symbol < 0 ? b.symbol : a.symbol, add(a.scale, b.scale), add(a.offset, b.offset)};
+      a = {true, a.symbol < 0 ? b.symbol : a.symbol, add(a.scale, b.scale),
+           add(a.offset, b.offset)};
     } else if (step.op == '*' && (a.symbol < 0 || b.symbol < 0)) {
       const int64_t factor = a.symbol < 0 ? a.offset : b.offset;
       const LinearForm& linear = a.symbol < 0 ? b : a;
@@ -132,7 +148,8 @@ LinearForm linearForm(const sl_expr& expression) {
   return depth == 1 ? stack[0] : LinearForm{true, -1, 0, 0};
 }
 
-void printExpression(const sl_expr& expression, const sl_program_desc& desc, char* text, size_t bytes) {
+void printExpression(const sl_expr& expression, const sl_program_desc& desc, char* text,
+                     size_t bytes) {
   // Precedence of what stands on the stack: 0 sum, 1 product, 2 atom.
   struct Piece {
     std::string text;

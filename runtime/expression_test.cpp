@@ -23,9 +23,11 @@ TEST(Expression, ConstantsSymbolsAndOperators) {
 }
 
 TEST(Expression, DivisionAndModuloRoundDownAsInPython) {
-  const int64_t rows[][4] = {{7, 2, 3, 1}, {-7, 2, -4, 1}, {7, -2, -4, -1}, {-7, -2, 3, -1}, {6, 3, 2, 0}, {0, 5, 0, 0}};
+  const int64_t rows[][4] = {{7, 2, 3, 1},    {-7, 2, -4, 1}, {7, -2, -4, -1},
+                             {-7, -2, 3, -1}, {6, 3, 2, 0},   {0, 5, 0, 0}};
   for (const auto& row : rows) {
-    EXPECT_EQ(row[2], value({{'c', row[0]}, {'c', row[1]}, {'/', 0}})) << row[0] << " // " << row[1];
+    EXPECT_EQ(row[2], value({{'c', row[0]}, {'c', row[1]}, {'/', 0}}))
+        << row[0] << " // " << row[1];
     EXPECT_EQ(row[3], value({{'c', row[0]}, {'c', row[1]}, {'%', 0}})) << row[0] << " % " << row[1];
   }
 }

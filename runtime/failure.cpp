@@ -11,21 +11,40 @@ namespace {
 void writeValues(const sl_ctx& ctx, MessageWriter* writer) {
   const int64_t* detail = ctx.detail;
   switch (static_cast<sl_status>(ctx.status)) {
-    case SL_OK: writer->text("no failure"); return;
-    case SL_INVALID_ARGUMENT: writer->text("invalid argument"); break;
+    case SL_OK:
+      writer->text("no failure");
+      return;
+    case SL_INVALID_ARGUMENT:
+      writer->text("invalid argument");
+      break;
     case SL_INDEX_ERROR:
       // detail: index, lowest, highest allowed; said as a half-open range, as Python does.
-      writer->text("index ").number(detail[0]).text(" is out of range [").number(detail[1]).text(", ")
-          .number(detail[2] + 1).text(")");
+      writer->text("index ")
+          .number(detail[0])
+          .text(" is out of range [")
+          .number(detail[1])
+          .text(", ")
+          .number(detail[2] + 1)
+          .text(")");
       return;
-    case SL_ZERO_DIVISION: writer->text("integer division or modulo by zero"); return;
-    case SL_CHECK_FAILED: writer->text("check failed"); return;
+    case SL_ZERO_DIVISION:
+      writer->text("integer division or modulo by zero");
+      return;
+    case SL_CHECK_FAILED:
+      writer->text("check failed");
+      return;
     case SL_OUT_OF_MEMORY:
       writer->text("out of memory: ").number(detail[0]).text(" bytes were asked for");
       return;
-    case SL_CANCELLED: writer->text("cancelled by the caller"); return;
-    case SL_UNSUPPORTED: writer->text("unsupported"); break;
-    case SL_INTERNAL: writer->text("internal error"); break;
+    case SL_CANCELLED:
+      writer->text("cancelled by the caller");
+      return;
+    case SL_UNSUPPORTED:
+      writer->text("unsupported");
+      break;
+    case SL_INTERNAL:
+      writer->text("internal error");
+      break;
   }
   writer->text(" (status ").number(ctx.status).text(", detail ").tuple(detail, 3).text(")");
 }
@@ -38,7 +57,8 @@ void clearFailure(sl_ctx* ctx) {
   __atomic_store_n(&ctx->status, SL_OK, __ATOMIC_RELEASE);
 }
 
-void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char* prefix, sl_message* message) {
+void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char* prefix,
+                     sl_message* message) {
   MessageWriter writer(message);
   writer.text(prefix);
   writeValues(ctx, &writer);
@@ -59,7 +79,8 @@ void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char*
 
 void sl_fail(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int64_t c) {
   int32_t none = SL_OK;
-  if (__atomic_compare_exchange_n(&ctx->status, &none, status, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+  if (__atomic_compare_exchange_n(&ctx->status, &none, status, false, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_RELAXED)) {
     ctx->detail[0] = a;
     ctx->detail[1] = b;
     ctx->detail[2] = c;

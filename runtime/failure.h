@@ -10,7 +10,8 @@ namespace straightline {
 void clearFailure(sl_ctx* ctx);
 
 /// Writes what `ctx` says went wrong: the values, the op and where it comes from.
-void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char* prefix, sl_message* message);
+void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char* prefix,
+                     sl_message* message);
 
 }  // namespace straightline
 

@@ -24,8 +24,9 @@ namespace straightline {
 namespace {
 
 #ifdef SL_POISON_ARENA
-// Sanitized builds: an arena starts every call as NaN (all bits set: NaN in every float type, -1 in every integer type),
-// so that reading what this call has not written shows in the result, and it may not be touched between calls.
+// Sanitized builds: an arena starts every call as NaN (all bits set: NaN in every float type, -1 in
+// every integer type), so that reading what this call has not written shows in the result, and it
+// may not be touched between calls.
 void beginUse(sl_frame* frame) {
   const sl_program& program = *frame->program;
   for (size_t i = 0; i < frame->arenas.size(); ++i) {
@@ -99,7 +100,8 @@ void putBack(FramePool* pool, sl_frame* frame) {
   for (std::atomic<sl_frame*>& slot : pool->slots) {
     sl_frame* empty = nullptr;
     if (slot.load(std::memory_order_relaxed) == nullptr &&
-        slot.compare_exchange_strong(empty, frame, std::memory_order_release, std::memory_order_relaxed)) {
+        slot.compare_exchange_strong(empty, frame, std::memory_order_release,
+                                     std::memory_order_relaxed)) {
       return;
     }
   }
@@ -143,8 +145,12 @@ void sweepOverflow(FramePool* pool) {
 }
 
 int32_t reportNoMemory(const sl_program& program, size_t space, size_t bytes, sl_message* message) {
-  MessageWriter(message).text("out of memory: the program needs an arena of ").number(static_cast<int64_t>(bytes))
-      .text(" bytes in memory space '").text(program.desc->spaces[space]).text("'");
+  MessageWriter(message)
+      .text("out of memory: the program needs an arena of ")
+      .number(static_cast<int64_t>(bytes))
+      .text(" bytes in memory space '")
+      .text(program.desc->spaces[space])
+      .text("'");
   return SL_OUT_OF_MEMORY;
 }
 
@@ -172,7 +178,8 @@ struct FrameDeleter {
   void operator()(sl_frame* frame) const { destroyFrame(frame); }
 };
 
-int32_t makeFrame(sl_program* program, std::unique_ptr<sl_frame, FrameDeleter>* out, sl_message* message) {
+int32_t makeFrame(sl_program* program, std::unique_ptr<sl_frame, FrameDeleter>* out,
+                  sl_message* message) {
   std::unique_ptr<sl_frame, FrameDeleter> frame(new sl_frame);
   const size_t spaces = program->spaceDevices.size();
   const size_t queues = program->queueDevices.size();
@@ -189,7 +196,10 @@ int32_t makeFrame(sl_program* program, std::unique_ptr<sl_frame, FrameDeleter>* 
       continue;
     }
     if (!openDeviceQueue(program->queueDevices[i], &frame->deviceQueues[i])) {
-      MessageWriter(message).text("backend '").text(program->desc->queues[i]).text("' could not make a queue");
+      MessageWriter(message)
+          .text("backend '")
+          .text(program->desc->queues[i])
+          .text("' could not make a queue");
       return SL_OUT_OF_MEMORY;
     }
   }
@@ -197,7 +207,8 @@ int32_t makeFrame(sl_program* program, std::unique_ptr<sl_frame, FrameDeleter>* 
   return SL_OK;
 }
 
-/// A failure of a run that was still going on when its sl_run returned: told to the next lease, once.
+/// A failure of a run that was still going on when its sl_run returned: told to the next lease,
+/// once.
 bool takeLateFailure(sl_frame* frame, int32_t* status, sl_message* message) {
   if (!frame->failureUnreported) {
     return false;
@@ -207,7 +218,8 @@ bool takeLateFailure(sl_frame* frame, int32_t* status, sl_message* message) {
   if (*status == SL_OK) {
     return false;
   }
-  describeFailure(*frame->program->desc, frame->context, "in an earlier asynchronous call: ", message);
+  describeFailure(*frame->program->desc, frame->context,
+                  "in an earlier asynchronous call: ", message);
   return true;
 }
 
@@ -270,7 +282,8 @@ void waitForPool(FramePool* pool) {
 
 }  // namespace straightline
 
-int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** out, sl_message* message) {
+int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** out,
+                       sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     std::unique_ptr<sl_frame, FrameDeleter> frame(takeIdle(&program->frames));

@@ -17,20 +17,23 @@ struct sl_frame {
   std::vector<void*> addresses;             ///< of `arenas`, what sl_bindings points at
   std::vector<sl_queue> deviceQueues;       ///< by queue index; [0] is unused
   std::vector<void*> queues;                ///< what sl_bindings points at; [0] is set by each run
-  /// By queue index: fires when the last run's work on that queue has passed, null when nothing is pending. Recorded
-  /// on eventDevices[i] (a run may use the caller's own stream in place of deviceQueues[i]).
+  /// By queue index: fires when the last run's work on that queue has passed, null when nothing is
+  /// pending. Recorded on eventDevices[i] (a run may use the caller's own stream in place of
+  /// deviceQueues[i]).
   std::vector<void*> events;
   std::vector<const sl_device_desc*> eventDevices;
-  /// Context of a run with device queues: kernels may use it after sl_run has returned, so it lives here.
+  /// Context of a run with device queues: kernels may use it after sl_run has returned, so it lives
+  /// here.
   sl_ctx context{};
-  bool failureUnreported = false;  ///< a failure that arrives in `context` now belongs to nobody yet
-  sl_frame* next = nullptr;        ///< in FramePool::overflow
+  bool failureUnreported =
+      false;                 ///< a failure that arrives in `context` now belongs to nobody yet
+  sl_frame* next = nullptr;  ///< in FramePool::overflow
 };
 
 namespace straightline {
 
-/// Lock-free: a frame is taken by exchanging its slot with null, so whoever gets a pointer owns the frame and no
-/// ABA question arises. The overflow list is only pushed to and taken whole.
+/// Lock-free: a frame is taken by exchanging its slot with null, so whoever gets a pointer owns the
+/// frame and no ABA question arises. The overflow list is only pushed to and taken whole.
 struct FramePool {
   static constexpr int32_t kSlots = 64;
   std::atomic<sl_frame*> slots[kSlots] = {};

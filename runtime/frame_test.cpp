@@ -11,6 +11,14 @@
 #include "straightline/abi/straightline.h"
 #include "test_description.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SL_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SL_ASAN 1
+#endif
+#endif
+
 namespace straightline::testing {
 namespace {
 
@@ -27,7 +35,8 @@ class FrameTest : public ::testing::Test {
     const int32_t b = builder_.extent("b", 0, 1 << 20);
     builder_.input("x", kFloat32, {builder_.symbol(b)});
     builder_.arena(0, builder_.expression({{'s', b}, {'c', 64}, {'*', 0}}));
-    EXPECT_EQ(SL_OK, sl_program_create(builder_.build(runLook), nullptr, nullptr, &program, nullptr));
+    EXPECT_EQ(SL_OK,
+              sl_program_create(builder_.build(runLook), nullptr, nullptr, &program, nullptr));
   }
   ~FrameTest() override { sl_program_release(program); }
 
@@ -103,13 +112,16 @@ TEST_F(FrameTest, ArenasAreAligned) {
   sl_weights_release(weights);
 }
 
-// Writes a number that nobody else writes, gives others time, and expects it to be there still.
+// Writes a number that nobody else writes and expects it to be there still; every 64th call gives
+// others time.
 int32_t runOwner(sl_ctx* ctx, sl_team, const sl_bindings* io) {
   auto* word = static_cast<int64_t*>(io->arenas[0]);
   const int64_t mine = *static_cast<const int64_t*>(io->inputs[0]);
   for (int i = 0; i < 4; ++i) {
     *static_cast<volatile int64_t*>(word) = mine;
-    sched_yield();
+    if (mine % 64 == 0) {
+      sched_yield();
+    }
     if (*static_cast<volatile int64_t*>(word) != mine) {
       sl_fail(ctx, SL_INTERNAL, mine, *word, 0);
     }
@@ -132,8 +144,8 @@ TEST(Frame, HasOneOwnerAtATime) {
   for (int64_t t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
       Call call(program, weights, queue);
-      for (int64_t i = 0; i < 500; ++i) {
-        int64_t number = t * 1000 + i;
+      for (int64_t i = 0; i < 20000; ++i) {
+        int64_t number = t * 100000 + i;
         wrong += call({&number}, {}) != SL_OK;
       }
     });
@@ -174,6 +186,22 @@ TEST(Frame, AnArenaStartsEveryCallAsNan) {
   sl_weights_release(weights);
   sl_program_release(program);
 }
+
+#ifdef SL_ASAN
+using FrameDeathTest = FrameTest;
+
+TEST_F(FrameDeathTest, AnArenaMayNotBeTouchedBetweenCalls) {
+  sl_weights* weights = nullptr;
+  sl_queue* queue = nullptr;
+  ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, nullptr));
+  ASSERT_EQ(SL_OK, sl_queue_team(1, &queue, nullptr));
+  Call call(program, weights, queue);
+  float x = 0;
+  ASSERT_EQ(SL_OK, call({&x}, {}, {4}));
+  EXPECT_DEATH(*static_cast<volatile float*>(lastArena.load()) = 1, "use-after-poison");
+  sl_weights_release(weights);
+}
+#endif
 #endif
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace {
 
 // ---- the plan, made once
 
-constexpr int32_t kCpu = 1;        // kDLCPU
-constexpr int32_t kCuda = 2;       // kDLCUDA
+constexpr int32_t kCpu = 1;         // kDLCPU
+constexpr int32_t kCuda = 2;        // kDLCUDA
 constexpr int32_t kExtension = 12;  // kDLExtDev
 
 int32_t deviceTypeOf(const char* space) {
@@ -41,7 +41,8 @@ struct Bound {
   void set(int32_t symbol) { done[static_cast<size_t>(symbol)] = true; }
 };
 
-/// True when some input has this extent as a bare size: then no expression needs to be solved for it.
+/// True when some input has this extent as a bare size: then no expression needs to be solved for
+/// it.
 bool hasBareSize(const GuardPlan& plan, int32_t symbol) {
   for (const GuardInput& input : plan.inputs) {
     for (int32_t d = 0; d < input.rank; ++d) {
@@ -64,7 +65,8 @@ GuardDim planSize(const GuardPlan& plan, const sl_expr& extent, Bound* bound) {
     dim.rule = (*bound)(symbol) ? GuardRule::kSymbol : GuardRule::kBind;
     dim.value = symbol;
     bound->set(symbol);
-  } else if (form.valid && form.scale != 0 && !(*bound)(form.symbol) && !hasBareSize(plan, form.symbol)) {
+  } else if (form.valid && form.scale != 0 && !(*bound)(form.symbol) &&
+             !hasBareSize(plan, form.symbol)) {
     dim.rule = GuardRule::kSolve;
     dim.value = form.symbol;
     dim.scale = form.scale;
@@ -86,8 +88,8 @@ struct Mismatch {
 };
 
 /// Sizes whose rule needs no other input; defines extents. Returns the dim that differs, or -1.
-inline int32_t checkSizes(const GuardDim* dims, const sl_tensor& tensor, const sl_extent* bounds, int64_t* extents,
-                          Mismatch::Kind* kind) {
+inline int32_t checkSizes(const GuardDim* dims, const sl_tensor& tensor, const sl_extent* bounds,
+                          int64_t* extents, Mismatch::Kind* kind) {
   for (int32_t d = 0; d < tensor.rank; ++d) {
     const GuardDim& dim = dims[d];
     int64_t size = tensor.shape[d];
@@ -115,16 +117,18 @@ inline int32_t checkSizes(const GuardDim* dims, const sl_tensor& tensor, const s
         }
         extents[dim.value] = size;
         break;
-      case GuardRule::kExpression: break;
+      case GuardRule::kExpression:
+        break;
     }
   }
   return -1;
 }
 
-inline int32_t checkLateSizes(const GuardDim* dims, const sl_tensor& tensor, const sl_buffer& buffer,
-                              const int64_t* extents) {
+inline int32_t checkLateSizes(const GuardDim* dims, const sl_tensor& tensor,
+                              const sl_buffer& buffer, const int64_t* extents) {
   for (int32_t d = 0; d < tensor.rank; ++d) {
-    if (dims[d].rule == GuardRule::kExpression && tensor.shape[d] != sl_expr_value(&buffer.extents[d], extents)) {
+    if (dims[d].rule == GuardRule::kExpression &&
+        tensor.shape[d] != sl_expr_value(&buffer.extents[d], extents)) {
       return d;
     }
   }
@@ -159,10 +163,14 @@ inline int32_t checkStrides(const GuardDim* dims, const sl_tensor& tensor, const
   return -1;
 }
 
-inline bool sameDtype(sl_dtype a, sl_dtype b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); }
+inline bool sameDtype(sl_dtype a, sl_dtype b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
+}
 
-/// True when everything matches; otherwise `*mismatch` says what did not. `extents` is filled as far as it went.
-bool compare(const sl_program& program, const sl_tensor* tensors, int64_t* extents, Mismatch* mismatch) {
+/// True when everything matches; otherwise `*mismatch` says what did not. `extents` is filled as
+/// far as it went.
+bool compare(const sl_program& program, const sl_tensor* tensors, int64_t* extents,
+             Mismatch* mismatch) {
   const GuardPlan& plan = program.guard;
   const sl_extent* bounds = program.desc->extents;
   const auto count = static_cast<int32_t>(plan.inputs.size());
@@ -171,9 +179,13 @@ bool compare(const sl_program& program, const sl_tensor* tensors, int64_t* exten
     const GuardInput& input = plan.inputs[static_cast<size_t>(i)];
     const sl_tensor& tensor = tensors[i];
     const GuardDim* dims = plan.dims.data() + input.firstDim;
-    if (!sameDtype(tensor.dtype, input.dtype) || tensor.device_type != input.deviceType || tensor.rank != input.rank) {
+    if (!sameDtype(tensor.dtype, input.dtype) || tensor.device_type != input.deviceType ||
+        tensor.rank != input.rank) {
       const bool dtype = sameDtype(tensor.dtype, input.dtype);
-      *mismatch = {!dtype ? Mismatch::kDtype : tensor.rank != input.rank ? Mismatch::kRank : Mismatch::kDevice, i, 0};
+      *mismatch = {!dtype                      ? Mismatch::kDtype
+                   : tensor.rank != input.rank ? Mismatch::kRank
+                                               : Mismatch::kDevice,
+                   i, 0};
       return false;
     }
     Mismatch::Kind kind = Mismatch::kSize;
@@ -190,7 +202,8 @@ bool compare(const sl_program& program, const sl_tensor* tensors, int64_t* exten
     }
     if (input.late) {
       late = true;
-    } else if (const int32_t d = checkStrides(dims, tensor, *input.buffer, extents); d >= 0 && !isEmpty(tensor)) {
+    } else if (const int32_t d = checkStrides(dims, tensor, *input.buffer, extents);
+               d >= 0 && !isEmpty(tensor)) {
       *mismatch = {Mismatch::kStride, i, d};
       return false;
     }
@@ -205,7 +218,8 @@ bool compare(const sl_program& program, const sl_tensor* tensors, int64_t* exten
       *mismatch = {Mismatch::kSize, i, d};
       return false;
     }
-    if (const int32_t d = checkStrides(dims, tensors[i], *input.buffer, extents); d >= 0 && !isEmpty(tensors[i])) {
+    if (const int32_t d = checkStrides(dims, tensors[i], *input.buffer, extents);
+        d >= 0 && !isEmpty(tensors[i])) {
       *mismatch = {Mismatch::kStride, i, d};
       return false;
     }
@@ -229,13 +243,16 @@ void explainExtents(const sl_expr& expression, const sl_program_desc& desc, cons
   writer->text(separator[0] == ',' ? ")" : "");
 }
 
-void describeSize(const sl_program& program, const Mismatch& mismatch, const sl_tensor& tensor, const int64_t* extents,
-                  MessageWriter* writer) {
+void describeSize(const sl_program& program, const Mismatch& mismatch, const sl_tensor& tensor,
+                  const int64_t* extents, MessageWriter* writer) {
   const sl_program_desc& desc = *program.desc;
   const GuardInput& input = program.guard.inputs[static_cast<size_t>(mismatch.input)];
   const GuardDim& dim = program.guard.dims[input.firstDim + static_cast<uint32_t>(mismatch.dim)];
   const sl_expr& extent = input.buffer->extents[mismatch.dim];
-  writer->text("dim ").number(mismatch.dim).text(" is ").number(tensor.shape[mismatch.dim])
+  writer->text("dim ")
+      .number(mismatch.dim)
+      .text(" is ")
+      .number(tensor.shape[mismatch.dim])
       .text(" but this program was compiled for ");
   if (dim.rule == GuardRule::kConstant) {
     writer->number(dim.value).text(
@@ -245,15 +262,21 @@ void describeSize(const sl_program& program, const Mismatch& mismatch, const sl_
   writer->expression(extent, desc);
   if (mismatch.kind == Mismatch::kBounds) {
     const sl_extent& bounds = desc.extents[dim.value];
-    writer->text(bareSymbol(extent) >= 0 ? "" : " with ").text(bareSymbol(extent) >= 0 ? "" : bounds.name)
-        .text(" in [").number(bounds.min).text(", ").number(bounds.max)
+    writer->text(bareSymbol(extent) >= 0 ? "" : " with ")
+        .text(bareSymbol(extent) >= 0 ? "" : bounds.name)
+        .text(" in [")
+        .number(bounds.min)
+        .text(", ")
+        .number(bounds.max)
         .text("]; pass an example of this size or a torch.export.Dim with ");
     const bool above = tensor.shape[mismatch.dim] > bounds.max;
     writer->text(above ? "a larger max" : "a smaller min").text(" to sl.compile");
     return;
   }
   if (dim.rule == GuardRule::kSolve) {
-    writer->text(", and no whole number ").text(desc.extents[dim.value].name).text(" gives this size");
+    writer->text(", and no whole number ")
+        .text(desc.extents[dim.value].name)
+        .text(" gives this size");
     return;
   }
   writer->text(" = ").number(sl_expr_value(&extent, extents));
@@ -272,20 +295,33 @@ void describeStrides(const sl_program& program, const Mismatch& mismatch, const 
     compiled[d] = sl_expr_value(&buffer.strides[d], extents);
     contiguous *= tensor.shape[d];
   }
-  writer->text("strides are ").tuple(came, tensor.rank).text(" but this program was compiled for ")
-      .tuple(compiled, tensor.rank).text(" at size ").tuple(tensor.shape, tensor.rank)
-      .text("; pass a tensor of that layout (often x.contiguous()) or an example of this layout to sl.compile");
+  writer->text("strides are ")
+      .tuple(came, tensor.rank)
+      .text(" but this program was compiled for ")
+      .tuple(compiled, tensor.rank)
+      .text(" at size ")
+      .tuple(tensor.shape, tensor.rank)
+      .text(
+          "; pass a tensor of that layout (often x.contiguous()) or an example of this layout to "
+          "sl.compile");
 }
 
 const char* deviceName(int32_t type) {
   switch (type) {
-    case 1: return "cpu";
-    case 2: return "cuda";
-    case 3: return "cuda_host";
-    case 8: return "metal";
-    case 10: return "rocm";
-    case 14: return "oneapi";
-    default: return nullptr;
+    case 1:
+      return "cpu";
+    case 2:
+      return "cuda";
+    case 3:
+      return "cuda_host";
+    case 8:
+      return "metal";
+    case 10:
+      return "rocm";
+    case 14:
+      return "oneapi";
+    default:
+      return nullptr;
   }
 }
 
@@ -297,15 +333,18 @@ void writeDevice(int32_t type, MessageWriter* writer) {
   }
 }
 
-void describe(const sl_program& program, const Mismatch& mismatch, const sl_tensor& tensor, const int64_t* extents,
-              sl_message* message) {
+void describe(const sl_program& program, const Mismatch& mismatch, const sl_tensor& tensor,
+              const int64_t* extents, sl_message* message) {
   const GuardInput& input = program.guard.inputs[static_cast<size_t>(mismatch.input)];
   const sl_buffer& buffer = *input.buffer;
   MessageWriter writer(message);
   writer.text("input '").text(userName(buffer)).text("': ");
   switch (mismatch.kind) {
     case Mismatch::kDtype:
-      writer.text("dtype is ").dtype(tensor.dtype).text(" but this program was compiled for ").dtype(input.dtype)
+      writer.text("dtype is ")
+          .dtype(tensor.dtype)
+          .text(" but this program was compiled for ")
+          .dtype(input.dtype)
           .text("; convert it or pass an example of this dtype to sl.compile");
       break;
     case Mismatch::kDevice:
@@ -316,25 +355,38 @@ void describe(const sl_program& program, const Mismatch& mismatch, const sl_tens
       writer.text("; move it or compile for that device");
       break;
     case Mismatch::kRank:
-      writer.text("it has ").number(tensor.rank).text(" dims but this program was compiled for ").number(input.rank)
-          .text(", ").shape(buffer.extents, buffer.rank, *program.desc)
+      writer.text("it has ")
+          .number(tensor.rank)
+          .text(" dims but this program was compiled for ")
+          .number(input.rank)
+          .text(", ")
+          .shape(buffer.extents, buffer.rank, *program.desc)
           .text("; pass an example of this rank to sl.compile");
       break;
     case Mismatch::kData:
       writer.text("its data is a null pointer but its size is ").tuple(tensor.shape, tensor.rank);
       break;
     case Mismatch::kAlignment:
-      writer.text("its data is not aligned to the ").number(input.alignmentMask + 1).text(" bytes of ")
-          .dtype(input.dtype).text("; pass a copy of it");
+      writer.text("its data is not aligned to the ")
+          .number(input.alignmentMask + 1)
+          .text(" bytes of ")
+          .dtype(input.dtype)
+          .text("; pass a copy of it");
       break;
     case Mismatch::kSize:
-    case Mismatch::kBounds: describeSize(program, mismatch, tensor, extents, &writer); break;
-    case Mismatch::kStride: describeStrides(program, mismatch, tensor, extents, &writer); break;
+    case Mismatch::kBounds:
+      describeSize(program, mismatch, tensor, extents, &writer);
+      break;
+    case Mismatch::kStride:
+      describeStrides(program, mismatch, tensor, extents, &writer);
+      break;
   }
 }
 
-__attribute__((noinline, cold)) int32_t reportMismatch(const sl_program& program, const Mismatch& mismatch,
-                                                       const sl_tensor* tensors, const int64_t* extents,
+__attribute__((noinline, cold)) int32_t reportMismatch(const sl_program& program,
+                                                       const Mismatch& mismatch,
+                                                       const sl_tensor* tensors,
+                                                       const int64_t* extents,
                                                        sl_message* message) {
   return atBoundary(message, [&] {
     describe(program, mismatch, tensors[mismatch.input], extents, message);
@@ -342,20 +394,31 @@ __attribute__((noinline, cold)) int32_t reportMismatch(const sl_program& program
   });
 }
 
-__attribute__((noinline, cold)) int32_t reportCount(const sl_program& program, int32_t count, sl_message* message) {
+__attribute__((noinline, cold)) int32_t reportCount(const sl_program& program, int32_t count,
+                                                    sl_message* message) {
   const auto expected = static_cast<int64_t>(program.guard.inputs.size());
   MessageWriter writer(message);
-  writer.text("the program takes ").number(expected).text(expected == 1 ? " input" : " inputs").text(" (");
+  writer.text("the program takes ")
+      .number(expected)
+      .text(expected == 1 ? " input" : " inputs")
+      .text(" (");
   for (int64_t i = 0; i < expected; ++i) {
-    writer.text(i ? ", '" : "'").text(userName(*program.guard.inputs[static_cast<size_t>(i)].buffer)).text("'");
+    writer.text(i ? ", '" : "'")
+        .text(userName(*program.guard.inputs[static_cast<size_t>(i)].buffer))
+        .text("'");
   }
   writer.text(") but got ").number(count);
   return SL_INVALID_ARGUMENT;
 }
 
-__attribute__((noinline, cold)) int32_t reportUnbound(const sl_program& program, sl_message* message) {
-  MessageWriter(message).text("extent '").text(program.desc->extents[program.guard.unboundExtent].name)
-      .text("' cannot be read off any input's size; it must stand alone or as a multiple plus a constant in one");
+__attribute__((noinline, cold)) int32_t reportUnbound(const sl_program& program,
+                                                      sl_message* message) {
+  MessageWriter(message)
+      .text("extent '")
+      .text(program.desc->extents[program.guard.unboundExtent].name)
+      .text(
+          "' cannot be read off any input's size; it must stand alone or as a multiple plus a "
+          "constant in one");
   return SL_UNSUPPORTED;
 }
 
@@ -365,7 +428,8 @@ GuardPlan buildGuardPlan(const sl_program_desc& desc) {
   GuardPlan plan;
   for (int32_t i = 0; i < desc.input_count; ++i) {
     const sl_buffer* buffer = inputBuffer(desc, i);
-    const uint32_t itemBytes = (static_cast<uint32_t>(buffer->dtype.bits) * buffer->dtype.lanes + 7) / 8;
+    const uint32_t itemBytes =
+        (static_cast<uint32_t>(buffer->dtype.bits) * buffer->dtype.lanes + 7) / 8;
     const bool power = itemBytes != 0 && std::has_single_bit(itemBytes);
     plan.inputs.push_back({buffer->dtype, buffer->rank, deviceTypeOf(desc.spaces[buffer->space]), 0,
                            power ? itemBytes - 1 : 0, false, buffer});
@@ -392,8 +456,8 @@ GuardPlan buildGuardPlan(const sl_program_desc& desc) {
 
 }  // namespace straightline
 
-int32_t sl_program_guard(const sl_program* program, const sl_tensor* inputs, int32_t count, int64_t* extents,
-                         sl_message* message) {
+int32_t sl_program_guard(const sl_program* program, const sl_tensor* inputs, int32_t count,
+                         int64_t* extents, sl_message* message) {
   using namespace straightline;
   if (static_cast<size_t>(count) != program->guard.inputs.size()) {
     return reportCount(*program, count, message);

@@ -4,11 +4,13 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <cstring>
 
 namespace straightline {
 namespace {
 
-// Weight-streaming convolutions gain 5-15 % from huge pages; small arenas would only waste memory on them.
+// Weight-streaming convolutions gain 5-15 % from huge pages; small arenas would only waste memory
+// on them.
 constexpr size_t kHugePage = size_t{2} << 20;
 
 size_t roundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -39,6 +41,10 @@ bool allocateBlock(const sl_device_desc* device, size_t bytes, Block* block) {
     madvise(block->address, rounded, MADV_HUGEPAGE);  // a hint: failure changes speed only
   }
   block->bytes = rounded;
+#ifdef SL_POISON_ARENA
+  std::memset(block->address, 0xff,
+              rounded);  // NaN in every float type: reading what nobody wrote shows
+#endif
   return true;
 }
 

@@ -42,13 +42,25 @@ MessageWriter& MessageWriter::dtype(sl_dtype value) {
   // DLDataTypeCode: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool.
   const char* family = nullptr;
   switch (value.code) {
-    case 0: family = "int"; break;
-    case 1: family = "uint"; break;
-    case 2: family = "float"; break;
-    case 4: family = "bfloat"; break;
-    case 5: family = "complex"; break;
-    case 6: return text("bool");
-    default: break;
+    case 0:
+      family = "int";
+      break;
+    case 1:
+      family = "uint";
+      break;
+    case 2:
+      family = "float";
+      break;
+    case 4:
+      family = "bfloat";
+      break;
+    case 5:
+      family = "complex";
+      break;
+    case 6:
+      return text("bool");
+    default:
+      break;
   }
   if (!family) {
     return text("dtype(code=").number(value.code).text(", bits=").number(value.bits).text(")");
@@ -71,7 +83,8 @@ MessageWriter& MessageWriter::expression(const sl_expr& value, const sl_program_
   return text(buffer);
 }
 
-MessageWriter& MessageWriter::shape(const sl_expr* extents, int32_t rank, const sl_program_desc& desc) {
+MessageWriter& MessageWriter::shape(const sl_expr* extents, int32_t rank,
+                                    const sl_program_desc& desc) {
   text("[");
   for (int32_t d = 0; d < rank; ++d) {
     text(d ? ", " : "").expression(extents[d], desc);

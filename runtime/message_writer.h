@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bounded text into an sl_message: never allocates, never overruns, always terminated. A null message is legal and
-// makes every append a no-op.
+// Bounded text into an sl_message: never allocates, never overruns, always terminated. A null
+// message is legal and makes every append a no-op.
 #ifndef STRAIGHTLINE_RUNTIME_MESSAGE_WRITER_H
 #define STRAIGHTLINE_RUNTIME_MESSAGE_WRITER_H
 

@@ -17,7 +17,9 @@ bool findDevices(sl_program* program, sl_message* message) {
   for (int32_t i = 0; i < desc.space_count; ++i) {
     const sl_device_desc* device = findSpace(desc.spaces[i]);
     if (!device && std::strcmp(desc.spaces[i], "host") != 0) {
-      MessageWriter(message).text("the program needs memory space '").text(desc.spaces[i])
+      MessageWriter(message)
+          .text("the program needs memory space '")
+          .text(desc.spaces[i])
           .text("', but no registered backend has it");
       return false;
     }
@@ -27,7 +29,9 @@ bool findDevices(sl_program* program, sl_message* message) {
     const bool team = std::strcmp(desc.queues[i], "cpu") == 0;
     const sl_backend_desc* backend = team ? nullptr : findBackend(desc.queues[i]);
     if (!team && (!backend || !backend->device)) {
-      MessageWriter(message).text("the program needs a queue of backend '").text(desc.queues[i])
+      MessageWriter(message)
+          .text("the program needs a queue of backend '")
+          .text(desc.queues[i])
           .text(backend ? "', which has none" : "', which is not registered");
       return false;
     }
@@ -56,8 +60,8 @@ const char* userName(const sl_buffer& buffer) {
 
 }  // namespace straightline
 
-int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), void* user, sl_program** out,
-                          sl_message* message) {
+int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), void* user,
+                          sl_program** out, sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     if (!checkDescription(desc, message)) {
@@ -77,7 +81,9 @@ int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), v
   });
 }
 
-void sl_program_retain(sl_program* program) { program->references.fetch_add(1, std::memory_order_relaxed); }
+void sl_program_retain(sl_program* program) {
+  program->references.fetch_add(1, std::memory_order_relaxed);
+}
 
 void sl_program_release(sl_program* program) {
   if (!program || program->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
@@ -94,8 +100,8 @@ void sl_program_release(sl_program* program) {
 
 const sl_program_desc* sl_program_description(const sl_program* program) { return program->desc; }
 
-void sl_program_result(const sl_program* program, int32_t i, const int64_t* extents, int64_t* shape, int64_t* strides,
-                       int64_t* offset_bytes) {
+void sl_program_result(const sl_program* program, int32_t i, const int64_t* extents, int64_t* shape,
+                       int64_t* strides, int64_t* offset_bytes) {
   const sl_program_desc& desc = *program->desc;
   const sl_result& result = desc.results[i];
   const sl_buffer& buffer = desc.buffers[result.buffer];

@@ -18,16 +18,17 @@ struct sl_program {
   straightline::GuardPlan guard;
   std::vector<const sl_device_desc*> spaceDevices;  ///< by memory space, null for the host
   std::vector<const sl_device_desc*> queueDevices;  ///< by queue index, null for the caller's team
-  std::vector<size_t> arenaBytes;  ///< by memory space, valid when staticArenas
-  bool staticArenas = true;        ///< no arena's size depends on an extent
-  bool asynchronous = false;       ///< some queue is a device's
+  std::vector<size_t> arenaBytes;                   ///< by memory space, valid when staticArenas
+  bool staticArenas = true;                         ///< no arena's size depends on an extent
+  bool asynchronous = false;                        ///< some queue is a device's
   mutable straightline::FramePool frames;
 };
 
 namespace straightline {
 
-/// True when the description is whole: versions and sizes of all structs, counts, buffer numbers, expressions. Otherwise
-/// the message says what is wrong. The runtime relies on this everywhere and checks nothing again.
+/// True when the description is whole: versions and sizes of all structs, counts, buffer numbers,
+/// expressions. Otherwise the message says what is wrong. The runtime relies on this everywhere and
+/// checks nothing again.
 bool checkDescription(const sl_program_desc* desc, sl_message* message);
 
 /// Name of a buffer as the user knows it: its framework name, else its name in the emitted text.

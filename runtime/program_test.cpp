@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "straightline/abi/straightline.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "straightline/abi/straightline.h"
 #include "test_description.h"
 
 namespace straightline::testing {
@@ -19,7 +18,8 @@ TEST(Program, ReleaseIsCalledExactlyOnceWhenTheLastReferenceGoes) {
   int released = 0;
   sl_program* program = nullptr;
   sl_message message;
-  ASSERT_EQ(SL_OK, sl_program_create(builder.build(runNothing), countRelease, &released, &program, &message));
+  ASSERT_EQ(SL_OK, sl_program_create(builder.build(runNothing), countRelease, &released, &program,
+                                     &message));
   sl_program_retain(program);
   sl_program_release(program);
   EXPECT_EQ(0, released);
@@ -43,8 +43,10 @@ TEST(Program, AnotherAbiVersionIsRefusedWithBothNumbersAndNotReleased) {
   int released = 0;
   sl_program* program = nullptr;
   sl_message message;
-  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, countRelease, &released, &program, &message));
-  EXPECT_EQ(std::string("the program was compiled for abi_version 77 but this runtime has 1"), message.text);
+  EXPECT_EQ(SL_INVALID_ARGUMENT,
+            sl_program_create(desc, countRelease, &released, &program, &message));
+  EXPECT_EQ(std::string("the program was compiled for abi_version 77 but this runtime has 1"),
+            message.text);
   EXPECT_EQ(0, released);
   EXPECT_EQ(nullptr, program);
 }
@@ -56,7 +58,8 @@ TEST(Program, AShorterDescriptionIsRefusedWithBothSizes) {
   sl_program* program = nullptr;
   sl_message message;
   EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, nullptr, nullptr, &program, &message));
-  EXPECT_EQ("the program description has 8 bytes but this runtime needs " + std::to_string(sizeof(sl_program_desc)),
+  EXPECT_EQ("the program description has 8 bytes but this runtime needs " +
+                std::to_string(sizeof(sl_program_desc)),
             message.text);
 }
 
@@ -76,11 +79,14 @@ TEST(Program, BrokenDescriptionsAreRefusedInWords) {
   };
   const Case cases[] = {
       {"it has no run entry", [](sl_program_desc* d, sl_buffer*) { d->run = nullptr; }},
-      {"sl_buffer number 0 has 3 bytes but this runtime expects", [](sl_program_desc*, sl_buffer* b) { b->size = 3; }},
+      {"sl_buffer number 0 has 3 bytes but this runtime expects",
+       [](sl_program_desc*, sl_buffer* b) { b->size = 3; }},
       {"rank 9, which is outside [0, 8]", [](sl_program_desc*, sl_buffer* b) { b->rank = 9; }},
       {"is in space 4 of 1", [](sl_program_desc*, sl_buffer* b) { b->space = 4; }},
-      {"'x' is input number 5, which is taken or outside [0, 1)", [](sl_program_desc*, sl_buffer* b) { b->index = 5; }},
-      {"it has 1 buffers of role input but says 2", [](sl_program_desc* d, sl_buffer*) { d->input_count = 2; }},
+      {"'x' is input number 5, which is taken or outside [0, 1)",
+       [](sl_program_desc*, sl_buffer* b) { b->index = 5; }},
+      {"it has 1 buffers of role input but says 2",
+       [](sl_program_desc* d, sl_buffer*) { d->input_count = 2; }},
       {"it is planned for 0 threads", [](sl_program_desc* d, sl_buffer*) { d->threads = 0; }},
       {"it has 3 extents but no table of them",
        [](sl_program_desc* d, sl_buffer*) { d->extents = nullptr, d->extent_count = 3; }},
@@ -92,8 +98,27 @@ TEST(Program, BrokenDescriptionsAreRefusedInWords) {
     c.damage(desc, const_cast<sl_buffer*>(desc->buffers));
     sl_program* program = nullptr;
     sl_message message;
-    EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, nullptr, nullptr, &program, &message)) << c.expected;
-    EXPECT_NE(nullptr, strstr(message.text, c.expected)) << message.text << "\nexpected " << c.expected;
+    EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, nullptr, nullptr, &program, &message))
+        << c.expected;
+    EXPECT_NE(nullptr, strstr(message.text, c.expected))
+        << message.text << "\nexpected " << c.expected;
+  }
+}
+
+TEST(Program, TheFirstQueueAndSpaceAreTheCallers) {
+  const char* const names[] = {"elsewhere"};
+  for (const bool queue : {false, true}) {
+    DescriptionBuilder builder;
+    sl_program_desc* desc = builder.build(runNothing);
+    (queue ? desc->queues : desc->spaces) = names;
+    sl_program* program = nullptr;
+    sl_message message;
+    EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, nullptr, nullptr, &program, &message));
+    EXPECT_STREQ(
+        queue ? "program description 'forward': queue number 0 is 'elsewhere' but must be 'cpu'"
+              : "program description 'forward': memory space number 0 is 'elsewhere' but must be "
+                "'host'",
+        message.text);
   }
 }
 
@@ -102,12 +127,16 @@ TEST(Program, UnknownQueueAndSpaceAreUnsupported) {
   sl_program* program = nullptr;
   DescriptionBuilder queue;
   queue.queue("nowhere");
-  EXPECT_EQ(SL_UNSUPPORTED, sl_program_create(queue.build(runNothing), nullptr, nullptr, &program, &message));
-  EXPECT_STREQ("the program needs a queue of backend 'nowhere', which is not registered", message.text);
+  EXPECT_EQ(SL_UNSUPPORTED,
+            sl_program_create(queue.build(runNothing), nullptr, nullptr, &program, &message));
+  EXPECT_STREQ("the program needs a queue of backend 'nowhere', which is not registered",
+               message.text);
   DescriptionBuilder space;
   space.space("moon");
-  EXPECT_EQ(SL_UNSUPPORTED, sl_program_create(space.build(runNothing), nullptr, nullptr, &program, &message));
-  EXPECT_STREQ("the program needs memory space 'moon', but no registered backend has it", message.text);
+  EXPECT_EQ(SL_UNSUPPORTED,
+            sl_program_create(space.build(runNothing), nullptr, nullptr, &program, &message));
+  EXPECT_STREQ("the program needs memory space 'moon', but no registered backend has it",
+               message.text);
 }
 
 TEST(Program, ResultOfAChainOfViewsHasTheSumOfTheirOffsets) {
@@ -115,18 +144,22 @@ TEST(Program, ResultOfAChainOfViewsHasTheSumOfTheirOffsets) {
   const int32_t b = builder.extent("b", 1, 64);
   const int32_t x = builder.input("x", kFloat32, {builder.symbol(b), builder.constant(8)});
   // rows 1..b of x, then columns 2..5 of those: 4 * 8 bytes and 4 * 2 bytes further in.
-  const int32_t rows = builder.buffer(SL_ROLE_VIEW, "rows", kFloat32,
-                                      {builder.expression({{'s', b}, {'c', -1}, {'+', 0}}), builder.constant(8)},
-                                      {builder.constant(8), builder.constant(1)}, x, builder.constant(32));
-  const int32_t view = builder.buffer(SL_ROLE_VIEW, "view", kFloat32,
-                                      {builder.expression({{'s', b}, {'c', -1}, {'+', 0}}), builder.constant(3)},
-                                      {builder.constant(8), builder.constant(1)}, rows, builder.constant(8));
+  const int32_t rows =
+      builder.buffer(SL_ROLE_VIEW, "rows", kFloat32,
+                     {builder.expression({{'s', b}, {'c', -1}, {'+', 0}}), builder.constant(8)},
+                     {builder.constant(8), builder.constant(1)}, x, builder.constant(32));
+  const int32_t view =
+      builder.buffer(SL_ROLE_VIEW, "view", kFloat32,
+                     {builder.expression({{'s', b}, {'c', -1}, {'+', 0}}), builder.constant(3)},
+                     {builder.constant(8), builder.constant(1)}, rows, builder.constant(8));
   const int32_t y = builder.buffer(SL_ROLE_OUTPUT, "y", kFloat32, {builder.constant(2)});
   builder.result(y, y);
   builder.result(view, x);
   sl_program* program = nullptr;
   sl_message message;
-  ASSERT_EQ(SL_OK, sl_program_create(builder.build(runNothing), nullptr, nullptr, &program, &message)) << message.text;
+  ASSERT_EQ(SL_OK,
+            sl_program_create(builder.build(runNothing), nullptr, nullptr, &program, &message))
+      << message.text;
   int64_t shape[SL_MAX_RANK], strides[SL_MAX_RANK], offset = -1;
   const int64_t extents[] = {5};
   sl_program_result(program, 1, extents, shape, strides, &offset);

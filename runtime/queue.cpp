@@ -41,14 +41,20 @@ int32_t sl_queue_team(int32_t threads, sl_queue** out, sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     if (threads < 1 || threads > kMaxThreads) {
-      MessageWriter(message).text("a team of ").number(threads).text(" threads was asked for, but it must have 1 to ")
+      MessageWriter(message)
+          .text("a team of ")
+          .number(threads)
+          .text(" threads was asked for, but it must have 1 to ")
           .number(kMaxThreads);
       return SL_INVALID_ARGUMENT;
     }
     Team* team = sharedTeam(threads);
     if (!team) {
-      MessageWriter(message).text("the system refuses to start the ").number(threads - 1)
-          .text(" worker threads of a team of ").number(threads);
+      MessageWriter(message)
+          .text("the system refuses to start the ")
+          .number(threads - 1)
+          .text(" worker threads of a team of ")
+          .number(threads);
       return SL_OUT_OF_MEMORY;
     }
     TeamQueue& slot = teamQueues[threads];
@@ -70,8 +76,11 @@ int32_t sl_queue_create(const char* backend, sl_queue** out, sl_message* message
   return atBoundary(message, [&]() -> int32_t {
     const sl_backend_desc* found = findBackend(backend);
     if (!found || !found->device) {
-      MessageWriter(message).text(found ? "backend '" : "no backend '").text(backend)
-          .text(found ? "' has no queues of its own: it runs on the caller's team" : "' is registered");
+      MessageWriter(message)
+          .text(found ? "backend '" : "no backend '")
+          .text(backend)
+          .text(found ? "' has no queues of its own: it runs on the caller's team"
+                      : "' is registered");
       return SL_UNSUPPORTED;
     }
     auto queue = std::make_unique<sl_queue>();
@@ -92,22 +101,23 @@ void sl_queue_release(sl_queue* queue) {
   delete queue;
 }
 
-int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers, int32_t pointer_count,
-                        const int64_t* scalars, int32_t scalar_count) {
+int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
+                        int32_t pointer_count, const int64_t* scalars, int32_t scalar_count) {
   const sl_queue* q = straightline::asQueue(queue);
   if (q->device) {
-    return q->device->launch(q->handle, ctx, reinterpret_cast<void*>(entry), pointers, pointer_count, scalars,
-                             scalar_count);
+    return q->device->launch(q->handle, ctx, reinterpret_cast<void*>(entry), pointers,
+                             pointer_count, scalars, scalar_count);
   }
   entry(ctx, sl_team{nullptr, 0, 1}, pointers, scalars);
   return __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE);
 }
 
-int32_t sl_queue_copy(sl_ctx* ctx, void* queue, void* destination, const char* destination_space, const void* source,
-                      const char* source_space, size_t bytes) {
+int32_t sl_queue_copy(sl_ctx* ctx, void* queue, void* destination, const char* destination_space,
+                      const void* source, const char* source_space, size_t bytes) {
   const sl_queue* q = straightline::asQueue(queue);
   if (q->device) {
-    return q->device->copy(q->handle, ctx, destination, destination_space, source, source_space, bytes);
+    return q->device->copy(q->handle, ctx, destination, destination_space, source, source_space,
+                           bytes);
   }
   if (std::strcmp(destination_space, "host") != 0 || std::strcmp(source_space, "host") != 0) {
     sl_fail(ctx, SL_INTERNAL, 0, 0, 0);  // only a device's queue reaches another memory space

@@ -8,9 +8,9 @@
 
 /// Exactly one of `team` and `device` is set.
 struct sl_queue {
-  straightline::Team* team = nullptr;      ///< shared, lives as long as the process
+  straightline::Team* team = nullptr;  ///< shared, lives as long as the process
   const sl_device_desc* device = nullptr;
-  void* handle = nullptr;                  ///< the device's queue, owned
+  void* handle = nullptr;  ///< the device's queue, owned
 };
 
 namespace straightline {

@@ -12,8 +12,8 @@
 #include "message_writer.h"
 #include "straightline/abi/device_calls.h"
 
-// Defined by runtime/backends/native, which is linked into this library; weak, so that a runtime built without it
-// (sanitized tests of the runtime alone) still links.
+// Defined by runtime/backends/native, which is linked into this library; weak, so that a runtime
+// built without it (sanitized tests of the runtime alone) still links.
 extern "C" const sl_backend_desc sl_backend_native __attribute__((weak));
 
 namespace straightline {
@@ -28,7 +28,8 @@ struct Registry {
 };
 
 Registry& registry() {
-  static Registry* const instance = new Registry;  // never destroyed: look-ups may come from exit handlers
+  static Registry* const instance =
+      new Registry;  // never destroyed: look-ups may come from exit handlers
   return *instance;
 }
 
@@ -41,12 +42,17 @@ bool checkBackend(const sl_backend_desc* backend, sl_message* message) {
   }
   writer.text("backend '").text(backend->name).text("': ");
   const auto refuseSize = [&](const char* what, uint64_t size, size_t expected) {
-    writer.text(what).text(" has ").number(static_cast<int64_t>(size)).text(" bytes but this runtime expects ")
+    writer.text(what)
+        .text(" has ")
+        .number(static_cast<int64_t>(size))
+        .text(" bytes but this runtime expects ")
         .number(static_cast<int64_t>(expected));
     return false;
   };
   if (backend->abi_version != SL_ABI_VERSION) {
-    writer.text("its abi_version is ").number(backend->abi_version).text(" but this runtime has ")
+    writer.text("its abi_version is ")
+        .number(backend->abi_version)
+        .text(" but this runtime has ")
         .number(SL_ABI_VERSION);
     return false;
   }
@@ -86,7 +92,10 @@ int32_t add(const sl_backend_desc* backend, sl_message* message) {
     }
   }
   if (count == kMaxBackends) {
-    MessageWriter(message).text("backend '").text(backend->name).text("' is one too many: there can be ")
+    MessageWriter(message)
+        .text("backend '")
+        .text(backend->name)
+        .text("' is one too many: there can be ")
         .number(kMaxBackends);
     return SL_INVALID_ARGUMENT;
   }
@@ -95,8 +104,9 @@ int32_t add(const sl_backend_desc* backend, sl_message* message) {
   return SL_OK;
 }
 
-/// Opens `libstraightline_backend_<name>.so` beside this library. A backend whose library (or a library that it needs) is
-/// not installed is simply not registered; kernel selection then says that it is unknown.
+/// Opens `libstraightline_backend_<name>.so` beside this library. A backend whose library (or a
+/// library that it needs) is not installed is simply not registered; kernel selection then says
+/// that it is unknown.
 void addSibling(const char* name) {
   Dl_info self;
   if (dladdr(reinterpret_cast<const void*>(&addSibling), &self) == 0 || !self.dli_fname) {
@@ -104,8 +114,8 @@ void addSibling(const char* name) {
   }
   std::string path = self.dli_fname;
   const size_t slash = path.rfind('/');
-  path = (slash == std::string::npos ? std::string(".") : path.substr(0, slash)) + "/libstraightline_backend_" + name +
-         ".so";
+  path = (slash == std::string::npos ? std::string(".") : path.substr(0, slash)) +
+         "/libstraightline_backend_" + name + ".so";
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     return;
@@ -157,9 +167,10 @@ struct Symbol {
 
 #define SL_SYMBOL(name) {#name, reinterpret_cast<void*>(&name)}
 const Symbol kSymbols[] = {
-    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_queue_launch), SL_SYMBOL(sl_queue_copy), SL_SYMBOL(sl_queue_record),
-    SL_SYMBOL(sl_queue_wait),   SL_SYMBOL(sl_queue_forget), SL_SYMBOL(memcpy),        SL_SYMBOL(memset),
-    SL_SYMBOL(memmove),         SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),      SL_SYMBOL(sl_free),
+    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_queue_launch), SL_SYMBOL(sl_queue_copy),
+    SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),   SL_SYMBOL(sl_queue_forget),
+    SL_SYMBOL(memcpy),          SL_SYMBOL(memset),          SL_SYMBOL(memmove),
+    SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),        SL_SYMBOL(sl_free),
 };
 #undef SL_SYMBOL
 
@@ -197,7 +208,8 @@ void* sl_symbol(const char* name) {
       }
       // What destroys a handle is named after what made it: `<plan_symbol>_destroy`.
       const size_t prefix = kernel.plan_symbol ? std::strlen(kernel.plan_symbol) : 0;
-      if (prefix && std::strncmp(kernel.plan_symbol, name, prefix) == 0 && std::strcmp(name + prefix, "_destroy") == 0) {
+      if (prefix && std::strncmp(kernel.plan_symbol, name, prefix) == 0 &&
+          std::strcmp(name + prefix, "_destroy") == 0) {
         return reinterpret_cast<void*>(kernel.destroy);
       }
       if (kernel.run_symbol && std::strcmp(kernel.run_symbol, name) == 0) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Backends known to this process. Registration is rare and takes a mutex; look-ups read a fixed table without one.
+// Backends known to this process. Registration is rare and takes a mutex; look-ups read a fixed
+// table without one.
 #ifndef STRAIGHTLINE_RUNTIME_REGISTRY_H
 #define STRAIGHTLINE_RUNTIME_REGISTRY_H
 

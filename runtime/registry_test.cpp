@@ -31,7 +31,8 @@ sl_kernel_desc kernel() {
 
 TEST(Registry, RegisteredKernelsCanBeFoundByNameAndSymbol) {
   static const sl_kernel_desc kernels[] = {kernel()};
-  static const sl_backend_desc backend = {sizeof(sl_backend_desc), SL_ABI_VERSION, "mine", kernels, 1, nullptr};
+  static const sl_backend_desc backend = {
+      sizeof(sl_backend_desc), SL_ABI_VERSION, "mine", kernels, 1, nullptr};
   const int32_t before = sl_backend_count();
   EXPECT_EQ(nullptr, sl_symbol("mine_plan"));
   sl_message message;
@@ -44,9 +45,11 @@ TEST(Registry, RegisteredKernelsCanBeFoundByNameAndSymbol) {
   EXPECT_EQ(&ran, sl_symbol("mine_run"));
   EXPECT_EQ(reinterpret_cast<void*>(&destroyNothing), sl_symbol("mine_plan_destroy"));
   EXPECT_EQ(nullptr, sl_symbol("mine_plan_destro"));
-  EXPECT_EQ(SL_OK, sl_backend_register(&backend, &message)) << "the same description again is no mistake";
+  EXPECT_EQ(SL_OK, sl_backend_register(&backend, &message))
+      << "the same description again is no mistake";
   EXPECT_EQ(before + 1, sl_backend_count());
-  static const sl_backend_desc impostor = {sizeof(sl_backend_desc), SL_ABI_VERSION, "mine", nullptr, 0, nullptr};
+  static const sl_backend_desc impostor = {
+      sizeof(sl_backend_desc), SL_ABI_VERSION, "mine", nullptr, 0, nullptr};
   EXPECT_EQ(SL_INVALID_ARGUMENT, sl_backend_register(&impostor, &message));
   EXPECT_STREQ("backend 'mine' is registered already", message.text);
 }
@@ -96,10 +99,12 @@ TEST(Registry, QueuesOfUnknownOrHostBackendsAreUnsupported) {
   sl_message message;
   EXPECT_EQ(SL_UNSUPPORTED, sl_queue_create("nowhere", &queue, &message));
   EXPECT_STREQ("no backend 'nowhere' is registered", message.text);
-  static const sl_backend_desc host = {sizeof(sl_backend_desc), SL_ABI_VERSION, "hosted", nullptr, 0, nullptr};
+  static const sl_backend_desc host = {
+      sizeof(sl_backend_desc), SL_ABI_VERSION, "hosted", nullptr, 0, nullptr};
   ASSERT_EQ(SL_OK, sl_backend_register(&host, &message));
   EXPECT_EQ(SL_UNSUPPORTED, sl_queue_create("hosted", &queue, &message));
-  EXPECT_STREQ("backend 'hosted' has no queues of its own: it runs on the caller's team", message.text);
+  EXPECT_STREQ("backend 'hosted' has no queues of its own: it runs on the caller's team",
+               message.text);
 }
 
 }  // namespace

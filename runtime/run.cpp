@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sl_run: binds, runs, says what went wrong. In the steady state no heap allocation, no lock, no string compare.
+// sl_run: binds, runs, says what went wrong. In the steady state no heap allocation, no lock, no
+// string compare.
 #include "boundary.h"
 #include "failure.h"
 #include "message_writer.h"
@@ -10,7 +11,8 @@
 namespace straightline {
 namespace {
 
-/// A team of one for callers that bring a device's queue: host statements run on the calling thread.
+/// A team of one for callers that bring a device's queue: host statements run on the calling
+/// thread.
 sl_queue& callerAlone() {
   static Team team(1);
   static sl_queue queue{&team, nullptr, nullptr};
@@ -23,8 +25,11 @@ __attribute__((noinline, cold)) int32_t reportMisuse(const char* text, sl_messag
 }
 
 __attribute__((noinline, cold)) int32_t reportContextSize(const sl_ctx& ctx, sl_message* message) {
-  MessageWriter(message).text("sl_ctx has ").number(static_cast<int64_t>(ctx.size))
-      .text(" bytes but this runtime needs ").number(sizeof(sl_ctx));
+  MessageWriter(message)
+      .text("sl_ctx has ")
+      .number(static_cast<int64_t>(ctx.size))
+      .text(" bytes but this runtime needs ")
+      .number(sizeof(sl_ctx));
   return SL_INVALID_ARGUMENT;
 }
 
@@ -42,8 +47,8 @@ bool fits(const sl_program& program, const sl_frame& frame, const int64_t* exten
   return true;
 }
 
-/// Host queue of a call, and the table that emitted text reads: the frame's device queues, or the caller's own stream in
-/// place of the one with the same device.
+/// Host queue of a call, and the table that emitted text reads: the frame's device queues, or the
+/// caller's own stream in place of the one with the same device.
 sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue) {
   sl_queue* team = queue->team ? queue : &callerAlone();
   for (size_t i = 0; i < frame->queues.size(); ++i) {
@@ -54,7 +59,8 @@ sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue
   return team;
 }
 
-/// Marks where each device queue stands, so that the frame is not lent again before the queue has passed.
+/// Marks where each device queue stands, so that the frame is not lent again before the queue has
+/// passed.
 void recordQueues(const sl_program& program, sl_frame* frame) {
   for (size_t i = 0; i < frame->queues.size(); ++i) {
     if (!program.queueDevices[i]) {
@@ -66,8 +72,8 @@ void recordQueues(const sl_program& program, sl_frame* frame) {
   }
 }
 
-__attribute__((noinline, cold)) int32_t reportFailure(const sl_program& program, sl_ctx* ctx, int32_t result,
-                                                      sl_message* message) {
+__attribute__((noinline, cold)) int32_t reportFailure(const sl_program& program, sl_ctx* ctx,
+                                                      int32_t result, sl_message* message) {
   if (ctx->status == SL_OK) {
     ctx->status = result;
   }
@@ -75,9 +81,10 @@ __attribute__((noinline, cold)) int32_t reportFailure(const sl_program& program,
   return ctx->status;
 }
 
-/// Kernels on a device's queue may touch their context after sl_run has returned: they get the frame's.
-int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team, const sl_bindings& bindings,
-                        sl_ctx* ctx, sl_message* message) {
+/// Kernels on a device's queue may touch their context after sl_run has returned: they get the
+/// frame's.
+int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
+                        const sl_bindings& bindings, sl_ctx* ctx, sl_message* message) {
   waitForFrame(frame);  // a second run on one lease: context and arenas are still the first one's
   sl_ctx* own = &frame->context;
   clearFailure(own);
@@ -85,7 +92,8 @@ int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team, 
   own->profile_user = ctx->profile_user;
   __atomic_store_n(&own->cancel, ctx->cancel, __ATOMIC_RELAXED);
   const int32_t result = team->run(program.desc->run, own, &bindings);
-  __atomic_store_n(&own->cancel, static_cast<const int32_t*>(nullptr), __ATOMIC_RELAXED);  // the caller's, gone soon
+  __atomic_store_n(&own->cancel, static_cast<const int32_t*>(nullptr),
+                   __ATOMIC_RELAXED);  // the caller's, gone soon
   recordQueues(program, frame);
   if (result == SL_OK && __atomic_load_n(&own->status, __ATOMIC_ACQUIRE) == SL_OK) {
     frame->failureUnreported = true;
@@ -107,8 +115,8 @@ int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team, 
 }  // namespace
 }  // namespace straightline
 
-int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* frame, sl_queue* queue,
-               const sl_args* args, sl_ctx* ctx, sl_message* message) {
+int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* frame,
+               sl_queue* queue, const sl_args* args, sl_ctx* ctx, sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     if (ctx->size < sizeof(sl_ctx)) {

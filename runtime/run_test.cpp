@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "straightline/abi/straightline.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,10 +8,11 @@
 #include <thread>
 #include <vector>
 
+#include "straightline/abi/straightline.h"
 #include "test_description.h"
 
-// Heap allocations of the whole process, by all threads. Under a sanitizer the hooks of its allocator count; otherwise
-// this executable's malloc family stands in front of glibc's.
+// Heap allocations of the whole process, by all threads. Under a sanitizer the hooks of its
+// allocator count; otherwise this executable's malloc family stands in front of glibc's.
 static std::atomic<int64_t> allocations{0};
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -76,7 +75,8 @@ void barrier(sl_team team) {
   const uint32_t mine = __atomic_load_n(&arrive[team.index * 32], __ATOMIC_RELAXED) + 1;
   __atomic_store_n(&arrive[team.index * 32], mine, __ATOMIC_RELEASE);
   for (int32_t other = 0; other < team.size; ++other) {
-    for (int rounds = 0; static_cast<int32_t>(__atomic_load_n(&arrive[other * 32], __ATOMIC_ACQUIRE) - mine) < 0;) {
+    for (int rounds = 0;
+         static_cast<int32_t>(__atomic_load_n(&arrive[other * 32], __ATOMIC_ACQUIRE) - mine) < 0;) {
       if (++rounds > 2000) {
         team.shared->yield();
       }
@@ -94,7 +94,8 @@ int32_t runDouble(sl_ctx*, sl_team team, const sl_bindings* io) {
     slot[i] = 2 * x[i];
   }
   barrier(team);
-  for (int64_t i = team.size - 1 - team.index; i < n; i += team.size) {  // what the other thread wrote
+  for (int64_t i = team.size - 1 - team.index; i < n;
+       i += team.size) {  // what the other thread wrote
     y[i] = slot[i] + doubledBias;
   }
   return SL_OK;
@@ -105,18 +106,21 @@ class DoubleProgram {
   explicit DoubleProgram(int32_t threads) {
     const int32_t b = builder_.extent("b", 1, 64);
     builder_.input("x", kFloat32, {builder_.symbol(b), builder_.constant(4)});
-    const int32_t y = builder_.buffer(SL_ROLE_OUTPUT, "y", kFloat32, {builder_.symbol(b), builder_.constant(4)},
-                                      {builder_.constant(4), builder_.constant(1)});
+    const int32_t y =
+        builder_.buffer(SL_ROLE_OUTPUT, "y", kFloat32, {builder_.symbol(b), builder_.constant(4)},
+                        {builder_.constant(4), builder_.constant(1)});
     builder_.buffer(SL_ROLE_PARAMETER, "bias", kFloat32, {});
     builder_.result(y, y);
     builder_.arena(0, builder_.expression({{'s', b}, {'c', 16}, {'*', 0}}));
     builder_.prepared(0, builder_.constant(4));
     builder_.threads(threads);
     sl_message message;
-    EXPECT_EQ(SL_OK, sl_program_create(builder_.build(runDouble, prepareDouble), nullptr, nullptr, &program, &message))
+    EXPECT_EQ(SL_OK, sl_program_create(builder_.build(runDouble, prepareDouble), nullptr, nullptr,
+                                       &program, &message))
         << message.text;
     void* parameters[] = {&bias};
-    EXPECT_EQ(SL_OK, sl_weights_create(program, parameters, nullptr, nullptr, &weights, &message)) << message.text;
+    EXPECT_EQ(SL_OK, sl_weights_create(program, parameters, nullptr, nullptr, &weights, &message))
+        << message.text;
     EXPECT_EQ(SL_OK, sl_queue_team(threads, &queue, &message)) << message.text;
   }
   ~DoubleProgram() {
@@ -229,7 +233,8 @@ TEST(Run, FailureNamesValuesStatementAndSource) {
     sl_program* program = nullptr;
     sl_weights* weights = nullptr;
     sl_queue* queue = nullptr;
-    ASSERT_EQ(SL_OK, sl_program_create(builder.build(runFailing), nullptr, nullptr, &program, nullptr));
+    ASSERT_EQ(SL_OK,
+              sl_program_create(builder.build(runFailing), nullptr, nullptr, &program, nullptr));
     ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, nullptr));
     ASSERT_EQ(SL_OK, sl_queue_team(threads, &queue, nullptr));
     Call call(program, weights, queue);
@@ -243,7 +248,8 @@ TEST(Run, FailureNamesValuesStatementAndSource) {
   }
 }
 
-// Thread 1 leaves at once, thread 0 after a barrier that thread 1 has passed: the counts differ afterwards.
+// Thread 1 leaves at once, thread 0 after a barrier that thread 1 has passed: the counts differ
+// afterwards.
 int32_t runUneven(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   if (io->extents[0] == 1) {
     if (team.index == 1) {
@@ -277,7 +283,8 @@ TEST(Run, BarriersWorkAfterARunThatFailedUnevenly) {
   sl_program* program = nullptr;
   sl_weights* weights = nullptr;
   sl_queue* queue = nullptr;
-  ASSERT_EQ(SL_OK, sl_program_create(builder.build(runUneven), nullptr, nullptr, &program, nullptr));
+  ASSERT_EQ(SL_OK,
+            sl_program_create(builder.build(runUneven), nullptr, nullptr, &program, nullptr));
   ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, nullptr));
   ASSERT_EQ(SL_OK, sl_queue_team(2, &queue, nullptr));
   Call call(program, weights, queue);
@@ -321,16 +328,21 @@ TEST(Run, MisuseIsRefusedNotRun) {
   ctx.size = sizeof(ctx);
   const sl_args args{sizeof(sl_args), inputs, outputs, extents};
   sl_message message;
-  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_run(other.program, other.weights, frame, p.queue, &args, &ctx, &message));
+  EXPECT_EQ(SL_INVALID_ARGUMENT,
+            sl_run(other.program, other.weights, frame, p.queue, &args, &ctx, &message));
   EXPECT_STREQ("the frame was leased from another program", message.text);
-  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_run(p.program, other.weights, frame, p.queue, &args, &ctx, &message));
+  EXPECT_EQ(SL_INVALID_ARGUMENT,
+            sl_run(p.program, other.weights, frame, p.queue, &args, &ctx, &message));
   EXPECT_STREQ("the weights were prepared for another program", message.text);
   extents[0] = 64;
-  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_run(p.program, p.weights, frame, p.queue, &args, &ctx, &message));
+  EXPECT_EQ(SL_INVALID_ARGUMENT,
+            sl_run(p.program, p.weights, frame, p.queue, &args, &ctx, &message));
   EXPECT_STREQ("the frame was leased for smaller extents than this call has", message.text);
   ctx.size = 8;
-  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_run(p.program, p.weights, frame, p.queue, &args, &ctx, &message));
-  EXPECT_EQ("sl_ctx has 8 bytes but this runtime needs " + std::to_string(sizeof(sl_ctx)), message.text);
+  EXPECT_EQ(SL_INVALID_ARGUMENT,
+            sl_run(p.program, p.weights, frame, p.queue, &args, &ctx, &message));
+  EXPECT_EQ("sl_ctx has 8 bytes but this runtime needs " + std::to_string(sizeof(sl_ctx)),
+            message.text);
   sl_frame_return(frame);
 }
 

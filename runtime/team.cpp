@@ -13,8 +13,8 @@
 namespace straightline {
 namespace {
 
-// About 0.3 ms of spinning, then sleep: a wake costs 50-70 us, so back-to-back calls stay hot and an idle process is
-// idle. With one CPU spinning only keeps the caller from running.
+// About 0.3 ms of spinning, then sleep: a wake costs 50-70 us, so back-to-back calls stay hot and
+// an idle process is idle. With one CPU spinning only keeps the caller from running.
 constexpr uint32_t kSpinRounds = 20000;
 constexpr uint32_t kRoundsPerYield = 2000;
 
@@ -29,11 +29,13 @@ void pauseCpu() {
 void yieldCpu() { sched_yield(); }
 
 void futexWait(std::atomic<uint32_t>* word, uint32_t expected) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, expected, nullptr, nullptr, 0);
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, expected, nullptr,
+          nullptr, 0);
 }
 
 void futexWakeAll(std::atomic<uint32_t>* word) {
-  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAKE_PRIVATE, kMaxThreads, nullptr, nullptr, 0);
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAKE_PRIVATE, kMaxThreads, nullptr,
+          nullptr, 0);
 }
 
 std::atomic<Team*> sharedTeams[kMaxThreads + 1];
@@ -139,7 +141,8 @@ uint32_t Team::awaitJob(uint32_t seen) {
       }
       continue;
     }
-    // Either the caller sees this sleeper, or this load sees the caller's job: both sides are sequentially consistent.
+    // Either the caller sees this sleeper, or this load sees the caller's job: both sides are
+    // sequentially consistent.
     sleepers_.value.fetch_add(1, std::memory_order_seq_cst);
     if (generation_.value.load(std::memory_order_seq_cst) == seen) {
       futexWait(&generation_.value, seen);
@@ -180,17 +183,18 @@ int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings) {
   return result;
 }
 
-// Members of a failed run may have left at different barriers; the next run must find equal counts. All workers are
-// between jobs here.
+// Members of a failed run may have left at different barriers; the next run must find equal counts.
+// All workers are between jobs here.
 void Team::resetBarriers() {
   for (int32_t i = 0; i < size_; ++i) {
     arrive_[i].value.store(0, std::memory_order_relaxed);
   }
 }
 
-// A worker without a place of its own is often woken on the caller's CPU, and both then spin there until the next
-// scheduler tick (0.2-2 ms instead of 50-70 us). Best effort: every failure here costs speed only. The mask is the main
-// thread's, which is what taskset and a cpuset give the process; reading it each time follows later changes.
+// A worker without a place of its own is often woken on the caller's CPU, and both then spin there
+// until the next scheduler tick (0.2-2 ms instead of 50-70 us). Best effort: every failure here
+// costs speed only. The mask is the main thread's, which is what taskset and a cpuset give the
+// process; reading it each time follows later changes.
 void Team::keepWorkersOffThisCpu() {
   const int cpu = sched_getcpu();
   if (cpu == callerCpu_) {
@@ -198,7 +202,8 @@ void Team::keepWorkersOffThisCpu() {
   }
   callerCpu_ = cpu;
   cpu_set_t allowed;
-  if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(getpid(), sizeof(allowed), &allowed) != 0) {
+  if (cpu < 0 || cpu >= CPU_SETSIZE ||
+      sched_getaffinity(getpid(), sizeof(allowed), &allowed) != 0) {
     return;
   }
   const bool several = CPU_COUNT(&allowed) >= 2;

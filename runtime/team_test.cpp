@@ -23,7 +23,9 @@
 #endif
 #ifdef SL_TSAN
 // The child of a fork makes a new team, which ThreadSanitizer refuses by default.
-extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() { return "die_after_fork=0"; }
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
+  return "die_after_fork=0";
+}
 #endif
 
 namespace straightline::testing {
@@ -223,15 +225,16 @@ TEST_F(TeamTest, WorkersKeepOffTheCallersCpuWithinTheProcesssMask) {
     }
     placed += !CPU_ISSET(before, &workerMask);
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      ASSERT_FALSE(CPU_ISSET(cpu, &workerMask) && !CPU_ISSET(cpu, &allowed)) << "cpu " << cpu << " is not ours";
+      ASSERT_FALSE(CPU_ISSET(cpu, &workerMask) && !CPU_ISSET(cpu, &allowed))
+          << "cpu " << cpu << " is not ours";
     }
   }
   EXPECT_GT(placed, 0);
 }
 
 TEST(TeamExit, WorkersDoNotKeepTheProcess) {
-  // This very process ends with sleeping and spinning workers: the check is that the test executable returns, and that a
-  // child that calls exit() right after a run does.
+  // This very process ends with sleeping and spinning workers: the check is that the test
+  // executable returns, and that a child that calls exit() right after a run does.
   sl_queue* queue = nullptr;
   ASSERT_EQ(SL_OK, sl_queue_team(4, &queue, nullptr));
   const pid_t child = fork();

@@ -15,7 +15,8 @@ inline constexpr sl_dtype kFloat32{2, 32, 1};
 inline constexpr sl_dtype kFloat64{2, 64, 1};
 inline constexpr sl_dtype kInt64{0, 64, 1};
 
-/// Owns every table of one description; must outlive the program made from it. Move and copy would break the pointers.
+/// Owns every table of one description; must outlive the program made from it. Move and copy would
+/// break the pointers.
 class DescriptionBuilder {
  public:
   DescriptionBuilder() {
@@ -80,11 +81,14 @@ class DescriptionBuilder {
     return static_cast<int32_t>(buffers_.size()) - 1;
   }
 
-  int32_t input(const char* name, sl_dtype dtype, std::vector<sl_expr> extents, std::vector<sl_expr> strides = {}) {
+  int32_t input(const char* name, sl_dtype dtype, std::vector<sl_expr> extents,
+                std::vector<sl_expr> strides = {}) {
     return buffer(SL_ROLE_INPUT, name, dtype, std::move(extents), std::move(strides));
   }
 
-  void result(int32_t buffer, int32_t root) { results_.push_back({sizeof(sl_result), buffer, root}); }
+  void result(int32_t buffer, int32_t root) {
+    results_.push_back({sizeof(sl_result), buffer, root});
+  }
 
   void statement(sl_statement_kind kind, const char* op, const char* source) {
     sl_statement s{};
@@ -165,9 +169,11 @@ class DescriptionBuilder {
 /// What one call needs, taken and given back.
 class Call {
  public:
-  Call(sl_program* program, sl_weights* weights, sl_queue* queue) : program_(program), weights_(weights), queue_(queue) {}
+  Call(sl_program* program, sl_weights* weights, sl_queue* queue)
+      : program_(program), weights_(weights), queue_(queue) {}
 
-  int32_t operator()(std::vector<void*> inputs, std::vector<void*> outputs, std::vector<int64_t> extents = {}) {
+  int32_t operator()(std::vector<void*> inputs, std::vector<void*> outputs,
+                     std::vector<int64_t> extents = {}) {
     sl_frame* frame = nullptr;
     if (const int32_t status = sl_frame_lease(program_, extents.data(), &frame, &message)) {
       return status;

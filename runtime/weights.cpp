@@ -11,7 +11,8 @@
 namespace straightline {
 namespace {
 
-/// Destroys handles and frees prepared data. The parameters' release callback is the caller's business.
+/// Destroys handles and frees prepared data. The parameters' release callback is the caller's
+/// business.
 void freeWeights(sl_weights* weights) {
   const sl_program& program = *weights->program;
   for (size_t i = 0; i < weights->handles.size(); ++i) {
@@ -51,9 +52,14 @@ class PrepareResources {
     scratchAddresses.resize(scratch_.size());
     for (size_t i = 0; i < scratch_.size(); ++i) {
       const int64_t bytes = sl_expr_value(&desc.scratch_bytes[i], nullptr);
-      if (!allocateBlock(program_.spaceDevices[i], bytes > 0 ? static_cast<size_t>(bytes) : 0, &scratch_[i])) {
-        MessageWriter(message).text("out of memory: prepare needs ").number(bytes).text(" bytes of scratch in '")
-            .text(desc.spaces[i]).text("'");
+      if (!allocateBlock(program_.spaceDevices[i], bytes > 0 ? static_cast<size_t>(bytes) : 0,
+                         &scratch_[i])) {
+        MessageWriter(message)
+            .text("out of memory: prepare needs ")
+            .number(bytes)
+            .text(" bytes of scratch in '")
+            .text(desc.spaces[i])
+            .text("'");
         return SL_OUT_OF_MEMORY;
       }
       scratchAddresses[i] = scratch_[i].address;
@@ -69,7 +75,10 @@ class PrepareResources {
         continue;
       }
       if (!openDeviceQueue(program_.queueDevices[i], &deviceQueues_[i])) {
-        MessageWriter(message).text("backend '").text(desc.queues[i]).text("' could not make a queue");
+        MessageWriter(message)
+            .text("backend '")
+            .text(desc.queues[i])
+            .text("' could not make a queue");
         return SL_OUT_OF_MEMORY;
       }
       queues[i] = &deviceQueues_[i];
@@ -104,9 +113,14 @@ int32_t allocatePrepared(sl_weights* weights, sl_message* message) {
   weights->preparedAddresses.resize(weights->prepared.size());
   for (size_t i = 0; i < weights->prepared.size(); ++i) {
     const int64_t bytes = sl_expr_value(&desc.prepared_bytes[i], nullptr);
-    if (!allocateBlock(program.spaceDevices[i], bytes > 0 ? static_cast<size_t>(bytes) : 0, &weights->prepared[i])) {
-      MessageWriter(message).text("out of memory: the prepared weights need ").number(bytes).text(" bytes in '")
-          .text(desc.spaces[i]).text("'");
+    if (!allocateBlock(program.spaceDevices[i], bytes > 0 ? static_cast<size_t>(bytes) : 0,
+                       &weights->prepared[i])) {
+      MessageWriter(message)
+          .text("out of memory: the prepared weights need ")
+          .number(bytes)
+          .text(" bytes in '")
+          .text(desc.spaces[i])
+          .text("'");
       return SL_OUT_OF_MEMORY;
     }
     weights->preparedAddresses[i] = weights->prepared[i].address;
@@ -123,8 +137,8 @@ int32_t prepare(sl_weights* weights, sl_message* message) {
   if (const int32_t status = resources.open(message)) {
     return status;
   }
-  // Nothing that prepare does depends on an extent (checkDescription); the table is there so that text which copies
-  // every extent into a local reads something.
+  // Nothing that prepare does depends on an extent (checkDescription); the table is there so that
+  // text which copies every extent into a local reads something.
   std::vector<int64_t> extents;
   for (int32_t i = 0; i < desc.extent_count; ++i) {
     extents.push_back(desc.extents[i].min);
@@ -156,8 +170,8 @@ int32_t prepare(sl_weights* weights, sl_message* message) {
 }  // namespace
 }  // namespace straightline
 
-int32_t sl_weights_create(sl_program* program, void* const* parameters, void (*release)(void*), void* user,
-                          sl_weights** out, sl_message* message) {
+int32_t sl_weights_create(sl_program* program, void* const* parameters, void (*release)(void*),
+                          void* user, sl_weights** out, sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     std::unique_ptr<sl_weights> bare(new sl_weights);
@@ -177,14 +191,17 @@ int32_t sl_weights_create(sl_program* program, void* const* parameters, void (*r
   });
 }
 
-void sl_weights_retain(sl_weights* weights) { weights->references.fetch_add(1, std::memory_order_relaxed); }
+void sl_weights_retain(sl_weights* weights) {
+  weights->references.fetch_add(1, std::memory_order_relaxed);
+}
 
 void sl_weights_release(sl_weights* weights) {
   if (!weights || weights->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
     return;
   }
   if (weights->program->asynchronous) {
-    straightline::waitForPool(&weights->program->frames);  // runs with these weights may still be enqueued
+    straightline::waitForPool(
+        &weights->program->frames);  // runs with these weights may still be enqueued
   }
   void (*const release)(void*) = weights->release;
   void* const user = weights->user;

@@ -28,7 +28,8 @@ int32_t prepareAll(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
     sl_fail(ctx, SL_OUT_OF_MEMORY, 1234, 0, 0);
     return SL_OUT_OF_MEMORY;
   }
-  static_cast<float*>(io->arenas[0])[15] = *static_cast<const float*>(io->parameters[0]);  // scratch
+  static_cast<float*>(io->arenas[0])[15] =
+      *static_cast<const float*>(io->parameters[0]);  // scratch
   static_cast<float*>(io->prepared[0])[0] = static_cast<float*>(io->arenas[0])[15];
   return SL_OK;
 }
@@ -42,16 +43,18 @@ class WeightsTest : public ::testing::Test {
     builder_.buffer(SL_ROLE_PARAMETER, "w", kFloat32, {});
     builder_.buffer(SL_ROLE_STATE, "running_mean", kFloat32, {});
     builder_.handle([](void* handle) { destroyedHandles->push_back(handle); });
-    builder_.handle([](void* handle) { destroyedHandles->push_back(handle); });  // never made: never destroyed
+    builder_.handle(
+        [](void* handle) { destroyedHandles->push_back(handle); });  // never made: never destroyed
     builder_.prepared(0, builder_.constant(100));
     builder_.scratch(0, builder_.constant(64));
     builder_.statement(SL_STATEMENT_CALL, "linear", "model.py:5");
     builder_.threads(2);
   }
   void SetUp() override {
-    ASSERT_EQ(SL_OK, sl_program_create(builder_.build(runNothing, prepareAll),
-                                       [](void* count) { ++*static_cast<int*>(count); }, &programReleased, &program,
-                                       nullptr));
+    ASSERT_EQ(SL_OK, sl_program_create(
+                         builder_.build(runNothing, prepareAll),
+                         [](void* count) { ++*static_cast<int*>(count); }, &programReleased,
+                         &program, nullptr));
   }
 
   float w = 3, mean = 0;
@@ -70,7 +73,8 @@ void countRelease(void* user) { ++*static_cast<int*>(user); }
 TEST_F(WeightsTest, PrepareRunsOnTheTeamAndEverythingIsGivenBack) {
   sl_weights* weights = nullptr;
   sl_message message;
-  ASSERT_EQ(SL_OK, sl_weights_create(program, parameters, countRelease, &parametersReleased, &weights, &message))
+  ASSERT_EQ(SL_OK, sl_weights_create(program, parameters, countRelease, &parametersReleased,
+                                     &weights, &message))
       << message.text;
   EXPECT_EQ(2, prepareMembers);
   EXPECT_EQ(128u, sl_weights_prepared_bytes(weights)) << "100 bytes in whole cache lines";
@@ -89,12 +93,15 @@ TEST_F(WeightsTest, AFailedPrepareIsToldAndLeavesNothing) {
   failPrepare = true;
   sl_weights* weights = nullptr;
   sl_message message;
-  EXPECT_EQ(SL_OUT_OF_MEMORY,
-            sl_weights_create(program, parameters, countRelease, &parametersReleased, &weights, &message));
-  EXPECT_STREQ("while preparing weights: out of memory: 1234 bytes were asked for: linear at model.py:5", message.text);
+  EXPECT_EQ(SL_OUT_OF_MEMORY, sl_weights_create(program, parameters, countRelease,
+                                                &parametersReleased, &weights, &message));
+  EXPECT_STREQ(
+      "while preparing weights: out of memory: 1234 bytes were asked for: linear at model.py:5",
+      message.text);
   EXPECT_EQ(nullptr, weights);
   EXPECT_EQ(0, parametersReleased) << "the caller still owns them";
-  EXPECT_EQ(std::vector<void*>{&mean}, destroyed_) << "handles made before the failure are destroyed";
+  EXPECT_EQ(std::vector<void*>{&mean}, destroyed_)
+      << "handles made before the failure are destroyed";
   sl_program_release(program);
   EXPECT_EQ(1, programReleased);
 }
@@ -117,10 +124,13 @@ TEST(Weights, PrepareMayNotDependOnAnExtent) {
   builder.prepared(0, builder.symbol(b));
   sl_program* program = nullptr;
   sl_message message;
-  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(builder.build(runNothing), nullptr, nullptr, &program, &message));
-  EXPECT_STREQ("program description 'forward': the prepared size of number 0 depends on an extent, but prepare runs before "
-               "any is known",
-               message.text);
+  EXPECT_EQ(SL_INVALID_ARGUMENT,
+            sl_program_create(builder.build(runNothing), nullptr, nullptr, &program, &message));
+  EXPECT_STREQ(
+      "program description 'forward': the prepared size of number 0 depends on an extent, but "
+      "prepare runs before "
+      "any is known",
+      message.text);
 }
 
 }  // namespace

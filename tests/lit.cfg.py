@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Configuration of the lit suite; read through the build tree's lit.site.cfg.py, which says where the tools are.
-from __future__ import annotations
+"""Lit configuration: MLIR files run through straightline-opt and FileCheck."""
 
 import os
 
@@ -9,8 +8,9 @@ import lit.formats
 config.name = "straightline"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir"]
-config.excludes = ["golden", "models", "python"]
 config.test_source_root = os.path.dirname(__file__)
-config.environment["PATH"] = os.pathsep.join(
-    [config.opt_directory, config.llvm_tools_directory, config.environment["PATH"]]
-)
+config.test_exec_root = os.path.join(config.sl_build_root, "tests")
+config.excludes = ["inputs", "golden", "models", "python", "codegen"]
+
+tools = [os.path.join(config.sl_build_root, "tools"), config.sl_llvm_tools]
+config.environment["PATH"] = os.pathsep.join([*tools, config.environment.get("PATH", "")])

@@ -124,7 +124,7 @@ Failure parseModule(const Stages& stages, std::string_view text, const std::stri
 std::string printModule(mlir::ModuleOp module, unsigned flags) {
   mlir::OpPrintingFlags printing;
   if ((flags & SL_PRINT_LOCATIONS) != 0) {
-    printing.enableDebugInfo(/*enable=*/true, /*prettyForm=*/false);
+    printing.enableDebugInfo(/*enable=*/true, /*prettyForm=*/false).useLocalScope();
   }
   if ((flags & SL_PRINT_GENERIC) != 0) {
     printing.printGenericOpForm();

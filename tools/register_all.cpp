@@ -8,6 +8,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/levels/levels.h"
+#include "passes/passes.h"
+#include "passes/pipeline.h"
 
 namespace straightline {
 
@@ -18,6 +20,8 @@ void registerAllDialects(mlir::DialectRegistry& registry) {
 
 void registerAllPasses() {
   mlir::registerTransformsPasses();
+  passes::registerStraightlinePasses();
+  registerKernelPasses();
   registerLevelPasses();
 }
 

@@ -2,6 +2,10 @@
 // Ties the compiler library to the layers below it: the one place that names dialects, the pipeline and emission.
 #include "tools/stages.h"
 
+#include <sstream>
+
+#include "codegen/emit.h"
+#include "passes/pipeline.h"
 #include "tools/register_all.h"
 
 namespace straightline {
@@ -13,12 +17,32 @@ class ProductStages final : public Stages {
     registerAllDialects(registry);
   }
 
-  Failure buildPipeline(mlir::PassManager&, const TargetOptions&) const override {
-    return Failure::unsupported("this build has no pass pipeline");
+  Failure buildPipeline(mlir::PassManager& manager, const TargetOptions& target) const override {
+    PipelineOptions options;
+    std::istringstream words(target.pipeline);
+    for (std::string word; words >> word;) {
+      if (word == "freeze=true" || word == "freeze=false") {
+        options.freeze = word == "freeze=true";
+      } else {
+        return Failure::user("unknown pipeline option '" + word + "'; valid are freeze=true and freeze=false");
+      }
+    }
+    straightline::buildPipeline(manager, options);
+    return Failure::none();
   }
 
-  Failure emit(mlir::ModuleOp, const TargetOptions&, Emitted*) const override {
-    return Failure::unsupported("this build has no emission");
+  Failure emit(mlir::ModuleOp module, const TargetOptions&, Emitted* emitted) const override {
+    mlir::FailureOr<codegen::Emitted> text = codegen::emitProgram(module);
+    if (failed(text)) {
+      return Failure::internal("emission failed");
+    }
+    emitted->units.push_back({text->program.name, std::move(text->program.text)});
+    for (codegen::EmittedUnit& kernel : text->kernels) {
+      emitted->units.push_back({std::move(kernel.name), std::move(kernel.text)});
+    }
+    emitted->symbol = "sl_program";
+    emitted->listing = std::move(text->listing);
+    return Failure::none();
   }
 };
 

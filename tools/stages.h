@@ -34,8 +34,8 @@ class Stages {
  public:
   virtual ~Stages() = default;
   virtual void registerDialects(mlir::DialectRegistry& registry) const = 0;
-  /// Adds all passes from the op level to the emitted kernel level. A pass says that something is beyond us by a diagnostic that
-  /// begins with "unsupported: ", and that the input is wrong by one that begins with "invalid: "; any other failure is a bug.
+  /// Adds all passes from the op level to the emitted kernel level. A pass says that something is beyond us by an error whose text
+  /// has "unsupported: ", and that the input is wrong by one that has "invalid: "; when any other error is among them, it is a bug.
   virtual Failure buildPipeline(mlir::PassManager& manager, const TargetOptions& target) const = 0;
   virtual Failure emit(mlir::ModuleOp module, const TargetOptions& target, Emitted* emitted) const = 0;
 };

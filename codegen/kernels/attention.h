@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `attention`: scaled dot-product attention, out = softmax(scale * q k^T + mask) v, with the softmax taken online
-// over blocks of keys, so scores exist for one block only. q, out [B,H,S,D]; k, v [B,Hk,T,D], H a multiple of Hk; D is
-// contiguous in all. As in torch: a bool mask keeps where true; a causal mask keeps key t for query s when t <= s; a row
-// with nothing kept gives 0; NaN or +inf in a kept score gives NaN.
+// Family `attention`: scaled dot-product attention, out = softmax(scale * q k^T + mask) v, with the
+// softmax taken online over blocks of keys, so scores exist for one block only. q, out [B,H,S,D];
+// k, v [B,Hk,T,D], H a multiple of Hk; D is contiguous in all. As in torch: a bool mask keeps where
+// true; a causal mask keeps key t for query s when t <= s; a row with nothing kept gives 0; NaN or
+// +inf in a kept score gives NaN.
 //
-// Cost: 4*b*h*s*t*d flops at 60-80% of peak, plus an exponential per score and a transposing copy of K (and of V when d is
-// no multiple of nr) per unit of work. Units are `rows` queries of one head, split over the threads.
+// Cost: 4*b*h*s*t*d flops at 60-80% of peak, plus an exponential per score and a transposing copy
+// of K (and of V when d is no multiple of nr) per unit of work. Units are `rows` queries of one
+// head, split over the threads.
 #ifndef STRAIGHTLINE_KERNELS_ATTENTION_H
 #define STRAIGHTLINE_KERNELS_ATTENTION_H
 
@@ -15,8 +17,9 @@
 
 namespace sl {
 
-/// mr x nr: register tile. rows: queries per unit (a multiple of mr). keys: keys per block (a multiple of nr).
-/// mask: 0 none, 1 the pointer after v is a mask (bool: keep; floating: added). causal: 0 or 1.
+/// mr x nr: register tile. rows: queries per unit (a multiple of mr). keys: keys per block (a
+/// multiple of nr). mask: 0 none, 1 the pointer after v is a mask (bool: keep; floating: added).
+/// causal: 0 or 1.
 struct AttentionTune {
   int mr = 6;
   int nr = 16;
@@ -26,8 +29,8 @@ struct AttentionTune {
   int causal = 0;
 };
 
-/// Strides of b, h, s (or t) in elements; maskStride of b, h, s, t (innermost 0 or 1); epilogue operands [b][h][s][d].
-/// scale 0 means 1 / sqrt(d).
+/// Strides of b, h, s (or t) in elements; maskStride of b, h, s, t (innermost 0 or 1); epilogue
+/// operands [b][h][s][d]. scale 0 means 1 / sqrt(d).
 struct AttentionShape {
   int64_t b = 0, h = 0, hk = 0, s = 0, t = 0, d = 0;
   double scale = 0;
@@ -57,8 +60,9 @@ constexpr int64_t attentionWorkspace(int64_t d, AttentionTune tune, int64_t thre
   return threads * AttentionPlan(d, tune).total() * int64_t(sizeof(float));
 }
 
-/// c[rows][columns] (+)= a[rows][depth] * panels of nr columns; panel p at b + p * panelStride, its row k bStride further.
-/// Rows from `valid` on repeat the last valid one of a (their results are not used). rows, columns: multiples of the tile.
+/// c[rows][columns] (+)= a[rows][depth] * panels of nr columns; panel p at b + p * panelStride, its
+/// row k bStride further. Rows from `valid` on repeat the last valid one of a (their results are
+/// not used). rows, columns: multiples of the tile.
 template <int MR, int NR, class T>
 SL_INLINE void multiplyBlock(const T* a, int64_t aRow, int64_t valid, int64_t rows, const T* b,
                              int64_t panelStride, int64_t bStride, int64_t depth, T* c,
@@ -97,10 +101,11 @@ struct AttentionUnit {
   int64_t image, head, s0, rows;
 };
 
-/// Turns one row of scores [0, keys) into weights exp(score - max), updates the row's running maximum and sum, and
-/// returns the factor for what was accumulated before.
+/// Turns one row of scores [0, keys) into weights exp(score - max), updates the row's running
+/// maximum and sum, and returns the factor for what was accumulated before.
 template <int Keys, int N, class T, class MaskAt>
-SL_INLINE T softmaxBlock(T* scores, int64_t count, T scale, T& highest, T& sum, const MaskAt& mask) {
+SL_INLINE T softmaxBlock(T* scores, int64_t count, T scale, T& highest, T& sum,
+                         const MaskAt& mask) {
   using V = vec<T, N>;
   const V lowest = splat<V>(T(-__builtin_inff()));
   V top = lowest;
@@ -138,7 +143,8 @@ SL_INLINE T softmaxBlock(T* scores, int64_t count, T scale, T& highest, T& sum, 
   return factor;
 }
 
-/// Masks the scores of query `row` (of the unit); lanes of x are keys key + j onwards, `count` of them real.
+/// Masks the scores of query `row` (of the unit); lanes of x are keys key + j onwards, `count` of
+/// them real.
 template <AttentionTune Tune, class T, class M>
 struct ScoreMask {
   const AttentionShape& s;
@@ -241,7 +247,7 @@ SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilog
   T* statistics = work + plan.keys + plan.values + plan.scores + plan.result;
   const T scale = T(s.scale != 0 ? s.scale : 1 / __builtin_sqrt(double(s.d)));
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
-                                       s.epilogueStride[2][3], s.epilogueStride[3][3]};
+                                               s.epilogueStride[2][3], s.epilogueStride[3][3]};
   const int64_t blocks = ceilDiv(s.s, Tune.rows);
   const Range mine = split(s.b * s.h * blocks, team, 1);
   SL_NO_UNROLL
@@ -278,15 +284,18 @@ SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilog
       SL_NO_UNROLL
       for (int64_t c = 0; c < s.d; c += panelLanes<T>(Tune.nr)) {
         constexpr int kPart = panelLanes<T>(Tune.nr);
-        finish<kPart>(epilogue, ops,
-                      load<kPart>(result + row * plan.depth + c) * splat<vec<T, kPart>>(inverse),
-                      at, steps, c, 1, minOf(kPart, s.d - c));
+        vec<T, kPart> value{};
+        if (keys > 0) {  // else nothing has been accumulated
+          value = load<kPart>(result + row * plan.depth + c) * splat<vec<T, kPart>>(inverse);
+        }
+        finish<kPart>(epilogue, ops, value, at, steps, c, 1, minOf(kPart, s.d - c));
       }
     }
   }
 }
 
-/// pointers: [mask when Tune.mask], epilogue operands, outputs, `char* workspace` (64-byte aligned).
+/// pointers: [mask when Tune.mask], epilogue operands, outputs, `char* workspace` (64-byte
+/// aligned).
 template <AttentionTune Tune, class Epilogue, class T, class First, class... P>
 SL_INLINE void attention(sl_ctx*, sl_team team, AttentionShape s, Epilogue epilogue, const T* q,
                          const T* k, const T* v, First first, P... pointers) {

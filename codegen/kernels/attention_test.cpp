@@ -77,10 +77,10 @@ std::vector<double> attend(const Heads& p, const float* q, const float* k, const
 
 template <AttentionTune Tune, class M>
 void runAttention(const Heads& p, int threads, bool poison = false) {
-  const std::string where =
-      "attention b=" + std::to_string(p.b) + " h=" + std::to_string(p.h) + " hk=" +
-      std::to_string(p.hk) + " s=" + std::to_string(p.s) + " t=" + std::to_string(p.t) +
-      " d=" + std::to_string(p.d) + " threads=" + std::to_string(threads);
+  const std::string where = "attention b=" + std::to_string(p.b) + " h=" + std::to_string(p.h) +
+                            " hk=" + std::to_string(p.hk) + " s=" + std::to_string(p.s) +
+                            " t=" + std::to_string(p.t) + " d=" + std::to_string(p.d) +
+                            " threads=" + std::to_string(threads);
   const std::vector<float> q = randomVector<float>(p.b * p.h * p.s * p.d, -2, 2);
   std::vector<float> k = randomVector<float>(p.b * p.hk * p.t * p.d, -2, 2);
   const std::vector<float> v = randomVector<float>(p.b * p.hk * p.t * p.d);
@@ -119,9 +119,9 @@ void runAttention(const Heads& p, int threads, bool poison = false) {
   for (int64_t i = 0; i < p.b * p.h * p.s; ++i) {
     const int64_t row = i % p.s, head = i / p.s % p.h, image = i / p.s / p.h;
     const int64_t kv = (image * p.hk + head / (p.h / p.hk)) * p.t * p.d;
-    const std::vector<double> expected = attend<kKind, Tune.causal != 0>(
-        p, q.data() + i * p.d, k.data() + kv, v.data() + kv, mask + (image * p.s + row) * p.t, row,
-        0.3);
+    const std::vector<double> expected =
+        attend<kKind, Tune.causal != 0>(p, q.data() + i * p.d, k.data() + kv, v.data() + kv,
+                                        mask + (image * p.s + row) * p.t, row, 0.3);
     for (int64_t j = 0; j < p.d; ++j) {
       if (!y.expect(image * outStride[0] + head * outStride[1] + row * outStride[2] + j,
                     2 * expected[size_t(j)], 6e-6, where)) {
@@ -167,6 +167,11 @@ TEST(Attention, BoolMask) {
 TEST(Attention, AdditiveMaskAndCausal) {
   forManyHeads<AttentionTune{.mr = 6, .nr = 16, .rows = 48, .keys = 32, .mask = 1, .causal = 1},
                float>();
+}
+
+TEST(Attention, NoKeysGiveZeros) {
+  runAttention<AttentionTune{.mr = 4, .nr = 16, .rows = 8, .keys = 16, .mask = 0, .causal = 0},
+               bool>(Heads{.b = 1, .h = 2, .hk = 2, .s = 9, .t = 0, .d = 16}, 2);
 }
 
 TEST(Attention, NanInAKeyReachesTheQueriesThatSeeIt) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `convolution`: implicit GEMM over NHWC activations. Any kernel size, stride and dilation, groups = 1.
+// Family `convolution`: implicit GEMM over NHWC activations. Any kernel size, stride and dilation,
+// groups = 1.
 //
-// The input's zero border is part of its buffer: every tap of every output pixel must be readable, that is at least
-// padH / padW zero elements before the logical image and (ho - 1) * strideH + (kh - 1) * dilationH - padH - (h - 1) after
-// it (likewise for w). So the inner loops have no edge code; stores touch logical elements only.
+// The input's zero border is part of its buffer: every tap of every output pixel must be readable,
+// that is at least padH / padW zero elements before the logical image and (ho - 1) * strideH + (kh
+// - 1) * dilationH - padH - (h - 1) after it (likewise for w). So the inner loops have no edge
+// code; stores touch logical elements only.
 //
-// Cost: 2*n*ho*wo*k*c*kh*kw flops at 85-93% of peak (1x1 with few channels less: 60-80%). For 3x3, stride 1, many
-// channels Winograd needs 2.25x (m = 2) or 4x (m = 4) fewer multiplications.
+// Cost: 2*n*ho*wo*k*c*kh*kw flops at 85-93% of peak (1x1 with few channels less: 60-80%). For 3x3,
+// stride 1, many channels Winograd needs 2.25x (m = 2) or 4x (m = 4) fewer multiplications.
 #ifndef STRAIGHTLINE_KERNELS_CONVOLUTION_H
 #define STRAIGHTLINE_KERNELS_CONVOLUTION_H
 
@@ -14,8 +16,8 @@
 
 namespace sl {
 
-/// mr output pixels x nr output channels in registers; nr as packed. mc: pixels per pass over a weight panel.
-/// prefetch: as for gemm, for layers whose weights do not stay in L2.
+/// mr output pixels x nr output channels in registers; nr as packed. mc: pixels per pass over a
+/// weight panel. prefetch: as for gemm, for layers whose weights do not stay in L2.
 struct ConvolutionTune {
   int mr = 6;
   int nr = 16;
@@ -25,8 +27,9 @@ struct ConvolutionTune {
   int prefetch = 0;
 };
 
-/// Input [n][h][w][c], output [n][ho][wo][k]: strides of n, h, w in elements, channels contiguous. Pointers are to element
-/// (0,0,0,0) of the logical images. Epilogue operands are indexed [n][ho][wo][k].
+/// Input [n][h][w][c], output [n][ho][wo][k]: strides of n, h, w in elements, channels contiguous.
+/// Pointers are to element (0,0,0,0) of the logical images. Epilogue operands are indexed
+/// [n][ho][wo][k].
 struct ConvolutionShape {
   int64_t n = 0, h = 0, w = 0, c = 0, k = 0, ho = 0, wo = 0;
   int64_t strideH = 0, strideW = 0, padH = 0, padW = 0, dilationH = 0, dilationW = 0;
@@ -34,8 +37,8 @@ struct ConvolutionShape {
   int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
 
-/// Output pixels [n][ho][wo] as rows; the offsets of a chunk are computed once and used for all panels. The tables are
-/// apart from the rest, so that the compiler can keep the shape's literals.
+/// Output pixels [n][ho][wo] as rows; the offsets of a chunk are computed once and used for all
+/// panels. The tables are apart from the rest, so that the compiler can keep the shape's literals.
 template <int Inputs, class T>
 struct PixelRows {
   static constexpr bool kOpaque = true;
@@ -73,7 +76,8 @@ struct PixelRows {
   SL_INLINE_MEMBER const RowOffsets& offsets(int64_t row) const { return at[row - firstRow]; }
 };
 
-/// in: NHWC with border, weight packed by pack_convolution; pointers: epilogue operands, then outputs.
+/// in: NHWC with border, weight packed by pack_convolution; pointers: epilogue operands, then
+/// outputs.
 template <ConvolutionTune Tune, class Epilogue, class T, class... P>
 SL_INLINE void convolution(sl_ctx*, sl_team team, ConvolutionShape s, Epilogue epilogue,
                            const T* in, const T* weight, P... pointers) {
@@ -81,7 +85,7 @@ SL_INLINE void convolution(sl_ctx*, sl_team team, ConvolutionShape s, Epilogue e
       .mr = Tune.mr, .nr = Tune.nr, .kc = 0, .mc = Tune.mc, .prefetch = Tune.prefetch};
   using Ops = EpilogueOperands<P...>;
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
-                                       s.epilogueStride[2][3], s.epilogueStride[3][3]};
+                                               s.epilogueStride[2][3], s.epilogueStride[3][3]};
   constexpr int kCapacity = Tune.mc < Tune.mr ? Tune.mr : Tune.mc;
   int64_t offsets[kCapacity];
   RowOffsets at[kCapacity];

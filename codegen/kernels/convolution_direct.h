@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `convolution_direct`: every convolution that the fast families refuse. Grouped, depthwise, transposed (with any
-// output padding), 1-D (as h = 1, kh = 1), any strides of input and output, no border: padding is tested per tap.
-// The weight is the framework's own; threads copy the part that they use into a small workspace.
+// Family `convolution_direct`: every convolution that the fast families refuse. Grouped, depthwise,
+// transposed (with any output padding), 1-D (as h = 1, kh = 1), any strides of input and output, no
+// border: padding is tested per tap. The weight is the framework's own; threads copy the part that
+// they use into a small workspace.
 //
-// Cost: vectorised over output channels of a group (or over channels when each group has one output): 10-30% of peak with
-// contiguous channels, 3-10% otherwise. Take it for depthwise (memory-bound anyway), transposed and small problems.
+// Cost: vectorised over output channels of a group (or over channels when each group has one
+// output): 10-30% of peak with contiguous channels, 3-10% otherwise. Take it for depthwise
+// (memory-bound anyway), transposed and small problems.
 #ifndef STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H
 #define STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H
 
@@ -19,9 +21,9 @@ struct ConvolutionDirectTune {
   int pixels = 4;
 };
 
-/// c, k: channels of all groups. Strides in elements: input (n, h, w, c), output and epilogue operands (n, h, w, k), weight
-/// (group, output in group, input in group, kh, kw). For a transposed convolution padH.. are ATen's; ho and wo already
-/// include output_padding.
+/// c, k: channels of all groups. Strides in elements: input (n, h, w, c), output and epilogue
+/// operands (n, h, w, k), weight (group, output in group, input in group, kh, kw). For a transposed
+/// convolution padH.. are ATen's; ho and wo already include output_padding.
 struct ConvolutionDirectShape {
   int64_t n = 0, h = 0, w = 0, c = 0, k = 0, ho = 0, wo = 0, kh = 0, kw = 0, groups = 0;
   int64_t strideH = 0, strideW = 0, padH = 0, padW = 0, dilationH = 0, dilationW = 0;
@@ -53,15 +55,17 @@ SL_INLINE int64_t tapSource(int64_t out, int64_t tap, int64_t stride, int64_t pa
   return at >= 0 && at < size ? at : -1;
 }
 
-/// A vector of output channels: `count` channels from `first` on, read from input channels `input` (of lane 0).
+/// A vector of output channels: `count` channels from `first` on, read from input channels `input`
+/// (of lane 0).
 struct ChannelBlock {
   int64_t first, count;
   int64_t input;
-  bool perLane;  ///< depthwise: lane l reads input channel input + l instead of the group's channels
+  bool
+      perLane;  ///< depthwise: lane l reads input channel input + l instead of the group's channels
 };
 
-/// Accumulates pixels x0 .. x0 + Pixels - 1 of one output row; taps outside the input are skipped. With Pixels > 1 all
-/// taps in w are inside and the convolution is not transposed.
+/// Accumulates pixels x0 .. x0 + Pixels - 1 of one output row; taps outside the input are skipped.
+/// With Pixels > 1 all taps in w are inside and the convolution is not transposed.
 template <bool Transposed, int Pixels, int N, class T>
 SL_INLINE void accumulatePixels(const ConvolutionDirectShape& s, const ChannelBlock& block,
                                 const T* in, const T* weight, int64_t y, int64_t x0,
@@ -88,8 +92,8 @@ SL_INLINE void accumulatePixels(const ConvolutionDirectShape& s, const ChannelBl
         SL_UNROLL
         for (int p = 0; p < Pixels; ++p) {
           const T* x = from + p * s.strideW * s.inStride[2] + c * s.inStride[3];
-          const V xv = block.perLane ? V(loadLanes<N>(x, s.inStride[3], int(block.count)))
-                                     : splat<V>(*x);
+          const V xv =
+              block.perLane ? V(loadLanes<N>(x, s.inStride[3], int(block.count))) : splat<V>(*x);
           acc[p] = fma(xv, wv, acc[p]);
         }
       }
@@ -132,14 +136,14 @@ SL_INLINE void directRow(const ConvolutionDirectShape& s, const ChannelBlock& bl
                          const T* weight, int64_t image, int64_t y, const Epilogue& epilogue,
                          const Ops& ops) {
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
-                                       s.epilogueStride[2][3], s.epilogueStride[3][3]};
+                                               s.epilogueStride[2][3], s.epilogueStride[3][3]};
   const auto finishPixel = [&](const vec<T, N>& acc, int64_t x) SL_INLINE_LAMBDA {
     RowOffsets at;
     at.output = image * s.outStride[0] + y * s.outStride[1] + x * s.outStride[2];
     SL_UNROLL
     for (int q = 0; q < Ops::kInputs; ++q) {
-      at.operand[q] = image * s.epilogueStride[q][0] + y * s.epilogueStride[q][1] +
-                      x * s.epilogueStride[q][2];
+      at.operand[q] =
+          image * s.epilogueStride[q][0] + y * s.epilogueStride[q][1] + x * s.epilogueStride[q][2];
     }
     finish<N>(epilogue, ops, acc, at, steps, block.first, s.outStride[3], block.count);
   };
@@ -169,15 +173,16 @@ SL_INLINE void convolutionDirectWith(sl_team team, const ConvolutionDirectShape&
                                      const Epilogue& epilogue, const T* in, const T* weight,
                                      const Ops& ops, char* workspace) {
   constexpr int N = kNativeLanes<T>;
-  T* own = reinterpret_cast<T*>(
-      workspace + team.index * convolutionDirectWorkspace<T>(s, kVectorBytes, 1));
+  T* own = reinterpret_cast<T*>(workspace +
+                                team.index * convolutionDirectWorkspace<T>(s, kVectorBytes, 1));
   const int64_t inputs = s.c / s.groups;
   const int64_t outputs = s.k / s.groups;
   // Depthwise: one input and one output per group, so a vector spans groups.
   const bool perLane = inputs == 1 && outputs == 1;
   const int64_t perGroup = ceilDiv(perLane ? s.k : outputs, N);
   const int64_t blocks = perLane ? perGroup : perGroup * s.groups;
-  // Units: blocks of channels x output rows; a thread's share is contiguous, so it copies few weights.
+  // Units: blocks of channels x output rows; a thread's share is contiguous, so it copies few
+  // weights.
   const int64_t rows = s.n * s.ho;
   const Range mine = split(blocks * rows, team, 1);
   int64_t copied = -1;
@@ -186,8 +191,7 @@ SL_INLINE void convolutionDirectWith(sl_team team, const ConvolutionDirectShape&
     const int64_t index = unit / rows;
     const int64_t group = perLane ? 0 : index / perGroup;
     const int64_t start = index % perGroup * N;
-    const ChannelBlock block{group * outputs + start,
-                             minOf(N, (perLane ? s.k : outputs) - start),
+    const ChannelBlock block{group * outputs + start, minOf(N, (perLane ? s.k : outputs) - start),
                              perLane ? start : group * inputs, perLane};
     if (index != copied) {
       gatherWeights<N>(s, block, weight, own);

@@ -31,21 +31,21 @@ struct Problem {
   }
   std::string describe() const {
     return "n=" + std::to_string(n) + " h=" + std::to_string(h) + " w=" + std::to_string(w) +
-           " c=" + std::to_string(c) + " k=" + std::to_string(k) + " kernel=" +
-           std::to_string(kh) + "x" + std::to_string(kw) + " stride=" + std::to_string(strideH) +
-           "," + std::to_string(strideW) + " pad=" + std::to_string(padH) + "," +
-           std::to_string(padW) + " dilation=" + std::to_string(dilationH) + "," +
-           std::to_string(dilationW) + " groups=" + std::to_string(groups) +
-           (transposed ? " transposed" : "");
+           " c=" + std::to_string(c) + " k=" + std::to_string(k) + " kernel=" + std::to_string(kh) +
+           "x" + std::to_string(kw) + " stride=" + std::to_string(strideH) + "," +
+           std::to_string(strideW) + " pad=" + std::to_string(padH) + "," + std::to_string(padW) +
+           " dilation=" + std::to_string(dilationH) + "," + std::to_string(dilationW) +
+           " groups=" + std::to_string(groups) + (transposed ? " transposed" : "");
   }
 };
 
-/// Convolution in double over contiguous NHWC input and OIHW (IOHW when transposed) weight: result [n][ho][wo][k] and the
-/// sum of magnitudes, which bounds the rounding error.
+/// Convolution in double over contiguous NHWC input and OIHW (IOHW when transposed) weight: result
+/// [n][ho][wo][k] and the sum of magnitudes, which bounds the rounding error.
 struct Reference {
   std::vector<double> y, magnitude;
 
-  Reference(const Problem& p, const std::vector<float>& x, const std::vector<float>& weight)
+  template <class T>
+  Reference(const Problem& p, const std::vector<T>& x, const std::vector<T>& weight)
       : y(size_t(p.n * p.ho() * p.wo() * p.k)), magnitude(y.size()) {
     const int64_t ci = p.c / p.groups, ko = p.k / p.groups;
     for (int64_t n = 0; n < p.n; ++n) {
@@ -54,10 +54,9 @@ struct Reference {
           const int64_t input = k / ko * ci + c;
           for (int64_t i = 0; i < p.kh; ++i) {
             for (int64_t j = 0; j < p.kw; ++j) {
-              const int64_t at = p.transposed
-                                     ? ((input * ko + k % ko) * p.kh + i) * p.kw + j
-                                     : ((k * ci + c) * p.kh + i) * p.kw + j;
-              addTap(p, x, weight[size_t(at)], n, k, input, i, j);
+              const int64_t at = p.transposed ? ((input * ko + k % ko) * p.kh + i) * p.kw + j
+                                              : ((k * ci + c) * p.kh + i) * p.kw + j;
+              addTap(p, x, double(weight[size_t(at)]), n, k, input, i, j);
             }
           }
         }
@@ -74,7 +73,8 @@ struct Reference {
     y[at] += value;
     magnitude[at] += std::abs(value);
   }
-  void addTap(const Problem& p, const std::vector<float>& x, double weight, int64_t n, int64_t k,
+  template <class T>
+  void addTap(const Problem& p, const std::vector<T>& x, double weight, int64_t n, int64_t k,
               int64_t c, int64_t i, int64_t j) {
     if (p.transposed) {  // scatter: the definition, unlike the kernel's gather
       for (int64_t iy = 0; iy < p.h; ++iy) {
@@ -98,17 +98,19 @@ struct Reference {
   }
 };
 
-void check(const Problem& p, const Reference& r, const std::vector<float>& bias,
-           const std::vector<float>& residual, const int64_t (&stride)[4], Guarded<float>& y,
+template <class T>
+void check(const Problem& p, const Reference& r, const std::vector<T>& bias,
+           const std::vector<T>& residual, const int64_t (&stride)[4], Guarded<T>& y,
            const std::string& where) {
   const int64_t depth = p.c / p.groups * p.kh * p.kw;
   for (int64_t n = 0, i = 0; n < p.n; ++n) {
     for (int64_t oy = 0; oy < p.ho(); ++oy) {
       for (int64_t ox = 0; ox < p.wo(); ++ox) {
         for (int64_t k = 0; k < p.k; ++k, ++i) {
-          const double value = r.y[size_t(i)] + double(bias[size_t(k)]) + double(residual[size_t(i)]);
-          const double bound = kEpsilon<float> * (4 + std::sqrt(double(depth))) *
-                               (r.magnitude[size_t(i)] + 2);
+          const double value =
+              r.y[size_t(i)] + double(bias[size_t(k)]) + double(residual[size_t(i)]);
+          const double bound =
+              kEpsilon<T> * (4 + std::sqrt(double(depth))) * (r.magnitude[size_t(i)] + 2);
           if (!y.expect(n * stride[0] + oy * stride[1] + ox * stride[2] + k * stride[3],
                         std::max(value, 0.0), bound, where)) {
             return;
@@ -121,8 +123,8 @@ void check(const Problem& p, const Reference& r, const std::vector<float>& bias,
 }
 
 /// NHWC copy of x with a zero border, and nothing beyond it (for AddressSanitizer).
-std::vector<float> bordered(const Problem& p, const std::vector<float>& x, int64_t top, int64_t left,
-                            int64_t height, int64_t width) {
+std::vector<float> bordered(const Problem& p, const std::vector<float>& x, int64_t top,
+                            int64_t left, int64_t height, int64_t width) {
   std::vector<float> out(size_t(p.n * height * width * p.c), 0.0f);
   for (int64_t n = 0; n < p.n; ++n) {
     for (int64_t y = 0; y < p.h; ++y) {
@@ -172,23 +174,23 @@ void runConvolution(Problem p, int threads) {
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
     convolution<Tune>(
         ctx, team,
-        ConvolutionShape{.n = p.n,
-                         .h = p.h,
-                         .w = p.w,
-                         .c = p.c,
-                         .k = p.k,
-                         .ho = p.ho(),
-                         .wo = p.wo(),
-                         .strideH = p.strideH,
-                         .strideW = p.strideW,
-                         .padH = p.padH,
-                         .padW = p.padW,
-                         .dilationH = p.dilationH,
-                         .dilationW = p.dilationW,
-                         .inStride = {full[0] * full[1] * p.c, full[1] * p.c, p.c},
-                         .outStride = {outStride[0], outStride[1], outStride[2]},
-                         .epilogueStride = {{0, 0, 0, 1},
-                                            {p.ho() * p.wo() * p.k, p.wo() * p.k, p.k, 1}}},
+        ConvolutionShape{
+            .n = p.n,
+            .h = p.h,
+            .w = p.w,
+            .c = p.c,
+            .k = p.k,
+            .ho = p.ho(),
+            .wo = p.wo(),
+            .strideH = p.strideH,
+            .strideW = p.strideW,
+            .padH = p.padH,
+            .padW = p.padW,
+            .dilationH = p.dilationH,
+            .dilationW = p.dilationW,
+            .inStride = {full[0] * full[1] * p.c, full[1] * p.c, p.c},
+            .outStride = {outStride[0], outStride[1], outStride[2]},
+            .epilogueStride = {{0, 0, 0, 1}, {p.ho() * p.wo() * p.k, p.wo() * p.k, p.k, 1}}},
         kBiasResidualRelu, origin, static_cast<const float*>(packed.data()),
         static_cast<const float*>(bias.data()), static_cast<const float*>(residual.data()),
         y.data());
@@ -218,7 +220,8 @@ void forManyProblems(int count) {
 }
 
 TEST(Convolution, Kernel3x3) {
-  forManyProblems<ConvolutionTune{.mr = 6, .nr = 16, .kh = 3, .kw = 3, .mc = 24, .prefetch = 1}>(60);
+  forManyProblems<ConvolutionTune{.mr = 6, .nr = 16, .kh = 3, .kw = 3, .mc = 24, .prefetch = 1}>(
+      60);
 }
 
 TEST(Convolution, Kernel1x1) {
@@ -232,13 +235,22 @@ TEST(Convolution, Kernel2x5WidePanel) {
 
 TEST(Convolution, Stem7x7) {
   runConvolution<ConvolutionTune{.mr = 6, .nr = 16, .kh = 7, .kw = 7, .mc = 96, .prefetch = 0}>(
-      Problem{.n = 2, .h = 23, .w = 29, .c = 3, .k = 64, .kh = 7, .kw = 7, .strideH = 2,
-              .strideW = 2, .padH = 3, .padW = 3},
+      Problem{.n = 2,
+              .h = 23,
+              .w = 29,
+              .c = 3,
+              .k = 64,
+              .kh = 7,
+              .kw = 7,
+              .strideH = 2,
+              .strideW = 2,
+              .padH = 3,
+              .padW = 3},
       2);
 }
 
 /// channelsLast: NHWC in and out, else NCHW.
-template <ConvolutionDirectTune Tune>
+template <ConvolutionDirectTune Tune, class T>
 void runDirect(const Problem& p, bool channelsLast, int threads) {
   if (p.ho() < 1 || p.wo() < 1 ||
       (!p.transposed && (p.h + 2 * p.padH < p.dilationH * (p.kh - 1) + 1 ||
@@ -246,11 +258,11 @@ void runDirect(const Problem& p, bool channelsLast, int threads) {
     return;
   }
   const int64_t ci = p.c / p.groups, ko = p.k / p.groups;
-  const std::vector<float> x = randomVector<float>(p.n * p.h * p.w * p.c);
-  const std::vector<float> weight = randomVector<float>(p.groups * ko * ci * p.kh * p.kw);
-  const std::vector<float> bias = randomVector<float>(p.k);
-  const std::vector<float> residual = randomVector<float>(p.n * p.ho() * p.wo() * p.k);
-  std::vector<float> in = x;
+  const std::vector<T> x = randomVector<T>(p.n * p.h * p.w * p.c);
+  const std::vector<T> weight = randomVector<T>(p.groups * ko * ci * p.kh * p.kw);
+  const std::vector<T> bias = randomVector<T>(p.k);
+  const std::vector<T> residual = randomVector<T>(p.n * p.ho() * p.wo() * p.k);
+  std::vector<T> in = x;
   if (!channelsLast) {
     for (int64_t i = 0; i < p.n * p.h * p.w * p.c; ++i) {
       const int64_t c = i % p.c, pixel = i / p.c % (p.h * p.w), n = i / p.c / (p.h * p.w);
@@ -261,7 +273,7 @@ void runDirect(const Problem& p, bool channelsLast, int threads) {
   const int64_t last[4] = {area * p.k, p.wo() * p.k, p.k, 1};
   const int64_t first[4] = {area * p.k, p.wo(), 1, area};
   const auto& outStride = channelsLast ? last : first;
-  Guarded<float> y(p.n * area * p.k);
+  Guarded<T> y(p.n * area * p.k);
   ConvolutionDirectShape s{.n = p.n,
                            .h = p.h,
                            .w = p.w,
@@ -291,11 +303,11 @@ void runDirect(const Problem& p, bool channelsLast, int threads) {
     s.weightStride[1] = taps;
     s.weightStride[2] = ko * taps;
   }
-  Workspace work(convolutionDirectWorkspace<float>(s, kVectorBytes, threads));
+  Workspace work(convolutionDirectWorkspace<T>(s, kVectorBytes, threads));
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
-    convolution_direct<Tune>(ctx, team, s, kBiasResidualRelu, static_cast<const float*>(in.data()),
-                             weight.data(), static_cast<const float*>(bias.data()),
-                             static_cast<const float*>(residual.data()), y.data(), work.data());
+    convolution_direct<Tune>(ctx, team, s, kBiasResidualRelu, static_cast<const T*>(in.data()),
+                             weight.data(), static_cast<const T*>(bias.data()),
+                             static_cast<const T*>(residual.data()), y.data(), work.data());
   });
   const std::string where = "direct " + p.describe() + " threads=" + std::to_string(threads) +
                             (channelsLast ? " NHWC" : " NCHW");
@@ -329,8 +341,8 @@ Problem randomDirect(bool transposed) {
 
 TEST(ConvolutionDirect, Grouped) {
   for (int i = 0; i < 120; ++i) {
-    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}>(randomDirect(false), i % 2 == 0,
-                                                                   int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, float>(
+        randomDirect(false), i % 2 == 0, int(pick(1, 3)));
   }
 }
 
@@ -338,19 +350,29 @@ TEST(ConvolutionDirect, Depthwise) {
   for (int i = 0; i < 60; ++i) {
     Problem p = randomDirect(false);
     p.groups = p.c = p.k = pick(1, 40);
-    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 2}>(p, i % 2 == 0, int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 2}, float>(p, i % 2 == 0,
+                                                                          int(pick(1, 3)));
   }
 }
 
 TEST(ConvolutionDirect, Transposed) {
   for (int i = 0; i < 120; ++i) {
-    runDirect<ConvolutionDirectTune{.transposed = 1, .pixels = 1}>(randomDirect(true), i % 2 == 0,
-                                                                   int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 1, .pixels = 1}, float>(
+        randomDirect(true), i % 2 == 0, int(pick(1, 3)));
+  }
+}
+
+TEST(ConvolutionDirect, Float64) {
+  for (int i = 0; i < 60; ++i) {
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, double>(
+        randomDirect(false), i % 2 == 0, int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 1, .pixels = 1}, double>(
+        randomDirect(true), i % 2 == 0, int(pick(1, 3)));
   }
 }
 
 TEST(ConvolutionDirect, OneDimensional) {
-  runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}>(
+  runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, float>(
       Problem{.n = 2, .h = 1, .w = 50, .c = 6, .k = 10, .kh = 1, .kw = 5, .padW = 2, .groups = 2},
       false, 2);
 }

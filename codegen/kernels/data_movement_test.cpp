@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families fill, zero_border, iota, scan, gather_rows and gather_elements, on teams of one to three threads.
+// Families fill, zero_border, iota, scan, gather_rows and gather_elements, on teams of one to three
+// threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +30,8 @@ TEST(Fill, StridedViewOnly) {
     std::vector<int16_t> x(20 * 30, 1);
     sl::FillShape shape{.extent = {20, 10}, .stride = {30, 3}};
     runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
-      sl::fill<sl::FillTune{.rank = 2}>(ctx, team, shape, [](auto& y) SL_LAMBDA { y = sl::constant(y, -7); }, x.data());
+      sl::fill<sl::FillTune{.rank = 2}>(
+          ctx, team, shape, [](auto& y) SL_LAMBDA { y = sl::constant(y, -7); }, x.data());
     });
     for (size_t i = 0; i < x.size(); ++i) {
       ASSERT_EQ(x[i], i % 3 == 0 ? -7 : 1);
@@ -39,7 +41,8 @@ TEST(Fill, StridedViewOnly) {
 
 TEST(ZeroBorder, OnlyTheBorder) {
   // [3, 4, 5] with borders {0,1}, {2,1}, {1,3}: storage [4, 7, 9].
-  sl::ZeroBorderShape shape{.extent = {3, 4, 5}, .stride = {63, 9, 1}, .low = {0, 2, 1}, .high = {1, 1, 3}};
+  sl::ZeroBorderShape shape{
+      .extent = {3, 4, 5}, .stride = {63, 9, 1}, .low = {0, 2, 1}, .high = {1, 1, 3}};
   for (int threads = 1; threads <= 3; ++threads) {
     std::vector<float> x(4 * 7 * 9 + 2, 5.0f);
     runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
@@ -65,9 +68,12 @@ TEST(Iota, AnyTypeAndStride) {
     runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
       sl::iota<sl::IotaTune{}>(
           ctx, team, sl::IotaShape{.count = 5003, .stride = 2},
-          [](auto i, auto& y) SL_LAMBDA { y = sl::cast<float>(i) * sl::constantAs<float>(i, 0.5f); }, x.data());
-      sl::iota<sl::IotaTune{}>(ctx, team, sl::IotaShape{.count = 77, .stride = 1},
-                               [](auto i, auto& y) SL_LAMBDA { y = sl::cast<int32_t>(-i); }, k.data());
+          [](auto i, auto& y)
+              SL_LAMBDA { y = sl::cast<float>(i) * sl::constantAs<float>(i, 0.5f); },
+          x.data());
+      sl::iota<sl::IotaTune{}>(
+          ctx, team, sl::IotaShape{.count = 77, .stride = 1},
+          [](auto i, auto& y) SL_LAMBDA { y = sl::cast<int32_t>(-i); }, k.data());
     });
     for (int i = 0; i < 5003; ++i) {
       ASSERT_EQ(x[2 * i], float(i) * 0.5f);
@@ -88,10 +94,13 @@ void checkScan(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnS
   }
   for (int threads = 1; threads <= 3; ++threads) {
     std::vector<O> y(x.size());
-    sl::ScanShape shape{.outer = {rows}, .outerStride = {{rowStride}, {rowStride}}, .count = columns,
+    sl::ScanShape shape{.outer = {rows},
+                        .outerStride = {{rowStride}, {rowStride}},
+                        .count = columns,
                         .stride = {columnStride, columnStride}};
     runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
-      sl::scan<sl::ScanTune{.rank = 1}>(ctx, team, shape, static_cast<const T*>(x.data()), y.data());
+      sl::scan<sl::ScanTune{.rank = 1}>(ctx, team, shape, static_cast<const T*>(x.data()),
+                                        y.data());
     });
     for (int64_t r = 0; r < rows; ++r) {
       std::conditional_t<std::is_floating_point_v<T>, double, int64_t> sum = 0;
@@ -126,13 +135,21 @@ void checkGatherRows(int64_t outer, int64_t extent, int64_t count, int64_t run, 
   }
   for (int threads = 1; threads <= 3; ++threads) {
     std::vector<float> out(size_t(outer * count * run), -1.0f);
-    sl::GatherRowsShape shape{.outer = outer, .count = count, .run = run, .extent = extent, .inOuter = extent * run,
-                              .inRow = run, .indexStride = 2, .outOuter = count * run, .outRow = run};
+    sl::GatherRowsShape shape{.outer = outer,
+                              .count = count,
+                              .run = run,
+                              .extent = extent,
+                              .inOuter = extent * run,
+                              .inRow = run,
+                              .indexStride = 2,
+                              .outOuter = count * run,
+                              .outRow = run};
     sl_ctx failure;
     int32_t status = runTeam(
         threads,
         [&](sl_ctx* ctx, sl_team team) {
-          sl::gather_rows<sl::GatherRowsTune{}>(ctx, team, shape, static_cast<const float*>(in.data()),
+          sl::gather_rows<sl::GatherRowsTune{}>(ctx, team, shape,
+                                                static_cast<const float*>(in.data()),
                                                 static_cast<const I*>(index.data()), out.data());
           // All threads see the same answer, whoever found the index.
           ASSERT_EQ(sl_failed(ctx, team), bad != 0);
@@ -176,11 +193,13 @@ TEST(GatherElements, AlongEachDim) {
       i = int64_t(random() % 8);
     }
     std::vector<double> out(index.size());
-    sl::GatherElementsShape shape{.extent = {6, 5}, .stride = {{8, 0}, {5, 1}, {1, 6}}, .dimExtent = 8, .dimStride = 1};
+    sl::GatherElementsShape shape{
+        .extent = {6, 5}, .stride = {{8, 0}, {5, 1}, {1, 6}}, .dimExtent = 8, .dimStride = 1};
     auto gather = [&] {
       return runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
-        sl::gather_elements<sl::GatherElementsTune{.rank = 2}>(ctx, team, shape, static_cast<const double*>(in.data()),
-                                                               static_cast<const int64_t*>(index.data()), out.data());
+        sl::gather_elements<sl::GatherElementsTune{.rank = 2}>(
+            ctx, team, shape, static_cast<const double*>(in.data()),
+            static_cast<const int64_t*>(index.data()), out.data());
       });
     };
     EXPECT_EQ(gather(), SL_OK);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions on float, double and their vectors: polynomials, no library call, within 2 ulp of the exact
-// value, denormals, infinities and NaN included. Everything the emitter prints is in scalar.h; this file holds the numerics.
+// Elementary functions on float, double and their vectors: polynomials, no library call, within 2
+// ulp of the exact value, denormals, infinities and NaN included. Everything the emitter prints is
+// in scalar.h; this file holds the numerics.
 //
-// One source for a scalar and for a vector, so that a vector loop and its scalar tail agree bit by bit. float versions of
-// the functions that networks run over large tensors (exp, log, tanh, erf) work in float; the others compute in double.
-// Coefficients are Chebyshev fits made with mpmath (60 digits) for the intervals named beside them.
+// One source for a scalar and for a vector, so that a vector loop and its scalar tail agree bit by
+// bit. float versions of the functions that networks run over large tensors (exp, log, tanh, erf)
+// work in float; the others compute in double. Coefficients are Chebyshev fits made with mpmath (60
+// digits) for the intervals named beside them.
 #ifndef STRAIGHTLINE_KERNELS_ELEMENTARY_H
 #define STRAIGHTLINE_KERNELS_ELEMENTARY_H
 
@@ -12,7 +14,7 @@
 
 namespace sl::elementary {
 
-// ---- floating-point formats --------------------------------------------------------------------------------------------
+// ---- floating-point formats ----
 
 template <class T>
 struct Format;
@@ -21,7 +23,8 @@ struct Format<float> {
   using Int = int32_t;
   static constexpr int kMantissa = 23;
   static constexpr int kBias = 127;
-  static constexpr float kMagic = 12582912.0f;  ///< 1.5 * 2^23: adding it rounds to an integer (half to even)
+  static constexpr float kMagic =
+      12582912.0f;  ///< 1.5 * 2^23: adding it rounds to an integer (half to even)
   static constexpr float kOneUlp = 8388608.0f;  ///< 2^23: every larger number is an integer
   static constexpr float kSmallestNormal = 0x1p-126f;
   static constexpr float kInfinity = __builtin_inff();
@@ -93,7 +96,8 @@ SL_INLINE V ceilOf(V x) {
   V r = roundEven(x);
   return copySign(select(mask(r < x), V(r + Element<V>(1)), r), x);
 }
-/// 2^n for a whole n within the normal exponents (one beyond gives infinity). Unsigned, because NaN wraps.
+/// 2^n for a whole n within the normal exponents (one beyond gives infinity). Unsigned, because NaN
+/// wraps.
 template <class V>
 SL_INLINE V pow2(V n) {
   using U = UnsignedLike<V>;
@@ -111,7 +115,10 @@ SL_INLINE V scale(V x, V n) {
 template <class V, int N>
 SL_INLINE V horner(V x, const Element<V> (&c)[N]) {
   V r = splat<V>(c[N - 1]);
-  SL_UNROLL for (int i = N - 2; i >= 0; --i) { r = fma(r, x, splat<V>(c[i])); }
+  SL_UNROLL
+  for (int i = N - 2; i >= 0; --i) {
+    r = fma(r, x, splat<V>(c[i]));
+  }
   return r;
 }
 /// f on each lane; for what is not worth a vector version.
@@ -145,7 +152,7 @@ SL_INLINE V clampKeepingNan(V x, Element<V> low, Element<V> high) {
   return select(mask(x < low), splat<V>(low), x);
 }
 
-// ---- exponentials ------------------------------------------------------------------------------------------------------
+// ---- exponentials ----
 
 /// (exp(r) - 1 - r) / r^2 on |r| <= ln(2) / 2.
 template <class V>
@@ -155,9 +162,16 @@ SL_INLINE V exponentialTail(V r) {
                            0.0013926926767453551f};
     return horner(r, c);
   } else {
-    constexpr double c[] = {0.5, 0.1666666666666667, 0.041666666666666644, 0.008333333333325544,
-                            0.0013888888888895761, 0.00019841269876864356, 2.4801587303812545e-05,
-                            2.755725283351691e-06, 2.755729074036746e-07, 2.5106274733573296e-08,
+    constexpr double c[] = {0.5,
+                            0.1666666666666667,
+                            0.041666666666666644,
+                            0.008333333333325544,
+                            0.0013888888888895761,
+                            0.00019841269876864356,
+                            2.4801587303812545e-05,
+                            2.755725283351691e-06,
+                            2.755729074036746e-07,
+                            2.5106274733573296e-08,
                             2.090982422152758e-09};
     return horner(r, c);
   }
@@ -191,7 +205,8 @@ SL_INLINE V exponential(V x) {
 template <class V>
 SL_INLINE V exponential2(V x) {
   using T = Element<V>;
-  x = clampKeepingNan(x, kSame<T, float> ? T(-151.0) : T(-1076.0), kSame<T, float> ? T(128.0) : T(1024.0));
+  x = clampKeepingNan(x, kSame<T, float> ? T(-151.0) : T(-1076.0),
+                      kSame<T, float> ? T(128.0) : T(1024.0));
   V n = nearestSmall(x);
   V r = (x - n) * kLn2<T>;
   return scale(V((r * r) * exponentialTail(r) + r + T(1)), n);
@@ -212,9 +227,10 @@ SL_INLINE V exponentialMinus1(V x) {
   return select(mask(x == 0.0), x, result);
 }
 
-// ---- logarithms --------------------------------------------------------------------------------------------------------
+// ---- logarithms ----
 
-/// x = m 2^n with m in [2/3, 4/3) (float) or [sqrt(1/2), sqrt(2)) (double); denormals are scaled first. Zero, negatives, infinity and NaN are left to the caller.
+/// x = m 2^n with m in [2/3, 4/3) (float) or [sqrt(1/2), sqrt(2)) (double); denormals are scaled
+/// first. Zero, negatives, infinity and NaN are left to the caller.
 template <class V>
 SL_INLINE void splitExponent(V x, V& m, V& n) {
   using T = Element<V>;
@@ -238,15 +254,15 @@ SL_INLINE V logMantissa(V m, V low, V high) {
   using T = Element<V>;
   V f = m - T(1);
   if constexpr (kSame<T, float>) {
-    constexpr float c[] = {0.33333319425582886f, -0.24999988079071045f, 0.20003780722618103f,
-                           -0.16670140624046326f, 0.14118309319019318f, -0.12346190214157104f,
-                           0.1342574954032898f, -0.12125580757856369f};
+    constexpr float c[] = {0.33333319425582886f,  -0.24999988079071045f, 0.20003780722618103f,
+                           -0.16670140624046326f, 0.14118309319019318f,  -0.12346190214157104f,
+                           0.1342574954032898f,   -0.12125580757856369f};
     V square = f * f;
     V rest = square * f * horner(f, c) + low;
     return high + (f + (rest - square * 0.5f));
   } else {
     // log((1 + s) / (1 - s)) = 2 s + s R, s = f / (2 + f); arranged so that f enters unrounded.
-    constexpr double c[] = {0.666666666666667, 0.3999999999989945, 0.28571428626001427,
+    constexpr double c[] = {0.666666666666667,   0.3999999999989945,  0.28571428626001427,
                             0.22222211130560726, 0.18182889433757515, 0.15331711346672997,
                             0.14616576421644387};
     V s = f / (f + 2.0);
@@ -292,252 +308,12 @@ SL_INLINE V logarithm1Plus(V x) {
   V n;
   splitExponent(u, m, n);
   V correction = select(usable, V(error / u), V{});
-  V result = logSpecial(u, logMantissa(m, V(n * kLn2Low<double> + correction), V(n * kLn2High<double>)));
+  V result =
+      logSpecial(u, logMantissa(m, V(n * kLn2Low<double> + correction), V(n * kLn2High<double>)));
   return select(mask(absolute(x) < 0x1p-54), x, result);
 }
 
-// ---- trigonometry ------------------------------------------------------------------------------------------------------
-
-/// x minus the nearest multiple of pi/2, as high + low, and that multiple modulo 4.
-template <class V>
-struct Reduced {
-  V high;
-  V low;
-  V quadrant;  ///< whole number, only its value modulo 4 counts
-};
-
-inline constexpr uint64_t kTwoOverPi[20] = {
-    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
-    0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484,
-    0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f,
-    0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b,
-    0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab, 0xf0cfbc209af4361d};
-
-/// 64 bits of 2/pi starting `bit` places after the binary point (negative: zeros come first).
-SL_INLINE uint64_t twoOverPiBits(int bit) {
-  auto word = [](int i) { return i >= 0 && i < 20 ? kTwoOverPi[i] : 0; };
-  int index = (bit + 64) / 64 - 1;
-  int shift = (bit + 64) % 64;
-  return shift == 0 ? word(index) : (word(index) << shift) | (word(index + 1) >> (64 - shift));
-}
-
-/// Payne and Hanek: x / (pi/2) modulo 4 in 192-bit fixed point. For |x| >= 2^10; infinity and NaN give NaN.
-SL_NOINLINE Reduced<double> reduceLarge(double x) {
-  using U128 = unsigned __int128;
-  uint64_t bits = bitcast<uint64_t>(x);
-  int exponent = int((bits >> 52) & 2047);
-  if (exponent == 2047) {
-    return {x - x, 0.0, 0.0};
-  }
-  uint64_t m = (bits & ((uint64_t(1) << 52) - 1)) | (uint64_t(1) << 52);
-  int first = exponent - 1075 - 2;  // x = m 2^(exponent - 1075); in units of full turns (4 quadrants)
-  U128 p2 = U128(m) * twoOverPiBits(first + 128);
-  U128 p1 = U128(m) * twoOverPiBits(first + 64) + (p2 >> 64);
-  uint64_t top = m * twoOverPiBits(first) + uint64_t(p1 >> 64);
-  // Fraction of a turn: top . p1 . p2, 64 bits each. Two bits of quadrant, then 126 + 64 bits.
-  U128 fraction = (U128(top) << 64) | uint64_t(p1);
-  uint64_t quadrant = uint64_t(fraction >> 126);
-  fraction = (fraction << 2) | (uint64_t(p2) >> 62);
-  bool negative = (fraction >> 127) != 0;
-  if (negative) {
-    ++quadrant;
-    fraction = -fraction;
-  }
-  if (fraction == 0) {
-    return {0.0, 0.0, double(quadrant & 3)};
-  }
-  uint64_t upper = uint64_t(fraction >> 64);
-  int zeros = upper != 0 ? __builtin_clzll(upper) : 64 + __builtin_clzll(uint64_t(fraction));
-  fraction <<= zeros;
-  double unit = pow2(double(-zeros));
-  double high = double(int64_t(fraction >> 75)) * 0x1p-53 * unit;
-  double low = double(int64_t(uint64_t(fraction >> 11) & ((uint64_t(1) << 63) - 1))) * 0x1p-117 * unit;
-  if (((fraction >> 74) & 1) != 0) {  // the bit that the mask above dropped
-    low += 0x1p-54 * unit;
-  }
-  bool flip = negative != (x < 0);
-  double sign = flip ? -1.0 : 1.0;
-  double a = sign * high;
-  double b = sign * low;
-  double product = a * 0x1.921fb54442d18p+0;
-  double split = a * 0x1p27;  // Dekker's product: no need for a fused multiply-add
-  split = split + a;
-  double aHigh = split - (split - a);
-  double aLow = a - aHigh;
-  constexpr double kHigh = 0x1.921fb54p+0;
-  constexpr double kLow = 0x1.921fb54442d18p+0 - kHigh;
-  double rest = ((aHigh * kHigh - product) + aHigh * kLow + aLow * kHigh) + aLow * kLow;
-  rest += a * 0x1.1a62633145c07p-54 + b * 0x1.921fb54442d18p+0;
-  double sum = product + rest;
-  double q = double(quadrant & 3);
-  return {sum, rest - (sum - product), x < 0 ? -q : q};
-}
-
-/// V is double or a vector of it.
-template <class V>
-SL_INLINE Reduced<V> reduceToQuadrant(V x) {
-  constexpr double kLimit = 0x1p20;  // n * kFirst is exact below
-  V n = nearestSmall(V(x * 0x1.45f306dc9c883p-1));
-  // pi/2 in parts of 33 bits: the products are exact, the sums carry their rounding error along.
-  V a = x - n * 0x1.921fb544p+0;
-  V second = n * 0x1.0b4611a6p-34;
-  V b = a - second;
-  V bError = (a - (b + (a - b))) + ((a - b) - second);
-  V third = n * 0x1.3198a2ep-69;
-  V rest = bError - third;
-  V restError = (bError - rest) - third;
-  rest = rest + (restError - n * 0x1.b839a252049c1p-104);
-  V high = b + rest;
-  Reduced<V> r{high, V((b - high) + rest), n};
-  auto large = !mask(absolute(x) < kLimit);
-  if (SL_UNLIKELY(anyLane(large))) {
-    if constexpr (kLanes<V> == 1) {
-      return reduceLarge(x);
-    } else {
-      for (int i = 0; i < kLanes<V>; ++i) {
-        if (lane(large, i)) {
-          Reduced<double> one = reduceLarge(x[i]);
-          r.high[i] = one.high;
-          r.low[i] = one.low;
-          r.quadrant[i] = one.quadrant;
-        }
-      }
-    }
-  }
-  return r;
-}
-
-/// A result before its last rounding: high + low.
-template <class V>
-struct Unrounded {
-  V high;
-  V low;
-};
-/// sin(r + low), |r| <= pi/4.
-template <class V>
-SL_INLINE Unrounded<V> sineKernel(V r, V low) {
-  V z = r * r;
-  if constexpr (kSame<Element<V>, float>) {
-    constexpr float c[] = {-0.1666666716337204f, 0.008333331905305386f, -0.00019840039021801203f,
-                           2.724378191487631e-06f};
-    return {r, V(low + r * z * horner(z, c))};
-  } else {
-    constexpr double c[] = {0.0083333333333307, -0.00019841269836385435, 2.7557315910939e-06,
-                            -2.5051092308431318e-08, 1.5915309183057952e-10};
-    V cube = z * r;
-    return {r, V((low - z * (low * 0.5 - cube * horner(z, c))) - cube * 0.16666666666666666)};
-  }
-}
-template <class V>
-SL_INLINE Unrounded<V> cosineKernel(V r, V low) {
-  V z = r * r;
-  using T = Element<V>;
-  V tail;
-  if constexpr (kSame<T, float>) {
-    constexpr float c[] = {0.0416666679084301f, -0.00138888880610466f, 2.48005599132739e-05f,
-                           -2.7295831728224584e-07f};
-    tail = horner(z, c);
-  } else {
-    constexpr double c[] = {0.041666666666666664, -0.0013888888888887241, 2.480158729853226e-05,
-                            -2.7557317151858866e-07, 2.0876121534608454e-09, -1.1380868171449914e-11};
-    tail = horner(z, c);
-  }
-  V half = z * T(0.5);
-  V w = T(1) - half;
-  return {w, V(((T(1) - w) - half) + (z * (z * tail) - r * low))};
-}
-/// Bits of a quadrant modulo 4; `n` is whole. 0x1.8p52 plus n has them at its low end.
-template <class V>
-SL_INLINE auto quadrantBits(V n) {
-  return bitcast<IntegerLike<V>>(V(n + Format<double>::kMagic));
-}
-/// V is float, double or a vector; `turn` is 0 for the sine and 1 for the cosine.
-template <class V>
-SL_INLINE V sineOrCosine(V x, double turn) {
-  using T = Element<V>;
-  using D = Like<double, V>;
-  D wide = convert<double>(x);
-  Reduced<D> r = reduceToQuadrant(wide);
-  V high = convert<T>(r.high);
-  V low = convert<T>(r.low);
-  if constexpr (kSame<T, float>) {
-    low = convert<float>(D(r.high - convert<double>(high)));
-  }
-  auto q = quadrantBits(D(r.quadrant + turn));
-  auto odd = mask((q & int64_t(1)) != int64_t(0));
-  auto negative = mask((q & int64_t(2)) != int64_t(0));
-  Unrounded<V> s = sineKernel(high, low);
-  Unrounded<V> c = cosineKernel(high, low);
-  V result = select(odd, V(c.high + c.low), V(s.high + s.low));
-  result = select(negative, V(-result), result);
-  return turn == 0.0 ? select(mask(x == T(0)), x, result) : result;
-}
-template <class V>
-SL_INLINE V tangent(V x) {
-  using T = Element<V>;
-  using D = Like<double, V>;
-  D wide = convert<double>(x);
-  Reduced<D> r = reduceToQuadrant(wide);
-  Unrounded<D> s = sineKernel(r.high, r.low);
-  Unrounded<D> c = cosineKernel(r.high, r.low);
-  auto odd = mask((quadrantBits(r.quadrant) & int64_t(1)) != int64_t(0));
-  D topHigh = select(odd, D(-c.high), s.high);
-  D topLow = select(odd, D(-c.low), s.low);
-  D bottomHigh = select(odd, s.high, c.high);
-  D bottomLow = select(odd, s.low, c.low);
-  // The quotient of the rounded values, corrected by what the roundings lost.
-  D top = topHigh + topLow;
-  D bottom = bottomHigh + bottomLow;
-  D lostTop = topLow - (top - topHigh);
-  D lostBottom = bottomLow - (bottom - bottomHigh);
-  D t = top / bottom;
-  t = t + (lostTop - t * lostBottom) / bottom;
-  return select(mask(x == T(0)), x, convert<T>(t));
-}
-
-/// Angle of the point (x, y); double only.
-template <class V>
-SL_INLINE V angle(V y, V x) {
-  constexpr double c[] = {-0.3333333333333333, 0.19999999999995466, -0.1428571428465508,
-                          0.11111111014334958, -0.0909090454071021, 0.07692182322230513,
-                          -0.06664499220441451, 0.05858042767486098, -0.050848946488512896,
-                          0.03921563261717332, -0.019157273875052977};
-  V ax = absolute(x);
-  V ay = absolute(y);
-  auto steep = mask(ay > ax);
-  V top = select(steep, ax, ay);
-  V bottom = select(steep, ay, ax);
-  V t = top / bottom;
-  t = select(mask(bottom == 0.0), V{}, t);
-  t = select(mask(top == Format<double>::kInfinity), splat<V>(1.0), t);
-  // Above tan(pi/8): atan(t) = pi/4 + atan((t - 1) / (t + 1)).
-  auto upper = mask(t > 0.4142135623730951);
-  V u = select(upper, V((top - bottom) / (top + bottom)), t);
-  u = select(mask(top == Format<double>::kInfinity), V{}, u);
-  u = select(both(upper, mask(bottom > 0x1p1022)), V((top * 0.25 - bottom * 0.25) / (top * 0.25 + bottom * 0.25)), u);
-  u = select(mask(top == Format<double>::kInfinity), V{}, u);
-  V z = u * u;
-  V a = u * z * horner(z, c);
-  V base = select(upper, splat<V>(0x1.921fb54442d18p-1), V{});
-  V low = select(upper, splat<V>(0x1.1a62633145c07p-55), V{});
-  // Angle = base + low + u + a, perhaps taken from pi/2 and then from pi; high parts are added last.
-  V sign = splat<V>(1.0);
-  base = select(steep, V(0x1.921fb54442d18p+0 - base), base);
-  low = select(steep, V(0x1.1a62633145c07p-54 - low), low);
-  sign = select(steep, splat<V>(-1.0), sign);
-  auto left = mask(bitcast<IntegerLike<V>>(x) < int64_t(0));
-  base = select(left, V(0x1.921fb54442d18p+1 - base), base);
-  low = select(left, V(0x1.1a62633145c07p-53 - low), low);
-  sign = select(left, V(-sign), sign);
-  V small = sign * u;
-  V result = base + (small + (sign * a + low));
-  // Keeps tiny angles (and their denormals) as they are.
-  result = select(mask(base == 0.0), V(small + sign * a), result);
-  result = copySign(absolute(result), y);
-  return select(either(mask(x != x), mask(y != y)), splat<V>(Format<double>::kNan), result);
-}
-
-// ---- hyperbolic tangent, error function ----------------------------------------------------------------------------------
+// ---- hyperbolic tangent, error function ----
 
 template <class V>
 SL_INLINE V hyperbolicTangent(V x) {
@@ -551,12 +327,13 @@ SL_INLINE V hyperbolicTangent(V x) {
     V far = 1.0f - 2.0f / (exponential(V(limited * 2.0f)) + 1.0f);
     return copySign(select(mask(a < 0.625f), near, far), x);
   } else {
-    constexpr double c[] = {-0.3333333333333333, 0.13333333333333333, -0.05396825396825397,
-                            0.021869488536155193, -0.008863235529901713, 0.003592128036557391,
-                            -0.0014558343867402336, 0.000590027436479192, -0.00023912906799708627,
-                            9.691502631129741e-05, -3.9276306098930336e-05, 1.59102358698163e-05,
-                            -6.42371129031187e-06, 2.5475585647720295e-06, -9.416873223692785e-07,
-                            2.822798115434543e-07, -4.87668779335402e-08};
+    constexpr double c[] = {
+        -0.3333333333333333,    0.13333333333333333,     -0.05396825396825397,
+        0.021869488536155193,   -0.008863235529901713,   0.003592128036557391,
+        -0.0014558343867402336, 0.000590027436479192,    -0.00023912906799708627,
+        9.691502631129741e-05,  -3.9276306098930336e-05, 1.59102358698163e-05,
+        -6.42371129031187e-06,  2.5475585647720295e-06,  -9.416873223692785e-07,
+        2.822798115434543e-07,  -4.87668779335402e-08};
     V z = x * x;
     V near = x + x * z * horner(z, c);
     V t = exponentialMinus1(V(clampKeepingNan(a, 0.0, 22.0) * 2.0));
@@ -567,11 +344,11 @@ SL_INLINE V hyperbolicTangent(V x) {
 
 template <class V>
 SL_INLINE V errorFunctionFloat(V x) {
-  constexpr float small[] = {0.12837915122509003f, -0.37612491846084595f, 0.11281786113977432f,
+  constexpr float small[] = {0.12837915122509003f,  -0.37612491846084595f, 0.11281786113977432f,
                              -0.02676517888903618f, 0.004990662448108196f, -0.0005976329557597637f};
   // -log(erfc(t)) / t - 1 on [0.92, 4].
-  constexpr float big[] = {0.12890279293060303f, 0.6341481804847717f, 0.1078556552529335f,
-                           -0.025139549747109413f, 0.004303789231926203f, -0.0004988249856978655f,
+  constexpr float big[] = {0.12890279293060303f,    0.6341481804847717f,    0.1078556552529335f,
+                           -0.025139549747109413f,  0.004303789231926203f,  -0.0004988249856978655f,
                            3.4388507629046217e-05f, -1.046065676746366e-06f};
   V a = absolute(x);
   V z = x * x;
@@ -586,67 +363,58 @@ SL_INLINE V errorFunctionFloat(V x) {
 inline constexpr double kComplementaryError[10][16] = {
     {0.07709987174354177, -0.2365211224472908, 0.29565140305911347, -0.16753579506683097,
      0.006159404230404562, 0.04718103640485265, -0.021301272964275707, -0.0036259826097572,
-     0.005697678108932558, -0.0008776361555080803, -0.0007935132549137486,
-     0.00032395603967168263, 5.277134548048168e-05, -5.5815349505981285e-05,
-     2.6843087165424223e-06, 6.283438155269649e-06},
+     0.005697678108932558, -0.0008776361555080803, -0.0007935132549137486, 0.00032395603967168263,
+     5.277134548048168e-05, -5.5815349505981285e-05, 2.6843087165424223e-06, 6.283438155269649e-06},
     {0.013328328780817557, -0.05277499593015037, 0.09235624287776316, -0.09015728471400689,
      0.04810220983216754, -0.006624361468317317, -0.008963045098629102, 0.0060587514705918374,
-     -0.0007300512533418182, -0.0008941817579693001, 0.00044275071235674797,
-     5.44592127050155e-06, -6.867575413438665e-05, 1.7712416662410485e-05,
-     4.6665767245665035e-06, -3.192715177734666e-06},
+     -0.0007300512533418182, -0.0008941817579693001, 0.00044275071235674797, 5.44592127050155e-06,
+     -6.867575413438665e-05, 1.7712416662410485e-05, 4.6665767245665035e-06,
+     -3.192715177734666e-06},
     {0.0014627165866811518, -0.007142319022017983, 0.016070217799540463, -0.021724553691971366,
      0.01908338363695351, -0.010657679165666803, 0.0029043570711635323, 0.0006704559698678936,
-     -0.0009994937189389504, 0.0003693804229868636, 1.146679884129987e-05,
-     -6.513512377443662e-05, 2.2684174542223717e-05, 1.335493224093712e-06,
-     -3.380175700156628e-06, 8.273098672293922e-07},
-    {0.00010062192211963684, -0.0005862772470937923, 0.0016122624295079274,
-     -0.002760388705066605, 0.0032581136596311227, -0.0027558084140738496, 0.0016573274035999294,
-     -0.0006460409566513852, 8.901157536880886e-05, 7.122311339810565e-05,
-     -5.499713430814413e-05, 1.5843850004331665e-05, 1.0738171292410846e-06,
-     -2.6884132849557686e-06, 8.881480876581181e-07, 5.8971352714874275e-09},
-    {4.302779463675122e-06, -2.9189025383581702e-05, 9.486433249664092e-05,
-     -0.00019580971194819394, 0.00028656933775013653, -0.0003137972254908763,
-     0.00026352850423192614, -0.000169991414513222, 8.164762946941232e-05,
-     -2.5913846890296573e-05, 2.328902474792755e-06, 2.8642955069258217e-06,
-     -1.90504033195323e-06, 5.483126627722047e-07, 3.363245457568956e-09,
-     -6.714941839770211e-08},
-    {1.1372725656979667e-07, -8.814321912318039e-07, 3.305370717119242e-06,
-     -7.969616062387573e-06, 1.3841239877944544e-05, -1.837097499818495e-05,
-     1.927272144597582e-05, -1.6275302741747272e-05, 1.1128227499999795e-05,
-     -6.108880632193085e-06, 2.603306842661322e-06, -7.753495000275143e-07,
-     9.019222027836112e-08, 5.735472696088974e-08, -4.30049867082411e-08,
-     1.3992762439026549e-08},
+     -0.0009994937189389504, 0.0003693804229868636, 1.146679884129987e-05, -6.513512377443662e-05,
+     2.2684174542223717e-05, 1.335493224093712e-06, -3.380175700156628e-06, 8.273098672293922e-07},
+    {0.00010062192211963684, -0.0005862772470937923, 0.0016122624295079274, -0.002760388705066605,
+     0.0032581136596311227, -0.0027558084140738496, 0.0016573274035999294, -0.0006460409566513852,
+     8.901157536880886e-05, 7.122311339810565e-05, -5.499713430814413e-05, 1.5843850004331665e-05,
+     1.0738171292410846e-06, -2.6884132849557686e-06, 8.881480876581181e-07,
+     5.8971352714874275e-09},
+    {4.302779463675122e-06, -2.9189025383581702e-05, 9.486433249664092e-05, -0.00019580971194819394,
+     0.00028656933775013653, -0.0003137972254908763, 0.00026352850423192614, -0.000169991414513222,
+     8.164762946941232e-05, -2.5913846890296573e-05, 2.328902474792755e-06, 2.8642955069258217e-06,
+     -1.90504033195323e-06, 5.483126627722047e-07, 3.363245457568956e-09, -6.714941839770211e-08},
+    {1.1372725656979667e-07, -8.814321912318039e-07, 3.305370717119242e-06, -7.969616062387573e-06,
+     1.3841239877944544e-05, -1.837097499818495e-05, 1.927272144597582e-05, -1.6275302741747272e-05,
+     1.1128227499999795e-05, -6.108880632193085e-06, 2.603306842661322e-06, -7.753495000275143e-07,
+     9.019222027836112e-08, 5.735472696088974e-08, -4.30049867082411e-08, 1.3992762439026549e-08},
     {1.8505741373867466e-09, -1.6143993719507412e-08, 6.861197330789804e-08,
-     -1.8901925979922913e-07, 3.7879526930691113e-07, -5.872461798783154e-07,
-     7.309200159809951e-07, -7.477252149647889e-07, 6.378323461265949e-07,
-     -4.5700618957283566e-07, 2.7506206091425855e-07, -1.377654071598957e-07,
-     5.592257220517102e-08, -1.7132727257202965e-08, 2.881736326045258e-09,
+     -1.8901925979922913e-07, 3.7879526930691113e-07, -5.872461798783154e-07, 7.309200159809951e-07,
+     -7.477252149647889e-07, 6.378323461265949e-07, -4.5700618957283566e-07, 2.7506206091425855e-07,
+     -1.377654071598957e-07, 5.592257220517102e-08, -1.7132727257202965e-08, 2.881736326045258e-09,
      4.65674500883983e-10},
     {1.8485047721484882e-11, -1.7934357034341334e-10, 8.518819591320942e-10,
-     -2.6378450138011107e-09, 5.980921254437765e-09, -1.057239687982947e-08,
-     1.514471609640057e-08, -1.8036305873029998e-08, 1.8172814539162504e-08,
-     -1.5675358190971917e-08, 1.166094886922737e-08, -7.505697281199532e-09,
-     4.173665334747471e-09, -1.992488762170897e-09, 8.167794780418494e-10,
-     -2.622475361770401e-10},
-    {1.13103132668817e-13, -1.2084074716006569e-12, 6.3441392260152455e-12,
-     -2.1801684800167115e-11, 5.511470948751495e-11, -1.0920038454968575e-10,
-     1.7640342191171871e-10, -2.386050357489475e-10, 2.753680735031485e-10,
-     -2.748675775538174e-10, 2.3966696592401925e-10, -1.8378837844563608e-10,
+     -2.6378450138011107e-09, 5.980921254437765e-09, -1.057239687982947e-08, 1.514471609640057e-08,
+     -1.8036305873029998e-08, 1.8172814539162504e-08, -1.5675358190971917e-08,
+     1.166094886922737e-08, -7.505697281199532e-09, 4.173665334747471e-09, -1.992488762170897e-09,
+     8.167794780418494e-10, -2.622475361770401e-10},
+    {1.13103132668817e-13, -1.2084074716006569e-12, 6.3441392260152455e-12, -2.1801684800167115e-11,
+     5.511470948751495e-11, -1.0920038454968575e-10, 1.7640342191171871e-10, -2.386050357489475e-10,
+     2.753680735031485e-10, -2.748675775538174e-10, 2.3966696592401925e-10, -1.8378837844563608e-10,
      1.2430620298256008e-10, -7.457285261687519e-11, 4.1462490197696575e-11,
      -1.9105977791202175e-11},
-    {4.232136617408263e-16, -4.93848514096342e-15, 2.839628956412271e-14,
-     -1.0720628160340224e-13, 2.987526285497594e-13, -6.54969163398119e-13,
-     1.1756903499912058e-12, -1.7755460680851192e-12, 2.300404112311957e-12,
-     -2.5941681086958725e-12, 2.574664381278425e-12, -2.2670007108601394e-12,
+    {4.232136617408263e-16, -4.93848514096342e-15, 2.839628956412271e-14, -1.0720628160340224e-13,
+     2.987526285497594e-13, -6.54969163398119e-13, 1.1756903499912058e-12, -1.7755460680851192e-12,
+     2.300404112311957e-12, -2.5941681086958725e-12, 2.574664381278425e-12, -2.2670007108601394e-12,
      1.7761645000621435e-12, -1.2541730264626613e-12, 8.578287740400164e-13,
      -4.835033207095479e-13},
 };
 SL_INLINE double errorFunctionDouble(double x) {
-  constexpr double small[] = {0.1283791670955126, -0.3761263890318375, 0.11283791670954879,
-                              -0.026866170645076792, 0.0052239776248180145, -0.000854832698083379,
-                              0.0001205533111164271, -1.4925595266831182e-05, 1.6461000484121368e-06,
-                              -1.6350312701054695e-07, 1.4659775274047436e-08,
-                              -1.1372848856791674e-09, 5.957176147748911e-11};
+  constexpr double small[] = {
+      0.1283791670955126,      -0.3761263890318375,     0.11283791670954879,
+      -0.026866170645076792,   0.0052239776248180145,   -0.000854832698083379,
+      0.0001205533111164271,   -1.4925595266831182e-05, 1.6461000484121368e-06,
+      -1.6350312701054695e-07, 1.4659775274047436e-08,  -1.1372848856791674e-09,
+      5.957176147748911e-11};
   double a = absolute(x);
   if (!(a >= 1.0)) {
     return x + x * horner(x * x, small);
@@ -658,7 +426,7 @@ SL_INLINE double errorFunctionDouble(double x) {
   return copySign(1.0 - horner(a - (interval * 0.5 + 1.25), kComplementaryError[interval]), x);
 }
 
-// ---- powers --------------------------------------------------------------------------------------------------------------
+// ---- powers ----
 
 /// a + b and a * b without loss: high + low.
 struct Double2 {
@@ -687,8 +455,13 @@ SL_INLINE Double2 exactProduct(double a, double b) {
 
 /// log(x) to about 2^-66 relative, x positive and finite.
 SL_INLINE Double2 logarithmExact(double x) {
-  constexpr double c[] = {0.4, 0.28571428571429364, 0.22222222221655907, 0.181818183353876,
-                          0.15384594963074136, 0.13334804663624336, 0.11706237148816372,
+  constexpr double c[] = {0.4,
+                          0.28571428571429364,
+                          0.22222222221655907,
+                          0.181818183353876,
+                          0.15384594963074136,
+                          0.13334804663624336,
+                          0.11706237148816372,
                           0.11723170160799075};
   double m;
   double n;
@@ -712,7 +485,8 @@ SL_INLINE Double2 logarithmExact(double x) {
   return exactSum(second.high, low);
 }
 
-/// Values of pow(x, y) that do not follow from |x|^y: signs, and the cases that make NaN on the way.
+/// Values of pow(x, y) that do not follow from |x|^y: signs, and the cases that make NaN on the
+/// way.
 template <class V>
 SL_INLINE V powerSpecial(V x, V y, V magnitude) {
   using T = Element<V>;
@@ -723,7 +497,8 @@ SL_INLINE V powerSpecial(V x, V y, V magnitude) {
   V result = select(both(odd, negative), V(-magnitude), magnitude);
   auto invalid = both(both(mask(x < T(0)), !whole), mask(x > -Fmt<V>::kInfinity));
   result = select(invalid, splat<V>(Fmt<V>::kNan), result);
-  result = select(both(mask(x == T(-1)), mask(absolute(y) == Fmt<V>::kInfinity)), splat<V>(T(1)), result);
+  result = select(both(mask(x == T(-1)), mask(absolute(y) == Fmt<V>::kInfinity)), splat<V>(T(1)),
+                  result);
   result = select(either(mask(x != x), mask(y != y)), V(x + y), result);
   return select(either(mask(x == T(1)), mask(y == T(0))), splat<V>(T(1)), result);
 }
@@ -748,7 +523,7 @@ SL_INLINE V powerFloat(V x, V y) {
   return powerSpecial(x, y, convert<float>(exponential(D(convert<double>(y) * l))));
 }
 
-// ---- remainders and roots ------------------------------------------------------------------------------------------------
+// ---- remainders and roots ----
 
 /// x - trunc(x / y) y without rounding, sign of x. Long division on the bits: exact for every pair.
 template <class T>
@@ -842,7 +617,8 @@ SL_INLINE V squareRoot(V x) {
     return r;
   }
 #else
-  return lanewise(x, [](auto a) { return kSame<decltype(a), float> ? __builtin_sqrtf(a) : __builtin_sqrt(a); });
+  return lanewise(
+      x, [](auto a) { return kSame<decltype(a), float> ? __builtin_sqrtf(a) : __builtin_sqrt(a); });
 #endif
 }
 

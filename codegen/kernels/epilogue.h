@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the GEMM-like families call an epilogue. A family takes its trailing pointers as a pack: epilogue operands
-// (`const T*`), then outputs (`T*`). The epilogue is `[](auto acc, auto e0, ..., auto& y0, ...)`; it is always called with
-// vectors of N lanes: at a ragged edge the missing lanes repeat a valid one (so no new trap or NaN can appear)
-// and are not stored. Nothing outside the valid lanes is read or written.
+// How the GEMM-like families call an epilogue. A family takes its trailing pointers as a pack:
+// epilogue operands
+// (`const T*`), then outputs (`T*`). The epilogue is `[](auto acc, auto e0, ..., auto& y0, ...)`;
+// it is always called with vectors of N lanes: at a ragged edge the missing lanes repeat a valid
+// one (so no new trap or NaN can appear) and are not stored. Nothing outside the valid lanes is
+// read or written.
 #ifndef STRAIGHTLINE_KERNELS_EPILOGUE_H
 #define STRAIGHTLINE_KERNELS_EPILOGUE_H
 
@@ -31,7 +33,8 @@ struct EpilogueOperands : Tuple<P...> {
   static_assert(kOutputs >= 1, "a kernel needs an output");
 };
 
-/// Element offset of one row (pixel) in every epilogue operand, and in the outputs (which share one layout).
+/// Element offset of one row (pixel) in every epilogue operand, and in the outputs (which share one
+/// layout).
 struct RowOffsets {
   int64_t operand[kMaxEpilogueOperands];
   int64_t output;
@@ -42,16 +45,15 @@ SL_INLINE void finishLanes(const Epilogue& epilogue, const Ops& ops, const V& ac
                            const RowOffsets& at, const int64_t* steps, int64_t column,
                            int64_t outputStep, int count, Ints<I...>, Ints<O...>) {
   TupleOf<Ints<O...>, Wide<Pointee<decltype(leafType<Ops::kInputs + O>(ops))>, N>...> results;
-  epilogue(acc,
-           loadLanes<N>(get<I>(ops) + at.operand[I] + column * steps[I], steps[I], count)...,
+  epilogue(acc, loadLanes<N>(get<I>(ops) + at.operand[I] + column * steps[I], steps[I], count)...,
            get<O>(results)...);
   (storeLanes(get<Ops::kInputs + O>(ops) + at.output + column * outputStep, outputStep, count,
               get<O>(results)),
    ...);
 }
 
-/// Runs the epilogue on `acc` = columns [column, column + count) of one row and stores its results. `steps[j]` is the
-/// innermost stride of operand j, `outputStep` that of the outputs.
+/// Runs the epilogue on `acc` = columns [column, column + count) of one row and stores its results.
+/// `steps[j]` is the innermost stride of operand j, `outputStep` that of the outputs.
 template <int N, class V, class Epilogue, class Ops>
 SL_INLINE void finish(const Epilogue& epilogue, const Ops& ops, const V& acc, const RowOffsets& at,
                       const int64_t* steps, int64_t column, int64_t outputStep, int64_t count) {
@@ -70,7 +72,8 @@ SL_INLINE void splitWorkspace(const F& f, const All& all, Ints<I...>) {
   f(epilogueOperands(get<I>(all)...), get<int(sizeof...(I))>(all));
 }
 
-/// Calls f(operands of all pointers but the last, last pointer): for families whose last pointer is `char* workspace`.
+/// Calls f(operands of all pointers but the last, last pointer): for families whose last pointer is
+/// `char* workspace`.
 template <class F, class... P>
 SL_INLINE void withWorkspace(const F& f, P... pointers) {
   const Tuple<P...> all = tupleOf(pointers...);

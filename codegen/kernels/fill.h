@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Family `fill`: every element of a strided view gets the same value.
 //
-//   sl::fill<FillTune{.rank}>(ctx, team, shape, f, out)        f(auto& y): y = sl::constant(y, value)
+//   sl::fill<FillTune{.rank}>(ctx, team, shape, f, out)        f(auto& y): y = sl::constant(y,
+//   value)
 #ifndef STRAIGHTLINE_KERNELS_FILL_H
 #define STRAIGHTLINE_KERNELS_FILL_H
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `gather_elements` (torch.gather): out[i0, .., id, ..] = in[i0, .., index[i0, .., id, ..], ..].
+// Family `gather_elements` (torch.gather): out[i0, .., id, ..] = in[i0, .., index[i0, .., id, ..],
+// ..].
 //
 //   sl::gather_elements<GatherElementsTune{.rank}>(ctx, team, shape, in, index, out)
 //
-// Any strides. Indices as in gather_rows: outside [0, dimExtent) is an error, and nothing outside is read.
+// Any strides. Indices as in gather_rows: outside [0, dimExtent) is an error, and nothing outside
+// is read.
 #ifndef STRAIGHTLINE_KERNELS_GATHER_ELEMENTS_H
 #define STRAIGHTLINE_KERNELS_GATHER_ELEMENTS_H
 
@@ -24,7 +26,8 @@ struct GatherElementsShape {
 };
 
 template <GatherElementsTune T, class E, class I>
-SL_INLINE void gather_elements(sl_ctx* ctx, sl_team team, GatherElementsShape s, const E* in, const I* index, E* out) {
+SL_INLINE void gather_elements(sl_ctx* ctx, sl_team team, GatherElementsShape s, const E* in,
+                               const I* index, E* out) {
   Nest<T.rank, 3> nest;
   for (int d = 0; d < T.rank; ++d) {
     int64_t strides[3] = {s.stride[0][d], s.stride[1][d], s.stride[2][d]};

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families `gemm` (C[M,N] = epilogue(A[M,K] * B[K,N]), B packed by pack_gemm) and the panel driver that `convolution`
-// shares. The result never lives in C before the epilogue, so an operand may be the same buffer as an output.
+// Families `gemm` (C[M,N] = epilogue(A[M,K] * B[K,N]), B packed by pack_gemm) and the panel driver
+// that `convolution` shares. The result never lives in C before the epilogue, so an operand may be
+// the same buffer as an output.
 //
-// Cost: 2*m*n*k flops at 85-95% of peak for m >= mr; for m = 1 the packed weight streams at memory speed and gemv (which
-// needs no packed copy) is as fast or faster. Blocking: a panel of B (kc * nr elements, L1 or L2) is used by all rows of a
-// chunk of mc rows (A chunk in L2) before the next panel is touched. `prefetch` = cache lines of the next panel fetched
-// per 4 steps of k; worth 15-30% when weights come from L3 or memory, costs as much when they are in L2 already.
+// Cost: 2*m*n*k flops at 85-95% of peak for m >= mr; for m = 1 the packed weight streams at memory
+// speed and gemv (which needs no packed copy) is as fast or faster. Blocking: a panel of B (kc * nr
+// elements, L1 or L2) is used by all rows of a chunk of mc rows (A chunk in L2) before the next
+// panel is touched. `prefetch` = cache lines of the next panel fetched per 4 steps of k; worth
+// 15-30% when weights come from L3 or memory, costs as much when they are in L2 already.
 #ifndef STRAIGHTLINE_KERNELS_GEMM_H
 #define STRAIGHTLINE_KERNELS_GEMM_H
 
@@ -14,8 +16,8 @@
 
 namespace sl {
 
-/// mr x nr: tile in registers; nr must be what the weight was packed with. kc: reduction block (0: no blocking).
-/// mc: rows that share one pass over a panel, in tiles of mr. prefetch: 0 = off.
+/// mr x nr: tile in registers; nr must be what the weight was packed with. kc: reduction block (0:
+/// no blocking). mc: rows that share one pass over a panel, in tiles of mr. prefetch: 0 = off.
 struct GemmTune {
   int mr = 6;
   int nr = 16;
@@ -31,8 +33,9 @@ struct GemmShape {
   int64_t epilogueStride[kMaxEpilogueOperands][2] = {};
 };
 
-/// Which share of the row blocks x panels a thread does: whole panels or whole row blocks, whichever balances better
-/// (panels when equal and there are few rows: each thread then reads its part of the weights only).
+/// Which share of the row blocks x panels a thread does: whole panels or whole row blocks,
+/// whichever balances better (panels when equal and there are few rows: each thread then reads its
+/// part of the weights only).
 struct PanelShare {
   Range blocks;
   Range panels;
@@ -60,7 +63,8 @@ struct Reduction {
   int64_t run, step = 1;
 };
 
-/// tile += A * panel over [k0, k0 + count) of the only run (blocked K), or over all runs when `count` is all of it.
+/// tile += A * panel over [k0, k0 + count) of the only run (blocked K), or over all runs when
+/// `count` is all of it.
 template <int Prefetch, class T, int N, int MR, int NV>
 SL_INLINE void reduceRuns(Tile<T, N, MR, NV>& tile, Rows<T, MR> a, const Reduction& r,
                           int64_t runLength, const T* b, int64_t bStride, const char* ahead) {
@@ -74,9 +78,9 @@ SL_INLINE void reduceRuns(Tile<T, N, MR, NV>& tile, Rows<T, MR> a, const Reducti
   }
 }
 
-/// One panel of B (row k at panel + k * bStride) times the row blocks [first, last) of `rows`, `kc` steps of the reduction at a time. Partial results
-/// are kept in a local buffer between the blocks of K.
-/// Source: `pointer(row)` of A, `offsets(row)`; `kOpaque`: see Rows::makeOpaque.
+/// One panel of B (row k at panel + k * bStride) times the row blocks [first, last) of `rows`, `kc`
+/// steps of the reduction at a time. Partial results are kept in a local buffer between the blocks
+/// of K. Source: `pointer(row)` of A, `offsets(row)`; `kOpaque`: see Rows::makeOpaque.
 template <GemmTune Tune, class T, class Source, class Epilogue, class Ops>
 SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t first, int64_t last,
                         const Reduction& reduction, const T* panel, int64_t bStride,
@@ -86,7 +90,8 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
   constexpr int NV = Tune.nr / N;
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
   const int64_t depth = reduction.outer * reduction.inner * reduction.run;
-  const int64_t kc = Tune.kc == 0 || reduction.run < depth ? depth : minOf(Tune.kc, depth);
+  const int64_t whole = Tune.kc == 0 || reduction.run < depth ? depth : minOf(Tune.kc, depth);
+  const int64_t kc = maxOf(whole, 1);  // an empty reduction is one block of nothing
   alignas(64) T partial[Tune.kc == 0 ? 1 : kTiles * Tune.mr * Tune.nr];
   for (int64_t k0 = 0; k0 < depth || k0 == 0; k0 += kc) {
     const int64_t run = kc == depth ? reduction.run : minOf(kc, depth - k0);
@@ -111,11 +116,17 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
         } else {
           tile.loadFrom(saved, Tune.nr);
         }
-        // Several row blocks: each fetches its share of the next block of the panel. A single one: 2 KiB ahead.
-        const char* ahead = reinterpret_cast<const char*>(panel + k0 * bStride) +
-                            (last - first > 1 ? kc * Tune.nr * int64_t(sizeof(T)) +
-                                                    (block - first) * (kc / 4) * (64 * Tune.prefetch)
-                                              : 2048);
+        const char* ahead = nullptr;
+        if constexpr (Tune.prefetch > 0) {
+          // Several row blocks: each fetches its share of the next block of the panel. A single
+          // one: 2 KiB ahead. An address only, which may lie beyond the weight.
+          const int64_t distance = last - first > 1
+                                       ? kc * Tune.nr * int64_t(sizeof(T)) +
+                                             (block - first) * (kc / 4) * (64 * Tune.prefetch)
+                                       : 2048;
+          ahead = reinterpret_cast<const char*>(reinterpret_cast<uint64_t>(panel + k0 * bStride) +
+                                                uint64_t(distance));
+        }
         reduceRuns<Tune.prefetch>(tile, a, reduction, run, panel + k0 * bStride, bStride, ahead);
         if (atEnd) {
           SL_UNROLL
@@ -125,7 +136,8 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
             for (int j = 0; j < NV; ++j) {
               const int64_t count = minOf(N, columns - j * N);
               if (count > 0) {
-                finish<N>(epilogue, ops, tile.v[i][j], at, steps, column + j * N, outputStep, count);
+                finish<N>(epilogue, ops, tile.v[i][j], at, steps, column + j * N, outputStep,
+                          count);
               }
             }
           }
@@ -137,7 +149,8 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
   }
 }
 
-/// Chunks of row blocks x panels, for this thread's share. `source.prepare(firstRow, lastRow)` is called per chunk.
+/// Chunks of row blocks x panels, for this thread's share. `source.prepare(firstRow, lastRow)` is
+/// called per chunk.
 template <GemmTune Tune, class T, class Source, class Epilogue, class Ops>
 SL_INLINE void runPanels(sl_team team, Source& source, int64_t m, int64_t n,
                          const Reduction& reduction, const T* b, const int64_t* steps,
@@ -177,15 +190,17 @@ struct MatrixRows {
   }
 };
 
-/// C = epilogue(A * B). a [m][lda], b packed [ceil(n / nr)][k][nr], pointers: epilogue operands, then outputs.
+/// C = epilogue(A * B). a [m][lda], b packed [ceil(n / nr)][k][nr], pointers: epilogue operands,
+/// then outputs.
 template <GemmTune Tune, class Epilogue, class T, class... P>
 SL_INLINE void gemm(sl_ctx*, sl_team team, GemmShape s, Epilogue epilogue, const T* a, const T* b,
                     P... pointers) {
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][1], s.epilogueStride[1][1],
-                                       s.epilogueStride[2][1], s.epilogueStride[3][1]};
+                                               s.epilogueStride[2][1], s.epilogueStride[3][1]};
   MatrixRows<T> source{a, s.lda, s.ldc, s.epilogueStride};
   const Reduction reduction{.run = s.k};
-  runPanels<Tune>(team, source, s.m, s.n, reduction, b, steps, 1, epilogue, epilogueOperands(pointers...));
+  runPanels<Tune>(team, source, s.m, s.n, reduction, b, steps, 1, epilogue,
+                  epilogueOperands(pointers...));
 }
 
 }  // namespace sl

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm, gemv and matmul against double references: remainders everywhere, teams of 1 to 3, canaries around outputs.
+// gemm, gemv and matmul against double references: remainders everywhere, teams of 1 to 3, canaries
+// around outputs.
 #include "straightline/kernels/gemm.h"
 
 #include "straightline/kernels/gemv.h"
@@ -84,9 +85,8 @@ void runGemm(int64_t m, int64_t n, int64_t k, int threads) {
                          .lda = p.lda,
                          .ldc = p.ldc,
                          .epilogueStride = {{0, 1}, {p.ldr, 1}}},
-               kBiasResidualRelu, p.x.data(), b.data(),
-               static_cast<const T*>(p.bias.data()), static_cast<const T*>(p.residual.data()),
-               p.y.data());
+               kBiasResidualRelu, p.x.data(), b.data(), static_cast<const T*>(p.bias.data()),
+               static_cast<const T*>(p.residual.data()), p.y.data());
   });
   p.check(where);
 }
@@ -129,21 +129,40 @@ TEST(Gemm, MatchesDoubleReference) {
   });
 }
 
+TEST(Gemm, EmptyReductionGivesTheEpilogueOfZero) {
+  runGemm<GemmTune{.mr = 4, .nr = 16, .kc = 16, .mc = 12, .prefetch = 0}, float>(5, 20, 0, 2);
+  runGemv<GemvTune{.rows = 4, .mr = 4}, float>(3, 20, 0, 2);
+}
+
+TEST(Gemm, NoRowsWriteNothing) {
+  Guarded<float> y(16);
+  const std::vector<float> b(64, 1.0f);
+  runTeam(2, [&](sl_ctx* ctx, sl_team team) {
+    gemm<GemmTune{.mr = 4, .nr = 16, .kc = 0, .mc = 12, .prefetch = 0}>(
+        ctx, team, GemmShape{.m = 0, .n = 16, .k = 4, .lda = 4, .ldc = 16},
+        [](auto acc, auto& out) { out = acc; }, b.data(), b.data(), y.data());
+  });
+  y.expectRestUntouched("gemm m=0");
+}
+
 TEST(Gemm, BlockedReductionAndRowChunks) {
   forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
-    runGemm<GemmTune{.mr = 4, .nr = 32, .kc = 16, .mc = 12, .prefetch = 2}, float>(m, n, k, threads);
+    runGemm<GemmTune{.mr = 4, .nr = 32, .kc = 16, .mc = 12, .prefetch = 2}, float>(m, n, k,
+                                                                                   threads);
   });
 }
 
 TEST(Gemm, NarrowPanelsAndManyRows) {
   forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
-    runGemm<GemmTune{.mr = 12, .nr = 8, .kc = 64, .mc = 24, .prefetch = 1}, float>(m, n, k, threads);
+    runGemm<GemmTune{.mr = 12, .nr = 8, .kc = 64, .mc = 24, .prefetch = 1}, float>(m, n, k,
+                                                                                   threads);
   });
 }
 
 TEST(Gemm, Float64) {
   forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
-    runGemm<GemmTune{.mr = 6, .nr = 8, .kc = 32, .mc = 96, .prefetch = 0}, double>(m, n, k, threads);
+    runGemm<GemmTune{.mr = 6, .nr = 8, .kc = 32, .mc = 96, .prefetch = 0}, double>(m, n, k,
+                                                                                   threads);
   });
 }
 
@@ -168,15 +187,16 @@ TEST(Gemm, PackReadsTransposedWeight) {
 }
 
 TEST(Gemm, ResidualMayBeTheOutput) {
-  // In-place reuse by the planner: the epilogue operand and C are one buffer, with a blocked reduction.
+  // In-place reuse by the planner: the epilogue operand and C are one buffer, with a blocked
+  // reduction.
   const int64_t m = 13, n = 21, k = 50;
   const std::vector<float> x = randomVector<float>(m * k), w = randomVector<float>(n * k);
   std::vector<float> packed(32 * k), c = randomVector<float>(m * n);
   const std::vector<float> before = c;
   const sl_team one{nullptr, 0, 1};
-  pack_gemm<PackGemmTune{.nr = 16}>(
-      nullptr, one, PackGemmShape{.n = n, .k = k, .strideN = k, .strideK = 1}, w.data(),
-      packed.data());
+  pack_gemm<PackGemmTune{.nr = 16}>(nullptr, one,
+                                    PackGemmShape{.n = n, .k = k, .strideN = k, .strideK = 1},
+                                    w.data(), packed.data());
   gemm<GemmTune{.mr = 6, .nr = 16, .kc = 16, .mc = 12, .prefetch = 0}>(
       nullptr, one,
       GemmShape{.m = m, .n = n, .k = k, .lda = k, .ldc = n, .epilogueStride = {{n, 1}}},
@@ -200,9 +220,9 @@ TEST(Gemm, TwoOutputsOfDifferentTypes) {
   Guarded<float> y(m * n);
   Guarded<int32_t> z(m * n);
   const sl_team one{nullptr, 0, 1};
-  pack_gemm<PackGemmTune{.nr = 16}>(
-      nullptr, one, PackGemmShape{.n = n, .k = k, .strideN = k, .strideK = 1}, w.data(),
-      packed.data());
+  pack_gemm<PackGemmTune{.nr = 16}>(nullptr, one,
+                                    PackGemmShape{.n = n, .k = k, .strideN = k, .strideK = 1},
+                                    w.data(), packed.data());
   gemm<GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0}>(
       nullptr, one, GemmShape{.m = m, .n = n, .k = k, .lda = k, .ldc = n, .epilogueStride = {}},
       [](auto acc, auto& first, auto& second) {
@@ -266,8 +286,9 @@ void runMatmul(int64_t b0, int64_t b1, int64_t m, int64_t n, int64_t k, int tran
                           .epilogueStride = {{0, 0, m, 1, 0}}};
   Workspace work(matmulWorkspace<T>(shape, Tune, threads));
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
-    matmul<Tune>(ctx, team, shape, [](auto acc, auto x, auto& y) { y = acc + x; }, a.data(),
-                 b.data(), static_cast<const T*>(bias.data()), c.data(), work.data());
+    matmul<Tune>(
+        ctx, team, shape, [](auto acc, auto x, auto& y) { y = acc + x; }, a.data(), b.data(),
+        static_cast<const T*>(bias.data()), c.data(), work.data());
   });
   const std::string where = describe("matmul", m, n, k, threads) + " b0=" + std::to_string(b0) +
                             " b1=" + std::to_string(b1) +
@@ -277,9 +298,8 @@ void runMatmul(int64_t b0, int64_t b1, int64_t m, int64_t n, int64_t k, int tran
       for (int64_t j = 0; j < n; ++j) {
         double sum = 0, magnitude = 0;
         for (int64_t q = 0; q < k; ++q) {
-          const double product =
-              double(a[i * m * k + r * shape.aRow + q * shape.aCol]) *
-              double(b[i % b1 * n * k + q * shape.bRow + j * shape.bCol]);
+          const double product = double(a[i * m * k + r * shape.aRow + q * shape.aCol]) *
+                                 double(b[i % b1 * n * k + q * shape.bRow + j * shape.bCol]);
           sum += product;
           magnitude += std::abs(product);
         }
@@ -302,9 +322,9 @@ TEST(Matmul, MatchesDoubleReference) {
         const int64_t k = pick(1, 40), b0 = pick(1, 2), b1 = pick(1, 3);
         const int threads = int(pick(1, 3));
         runMatmul<MatmulTune{.mr = 6, .nr = 16, .kc = 0, .mc = 12}, float>(b0, b1, m, n, k,
-                                                                          transposes, threads);
-        runMatmul<MatmulTune{.mr = 4, .nr = 16, .kc = 8, .mc = 96}, double>(b0, b1, m, n, k,
                                                                            transposes, threads);
+        runMatmul<MatmulTune{.mr = 4, .nr = 16, .kc = 8, .mc = 96}, double>(b0, b1, m, n, k,
+                                                                            transposes, threads);
       }
     }
   }

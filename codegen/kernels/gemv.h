@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `gemv`: C[M,N] = epilogue(A[M,K] * W[N,K]^T) for small M with the weight in the framework's own layout.
+// Family `gemv`: C[M,N] = epilogue(A[M,K] * W[N,K]^T) for small M with the weight in the
+// framework's own layout.
 //
-// Cost: the weight is read once at memory speed (four rows at a time are four streams: 24-29 GB/s on one thread from
-// DRAM, where one stream gets 20-22); no packed copy, no prepare step. Wins at M = 1; at M = 4 packed panels (gemm) win by
-// 10-30% from L2, and are equal from memory.
+// Cost: the weight is read once at memory speed (four rows at a time are four streams: 24-29 GB/s
+// on one thread from DRAM, where one stream gets 20-22); no packed copy, no prepare step. Wins at M
+// = 1; at M = 4 packed panels (gemm) win by 10-30% from L2, and are equal from memory.
 #ifndef STRAIGHTLINE_KERNELS_GEMV_H
 #define STRAIGHTLINE_KERNELS_GEMV_H
 
@@ -18,7 +19,8 @@ struct GemvTune {
   int mr = 4;
 };
 
-/// A is [m][lda], the weight [n][ldw], C and the epilogue operands [m][n]; k is contiguous in A and the weight.
+/// A is [m][lda], the weight [n][ldw], C and the epilogue operands [m][n]; k is contiguous in A and
+/// the weight.
 struct GemvShape {
   int64_t m = 0, n = 0, k = 0;
   int64_t lda = 0, ldw = 0, ldc = 0;
@@ -36,8 +38,8 @@ SL_INLINE vec<T, N> loadZeroFilled(const T* p, int64_t count) {
   return load<N>(lanes);
 }
 
-/// sums[i * N + r] = a row i . weight row r, for MR rows of A and R rows of the weight (rows at or beyond `valid` repeat
-/// the last valid one).
+/// sums[i * N + r] = a row i . weight row r, for MR rows of A and R rows of the weight (rows at or
+/// beyond `valid` repeat the last valid one).
 template <int R, int MR, int N, class T>
 SL_INLINE void dotRows(const T* a, int64_t lda, const T* w, int64_t ldw, int64_t k, int64_t valid,
                        T* sums) {
@@ -98,7 +100,7 @@ SL_INLINE void gemv(sl_ctx*, sl_team team, GemvShape s, Epilogue epilogue, const
   static_assert(N % Tune.rows == 0);
   const auto ops = epilogueOperands(pointers...);
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][1], s.epilogueStride[1][1],
-                                       s.epilogueStride[2][1], s.epilogueStride[3][1]};
+                                               s.epilogueStride[2][1], s.epilogueStride[3][1]};
   const RowBlocks blocks(s.m, Tune.mr);
   const Range columns = split(s.n, team, N);
   for (int64_t n = columns.begin; n < columns.end; n += N) {
@@ -120,7 +122,8 @@ SL_INLINE void gemv(sl_ctx*, sl_team team, GemvShape s, Epilogue epilogue, const
             at.operand[j] = (m0 + m) * s.epilogueStride[j][0];
           }
           at.output = (m0 + m) * s.ldc;
-          finish<N>(epilogue, ops, loadLanes<N>(sums + m * N, 1, int(count)), at, steps, n, 1, count);
+          finish<N>(epilogue, ops, loadLanes<N>(sums + m * N, 1, int(count)), at, steps, n, 1,
+                    count);
         }
       });
     }

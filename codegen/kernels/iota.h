@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Family `iota`: out[i] = f(i), for ranges, positions and tables of angles.
 //
-//   sl::iota<IotaTune{}>(ctx, team, shape, f, out)       f(i, auto& y): i is an int64 value (lanes i, i + 1, ...)
+//   sl::iota<IotaTune{}>(ctx, team, shape, f, out)       f(i, auto& y): i is an int64 value (lanes
+//   i, i + 1, ...)
 #ifndef STRAIGHTLINE_KERNELS_IOTA_H
 #define STRAIGHTLINE_KERNELS_IOTA_H
 

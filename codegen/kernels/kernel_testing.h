@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel tests share: a team of std::threads, buffers whose every unwritten element is checked, random data.
+// What the kernel tests share: a team of std::threads, buffers whose every unwritten element is
+// checked, random data.
 #ifndef STRAIGHTLINE_KERNELS_KERNEL_TESTING_H
 #define STRAIGHTLINE_KERNELS_KERNEL_TESTING_H
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <iostream>
 #include <limits>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "straightline/abi/entry.h"
+#include "straightline/kernels/team_for_tests.h"
 
 namespace sl::testing {
 
@@ -49,26 +49,14 @@ std::vector<T> randomVector(int64_t count, T low = T(-1), T high = T(1)) {
   return v;
 }
 
-/// Runs f(ctx, team) on every thread of a team of `size`.
-inline void runTeam(int size, const std::function<void(sl_ctx*, sl_team)>& f) {
-  sl_ctx ctx{};
-  ctx.size = sizeof(ctx);
-  ctx.statement = -1;
-  std::vector<uint32_t> arrive(static_cast<size_t>(size) * 32 + 32, 0);
-  sl_team_shared shared{sizeof(sl_team_shared), arrive.data(), [] { std::this_thread::yield(); }};
-  std::vector<std::thread> threads;
-  for (int i = 1; i < size; ++i) {
-    threads.emplace_back([&, i] { f(&ctx, sl_team{&shared, i, size}); });
-  }
-  f(&ctx, sl_team{size > 1 ? &shared : nullptr, 0, size});
-  for (std::thread& t : threads) {
-    t.join();
-  }
-  EXPECT_EQ(ctx.status, SL_OK);
+/// Runs f(ctx, team) on every thread of a team of `size`; it must succeed.
+template <class F>
+void runTeam(int size, const F& f) {
+  EXPECT_EQ(::runTeam(size, f), SL_OK);
 }
 
-/// An output with `margin` elements on both sides, filled with a signalling pattern. Every element that `expect` was not
-/// called for must be untouched.
+/// An output with `margin` elements on both sides, filled with a signalling pattern. Every element
+/// that `expect` was not called for must be untouched.
 template <class T>
 class Guarded {
  public:
@@ -115,9 +103,7 @@ class Workspace {
   explicit Workspace(int64_t bytes) : bytes_(bytes), data_(static_cast<size_t>(bytes) + 256) {
     std::memset(data_.data(), 0xFB, data_.size());
   }
-  char* data() {
-    return data_.data() + (64 - reinterpret_cast<uintptr_t>(data_.data()) % 64) % 64;
-  }
+  char* data() { return data_.data() + (64 - reinterpret_cast<uintptr_t>(data_.data()) % 64) % 64; }
   void expectIntact(const std::string& where) {
     for (int64_t i = 0; i < 64; ++i) {
       ASSERT_EQ(static_cast<unsigned char>(data()[bytes_ + i]), 0xFB)

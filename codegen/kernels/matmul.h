@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `matmul`: C[b0,b1,b2,M,N] = epilogue(A * B) per batch item, any strides (either operand may be transposed).
-// Panels of B are packed into a per-thread workspace, then run through the micro-kernel of gemm.
+// Family `matmul`: C[b0,b1,b2,M,N] = epilogue(A * B) per batch item, any strides (either operand
+// may be transposed). Panels of B are packed into a per-thread workspace, then run through the
+// micro-kernel of gemm.
 //
-// Cost: gemm's, plus k * n moves per batch item (a few per cent from m = 32 on; for fewer rows a contiguous B is used in
-// place). Threads split batch items x panels, or row blocks when there are fewer of those than threads.
+// Cost: gemm's, plus k * n moves per batch item (a few per cent from m = 32 on; for fewer rows a
+// contiguous B is used in place). Threads split batch items x panels, or row blocks when there are
+// fewer of those than threads.
 #ifndef STRAIGHTLINE_KERNELS_MATMUL_H
 #define STRAIGHTLINE_KERNELS_MATMUL_H
 
@@ -18,7 +20,8 @@ struct MatmulTune {
   int mc = 96;
 };
 
-/// Strides in elements. The innermost stride of C is 1; of an epilogue operand [b0][b1][b2][m][n] it is any.
+/// Strides in elements. The innermost stride of C is 1; of an epilogue operand [b0][b1][b2][m][n]
+/// it is any.
 struct MatmulShape {
   int64_t batch[3] = {};
   int64_t m = 0, n = 0, k = 0;
@@ -69,7 +72,8 @@ SL_INLINE void packPanel(const T* b, int64_t bRow, int64_t bCol, int64_t k, int6
     }
     return;
   }
-  // Blocks of 16 rows: the panel's part stays in L1 while the columns of B are walked along their contiguous side.
+  // Blocks of 16 rows: the panel's part stays in L1 while the columns of B are walked along their
+  // contiguous side.
   for (int64_t i0 = 0; i0 < k; i0 += 16) {
     const int64_t last = minOf(i0 + 16, k);
     for (int64_t j = 0; j < NR; ++j) {
@@ -81,7 +85,8 @@ SL_INLINE void packPanel(const T* b, int64_t bRow, int64_t bCol, int64_t k, int6
   }
 }
 
-/// pointers: epilogue operands, outputs, then `char* workspace` of matmulWorkspace bytes (64-byte aligned).
+/// pointers: epilogue operands, outputs, then `char* workspace` of matmulWorkspace bytes (64-byte
+/// aligned).
 template <MatmulTune Tune, class Epilogue, class T, class Ops>
 SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& epilogue, const T* a,
                           const T* b, const Ops& ops, char* workspace) {
@@ -90,7 +95,7 @@ SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& ep
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
   T* packed = reinterpret_cast<T*>(workspace + team.index * matmulWorkspace<T>(s, Tune, 1));
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][4], s.epilogueStride[1][4],
-                                       s.epilogueStride[2][4], s.epilogueStride[3][4]};
+                                               s.epilogueStride[2][4], s.epilogueStride[3][4]};
   const int64_t panels = ceilDiv(s.n, Tune.nr);
   const int64_t units = s.batch[0] * s.batch[1] * s.batch[2] * panels;
   const RowBlocks rows(s.m, Tune.mr);
@@ -122,8 +127,7 @@ SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& ep
       }
     }
     const int64_t columns = minOf(Tune.nr, s.n - panel * Tune.nr);
-    const bool inPlace =
-        s.bCol == 1 && columns == Tune.nr && blocks.end - blocks.begin <= 4;
+    const bool inPlace = s.bCol == 1 && columns == Tune.nr && blocks.end - blocks.begin <= 4;
     if (!inPlace) {
       packPanel<Tune.nr>(bItem, s.bRow, s.bCol, s.k, columns, packed);
     }
@@ -139,11 +143,9 @@ SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& ep
 template <MatmulTune Tune, class Epilogue, class T, class... P>
 SL_INLINE void matmul(sl_ctx*, sl_team team, MatmulShape s, Epilogue epilogue, const T* a,
                       const T* b, P... pointers) {
-  withWorkspace(
-      [&](const auto& ops, char* workspace) SL_INLINE_LAMBDA {
-        matmulWith<Tune>(team, s, epilogue, a, b, ops, workspace);
-      },
-      pointers...);
+  withWorkspace([&](const auto& ops, char* workspace)
+                    SL_INLINE_LAMBDA { matmulWith<Tune>(team, s, epilogue, a, b, ops, workspace); },
+                pointers...);
 }
 
 }  // namespace sl

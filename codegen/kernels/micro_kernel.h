@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The register-blocked inner loop that GEMM, implicit-GEMM convolution, Winograd and attention share: MR rows times
-// NV vectors of N columns. Per step of k: NV vector loads of B, MR broadcasts of A, MR * NV multiply-adds.
+// The register-blocked inner loop that GEMM, implicit-GEMM convolution, Winograd and attention
+// share: MR rows times NV vectors of N columns. Per step of k: NV vector loads of B, MR broadcasts
+// of A, MR * NV multiply-adds.
 //
-// 6 x 2 vectors (12 accumulators) is the best AVX2 shape (95-100% of peak from L1/L2); AVX-512 has 32 registers, so up to
-// 14 x 1 or 8 x 3 fit. Remainders are balanced: 16 rows with mr = 6 run as 6 + 5 + 5, never 6 + 6 + 4.
+// 6 x 2 vectors (12 accumulators) is the best AVX2 shape (95-100% of peak from L1/L2); AVX-512 has
+// 32 registers, so up to 14 x 1 or 8 x 3 fit. Remainders are balanced: 16 rows with mr = 6 run as 6
+// + 5 + 5, never 6 + 6 + 4.
 #ifndef STRAIGHTLINE_KERNELS_MICRO_KERNEL_H
 #define STRAIGHTLINE_KERNELS_MICRO_KERNEL_H
 
@@ -76,8 +78,8 @@ template <class T, int MR>
 struct Rows {
   const T* p[MR];
 
-  /// Hides where the pointers come from. Rows of a convolution overlap (stride < kernel), and LLVM would merge their
-  /// broadcasts across rows and spill.
+  /// Hides where the pointers come from. Rows of a convolution overlap (stride < kernel), and LLVM
+  /// would merge their broadcasts across rows and spill.
   SL_INLINE_MEMBER void makeOpaque() {
     SL_UNROLL
     for (int i = 0; i < MR; ++i) {
@@ -109,8 +111,9 @@ SL_INLINE void multiplyStep(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int6
   }
 }
 
-/// tile += A[MR, run] * B[run, NV * N]; element k of a row is p[k * aStep], row k of B is b[k * bStride].
-/// Moves `b` (and `ahead`) past what was used. Every 4 steps prefetch `Prefetch` lines at `ahead` into L2.
+/// tile += A[MR, run] * B[run, NV * N]; element k of a row is p[k * aStep], row k of B is b[k *
+/// bStride]. Moves `b` (and `ahead`) past what was used. Every 4 steps prefetch `Prefetch` lines at
+/// `ahead` into L2.
 template <int Prefetch, class T, int N, int MR, int NV>
 SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int64_t aStep, const T*& b,
                         int64_t bStride, int64_t run, const char*& ahead) {
@@ -137,8 +140,8 @@ SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int64_t 
   }
 }
 
-/// `count` rows cut into balanced blocks of at most `most` rows: the first `big` blocks have `high` rows, the others
-/// high - 1. Both sizes fold to literals when `count` is one.
+/// `count` rows cut into balanced blocks of at most `most` rows: the first `big` blocks have `high`
+/// rows, the others high - 1. Both sizes fold to literals when `count` is one.
 struct RowBlocks {
   int64_t blocks, high, big;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strided families share: packs of operands, loads and stores of a few lanes, and loop nests that are simplified
-// (dims merged, reordered) before they run. With literal shapes all of it is folded away by the compiler.
+// What strided families share: packs of operands, loads and stores of a few lanes, and loop nests
+// that are simplified (dims merged, reordered) before they run. With literal shapes all of it is
+// folded away by the compiler.
 #ifndef STRAIGHTLINE_KERNELS_OPERANDS_H
 #define STRAIGHTLINE_KERNELS_OPERANDS_H
 
@@ -10,7 +11,7 @@ namespace sl {
 
 inline constexpr int kMaxOperands = 16;
 
-// ---- packs -------------------------------------------------------------------------------------------------------------
+// ---- packs ----
 
 template <int... I>
 struct Ints {};
@@ -68,7 +69,30 @@ struct PointeeOf<const T*> {
 template <class P>
 using Pointee = typename PointeeOf<P>::type;
 
-// ---- lanes -------------------------------------------------------------------------------------------------------------
+// ---- lanes ----
+
+/// Copies `count` < N elements in pieces of N/2, N/4, ... 1.
+template <int N, class T>
+SL_INLINE void copyPieces(T* to, const T* from, int count) {
+  if constexpr (N > 1) {
+    constexpr int kHalf = N / 2;
+    if ((count & kHalf) != 0) {
+      __builtin_memcpy(to, from, kHalf * sizeof(T));
+      to += kHalf;
+      from += kHalf;
+    }
+    copyPieces<kHalf>(to, from, count);
+  }
+}
+
+/// Lanes p[0], p[2], p[4], ...; reads nothing beyond the last of them.
+template <class T, int... I>
+SL_INLINE vec<T, int(sizeof...(I))> loadEven(const T* p, Ints<I...>) {
+  constexpr int N = sizeof...(I);
+  auto first = load<N>(p);
+  auto second = load<N>(p + N - 1);  // its odd lanes are p[N], p[N + 2], ...
+  return __builtin_shufflevector(first, second, (I < N / 2 ? 2 * I : 2 * I + 1)...);
+}
 
 /// Lanes p[0], p[stride], ... of which the first `count` exist; the others repeat the last one.
 template <int N, class T>
@@ -80,11 +104,24 @@ SL_INLINE Wide<T, N> loadLanes(const T* p, int64_t stride, int count) {
       return loadSplat<N>(p);
     }
     if (count == N) {
-      return stride == 1 ? load<N>(p) : loadStrided<N>(p, stride);
+      if (stride == 1) {
+        return load<N>(p);
+      }
+      if constexpr (Vector<Wide<T, N>>) {
+        if (stride == 2) {
+          return loadEven(p, IntsUpTo<N>{});
+        }
+      }
+      return loadStrided<N>(p, stride);
     }
     T buffer[N];
-    for (int i = 0; i < N; ++i) {
-      buffer[i] = p[(i < count ? i : count - 1) * stride];
+    store(buffer, loadSplat<N>(p + (count - 1) * stride));
+    if (stride == 1) {
+      copyPieces<N>(buffer, p, count);
+    } else {
+      for (int i = 0; i < count; ++i) {
+        buffer[i] = p[i * stride];
+      }
     }
     return load<N>(buffer);
   }
@@ -98,6 +135,10 @@ SL_INLINE void storeLanes(T* p, int64_t stride, int count, V v) {
   }
   T buffer[N];
   store(buffer, v);
+  if (stride == 1) {
+    copyPieces<N>(p, buffer, count);
+    return;
+  }
   for (int i = 0; i < count; ++i) {
     p[i * stride] = buffer[i];
   }
@@ -112,7 +153,7 @@ SL_INLINE constexpr int lanesFor() {
   return lanes > 32 ? 32 : lanes;
 }
 
-// ---- loop nests ----------------------------------------------------------------------------------------------------------
+// ---- loop nests ----
 
 /// Up to R nested loops over O operands, outermost first; strides in elements.
 template <int R, int O>
@@ -138,8 +179,8 @@ struct Nest {
       stride[o][b] = s;
     }
   }
-  /// Appends a loop; loops of one iteration are left out, and one that continues the loop before it for every operand is
-  /// merged into that.
+  /// Appends a loop; loops of one iteration are left out, and one that continues the loop before it
+  /// for every operand is merged into that.
   SL_INLINE_MEMBER void append(int64_t n, const int64_t (&strides)[O]) {
     if (n == 1) {
       return;
@@ -169,7 +210,8 @@ struct Nest {
   }
 };
 
-/// Position in the first `dims` loops of a nest: one index per loop and one offset (elements) per operand.
+/// Position in the first `dims` loops of a nest: one index per loop and one offset (elements) per
+/// operand.
 template <int R, int O>
 struct Cursor {
   int64_t index[R + 1] = {};

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weight packing, run once in `prepare`. Layouts, with nr the panel width of the kernel that reads them; columns beyond
-// the last output are zero:
+// Weight packing, run once in `prepare`. Layouts, with nr the panel width of the kernel that reads
+// them; columns beyond the last output are zero:
 //   pack_gemm         [ceil(N / nr)][K][nr]
 //   pack_convolution  [ceil(O / nr)][KH][KW][I][nr]
-//   pack_winograd     [O / kb][(m + 2)^2][kb / nr][I][nr]; kb output channels are finished before the next are begun, so
+//   pack_winograd     [O / kb][(m + 2)^2][kb / nr][I][nr]; kb output channels are finished before
+//   the next are begun, so
 //                     weights stream linearly in the order of use
-// Cost: one pass over the weight; the strided reads make it 2-4 ns per element in the worst case, paid once.
+// Cost: one pass over the weight; the strided reads make it 2-4 ns per element in the worst case,
+// paid once.
 #ifndef STRAIGHTLINE_KERNELS_PACK_H
 #define STRAIGHTLINE_KERNELS_PACK_H
 
@@ -17,7 +19,8 @@ namespace sl {
 struct PackGemmTune {
   int nr = 0;
 };
-/// Weight element (row n of N, column k of K) is at n * strideN + k * strideK, so both [N,K] and [K,N] can be read.
+/// Weight element (row n of N, column k of K) is at n * strideN + k * strideK, so both [N,K] and
+/// [K,N] can be read.
 struct PackGemmShape {
   int64_t n = 0, k = 0;
   int64_t strideN = 0, strideK = 0;
@@ -60,7 +63,8 @@ SL_INLINE void pack_convolution(sl_ctx*, sl_team team, PackConvolutionShape s, c
     for (int64_t h = 0; h < s.kh; ++h) {
       for (int64_t w = 0; w < s.kw; ++w) {
         for (int64_t i = 0; i < s.i; ++i, to += nr) {
-          const T* from = weight + p * nr * s.strideO + i * s.strideI + h * s.strideH + w * s.strideW;
+          const T* from =
+              weight + p * nr * s.strideO + i * s.strideI + h * s.strideH + w * s.strideW;
           SL_NO_UNROLL
           for (int64_t j = 0; j < nr; ++j) {
             to[j] = j < count ? from[j * s.strideO] : T(0);

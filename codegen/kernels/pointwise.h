@@ -4,9 +4,10 @@
 //   sl::pointwise<PointwiseTune{.rank, .inputs}>(ctx, team, shape, f, inputs..., outputs...)
 //   f(in..., auto& out...): inputs by value, as scalars' wide forms; every output is assigned once.
 //
-// An output may be the same buffer as an input when their strides are equal. Rank 0 is one element; an extent of 0 does
-// nothing. Lanes beyond the end repeat a valid element, so f sees no invented values. Each thread takes a part of the
-// outer loops (of the only loop, when they all merge). Element types are taken as they are: conversion is f's business.
+// An output may be the same buffer as an input when their strides are equal. Rank 0 is one element;
+// an extent of 0 does nothing. Lanes beyond the end repeat a valid element, so f sees no invented
+// values. Each thread takes a part of the outer loops (of the only loop, when they all merge).
+// Element types are taken as they are: conversion is f's business.
 #ifndef STRAIGHTLINE_KERNELS_POINTWISE_H
 #define STRAIGHTLINE_KERNELS_POINTWISE_H
 
@@ -28,9 +29,10 @@ struct PointwiseShape {
 namespace pointwise_detail {
 
 inline constexpr int64_t kGrain = 2048;  ///< fewest elements worth a thread
-inline constexpr int64_t kTile = 32;     ///< elements per side of a tile of a transposing copy
+inline constexpr int64_t kTile = 64;     ///< elements per side of a tile of a transposing copy
 
-/// f on lanes [0, count) at the pointers; LANES: every operand is contiguous or constant and count is N.
+/// f on lanes [0, count) at the pointers; LANES: every operand is contiguous or constant and count
+/// is N.
 template <int N, int INPUTS, bool LANES, class F, class Pointers, int... I, int... J>
 SL_INLINE void chunk(F f, Pointers& p, const int64_t* strides, int count, Ints<I...>, Ints<J...>) {
   auto values = tupleOf(Wide<Pointee<typename RemoveReference<decltype(get<I>(p))>::type>, N>{}...);
@@ -66,7 +68,8 @@ SL_INLINE void run(F f, Pointers p, const int64_t* strides, bool lanes, int64_t 
   }
 }
 
-/// Loops ordered for the first output: its largest stride outermost; then merged. Reversed loops stay as they are.
+/// Loops ordered for the first output: its largest stride outermost; then merged. Reversed loops
+/// stay as they are.
 template <int RANK, int O, int OUTPUT>
 SL_INLINE Nest<RANK, O> nestOf(const PointwiseShape& shape) {
   Nest<RANK, O> raw;
@@ -97,7 +100,8 @@ SL_INLINE Nest<RANK, O> nestOf(const PointwiseShape& shape) {
   return nest;
 }
 
-/// The loop, other than the innermost, along which an input is contiguous that is not so along the innermost; -1: none.
+/// The loop, other than the innermost, along which an input is contiguous that is not so along the
+/// innermost; -1: none.
 template <int R, int O>
 SL_INLINE int transposedLoop(const Nest<R, O>& nest, int inputs) {
   int found = -1;
@@ -111,6 +115,73 @@ SL_INLINE int transposedLoop(const Nest<R, O>& nest, int inputs) {
   return found;
 }
 
+/// A square of an input that is contiguous across the innermost loop, turned so that it is
+/// contiguous along it.
+template <class E>
+struct Tile {
+  E cell[kTile][kTile + 1];
+};
+
+/// The two innermost loops in tiles. The inputs that lie across are turned in a buffer first: each
+/// of their cache lines is read once and in full, whatever the strides are.
+template <int N, int INPUTS, int R, int O, class F, class Pointers, int... I>
+SL_INLINE void runTiles(const Nest<R, O>& nest, sl_team team, F f, Pointers& base, Ints<I...> all) {
+  constexpr bool kTurns =
+      INPUTS > 0 && INPUTS <= 4;  // more inputs would take too much of the stack
+  auto tiles = tupleOf(
+      typename Conditional<(kTurns && I < INPUTS),
+                           Tile<Pointee<typename RemoveReference<decltype(get<I>(base))>::type>>,
+                           int>::type{}...);
+  (void)tiles;
+  int outerDims = nest.rank - 2;
+  int64_t wide = nest.extent[nest.rank - 2];
+  int64_t inner = nest.innerExtent();
+  int64_t columns = ceilDiv(wide, kTile);
+  int64_t rows = ceilDiv(inner, kTile);
+  int64_t outer = nest.count() / maxOf(wide * inner, 1);
+  Range part = split(outer * columns * rows, team, 1);
+  Cursor<R, O> at;
+  for (int64_t tile = part.begin; tile < part.end; ++tile) {
+    at.seek(nest, outerDims, tile / (columns * rows));
+    int64_t firstWide = tile / rows % columns * kTile;
+    int64_t first = tile % rows * kTile;
+    int64_t across = minOf(kTile, wide - firstWide);
+    int64_t along = minOf(kTile, inner - first);
+    int64_t innerStride[O];
+    int64_t wideStride[O];
+    for (int o = 0; o < O; ++o) {
+      innerStride[o] = nest.innerStride(o);
+      wideStride[o] = nest.stride[o][nest.rank - 2];
+    }
+    auto corner = tupleOf(
+        (get<I>(base) + at.offset[I] + firstWide * wideStride[I] + first * innerStride[I])...);
+    if constexpr (kTurns) {
+      unrolled<INPUTS>([&](auto input) SL_LAMBDA {
+        constexpr int K = decltype(input)::value;
+        if (wideStride[K] == 1 && innerStride[K] != 0 && innerStride[K] != 1) {
+          auto& cell = get<K>(tiles).cell;
+          for (int64_t i = 0; i < along; ++i) {
+            for (int64_t j = 0; j < across; ++j) {
+              cell[j][i] = get<K>(corner)[i * innerStride[K] + j];
+            }
+          }
+          get<K>(corner) = &cell[0][0];
+          innerStride[K] = 1;
+          wideStride[K] = kTile + 1;
+        }
+      });
+    }
+    bool lanes = true;
+    for (int o = 0; o < O; ++o) {
+      lanes = lanes && (innerStride[o] == 1 || (innerStride[o] == 0 && o < INPUTS));
+    }
+    for (int64_t j = 0; j < across; ++j) {
+      run<N, INPUTS>(f, corner, innerStride, lanes, along, all);
+      ((get<I>(corner) += wideStride[I]), ...);
+    }
+  }
+}
+
 }  // namespace pointwise_detail
 
 template <PointwiseTune T, class F, class... P>
@@ -122,8 +193,8 @@ SL_INLINE void pointwise(sl_ctx*, sl_team team, PointwiseShape shape, F f, P... 
   static_assert(O > T.inputs && O <= kMaxOperands && R <= SL_MAX_RANK);
   auto base = tupleOf(pointers...);
   using All = IntsUpTo<O>;
-  auto runAt = [&]<int... I>(Ints<I...> all, const int64_t* offsets, const int64_t* strides, bool lanes,
-                             int64_t n) SL_LAMBDA {
+  auto runAt = [&]<int... I>(Ints<I...> all, const int64_t* offsets, const int64_t* strides,
+                             bool lanes, int64_t n) SL_LAMBDA {
     detail::run<N, T.inputs>(f, tupleOf((get<I>(base) + offsets[I])...), strides, lanes, n, all);
   };
 
@@ -147,31 +218,10 @@ SL_INLINE void pointwise(sl_ctx*, sl_team team, PointwiseShape shape, F f, P... 
 
   int across = detail::transposedLoop(nest, T.inputs);
   if (across >= 0) {
-    // The transposed loop moves next to the innermost; both are cut into tiles, so that a cache line that is read for one
-    // element serves its neighbours soon after.
     for (int d = across; d + 2 < nest.rank; ++d) {
       nest.swapDims(d, d + 1);
     }
-    int64_t wide = nest.extent[nest.rank - 2];
-    int64_t columns = ceilDiv(wide, detail::kTile);
-    int64_t rows = ceilDiv(inner, detail::kTile);
-    int outerDims = nest.rank - 2;
-    int64_t outer = nest.count() / maxOf(wide * inner, 1);
-    Range part = split(outer * columns * rows, team, 1);
-    Cursor<R, O> at;
-    for (int64_t tile = part.begin; tile < part.end; ++tile) {
-      at.seek(nest, outerDims, tile / (columns * rows));
-      int64_t firstWide = (tile / rows) % columns * detail::kTile;
-      int64_t first = tile % rows * detail::kTile;
-      int64_t n = minOf(detail::kTile, inner - first);
-      for (int64_t j = firstWide; j < minOf(firstWide + detail::kTile, wide); ++j) {
-        int64_t offsets[O];
-        for (int o = 0; o < O; ++o) {
-          offsets[o] = at.offset[o] + j * nest.stride[o][nest.rank - 2] + first * strides[o];
-        }
-        runAt(All{}, offsets, strides, false, n);
-      }
-    }
+    detail::runTiles<N, T.inputs>(nest, team, f, base, All{});
     return;
   }
 

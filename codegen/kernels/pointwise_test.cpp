@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `pointwise` against a direct loop: strides of every kind, element types, teams of one to three threads.
+// Family `pointwise` against a direct loop: strides of every kind, element types, teams of one to
+// three threads.
 #include "straightline/kernels/pointwise.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,8 @@
 
 namespace {
 
-/// Elements that a view with these extents and strides spans, and the position of its first element.
+/// Elements that a view with these extents and strides spans, and the position of its first
+/// element.
 struct Span {
   int64_t size = 1;
   int64_t first = 0;
@@ -31,7 +33,8 @@ Span spanOf(int rank, const int64_t* extent, const int64_t* stride) {
 }
 
 template <int RANK>
-void checkSum(const std::vector<int64_t>& extent, const std::vector<std::vector<int64_t>>& strides, uint64_t seed) {
+void checkSum(const std::vector<int64_t>& extent, const std::vector<std::vector<int64_t>>& strides,
+              uint64_t seed) {
   std::mt19937_64 random(seed);
   sl::PointwiseShape shape;
   Span spans[3];
@@ -164,7 +167,8 @@ TEST(Pointwise, MixedTypes) {
           out = sl::cast<sl::half>(sl::select(m, wide, other));
           byte = sl::cast<uint8_t>(k);
         },
-        static_cast<const sl::bfloat16*>(a), static_cast<const int64_t*>(b), static_cast<const bool*>(c), y, u);
+        static_cast<const sl::bfloat16*>(a), static_cast<const int64_t*>(b),
+        static_cast<const bool*>(c), y, u);
   });
   for (int i = 0; i < kN; ++i) {
     EXPECT_EQ(sl::cast<float>(y[i]), i % 3 == 0 ? float(i) / 4 : float(1000 - i));
@@ -184,7 +188,8 @@ TEST(Pointwise, DivisionByZeroIsReported) {
   auto divide = [&] {
     return runTeam(1, [&](sl_ctx* ctx, sl_team team) {
       sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 2}>(
-          ctx, team, shape, [ctx](auto p, auto q, auto& r) SL_LAMBDA { r = sl::checked_floor_divide(ctx, p, q); },
+          ctx, team, shape,
+          [ctx](auto p, auto q, auto& r) SL_LAMBDA { r = sl::checked_floor_divide(ctx, p, q); },
           static_cast<const int32_t*>(a), static_cast<const int32_t*>(b), y);
     });
   };

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Family `pool`: 2-d max and average pooling over any strided layout.
 //
-//   sl::pool<PoolTune{.kind = PoolKind::max, .channelsLast = 1}>(ctx, team, shape, [epilogue,] input, output)
-//   epilogue(value, auto& out): optional; value is the pooled value in the accumulation type (float for 16-bit floats,
-//   otherwise the input's type); without it the value is cast to the output's type.
+//   sl::pool<PoolTune{.kind = PoolKind::max, .channelsLast = 1}>(ctx, team, shape, [epilogue,]
+//   input, output) epilogue(value, auto& out): optional; value is the pooled value in the
+//   accumulation type (float for 16-bit floats, otherwise the input's type); without it the value
+//   is cast to the output's type.
 //
-// As ATen: a NaN in the window makes the maximum NaN; padding never wins a maximum; the average divides by `divisor` when
-// it is not 0, else by the window clipped to the padded image (includePad) or to the image. `ceil_mode` is in outH, outW.
-// Lanes run along the channels (channelsLast = 1: both channel strides are 1) or along a row of the output. The team splits
+// As ATen: a NaN in the window makes the maximum NaN; padding never wins a maximum; the average
+// divides by `divisor` when it is not 0, else by the window clipped to the padded image
+// (includePad) or to the image. `ceil_mode` is in outH, outW. Lanes run along the channels
+// (channelsLast = 1: both channel strides are 1) or along a row of the output. The team splits
 // output rows.
 #ifndef STRAIGHTLINE_KERNELS_POOL_H
 #define STRAIGHTLINE_KERNELS_POOL_H
@@ -18,6 +20,7 @@
 namespace sl {
 
 enum class PoolKind { max, avg };
+using Kind = PoolKind;  ///< what the printer calls the strings of key `kind`
 
 struct PoolTune {
   PoolKind kind = PoolKind::max;
@@ -33,9 +36,9 @@ struct PoolShape {
   int64_t strideH = 1, strideW = 1;
   int64_t padH = 0, padW = 0;
   int64_t dilationH = 1, dilationW = 1;
-  int64_t includePad = 1;          ///< average only
-  int64_t divisor = 0;             ///< average only; 0: none given
-  int64_t inStride[4] = {};        ///< elements: n, c, h, w
+  int64_t includePad = 1;    ///< average only
+  int64_t divisor = 0;       ///< average only; 0: none given
+  int64_t inStride[4] = {};  ///< elements: n, c, h, w
   int64_t outStride[4] = {};
 };
 
@@ -48,7 +51,8 @@ struct Window {
   int64_t last;
   int64_t padded;  ///< extent of the window within the padded image
 };
-SL_INLINE Window windowAt(int64_t out, int64_t stride, int64_t pad, int64_t dilation, int64_t kernel, int64_t in) {
+SL_INLINE Window windowAt(int64_t out, int64_t stride, int64_t pad, int64_t dilation,
+                          int64_t kernel, int64_t in) {
   int64_t start = out * stride - pad;
   int64_t first = start < 0 ? ceilDiv(-start, dilation) : 0;
   int64_t last = start >= in ? 0 : minOf(kernel, ceilDiv(in - start, dilation));
@@ -60,8 +64,8 @@ using Sum = typename Conditional<kPacked16<T>, float, T>::type;
 
 /// Pools N lanes that share one window; lane i of a tap is `laneStride` further.
 template <int N, PoolTune T, class In>
-SL_INLINE Wide<Sum<In>, N> poolLanes(const PoolShape& s, const In* image, const Window& h, const Window& w,
-                                     int64_t laneStride, int count) {
+SL_INLINE Wide<Sum<In>, N> poolLanes(const PoolShape& s, const In* image, const Window& h,
+                                     const Window& w, int64_t laneStride, int count) {
   using A = Sum<In>;
   using V = Wide<A, N>;
   constexpr bool kMax = T.kind == PoolKind::max;
@@ -121,7 +125,8 @@ SL_INLINE void rowOfChannels(const PoolShape& s, F f, const In* image, Out* row,
   }
 }
 
-/// One row of one channel, lanes along the row where no window touches the border, one by one elsewhere.
+/// One row of one channel, lanes along the row where no window touches the border, one by one
+/// elsewhere.
 template <PoolTune T, class F, class In, class Out>
 SL_INLINE void rowOfOne(const PoolShape& s, F f, const In* image, Out* row, const Window& h) {
   constexpr int N = lanesFor<Sum<In>>();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `pool` against a direct reference: layouts, padding, dilation, ceil mode, divisors, NaN, teams.
+// Family `pool` against a direct reference: layouts, padding, dilation, ceil mode, divisors, NaN,
+// teams.
 #include "straightline/kernels/pool.h"
 
 #include <gtest/gtest.h>
@@ -12,13 +13,15 @@
 
 namespace {
 
-int64_t outExtent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, bool ceilMode) {
+int64_t outExtent(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation,
+                  bool ceilMode) {
   int64_t reach = dilation * (kernel - 1) + 1;
   int64_t out = (in + 2 * pad - reach + (ceilMode ? stride - 1 : 0)) / stride + 1;
   return ceilMode && (out - 1) * stride >= in + pad ? out - 1 : out;
 }
 
-void reference(const sl::PoolShape& s, bool isMax, const std::vector<float>& x, std::vector<double>& y) {
+void reference(const sl::PoolShape& s, bool isMax, const std::vector<float>& x,
+               std::vector<double>& y) {
   for (int64_t n = 0; n < s.batch; ++n) {
     for (int64_t c = 0; c < s.channels; ++c) {
       for (int64_t oh = 0; oh < s.outH; ++oh) {
@@ -35,16 +38,19 @@ void reference(const sl::PoolShape& s, bool isMax, const std::vector<float>& x, 
               if (h < 0 || h >= s.inH || w < 0 || w >= s.inW) {
                 continue;
               }
-              double v = x[n * s.inStride[0] + c * s.inStride[1] + h * s.inStride[2] + w * s.inStride[3]];
+              double v =
+                  x[n * s.inStride[0] + c * s.inStride[1] + h * s.inStride[2] + w * s.inStride[3]];
               best = v > best || std::isnan(v) ? v : best;
               sum += v;
               ++inside;
             }
           }
-          int64_t padded = (std::min(h0 + s.kernelH, s.inH + s.padH) - h0) * (std::min(w0 + s.kernelW, s.inW + s.padW) - w0);
+          int64_t padded = (std::min(h0 + s.kernelH, s.inH + s.padH) - h0) *
+                           (std::min(w0 + s.kernelW, s.inW + s.padW) - w0);
           int64_t divisor = s.divisor != 0 ? s.divisor : s.includePad != 0 ? padded : inside;
           double mean = inside == 0 ? 0 : sum / double(divisor);
-          y[n * s.outStride[0] + c * s.outStride[1] + oh * s.outStride[2] + ow * s.outStride[3]] = isMax ? best : mean;
+          y[n * s.outStride[0] + c * s.outStride[1] + oh * s.outStride[2] + ow * s.outStride[3]] =
+              isMax ? best : mean;
         }
       }
     }
@@ -89,9 +95,12 @@ TEST(Pool, RandomShapes) {
   uint64_t seed = std::random_device{}();
   printf("seed %lu\n", seed);
   std::mt19937_64 random(seed);
-  auto pick = [&](int64_t low, int64_t high) { return low + int64_t(random() % uint64_t(high - low + 1)); };
+  auto pick = [&](int64_t low, int64_t high) {
+    return low + int64_t(random() % uint64_t(high - low + 1));
+  };
   for (int i = 0; i < 200; ++i) {
-    sl::PoolShape s{.batch = pick(1, 2), .channels = pick(1, 40), .inH = pick(5, 20), .inW = pick(5, 60)};
+    sl::PoolShape s{
+        .batch = pick(1, 2), .channels = pick(1, 40), .inH = pick(5, 20), .inW = pick(5, 60)};
     s.kernelH = pick(1, 3);
     s.kernelW = pick(1, 3);
     s.strideH = pick(1, 3);
@@ -122,12 +131,23 @@ TEST(Pool, EpilogueAndStorageTypes) {
     x[i] = sl::cast<sl::bfloat16>(float(i - 10));
   }
   std::vector<sl::bfloat16> y(4);
-  sl::PoolShape s{.batch = 1, .channels = 1, .inH = 4, .inW = 4, .outH = 2, .outW = 2, .kernelH = 2, .kernelW = 2,
-                  .strideH = 2, .strideW = 2, .inStride = {16, 16, 4, 1}, .outStride = {4, 4, 2, 1}};
+  sl::PoolShape s{.batch = 1,
+                  .channels = 1,
+                  .inH = 4,
+                  .inW = 4,
+                  .outH = 2,
+                  .outW = 2,
+                  .kernelH = 2,
+                  .kernelW = 2,
+                  .strideH = 2,
+                  .strideW = 2,
+                  .inStride = {16, 16, 4, 1},
+                  .outStride = {4, 4, 2, 1}};
   runTeam(1, [&](sl_ctx* ctx, sl_team team) {
     sl::pool<sl::PoolTune{.kind = sl::PoolKind::avg}>(
         ctx, team, s,
-        [](auto v, auto& o) SL_LAMBDA { o = sl::cast<sl::bfloat16>(sl::maximum(v, sl::constant(v, 0.0f))); },
+        [](auto v, auto& o)
+            SL_LAMBDA { o = sl::cast<sl::bfloat16>(sl::maximum(v, sl::constant(v, 0.0f))); },
         static_cast<const sl::bfloat16*>(x.data()), y.data());
   });
   const float want[4] = {0.0f, 0.0f, 0.5f, 2.5f};

@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `row_reduction`: for each row (position in the outer dims), stages of reductions over the inner dims, then
-// outputs per row and per element. Softmax is: max; sum of exp (kept); element = kept / sum.
+// Family `row_reduction`: for each row (position in the outer dims), stages of reductions over the
+// inner dims, then outputs per row and per element. Softmax is: max; sum of exp (kept); element =
+// kept / sum.
 //
-//   sl::row_reduction<RowReductionTune{...}>(ctx, team, shape, lambdas..., inputs..., rowOutputs..., elementOutputs...[, workspace])
+//   sl::row_reduction<RowReductionTune{...}>(ctx, team, shape, lambdas..., inputs...,
+//   rowOutputs..., elementOutputs...[, workspace])
 //
 // Lambdas, in this order:
-//   stage i       (elements of all inputs..., r0 .. r(i-1), [kept when i > keptStage], auto& value [, auto& keep when i == keptStage])
-//   row           (r0 ..., auto& out...)                              when rowOutputs > 0; called once per row
-//   element       (elements..., r0 ..., [kept], auto& out...)         when elementOutputs > 0
-// `value` and `keep` take what is assigned to them and convert it to the stage's value type. A per-row input is an input
-// whose inner strides are 0.
+//   stage i       (elements of all inputs..., r0 .. r(i-1), [kept when i > keptStage], auto& value
+//   [, auto& keep when i == keptStage]) row           (r0 ..., auto& out...) when rowOutputs > 0;
+//   called once per row element       (elements..., r0 ..., [kept], auto& out...)         when
+//   elementOutputs > 0
+// `value` and `keep` take what is assigned to them and convert it to the stage's value type. A
+// per-row input is an input whose inner strides are 0.
 //
-// Value type of a stage (`value`): automatic is bool for any and all, otherwise float when an input is floating (double
-// when one is double), otherwise int64. It is the type of r_i, but argmax and argmin give int64 (position in the inner
-// dims, first occurrence, NaN wins). An empty row gives the identity (0, 1, -inf or the lowest integer, false, true; 0 for arg).
+// Value type of a stage (`value`): automatic is bool for any and all, otherwise float when an input
+// is floating (double when one is double), otherwise int64. It is the type of r_i, but argmax and
+// argmin give int64 (position in the inner dims, first occurrence, NaN wins). An empty row gives
+// the identity (0, 1, -inf or the lowest integer, false, true; 0 for arg).
 //
-// Two ways, chosen by strides: lanes along the inner dims, or (inner dims not contiguous, outer ones are) lanes along rows.
-// Sums are taken by lanes in blocks whose sums are added pairwise, so the error grows with log(n) and the result depends on
-// the vector width of the target only.
+// Two ways, chosen by strides: lanes along the inner dims, or (inner dims not contiguous, outer
+// ones are) lanes along rows. Sums are taken by lanes in blocks whose sums are added pairwise, so
+// the error grows with log(n) and the result depends on the vector width of the target only.
 //
-// Workspace, only with kept = 1: per thread roundUp(inner elements * sizeof(value type), 64) bytes; tune.columns = 1 lets
-// rows go to lanes for kept = 1 as well and needs 64 bytes per inner element (128 for double). Rows are split over the team.
-// An element output may be an input's buffer when their strides are equal.
+// Workspace, only with kept = 1: per thread roundUp(inner elements * sizeof(value type), 64) bytes;
+// tune.columns = 1 lets rows go to lanes for kept = 1 as well and needs 64 bytes per inner element
+// (128 for double). Rows are split over the team. An element output may be an input's buffer when
+// their strides are equal.
 #ifndef STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
 #define STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
 
@@ -42,7 +47,7 @@ struct RowReductionTune {
   int kept = 0;       ///< 1: one stage hands a value per element to the later lambdas
   int keptStage = 0;  ///< which
   int stages = 1;
-  int columns = 0;    ///< 1: the workspace is large enough for lanes along rows (see above)
+  int columns = 0;  ///< 1: the workspace is large enough for lanes along rows (see above)
   Combine combine[4] = {};
   Value value[4] = {};
 };
@@ -50,7 +55,8 @@ struct RowReductionTune {
 struct RowReductionShape {
   int64_t outer[SL_MAX_RANK] = {};
   int64_t inner[SL_MAX_RANK] = {};
-  /// Elements; [operand][0]: along outer dims, [1]: along inner dims. Inputs, row outputs (inner unused), element outputs.
+  /// Elements; [operand][0]: along outer dims, [1]: along inner dims. Inputs, row outputs (inner
+  /// unused), element outputs.
   int64_t stride[kMaxOperands][2][SL_MAX_RANK] = {};
 };
 
@@ -80,12 +86,16 @@ struct ValueTypeOf {
   static constexpr bool kDouble = (kSame<T, double> || ...);
   static constexpr bool kFloat = ((kSame<T, float> || kPacked16<T>) || ...);
   using Automatic =
-      Conditional<kAny, bool, typename Conditional<kDouble, double, typename Conditional<kFloat, float, int64_t>::type>::type>;
+      Conditional<kAny, bool,
+                  typename Conditional<kDouble, double,
+                                       typename Conditional<kFloat, float, int64_t>::type>::type>;
   using type = typename Conditional<
       K == Value::automatic, typename Automatic::type,
-      typename Conditional<K == Value::f32, float,
-                           typename Conditional<K == Value::f64, double,
-                                                typename Conditional<K == Value::i64, int64_t, bool>::type>::type>::type>::type;
+      typename Conditional<
+          K == Value::f32, float,
+          typename Conditional<K == Value::f64, double,
+                               typename Conditional<K == Value::i64, int64_t, bool>::type>::type>::
+          type>::type;
 };
 
 inline constexpr bool isArg(Combine c) { return c == Combine::argmax || c == Combine::argmin; }
@@ -132,13 +142,16 @@ struct Accumulator {
   V best = splat<V>(identity<C, T>());
 
   SL_INLINE_MEMBER void take(V v, int64_t, int64_t) { best = combineValues<C>(best, v); }
-  SL_INLINE_MEMBER void merge(const Accumulator& other) { best = combineValues<C>(best, other.best); }
+  SL_INLINE_MEMBER void merge(const Accumulator& other) {
+    best = combineValues<C>(best, other.best);
+  }
   SL_INLINE_MEMBER Wide<Result, N> result() const { return best; }
   SL_INLINE_MEMBER Result fold() const {
     return foldLanes(best, [](auto a, auto b) SL_LAMBDA { return combineValues<C>(a, b); });
   }
 };
-/// argmax and argmin: value and position; a NaN is better than any number, the first of equals stays.
+/// argmax and argmin: value and position; a NaN is better than any number, the first of equals
+/// stays.
 template <Combine C, class T, int N>
   requires(isArg(C))
 struct Accumulator<C, T, N> {
@@ -172,13 +185,15 @@ struct Accumulator<C, T, N> {
   template <class W, class J>
   SL_INLINE_MEMBER static void mergeOne(W& value, J& place, W otherValue, J otherPlace) {
     auto filled = ge(otherPlace, splat<J>(0));
-    auto wins = either(better(otherValue, value),
-                       both(!better(value, otherValue), lt(otherPlace, place)));
+    auto wins =
+        either(better(otherValue, value), both(!better(value, otherValue), lt(otherPlace, place)));
     auto take = both(filled, either(wins, lt(place, splat<J>(0))));
     value = select(take, otherValue, value);
     place = select(take, otherPlace, place);
   }
-  SL_INLINE_MEMBER void merge(const Accumulator& other) { mergeOne(best, where, other.best, other.where); }
+  SL_INLINE_MEMBER void merge(const Accumulator& other) {
+    mergeOne(best, where, other.best, other.where);
+  }
   SL_INLINE_MEMBER I result() const { return maximum(where, splat<I>(0)); }
   SL_INLINE_MEMBER int64_t fold() const {
     T value = lane(best, 0);
@@ -194,32 +209,41 @@ struct Accumulator<C, T, N> {
 template <class A, bool USED>
 struct Cascade {
   static constexpr int kLevels = 40;
-  A level[kLevels];  ///< only the slots of set bits of `blocks` hold anything
+  typename A::V
+      level[kLevels];  ///< left uninitialised: only the slots of set bits of `blocks` hold anything
   uint64_t blocks = 0;
 
   SL_INLINE_MEMBER void push(A a) {
     int i = 0;
     for (; ((blocks >> i) & 1) != 0; ++i) {
-      A sum = level[i];
+      A sum;
+      sum.best = level[i];
       sum.merge(a);
       a = sum;
     }
-    level[i] = a;
+    level[i] = a.best;
     ++blocks;
   }
   SL_INLINE_MEMBER A total() const {
     A sum;
-    for (int i = 0; i < kLevels && (blocks >> i) != 0; ++i) {
+    for (int i = 0; (blocks >> i) != 0; ++i) {
       if (((blocks >> i) & 1) != 0) {
-        sum.merge(level[i]);
+        A part;
+        part.best = level[i];
+        sum.merge(part);
       }
     }
     return sum;
   }
 };
 
+/// Nothing, for what needs no cascade.
+template <class A>
+struct Cascade<A, false> {};
+
 template <RowReductionTune T, int I, class P>
-using InputType = Pointee<typename RemoveReference<decltype(get<I>(*static_cast<P*>(nullptr)))>::type>;
+using InputType =
+    Pointee<typename RemoveReference<decltype(get<I>(*static_cast<P*>(nullptr)))>::type>;
 
 template <RowReductionTune T, int STAGE, class P, class S = IntsUpTo<T.inputs>>
 struct StageType;
@@ -240,10 +264,6 @@ struct ResultsOf<T, P, N, Ints<S...>> {
 /// The type of a kept value.
 template <RowReductionTune T, class P>
 using KeptType = typename StageType<T, T.keptStage, P>::type;
-
-/// Nothing, for what needs no cascade.
-template <class A>
-struct Cascade<A, false> {};
 
 template <class A, int K>
 SL_INLINE A mergeChains(const A (&chain)[K]) {
@@ -284,14 +304,16 @@ SL_INLINE auto loadInputs(const Q& q, const Chunk<Q::kOperands>& at, Ints<I...>)
 
 /// Calls f(elements..., results..., [kept], outputs...).
 template <class F, class E, class R, class K, class O, int... I, int... J, int... M, int... Q>
-SL_INLINE void invoke(F& f, E& elements, R& results, K& kept, O& outputs, Ints<I...>, Ints<J...>, Ints<M...>, Ints<Q...>) {
+SL_INLINE void invoke(F& f, E& elements, R& results, K& kept, O& outputs, Ints<I...>, Ints<J...>,
+                      Ints<M...>, Ints<Q...>) {
   f(get<I>(elements)..., get<J>(results)..., get<M>(kept)..., get<Q>(outputs)...);
 }
 
-/// Elements of one chunk through the lambda of a stage into an accumulator. `position`: of lane 0 in the inner dims.
+/// Elements of one chunk through the lambda of a stage into an accumulator. `position`: of lane 0
+/// in the inner dims.
 template <int N, RowReductionTune T, int STAGE, class Q, class R, class A, class K>
-SL_INLINE void takeChunk(const Q& q, const Chunk<Q::kOperands>& at, R& results, A& accumulator, K* keep, int64_t position,
-                         bool alongInner) {
+SL_INLINE void takeChunk(const Q& q, const Chunk<Q::kOperands>& at, R& results, A& accumulator,
+                         K* keep, int64_t position, bool alongInner) {
   using P = decltype(q.pointers);
   using V = Wide<typename StageType<T, STAGE, P>::type, N>;
   constexpr bool kKeeps = T.kept != 0 && STAGE == T.keptStage;
@@ -299,8 +321,8 @@ SL_INLINE void takeChunk(const Q& q, const Chunk<Q::kOperands>& at, R& results, 
   auto elements = loadInputs<N, T>(q, at, IntsUpTo<T.inputs>{});
   auto kept = tupleOf(kUses ? load<N>(keep) : Wide<K, N>{});
   auto outputs = tupleOf(Slot<V>{}, Slot<Wide<K, N>>{});
-  invoke(get<STAGE>(q.lambdas), elements, results, kept, outputs, IntsUpTo<T.inputs>{}, IntsUpTo<STAGE>{},
-         IntsUpTo<kUses ? 1 : 0>{}, IntsUpTo<kKeeps ? 2 : 1>{});
+  invoke(get<STAGE>(q.lambdas), elements, results, kept, outputs, IntsUpTo<T.inputs>{},
+         IntsUpTo<STAGE>{}, IntsUpTo<kUses ? 1 : 0>{}, IntsUpTo<kKeeps ? 2 : 1>{});
   V v = get<0>(outputs).content;
   if constexpr (kKeeps) {
     storeLanes(keep, 1, alongInner ? at.count : N, get<1>(outputs).content);
@@ -322,8 +344,8 @@ SL_INLINE void takeChunk(const Q& q, const Chunk<Q::kOperands>& at, R& results, 
 inline constexpr int kChains = 4;  ///< independent accumulators along a row
 inline constexpr int kBlock = 16;  ///< values per lane between two steps of the cascade
 
-/// Visits the inner dims of the row at `row` N elements at a time: visit(chunk, position, chain), and flush() after every
-/// kBlock rounds of all chains.
+/// Visits the inner dims of the row at `row` N elements at a time: visit(chunk, position, chain),
+/// and flush() after every kBlock rounds of all chains.
 template <int N, int CHAINS, class Q, class Visit, class Flush>
 SL_INLINE void alongInner(const Q& q, const int64_t* row, Visit visit, Flush flush) {
   constexpr int O = Q::kOperands;
@@ -369,7 +391,8 @@ SL_INLINE void alongInner(const Q& q, const int64_t* row, Visit visit, Flush flu
   }
 }
 
-/// Visits the inner dims one element at a time for `count` neighbouring rows at once (lanes along rows).
+/// Visits the inner dims one element at a time for `count` neighbouring rows at once (lanes along
+/// rows).
 template <class Q, class Visit, class Flush>
 SL_INLINE void alongRows(const Q& q, const int64_t* row, int count, Visit visit, Flush flush) {
   constexpr int O = Q::kOperands;
@@ -392,7 +415,14 @@ SL_INLINE void alongRows(const Q& q, const int64_t* row, int count, Visit visit,
   }
 }
 
-/// Stage STAGE and those after it, for one row (ROWS 1: lanes along the inner dims) or for `rows` rows (one lane each).
+/// Place of an element's kept value; null when nothing is kept.
+template <RowReductionTune T, class K>
+SL_INLINE K* keptAt(K* keep, int64_t position) {
+  return T.kept != 0 ? keep + position : nullptr;
+}
+
+/// Stage STAGE and those after it, for one row (ROWS 1: lanes along the inner dims) or for `rows`
+/// rows (one lane each).
 template <int N, bool COLUMNS, RowReductionTune T, int STAGE, class Q, class R, class K>
 SL_INLINE void runStages(const Q& q, const int64_t* row, int rows, R& results, K* keep) {
   if constexpr (STAGE < T.stages) {
@@ -416,14 +446,16 @@ SL_INLINE void runStages(const Q& q, const int64_t* row, int rows, R& results, K
       alongRows(
           q, row, rows,
           [&](const auto& at, int64_t position) SL_LAMBDA {
-            takeChunk<N, T, STAGE>(q, at, results, chain[0], keep + position * N, position, false);
+            takeChunk<N, T, STAGE>(q, at, results, chain[0], keptAt<T>(keep, position * N),
+                                   position, false);
           },
           flush);
     } else {
       alongInner<N, kUsed>(
           q, row,
           [&](const auto& at, int64_t position, auto number) SL_LAMBDA {
-            takeChunk<N, T, STAGE>(q, at, results, chain[number], keep + position, position, true);
+            takeChunk<N, T, STAGE>(q, at, results, chain[number], keptAt<T>(keep, position),
+                                   position, true);
           },
           flush);
     }
@@ -444,7 +476,8 @@ SL_INLINE void runStages(const Q& q, const int64_t* row, int rows, R& results, K
 
 /// The row lambda on M rows: M is N for lanes along rows and 1 otherwise.
 template <int M, RowReductionTune T, class Q, class R, int... J, int... I>
-SL_INLINE void writeRows(const Q& q, const int64_t* row, int count, R& results, Ints<J...>, Ints<I...>) {
+SL_INLINE void writeRows(const Q& q, const int64_t* row, int count, R& results, Ints<J...>,
+                         Ints<I...>) {
   auto values = tupleOf(narrow<M>(get<J>(results))...);
   auto outputs = tupleOf(Wide<InputType<T, T.inputs + I, decltype(q.pointers)>, M>{}...);
   get<T.stages>(q.lambdas)(get<J>(values)..., get<I>(outputs)...);
@@ -455,15 +488,16 @@ SL_INLINE void writeRows(const Q& q, const int64_t* row, int count, R& results, 
 
 /// The element lambda on one chunk.
 template <int N, RowReductionTune T, class Q, class R, class K, int... I>
-SL_INLINE void writeElements(const Q& q, const Chunk<Q::kOperands>& at, R& results, K* keep, Ints<I...> all) {
+SL_INLINE void writeElements(const Q& q, const Chunk<Q::kOperands>& at, R& results, K* keep,
+                             Ints<I...> all) {
   constexpr int kFirst = T.inputs + T.rowOutputs;
   auto elements = loadInputs<N, T>(q, at, IntsUpTo<T.inputs>{});
   auto outputs = tupleOf(Wide<InputType<T, kFirst + I, decltype(q.pointers)>, N>{}...);
   auto kept = tupleOf(T.kept != 0 ? loadLanes<N>(keep, 1, N) : Wide<K, N>{});
   invoke(get<T.stages + (T.rowOutputs > 0 ? 1 : 0)>(q.lambdas), elements, results, kept, outputs,
          IntsUpTo<T.inputs>{}, IntsUpTo<T.stages>{}, IntsUpTo<T.kept>{}, all);
-  (storeLanes(get<kFirst + I>(q.pointers) + at.offset[kFirst + I], at.laneStride[kFirst + I], at.count,
-              get<I>(outputs)),
+  (storeLanes(get<kFirst + I>(q.pointers) + at.offset[kFirst + I], at.laneStride[kFirst + I],
+              at.count, get<I>(outputs)),
    ...);
 }
 
@@ -473,7 +507,8 @@ SL_INLINE void doRows(const Q& q, const int64_t* row, int rows, K* keep) {
   typename ResultsOf<T, decltype(q.pointers), N, IntsUpTo<T.stages>>::type results{};
   runStages<N, COLUMNS, T, 0>(q, row, rows, results, keep);
   if constexpr (T.rowOutputs > 0) {
-    writeRows<COLUMNS ? N : 1, T>(q, row, COLUMNS ? rows : 1, results, IntsUpTo<T.stages>{}, IntsUpTo<T.rowOutputs>{});
+    writeRows<COLUMNS ? N : 1, T>(q, row, COLUMNS ? rows : 1, results, IntsUpTo<T.stages>{},
+                                  IntsUpTo<T.rowOutputs>{});
   }
   if constexpr (T.elementOutputs > 0) {
     constexpr IntsUpTo<T.elementOutputs> kAll;
@@ -482,28 +517,30 @@ SL_INLINE void doRows(const Q& q, const int64_t* row, int rows, K* keep) {
       alongRows(
           q, row, rows,
           [&](const auto& at, int64_t position) SL_LAMBDA {
-            writeElements<N, T>(q, at, results, keep + position * N, kAll);
+            writeElements<N, T>(q, at, results, keptAt<T>(keep, position * N), kAll);
           },
           nothing);
     } else {
       alongInner<N, 1>(
           q, row,
-          [&](const auto& at, int64_t position, auto) SL_LAMBDA {
-            writeElements<N, T>(q, at, results, keep + position, kAll);
-          },
+          [&](const auto& at, int64_t position, auto)
+              SL_LAMBDA { writeElements<N, T>(q, at, results, keptAt<T>(keep, position), kAll); },
           nothing);
     }
   }
 }
 
-template <RowReductionTune T, class L, class P, class S = IntsUpTo<T.stages>, class I = IntsUpTo<T.inputs + T.rowOutputs + T.elementOutputs>>
+template <RowReductionTune T, class L, class P, class S = IntsUpTo<T.stages>,
+          class I = IntsUpTo<T.inputs + T.rowOutputs + T.elementOutputs>>
 struct Problem;
 /// The pieces of a call that stay the same from row to row.
 template <RowReductionTune T, class L, class P, int... S, int... I>
 struct Problem<T, L, P, Ints<S...>, Ints<I...>> {
   static constexpr int kOperands = T.inputs + T.rowOutputs + T.elementOutputs;
-  /// Lanes along a row; along rows a few registers per operand, so that a cache line is used at once.
-  static constexpr int kLanesInner = lanesFor<InputType<T, I, P>..., typename StageType<T, S, P>::type...>();
+  /// Lanes along a row; along rows a few registers per operand, so that a cache line is used at
+  /// once.
+  static constexpr int kLanesInner =
+      lanesFor<InputType<T, I, P>..., typename StageType<T, S, P>::type...>();
   static constexpr int kLanesRows = T.kept != 0 ? kLanesInner : kLanesInner * 4;
   using InnerCursor = Cursor<T.innerRank, kOperands>;
   L lambdas;   ///< tuple
@@ -527,7 +564,8 @@ struct Problem<T, L, P, Ints<S...>, Ints<I...>> {
       inner.append(shape.inner[d], strides);
     }
   }
-  /// A row output that has an inner stride of 0 would keep merged loops apart; that costs nothing, as 0 == 0 * n.
+  /// A row output that has an inner stride of 0 would keep merged loops apart; that costs nothing,
+  /// as 0 == 0 * n.
   SL_INLINE_MEMBER bool lanesAlongRows() const {
     bool possible = T.kept == 0 || T.columns != 0;
     return possible && !inner.innerIsVector() && outer.innerIsVector() && outer.innerExtent() > 1;
@@ -566,7 +604,8 @@ SL_INLINE void runRows(const Q& q, sl_team team, K* keep) {
 }
 
 template <RowReductionTune T, class All, int... L, int... P>
-SL_INLINE void start(sl_team team, const RowReductionShape& shape, All& all, Ints<L...>, Ints<P...>) {
+SL_INLINE void start(sl_team team, const RowReductionShape& shape, All& all, Ints<L...>,
+                     Ints<P...>) {
   constexpr int kLambdas = sizeof...(L);
   auto lambdas = tupleOf(get<L>(all)...);
   auto pointers = tupleOf(get<kLambdas + P>(all)...);
@@ -587,11 +626,13 @@ SL_INLINE void start(sl_team team, const RowReductionShape& shape, All& all, Int
 }  // namespace reduction
 
 template <RowReductionTune T, class... A>
-SL_INLINE void row_reduction(sl_ctx*, sl_team team, RowReductionShape shape, A... lambdasThenPointers) {
+SL_INLINE void row_reduction(sl_ctx*, sl_team team, RowReductionShape shape,
+                             A... lambdasThenPointers) {
   constexpr int kLambdas = T.stages + (T.rowOutputs > 0 ? 1 : 0) + (T.elementOutputs > 0 ? 1 : 0);
   constexpr int kPointers = T.inputs + T.rowOutputs + T.elementOutputs;
   static_assert(int(sizeof...(A)) == kLambdas + kPointers + (T.kept != 0 ? 1 : 0));
-  static_assert(T.inputs >= 1 && T.stages >= 1 && T.stages <= 4 && T.rowOutputs + T.elementOutputs > 0);
+  static_assert(T.inputs >= 1 && T.stages >= 1 && T.stages <= 4 &&
+                T.rowOutputs + T.elementOutputs > 0);
   auto all = tupleOf(lambdasThenPointers...);
   reduction::start<T>(team, shape, all, IntsUpTo<kLambdas>{}, IntsUpTo<kPointers>{});
 }

@@ -50,7 +50,9 @@ std::vector<float> randomFloats(size_t n, float low = -3, float high = 3) {
   }
   return v;
 }
-size_t sizeOf(const Layout& l) { return size_t(l.rows * std::abs(l.rowStride) + l.columns * std::abs(l.columnStride) + 1) * 1; }
+size_t sizeOf(const Layout& l) {
+  return size_t(l.rows * std::abs(l.rowStride) + l.columns * std::abs(l.columnStride) + 1) * 1;
+}
 
 void softmax(const Layout& l, int threads, bool inPlace) {
   std::vector<float> x = randomFloats(sizeOf(l), -20, 20);
@@ -60,8 +62,14 @@ void softmax(const Layout& l, int threads, bool inPlace) {
   shape.stride[0][0][0] = shape.stride[1][0][0] = l.rowStride;
   shape.stride[0][1][0] = shape.stride[1][1][0] = l.columnStride;
   auto body = [&]<int COLUMNS>(sl_ctx* ctx, sl_team team, sl::Index<COLUMNS>) {
-    sl::row_reduction<RowReductionTune{.outerRank = 1, .innerRank = 1, .inputs = 1, .elementOutputs = 1, .kept = 1,
-                                       .keptStage = 1, .stages = 2, .columns = COLUMNS,
+    sl::row_reduction<RowReductionTune{.outerRank = 1,
+                                       .innerRank = 1,
+                                       .inputs = 1,
+                                       .elementOutputs = 1,
+                                       .kept = 1,
+                                       .keptStage = 1,
+                                       .stages = 2,
+                                       .columns = COLUMNS,
                                        .combine = {Combine::max, Combine::sum}}>(
         ctx, team, shape, [](auto a, auto& value) SL_LAMBDA { value = a; },
         [](auto a, auto m, auto& value, auto& keep) SL_LAMBDA {
@@ -70,8 +78,8 @@ void softmax(const Layout& l, int threads, bool inPlace) {
           keep = e;
         },
         [](auto, auto, auto s, auto k, auto& out) SL_LAMBDA { out = k / s; },
-        inPlace ? static_cast<const float*>(y.data()) : static_cast<const float*>(x.data()), y.data(),
-        workspace.data());
+        inPlace ? static_cast<const float*>(y.data()) : static_cast<const float*>(x.data()),
+        y.data(), workspace.data());
   };
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
     if (threads == 2) {
@@ -93,7 +101,8 @@ void softmax(const Layout& l, int threads, bool inPlace) {
     for (int64_t c = 0; c < l.columns; ++c) {
       double want = std::exp(x[at(c)] - largest) / sum;
       // exp of a difference rounded in float (|x - max| < 40) carries 40 * 2^-24 relative.
-      ASSERT_NEAR(y[at(c)], want, want * 4e-6 + 1e-30) << l.rows << "x" << l.columns << " threads " << threads;
+      ASSERT_NEAR(y[at(c)], want, want * 4e-6 + 1e-30)
+          << l.rows << "x" << l.columns << " threads " << threads;
     }
   }
 }
@@ -106,7 +115,8 @@ TEST(RowReduction, Softmax) {
   }
 }
 
-/// Layer norm with weight and bias, and mean and 1/deviation as row outputs; the mean is two stages.
+/// Layer norm with weight and bias, and mean and 1/deviation as row outputs; the mean is two
+/// stages.
 TEST(RowReduction, LayerNorm) {
   for (const Layout& l : layouts()) {
     if (l.columns == 0) {
@@ -124,8 +134,13 @@ TEST(RowReduction, LayerNorm) {
     shape.stride[3][0][0] = 1;
     float inverse = 1.0f / float(l.columns);
     runTeam(2, [&](sl_ctx* ctx, sl_team team) {
-      sl::row_reduction<RowReductionTune{.outerRank = 1, .innerRank = 1, .inputs = 3, .rowOutputs = 1,
-                                         .elementOutputs = 1, .stages = 2, .combine = {Combine::sum, Combine::sum}}>(
+      sl::row_reduction<RowReductionTune{.outerRank = 1,
+                                         .innerRank = 1,
+                                         .inputs = 3,
+                                         .rowOutputs = 1,
+                                         .elementOutputs = 1,
+                                         .stages = 2,
+                                         .combine = {Combine::sum, Combine::sum}}>(
           ctx, team, shape, [](auto a, auto, auto, auto& value) SL_LAMBDA { value = a; },
           [inverse](auto a, auto, auto, auto s, auto& value) SL_LAMBDA {
             auto d = a - s * sl::constant(s, inverse);
@@ -148,13 +163,18 @@ TEST(RowReduction, LayerNorm) {
       for (int64_t c = 0; c < l.columns; ++c) {
         v += std::pow(x[r * l.rowStride + c * l.columnStride] - m, 2) / double(l.columns);
       }
-      // Worst case: 16 additions in a block and 6 levels above it, then two products: 24 roundings of 100 * 2^-24.
+      // Worst case: 16 additions in a block and 6 levels above it, then two products: 24 roundings
+      // of 100 * 2^-24.
       EXPECT_NEAR(mean[r], m, 24 * 110 * 0x1p-24);
       for (int64_t c = 0; c < l.columns; ++c) {
-        double want = (x[r * l.rowStride + c * l.columnStride] - m) / std::sqrt(v + 1e-5) * weight[c] + bias[c];
-        // x is near 100, so the mean and the difference are good to 1e-5, a few times that after scaling.
+        double want =
+            (x[r * l.rowStride + c * l.columnStride] - m) / std::sqrt(v + 1e-5) * weight[c] +
+            bias[c];
+        // x is near 100, so the mean and the difference are good to 1e-5, a few times that after
+        // scaling.
         double slack = l.columns == 1 ? 2e-2 : l.columns == 2 ? 0.1 : 1e-3;
-        ASSERT_NEAR(y[r * l.rowStride + c * l.columnStride], want, slack) << l.rows << "x" << l.columns;
+        ASSERT_NEAR(y[r * l.rowStride + c * l.columnStride], want, slack)
+            << l.rows << "x" << l.columns;
       }
     }
   }
@@ -168,8 +188,8 @@ std::vector<O> reduceOnce(const T* x, const Layout& l, int threads) {
   shape.stride[0][1][0] = l.columnStride;
   shape.stride[1][0][0] = 1;
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
-    sl::row_reduction<RowReductionTune{.outerRank = 1, .innerRank = 1, .inputs = 1, .rowOutputs = 1, .stages = 1,
-                                       .combine = {C}}>(
+    sl::row_reduction<RowReductionTune{
+        .outerRank = 1, .innerRank = 1, .inputs = 1, .rowOutputs = 1, .stages = 1, .combine = {C}}>(
         ctx, team, shape, [](auto a, auto& value) SL_LAMBDA { value = a; },
         [](auto r, auto& o) SL_LAMBDA { o = sl::cast<O>(r); }, x, out.get());
   });
@@ -186,7 +206,8 @@ TEST(RowReduction, SumMeanProd) {
     for (int threads = 1; threads <= 3; ++threads) {
       std::vector<float> sums = reduceOnce<Combine::sum, float, float>(x.data(), l, threads);
       std::vector<double> products = reduceOnce<Combine::prod, float, double>(x.data(), l, threads);
-      std::vector<int64_t> integers = reduceOnce<Combine::sum, int32_t, int64_t>(k.data(), l, threads);
+      std::vector<int64_t> integers =
+          reduceOnce<Combine::sum, int32_t, int64_t>(k.data(), l, threads);
       for (int64_t r = 0; r < l.rows; ++r) {
         double sum = 0;
         double magnitude = 0;
@@ -249,8 +270,10 @@ void checkExtremes(const Layout& l, std::vector<T> x) {
         low = c;
       }
     }
-    ASSERT_EQ(first[r], high) << l.rows << "x" << l.columns << " row " << r << " stride " << l.columnStride;
-    ASSERT_EQ(last[r], low) << l.rows << "x" << l.columns << " row " << r << " stride " << l.columnStride;
+    ASSERT_EQ(first[r], high) << l.rows << "x" << l.columns << " row " << r << " stride "
+                              << l.columnStride;
+    ASSERT_EQ(last[r], low) << l.rows << "x" << l.columns << " row " << r << " stride "
+                            << l.columnStride;
     if (at(high) != at(high)) {
       ASSERT_NE(largest[r], largest[r]);
       ASSERT_NE(smallest[r], smallest[r]);
@@ -313,11 +336,14 @@ TEST(RowReduction, AnyAllAndEmpty) {
   Layout empty{3, 0, 1, 1};
   float none = 0;
   EXPECT_EQ((reduceOnce<Combine::sum, float, float>(&none, empty, 1)), std::vector<float>(3, 0.0f));
-  EXPECT_EQ((reduceOnce<Combine::prod, float, float>(&none, empty, 1)), std::vector<float>(3, 1.0f));
-  EXPECT_EQ((reduceOnce<Combine::max, float, float>(&none, empty, 1)), std::vector<float>(3, -INFINITY));
+  EXPECT_EQ((reduceOnce<Combine::prod, float, float>(&none, empty, 1)),
+            std::vector<float>(3, 1.0f));
+  EXPECT_EQ((reduceOnce<Combine::max, float, float>(&none, empty, 1)),
+            std::vector<float>(3, -INFINITY));
 }
 
-/// Several dims on both sides, a masked mean over [n, c, h, w] -> [n, c] in bfloat16 with a bool mask, NHWC in memory.
+/// Several dims on both sides, a masked mean over [n, c, h, w] -> [n, c] in bfloat16 with a bool
+/// mask, NHWC in memory.
 TEST(RowReduction, ManyDimsAndTypes) {
   constexpr int64_t kN = 3, kC = 21, kH = 5, kW = 6;
   std::vector<float> noise = randomFloats(kN * kC * kH * kW);
@@ -339,7 +365,11 @@ TEST(RowReduction, ManyDimsAndTypes) {
   for (int threads = 1; threads <= 3; ++threads) {
     std::vector<float> y(kN * kC);
     runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
-      sl::row_reduction<RowReductionTune{.outerRank = 2, .innerRank = 2, .inputs = 2, .rowOutputs = 1, .stages = 2,
+      sl::row_reduction<RowReductionTune{.outerRank = 2,
+                                         .innerRank = 2,
+                                         .inputs = 2,
+                                         .rowOutputs = 1,
+                                         .stages = 2,
                                          .combine = {Combine::sum, Combine::sum},
                                          .value = {sl::Value::automatic, sl::Value::i64}}>(
           ctx, team, shape,
@@ -349,7 +379,8 @@ TEST(RowReduction, ManyDimsAndTypes) {
           },
           [](auto, auto m, auto, auto& value) SL_LAMBDA { value = m; },
           [](auto sum, auto count, auto& o) SL_LAMBDA { o = sum / sl::cast<float>(count); },
-          static_cast<const sl::bfloat16*>(x.data()), static_cast<const bool*>(mask.get()), y.data());
+          static_cast<const sl::bfloat16*>(x.data()), static_cast<const bool*>(mask.get()),
+          y.data());
     });
     for (int64_t n = 0; n < kN; ++n) {
       for (int64_t c = 0; c < kC; ++c) {

@@ -1,49 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations that emitted lambdas are written in. Each is overloaded on float, double, the integers, bool and the
-// wide forms of all of these (vector.h), so that one lambda serves scalars and vectors. No library call.
+// The operations that emitted lambdas are written in. Each is overloaded on float, double, the
+// integers, bool and the wide forms of these (vector.h), so that one lambda serves scalars and
+// vectors. No library call.
 //
-// How the expression printer spells MLIR ops (a, b, c are values; T is the C++ type of the result's element):
+// How the expression printer spells MLIR ops (a, b, c: values; T: element type of the result):
 //
-//   arith.constant                    sl::constant(like, v)   element type of `like`, lanes of `like`
-//                                     sl::constantAs<T>(like, v)   element type T, lanes of `like`; T(v) when no value is at hand
-//   arith.addf subf mulf divf negf    a + b, a - b, a * b, a / b, -a
-//   arith.addi subi muli              sl::add(a, b), sl::subtract(a, b), sl::multiply(a, b)      wrap around
-//   arith.divsi floordivsi            sl::trunc_divide(a, b), sl::floor_divide(a, b)     0 for b == 0: see checked_ below
-//   arith.remsi                       sl::fmod(a, b)               sign of a;   sl::remainder_floor(a, b): sign of b (Python)
-//   arith.divui remui                 trunc_divide / fmod on sl::unsigned_of(a), sl::unsigned_of(b)
-//   arith.maximumf minimumf           sl::maximum(a, b), sl::minimum(a, b)      NaN wins
-//   arith.maxnumf minnumf             sl::maximum_number(a, b), sl::minimum_number(a, b)     NaN loses
-//   arith.maxsi minsi                 sl::maximum, sl::minimum;    maxui minui: the same on sl::unsigned_of
-//   arith.andi ori xori               sl::bitwise_and(a, b), sl::bitwise_or, sl::bitwise_xor (bool too); not: sl::bitwise_not(a)
-//   arith.shli shrsi shrui            sl::shift_left(a, b), sl::shift_right(a, b), shrui: shift_right on sl::unsigned_of
-//   arith.cmpf / cmpi                 sl::lt le gt ge eq ne(a, b)      with NaN only ne holds (olt ole ogt oge oeq une)
-//     ult ule ugt uge ueq / one       sl::logical_not(sl::ge(a, b)) and so on;   uno: sl::isnan(a) | sl::isnan(b)
-//     cmpi ult...                     the same on sl::unsigned_of
-//   arith.select                      sl::select(c, a, b)
-//   arith.sitofp uitofp fptosi fptoui extf truncf extsi extui trunci index_cast    sl::cast<T>(a)
-//     (a bool becomes 0 or 1; trunci to i1 is sl::cast<bool>(sl::bitwise_and(a, sl::constant(a, 1))); extsi of an i1 is -cast)
-//   arith.bitcast                     sl::bitcast<Wide<T, kLanes<V>>>(a)
-//   math.absf absi                    sl::abs(a)
-//   math.exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos tan tanh erf    sl::<same name>(a)
-//   math.floor ceil trunc roundeven   sl::floor(a), sl::ceil(a), sl::trunc(a), sl::round_even(a)
-//   math.powf fpowi ipowi             sl::pow(a, b) (equal types)
-//   math.atan2 copysign fma           sl::atan2(y, x), sl::copysign(a, b), sl::fma(a, b, c)
-//   math.isnan isinf isfinite         sl::isnan(a), sl::isinf(a), sl::isfinite(a)
-//   arith.remf                        sl::fmod(a, b)
-//   math.clampf                       sl::minimum(sl::maximum(x, low), high)
+//   arith.constant                  sl::constant(like, v)        element type and lanes of `like`
+//                                   sl::constantAs<T>(like, v)   element type T, lanes of `like`
+//                                   T(v)                         scalars only
+//   arith.addf subf mulf divf negf  a + b, a - b, a * b, a / b, -a
+//   arith.addi subi muli            sl::add, sl::subtract, sl::multiply(a, b); they wrap around
+//                                   (0 - a: sl::negate(a))
+//   arith.divsi floordivsi          sl::trunc_divide(a, b), sl::floor_divide(a, b); 0 when b is 0
+//   arith.remsi                     sl::fmod(a, b), sign of a
+//   (Python's %, on floats too)     sl::remainder_floor(a, b), sign of b
+//   (torch.floor_divide on floats)  sl::floor_divide(a, b)
+//   arith.divui remui               the same on sl::unsigned_of(a), sl::unsigned_of(b)
+//   arith.maximumf minimumf         sl::maximum(a, b), sl::minimum(a, b); NaN wins
+//   arith.maxnumf minnumf           sl::maximum_number(a, b), sl::minimum_number(a, b); NaN loses
+//   arith.maxsi minsi               sl::maximum, sl::minimum; maxui, minui on sl::unsigned_of
+//   arith.andi ori xori             sl::bitwise_and, sl::bitwise_or, sl::bitwise_xor (bool too)
+//   (not)                           sl::bitwise_not(a), sl::logical_not(a)
+//   arith.shli shrsi                sl::shift_left, sl::shift_right(a, b); shrui on unsigned_of
+//   arith.cmpf cmpi                 sl::lt le gt ge eq ne(a, b); with a NaN only ne holds:
+//                                   olt ole ogt oge oeq une
+//     ult ule ugt uge               sl::logical_not(sl::ge(a, b)) and so on
+//     one, ueq, uno, ord            sl::either(sl::lt(a, b), sl::gt(a, b)); its logical_not;
+//                                   sl::either(sl::isnan(a), sl::isnan(b)); its logical_not
+//     cmpi ult ...                  the same names on sl::unsigned_of
+//   arith.select                    sl::select(c, a, b)
+//   arith.sitofp uitofp fptosi fptoui extf truncf extsi extui trunci index_cast
+//                                   sl::cast<T>(a); a bool becomes 0 or 1; cast<bool> is a != 0
+//     trunci to i1                  sl::cast<bool>(sl::bitwise_and(a, sl::constant(a, 1)))
+//     extui from i8..i64            sl::cast<T>(sl::unsigned_of(a))
+//     extsi from i1                 sl::negate(sl::cast<T>(a))
+//   math.absf absi                  sl::abs(a)
+//   math.exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos tan tanh erf
+//                                   sl::<same name>(a)
+//   math.floor ceil trunc           sl::floor(a), sl::ceil(a), sl::trunc(a)
+//   math.roundeven                  sl::round_even(a)
+//   math.powf ipowi                 sl::pow(a, b), equal types
+//   math.atan2 copysign fma         sl::atan2(y, x), sl::copysign(a, b), sl::fma(a, b, c)
+//   math.isnan isinf isfinite       sl::isnan(a), sl::isinf(a), sl::isfinite(a)
+//   arith.remf                      sl::fmod(a, b)
+//   math.clampf                     sl::minimum(sl::maximum(x, low), high)
 //
-// Integer division by a value that may be zero: checked_trunc_divide / checked_floor_divide / checked_remainder_floor /
-// checked_fmod(ctx, a, b) report SL_ZERO_DIVISION; the lambda is then printed `[ctx](...)`.
-// Storage types (sl::bfloat16, sl::half) take part only in load, store, select and cast.
+// An integer divisor that may be zero: checked_trunc_divide, checked_floor_divide,
+// checked_remainder_floor and checked_fmod(ctx, a, b) report SL_ZERO_DIVISION; the lambda is then
+// printed `[ctx](...)`. Both operands of an operation have equal types and lanes. Storage types
+// (sl::bfloat16, sl::half) take part only in load, store, select and cast. Lambdas carry SL_LAMBDA.
 #ifndef STRAIGHTLINE_KERNELS_SCALAR_H
 #define STRAIGHTLINE_KERNELS_SCALAR_H
 
 #include "straightline/kernels/elementary.h"
+#include "straightline/kernels/trigonometry.h"
 #include "straightline/kernels/vector.h"
 
 namespace sl {
 
-// ---- conversions -----------------------------------------------------------------------------------------------------
+// ---- conversions ----
 
 SL_INLINE float toFloat(bfloat16 x) { return bitcast<float>(uint32_t(x.bits) << 16); }
 SL_INLINE float toFloat(half x) { return float(bitcast<_Float16>(x.bits)); }
@@ -57,7 +72,8 @@ SL_INLINE half toHalf(float x) { return {bitcast<uint16_t>(_Float16(x))}; }
 
 template <int N>
 SL_INLINE vec<float, N> toFloat(Packed<bfloat16, N> x) {
-  return bitcast<vec<float, N>>(vec<uint32_t, N>(__builtin_convertvector(x.bits, vec<uint32_t, N>) << 16u));
+  return bitcast<vec<float, N>>(
+      vec<uint32_t, N>(__builtin_convertvector(x.bits, vec<uint32_t, N>) << 16u));
 }
 template <int N>
 SL_INLINE vec<float, N> toFloat(Packed<half, N> x) {
@@ -96,8 +112,9 @@ SL_INLINE auto packFloat(V x) {
 template <class T>
 inline constexpr bool kPacked16 = kSame<T, bfloat16> || kSame<T, half>;
 
-/// Float to integer as x86 does it, without undefined behaviour: out of range and NaN give the smallest integer of the 32
-/// (or 64) bits that the conversion goes through; narrower types take its low bits.
+/// Float to integer as x86 does it, without undefined behaviour: out of range and NaN give the
+/// smallest integer of the 32 (or 64) bits that the conversion goes through; narrower types take
+/// its low bits.
 template <class To, class V>
 SL_INLINE Like<To, V> floatToInteger(V x) {
   using F = Element<V>;
@@ -119,7 +136,8 @@ SL_INLINE Like<To, V> floatToInteger(V x) {
   }
 }
 
-/// `x` as a value with elements To and as many lanes: truncates floats, bool is x != 0, rounds to nearest even.
+/// `x` as a value with elements To and as many lanes: truncates floats, bool is x != 0, rounds to
+/// nearest even.
 template <class To, class V>
 SL_INLINE Like<To, V> cast(V x) {
   using From = Element<V>;
@@ -162,16 +180,16 @@ SL_INLINE Like<T, L> constantAs(const L&, U value) {
   return splat<Like<T, L>>(cast<T>(value));
 }
 
-// ---- comparisons: bool for scalars, Mask for vectors ---------------------------------------------------------------------
+// ---- comparisons: bool for scalars, Mask for vectors ----
 
-#define SL_COMPARISON(name, op)                                                    \
-  template <class V>                                                               \
-  SL_INLINE auto name(V a, V b) {                                                  \
-    if constexpr (kSame<Element<V>, bool>) {                                       \
-      return name(cast<int8_t>(a), cast<int8_t>(b));                               \
-    } else {                                                                       \
-      return elementary::mask(a op b);                                             \
-    }                                                                              \
+#define SL_COMPARISON(name, op)                      \
+  template <class V>                                 \
+  SL_INLINE auto name(V a, V b) {                    \
+    if constexpr (kSame<Element<V>, bool>) {         \
+      return name(cast<int8_t>(a), cast<int8_t>(b)); \
+    } else {                                         \
+      return elementary::mask(a op b);               \
+    }                                                \
   }
 SL_COMPARISON(lt, <)
 SL_COMPARISON(le, <=)
@@ -194,24 +212,24 @@ SL_INLINE auto isfinite(V x) {
   return elementary::mask(elementary::absolute(x) < elementary::Fmt<V>::kInfinity);
 }
 
-// ---- bool and bits ---------------------------------------------------------------------------------------------------
+// ---- bool and bits ----
 
-#define SL_BITWISE(name, op)                     \
-  template <class V>                             \
-  SL_INLINE V name(V a, V b) {                   \
-    if constexpr (kSame<V, bool>) {              \
-      return bool(int(a) op int(b));             \
-    } else {                                     \
-      return V(a op b);                          \
-    }                                            \
-  }                                              \
-  template <class B, class C, int N>             \
+#define SL_BITWISE(name, op)                              \
+  template <class V>                                      \
+  SL_INLINE V name(V a, V b) {                            \
+    if constexpr (kSame<V, bool>) {                       \
+      return bool(int(a) op int(b));                      \
+    } else {                                              \
+      return V(a op b);                                   \
+    }                                                     \
+  }                                                       \
+  template <class B, class C, int N>                      \
   SL_INLINE Mask<B, N> name(Mask<B, N> a, Mask<C, N> b) { \
-    return a op b;                               \
-  }                                              \
-  template <class B, int N>                      \
+    return a op b;                                        \
+  }                                                       \
+  template <class B, int N>                               \
   SL_INLINE Mask<B, N> name(Mask<B, N> a, Mask<B, N> b) { \
-    return a op b;                               \
+    return a op b;                                        \
   }
 SL_BITWISE(bitwise_and, &)
 SL_BITWISE(bitwise_or, |)
@@ -264,24 +282,24 @@ SL_INLINE V shift_right(V a, V b) {
   return V(a >> (b & Element<V>(sizeof(Element<V>) * 8 - 1)));
 }
 
-// ---- integer arithmetic: wraps around; narrow types stay narrow ------------------------------------------------------------
+// ---- integer arithmetic: wraps around; narrow types stay narrow ----
 
 /// The type that `op` is computed in, where overflow is defined.
 template <class V>
 using Wrapping = Conditional<(sizeof(Element<V>) < 4 && kLanes<V> == 1), uint32_t, UnsignedLike<V>>;
 
-#define SL_WRAPPING(name, op)                                        \
-  template <class V>                                                 \
-  SL_INLINE V name(V a, V b) {                                       \
-    if constexpr (kFloating<Element<V>>) {                           \
-      return a op b;                                                 \
-    } else if constexpr (kLanes<V> == 1) {                           \
-      using U = typename Wrapping<V>::type;                          \
-      return V(U(a) op U(b));                                        \
-    } else {                                                         \
-      using U = UnsignedLike<V>;                                     \
-      return bitcast<V>(U(bitcast<U>(a) op bitcast<U>(b)));          \
-    }                                                                \
+#define SL_WRAPPING(name, op)                               \
+  template <class V>                                        \
+  SL_INLINE V name(V a, V b) {                              \
+    if constexpr (kFloating<Element<V>>) {                  \
+      return a op b;                                        \
+    } else if constexpr (kLanes<V> == 1) {                  \
+      using U = typename Wrapping<V>::type;                 \
+      return V(U(a) op U(b));                               \
+    } else {                                                \
+      using U = UnsignedLike<V>;                            \
+      return bitcast<V>(U(bitcast<U>(a) op bitcast<U>(b))); \
+    }                                                       \
   }
 SL_WRAPPING(add, +)
 SL_WRAPPING(subtract, -)
@@ -308,7 +326,7 @@ SL_INLINE V abs(V x) {
   }
 }
 
-// ---- largest and smallest ------------------------------------------------------------------------------------------------
+// ---- largest and smallest ----
 
 /// As torch: NaN when either is NaN.
 template <class V>
@@ -316,7 +334,8 @@ SL_INLINE V maximum(V a, V b) {
   if constexpr (kSame<Element<V>, bool>) {
     return bitwise_or(a, b);
   } else if constexpr (kFloating<Element<V>>) {
-    return select(either(elementary::mask(a > b), elementary::mask(a != a)), a, b);
+    V larger = select(elementary::mask(a > b), a, b);  // one instruction on x86; b where a is NaN
+    return select(elementary::mask(a != a), a, larger);
   } else {
     return select(gt(a, b), a, b);
   }
@@ -326,7 +345,8 @@ SL_INLINE V minimum(V a, V b) {
   if constexpr (kSame<Element<V>, bool>) {
     return bitwise_and(a, b);
   } else if constexpr (kFloating<Element<V>>) {
-    return select(either(elementary::mask(a < b), elementary::mask(a != a)), a, b);
+    V smaller = select(elementary::mask(a < b), a, b);
+    return select(elementary::mask(a != a), a, smaller);
   } else {
     return select(lt(a, b), a, b);
   }
@@ -341,7 +361,7 @@ SL_INLINE V minimum_number(V a, V b) {
   return select(either(elementary::mask(a < b), elementary::mask(b != b)), a, b);
 }
 
-// ---- elementary functions (float and double) -----------------------------------------------------------------------------
+// ---- elementary functions (float and double) ----
 
 /// f is computed in double for float, too: its float form is rarely worth the code.
 template <class V, class F>
@@ -450,15 +470,17 @@ SL_INLINE V pow(V a, V b) {
   if constexpr (kSame<Element<V>, float>) {
     return elementary::powerFloat(a, b);
   } else if constexpr (kSame<Element<V>, double>) {
-    return elementary::lanewise(a, b, [](double x, double y) { return elementary::powerDouble(x, y); });
+    return elementary::lanewise(a, b,
+                                [](double x, double y) { return elementary::powerDouble(x, y); });
   } else {
     return elementary::lanewise(a, b, [](auto x, auto y) { return powerInteger(x, y); });
   }
 }
 
-// ---- division ---------------------------------------------------------------------------------------------------------
+// ---- division ----
 
-/// Integer quotient towards zero and its remainder; a divisor of 0 gives 0 and the overflowing pair wraps.
+/// Integer quotient towards zero and its remainder; a divisor of 0 gives 0 and the overflowing pair
+/// wraps.
 template <class T>
 SL_INLINE T quotient(T a, T b) {
   if constexpr (kSignedInteger<T>) {
@@ -485,7 +507,8 @@ SL_INLINE V trunc_divide(V a, V b) {
 template <class V>
 SL_INLINE V fmod(V a, V b) {
   if constexpr (kFloating<Element<V>>) {
-    return elementary::lanewise(a, b, [](auto x, auto y) { return elementary::remainderScalar(x, y); });
+    return elementary::lanewise(a, b,
+                                [](auto x, auto y) { return elementary::remainderScalar(x, y); });
   } else {
     return elementary::lanewise(a, b, [](auto x, auto y) { return rest(x, y); });
   }
@@ -497,8 +520,8 @@ SL_INLINE V remainder_floor(V a, V b) {
   auto wrong = both(ne(r, V{}), differ(lt(r, V{}), lt(b, V{})));
   return select(wrong, add(r, b), r);
 }
-/// As torch.floor_divide: for floats (a - remainder) / b rounded to the nearest integer, which differs from
-/// floor(a / b) where the quotient rounds up.
+/// As torch.floor_divide: for floats (a - remainder) / b rounded to the nearest integer, which
+/// differs from floor(a / b) where the quotient rounds up.
 template <class V>
 SL_INLINE V floor_divide(V a, V b) {
   using T = Element<V>;
@@ -517,7 +540,8 @@ SL_INLINE V floor_divide(V a, V b) {
   }
 }
 
-/// Reports a zero among the divisors (SL_ZERO_DIVISION); the result of that lane is 0 or `a` and does not matter.
+/// Reports a zero among the divisors (SL_ZERO_DIVISION); the result of that lane is 0 or `a` and
+/// does not matter.
 template <class V>
 SL_INLINE void checkDivisor(sl_ctx* ctx, V b) {
   if constexpr (kInteger<Element<V>>) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementary functions against libm: float against double, double against 80-bit long double. Bounds are in ulps of the
-// exact result (0.5 is the best possible).
+// Elementary functions against libm: float against double, double against 80-bit long double.
+// Bounds are in ulps of the exact result (0.5 is the best possible).
 #include "straightline/kernels/scalar.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,8 @@ constexpr double kBound = 2.0;
 template <class T>
 using Wider = std::conditional_t<std::is_same_v<T, float>, double, long double>;
 
-/// |got - exact| in units of the last place of T at `exact`; 0 when both are NaN or the same infinity.
+/// |got - exact| in units of the last place of T at `exact`; 0 when both are NaN or the same
+/// infinity.
 template <class T>
 double ulps(T got, Wider<T> exact) {
   if (std::isnan(exact)) {
@@ -30,7 +31,8 @@ double ulps(T got, Wider<T> exact) {
   }
   // An exact value just below the overflow threshold may round to infinity or the largest finite.
   if (!std::isfinite(got)) {
-    return std::fabs(exact) > std::numeric_limits<T>::max() * (1 - std::numeric_limits<T>::epsilon()) &&
+    return std::fabs(exact) >
+                       std::numeric_limits<T>::max() * (1 - std::numeric_limits<T>::epsilon()) &&
                    std::signbit(got) == std::signbit(exact) && !std::isnan(got)
                ? 1.0
                : 1e30;
@@ -56,9 +58,11 @@ struct Unary {
 template <class T>
 std::vector<Unary<T>> unaryFunctions() {
   using W = Wider<T>;
-#define SL_UNARY(name, reference)                                                     \
-  Unary<T>{#name, [](const T* x, T* y) { sl::store(y, sl::name(sl::load<8>(x))); }, \
-           [](T x) { return sl::name(x); }, [](W x) -> W { return reference; }}
+#define SL_UNARY(name, reference)                                            \
+  Unary<T> {                                                                 \
+    #name, [](const T* x, T* y) { sl::store(y, sl::name(sl::load<8>(x))); }, \
+        [](T x) { return sl::name(x); }, [](W x) -> W { return reference; }  \
+  }
   return {SL_UNARY(exp, std::exp(x)),         SL_UNARY(exp2, std::exp2(x)),
           SL_UNARY(expm1, std::expm1(x)),     SL_UNARY(log, std::log(x)),
           SL_UNARY(log1p, std::log1p(x)),     SL_UNARY(log2, std::log2(x)),
@@ -94,7 +98,8 @@ void checkUnary(const std::vector<T>& inputs) {
     }
     EXPECT_LE(worst, kBound) << f.name << "(" << std::hexfloat << worstAt << ")";
     ::testing::Test::RecordProperty(f.name, std::to_string(worst));
-    printf("%s %s: %.3f ulp at %a\n", sizeof(T) == 4 ? "float" : "double", f.name, worst, double(worstAt));
+    printf("%s %s: %.3f ulp at %a\n", sizeof(T) == 4 ? "float" : "double", f.name, worst,
+           double(worstAt));
   }
 }
 
@@ -107,10 +112,38 @@ std::mt19937_64 freshGenerator() {
 template <class T>
 std::vector<T> specialValues() {
   using L = std::numeric_limits<T>;
-  std::vector<T> v = {0, T(-0.0), 1, -1, T(0.5), T(-0.5), T(1.5), T(2.5), 2, -2, 3, 4, 8, T(0.1), T(1e-3),
-                      L::infinity(), -L::infinity(), L::quiet_NaN(), L::max(), L::lowest(), L::min(),
-                      L::denorm_min(), -L::denorm_min(), L::min() / 2, L::epsilon(), T(89), T(-104),
-                      T(709.9), T(-745.2), T(1e6), T(3.14159265358979), T(1e22)};
+  std::vector<T> v = {0,
+                      T(-0.0),
+                      1,
+                      -1,
+                      T(0.5),
+                      T(-0.5),
+                      T(1.5),
+                      T(2.5),
+                      2,
+                      -2,
+                      3,
+                      4,
+                      8,
+                      T(0.1),
+                      T(1e-3),
+                      L::infinity(),
+                      -L::infinity(),
+                      L::quiet_NaN(),
+                      L::max(),
+                      L::lowest(),
+                      L::min(),
+                      L::denorm_min(),
+                      -L::denorm_min(),
+                      L::min() / 2,
+                      L::epsilon(),
+                      T(89),
+                      T(-104),
+                      T(709.9),
+                      T(-745.2),
+                      T(1e6),
+                      T(3.14159265358979),
+                      T(1e22)};
   while (v.size() % 8 != 0) {
     v.push_back(T(0.75));
   }
@@ -139,7 +172,9 @@ TEST(Scalar, DoubleSweep) {
   std::uniform_real_distribution<double> range(-20, 20);
   std::uniform_real_distribution<double> wide(-800, 800);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i] = i % 3 == 0 ? std::bit_cast<double>(random()) : i % 3 == 1 ? range(random) : wide(random);
+    inputs[i] = i % 3 == 0   ? std::bit_cast<double>(random())
+                : i % 3 == 1 ? range(random)
+                             : wide(random);
   }
   checkUnary(inputs);
 }
@@ -149,10 +184,10 @@ TEST(Scalar, Special) {
 }
 /// Doubles and floats that lie closest to a multiple of pi/2.
 TEST(Scalar, HardRangeReduction) {
-  checkUnary<double>({6381956970095103.0 * std::ldexp(1.0, 797), 5.31937264832654e255, 1048575.9999999999,
-                      1048577.0, 355.0, 103993.0, 52174.0, 1e300});
-  checkUnary<float>({16367173.0f * std::ldexp(1.0f, 72), 1.6367173e29f, 3.4e38f, 1e10f, 355.0f, 103993.0f,
-                     1048577.0f, 11.0f});
+  checkUnary<double>({6381956970095103.0 * std::ldexp(1.0, 797), 5.31937264832654e255,
+                      1048575.9999999999, 1048577.0, 355.0, 103993.0, 52174.0, 1e300});
+  checkUnary<float>({16367173.0f * std::ldexp(1.0f, 72), 1.6367173e29f, 3.4e38f, 1e10f, 355.0f,
+                     103993.0f, 1048577.0f, 11.0f});
 }
 
 template <class T>
@@ -170,8 +205,12 @@ void checkBinary(const char* name, T (*scalar)(T, T), void (*vector)(const T*, c
   }
   std::uniform_real_distribution<T> range(-30, 30);
   for (int i = 0; i < 1 << 17; ++i) {
-    x.push_back(i % 2 == 0 ? range(random) : std::bit_cast<T>(typename sl::UnsignedOfSize<sizeof(T)>::type(random())));
-    y.push_back(i % 4 < 2 ? range(random) : i % 4 == 2 ? std::nearbyint(range(random)) : x[x.size() - 2]);
+    x.push_back(i % 2 == 0
+                    ? range(random)
+                    : std::bit_cast<T>(typename sl::UnsignedOfSize<sizeof(T)>::type(random())));
+    y.push_back(i % 4 < 2    ? range(random)
+                : i % 4 == 2 ? std::nearbyint(range(random))
+                             : x[x.size() - 2]);
   }
   double worst = 0.0;
   for (size_t i = 0; i + 8 <= x.size(); i += 8) {
@@ -180,8 +219,8 @@ void checkBinary(const char* name, T (*scalar)(T, T), void (*vector)(const T*, c
     for (int j = 0; j < 8; ++j) {
       Wider<T> e = exact(x[i + j], y[i + j]);
       double error = std::max(ulps(r[j], e), ulps(scalar(x[i + j], y[i + j]), e));
-      EXPECT_LE(error, bound) << name << "(" << std::hexfloat << x[i + j] << ", " << y[i + j] << ") = " << r[j]
-                              << " for " << e;
+      EXPECT_LE(error, bound) << name << "(" << std::hexfloat << x[i + j] << ", " << y[i + j]
+                              << ") = " << r[j] << " for " << e;
       worst = std::max(worst, error);
     }
   }
@@ -191,10 +230,12 @@ void checkBinary(const char* name, T (*scalar)(T, T), void (*vector)(const T*, c
 template <class T>
 void checkBinaryFunctions() {
   using W = Wider<T>;
-#define SL_BINARY(name, bound, reference)                                                              \
-  checkBinary<T>(                                                                                      \
-      #name, [](T x, T y) { return sl::name(x, y); },                                                  \
-      [](const T* x, const T* y, T* r) { sl::store(r, sl::name(sl::load<8>(x), sl::load<8>(y))); }, \
+#define SL_BINARY(name, bound, reference)                       \
+  checkBinary<T>(                                               \
+      #name, [](T x, T y) { return sl::name(x, y); },           \
+      [](const T* x, const T* y, T* r) {                        \
+        sl::store(r, sl::name(sl::load<8>(x), sl::load<8>(y))); \
+      },                                                        \
       [](W x, W y) -> W { return reference; }, bound)
   SL_BINARY(pow, kBound, std::pow(x, y));
   SL_BINARY(atan2, kBound, std::atan2(x, y));

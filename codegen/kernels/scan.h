@@ -3,8 +3,9 @@
 //
 //   sl::scan<ScanTune{.rank}>(ctx, team, shape, in, out)       rank counts the other dims
 //
-// Sums run in double for float and double, in float for 16-bit floats (as ATen on the CPU), in int64 for integers and bool.
-// in and out may be one buffer. The team splits the other dims; lanes run along them where they are contiguous.
+// Sums run in double for float and double, in float for 16-bit floats (as ATen on the CPU), in
+// int64 for integers and bool. in and out may be one buffer. The team splits the other dims; lanes
+// run along them where they are contiguous.
 #ifndef STRAIGHTLINE_KERNELS_SCAN_H
 #define STRAIGHTLINE_KERNELS_SCAN_H
 
@@ -27,8 +28,10 @@ struct ScanShape {
 namespace scan_detail {
 
 template <int N, class In, class Out>
-SL_INLINE void scanLanes(const ScanShape& s, const In* in, Out* out, int64_t inLane, int64_t outLane, int count) {
-  using A = typename Conditional<kFloating<In>, double, typename Conditional<kPacked16<In>, float, int64_t>::type>::type;
+SL_INLINE void scanLanes(const ScanShape& s, const In* in, Out* out, int64_t inLane,
+                         int64_t outLane, int count) {
+  using A = typename Conditional<kFloating<In>, double,
+                                 typename Conditional<kPacked16<In>, float, int64_t>::type>::type;
   Wide<A, N> sum{};
   for (int64_t i = 0; i < s.count; ++i) {
     sum = add(sum, cast<A>(loadLanes<N>(in + i * s.stride[0], inLane, count)));

@@ -10,7 +10,8 @@
 
 #include "straightline/kernels/vector.h"
 
-/// Calls body(ctx, team) on each of `threads` threads and returns the status; details of a failure go to `failure`.
+/// Calls body(ctx, team) on each of `threads` threads and returns the status; details of a failure
+/// go to `failure`.
 template <class Body>
 int32_t runTeam(int threads, Body body, sl_ctx* failure = nullptr) {
   sl_ctx ctx{};

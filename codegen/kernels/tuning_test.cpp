@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The native registry against the templates it describes: what it accepts and refuses, that its tunables are in range and
-// legal for the template, and that workspace sizes agree with the template's own formula.
+// The native registry against the templates it describes: what it accepts and refuses, that its
+// tunables are in range and legal for the template, and that workspace sizes agree with the
+// template's own formula.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -121,16 +122,16 @@ Problem convolution(int64_t n, int64_t c, int64_t h, int64_t k, int64_t kernel, 
                     bool channelsLast = true, int64_t groups = 1, int32_t vectorBytes = 32,
                     int32_t threads = 1) {
   const int64_t pad = kernel / 2, ho = (h + 2 * pad - kernel) / stride + 1;
-  return Problem("convolution",
-                 {operand({n, c, h, h}, false, channelsLast),
-                  operand({k, c / groups, kernel, kernel}, true),
-                  operand({n, k, ho, ho}, false, channelsLast)},
-                 {{"stride_h", stride},
-                  {"stride_w", stride},
-                  {"pad_h", pad},
-                  {"pad_w", pad},
-                  {"groups", groups}},
-                 threads, vectorBytes);
+  return Problem(
+      "convolution",
+      {operand({n, c, h, h}, false, channelsLast), operand({k, c / groups, kernel, kernel}, true),
+       operand({n, k, ho, ho}, false, channelsLast)},
+      {{"stride_h", stride},
+       {"stride_w", stride},
+       {"pad_h", pad},
+       {"pad_w", pad},
+       {"groups", groups}},
+      threads, vectorBytes);
 }
 
 TEST(NativeBackend, DescribesEveryKernelCompletely) {
@@ -187,12 +188,12 @@ TEST(NativeBackend, SevenBySevenTakesTheSmallerTransformAtBatchOne) {
 
 TEST(NativeBackend, GemmTunablesAreLegal) {
   for (int32_t bytes : {32, 64}) {
-    for (int64_t m : {int64_t(SL_DYNAMIC), int64_t(1), int64_t(2), int64_t(7), int64_t(64),
-                      int64_t(1000)}) {
+    for (int64_t m :
+         {int64_t(SL_DYNAMIC), int64_t(1), int64_t(2), int64_t(7), int64_t(64), int64_t(1000)}) {
       for (int64_t n : {1, 10, 17, 64, 1000}) {
         for (int64_t k : {1, 64, 4096}) {
           auto t = tuned("native.gemm", linear(m, n, k, bytes));
-          EXPECT_EQ(t["nr"] % (bytes / 4) , 0) << "nr is whole vectors";
+          EXPECT_EQ(t["nr"] % (bytes / 4), 0) << "nr is whole vectors";
           EXPECT_EQ(t["kc"] % 4, 0);
           EXPECT_EQ(t["mc"] % t["mr"], 0);
           EXPECT_LE(t["mr"] * t["nr"] / (bytes / 4), bytes == 64 ? 24 : 12) << "registers";

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Foundation of the kernel templates: short vectors, masks, storage types, and the team of threads.
-// Freestanding: no STL, no system header. Read by clang in process, clang++ and g++ with -std=c++20.
+// Freestanding: no STL, no system header. Read by clang in process, clang++ and g++ with
+// -std=c++20.
 //
 // A *value* in a kernel is either a scalar T or its wide form sl::Wide<T, N> (N lanes):
-//   float, double, intX, uintX   vec<T, N>, a native vector (operators work, also with a scalar on one side)
-//   bool                         Mask<intX, N>: lanes are 0 or -1; X follows the type that was compared
-//   bfloat16, half               Packed<T, N>: storage bits, to be cast before any arithmetic
+//   float, double, intX, uintX   vec<T, N>, a native vector (operators work, also with a scalar on
+//   one side) bool                         Mask<intX, N>: lanes are 0 or -1; X follows the type
+//   that was compared bfloat16, half               Packed<T, N>: storage bits, to be cast before
+//   any arithmetic
 #ifndef STRAIGHTLINE_KERNELS_VECTOR_H
 #define STRAIGHTLINE_KERNELS_VECTOR_H
 
@@ -15,8 +17,8 @@
 #define SL_INLINE __attribute__((always_inline)) static inline
 /// For members, which cannot be `static` in this sense.
 #define SL_INLINE_MEMBER __attribute__((always_inline)) inline
-/// On a lambda, after its parameters: `[](auto x, auto& y) SL_LAMBDA { ... }`. Emitted lambdas carry it: a call with
-/// vectors as arguments would go through memory.
+/// On a lambda, after its parameters: `[](auto x, auto& y) SL_LAMBDA { ... }`. Emitted lambdas
+/// carry it: a call with vectors as arguments would go through memory.
 #define SL_LAMBDA __attribute__((always_inline))
 #define SL_NOINLINE __attribute__((noinline, unused)) static
 #define SL_RESTRICT __restrict__
@@ -28,17 +30,14 @@
 #if defined(__clang__)
 #define SL_UNROLL _Pragma("clang loop unroll(full)")
 #define SL_NO_UNROLL _Pragma("clang loop unroll(disable) vectorize(disable) interleave(disable)")
-/// The next loop's iterations do not depend on one another, whatever the pointers are.
-#define SL_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define SL_UNROLL _Pragma("GCC unroll 64")
 #define SL_NO_UNROLL _Pragma("GCC unroll 1")
-#define SL_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
 namespace sl {
 
-// ---- types -----------------------------------------------------------------------------------------------------------
+// ---- types ----
 
 struct bfloat16 {
   uint16_t bits;
@@ -225,7 +224,7 @@ inline constexpr int kVectorBytes = 16;
 template <class T>
 inline constexpr int kNativeLanes = kVectorBytes / int(sizeof(T));
 
-// ---- moving values ---------------------------------------------------------------------------------------------------
+// ---- moving values ----
 
 template <class To, class From>
 SL_INLINE To bitcast(From x) {
@@ -286,8 +285,11 @@ SL_INLINE Wide<T, N> loadStrided(const T* p, int64_t stride) {
   if constexpr (N == 1) {
     return *p;
   } else if constexpr (Vector<Wide<T, N>>) {
-    Wide<T, N> v;
-    SL_UNROLL for (int i = 0; i < N; ++i) { v[i] = p[i * stride]; }
+    Wide<T, N> v{};  // g++ would take the insertions below for a use
+    SL_UNROLL
+    for (int i = 0; i < N; ++i) {
+      v[i] = p[i * stride];
+    }
     return v;
   } else {
     T buffer[N];
@@ -318,7 +320,8 @@ SL_INLINE Element<V> lane(V v, int i) {
   }
 }
 
-/// Conversion of numbers lane by lane, as a C++ cast converts; out-of-range floats are sl::cast's business.
+/// Conversion of numbers lane by lane, as a C++ cast converts; out-of-range floats are sl::cast's
+/// business.
 template <class To, class V>
 SL_INLINE Like<To, V> convert(V v) {
   if constexpr (kLanes<V> == 1) {
@@ -328,7 +331,7 @@ SL_INLINE Like<To, V> convert(V v) {
   }
 }
 
-// ---- masks -----------------------------------------------------------------------------------------------------------
+// ---- masks ----
 
 template <class B, class C, int N>
 SL_INLINE Mask<B, N> operator&(Mask<B, N> a, Mask<C, N> b) {
@@ -392,9 +395,10 @@ SL_INLINE V select(Mask<B, N> c, V a, V b) {
   }
 }
 
-// ---- arithmetic the language has no operator for -----------------------------------------------------------------------
+// ---- arithmetic the language has no operator for ----
 
-/// a * b + c, in one rounding where the target has such an instruction (no library call where it has not).
+/// a * b + c, in one rounding where the target has such an instruction (no library call where it
+/// has not).
 template <class V>
 SL_INLINE V fma(V a, V b, V c) {
 #if defined(__clang__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__))
@@ -423,7 +427,8 @@ SL_INLINE auto halfFrom(V v) {
     return Mask<Element<B>, kHalf>(halfFrom<FIRST>(v.bits));
   } else {
     Wide<Element<V>, kHalf> r;
-    __builtin_memcpy(&r, reinterpret_cast<const char*>(&v) + FIRST * int(sizeof(v)) / kLanes<V>, sizeof(r));
+    __builtin_memcpy(&r, reinterpret_cast<const char*>(&v) + FIRST * int(sizeof(v)) / kLanes<V>,
+                     sizeof(r));
     return r;
   }
 }
@@ -449,7 +454,8 @@ template <class V>
 SL_INLINE Element<V> horizontalSum(V v) {
   return foldLanes(v, [](auto a, auto b) { return decltype(a)(a + b); });
 }
-/// Largest and smallest lane; a NaN lane gives an unspecified one of the others (sl::maximum propagates NaN).
+/// Largest and smallest lane; a NaN lane gives an unspecified one of the others (sl::maximum
+/// propagates NaN).
 template <class V>
 SL_INLINE Element<V> horizontalMax(V v) {
   return foldLanes(v, [](auto a, auto b) { return decltype(a)(a > b ? a : b); });
@@ -478,15 +484,15 @@ SL_INLINE int64_t maxOf(int64_t a, int64_t b) { return a > b ? a : b; }
 SL_INLINE int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 SL_INLINE int64_t roundUp(int64_t a, int64_t b) { return ceilDiv(a, b) * b; }
 
-// ---- the team --------------------------------------------------------------------------------------------------------
+// ---- the team ----
 
 struct Range {
   int64_t begin;
   int64_t end;
 };
 
-/// This thread's share of [0, n), in whole grains (the last grain may be short). Threads beyond the number of grains get
-/// an empty range. Shares differ by at most one grain.
+/// This thread's share of [0, n), in whole grains (the last grain may be short). Threads beyond the
+/// number of grains get an empty range. Shares differ by at most one grain.
 SL_INLINE Range split(int64_t n, sl_team team, int64_t grain) {
   if (team.size <= 1) {
     return {0, n};
@@ -509,8 +515,9 @@ SL_INLINE void sl_pause() {
 #endif
 }
 
-/// Every thread of the team waits until all have arrived. What a thread wrote before is seen by all after. Counters only
-/// grow (wrapping), and no thread can be more than one barrier ahead, so a signed difference tells who has arrived.
+/// Every thread of the team waits until all have arrived. What a thread wrote before is seen by all
+/// after. Counters only grow (wrapping), and no thread can be more than one barrier ahead, so a
+/// signed difference tells who has arrived.
 SL_INLINE void sl_barrier(sl_team team) {
   if (team.size <= 1) {
     return;
@@ -530,8 +537,8 @@ SL_INLINE void sl_barrier(sl_team team) {
   }
 }
 
-/// Records a failure; the first one wins. Kernels use this, so that they need no library. `status` is published by the
-/// compare-exchange, `detail` by the barrier that every reader passes first.
+/// Records a failure; the first one wins. Kernels use this, so that they need no library. `status`
+/// is published by the compare-exchange, `detail` by the barrier that every reader passes first.
 SL_INLINE void sl_fail_at(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int64_t c) {
   int32_t none = SL_OK;
   if (__atomic_compare_exchange_n(&ctx->status, &none, status, false, __ATOMIC_ACQ_REL,
@@ -542,8 +549,8 @@ SL_INLINE void sl_fail_at(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int
   }
 }
 
-/// Whether a statement has failed; all threads get the same answer. The second barrier keeps a fast thread from failing
-/// in the next statement before a slow one has read the status of this one.
+/// Whether a statement has failed; all threads get the same answer. The second barrier keeps a fast
+/// thread from failing in the next statement before a slow one has read the status of this one.
 SL_INLINE bool sl_failed(sl_ctx* ctx, sl_team team) {
   sl_barrier(team);
   bool failed = __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE) != SL_OK;

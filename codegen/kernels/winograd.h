@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `winograd`: 3x3 convolution with stride 1, padding 1, dilation 1, groups 1 over NHWC, as F(m x m, 3 x 3) for
-// m = 2 or 4. Per chunk of `tiles` tiles: input transform into V[xi][tile][c], (m + 2)^2 small GEMMs into
-// M[xi][tile][kb], output transform with the epilogue fused. c is a multiple of the vector, k of kb, kb of nr.
+// Family `winograd`: 3x3 convolution with stride 1, padding 1, dilation 1, groups 1 over NHWC, as
+// F(m x m, 3 x 3) for m = 2 or 4. Per chunk of `tiles` tiles: input transform into V[xi][tile][c],
+// (m + 2)^2 small GEMMs into M[xi][tile][kb], output transform with the epilogue fused. c is a
+// multiple of the vector, k of kb, kb of nr.
 //
-// Modes. kTile: threads split the tiles; no barrier inside. kOutputs: threads split the output channels, each reading its
-// part of the weights only; V is shared, so this mode USES sl_barrier(team) and must be called by the whole team.
+// Modes. kTile: threads split the tiles; no barrier inside. kOutputs: threads split the output
+// channels, each reading its part of the weights only; V is shared, so this mode USES
+// sl_barrier(team) and must be called by the whole team.
 //
-// Cost: multiplications / 2.25 (m = 2) or / 4 (m = 4); transforms are about 10%; weights grow 1.8x (m = 2) or 4x (m = 4),
-// which decides at small images: 512 channels at 7x7, batch 1 is faster with m = 2. Against direct: 1.9-2.3x (m = 2),
-// 2.7-3.6x (m = 4). Use kOutputs when weights, not pixels, dominate (>= 256 channels at 14x14 and below, batch 1).
+// Cost: multiplications / 2.25 (m = 2) or / 4 (m = 4); transforms are about 10%; weights grow 1.8x
+// (m = 2) or 4x (m = 4), which decides at small images: 512 channels at 7x7, batch 1 is faster with
+// m = 2. Against direct: 1.9-2.3x (m = 2), 2.7-3.6x (m = 4). Use kOutputs when weights, not pixels,
+// dominate (>= 256 channels at 14x14 and below, batch 1).
 //
-// Borders: the input needs none. `border` says how many zero elements the buffer has around the image (top, bottom,
-// left, right); tiles that need more are copied to a zero-filled patch first, the others read the buffer directly.
+// Borders: the input needs none. `border` says how many zero elements the buffer has around the
+// image (top, bottom, left, right); tiles that need more are copied to a zero-filled patch first,
+// the others read the buffer directly.
 #ifndef STRAIGHTLINE_KERNELS_WINOGRAD_H
 #define STRAIGHTLINE_KERNELS_WINOGRAD_H
 
@@ -21,8 +25,9 @@
 
 namespace sl {
 
-/// m: 2 or 4. tiles: tiles per chunk (V and M of a chunk should fit L2). kb: output channels per pass over V, as packed.
-/// mr, nr: register tile. mode: 0 = kTile, 1 = kOutputs. prefetch: lines of the next weight panel per 4 channels.
+/// m: 2 or 4. tiles: tiles per chunk (V and M of a chunk should fit L2). kb: output channels per
+/// pass over V, as packed. mr, nr: register tile. mode: 0 = kTile, 1 = kOutputs. prefetch: lines of
+/// the next weight panel per 4 channels.
 struct WinogradTune {
   int m = 4;
   int tiles = 24;
@@ -35,7 +40,8 @@ struct WinogradTune {
 inline constexpr int kWinogradTile = 0;
 inline constexpr int kWinogradOutputs = 1;
 
-/// Input [n][h][w][c], output [n][h][w][k], epilogue operands [n][h][w][k]; element strides of n, h, w; channels contiguous.
+/// Input [n][h][w][c], output [n][h][w][k], epilogue operands [n][h][w][k]; element strides of n,
+/// h, w; channels contiguous.
 struct WinogradShape {
   int64_t n = 0, h = 0, w = 0, c = 0, k = 0;
   int64_t inStride[3] = {}, outStride[3] = {};
@@ -43,7 +49,8 @@ struct WinogradShape {
   int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
 
-/// Elements of one transformed chunk, one per xi. The 16 extra keep power-of-two strides from aliasing in the cache.
+/// Elements of one transformed chunk, one per xi. The 16 extra keep power-of-two strides from
+/// aliasing in the cache.
 struct WinogradPlan {
   int64_t points, rows, vStride, mStride, patch;
 
@@ -68,7 +75,8 @@ constexpr int64_t winogradWorkspace(int64_t c, WinogradTune tune, int64_t thread
          int64_t(sizeof(float));
 }
 
-/// V[xi] of one tile for channels [c0, c1): v[xi * vStride + c] = (B^T d B)[xi]; d[i][j] = in[i * rowStride + j * colStride + c].
+/// V[xi] of one tile for channels [c0, c1): v[xi * vStride + c] = (B^T d B)[xi]; d[i][j] = in[i *
+/// rowStride + j * colStride + c].
 template <int M, int N, class T>
 SL_INLINE void winogradInput(const T* in, int64_t rowStride, int64_t colStride, int64_t c0,
                              int64_t c1, T* v, int64_t vStride) {
@@ -101,7 +109,8 @@ SL_INLINE void winogradInput(const T* in, int64_t rowStride, int64_t colStride, 
   }
 }
 
-/// One m x m tile of outputs: row0, column0 of its first pixel; rows x columns of it are inside the image.
+/// One m x m tile of outputs: row0, column0 of its first pixel; rows x columns of it are inside the
+/// image.
 struct WinogradTile {
   int64_t image, y, x, rows, columns;
 };
@@ -115,14 +124,15 @@ SL_INLINE WinogradTile winogradTile(const WinogradShape& s, int64_t tile) {
   return {tile / across / down, y, x, minOf(M, s.h - y), minOf(M, s.w - x)};
 }
 
-/// Transforms one tile, through a zero-filled patch [M + 2][M + 2][c] where the buffer has no zeros to read.
+/// Transforms one tile, through a zero-filled patch [M + 2][M + 2][c] where the buffer has no zeros
+/// to read.
 template <int M, int N, class T>
 SL_INLINE void winogradInputTile(const WinogradShape& s, const T* in, int64_t tile, int64_t c0,
                                  int64_t c1, T* v, int64_t vStride, T* patch) {
   constexpr int n = M + 2;
   const WinogradTile at = winogradTile<M>(s, tile);
-  const T* from = in + at.image * s.inStride[0] + (at.y - 1) * s.inStride[1] +
-                  (at.x - 1) * s.inStride[2];
+  const T* from =
+      in + at.image * s.inStride[0] + (at.y - 1) * s.inStride[1] + (at.x - 1) * s.inStride[2];
   int64_t rowStride = s.inStride[1];
   int64_t colStride = s.inStride[2];
   const bool readable = at.y - 1 >= -s.border[0] && at.y + M < s.h + s.border[1] &&
@@ -201,8 +211,8 @@ SL_INLINE void winogradOutputTile(const WinogradShape& s, int64_t tile, int64_t 
   }
 }
 
-/// m[xi][row][kb] = v[xi][row][c] * u[xi][kb / nr][c][nr] for `count` tiles, rounded up to whole row blocks of the two
-/// sizes that a full chunk has.
+/// m[xi][row][kb] = v[xi][row][c] * u[xi][kb / nr][c][nr] for `count` tiles, rounded up to whole
+/// row blocks of the two sizes that a full chunk has.
 template <WinogradTune Tune, class T>
 SL_INLINE void winogradMultiply(const WinogradPlan& plan, int64_t c, int64_t count, const T* v,
                                 const T* u, T* m) {
@@ -261,13 +271,13 @@ SL_INLINE void winogradWith(sl_team team, const WinogradShape& s, const Epilogue
   static_assert(Tune.kb % Tune.nr == 0);
   const WinogradPlan plan(s.c, Tune);
   T* base = reinterpret_cast<T*>(workspace);
-  T* own = base + plan.shared(Tune.mode) +
-           team.index * ((plan.perThread(Tune.mode) + 31) / 32 * 32);
+  T* own =
+      base + plan.shared(Tune.mode) + team.index * ((plan.perThread(Tune.mode) + 31) / 32 * 32);
   T* m = own;
   T* patch = own + plan.points * plan.mStride;
   T* v = Tune.mode == kWinogradTile ? patch + plan.patch : base;
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
-                                       s.epilogueStride[2][3], s.epilogueStride[3][3]};
+                                               s.epilogueStride[2][3], s.epilogueStride[3][3]};
   const int64_t tiles = s.n * ceilDiv(s.h, Tune.m) * ceilDiv(s.w, Tune.m);
   Range chunk{0, tiles};
   Range outputs{0, s.k / Tune.kb};
@@ -304,14 +314,14 @@ SL_INLINE void winogradWith(sl_team team, const WinogradShape& s, const Epilogue
   }
 }
 
-/// in NHWC, weight packed by pack_winograd; pointers: epilogue operands, outputs, `char* workspace` (64-byte aligned).
+/// in NHWC, weight packed by pack_winograd; pointers: epilogue operands, outputs, `char* workspace`
+/// (64-byte aligned).
 template <WinogradTune Tune, class Epilogue, class T, class... P>
 SL_INLINE void winograd(sl_ctx*, sl_team team, WinogradShape s, Epilogue epilogue, const T* in,
                         const T* weight, P... pointers) {
   withWorkspace(
-      [&](const auto& ops, char* workspace) SL_INLINE_LAMBDA {
-        winogradWith<Tune>(team, s, epilogue, in, weight, ops, workspace);
-      },
+      [&](const auto& ops, char* workspace)
+          SL_INLINE_LAMBDA { winogradWith<Tune>(team, s, epilogue, in, weight, ops, workspace); },
       pointers...);
 }
 

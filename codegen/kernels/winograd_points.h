@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Winograd transforms of F(m x m, 3 x 3): Y = A^T [(G g G^T) . (B^T d B)] A.
-// F(2x2) has points 0, +-1, inf. F(4x4) has 0, +-3/4, +-3/2, inf: as fast as the usual 0, +-1, +-2, with a 4-5 times
-// smaller error (max error / max |y| about 2e-6 at 256 channels, against 1e-5; direct is 1e-6; F(2x2) is 5e-7).
+// F(2x2) has points 0, +-1, inf. F(4x4) has 0, +-3/4, +-3/2, inf: as fast as the usual 0, +-1, +-2,
+// with a 4-5 times smaller error (max error / max |y| about 2e-6 at 256 channels, against 1e-5;
+// direct is 1e-6; F(2x2) is 5e-7).
 #ifndef STRAIGHTLINE_KERNELS_WINOGRAD_POINTS_H
 #define STRAIGHTLINE_KERNELS_WINOGRAD_POINTS_H
 
@@ -41,10 +42,10 @@ struct WinogradPoints<4> {
   static constexpr double kNa = 1 / (2 * kA2 * (kA2 - kB2));
   static constexpr double kNb = 1 / (2 * kB2 * (kB2 - kA2));
   static constexpr double kG[6][3] = {{kN0, 0, 0},
-                                      {kNa, kNa* kA, kNa* kA2},
-                                      {kNa, -kNa* kA, kNa* kA2},
-                                      {kNb, kNb* kB, kNb* kB2},
-                                      {kNb, -kNb* kB, kNb* kB2},
+                                      {kNa, kNa * kA, kNa * kA2},
+                                      {kNa, -kNa * kA, kNa * kA2},
+                                      {kNb, kNb * kB, kNb * kB2},
+                                      {kNb, -kNb * kB, kNb * kB2},
                                       {0, 0, 1}};
 
   template <class V>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// winograd and pack_winograd against a double reference. Bounds are relative to max |y|: F(2x2) is about as exact as
-// direct convolution, F(4x4) loses a small factor (winograd_points.h).
+// winograd and pack_winograd against a double reference. Bounds are relative to max |y|: F(2x2) is
+// about as exact as direct convolution, F(4x4) loses a small factor (winograd_points.h).
 #include "straightline/kernels/winograd.h"
 
 #include "straightline/kernels/kernel_testing.h"
@@ -34,16 +34,17 @@ std::vector<double> reference(const std::vector<float>& x, const std::vector<flo
   return y;
 }
 
-/// border: zeros around the input that the kernel may read (top, bottom, left, right); beyond it the buffer has NaN.
+/// border: zeros around the input that the kernel may read (top, bottom, left, right); beyond it
+/// the buffer has NaN.
 template <WinogradTune Tune>
 void runWinograd(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k,
                  const std::vector<int64_t>& border, int threads) {
   const std::string where =
-      "winograd m=" + std::to_string(Tune.m) + " n=" + std::to_string(n) + " h=" +
-      std::to_string(h) + " w=" + std::to_string(w) + " c=" + std::to_string(c) +
-      " k=" + std::to_string(k) + " mode=" + std::to_string(Tune.mode) + " border=" +
-      std::to_string(border[0]) + std::to_string(border[1]) + std::to_string(border[2]) +
-      std::to_string(border[3]) + " threads=" + std::to_string(threads);
+      "winograd m=" + std::to_string(Tune.m) + " n=" + std::to_string(n) +
+      " h=" + std::to_string(h) + " w=" + std::to_string(w) + " c=" + std::to_string(c) +
+      " k=" + std::to_string(k) + " mode=" + std::to_string(Tune.mode) +
+      " border=" + std::to_string(border[0]) + std::to_string(border[1]) +
+      std::to_string(border[2]) + std::to_string(border[3]) + " threads=" + std::to_string(threads);
   const std::vector<float> x = randomVector<float>(n * h * w * c);
   const std::vector<float> weight = randomVector<float>(k * c * 9);
   const std::vector<float> bias = randomVector<float>(k);
@@ -99,7 +100,8 @@ void runWinograd(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k,
   const double bound = (Tune.m == 2 ? 2e-6 : 8e-6) * highest;
   for (int64_t i = 0; i < n * h * w * k; ++i) {
     const int64_t o = i % k, ox = i / k % w, oy = i / k / w % h, image = i / k / w / h;
-    const double value = expected[size_t(i)] + double(bias[size_t(o)]) + double(residual[size_t(i)]);
+    const double value =
+        expected[size_t(i)] + double(bias[size_t(o)]) + double(residual[size_t(i)]);
     if (!y.expect(image * outStride[0] + oy * outStride[1] + ox * outStride[2] + o, value, bound,
                   where)) {
       return;

@@ -49,7 +49,7 @@ Lowering::Lowering(mlir::ModuleOp module, mlir::func::FuncOp function, kernel::T
       builder_(context_) {
   for (op::SymbolOp symbol : module.getOps<op::SymbolOp>()) {
     names_.push_back(symbol.getSymNameAttr());
-    bounds_[symbol.getSymNameAttr()] = {symbol.getMin(), symbol.getMax()};
+    bounds_[symbol.getSymNameAttr()] = {static_cast<int64_t>(symbol.getMin()), static_cast<int64_t>(symbol.getMax())};
   }
   llvm::sort(names_, [](mlir::StringAttr a, mlir::StringAttr b) { return a.getValue() < b.getValue(); });
 }

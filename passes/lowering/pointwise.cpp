@@ -106,7 +106,7 @@ FailureOr<Value> ScalarEvaluator::evaluate(Value value, AccessMap map) {
     return known;
   }
   const std::pair<Value, AccessMap> key(value, map);
-  auto* found = llvm::find_if(memo_, [&](const auto& entry) { return entry.first == key; });
+  auto found = llvm::find_if(memo_, [&](const auto& entry) { return entry.first == key; });
   if (found != memo_.end()) {
     return found->second;
   }
@@ -181,6 +181,9 @@ static Exprs stridesThrough(Lowering& lowering, Value buffer, AccessMap map) {
 }
 
 LogicalResult Lowering::lowerPointwise(op::FusionOp fusion) {
+  if (isCounterArithmetic(fusion)) {
+    return success();  // scalar statements, made where the index is used
+  }
   mlir::Block& body = fusion.getBody().front();
   Operation* yield = body.getTerminator();
   const Exprs extents = extentsOf(fusion.getResult(0));

@@ -462,21 +462,33 @@ static int borrowOther(PyObject* object, PyObject* name, sl_tensor* tensor, sl_b
   return refuse(object, name);
 }
 
-int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen, sl_tensor* tensor,
-             sl_borrow* borrow) {
+/// The types that are known by now; 1 when this is none of them.
+static int borrowKnown(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen,
+                       sl_tensor* tensor, sl_borrow* borrow) {
   PyTypeObject* type = Py_TYPE(object);
-  borrow->hold = NULL;
-  if (!torch_.tensor || !numpy_.array) {
-    if (learnFrameworks()) {
-      return -1;
-    }
-  }
   if (torch_.tensor && (type == torch_.tensor || type == torch_.parameter)) {
     return borrowTorch(object, name, mode, seen, tensor, borrow);
   }
   if (type == numpy_.array) {
     return borrowNumpy(object, name, tensor, borrow);
   }
+  return 1;
+}
+
+int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen, sl_tensor* tensor,
+             sl_borrow* borrow) {
+  borrow->hold = NULL;
+  int result = borrowKnown(object, name, mode, seen, tensor, borrow);
+  if (result != 1) {
+    return result;
+  }
+  if (!torch_.tensor || !numpy_.array) {
+    result = learnFrameworks() ? -1 : borrowKnown(object, name, mode, seen, tensor, borrow);
+    if (result != 1) {
+      return result;
+    }
+  }
+  PyTypeObject* type = Py_TYPE(object);
   if ((torch_.tensor && PyType_IsSubtype(type, torch_.tensor)) ||
       (numpy_.array && PyType_IsSubtype(type, numpy_.array))) {
     return refuse(object, name);  // a subclass may mean something else by its elements

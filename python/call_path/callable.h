@@ -47,6 +47,7 @@ typedef struct FixedInput {
 typedef struct Callable {
   PyObject_HEAD sl_vectorcall vectorcall;
   PyObject* weak_references;
+  PyObject* attributes;  // __dict__, nullable
   sl_program* program;
   const sl_program_desc* desc;
   PyObject* weights;          // capsule

@@ -2,6 +2,7 @@
 // straightline._call: the module, its exceptions and its functions.
 #include <dlfcn.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include "call_path.h"
 
@@ -135,7 +136,25 @@ static PyObject* programFromLibrary(PyObject* module, PyObject* args) {
   return capsule;
 }
 
+/// callable_type(name, base). Types live as long as the process here, and so do their names.
+static PyObject* callableType(PyObject* module, PyObject* args) {
+  (void)module;
+  const char* name = NULL;
+  PyObject* base = NULL;
+  if (!PyArg_ParseTuple(args, "sO!", &name, &PyType_Type, &base)) {
+    return NULL;
+  }
+  char* kept = PyMem_Malloc(strlen(name) + 1);
+  if (!kept) {
+    return PyErr_NoMemory();
+  }
+  return slCallableType(strcpy(kept, name), base);
+}
+
 static PyMethodDef functions[] = {
+    {"callable_type", callableType, METH_VARARGS,
+     "callable_type(name, base)\n--\n\nA type like Callable with the methods of a class without "
+     "fields."},
     {"program_from_library", programFromLibrary, METH_VARARGS,
      "program_from_library(path)\n--\n\nLoads a compiled unit that exports sl_program; gives a "
      "program capsule."},
@@ -153,7 +172,7 @@ PyMODINIT_FUNC PyInit__call(void) {
     return NULL;
   }
   PyObject* module = PyModule_Create(&definition);
-  PyObject* type = module ? slCallableType(module) : NULL;
+  PyObject* type = module ? slCallableType("straightline._call.Callable", NULL) : NULL;
   if (!type || PyModule_AddObject(module, "Callable", type)) {
     Py_XDECREF(type);
     Py_CLEAR(module);

@@ -61,6 +61,15 @@ static int isContiguous(int32_t rank, const int64_t* shape, const int64_t* strid
   return 1;
 }
 
+static int outOfMemory(const sl_output_plan* plan, int64_t bytes) {
+  sl_message message;
+  PyOS_snprintf(message.text, sizeof(message.text),
+                "output '%s' needs %lld bytes, which could not be allocated", plan->buffer->source,
+                (long long)bytes);
+  slRaiseStatus(SL_OUT_OF_MEMORY, message.text);
+  return -1;
+}
+
 static int allocateNumpy(sl_fresh* fresh, sl_output_plan* plan, int64_t bytes, const int64_t* shape,
                          const int64_t* strides) {
   static PyObject* numpy_empty;
@@ -100,6 +109,9 @@ static int allocateNumpy(sl_fresh* fresh, sl_output_plan* plan, int64_t bytes, c
     }
   }
   Py_XDECREF(size);
+  if (!fresh->object && PyErr_ExceptionMatches(PyExc_MemoryError)) {
+    return outOfMemory(plan, bytes);
+  }
   return fresh->object ? slNumpyData(fresh->object, &fresh->data) : -1;
 }
 
@@ -112,12 +124,7 @@ int slFreshAllocate(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, int64_t
   const size_t header = sizeof(Block) + 2 * (size_t)rank * sizeof(int64_t);
   Block* block = malloc(header + (size_t)bytes + kAlignment);
   if (!block) {
-    sl_message message;
-    PyOS_snprintf(message.text, sizeof(message.text),
-                  "output '%s' needs %lld bytes, which could not be allocated",
-                  plan->buffer->source, (long long)bytes);
-    slRaiseStatus(SL_OUT_OF_MEMORY, message.text);
-    return -1;
+    return outOfMemory(plan, bytes);
   }
   for (int32_t d = 0; d < rank; ++d) {
     block->sizes[d] = shape[d];

@@ -32,6 +32,13 @@ class Callable:
     ) -> Callable: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
+def callable_type(name: str, base: type) -> type[Callable]:
+    """Makes a type like `Callable` that has the methods of `base`, a class with `__slots__ = ()`.
+
+    Instances have a `__dict__`. A Python subclass of `Callable` works too, but before Python 3.12 its
+    calls are slower (no vector calls).
+    """
+
 def program_from_library(path: str | PathLike[str]) -> ProgramCapsule:
     """Loads a compiled unit that exports `sl_program`."""
 

@@ -68,10 +68,10 @@ typedef struct sl_kernel_desc {
   // External kernels only. `plan_symbol` and `run_symbol` are extern "C" names that emitted text calls:
   //   int32_t plan(sl_ctx*, const sl_problem*, const void* const* constants, void** handle)          at prepare time
   //   int32_t run(sl_ctx*, sl_team, void* handle, const void* const* inputs, void* const* outputs, void* workspace)
+  //   void destroy(void* handle)                                   its symbol is `<plan_symbol>_destroy`
+  // `constants` and `inputs` have one place per input of the problem, in their order; plan reads only the constant ones.
   const char* plan_symbol;
   void* plan;
-  //   void destroy(void* handle), named `<plan_symbol>_destroy`
-  // `constants` has one place per input of the problem, in their order; only those of constant operands are read.
   const char* run_symbol;
   void* run;
   void (*destroy)(void* handle);

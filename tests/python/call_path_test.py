@@ -5,10 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import os
 import subprocess
-import sys
-import threading
 import weakref
 from collections import OrderedDict, namedtuple
 from pathlib import Path
@@ -18,9 +15,8 @@ import numpy as np
 import pytest
 import torch
 from hand_written import Buffer, Program, elementwise
+from hand_written_callable import Maker, add, add_program, view_program
 from straightline import _call, _signature, errors
-
-MiB = 1 << 20
 
 
 @pytest.fixture(scope="session")
@@ -28,51 +24,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("programs")
 
 
-class Maker:
-    """Compiles hand-written programs into callables."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def program(self, program: Program) -> Any:
-        return _call.program_from_library(program.compile(self.folder))
-
-    def __call__(
-        self,
-        program: Program,
-        function: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any] | None = None,
-        result: Any = None,
-        parameters: tuple[Any, ...] = (),
-        **options: Any,
-    ) -> Any:
-        capsule = self.program(program)
-        weights = _call.weights(capsule, parameters)
-        inputs = _signature.input_structure(function, args, kwargs)
-        output = _signature.result_structure(torch.empty(0) if result is None else result)
-        return _call.Callable(capsule, weights, inputs, output, options)
-
-
 @pytest.fixture(scope="session")
 def make(folder: Path) -> Maker:
     return Maker(folder)
-
-
-def add_program(shape: tuple[int, ...] = (2, 3), strides: tuple[int, ...] | None = None) -> Program:
-    return Program(
-        [
-            Buffer("INPUT", "x", shape, strides=strides),
-            Buffer("INPUT", "y", shape),
-            Buffer("OUTPUT", "z", shape),
-        ],
-        [(2, 2)],
-        elementwise("a[i] + b[i]", str(int(np.prod(shape)))),
-    )
-
-
-def add(x: Any, y: Any) -> Any:
-    return x + y
 
 
 @pytest.fixture(scope="session")
@@ -387,6 +341,38 @@ def test_treespec_structure() -> None:
         _signature.treespec_structure(spec, nodes[:-1])
 
 
+def test_leaves_are_numbered_as_torch_does() -> None:
+    def indices(node: tuple[Any, ...], value: Any) -> dict[int, Any]:
+        if node[0] == "tensor":
+            return {node[2]: value}
+        children = node[-1]
+        if node[0] in ("tuple", "list", "namedtuple"):
+            values = list(value)
+        elif node[0] == "dict":
+            values = [value[key] for key in node[3]]
+        else:
+            values = node[3](value)[0]
+        found: dict[int, Any] = {}
+        for child, item in zip(children, values, strict=True):
+            found.update(indices(child, item))
+        return found
+
+    def function(a: Any, *rest: Any, z: Any, y: Any = None) -> None:
+        return None
+
+    args = (Pair(1, {"b": 2, "a": [3, (4,)]}), 5)
+    kwargs = {"z": OrderedDict(q=6), "y": {"d": 7, "c": 8}}
+    leaves, _ = torch.utils._pytree.tree_flatten((args, kwargs))
+    got = _signature.input_structure(function, args, kwargs, range(len(leaves)))
+    values = {"a": args[0], "rest[0]": args[1], **kwargs}
+    found: dict[int, Any] = {}
+    for parameter in got:
+        found.update(indices(parameter[2], values[parameter[0]]))
+    assert [found[i] for i in range(len(leaves))] == leaves
+    with pytest.raises(errors.UserError, match="more leaves than the 7"):
+        _signature.input_structure(function, args, kwargs, range(7))
+
+
 def test_variadic_signature(make: Maker, x: torch.Tensor) -> None:
     def function(*tensors: Any, **named: Any) -> Any:
         return None
@@ -402,24 +388,6 @@ def test_variadic_signature(make: Maker, x: torch.Tensor) -> None:
 
 
 # ---- views
-
-
-def view_program() -> Program:
-    return Program(
-        [
-            Buffer("INPUT", "x", (2, 3)),
-            Buffer("PARAMETER", "w", (4,)),
-            Buffer("STATE", "count", (1,), "int64"),
-            Buffer("VIEW", "v", (3,), base=0, offset_bytes=12),
-            Buffer("VIEW", "t", (2,), strides=(2,), base=1, offset_bytes=4),
-            Buffer("OUTPUT", "z", (2, 3)),
-            Buffer("VIEW", "flat", (6,), base=5),
-        ],
-        [(3, 0), (0, 0), (4, 1), (2, 2), (5, 5), (6, 5)],
-        elementwise("a[i] * 2", "6", 1)
-        + "int64_t* n = static_cast<int64_t*>(const_cast<void*>(io->parameters[1])); ++*n;",
-        writes=[2],
-    )
 
 
 def test_views(make: Maker) -> None:
@@ -503,7 +471,7 @@ def test_refusals(add_fn: Any, x: torch.Tensor) -> None:
     fake = torch._subclasses.FakeTensorMode().from_tensor(x)
     conj = torch.randn(2, 3, dtype=torch.complex64).conj()
     cases: list[tuple[Any, str, type]] = [
-        (x.double(), "float64", ValueError),
+        (x.double(), "float64", TypeError),
         (x[:1], r"\b1\b", ValueError),
         (x.reshape(3, 2), "3", ValueError),
         (x.flatten(), "rank|dimension", ValueError),
@@ -655,6 +623,15 @@ def test_status_classes(make: Maker, x: torch.Tensor) -> None:
         assert str(caught.value) and isinstance(caught.value, errors.StraightlineError)
 
 
+def test_out_of_memory(make: Maker, x: torch.Tensor) -> None:
+    program = add_program()
+    program.buffers[2].shape = (1 << 50,)
+    fn = make(program, add, (x, x))
+    for args in ((x, x), (x.numpy(), x.numpy())):
+        with pytest.raises(errors.OutOfMemoryError, match="output 'z' needs [0-9]{16} bytes"):
+            fn(*args)
+
+
 # ---- weights and programs
 
 
@@ -730,147 +707,37 @@ def test_no_tensor_input(make: Maker) -> None:
 
 
 def test_subclass(make: Maker, x: torch.Tensor) -> None:
-    class Compiled(_call.Callable):
+    class Methods:
         """What the package makes of it."""
 
-        note: str
+        __slots__ = ()
 
+        def shout(self) -> str:
+            return self.note.upper()
+
+    class Subclass(_call.Callable):
+        def shout(self) -> str:
+            return self.note.upper()
+
+    made = _call.callable_type("straightline.Compiled", Methods)
+    assert (made.__module__, made.__name__) == ("straightline", "Compiled")
+    with pytest.raises(TypeError):
+        _call.callable_type("a.B", bool)
+    for kind in (made, Subclass):
+        check_class(make, x, kind)
+
+
+def check_class(make: Maker, x: torch.Tensor, kind: Any) -> None:
     capsule = make.program(add_program())
     weights = _call.weights(capsule, ())
-    fn = Compiled(
+    fn = kind(
         capsule, weights, _signature.input_structure(add, (x, x)), ("tensor", "result", 0), {}
     )
     fn.note = "kept"
+    assert fn.shout() == "KEPT" and type(fn) is kind
     fn.self = fn  # a cycle
     assert torch.equal(fn(x, y=x), 2 * x)
     reference = weakref.ref(fn)
     del fn
     gc.collect()
     assert reference() is None
-
-
-# ---- lifetime and threads
-
-
-def resident_bytes() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def test_no_leak(make: Maker, x: torch.Tensor) -> None:
-    shape = (64, 1024)
-    big = make(add_program(shape), add, (torch.empty(shape), torch.empty(shape)))
-    a = torch.ones(shape)
-    out = torch.empty(shape)
-    for fn, args in ((big, (a, a)), (big, (a.numpy(), a.numpy()))):
-        kwargs = {"out": out if isinstance(args[0], torch.Tensor) else out.numpy()}
-        before = [sys.getrefcount(o) for o in (*args, out, fn, torch.Tensor, np.ndarray, None)]
-        for i in range(10_000):
-            if i == 1000:
-                resident = resident_bytes()
-            fn(*args, **(kwargs if i % 4 else {}))
-            if i % 100 == 0:
-                with pytest.raises(errors.GuardError):
-                    fn(args[0], None)
-        after = [sys.getrefcount(o) for o in (*args, out, fn, torch.Tensor, np.ndarray, None)]
-        assert before[:-1] == after[:-1], (before, after)
-        assert abs(before[-1] - after[-1]) < 1000
-        assert resident_bytes() - resident < 8 * MiB  # one leaked output in ten would be 175 MiB
-
-
-def test_deleting_frees_everything(make: Maker, x: torch.Tensor) -> None:
-    w = torch.zeros(4)
-    references = sys.getrefcount(w)
-    leaf = torch.empty(0)
-    storage = w.untyped_storage()
-    program = view_program()
-
-    def once() -> None:
-        parameters = (w, torch.zeros(1, dtype=torch.int64))
-        fn = make(program, lambda x: x, (leaf,), result=(leaf,) * 6, parameters=parameters)
-        fn(x)
-
-    once()
-    gc.collect()
-    objects = len(gc.get_objects())
-    for _ in range(200):
-        once()
-    gc.collect()
-    assert sys.getrefcount(w) == references and len(gc.get_objects()) <= objects + 5
-    del storage
-
-
-def test_threads(make: Maker) -> None:
-    shape = (32, 256)
-    calls = 300
-    program = add_program(shape)
-    for options in (
-        {"estimated_us": 100.0, "gil_threshold_us": 10.0},
-        {"estimated_us": 1.0, "gil_threshold_us": 10.0},
-    ):
-        fn = make(program, add, (torch.empty(shape), torch.empty(shape)), **options)
-        failures: list[str] = []
-
-        def work(seed: int, fn: Any = fn, failures: list[str] = failures) -> None:
-            generator = torch.Generator().manual_seed(seed)
-            a = torch.randn(shape, generator=generator)
-            b = torch.randn(shape, generator=generator)
-            want = a + b
-            out = torch.empty(shape)
-            for i in range(calls):
-                got = fn(a, b, out=out) if i % 2 else fn(a, y=b)
-                if not torch.equal(got, want):
-                    failures.append(f"seed {seed} call {i}")
-
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert not failures
-
-
-def test_gil_released(make: Maker, x: torch.Tensor) -> None:
-    """Another thread sees what the program writes only while it runs, if and only if the GIL is released."""
-    program = add_program()
-    program.run = """
-      volatile float* flag = static_cast<float*>(io->outputs[0]);
-      flag[0] = 1;
-      for (volatile int64_t i = 0; i < 100000000; ++i) {}
-      flag[0] = 0;"""
-    for release in (True, False):
-        estimate = 300000.0 if release else 1.0
-        fn = make(program, add, (x, x), estimated_us=estimate, gil_threshold_us=10.0)
-        out = torch.zeros(2, 3)
-        flag = out.numpy()
-        stop = threading.Event()
-        seen = 0
-
-        def watch(flag: np.ndarray = flag, stop: threading.Event = stop) -> None:
-            nonlocal seen
-            while not stop.is_set():
-                seen += int(flag[0, 0] == 1)
-
-        thread = threading.Thread(target=watch)
-        thread.start()
-        fn(x, x, out=out)
-        stop.set()
-        thread.join()
-        assert (seen > 0) == release, seen
-
-
-def test_reentrant(make: Maker, x: torch.Tensor) -> None:
-    """A node's own flatten function may call the same compiled function."""
-
-    class Lazy:
-        def __init__(self, depth: int) -> None:
-            self.depth = depth
-
-    def flatten(lazy: Lazy) -> tuple[list[Any], None]:
-        return ([x if lazy.depth == 0 else fn(Lazy(lazy.depth - 1), x)], None)
-
-    torch.utils._pytree.register_pytree_node(Lazy, flatten, lambda items, _: Lazy(0))
-    fn = None
-    lazy = Lazy(0)
-    fn = make(add_program(), add, (lazy, x))
-    assert torch.equal(fn(Lazy(5), x), 7 * x)

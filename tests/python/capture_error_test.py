@@ -125,6 +125,24 @@ def test_dynamic_size_that_the_model_fixes() -> None:
         capture(lambda x: x.reshape(3, 4), (torch.randn(3, 4),), dynamic_shapes=({0: batch},))
 
 
+def test_sizes_that_only_some_calls_have() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        torch._check(x.shape[0] % 2 == 0)
+        return x + 1
+
+    x = torch.randn(6, 3)
+    with pytest.raises(UnsupportedError, match="% 2.*2 \\* Dim"):
+        capture(function, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    capture(function, (x,), dynamic_shapes=({0: 2 * torch.export.Dim("half", max=8)},))
+    capture(lambda x: x + 1, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+
+
+def test_example_of_size_one_in_a_dynamic_dimension() -> None:
+    batch = torch.export.Dim("b", min=1, max=64)
+    with pytest.raises(UserError, match="example of another size"):
+        capture(small.Mlp(), (torch.randn(1, 64),), dynamic_shapes=({0: batch},))
+
+
 def test_overlapping_state() -> None:
     class Overlap(nn.Module):
         def __init__(self) -> None:

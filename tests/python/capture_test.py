@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 import shutil
 import subprocess
@@ -120,10 +121,12 @@ def test_model_equals_eager(name: str) -> None:
 
 
 def parse(text: str) -> str:
-    tool = shutil.which("mlir-opt-22") or shutil.which("mlir-opt")
+    # With STRAIGHTLINE_OPT, the ops are verified as well.
+    own = os.environ.get("STRAIGHTLINE_OPT")
+    tool = own or shutil.which("mlir-opt-22") or shutil.which("mlir-opt")
     assert tool, "mlir-opt-22 is not installed (package mlir-22-tools)"
     result = subprocess.run(
-        [tool, "--allow-unregistered-dialect", "--mlir-print-debuginfo"],
+        [tool, "--allow-unregistered-dialect", "--mlir-print-debuginfo", "--mlir-print-op-generic"],
         input=text, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr

@@ -95,3 +95,18 @@ def test_modules_are_made_on_many_threads() -> None:
     for thread in threads:
         thread.join()
     assert not failures
+
+
+def test_both_builders_make_the_same_module() -> None:
+    import torch
+    from models import digits_cnn
+
+    from straightline.capture import TextBuilder, capture
+
+    model = digits_cnn.DigitsCnn().eval()
+    example = (torch.randn(2, 1, 8, 8),)
+    batch = ({0: torch.export.Dim("b", min=1, max=64)},)
+    built, printed = ModuleBuilder(), TextBuilder()
+    capture(model, example, dynamic_shapes=batch, builder=built)
+    capture(model, example, dynamic_shapes=batch, builder=printed)
+    assert str(built.finish()) == str(_compiler.Module.parse(printed.text()))

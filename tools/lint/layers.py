@@ -64,7 +64,7 @@ def violations(path: str, text: str) -> list[str]:
 def main() -> int:
     """Checks every tracked source file."""
     files = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "*.h", "*.cpp", "*.c", "*.inc"],
+        ["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard", "*.h", "*.cpp", "*.c", "*.inc"],
         check=True, capture_output=True, text=True,
     ).stdout.split("\n")
     problems = [

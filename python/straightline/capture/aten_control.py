@@ -17,6 +17,7 @@ from straightline.capture.importer import (
     converter,
     training_error,
 )
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 NEAREST["aten._local_scalar_dense.default"] = "torch.where, or torch.cond on a tensor"
 NEAREST["aten.item"] = "torch.where, or torch.cond on a tensor"
@@ -59,22 +60,34 @@ converter(
 )(_size_expression)
 
 
+def _comparison(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    return node.meta["val"]
+
+
+converter(*(str(compare) for compare in (
+    operator.ge, operator.le, operator.lt, operator.gt, operator.eq, operator.ne,
+)))(_comparison)  # fmt: skip
+
+
+@converter("aten._assert_scalar.default")
+def _assert_scalar(ctx: Importer, a: Arguments, node: torch.fx.Node) -> None:
+    """A condition on sizes, which must hold for every call that matches the signature."""
+    if isinstance(a.self, torch.SymBool) and not statically_known_true(a.self):
+        raise Reject(
+            f"calls would have to check the sizes: {a.assert_msg}",
+            "a dynamic dimension that can only have such sizes (2 * Dim)",
+        )
+
+
 def _nothing(ctx: Importer, a: Arguments, node: torch.fx.Node) -> None:
     return None
 
 
-# Checks that export made and already holds for every call that matches the signature.
+# Facts about sizes and dtypes that the types in the graph already state.
 converter(
     "aten._assert_tensor_metadata.default",
-    "aten._assert_scalar.default",
     "aten.sym_constrain_range_for_size.default",
     "aten.sym_constrain_range.default",
-    str(operator.ge),
-    str(operator.le),
-    str(operator.lt),
-    str(operator.gt),
-    str(operator.eq),
-    str(operator.ne),
 )(_nothing)
 
 

@@ -24,7 +24,7 @@ DTYPE_BYTES = {
 class Extent:
     """A dynamic size: an integer expression over named symbols, in canonical text (`b`, `b * 64`, `s0 + 1`).
 
-    Operators: `+`, `-`, `*`, `floordiv`, `mod`. Two extents are equal exactly when their texts are.
+    Operators: `+`, `*`, `floordiv`, `mod`; numbers may be negative (`b + -1`). Two extents are equal exactly when their texts are.
     """
 
     text: str

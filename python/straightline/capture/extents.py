@@ -67,10 +67,7 @@ class ExtentPrinter:
     def _sum(self, expr: sympy.Expr) -> str:
         constant, terms = expr.as_coeff_add()
         texts = sorted(self._print(term)[0] for term in terms)
-        text = " + ".join(texts)
-        if constant > 0:
-            return f"{text} + {int(constant)}"
-        return f"{text} - {-int(constant)}" if constant else text
+        return " + ".join(texts + ([str(int(constant))] if constant else []))
 
     def _product(self, expr: sympy.Expr) -> str:
         constant, factors = expr.as_coeff_mul()

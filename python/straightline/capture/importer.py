@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from straightline.capture.builder import Attr, Builder, Dim, Extent, Location, TensorType, Value
+from straightline.capture.builder import (
+    Attr,
+    Builder,
+    Dim,
+    Extent,
+    Location,
+    TensorType,
+    Value,
+)
 from straightline.capture.extents import ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError, UserError
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
@@ -218,7 +226,11 @@ class Importer:
     def scalar(self, value: Number | Extent, dtype: str) -> Tensor:
         """A 0-d tensor of a number, or of a named extent."""
         if isinstance(value, Extent):
-            size = self.emit_one("extent", [], TensorType("i64", ()), {"value": value})
+            # The last of 0, 1, .., value.
+            count = TensorType("i64", (Extent(f"{value} + 1"),))
+            numbers = self.emit_one("iota", [], count, {"start": 0, "step": 1})
+            last = {"dim": 0, "index": -1}
+            size = self.emit_one("select", [numbers], TensorType("i64", ()), last)
             return self.cast(size, dtype)
         return self.full(value, dtype)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,13 @@ from straightline.capture import (  # noqa: F401  (the families register their c
     aten_shape,
 )
 from straightline.capture.builder import Builder, Dense, Extent, Location, Result
-from straightline.capture.captured import Captured, InputSpec, OutputSpec, SymbolSpec, TiedResult
+from straightline.capture.captured import (
+    Captured,
+    InputSpec,
+    OutputSpec,
+    SymbolSpec,
+    TiedResult,
+)
 from straightline.capture.extents import DEFAULT_MAX, ExtentPrinter
 from straightline.capture.importer import (
     TORCH_FOLDER,
@@ -92,6 +99,7 @@ def capture(
         module = _as_module(model)
         forward = inspect.signature(module.forward)
         exported = _export(module, tuple(args), kwargs, dynamic_shapes)
+    _refuse_hidden_guards(exported, dynamic_shapes)
     exported = _decompose(exported)
     return _Import(exported, builder, args, kwargs, dynamic_shapes, forward).run()
 
@@ -182,9 +190,32 @@ def _export_error(error: Exception) -> Exception:
         chain = chain.__cause__ or chain.__context__
     if isinstance(error, NotImplementedError):
         return UnsupportedError(f"torch.export: {text}")
+    if "specialized it to be a constant (1)" in text:
+        text += "\n(an example of size 1 in a dynamic dimension is taken as fixed: give an example of another size)"
     return UserError(
         f"the model cannot be captured with these inputs: {type(error).__name__}: {text}"
     )
+
+
+def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> None:
+    """Refuses a graph that holds only for some sizes within its bounds.
+
+    For named `Dim`s torch has proven the guards. For sizes that it was left to find (Dim.AUTO, Dim.DYNAMIC) they are
+    conditions on each call, which the function has no place for.
+    """
+    guards = list(getattr(exported, "_guards_code", None) or [])
+    hints = (torch.export.Dim.AUTO, torch.export.Dim.DYNAMIC)
+    leaves = pytree.tree_leaves(
+        dynamic_shapes, is_leaf=lambda leaf: isinstance(leaf, type(hints[0]))
+    )
+    proven = leaves and not any(
+        leaf in hints for leaf in leaves if isinstance(leaf, type(hints[0]))
+    )
+    if guards and not proven:
+        raise UnsupportedError(
+            f"calls would have to check that {' and '.join(guards)}; "
+            "nearest supported form: a named Dim whose every size is right (2 * Dim), given with the module"
+        )
 
 
 def _decompose(exported: ExportedProgram) -> ExportedProgram:
@@ -291,6 +322,7 @@ class _Import:
         """Symbols of the inputs' sizes: torch's name -> ours, in order of appearance."""
         names: dict[str, str] = {}
         given = self._given_names()
+        spare = (name for n in itertools.count() if (name := f"s{n}") not in given.values())
         for spec in self._user_inputs():
             fake = self._nodes[spec.arg.name].meta.get("val")
             if not isinstance(fake, torch.Tensor):
@@ -304,7 +336,7 @@ class _Import:
                     if str(symbol) not in names or (
                         name and names[str(symbol)] not in given.values()
                     ):
-                        names[str(symbol)] = name or f"s{len(names)}"
+                        names[str(symbol)] = name or next(spare)
         ranges = {str(k): v for k, v in self._exported.range_constraints.items()}
         return {key: self._symbol_spec(name, ranges.get(key)) for key, name in names.items()}
 

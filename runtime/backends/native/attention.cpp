@@ -69,9 +69,8 @@ void tune(const sl_problem* p, int64_t* values) {
   values[5] = attribute(p, "is_causal", 0);
 }
 
-constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 12},      {"nr", 16, 16, 32},
-                                    {"rows", 48, 1, 240},  {"keys", 64, 16, 256},
-                                    {"mask", 0, 0, 1},     {"causal", 0, 0, 1}};
+constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 12},      {"nr", 16, 16, 32}, {"rows", 48, 1, 240},
+                                    {"keys", 64, 16, 256}, {"mask", 0, 0, 1},  {"causal", 0, 0, 1}};
 
 }  // namespace
 

@@ -7,7 +7,8 @@ namespace sl::native {
 namespace {
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
-  return acceptsConvolution(p, reason, bytes) && acceptsChannelsLast(p, reason, bytes) ? 1 : 0;
+  return acceptsConvolution(p, false, reason, bytes) && acceptsChannelsLast(p, reason, bytes) ? 1
+                                                                                              : 0;
 }
 
 double cost(const sl_problem* p) {
@@ -26,8 +27,8 @@ void tune(const sl_problem* p, int64_t* values) {
   values[5] = x.prefetch;
 }
 
-constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},    {"nr", 16, 8, 64},   {"kh", 3, 1, 4096},
-                                    {"kw", 3, 1, 4096},  {"mc", 96, 1, 480},  {"prefetch", 0, 0, 8}};
+constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},   {"nr", 16, 8, 64},  {"kh", 3, 1, 4096},
+                                    {"kw", 3, 1, 4096}, {"mc", 96, 1, 480}, {"prefetch", 0, 0, 8}};
 
 }  // namespace
 

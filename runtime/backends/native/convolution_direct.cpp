@@ -6,14 +6,20 @@
 namespace sl::native {
 namespace {
 
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  return acceptsConvolution(p, true, reason, bytes);
+}
+
 double cost(const sl_problem* p) {
   const ConvolutionProblem c(p);
   const Machine machine = machineOf(p);
   const int64_t pixels = c.pixels() == kUnknown ? 1024 : c.pixels();
   const bool contiguous = p->operands[0].strides[1] == 1 && output(p).strides[1] == 1;
-  // A transposed convolution visits every tap of the kernel but uses 1 / (strideH * strideW) of them.
+  // A transposed convolution visits every tap of the kernel but uses 1 / (strideH * strideW) of
+  // them.
   const double flops = 2.0 * double(pixels) * double(c.k) * double(c.depth());
-  return 0.5 + flops / (machine.peak(4) * (contiguous ? 0.2 : 0.06)) / double(machine.threads);
+  return 0.5 + flops / (machine.peak(p->operands[0].dtype.bits / 8) * (contiguous ? 0.2 : 0.06)) /
+                   double(machine.threads);
 }
 
 int64_t workspace(const sl_problem* p) {
@@ -38,7 +44,7 @@ extern const sl_kernel_desc convolutionDirectKernel = {
     .op = "convolution",
     .family = "convolution_direct",
     .summary = "any grouping, stride, layout and transposition, vectors over output channels",
-    .accepts = acceptsConvolution,
+    .accepts = accepts,
     .cost = cost,
     .workspace = workspace,
     .tunables = kTunables,

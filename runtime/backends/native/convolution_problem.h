@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The "convolution" problem (operands and attributes: native.cpp), read once for the kernels that answer it.
+// The "convolution" problem (operands and attributes: native.cpp), read once for the kernels that
+// answer it.
 #ifndef STRAIGHTLINE_BACKENDS_NATIVE_CONVOLUTION_PROBLEM_H
 #define STRAIGHTLINE_BACKENDS_NATIVE_CONVOLUTION_PROBLEM_H
 
@@ -34,9 +35,10 @@ struct ConvolutionProblem {
   int64_t pixels() const { return n == kUnknown ? kUnknown : n * ho * wo; }
 };
 
-/// What all convolution kernels need: float32, rank 4, static sizes but for the batch.
-inline int32_t acceptsConvolution(const sl_problem* p, char* reason, size_t bytes) {
-  if (!needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, false, reason, bytes)) {
+/// What all convolution kernels need: float32 (or float64 where `wide`), rank 4, static sizes but
+/// for the batch.
+inline int32_t acceptsConvolution(const sl_problem* p, bool wide, char* reason, size_t bytes) {
+  if (!needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, wide, reason, bytes)) {
     return 0;
   }
   const sl_operand* ranked[] = {&p->operands[0], &p->operands[1], &output(p)};
@@ -53,7 +55,8 @@ inline int32_t acceptsConvolution(const sl_problem* p, char* reason, size_t byte
   return 1;
 }
 
-/// For kernels over NHWC activations: groups = 1, not transposed, channels contiguous, constant weight.
+/// For kernels over NHWC activations: groups = 1, not transposed, channels contiguous, constant
+/// weight.
 inline int32_t acceptsChannelsLast(const sl_problem* p, char* reason, size_t bytes) {
   const ConvolutionProblem c(p);
   if (c.groups != 1) {

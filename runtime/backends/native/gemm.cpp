@@ -50,8 +50,11 @@ void tune(const sl_problem* p, int64_t* values) {
   values[4] = c.prefetch;
 }
 
-constexpr sl_tunable kTunables[] = {
-    {"mr", 6, 1, 14}, {"nr", 16, 4, 96}, {"kc", 0, 0, 4096}, {"mc", 96, 1, 480}, {"prefetch", 0, 0, 8}};
+constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},
+                                    {"nr", 16, 4, 96},
+                                    {"kc", 0, 0, 4096},
+                                    {"mc", 96, 1, 480},
+                                    {"prefetch", 0, 0, 8}};
 
 }  // namespace
 

@@ -21,28 +21,32 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return 1;
 }
 
+constexpr int64_t kTypicalColumns = 64;
+
+int64_t columnsOf(const sl_problem* p) {
+  const int64_t n = attribute(p, "n", kUnknown);
+  return n == kUnknown ? kTypicalColumns : n;
+}
+
 GemmChoice choice(const sl_problem* p) {
-  GemmChoice c = chooseGemm(attribute(p, "m", kUnknown), std::max<int64_t>(attribute(p, "n", 64), 1),
-                            attribute(p, "k", 64), p->operands[0].dtype.bits / 8, machineOf(p));
-  return c;
+  return chooseGemm(attribute(p, "m", kUnknown), columnsOf(p), attribute(p, "k", 0),
+                    p->operands[0].dtype.bits / 8, machineOf(p));
 }
 
 double cost(const sl_problem* p) {
-  const int64_t n = attribute(p, "n", 64), k = attribute(p, "k", 64);
+  const int64_t n = columnsOf(p), k = attribute(p, "k", 0);
   const int64_t batch = attribute(p, "batch", 1);
   const int64_t elementBytes = p->operands[0].dtype.bits / 8;
   const Machine machine = machineOf(p);
   const double packing = double(n * k * elementBytes) * 2 / machine.bandwidth(machine.l2Bytes);
   return double(batch == kUnknown ? kTypicalRows : batch) *
-         (gemmMicroseconds(attribute(p, "m", kUnknown), n == kUnknown ? 64 : n, k, elementBytes,
-                           machine) +
+         (gemmMicroseconds(attribute(p, "m", kUnknown), n, k, elementBytes, machine) +
           packing / double(machine.threads));
 }
 
 int64_t workspace(const sl_problem* p) {
   const int64_t elementBytes = p->operands[0].dtype.bits / 8;
-  return machineOf(p).threads *
-         roundUpTo(attribute(p, "k", 0) * choice(p).nr * elementBytes, 128);
+  return machineOf(p).threads * roundUpTo(attribute(p, "k", 0) * choice(p).nr * elementBytes, 128);
 }
 
 void tune(const sl_problem* p, int64_t* values) {

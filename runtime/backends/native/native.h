@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The built-in backend: kernels emitted from the templates under codegen/kernels. One file per kernel beside this one;
-// native.cpp documents the problems that they answer.
+// The built-in backend: kernels emitted from the templates under codegen/kernels. One file per
+// kernel beside this one; native.cpp documents the problems that they answer.
 #ifndef STRAIGHTLINE_BACKENDS_NATIVE_NATIVE_H
 #define STRAIGHTLINE_BACKENDS_NATIVE_NATIVE_H
 

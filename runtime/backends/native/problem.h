@@ -37,7 +37,8 @@ inline int64_t extent(const sl_operand& o, int32_t dim) {
 inline bool isFloat(sl_dtype t, int bits) { return t.code == 2 && t.bits == bits && t.lanes == 1; }
 
 inline const char* dtypeName(sl_dtype t) {
-  static constexpr const char* kNames[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool"};
+  static constexpr const char* kNames[] = {"int",    "uint",    "float", "handle",
+                                           "bfloat", "complex", "bool"};
   return t.code < 7 ? kNames[t.code] : "unknown";
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block sizes and cost estimates of the native kernel families, as plain functions of the problem. Measured on Zen 3 and
-// Zen 4 (one thread reaches 95% of peak with these); a family's header under codegen/kernels says why. Dynamic extents
-// come in as kUnknown.
+// Block sizes and cost estimates of the native kernel families, as plain functions of the problem.
+// Measured on Zen 3 and Zen 4 (one thread reaches 95% of peak with these); a family's header under
+// codegen/kernels says why. Dynamic extents come in as kUnknown.
 #ifndef STRAIGHTLINE_BACKENDS_NATIVE_TUNING_H
 #define STRAIGHTLINE_BACKENDS_NATIVE_TUNING_H
 
@@ -19,8 +19,8 @@ inline constexpr int64_t kTypicalRows = 16;
 struct Machine {
   int64_t vectorBytes, l1Bytes, l2Bytes, threads;
 
-  /// Floating-point operations per microsecond and thread: 2 multiply-adds of 32 bytes per cycle at 3.2 GHz. (512-bit
-  /// vectors are counted the same: Zen 4 splits them.)
+  /// Floating-point operations per microsecond and thread: 2 multiply-adds of 32 bytes per cycle
+  /// at 3.2 GHz. (512-bit vectors are counted the same: Zen 4 splits them.)
   double peak(int64_t elementBytes) const { return 3200.0 * 2 * 2 * (32.0 / double(elementBytes)); }
   /// Bytes per microsecond and thread when `bytes` are streamed again and again.
   double bandwidth(int64_t bytes) const {
@@ -36,7 +36,8 @@ inline int64_t balancedRows(int64_t rows, int64_t most) {
   return rows <= 0 ? most : ceilDivide(rows, ceilDivide(rows, most));
 }
 
-/// Cache lines of the next weight panel to fetch per 4 steps of the reduction, when weights do not stay in L2.
+/// Cache lines of the next weight panel to fetch per 4 steps of the reduction, when weights do not
+/// stay in L2.
 inline int64_t prefetchLines(int64_t rows, int64_t mr, int64_t nr, int64_t elementBytes,
                              int64_t weightBytes, const Machine& machine) {
   if (weightBytes <= machine.l2Bytes) {
@@ -59,10 +60,11 @@ inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementByt
   if (m == 1) {  // several independent sums hide the latency of the multiply-add
     c.nr = std::min(roundUpTo(n, lanes), (wide ? 4 : 6) * lanes);
     c.mr = 1;
-  } else if (n <= lanes || wide) {
+  } else if (n <= lanes || (wide && m != kUnknown)) {
     c.nr = lanes;
     c.mr = 12;
   } else {
+    // Also for an unknown m: every block size up to mr is compiled then.
     c.nr = 2 * lanes;
     c.mr = 6;
   }
@@ -75,8 +77,8 @@ inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementByt
     c.kc = std::max<int64_t>(128, machine.l1Bytes / (c.nr * elementBytes) / 4 * 4);
   }
   c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
-  c.prefetch = prefetchLines(std::min(rows, c.mc), c.mr, c.nr, elementBytes, n * k * elementBytes,
-                             machine);
+  c.prefetch =
+      prefetchLines(std::min(rows, c.mc), c.mr, c.nr, elementBytes, n * k * elementBytes, machine);
   return c;
 }
 
@@ -226,8 +228,8 @@ inline AttentionChoice chooseAttention(int64_t s, int64_t t, const Machine& mach
 /// Bytes; as attentionWorkspace in codegen/kernels/attention.h.
 inline int64_t attentionWorkspaceBytes(int64_t d, const AttentionChoice& c, int64_t threads) {
   const int64_t depth = roundUpTo(d, c.nr);
-  const int64_t total = c.keys * d + c.keys * depth + c.rows * c.keys + c.rows * depth +
-                        roundUpTo(2 * c.rows, 32);
+  const int64_t total =
+      c.keys * d + c.keys * depth + c.rows * c.keys + c.rows * depth + roundUpTo(2 * c.rows, 32);
   return threads * roundUpTo(total, 32) * 4;
 }
 

@@ -7,7 +7,7 @@ namespace sl::native {
 namespace {
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
-  if (!acceptsConvolution(p, reason, bytes) || !acceptsChannelsLast(p, reason, bytes)) {
+  if (!acceptsConvolution(p, false, reason, bytes) || !acceptsChannelsLast(p, reason, bytes)) {
     return 0;
   }
   const ConvolutionProblem c(p);
@@ -54,9 +54,9 @@ void tune(const sl_problem* p, int64_t* values) {
   values[6] = x.prefetch;
 }
 
-constexpr sl_tunable kTunables[] = {{"m", 4, 2, 4},   {"tiles", 24, 1, 96}, {"kb", 64, 16, 4096},
-                                    {"mr", 6, 1, 14}, {"nr", 16, 16, 32},   {"mode", 0, 0, 1},
-                                    {"prefetch", 1, 0, 8}};
+constexpr sl_tunable kTunables[] = {
+    {"m", 4, 2, 4},     {"tiles", 24, 1, 96}, {"kb", 64, 16, 4096}, {"mr", 6, 1, 14},
+    {"nr", 16, 16, 32}, {"mode", 0, 0, 1},    {"prefetch", 1, 0, 8}};
 
 }  // namespace
 

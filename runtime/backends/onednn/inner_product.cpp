@@ -9,8 +9,8 @@
 #include <new>
 #include <oneapi/dnnl/dnnl.hpp>
 
-// Of the OpenMP runtime that oneDNN uses. The number is the calling thread's own, so setting it around a call disturbs
-// nobody else.
+// Of the OpenMP runtime that oneDNN uses. The number is the calling thread's own, so setting it
+// around a call disturbs nobody else.
 extern "C" void omp_set_num_threads(int count);
 extern "C" int omp_get_max_threads(void);
 
@@ -22,7 +22,9 @@ using dnnl::memory;
 
 class OmpThreads {
  public:
-  explicit OmpThreads(int32_t count) : before_(omp_get_max_threads()) { omp_set_num_threads(count); }
+  explicit OmpThreads(int32_t count) : before_(omp_get_max_threads()) {
+    omp_set_num_threads(count);
+  }
   ~OmpThreads() { omp_set_num_threads(before_); }
   OmpThreads(const OmpThreads&) = delete;
   OmpThreads& operator=(const OmpThreads&) = delete;
@@ -53,7 +55,8 @@ int64_t attribute(const sl_problem& problem, const char* name, int64_t fallback)
 }
 
 /// Writes a reason and gives 0, the answer "no".
-__attribute__((format(printf, 3, 4))) int32_t refuse(char* reason, size_t bytes, const char* format, ...) {
+__attribute__((format(printf, 3, 4))) int32_t refuse(char* reason, size_t bytes, const char* format,
+                                                     ...) {
   va_list values;
   va_start(values, format);
   std::vsnprintf(reason, bytes, format, values);
@@ -64,21 +67,24 @@ __attribute__((format(printf, 3, 4))) int32_t refuse(char* reason, size_t bytes,
 /// 1 when an operand is float32, static and row-major contiguous.
 int32_t acceptsOperand(const char* name, const sl_operand& operand, char* reason, size_t bytes) {
   if (operand.dtype.code != 2 || operand.dtype.bits != 32 || operand.dtype.lanes != 1) {
-    return refuse(reason, bytes, "%s has dtype code %d with %d bits, but only float32 is taken", name,
-                  operand.dtype.code, operand.dtype.bits);
+    return refuse(reason, bytes, "%s has dtype code %d with %d bits, but only float32 is taken",
+                  name, operand.dtype.code, operand.dtype.bits);
   }
   int64_t expected = 1;
   for (int32_t d = operand.rank - 1; d >= 0; --d) {
     if (operand.extents[d] == SL_DYNAMIC) {
-      return refuse(reason, bytes, "dim %d of %s is dynamic, but the primitive is built for one size", d, name);
+      return refuse(reason, bytes,
+                    "dim %d of %s is dynamic, but the primitive is built for one size", d, name);
     }
     if (operand.extents[d] < 1) {
       return refuse(reason, bytes, "dim %d of %s is %lld, but at least 1 is needed", d, name,
                     static_cast<long long>(operand.extents[d]));
     }
     if (operand.extents[d] != 1 && operand.strides[d] != expected) {
-      return refuse(reason, bytes, "stride %d of %s is %lld, but only contiguous operands (here %lld) are taken", d,
-                    name, static_cast<long long>(operand.strides[d]), static_cast<long long>(expected));
+      return refuse(reason, bytes,
+                    "stride %d of %s is %lld, but only contiguous operands (here %lld) are taken",
+                    d, name, static_cast<long long>(operand.strides[d]),
+                    static_cast<long long>(expected));
     }
     expected *= operand.extents[d];
   }
@@ -88,8 +94,10 @@ int32_t acceptsOperand(const char* name, const sl_operand& operand, char* reason
 /// Fills `sizes` when the operands fit together as a linear; otherwise says why not and gives 0.
 int32_t readProblem(const sl_problem& problem, Sizes* sizes, char* reason, size_t bytes) {
   if ((problem.inputs != 2 && problem.inputs != 3) || problem.outputs != 1) {
-    return refuse(reason, bytes, "it has %d inputs and %d outputs, but x, weight, an optional bias and y are taken",
-                  problem.inputs, problem.outputs);
+    return refuse(
+        reason, bytes,
+        "it has %d inputs and %d outputs, but x, weight, an optional bias and y are taken",
+        problem.inputs, problem.outputs);
   }
   const char* const names[] = {"x", "weight", "bias"};
   for (int32_t i = 0; i < problem.inputs; ++i) {
@@ -104,25 +112,30 @@ int32_t readProblem(const sl_problem& problem, Sizes* sizes, char* reason, size_
   const sl_operand& weight = problem.operands[1];
   const sl_operand& y = problem.operands[problem.inputs];
   if (x.rank < 1 || weight.rank != 2 || y.rank != x.rank) {
-    return refuse(reason, bytes, "x, weight and y have ranks %d, %d and %d, but n, 2 and n (n > 0) are taken", x.rank,
-                  weight.rank, y.rank);
+    return refuse(reason, bytes,
+                  "x, weight and y have ranks %d, %d and %d, but n, 2 and n (n > 0) are taken",
+                  x.rank, weight.rank, y.rank);
   }
   if (!weight.constant) {
-    return refuse(reason, bytes, "the weight is not constant, but it is packed once at prepare time");
+    return refuse(reason, bytes,
+                  "the weight is not constant, but it is packed once at prepare time");
   }
-  *sizes = {1, weight.extents[0], weight.extents[1], problem.inputs == 3, attribute(problem, "relu", 0) != 0};
+  *sizes = {1, weight.extents[0], weight.extents[1], problem.inputs == 3,
+            attribute(problem, "relu", 0) != 0};
   for (int32_t d = 0; d < x.rank - 1; ++d) {
     sizes->m *= x.extents[d];
   }
   if (x.extents[x.rank - 1] != sizes->k || y.extents[y.rank - 1] != sizes->n) {
-    return refuse(reason, bytes, "x has K=%lld and y has N=%lld, but the weight has K=%lld and N=%lld",
-                  static_cast<long long>(x.extents[x.rank - 1]), static_cast<long long>(y.extents[y.rank - 1]),
-                  static_cast<long long>(sizes->k), static_cast<long long>(sizes->n));
+    return refuse(reason, bytes,
+                  "x has K=%lld and y has N=%lld, but the weight has K=%lld and N=%lld",
+                  static_cast<long long>(x.extents[x.rank - 1]),
+                  static_cast<long long>(y.extents[y.rank - 1]), static_cast<long long>(sizes->k),
+                  static_cast<long long>(sizes->n));
   }
   const sl_operand& bias = problem.operands[2];
   if (sizes->bias && (bias.rank != 1 || bias.extents[0] != sizes->n)) {
-    return refuse(reason, bytes, "the bias has rank %d, but one of N=%lld elements is taken", bias.rank,
-                  static_cast<long long>(sizes->n));
+    return refuse(reason, bytes, "the bias has rank %d, but one of N=%lld elements is taken",
+                  bias.rank, static_cast<long long>(sizes->n));
   }
   return 1;
 }
@@ -162,26 +175,30 @@ int32_t accepts(const sl_problem* problem, char* reason, size_t bytes) {
   try {
     const auto description = makeDescription(sizes, problem->threads);
     if (isReference(description)) {
-      return refuse(reason, bytes, "oneDNN only has its reference code (%s) for M=%lld N=%lld K=%lld",
-                    description.impl_info_str(), static_cast<long long>(sizes.m), static_cast<long long>(sizes.n),
-                    static_cast<long long>(sizes.k));
+      return refuse(reason, bytes,
+                    "oneDNN only has its reference code (%s) for M=%lld N=%lld K=%lld",
+                    description.impl_info_str(), static_cast<long long>(sizes.m),
+                    static_cast<long long>(sizes.n), static_cast<long long>(sizes.k));
     }
   } catch (const std::exception& error) {
-    return refuse(reason, bytes, "oneDNN refuses M=%lld N=%lld K=%lld: %s", static_cast<long long>(sizes.m),
-                  static_cast<long long>(sizes.n), static_cast<long long>(sizes.k), error.what());
+    return refuse(reason, bytes, "oneDNN refuses M=%lld N=%lld K=%lld: %s",
+                  static_cast<long long>(sizes.m), static_cast<long long>(sizes.n),
+                  static_cast<long long>(sizes.k), error.what());
   }
   return 1;
 }
 
-/// The larger of arithmetic and weight traffic, plus what a call costs before any arithmetic (measured: 0.6-1.0 us for
-/// execute, and a fork and join of OpenMP threads). Small linears therefore stay with emitted kernels.
+/// The larger of arithmetic and weight traffic, plus what a call costs before any arithmetic
+/// (measured: 0.6-1.0 us for execute, and a fork and join of OpenMP threads). Small linears
+/// therefore stay with emitted kernels.
 double cost(const sl_problem* problem) {
   Sizes sizes;
   char reason[8];
   if (!readProblem(*problem, &sizes, reason, sizeof(reason))) {
     return 1e30;
   }
-  const double m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n), k = static_cast<double>(sizes.k);
+  const double m = static_cast<double>(sizes.m), n = static_cast<double>(sizes.n),
+               k = static_cast<double>(sizes.k);
   const double threads = problem->threads;
   const double flopsPerUs = 80e3 * threads * (problem->vector_bytes >= 64 ? 1.4 : 1.0);
   const double weightBytes = 4 * n * k;
@@ -199,7 +216,8 @@ int64_t workspace(const sl_problem* problem) {
     return 0;
   }
   try {
-    return static_cast<int64_t>(makeDescription(sizes, problem->threads).scratchpad_desc().get_size());
+    return static_cast<int64_t>(
+        makeDescription(sizes, problem->threads).scratchpad_desc().get_size());
   } catch (const std::exception&) {
     return 0;  // accepts says why
   }
@@ -218,7 +236,11 @@ struct Plan {
   static constexpr int kSets = 16;
 
   Plan(const inner_product_forward::primitive_desc& chosen, const Sizes& which, int32_t teamSize)
-      : sizes(which), threads(teamSize), description(chosen), primitive(chosen), stream(cpuEngine()) {
+      : sizes(which),
+        threads(teamSize),
+        description(chosen),
+        primitive(chosen),
+        stream(cpuEngine()) {
     weights = memory(description.weights_desc(), cpuEngine());
     for (ArgumentSet& set : sets) {
       fill(&set);
@@ -237,7 +259,8 @@ struct Plan {
   /// Never waits for another call: null when all sets are in use.
   ArgumentSet* take() {
     for (ArgumentSet& set : sets) {
-      if (!set.busy.load(std::memory_order_relaxed) && !set.busy.exchange(true, std::memory_order_acquire)) {
+      if (!set.busy.load(std::memory_order_relaxed) &&
+          !set.busy.exchange(true, std::memory_order_acquire)) {
         return &set;
       }
     }
@@ -255,13 +278,15 @@ struct Plan {
 
 void packWeights(const void* source, Plan* plan) {
   const OmpThreads scope(plan->threads);
-  const memory::desc plain({plan->sizes.n, plan->sizes.k}, memory::data_type::f32, memory::format_tag::ab);
+  const memory::desc plain({plan->sizes.n, plan->sizes.k}, memory::data_type::f32,
+                           memory::format_tag::ab);
   memory from(plain, cpuEngine(), const_cast<void*>(source));
   dnnl::reorder(from, plan->weights).execute(plan->stream, from, plan->weights);
   plan->stream.wait();
 }
 
-dnnl_status_t execute(Plan* plan, ArgumentSet* set, const void* const* inputs, void* const* outputs, void* workspace) {
+dnnl_status_t execute(Plan* plan, ArgumentSet* set, const void* const* inputs, void* const* outputs,
+                      void* workspace) {
   dnnl_memory_set_data_handle(set->x.get(), const_cast<void*>(inputs[0]));
   dnnl_memory_set_data_handle(set->y.get(), outputs[0]);
   dnnl_memory_set_data_handle(set->scratchpad.get(), workspace);
@@ -304,8 +329,8 @@ const sl_kernel_desc kInnerProduct = {
 
 }  // namespace straightline::onednn
 
-int32_t sl_onednn_inner_product_plan(sl_ctx* ctx, const sl_problem* problem, const void* const* constants,
-                                     void** handle) {
+int32_t sl_onednn_inner_product_plan(sl_ctx* ctx, const sl_problem* problem,
+                                     const void* const* constants, void** handle) {
   using namespace straightline::onednn;
   Sizes sizes;
   char reason[256];
@@ -316,7 +341,8 @@ int32_t sl_onednn_inner_product_plan(sl_ctx* ctx, const sl_problem* problem, con
   try {
     const auto description = makeDescription(sizes, problem->threads);
     if (isReference(description)) {
-      sl_fail(ctx, SL_UNSUPPORTED, sizes.m, sizes.n, sizes.k);  // another CPU than the one compiled on
+      sl_fail(ctx, SL_UNSUPPORTED, sizes.m, sizes.n,
+              sizes.k);  // another CPU than the one compiled on
       return SL_UNSUPPORTED;
     }
     auto plan = std::make_unique<Plan>(description, sizes, problem->threads);
@@ -332,8 +358,9 @@ int32_t sl_onednn_inner_product_plan(sl_ctx* ctx, const sl_problem* problem, con
   }
 }
 
-int32_t sl_onednn_inner_product_run(sl_ctx* ctx, sl_team team, void* handle, const void* const* inputs,
-                                    void* const* outputs, void* workspace) {
+int32_t sl_onednn_inner_product_run(sl_ctx* ctx, sl_team team, void* handle,
+                                    const void* const* inputs, void* const* outputs,
+                                    void* workspace) {
   using namespace straightline::onednn;
   if (team.index != 0) {
     return SL_OK;  // OpenMP brings its own threads
@@ -359,4 +386,6 @@ int32_t sl_onednn_inner_product_run(sl_ctx* ctx, sl_team team, void* handle, con
   return SL_OK;
 }
 
-void sl_onednn_inner_product_plan_destroy(void* handle) { delete static_cast<straightline::onednn::Plan*>(handle); }
+void sl_onednn_inner_product_plan_destroy(void* handle) {
+  delete static_cast<straightline::onednn::Plan*>(handle);
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything goes through the registry and sl_symbol, as compiled programs do: nothing of oneDNN is linked here.
+// Everything goes through the registry and sl_symbol, as compiled programs do: nothing of oneDNN is
+// linked here.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -46,7 +47,8 @@ sl_operand operand(std::vector<int64_t> extents, bool constant) {
 
 /// A linear over x [..., K]; owns what the problem points at.
 struct Linear {
-  Linear(std::vector<int64_t> leading, int64_t n, int64_t k, bool bias, bool relu, int32_t threads) {
+  Linear(std::vector<int64_t> leading, int64_t n, int64_t k, bool bias, bool relu,
+         int32_t threads) {
     std::vector<int64_t> x = leading, y = leading;
     x.push_back(k);
     y.push_back(n);
@@ -57,8 +59,8 @@ struct Linear {
     }
     operands.push_back(operand(y, false));
     attributes.push_back({"relu", relu});
-    problem = {sizeof(sl_problem), "linear",          operands.data(), bias ? 3 : 2, 1,
-               attributes.data(),  1,                 threads,         32,           32 << 10,
+    problem = {sizeof(sl_problem), "linear", operands.data(), bias ? 3 : 2, 1,
+               attributes.data(),  1,        threads,         32,           32 << 10,
                512 << 10};
   }
   std::vector<sl_operand> operands;
@@ -73,30 +75,37 @@ std::string refusal(const sl_problem& problem) {
 
 TEST(OnednnInnerProduct, IsRegisteredWithItsSymbols) {
   const sl_kernel_desc* kernel = findKernel();
-  ASSERT_NE(nullptr, kernel) << "libstraightline_backend_onednn.so was not opened from beside the runtime";
+  ASSERT_NE(nullptr, kernel)
+      << "libstraightline_backend_onednn.so was not opened from beside the runtime";
   EXPECT_STREQ("linear", kernel->op);
   EXPECT_EQ(kernel->plan, sl_symbol(kernel->plan_symbol));
   EXPECT_EQ(kernel->run, sl_symbol(kernel->run_symbol));
-  EXPECT_EQ(reinterpret_cast<void*>(kernel->destroy), sl_symbol("sl_onednn_inner_product_plan_destroy"));
+  EXPECT_EQ(reinterpret_cast<void*>(kernel->destroy),
+            sl_symbol("sl_onednn_inner_product_plan_destroy"));
 }
 
 TEST(OnednnInnerProduct, RefusalsNameBothValues) {
   EXPECT_EQ("accepted", refusal(Linear({4}, 64, 32, true, false, 1).problem));
   Linear wide({4}, 64, 32, false, false, 1);
   wide.operands[0].strides[0] = 40;
-  EXPECT_EQ("stride 0 of x is 40, but only contiguous operands (here 32) are taken", refusal(wide.problem));
+  EXPECT_EQ("stride 0 of x is 40, but only contiguous operands (here 32) are taken",
+            refusal(wide.problem));
   Linear dtype({4}, 64, 32, false, false, 1);
   dtype.operands[1].dtype = kFloat64;
-  EXPECT_EQ("weight has dtype code 2 with 64 bits, but only float32 is taken", refusal(dtype.problem));
+  EXPECT_EQ("weight has dtype code 2 with 64 bits, but only float32 is taken",
+            refusal(dtype.problem));
   Linear dynamic({4}, 64, 32, false, false, 1);
   dynamic.operands[0].extents[0] = SL_DYNAMIC;
-  EXPECT_EQ("dim 0 of x is dynamic, but the primitive is built for one size", refusal(dynamic.problem));
+  EXPECT_EQ("dim 0 of x is dynamic, but the primitive is built for one size",
+            refusal(dynamic.problem));
   Linear activation({4}, 64, 32, false, false, 1);
   activation.operands[1].constant = 0;
-  EXPECT_EQ("the weight is not constant, but it is packed once at prepare time", refusal(activation.problem));
+  EXPECT_EQ("the weight is not constant, but it is packed once at prepare time",
+            refusal(activation.problem));
   Linear mismatch({4}, 64, 32, false, false, 1);
   mismatch.operands[1] = operand({64, 33}, true);
-  EXPECT_EQ("x has K=32 and y has N=64, but the weight has K=33 and N=64", refusal(mismatch.problem));
+  EXPECT_EQ("x has K=32 and y has N=64, but the weight has K=33 and N=64",
+            refusal(mismatch.problem));
 }
 
 TEST(OnednnInnerProduct, CostGrowsWithWorkAndHasAFixedPart) {
@@ -119,21 +128,24 @@ void PrintTo(const Case& c, std::ostream* out) { *out << "n=" << c.n << " k=" <<
 
 class OnednnInnerProductNumbers : public ::testing::TestWithParam<Case> {};
 
-// Largest error over the outputs relative to the sum of absolute products, which bounds every order of summation:
-// k rounding errors of at most 2^-24 each.
-void expectLinear(const Case& c, int64_t m, const std::vector<float>& x, const std::vector<float>& w,
-                  const std::vector<float>& bias, const std::vector<float>& y) {
+// Largest error over the outputs relative to the sum of absolute products, which bounds every order
+// of summation: k rounding errors of at most 2^-24 each.
+void expectLinear(const Case& c, int64_t m, const std::vector<float>& x,
+                  const std::vector<float>& w, const std::vector<float>& bias,
+                  const std::vector<float>& y) {
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < c.n; ++j) {
       double sum = c.bias ? bias[static_cast<size_t>(j)] : 0.0;
       double magnitude = std::fabs(sum);
       for (int64_t l = 0; l < c.k; ++l) {
-        const double product = static_cast<double>(x[static_cast<size_t>(i * c.k + l)]) * w[static_cast<size_t>(j * c.k + l)];
+        const double product = static_cast<double>(x[static_cast<size_t>(i * c.k + l)]) *
+                               w[static_cast<size_t>(j * c.k + l)];
         sum += product;
         magnitude += std::fabs(product);
       }
       const double expected = c.relu && sum < 0 ? 0 : sum;
-      ASSERT_NEAR(expected, y[static_cast<size_t>(i * c.n + j)], magnitude * static_cast<double>(c.k + 1) * 0x1p-24)
+      ASSERT_NEAR(expected, y[static_cast<size_t>(i * c.n + j)],
+                  magnitude * static_cast<double>(c.k + 1) * 0x1p-24)
           << "row " << i << " column " << j;
     }
   }
@@ -149,7 +161,8 @@ TEST_P(OnednnInnerProductNumbers, MatchFloat64) {
   for (const int64_t d : c.leading) {
     m *= d;
   }
-  std::vector<float> x(static_cast<size_t>(m * c.k)), w(static_cast<size_t>(c.n * c.k)), bias(static_cast<size_t>(c.n));
+  std::vector<float> x(static_cast<size_t>(m * c.k)), w(static_cast<size_t>(c.n * c.k)),
+      bias(static_cast<size_t>(c.n));
   for (auto* values : {&x, &w, &bias}) {
     for (float& value : *values) {
       value = uniform(generator);
@@ -173,7 +186,8 @@ TEST_P(OnednnInnerProductNumbers, MatchFloat64) {
     threads.emplace_back([&] {
       sl_ctx own{};
       std::vector<char> workspace(static_cast<size_t>(kernel->workspace(&linear.problem)) + 64);
-      auto* aligned = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64);
+      auto* aligned =
+          reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(workspace.data()) + 63) / 64 * 64);
       const void* inputs[] = {x.data(), w.data(), bias.data()};
       void* outputs[] = {y.data()};
       for (int i = 0; i < 3; ++i) {
@@ -192,8 +206,10 @@ TEST_P(OnednnInnerProductNumbers, MatchFloat64) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, OnednnInnerProductNumbers,
-                         ::testing::Values(Case{{1}, 10, 64, true, false, 1}, Case{{4}, 256, 128, false, false, 1},
-                                           Case{{2, 3}, 65, 33, true, true, 2}, Case{{64}, 128, 512, true, true, 2},
+                         ::testing::Values(Case{{1}, 10, 64, true, false, 1},
+                                           Case{{4}, 256, 128, false, false, 1},
+                                           Case{{2, 3}, 65, 33, true, true, 2},
+                                           Case{{64}, 128, 512, true, true, 2},
                                            Case{{}, 17, 31, true, false, 1}),
                          [](const auto& info) {
                            const Case& c = info.param;
@@ -201,8 +217,9 @@ INSTANTIATE_TEST_SUITE_P(Shapes, OnednnInnerProductNumbers,
                            for (const int64_t d : c.leading) {
                              name += std::to_string(d) + "x";
                            }
-                           return name + std::to_string(c.n) + "x" + std::to_string(c.k) + (c.bias ? "_bias" : "") +
-                                  (c.relu ? "_relu" : "") + "_" + std::to_string(c.threads) + "t";
+                           return name + std::to_string(c.n) + "x" + std::to_string(c.k) +
+                                  (c.bias ? "_bias" : "") + (c.relu ? "_relu" : "") + "_" +
+                                  std::to_string(c.threads) + "t";
                          });
 
 // ---- inside a program: prepare builds the primitive, run calls it, the weights own it
@@ -250,8 +267,10 @@ TEST(OnednnInnerProduct, LivesInTheWeightsOfAProgram) {
   sl_weights* weights = nullptr;
   sl_queue* queue = nullptr;
   sl_message message;
-  ASSERT_EQ(SL_OK, sl_program_create(builder.build(runLinear, prepareLinear), nullptr, nullptr, &program, &message));
-  ASSERT_EQ(SL_OK, sl_weights_create(program, parameters, nullptr, nullptr, &weights, &message)) << message.text;
+  ASSERT_EQ(SL_OK, sl_program_create(builder.build(runLinear, prepareLinear), nullptr, nullptr,
+                                     &program, &message));
+  ASSERT_EQ(SL_OK, sl_weights_create(program, parameters, nullptr, nullptr, &weights, &message))
+      << message.text;
   ASSERT_EQ(SL_OK, sl_queue_team(2, &queue, &message));
   Call call(program, weights, queue);
   ASSERT_EQ(SL_OK, call({x}, {y})) << call.message.text;

@@ -16,7 +16,8 @@ class DeviceMemory {
   /// A device address, null when out of memory.
   void* allocate(size_t bytes, size_t alignment);
   void deallocate(void* address);
-  /// The worker's address of [address, address + bytes), null when that is not wholly device memory in use.
+  /// The worker's address of [address, address + bytes), null when that is not wholly device memory
+  /// in use.
   void* translate(const void* address, size_t bytes = 1);
   size_t liveBytes();
 

@@ -12,7 +12,8 @@
 
 namespace straightline::test_device {
 
-/// Fires once. Shared between whoever holds it and the queues that wait for it, so it may be given up at any time.
+/// Fires once. Shared between whoever holds it and the queues that wait for it, so it may be given
+/// up at any time.
 class Event {
  public:
   void fire();

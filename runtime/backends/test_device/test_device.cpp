@@ -23,7 +23,8 @@ void* queueCreate() { return new LateQueue; }
 void queueDestroy(void* queue) { delete asQueue(queue); }
 
 /// Runs on the worker. An address that is not the device's is a bug of the program, told as such.
-void runLaunch(sl_ctx* ctx, sl_thunk_fn entry, std::vector<void*> pointers, const std::vector<int64_t>& scalars) {
+void runLaunch(sl_ctx* ctx, sl_thunk_fn entry, std::vector<void*> pointers,
+               const std::vector<int64_t>& scalars) {
   for (void*& pointer : pointers) {
     void* translated = pointer ? deviceMemory().translate(pointer) : nullptr;
     if (pointer && !translated) {
@@ -45,7 +46,8 @@ int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int
   return SL_OK;
 }
 
-/// The address that the worker may use for one side of a copy, null when it is not in the space that was named.
+/// The address that the worker may use for one side of a copy, null when it is not in the space
+/// that was named.
 void* resolve(const void* address, const char* space, size_t bytes) {
   void* translated = deviceMemory().translate(address, bytes);
   const bool onDevice = std::strcmp(space, kName) == 0;
@@ -56,16 +58,16 @@ void* resolve(const void* address, const char* space, size_t bytes) {
   return onHost ? const_cast<void*>(address) : nullptr;
 }
 
-int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinationSpace, const void* source,
-             const char* sourceSpace, size_t bytes) {
+int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinationSpace,
+             const void* source, const char* sourceSpace, size_t bytes) {
   if (bytes == 0) {
     return SL_OK;
   }
   void* to = resolve(destination, destinationSpace, bytes);
   void* from = resolve(source, sourceSpace, bytes);
   if (!to || !from) {
-    sl_fail(ctx, SL_INTERNAL, reinterpret_cast<intptr_t>(destination), reinterpret_cast<intptr_t>(source),
-            static_cast<int64_t>(bytes));
+    sl_fail(ctx, SL_INTERNAL, reinterpret_cast<intptr_t>(destination),
+            reinterpret_cast<intptr_t>(source), static_cast<int64_t>(bytes));
     return SL_INTERNAL;
   }
   asQueue(queue)->enqueue([=] { std::memcpy(to, from, bytes); });
@@ -86,15 +88,20 @@ void synchronize(void* event) { asEvent(event)->wait(); }
 void eventDestroy(void* event) { delete static_cast<EventRef*>(event); }
 int32_t query(void* event) { return asEvent(event)->fired() ? 1 : 0; }
 
-const sl_device_desc kDevice = {sizeof(sl_device_desc), kName,  0,    allocate, deallocate,  queueCreate,  queueDestroy,
-                                launch,                 copy, record, wait,     synchronize, eventDestroy, query};
+const sl_device_desc kDevice = {
+    sizeof(sl_device_desc), kName,  0,    allocate, deallocate, queueCreate,
+    queueDestroy,           launch, copy, record,   wait,       synchronize,
+    eventDestroy,           query};
 
-const sl_backend_desc kBackend = {sizeof(sl_backend_desc), SL_ABI_VERSION, kName, nullptr, 0, &kDevice};
+const sl_backend_desc kBackend = {
+    sizeof(sl_backend_desc), SL_ABI_VERSION, kName, nullptr, 0, &kDevice};
 
 }  // namespace
 }  // namespace straightline::test_device
 
-const sl_backend_desc* straightline_backend_v1(void) { return &straightline::test_device::kBackend; }
+const sl_backend_desc* straightline_backend_v1(void) {
+  return &straightline::test_device::kBackend;
+}
 
 void sl_test_device_set_delay(int64_t microseconds) {
   straightline::test_device::setDelay(std::chrono::microseconds(microseconds));
@@ -102,7 +109,9 @@ void sl_test_device_set_delay(int64_t microseconds) {
 
 void sl_test_device_hold(int32_t held) { straightline::test_device::setHeld(held != 0); }
 
-size_t sl_test_device_live_bytes(void) { return straightline::test_device::deviceMemory().liveBytes(); }
+size_t sl_test_device_live_bytes(void) {
+  return straightline::test_device::deviceMemory().liveBytes();
+}
 
 int64_t sl_test_device_executed(void) { return straightline::test_device::executedItems(); }
 

@@ -2,7 +2,6 @@
 #include "test_device.h"
 
 #include <gtest/gtest.h>
-
 #include <sched.h>
 
 #include <cmath>
@@ -118,10 +117,12 @@ TEST_F(TestDevice, AddressesOfTheWrongSpaceAreInternalErrors) {
   void* memory = device->allocate(16, 64);
   float host[4] = {};
   sl_ctx ctx{};
-  EXPECT_EQ(SL_INTERNAL, sl_queue_copy(&ctx, queue, host, "test_device", host, "host", sizeof(host)));
+  EXPECT_EQ(SL_INTERNAL,
+            sl_queue_copy(&ctx, queue, host, "test_device", host, "host", sizeof(host)));
   EXPECT_EQ(SL_INTERNAL, ctx.status);
   ctx = {};
-  EXPECT_EQ(SL_INTERNAL, sl_queue_copy(&ctx, queue, memory, "test_device", host, "host", 17)) << "one byte too long";
+  EXPECT_EQ(SL_INTERNAL, sl_queue_copy(&ctx, queue, memory, "test_device", host, "host", 17))
+      << "one byte too long";
   ctx = {};
   void* pointers[] = {host};
   const int64_t scalars[] = {4};
@@ -139,7 +140,8 @@ TEST_F(TestDevice, ReadingWhatNobodyWroteGivesNan) {
   float seen[4] = {};
   sl_ctx ctx{};
   sl_test_device_set_delay(0);
-  sl_queue_copy(&ctx, second, seen, "host", memory, "test_device", sizeof(seen));  // nobody wrote and nobody waited
+  sl_queue_copy(&ctx, second, seen, "host", memory, "test_device",
+                sizeof(seen));  // nobody wrote and nobody waited
   sl_queue_release(second);
   EXPECT_TRUE(std::isnan(seen[0]));
   device->deallocate(memory, 16);
@@ -147,8 +149,8 @@ TEST_F(TestDevice, ReadingWhatNobodyWroteGivesNan) {
 
 // ---- programs that use the device
 
-// x to the device, plus the prepared weight, back to y. extents[0] == 1 ends with a wait of the host, as a program whose
-// results are in host memory must; 2 leaves everything running.
+// x to the device, plus the prepared weight, back to y. extents[0] == 1 ends with a wait of the
+// host, as a program whose results are in host memory must; 2 leaves everything running.
 void addPrepared(sl_ctx*, sl_team, void* const* pointers, const int64_t*) {
   const auto* x = static_cast<const float*>(pointers[0]);
   const auto* w = static_cast<const float*>(pointers[1]);
@@ -160,7 +162,8 @@ void addPrepared(sl_ctx*, sl_team, void* const* pointers, const int64_t*) {
 
 int32_t prepareOnDevice(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   if (team.index == 0) {
-    sl_queue_copy(ctx, io->queues[1], io->prepared[1], "test_device", io->parameters[0], "host", 16);
+    sl_queue_copy(ctx, io->queues[1], io->prepared[1], "test_device", io->parameters[0], "host",
+                  16);
   }
   return SL_OK;
 }
@@ -185,7 +188,8 @@ int32_t runOnDevice(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
 int32_t runFailingLate(sl_ctx* ctx, sl_team, const sl_bindings* io) {
   ctx->statement = 0;
   return sl_queue_launch(
-      ctx, io->queues[1], [](sl_ctx* c, sl_team, void* const*, const int64_t*) { sl_fail(c, SL_INDEX_ERROR, 9, 0, 4); },
+      ctx, io->queues[1],
+      [](sl_ctx* c, sl_team, void* const*, const int64_t*) { sl_fail(c, SL_INDEX_ERROR, 9, 0, 4); },
       nullptr, 0, nullptr, 0);
 }
 
@@ -208,10 +212,12 @@ class DeviceProgram {
     builder_.arena(space, builder_.constant(128));
     builder_.prepared(space, builder_.constant(16));
     sl_message message;
-    EXPECT_EQ(SL_OK, sl_program_create(builder_.build(run, prepareOnDevice), nullptr, nullptr, &program, &message))
+    EXPECT_EQ(SL_OK, sl_program_create(builder_.build(run, prepareOnDevice), nullptr, nullptr,
+                                       &program, &message))
         << message.text;
     void* parameters[] = {w};
-    EXPECT_EQ(SL_OK, sl_weights_create(program, parameters, nullptr, nullptr, &weights, &message)) << message.text;
+    EXPECT_EQ(SL_OK, sl_weights_create(program, parameters, nullptr, nullptr, &weights, &message))
+        << message.text;
     EXPECT_EQ(SL_OK, sl_queue_team(1, &team, nullptr));
   }
   ~DeviceProgram() {
@@ -283,7 +289,8 @@ TEST_F(TestDevice, TheCallersOwnQueueIsUsed) {
   Call call(p.program, p.weights, stream);
   float x[4] = {1, 1, 1, 1}, y[4] = {};
   ASSERT_EQ(SL_OK, call({x}, {y}, {2})) << call.message.text;
-  void* event = sl_queue_record(stream);  // after everything of the call, if the call used this queue
+  void* event =
+      sl_queue_record(stream);  // after everything of the call, if the call used this queue
   device->synchronize(event);
   sl_queue_forget(event, stream);
   EXPECT_EQ(11, y[0]);
@@ -303,8 +310,9 @@ TEST_F(TestDevice, AFailureAfterTheCallIsToldToTheNextLeaseOnce) {
   sl_frame* frame = nullptr;
   sl_message message;
   EXPECT_EQ(SL_INDEX_ERROR, sl_frame_lease(p.program, extents, &frame, &message));
-  EXPECT_STREQ("in an earlier asynchronous call: index 9 is out of range [0, 5): embedding at model.py:7",
-               message.text);
+  EXPECT_STREQ(
+      "in an earlier asynchronous call: index 9 is out of range [0, 5): embedding at model.py:7",
+      message.text);
   ASSERT_EQ(SL_OK, sl_frame_lease(p.program, extents, &frame, &message));
   sl_frame_return(frame);
 }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/decompose_lstm.h"
+
+#include "passes/value_builder.h"
+
+namespace straightline::passes {
+
+using mlir::AffineExpr;
+using mlir::Value;
+using Extents = ValueBuilder::Extents;
+
+namespace {
+
+/// Weights of one layer and direction; biases may be null.
+struct CellWeights {
+  Value inputs, hidden, inputBias, hiddenBias;
+};
+
+/// What one pass over the steps gives: y [s, b, h], h and c [b, h].
+struct Sequence {
+  Value y, h, c;
+};
+
+CellWeights weightsOf(op::LstmOp lstm, int64_t cell) {
+  const bool biased = lstm.getHasBiases();
+  mlir::OperandRange all = lstm.getWeights();
+  const int64_t first = cell * (biased ? 4 : 2);
+  return {all[first], all[first + 1], biased ? all[first + 2] : Value(), biased ? all[first + 3] : Value()};
+}
+
+/// Entry `index` of [n, b, h] as [b, h].
+Value entry(ValueBuilder& build, Value stacked, int64_t index) {
+  const Value row = build.slice(stacked, 0, index, index + 1);
+  return build.reshape(row, llvm::ArrayRef<AffineExpr>(build.extents(row)).drop_front());
+}
+
+/// [b, h] as [1, b, h].
+Value stacked(ValueBuilder& build, Value value) {
+  Extents extents = build.extents(value);
+  extents.insert(extents.begin(), build.number(1));
+  return build.reshape(value, extents);
+}
+
+struct CellState {
+  Value h, c;
+};
+
+/// One step: gates [b, 4h] in the order i, f, g, o.
+CellState step(ValueBuilder& build, Value projected, const CellState& state, const CellWeights& weights) {
+  const Value recurrent = build.linear(state.h, weights.hidden, weights.hiddenBias);
+  const Value gates = build.make<op::AddOp>(recurrent, projected);
+  const int64_t hidden = llvm::cast<mlir::RankedTensorType>(state.h.getType()).getDimSize(1);
+  auto gate = [&](int64_t place) { return build.slice(gates, 1, place * hidden, (place + 1) * hidden); };
+  const Value in = build.make<op::SigmoidOp>(gate(0)), forget = build.make<op::SigmoidOp>(gate(1));
+  const Value cell = build.make<op::TanhOp>(gate(2)), out = build.make<op::SigmoidOp>(gate(3));
+  const Value kept = build.make<op::MulOp>(forget, state.c), added = build.make<op::MulOp>(in, cell);
+  const Value c = build.make<op::AddOp>(kept, added);
+  return {build.make<op::MulOp>(out, build.make<op::TanhOp>(c)), c};
+}
+
+/// The loop over steps; `reversed` counts down by index arithmetic (static number of steps).
+Sequence loop(ValueBuilder& build, Value projected, const CellState& start, const CellWeights& weights, bool reversed) {
+  mlir::OpBuilder& builder = build.builder();
+  const Extents extents = build.extents(projected);
+  Extents result = {extents[0]};
+  llvm::append_range(result, build.extents(start.h));
+  const Value y = build.full(build.type(ValueBuilder::elementOf(projected), result), 0.0);
+  const llvm::SmallVector<Value> inits = {start.h, start.c, y};
+  const op::DimsAttr bounds = op::DimsAttr::get(
+      builder.getContext(), build.space().list({build.number(0), extents[0], build.number(1)}));
+  auto forOp = op::ForOp::create(builder, build.loc(), mlir::TypeRange(mlir::ValueRange(inits)), bounds, inits);
+  mlir::OpBuilder::InsertionGuard guard(builder);
+  mlir::Block* body = builder.createBlock(&forOp.getBody());
+  const auto indexType = mlir::RankedTensorType::get({}, builder.getI64Type());
+  Value index = body->addArgument(indexType, build.loc());
+  llvm::SmallVector<Value> carried;
+  for (Value init : inits) {
+    carried.push_back(body->addArgument(init.getType(), build.loc()));
+  }
+  if (reversed) {
+    const int64_t last = *symbolic::constantValue(extents[0]) - 1;
+    index = build.make<op::SubOp>(build.full(indexType, static_cast<double>(last)), index);
+  }
+  Extents row = extents;
+  row[0] = build.number(1);
+  const Value slice = build.make<op::DynamicSliceOp>(build.type(ValueBuilder::elementOf(projected), row), projected,
+                                                     index, /*dim=*/0, /*length=*/1);
+  const Value inputs = build.reshape(slice, llvm::ArrayRef<AffineExpr>(row).drop_front());
+  const CellState next = step(build, inputs, {carried[0], carried[1]}, weights);
+  const Value written =
+      build.make<op::DynamicUpdateSliceOp>(carried[2].getType(), carried[2], stacked(build, next.h), index, /*dim=*/0);
+  op::YieldOp::create(builder, build.loc(), mlir::ValueRange{next.h, next.c, written});
+  return {forOp.getResult(2), forOp.getResult(0), forOp.getResult(1)};
+}
+
+Sequence direction(ValueBuilder& build, op::LstmOp lstm, Value x, int64_t cell, bool reversed) {
+  const CellWeights weights = weightsOf(lstm, cell);
+  // With a named number of steps the last index is no literal: the sequence itself is reversed.
+  const bool flips = reversed && !symbolic::constantValue(build.extents(x)[0]);
+  const llvm::SmallVector<int64_t> steps = {0};
+  if (flips) {
+    x = build.make<op::FlipOp>(x.getType(), x, steps);
+  }
+  const Value projected = build.linear(x, weights.inputs, weights.inputBias);
+  const CellState start = {entry(build, lstm.getH0(), cell), entry(build, lstm.getC0(), cell)};
+  Sequence sequence = loop(build, projected, start, weights, reversed && !flips);
+  if (flips) {
+    sequence.y = build.make<op::FlipOp>(sequence.y.getType(), sequence.y, steps);
+  }
+  return sequence;
+}
+
+struct DecomposeLstm : mlir::OpRewritePattern<op::LstmOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(op::LstmOp lstm, mlir::PatternRewriter& rewriter) const override {
+    if (lstm.getH0().getType().isDynamicDim(2)) {
+      return rewriter.notifyMatchFailure(lstm, "the hidden size is a named extent");
+    }
+    ValueBuilder build(rewriter, lstm.getLoc());
+    const int64_t directions = lstm.getBidirectional() ? 2 : 1;
+    Value x = lstm.getBatchFirst() ? build.permute(lstm.getX(), {1, 0, 2}) : Value(lstm.getX());
+    llvm::SmallVector<Value> h, c;
+    for (int64_t layer = 0; layer < static_cast<int64_t>(lstm.getNumLayers()); ++layer) {
+      llvm::SmallVector<Value> y;
+      for (int64_t each = 0; each < directions; ++each) {
+        const Sequence sequence = direction(build, lstm, x, layer * directions + each, each == 1);
+        y.push_back(sequence.y);
+        h.push_back(stacked(build, sequence.h));
+        c.push_back(stacked(build, sequence.c));
+      }
+      x = build.cat(y, 2);
+    }
+    const Value y = lstm.getBatchFirst() ? build.permute(x, {1, 0, 2}) : x;
+    rewriter.replaceOp(lstm, {y, build.cat(h, 0), build.cat(c, 0)});
+    return mlir::success();
+  }
+};
+
+}  // namespace
+
+void addLstmPatterns(mlir::RewritePatternSet& patterns) { patterns.add<DecomposeLstm>(patterns.getContext()); }
+
+}  // namespace straightline::passes

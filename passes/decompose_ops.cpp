@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/decompose_lstm.h"
+#include "passes/passes.h"
+#include "passes/value_builder.h"
+
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_DECOMPOSEOPS
+#include "passes/passes.h.inc"
+
+using mlir::AffineExpr;
+using mlir::OpRewritePattern;
+using mlir::PatternRewriter;
+using mlir::RankedTensorType;
+using mlir::success;
+using mlir::Value;
+using Extents = ValueBuilder::Extents;
+
+namespace {
+
+/// The end of a slice that holds entry `index` alone.
+int64_t endOf(int64_t index) { return index == -1 ? std::numeric_limits<int64_t>::max() : index + 1; }
+
+/// select(x, i) -> reshape(slice(x, i, i + 1)).
+struct DecomposeSelect : OpRewritePattern<op::SelectOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(op::SelectOp select, PatternRewriter& rewriter) const override {
+    ValueBuilder build(rewriter, select.getLoc());
+    const int64_t index = select.getIndex();
+    const Value slice = build.slice(select.getX(), select.getDim(), index, endOf(index));
+    rewriter.replaceOp(select, build.reshape(slice, build.extents(select)));
+    return success();
+  }
+};
+
+/// select_scatter(x, src, i) -> slice_scatter(x, reshape(src), i, i + 1).
+struct DecomposeSelectScatter : OpRewritePattern<op::SelectScatterOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(op::SelectScatterOp scatter, PatternRewriter& rewriter) const override {
+    ValueBuilder build(rewriter, scatter.getLoc());
+    const int64_t dim = scatter.getDim(), index = scatter.getIndex();
+    Extents extents = build.extents(scatter.getX());
+    extents[dim] = build.number(1);
+    const Value src = build.reshape(scatter.getSrc(), extents);
+    rewriter.replaceOp(scatter, build.make<op::SliceScatterOp>(scatter.getType(), scatter.getX(), src, dim, index,
+                                                               endOf(index), 1));
+    return success();
+  }
+};
+
+/// group_norm(x [n, c, ..]) -> layer_norm over [n, g, c / g * ..], then weight and bias by channel.
+struct DecomposeGroupNorm : OpRewritePattern<op::GroupNormOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(op::GroupNormOp norm, PatternRewriter& rewriter) const override {
+    ValueBuilder build(rewriter, norm.getLoc());
+    const Extents extents = build.extents(norm.getX());
+    const int64_t groups = norm.getGroups();
+    AffineExpr row = build.number(*symbolic::constantValue(extents[1]) / groups);
+    for (AffineExpr extent : llvm::drop_begin(extents, 2)) {
+      row = extent * row;
+    }
+    const Value grouped = build.reshape(norm.getX(), {extents[0], build.number(groups), row});
+    const Value normed = build.make<op::LayerNormOp>(grouped.getType(), grouped, Value(), Value(),
+                                                     /*normalized_rank=*/1, norm.getEps());
+    Value result = build.reshape(normed, extents);
+    if (norm.getWeight()) {
+      result = build.make<op::MulOp>(result, build.broadcast(norm.getWeight(), 1, extents));
+    }
+    if (norm.getBias()) {
+      result = build.make<op::AddOp>(result, build.broadcast(norm.getBias(), 1, extents));
+    }
+    rewriter.replaceOp(norm, result);
+    return success();
+  }
+};
+
+/// adaptive_avg_pool2d -> mean (one output) or avg_pool2d (outputs divide the extents).
+struct DecomposeAdaptivePool : OpRewritePattern<op::AdaptiveAvgPool2dOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(op::AdaptiveAvgPool2dOp pool, PatternRewriter& rewriter) const override {
+    const RankedTensorType type = pool.getX().getType();
+    const int64_t rank = type.getRank();
+    llvm::ArrayRef<int64_t> outputs = pool.getOutputSize();
+    if (outputs[0] == 1 && outputs[1] == 1) {
+      const llvm::SmallVector<int64_t> dims = {rank - 2, rank - 1};
+      rewriter.replaceOpWithNewOp<op::MeanOp>(pool, pool.getType(), pool.getX(), dims, /*keepdim=*/true);
+      return success();
+    }
+    llvm::SmallVector<int64_t> window;
+    for (int64_t place = 0; place < 2; ++place) {
+      const int64_t size = type.getDimSize(rank - 2 + place);
+      if (mlir::ShapedType::isDynamic(size) || size % outputs[place] != 0) {
+        return rewriter.notifyMatchFailure(pool, "the output does not divide the extent");
+      }
+      window.push_back(size / outputs[place]);
+    }
+    const llvm::SmallVector<int64_t> none = {0, 0};
+    rewriter.replaceOpWithNewOp<op::AvgPool2dOp>(pool, pool.getType(), pool.getX(), window, window, none,
+                                                 /*ceil_mode=*/false, /*count_include_pad=*/true,
+                                                 mlir::IntegerAttr());
+    return success();
+  }
+};
+
+/// attention -> matmul(q, k^T) * scale, mask, softmax, matmul(.., v).
+struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(op::ScaledDotProductAttentionOp attention,
+                                      PatternRewriter& rewriter) const override {
+    ValueBuilder build(rewriter, attention.getLoc());
+    const Extents q = build.extents(attention.getQ());
+    const std::optional<int64_t> features = symbolic::constantValue(q.back());
+    if (!attention.getScale() && !features) {
+      return rewriter.notifyMatchFailure(attention, "the scale depends on a named extent");
+    }
+    const double scale = attention.getScale() ? attention.getScale()->convertToDouble() : 1.0 / std::sqrt(*features);
+    const int64_t rank = q.size();
+    const Value k = grouped(build, attention.getK(), q), v = grouped(build, attention.getV(), q);
+    llvm::SmallVector<int64_t> transposed = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    std::swap(transposed[rank - 1], transposed[rank - 2]);
+    Value scores = build.matmul(attention.getQ(), build.permute(k, transposed));
+    scores = build.make<op::MulOp>(scores, build.fullLike(scores, scale));
+    if (attention.getMask()) {
+      scores = masked(build, scores, attention.getMask());
+    }
+    if (attention.getIsCausal()) {
+      scores = causal(build, scores);
+    }
+    const Value weights = build.make<op::SoftmaxOp>(scores.getType(), scores, rank - 1);
+    rewriter.replaceOp(attention, build.matmul(weights, v));
+    return success();
+  }
+
+ private:
+  /// Heads of k or v repeated for groups of queries: [b, g, s, e] -> [b, g, h / g, s, e] -> [b, h, s, e].
+  static Value grouped(ValueBuilder& build, Value value, llvm::ArrayRef<AffineExpr> q) {
+    const Extents from = build.extents(value);
+    const size_t head = from.size() < 3 ? 0 : from.size() - 3;
+    if (from.size() < 3 || build.space().equal(from[head], q[head])) {
+      return value;
+    }
+    const int64_t repeats = *symbolic::constantValue(q[head]) / *symbolic::constantValue(from[head]);
+    Extents split = from, repeated = from, joined = from;
+    split.insert(split.begin() + head + 1, build.number(1));
+    repeated.insert(repeated.begin() + head + 1, build.number(repeats));
+    joined[head] = q[head];
+    return build.reshape(build.expand(build.reshape(value, split), repeated), joined);
+  }
+
+  static Value masked(ValueBuilder& build, Value scores, Value mask) {
+    const Value wide = build.expand(mask, build.extents(scores));
+    if (!op::hasBoolElements(mask.getType())) {
+      return build.make<op::AddOp>(scores, wide);
+    }
+    return build.make<op::WhereOp>(wide, scores, build.fullLike(scores, -std::numeric_limits<double>::infinity()));
+  }
+
+  /// Query i sees keys 0 .. i.
+  static Value causal(ValueBuilder& build, Value scores) {
+    const Extents extents = build.extents(scores);
+    const mlir::Type index = build.builder().getI64Type();
+    auto places = [&](AffineExpr extent) {
+      return build.make<op::IotaOp>(build.type(index, extent), build.builder().getI64IntegerAttr(0),
+                                    build.builder().getI64IntegerAttr(1));
+    };
+    const Extents plane = {extents[extents.size() - 2], extents.back()};
+    const Value query = build.broadcast(places(plane[0]), 0, plane), key = build.expand(places(plane[1]), plane);
+    const RankedTensorType type = build.type(build.builder().getI1Type(), plane);
+    return masked(build, scores, build.make<op::LeOp>(type, key, query));
+  }
+};
+
+/// Dims in an order that puts the reduced ones last; empty when they are there already.
+llvm::SmallVector<int64_t> trailingOrder(op::ReductionOpInterface reduction) {
+  const int64_t rank = llvm::cast<RankedTensorType>(reduction->getOperand(0).getType()).getRank();
+  const llvm::SmallVector<int64_t> dims = reduction.getReducedDims();
+  llvm::SmallVector<int64_t> order;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    if (!llvm::is_contained(dims, dim)) {
+      order.push_back(dim);
+    }
+  }
+  llvm::append_range(order, dims);
+  return rank == 0 || llvm::is_sorted(order) ? llvm::SmallVector<int64_t>() : order;
+}
+
+/// sum(x, dims = [0]) -> sum(permute(x), dims = [last]): rows become the last dims of a view.
+struct TrailingReduction : mlir::OpInterfaceRewritePattern<op::ReductionOpInterface> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(op::ReductionOpInterface reduction, PatternRewriter& rewriter) const override {
+    const llvm::SmallVector<int64_t> order = trailingOrder(reduction);
+    if (order.empty()) {
+      return rewriter.notifyMatchFailure(reduction, "the reduced dims are the trailing ones");
+    }
+    ValueBuilder build(rewriter, reduction->getLoc());
+    const Value x = build.permute(reduction->getOperand(0), order);
+    const int64_t rank = order.size(), count = reduction.getReducedDims().size();
+    mlir::Operation* moved = rewriter.clone(*reduction.getOperation());
+    moved->setOperand(0, x);
+    if (moved->hasAttr("dims")) {
+      moved->setAttr("dims", rewriter.getDenseI64ArrayAttr(llvm::to_vector(llvm::seq(rank - count, rank))));
+    } else {
+      moved->setAttr("dim", rewriter.getI64IntegerAttr(rank - 1));
+    }
+    const Extents result = build.extents(reduction->getResult(0));
+    if (reduction.keepsShape()) {
+      moved->getResult(0).setType(x.getType());
+      rewriter.replaceOp(reduction, build.permute(moved->getResult(0), inverse(order)));
+      return success();
+    }
+    if (reduction.keepsReducedDims()) {
+      Extents extents = build.extents(x);
+      std::fill(extents.end() - count, extents.end(), build.number(1));
+      moved->getResult(0).setType(build.type(ValueBuilder::elementOf(moved->getResult(0)), extents));
+    }
+    rewriter.replaceOp(reduction, build.reshape(moved->getResult(0), result));
+    return success();
+  }
+
+ private:
+  static llvm::SmallVector<int64_t> inverse(llvm::ArrayRef<int64_t> order) {
+    llvm::SmallVector<int64_t> result(order.size());
+    for (auto [place, dim] : llvm::enumerate(order)) {
+      result[dim] = place;
+    }
+    return result;
+  }
+};
+
+struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
+  using DecomposeOpsBase::DecomposeOpsBase;
+
+  void runOnOperation() override {
+    mlir::RewritePatternSet patterns(&getContext());
+    patterns.add<DecomposeSelect, DecomposeSelectScatter, DecomposeGroupNorm, DecomposeAdaptivePool,
+                 TrailingReduction>(&getContext());
+    addLstmPatterns(patterns);
+    if (!keepAttention) {
+      patterns.add<DecomposeAttention>(&getContext());
+    }
+    if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns)))) {
+      getOperation().emitError() << "decompose-ops: the rewriting does not come to an end";
+      return signalPassFailure();
+    }
+    bool refused = false;
+    getOperation().walk([&](mlir::Operation* operation) { refused |= isRefused(operation); });
+    if (refused) {
+      signalPassFailure();
+    }
+  }
+
+ private:
+  /// Reports an op that no pattern took.
+  bool isRefused(mlir::Operation* operation) {
+    if (auto pool = llvm::dyn_cast<op::AdaptiveAvgPool2dOp>(operation)) {
+      pool.emitError() << "unsupported: adaptive_avg_pool2d of " << pool.getX().getType() << " to ["
+                       << pool.getOutputSize() << "]; an output that divides static extents, or 1 x 1, is supported";
+      return true;
+    }
+    if (auto lstm = llvm::dyn_cast<op::LstmOp>(operation)) {
+      lstm.emitError() << "unsupported: lstm with the hidden state " << lstm.getH0().getType()
+                       << "; a static hidden size is supported";
+      return true;
+    }
+    auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);
+    if (attention && !keepAttention) {
+      attention.emitError() << "unsupported: scaled_dot_product_attention without scale over "
+                            << attention.getQ().getType() << "; a static number of features is supported";
+      return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+}  // namespace straightline::passes

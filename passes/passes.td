@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes, in the order in which pipeline.cpp runs them. The flag, the file and the test have the pass's name.
+#ifndef STRAIGHTLINE_PASSES_TD
+#define STRAIGHTLINE_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+class OpLevelPass<string flag, string scope> : Pass<flag, scope> {
+  let dependentDialects = ["::straightline::op::OpDialect"];
+}
+
+def VerifyOpLevel : OpLevelPass<"verify-op-level", "::mlir::ModuleOp"> {
+  let summary = "check what the op level promises at this stage";
+  let description = [{
+    Stage "captured": functions hold ops of `op` and `func` only, all values are tensors of static rank and known element
+    type, names of inputs, results and parameters are unique (a parameter read twice has one type), every named extent has an
+    `op.symbol`. Stage "decomposed": moreover no op is left that decompose-ops and fold-batch-norm remove. Stage "fused":
+    moreover elementwise ops, reductions and contractions stand in fusions only (index arithmetic of loops excepted).
+    The message names the pass that is likely missing.
+  }];
+  let options = [Option<"stage", "stage", "std::string", "\"captured\"", "captured, decomposed or fused">];
+}
+
+def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
+  let summary = "rewrite ops without a kernel of their own into others";
+  let description = [{
+    lstm -> one linear over all steps and an op.for for each layer and direction; group_norm -> reshape and layer_norm;
+    adaptive_avg_pool2d -> mean or avg_pool2d; select -> slice and reshape; select_scatter -> reshape and slice_scatter;
+    scaled_dot_product_attention -> matmul, softmax, matmul (unless keep-attention); a reduction over other than the trailing
+    dims -> the same over a permuted view. Softmax, norms and the other reductions stay whole.
+  }];
+  let options = [Option<"keepAttention", "keep-attention", "bool", "false", "leave scaled_dot_product_attention">];
+}
+
+def FoldBatchNorm : OpLevelPass<"fold-batch-norm", "::mlir::func::FuncOp"> {
+  let summary = "batch norms into the contraction before them, or into one multiply-add";
+  let description = [{
+    convolution (or linear of rank 2) + batch_norm, single use, weights and statistics from parameters and constants:
+    convolution(x, w * scale, (b - mean) * scale + beta) with scale = gamma / sqrt(var + eps), written as ops, so that they
+    land in `prepare`; they are computed in f64 and rounded once. Any other batch_norm becomes x * scale + shift.
+  }];
+}
+
+def SplitPrepare : OpLevelPass<"split-prepare", "::mlir::func::FuncOp"> {
+  let summary = "mark what depends on parameters and constants only with op.prepare";
+  let description = [{
+    Something moves only when its chain contains arithmetic or data movement: literals and views alone would only cost memory.
+    Literals and views that feed marked ops are marked as well (a copy, when run needs them too). An op whose result, or a
+    view of it, is returned stays: results belong to the caller. With freeze=false parameters are live and move nothing.
+  }];
+  let options = [Option<"freeze", "freeze", "bool", "true", "parameters are constant between two calls of prepare">];
+}
+
+def FuseContractions : OpLevelPass<"fuse-contractions", "::mlir::func::FuncOp"> {
+  let summary = "linear, matmul and convolution with the elementwise ops after them";
+  let description = [{
+    The epilogue is the longest run of elementwise ops of the result's shape whose only value seen outside is the last.
+    A reshape of leading dims between a linear and its elementwise readers moves up to the operand.
+    Inputs: the contraction's operands, then those of the epilogue in order of use (a value used by both stands twice).
+  }];
+}
+
+def FuseReductions : OpLevelPass<"fuse-reductions", "::mlir::func::FuncOp"> {
+  let summary = "reductions and norms with the elementwise ops around them";
+  let description = [{
+    All ops of one fusion share one split of the shape into rows and columns: elementwise ops on whole rows or on one value a
+    row, reductions of the trailing dims, and expands of one value a row. Several results are allowed.
+  }];
+}
+
+def FusePointwise : OpLevelPass<"fuse-pointwise", "::mlir::func::FuncOp"> {
+  let summary = "elementwise ops of one shape";
+  let description = [{
+    Grows each group over producers and consumers as long as nothing outside stands between two members. A reshape between
+    elementwise ops moves up to the operands where these are contiguous. Index arithmetic of loops (rank 0, from loop indices
+    and literals only) stays outside: it becomes scalar statements.
+  }];
+}
+
+#endif  // STRAIGHTLINE_PASSES_TD

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/phase.h"
+
+#include "dialect/op/op_dialect.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+namespace straightline::passes {
+
+using mlir::Operation;
+using mlir::Value;
+
+bool PhaseAnalysis::isPrepared(Value value) {
+  Operation* maker = value.getDefiningOp();
+  return maker && isPrepared(maker);
+}
+
+// A worklist instead of recursion: chains of thousands of ops over parameters are real.
+bool PhaseAnalysis::isPrepared(Operation* operation) {
+  llvm::SmallVector<Operation*> open = {operation};
+  while (!open.empty()) {
+    Operation* current = open.back();
+    if (known_.contains(current)) {
+      open.pop_back();
+      continue;
+    }
+    const bool input = llvm::isa<op::StateOp>(current) || (!freeze_ && llvm::isa<op::ParameterOp>(current)) ||
+                       current->getName().getDialectNamespace() != "op";
+    llvm::SetVector<Value> operands(current->operand_begin(), current->operand_end());
+    mlir::getUsedValuesDefinedAbove(current->getRegions(), operands);
+    bool prepared = !input, complete = true;
+    for (Value operand : operands) {
+      Operation* maker = operand.getDefiningOp();
+      if (!maker) {
+        prepared = false;
+        break;
+      }
+      auto found = known_.find(maker);
+      if (found == known_.end()) {
+        open.push_back(maker);
+        complete = false;
+      } else {
+        prepared &= found->second;
+      }
+    }
+    if (!prepared || complete) {
+      known_[current] = prepared;
+    }
+  }
+  return known_[operation];
+}
+
+}  // namespace straightline::passes

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+#include "passes/fusion_group.h"
+#include "passes/passes.h"
+
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_VERIFYOPLEVEL
+#include "passes/passes.h.inc"
+
+using mlir::Operation;
+
+namespace {
+
+/// The pass that removes such an op, or "".
+llvm::StringRef decomposedBy(Operation* operation) {
+  if (llvm::isa<op::LstmOp, op::GroupNormOp, op::AdaptiveAvgPool2dOp, op::SelectOp, op::SelectScatterOp>(operation)) {
+    return "decompose-ops";
+  }
+  return llvm::isa<op::BatchNormOp>(operation) ? "fold-batch-norm" : "";
+}
+
+/// The pass that puts such an op into a fusion, or "".
+llvm::StringRef fusedBy(Operation* operation) {
+  if (operation->hasTrait<op::Contraction>()) {
+    return "fuse-contractions";
+  }
+  if (llvm::isa<op::ReductionOpInterface>(operation)) {
+    return "fuse-reductions";
+  }
+  return llvm::isa<op::ElementwiseOpInterface>(operation) && !isIndexArithmetic(operation) ? "fuse-pointwise" : "";
+}
+
+struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
+  using VerifyOpLevelBase::VerifyOpLevelBase;
+
+  void runOnOperation() override {
+    if (stage != "captured" && stage != "decomposed" && stage != "fused") {
+      getOperation().emitError() << "verify-op-level: stage is \"" << stage
+                                 << "\" but captured, decomposed or fused is needed";
+      return signalPassFailure();
+    }
+    bool sound = true;
+    llvm::StringSet<> symbols;
+    for (op::SymbolOp symbol : getOperation().getOps<op::SymbolOp>()) {
+      symbols.insert(symbol.getSymName());
+    }
+    getOperation().walk([&](Operation* operation) {
+      sound &= isOfLevel(operation) && hasSoundValues(operation, symbols) && isOfStage(operation);
+    });
+    for (mlir::func::FuncOp function : getOperation().getOps<mlir::func::FuncOp>()) {
+      sound &= hasUniqueNames(function);
+    }
+    if (!sound) {
+      signalPassFailure();
+    }
+  }
+
+ private:
+  bool isOfLevel(Operation* operation) {
+    const llvm::StringRef dialect = operation->getName().getDialectNamespace();
+    if (llvm::isa<mlir::ModuleOp>(operation) || (dialect == "op" && operation->isRegistered()) || dialect == "func") {
+      return true;
+    }
+    operation->emitError() << "'" << operation->getName() << "' is no op of the op level: capture must write op.* only";
+    return false;
+  }
+
+  bool hasSoundValues(Operation* operation, const llvm::StringSet<>& symbols) {
+    llvm::SmallVector<mlir::Type> types(operation->getResultTypes());
+    for (mlir::Region& region : operation->getRegions()) {
+      for (mlir::Block& block : region) {
+        llvm::append_range(types, block.getArgumentTypes());
+      }
+    }
+    for (mlir::Type type : types) {
+      if (!op::isTensor(type)) {
+        operation->emitError() << "type " << type << " is no tensor of static rank, known elements and named extents";
+        return false;
+      }
+      for (mlir::StringAttr name : op::extentsOf(llvm::cast<mlir::RankedTensorType>(type)).names) {
+        if (!symbols.contains(name.getValue())) {
+          operation->emitError() << "extent '" << name.getValue() << "' of " << type << " has no op.symbol";
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  bool isOfStage(Operation* operation) {
+    const bool decomposed = stage != "captured";
+    if (llvm::StringRef pass = decomposedBy(operation); decomposed && !pass.empty()) {
+      operation->emitError() << "'" << operation->getName() << "' is left at stage " << stage << ": is " << pass
+                             << " missing?";
+      return false;
+    }
+    const bool inside = llvm::isa_and_nonnull<op::FusionOp>(operation->getParentOp());
+    if (llvm::StringRef pass = fusedBy(operation); stage == "fused" && !inside && !pass.empty()) {
+      operation->emitError() << "'" << operation->getName() << "' stands outside a fusion at stage fused: is " << pass
+                             << " missing?";
+      return false;
+    }
+    return true;
+  }
+
+  bool isUnique(mlir::func::FuncOp function, llvm::StringSet<>& names, mlir::StringAttr name, llvm::StringRef kind) {
+    if (!name || names.insert(name.getValue()).second) {
+      return true;
+    }
+    function.emitError() << "two " << kind << "s have the name \"" << name.getValue() << "\"";
+    return false;
+  }
+
+  bool hasUniqueNames(mlir::func::FuncOp function) {
+    bool sound = true;
+    llvm::StringSet<> inputs, results;
+    for (unsigned index = 0; index < function.getNumArguments(); ++index) {
+      sound &= isUnique(function, inputs, function.getArgAttrOfType<mlir::StringAttr>(index, "op.name"), "input");
+    }
+    for (unsigned index = 0; index < function.getNumResults(); ++index) {
+      sound &= isUnique(function, results, function.getResultAttrOfType<mlir::StringAttr>(index, "op.name"), "result");
+    }
+    llvm::StringMap<mlir::Type> stored;
+    function.walk([&](Operation* operation) {
+      if (!llvm::isa<op::ParameterOp, op::StateOp>(operation)) {
+        return;
+      }
+      const llvm::StringRef name = operation->getAttrOfType<mlir::StringAttr>("name").getValue();
+      const mlir::Type type = operation->getResult(0).getType();
+      const mlir::Type first = stored.try_emplace(name, type).first->second;
+      if (first != type) {
+        operation->emitError() << "\"" << name << "\" is read as " << type << " and as " << first;
+        sound = false;
+      }
+    });
+    return sound;
+  }
+};
+
+}  // namespace
+
+}  // namespace straightline::passes

@@ -1,0 +1,168 @@
+// RUN: straightline-opt %s --canonicalize --split-input-file | FileCheck %s
+
+// CHECK-LABEL: func.func @identities
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>
+func.func @identities(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // CHECK-NEXT: %[[Y:.*]] = op.exp %[[X]]
+  // CHECK-NEXT: return %[[Y]]
+  %zero = op.full {value = 0.0 : f64} : tensor<4xf32>
+  %one = op.constant dense<1.0> : tensor<4xf32>
+  %scalar = op.full {value = 1.0 : f64} : tensor<f32>
+  %ones = op.expand %scalar : (tensor<f32>) -> tensor<4xf32>
+  %a = op.add %x, %zero : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = op.mul %one, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %c = op.div %b, %ones : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %d = op.neg %c : (tensor<4xf32>) -> tensor<4xf32>
+  %e = op.neg %d : (tensor<4xf32>) -> tensor<4xf32>
+  %f = op.to_dtype %e : (tensor<4xf32>) -> tensor<4xf32>
+  %y = op.exp %f : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// Zero times a float is no zero (NaN), zero times an integer is.
+// CHECK-LABEL: func.func @times_zero
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>, %[[I:[^:]*]]: tensor<4xi64>
+func.func @times_zero(%x: tensor<4xf32>, %i: tensor<4xi64>) -> (tensor<4xf32>, tensor<4xi64>) {
+  // CHECK: %[[ZERO:.*]] = op.full {value = 0 : i64} : tensor<4xi64>
+  // CHECK: op.mul %[[X]]
+  // CHECK: op.sub %[[ZERO]], %[[I]]
+  %zero = op.full {value = 0.0 : f64} : tensor<4xf32>
+  %none = op.full {value = 0 : i64} : tensor<4xi64>
+  %y = op.mul %x, %zero : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %j = op.mul %i, %none : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  %k = op.add %j, %i : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  %n = op.sub %j, %k : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64>
+  return %y, %n : tensor<4xf32>, tensor<4xi64>
+}
+
+// -----
+
+// Eager returns new tensors: neither x + 0 nor a clone of an input or a parameter becomes an alias.
+// CHECK-LABEL: func.func @no_alias
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>
+func.func @no_alias(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  // CHECK: %[[A:.*]] = op.add %[[X]]
+  // CHECK: %[[B:.*]] = op.clone %[[X]]
+  // CHECK: %[[C:.*]] = op.clone %{{.*}}
+  // CHECK: return %[[A]], %[[B]], %[[C]]
+  %zero = op.full {value = 0.0 : f64} : tensor<4xf32>
+  %w = op.parameter "w" : tensor<4xf32>
+  %a = op.add %x, %zero : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %b = op.clone %x : (tensor<4xf32>) -> tensor<4xf32>
+  %c = op.clone %w : (tensor<4xf32>) -> tensor<4xf32>
+  return %a, %b, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// A clone that is no result goes, whatever it copies, also when only a view of it is read.
+// CHECK-LABEL: func.func @inner_clone
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>
+func.func @inner_clone(%x: tensor<4xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
+  // CHECK: op.exp %[[X]]
+  // CHECK: %[[C:.*]] = op.clone %[[X]]
+  // CHECK: op.reshape %[[C]]
+  %c = op.clone %x : (tensor<4xf32>) -> tensor<4xf32>
+  %e = op.exp %c : (tensor<4xf32>) -> tensor<4xf32>
+  %v = op.reshape %e : (tensor<4xf32>) -> tensor<2x2xf32>
+  %d = op.clone %x : (tensor<4xf32>) -> tensor<4xf32>
+  %w = op.reshape %d : (tensor<4xf32>) -> tensor<2x2xf32>
+  return %v, %w : tensor<2x2xf32>, tensor<2x2xf32>
+}
+
+// -----
+
+// A clone of a fresh value goes, unless the value is a result as well.
+// CHECK-LABEL: func.func @clones
+func.func @clones(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  // CHECK: %[[E:.*]] = op.exp
+  // CHECK: %[[S:.*]] = op.sin
+  // CHECK: %[[K:.*]] = op.clone %[[S]]
+  // CHECK: return %[[E]], %[[S]], %[[K]]
+  %e = op.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+  %c = op.clone %e : (tensor<4xf32>) -> tensor<4xf32>
+  %s = op.sin %x : (tensor<4xf32>) -> tensor<4xf32>
+  %k = op.clone %s : (tensor<4xf32>) -> tensor<4xf32>
+  return %c, %s, %k : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @views
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4x1x8xf32>, %[[T:[^:]*]]: tensor<2x3x4xf32>
+func.func @views(%x: tensor<4x1x8xf32>, %t: tensor<2x3x4xf32>) -> (tensor<8x4xf32>, tensor<4x1x8xf32>, tensor<4x3x2xf32>, tensor<4x8xf32>, tensor<4x1x8xf32>) {
+  // CHECK-DAG: %[[A:.*]] = op.reshape %[[X]] : (tensor<4x1x8xf32>) -> tensor<8x4xf32>
+  // CHECK-DAG: %[[B:.*]] = op.permute %[[T]] {dims = array<i64: 2, 1, 0>}
+  // CHECK-DAG: %[[C:.*]] = op.reshape %[[X]] : (tensor<4x1x8xf32>) -> tensor<4x8xf32>
+  // CHECK: return %[[A]], %[[X]], %[[B]], %[[C]], %[[X]]
+  %r = op.reshape %x : (tensor<4x1x8xf32>) -> tensor<32xf32>
+  %a = op.reshape %r : (tensor<32xf32>) -> tensor<8x4xf32>
+  %i = op.reshape %r : (tensor<32xf32>) -> tensor<4x1x8xf32>
+  %p = op.permute %x {dims = array<i64: 1, 0, 2>} : (tensor<4x1x8xf32>) -> tensor<1x4x8xf32>
+  %u = op.permute %t {dims = array<i64: 1, 0, 2>} : (tensor<2x3x4xf32>) -> tensor<3x2x4xf32>
+  %q = op.permute %u {dims = array<i64: 2, 0, 1>} : (tensor<3x2x4xf32>) -> tensor<4x3x2xf32>
+  %s = op.reshape %p : (tensor<1x4x8xf32>) -> tensor<4x8xf32>
+  %w = op.slice %x {dim = 0 : i64, start = 0 : i64, end = 9223372036854775807 : i64, step = 1 : i64}
+      : (tensor<4x1x8xf32>) -> tensor<4x1x8xf32>
+  %e = op.expand %w : (tensor<4x1x8xf32>) -> tensor<4x1x8xf32>
+  return %a, %i, %q, %s, %e : tensor<8x4xf32>, tensor<4x1x8xf32>, tensor<4x3x2xf32>, tensor<4x8xf32>, tensor<4x1x8xf32>
+}
+
+// -----
+
+// Literals are evaluated through the ops' scalar meaning, splats of any shape at once.
+// CHECK-LABEL: func.func @literals
+func.func @literals() -> (tensor<?xf32, #op.dims<[b]>>, tensor<3xf32>, tensor<2xi1>, tensor<ui8>, tensor<2xi64>, tensor<i64>) {
+  // CHECK-DAG: op.full {value = 6.000000e+00 : f64} : tensor<?xf32, #op.dims<[b]>>
+  // CHECK-DAG: op.constant dense<[0.000000e+00, 2.000000e+00, 0x7FC00000]> : tensor<3xf32>
+  // CHECK-DAG: op.constant dense<[false, true]> : tensor<2xi1>
+  // CHECK-DAG: op.full {value = 251 : i64} : tensor<ui8>
+  // CHECK-DAG: op.constant dense<[2, -1]> : tensor<2xi64>
+  // CHECK-DAG: op.full {value = -4 : i64} : tensor<i64>
+  %two = op.full {value = 2.0 : f64} : tensor<?xf32, #op.dims<[b]>>
+  %three = op.full {value = 3.0 : f64} : tensor<?xf32, #op.dims<[b]>>
+  %six = op.mul %two, %three
+      : (tensor<?xf32, #op.dims<[b]>>, tensor<?xf32, #op.dims<[b]>>) -> tensor<?xf32, #op.dims<[b]>>
+  %v = op.constant dense<[-1.0, 2.0, 0x7FC00000]> : tensor<3xf32>
+  %relu = op.relu %v : (tensor<3xf32>) -> tensor<3xf32>
+  %p = op.constant dense<[0.0, 0x7FC00000]> : tensor<2xf32>
+  %nan = op.isnan %p : (tensor<2xf32>) -> tensor<2xi1>
+  %big = op.full {value = 250 : i64} : tensor<ui8>
+  %byte = op.full {value = 1 : i64} : tensor<ui8>
+  %sum = op.add %big, %byte : (tensor<ui8>, tensor<ui8>) -> tensor<ui8>
+  %m = op.constant dense<[-7, 7]> : tensor<2xi64>
+  %d = op.constant dense<[3, -4]> : tensor<2xi64>
+  %rem = op.remainder %m, %d : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>
+  %minus = op.full {value = -7 : i64} : tensor<i64>
+  %divisor = op.full {value = 2 : i64} : tensor<i64>
+  %floor = op.floor_divide %minus, %divisor : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  return %six, %relu, %nan, %sum, %rem, %floor
+      : tensor<?xf32, #op.dims<[b]>>, tensor<3xf32>, tensor<2xi1>, tensor<ui8>, tensor<2xi64>, tensor<i64>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @branches
+// CHECK-SAME: %[[C:[^:]*]]: tensor<i1>, %[[X:[^:]*]]: tensor<4xf32>
+func.func @branches(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // CHECK-NEXT: %[[E:.*]] = op.exp %[[X]]
+  // CHECK-NEXT: %[[S:.*]] = op.sin %[[E]]
+  // CHECK-NEXT: %[[Q:.*]] = op.mul %[[S]], %[[S]]
+  // CHECK-NEXT: return %[[S]], %[[Q]]
+  %e = op.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+  %wide = op.expand %c : (tensor<i1>) -> tensor<4xi1>
+  %same = op.where %wide, %e, %e : (tensor<4xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %branch = op.if %c -> (tensor<4xf32>) {
+    op.yield %same : tensor<4xf32>
+  } else {
+    op.yield %same : tensor<4xf32>
+  }
+  %alone = op.cat %branch {dim = 0 : i64} : (tensor<4xf32>) -> tensor<4xf32>
+  %dead = op.cos %alone : (tensor<4xf32>) -> tensor<4xf32>
+  %s = op.sin %alone : (tensor<4xf32>) -> tensor<4xf32>
+  %two = op.full {value = 2.0 : f64} : tensor<4xf32>
+  %q = op.pow %s, %two : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %s, %q : tensor<4xf32>, tensor<4xf32>
+}

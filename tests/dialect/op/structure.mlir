@@ -1,0 +1,41 @@
+// RUN: straightline-opt %s | straightline-opt | FileCheck %s
+// RUN: straightline-opt %s --mlir-print-op-generic | straightline-opt | FileCheck %s
+// RUN: straightline-opt %s --mlir-print-debuginfo | FileCheck %s --check-prefix=LOC
+
+// CHECK: op.symbol @b {max = 64 : i64, min = 1 : i64}
+op.symbol @b {min = 1 : i64, max = 64 : i64}
+
+// CHECK-LABEL: func.func @sources
+// CHECK-SAME: {op.name = "x"}
+// CHECK-SAME: op.tie = "state:count"
+func.func @sources(%x: tensor<?xf32, #op.dims<[b]>> {op.name = "x"})
+    -> (tensor<?xf32, #op.dims<[b]>> {op.name = "y"}, tensor<i64> {op.tie = "state:count"}) {
+  // CHECK: op.parameter "fc.weight" : tensor<10x64xf32>
+  %w = op.parameter "fc.weight" : tensor<10x64xf32>
+  // CHECK: %[[COUNT:.*]] = op.state "count" : tensor<i64>
+  %count = op.state "count" : tensor<i64>
+  // CHECK: op.constant dense<[1, 2]> : tensor<2xi32>
+  %c = op.constant dense<[1, 2]> : tensor<2xi32>
+  // CHECK: op.full {value = 2.500000e+00 : f64} : tensor<?xf32, #op.dims<[b]>>
+  %f = op.full {value = 2.5 : f64} : tensor<?xf32, #op.dims<[b]>>
+  // CHECK: op.full {value = true} : tensor<i1>
+  %t = op.full {value = true} : tensor<i1>
+  // CHECK: op.iota {start = 0 : i64, step = 1 : i64} : tensor<?xi64, #op.dims<[b]>>
+  %i = op.iota {start = 0 : i64, step = 1 : i64} : tensor<?xi64, #op.dims<[b]>>
+  // CHECK: op.fusion(%{{.*}}, %{{.*}}) {family = "pointwise"} : (tensor<?xf32, #op.dims<[b]>>, tensor<?xf32, #op.dims<[b]>>) -> tensor<?xf32, #op.dims<[b]>> {
+  // CHECK-NEXT: ^bb0(%[[A:.*]]: tensor<?xf32, #op.dims<[b]>>, %[[B:.*]]: tensor<?xf32, #op.dims<[b]>>):
+  // CHECK-NEXT: %[[S:.*]] = op.add %[[A]], %[[B]]
+  // CHECK-NEXT: op.yield %[[S]] : tensor<?xf32, #op.dims<[b]>>
+  // LOC: op.fusion
+  // LOC: loc([[ADD:#.*]])
+  %y = op.fusion(%x, %f) {family = "pointwise"}
+      : (tensor<?xf32, #op.dims<[b]>>, tensor<?xf32, #op.dims<[b]>>) -> tensor<?xf32, #op.dims<[b]>> {
+  ^bb0(%a: tensor<?xf32, #op.dims<[b]>>, %c0: tensor<?xf32, #op.dims<[b]>>):
+    %s = op.add %a, %c0 : (tensor<?xf32, #op.dims<[b]>>, tensor<?xf32, #op.dims<[b]>>)
+        -> tensor<?xf32, #op.dims<[b]>> loc("block"("model.py":12:0))
+    op.yield %s : tensor<?xf32, #op.dims<[b]>>
+  }
+  return %y, %count : tensor<?xf32, #op.dims<[b]>>, tensor<i64>
+}
+// LOC: loc("model.py":12:0)
+// LOC: loc("block"(

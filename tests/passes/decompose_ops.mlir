@@ -1,0 +1,71 @@
+// RUN: straightline-opt %s --decompose-ops | FileCheck %s
+// RUN: straightline-opt %s --decompose-ops -o %t.once && straightline-opt %t.once --decompose-ops -o %t.twice && diff %t.once %t.twice
+
+// CHECK-LABEL: func.func @select
+func.func @select(%x: tensor<?x8xf32, #op.dims<[b, 8]>>) -> tensor<8xf32> {
+  // CHECK: %[[S:.*]] = op.slice %{{.*}} {dim = 0 : i64, end = 9223372036854775807 : i64, start = -1 : i64, step = 1 : i64}
+  // CHECK-NEXT: op.reshape %[[S]] : (tensor<1x8xf32>) -> tensor<8xf32>
+  %y = op.select %x {dim = 0 : i64, index = -1 : i64} : (tensor<?x8xf32, #op.dims<[b, 8]>>) -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// CHECK-LABEL: func.func @select_scatter
+func.func @select_scatter(%x: tensor<4x8xf32>, %s: tensor<4xf32>) -> tensor<4x8xf32> {
+  // CHECK: %[[R:.*]] = op.reshape %{{.*}} -> tensor<4x1xf32>
+  // CHECK-NEXT: op.slice_scatter %{{.*}}, %[[R]] {dim = 1 : i64, end = 3 : i64, start = 2 : i64, step = 1 : i64}
+  %y = op.select_scatter %x, %s {dim = 1 : i64, index = 2 : i64} : (tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// CHECK-LABEL: func.func @group_norm
+func.func @group_norm(%x: tensor<?x8x5xf32, #op.dims<[b, 8, 5]>>, %w: tensor<8xf32>)
+    -> tensor<?x8x5xf32, #op.dims<[b, 8, 5]>> {
+  // CHECK: %[[G:.*]] = op.reshape %{{.*}} -> tensor<?x4x10xf32, #op.dims<[b, 4, 10]>>
+  // CHECK: %[[N:.*]] = op.layer_norm %[[G]] {eps = 1.250000e-01 : f64, normalized_rank = 1 : i64}
+  // CHECK: op.reshape %[[N]]
+  // CHECK: op.mul
+  %y = op.group_norm %x weight %w {eps = 0.125 : f64, groups = 4 : i64}
+      : (tensor<?x8x5xf32, #op.dims<[b, 8, 5]>>, tensor<8xf32>) -> tensor<?x8x5xf32, #op.dims<[b, 8, 5]>>
+  return %y : tensor<?x8x5xf32, #op.dims<[b, 8, 5]>>
+}
+
+// CHECK-LABEL: func.func @adaptive
+func.func @adaptive(%x: tensor<2x3x6x6xf32>) -> (tensor<2x3x1x1xf32>, tensor<2x3x2x3xf32>) {
+  // CHECK: op.mean %{{.*}} {dims = array<i64: 2, 3>, keepdim = true}
+  // CHECK: op.avg_pool2d %{{.*}} {{.*}}kernel_size = array<i64: 3, 2>{{.*}}stride = array<i64: 3, 2>
+  %a = op.adaptive_avg_pool2d %x {output_size = array<i64: 1, 1>} : (tensor<2x3x6x6xf32>) -> tensor<2x3x1x1xf32>
+  %b = op.adaptive_avg_pool2d %x {output_size = array<i64: 2, 3>} : (tensor<2x3x6x6xf32>) -> tensor<2x3x2x3xf32>
+  return %a, %b : tensor<2x3x1x1xf32>, tensor<2x3x2x3xf32>
+}
+
+// A reduction over leading dims becomes one over trailing dims of a view; over trailing dims it stays.
+// CHECK-LABEL: func.func @trailing
+func.func @trailing(%x: tensor<4x8x2xf32>) -> (tensor<1x8x1xf32>, tensor<4x8x2xf32>, tensor<4x8xf32>) {
+  // CHECK: %[[P:.*]] = op.permute %{{.*}} {dims = array<i64: 1, 0, 2>}
+  // CHECK: %[[S:.*]] = op.sum %[[P]] {dims = array<i64: 1, 2>, keepdim = true} {{.*}} -> tensor<8x1x1xf32>
+  // CHECK: op.reshape %[[S]] {{.*}} -> tensor<1x8x1xf32>
+  // CHECK: %[[Q:.*]] = op.permute %{{.*}} {dims = array<i64: 0, 2, 1>}
+  // CHECK: %[[M:.*]] = op.softmax %[[Q]] {dim = 2 : i64}
+  // CHECK: op.permute %[[M]] {dims = array<i64: 0, 2, 1>}
+  // CHECK: op.sum %{{.*}} {dims = array<i64: 2>, keepdim = false} : (tensor<4x8x2xf32>)
+  %a = op.sum %x {dims = array<i64: 0, 2>, keepdim = true} : (tensor<4x8x2xf32>) -> tensor<1x8x1xf32>
+  %b = op.softmax %x {dim = 1 : i64} : (tensor<4x8x2xf32>) -> tensor<4x8x2xf32>
+  %c = op.sum %x {dims = array<i64: 2>, keepdim = false} : (tensor<4x8x2xf32>) -> tensor<4x8xf32>
+  return %a, %b, %c : tensor<1x8x1xf32>, tensor<4x8x2xf32>, tensor<4x8xf32>
+}
+
+// Grouped queries: keys and values are repeated; the causal mask is a comparison of positions.
+// CHECK-LABEL: func.func @attention
+func.func @attention(%q: tensor<2x4x5x16xf32>, %k: tensor<2x2x5x16xf32>) -> tensor<2x4x5x16xf32> {
+  // CHECK: op.expand %{{.*}} : (tensor<2x2x1x5x16xf32>) -> tensor<2x2x2x5x16xf32>
+  // CHECK: op.permute %{{.*}} {dims = array<i64: 0, 1, 3, 2>}
+  // CHECK: op.matmul
+  // CHECK: op.full {value = 2.500000e-01 : f64}
+  // CHECK: op.le
+  // CHECK: op.where
+  // CHECK: op.softmax %{{.*}} {dim = 3 : i64}
+  // CHECK: op.matmul
+  %y = op.scaled_dot_product_attention %q, %k, %k {is_causal = true}
+      : (tensor<2x4x5x16xf32>, tensor<2x2x5x16xf32>, tensor<2x2x5x16xf32>) -> tensor<2x4x5x16xf32>
+  return %y : tensor<2x4x5x16xf32>
+}

@@ -1,0 +1,88 @@
+// RUN: straightline-opt %s --fuse-reductions | FileCheck %s
+// RUN: straightline-opt %s --fuse-reductions -o %t.once && straightline-opt %t.once --fuse-reductions -o %t.twice && diff %t.once %t.twice
+
+// RMS norm written by hand is one kernel.
+// CHECK-LABEL: func.func @rms
+// CHECK-SAME: %[[X:[^:]*]]: tensor<2x3x8xf32>
+func.func @rms(%x: tensor<2x3x8xf32>) -> tensor<2x3x8xf32> {
+  // CHECK-NEXT: %[[W:.*]] = op.parameter "w"
+  // CHECK-NEXT: %[[F:.*]] = op.fusion(%[[X]], %[[W]]) {family = "row_reduction"} : (tensor<2x3x8xf32>, tensor<8xf32>) -> tensor<2x3x8xf32>
+  // CHECK: op.mul
+  // CHECK: op.mean
+  // CHECK: op.add
+  // CHECK: op.rsqrt
+  // CHECK: op.expand
+  // CHECK: op.mul
+  // CHECK: op.mul
+  // CHECK: op.yield
+  // CHECK-NEXT: {{^ +[}]$}}
+  // CHECK-NEXT: return %[[F]]
+  %w = op.parameter "w" : tensor<8xf32>
+  %q = op.mul %x, %x : (tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  %m = op.mean %q {dims = array<i64: 2>, keepdim = true} : (tensor<2x3x8xf32>) -> tensor<2x3x1xf32>
+  %eps = op.full {value = 1.0e-6 : f64} : tensor<2x3x1xf32>
+  %v = op.add %m, %eps : (tensor<2x3x1xf32>, tensor<2x3x1xf32>) -> tensor<2x3x1xf32>
+  %r = op.rsqrt %v : (tensor<2x3x1xf32>) -> tensor<2x3x1xf32>
+  %rw = op.expand %r : (tensor<2x3x1xf32>) -> tensor<2x3x8xf32>
+  %n = op.mul %x, %rw : (tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  %ww = op.expand %w : (tensor<8xf32>) -> tensor<2x3x8xf32>
+  %y = op.mul %n, %ww : (tensor<2x3x8xf32>, tensor<2x3x8xf32>) -> tensor<2x3x8xf32>
+  return %y : tensor<2x3x8xf32>
+}
+
+// ReshapeMix of the benchmark: five small ops, one kernel.
+// CHECK-LABEL: func.func @reshape_mix
+func.func @reshape_mix(%x: tensor<8x16x16xf32>, %b: tensor<256xf32>) -> tensor<8x256xf32> {
+  // CHECK: op.reshape
+  // CHECK: op.fusion({{.*}}) {family = "row_reduction"} : (tensor<8x256xf32>, tensor<256xf32>) -> tensor<8x256xf32>
+  // CHECK: op.relu
+  // CHECK: op.mean
+  // CHECK: op.yield
+  // CHECK-NEXT: {{^ +[}]$}}
+  // CHECK-NEXT: return
+  %flat = op.reshape %x : (tensor<8x16x16xf32>) -> tensor<8x256xf32>
+  %bw = op.expand %b : (tensor<256xf32>) -> tensor<8x256xf32>
+  %s = op.add %flat, %bw : (tensor<8x256xf32>, tensor<8x256xf32>) -> tensor<8x256xf32>
+  %r = op.relu %s : (tensor<8x256xf32>) -> tensor<8x256xf32>
+  %two = op.full {value = 2.0 : f64} : tensor<8x256xf32>
+  %t = op.mul %r, %two : (tensor<8x256xf32>, tensor<8x256xf32>) -> tensor<8x256xf32>
+  %m = op.mean %flat {dims = array<i64: 1>, keepdim = true} : (tensor<8x256xf32>) -> tensor<8x1xf32>
+  %mw = op.expand %m : (tensor<8x1xf32>) -> tensor<8x256xf32>
+  %y = op.add %t, %mw : (tensor<8x256xf32>, tensor<8x256xf32>) -> tensor<8x256xf32>
+  return %y : tensor<8x256xf32>
+}
+
+// Two reductions of the same rows share a kernel, also with a named extent; both are results.
+// CHECK-LABEL: func.func @statistics
+func.func @statistics(%x: tensor<?x8xf32, #op.dims<[b, 8]>>)
+    -> (tensor<?xf32, #op.dims<[b]>>, tensor<?xf32, #op.dims<[b]>>) {
+  // CHECK-NEXT: %[[F:.*]]:2 = op.fusion(%{{.*}}) {family = "row_reduction"}
+  // CHECK: op.exp
+  // CHECK: op.amax
+  // CHECK: op.sum
+  // CHECK: return %[[F]]#0, %[[F]]#1
+  %e = op.exp %x : (tensor<?x8xf32, #op.dims<[b, 8]>>) -> tensor<?x8xf32, #op.dims<[b, 8]>>
+  %a = op.amax %e {dims = array<i64: 1>, keepdim = false}
+      : (tensor<?x8xf32, #op.dims<[b, 8]>>) -> tensor<?xf32, #op.dims<[b]>>
+  %s = op.sum %e {dims = array<i64: 1>, keepdim = false}
+      : (tensor<?x8xf32, #op.dims<[b, 8]>>) -> tensor<?xf32, #op.dims<[b]>>
+  return %a, %s : tensor<?xf32, #op.dims<[b]>>, tensor<?xf32, #op.dims<[b]>>
+}
+
+// Refused: other rows, so another kernel.
+// CHECK-LABEL: func.func @other_rows
+func.func @other_rows(%x: tensor<4x8x8xf32>) -> (tensor<4x8xf32>, tensor<4xf32>) {
+  // CHECK: op.fusion(%{{.*}}) {family = "row_reduction"}{{.*}} -> tensor<4x8xf32>
+  // CHECK: op.fusion(%{{.*}}) {family = "row_reduction"}{{.*}} -> tensor<4xf32>
+  %a = op.sum %x {dims = array<i64: 2>, keepdim = false} : (tensor<4x8x8xf32>) -> tensor<4x8xf32>
+  %b = op.sum %x {dims = array<i64: 1, 2>, keepdim = false} : (tensor<4x8x8xf32>) -> tensor<4xf32>
+  return %a, %b : tensor<4x8xf32>, tensor<4xf32>
+}
+
+// Refused: a reduction over leading dims; decompose-ops makes it one over trailing dims of a view.
+// CHECK-LABEL: func.func @leading
+func.func @leading(%x: tensor<4x8xf32>) -> tensor<8xf32> {
+  // CHECK-NOT: op.fusion
+  %a = op.sum %x {dims = array<i64: 0>, keepdim = false} : (tensor<4x8xf32>) -> tensor<8xf32>
+  return %a : tensor<8xf32>
+}

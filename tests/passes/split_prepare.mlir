@@ -1,0 +1,61 @@
+// RUN: straightline-opt %s --split-prepare | FileCheck %s
+// RUN: straightline-opt %s --split-prepare -o %t.once && straightline-opt %t.once --split-prepare -o %t.twice && diff %t.once %t.twice
+
+// RUN: straightline-opt %s --split-prepare="freeze=false" | FileCheck %s --check-prefix=LIVE
+
+// LIVE-NOT: op.prepare
+
+// Arithmetic on parameters moves, and the expand and literal that feed it; the view after it stays.
+// CHECK-LABEL: func.func @moves
+func.func @moves(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
+  // CHECK: op.parameter "w" : tensor<3xf32>
+  // CHECK: op.full {op.prepare, value = 2.000000e+00 : f64} : tensor<3xf32>
+  // CHECK: op.mul {{.*}} {op.prepare}
+  // CHECK: op.expand %{{[^ ]*}} :
+  // CHECK: op.add %{{[^ ]*}}, %{{[^ ]*}} :
+  %w = op.parameter "w" : tensor<3xf32>
+  %two = op.full {value = 2.0 : f64} : tensor<3xf32>
+  %m = op.mul %w, %two : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %e = op.expand %m : (tensor<3xf32>) -> tensor<4x3xf32>
+  %y = op.add %x, %e : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return %y : tensor<4x3xf32>
+}
+
+// Refused: views and literals alone, state, inputs.
+// CHECK-LABEL: func.func @stays
+func.func @stays(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
+  // CHECK-NOT: op.prepare
+  %w = op.parameter "w" : tensor<4x3xf32>
+  %t = op.permute %w {dims = array<i64: 1, 0>} : (tensor<4x3xf32>) -> tensor<3x4xf32>
+  %s = op.state "s" : tensor<3x4xf32>
+  %n = op.neg %s : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %a = op.add %x, %t : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  %y = op.add %a, %n : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
+  return %y : tensor<3x4xf32>
+}
+
+// Refused: a result belongs to the caller, so its op runs each time; what feeds it moves.
+// CHECK-LABEL: func.func @returned
+func.func @returned() -> tensor<3xf32> {
+  // CHECK: op.exp {{.*}} {op.prepare}
+  // CHECK: op.neg %{{[^ ]*}} :
+  %w = op.parameter "w" : tensor<3xf32>
+  %e = op.exp %w : (tensor<3xf32>) -> tensor<3xf32>
+  %n = op.neg %e : (tensor<3xf32>) -> tensor<3xf32>
+  return %n : tensor<3xf32>
+}
+
+// A view that both phases read is there twice.
+// CHECK-LABEL: func.func @both
+func.func @both(%x: tensor<3x1xf32>) -> (tensor<3x1xf32>, tensor<3x1xf32>) {
+  // CHECK: %[[PREPARE:.*]] = op.reshape {{.*}} {op.prepare}
+  // CHECK: %[[LATE:.*]] = op.reshape %{{[^ ]*}} :
+  // CHECK: op.exp %[[PREPARE]] {op.prepare}
+  // CHECK: op.add %{{.*}}, %[[LATE]]
+  %w = op.parameter "w" : tensor<3xf32>
+  %v = op.reshape %w : (tensor<3xf32>) -> tensor<3x1xf32>
+  %e = op.exp %v : (tensor<3x1xf32>) -> tensor<3x1xf32>
+  %a = op.mul %x, %e : (tensor<3x1xf32>, tensor<3x1xf32>) -> tensor<3x1xf32>
+  %b = op.add %x, %v : (tensor<3x1xf32>, tensor<3x1xf32>) -> tensor<3x1xf32>
+  return %a, %b : tensor<3x1xf32>, tensor<3x1xf32>
+}

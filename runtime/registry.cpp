@@ -10,7 +10,7 @@
 
 #include "boundary.h"
 #include "message_writer.h"
-#include "straightline/abi/queue.h"
+#include "straightline/abi/device_calls.h"
 
 // Defined by runtime/backends/native, which is linked into this library; weak, so that a runtime
 // built without it (sanitized tests of the runtime alone) still links.
@@ -170,7 +170,7 @@ const Symbol kSymbols[] = {
     SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_queue_launch), SL_SYMBOL(sl_queue_copy),
     SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),   SL_SYMBOL(sl_queue_forget),
     SL_SYMBOL(memcpy),          SL_SYMBOL(memset),          SL_SYMBOL(memmove),
-    SL_SYMBOL(memcmp),
+    SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),        SL_SYMBOL(sl_free),
 };
 #undef SL_SYMBOL
 

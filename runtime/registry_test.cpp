@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "straightline/abi/queue.h"
+#include "straightline/abi/device_calls.h"
 #include "straightline/abi/straightline.h"
 
 namespace {
@@ -79,6 +79,19 @@ TEST(Registry, RuntimeFunctionsThatEmittedTextCalls) {
   EXPECT_NE(nullptr, sl_symbol("memset"));
   EXPECT_NE(nullptr, sl_symbol("memmove"));
   EXPECT_EQ(nullptr, sl_symbol("system"));
+}
+
+TEST(Registry, MemoryOfRunTimeSize) {
+  EXPECT_EQ(reinterpret_cast<void*>(&sl_alloc), sl_symbol("sl_alloc"));
+  EXPECT_EQ(reinterpret_cast<void*>(&sl_free), sl_symbol("sl_free"));
+  for (size_t bytes : {size_t{0}, size_t{1}, size_t{1000}, size_t{5} << 20}) {
+    void* made = sl_alloc("host", bytes);
+    ASSERT_NE(nullptr, made);
+    EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(made) % 64);
+    std::memset(made, 1, bytes);
+    sl_free("host", made, bytes);
+  }
+  EXPECT_EQ(nullptr, sl_alloc("nowhere", 8));
 }
 
 TEST(Registry, QueuesOfUnknownOrHostBackendsAreUnsupported) {

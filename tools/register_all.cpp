@@ -7,9 +7,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
-#include "passes/levels/levels.h"
 
 namespace straightline {
 

@@ -1,12 +1,12 @@
 // A device with its own address space: copies, a launch through a thunk, events between the two queues.
 !host = !kernel.buffer<[b, 8] x f32>
-!dev = !kernel.buffer<[b, 8] x f32, space "late">
+!dev = !kernel.buffer<[b, 8] x f32, space "test_device">
 !weight = !kernel.buffer<8xf32>
-!devweight = !kernel.buffer<8xf32, space "late">
+!devweight = !kernel.buffer<8xf32, space "test_device">
 
 kernel.program @offload target(<"cpu", "x86-64-v3", threads = 2>) {
   kernel.queue @team backend("cpu")
-  kernel.queue @device backend("late")
+  kernel.queue @device backend("test_device")
   kernel.extent @b min(1) max(32)
   %w = kernel.parameter "w" : !weight
   %p = kernel.prepared "w.device" offset(0) : !devweight

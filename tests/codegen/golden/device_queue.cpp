@@ -37,7 +37,7 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   float* const w_device = sl::at<float>(io->prepared[1], w_device_at);
   // copy: device_queue.mlir:14
   if (team.index == 0) {
-    sl_queue_copy(ctx, io->queues[1], w_device, "late", w, "host", size_t(32));
+    sl_queue_copy(ctx, io->queues[1], w_device, "test_device", w, "host", size_t(32));
   }
   // record: device_queue.mlir:15
   const sl::Event event(team, io->queues[1]);
@@ -67,7 +67,7 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   event_1.wait(team, io->queues[1]);
   // copy: device_queue.mlir:26
   if (team.index == 0) {
-    sl_queue_copy(ctx, io->queues[1], t, "late", t_2, "host", size_t(b * 32));
+    sl_queue_copy(ctx, io->queues[1], t, "test_device", t_2, "host", size_t(b * 32));
   }
   // mul: w (model.py:3)
   if (team.index == 0) {
@@ -77,7 +77,7 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   }
   // copy: device_queue.mlir:28
   if (team.index == 0) {
-    sl_queue_copy(ctx, io->queues[1], y, "host", t_1, "late", size_t(b * 32));
+    sl_queue_copy(ctx, io->queues[1], y, "host", t_1, "test_device", size_t(b * 32));
   }
   // record: device_queue.mlir:29
   const sl::Event event_2(team, io->queues[1]);
@@ -156,8 +156,8 @@ static constexpr sl_result results[] = {
     {sizeof(sl_result), 3, 3},
 };
 
-static constexpr const char* spaces[] = {"host", "late"};
-static constexpr const char* queues[] = {"cpu", "late"};
+static constexpr const char* spaces[] = {"host", "test_device"};
+static constexpr const char* queues[] = {"cpu", "test_device"};
 static constexpr sl_expr arena_bytes[] = {{e6, 5}, {e7, 9}};
 static constexpr sl_expr scratch_bytes[] = {{e2, 1}, {e2, 1}};
 static constexpr sl_expr prepared_bytes[] = {{e2, 1}, {e3, 1}};

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of run-time size, which emitted text asks for by the name of its space.
+#include "straightline/abi/device_calls.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "host_memory.h"
+#include "registry.h"
+
+void* sl_alloc(const char* space, size_t bytes) {
+  const sl_device_desc* device = straightline::findSpace(space);
+  if (!device && std::strcmp(space, "host") != 0) {
+    return nullptr;
+  }
+  straightline::Block block;
+  return straightline::allocateBlock(device, std::max<size_t>(bytes, 1), &block) ? block.address : nullptr;
+}
+
+void sl_free(const char* space, void* address, size_t bytes) {
+  straightline::Block block{address, std::max<size_t>(bytes, 1)};
+  straightline::releaseBlock(straightline::findSpace(space), &block);
+}

@@ -46,16 +46,26 @@ void OpDialect::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns) c
 }
 
 llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, NamedAttribute attribute) {
-  if (attribute.getName() == kPrepare && llvm::isa<mlir::UnitAttr>(attribute.getValue())) {
+  // What passes note on an op: its phase, the kernel chosen and why, the layout of its result, strides of a parameter's
+  // storage; on the module: the target.
+  const llvm::StringRef name = attribute.getName().getValue();
+  const mlir::Attribute value = attribute.getValue();
+  const bool known = (name == kPrepare && llvm::isa<mlir::UnitAttr>(value)) ||
+                     ((name == "op.kernel" || name == "op.why") && llvm::isa<StringAttr>(value)) ||
+                     (name == "op.layout" && llvm::isa<mlir::DictionaryAttr>(value)) ||
+                     (name == "op.strides" && llvm::isa<DimsAttr>(value)) ||
+                     (name == "op.target" && llvm::isa<mlir::ModuleOp>(operation));
+  if (known) {
     return mlir::success();
   }
-  return operation->emitError() << "attribute '" << attribute.getName().getValue()
-                                << "' is not one of an operation's: only the unit attribute 'op.prepare' is (op_c1)";
+  return operation->emitError() << "attribute '" << name
+                                << "' is not one of an operation's: op.prepare, op.kernel, op.why, op.layout and op.strides are (op_c1)";
 }
 
 llvm::LogicalResult OpDialect::verifyRegionArgAttribute(Operation* operation, unsigned, unsigned index,
                                                         NamedAttribute attribute) {
-  if (attribute.getName() == "op.name" && llvm::isa<StringAttr>(attribute.getValue())) {
+  if ((attribute.getName() == "op.name" && llvm::isa<StringAttr>(attribute.getValue())) ||
+      (attribute.getName() == "op.strides" && llvm::isa<DimsAttr>(attribute.getValue()))) {
     return mlir::success();
   }
   return operation->emitError() << "attribute '" << attribute.getName().getValue() << "' of argument #" << index

@@ -92,7 +92,8 @@ class ContractionLowering {
                            AffineMap::get(extents_.size(), 0, channel, lowering_.context())});
     }
     mlir::Block scratch;
-    mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&scratch);
+    mlir::OpBuilder builder(lowering_.context());
+    builder.setInsertionPointToEnd(&scratch);
     Value accumulator = scratch.addArgument(element(), fusion_.getLoc());
     ScalarEvaluator evaluator(fusion_, builder, [&](unsigned operand, AccessMap map) {
       accesses_.push_back({operand, map});

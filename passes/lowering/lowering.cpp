@@ -550,7 +550,14 @@ LogicalResult Lowering::declareProgram() {
   }
   llvm::SmallVector<llvm::StringRef> inputs(inputNames.begin(), inputNames.end());
   llvm::SmallVector<llvm::StringRef> outputs(outputNames.begin(), outputNames.end());
-  run_ = kernel::RunOp::create(builder, function_.getLoc(), inputs, inputTypes, outputs, outputTypes);
+  llvm::SmallVector<bool> mutated(inputs.size(), false);
+  for (unsigned i = 0; i < terminator->getNumOperands(); ++i) {
+    auto tie = function_.getResultAttrOfType<mlir::StringAttr>(i, "op.tie");
+    for (size_t j = 0; tie && j < inputs.size(); ++j) {
+      mutated[j] = mutated[j] || tie.getValue() == "input:" + inputNames[j];
+    }
+  }
+  run_ = kernel::RunOp::create(builder, function_.getLoc(), inputs, inputTypes, outputs, outputTypes, mutated);
   for (auto [argument, buffer] : llvm::zip(function_.getArguments(), run_.getInputs())) {
     bind(argument, buffer);
   }

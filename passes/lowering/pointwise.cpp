@@ -193,7 +193,8 @@ LogicalResult Lowering::lowerPointwise(op::FusionOp fusion) {
   llvm::SmallVector<Access> accesses;
   {
     mlir::Block scratch;
-    mlir::OpBuilder scratchBuilder = mlir::OpBuilder::atBlockEnd(&scratch);
+    mlir::OpBuilder scratchBuilder(context_);
+    scratchBuilder.setInsertionPointToEnd(&scratch);
     ScalarEvaluator evaluator(fusion, scratchBuilder, [&](unsigned operand, AccessMap map) {
       accesses.push_back({operand, map});
       mlir::Type element = llvm::cast<mlir::RankedTensorType>(fusion.getInputs()[operand].getType()).getElementType();

@@ -143,7 +143,8 @@ class RowReduction {
 
   LogicalResult findAccesses() {
     mlir::Block scratch;
-    mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&scratch);
+    mlir::OpBuilder builder(lowering_.context());
+    builder.setInsertionPointToEnd(&scratch);
     llvm::SmallVector<Value> results;
     for (op::ReductionOpInterface reduction : reductions_) {
       results.push_back(scratch.addArgument(scalarType(elementType(reduction->getResult(0))), fusion_.getLoc()));

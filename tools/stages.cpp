@@ -3,6 +3,7 @@
 #include "tools/stages.h"
 
 #include "codegen/emit.h"
+#include "dialect/kernel/kernel_dialect.h"
 #include "tools/register_all.h"
 
 namespace straightline {
@@ -12,6 +13,11 @@ class ProductStages final : public Stages {
  public:
   void registerDialects(mlir::DialectRegistry& registry) const override {
     registerAllDialects(registry);
+  }
+
+  void setTarget(mlir::ModuleOp module, const TargetOptions& target) const override {
+    module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), "cpu", target.cpu, target.threads,
+                                                         target.vectorBytes, target.l1Bytes, target.l2Bytes));
   }
 
   Failure buildPipeline(mlir::PassManager&, const TargetOptions&) const override {

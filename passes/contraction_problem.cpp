@@ -49,9 +49,25 @@ llvm::SmallVector<int64_t> rowMajor(llvm::ArrayRef<int64_t> sizes) {
   return strides;
 }
 
+mlir::Type elementOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
+
 void addTensor(Problem& problem, Value tensor, bool isConstant) {
   const llvm::SmallVector<int64_t> sizes = sizesOf(tensor);
-  problem.addOperand(llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(), sizes, rowMajor(sizes), isConstant);
+  problem.addOperand(elementOf(tensor), sizes, rowMajor(sizes), isConstant);
+}
+
+/// An image or a weight of a convolution in 2-D terms; images are channels last, as assign_layouts will make them.
+void addConvolutionTensor(Problem& problem, Value tensor, bool isImage, bool isConstant) {
+  llvm::SmallVector<int64_t> sizes = sizesOf(tensor);
+  if (sizes.size() == 3) {
+    sizes.insert(sizes.begin() + 2, 1);
+  }
+  llvm::SmallVector<int64_t> strides = rowMajor(sizes);
+  if (isImage && sizes.size() == 4) {
+    const llvm::SmallVector<int64_t> last = rowMajor({sizes[0], sizes[2], sizes[3], sizes[1]});
+    strides = {last[0], last[3], last[1], last[2]};
+  }
+  problem.addOperand(elementOf(tensor), sizes, strides, isConstant);
 }
 
 int64_t productOf(llvm::ArrayRef<int64_t> sizes) {
@@ -116,11 +132,19 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   const bool isConvolution = llvm::isa<op::ConvolutionOp>(root);
   // A linear whose weight is computed while running is a matmul with a transposed operand.
   Problem problem(isConvolution ? "convolution" : isLinear ? "linear" : "matmul", target);
-  for (Value operand : root->getOperands()) {
-    addTensor(problem, operand, known(operand));
+  for (auto [i, operand] : llvm::enumerate(root->getOperands())) {
+    if (isConvolution && i < 2) {
+      addConvolutionTensor(problem, operand, i == 0, known(operand));
+    } else {
+      addTensor(problem, operand, known(operand));
+    }
   }
   problem.setInputs(static_cast<int32_t>(root->getNumOperands()));
-  addTensor(problem, root->getResult(0), false);
+  if (isConvolution) {
+    addConvolutionTensor(problem, root->getResult(0), true, false);
+  } else {
+    addTensor(problem, root->getResult(0), false);
+  }
   if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
     const ConvolutionGeometry g = convolutionGeometry(convolution);
     const std::pair<const char*, int64_t> values[] = {

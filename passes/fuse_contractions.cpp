@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dialect/op/canonicalize.h"
 #include "passes/fusion_group.h"
 #include "passes/passes.h"
 
@@ -63,9 +64,49 @@ FusionGroup withEpilogue(Operation* contraction) {
   return longest;
 }
 
+/// reshape(linear(x)) of the same last extent, read by elementwise ops -> linear(reshape(x)), so that they join it. x must
+/// be contiguous whatever the inputs' layout: made by an op, or reshaped already.
+bool moveReshapeUp(op::ReshapeOp reshape) {
+  auto linear = reshape.getX().getDefiningOp<op::LinearOp>();
+  auto feeds = [](Operation* user) { return llvm::isa<op::ElementwiseOpInterface>(user); };
+  if (!linear || !linear->hasOneUse() || linear->getBlock() != reshape->getBlock() || !inSamePhase(linear, reshape) ||
+      !llvm::any_of(reshape->getUsers(), feeds)) {
+    return false;
+  }
+  const symbolic::ExprList from = op::extentsOf(linear.getX().getType()), to = op::extentsOf(reshape.getType());
+  const Value x = linear.getX();
+  const bool contiguous = op::isFresh(x) || x.getDefiningOp<op::ReshapeOp>() || x.getDefiningOp<op::FusionOp>();
+  if (!contiguous || to.exprs.empty() || linear.getType().getShape().back() != reshape.getType().getShape().back() ||
+      reshape.getType().isDynamicDim(reshape.getType().getRank() - 1)) {
+    return false;
+  }
+  symbolic::ExprList wanted = to;
+  llvm::SmallVector<mlir::StringAttr> names = wanted.names;
+  wanted.exprs.back() = symbolic::rebase(from.exprs.back(), from.names, names);
+  wanted = symbolic::canonical(names, wanted.exprs);
+  mlir::OpBuilder builder(reshape);
+  const mlir::Type element = linear.getX().getType().getElementType();
+  auto inner = x.getDefiningOp<op::ReshapeOp>();
+  auto moved = op::ReshapeOp::create(builder, reshape.getLoc(), op::tensorType(element, wanted),
+                                     inner ? Value(inner.getX()) : x);
+  Operation* copy = builder.clone(*linear.getOperation());
+  copy->setOperand(0, moved);
+  copy->getResult(0).setType(reshape.getType());
+  if (linear->hasAttr(op::kPrepare)) {
+    moved->setAttr(op::kPrepare, builder.getUnitAttr());
+  }
+  reshape.replaceAllUsesWith(copy->getResult(0));
+  reshape.erase();
+  linear.erase();
+  return true;
+}
+
 struct FuseContractionsPass : impl::FuseContractionsBase<FuseContractionsPass> {
   void runOnOperation() override {
     forEachBlock(getOperation(), [](mlir::Block& block) {
+      for (op::ReshapeOp reshape : llvm::to_vector(block.getOps<op::ReshapeOp>())) {
+        moveReshapeUp(reshape);
+      }
       llvm::SmallVector<Operation*> contractions;
       for (Operation& operation : block) {
         if (operation.hasTrait<op::Contraction>() && !operation.use_empty()) {

@@ -55,6 +55,7 @@ def FuseContractions : OpLevelPass<"fuse-contractions", "::mlir::func::FuncOp"> 
   let summary = "linear, matmul and convolution with the elementwise ops after them";
   let description = [{
     The epilogue is the longest run of elementwise ops of the result's shape whose only value seen outside is the last.
+    A reshape of leading dims between a linear and its elementwise readers moves up to the operand.
     Inputs: the contraction's operands, then those of the epilogue in order of use (a value used by both stands twice).
   }];
 }

@@ -8,6 +8,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/passes.h"
+#include "passes/pipeline.h"
+#include "passes/levels/levels.h"
 
 namespace straightline {
 
@@ -19,6 +21,8 @@ void registerAllDialects(mlir::DialectRegistry& registry) {
 void registerAllPasses() {
   mlir::registerTransformsPasses();
   passes::registerStraightlinePasses();
+  registerKernelPasses();
+  registerLevelPasses();
 }
 
 }  // namespace straightline

@@ -2,8 +2,11 @@
 // Ties the compiler library to the layers below it: the one place that names dialects, the pipeline and emission.
 #include "tools/stages.h"
 
+#include <sstream>
+
 #include "codegen/emit.h"
 #include "dialect/kernel/kernel_dialect.h"
+#include "passes/pipeline.h"
 #include "tools/register_all.h"
 
 namespace straightline {
@@ -20,8 +23,18 @@ class ProductStages final : public Stages {
                                                          target.vectorBytes, target.l1Bytes, target.l2Bytes));
   }
 
-  Failure buildPipeline(mlir::PassManager&, const TargetOptions&) const override {
-    return Failure::unsupported("this build has no pass pipeline");
+  Failure buildPipeline(mlir::PassManager& manager, const TargetOptions& target) const override {
+    PipelineOptions options;
+    std::istringstream words(target.pipeline);
+    for (std::string word; words >> word;) {
+      if (word == "freeze=true" || word == "freeze=false") {
+        options.freeze = word == "freeze=true";
+      } else {
+        return Failure::user("unknown pipeline option '" + word + "'; valid are freeze=true and freeze=false");
+      }
+    }
+    straightline::buildPipeline(manager, options);
+    return Failure::none();
   }
 
   Failure emit(mlir::ModuleOp module, const TargetOptions&, Emitted* emitted) const override {

@@ -285,7 +285,7 @@ SL_INLINE Wide<T, N> loadStrided(const T* p, int64_t stride) {
   if constexpr (N == 1) {
     return *p;
   } else if constexpr (Vector<Wide<T, N>>) {
-    Wide<T, N> v;
+    Wide<T, N> v{};  // g++ would take the insertions below for a use
     SL_UNROLL
     for (int i = 0; i < N; ++i) {
       v[i] = p[i * stride];

@@ -3,6 +3,7 @@
 
 #include "dialect/op/op_dialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 namespace straightline::op {
 
@@ -59,6 +60,9 @@ class Evaluator {
       known[argument] = signless(scalar, argument.getType());
     }
     for (Operation& operation : block_) {
+      if (llvm::isa<mlir::math::Atan2Op>(operation)) {
+        return {};  // upstream folds atan2(0, 0) to NaN instead of 0
+      }
       llvm::SmallVector<Attribute> operands;
       for (Value operand : operation.getOperands()) {
         operands.push_back(known.lookup(operand));
@@ -225,9 +229,18 @@ bool isFresh(Value value) {
 }
 
 bool escapes(Value value) {
-  return llvm::any_of(value.getUsers(), [](Operation* user) {
-    return user->hasTrait<mlir::OpTrait::IsTerminator>() || user->hasTrait<View>();
-  });
+  llvm::SmallVector<Value> open = {value};
+  while (!open.empty()) {
+    for (Operation* user : open.pop_back_val().getUsers()) {
+      if (user->hasTrait<mlir::OpTrait::IsTerminator>()) {
+        return true;
+      }
+      if (user->hasTrait<View>()) {
+        open.push_back(user->getResult(0));
+      }
+    }
+  }
+  return false;
 }
 
 Value ifNoAlias(Operation* operation, Value replacement) {

@@ -326,13 +326,15 @@ OpFoldResult CatOp::fold(FoldAdaptor) {
 
 namespace {
 
-/// clone(x) -> x when x is a fresh value that nothing else reads: results stay different tensors.
-struct CloneOfFresh : mlir::OpRewritePattern<CloneOp> {
+/// clone(x) -> x where nobody can tell: the clone is no result (values never change, so an alias inside is harmless), or x is
+/// a fresh value that is no result itself.
+struct InvisibleClone : mlir::OpRewritePattern<CloneOp> {
   using OpRewritePattern::OpRewritePattern;
 
   llvm::LogicalResult matchAndRewrite(CloneOp op, mlir::PatternRewriter& rewriter) const override {
-    if (!isFresh(op.getX()) || op.getX().getType() != op.getType() || escapes(op.getX())) {
-      return rewriter.notifyMatchFailure(op, "the operand may alias an input, a parameter or a result");
+    const bool visible = escapes(op.getResult()) && (!isFresh(op.getX()) || escapes(op.getX()));
+    if (visible || op.getX().getType() != op.getType()) {
+      return rewriter.notifyMatchFailure(op, "a result would become an alias of an input, a parameter or a result");
     }
     rewriter.replaceOp(op, op.getX());
     return success();
@@ -342,7 +344,7 @@ struct CloneOfFresh : mlir::OpRewritePattern<CloneOp> {
 }  // namespace
 
 void CloneOp::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns, mlir::MLIRContext* context) {
-  patterns.add<CloneOfFresh>(context);
+  patterns.add<InvisibleClone>(context);
 }
 
 }  // namespace straightline::op

@@ -169,6 +169,7 @@ class Lowering {
   mlir::LogicalResult lowerSliceScatter(op::SliceScatterOp op);
   mlir::LogicalResult lowerDynamic(mlir::Operation* op);
   mlir::LogicalResult lowerPool(mlir::Operation* op);
+  mlir::LogicalResult lowerGatherRows(mlir::Operation* op, mlir::Value table, int64_t dim, mlir::Value indices);
   mlir::LogicalResult lowerIndexing(mlir::Operation* op);
   mlir::LogicalResult lowerAttention(op::ScaledDotProductAttentionOp op);
   mlir::LogicalResult lowerConstant(mlir::Operation* op);

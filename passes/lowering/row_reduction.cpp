@@ -283,10 +283,10 @@ class RowReduction {
                  lowering_.named("inputs", count(spec.inputs.size())),
                  lowering_.named("rowOutputs", count(rowResults_.size())),
                  lowering_.named("elementOutputs", count(elementResults_.size())),
-                 lowering_.named("stages", count(reductions_.size())),
-                 lowering_.named("combine", mlir::ArrayAttr::get(lowering_.context(), combine)),
                  lowering_.named("kept", count(kept_ ? 1 : 0)),
-                 lowering_.named("keptStage", count(kept_ ? keptStage_ : 0))};
+                 lowering_.named("keptStage", count(kept_ ? keptStage_ : 0)),
+                 lowering_.named("stages", count(reductions_.size())),
+                 lowering_.named("combine", mlir::ArrayAttr::get(lowering_.context(), combine))};
     spec.shape = {lowering_.named("outer", lowering_.numbers(extentsOf(outer))),
                   lowering_.named("inner", lowering_.numbers(extentsOf(inner))),
                   lowering_.named("stride", mlir::ArrayAttr::get(lowering_.context(), strideRows))};

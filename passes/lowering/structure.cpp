@@ -113,8 +113,25 @@ LogicalResult Lowering::lowerConstant(Operation* op) {
   auto iota = llvm::cast<op::IotaOp>(op);
   spec.name = "iota";
   spec.family = "iota";
-  spec.shape = {named("n", number(product(extents))), named("stride", number(stridesOf(typeOf(spec.outputs[0]))[0])),
-                named("start", iota.getStart()), named("step", iota.getStep())};
+  spec.shape = {named("count", number(product(extents))), named("stride", number(stridesOf(typeOf(spec.outputs[0]))[0]))};
+  mlir::Attribute start = iota.getStart();
+  mlir::Attribute step = iota.getStep();
+  spec.bodies.push_back({"body", {builder_.getI64Type()}, [=](mlir::OpBuilder& builder, mlir::ValueRange given) {
+    const mlir::Location loc = builder.getUnknownLoc();
+    Value index = given[0];
+    Value first = mlir::arith::ConstantOp::create(builder, loc, scalarAttribute(start, scalar));
+    Value by = mlir::arith::ConstantOp::create(builder, loc, scalarAttribute(step, scalar));
+    if (llvm::isa<mlir::FloatType>(scalar)) {
+      index = mlir::arith::SIToFPOp::create(builder, loc, scalar, index);
+      Value scaled = mlir::arith::MulFOp::create(builder, loc, index, by);
+      return llvm::SmallVector<Value>{mlir::arith::AddFOp::create(builder, loc, first, scaled)};
+    }
+    if (scalar != index.getType()) {
+      index = mlir::arith::TruncIOp::create(builder, loc, scalar, index);
+    }
+    Value scaled = mlir::arith::MulIOp::create(builder, loc, index, by);
+    return llvm::SmallVector<Value>{mlir::arith::AddIOp::create(builder, loc, first, scaled)};
+  }});
   launch(op->getLoc(), spec);
   return success();
 }
@@ -314,16 +331,17 @@ LogicalResult Lowering::lowerPool(Operation* op) {
   spec.inputs = {from};
   spec.outputs = {to};
   spec.tune = {named("kind", builder_.getStringAttr(maximum ? "max" : "avg")),
-               named("channelsLast", builder_.getBoolAttr(channelsLast))};
-  spec.shape = {named("n", number(in[0])), named("c", number(in[1])), named("h", number(in[2])), named("w", number(in[3])),
+               named("channelsLast", number(channelsLast ? 1 : 0))};
+  spec.shape = {named("batch", number(in[0])), named("channels", number(in[1])),
+                named("inH", number(in[2])), named("inW", number(in[3])),
                 named("outH", number(out[2])), named("outW", number(out[3])),
                 named("kernelH", pair(kernelSize, 0)), named("kernelW", pair(kernelSize, 1)),
                 named("strideH", pair(stride, 0)), named("strideW", pair(stride, 1)),
                 named("padH", pair(padding, 0)), named("padW", pair(padding, 1)),
                 named("dilationH", number(maximum ? maximum.getDilation()[0] : 1)),
                 named("dilationW", number(maximum ? maximum.getDilation()[1] : 1)),
-                named("countIncludePad", number(average && average.getCountIncludePad() ? 1 : 0)),
-                named("divisorOverride", number(average ? average.getDivisorOverride().value_or(0) : 0)),
+                named("includePad", number(average && average.getCountIncludePad() ? 1 : 0)),
+                named("divisor", number(average ? average.getDivisorOverride().value_or(0) : 0)),
                 named("inStride", numbers(inStrides)), named("outStride", numbers(outStrides))};
   spec.op = spec.name;
   spec.why = channelsLast ? "native.pool: vectors of channels" : "native.pool: any strides";

@@ -67,3 +67,19 @@ func.func @residual_convolution(%x: tensor<1x4x9x9xf32>, %r: tensor<1x4x9x9xf32>
   %y = op.relu %s : (tensor<1x4x9x9xf32>) -> tensor<1x4x9x9xf32>
   return %y : tensor<1x4x9x9xf32>
 }
+
+// A reshape of the leading dims does not part a linear from its epilogue.
+// CHECK-LABEL: func.func @reshape_between
+func.func @reshape_between(%x: tensor<4x8xf32>, %r: tensor<2x2x3xf32>) -> tensor<2x2x3xf32> {
+  // CHECK: %[[E:.*]] = op.exp
+  // CHECK: %[[S:.*]] = op.reshape %[[E]] : (tensor<4x8xf32>) -> tensor<2x2x8xf32>
+  // CHECK: op.fusion(%[[S]], {{.*}}) {family = "gemm"}
+  // CHECK: op.linear
+  // CHECK-NEXT: op.add
+  %w = op.parameter "w" : tensor<3x8xf32>
+  %e = op.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %l = op.linear %e, %w : (tensor<4x8xf32>, tensor<3x8xf32>) -> tensor<4x3xf32>
+  %v = op.reshape %l : (tensor<4x3xf32>) -> tensor<2x2x3xf32>
+  %y = op.add %v, %r : (tensor<2x2x3xf32>, tensor<2x2x3xf32>) -> tensor<2x2x3xf32>
+  return %y : tensor<2x2x3xf32>
+}

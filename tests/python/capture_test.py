@@ -126,7 +126,7 @@ def parse(text: str) -> str:
     tool = own or shutil.which("mlir-opt-22") or shutil.which("mlir-opt")
     assert tool, "mlir-opt-22 is not installed (package mlir-22-tools)"
     result = subprocess.run(
-        [tool, "--allow-unregistered-dialect", "--mlir-print-debuginfo"],
+        [tool, "--allow-unregistered-dialect", "--mlir-print-debuginfo", "--mlir-print-op-generic"],
         input=text, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr

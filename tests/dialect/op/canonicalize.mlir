@@ -57,6 +57,23 @@ func.func @no_alias(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<
 
 // -----
 
+// A clone that is no result goes, whatever it copies, also when only a view of it is read.
+// CHECK-LABEL: func.func @inner_clone
+// CHECK-SAME: %[[X:[^:]*]]: tensor<4xf32>
+func.func @inner_clone(%x: tensor<4xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>) {
+  // CHECK: op.exp %[[X]]
+  // CHECK: %[[C:.*]] = op.clone %[[X]]
+  // CHECK: op.reshape %[[C]]
+  %c = op.clone %x : (tensor<4xf32>) -> tensor<4xf32>
+  %e = op.exp %c : (tensor<4xf32>) -> tensor<4xf32>
+  %v = op.reshape %e : (tensor<4xf32>) -> tensor<2x2xf32>
+  %d = op.clone %x : (tensor<4xf32>) -> tensor<4xf32>
+  %w = op.reshape %d : (tensor<4xf32>) -> tensor<2x2xf32>
+  return %v, %w : tensor<2x2xf32>, tensor<2x2xf32>
+}
+
+// -----
+
 // A clone of a fresh value goes, unless the value is a result as well.
 // CHECK-LABEL: func.func @clones
 func.func @clones(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {

@@ -45,6 +45,7 @@ macro(sl_use_lld)
   if(SL_LLD)
     file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/linker)
     file(CREATE_LINK ${SL_LLD} ${PROJECT_BINARY_DIR}/linker/ld.lld SYMBOLIC)
-    add_link_options(-fuse-ld=lld -B${PROJECT_BINARY_DIR}/linker)
+    # One export list serves several libraries of the runtime: a name that one of them lacks is no error.
+    add_link_options(-fuse-ld=lld -B${PROJECT_BINARY_DIR}/linker -Wl,--undefined-version)
   endif()
 endmacro()

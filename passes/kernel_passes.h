@@ -12,8 +12,6 @@
 
 namespace straightline {
 
-/// Puts the target on the module (op.target).
-std::unique_ptr<mlir::Pass> createSetTargetPass(kernel::TargetAttr target);
 std::unique_ptr<mlir::Pass> createDecomposeReductionsPass();
 std::unique_ptr<mlir::Pass> createSelectKernelsPass();
 std::unique_ptr<mlir::Pass> createAssignLayoutsPass();

@@ -63,9 +63,6 @@ void buildKernelPhase(mlir::OpPassManager& manager) {
 }  // namespace
 
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options) {
-  if (options.target) {
-    manager.addPass(createSetTargetPass(options.target));
-  }
   buildSimplifyPhase(manager);
   buildGroupPhase(manager, options);
   buildKernelPhase(manager);

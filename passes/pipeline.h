@@ -2,14 +2,12 @@
 #ifndef STRAIGHTLINE_PASSES_PIPELINE_H
 #define STRAIGHTLINE_PASSES_PIPELINE_H
 
-#include "dialect/kernel/kernel_dialect.h"
 #include "mlir/Pass/PassManager.h"
 
 namespace straightline {
 
 /// What a user may choose about the pipeline.
 struct PipelineOptions {
-  kernel::TargetAttr target;  ///< null: the module's own op.target
   bool freeze = true;  ///< parameters are constant between two calls of prepare
 };
 

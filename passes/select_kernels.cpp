@@ -46,19 +46,6 @@ struct SelectKernels : mlir::PassWrapper<SelectKernels, mlir::OperationPass<mlir
 
 }  // namespace
 
-namespace {
-
-struct SetTarget : mlir::PassWrapper<SetTarget, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SetTarget)
-  explicit SetTarget(kernel::TargetAttr target) : target_(target) {}
-  void runOnOperation() override { getOperation()->setAttr("op.target", target_); }
-  kernel::TargetAttr target_;
-};
-
-}  // namespace
-
-std::unique_ptr<mlir::Pass> createSetTargetPass(kernel::TargetAttr target) { return std::make_unique<SetTarget>(target); }
-
 std::unique_ptr<mlir::Pass> createSelectKernelsPass() { return std::make_unique<SelectKernels>(); }
 
 }  // namespace straightline

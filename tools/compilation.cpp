@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/compilation.h"
 
+#include <unistd.h>
+
 #include "codegen/jit/clang_driver.h"
 #include "codegen/jit/compile_program.h"
 #include "codegen/jit/fatal_guard.h"
@@ -20,6 +22,22 @@ ErrorKind kindOf(jit::CompileError::Kind kind) {
       return ErrorKind::internal;
   }
   return ErrorKind::internal;
+}
+
+/// The machine as passes see it. Caches are asked for only when it is this one.
+TargetOptions targetOptions(const jit::Target& target, const CompileRequest& request) {
+  TargetOptions options;
+  options.cpu = target.cpu;
+  options.threads = request.threads;
+  options.pipeline = request.pipeline;
+  options.vectorBytes = jit::hasFeature(target, "avx512f") ? 64 : 32;
+  if (target.cpu == jit::hostTarget().cpu) {
+    const long l1 = ::sysconf(_SC_LEVEL1_DCACHE_SIZE);
+    const long l2 = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+    options.l1Bytes = l1 > 0 ? l1 : options.l1Bytes;
+    options.l2Bytes = l2 > 0 ? l2 : options.l2Bytes;
+  }
+  return options;
 }
 
 /// What the program's release callback deletes: the code and the constant description inside it.
@@ -47,7 +65,7 @@ Failure Compilation::compile(const Module& module, const CompileRequest& request
     const std::lock_guard<std::mutex> lock(module.context->mutex);
     compilation->opLevel_ = module.op.get().clone();
     compilation->kernelLevel_ = module.op.get().clone();
-    Failure failure = compilation->lower({target->cpu, request.threads, request.pipeline});
+    Failure failure = compilation->lower(targetOptions(*target, request));
     if (failure.kind == ErrorKind::internal) {
       return compilation->withIr(std::move(failure));
     }
@@ -66,6 +84,7 @@ Failure Compilation::compile(const Module& module, const CompileRequest& request
 
 Failure Compilation::lower(const TargetOptions& target) {
   DiagnosticLog log(&context_->context);
+  context_->stages.setTarget(*kernelLevel_, target);
   mlir::PassManager manager(&context_->context);
   if (Failure failure = context_->stages.buildPipeline(manager, target); failure.failed()) {
     return failure;

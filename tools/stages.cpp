@@ -5,26 +5,22 @@
 #include <sstream>
 
 #include "codegen/emit.h"
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/TargetParser/X86TargetParser.h"
+#include "dialect/kernel/kernel_dialect.h"
 #include "passes/pipeline.h"
 #include "tools/register_all.h"
 
 namespace straightline {
 namespace {
 
-/// Vector width and caches of a CPU, as kernels are chosen for.
-kernel::TargetAttr targetAttribute(mlir::MLIRContext* context, const TargetOptions& target) {
-  llvm::SmallVector<llvm::StringRef> features;
-  llvm::X86::getFeaturesForCPU(target.cpu, features);
-  const int64_t vectorBytes = llvm::is_contained(features, "avx512f") ? 64 : 32;
-  return kernel::TargetAttr::get(context, "cpu", target.cpu, target.threads, vectorBytes, 32768, 1048576);
-}
-
 class ProductStages final : public Stages {
  public:
   void registerDialects(mlir::DialectRegistry& registry) const override {
     registerAllDialects(registry);
+  }
+
+  void setTarget(mlir::ModuleOp module, const TargetOptions& target) const override {
+    module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), "cpu", target.cpu, target.threads,
+                                                         target.vectorBytes, target.l1Bytes, target.l2Bytes));
   }
 
   Failure buildPipeline(mlir::PassManager& manager, const TargetOptions& target) const override {
@@ -37,7 +33,6 @@ class ProductStages final : public Stages {
         return Failure::user("unknown pipeline option '" + word + "'; valid are freeze=true and freeze=false");
       }
     }
-    options.target = targetAttribute(manager.getContext(), target);
     straightline::buildPipeline(manager, options);
     return Failure::none();
   }

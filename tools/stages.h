@@ -19,6 +19,9 @@ namespace straightline {
 struct TargetOptions {
   std::string cpu;        ///< an LLVM CPU name, never "host"
   int threads = 1;        ///< team size
+  int64_t vectorBytes = 32;  ///< widest vector: 64 with AVX-512
+  int64_t l1Bytes = 32768;   ///< data cache of one core
+  int64_t l2Bytes = 1048576;
   std::string pipeline;   ///< "key=value key=value" for the pipeline's own options
 };
 
@@ -34,6 +37,8 @@ class Stages {
  public:
   virtual ~Stages() = default;
   virtual void registerDialects(mlir::DialectRegistry& registry) const = 0;
+  /// Writes the target into the module, where passes look for it.
+  virtual void setTarget(mlir::ModuleOp module, const TargetOptions& target) const = 0;
   /// Adds all passes from the op level to the emitted kernel level. A pass says that something is beyond us by an error whose text
   /// has "unsupported: ", and that the input is wrong by one that has "invalid: "; when any other error is among them, it is a bug.
   virtual Failure buildPipeline(mlir::PassManager& manager, const TargetOptions& target) const = 0;

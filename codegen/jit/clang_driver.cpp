@@ -92,6 +92,15 @@ std::optional<Target> targetNamed(const std::string& cpu) {
   return Target{hostTarget().triple, cpu, {}};
 }
 
+bool hasFeature(const Target& target, const std::string& feature) {
+  if (!target.features.empty()) {
+    return contains(target.features, "+" + feature);
+  }
+  llvm::SmallVector<llvm::StringRef, 64> all;
+  llvm::X86::getFeaturesForCPU(target.cpu, all);
+  return llvm::is_contained(all, llvm::StringRef(feature));
+}
+
 std::vector<std::string> featuresMissingHere(const Target& target) {
   std::vector<std::string> missing;
   if (target.cpu == hostTarget().cpu) {
@@ -122,7 +131,7 @@ std::vector<std::string> clangArguments(const ClangOptions& options) {
   for (const std::string& feature : options.target.features) {
     arguments.insert(arguments.end(), {"-target-feature", feature});
   }
-  if (contains(options.target.features, "+avx512f")) {
+  if (hasFeature(options.target, "avx512f")) {
     // Some CPUs are tuned for 256 bits by default, which would split 512-bit vector types.
     arguments.push_back("-mprefer-vector-width=512");
   }

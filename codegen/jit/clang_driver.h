@@ -24,6 +24,9 @@ const Target& hostTarget();
 /// "" and "host" give the host; otherwise a CPU or level that LLVM knows ("x86-64-v3", "znver4"); nullopt for others.
 std::optional<Target> targetNamed(const std::string& cpu);
 
+/// Whether the target's CPU has a feature, by LLVM's name ("avx512f").
+bool hasFeature(const Target& target, const std::string& feature);
+
 /// Features that `target` needs and this machine lacks ("avx512f"); empty when code for it can run here.
 std::vector<std::string> featuresMissingHere(const Target& target);
 

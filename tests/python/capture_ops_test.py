@@ -35,8 +35,8 @@ UNARY: list[Callable[[Tensor], Tensor]] = [
     torch.neg, torch.abs, torch.exp, torch.expm1, torch.sin, torch.cos, torch.tan, torch.tanh, torch.sigmoid,
     torch.relu, torch.erf, torch.floor, torch.ceil, torch.round, torch.trunc, torch.sign, torch.isnan, torch.isinf,
     torch.logical_not, torch.reciprocal, torch.square, F.gelu, F.silu, F.hardsigmoid, F.hardswish, F.softplus,
-    F.elu, F.leaky_relu, F.relu6, F.hardtanh, 
-    
+    F.elu, F.leaky_relu, F.relu6, F.hardtanh,
+
     lambda x: F.gelu(x, approximate="tanh"), lambda x: torch.log(x.abs() + 1), lambda x: torch.log1p(x.abs()),
     lambda x: torch.log2(x.abs() + 1), lambda x: torch.sqrt(x.abs()), lambda x: torch.rsqrt(x.abs() + 1),
     lambda x: x ** 2, lambda x: x ** 3, lambda x: x.abs() ** 0.5,
@@ -44,9 +44,9 @@ UNARY: list[Callable[[Tensor], Tensor]] = [
     lambda x: x / 3, lambda x: x // 0.7, lambda x: x % 0.7, lambda x: torch.fmod(x, 0.7), lambda x: x > 0.1,
     lambda x: x.clamp(-0.5, 0.5), lambda x: x.clamp(min=0.1), lambda x: x.clamp_max(0.1),
     lambda x: x.clamp(torch.zeros(4), None), lambda x: torch.where(x > 0, x, 0.0), lambda x: torch.where(x > 0, 1.0, x),
-    lambda x: x.masked_fill(x < 0, -1), 
+    lambda x: x.masked_fill(x < 0, -1),
     lambda x: x.to(I32), lambda x: x.to(BF16), lambda x: x.bool(), lambda x: x.to(x.dtype), lambda x: x.double() + x,
-    lambda x: F.threshold(x, 0.1, 20), 
+    lambda x: F.threshold(x, 0.1, 20),
     lambda x: torch.nan_to_num(x),
 ]  # fmt: skip
 

@@ -10,7 +10,7 @@ config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.sl_build_root, "tests")
-config.excludes = ["inputs"]
+config.excludes = ["inputs", "golden", "models", "python", "codegen"]
 
 tools = [os.path.join(config.sl_build_root, "tools"), config.sl_llvm_tools]
 config.environment["PATH"] = os.pathsep.join([*tools, config.environment.get("PATH", "")])

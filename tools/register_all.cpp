@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/register_all.h"
 
+#include "dialect/kernel/kernel_dialect.h"
 #include "dialect/op/op_dialect.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/passes.h"
+#include "passes/pipeline.h"
+#include "passes/levels/levels.h"
 
 namespace straightline {
 
 void registerAllDialects(mlir::DialectRegistry& registry) {
-  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect, op::OpDialect>();
+  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect, kernel::KernelDialect,
+                  op::OpDialect>();
 }
 
 void registerAllPasses() {
   mlir::registerTransformsPasses();
   passes::registerStraightlinePasses();
+  registerKernelPasses();
+  registerLevelPasses();
 }
 
 }  // namespace straightline

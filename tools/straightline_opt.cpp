@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/opt_main.h"
+#include "tools/compiler_abi.h"
 
 int main(int argc, char** argv) { return sl_opt_main(argc, argv); }

@@ -90,7 +90,8 @@ typedef struct sl_dtype { uint8_t code; uint8_t bits; uint16_t lanes; } sl_dtype
 
 /// Integer expression over the named extents, in reverse Polish form: a sequence of (op, value) pairs.
 /// op 'c' pushes the constant `value`, 's' pushes extent number `value`, '+', '*', '/', '%' (floor) combine the top two,
-/// 'M' takes the maximum of the top two. `count` pairs. A static extent is one 'c'.
+/// 'M' takes the maximum of the top two. `count` pairs. A static extent is one 'c'. Only in sl_statement.scalars: 'v'
+/// pushes the scalar that statement number `value` made (SIZE, SCALAR, or the counter of a FOR).
 typedef struct sl_expr_step { int64_t op; int64_t value; } sl_expr_step;
 typedef struct sl_expr { const sl_expr_step* steps; int64_t count; } sl_expr;
 

@@ -68,6 +68,8 @@ typedef struct sl_kernel_desc {
   // External kernels only. `plan_symbol` and `run_symbol` are extern "C" names that emitted text calls:
   //   int32_t plan(sl_ctx*, const sl_problem*, const void* const* constants, void** handle)          at prepare time
   //   int32_t run(sl_ctx*, sl_team, void* handle, const void* const* inputs, void* const* outputs, void* workspace)
+  //   void destroy(void* handle)                                   its symbol is `<plan_symbol>_destroy`
+  // `constants` and `inputs` have one place per input of the problem, in their order; plan reads only the constant ones.
   const char* plan_symbol;
   void* plan;
   const char* run_symbol;
@@ -93,7 +95,8 @@ typedef struct sl_device_desc {
   void* (*record)(void* queue);                        ///< an event that fires when the queue has passed this point
   void (*wait)(void* queue, void* event);              ///< later work of the queue starts after the event
   void (*synchronize)(void* event);                    ///< blocks the calling host thread until the event has fired
-  void (*event_destroy)(void* event);
+  void (*event_destroy)(void* event);                  ///< legal while waits for it are still enqueued
+  int32_t (*query)(void* event);                       ///< 1 when the event has fired; never blocks
 } sl_device_desc;
 
 /// What `straightline_backend_v1` of a shared library returns, and what built-in backends hand to the registry.

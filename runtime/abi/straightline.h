@@ -11,7 +11,9 @@
 extern "C" {
 #endif
 
+#ifndef SL_API
 #define SL_API __attribute__((visibility("default")))
+#endif
 
 typedef struct sl_program sl_program;  ///< code and plan; immutable; reference-counted; shared between threads
 typedef struct sl_weights sl_weights;  ///< parameters and prepared data; reference-counted; immutable once prepared

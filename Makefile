@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# The commands of a working day. `make demo` and `make test` do everything on a bare Debian 12; each step leaves a stamp, so that
+# repeating takes seconds.
+#   PRESET=dev|release|asan|tsan   build folder and flags (CMakePresets.json)      JOBS=n   parallel compilations
+PRESET ?= release
+JOBS ?= $(shell nproc)
+PY := .venv/bin/python
+STAMPS := .cache/setup
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := build
+.PHONY: setup build demo test lint bench clean
+
+SYSTEM := $(STAMPS)/system
+VENV_BUILD := $(STAMPS)/venv-build
+VENV_TEST := $(STAMPS)/venv-test
+VENV_DEMO := $(STAMPS)/venv-demo
+
+$(SYSTEM): tools/setup/apt_packages.txt tools/setup/system_packages.sh cmake/llvm_version.txt
+	tools/setup/system_packages.sh
+	@mkdir -p $(STAMPS) && touch $@
+
+# One environment; each stamp adds what its requirements name. They run one after the other: pip does not share.
+$(VENV_BUILD): requirements/build.txt tools/setup/python_environment.sh | $(SYSTEM)
+	tools/setup/python_environment.sh build
+	@mkdir -p $(STAMPS) && touch $@
+
+$(VENV_TEST): requirements/test.txt $(VENV_BUILD)
+	tools/setup/python_environment.sh build test
+	@touch $@
+
+$(VENV_DEMO): requirements/demo.txt $(VENV_BUILD)
+	tools/setup/python_environment.sh build demo
+	@touch $@
+
+# A stamp counts for nothing when what it stands for is gone.
+ifeq ($(wildcard .venv/bin/python),)
+$(shell rm -f $(VENV_BUILD) $(VENV_TEST) $(VENV_DEMO))
+endif
+
+setup: $(SYSTEM) $(VENV_TEST) $(VENV_DEMO)
+
+build: $(SYSTEM) $(VENV_BUILD)
+	tools/setup/build.sh $(PRESET) $(JOBS)
+
+demo: $(VENV_DEMO) build
+	$(PY) -m straightline.demo
+
+test: $(SYSTEM) $(VENV_TEST)
+	@tools/setup/test.sh $(PRESET) $(JOBS)
+
+lint:
+	@python3 tools/lint/layers.py && python3 tools/lint/text_rules.py && echo "lint: clean"
+
+bench: $(VENV_TEST) build
+	$(PY) -m bench
+
+clean:
+	rm -rf build

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/cpp_text.h"
+
+#include <charconv>
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
+
+namespace straightline::codegen {
+namespace {
+
+template <typename T>
+std::string shortest(T value) {
+  char buffer[64];
+  std::to_chars_result end = std::to_chars(buffer, buffer + sizeof(buffer), value);
+  std::string text(buffer, end.ptr);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+int precedence(mlir::AffineExpr expr) {
+  switch (expr.getKind()) {
+    case mlir::AffineExprKind::Add:
+      return 0;
+    case mlir::AffineExprKind::Mul:
+    case mlir::AffineExprKind::FloorDiv:
+    case mlir::AffineExprKind::CeilDiv:
+    case mlir::AffineExprKind::Mod:
+      return 1;
+    case mlir::AffineExprKind::Constant:
+    case mlir::AffineExprKind::SymbolId:
+    case mlir::AffineExprKind::DimId:
+      return 2;
+  }
+  return 2;
+}
+
+void appendSource(mlir::Location location, llvm::SmallVectorImpl<std::string>& parts) {
+  auto add = [&](std::string part) {
+    if (!part.empty() && !llvm::is_contained(parts, part)) {
+      parts.push_back(std::move(part));
+    }
+  };
+  if (auto file = llvm::dyn_cast<mlir::FileLineColLoc>(location)) {
+    add((llvm::sys::path::filename(file.getFilename().getValue()) + ":" + llvm::Twine(file.getLine())).str());
+    return;
+  }
+  if (auto name = llvm::dyn_cast<mlir::NameLoc>(location)) {
+    const std::string inner = sourceOf(name.getChildLoc());
+    add(name.getName().str() + (inner.empty() ? "" : " (" + inner + ")"));
+    return;
+  }
+  if (auto fused = llvm::dyn_cast<mlir::FusedLoc>(location)) {
+    for (mlir::Location part : fused.getLocations()) {
+      appendSource(part, parts);
+    }
+    return;
+  }
+  if (auto call = llvm::dyn_cast<mlir::CallSiteLoc>(location)) {
+    appendSource(call.getCallee(), parts);
+  }
+}
+
+}  // namespace
+
+std::string cppType(mlir::Type type) {
+  if (type.isIndex()) {
+    return "int64_t";
+  }
+  if (type.isF32()) {
+    return "float";
+  }
+  if (type.isF64()) {
+    return "double";
+  }
+  if (type.isBF16()) {
+    return "sl::bfloat16";
+  }
+  if (type.isF16()) {
+    return "sl::half";
+  }
+  if (type.isInteger(1)) {
+    return "bool";
+  }
+  const std::string width = std::to_string(type.getIntOrFloatBitWidth());
+  return (type.isUnsignedInteger() ? "uint" : "int") + width + "_t";
+}
+
+std::string floatLiteral(const llvm::APFloat& value, mlir::Type type) {
+  const bool isDouble = type.isF64();
+  const std::string suffix = isDouble ? "" : "f";
+  if (value.isNaN()) {
+    return "__builtin_nan" + suffix + "(\"\")";
+  }
+  if (value.isInfinity()) {
+    return std::string(value.isNegative() ? "-" : "") + "__builtin_inf" + suffix + "()";
+  }
+  llvm::APFloat exact = value;
+  bool inexact = false;
+  exact.convert(isDouble ? llvm::APFloat::IEEEdouble() : llvm::APFloat::IEEEsingle(),
+                llvm::APFloat::rmNearestTiesToEven, &inexact);
+  return (isDouble ? shortest(exact.convertToDouble()) : shortest(exact.convertToFloat())) + suffix;
+}
+
+std::string intLiteral(int64_t value) {
+  return value == std::numeric_limits<int64_t>::min() ? "(-9223372036854775807 - 1)" : std::to_string(value);
+}
+
+std::string intLiteral(const llvm::APInt& value, mlir::Type type) {
+  if (type.isInteger(1)) {
+    return value.isZero() ? "false" : "true";
+  }
+  if (type.isUnsignedInteger()) {
+    return std::to_string(value.getZExtValue()) + "u";
+  }
+  return intLiteral(value.getSExtValue());
+}
+
+std::string stringLiteral(llvm::StringRef value) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << '"';
+  for (char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      os << '\\' << c;
+    } else if (byte < 32 || byte == 127 || c == '?') {
+      // Three octal digits end the escape whatever follows; `?` could start a trigraph.
+      os << '\\' << char('0' + (byte >> 6)) << char('0' + ((byte >> 3) & 7)) << char('0' + (byte & 7));
+    } else {
+      os << c;
+    }
+  }
+  os << '"';
+  return text;
+}
+
+std::string scalarLiteral(mlir::TypedAttr value) {
+  if (auto number = llvm::dyn_cast<mlir::FloatAttr>(value)) {
+    return floatLiteral(number.getValue(), number.getType());
+  }
+  auto integer = llvm::cast<mlir::IntegerAttr>(value);
+  return intLiteral(integer.getValue(), integer.getType());
+}
+
+std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names, const Spelling& identifier) {
+  if (auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(expr)) {
+    return intLiteral(constant.getValue());
+  }
+  if (auto symbol = llvm::dyn_cast<mlir::AffineSymbolExpr>(expr)) {
+    return identifier(names[symbol.getPosition()]);
+  }
+  auto binary = llvm::cast<mlir::AffineBinaryOpExpr>(expr);
+  const int own = precedence(expr);
+  const bool sum = expr.getKind() == mlir::AffineExprKind::Add;
+  auto operand = [&](mlir::AffineExpr side, bool parenthesised) {
+    const std::string text = expression(side, names, identifier);
+    return parenthesised || text.front() == '-' ? "(" + text + ")" : text;
+  };
+  const std::string left = operand(binary.getLHS(), precedence(binary.getLHS()) < own);
+  const std::string right = operand(binary.getRHS(), !sum && precedence(binary.getRHS()) < 2);
+  switch (expr.getKind()) {
+    case mlir::AffineExprKind::Add:
+      return left + " + " + right;
+    case mlir::AffineExprKind::Mul:
+      return left + " * " + right;
+    case mlir::AffineExprKind::FloorDiv:
+      return left + " / " + right;
+    case mlir::AffineExprKind::Mod:
+      return left + " % " + right;
+    case mlir::AffineExprKind::CeilDiv:
+      return "(" + left + " + " + right + " - 1) / " + right;
+    case mlir::AffineExprKind::Constant:
+    case mlir::AffineExprKind::SymbolId:
+    case mlir::AffineExprKind::DimId:
+      break;
+  }
+  return "";
+}
+
+std::string sourceOf(mlir::Location location) {
+  llvm::SmallVector<std::string> parts;
+  appendSource(location, parts);
+  return llvm::join(parts, ", ");
+}
+
+std::string wrapped(llvm::ArrayRef<std::string> items, size_t column, size_t indent) {
+  constexpr size_t kColumns = 100;
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string item = items[i] + (i + 1 < items.size() ? "," : "");
+    const size_t space = i == 0 ? 0 : 1;
+    if (i > 0 && column + space + item.size() > kColumns - 4) {
+      text += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (space == 1) {
+      text += " ";
+      ++column;
+    }
+    text += item;
+    // An item may itself hold lines.
+    const size_t newline = item.rfind('\n');
+    column = newline == std::string::npos ? column + item.size() : item.size() - newline - 1;
+  }
+  return text;
+}
+
+void Writer::line(const std::string& text) {
+  if (!text.empty()) {
+    text_.append(indent_, ' ');
+  }
+  text_ += text;
+  text_ += '\n';
+}
+
+void Writer::call(const std::string& head, llvm::ArrayRef<std::string> items, const std::string& tail) {
+  line(head + wrapped(items, indent_ + head.size(), indent_ + 4) + tail);
+}
+
+}  // namespace straightline::codegen

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pieces of C++ text: types, literals, expressions over named extents, comments.
+#ifndef STRAIGHTLINE_CODEGEN_CPP_TEXT_H
+#define STRAIGHTLINE_CODEGEN_CPP_TEXT_H
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dialect/kernel/kernel_dialect.h"
+#include "llvm/ADT/SetVector.h"
+#include "mlir/IR/Location.h"
+
+namespace straightline::codegen {
+
+/// Texts in the order of insertion, each once.
+using UniqueTexts = llvm::SetVector<std::string, std::vector<std::string>, std::set<std::string>>;
+
+/// "float", "sl::bfloat16", "bool", "int64_t" (index too), ...
+std::string cppType(mlir::Type type);
+
+/// Exact literal: shortest decimal that reads back as the same value; infinities and NaN as builtins. bfloat16 and half
+/// are written as float.
+std::string floatLiteral(const llvm::APFloat& value, mlir::Type type);
+std::string intLiteral(const llvm::APInt& value, mlir::Type type);
+std::string intLiteral(int64_t value);
+/// `value` in double quotes, escaped.
+std::string stringLiteral(llvm::StringRef value);
+/// A typed scalar attribute.
+std::string scalarLiteral(mlir::TypedAttr value);
+
+/// C++ for an expression; `identifier` says how a name is spelled. Operands are not negative (floordiv is `/`).
+using Spelling = std::function<std::string(mlir::StringAttr)>;
+std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names, const Spelling& identifier);
+
+/// "fc (model.py:12)", "model.py:12" or "": file names without folders.
+std::string sourceOf(mlir::Location location);
+
+/// Joins `items` by ", ", breaking before the one that would pass column 100; continuation lines are indented.
+std::string wrapped(llvm::ArrayRef<std::string> items, size_t column, size_t indent);
+
+/// Text with an indentation.
+class Writer {
+ public:
+  /// One line; empty: an empty line without spaces.
+  void line(const std::string& text);
+  /// `head` + items + `tail`, wrapped.
+  void call(const std::string& head, llvm::ArrayRef<std::string> items, const std::string& tail);
+  void indent() { indent_ += 2; }
+  void dedent() { indent_ -= 2; }
+  size_t column() const { return indent_; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+  size_t indent_ = 0;
+};
+
+}  // namespace straightline::codegen
+
+#endif  // STRAIGHTLINE_CODEGEN_CPP_TEXT_H

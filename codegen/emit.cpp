@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/emit.h"
+
+#include "codegen/cpp_text.h"
+#include "codegen/kernel_printer.h"
+#include "codegen/program_printer.h"
+#include "codegen/table_printer.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace straightline::codegen {
+namespace {
+
+/// Kernels that the program launches, in the order of first use.
+llvm::SetVector<kernel::FuncOp> launchedFuncs(kernel::ProgramOp program) {
+  llvm::SetVector<kernel::FuncOp> funcs;
+  program.walk<mlir::WalkOrder::PreOrder>([&](kernel::LaunchOp launch) {
+    if (auto func = llvm::dyn_cast_or_null<kernel::FuncOp>(launch.getEntryOp())) {
+      funcs.insert(func);
+    }
+  });
+  return funcs;
+}
+
+/// The text relies on these; the verifier of the planned level reports them with more words.
+mlir::LogicalResult checkPlanned(kernel::ProgramOp program) {
+  mlir::WalkResult result = program.walk([](mlir::Operation* op) {
+    auto slot = llvm::dyn_cast<kernel::SlotOp>(op);
+    auto prepared = llvm::dyn_cast<kernel::PreparedOp>(op);
+    if ((slot && !slot.getOffsetAttr()) || (prepared && !prepared.getOffsetAttr())) {
+      op->emitOpError() << "has no offset: the program is not planned (emit_c1)";
+      return mlir::WalkResult::interrupt();
+    }
+    return mlir::WalkResult::advance();
+  });
+  return mlir::failure(result.wasInterrupted());
+}
+
+std::string headline(kernel::ProgramOp program) {
+  kernel::TargetAttr target = program.getTarget();
+  return "// Program " + program.getSymName().str() + " for " + target.getBackend().str() + " " +
+         target.getCpu().str() + ", threads: " + std::to_string(target.getThreads()) + ".\n";
+}
+
+std::string lines(const UniqueTexts& includes) {
+  std::string text;
+  for (const std::string& include : includes) {
+    text += include + "\n";
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& options) {
+  auto programs = module.getOps<kernel::ProgramOp>();
+  if (programs.empty() || std::next(programs.begin()) != programs.end()) {
+    return module.emitError() << "has " << std::distance(programs.begin(), programs.end())
+                              << " kernel.program, expected 1";
+  }
+  kernel::ProgramOp program = *programs.begin();
+  if (failed(checkPlanned(program))) {
+    return mlir::failure();
+  }
+  ProgramIndex index(program);
+  mlir::FailureOr<ProgramText> text = printProgram(program, index, options.profile);
+  if (failed(text)) {
+    return mlir::failure();
+  }
+
+  Emitted emitted;
+  UniqueTexts includes;
+  std::string kernels;
+  std::string prototypes;
+  for (kernel::FuncOp func : launchedFuncs(program)) {
+    mlir::FailureOr<std::string> body = printKernel(func);
+    if (failed(body)) {
+      return mlir::failure();
+    }
+    UniqueTexts own;
+    for (const std::string& include : kernelIncludes(func)) {
+      own.insert(include);
+      includes.insert(include);
+    }
+    kernels += *body + "\n";
+    prototypes += kernelSignature(func) + ";\n";
+    emitted.kernels.push_back({func.getSymName().str(), lines(own) + *body, {}});
+    text->externals.push_back(func.getSymName().str());
+  }
+  const std::string tables = printTables(program, index, text->hasPrepare);
+  auto separated = [](const std::string& part) { return part.empty() ? part : part + "\n"; };
+
+  UniqueTexts programIncludes;
+  programIncludes.insert(text->includes.begin(), text->includes.end());
+  includes.insert(text->includes.begin(), text->includes.end());
+  emitted.program = {program.getSymName().str(),
+                     headline(program) + lines(programIncludes) + separated(prototypes + text->declarations) +
+                         text->body + tables,
+                     text->externals};
+  emitted.listing =
+      headline(program) + lines(includes) + kernels + separated(text->declarations) + text->body + tables;
+  return emitted;
+}
+
+}  // namespace straightline::codegen

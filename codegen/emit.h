@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// C++ text of a planned module. Deterministic: a function of the module (its program, kernels and source locations) and
+// the options; no addresses, times or folders.
+#ifndef STRAIGHTLINE_CODEGEN_EMIT_H
+#define STRAIGHTLINE_CODEGEN_EMIT_H
+
+#include <string>
+#include <vector>
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace straightline::codegen {
+
+/// One translation unit, whole in itself given the folder with straightline/abi and straightline/kernels.
+struct EmittedUnit {
+  std::string name;                    ///< symbol of the kernel, or of the program
+  std::string text;
+  std::vector<std::string> externals;  ///< extern "C" names it calls and does not define
+};
+
+struct Emitted {
+  std::vector<EmittedUnit> kernels;  ///< one for each kernel.func that the program launches
+  EmittedUnit program;               ///< sl_program_prepare, sl_program_run and the tables with `sl_program`
+  std::string listing;               ///< all of it as one translation unit: what fn.code shows
+};
+
+struct EmitOptions {
+  bool profile = false;  ///< statements tell ctx->profile when they begin and end
+};
+
+/// Preconditions: one kernel.program, at planned level. Diagnostics on failure.
+mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& options = {});
+
+}  // namespace straightline::codegen
+
+#endif  // STRAIGHTLINE_CODEGEN_EMIT_H

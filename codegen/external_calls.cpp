@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/external_calls.h"
+
+namespace straightline::codegen {
+
+using kernel::BufferType;
+using llvm::StringRef;
+using mlir::TypeAttr;
+
+namespace {
+
+constexpr int kMaxRank = 8;  // SL_MAX_RANK
+
+std::string numbersText(llvm::ArrayRef<mlir::AffineExpr> exprs) {
+  std::string text;
+  for (mlir::AffineExpr expr : exprs) {
+    std::optional<int64_t> value = symbolic::constantValue(expr);
+    text += (text.empty() ? "" : ", ") + (value ? intLiteral(*value) : "SL_DYNAMIC");
+  }
+  for (int dim = exprs.size(); dim < kMaxRank; ++dim) {
+    text += dim == 0 ? "0" : ", 0";
+  }
+  return "{" + text + "}";
+}
+
+std::string operandText(mlir::Type type, bool constant) {
+  auto buffer = llvm::cast<BufferType>(type);
+  return "{" + dtypeText(buffer.getElementType()) + ", " + std::to_string(buffer.getRank()) + ", " +
+         numbersText(buffer.getExtents()) + ", " + numbersText(buffer.getStrides()) + ", " + (constant ? "1" : "0") +
+         "}";
+}
+
+void printRows(const std::string& head, llvm::ArrayRef<std::string> rows, Writer& writer) {
+  writer.line(head + " = {");
+  for (const std::string& row : rows) {
+    writer.line("    " + row + ",");
+  }
+  writer.line("};");
+}
+
+std::string thunkHead(StringRef name, bool pointers, bool scalars) {
+  return "static void enqueue_" + name.str() + "(sl_ctx* ctx, sl_team team, void* const*" +
+         (pointers ? " pointers" : "") + ", const int64_t*" + (scalars ? " scalars" : "") + ") {\n";
+}
+
+}  // namespace
+
+std::string dtypeText(mlir::Type type) {
+  const int code = type.isBF16()              ? 4
+                   : type.isInteger(1)        ? 6
+                   : type.isFloat()           ? 2
+                   : type.isUnsignedInteger() ? 1
+                                              : 0;
+  const unsigned bits = type.isInteger(1) ? 8 : type.getIntOrFloatBitWidth();
+  return "{" + std::to_string(code) + ", " + std::to_string(bits) + ", 1}";
+}
+
+llvm::SmallVector<StringRef> externalSymbols(kernel::DeclOp decl) {
+  llvm::SmallVector<StringRef> symbols = {decl.getRun()};
+  for (std::optional<StringRef> symbol : {decl.getPlan(), decl.getDestroy()}) {
+    if (symbol) {
+      symbols.push_back(*symbol);
+    }
+  }
+  return symbols;
+}
+
+std::string printExternalPrototypes(kernel::DeclOp decl) {
+  std::string text = "extern \"C\" int32_t " + decl.getRun().str() +
+                     "(sl_ctx*, sl_team, void* handle, const void* const* inputs,\n"
+                     "                           void* const* outputs, void* workspace);\n";
+  if (decl.getPlan()) {
+    text += "extern \"C\" int32_t " + decl.getPlan()->str() +
+            "(sl_ctx*, const sl_problem*, const void* const* constants, void** handle);\n";
+  }
+  if (decl.getDestroy()) {
+    text += "extern \"C\" void " + decl.getDestroy()->str() + "(void* handle);\n";
+  }
+  return text;
+}
+
+void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer) {
+  llvm::SmallVector<std::string> operands, attributes;
+  for (auto [type, constant] : llvm::zip(decl.getInputs().getAsValueRange<TypeAttr>(), decl.getConstants())) {
+    operands.push_back(operandText(type, constant));
+  }
+  for (mlir::Type type : decl.getOutputs().getAsValueRange<TypeAttr>()) {
+    operands.push_back(operandText(type, false));
+  }
+  for (mlir::NamedAttribute attribute : decl.getProblem()) {
+    const int64_t value = llvm::cast<mlir::IntegerAttr>(attribute.getValue()).getInt();
+    attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " + intLiteral(value) + "}");
+  }
+  printRows("static constexpr sl_operand operands[]", operands, writer);
+  if (!attributes.empty()) {
+    printRows("static constexpr sl_attribute attributes[]", attributes, writer);
+  }
+  writer.call("static constexpr sl_problem problem = {",
+              {"sizeof(sl_problem)", stringLiteral(decl.getOp()), "operands", std::to_string(decl.getInputs().size()),
+               std::to_string(decl.getOutputs().size()), attributes.empty() ? "nullptr" : "attributes",
+               std::to_string(attributes.size()), std::to_string(target.getThreads()),
+               std::to_string(target.getVectorBytes()), std::to_string(target.getL1()),
+               std::to_string(target.getL2())},
+              "};");
+}
+
+std::string printThunk(mlir::Operation* entry) {
+  if (auto func = llvm::dyn_cast<kernel::FuncOp>(entry)) {
+    llvm::SmallVector<std::string> items = {"ctx", "team"};
+    size_t position = 0;
+    auto add = [&](mlir::ArrayAttr types, const std::string& qualifier) {
+      for (mlir::Type type : types.getAsValueRange<TypeAttr>()) {
+        items.push_back("static_cast<" + qualifier + cppType(llvm::cast<BufferType>(type).getElementType()) +
+                        "*>(pointers[" + std::to_string(position++) + "])");
+      }
+    };
+    add(func.getInputs(), "const ");
+    add(func.getOutputs(), "");
+    add(func.getWorkspace(), "");
+    const size_t scalars = func.getScalarNames().size();
+    for (size_t i = 0; i < scalars; ++i) {
+      items.push_back("scalars[" + std::to_string(i) + "]");
+    }
+    const std::string head = "  " + func.getSymName().str() + "(";
+    return thunkHead(func.getSymName(), position > 0, scalars > 0) + head + wrapped(items, head.size(), 6) + ");\n}\n";
+  }
+  auto decl = llvm::cast<kernel::DeclOp>(entry);
+  const size_t outputs = 1 + decl.getInputs().size();
+  const size_t workspace = outputs + decl.getOutputs().size();
+  llvm::SmallVector<std::string> items = {
+      "ctx", "team", "pointers[0]", "pointers + 1", "pointers + " + std::to_string(outputs),
+      decl.getWorkspace().empty() ? "nullptr" : "pointers[" + std::to_string(workspace) + "]"};
+  const std::string head = "  sl::report(ctx, " + decl.getRun().str() + "(";
+  return thunkHead(decl.getSymName(), true, false) + head + wrapped(items, head.size(), 6) + "));\n}\n";
+}
+
+}  // namespace straightline::codegen

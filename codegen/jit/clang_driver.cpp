@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/jit/clang_driver.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "clang/Basic/DiagnosticOptions.h"
+#include "clang/Basic/Version.h"
+#include "clang/CodeGen/CodeGenAction.h"
+#include "clang/Frontend/CompilerInstance.h"
+#include "clang/Frontend/CompilerInvocation.h"
+#include "clang/Frontend/TextDiagnosticPrinter.h"
+#include "codegen/jit/embedded_headers.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/VirtualFileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/X86TargetParser.h"
+
+namespace straightline::jit {
+namespace {
+
+constexpr const char* kRoot = "/straightline";
+constexpr const char* kIncludeRoot = "/straightline/include";
+
+void initializeTarget() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::InitializeNativeTargetAsmParser();
+  });
+}
+
+/// An in-memory file system with the unit and the embedded headers. The buffers borrow their text.
+llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> makeFileSystem(const std::string& path,
+                                                                       const std::string& text) {
+  llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> files =
+      llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
+  files->addFile(path, 0, llvm::MemoryBuffer::getMemBuffer(text, path));
+  for (std::size_t i = 0; i < embeddedHeaderCount; ++i) {
+    const EmbeddedHeader& header = embeddedHeaders[i];
+    files->addFile(std::string(kIncludeRoot) + "/" + header.path, 0,
+                   llvm::MemoryBuffer::getMemBuffer(llvm::StringRef(header.text, header.bytes),
+                                                    header.path));
+  }
+  return files;
+}
+
+/// File name of a unit: characters that would confuse a reader of diagnostics are replaced.
+std::string unitPath(const std::string& name) {
+  std::string safe = name.empty() ? "unit" : name;
+  for (char& c : safe) {
+    const bool plain = llvm::isAlnum(c) || c == '_' || c == '-' || c == '.';
+    c = plain ? c : '_';
+  }
+  return std::string(kRoot) + "/" + safe + ".cpp";
+}
+
+bool contains(const std::vector<std::string>& list, llvm::StringRef value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+}  // namespace
+
+const Target& hostTarget() {
+  static const Target target = [] {
+    Target host;
+    host.triple = llvm::sys::getProcessTriple();
+    host.cpu = llvm::sys::getHostCPUName().str();
+    for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
+      host.features.push_back((feature.second ? "+" : "-") + feature.first().str());
+    }
+    std::sort(host.features.begin(), host.features.end());
+    return host;
+  }();
+  return target;
+}
+
+std::optional<Target> targetNamed(const std::string& cpu) {
+  if (cpu.empty() || cpu == "host") {
+    return hostTarget();
+  }
+  llvm::SmallVector<llvm::StringRef, 128> known;
+  llvm::X86::fillValidCPUArchList(known, /*Only64Bit=*/true);
+  if (!llvm::is_contained(known, llvm::StringRef(cpu))) {
+    return std::nullopt;
+  }
+  return Target{hostTarget().triple, cpu, {}};
+}
+
+std::vector<std::string> featuresMissingHere(const Target& target) {
+  std::vector<std::string> missing;
+  if (target.cpu == hostTarget().cpu) {
+    return missing;
+  }
+  llvm::SmallVector<llvm::StringRef, 64> needed;
+  llvm::X86::getFeaturesForCPU(target.cpu, needed);
+  for (llvm::StringRef feature : needed) {
+    // Only features that the host detection reports as absent count: it does not report tuning hints.
+    if (contains(hostTarget().features, "-" + feature.str())) {
+      missing.push_back(feature.str());
+    }
+  }
+  return missing;
+}
+
+std::vector<std::string> clangArguments(const ClangOptions& options) {
+  std::vector<std::string> arguments = {
+      "-triple", options.target.triple, "-target-cpu", options.target.cpu, "-emit-obj", "-O3",
+      // cc1 does not switch the vectorisers on by itself at -O3; the driver does.
+      "-vectorize-loops", "-vectorize-slp", "-std=c++20", "-x", "c++", "-nostdsysteminc", "-nobuiltininc",
+      "-nostdinc++", "-I", kIncludeRoot, "-mrelocation-model", "pic", "-pic-level", "2",
+      // Unwind tables let profilers and debuggers walk through compiled code.
+      "-mframe-pointer=none", "-funwind-tables=2", "-fno-rtti", "-fno-threadsafe-statics",
+      "-ffp-contract=fast",
+      // Nobody runs static initialisers of a unit, so one must not have any.
+      "-Werror=global-constructors"};
+  for (const std::string& feature : options.target.features) {
+    arguments.insert(arguments.end(), {"-target-feature", feature});
+  }
+  if (contains(options.target.features, "+avx512f")) {
+    // Some CPUs are tuned for 256 bits by default, which would split 512-bit vector types.
+    arguments.push_back("-mprefer-vector-width=512");
+  }
+  if (options.lineTables) {
+    arguments.insert(arguments.end(), {"-debug-info-kind=line-tables-only", "-dwarf-version=4"});
+  }
+  arguments.insert(arguments.end(), options.extra.begin(), options.extra.end());
+  return arguments;
+}
+
+ClangOutput compileToObject(const std::string& name, const std::string& text,
+                            const std::vector<std::string>& arguments) {
+  initializeTarget();
+  const std::string path = unitPath(name);
+  std::vector<const char*> argv;
+  for (const std::string& argument : arguments) {
+    argv.push_back(argument.c_str());
+  }
+  argv.insert(argv.end(), {"-main-file-name", path.c_str() + std::string(kRoot).size() + 1, path.c_str()});
+
+  ClangOutput output;
+  llvm::raw_string_ostream diagnosticStream(output.diagnostics);
+  llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> files = makeFileSystem(path, text);
+  clang::DiagnosticOptions diagnosticOptions;
+  llvm::IntrusiveRefCntPtr<clang::DiagnosticsEngine> argumentDiagnostics =
+      clang::CompilerInstance::createDiagnostics(
+          *files, diagnosticOptions,
+          new clang::TextDiagnosticPrinter(diagnosticStream, diagnosticOptions),
+          /*ShouldOwnClient=*/true);
+  auto invocation = std::make_shared<clang::CompilerInvocation>();
+  if (!clang::CompilerInvocation::CreateFromArgs(*invocation, argv, *argumentDiagnostics)) {
+    return output;
+  }
+  clang::CompilerInstance compiler(std::move(invocation));
+  compiler.setVirtualFileSystem(files);
+  compiler.createDiagnostics(
+      new clang::TextDiagnosticPrinter(diagnosticStream, compiler.getDiagnosticOpts()),
+      /*ShouldOwnClient=*/true);
+  compiler.setVerboseOutputStream(diagnosticStream);  // else "1 error generated" goes to stderr
+  compiler.createFileManager();
+  llvm::SmallString<0> object;
+  compiler.setOutputStream(std::make_unique<llvm::raw_svector_ostream>(object));
+  llvm::LLVMContext context;
+  clang::EmitObjAction action(&context);
+  output.ok = compiler.ExecuteAction(action);
+  if (output.ok) {
+    output.object.assign(object.data(), object.size());
+  }
+  return output;
+}
+
+const std::string& compilerVersion() {
+  static const std::string version = clang::getClangFullVersion();
+  return version;
+}
+
+}  // namespace straightline::jit

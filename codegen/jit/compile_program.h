@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Emitted units to running code: cache look-up, parallel compilation, link.
+#ifndef STRAIGHTLINE_CODEGEN_JIT_COMPILE_PROGRAM_H
+#define STRAIGHTLINE_CODEGEN_JIT_COMPILE_PROGRAM_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/jit/object_cache.h"
+#include "codegen/jit/orc_linker.h"
+
+namespace straightline::jit {
+
+/// One translation unit of emitted text. `name` names it in diagnostics; it is unique within a program.
+struct Unit {
+  std::string name;
+  std::string text;
+};
+
+struct CompileOptions {
+  std::string cpu;                      ///< "" or "host", else a CPU that LLVM knows ("x86-64-v3")
+  unsigned threads = 0;                 ///< 0: as many as the process may use
+  std::vector<std::string> clangExtra;  ///< further `clang -cc1` arguments
+  ObjectCache* cache = nullptr;         ///< null: ObjectCache::process()
+  SymbolResolver resolver;              ///< extern "C" names outside the program (the runtime's sl_symbol)
+};
+
+struct CompileError {
+  enum class Kind { user, unsupported, internal };
+  Kind kind = Kind::internal;
+  std::string message;
+};
+
+struct CompiledProgram {
+  std::unique_ptr<LinkedProgram> code;  ///< destroying it frees the code
+  unsigned compiled = 0;                ///< units that clang compiled
+  unsigned cached = 0;                  ///< units that came from the disk cache
+  std::vector<std::string> notes;       ///< trouble with the cache, for a warning to the user
+};
+
+/// Compiles and links `units`; `symbols` are looked up in them at once, so that every unresolved name is an error now.
+/// Null with `error` set otherwise. A unit that clang refuses is an internal error: the message holds the diagnostics
+/// and names the file that keeps its text. Thread-safe.
+std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
+                                                const std::vector<std::string>& symbols,
+                                                const CompileOptions& options, CompileError* error);
+
+/// Writes `text` to a file of its own in $STRAIGHTLINE_DUMP, else in the temporary folder, for a bug report. Returns its
+/// path, or a sentence saying why there is none.
+std::string keepText(const std::string& stem, const std::string& suffix, const std::string& text);
+
+}  // namespace straightline::jit
+
+#endif  // STRAIGHTLINE_CODEGEN_JIT_COMPILE_PROGRAM_H

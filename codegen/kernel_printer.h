@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// A kernel.func as the instantiation of its family's template. One rule for all families (ARCHITECTURE.md).
+#ifndef STRAIGHTLINE_CODEGEN_KERNEL_PRINTER_H
+#define STRAIGHTLINE_CODEGEN_KERNEL_PRINTER_H
+
+#include <string>
+
+#include "dialect/kernel/kernel_dialect.h"
+
+namespace straightline::codegen {
+
+/// `extern "C" void name(sl_ctx* ctx, sl_team team, const float* a0, float* o0, int64_t b)`, without an end.
+std::string kernelSignature(kernel::FuncOp func);
+/// `#include "straightline/kernels/<family>.h"`, and scalar.h for the lambdas where there are any.
+llvm::SmallVector<std::string> kernelIncludes(kernel::FuncOp func);
+/// The definition, ending in a line feed.
+mlir::FailureOr<std::string> printKernel(kernel::FuncOp func);
+
+}  // namespace straightline::codegen
+
+#endif  // STRAIGHTLINE_CODEGEN_KERNEL_PRINTER_H

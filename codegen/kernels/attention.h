@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// Family `attention`: scaled dot-product attention, out = softmax(scale * q k^T + mask) v, with the
+// softmax taken online over blocks of keys, so scores exist for one block only. q, out [B,H,S,D];
+// k, v [B,Hk,T,D], H a multiple of Hk; D is contiguous in all. As in torch: a bool mask keeps where
+// true; a causal mask keeps key t for query s when t <= s; a row with nothing kept gives 0; NaN or
+// +inf in a kept score gives NaN.
+//
+// Cost: 4*b*h*s*t*d flops at 60-80% of peak, plus an exponential per score and a transposing copy
+// of K (and of V when d is no multiple of nr) per unit of work. Units are `rows` queries of one
+// head, split over the threads.
+#ifndef STRAIGHTLINE_KERNELS_ATTENTION_H
+#define STRAIGHTLINE_KERNELS_ATTENTION_H
+
+#include "straightline/kernels/epilogue.h"
+#include "straightline/kernels/matmul.h"
+#include "straightline/kernels/scalar.h"
+
+namespace sl {
+
+/// mr x nr: register tile. rows: queries per unit (a multiple of mr). keys: keys per block (a
+/// multiple of nr). mask: 0 none, 1 the pointer after v is a mask (bool: keep; floating: added).
+/// causal: 0 or 1.
+struct AttentionTune {
+  int mr = 6;
+  int nr = 16;
+  int rows = 48;
+  int keys = 64;
+  int mask = 0;
+  int causal = 0;
+};
+
+/// Strides of b, h, s (or t) in elements; maskStride of b, h, s, t (innermost 0 or 1); epilogue
+/// operands [b][h][s][d]. scale 0 means 1 / sqrt(d).
+struct AttentionShape {
+  int64_t b = 0, h = 0, hk = 0, s = 0, t = 0, d = 0;
+  double scale = 0;
+  int64_t qStride[3] = {}, kStride[3] = {}, vStride[3] = {};
+  int64_t outStride[3] = {}, maskStride[4] = {};
+  int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
+};
+
+/// Elements of one thread's workspace.
+struct AttentionPlan {
+  int64_t depth, keys, values, scores, result, statistics;
+
+  constexpr AttentionPlan(int64_t d, AttentionTune t)
+      : depth((d + t.nr - 1) / t.nr * t.nr),
+        keys(t.keys * d),
+        values(t.keys * depth),
+        scores(int64_t(t.rows) * t.keys),
+        result(t.rows * depth),
+        statistics((2 * t.rows + 31) / 32 * 32) {}
+  constexpr int64_t total() const {
+    return (keys + values + scores + result + statistics + 31) / 32 * 32;
+  }
+};
+
+/// Bytes of workspace (float).
+constexpr int64_t attentionWorkspace(int64_t d, AttentionTune tune, int64_t threads) {
+  return threads * AttentionPlan(d, tune).total() * int64_t(sizeof(float));
+}
+
+/// c[rows][columns] (+)= a[rows][depth] * panels of nr columns; panel p at b + p * panelStride, its
+/// row k bStride further. Rows from `valid` on repeat the last valid one of a (their results are
+/// not used). rows, columns: multiples of the tile.
+template <int MR, int NR, class T>
+SL_INLINE void multiplyBlock(const T* a, int64_t aRow, int64_t valid, int64_t rows, const T* b,
+                             int64_t panelStride, int64_t bStride, int64_t depth, T* c,
+                             int64_t cRow, int64_t columns, bool accumulate) {
+  constexpr int N = panelLanes<T>(NR);
+  SL_NO_UNROLL
+  for (int64_t p = 0; p < columns / NR; ++p) {
+    SL_NO_UNROLL
+    for (int64_t r = 0; r < rows; r += MR) {
+      Tile<T, N, MR, NR / N> tile;
+      Rows<T, MR> row;
+      SL_UNROLL
+      for (int i = 0; i < MR; ++i) {
+        row.p[i] = a + minOf(r + i, valid - 1) * aRow;
+      }
+      T* to = c + r * cRow + p * NR;
+      if (accumulate) {
+        tile.loadFrom(to, cRow);
+      } else {
+        tile.clear();
+      }
+      const T* panel = b + p * panelStride;
+      const char* none = nullptr;
+      multiply<0>(tile, row, 1, panel, bStride, depth, none);
+      tile.storeTo(to, cRow);
+    }
+  }
+}
+
+/// What a unit works on: queries [s0, s0 + rows) of one head.
+template <class T>
+struct AttentionUnit {
+  const T* q;
+  const T* k;
+  const T* v;
+  int64_t image, head, s0, rows;
+};
+
+/// Turns one row of scores [0, keys) into weights exp(score - max), updates the row's running
+/// maximum and sum, and returns the factor for what was accumulated before.
+template <int Keys, int N, class T, class MaskAt>
+SL_INLINE T softmaxBlock(T* scores, int64_t count, T scale, T& highest, T& sum,
+                         const MaskAt& mask) {
+  using V = vec<T, N>;
+  const V lowest = splat<V>(T(-__builtin_inff()));
+  V top = lowest;
+  SL_NO_UNROLL
+  for (int j = 0; j < Keys; j += N) {
+    V x = lowest;
+    if (j < count) {
+      x = mask(load<N>(scores + j) * splat<V>(scale), int64_t(j), minOf(N, count - j));
+      if (count - j < N) {  // lanes at or beyond `count` have no key
+        T lanes[N];
+        store(lanes, x);
+        SL_NO_UNROLL
+        for (int64_t i = count - j; i < N; ++i) {
+          lanes[i] = T(-__builtin_inff());
+        }
+        x = load<N>(lanes);
+      }
+    }
+    store(scores + j, x);
+    top = x > top ? x : top;
+  }
+  const T blockTop = horizontalMax(top);
+  const T newTop = blockTop > highest ? blockTop : highest;
+  const T shift = newTop == T(-__builtin_inff()) ? T(0) : newTop;
+  V total{};
+  SL_NO_UNROLL
+  for (int j = 0; j < Keys; j += N) {
+    const V weight = exp(load<N>(scores + j) - splat<V>(shift));
+    store(scores + j, weight);
+    total += weight;
+  }
+  const T factor = exp(highest - shift);
+  sum = sum * factor + horizontalSum(total);
+  highest = newTop;
+  return factor;
+}
+
+/// Masks the scores of query `row` (of the unit); lanes of x are keys key + j onwards, `count` of
+/// them real.
+template <AttentionTune Tune, class T, class M>
+struct ScoreMask {
+  const AttentionShape& s;
+  const AttentionUnit<T>& unit;
+  const M* mask;
+  int64_t row, key;
+
+  template <class V>
+  SL_INLINE_MEMBER V operator()(V x, [[maybe_unused]] int64_t j,
+                                [[maybe_unused]] int64_t count) const {
+    constexpr int N = kLanes<V>;
+    if constexpr (Tune.mask != 0) {
+      const M* at = mask + unit.image * s.maskStride[0] + unit.head * s.maskStride[1] +
+                    (unit.s0 + row) * s.maskStride[2] + (key + j) * s.maskStride[3];
+      const auto m = loadLanes<N>(at, s.maskStride[3], int(count));
+      if constexpr (kSame<M, bool>) {
+        x = select(m, x, splat<V>(T(-__builtin_inff())));
+      } else {
+        x = x + convert<T>(m);
+      }
+    }
+    if constexpr (Tune.causal != 0) {
+      const int64_t keep = unit.s0 + row - (key + j) + 1;  // lanes before this one
+      if (keep < N) {
+        T lanes[N];
+        store(lanes, x);
+        SL_NO_UNROLL
+        for (int64_t i = keep < 0 ? 0 : keep; i < N; ++i) {
+          lanes[i] = T(-__builtin_inff());
+        }
+        x = load<N>(lanes);
+      }
+    }
+    return x;
+  }
+};
+
+/// One block of keys: scores, softmax, and result += weights * v.
+template <AttentionTune Tune, class T, class M>
+SL_INLINE void attendBlock(const AttentionShape& s, const AttentionPlan& plan,
+                           const AttentionUnit<T>& unit, const M* mask, T scale, int64_t key,
+                           T* work) {
+  constexpr int N = kNativeLanes<T>;
+  T* keys = work;
+  T* values = keys + plan.keys;
+  T* scores = values + plan.values;
+  T* result = scores + plan.scores;
+  T* statistics = result + plan.result;
+  const int64_t count = minOf(Tune.keys, s.t - key);
+  const int64_t rows = roundUp(unit.rows, Tune.mr);
+  const T* k = unit.k + key * s.kStride[2];
+  const T* v = unit.v + key * s.vStride[2];
+  const int64_t columns = roundUp(count, Tune.nr);
+  SL_NO_UNROLL
+  for (int64_t j = 0; j < columns; j += Tune.nr) {
+    packPanel<Tune.nr>(k + j * s.kStride[2], 1, s.kStride[2], s.d, minOf(Tune.nr, count - j),
+                       keys + j * s.d);
+  }
+  multiplyBlock<Tune.mr, Tune.nr>(unit.q, s.qStride[2], unit.rows, rows, keys, s.d * Tune.nr,
+                                  Tune.nr, s.d, scores, Tune.keys, columns, false);
+  SL_NO_UNROLL
+  for (int64_t row = 0; row < unit.rows; ++row) {
+    const T factor = softmaxBlock<Tune.keys, N>(scores + row * Tune.keys, count, scale,
+                                                statistics[row], statistics[Tune.rows + row],
+                                                ScoreMask<Tune, T, M>{s, unit, mask, row, key});
+    if (key != 0) {
+      constexpr int kPart = panelLanes<T>(Tune.nr);
+      SL_NO_UNROLL
+      for (int64_t c = 0; c < plan.depth; c += kPart) {
+        T* p = result + row * plan.depth + c;
+        store(p, load<kPart>(p) * splat<vec<T, kPart>>(factor));
+      }
+    }
+  }
+  int64_t vPanel = Tune.nr;
+  int64_t vStride = s.vStride[2];
+  if (s.d % Tune.nr != 0) {
+    SL_NO_UNROLL
+    for (int64_t c = 0; c < s.d; c += Tune.nr) {
+      packPanel<Tune.nr>(v + c, s.vStride[2], 1, count, minOf(Tune.nr, s.d - c),
+                         values + c * Tune.keys);
+    }
+    v = values;
+    vPanel = int64_t(Tune.nr) * Tune.keys;
+    vStride = Tune.nr;
+  }
+  multiplyBlock<Tune.mr, Tune.nr>(scores, Tune.keys, unit.rows, rows, v, vPanel, vStride, count,
+                                  result, plan.depth, plan.depth, key != 0);
+}
+
+template <AttentionTune Tune, class T, class M, class Epilogue, class Ops>
+SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilogue& epilogue,
+                             const T* q, const T* k, const T* v, const M* mask, const Ops& ops,
+                             char* workspace) {
+  constexpr int N = kNativeLanes<T>;
+  static_assert(Tune.rows % Tune.mr == 0 && Tune.keys % Tune.nr == 0 && Tune.keys % N == 0);
+  const AttentionPlan plan(s.d, Tune);
+  T* work = reinterpret_cast<T*>(workspace) + team.index * plan.total();
+  const T* result = work + plan.keys + plan.values + plan.scores;
+  T* statistics = work + plan.keys + plan.values + plan.scores + plan.result;
+  const T scale = T(s.scale != 0 ? s.scale : 1 / __builtin_sqrt(double(s.d)));
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
+                                               s.epilogueStride[2][3], s.epilogueStride[3][3]};
+  const int64_t blocks = ceilDiv(s.s, Tune.rows);
+  const Range mine = split(s.b * s.h * blocks, team, 1);
+  SL_NO_UNROLL
+  for (int64_t index = mine.begin; index < mine.end; ++index) {
+    AttentionUnit<T> unit;
+    unit.image = index / blocks / s.h;
+    unit.head = index / blocks % s.h;
+    unit.s0 = index % blocks * Tune.rows;
+    unit.rows = minOf(Tune.rows, s.s - unit.s0);
+    const int64_t kvHead = unit.head / (s.h / s.hk);
+    unit.q = q + unit.image * s.qStride[0] + unit.head * s.qStride[1] + unit.s0 * s.qStride[2];
+    unit.k = k + unit.image * s.kStride[0] + kvHead * s.kStride[1];
+    unit.v = v + unit.image * s.vStride[0] + kvHead * s.vStride[1];
+    for (int64_t row = 0; row < unit.rows; ++row) {
+      statistics[row] = T(-__builtin_inff());
+      statistics[Tune.rows + row] = T(0);
+    }
+    const int64_t keys = Tune.causal != 0 ? minOf(s.t, unit.s0 + unit.rows) : s.t;
+    SL_NO_UNROLL
+    for (int64_t key = 0; key < keys; key += Tune.keys) {
+      attendBlock<Tune>(s, plan, unit, mask, scale, key, work);
+    }
+    SL_NO_UNROLL
+    for (int64_t row = 0; row < unit.rows; ++row) {
+      const T sum = statistics[Tune.rows + row];
+      const T inverse = sum == T(0) ? T(0) : T(1) / sum;
+      RowOffsets at;
+      for (int j = 0; j < kMaxEpilogueOperands; ++j) {
+        at.operand[j] = unit.image * s.epilogueStride[j][0] + unit.head * s.epilogueStride[j][1] +
+                        (unit.s0 + row) * s.epilogueStride[j][2];
+      }
+      at.output = unit.image * s.outStride[0] + unit.head * s.outStride[1] +
+                  (unit.s0 + row) * s.outStride[2];
+      SL_NO_UNROLL
+      for (int64_t c = 0; c < s.d; c += panelLanes<T>(Tune.nr)) {
+        constexpr int kPart = panelLanes<T>(Tune.nr);
+        vec<T, kPart> value{};
+        if (keys > 0) {  // else nothing has been accumulated
+          value = load<kPart>(result + row * plan.depth + c) * splat<vec<T, kPart>>(inverse);
+        }
+        finish<kPart>(epilogue, ops, value, at, steps, c, 1, minOf(kPart, s.d - c));
+      }
+    }
+  }
+}
+
+/// pointers: [mask when Tune.mask], epilogue operands, outputs, `char* workspace` (64-byte
+/// aligned).
+template <AttentionTune Tune, class Epilogue, class T, class First, class... P>
+SL_INLINE void attention(sl_ctx*, sl_team team, AttentionShape s, Epilogue epilogue, const T* q,
+                         const T* k, const T* v, First first, P... pointers) {
+  if constexpr (Tune.mask != 0) {
+    withWorkspace(
+        [&](const auto& ops, char* workspace) SL_INLINE_LAMBDA {
+          attentionWith<Tune>(team, s, epilogue, q, k, v, first, ops, workspace);
+        },
+        pointers...);
+  } else {
+    withWorkspace(
+        [&](const auto& ops, char* workspace) SL_INLINE_LAMBDA {
+          attentionWith<Tune>(team, s, epilogue, q, k, v, static_cast<const bool*>(nullptr), ops,
+                              workspace);
+        },
+        first, pointers...);
+  }
+}
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_ATTENTION_H

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Family `convolution_direct`: every convolution that the fast families refuse. Grouped, depthwise,
+// transposed (with any output padding), 1-D (as h = 1, kh = 1), any strides of input and output, no
+// border: padding is tested per tap. The weight is the framework's own; threads copy the part that
+// they use into a small workspace.
+//
+// Cost: vectorised over output channels of a group (or over channels when each group has one
+// output): 10-30% of peak with contiguous channels, 3-10% otherwise. Take it for depthwise
+// (memory-bound anyway), transposed and small problems.
+#ifndef STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H
+#define STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H
+
+#include "straightline/kernels/epilogue.h"
+#include "straightline/kernels/micro_kernel.h"
+
+namespace sl {
+
+/// transposed: 0 or 1. pixels: output pixels of a row done at once where all their taps are inside.
+struct ConvolutionDirectTune {
+  int transposed = 0;
+  int pixels = 4;
+};
+
+/// c, k: channels of all groups. Strides in elements: input (n, h, w, c), output and epilogue
+/// operands (n, h, w, k), weight (group, output in group, input in group, kh, kw). For a transposed
+/// convolution padH.. are ATen's; ho and wo already include output_padding.
+struct ConvolutionDirectShape {
+  int64_t n = 0, h = 0, w = 0, c = 0, k = 0, ho = 0, wo = 0, kh = 0, kw = 0, groups = 0;
+  int64_t strideH = 0, strideW = 0, padH = 0, padW = 0, dilationH = 0, dilationW = 0;
+  int64_t inStride[4] = {}, outStride[4] = {}, weightStride[5] = {};
+  int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
+};
+
+/// Bytes of workspace: the weights of one vector of output channels per thread.
+template <class T = float>
+constexpr int64_t convolutionDirectWorkspace(const ConvolutionDirectShape& s, int64_t vectorBytes,
+                                             int64_t threads) {
+  return threads * ((s.c / s.groups * s.kh * s.kw * vectorBytes + 127) / 128 * 128);
+}
+
+/// Where tap `tap` of output position `out` reads, or -1: `size` input positions.
+template <bool Transposed>
+SL_INLINE int64_t tapSource(int64_t out, int64_t tap, int64_t stride, int64_t pad, int64_t dilation,
+                            int64_t size) {
+  int64_t at;
+  if constexpr (Transposed) {
+    const int64_t spread = out + pad - tap * dilation;
+    at = spread / stride;
+    if (spread < 0 || at * stride != spread) {
+      return -1;
+    }
+  } else {
+    at = out * stride - pad + tap * dilation;
+  }
+  return at >= 0 && at < size ? at : -1;
+}
+
+/// A vector of output channels: `count` channels from `first` on, read from input channels `input`
+/// (of lane 0).
+struct ChannelBlock {
+  int64_t first, count;
+  int64_t input;
+  bool
+      perLane;  ///< depthwise: lane l reads input channel input + l instead of the group's channels
+};
+
+/// Accumulates pixels x0 .. x0 + Pixels - 1 of one output row; taps outside the input are skipped.
+/// With Pixels > 1 all taps in w are inside and the convolution is not transposed.
+template <bool Transposed, int Pixels, int N, class T>
+SL_INLINE void accumulatePixels(const ConvolutionDirectShape& s, const ChannelBlock& block,
+                                const T* in, const T* weight, int64_t y, int64_t x0,
+                                vec<T, N> (&acc)[Pixels]) {
+  using V = vec<T, N>;
+  const int64_t inputs = s.c / s.groups;
+  SL_NO_UNROLL
+  for (int64_t i = 0; i < s.kh; ++i) {
+    const int64_t row = tapSource<Transposed>(y, i, s.strideH, s.padH, s.dilationH, s.h);
+    if (row < 0) {
+      continue;
+    }
+    SL_NO_UNROLL
+    for (int64_t j = 0; j < s.kw; ++j) {
+      const int64_t column = tapSource<Transposed>(x0, j, s.strideW, s.padW, s.dilationW, s.w);
+      if (column < 0) {
+        continue;
+      }
+      const T* from = in + row * s.inStride[1] + column * s.inStride[2];
+      const T* w = weight + (i * s.kw + j) * inputs * N;
+      SL_NO_UNROLL
+      for (int64_t c = 0; c < inputs; ++c) {
+        const V wv = load<N>(w + c * N);
+        SL_UNROLL
+        for (int p = 0; p < Pixels; ++p) {
+          const T* x = from + p * s.strideW * s.inStride[2] + c * s.inStride[3];
+          const V xv =
+              block.perLane ? V(loadLanes<N>(x, s.inStride[3], int(block.count))) : splat<V>(*x);
+          acc[p] = fma(xv, wv, acc[p]);
+        }
+      }
+    }
+  }
+}
+
+/// First and one past the last output column whose taps in w are all inside.
+SL_INLINE Range insideColumns(const ConvolutionDirectShape& s) {
+  const int64_t first = ceilDiv(s.padW, s.strideW);
+  const int64_t reach = s.w - 1 + s.padW - (s.kw - 1) * s.dilationW;
+  const int64_t last = reach < 0 ? 0 : minOf(s.wo, reach / s.strideW + 1);
+  return {minOf(first, s.wo), last};
+}
+
+template <int N, class T>
+SL_INLINE void gatherWeights(const ConvolutionDirectShape& s, const ChannelBlock& block,
+                             const T* weight, T* to) {
+  const int64_t inputs = s.c / s.groups;
+  const int64_t outputs = s.k / s.groups;
+  SL_NO_UNROLL
+  for (int l = 0; l < N; ++l) {
+    const int64_t k = block.first + minOf(l, block.count - 1);
+    const T* from = weight + k / outputs * s.weightStride[0] + k % outputs * s.weightStride[1];
+    for (int64_t i = 0; i < s.kh; ++i) {
+      for (int64_t j = 0; j < s.kw; ++j) {
+        SL_NO_UNROLL
+        for (int64_t c = 0; c < inputs; ++c) {
+          to[((i * s.kw + j) * inputs + c) * N + l] =
+              from[c * s.weightStride[2] + i * s.weightStride[3] + j * s.weightStride[4]];
+        }
+      }
+    }
+  }
+}
+
+/// One output row for one block of channels.
+template <ConvolutionDirectTune Tune, int N, class T, class Epilogue, class Ops>
+SL_INLINE void directRow(const ConvolutionDirectShape& s, const ChannelBlock& block, const T* in,
+                         const T* weight, int64_t image, int64_t y, const Epilogue& epilogue,
+                         const Ops& ops) {
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
+                                               s.epilogueStride[2][3], s.epilogueStride[3][3]};
+  const auto finishPixel = [&](const vec<T, N>& acc, int64_t x) SL_INLINE_LAMBDA {
+    RowOffsets at;
+    at.output = image * s.outStride[0] + y * s.outStride[1] + x * s.outStride[2];
+    SL_UNROLL
+    for (int q = 0; q < Ops::kInputs; ++q) {
+      at.operand[q] =
+          image * s.epilogueStride[q][0] + y * s.epilogueStride[q][1] + x * s.epilogueStride[q][2];
+    }
+    finish<N>(epilogue, ops, acc, at, steps, block.first, s.outStride[3], block.count);
+  };
+  const Range inside = insideColumns(s);
+  int64_t x = 0;
+  SL_NO_UNROLL
+  while (x < s.wo) {
+    if (Tune.transposed == 0 && x >= inside.begin && x + Tune.pixels <= inside.end) {
+      vec<T, N> acc[Tune.pixels] = {};
+      accumulatePixels<false, Tune.pixels, N>(s, block, in, weight, y, x, acc);
+      SL_NO_UNROLL
+      for (int p = 0; p < Tune.pixels; ++p) {
+        finishPixel(acc[p], x + p);
+      }
+      x += Tune.pixels;
+    } else {
+      vec<T, N> acc[1] = {};
+      accumulatePixels<Tune.transposed != 0, 1, N>(s, block, in, weight, y, x, acc);
+      finishPixel(acc[0], x);
+      ++x;
+    }
+  }
+}
+
+template <ConvolutionDirectTune Tune, class T, class Epilogue, class Ops>
+SL_INLINE void convolutionDirectWith(sl_team team, const ConvolutionDirectShape& s,
+                                     const Epilogue& epilogue, const T* in, const T* weight,
+                                     const Ops& ops, char* workspace) {
+  constexpr int N = kNativeLanes<T>;
+  T* own = reinterpret_cast<T*>(workspace +
+                                team.index * convolutionDirectWorkspace<T>(s, kVectorBytes, 1));
+  const int64_t inputs = s.c / s.groups;
+  const int64_t outputs = s.k / s.groups;
+  // Depthwise: one input and one output per group, so a vector spans groups.
+  const bool perLane = inputs == 1 && outputs == 1;
+  const int64_t perGroup = ceilDiv(perLane ? s.k : outputs, N);
+  const int64_t blocks = perLane ? perGroup : perGroup * s.groups;
+  // Units: blocks of channels x output rows; a thread's share is contiguous, so it copies few
+  // weights.
+  const int64_t rows = s.n * s.ho;
+  const Range mine = split(blocks * rows, team, 1);
+  int64_t copied = -1;
+  SL_NO_UNROLL
+  for (int64_t unit = mine.begin; unit < mine.end; ++unit) {
+    const int64_t index = unit / rows;
+    const int64_t group = perLane ? 0 : index / perGroup;
+    const int64_t start = index % perGroup * N;
+    const ChannelBlock block{group * outputs + start, minOf(N, (perLane ? s.k : outputs) - start),
+                             perLane ? start : group * inputs, perLane};
+    if (index != copied) {
+      gatherWeights<N>(s, block, weight, own);
+      copied = index;
+    }
+    const int64_t image = unit % rows / s.ho;
+    directRow<Tune, N>(s, block, in + image * s.inStride[0] + block.input * s.inStride[3], own,
+                       image, unit % rows % s.ho, epilogue, ops);
+  }
+}
+
+/// pointers: epilogue operands, outputs, `char* workspace` (64-byte aligned).
+template <ConvolutionDirectTune Tune, class Epilogue, class T, class... P>
+SL_INLINE void convolution_direct(sl_ctx*, sl_team team, ConvolutionDirectShape s,
+                                  Epilogue epilogue, const T* in, const T* weight, P... pointers) {
+  withWorkspace(
+      [&](const auto& ops, char* workspace) SL_INLINE_LAMBDA {
+        convolutionDirectWith<Tune>(team, s, epilogue, in, weight, ops, workspace);
+      },
+      pointers...);
+}
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H

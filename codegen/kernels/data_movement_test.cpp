@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Families fill, zero_border, iota, scan, gather_rows and gather_elements, on teams of one to three
+// threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "straightline/kernels/fill.h"
+#include "straightline/kernels/gather_elements.h"
+#include "straightline/kernels/gather_rows.h"
+#include "straightline/kernels/iota.h"
+#include "straightline/kernels/scan.h"
+#include "straightline/kernels/zero_border.h"
+#include "team_for_tests.h"
+
+namespace {
+
+uint64_t freshSeed() {
+  uint64_t seed = std::random_device{}();
+  printf("seed %lu\n", seed);
+  return seed;
+}
+
+TEST(Fill, StridedViewOnly) {
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<int16_t> x(20 * 30, 1);
+    sl::FillShape shape{.extent = {20, 10}, .stride = {30, 3}};
+    runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+      sl::fill<sl::FillTune{.rank = 2}>(
+          ctx, team, shape, [](auto& y) SL_LAMBDA { y = sl::constant(y, -7); }, x.data());
+    });
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_EQ(x[i], i % 3 == 0 ? -7 : 1);
+    }
+  }
+}
+
+TEST(ZeroBorder, OnlyTheBorder) {
+  // [3, 4, 5] with borders {0,1}, {2,1}, {1,3}: storage [4, 7, 9].
+  sl::ZeroBorderShape shape{
+      .extent = {3, 4, 5}, .stride = {63, 9, 1}, .low = {0, 2, 1}, .high = {1, 1, 3}};
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<float> x(4 * 7 * 9 + 2, 5.0f);
+    runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+      sl::zero_border<sl::ZeroBorderTune{.rank = 3}>(ctx, team, shape, x.data() + 1 + 2 * 9 + 1);
+    });
+    EXPECT_EQ(x.front(), 5.0f);
+    EXPECT_EQ(x.back(), 5.0f);
+    for (int i = 0; i < 4; ++i) {
+      for (int j = 0; j < 7; ++j) {
+        for (int k = 0; k < 9; ++k) {
+          bool inside = i < 3 && j >= 2 && j < 6 && k >= 1 && k < 6;
+          ASSERT_EQ(x[1 + i * 63 + j * 9 + k], inside ? 5.0f : 0.0f) << i << " " << j << " " << k;
+        }
+      }
+    }
+  }
+}
+
+TEST(Iota, AnyTypeAndStride) {
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<float> x(2 * 5003, 1.5f);
+    std::vector<int32_t> k(77);
+    runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+      sl::iota<sl::IotaTune{}>(
+          ctx, team, sl::IotaShape{.count = 5003, .stride = 2},
+          [](auto i, auto& y)
+              SL_LAMBDA { y = sl::cast<float>(i) * sl::constantAs<float>(i, 0.5f); },
+          x.data());
+      sl::iota<sl::IotaTune{}>(
+          ctx, team, sl::IotaShape{.count = 77, .stride = 1},
+          [](auto i, auto& y) SL_LAMBDA { y = sl::cast<int32_t>(-i); }, k.data());
+    });
+    for (int i = 0; i < 5003; ++i) {
+      ASSERT_EQ(x[2 * i], float(i) * 0.5f);
+      ASSERT_EQ(x[2 * i + 1], 1.5f);
+    }
+    for (int i = 0; i < 77; ++i) {
+      ASSERT_EQ(k[i], -i);
+    }
+  }
+}
+
+template <class T, class O>
+void checkScan(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride) {
+  std::mt19937_64 random(freshSeed());
+  std::vector<T> x(size_t(rows * columns));
+  for (T& v : x) {
+    v = T(int64_t(random() % 2000) - 1000) / T(3);
+  }
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<O> y(x.size());
+    sl::ScanShape shape{.outer = {rows},
+                        .outerStride = {{rowStride}, {rowStride}},
+                        .count = columns,
+                        .stride = {columnStride, columnStride}};
+    runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+      sl::scan<sl::ScanTune{.rank = 1}>(ctx, team, shape, static_cast<const T*>(x.data()),
+                                        y.data());
+    });
+    for (int64_t r = 0; r < rows; ++r) {
+      std::conditional_t<std::is_floating_point_v<T>, double, int64_t> sum = 0;
+      for (int64_t c = 0; c < columns; ++c) {
+        sum += x[r * rowStride + c * columnStride];
+        ASSERT_EQ(y[r * rowStride + c * columnStride], O(sum));
+      }
+    }
+  }
+}
+TEST(Scan, CumulativeSum) {
+  checkScan<float, float>(37, 100, 100, 1);
+  checkScan<float, float>(37, 100, 1, 37);
+  checkScan<double, double>(5, 70, 1, 5);
+  checkScan<int32_t, int64_t>(33, 20, 1, 33);
+  checkScan<int64_t, int64_t>(1, 500, 500, 1);
+}
+
+template <class I>
+void checkGatherRows(int64_t outer, int64_t extent, int64_t count, int64_t run, int64_t bad) {
+  std::mt19937_64 random(freshSeed());
+  std::vector<float> in(size_t(outer * extent * run));
+  for (float& v : in) {
+    v = float(random() % 1000);
+  }
+  std::vector<I> index(size_t(2 * count));
+  for (I& i : index) {
+    i = I(random() % uint64_t(extent));
+  }
+  if (count > 3 && bad != 0) {
+    index[6] = I(bad);
+  }
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<float> out(size_t(outer * count * run), -1.0f);
+    sl::GatherRowsShape shape{.outer = outer,
+                              .count = count,
+                              .run = run,
+                              .extent = extent,
+                              .inOuter = extent * run,
+                              .inRow = run,
+                              .indexStride = 2,
+                              .outOuter = count * run,
+                              .outRow = run};
+    sl_ctx failure;
+    int32_t status = runTeam(
+        threads,
+        [&](sl_ctx* ctx, sl_team team) {
+          sl::gather_rows<sl::GatherRowsTune{}>(ctx, team, shape,
+                                                static_cast<const float*>(in.data()),
+                                                static_cast<const I*>(index.data()), out.data());
+          // All threads see the same answer, whoever found the index.
+          ASSERT_EQ(sl_failed(ctx, team), bad != 0);
+        },
+        &failure);
+    EXPECT_EQ(status, bad != 0 ? SL_INDEX_ERROR : SL_OK);
+    if (bad != 0) {
+      EXPECT_EQ(failure.detail[0], bad);
+      EXPECT_EQ(failure.detail[1], 0);
+      EXPECT_EQ(failure.detail[2], extent - 1);
+    }
+    for (int64_t o = 0; o < outer; ++o) {
+      for (int64_t m = 0; m < count; ++m) {
+        int64_t row = std::clamp<int64_t>(index[2 * m], 0, extent - 1);
+        for (int64_t k = 0; k < run; ++k) {
+          ASSERT_EQ(out[(o * count + m) * run + k], in[(o * extent + row) * run + k]);
+        }
+      }
+    }
+  }
+}
+TEST(GatherRows, InAndOutOfRange) {
+  checkGatherRows<int64_t>(1, 50, 33, 64, 0);
+  checkGatherRows<int32_t>(3, 7, 20, 5, 0);
+  checkGatherRows<int64_t>(2, 50, 33, 1, 50);
+  checkGatherRows<int64_t>(2, 50, 33, 9, -1);
+  checkGatherRows<int32_t>(1, 5, 8, 1000, -2147483647);
+  checkGatherRows<int64_t>(1, 5, 8, 3, INT64_MAX);
+  checkGatherRows<int64_t>(4, 5, 0, 3, 0);
+}
+
+TEST(GatherElements, AlongEachDim) {
+  std::mt19937_64 random(freshSeed());
+  std::vector<double> in(6 * 8);
+  for (double& v : in) {
+    v = double(random() % 1000);
+  }
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<int64_t> index(6 * 5);
+    for (int64_t& i : index) {
+      i = int64_t(random() % 8);
+    }
+    std::vector<double> out(index.size());
+    sl::GatherElementsShape shape{
+        .extent = {6, 5}, .stride = {{8, 0}, {5, 1}, {1, 6}}, .dimExtent = 8, .dimStride = 1};
+    auto gather = [&] {
+      return runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+        sl::gather_elements<sl::GatherElementsTune{.rank = 2}>(
+            ctx, team, shape, static_cast<const double*>(in.data()),
+            static_cast<const int64_t*>(index.data()), out.data());
+      });
+    };
+    EXPECT_EQ(gather(), SL_OK);
+    for (int i = 0; i < 6; ++i) {
+      for (int j = 0; j < 5; ++j) {
+        ASSERT_EQ(out[j * 6 + i], in[i * 8 + index[i * 5 + j]]);
+      }
+    }
+    index[29] = 8;
+    EXPECT_EQ(gather(), SL_INDEX_ERROR);
+    shape.dimExtent = 0;
+    EXPECT_EQ(gather(), SL_INDEX_ERROR);
+    EXPECT_EQ(out[3], 0.0);
+  }
+}
+
+TEST(Team, BarrierOrdersWrites) {
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<int> cells(threads);
+    runTeam(threads, [&](sl_ctx*, sl_team team) {
+      for (int round = 1; round < 200; ++round) {
+        cells[team.index] = round;
+        sl_barrier(team);
+        for (int other = 0; other < threads; ++other) {
+          ASSERT_EQ(cells[other], round);
+        }
+        sl_barrier(team);
+      }
+    });
+  }
+}
+TEST(Team, FirstFailureWins) {
+  sl_ctx failure;
+  int32_t status = runTeam(
+      1,
+      [&](sl_ctx* ctx, sl_team) {
+        sl_fail_at(ctx, SL_INDEX_ERROR, 1, 2, 3);
+        sl_fail_at(ctx, SL_ZERO_DIVISION, 4, 5, 6);
+      },
+      &failure);
+  EXPECT_EQ(status, SL_INDEX_ERROR);
+  EXPECT_EQ(failure.detail[2], 3);
+}
+TEST(Team, SplitCoversEverythingOnce) {
+  for (int64_t n : {0, 1, 5, 64, 1000}) {
+    for (int64_t grain : {1, 16, 300}) {
+      for (int32_t size = 1; size <= 5; ++size) {
+        int64_t at = 0;
+        for (int32_t i = 0; i < size; ++i) {
+          sl::Range part = sl::split(n, sl_team{nullptr, i, size}, grain);
+          EXPECT_EQ(part.begin, at);
+          EXPECT_TRUE(part.begin % grain == 0 || part.begin == n);
+          at = part.end;
+        }
+        EXPECT_EQ(at, n);
+      }
+    }
+  }
+}
+
+}  // namespace

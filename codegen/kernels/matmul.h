@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Family `matmul`: C[b0,b1,b2,M,N] = epilogue(A * B) per batch item, any strides (either operand
+// may be transposed). Panels of B are packed into a per-thread workspace, then run through the
+// micro-kernel of gemm.
+//
+// Cost: gemm's, plus k * n moves per batch item (a few per cent from m = 32 on; for fewer rows a
+// contiguous B is used in place). Threads split batch items x panels, or row blocks when there are
+// fewer of those than threads.
+#ifndef STRAIGHTLINE_KERNELS_MATMUL_H
+#define STRAIGHTLINE_KERNELS_MATMUL_H
+
+#include "straightline/kernels/gemm.h"
+
+namespace sl {
+
+struct MatmulTune {
+  int mr = 6;
+  int nr = 16;
+  int kc = 512;
+  int mc = 96;
+};
+
+/// Strides in elements. The innermost stride of C is 1; of an epilogue operand [b0][b1][b2][m][n]
+/// it is any.
+struct MatmulShape {
+  int64_t batch[3] = {};
+  int64_t m = 0, n = 0, k = 0;
+  int64_t aBatch[3] = {}, aRow = 0, aCol = 0;
+  int64_t bBatch[3] = {}, bRow = 0, bCol = 0;
+  int64_t cBatch[3] = {}, cRow = 0;
+  int64_t epilogueStride[kMaxEpilogueOperands][5] = {};
+};
+
+/// Bytes of workspace: one panel of B per thread.
+template <class T = float>
+constexpr int64_t matmulWorkspace(const MatmulShape& s, MatmulTune tune, int64_t threads) {
+  return threads * ((s.k * tune.nr * int64_t(sizeof(T)) + 127) / 128 * 128);
+}
+
+/// Rows of one batch item.
+template <class T>
+struct BatchRows {
+  static constexpr bool kOpaque = false;
+  const T* a;
+  int64_t aRow, cRow;
+  const int64_t (*stride)[5];
+  RowOffsets base;
+
+  SL_INLINE_MEMBER const T* pointer(int64_t row) const { return a + row * aRow; }
+  SL_INLINE_MEMBER RowOffsets offsets(int64_t row) const {
+    RowOffsets at;
+    SL_UNROLL
+    for (int j = 0; j < kMaxEpilogueOperands; ++j) {
+      at.operand[j] = base.operand[j] + row * stride[j][3];
+    }
+    at.output = base.output + row * cRow;
+    return at;
+  }
+};
+
+/// packed[k][NR] = B[k][0..columns), zero padded.
+template <int NR, class T>
+SL_INLINE void packPanel(const T* b, int64_t bRow, int64_t bCol, int64_t k, int64_t columns,
+                         T* packed) {
+  constexpr int N = panelLanes<T>(NR);
+  if (bCol == 1 && columns == NR) {
+    for (int64_t i = 0; i < k; ++i) {
+      SL_UNROLL
+      for (int j = 0; j < NR; j += N) {
+        store(packed + i * NR + j, load<N>(b + i * bRow + j));
+      }
+    }
+    return;
+  }
+  // Blocks of 16 rows: the panel's part stays in L1 while the columns of B are walked along their
+  // contiguous side.
+  for (int64_t i0 = 0; i0 < k; i0 += 16) {
+    const int64_t last = minOf(i0 + 16, k);
+    for (int64_t j = 0; j < NR; ++j) {
+      SL_NO_UNROLL
+      for (int64_t i = i0; i < last; ++i) {
+        packed[i * NR + j] = j < columns ? b[i * bRow + j * bCol] : T(0);
+      }
+    }
+  }
+}
+
+/// pointers: epilogue operands, outputs, then `char* workspace` of matmulWorkspace bytes (64-byte
+/// aligned).
+template <MatmulTune Tune, class Epilogue, class T, class Ops>
+SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& epilogue, const T* a,
+                          const T* b, const Ops& ops, char* workspace) {
+  constexpr GemmTune kGemm{
+      .mr = Tune.mr, .nr = Tune.nr, .kc = Tune.kc, .mc = Tune.mc, .prefetch = 0};
+  constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
+  T* packed = reinterpret_cast<T*>(workspace + team.index * matmulWorkspace<T>(s, Tune, 1));
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][4], s.epilogueStride[1][4],
+                                               s.epilogueStride[2][4], s.epilogueStride[3][4]};
+  const int64_t panels = ceilDiv(s.n, Tune.nr);
+  const int64_t units = s.batch[0] * s.batch[1] * s.batch[2] * panels;
+  const RowBlocks rows(s.m, Tune.mr);
+  Range mine{0, units};
+  Range blocks{0, rows.blocks};
+  if (units >= team.size) {
+    mine = split(units, team, 1);
+  } else {
+    blocks = split(rows.blocks, team, 1);
+  }
+  if (blocks.begin == blocks.end) {
+    return;
+  }
+  for (int64_t unit = mine.begin; unit < mine.end; ++unit) {
+    const int64_t item = unit / panels;
+    const int64_t panel = unit % panels;
+    const int64_t index[3] = {item / s.batch[2] / s.batch[1], item / s.batch[2] % s.batch[1],
+                              item % s.batch[2]};
+    const T* bItem = b + panel * Tune.nr * s.bCol;
+    BatchRows<T> source{a, s.aRow, s.cRow, s.epilogueStride, {}};
+    SL_UNROLL
+    for (int d = 0; d < 3; ++d) {
+      source.a += index[d] * s.aBatch[d];
+      bItem += index[d] * s.bBatch[d];
+      source.base.output += index[d] * s.cBatch[d];
+      SL_UNROLL
+      for (int j = 0; j < kMaxEpilogueOperands; ++j) {
+        source.base.operand[j] += index[d] * s.epilogueStride[j][d];
+      }
+    }
+    const int64_t columns = minOf(Tune.nr, s.n - panel * Tune.nr);
+    const bool inPlace = s.bCol == 1 && columns == Tune.nr && blocks.end - blocks.begin <= 4;
+    if (!inPlace) {
+      packPanel<Tune.nr>(bItem, s.bRow, s.bCol, s.k, columns, packed);
+    }
+    const Reduction reduction{.run = s.k, .step = s.aCol};
+    for (int64_t first = blocks.begin; first < blocks.end; first += kTiles) {
+      runPanel<kGemm>(source, rows, first, minOf(first + kTiles, blocks.end), reduction,
+                      inPlace ? bItem : packed, inPlace ? s.bRow : Tune.nr, steps, panel * Tune.nr,
+                      columns, 1, epilogue, ops);
+    }
+  }
+}
+
+template <MatmulTune Tune, class Epilogue, class T, class... P>
+SL_INLINE void matmul(sl_ctx*, sl_team team, MatmulShape s, Epilogue epilogue, const T* a,
+                      const T* b, P... pointers) {
+  withWorkspace([&](const auto& ops, char* workspace)
+                    SL_INLINE_LAMBDA { matmulWith<Tune>(team, s, epilogue, a, b, ops, workspace); },
+                pointers...);
+}
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_MATMUL_H

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The register-blocked inner loop that GEMM, implicit-GEMM convolution, Winograd and attention
+// share: MR rows times NV vectors of N columns. Per step of k: NV vector loads of B, MR broadcasts
+// of A, MR * NV multiply-adds.
+//
+// 6 x 2 vectors (12 accumulators) is the best AVX2 shape (95-100% of peak from L1/L2); AVX-512 has
+// 32 registers, so up to 14 x 1 or 8 x 3 fit. Remainders are balanced: 16 rows with mr = 6 run as 6
+// + 5 + 5, never 6 + 6 + 4.
+#ifndef STRAIGHTLINE_KERNELS_MICRO_KERNEL_H
+#define STRAIGHTLINE_KERNELS_MICRO_KERNEL_H
+
+#include "straightline/kernels/vector.h"
+
+#define SL_INLINE_LAMBDA __attribute__((always_inline))
+
+namespace sl {
+
+/// Lanes to use for a panel of `nr` columns: the widest vector that divides it.
+template <class T>
+constexpr int panelLanes(int nr) {
+  int lanes = kNativeLanes<T>;
+  while (nr % lanes != 0) {
+    lanes /= 2;
+  }
+  return lanes;
+}
+
+/// Calls f(Index<count>{}), 1 <= count <= Max. Folds away when `count` is a literal.
+template <int Max, class F>
+SL_INLINE void withCount(int64_t count, const F& f) {
+  if constexpr (Max == 1) {
+    f(Index<1>{});
+  } else {
+    if (count == Max) {
+      f(Index<Max>{});
+    } else {
+      withCount<Max - 1>(count, f);
+    }
+  }
+}
+
+/// Accumulators of MR x (NV * N) results.
+template <class T, int N, int MR, int NV>
+struct Tile {
+  vec<T, N> v[MR][NV];
+
+  SL_INLINE_MEMBER void clear() {
+    SL_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      SL_UNROLL
+      for (int j = 0; j < NV; ++j) {
+        v[i][j] = vec<T, N>{};
+      }
+    }
+  }
+  SL_INLINE_MEMBER void loadFrom(const T* p, int64_t rowStride) {
+    SL_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      SL_UNROLL
+      for (int j = 0; j < NV; ++j) {
+        v[i][j] = load<N>(p + i * rowStride + j * N);
+      }
+    }
+  }
+  SL_INLINE_MEMBER void storeTo(T* p, int64_t rowStride) const {
+    SL_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      SL_UNROLL
+      for (int j = 0; j < NV; ++j) {
+        store(p + i * rowStride + j * N, v[i][j]);
+      }
+    }
+  }
+};
+
+/// The rows of A of one tile.
+template <class T, int MR>
+struct Rows {
+  const T* p[MR];
+
+  /// Hides where the pointers come from. Rows of a convolution overlap (stride < kernel), and LLVM
+  /// would merge their broadcasts across rows and spill.
+  SL_INLINE_MEMBER void makeOpaque() {
+    SL_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      asm("" : "+r"(p[i]));
+    }
+  }
+  SL_INLINE_MEMBER void advance(int64_t elements) {
+    SL_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      p[i] += elements;
+    }
+  }
+};
+
+template <class T, int N, int MR, int NV>
+SL_INLINE void multiplyStep(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int64_t k, const T* b) {
+  vec<T, N> bv[NV];
+  SL_UNROLL
+  for (int j = 0; j < NV; ++j) {
+    bv[j] = load<N>(b + j * N);
+  }
+  SL_UNROLL
+  for (int i = 0; i < MR; ++i) {
+    const vec<T, N> x = splat<vec<T, N>>(a.p[i][k]);
+    SL_UNROLL
+    for (int j = 0; j < NV; ++j) {
+      tile.v[i][j] = fma(x, bv[j], tile.v[i][j]);
+    }
+  }
+}
+
+/// tile += A[MR, run] * B[run, NV * N]; element k of a row is p[k * aStep], row k of B is b[k *
+/// bStride]. Moves `b` (and `ahead`) past what was used. Every 4 steps prefetch `Prefetch` lines at
+/// `ahead` into L2.
+template <int Prefetch, class T, int N, int MR, int NV>
+SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int64_t aStep, const T*& b,
+                        int64_t bStride, int64_t run, const char*& ahead) {
+  const int64_t rest = run & 3;
+  const int64_t whole = run - rest;
+  for (int64_t k = 0; k < whole; k += 4) {
+    SL_UNROLL
+    for (int u = 0; u < 4; ++u) {
+      multiplyStep(tile, a, (k + u) * aStep, b + u * bStride);
+    }
+    b += 4 * bStride;
+    if constexpr (Prefetch > 0) {
+      SL_UNROLL
+      for (int q = 0; q < Prefetch; ++q) {
+        __builtin_prefetch(ahead + 64 * q, 0, 2);
+      }
+      ahead += 64 * Prefetch;
+    }
+  }
+  SL_NO_UNROLL
+  for (int64_t k = 0; k < rest; ++k) {
+    multiplyStep(tile, a, (whole + k) * aStep, b);
+    b += bStride;
+  }
+}
+
+/// `count` rows cut into balanced blocks of at most `most` rows: the first `big` blocks have `high`
+/// rows, the others high - 1. Both sizes fold to literals when `count` is one.
+struct RowBlocks {
+  int64_t blocks, high, big;
+
+  SL_INLINE_MEMBER RowBlocks(int64_t count, int64_t most)
+      : blocks((count + most - 1) / most),
+        high(blocks == 0 ? 0 : (count + blocks - 1) / blocks),
+        big(count - blocks * (high - 1)) {}
+  SL_INLINE_MEMBER int64_t begin(int64_t block) const {
+    return block * (high - 1) + (block < big ? block : big);
+  }
+  SL_INLINE_MEMBER int64_t size(int64_t block) const { return block < big ? high : high - 1; }
+};
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_MICRO_KERNEL_H

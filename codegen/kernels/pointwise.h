@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Family `pointwise`: outputs = f(inputs) over an index space of rank <= SL_MAX_RANK, any strides.
+//
+//   sl::pointwise<PointwiseTune{.rank, .inputs}>(ctx, team, shape, f, inputs..., outputs...)
+//   f(in..., auto& out...): inputs by value, as scalars' wide forms; every output is assigned once.
+//
+// An output may be the same buffer as an input when their strides are equal. Rank 0 is one element;
+// an extent of 0 does nothing. Lanes beyond the end repeat a valid element, so f sees no invented
+// values. Each thread takes a part of the outer loops (of the only loop, when they all merge).
+// Element types are taken as they are: conversion is f's business.
+#ifndef STRAIGHTLINE_KERNELS_POINTWISE_H
+#define STRAIGHTLINE_KERNELS_POINTWISE_H
+
+#include "straightline/kernels/operands.h"
+#include "straightline/kernels/scalar.h"
+
+namespace sl {
+
+struct PointwiseTune {
+  int rank = 0;
+  int inputs = 0;
+};
+
+struct PointwiseShape {
+  int64_t extent[SL_MAX_RANK] = {};
+  int64_t stride[kMaxOperands][SL_MAX_RANK] = {};  ///< elements; inputs then outputs; 0 broadcasts
+};
+
+namespace pointwise_detail {
+
+inline constexpr int64_t kGrain = 2048;  ///< fewest elements worth a thread
+inline constexpr int64_t kTile = 64;     ///< elements per side of a tile of a transposing copy
+
+/// f on lanes [0, count) at the pointers; LANES: every operand is contiguous or constant and count
+/// is N.
+template <int N, int INPUTS, bool LANES, class F, class Pointers, int... I, int... J>
+SL_INLINE void chunk(F f, Pointers& p, const int64_t* strides, int count, Ints<I...>, Ints<J...>) {
+  auto values = tupleOf(Wide<Pointee<typename RemoveReference<decltype(get<I>(p))>::type>, N>{}...);
+  unrolled<INPUTS>([&](auto i) SL_LAMBDA {
+    constexpr int K = decltype(i)::value;
+    if constexpr (LANES) {
+      get<K>(values) = strides[K] != 0 ? load<N>(get<K>(p)) : loadSplat<N>(get<K>(p));
+    } else {
+      get<K>(values) = loadLanes<N>(get<K>(p), strides[K], count);
+    }
+  });
+  f(get<J>(values)...);
+  constexpr int kOutputs = int(sizeof...(I)) - INPUTS;
+  unrolled<kOutputs>([&](auto i) SL_LAMBDA {
+    constexpr int K = INPUTS + decltype(i)::value;
+    storeLanes(get<K>(p), LANES ? 1 : strides[K], count, get<K>(values));
+  });
+}
+
+/// One run of `n` elements along a single loop.
+template <int N, int INPUTS, class F, class Pointers, int... I>
+SL_INLINE void run(F f, Pointers p, const int64_t* strides, bool lanes, int64_t n, Ints<I...> all) {
+  int64_t i = 0;
+  if (lanes) {
+    for (; i + N <= n; i += N) {
+      chunk<N, INPUTS, true>(f, p, strides, N, all, all);
+      ((get<I>(p) += strides[I] * N), ...);
+    }
+  }
+  for (; i < n; i += N) {
+    chunk<N, INPUTS, false>(f, p, strides, int(minOf(N, n - i)), all, all);
+    ((get<I>(p) += strides[I] * N), ...);
+  }
+}
+
+/// Loops ordered for the first output: its largest stride outermost; then merged. Reversed loops
+/// stay as they are.
+template <int RANK, int O, int OUTPUT>
+SL_INLINE Nest<RANK, O> nestOf(const PointwiseShape& shape) {
+  Nest<RANK, O> raw;
+  raw.rank = RANK;
+  for (int d = 0; d < RANK; ++d) {
+    raw.extent[d] = shape.extent[d];
+    for (int o = 0; o < O; ++o) {
+      raw.stride[o][d] = shape.stride[o][d];
+    }
+  }
+  auto size = [&](int d) {
+    int64_t s = raw.stride[OUTPUT][d];
+    return raw.extent[d] == 1 ? INT64_MIN_SL : s < 0 ? -s : s;
+  };
+  for (int i = 1; i < RANK; ++i) {
+    for (int d = i; d > 0 && size(d - 1) < size(d); --d) {
+      raw.swapDims(d - 1, d);
+    }
+  }
+  Nest<RANK, O> nest;
+  for (int d = 0; d < RANK; ++d) {
+    int64_t strides[O];
+    for (int o = 0; o < O; ++o) {
+      strides[o] = raw.stride[o][d];
+    }
+    nest.append(raw.extent[d], strides);
+  }
+  return nest;
+}
+
+/// The loop, other than the innermost, along which an input is contiguous that is not so along the
+/// innermost; -1: none.
+template <int R, int O>
+SL_INLINE int transposedLoop(const Nest<R, O>& nest, int inputs) {
+  int found = -1;
+  for (int o = 0; o < inputs; ++o) {
+    int64_t inner = nest.innerStride(o);
+    for (int d = 0; d + 1 < nest.rank; ++d) {
+      bool here = inner != 0 && inner != 1 && nest.stride[o][d] == 1 && nest.extent[d] > 1;
+      found = here && nest.extent[d] >= 4 && nest.innerExtent() >= 4 ? d : found;
+    }
+  }
+  return found;
+}
+
+/// A square of an input that is contiguous across the innermost loop, turned so that it is
+/// contiguous along it.
+template <class E>
+struct Tile {
+  E cell[kTile][kTile + 1];
+};
+
+/// The two innermost loops in tiles. The inputs that lie across are turned in a buffer first: each
+/// of their cache lines is read once and in full, whatever the strides are.
+template <int N, int INPUTS, int R, int O, class F, class Pointers, int... I>
+SL_INLINE void runTiles(const Nest<R, O>& nest, sl_team team, F f, Pointers& base, Ints<I...> all) {
+  constexpr bool kTurns =
+      INPUTS > 0 && INPUTS <= 4;  // more inputs would take too much of the stack
+  auto tiles = tupleOf(
+      typename Conditional<(kTurns && I < INPUTS),
+                           Tile<Pointee<typename RemoveReference<decltype(get<I>(base))>::type>>,
+                           int>::type{}...);
+  (void)tiles;
+  int outerDims = nest.rank - 2;
+  int64_t wide = nest.extent[nest.rank - 2];
+  int64_t inner = nest.innerExtent();
+  int64_t columns = ceilDiv(wide, kTile);
+  int64_t rows = ceilDiv(inner, kTile);
+  int64_t outer = nest.count() / maxOf(wide * inner, 1);
+  Range part = split(outer * columns * rows, team, 1);
+  Cursor<R, O> at;
+  for (int64_t tile = part.begin; tile < part.end; ++tile) {
+    at.seek(nest, outerDims, tile / (columns * rows));
+    int64_t firstWide = tile / rows % columns * kTile;
+    int64_t first = tile % rows * kTile;
+    int64_t across = minOf(kTile, wide - firstWide);
+    int64_t along = minOf(kTile, inner - first);
+    int64_t innerStride[O];
+    int64_t wideStride[O];
+    for (int o = 0; o < O; ++o) {
+      innerStride[o] = nest.innerStride(o);
+      wideStride[o] = nest.stride[o][nest.rank - 2];
+    }
+    auto corner = tupleOf(
+        (get<I>(base) + at.offset[I] + firstWide * wideStride[I] + first * innerStride[I])...);
+    if constexpr (kTurns) {
+      unrolled<INPUTS>([&](auto input) SL_LAMBDA {
+        constexpr int K = decltype(input)::value;
+        if (wideStride[K] == 1 && innerStride[K] != 0 && innerStride[K] != 1) {
+          auto& cell = get<K>(tiles).cell;
+          for (int64_t i = 0; i < along; ++i) {
+            for (int64_t j = 0; j < across; ++j) {
+              cell[j][i] = get<K>(corner)[i * innerStride[K] + j];
+            }
+          }
+          get<K>(corner) = &cell[0][0];
+          innerStride[K] = 1;
+          wideStride[K] = kTile + 1;
+        }
+      });
+    }
+    bool lanes = true;
+    for (int o = 0; o < O; ++o) {
+      lanes = lanes && (innerStride[o] == 1 || (innerStride[o] == 0 && o < INPUTS));
+    }
+    for (int64_t j = 0; j < across; ++j) {
+      run<N, INPUTS>(f, corner, innerStride, lanes, along, all);
+      ((get<I>(corner) += wideStride[I]), ...);
+    }
+  }
+}
+
+}  // namespace pointwise_detail
+
+template <PointwiseTune T, class F, class... P>
+SL_INLINE void pointwise(sl_ctx*, sl_team team, PointwiseShape shape, F f, P... pointers) {
+  namespace detail = pointwise_detail;
+  constexpr int O = sizeof...(P);
+  constexpr int R = T.rank;
+  constexpr int N = lanesFor<Pointee<P>...>();
+  static_assert(O > T.inputs && O <= kMaxOperands && R <= SL_MAX_RANK);
+  auto base = tupleOf(pointers...);
+  using All = IntsUpTo<O>;
+  auto runAt = [&]<int... I>(Ints<I...> all, const int64_t* offsets, const int64_t* strides,
+                             bool lanes, int64_t n) SL_LAMBDA {
+    detail::run<N, T.inputs>(f, tupleOf((get<I>(base) + offsets[I])...), strides, lanes, n, all);
+  };
+
+  Nest<R, O> nest = detail::nestOf<R, O, T.inputs>(shape);
+  int64_t inner = nest.innerExtent();
+  int64_t strides[O];
+  bool lanes = nest.innerIsVector();
+  for (int o = 0; o < O; ++o) {
+    strides[o] = nest.innerStride(o);
+    lanes = lanes && (o < T.inputs || strides[o] == 1);
+  }
+  if (nest.rank <= 1) {
+    Range part = split(inner, team, detail::kGrain);
+    int64_t offsets[O];
+    for (int o = 0; o < O; ++o) {
+      offsets[o] = part.begin * strides[o];
+    }
+    runAt(All{}, offsets, strides, lanes, part.end - part.begin);
+    return;
+  }
+
+  int across = detail::transposedLoop(nest, T.inputs);
+  if (across >= 0) {
+    for (int d = across; d + 2 < nest.rank; ++d) {
+      nest.swapDims(d, d + 1);
+    }
+    detail::runTiles<N, T.inputs>(nest, team, f, base, All{});
+    return;
+  }
+
+  int outerDims = nest.rank - 1;
+  int64_t outer = inner == 0 ? 0 : nest.count() / inner;
+  Range part = split(outer, team, ceilDiv(detail::kGrain, maxOf(inner, 1)));
+  if (part.begin >= part.end) {
+    return;
+  }
+  Cursor<R, O> at;
+  at.seek(nest, outerDims, part.begin);
+  for (int64_t row = part.begin; row < part.end; ++row) {
+    runAt(All{}, at.offset, strides, lanes, inner);
+    at.advance(nest, outerDims);
+  }
+}
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_POINTWISE_H

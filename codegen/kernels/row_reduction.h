@@ -1,0 +1,642 @@
+// SPDX-License-Identifier: Apache-2.0
+// Family `row_reduction`: for each row (position in the outer dims), stages of reductions over the
+// inner dims, then outputs per row and per element. Softmax is: max; sum of exp (kept); element =
+// kept / sum.
+//
+//   sl::row_reduction<RowReductionTune{...}>(ctx, team, shape, lambdas..., inputs...,
+//   rowOutputs..., elementOutputs...[, workspace])
+//
+// Lambdas, in this order:
+//   stage i       (elements of all inputs..., r0 .. r(i-1), [kept when i > keptStage], auto& value
+//   [, auto& keep when i == keptStage]) row           (r0 ..., auto& out...) when rowOutputs > 0;
+//   called once per row element       (elements..., r0 ..., [kept], auto& out...)         when
+//   elementOutputs > 0
+// `value` and `keep` take what is assigned to them and convert it to the stage's value type. A
+// per-row input is an input whose inner strides are 0.
+//
+// Value type of a stage (`value`): automatic is bool for any and all, otherwise float when an input
+// is floating (double when one is double), otherwise int64. It is the type of r_i, but argmax and
+// argmin give int64 (position in the inner dims, first occurrence, NaN wins). An empty row gives
+// the identity (0, 1, -inf or the lowest integer, false, true; 0 for arg).
+//
+// Two ways, chosen by strides: lanes along the inner dims, or (inner dims not contiguous, outer
+// ones are) lanes along rows. Sums are taken by lanes in blocks whose sums are added pairwise, so
+// the error grows with log(n) and the result depends on the vector width of the target only.
+//
+// Workspace, only with kept = 1: per thread roundUp(inner elements * sizeof(value type), 64) bytes;
+// tune.columns = 1 lets rows go to lanes for kept = 1 as well and needs 64 bytes per inner element
+// (128 for double). Rows are split over the team. An element output may be an input's buffer when
+// their strides are equal.
+#ifndef STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
+#define STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
+
+#include "straightline/kernels/operands.h"
+#include "straightline/kernels/scalar.h"
+
+namespace sl {
+
+enum class Combine { sum, max, min, prod, any, all, argmax, argmin };
+enum class Value { automatic, f32, f64, i64, i1 };
+
+struct RowReductionTune {
+  int outerRank = 0;
+  int innerRank = 0;
+  int inputs = 1;
+  int rowOutputs = 0;
+  int elementOutputs = 0;
+  int kept = 0;       ///< 1: one stage hands a value per element to the later lambdas
+  int keptStage = 0;  ///< which
+  int stages = 1;
+  int columns = 0;  ///< 1: the workspace is large enough for lanes along rows (see above)
+  Combine combine[4] = {};
+  Value value[4] = {};
+};
+
+struct RowReductionShape {
+  int64_t outer[SL_MAX_RANK] = {};
+  int64_t inner[SL_MAX_RANK] = {};
+  /// Elements; [operand][0]: along outer dims, [1]: along inner dims. Inputs, row outputs (inner
+  /// unused), element outputs.
+  int64_t stride[kMaxOperands][2][SL_MAX_RANK] = {};
+};
+
+/// What a lambda assigns its result to: converts any value to V.
+template <class V>
+struct Slot {
+  V content;
+  template <class U>
+  SL_INLINE_MEMBER void operator=(U u) {
+    if constexpr (kLanes<U> == 1 && kLanes<V> != 1) {
+      content = splat<V>(cast<Element<V>>(u));
+    } else {
+      content = cast<Element<V>>(u);
+    }
+  }
+};
+template <class V, class T>
+SL_INLINE V constant(const Slot<V>&, T value) {
+  return splat<V>(cast<Element<V>>(value));
+}
+
+namespace reduction {
+
+template <Value K, Combine C, class... T>
+struct ValueTypeOf {
+  static constexpr bool kAny = C == Combine::any || C == Combine::all;
+  static constexpr bool kDouble = (kSame<T, double> || ...);
+  static constexpr bool kFloat = ((kSame<T, float> || kPacked16<T>) || ...);
+  using Automatic =
+      Conditional<kAny, bool,
+                  typename Conditional<kDouble, double,
+                                       typename Conditional<kFloat, float, int64_t>::type>::type>;
+  using type = typename Conditional<
+      K == Value::automatic, typename Automatic::type,
+      typename Conditional<
+          K == Value::f32, float,
+          typename Conditional<K == Value::f64, double,
+                               typename Conditional<K == Value::i64, int64_t, bool>::type>::type>::
+          type>::type;
+};
+
+inline constexpr bool isArg(Combine c) { return c == Combine::argmax || c == Combine::argmin; }
+
+template <Combine C, class V>
+SL_INLINE V combineValues(V a, V b) {
+  if constexpr (C == Combine::sum) {
+    return add(a, b);
+  } else if constexpr (C == Combine::prod) {
+    return multiply(a, b);
+  } else if constexpr (C == Combine::max) {
+    return maximum(a, b);
+  } else if constexpr (C == Combine::min) {
+    return minimum(a, b);
+  } else if constexpr (C == Combine::any) {
+    return bitwise_or(a, b);
+  } else {
+    return bitwise_and(a, b);
+  }
+}
+template <Combine C, class T>
+SL_INLINE T identity() {
+  if constexpr (C == Combine::sum || C == Combine::any) {
+    return T(0);
+  } else if constexpr (C == Combine::prod || C == Combine::all) {
+    return T(1);
+  } else {
+    constexpr bool kMost = C == Combine::min || C == Combine::argmin;
+    if constexpr (kFloating<T>) {
+      return kMost ? elementary::Format<T>::kInfinity : -elementary::Format<T>::kInfinity;
+    } else if constexpr (kSame<T, bool>) {
+      return kMost;
+    } else {
+      return kMost ? T(9223372036854775807LL) : T(INT64_MIN_SL);
+    }
+  }
+}
+
+/// Running result of a stage, N lanes of values T.
+template <Combine C, class T, int N>
+struct Accumulator {
+  using V = Wide<T, N>;
+  using Result = T;
+  V best = splat<V>(identity<C, T>());
+
+  SL_INLINE_MEMBER void take(V v, int64_t, int64_t) { best = combineValues<C>(best, v); }
+  SL_INLINE_MEMBER void merge(const Accumulator& other) {
+    best = combineValues<C>(best, other.best);
+  }
+  SL_INLINE_MEMBER Wide<Result, N> result() const { return best; }
+  SL_INLINE_MEMBER Result fold() const {
+    return foldLanes(best, [](auto a, auto b) SL_LAMBDA { return combineValues<C>(a, b); });
+  }
+};
+/// argmax and argmin: value and position; a NaN is better than any number, the first of equals
+/// stays.
+template <Combine C, class T, int N>
+  requires(isArg(C))
+struct Accumulator<C, T, N> {
+  using V = Wide<T, N>;
+  using I = Wide<int64_t, N>;
+  using Result = int64_t;
+  V best = splat<V>(identity<C, T>());
+  I where = splat<I>(-1);
+
+  template <class U>
+  SL_INLINE_MEMBER static auto better(U a, U b) {
+    auto beyond = C == Combine::argmax ? gt(a, b) : lt(a, b);
+    if constexpr (kFloating<T>) {
+      return either(beyond, both(elementary::mask(a != a), elementary::mask(b == b)));
+    } else {
+      return beyond;
+    }
+  }
+  /// Lane i is element at + i * step.
+  SL_INLINE_MEMBER void take(V v, int64_t at, int64_t step) {
+    I index = splat<I>(at);
+    if constexpr (N > 1) {
+      for (int i = 0; i < N; ++i) {
+        index[i] += i * step;
+      }
+    }
+    auto take = either(better(v, best), lt(where, splat<I>(0)));
+    best = select(take, v, best);
+    where = select(take, index, where);
+  }
+  template <class W, class J>
+  SL_INLINE_MEMBER static void mergeOne(W& value, J& place, W otherValue, J otherPlace) {
+    auto filled = ge(otherPlace, splat<J>(0));
+    auto wins =
+        either(better(otherValue, value), both(!better(value, otherValue), lt(otherPlace, place)));
+    auto take = both(filled, either(wins, lt(place, splat<J>(0))));
+    value = select(take, otherValue, value);
+    place = select(take, otherPlace, place);
+  }
+  SL_INLINE_MEMBER void merge(const Accumulator& other) {
+    mergeOne(best, where, other.best, other.where);
+  }
+  SL_INLINE_MEMBER I result() const { return maximum(where, splat<I>(0)); }
+  SL_INLINE_MEMBER int64_t fold() const {
+    T value = lane(best, 0);
+    int64_t place = lane(where, 0);
+    for (int i = 1; i < N; ++i) {
+      mergeOne(value, place, T(lane(best, i)), int64_t(lane(where, i)));
+    }
+    return maximum(place, int64_t(0));
+  }
+};
+
+/// Sums of blocks, added pairwise: slot i holds the sum of 2^i blocks.
+template <class A, bool USED>
+struct Cascade {
+  static constexpr int kLevels = 40;
+  typename A::V
+      level[kLevels];  ///< left uninitialised: only the slots of set bits of `blocks` hold anything
+  uint64_t blocks = 0;
+
+  SL_INLINE_MEMBER void push(A a) {
+    int i = 0;
+    for (; ((blocks >> i) & 1) != 0; ++i) {
+      A sum;
+      sum.best = level[i];
+      sum.merge(a);
+      a = sum;
+    }
+    level[i] = a.best;
+    ++blocks;
+  }
+  SL_INLINE_MEMBER A total() const {
+    A sum;
+    for (int i = 0; (blocks >> i) != 0; ++i) {
+      if (((blocks >> i) & 1) != 0) {
+        A part;
+        part.best = level[i];
+        sum.merge(part);
+      }
+    }
+    return sum;
+  }
+};
+
+/// Nothing, for what needs no cascade.
+template <class A>
+struct Cascade<A, false> {};
+
+template <RowReductionTune T, int I, class P>
+using InputType =
+    Pointee<typename RemoveReference<decltype(get<I>(*static_cast<P*>(nullptr)))>::type>;
+
+template <RowReductionTune T, int STAGE, class P, class S = IntsUpTo<T.inputs>>
+struct StageType;
+template <RowReductionTune T, int STAGE, class P, int... I>
+struct StageType<T, STAGE, P, Ints<I...>> {
+  using type = typename ValueTypeOf<T.value[STAGE], T.combine[STAGE], InputType<T, I, P>...>::type;
+  using Result = typename Conditional<isArg(T.combine[STAGE]), int64_t, type>::type;
+};
+
+/// Results of the stages before STAGE, N lanes each.
+template <RowReductionTune T, class P, int N, class S>
+struct ResultsOf;
+template <RowReductionTune T, class P, int N, int... S>
+struct ResultsOf<T, P, N, Ints<S...>> {
+  using type = Tuple<Wide<typename StageType<T, S, P>::Result, N>...>;
+};
+
+/// The type of a kept value.
+template <RowReductionTune T, class P>
+using KeptType = typename StageType<T, T.keptStage, P>::type;
+
+template <class A, int K>
+SL_INLINE A mergeChains(const A (&chain)[K]) {
+  A r[K];
+  for (int i = 0; i < K; ++i) {
+    r[i] = chain[i];
+  }
+  for (int step = 1; step < K; step *= 2) {
+    for (int i = 0; i + step < K; i += 2 * step) {
+      r[i].merge(r[i + step]);
+    }
+  }
+  return r[0];
+}
+
+/// The first M lanes: all of them, or one as a scalar.
+template <int M, class V>
+SL_INLINE auto narrow(V v) {
+  if constexpr (M == 1) {
+    return lane(v, 0);
+  } else {
+    return v;
+  }
+}
+
+/// Lane view of one chunk: where its operands are and how many lanes exist.
+template <int O>
+struct Chunk {
+  int64_t offset[O];
+  int64_t laneStride[O];
+  int count;
+};
+
+template <int N, RowReductionTune T, class Q, int... I>
+SL_INLINE auto loadInputs(const Q& q, const Chunk<Q::kOperands>& at, Ints<I...>) {
+  return tupleOf(loadLanes<N>(get<I>(q.pointers) + at.offset[I], at.laneStride[I], at.count)...);
+}
+
+/// Calls f(elements..., results..., [kept], outputs...).
+template <class F, class E, class R, class K, class O, int... I, int... J, int... M, int... Q>
+SL_INLINE void invoke(F& f, E& elements, R& results, K& kept, O& outputs, Ints<I...>, Ints<J...>,
+                      Ints<M...>, Ints<Q...>) {
+  f(get<I>(elements)..., get<J>(results)..., get<M>(kept)..., get<Q>(outputs)...);
+}
+
+/// Elements of one chunk through the lambda of a stage into an accumulator. `position`: of lane 0
+/// in the inner dims.
+template <int N, RowReductionTune T, int STAGE, class Q, class R, class A, class K>
+SL_INLINE void takeChunk(const Q& q, const Chunk<Q::kOperands>& at, R& results, A& accumulator,
+                         K* keep, int64_t position, bool alongInner) {
+  using P = decltype(q.pointers);
+  using V = Wide<typename StageType<T, STAGE, P>::type, N>;
+  constexpr bool kKeeps = T.kept != 0 && STAGE == T.keptStage;
+  constexpr bool kUses = T.kept != 0 && STAGE > T.keptStage;
+  auto elements = loadInputs<N, T>(q, at, IntsUpTo<T.inputs>{});
+  auto kept = tupleOf(kUses ? load<N>(keep) : Wide<K, N>{});
+  auto outputs = tupleOf(Slot<V>{}, Slot<Wide<K, N>>{});
+  invoke(get<STAGE>(q.lambdas), elements, results, kept, outputs, IntsUpTo<T.inputs>{},
+         IntsUpTo<STAGE>{}, IntsUpTo<kUses ? 1 : 0>{}, IntsUpTo<kKeeps ? 2 : 1>{});
+  V v = get<0>(outputs).content;
+  if constexpr (kKeeps) {
+    storeLanes(keep, 1, alongInner ? at.count : N, get<1>(outputs).content);
+  }
+  constexpr Combine C = T.combine[STAGE];
+  if constexpr (N > 1 && (C == Combine::sum || C == Combine::prod)) {
+    if (alongInner && at.count < N) {
+      Wide<int32_t, N> number{};
+      for (int i = 0; i < N; ++i) {
+        number[i] = i;
+      }
+      v = select(lt(number, splat<decltype(number)>(at.count)), v,
+                 splat<V>(identity<C, typename StageType<T, STAGE, P>::type>()));
+    }
+  }
+  accumulator.take(v, position, alongInner ? 1 : 0);
+}
+
+inline constexpr int kChains = 4;  ///< independent accumulators along a row
+inline constexpr int kBlock = 16;  ///< values per lane between two steps of the cascade
+
+/// Visits the inner dims of the row at `row` N elements at a time: visit(chunk, position, chain),
+/// and flush() after every kBlock rounds of all chains.
+template <int N, int CHAINS, class Q, class Visit, class Flush>
+SL_INLINE void alongInner(const Q& q, const int64_t* row, Visit visit, Flush flush) {
+  constexpr int O = Q::kOperands;
+  int64_t run = q.inner.innerExtent();
+  int64_t total = q.inner.count();
+  typename Q::InnerCursor cursor;
+  Chunk<O> at;
+  for (int o = 0; o < O; ++o) {
+    at.laneStride[o] = q.inner.innerStride(o);
+  }
+  auto step = [&]() SL_LAMBDA {
+    for (int o = 0; o < O; ++o) {
+      at.offset[o] += N * at.laneStride[o];
+    }
+  };
+  int rounds = 0;
+  for (int64_t first = 0; first < total; first += run) {
+    for (int o = 0; o < O; ++o) {
+      at.offset[o] = row[o] + cursor.offset[o];
+    }
+    at.count = N;
+    int64_t i = 0;
+    for (; i + CHAINS * N <= run; i += CHAINS * N) {
+      unrolled<CHAINS>([&](auto chain) SL_LAMBDA {
+        visit(at, first + i + chain * N, chain);
+        step();
+      });
+      if (++rounds == kBlock) {
+        rounds = 0;
+        flush();
+      }
+    }
+    for (; i < run; i += N) {
+      at.count = int(minOf(N, run - i));
+      visit(at, first + i, Index<0>{});
+      step();
+    }
+    if (run < CHAINS * N && ++rounds == kBlock) {
+      rounds = 0;
+      flush();
+    }
+    cursor.advance(q.inner, q.inner.rank - 1);
+  }
+}
+
+/// Visits the inner dims one element at a time for `count` neighbouring rows at once (lanes along
+/// rows).
+template <class Q, class Visit, class Flush>
+SL_INLINE void alongRows(const Q& q, const int64_t* row, int count, Visit visit, Flush flush) {
+  constexpr int O = Q::kOperands;
+  int64_t total = q.inner.count();
+  typename Q::InnerCursor cursor;
+  Chunk<O> at;
+  at.count = count;
+  for (int o = 0; o < O; ++o) {
+    at.laneStride[o] = q.outer.innerStride(o);
+  }
+  for (int64_t position = 0; position < total; ++position) {
+    for (int o = 0; o < O; ++o) {
+      at.offset[o] = row[o] + cursor.offset[o];
+    }
+    visit(at, position);
+    if ((position + 1) % kBlock == 0) {
+      flush();
+    }
+    cursor.advance(q.inner, q.inner.rank);
+  }
+}
+
+/// Place of an element's kept value; null when nothing is kept.
+template <RowReductionTune T, class K>
+SL_INLINE K* keptAt(K* keep, int64_t position) {
+  return T.kept != 0 ? keep + position : nullptr;
+}
+
+/// Stage STAGE and those after it, for one row (ROWS 1: lanes along the inner dims) or for `rows`
+/// rows (one lane each).
+template <int N, bool COLUMNS, RowReductionTune T, int STAGE, class Q, class R, class K>
+SL_INLINE void runStages(const Q& q, const int64_t* row, int rows, R& results, K* keep) {
+  if constexpr (STAGE < T.stages) {
+    constexpr Combine C = T.combine[STAGE];
+    using P = decltype(q.pointers);
+    using Type = typename StageType<T, STAGE, P>::type;
+    using A = Accumulator<C, Type, N>;
+    constexpr int kUsed = COLUMNS ? 1 : kChains;
+    constexpr bool kCascade = (C == Combine::sum || C == Combine::prod) && kFloating<Type>;
+    A chain[kUsed];
+    Cascade<A, kCascade> cascade;
+    auto flush = [&]() SL_LAMBDA {
+      if constexpr (kCascade) {
+        cascade.push(mergeChains(chain));
+        for (A& a : chain) {
+          a = A{};
+        }
+      }
+    };
+    if constexpr (COLUMNS) {
+      alongRows(
+          q, row, rows,
+          [&](const auto& at, int64_t position) SL_LAMBDA {
+            takeChunk<N, T, STAGE>(q, at, results, chain[0], keptAt<T>(keep, position * N),
+                                   position, false);
+          },
+          flush);
+    } else {
+      alongInner<N, kUsed>(
+          q, row,
+          [&](const auto& at, int64_t position, auto number) SL_LAMBDA {
+            takeChunk<N, T, STAGE>(q, at, results, chain[number], keptAt<T>(keep, position),
+                                   position, true);
+          },
+          flush);
+    }
+    A total = mergeChains(chain);
+    if constexpr (kCascade) {
+      A rest = cascade.total();
+      rest.merge(total);
+      total = rest;
+    }
+    if constexpr (COLUMNS) {
+      get<STAGE>(results) = total.result();
+    } else {
+      get<STAGE>(results) = splat<Wide<typename A::Result, N>>(total.fold());
+    }
+    runStages<N, COLUMNS, T, STAGE + 1>(q, row, rows, results, keep);
+  }
+}
+
+/// The row lambda on M rows: M is N for lanes along rows and 1 otherwise.
+template <int M, RowReductionTune T, class Q, class R, int... J, int... I>
+SL_INLINE void writeRows(const Q& q, const int64_t* row, int count, R& results, Ints<J...>,
+                         Ints<I...>) {
+  auto values = tupleOf(narrow<M>(get<J>(results))...);
+  auto outputs = tupleOf(Wide<InputType<T, T.inputs + I, decltype(q.pointers)>, M>{}...);
+  get<T.stages>(q.lambdas)(get<J>(values)..., get<I>(outputs)...);
+  (storeLanes(get<T.inputs + I>(q.pointers) + row[T.inputs + I],
+              M == 1 ? 1 : q.outer.innerStride(T.inputs + I), count, get<I>(outputs)),
+   ...);
+}
+
+/// The element lambda on one chunk.
+template <int N, RowReductionTune T, class Q, class R, class K, int... I>
+SL_INLINE void writeElements(const Q& q, const Chunk<Q::kOperands>& at, R& results, K* keep,
+                             Ints<I...> all) {
+  constexpr int kFirst = T.inputs + T.rowOutputs;
+  auto elements = loadInputs<N, T>(q, at, IntsUpTo<T.inputs>{});
+  auto outputs = tupleOf(Wide<InputType<T, kFirst + I, decltype(q.pointers)>, N>{}...);
+  auto kept = tupleOf(T.kept != 0 ? loadLanes<N>(keep, 1, N) : Wide<K, N>{});
+  invoke(get<T.stages + (T.rowOutputs > 0 ? 1 : 0)>(q.lambdas), elements, results, kept, outputs,
+         IntsUpTo<T.inputs>{}, IntsUpTo<T.stages>{}, IntsUpTo<T.kept>{}, all);
+  (storeLanes(get<kFirst + I>(q.pointers) + at.offset[kFirst + I], at.laneStride[kFirst + I],
+              at.count, get<I>(outputs)),
+   ...);
+}
+
+/// Everything for one row, or for `rows` rows in lanes.
+template <int N, bool COLUMNS, RowReductionTune T, class Q, class K>
+SL_INLINE void doRows(const Q& q, const int64_t* row, int rows, K* keep) {
+  typename ResultsOf<T, decltype(q.pointers), N, IntsUpTo<T.stages>>::type results{};
+  runStages<N, COLUMNS, T, 0>(q, row, rows, results, keep);
+  if constexpr (T.rowOutputs > 0) {
+    writeRows<COLUMNS ? N : 1, T>(q, row, COLUMNS ? rows : 1, results, IntsUpTo<T.stages>{},
+                                  IntsUpTo<T.rowOutputs>{});
+  }
+  if constexpr (T.elementOutputs > 0) {
+    constexpr IntsUpTo<T.elementOutputs> kAll;
+    auto nothing = [] {};
+    if constexpr (COLUMNS) {
+      alongRows(
+          q, row, rows,
+          [&](const auto& at, int64_t position) SL_LAMBDA {
+            writeElements<N, T>(q, at, results, keptAt<T>(keep, position * N), kAll);
+          },
+          nothing);
+    } else {
+      alongInner<N, 1>(
+          q, row,
+          [&](const auto& at, int64_t position, auto)
+              SL_LAMBDA { writeElements<N, T>(q, at, results, keptAt<T>(keep, position), kAll); },
+          nothing);
+    }
+  }
+}
+
+template <RowReductionTune T, class L, class P, class S = IntsUpTo<T.stages>,
+          class I = IntsUpTo<T.inputs + T.rowOutputs + T.elementOutputs>>
+struct Problem;
+/// The pieces of a call that stay the same from row to row.
+template <RowReductionTune T, class L, class P, int... S, int... I>
+struct Problem<T, L, P, Ints<S...>, Ints<I...>> {
+  static constexpr int kOperands = T.inputs + T.rowOutputs + T.elementOutputs;
+  /// Lanes along a row; along rows a few registers per operand, so that a cache line is used at
+  /// once.
+  static constexpr int kLanesInner =
+      lanesFor<InputType<T, I, P>..., typename StageType<T, S, P>::type...>();
+  static constexpr int kLanesRows = T.kept != 0 ? kLanesInner : kLanesInner * 4;
+  using InnerCursor = Cursor<T.innerRank, kOperands>;
+  L lambdas;   ///< tuple
+  P pointers;  ///< tuple
+  Nest<T.outerRank, kOperands> outer;
+  Nest<T.innerRank, kOperands> inner;
+
+  SL_INLINE_MEMBER void setNests(const RowReductionShape& shape) {
+    int64_t strides[kOperands];
+    for (int d = 0; d < T.outerRank; ++d) {
+      for (int o = 0; o < kOperands; ++o) {
+        strides[o] = shape.stride[o][0][d];
+      }
+      outer.append(shape.outer[d], strides);
+    }
+    for (int d = 0; d < T.innerRank; ++d) {
+      for (int o = 0; o < kOperands; ++o) {
+        bool perRow = o >= T.inputs && o < T.inputs + T.rowOutputs;
+        strides[o] = perRow ? 0 : shape.stride[o][1][d];
+      }
+      inner.append(shape.inner[d], strides);
+    }
+  }
+  /// A row output that has an inner stride of 0 would keep merged loops apart; that costs nothing,
+  /// as 0 == 0 * n.
+  SL_INLINE_MEMBER bool lanesAlongRows() const {
+    bool possible = T.kept == 0 || T.columns != 0;
+    return possible && !inner.innerIsVector() && outer.innerIsVector() && outer.innerExtent() > 1;
+  }
+};
+
+template <RowReductionTune T, class Q, class K>
+SL_INLINE void runRows(const Q& q, sl_team team, K* keep) {
+  constexpr int O = Q::kOperands;
+  int64_t each = maxOf(q.inner.count(), 1);
+  int64_t rows = q.outer.count();
+  Cursor<T.outerRank, O> cursor;
+  if (q.lanesAlongRows()) {
+    constexpr int N = Q::kLanesRows;
+    int dims = q.outer.rank - 1;
+    int64_t run = q.outer.innerExtent();
+    int64_t groups = ceilDiv(run, N);
+    Range part = split(rows / maxOf(run, 1) * groups, team, 1);
+    for (int64_t group = part.begin; group < part.end; ++group) {
+      int64_t first = group % groups * N;
+      cursor.seek(q.outer, dims, group / groups);
+      int64_t at[O];
+      for (int o = 0; o < O; ++o) {
+        at[o] = cursor.offset[o] + first * q.outer.innerStride(o);
+      }
+      doRows<N, true, T>(q, at, int(minOf(N, run - first)), keep);
+    }
+    return;
+  }
+  Range part = split(rows, team, ceilDiv(1024, each));
+  cursor.seek(q.outer, q.outer.rank, part.begin < part.end ? part.begin : 0);
+  for (int64_t row = part.begin; row < part.end; ++row) {
+    doRows<Q::kLanesInner, false, T>(q, cursor.offset, 1, keep);
+    cursor.advance(q.outer, q.outer.rank);
+  }
+}
+
+template <RowReductionTune T, class All, int... L, int... P>
+SL_INLINE void start(sl_team team, const RowReductionShape& shape, All& all, Ints<L...>,
+                     Ints<P...>) {
+  constexpr int kLambdas = sizeof...(L);
+  auto lambdas = tupleOf(get<L>(all)...);
+  auto pointers = tupleOf(get<kLambdas + P>(all)...);
+  Problem<T, decltype(lambdas), decltype(pointers)> q{lambdas, pointers, {}, {}};
+  q.setNests(shape);
+  using K = KeptType<T, decltype(pointers)>;
+  K* keep = nullptr;
+  if constexpr (T.kept != 0) {
+    int64_t lanes = q.lanesAlongRows() ? q.kLanesRows : 1;
+    int64_t bytes = roundUp(q.inner.count() * lanes * int64_t(sizeof(K)), 64);
+    keep = reinterpret_cast<K*>(get<kLambdas + int(sizeof...(P))>(all) + bytes * team.index);
+  }
+  if (q.outer.count() > 0) {
+    runRows<T>(q, team, keep);
+  }
+}
+
+}  // namespace reduction
+
+template <RowReductionTune T, class... A>
+SL_INLINE void row_reduction(sl_ctx*, sl_team team, RowReductionShape shape,
+                             A... lambdasThenPointers) {
+  constexpr int kLambdas = T.stages + (T.rowOutputs > 0 ? 1 : 0) + (T.elementOutputs > 0 ? 1 : 0);
+  constexpr int kPointers = T.inputs + T.rowOutputs + T.elementOutputs;
+  static_assert(int(sizeof...(A)) == kLambdas + kPointers + (T.kept != 0 ? 1 : 0));
+  static_assert(T.inputs >= 1 && T.stages >= 1 && T.stages <= 4 &&
+                T.rowOutputs + T.elementOutputs > 0);
+  auto all = tupleOf(lambdasThenPointers...);
+  reduction::start<T>(team, shape, all, IntsUpTo<kLambdas>{}, IntsUpTo<kPointers>{});
+}
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_ROW_REDUCTION_H

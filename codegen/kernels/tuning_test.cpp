@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// The native registry against the templates it describes: what it accepts and refuses, that its
+// tunables are in range and legal for the template, and that workspace sizes agree with the
+// template's own formula.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/native/native.h"
+#include "straightline/kernels/attention.h"
+#include "straightline/kernels/convolution_direct.h"
+#include "straightline/kernels/matmul.h"
+#include "straightline/kernels/winograd.h"
+
+namespace {
+
+constexpr sl_dtype kFloat32{2, 32, 1};
+
+sl_operand operand(const std::vector<int64_t>& extents, bool constant = false,
+                   bool channelsLast = false, sl_dtype dtype = kFloat32) {
+  sl_operand o{};
+  o.dtype = dtype;
+  o.rank = static_cast<int32_t>(extents.size());
+  o.constant = constant ? 1 : 0;
+  std::vector<int> order;
+  for (int d = 0; d < o.rank; ++d) {
+    order.push_back(d);
+  }
+  if (channelsLast) {
+    order = {0, 2, 3, 1};
+  }
+  int64_t stride = 1;
+  for (int i = o.rank - 1; i >= 0; --i) {
+    o.extents[order[i]] = extents[order[i]];
+    o.strides[order[i]] = stride;
+    stride *= std::max<int64_t>(extents[order[i]], 1);
+  }
+  return o;
+}
+
+struct Problem {
+  std::vector<sl_operand> operands;
+  std::vector<sl_attribute> attributes;
+  sl_problem raw{};
+
+  Problem(const char* op, std::vector<sl_operand> all, std::vector<sl_attribute> values,
+          int32_t threads, int32_t vectorBytes)
+      : operands(std::move(all)), attributes(std::move(values)) {
+    raw.size = sizeof(raw);
+    raw.op = op;
+    raw.operands = operands.data();
+    raw.inputs = static_cast<int32_t>(operands.size()) - 1;
+    raw.outputs = 1;
+    raw.attributes = attributes.data();
+    raw.attribute_count = static_cast<int32_t>(attributes.size());
+    raw.threads = threads;
+    raw.vector_bytes = vectorBytes;
+    raw.l1_bytes = 32 << 10;
+    raw.l2_bytes = 1 << 20;
+  }
+  Problem(const Problem&) = delete;
+};
+
+const sl_kernel_desc& find(const std::string& name) {
+  for (int32_t i = 0; i < sl_backend_native.kernel_count; ++i) {
+    if (name == sl_backend_native.kernels[i].name) {
+      return sl_backend_native.kernels[i];
+    }
+  }
+  throw std::runtime_error("no kernel " + name);
+}
+
+std::string refusal(const std::string& kernel, const Problem& p) {
+  char reason[256] = "";
+  return find(kernel).accepts(&p.raw, reason, sizeof(reason)) != 0 ? "" : reason;
+}
+
+std::map<std::string, int64_t> tuned(const std::string& kernel, const Problem& p) {
+  const sl_kernel_desc& k = find(kernel);
+  std::vector<int64_t> values(static_cast<size_t>(k.tunable_count));
+  k.tune(&p.raw, values.data());
+  std::map<std::string, int64_t> named;
+  for (int32_t i = 0; i < k.tunable_count; ++i) {
+    named[k.tunables[i].name] = values[static_cast<size_t>(i)];
+    EXPECT_GE(values[static_cast<size_t>(i)], k.tunables[i].lowest)
+        << kernel << " " << k.tunables[i].name;
+    EXPECT_LE(values[static_cast<size_t>(i)], k.tunables[i].highest)
+        << kernel << " " << k.tunables[i].name;
+  }
+  EXPECT_GT(k.cost(&p.raw), 0) << kernel;
+  return named;
+}
+
+/// Cheapest kernel of the op that accepts the problem.
+std::string best(const Problem& p) {
+  std::string name;
+  double lowest = 1e300;
+  for (int32_t i = 0; i < sl_backend_native.kernel_count; ++i) {
+    const sl_kernel_desc& k = sl_backend_native.kernels[i];
+    char reason[256] = "";
+    if (std::strcmp(k.op, p.raw.op) == 0 && k.accepts(&p.raw, reason, sizeof(reason)) != 0 &&
+        k.cost(&p.raw) < lowest) {
+      lowest = k.cost(&p.raw);
+      name = k.name;
+    }
+  }
+  return name;
+}
+
+Problem linear(int64_t m, int64_t n, int64_t k, int32_t vectorBytes = 32, int32_t threads = 1,
+               bool constant = true) {
+  return Problem("linear",
+                 {operand({m == SL_DYNAMIC ? 1 : m, k}), operand({n, k}, constant),
+                  operand({m == SL_DYNAMIC ? 1 : m, n})},
+                 {{"m", m}, {"n", n}, {"k", k}}, threads, vectorBytes);
+}
+
+Problem convolution(int64_t n, int64_t c, int64_t h, int64_t k, int64_t kernel, int64_t stride,
+                    bool channelsLast = true, int64_t groups = 1, int32_t vectorBytes = 32,
+                    int32_t threads = 1) {
+  const int64_t pad = kernel / 2, ho = (h + 2 * pad - kernel) / stride + 1;
+  return Problem(
+      "convolution",
+      {operand({n, c, h, h}, false, channelsLast), operand({k, c / groups, kernel, kernel}, true),
+       operand({n, k, ho, ho}, false, channelsLast)},
+      {{"stride_h", stride},
+       {"stride_w", stride},
+       {"pad_h", pad},
+       {"pad_w", pad},
+       {"groups", groups}},
+      threads, vectorBytes);
+}
+
+TEST(NativeBackend, DescribesEveryKernelCompletely) {
+  EXPECT_EQ(sl_backend_native.abi_version, uint32_t(SL_ABI_VERSION));
+  ASSERT_GE(sl_backend_native.kernel_count, 19);
+  for (int32_t i = 0; i < sl_backend_native.kernel_count; ++i) {
+    const sl_kernel_desc& k = sl_backend_native.kernels[i];
+    ASSERT_NE(k.accepts, nullptr);
+    ASSERT_NE(k.cost, nullptr);
+    EXPECT_EQ(k.size, sizeof(sl_kernel_desc));
+    EXPECT_EQ(std::string(k.name), std::string("native.") + k.family);
+    for (int32_t t = 0; t < k.tunable_count; ++t) {
+      EXPECT_LE(k.tunables[t].lowest, k.tunables[t].fallback) << k.name;
+      EXPECT_LE(k.tunables[t].fallback, k.tunables[t].highest) << k.name;
+    }
+  }
+}
+
+TEST(NativeBackend, ChoosesTheKernelOfALinear) {
+  EXPECT_EQ(best(linear(1, 1024, 1024)), "native.gemv");
+  EXPECT_EQ(best(linear(16, 1024, 1024)), "native.gemm");
+  EXPECT_EQ(best(linear(SL_DYNAMIC, 64, 64)), "native.gemm");
+  EXPECT_EQ(refusal("native.gemv", linear(16, 8, 8)), "m=16, needs 1 to 4");
+  EXPECT_EQ(refusal("native.gemv", linear(SL_DYNAMIC, 8, 8)), "m is dynamic, needs 1 to 4");
+  EXPECT_EQ(refusal("native.gemm", linear(16, 8, 8, 32, 1, false)),
+            "weight is not constant, so it cannot be packed before the run");
+  Problem half = linear(2, 8, 8);
+  half.operands[0].dtype = sl_dtype{2, 16, 1};
+  EXPECT_EQ(refusal("native.gemm", half), "operand 0 is float16, needs float32 or float64");
+}
+
+TEST(NativeBackend, ChoosesTheKernelOfAConvolution) {
+  EXPECT_EQ(best(convolution(1, 64, 56, 64, 3, 1)), "native.winograd");
+  EXPECT_EQ(best(convolution(1, 512, 7, 512, 3, 1)), "native.winograd");
+  EXPECT_EQ(best(convolution(1, 64, 56, 128, 3, 2)), "native.convolution");
+  EXPECT_EQ(best(convolution(1, 3, 224, 64, 7, 2)), "native.convolution");
+  EXPECT_EQ(best(convolution(1, 64, 56, 64, 3, 1, true, 64)), "native.convolution_direct");
+  EXPECT_EQ(best(convolution(1, 64, 56, 64, 3, 1, false)), "native.convolution_direct");
+  EXPECT_EQ(refusal("native.winograd", convolution(1, 64, 56, 64, 3, 2)),
+            "stride is 2x2 and dilation 1x1, needs 1");
+  EXPECT_EQ(refusal("native.winograd", convolution(1, 24, 56, 64, 3, 1)),
+            "24 and 64 channels, needs multiples of 16");
+  EXPECT_EQ(refusal("native.convolution", convolution(1, 64, 56, 64, 3, 1, true, 2)),
+            "groups=2, needs 1");
+  EXPECT_EQ(refusal("native.convolution", convolution(1, 64, 56, 64, 3, 1, false)),
+            "channel stride of x is 3136, needs 1");
+}
+
+TEST(NativeBackend, SevenBySevenTakesTheSmallerTransformAtBatchOne) {
+  EXPECT_EQ(tuned("native.winograd", convolution(1, 512, 7, 512, 3, 1))["m"], 2);
+  EXPECT_EQ(tuned("native.winograd", convolution(10, 512, 7, 512, 3, 1))["m"], 4);
+  EXPECT_EQ(tuned("native.winograd", convolution(1, 64, 56, 64, 3, 1))["m"], 4);
+}
+
+TEST(NativeBackend, GemmTunablesAreLegal) {
+  for (int32_t bytes : {32, 64}) {
+    for (int64_t m :
+         {int64_t(SL_DYNAMIC), int64_t(1), int64_t(2), int64_t(7), int64_t(64), int64_t(1000)}) {
+      for (int64_t n : {1, 10, 17, 64, 1000}) {
+        for (int64_t k : {1, 64, 4096}) {
+          auto t = tuned("native.gemm", linear(m, n, k, bytes));
+          EXPECT_EQ(t["nr"] % (bytes / 4), 0) << "nr is whole vectors";
+          EXPECT_EQ(t["kc"] % 4, 0);
+          EXPECT_EQ(t["mc"] % t["mr"], 0);
+          EXPECT_LE(t["mr"] * t["nr"] / (bytes / 4), bytes == 64 ? 24 : 12) << "registers";
+        }
+      }
+    }
+    for (int64_t m = 1; m <= 4; ++m) {
+      auto t = tuned("native.gemv", linear(m, 10, 64, bytes));
+      EXPECT_EQ((bytes / 4) % t["rows"], 0);
+    }
+  }
+}
+
+TEST(NativeBackend, WinogradWorkspaceIsTheTemplatesOwn) {
+  for (int32_t bytes : {32, 64}) {
+    for (int64_t size : {7, 14, 28, 56, 5}) {
+      for (int64_t channels : {16, 48, 64, 256, 512}) {
+        for (int32_t threads : {1, 2, 3}) {
+          const Problem p = convolution(1, channels, size, channels, 3, 1, true, 1, bytes, threads);
+          ASSERT_EQ(refusal("native.winograd", p), "");
+          auto t = tuned("native.winograd", p);
+          const sl::WinogradTune tune{.m = int(t["m"]),
+                                      .tiles = int(t["tiles"]),
+                                      .kb = int(t["kb"]),
+                                      .mr = int(t["mr"]),
+                                      .nr = int(t["nr"]),
+                                      .mode = int(t["mode"]),
+                                      .prefetch = int(t["prefetch"])};
+          EXPECT_EQ(channels % tune.kb, 0);
+          EXPECT_EQ(tune.kb % tune.nr, 0);
+          EXPECT_EQ(find("native.winograd").workspace(&p.raw),
+                    sl::winogradWorkspace(channels, tune, threads));
+        }
+      }
+    }
+  }
+}
+
+TEST(NativeBackend, OtherWorkspacesAreTheTemplatesOwn) {
+  for (int32_t threads : {1, 3}) {
+    const Problem d = convolution(1, 12, 9, 8, 3, 1, true, 4, 32, threads);
+    EXPECT_EQ(find("native.convolution_direct").workspace(&d.raw),
+              sl::convolutionDirectWorkspace<float>(
+                  sl::ConvolutionDirectShape{.c = 12, .kh = 3, .kw = 3, .groups = 4}, 32, threads));
+    const Problem m("matmul", {operand({2, 7, 33}), operand({2, 33, 20}), operand({2, 7, 20})},
+                    {{"batch", 2}, {"m", 7}, {"n", 20}, {"k", 33}}, threads, 32);
+    ASSERT_EQ(refusal("native.matmul", m), "");
+    sl::MatmulShape shape{};
+    shape.k = 33;
+    EXPECT_EQ(find("native.matmul").workspace(&m.raw),
+              sl::matmulWorkspace<float>(
+                  shape, sl::MatmulTune{.nr = int(tuned("native.matmul", m)["nr"])}, threads));
+    const Problem a("attention",
+                    {operand({1, 4, 50, 24}), operand({1, 2, 33, 24}), operand({1, 2, 33, 24}),
+                     operand({1, 4, 50, 24})},
+                    {{"is_causal", 1}}, threads, 32);
+    ASSERT_EQ(refusal("native.attention", a), "");
+    auto t = tuned("native.attention", a);
+    EXPECT_EQ(t["causal"], 1);
+    EXPECT_EQ(t["rows"] % t["mr"], 0);
+    EXPECT_EQ(t["keys"] % t["nr"], 0);
+    EXPECT_EQ(find("native.attention").workspace(&a.raw),
+              sl::attentionWorkspace(24,
+                                     sl::AttentionTune{.mr = int(t["mr"]),
+                                                       .nr = int(t["nr"]),
+                                                       .rows = int(t["rows"]),
+                                                       .keys = int(t["keys"])},
+                                     threads));
+  }
+}
+
+}  // namespace

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scalar operations (arith, math) as C++ in the vocabulary of codegen/kernels/scalar.h, which lists the spellings.
+#ifndef STRAIGHTLINE_CODEGEN_SCALAR_PRINTER_H
+#define STRAIGHTLINE_CODEGEN_SCALAR_PRINTER_H
+
+#include <string>
+
+#include "llvm/ADT/DenseMap.h"
+#include "mlir/IR/Operation.h"
+#include "mlir/IR/Region.h"
+
+namespace straightline::codegen {
+
+/// Turns operations into expressions over names of values.
+class ScalarPrinter {
+ public:
+  /// A variable whose lanes constants take. Without a name values are scalars.
+  struct Like {
+    std::string name;
+    mlir::Type type;
+  };
+  /// `checked`: integer division reports a zero divisor through `ctx`.
+  explicit ScalarPrinter(Like like = {}, bool checked = false) : like_(std::move(like)), checked_(checked) {}
+
+  void bind(mlir::Value value, std::string text) { names_[value] = std::move(text); }
+  std::string nameOf(mlir::Value value) const { return names_.lookup(value); }
+  /// Text of the op's only result; an error on the op when there is no spelling for it.
+  mlir::FailureOr<std::string> expression(mlir::Operation* op) const;
+  /// Whether printing `op` as it is needs `ctx`.
+  bool usesContext(mlir::Operation* op) const;
+
+ private:
+  mlir::FailureOr<std::string> conversion(mlir::Operation* op) const;
+  mlir::FailureOr<std::string> comparison(mlir::Operation* op) const;
+  std::string constant(mlir::Operation* op) const;
+  std::string unsignedForm(llvm::StringRef function, mlir::Operation* op) const;
+  std::string operand(mlir::Operation* op, unsigned i) const { return nameOf(op->getOperand(i)); }
+
+  llvm::DenseMap<mlir::Value, std::string> names_;
+  Like like_;
+  bool checked_;
+};
+
+/// A region as a C++ lambda: arguments by value (x0, x1, ...), yielded values by reference (y0, y1, ...). Lines after the
+/// first are indented by `indent`.
+mlir::FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t indent);
+
+}  // namespace straightline::codegen
+
+#endif  // STRAIGHTLINE_CODEGEN_SCALAR_PRINTER_H

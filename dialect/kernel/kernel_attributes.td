@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef STRAIGHTLINE_DIALECT_KERNEL_ATTRIBUTES_TD
+#define STRAIGHTLINE_DIALECT_KERNEL_ATTRIBUTES_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "dialect/kernel/kernel_dialect.td"
+
+class Kernel_Attr<string name, string attrMnemonic> : AttrDef<Kernel_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+def Kernel_ExtentAttr : Kernel_Attr<"Extent", "extent"> {
+  let summary = "an integer expression over named extents";
+  let description = "`#kernel.extent<b * 64>`";
+  let parameters = (ins
+    ArrayRefParameter<"::mlir::StringAttr">:$names,
+    "::mlir::AffineExpr":$expr);
+  let hasCustomAssemblyFormat = 1;
+  let skipDefaultBuilders = 1;
+  let extraClassDeclaration = [{
+    /// Builds the attribute; names are pruned and sorted.
+    static ExtentAttr get(::mlir::MLIRContext* context, ::llvm::ArrayRef<::mlir::StringAttr> names,
+                          ::mlir::AffineExpr expr);
+    static ExtentAttr get(::mlir::MLIRContext* context, int64_t value);
+    /// The value when it is a number.
+    ::std::optional<int64_t> getConstant() const;
+  }];
+}
+
+def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
+  let summary = "a kernel family with its shape and tunables";
+  let description = [{
+    `shape` and `tune` keep their order: that of the fields of the family's structs. Values are i64
+    integers, booleans, strings (enumerators), f64 numbers, nested arrays and named-extent
+    expressions (`shape` only).
+
+    ```mlir
+    #kernel.schedule<"gemm", shape = {m = b, n = 10}, tune = {mr = 6, combine = ["sum", "max"]}>
+    ```
+  }];
+  let parameters = (ins
+    "::mlir::StringAttr":$family,
+    ArrayRefParameter<"::mlir::NamedAttribute">:$shape,
+    ArrayRefParameter<"::mlir::NamedAttribute">:$tune);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Null when there is no such key.
+    ::mlir::Attribute getShapeValue(::llvm::StringRef key) const;
+    ::mlir::Attribute getTuneValue(::llvm::StringRef key) const;
+  }];
+}
+
+def Kernel_TargetAttr : Kernel_Attr<"Target", "target"> {
+  let summary = "what the program is planned and compiled for";
+  let parameters = (ins
+    StringRefParameter<"\"cpu\"">:$backend,
+    StringRefParameter<"instruction set or model, e.g. x86-64-v3">:$cpu,
+    DefaultValuedParameter<"int64_t", "1">:$threads,
+    DefaultValuedParameter<"int64_t", "32">:$vector_bytes,
+    DefaultValuedParameter<"int64_t", "32768">:$l1,
+    DefaultValuedParameter<"int64_t", "1048576">:$l2);
+  let assemblyFormat = [{ `<` $backend `,` $cpu (`,` struct($threads, $vector_bytes, $l1, $l2)^)? `>` }];
+}
+
+#endif

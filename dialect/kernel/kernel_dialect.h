@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel dialect's C++ classes and the questions that every user of it asks.
+#ifndef STRAIGHTLINE_DIALECT_KERNEL_H
+#define STRAIGHTLINE_DIALECT_KERNEL_H
+
+#include "dialect/symbolic/symbolic.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/RegionKindInterface.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace straightline::kernel {
+
+class ConditionOp;
+class PrepareOp;
+class ProgramOp;
+class ReturnOp;
+class RunOp;
+
+/// Output `output` may share the storage of input `input`, element by element.
+struct Tie {
+  int64_t input;
+  int64_t output;
+  bool operator==(const Tie&) const = default;
+};
+
+/// The kernel.func or kernel.decl that `symbol` names beside the program around `op`; null when there is none.
+mlir::Operation* lookupEntry(mlir::Operation* op, mlir::FlatSymbolRefAttr symbol);
+/// Facts about a kernel.func or kernel.decl (null: false, empty).
+bool isOutputRead(mlir::Operation* entry, unsigned output);
+llvm::SmallVector<Tie> getTies(mlir::Operation* entry);
+bool canFail(mlir::Operation* entry);
+
+/// The value that owns the storage of `buffer`: follows views to a storage op, slot, alloc or argument of run.
+mlir::Value storageRoot(mlir::Value buffer);
+
+}  // namespace straightline::kernel
+
+#include "dialect/kernel/kernel_dialect.h.inc"
+#include "dialect/kernel/kernel_interfaces.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialect/kernel/kernel_types.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/kernel/kernel_attributes.h.inc"
+
+#define GET_OP_CLASSES
+#include "dialect/kernel/kernel_ops.h.inc"
+
+#endif  // STRAIGHTLINE_DIALECT_KERNEL_H

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/contraction_problem.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace straightline {
+
+using mlir::Operation;
+using mlir::Value;
+
+Operation* contractionRoot(op::FusionOp fusion) {
+  for (Operation& op : fusion.getBody().front().without_terminator()) {
+    if (op.hasTrait<op::Contraction>()) {
+      return &op;
+    }
+  }
+  return nullptr;
+}
+
+unsigned fusionInputIndex(op::FusionOp, Value argument) {
+  return llvm::cast<mlir::BlockArgument>(argument).getArgNumber();
+}
+
+Value fusionInput(op::FusionOp fusion, Value argument) {
+  return fusion.getInputs()[fusionInputIndex(fusion, argument)];
+}
+
+bool isKnownEarly(Value tensor) {
+  Operation* op = tensor.getDefiningOp();
+  return op && (op->hasAttr("op.prepare") || llvm::isa<op::ParameterOp, op::ConstantOp, op::FullOp>(op) ||
+                (op->hasTrait<op::View>() && isKnownEarly(op->getOperand(0))));
+}
+
+namespace {
+
+llvm::SmallVector<int64_t> sizesOf(Value tensor) {
+  auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
+  return llvm::map_to_vector(type.getShape(), [](int64_t size) -> int64_t {
+    return mlir::ShapedType::isDynamic(size) ? SL_DYNAMIC : size;
+  });
+}
+
+llvm::SmallVector<int64_t> rowMajor(llvm::ArrayRef<int64_t> sizes) {
+  llvm::SmallVector<int64_t> strides(sizes.size(), 1);
+  for (int64_t dim = static_cast<int64_t>(sizes.size()) - 2; dim >= 0; --dim) {
+    strides[dim] = strides[dim + 1] == SL_DYNAMIC || sizes[dim + 1] == SL_DYNAMIC ? SL_DYNAMIC
+                                                                                   : strides[dim + 1] * sizes[dim + 1];
+  }
+  return strides;
+}
+
+mlir::Type elementOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
+
+void addTensor(Problem& problem, Value tensor, bool isConstant) {
+  const llvm::SmallVector<int64_t> sizes = sizesOf(tensor);
+  problem.addOperand(elementOf(tensor), sizes, rowMajor(sizes), isConstant);
+}
+
+/// An image or a weight of a convolution in 2-D terms; images are channels last, as assign_layouts will make them.
+void addConvolutionTensor(Problem& problem, Value tensor, bool isImage, bool isConstant) {
+  llvm::SmallVector<int64_t> sizes = sizesOf(tensor);
+  if (sizes.size() == 3) {
+    sizes.insert(sizes.begin() + 2, 1);
+  }
+  llvm::SmallVector<int64_t> strides = rowMajor(sizes);
+  if (isImage && sizes.size() == 4) {
+    const llvm::SmallVector<int64_t> last = rowMajor({sizes[0], sizes[2], sizes[3], sizes[1]});
+    strides = {last[0], last[3], last[1], last[2]};
+  }
+  problem.addOperand(elementOf(tensor), sizes, strides, isConstant);
+}
+
+int64_t productOf(llvm::ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes) {
+    product = product == SL_DYNAMIC || size == SL_DYNAMIC ? SL_DYNAMIC : product * size;
+  }
+  return product;
+}
+
+}  // namespace
+
+ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution) {
+  const llvm::SmallVector<int64_t> x = sizesOf(convolution.getX());
+  const llvm::SmallVector<int64_t> y = sizesOf(convolution.getResult());
+  const llvm::SmallVector<int64_t> weight = sizesOf(convolution.getWeight());
+  const bool oneD = x.size() == 3;
+  auto along = [&](llvm::ArrayRef<int64_t> values, int64_t plain) {
+    return oneD ? std::pair<int64_t, int64_t>(plain, values[0]) : std::pair<int64_t, int64_t>(values[0], values[1]);
+  };
+  ConvolutionGeometry g{};
+  g.n = x[0];
+  g.c = x[1];
+  std::tie(g.h, g.w) = along(llvm::ArrayRef<int64_t>(x).drop_front(2), 1);
+  g.k = y[1];
+  std::tie(g.ho, g.wo) = along(llvm::ArrayRef<int64_t>(y).drop_front(2), 1);
+  std::tie(g.kh, g.kw) = along(llvm::ArrayRef<int64_t>(weight).drop_front(2), 1);
+  std::tie(g.strideH, g.strideW) = along(convolution.getStride(), 1);
+  std::tie(g.padH, g.padW) = along(convolution.getPadding(), 0);
+  std::tie(g.dilationH, g.dilationW) = along(convolution.getDilation(), 1);
+  g.groups = convolution.getGroups();
+  g.transposed = convolution.getTransposed();
+  return g;
+}
+
+llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::StringRef family, int64_t winogradM) {
+  llvm::SmallVector<int64_t> border(8, 0);
+  auto after = [&](int64_t size, int64_t out, int64_t stride, int64_t kernel, int64_t dilation, int64_t pad) {
+    return std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation - pad - (size - 1));
+  };
+  if (family == "convolution") {
+    border[4] = g.padH;
+    border[5] = after(g.h, g.ho, g.strideH, g.kh, g.dilationH, g.padH);
+    border[6] = g.padW;
+    border[7] = after(g.w, g.wo, g.strideW, g.kw, g.dilationW, g.padW);
+  } else if (family == "winograd") {
+    // Whole tiles read m + 2 rows from one before the image on; with this border no tile needs a patch.
+    auto beyond = [&](int64_t size) { return (size + winogradM - 1) / winogradM * winogradM + 1 - size; };
+    border[4] = 1;
+    border[5] = beyond(g.h);
+    border[6] = 1;
+    border[7] = beyond(g.w);
+  }
+  return border;
+}
+
+Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
+  Operation* root = contractionRoot(fusion);
+  auto known = [&](Value argument) { return isKnownEarly(fusionInput(fusion, argument)); };
+  auto linear = llvm::dyn_cast<op::LinearOp>(root);
+  const bool isLinear = linear && known(linear.getWeight());
+  const bool isConvolution = llvm::isa<op::ConvolutionOp>(root);
+  // A linear whose weight is computed while running is a matmul with a transposed operand.
+  Problem problem(isConvolution ? "convolution" : isLinear ? "linear" : "matmul", target);
+  for (auto [i, operand] : llvm::enumerate(root->getOperands())) {
+    if (isConvolution && i < 2) {
+      addConvolutionTensor(problem, operand, i == 0, known(operand));
+    } else {
+      addTensor(problem, operand, known(operand));
+    }
+  }
+  problem.setInputs(static_cast<int32_t>(root->getNumOperands()));
+  if (isConvolution) {
+    addConvolutionTensor(problem, root->getResult(0), true, false);
+  } else {
+    addTensor(problem, root->getResult(0), false);
+  }
+  if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
+    const ConvolutionGeometry g = convolutionGeometry(convolution);
+    const std::pair<const char*, int64_t> values[] = {
+        {"n", g.n},           {"c", g.c},           {"h", g.h},           {"w", g.w},
+        {"k", g.k},           {"ho", g.ho},         {"wo", g.wo},         {"kh", g.kh},
+        {"kw", g.kw},         {"stride_h", g.strideH}, {"stride_w", g.strideW}, {"pad_h", g.padH},
+        {"pad_w", g.padW},    {"dilation_h", g.dilationH}, {"dilation_w", g.dilationW}, {"groups", g.groups},
+        {"transposed", g.transposed ? 1 : 0}};
+    for (auto [name, value] : values) {
+      problem.addAttribute(name, value);
+    }
+    return problem;
+  }
+  const llvm::SmallVector<int64_t> result = sizesOf(root->getResult(0));
+  const llvm::SmallVector<int64_t> x = sizesOf(root->getOperand(0));
+  llvm::ArrayRef<int64_t> leading = llvm::ArrayRef<int64_t>(result).drop_back();
+  if (isLinear) {
+    problem.addAttribute("m", productOf(leading));
+  } else {
+    problem.addAttribute("batch", leading.empty() ? 1 : productOf(leading.drop_back()));
+    problem.addAttribute("m", leading.empty() ? 1 : leading.back());
+  }
+  problem.addAttribute("n", result.back());
+  problem.addAttribute("k", x.back());
+  return problem;
+}
+
+}  // namespace straightline

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A contraction fusion (linear, matmul, convolution with an epilogue) as the problem that kernels are asked about.
+#ifndef STRAIGHTLINE_PASSES_CONTRACTION_PROBLEM_H
+#define STRAIGHTLINE_PASSES_CONTRACTION_PROBLEM_H
+
+#include "dialect/op/op_dialect.h"
+#include "passes/kernel_choice.h"
+
+namespace straightline {
+
+/// The linear, matmul or convolution of the fusion; null when there is none.
+mlir::Operation* contractionRoot(op::FusionOp fusion);
+/// The fusion's input behind a block argument of its body.
+unsigned fusionInputIndex(op::FusionOp fusion, mlir::Value argument);
+mlir::Value fusionInput(op::FusionOp fusion, mlir::Value argument);
+/// Known before the first run: computed in prepare, a parameter or a literal, or a view of one.
+bool isKnownEarly(mlir::Value tensor);
+
+/// Numbers of a 2-D convolution; a 1-D one has h = 1 and kh = 1.
+struct ConvolutionGeometry {
+  int64_t n, c, h, w, k, ho, wo;  ///< SL_DYNAMIC where symbolic
+  int64_t kh, kw, strideH, strideW, padH, padW, dilationH, dilationW, groups;
+  bool transposed;
+};
+ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution);
+
+/// Zero elements that the family wants around its [n, c, h, w] input: pairs (before, after) per dim.
+llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::StringRef family, int64_t winogradM);
+
+Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target);
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_PASSES_CONTRACTION_PROBLEM_H

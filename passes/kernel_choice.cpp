@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/kernel_choice.h"
+
+#include <cstdio>
+
+#include "llvm/ADT/STLExtras.h"
+#include "straightline/abi/straightline.h"
+
+namespace straightline {
+
+sl_dtype dtypeOf(mlir::Type element) {
+  auto make = [](uint8_t code, unsigned bits) { return sl_dtype{code, static_cast<uint8_t>(bits), 1}; };
+  if (llvm::isa<mlir::BFloat16Type>(element)) {
+    return make(4, 16);
+  }
+  if (llvm::isa<mlir::FloatType>(element)) {
+    return make(2, element.getIntOrFloatBitWidth());
+  }
+  auto integer = llvm::cast<mlir::IntegerType>(element);
+  if (integer.getWidth() == 1) {
+    return make(6, 8);
+  }
+  return make(integer.isUnsigned() ? 1 : 0, integer.getWidth());
+}
+
+Problem::Problem(std::string op, kernel::TargetAttr target) : op_(std::move(op)), target_(target) {}
+
+void Problem::addOperand(mlir::Type element, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides,
+                         bool isConstant) {
+  sl_operand operand{};
+  operand.dtype = dtypeOf(element);
+  operand.rank = static_cast<int32_t>(extents.size());
+  llvm::copy(extents, operand.extents);
+  llvm::copy(strides, operand.strides);
+  operand.constant = isConstant ? 1 : 0;
+  operands_.push_back(operand);
+}
+
+void Problem::addAttribute(llvm::StringRef name, int64_t value) { attributes_.push_back({name.str(), value}); }
+
+sl_problem Problem::view() const {
+  attributeViews_.clear();
+  for (const auto& [name, value] : attributes_) {
+    attributeViews_.push_back({name.c_str(), value});
+  }
+  sl_problem problem{};
+  problem.size = sizeof(problem);
+  problem.op = op_.c_str();
+  problem.operands = operands_.data();
+  problem.inputs = inputs_;
+  problem.outputs = static_cast<int32_t>(operands_.size()) - inputs_;
+  problem.attributes = attributeViews_.data();
+  problem.attribute_count = static_cast<int32_t>(attributeViews_.size());
+  problem.threads = static_cast<int32_t>(target_.getThreads());
+  problem.vector_bytes = static_cast<int32_t>(target_.getVectorBytes());
+  problem.l1_bytes = target_.getL1();
+  problem.l2_bytes = target_.getL2();
+  return problem;
+}
+
+namespace {
+
+template <class Visit>
+void forEachKernel(Visit visit) {
+  for (int32_t backend = 0; backend < sl_backend_count(); ++backend) {
+    const sl_backend_desc* desc = sl_backend_at(backend);
+    for (int32_t i = 0; i < desc->kernel_count; ++i) {
+      visit(desc->kernels[i]);
+    }
+  }
+}
+
+std::string microseconds(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f us", value);
+  return text;
+}
+
+}  // namespace
+
+const sl_kernel_desc* findKernel(llvm::StringRef name) {
+  const sl_kernel_desc* found = nullptr;
+  forEachKernel([&](const sl_kernel_desc& kernel) { found = name == kernel.name ? &kernel : found; });
+  return found;
+}
+
+KernelChoice chooseKernel(const Problem& problem) {
+  const sl_problem asked = problem.view();
+  KernelChoice choice;
+  std::string others;
+  auto mention = [&](llvm::StringRef name, llvm::StringRef what) {
+    others += (others.empty() ? "" : "; ") + name.str() + ": " + what.str();
+  };
+  forEachKernel([&](const sl_kernel_desc& kernel) {
+    if (llvm::StringRef(kernel.op) != asked.op) {
+      return;
+    }
+    char reason[256] = "";
+    if (kernel.accepts(&asked, reason, sizeof reason) == 0) {
+      mention(kernel.name, reason);
+      return;
+    }
+    const double cost = kernel.cost(&asked);
+    if (choice.kernel && choice.costUs <= cost) {
+      mention(kernel.name, "estimated " + microseconds(cost));
+      return;
+    }
+    if (choice.kernel) {
+      mention(choice.kernel->name, "estimated " + microseconds(choice.costUs));
+    }
+    choice.kernel = &kernel;
+    choice.costUs = cost;
+  });
+  if (choice.kernel) {
+    choice.why = std::string(choice.kernel->name) + ": estimated " + microseconds(choice.costUs) +
+                 (others.empty() ? "" : " (" + others + ")");
+  } else {
+    choice.why = others.empty() ? "no backend has a kernel for it" : others;
+  }
+  return choice;
+}
+
+llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context, const sl_kernel_desc& kernel,
+                                                       const Problem& problem) {
+  llvm::SmallVector<int64_t> values;
+  for (int32_t i = 0; i < kernel.tunable_count; ++i) {
+    values.push_back(kernel.tunables[i].fallback);
+  }
+  if (kernel.tune) {
+    const sl_problem asked = problem.view();
+    kernel.tune(&asked, values.data());
+  }
+  llvm::SmallVector<mlir::NamedAttribute> result;
+  for (auto [i, value] : llvm::enumerate(values)) {
+    result.push_back({mlir::StringAttr::get(context, kernel.tunables[i].name),
+                      mlir::IntegerAttr::get(mlir::IntegerType::get(context, 64), value)});
+  }
+  return result;
+}
+
+}  // namespace straightline

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks the kernel registry (runtime/abi/kernel.h) which kernel should run a problem, and why not the others.
+#ifndef STRAIGHTLINE_PASSES_KERNEL_CHOICE_H
+#define STRAIGHTLINE_PASSES_KERNEL_CHOICE_H
+
+#include <string>
+
+#include "dialect/kernel/kernel_dialect.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "straightline/abi/kernel.h"
+
+namespace straightline {
+
+/// A problem with owned arrays, in the terms of sl_problem.
+class Problem {
+ public:
+  Problem(std::string op, kernel::TargetAttr target);
+  /// `extents` and `strides` may hold SL_DYNAMIC.
+  void addOperand(mlir::Type element, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides, bool isConstant);
+  void setInputs(int32_t inputs) { inputs_ = inputs; }
+  void addAttribute(llvm::StringRef name, int64_t value);
+  /// Valid until the problem changes or goes.
+  sl_problem view() const;
+
+ private:
+  std::string op_;
+  kernel::TargetAttr target_;
+  int32_t inputs_ = 0;
+  llvm::SmallVector<sl_operand> operands_;
+  llvm::SmallVector<std::pair<std::string, int64_t>> attributes_;
+  mutable llvm::SmallVector<sl_attribute> attributeViews_;
+};
+
+struct KernelChoice {
+  const sl_kernel_desc* kernel = nullptr;  ///< null when none takes the problem
+  double costUs = 0;
+  std::string why;                         ///< the winner and its rivals with their costs, the refusals with their reasons
+};
+
+/// The cheapest kernel that accepts.
+KernelChoice chooseKernel(const Problem& problem);
+/// The kernel of that name, or null.
+const sl_kernel_desc* findKernel(llvm::StringRef name);
+/// The tunables that the kernel sets for the problem, in the order of its description.
+llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context, const sl_kernel_desc& kernel,
+                                                       const Problem& problem);
+/// DLPack type of an element.
+sl_dtype dtypeOf(mlir::Type element);
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_PASSES_KERNEL_CHOICE_H

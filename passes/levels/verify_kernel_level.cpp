@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/levels/levels.h"
+
+namespace straightline {
+
+using mlir::LogicalResult;
+using mlir::Operation;
+using mlir::StringAttr;
+using mlir::Value;
+
+namespace {
+
+/// Only this level's ops are left, and one program.
+LogicalResult verifyOps(mlir::ModuleOp module) {
+  const auto programs = module.getOps<kernel::ProgramOp>();
+  const int64_t count = std::distance(programs.begin(), programs.end());
+  if (count != 1) {
+    return module.emitError() << "has " << count << " kernel.program, expected 1 (kernel_level_c1)";
+  }
+  mlir::WalkResult result = module.walk([&](Operation* op) {
+    llvm::StringRef dialect = op->getName().getDialectNamespace();
+    if (op == module.getOperation() || dialect == "kernel" || dialect == "arith" || dialect == "math") {
+      return mlir::WalkResult::advance();
+    }
+    op->emitOpError() << "is left at kernel level, expected ops of kernel, arith and math (kernel_level_c2)";
+    return mlir::WalkResult::interrupt();
+  });
+  return mlir::failure(result.wasInterrupted());
+}
+
+LogicalResult verifyExtents(kernel::ProgramOp program) {
+  const symbolic::BoundsMap known = program.getExtentBounds();
+  auto verifyType = [&](Operation* op, mlir::Type type) -> LogicalResult {
+    auto buffer = llvm::dyn_cast<kernel::BufferType>(type);
+    for (StringAttr name : buffer ? buffer.getNames() : llvm::ArrayRef<StringAttr>()) {
+      if (!known.contains(name)) {
+        return op->emitOpError() << "has a buffer " << type << " with the extent " << name
+                                 << ", which the program does not declare (kernel_level_c3)";
+      }
+    }
+    return mlir::success();
+  };
+  mlir::WalkResult result = program.walk([&](Operation* op) {
+    for (mlir::Type type : op->getResultTypes()) {
+      if (failed(verifyType(op, type))) {
+        return mlir::WalkResult::interrupt();
+      }
+    }
+    for (mlir::Region& region : op->getRegions()) {
+      for (mlir::Type type : region.getArgumentTypes()) {
+        if (failed(verifyType(op, type))) {
+          return mlir::WalkResult::interrupt();
+        }
+      }
+    }
+    return mlir::WalkResult::advance();
+  });
+  return mlir::failure(result.wasInterrupted());
+}
+
+/// Exactly one `plan` makes each handle, with the declaration that its calls use.
+LogicalResult verifyHandles(kernel::ProgramOp program) {
+  for (auto handle : program.getBodyBlock()->getOps<kernel::HandleOp>()) {
+    kernel::PlanOp maker;
+    for (Operation* user : handle->getUsers()) {
+      auto plan = llvm::dyn_cast<kernel::PlanOp>(user);
+      if (plan && maker) {
+        return plan.emitOpError() << "makes the handle " << handle.getNameAttr()
+                                  << ", which another plan makes as well (kernel_level_c4)";
+      }
+      maker = plan ? plan : maker;
+    }
+    for (Operation* user : handle->getUsers()) {
+      auto call = llvm::dyn_cast<kernel::CallOp>(user);
+      if (call && !maker) {
+        return call.emitOpError() << "uses the handle " << handle.getNameAttr()
+                                  << ", which no plan makes (kernel_level_c4)";
+      }
+      if (call && call.getCalleeAttr() != maker.getCalleeAttr()) {
+        return call.emitOpError() << "is of " << call.getCalleeAttr() << " but its handle " << handle.getNameAttr()
+                                  << " was planned for " << maker.getCalleeAttr() << " (kernel_level_c5)";
+      }
+    }
+  }
+  return mlir::success();
+}
+
+class VerifyKernelLevelPass
+    : public mlir::PassWrapper<VerifyKernelLevelPass, mlir::OperationPass<mlir::ModuleOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyKernelLevelPass)
+  llvm::StringRef getArgument() const final { return "verify-kernel-level"; }
+  llvm::StringRef getDescription() const final { return "checks what holds between lowering and planning"; }
+  void runOnOperation() final {
+    if (failed(verifyKernelLevel(getOperation()))) {
+      signalPassFailure();
+    }
+    markAllAnalysesPreserved();
+  }
+};
+
+}  // namespace
+
+LogicalResult verifyKernelLevel(mlir::ModuleOp module) {
+  if (failed(verifyOps(module))) {
+    return mlir::failure();
+  }
+  kernel::ProgramOp program = *module.getOps<kernel::ProgramOp>().begin();
+  if (failed(verifyExtents(program)) || failed(verifyHandles(program))) {
+    return mlir::failure();
+  }
+  const MayShare same = [](Value a, Value b) { return a == b; };
+  kernel::PrepareOp prepare = program.getPrepareOp();
+  if (prepare && failed(verifyQueueOrder(prepare.getBody(), same, "kernel_level_c6"))) {
+    return mlir::failure();
+  }
+  return verifyQueueOrder(program.getRunOp().getBody(), same, "kernel_level_c6");
+}
+
+std::unique_ptr<mlir::Pass> createVerifyKernelLevelPass() { return std::make_unique<VerifyKernelLevelPass>(); }
+
+void registerLevelPasses() {
+  mlir::registerPass([] { return createVerifyKernelLevelPass(); });
+  mlir::registerPass([] { return createVerifyPlannedLevelPass(); });
+}
+
+}  // namespace straightline

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Computes live ranges and overlaps by itself, from the text of the program and numbers for the named extents: a fault
+// of the planner is not repeated here.
+#include "passes/levels/levels.h"
+
+
+namespace straightline {
+
+using kernel::BufferType;
+using mlir::AffineExpr;
+using mlir::LogicalResult;
+using mlir::Operation;
+using mlir::StringAttr;
+using mlir::Value;
+
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kMostPoints = 4096;
+
+/// Values of the named extents.
+using Point = llvm::DenseMap<StringAttr, int64_t>;
+
+/// All values of the extents when there are few, else lowest, highest, the ones beside these, and the middle.
+llvm::SmallVector<Point> pointsOf(kernel::ProgramOp program) {
+  llvm::SmallVector<Point> points(1);
+  int64_t total = 1;
+  for (auto extent : program.getBodyBlock()->getOps<kernel::ExtentOp>()) {
+    const int64_t count = static_cast<int64_t>(extent.getMax()) - static_cast<int64_t>(extent.getMin()) + 1;
+    total = count > kMostPoints / total ? kMostPoints + 1 : total * count;
+  }
+  for (auto extent : program.getBodyBlock()->getOps<kernel::ExtentOp>()) {
+    const int64_t lowest = extent.getMin();
+    const int64_t highest = extent.getMax();
+    llvm::SmallVector<int64_t> values;
+    if (total <= kMostPoints) {
+      for (int64_t value = lowest; value <= highest; ++value) {
+        values.push_back(value);
+      }
+    } else {
+      for (int64_t value : {lowest, lowest + 1, lowest + (highest - lowest) / 2, highest - 1, highest}) {
+        if (value >= lowest && value <= highest && !llvm::is_contained(values, value)) {
+          values.push_back(value);
+        }
+      }
+    }
+    llvm::SmallVector<Point> next;
+    for (const Point& point : points) {
+      for (int64_t value : values) {
+        next.push_back(point);
+        next.back()[extent.getSymNameAttr()] = value;
+      }
+    }
+    points = std::move(next);
+  }
+  return points;
+}
+
+int64_t valueAt(AffineExpr expr, llvm::ArrayRef<StringAttr> names, const Point& point) {
+  llvm::SmallVector<AffineExpr> values;
+  for (StringAttr name : names) {
+    values.push_back(mlir::getAffineConstantExpr(point.lookup(name), expr.getContext()));
+  }
+  return *symbolic::constantValue(expr.replaceSymbols(values));
+}
+
+kernel::ExtentAttr placeOf(Value buffer) {
+  if (auto slot = buffer.getDefiningOp<kernel::SlotOp>()) {
+    return slot.getOffsetAttr();
+  }
+  auto prepared = buffer.getDefiningOp<kernel::PreparedOp>();
+  return prepared ? prepared.getOffsetAttr() : kernel::ExtentAttr();
+}
+
+/// Whether the storages of two placed buffers overlap for some extents. Borders belong to the storage.
+bool overlap(Value a, Value b, llvm::ArrayRef<Point> points) {
+  auto typeA = llvm::cast<BufferType>(a.getType());
+  auto typeB = llvm::cast<BufferType>(b.getType());
+  if (typeA.getSpace() != typeB.getSpace()) {
+    return false;
+  }
+  kernel::ExtentAttr placeA = placeOf(a);
+  kernel::ExtentAttr placeB = placeOf(b);
+  return llvm::any_of(points, [&](const Point& point) {
+    const int64_t startA = valueAt(placeA.getExpr(), placeA.getNames(), point);
+    const int64_t startB = valueAt(placeB.getExpr(), placeB.getNames(), point);
+    return startA < startB + valueAt(typeB.bytes(), typeB.getNames(), point) &&
+           startB < startA + valueAt(typeA.bytes(), typeA.getNames(), point);
+  });
+}
+
+LogicalResult verifyPlace(Operation* op, kernel::ExtentAttr place) {
+  if (!place) {
+    return op->emitOpError() << "has no offset (planned_c1)";
+  }
+  if (!place.getExpr().isMultipleOf(kAlignment)) {
+    return op->emitOpError() << "has offset " << place << ", expected a multiple of " << kAlignment
+                             << " (planned_c2)";
+  }
+  return mlir::success();
+}
+
+/// First and last place in the order of the text where a slot's bytes matter, both included.
+struct LiveRange {
+  int64_t first = -1;
+  int64_t last = -1;
+};
+
+class LiveRanges {
+ public:
+  explicit LiveRanges(mlir::Region& region) { walk(region.front()); }
+
+  const llvm::MapVector<Value, LiveRange>& all() const { return ranges_; }
+
+ private:
+  void touch(Value slot, int64_t first, int64_t last) {
+    LiveRange& range = ranges_[slot];
+    range.first = range.first < 0 ? first : std::min(range.first, first);
+    range.last = std::max(range.last, last);
+  }
+
+  void walk(mlir::Block& block) {
+    for (Operation& op : block) {
+      const int64_t start = position_++;
+      if (op.getNumRegions() == 0) {
+        for (const Access& access : accessesOf(&op)) {
+          if (access.root.getDefiningOp<kernel::SlotOp>()) {
+            touch(access.root, start, start);
+          }
+        }
+        continue;
+      }
+      for (mlir::Region& region : op.getRegions()) {
+        if (!region.empty()) {
+          walk(region.front());
+        }
+      }
+      if (llvm::isa<kernel::ForOp, kernel::WhileOp>(op)) {
+        keepThroughLoop(&op, start);
+      }
+    }
+  }
+
+  /// What stands outside of a loop and is used inside may be read by the next iteration.
+  void keepThroughLoop(Operation* loop, int64_t start) {
+    const int64_t end = position_++;
+    for (auto& [slot, range] : ranges_) {
+      const bool outside = !loop->isProperAncestor(slot.getDefiningOp());
+      if (outside && range.last >= start) {
+        touch(slot, start, end);
+      }
+    }
+  }
+
+  llvm::MapVector<Value, LiveRange> ranges_;
+  int64_t position_ = 0;
+};
+
+LogicalResult verifyPhase(mlir::Region& region, llvm::ArrayRef<Point> points) {
+  LiveRanges ranges(region);
+  for (const auto* a = ranges.all().begin(); a != ranges.all().end(); ++a) {
+    for (const auto* b = std::next(a); b != ranges.all().end(); ++b) {
+      const bool together = a->second.first <= b->second.last && b->second.first <= a->second.last;
+      if (together && overlap(a->first, b->first, points)) {
+        mlir::InFlightDiagnostic error = b->first.getDefiningOp()->emitOpError()
+                                         << "at " << placeOf(b->first) << " overlaps a slot at " << placeOf(a->first)
+                                         << " that is live at the same time (planned_c3)";
+        error.attachNote(a->first.getLoc()) << "the other slot";
+        return error;
+      }
+    }
+  }
+  const MayShare shares = [&](Value a, Value b) {
+    const bool slots = a.getDefiningOp<kernel::SlotOp>() && b.getDefiningOp<kernel::SlotOp>();
+    return a == b || (slots && overlap(a, b, points));
+  };
+  return verifyQueueOrder(region, shares, "planned_c4");
+}
+
+LogicalResult verifyPrepared(kernel::ProgramOp program, llvm::ArrayRef<Point> points) {
+  llvm::SmallVector<kernel::PreparedOp> all(program.getBodyBlock()->getOps<kernel::PreparedOp>());
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) {
+      if (overlap(all[i].getBuffer(), all[k].getBuffer(), points)) {
+        return all[i].emitOpError() << "at " << all[i].getOffsetAttr() << " overlaps the prepared buffer "
+                                    << all[k].getNameAttr() << " at " << all[k].getOffsetAttr() << " (planned_c5)";
+      }
+    }
+  }
+  return mlir::success();
+}
+
+class VerifyPlannedLevelPass
+    : public mlir::PassWrapper<VerifyPlannedLevelPass, mlir::OperationPass<mlir::ModuleOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyPlannedLevelPass)
+  llvm::StringRef getArgument() const final { return "verify-planned-level"; }
+  llvm::StringRef getDescription() const final { return "checks what holds between planning and emission"; }
+  void runOnOperation() final {
+    if (failed(verifyPlannedLevel(getOperation()))) {
+      signalPassFailure();
+    }
+    markAllAnalysesPreserved();
+  }
+};
+
+}  // namespace
+
+LogicalResult verifyPlannedLevel(mlir::ModuleOp module) {
+  if (failed(verifyKernelLevel(module))) {
+    return mlir::failure();
+  }
+  kernel::ProgramOp program = *module.getOps<kernel::ProgramOp>().begin();
+  mlir::WalkResult placed = program.walk([](Operation* op) {
+    auto slot = llvm::dyn_cast<kernel::SlotOp>(op);
+    auto prepared = llvm::dyn_cast<kernel::PreparedOp>(op);
+    const bool bad = (slot && failed(verifyPlace(op, slot.getOffsetAttr()))) ||
+                     (prepared && failed(verifyPlace(op, prepared.getOffsetAttr())));
+    return bad ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
+  });
+  if (placed.wasInterrupted()) {
+    return mlir::failure();
+  }
+  const llvm::SmallVector<Point> points = pointsOf(program);
+  kernel::PrepareOp prepare = program.getPrepareOp();
+  if (failed(verifyPrepared(program, points)) || (prepare && failed(verifyPhase(prepare.getBody(), points)))) {
+    return mlir::failure();
+  }
+  return verifyPhase(program.getRunOp().getBody(), points);
+}
+
+std::unique_ptr<mlir::Pass> createVerifyPlannedLevelPass() { return std::make_unique<VerifyPlannedLevelPass>(); }
+
+}  // namespace straightline

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control flow: carried values live in one place each; a region writes its yields there, in place where that is safe.
+#include "llvm/ADT/STLExtras.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/lowering/lowering.h"
+
+namespace straightline::lowering {
+
+using mlir::failure;
+using mlir::FailureOr;
+using mlir::Location;
+using mlir::LogicalResult;
+using mlir::Operation;
+using mlir::success;
+using mlir::Value;
+
+LogicalResult Lowering::lowerControl(Operation* op) {
+  if (auto branch = llvm::dyn_cast<op::IfOp>(op)) {
+    return lowerIf(branch);
+  }
+  if (auto loop = llvm::dyn_cast<op::ForOp>(op)) {
+    return lowerFor(loop);
+  }
+  return lowerWhile(llvm::cast<op::WhileOp>(op));
+}
+
+/// Lowers a region whose yields go to `places`.
+LogicalResult Lowering::lowerRegion(mlir::Block& block, llvm::ArrayRef<Value> places) {
+  Operation* terminator = block.getTerminator();
+  for (auto [value, place] : llvm::zip(terminator->getOperands(), places)) {
+    if (value.getParentBlock() == &block && value.getDefiningOp()) {
+      placeOfYield_[value] = place;
+    }
+  }
+  if (failed(lowerBlock(block))) {
+    return failure();
+  }
+  yieldInto(terminator->getLoc(), terminator, places);
+  return success();
+}
+
+void Lowering::yieldInto(Location loc, Operation* terminator, llvm::ArrayRef<Value> places) {
+  llvm::SmallVector<std::pair<Value, Value>> copies;
+  for (auto [value, place] : llvm::zip(terminator->getOperands(), places)) {
+    Value from = bufferOf(value);
+    if (from != place) {
+      copies.push_back({from, place});
+    }
+  }
+  // A value that lives in a place which another copy overwrites goes through memory of its own first.
+  for (auto& [from, place] : copies) {
+    const bool overwritten = llvm::any_of(copies, [&](const auto& other) {
+      return &other.first != &from && root(other.second) == root(from);
+    });
+    if (overwritten) {
+      Value saved = slot(contiguousType(extentsOf(typeOf(from)), typeOf(from).getElementType()));
+      copy(loc, from, saved, "yield", "carried values change places");
+      from = saved;
+    }
+  }
+  for (auto& [from, place] : copies) {
+    copy(loc, from, place, "yield", "the carried value has storage of its own");
+  }
+}
+
+LogicalResult Lowering::lowerIf(op::IfOp op) {
+  Value condition = kernel::LoadOp::create(builder_, op.getLoc(), builder_.getI1Type(), bufferOf(op.getCondition()),
+                                           mlir::ValueRange());
+  llvm::SmallVector<Value> places = llvm::map_to_vector(op.getResults(), [&](Value result) { return destination(result); });
+  auto branch = kernel::IfOp::create(builder_, op.getLoc(), condition, true);
+  for (auto [from, to] : llvm::zip(op->getRegions(), branch->getRegions())) {
+    mlir::OpBuilder::InsertionGuard guard(builder_);
+    builder_.setInsertionPointToEnd(&to.front());
+    if (failed(lowerRegion(from.front(), places))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
+LogicalResult Lowering::lowerFor(op::ForOp op) {
+  llvm::SmallVector<Value> places = llvm::map_to_vector(op.getResults(), [&](Value result) { return destination(result); });
+  for (auto [init, place] : llvm::zip(op.getInits(), places)) {
+    Value from = bufferOf(init);
+    if (from != place) {
+      copy(op.getLoc(), from, place, "for", "the first value of what the loop carries");
+    }
+  }
+  op::DimsAttr bounds = op.getBounds();
+  llvm::SmallVector<Value> limits = llvm::map_to_vector(bounds.getExprs(), [&](mlir::AffineExpr expr) -> Value {
+    return kernel::SizeOp::create(builder_, op.getLoc(), builder_.getIndexType(),
+                                  kernel::ExtentAttr::get(context_, bounds.getNames(), expr));
+  });
+  auto loop = kernel::ForOp::create(builder_, op.getLoc(), limits[0], limits[1], limits[2]);
+  mlir::OpBuilder::InsertionGuard guard(builder_);
+  builder_.setInsertionPointToEnd(&loop.getBody().front());
+  mlir::Block& body = op.getBody().front();
+  counters_[body.getArgument(0)] = loop.getCounter();
+  for (auto [argument, place] : llvm::zip(body.getArguments().drop_front(), places)) {
+    bind(argument, place);
+  }
+  return lowerRegion(body, places);
+}
+
+LogicalResult Lowering::lowerWhile(op::WhileOp op) {
+  llvm::SmallVector<Value> places = llvm::map_to_vector(op.getResults(), [&](Value result) { return destination(result); });
+  for (auto [init, place] : llvm::zip(op.getInits(), places)) {
+    copy(op.getLoc(), bufferOf(init), place, "while", "the first value of what the loop carries");
+  }
+  auto loop = kernel::WhileOp::create(builder_, op.getLoc());
+  for (mlir::Region* region : {&op.getCondition(), &op.getBody()}) {
+    for (auto [argument, place] : llvm::zip(region->front().getArguments(), places)) {
+      bind(argument, place);
+    }
+  }
+  mlir::OpBuilder::InsertionGuard guard(builder_);
+  builder_.setInsertionPointToEnd(&loop.getBefore().front());
+  if (failed(lowerBlock(op.getCondition().front()))) {
+    return failure();
+  }
+  Value holds = bufferOf(op.getCondition().front().getTerminator()->getOperand(0));
+  Value condition = kernel::LoadOp::create(builder_, op.getLoc(), builder_.getI1Type(), holds, mlir::ValueRange());
+  kernel::ConditionOp::create(builder_, op.getLoc(), condition);
+  builder_.setInsertionPointToEnd(&loop.getBody().front());
+  return lowerRegion(op.getBody().front(), places);
+}
+
+FailureOr<Value> Lowering::indexValue(Location loc, Value tensor) {
+  if (Value counter = counters_.lookup(tensor)) {
+    return counter;
+  }
+  Operation* op = tensor.getDefiningOp();
+  // Arithmetic on loop counters (a reversed sequence) stays scalar: it never becomes a kernel.
+  if (auto fusion = llvm::dyn_cast_if_present<op::FusionOp>(op); fusion && isCounterArithmetic(fusion)) {
+    bool failedHere = false;
+    ScalarEvaluator evaluator(fusion, builder_, [&](unsigned operand, AccessMap) -> Value {
+      FailureOr<Value> index = indexValue(loc, fusion.getInputs()[operand]);
+      failedHere |= failed(index);
+      return failed(index) ? Value()
+                           : mlir::arith::IndexCastOp::create(builder_, loc, builder_.getI64Type(), *index).getResult();
+    });
+    const unsigned result = llvm::cast<mlir::OpResult>(tensor).getResultNumber();
+    FailureOr<Value> value = evaluator.evaluate(fusion.getBody().front().getTerminator()->getOperand(result),
+                                                mlir::AffineMap::get(0, 0, context_));
+    if (failed(value) || failedHere) {
+      return failure();
+    }
+    return mlir::arith::IndexCastOp::create(builder_, loc, builder_.getIndexType(), *value).getResult();
+  }
+  Value buffer = bufferOf(tensor);
+  Value loaded = kernel::LoadOp::create(builder_, loc, scalarType(typeOf(buffer).getElementType()), buffer, mlir::ValueRange());
+  return mlir::arith::IndexCastOp::create(builder_, loc, builder_.getIndexType(), loaded).getResult();
+}
+
+bool Lowering::isCounterArithmetic(op::FusionOp fusion) const {
+  auto scalarInteger = [](Value value) {
+    auto type = llvm::cast<mlir::RankedTensorType>(value.getType());
+    return type.getRank() == 0 && type.getElementType().isSignlessInteger(64);
+  };
+  return fusion.getFamily() == "pointwise" && llvm::all_of(fusion.getResults(), scalarInteger) &&
+         llvm::all_of(fusion.getInputs(), [&](Value input) {
+           return scalarInteger(input) &&
+                  (counters_.count(input) || llvm::isa_and_present<op::FullOp, op::ConstantOp>(input.getDefiningOp()));
+         }) &&
+         llvm::any_of(fusion.getInputs(), [&](Value input) { return counters_.count(input) != 0; });
+}
+
+}  // namespace straightline::lowering

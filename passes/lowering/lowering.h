@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// State of the lowering from `op` (values) to `kernel` (buffers and statements). One class, its members grouped by file:
+// lowering.cpp (names, buffers, launches, the walk), pointwise.cpp, row_reduction.cpp, contraction.cpp, structure.cpp,
+// control.cpp. Every op value is bound to one kernel buffer; views become kernel.view and cost nothing.
+#ifndef STRAIGHTLINE_PASSES_LOWERING_LOWERING_H
+#define STRAIGHTLINE_PASSES_LOWERING_LOWERING_H
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "dialect/kernel/kernel_dialect.h"
+#include "dialect/op/op_dialect.h"
+#include "dialect/symbolic/symbolic.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace straightline::lowering {
+
+using Exprs = llvm::SmallVector<mlir::AffineExpr>;
+
+/// One scalar region of a kernel: its arguments and how its body is built (returns what is yielded).
+struct Body {
+  std::string name;
+  llvm::SmallVector<mlir::Type> arguments;
+  std::function<llvm::SmallVector<mlir::Value>(mlir::OpBuilder&, mlir::ValueRange)> build;
+};
+
+/// A kernel to be launched: family, schedule, buffers, scalar regions.
+struct KernelSpec {
+  std::string name;  ///< wished symbol; made unique
+  std::string family;
+  llvm::SmallVector<mlir::NamedAttribute> shape;
+  llvm::SmallVector<mlir::NamedAttribute> tune;
+  llvm::SmallVector<mlir::Value> inputs;
+  llvm::SmallVector<mlir::Value> outputs;
+  llvm::SmallVector<mlir::Value> workspace;
+  llvm::SmallVector<kernel::Tie> ties;
+  llvm::SmallVector<Body> bodies;
+  bool canFail = false;
+  bool wholeTeam = true;
+  double costUs = 0;
+  std::string op;   ///< ops it came from, "linear, relu"
+  std::string why;  ///< why this kernel, for `explain`
+};
+
+/// How a body value is indexed: iteration dims -> dims of the value.
+using AccessMap = mlir::AffineMap;
+
+/// Operand of a fusion read through a map.
+struct Access {
+  unsigned operand;
+  AccessMap map;
+  bool operator==(const Access&) const = default;
+};
+
+/// Evaluates a fusion's body for one element of the iteration space. `leaf` gives the scalar of an operand read through a
+/// map; `known` values (results of reductions) are taken as they are.
+class ScalarEvaluator {
+ public:
+  using Leaf = std::function<mlir::Value(unsigned operand, AccessMap map)>;
+  ScalarEvaluator(op::FusionOp fusion, mlir::OpBuilder& builder, Leaf leaf)
+      : fusion_(fusion), builder_(builder), leaf_(std::move(leaf)) {}
+  void define(mlir::Value value, mlir::Value scalar) { known_[value] = scalar; }
+  /// Fails with a diagnostic on an op that has no scalar meaning.
+  mlir::FailureOr<mlir::Value> evaluate(mlir::Value value, AccessMap map);
+
+ private:
+  op::FusionOp fusion_;
+  mlir::OpBuilder& builder_;
+  Leaf leaf_;
+  llvm::DenseMap<mlir::Value, mlir::Value> known_;
+  std::vector<std::pair<std::pair<mlir::Value, AccessMap>, mlir::Value>> memo_;
+};
+
+/// The map of `expand`'s, `permute`'s or a unit-dim `reshape`'s operand, given the map of its result; null otherwise.
+AccessMap operandMap(mlir::Operation* view, AccessMap resultMap);
+
+/// Signless type of one element inside a scalar region.
+mlir::Type scalarType(mlir::Type element);
+/// The scalar of a `full` or a literal with equal elements, through views; null otherwise (and for null).
+mlir::TypedAttr splatOf(mlir::Operation* op);
+/// A literal (f64, i64 or bool attribute of an op) as a scalar of `type`.
+mlir::TypedAttr scalarAttribute(mlir::Attribute value, mlir::Type type);
+
+class Lowering {
+ public:
+  Lowering(mlir::ModuleOp module, mlir::func::FuncOp function, kernel::TargetAttr target);
+  mlir::LogicalResult run();
+
+  // --- names and sizes (lowering.cpp)
+  mlir::MLIRContext* context() const { return context_; }
+  mlir::AffineExpr constant(int64_t value) const { return mlir::getAffineConstantExpr(value, context_); }
+  Exprs extentsOf(mlir::Value tensor);
+  Exprs extentsOf(kernel::BufferType type);
+  Exprs stridesOf(kernel::BufferType type);
+  Exprs rowMajor(const Exprs& extents) const;
+  mlir::AffineExpr product(llvm::ArrayRef<mlir::AffineExpr> extents) const;
+  /// Largest value over the bounds of the named extents; a large number when unbounded.
+  int64_t upperBound(mlir::AffineExpr expr) const;
+  /// i64 when static, #kernel.extent otherwise.
+  mlir::Attribute number(mlir::AffineExpr expr) const;
+  mlir::Attribute number(int64_t value) const;
+  mlir::Attribute numbers(llvm::ArrayRef<mlir::AffineExpr> exprs) const;
+  mlir::NamedAttribute named(llvm::StringRef key, mlir::Attribute value) const;
+
+  // --- buffers (lowering.cpp)
+  static kernel::BufferType typeOf(mlir::Value buffer) { return llvm::cast<kernel::BufferType>(buffer.getType()); }
+  kernel::BufferType type(const Exprs& extents, mlir::Type element, const Exprs& strides,
+                          llvm::ArrayRef<int64_t> border = {}) const;
+  kernel::BufferType contiguousType(const Exprs& extents, mlir::Type element) const;
+  mlir::Value slot(kernel::BufferType type);
+  mlir::Value view(mlir::Location loc, mlir::Value base, kernel::BufferType type, mlir::AffineExpr offset,
+                   llvm::ArrayRef<std::pair<std::string, mlir::Value>> indices = {});
+  mlir::Value bufferOf(mlir::Value tensor);
+  void bind(mlir::Value tensor, mlir::Value buffer) { buffers_[tensor] = buffer; }
+  /// Where a fresh value is to be written: the place its user wants (an output, a tied buffer, a part of a
+  /// concatenation), else a slot with the layout that assign_layouts chose.
+  mlir::Value destination(mlir::Value tensor);
+  /// Storage owner of a buffer, through views.
+  static mlir::Value root(mlir::Value buffer);
+  /// The strided buffer under other extents without moving anything; null when strides forbid it.
+  mlir::Value tryReshape(mlir::Location loc, mlir::Value buffer, const Exprs& extents);
+  /// Row-major copy when it is not row-major already.
+  mlir::Value contiguous(mlir::Location loc, mlir::Value buffer, llvm::StringRef why);
+
+  // --- statements (lowering.cpp)
+  mlir::OpBuilder& builder() { return builder_; }
+  kernel::LaunchOp launch(mlir::Location loc, KernelSpec& spec);
+  /// Elementwise copy between buffers of equal extents and any strides.
+  void copy(mlir::Location loc, mlir::Value from, mlir::Value to, llvm::StringRef op, llvm::StringRef why);
+  void zeroBorder(mlir::Location loc, mlir::Value buffer);
+  bool inPrepare() const { return inPrepare_; }
+  kernel::TargetAttr target() const { return target_; }
+  bool isPrepared(mlir::Value tensor) const;  ///< known before the first run
+  bool isStatic(const Exprs& exprs) const;
+
+  // --- families
+  mlir::LogicalResult lowerBlock(mlir::Block& block);
+  mlir::LogicalResult lowerOp(mlir::Operation* op);
+  mlir::LogicalResult lowerPointwise(op::FusionOp fusion);
+  mlir::LogicalResult lowerRowReduction(op::FusionOp fusion);
+  mlir::LogicalResult lowerContraction(op::FusionOp fusion);
+  mlir::LogicalResult lowerStructure(mlir::Operation* op);
+  mlir::LogicalResult lowerControl(mlir::Operation* op);
+  /// Launches an elementwise kernel over `extents` whose operands have the given strides per iteration dim.
+  void launchPointwise(mlir::Location loc, KernelSpec& spec, const Exprs& extents,
+                       llvm::ArrayRef<Exprs> strides);
+  /// Names of the ops in a fusion, in order: "linear, relu".
+  static std::string opNames(op::FusionOp fusion);
+  /// A loop counter or other 0-d integer tensor as an index value.
+  mlir::FailureOr<mlir::Value> indexValue(mlir::Location loc, mlir::Value tensor);
+
+ private:
+  friend class ContractionLowering;
+  mlir::LogicalResult declareProgram();
+  mlir::LogicalResult finishReturn();
+  void demotePrepared();
+  mlir::Value wantedDestination(mlir::Value tensor);
+  bool safeInPlace(mlir::Value tensor, mlir::Value storage);
+  mlir::Value outputArgument(unsigned result);
+  mlir::AffineExpr rebased(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> from);
+  Exprs argumentStrides(mlir::func::FuncOp function, unsigned i, const Exprs& extents);
+  mlir::Value allocatePlain(mlir::Value tensor);
+  mlir::AffineExpr sliceStart(int64_t start, mlir::AffineExpr extent) const;
+  mlir::LogicalResult lowerView(mlir::Operation* op);
+  mlir::LogicalResult lowerCat(op::CatOp op);
+  mlir::LogicalResult lowerPad(op::ConstantPadNdOp op);
+  mlir::LogicalResult lowerSliceScatter(op::SliceScatterOp op);
+  mlir::LogicalResult lowerDynamic(mlir::Operation* op);
+  mlir::LogicalResult lowerPool(mlir::Operation* op);
+  mlir::LogicalResult lowerGatherRows(mlir::Operation* op, mlir::Value table, int64_t dim, mlir::Value indices);
+  mlir::LogicalResult lowerIndexing(mlir::Operation* op);
+  mlir::LogicalResult lowerAttention(op::ScaledDotProductAttentionOp op);
+  mlir::LogicalResult lowerConstant(mlir::Operation* op);
+  mlir::LogicalResult lowerIf(op::IfOp op);
+  mlir::LogicalResult lowerFor(op::ForOp op);
+  mlir::LogicalResult lowerWhile(op::WhileOp op);
+  mlir::LogicalResult lowerRegion(mlir::Block& block, llvm::ArrayRef<mlir::Value> places);
+  bool isCounterArithmetic(op::FusionOp fusion) const;
+  void yieldInto(mlir::Location loc, mlir::Operation* terminator, llvm::ArrayRef<mlir::Value> places);
+
+  mlir::ModuleOp module_;
+  mlir::func::FuncOp function_;
+  kernel::TargetAttr target_;
+  mlir::MLIRContext* context_;
+  mlir::OpBuilder builder_;
+  llvm::SmallVector<mlir::StringAttr> names_;
+  symbolic::BoundsMap bounds_;
+  kernel::ProgramOp program_;
+  kernel::PrepareOp prepare_;
+  kernel::RunOp run_;
+  bool inPrepare_ = false;
+  llvm::DenseMap<mlir::Value, mlir::Value> buffers_;
+  llvm::DenseMap<mlir::Value, mlir::Value> counters_;      ///< loop index tensors -> index values
+  llvm::DenseMap<mlir::Value, mlir::Value> placeOfYield_;  ///< values yielded by the region being lowered -> place
+  llvm::DenseMap<unsigned, unsigned> outputOfResult_;      ///< function result -> output argument
+  llvm::DenseMap<mlir::Value, mlir::Value> catPlace_;
+  std::map<std::string, kernel::FuncOp> functions_;        ///< text without name -> function
+  llvm::StringMap<unsigned> usedNames_;
+  std::map<std::string, mlir::Value> packs_;               ///< shared packed weights
+};
+
+}  // namespace straightline::lowering
+
+#endif  // STRAIGHTLINE_PASSES_LOWERING_LOWERING_H

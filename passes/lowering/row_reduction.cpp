@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fusions around reductions over common dims: a kernel walks each row once per stage. Stage i reduces a value that may use
+// the results of the stages before it; then come the results of a row and the results of each element.
+//
+//   softmax: stage 0 max(x); stage 1 sum(exp(x - r0)), kept; elements kept / r1
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/lowering/lowering.h"
+#include "passes/lowering/loops.h"
+
+namespace straightline::lowering {
+
+using mlir::AffineMap;
+using mlir::failure;
+using mlir::LogicalResult;
+using mlir::Operation;
+using mlir::success;
+using mlir::Value;
+
+namespace {
+
+llvm::StringRef combineName(llvm::StringRef kind) {
+  return llvm::StringSwitch<llvm::StringRef>(kind).Case("amax", "max").Case("amin", "min").Default(kind);
+}
+
+/// Worth keeping in a row buffer instead of computing it again per later stage.
+bool isExpensive(Operation* op) {
+  return llvm::isa_and_present<op::ExpOp, op::TanhOp, op::ErfOp, op::GeluOp, op::SigmoidOp, op::SiluOp, op::LogOp,
+                               op::PowOp>(op);
+}
+
+class RowReduction {
+ public:
+  RowReduction(Lowering& lowering, op::FusionOp fusion) : lowering_(lowering), fusion_(fusion) {}
+
+  LogicalResult lower() {
+    if (failed(collect()) || failed(findAccesses())) {
+      return failure();
+    }
+    KernelSpec spec;
+    bindOperands(spec);
+    buildBodies(spec);
+    buildSchedule(spec);
+    lowering_.launch(fusion_.getLoc(), spec);
+    return success();
+  }
+
+ private:
+  mlir::Block& body() { return fusion_.getBody().front(); }
+
+  /// The reductions in order, the space they walk, and which results are of a row and which of an element.
+  LogicalResult collect() {
+    for (Operation& op : body().without_terminator()) {
+      auto reduction = llvm::dyn_cast<op::ReductionOpInterface>(&op);
+      if (!reduction) {
+        continue;
+      }
+      if (reduction.keepsShape()) {
+        return op.emitOpError("should have been written with sums and maxima by decompose_reductions");
+      }
+      const Exprs extents = lowering_.extentsOf(op.getOperand(0));
+      if (reductions_.empty()) {
+        extents_ = extents;
+        reduced_ = reduction.getReducedDims();
+      } else if (extents != extents_ || reduction.getReducedDims() != reduced_) {
+        return op.emitOpError("reduces other dims than the reduction before it in the same fusion");
+      }
+      reductions_.push_back(reduction);
+    }
+    if (reductions_.empty()) {
+      return fusion_.emitOpError("is of family row_reduction but reduces nothing");
+    }
+    identity_ = AffineMap::getMultiDimIdentityMap(extents_.size(), lowering_.context());
+    for (auto [i, value] : llvm::enumerate(body().getTerminator()->getOperands())) {
+      (rowMap(value) ? rowResults_ : elementResults_).push_back(i);
+    }
+    // The first expensive reduced value that is needed again later is kept.
+    for (auto [i, reduction] : llvm::enumerate(reductions_)) {
+      Value value = reduction->getOperand(0);
+      const bool again = llvm::any_of(value.getUsers(), [&](Operation* user) { return user != reduction; });
+      if (again && isExpensive(value.getDefiningOp()) && llvm::isa<mlir::Float32Type>(elementType(value))) {
+        kept_ = value;
+        keptStage_ = i;
+        break;
+      }
+    }
+    return success();
+  }
+
+  static mlir::Type elementType(Value tensor) {
+    return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
+  }
+
+  /// For a value with one element a row: how the iteration dims index it. Null for a value of the full space.
+  AffineMap rowMap(Value value) {
+    const Exprs extents = lowering_.extentsOf(value);
+    llvm::SmallVector<mlir::AffineExpr> keep;
+    llvm::SmallVector<mlir::AffineExpr> drop;
+    Exprs keepExtents;
+    Exprs dropExtents;
+    for (size_t dim = 0; dim < extents_.size(); ++dim) {
+      const bool isReduced = llvm::is_contained(reduced_, static_cast<int64_t>(dim));
+      mlir::AffineExpr index = mlir::getAffineDimExpr(dim, lowering_.context());
+      keep.push_back(isReduced ? lowering_.constant(0) : index);
+      keepExtents.push_back(isReduced ? lowering_.constant(1) : extents_[dim]);
+      if (!isReduced) {
+        drop.push_back(index);
+        dropExtents.push_back(extents_[dim]);
+      }
+    }
+    const unsigned rank = extents_.size();
+    if (extents == dropExtents && extents != extents_) {
+      return AffineMap::get(rank, 0, drop, lowering_.context());
+    }
+    if (extents == keepExtents && (extents != extents_ || dependsOnlyOnRows(value))) {
+      return AffineMap::get(rank, 0, keep, lowering_.context());
+    }
+    return {};
+  }
+
+  /// When the reduced dims have one element, shapes do not tell rows from elements: the ops do.
+  bool dependsOnlyOnRows(Value value) {
+    Operation* op = value.getDefiningOp();
+    return op && llvm::isa<op::ReductionOpInterface>(op);
+  }
+
+  /// Builds the scalar of `value` with the results of stages before `stage` known.
+  Value scalar(mlir::OpBuilder& builder, Value value, AffineMap map, size_t stage, mlir::ValueRange stageResults,
+               Value keptScalar, const ScalarEvaluator::Leaf& leaf, bool& failedHere) {
+    ScalarEvaluator evaluator(fusion_, builder, leaf);
+    for (size_t i = 0; i < stage; ++i) {
+      evaluator.define(reductions_[i]->getResult(0), stageResults[i]);
+    }
+    if (keptScalar) {
+      evaluator.define(kept_, keptScalar);
+    }
+    mlir::FailureOr<Value> result = evaluator.evaluate(value, map);
+    failedHere |= failed(result);
+    return failed(result) ? Value() : *result;
+  }
+
+  LogicalResult findAccesses() {
+    mlir::Block scratch;
+    mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(&scratch);
+    llvm::SmallVector<Value> results;
+    for (op::ReductionOpInterface reduction : reductions_) {
+      results.push_back(scratch.addArgument(scalarType(elementType(reduction->getResult(0))), fusion_.getLoc()));
+    }
+    auto leaf = [&](unsigned operand, AccessMap map) {
+      if (!llvm::is_contained(accesses_, Access{operand, map})) {
+        accesses_.push_back({operand, map});
+      }
+      return scratch.addArgument(scalarType(elementType(fusion_.getInputs()[operand])), fusion_.getLoc());
+    };
+    bool failedHere = false;
+    for (auto [i, reduction] : llvm::enumerate(reductions_)) {
+      scalar(builder, reduction->getOperand(0), identity_, i, results, {}, leaf, failedHere);
+    }
+    for (Value value : body().getTerminator()->getOperands()) {
+      AffineMap rows = rowMap(value);
+      scalar(builder, value, rows ? rows : identity_, reductions_.size(), results, {}, leaf, failedHere);
+    }
+    // Uses inside scratch must go before the block arguments do.
+    scratch.dropAllReferences();
+    return failure(failedHere);
+  }
+
+  void addStrides(Value buffer, AccessMap map) {
+    Exprs all(extents_.size(), lowering_.constant(0));
+    const Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
+    for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
+      if (auto iteration = llvm::dyn_cast<mlir::AffineDimExpr>(expr)) {
+        all[iteration.getPosition()] = all[iteration.getPosition()] + strides[dim];
+      }
+    }
+    strides_.push_back(all);
+  }
+
+  void bindOperands(KernelSpec& spec) {
+    for (const Access& access : accesses_) {
+      Value buffer = lowering_.bufferOf(fusion_.getInputs()[access.operand]);
+      spec.inputs.push_back(buffer);
+      argumentTypes_.push_back(scalarType(Lowering::typeOf(buffer).getElementType()));
+      addStrides(buffer, access.map);
+    }
+    for (unsigned i : rowResults_) {
+      spec.outputs.push_back(lowering_.destination(fusion_.getResult(i)));
+      addStrides(spec.outputs.back(), rowMap(body().getTerminator()->getOperand(i)));
+    }
+    for (unsigned i : elementResults_) {
+      spec.outputs.push_back(lowering_.destination(fusion_.getResult(i)));
+      addStrides(spec.outputs.back(), identity_);
+    }
+    for (size_t input = 0; input < spec.inputs.size(); ++input) {
+      for (size_t output = rowResults_.size(); output < spec.outputs.size(); ++output) {
+        if (strides_[input] == strides_[spec.inputs.size() + output] &&
+            Lowering::typeOf(spec.inputs[input]).getElementType() ==
+                Lowering::typeOf(spec.outputs[output]).getElementType()) {
+          spec.ties.push_back({static_cast<int64_t>(input), static_cast<int64_t>(output)});
+        }
+      }
+    }
+  }
+
+  /// Regions in the order of the template: stages, then rows, then elements. Arguments: inputs, results so far, kept.
+  void buildBodies(KernelSpec& spec) {
+    auto addBody = [&](std::string name, size_t stage, llvm::SmallVector<std::pair<Value, AffineMap>> values,
+                       bool keeps) {
+      llvm::SmallVector<mlir::Type> arguments(argumentTypes_);
+      for (size_t i = 0; i < stage; ++i) {
+        arguments.push_back(scalarType(elementType(reductions_[i]->getResult(0))));
+      }
+      const bool readsKept = kept_ && stage > keptStage_ && name != "row";
+      if (readsKept) {
+        arguments.push_back(elementType(kept_));
+      }
+      spec.bodies.push_back({name, arguments, [=, this](mlir::OpBuilder& builder, mlir::ValueRange given) {
+        auto leaf = [&](unsigned operand, AccessMap map) {
+          return given[llvm::find(accesses_, Access{operand, map}) - accesses_.begin()];
+        };
+        llvm::SmallVector<Value> results;
+        bool failedHere = false;
+        for (auto [value, map] : values) {
+          results.push_back(scalar(builder, value, map, stage, given.drop_front(accesses_.size()),
+                                   readsKept ? given.back() : Value(), leaf, failedHere));
+        }
+        assert(!failedHere && "findAccesses has evaluated the same values");
+        if (keeps) {
+          results.push_back(results.front());
+        }
+        return results;
+      }});
+    };
+    for (auto [i, reduction] : llvm::enumerate(reductions_)) {
+      addBody("stage" + std::to_string(i), i, {{reduction->getOperand(0), identity_}}, kept_ && keptStage_ == i);
+    }
+    llvm::SmallVector<std::pair<Value, AffineMap>> rows;
+    for (unsigned i : rowResults_) {
+      Value value = body().getTerminator()->getOperand(i);
+      rows.push_back({value, rowMap(value)});
+    }
+    if (!rows.empty()) {
+      addBody("row", reductions_.size(), rows, false);
+    }
+    llvm::SmallVector<std::pair<Value, AffineMap>> elements;
+    for (unsigned i : elementResults_) {
+      elements.push_back({body().getTerminator()->getOperand(i), identity_});
+    }
+    if (!elements.empty()) {
+      addBody("element", reductions_.size(), elements, false);
+    }
+  }
+
+  void buildSchedule(KernelSpec& spec) {
+    Exprs outerExtents;
+    Exprs innerExtents;
+    llvm::SmallVector<Exprs> outerStrides(strides_.size());
+    llvm::SmallVector<Exprs> innerStrides(strides_.size());
+    for (size_t dim = 0; dim < extents_.size(); ++dim) {
+      const bool isReduced = llvm::is_contained(reduced_, static_cast<int64_t>(dim));
+      (isReduced ? innerExtents : outerExtents).push_back(extents_[dim]);
+      for (size_t operand = 0; operand < strides_.size(); ++operand) {
+        (isReduced ? innerStrides : outerStrides)[operand].push_back(strides_[operand][dim]);
+      }
+    }
+    const llvm::SmallVector<Loop> outer = mergeLoops(makeLoops(lowering_, outerExtents, outerStrides));
+    const llvm::SmallVector<Loop> inner = mergeLoops(makeLoops(lowering_, innerExtents, innerStrides));
+    llvm::SmallVector<mlir::Attribute> strideRows;
+    for (size_t operand = 0; operand < strides_.size(); ++operand) {
+      strideRows.push_back(mlir::ArrayAttr::get(
+          lowering_.context(), {lowering_.numbers(stridesOf(outer, operand)), lowering_.numbers(stridesOf(inner, operand))}));
+    }
+    llvm::SmallVector<mlir::Attribute> combine;
+    for (op::ReductionOpInterface reduction : reductions_) {
+      combine.push_back(mlir::StringAttr::get(lowering_.context(), combineName(reduction.getCombineKind())));
+    }
+    auto count = [&](size_t n) { return lowering_.number(static_cast<int64_t>(n)); };
+    spec.family = "row_reduction";
+    spec.tune = {lowering_.named("outerRank", count(outer.size())),
+                 lowering_.named("innerRank", count(inner.size())),
+                 lowering_.named("inputs", count(spec.inputs.size())),
+                 lowering_.named("rowOutputs", count(rowResults_.size())),
+                 lowering_.named("elementOutputs", count(elementResults_.size())),
+                 lowering_.named("kept", count(kept_ ? 1 : 0)),
+                 lowering_.named("keptStage", count(kept_ ? keptStage_ : 0)),
+                 lowering_.named("stages", count(reductions_.size())),
+                 lowering_.named("combine", mlir::ArrayAttr::get(lowering_.context(), combine))};
+    spec.shape = {lowering_.named("outer", lowering_.numbers(extentsOf(outer))),
+                  lowering_.named("inner", lowering_.numbers(extentsOf(inner))),
+                  lowering_.named("stride", mlir::ArrayAttr::get(lowering_.context(), strideRows))};
+    spec.op = Lowering::opNames(fusion_);
+    std::string kinds;
+    for (op::ReductionOpInterface reduction : reductions_) {
+      kinds += (kinds.empty() ? "" : "_") + combineName(reduction.getCombineKind()).str();
+    }
+    spec.name = "rows_" + kinds + sizeName(outer) + (inner.empty() ? "" : "_by" + sizeName(inner));
+    spec.why = "native.row_reduction: " + std::to_string(reductions_.size()) + " stage(s) and what surrounds them in one kernel";
+    const double elements = static_cast<double>(lowering_.upperBound(lowering_.product(extents_)));
+    spec.costUs = elements * 0.0003 * static_cast<double>(reductions_.size() + 1);
+    if (kept_) {
+      // One row of floats per thread.
+      const Exprs innerAll = extentsOf(inner);
+      mlir::AffineExpr row = (lowering_.product(innerAll) * 4 + 63).floorDiv(64) * 64;
+      spec.workspace.push_back(lowering_.slot(lowering_.contiguousType(
+          {row * lowering_.target().getThreads()}, mlir::IntegerType::get(lowering_.context(), 8))));
+    }
+  }
+
+  Lowering& lowering_;
+  op::FusionOp fusion_;
+  llvm::SmallVector<op::ReductionOpInterface> reductions_;
+  Exprs extents_;
+  llvm::SmallVector<int64_t> reduced_;
+  AffineMap identity_;
+  llvm::SmallVector<unsigned> rowResults_;
+  llvm::SmallVector<unsigned> elementResults_;
+  llvm::SmallVector<Access> accesses_;
+  llvm::SmallVector<mlir::Type> argumentTypes_;
+  llvm::SmallVector<Exprs> strides_;
+  Value kept_;
+  size_t keptStage_ = 0;
+};
+
+}  // namespace
+
+LogicalResult Lowering::lowerRowReduction(op::FusionOp fusion) { return RowReduction(*this, fusion).lower(); }
+
+}  // namespace straightline::lowering

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of a graph, in order. Each phase says why it stands where it stands; a verifier stands at every boundary.
+#include "passes/pipeline.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+#include "passes/kernel_passes.h"
+#include "passes/passes.h"
+
+namespace straightline {
+
+namespace {
+
+/// Op level, simplification: from what the front end captured to what kernels can be chosen for.
+void buildSimplifyPhase(mlir::OpPassManager& manager) {
+  // 1. A front end's mistake is reported as such, before any pass can make it unrecognisable.
+  manager.addPass(passes::createVerifyOpLevel({"captured"}));
+  // 2. Identities and dead ops first: decompositions below then see each value once.
+  manager.addPass(mlir::createCanonicalizerPass());
+  manager.addPass(mlir::createCSEPass());
+  // 3. Before decomposing, because it wants to see batch norms whole; what it cannot fold it writes as a multiply-add.
+  manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldBatchNorm());
+  // 4. Everything without a kernel of its own becomes ops that have one. Attention stays whole: it has one.
+  passes::DecomposeOpsOptions decompose;
+  decompose.keepAttention = true;
+  manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
+  manager.addPass(mlir::createCanonicalizerPass());
+  manager.addPass(mlir::createCSEPass());
+  manager.addPass(passes::createVerifyOpLevel({"decomposed"}));
+}
+
+/// Op level, grouping: what is done once, what is one kernel, which kernel, in which memory order.
+void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
+  // 1. Before fusion: a fusion lies wholly in prepare or wholly in run.
+  manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitPrepare({options.freeze}));
+  // 2. Contractions take their epilogues first, for saving a pass over the result is worth the most there; reductions take
+  //    what is left around them; the rest is elementwise.
+  manager.addNestedPass<mlir::func::FuncOp>(passes::createFuseContractions());
+  manager.addNestedPass<mlir::func::FuncOp>(passes::createFuseReductions());
+  manager.addNestedPass<mlir::func::FuncOp>(passes::createFusePointwise());
+  manager.addPass(passes::createVerifyOpLevel({"fused"}));
+  // 3. Softmax and norms helped to decide what belongs together; from here on only sums and maxima are wanted.
+  manager.addPass(createDecomposeReductionsPass());
+  // 4. The kernel decides the layout that it reads and writes, so it is chosen first.
+  manager.addPass(createSelectKernelsPass());
+  manager.addPass(createAssignLayoutsPass());
+}
+
+/// Kernel level: from here every value has a buffer; nothing may introduce tensors.
+void buildKernelPhase(mlir::OpPassManager& manager) {
+  manager.addPass(createLowerToKernelPass());
+  // 1. In place before planning: fewer slots with longer lives make the smaller arena.
+  manager.addPass(createReuseInPlacePass());
+  manager.addPass(createPlanMemoryPass());
+  // 2. After planning, because two slots in the same place are a reason for a barrier too.
+  manager.addPass(createInsertBarriersPass());
+}
+
+}  // namespace
+
+void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options) {
+  buildSimplifyPhase(manager);
+  buildGroupPhase(manager, options);
+  buildKernelPhase(manager);
+}
+
+void registerKernelPasses() {
+  mlir::registerPass(createDecomposeReductionsPass);
+  mlir::registerPass(createSelectKernelsPass);
+  mlir::registerPass(createAssignLayoutsPass);
+  mlir::registerPass(createLowerToKernelPass);
+  mlir::registerPass(createReuseInPlacePass);
+  mlir::registerPass(createPlanMemoryPass);
+  mlir::registerPass(createInsertBarriersPass);
+  mlir::PassPipelineRegistration<>("straightline-pipeline", "all passes from the op level to the planned kernel level",
+                                   [](mlir::OpPassManager& manager) { buildPipeline(manager, {}); });
+}
+
+}  // namespace straightline

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gives every slot of run and prepare its place in the arena of its space, and every prepared buffer its place in the
+// Weights. Slots whose sizes are numbers (or bounded closely enough) are placed by best fit over their live ranges, the
+// largest first; slots of sizes only known per call share classes: slots of one class have disjoint live ranges and equal
+// sizes, and class offsets are sums evaluated per call. Everything is aligned to 64 bytes; borders are part of the storage.
+//
+// Algorithm: greedy by size with best-fit gaps, as in Pisarchyk and Lee, "Efficient memory management for deep neural net
+// inference" (2020), section 5.2.
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/MathExtras.h"
+#include "passes/kernel_passes.h"
+#include "passes/live_ranges.h"
+
+namespace straightline {
+
+namespace {
+
+using mlir::AffineExpr;
+using mlir::Value;
+
+constexpr int64_t kAlignment = 64;
+/// A named size is planned at its bound when all slots together stay below this.
+constexpr int64_t kBoundedLimit = int64_t{256} << 20;
+
+struct Placed {
+  LiveRange range;
+  int64_t offset;
+  int64_t bytes;
+};
+
+/// Lowest-waste gap among what is live at the same time.
+int64_t bestFit(llvm::ArrayRef<Placed> placed, LiveRange range, int64_t bytes) {
+  llvm::SmallVector<const Placed*> live;
+  for (const Placed& other : placed) {
+    if (other.range.overlaps(range)) {
+      live.push_back(&other);
+    }
+  }
+  llvm::sort(live, [](const Placed* a, const Placed* b) { return a->offset < b->offset; });
+  int64_t best = -1;
+  int64_t bestGap = 0;
+  int64_t end = 0;
+  for (const Placed* other : live) {
+    const int64_t gap = other->offset - end;
+    if (gap >= bytes && (best < 0 || gap < bestGap)) {
+      best = end;
+      bestGap = gap;
+    }
+    end = std::max(end, other->offset + other->bytes);
+  }
+  return best >= 0 ? best : end;
+}
+
+class Planner {
+ public:
+  explicit Planner(kernel::ProgramOp program) : program_(program), bounds_(program.getExtentBounds()) {
+    for (auto extent : program.getBodyBlock()->getOps<kernel::ExtentOp>()) {
+      names_.push_back(extent.getSymNameAttr());
+    }
+  }
+
+  void planPrepared() {
+    llvm::MapVector<mlir::StringRef, AffineExpr> ends;
+    for (auto prepared : program_.getBodyBlock()->getOps<kernel::PreparedOp>()) {
+      auto type = llvm::cast<kernel::BufferType>(prepared.getBuffer().getType());
+      auto [end, fresh] = ends.try_emplace(type.getSpace(), zero());
+      prepared.setOffsetAttr(attribute(end->second));
+      end->second = end->second + aligned(bytesOf(type));
+    }
+  }
+
+  void planRegion(mlir::Region& region) {
+    const LiveRanges ranges(region);
+    llvm::MapVector<mlir::StringRef, llvm::SmallVector<kernel::SlotOp>> bySpace;
+    region.walk([&](kernel::SlotOp slot) {
+      if (LiveRanges::users(slot.getBuffer()).empty()) {
+        eraseUnused(slot);
+      } else {
+        bySpace[llvm::cast<kernel::BufferType>(slot.getBuffer().getType()).getSpace()].push_back(slot);
+      }
+    });
+    for (auto& [space, slots] : bySpace) {
+      planSpace(ranges, slots);
+    }
+  }
+
+ private:
+  AffineExpr zero() { return mlir::getAffineConstantExpr(0, program_.getContext()); }
+  AffineExpr aligned(AffineExpr bytes) { return (bytes + (kAlignment - 1)).floorDiv(kAlignment) * kAlignment; }
+  kernel::ExtentAttr attribute(AffineExpr expr) { return kernel::ExtentAttr::get(program_.getContext(), names_, expr); }
+  AffineExpr bytesOf(kernel::BufferType type) {
+    return symbolic::rebase(type.bytes(), type.getNames(), names_);
+  }
+
+  static void eraseUnused(kernel::SlotOp slot) {
+    // Only views of it are left.
+    llvm::SmallVector<mlir::Operation*> worklist = {slot};
+    llvm::SmallVector<mlir::Operation*> order;
+    while (!worklist.empty()) {
+      mlir::Operation* op = worklist.pop_back_val();
+      order.push_back(op);
+      llvm::append_range(worklist, op->getUsers());
+    }
+    for (mlir::Operation* op : llvm::reverse(order)) {
+      op->erase();
+    }
+  }
+
+  void planSpace(const LiveRanges& ranges, llvm::ArrayRef<kernel::SlotOp> slots) {
+    // Sizes at their bounds; a size without a useful bound stays symbolic.
+    llvm::SmallVector<std::pair<kernel::SlotOp, int64_t>> fixed;
+    llvm::SmallVector<kernel::SlotOp> symbolicSlots;
+    int64_t total = 0;
+    for (kernel::SlotOp slot : slots) {
+      AffineExpr bytes = bytesOf(llvm::cast<kernel::BufferType>(slot.getBuffer().getType()));
+      std::optional<int64_t> constant = symbolic::constantValue(bytes);
+      std::optional<symbolic::Bounds> bounds = symbolic::bounds(bytes, names_, bounds_);
+      const bool bounded = bounds && bounds->highest <= kBoundedLimit && total + bounds->highest <= kBoundedLimit;
+      if (!constant && !bounded) {
+        symbolicSlots.push_back(slot);
+        continue;
+      }
+      const int64_t size = llvm::alignTo(std::max<int64_t>(constant ? *constant : bounds->highest, 1), kAlignment);
+      total += constant ? 0 : size;
+      fixed.push_back({slot, size});
+    }
+    llvm::stable_sort(fixed, [](const auto& a, const auto& b) { return a.second > b.second; });
+    llvm::SmallVector<Placed> placed;
+    int64_t end = 0;
+    for (auto [slot, bytes] : fixed) {
+      const LiveRange range = ranges.of(slot.getBuffer());
+      const int64_t offset = bestFit(placed, range, bytes);
+      placed.push_back({range, offset, bytes});
+      end = std::max(end, offset + bytes);
+      slot.setOffsetAttr(attribute(mlir::getAffineConstantExpr(offset, program_.getContext())));
+    }
+    planSymbolic(ranges, symbolicSlots, end);
+  }
+
+  void planSymbolic(const LiveRanges& ranges, llvm::ArrayRef<kernel::SlotOp> slots, int64_t start) {
+    struct SizeClass {
+      AffineExpr bytes;
+      llvm::SmallVector<kernel::SlotOp> members;
+    };
+    llvm::SmallVector<SizeClass> classes;
+    for (kernel::SlotOp slot : slots) {
+      const LiveRange range = ranges.of(slot.getBuffer());
+      const AffineExpr bytes = bytesOf(llvm::cast<kernel::BufferType>(slot.getBuffer().getType()));
+      auto* found = llvm::find_if(classes, [&](const SizeClass& candidate) {
+        return candidate.bytes == bytes && llvm::none_of(candidate.members, [&](kernel::SlotOp member) {
+                 return ranges.of(member.getBuffer()).overlaps(range);
+               });
+      });
+      if (found == classes.end()) {
+        classes.push_back({bytes, {slot}});
+      } else {
+        found->members.push_back(slot);
+      }
+    }
+    AffineExpr offset = mlir::getAffineConstantExpr(start, program_.getContext());
+    for (SizeClass& sizeClass : classes) {
+      for (kernel::SlotOp member : sizeClass.members) {
+        member.setOffsetAttr(attribute(offset));
+      }
+      offset = offset + aligned(sizeClass.bytes);
+    }
+  }
+
+  kernel::ProgramOp program_;
+  symbolic::BoundsMap bounds_;
+  llvm::SmallVector<mlir::StringAttr> names_;
+};
+
+struct PlanMemory : mlir::PassWrapper<PlanMemory, mlir::OperationPass<mlir::ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanMemory)
+  llvm::StringRef getArgument() const override { return "plan-memory"; }
+  llvm::StringRef getDescription() const override { return "place slots in arenas and prepared buffers in the weights"; }
+
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
+      Planner planner(program);
+      planner.planPrepared();
+      planner.planRegion(program.getRunOp().getBody());
+      if (kernel::PrepareOp prepare = program.getPrepareOp()) {
+        planner.planRegion(prepare.getBody());
+      }
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<mlir::Pass> createPlanMemoryPass() { return std::make_unique<PlanMemory>(); }
+
+}  // namespace straightline

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+// A Python object becomes a borrowed tensor. The checks here are those that the tensor's
+// description cannot carry: what an exchange table would hand over with another meaning (negated
+// views, tensors that require grad, wrappers without storage). Everything else (dtype, device,
+// sizes, strides) is the guard's business.
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "call_path.h"
+
+// Per framework, looked up once when the first of its tensors arrives. Types and descriptors are
+// kept for good.
+static struct {
+  PyTypeObject* tensor;
+  PyTypeObject* parameter;
+  const sl_dl_exchange* exchange;
+  PyObject*
+      requires_grad;  // getset descriptor of the base class; called directly, it costs no look-up
+  descrgetfunc get_requires_grad;
+  PyCFunction is_neg;          // C function behind Tensor.is_neg
+  bool (*grad_enabled)(void);  // from torch's C shim, NULL when it has none
+  PyObject* is_grad_enabled;
+} torch_;
+
+// numpy's array interface in C: what an `__array_struct__` capsule points to.
+typedef struct ArrayStruct {
+  int two;
+  int rank;
+  char kind;
+  int item_bytes;
+  int flags;
+  Py_intptr_t* shape;
+  Py_intptr_t* strides;  // bytes
+  void* data;
+  PyObject* descr;
+} ArrayStruct;
+enum { kArrayAligned = 0x100, kArrayNativeOrder = 0x200, kArrayWritable = 0x400 };
+
+static struct {
+  PyTypeObject* array;
+  PyObject* array_struct;
+  descrgetfunc get_array_struct;
+} numpy_;
+
+// Exchange tables of other types. A few types are remembered; more than that are looked up every
+// time.
+enum { kMaxTypes = 16 };
+static struct {
+  PyTypeObject* type;
+  const sl_dl_exchange* exchange;
+} types_[kMaxTypes];
+static int type_count_;
+
+const char* slKindName(sl_kind kind) {
+  switch (kind) {
+    case SL_KIND_NONE:
+      return "nothing";
+    case SL_KIND_TORCH:
+      return "a torch tensor";
+    case SL_KIND_NUMPY:
+      return "a numpy array";
+    case SL_KIND_EXCHANGE:
+      return "a tensor of another framework";
+    case SL_KIND_DLPACK:
+      return "a __dlpack__ object";
+  }
+  return "unknown";
+}
+
+static const sl_dl_exchange* exchangeOf(PyTypeObject* type) {
+  PyObject* capsule = PyObject_GetAttrString((PyObject*)type, SL_DL_EXCHANGE_ATTRIBUTE);
+  if (!capsule) {
+    PyErr_Clear();
+    return NULL;
+  }
+  const sl_dl_exchange* table = PyCapsule_GetPointer(capsule, SL_DL_EXCHANGE_CAPSULE);
+  Py_DECREF(capsule);
+  if (!table) {
+    PyErr_Clear();
+    return NULL;
+  }
+  while (table && table->version.major != SL_DLPACK_MAJOR) {
+    table = table->older;
+  }
+  return table && table->borrow ? table : NULL;
+}
+
+/// Borrowed reference to sys.modules[name], NULL (no exception) when it is not imported.
+static PyObject* importedModule(const char* name) {
+  PyObject* modules = PyImport_GetModuleDict();
+  return modules ? PyDict_GetItemString(modules, name) : NULL;
+}
+
+static int torchInit(PyObject* torch) {
+  PyObject* tensor = PyObject_GetAttrString(torch, "Tensor");
+  PyObject* nn = PyImport_ImportModule("torch.nn");
+  PyObject* parameter = nn ? PyObject_GetAttrString(nn, "Parameter") : NULL;
+  PyObject* enabled = PyObject_GetAttrString(torch, "is_grad_enabled");
+  PyObject* grad = tensor ? PyObject_GetAttrString(tensor, "requires_grad") : NULL;
+  PyObject* sample = PyObject_CallMethod(torch, "empty", "i", 0);
+  PyObject* is_neg = sample ? PyObject_GetAttrString(sample, "is_neg") : NULL;
+  const sl_dl_exchange* exchange = tensor ? exchangeOf((PyTypeObject*)tensor) : NULL;
+  int result = -1;
+  if (!tensor || !parameter || !enabled || !grad || !is_neg) {
+    goto done;
+  }
+  if (!exchange) {
+    PyErr_SetString(slUnsupportedError,
+                    "this torch has no dlpack exchange table: torch 2.10 or newer is needed");
+    goto done;
+  }
+  descrgetfunc get = (descrgetfunc)PyType_GetSlot(Py_TYPE(grad), Py_tp_descr_get);
+  if (!get || !PyCFunction_Check(is_neg) || PyCFunction_GetFlags(is_neg) != METH_NOARGS) {
+    PyErr_SetString(slInternalError,
+                    "torch.Tensor.requires_grad or is_neg is not what it was up to torch 2.13");
+    goto done;
+  }
+  torch_.parameter = (PyTypeObject*)parameter;
+  torch_.exchange = exchange;
+  torch_.requires_grad = grad;
+  torch_.get_requires_grad = get;
+  torch_.is_neg = PyCFunction_GetFunction(is_neg);
+  torch_.is_grad_enabled = enabled;
+  void* library = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
+  if (library) {
+    *(void**)&torch_.grad_enabled = dlsym(library, "aoti_torch_grad_mode_is_enabled");
+  }
+  torch_.tensor = (PyTypeObject*)tensor;
+  parameter = enabled = grad = tensor = NULL;  // kept above
+  result = 0;
+done:
+  Py_XDECREF(tensor);
+  Py_XDECREF(nn);
+  Py_XDECREF(parameter);
+  Py_XDECREF(enabled);
+  Py_XDECREF(grad);
+  Py_XDECREF(sample);
+  Py_XDECREF(is_neg);
+  return result;
+}
+
+const sl_dl_exchange* slTorchExchange(void) {
+  if (!torch_.tensor) {
+    PyObject* torch = PyImport_ImportModule("torch");
+    if (!torch || torchInit(torch)) {
+      Py_XDECREF(torch);
+      return NULL;
+    }
+    Py_DECREF(torch);
+  }
+  return torch_.exchange;
+}
+
+static int numpyInit(PyObject* numpy) {
+  PyObject* array = PyObject_GetAttrString(numpy, "ndarray");
+  PyObject* descriptor = array ? PyObject_GetAttrString(array, "__array_struct__") : NULL;
+  descrgetfunc get =
+      descriptor ? (descrgetfunc)PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get) : NULL;
+  if (!get) {
+    Py_XDECREF(array);
+    Py_XDECREF(descriptor);
+    return -1;
+  }
+  numpy_.array_struct = descriptor;
+  numpy_.get_array_struct = get;
+  numpy_.array = (PyTypeObject*)array;
+  return 0;
+}
+
+/// Learns the frameworks that are imported by now. 0 or -1.
+static int learnFrameworks(void) {
+  if (!torch_.tensor) {
+    PyObject* torch = importedModule("torch");
+    if (torch && PyObject_HasAttrString(torch, "Tensor") && torchInit(torch)) {
+      return -1;
+    }
+  }
+  if (!numpy_.array) {
+    PyObject* numpy = importedModule("numpy");
+    if (numpy && PyObject_HasAttrString(numpy, "ndarray") && numpyInit(numpy)) {
+      return -1;
+    }
+  }
+  return 0;
+}
+
+/// Raises "input 'x' <reason>", the reason being found in Python: this path is slow and has every
+/// means to look.
+static int refuse(PyObject* object, PyObject* name) {
+  PyObject* type = NULL;
+  PyObject* value = NULL;
+  PyObject* traceback = NULL;
+  PyErr_Fetch(&type, &value, &traceback);  // what the framework said, if it said anything
+  PyObject* reason = slSupport("refusal", "(OO)", object, value ? value : Py_None);
+  if (reason) {
+    PyErr_Format(slGuardTypeError, "'%U' %U", name, reason);
+    Py_DECREF(reason);
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+  return -1;
+}
+
+static int fromDl(const sl_dl_tensor* dl, PyObject* name, sl_tensor* tensor) {
+  if (dl->rank > SL_MAX_RANK) {
+    PyErr_Format(slGuardError, "'%U' has rank %d but at most %d is supported", name, (int)dl->rank,
+                 SL_MAX_RANK);
+    return -1;
+  }
+  tensor->data = (char*)dl->data + dl->byte_offset;
+  tensor->shape = dl->shape;
+  tensor->strides = dl->strides;
+  tensor->rank = dl->rank;
+  tensor->dtype = dl->dtype;
+  tensor->device_type = dl->device.type;
+  tensor->device_id = dl->device.id;
+  return 0;
+}
+
+static int elementCountIsZero(const sl_tensor* tensor) {
+  for (int32_t d = 0; d < tensor->rank; ++d) {
+    if (tensor->shape[d] == 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static int gradEnabled(sl_grad_mode* mode) {
+  if (mode->enabled < 0) {
+    if (torch_.grad_enabled) {
+      mode->enabled = torch_.grad_enabled();
+    } else {
+      PyObject* answer = PyObject_CallObject(torch_.is_grad_enabled, NULL);
+      if (!answer) {
+        return -1;
+      }
+      mode->enabled = answer == Py_True;
+      Py_DECREF(answer);
+    }
+  }
+  return mode->enabled;
+}
+
+/// Whether this very object was found not to be negated before.
+static int seenBefore(const sl_seen* seen, PyObject* object, const void* data) {
+  return seen && seen->weak && seen->data == data && PyWeakref_GetObject(seen->weak) == object;
+}
+
+/// Remembers an object that comes a second time in a row; one that comes once costs no weak
+/// reference.
+static int remember(sl_seen* seen, PyObject* object, void* data) {
+  if (seen && seen->last == object) {
+    Py_CLEAR(seen->weak);
+    seen->weak = PyWeakref_NewRef(object, NULL);
+    seen->data = data;
+    return seen->weak ? 0 : -1;
+  }
+  if (seen) {
+    seen->last = object;
+  }
+  return 0;
+}
+
+static int borrowTorch(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen,
+                       sl_tensor* tensor, sl_borrow* borrow) {
+  sl_dl_tensor dl;
+  if (torch_.exchange->borrow(object, &dl)) {
+    return refuse(object, name);
+  }
+  if (fromDl(&dl, name, tensor)) {
+    return -1;
+  }
+  if (!tensor->data && !elementCountIsZero(tensor)) {
+    return refuse(object, name);
+  }
+  if (!seenBefore(seen, object, tensor->data)) {
+    PyObject* neg = torch_.is_neg(object, NULL);
+    if (neg != Py_False) {
+      Py_XDECREF(neg);
+      return refuse(object, name);
+    }
+    Py_DECREF(neg);
+    if (remember(seen, object, tensor->data)) {
+      return -1;
+    }
+  }
+  if (mode) {
+    int enabled = gradEnabled(mode);
+    if (enabled < 0) {
+      return -1;
+    }
+    if (enabled) {
+      PyObject* grad =
+          torch_.get_requires_grad(torch_.requires_grad, object, (PyObject*)Py_TYPE(object));
+      if (grad != Py_False) {
+        Py_XDECREF(grad);
+        return refuse(object, name);
+      }
+      Py_DECREF(grad);
+    }
+  }
+  borrow->kind = SL_KIND_TORCH;
+  borrow->exchange = torch_.exchange;
+  borrow->read_only = 0;
+  return 0;
+}
+
+static ArrayStruct* arrayStruct(PyObject* array, PyObject** capsule) {
+  *capsule = numpy_.get_array_struct(numpy_.array_struct, array, (PyObject*)Py_TYPE(array));
+  return *capsule ? PyCapsule_GetPointer(*capsule, NULL) : NULL;
+}
+
+int slNumpyData(PyObject* array, void** data) {
+  if (!numpy_.array && learnFrameworks()) {
+    return -1;
+  }
+  PyObject* capsule = NULL;
+  ArrayStruct* interface = arrayStruct(array, &capsule);
+  if (interface) {
+    *data = interface->data;
+  }
+  Py_XDECREF(capsule);
+  return interface ? 0 : -1;
+}
+
+static int arrayDtype(const ArrayStruct* interface, sl_dtype* dtype) {
+  switch (interface->kind) {
+    case 'i':
+      dtype->code = 0;
+      break;
+    case 'u':
+      dtype->code = 1;
+      break;
+    case 'f':
+      dtype->code = 2;
+      break;
+    case 'c':
+      dtype->code = 5;
+      break;
+    case 'b':
+      dtype->code = 6;
+      break;
+    default:
+      return -1;
+  }
+  dtype->bits = (uint8_t)(interface->item_bytes * 8);
+  dtype->lanes = 1;
+  return interface->item_bytes > 16 ? -1 : 0;
+}
+
+static int borrowNumpy(PyObject* object, PyObject* name, sl_tensor* tensor, sl_borrow* borrow) {
+  PyObject* capsule = NULL;
+  ArrayStruct* interface = arrayStruct(object, &capsule);
+  if (!interface) {
+    Py_XDECREF(capsule);
+    return refuse(object, name);
+  }
+  int bad = interface->rank > SL_MAX_RANK || arrayDtype(interface, &tensor->dtype) ||
+            !(interface->flags & kArrayNativeOrder) || !(interface->flags & kArrayAligned);
+  for (int d = 0; !bad && d < interface->rank; ++d) {
+    borrow->shape[d] = interface->shape[d];
+    borrow->strides[d] = interface->strides[d] / interface->item_bytes;
+    bad = interface->strides[d] % interface->item_bytes != 0;
+  }
+  tensor->data = interface->data;
+  tensor->shape = borrow->shape;
+  tensor->strides = borrow->strides;
+  tensor->rank = interface->rank;
+  tensor->device_type = SL_DLPACK_CPU;
+  tensor->device_id = 0;
+  borrow->kind = SL_KIND_NUMPY;
+  borrow->exchange = NULL;
+  borrow->read_only = !(interface->flags & kArrayWritable);
+  Py_DECREF(capsule);
+  return bad ? refuse(object, name) : 0;
+}
+
+static PyObject* dlpackCapsule(PyObject* object) {
+  PyObject* method = PyObject_GetAttrString(object, "__dlpack__");
+  PyObject* none = method ? PyTuple_New(0) : NULL;
+  PyObject* keywords =
+      none ? Py_BuildValue("{s(ii)}", "max_version", SL_DLPACK_MAJOR, SL_DLPACK_MINOR) : NULL;
+  PyObject* capsule = keywords ? PyObject_Call(method, none, keywords) : NULL;
+  if (!capsule && keywords && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyErr_Clear();  // a producer from before version 1 knows no max_version
+    capsule = PyObject_Call(method, none, NULL);
+  }
+  Py_XDECREF(method);
+  Py_XDECREF(none);
+  Py_XDECREF(keywords);
+  return capsule;
+}
+
+/// The capsule is held, not consumed: dropping it after the call makes its own destructor call the
+/// deleter.
+static int borrowDlpack(PyObject* object, PyObject* name, sl_tensor* tensor, sl_borrow* borrow) {
+  PyObject* device = PyObject_CallMethod(object, "__dlpack_device__", NULL);
+  PyObject* device_type = device ? PySequence_GetItem(device, 0) : NULL;
+  long type = device_type ? PyLong_AsLong(device_type) : -1;
+  Py_XDECREF(device);
+  Py_XDECREF(device_type);
+  if (PyErr_Occurred() || type != SL_DLPACK_CPU) {
+    return refuse(object, name);
+  }
+  PyObject* capsule = dlpackCapsule(object);
+  if (!capsule) {
+    return refuse(object, name);
+  }
+  const sl_dl_tensor* dl = NULL;
+  borrow->read_only = 0;
+  if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    const sl_dl_managed* managed = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    if (managed->version.major == SL_DLPACK_MAJOR) {
+      dl = &managed->tensor;
+      borrow->read_only = (managed->flags & SL_DLPACK_READ_ONLY) != 0;
+    }
+  } else if (PyCapsule_IsValid(capsule, "dltensor")) {
+    dl = &((const sl_dl_managed_legacy*)PyCapsule_GetPointer(capsule, "dltensor"))->tensor;
+  }
+  if (!dl || fromDl(dl, name, tensor)) {
+    Py_DECREF(capsule);
+    return PyErr_Occurred() ? -1 : refuse(object, name);
+  }
+  borrow->kind = SL_KIND_DLPACK;
+  borrow->exchange = NULL;
+  borrow->hold = capsule;
+  return 0;
+}
+
+static int borrowOther(PyObject* object, PyObject* name, sl_tensor* tensor, sl_borrow* borrow) {
+  PyTypeObject* type = Py_TYPE(object);
+  const sl_dl_exchange* exchange = NULL;
+  int known = 0;
+  for (int i = 0; i < type_count_ && !known; ++i) {
+    known = types_[i].type == type;
+    exchange = known ? types_[i].exchange : NULL;
+  }
+  if (!known) {
+    exchange = exchangeOf(type);
+    if (type_count_ < kMaxTypes && exchange) {
+      Py_INCREF((PyObject*)type);
+      types_[type_count_].type = type;
+      types_[type_count_++].exchange = exchange;
+    }
+  }
+  if (exchange) {
+    sl_dl_tensor dl;
+    if (exchange->borrow(object, &dl)) {
+      return refuse(object, name);
+    }
+    borrow->kind = SL_KIND_EXCHANGE;
+    borrow->exchange = exchange;
+    borrow->read_only = 0;
+    return fromDl(&dl, name, tensor);
+  }
+  if (PyObject_HasAttrString((PyObject*)type, "__dlpack__")) {
+    return borrowDlpack(object, name, tensor, borrow);
+  }
+  return refuse(object, name);
+}
+
+/// The types that are known by now; 1 when this is none of them.
+static int borrowKnown(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen,
+                       sl_tensor* tensor, sl_borrow* borrow) {
+  PyTypeObject* type = Py_TYPE(object);
+  if (torch_.tensor && (type == torch_.tensor || type == torch_.parameter)) {
+    return borrowTorch(object, name, mode, seen, tensor, borrow);
+  }
+  if (type == numpy_.array) {
+    return borrowNumpy(object, name, tensor, borrow);
+  }
+  return 1;
+}
+
+int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen, sl_tensor* tensor,
+             sl_borrow* borrow) {
+  borrow->hold = NULL;
+  int result = borrowKnown(object, name, mode, seen, tensor, borrow);
+  if (result != 1) {
+    return result;
+  }
+  if (!torch_.tensor || !numpy_.array) {
+    result = learnFrameworks() ? -1 : borrowKnown(object, name, mode, seen, tensor, borrow);
+    if (result != 1) {
+      return result;
+    }
+  }
+  PyTypeObject* type = Py_TYPE(object);
+  if ((torch_.tensor && PyType_IsSubtype(type, torch_.tensor)) ||
+      (numpy_.array && PyType_IsSubtype(type, numpy_.array))) {
+    return refuse(object, name);  // a subclass may mean something else by its elements
+  }
+  return borrowOther(object, name, tensor, borrow);
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// The call path from Python: one extension module on CPython's stable ABI (3.10), nothing but C.
+//
+//   module.c      the module: programs from libraries, weights, exceptions
+//   borrow.c      a Python object -> a borrowed tensor, or a refusal in words
+//   tree.c        nested arguments <-> leaves in fixed positions
+//   signature.c   positional and keyword arguments -> the slots of a compiled signature
+//   results.c     fresh outputs, `out=` tensors and views
+//   weights.c     parameters whose storage a program uses
+//   plan.c        what a callable reads from its program's description when it is made
+//   callable.c    the type that ties these to sl_run
+//
+// Everything runs under the GIL but for sl_run and sl_weights_create. A function that returns int
+// gives 0, or -1 with a Python exception set.
+#ifndef STRAIGHTLINE_PYTHON_CALL_PATH_H
+#define STRAIGHTLINE_PYTHON_CALL_PATH_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#include "straightline/abi/dlpack.h"
+#include "straightline/abi/straightline.h"
+
+#if !defined(Py_LIMITED_API)
+#error "the call path is one binary for every Python: define Py_LIMITED_API"
+#endif
+
+#pragma GCC visibility push(hidden)
+
+// ---- exceptions (classes of straightline.errors; owned by the module for the life of the process)
+
+extern PyObject* slUserError;
+extern PyObject* slGuardError;
+extern PyObject* slGuardTypeError;
+extern PyObject* slUnsupportedError;
+extern PyObject* slInternalError;
+int slErrorsInit(void);
+/// Raises the class that belongs to a runtime status.
+void slRaiseStatus(int32_t status, const char* message);
+/// Calls straightline._call_support.<name>(...), new reference.
+PyObject* slSupport(const char* name, const char* format, ...);
+
+// ---- borrow.c
+
+typedef enum sl_kind {
+  SL_KIND_NONE = 0,
+  SL_KIND_TORCH,
+  SL_KIND_NUMPY,
+  SL_KIND_EXCHANGE,  ///< another framework with DLPack's C table
+  SL_KIND_DLPACK     ///< an object with __dlpack__
+} sl_kind;
+
+/// What is held beside the sl_tensor of a borrowed object until the call is over.
+typedef struct sl_borrow {
+  sl_kind kind;
+  int read_only;
+  const sl_dl_exchange* exchange;  ///< NULL for numpy and __dlpack__
+  PyObject* hold;                  ///< nullable, owned: what keeps a producer's description alive
+  int64_t shape[SL_MAX_RANK];  ///< storage for tensor->shape where the producer has none that lasts
+  int64_t strides[SL_MAX_RANK];
+} sl_borrow;
+
+/// Grad mode of this call, asked for at most once: -1 not yet known.
+typedef struct sl_grad_mode {
+  int enabled;
+} sl_grad_mode;
+
+/// A tensor object that a place (an argument, an `out=`) was given before, known not to be a
+/// negated view. Nothing but a new data address can make it one, so such an object need not be
+/// asked again: tensors that are used over and over (buffers of a control loop) cost a third less.
+/// All zero at first; slSeenClear at the end.
+typedef struct sl_seen {
+  PyObject* weak;  ///< nullable, owned: weak reference, so that another object at the same address
+                   ///< is told apart
+  PyObject* last;  ///< only compared, never dereferenced
+  void* data;
+} sl_seen;
+static inline void slSeenClear(sl_seen* seen) { Py_CLEAR(seen->weak); }
+
+/// Fills `tensor` and `borrow` from a framework's tensor without copying; the tensor is valid while
+/// `object` is alive and not resized. `name` (str) is for messages. `mode` NULL: requires_grad is
+/// not looked at (parameters). `seen` NULL: not remembered.
+int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen, sl_tensor* tensor,
+             sl_borrow* borrow);
+static inline void slBorrowEnd(sl_borrow* borrow) { Py_CLEAR(borrow->hold); }
+/// torch's exchange table (imports torch when that has not happened), NULL with an exception when
+/// there is none.
+const sl_dl_exchange* slTorchExchange(void);
+/// Address and strides of an ndarray that numpy just made. 0 or -1.
+int slNumpyData(PyObject* array, void** data);
+const char* slKindName(sl_kind kind);
+
+// ---- tree.c
+
+typedef enum sl_node_kind {
+  SL_NODE_TENSOR,
+  SL_NODE_CONST,
+  SL_NODE_TUPLE,
+  SL_NODE_LIST,
+  SL_NODE_DICT,
+  SL_NODE_NAMEDTUPLE,
+  SL_NODE_DATACLASS,
+  SL_NODE_CUSTOM,
+  SL_NODE_EXTENT  ///< results: an int computed from the named extents
+} sl_node_kind;
+
+/// One node of a compiled structure. All references are owned.
+typedef struct sl_node {
+  sl_node_kind kind;
+  int32_t index;             ///< tensor: its position
+  int32_t count;             ///< children
+  struct sl_node* children;  ///< [count]
+  PyObject* name;            ///< str: where it stands, "x['mask'][0]"
+  PyObject* type;            ///< exact type of the container
+  PyObject* keys;            ///< dict: tuple of keys; dataclass: tuple of field names
+  PyObject* value;           ///< const: the value
+  PyObject* flatten;         ///< custom: object -> (children, context)
+  PyObject* unflatten;       ///< custom: (children, context) -> object
+  sl_expr_step* steps;       ///< extent: owned
+  PyObject* context;         ///< custom
+} sl_node;
+
+/// Parses the tuples that straightline._signature makes; `leaves` is the number of tensor
+/// positions.
+int slNodeParse(PyObject* spec, int32_t leaves, sl_node* node);
+void slNodeClear(sl_node* node);
+int slNodeTraverse(const sl_node* node, visitproc visit, void* arg);
+/// Stores a new reference to every tensor leaf of `object` in leaves[index]. With `optional`, None
+/// may stand for a tensor (leaves[index] stays NULL), as in `out=`.
+int slNodeFlatten(const sl_node* node, PyObject* object, int optional, PyObject** leaves);
+/// Builds the structure over leaves (borrowed), new reference.
+PyObject* slNodeBuild(const sl_node* node, PyObject** leaves, const int64_t* extents);
+/// 1 when `given` is the constant that was compiled (same type, same value; floats bit for bit), 0
+/// if not, -1 on error.
+int slSameConstant(PyObject* compiled, PyObject* given);
+
+// ---- signature.c
+
+typedef enum sl_slot_kind {
+  SL_SLOT_POSITIONAL = 0,
+  SL_SLOT_EITHER = 1,
+  SL_SLOT_KEYWORD = 2
+} sl_slot_kind;
+
+typedef struct sl_slot {
+  PyObject* name;  ///< interned str
+  sl_slot_kind kind;
+  PyObject* fallback;  ///< nullable: the parameter's default value
+  int skip_fallback;   ///< 1: the default is known to match, an omitted argument needs no work
+  sl_node node;
+} sl_slot;
+
+typedef struct sl_signature {
+  sl_slot* slots;
+  int32_t count;
+  int32_t positional;  ///< how many may be given by position; they come first
+  int32_t
+      has_out;  ///< 1: a parameter is itself called "out", so that name is no option of the call
+} sl_signature;
+
+int slSignatureParse(PyObject* spec, int32_t leaves, sl_signature* signature);
+void slSignatureClear(sl_signature* signature);
+int slSignatureTraverse(const sl_signature* signature, visitproc visit, void* arg);
+/// Binds a vector call's arguments and flattens them into leaves; *out is the borrowed `out=`
+/// argument or NULL. `bound` has signature->count places for borrowed references.
+int slSignatureBind(const sl_signature* signature, PyObject* const* args, Py_ssize_t nargs,
+                    PyObject* names, PyObject** bound, PyObject** leaves, PyObject** out);
+
+// ---- weights.c
+
+#define SL_PROGRAM_CAPSULE "sl_program"
+#define SL_WEIGHTS_CAPSULE "sl_weights"
+
+typedef struct sl_range {
+  uintptr_t low, high;
+} sl_range;  ///< bytes [low, high)
+
+/// What a weights capsule holds.
+typedef struct sl_weights_record {
+  sl_weights* weights;  ///< one reference
+  sl_program* program;  ///< one reference: the program it was prepared for
+  PyObject*
+      bases;  ///< list: for every parameter an object that owns its storage and never requires grad
+  int32_t range_count;
+  sl_range* ranges;  ///< storage of the parameters, sorted, merged
+} sl_weights_record;
+
+PyObject* slWeightsNew(PyObject* module, PyObject* args);
+/// NULL with TypeError unless it is a weights capsule.
+sl_weights_record* slWeightsRecord(PyObject* capsule);
+/// Bytes that a tensor touches; low == high when it is empty.
+sl_range slTensorRange(const sl_tensor* tensor);
+static inline int slRangesOverlap(sl_range a, sl_range b) {
+  return a.low < b.high && b.low < a.high;
+}
+/// 1 when the range touches one of the sorted, merged ranges.
+int slRangesTouch(const sl_range* ranges, int32_t count, sl_range range);
+
+// ---- results.c
+
+/// A fresh output of the program.
+typedef struct sl_output_plan {
+  const sl_buffer* buffer;
+  int fixed;  ///< 1: shape, strides and bytes hold for every call
+  int64_t bytes;
+  int64_t shape[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];
+  PyObject* numpy_dtype;  ///< nullable, owned: made by the first call with numpy arrays
+  PyObject* numpy_shape;  ///< nullable, owned: tuple for numpy.empty, when fixed
+} sl_output_plan;
+
+/// How a result of the program reaches the user: a fresh output, or a view of something that
+/// outlives the call.
+typedef struct sl_result_plan {
+  int32_t output;      ///< position among the fresh outputs, -1 for a view
+  int32_t root_role;   ///< views: sl_role of what it is a view of
+  int32_t root_index;  ///< views: its position in that role
+  int identity;        ///< views: 1 when it is the root itself
+  int32_t rank;
+  const char* root_name;  ///< views: owned by the program
+} sl_result_plan;
+
+/// A fresh output of one call.
+typedef struct sl_fresh {
+  void* data;
+  sl_dl_managed* block;  ///< ours, not yet handed over
+  PyObject* object;      ///< owned: an `out=` tensor, a numpy array, or the wrapped block
+} sl_fresh;
+
+/// Evaluates the buffer's extents and strides; gives the bytes to allocate.
+int64_t slOutputShape(const sl_buffer* buffer, const int64_t* extents, int64_t* shape,
+                      int64_t* strides);
+void slOutputPlanClear(sl_output_plan* plan);
+/// Allocates storage for a fresh output of the given kind. shape and strides have the buffer's
+/// rank.
+int slFreshAllocate(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, int64_t bytes,
+                    const int64_t* shape, const int64_t* strides);
+/// Turns a block into the framework's tensor (numpy arrays already are).
+int slFreshWrap(sl_fresh* fresh, const sl_dl_exchange* exchange);
+void slFreshClear(sl_fresh* fresh);
+/// Checks an `out=` tensor against what was compiled for the output.
+int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
+               const sl_buffer* buffer, const int64_t* shape, const int64_t* strides);
+
+// ---- callable.c
+
+/// Makes the type. With a base (a Python class without fields), its methods are the type's as well.
+/// A Python subclass would do the same but has no vector calls before 3.12, which costs 50 ns a
+/// call, 160 with a keyword.
+PyObject* slCallableType(const char* name, PyObject* base);
+
+#pragma GCC visibility pop
+
+#endif  // STRAIGHTLINE_PYTHON_CALL_PATH_H

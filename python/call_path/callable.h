@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compiled function as an object: shared by callable.c (calls) and plan.c (what is known before
+// the first call).
+#ifndef STRAIGHTLINE_PYTHON_CALLABLE_H
+#define STRAIGHTLINE_PYTHON_CALLABLE_H
+
+#include "call_path.h"
+
+#pragma GCC visibility push(hidden)
+
+// Vector calls: part of the stable ABI from 3.12 on, with the same meaning and layout in 3.10
+// and 3.11 (which no longer change). Without it every call would pack its arguments into a tuple
+// first (20 ns of 60).
+#define SL_HAVE_VECTORCALL (1UL << 11)
+#define SL_VECTORCALL_OFFSET_FLAG ((size_t)1 << (8 * sizeof(size_t) - 1))
+typedef PyObject* (*sl_vectorcall)(PyObject* self, PyObject* const* args, size_t nargs,
+                                   PyObject* names);
+
+/// Everything that one call needs in memory; pooled, so that a steady state allocates nothing.
+typedef struct Scratch {
+  struct Scratch* next;
+  sl_tensor* tensors;    // [inputs], in the order of the program
+  sl_borrow* borrows;    // [inputs]
+  void** input_data;     // [inputs]
+  PyObject** leaves;     // [inputs], owned
+  PyObject** bound;      // [slots], borrowed
+  int64_t* extents;      // [extents]
+  sl_fresh* fresh;       // [outputs]
+  void** output_data;    // [outputs]
+  sl_range* out_ranges;  // [outputs]: of those given by `out=`
+  PyObject** outs;       // [results], owned: tensors of `out=`
+  PyObject** results;    // [results], owned
+  int32_t borrowed;      // how many borrows have begun
+} Scratch;
+
+/// What the guard compares when no extent is named: exact sizes and strides, known when the
+/// callable is made.
+typedef struct FixedInput {
+  sl_dtype dtype;
+  int32_t rank;
+  int32_t written;  // 1: the program updates this input in place
+  int64_t shape[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];
+  uint8_t compare[SL_MAX_RANK];  // 0: the stride of this dim carries no meaning
+} FixedInput;
+
+typedef struct Callable {
+  PyObject_HEAD sl_vectorcall vectorcall;
+  PyObject* weak_references;
+  PyObject* attributes;  // __dict__, nullable
+  sl_program* program;
+  const sl_program_desc* desc;
+  PyObject* weights;          // capsule
+  sl_weights_record* record;  // inside it
+  sl_queue* queue;
+  sl_signature signature;
+  sl_node output;
+  sl_kind kind;  // of outputs when no input is a tensor
+  int release_gil;
+  int any_written;
+  FixedInput* inputs;
+  PyObject** names;  // [inputs], borrowed from the signature's nodes
+  sl_output_plan* outputs;
+  sl_result_plan* results;
+  sl_seen* seen;  // [inputs, then results]
+  Scratch* pool;
+} Callable;
+
+// ---- plan.c; each reads self->desc and raises InternalError when the description does not add up
+
+int slPlanInputs(Callable* self);
+int slPlanOutputs(Callable* self);
+int slPlanResults(Callable* self);
+/// Every input of the program must be a tensor somewhere in the arguments. Fills names, allocates
+/// seen.
+int slNameInputs(Callable* self);
+/// Extents named by "extent" nodes must be among the program's.
+int slCheckExtents(const sl_node* node, int32_t extent_count);
+/// Borrowed name of tensor `index` in a tree, NULL when it is not in there.
+PyObject* slLeafName(const sl_node* node, int32_t index);
+
+#pragma GCC visibility pop
+
+#endif  // STRAIGHTLINE_PYTHON_CALLABLE_H

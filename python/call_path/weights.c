@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters of a program: their storage is borrowed and kept alive, never copied here.
+#include <stdlib.h>
+
+#include "call_path.h"
+
+sl_range slTensorRange(const sl_tensor* tensor) {
+  int64_t low = 0;
+  int64_t high = 1;
+  int64_t contiguous = 1;
+  for (int32_t d = tensor->rank - 1; d >= 0; --d) {
+    if (tensor->shape[d] == 0) {
+      return (sl_range){0, 0};
+    }
+    int64_t stride = tensor->strides ? tensor->strides[d] : contiguous;
+    contiguous *= tensor->shape[d];
+    int64_t reach = (tensor->shape[d] - 1) * stride;
+    low += reach < 0 ? reach : 0;
+    high += reach > 0 ? reach : 0;
+  }
+  int64_t bytes = (tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
+  uintptr_t base = (uintptr_t)tensor->data;
+  return (sl_range){base + (uintptr_t)(low * bytes), base + (uintptr_t)(high * bytes)};
+}
+
+int slRangesTouch(const sl_range* ranges, int32_t count, sl_range range) {
+  int32_t first = 0;  // first range that ends after `range` begins
+  int32_t last = count;
+  while (first < last) {
+    int32_t middle = (first + last) / 2;
+    if (ranges[middle].high <= range.low) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  return first < count && slRangesOverlap(ranges[first], range);
+}
+
+static int byLow(const void* a, const void* b) {
+  uintptr_t x = ((const sl_range*)a)->low;
+  uintptr_t y = ((const sl_range*)b)->low;
+  return x < y ? -1 : x > y;
+}
+
+static int32_t sortAndMerge(sl_range* ranges, int32_t count) {
+  qsort(ranges, (size_t)count, sizeof(sl_range), byLow);
+  int32_t kept = 0;
+  for (int32_t i = 0; i < count; ++i) {
+    if (kept && ranges[i].low <= ranges[kept - 1].high) {
+      ranges[kept - 1].high =
+          ranges[i].high > ranges[kept - 1].high ? ranges[i].high : ranges[kept - 1].high;
+    } else {
+      ranges[kept++] = ranges[i];
+    }
+  }
+  return kept;
+}
+
+/// The runtime's last use of the parameters is over; may come from any thread.
+static void releaseBases(void* bases) {
+  if (!Py_IsInitialized()) {
+    return;  // the process is going down with its interpreter; storage goes with it
+  }
+  PyGILState_STATE state = PyGILState_Ensure();
+  Py_DECREF((PyObject*)bases);
+  PyGILState_Release(state);
+}
+
+static void destroyRecord(sl_weights_record* record) {
+  sl_weights* weights = record->weights;
+  sl_program* program = record->program;
+  if (weights) {
+    sl_weights_release(weights);
+  }
+  if (program) {
+    sl_program_release(program);
+  }
+  Py_XDECREF(record->bases);
+  PyMem_Free(record->ranges);
+  PyMem_Free(record);
+}
+
+static void destroyCapsule(PyObject* capsule) {
+  destroyRecord(PyCapsule_GetPointer(capsule, SL_WEIGHTS_CAPSULE));
+}
+
+sl_weights_record* slWeightsRecord(PyObject* capsule) {
+  if (!PyCapsule_IsValid(capsule, SL_WEIGHTS_CAPSULE)) {
+    PyErr_SetString(PyExc_TypeError,
+                    "weights must be a capsule made by straightline._call.weights");
+    return NULL;
+  }
+  return PyCapsule_GetPointer(capsule, SL_WEIGHTS_CAPSULE);
+}
+
+static const sl_buffer* parameterBuffer(const sl_program_desc* desc, int32_t index) {
+  for (int32_t i = 0; i < desc->buffer_count; ++i) {
+    const sl_buffer* buffer = &desc->buffers[i];
+    if ((buffer->role == SL_ROLE_PARAMETER || buffer->role == SL_ROLE_STATE) &&
+        buffer->index == index) {
+      return buffer;
+    }
+  }
+  return NULL;
+}
+
+/// Parameters have no named extents, so their expressions need no values.
+static int checkParameter(const sl_buffer* buffer, const sl_tensor* tensor,
+                          const sl_borrow* borrow) {
+  const sl_dtype want = buffer->dtype;
+  if (tensor->device_type != SL_DLPACK_CPU) {
+    PyErr_Format(slUserError,
+                 "parameter '%s' is on dlpack device %d but the program runs on device %d",
+                 buffer->source, (int)tensor->device_type, SL_DLPACK_CPU);
+    return -1;
+  }
+  if (tensor->dtype.code != want.code || tensor->dtype.bits != want.bits ||
+      tensor->dtype.lanes != want.lanes) {
+    PyErr_Format(slUserError, "parameter '%s' has dlpack dtype %d:%d but %d:%d was compiled",
+                 buffer->source, (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)want.code,
+                 (int)want.bits);
+    return -1;
+  }
+  if (tensor->rank != buffer->rank) {
+    PyErr_Format(slUserError, "parameter '%s' has rank %d but %d was compiled", buffer->source,
+                 (int)tensor->rank, (int)buffer->rank);
+    return -1;
+  }
+  if (borrow->read_only && buffer->role == SL_ROLE_STATE) {
+    PyErr_Format(slUserError, "buffer '%s' is updated by the program but is read-only",
+                 buffer->source);
+    return -1;
+  }
+  int empty = 0;
+  for (int32_t d = 0; d < tensor->rank; ++d) {
+    long long want_size = (long long)sl_expr_value(&buffer->extents[d], NULL);
+    empty |= want_size == 0;
+    if (tensor->shape[d] != want_size) {
+      PyErr_Format(slUserError, "parameter '%s' has size %lld in dim %d but %lld was compiled",
+                   buffer->source, (long long)tensor->shape[d], (int)d, want_size);
+      return -1;
+    }
+  }
+  int64_t contiguous = 1;
+  for (int32_t d = tensor->rank - 1; d >= 0 && !empty; --d) {
+    long long stride = (long long)(tensor->strides ? tensor->strides[d] : contiguous);
+    long long want_stride = (long long)sl_expr_value(&buffer->strides[d], NULL);
+    contiguous *= tensor->shape[d];
+    if (tensor->shape[d] != 1 && stride != want_stride) {
+      PyErr_Format(slUserError, "parameter '%s' has stride %lld in dim %d but %lld was compiled",
+                   buffer->source, stride, (int)d, want_stride);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+/// Borrows parameter i. What is kept alive is not the given object but something that owns its
+/// storage alone (a detached tensor): assigning to `parameter.data` later must not free what the
+/// program reads.
+static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* object,
+                         sl_weights_record* record, void** pointers) {
+  const sl_buffer* buffer = parameterBuffer(desc, i);
+  if (!buffer) {
+    PyErr_Format(slInternalError, "the program has %d parameters but describes none with number %d",
+                 (int)desc->parameter_count, (int)i);
+    return -1;
+  }
+  PyObject* name = PyUnicode_FromFormat("parameter %s", buffer->source);
+  if (!name) {
+    return -1;
+  }
+  sl_tensor tensor;
+  sl_borrow borrow;
+  int failed = slBorrow(object, name, NULL, NULL, &tensor, &borrow);
+  Py_DECREF(name);
+  if (failed) {
+    return -1;
+  }
+  failed = checkParameter(buffer, &tensor, &borrow);
+  PyObject* base = NULL;
+  if (!failed) {
+    base = slSupport("storage_owner", "(O)", object);
+    failed = !base || PyList_Append(record->bases, base);
+    Py_XDECREF(base);
+  }
+  if (!failed && borrow.hold) {  // a __dlpack__ capsule: it owns the storage
+    failed = PyList_SetItem(record->bases, i, borrow.hold);
+    borrow.hold = NULL;
+  }
+  slBorrowEnd(&borrow);
+  pointers[i] = tensor.data;
+  sl_range range = slTensorRange(&tensor);
+  if (range.low != range.high) {
+    record->ranges[record->range_count++] = range;
+  }
+  return failed ? -1 : 0;
+}
+
+static int createWeights(sl_program* program, sl_weights_record* record, void** pointers) {
+  sl_message message;
+  message.text[0] = '\0';
+  Py_INCREF(record->bases);  // for the runtime, dropped by releaseBases
+  int32_t status;
+  Py_BEGIN_ALLOW_THREADS status =
+      sl_weights_create(program, pointers, releaseBases, record->bases, &record->weights, &message);
+  Py_END_ALLOW_THREADS if (status != SL_OK) {
+    Py_DECREF(record->bases);
+    record->weights = NULL;
+    slRaiseStatus(status, message.text);
+    return -1;
+  }
+  return 0;
+}
+
+PyObject* slWeightsNew(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* capsule = NULL;
+  PyObject* objects = NULL;
+  if (!PyArg_ParseTuple(args, "OO", &capsule, &objects)) {
+    return NULL;
+  }
+  sl_program* program = PyCapsule_GetPointer(capsule, SL_PROGRAM_CAPSULE);
+  PyObject* list = program ? PySequence_List(objects) : NULL;
+  if (!list) {
+    return NULL;
+  }
+  const sl_program_desc* desc = sl_program_description(program);
+  Py_ssize_t count = PyList_Size(list);
+  sl_weights_record* record = PyMem_Calloc(1, sizeof(*record));
+  void** pointers = PyMem_Calloc((size_t)count + 1, sizeof(void*));
+  PyObject* result = NULL;
+  if (!record || !pointers) {
+    PyErr_NoMemory();
+    goto done;
+  }
+  record->ranges = PyMem_Calloc((size_t)count + 1, sizeof(sl_range));
+  record->bases = PyList_New(0);
+  if (!record->ranges || !record->bases) {
+    goto done;
+  }
+  if (count != desc->parameter_count) {
+    PyErr_Format(slUserError, "%zd parameters are given but the program has %d", count,
+                 (int)desc->parameter_count);
+    goto done;
+  }
+  for (int32_t i = 0; i < (int32_t)count; ++i) {
+    if (takeParameter(desc, i, PyList_GetItem(list, i), record, pointers)) {
+      goto done;
+    }
+  }
+  record->range_count = sortAndMerge(record->ranges, record->range_count);
+  sl_program_retain(program);
+  record->program = program;
+  if (createWeights(program, record, pointers) == 0) {
+    result = PyCapsule_New(record, SL_WEIGHTS_CAPSULE, destroyCapsule);
+  }
+done:
+  if (!result && record) {
+    destroyRecord(record);
+  }
+  PyMem_Free(pointers);
+  Py_DECREF(list);
+  return result;
+}

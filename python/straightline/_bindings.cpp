@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// _compiler: the compiler's C ABI as Python classes, and nothing more. Errors become the exceptions of straightline.errors.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/compiler_abi.h"
+
+namespace py = pybind11;
+
+namespace {
+
+struct TextDeleter {
+  void operator()(sl_text* text) const { sl_text_release(text); }
+};
+using Text = std::unique_ptr<sl_text, TextDeleter>;
+
+py::str toStr(sl_text* text) {
+  const Text owned(text);
+  return py::str(sl_text_data(text), sl_text_size(text));
+}
+
+[[noreturn]] void raise(int32_t kind, sl_text* error) {
+  const Text owned(error);
+  const char* name = kind == SL_ERROR_USER          ? "UserError"
+                     : kind == SL_ERROR_UNSUPPORTED ? "UnsupportedError"
+                                                    : "InternalError";
+  const py::object type = py::module_::import("straightline.errors").attr(name);
+  PyErr_SetObject(type.ptr(), py::str(sl_text_data(error), sl_text_size(error)).ptr());
+  throw py::error_already_set();
+}
+
+void check(int32_t kind, sl_text* error) {
+  if (kind != SL_ERROR_NONE) {
+    raise(kind, error);
+  }
+}
+
+std::vector<const char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<const char*> result;
+  for (const std::string& text : texts) {
+    result.push_back(text.c_str());
+  }
+  return result;
+}
+
+class Module {
+ public:
+  explicit Module(sl_module* module) : module_(module, sl_module_release) {}
+
+  static Module parse(const std::string& text, const std::string& name) {
+    sl_module* module = nullptr;
+    sl_text* error = nullptr;
+    int32_t kind = SL_ERROR_NONE;
+    {
+      const py::gil_scoped_release released;
+      kind = sl_module_parse(text.data(), text.size(), name.c_str(), &module, &error);
+    }
+    check(kind, error);
+    return Module(module);
+  }
+
+  py::str print(bool locations, bool generic, bool elide) const {
+    return toStr(sl_module_print(module_.get(), (locations ? SL_PRINT_LOCATIONS : 0) | (generic ? SL_PRINT_GENERIC : 0) |
+                                                    (elide ? SL_PRINT_ELIDE : 0)));
+  }
+
+  const sl_module* get() const { return module_.get(); }
+
+ private:
+  std::shared_ptr<sl_module> module_;
+};
+
+class Builder {
+ public:
+  Builder() : builder_(sl_builder_create(), sl_builder_release) {}
+
+  void symbol(const std::string& name, int64_t min, int64_t max) {
+    sl_text* error = nullptr;
+    check(sl_builder_symbol(builder_.get(), name.c_str(), min, max, &error), error);
+  }
+
+  std::vector<int32_t> beginFunction(const std::string& name, const std::vector<std::string>& names,
+                                     const std::vector<std::string>& types) {
+    if (names.size() != types.size()) {
+      throw py::value_error("as many argument names as types, please");
+    }
+    std::vector<int32_t> values(names.size());
+    sl_text* error = nullptr;
+    check(sl_builder_begin_function(builder_.get(), name.c_str(), pointers(names).data(), pointers(types).data(),
+                                    static_cast<int32_t>(names.size()), values.data(), &error),
+          error);
+    return values;
+  }
+
+  void attribute(const std::string& name, const std::string& text) {
+    sl_text* error = nullptr;
+    check(sl_builder_attribute(builder_.get(), name.c_str(), text.c_str(), &error), error);
+  }
+
+  void attributeString(const std::string& name, const std::string& value) {
+    sl_text* error = nullptr;
+    check(sl_builder_attribute_string(builder_.get(), name.c_str(), value.data(), value.size(), &error), error);
+  }
+
+  void attributeDense(const std::string& name, const std::string& type, const py::bytes& data) {
+    const std::string_view bytes = data;
+    sl_text* error = nullptr;
+    check(sl_builder_attribute_dense(builder_.get(), name.c_str(), type.c_str(), bytes.data(), bytes.size(), &error), error);
+  }
+
+  std::vector<int32_t> op(const std::string& name, const std::vector<int32_t>& operands,
+                          const std::vector<std::string>& resultTypes, const std::optional<std::vector<int32_t>>& segments,
+                          int32_t regions, const std::string& module, const std::string& file, int32_t line) {
+    const sl_location location{module.c_str(), file.c_str(), line};
+    std::vector<int32_t> results(resultTypes.size());
+    // An empty list of segments is not the same as none.
+    static const int32_t nothing = 0;
+    const int32_t* segmentData = !segments ? nullptr : segments->empty() ? &nothing : segments->data();
+    sl_text* error = nullptr;
+    check(sl_builder_op(builder_.get(), name.c_str(), operands.data(), static_cast<int32_t>(operands.size()),
+                        pointers(resultTypes).data(), static_cast<int32_t>(resultTypes.size()), segmentData,
+                        segments ? static_cast<int32_t>(segments->size()) : 0, regions, &location, results.data(), &error),
+          error);
+    return results;
+  }
+
+  std::vector<int32_t> beginRegion(const std::vector<std::string>& types) {
+    std::vector<int32_t> values(types.size());
+    sl_text* error = nullptr;
+    check(sl_builder_begin_region(builder_.get(), pointers(types).data(), static_cast<int32_t>(types.size()), values.data(),
+                                  &error),
+          error);
+    return values;
+  }
+
+  void endRegion(const std::vector<int32_t>& yields, const std::string& module, const std::string& file, int32_t line) {
+    const sl_location location{module.c_str(), file.c_str(), line};
+    sl_text* error = nullptr;
+    check(sl_builder_end_region(builder_.get(), yields.data(), static_cast<int32_t>(yields.size()), &location, &error), error);
+  }
+
+  void endFunction(const std::vector<int32_t>& values, const std::vector<std::string>& names,
+                   const std::vector<std::string>& ties) {
+    if (values.size() != names.size() || values.size() != ties.size()) {
+      throw py::value_error("as many result names and ties as values, please");
+    }
+    sl_text* error = nullptr;
+    check(sl_builder_end_function(builder_.get(), values.data(), pointers(names).data(), pointers(ties).data(),
+                                  static_cast<int32_t>(values.size()), &error),
+          error);
+  }
+
+  Module finish() {
+    sl_module* module = nullptr;
+    sl_text* error = nullptr;
+    check(sl_builder_finish(builder_.get(), &module, &error), error);
+    return Module(module);
+  }
+
+ private:
+  std::unique_ptr<sl_builder, void (*)(sl_builder*)> builder_;
+};
+
+class Compilation {
+ public:
+  explicit Compilation(sl_compilation* compilation) : compilation_(compilation, sl_compilation_release) {}
+
+  py::str code() const { return toStr(sl_compilation_code(get())); }
+  py::str explain() const { return toStr(sl_compilation_explain(get())); }
+  py::str notes() const { return toStr(sl_compilation_notes(get())); }
+
+  py::str ir(const std::string& level, bool locations, bool generic, bool elide) const {
+    const uint32_t flags =
+        (locations ? SL_PRINT_LOCATIONS : 0) | (generic ? SL_PRINT_GENERIC : 0) | (elide ? SL_PRINT_ELIDE : 0);
+    sl_text* text = nullptr;
+    sl_text* error = nullptr;
+    check(sl_compilation_ir(get(), level.c_str(), flags, &text, &error), error);
+    return toStr(text);
+  }
+
+  std::vector<std::pair<std::string, std::string>> units() const {
+    std::vector<std::pair<std::string, std::string>> result;
+    for (int32_t i = 0; i < sl_compilation_unit_count(get()); ++i) {
+      const char* name = nullptr;
+      const char* text = nullptr;
+      sl_compilation_unit(get(), i, &name, &text);
+      result.emplace_back(name, text);
+    }
+    return result;
+  }
+
+  std::pair<int32_t, int32_t> counts() const {
+    std::pair<int32_t, int32_t> result;
+    sl_compilation_counts(get(), &result.first, &result.second);
+    return result;
+  }
+
+  /// A capsule "sl_program" that holds a reference of its own; None after emit_only.
+  py::object program() const {
+    sl_program* program = sl_compilation_program(get());
+    if (program == nullptr) {
+      return py::none();
+    }
+    return py::capsule(program, "sl_program", [](PyObject* capsule) {
+      sl_program_release(static_cast<sl_program*>(PyCapsule_GetPointer(capsule, "sl_program")));
+    });
+  }
+
+ private:
+  const sl_compilation* get() const { return compilation_.get(); }
+  std::shared_ptr<sl_compilation> compilation_;
+};
+
+Compilation compileModule(const Module& module, const std::string& cpu, int32_t threads, const std::string& pipeline,
+                          bool emitOnly, bool cache) {
+  const sl_compile_options options{sizeof(sl_compile_options), cpu.c_str(), threads, pipeline.c_str(), emitOnly ? 1 : 0,
+                                   cache ? 0 : 1};
+  sl_compilation* compilation = nullptr;
+  sl_text* error = nullptr;
+  int32_t kind = SL_ERROR_NONE;
+  {
+    const py::gil_scoped_release released;
+    kind = sl_compile(module.get(), &options, &compilation, &error);
+  }
+  check(kind, error);
+  return Compilation(compilation);
+}
+
+py::dict cacheInfo() {
+  sl_cache_info info{};
+  info.size = sizeof(info);
+  sl_cache_inspect(&info);
+  py::dict result;
+  result["directory"] = toStr(sl_cache_directory());
+  result["bytes_used"] = info.bytes_used;
+  result["bytes_max"] = info.bytes_max;
+  result["hits"] = info.hits;
+  result["misses"] = info.misses;
+  result["damaged"] = info.damaged;
+  result["stored"] = info.stored;
+  result["evicted"] = info.evicted;
+  return result;
+}
+
+int32_t optMain(std::vector<std::string> arguments) {
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) {
+    argv.push_back(argument.data());
+  }
+  argv.push_back(nullptr);
+  const py::gil_scoped_release released;
+  return sl_opt_main(static_cast<int32_t>(arguments.size()), argv.data());
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_compiler, m) {
+  m.doc() = "The compiler's C ABI (tools/compiler_abi.h) as Python classes.";
+  m.attr("version") = sl_compiler_version();
+
+  py::class_<Module>(m, "Module", "A module of the op dialect.")
+      .def_static("parse", &Module::parse, py::arg("text"), py::arg("name") = "<string>",
+                  "Parses MLIR assembly; UserError when it is malformed.")
+      .def("print", &Module::print, py::kw_only(), py::arg("locations") = false, py::arg("generic") = false,
+           py::arg("elide") = false)
+      .def("__str__", [](const Module& module) { return module.print(false, false, false); });
+
+  py::class_<Builder>(m, "Builder", "Builds one function op by op; values are numbers.")
+      .def(py::init<>())
+      .def("symbol", &Builder::symbol, py::arg("name"), py::arg("min"), py::arg("max"))
+      .def("begin_function", &Builder::beginFunction, py::arg("name"), py::arg("argument_names"), py::arg("argument_types"))
+      .def("attribute", &Builder::attribute, py::arg("name"), py::arg("text"))
+      .def("attribute_string", &Builder::attributeString, py::arg("name"), py::arg("value"))
+      .def("attribute_dense", &Builder::attributeDense, py::arg("name"), py::arg("type"), py::arg("data"))
+      .def("op", &Builder::op, py::arg("name"), py::arg("operands"), py::arg("result_types"),
+           py::arg("segments") = py::none(), py::arg("regions") = 0, py::arg("module") = "", py::arg("file") = "",
+           py::arg("line") = 0)
+      .def("begin_region", &Builder::beginRegion, py::arg("argument_types"))
+      .def("end_region", &Builder::endRegion, py::arg("yields"), py::arg("module") = "", py::arg("file") = "",
+           py::arg("line") = 0)
+      .def("end_function", &Builder::endFunction, py::arg("values"), py::arg("names"), py::arg("ties"))
+      .def("finish", &Builder::finish);
+
+  py::class_<Compilation>(m, "Compilation", "What compiling a module made.")
+      .def_property_readonly("code", &Compilation::code)
+      .def_property_readonly("explain_json", &Compilation::explain)
+      .def_property_readonly("notes", &Compilation::notes)
+      .def_property_readonly("units", &Compilation::units, "Pairs of name and text.")
+      .def_property_readonly("counts", &Compilation::counts, "Units that clang compiled, and units from the cache.")
+      .def_property_readonly("program", &Compilation::program)
+      .def("ir", &Compilation::ir, py::arg("level"), py::kw_only(), py::arg("locations") = false,
+           py::arg("generic") = false, py::arg("elide") = false);
+
+  m.def("compile", &compileModule, py::arg("module"), py::kw_only(), py::arg("cpu") = "", py::arg("threads") = 1,
+        py::arg("pipeline") = "", py::arg("emit_only") = false, py::arg("cache") = true,
+        "Compiles a module; the GIL is released meanwhile.");
+  m.def("cache_info", &cacheInfo, "Place, size and counts of the disk cache.");
+  m.def("cache_clear", &sl_cache_clear, "Deletes all entries of the disk cache; returns how many.");
+  m.def("opt_main", &optMain, py::arg("arguments"), "straightline-opt's command line; returns the exit status.");
+}

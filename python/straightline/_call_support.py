@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the call path does seldom: words for refusals, views, numpy dtypes. Called from C only."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from straightline.errors import UnsupportedError
+
+_DTYPES = {
+    (0, 8): "int8",
+    (0, 16): "int16",
+    (0, 32): "int32",
+    (0, 64): "int64",
+    (1, 8): "uint8",
+    (1, 16): "uint16",
+    (1, 32): "uint32",
+    (1, 64): "uint64",
+    (2, 16): "float16",
+    (2, 32): "float32",
+    (2, 64): "float64",
+    (4, 16): "bfloat16",
+    (5, 64): "complex64",
+    (5, 128): "complex128",
+    (6, 8): "bool",
+}
+
+
+def dtype_name(code: int, bits: int) -> str:
+    """Name of a DLPack dtype."""
+    return _DTYPES.get((code, bits), f"dlpack dtype {code} of {bits} bits")
+
+
+def dtype_pair(code: int, bits: int, want_code: int, want_bits: int) -> str:
+    """Words for "<given> but <wanted>"."""
+    return f"{dtype_name(code, bits)} but {dtype_name(want_code, want_bits)}"
+
+
+def refusal(value: object, error: object) -> str:
+    """Says why a value cannot be an argument of a compiled program.
+
+    Args:
+        value: What was given where a tensor is expected.
+        error: What the framework said when asked for the tensor's storage, or None.
+
+    Returns:
+        The end of a sentence that begins with the argument's name.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _torch_refusal(torch, value, error)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.ndarray):
+        return _numpy_refusal(numpy, value)
+    if hasattr(type(value), "__dlpack__") or hasattr(type(value), "__dlpack_c_exchange_api__"):
+        why = error or "it is on another device"
+        return f"is a {type(value).__name__} whose data cannot be borrowed on the cpu: {why}"
+    if numpy is not None and isinstance(value, numpy.generic):
+        return f"must be a tensor but is a {type(value).__name__}: give numpy.asarray(x)"
+    return f"must be a tensor but is a {type(value).__name__}"
+
+
+def _torch_refusal(torch: ModuleType, value: Any, error: object) -> str:
+    kind = type(value)
+    fake = sys.modules.get("torch._subclasses.fake_tensor")
+    if fake is not None and isinstance(value, fake.FakeTensor):
+        return "is a fake tensor, which has no data"
+    if kind is not torch.Tensor and kind is not torch.nn.Parameter:
+        return (
+            f"is a {kind.__name__}, a subclass of torch.Tensor: "
+            "give a plain tensor, such as x.as_subclass(torch.Tensor)"
+        )
+    if value.is_quantized:
+        return f"is a quantized tensor ({value.dtype}): dequantize it first"
+    if value.is_nested:
+        return "is a nested tensor: give a padded one"
+    if value.layout is not torch.strided:
+        return f"has the sparse layout {value.layout}: give a dense tensor, such as x.to_dense()"
+    if value.device.type != "cpu":
+        return f"is on device '{value.device}' but the program runs on 'cpu'"
+    if value.is_complex() and value.is_conj():
+        return "is a conjugated view (conj bit set): give x.resolve_conj()"
+    if value.is_neg():
+        return "is a negated view (neg bit set): give x.resolve_neg()"
+    if value.requires_grad and torch.is_grad_enabled():
+        return (
+            "requires grad while grad mode is on, but a compiled program records no gradient: "
+            "give x.detach() or call under torch.no_grad()"
+        )
+    if error is not None:
+        return f"cannot be borrowed: {str(error).splitlines()[0]}"
+    return "is a tensor without storage (a wrapper of another tensor, or a zero tensor)"
+
+
+def _numpy_refusal(numpy: ModuleType, value: Any) -> str:
+    if type(value) is not numpy.ndarray:
+        return f"is a {type(value).__name__}, a subclass of numpy.ndarray: give numpy.asarray(x)"
+    if value.dtype.kind not in "iufcb":
+        return f"is a numpy array of dtype {value.dtype}, which no program takes"
+    if not value.dtype.isnative:
+        return (
+            f"is a numpy array of dtype {value.dtype.str} in foreign byte order: "
+            "give x.astype(x.dtype.newbyteorder('='))"
+        )
+    if not value.flags.aligned or any(s % value.itemsize for s in value.strides):
+        return (
+            f"is a numpy array that is not aligned to its {value.itemsize}-byte elements: "
+            "give x.copy()"
+        )
+    return f"is a numpy array of rank {value.ndim} and dtype {value.dtype}, which no program takes"
+
+
+def storage_owner(value: object) -> object:
+    """An object that owns the same storage and never requires grad.
+
+    A detached tensor keeps the storage even when `parameter.data` is assigned later, which the
+    parameter itself does not.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return value.detach()
+    return value
+
+
+def numpy_dtype(code: int, bits: int) -> Any:
+    """The numpy dtype of a DLPack dtype.
+
+    Raises:
+        UnsupportedError: numpy has none.
+    """
+    import numpy
+
+    name = dtype_name(code, bits)
+    if name not in ("bfloat16",) and hasattr(numpy, name if name != "bool" else "bool_"):
+        return numpy.dtype(name)
+    raise UnsupportedError(
+        f"a result has dtype {name}, which numpy does not have: give torch tensors"
+    )
+
+
+def numpy_empty_strided(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, size_bytes: int
+) -> Any:
+    """A new array with the given strides (in elements)."""
+    import numpy
+
+    memory = numpy.empty(size_bytes, numpy.uint8)
+    return numpy.ndarray(shape, dtype, memory, 0, tuple(s * dtype.itemsize for s in strides))
+
+
+class _Region:
+    """A region of another array's memory, by the array interface; keeps that array alive."""
+
+    def __init__(self, interface: dict[str, object], base: object) -> None:
+        self.__array_interface__ = interface
+        self.base = base
+
+
+def view(
+    kind: str, root: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset_bytes: int
+) -> Any:
+    """A view of `root`'s storage that keeps it alive.
+
+    Args:
+        kind: "torch" or "numpy": what the view shall be.
+        root: A torch tensor or numpy array.
+        shape: Sizes of the view.
+        strides: Strides of the view, in elements.
+        offset_bytes: From the first element of `root` to that of the view.
+    """
+    torch = sys.modules.get("torch")
+    is_torch = torch is not None and isinstance(root, torch.Tensor)
+    if kind == "torch":
+        import torch as framework
+
+        tensor = root if is_torch else framework.from_numpy(root)
+        start = tensor.storage_offset() + offset_bytes // tensor.element_size()
+        return tensor.as_strided(shape, strides, start)
+    import numpy
+
+    array = root.detach().numpy() if is_torch else root
+    if not isinstance(array, numpy.ndarray):
+        raise UnsupportedError(
+            f"a result is a view of a {type(root).__name__}, of which no view can be made"
+        )
+    address, read_only = array.__array_interface__["data"]
+    interface = {
+        "data": (address + offset_bytes, read_only),
+        "shape": shape,
+        "strides": tuple(s * array.itemsize for s in strides),
+        "typestr": array.dtype.str,
+        "version": 3,
+    }
+    return numpy.asarray(_Region(interface, array))

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control flow, sizes, checks, and ops that mean nothing in inference."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from straightline.capture.builder import Extent
+from straightline.capture.importer import (
+    NEAREST,
+    Arguments,
+    Importer,
+    Reject,
+    Tensor,
+    converter,
+    training_error,
+)
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+NEAREST["aten._local_scalar_dense.default"] = "torch.where, or torch.cond on a tensor"
+NEAREST["aten.item"] = "torch.where, or torch.cond on a tensor"
+NEAREST["aten.rand"] = NEAREST["aten.randn"] = "random numbers as an input"
+NEAREST["aten._assert_async"] = "a model that does not check its data"
+NEAREST["aten.bernoulli"] = "random numbers as an input"
+
+
+@converter(str(operator.getitem))
+def _getitem(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    results = ctx.argument(node.args[0])
+    chosen = results[node.args[1]]
+    if chosen is None:
+        raise Reject(f"result {node.args[1]} of {node.args[0].target} is not computed")
+    return chosen
+
+
+# Sizes: the symbolic expression of a size is in the node's meta value, so arithmetic on sizes emits nothing.
+
+
+def _size_expression(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    value = node.meta["val"]
+    if isinstance(value, torch.SymInt):
+        return ctx.extents.dim(value)
+    if isinstance(value, (bool, int, float)):
+        return value
+    raise Reject(f"arithmetic on sizes gives {type(value).__name__}", "integer arithmetic")
+
+
+converter(
+    "aten.sym_size.int",
+    "aten.sym_numel.default",
+    str(operator.add),
+    str(operator.sub),
+    str(operator.mul),
+    str(operator.floordiv),
+    str(operator.mod),
+    str(operator.neg),
+    str(operator.pow),
+)(_size_expression)
+
+
+def _comparison(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    return node.meta["val"]
+
+
+converter(*(str(compare) for compare in (
+    operator.ge, operator.le, operator.lt, operator.gt, operator.eq, operator.ne,
+)))(_comparison)  # fmt: skip
+
+
+@converter("aten._assert_scalar.default")
+def _assert_scalar(ctx: Importer, a: Arguments, node: torch.fx.Node) -> None:
+    """A condition on sizes, which must hold for every call that matches the signature."""
+    if isinstance(a.self, torch.SymBool) and not statically_known_true(a.self):
+        raise Reject(
+            f"calls would have to check the sizes: {a.assert_msg}",
+            "a dynamic dimension that can only have such sizes (2 * Dim)",
+        )
+
+
+def _nothing(ctx: Importer, a: Arguments, node: torch.fx.Node) -> None:
+    return None
+
+
+# Facts about sizes and dtypes that the types in the graph already state.
+converter(
+    "aten._assert_tensor_metadata.default",
+    "aten.sym_constrain_range_for_size.default",
+    "aten.sym_constrain_range.default",
+)(_nothing)
+
+
+@converter(
+    "aten.dropout.default",
+    "aten.feature_dropout.default",
+    "aten.alpha_dropout.default",
+    "aten.feature_alpha_dropout.default",
+)
+def _dropout(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    if a.train and a.p > 0:
+        raise training_error(f"dropout of {a.p}", ctx.location)
+    return a.input
+
+
+# Control flow ---------------------------------------------------------------------------------------------------------
+
+
+def _graph(ctx: Importer, node: Any) -> torch.fx.GraphModule:
+    return ctx.argument(node)
+
+
+def _branch(ctx: Importer, module: torch.fx.GraphModule, operands: list[Any]) -> None:
+    with ctx.region() as (_, yields):
+        yields.extend(_tensors(ctx.inline(module, operands)))
+
+
+def _tensors(values: list[Any]) -> list[Tensor]:
+    for value in values:
+        if not isinstance(value, Tensor):
+            raise Reject(f"a branch returns {value!r}, not a tensor", "tensors only")
+    return values
+
+
+def _predicate(ctx: Importer, value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise Reject(f"condition on the size {value}", "a condition on a tensor")
+    return ctx.reshape(ctx.cast(value, "i1"), ())
+
+
+@converter("cond")
+def _cond(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    predicate, true, false, operands = node.args[:4]
+    condition = _predicate(ctx, ctx.argument(predicate))
+    inputs = ctx.argument(operands)
+    types = [ctx.result_type(node, index) for index in range(len(node.meta["val"]))]
+    _branch(ctx, _graph(ctx, true), inputs)
+    _branch(ctx, _graph(ctx, false), inputs)
+    return ctx.emit("if", [condition], types, regions=2)
+
+
+@converter("while_loop")
+def _while(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    condition, body, carried, extra = node.args[:4]
+    initial, constant = ctx.argument(carried), ctx.argument(extra)
+    initial = [x if isinstance(x, (Tensor, Extent)) else ctx.scalar(x, "i64") for x in initial]
+    types = [x.type for x in _tensors(initial)]
+    with ctx.region(types) as (values, yields):
+        result = ctx.inline(_graph(ctx, condition), [*values, *constant])
+        yields.append(_predicate(ctx, result[0]))
+    with ctx.region(types) as (values, yields):
+        yields.extend(_tensors(ctx.inline(_graph(ctx, body), [*values, *constant])))
+    return ctx.emit("while", initial, types, regions=2)
+
+
+@converter("with_effects")
+def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    raise Reject(f"{node.args[1]} has a side effect", "a model without side effects")
+
+
+@converter("wrap_with_set_grad_enabled")
+def _set_grad(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Any]:
+    """`torch.no_grad()` in a model: its graph stands in place."""
+    return ctx.inline(_graph(ctx, node.args[1]), ctx.argument(list(node.args[2:])))

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ATen convolutions and pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from straightline.capture.builder import Extent, TensorType
+from straightline.capture.importer import (
+    NEAREST,
+    Arguments,
+    Importer,
+    Reject,
+    Tensor,
+    converter,
+)
+
+NEAREST["aten.max_pool3d"] = NEAREST["aten.avg_pool3d"] = "two-dimensional pooling"
+
+
+def _pair(values: Any, count: int = 2) -> list[int]:
+    """One number per spatial dimension, from ATen's list of one or of all of them."""
+    listed = list(values) if isinstance(values, (list, tuple)) else [values]
+    if any(isinstance(v, Extent) for v in listed):
+        raise Reject("a window of dynamic size", "constant sizes")
+    return listed * count if len(listed) == 1 else listed
+
+
+@converter("aten.convolution.default")
+def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    rank = a.input.rank - 2
+    attributes = {
+        "stride": _pair(a.stride, rank),
+        "padding": _pair(a.padding, rank),
+        "dilation": _pair(a.dilation, rank),
+        "transposed": bool(a.transposed),
+        "output_padding": _pair(a.output_padding, rank),
+        "groups": a.groups,
+    }
+    operands = [a.input, a.weight, a.bias]
+    return ctx.emit_one("convolution", operands, ctx.result_type(node), attributes)
+
+
+def _pool(
+    ctx: Importer, op: str, x: Tensor, type: TensorType, attributes: dict[str, Any]
+) -> Tensor:
+    """Emits a pooling over [N, C, H, W]; an input without N gets one of size 1."""
+    if x.rank == 4:
+        return ctx.emit_one(op, [x], type, attributes)
+    batched = ctx.reshape(x, (1, *x.extents))
+    inner = TensorType(type.dtype, (1, *type.extents))
+    return ctx.reshape(ctx.emit_one(op, [batched], inner, attributes), type.extents)
+
+
+def _window(a: Arguments) -> dict[str, Any]:
+    kernel = _pair(a.kernel_size)
+    stride: Sequence[int] = a.stride or kernel
+    return {
+        "kernel_size": kernel,
+        "stride": _pair(stride),
+        "padding": _pair(a.padding),
+        "ceil_mode": bool(a.ceil_mode),
+    }
+
+
+@converter("aten.max_pool2d.default", "aten.max_pool2d_with_indices.default")
+def _max_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    attributes = _window(a) | {"dilation": _pair(a.dilation)}
+    if str(node.target) == "aten.max_pool2d.default":
+        return _pool(ctx, "max_pool2d", a.self, ctx.result_type(node), attributes)
+    if any(user.args[1] == 1 for user in node.users):
+        raise Reject("the indices of max_pool2d are used", "max_pool2d without return_indices")
+    return [_pool(ctx, "max_pool2d", a.self, ctx.result_type(node, 0), attributes), None]
+
+
+@converter("aten.upsample_nearest2d.vec", "aten.upsample_nearest2d.default")
+def _upsample_nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    """By a whole factor: each element repeated along height and width."""
+    x, type = a.get("input", a.get("self")), ctx.result_type(node)
+    factors = []
+    for size, target in zip(x.extents[2:], type.extents[2:]):
+        whole = isinstance(size, int) and isinstance(target, int) and target % size == 0
+        if not whole:
+            raise Reject(f"nearest upsampling from {size} to {target}", "a whole factor")
+        factors.append(int(str(target)) // int(str(size)))
+    n, c, h, w = x.extents
+    split = ctx.reshape(x, (n, c, h, 1, w, 1))
+    spread = ctx.expand(split, (n, c, h, factors[0], w, factors[1]))
+    return ctx.reshape(spread, type.extents)
+
+
+@converter("aten.avg_pool2d.default")
+def _avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    attributes = _window(a) | {"count_include_pad": bool(a.count_include_pad)}
+    if a.divisor_override is not None:
+        attributes["divisor_override"] = a.divisor_override
+    return _pool(ctx, "avg_pool2d", a.self, ctx.result_type(node), attributes)
+
+
+@converter("aten.adaptive_avg_pool2d.default", "aten._adaptive_avg_pool2d.default")
+def _adaptive_avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    attributes = {"output_size": _pair(a.output_size)}
+    return _pool(ctx, "adaptive_avg_pool2d", a.self, ctx.result_type(node), attributes)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ATen ops that read through an index tensor."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from straightline.capture.aten_shape import wrap
+from straightline.capture.builder import TensorType
+from straightline.capture.importer import (
+    NEAREST,
+    Arguments,
+    Importer,
+    Reject,
+    Tensor,
+    converter,
+)
+
+NEAREST["aten.index_put"] = "assignment to a constant slice"
+NEAREST["aten.scatter"] = "assignment to a constant slice"
+NEAREST["aten.masked_select"] = "where with a mask, which keeps shapes known"
+
+
+@converter("aten.embedding.default")
+def _embedding(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    # padding_idx matters to gradients only.
+    return ctx.emit_one("embedding", [a.weight, a.indices], ctx.result_type(node))
+
+
+@converter("aten.gather.default")
+def _gather(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    attributes = {"dim": wrap(a.dim, a.self.rank)}
+    return ctx.emit_one("gather", [a.self, a.index], ctx.result_type(node), attributes)
+
+
+def _index_select(ctx: Importer, x: Tensor, dim: int, index: Tensor) -> Tensor:
+    extents = (*x.extents[:dim], index.extents[0], *x.extents[dim + 1 :])
+    return ctx.emit_one("index_select", [x, index], TensorType(x.dtype, extents), {"dim": dim})
+
+
+@converter("aten.index_select.default")
+def _index_select_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    if a.self.rank == 0:
+        return ctx.emit_one("clone", [a.self], a.self.type)
+    index = ctx.reshape(a.index, (1,)) if a.index.rank == 0 else a.index
+    return _index_select(ctx, a.self, wrap(a.dim, a.self.rank), index)
+
+
+@converter("aten.index.Tensor", "aten._unsafe_index.Tensor")
+def _index(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    given = [(dim, index) for dim, index in enumerate(a.indices) if index is not None]
+    if len(given) != 1:
+        raise Reject(f"indexing with {len(given)} tensors", "one index tensor")
+    dim, index = given[0]
+    if index.dtype in ("i1", "ui8"):
+        raise Reject("indexing with a mask", "where with a mask, which keeps shapes known")
+    if not isinstance(size := a.self.extents[dim], int):
+        raise Reject("indexing of a dynamic dimension", "index_select or gather")
+    if not index.type.is_static and index.rank != 1:
+        raise Reject("indexing with a dynamic tensor of rank > 1", "an index of rank 1")
+    extents = index.extents
+    count = extents[0] if index.rank == 1 else math.prod(int(str(e)) for e in extents)
+    flat = ctx.reshape(index, (count,))
+    # Here, other than in index_select, a negative index counts from the end.
+    zero, wrapped = ctx.operand(0, flat.type), ctx.operand(size, flat.type)
+    negative = ctx.emit_one("lt", [flat, zero], TensorType("i1", flat.extents))
+    moved = ctx.emit_one("add", [flat, wrapped], flat.type)
+    flat = ctx.emit_one("where", [negative, moved, flat], flat.type)
+    return ctx.reshape(_index_select(ctx, a.self, dim, flat), ctx.result_type(node).extents)

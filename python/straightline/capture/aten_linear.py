@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ATen matrix products, attention and recurrent layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from straightline.capture.builder import Dim, Extent, TensorType
+from straightline.capture.importer import (
+    NEAREST,
+    Arguments,
+    Importer,
+    Reject,
+    Tensor,
+    converter,
+    training_error,
+)
+
+NEAREST["aten.gru"] = "nn.LSTM"
+NEAREST["aten.lstm"] = "nn.LSTM over a tensor, not over a packed sequence"
+
+
+def _linear(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    type = TensorType(x.dtype, (*x.extents[:-1], weight.extents[0]))
+    return ctx.emit_one("linear", [x, weight, bias], type)
+
+
+@converter("aten.linear.default")
+def _linear_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    if a.weight.rank != 2:
+        raise Reject(f"linear with a weight of rank {a.weight.rank}", "a weight of rank 2")
+    return _linear(ctx, a.input, a.weight, a.bias)
+
+
+def matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
+    """torch.matmul of any ranks as an `op.matmul` whose operands have equal batch dimensions."""
+    lead_x, lead_y = x.rank == 1, y.rank == 1
+    x = ctx.reshape(x, (1, *x.extents)) if lead_x else x
+    y = ctx.reshape(y, (*y.extents, 1)) if lead_y else y
+    if y.rank == 2 and x.rank > 2:  # one product of all rows, as torch does it
+        rows = _product(x.extents[:-1])
+        if rows is not None:
+            flat = _matmul(ctx, ctx.reshape(x, (rows, x.extents[-1])), y)
+            result = ctx.reshape(flat, (*x.extents[:-1], y.extents[-1]))
+            return _drop_vector_dims(ctx, result, lead_x, lead_y)
+    batch = _broadcast(x.extents[:-2], y.extents[:-2])
+    x = ctx.expand(x, (*batch, *x.extents[-2:]))
+    y = ctx.expand(y, (*batch, *y.extents[-2:]))
+    return _drop_vector_dims(ctx, _matmul(ctx, x, y), lead_x, lead_y)
+
+
+def _matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
+    return ctx.emit_one("matmul", [x, y], TensorType(x.dtype, (*x.extents[:-1], y.extents[-1])))
+
+
+def _drop_vector_dims(ctx: Importer, x: Tensor, row: bool, column: bool) -> Tensor:
+    extents = list(x.extents)
+    if column:
+        del extents[-1]
+    if row:
+        del extents[-1 if column else -2]
+    return ctx.reshape(x, extents)
+
+
+def _product(extents: tuple[Dim, ...]) -> Dim | None:
+    """The product of static sizes, or of static sizes and one named extent; None for more."""
+    count = math.prod(e for e in extents if isinstance(e, int))
+    named = [e for e in extents if isinstance(e, Extent)]
+    if not named:
+        return count
+    if len(named) > 1 or not named[0].text.isidentifier():
+        return None
+    return named[0] if count == 1 else Extent(f"{named[0]} * {count}")
+
+
+def _broadcast(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    rank = max(len(x), len(y))
+    x = (1,) * (rank - len(x)) + x
+    y = (1,) * (rank - len(y)) + y
+    return tuple(j if i == 1 else i for i, j in zip(x, y))
+
+
+@converter("aten.matmul.default")
+def _matmul_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return matmul(ctx, a.self, a.other)
+
+
+@converter("aten.mm.default", "aten.bmm.default")
+def _mm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return _matmul(ctx, a.self, a.get("mat2"))
+
+
+@converter("aten.mv.default", "aten.dot.default")
+def _mv(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return matmul(ctx, a.self, a.get("vec", a.get("tensor")))
+
+
+def _transposed(node: Any) -> torch.fx.Node | None:
+    """The matrix that an FX node transposes, if that is what it does."""
+    if not isinstance(node, torch.fx.Node):
+        return None
+    name = str(node.target)
+    if name == "aten.t.default":
+        return node.args[0]
+    if name == "aten.permute.default" and list(node.args[1]) == [1, 0]:
+        return node.args[0]
+    if name == "aten.transpose.int" and set(node.args[1:]) in ({0, 1}, {-1, -2}):
+        return node.args[0]
+    return None
+
+
+@converter("aten.addmm.default")
+def _addmm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    weight = _transposed(node.args[2])
+    if weight is not None and a.self.rank == 1 and a.alpha == 1 and a.beta == 1:
+        return _linear(ctx, a.mat1, ctx.environment[weight], a.self)
+    return _scaled_sum(ctx, a, _matmul(ctx, a.mat1, a.mat2))
+
+
+@converter("aten.baddbmm.default")
+def _baddbmm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return _scaled_sum(ctx, a, _matmul(ctx, a.batch1, a.batch2))
+
+
+def _scaled_sum(ctx: Importer, a: Arguments, product: Tensor) -> Tensor:
+    """beta * self + alpha * product."""
+    type = product.type
+    if a.alpha != 1:
+        product = ctx.emit_one("mul", [product, ctx.operand(a.alpha, type)], type)
+    if a.beta == 0:
+        return product
+    term = ctx.operand(a.self, type)
+    if a.beta != 1:
+        term = ctx.emit_one("mul", [term, ctx.operand(a.beta, type)], type)
+    return ctx.emit_one("add", [term, product], type)
+
+
+# Attention ------------------------------------------------------------------------------------------------------------
+
+
+@converter("aten.scaled_dot_product_attention.default")
+def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    if a.dropout_p:
+        raise training_error(f"attention dropout of {a.dropout_p}", ctx.location)
+    q, k, v = a.query, a.key, a.value
+    width = q.extents[-1]
+    if a.scale is None and not isinstance(width, int):
+        raise Reject("attention over a dynamic head size", "a constant head size")
+    # With grouped queries, k and v keep their smaller number of heads (dimension -3).
+    lead = -3 if a.enable_gqa else -2
+    batch = _broadcast(_broadcast(q.extents[:lead], k.extents[:lead]), v.extents[:lead])
+    q, k, v = (ctx.expand(x, (*batch, *x.extents[lead:])) for x in (q, k, v))
+    mask = a.attn_mask
+    if mask is not None:  # boolean (True attends) or added to the scores
+        mask = ctx.expand(mask, (*q.extents[:-1], k.extents[-2]))
+    scale = 1.0 / math.sqrt(int(str(width))) if a.scale is None else float(a.scale)
+    attributes = {"is_causal": bool(a.is_causal), "scale": scale}
+    type = TensorType(q.dtype, (*q.extents[:-1], v.extents[-1]))
+    operands = [q, k, v, mask]
+    return ctx.emit_one("scaled_dot_product_attention", operands, type, attributes)
+
+
+# Recurrent ------------------------------------------------------------------------------------------------------------
+
+
+@converter("aten.lstm.input")
+def _lstm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    if a.train and a.dropout:
+        raise training_error(f"LSTM dropout of {a.dropout}", ctx.location)
+    per_layer = (4 if a.has_biases else 2) * (2 if a.bidirectional else 1)
+    if len(a.params) != a.num_layers * per_layer:
+        raise Reject("LSTM with a projection (proj_size)", "an LSTM followed by a linear layer")
+    attributes = {
+        "num_layers": a.num_layers,
+        "bidirectional": bool(a.bidirectional),
+        "batch_first": bool(a.batch_first),
+        "has_biases": bool(a.has_biases),
+    }
+    types = [ctx.result_type(node, index) for index in range(3)]
+    return ctx.emit("lstm", [a.input, *a.hx, *a.params], types, attributes)

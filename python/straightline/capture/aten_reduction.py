@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ATen reductions, softmax and normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from straightline.capture.aten_shape import wrap
+from straightline.capture.builder import Dim, TensorType
+from straightline.capture.importer import (
+    Arguments,
+    Importer,
+    Reject,
+    Tensor,
+    converter,
+    torch_dtype,
+)
+
+
+def _dims(x: Tensor, dim: Any) -> list[int]:
+    """The reduced dimensions: all of them for None or an empty list, as in ATen."""
+    if dim is None or dim == []:
+        return list(range(x.rank))
+    listed = dim if isinstance(dim, (list, tuple)) else [dim]
+    return sorted({wrap(d, x.rank) for d in listed})
+
+
+def _reduced(x: Tensor, dims: Sequence[int], keepdim: bool) -> tuple[Dim, ...]:
+    if keepdim:
+        return tuple(1 if d in dims else e for d, e in enumerate(x.extents))
+    return tuple(e for d, e in enumerate(x.extents) if d not in dims)
+
+
+def reduce(
+    ctx: Importer, op: str, x: Tensor, dims: Sequence[int], keepdim: bool, **attributes: Any
+) -> Tensor:
+    """Emits a reduction; over no dimension at all (a 0-d tensor) it is a copy where that is its meaning."""
+    if x.rank == 0:  # dims refer to a dimension of size 1 that is not there
+        one = ctx.reshape(x, (1,))
+        return ctx.reshape(reduce(ctx, op, one, [0], True, **attributes), ())
+    type = TensorType(x.dtype, _reduced(x, dims, keepdim))
+    attributes |= {"dims": list(dims), "keepdim": bool(keepdim)}
+    return ctx.emit_one(op, [x], type, attributes)
+
+
+@converter(
+    "aten.sum.dim_IntList",
+    "aten.sum.default",
+    "aten.mean.dim",
+    "aten.mean.default",
+    "aten.prod.default",
+    "aten.prod.dim_int",
+)
+def _sum(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    op = str(node.target).split(".")[1]
+    x = ctx.cast(a.self, ctx.result_type(node).dtype)  # integers and booleans sum as i64
+    return reduce(ctx, op, x, _dims(x, a.get("dim")), a.get("keepdim", False))
+
+
+@converter("aten.amax.default", "aten.amin.default", "aten.max.default", "aten.min.default")
+def _amax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    op = "amax" if "max" in str(node.target) else "amin"
+    return reduce(ctx, op, a.self, _dims(a.self, a.get("dim")), a.get("keepdim", False))
+
+
+@converter(
+    "aten.any.default",
+    "aten.any.dim",
+    "aten.any.dims",
+    "aten.all.default",
+    "aten.all.dim",
+    "aten.all.dims",
+)
+def _any(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    op = str(node.target).split(".")[1]
+    x = ctx.cast(a.self, "i1")
+    result = reduce(ctx, op, x, _dims(x, a.get("dim")), a.get("keepdim", False))
+    return ctx.cast(result, ctx.result_type(node).dtype)  # ui8 stays ui8
+
+
+def _arg_reduce(ctx: Importer, op: str, x: Tensor, dim: int, keepdim: bool) -> Tensor:
+    if x.rank == 0:
+        return ctx.full(0, "i64")
+    dim = wrap(dim, x.rank)
+    type = TensorType("i64", _reduced(x, [dim], keepdim))
+    return ctx.emit_one(op, [x], type, {"dim": dim, "keepdim": bool(keepdim)})
+
+
+@converter("aten.argmax.default", "aten.argmin.default")
+def _argmax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    op = str(node.target).split(".")[1]
+    type = ctx.result_type(node)
+    if a.dim is not None:
+        return _arg_reduce(ctx, op, a.self, a.dim, a.keepdim)
+    if not a.self.type.is_static:
+        raise Reject(f"{op} over all of a tensor with dynamic sizes", "a dim")
+    count = 1
+    for extent in a.self.extents:
+        count *= int(str(extent))
+    return ctx.reshape(_arg_reduce(ctx, op, ctx.reshape(a.self, (count,)), 0, False), type.extents)
+
+
+@converter("aten.max.dim", "aten.min.dim")
+def _max_dim(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    suffix = "max" if ".max." in str(node.target) else "min"
+    values = reduce(ctx, f"a{suffix}", a.self, _dims(a.self, a.dim), a.keepdim)
+    used = {user.args[1] for user in node.users}
+    if 1 not in used:
+        return [values]
+    return [values, _arg_reduce(ctx, f"arg{suffix}", a.self, a.dim, a.keepdim)]
+
+
+def _variance(ctx: Importer, a: Arguments) -> Tensor:
+    correction = a.get("correction", int(bool(a.get("unbiased", True))))
+    correction = 1.0 if correction is None else float(correction)
+    dims, keepdim = _dims(a.self, a.get("dim")), a.get("keepdim", False)
+    return reduce(ctx, "var", a.self, dims, keepdim, correction=correction)
+
+
+@converter("aten.var.correction", "aten.var.dim", "aten.var.default")
+def _var(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return _variance(ctx, a)
+
+
+@converter("aten.std.correction", "aten.std.dim", "aten.std.default")
+def _std(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    variance = _variance(ctx, a)
+    return ctx.emit_one("sqrt", [variance], variance.type)
+
+
+@converter("aten.var_mean.correction")
+def _var_mean(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    mean = reduce(ctx, "mean", a.self, _dims(a.self, a.dim), a.keepdim)
+    return [_variance(ctx, a), mean]
+
+
+@converter("aten.cumsum.default")
+def _cumsum(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    type = ctx.result_type(node)
+    x = ctx.cast(a.self, type.dtype)
+    if x.rank == 0:
+        return ctx.emit_one("clone", [x], type)
+    return ctx.emit_one("cumsum", [x], type, {"dim": wrap(a.dim, x.rank)})
+
+
+def _number_power(ctx: Importer, x: Tensor, exponent: float) -> Tensor:
+    return ctx.emit_one("pow", [x, ctx.operand(exponent, x.type)], x.type)
+
+
+@converter("aten.linalg_vector_norm.default")
+def _vector_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    x = ctx.cast(a.self, ctx.result_type(node).dtype)
+    dims, keepdim, order = _dims(x, a.dim), a.keepdim, float(a.ord)
+    if order == 2:
+        total = reduce(ctx, "sum", ctx.emit_one("mul", [x, x], x.type), dims, keepdim)
+        return ctx.emit_one("sqrt", [total], total.type)
+    size = ctx.emit_one("abs", [x], x.type)
+    if order in (float("inf"), float("-inf")):
+        return reduce(ctx, "amax" if order > 0 else "amin", size, dims, keepdim)
+    if order == 0:
+        zero = ctx.operand(0, x.type)
+        count = ctx.emit_one("ne", [x, zero], TensorType("i1", x.extents))
+        return reduce(ctx, "sum", ctx.cast(count, x.dtype), dims, keepdim)
+    if order == 1:
+        return reduce(ctx, "sum", size, dims, keepdim)
+    total = reduce(ctx, "sum", _number_power(ctx, size, order), dims, keepdim)
+    return _number_power(ctx, total, 1.0 / order)
+
+
+# Softmax --------------------------------------------------------------------------------------------------------------
+
+
+@converter(
+    "aten.softmax.int", "aten._softmax.default", "aten.log_softmax.int", "aten._log_softmax.default"
+)
+def _softmax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    op = "log_softmax" if "log_softmax" in str(node.target) else "softmax"
+    type = ctx.result_type(node)
+    x = ctx.cast(a.self, type.dtype)  # a dtype argument, or half_to_float
+    if x.rank == 0:
+        return ctx.full(0.0 if op == "log_softmax" else 1.0, type.dtype)
+    return ctx.emit_one(op, [x], type, {"dim": wrap(a.dim, x.rank)})
+
+
+# Normalisation --------------------------------------------------------------------------------------------------------
+
+
+def _used_results(node: torch.fx.Node) -> set[int]:
+    return {user.args[1] for user in node.users if user.args[0] is node}
+
+
+def _norm_statistics(
+    ctx: Importer, x: Tensor, dims: Sequence[int], eps: float
+) -> tuple[Tensor, Tensor]:
+    """Mean and reciprocal standard deviation, kept as dimensions of size 1."""
+    mean = reduce(ctx, "mean", x, dims, True)
+    variance = reduce(ctx, "var", x, dims, True, correction=0.0)
+    shifted = ctx.emit_one("add", [variance, ctx.operand(eps, variance.type)], variance.type)
+    return mean, ctx.emit_one("rsqrt", [shifted], shifted.type)
+
+
+def _layer_norm(ctx: Importer, a: Arguments) -> Tensor:
+    attributes = {"normalized_rank": len(a.normalized_shape), "eps": float(a.eps)}
+    operands = [a.get("self", a.get("input")), a.weight, a.bias]
+    return ctx.emit_one("layer_norm", operands, operands[0].type, attributes)
+
+
+@converter("aten.layer_norm.default")
+def _layer_norm_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return _layer_norm(ctx, a)
+
+
+@converter("aten.native_layer_norm.default")
+def _native_layer_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor | None]:
+    result: list[Tensor | None] = [_layer_norm(ctx, a), None, None]
+    if _used_results(node) & {1, 2}:
+        first = a.input.rank - len(a.normalized_shape)
+        dims = list(range(first, a.input.rank))
+        result[1:] = _norm_statistics(ctx, a.input, dims, float(a.eps))
+    return result
+
+
+@converter("aten.rms_norm.default")
+def _rms_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    x = a.input
+    # Half types are normalised in float32, whose epsilon eager takes then.
+    eps = torch.finfo(torch_dtype("f32" if x.dtype in ("f16", "bf16") else x.dtype)).eps
+    eps = float(eps if a.eps is None else a.eps)
+    attributes = {"normalized_rank": len(a.normalized_shape), "eps": eps}
+    return ctx.emit_one("rms_norm", [x, a.weight], x.type, attributes)
+
+
+def _group_norm(ctx: Importer, x: Tensor, a: Arguments, groups: int) -> Tensor:
+    attributes = {"groups": groups, "eps": float(a.eps)}
+    return ctx.emit_one("group_norm", [x, a.weight, a.bias], x.type, attributes)
+
+
+@converter("aten.group_norm.default")
+def _group_norm_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return _group_norm(ctx, a.input, a, a.num_groups)
+
+
+@converter("aten.native_group_norm.default")
+def _native_group_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor | None]:
+    if _used_results(node) & {1, 2}:
+        raise Reject("the statistics of native_group_norm are used", "group_norm")
+    return [_group_norm(ctx, a.input, a, a.group), None, None]
+
+
+def _batch_norm(ctx: Importer, a: Arguments, mean: Tensor, var: Tensor) -> Tensor:
+    operands = [a.input, a.weight, a.bias, mean, var]
+    return ctx.emit_one("batch_norm", operands, a.input.type, {"eps": float(a.eps)})
+
+
+@converter("aten._native_batch_norm_legit_no_training.default")
+def _batch_norm_inference(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor | None]:
+    return [_batch_norm(ctx, a, a.running_mean, a.running_var), None, None]
+
+
+@converter("aten._native_batch_norm_legit.no_stats")
+def _batch_norm_of_batch(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor | None]:
+    """Statistics of this very batch: instance norm, and batch norm without running statistics."""
+    if _used_results(node) & {1, 2}:
+        raise Reject("the statistics of batch norm are used", "mean and var")
+    x = a.input
+    dims = [d for d in range(x.rank) if d != 1]
+    mean = reduce(ctx, "mean", x, dims, False)
+    return [
+        _batch_norm(ctx, a, mean, reduce(ctx, "var", x, dims, False, correction=0.0)),
+        None,
+        None,
+    ]
+
+
+@converter(
+    "aten.batch_norm.default",
+    "aten.native_batch_norm.default",
+    "aten._native_batch_norm_legit.default",
+    "aten._native_batch_norm_legit_functional.default",
+)
+def _batch_norm_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    if a.training:
+        raise Reject("batch norm in training mode", "model.eval()")
+    result = _batch_norm(ctx, a, a.running_mean, a.running_var)
+    return result if str(node.target) == "aten.batch_norm.default" else [result, None, None]

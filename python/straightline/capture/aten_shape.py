@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ATen ops that move, view, join or make data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from straightline.capture.builder import Dim, Extent, TensorType
+from straightline.capture.importer import (
+    FLOATS,
+    NEAREST,
+    SLICE_END,
+    Arguments,
+    Importer,
+    Reject,
+    Tensor,
+    converter,
+)
+
+NEAREST["aten.as_strided"] = "view, transpose, slice or expand"
+NEAREST["aten.sort"] = "amax, amin, argmax or argmin"
+NEAREST["aten.topk"] = "amax and argmax along one dimension"
+NEAREST["aten.nonzero"] = "where with a mask, which keeps shapes known"
+
+
+def wrap(dim: int, rank: int) -> int:
+    """Maps a negative dimension number to its place."""
+    return dim + max(rank, 1) if dim < 0 else dim
+
+
+@converter(
+    "aten.view.default",
+    "aten._unsafe_view.default",
+    "aten.reshape.default",
+    "aten.flatten.using_ints",
+    "aten.unflatten.int",
+    "aten.unsqueeze.default",
+    "aten.squeeze.default",
+    "aten.squeeze.dim",
+    "aten.squeeze.dims",
+    "aten.view_copy.default",
+    "aten.unsqueeze_copy.default",
+    "aten.squeeze_copy.dims",
+)
+def _reshape(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return ctx.reshape(a.self, ctx.result_type(node).extents)
+
+
+@converter("aten.expand.default", "aten.expand_copy.default", "aten.expand_as.default")
+def _expand(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return ctx.expand(a.self, ctx.result_type(node).extents)
+
+
+@converter("aten.permute.default", "aten.permute_copy.default")
+def _permute(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return ctx.permute(a.self, [wrap(d, a.self.rank) for d in a.dims])
+
+
+@converter("aten.transpose.int")
+def _transpose(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    dims = list(range(a.self.rank))
+    if not dims:
+        return a.self
+    i, j = wrap(a.dim0, a.self.rank), wrap(a.dim1, a.self.rank)
+    dims[i], dims[j] = dims[j], dims[i]
+    return ctx.permute(a.self, dims)
+
+
+@converter("aten.t.default", "aten.numpy_T.default", "aten.mT.default")
+def _reverse(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    dims = list(range(a.self.rank))
+    if "mT" in str(node.target):
+        dims[-2:] = dims[-1], dims[-2]
+    else:
+        dims.reverse()
+    return ctx.permute(a.self, dims)
+
+
+# Slices ---------------------------------------------------------------------------------------------------------------
+
+
+def _slice_bounds(size: Dim, start: Any, end: Any) -> tuple[int, int]:
+    """Bounds as attributes: within [0, size] for a static size, else as ATen has them (negative counts from the end)."""
+    start = 0 if start is None else start
+    end = SLICE_END if end is None or end == size else end
+    for what, bound in (("start", start), ("end", end)):
+        if isinstance(bound, Extent):
+            raise Reject(f"slice with the dynamic {what} {bound}", f"a constant {what}")
+    if isinstance(size, Extent):
+        return start, end
+    first, last = (min(max(b + size if b < 0 else b, 0), size) for b in (start, end))
+    return first, max(first, last)
+
+
+def slice_tensor(
+    ctx: Importer, x: Tensor, dim: int, start: int, end: int, extent: Dim, step: int = 1
+) -> Tensor:
+    """A slice of one dimension whose result has `extent` there; nothing for a slice of everything."""
+    if extent == x.extents[dim] and start == 0 and step == 1:
+        return x
+    extents = tuple(extent if d == dim else e for d, e in enumerate(x.extents))
+    attributes = {"dim": dim, "start": start, "end": end, "step": step}
+    return ctx.emit_one("slice", [x], TensorType(x.dtype, extents), attributes)
+
+
+@converter("aten.slice.Tensor", "aten.slice_copy.Tensor")
+def _slice(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    dim = wrap(a.dim, a.self.rank)
+    start, end = _slice_bounds(a.self.extents[dim], a.start, a.end)
+    extent = ctx.result_type(node).extents[dim]
+    return slice_tensor(ctx, a.self, dim, start, end, extent, a.step)
+
+
+@converter("aten.narrow.default")
+def _narrow(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    dim = wrap(a.dim, a.self.rank)
+    size = a.self.extents[dim]
+    if not all(isinstance(n, int) for n in (a.start, a.length, size)):
+        raise Reject("narrow with a dynamic size", "constant start and length")
+    start = a.start + size if a.start < 0 else a.start
+    return slice_tensor(ctx, a.self, dim, start, start + a.length, a.length)
+
+
+def _select_index(size: Dim, index: Any) -> int:
+    if isinstance(index, Extent):
+        raise Reject(f"select with the dynamic index {index}", "a constant index")
+    return index + size if index < 0 and isinstance(size, int) else index
+
+
+@converter("aten.select.int", "aten.select_copy.int")
+def _select(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    dim = wrap(a.dim, a.self.rank)
+    attributes = {"dim": dim, "index": _select_index(a.self.extents[dim], a.index)}
+    return ctx.emit_one("select", [a.self], ctx.result_type(node), attributes)
+
+
+@converter("aten.slice_scatter.default")
+def _slice_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    dim = wrap(a.dim, a.self.rank)
+    start, end = _slice_bounds(a.self.extents[dim], a.start, a.end)
+    attributes = {"dim": dim, "start": start, "end": end, "step": a.step}
+    source = ctx.cast(a.src, a.self.dtype)
+    return ctx.emit_one("slice_scatter", [a.self, source], a.self.type, attributes)
+
+
+@converter("aten.select_scatter.default")
+def _select_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    dim = wrap(a.dim, a.self.rank)
+    attributes = {"dim": dim, "index": _select_index(a.self.extents[dim], a.index)}
+    extents = tuple(e for d, e in enumerate(a.self.extents) if d != dim)
+    source = ctx.operand(a.src, TensorType(a.self.dtype, extents))
+    return ctx.emit_one("select_scatter", [a.self, source], a.self.type, attributes)
+
+
+@converter(
+    "aten.split.Tensor",
+    "aten.split_with_sizes.default",
+    "aten.chunk.default",
+    "aten.split_with_sizes_copy.default",
+)
+def _split(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    dim = wrap(a.dim, a.self.rank)
+    results: list[Tensor] = []
+    start = 0
+    for index in range(len(node.meta["val"])):
+        extent = ctx.result_type(node, index).extents[dim]
+        if not isinstance(extent, int):
+            raise Reject("split along a dynamic dimension", "slices with constant bounds")
+        results.append(slice_tensor(ctx, a.self, dim, start, start + extent, extent))
+        start += extent
+    return results
+
+
+@converter("aten.unbind.int")
+def _unbind(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    dim = wrap(a.dim, a.self.rank)
+    types = [ctx.result_type(node, index) for index in range(len(node.meta["val"]))]
+    return [
+        ctx.emit_one("select", [a.self], type, {"dim": dim, "index": index})
+        for index, type in enumerate(types)
+    ]
+
+
+# Joining --------------------------------------------------------------------------------------------------------------
+
+
+@converter("aten.cat.default", "aten.concat.default")
+def _cat(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    type = ctx.result_type(node)
+    # torch skips tensors of shape [0], whatever the others' rank is.
+    parts = [x for x in a.tensors if not (x.extents == (0,) and type.rank != 1)]
+    parts = [ctx.cast(x, type.dtype) for x in parts]
+    if len(parts) == 1:
+        return ctx.emit_one("clone", parts, type)
+    return ctx.emit_one("cat", parts, type, {"dim": wrap(a.dim, type.rank)})
+
+
+@converter("aten.stack.default")
+def _stack(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    type = ctx.result_type(node)
+    dim = wrap(a.dim, type.rank)
+    extents = tuple(1 if d == dim else e for d, e in enumerate(type.extents))
+    parts = [ctx.reshape(ctx.cast(x, type.dtype), extents) for x in a.tensors]
+    if len(parts) == 1:
+        return ctx.emit_one("clone", parts, type)
+    return ctx.emit_one("cat", parts, type, {"dim": dim})
+
+
+@converter("aten.repeat.default")
+def _repeat(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    type = ctx.result_type(node)
+    lead = len(a.repeats) - a.self.rank
+    sizes = (1,) * lead + a.self.extents
+    if all(r == 1 for r in a.repeats):
+        return ctx.emit_one("clone", [ctx.reshape(a.self, type.extents)], type)
+    split: list[Dim] = []
+    spread: list[Dim] = []
+    for repeat, size in zip(a.repeats, sizes):
+        if repeat != 1:
+            split.append(1)
+            spread.append(repeat)
+        split.append(size)
+        spread.append(size)
+    return ctx.reshape(ctx.expand(ctx.reshape(a.self, split), spread), type.extents)
+
+
+@converter("aten.flip.default")
+def _flip(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    dims = sorted(wrap(d, a.self.rank) for d in a.dims)
+    return ctx.emit_one("flip", [a.self], a.self.type, {"dims": dims})
+
+
+@converter("aten.constant_pad_nd.default")
+def _constant_pad(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    x, pads = a.self, list(a.pad)
+    if any(isinstance(p, Extent) for p in pads):
+        raise Reject("padding by a dynamic size", "constant padding")
+    for i in range(len(pads) // 2):  # a negative pad crops
+        dim, low, high = x.rank - 1 - i, min(pads[2 * i], 0), min(pads[2 * i + 1], 0)
+        if low or high:
+            size = x.extents[dim]
+            if not isinstance(size, int):
+                raise Reject("negative padding of a dynamic dimension", "a slice")
+            x = slice_tensor(ctx, x, dim, -low, size + high, size + high + low)
+        pads[2 * i], pads[2 * i + 1] = max(pads[2 * i], 0), max(pads[2 * i + 1], 0)
+    type = ctx.result_type(node)
+    if not any(pads):
+        return ctx.emit_one("clone", [x], type)
+    value = float(a.value) if type.dtype in FLOATS else int(a.value)
+    return ctx.emit_one("constant_pad_nd", [x], type, {"pad": pads, "value": value})
+
+
+# Copies and identities ------------------------------------------------------------------------------------------------
+
+
+@converter("aten.clone.default", "aten.lift_fresh_copy.default", "aten.contiguous.default")
+def _clone(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return ctx.emit_one("clone", [a.self], a.self.type)
+
+
+@converter(
+    "aten.alias.default",
+    "aten.detach.default",
+    "aten.lift_fresh.default",
+    "aten.alias_copy.default",
+)
+def _identity(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return a.self
+
+
+@converter("aten.copy.default")
+def _copy(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    moved = ctx.operand(a.src, a.self.type)
+    return moved if moved is not a.src else ctx.emit_one("clone", [a.src], a.self.type)
+
+
+# Making data ----------------------------------------------------------------------------------------------------------
+
+
+@converter(
+    "aten.full.default",
+    "aten.full_like.default",
+    "aten.new_full.default",
+    "aten.fill.Scalar",
+)
+def _full(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    value = a.get("fill_value", a.get("value"))
+    return ctx.operand(value, ctx.result_type(node))
+
+
+@converter("aten.fill.Tensor")
+def _fill_tensor(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return ctx.operand(a.value, ctx.result_type(node))
+
+
+def _constant(value: int, overloads: tuple[str, ...]) -> None:
+    @converter(*overloads)
+    def convert(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+        return ctx.operand(value, ctx.result_type(node))
+
+
+_constant(1, ("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default"))
+# The contents of an `empty` are undefined, and zero is as good as any.
+_constant(
+    0,
+    (
+        "aten.zeros.default",
+        "aten.zeros_like.default",
+        "aten.new_zeros.default",
+        "aten.empty.memory_format",
+        "aten.empty_like.default",
+        "aten.new_empty.default",
+        "aten.empty_permuted.default",
+        "aten.empty_strided.default",
+        "aten.new_empty_strided.default",
+    ),
+)
+
+
+@converter("aten.scalar_tensor.default")
+def _scalar_tensor(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return ctx.scalar(a.s, ctx.result_type(node).dtype)
+
+
+@converter(
+    "aten.arange.default", "aten.arange.start", "aten.arange.start_step", "prims.iota.default"
+)
+def _arange(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    type = ctx.result_type(node)
+    bounds = {"start": a.get("start", 0), "step": a.get("step", 1)}
+    for name, bound in bounds.items():
+        if isinstance(bound, Extent):
+            raise Reject(f"arange with the dynamic {name} {bound}", f"a constant {name}")
+    number = float if type.dtype in FLOATS else int
+    return ctx.emit_one("iota", [], type, {name: number(n) for name, n in bounds.items()})

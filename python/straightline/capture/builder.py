@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a front end needs from the compiler: calls that build one function of the `op` dialect.
+
+A front end (`torch_export.py`) makes these calls and knows nothing of MLIR. The compiler implements them over its C ABI,
+`text_builder.py` prints the generic form of the same module, and the tests evaluate them with torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Union
+
+#: Element types, by their names in the IR. `ui8` is torch.uint8, `i1` is torch.bool.
+DTYPES = ("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "i1")
+
+#: Bytes of one element in a dense constant (`i1`: one byte of 0 or 1).
+DTYPE_BYTES = {
+    "f32": 4, "f64": 8, "f16": 2, "bf16": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "ui8": 1, "i1": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A dynamic size: an integer expression over named symbols, in canonical text (`b`, `b * 64`, `s0 + 1`).
+
+    Operators: `+`, `*`, `floordiv`, `mod`; numbers may be negative (`b + -1`). Two extents are equal exactly when their texts are.
+    """
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Dim = Union[int, Extent]
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Element type and extents; `extents == ()` is a scalar (0-d tensor)."""
+
+    dtype: str
+    extents: tuple[Dim, ...]
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.extents)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every extent is a number."""
+        return all(isinstance(extent, int) for extent in self.extents)
+
+    def __str__(self) -> str:
+        shape = "".join(f"{e if isinstance(e, int) else '?'}x" for e in self.extents)
+        if self.is_static:
+            return f"tensor<{shape}{self.dtype}>"
+        dims = ", ".join(str(extent) for extent in self.extents)
+        return f"tensor<{shape}{self.dtype}, #op.dims<[{dims}]>>"
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where an op comes from: module path (`layers.0.fc`, empty for the root) and source line.
+
+    `file` is a base name, never a path of the machine that captured; empty when unknown.
+    """
+
+    module: str = ""
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}" if self.file else "unknown source"
+        return f"{self.module or '<root>'} ({place})"
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A literal tensor: `data` holds the elements, row-major and little-endian (`i1`: a byte each)."""
+
+    type: TensorType
+    data: bytes
+
+
+#: bool -> `true`; int -> `i64`; float -> `f64`; list of int -> `array<i64: ...>`;
+#: Extent -> `#op.dims<[b * 2]>`.
+Attr = Union[bool, int, float, str, Sequence[int], Dense, Extent]
+
+#: A handle that only the builder that made it understands.
+Value = Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result of the function. `tie`: "input:NAME" or "state:NAME" when it overwrites that; tied results come last."""
+
+    value: Value
+    name: str
+    tie: str | None = None
+
+
+class Builder(Protocol):
+    """Builds one module with one function. Calls arrive in program order, from one thread."""
+
+    def symbol(self, name: str, min: int, max: int) -> None:
+        """Declares a named extent with its inclusive bounds, before the function begins."""
+
+    def begin_function(self, name: str, arguments: Sequence[tuple[str, TensorType]]) -> list[Value]:
+        """Begins the function; returns the values of its arguments."""
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        result_types: Sequence[TensorType],
+        attributes: dict[str, Attr],
+        location: Location,
+        segments: Sequence[int] | None = None,
+        regions: int = 0,
+    ) -> list[Value]:
+        """Appends one op (`name` is "op.add") and returns its results.
+
+        Args:
+            name: full op name.
+            operands: values, those of optional operands left out.
+            result_types: one type per result.
+            attributes: by the dialect's attribute names.
+            location: source of the op.
+            segments: `operandSegmentSizes`, for ops with optional or variadic operands.
+            regions: how many of the regions ended last, in order, this op takes.
+        """
+
+    def begin_region(self, arguments: Sequence[TensorType]) -> list[Value]:
+        """Begins a region of the next op; values from outside stay visible in it."""
+
+    def end_region(self, yields: Sequence[Value], location: Location) -> None:
+        """Ends the region with `op.yield` of these values."""
+
+    def end_function(self, results: Sequence[Result]) -> None:
+        """Ends the function with its results."""

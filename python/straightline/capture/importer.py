@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns FX nodes into builder calls: values, dtypes, locations, and the table of converters."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from straightline.capture.builder import (
+    Attr,
+    Builder,
+    Dim,
+    Extent,
+    Location,
+    TensorType,
+    Value,
+)
+from straightline.capture.extents import ExtentPrinter
+from straightline.errors import InternalError, UnsupportedError, UserError
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+
+_DTYPE_NAMES = {
+    torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
+    torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
+    torch.uint8: "ui8", torch.bool: "i1",
+}  # fmt: skip
+_TORCH_DTYPES = {name: dtype for dtype, name in _DTYPE_NAMES.items()}
+
+FLOATS = ("f32", "f64", "f16", "bf16")
+
+# Ops with two optional operands or more, which need `operandSegmentSizes`; a single one comes last and needs none.
+_SEGMENTED = ("layer_norm", "group_norm", "batch_norm")
+
+#: `end` of a slice that reaches to the end of a dimension, as in ATen.
+SLICE_END = 2**63 - 1
+
+TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+class Reject(Exception):
+    """A converter's refusal of one node: why, and the nearest supported form if there is one."""
+
+    def __init__(self, reason: str, nearest: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.nearest = nearest
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value of the builder together with its type."""
+
+    value: Value
+    type: TensorType
+
+    @property
+    def dtype(self) -> str:
+        """Element type, by its name in the IR."""
+        return self.type.dtype
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return self.type.rank
+
+    @property
+    def extents(self) -> tuple[Dim, ...]:
+        """Sizes."""
+        return self.type.extents
+
+
+Number = bool | int | float
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Returns the IR's name of a torch dtype; raises `Reject` for one that has none."""
+    if dtype not in _DTYPE_NAMES:
+        raise Reject(f"dtype {dtype} is not supported", _nearest_dtype(dtype))
+    return _DTYPE_NAMES[dtype]
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """Returns the torch dtype of an element type."""
+    return _TORCH_DTYPES[name]
+
+
+def _nearest_dtype(dtype: torch.dtype) -> str:
+    if dtype.is_complex:
+        return "two real tensors"
+    return "bfloat16 or float16" if dtype.is_floating_point else "int64"
+
+
+@dataclass
+class Arguments:
+    """The arguments of one ATen call by the names of its schema, defaults filled in."""
+
+    values: dict[str, Any]
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.values[name]
+        except KeyError as error:
+            raise InternalError(
+                f"converter asks for argument '{name}', the op has {list(self.values)}"
+            ) from error
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The argument of that name, or `default` where this overload has none."""
+        return self.values.get(name, default)
+
+
+Converter = Callable[
+    ["Importer", Arguments, torch.fx.Node], "Tensor | Sequence[Tensor | None] | None"
+]
+
+#: "aten.add.Tensor" -> converter. Filled by the modules of each family as they are imported.
+CONVERTERS: dict[str, Converter] = {}
+#: What to do instead, for ops that are known and not supported.
+NEAREST: dict[str, str] = {}
+
+
+def converter(*overloads: str) -> Callable[[Converter], Converter]:
+    """Registers a converter for op overloads such as "aten.add.Tensor"."""
+
+    def register(function: Converter) -> Converter:
+        for overload in overloads:
+            if overload in CONVERTERS:
+                raise InternalError(f"two converters for {overload}")
+            CONVERTERS[overload] = function
+        return function
+
+    return register
+
+
+@dataclass(frozen=True)
+class UnsupportedNode:
+    """One node that cannot be converted."""
+
+    op: str
+    reason: str
+    operands: str
+    location: Location
+    nearest: str
+
+    def __str__(self) -> str:
+        hint = f"; nearest supported form: {self.nearest}" if self.nearest else ""
+        return f"{self.op}({self.operands}) at {self.location}: {self.reason}{hint}"
+
+
+@dataclass
+class Importer:
+    """Converts the nodes of a graph, and of the graphs nested in it."""
+
+    builder: Builder
+    extents: ExtentPrinter
+    location: Location = field(default_factory=Location)
+    #: Location of the control-flow op whose branch is being converted.
+    outer: Location = field(default_factory=Location)
+    unsupported: list[UnsupportedNode] = field(default_factory=list)
+    #: FX node -> Tensor, list of Tensor (several results), or a number or extent.
+    environment: dict[torch.fx.Node, Any] = field(default_factory=dict)
+
+    # Emission ---------------------------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        name: str,
+        operands: Sequence[Tensor | None],
+        types: Sequence[TensorType],
+        attributes: dict[str, Attr] | None = None,
+        regions: int = 0,
+    ) -> list[Tensor]:
+        """Appends `op.NAME`; None operands are absent optional ones."""
+        present = [operand.value for operand in operands if operand is not None]
+        segments = [0 if x is None else 1 for x in operands] if name in _SEGMENTED else None
+        values = self.builder.op(
+            f"op.{name}", present, types, attributes or {}, self.location, segments, regions
+        )
+        return [Tensor(value, type) for value, type in zip(values, types)]
+
+    def emit_one(
+        self,
+        name: str,
+        operands: Sequence[Tensor | None],
+        type: TensorType,
+        attributes: dict[str, Attr] | None = None,
+    ) -> Tensor:
+        """As `emit`, for an op with one result."""
+        return self.emit(name, operands, [type], attributes)[0]
+
+    def cast(self, x: Tensor, dtype: str) -> Tensor:
+        """Converts to an element type, if it is another one."""
+        if x.dtype == dtype:
+            return x
+        return self.emit_one("to_dtype", [x], TensorType(dtype, x.extents))
+
+    def expand(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """Broadcasts to a shape, if it is another one."""
+        if x.extents == tuple(extents):
+            return x
+        return self.emit_one("expand", [x], TensorType(x.dtype, tuple(extents)))
+
+    def reshape(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """Reshapes, if the shape is another one."""
+        if x.extents == tuple(extents):
+            return x
+        return self.emit_one("reshape", [x], TensorType(x.dtype, tuple(extents)))
+
+    def permute(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        """Permutes dimensions."""
+        type = TensorType(x.dtype, tuple(x.extents[d] for d in dims))
+        return self.emit_one("permute", [x], type, {"dims": list(dims)})
+
+    def full(self, value: Number, dtype: str, extents: Sequence[Dim] = ()) -> Tensor:
+        """A constant: a 0-d `op.full`, expanded."""
+        typed: Number = float(value) if dtype in FLOATS else int(value)
+        scalar = self.emit_one("full", [], TensorType(dtype, ()), {"value": typed})
+        return self.expand(scalar, extents)
+
+    def scalar(self, value: Number | Extent, dtype: str) -> Tensor:
+        """A 0-d tensor of a number, or of a named extent."""
+        if isinstance(value, Extent):
+            # The last of 0, 1, .., value.
+            count = TensorType("i64", (Extent(f"{value} + 1"),))
+            numbers = self.emit_one("iota", [], count, {"start": 0, "step": 1})
+            last = {"dim": 0, "index": -1}
+            size = self.emit_one("select", [numbers], TensorType("i64", ()), last)
+            return self.cast(size, dtype)
+        return self.full(value, dtype)
+
+    # Types ------------------------------------------------------------------------------------------------------------
+
+    def type_of(self, fake: torch.Tensor) -> TensorType:
+        """The type of a fake tensor."""
+        return TensorType(
+            dtype_name(fake.dtype), tuple(self.extents.dim(size) for size in fake.shape)
+        )
+
+    def result_type(self, node: torch.fx.Node, index: int | None = None) -> TensorType:
+        """The type of a node's result, or of one of its results."""
+        fake = node.meta["val"]
+        fake = fake if index is None else fake[index]
+        if not isinstance(fake, torch.Tensor):
+            raise Reject(f"result is {fake!r}, not a tensor")
+        return self.type_of(fake)
+
+    def promoted(self, *operands: Any, int_to_float: bool = False) -> str:
+        """The common element type of tensors and Python numbers, by torch's rules."""
+        kinds = ELEMENTWISE_TYPE_PROMOTION_KIND
+        kind = kinds.INT_TO_FLOAT if int_to_float else kinds.DEFAULT
+        # Shapes matter only as 0-d or not.
+        samples = [
+            torch.empty((0,) * x.rank, dtype=torch_dtype(x.dtype), device="meta")
+            if isinstance(x, Tensor)
+            else (0 if isinstance(x, Extent) else x)
+            for x in operands
+        ]
+        return dtype_name(elementwise_dtypes(*samples, type_promotion_kind=kind)[1])
+
+    def operand(self, x: Any, type: TensorType) -> Tensor:
+        """A tensor or number, cast and broadcast to a type."""
+        if not isinstance(x, Tensor):
+            x = self.scalar(x, type.dtype)
+        return self.expand(self.cast(x, type.dtype), type.extents)
+
+    # Nodes ------------------------------------------------------------------------------------------------------------
+
+    def argument(self, x: Any) -> Any:
+        """Maps an FX argument: nodes to their values, symbolic sizes to extents, containers by element."""
+        if isinstance(x, torch.fx.Node):
+            if x not in self.environment:
+                raise InternalError(f"node {x.name} is used before it is converted")
+            return self.environment[x]
+        if isinstance(x, (list, tuple)):
+            return [self.argument(item) for item in x]
+        if isinstance(x, torch.SymInt):
+            return self.extents.dim(x)
+        return x
+
+    def arguments(self, node: torch.fx.Node) -> Arguments:
+        """The arguments of an ATen call by name."""
+        schema = node.target._schema
+        values: dict[str, Any] = {}
+        for index, declared in enumerate(schema.arguments):
+            if not declared.kwarg_only and index < len(node.args):
+                values[declared.name] = self.argument(node.args[index])
+            elif declared.name in node.kwargs:
+                values[declared.name] = self.argument(node.kwargs[declared.name])
+            else:
+                values[declared.name] = declared.default_value
+        return Arguments(values)
+
+    def run_node(self, node: torch.fx.Node) -> None:
+        """Converts one call; a refusal is recorded and its results replaced, so that the walk goes on."""
+        self.location = location_of(node, self.outer)
+        name = str(node.target)
+        function = CONVERTERS.get(name)
+        try:
+            if function is None:
+                raise Reject(
+                    "no converter for this op", NEAREST.get(name, NEAREST.get(_packet(name), ""))
+                )
+            has_schema = isinstance(node.target, torch._ops.OpOverload)
+            arguments = self.arguments(node) if has_schema else Arguments({})
+            self.environment[node] = function(self, arguments, node)
+        except (Reject, UnsupportedError) as refusal:
+            nearest = getattr(refusal, "nearest", "")
+            self._record(node, name, str(refusal), nearest)
+            self.environment[node] = self._stand_in(node.meta.get("val"))
+
+    def _record(self, node: torch.fx.Node, name: str, reason: str, nearest: str) -> None:
+        operands = ", ".join(_describe(arg) for arg in node.all_input_nodes)
+        self.unsupported.append(UnsupportedNode(name, reason, operands, self.location, nearest))
+
+    def _stand_in(self, fake: Any) -> Any:
+        """Values for the results of a refused node; the function is thrown away at the end."""
+        if isinstance(fake, (list, tuple)):
+            return [self._stand_in(item) for item in fake]
+        if not isinstance(fake, torch.Tensor):
+            return 0
+        dtype = _DTYPE_NAMES.get(fake.dtype, "f32")
+        extents = tuple(self._known_extent(size) for size in fake.shape)
+        return self.emit_one("parameter", [], TensorType(dtype, extents), {"name": "refused"})
+
+    def _known_extent(self, size: int | torch.SymInt) -> Dim:
+        try:
+            return self.extents.dim(size)
+        except UnsupportedError:
+            return 1
+
+    @contextmanager
+    def region(
+        self, arguments: Sequence[TensorType] = ()
+    ) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+        """A region of the next op: yields (its arguments, a list to fill with what it yields)."""
+        place = self.location
+        values = self.builder.begin_region(arguments)
+        yields: list[Tensor] = []
+        yield [Tensor(value, type) for value, type in zip(values, arguments)], yields
+        self.location = place
+        self.builder.end_region([tensor.value for tensor in yields], place)
+
+    def inline(self, module: torch.fx.GraphModule, operands: Sequence[Any]) -> list[Any]:
+        """Converts the graph of a nested module at this place; returns its outputs."""
+        inputs = iter(operands)
+        around, self.outer = self.outer, self.location
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                self.environment[node] = next(inputs)
+            elif node.op == "get_attr":
+                self.environment[node] = nested_attribute(module, node.target)
+            elif node.op == "call_function":
+                self.run_node(node)
+            elif node.op == "output":
+                outputs = node.args[0]
+                outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+                self.location, self.outer = self.outer, around
+                return [self.argument(output) for output in outputs]
+        raise InternalError("nested graph without an output")
+
+
+def nested_attribute(module: torch.nn.Module, path: str) -> Any:
+    """Looks up "a.b.c" on a module."""
+    for name in path.split("."):
+        module = getattr(module, name)
+    return module
+
+
+def _packet(name: str) -> str:
+    return name.rpartition(".")[0]
+
+
+def _describe(node: torch.fx.Node) -> str:
+    fake = node.meta.get("val")
+    if isinstance(fake, torch.Tensor):
+        return f"{str(fake.dtype).removeprefix('torch.')}{list(fake.shape)}"
+    return node.name
+
+
+def location_of(node: torch.fx.Node, outer: Location) -> Location:
+    """The module path of a node and the innermost line of the user's code.
+
+    Where all of the code is torch's, its own line; where there is none (branches that export traced again, whose code is
+    generated), what `outer`, the enclosing op, has.
+    """
+    module = outer.module
+    stack = node.meta.get("nn_module_stack") or {}
+    for path, _ in stack.values():
+        module = path
+    frames = _FRAME.findall(node.meta.get("stack_trace") or "")
+    frames = [frame for frame in frames if not frame[0].startswith("<")]
+    chosen = next((f for f in reversed(frames) if not f[0].startswith(TORCH_FOLDER)), None)
+    if chosen is None and frames:
+        chosen = frames[-1]
+    if chosen is None:
+        return Location(module, outer.file, outer.line)
+    return Location(module, os.path.basename(chosen[0]), int(chosen[1]))
+
+
+def raise_if_unsupported(nodes: Sequence[UnsupportedNode]) -> None:
+    """Raises one error that lists every node."""
+    if nodes:
+        lines = "\n  ".join(str(node) for node in nodes)
+        count = f"{len(nodes)} unsupported op{'s' if len(nodes) > 1 else ''}"
+        raise UnsupportedError(f"{count}:\n  {lines}")
+
+
+def training_error(what: str, where: Location) -> UserError:
+    """The error for an op that runs in training mode."""
+    return UserError(f"{what} runs in training mode at {where}: call model.eval() before compiling")

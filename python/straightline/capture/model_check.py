@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of a model and its tensors before export, so that errors name what the user wrote."""
+
+from __future__ import annotations
+
+import torch
+from straightline.errors import UnsupportedError, UserError
+from torch._subclasses.fake_tensor import FakeTensor
+
+_BATCH_STATISTICS = (
+    torch.nn.modules.batchnorm._BatchNorm,  # noqa: SLF001  (the only common base)
+    torch.nn.modules.instancenorm._InstanceNorm,  # noqa: SLF001
+)
+_DROPOUT = (torch.nn.modules.dropout._DropoutNd, torch.nn.RReLU)  # noqa: SLF001
+
+
+def _differs_in_training(module: torch.nn.Module) -> bool:
+    """Whether this module, by itself, computes something else in training than in inference."""
+    if isinstance(module, _BATCH_STATISTICS):
+        return module.track_running_stats
+    if isinstance(module, _DROPOUT):
+        return getattr(module, "p", 1) > 0
+    if isinstance(module, (torch.nn.RNNBase, torch.nn.MultiheadAttention)):
+        return module.dropout > 0
+    return False
+
+
+def check_module(module: torch.nn.Module) -> None:
+    """Raises `UserError` that names the modules left in training mode, of those for which it matters."""
+    wrong = [
+        f"{path or '<root>'} ({type(child).__name__})"
+        for path, child in module.named_modules()
+        if child.training and _differs_in_training(child)
+    ]
+    if wrong:
+        raise UserError(
+            f"model is in training mode, which matters to {', '.join(wrong)}: call model.eval() before compiling"
+        )
+
+
+def check_tensor(tensor: torch.Tensor, what: str) -> None:
+    """Raises for a tensor that no program can take: `what` says which it is ("input x")."""
+    if isinstance(tensor, FakeTensor):
+        raise UserError(f"{what} is a fake tensor, expected one with data")
+    if tensor.device.type == "meta":
+        raise UserError(f"{what} is on device meta, expected a tensor with data")
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
+        raise UnsupportedError(
+            f"{what} is a tensor subclass {type(tensor).__name__}, expected torch.Tensor"
+        )
+    if tensor.layout != torch.strided:
+        raise UnsupportedError(f"{what} has layout {tensor.layout}, expected torch.strided")
+    if tensor.is_quantized:
+        raise UnsupportedError(f"{what} is quantised ({tensor.dtype}), expected a plain dtype")
+    if tensor.is_complex():
+        raise UnsupportedError(f"{what} has dtype {tensor.dtype}, expected a real dtype")
+    if tensor.device.type != "cpu":
+        raise UnsupportedError(f"{what} is on device {tensor.device}, expected cpu")
+    if tensor.is_conj() or tensor.is_neg():
+        raise UnsupportedError(
+            f"{what} is a conj or neg view, expected resolve_conj() and resolve_neg()"
+        )

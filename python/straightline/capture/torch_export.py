@@ -1,0 +1,563 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The torch front end: a module, a function or an ExportedProgram becomes builder calls."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from straightline.capture import (  # noqa: F401  (the families register their converters)
+    aten_control,
+    aten_convolution,
+    aten_elementwise,
+    aten_indexing,
+    aten_linear,
+    aten_reduction,
+    aten_shape,
+)
+from straightline.capture.builder import Builder, Dense, Extent, Location, Result
+from straightline.capture.captured import (
+    Captured,
+    InputSpec,
+    OutputSpec,
+    SymbolSpec,
+    TiedResult,
+)
+from straightline.capture.extents import DEFAULT_MAX, ExtentPrinter
+from straightline.capture.importer import (
+    TORCH_FOLDER,
+    Importer,
+    Reject,
+    Tensor,
+    nested_attribute,
+    raise_if_unsupported,
+)
+from straightline.capture.model_check import check_module, check_tensor
+from straightline.capture.text_builder import TextBuilder
+from straightline.errors import InternalError, UnsupportedError, UserError
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    OutputKind,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.export.graph_signature import (
+    InputSpec as ExportInput,
+)
+from torch.fx.proxy import TracerBase
+from torch.utils import _pytree as pytree
+
+# Ops that torch would decompose and that the `op` dialect has whole.
+_KEPT = frozenset(
+    """linear matmul layer_norm group_norm rms_norm gelu silu softmax log_softmax scaled_dot_product_attention lstm
+    max_pool2d avg_pool2d adaptive_avg_pool2d hardswish hardsigmoid elu leaky_relu softplus floor_divide embedding
+    masked_fill clamp_min clamp_max clamp relu6 hardtanh dropout feature_dropout alpha_dropout feature_alpha_dropout
+    stack unbind split chunk max min rsub baddbmm mv dot""".split()
+)  # fmt: skip
+
+# Lifted constants up to this size are literals of the graph, which can fold; larger ones are parameters.
+_MAX_LITERAL_ELEMENTS = 64
+
+Model = torch.nn.Module | ExportedProgram | Callable[..., Any]
+
+
+def capture(
+    model: Model,
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    builder: Builder | None = None,
+) -> Captured:
+    """Captures a model into `builder` calls.
+
+    Args:
+        model: a module, a plain function or lambda over tensors, or an exported program.
+        args: example positional arguments; ignored for an exported program.
+        kwargs: example keyword arguments.
+        dynamic_shapes: as in `torch.export.export`; the names of its `Dim`s name the symbols.
+        builder: receives the function; a `TextBuilder` when None.
+
+    Raises:
+        UserError: the model is in training mode, or fails on the example inputs.
+        UnsupportedError: lists every op that cannot be converted.
+    """
+    builder = TextBuilder() if builder is None else builder
+    kwargs = dict(kwargs or {})
+    if isinstance(model, ExportedProgram):
+        exported, examples = model, model.example_inputs
+        args, kwargs = examples if examples is not None else ((), {})
+        dynamic_shapes, forward = None, inspect.Signature()
+    else:
+        module = _as_module(model)
+        forward = inspect.signature(module.forward)
+        exported = _export(module, tuple(args), kwargs, dynamic_shapes)
+    _refuse_hidden_guards(exported, dynamic_shapes)
+    exported = _decompose(exported)
+    return _Import(exported, builder, args, kwargs, dynamic_shapes, forward).run()
+
+
+# Export ---------------------------------------------------------------------------------------------------------------
+
+
+def _as_module(model: Callable[..., Any]) -> torch.nn.Module:
+    """Wraps a function as a module; modules that the function closes over keep their parameters by name."""
+    if isinstance(model, torch.nn.Module):
+        check_module(model)
+        return model
+    if not callable(model):
+        raise UserError(
+            f"expected a module, a function or an ExportedProgram, got {type(model).__name__}"
+        )
+    wrapper = torch.nn.Module()
+    closed_over: dict[str, Any] = {}
+    owner = getattr(model, "__self__", None)
+    if inspect.ismethod(model):
+        closed_over["self"] = owner
+    function = inspect.unwrap(model)
+    if inspect.isfunction(function):
+        variables = inspect.getclosurevars(function)
+        closed_over |= {**variables.globals, **variables.nonlocals}
+    for name, value in closed_over.items():
+        if isinstance(value, torch.nn.Module):
+            wrapper.add_module(name, value)
+    check_module(wrapper)
+    wrapper.forward = model  # the example's arguments take the function's own names
+    return wrapper
+
+
+def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> traceback.StackSummary:
+    """The frames of a traced op that may name its source: the user's, and `forward` of torch's own modules.
+
+    torch keeps frames called `forward` only, which leaves functions, and what `forward` calls, without a line.
+    """
+    ours = [index for index, frame in enumerate(frames) if frame.filename == __file__]
+    inside = frames[ours[-1] + 1 :] if ours else frames
+    return traceback.StackSummary.from_list(
+        [f for f in inside if f.name == "forward" or not f.filename.startswith(TORCH_FOLDER)]
+    )
+
+
+@contextmanager
+def _plain_ops() -> Iterator[None]:
+    """While exporting: no fused fast path of nn.MultiheadAttention, no gradients, no chatter, full source lines."""
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    own_filter = TracerBase._filter_traceback_frames  # noqa: SLF001
+    TracerBase._filter_traceback_frames = _user_frames  # noqa: SLF001
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
+        TracerBase._filter_traceback_frames = own_filter  # noqa: SLF001
+
+
+def _export(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> ExportedProgram:
+    for path, leaf in pytree.tree_flatten_with_path((args, kwargs))[0]:
+        if isinstance(leaf, torch.Tensor):
+            check_tensor(leaf, f"input {pytree.keystr(path)}")
+    try:
+        with _plain_ops():
+            return torch.export.export(
+                module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
+            )
+    except Exception as error:
+        raise _export_error(error) from error
+
+
+def _export_error(error: Exception) -> Exception:
+    """Sorts an exception from torch.export: data-dependent Python is unsupported, the rest is the user's."""
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    text = str(error).strip().split("\n\nThe error above occurred")[0]
+    chain: BaseException | None = error
+    while chain is not None:
+        if isinstance(chain, GuardOnDataDependentSymNode):
+            return UnsupportedError(
+                f"python control flow on the data of a tensor: {text}; nearest supported form: torch.cond"
+            )
+        chain = chain.__cause__ or chain.__context__
+    if isinstance(error, NotImplementedError):
+        return UnsupportedError(f"torch.export: {text}")
+    if "specialized it to be a constant (1)" in text:
+        text += "\n(an example of size 1 in a dynamic dimension is taken as fixed: give an example of another size)"
+    return UserError(
+        f"the model cannot be captured with these inputs: {type(error).__name__}: {text}"
+    )
+
+
+def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> None:
+    """Refuses a graph that holds only for some sizes within its bounds.
+
+    For named `Dim`s torch has proven the guards. For sizes that it was left to find (Dim.AUTO, Dim.DYNAMIC) they are
+    conditions on each call, which the function has no place for.
+    """
+    guards = list(getattr(exported, "_guards_code", None) or [])
+    hints = (torch.export.Dim.AUTO, torch.export.Dim.DYNAMIC)
+    leaves = pytree.tree_leaves(
+        dynamic_shapes, is_leaf=lambda leaf: isinstance(leaf, type(hints[0]))
+    )
+    proven = leaves and not any(
+        leaf in hints for leaf in leaves if isinstance(leaf, type(hints[0]))
+    )
+    if guards and not proven:
+        raise UnsupportedError(
+            f"calls would have to check that {' and '.join(guards)}; "
+            "nearest supported form: a named Dim whose every size is right (2 * Dim), given with the module"
+        )
+
+
+def _decompose(exported: ExportedProgram) -> ExportedProgram:
+    table = torch.export.default_decompositions()
+    for op in list(table):
+        namespace, _, name = op._schema.name.partition("::")
+        if namespace == "aten" and name in _KEPT:
+            table.pop(op)
+    try:
+        with _plain_ops():
+            return exported.run_decompositions(table)
+    except Exception as error:
+        overlap = _overlapping_views(exported)
+        if overlap and isinstance(error, AssertionError):
+            raise UnsupportedError(
+                f"{overlap[0]} and {overlap[1]} are different views of one storage, and one is overwritten; "
+                "nearest supported form: separate buffers"
+            ) from error
+        raise _export_error(error) from error
+
+
+def _overlapping_views(exported: ExportedProgram) -> tuple[str, str] | None:
+    """Two parameters or buffers that share storage and are not the same view of it; torch cannot functionalise them."""
+    seen: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, tensor in {**exported.constants, **exported.state_dict}.items():
+        if isinstance(tensor, torch.Tensor) and tensor.numel():
+            place = tensor.untyped_storage().data_ptr()
+            other, first = seen.setdefault(place, (name, tensor))
+            if _storage_key(first) != _storage_key(tensor):
+                return other, name
+    return None
+
+
+# Import ---------------------------------------------------------------------------------------------------------------
+
+
+class _Import:
+    """One import: signature, parameters, nodes, results."""
+
+    def __init__(
+        self,
+        exported: ExportedProgram,
+        builder: Builder,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        dynamic_shapes: Any,
+        forward: inspect.Signature,
+    ) -> None:
+        self._forward = forward
+        self._exported = exported
+        self._builder = builder
+        self._args, self._kwargs = tuple(args), dict(kwargs)
+        self._dynamic_shapes = dynamic_shapes
+        self._signature = exported.graph_signature
+        self._nodes = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
+        self._parameters: dict[str, torch.Tensor] = {}
+        self._aliases: dict[str, str] = {}
+        self._states: list[str] = []
+        self._by_storage: dict[tuple[Any, ...], Tensor] = {}
+        self._name_by_storage: dict[tuple[Any, ...], str] = {}
+
+    def run(self) -> Captured:
+        """Makes all builder calls and returns the description of the result."""
+        symbols = self._symbols()
+        printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
+        self._ctx = Importer(self._builder, printer)
+        for spec in symbols.values():
+            self._builder.symbol(spec.name, spec.min, spec.max)
+        inputs = self._inputs()
+        self._begin(inputs)
+        self._load_parameters()
+        for node in self._exported.graph.nodes:
+            if node.op == "call_function":
+                self._ctx.run_node(node)
+            elif node.op == "get_attr":
+                module = self._exported.graph_module
+                self._ctx.environment[node] = nested_attribute(module, node.target)
+        raise_if_unsupported(self._ctx.unsupported)
+        outputs, results = self._outputs()
+        tied = self._tied(results)
+        self._builder.end_function(results)
+        spec = self._exported.call_spec
+        return Captured(
+            builder=self._builder,
+            parameters=self._parameters,
+            states=self._states,
+            aliases=self._aliases,
+            symbols=list(symbols.values()),
+            inputs=inputs,
+            outputs=outputs,
+            tied=tied,
+            in_spec=spec.in_spec,
+            out_spec=spec.out_spec,
+            argument_names=self._argument_names(),
+            keyword_names=list(self._kwargs),
+        )
+
+    # Signature
+
+    def _user_inputs(self) -> list[ExportInput]:
+        return [s for s in self._signature.input_specs if s.kind == InputKind.USER_INPUT]
+
+    def _symbols(self) -> dict[str, SymbolSpec]:
+        """Symbols of the inputs' sizes: torch's name -> ours, in order of appearance."""
+        names: dict[str, str] = {}
+        given = self._given_names()
+        spare = (name for n in itertools.count() if (name := f"s{n}") not in given.values())
+        for spec in self._user_inputs():
+            fake = self._nodes[spec.arg.name].meta.get("val")
+            if not isinstance(fake, torch.Tensor):
+                continue
+            for dim, size in enumerate(fake.shape):
+                if not isinstance(size, torch.SymInt):
+                    continue
+                for symbol in sorted(size.node.expr.free_symbols, key=str):
+                    whole = size.node.expr.is_Symbol
+                    name = given.get((spec.arg.name, dim)) if whole else None
+                    if str(symbol) not in names or (
+                        name and names[str(symbol)] not in given.values()
+                    ):
+                        names[str(symbol)] = name or next(spare)
+        ranges = {str(k): v for k, v in self._exported.range_constraints.items()}
+        return {key: self._symbol_spec(name, ranges.get(key)) for key, name in names.items()}
+
+    def _symbol_spec(self, name: str, bounds: Any) -> SymbolSpec:
+        low = int(bounds.lower) if bounds is not None and bounds.lower.is_Integer else 0
+        high = int(bounds.upper) if bounds is not None and bounds.upper.is_Integer else DEFAULT_MAX
+        return SymbolSpec(name, max(low, 0), min(high, DEFAULT_MAX))
+
+    def _given_names(self) -> dict[tuple[str, int], str]:
+        """(placeholder, dimension) -> name of the `Dim` that the user gave it."""
+        if self._dynamic_shapes is None:
+            return {}
+        flat = self._flat_dynamic_shapes()
+        given: dict[tuple[str, int], str] = {}
+        for spec, shape in zip(self._user_inputs(), flat):
+            items = shape.items() if isinstance(shape, Mapping) else enumerate(shape or ())
+            for dim, entry in items:
+                name = getattr(entry, "__name__", None)
+                if isinstance(name, str) and not isinstance(entry, int):
+                    given[(spec.arg.name, dim)] = name
+        return given
+
+    def _flat_dynamic_shapes(self) -> list[Any]:
+        """The user's shapes, one entry per flattened input; None where it gave none."""
+        bound = self._forward.bind(*self._args, **self._kwargs).arguments
+        shapes = self._dynamic_shapes
+        if not isinstance(shapes, Mapping):
+            shapes = dict(zip(bound, shapes))
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for parameter in self._forward.parameters.values():
+            if parameter.kind == inspect.Parameter.VAR_KEYWORD:
+                named |= shapes.get(parameter.name) or shapes
+            elif parameter.kind == inspect.Parameter.VAR_POSITIONAL:
+                positional += list(shapes.get(parameter.name) or ())
+            else:
+                named[parameter.name] = shapes.get(parameter.name)
+                positional.append(shapes.get(parameter.name))
+        positional += [None] * (len(self._args) - len(positional))
+        flat = [list(_leaf_shapes(v, shape)) for v, shape in zip(self._args, positional)]
+        flat += [list(_leaf_shapes(v, named.get(name))) for name, v in self._kwargs.items()]
+        return [shape for part in flat for shape in part]
+
+    def _argument_names(self) -> list[str]:
+        call = self._exported.module_call_graph[0].signature
+        names = list(call.forward_arg_names or []) if call is not None else []
+        return names[: len(self._args)]
+
+    def _inputs(self) -> list[InputSpec]:
+        leaves = pytree.tree_leaves((self._args, self._kwargs), is_leaf=lambda x: x is None)
+        specs = self._user_inputs()
+        if len(leaves) != len(specs):
+            leaves = [None] * len(specs)
+        inputs: list[InputSpec] = []
+        arguments = 0
+        for spec, leaf in zip(specs, leaves):
+            if isinstance(spec.arg, ConstantArgument):
+                inputs.append(InputSpec(spec.arg.name, constant=spec.arg.value))
+                continue
+            if not isinstance(spec.arg, TensorArgument):
+                raise UnsupportedError(
+                    f"input {spec.arg.name} is a dynamic number: pass a constant or a tensor"
+                )
+            inputs.append(self._tensor_input(spec.arg.name, leaf, arguments))
+            arguments += 1
+        return inputs
+
+    def _tensor_input(self, name: str, leaf: Any, argument: int) -> InputSpec:
+        fake = self._nodes[name].meta["val"]
+        example = leaf if isinstance(leaf, torch.Tensor) else None
+        try:
+            return InputSpec(
+                name=name,
+                type=self._ctx.type_of(fake),
+                argument=argument,
+                dtype=fake.dtype,
+                strides=tuple(self._ctx.extents.dim(stride) for stride in fake.stride()),
+                example_shape=tuple(example.shape) if example is not None else (),
+                example_strides=example.stride() if example is not None else (),
+            )
+        except Reject as refusal:
+            raise UnsupportedError(f"input {name}: {refusal}") from refusal
+
+    def _begin(self, inputs: Sequence[InputSpec]) -> None:
+        tensors = [(spec.name, spec.type) for spec in inputs if spec.type is not None]
+        values = self._builder.begin_function("forward", tensors)
+        arguments = {name: Tensor(v, t) for (name, t), v in zip(tensors, values)}
+        for spec in inputs:
+            node = self._nodes[spec.name]
+            self._ctx.environment[node] = arguments.get(spec.name, spec.constant)
+
+    # Parameters
+
+    def _load_parameters(self) -> None:
+        """Binds parameters, buffers and lifted constants; a buffer that is overwritten is a state."""
+        mutated = set(self._signature.buffers_to_mutate.values())
+        kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+        specs = [s for s in self._signature.input_specs if s.kind in kinds]
+        known = (*kinds, InputKind.USER_INPUT, InputKind.TOKEN)
+        for spec in self._signature.input_specs:
+            if spec.kind not in known:
+                what = spec.kind.name.lower().replace("_", " ")
+                raise UnsupportedError(f"model uses a {what} ({spec.target})")
+            if (
+                spec.kind == InputKind.TOKEN
+            ):  # orders side effects, and each op that has one is refused by itself
+                self._ctx.environment[self._nodes[spec.arg.name]] = None
+        tensors = {s.target: self._tensor_of(s) for s in specs}
+        state_storages = {_storage_key(tensors[name]) for name in mutated}
+        for spec in specs:
+            tensor = tensors[spec.target]
+            node = self._nodes[spec.arg.name]
+            if not node.users and _storage_key(tensor) not in state_storages:
+                continue
+            self._ctx.location = Location(spec.target.rpartition(".")[0])
+            op = "state" if _storage_key(tensor) in state_storages else "parameter"
+            self._ctx.environment[node] = self._bind(op, spec, tensor)
+
+    def _tensor_of(self, spec: ExportInput) -> torch.Tensor:
+        target = str(spec.target)
+        state = self._exported.state_dict
+        tensor = state[target] if target in state else self._exported.constants[target]
+        check_tensor(tensor, f"parameter {target}")
+        return tensor
+
+    def _bind(self, op: str, spec: ExportInput, tensor: torch.Tensor) -> Tensor:
+        name = str(spec.target)
+        type = self._ctx.type_of(tensor)
+        literal = spec.kind == InputKind.CONSTANT_TENSOR and name.startswith("lifted_tensor_")
+        if literal and op == "parameter" and tensor.numel() <= _MAX_LITERAL_ELEMENTS:
+            value = Dense(type, _bytes_of(tensor))
+            return self._ctx.emit_one("constant", [], type, {"value": value})
+        key = _storage_key(tensor)
+        if key in self._by_storage and tensor.numel():
+            self._aliases[name] = self._name_by_storage[key]
+            return self._by_storage[key]
+        self._parameters[name] = tensor
+        if op == "state":
+            self._states.append(name)
+        result = self._ctx.emit_one(op, [], type, {"name": name})
+        self._by_storage[key], self._name_by_storage[key] = result, name
+        return result
+
+    # Results
+
+    def _outputs(self) -> tuple[list[OutputSpec], list[Result]]:
+        outputs: list[OutputSpec] = []
+        results: list[Result] = []
+        places: dict[int, int] = {}  # identity of a builder value -> its result
+        values = self._output_values()
+        for spec, value in zip(self._signature.output_specs, values):
+            if spec.kind != OutputKind.USER_OUTPUT:
+                continue
+            if isinstance(spec.arg, ConstantArgument):
+                outputs.append(OutputSpec(constant=spec.arg.value))
+            elif isinstance(value, Tensor):
+                if id(value) not in places:
+                    places[id(value)] = len(results)
+                    results.append(Result(value.value, spec.arg.name))
+                outputs.append(OutputSpec(result=places[id(value)]))
+            elif isinstance(spec.arg, SymIntArgument) or isinstance(value, (int, float, Extent)):
+                is_extent = isinstance(value, Extent)
+                outputs.append(
+                    OutputSpec(extent=value) if is_extent else OutputSpec(constant=value)
+                )
+            else:
+                raise InternalError(f"output {spec.arg} has value {value!r}")
+        return outputs, results
+
+    def _output_values(self) -> list[Any]:
+        node = next(n for n in self._exported.graph.nodes if n.op == "output")
+        return [self._ctx.argument(value) for value in node.args[0]]
+
+    def _tied(self, results: list[Result]) -> list[TiedResult]:
+        ties = {
+            OutputKind.BUFFER_MUTATION: "state",
+            OutputKind.PARAMETER_MUTATION: "state",
+            OutputKind.USER_INPUT_MUTATION: "input",
+        }
+        tied: list[TiedResult] = []
+        for spec, value in zip(self._signature.output_specs, self._output_values()):
+            if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.TOKEN):
+                continue
+            if spec.kind not in ties:
+                raise UnsupportedError(
+                    f"model has a {spec.kind.name.lower()} output ({spec.target})"
+                )
+            name = str(spec.target)
+            tie = f"{ties[spec.kind]}:{self._aliases.get(name, name)}"
+            tied.append(TiedResult(len(results), tie))
+            results.append(Result(value.value, spec.arg.name, tie))
+        return tied
+
+
+def _leaf_shapes(value: Any, shape: Any) -> Iterator[Any]:
+    """The dynamic-shape entry of each leaf of one argument."""
+    if isinstance(value, torch.Tensor):
+        yield shape
+        return
+    children, spec = pytree.tree_flatten(value, is_leaf=lambda node: node is not value)
+    if spec.is_leaf():
+        yield None
+        return
+    if isinstance(value, Mapping):
+        parts = [shape.get(key) if isinstance(shape, Mapping) else None for key in value]
+    else:
+        parts = list(shape) if isinstance(shape, (list, tuple)) else [None] * len(children)
+    for child, part in zip(children, parts):
+        yield from _leaf_shapes(child, part)
+
+
+def _storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Equal for tensors that are the same view of the same storage."""
+    place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset())
+    return (
+        (*place, tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if tensor.numel()
+        else (id(tensor),)
+    )
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytes:
+    flat = tensor.detach().contiguous().reshape(-1)
+    return bytes(flat.view(torch.uint8).tolist()) if flat.numel() else b""

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exceptions of Straightline: user errors, unsupported input and internal errors (our bugs)."""
+
+from __future__ import annotations
+
+
+class StraightlineError(Exception):
+    """Base class of every exception that Straightline raises itself."""
+
+
+class UserError(StraightlineError, ValueError):
+    """The input or the way it was used is wrong."""
+
+
+class GuardError(UserError):
+    """An argument of a call differs from what the program was compiled for."""
+
+
+class GuardTypeError(GuardError, TypeError):
+    """An argument of a call is of a kind that no program takes, or is missing or unexpected."""
+
+
+class IndexRangeError(UserError, IndexError):
+    """An index in the data is out of range."""
+
+
+class DivisionError(UserError, ZeroDivisionError):
+    """An integer was divided by zero."""
+
+
+class CheckError(UserError, RuntimeError):
+    """A condition that the program checks while running does not hold."""
+
+
+class CancelledError(StraightlineError, RuntimeError):
+    """The call was asked to stop and did."""
+
+
+class OutOfMemoryError(StraightlineError, MemoryError):
+    """Memory for an output or an arena could not be allocated."""
+
+
+class UnsupportedError(StraightlineError, NotImplementedError):
+    """Straightline cannot do this; the message names the nearest supported form, if any."""
+
+
+class InternalError(StraightlineError, RuntimeError):
+    """A bug in Straightline."""

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What emitted text calls on a queue: statements of a program on a queue other than the caller's
+// team, and `wait` on the team itself. `queue` is an element of sl_bindings.queues. Called by
+// thread 0 of the team alone. On a team of CPU threads every call is synchronous: a launch runs at
+// once, a record gives NULL, and waiting for NULL returns at once.
+#ifndef STRAIGHTLINE_ABI_QUEUE_H
+#define STRAIGHTLINE_ABI_QUEUE_H
+
+#include "straightline/abi/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef SL_API
+#define SL_API __attribute__((visibility("default")))
+#endif
+
+/// Enqueues entry(ctx, team of one, pointers, scalars). Both arrays are copied before this returns.
+/// The pointers are addresses of the queue's memory space. Returns sl_status; a failure is in `ctx`
+/// as well.
+SL_API int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
+                               int32_t pointer_count, const int64_t* scalars, int32_t scalar_count);
+
+/// Enqueues a copy of `bytes` between memory spaces. Both ranges must stay valid until the queue
+/// has passed it.
+SL_API int32_t sl_queue_copy(sl_ctx* ctx, void* queue, void* destination,
+                             const char* destination_space, const void* source,
+                             const char* source_space, size_t bytes);
+
+/// An event that fires when `queue` has passed everything enqueued so far. Give it back with
+/// sl_queue_forget.
+SL_API void* sl_queue_record(void* queue);
+
+/// Later work of `queue` starts after `event`, which was recorded on `origin`. Where `queue` is a
+/// team the calling thread blocks until the event has fired.
+SL_API void sl_queue_wait(void* queue, void* event, void* origin);
+
+/// Gives an event back; legal while waits for it are still enqueued.
+SL_API void sl_queue_forget(void* event, void* origin);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // STRAIGHTLINE_ABI_QUEUE_H

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.convolution: implicit GEMM over NHWC activations with a zero border.
+#include "backends/native/convolution_problem.h"
+#include "backends/native/native.h"
+
+namespace sl::native {
+namespace {
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  return acceptsConvolution(p, false, reason, bytes) && acceptsChannelsLast(p, reason, bytes) ? 1
+                                                                                              : 0;
+}
+
+double cost(const sl_problem* p) {
+  const ConvolutionProblem c(p);
+  return convolutionMicroseconds(c.pixels(), c.k, c.depth(), machineOf(p));
+}
+
+void tune(const sl_problem* p, int64_t* values) {
+  const ConvolutionProblem c(p);
+  const ConvolutionChoice x = chooseConvolution(c.pixels(), c.k, c.depth(), machineOf(p));
+  values[0] = x.mr;
+  values[1] = x.nr;
+  values[2] = c.kh;
+  values[3] = c.kw;
+  values[4] = x.mc;
+  values[5] = x.prefetch;
+}
+
+constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},   {"nr", 16, 8, 64},  {"kh", 3, 1, 4096},
+                                    {"kw", 3, 1, 4096}, {"mc", 96, 1, 480}, {"prefetch", 0, 0, 8}};
+
+}  // namespace
+
+extern const sl_kernel_desc convolutionKernel = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "native.convolution",
+    .backend = "native",
+    .op = "convolution",
+    .family = "convolution",
+    .summary = "implicit GEMM over NHWC, packed weight, border in the buffer, epilogue fused",
+    .accepts = accepts,
+    .cost = cost,
+    .workspace = nullptr,
+    .tunables = kTunables,
+    .tunable_count = 6,
+    .tune = tune,
+    .can_fail = 0,
+    .whole_team = 1,
+    .plan_symbol = nullptr,
+    .plan = nullptr,
+    .run_symbol = nullptr,
+    .run = nullptr,
+    .destroy = nullptr,
+};
+
+}  // namespace sl::native

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.convolution_direct: grouped, depthwise and transposed convolution, and any layout.
+#include "backends/native/convolution_problem.h"
+#include "backends/native/native.h"
+
+namespace sl::native {
+namespace {
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  return acceptsConvolution(p, true, reason, bytes);
+}
+
+double cost(const sl_problem* p) {
+  const ConvolutionProblem c(p);
+  const Machine machine = machineOf(p);
+  const int64_t pixels = c.pixels() == kUnknown ? 1024 : c.pixels();
+  const bool contiguous = p->operands[0].strides[1] == 1 && output(p).strides[1] == 1;
+  // A transposed convolution visits every tap of the kernel but uses 1 / (strideH * strideW) of
+  // them.
+  const double flops = 2.0 * double(pixels) * double(c.k) * double(c.depth());
+  return 0.5 + flops / (machine.peak(p->operands[0].dtype.bits / 8) * (contiguous ? 0.2 : 0.06)) /
+                   double(machine.threads);
+}
+
+int64_t workspace(const sl_problem* p) {
+  const ConvolutionProblem c(p);
+  return machineOf(p).threads * roundUpTo(c.depth() * machineOf(p).vectorBytes, 128);
+}
+
+void tune(const sl_problem* p, int64_t* values) {
+  const ConvolutionProblem c(p);
+  values[0] = c.transposed;
+  values[1] = c.transposed != 0 ? 1 : 4;
+}
+
+constexpr sl_tunable kTunables[] = {{"transposed", 0, 0, 1}, {"pixels", 4, 1, 8}};
+
+}  // namespace
+
+extern const sl_kernel_desc convolutionDirectKernel = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "native.convolution_direct",
+    .backend = "native",
+    .op = "convolution",
+    .family = "convolution_direct",
+    .summary = "any grouping, stride, layout and transposition, vectors over output channels",
+    .accepts = accepts,
+    .cost = cost,
+    .workspace = workspace,
+    .tunables = kTunables,
+    .tunable_count = 2,
+    .tune = tune,
+    .can_fail = 0,
+    .whole_team = 1,
+    .plan_symbol = nullptr,
+    .plan = nullptr,
+    .run_symbol = nullptr,
+    .run = nullptr,
+    .destroy = nullptr,
+};
+
+}  // namespace sl::native

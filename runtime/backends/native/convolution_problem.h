@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The "convolution" problem (operands and attributes: native.cpp), read once for the kernels that
+// answer it.
+#ifndef STRAIGHTLINE_BACKENDS_NATIVE_CONVOLUTION_PROBLEM_H
+#define STRAIGHTLINE_BACKENDS_NATIVE_CONVOLUTION_PROBLEM_H
+
+#include "backends/native/problem.h"
+
+namespace sl::native {
+
+struct ConvolutionProblem {
+  int64_t n, c, h, w, k, kh, kw, ho, wo;
+  int64_t strideH, strideW, padH, padW, dilationH, dilationW, groups, transposed;
+
+  explicit ConvolutionProblem(const sl_problem* p)
+      : n(extent(p->operands[0], 0)),
+        c(extent(p->operands[0], 1)),
+        h(extent(p->operands[0], 2)),
+        w(extent(p->operands[0], 3)),
+        k(extent(output(p), 1)),
+        kh(extent(p->operands[1], 2)),
+        kw(extent(p->operands[1], 3)),
+        ho(extent(output(p), 2)),
+        wo(extent(output(p), 3)),
+        strideH(attribute(p, "stride_h", 1)),
+        strideW(attribute(p, "stride_w", 1)),
+        padH(attribute(p, "pad_h", 0)),
+        padW(attribute(p, "pad_w", 0)),
+        dilationH(attribute(p, "dilation_h", 1)),
+        dilationW(attribute(p, "dilation_w", 1)),
+        groups(attribute(p, "groups", 1)),
+        transposed(attribute(p, "transposed", 0)) {}
+
+  int64_t depth() const { return c / groups * kh * kw; }
+  int64_t pixels() const { return n == kUnknown ? kUnknown : n * ho * wo; }
+};
+
+/// What all convolution kernels need: float32 (or float64 where `wide`), rank 4, static sizes but
+/// for the batch.
+inline int32_t acceptsConvolution(const sl_problem* p, bool wide, char* reason, size_t bytes) {
+  if (!needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, wide, reason, bytes)) {
+    return 0;
+  }
+  const sl_operand* ranked[] = {&p->operands[0], &p->operands[1], &output(p)};
+  for (const sl_operand* o : ranked) {
+    if (o->rank != 4) {
+      return refuse(reason, bytes, "an operand has rank %d, needs 4", o->rank);
+    }
+    for (int32_t d = o == ranked[1] ? 0 : 1; d < 4; ++d) {
+      if (o->extents[d] == SL_DYNAMIC) {
+        return refuse(reason, bytes, "dim %d of an operand is dynamic, only the batch may be", d);
+      }
+    }
+  }
+  return 1;
+}
+
+/// For kernels over NHWC activations: groups = 1, not transposed, channels contiguous, constant
+/// weight.
+inline int32_t acceptsChannelsLast(const sl_problem* p, char* reason, size_t bytes) {
+  const ConvolutionProblem c(p);
+  if (c.groups != 1) {
+    return refuse(reason, bytes, "groups=%lld, needs 1", static_cast<long long>(c.groups));
+  }
+  if (c.transposed != 0) {
+    return refuse(reason, bytes, "transposed convolution");
+  }
+  if (p->operands[0].strides[1] != 1 && c.c > 1) {
+    return refuse(reason, bytes, "channel stride of x is %lld, needs 1",
+                  static_cast<long long>(p->operands[0].strides[1]));
+  }
+  if (output(p).strides[1] != 1 && c.k > 1) {
+    return refuse(reason, bytes, "channel stride of the output is %lld, needs 1",
+                  static_cast<long long>(output(p).strides[1]));
+  }
+  if (p->operands[1].constant == 0) {
+    return refuse(reason, bytes, "weight is not constant, so it cannot be packed before the run");
+  }
+  return 1;
+}
+
+}  // namespace sl::native
+
+#endif  // STRAIGHTLINE_BACKENDS_NATIVE_CONVOLUTION_PROBLEM_H

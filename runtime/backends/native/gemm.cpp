@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.gemm: linear with a weight packed once by native.pack_gemm.
+#include "backends/native/native.h"
+#include "backends/native/problem.h"
+
+namespace sl::native {
+namespace {
+
+struct Sizes {
+  int64_t m, n, k, elementBytes;
+};
+
+Sizes sizesOf(const sl_problem* p) {
+  return {attribute(p, "m", kUnknown), attribute(p, "n", 0), attribute(p, "k", 0),
+          p->operands[0].dtype.bits / 8};
+}
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  if (!needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, true, reason, bytes)) {
+    return 0;
+  }
+  const Sizes s = sizesOf(p);
+  if (s.n < 1 || s.k < 1) {
+    return refuse(reason, bytes, "n=%lld and k=%lld, needs static sizes of at least 1",
+                  static_cast<long long>(s.n), static_cast<long long>(s.k));
+  }
+  if (p->operands[1].constant == 0) {
+    return refuse(reason, bytes, "weight is not constant, so it cannot be packed before the run");
+  }
+  const sl_operand& x = p->operands[0];
+  if (x.rank > 0 && x.strides[x.rank - 1] != 1 && s.k > 1) {
+    return refuse(reason, bytes, "innermost stride of x is %lld, needs 1",
+                  static_cast<long long>(x.strides[x.rank - 1]));
+  }
+  return 1;
+}
+
+double cost(const sl_problem* p) {
+  const Sizes s = sizesOf(p);
+  return gemmMicroseconds(s.m, s.n, s.k, s.elementBytes, machineOf(p));
+}
+
+void tune(const sl_problem* p, int64_t* values) {
+  const Sizes s = sizesOf(p);
+  const GemmChoice c = chooseGemm(s.m, s.n, s.k, s.elementBytes, machineOf(p));
+  values[0] = c.mr;
+  values[1] = c.nr;
+  values[2] = c.kc;
+  values[3] = c.mc;
+  values[4] = c.prefetch;
+}
+
+constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},
+                                    {"nr", 16, 4, 96},
+                                    {"kc", 0, 0, 4096},
+                                    {"mc", 96, 1, 480},
+                                    {"prefetch", 0, 0, 8}};
+
+}  // namespace
+
+extern const sl_kernel_desc gemmKernel = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "native.gemm",
+    .backend = "native",
+    .op = "linear",
+    .family = "gemm",
+    .summary = "packed weight panels, register tiles of mr x nr, epilogue fused",
+    .accepts = accepts,
+    .cost = cost,
+    .workspace = nullptr,
+    .tunables = kTunables,
+    .tunable_count = 5,
+    .tune = tune,
+    .can_fail = 0,
+    .whole_team = 1,
+    .plan_symbol = nullptr,
+    .plan = nullptr,
+    .run_symbol = nullptr,
+    .run = nullptr,
+    .destroy = nullptr,
+};
+
+}  // namespace sl::native

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.gemv: linear for 1 to 4 rows with the weight in the framework's own layout.
+#include "backends/native/native.h"
+#include "backends/native/problem.h"
+
+namespace sl::native {
+namespace {
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  if (!needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, true, reason, bytes)) {
+    return 0;
+  }
+  const int64_t m = attribute(p, "m", kUnknown);
+  const int64_t k = attribute(p, "k", 0);
+  if (m == kUnknown) {
+    return refuse(reason, bytes, "m is dynamic, needs 1 to 4");
+  }
+  if (m < 1 || m > 4) {
+    return refuse(reason, bytes, "m=%lld, needs 1 to 4", static_cast<long long>(m));
+  }
+  for (int32_t i = 0; i < 2; ++i) {
+    const sl_operand& o = p->operands[i];
+    if (k > 1 && o.rank > 0 && o.strides[o.rank - 1] != 1) {
+      return refuse(reason, bytes, "innermost stride of operand %d is %lld, needs 1", i,
+                    static_cast<long long>(o.strides[o.rank - 1]));
+    }
+  }
+  return 1;
+}
+
+double cost(const sl_problem* p) {
+  return gemvMicroseconds(attribute(p, "m", 1), attribute(p, "n", 1), attribute(p, "k", 1),
+                          p->operands[0].dtype.bits / 8, machineOf(p));
+}
+
+void tune(const sl_problem* p, int64_t* values) {
+  const GemvChoice c =
+      chooseGemv(attribute(p, "m", 1), p->operands[0].dtype.bits / 8, machineOf(p));
+  values[0] = c.rows;
+  values[1] = c.mr;
+}
+
+constexpr sl_tunable kTunables[] = {{"rows", 4, 1, 8}, {"mr", 4, 1, 4}};
+
+}  // namespace
+
+extern const sl_kernel_desc gemvKernel = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "native.gemv",
+    .backend = "native",
+    .op = "linear",
+    .family = "gemv",
+    .summary = "dot products over the framework's own weight, four rows at a time, no packing",
+    .accepts = accepts,
+    .cost = cost,
+    .workspace = nullptr,
+    .tunables = kTunables,
+    .tunable_count = 2,
+    .tune = tune,
+    .can_fail = 0,
+    .whole_team = 1,
+    .plan_symbol = nullptr,
+    .plan = nullptr,
+    .run_symbol = nullptr,
+    .run = nullptr,
+    .destroy = nullptr,
+};
+
+}  // namespace sl::native

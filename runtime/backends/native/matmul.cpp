@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.matmul: batched product of two tensors of the run, any strides.
+#include "backends/native/native.h"
+#include "backends/native/problem.h"
+
+namespace sl::native {
+namespace {
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  if (!needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, true, reason, bytes)) {
+    return 0;
+  }
+  for (int32_t i = 0; i < 2; ++i) {
+    if (p->operands[i].rank < 2 || p->operands[i].rank > 5) {
+      return refuse(reason, bytes, "operand %d has rank %d, needs 2 to 5", i, p->operands[i].rank);
+    }
+  }
+  if (attribute(p, "k", kUnknown) == kUnknown) {
+    return refuse(reason, bytes, "k is dynamic, needs a static size for the workspace");
+  }
+  return 1;
+}
+
+constexpr int64_t kTypicalColumns = 64;
+
+int64_t columnsOf(const sl_problem* p) {
+  const int64_t n = attribute(p, "n", kUnknown);
+  return n == kUnknown ? kTypicalColumns : n;
+}
+
+GemmChoice choice(const sl_problem* p) {
+  return chooseGemm(attribute(p, "m", kUnknown), columnsOf(p), attribute(p, "k", 0),
+                    p->operands[0].dtype.bits / 8, machineOf(p));
+}
+
+double cost(const sl_problem* p) {
+  const int64_t n = columnsOf(p), k = attribute(p, "k", 0);
+  const int64_t batch = attribute(p, "batch", 1);
+  const int64_t elementBytes = p->operands[0].dtype.bits / 8;
+  const Machine machine = machineOf(p);
+  const double packing = double(n * k * elementBytes) * 2 / machine.bandwidth(machine.l2Bytes);
+  return double(batch == kUnknown ? kTypicalRows : batch) *
+         (gemmMicroseconds(attribute(p, "m", kUnknown), n, k, elementBytes, machine) +
+          packing / double(machine.threads));
+}
+
+int64_t workspace(const sl_problem* p) {
+  const int64_t elementBytes = p->operands[0].dtype.bits / 8;
+  return machineOf(p).threads * roundUpTo(attribute(p, "k", 0) * choice(p).nr * elementBytes, 128);
+}
+
+void tune(const sl_problem* p, int64_t* values) {
+  const GemmChoice c = choice(p);
+  values[0] = c.mr;
+  values[1] = c.nr;
+  values[2] = c.kc;
+  values[3] = c.mc;
+}
+
+constexpr sl_tunable kTunables[] = {
+    {"mr", 6, 1, 14}, {"nr", 16, 4, 96}, {"kc", 0, 0, 4096}, {"mc", 96, 1, 480}};
+
+}  // namespace
+
+extern const sl_kernel_desc matmulKernel = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "native.matmul",
+    .backend = "native",
+    .op = "matmul",
+    .family = "matmul",
+    .summary = "batched product, panels of B packed per thread, epilogue fused",
+    .accepts = accepts,
+    .cost = cost,
+    .workspace = workspace,
+    .tunables = kTunables,
+    .tunable_count = 4,
+    .tune = tune,
+    .can_fail = 0,
+    .whole_team = 1,
+    .plan_symbol = nullptr,
+    .plan = nullptr,
+    .run_symbol = nullptr,
+    .run = nullptr,
+    .destroy = nullptr,
+};
+
+}  // namespace sl::native

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.pack_winograd: transforms and packs a 3x3 weight, at prepare time.
+#include "backends/native/native.h"
+#include "backends/native/problem.h"
+
+namespace sl::native {
+namespace {
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  return needsOperands(p, 1, reason, bytes) && acceptsFloats(p, 1, false, reason, bytes) ? 1 : 0;
+}
+
+double cost(const sl_problem* p) { return moveMicroseconds(p); }
+
+// The pass sets them from the problem: they describe it and are no choice.
+constexpr sl_tunable kTunables[] = {
+    {"m", 4, 2, 4},
+    {"nr", 16, 16, 32},
+    {"kb", 64, 16, 4096},
+};
+
+}  // namespace
+
+extern const sl_kernel_desc packWinogradKernel = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "native.pack_winograd",
+    .backend = "native",
+    .op = "pack_winograd",
+    .family = "pack_winograd",
+    .summary = "G g G^T in double, panels in the order of use",
+    .accepts = accepts,
+    .cost = cost,
+    .workspace = nullptr,
+    .tunables = kTunables,
+    .tunable_count = 3,
+    .tune = nullptr,
+    .can_fail = 0,
+    .whole_team = 1,
+    .plan_symbol = nullptr,
+    .plan = nullptr,
+    .run_symbol = nullptr,
+    .run = nullptr,
+    .destroy = nullptr,
+};
+
+}  // namespace sl::native

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.row_reduction: reductions with what surrounds them (softmax, norms, mean).
+#include "backends/native/native.h"
+#include "backends/native/problem.h"
+
+namespace sl::native {
+namespace {
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  return needsOperands(p, 1, reason, bytes) && acceptsRanks(p, reason, bytes) ? 1 : 0;
+}
+
+double cost(const sl_problem* p) { return moveMicroseconds(p); }
+
+// The pass sets them from the problem: they describe it and are no choice.
+constexpr sl_tunable kTunables[] = {
+    {"outerRank", 0, 0, 8},   {"innerRank", 0, 0, 8},       {"inputs", 1, 0, 15},
+    {"rowOutputs", 0, 0, 15}, {"elementOutputs", 0, 0, 15}, {"kept", 0, 0, 1},
+    {"keptStage", 0, 0, 3},   {"stages", 1, 1, 4},          {"columns", 0, 0, 1},
+    {"combine", 0, 0, 7},     {"value", 0, 0, 4},
+};
+
+}  // namespace
+
+extern const sl_kernel_desc rowReductionKernel = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "native.row_reduction",
+    .backend = "native",
+    .op = "row_reduction",
+    .family = "row_reduction",
+    .summary = "stages over each row, results fused with elementwise work",
+    .accepts = accepts,
+    .cost = cost,
+    .workspace = nullptr,
+    .tunables = kTunables,
+    .tunable_count = 11,
+    .tune = nullptr,
+    .can_fail = 0,
+    .whole_team = 1,
+    .plan_symbol = nullptr,
+    .plan = nullptr,
+    .run_symbol = nullptr,
+    .run = nullptr,
+    .destroy = nullptr,
+};
+
+}  // namespace sl::native

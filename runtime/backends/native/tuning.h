@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// Block sizes and cost estimates of the native kernel families, as plain functions of the problem.
+// Measured on Zen 3 and Zen 4 (one thread reaches 95% of peak with these); a family's header under
+// codegen/kernels says why. Dynamic extents come in as kUnknown.
+#ifndef STRAIGHTLINE_BACKENDS_NATIVE_TUNING_H
+#define STRAIGHTLINE_BACKENDS_NATIVE_TUNING_H
+
+#include <algorithm>
+#include <cstdint>
+
+namespace sl::native {
+
+/// An extent that is not known before the call.
+inline constexpr int64_t kUnknown = -1;
+/// What cost estimates assume for it.
+inline constexpr int64_t kTypicalRows = 16;
+
+/// The target CPU as tuning sees it.
+struct Machine {
+  int64_t vectorBytes, l1Bytes, l2Bytes, threads;
+
+  /// Floating-point operations per microsecond and thread: 2 multiply-adds of 32 bytes per cycle
+  /// at 3.2 GHz. (512-bit vectors are counted the same: Zen 4 splits them.)
+  double peak(int64_t elementBytes) const { return 3200.0 * 2 * 2 * (32.0 / double(elementBytes)); }
+  /// Bytes per microsecond and thread when `bytes` are streamed again and again.
+  double bandwidth(int64_t bytes) const {
+    return bytes <= l1Bytes ? 140e3 : bytes <= l2Bytes ? 72e3 : bytes <= 16 * l2Bytes ? 50e3 : 22e3;
+  }
+};
+
+inline int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t roundUpTo(int64_t a, int64_t b) { return ceilDivide(a, b) * b; }
+
+/// Rows per tile so that `rows` are cut into equal blocks of at most `most`.
+inline int64_t balancedRows(int64_t rows, int64_t most) {
+  return rows <= 0 ? most : ceilDivide(rows, ceilDivide(rows, most));
+}
+
+/// Cache lines of the next weight panel to fetch per 4 steps of the reduction, when weights do not
+/// stay in L2.
+inline int64_t prefetchLines(int64_t rows, int64_t mr, int64_t nr, int64_t elementBytes,
+                             int64_t weightBytes, const Machine& machine) {
+  if (weightBytes <= machine.l2Bytes) {
+    return 0;
+  }
+  const int64_t blocks = ceilDivide(std::max<int64_t>(rows, 1), mr);
+  return std::clamp<int64_t>(ceilDivide(4 * nr * elementBytes / 64, blocks), 1, 8);
+}
+
+struct GemmChoice {
+  int64_t mr, nr, kc, mc, prefetch;
+};
+
+/// m may be kUnknown. elementBytes 4 or 8.
+inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
+                             const Machine& machine) {
+  const int64_t lanes = machine.vectorBytes / elementBytes;
+  const bool wide = machine.vectorBytes >= 64;  // 32 registers: 12 x 1 vectors beat 6 x 2 a little
+  GemmChoice c{};
+  if (m == 1) {  // several independent sums hide the latency of the multiply-add
+    c.nr = std::min(roundUpTo(n, lanes), (wide ? 4 : 6) * lanes);
+    c.mr = 1;
+  } else if (n <= lanes || (wide && m != kUnknown)) {
+    c.nr = lanes;
+    c.mr = 12;
+  } else {
+    // Also for an unknown m: every block size up to mr is compiled then.
+    c.nr = 2 * lanes;
+    c.mr = 6;
+  }
+  if (m != kUnknown) {
+    c.mr = balancedRows(m, c.mr);
+  }
+  const int64_t rows = m == kUnknown ? kTypicalRows : m;
+  const bool reused = m == kUnknown || rows > c.mr;
+  if (reused && k * c.nr * elementBytes > machine.l1Bytes) {
+    c.kc = std::max<int64_t>(128, machine.l1Bytes / (c.nr * elementBytes) / 4 * 4);
+  }
+  c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
+  c.prefetch =
+      prefetchLines(std::min(rows, c.mc), c.mr, c.nr, elementBytes, n * k * elementBytes, machine);
+  return c;
+}
+
+inline double gemmMicroseconds(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
+                               const Machine& machine) {
+  const int64_t rows = m == kUnknown ? kTypicalRows : m;
+  const int64_t weightBytes = n * k * elementBytes;
+  const double compute = 2.0 * double(rows) * double(n) * double(k) /
+                         (machine.peak(elementBytes) * (rows < 4 ? 0.3 * double(rows) : 0.93));
+  // Packed panels are one stream, which memory serves a little slower than the four of gemv.
+  const double memory = double(weightBytes) / (0.85 * machine.bandwidth(weightBytes));
+  return 0.05 + std::max(compute, memory) / double(machine.threads);
+}
+
+struct GemvChoice {
+  int64_t rows, mr;
+};
+
+inline GemvChoice chooseGemv(int64_t m, int64_t elementBytes, const Machine& machine) {
+  const bool few = machine.vectorBytes < 64 && m > 2;  // 16 registers
+  const int64_t rows = std::min<int64_t>(few ? 2 : 4, machine.vectorBytes / elementBytes);
+  return {rows, balancedRows(m, 4)};
+}
+
+inline double gemvMicroseconds(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
+                               const Machine& machine) {
+  const int64_t weightBytes = n * k * elementBytes;
+  const double memory = double(weightBytes) / machine.bandwidth(weightBytes);
+  const double compute =
+      2.0 * double(m) * double(n) * double(k) / (machine.peak(elementBytes) * 0.75);
+  return 0.04 + double(ceilDivide(m, 4)) * std::max(memory, compute) / double(machine.threads);
+}
+
+struct ConvolutionChoice {
+  int64_t mr, nr, mc, prefetch;
+};
+
+/// pixels = n * ho * wo, kUnknown when n is dynamic; k output channels; depth = c * kh * kw.
+inline ConvolutionChoice chooseConvolution(int64_t pixels, int64_t k, int64_t depth,
+                                           const Machine& machine) {
+  const int64_t lanes = machine.vectorBytes / 4;
+  ConvolutionChoice c{};
+  c.nr = k <= lanes ? lanes : 2 * lanes;
+  c.mr = c.nr == lanes ? 12 : 6;
+  if (pixels != kUnknown) {
+    c.mr = balancedRows(std::min<int64_t>(pixels, 96), c.mr);
+  }
+  c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
+  const int64_t rows = pixels == kUnknown ? c.mc : std::min(pixels, c.mc);
+  c.prefetch = prefetchLines(rows, c.mr, c.nr, 4, k * depth * 4, machine);
+  return c;
+}
+
+inline double convolutionMicroseconds(int64_t pixels, int64_t k, int64_t depth,
+                                      const Machine& machine) {
+  const int64_t count = pixels == kUnknown ? 1024 : pixels;
+  const double flops = 2.0 * double(count) * double(k) * double(depth);
+  const double efficiency = depth < 64 ? 0.7 : 0.88;
+  const int64_t weightBytes = 4 * k * depth;
+  const double memory =
+      double(weightBytes) * double(ceilDivide(count, 96)) / machine.bandwidth(weightBytes);
+  return 0.2 + std::max(flops / (machine.peak(4) * efficiency), memory) / double(machine.threads);
+}
+
+struct WinogradChoice {
+  int64_t m, tiles, kb, mr, nr, mode, prefetch;
+  double microseconds;
+};
+
+/// The best F(m x m, 3 x 3) for one m. n may be kUnknown. c and k are multiples of 16.
+inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t w, int64_t c,
+                                        int64_t k, const Machine& machine) {
+  const int64_t points = (m + 2) * (m + 2);
+  const int64_t images = n == kUnknown ? 1 : n;
+  const int64_t tiles = images * ceilDivide(h, m) * ceilDivide(w, m);
+  const int64_t weightBytes = points * c * k * 4;
+  WinogradChoice x{};
+  x.m = m;
+  x.nr = machine.vectorBytes >= 64 && k % 32 == 0 ? 32 : 16;
+  x.mr = machine.vectorBytes >= 64 && x.nr == 16 ? 12 : 6;
+  // Few tiles and weights beyond L2: every thread reads its own part of the weights.
+  const bool byOutputs = weightBytes > machine.l2Bytes && tiles <= 64;
+  x.mode = byOutputs ? 1 : 0;
+  x.tiles = byOutputs ? std::min<int64_t>(tiles, 48) : 24;
+  if (!byOutputs && n != kUnknown) {
+    x.tiles = std::min<int64_t>(x.tiles, ceilDivide(tiles, machine.threads));
+  }
+  // Largest block of outputs whose M stays in half of L2 and that leaves work for every thread.
+  x.kb = x.nr;
+  for (int64_t kb = x.nr; kb <= k; kb += x.nr) {
+    const bool shared = !byOutputs || k / kb >= machine.threads;
+    if (k % kb == 0 && shared && points * x.tiles * kb * 4 <= machine.l2Bytes / 2) {
+      x.kb = kb;
+    }
+  }
+  x.prefetch = prefetchLines(x.tiles, x.mr, x.nr, 4, weightBytes, machine);
+  if (x.prefetch == 0 && weightBytes > machine.l2Bytes / 4) {
+    x.prefetch = 1;  // V and M push the weights out
+  }
+  const double multiply =
+      2.0 * double(points) * double(tiles) * double(c) * double(k) / (machine.peak(4) * 0.9);
+  const double passes = double(ceilDivide(tiles, x.tiles));
+  const double stream = passes * double(weightBytes) / machine.bandwidth(weightBytes);
+  const double transforms =
+      double(points) * double(tiles) * double(c + k) * 4 * 2 / machine.bandwidth(machine.l2Bytes);
+  x.microseconds = 0.5 + (std::max(multiply, stream) + transforms) / double(machine.threads);
+  return x;
+}
+
+inline WinogradChoice chooseWinograd(int64_t n, int64_t h, int64_t w, int64_t c, int64_t k,
+                                     const Machine& machine) {
+  const WinogradChoice two = chooseWinogradFor(2, n, h, w, c, k, machine);
+  const WinogradChoice four = chooseWinogradFor(4, n, h, w, c, k, machine);
+  return two.microseconds < four.microseconds ? two : four;
+}
+
+/// Bytes; as winogradWorkspace in codegen/kernels/winograd.h.
+inline int64_t winogradWorkspaceBytes(int64_t c, const WinogradChoice& x, int64_t threads) {
+  const int64_t points = (x.m + 2) * (x.m + 2);
+  const int64_t rows = x.tiles + x.mr;
+  const int64_t v = points * (rows * c + 16);
+  const int64_t own = points * (rows * x.kb + 16) + points * c + (x.mode == 0 ? v : 0);
+  return ((x.mode == 1 ? v : 0) + threads * roundUpTo(own, 32)) * 4;
+}
+
+struct AttentionChoice {
+  int64_t mr, nr, rows, keys;
+};
+
+/// s queries, t keys, d elements per head; s and t may be kUnknown.
+inline AttentionChoice chooseAttention(int64_t s, int64_t t, const Machine& machine) {
+  const int64_t lanes = machine.vectorBytes / 4;
+  AttentionChoice c{};
+  c.nr = 16;
+  c.mr = machine.vectorBytes >= 64 ? 8 : 6;
+  if (s != kUnknown) {
+    c.mr = std::min(c.mr, balancedRows(s, c.mr));
+  }
+  c.rows = c.mr * std::max<int64_t>(48 / c.mr, 1);
+  if (s != kUnknown) {
+    c.rows = std::min(c.rows, roundUpTo(s, c.mr));
+  }
+  c.keys = t == kUnknown ? 64 : std::min<int64_t>(64, roundUpTo(t, std::max<int64_t>(lanes, 16)));
+  return c;
+}
+
+/// Bytes; as attentionWorkspace in codegen/kernels/attention.h.
+inline int64_t attentionWorkspaceBytes(int64_t d, const AttentionChoice& c, int64_t threads) {
+  const int64_t depth = roundUpTo(d, c.nr);
+  const int64_t total =
+      c.keys * d + c.keys * depth + c.rows * c.keys + c.rows * depth + roundUpTo(2 * c.rows, 32);
+  return threads * roundUpTo(total, 32) * 4;
+}
+
+}  // namespace sl::native
+
+#endif  // STRAIGHTLINE_BACKENDS_NATIVE_TUNING_H

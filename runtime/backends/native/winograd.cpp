@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.winograd: 3x3 convolution with stride 1 and padding 1.
+#include "backends/native/convolution_problem.h"
+#include "backends/native/native.h"
+
+namespace sl::native {
+namespace {
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  if (!acceptsConvolution(p, false, reason, bytes) || !acceptsChannelsLast(p, reason, bytes)) {
+    return 0;
+  }
+  const ConvolutionProblem c(p);
+  if (c.kh != 3 || c.kw != 3) {
+    return refuse(reason, bytes, "kernel is %lldx%lld, needs 3x3", static_cast<long long>(c.kh),
+                  static_cast<long long>(c.kw));
+  }
+  if (c.strideH != 1 || c.strideW != 1 || c.dilationH != 1 || c.dilationW != 1) {
+    return refuse(reason, bytes, "stride is %lldx%lld and dilation %lldx%lld, needs 1",
+                  static_cast<long long>(c.strideH), static_cast<long long>(c.strideW),
+                  static_cast<long long>(c.dilationH), static_cast<long long>(c.dilationW));
+  }
+  if (c.padH != 1 || c.padW != 1) {
+    return refuse(reason, bytes, "padding is %lldx%lld, needs 1x1", static_cast<long long>(c.padH),
+                  static_cast<long long>(c.padW));
+  }
+  if (c.c % 16 != 0 || c.k % 16 != 0) {
+    return refuse(reason, bytes, "%lld and %lld channels, needs multiples of 16",
+                  static_cast<long long>(c.c), static_cast<long long>(c.k));
+  }
+  return 1;
+}
+
+/// With nr = 32 the input is transformed 16 channels at a time, too, so 16 divides in every case.
+WinogradChoice choice(const sl_problem* p) {
+  const ConvolutionProblem c(p);
+  return chooseWinograd(c.n, c.h, c.w, c.c, c.k, machineOf(p));
+}
+
+double cost(const sl_problem* p) { return choice(p).microseconds; }
+
+int64_t workspace(const sl_problem* p) {
+  return winogradWorkspaceBytes(ConvolutionProblem(p).c, choice(p), machineOf(p).threads);
+}
+
+void tune(const sl_problem* p, int64_t* values) {
+  const WinogradChoice x = choice(p);
+  values[0] = x.m;
+  values[1] = x.tiles;
+  values[2] = x.kb;
+  values[3] = x.mr;
+  values[4] = x.nr;
+  values[5] = x.mode;
+  values[6] = x.prefetch;
+}
+
+constexpr sl_tunable kTunables[] = {
+    {"m", 4, 2, 4},     {"tiles", 24, 1, 96}, {"kb", 64, 16, 4096}, {"mr", 6, 1, 14},
+    {"nr", 16, 16, 32}, {"mode", 0, 0, 1},    {"prefetch", 1, 0, 8}};
+
+}  // namespace
+
+extern const sl_kernel_desc winogradKernel = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "native.winograd",
+    .backend = "native",
+    .op = "convolution",
+    .family = "winograd",
+    .summary = "3x3 with 2.25x or 4x fewer multiplications, epilogue fused in the output transform",
+    .accepts = accepts,
+    .cost = cost,
+    .workspace = workspace,
+    .tunables = kTunables,
+    .tunable_count = 7,
+    .tune = tune,
+    .can_fail = 0,
+    .whole_team = 1,
+    .plan_symbol = nullptr,
+    .plan = nullptr,
+    .run_symbol = nullptr,
+    .run = nullptr,
+    .destroy = nullptr,
+};
+
+}  // namespace sl::native

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Integer expressions over named extents (sl_expr): value, check, solving for one symbol, text.
+#ifndef STRAIGHTLINE_RUNTIME_EXPRESSION_H
+#define STRAIGHTLINE_RUNTIME_EXPRESSION_H
+
+#include <cstddef>
+#include <cstdint>
+
+#include "straightline/abi/straightline.h"
+
+namespace straightline {
+
+/// Deepest stack that an expression may need; checkExpression refuses deeper ones.
+inline constexpr int32_t kMaxExpressionDepth = 32;
+
+/// Null when the expression is well formed over `extentCount` extents, else what is wrong with it,
+/// in words. An expression of no steps is legal and has the value 0.
+const char* checkExpression(const sl_expr& expression, int32_t extentCount);
+
+/// True when the expression reads no extent.
+bool isConstant(const sl_expr& expression);
+
+/// The extent number when the expression is one bare symbol, else -1.
+int32_t bareSymbol(const sl_expr& expression);
+
+/// `scale * extents[symbol] + offset`; symbol is -1 for a constant. `valid` is false for every
+/// other shape.
+struct LinearForm {
+  bool valid;
+  int32_t symbol;
+  int64_t scale;
+  int64_t offset;
+};
+LinearForm linearForm(const sl_expr& expression);
+
+/// Writes infix text (`b * 2 + 1`), truncated to `bytes` with a terminator.
+void printExpression(const sl_expr& expression, const sl_program_desc& desc, char* text,
+                     size_t bytes);
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_RUNTIME_EXPRESSION_H

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "failure.h"
+
+#include <cstring>
+
+#include "message_writer.h"
+
+namespace straightline {
+namespace {
+
+void writeValues(const sl_ctx& ctx, MessageWriter* writer) {
+  const int64_t* detail = ctx.detail;
+  switch (static_cast<sl_status>(ctx.status)) {
+    case SL_OK:
+      writer->text("no failure");
+      return;
+    case SL_INVALID_ARGUMENT:
+      writer->text("invalid argument");
+      break;
+    case SL_INDEX_ERROR:
+      // detail: index, lowest, highest allowed; said as a half-open range, as Python does.
+      writer->text("index ")
+          .number(detail[0])
+          .text(" is out of range [")
+          .number(detail[1])
+          .text(", ")
+          .number(detail[2] + 1)
+          .text(")");
+      return;
+    case SL_ZERO_DIVISION:
+      writer->text("integer division or modulo by zero");
+      return;
+    case SL_CHECK_FAILED:
+      writer->text("check failed");
+      return;
+    case SL_OUT_OF_MEMORY:
+      writer->text("out of memory: ").number(detail[0]).text(" bytes were asked for");
+      return;
+    case SL_CANCELLED:
+      writer->text("cancelled by the caller");
+      return;
+    case SL_UNSUPPORTED:
+      writer->text("unsupported");
+      break;
+    case SL_INTERNAL:
+      writer->text("internal error");
+      break;
+  }
+  writer->text(" (status ").number(ctx.status).text(", detail ").tuple(detail, 3).text(")");
+}
+
+}  // namespace
+
+void clearFailure(sl_ctx* ctx) {
+  ctx->statement = -1;
+  std::memset(ctx->detail, 0, sizeof(ctx->detail));
+  __atomic_store_n(&ctx->status, SL_OK, __ATOMIC_RELEASE);
+}
+
+void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char* prefix,
+                     sl_message* message) {
+  MessageWriter writer(message);
+  writer.text(prefix);
+  writeValues(ctx, &writer);
+  if (ctx.statement < 0 || ctx.statement >= desc.statement_count) {
+    writer.text(": in program '").text(desc.name ? desc.name : "").text("'");
+    return;
+  }
+  const sl_statement& statement = desc.statements[ctx.statement];
+  const bool hasOp = statement.op && statement.op[0];
+  const bool hasSource = statement.source && statement.source[0];
+  writer.text(": ").text(hasOp ? statement.op : statement.entry ? statement.entry : "");
+  if (hasSource) {
+    writer.text(" at ").text(statement.source);
+  }
+}
+
+}  // namespace straightline
+
+void sl_fail(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int64_t c) {
+  int32_t none = SL_OK;
+  if (__atomic_compare_exchange_n(&ctx->status, &none, status, false, __ATOMIC_ACQ_REL,
+                                  __ATOMIC_RELAXED)) {
+    ctx->detail[0] = a;
+    ctx->detail[1] = b;
+    ctx->detail[2] = c;
+  }
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef STRAIGHTLINE_RUNTIME_FAILURE_H
+#define STRAIGHTLINE_RUNTIME_FAILURE_H
+
+#include "straightline/abi/straightline.h"
+
+namespace straightline {
+
+/// Makes `ctx` ready for a run: no failure yet.
+void clearFailure(sl_ctx* ctx);
+
+/// Writes what `ctx` says went wrong: the values, the op and where it comes from.
+void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char* prefix,
+                     sl_message* message);
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_RUNTIME_FAILURE_H

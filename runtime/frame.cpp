@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frame.h"
+
+#include <cstring>
+#include <memory>
+
+#include "boundary.h"
+#include "failure.h"
+#include "message_writer.h"
+#include "program.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SL_HAS_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SL_HAS_ASAN 1
+#endif
+#endif
+#ifdef SL_HAS_ASAN
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace straightline {
+namespace {
+
+#ifdef SL_POISON_ARENA
+// Sanitized builds: an arena starts every call as NaN (all bits set: NaN in every float type, -1 in
+// every integer type), so that reading what this call has not written shows in the result, and it
+// may not be touched between calls.
+void beginUse(sl_frame* frame) {
+  const sl_program& program = *frame->program;
+  for (size_t i = 0; i < frame->arenas.size(); ++i) {
+    const Block& block = frame->arenas[i];
+    if (!program.spaceDevices[i] && block.address) {
+#ifdef SL_HAS_ASAN
+      ASAN_UNPOISON_MEMORY_REGION(block.address, block.bytes);
+#endif
+      std::memset(block.address, 0xff, block.bytes);
+    }
+  }
+}
+
+void endUse([[maybe_unused]] sl_frame* frame, [[maybe_unused]] bool pending) {
+#ifdef SL_HAS_ASAN
+  // While a queue still copies from or to the arena it is in use.
+  for (size_t i = 0; !pending && i < frame->arenas.size(); ++i) {
+    const Block& block = frame->arenas[i];
+    if (!frame->program->spaceDevices[i] && block.address) {
+      ASAN_POISON_MEMORY_REGION(block.address, block.bytes);
+    }
+  }
+#endif
+}
+#else
+void beginUse(sl_frame*) {}
+void endUse(sl_frame*, bool) {}
+#endif
+
+size_t neededBytes(const sl_program& program, size_t space, const int64_t* extents) {
+  if (program.staticArenas) {
+    return program.arenaBytes[space];
+  }
+  const int64_t bytes = sl_expr_value(&program.desc->arena_bytes[space], extents);
+  return bytes > 0 ? static_cast<size_t>(bytes) : 0;
+}
+
+/// True when no work that used the frame is still enqueued. Never blocks.
+bool hasPassed(sl_frame* frame) {
+  for (size_t i = 0; i < frame->events.size(); ++i) {
+    if (!frame->events[i]) {
+      continue;
+    }
+    if (!frame->eventDevices[i]->query(frame->events[i])) {
+      return false;
+    }
+    frame->eventDevices[i]->event_destroy(frame->events[i]);
+    frame->events[i] = nullptr;
+  }
+  return true;
+}
+
+bool isPending(const sl_frame& frame) {
+  for (void* event : frame.events) {
+    if (event) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void pushOverflow(FramePool* pool, sl_frame* frame) {
+  frame->next = pool->overflow.load(std::memory_order_relaxed);
+  while (!pool->overflow.compare_exchange_weak(frame->next, frame, std::memory_order_release,
+                                               std::memory_order_relaxed)) {
+  }
+}
+
+/// Puts a frame into an empty slot; a full pool frees it, or lists it when a queue still uses it.
+void putBack(FramePool* pool, sl_frame* frame) {
+  for (std::atomic<sl_frame*>& slot : pool->slots) {
+    sl_frame* empty = nullptr;
+    if (slot.load(std::memory_order_relaxed) == nullptr &&
+        slot.compare_exchange_strong(empty, frame, std::memory_order_release,
+                                     std::memory_order_relaxed)) {
+      return;
+    }
+  }
+  if (isPending(*frame)) {
+    pushOverflow(pool, frame);
+  } else {
+    destroyFrame(frame);
+  }
+}
+
+/// A frame whose queues have passed it, or null.
+sl_frame* takeIdle(FramePool* pool) {
+  for (std::atomic<sl_frame*>& slot : pool->slots) {
+    if (slot.load(std::memory_order_relaxed) == nullptr) {
+      continue;
+    }
+    sl_frame* frame = slot.exchange(nullptr, std::memory_order_acquire);
+    if (!frame) {
+      continue;
+    }
+    if (hasPassed(frame)) {
+      return frame;
+    }
+    putBack(pool, frame);
+  }
+  return nullptr;
+}
+
+/// Frees what the overflow list no longer needs.
+void sweepOverflow(FramePool* pool) {
+  sl_frame* list = pool->overflow.exchange(nullptr, std::memory_order_acquire);
+  while (list) {
+    sl_frame* frame = list;
+    list = list->next;
+    if (hasPassed(frame)) {
+      destroyFrame(frame);
+    } else {
+      pushOverflow(pool, frame);
+    }
+  }
+}
+
+int32_t reportNoMemory(const sl_program& program, size_t space, size_t bytes, sl_message* message) {
+  MessageWriter(message)
+      .text("out of memory: the program needs an arena of ")
+      .number(static_cast<int64_t>(bytes))
+      .text(" bytes in memory space '")
+      .text(program.desc->spaces[space])
+      .text("'");
+  return SL_OUT_OF_MEMORY;
+}
+
+/// Makes each arena large enough. The frame stays consistent (smaller) on failure.
+int32_t growArenas(sl_frame* frame, const int64_t* extents, sl_message* message) {
+  const sl_program& program = *frame->program;
+  for (size_t i = 0; i < frame->arenas.size(); ++i) {
+    const size_t bytes = neededBytes(program, i, extents);
+    Block& block = frame->arenas[i];
+    if (bytes <= block.bytes) {
+      continue;
+    }
+    releaseBlock(program.spaceDevices[i], &block);
+    const bool allocated = allocateBlock(program.spaceDevices[i], bytes, &block);
+    frame->addresses[i] = block.address;
+    if (!allocated) {
+      block = {};
+      return reportNoMemory(program, i, bytes, message);
+    }
+  }
+  return SL_OK;
+}
+
+struct FrameDeleter {
+  void operator()(sl_frame* frame) const { destroyFrame(frame); }
+};
+
+int32_t makeFrame(sl_program* program, std::unique_ptr<sl_frame, FrameDeleter>* out,
+                  sl_message* message) {
+  std::unique_ptr<sl_frame, FrameDeleter> frame(new sl_frame);
+  const size_t spaces = program->spaceDevices.size();
+  const size_t queues = program->queueDevices.size();
+  frame->program = program;
+  frame->arenas.resize(spaces);
+  frame->addresses.resize(spaces);
+  frame->deviceQueues.resize(queues);
+  frame->queues.resize(queues);
+  frame->events.resize(queues);
+  frame->eventDevices.resize(queues);
+  frame->context.size = sizeof(sl_ctx);
+  for (size_t i = 1; i < queues; ++i) {
+    if (!program->queueDevices[i]) {
+      continue;
+    }
+    if (!openDeviceQueue(program->queueDevices[i], &frame->deviceQueues[i])) {
+      MessageWriter(message)
+          .text("backend '")
+          .text(program->desc->queues[i])
+          .text("' could not make a queue");
+      return SL_OUT_OF_MEMORY;
+    }
+  }
+  *out = std::move(frame);
+  return SL_OK;
+}
+
+/// A failure of a run that was still going on when its sl_run returned: told to the next lease,
+/// once.
+bool takeLateFailure(sl_frame* frame, int32_t* status, sl_message* message) {
+  if (!frame->failureUnreported) {
+    return false;
+  }
+  frame->failureUnreported = false;
+  *status = __atomic_load_n(&frame->context.status, __ATOMIC_ACQUIRE);
+  if (*status == SL_OK) {
+    return false;
+  }
+  describeFailure(*frame->program->desc, frame->context,
+                  "in an earlier asynchronous call: ", message);
+  return true;
+}
+
+}  // namespace
+
+void waitForFrame(sl_frame* frame) {
+  for (size_t i = 0; i < frame->events.size(); ++i) {
+    if (frame->events[i]) {
+      frame->eventDevices[i]->synchronize(frame->events[i]);
+      frame->eventDevices[i]->event_destroy(frame->events[i]);
+      frame->events[i] = nullptr;
+    }
+  }
+}
+
+void destroyFrame(sl_frame* frame) {
+  waitForFrame(frame);
+  for (sl_queue& queue : frame->deviceQueues) {
+    closeDeviceQueue(&queue);
+  }
+  for (size_t i = 0; i < frame->arenas.size(); ++i) {
+#if defined(SL_POISON_ARENA) && defined(SL_HAS_ASAN)
+    if (!frame->program->spaceDevices[i] && frame->arenas[i].address) {
+      ASAN_UNPOISON_MEMORY_REGION(frame->arenas[i].address, frame->arenas[i].bytes);
+    }
+#endif
+    releaseBlock(frame->program->spaceDevices[i], &frame->arenas[i]);
+  }
+  delete frame;
+}
+
+void drainPool(FramePool* pool) {
+  for (std::atomic<sl_frame*>& slot : pool->slots) {
+    if (sl_frame* frame = slot.exchange(nullptr, std::memory_order_acquire)) {
+      destroyFrame(frame);
+    }
+  }
+  sl_frame* list = pool->overflow.exchange(nullptr, std::memory_order_acquire);
+  while (list) {
+    sl_frame* frame = list;
+    list = list->next;
+    destroyFrame(frame);
+  }
+}
+
+void waitForPool(FramePool* pool) {
+  for (std::atomic<sl_frame*>& slot : pool->slots) {
+    if (sl_frame* frame = slot.exchange(nullptr, std::memory_order_acquire)) {
+      waitForFrame(frame);
+      putBack(pool, frame);
+    }
+  }
+  sl_frame* list = pool->overflow.exchange(nullptr, std::memory_order_acquire);
+  while (list) {
+    sl_frame* frame = list;
+    list = list->next;
+    destroyFrame(frame);  // waits
+  }
+}
+
+}  // namespace straightline
+
+int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** out,
+                       sl_message* message) {
+  using namespace straightline;
+  return atBoundary(message, [&]() -> int32_t {
+    std::unique_ptr<sl_frame, FrameDeleter> frame(takeIdle(&program->frames));
+    if (program->frames.overflow.load(std::memory_order_relaxed)) {
+      sweepOverflow(&program->frames);
+    }
+    int32_t status = SL_OK;
+    if (frame && takeLateFailure(frame.get(), &status, message)) {
+      endUse(frame.get(), false);
+      putBack(&program->frames, frame.release());
+      return status;
+    }
+    if (!frame && (status = makeFrame(program, &frame, message)) != SL_OK) {
+      return status;
+    }
+    if ((status = growArenas(frame.get(), extents, message)) != SL_OK) {
+      return status;
+    }
+    beginUse(frame.get());
+    *out = frame.release();
+    return SL_OK;
+  });
+}
+
+void sl_frame_return(sl_frame* frame) {
+  if (!frame) {
+    return;
+  }
+  straightline::endUse(frame, straightline::isPending(*frame));
+  straightline::putBack(&frame->program->frames, frame);
+}
+
+size_t sl_frame_bytes(const sl_frame* frame) {
+  size_t bytes = 0;
+  for (const straightline::Block& block : frame->arenas) {
+    bytes += block.bytes;
+  }
+  return bytes;
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "program.h"
+
+#include <cstring>
+#include <memory>
+
+#include "boundary.h"
+#include "expression.h"
+#include "message_writer.h"
+#include "registry.h"
+
+namespace straightline {
+namespace {
+
+bool findDevices(sl_program* program, sl_message* message) {
+  const sl_program_desc& desc = *program->desc;
+  for (int32_t i = 0; i < desc.space_count; ++i) {
+    const sl_device_desc* device = findSpace(desc.spaces[i]);
+    if (!device && std::strcmp(desc.spaces[i], "host") != 0) {
+      MessageWriter(message)
+          .text("the program needs memory space '")
+          .text(desc.spaces[i])
+          .text("', but no registered backend has it");
+      return false;
+    }
+    program->spaceDevices.push_back(device);
+  }
+  for (int32_t i = 0; i < desc.queue_count; ++i) {
+    const bool team = std::strcmp(desc.queues[i], "cpu") == 0;
+    const sl_backend_desc* backend = team ? nullptr : findBackend(desc.queues[i]);
+    if (!team && (!backend || !backend->device)) {
+      MessageWriter(message)
+          .text("the program needs a queue of backend '")
+          .text(desc.queues[i])
+          .text(backend ? "', which has none" : "', which is not registered");
+      return false;
+    }
+    program->queueDevices.push_back(team ? nullptr : backend->device);
+    program->asynchronous |= !team;
+  }
+  return true;
+}
+
+void sizeArenas(sl_program* program) {
+  const sl_program_desc& desc = *program->desc;
+  for (int32_t i = 0; i < desc.space_count; ++i) {
+    program->staticArenas &= isConstant(desc.arena_bytes[i]);
+  }
+  for (int32_t i = 0; program->staticArenas && i < desc.space_count; ++i) {
+    const int64_t bytes = sl_expr_value(&desc.arena_bytes[i], nullptr);
+    program->arenaBytes.push_back(bytes > 0 ? static_cast<size_t>(bytes) : 0);
+  }
+}
+
+}  // namespace
+
+const char* userName(const sl_buffer& buffer) {
+  return buffer.source && buffer.source[0] ? buffer.source : buffer.name;
+}
+
+}  // namespace straightline
+
+int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), void* user,
+                          sl_program** out, sl_message* message) {
+  using namespace straightline;
+  return atBoundary(message, [&]() -> int32_t {
+    if (!checkDescription(desc, message)) {
+      return SL_INVALID_ARGUMENT;
+    }
+    auto program = std::make_unique<sl_program>();
+    program->desc = desc;
+    program->release = release;
+    program->user = user;
+    if (!findDevices(program.get(), message)) {
+      return SL_UNSUPPORTED;
+    }
+    sizeArenas(program.get());
+    program->guard = buildGuardPlan(*desc);
+    *out = program.release();
+    return SL_OK;
+  });
+}
+
+void sl_program_retain(sl_program* program) {
+  program->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+void sl_program_release(sl_program* program) {
+  if (!program || program->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+    return;
+  }
+  straightline::drainPool(&program->frames);
+  void (*const release)(void*) = program->release;
+  void* const user = program->user;
+  delete program;
+  if (release) {
+    release(user);
+  }
+}
+
+const sl_program_desc* sl_program_description(const sl_program* program) { return program->desc; }
+
+void sl_program_result(const sl_program* program, int32_t i, const int64_t* extents, int64_t* shape,
+                       int64_t* strides, int64_t* offset_bytes) {
+  const sl_program_desc& desc = *program->desc;
+  const sl_result& result = desc.results[i];
+  const sl_buffer& buffer = desc.buffers[result.buffer];
+  for (int32_t d = 0; d < buffer.rank; ++d) {
+    shape[d] = sl_expr_value(&buffer.extents[d], extents);
+    strides[d] = sl_expr_value(&buffer.strides[d], extents);
+  }
+  // Each view's offset counts from its base; the root's own offset is the caller's business.
+  int64_t offset = 0;
+  for (int32_t b = result.buffer; b != result.root; b = desc.buffers[b].base) {
+    offset += sl_expr_value(&desc.buffers[b].offset, extents);
+  }
+  *offset_bytes = offset;
+}

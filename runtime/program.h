@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef STRAIGHTLINE_RUNTIME_PROGRAM_H
+#define STRAIGHTLINE_RUNTIME_PROGRAM_H
+
+#include <atomic>
+#include <vector>
+
+#include "frame.h"
+#include "guard.h"
+#include "straightline/abi/straightline.h"
+
+/// Immutable once created, but for the reference count and the pool.
+struct sl_program {
+  const sl_program_desc* desc = nullptr;
+  void (*release)(void*) = nullptr;
+  void* user = nullptr;
+  std::atomic<int32_t> references{1};
+  straightline::GuardPlan guard;
+  std::vector<const sl_device_desc*> spaceDevices;  ///< by memory space, null for the host
+  std::vector<const sl_device_desc*> queueDevices;  ///< by queue index, null for the caller's team
+  std::vector<size_t> arenaBytes;                   ///< by memory space, valid when staticArenas
+  bool staticArenas = true;                         ///< no arena's size depends on an extent
+  bool asynchronous = false;                        ///< some queue is a device's
+  mutable straightline::FramePool frames;
+};
+
+namespace straightline {
+
+/// True when the description is whole: versions and sizes of all structs, counts, buffer numbers,
+/// expressions. Otherwise the message says what is wrong. The runtime relies on this everywhere and
+/// checks nothing again.
+bool checkDescription(const sl_program_desc* desc, sl_message* message);
+
+/// Name of a buffer as the user knows it: its framework name, else its name in the emitted text.
+const char* userName(const sl_buffer& buffer);
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_RUNTIME_PROGRAM_H

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "queue.h"
+
+#include <cstring>
+
+#include "boundary.h"
+#include "message_writer.h"
+#include "registry.h"
+
+namespace straightline {
+namespace {
+
+/// Shared queues, one per team; handed out again and again, never freed.
+struct TeamQueue {
+  std::atomic<int32_t> state{0};  ///< 0 empty, 1 being written, 2 ready
+  sl_queue queue;
+};
+TeamQueue teamQueues[kMaxThreads + 1];
+
+sl_queue* asQueue(void* queue) { return static_cast<sl_queue*>(queue); }
+
+}  // namespace
+
+bool openDeviceQueue(const sl_device_desc* device, sl_queue* queue) {
+  queue->team = nullptr;
+  queue->device = device;
+  queue->handle = device->queue_create();
+  return queue->handle != nullptr;
+}
+
+void closeDeviceQueue(sl_queue* queue) {
+  if (queue->handle) {
+    queue->device->queue_destroy(queue->handle);
+    queue->handle = nullptr;
+  }
+}
+
+}  // namespace straightline
+
+int32_t sl_queue_team(int32_t threads, sl_queue** out, sl_message* message) {
+  using namespace straightline;
+  return atBoundary(message, [&]() -> int32_t {
+    if (threads < 1 || threads > kMaxThreads) {
+      MessageWriter(message)
+          .text("a team of ")
+          .number(threads)
+          .text(" threads was asked for, but it must have 1 to ")
+          .number(kMaxThreads);
+      return SL_INVALID_ARGUMENT;
+    }
+    Team* team = sharedTeam(threads);
+    if (!team) {
+      MessageWriter(message)
+          .text("the system refuses to start the ")
+          .number(threads - 1)
+          .text(" worker threads of a team of ")
+          .number(threads);
+      return SL_OUT_OF_MEMORY;
+    }
+    TeamQueue& slot = teamQueues[threads];
+    int32_t empty = 0;
+    if (slot.state.compare_exchange_strong(empty, 1, std::memory_order_acq_rel)) {
+      slot.queue.team = team;
+      slot.state.store(2, std::memory_order_release);
+    }
+    while (slot.state.load(std::memory_order_acquire) != 2) {
+      sched_yield();
+    }
+    *out = &slot.queue;
+    return SL_OK;
+  });
+}
+
+int32_t sl_queue_create(const char* backend, sl_queue** out, sl_message* message) {
+  using namespace straightline;
+  return atBoundary(message, [&]() -> int32_t {
+    const sl_backend_desc* found = findBackend(backend);
+    if (!found || !found->device) {
+      MessageWriter(message)
+          .text(found ? "backend '" : "no backend '")
+          .text(backend)
+          .text(found ? "' has no queues of its own: it runs on the caller's team"
+                      : "' is registered");
+      return SL_UNSUPPORTED;
+    }
+    auto queue = std::make_unique<sl_queue>();
+    if (!openDeviceQueue(found->device, queue.get())) {
+      MessageWriter(message).text("backend '").text(backend).text("' could not make a queue");
+      return SL_OUT_OF_MEMORY;
+    }
+    *out = queue.release();
+    return SL_OK;
+  });
+}
+
+void sl_queue_release(sl_queue* queue) {
+  if (!queue || queue->team) {
+    return;  // teams are shared for the life of the process
+  }
+  straightline::closeDeviceQueue(queue);
+  delete queue;
+}
+
+int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
+                        int32_t pointer_count, const int64_t* scalars, int32_t scalar_count) {
+  const sl_queue* q = straightline::asQueue(queue);
+  if (q->device) {
+    return q->device->launch(q->handle, ctx, reinterpret_cast<void*>(entry), pointers,
+                             pointer_count, scalars, scalar_count);
+  }
+  entry(ctx, sl_team{nullptr, 0, 1}, pointers, scalars);
+  return __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE);
+}
+
+int32_t sl_queue_copy(sl_ctx* ctx, void* queue, void* destination, const char* destination_space,
+                      const void* source, const char* source_space, size_t bytes) {
+  const sl_queue* q = straightline::asQueue(queue);
+  if (q->device) {
+    return q->device->copy(q->handle, ctx, destination, destination_space, source, source_space,
+                           bytes);
+  }
+  if (std::strcmp(destination_space, "host") != 0 || std::strcmp(source_space, "host") != 0) {
+    sl_fail(ctx, SL_INTERNAL, 0, 0, 0);  // only a device's queue reaches another memory space
+    return SL_INTERNAL;
+  }
+  std::memcpy(destination, source, bytes);
+  return SL_OK;
+}
+
+void* sl_queue_record(void* queue) {
+  const sl_queue* q = straightline::asQueue(queue);
+  return q->device ? q->device->record(q->handle) : nullptr;
+}
+
+void sl_queue_wait(void* queue, void* event, void* origin) {
+  if (!event) {
+    return;
+  }
+  const sl_queue* q = straightline::asQueue(queue);
+  const sl_device_desc* device = straightline::asQueue(origin)->device;
+  if (q->device == device) {
+    device->wait(q->handle, event);
+  } else {
+    device->synchronize(event);  // a team, or a device that does not know the other's events
+  }
+}
+
+void sl_queue_forget(void* event, void* origin) {
+  if (event) {
+    straightline::asQueue(origin)->device->event_destroy(event);
+  }
+}

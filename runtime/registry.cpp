@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "registry.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "boundary.h"
+#include "message_writer.h"
+#include "straightline/abi/queue.h"
+
+// Defined by runtime/backends/native, which is linked into this library; weak, so that a runtime
+// built without it (sanitized tests of the runtime alone) still links.
+extern "C" const sl_backend_desc sl_backend_native __attribute__((weak));
+
+namespace straightline {
+namespace {
+
+constexpr int32_t kMaxBackends = 64;
+
+struct Registry {
+  std::mutex mutex;  ///< held by writers only
+  std::atomic<int32_t> count{0};
+  const sl_backend_desc* backends[kMaxBackends];
+};
+
+Registry& registry() {
+  static Registry* const instance =
+      new Registry;  // never destroyed: look-ups may come from exit handlers
+  return *instance;
+}
+
+/// True when the description is one that this runtime understands.
+bool checkBackend(const sl_backend_desc* backend, sl_message* message) {
+  MessageWriter writer(message);
+  if (!backend || !backend->name) {
+    writer.text("a backend description without a name");
+    return false;
+  }
+  writer.text("backend '").text(backend->name).text("': ");
+  const auto refuseSize = [&](const char* what, uint64_t size, size_t expected) {
+    writer.text(what)
+        .text(" has ")
+        .number(static_cast<int64_t>(size))
+        .text(" bytes but this runtime expects ")
+        .number(static_cast<int64_t>(expected));
+    return false;
+  };
+  if (backend->abi_version != SL_ABI_VERSION) {
+    writer.text("its abi_version is ")
+        .number(backend->abi_version)
+        .text(" but this runtime has ")
+        .number(SL_ABI_VERSION);
+    return false;
+  }
+  if (backend->size < sizeof(sl_backend_desc)) {
+    return refuseSize("its sl_backend_desc", backend->size, sizeof(sl_backend_desc));
+  }
+  if (backend->device && backend->device->size < sizeof(sl_device_desc)) {
+    return refuseSize("its sl_device_desc", backend->device->size, sizeof(sl_device_desc));
+  }
+  for (int32_t i = 0; i < backend->kernel_count; ++i) {
+    const sl_kernel_desc& kernel = backend->kernels[i];
+    if (kernel.size != sizeof(sl_kernel_desc)) {
+      return refuseSize("one of its sl_kernel_desc", kernel.size, sizeof(sl_kernel_desc));
+    }
+    if (!kernel.name || !kernel.op || !kernel.accepts || !kernel.cost) {
+      writer.text("kernel number ").number(i).text(" lacks a name, op, accepts or cost");
+      return false;
+    }
+  }
+  return true;
+}
+
+int32_t add(const sl_backend_desc* backend, sl_message* message) {
+  if (!checkBackend(backend, message)) {
+    return SL_INVALID_ARGUMENT;
+  }
+  Registry& r = registry();
+  const std::lock_guard<std::mutex> lock(r.mutex);
+  const int32_t count = r.count.load(std::memory_order_relaxed);
+  for (int32_t i = 0; i < count; ++i) {
+    if (r.backends[i] == backend) {
+      return SL_OK;  // the same description again
+    }
+    if (std::strcmp(r.backends[i]->name, backend->name) == 0) {
+      MessageWriter(message).text("backend '").text(backend->name).text("' is registered already");
+      return SL_INVALID_ARGUMENT;
+    }
+  }
+  if (count == kMaxBackends) {
+    MessageWriter(message)
+        .text("backend '")
+        .text(backend->name)
+        .text("' is one too many: there can be ")
+        .number(kMaxBackends);
+    return SL_INVALID_ARGUMENT;
+  }
+  r.backends[count] = backend;
+  r.count.store(count + 1, std::memory_order_release);
+  return SL_OK;
+}
+
+/// Opens `libstraightline_backend_<name>.so` beside this library. A backend whose library (or a
+/// library that it needs) is not installed is simply not registered; kernel selection then says
+/// that it is unknown.
+void addSibling(const char* name) {
+  Dl_info self;
+  if (dladdr(reinterpret_cast<const void*>(&addSibling), &self) == 0 || !self.dli_fname) {
+    return;
+  }
+  std::string path = self.dli_fname;
+  const size_t slash = path.rfind('/');
+  path = (slash == std::string::npos ? std::string(".") : path.substr(0, slash)) +
+         "/libstraightline_backend_" + name + ".so";
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    return;
+  }
+  using BackendFn = const sl_backend_desc* (*)();
+  const auto backend = reinterpret_cast<BackendFn>(dlsym(library, "straightline_backend_v1"));
+  if (backend) {
+    add(backend(), nullptr);
+  }
+}
+
+void addBuiltIns() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (&sl_backend_native) {
+      add(&sl_backend_native, nullptr);
+    }
+    addSibling("onednn");
+  });
+}
+
+}  // namespace
+
+const sl_backend_desc* findBackend(const char* name) {
+  for (int32_t i = 0; i < sl_backend_count(); ++i) {
+    if (std::strcmp(sl_backend_at(i)->name, name) == 0) {
+      return sl_backend_at(i);
+    }
+  }
+  return nullptr;
+}
+
+const sl_device_desc* findSpace(const char* space) {
+  for (int32_t i = 0; i < sl_backend_count(); ++i) {
+    const sl_device_desc* device = sl_backend_at(i)->device;
+    if (device && std::strcmp(device->space, space) == 0) {
+      return device;
+    }
+  }
+  return nullptr;
+}
+
+namespace {
+
+struct Symbol {
+  const char* name;
+  void* address;
+};
+
+#define SL_SYMBOL(name) {#name, reinterpret_cast<void*>(&name)}
+const Symbol kSymbols[] = {
+    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_queue_launch), SL_SYMBOL(sl_queue_copy),
+    SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),   SL_SYMBOL(sl_queue_forget),
+    SL_SYMBOL(memcpy),          SL_SYMBOL(memset),          SL_SYMBOL(memmove),
+    SL_SYMBOL(memcmp),
+};
+#undef SL_SYMBOL
+
+}  // namespace
+}  // namespace straightline
+
+int32_t sl_backend_register(const sl_backend_desc* backend, sl_message* message) {
+  return straightline::atBoundary(message, [&] {
+    straightline::addBuiltIns();
+    return straightline::add(backend, message);
+  });
+}
+
+int32_t sl_backend_count(void) {
+  straightline::addBuiltIns();
+  return straightline::registry().count.load(std::memory_order_acquire);
+}
+
+const sl_backend_desc* sl_backend_at(int32_t i) {
+  return i >= 0 && i < sl_backend_count() ? straightline::registry().backends[i] : nullptr;
+}
+
+void* sl_symbol(const char* name) {
+  for (const straightline::Symbol& symbol : straightline::kSymbols) {
+    if (std::strcmp(symbol.name, name) == 0) {
+      return symbol.address;
+    }
+  }
+  for (int32_t b = 0; b < sl_backend_count(); ++b) {
+    const sl_backend_desc* backend = sl_backend_at(b);
+    for (int32_t k = 0; k < backend->kernel_count; ++k) {
+      const sl_kernel_desc& kernel = backend->kernels[k];
+      if (kernel.plan_symbol && std::strcmp(kernel.plan_symbol, name) == 0) {
+        return kernel.plan;
+      }
+      // What destroys a handle is named after what made it: `<plan_symbol>_destroy`.
+      const size_t prefix = kernel.plan_symbol ? std::strlen(kernel.plan_symbol) : 0;
+      if (prefix && std::strncmp(kernel.plan_symbol, name, prefix) == 0 &&
+          std::strcmp(name + prefix, "_destroy") == 0) {
+        return reinterpret_cast<void*>(kernel.destroy);
+      }
+      if (kernel.run_symbol && std::strcmp(kernel.run_symbol, name) == 0) {
+        return kernel.run;
+      }
+    }
+  }
+  return nullptr;
+}

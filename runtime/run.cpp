@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// sl_run: binds, runs, says what went wrong. In the steady state no heap allocation, no lock, no
+// string compare.
+#include "boundary.h"
+#include "failure.h"
+#include "message_writer.h"
+#include "program.h"
+#include "queue.h"
+#include "weights.h"
+
+namespace straightline {
+namespace {
+
+/// A team of one for callers that bring a device's queue: host statements run on the calling
+/// thread.
+sl_queue& callerAlone() {
+  static Team team(1);
+  static sl_queue queue{&team, nullptr, nullptr};
+  return queue;
+}
+
+__attribute__((noinline, cold)) int32_t reportMisuse(const char* text, sl_message* message) {
+  MessageWriter(message).text(text);
+  return SL_INVALID_ARGUMENT;
+}
+
+__attribute__((noinline, cold)) int32_t reportContextSize(const sl_ctx& ctx, sl_message* message) {
+  MessageWriter(message)
+      .text("sl_ctx has ")
+      .number(static_cast<int64_t>(ctx.size))
+      .text(" bytes but this runtime needs ")
+      .number(sizeof(sl_ctx));
+  return SL_INVALID_ARGUMENT;
+}
+
+/// The arenas are large enough for these extents (they are when the frame was leased for them).
+bool fits(const sl_program& program, const sl_frame& frame, const int64_t* extents) {
+  if (program.staticArenas) {
+    return true;
+  }
+  for (size_t i = 0; i < frame.arenas.size(); ++i) {
+    const int64_t bytes = sl_expr_value(&program.desc->arena_bytes[i], extents);
+    if (bytes > 0 && static_cast<size_t>(bytes) > frame.arenas[i].bytes) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Host queue of a call, and the table that emitted text reads: the frame's device queues, or the
+/// caller's own stream in place of the one with the same device.
+sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue) {
+  sl_queue* team = queue->team ? queue : &callerAlone();
+  for (size_t i = 0; i < frame->queues.size(); ++i) {
+    const sl_device_desc* device = program.queueDevices[i];
+    const bool callers = device && queue->device == device;
+    frame->queues[i] = !device ? team : callers ? queue : &frame->deviceQueues[i];
+  }
+  return team;
+}
+
+/// Marks where each device queue stands, so that the frame is not lent again before the queue has
+/// passed.
+void recordQueues(const sl_program& program, sl_frame* frame) {
+  for (size_t i = 0; i < frame->queues.size(); ++i) {
+    if (!program.queueDevices[i]) {
+      continue;
+    }
+    const auto* queue = static_cast<const sl_queue*>(frame->queues[i]);
+    frame->events[i] = queue->device->record(queue->handle);
+    frame->eventDevices[i] = queue->device;
+  }
+}
+
+__attribute__((noinline, cold)) int32_t reportFailure(const sl_program& program, sl_ctx* ctx,
+                                                      int32_t result, sl_message* message) {
+  if (ctx->status == SL_OK) {
+    ctx->status = result;
+  }
+  describeFailure(*program.desc, *ctx, "", message);
+  return ctx->status;
+}
+
+/// Kernels on a device's queue may touch their context after sl_run has returned: they get the
+/// frame's.
+int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
+                        const sl_bindings& bindings, sl_ctx* ctx, sl_message* message) {
+  waitForFrame(frame);  // a second run on one lease: context and arenas are still the first one's
+  sl_ctx* own = &frame->context;
+  clearFailure(own);
+  own->profile = ctx->profile;
+  own->profile_user = ctx->profile_user;
+  __atomic_store_n(&own->cancel, ctx->cancel, __ATOMIC_RELAXED);
+  const int32_t result = team->run(program.desc->run, own, &bindings);
+  __atomic_store_n(&own->cancel, static_cast<const int32_t*>(nullptr),
+                   __ATOMIC_RELAXED);  // the caller's, gone soon
+  recordQueues(program, frame);
+  if (result == SL_OK && __atomic_load_n(&own->status, __ATOMIC_ACQUIRE) == SL_OK) {
+    frame->failureUnreported = true;
+    return SL_OK;
+  }
+  waitForFrame(frame);  // the details are complete once the queues have passed
+  frame->failureUnreported = false;
+  if (own->status == SL_OK) {
+    own->status = result;
+  }
+  ctx->status = own->status;
+  ctx->statement = own->statement;
+  for (int32_t i = 0; i < 4; ++i) {
+    ctx->detail[i] = own->detail[i];
+  }
+  return reportFailure(program, ctx, result, message);
+}
+
+}  // namespace
+}  // namespace straightline
+
+int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* frame,
+               sl_queue* queue, const sl_args* args, sl_ctx* ctx, sl_message* message) {
+  using namespace straightline;
+  return atBoundary(message, [&]() -> int32_t {
+    if (ctx->size < sizeof(sl_ctx)) {
+      return reportContextSize(*ctx, message);
+    }
+    if (frame->program != program) {
+      return reportMisuse("the frame was leased from another program", message);
+    }
+    if (weights->program->desc != program->desc) {
+      return reportMisuse("the weights were prepared for another program", message);
+    }
+    if (!fits(*program, *frame, args->extents)) {
+      return reportMisuse("the frame was leased for smaller extents than this call has", message);
+    }
+    clearFailure(ctx);
+    if (ctx->cancel && __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED) != 0) {
+      return reportFailure(*program, ctx, SL_CANCELLED, message);
+    }
+    sl_queue* host = bindQueues(*program, frame, queue);
+    const sl_bindings bindings{sizeof(sl_bindings),
+                               weights->parameters.data(),
+                               weights->preparedAddresses.data(),
+                               weights->handles.data(),
+                               frame->addresses.data(),
+                               args->inputs,
+                               args->outputs,
+                               args->extents,
+                               frame->queues.data()};
+    if (program->asynchronous) {
+      return runAsynchronous(*program, frame, host->team, bindings, ctx, message);
+    }
+    const int32_t result = host->team->run(program->desc->run, ctx, &bindings);
+    if (result != SL_OK || ctx->status != SL_OK) {
+      return reportFailure(*program, ctx, result, message);
+    }
+    return SL_OK;
+  });
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "team.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <new>
+
+namespace straightline {
+namespace {
+
+// About 0.3 ms of spinning, then sleep: a wake costs 50-70 us, so back-to-back calls stay hot and
+// an idle process is idle. With one CPU spinning only keeps the caller from running.
+constexpr uint32_t kSpinRounds = 20000;
+constexpr uint32_t kRoundsPerYield = 2000;
+
+void pauseCpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+void yieldCpu() { sched_yield(); }
+
+void futexWait(std::atomic<uint32_t>* word, uint32_t expected) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAIT_PRIVATE, expected, nullptr,
+          nullptr, 0);
+}
+
+void futexWakeAll(std::atomic<uint32_t>* word) {
+  syscall(SYS_futex, reinterpret_cast<uint32_t*>(word), FUTEX_WAKE_PRIVATE, kMaxThreads, nullptr,
+          nullptr, 0);
+}
+
+std::atomic<Team*> sharedTeams[kMaxThreads + 1];
+
+void resetTeamsAfterFork() {
+  for (std::atomic<Team*>& slot : sharedTeams) {
+    if (Team* team = slot.load(std::memory_order_acquire)) {
+      team->resetAfterFork();
+    }
+  }
+}
+
+}  // namespace
+
+Team::Team(int32_t size)
+    : size_(size),
+      arrive_(new Flag[size]),
+      threadIds_(new std::atomic<int32_t>[size]()),
+      arguments_(new WorkerArgument[size]) {
+  static_assert(sizeof(Flag) == 32 * sizeof(uint32_t), "entry.h: arrive slots are 128 bytes apart");
+  static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
+  shared_ = {sizeof(sl_team_shared), reinterpret_cast<uint32_t*>(arrive_.get()), yieldCpu};
+  spinRounds_.value.store(kSpinRounds, std::memory_order_relaxed);
+}
+
+bool Team::start() {
+  if (size_ == 1) {
+    return true;
+  }
+  if (busy_.value.exchange(1, std::memory_order_acquire) != 0) {
+    return true;  // at work, so started
+  }
+  const bool started = startHoldingTeam();
+  busy_.value.store(0, std::memory_order_release);
+  return started;
+}
+
+bool Team::startHoldingTeam() {
+  while (started_ < size_ - 1) {
+    if (!startWorker(started_ + 1)) {
+      return false;
+    }
+    ++started_;
+  }
+  return true;
+}
+
+bool Team::startWorker(int32_t index) {
+  arguments_[index] = {this, index};
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) {
+    return false;
+  }
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  // Signals belong to the application's own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const int failed = pthread_create(&thread, &attributes, workerMain, &arguments_[index]);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  if (failed != 0) {
+    return false;
+  }
+  pthread_setname_np(thread, "sl-team");
+  while (threadIds_[index].load(std::memory_order_acquire) == 0) {
+    sched_yield();
+  }
+  callerCpu_ = -1;  // the new worker is not placed yet
+  return true;
+}
+
+void* Team::workerMain(void* argument) {
+  const auto* worker = static_cast<WorkerArgument*>(argument);
+  worker->team->work(worker->index);
+  return nullptr;
+}
+
+void Team::work(int32_t index) {
+  // Read before the id is published: no job can have been given out yet.
+  uint32_t seen = generation_.value.load(std::memory_order_relaxed);
+  threadIds_[index].store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);
+  for (;;) {
+    seen = awaitJob(seen);
+    const Job job = job_;
+    job.entry(job.ctx, sl_team{&shared_, index, size_}, job.bindings);
+    running_.value.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+uint32_t Team::awaitJob(uint32_t seen) {
+  for (uint32_t round = 0;; ++round) {
+    uint32_t now = generation_.value.load(std::memory_order_acquire);
+    if (now != seen) {
+      return now;
+    }
+    if (round < spinRounds_.value.load(std::memory_order_relaxed)) {
+      pauseCpu();
+      if (round % kRoundsPerYield == kRoundsPerYield - 1) {
+        sched_yield();
+      }
+      continue;
+    }
+    // Either the caller sees this sleeper, or this load sees the caller's job: both sides are
+    // sequentially consistent.
+    sleepers_.value.fetch_add(1, std::memory_order_seq_cst);
+    if (generation_.value.load(std::memory_order_seq_cst) == seen) {
+      futexWait(&generation_.value, seen);
+    }
+    sleepers_.value.fetch_sub(1, std::memory_order_relaxed);
+    round = 0;
+  }
+}
+
+int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings) {
+  const sl_team alone{nullptr, 0, 1};
+  if (size_ == 1 || busy_.value.load(std::memory_order_relaxed) != 0 ||
+      busy_.value.exchange(1, std::memory_order_acquire) != 0) {
+    return entry(ctx, alone, bindings);
+  }
+  if (started_ < size_ - 1 && !startHoldingTeam()) {
+    busy_.value.store(0, std::memory_order_release);
+    return entry(ctx, alone, bindings);
+  }
+  keepWorkersOffThisCpu();
+  job_ = {entry, ctx, bindings};
+  running_.value.store(static_cast<uint32_t>(size_ - 1), std::memory_order_relaxed);
+  generation_.value.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers_.value.load(std::memory_order_seq_cst) != 0) {
+    futexWakeAll(&generation_.value);
+  }
+  const int32_t result = entry(ctx, sl_team{&shared_, 0, size_}, bindings);
+  for (uint32_t round = 1; running_.value.load(std::memory_order_acquire) != 0; ++round) {
+    pauseCpu();
+    if (round % kRoundsPerYield == 0) {
+      sched_yield();
+    }
+  }
+  if (result != SL_OK || __atomic_load_n(&ctx->status, __ATOMIC_RELAXED) != SL_OK) {
+    resetBarriers();
+  }
+  busy_.value.store(0, std::memory_order_release);
+  return result;
+}
+
+// Members of a failed run may have left at different barriers; the next run must find equal counts.
+// All workers are between jobs here.
+void Team::resetBarriers() {
+  for (int32_t i = 0; i < size_; ++i) {
+    arrive_[i].value.store(0, std::memory_order_relaxed);
+  }
+}
+
+// A worker without a place of its own is often woken on the caller's CPU, and both then spin there
+// until the next scheduler tick (0.2-2 ms instead of 50-70 us). Best effort: every failure here
+// costs speed only. The mask is the main thread's, which is what taskset and a cpuset give the
+// process; reading it each time follows later changes.
+void Team::keepWorkersOffThisCpu() {
+  const int cpu = sched_getcpu();
+  if (cpu == callerCpu_) {
+    return;
+  }
+  callerCpu_ = cpu;
+  cpu_set_t allowed;
+  if (cpu < 0 || cpu >= CPU_SETSIZE ||
+      sched_getaffinity(getpid(), sizeof(allowed), &allowed) != 0) {
+    return;
+  }
+  const bool several = CPU_COUNT(&allowed) >= 2;
+  spinRounds_.value.store(several ? kSpinRounds : 0, std::memory_order_relaxed);
+  if (several) {
+    CPU_CLR(cpu, &allowed);
+  }
+  for (int32_t i = 1; i < size_; ++i) {
+    sched_setaffinity(threadIds_[i].load(std::memory_order_relaxed), sizeof(allowed), &allowed);
+  }
+}
+
+void Team::resetAfterFork() {
+  started_ = 0;
+  callerCpu_ = -1;
+  for (int32_t i = 0; i < size_; ++i) {
+    threadIds_[i].store(0, std::memory_order_relaxed);
+  }
+  resetBarriers();
+  generation_.value.store(0, std::memory_order_relaxed);
+  sleepers_.value.store(0, std::memory_order_relaxed);
+  running_.value.store(0, std::memory_order_relaxed);
+  busy_.value.store(0, std::memory_order_relaxed);
+}
+
+Team* sharedTeam(int32_t size) {
+  static const int forkHandler = pthread_atfork(nullptr, nullptr, resetTeamsAfterFork);
+  if (forkHandler != 0) {
+    return nullptr;
+  }
+  std::atomic<Team*>& slot = sharedTeams[size];
+  Team* team = slot.load(std::memory_order_acquire);
+  if (!team) {
+    auto made = std::make_unique<Team>(size);
+    if (slot.compare_exchange_strong(team, made.get(), std::memory_order_acq_rel)) {
+      team = made.release();  // for the life of the process: its workers never end
+    }
+  }
+  return team->start() ? team : nullptr;
+}
+
+}  // namespace straightline

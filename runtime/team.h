@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// A team of CPU threads that runs one straight line together (SPMD): every member calls the same
+// entry with its own index and meets the others at barriers that the emitted text contains.
+#ifndef STRAIGHTLINE_RUNTIME_TEAM_H
+#define STRAIGHTLINE_RUNTIME_TEAM_H
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "straightline/abi/straightline.h"
+
+namespace straightline {
+
+/// Largest team; bounds the table of shared teams.
+inline constexpr int32_t kMaxThreads = 256;
+
+/// Lives as long as the process: workers are detached and may touch it until the very end.
+class Team {
+ public:
+  explicit Team(int32_t size);
+
+  /// Starts the workers unless they are running. False when the system refuses a thread.
+  bool start();
+
+  /// Runs `entry` on every member; the caller is member 0. Returns when all have returned. When the
+  /// team is at work for another caller, or the system refuses threads, the caller runs alone as a
+  /// team of one. Takes no lock.
+  int32_t run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings);
+
+  int32_t size() const { return size_; }
+
+  /// In the child of a fork only its calling thread exists: forget the workers, so that the next
+  /// run makes new ones.
+  void resetAfterFork();
+
+ private:
+  struct Job {
+    sl_entry_fn entry;
+    sl_ctx* ctx;
+    const sl_bindings* bindings;
+  };
+  /// Alone in its pair of cache lines: neighbours are prefetched together.
+  struct alignas(128) Flag {
+    std::atomic<uint32_t> value{0};
+  };
+  struct WorkerArgument {
+    Team* team;
+    int32_t index;
+  };
+
+  static void* workerMain(void* argument);
+  void work(int32_t index);
+  uint32_t awaitJob(uint32_t seen);
+  bool startHoldingTeam();
+  bool startWorker(int32_t index);
+  void keepWorkersOffThisCpu();
+  void resetBarriers();
+
+  const int32_t size_;
+  int32_t started_ = 0;  ///< workers running; guarded by busy_
+  int callerCpu_ = -1;   ///< CPU that the workers keep off; guarded by busy_
+  Job job_{};            ///< written before generation_ moves, read after
+  sl_team_shared shared_{};
+  std::unique_ptr<Flag[]> arrive_;  ///< one per member; shared_.arrive points here
+  std::unique_ptr<std::atomic<int32_t>[]>
+      threadIds_;  ///< kernel thread ids of the workers, 0 until known
+  std::unique_ptr<WorkerArgument[]> arguments_;
+  Flag busy_;        ///< 1: a caller owns the team
+  Flag generation_;  ///< counts jobs; workers wait for it to move
+  Flag sleepers_;    ///< workers in (or about to enter) a futex wait
+  Flag running_;     ///< workers that have not finished the current job
+  Flag spinRounds_;  ///< rounds a worker spins before it sleeps
+};
+
+/// The process's team of this size, made on first use; null when the system refuses its threads.
+Team* sharedTeam(int32_t size);
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_RUNTIME_TEAM_H

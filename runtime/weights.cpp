@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weights.h"
+
+#include <memory>
+
+#include "boundary.h"
+#include "failure.h"
+#include "message_writer.h"
+#include "program.h"
+
+namespace straightline {
+namespace {
+
+/// Destroys handles and frees prepared data. The parameters' release callback is the caller's
+/// business.
+void freeWeights(sl_weights* weights) {
+  const sl_program& program = *weights->program;
+  for (size_t i = 0; i < weights->handles.size(); ++i) {
+    if (weights->handles[i] && program.desc->destroy_handle[i]) {
+      program.desc->destroy_handle[i](weights->handles[i]);
+    }
+  }
+  for (size_t i = 0; i < weights->prepared.size(); ++i) {
+    releaseBlock(program.spaceDevices[i], &weights->prepared[i]);
+  }
+  sl_program_release(weights->program);
+  delete weights;
+}
+
+struct WeightsDeleter {
+  void operator()(sl_weights* weights) const { freeWeights(weights); }
+};
+
+/// What one prepare needs beside the weights; freed when it is over.
+class PrepareResources {
+ public:
+  explicit PrepareResources(const sl_program& program) : program_(program) {}
+  PrepareResources(const PrepareResources&) = delete;
+  PrepareResources& operator=(const PrepareResources&) = delete;
+  ~PrepareResources() {
+    for (sl_queue& queue : deviceQueues_) {
+      closeDeviceQueue(&queue);
+    }
+    for (size_t i = 0; i < scratch_.size(); ++i) {
+      releaseBlock(program_.spaceDevices[i], &scratch_[i]);
+    }
+  }
+
+  int32_t open(sl_message* message) {
+    const sl_program_desc& desc = *program_.desc;
+    scratch_.resize(program_.spaceDevices.size());
+    scratchAddresses.resize(scratch_.size());
+    for (size_t i = 0; i < scratch_.size(); ++i) {
+      const int64_t bytes = sl_expr_value(&desc.scratch_bytes[i], nullptr);
+      if (!allocateBlock(program_.spaceDevices[i], bytes > 0 ? static_cast<size_t>(bytes) : 0,
+                         &scratch_[i])) {
+        MessageWriter(message)
+            .text("out of memory: prepare needs ")
+            .number(bytes)
+            .text(" bytes of scratch in '")
+            .text(desc.spaces[i])
+            .text("'");
+        return SL_OUT_OF_MEMORY;
+      }
+      scratchAddresses[i] = scratch_[i].address;
+    }
+    sl_queue* team = nullptr;
+    if (const int32_t status = sl_queue_team(desc.threads, &team, message)) {
+      return status;
+    }
+    deviceQueues_.resize(program_.queueDevices.size());
+    queues.assign(deviceQueues_.size(), team);
+    for (size_t i = 0; i < deviceQueues_.size(); ++i) {
+      if (!program_.queueDevices[i]) {
+        continue;
+      }
+      if (!openDeviceQueue(program_.queueDevices[i], &deviceQueues_[i])) {
+        MessageWriter(message)
+            .text("backend '")
+            .text(desc.queues[i])
+            .text("' could not make a queue");
+        return SL_OUT_OF_MEMORY;
+      }
+      queues[i] = &deviceQueues_[i];
+    }
+    return SL_OK;
+  }
+
+  /// Blocks until every device queue has passed everything.
+  void finish() {
+    for (const sl_queue& queue : deviceQueues_) {
+      if (queue.handle) {
+        void* event = queue.device->record(queue.handle);
+        queue.device->synchronize(event);
+        queue.device->event_destroy(event);
+      }
+    }
+  }
+
+  std::vector<void*> scratchAddresses;
+  std::vector<void*> queues;
+
+ private:
+  const sl_program& program_;
+  std::vector<Block> scratch_;
+  std::vector<sl_queue> deviceQueues_;
+};
+
+int32_t allocatePrepared(sl_weights* weights, sl_message* message) {
+  const sl_program& program = *weights->program;
+  const sl_program_desc& desc = *program.desc;
+  weights->prepared.resize(program.spaceDevices.size());
+  weights->preparedAddresses.resize(weights->prepared.size());
+  for (size_t i = 0; i < weights->prepared.size(); ++i) {
+    const int64_t bytes = sl_expr_value(&desc.prepared_bytes[i], nullptr);
+    if (!allocateBlock(program.spaceDevices[i], bytes > 0 ? static_cast<size_t>(bytes) : 0,
+                       &weights->prepared[i])) {
+      MessageWriter(message)
+          .text("out of memory: the prepared weights need ")
+          .number(bytes)
+          .text(" bytes in '")
+          .text(desc.spaces[i])
+          .text("'");
+      return SL_OUT_OF_MEMORY;
+    }
+    weights->preparedAddresses[i] = weights->prepared[i].address;
+  }
+  return SL_OK;
+}
+
+int32_t prepare(sl_weights* weights, sl_message* message) {
+  const sl_program_desc& desc = *weights->program->desc;
+  if (int32_t status = allocatePrepared(weights, message); status != SL_OK || !desc.prepare) {
+    return status;
+  }
+  PrepareResources resources(*weights->program);
+  if (const int32_t status = resources.open(message)) {
+    return status;
+  }
+  // Nothing that prepare does depends on an extent (checkDescription); the table is there so that
+  // text which copies every extent into a local reads something.
+  std::vector<int64_t> extents;
+  for (int32_t i = 0; i < desc.extent_count; ++i) {
+    extents.push_back(desc.extents[i].min);
+  }
+  sl_bindings bindings{};
+  bindings.size = sizeof(bindings);
+  bindings.parameters = weights->parameters.data();
+  bindings.prepared = weights->preparedAddresses.data();
+  bindings.handles = weights->handles.data();
+  bindings.arenas = resources.scratchAddresses.data();
+  bindings.extents = extents.data();
+  bindings.queues = resources.queues.data();
+  sl_ctx ctx{};
+  ctx.size = sizeof(ctx);
+  clearFailure(&ctx);
+  Team* team = static_cast<sl_queue*>(resources.queues[0])->team;
+  const int32_t result = team->run(desc.prepare, &ctx, &bindings);
+  resources.finish();
+  if (result == SL_OK && __atomic_load_n(&ctx.status, __ATOMIC_ACQUIRE) == SL_OK) {
+    return SL_OK;
+  }
+  if (ctx.status == SL_OK) {
+    ctx.status = result;
+  }
+  describeFailure(desc, ctx, "while preparing weights: ", message);
+  return ctx.status;
+}
+
+}  // namespace
+}  // namespace straightline
+
+int32_t sl_weights_create(sl_program* program, void* const* parameters, void (*release)(void*),
+                          void* user, sl_weights** out, sl_message* message) {
+  using namespace straightline;
+  return atBoundary(message, [&]() -> int32_t {
+    std::unique_ptr<sl_weights> bare(new sl_weights);
+    sl_program_retain(program);
+    bare->program = program;
+    std::unique_ptr<sl_weights, WeightsDeleter> weights(bare.release());
+    const sl_program_desc& desc = *program->desc;
+    weights->parameters.assign(parameters, parameters + desc.parameter_count);
+    weights->handles.resize(static_cast<size_t>(desc.handle_count));
+    if (const int32_t status = prepare(weights.get(), message)) {
+      return status;
+    }
+    weights->release = release;
+    weights->user = user;
+    *out = weights.release();
+    return SL_OK;
+  });
+}
+
+void sl_weights_retain(sl_weights* weights) {
+  weights->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+void sl_weights_release(sl_weights* weights) {
+  if (!weights || weights->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
+    return;
+  }
+  if (weights->program->asynchronous) {
+    straightline::waitForPool(
+        &weights->program->frames);  // runs with these weights may still be enqueued
+  }
+  void (*const release)(void*) = weights->release;
+  void* const user = weights->user;
+  straightline::freeWeights(weights);
+  if (release) {
+    release(user);
+  }
+}
+
+size_t sl_weights_prepared_bytes(const sl_weights* weights) {
+  size_t bytes = 0;
+  for (const straightline::Block& block : weights->prepared) {
+    bytes += block.bytes;
+  }
+  return bytes;
+}

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What capture refuses: each case raises the right class, and its text names what was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from models import digits_cnn, lstm, small
+from straightline.capture import capture
+from straightline.errors import UnsupportedError, UserError
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+
+class Subclass(torch.Tensor):
+    pass
+
+
+def add_one(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+def test_training_mode_names_the_modules() -> None:
+    model = digits_cnn.DigitsCnn()
+    with pytest.raises(
+        UserError, match=r"norm1 \(BatchNorm2d\), norm2 .*dropout \(Dropout\).*eval"
+    ):
+        capture(model, (torch.randn(2, 1, 8, 8),))
+    capture(small.Mlp(), (torch.randn(1, 64),))  # training mode changes nothing here
+
+
+def test_functional_dropout_in_training_mode() -> None:
+    with pytest.raises((UserError, UnsupportedError), match="dropout|bernoulli|rand"):
+        capture(lambda x: F.dropout(x, 0.5, True), (torch.randn(3),))
+
+
+def test_lstm_dropout_in_training_mode() -> None:
+    model = nn.LSTM(4, 4, 2, dropout=0.3)
+    with pytest.raises(UserError, match="LSTM"):
+        capture(model, (torch.randn(3, 1, 4),))
+
+
+INPUTS: dict[str, tuple[Callable[[], torch.Tensor], type[Exception], str]] = {
+    "fake": (lambda: FakeTensorMode().from_tensor(torch.ones(2)), UserError, "fake"),
+    "meta": (lambda: torch.ones(2, device="meta"), UserError, "meta"),
+    "subclass": (lambda: torch.ones(2).as_subclass(Subclass), UnsupportedError, "Subclass"),
+    "sparse": (lambda: torch.eye(2).to_sparse(), UnsupportedError, "sparse_coo"),
+    "complex": (lambda: torch.ones(2, dtype=torch.complex64), UnsupportedError, "complex64"),
+    "uint16": (lambda: torch.ones(2, dtype=torch.uint16), UnsupportedError, "uint16"),
+    "quantised": (
+        lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8), UnsupportedError, "qint8",
+    ),
+    "neg": (lambda: torch.randn(2, dtype=torch.complex64).conj().imag, UnsupportedError, "neg"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_input_tensors(name: str) -> None:
+    make, kind, text = INPUTS[name]
+    with pytest.raises(kind, match=text):
+        capture(add_one, (make(),))
+
+
+def test_all_unsupported_ops_are_listed() -> None:
+    class Many(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.ModuleList([nn.Identity(), small.Mlp((4, 4))])
+
+        def forward(self, x: torch.Tensor) -> Any:
+            a = torch.sort(x).values  # line of the first
+            b = torch.fft.fft(x).abs()
+            c = torch.linalg.inv(self.inner[1](x))
+            return a + b + c + x[x > 0].sum()
+
+    with pytest.raises(UnsupportedError) as caught:
+        capture(Many(), (torch.randn(4, 4),))
+    text = str(caught.value)
+    for part in (
+        "aten.sort",
+        "aten._fft_r2c",
+        "aten.linalg_inv_ex",
+        "float32[4, 4]",
+        "capture_error_test.py:",
+    ):
+        assert part in text, text
+    assert "nearest supported form: amax" in text
+    source = open(__file__).read().splitlines()
+    line = next(i for i, row in enumerate(source, 1) if "# line of the first" in row)
+    assert f"capture_error_test.py:{line}" in text
+
+
+def test_python_control_flow_on_data() -> None:
+    with pytest.raises(UnsupportedError, match=r"torch\.cond"):
+        capture(lambda x: x + 1 if x.sum() > 0 else x - 1, (torch.randn(3),))
+
+
+def test_failing_model() -> None:
+    with pytest.raises(UserError, match="length 4"):
+        capture(lambda a, b: a + b, (torch.randn(3), torch.randn(4)))
+
+
+def test_wrong_number_of_inputs() -> None:
+    with pytest.raises(UserError, match="argument"):
+        capture(small.SingleAdd(), (torch.randn(3),))
+
+
+def test_not_a_model() -> None:
+    with pytest.raises(UserError, match="int"):
+        capture(3, (torch.randn(3),))
+
+
+def test_packed_lstm_and_projection() -> None:
+    with pytest.raises(UnsupportedError, match="proj_size"):
+        capture(nn.LSTM(4, 4, proj_size=2).eval(), (torch.randn(3, 1, 4),))
+
+
+def test_dynamic_size_that_the_model_fixes() -> None:
+    batch = torch.export.Dim("b", min=1, max=64)
+    with pytest.raises(UserError, match="b"):
+        capture(lambda x: x.reshape(3, 4), (torch.randn(3, 4),), dynamic_shapes=({0: batch},))
+
+
+def test_sizes_that_only_some_calls_have() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        torch._check(x.shape[0] % 2 == 0)
+        return x + 1
+
+    x = torch.randn(6, 3)
+    with pytest.raises(UnsupportedError, match="% 2.*2 \\* Dim"):
+        capture(function, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    capture(function, (x,), dynamic_shapes=({0: 2 * torch.export.Dim("half", max=8)},))
+    capture(lambda x: x + 1, (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+
+
+def test_example_of_size_one_in_a_dynamic_dimension() -> None:
+    batch = torch.export.Dim("b", min=1, max=64)
+    with pytest.raises(UserError, match="example of another size"):
+        capture(small.Mlp(), (torch.randn(1, 64),), dynamic_shapes=({0: batch},))
+
+
+def test_overlapping_state() -> None:
+    class Overlap(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("all", torch.zeros(4))
+            self.register_buffer("head", self.all[:2])
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.head.add_(1)
+            return x + self.all
+
+    with pytest.raises(UnsupportedError, match="head and all|all and head"):
+        capture(Overlap(), (torch.randn(4),))
+
+
+def test_capture_leaves_the_model_alone() -> None:
+    model = lstm.LstmTagger().eval()
+    x = torch.randn(1, 3, 8)
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    capture(model, (x,))
+    model(x)
+    for name, tensor in model.state_dict().items():
+        assert type(tensor) is torch.Tensor and torch.equal(tensor, before[name])
+    assert all(type(w) is nn.Parameter for w in model.lstm._flat_weights)

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a module of the `op` dialect to a program of the runtime: passes, emission, compilation of the text, link.
+#ifndef STRAIGHTLINE_TOOLS_COMPILATION_H
+#define STRAIGHTLINE_TOOLS_COMPILATION_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "straightline/abi/straightline.h"
+#include "tools/module_context.h"
+
+namespace straightline {
+
+struct CompileRequest {
+  std::string cpu;       ///< "" or "host": this machine
+  int threads = 1;
+  std::string pipeline;
+  bool emitOnly = false;
+  bool useCache = true;
+};
+
+/// What one compilation made. Immutable; getters are thread-safe.
+class Compilation {
+ public:
+  ~Compilation();
+  Compilation(const Compilation&) = delete;
+  Compilation& operator=(const Compilation&) = delete;
+
+  static Failure compile(const Module& module, const CompileRequest& request, std::unique_ptr<Compilation>* out);
+
+  const Emitted& emitted() const { return emitted_; }
+  sl_program* program() const { return program_; }  ///< NULL after emitOnly; owned
+  unsigned compiled() const { return compiled_; }
+  unsigned cached() const { return cached_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+  /// `level` is "op" or "kernel".
+  Failure ir(const std::string& level, unsigned flags, std::string* out) const;
+
+ private:
+  explicit Compilation(std::shared_ptr<ModuleContext> context) : context_(std::move(context)) {}
+
+  Failure lower(const TargetOptions& target);
+  Failure load(const CompileRequest& request);
+  Failure withIr(Failure failure) const;
+
+  std::shared_ptr<ModuleContext> context_;  ///< declared first: outlives the modules
+  mlir::OwningOpRef<mlir::ModuleOp> opLevel_;
+  mlir::OwningOpRef<mlir::ModuleOp> kernelLevel_;
+  Emitted emitted_;
+  sl_program* program_ = nullptr;
+  unsigned compiled_ = 0;
+  unsigned cached_ = 0;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_TOOLS_COMPILATION_H

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C boundary: each function turns C arguments into C++ ones, calls one function, and hands texts back. No exception
+// and no fatal error of LLVM leaves it.
+#include "tools/compiler_abi.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "codegen/jit/clang_driver.h"
+#include "codegen/jit/fatal_guard.h"
+#include "codegen/jit/object_cache.h"
+#include "llvm/Config/llvm-config.h"
+#include "tools/compilation.h"
+#include "tools/module_builder.h"
+#include "tools/module_context.h"
+
+using straightline::Compilation;
+using straightline::ErrorKind;
+using straightline::Failure;
+using straightline::Module;
+using straightline::ModuleBuilder;
+using straightline::SourceLocation;
+
+struct sl_text {
+  std::string text;
+};
+struct sl_module {
+  std::unique_ptr<Module> module;
+};
+struct sl_builder {
+  explicit sl_builder(const straightline::Stages& stages) : builder(stages) {}
+  ModuleBuilder builder;
+};
+struct sl_compilation {
+  std::unique_ptr<Compilation> compilation;
+};
+
+namespace {
+
+sl_text* makeText(std::string text) { return new sl_text{std::move(text)}; }
+
+llvm::StringRef viewOf(const char* text) { return text == nullptr ? llvm::StringRef() : llvm::StringRef(text); }
+
+template <typename T>
+llvm::ArrayRef<T> listOf(const T* data, int32_t count) {
+  return data == nullptr || count <= 0 ? llvm::ArrayRef<T>() : llvm::ArrayRef<T>(data, count);
+}
+
+SourceLocation locationOf(const sl_location* location) {
+  if (location == nullptr) {
+    return {};
+  }
+  return {viewOf(location->module), viewOf(location->file), location->line};
+}
+
+/// Runs `work` (returns a Failure) so that nothing escapes, and hands its message out.
+template <typename Work>
+int32_t guarded(sl_text** error, const Work& work) {
+  Failure failure;
+  std::string fatal;
+  if (!straightline::jit::runGuarded([&] { failure = work(); }, &fatal)) {
+    failure = Failure::internal("the compiler gave up: " + fatal);
+  }
+  if (failure.failed()) {
+    *error = makeText(std::move(failure.message));
+  }
+  return static_cast<int32_t>(failure.kind);
+}
+
+}  // namespace
+
+const char* sl_text_data(const sl_text* text) { return text->text.c_str(); }
+size_t sl_text_size(const sl_text* text) { return text->text.size(); }
+void sl_text_release(sl_text* text) { delete text; }
+
+const char* sl_compiler_version(void) {
+  static const std::string version = std::string("straightline ") + SL_VERSION + ", LLVM " +
+                                     LLVM_VERSION_STRING + ", host cpu " + straightline::jit::hostTarget().cpu;
+  return version.c_str();
+}
+
+int32_t sl_module_parse(const char* text, size_t bytes, const char* name, sl_module** out, sl_text** error) {
+  return guarded(error, [&] {
+    auto module = std::make_unique<sl_module>();
+    Failure failure = straightline::parseModule(straightline::productStages(), std::string_view(text, bytes),
+                                                viewOf(name).str(), &module->module);
+    if (!failure.failed()) {
+      *out = module.release();
+    }
+    return failure;
+  });
+}
+
+sl_text* sl_module_print(const sl_module* module, uint32_t flags) {
+  return makeText(straightline::printModule(module->module->op.get(), flags));
+}
+
+void sl_module_release(sl_module* module) { delete module; }
+
+sl_builder* sl_builder_create(void) { return new sl_builder(straightline::productStages()); }
+void sl_builder_release(sl_builder* builder) { delete builder; }
+
+int32_t sl_builder_symbol(sl_builder* builder, const char* name, int64_t min, int64_t max, sl_text** error) {
+  return guarded(error, [&] { return builder->builder.symbol(viewOf(name), min, max); });
+}
+
+int32_t sl_builder_begin_function(sl_builder* builder, const char* name, const char* const* argument_names,
+                                  const char* const* argument_types, int32_t count, int32_t* values, sl_text** error) {
+  return guarded(error, [&] {
+    return builder->builder.beginFunction(viewOf(name), listOf(argument_names, count), listOf(argument_types, count),
+                                          values);
+  });
+}
+
+int32_t sl_builder_attribute(sl_builder* builder, const char* name, const char* text, sl_text** error) {
+  return guarded(error, [&] { return builder->builder.attribute(viewOf(name), viewOf(text)); });
+}
+
+int32_t sl_builder_attribute_string(sl_builder* builder, const char* name, const char* value, size_t bytes,
+                                    sl_text** error) {
+  return guarded(error,
+                 [&] { return builder->builder.attributeString(viewOf(name), llvm::StringRef(value, bytes)); });
+}
+
+int32_t sl_builder_attribute_dense(sl_builder* builder, const char* name, const char* type, const void* data,
+                                   size_t bytes, sl_text** error) {
+  return guarded(error, [&] {
+    return builder->builder.attributeDense(viewOf(name), viewOf(type),
+                                           llvm::ArrayRef<char>(static_cast<const char*>(data), bytes));
+  });
+}
+
+int32_t sl_builder_op(sl_builder* builder, const char* name, const int32_t* operands, int32_t operand_count,
+                      const char* const* result_types, int32_t result_count, const int32_t* segments,
+                      int32_t segment_count, int32_t regions, const sl_location* location, int32_t* results,
+                      sl_text** error) {
+  return guarded(error, [&] {
+    return builder->builder.op(viewOf(name), listOf(operands, operand_count), listOf(result_types, result_count),
+                               listOf(segments, segment_count), segments != nullptr, regions, locationOf(location),
+                               results);
+  });
+}
+
+int32_t sl_builder_begin_region(sl_builder* builder, const char* const* argument_types, int32_t count, int32_t* values,
+                                sl_text** error) {
+  return guarded(error, [&] { return builder->builder.beginRegion(listOf(argument_types, count), values); });
+}
+
+int32_t sl_builder_end_region(sl_builder* builder, const int32_t* yields, int32_t count, const sl_location* location,
+                              sl_text** error) {
+  return guarded(error, [&] { return builder->builder.endRegion(listOf(yields, count), locationOf(location)); });
+}
+
+int32_t sl_builder_end_function(sl_builder* builder, const int32_t* values, const char* const* names,
+                                const char* const* ties, int32_t count, sl_text** error) {
+  return guarded(error, [&] {
+    llvm::SmallVector<straightline::FunctionResult> results;
+    for (int32_t i = 0; i < count; ++i) {
+      results.push_back({values[i], viewOf(names[i]), ties == nullptr ? llvm::StringRef() : viewOf(ties[i])});
+    }
+    return builder->builder.endFunction(results);
+  });
+}
+
+int32_t sl_builder_finish(sl_builder* builder, sl_module** out, sl_text** error) {
+  return guarded(error, [&] {
+    auto module = std::make_unique<sl_module>();
+    Failure failure = builder->builder.finish(&module->module);
+    if (!failure.failed()) {
+      *out = module.release();
+    }
+    return failure;
+  });
+}
+
+int32_t sl_compile(const sl_module* module, const sl_compile_options* options, sl_compilation** out, sl_text** error) {
+  return guarded(error, [&] {
+    straightline::CompileRequest request;
+    if (options != nullptr) {
+      if (options->size != sizeof(sl_compile_options)) {
+        return Failure::user("sl_compile_options has " + std::to_string(options->size) + " bytes, this library expects " +
+                             std::to_string(sizeof(sl_compile_options)));
+      }
+      request.cpu = viewOf(options->cpu).str();
+      request.threads = options->threads == 0 ? 1 : options->threads;
+      request.pipeline = viewOf(options->pipeline).str();
+      request.emitOnly = options->emit_only != 0;
+      request.useCache = options->no_cache == 0;
+    }
+    auto compilation = std::make_unique<sl_compilation>();
+    Failure failure = Compilation::compile(*module->module, request, &compilation->compilation);
+    if (!failure.failed()) {
+      *out = compilation.release();
+    }
+    return failure;
+  });
+}
+
+void sl_compilation_release(sl_compilation* compilation) { delete compilation; }
+
+sl_program* sl_compilation_program(const sl_compilation* compilation) {
+  sl_program* program = compilation->compilation->program();
+  if (program != nullptr) {
+    sl_program_retain(program);
+  }
+  return program;
+}
+
+sl_text* sl_compilation_code(const sl_compilation* compilation) {
+  return makeText(compilation->compilation->emitted().listing);
+}
+
+int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level, uint32_t flags, sl_text** out,
+                          sl_text** error) {
+  return guarded(error, [&] {
+    std::string text;
+    Failure failure = compilation->compilation->ir(viewOf(level).str(), flags, &text);
+    if (!failure.failed()) {
+      *out = makeText(std::move(text));
+    }
+    return failure;
+  });
+}
+
+sl_text* sl_compilation_explain(const sl_compilation* compilation) {
+  return makeText(compilation->compilation->emitted().explain);
+}
+
+int32_t sl_compilation_unit_count(const sl_compilation* compilation) {
+  return static_cast<int32_t>(compilation->compilation->emitted().units.size());
+}
+
+void sl_compilation_unit(const sl_compilation* compilation, int32_t i, const char** name, const char** text) {
+  const straightline::jit::Unit& unit = compilation->compilation->emitted().units.at(i);
+  *name = unit.name.c_str();
+  *text = unit.text.c_str();
+}
+
+void sl_compilation_counts(const sl_compilation* compilation, int32_t* compiled, int32_t* cached) {
+  *compiled = static_cast<int32_t>(compilation->compilation->compiled());
+  *cached = static_cast<int32_t>(compilation->compilation->cached());
+}
+
+sl_text* sl_compilation_notes(const sl_compilation* compilation) {
+  std::string text;
+  for (const std::string& note : compilation->compilation->notes()) {
+    text += (text.empty() ? "" : "\n") + note;
+  }
+  return makeText(std::move(text));
+}
+
+sl_text* sl_cache_directory(void) {
+  const straightline::jit::ObjectCache& cache = straightline::jit::ObjectCache::process();
+  return makeText(cache.capBytes() == 0 ? "" : cache.directory());
+}
+
+void sl_cache_inspect(sl_cache_info* info) {
+  const straightline::jit::ObjectCache& cache = straightline::jit::ObjectCache::process();
+  const straightline::jit::CacheCounts counts = cache.counts();
+  const bool present = cache.capBytes() != 0 && !cache.directory().empty();
+  sl_cache_info full{sizeof(sl_cache_info), present ? cache.sizeBytes() : 0, present ? cache.capBytes() : 0,
+                     counts.hits, counts.misses, counts.damaged, counts.stored, counts.evicted};
+  full.size = std::min<uint64_t>(info->size, sizeof(full));
+  std::copy_n(reinterpret_cast<const char*>(&full), full.size, reinterpret_cast<char*>(info));
+}
+
+uint64_t sl_cache_clear(void) { return straightline::jit::ObjectCache::process().clear(); }

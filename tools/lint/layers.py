@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that #includes respect the layers of ARCHITECTURE.md.
+
+A file of a folder may include only what LAYERS lists for the longest matching prefix of its path. Exit status 1 and one
+line per violation otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+#: folder -> prefixes of quoted or angled includes of ours or of LLVM that it may use; system headers are free unless
+#: the folder is in FREESTANDING.
+LAYERS: dict[str, tuple[str, ...]] = {
+    "runtime/abi": ("straightline/abi/",),
+    "runtime": ("straightline/abi/", "runtime/"),
+    "codegen/kernels": ("straightline/abi/", "straightline/kernels/"),
+    "dialect": ("dialect/", "mlir/", "llvm/"),
+    "passes": ("dialect/", "passes/", "straightline/abi/", "mlir/", "llvm/"),
+    "codegen": ("codegen/", "dialect/", "straightline/abi/", "mlir/", "llvm/", "clang/"),
+    "tools": ("tools/", "codegen/", "passes/", "dialect/", "straightline/abi/", "mlir/", "llvm/", "clang/"),
+    "python": ("tools/compiler_abi.h", "straightline/abi/", "python/"),
+    "tests": ("",),
+    "bench": ("",),
+}
+FREESTANDING = ("runtime/abi", "codegen/kernels")
+GUARDED = ("dialect/", "passes/", "codegen/", "tools/", "runtime/", "python/", "straightline/", "mlir/", "llvm/", "clang/")
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
+
+
+def layer_of(path: str) -> str | None:
+    """Returns the longest folder of LAYERS that holds `path`."""
+    holders = [folder for folder in LAYERS if path.startswith(folder + "/")]
+    return max(holders, key=len, default=None)
+
+
+def violations(path: str, text: str) -> list[str]:
+    """Returns one message per forbidden include of a file."""
+    layer = layer_of(path)
+    if layer is None:
+        return []
+    allowed = LAYERS[layer]
+    is_test = path.endswith(("_test.cpp", "_testing.h", "_for_tests.h"))
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match is None:
+            continue
+        name = match.group(2)
+        ours = name.startswith(GUARDED)
+        if layer in FREESTANDING and not is_test:
+            if match.group(1) == "<" or (ours and not name.startswith(allowed)):
+                # Intrinsics headers are the compiler's own; NVRTC and the in-memory file system do not have them.
+                found.append(f"{path}:{number}: {layer} is freestanding and may not include {name}")
+        elif ours and not name.startswith(allowed) and not (is_test and name.startswith("straightline/")):
+            found.append(f"{path}:{number}: {layer} may not include {name}")
+    return found
+
+
+def main() -> int:
+    """Checks every tracked source file."""
+    files = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard", "*.h", "*.cpp", "*.c", "*.inc"],
+        check=True, capture_output=True, text=True,
+    ).stdout.split("\n")
+    problems = [
+        problem
+        for name in files
+        if name and Path(name).is_file()
+        for problem in violations(name, Path(name).read_text(encoding="utf-8", errors="replace"))
+    ]
+    print("\n".join(problems), end="\n" if problems else "")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

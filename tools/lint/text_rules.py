@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks rules that hold for the text of every tracked file: SPDX line, size, numbered TODOs, no absolute machine paths."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SPDX_SUFFIXES = (".h", ".cpp", ".c", ".py", ".td", ".sh")
+MAX_LINES = 1500  # refused; above WARN_LINES a note
+WARN_LINES = 800
+MAX_BYTES = 500_000
+SIZED_SUFFIXES = (*SPDX_SUFFIXES, ".cmake", ".mlir")
+FORBIDDEN_STEMS = ("utils", "util", "misc", "uncategorized", "helpers")
+TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
+GOLDEN = "golden"  # folders of whole emitted files: their size is not ours to choose
+
+
+def problems_of(path: Path) -> tuple[list[str], list[str]]:
+    """Returns (errors, notes) of one file."""
+    errors: list[str] = []
+    notes: list[str] = []
+    data = path.read_bytes()
+    if len(data) > MAX_BYTES:
+        errors.append(f"{path}: {len(data)} bytes, at most {MAX_BYTES}")
+    if path.suffix not in SIZED_SUFFIXES or GOLDEN in path.parts:
+        return errors, notes
+    lines = data.decode("utf-8", errors="replace").splitlines()
+    if path.suffix in SPDX_SUFFIXES and not any("SPDX-License-Identifier: Apache-2.0" in line for line in lines[:3]):
+        errors.append(f"{path}:1: no SPDX line")
+    if len(lines) > MAX_LINES:
+        errors.append(f"{path}: {len(lines)} lines, at most {MAX_LINES}")
+    elif len(lines) > WARN_LINES:
+        notes.append(f"note: {path}: {len(lines)} lines, better under {WARN_LINES}")
+    if path.stem in FORBIDDEN_STEMS:
+        errors.append(f"{path}: a name that says what is in it, please")
+    if path.parts[:2] != ("tools", "lint"):
+        for number, line in enumerate(lines, 1):
+            if TODO.search(line):
+                errors.append(f"{path}:{number}: TODO without an issue number, as in TODO(#12)")
+            if re.search(r"\s$", line):
+                errors.append(f"{path}:{number}: white space at the end of the line")
+    return errors, notes
+
+
+def main() -> int:
+    """Checks every tracked or new file."""
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard"], check=True, capture_output=True, text=True
+    ).stdout.split("\n")
+    failed = False
+    for name in listed:
+        if not name or not Path(name).is_file():
+            continue
+        errors, notes = problems_of(Path(name))
+        for line in (*errors, *notes):
+            print(line)
+        failed = failed or bool(errors)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

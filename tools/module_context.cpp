@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/module_context.h"
+
+#include "codegen/jit/fatal_guard.h"
+#include "llvm/Support/raw_ostream.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "tools/compiler_abi.h"
+
+namespace straightline {
+namespace {
+
+/// Constants with more elements are shortened by SL_PRINT_ELIDE.
+constexpr int64_t kShownElements = 16;
+
+std::string fileName(mlir::FileLineColLoc location) {
+  return location.getFilename().str() + ":" + std::to_string(location.getLine());
+}
+
+const char* severityText(mlir::DiagnosticSeverity severity) {
+  switch (severity) {
+    case mlir::DiagnosticSeverity::Error:
+      return "";
+    case mlir::DiagnosticSeverity::Warning:
+      return "warning: ";
+    case mlir::DiagnosticSeverity::Remark:
+      return "remark: ";
+    case mlir::DiagnosticSeverity::Note:
+      return "note: ";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string describeLocation(mlir::Location location) {
+  if (auto name = llvm::dyn_cast<mlir::NameLoc>(location)) {
+    const std::string child = describeLocation(name.getChildLoc());
+    return name.getName().str() + (child.empty() ? "" : " (" + child + ")");
+  }
+  if (auto file = llvm::dyn_cast<mlir::FileLineColLoc>(location)) {
+    return fileName(file);
+  }
+  if (auto call = llvm::dyn_cast<mlir::CallSiteLoc>(location)) {
+    return describeLocation(call.getCallee());
+  }
+  if (auto fused = llvm::dyn_cast<mlir::FusedLoc>(location)) {
+    std::string text;
+    for (mlir::Location part : fused.getLocations()) {
+      const std::string one = describeLocation(part);
+      text += (text.empty() || one.empty() ? "" : ", ") + one;
+    }
+    return text;
+  }
+  return "";
+}
+
+DiagnosticLog::DiagnosticLog(mlir::MLIRContext* context)
+    : handler_(context, [this](mlir::Diagnostic& diagnostic) { add(diagnostic); }) {}
+
+void DiagnosticLog::add(mlir::Diagnostic& diagnostic) {
+  if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark) {
+    return;
+  }
+  std::string message = diagnostic.str();
+  if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error) {
+    const bool unsupported = llvm::StringRef(message).contains("unsupported: ");
+    const bool invalid = llvm::StringRef(message).contains("invalid: ");
+    unsupported_ = unsupported_ || unsupported;
+    invalid_ = invalid_ || invalid;
+    other_ = other_ || !(unsupported || invalid);
+  }
+  const auto line = [&](mlir::Diagnostic& part, const char* indent) {
+    const std::string place = describeLocation(part.getLocation());
+    text_ += (text_.empty() ? "" : "\n") + std::string(indent) + (place.empty() ? "" : place + ": ") +
+             severityText(part.getSeverity()) + part.str();
+  };
+  line(diagnostic, "");
+  for (mlir::Diagnostic& note : diagnostic.getNotes()) {
+    line(note, "  ");
+  }
+}
+
+Failure DiagnosticLog::failure(ErrorKind fallback, const std::string& head) const {
+  ErrorKind kind = fallback;
+  if (!other_ && (unsupported_ || invalid_)) {
+    kind = invalid_ ? ErrorKind::user : ErrorKind::unsupported;
+  }
+  return {kind, head + (text_.empty() ? "" : ":\n" + text_)};
+}
+
+ModuleContext::ModuleContext(const Stages& chosen)
+    : stages(chosen), context(mlir::MLIRContext::Threading::DISABLED) {
+  mlir::DialectRegistry registry;
+  stages.registerDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadAllAvailableDialects();
+}
+
+Failure parseModule(const Stages& stages, std::string_view text, const std::string& name,
+                    std::unique_ptr<Module>* out) {
+  auto context = std::make_shared<ModuleContext>(stages);
+  DiagnosticLog log(&context->context);
+  mlir::OwningOpRef<mlir::ModuleOp> op;
+  std::string fatal;
+  const bool survived = jit::runGuarded(
+      [&] {
+        op = mlir::parseSourceString<mlir::ModuleOp>(llvm::StringRef(text.data(), text.size()),
+                                                     mlir::ParserConfig(&context->context), name);
+      },
+      &fatal);
+  if (!survived) {
+    return Failure::internal("the parser gave up on " + name + ": " + fatal);
+  }
+  if (!op) {
+    return Failure::user("malformed module" + (log.empty() ? "" : ":\n" + log.text()));
+  }
+  *out = std::make_unique<Module>();
+  (*out)->context = context;
+  (*out)->op = std::move(op);
+  return Failure::none();
+}
+
+std::string printModule(mlir::ModuleOp module, unsigned flags) {
+  mlir::OpPrintingFlags printing;
+  if ((flags & SL_PRINT_LOCATIONS) != 0) {
+    printing.enableDebugInfo(/*enable=*/true, /*prettyForm=*/false).useLocalScope();
+  }
+  if ((flags & SL_PRINT_GENERIC) != 0) {
+    printing.printGenericOpForm();
+  }
+  if ((flags & SL_PRINT_ELIDE) != 0) {
+    printing.elideLargeElementsAttrs(kShownElements);
+    printing.elideLargeResourceString(kShownElements);
+  }
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, printing);
+  return text + "\n";
+}
+
+}  // namespace straightline

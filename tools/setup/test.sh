@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# test.sh PRESET JOBS: lint, build, ctest, lit, pytest. A failing step does not stop the next ones (but nothing can follow a
+# failed build); the exit status is nonzero when any failed. pytest's closing summary is the last thing printed.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+preset=$1
+jobs=$2
+failed=()
+
+step() {
+  local name=$1 start=$SECONDS
+  shift
+  echo "=== $name"
+  if ! "$@" </dev/null; then
+    failed+=("$name")
+    echo "=== $name FAILED after $((SECONDS - start)) s"
+    return 1
+  fi
+  echo "=== $name: $((SECONDS - start)) s"
+}
+
+lint() {
+  local status=0
+  .venv/bin/python tools/lint/layers.py || status=1
+  .venv/bin/python tools/lint/text_rules.py || status=1
+  return $status
+}
+
+step lint lint || true
+if ! step build tools/setup/build.sh "$preset" "$jobs"; then
+  echo "failed: ${failed[*]}"
+  exit 1
+fi
+step ctest ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --parallel "$jobs" || true
+if [[ -f build/$preset/tests/lit.site.cfg.py ]]; then
+  step lit .venv/bin/lit -sv "build/$preset/tests" || true
+fi
+if [[ ${#failed[@]} -gt 0 ]]; then
+  echo "failed so far: ${failed[*]}"
+fi
+echo "=== pytest"
+PYTHONPATH="build/$preset/python" .venv/bin/python -m pytest tests </dev/null
+status=$?
+if [[ ${#failed[@]} -gt 0 && $status -eq 0 ]]; then
+  exit 1
+fi
+exit $status

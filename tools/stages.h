@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the compiler library asks of the layers below it: dialects, the pass pipeline, emission. One implementation ties the
+// real ones together (stages.cpp); unit tests put small ones in its place.
+#ifndef STRAIGHTLINE_TOOLS_STAGES_H
+#define STRAIGHTLINE_TOOLS_STAGES_H
+
+#include <string>
+#include <vector>
+
+#include "codegen/jit/compile_program.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/PassManager.h"
+#include "tools/failure.h"
+
+namespace straightline {
+
+/// The machine that a program is planned for.
+struct TargetOptions {
+  std::string cpu;        ///< an LLVM CPU name, never "host"
+  int threads = 1;        ///< team size
+  std::string pipeline;   ///< "key=value key=value" for the pipeline's own options
+};
+
+/// What emission made of a module at kernel level.
+struct Emitted {
+  std::vector<jit::Unit> units;  ///< the program's unit first, then the kernels
+  std::string symbol;            ///< extern "C" name of the program's sl_program_desc
+  std::string listing;           ///< all text, for people
+  std::string explain;           ///< JSON
+};
+
+class Stages {
+ public:
+  virtual ~Stages() = default;
+  virtual void registerDialects(mlir::DialectRegistry& registry) const = 0;
+  /// Adds all passes from the op level to the emitted kernel level. A pass says that something is beyond us by an error whose text
+  /// has "unsupported: ", and that the input is wrong by one that has "invalid: "; when any other error is among them, it is a bug.
+  virtual Failure buildPipeline(mlir::PassManager& manager, const TargetOptions& target) const = 0;
+  virtual Failure emit(mlir::ModuleOp module, const TargetOptions& target, Emitted* emitted) const = 0;
+};
+
+/// The product's stages.
+const Stages& productStages();
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_TOOLS_STAGES_H

@@ -25,7 +25,8 @@ CellWeights weightsOf(op::LstmOp lstm, int64_t cell) {
   const bool biased = lstm.getHasBiases();
   mlir::OperandRange all = lstm.getWeights();
   const int64_t first = cell * (biased ? 4 : 2);
-  return {all[first], all[first + 1], biased ? all[first + 2] : Value(), biased ? all[first + 3] : Value()};
+  return {all[first], all[first + 1], biased ? all[first + 2] : Value(),
+          biased ? all[first + 3] : Value()};
 }
 
 /// Entry `index` of [n, b, h] as [b, h].
@@ -46,20 +47,25 @@ struct CellState {
 };
 
 /// One step: gates [b, 4h] in the order i, f, g, o.
-CellState step(ValueBuilder& build, Value projected, const CellState& state, const CellWeights& weights) {
+CellState step(ValueBuilder& build, Value projected, const CellState& state,
+               const CellWeights& weights) {
   const Value recurrent = build.linear(state.h, weights.hidden, weights.hiddenBias);
   const Value gates = build.make<op::AddOp>(recurrent, projected);
   const int64_t hidden = llvm::cast<mlir::RankedTensorType>(state.h.getType()).getDimSize(1);
-  auto gate = [&](int64_t place) { return build.slice(gates, 1, place * hidden, (place + 1) * hidden); };
+  auto gate = [&](int64_t place) {
+    return build.slice(gates, 1, place * hidden, (place + 1) * hidden);
+  };
   const Value in = build.make<op::SigmoidOp>(gate(0)), forget = build.make<op::SigmoidOp>(gate(1));
   const Value cell = build.make<op::TanhOp>(gate(2)), out = build.make<op::SigmoidOp>(gate(3));
-  const Value kept = build.make<op::MulOp>(forget, state.c), added = build.make<op::MulOp>(in, cell);
+  const Value kept = build.make<op::MulOp>(forget, state.c),
+              added = build.make<op::MulOp>(in, cell);
   const Value c = build.make<op::AddOp>(kept, added);
   return {build.make<op::MulOp>(out, build.make<op::TanhOp>(c)), c};
 }
 
 /// The loop over steps; `reversed` counts down by index arithmetic (static number of steps).
-Sequence loop(ValueBuilder& build, Value projected, const CellState& start, const CellWeights& weights, bool reversed) {
+Sequence loop(ValueBuilder& build, Value projected, const CellState& start,
+              const CellWeights& weights, bool reversed) {
   mlir::OpBuilder& builder = build.builder();
   const Extents extents = build.extents(projected);
   Extents result = {extents[0]};
@@ -68,7 +74,8 @@ Sequence loop(ValueBuilder& build, Value projected, const CellState& start, cons
   const llvm::SmallVector<Value> inits = {start.h, start.c, y};
   const op::DimsAttr bounds = op::DimsAttr::get(
       builder.getContext(), build.space().list({build.number(0), extents[0], build.number(1)}));
-  auto forOp = op::ForOp::create(builder, build.loc(), mlir::TypeRange(mlir::ValueRange(inits)), bounds, inits);
+  auto forOp = op::ForOp::create(builder, build.loc(), mlir::TypeRange(mlir::ValueRange(inits)),
+                                 bounds, inits);
   mlir::OpBuilder::InsertionGuard guard(builder);
   mlir::Block* body = builder.createBlock(&forOp.getBody());
   const auto indexType = mlir::RankedTensorType::get({}, builder.getI64Type());
@@ -83,12 +90,13 @@ Sequence loop(ValueBuilder& build, Value projected, const CellState& start, cons
   }
   Extents row = extents;
   row[0] = build.number(1);
-  const Value slice = build.make<op::DynamicSliceOp>(build.type(ValueBuilder::elementOf(projected), row), projected,
-                                                     index, /*dim=*/0, /*length=*/1);
+  const Value slice =
+      build.make<op::DynamicSliceOp>(build.type(ValueBuilder::elementOf(projected), row), projected,
+                                     index, /*dim=*/0, /*length=*/1);
   const Value inputs = build.reshape(slice, llvm::ArrayRef<AffineExpr>(row).drop_front());
   const CellState next = step(build, inputs, {carried[0], carried[1]}, weights);
-  const Value written =
-      build.make<op::DynamicUpdateSliceOp>(carried[2].getType(), carried[2], stacked(build, next.h), index, /*dim=*/0);
+  const Value written = build.make<op::DynamicUpdateSliceOp>(
+      carried[2].getType(), carried[2], stacked(build, next.h), index, /*dim=*/0);
   op::YieldOp::create(builder, build.loc(), mlir::ValueRange{next.h, next.c, written});
   return {forOp.getResult(2), forOp.getResult(0), forOp.getResult(1)};
 }
@@ -113,7 +121,8 @@ Sequence direction(ValueBuilder& build, op::LstmOp lstm, Value x, int64_t cell, 
 struct DecomposeLstm : mlir::OpRewritePattern<op::LstmOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  llvm::LogicalResult matchAndRewrite(op::LstmOp lstm, mlir::PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(op::LstmOp lstm,
+                                      mlir::PatternRewriter& rewriter) const override {
     if (lstm.getH0().getType().isDynamicDim(2)) {
       return rewriter.notifyMatchFailure(lstm, "the hidden size is a named extent");
     }
@@ -139,6 +148,8 @@ struct DecomposeLstm : mlir::OpRewritePattern<op::LstmOp> {
 
 }  // namespace
 
-void addLstmPatterns(mlir::RewritePatternSet& patterns) { patterns.add<DecomposeLstm>(patterns.getContext()); }
+void addLstmPatterns(mlir::RewritePatternSet& patterns) {
+  patterns.add<DecomposeLstm>(patterns.getContext());
+}
 
 }  // namespace straightline::passes

@@ -22,13 +22,16 @@ using Extents = ValueBuilder::Extents;
 namespace {
 
 /// The end of a slice that holds entry `index` alone.
-int64_t endOf(int64_t index) { return index == -1 ? std::numeric_limits<int64_t>::max() : index + 1; }
+int64_t endOf(int64_t index) {
+  return index == -1 ? std::numeric_limits<int64_t>::max() : index + 1;
+}
 
 /// select(x, i) -> reshape(slice(x, i, i + 1)).
 struct DecomposeSelect : OpRewritePattern<op::SelectOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  llvm::LogicalResult matchAndRewrite(op::SelectOp select, PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(op::SelectOp select,
+                                      PatternRewriter& rewriter) const override {
     ValueBuilder build(rewriter, select.getLoc());
     const int64_t index = select.getIndex();
     const Value slice = build.slice(select.getX(), select.getDim(), index, endOf(index));
@@ -41,14 +44,15 @@ struct DecomposeSelect : OpRewritePattern<op::SelectOp> {
 struct DecomposeSelectScatter : OpRewritePattern<op::SelectScatterOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  llvm::LogicalResult matchAndRewrite(op::SelectScatterOp scatter, PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(op::SelectScatterOp scatter,
+                                      PatternRewriter& rewriter) const override {
     ValueBuilder build(rewriter, scatter.getLoc());
     const int64_t dim = scatter.getDim(), index = scatter.getIndex();
     Extents extents = build.extents(scatter.getX());
     extents[dim] = build.number(1);
     const Value src = build.reshape(scatter.getSrc(), extents);
-    rewriter.replaceOp(scatter, build.make<op::SliceScatterOp>(scatter.getType(), scatter.getX(), src, dim, index,
-                                                               endOf(index), 1));
+    rewriter.replaceOp(scatter, build.make<op::SliceScatterOp>(scatter.getType(), scatter.getX(),
+                                                               src, dim, index, endOf(index), 1));
     return success();
   }
 };
@@ -57,7 +61,8 @@ struct DecomposeSelectScatter : OpRewritePattern<op::SelectScatterOp> {
 struct DecomposeGroupNorm : OpRewritePattern<op::GroupNormOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  llvm::LogicalResult matchAndRewrite(op::GroupNormOp norm, PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(op::GroupNormOp norm,
+                                      PatternRewriter& rewriter) const override {
     ValueBuilder build(rewriter, norm.getLoc());
     const Extents extents = build.extents(norm.getX());
     const int64_t groups = norm.getGroups();
@@ -84,13 +89,15 @@ struct DecomposeGroupNorm : OpRewritePattern<op::GroupNormOp> {
 struct DecomposeAdaptivePool : OpRewritePattern<op::AdaptiveAvgPool2dOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  llvm::LogicalResult matchAndRewrite(op::AdaptiveAvgPool2dOp pool, PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(op::AdaptiveAvgPool2dOp pool,
+                                      PatternRewriter& rewriter) const override {
     const RankedTensorType type = pool.getX().getType();
     const int64_t rank = type.getRank();
     llvm::ArrayRef<int64_t> outputs = pool.getOutputSize();
     if (outputs[0] == 1 && outputs[1] == 1) {
       const llvm::SmallVector<int64_t> dims = {rank - 2, rank - 1};
-      rewriter.replaceOpWithNewOp<op::MeanOp>(pool, pool.getType(), pool.getX(), dims, /*keepdim=*/true);
+      rewriter.replaceOpWithNewOp<op::MeanOp>(pool, pool.getType(), pool.getX(), dims,
+                                              /*keepdim=*/true);
       return success();
     }
     llvm::SmallVector<int64_t> window;
@@ -102,9 +109,9 @@ struct DecomposeAdaptivePool : OpRewritePattern<op::AdaptiveAvgPool2dOp> {
       window.push_back(size / outputs[place]);
     }
     const llvm::SmallVector<int64_t> none = {0, 0};
-    rewriter.replaceOpWithNewOp<op::AvgPool2dOp>(pool, pool.getType(), pool.getX(), window, window, none,
-                                                 /*ceil_mode=*/false, /*count_include_pad=*/true,
-                                                 mlir::IntegerAttr());
+    rewriter.replaceOpWithNewOp<op::AvgPool2dOp>(
+        pool, pool.getType(), pool.getX(), window, window, none,
+        /*ceil_mode=*/false, /*count_include_pad=*/true, mlir::IntegerAttr());
     return success();
   }
 };
@@ -121,7 +128,8 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
     if (!attention.getScale() && !features) {
       return rewriter.notifyMatchFailure(attention, "the scale depends on a named extent");
     }
-    const double scale = attention.getScale() ? attention.getScale()->convertToDouble() : 1.0 / std::sqrt(*features);
+    const double scale =
+        attention.getScale() ? attention.getScale()->convertToDouble() : 1.0 / std::sqrt(*features);
     const int64_t rank = q.size();
     const Value k = grouped(build, attention.getK(), q), v = grouped(build, attention.getV(), q);
     llvm::SmallVector<int64_t> transposed = llvm::to_vector(llvm::seq<int64_t>(0, rank));
@@ -140,14 +148,16 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
   }
 
  private:
-  /// Heads of k or v repeated for groups of queries: [b, g, s, e] -> [b, g, h / g, s, e] -> [b, h, s, e].
+  /// Heads of k or v repeated for groups of queries: [b, g, s, e] -> [b, g, h / g, s, e] -> [b, h,
+  /// s, e].
   static Value grouped(ValueBuilder& build, Value value, llvm::ArrayRef<AffineExpr> q) {
     const Extents from = build.extents(value);
     const size_t head = from.size() < 3 ? 0 : from.size() - 3;
     if (from.size() < 3 || build.space().equal(from[head], q[head])) {
       return value;
     }
-    const int64_t repeats = *symbolic::constantValue(q[head]) / *symbolic::constantValue(from[head]);
+    const int64_t repeats =
+        *symbolic::constantValue(q[head]) / *symbolic::constantValue(from[head]);
     Extents split = from, repeated = from, joined = from;
     split.insert(split.begin() + head + 1, build.number(1));
     repeated.insert(repeated.begin() + head + 1, build.number(repeats));
@@ -160,7 +170,8 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
     if (!op::hasBoolElements(mask.getType())) {
       return build.make<op::AddOp>(scores, wide);
     }
-    return build.make<op::WhereOp>(wide, scores, build.fullLike(scores, -std::numeric_limits<double>::infinity()));
+    return build.make<op::WhereOp>(
+        wide, scores, build.fullLike(scores, -std::numeric_limits<double>::infinity()));
   }
 
   /// Query i sees keys 0 .. i.
@@ -172,7 +183,8 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
                                     build.builder().getI64IntegerAttr(1));
     };
     const Extents plane = {extents[extents.size() - 2], extents.back()};
-    const Value query = build.broadcast(places(plane[0]), 0, plane), key = build.expand(places(plane[1]), plane);
+    const Value query = build.broadcast(places(plane[0]), 0, plane),
+                key = build.expand(places(plane[1]), plane);
     const RankedTensorType type = build.type(build.builder().getI1Type(), plane);
     return masked(build, scores, build.make<op::LeOp>(type, key, query));
   }
@@ -196,7 +208,8 @@ llvm::SmallVector<int64_t> trailingOrder(op::ReductionOpInterface reduction) {
 struct TrailingReduction : mlir::OpInterfaceRewritePattern<op::ReductionOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
 
-  llvm::LogicalResult matchAndRewrite(op::ReductionOpInterface reduction, PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(op::ReductionOpInterface reduction,
+                                      PatternRewriter& rewriter) const override {
     const llvm::SmallVector<int64_t> order = trailingOrder(reduction);
     if (order.empty()) {
       return rewriter.notifyMatchFailure(reduction, "the reduced dims are the trailing ones");
@@ -207,7 +220,8 @@ struct TrailingReduction : mlir::OpInterfaceRewritePattern<op::ReductionOpInterf
     mlir::Operation* moved = rewriter.clone(*reduction.getOperation());
     moved->setOperand(0, x);
     if (moved->hasAttr("dims")) {
-      moved->setAttr("dims", rewriter.getDenseI64ArrayAttr(llvm::to_vector(llvm::seq(rank - count, rank))));
+      moved->setAttr("dims",
+                     rewriter.getDenseI64ArrayAttr(llvm::to_vector(llvm::seq(rank - count, rank))));
     } else {
       moved->setAttr("dim", rewriter.getI64IntegerAttr(rank - 1));
     }
@@ -220,7 +234,8 @@ struct TrailingReduction : mlir::OpInterfaceRewritePattern<op::ReductionOpInterf
     if (reduction.keepsReducedDims()) {
       Extents extents = build.extents(x);
       std::fill(extents.end() - count, extents.end(), build.number(1));
-      moved->getResult(0).setType(build.type(ValueBuilder::elementOf(moved->getResult(0)), extents));
+      moved->getResult(0).setType(
+          build.type(ValueBuilder::elementOf(moved->getResult(0)), extents));
     }
     rewriter.replaceOp(reduction, build.reshape(moved->getResult(0), result));
     return success();
@@ -263,7 +278,8 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
   bool isRefused(mlir::Operation* operation) {
     if (auto pool = llvm::dyn_cast<op::AdaptiveAvgPool2dOp>(operation)) {
       pool.emitError() << "unsupported: adaptive_avg_pool2d of " << pool.getX().getType() << " to ["
-                       << pool.getOutputSize() << "]; an output that divides static extents, or 1 x 1, is supported";
+                       << pool.getOutputSize()
+                       << "]; an output that divides static extents, or 1 x 1, is supported";
       return true;
     }
     if (auto lstm = llvm::dyn_cast<op::LstmOp>(operation)) {
@@ -274,7 +290,8 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);
     if (attention && !keepAttention) {
       attention.emitError() << "unsupported: scaled_dot_product_attention without scale over "
-                            << attention.getQ().getType() << "; a static number of features is supported";
+                            << attention.getQ().getType()
+                            << "; a static number of features is supported";
       return true;
     }
     return false;

@@ -26,9 +26,11 @@ struct Affine {
 Affine affineOf(BatchNormOp norm, ValueBuilder& build) {
   const mlir::Type wide = build.builder().getF64Type();
   const Value var = build.toDtype(norm.getVar(), wide), mean = build.toDtype(norm.getMean(), wide);
-  const Value shifted = build.make<op::AddOp>(var, build.fullLike(var, norm.getEps().convertToDouble()));
+  const Value shifted =
+      build.make<op::AddOp>(var, build.fullLike(var, norm.getEps().convertToDouble()));
   const Value deviation = build.make<op::SqrtOp>(shifted);
-  const Value gamma = norm.getWeight() ? build.toDtype(norm.getWeight(), wide) : build.fullLike(var, 1.0);
+  const Value gamma =
+      norm.getWeight() ? build.toDtype(norm.getWeight(), wide) : build.fullLike(var, 1.0);
   const Value scale = build.make<op::DivOp>(gamma, deviation);
   const Value moved = build.make<op::MulOp>(mean, scale);
   if (!norm.getBias()) {
@@ -38,7 +40,8 @@ Affine affineOf(BatchNormOp norm, ValueBuilder& build) {
 }
 
 bool isPreparedNorm(BatchNormOp norm, PhaseAnalysis& phases) {
-  return llvm::all_of(norm->getOperands().drop_front(), [&](Value value) { return phases.isPrepared(value); });
+  return llvm::all_of(norm->getOperands().drop_front(),
+                      [&](Value value) { return phases.isPrepared(value); });
 }
 
 /// The weight with its output channel (dim `channel`) scaled, computed in f64 and rounded once.
@@ -73,17 +76,19 @@ struct FoldIntoConvolution : mlir::OpRewritePattern<BatchNormOp> {
       return rewriter.notifyMatchFailure(norm, "weights or statistics depend on inputs");
     }
     if (convolution.getTransposed() && convolution.getGroups() != 1) {
-      return rewriter.notifyMatchFailure(norm, "output channels of a grouped transposed convolution are no dim");
+      return rewriter.notifyMatchFailure(
+          norm, "output channels of a grouped transposed convolution are no dim");
     }
     ValueBuilder build(rewriter, rewriter.getFusedLoc({convolution.getLoc(), norm.getLoc()}));
     const Affine affine = affineOf(norm, build);
     const int64_t channel = convolution.getTransposed() ? 1 : 0;
     const Value weight = scaledWeight(build, convolution.getWeight(), affine.scale, channel);
-    const Value bias = scaledBias(build, convolution.getBias(), affine, ValueBuilder::elementOf(weight));
+    const Value bias =
+        scaledBias(build, convolution.getBias(), affine, ValueBuilder::elementOf(weight));
     const Value folded = build.make<op::ConvolutionOp>(
-        norm.getType(), convolution.getX(), weight, bias, convolution.getStride(), convolution.getPadding(),
-        convolution.getDilation(), convolution.getTransposed(), convolution.getOutputPadding(),
-        convolution.getGroups());
+        norm.getType(), convolution.getX(), weight, bias, convolution.getStride(),
+        convolution.getPadding(), convolution.getDilation(), convolution.getTransposed(),
+        convolution.getOutputPadding(), convolution.getGroups());
     rewriter.replaceOp(norm, folded);
     rewriter.eraseOp(convolution);
     return mlir::success();

@@ -17,11 +17,14 @@ namespace {
 constexpr size_t kLongestEpilogue = 32;
 
 llvm::StringRef familyOf(Operation* contraction) {
-  return llvm::isa<op::LinearOp>(contraction) ? "gemm" : llvm::isa<op::MatmulOp>(contraction) ? "matmul" : "convolution";
+  return llvm::isa<op::LinearOp>(contraction)   ? "gemm"
+         : llvm::isa<op::MatmulOp>(contraction) ? "matmul"
+                                                : "convolution";
 }
 
 bool sameShape(Value a, Value b) {
-  auto x = llvm::cast<mlir::RankedTensorType>(a.getType()), y = llvm::cast<mlir::RankedTensorType>(b.getType());
+  auto x = llvm::cast<mlir::RankedTensorType>(a.getType()),
+       y = llvm::cast<mlir::RankedTensorType>(b.getType());
   return x.getShape() == y.getShape() && x.getEncoding() == y.getEncoding();
 }
 
@@ -31,8 +34,10 @@ llvm::SmallVector<Operation*> reachable(Operation* contraction) {
   llvm::SmallVector<Operation*> open = {contraction};
   while (!open.empty() && found.size() < kLongestEpilogue) {
     for (Operation* user : open.pop_back_val()->getUsers()) {
-      const bool fits = user->getBlock() == contraction->getBlock() && llvm::isa<op::ElementwiseOpInterface>(user) &&
-                        inSamePhase(user, contraction) && sameShape(user->getResult(0), contraction->getResult(0));
+      const bool fits = user->getBlock() == contraction->getBlock() &&
+                        llvm::isa<op::ElementwiseOpInterface>(user) &&
+                        inSamePhase(user, contraction) &&
+                        sameShape(user->getResult(0), contraction->getResult(0));
       if (fits && found.insert(user)) {
         open.push_back(user);
       }
@@ -45,10 +50,12 @@ llvm::SmallVector<Operation*> reachable(Operation* contraction) {
 
 /// Nothing but the last member's result is seen outside.
 bool isClosed(const FusionGroup& group) {
-  return llvm::all_of(llvm::ArrayRef<Operation*>(group.getArrayRef()).drop_back(), [&](Operation* member) {
-    return !member->use_empty() &&
-           llvm::all_of(member->getUsers(), [&](Operation* user) { return group.contains(user); });
-  });
+  return llvm::all_of(
+      llvm::ArrayRef<Operation*>(group.getArrayRef()).drop_back(), [&](Operation* member) {
+        return !member->use_empty() && llvm::all_of(member->getUsers(), [&](Operation* user) {
+          return group.contains(user);
+        });
+      });
 }
 
 FusionGroup withEpilogue(Operation* contraction) {
@@ -64,19 +71,23 @@ FusionGroup withEpilogue(Operation* contraction) {
   return longest;
 }
 
-/// reshape(linear(x)) of the same last extent, read by elementwise ops -> linear(reshape(x)), so that they join it. x must
-/// be contiguous whatever the inputs' layout: made by an op, or reshaped already.
+/// reshape(linear(x)) of the same last extent, read by elementwise ops -> linear(reshape(x)), so
+/// that they join it. x must be contiguous whatever the inputs' layout: made by an op, or reshaped
+/// already.
 bool moveReshapeUp(op::ReshapeOp reshape) {
   auto linear = reshape.getX().getDefiningOp<op::LinearOp>();
   auto feeds = [](Operation* user) { return llvm::isa<op::ElementwiseOpInterface>(user); };
-  if (!linear || !linear->hasOneUse() || linear->getBlock() != reshape->getBlock() || !inSamePhase(linear, reshape) ||
-      !llvm::any_of(reshape->getUsers(), feeds)) {
+  if (!linear || !linear->hasOneUse() || linear->getBlock() != reshape->getBlock() ||
+      !inSamePhase(linear, reshape) || !llvm::any_of(reshape->getUsers(), feeds)) {
     return false;
   }
-  const symbolic::ExprList from = op::extentsOf(linear.getX().getType()), to = op::extentsOf(reshape.getType());
+  const symbolic::ExprList from = op::extentsOf(linear.getX().getType()),
+                           to = op::extentsOf(reshape.getType());
   const Value x = linear.getX();
-  const bool contiguous = op::isFresh(x) || x.getDefiningOp<op::ReshapeOp>() || x.getDefiningOp<op::FusionOp>();
-  if (!contiguous || to.exprs.empty() || linear.getType().getShape().back() != reshape.getType().getShape().back() ||
+  const bool contiguous =
+      op::isFresh(x) || x.getDefiningOp<op::ReshapeOp>() || x.getDefiningOp<op::FusionOp>();
+  if (!contiguous || to.exprs.empty() ||
+      linear.getType().getShape().back() != reshape.getType().getShape().back() ||
       reshape.getType().isDynamicDim(reshape.getType().getRank() - 1)) {
     return false;
   }

@@ -23,7 +23,8 @@ bool sameShape(Value a, Value b) {
   return x.getShape() == y.getShape() && x.getEncoding() == y.getEncoding();
 }
 
-/// A reshape of the value needs no copy whatever the layout of inputs: it is a splat or made contiguous by its op.
+/// A reshape of the value needs no copy whatever the layout of inputs: it is a splat or made
+/// contiguous by its op.
 bool reshapesFreely(Value value) {
   if (op::splatOf(value)) {
     return true;
@@ -32,15 +33,18 @@ bool reshapesFreely(Value value) {
   if (llvm::isa_and_nonnull<op::ReshapeOp>(maker)) {
     return reshapesFreely(maker->getOperand(0));
   }
-  return maker && (op::isFresh(value) || llvm::isa<op::ParameterOp, op::ConstantOp, op::FusionOp>(maker));
+  return maker &&
+         (op::isFresh(value) || llvm::isa<op::ParameterOp, op::ConstantOp, op::FusionOp>(maker));
 }
 
-/// reshape(add(a, b)) -> add(reshape(a), reshape(b)), so that what follows the reshape joins the add.
+/// reshape(add(a, b)) -> add(reshape(a), reshape(b)), so that what follows the reshape joins the
+/// add.
 bool moveReshapeUp(op::ReshapeOp reshape) {
   Operation* producer = reshape.getX().getDefiningOp();
   auto feeds = [](Operation* user) { return llvm::isa<op::ElementwiseOpInterface>(user); };
-  if (!producer || !isPointwise(producer) || !producer->hasOneUse() || producer->getBlock() != reshape->getBlock() ||
-      !inSamePhase(producer, reshape) || !llvm::any_of(reshape->getUsers(), feeds) ||
+  if (!producer || !isPointwise(producer) || !producer->hasOneUse() ||
+      producer->getBlock() != reshape->getBlock() || !inSamePhase(producer, reshape) ||
+      !llvm::any_of(reshape->getUsers(), feeds) ||
       !llvm::all_of(producer->getOperands(), reshapesFreely)) {
     return false;
   }
@@ -51,8 +55,9 @@ bool moveReshapeUp(op::ReshapeOp reshape) {
     const mlir::Type element = llvm::cast<RankedTensorType>(operand.getType()).getElementType();
     const RankedTensorType type = op::withElementType(shape, element);
     auto full = operand.getDefiningOp<op::FullOp>();
-    Operation* moved = full ? op::FullOp::create(builder, full.getLoc(), type, full.getValue()).getOperation()
-                            : op::ReshapeOp::create(builder, reshape.getLoc(), type, operand).getOperation();
+    Operation* moved =
+        full ? op::FullOp::create(builder, full.getLoc(), type, full.getValue()).getOperation()
+             : op::ReshapeOp::create(builder, reshape.getLoc(), type, operand).getOperation();
     if (reshape->hasAttr(op::kPrepare)) {
       moved->setAttr(op::kPrepare, builder.getUnitAttr());
     }

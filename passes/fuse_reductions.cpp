@@ -25,12 +25,15 @@ class RowSplit {
   /// One value a row, with or without the reduced dims as 1.
   bool isRow(Value value) {
     const op::ExtentSpace::Extents extents = shapeOf(value);
-    const llvm::ArrayRef<mlir::AffineExpr> all = extents, rows = llvm::ArrayRef<mlir::AffineExpr>(full_).drop_back(columns_);
+    const llvm::ArrayRef<mlir::AffineExpr> all = extents,
+                                           rows = llvm::ArrayRef<mlir::AffineExpr>(full_).drop_back(
+                                               columns_);
     if (space_.equal(all, rows)) {
       return true;
     }
     return all.size() == full_.size() && space_.equal(all.drop_back(columns_), rows) &&
-           llvm::all_of(all.take_back(columns_), [](mlir::AffineExpr extent) { return extent == 1; });
+           llvm::all_of(all.take_back(columns_),
+                        [](mlir::AffineExpr extent) { return extent == 1; });
   }
   /// The op reduces the same trailing dims of a tensor of the full shape.
   bool isReduction(Operation* operation) {
@@ -40,7 +43,8 @@ class RowSplit {
   }
 
   static bool isTrailing(op::ReductionOpInterface reduction) {
-    const int64_t rank = llvm::cast<mlir::RankedTensorType>(reduction->getOperand(0).getType()).getRank();
+    const int64_t rank =
+        llvm::cast<mlir::RankedTensorType>(reduction->getOperand(0).getType()).getRank();
     const llvm::SmallVector<int64_t> dims = reduction.getReducedDims();
     return rank == 0 || llvm::equal(dims, llvm::seq<int64_t>(rank - dims.size(), rank));
   }
@@ -83,7 +87,8 @@ struct FuseReductionsPass : impl::FuseReductionsBase<FuseReductionsPass> {
         return (split.isFull(result) || split.isRow(result)) && !isIndexArithmetic(candidate);
       }
       // An expand or reshape belongs to the group when it carries one value a row from inside it.
-      Operation* maker = candidate->getNumOperands() == 1 ? candidate->getOperand(0).getDefiningOp() : nullptr;
+      Operation* maker =
+          candidate->getNumOperands() == 1 ? candidate->getOperand(0).getDefiningOp() : nullptr;
       const bool carries = maker && group.contains(maker) && split.isRow(candidate->getOperand(0));
       if (llvm::isa<op::ExpandOp>(candidate)) {
         return carries && split.isFull(candidate->getResult(0));
@@ -99,7 +104,8 @@ struct FuseReductionsPass : impl::FuseReductionsBase<FuseReductionsPass> {
       trimmed = false;
       const llvm::SmallVector<Operation*> members(group.begin(), group.end());
       for (Operation* member : llvm::reverse(members)) {
-        const bool inner = llvm::any_of(member->getUsers(), [&](Operation* user) { return group.contains(user); });
+        const bool inner =
+            llvm::any_of(member->getUsers(), [&](Operation* user) { return group.contains(user); });
         if (member->hasTrait<op::View>() && !inner) {
           group.remove(member);
           trimmed = true;

@@ -18,7 +18,9 @@ constexpr size_t kLargestGroup = 64;
 constexpr size_t kMostOperands = 24;
 
 /// Free to compute again inside a kernel.
-bool isAbsorbed(Operation* operation) { return llvm::isa_and_nonnull<op::ExpandOp, op::FullOp>(operation); }
+bool isAbsorbed(Operation* operation) {
+  return llvm::isa_and_nonnull<op::ExpandOp, op::FullOp>(operation);
+}
 
 /// Users of the op's results, as ops of its block.
 llvm::SmallVector<Operation*> usersInBlock(Operation* operation) {
@@ -33,7 +35,8 @@ llvm::SmallVector<Operation*> usersInBlock(Operation* operation) {
 
 /// No path leaves the group and enters it again.
 bool isConvex(const FusionGroup& group) {
-  Operation* last = *llvm::max_element(group, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
+  Operation* last =
+      *llvm::max_element(group, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
   llvm::SmallVector<Operation*> open;
   llvm::DenseSet<Operation*> seen;
   for (Operation* member : group) {
@@ -72,7 +75,10 @@ size_t operandCount(const FusionGroup& group) {
       }
       inputs.insert(llvm::isa_and_nonnull<op::ExpandOp>(maker) ? maker->getOperand(0) : operand);
     }
-    results += llvm::any_of(usersInBlock(member), [&](Operation* user) { return !group.contains(user); }) ? 1 : 0;
+    results +=
+        llvm::any_of(usersInBlock(member), [&](Operation* user) { return !group.contains(user); })
+            ? 1
+            : 0;
   }
   return inputs.size() + results;
 }
@@ -178,13 +184,16 @@ bool isIndexArithmetic(Operation* operation) {
   return loopIndex;
 }
 
-bool inSamePhase(Operation* a, Operation* b) { return a->hasAttr(op::kPrepare) == b->hasAttr(op::kPrepare); }
+bool inSamePhase(Operation* a, Operation* b) {
+  return a->hasAttr(op::kPrepare) == b->hasAttr(op::kPrepare);
+}
 
 void grow(FusionGroup& group, llvm::function_ref<bool(Operation*)> accepts) {
   bool changed = true;
   auto consider = [&](Operation* candidate) {
-    if (!candidate || group.contains(candidate) || candidate->getBlock() != group.front()->getBlock() ||
-        group.size() >= kLargestGroup || !inSamePhase(candidate, group.front()) || !accepts(candidate)) {
+    if (!candidate || group.contains(candidate) ||
+        candidate->getBlock() != group.front()->getBlock() || group.size() >= kLargestGroup ||
+        !inSamePhase(candidate, group.front()) || !accepts(candidate)) {
       return;
     }
     group.insert(candidate);
@@ -238,7 +247,8 @@ op::FusionOp outline(const FusionGroup& group, llvm::StringRef family, mlir::Val
     }
   }
   op::YieldOp::create(writer.builder(), loc, yielded);
-  auto fusion = op::FusionOp::create(builder, loc, mlir::TypeRange(mlir::ValueRange(results)), writer.inputs(), family);
+  auto fusion = op::FusionOp::create(builder, loc, mlir::TypeRange(mlir::ValueRange(results)),
+                                     writer.inputs(), family);
   fusion.getBody().takeBody(*body);
   if (members.front()->hasAttr(op::kPrepare)) {
     fusion->setAttr(op::kPrepare, builder.getUnitAttr());

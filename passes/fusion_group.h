@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the three fusion passes share: growing a set of ops of one block and moving it into an op.fusion.
+// What the three fusion passes share: growing a set of ops of one block and moving it into an
+// op.fusion.
 #ifndef STRAIGHTLINE_PASSES_FUSION_GROUP_H
 #define STRAIGHTLINE_PASSES_FUSION_GROUP_H
 
@@ -13,20 +14,22 @@ namespace straightline::passes {
 /// Ops of one block and one phase that will be one kernel.
 using FusionGroup = llvm::SetVector<mlir::Operation*>;
 
-/// Rank 0, computed from loop indices and literals only: it becomes scalar statements, not a kernel.
+/// Rank 0, computed from loop indices and literals only: it becomes scalar statements, not a
+/// kernel.
 bool isIndexArithmetic(mlir::Operation* operation);
 
 /// Both depend on parameters only, or neither does.
 bool inSamePhase(mlir::Operation* a, mlir::Operation* b);
 
-/// Adds producers and consumers that `accepts` takes until none is left, never so that something outside the group stands
-/// between two members. The block must be in topological order.
+/// Adds producers and consumers that `accepts` takes until none is left, never so that something
+/// outside the group stands between two members. The block must be in topological order.
 void grow(FusionGroup& group, llvm::function_ref<bool(mlir::Operation*)> accepts);
 
-/// Moves the group into an op.fusion and gives it. Expands and splat literals that its ops read are copied into the body.
-/// Inputs: `leading` (may be shared with later inputs), then what the body reads, in order of use. The block is brought
-/// into topological order again.
-op::FusionOp outline(const FusionGroup& group, llvm::StringRef family, mlir::ValueRange leading = {});
+/// Moves the group into an op.fusion and gives it. Expands and splat literals that its ops read are
+/// copied into the body. Inputs: `leading` (may be shared with later inputs), then what the body
+/// reads, in order of use. The block is brought into topological order again.
+op::FusionOp outline(const FusionGroup& group, llvm::StringRef family,
+                     mlir::ValueRange leading = {});
 
 /// Calls `fuse` with every block of the function that is no fusion's body, innermost last.
 void forEachBlock(mlir::func::FuncOp function, llvm::function_ref<void(mlir::Block&)> fuse);

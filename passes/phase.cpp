@@ -23,7 +23,8 @@ bool PhaseAnalysis::isPrepared(Operation* operation) {
       open.pop_back();
       continue;
     }
-    const bool input = llvm::isa<op::StateOp>(current) || (!freeze_ && llvm::isa<op::ParameterOp>(current)) ||
+    const bool input = llvm::isa<op::StateOp>(current) ||
+                       (!freeze_ && llvm::isa<op::ParameterOp>(current)) ||
                        current->getName().getDialectNamespace() != "op";
     llvm::SetVector<Value> operands(current->operand_begin(), current->operand_end());
     mlir::getUsedValuesDefinedAbove(current->getRegions(), operands);

@@ -47,14 +47,17 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
     mlir::Block& block = getOperation().getBody().front();
     PhaseAnalysis phases(freeze);
     for (Operation& operation : block) {
-      const bool moves = !isStorage(&operation) && !isCheap(&operation) && operation.getNumResults() > 0 &&
-                         llvm::all_of(operation.getResults(), [&](Value value) { return phases.isPrepared(value); }) &&
+      const bool moves = !isStorage(&operation) && !isCheap(&operation) &&
+                         operation.getNumResults() > 0 &&
+                         llvm::all_of(operation.getResults(),
+                                      [&](Value value) { return phases.isPrepared(value); }) &&
                          llvm::none_of(operation.getResults(), isReturned);
       if (moves) {
         mark(&operation);
       }
     }
-    // Users stand before their operands in this order, so that chains of literals and views follow their users.
+    // Users stand before their operands in this order, so that chains of literals and views follow
+    // their users.
     for (Operation& operation : llvm::make_early_inc_range(llvm::reverse(block))) {
       if (isCheap(&operation) && !operation.hasAttr(op::kPrepare)) {
         followUsers(&operation);
@@ -75,8 +78,10 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
 
   void followUsers(Operation* operation) {
     const Value result = operation->getResult(0);
-    const bool some = llvm::any_of(result.getUses(), [&](mlir::OpOperand& use) { return isMarkedUse(use); });
-    const bool all = llvm::all_of(result.getUses(), [&](mlir::OpOperand& use) { return isMarkedUse(use); });
+    const bool some =
+        llvm::any_of(result.getUses(), [&](mlir::OpOperand& use) { return isMarkedUse(use); });
+    const bool all =
+        llvm::all_of(result.getUses(), [&](mlir::OpOperand& use) { return isMarkedUse(use); });
     if (!some) {
       return;
     }
@@ -87,8 +92,8 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
     mlir::OpBuilder builder(operation);
     Operation* copy = builder.clone(*operation);
     mark(copy);
-    operation->getResult(0).replaceUsesWithIf(copy->getResult(0),
-                                              [&](mlir::OpOperand& use) { return isMarkedUse(use); });
+    operation->getResult(0).replaceUsesWithIf(
+        copy->getResult(0), [&](mlir::OpOperand& use) { return isMarkedUse(use); });
   }
 };
 

@@ -16,8 +16,9 @@ Value ValueBuilder::full(RankedTensorType type, double value) {
 
 Value ValueBuilder::toDtype(Value value, mlir::Type element) {
   auto type = llvm::cast<RankedTensorType>(value.getType());
-  return type.getElementType() == element ? value
-                                          : make<op::ToDtypeOp>(op::withElementType(type, element), value);
+  return type.getElementType() == element
+             ? value
+             : make<op::ToDtypeOp>(op::withElementType(type, element), value);
 }
 
 Value ValueBuilder::reshape(Value value, llvm::ArrayRef<AffineExpr> extents) {

@@ -18,7 +18,9 @@ class ValueBuilder {
   mlir::Location loc() const { return loc_; }
   op::ExtentSpace& space() { return space_; }
   Extents extents(mlir::Value value) { return space_.of(value); }
-  mlir::AffineExpr number(int64_t value) { return mlir::getAffineConstantExpr(value, builder_.getContext()); }
+  mlir::AffineExpr number(int64_t value) {
+    return mlir::getAffineConstantExpr(value, builder_.getContext());
+  }
   static mlir::Type elementOf(mlir::Value value) {
     return llvm::cast<mlir::RankedTensorType>(value.getType()).getElementType();
   }

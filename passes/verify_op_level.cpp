@@ -15,7 +15,8 @@ namespace {
 
 /// The pass that removes such an op, or "".
 llvm::StringRef decomposedBy(Operation* operation) {
-  if (llvm::isa<op::LstmOp, op::GroupNormOp, op::AdaptiveAvgPool2dOp, op::SelectOp, op::SelectScatterOp>(operation)) {
+  if (llvm::isa<op::LstmOp, op::GroupNormOp, op::AdaptiveAvgPool2dOp, op::SelectOp,
+                op::SelectScatterOp>(operation)) {
     return "decompose-ops";
   }
   return llvm::isa<op::BatchNormOp>(operation) ? "fold-batch-norm" : "";
@@ -29,7 +30,9 @@ llvm::StringRef fusedBy(Operation* operation) {
   if (llvm::isa<op::ReductionOpInterface>(operation)) {
     return "fuse-reductions";
   }
-  return llvm::isa<op::ElementwiseOpInterface>(operation) && !isIndexArithmetic(operation) ? "fuse-pointwise" : "";
+  return llvm::isa<op::ElementwiseOpInterface>(operation) && !isIndexArithmetic(operation)
+             ? "fuse-pointwise"
+             : "";
 }
 
 struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
@@ -60,10 +63,12 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
  private:
   bool isOfLevel(Operation* operation) {
     const llvm::StringRef dialect = operation->getName().getDialectNamespace();
-    if (llvm::isa<mlir::ModuleOp>(operation) || (dialect == "op" && operation->isRegistered()) || dialect == "func") {
+    if (llvm::isa<mlir::ModuleOp>(operation) || (dialect == "op" && operation->isRegistered()) ||
+        dialect == "func") {
       return true;
     }
-    operation->emitError() << "'" << operation->getName() << "' is no op of the op level: capture must write op.* only";
+    operation->emitError() << "'" << operation->getName()
+                           << "' is no op of the op level: capture must write op.* only";
     return false;
   }
 
@@ -76,12 +81,14 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
     }
     for (mlir::Type type : types) {
       if (!op::isTensor(type)) {
-        operation->emitError() << "type " << type << " is no tensor of static rank, known elements and named extents";
+        operation->emitError() << "type " << type
+                               << " is no tensor of static rank, known elements and named extents";
         return false;
       }
       for (mlir::StringAttr name : op::extentsOf(llvm::cast<mlir::RankedTensorType>(type)).names) {
         if (!symbols.contains(name.getValue())) {
-          operation->emitError() << "extent '" << name.getValue() << "' of " << type << " has no op.symbol";
+          operation->emitError() << "extent '" << name.getValue() << "' of " << type
+                                 << " has no op.symbol";
           return false;
         }
       }
@@ -92,20 +99,22 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
   bool isOfStage(Operation* operation) {
     const bool decomposed = stage != "captured";
     if (llvm::StringRef pass = decomposedBy(operation); decomposed && !pass.empty()) {
-      operation->emitError() << "'" << operation->getName() << "' is left at stage " << stage << ": is " << pass
-                             << " missing?";
+      operation->emitError() << "'" << operation->getName() << "' is left at stage " << stage
+                             << ": is " << pass << " missing?";
       return false;
     }
     const bool inside = llvm::isa_and_nonnull<op::FusionOp>(operation->getParentOp());
     if (llvm::StringRef pass = fusedBy(operation); stage == "fused" && !inside && !pass.empty()) {
-      operation->emitError() << "'" << operation->getName() << "' stands outside a fusion at stage fused: is " << pass
+      operation->emitError() << "'" << operation->getName()
+                             << "' stands outside a fusion at stage fused: is " << pass
                              << " missing?";
       return false;
     }
     return true;
   }
 
-  bool isUnique(mlir::func::FuncOp function, llvm::StringSet<>& names, mlir::StringAttr name, llvm::StringRef kind) {
+  bool isUnique(mlir::func::FuncOp function, llvm::StringSet<>& names, mlir::StringAttr name,
+                llvm::StringRef kind) {
     if (!name || names.insert(name.getValue()).second) {
       return true;
     }
@@ -117,10 +126,12 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
     bool sound = true;
     llvm::StringSet<> inputs, results;
     for (unsigned index = 0; index < function.getNumArguments(); ++index) {
-      sound &= isUnique(function, inputs, function.getArgAttrOfType<mlir::StringAttr>(index, "op.name"), "input");
+      sound &= isUnique(function, inputs,
+                        function.getArgAttrOfType<mlir::StringAttr>(index, "op.name"), "input");
     }
     for (unsigned index = 0; index < function.getNumResults(); ++index) {
-      sound &= isUnique(function, results, function.getResultAttrOfType<mlir::StringAttr>(index, "op.name"), "result");
+      sound &= isUnique(function, results,
+                        function.getResultAttrOfType<mlir::StringAttr>(index, "op.name"), "result");
     }
     llvm::StringMap<mlir::Type> stored;
     function.walk([&](Operation* operation) {

@@ -25,8 +25,8 @@ TypedAttr scalarOf(Attribute scalar, mlir::Type elementType) {
   }
   const llvm::APInt bits = llvm::cast<mlir::IntegerAttr>(scalar).getValue();
   const unsigned width = elementType.getIntOrFloatBitWidth();
-  return mlir::IntegerAttr::get(elementType,
-                                bits.getBitWidth() == 1 ? bits.zextOrTrunc(width) : bits.sextOrTrunc(width));
+  return mlir::IntegerAttr::get(
+      elementType, bits.getBitWidth() == 1 ? bits.zextOrTrunc(width) : bits.sextOrTrunc(width));
 }
 
 /// The scalar as the attribute of an `op.full`: f64, i64.
@@ -37,7 +37,8 @@ TypedAttr pythonScalar(TypedAttr scalar) {
   }
   const llvm::APInt bits = llvm::cast<mlir::IntegerAttr>(scalar).getValue();
   const bool zeroExtended = scalar.getType().isInteger(1) || scalar.getType().isUnsignedInteger();
-  return mlir::IntegerAttr::get(mlir::IntegerType::get(context, 64), zeroExtended ? bits.zext(64) : bits.sext(64));
+  return mlir::IntegerAttr::get(mlir::IntegerType::get(context, 64),
+                                zeroExtended ? bits.zext(64) : bits.sext(64));
 }
 
 /// Evaluates ops on literals; nullopt if one of them does not fold.
@@ -72,7 +73,8 @@ class Evaluator {
         return {};
       }
       auto attribute = llvm::dyn_cast<Attribute>(folded[0]);
-      known[operation.getResult(0)] = attribute ? attribute : known.lookup(llvm::cast<Value>(folded[0]));
+      known[operation.getResult(0)] =
+          attribute ? attribute : known.lookup(llvm::cast<Value>(folded[0]));
       if (!known[operation.getResult(0)]) {
         return {};
       }
@@ -83,7 +85,8 @@ class Evaluator {
  private:
   static Attribute signless(TypedAttr scalar, mlir::Type type) {
     auto integer = llvm::dyn_cast<mlir::IntegerAttr>(scalar);
-    return integer ? Attribute(mlir::IntegerAttr::get(type, integer.getValue())) : Attribute(scalar);
+    return integer ? Attribute(mlir::IntegerAttr::get(type, integer.getValue()))
+                   : Attribute(scalar);
   }
 
   mlir::Block block_;
@@ -116,7 +119,8 @@ std::optional<Literal> literalOf(Value value) {
 struct FoldLiterals : mlir::OpInterfaceRewritePattern<ElementwiseOpInterface> {
   using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
 
-  llvm::LogicalResult matchAndRewrite(ElementwiseOpInterface op, mlir::PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(ElementwiseOpInterface op,
+                                      mlir::PatternRewriter& rewriter) const override {
     llvm::SmallVector<Literal> literals;
     for (Value operand : op->getOperands()) {
       std::optional<Literal> literal = literalOf(operand);
@@ -127,12 +131,14 @@ struct FoldLiterals : mlir::OpInterfaceRewritePattern<ElementwiseOpInterface> {
     }
     Evaluator evaluator(op);
     auto type = llvm::cast<RankedTensorType>(op->getResult(0).getType());
-    const bool splat = llvm::all_of(literals, [](const Literal& literal) { return bool(literal.splat); });
+    const bool splat =
+        llvm::all_of(literals, [](const Literal& literal) { return bool(literal.splat); });
     const int64_t count = splat ? 1 : type.getNumElements();
     llvm::SmallVector<Attribute> elements;
     for (int64_t index = 0; index < count; ++index) {
       llvm::SmallVector<TypedAttr> scalars;
-      llvm::transform(literals, std::back_inserter(scalars), [&](const Literal& each) { return each.at(index); });
+      llvm::transform(literals, std::back_inserter(scalars),
+                      [&](const Literal& each) { return each.at(index); });
       TypedAttr element = evaluator.evaluate(scalars);
       if (!element) {
         return rewriter.notifyMatchFailure(op, "the scalar meaning does not fold");
@@ -140,7 +146,8 @@ struct FoldLiterals : mlir::OpInterfaceRewritePattern<ElementwiseOpInterface> {
       elements.push_back(typed(element, type.getElementType()));
     }
     if (splat) {
-      rewriter.replaceOpWithNewOp<FullOp>(op, type, pythonScalar(llvm::cast<TypedAttr>(elements[0])));
+      rewriter.replaceOpWithNewOp<FullOp>(op, type,
+                                          pythonScalar(llvm::cast<TypedAttr>(elements[0])));
     } else {
       rewriter.replaceOpWithNewOp<ConstantOp>(op, mlir::DenseElementsAttr::get(type, elements));
     }
@@ -150,15 +157,18 @@ struct FoldLiterals : mlir::OpInterfaceRewritePattern<ElementwiseOpInterface> {
   /// Back from the signless scalar to the tensor's element type.
   static Attribute typed(TypedAttr scalar, mlir::Type elementType) {
     auto integer = llvm::dyn_cast<mlir::IntegerAttr>(scalar);
-    return integer ? Attribute(mlir::IntegerAttr::get(elementType, integer.getValue())) : Attribute(scalar);
+    return integer ? Attribute(mlir::IntegerAttr::get(elementType, integer.getValue()))
+                   : Attribute(scalar);
   }
 };
 
 /// A view of a splat is a splat: expand(full 2) -> full 2 of the new shape.
 struct ViewOfSplat : mlir::RewritePattern {
-  explicit ViewOfSplat(mlir::MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+  explicit ViewOfSplat(mlir::MLIRContext* context)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
 
-  llvm::LogicalResult matchAndRewrite(Operation* op, mlir::PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(Operation* op,
+                                      mlir::PatternRewriter& rewriter) const override {
     TypedAttr splat = op->hasTrait<View>() ? splatOf(op->getOperand(0)) : TypedAttr();
     if (!splat) {
       return rewriter.notifyMatchFailure(op, "not a view of a splat literal");
@@ -168,11 +178,13 @@ struct ViewOfSplat : mlir::RewritePattern {
   }
 };
 
-/// permute(x) that only moves dims of size 1 -> reshape(x), which needs no data movement wherever it stands.
+/// permute(x) that only moves dims of size 1 -> reshape(x), which needs no data movement wherever
+/// it stands.
 struct PermuteOfUnitDims : mlir::OpRewritePattern<PermuteOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  llvm::LogicalResult matchAndRewrite(PermuteOp op, mlir::PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(PermuteOp op,
+                                      mlir::PatternRewriter& rewriter) const override {
     llvm::SmallVector<int64_t> moved;
     for (int64_t dim : op.getDims()) {
       if (op.getX().getType().getDimSize(dim) != 1) {
@@ -248,7 +260,8 @@ Value ifNoAlias(Operation* operation, Value replacement) {
     return {};
   }
   const bool inside = llvm::isa_and_nonnull<FusionOp>(operation->getParentOp());
-  const bool safe = inside || !escapes(operation->getResult(0)) || (isFresh(replacement) && !escapes(replacement));
+  const bool safe = inside || !escapes(operation->getResult(0)) ||
+                    (isFresh(replacement) && !escapes(replacement));
   return safe ? replacement : Value();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Canonicalisation patterns of the dialect as a whole (folders and patterns of one op stand with its family).
+// Canonicalisation patterns of the dialect as a whole (folders and patterns of one op stand with
+// its family).
 #ifndef STRAIGHTLINE_DIALECT_OP_CANONICALIZE_H
 #define STRAIGHTLINE_DIALECT_OP_CANONICALIZE_H
 
@@ -19,8 +20,9 @@ mlir::TypedAttr splatOf(mlir::Value value);
 bool isFresh(mlir::Value value);
 /// The value, or a view of it, may leave its block (be a result).
 bool escapes(mlir::Value value);
-/// `replacement` if folding `operation` to it cannot make a result an alias of something, else null: eager's results of
-/// arithmetic are tensors of their own, so x + 0 stays a copy when it is returned.
+/// `replacement` if folding `operation` to it cannot make a result an alias of something, else
+/// null: eager's results of arithmetic are tensors of their own, so x + 0 stays a copy when it is
+/// returned.
 mlir::Value ifNoAlias(mlir::Operation* operation, mlir::Value replacement);
 
 }  // namespace straightline::op

@@ -14,23 +14,25 @@ using mlir::Type;
 
 namespace {
 
-llvm::LogicalResult verifyYield(mlir::Operation* operation, mlir::Region& region, mlir::TypeRange expected,
-                                llvm::StringRef name, llvm::StringRef constraint) {
+llvm::LogicalResult verifyYield(mlir::Operation* operation, mlir::Region& region,
+                                mlir::TypeRange expected, llvm::StringRef name,
+                                llvm::StringRef constraint) {
   mlir::Operation* terminator = region.front().getTerminator();
   if (llvm::isa<YieldOp>(terminator) && llvm::equal(terminator->getOperandTypes(), expected)) {
     return success();
   }
-  return opError(operation) << name << " yields (" << terminator->getOperandTypes() << ") but (" << expected
-                            << ") are needed (" << constraint << ")";
+  return opError(operation) << name << " yields (" << terminator->getOperandTypes() << ") but ("
+                            << expected << ") are needed (" << constraint << ")";
 }
 
-llvm::LogicalResult verifyArguments(mlir::Operation* operation, mlir::Region& region, mlir::TypeRange expected,
-                                    llvm::StringRef name, llvm::StringRef constraint) {
+llvm::LogicalResult verifyArguments(mlir::Operation* operation, mlir::Region& region,
+                                    mlir::TypeRange expected, llvm::StringRef name,
+                                    llvm::StringRef constraint) {
   if (llvm::equal(region.getArgumentTypes(), expected)) {
     return success();
   }
-  return opError(operation) << name << " takes (" << region.getArgumentTypes() << ") but (" << expected
-                            << ") are needed (" << constraint << ")";
+  return opError(operation) << name << " takes (" << region.getArgumentTypes() << ") but ("
+                            << expected << ") are needed (" << constraint << ")";
 }
 
 }  // namespace
@@ -47,19 +49,21 @@ llvm::LogicalResult IfOp::verify() {
 llvm::LogicalResult ForOp::verify() {
   llvm::ArrayRef<mlir::AffineExpr> bounds = getBounds().getExprs();
   if (bounds.size() != 3) {
-    return opError(*this) << "has " << bounds.size() << " bounds but lower, upper and step are needed (for_c1)";
+    return opError(*this) << "has " << bounds.size()
+                          << " bounds but lower, upper and step are needed (for_c1)";
   }
   if (std::optional<int64_t> step = symbolic::constantValue(bounds[2]); step && *step <= 0) {
     return opError(*this) << "step is " << *step << " but must be at least 1 (for_c1)";
   }
-  llvm::SmallVector<Type> arguments = {mlir::RankedTensorType::get({}, mlir::IntegerType::get(getContext(), 64))};
+  llvm::SmallVector<Type> arguments = {
+      mlir::RankedTensorType::get({}, mlir::IntegerType::get(getContext(), 64))};
   llvm::append_range(arguments, getInits().getTypes());
   if (failed(verifyArguments(*this, getBody(), arguments, "the body", "for_c2"))) {
     return failure();
   }
   if (!llvm::equal(getInits().getTypes(), getResultTypes())) {
-    return opError(*this) << "carries (" << getInits().getTypes() << ") but gives (" << getResultTypes()
-                          << ") (for_c3)";
+    return opError(*this) << "carries (" << getInits().getTypes() << ") but gives ("
+                          << getResultTypes() << ") (for_c3)";
   }
   return verifyYield(*this, getBody(), getResultTypes(), "the body", "for_c3");
 }
@@ -69,8 +73,9 @@ ParseResult ForOp::parse(OpAsmParser& parser, mlir::OperationState& state) {
   llvm::SmallVector<OpAsmParser::Argument> arguments(1);
   llvm::SmallVector<mlir::StringAttr> names;
   mlir::AffineExpr lower, upper, step;
-  if (parser.parseArgument(arguments[0]) || parser.parseEqual() || symbolic::parseExpr(parser, names, lower) ||
-      parser.parseKeyword("to") || symbolic::parseExpr(parser, names, upper) || parser.parseKeyword("step") ||
+  if (parser.parseArgument(arguments[0]) || parser.parseEqual() ||
+      symbolic::parseExpr(parser, names, lower) || parser.parseKeyword("to") ||
+      symbolic::parseExpr(parser, names, upper) || parser.parseKeyword("step") ||
       symbolic::parseExpr(parser, names, step) || parser.parseKeyword("iter")) {
     return failure();
   }
@@ -81,8 +86,9 @@ ParseResult ForOp::parse(OpAsmParser& parser, mlir::OperationState& state) {
   };
   const llvm::SMLoc where = parser.getCurrentLocation();
   llvm::SmallVector<Type> types;
-  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseCarried) || parser.parseColon() ||
-      parser.parseLParen() || (!inits.empty() && parser.parseTypeList(types)) || parser.parseRParen() ||
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Paren, parseCarried) ||
+      parser.parseColon() || parser.parseLParen() ||
+      (!inits.empty() && parser.parseTypeList(types)) || parser.parseRParen() ||
       parser.resolveOperands(inits, types, where, state.operands) ||
       parser.parseOptionalAttrDictWithKeyword(state.attributes)) {
     return failure();
@@ -107,9 +113,9 @@ void ForOp::print(OpAsmPrinter& printer) {
   printer << " step ";
   symbolic::printExpr(printer.getStream(), bounds[2], names);
   printer << " iter(";
-  llvm::interleaveComma(llvm::zip(getBody().getArguments().drop_front(), getInits()), printer, [&](auto pair) {
-    printer << std::get<0>(pair) << " = " << std::get<1>(pair);
-  });
+  llvm::interleaveComma(
+      llvm::zip(getBody().getArguments().drop_front(), getInits()), printer,
+      [&](auto pair) { printer << std::get<0>(pair) << " = " << std::get<1>(pair); });
   printer << ") : (" << getInits().getTypes() << ")";
   printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(), {"bounds"});
   printer << " ";
@@ -124,10 +130,12 @@ llvm::LogicalResult WhileOp::verify() {
   }
   mlir::TypeRange condition = getCondition().front().getTerminator()->getOperandTypes();
   if (condition.size() != 1 || !isTensor(condition[0]) || !isCondition(condition[0])) {
-    return opError(*this) << "the condition yields (" << condition << ") but tensor<i1> is needed (while_c2)";
+    return opError(*this) << "the condition yields (" << condition
+                          << ") but tensor<i1> is needed (while_c2)";
   }
   if (!llvm::equal(carried, getResultTypes())) {
-    return opError(*this) << "carries (" << carried << ") but gives (" << getResultTypes() << ") (while_c3)";
+    return opError(*this) << "carries (" << carried << ") but gives (" << getResultTypes()
+                          << ") (while_c3)";
   }
   return verifyYield(*this, getBody(), carried, "the body", "while_c3");
 }
@@ -156,7 +164,8 @@ struct IfOfEqualBranches : mlir::OpRewritePattern<IfOp> {
 
 }  // namespace
 
-void IfOp::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns, mlir::MLIRContext* context) {
+void IfOp::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns,
+                                       mlir::MLIRContext* context) {
   patterns.add<IfOfEqualBranches>(context);
 }
 

@@ -19,17 +19,17 @@ struct NamedList {
   int64_t least;
 };
 
-llvm::LogicalResult verifyLists(mlir::Operation* operation, llvm::ArrayRef<NamedList> lists, size_t count,
-                                llvm::StringRef constraint) {
+llvm::LogicalResult verifyLists(mlir::Operation* operation, llvm::ArrayRef<NamedList> lists,
+                                size_t count, llvm::StringRef constraint) {
   for (const NamedList& list : lists) {
     if (list.values.size() != count) {
-      return opError(operation) << list.name << " has " << list.values.size() << " numbers but " << count
-                                << " are needed (" << constraint << ")";
+      return opError(operation) << list.name << " has " << list.values.size() << " numbers but "
+                                << count << " are needed (" << constraint << ")";
     }
     for (int64_t value : list.values) {
       if (value < list.least) {
-        return opError(operation) << list.name << " holds " << value << " but at least " << list.least
-                                  << " is needed (" << constraint << ")";
+        return opError(operation) << list.name << " holds " << value << " but at least "
+                                  << list.least << " is needed (" << constraint << ")";
       }
     }
   }
@@ -37,16 +37,19 @@ llvm::LogicalResult verifyLists(mlir::Operation* operation, llvm::ArrayRef<Named
 }
 
 /// Windows of a dim: (extent + 2 padding - dilation (kernel - 1) - 1) / stride + 1.
-AffineExpr windowCount(AffineExpr extent, AffineExpr kernel, int64_t stride, int64_t padding, int64_t dilation) {
+AffineExpr windowCount(AffineExpr extent, AffineExpr kernel, int64_t stride, int64_t padding,
+                       int64_t dilation) {
   return (extent + 2 * padding - (kernel - 1) * dilation - 1).floorDiv(stride) + 1;
 }
 
-/// With `ceil_mode` a last window that starts inside the padded extent counts. Null: not known (named extent).
-AffineExpr pooledExtent(AffineExpr extent, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
-                        bool ceilMode) {
+/// With `ceil_mode` a last window that starts inside the padded extent counts. Null: not known
+/// (named extent).
+AffineExpr pooledExtent(AffineExpr extent, int64_t kernel, int64_t stride, int64_t padding,
+                        int64_t dilation, bool ceilMode) {
   mlir::MLIRContext* context = extent.getContext();
   if (!ceilMode) {
-    return windowCount(extent, mlir::getAffineConstantExpr(kernel, context), stride, padding, dilation);
+    return windowCount(extent, mlir::getAffineConstantExpr(kernel, context), stride, padding,
+                       dilation);
   }
   const std::optional<int64_t> size = symbolic::constantValue(extent);
   if (!size) {
@@ -68,41 +71,51 @@ llvm::LogicalResult ConvolutionOp::verify() {
                           << " but equal ranks of at least 3 are needed (convolution_c2)";
   }
   const size_t spatial = x.size() - 2;
-  if (failed(verifyLists(*this, {{"stride", getStride(), 1}, {"padding", getPadding(), 0},
-                                 {"dilation", getDilation(), 1}, {"output_padding", getOutputPadding(), 0}},
+  if (failed(verifyLists(*this,
+                         {{"stride", getStride(), 1},
+                          {"padding", getPadding(), 0},
+                          {"dilation", getDilation(), 1},
+                          {"output_padding", getOutputPadding(), 0}},
                          spatial, "convolution_c3"))) {
     return failure();
   }
   const int64_t groups = getGroups();
   const AffineExpr channels = getTransposed() ? weight[0] : weight[1] * groups;
   if (groups < 1 || !space.equal(x[1], channels)) {
-    return opError(*this) << "x has " << space.print(x[1]) << " channels but weight has " << space.print(channels)
-                          << " in " << groups << " groups (convolution_c1)";
+    return opError(*this) << "x has " << space.print(x[1]) << " channels but weight has "
+                          << space.print(channels) << " in " << groups
+                          << " groups (convolution_c1)";
   }
   const AffineExpr divided = weight[0];
-  if (std::optional<int64_t> count = symbolic::constantValue(divided); count && *count % groups != 0) {
-    return opError(*this) << groups << " groups do not divide weight's " << *count << " channels (convolution_c4)";
+  if (std::optional<int64_t> count = symbolic::constantValue(divided);
+      count && *count % groups != 0) {
+    return opError(*this) << groups << " groups do not divide weight's " << *count
+                          << " channels (convolution_c4)";
   }
   const AffineExpr outputs = getTransposed() ? weight[1] * groups : weight[0];
   const mlir::Type element = getX().getType().getElementType();
-  for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getWeight(), "weight"), {getBias(), "bias"},
+  for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getWeight(), "weight"),
+                             {getBias(), "bias"},
                              {getResult(), "the result"}}) {
     if (failed(verifyElements(*this, value, name, element, "convolution_c7"))) {
       return failure();
     }
   }
-  if (getBias() && failed(verifyExtents(*this, space, "bias", space.of(getBias()), outputs, "convolution_c5"))) {
+  if (getBias() &&
+      failed(verifyExtents(*this, space, "bias", space.of(getBias()), outputs, "convolution_c5"))) {
     return failure();
   }
   Extents expected = {x[0], outputs};
   for (size_t dim = 0; dim < spatial; ++dim) {
     const AffineExpr extent = x[dim + 2], kernel = weight[dim + 2];
-    const int64_t stride = getStride()[dim], padding = getPadding()[dim], dilation = getDilation()[dim];
-    expected.push_back(getTransposed() ? (extent - 1) * stride - 2 * padding + (kernel - 1) * dilation +
-                                             getOutputPadding()[dim] + 1
+    const int64_t stride = getStride()[dim], padding = getPadding()[dim],
+                  dilation = getDilation()[dim];
+    expected.push_back(getTransposed() ? (extent - 1) * stride - 2 * padding +
+                                             (kernel - 1) * dilation + getOutputPadding()[dim] + 1
                                        : windowCount(extent, kernel, stride, padding, dilation));
   }
-  return verifyExtents(*this, space, "the result", space.of(getResult()), expected, "convolution_c6");
+  return verifyExtents(*this, space, "the result", space.of(getResult()), expected,
+                       "convolution_c6");
 }
 
 namespace {
@@ -124,22 +137,28 @@ llvm::LogicalResult verifyPool(mlir::Operation* operation, const Window& window)
   const Value x = operation->getOperand(0), result = operation->getResult(0);
   Extents expected = space.of(x);
   if (failed(verifyPoolRank(operation, expected.size())) ||
-      failed(verifyLists(operation, {{"kernel_size", window.kernel, 1}, {"stride", window.stride, 1},
-                                     {"padding", window.padding, 0}, {"dilation", window.dilation, 1}},
+      failed(verifyLists(operation,
+                         {{"kernel_size", window.kernel, 1},
+                          {"stride", window.stride, 1},
+                          {"padding", window.padding, 0},
+                          {"dilation", window.dilation, 1}},
                          2, "pool_c2")) ||
       failed(verifyElements(operation, result, "the result",
-                            llvm::cast<mlir::RankedTensorType>(x.getType()).getElementType(), "pool_c3"))) {
+                            llvm::cast<mlir::RankedTensorType>(x.getType()).getElementType(),
+                            "pool_c3"))) {
     return failure();
   }
   const Extents actual = space.of(result);
   for (size_t dim = 0; dim < 2; ++dim) {
     if (2 * window.padding[dim] > window.kernel[dim]) {
-      return opError(operation) << "padding " << window.padding[dim] << " is more than half of kernel "
-                                << window.kernel[dim] << " (pool_c4)";
+      return opError(operation) << "padding " << window.padding[dim]
+                                << " is more than half of kernel " << window.kernel[dim]
+                                << " (pool_c4)";
     }
     AffineExpr& extent = expected[expected.size() - 2 + dim];
-    const AffineExpr pooled = pooledExtent(extent, window.kernel[dim], window.stride[dim], window.padding[dim],
-                                           window.dilation[dim], window.ceilMode);
+    const AffineExpr pooled =
+        pooledExtent(extent, window.kernel[dim], window.stride[dim], window.padding[dim],
+                     window.dilation[dim], window.ceilMode);
     const bool unknown = !pooled && actual.size() == expected.size();
     extent = unknown ? actual[expected.size() - 2 + dim] : pooled ? pooled : extent;
   }
@@ -149,7 +168,8 @@ llvm::LogicalResult verifyPool(mlir::Operation* operation, const Window& window)
 }  // namespace
 
 llvm::LogicalResult MaxPool2dOp::verify() {
-  return verifyPool(*this, {getKernelSize(), getStride(), getPadding(), getDilation(), getCeilMode()});
+  return verifyPool(*this,
+                    {getKernelSize(), getStride(), getPadding(), getDilation(), getCeilMode()});
 }
 
 llvm::LogicalResult AvgPool2dOp::verify() {
@@ -161,11 +181,13 @@ llvm::LogicalResult AdaptiveAvgPool2dOp::verify() {
   Extents expected = space.of(getX());
   if (failed(verifyPoolRank(*this, expected.size())) ||
       failed(verifyLists(*this, {{"output_size", getOutputSize(), 1}}, 2, "pool_c2")) ||
-      failed(verifyElements(*this, getResult(), "the result", getX().getType().getElementType(), "pool_c3"))) {
+      failed(verifyElements(*this, getResult(), "the result", getX().getType().getElementType(),
+                            "pool_c3"))) {
     return failure();
   }
   for (size_t dim = 0; dim < 2; ++dim) {
-    expected[expected.size() - 2 + dim] = mlir::getAffineConstantExpr(getOutputSize()[dim], getContext());
+    expected[expected.size() - 2 + dim] =
+        mlir::getAffineConstantExpr(getOutputSize()[dim], getContext());
   }
   return verifyExtents(*this, space, "the result", space.of(getResult()), expected, "pool_c3");
 }

@@ -20,7 +20,8 @@ bool isAll(Value value, double number) {
         llvm::cast<mlir::FloatAttr>(mlir::FloatAttr::get(real.getType(), number)).getValue());
   }
   auto integer = llvm::dyn_cast_if_present<mlir::IntegerAttr>(splat);
-  return integer && !integer.getType().isInteger(1) && integer.getValue() == static_cast<uint64_t>(number);
+  return integer && !integer.getType().isInteger(1) &&
+         integer.getValue() == static_cast<uint64_t>(number);
 }
 
 bool isFloat(Value value) { return hasFloatElements(value.getType()); }
@@ -34,7 +35,8 @@ llvm::LogicalResult GeluOp::verify() {
   if (getApproximate() == "none" || getApproximate() == "tanh") {
     return success();
   }
-  return opError(*this) << "approximate is \"" << getApproximate() << "\" but none or tanh is needed (gelu_c1)";
+  return opError(*this) << "approximate is \"" << getApproximate()
+                        << "\" but none or tanh is needed (gelu_c1)";
 }
 
 llvm::LogicalResult ClampOp::verify() {
@@ -47,7 +49,8 @@ llvm::LogicalResult ClampOp::verify() {
   }
   for (mlir::Attribute bound : {getMinAttr(), getMaxAttr()}) {
     if (bound && !isOfKind(bound, element)) {
-      return opError(*this) << "bound " << bound << " does not suit elements " << element << " (clamp_c2)";
+      return opError(*this) << "bound " << bound << " does not suit elements " << element
+                            << " (clamp_c2)";
     }
   }
   return success();
@@ -73,9 +76,11 @@ OpFoldResult ToDtypeOp::fold(FoldAdaptor) {
   return getX().getType() == getType() ? ifNoAlias(*this, getX()) : Value();
 }
 
-// -0.0 + 0.0 is 0.0, so x + 0.0 differs from x in the sign of zero only, which the numeric policy allows.
+// -0.0 + 0.0 is 0.0, so x + 0.0 differs from x in the sign of zero only, which the numeric policy
+// allows.
 OpFoldResult AddOp::fold(FoldAdaptor) {
-  for (auto [kept, zero] : {std::pair<Value, Value>(getX(), getY()), std::pair<Value, Value>(getY(), getX())}) {
+  for (auto [kept, zero] :
+       {std::pair<Value, Value>(getX(), getY()), std::pair<Value, Value>(getY(), getX())}) {
     if (isAll(zero, 0.0) || (isFloat(zero) && isAll(zero, -0.0))) {
       return ifNoAlias(*this, kept);
     }
@@ -83,11 +88,14 @@ OpFoldResult AddOp::fold(FoldAdaptor) {
   return {};
 }
 
-OpFoldResult SubOp::fold(FoldAdaptor) { return isAll(getY(), 0.0) ? ifNoAlias(*this, getX()) : Value(); }
+OpFoldResult SubOp::fold(FoldAdaptor) {
+  return isAll(getY(), 0.0) ? ifNoAlias(*this, getX()) : Value();
+}
 
 // x * 0 stays for floats: NaN and infinity give NaN.
 OpFoldResult MulOp::fold(FoldAdaptor) {
-  for (auto [kept, other] : {std::pair<Value, Value>(getX(), getY()), std::pair<Value, Value>(getY(), getX())}) {
+  for (auto [kept, other] :
+       {std::pair<Value, Value>(getX(), getY()), std::pair<Value, Value>(getY(), getX())}) {
     if (isAll(other, 1.0)) {
       return ifNoAlias(*this, kept);
     }
@@ -98,10 +106,18 @@ OpFoldResult MulOp::fold(FoldAdaptor) {
   return {};
 }
 
-OpFoldResult DivOp::fold(FoldAdaptor) { return isAll(getY(), 1.0) ? ifNoAlias(*this, getX()) : Value(); }
-OpFoldResult MaximumOp::fold(FoldAdaptor) { return getX() == getY() ? ifNoAlias(*this, getX()) : Value(); }
-OpFoldResult MinimumOp::fold(FoldAdaptor) { return getX() == getY() ? ifNoAlias(*this, getX()) : Value(); }
-OpFoldResult WhereOp::fold(FoldAdaptor) { return getX() == getY() ? ifNoAlias(*this, getX()) : Value(); }
+OpFoldResult DivOp::fold(FoldAdaptor) {
+  return isAll(getY(), 1.0) ? ifNoAlias(*this, getX()) : Value();
+}
+OpFoldResult MaximumOp::fold(FoldAdaptor) {
+  return getX() == getY() ? ifNoAlias(*this, getX()) : Value();
+}
+OpFoldResult MinimumOp::fold(FoldAdaptor) {
+  return getX() == getY() ? ifNoAlias(*this, getX()) : Value();
+}
+OpFoldResult WhereOp::fold(FoldAdaptor) {
+  return getX() == getY() ? ifNoAlias(*this, getX()) : Value();
+}
 
 namespace {
 
@@ -124,7 +140,8 @@ struct PowOfSmall : mlir::OpRewritePattern<PowOp> {
 
 }  // namespace
 
-void PowOp::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns, mlir::MLIRContext* context) {
+void PowOp::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns,
+                                        mlir::MLIRContext* context) {
   patterns.add<PowOfSmall>(context);
 }
 

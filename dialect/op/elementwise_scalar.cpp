@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalar meaning of each elementwise op, as PyTorch defines it, in upstream arith and math. Printers, lowering and the
-// constant folder all use this and nothing else.
+// The scalar meaning of each elementwise op, as PyTorch defines it, in upstream arith and math.
+// Printers, lowering and the constant folder all use this and nothing else.
 #include "dialect/op/op_verify.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -47,7 +47,8 @@ class Scalar {
     }
     const llvm::APInt bits = llvm::cast<mlir::IntegerAttr>(value).getValue();
     const unsigned width = type_.getIntOrFloatBitWidth();
-    const llvm::APInt fitted = bits.getBitWidth() == 1 ? bits.zextOrTrunc(width) : bits.sextOrTrunc(width);
+    const llvm::APInt fitted =
+        bits.getBitWidth() == 1 ? bits.zextOrTrunc(width) : bits.sextOrTrunc(width);
     return arith::ConstantOp::create(builder_, loc_, builder_.getIntegerAttr(type_, fitted));
   }
 
@@ -69,8 +70,12 @@ class Scalar {
   Value exp(Value a) { return make<math::ExpOp>(a); }
   Value neg(Value a) { return isFloat() ? make<arith::NegFOp>(a) : sub(number(0), a); }
   Value select(Value condition, Value a, Value b) { return make<arith::SelectOp>(condition, a, b); }
-  Value maximum(Value a, Value b) { return binary<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>(a, b); }
-  Value minimum(Value a, Value b) { return binary<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp>(a, b); }
+  Value maximum(Value a, Value b) {
+    return binary<arith::MaximumFOp, arith::MaxSIOp, arith::MaxUIOp>(a, b);
+  }
+  Value minimum(Value a, Value b) {
+    return binary<arith::MinimumFOp, arith::MinSIOp, arith::MinUIOp>(a, b);
+  }
 
   Value compare(CmpFPredicate real, CmpIPredicate whole, CmpIPredicate natural, Value a, Value b) {
     if (isFloat()) {
@@ -78,9 +83,15 @@ class Scalar {
     }
     return arith::CmpIOp::create(builder_, loc_, isUnsigned() ? natural : whole, a, b);
   }
-  Value equal(Value a, Value b) { return compare(CmpFPredicate::OEQ, CmpIPredicate::eq, CmpIPredicate::eq, a, b); }
-  Value differ(Value a, Value b) { return compare(CmpFPredicate::UNE, CmpIPredicate::ne, CmpIPredicate::ne, a, b); }
-  Value less(Value a, Value b) { return compare(CmpFPredicate::OLT, CmpIPredicate::slt, CmpIPredicate::ult, a, b); }
+  Value equal(Value a, Value b) {
+    return compare(CmpFPredicate::OEQ, CmpIPredicate::eq, CmpIPredicate::eq, a, b);
+  }
+  Value differ(Value a, Value b) {
+    return compare(CmpFPredicate::UNE, CmpIPredicate::ne, CmpIPredicate::ne, a, b);
+  }
+  Value less(Value a, Value b) {
+    return compare(CmpFPredicate::OLT, CmpIPredicate::slt, CmpIPredicate::ult, a, b);
+  }
   Value lessEqual(Value a, Value b) {
     return compare(CmpFPredicate::OLE, CmpIPredicate::sle, CmpIPredicate::ule, a, b);
   }
@@ -110,16 +121,18 @@ class Scalar {
 
 }  // namespace
 
-#define SL_SCALAR(Class, expression)                                                                     \
-  Value Class::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {                       \
-    Scalar s(builder, loc, *this);                                                                       \
-    [[maybe_unused]] const Value x = scalars[0];                                                         \
-    [[maybe_unused]] const Value y = scalars.back();                                                     \
-    return expression;                                                                                   \
+#define SL_SCALAR(Class, expression)                                               \
+  Value Class::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) { \
+    Scalar s(builder, loc, *this);                                                 \
+    [[maybe_unused]] const Value x = scalars[0];                                   \
+    [[maybe_unused]] const Value y = scalars.back();                               \
+    return expression;                                                             \
   }
 
 SL_SCALAR(NegOp, s.neg(x))
-SL_SCALAR(AbsOp, s.isFloat() ? s.make<math::AbsFOp>(x) : s.isUnsigned() ? x : s.make<math::AbsIOp>(x))
+SL_SCALAR(AbsOp, s.isFloat()      ? s.make<math::AbsFOp>(x)
+                 : s.isUnsigned() ? x
+                                  : s.make<math::AbsIOp>(x))
 SL_SCALAR(ExpOp, s.exp(x))
 SL_SCALAR(Expm1Op, s.make<math::ExpM1Op>(x))
 SL_SCALAR(LogOp, s.make<math::LogOp>(x))
@@ -141,9 +154,11 @@ SL_SCALAR(CeilOp, s.isFloat() ? s.make<math::CeilOp>(x) : x)
 SL_SCALAR(RoundOp, s.isFloat() ? s.make<math::RoundEvenOp>(x) : x)
 SL_SCALAR(TruncOp, s.isFloat() ? s.make<math::TruncOp>(x) : x)
 SL_SCALAR(LogicalNotOp, s.logicalNot(x))
-SL_SCALAR(HardsigmoidOp, s.div(s.minimum(s.maximum(s.add(x, s.number(3)), s.number(0)), s.number(6)), s.number(6)))
+SL_SCALAR(HardsigmoidOp,
+          s.div(s.minimum(s.maximum(s.add(x, s.number(3)), s.number(0)), s.number(6)), s.number(6)))
 SL_SCALAR(HardswishOp,
-          s.div(s.mul(x, s.minimum(s.maximum(s.add(x, s.number(3)), s.number(0)), s.number(6))), s.number(6)))
+          s.div(s.mul(x, s.minimum(s.maximum(s.add(x, s.number(3)), s.number(0)), s.number(6))),
+                s.number(6)))
 SL_SCALAR(AddOp, s.type().isInteger(1) ? s.make<arith::OrIOp>(x, y) : s.add(x, y))
 SL_SCALAR(SubOp, s.sub(x, y))
 SL_SCALAR(MulOp, s.mul(x, y))
@@ -165,9 +180,9 @@ SL_SCALAR(LtOp, s.less(x, y))
 SL_SCALAR(LeOp, s.lessEqual(x, y))
 SL_SCALAR(GtOp, s.less(y, x))
 SL_SCALAR(GeOp, s.lessEqual(y, x))
-SL_SCALAR(TruncDivideOp,
-          s.isFloat() ? s.make<math::TruncOp>(s.div(x, y))
-                      : (s.binary<arith::DivFOp, arith::DivSIOp, arith::DivUIOp>(x, y)))
+SL_SCALAR(TruncDivideOp, s.isFloat()
+                             ? s.make<math::TruncOp>(s.div(x, y))
+                             : (s.binary<arith::DivFOp, arith::DivSIOp, arith::DivUIOp>(x, y)))
 
 #undef SL_SCALAR
 
@@ -199,24 +214,28 @@ Value IsinfOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars)
   if (!s.isFloat()) {
     return s.numberOf(builder.getI1Type(), 0);
   }
-  return s.equal(s.make<math::AbsFOp>(scalars[0]), s.number(std::numeric_limits<double>::infinity()));
+  return s.equal(s.make<math::AbsFOp>(scalars[0]),
+                 s.number(std::numeric_limits<double>::infinity()));
 }
 
 Value GeluOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {
   Scalar s(builder, loc, *this);
   const Value x = scalars[0], half = s.number(0.5), one = s.number(1);
   if (getApproximate() == "none") {
-    return s.mul(s.mul(x, half), s.add(one, s.make<math::ErfOp>(s.mul(x, s.number(0.70710678118654752440)))));
+    return s.mul(s.mul(x, half),
+                 s.add(one, s.make<math::ErfOp>(s.mul(x, s.number(0.70710678118654752440)))));
   }
   const Value cube = s.mul(s.mul(x, x), x);
-  const Value inner = s.mul(s.number(0.79788456080286535588), s.add(x, s.mul(s.number(0.044715), cube)));
+  const Value inner =
+      s.mul(s.number(0.79788456080286535588), s.add(x, s.mul(s.number(0.044715), cube)));
   return s.mul(s.mul(half, x), s.add(one, s.make<math::TanhOp>(inner)));
 }
 
 Value LeakyReluOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {
   Scalar s(builder, loc, *this);
   const Value x = scalars[0];
-  return s.select(s.greater(x, s.number(0)), x, s.mul(x, s.number(getNegativeSlope().convertToDouble())));
+  return s.select(s.greater(x, s.number(0)), x,
+                  s.mul(x, s.number(getNegativeSlope().convertToDouble())));
 }
 
 Value EluOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {
@@ -264,17 +283,20 @@ Value FloorDivideOp::buildScalar(OpBuilder& builder, Location loc, ValueRange sc
   const Value moved = s.make<arith::AndIOp>(s.differ(rest, zero), opposite);
   const Value quotient = s.select(moved, s.sub(plain, one), plain);
   const Value floored = s.make<math::FloorOp>(quotient);
-  const Value nearest = s.select(s.greater(s.sub(quotient, floored), s.number(0.5)), s.add(floored, one), floored);
+  const Value nearest =
+      s.select(s.greater(s.sub(quotient, floored), s.number(0.5)), s.add(floored, one), floored);
   const Value ratio = s.div(x, y);
   const Value signedZero = s.make<math::CopySignOp>(zero, ratio);
   const Value finite = s.select(s.equal(quotient, zero), signedZero, nearest);
   return s.select(s.equal(y, zero), ratio, finite);
 }
 
-// Integers: the power by squaring is a loop, which scalars have none of; math.ipowi is one helper of the kernels.
+// Integers: the power by squaring is a loop, which scalars have none of; math.ipowi is one helper
+// of the kernels.
 Value PowOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {
   Scalar s(builder, loc, *this);
-  return s.isFloat() ? s.make<math::PowFOp>(scalars[0], scalars[1]) : s.make<math::IPowIOp>(scalars[0], scalars[1]);
+  return s.isFloat() ? s.make<math::PowFOp>(scalars[0], scalars[1])
+                     : s.make<math::IPowIOp>(scalars[0], scalars[1]);
 }
 
 Value ToDtypeOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {

@@ -23,8 +23,9 @@ bool isElement(Type type) {
     return false;
   }
   const unsigned width = integer.getWidth();
-  return integer.isUnsigned() ? width == 8
-                              : width == 1 || width == 8 || width == 16 || width == 32 || width == 64;
+  return integer.isUnsigned()
+             ? width == 8
+             : width == 1 || width == 8 || width == 16 || width == 32 || width == 64;
 }
 
 Type elementOf(Type type) { return llvm::cast<RankedTensorType>(type).getElementType(); }
@@ -87,8 +88,7 @@ bool ExtentSpace::equal(AffineExpr a, AffineExpr b) const {
 }
 
 bool ExtentSpace::equal(llvm::ArrayRef<AffineExpr> a, llvm::ArrayRef<AffineExpr> b) const {
-  return a.size() == b.size() &&
-         llvm::all_of(llvm::zip(a, b), [&](auto pair) {
+  return a.size() == b.size() && llvm::all_of(llvm::zip(a, b), [&](auto pair) {
            return equal(std::get<0>(pair), std::get<1>(pair));
          });
 }
@@ -126,7 +126,8 @@ bool ExtentSpace::equalProducts(llvm::ArrayRef<AffineExpr> a, llvm::ArrayRef<Aff
   }
   llvm::SmallVector<AffineExpr> rest;
   for (AffineExpr factor : left.factors) {
-    auto* found = llvm::find_if(right.factors, [&](AffineExpr other) { return equal(factor, other); });
+    auto* found =
+        llvm::find_if(right.factors, [&](AffineExpr other) { return equal(factor, other); });
     if (found == right.factors.end()) {
       rest.push_back(factor);
     } else {

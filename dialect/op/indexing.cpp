@@ -12,12 +12,13 @@ llvm::LogicalResult EmbeddingOp::verify() {
   ExtentSpace space;
   const Extents weight = space.of(getWeight());
   if (weight.size() != 2) {
-    return opError(*this) << "weight has rank " << weight.size() << " but 2 is needed (embedding_c1)";
+    return opError(*this) << "weight has rank " << weight.size()
+                          << " but 2 is needed (embedding_c1)";
   }
   Extents expected = space.of(getIndices());
   expected.push_back(weight[1]);
-  if (failed(verifyElements(*this, getResult(), "the result", getWeight().getType().getElementType(),
-                            "embedding_c3"))) {
+  if (failed(verifyElements(*this, getResult(), "the result",
+                            getWeight().getType().getElementType(), "embedding_c3"))) {
     return failure();
   }
   return verifyExtents(*this, space, "the result", space.of(getResult()), expected, "embedding_c2");
@@ -28,18 +29,20 @@ llvm::LogicalResult GatherOp::verify() {
   const Extents x = space.of(getX()), index = space.of(getIndex());
   const int64_t dim = getDim();
   if (x.size() != index.size()) {
-    return opError(*this) << "x has rank " << x.size() << " but index has rank " << index.size() << " (gather_c1)";
+    return opError(*this) << "x has rank " << x.size() << " but index has rank " << index.size()
+                          << " (gather_c1)";
   }
   if (failed(verifyDim(*this, dim, x.size(), "gather_c1")) ||
-      failed(verifyElements(*this, getResult(), "the result", getX().getType().getElementType(), "gather_c3"))) {
+      failed(verifyElements(*this, getResult(), "the result", getX().getType().getElementType(),
+                            "gather_c3"))) {
     return failure();
   }
   for (auto [place, extents] : llvm::enumerate(llvm::zip(x, index))) {
     const std::optional<int64_t> whole = symbolic::constantValue(std::get<0>(extents));
     const std::optional<int64_t> read = symbolic::constantValue(std::get<1>(extents));
     if (static_cast<int64_t>(place) != dim && whole && read && *read > *whole) {
-      return opError(*this) << "index has " << *read << " in dim " << place << " but x has " << *whole
-                            << " (gather_c4)";
+      return opError(*this) << "index has " << *read << " in dim " << place << " but x has "
+                            << *whole << " (gather_c4)";
     }
   }
   return verifyExtents(*this, space, "the result", space.of(getResult()), index, "gather_c2");
@@ -54,14 +57,16 @@ llvm::LogicalResult IndexSelectOp::verify() {
     return failure();
   }
   if (index.size() != 1) {
-    return opError(*this) << "index has rank " << index.size() << " but 1 is needed (index_select_c2)";
+    return opError(*this) << "index has rank " << index.size()
+                          << " but 1 is needed (index_select_c2)";
   }
   expected[dim] = index[0];
   if (failed(verifyElements(*this, getResult(), "the result", getX().getType().getElementType(),
                             "index_select_c3"))) {
     return failure();
   }
-  return verifyExtents(*this, space, "the result", space.of(getResult()), expected, "index_select_c3");
+  return verifyExtents(*this, space, "the result", space.of(getResult()), expected,
+                       "index_select_c3");
 }
 
 }  // namespace straightline::op

@@ -22,13 +22,15 @@ llvm::LogicalResult LinearOp::verify() {
                           << space.print(weight[1]) << " (linear_c1)";
   }
   const mlir::Type element = getX().getType().getElementType();
-  for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getWeight(), "weight"), {getBias(), "bias"},
+  for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getWeight(), "weight"),
+                             {getBias(), "bias"},
                              {getResult(), "the result"}}) {
     if (failed(verifyElements(*this, value, name, element, "linear_c5"))) {
       return failure();
     }
   }
-  if (getBias() && failed(verifyExtents(*this, space, "bias", space.of(getBias()), weight[0], "linear_c3"))) {
+  if (getBias() &&
+      failed(verifyExtents(*this, space, "bias", space.of(getBias()), weight[0], "linear_c3"))) {
     return failure();
   }
   Extents expected = x;
@@ -39,15 +41,18 @@ llvm::LogicalResult LinearOp::verify() {
 llvm::LogicalResult MatmulOp::verify() {
   ExtentSpace space;
   const Extents a = space.of(getA()), b = space.of(getB());
-  const llvm::ArrayRef<AffineExpr> batchA = llvm::ArrayRef<AffineExpr>(a).drop_back(std::min<size_t>(2, a.size()));
-  const llvm::ArrayRef<AffineExpr> batchB = llvm::ArrayRef<AffineExpr>(b).drop_back(std::min<size_t>(2, b.size()));
+  const llvm::ArrayRef<AffineExpr> batchA =
+      llvm::ArrayRef<AffineExpr>(a).drop_back(std::min<size_t>(2, a.size()));
+  const llvm::ArrayRef<AffineExpr> batchB =
+      llvm::ArrayRef<AffineExpr>(b).drop_back(std::min<size_t>(2, b.size()));
   if (a.size() < 2 || a.size() != b.size() || !space.equal(batchA, batchB)) {
-    return opError(*this) << "a has extents " << space.print(a) << " and b " << space.print(b)
-                          << ": equal ranks of at least 2 and equal leading extents are needed (matmul_c2)";
+    return opError(*this)
+           << "a has extents " << space.print(a) << " and b " << space.print(b)
+           << ": equal ranks of at least 2 and equal leading extents are needed (matmul_c2)";
   }
   if (!space.equal(a.back(), b[b.size() - 2])) {
-    return opError(*this) << "a has k = " << space.print(a.back()) << " but b has k = "
-                          << space.print(b[b.size() - 2]) << " (matmul_c1)";
+    return opError(*this) << "a has k = " << space.print(a.back())
+                          << " but b has k = " << space.print(b[b.size() - 2]) << " (matmul_c1)";
   }
   const mlir::Type element = getA().getType().getElementType();
   if (failed(verifyElements(*this, getB(), "b", element, "matmul_c4")) ||
@@ -61,10 +66,13 @@ llvm::LogicalResult MatmulOp::verify() {
 
 namespace {
 
-/// Leading extents of q against k or v: equal, but for the head dim (third from the end), which may divide q's.
-bool headsMatch(const ExtentSpace& space, llvm::ArrayRef<AffineExpr> q, llvm::ArrayRef<AffineExpr> other) {
+/// Leading extents of q against k or v: equal, but for the head dim (third from the end), which may
+/// divide q's.
+bool headsMatch(const ExtentSpace& space, llvm::ArrayRef<AffineExpr> q,
+                llvm::ArrayRef<AffineExpr> other) {
   for (size_t dim = 0; dim + 2 < q.size(); ++dim) {
-    const std::optional<int64_t> h = symbolic::constantValue(q[dim]), g = symbolic::constantValue(other[dim]);
+    const std::optional<int64_t> h = symbolic::constantValue(q[dim]),
+                                 g = symbolic::constantValue(other[dim]);
     const bool grouped = dim + 3 == q.size() && h && g && *g != 0 && *h % *g == 0;
     if (!grouped && !space.equal(q[dim], other[dim])) {
       return false;
@@ -73,7 +81,8 @@ bool headsMatch(const ExtentSpace& space, llvm::ArrayRef<AffineExpr> q, llvm::Ar
   return true;
 }
 
-llvm::LogicalResult verifyMask(ScaledDotProductAttentionOp op, ExtentSpace& space, llvm::ArrayRef<AffineExpr> scores) {
+llvm::LogicalResult verifyMask(ScaledDotProductAttentionOp op, ExtentSpace& space,
+                               llvm::ArrayRef<AffineExpr> scores) {
   if (!op.getMask()) {
     return success();
   }
@@ -85,8 +94,9 @@ llvm::LogicalResult verifyMask(ScaledDotProductAttentionOp op, ExtentSpace& spac
   }
   const mlir::Type element = op.getMask().getType().getElementType();
   if (!fits || (!element.isInteger(1) && element != op.getQ().getType().getElementType())) {
-    return opError(op) << "mask has extents " << space.print(mask) << " of " << element << " but the scores "
-                       << space.print(scores) << " of " << op.getQ().getType().getElementType()
+    return opError(op) << "mask has extents " << space.print(mask) << " of " << element
+                       << " but the scores " << space.print(scores) << " of "
+                       << op.getQ().getType().getElementType()
                        << " (scaled_dot_product_attention_c4)";
   }
   return success();
@@ -98,21 +108,26 @@ llvm::LogicalResult ScaledDotProductAttentionOp::verify() {
   ExtentSpace space;
   const Extents q = space.of(getQ()), k = space.of(getK()), v = space.of(getV());
   const size_t rank = q.size();
-  if (rank < 2 || k.size() != rank || v.size() != rank || !headsMatch(space, q, k) || !headsMatch(space, q, v) ||
-      !space.equal(llvm::ArrayRef<AffineExpr>(k).drop_back(2), llvm::ArrayRef<AffineExpr>(v).drop_back(2))) {
-    return opError(*this) << "q has extents " << space.print(q) << ", k " << space.print(k) << ", v "
-                          << space.print(v) << " (scaled_dot_product_attention_c2)";
+  if (rank < 2 || k.size() != rank || v.size() != rank || !headsMatch(space, q, k) ||
+      !headsMatch(space, q, v) ||
+      !space.equal(llvm::ArrayRef<AffineExpr>(k).drop_back(2),
+                   llvm::ArrayRef<AffineExpr>(v).drop_back(2))) {
+    return opError(*this) << "q has extents " << space.print(q) << ", k " << space.print(k)
+                          << ", v " << space.print(v) << " (scaled_dot_product_attention_c2)";
   }
   if (!space.equal(q.back(), k.back())) {
-    return opError(*this) << "q has e = " << space.print(q.back()) << " but k has e = " << space.print(k.back())
+    return opError(*this) << "q has e = " << space.print(q.back())
+                          << " but k has e = " << space.print(k.back())
                           << " (scaled_dot_product_attention_c1)";
   }
   if (!space.equal(k[rank - 2], v[rank - 2])) {
-    return opError(*this) << "k has s = " << space.print(k[rank - 2]) << " but v has s = "
-                          << space.print(v[rank - 2]) << " (scaled_dot_product_attention_c3)";
+    return opError(*this) << "k has s = " << space.print(k[rank - 2])
+                          << " but v has s = " << space.print(v[rank - 2])
+                          << " (scaled_dot_product_attention_c3)";
   }
   const mlir::Type element = getQ().getType().getElementType();
-  for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getK(), "k"), {getV(), "v"},
+  for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getK(), "k"),
+                             {getV(), "v"},
                              {getResult(), "the result"}}) {
     if (failed(verifyElements(*this, value, name, element, "scaled_dot_product_attention_c6"))) {
       return failure();

@@ -10,7 +10,8 @@ def Op_ConvolutionOp : Op_PureOp<"convolution", [Op_Contraction]> {
   let description = [{
     - (convolution_c1) the channels of x are those of weight (times groups)
     - (convolution_c2) x and weight have equal ranks of 3 or more
-    - (convolution_c3) stride, padding, dilation and output_padding have one number a spatial dim, stride and dilation positive
+    - (convolution_c3) stride, padding, dilation and output_padding have one number a spatial dim,
+      stride and dilation positive
     - (convolution_c4) `groups` divides the channels of input and output
     - (convolution_c5) bias has one element an output channel
     - (convolution_c6) the result has the computed extents
@@ -24,13 +25,15 @@ def Op_ConvolutionOp : Op_PureOp<"convolution", [Op_Contraction]> {
   let hasVerifier = 1;
 }
 
-// (pool_c1) x has rank 3 or 4; (pool_c2) attributes have two numbers; (pool_c3) the result has the computed extents and
+// (pool_c1) x has rank 3 or 4; (pool_c2) attributes have two numbers; (pool_c3) the result has the
+// computed extents and
 // x's element type; (pool_c4) padding is at most half the kernel.
 class Op_Pool<string mnemonic, string what> : Op_PlainOp<mnemonic> {
   let summary = what;
   let description = [{
     - (pool_c1) x has rank 3 or 4
-    - (pool_c2) kernel_size, stride, padding, dilation and output_size have two numbers, all but padding positive
+    - (pool_c2) kernel_size, stride, padding, dilation and output_size have two numbers, all but
+      padding positive
     - (pool_c3) the result has the computed extents and x's element type
     - (pool_c4) padding is at most half the kernel
   }];

@@ -34,10 +34,11 @@ void OpDialect::initialize() {
       >();
 }
 
-Operation* OpDialect::materializeConstant(mlir::OpBuilder& builder, Attribute value, mlir::Type type,
-                                          mlir::Location loc) {
+Operation* OpDialect::materializeConstant(mlir::OpBuilder& builder, Attribute value,
+                                          mlir::Type type, mlir::Location loc) {
   auto elements = llvm::dyn_cast<mlir::ElementsAttr>(value);
-  return elements && elements.getType() == type ? ConstantOp::create(builder, loc, elements) : nullptr;
+  return elements && elements.getType() == type ? ConstantOp::create(builder, loc, elements)
+                                                : nullptr;
 }
 
 void OpDialect::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns) const {
@@ -68,11 +69,13 @@ llvm::LogicalResult OpDialect::verifyRegionArgAttribute(Operation* operation, un
       (attribute.getName() == "op.strides" && llvm::isa<DimsAttr>(attribute.getValue()))) {
     return mlir::success();
   }
-  return operation->emitError() << "attribute '" << attribute.getName().getValue() << "' of argument #" << index
+  return operation->emitError() << "attribute '" << attribute.getName().getValue()
+                                << "' of argument #" << index
                                 << " is not 'op.name' with a string (op_c2)";
 }
 
-llvm::LogicalResult OpDialect::verifyRegionResultAttribute(Operation* operation, unsigned, unsigned index,
+llvm::LogicalResult OpDialect::verifyRegionResultAttribute(Operation* operation, unsigned,
+                                                           unsigned index,
                                                            NamedAttribute attribute) {
   auto text = llvm::dyn_cast<StringAttr>(attribute.getValue());
   if (attribute.getName() == "op.name" && text) {
@@ -82,8 +85,9 @@ llvm::LogicalResult OpDialect::verifyRegionResultAttribute(Operation* operation,
       (text.getValue().starts_with("input:") || text.getValue().starts_with("state:"))) {
     return mlir::success();
   }
-  return operation->emitError() << "attribute '" << attribute.getName().getValue() << "' of result #" << index
-                                << " is neither 'op.name' nor 'op.tie' with \"input:NAME\" or \"state:NAME\" (op_c3)";
+  return operation->emitError()
+         << "attribute '" << attribute.getName().getValue() << "' of result #" << index
+         << " is neither 'op.name' nor 'op.tie' with \"input:NAME\" or \"state:NAME\" (op_c3)";
 }
 
 DimsAttr DimsAttr::get(mlir::MLIRContext* context, const symbolic::ExprList& list) {
@@ -111,14 +115,16 @@ void DimsAttr::print(mlir::AsmPrinter& printer) const {
   printer << ">";
 }
 
-llvm::LogicalResult DimsAttr::verifyEncoding(llvm::ArrayRef<int64_t> shape, mlir::Type,
-                                             llvm::function_ref<mlir::InFlightDiagnostic()> emitError) const {
+llvm::LogicalResult DimsAttr::verifyEncoding(
+    llvm::ArrayRef<int64_t> shape, mlir::Type,
+    llvm::function_ref<mlir::InFlightDiagnostic()> emitError) const {
   if (shape.size() != getExprs().size()) {
-    return emitError() << "dims: the tensor has rank " << shape.size() << " but " << getExprs().size()
-                       << " extents are named (dims_c1)";
+    return emitError() << "dims: the tensor has rank " << shape.size() << " but "
+                       << getExprs().size() << " extents are named (dims_c1)";
   }
   for (auto [dim, size] : llvm::enumerate(shape)) {
-    const int64_t named = symbolic::constantValue(getExprs()[dim]).value_or(mlir::ShapedType::kDynamic);
+    const int64_t named =
+        symbolic::constantValue(getExprs()[dim]).value_or(mlir::ShapedType::kDynamic);
     if (named == size) {
       continue;
     }
@@ -131,7 +137,8 @@ llvm::LogicalResult DimsAttr::verifyEncoding(llvm::ArrayRef<int64_t> shape, mlir
     return diagnostic << " but extent " << text << " (dims_c2)";
   }
   if (!llvm::any_of(shape, mlir::ShapedType::isDynamic)) {
-    return emitError() << "dims: a static shape of rank " << shape.size() << " needs no named extents (dims_c3)";
+    return emitError() << "dims: a static shape of rank " << shape.size()
+                       << " needs no named extents (dims_c3)";
   }
   return mlir::success();
 }

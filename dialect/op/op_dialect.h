@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The `op` dialect: its classes (generated), and what every family and pass needs to speak of extents.
+// The `op` dialect: its classes (generated), and what every family and pass needs to speak of
+// extents.
 #ifndef STRAIGHTLINE_DIALECT_OP_DIALECT_H
 #define STRAIGHTLINE_DIALECT_OP_DIALECT_H
 
@@ -38,7 +39,8 @@ mlir::RankedTensorType tensorType(mlir::Type elementType, const symbolic::ExprLi
 /// `type` with another element type.
 mlir::RankedTensorType withElementType(mlir::RankedTensorType type, mlir::Type elementType);
 
-/// Extents of several tensors over one list of names, so that their expressions compare and combine.
+/// Extents of several tensors over one list of names, so that their expressions compare and
+/// combine.
 class ExtentSpace {
  public:
   using Extents = llvm::SmallVector<mlir::AffineExpr>;
@@ -59,13 +61,15 @@ class ExtentSpace {
   llvm::SmallVector<mlir::StringAttr> names_;
 };
 
-/// A slice with its limits applied: first element and number of elements, as expressions of the extent.
+/// A slice with its limits applied: first element and number of elements, as expressions of the
+/// extent.
 struct SliceRange {
   mlir::AffineExpr first;
   mlir::AffineExpr length;
 };
-/// What `start`, `end`, `step` mean in a dim of this extent (ATen's rules for negative and too large numbers). With a named
-/// extent, numbers that are neither negative nor "to the end" are taken as lying inside.
+/// What `start`, `end`, `step` mean in a dim of this extent (ATen's rules for negative and too
+/// large numbers). With a named extent, numbers that are neither negative nor "to the end" are
+/// taken as lying inside.
 SliceRange sliceRange(mlir::AffineExpr extent, int64_t start, int64_t end, int64_t step);
 
 /// Product of static extents; nullopt if some extent is named.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family "indexing": reads at places computed at run time; an index outside is the user's IndexError.
+// Family "indexing": reads at places computed at run time; an index outside is the user's
+// IndexError.
 #ifndef STRAIGHTLINE_OP_INDEXING_TD
 #define STRAIGHTLINE_OP_INDEXING_TD
 

@@ -39,7 +39,8 @@ def Op_ScaledDotProductAttentionOp : Op_PureOp<"scaled_dot_product_attention"> {
     - (scaled_dot_product_attention_c1) q and k have equal e
     - (scaled_dot_product_attention_c2) equal ranks of 2 or more, equal leading extents but for g
     - (scaled_dot_product_attention_c3) k and v have equal s
-    - (scaled_dot_product_attention_c4) mask's extents are 1 or those of [.., h, l, s]; its elements are bool or q's
+    - (scaled_dot_product_attention_c4) mask's extents are 1 or those of [.., h, l, s]; its elements
+      are bool or q's
     - (scaled_dot_product_attention_c5) the result is [.., h, l, f]
     - (scaled_dot_product_attention_c6) equal element types
   }];

@@ -14,7 +14,8 @@ def Op_LstmOp : Op_PlainOp<"lstm"> {
     - (lstm_c1) x, h0 and c0 have rank 3 and equal batches
     - (lstm_c2) the number of weights fits layers, directions and biases
     - (lstm_c3) each weight has its extents
-    - (lstm_c4) y is [s, b, directions * h] (batch_first: [b, s, ..]); h and c have the types of h0 and c0
+    - (lstm_c4) y is [s, b, directions * h] (batch_first: [b, s, ..]); h and c have the types of h0
+      and c0
     - (lstm_c5) equal element types
   }];
   let arguments = (ins Op_FloatTensor:$x, Op_FloatTensor:$h0, Op_FloatTensor:$c0, Variadic<Op_FloatTensor>:$weights,

@@ -5,7 +5,8 @@
 
 include "dialect/op/op_dialect.td"
 
-// All of this family: (NAME_c1) operands and result have equal element types; the rest is numbered from 2.
+// All of this family: (NAME_c1) operands and result have equal element types; the rest is numbered
+// from 2.
 class Op_ShapeOp<string mnemonic, string what, list<Trait> traits = []> : Op_PlainOp<mnemonic, traits> {
   let summary = what;
   let results = (outs Op_Tensor:$result);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks shared by the verifiers of several families. Messages: `linear: x has 64 features but ... (linear_c1)`.
+// Checks shared by the verifiers of several families. Messages: `linear: x has 64 features but ...
+// (linear_c1)`.
 #ifndef STRAIGHTLINE_DIALECT_OP_VERIFY_H
 #define STRAIGHTLINE_DIALECT_OP_VERIFY_H
 
@@ -22,14 +23,17 @@ llvm::LogicalResult verifyReduction(mlir::Operation* operation, mlir::Type resul
 llvm::LogicalResult verifyRowMap(mlir::Operation* operation);
 
 /// The named value's element types agree with the reference's, else an error numbered `constraint`.
-llvm::LogicalResult verifyElements(mlir::Operation* operation, mlir::Value value, llvm::StringRef name,
-                                   mlir::Type expected, llvm::StringRef constraint);
+llvm::LogicalResult verifyElements(mlir::Operation* operation, mlir::Value value,
+                                   llvm::StringRef name, mlir::Type expected,
+                                   llvm::StringRef constraint);
 /// `extents` are `expected`, else an error numbered `constraint`.
-llvm::LogicalResult verifyExtents(mlir::Operation* operation, const ExtentSpace& space, llvm::StringRef name,
-                                  llvm::ArrayRef<mlir::AffineExpr> extents, llvm::ArrayRef<mlir::AffineExpr> expected,
+llvm::LogicalResult verifyExtents(mlir::Operation* operation, const ExtentSpace& space,
+                                  llvm::StringRef name, llvm::ArrayRef<mlir::AffineExpr> extents,
+                                  llvm::ArrayRef<mlir::AffineExpr> expected,
                                   llvm::StringRef constraint);
 /// 0 <= dim < rank, else an error numbered `constraint`.
-llvm::LogicalResult verifyDim(mlir::Operation* operation, int64_t dim, int64_t rank, llvm::StringRef constraint);
+llvm::LogicalResult verifyDim(mlir::Operation* operation, int64_t dim, int64_t rank,
+                              llvm::StringRef constraint);
 /// An f64 attribute for floats, an integer or bool otherwise.
 bool isOfKind(mlir::Attribute scalar, mlir::Type elementType);
 

@@ -12,7 +12,8 @@ using Extents = ExtentSpace::Extents;
 
 namespace {
 
-llvm::LogicalResult verifyWeights(LstmOp op, ExtentSpace& space, AffineExpr input, AffineExpr hidden) {
+llvm::LogicalResult verifyWeights(LstmOp op, ExtentSpace& space, AffineExpr input,
+                                  AffineExpr hidden) {
   const int64_t directions = op.getBidirectional() ? 2 : 1;
   const int64_t each = op.getHasBiases() ? 4 : 2;
   for (auto [place, weight] : llvm::enumerate(op.getWeights())) {
@@ -36,20 +37,22 @@ llvm::LogicalResult LstmOp::verify() {
   ExtentSpace space;
   const Extents x = space.of(getX()), h0 = space.of(getH0()), c0 = space.of(getC0());
   if (x.size() != 3 || h0.size() != 3 || c0.size() != 3) {
-    return opError(*this) << "x, h0 and c0 have ranks " << x.size() << ", " << h0.size() << " and " << c0.size()
-                          << " but 3 is needed (lstm_c1)";
+    return opError(*this) << "x, h0 and c0 have ranks " << x.size() << ", " << h0.size() << " and "
+                          << c0.size() << " but 3 is needed (lstm_c1)";
   }
   const int64_t directions = getBidirectional() ? 2 : 1;
   const AffineExpr batch = getBatchFirst() ? x[0] : x[1], steps = getBatchFirst() ? x[1] : x[0];
   const AffineExpr hidden = h0[2];
-  const Extents state = {mlir::getAffineConstantExpr(getNumLayers() * directions, getContext()), batch, hidden};
+  const Extents state = {mlir::getAffineConstantExpr(getNumLayers() * directions, getContext()),
+                         batch, hidden};
   if (failed(verifyExtents(*this, space, "h0", h0, state, "lstm_c1")) ||
       failed(verifyExtents(*this, space, "c0", c0, state, "lstm_c1"))) {
     return failure();
   }
   const size_t count = getNumLayers() * directions * (getHasBiases() ? 4 : 2);
   if (getWeights().size() != count) {
-    return opError(*this) << "has " << getWeights().size() << " weights but " << count << " are needed (lstm_c2)";
+    return opError(*this) << "has " << getWeights().size() << " weights but " << count
+                          << " are needed (lstm_c2)";
   }
   if (failed(verifyWeights(*this, space, x[2], hidden))) {
     return failure();
@@ -63,7 +66,8 @@ llvm::LogicalResult LstmOp::verify() {
     }
   }
   const AffineExpr features = hidden * directions;
-  const Extents y = getBatchFirst() ? Extents{batch, steps, features} : Extents{steps, batch, features};
+  const Extents y =
+      getBatchFirst() ? Extents{batch, steps, features} : Extents{steps, batch, features};
   if (failed(verifyExtents(*this, space, "y", space.of(getY()), y, "lstm_c4")) ||
       failed(verifyExtents(*this, space, "h", space.of(getH()), h0, "lstm_c4"))) {
     return failure();

@@ -24,7 +24,8 @@ llvm::LogicalResult verifyReduction(mlir::Operation* operation, mlir::Type resul
       return failure();
     }
     if (place > 0 && dims[place - 1] >= dim) {
-      return opError(operation) << "dim " << dim << " follows dim " << dims[place - 1] << " in dims (reduce_c1)";
+      return opError(operation) << "dim " << dim << " follows dim " << dims[place - 1]
+                                << " in dims (reduce_c1)";
     }
   }
   Extents expected;
@@ -35,10 +36,12 @@ llvm::LogicalResult verifyReduction(mlir::Operation* operation, mlir::Type resul
       expected.push_back(mlir::getAffineConstantExpr(1, operation->getContext()));
     }
   }
-  if (failed(verifyElements(operation, operation->getResult(0), "the result", resultElements, "reduce_c3"))) {
+  if (failed(verifyElements(operation, operation->getResult(0), "the result", resultElements,
+                            "reduce_c3"))) {
     return failure();
   }
-  return verifyExtents(operation, space, "the result", space.of(operation->getResult(0)), expected, "reduce_c2");
+  return verifyExtents(operation, space, "the result", space.of(operation->getResult(0)), expected,
+                       "reduce_c2");
 }
 
 namespace {
@@ -56,9 +59,9 @@ llvm::LogicalResult verifySameAsX(mlir::Operation* operation, llvm::StringRef co
 }
 
 /// Optional operand: its extents are `expected` and its elements those of x.
-llvm::LogicalResult verifyAffine(mlir::Operation* operation, ExtentSpace& space, Value value, llvm::StringRef name,
-                                 llvm::ArrayRef<AffineExpr> expected, mlir::Type element,
-                                 llvm::StringRef constraint) {
+llvm::LogicalResult verifyAffine(mlir::Operation* operation, ExtentSpace& space, Value value,
+                                 llvm::StringRef name, llvm::ArrayRef<AffineExpr> expected,
+                                 mlir::Type element, llvm::StringRef constraint) {
   if (!value) {
     return success();
   }
@@ -73,8 +76,8 @@ llvm::LogicalResult verifyRank(mlir::Operation* operation, int64_t normalized, i
   if (normalized >= 1 && normalized <= rank) {
     return success();
   }
-  return opError(operation) << "normalized_rank is " << normalized << " but x has rank " << rank << " ("
-                            << constraint << ")";
+  return opError(operation) << "normalized_rank is " << normalized << " but x has rank " << rank
+                            << " (" << constraint << ")";
 }
 
 llvm::SmallVector<int64_t> lastDims(int64_t rank, int64_t count) {
@@ -85,7 +88,8 @@ llvm::SmallVector<int64_t> lastDims(int64_t rank, int64_t count) {
 
 llvm::LogicalResult verifyRowMap(mlir::Operation* operation) {
   const int64_t dim = operation->getAttrOfType<mlir::IntegerAttr>("dim").getInt();
-  const int64_t rank = llvm::cast<mlir::RankedTensorType>(operation->getOperand(0).getType()).getRank();
+  const int64_t rank =
+      llvm::cast<mlir::RankedTensorType>(operation->getOperand(0).getType()).getRank();
   if (!(rank == 0 && dim == 0) && failed(verifyDim(operation, dim, rank, "row_c1"))) {
     return failure();
   }
@@ -122,7 +126,8 @@ llvm::LogicalResult RmsNormOp::verify() {
   const Extents from = space.of(getX());
   const int64_t rank = getNormalizedRank();
   if (failed(verifyRank(*this, rank, from.size(), "rms_norm_c1")) ||
-      failed(verifyAffine(*this, space, getWeight(), "weight", llvm::ArrayRef<AffineExpr>(from).take_back(rank),
+      failed(verifyAffine(*this, space, getWeight(), "weight",
+                          llvm::ArrayRef<AffineExpr>(from).take_back(rank),
                           getX().getType().getElementType(), "rms_norm_c2"))) {
     return failure();
   }
@@ -141,7 +146,8 @@ llvm::LogicalResult GroupNormOp::verify() {
   const Extents from = space.of(getX());
   const int64_t groups = getGroups();
   if (from.size() < 2) {
-    return opError(*this) << "x has rank " << from.size() << " but at least 2 is needed (group_norm_c1)";
+    return opError(*this) << "x has rank " << from.size()
+                          << " but at least 2 is needed (group_norm_c1)";
   }
   const std::optional<int64_t> channels = symbolic::constantValue(from[1]);
   if (!channels || groups < 1 || *channels % groups != 0) {
@@ -149,7 +155,8 @@ llvm::LogicalResult GroupNormOp::verify() {
                           << " groups do not divide (group_norm_c1)";
   }
   const mlir::Type element = getX().getType().getElementType();
-  if (failed(verifyAffine(*this, space, getWeight(), "weight", from[1], element, "group_norm_c2")) ||
+  if (failed(
+          verifyAffine(*this, space, getWeight(), "weight", from[1], element, "group_norm_c2")) ||
       failed(verifyAffine(*this, space, getBias(), "bias", from[1], element, "group_norm_c2"))) {
     return failure();
   }
@@ -160,12 +167,14 @@ llvm::LogicalResult BatchNormOp::verify() {
   ExtentSpace space;
   const Extents from = space.of(getX());
   if (from.size() < 2) {
-    return opError(*this) << "x has rank " << from.size() << " but at least 2 is needed (batch_norm_c1)";
+    return opError(*this) << "x has rank " << from.size()
+                          << " but at least 2 is needed (batch_norm_c1)";
   }
   const mlir::Type element = getMean().getType().getElementType();
-  for (auto [value, name] :
-       {std::pair<Value, llvm::StringRef>(getWeight(), "weight"), {getBias(), "bias"}, {getMean(), "mean"},
-        {getVar(), "var"}}) {
+  for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getWeight(), "weight"),
+                             {getBias(), "bias"},
+                             {getMean(), "mean"},
+                             {getVar(), "var"}}) {
     if (failed(verifyAffine(*this, space, value, name, from[1], element, "batch_norm_c2"))) {
       return failure();
     }

@@ -37,17 +37,18 @@ llvm::LogicalResult verifyStep(mlir::Operation* operation, int64_t step) {
   if (step > 0) {
     return success();
   }
-  return opError(operation) << "step is " << step << " but must be at least 1 (" << numbered(operation, 3) << ")";
+  return opError(operation) << "step is " << step << " but must be at least 1 ("
+                            << numbered(operation, 3) << ")";
 }
 
-llvm::LogicalResult verifyIndex(mlir::Operation* operation, const ExtentSpace& space, AffineExpr extent,
-                                int64_t index) {
+llvm::LogicalResult verifyIndex(mlir::Operation* operation, const ExtentSpace& space,
+                                AffineExpr extent, int64_t index) {
   std::optional<int64_t> size = symbolic::constantValue(extent);
   if (!size || (index >= -*size && index < *size)) {
     return success();
   }
-  return opError(operation) << "index " << index << " is outside extent " << space.print(extent) << " ("
-                            << numbered(operation, 3) << ")";
+  return opError(operation) << "index " << index << " is outside extent " << space.print(extent)
+                            << " (" << numbered(operation, 3) << ")";
 }
 
 Extents without(llvm::ArrayRef<AffineExpr> extents, int64_t dim) {
@@ -63,15 +64,16 @@ Extents with(llvm::ArrayRef<AffineExpr> extents, int64_t dim, AffineExpr extent)
 }
 
 /// Distinct dims of a tensor of this rank; constraint 2 of the family.
-llvm::LogicalResult verifyDistinct(mlir::Operation* operation, llvm::ArrayRef<int64_t> dims, int64_t rank) {
+llvm::LogicalResult verifyDistinct(mlir::Operation* operation, llvm::ArrayRef<int64_t> dims,
+                                   int64_t rank) {
   llvm::SmallBitVector seen(rank);
   for (int64_t dim : dims) {
     if (failed(verifyDim(operation, dim, rank, numbered(operation, 2)))) {
       return failure();
     }
     if (seen.test(dim)) {
-      return opError(operation) << "dim " << dim << " stands twice in [" << dims << "] (" << numbered(operation, 2)
-                                << ")";
+      return opError(operation) << "dim " << dim << " stands twice in [" << dims << "] ("
+                                << numbered(operation, 2) << ")";
     }
     seen.set(dim);
   }
@@ -87,7 +89,8 @@ llvm::LogicalResult ExpandOp::verify() {
   ExtentSpace space;
   const Extents from = space.of(getX()), to = space.of(getResult());
   if (from.size() > to.size()) {
-    return opError(*this) << "x has rank " << from.size() << " but the result " << to.size() << " (expand_c2)";
+    return opError(*this) << "x has rank " << from.size() << " but the result " << to.size()
+                          << " (expand_c2)";
   }
   for (auto [a, b] : llvm::zip(from, llvm::drop_begin(to, to.size() - from.size()))) {
     if (a != 1 && !space.equal(a, b)) {
@@ -107,8 +110,8 @@ llvm::LogicalResult ReshapeOp::verify() {
   if (space.equalProducts(from, to)) {
     return success();
   }
-  return opError(*this) << "x has extents " << space.print(from) << " but the result " << space.print(to)
-                        << ": not equally many elements (reshape_c2)";
+  return opError(*this) << "x has extents " << space.print(from) << " but the result "
+                        << space.print(to) << ": not equally many elements (reshape_c2)";
 }
 
 llvm::LogicalResult PermuteOp::verify() {
@@ -135,23 +138,27 @@ llvm::LogicalResult SliceOp::verify() {
   ExtentSpace space;
   const Extents from = space.of(getX());
   const int64_t dim = getDim();
-  if (failed(verifyMoved(*this, getX())) || failed(verifyDim(*this, dim, from.size(), "slice_c2")) ||
+  if (failed(verifyMoved(*this, getX())) ||
+      failed(verifyDim(*this, dim, from.size(), "slice_c2")) ||
       failed(verifyStep(*this, getStep()))) {
     return failure();
   }
   const SliceRange range = sliceRange(from[dim], getStart(), getEnd(), getStep());
-  return verifyExtents(*this, space, "the result", space.of(getResult()), with(from, dim, range.length), "slice_c4");
+  return verifyExtents(*this, space, "the result", space.of(getResult()),
+                       with(from, dim, range.length), "slice_c4");
 }
 
 llvm::LogicalResult SelectOp::verify() {
   ExtentSpace space;
   const Extents from = space.of(getX());
   const int64_t dim = getDim();
-  if (failed(verifyMoved(*this, getX())) || failed(verifyDim(*this, dim, from.size(), "select_c2")) ||
+  if (failed(verifyMoved(*this, getX())) ||
+      failed(verifyDim(*this, dim, from.size(), "select_c2")) ||
       failed(verifyIndex(*this, space, from[dim], getIndex()))) {
     return failure();
   }
-  return verifyExtents(*this, space, "the result", space.of(getResult()), without(from, dim), "select_c4");
+  return verifyExtents(*this, space, "the result", space.of(getResult()), without(from, dim),
+                       "select_c4");
 }
 
 llvm::LogicalResult CatOp::verify() {
@@ -180,7 +187,8 @@ llvm::LogicalResult CatOp::verify() {
 }
 
 llvm::LogicalResult FlipOp::verify() {
-  if (failed(verifyMoved(*this, getX())) || failed(verifyDistinct(*this, getDims(), getX().getType().getRank()))) {
+  if (failed(verifyMoved(*this, getX())) ||
+      failed(verifyDistinct(*this, getDims(), getX().getType().getRank()))) {
     return failure();
   }
   ExtentSpace space;
@@ -208,7 +216,8 @@ llvm::LogicalResult ConstantPadNdOp::verify() {
     return opError(*this) << "value " << getValue() << " does not suit elements " << element
                           << " (constant_pad_nd_c4)";
   }
-  return verifyExtents(*this, space, "the result", space.of(getResult()), expected, "constant_pad_nd_c3");
+  return verifyExtents(*this, space, "the result", space.of(getResult()), expected,
+                       "constant_pad_nd_c3");
 }
 
 llvm::LogicalResult CloneOp::verify() {
@@ -225,7 +234,8 @@ llvm::LogicalResult SliceScatterOp::verify() {
   const Extents from = space.of(getX());
   const int64_t dim = getDim();
   if (failed(verifyMoved(*this, {getX(), getSrc()})) ||
-      failed(verifyDim(*this, dim, from.size(), "slice_scatter_c2")) || failed(verifyStep(*this, getStep()))) {
+      failed(verifyDim(*this, dim, from.size(), "slice_scatter_c2")) ||
+      failed(verifyStep(*this, getStep()))) {
     return failure();
   }
   const SliceRange range = sliceRange(from[dim], getStart(), getEnd(), getStep());
@@ -243,21 +253,25 @@ llvm::LogicalResult SelectScatterOp::verify() {
   if (failed(verifyMoved(*this, {getX(), getSrc()})) ||
       failed(verifyDim(*this, dim, from.size(), "select_scatter_c2")) ||
       failed(verifyIndex(*this, space, from[dim], getIndex())) ||
-      failed(verifyExtents(*this, space, "src", space.of(getSrc()), without(from, dim), "select_scatter_c4"))) {
+      failed(verifyExtents(*this, space, "src", space.of(getSrc()), without(from, dim),
+                           "select_scatter_c4"))) {
     return failure();
   }
-  return verifyExtents(*this, space, "the result", space.of(getResult()), from, "select_scatter_c5");
+  return verifyExtents(*this, space, "the result", space.of(getResult()), from,
+                       "select_scatter_c5");
 }
 
 llvm::LogicalResult DynamicSliceOp::verify() {
   ExtentSpace space;
   const Extents from = space.of(getX());
   const int64_t dim = getDim();
-  if (failed(verifyMoved(*this, getX())) || failed(verifyDim(*this, dim, from.size(), "dynamic_slice_c2"))) {
+  if (failed(verifyMoved(*this, getX())) ||
+      failed(verifyDim(*this, dim, from.size(), "dynamic_slice_c2"))) {
     return failure();
   }
   const AffineExpr length = mlir::getAffineConstantExpr(getLength(), getContext());
-  return verifyExtents(*this, space, "the result", space.of(getResult()), with(from, dim, length), "dynamic_slice_c3");
+  return verifyExtents(*this, space, "the result", space.of(getResult()), with(from, dim, length),
+                       "dynamic_slice_c3");
 }
 
 llvm::LogicalResult DynamicUpdateSliceOp::verify() {
@@ -272,7 +286,8 @@ llvm::LogicalResult DynamicUpdateSliceOp::verify() {
   if (failed(verifyExtents(*this, space, "src", src, expected, "dynamic_update_slice_c3"))) {
     return failure();
   }
-  return verifyExtents(*this, space, "the result", space.of(getResult()), from, "dynamic_update_slice_c4");
+  return verifyExtents(*this, space, "the result", space.of(getResult()), from,
+                       "dynamic_update_slice_c4");
 }
 
 OpFoldResult ExpandOp::fold(FoldAdaptor) {
@@ -326,15 +341,16 @@ OpFoldResult CatOp::fold(FoldAdaptor) {
 
 namespace {
 
-/// clone(x) -> x where nobody can tell: the clone is no result (values never change, so an alias inside is harmless), or x is
-/// a fresh value that is no result itself.
+/// clone(x) -> x where nobody can tell: the clone is no result (values never change, so an alias
+/// inside is harmless), or x is a fresh value that is no result itself.
 struct InvisibleClone : mlir::OpRewritePattern<CloneOp> {
   using OpRewritePattern::OpRewritePattern;
 
   llvm::LogicalResult matchAndRewrite(CloneOp op, mlir::PatternRewriter& rewriter) const override {
     const bool visible = escapes(op.getResult()) && (!isFresh(op.getX()) || escapes(op.getX()));
     if (visible || op.getX().getType() != op.getType()) {
-      return rewriter.notifyMatchFailure(op, "a result would become an alias of an input, a parameter or a result");
+      return rewriter.notifyMatchFailure(
+          op, "a result would become an alias of an input, a parameter or a result");
     }
     rewriter.replaceOp(op, op.getX());
     return success();
@@ -343,7 +359,8 @@ struct InvisibleClone : mlir::OpRewritePattern<CloneOp> {
 
 }  // namespace
 
-void CloneOp::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns, mlir::MLIRContext* context) {
+void CloneOp::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns,
+                                          mlir::MLIRContext* context) {
   patterns.add<InvisibleClone>(context);
 }
 

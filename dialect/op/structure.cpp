@@ -31,36 +31,42 @@ llvm::LogicalResult FullOp::verify() {
   if (isOfKind(getValue(), element)) {
     return success();
   }
-  return opError(*this) << "value " << getValue() << " does not suit elements " << element << " (full_c1)";
+  return opError(*this) << "value " << getValue() << " does not suit elements " << element
+                        << " (full_c1)";
 }
 
 llvm::LogicalResult IotaOp::verify() {
   const mlir::Type element = getType().getElementType();
   if (getType().getRank() != 1) {
-    return opError(*this) << "the result has rank " << getType().getRank() << " but 1 is needed (iota_c1)";
+    return opError(*this) << "the result has rank " << getType().getRank()
+                          << " but 1 is needed (iota_c1)";
   }
   for (mlir::Attribute scalar : {getStart(), getStep()}) {
     if (!isOfKind(scalar, element)) {
-      return opError(*this) << "start or step " << scalar << " does not suit elements " << element << " (iota_c2)";
+      return opError(*this) << "start or step " << scalar << " does not suit elements " << element
+                            << " (iota_c2)";
     }
   }
   return success();
 }
 
 llvm::LogicalResult FusionOp::verify() {
-  if (!llvm::is_contained({"pointwise", "row_reduction", "gemm", "convolution", "matmul"}, getFamily())) {
-    return opError(*this) << "family \"" << getFamily()
-                          << "\" is none of pointwise, row_reduction, gemm, convolution, matmul (fusion_c1)";
+  if (!llvm::is_contained({"pointwise", "row_reduction", "gemm", "convolution", "matmul"},
+                          getFamily())) {
+    return opError(*this)
+           << "family \"" << getFamily()
+           << "\" is none of pointwise, row_reduction, gemm, convolution, matmul (fusion_c1)";
   }
   mlir::Block& block = getBody().front();
   if (!llvm::equal(block.getArgumentTypes(), getInputs().getTypes())) {
-    return opError(*this) << "block arguments (" << block.getArgumentTypes() << ") differ from inputs ("
-                          << getInputs().getTypes() << ") (fusion_c2)";
+    return opError(*this) << "block arguments (" << block.getArgumentTypes()
+                          << ") differ from inputs (" << getInputs().getTypes() << ") (fusion_c2)";
   }
   mlir::Operation* terminator = block.getTerminator();
-  if (!llvm::isa<YieldOp>(terminator) || !llvm::equal(terminator->getOperandTypes(), getResultTypes())) {
-    return opError(*this) << "yielded values (" << terminator->getOperandTypes() << ") differ from results ("
-                          << getResultTypes() << ") (fusion_c3)";
+  if (!llvm::isa<YieldOp>(terminator) ||
+      !llvm::equal(terminator->getOperandTypes(), getResultTypes())) {
+    return opError(*this) << "yielded values (" << terminator->getOperandTypes()
+                          << ") differ from results (" << getResultTypes() << ") (fusion_c3)";
   }
   return success();
 }

@@ -11,13 +11,16 @@ using mlir::Value;
 
 namespace {
 
-Type elementOf(Value value) { return llvm::cast<RankedTensorType>(value.getType()).getElementType(); }
+Type elementOf(Value value) {
+  return llvm::cast<RankedTensorType>(value.getType()).getElementType();
+}
 
 llvm::LogicalResult verifyOneElementType(Operation* operation, mlir::ValueRange values) {
   for (Value value : values.drop_front()) {
     if (elementOf(value) != elementOf(values.front())) {
-      return opError(operation) << "one operand or result has elements " << elementOf(values.front())
-                                << " but another " << elementOf(value) << " (elementwise_c2)";
+      return opError(operation) << "one operand or result has elements "
+                                << elementOf(values.front()) << " but another " << elementOf(value)
+                                << " (elementwise_c2)";
     }
   }
   return mlir::success();
@@ -35,8 +38,8 @@ llvm::LogicalResult verifyElementwise(Operation* operation) {
   for (Value operand : operation->getOperands()) {
     const ExtentSpace::Extents extents = space.of(operand);
     if (operand.getType() != operation->getResult(0).getType() && !space.equal(extents, result)) {
-      return opError(operation) << "an operand has extents " << space.print(extents) << " but the result "
-                                << space.print(result) << " (elementwise_c1)";
+      return opError(operation) << "an operand has extents " << space.print(extents)
+                                << " but the result " << space.print(result) << " (elementwise_c1)";
     }
   }
   return mlir::success();
@@ -60,8 +63,8 @@ llvm::LogicalResult verifyIntegers(Operation* operation) {
                             << " but must be integers or i1 (bitwise_c1)";
 }
 
-llvm::LogicalResult verifyElements(Operation* operation, Value value, llvm::StringRef name, Type expected,
-                                   llvm::StringRef constraint) {
+llvm::LogicalResult verifyElements(Operation* operation, Value value, llvm::StringRef name,
+                                   Type expected, llvm::StringRef constraint) {
   if (!value || elementOf(value) == expected) {
     return mlir::success();
   }
@@ -69,9 +72,9 @@ llvm::LogicalResult verifyElements(Operation* operation, Value value, llvm::Stri
                             << " are needed (" << constraint << ")";
 }
 
-llvm::LogicalResult verifyExtents(Operation* operation, const ExtentSpace& space, llvm::StringRef name,
-                                  llvm::ArrayRef<AffineExpr> extents, llvm::ArrayRef<AffineExpr> expected,
-                                  llvm::StringRef constraint) {
+llvm::LogicalResult verifyExtents(Operation* operation, const ExtentSpace& space,
+                                  llvm::StringRef name, llvm::ArrayRef<AffineExpr> extents,
+                                  llvm::ArrayRef<AffineExpr> expected, llvm::StringRef constraint) {
   if (space.equal(extents, expected)) {
     return mlir::success();
   }
@@ -79,11 +82,13 @@ llvm::LogicalResult verifyExtents(Operation* operation, const ExtentSpace& space
                             << space.print(expected) << " are needed (" << constraint << ")";
 }
 
-llvm::LogicalResult verifyDim(Operation* operation, int64_t dim, int64_t rank, llvm::StringRef constraint) {
+llvm::LogicalResult verifyDim(Operation* operation, int64_t dim, int64_t rank,
+                              llvm::StringRef constraint) {
   if (dim >= 0 && dim < rank) {
     return mlir::success();
   }
-  return opError(operation) << "dim " << dim << " is outside a tensor of rank " << rank << " (" << constraint << ")";
+  return opError(operation) << "dim " << dim << " is outside a tensor of rank " << rank << " ("
+                            << constraint << ")";
 }
 
 bool isOfKind(mlir::Attribute scalar, Type elementType) {

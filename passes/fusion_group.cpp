@@ -15,7 +15,7 @@ namespace {
 
 /// Limits of one kernel: compile time and registers, and pointers in one signature.
 constexpr size_t kLargestGroup = 64;
-constexpr size_t kMostOperands = 24;
+constexpr size_t kMostOperands = 12;
 
 /// Free to compute again inside a kernel.
 bool isAbsorbed(Operation* operation) {

@@ -62,6 +62,8 @@ SL_API void sl_builder_release(sl_builder* builder);
 /// Declares a named extent with inclusive bounds, before the function begins.
 SL_API int32_t sl_builder_symbol(sl_builder* builder, const char* name, int64_t min, int64_t max, sl_text** error);
 
+/// Attributes given before it (sl_builder_attribute with a position as name, "#op.dims<[..]>" as text) are the strides of
+/// arguments that are not row-major.
 /// Begins the function; the values of its arguments go to `values` [count]. Each argument carries its name as op.name.
 SL_API int32_t sl_builder_begin_function(sl_builder* builder, const char* name, const char* const* argument_names,
                                          const char* const* argument_types, int32_t count, int32_t* values, sl_text** error);

@@ -149,6 +149,14 @@ Failure ModuleBuilder::beginFunction(llvm::StringRef name, llvm::ArrayRef<const 
     function_.setArgAttr(i, "op.name", builder_.getStringAttr(argumentNames[i]));
     values[i] = number(body->getArgument(i));
   }
+  // Attributes set before the function began are strides of arguments, named by position.
+  for (mlir::NamedAttribute strides : std::exchange(pending_, {})) {
+    unsigned position = 0;
+    if (strides.getName().getValue().getAsInteger(10, position) || position >= argumentNames.size()) {
+      return Failure::internal("builder: strides for argument " + quoted(strides.getName().getValue()) + ", which does not exist");
+    }
+    function_.setArgAttr(position, "op.strides", strides.getValue());
+  }
   builder_.setInsertionPointToEnd(body);
   return Failure::none();
 }

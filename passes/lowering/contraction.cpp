@@ -48,6 +48,9 @@ class ContractionLowering {
     if (failed(findEpilogue())) {
       return failure();
     }
+    if (!spec_.family.empty() && !epilogueFits()) {
+      return lowerInTwo();
+    }
     if (spec_.family.empty()) {
       return lowerExternal();
     }
@@ -156,6 +159,9 @@ class ContractionLowering {
         return given[1 + (llvm::find(accesses_, Access{operand, map}) - accesses_.begin())];
       });
       evaluator.define(root_->getResult(0), accumulator);
+      if (plain_) {
+        return llvm::SmallVector<Value>{accumulator};
+      }
       return llvm::map_to_vector(yielded(), [&](Value value) { return *evaluator.evaluate(value, identity_); });
     }});
   }
@@ -167,6 +173,36 @@ class ContractionLowering {
     }
     return mlir::ArrayAttr::get(lowering_.context(), attributes);
   }
+
+  /// Kernels take up to four operands of their own element type beside the accumulator, and write one result of it.
+  bool epilogueFits() {
+    constexpr size_t kMostEpilogueOperands = 4;
+    return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1 && elementOf(fusion_.getResult(0)) == element() &&
+           llvm::all_of(accesses_, [&](const Access& access) { return elementOf(fusion_.getInputs()[access.operand]) == element(); });
+  }
+  static mlir::Type elementOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
+
+  /// The contraction with its bias alone, then an elementwise kernel for the rest.
+  LogicalResult lowerInTwo() {
+    llvm::SmallVector<Access> all = accesses_;
+    accesses_.resize(epilogueBias() ? 1 : 0);
+    plain_ = true;
+    plainResult_ = lowering_.slot(lowering_.contiguousType(extents_, element()));
+    const LogicalResult lowered = spec_.family == "gemm" || spec_.family == "gemv" ? lowerLinear()
+                                  : spec_.family == "matmul"                       ? lowerMatmul()
+                                                                                   : lowerConvolution();
+    if (failed(lowered)) {
+      return failure();
+    }
+    plain_ = false;
+    accesses_ = all;
+    epilogueBuffers_.clear();
+    epilogueStrides_.clear();
+    launchRest(plainResult_);
+    return success();
+  }
+  /// Where the contraction's own result is wanted.
+  Value wantedPlace() { return plain_ ? plainResult_ : lowering_.destination(fusion_.getResult(0)); }
 
   // --- packing
 
@@ -300,7 +336,7 @@ class ContractionLowering {
 
   /// Where the kernel writes: the wanted place when its rows are one stride apart, else memory of its own that is copied.
   std::pair<std::pair<Value, AffineExpr>, Value> resultPlace() {
-    Value wanted = lowering_.destination(fusion_.getResult(0));
+    Value wanted = wantedPlace();
     Exprs strides = lowering_.stridesOf(Lowering::typeOf(wanted));
     Exprs leading(extents_.begin(), extents_.end() - 1);
     const AffineExpr last = strides.pop_back_val();
@@ -377,8 +413,8 @@ class ContractionLowering {
       constants.push_back(lowering_.bufferOf(outer(linear.getBias())));
     }
     // The library computes x * w^T + b; whatever follows is an elementwise kernel over its result.
-    const bool plain = yielded()[0] == root_->getResult(0);
-    Value wanted = lowering_.destination(fusion_.getResult(0));
+    const bool plain = fusion_.getNumResults() == 1 && yielded()[0] == root_->getResult(0);
+    Value wanted = plain ? lowering_.destination(fusion_.getResult(0)) : Value();
     Value whole = plain && lowering_.stridesOf(Lowering::typeOf(wanted)) == lowering_.rowMajor(extents_)
                       ? wanted
                       : lowering_.slot(lowering_.contiguousType(extents_, element()));
@@ -387,7 +423,7 @@ class ContractionLowering {
     llvm::append_range(inputs, constants);
     callLibrary(inputs, constants, flat);
     if (whole != wanted) {
-      launchRest(whole, wanted);
+      launchRest(whole);
     }
     return success();
   }
@@ -435,7 +471,7 @@ class ContractionLowering {
   }
 
   /// The epilogue beyond the bias as an elementwise kernel.
-  void launchRest(Value from, Value to) {
+  void launchRest(Value from) {
     if (epilogueBias()) {
       accesses_.erase(accesses_.begin());  // the library has added it
     }
@@ -443,9 +479,8 @@ class ContractionLowering {
     KernelSpec rest;
     rest.name = "pointwise" + suffix();
     rest.op = spec_.op;
-    rest.why = "what follows the library call";
+    rest.why = "what the epilogue of the kernel before it does not take";
     rest.inputs = {from};
-    rest.outputs = {to};
     llvm::SmallVector<Exprs> strides = {lowering_.stridesOf(Lowering::typeOf(from))};
     llvm::SmallVector<mlir::Type> types = {element()};
     for (auto [buffer, through] : llvm::zip(epilogueBuffers_, epilogueStrides_)) {
@@ -453,7 +488,10 @@ class ContractionLowering {
       strides.push_back(through);
       types.push_back(scalarType(Lowering::typeOf(buffer).getElementType()));
     }
-    strides.push_back(lowering_.stridesOf(Lowering::typeOf(to)));
+    for (Value result : fusion_.getResults()) {
+      rest.outputs.push_back(lowering_.destination(result));
+      strides.push_back(lowering_.stridesOf(Lowering::typeOf(rest.outputs.back())));
+    }
     rest.bodies.push_back({"body", types, [this](mlir::OpBuilder& builder, mlir::ValueRange given) {
       ScalarEvaluator evaluator(fusion_, builder, [&](unsigned operand, AccessMap map) {
         return given[1 + (llvm::find(accesses_, Access{operand, map}) - accesses_.begin())];
@@ -481,7 +519,7 @@ class ContractionLowering {
       aStrides.insert(aStrides.begin(), constant(0));
     }
     bindEpilogue();
-    Value wanted = lowering_.destination(fusion_.getResult(0));
+    Value wanted = wantedPlace();
     Value out = wanted;
     Exprs outStrides = lowering_.stridesOf(Lowering::typeOf(out));
     if (outStrides.back() != constant(1) && extents_.back() != constant(1)) {
@@ -585,7 +623,7 @@ class ContractionLowering {
     bindEpilogue();
     const bool oneD = extents_.size() == 3;
     Value in = as2d(lowering_.bufferOf(outer(convolution.getX())));
-    Value wanted = lowering_.destination(fusion_.getResult(0));
+    Value wanted = wantedPlace();
     Value out = wanted;
     const bool anyLayout = spec_.family == "convolution_direct";
     if (!anyLayout) {
@@ -723,6 +761,8 @@ class ContractionLowering {
   llvm::SmallVector<Value> epilogueBuffers_;
   llvm::SmallVector<Exprs> epilogueStrides_;
   KernelSpec spec_;
+  bool plain_ = false;      ///< only the contraction and its bias are being lowered
+  Value plainResult_;
 };
 
 LogicalResult Lowering::lowerContraction(op::FusionOp fusion) { return ContractionLowering(*this, fusion).lower(); }

@@ -129,40 +129,37 @@ FailureOr<Value> Lowering::indexValue(Location loc, Value tensor) {
   if (Value counter = counters_.lookup(tensor)) {
     return counter;
   }
-  Operation* op = tensor.getDefiningOp();
-  // Arithmetic on loop counters (a reversed sequence) stays scalar: it never becomes a kernel.
-  if (auto fusion = llvm::dyn_cast_if_present<op::FusionOp>(op); fusion && isCounterArithmetic(fusion)) {
-    bool failedHere = false;
-    ScalarEvaluator evaluator(fusion, builder_, [&](unsigned operand, AccessMap) -> Value {
-      FailureOr<Value> index = indexValue(loc, fusion.getInputs()[operand]);
-      failedHere |= failed(index);
-      return failed(index) ? Value()
-                           : mlir::arith::IndexCastOp::create(builder_, loc, builder_.getI64Type(), *index).getResult();
-    });
-    const unsigned result = llvm::cast<mlir::OpResult>(tensor).getResultNumber();
-    FailureOr<Value> value = evaluator.evaluate(fusion.getBody().front().getTerminator()->getOperand(result),
-                                                mlir::AffineMap::get(0, 0, context_));
-    if (failed(value) || failedHere) {
-      return failure();
-    }
-    return mlir::arith::IndexCastOp::create(builder_, loc, builder_.getIndexType(), *value).getResult();
+  FailureOr<Value> number = scalarIndex(loc, tensor);
+  if (failed(number)) {
+    return failure();
   }
-  Value buffer = bufferOf(tensor);
-  Value loaded = kernel::LoadOp::create(builder_, loc, scalarType(typeOf(buffer).getElementType()), buffer, mlir::ValueRange());
-  return mlir::arith::IndexCastOp::create(builder_, loc, builder_.getIndexType(), loaded).getResult();
+  return mlir::arith::IndexCastOp::create(builder_, loc, builder_.getIndexType(), *number).getResult();
 }
 
-bool Lowering::isCounterArithmetic(op::FusionOp fusion) const {
-  auto scalarInteger = [](Value value) {
-    auto type = llvm::cast<mlir::RankedTensorType>(value.getType());
-    return type.getRank() == 0 && type.getElementType().isSignlessInteger(64);
-  };
-  return fusion.getFamily() == "pointwise" && llvm::all_of(fusion.getResults(), scalarInteger) &&
-         llvm::all_of(fusion.getInputs(), [&](Value input) {
-           return scalarInteger(input) &&
-                  (counters_.count(input) || llvm::isa_and_present<op::FullOp, op::ConstantOp>(input.getDefiningOp()));
-         }) &&
-         llvm::any_of(fusion.getInputs(), [&](Value input) { return counters_.count(input) != 0; });
+/// A 0-d integer tensor as a scalar: arithmetic on loop counters (a reversed sequence) never becomes a kernel; anything else
+/// is loaded from its buffer.
+FailureOr<Value> Lowering::scalarIndex(Location loc, Value tensor) {
+  if (Value counter = counters_.lookup(tensor)) {
+    return mlir::arith::IndexCastOp::create(builder_, loc, builder_.getI64Type(), counter).getResult();
+  }
+  Operation* op = tensor.getDefiningOp();
+  if (mlir::TypedAttr splat = splatOf(op)) {
+    return mlir::arith::ConstantOp::create(builder_, loc, splat).getResult();
+  }
+  if (auto elementwise = llvm::dyn_cast_if_present<op::ElementwiseOpInterface>(op)) {
+    llvm::SmallVector<Value> scalars;
+    for (Value operand : op->getOperands()) {
+      FailureOr<Value> scalar = scalarIndex(loc, operand);
+      if (failed(scalar)) {
+        return failure();
+      }
+      scalars.push_back(*scalar);
+    }
+    return elementwise.buildScalar(builder_, loc, scalars);
+  }
+  Value buffer = bufferOf(tensor);
+  return kernel::LoadOp::create(builder_, loc, scalarType(typeOf(buffer).getElementType()), buffer, mlir::ValueRange())
+      .getResult();
 }
 
 }  // namespace straightline::lowering

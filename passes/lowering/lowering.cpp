@@ -700,6 +700,9 @@ LogicalResult Lowering::lowerOp(Operation* op) {
     }
     return lowerContraction(fusion);
   }
+  if (llvm::isa<op::ElementwiseOpInterface>(op)) {
+    return success();  // index arithmetic: scalar statements, made where the index is used
+  }
   if (llvm::isa<op::IfOp, op::ForOp, op::WhileOp>(op)) {
     return lowerControl(op);
   }

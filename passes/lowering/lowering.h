@@ -177,7 +177,7 @@ class Lowering {
   mlir::LogicalResult lowerFor(op::ForOp op);
   mlir::LogicalResult lowerWhile(op::WhileOp op);
   mlir::LogicalResult lowerRegion(mlir::Block& block, llvm::ArrayRef<mlir::Value> places);
-  bool isCounterArithmetic(op::FusionOp fusion) const;
+  mlir::FailureOr<mlir::Value> scalarIndex(mlir::Location loc, mlir::Value tensor);
   void yieldInto(mlir::Location loc, mlir::Operation* terminator, llvm::ArrayRef<mlir::Value> places);
 
   mlir::ModuleOp module_;

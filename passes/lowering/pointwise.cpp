@@ -181,9 +181,6 @@ static Exprs stridesThrough(Lowering& lowering, Value buffer, AccessMap map) {
 }
 
 LogicalResult Lowering::lowerPointwise(op::FusionOp fusion) {
-  if (isCounterArithmetic(fusion)) {
-    return success();  // scalar statements, made where the index is used
-  }
   mlir::Block& body = fusion.getBody().front();
   Operation* yield = body.getTerminator();
   const Exprs extents = extentsOf(fusion.getResult(0));

@@ -74,7 +74,9 @@ class RowReduction {
     }
     identity_ = AffineMap::getMultiDimIdentityMap(extents_.size(), lowering_.context());
     for (auto [i, value] : llvm::enumerate(body().getTerminator()->getOperands())) {
-      (rowMap(value) ? rowResults_ : elementResults_).push_back(i);
+      // The row lambda sees results of reductions only: a result of a row that reads an operand as well is written (with the
+      // same value) for each element.
+      (rowMap(value) && !readsOperand(value) ? rowResults_ : elementResults_).push_back(i);
     }
     // The first expensive reduced value that is needed again later is kept.
     for (auto [i, reduction] : llvm::enumerate(reductions_)) {
@@ -118,6 +120,16 @@ class RowReduction {
       return AffineMap::get(rank, 0, keep, lowering_.context());
     }
     return {};
+  }
+
+  /// Whether the value depends on the fusion's inputs other than through reductions.
+  bool readsOperand(Value value) {
+    if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
+      return !splatOf(fusion_.getInputs()[argument.getArgNumber()].getDefiningOp());
+    }
+    Operation* op = value.getDefiningOp();
+    return !llvm::isa<op::ReductionOpInterface>(op) &&
+           llvm::any_of(op->getOperands(), [&](Value operand) { return readsOperand(operand); });
   }
 
   /// When the reduced dims have one element, shapes do not tell rows from elements: the ops do.
@@ -192,7 +204,8 @@ class RowReduction {
     }
     for (unsigned i : elementResults_) {
       spec.outputs.push_back(lowering_.destination(fusion_.getResult(i)));
-      addStrides(spec.outputs.back(), identity_);
+      AffineMap rows = rowMap(body().getTerminator()->getOperand(i));
+      addStrides(spec.outputs.back(), rows ? rows : identity_);
     }
     for (size_t input = 0; input < spec.inputs.size(); ++input) {
       for (size_t output = rowResults_.size(); output < spec.outputs.size(); ++output) {
@@ -247,7 +260,9 @@ class RowReduction {
     }
     llvm::SmallVector<std::pair<Value, AffineMap>> elements;
     for (unsigned i : elementResults_) {
-      elements.push_back({body().getTerminator()->getOperand(i), identity_});
+      Value value = body().getTerminator()->getOperand(i);
+      AffineMap rowsOf = rowMap(value);
+      elements.push_back({value, rowsOf ? rowsOf : identity_});
     }
     if (!elements.empty()) {
       addBody("element", reductions_.size(), elements, false);

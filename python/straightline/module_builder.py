@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from straightline import _compiler
-from straightline.capture.builder import Attr, Dense, Extent, Location, Result, TensorType
+from straightline.capture.builder import Attr, Dense, Dims, Extent, Location, Result, TensorType
 from straightline.capture.text_builder import float_text
 
 
@@ -26,6 +26,9 @@ class ModuleBuilder:
 
     def begin_function(self, name: str, arguments: Sequence[tuple[str, TensorType]]) -> list[int]:
         """See `Builder`."""
+        for position, (_, type) in enumerate(arguments):
+            if type.strides is not None:
+                self._builder.attribute(str(position), str(Dims(type.strides)))
         return self._builder.begin_function(
             name, [argument for argument, _ in arguments], [str(type) for _, type in arguments]
         )
@@ -81,6 +84,8 @@ class ModuleBuilder:
             self._builder.attribute(key, f"{value} : i64")
         elif isinstance(value, float):
             self._builder.attribute(key, f"{float_text(value)} : f64")
+        elif isinstance(value, Dims):
+            self._builder.attribute(key, str(value))
         elif isinstance(value, Extent):
             self._builder.attribute(key, f"#op.dims<[{value}]>")
         else:

@@ -8,7 +8,7 @@ A front end (`torch_export.py`) makes these calls and knows nothing of MLIR. The
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Union
 
 #: Element types, by their names in the IR. `ui8` is torch.uint8, `i1` is torch.bool.
@@ -42,6 +42,8 @@ class TensorType:
 
     dtype: str
     extents: tuple[Dim, ...]
+    #: Strides in elements of an argument that is not row-major; not part of the type of a value.
+    strides: tuple[Dim, ...] | None = field(default=None, compare=False)
 
     @property
     def rank(self) -> int:
@@ -85,9 +87,19 @@ class Dense:
     data: bytes
 
 
+@dataclass(frozen=True)
+class Dims:
+    """A list of sizes or strides: `#op.dims<[b, 64]>`."""
+
+    dims: tuple[Dim, ...]
+
+    def __str__(self) -> str:
+        return f"#op.dims<[{', '.join(map(str, self.dims))}]>"
+
+
 #: bool -> `true`; int -> `i64`; float -> `f64`; list of int -> `array<i64: ...>`;
 #: Extent -> `#op.dims<[b * 2]>`.
-Attr = Union[bool, int, float, str, Sequence[int], Dense, Extent]
+Attr = Union[bool, int, float, str, Sequence[int], Dense, Dims, Extent]
 
 #: A handle that only the builder that made it understands.
 Value = Any

@@ -13,6 +13,7 @@ from straightline.capture.builder import (
     DTYPE_BYTES,
     Attr,
     Dense,
+    Dims,
     Extent,
     Location,
     Result,
@@ -95,8 +96,10 @@ class TextBuilder:
         """See `Builder`."""
         values = [TextValue(self._argument_name(n), t) for n, t in arguments]
         listed = ", ".join(
-            f"{value.name}: {value.type} {{op.name = {quote(n)}}}"
-            for value, (n, _) in zip(values, arguments)
+            f"{value.name}: {value.type} {{op.name = {quote(n)}"
+            + (f", op.strides = {Dims(type.strides)}" if type.strides is not None else "")
+            + "}"
+            for value, (n, type) in zip(values, arguments)
         )
         self._head = f"func.func @{name}({listed})"
         self._lines.append([])
@@ -218,6 +221,8 @@ class TextBuilder:
             return quote(value)
         if isinstance(value, Dense):
             return self._dense(value)
+        if isinstance(value, Dims):
+            return str(value)
         if isinstance(value, Extent):
             return f"#op.dims<[{value}]>"
         return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"

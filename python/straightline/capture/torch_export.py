@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from straightline.capture import (  # noqa: F401  (the families register their c
     aten_reduction,
     aten_shape,
 )
-from straightline.capture.builder import Builder, Dense, Extent, Location, Result
+from straightline.capture.builder import Builder, Dense, Dims, Extent, Location, Result, TensorType
 from straightline.capture.captured import (
     Captured,
     InputSpec,
@@ -421,7 +422,7 @@ class _Import:
             raise UnsupportedError(f"input {name}: {refusal}") from refusal
 
     def _begin(self, inputs: Sequence[InputSpec]) -> None:
-        tensors = [(spec.name, spec.type) for spec in inputs if spec.type is not None]
+        tensors = [(spec.name, _with_layout(spec)) for spec in inputs if spec.type is not None]
         values = self._builder.begin_function("forward", tensors)
         arguments = {name: Tensor(v, t) for (name, t), v in zip(tensors, values)}
         for spec in inputs:
@@ -476,7 +477,10 @@ class _Import:
         self._parameters[name] = tensor
         if op == "state":
             self._states.append(name)
-        result = self._ctx.emit_one(op, [], type, {"name": name})
+        attributes: dict[str, Any] = {"name": name}
+        if not tensor.is_contiguous():
+            attributes["op.strides"] = Dims(tensor.stride())
+        result = self._ctx.emit_one(op, [], type, attributes)
         self._by_storage[key], self._name_by_storage[key] = result, name
         return result
 
@@ -561,3 +565,17 @@ def _storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:
 def _bytes_of(tensor: torch.Tensor) -> bytes:
     flat = tensor.detach().contiguous().reshape(-1)
     return bytes(flat.view(torch.uint8).tolist()) if flat.numel() else b""
+
+
+def _with_layout(spec: InputSpec) -> TensorType:
+    """The input's type, with its strides when the example is not row-major."""
+    expected = 1
+    for size, stride in zip(reversed(spec.example_shape), reversed(spec.example_strides)):
+        if size != 1 and stride != expected:
+            break
+        expected *= size
+    else:
+        return spec.type
+    if 0 in spec.example_shape:
+        return spec.type
+    return replace(spec.type, strides=spec.strides)

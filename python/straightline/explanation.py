@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `explain()` returns: the facts as data, and a table for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Explanation:
+    """Facts about a compiled program.
+
+    Attributes:
+        facts: As JSON-like data: `target`, `threads`, `arena_bytes`, `prepared_bytes`, `parameter_bytes`, `estimated_us` and
+            `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why` and `bytes`.
+    """
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self.facts = facts
+
+    def __getitem__(self, key: str) -> Any:
+        return self.facts[key]
+
+    @property
+    def statements(self) -> list[dict[str, Any]]:
+        """One entry a statement, in order."""
+        return self.facts["statements"]
+
+    def __rich__(self) -> Any:
+        from rich.table import Table
+
+        facts = self.facts
+        table = Table(
+            title=f"{facts['name']} for {facts['target']}: {facts['threads']} thread(s), "
+            f"arena {facts['arena_bytes']:,} bytes, prepared {facts['prepared_bytes']:,} bytes"
+        )
+        for column in ("phase", "op", "source", "kernel", "backend", "bytes", "why"):
+            table.add_column(column, justify="right" if column == "bytes" else "left", overflow="fold")
+        for row in self.statements:
+            table.add_row(
+                row["phase"], row["op"], row["source"], row["kernel"], row["backend"], f"{row['bytes']:,}", row["why"]
+            )
+        return table
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=200, color_system=None, force_terminal=False)
+        with console.capture() as captured:
+            console.print(self)
+        return captured.get()
+
+    __repr__ = __str__

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "codegen/emit.h"
+#include "codegen/explain.h"
 #include "dialect/kernel/kernel_dialect.h"
 #include "passes/pipeline.h"
 #include "tools/register_all.h"
@@ -46,6 +47,7 @@ class ProductStages final : public Stages {
     for (codegen::EmittedUnit& kernel : text->kernels) {
       emitted->units.push_back({std::move(kernel.name), std::move(kernel.text)});
     }
+    emitted->explain = codegen::explainProgram(module);
     emitted->symbol = "sl_program";
     emitted->listing = std::move(text->listing);
     return Failure::none();

@@ -464,6 +464,7 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
       mlir::FlatSymbolRefAttr::get(context_, "team"),
       spec.wholeTeam && spec.costUs >= kWorthATeamUs ? mlir::IntegerAttr() : builder_.getI64IntegerAttr(1),
       builder_.getStringAttr(spec.op), builder_.getStringAttr(spec.why));
+  launch->setAttr("kernel.cost_us", builder_.getF64FloatAttr(spec.costUs));
   return launch;
 }
 

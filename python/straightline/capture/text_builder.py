@@ -14,6 +14,7 @@ from straightline.capture.builder import (
     Attr,
     Dense,
     Dims,
+    Dims,
     Extent,
     Location,
     Result,

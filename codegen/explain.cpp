@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/explain.h"
+
+#include "codegen/cpp_text.h"
+#include "codegen/program_index.h"
+#include "llvm/Support/JSON.h"
+
+namespace straightline::codegen {
+
+namespace {
+
+namespace json = llvm::json;
+
+class Explainer {
+ public:
+  explicit Explainer(kernel::ProgramOp program)
+      : program_(program), index_(program), bounds_(program.getExtentBounds()) {}
+
+  json::Object explain() {
+    json::Array statements;
+    for (const StatementLine& line : index_.statements()) {
+      if (std::optional<json::Object> row = statement(line)) {
+        statements.push_back(std::move(*row));
+      }
+    }
+    std::vector<std::string> parameters(index_.count(SL_ROLE_PARAMETER) + index_.count(SL_ROLE_STATE));
+    int64_t parameterBytes = 0;
+    for (const BufferLine& buffer : index_.buffers()) {
+      if (buffer.role == SL_ROLE_PARAMETER || buffer.role == SL_ROLE_STATE) {
+        parameters[buffer.index] = buffer.source;
+        parameterBytes += bytesOf(buffer.value);
+      }
+    }
+    json::Object result;
+    result["name"] = program_.getSymName();
+    result["target"] = program_.getTarget().getCpu();
+    result["threads"] = program_.getTarget().getThreads();
+    result["arena_bytes"] = arenaBytes_;
+    result["prepared_bytes"] = preparedBytes();
+    result["parameter_bytes"] = parameterBytes;
+    result["parameters"] = json::Array(parameters);
+    result["estimated_us"] = estimatedUs_;
+    result["statements"] = std::move(statements);
+    return result;
+  }
+
+ private:
+  /// At the upper bounds of the named extents; 0 for a handle.
+  int64_t bytesOf(mlir::Value value) {
+    auto type = llvm::dyn_cast<kernel::BufferType>(value.getType());
+    return type ? upper(type.bytes(), type.getNames()) : 0;
+  }
+
+  int64_t upper(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names) {
+    std::optional<symbolic::Bounds> bounds = symbolic::bounds(expr, names, bounds_);
+    return bounds ? bounds->highest : -1;
+  }
+
+  int64_t preparedBytes() {
+    int64_t end = 0;
+    for (auto prepared : program_.getBodyBlock()->getOps<kernel::PreparedOp>()) {
+      end = std::max(end, endOf(prepared.getOffsetAttr(), prepared.getBuffer()));
+    }
+    return end;
+  }
+
+  int64_t endOf(kernel::ExtentAttr offset, mlir::Value buffer) {
+    return (offset ? upper(offset.getExpr(), offset.getNames()) : 0) + bytesOf(buffer);
+  }
+
+  /// Nullopt for what is no work: views, sizes, the ends of regions.
+  std::optional<json::Object> statement(const StatementLine& line) {
+    auto call = llvm::dyn_cast<kernel::KernelCallInterface>(line.op);
+    auto copy = llvm::dyn_cast<kernel::CopyOp>(line.op);
+    if (line.kind == SL_STATEMENT_BARRIER) {
+      return std::nullopt;
+    }
+    if (!call && !copy) {
+      return std::nullopt;
+    }
+    json::Object row;
+    row["phase"] = line.phase == 0 ? "prepare" : "run";
+    row["source"] = sourceOf(line.op->getLoc());
+    auto text = [&](llvm::StringRef name) {
+      auto value = line.op->getAttrOfType<mlir::StringAttr>(name);
+      return value ? value.getValue() : llvm::StringRef();
+    };
+    row["op"] = text("op");
+    row["why"] = text("why");
+    int64_t bytes = 0;
+    for (mlir::Value operand : line.op->getOperands()) {
+      if (llvm::isa<kernel::BufferType>(operand.getType())) {
+        bytes += bytesOf(operand);
+        noteArena(operand, line.phase);
+      }
+    }
+    row["bytes"] = bytes;
+    row["kernel"] = call ? call.getEntry().getValue() : llvm::StringRef("copy");
+    auto function = call ? llvm::dyn_cast_if_present<kernel::FuncOp>(kernel::lookupEntry(line.op, call.getEntry())) : kernel::FuncOp();
+    auto decl = call ? llvm::dyn_cast_if_present<kernel::DeclOp>(kernel::lookupEntry(line.op, call.getEntry())) : kernel::DeclOp();
+    row["family"] = function ? function.getSchedule().getFamily().getValue() : llvm::StringRef();
+    row["backend"] = function ? llvm::StringRef("native") : decl ? decl.getRun().split('_').second.split('_').first : llvm::StringRef("runtime");
+    if (auto cost = line.op->getAttrOfType<mlir::FloatAttr>("kernel.cost_us"); cost && line.phase == 1) {
+      estimatedUs_ += cost.getValueAsDouble();
+    }
+    return row;
+  }
+
+  void noteArena(mlir::Value buffer, int phase) {
+    auto slot = kernel::storageRoot(buffer).getDefiningOp<kernel::SlotOp>();
+    if (slot && phase == 1) {
+      arenaBytes_ = std::max(arenaBytes_, endOf(slot.getOffsetAttr(), slot.getBuffer()));
+    }
+  }
+
+  kernel::ProgramOp program_;
+  ProgramIndex index_;
+  symbolic::BoundsMap bounds_;
+  int64_t arenaBytes_ = 0;
+  double estimatedUs_ = 0;
+};
+
+}  // namespace
+
+std::string explainProgram(mlir::ModuleOp module) {
+  std::string text;
+  for (auto program : module.getOps<kernel::ProgramOp>()) {
+    llvm::raw_string_ostream(text) << json::Value(Explainer(program).explain());
+  }
+  return text;
+}
+
+}  // namespace straightline::codegen

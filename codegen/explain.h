@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef STRAIGHTLINE_CODEGEN_EXPLAIN_H
+#define STRAIGHTLINE_CODEGEN_EXPLAIN_H
+
+#include <string>
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace straightline::codegen {
+
+/// What became of every op, as JSON (fields: docs/explain.md). Precondition: one kernel.program at planned level. Sizes that
+/// depend on named extents are those at their upper bounds.
+std::string explainProgram(mlir::ModuleOp module);
+
+}  // namespace straightline::codegen
+
+#endif  // STRAIGHTLINE_CODEGEN_EXPLAIN_H

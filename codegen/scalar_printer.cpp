@@ -266,7 +266,7 @@ FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t in
     parameters += (parameters.empty() ? "auto" : ", auto") + (named ? " " + printer.nameOf(argument) : "");
   }
   parameters += parameters.empty() || results.empty() ? "" : ", ";
-  return std::string(usesContext ? "[ctx](" : "[](") + parameters + results + ") {" + body + "\n" +
+  return std::string(usesContext ? "[ctx](" : "[](") + parameters + results + ") SL_LAMBDA {" + body + "\n" +
          std::string(indent, ' ') + "}";
 }
 

@@ -69,7 +69,7 @@ SL_INLINE EpilogueOperands<P...> epilogueOperands(P... pointers) {
 
 template <class F, class All, int... I>
 SL_INLINE void splitWorkspace(const F& f, const All& all, Ints<I...>) {
-  f(epilogueOperands(get<I>(all)...), get<int(sizeof...(I))>(all));
+  f(epilogueOperands(get<I>(all)...), reinterpret_cast<char*>(get<int(sizeof...(I))>(all)));
 }
 
 /// Calls f(operands of all pointers but the last, last pointer): for families whose last pointer is

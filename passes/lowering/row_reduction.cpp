@@ -222,11 +222,13 @@ class RowReduction {
   void buildBodies(KernelSpec& spec) {
     auto addBody = [&](std::string name, size_t stage, llvm::SmallVector<std::pair<Value, AffineMap>> values,
                        bool keeps) {
-      llvm::SmallVector<mlir::Type> arguments(argumentTypes_);
+      // The row lambda gets results of reductions only.
+      const bool readsInputs = name != "row";
+      llvm::SmallVector<mlir::Type> arguments(readsInputs ? argumentTypes_ : llvm::SmallVector<mlir::Type>());
       for (size_t i = 0; i < stage; ++i) {
         arguments.push_back(scalarType(elementType(reductions_[i]->getResult(0))));
       }
-      const bool readsKept = kept_ && stage > keptStage_ && name != "row";
+      const bool readsKept = kept_ && stage > keptStage_ && readsInputs;
       if (readsKept) {
         arguments.push_back(elementType(kept_));
       }
@@ -237,7 +239,7 @@ class RowReduction {
         llvm::SmallVector<Value> results;
         bool failedHere = false;
         for (auto [value, map] : values) {
-          results.push_back(scalar(builder, value, map, stage, given.drop_front(accesses_.size()),
+          results.push_back(scalar(builder, value, map, stage, given.drop_front(readsInputs ? accesses_.size() : 0),
                                    readsKept ? given.back() : Value(), leaf, failedHere));
         }
         assert(!failedHere && "findAccesses has evaluated the same values");

@@ -6,9 +6,12 @@
 //
 // Control flow is treated as a whole: a barrier before it, at the end of a loop's body and after it, when anything is pending.
 #include "llvm/ADT/STLExtras.h"
-#include "passes/kernel_passes.h"
+#include "passes/passes.h"
 
-namespace straightline {
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_INSERTBARRIERS
+#include "passes/passes.h.inc"
 
 namespace {
 
@@ -117,11 +120,7 @@ class BarrierInserter {
   llvm::SmallVector<Touch> pending_;
 };
 
-struct InsertBarriers : mlir::PassWrapper<InsertBarriers, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(InsertBarriers)
-  llvm::StringRef getArgument() const override { return "insert-barriers"; }
-  llvm::StringRef getDescription() const override { return "separate dependent statements of a team"; }
-
+struct InsertBarriersPass : impl::InsertBarriersBase<InsertBarriersPass> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
       if (program.getTarget().getThreads() <= 1) {
@@ -140,6 +139,4 @@ struct InsertBarriers : mlir::PassWrapper<InsertBarriers, mlir::OperationPass<ml
 
 }  // namespace
 
-std::unique_ptr<mlir::Pass> createInsertBarriersPass() { return std::make_unique<InsertBarriers>(); }
-
-}  // namespace straightline
+}  // namespace straightline::passes

@@ -4,7 +4,6 @@
 
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/kernel_passes.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 
@@ -43,21 +42,21 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFusePointwise());
   manager.addPass(passes::createVerifyOpLevel({"fused"}));
   // 3. Softmax and norms helped to decide what belongs together; from here on only sums and maxima are wanted.
-  manager.addPass(createDecomposeReductionsPass());
+  manager.addPass(passes::createDecomposeReductions());
   // 4. The kernel decides the layout that it reads and writes, so it is chosen first.
-  manager.addPass(createSelectKernelsPass());
-  manager.addPass(createAssignLayoutsPass());
+  manager.addPass(passes::createSelectKernels());
+  manager.addPass(passes::createAssignLayouts());
 }
 
 /// Kernel level: from here every value has a buffer; nothing may introduce tensors.
 void buildKernelPhase(mlir::OpPassManager& manager) {
-  manager.addPass(createLowerToKernelPass());
+  manager.addPass(passes::createLowerToKernel());
   manager.addPass(createVerifyKernelLevelPass());
   // 1. In place before planning: fewer slots with longer lives make the smaller arena.
-  manager.addPass(createReuseInPlacePass());
-  manager.addPass(createPlanMemoryPass());
+  manager.addPass(passes::createReuseInPlace());
+  manager.addPass(passes::createPlanMemory());
   // 2. After planning, because two slots in the same place are a reason for a barrier too.
-  manager.addPass(createInsertBarriersPass());
+  manager.addPass(passes::createInsertBarriers());
   // 3. Checks the plan anew from the buffers and their uses, not from what the planner believes.
   manager.addPass(createVerifyPlannedLevelPass());
 }
@@ -71,13 +70,6 @@ void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options)
 }
 
 void registerKernelPasses() {
-  mlir::registerPass(createDecomposeReductionsPass);
-  mlir::registerPass(createSelectKernelsPass);
-  mlir::registerPass(createAssignLayoutsPass);
-  mlir::registerPass(createLowerToKernelPass);
-  mlir::registerPass(createReuseInPlacePass);
-  mlir::registerPass(createPlanMemoryPass);
-  mlir::registerPass(createInsertBarriersPass);
   mlir::PassPipelineRegistration<>("straightline-pipeline", "all passes from the op level to the planned kernel level",
                                    [](mlir::OpPassManager& manager) { buildPipeline(manager, {}); });
 }

@@ -3,24 +3,16 @@
 // against its rivals (op.why). A fusion that no kernel takes is an error; all are reported before the pass fails.
 #include "dialect/op/op_dialect.h"
 #include "passes/contraction_problem.h"
-#include "passes/kernel_passes.h"
+#include "passes/passes.h"
 
-namespace straightline {
+namespace straightline::passes {
 
-kernel::TargetAttr targetOf(mlir::ModuleOp module) {
-  if (auto target = module->getAttrOfType<kernel::TargetAttr>("op.target")) {
-    return target;
-  }
-  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576);
-}
+#define GEN_PASS_DEF_SELECTKERNELS
+#include "passes/passes.h.inc"
 
 namespace {
 
-struct SelectKernels : mlir::PassWrapper<SelectKernels, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SelectKernels)
-  llvm::StringRef getArgument() const override { return "select-kernels"; }
-  llvm::StringRef getDescription() const override { return "choose a kernel for every contraction"; }
-
+struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   void runOnOperation() override {
     const kernel::TargetAttr target = targetOf(getOperation());
     bool failedHere = false;
@@ -46,6 +38,4 @@ struct SelectKernels : mlir::PassWrapper<SelectKernels, mlir::OperationPass<mlir
 
 }  // namespace
 
-std::unique_ptr<mlir::Pass> createSelectKernelsPass() { return std::make_unique<SelectKernels>(); }
-
-}  // namespace straightline
+}  // namespace straightline::passes

@@ -57,6 +57,7 @@ struct AssignLayouts : mlir::PassWrapper<AssignLayouts, mlir::OperationPass<mlir
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(AssignLayouts)
   llvm::StringRef getArgument() const override { return "assign-layouts"; }
   llvm::StringRef getDescription() const override { return "choose channels-last memory and borders around convolutions"; }
+  void getDependentDialects(mlir::DialectRegistry& registry) const override { registry.insert<kernel::KernelDialect>(); }
 
   void runOnOperation() override {
     const kernel::TargetAttr target = targetOf(getOperation());

@@ -20,6 +20,7 @@ struct SelectKernels : mlir::PassWrapper<SelectKernels, mlir::OperationPass<mlir
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SelectKernels)
   llvm::StringRef getArgument() const override { return "select-kernels"; }
   llvm::StringRef getDescription() const override { return "choose a kernel for every contraction"; }
+  void getDependentDialects(mlir::DialectRegistry& registry) const override { registry.insert<kernel::KernelDialect>(); }
 
   void runOnOperation() override {
     const kernel::TargetAttr target = targetOf(getOperation());

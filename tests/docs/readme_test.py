@@ -34,7 +34,7 @@ def test_the_options_are_those_of_compile() -> None:
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"])
 def test_links_lead_to_files(page: str) -> None:
     text = (_ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+    for target in re.findall(r"\]\(([^)#: ]+\.md)\)", text):
         assert (_ROOT / target).is_file(), f"{page} links to {target}"
 
 

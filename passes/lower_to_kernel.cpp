@@ -2,6 +2,7 @@
 // From values to buffers and statements: see passes/lowering/lowering.h. The module's one public function becomes a
 // kernel.program of the same name, with the kernels that it launches beside it.
 #include "passes/passes.h"
+#include "passes/kernel_choice.h"
 #include "passes/lowering/lowering.h"
 
 namespace straightline::passes {

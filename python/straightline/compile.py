@@ -74,6 +74,7 @@ def compile(
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
     import torch
+
     from straightline.capture.torch_export import capture
 
     _check_options(args, kwargs, threads=threads, freeze=freeze, cpu=cpu, cache=cache)

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import straightline as sl
 import torch
 from policy import check, clone
 from torch import Tensor, nn
-
-import straightline as sl
 
 
 class Pair(NamedTuple):

@@ -11,11 +11,10 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import straightline as sl
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
-
-import straightline as sl
 
 _TORCH_ERRORS = 4.0
 _ULPS = 8.0

@@ -14,6 +14,20 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    OutputKind,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.export.graph_signature import (
+    InputSpec as ExportInput,
+)
+from torch.fx.proxy import TracerBase
+from torch.utils import _pytree as pytree
+
 from straightline.capture import (  # noqa: F401  (the families register their converters)
     aten_control,
     aten_convolution,
@@ -47,19 +61,6 @@ from straightline.capture.model_check import (
 )
 from straightline.capture.text_builder import TextBuilder
 from straightline.errors import InternalError, UnsupportedError, UserError
-from torch.export import ExportedProgram
-from torch.export.graph_signature import (
-    ConstantArgument,
-    InputKind,
-    OutputKind,
-    SymIntArgument,
-    TensorArgument,
-)
-from torch.export.graph_signature import (
-    InputSpec as ExportInput,
-)
-from torch.fx.proxy import TracerBase
-from torch.utils import _pytree as pytree
 
 # Ops that torch would decompose and that the `op` dialect has whole.
 _KEPT = frozenset(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from policy import check, check_call
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 import straightline as sl
 
@@ -31,17 +33,20 @@ def make(dtype: torch.dtype, *shape: int) -> Tensor:
 
 
 def rows(table: list[Row], *args: Tensor, **options: Any) -> None:
-    """Compiles all rows as one function and compares every output; a failure is looked for row by row."""
+    """Compiles all rows as one function and compares every output; a failure names its row."""
+    eager = [pytree.tree_leaves(row(*args)) for row in table]
+    owners = [row for row, leaves in zip(table, eager, strict=True) for _ in leaves]
     try:
         check(lambda *xs: [row(*xs) for row in table], args, **options)
-    except (AssertionError, sl.StraightlineError) as failure:
-        for row in table:
-            try:
-                check(row, args, **options)
-            except (AssertionError, sl.StraightlineError) as error:
-                name = inspect.getsource(row).strip()[:200] if row.__name__ == "<lambda>" else row.__name__
-                print(f"FAILED ROW {name}: {type(error).__name__}: {str(error)[:600]}")
-        raise failure
+    except AssertionError as failure:
+        named = []
+        for line in str(failure).splitlines():
+            found = re.match(r"output (\d+) ", line)
+            if found:
+                row = owners[int(found[1])]
+                named.append(f"row {table.index(row)} ({inspect.getsource(row).strip()[:150]})")
+            named.append(line)
+        raise AssertionError("\n".join(named)) from failure
 
 
 # Elementwise ----------------------------------------------------------------------------------------------------------

@@ -137,6 +137,10 @@ def _as_module(model: Callable[..., Any]) -> torch.nn.Module:
             wrapper.add_module(name, value)
     check_module(wrapper)
     wrapper.forward = model  # the example's arguments take the function's own names
+    try:
+        inspect.signature(model)
+    except (TypeError, ValueError):  # a builtin such as torch.tanh has no names to take
+        wrapper.forward = lambda *args, **kwargs: model(*args, **kwargs)
     return wrapper
 
 
@@ -558,7 +562,12 @@ class _Import:
             name = str(spec.target)
             tie = f"{ties[spec.kind]}:{self._aliases.get(name, name)}"
             tied.append(TiedResult(len(results), tie))
-            results.append(Result(value.value, spec.arg.name, tie))
+            # A value that is also a result for the user comes twice, under two names.
+            taken = {result.name for result in results}
+            given = spec.arg.name
+            while given in taken:
+                given += "_tied"
+            results.append(Result(value.value, given, tie))
         return tied
 
 

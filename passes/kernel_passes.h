@@ -13,7 +13,8 @@
 namespace straightline {
 
 std::unique_ptr<mlir::Pass> createDecomposeReductionsPass();
-std::unique_ptr<mlir::Pass> createSelectKernelsPass();
+/// `preferred`: a backend whose kernels are taken wherever they accept; empty: the cheapest.
+std::unique_ptr<mlir::Pass> createSelectKernelsPass(llvm::StringRef preferred = {});
 std::unique_ptr<mlir::Pass> createAssignLayoutsPass();
 std::unique_ptr<mlir::Pass> createLowerToKernelPass();
 std::unique_ptr<mlir::Pass> createReuseInPlacePass();

@@ -43,7 +43,7 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
   // 3. Softmax and norms helped to decide what belongs together; from here on only sums and maxima are wanted.
   manager.addPass(createDecomposeReductionsPass());
   // 4. The kernel decides the layout that it reads and writes, so it is chosen first.
-  manager.addPass(createSelectKernelsPass());
+  manager.addPass(createSelectKernelsPass(options.prefer));
   manager.addPass(createAssignLayoutsPass());
 }
 
@@ -70,7 +70,7 @@ void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options)
 
 void registerKernelPasses() {
   mlir::registerPass(createDecomposeReductionsPass);
-  mlir::registerPass(createSelectKernelsPass);
+  mlir::registerPass([] { return createSelectKernelsPass(); });
   mlir::registerPass(createAssignLayoutsPass);
   mlir::registerPass(createLowerToKernelPass);
   mlir::registerPass(createReuseInPlacePass);

@@ -2,6 +2,8 @@
 #ifndef STRAIGHTLINE_PASSES_PIPELINE_H
 #define STRAIGHTLINE_PASSES_PIPELINE_H
 
+#include <string>
+
 #include "mlir/Pass/PassManager.h"
 
 namespace straightline {
@@ -9,6 +11,7 @@ namespace straightline {
 /// What a user may choose about the pipeline.
 struct PipelineOptions {
   bool freeze = true;  ///< parameters are constant between two calls of prepare
+  std::string prefer;  ///< backend whose kernels are taken wherever they accept; empty: the cheapest kernel
 };
 
 /// All passes from a captured module (op level, with the module attribute op.target) to a planned one (kernel level).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses a kernel for every contraction by asking the registry, and records it (op.kernel) with the reasons for it and
-// against its rivals (op.why). A fusion that no kernel takes is an error; all are reported before the pass fails.
+// against its rivals (op.why). `prefer=BACKEND` takes that backend's kernel wherever it has one that accepts, whatever its
+// cost. A fusion that no kernel takes is an error; all are reported before the pass fails.
 #include "dialect/op/op_dialect.h"
 #include "passes/contraction_problem.h"
 #include "passes/kernel_passes.h"
@@ -18,6 +19,9 @@ namespace {
 
 struct SelectKernels : mlir::PassWrapper<SelectKernels, mlir::OperationPass<mlir::ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SelectKernels)
+  SelectKernels() = default;
+  SelectKernels(const SelectKernels& other) : PassWrapper(other) {}
+  explicit SelectKernels(llvm::StringRef preferred) { prefer = preferred.str(); }
   llvm::StringRef getArgument() const override { return "select-kernels"; }
   llvm::StringRef getDescription() const override { return "choose a kernel for every contraction"; }
 
@@ -29,7 +33,7 @@ struct SelectKernels : mlir::PassWrapper<SelectKernels, mlir::OperationPass<mlir
       if (!root) {
         return;
       }
-      const KernelChoice choice = chooseKernel(contractionProblem(fusion, target));
+      const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), prefer);
       if (!choice.kernel) {
         root->emitOpError("has no kernel; unsupported: " ) << choice.why;
         failedHere = true;
@@ -42,10 +46,14 @@ struct SelectKernels : mlir::PassWrapper<SelectKernels, mlir::OperationPass<mlir
       signalPassFailure();
     }
   }
+
+  Option<std::string> prefer{*this, "prefer", llvm::cl::desc("backend whose kernels are taken where they accept")};
 };
 
 }  // namespace
 
-std::unique_ptr<mlir::Pass> createSelectKernelsPass() { return std::make_unique<SelectKernels>(); }
+std::unique_ptr<mlir::Pass> createSelectKernelsPass(llvm::StringRef preferred) {
+  return std::make_unique<SelectKernels>(preferred);
+}
 
 }  // namespace straightline

@@ -30,8 +30,11 @@ class ProductStages final : public Stages {
     for (std::string word; words >> word;) {
       if (word == "freeze=true" || word == "freeze=false") {
         options.freeze = word == "freeze=true";
+      } else if (word.starts_with("prefer=")) {
+        options.prefer = word.substr(std::string("prefer=").size());
       } else {
-        return Failure::user("unknown pipeline option '" + word + "'; valid are freeze=true and freeze=false");
+        return Failure::user("unknown pipeline option '" + word +
+                             "'; valid are freeze=true, freeze=false and prefer=BACKEND");
       }
     }
     straightline::buildPipeline(manager, options);

@@ -17,6 +17,8 @@ std::unique_ptr<mlir::Pass> createDecomposeReductionsPass();
 std::unique_ptr<mlir::Pass> createSelectKernelsPass(llvm::StringRef preferred = {});
 std::unique_ptr<mlir::Pass> createAssignLayoutsPass();
 std::unique_ptr<mlir::Pass> createLowerToKernelPass();
+/// `backend` and the memory `space` of its device.
+std::unique_ptr<mlir::Pass> createPlaceOnDevicePass(llvm::StringRef backend = {}, llvm::StringRef space = {});
 std::unique_ptr<mlir::Pass> createReuseInPlacePass();
 std::unique_ptr<mlir::Pass> createPlanMemoryPass();
 std::unique_ptr<mlir::Pass> createInsertBarriersPass();

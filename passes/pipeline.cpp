@@ -50,15 +50,20 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
 }
 
 /// Kernel level: from here every value has a buffer; nothing may introduce tensors.
-void buildKernelPhase(mlir::OpPassManager& manager) {
+void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
   manager.addPass(createLowerToKernelPass());
   manager.addPass(createVerifyKernelLevelPass());
-  // 1. In place before planning: fewer slots with longer lives make the smaller arena.
+  // 1. Before planning, for each memory space has its own plan. The order of the two queues is checked at once.
+  if (!options.device.backend.empty()) {
+    manager.addPass(createPlaceOnDevicePass(options.device.backend, options.device.space));
+    manager.addPass(createVerifyKernelLevelPass());
+  }
+  // 2. In place before planning: fewer slots with longer lives make the smaller arena.
   manager.addPass(createReuseInPlacePass());
   manager.addPass(createPlanMemoryPass());
-  // 2. After planning, because two slots in the same place are a reason for a barrier too.
+  // 3. After planning, because two slots in the same place are a reason for a barrier too.
   manager.addPass(createInsertBarriersPass());
-  // 3. Checks the plan anew from the buffers and their uses, not from what the planner believes.
+  // 4. Checks the plan anew from the buffers and their uses, not from what the planner believes.
   manager.addPass(createVerifyPlannedLevelPass());
 }
 
@@ -67,7 +72,7 @@ void buildKernelPhase(mlir::OpPassManager& manager) {
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options) {
   buildSimplifyPhase(manager);
   buildGroupPhase(manager, options);
-  buildKernelPhase(manager);
+  buildKernelPhase(manager, options);
 }
 
 void registerKernelPasses() {
@@ -75,6 +80,7 @@ void registerKernelPasses() {
   mlir::registerPass([] { return createSelectKernelsPass(); });
   mlir::registerPass(createAssignLayoutsPass);
   mlir::registerPass(createLowerToKernelPass);
+  mlir::registerPass([] { return createPlaceOnDevicePass(); });
   mlir::registerPass(createReuseInPlacePass);
   mlir::registerPass(createPlanMemoryPass);
   mlir::registerPass(createInsertBarriersPass);

@@ -189,9 +189,10 @@ int32_t accepts(const sl_problem* problem, char* reason, size_t bytes) {
 }
 
 /// The larger of arithmetic and weight traffic, plus what a call costs before any arithmetic (measured: 0.6-1.0 us for
-/// execute, and a fork and join of OpenMP threads). The rates are those of the native kernels, beside which it was measured
-/// on Zen 4: both stream weights alike, and the arithmetic is 2% slower than native.gemm's while the weights stay in L2 or
-/// rows are few, and 4% and more faster beyond (one thread, 64 and 256 rows against 1024 x 1024).
+/// execute, and a fork and join of OpenMP threads). The rates are stated against those of the native kernels, beside which
+/// it was measured on Zen 4, one thread: arithmetic is 2% slower than native.gemm's while the weights stay in L2 or rows
+/// are few, and 4% and more faster beyond (64 and 256 rows against 1024 x 1024); weights stream alike from the caches, and
+/// 1.4 to 1.9 times slower from memory (1 and 16 rows against 4096 x 4096).
 double cost(const sl_problem* problem) {
   Sizes sizes;
   char reason[8];
@@ -206,7 +207,7 @@ double cost(const sl_problem* problem) {
   const bool blocksWell = weightBytes > l2Bytes && sizes.m >= 32;
   const double flopsPerUs = 102.4e3 * (blocksWell ? 0.97 : 0.91) * threads;
   const double bytesPerUs =
-      0.85 * threads * (weightBytes <= l2Bytes ? 72e3 : weightBytes <= 16 * l2Bytes ? 50e3 : 22e3);
+      0.85 * threads * (weightBytes <= l2Bytes ? 72e3 : weightBytes <= 16 * l2Bytes ? 50e3 : 13e3);
   const double arithmetic = 2 * m * n * k / flopsPerUs;
   const double traffic = weightBytes / bytesPerUs;
   return (arithmetic > traffic ? arithmetic : traffic) + 1.0 + (threads > 1 ? 2.5 : 0.0);

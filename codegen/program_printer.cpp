@@ -298,13 +298,15 @@ class Printer {
     decls_.insert(decl);
     printGuarded(true, [&] {
       printProblem(decl, program_.getTarget(), writer_);
-      printArray("const void* const", "constants", llvm::map_to_vector(plan.getConstants(), [&](Value buffer) {
-                   return index_.name(buffer);
-                 }));
+      // One place per input of the problem, null for those that are only known per call.
+      llvm::SmallVector<std::string> places;
+      auto constants = plan.getConstants().begin();
+      for (bool constant : decl.getConstants()) {
+        places.push_back(constant ? index_.name(*constants++) : "nullptr");
+      }
+      printArray("const void* const", "constants", places);
       writer_.call("sl::report(ctx, " + decl.getPlan()->str() + "(",
-                   {"ctx", "&problem", plan.getConstants().empty() ? "nullptr" : "constants",
-                    index_.name(plan.getHandle())},
-                   "));");
+                   {"ctx", "&problem", places.empty() ? "nullptr" : "constants", index_.name(plan.getHandle())}, "));");
     });
     return mlir::success();
   }

@@ -4,6 +4,10 @@
 // slots conflict when their places in the arena overlap, so it runs after plan_memory. Two statements of thread 0 alone need
 // no barrier between them. A team of one needs none at all.
 //
+// Statements of other queues need none: thread 0 alone enqueues them, and record and wait order them. A record on the team
+// counts what the whole team has done, so a barrier stands before it; where the team waits, thread 0 alone blocks, so a
+// barrier stands between the wait and the next statement of the team.
+//
 // Control flow is treated as a whole: a barrier before it, at the end of a loop's body and after it, when anything is pending.
 #include "llvm/ADT/STLExtras.h"
 #include "passes/passes.h"
@@ -73,23 +77,37 @@ class BarrierInserter {
   void runNested(mlir::Block& block) {
     pending_.clear();
     run(block);
-    if (!pending_.empty()) {
+    if (!pending_.empty() || waited_) {
       mlir::OpBuilder builder = block.mightHaveTerminator() ? mlir::OpBuilder(block.getTerminator())
                                                             : mlir::OpBuilder::atBlockEnd(&block);
       kernel::BarrierOp::create(builder, block.getParentOp()->getLoc(), queue_);
       pending_.clear();
+      waited_ = false;
     }
   }
 
   void flush(Operation* before) {
-    if (!pending_.empty()) {
+    if (!pending_.empty() || waited_) {
       mlir::OpBuilder builder(before);
       kernel::BarrierOp::create(builder, before->getLoc(), queue_);
       pending_.clear();
+      waited_ = false;
     }
   }
 
   void visit(Operation* op) {
+    auto queue = op->getAttrOfType<mlir::FlatSymbolRefAttr>("queue");
+    if (queue && queue != queue_) {
+      return;
+    }
+    if (llvm::isa<kernel::RecordOp>(op)) {
+      flush(op);
+      return;
+    }
+    if (llvm::isa<kernel::WaitOp>(op)) {
+      waited_ = true;
+      return;
+    }
     llvm::SmallVector<Touch> touches;
     if (auto call = llvm::dyn_cast<kernel::KernelCallInterface>(op)) {
       const bool first = call.getTeamSize() == 1;
@@ -98,6 +116,10 @@ class BarrierInserter {
       }
       for (Value output : llvm::concat<const Value>(llvm::SmallVector<Value>(call.getOutputs()), llvm::SmallVector<Value>(call.getWorkspace()))) {
         touches.push_back({kernel::storageRoot(output), true, first});
+      }
+    } else if (auto plan = llvm::dyn_cast<kernel::PlanOp>(op)) {
+      for (Value constant : plan.getConstants()) {
+        touches.push_back({kernel::storageRoot(constant), false, true});
       }
     } else if (auto load = llvm::dyn_cast<kernel::LoadOp>(op)) {
       touches.push_back({kernel::storageRoot(load.getBuffer()), false, false});
@@ -110,7 +132,7 @@ class BarrierInserter {
         return (now.writes || before.writes) && !(now.firstThreadOnly && before.firstThreadOnly) && overlap(now.root, before.root);
       });
     });
-    if (conflict) {
+    if (conflict || (waited_ && !touches.empty())) {
       flush(op);
     }
     llvm::append_range(pending_, touches);
@@ -118,6 +140,7 @@ class BarrierInserter {
 
   mlir::FlatSymbolRefAttr queue_;
   llvm::SmallVector<Touch> pending_;
+  bool waited_ = false;  ///< thread 0 has waited for another queue since the last barrier
 };
 
 struct InsertBarriersPass : impl::InsertBarriersBase<InsertBarriersPass> {

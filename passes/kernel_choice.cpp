@@ -91,9 +91,11 @@ const sl_kernel_desc* findKernel(llvm::StringRef name) {
   return found;
 }
 
-KernelChoice chooseKernel(const Problem& problem) {
+KernelChoice chooseKernel(const Problem& problem, llvm::StringRef preferred) {
   const sl_problem asked = problem.view();
   KernelChoice choice;
+  bool chosenIsPreferred = false;
+  bool preferredWasAsked = false;
   std::string others;
   auto mention = [&](llvm::StringRef name, llvm::StringRef what) {
     others += (others.empty() ? "" : "; ") + name.str() + ": " + what.str();
@@ -102,13 +104,16 @@ KernelChoice chooseKernel(const Problem& problem) {
     if (llvm::StringRef(kernel.op) != asked.op) {
       return;
     }
+    const bool isPreferred = !preferred.empty() && preferred == kernel.backend;
+    preferredWasAsked |= isPreferred;
     char reason[256] = "";
     if (kernel.accepts(&asked, reason, sizeof reason) == 0) {
       mention(kernel.name, reason);
       return;
     }
     const double cost = kernel.cost(&asked);
-    if (choice.kernel && choice.costUs <= cost) {
+    const bool stays = chosenIsPreferred == isPreferred ? choice.costUs <= cost : chosenIsPreferred;
+    if (choice.kernel && stays) {
       mention(kernel.name, "estimated " + microseconds(cost));
       return;
     }
@@ -117,9 +122,14 @@ KernelChoice chooseKernel(const Problem& problem) {
     }
     choice.kernel = &kernel;
     choice.costUs = cost;
+    chosenIsPreferred = isPreferred;
   });
+  if (!preferred.empty() && !preferredWasAsked) {
+    mention(preferred, "preferred, but no such backend has a kernel for " + std::string(asked.op));
+  }
   if (choice.kernel) {
-    choice.why = std::string(choice.kernel->name) + ": estimated " + microseconds(choice.costUs) +
+    choice.why = std::string(choice.kernel->name) + ": " + (chosenIsPreferred ? "preferred, " : "") + "estimated " +
+                 microseconds(choice.costUs) +
                  (others.empty() ? "" : " (" + others + ")");
   } else {
     choice.why = others.empty() ? "no backend has a kernel for it" : others;

@@ -39,8 +39,8 @@ struct KernelChoice {
   std::string why;                         ///< the winner and its rivals with their costs, the refusals with their reasons
 };
 
-/// The cheapest kernel that accepts.
-KernelChoice chooseKernel(const Problem& problem);
+/// The cheapest kernel that accepts; with `preferred` the cheapest of that backend, when it has one that accepts.
+KernelChoice chooseKernel(const Problem& problem, llvm::StringRef preferred = {});
 /// The kernel of that name, or null.
 const sl_kernel_desc* findKernel(llvm::StringRef name);
 /// The tunables that the kernel sets for the problem, in the order of its description.

@@ -103,6 +103,7 @@ def SelectKernels : KernelPass<"select-kernels"> {
     Asks the kernel registry: the cheapest kernel that accepts. Records it as op.kernel, and the reasons for it and against its
     rivals as op.why. All fusions that no kernel takes are reported before the pass fails (unsupported).
   }];
+  let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">];
 }
 
 def AssignLayouts : KernelPass<"assign-layouts"> {
@@ -121,6 +122,15 @@ def LowerToKernel : KernelPass<"lower-to-kernel"> {
     cost nothing; results are written where they are wanted; a tied result overwrites its storage in place where no reader
     of the old value is left. See passes/lowering/.
   }];
+}
+
+def PlaceOnDevice : KernelPass<"place-on-device"> {
+  let summary = "move the statements of a program to the queue and memory of a device";
+  let description = [{
+    Inputs and parameters are copied there, results back; events order the two queues. See passes/place_on_device.cpp.
+  }];
+  let options = [Option<"backend", "backend", "std::string", "\"\"", "backend of the queue">,
+                 Option<"space", "space", "std::string", "\"\"", "memory space of the backend's device">];
 }
 
 def ReuseInPlace : KernelPass<"reuse-in-place"> {

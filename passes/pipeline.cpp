@@ -44,20 +44,25 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
   // 3. Softmax and norms helped to decide what belongs together; from here on only sums and maxima are wanted.
   manager.addPass(passes::createDecomposeReductions());
   // 4. The kernel decides the layout that it reads and writes, so it is chosen first.
-  manager.addPass(passes::createSelectKernels());
+  manager.addPass(passes::createSelectKernels({options.prefer}));
   manager.addPass(passes::createAssignLayouts());
 }
 
 /// Kernel level: from here every value has a buffer; nothing may introduce tensors.
-void buildKernelPhase(mlir::OpPassManager& manager) {
+void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
   manager.addPass(passes::createLowerToKernel());
   manager.addPass(createVerifyKernelLevelPass());
-  // 1. In place before planning: fewer slots with longer lives make the smaller arena.
+  // 1. Before planning, for each memory space has its own plan. The order of the two queues is checked at once.
+  if (!options.device.backend.empty()) {
+    manager.addPass(passes::createPlaceOnDevice({options.device.backend, options.device.space}));
+    manager.addPass(createVerifyKernelLevelPass());
+  }
+  // 2. In place before planning: fewer slots with longer lives make the smaller arena.
   manager.addPass(passes::createReuseInPlace());
   manager.addPass(passes::createPlanMemory());
-  // 2. After planning, because two slots in the same place are a reason for a barrier too.
+  // 3. After planning, because two slots in the same place are a reason for a barrier too.
   manager.addPass(passes::createInsertBarriers());
-  // 3. Checks the plan anew from the buffers and their uses, not from what the planner believes.
+  // 4. Checks the plan anew from the buffers and their uses, not from what the planner believes.
   manager.addPass(createVerifyPlannedLevelPass());
 }
 
@@ -66,7 +71,7 @@ void buildKernelPhase(mlir::OpPassManager& manager) {
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options) {
   buildSimplifyPhase(manager);
   buildGroupPhase(manager, options);
-  buildKernelPhase(manager);
+  buildKernelPhase(manager, options);
 }
 
 void registerKernelPasses() {

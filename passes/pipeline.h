@@ -2,13 +2,23 @@
 #ifndef STRAIGHTLINE_PASSES_PIPELINE_H
 #define STRAIGHTLINE_PASSES_PIPELINE_H
 
+#include <string>
+
 #include "mlir/Pass/PassManager.h"
 
 namespace straightline {
 
+/// A registered backend with a device, and the name of its memory space.
+struct DeviceChoice {
+  std::string backend;
+  std::string space;
+};
+
 /// What a user may choose about the pipeline.
 struct PipelineOptions {
   bool freeze = true;  ///< parameters are constant between two calls of prepare
+  std::string prefer;  ///< backend whose kernels are taken wherever they accept; empty: the cheapest kernel
+  DeviceChoice device; ///< where all statements run; empty: on the caller's team
 };
 
 /// All passes from a captured module (op level, with the module attribute op.target) to a planned one (kernel level).

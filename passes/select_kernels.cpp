@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses a kernel for every contraction by asking the registry, and records it (op.kernel) with the reasons for it and
-// against its rivals (op.why). A fusion that no kernel takes is an error; all are reported before the pass fails.
+// against its rivals (op.why). `prefer=BACKEND` takes that backend's kernel wherever it has one that accepts, whatever its
+// cost. A fusion that no kernel takes is an error; all are reported before the pass fails.
 #include "dialect/op/op_dialect.h"
 #include "passes/contraction_problem.h"
 #include "passes/passes.h"
@@ -13,6 +14,8 @@ namespace straightline::passes {
 namespace {
 
 struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
+  using SelectKernelsBase::SelectKernelsBase;
+
   void runOnOperation() override {
     const kernel::TargetAttr target = targetOf(getOperation());
     bool failedHere = false;
@@ -21,7 +24,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       if (!root) {
         return;
       }
-      const KernelChoice choice = chooseKernel(contractionProblem(fusion, target));
+      const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), prefer);
       if (!choice.kernel) {
         root->emitOpError("has no kernel; unsupported: " ) << choice.why;
         failedHere = true;
@@ -34,6 +37,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       signalPassFailure();
     }
   }
+
 };
 
 }  // namespace

@@ -8,10 +8,26 @@
 #include "codegen/explain.h"
 #include "dialect/kernel/kernel_dialect.h"
 #include "passes/pipeline.h"
+#include "straightline/abi/straightline.h"
 #include "tools/register_all.h"
 
 namespace straightline {
 namespace {
+
+/// Finds the memory space of a backend's device in the registry.
+Failure chooseDevice(const std::string& backend, DeviceChoice* choice) {
+  for (int32_t i = 0; i < sl_backend_count(); ++i) {
+    const sl_backend_desc* desc = sl_backend_at(i);
+    if (backend == desc->name && desc->device != nullptr) {
+      *choice = {backend, desc->device->space};
+      return Failure::none();
+    }
+    if (backend == desc->name) {
+      return Failure::user("backend '" + backend + "' has no device: it runs on the caller's team");
+    }
+  }
+  return Failure::user("no backend '" + backend + "' is registered");
+}
 
 class ProductStages final : public Stages {
  public:
@@ -30,8 +46,16 @@ class ProductStages final : public Stages {
     for (std::string word; words >> word;) {
       if (word == "freeze=true" || word == "freeze=false") {
         options.freeze = word == "freeze=true";
+      } else if (word.starts_with("prefer=")) {
+        options.prefer = word.substr(std::string("prefer=").size());
+      } else if (word.starts_with("device=")) {
+        if (Failure failure = chooseDevice(word.substr(std::string("device=").size()), &options.device);
+            failure.failed()) {
+          return failure;
+        }
       } else {
-        return Failure::user("unknown pipeline option '" + word + "'; valid are freeze=true and freeze=false");
+        return Failure::user("unknown pipeline option '" + word +
+                             "'; valid are freeze=true, freeze=false, prefer=BACKEND and device=BACKEND");
       }
     }
     straightline::buildPipeline(manager, options);

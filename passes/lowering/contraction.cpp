@@ -232,15 +232,10 @@ class ContractionLowering {
       return packing.outputs[0];
     }
     packing.why = "once per set of weights, in the order in which " + spec_.family + " reads them";
-    mlir::OpBuilder::InsertionGuard guard(lowering_.builder_);
-    lowering_.builder_.setInsertionPoint(lowering_.prepare_);
-    const std::string base = weightName(weight);
-    const unsigned count = lowering_.usedNames_["packed." + base]++;
-    Value prepared = kernel::PreparedOp::create(
-        lowering_.builder_, fusion_.getLoc(), packedType,
-        lowering_.builder_.getStringAttr(base + ".packed" + (count ? std::to_string(count) : "")), kernel::ExtentAttr());
+    Value prepared = preparedBuffer(weight, ".packed", packedType);
     packing.outputs = {prepared};
     packing.inputs = {viewInPrepare(source)};
+    mlir::OpBuilder::InsertionGuard guard(lowering_.builder_);
     lowering_.builder_.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
     lowering_.inPrepare_ = true;
     lowering_.launch(fusion_.getLoc(), packing);
@@ -371,8 +366,10 @@ class ContractionLowering {
   }
 
   /// "_bias_relu": what the epilogue does, for the kernel's name.
-  std::string suffix() {
-    std::string text = epilogueBias() ? "_bias" : "";
+  std::string suffix() { return (epilogueBias() ? "_bias" : "") + elementwiseNames(); }
+  /// "_relu": the same without the bias.
+  std::string elementwiseNames() {
+    std::string text;
     for (Operation& op : fusion_.getBody().front().without_terminator()) {
       if (&op != root_ && llvm::isa<op::ElementwiseOpInterface>(op)) {
         text += "_" + op.getName().stripDialect().str();
@@ -419,11 +416,11 @@ class ContractionLowering {
     Value weight = outer(linear.getWeight());
     Exprs leading(extents_.begin(), extents_.end() - 1);
     const AffineExpr m = lowering_.product(leading);
-    Value x = lowering_.contiguous(loc, lowering_.bufferOf(outer(linear.getX())), "the library takes dense rows");
+    Value x = lowering_.contiguous(loc, lowering_.bufferOf(outer(linear.getX())), kDense);
     x = lowering_.tryReshape(loc, x, {m, lowering_.extentsOf(weight)[1]});
-    llvm::SmallVector<Value> constants = {lowering_.bufferOf(weight)};
+    llvm::SmallVector<Value> constants = {denseConstant(weight)};
     if (linear.getBias()) {
-      constants.push_back(lowering_.bufferOf(outer(linear.getBias())));
+      constants.push_back(denseConstant(outer(linear.getBias())));
     }
     // The library computes x * w^T + b; whatever follows is an elementwise kernel over its result.
     const bool plain = fusion_.getNumResults() == 1 && yielded()[0] == root_->getResult(0);
@@ -441,9 +438,44 @@ class ContractionLowering {
     return success();
   }
 
+  /// The buffer of a value known before the first run; when its elements do not lie densely, a dense copy made in prepare.
+  Value denseConstant(Value tensor) {
+    Value buffer = lowering_.bufferOf(tensor);
+    const Exprs extents = lowering_.extentsOf(Lowering::typeOf(buffer));
+    if (lowering_.stridesOf(Lowering::typeOf(buffer)) == lowering_.rowMajor(extents) ||
+        lowering_.inPrepare()) {
+      return lowering_.contiguous(fusion_.getLoc(), buffer, kDense);
+    }
+    const std::string key = "dense," + std::to_string(reinterpret_cast<uintptr_t>(buffer.getAsOpaquePointer()));
+    Value& dense = lowering_.packs_[key];
+    if (!dense) {
+      dense = preparedBuffer(tensor, ".dense", lowering_.contiguousType(extents, Lowering::typeOf(buffer).getElementType()));
+      mlir::OpBuilder::InsertionGuard guard(lowering_.builder_);
+      lowering_.builder_.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
+      lowering_.inPrepare_ = true;
+      lowering_.copy(fusion_.getLoc(), viewInPrepare(buffer), dense, "copy", kDense);
+      lowering_.inPrepare_ = false;
+    }
+    return dense;
+  }
+  static constexpr llvm::StringLiteral kDense = "the library takes dense rows";
+
+  /// New storage that prepare fills, named after `tensor`.
+  Value preparedBuffer(Value tensor, llvm::StringRef suffix, kernel::BufferType type) {
+    mlir::OpBuilder::InsertionGuard guard(lowering_.builder_);
+    lowering_.builder_.setInsertionPoint(lowering_.prepare_);
+    const std::string base = weightName(tensor) + suffix.str();
+    const unsigned count = lowering_.usedNames_["prepared." + base]++;
+    return kernel::PreparedOp::create(lowering_.builder_, fusion_.getLoc(), type,
+                                      lowering_.builder_.getStringAttr(base + (count ? std::to_string(count) : "")),
+                                      kernel::ExtentAttr());
+  }
+
   void callLibrary(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants, Value out) {
     mlir::OpBuilder builder(lowering_.context());
     const mlir::Location loc = fusion_.getLoc();
+    const mlir::StringAttr plan = kernel_->plan_symbol ? builder.getStringAttr(kernel_->plan_symbol) : mlir::StringAttr();
+    const mlir::StringAttr destroy = plan ? builder.getStringAttr(plan.getValue() + "_destroy") : mlir::StringAttr();
     builder.setInsertionPointToEnd(lowering_.module_.getBody());
     auto types = [&](llvm::ArrayRef<Value> values) {
       return builder.getTypeArrayAttr(llvm::map_to_vector(values, [](Value value) { return value.getType(); }));
@@ -466,21 +498,22 @@ class ContractionLowering {
                            mlir::DenseBoolArrayAttr::get(lowering_.context(), isConstant), types({out}),
                            builder.getStrArrayAttr({"write"}), types(workspace), builder.getStringAttr(kernel_->op),
                            builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel_->run_symbol),
-                           kernel_->plan_symbol ? builder.getStringAttr(kernel_->plan_symbol) : mlir::StringAttr(),
-                           mlir::StringAttr(), builder.getUnitAttr());
+                           plan, destroy, kernel_->can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
     auto queue = mlir::FlatSymbolRefAttr::get(lowering_.context(), "team");
     auto callee = mlir::FlatSymbolRefAttr::get(lowering_.context(), name);
     Value handle;
-    if (kernel_->plan_symbol) {
+    if (plan) {
       builder.setInsertionPoint(lowering_.prepare_);
       handle = kernel::HandleOp::create(builder, loc, kernel::HandleType::get(lowering_.context()),
-                                        builder.getStringAttr(name), builder.getStringAttr(std::string(kernel_->plan_symbol) + "_destroy"));
+                                        builder.getStringAttr(name), destroy);
+      llvm::SmallVector<Value> early = llvm::map_to_vector(constants, [&](Value constant) { return viewInPrepare(constant); });
       builder.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
-      kernel::PlanOp::create(builder, loc, callee, constants, handle, queue);
+      kernel::PlanOp::create(builder, loc, callee, early, handle, queue);
     }
-    kernel::CallOp::create(lowering_.builder_, loc, callee, inputs, mlir::ValueRange{out}, handle, workspace, queue,
-                           kernel_->whole_team ? mlir::IntegerAttr() : builder.getI64IntegerAttr(1),
-                           builder.getStringAttr(spec_.op), builder.getStringAttr(spec_.why));
+    auto call = kernel::CallOp::create(lowering_.builder_, loc, callee, inputs, mlir::ValueRange{out}, handle, workspace,
+                                       queue, kernel_->whole_team ? mlir::IntegerAttr() : builder.getI64IntegerAttr(1),
+                                       builder.getStringAttr(spec_.op), builder.getStringAttr(spec_.why));
+    call->setAttr("kernel.cost_us", builder.getF64FloatAttr(spec_.costUs));
   }
 
   /// The epilogue beyond the bias as an elementwise kernel.
@@ -490,7 +523,7 @@ class ContractionLowering {
     }
     bindEpilogue();
     KernelSpec rest;
-    rest.name = "pointwise" + suffix();
+    rest.name = "pointwise" + elementwiseNames();
     rest.op = spec_.op;
     rest.why = "what the epilogue of the kernel before it does not take";
     rest.inputs = {from};

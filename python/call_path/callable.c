@@ -503,7 +503,8 @@ static int parseOptions(Callable* self, PyObject* options) {
     return -1;
   }
   self->kind = kind && strcmp(kind, "numpy") == 0 ? SL_KIND_NUMPY : SL_KIND_TORCH;
-  self->release_gil = estimate >= threshold;
+  // A program with a device's queue waits for that device, however little there is to compute.
+  self->release_gil = estimate >= threshold || self->desc->queue_count > 1;
   return 0;
 }
 

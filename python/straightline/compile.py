@@ -51,6 +51,8 @@ def compile(
     freeze: bool = True,
     cpu: str = "",
     cache: bool = True,
+    _prefer: str = "",
+    _device: str = "",
 ) -> Callable[..., Any]:
     """Compiles a model for inputs like the examples.
 
@@ -85,6 +87,9 @@ def compile(
         args, kwargs = examples if examples is not None else ((), {})
     module = captured.builder.finish()
     options = f"freeze={'true' if freeze else 'false'}"
+    # For tests: a backend whose kernels are taken wherever they accept, and one on whose device everything runs.
+    options += f" prefer={_prefer}" if _prefer else ""
+    options += f" device={_device}" if _device else ""
     compilation = _compile(module, cpu=cpu, threads=threads or 1, pipeline=options, cache=cache)
     explained = json.loads(compilation.explain_json)
     if threads is None and explained.get("estimated_us", 0.0) > _WORTH_A_TEAM_US and _default_threads() > 1:

@@ -22,7 +22,8 @@ int32_t example_ip_plan(sl_ctx*, const sl_problem* problem, const void* const* c
   EXPECT_EQ(64, problem->operands[1].extents[1]);
   EXPECT_EQ(1, problem->operands[1].constant);
   EXPECT_STREQ("transposed", problem->attributes[0].name);
-  *handle = const_cast<void*>(constants[0]);
+  EXPECT_EQ(nullptr, constants[0]) << "known per call only";
+  *handle = const_cast<void*>(constants[1]);
   ++g_handles;
   return SL_OK;
 }

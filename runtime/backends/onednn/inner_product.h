@@ -10,6 +10,10 @@ namespace straightline::onednn {
 /// float32.
 extern const sl_kernel_desc kInnerProduct;
 
+/// Whether an implementation of oneDNN, by the name that it gives itself ("brgemm:avx512_core", "gemm:jit", "ref:any"), is
+/// its plain reference code, which is never worth a call.
+bool isReferenceName(const char* implementation);
+
 }  // namespace straightline::onednn
 
 // Entry points that emitted text calls (kernel.h gives their signatures). `constants` and `inputs`

@@ -46,7 +46,7 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
     };
     static constexpr sl_problem problem = {sizeof(sl_problem), "inner_product", operands, 2, 1,
         attributes, 1, 2, 32, 32768, 1048576};
-    const void* const constants[] = {fc_weight};
+    const void* const constants[] = {nullptr, fc_weight};
     sl::report(ctx, example_ip_plan(ctx, &problem, constants, fc_handle));
   }
   if (sl_failed(ctx, team)) {

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole program on a device with its own address space, where host access faults and whose worker runs late."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import ctypes
+import pathlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from policy import check, check_call
+from torch import Tensor, nn
+
+import straightline as sl
+
+_PACKAGE = pathlib.Path(sl.__file__).parent
+_LIBRARY = _PACKAGE / "libstraightline_test_device.so"
+
+pytestmark = pytest.mark.skipif(not _LIBRARY.exists(), reason="built without the test device")
+
+
+class _Device:
+    """The test device's own functions."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL(str(_LIBRARY))
+        self.library.straightline_backend_v1.restype = ctypes.c_void_p
+        self.library.sl_test_device_set_delay.argtypes = [ctypes.c_int64]
+        self.library.sl_test_device_live_bytes.restype = ctypes.c_size_t
+        self.library.sl_test_device_executed.restype = ctypes.c_int64
+        register = ctypes.CDLL(str(_PACKAGE / "libstraightline_runtime.so")).sl_backend_register
+        register.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        message = ctypes.create_string_buffer(1024)
+        assert register(self.library.straightline_backend_v1(), message) == 0, message.value
+
+    def delay(self, seconds: float) -> None:
+        """Each item starts at least this long after it was enqueued."""
+        self.library.sl_test_device_set_delay(int(seconds * 1e6))
+
+    def hold(self, held: bool) -> None:
+        """While held no item starts."""
+        self.library.sl_test_device_hold(int(held))
+
+    @property
+    def live_bytes(self) -> int:
+        return self.library.sl_test_device_live_bytes()
+
+    @property
+    def executed(self) -> int:
+        return self.library.sl_test_device_executed()
+
+
+@pytest.fixture
+def device() -> Iterator[_Device]:
+    made = _Device()
+    yield made
+    made.hold(False)
+    made.delay(0.002)
+
+
+def _mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(48, 96), nn.ReLU(), nn.Linear(96, 64), nn.GELU(), nn.Linear(64, 10)).eval()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_matches_eager_however_late(device: _Device, threads: int) -> None:
+    device.delay(0.01)
+    calls = [(torch.randn(8, 48),) for _ in range(3)]
+    before = device.executed
+    compiled = check(_mlp(), calls[0], calls=calls, threads=threads, _device="test_device")
+    assert device.executed > before
+    kernels = [row["kernel"] for row in compiled.explain().statements if row["phase"] == "run"]
+    assert kernels[0] == "copy" and kernels[-1] == "copy" and len(kernels) >= 5
+    assert 'space "test_device"' in compiled.ir("kernel")
+
+
+def test_dynamic_sizes(device: _Device) -> None:
+    batch = torch.export.Dim("batch", min=2, max=40)
+    calls = [(torch.randn(b, 48),) for b in (7, 2, 40)]
+    check(_mlp(), (torch.randn(5, 48),), calls=calls, dynamic_shapes=({0: batch},), _device="test_device")
+
+
+def test_layer_norm_and_softmax(device: _Device) -> None:
+    model = nn.Sequential(nn.Linear(24, 32), nn.LayerNorm(32), nn.Linear(32, 12), nn.Softmax(-1)).eval()
+    check(model, (torch.randn(6, 24),), _device="test_device")
+
+
+def test_two_callers_at_once(device: _Device) -> None:
+    model = _mlp()
+    compiled = sl.compile(model, (torch.randn(8, 48),), threads=1, _device="test_device")
+    device.delay(0.003)
+
+    def caller(_: int) -> None:
+        for _ in range(5):
+            check_call(compiled, model, _double(model), (torch.randn(8, 48),))
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        list(pool.map(caller, range(2)))
+
+
+def _double(model: nn.Module) -> Callable[..., Tensor]:
+    import copy
+
+    return copy.deepcopy(model).double()
+
+
+def test_a_frame_is_lent_again_only_after_its_queue_has_passed(device: _Device) -> None:
+    """With the worker held a second call may not touch the first one's arena: it gets one of its own."""
+    model, x = _mlp(), torch.randn(8, 48)
+    compiled = sl.compile(model, (x,), threads=1, _device="test_device")
+    device.delay(0.0)
+    weights = device.live_bytes
+    compiled(x)
+    one_frame = device.live_bytes - weights
+    assert one_frame > 0, "the arena of a call lies on the device"
+    deadline = time.monotonic() + 10
+    while True:  # once the worker is idle, calls one after the other need no second frame
+        time.sleep(0.05)
+        before = device.live_bytes
+        compiled(x)
+        if device.live_bytes == before or time.monotonic() > deadline:
+            break
+    settled = device.live_bytes
+    time.sleep(0.05)
+    compiled(x)
+    assert device.live_bytes == settled
+
+    device.hold(True)
+    results: list[Tensor | None] = [None] * 4
+    inputs = [torch.randn(8, 48) for _ in results]
+
+    def call(i: int) -> None:
+        results[i] = compiled(inputs[i])
+
+    callers = [threading.Thread(target=call, args=(i,)) for i in range(len(results))]
+    for caller in callers:
+        caller.start()
+    deadline = time.monotonic() + 10
+    while device.live_bytes < weights + len(results) * one_frame and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert device.live_bytes >= weights + len(results) * one_frame, "calls that are under way share no arena"
+    assert results == [None] * 4, "no call returns before its results are there"
+    device.hold(False)
+    for caller in callers:
+        caller.join()
+    with torch.no_grad():
+        for given, result in zip(inputs, results, strict=True):
+            torch.testing.assert_close(result, model(given))
+
+
+def test_device_memory_goes_with_the_program(device: _Device) -> None:
+    import gc
+
+    gc.collect()
+    before = device.live_bytes
+    compiled = sl.compile(_mlp(), (torch.randn(8, 48),), threads=1, _device="test_device")
+    compiled(torch.randn(8, 48))
+    assert device.live_bytes > before
+    del compiled
+    gc.collect()
+    assert device.live_bytes == before
+
+
+def test_what_cannot_be_placed_is_said(device: _Device) -> None:
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.count.add_(1)
+            return x + self.count
+
+    with pytest.raises(sl.UnsupportedError, match="this statement on the device 'test_device'"):
+        sl.compile(Counter().eval(), (torch.randn(3),), _device="test_device")
+    with pytest.raises(sl.UserError, match="no backend 'moon' is registered"):
+        sl.compile(_mlp(), (torch.randn(8, 48),), _device="moon")
+    with pytest.raises(sl.UserError, match="backend 'native' has no device"):
+        sl.compile(_mlp(), (torch.randn(8, 48),), _device="native")

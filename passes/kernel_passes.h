@@ -18,6 +18,7 @@ std::unique_ptr<mlir::Pass> createAssignLayoutsPass();
 std::unique_ptr<mlir::Pass> createLowerToKernelPass();
 std::unique_ptr<mlir::Pass> createReuseInPlacePass();
 std::unique_ptr<mlir::Pass> createPlanMemoryPass();
+std::unique_ptr<mlir::Pass> createPoisonSlotsPass();
 std::unique_ptr<mlir::Pass> createInsertBarriersPass();
 
 /// The target that op-level passes plan for: module attribute `op.target`, else one thread of x86-64-v3.

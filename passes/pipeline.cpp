@@ -48,12 +48,15 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
 }
 
 /// Kernel level: from here every value has a buffer; nothing may introduce tensors.
-void buildKernelPhase(mlir::OpPassManager& manager) {
+void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
   manager.addPass(createLowerToKernelPass());
   manager.addPass(createVerifyKernelLevelPass());
   // 1. In place before planning: fewer slots with longer lives make the smaller arena.
   manager.addPass(createReuseInPlacePass());
   manager.addPass(createPlanMemoryPass());
+  if (options.poison) {
+    manager.addPass(createPoisonSlotsPass());
+  }
   // 2. After planning, because two slots in the same place are a reason for a barrier too.
   manager.addPass(createInsertBarriersPass());
   // 3. Checks the plan anew from the buffers and their uses, not from what the planner believes.
@@ -65,7 +68,7 @@ void buildKernelPhase(mlir::OpPassManager& manager) {
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options) {
   buildSimplifyPhase(manager);
   buildGroupPhase(manager, options);
-  buildKernelPhase(manager);
+  buildKernelPhase(manager, options);
 }
 
 void registerKernelPasses() {
@@ -75,6 +78,7 @@ void registerKernelPasses() {
   mlir::registerPass(createLowerToKernelPass);
   mlir::registerPass(createReuseInPlacePass);
   mlir::registerPass(createPlanMemoryPass);
+  mlir::registerPass(createPoisonSlotsPass);
   mlir::registerPass(createInsertBarriersPass);
   mlir::PassPipelineRegistration<>("straightline-pipeline", "all passes from the op level to the planned kernel level",
                                    [](mlir::OpPassManager& manager) { buildPipeline(manager, {}); });

@@ -8,7 +8,8 @@ namespace straightline {
 
 /// What a user may choose about the pipeline.
 struct PipelineOptions {
-  bool freeze = true;  ///< parameters are constant between two calls of prepare
+  bool freeze = true;   ///< parameters are constant between two calls of prepare
+  bool poison = false;  ///< fill arena slots with NaN before their first use (debugging)
 };
 
 /// All passes from a captured module (op level, with the module attribute op.target) to a planned one (kernel level).

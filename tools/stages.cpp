@@ -30,8 +30,11 @@ class ProductStages final : public Stages {
     for (std::string word; words >> word;) {
       if (word == "freeze=true" || word == "freeze=false") {
         options.freeze = word == "freeze=true";
+      } else if (word == "poison=true" || word == "poison=false") {
+        options.poison = word == "poison=true";
       } else {
-        return Failure::user("unknown pipeline option '" + word + "'; valid are freeze=true and freeze=false");
+        return Failure::user("unknown pipeline option '" + word +
+                             "'; valid are freeze=true, freeze=false, poison=true and poison=false");
       }
     }
     straightline::buildPipeline(manager, options);

@@ -21,8 +21,7 @@ _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[1]
 _CPU = "x86-64-v3"
 _FLAGS = [
-    "-std=c++20", "-O1", "-gline-tables-only", "-fno-omit-frame-pointer", f"-march={_CPU}",
-    "-Wall", "-Wextra", "-Wno-psabi", "-Werror",
+    "-std=c++20", "-O1", "-gline-tables-only", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Wno-psabi", "-Werror",
 ]  # fmt: skip
 _LAUNCHER = ["ccache"] if shutil.which("ccache") else []
 
@@ -36,14 +35,22 @@ class Example:
     dynamic_shapes: Any = None
 
 
+@dataclass(frozen=True)
+class Program:
+    """An executable and its data."""
+
+    executable: Path
+    data: Path
+
+
 def build_folder() -> Path:
     """Where objects are kept: SL_BUILD_DIR, or the build tree that the package was imported from."""
     named = os.environ.get("SL_BUILD_DIR", "")
     if named:
         return Path(named).resolve()
-    import straightline
+    import straightline._compiler  # a file of the build tree; those in Python may be links to the sources
 
-    return Path(straightline.__file__).resolve().parents[2]
+    return Path(straightline._compiler.__file__).resolve().parents[2]
 
 
 def run_command(command: Sequence[str | Path]) -> None:
@@ -63,9 +70,9 @@ def compiler() -> str:
 class Sanitizer:
     """The runtime and the driver, compiled once; then any number of programs."""
 
-    def __init__(self, name: str, flag: str) -> None:
+    def __init__(self, name: str, flag: str, march: str = _CPU) -> None:
         self.folder = build_folder() / "aot" / name
-        self.flags = [f"-fsanitize={flag}", "-fno-sanitize-recover=all"]
+        self.flags = [f"-fsanitize={flag}", "-fno-sanitize-recover=all", f"-march={march}"]
         cxx = compiler()
         runtime = self.folder / "runtime"
         launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={_LAUNCHER[0]}"] if _LAUNCHER else []
@@ -100,17 +107,18 @@ class Sanitizer:
         )  # fmt: skip
         return program
 
-    def run(self, program: Path, data: Path, rounds: int, callers: int = 2) -> subprocess.CompletedProcess[str]:
+    def run(self, program: Program, rounds: int, callers: int = 2) -> subprocess.CompletedProcess[str]:
         """One run of the driver; every report ends the process with a status of its own."""
         environment = {
             **os.environ,
             "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99",
-            "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=98",
+            "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99",
             "TSAN_OPTIONS": "halt_on_error=1:exitcode=97",
         }
         return subprocess.run(
-            [program, data, str(rounds), str(callers)], capture_output=True, text=True, check=False, env=environment, timeout=120
-        )
+            [program.executable, program.data, str(rounds), str(callers)],
+            capture_output=True, text=True, check=False, env=environment, timeout=300,
+        )  # fmt: skip
 
 
 def emit(example: Example, threads: int, poison: bool) -> tuple[str, Any, list[str]]:
@@ -170,14 +178,6 @@ def write_data(example: Example, captured: Any, parameters: Sequence[str], folde
 
 def _leaves(value: Any) -> list[Tensor]:
     return [value] if isinstance(value, Tensor) else list(value)
-
-
-@dataclass(frozen=True)
-class Program:
-    """An executable and its data."""
-
-    executable: Path
-    data: Path
 
 
 class Builder:

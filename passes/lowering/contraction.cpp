@@ -240,12 +240,25 @@ class ContractionLowering {
         lowering_.builder_, fusion_.getLoc(), packedType,
         lowering_.builder_.getStringAttr(base + ".packed" + (count ? std::to_string(count) : "")), kernel::ExtentAttr());
     packing.outputs = {prepared};
+    packing.inputs = {viewInPrepare(source)};
     lowering_.builder_.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
     lowering_.inPrepare_ = true;
     lowering_.launch(fusion_.getLoc(), packing);
     lowering_.inPrepare_ = false;
     lowering_.packs_[key] = prepared;
     return prepared;
+  }
+
+  /// A weight seen through views that stand in run, as prepare sees it.
+  Value viewInPrepare(Value buffer) {
+    auto view = buffer.getDefiningOp<kernel::ViewOp>();
+    if (!view || !lowering_.run_->isAncestor(view)) {
+      return buffer;
+    }
+    mlir::OpBuilder builder(lowering_.context());
+    Value base = viewInPrepare(view.getBase());
+    builder.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
+    return kernel::ViewOp::create(builder, view.getLoc(), Lowering::typeOf(buffer), base, view.getOffset()).getResult();
   }
 
   static std::string weightName(Value weight) {

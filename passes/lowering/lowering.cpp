@@ -443,6 +443,13 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
     llvm::SmallVector<Value> results = body.build(bodyBuilder, block->getArguments());
     kernel::YieldOp::create(bodyBuilder, function.getLoc(), results);
   }
+  // Integer division is checked, so the kernel can fail.
+  function.walk([&](Operation* op) {
+    if (llvm::isa<mlir::arith::DivSIOp, mlir::arith::DivUIOp, mlir::arith::FloorDivSIOp, mlir::arith::CeilDivSIOp,
+                  mlir::arith::RemSIOp, mlir::arith::RemUIOp>(op)) {
+      function.setCanFail(true);
+    }
+  });
   std::string text;
   llvm::raw_string_ostream(text) << function;
   auto [found, inserted] = functions_.try_emplace(text, function);

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Straightline: a captured tensor graph becomes straight-line code that calls kernels directly."""
 
+from straightline.cache import CacheInfo, cache_info, clear_cache
 from straightline.compile import CompiledFunction, compile
 from straightline.errors import (
+    CacheWarning,
     GuardError,
     InternalError,
     StraightlineError,
@@ -11,11 +13,15 @@ from straightline.errors import (
 )
 
 __all__ = [
+    "CacheInfo",
+    "CacheWarning",
     "CompiledFunction",
     "GuardError",
     "InternalError",
     "StraightlineError",
     "UnsupportedError",
     "UserError",
+    "cache_info",
+    "clear_cache",
     "compile",
 ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from straightline import _call, _compiler, _signature, explanation
-from straightline.errors import UserError
+from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
 
 
@@ -75,10 +76,7 @@ def compile(
     import torch
     from straightline.capture.torch_export import capture
 
-    if not isinstance(args, (tuple, list)):
-        raise UserError(f"args is a {type(args).__name__}; give the example inputs as a tuple, also when there is one")
-    if threads is not None and (not isinstance(threads, int) or threads < 1):
-        raise UserError(f"threads is {threads!r} but must be a positive integer or None")
+    _check_options(args, kwargs, threads=threads, freeze=freeze, cpu=cpu, cache=cache)
     uses_numpy, args, kwargs = _torch_examples(args, kwargs)
     captured = capture(model, args, kwargs, dynamic_shapes, ModuleBuilder())
     if isinstance(model, torch.export.ExportedProgram):
@@ -86,10 +84,10 @@ def compile(
         args, kwargs = examples if examples is not None else ((), {})
     module = captured.builder.finish()
     options = f"freeze={'true' if freeze else 'false'}"
-    compilation = _compiler.compile(module, cpu=cpu, threads=threads or 1, pipeline=options, cache=cache)
+    compilation = _compile(module, cpu=cpu, threads=threads or 1, pipeline=options, cache=cache)
     explained = json.loads(compilation.explain_json)
     if threads is None and explained.get("estimated_us", 0.0) > _WORTH_A_TEAM_US and _default_threads() > 1:
-        compilation = _compiler.compile(module, cpu=cpu, threads=_default_threads(), pipeline=options, cache=cache)
+        compilation = _compile(module, cpu=cpu, threads=_default_threads(), pipeline=options, cache=cache)
         explained = json.loads(compilation.explain_json)
     parameters = [captured.parameters[name] for name in explained["parameters"]]
     weights = _call.weights(compilation.program, parameters)
@@ -106,6 +104,33 @@ def compile(
     )
     function._compilation = compilation
     return function
+
+
+def _check_options(
+    args: object, kwargs: object, *, threads: object, freeze: object, cpu: object, cache: object
+) -> None:
+    if not isinstance(args, (tuple, list)):
+        raise UserError(f"args is a {type(args).__name__}; give the example inputs as a tuple, also when there is one")
+    if kwargs is not None and not isinstance(kwargs, Mapping):
+        raise UserError(f"kwargs is a {type(kwargs).__name__}; give the example keyword arguments as a dict")
+    for key in kwargs or {}:
+        if not isinstance(key, str):
+            raise UserError(f"kwargs has the key {key!r}; keys are argument names")
+    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads < 2**31):
+        raise UserError(f"threads is {threads!r} but must be a positive integer or None")
+    if not isinstance(cpu, str):
+        raise UserError(f"cpu is {cpu!r} but must be the name of a cpu, or '' for this machine's")
+    for name, flag in (("freeze", freeze), ("cache", cache)):
+        if not isinstance(flag, bool):
+            raise UserError(f"{name} is {flag!r} but must be True or False")
+
+
+def _compile(module: _compiler.Module, **options: Any) -> _compiler.Compilation:
+    """Compiles, and hands on what the disk cache had to say (a damaged entry, a folder that cannot be written)."""
+    compilation = _compiler.compile(module, **options)
+    for note in compilation.notes.splitlines():
+        warnings.warn(note, CacheWarning, stacklevel=3)
+    return compilation
 
 
 #: Below this many microseconds a second thread costs more than it brings.

@@ -46,3 +46,7 @@ class UnsupportedError(StraightlineError, NotImplementedError):
 
 class InternalError(StraightlineError, RuntimeError):
     """A bug in Straightline."""
+
+
+class CacheWarning(UserWarning):
+    """The disk cache of compiled code had trouble; the program is right, but it took longer to compile."""

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from straightline.errors import UnsupportedError, UserError
 from torch._subclasses.fake_tensor import FakeTensor
@@ -60,3 +63,28 @@ def check_tensor(tensor: torch.Tensor, what: str) -> None:
         raise UnsupportedError(
             f"{what} is a conj or neg view, expected resolve_conj() and resolve_neg()"
         )
+
+
+def check_dynamic_shapes(named: Mapping[str, Any], shapes: Any) -> None:
+    """Raises `UserError` when `dynamic_shapes` does not fit the example inputs at their top level.
+
+    Args:
+        named: example inputs by argument name.
+        shapes: as in `torch.export.export`, which checks the rest (nested inputs, bounds, equal sizes).
+    """
+    if shapes is None:
+        return
+    if not isinstance(shapes, (Mapping, tuple, list)):
+        raise UserError(
+            f"dynamic_shapes is a {type(shapes).__name__}, expected a tuple with one entry per argument "
+            f"or a dict by argument name ({', '.join(named)})"
+        )
+    for name, shape in (shapes if isinstance(shapes, Mapping) else dict(zip(named, shapes))).items():
+        tensor = named.get(name)
+        if not isinstance(tensor, torch.Tensor) or not isinstance(shape, Mapping):
+            continue
+        for dim in shape:
+            if not isinstance(dim, int) or not 0 <= dim < tensor.dim():
+                raise UserError(
+                    f"dynamic_shapes names dim {dim!r} of input '{name}', which has rank {tensor.dim()}"
+                )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import logging
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,7 +40,11 @@ from straightline.capture.importer import (
     nested_attribute,
     raise_if_unsupported,
 )
-from straightline.capture.model_check import check_module, check_tensor
+from straightline.capture.model_check import (
+    check_dynamic_shapes,
+    check_module,
+    check_tensor,
+)
 from straightline.capture.text_builder import TextBuilder
 from straightline.errors import InternalError, UnsupportedError, UserError
 from torch.export import ExportedProgram
@@ -153,6 +158,9 @@ def _plain_ops() -> Iterator[None]:
     torch.backends.mha.set_fastpath_enabled(False)
     own_filter = TracerBase._filter_traceback_frames  # noqa: SLF001
     TracerBase._filter_traceback_frames = _user_frames  # noqa: SLF001
+    # It logs a traceback of each op that fails; the exception says the same.
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    silent, log.disabled = log.disabled, True
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -160,14 +168,17 @@ def _plain_ops() -> Iterator[None]:
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
         TracerBase._filter_traceback_frames = own_filter  # noqa: SLF001
+        log.disabled = silent
 
 
 def _export(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
 ) -> ExportedProgram:
-    for path, leaf in pytree.tree_flatten_with_path((args, kwargs))[0]:
+    named = _bind(module.forward, args, kwargs)
+    for path, leaf in pytree.tree_flatten_with_path(named)[0]:
         if isinstance(leaf, torch.Tensor):
-            check_tensor(leaf, f"input {pytree.keystr(path)}")
+            check_tensor(leaf, f"input '{path[0].key}{pytree.keystr(path[1:])}'")
+    check_dynamic_shapes(named, dynamic_shapes)
     try:
         with _plain_ops():
             return torch.export.export(
@@ -175,6 +186,21 @@ def _export(
             )
     except Exception as error:
         raise _export_error(error) from error
+
+
+def _bind(
+    forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The example inputs by argument name; raises `UserError` when they are not what `forward` takes."""
+    signature = inspect.signature(forward)
+    try:
+        return dict(signature.bind(*args, **kwargs).arguments)
+    except TypeError as error:
+        takes = ", ".join(map(str, signature.parameters.values())) or "no arguments"
+        given = f"{len(args)} positional" + "".join(f", {name}" for name in kwargs)
+        raise UserError(
+            f"the model takes ({takes}) but the example inputs are ({given}): {error}"
+        ) from None
 
 
 def _export_error(error: Exception) -> Exception:

@@ -150,6 +150,11 @@ def PlanMemory : KernelPass<"plan-memory"> {
   }];
 }
 
+def PoisonSlots : KernelPass<"poison-slots"> {
+  let summary = "fill every arena slot with NaN before its first use (debugging)";
+  let description = "After plan-memory: what reads memory that nobody has written gives NaN. See passes/poison_slots.cpp.";
+}
+
 def InsertBarriers : KernelPass<"insert-barriers"> {
   let summary = "separate dependent statements of a team";
   let description = [{

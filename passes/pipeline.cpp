@@ -60,6 +60,9 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
   // 2. In place before planning: fewer slots with longer lives make the smaller arena.
   manager.addPass(passes::createReuseInPlace());
   manager.addPass(passes::createPlanMemory());
+  if (options.poison) {
+    manager.addPass(passes::createPoisonSlots());
+  }
   // 3. After planning, because two slots in the same place are a reason for a barrier too.
   manager.addPass(passes::createInsertBarriers());
   // 4. Checks the plan anew from the buffers and their uses, not from what the planner believes.

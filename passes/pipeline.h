@@ -17,6 +17,7 @@ struct DeviceChoice {
 /// What a user may choose about the pipeline.
 struct PipelineOptions {
   bool freeze = true;  ///< parameters are constant between two calls of prepare
+  bool poison = false; ///< fill arena slots with NaN before their first use (debugging)
   std::string prefer;  ///< backend whose kernels are taken wherever they accept; empty: the cheapest kernel
   DeviceChoice device; ///< where all statements run; empty: on the caller's team
 };

@@ -46,6 +46,8 @@ class ProductStages final : public Stages {
     for (std::string word; words >> word;) {
       if (word == "freeze=true" || word == "freeze=false") {
         options.freeze = word == "freeze=true";
+      } else if (word == "poison=true" || word == "poison=false") {
+        options.poison = word == "poison=true";
       } else if (word.starts_with("prefer=")) {
         options.prefer = word.substr(std::string("prefer=").size());
       } else if (word.starts_with("device=")) {
@@ -55,7 +57,7 @@ class ProductStages final : public Stages {
         }
       } else {
         return Failure::user("unknown pipeline option '" + word +
-                             "'; valid are freeze=true, freeze=false, prefer=BACKEND and device=BACKEND");
+                             "'; valid are freeze=true, freeze=false, poison=true, poison=false, prefer=BACKEND and device=BACKEND");
       }
     }
     straightline::buildPipeline(manager, options);

@@ -50,10 +50,18 @@ def test_dtype_that_no_program_has(dtype: torch.dtype) -> None:
     refuses(sl.UnsupportedError, str(dtype), lambda x: x.clone(), (torch.zeros(3).to(dtype),))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8], ids=str)
 def test_contraction_of_a_dtype_without_a_kernel(dtype: torch.dtype) -> None:
     x = torch.ones(3, 3).to(dtype)
     refuses(sl.UnsupportedError, f"compile_input_test.*{str(dtype)[6:]}, needs float32 or float64", lambda x: x @ x, (x,))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_floats_of_16_bits_are_no_error(dtype: torch.dtype) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8), nn.Softmax(-1)).eval().to(dtype)
+    x = torch.randn(4, 8).to(dtype)
+    with torch.no_grad():
+        torch.testing.assert_close(sl.compile(model, (x,))(x), model(x), rtol=0.02, atol=0.02)
 
 
 def test_numpy_examples() -> None:

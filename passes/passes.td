@@ -42,6 +42,14 @@ def FoldBatchNorm : OpLevelPass<"fold-batch-norm", "::mlir::func::FuncOp"> {
   }];
 }
 
+def FoldPad : OpLevelPass<"fold-pad", "::mlir::func::FuncOp"> {
+  let summary = "padding with zeros into the convolution after it";
+  let description = [{
+    convolution(constant_pad_nd(x, 0)) -> convolution(x) with the widths added to its padding, where both sides of a spatial
+    dim have the same width. Saves the padded copy: the convolution's own border costs no pass over x.
+  }];
+}
+
 def SplitPrepare : OpLevelPass<"split-prepare", "::mlir::func::FuncOp"> {
   let summary = "mark what depends on parameters and constants only with op.prepare";
   let description = [{

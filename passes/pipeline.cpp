@@ -19,9 +19,11 @@ void buildSimplifyPhase(mlir::OpPassManager& manager) {
   // 2. Identities and dead ops first: decompositions below then see each value once.
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
-  // 3. Before decomposing, because it wants to see batch norms whole; what it cannot fold it writes as a multiply-add.
+  // 3. Before any kernel asks for a border: a padded copy of an activation would only be copied into a bordered one.
+  manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldPad());
+  // 4. Before decomposing, because it wants to see batch norms whole; what it cannot fold it writes as a multiply-add.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldBatchNorm());
-  // 4. Everything without a kernel of its own becomes ops that have one. Attention stays whole: it has one.
+  // 5. Everything without a kernel of its own becomes ops that have one. Attention stays whole: it has one.
   passes::DecomposeOpsOptions decompose;
   decompose.keepAttention = true;
   manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
@@ -66,6 +68,13 @@ void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options)
   buildSimplifyPhase(manager);
   buildGroupPhase(manager, options);
   buildKernelPhase(manager);
+}
+
+void buildKernelLevelPipeline(mlir::OpPassManager& manager) {
+  manager.addPass(createVerifyKernelLevelPass());
+  manager.addPass(createPlanMemoryPass());
+  manager.addPass(createInsertBarriersPass());
+  manager.addPass(createVerifyPlannedLevelPass());
 }
 
 void registerKernelPasses() {

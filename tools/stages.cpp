@@ -24,7 +24,7 @@ class ProductStages final : public Stages {
                                                          target.vectorBytes, target.l1Bytes, target.l2Bytes));
   }
 
-  Failure buildPipeline(mlir::PassManager& manager, const TargetOptions& target) const override {
+  Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const override {
     PipelineOptions options;
     std::istringstream words(target.pipeline);
     for (std::string word; words >> word;) {
@@ -34,7 +34,11 @@ class ProductStages final : public Stages {
         return Failure::user("unknown pipeline option '" + word + "'; valid are freeze=true and freeze=false");
       }
     }
-    straightline::buildPipeline(manager, options);
+    if (module.getOps<kernel::ProgramOp>().empty()) {
+      straightline::buildPipeline(manager, options);
+    } else {
+      buildKernelLevelPipeline(manager);
+    }
     return Failure::none();
   }
 

@@ -54,6 +54,7 @@ def Op_Expm1Op : Op_FloatUnary<"expm1", "exp(x) - 1">;
 def Op_LogOp : Op_FloatUnary<"log", "natural logarithm">;
 def Op_Log1pOp : Op_FloatUnary<"log1p", "log(1 + x)">;
 def Op_Log2Op : Op_FloatUnary<"log2", "logarithm to base 2">;
+def Op_Log10Op : Op_FloatUnary<"log10", "logarithm to base 10">;
 def Op_SqrtOp : Op_FloatUnary<"sqrt", "square root">;
 def Op_RsqrtOp : Op_FloatUnary<"rsqrt", "1 / sqrt(x)">;
 def Op_ReciprocalOp : Op_FloatUnary<"reciprocal", "1 / x">;

@@ -468,7 +468,7 @@ class ContractionLowering {
                            builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel_->run_symbol),
                            kernel_->plan_symbol ? builder.getStringAttr(kernel_->plan_symbol) : mlir::StringAttr(),
                            mlir::StringAttr(), builder.getUnitAttr());
-    auto queue = mlir::FlatSymbolRefAttr::get(lowering_.context(), "team");
+    auto queue = mlir::FlatSymbolRefAttr::get(lowering_.context(), lowering_.teamQueue());
     auto callee = mlir::FlatSymbolRefAttr::get(lowering_.context(), name);
     Value handle;
     if (kernel_->plan_symbol) {

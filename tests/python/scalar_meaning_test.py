@@ -73,7 +73,7 @@ def _cases(seed: int) -> list[Case]:
 
     unary("neg abs exp expm1 reciprocal sin cos tan tanh sigmoid relu erf floor ceil round trunc sign", x)
     unary("isnan isinf logical_not", x)
-    unary("log log1p log2 sqrt", positive)  # upstream folds all of math but rsqrt and atan2
+    unary("log log1p log2 log10 sqrt", positive)  # upstream folds all of math but rsqrt and atan2
     unary("neg abs sign relu bitwise_not logical_not", i)
     functions: list[tuple[str, Callable[[torch.Tensor], torch.Tensor], str]] = [
         ("silu", F.silu, ""),

@@ -19,7 +19,7 @@ from straightline.capture.importer import (
 
 # Ops whose integer inputs become float first.
 _FLOAT_UNARY = (
-    "exp expm1 log log1p log2 sqrt rsqrt reciprocal sin cos tan tanh sigmoid erf"
+    "exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan tanh sigmoid erf"
 ).split()
 # Ops that keep their dtype.
 _SAME_UNARY = (

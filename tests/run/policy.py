@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The numeric policy (DESIGN.md section 10), and how a compiled model is compared with eager under it.
+
+Against a float64 reference the largest error is at most four times that of torch in the same dtype, plus 8 ulp of the
+output's scale (its largest finite magnitude); NaN and infinities stand in the same places. Integers and bools are equal.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+import straightline as sl
+
+_TORCH_ERRORS = 4.0
+_ULPS = 8.0
+
+
+def check_close(got: Tensor, eager: Tensor, reference: Tensor, what: str = "output") -> None:
+    """Asserts that `got` is as right as `eager` is, up to the policy."""
+    assert isinstance(got, Tensor), f"{what} is a {type(got).__name__} but eager gives a tensor"
+    assert got.dtype == eager.dtype, f"{what} has dtype {got.dtype} but eager gives {eager.dtype}"
+    assert got.shape == eager.shape, f"{what} has shape {tuple(got.shape)} but eager gives {tuple(eager.shape)}"
+    assert not got.requires_grad, f"{what} requires grad"
+    if not eager.dtype.is_floating_point:
+        assert torch.equal(got, eager), f"{what} has {got} but eager gives {eager}"
+        return
+    assert torch.equal(got.isnan(), eager.isnan()), f"{what} has NaN in other places: {got} but eager gives {eager}"
+    infinite = eager.isinf()
+    assert torch.equal(got.isinf(), infinite), f"{what} has infinities in other places: {got} but eager gives {eager}"
+    assert torch.equal(got[infinite], eager[infinite]), f"{what} has infinities of the other sign"
+    usable = eager.isfinite() & reference.isfinite()
+    if not usable.any():
+        return
+    want = reference[usable].double()
+    error = (got[usable].double() - want).abs().max().item()
+    of_torch = (eager[usable].double() - want).abs().max().item()
+    scale = want.abs().max().item()
+    limit = _TORCH_ERRORS * of_torch + _ULPS * torch.finfo(eager.dtype).eps * scale
+    assert error <= limit, f"{what} is off by {error:.3g}, torch by {of_torch:.3g}, the limit is {limit:.3g} (scale {scale:.3g})"
+
+
+def check_tree(got: Any, eager: Any, reference: Any) -> None:
+    """`check_close` for each tensor of a result; everything else is equal."""
+    got_leaves, got_spec = pytree.tree_flatten(got)
+    leaves, spec = pytree.tree_flatten(eager)
+    assert got_spec == spec, f"the result is {got_spec} but eager gives {spec}"
+    for i, (a, b, c) in enumerate(zip(got_leaves, leaves, pytree.tree_leaves(reference), strict=True)):
+        if isinstance(b, Tensor):
+            check_close(a, b.detach(), c.detach(), f"output {i}")
+        else:
+            assert type(a) is type(b) and a == b, f"output {i} is {a!r} but eager gives {b!r}"
+
+
+def clone(tree: Any) -> Any:
+    """The same values with the same strides in storage of their own."""
+
+    def one(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor) or leaf.numel() == 0:
+            return leaf
+        storage = leaf.detach().untyped_storage().clone()
+        return torch.empty(0, dtype=leaf.dtype).set_(storage, leaf.storage_offset(), leaf.shape, leaf.stride())
+
+    return pytree.tree_map(one, tree)
+
+
+def in_float64(tree: Any) -> Any:
+    """Float tensors as float64."""
+    return pytree.tree_map(
+        lambda leaf: leaf.double() if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf, clone(tree)
+    )
+
+
+def reference_of(model: Callable[..., Any]) -> Callable[..., Any]:
+    """The model with parameters and buffers in float64; a function is taken as it is."""
+    return copy.deepcopy(model).double() if isinstance(model, nn.Module) else model
+
+
+def check(
+    model: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    calls: Sequence[Sequence[Any]] = (),
+    **options: Any,
+) -> Any:
+    """Compiles `model` for `args`, calls it with them, and with each of `calls`, as often; returns the compiled function.
+
+    Every call is compared with eager under the policy: results, and tensor arguments that the model overwrites. Modules
+    that update buffers are compared over the sequence of calls, for all three carry their own buffers along.
+    """
+    kwargs = dict(kwargs or {})
+    eager = copy.deepcopy(model) if isinstance(model, nn.Module) else model
+    reference = reference_of(model)
+    compiled = sl.compile(model, tuple(clone(args)), clone(kwargs) or None, **options)
+    for call in (args, *calls):
+        check_call(compiled, eager, reference, call, kwargs)
+    return compiled
+
+
+@torch.no_grad()
+def check_call(
+    compiled: Callable[..., Any],
+    eager: Callable[..., Any],
+    reference: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+) -> None:
+    """One call, compared."""
+    results = []
+    for function, convert in ((compiled, clone), (eager, clone), (reference, in_float64)):
+        given = convert((tuple(args), dict(kwargs or {})))
+        results.append((function(*given[0], **given[1]), given))
+    check_tree(*results)
+
+
+def launches(compiled: Any, phase: str = "run") -> list[dict[str, Any]]:
+    """The statements of one phase that call a kernel."""
+    return [row for row in compiled.explain().statements if row["phase"] == phase and row["kernel"]]

@@ -27,7 +27,8 @@ def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
     lstm -> one linear over all steps and an op.for for each layer and direction; group_norm -> reshape and layer_norm;
     adaptive_avg_pool2d -> mean or avg_pool2d; select -> slice and reshape; select_scatter -> reshape and slice_scatter;
     scaled_dot_product_attention -> matmul, softmax, matmul (unless keep-attention); a reduction over other than the trailing
-    dims -> the same over a permuted view. Softmax, norms and the other reductions stay whole.
+    dims -> the same over a permuted view; arithmetic on f16 and bf16 -> the same in f32, rounded once, as PyTorch does it on a
+    cpu. Softmax, norms and the other reductions stay whole.
   }];
   let options = [Option<"keepAttention", "keep-attention", "bool", "false", "leave scaled_dot_product_attention">];
 }

@@ -77,6 +77,13 @@ void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options)
   buildKernelPhase(manager, options);
 }
 
+void buildKernelLevelPipeline(mlir::OpPassManager& manager) {
+  manager.addPass(createVerifyKernelLevelPass());
+  manager.addPass(createPlanMemoryPass());
+  manager.addPass(createInsertBarriersPass());
+  manager.addPass(createVerifyPlannedLevelPass());
+}
+
 void registerKernelPasses() {
   mlir::PassPipelineRegistration<>("straightline-pipeline", "all passes from the op level to the planned kernel level",
                                    [](mlir::OpPassManager& manager) { buildPipeline(manager, {}); });

@@ -25,6 +25,9 @@ struct PipelineOptions {
 /// All passes from a captured module (op level, with the module attribute op.target) to a planned one (kernel level).
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options);
 
+/// For a module that is at kernel level already (written by hand, or printed by `ir("kernel")`): checks and plans it.
+void buildKernelLevelPipeline(mlir::OpPassManager& manager);
+
 /// Makes every pass known to straightline-opt.
 void registerKernelPasses();
 

@@ -40,7 +40,7 @@ class ProductStages final : public Stages {
                                                          target.vectorBytes, target.l1Bytes, target.l2Bytes));
   }
 
-  Failure buildPipeline(mlir::PassManager& manager, const TargetOptions& target) const override {
+  Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const override {
     PipelineOptions options;
     std::istringstream words(target.pipeline);
     for (std::string word; words >> word;) {
@@ -60,7 +60,11 @@ class ProductStages final : public Stages {
                              "'; valid are freeze=true, freeze=false, poison=true, poison=false, prefer=BACKEND and device=BACKEND");
       }
     }
-    straightline::buildPipeline(manager, options);
+    if (module.getOps<kernel::ProgramOp>().empty()) {
+      straightline::buildPipeline(manager, options);
+    } else {
+      buildKernelLevelPipeline(manager);
+    }
     return Failure::none();
   }
 

@@ -470,7 +470,7 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   constexpr double kWorthATeamUs = 2.0;
   auto launch = kernel::LaunchOp::create(
       builder_, loc, mlir::FlatSymbolRefAttr::get(function.getSymNameAttr()), spec.inputs, spec.outputs, spec.workspace,
-      mlir::FlatSymbolRefAttr::get(context_, "team"),
+      mlir::FlatSymbolRefAttr::get(context_, teamQueue()),
       spec.wholeTeam && spec.costUs >= kWorthATeamUs ? mlir::IntegerAttr() : builder_.getI64IntegerAttr(1),
       builder_.getStringAttr(spec.op), builder_.getStringAttr(spec.why));
   launch->setAttr("kernel.cost_us", builder_.getF64FloatAttr(spec.costUs));
@@ -582,7 +582,7 @@ LogicalResult Lowering::declareProgram() {
   builder.setInsertionPointToEnd(module_.getBody());
   program_ = kernel::ProgramOp::create(builder, function_.getLoc(), function_.getSymName(), target_);
   toEnd(builder, program_.getBodyBlock());
-  kernel::QueueOp::create(builder, function_.getLoc(), "team", "cpu");
+  kernel::QueueOp::create(builder, function_.getLoc(), teamQueue(), "cpu");
   for (mlir::StringAttr name : names_) {
     const symbolic::Bounds bounds = bounds_[name];
     kernel::ExtentOp::create(builder, function_.getLoc(), name.getValue(), bounds.lowest, bounds.highest);

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import logging
@@ -123,6 +124,17 @@ def _as_module(model: Callable[..., Any]) -> torch.nn.Module:
         raise UserError(
             f"expected a module, a function or an ExportedProgram, got {type(model).__name__}"
         )
+    if inspect.isclass(model):
+        raise UserError(f"{model.__name__} is a class: give an instance, {model.__name__}(...)")
+    if not hasattr(inspect.unwrap(model), "__code__") and not isinstance(model, functools.partial):
+        model = model.__call__ if inspect.ismethod(model.__call__) else model
+    try:
+        inspect.signature(model)
+    except ValueError:
+        name = getattr(model, "__name__", "f")
+        raise UserError(
+            f"{name} has no python signature: wrap it, as in lambda x: {name}(x)"
+        ) from None
     wrapper = torch.nn.Module()
     closed_over: dict[str, Any] = {}
     owner = getattr(model, "__self__", None)

@@ -18,9 +18,12 @@ endforeach()
 # The native registry (plain C++, no kernel code) against the templates it describes.
 file(GLOB native_sources CONFIGURE_DEPENDS
   "${CMAKE_CURRENT_SOURCE_DIR}/../../runtime/backends/native/*.cpp")
+include(${CMAKE_CURRENT_SOURCE_DIR}/../../cmake/native_kernels.cmake)
+sl_native_kernels(${CMAKE_CURRENT_BINARY_DIR}/generated ${native_sources})
 add_executable(kernels_tuning_test tuning_test.cpp ${native_sources})
 target_include_directories(kernels_tuning_test PRIVATE
-  "${CMAKE_CURRENT_BINARY_DIR}/include" "${CMAKE_CURRENT_SOURCE_DIR}/../../runtime")
+  "${CMAKE_CURRENT_BINARY_DIR}/include" "${CMAKE_CURRENT_BINARY_DIR}/generated"
+  "${CMAKE_CURRENT_SOURCE_DIR}/../../runtime")
 target_compile_features(kernels_tuning_test PRIVATE cxx_std_20)
 target_compile_options(kernels_tuning_test PRIVATE -Wall -Wextra -Wno-psabi)
 target_link_libraries(kernels_tuning_test PRIVATE GTest::gtest_main Threads::Threads)

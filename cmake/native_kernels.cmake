@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# sl_native_kernels(folder sources...): writes folder/native_kernels.inc, the list of the kernels that the files of
+# runtime/backends/native define: row_reduction.cpp defines rowReductionKernel, and so on.
+function(sl_native_kernels folder)
+  set(list "// Made by cmake/native_kernels.cmake.\n")
+  foreach(source IN LISTS ARGN)
+    get_filename_component(stem ${source} NAME_WE)
+    if(NOT stem STREQUAL "native")
+      string(REPLACE "_" ";" words ${stem})
+      list(POP_FRONT words kernel)
+      foreach(word IN LISTS words)
+        string(SUBSTRING ${word} 0 1 first)
+        string(SUBSTRING ${word} 1 -1 rest)
+        string(TOUPPER ${first} first)
+        string(APPEND kernel ${first}${rest})
+      endforeach()
+      string(APPEND list "SL_NATIVE_KERNEL(${kernel}Kernel)\n")
+    endif()
+  endforeach()
+  file(CONFIGURE OUTPUT ${folder}/native_kernels.inc CONTENT "${list}" @ONLY)
+endfunction()

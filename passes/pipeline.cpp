@@ -79,8 +79,8 @@ void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options)
 
 void buildKernelLevelPipeline(mlir::OpPassManager& manager) {
   manager.addPass(createVerifyKernelLevelPass());
-  manager.addPass(createPlanMemoryPass());
-  manager.addPass(createInsertBarriersPass());
+  manager.addPass(passes::createPlanMemory());
+  manager.addPass(passes::createInsertBarriers());
   manager.addPass(createVerifyPlannedLevelPass());
 }
 

@@ -279,7 +279,7 @@ class ContractionLowering {
 
   /// Buffer and row stride of a [.., k] operand whose leading dims are one loop; copied when they are not.
   std::pair<Value, AffineExpr> collapseRows(Value buffer, llvm::StringRef why) {
-    for (int attempt = 0;; ++attempt) {
+    while (true) {  // once as it is, once as a copy
       Exprs extents = lowering_.extentsOf(Lowering::typeOf(buffer));
       Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
       const AffineExpr last = strides.pop_back_val();
@@ -677,7 +677,9 @@ class ContractionLowering {
       if (lowering_.stridesOf(Lowering::typeOf(out))[1] != constant(1)) {
         Exprs strides(extents_.size());
         AffineExpr stride = constant(1);
-        for (int64_t dim : oneD ? llvm::ArrayRef<int64_t>{1, 2, 0} : llvm::ArrayRef<int64_t>{1, 3, 2, 0}) {
+        const llvm::SmallVector<int64_t> innermostFirst =
+            oneD ? llvm::SmallVector<int64_t>{1, 2, 0} : llvm::SmallVector<int64_t>{1, 3, 2, 0};
+        for (int64_t dim : innermostFirst) {
           strides[dim] = stride;
           stride = stride * extents_[dim];
         }

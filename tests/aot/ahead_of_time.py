@@ -108,12 +108,12 @@ class Sanitizer:
         return program
 
     def run(self, program: Program, rounds: int, callers: int = 2) -> subprocess.CompletedProcess[str]:
-        """One run of the driver; every report ends the process with a status of its own."""
+        """One run of the driver; every report ends the process with status 99 (the runtimes share the option)."""
         environment = {
             **os.environ,
             "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99",
             "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99",
-            "TSAN_OPTIONS": "halt_on_error=1:exitcode=97",
+            "TSAN_OPTIONS": "halt_on_error=1:exitcode=99",
         }
         return subprocess.run(
             [program.executable, program.data, str(rounds), str(callers)],

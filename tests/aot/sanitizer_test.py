@@ -61,7 +61,8 @@ _MODELS = [
     "resnet18", "encoder", "digits_cnn", "lstm", "mlp_32", "mlp_1", "mlp_dim", "single_add", "reshape_add", "counter",
     "row_cache", "cond",
 ]  # fmt: skip
-_ADDRESS = [(name, 2) for name in _MODELS] + [(name, 1) for name in ("mlp_32", "digits_cnn", "lstm")]
+# A program for one thread has the same kernels and no barriers: a few say enough.
+_ADDRESS = [(name, 2) for name in _MODELS] + [(name, 1) for name in ("mlp_32", "row_cache", "cond")]
 _THREAD = [(name, 2) for name in ("encoder", "digits_cnn", "lstm", "mlp_32", "mlp_dim", "counter")]
 
 
@@ -160,5 +161,5 @@ def test_reports_a_dead_slot_that_is_read(address: Builder) -> None:
 def test_reports_a_missing_barrier(thread: Builder) -> None:
     """Without its barriers the second layer reads rows that another thread still writes."""
     done = _faulty(thread, "barrier", r"^ *sl_barrier\(team\);\n", "", poison=False)
-    assert done.returncode == 97, done
+    assert done.returncode == 99, done
     assert "data race" in done.stderr

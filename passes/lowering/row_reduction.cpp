@@ -271,6 +271,36 @@ class RowReduction {
     }
   }
 
+  /// `sl::Value` that a stage reduces in: that of the reduced tensor, narrow types widened.
+  static llvm::StringRef valueName(mlir::Type element) {
+    if (llvm::isa<mlir::FloatType>(element)) {
+      return element.isF64() ? "f64" : "f32";
+    }
+    return element.isInteger(1) ? "i1" : "i64";
+  }
+
+  /// Said only where the template's own rule, which looks at the inputs, gives another type (a cast before the reduction).
+  void addValueTypes(KernelSpec& spec) {
+    llvm::StringRef ofInputs = "i64";
+    for (Value input : spec.inputs) {
+      mlir::Type element = Lowering::typeOf(input).getElementType();
+      if (llvm::isa<mlir::FloatType>(element) && ofInputs != "f64") {
+        ofInputs = valueName(element);
+      }
+    }
+    llvm::SmallVector<mlir::Attribute> values;
+    bool differs = false;
+    for (op::ReductionOpInterface reduction : reductions_) {
+      const llvm::StringRef combine = combineName(reduction.getCombineKind());
+      const llvm::StringRef wanted = valueName(elementType(reduction->getOperand(0)));
+      differs |= wanted != (combine == "any" || combine == "all" ? "i1" : ofInputs);
+      values.push_back(mlir::StringAttr::get(lowering_.context(), wanted));
+    }
+    if (differs) {
+      spec.tune.push_back(lowering_.named("value", mlir::ArrayAttr::get(lowering_.context(), values)));
+    }
+  }
+
   void buildSchedule(KernelSpec& spec) {
     Exprs outerExtents;
     Exprs innerExtents;
@@ -305,6 +335,7 @@ class RowReduction {
                  lowering_.named("keptStage", count(kept_ ? keptStage_ : 0)),
                  lowering_.named("stages", count(reductions_.size())),
                  lowering_.named("combine", mlir::ArrayAttr::get(lowering_.context(), combine))};
+    addValueTypes(spec);
     spec.shape = {lowering_.named("outer", lowering_.numbers(extentsOf(outer))),
                   lowering_.named("inner", lowering_.numbers(extentsOf(inner))),
                   lowering_.named("stride", mlir::ArrayAttr::get(lowering_.context(), strideRows))};
@@ -318,9 +349,10 @@ class RowReduction {
     const double elements = static_cast<double>(lowering_.upperBound(lowering_.product(extents_)));
     spec.costUs = elements * 0.0003 * static_cast<double>(reductions_.size() + 1);
     if (kept_) {
-      // One row of floats per thread.
+      // One row of values per thread.
       const Exprs innerAll = extentsOf(inner);
-      mlir::AffineExpr row = (lowering_.product(innerAll) * 4 + 63).floorDiv(64) * 64;
+      const int64_t bytes = valueName(elementType(reductions_[keptStage_]->getOperand(0))) == "f32" ? 4 : 8;
+      mlir::AffineExpr row = (lowering_.product(innerAll) * bytes + 63).floorDiv(64) * 64;
       spec.workspace.push_back(lowering_.slot(lowering_.contiguousType(
           {row * lowering_.target().getThreads()}, mlir::IntegerType::get(lowering_.context(), 8))));
     }

@@ -29,11 +29,11 @@ def check_close(got: Tensor, eager: Tensor, reference: Tensor, what: str = "outp
     if not eager.dtype.is_floating_point:
         assert torch.equal(got, eager), f"{what} has {got} but eager gives {eager}"
         return
-    assert torch.equal(got.isnan(), eager.isnan()), f"{what} has NaN in other places: {got} but eager gives {eager}"
-    infinite = eager.isinf()
-    assert torch.equal(got.isinf(), infinite), f"{what} has infinities in other places: {got} but eager gives {eager}"
-    assert torch.equal(got[infinite], eager[infinite]), f"{what} has infinities of the other sign"
-    usable = eager.isfinite() & reference.isfinite()
+    # Where torch itself is wrong in this dtype (gelu of infinity, remainders by subnormal numbers) the reference decides.
+    for name, classify in (("NaN", torch.isnan), ("inf", torch.isposinf), ("-inf", torch.isneginf)):
+        wrong = (classify(got) != classify(eager)) & (classify(got) != classify(reference))
+        assert not wrong.any(), f"{what} has {name} in other places: {got[wrong]} but eager gives {eager[wrong]}"
+    usable = got.isfinite() & eager.isfinite() & reference.isfinite()
     if not usable.any():
         return
     want = reference[usable].double()

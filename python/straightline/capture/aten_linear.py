@@ -25,6 +25,8 @@ NEAREST["aten.lstm"] = "nn.LSTM over a tensor, not over a packed sequence"
 
 def _linear(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     type = TensorType(x.dtype, (*x.extents[:-1], weight.extents[0]))
+    if bias is not None:  # torch broadcasts it
+        bias = ctx.expand(bias, weight.extents[:1])
     return ctx.emit_one("linear", [x, weight, bias], type)
 
 

@@ -46,7 +46,8 @@ double cost(const sl_problem* p) {
 
 int64_t workspace(const sl_problem* p) {
   const int64_t elementBytes = p->operands[0].dtype.bits / 8;
-  return machineOf(p).threads * roundUpTo(attribute(p, "k", 0) * choice(p).nr * elementBytes, 128);
+  const int64_t k = attribute(p, "k", 0) > 0 ? attribute(p, "k", 0) : 1;  // an empty sum has the kernel's signature too
+  return machineOf(p).threads * roundUpTo(k * choice(p).nr * elementBytes, 128);
 }
 
 void tune(const sl_problem* p, int64_t* values) {

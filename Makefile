@@ -49,8 +49,8 @@ demo: $(VENV_DEMO) build
 test: $(SYSTEM) $(VENV_TEST)
 	@tools/setup/test.sh $(PRESET) $(JOBS)
 
-lint:
-	@python3 tools/lint/layers.py && python3 tools/lint/text_rules.py && echo "lint: clean"
+lint: $(VENV_TEST)
+	@python3 tools/lint/layers.py && python3 tools/lint/text_rules.py && .venv/bin/ruff check --quiet && echo "lint: clean"
 
 bench: $(VENV_TEST) build
 	$(PY) -m bench

@@ -9,9 +9,12 @@
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/contraction_problem.h"
-#include "passes/kernel_passes.h"
+#include "passes/passes.h"
 
-namespace straightline {
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_ASSIGNLAYOUTS
+#include "passes/passes.h.inc"
 
 namespace {
 
@@ -53,11 +56,7 @@ llvm::SmallVector<int64_t> borderFor(Value value, kernel::TargetAttr target) {
   return border;
 }
 
-struct AssignLayouts : mlir::PassWrapper<AssignLayouts, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(AssignLayouts)
-  llvm::StringRef getArgument() const override { return "assign-layouts"; }
-  llvm::StringRef getDescription() const override { return "choose channels-last memory and borders around convolutions"; }
-
+struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
   void runOnOperation() override {
     const kernel::TargetAttr target = targetOf(getOperation());
     auto follows = [](Operation* op) {
@@ -92,6 +91,4 @@ struct AssignLayouts : mlir::PassWrapper<AssignLayouts, mlir::OperationPass<mlir
 
 }  // namespace
 
-std::unique_ptr<mlir::Pass> createAssignLayoutsPass() { return std::make_unique<AssignLayouts>(); }
-
-}  // namespace straightline
+}  // namespace straightline::passes

@@ -5,6 +5,7 @@
 #include "passes/decompose_lstm.h"
 #include "passes/passes.h"
 #include "passes/value_builder.h"
+#include "passes/widen_half.h"
 
 namespace straightline::passes {
 
@@ -259,6 +260,7 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     patterns.add<DecomposeSelect, DecomposeSelectScatter, DecomposeGroupNorm, DecomposeAdaptivePool,
                  TrailingReduction>(&getContext());
     addLstmPatterns(patterns);
+    addWidenHalfPatterns(patterns);
     if (!keepAttention) {
       patterns.add<DecomposeAttention>(&getContext());
     }

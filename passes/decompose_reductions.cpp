@@ -9,9 +9,12 @@
 #include "dialect/op/op_dialect.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/PatternMatch.h"
-#include "passes/kernel_passes.h"
+#include "passes/passes.h"
 
-namespace straightline {
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_DECOMPOSEREDUCTIONS
+#include "passes/passes.h.inc"
 
 namespace {
 
@@ -131,11 +134,7 @@ mlir::FailureOr<Value> decompose(Operation* operation, mlir::OpBuilder& builder)
   return shapedAs(builder, loc, rows.binary<op::DivOp>(squares, rows.full(rows.rowType(), over)), result);
 }
 
-struct DecomposeReductions : mlir::PassWrapper<DecomposeReductions, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DecomposeReductions)
-  llvm::StringRef getArgument() const override { return "decompose-reductions"; }
-  llvm::StringRef getDescription() const override { return "write composite reductions inside fusions as sums and maxima"; }
-
+struct DecomposeReductionsPass : impl::DecomposeReductionsBase<DecomposeReductionsPass> {
   void runOnOperation() override {
     bool failedHere = false;
     getOperation().walk([&](op::FusionOp fusion) {
@@ -157,6 +156,4 @@ struct DecomposeReductions : mlir::PassWrapper<DecomposeReductions, mlir::Operat
 
 }  // namespace
 
-std::unique_ptr<mlir::Pass> createDecomposeReductionsPass() { return std::make_unique<DecomposeReductions>(); }
-
-}  // namespace straightline
+}  // namespace straightline::passes

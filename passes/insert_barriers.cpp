@@ -10,9 +10,12 @@
 //
 // Control flow is treated as a whole: a barrier before it, at the end of a loop's body and after it, when anything is pending.
 #include "llvm/ADT/STLExtras.h"
-#include "passes/kernel_passes.h"
+#include "passes/passes.h"
 
-namespace straightline {
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_INSERTBARRIERS
+#include "passes/passes.h.inc"
 
 namespace {
 
@@ -140,11 +143,7 @@ class BarrierInserter {
   bool waited_ = false;  ///< thread 0 has waited for another queue since the last barrier
 };
 
-struct InsertBarriers : mlir::PassWrapper<InsertBarriers, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(InsertBarriers)
-  llvm::StringRef getArgument() const override { return "insert-barriers"; }
-  llvm::StringRef getDescription() const override { return "separate dependent statements of a team"; }
-
+struct InsertBarriersPass : impl::InsertBarriersBase<InsertBarriersPass> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
       if (program.getTarget().getThreads() <= 1) {
@@ -163,6 +162,4 @@ struct InsertBarriers : mlir::PassWrapper<InsertBarriers, mlir::OperationPass<ml
 
 }  // namespace
 
-std::unique_ptr<mlir::Pass> createInsertBarriersPass() { return std::make_unique<InsertBarriers>(); }
-
-}  // namespace straightline
+}  // namespace straightline::passes

@@ -8,6 +8,13 @@
 
 namespace straightline {
 
+kernel::TargetAttr targetOf(mlir::ModuleOp module) {
+  if (auto target = module->getAttrOfType<kernel::TargetAttr>("op.target")) {
+    return target;
+  }
+  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576);
+}
+
 sl_dtype dtypeOf(mlir::Type element) {
   auto make = [](uint8_t code, unsigned bits) { return sl_dtype{code, static_cast<uint8_t>(bits), 1}; };
   if (llvm::isa<mlir::BFloat16Type>(element)) {

@@ -8,6 +8,7 @@
 #include "dialect/kernel/kernel_dialect.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "straightline/abi/kernel.h"
 
 namespace straightline {
@@ -45,6 +46,8 @@ const sl_kernel_desc* findKernel(llvm::StringRef name);
 /// The tunables that the kernel sets for the problem, in the order of its description.
 llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context, const sl_kernel_desc& kernel,
                                                        const Problem& problem);
+/// The target that op-level passes plan for: module attribute `op.target`, else one thread of x86-64-v3.
+kernel::TargetAttr targetOf(mlir::ModuleOp module);
 /// DLPack type of an element.
 sl_dtype dtypeOf(mlir::Type element);
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // From values to buffers and statements: see passes/lowering/lowering.h. The module's one public function becomes a
 // kernel.program of the same name, with the kernels that it launches beside it.
-#include "passes/kernel_passes.h"
+#include "passes/passes.h"
+#include "passes/kernel_choice.h"
 #include "passes/lowering/lowering.h"
 
-namespace straightline {
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_LOWERTOKERNEL
+#include "passes/passes.h.inc"
 
 namespace {
 
-struct LowerToKernel : mlir::PassWrapper<LowerToKernel, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerToKernel)
-  llvm::StringRef getArgument() const override { return "lower-to-kernel"; }
-  llvm::StringRef getDescription() const override { return "values become buffers, fusions become launches"; }
-  void getDependentDialects(mlir::DialectRegistry& registry) const override { registry.insert<kernel::KernelDialect>(); }
-
+struct LowerToKernelPass : impl::LowerToKernelBase<LowerToKernelPass> {
   void runOnOperation() override {
     mlir::ModuleOp module = getOperation();
     llvm::SmallVector<mlir::func::FuncOp> functions(module.getOps<mlir::func::FuncOp>());
@@ -33,6 +32,4 @@ struct LowerToKernel : mlir::PassWrapper<LowerToKernel, mlir::OperationPass<mlir
 
 }  // namespace
 
-std::unique_ptr<mlir::Pass> createLowerToKernelPass() { return std::make_unique<LowerToKernel>(); }
-
-}  // namespace straightline
+}  // namespace straightline::passes

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "dialect/kernel/kernel_dialect.h"
 #include "dialect/op/op_dialect.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -27,7 +27,8 @@ def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
     lstm -> one linear over all steps and an op.for for each layer and direction; group_norm -> reshape and layer_norm;
     adaptive_avg_pool2d -> mean or avg_pool2d; select -> slice and reshape; select_scatter -> reshape and slice_scatter;
     scaled_dot_product_attention -> matmul, softmax, matmul (unless keep-attention); a reduction over other than the trailing
-    dims -> the same over a permuted view. Softmax, norms and the other reductions stay whole.
+    dims -> the same over a permuted view; arithmetic on f16 and bf16 -> the same in f32, rounded once, as PyTorch does it on a
+    cpu. Softmax, norms and the other reductions stay whole.
   }];
   let options = [Option<"keepAttention", "keep-attention", "bool", "false", "leave scaled_dot_product_attention">];
 }
@@ -82,6 +83,84 @@ def FusePointwise : OpLevelPass<"fuse-pointwise", "::mlir::func::FuncOp"> {
     Grows each group over producers and consumers as long as nothing outside stands between two members. A reshape between
     elementwise ops moves up to the operands where these are contiguous. Index arithmetic of loops (rank 0, from loop indices
     and literals only) stays outside: it becomes scalar statements.
+  }];
+}
+
+class KernelPass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::straightline::kernel::KernelDialect"];
+}
+
+def DecomposeReductions : OpLevelPass<"decompose-reductions", "::mlir::ModuleOp"> {
+  let summary = "composite reductions inside fusions become sums, maxima and elementwise ops";
+  let description = [{
+    softmax, log_softmax, layer_norm, rms_norm, mean, var; inside fusions only, where what belongs together is decided already.
+    Refuses (unsupported) a mean over a row whose length is a named extent.
+  }];
+}
+
+def SelectKernels : KernelPass<"select-kernels"> {
+  let summary = "choose a kernel for every contraction";
+  let description = [{
+    Asks the kernel registry: the cheapest kernel that accepts. Records it as op.kernel, and the reasons for it and against its
+    rivals as op.why. All fusions that no kernel takes are reported before the pass fails (unsupported).
+  }];
+  let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">];
+}
+
+def AssignLayouts : KernelPass<"assign-layouts"> {
+  let summary = "channels-last memory and zero borders around convolutions";
+  let description = [{
+    What a channels-last kernel writes is channels last, and so is what elementwise and pooling ops make of it; a value that
+    convolutions read gets the zero border that they rely on. Recorded as op.layout. Left alone: values whose readers want
+    row-major memory.
+  }];
+}
+
+def LowerToKernel : KernelPass<"lower-to-kernel"> {
+  let summary = "values become buffers, fusions become launches";
+  let description = [{
+    The module's only function becomes a kernel.program of the same name with the kernels that it launches beside it. Views
+    cost nothing; results are written where they are wanted; a tied result overwrites its storage in place where no reader
+    of the old value is left. See passes/lowering/.
+  }];
+}
+
+def PlaceOnDevice : KernelPass<"place-on-device"> {
+  let summary = "move the statements of a program to the queue and memory of a device";
+  let description = [{
+    Inputs and parameters are copied there, results back; events order the two queues. See passes/place_on_device.cpp.
+  }];
+  let options = [Option<"backend", "backend", "std::string", "\"\"", "backend of the queue">,
+                 Option<"space", "space", "std::string", "\"\"", "memory space of the backend's device">];
+}
+
+def ReuseInPlace : KernelPass<"reuse-in-place"> {
+  let summary = "write results over operands that die there";
+  let description = [{
+    Where a kernel's ties say that an output may share the storage of an input. Refuses: storage that is not a slot, different
+    types, another operand in the same storage that is not tied, an operand that is read again (also by the next round of a
+    loop), a result that is written before.
+  }];
+}
+
+def PlanMemory : KernelPass<"plan-memory"> {
+  let summary = "place slots in arenas and prepared buffers in the weights";
+  let description = [{
+    Best fit over live ranges, largest first, 64-byte aligned, borders included; sizes known only per call share classes whose
+    offsets are sums evaluated per call.
+  }];
+}
+
+def PoisonSlots : KernelPass<"poison-slots"> {
+  let summary = "fill every arena slot with NaN before its first use (debugging)";
+  let description = "After plan-memory: what reads memory that nobody has written gives NaN. See passes/poison_slots.cpp.";
+}
+
+def InsertBarriers : KernelPass<"insert-barriers"> {
+  let summary = "separate dependent statements of a team";
+  let description = [{
+    A barrier before each statement that depends on one which another thread may still be running; after plan-memory, because
+    two slots in the same place are a dependence too. Nothing for a team of one.
   }];
 }
 

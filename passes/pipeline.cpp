@@ -4,7 +4,6 @@
 
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/kernel_passes.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 
@@ -43,26 +42,29 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFusePointwise());
   manager.addPass(passes::createVerifyOpLevel({"fused"}));
   // 3. Softmax and norms helped to decide what belongs together; from here on only sums and maxima are wanted.
-  manager.addPass(createDecomposeReductionsPass());
+  manager.addPass(passes::createDecomposeReductions());
   // 4. The kernel decides the layout that it reads and writes, so it is chosen first.
-  manager.addPass(createSelectKernelsPass(options.prefer));
-  manager.addPass(createAssignLayoutsPass());
+  manager.addPass(passes::createSelectKernels({options.prefer}));
+  manager.addPass(passes::createAssignLayouts());
 }
 
 /// Kernel level: from here every value has a buffer; nothing may introduce tensors.
 void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
-  manager.addPass(createLowerToKernelPass());
+  manager.addPass(passes::createLowerToKernel());
   manager.addPass(createVerifyKernelLevelPass());
   // 1. Before planning, for each memory space has its own plan. The order of the two queues is checked at once.
   if (!options.device.backend.empty()) {
-    manager.addPass(createPlaceOnDevicePass(options.device.backend, options.device.space));
+    manager.addPass(passes::createPlaceOnDevice({options.device.backend, options.device.space}));
     manager.addPass(createVerifyKernelLevelPass());
   }
   // 2. In place before planning: fewer slots with longer lives make the smaller arena.
-  manager.addPass(createReuseInPlacePass());
-  manager.addPass(createPlanMemoryPass());
+  manager.addPass(passes::createReuseInPlace());
+  manager.addPass(passes::createPlanMemory());
+  if (options.poison) {
+    manager.addPass(passes::createPoisonSlots());
+  }
   // 3. After planning, because two slots in the same place are a reason for a barrier too.
-  manager.addPass(createInsertBarriersPass());
+  manager.addPass(passes::createInsertBarriers());
   // 4. Checks the plan anew from the buffers and their uses, not from what the planner believes.
   manager.addPass(createVerifyPlannedLevelPass());
 }
@@ -75,15 +77,14 @@ void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options)
   buildKernelPhase(manager, options);
 }
 
+void buildKernelLevelPipeline(mlir::OpPassManager& manager) {
+  manager.addPass(createVerifyKernelLevelPass());
+  manager.addPass(createPlanMemoryPass());
+  manager.addPass(createInsertBarriersPass());
+  manager.addPass(createVerifyPlannedLevelPass());
+}
+
 void registerKernelPasses() {
-  mlir::registerPass(createDecomposeReductionsPass);
-  mlir::registerPass([] { return createSelectKernelsPass(); });
-  mlir::registerPass(createAssignLayoutsPass);
-  mlir::registerPass(createLowerToKernelPass);
-  mlir::registerPass([] { return createPlaceOnDevicePass(); });
-  mlir::registerPass(createReuseInPlacePass);
-  mlir::registerPass(createPlanMemoryPass);
-  mlir::registerPass(createInsertBarriersPass);
   mlir::PassPipelineRegistration<>("straightline-pipeline", "all passes from the op level to the planned kernel level",
                                    [](mlir::OpPassManager& manager) { buildPipeline(manager, {}); });
 }

@@ -17,12 +17,16 @@ struct DeviceChoice {
 /// What a user may choose about the pipeline.
 struct PipelineOptions {
   bool freeze = true;  ///< parameters are constant between two calls of prepare
+  bool poison = false; ///< fill arena slots with NaN before their first use (debugging)
   std::string prefer;  ///< backend whose kernels are taken wherever they accept; empty: the cheapest kernel
   DeviceChoice device; ///< where all statements run; empty: on the caller's team
 };
 
 /// All passes from a captured module (op level, with the module attribute op.target) to a planned one (kernel level).
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options);
+
+/// For a module that is at kernel level already (written by hand, or printed by `ir("kernel")`): checks and plans it.
+void buildKernelLevelPipeline(mlir::OpPassManager& manager);
 
 /// Makes every pass known to straightline-opt.
 void registerKernelPasses();

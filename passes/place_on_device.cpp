@@ -12,9 +12,12 @@
 // updates in place of inputs and states, and host storage whose elements do not lie densely.
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
-#include "passes/kernel_passes.h"
+#include "passes/passes.h"
 
-namespace straightline {
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_PLACEONDEVICE
+#include "passes/passes.h.inc"
 
 namespace {
 
@@ -278,16 +281,8 @@ class Placer {
   mlir::FlatSymbolRefAttr device_;
 };
 
-struct PlaceOnDevice : mlir::PassWrapper<PlaceOnDevice, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlaceOnDevice)
-  PlaceOnDevice() = default;
-  PlaceOnDevice(const PlaceOnDevice& other) : PassWrapper(other) {}
-  PlaceOnDevice(llvm::StringRef queueBackend, llvm::StringRef memorySpace) {
-    backend = queueBackend.str();
-    space = memorySpace.str();
-  }
-  llvm::StringRef getArgument() const override { return "place-on-device"; }
-  llvm::StringRef getDescription() const override { return "run all statements on the queue of a device"; }
+struct PlaceOnDevicePass : impl::PlaceOnDeviceBase<PlaceOnDevicePass> {
+  using PlaceOnDeviceBase::PlaceOnDeviceBase;
 
   void runOnOperation() override {
     if (backend.empty() || space.empty()) {
@@ -302,14 +297,8 @@ struct PlaceOnDevice : mlir::PassWrapper<PlaceOnDevice, mlir::OperationPass<mlir
     }
   }
 
-  Option<std::string> backend{*this, "backend", llvm::cl::desc("backend of the queue")};
-  Option<std::string> space{*this, "space", llvm::cl::desc("memory space of the backend's device")};
 };
 
 }  // namespace
 
-std::unique_ptr<mlir::Pass> createPlaceOnDevicePass(llvm::StringRef backend, llvm::StringRef space) {
-  return std::make_unique<PlaceOnDevice>(backend, space);
-}
-
-}  // namespace straightline
+}  // namespace straightline::passes

@@ -9,10 +9,13 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
-#include "passes/kernel_passes.h"
+#include "passes/passes.h"
 #include "passes/live_ranges.h"
 
-namespace straightline {
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_PLANMEMORY
+#include "passes/passes.h.inc"
 
 namespace {
 
@@ -172,11 +175,7 @@ class Planner {
   llvm::SmallVector<mlir::StringAttr> names_;
 };
 
-struct PlanMemory : mlir::PassWrapper<PlanMemory, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanMemory)
-  llvm::StringRef getArgument() const override { return "plan-memory"; }
-  llvm::StringRef getDescription() const override { return "place slots in arenas and prepared buffers in the weights"; }
-
+struct PlanMemoryPass : impl::PlanMemoryBase<PlanMemoryPass> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
       Planner planner(program);
@@ -191,6 +190,4 @@ struct PlanMemory : mlir::PassWrapper<PlanMemory, mlir::OperationPass<mlir::Modu
 
 }  // namespace
 
-std::unique_ptr<mlir::Pass> createPlanMemoryPass() { return std::make_unique<PlanMemory>(); }
-
-}  // namespace straightline
+}  // namespace straightline::passes

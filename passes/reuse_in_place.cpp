@@ -7,10 +7,13 @@
 // Refuses: storage that is not a slot, different types, another operand of the same statement in the same storage that is
 // not tied to the result, an operand that is read again (also by the next round of a loop), a result that is written before.
 #include "llvm/ADT/STLExtras.h"
-#include "passes/kernel_passes.h"
+#include "passes/passes.h"
 #include "passes/live_ranges.h"
 
-namespace straightline {
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_REUSEINPLACE
+#include "passes/passes.h.inc"
 
 namespace {
 
@@ -23,11 +26,7 @@ bool isZeroBorder(Operation* op) {
   return function && function.getSchedule().getFamily() == "zero_border";
 }
 
-struct ReuseInPlace : mlir::PassWrapper<ReuseInPlace, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ReuseInPlace)
-  llvm::StringRef getArgument() const override { return "reuse-in-place"; }
-  llvm::StringRef getDescription() const override { return "write results over operands that die there"; }
-
+struct ReuseInPlacePass : impl::ReuseInPlaceBase<ReuseInPlacePass> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
       reuse(program.getRunOp().getBody());
@@ -103,6 +102,4 @@ struct ReuseInPlace : mlir::PassWrapper<ReuseInPlace, mlir::OperationPass<mlir::
 
 }  // namespace
 
-std::unique_ptr<mlir::Pass> createReuseInPlacePass() { return std::make_unique<ReuseInPlace>(); }
-
-}  // namespace straightline
+}  // namespace straightline::passes

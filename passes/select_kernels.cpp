@@ -4,26 +4,17 @@
 // cost. A fusion that no kernel takes is an error; all are reported before the pass fails.
 #include "dialect/op/op_dialect.h"
 #include "passes/contraction_problem.h"
-#include "passes/kernel_passes.h"
+#include "passes/passes.h"
 
-namespace straightline {
+namespace straightline::passes {
 
-kernel::TargetAttr targetOf(mlir::ModuleOp module) {
-  if (auto target = module->getAttrOfType<kernel::TargetAttr>("op.target")) {
-    return target;
-  }
-  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576);
-}
+#define GEN_PASS_DEF_SELECTKERNELS
+#include "passes/passes.h.inc"
 
 namespace {
 
-struct SelectKernels : mlir::PassWrapper<SelectKernels, mlir::OperationPass<mlir::ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SelectKernels)
-  SelectKernels() = default;
-  SelectKernels(const SelectKernels& other) : PassWrapper(other) {}
-  explicit SelectKernels(llvm::StringRef preferred) { prefer = preferred.str(); }
-  llvm::StringRef getArgument() const override { return "select-kernels"; }
-  llvm::StringRef getDescription() const override { return "choose a kernel for every contraction"; }
+struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
+  using SelectKernelsBase::SelectKernelsBase;
 
   void runOnOperation() override {
     const kernel::TargetAttr target = targetOf(getOperation());
@@ -47,13 +38,8 @@ struct SelectKernels : mlir::PassWrapper<SelectKernels, mlir::OperationPass<mlir
     }
   }
 
-  Option<std::string> prefer{*this, "prefer", llvm::cl::desc("backend whose kernels are taken where they accept")};
 };
 
 }  // namespace
 
-std::unique_ptr<mlir::Pass> createSelectKernelsPass(llvm::StringRef preferred) {
-  return std::make_unique<SelectKernels>(preferred);
-}
-
-}  // namespace straightline
+}  // namespace straightline::passes

@@ -86,7 +86,7 @@ Failure Compilation::lower(const TargetOptions& target) {
   DiagnosticLog log(&context_->context);
   context_->stages.setTarget(*kernelLevel_, target);
   mlir::PassManager manager(&context_->context);
-  if (Failure failure = context_->stages.buildPipeline(manager, target); failure.failed()) {
+  if (Failure failure = context_->stages.buildPipeline(manager, *kernelLevel_, target); failure.failed()) {
     return failure;
   }
   Failure failure;

@@ -40,12 +40,14 @@ class ProductStages final : public Stages {
                                                          target.vectorBytes, target.l1Bytes, target.l2Bytes));
   }
 
-  Failure buildPipeline(mlir::PassManager& manager, const TargetOptions& target) const override {
+  Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const override {
     PipelineOptions options;
     std::istringstream words(target.pipeline);
     for (std::string word; words >> word;) {
       if (word == "freeze=true" || word == "freeze=false") {
         options.freeze = word == "freeze=true";
+      } else if (word == "poison=true" || word == "poison=false") {
+        options.poison = word == "poison=true";
       } else if (word.starts_with("prefer=")) {
         options.prefer = word.substr(std::string("prefer=").size());
       } else if (word.starts_with("device=")) {
@@ -55,10 +57,14 @@ class ProductStages final : public Stages {
         }
       } else {
         return Failure::user("unknown pipeline option '" + word +
-                             "'; valid are freeze=true, freeze=false, prefer=BACKEND and device=BACKEND");
+                             "'; valid are freeze=true, freeze=false, poison=true, poison=false, prefer=BACKEND and device=BACKEND");
       }
     }
-    straightline::buildPipeline(manager, options);
+    if (module.getOps<kernel::ProgramOp>().empty()) {
+      straightline::buildPipeline(manager, options);
+    } else {
+      buildKernelLevelPipeline(manager);
+    }
     return Failure::none();
   }
 

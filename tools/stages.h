@@ -39,9 +39,9 @@ class Stages {
   virtual void registerDialects(mlir::DialectRegistry& registry) const = 0;
   /// Writes the target into the module, where passes look for it.
   virtual void setTarget(mlir::ModuleOp module, const TargetOptions& target) const = 0;
-  /// Adds all passes from the op level to the emitted kernel level. A pass says that something is beyond us by an error whose text
+  /// Adds all passes from the level of `module` (op, or kernel already) to the emitted kernel level. A pass says that something is beyond us by an error whose text
   /// has "unsupported: ", and that the input is wrong by one that has "invalid: "; when any other error is among them, it is a bug.
-  virtual Failure buildPipeline(mlir::PassManager& manager, const TargetOptions& target) const = 0;
+  virtual Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const = 0;
   virtual Failure emit(mlir::ModuleOp module, const TargetOptions& target, Emitted* emitted) const = 0;
 };
 

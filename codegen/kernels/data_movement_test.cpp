@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families fill, zero_border, iota, scan, gather_rows and gather_elements, on teams of one to three
+// Families fill, zero_border, iota, scan, gather_rows, gather_elements and transpose, on teams of one to three
 // threads.
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@
 #include "straightline/kernels/gather_rows.h"
 #include "straightline/kernels/iota.h"
 #include "straightline/kernels/scan.h"
+#include "straightline/kernels/transpose.h"
 #include "straightline/kernels/zero_border.h"
 #include "team_for_tests.h"
 
@@ -256,6 +257,49 @@ TEST(Team, SplitCoversEverythingOnce) {
         }
         EXPECT_EQ(at, n);
       }
+    }
+  }
+}
+
+/// Two matrices inside larger ones, with guards that must stay as they are.
+template <class E, int Block>
+void checkTranspose(int64_t rows, int64_t cols) {
+  sl::TransposeShape shape{.batch = 2,
+                           .rows = rows,
+                           .cols = cols,
+                           .inBatch = rows * (cols + 3),
+                           .inRow = cols + 3,
+                           .outBatch = cols * (rows + 1),
+                           .outCol = rows + 1};
+  std::vector<E> in(size_t(2 * shape.inBatch));
+  for (size_t i = 0; i < in.size(); ++i) {
+    in[i] = E(i % 120);
+  }
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<E> out(size_t(2 * shape.outBatch), E(121));
+    runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+      sl::transpose<sl::TransposeTune{.block = Block}>(ctx, team, shape,
+                                                       static_cast<const E*>(in.data()), out.data());
+    });
+    for (int64_t b = 0; b < 2; ++b) {
+      for (int64_t c = 0; c < cols; ++c) {
+        for (int64_t r = 0; r <= rows; ++r) {
+          const E expected = r == rows ? E(121) : in[size_t(b * shape.inBatch + r * shape.inRow + c)];
+          ASSERT_EQ(out[size_t(b * shape.outBatch + c * shape.outCol + r)], expected)
+              << rows << "x" << cols << " " << b << " " << r << " " << c;
+        }
+      }
+    }
+  }
+}
+
+TEST(Transpose, BlocksAndEdges) {
+  for (int64_t rows : {0, 1, 8, 16, 33, 64}) {
+    for (int64_t cols : {1, 15, 16, 50}) {
+      checkTranspose<float, 16>(rows, cols);
+      checkTranspose<double, 4>(rows, cols);
+      checkTranspose<int8_t, 64>(rows, cols);
+      checkTranspose<uint16_t, 8>(rows, cols);
     }
   }
 }

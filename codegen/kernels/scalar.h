@@ -190,6 +190,11 @@ SL_INLINE Like<T, L> constantAs(const L&, U value) {
     } else {                                         \
       return elementary::mask(a op b);               \
     }                                                \
+  }                                                  \
+  template <class B, class C, int N>                 \
+    requires(!kSame<B, C>)                           \
+  SL_INLINE auto name(Mask<B, N> a, Mask<C, N> b) {  \
+    return name(cast<int8_t>(a), cast<int8_t>(b));   \
   }
 SL_COMPARISON(lt, <)
 SL_COMPARISON(le, <=)

@@ -403,6 +403,16 @@ TEST(Scalar, CastsAndMasks) {
     EXPECT_EQ(std::signbit(d[j]), !(x[j] > 0));
     EXPECT_EQ(n[j], x[j] > 0 ? 1 : 0);
   }
+  // Masks of elements of different widths are compared and selected as bools.
+  const auto bytes = sl::load<8>(b);
+  bool same[8];
+  bool chosen[8];
+  sl::store(same, sl::eq(m, bytes));
+  sl::store(chosen, sl::select(bytes, m, sl::logical_not(bytes)));
+  for (int j = 0; j < 8; ++j) {
+    EXPECT_EQ(same[j], (x[j] > 0) == b[j]);
+    EXPECT_EQ(chosen[j], b[j] ? x[j] > 0 : !b[j]);
+  }
   EXPECT_TRUE(sl::ne(NAN, NAN));
   EXPECT_FALSE(sl::eq(NAN, NAN));
   EXPECT_FALSE(sl::le(NAN, 1.0f));

@@ -394,6 +394,17 @@ SL_INLINE V select(Mask<B, N> c, V a, V b) {
     return V{Mask<int16_t, N>(c).bits ? a.bits : b.bits};
   }
 }
+/// Masks that come from elements of different widths.
+template <class B, class C, int N>
+  requires(!kSame<B, C>)
+SL_INLINE Mask<B, N> select(bool c, Mask<B, N> a, Mask<C, N> b) {
+  return c ? a : Mask<B, N>(b);
+}
+template <class A, class B, class C, int N>
+  requires(!kSame<B, C>)
+SL_INLINE Mask<B, N> select(Mask<A, N> c, Mask<B, N> a, Mask<C, N> b) {
+  return select(c, a, Mask<B, N>(b));
+}
 
 // ---- arithmetic the language has no operator for ----
 

@@ -499,7 +499,7 @@ class ContractionLowering {
                            builder.getStrArrayAttr({"write"}), types(workspace), builder.getStringAttr(kernel_->op),
                            builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel_->run_symbol),
                            plan, destroy, kernel_->can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
-    auto queue = mlir::FlatSymbolRefAttr::get(lowering_.context(), "team");
+    auto queue = mlir::FlatSymbolRefAttr::get(lowering_.context(), lowering_.teamQueue());
     auto callee = mlir::FlatSymbolRefAttr::get(lowering_.context(), name);
     Value handle;
     if (plan) {

@@ -5,6 +5,8 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/SymbolTable.h"
+#include "passes/kernel_choice.h"
+#include "passes/lowering/loops.h"
 
 namespace straightline::lowering {
 
@@ -468,14 +470,69 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   constexpr double kWorthATeamUs = 2.0;
   auto launch = kernel::LaunchOp::create(
       builder_, loc, mlir::FlatSymbolRefAttr::get(function.getSymNameAttr()), spec.inputs, spec.outputs, spec.workspace,
-      mlir::FlatSymbolRefAttr::get(context_, "team"),
+      mlir::FlatSymbolRefAttr::get(context_, teamQueue()),
       spec.wholeTeam && spec.costUs >= kWorthATeamUs ? mlir::IntegerAttr() : builder_.getI64IntegerAttr(1),
       builder_.getStringAttr(spec.op), builder_.getStringAttr(spec.why));
   launch->setAttr("kernel.cost_us", builder_.getF64FloatAttr(spec.costUs));
   return launch;
 }
 
+/// A copy that exchanges rows and columns, of at most one batch of matrices, goes to the kernel for that. Returns whether it
+/// was one.
+static bool launchTranspose(Lowering& lowering, Location loc, Value from, Value to, llvm::StringRef opName) {
+  const kernel::BufferType in = Lowering::typeOf(from);
+  const kernel::BufferType out = Lowering::typeOf(to);
+  llvm::SmallVector<Loop> loops =
+      makeLoops(lowering, lowering.extentsOf(out), {lowering.stridesOf(in), lowering.stridesOf(out)});
+  orderLoops(lowering, loops, 1);
+  loops = mergeLoops(std::move(loops));
+  const mlir::AffineExpr one = lowering.constant(1);
+  const mlir::AffineExpr zero = lowering.constant(0);
+  if ((loops.size() != 2 && loops.size() != 3) || loops.back().strides[1] != one || in.getElementType() != out.getElementType()) {
+    return false;
+  }
+  const Loop rows = loops.pop_back_val();  // of the input: contiguous in the output
+  auto* found = llvm::find_if(loops, [&](const Loop& loop) { return loop.strides[0] == one; });
+  if (found == loops.end() || rows.strides[0] == zero) {
+    return false;
+  }
+  const Loop cols = *found;
+  loops.erase(found);
+  const Loop batch = loops.empty() ? Loop{one, {zero, zero}} : loops[0];
+  auto size = [](mlir::AffineExpr expr) { return symbolic::constantValue(expr).value_or(SL_DYNAMIC); };
+  Problem problem("transpose", lowering.target());
+  for (size_t operand = 0; operand < 2; ++operand) {
+    problem.addOperand(in.getElementType(), {size(batch.extent), size(rows.extent), size(cols.extent)},
+                       {size(batch.strides[operand]), size(rows.strides[operand]), size(cols.strides[operand])}, false);
+  }
+  problem.setInputs(1);
+  problem.addAttribute("rows", size(rows.extent));
+  problem.addAttribute("cols", size(cols.extent));
+  const KernelChoice choice = chooseKernel(problem);
+  if (!choice.kernel) {
+    return false;
+  }
+  KernelSpec spec;
+  spec.family = choice.kernel->family;
+  spec.name = "transpose" + sizeName({batch, rows, cols});
+  spec.op = opName.str();
+  spec.why = choice.why;
+  spec.costUs = choice.costUs;
+  spec.tune = tuneAttributes(lowering.context(), *choice.kernel, problem);
+  auto entry = [&](llvm::StringRef key, mlir::AffineExpr value) { return lowering.named(key, lowering.number(value)); };
+  spec.shape = {entry("batch", batch.extent),        entry("rows", rows.extent),          entry("cols", cols.extent),
+                entry("inBatch", batch.strides[0]),  entry("inRow", rows.strides[0]),
+                entry("outBatch", batch.strides[1]), entry("outCol", cols.strides[1])};
+  spec.inputs = {from};
+  spec.outputs = {to};
+  lowering.launch(loc, spec);
+  return true;
+}
+
 void Lowering::copy(Location loc, Value from, Value to, llvm::StringRef opName, llvm::StringRef why) {
+  if (launchTranspose(*this, loc, from, to, opName)) {
+    return;
+  }
   const Exprs extents = extentsOf(typeOf(to));
   KernelSpec spec;
   spec.name = "copy";
@@ -525,7 +582,7 @@ LogicalResult Lowering::declareProgram() {
   builder.setInsertionPointToEnd(module_.getBody());
   program_ = kernel::ProgramOp::create(builder, function_.getLoc(), function_.getSymName(), target_);
   toEnd(builder, program_.getBodyBlock());
-  kernel::QueueOp::create(builder, function_.getLoc(), "team", "cpu");
+  kernel::QueueOp::create(builder, function_.getLoc(), teamQueue(), "cpu");
   for (mlir::StringAttr name : names_) {
     const symbolic::Bounds bounds = bounds_[name];
     kernel::ExtentOp::create(builder, function_.getLoc(), name.getValue(), bounds.lowest, bounds.highest);

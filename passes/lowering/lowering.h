@@ -131,6 +131,10 @@ class Lowering {
   void copy(mlir::Location loc, mlir::Value from, mlir::Value to, llvm::StringRef op, llvm::StringRef why);
   void zeroBorder(mlir::Location loc, mlir::Value buffer);
   bool inPrepare() const { return inPrepare_; }
+  /// Symbol of the caller's queue. Extents share its name space, and a user may have called one "team".
+  llvm::StringRef teamQueue() const {
+    return llvm::any_of(names_, [](mlir::StringAttr name) { return name.getValue() == "team"; }) ? "caller.team" : "team";
+  }
   kernel::TargetAttr target() const { return target_; }
   bool isPrepared(mlir::Value tensor) const;  ///< known before the first run
   bool isStatic(const Exprs& exprs) const;

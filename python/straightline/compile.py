@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from straightline import _call, _compiler, _signature, explanation
+from straightline import _call, _call_support, _compiler, _signature, explanation
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
 
@@ -76,6 +76,7 @@ def compile(
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
     import torch
+
     from straightline.capture.torch_export import capture
 
     _check_options(args, kwargs, threads=threads, freeze=freeze, cpu=cpu, cache=cache)
@@ -158,11 +159,15 @@ def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tu
 
     def convert(leaf: Any) -> Any:
         nonlocal found
+        if isinstance(leaf, numpy.generic):
+            raise UserError(f"a numpy example {_call_support.refusal(leaf, None)}")
         if not isinstance(leaf, numpy.ndarray):
             return leaf
         found = True
         if not leaf.flags.writeable:
             leaf = leaf.copy()
+        if type(leaf) is not numpy.ndarray or leaf.dtype.kind not in "iufcb" or not leaf.dtype.isnative:
+            raise UserError(f"a numpy example {_call_support.refusal(leaf, None)}")
         if any(stride < 0 or stride % leaf.itemsize for stride in leaf.strides):
             raise UserError("a numpy example has negative or unaligned strides, which torch cannot capture; copy it first")
         return torch.from_numpy(leaf)

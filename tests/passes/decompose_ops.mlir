@@ -69,3 +69,19 @@ func.func @attention(%q: tensor<2x4x5x16xf32>, %k: tensor<2x2x5x16xf32>) -> tens
       : (tensor<2x4x5x16xf32>, tensor<2x2x5x16xf32>, tensor<2x2x5x16xf32>) -> tensor<2x4x5x16xf32>
   return %y : tensor<2x4x5x16xf32>
 }
+
+// Floats of 16 bits: computed in f32, rounded once; what only moves them stays.
+// CHECK-LABEL: func.func @half
+// CHECK-SAME: %[[X:[^:]*]]: tensor<2x3xbf16>
+func.func @half(%x: tensor<2x3xbf16>) -> (tensor<2x3xbf16>, tensor<2xbf16>, tensor<3x2xbf16>) {
+  // CHECK: %[[W:.*]] = op.to_dtype %[[X]] : (tensor<2x3xbf16>) -> tensor<2x3xf32>
+  // CHECK-NEXT: %[[E:.*]] = op.exp %[[W]] : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK-NEXT: %[[R:.*]] = op.to_dtype %[[E]] : (tensor<2x3xf32>) -> tensor<2x3xbf16>
+  // CHECK: %[[S:.*]] = op.sum %{{.*}} -> tensor<2xf32>
+  // CHECK-NEXT: op.to_dtype %[[S]] : (tensor<2xf32>) -> tensor<2xbf16>
+  // CHECK-NEXT: op.permute %[[X]] {{.*}} -> tensor<3x2xbf16>
+  %e = op.exp %x : (tensor<2x3xbf16>) -> tensor<2x3xbf16>
+  %s = op.sum %x {dims = array<i64: 1>, keepdim = false} : (tensor<2x3xbf16>) -> tensor<2xbf16>
+  %t = op.permute %x {dims = array<i64: 1, 0>} : (tensor<2x3xbf16>) -> tensor<3x2xbf16>
+  return %e, %s, %t : tensor<2x3xbf16>, tensor<2xbf16>, tensor<3x2xbf16>
+}

@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-
 from straightline import _compiler
 from straightline.capture.builder import Dense, Location, Result, TensorType
 from straightline.errors import InternalError, UserError
@@ -100,7 +99,6 @@ def test_modules_are_made_on_many_threads() -> None:
 def test_both_builders_make_the_same_module() -> None:
     import torch
     from models import digits_cnn
-
     from straightline.capture import TextBuilder, capture
 
     model = digits_cnn.DigitsCnn().eval()

@@ -311,7 +311,7 @@ def _slice_scatter(x: torch.Tensor, src: torch.Tensor, **where: int) -> torch.Te
     return out
 
 
-def _lstm(x, h0, c0, *weights, num_layers, bidirectional, batch_first, has_biases):  # noqa: ANN
+def _lstm(x, h0, c0, *weights, num_layers, bidirectional, batch_first, has_biases):
     return torch.lstm(
         x, (h0, c0), weights, has_biases, num_layers, 0.0, False, bidirectional, batch_first
     )
@@ -323,14 +323,14 @@ def _prod(x: torch.Tensor, dims: list[int], keepdim: bool) -> torch.Tensor:
     return x
 
 
-def _attention(q, k, v, mask=None, *, is_causal, scale):  # noqa: ANN
+def _attention(q, k, v, mask=None, *, is_causal, scale):
     grouped = q.ndim >= 3 and q.shape[-3] != k.shape[-3]
     return F.scaled_dot_product_attention(
         q, k, v, mask, is_causal=is_causal, scale=scale, enable_gqa=grouped
     )
 
 
-def _convolution(x, w, b=None, **k):  # noqa: ANN
+def _convolution(x, w, b=None, **k):
     names = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
     return torch.convolution(x, w, b, *(k[name] for name in names))
 

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import straightline as sl
 import torch
 from policy import check, clone
 from torch import Tensor, nn
-
-import straightline as sl
 
 
 class Pair(NamedTuple):
@@ -196,22 +195,26 @@ def test_outputs_that_alias_parameters_are_views() -> None:
     assert weight.shape == (4, 3) and table[1] == 50
 
 
-def test_view_of_a_state_shows_later_updates() -> None:
+def test_what_is_written_and_returned() -> None:
+    """An overwritten buffer or input that is a result as well: the result has the value that the call made."""
+
     class Log(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("total", torch.zeros(3))
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             self.total.add_(x)
-            return self.total
+            y.mul_(2)
+            return self.total, y, y[1:]
 
     model = Log()
-    compiled = sl.compile(model, (torch.ones(3),))
-    first = compiled(torch.ones(3))
-    compiled(torch.ones(3))
-    assert torch.equal(model.total, torch.full((3,), 2.0))
-    assert torch.equal(first, model.total) or torch.equal(first, torch.ones(3))
+    compiled = sl.compile(model, (torch.ones(3), torch.ones(3)))
+    for n in (1, 2, 3):
+        y = torch.full((3,), 5.0)
+        total, twice, part = compiled(torch.ones(3), y)
+        assert torch.equal(total, torch.full((3,), float(n))) and torch.equal(model.total, total)
+        assert torch.equal(twice, torch.full((3,), 10.0)) and torch.equal(y, twice) and torch.equal(part, y[1:])
 
 
 # numpy and out= -------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import copy
 import re
 
 import pytest
+import straightline as sl
 import torch
 from models.cond import Cond, Double
 from models.counter import Counter, RowCache
@@ -15,8 +16,6 @@ from models.small import Mlp
 from policy import check, check_call, check_close, check_tree, clone, launches, reference_of
 from torch import Tensor, nn
 from torch.export import Dim
-
-import straightline as sl
 
 
 def run_region(compiled: object) -> list[str]:

@@ -24,6 +24,7 @@ lint() {
   local status=0
   .venv/bin/python tools/lint/layers.py || status=1
   .venv/bin/python tools/lint/text_rules.py || status=1
+  .venv/bin/ruff check --quiet || status=1
   return $status
 }
 

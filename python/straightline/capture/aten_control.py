@@ -7,6 +7,8 @@ import operator
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
 from straightline.capture.builder import Extent
 from straightline.capture.importer import (
     NEAREST,
@@ -17,7 +19,6 @@ from straightline.capture.importer import (
     converter,
     training_error,
 )
-from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 NEAREST["aten._local_scalar_dense.default"] = "torch.where, or torch.cond on a tensor"
 NEAREST["aten.item"] = "torch.where, or torch.cond on a tensor"

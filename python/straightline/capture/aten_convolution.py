@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+
 from straightline.capture.builder import Extent, TensorType
 from straightline.capture.importer import (
     NEAREST,

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+
 from straightline.capture.builder import Extent, TensorType
 from straightline.capture.importer import (
     FLOATS,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 import torch
+
 from straightline.capture.aten_shape import wrap
 from straightline.capture.builder import TensorType
 from straightline.capture.importer import (

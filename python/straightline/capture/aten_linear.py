@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import torch
+
 from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.importer import (
     NEAREST,
@@ -125,7 +126,7 @@ def _baddbmm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 
 def _scaled_sum(ctx: Importer, a: Arguments, product: Tensor) -> Tensor:
-    """beta * self + alpha * product."""
+    """Returns beta * self + alpha * product."""
     type = product.type
     if a.alpha != 1:
         product = ctx.emit_one("mul", [product, ctx.operand(a.alpha, type)], type)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+
 from straightline.capture.aten_shape import wrap
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.importer import (

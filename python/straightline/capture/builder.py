@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Union
+from typing import Any, Protocol
 
 #: Element types, by their names in the IR. `ui8` is torch.uint8, `i1` is torch.bool.
 DTYPES = ("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "i1")
@@ -24,7 +24,8 @@ DTYPE_BYTES = {
 class Extent:
     """A dynamic size: an integer expression over named symbols, in canonical text (`b`, `b * 64`, `s0 + 1`).
 
-    Operators: `+`, `*`, `floordiv`, `mod`; numbers may be negative (`b + -1`). Two extents are equal exactly when their texts are.
+    Operators: `+`, `*`, `floordiv`, `mod`; numbers may be negative (`b + -1`). Two extents are equal exactly when
+    their texts are.
     """
 
     text: str
@@ -33,7 +34,7 @@ class Extent:
         return self.text
 
 
-Dim = Union[int, Extent]
+Dim = int | Extent
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Dims:
 
 #: bool -> `true`; int -> `i64`; float -> `f64`; list of int -> `array<i64: ...>`;
 #: Extent -> `#op.dims<[b * 2]>`.
-Attr = Union[bool, int, float, str, Sequence[int], Dense, Dims, Extent]
+Attr = bool | int | float | str | Sequence[int] | Dense | Dims | Extent
 
 #: A handle that only the builder that made it understands.
 Value = Any

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from straightline.capture.builder import Builder, Dim, TensorType
 from torch.utils._pytree import TreeSpec
+
+from straightline.capture.builder import Builder, Dim, TensorType
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 import sympy
 import torch
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
+
 from straightline.capture.builder import Dim, Extent
 from straightline.errors import UnsupportedError
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 
 #: Upper bound of a symbol that the user gave none.
 DEFAULT_MAX = 2**31 - 1

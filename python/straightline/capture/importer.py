@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+
 from straightline.capture.builder import (
     Attr,
     Builder,
@@ -22,7 +24,6 @@ from straightline.capture.builder import (
 )
 from straightline.capture.extents import ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError, UserError
-from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
 _DTYPE_NAMES = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",

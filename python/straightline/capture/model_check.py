@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from straightline.errors import UnsupportedError, UserError
 from torch._subclasses.fake_tensor import FakeTensor
+
+from straightline.errors import UnsupportedError, UserError
 
 _BATCH_STATISTICS = (
     torch.nn.modules.batchnorm._BatchNorm,  # noqa: SLF001  (the only common base)

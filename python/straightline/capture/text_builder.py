@@ -14,7 +14,6 @@ from straightline.capture.builder import (
     Attr,
     Dense,
     Dims,
-    Dims,
     Extent,
     Location,
     Result,

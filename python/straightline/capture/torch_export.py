@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import logging
@@ -14,6 +15,20 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    OutputKind,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.export.graph_signature import (
+    InputSpec as ExportInput,
+)
+from torch.fx.proxy import TracerBase
+from torch.utils import _pytree as pytree
+
 from straightline.capture import (  # noqa: F401  (the families register their converters)
     aten_control,
     aten_convolution,
@@ -47,19 +62,6 @@ from straightline.capture.model_check import (
 )
 from straightline.capture.text_builder import TextBuilder
 from straightline.errors import InternalError, UnsupportedError, UserError
-from torch.export import ExportedProgram
-from torch.export.graph_signature import (
-    ConstantArgument,
-    InputKind,
-    OutputKind,
-    SymIntArgument,
-    TensorArgument,
-)
-from torch.export.graph_signature import (
-    InputSpec as ExportInput,
-)
-from torch.fx.proxy import TracerBase
-from torch.utils import _pytree as pytree
 
 # Ops that torch would decompose and that the `op` dialect has whole.
 _KEPT = frozenset(
@@ -122,6 +124,17 @@ def _as_module(model: Callable[..., Any]) -> torch.nn.Module:
         raise UserError(
             f"expected a module, a function or an ExportedProgram, got {type(model).__name__}"
         )
+    if inspect.isclass(model):
+        raise UserError(f"{model.__name__} is a class: give an instance, {model.__name__}(...)")
+    if not hasattr(inspect.unwrap(model), "__code__") and not isinstance(model, functools.partial):
+        model = model.__call__ if inspect.ismethod(model.__call__) else model
+    try:
+        inspect.signature(model)
+    except ValueError:
+        name = getattr(model, "__name__", "f")
+        raise UserError(
+            f"{name} has no python signature: wrap it, as in lambda x: {name}(x)"
+        ) from None
     wrapper = torch.nn.Module()
     closed_over: dict[str, Any] = {}
     owner = getattr(model, "__self__", None)
@@ -136,6 +149,10 @@ def _as_module(model: Callable[..., Any]) -> torch.nn.Module:
             wrapper.add_module(name, value)
     check_module(wrapper)
     wrapper.forward = model  # the example's arguments take the function's own names
+    try:
+        inspect.signature(model)
+    except (TypeError, ValueError):  # a builtin such as torch.tanh has no names to take
+        wrapper.forward = lambda *args, **kwargs: model(*args, **kwargs)
     return wrapper
 
 
@@ -557,7 +574,12 @@ class _Import:
             name = str(spec.target)
             tie = f"{ties[spec.kind]}:{self._aliases.get(name, name)}"
             tied.append(TiedResult(len(results), tie))
-            results.append(Result(value.value, spec.arg.name, tie))
+            # A value that is also a result for the user comes twice, under two names.
+            taken = {result.name for result in results}
+            given = spec.arg.name
+            while given in taken:
+                given += "_tied"
+            results.append(Result(value.value, given, tie))
         return tied
 
 

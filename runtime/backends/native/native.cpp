@@ -29,6 +29,7 @@
 // op "pool": x; y.                                op "scan": x; y.
 // op "gather_rows": table, indices; y.            op "gather_elements": x, indices; y.
 // op "fill", "zero_border", "iota": no inputs; y.
+// op "transpose": x; y = x with rows and columns exchanged. attributes: rows, cols (of x)
 // op "pack_gemm", "pack_convolution", "pack_winograd": weight; packed weight.
 //   These have one kernel each, which accepts all but too high a rank (packs: other dtypes).
 //
@@ -45,16 +46,9 @@ namespace {
 // Copied before main starts from objects that are constant-initialised, so the order among files
 // does not matter; nothing may read the backend from another static initialiser.
 const sl_kernel_desc kKernels[] = {
-    sl::native::gemvKernel,         sl::native::gemmKernel,
-    sl::native::matmulKernel,       sl::native::winogradKernel,
-    sl::native::convolutionKernel,  sl::native::convolutionDirectKernel,
-    sl::native::attentionKernel,    sl::native::pointwiseKernel,
-    sl::native::rowReductionKernel, sl::native::poolKernel,
-    sl::native::gatherRowsKernel,   sl::native::gatherElementsKernel,
-    sl::native::fillKernel,         sl::native::zeroBorderKernel,
-    sl::native::iotaKernel,         sl::native::scanKernel,
-    sl::native::packGemmKernel,     sl::native::packConvolutionKernel,
-    sl::native::packWinogradKernel,
+#define SL_NATIVE_KERNEL(name) sl::native::name,
+#include "native_kernels.inc"
+#undef SL_NATIVE_KERNEL
 };
 
 }  // namespace

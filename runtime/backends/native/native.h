@@ -10,25 +10,10 @@ extern "C" const sl_backend_desc sl_backend_native;
 
 namespace sl::native {
 
-extern const sl_kernel_desc gemvKernel;
-extern const sl_kernel_desc gemmKernel;
-extern const sl_kernel_desc matmulKernel;
-extern const sl_kernel_desc winogradKernel;
-extern const sl_kernel_desc convolutionKernel;
-extern const sl_kernel_desc convolutionDirectKernel;
-extern const sl_kernel_desc attentionKernel;
-extern const sl_kernel_desc pointwiseKernel;
-extern const sl_kernel_desc rowReductionKernel;
-extern const sl_kernel_desc poolKernel;
-extern const sl_kernel_desc gatherRowsKernel;
-extern const sl_kernel_desc gatherElementsKernel;
-extern const sl_kernel_desc fillKernel;
-extern const sl_kernel_desc zeroBorderKernel;
-extern const sl_kernel_desc iotaKernel;
-extern const sl_kernel_desc scanKernel;
-extern const sl_kernel_desc packGemmKernel;
-extern const sl_kernel_desc packConvolutionKernel;
-extern const sl_kernel_desc packWinogradKernel;
+// native_kernels.inc is made by CMake: one entry per file x_y.cpp of this folder, which defines xYKernel.
+#define SL_NATIVE_KERNEL(name) extern const sl_kernel_desc name;
+#include "native_kernels.inc"
+#undef SL_NATIVE_KERNEL
 
 }  // namespace sl::native
 

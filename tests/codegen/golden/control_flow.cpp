@@ -8,7 +8,7 @@ extern "C" void step(sl_ctx* ctx, sl_team team, const float* a0, const float* a1
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 2}>(
       ctx, team,
       sl::PointwiseShape{.extent = {64}, .stride = {{1}, {1}, {1}}},
-      [](auto x0, auto x1, auto& y0) {
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         y0 = t0;
       },
@@ -19,7 +19,7 @@ extern "C" void increment(sl_ctx* ctx, sl_team team, int64_t* o0) {
   sl::fill<sl::FillTune{.rank = 1}>(
       ctx, team,
       sl::FillShape{.extent = {1}, .stride = {1}},
-      [](auto& y0) {
+      [](auto& y0) SL_LAMBDA {
         y0 = sl::constant(y0, 1);
       },
       o0);

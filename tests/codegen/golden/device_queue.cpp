@@ -7,7 +7,7 @@ extern "C" void twice(sl_ctx* ctx, sl_team team, const float* a0, float* o0, int
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
       ctx, team,
       sl::PointwiseShape{.extent = {b * 8}, .stride = {{1}, {1}}},
-      [](auto x0, auto& y0) {
+      [](auto x0, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x0;
         y0 = t0;
       },
@@ -19,7 +19,7 @@ extern "C" void scale(sl_ctx* ctx, sl_team team, const float* a0, const float* a
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
       ctx, team,
       sl::PointwiseShape{.extent = {b, 8}, .stride = {{8, 1}, {0, 1}, {8, 1}}},
-      [](auto x0, auto x1, auto& y0) {
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 * x1;
         y0 = t0;
       },

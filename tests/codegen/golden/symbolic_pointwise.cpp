@@ -7,7 +7,7 @@ extern "C" void narrow(sl_ctx* ctx, sl_team team, const float* a0, sl::bfloat16*
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
       ctx, team,
       sl::PointwiseShape{.extent = {b * 64}, .stride = {{1}, {1}}},
-      [](auto x0, auto& y0) {
+      [](auto x0, auto& y0) SL_LAMBDA {
         auto t0 = sl::minimum(x0, sl::constant(x0, __builtin_inff()));
         auto t1 = sl::tanh(t0);
         auto t2 = -t1;
@@ -21,7 +21,7 @@ extern "C" void ints(sl_ctx* ctx, sl_team team, const int32_t* a0, int32_t* o0, 
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
       ctx, team,
       sl::PointwiseShape{.extent = {b * 64}, .stride = {{1}, {1}}},
-      [](auto x0, auto& y0) {
+      [](auto x0, auto& y0) SL_LAMBDA {
         auto t0 = sl::floor_divide(x0, sl::constant(x0, 7));
         auto t1 = sl::multiply(t0, sl::constant(x0, 7));
         auto t2 = sl::subtract(x0, t1);
@@ -37,7 +37,7 @@ extern "C" void widen(sl_ctx* ctx, sl_team team, const sl::bfloat16* a0, const i
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
       ctx, team,
       sl::PointwiseShape{.extent = {b, 64}, .stride = {{64, 1}, {64, 1}, {64, 1}, {64, 1}}},
-      [](auto x0, auto x1, auto& y0, auto& y1) {
+      [](auto x0, auto x1, auto& y0, auto& y1) SL_LAMBDA {
         auto t0 = sl::cast<float>(x0);
         auto t1 = sl::cast<float>(x1);
         auto t2 = t0 * t1;
@@ -54,7 +54,7 @@ extern "C" void scaled(sl_ctx* ctx, sl_team team, const float* a0, const float* 
   sl::pointwise<sl::PointwiseTune{.rank = 3, .inputs = 2}>(
       ctx, team,
       sl::PointwiseShape{.extent = {b, 16, 4}, .stride = {{64, 4, 1}, {0, 0, 1}, {64, 4, 1}}},
-      [](auto x0, auto x1, auto& y0) {
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 * x1;
         y0 = t0;
       },

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Benchmarks. `python -m bench` compares Straightline with eager PyTorch."""

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Family `transpose`: a batch of matrices with rows and columns exchanged, in square blocks that
+// are turned in registers.
+//
+//   sl::transpose<TransposeTune{.block}>(ctx, team, shape, in, out)
+//   out[b][c][r] = in[b][r][c], contiguous along c in `in` and along r in `out`; they do not overlap
+#ifndef STRAIGHTLINE_KERNELS_TRANSPOSE_H
+#define STRAIGHTLINE_KERNELS_TRANSPOSE_H
+
+#include "straightline/kernels/operands.h"
+
+namespace sl {
+
+struct TransposeTune {
+  int block = 16;  ///< rows and columns of a block, a power of two; at most the lanes of a register
+};
+
+struct TransposeShape {
+  int64_t batch = 1, rows = 0, cols = 0;
+  int64_t inBatch = 0, inRow = 0;    ///< strides, elements
+  int64_t outBatch = 0, outCol = 0;  ///< strides, elements
+};
+
+/// A type of the same size that vectors can hold.
+template <int Bytes>
+struct BitsOf;
+template <>
+struct BitsOf<1> {
+  using type = uint8_t;
+};
+template <>
+struct BitsOf<2> {
+  using type = uint16_t;
+};
+template <>
+struct BitsOf<4> {
+  using type = uint32_t;
+};
+template <>
+struct BitsOf<8> {
+  using type = uint64_t;
+};
+
+/// a0 b0 a1 b1 ... from the first (or the second) halves of a and b.
+template <bool Second, class V, int... I>
+SL_INLINE V interleave(V a, V b, Ints<I...>) {
+  constexpr int N = sizeof...(I);
+  return __builtin_shufflevector(a, b, ((Second ? N / 2 : 0) + I / 2 + (I % 2) * N)...);
+}
+
+/// Turns one block of N x N. Each round rotates the bits of (row, lane) by one place, so that after
+/// log2(N) rounds row and lane are exchanged.
+template <int N, class U>
+SL_INLINE void transposeBlock(const U* in, int64_t inRow, U* out, int64_t outCol) {
+  vec<U, N> rows[N], next[N];
+  for (int r = 0; r < N; ++r) {
+    rows[r] = load<N>(in + r * inRow);
+  }
+  SL_UNROLL
+  for (int round = 1; round < N; round *= 2) {
+    SL_UNROLL
+    for (int r = 0; r < N / 2; ++r) {
+      next[2 * r] = interleave<false>(rows[r], rows[r + N / 2], IntsUpTo<N>{});
+      next[2 * r + 1] = interleave<true>(rows[r], rows[r + N / 2], IntsUpTo<N>{});
+    }
+    SL_UNROLL
+    for (int r = 0; r < N; ++r) {
+      rows[r] = next[r];
+    }
+  }
+  for (int c = 0; c < N; ++c) {
+    store(out + c * outCol, rows[c]);
+  }
+}
+
+template <TransposeTune T, class E>
+SL_INLINE void transpose(sl_ctx*, sl_team team, TransposeShape s, const E* in, E* out) {
+  using U = typename BitsOf<sizeof(E)>::type;
+  constexpr int kMost = kVectorBytes / int(sizeof(E));
+  constexpr int N = T.block < kMost ? T.block : kMost;
+  const int64_t strips = ceilDiv(s.cols, N);
+  Range part = split(s.batch * strips, team, 1);
+  for (int64_t i = part.begin; i < part.end; ++i) {
+    const int64_t b = i / strips, c = i % strips * N;
+    const E* source = in + b * s.inBatch + c;
+    E* target = out + b * s.outBatch + c * s.outCol;
+    const int64_t cols = minOf(int64_t{N}, s.cols - c);
+    const int64_t blocks = cols == N ? s.rows / N : 0;
+    for (int64_t r = 0; r < blocks * N; r += N) {
+      // Blocks are loaded and stored as bytes, so the other type breaks no aliasing rule.
+      transposeBlock<N>(reinterpret_cast<const U*>(source + r * s.inRow), s.inRow,
+                        reinterpret_cast<U*>(target + r), s.outCol);
+    }
+    for (int64_t k = 0; k < cols; ++k) {
+      for (int64_t r = blocks * N; r < s.rows; ++r) {
+        target[k * s.outCol + r] = source[r * s.inRow + k];
+      }
+    }
+  }
+}
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_TRANSPOSE_H

@@ -1,0 +1,543 @@
+// Program forward for cpu x86-64-v3, threads: 2.
+#include "straightline/kernels/pointwise.h"
+#include "straightline/kernels/scalar.h"
+#include "straightline/kernels/pack_convolution.h"
+#include "straightline/kernels/pack_winograd.h"
+#include "straightline/kernels/pack_gemm.h"
+#include "straightline/kernels/zero_border.h"
+#include "straightline/kernels/convolution.h"
+#include "straightline/kernels/pool.h"
+#include "straightline/kernels/winograd.h"
+#include "straightline/kernels/gemm.h"
+#include "straightline/kernels/program.h"
+
+extern "C" void pointwise_to_dtype_16(sl_ctx* ctx, sl_team team, const float* a0,
+    const float* a1, const float* a2, const float* a3, const float* a4, double* o0, float* o1) {
+  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 5}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {16}, .stride = {{1}, {1}, {1}, {1}, {1}, {1}, {1}}},
+      [](auto x0, auto x1, auto x2, auto x3, auto x4, auto& y0, auto& y1) SL_LAMBDA {
+        auto t0 = sl::cast<double>(x0);
+        auto t1 = sl::cast<double>(x1);
+        auto t2 = t1 + sl::constantAs<double>(x0, 1e-05);
+        auto t3 = sl::sqrt(t2);
+        auto t4 = t0 / t3;
+        auto t5 = sl::cast<double>(x2);
+        auto t6 = t5 * t4;
+        auto t7 = sl::cast<double>(x3);
+        auto t8 = sl::cast<double>(x4);
+        auto t9 = t8 * t4;
+        auto t10 = t7 - t9;
+        auto t11 = t6 + t10;
+        auto t12 = sl::cast<float>(t11);
+        y0 = t4;
+        y1 = t12;
+      },
+      a0, a1, a2, a3, a4, o0, o1);
+}
+
+extern "C" void pointwise_to_dtype_32(sl_ctx* ctx, sl_team team, const float* a0,
+    const float* a1, const float* a2, const float* a3, const float* a4, double* o0, float* o1) {
+  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 5}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}, {1}, {1}, {1}, {1}, {1}}},
+      [](auto x0, auto x1, auto x2, auto x3, auto x4, auto& y0, auto& y1) SL_LAMBDA {
+        auto t0 = sl::cast<double>(x0);
+        auto t1 = sl::cast<double>(x1);
+        auto t2 = t1 + sl::constantAs<double>(x0, 1e-05);
+        auto t3 = sl::sqrt(t2);
+        auto t4 = t0 / t3;
+        auto t5 = sl::cast<double>(x2);
+        auto t6 = t5 * t4;
+        auto t7 = sl::cast<double>(x3);
+        auto t8 = sl::cast<double>(x4);
+        auto t9 = t8 * t4;
+        auto t10 = t7 - t9;
+        auto t11 = t6 + t10;
+        auto t12 = sl::cast<float>(t11);
+        y0 = t4;
+        y1 = t12;
+      },
+      a0, a1, a2, a3, a4, o0, o1);
+}
+
+extern "C" void pointwise_to_dtype_16x9(sl_ctx* ctx, sl_team team, const float* a0,
+    const double* a1, float* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {16, 9}, .stride = {{9, 1}, {1, 0}, {9, 1}}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = sl::cast<double>(x0);
+        auto t1 = t0 * x1;
+        auto t2 = sl::cast<float>(t1);
+        y0 = t2;
+      },
+      a0, a1, o0);
+}
+
+extern "C" void pointwise_to_dtype_32x144(sl_ctx* ctx, sl_team team, const float* a0,
+    const double* a1, float* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {32, 144}, .stride = {{144, 1}, {1, 0}, {144, 1}}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = sl::cast<double>(x0);
+        auto t1 = t0 * x1;
+        auto t2 = sl::cast<float>(t1);
+        y0 = t2;
+      },
+      a0, a1, o0);
+}
+
+extern "C" void pack_convolution_16x1x3x3(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pack_convolution<sl::PackConvolutionTune{.nr = 16}>(
+      ctx, team,
+      sl::PackConvolutionShape{.o = 16, .i = 1, .kh = 3, .kw = 3, .strideO = 9, .strideI = 9,
+          .strideH = 3, .strideW = 1},
+      a0, o0);
+}
+
+extern "C" void pack_winograd_32x16x3x3(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pack_winograd<sl::PackWinogradTune{.m = 4, .nr = 16, .kb = 32}>(
+      ctx, team,
+      sl::PackWinogradShape{.o = 32, .i = 16, .strideO = 144, .strideI = 9, .strideH = 3,
+          .strideW = 1},
+      a0, o0);
+}
+
+extern "C" void pack_gemm_10x128(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pack_gemm<sl::PackGemmTune{.nr = 16}>(
+      ctx, team,
+      sl::PackGemmShape{.n = 10, .k = 128, .strideN = 128, .strideK = 1},
+      a0, o0);
+}
+
+extern "C" void zero_border(sl_ctx* ctx, sl_team team, float* o0) {
+  sl::zero_border<sl::ZeroBorderTune{.rank = 4}>(
+      ctx, team,
+      sl::ZeroBorderShape{.extent = {4, 1, 8, 8}, .stride = {100, 1, 10, 1},
+          .low = {0, 0, 1, 1}, .high = {0, 0, 1, 1}},
+      o0);
+}
+
+extern "C" void copy_4x8x8(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 3, .inputs = 1}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {4, 8, 8}, .stride = {{64, 8, 1}, {100, 10, 1}}},
+      [](auto x0, auto& y0) SL_LAMBDA {
+        y0 = x0;
+      },
+      a0, o0);
+}
+
+extern "C" void convolution_4x1x8x8x16_3x3_bias_relu(sl_ctx* ctx, sl_team team, const float* a0,
+    const float* a1, const float* a2, float* o0) {
+  sl::convolution<sl::ConvolutionTune{.mr = 6, .nr = 16, .kh = 3, .kw = 3, .mc = 96,
+      .prefetch = 0}>(
+      ctx, team,
+      sl::ConvolutionShape{.n = 4, .h = 8, .w = 8, .c = 1, .k = 16, .ho = 8, .wo = 8,
+          .strideH = 1, .strideW = 1, .padH = 1, .padW = 1, .dilationH = 1, .dilationW = 1,
+          .inStride = {100, 10, 1}, .outStride = {1024, 128, 16},
+          .epilogueStride = {{0, 0, 0, 1}}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = x0 + x1;
+        auto t1 = sl::maximum(t0, sl::constant(x0, 0.0f));
+        y0 = t1;
+      },
+      a0, a1, a2, o0);
+}
+
+extern "C" void zero_border_2(sl_ctx* ctx, sl_team team, float* o0) {
+  sl::zero_border<sl::ZeroBorderTune{.rank = 4}>(
+      ctx, team,
+      sl::ZeroBorderShape{.extent = {4, 16, 4, 4}, .stride = {576, 1, 96, 16},
+          .low = {0, 0, 1, 1}, .high = {0, 0, 1, 1}},
+      o0);
+}
+
+extern "C" void max_pool2d(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pool<sl::PoolTune{.kind = sl::Kind::max, .channelsLast = 1}>(
+      ctx, team,
+      sl::PoolShape{.batch = 4, .channels = 16, .inH = 8, .inW = 8, .outH = 4, .outW = 4,
+          .kernelH = 2, .kernelW = 2, .strideH = 2, .strideW = 2, .padH = 0, .padW = 0,
+          .dilationH = 1, .dilationW = 1, .includePad = 0, .divisor = 0,
+          .inStride = {1024, 1, 128, 16}, .outStride = {576, 1, 96, 16}},
+      a0, o0);
+}
+
+extern "C" void winograd_4x16x4x4x32_3x3_bias_relu(sl_ctx* ctx, sl_team team, const float* a0,
+    const float* a1, const float* a2, float* o0, int8_t* w0) {
+  sl::winograd<sl::WinogradTune{.m = 4, .tiles = 2, .kb = 32, .mr = 6, .nr = 16, .mode = 0,
+      .prefetch = 0}>(
+      ctx, team,
+      sl::WinogradShape{.n = 4, .h = 4, .w = 4, .c = 16, .k = 32, .inStride = {576, 96, 16},
+          .outStride = {512, 128, 32}, .border = {1, 1, 1, 1}, .epilogueStride = {{0, 0, 0, 1}}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = x0 + x1;
+        auto t1 = sl::maximum(t0, sl::constant(x0, 0.0f));
+        y0 = t1;
+      },
+      a0, a1, a2, o0, w0);
+}
+
+extern "C" void max_pool2d_2(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pool<sl::PoolTune{.kind = sl::Kind::max, .channelsLast = 0}>(
+      ctx, team,
+      sl::PoolShape{.batch = 4, .channels = 32, .inH = 4, .inW = 4, .outH = 2, .outW = 2,
+          .kernelH = 2, .kernelW = 2, .strideH = 2, .strideW = 2, .padH = 0, .padW = 0,
+          .dilationH = 1, .dilationW = 1, .includePad = 0, .divisor = 0,
+          .inStride = {512, 1, 128, 32}, .outStride = {128, 4, 2, 1}},
+      a0, o0);
+}
+
+extern "C" void gemm_4x10x128_bias(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
+    const float* a2, float* o0) {
+  sl::gemm<sl::GemmTune{.mr = 4, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0}>(
+      ctx, team,
+      sl::GemmShape{.m = 4, .n = 10, .k = 128, .lda = 128, .ldc = 10, .epilogueStride = {{0, 1}}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = x0 + x1;
+        y0 = t0;
+      },
+      a0, a1, a2, o0);
+}
+
+extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
+  const float* const norm1_weight = static_cast<const float*>(io->parameters[0]);
+  const float* const norm1_running_var = static_cast<const float*>(io->parameters[1]);
+  const float* const conv1_bias = static_cast<const float*>(io->parameters[2]);
+  const float* const norm1_bias = static_cast<const float*>(io->parameters[3]);
+  const float* const norm1_running_mean = static_cast<const float*>(io->parameters[4]);
+  constexpr int64_t prepared_0_at = 0;
+  float* const prepared_0 = sl::at<float>(io->prepared[0], prepared_0_at);
+  const float* const norm2_weight = static_cast<const float*>(io->parameters[5]);
+  const float* const norm2_running_var = static_cast<const float*>(io->parameters[6]);
+  const float* const conv2_bias = static_cast<const float*>(io->parameters[7]);
+  const float* const norm2_bias = static_cast<const float*>(io->parameters[8]);
+  const float* const norm2_running_mean = static_cast<const float*>(io->parameters[9]);
+  constexpr int64_t prepared_1_at = 64;
+  float* const prepared_1 = sl::at<float>(io->prepared[0], prepared_1_at);
+  const float* const conv1_weight = static_cast<const float*>(io->parameters[10]);
+  const float* const conv2_weight = static_cast<const float*>(io->parameters[11]);
+  constexpr int64_t conv1_weight_packed_at = 192;
+  float* const conv1_weight_packed = sl::at<float>(io->prepared[0], conv1_weight_packed_at);
+  constexpr int64_t conv2_weight_packed_at = 768;
+  float* const conv2_weight_packed = sl::at<float>(io->prepared[0], conv2_weight_packed_at);
+  const float* const fc_weight = static_cast<const float*>(io->parameters[13]);
+  constexpr int64_t fc_weight_packed_at = 74496;
+  float* const fc_weight_packed = sl::at<float>(io->prepared[0], fc_weight_packed_at);
+  constexpr int64_t conv2_at = 0;
+  float* const conv2 = sl::at<float>(io->arenas[0], conv2_at);
+  constexpr int64_t conv1_at = 18432;
+  float* const conv1 = sl::at<float>(io->arenas[0], conv1_at);
+  constexpr int64_t t_at = 19008;
+  double* const t = sl::at<double>(io->arenas[0], t_at);
+  constexpr int64_t t_1_at = 0;
+  double* const t_1 = sl::at<double>(io->arenas[0], t_1_at);
+  // to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23)
+  if (team.index == 0) {
+    pointwise_to_dtype_16(ctx, sl::alone(), norm1_weight, norm1_running_var, conv1_bias,
+        norm1_bias, norm1_running_mean, t_1, prepared_0);
+  }
+  // to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)
+  if (team.index == 0) {
+    pointwise_to_dtype_32(ctx, sl::alone(), norm2_weight, norm2_running_var, conv2_bias,
+        norm2_bias, norm2_running_mean, t, prepared_1);
+  }
+  double* const t_1_view = t_1;
+  // to_dtype, mul, to_dtype: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23)
+  if (team.index == 0) {
+    pointwise_to_dtype_16x9(ctx, sl::alone(), conv1_weight, t_1_view, conv1);
+  }
+  double* const t_view = t;
+  sl_barrier(team);
+  // to_dtype, mul, to_dtype: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)
+  pointwise_to_dtype_32x144(ctx, team, conv2_weight, t_view, conv2);
+  // pack: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+  pack_convolution_16x1x3x3(ctx, team, conv1, conv1_weight_packed);
+  sl_barrier(team);
+  // pack: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24
+  pack_winograd_32x16x3x3(ctx, team, conv2, conv2_weight_packed);
+  // pack: fc (digits_cnn.py:25)
+  pack_gemm_10x128(ctx, team, fc_weight, fc_weight_packed);
+  return SL_OK;
+}
+
+extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
+  constexpr int64_t prepared_0_at = 0;
+  const float* const prepared_0 = sl::at<const float>(io->prepared[0], prepared_0_at);
+  constexpr int64_t prepared_1_at = 64;
+  const float* const prepared_1 = sl::at<const float>(io->prepared[0], prepared_1_at);
+  constexpr int64_t conv1_weight_packed_at = 192;
+  const float* const conv1_weight_packed = sl::at<const float>(io->prepared[0], conv1_weight_packed_at);
+  constexpr int64_t conv2_weight_packed_at = 768;
+  const float* const conv2_weight_packed = sl::at<const float>(io->prepared[0], conv2_weight_packed_at);
+  const float* const fc_bias = static_cast<const float*>(io->parameters[12]);
+  constexpr int64_t fc_weight_packed_at = 74496;
+  const float* const fc_weight_packed = sl::at<const float>(io->prepared[0], fc_weight_packed_at);
+  const float* const x = static_cast<const float*>(io->inputs[0]);
+  float* const linear = static_cast<float*>(io->outputs[0]);
+  constexpr int64_t t_2_at = 0;
+  float* const t_2 = sl::at<float>(io->arenas[0], t_2_at);
+  constexpr int64_t t_3_at = 0;
+  int8_t* const t_3 = sl::at<int8_t>(io->arenas[0], t_3_at);
+  constexpr int64_t t_4_at = 133632;
+  float* const t_4 = sl::at<float>(io->arenas[0], t_4_at);
+  constexpr int64_t t_5_at = 124864;
+  float* const t_5 = sl::at<float>(io->arenas[0], t_5_at);
+  constexpr int64_t t_6_at = 16428;
+  float* const t_6 = sl::at<float>(io->arenas[0], t_6_at);
+  constexpr int64_t t_7_at = 0;
+  float* const t_7 = sl::at<float>(io->arenas[0], t_7_at);
+  // zero border: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+  if (team.index == 0) {
+    zero_border(ctx, sl::alone(), t_6);
+  }
+  // reorder: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+  if (team.index == 0) {
+    copy_4x8x8(ctx, sl::alone(), x, t_6);
+  }
+  // convolution, relu: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+  if (team.index == 0) {
+    convolution_4x1x8x8x16_3x3_bias_relu(ctx, sl::alone(), t_6, conv1_weight_packed, prepared_0,
+        t_7);
+  }
+  // zero border: digits_cnn.py:23
+  if (team.index == 0) {
+    zero_border_2(ctx, sl::alone(), t_5);
+  }
+  // max_pool2d: digits_cnn.py:23
+  if (team.index == 0) {
+    max_pool2d(ctx, sl::alone(), t_7, t_5);
+  }
+  // convolution, relu: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24
+  if (team.index == 0) {
+    winograd_4x16x4x4x32_3x3_bias_relu(ctx, sl::alone(), t_5, conv2_weight_packed, prepared_1,
+        t_4, t_3);
+  }
+  // max_pool2d: digits_cnn.py:24
+  if (team.index == 0) {
+    max_pool2d_2(ctx, sl::alone(), t_4, t_2);
+  }
+  float* const t_2_view = t_2;
+  // linear: fc (digits_cnn.py:25)
+  if (team.index == 0) {
+    gemm_4x10x128_bias(ctx, sl::alone(), t_2_view, fc_weight_packed, fc_bias, linear);
+  }
+  return SL_OK;
+}
+
+// Tables: what an interpreter, a profiler or a loader reads.
+namespace sl_tables {
+
+static constexpr sl_expr_step e0[] = {{'c', 16}};
+static constexpr sl_expr_step e1[] = {{'c', 1}};
+static constexpr sl_expr_step e2[] = {{'c', 0}};
+static constexpr sl_expr_step e3[] = {{'c', 64}};
+static constexpr sl_expr_step e4[] = {{'c', 32}};
+static constexpr sl_expr_step e5[] = {{'c', 128}};
+static constexpr sl_expr_step e6[] = {{'c', 9}};
+static constexpr sl_expr_step e7[] = {{'c', 3}};
+static constexpr sl_expr_step e8[] = {{'c', 576}};
+static constexpr sl_expr_step e9[] = {{'c', 144}};
+static constexpr sl_expr_step e10[] = {{'c', 18432}};
+static constexpr sl_expr_step e11[] = {{'c', 48}};
+static constexpr sl_expr_step e12[] = {{'c', 192}};
+static constexpr sl_expr_step e13[] = {{'c', 36}};
+static constexpr sl_expr_step e14[] = {{'c', 512}};
+static constexpr sl_expr_step e15[] = {{'c', 2}};
+static constexpr sl_expr_step e16[] = {{'c', 256}};
+static constexpr sl_expr_step e17[] = {{'c', 768}};
+static constexpr sl_expr_step e18[] = {{'c', 73728}};
+static constexpr sl_expr_step e19[] = {{'c', 10}};
+static constexpr sl_expr_step e20[] = {{'c', 40}};
+static constexpr sl_expr_step e21[] = {{'c', 5120}};
+static constexpr sl_expr_step e22[] = {{'c', 2048}};
+static constexpr sl_expr_step e23[] = {{'c', 74496}};
+static constexpr sl_expr_step e24[] = {{'c', 8192}};
+static constexpr sl_expr_step e25[] = {{'c', 19008}};
+static constexpr sl_expr_step e26[] = {{'c', 4}};
+static constexpr sl_expr_step e27[] = {{'c', 8}};
+static constexpr sl_expr_step e28[] = {{'c', 1024}};
+static constexpr sl_expr_step e29[] = {{'c', 160}};
+static constexpr sl_expr_step e30[] = {{'c', 124416}};
+static constexpr sl_expr_step e31[] = {{'c', 133632}};
+static constexpr sl_expr_step e32[] = {{'c', 96}};
+static constexpr sl_expr_step e33[] = {{'c', 124864}};
+static constexpr sl_expr_step e34[] = {{'c', 9216}};
+static constexpr sl_expr_step e35[] = {{'c', 100}};
+static constexpr sl_expr_step e36[] = {{'c', 16428}};
+static constexpr sl_expr_step e37[] = {{'c', 1600}};
+static constexpr sl_expr_step e38[] = {{'c', 16384}};
+static constexpr sl_expr_step e39[] = {{'c', 141824}};
+static constexpr sl_expr_step e40[] = {{'c', 19264}};
+static constexpr sl_expr_step e41[] = {{'c', 82688}};
+
+static constexpr sl_expr norm1_weight_extents[] = {{e0, 1}};
+static constexpr sl_expr norm1_weight_strides[] = {{e1, 1}};
+static constexpr sl_expr norm1_running_var_extents[] = {{e0, 1}};
+static constexpr sl_expr norm1_running_var_strides[] = {{e1, 1}};
+static constexpr sl_expr conv1_bias_extents[] = {{e0, 1}};
+static constexpr sl_expr conv1_bias_strides[] = {{e1, 1}};
+static constexpr sl_expr norm1_bias_extents[] = {{e0, 1}};
+static constexpr sl_expr norm1_bias_strides[] = {{e1, 1}};
+static constexpr sl_expr norm1_running_mean_extents[] = {{e0, 1}};
+static constexpr sl_expr norm1_running_mean_strides[] = {{e1, 1}};
+static constexpr sl_expr prepared_0_extents[] = {{e0, 1}};
+static constexpr sl_expr prepared_0_strides[] = {{e1, 1}};
+static constexpr sl_expr norm2_weight_extents[] = {{e4, 1}};
+static constexpr sl_expr norm2_weight_strides[] = {{e1, 1}};
+static constexpr sl_expr norm2_running_var_extents[] = {{e4, 1}};
+static constexpr sl_expr norm2_running_var_strides[] = {{e1, 1}};
+static constexpr sl_expr conv2_bias_extents[] = {{e4, 1}};
+static constexpr sl_expr conv2_bias_strides[] = {{e1, 1}};
+static constexpr sl_expr norm2_bias_extents[] = {{e4, 1}};
+static constexpr sl_expr norm2_bias_strides[] = {{e1, 1}};
+static constexpr sl_expr norm2_running_mean_extents[] = {{e4, 1}};
+static constexpr sl_expr norm2_running_mean_strides[] = {{e1, 1}};
+static constexpr sl_expr prepared_1_extents[] = {{e4, 1}};
+static constexpr sl_expr prepared_1_strides[] = {{e1, 1}};
+static constexpr sl_expr conv1_weight_extents[] = {{e0, 1}, {e1, 1}, {e7, 1}, {e7, 1}};
+static constexpr sl_expr conv1_weight_strides[] = {{e6, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
+static constexpr sl_expr conv2_weight_extents[] = {{e4, 1}, {e0, 1}, {e7, 1}, {e7, 1}};
+static constexpr sl_expr conv2_weight_strides[] = {{e9, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
+static constexpr sl_expr conv1_weight_packed_extents[] = {{e1, 1}, {e7, 1}, {e7, 1}, {e1, 1},
+    {e0, 1}};
+static constexpr sl_expr conv1_weight_packed_strides[] = {{e9, 1}, {e11, 1}, {e0, 1}, {e0, 1},
+    {e1, 1}};
+static constexpr sl_expr conv2_weight_packed_extents[] = {{e1, 1}, {e13, 1}, {e15, 1}, {e0, 1},
+    {e0, 1}};
+static constexpr sl_expr conv2_weight_packed_strides[] = {{e10, 1}, {e14, 1}, {e16, 1}, {e0, 1},
+    {e1, 1}};
+static constexpr sl_expr fc_bias_extents[] = {{e19, 1}};
+static constexpr sl_expr fc_bias_strides[] = {{e1, 1}};
+static constexpr sl_expr fc_weight_extents[] = {{e19, 1}, {e5, 1}};
+static constexpr sl_expr fc_weight_strides[] = {{e5, 1}, {e1, 1}};
+static constexpr sl_expr fc_weight_packed_extents[] = {{e1, 1}, {e5, 1}, {e0, 1}};
+static constexpr sl_expr fc_weight_packed_strides[] = {{e22, 1}, {e0, 1}, {e1, 1}};
+static constexpr sl_expr conv2_extents[] = {{e4, 1}, {e0, 1}, {e7, 1}, {e7, 1}};
+static constexpr sl_expr conv2_strides[] = {{e9, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
+static constexpr sl_expr conv1_extents[] = {{e0, 1}, {e1, 1}, {e7, 1}, {e7, 1}};
+static constexpr sl_expr conv1_strides[] = {{e6, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
+static constexpr sl_expr t_extents[] = {{e4, 1}};
+static constexpr sl_expr t_strides[] = {{e1, 1}};
+static constexpr sl_expr t_1_extents[] = {{e0, 1}};
+static constexpr sl_expr t_1_strides[] = {{e1, 1}};
+static constexpr sl_expr t_1_view_extents[] = {{e0, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
+static constexpr sl_expr t_1_view_strides[] = {{e1, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
+static constexpr sl_expr t_view_extents[] = {{e4, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
+static constexpr sl_expr t_view_strides[] = {{e1, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
+static constexpr sl_expr x_extents[] = {{e26, 1}, {e1, 1}, {e27, 1}, {e27, 1}};
+static constexpr sl_expr x_strides[] = {{e3, 1}, {e3, 1}, {e27, 1}, {e1, 1}};
+static constexpr sl_expr linear_extents[] = {{e26, 1}, {e19, 1}};
+static constexpr sl_expr linear_strides[] = {{e19, 1}, {e1, 1}};
+static constexpr sl_expr t_2_extents[] = {{e26, 1}, {e4, 1}, {e15, 1}, {e15, 1}};
+static constexpr sl_expr t_2_strides[] = {{e5, 1}, {e26, 1}, {e15, 1}, {e1, 1}};
+static constexpr sl_expr t_3_extents[] = {{e30, 1}};
+static constexpr sl_expr t_3_strides[] = {{e1, 1}};
+static constexpr sl_expr t_4_extents[] = {{e26, 1}, {e4, 1}, {e26, 1}, {e26, 1}};
+static constexpr sl_expr t_4_strides[] = {{e14, 1}, {e1, 1}, {e5, 1}, {e4, 1}};
+static constexpr sl_expr t_5_extents[] = {{e26, 1}, {e0, 1}, {e26, 1}, {e26, 1}};
+static constexpr sl_expr t_5_strides[] = {{e8, 1}, {e1, 1}, {e32, 1}, {e0, 1}};
+static constexpr sl_expr t_6_extents[] = {{e26, 1}, {e1, 1}, {e27, 1}, {e27, 1}};
+static constexpr sl_expr t_6_strides[] = {{e35, 1}, {e1, 1}, {e19, 1}, {e1, 1}};
+static constexpr sl_expr t_7_extents[] = {{e26, 1}, {e0, 1}, {e27, 1}, {e27, 1}};
+static constexpr sl_expr t_7_strides[] = {{e28, 1}, {e1, 1}, {e5, 1}, {e0, 1}};
+static constexpr sl_expr t_2_view_extents[] = {{e26, 1}, {e5, 1}};
+static constexpr sl_expr t_2_view_strides[] = {{e5, 1}, {e1, 1}};
+static constexpr sl_buffer buffers[] = {
+    {sizeof(sl_buffer), "norm1_weight", "norm1.weight", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, norm1_weight_extents, norm1_weight_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "norm1_running_var", "norm1.running_var", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 1, norm1_running_var_extents, norm1_running_var_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "conv1_bias", "conv1.bias", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, conv1_bias_extents, conv1_bias_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "norm1_bias", "norm1.bias", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 1, norm1_bias_extents, norm1_bias_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "norm1_running_mean", "norm1.running_mean", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, norm1_running_mean_extents, norm1_running_mean_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "prepared_0", "prepared.0", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 1, prepared_0_extents, prepared_0_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "norm2_weight", "norm2.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 1, norm2_weight_extents, norm2_weight_strides, {e2, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "norm2_running_var", "norm2.running_var", SL_ROLE_PARAMETER, 0, 6, -1, {2, 32, 1}, 1, norm2_running_var_extents, norm2_running_var_strides, {e2, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "conv2_bias", "conv2.bias", SL_ROLE_PARAMETER, 0, 7, -1, {2, 32, 1}, 1, conv2_bias_extents, conv2_bias_strides, {e2, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "norm2_bias", "norm2.bias", SL_ROLE_PARAMETER, 0, 8, -1, {2, 32, 1}, 1, norm2_bias_extents, norm2_bias_strides, {e2, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "norm2_running_mean", "norm2.running_mean", SL_ROLE_PARAMETER, 0, 9, -1, {2, 32, 1}, 1, norm2_running_mean_extents, norm2_running_mean_strides, {e2, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "prepared_1", "prepared.1", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 1, prepared_1_extents, prepared_1_strides, {e3, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "conv1_weight", "conv1.weight", SL_ROLE_PARAMETER, 0, 10, -1, {2, 32, 1}, 4, conv1_weight_extents, conv1_weight_strides, {e2, 1}, {e8, 1}},
+    {sizeof(sl_buffer), "conv2_weight", "conv2.weight", SL_ROLE_PARAMETER, 0, 11, -1, {2, 32, 1}, 4, conv2_weight_extents, conv2_weight_strides, {e2, 1}, {e10, 1}},
+    {sizeof(sl_buffer), "conv1_weight_packed", "conv1.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 5, conv1_weight_packed_extents, conv1_weight_packed_strides, {e12, 1}, {e8, 1}},
+    {sizeof(sl_buffer), "conv2_weight_packed", "conv2.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 5, conv2_weight_packed_extents, conv2_weight_packed_strides, {e17, 1}, {e18, 1}},
+    {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 12, -1, {2, 32, 1}, 1, fc_bias_extents, fc_bias_strides, {e2, 1}, {e20, 1}},
+    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 13, -1, {2, 32, 1}, 2, fc_weight_extents, fc_weight_strides, {e2, 1}, {e21, 1}},
+    {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, fc_weight_packed_extents, fc_weight_packed_strides, {e23, 1}, {e24, 1}},
+    {sizeof(sl_buffer), "conv2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, conv2_extents, conv2_strides, {e2, 1}, {e10, 1}},
+    {sizeof(sl_buffer), "conv1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, conv1_extents, conv1_strides, {e10, 1}, {e8, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, t_extents, t_strides, {e25, 1}, {e16, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, t_1_extents, t_1_strides, {e2, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 22, {2, 64, 1}, 4, t_1_view_extents, t_1_view_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_view", "", SL_ROLE_VIEW, 0, -1, 21, {2, 64, 1}, 4, t_view_extents, t_view_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 4, x_extents, x_strides, {e2, 1}, {e28, 1}},
+    {sizeof(sl_buffer), "linear", "linear", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, linear_extents, linear_strides, {e2, 1}, {e29, 1}},
+    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, t_2_extents, t_2_strides, {e2, 1}, {e22, 1}},
+    {sizeof(sl_buffer), "t_3", "", SL_ROLE_ARENA, 0, -1, -1, {0, 8, 1}, 1, t_3_extents, t_3_strides, {e2, 1}, {e30, 1}},
+    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, t_4_extents, t_4_strides, {e31, 1}, {e24, 1}},
+    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, t_5_extents, t_5_strides, {e33, 1}, {e34, 1}},
+    {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, t_6_extents, t_6_strides, {e36, 1}, {e37, 1}},
+    {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, t_7_extents, t_7_strides, {e2, 1}, {e38, 1}},
+    {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 27, {2, 32, 1}, 2, t_2_view_extents, t_2_view_strides, {e2, 1}, {e2, 1}},
+};
+
+static constexpr int32_t operands_0[] = {0, 1, 2, 3, 4, 22, 5};
+static constexpr int32_t operands_1[] = {6, 7, 8, 9, 10, 21, 11};
+static constexpr int32_t operands_2[] = {12, 23, 20};
+static constexpr int32_t operands_4[] = {13, 24, 19};
+static constexpr int32_t operands_5[] = {20, 14};
+static constexpr int32_t operands_7[] = {19, 15};
+static constexpr int32_t operands_8[] = {17, 18};
+static constexpr int32_t operands_9[] = {31};
+static constexpr int32_t operands_10[] = {25, 31};
+static constexpr int32_t operands_11[] = {31, 14, 5, 32};
+static constexpr int32_t operands_12[] = {30};
+static constexpr int32_t operands_13[] = {32, 30};
+static constexpr int32_t operands_14[] = {30, 15, 11, 29, 28};
+static constexpr int32_t operands_15[] = {29, 27};
+static constexpr int32_t operands_16[] = {33, 18, 16, 26};
+static constexpr int32_t operands_17[] = {26};
+static constexpr sl_statement statements[] = {
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_16", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23)", operands_0, 5, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_32", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)", operands_1, 5, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_16x9", "to_dtype, mul, to_dtype", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23)", operands_2, 2, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)", nullptr, 0, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pointwise_to_dtype_32x144", "to_dtype, mul, to_dtype", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)", operands_4, 2, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_convolution_16x1x3x3", "pack", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23", operands_5, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24", nullptr, 0, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_winograd_32x16x3x3", "pack", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24", operands_7, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_10x128", "pack", "fc (digits_cnn.py:25)", operands_8, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border", "zero border", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23", operands_9, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_4x8x8", "reorder", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23", operands_10, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "convolution_4x1x8x8x16_3x3_bias_relu", "convolution, relu", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23", operands_11, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border_2", "zero border", "digits_cnn.py:23", operands_12, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d", "max_pool2d", "digits_cnn.py:23", operands_13, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "winograd_4x16x4x4x32_3x3_bias_relu", "convolution, relu", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24", operands_14, 3, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d_2", "max_pool2d", "digits_cnn.py:24", operands_15, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_4x10x128_bias", "linear", "fc (digits_cnn.py:25)", operands_16, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_17, 1, 0, nullptr, 0},
+};
+
+static constexpr sl_result results[] = {
+    {sizeof(sl_result), 26, 26},
+};
+
+static constexpr const char* spaces[] = {"host"};
+static constexpr const char* queues[] = {"cpu"};
+static constexpr sl_expr arena_bytes[] = {{e39, 1}};
+static constexpr sl_expr scratch_bytes[] = {{e40, 1}};
+static constexpr sl_expr prepared_bytes[] = {{e41, 1}};
+
+extern "C" {
+extern const sl_program_desc sl_program;
+const sl_program_desc sl_program = {
+    sizeof(sl_program_desc), SL_ABI_VERSION, "forward", "#kernel.target<\"cpu\", \"x86-64-v3\", threads = 2>",
+    sl_program_prepare, sl_program_run,
+    buffers, 34, statements, 18, nullptr, 0,
+    results, 1, spaces, 1, queues, 1,
+    arena_bytes, scratch_bytes, prepared_bytes, nullptr,
+    14, 0, 1, 1, 2};
+}  // extern "C"
+
+}  // namespace sl_tables

@@ -1,0 +1,488 @@
+// Program forward for cpu x86-64-v3, threads: 1.
+#include "straightline/kernels/pack_gemm.h"
+#include "straightline/kernels/pointwise.h"
+#include "straightline/kernels/scalar.h"
+#include "straightline/kernels/gemm.h"
+#include "straightline/kernels/gemv.h"
+#include "straightline/kernels/program.h"
+
+extern "C" void pack_gemm_64x8(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pack_gemm<sl::PackGemmTune{.nr = 16}>(
+      ctx, team,
+      sl::PackGemmShape{.n = 64, .k = 8, .strideN = 8, .strideK = 1},
+      a0, o0);
+}
+
+extern "C" void pack_gemm_5x16(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pack_gemm<sl::PackGemmTune{.nr = 8}>(
+      ctx, team,
+      sl::PackGemmShape{.n = 5, .k = 16, .strideN = 16, .strideK = 1},
+      a0, o0);
+}
+
+extern "C" void copy_50x2x8(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 3, .inputs = 1}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {50, 2, 8}, .stride = {{8, 400, 1}, {16, 8, 1}}},
+      [](auto x0, auto& y0) SL_LAMBDA {
+        y0 = x0;
+      },
+      a0, o0);
+}
+
+extern "C" void gemm_100x64x8_bias(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
+    const float* a2, float* o0) {
+  sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0}>(
+      ctx, team,
+      sl::GemmShape{.m = 100, .n = 64, .k = 8, .lda = 8, .ldc = 64, .epilogueStride = {{0, 1}}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = x0 + x1;
+        y0 = t0;
+      },
+      a0, a1, a2, o0);
+}
+
+extern "C" void fill_32(sl_ctx* ctx, sl_team team, float* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 0}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {32}, .stride = {{1}}},
+      [](auto& y0) SL_LAMBDA {
+        y0 = sl::constant(y0, 0.0f);
+      },
+      o0);
+}
+
+extern "C" void fill_1600(sl_ctx* ctx, sl_team team, float* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 0}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {1600}, .stride = {{1}}},
+      [](auto& y0) SL_LAMBDA {
+        y0 = sl::constant(y0, 0.0f);
+      },
+      o0);
+}
+
+extern "C" void copy_32(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}}},
+      [](auto x0, auto& y0) SL_LAMBDA {
+        y0 = x0;
+      },
+      a0, o0);
+}
+
+extern "C" void copy_1600(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {1600}, .stride = {{1}, {1}}},
+      [](auto x0, auto& y0) SL_LAMBDA {
+        y0 = x0;
+      },
+      a0, o0);
+}
+
+extern "C" void gemv_2x64x16_bias_add(sl_ctx* ctx, sl_team team, const float* a0,
+    const float* a1, const float* a2, const float* a3, float* o0) {
+  sl::gemv<sl::GemvTune{.rows = 4, .mr = 2}>(
+      ctx, team,
+      sl::GemvShape{.m = 2, .n = 64, .k = 16, .lda = 16, .ldw = 16, .ldc = 64,
+          .epilogueStride = {{0, 1}, {64, 1}}},
+      [](auto x0, auto x1, auto x2, auto& y0) SL_LAMBDA {
+        auto t0 = x0 + x1;
+        auto t1 = t0 + x2;
+        y0 = t1;
+      },
+      a0, a1, a2, a3, o0);
+}
+
+extern "C" void pointwise_sigmoid_2x16(sl_ctx* ctx, sl_team team, const float* a0,
+    const float* a1, const float* a2, const float* a3, const float* a4, float* o0, float* o1) {
+  sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 5}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {2, 16},
+          .stride = {{64, 1}, {16, 1}, {64, 1}, {64, 1}, {64, 1}, {16, 1}, {16, 1}}},
+      [](auto x0, auto x1, auto x2, auto x3, auto x4, auto& y0, auto& y1) SL_LAMBDA {
+        auto t0 = -x0;
+        auto t1 = sl::exp(t0);
+        auto t2 = sl::constant(x0, 1.0f) + t1;
+        auto t3 = sl::constant(x0, 1.0f) / t2;
+        auto t4 = t3 * x1;
+        auto t5 = -x2;
+        auto t6 = sl::exp(t5);
+        auto t7 = sl::constant(x0, 1.0f) + t6;
+        auto t8 = sl::constant(x0, 1.0f) / t7;
+        auto t9 = sl::tanh(x3);
+        auto t10 = t8 * t9;
+        auto t11 = t4 + t10;
+        auto t12 = -x4;
+        auto t13 = sl::exp(t12);
+        auto t14 = sl::constant(x0, 1.0f) + t13;
+        auto t15 = sl::constant(x0, 1.0f) / t14;
+        auto t16 = sl::tanh(t11);
+        auto t17 = t15 * t16;
+        y0 = t11;
+        y1 = t17;
+      },
+      a0, a1, a2, a3, a4, o0, o1);
+}
+
+extern "C" void copy_32_2(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}}},
+      [](auto x0, auto& y0) SL_LAMBDA {
+        y0 = x0;
+      },
+      a0, o0);
+}
+
+extern "C" void copy_2x50x16(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 3, .inputs = 1}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {2, 50, 16}, .stride = {{16, 32, 1}, {800, 16, 1}}},
+      [](auto x0, auto& y0) SL_LAMBDA {
+        y0 = x0;
+      },
+      a0, o0);
+}
+
+extern "C" void gemm_100x5x16_bias(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
+    const float* a2, float* o0) {
+  sl::gemm<sl::GemmTune{.mr = 12, .nr = 8, .kc = 0, .mc = 96, .prefetch = 0}>(
+      ctx, team,
+      sl::GemmShape{.m = 100, .n = 5, .k = 16, .lda = 16, .ldc = 5, .epilogueStride = {{0, 1}}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = x0 + x1;
+        y0 = t0;
+      },
+      a0, a1, a2, o0);
+}
+
+extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
+  const float* const lstm_weight_ih_l0 = static_cast<const float*>(io->parameters[1]);
+  constexpr int64_t lstm_weight_ih_l0_packed_at = 0;
+  float* const lstm_weight_ih_l0_packed = sl::at<float>(io->prepared[0], lstm_weight_ih_l0_packed_at);
+  const float* const fc_weight = static_cast<const float*>(io->parameters[5]);
+  constexpr int64_t fc_weight_packed_at = 2048;
+  float* const fc_weight_packed = sl::at<float>(io->prepared[0], fc_weight_packed_at);
+  // pack: lstm (lstm.py:25)
+  pack_gemm_64x8(ctx, team, lstm_weight_ih_l0, lstm_weight_ih_l0_packed);
+  // pack: fc (lstm.py:26)
+  pack_gemm_5x16(ctx, team, fc_weight, fc_weight_packed);
+  return SL_OK;
+}
+
+extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
+  const float* const lstm_bias_ih_l0 = static_cast<const float*>(io->parameters[0]);
+  constexpr int64_t lstm_weight_ih_l0_packed_at = 0;
+  const float* const lstm_weight_ih_l0_packed = sl::at<const float>(io->prepared[0], lstm_weight_ih_l0_packed_at);
+  const float* const lstm_bias_hh_l0 = static_cast<const float*>(io->parameters[2]);
+  const float* const lstm_weight_hh_l0 = static_cast<const float*>(io->parameters[3]);
+  const float* const fc_bias = static_cast<const float*>(io->parameters[4]);
+  constexpr int64_t fc_weight_packed_at = 2048;
+  const float* const fc_weight_packed = sl::at<const float>(io->prepared[0], fc_weight_packed_at);
+  const float* const x = static_cast<const float*>(io->inputs[0]);
+  float* const linear = static_cast<float*>(io->outputs[0]);
+  float* const getitem_1 = static_cast<float*>(io->outputs[1]);
+  constexpr int64_t t_at = 0;
+  float* const t = sl::at<float>(io->arenas[0], t_at);
+  constexpr int64_t t_1_at = 32000;
+  float* const t_1 = sl::at<float>(io->arenas[0], t_1_at);
+  constexpr int64_t t_2_at = 25600;
+  float* const t_2 = sl::at<float>(io->arenas[0], t_2_at);
+  constexpr int64_t t_3_at = 38400;
+  float* const t_3 = sl::at<float>(io->arenas[0], t_3_at);
+  constexpr int64_t t_4_at = 32000;
+  float* const t_4 = sl::at<float>(io->arenas[0], t_4_at);
+  constexpr int64_t t_5_at = 25600;
+  float* const t_5 = sl::at<float>(io->arenas[0], t_5_at);
+  constexpr int64_t t_6_at = 0;
+  float* const t_6 = sl::at<float>(io->arenas[0], t_6_at);
+  constexpr int64_t t_7_at = 25600;
+  float* const t_7 = sl::at<float>(io->arenas[0], t_7_at);
+  const float* const x_view = x;
+  // copy: lstm (lstm.py:25)
+  if (team.index == 0) {
+    copy_50x2x8(ctx, sl::alone(), x_view, t_7);
+  }
+  // linear: lstm (lstm.py:25)
+  if (team.index == 0) {
+    gemm_100x64x8_bias(ctx, sl::alone(), t_7, lstm_weight_ih_l0_packed, lstm_bias_ih_l0, t_6);
+  }
+  // full: lstm (lstm.py:25)
+  if (team.index == 0) {
+    fill_32(ctx, sl::alone(), t_5);
+  }
+  // full: lstm (lstm.py:25)
+  if (team.index == 0) {
+    fill_1600(ctx, sl::alone(), t_4);
+  }
+  float* const getitem_1_view = getitem_1;
+  // for: lstm (lstm.py:25)
+  if (team.index == 0) {
+    copy_32(ctx, sl::alone(), t_5, getitem_1_view);
+  }
+  // for: lstm (lstm.py:25)
+  if (team.index == 0) {
+    copy_32(ctx, sl::alone(), t_5, t_3);
+  }
+  // for: lstm (lstm.py:25)
+  if (team.index == 0) {
+    copy_1600(ctx, sl::alone(), t_4, t_2);
+  }
+  const int64_t n = 0;
+  const int64_t n_1 = 50;
+  const int64_t n_2 = 1;
+  // for: lstm (lstm.py:25)
+  for (int64_t i = n; i < n_1; i += n_2) {
+    float* const t_6_view = t_6 + i * 128;
+    float* const t_6_view_view = t_6_view;
+    // linear, add: lstm (lstm.py:25)
+    if (team.index == 0) {
+      gemv_2x64x16_bias_add(ctx, sl::alone(), getitem_1_view, lstm_weight_hh_l0,
+          lstm_bias_hh_l0, t_6_view_view, t_1);
+    }
+    float* const t_1_view = t_1;
+    float* const t_1_view_1 = t_1 + 16;
+    float* const t_1_view_2 = t_1 + 32;
+    float* const t_1_view_3 = t_1 + 48;
+    // sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul: lstm (lstm.py:25)
+    if (team.index == 0) {
+      pointwise_sigmoid_2x16(ctx, sl::alone(), t_1_view_1, t_3, t_1_view, t_1_view_2,
+          t_1_view_3, t_3, getitem_1_view);
+    }
+    float* const getitem_1_view_1 = getitem_1;
+    float* const t_2_view = t_2 + i * 32;
+    // dynamic_update_slice: lstm (lstm.py:25)
+    if (team.index == 0) {
+      copy_32_2(ctx, sl::alone(), getitem_1_view_1, t_2_view);
+    }
+    if (sl::cancelled(ctx, team)) {
+      return sl::stop(ctx, team, 12);
+    }
+  }
+  float* const getitem_1_view_2 = getitem_1;
+  float* const t_2_view_1 = t_2;
+  // copy: fc (lstm.py:26)
+  if (team.index == 0) {
+    copy_2x50x16(ctx, sl::alone(), t_2_view_1, t);
+  }
+  // linear: fc (lstm.py:26)
+  if (team.index == 0) {
+    gemm_100x5x16_bias(ctx, sl::alone(), t, fc_weight_packed, fc_bias, linear);
+  }
+  // copy
+  if (team.index == 0) {
+    copy_32_2(ctx, sl::alone(), getitem_1_view_2, getitem_1);
+  }
+  return SL_OK;
+}
+
+// Tables: what an interpreter, a profiler or a loader reads.
+namespace sl_tables {
+
+static constexpr sl_expr_step e0[] = {{'c', 64}};
+static constexpr sl_expr_step e1[] = {{'c', 1}};
+static constexpr sl_expr_step e2[] = {{'c', 0}};
+static constexpr sl_expr_step e3[] = {{'c', 256}};
+static constexpr sl_expr_step e4[] = {{'c', 8}};
+static constexpr sl_expr_step e5[] = {{'c', 2048}};
+static constexpr sl_expr_step e6[] = {{'c', 4}};
+static constexpr sl_expr_step e7[] = {{'c', 128}};
+static constexpr sl_expr_step e8[] = {{'c', 16}};
+static constexpr sl_expr_step e9[] = {{'c', 4096}};
+static constexpr sl_expr_step e10[] = {{'c', 5}};
+static constexpr sl_expr_step e11[] = {{'c', 20}};
+static constexpr sl_expr_step e12[] = {{'c', 320}};
+static constexpr sl_expr_step e13[] = {{'c', 512}};
+static constexpr sl_expr_step e14[] = {{'c', 2}};
+static constexpr sl_expr_step e15[] = {{'c', 400}};
+static constexpr sl_expr_step e16[] = {{'c', 50}};
+static constexpr sl_expr_step e17[] = {{'c', 3200}};
+static constexpr sl_expr_step e18[] = {{'c', 250}};
+static constexpr sl_expr_step e19[] = {{'c', 2000}};
+static constexpr sl_expr_step e20[] = {{'c', 32}};
+static constexpr sl_expr_step e21[] = {{'c', 800}};
+static constexpr sl_expr_step e22[] = {{'c', 6400}};
+static constexpr sl_expr_step e23[] = {{'c', 32000}};
+static constexpr sl_expr_step e24[] = {{'c', 25600}};
+static constexpr sl_expr_step e25[] = {{'c', 38400}};
+static constexpr sl_expr_step e26[] = {{'c', 192}};
+static constexpr sl_expr_step e27[] = {{'v', 9}};
+static constexpr sl_expr_step e28[] = {{'v', 10}};
+static constexpr sl_expr_step e29[] = {{'v', 11}};
+static constexpr sl_expr_step e30[] = {{'v', 12}, {'c', 512}, {'*', 0}};
+static constexpr sl_expr_step e31[] = {{'v', 12}, {'c', 128}, {'*', 0}};
+static constexpr sl_expr_step e32[] = {{'c', 38528}};
+static constexpr sl_expr_step e33[] = {{'c', 2560}};
+
+static constexpr sl_expr lstm_bias_ih_l0_extents[] = {{e0, 1}};
+static constexpr sl_expr lstm_bias_ih_l0_strides[] = {{e1, 1}};
+static constexpr sl_expr lstm_weight_ih_l0_extents[] = {{e0, 1}, {e4, 1}};
+static constexpr sl_expr lstm_weight_ih_l0_strides[] = {{e4, 1}, {e1, 1}};
+static constexpr sl_expr lstm_weight_ih_l0_packed_extents[] = {{e6, 1}, {e4, 1}, {e8, 1}};
+static constexpr sl_expr lstm_weight_ih_l0_packed_strides[] = {{e7, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr lstm_bias_hh_l0_extents[] = {{e0, 1}};
+static constexpr sl_expr lstm_bias_hh_l0_strides[] = {{e1, 1}};
+static constexpr sl_expr lstm_weight_hh_l0_extents[] = {{e0, 1}, {e8, 1}};
+static constexpr sl_expr lstm_weight_hh_l0_strides[] = {{e8, 1}, {e1, 1}};
+static constexpr sl_expr fc_bias_extents[] = {{e10, 1}};
+static constexpr sl_expr fc_bias_strides[] = {{e1, 1}};
+static constexpr sl_expr fc_weight_extents[] = {{e10, 1}, {e8, 1}};
+static constexpr sl_expr fc_weight_strides[] = {{e8, 1}, {e1, 1}};
+static constexpr sl_expr fc_weight_packed_extents[] = {{e1, 1}, {e8, 1}, {e4, 1}};
+static constexpr sl_expr fc_weight_packed_strides[] = {{e7, 1}, {e4, 1}, {e1, 1}};
+static constexpr sl_expr x_extents[] = {{e14, 1}, {e16, 1}, {e4, 1}};
+static constexpr sl_expr x_strides[] = {{e15, 1}, {e4, 1}, {e1, 1}};
+static constexpr sl_expr linear_extents[] = {{e14, 1}, {e16, 1}, {e10, 1}};
+static constexpr sl_expr linear_strides[] = {{e18, 1}, {e10, 1}, {e1, 1}};
+static constexpr sl_expr getitem_1_extents[] = {{e1, 1}, {e14, 1}, {e8, 1}};
+static constexpr sl_expr getitem_1_strides[] = {{e20, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr t_extents[] = {{e14, 1}, {e16, 1}, {e8, 1}};
+static constexpr sl_expr t_strides[] = {{e21, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr t_1_extents[] = {{e14, 1}, {e0, 1}};
+static constexpr sl_expr t_1_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr t_2_extents[] = {{e16, 1}, {e14, 1}, {e8, 1}};
+static constexpr sl_expr t_2_strides[] = {{e20, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr t_3_extents[] = {{e14, 1}, {e8, 1}};
+static constexpr sl_expr t_3_strides[] = {{e8, 1}, {e1, 1}};
+static constexpr sl_expr t_4_extents[] = {{e16, 1}, {e14, 1}, {e8, 1}};
+static constexpr sl_expr t_4_strides[] = {{e20, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr t_5_extents[] = {{e14, 1}, {e8, 1}};
+static constexpr sl_expr t_5_strides[] = {{e8, 1}, {e1, 1}};
+static constexpr sl_expr t_6_extents[] = {{e16, 1}, {e14, 1}, {e0, 1}};
+static constexpr sl_expr t_6_strides[] = {{e7, 1}, {e0, 1}, {e1, 1}};
+static constexpr sl_expr t_7_extents[] = {{e16, 1}, {e14, 1}, {e4, 1}};
+static constexpr sl_expr t_7_strides[] = {{e8, 1}, {e4, 1}, {e1, 1}};
+static constexpr sl_expr x_view_extents[] = {{e16, 1}, {e14, 1}, {e4, 1}};
+static constexpr sl_expr x_view_strides[] = {{e4, 1}, {e15, 1}, {e1, 1}};
+static constexpr sl_expr getitem_1_view_extents[] = {{e14, 1}, {e8, 1}};
+static constexpr sl_expr getitem_1_view_strides[] = {{e8, 1}, {e1, 1}};
+static constexpr sl_expr t_6_view_extents[] = {{e1, 1}, {e14, 1}, {e0, 1}};
+static constexpr sl_expr t_6_view_strides[] = {{e7, 1}, {e0, 1}, {e1, 1}};
+static constexpr sl_expr t_6_view_view_extents[] = {{e14, 1}, {e0, 1}};
+static constexpr sl_expr t_6_view_view_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr t_1_view_extents[] = {{e14, 1}, {e8, 1}};
+static constexpr sl_expr t_1_view_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr t_1_view_1_extents[] = {{e14, 1}, {e8, 1}};
+static constexpr sl_expr t_1_view_1_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr t_1_view_2_extents[] = {{e14, 1}, {e8, 1}};
+static constexpr sl_expr t_1_view_2_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr t_1_view_3_extents[] = {{e14, 1}, {e8, 1}};
+static constexpr sl_expr t_1_view_3_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr getitem_1_view_1_extents[] = {{e1, 1}, {e14, 1}, {e8, 1}};
+static constexpr sl_expr getitem_1_view_1_strides[] = {{e1, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr t_2_view_extents[] = {{e1, 1}, {e14, 1}, {e8, 1}};
+static constexpr sl_expr t_2_view_strides[] = {{e20, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr getitem_1_view_2_extents[] = {{e1, 1}, {e14, 1}, {e8, 1}};
+static constexpr sl_expr getitem_1_view_2_strides[] = {{e1, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr t_2_view_1_extents[] = {{e14, 1}, {e16, 1}, {e8, 1}};
+static constexpr sl_expr t_2_view_1_strides[] = {{e8, 1}, {e20, 1}, {e1, 1}};
+static constexpr sl_buffer buffers[] = {
+    {sizeof(sl_buffer), "lstm_bias_ih_l0", "lstm.bias_ih_l0", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, lstm_bias_ih_l0_extents, lstm_bias_ih_l0_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "lstm_weight_ih_l0", "lstm.weight_ih_l0", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 2, lstm_weight_ih_l0_extents, lstm_weight_ih_l0_strides, {e2, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "lstm_weight_ih_l0_packed", "lstm.weight_ih_l0.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, lstm_weight_ih_l0_packed_extents, lstm_weight_ih_l0_packed_strides, {e2, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "lstm_bias_hh_l0", "lstm.bias_hh_l0", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, lstm_bias_hh_l0_extents, lstm_bias_hh_l0_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "lstm_weight_hh_l0", "lstm.weight_hh_l0", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 2, lstm_weight_hh_l0_extents, lstm_weight_hh_l0_strides, {e2, 1}, {e9, 1}},
+    {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, fc_bias_extents, fc_bias_strides, {e2, 1}, {e11, 1}},
+    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 2, fc_weight_extents, fc_weight_strides, {e2, 1}, {e12, 1}},
+    {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, fc_weight_packed_extents, fc_weight_packed_strides, {e5, 1}, {e13, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 3, x_extents, x_strides, {e2, 1}, {e17, 1}},
+    {sizeof(sl_buffer), "linear", "linear", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 3, linear_extents, linear_strides, {e2, 1}, {e19, 1}},
+    {sizeof(sl_buffer), "getitem_1", "getitem_1", SL_ROLE_OUTPUT, 0, 1, -1, {2, 32, 1}, 3, getitem_1_extents, getitem_1_strides, {e2, 1}, {e7, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, t_extents, t_strides, {e2, 1}, {e22, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_1_extents, t_1_strides, {e23, 1}, {e13, 1}},
+    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, t_2_extents, t_2_strides, {e24, 1}, {e22, 1}},
+    {sizeof(sl_buffer), "t_3", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_3_extents, t_3_strides, {e25, 1}, {e7, 1}},
+    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, t_4_extents, t_4_strides, {e23, 1}, {e22, 1}},
+    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_5_extents, t_5_strides, {e24, 1}, {e7, 1}},
+    {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, t_6_extents, t_6_strides, {e2, 1}, {e24, 1}},
+    {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, t_7_extents, t_7_strides, {e24, 1}, {e17, 1}},
+    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 8, {2, 32, 1}, 3, x_view_extents, x_view_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1_view", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 2, getitem_1_view_extents, getitem_1_view_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_6_view", "", SL_ROLE_VIEW, 0, -1, 17, {2, 32, 1}, 3, t_6_view_extents, t_6_view_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_6_view_view", "", SL_ROLE_VIEW, 0, -1, 21, {2, 32, 1}, 2, t_6_view_view_extents, t_6_view_view_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, t_1_view_extents, t_1_view_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view_1", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, t_1_view_1_extents, t_1_view_1_strides, {e0, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view_2", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, t_1_view_2_extents, t_1_view_2_strides, {e7, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view_3", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, t_1_view_3_extents, t_1_view_3_strides, {e26, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1_view_1", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 3, getitem_1_view_1_extents, getitem_1_view_1_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 3, t_2_view_extents, t_2_view_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1_view_2", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 3, getitem_1_view_2_extents, getitem_1_view_2_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2_view_1", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 3, t_2_view_1_extents, t_2_view_1_strides, {e2, 1}, {e2, 1}},
+};
+
+static constexpr int32_t operands_0[] = {1, 2};
+static constexpr int32_t operands_1[] = {6, 7};
+static constexpr int32_t operands_2[] = {19, 18};
+static constexpr int32_t operands_3[] = {18, 2, 0, 17};
+static constexpr int32_t operands_4[] = {16};
+static constexpr int32_t operands_5[] = {15};
+static constexpr int32_t operands_6[] = {16, 20};
+static constexpr int32_t operands_7[] = {16, 14};
+static constexpr int32_t operands_8[] = {15, 13};
+static constexpr sl_expr scalars_9[] = {{e2, 1}};
+static constexpr sl_expr scalars_10[] = {{e16, 1}};
+static constexpr sl_expr scalars_11[] = {{e1, 1}};
+static constexpr sl_expr scalars_12[] = {{e27, 1}, {e28, 1}, {e29, 1}};
+static constexpr int32_t operands_13[] = {17, 21};
+static constexpr sl_expr scalars_13[] = {{e30, 3}};
+static constexpr int32_t operands_14[] = {20, 4, 3, 22, 12};
+static constexpr int32_t operands_15[] = {24, 14, 23, 25, 26, 14, 20};
+static constexpr int32_t operands_16[] = {13, 28};
+static constexpr sl_expr scalars_16[] = {{e31, 3}};
+static constexpr int32_t operands_17[] = {27, 28};
+static constexpr int32_t operands_19[] = {30, 11};
+static constexpr int32_t operands_20[] = {11, 7, 5, 9};
+static constexpr int32_t operands_21[] = {29, 10};
+static constexpr int32_t operands_22[] = {9, 10};
+static constexpr sl_statement statements[] = {
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_64x8", "pack", "lstm (lstm.py:25)", operands_0, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_5x16", "pack", "fc (lstm.py:26)", operands_1, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_50x2x8", "copy", "lstm (lstm.py:25)", operands_2, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x64x8_bias", "linear", "lstm (lstm.py:25)", operands_3, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_32", "full", "lstm (lstm.py:25)", operands_4, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_1600", "full", "lstm (lstm.py:25)", operands_5, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32", "for", "lstm (lstm.py:25)", operands_6, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32", "for", "lstm (lstm.py:25)", operands_7, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_1600", "for", "lstm (lstm.py:25)", operands_8, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, scalars_9, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, scalars_10, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, scalars_11, 1},
+    {sizeof(sl_statement), SL_STATEMENT_FOR, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, scalars_12, 3},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_13, 1, 1, scalars_13, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemv_2x64x16_bias_add", "linear, add", "lstm (lstm.py:25)", operands_14, 4, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "pointwise_sigmoid_2x16", "sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul", "lstm (lstm.py:25)", operands_15, 5, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_16, 1, 1, scalars_16, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32_2", "dynamic_update_slice", "lstm (lstm.py:25)", operands_17, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_END, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_2x50x16", "copy", "fc (lstm.py:26)", operands_19, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x5x16_bias", "linear", "fc (lstm.py:26)", operands_20, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32_2", "copy", "", operands_21, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_22, 2, 0, nullptr, 0},
+};
+
+static constexpr sl_result results[] = {
+    {sizeof(sl_result), 9, 9},
+    {sizeof(sl_result), 10, 10},
+};
+
+static constexpr const char* spaces[] = {"host"};
+static constexpr const char* queues[] = {"cpu"};
+static constexpr sl_expr arena_bytes[] = {{e32, 1}};
+static constexpr sl_expr scratch_bytes[] = {{e2, 1}};
+static constexpr sl_expr prepared_bytes[] = {{e33, 1}};
+
+extern "C" {
+extern const sl_program_desc sl_program;
+const sl_program_desc sl_program = {
+    sizeof(sl_program_desc), SL_ABI_VERSION, "forward", "#kernel.target<\"cpu\", \"x86-64-v3\">",
+    sl_program_prepare, sl_program_run,
+    buffers, 31, statements, 23, nullptr, 0,
+    results, 2, spaces, 1, queues, 1,
+    arena_bytes, scratch_bytes, prepared_bytes, nullptr,
+    6, 0, 1, 2, 1};
+}  // extern "C"
+
+}  // namespace sl_tables

@@ -1,0 +1,153 @@
+// Program forward for cpu x86-64-v3, threads: 1.
+#include "straightline/kernels/gemv.h"
+#include "straightline/kernels/scalar.h"
+#include "straightline/kernels/program.h"
+
+extern "C" void gemv_1x64x64_bias_relu(sl_ctx* ctx, sl_team team, const float* a0,
+    const float* a1, const float* a2, float* o0) {
+  sl::gemv<sl::GemvTune{.rows = 4, .mr = 1}>(
+      ctx, team,
+      sl::GemvShape{.m = 1, .n = 64, .k = 64, .lda = 64, .ldw = 64, .ldc = 64,
+          .epilogueStride = {{0, 1}}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = x0 + x1;
+        auto t1 = sl::maximum(t0, sl::constant(x0, 0.0f));
+        y0 = t1;
+      },
+      a0, a1, a2, o0);
+}
+
+extern "C" void gemv_1x64x64_bias_relu_2(sl_ctx* ctx, sl_team team, const float* a0,
+    const float* a1, const float* a2, float* o0) {
+  sl::gemv<sl::GemvTune{.rows = 4, .mr = 1}>(
+      ctx, team,
+      sl::GemvShape{.m = 1, .n = 64, .k = 64, .lda = 64, .ldw = 64, .ldc = 64,
+          .epilogueStride = {{0, 1}}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = x0 + x1;
+        auto t1 = sl::maximum(t0, sl::constant(x0, 0.0f));
+        y0 = t1;
+      },
+      a0, a1, a2, o0);
+}
+
+extern "C" void gemv_1x10x64_bias(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
+    const float* a2, float* o0) {
+  sl::gemv<sl::GemvTune{.rows = 4, .mr = 1}>(
+      ctx, team,
+      sl::GemvShape{.m = 1, .n = 10, .k = 64, .lda = 64, .ldw = 64, .ldc = 10,
+          .epilogueStride = {{0, 1}}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = x0 + x1;
+        y0 = t0;
+      },
+      a0, a1, a2, o0);
+}
+
+extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
+  const float* const layers_0_bias = static_cast<const float*>(io->parameters[0]);
+  const float* const layers_0_weight = static_cast<const float*>(io->parameters[1]);
+  const float* const layers_1_bias = static_cast<const float*>(io->parameters[2]);
+  const float* const layers_1_weight = static_cast<const float*>(io->parameters[3]);
+  const float* const layers_2_bias = static_cast<const float*>(io->parameters[4]);
+  const float* const layers_2_weight = static_cast<const float*>(io->parameters[5]);
+  const float* const x = static_cast<const float*>(io->inputs[0]);
+  float* const linear_2 = static_cast<float*>(io->outputs[0]);
+  constexpr int64_t t_at = 0;
+  float* const t = sl::at<float>(io->arenas[0], t_at);
+  constexpr int64_t t_1_at = 256;
+  float* const t_1 = sl::at<float>(io->arenas[0], t_1_at);
+  // linear, relu: layers.0 (small.py:34), small.py:36
+  if (team.index == 0) {
+    gemv_1x64x64_bias_relu(ctx, sl::alone(), x, layers_0_weight, layers_0_bias, t_1);
+  }
+  // linear, relu: layers.1 (small.py:34), small.py:36
+  if (team.index == 0) {
+    gemv_1x64x64_bias_relu_2(ctx, sl::alone(), t_1, layers_1_weight, layers_1_bias, t);
+  }
+  // linear: layers.2 (small.py:34)
+  if (team.index == 0) {
+    gemv_1x10x64_bias(ctx, sl::alone(), t, layers_2_weight, layers_2_bias, linear_2);
+  }
+  return SL_OK;
+}
+
+// Tables: what an interpreter, a profiler or a loader reads.
+namespace sl_tables {
+
+static constexpr sl_expr_step e0[] = {{'c', 64}};
+static constexpr sl_expr_step e1[] = {{'c', 1}};
+static constexpr sl_expr_step e2[] = {{'c', 0}};
+static constexpr sl_expr_step e3[] = {{'c', 256}};
+static constexpr sl_expr_step e4[] = {{'c', 16384}};
+static constexpr sl_expr_step e5[] = {{'c', 10}};
+static constexpr sl_expr_step e6[] = {{'c', 40}};
+static constexpr sl_expr_step e7[] = {{'c', 2560}};
+static constexpr sl_expr_step e8[] = {{'c', 512}};
+
+static constexpr sl_expr layers_0_bias_extents[] = {{e0, 1}};
+static constexpr sl_expr layers_0_bias_strides[] = {{e1, 1}};
+static constexpr sl_expr layers_0_weight_extents[] = {{e0, 1}, {e0, 1}};
+static constexpr sl_expr layers_0_weight_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr layers_1_bias_extents[] = {{e0, 1}};
+static constexpr sl_expr layers_1_bias_strides[] = {{e1, 1}};
+static constexpr sl_expr layers_1_weight_extents[] = {{e0, 1}, {e0, 1}};
+static constexpr sl_expr layers_1_weight_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr layers_2_bias_extents[] = {{e5, 1}};
+static constexpr sl_expr layers_2_bias_strides[] = {{e1, 1}};
+static constexpr sl_expr layers_2_weight_extents[] = {{e5, 1}, {e0, 1}};
+static constexpr sl_expr layers_2_weight_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr x_extents[] = {{e1, 1}, {e0, 1}};
+static constexpr sl_expr x_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr linear_2_extents[] = {{e1, 1}, {e5, 1}};
+static constexpr sl_expr linear_2_strides[] = {{e5, 1}, {e1, 1}};
+static constexpr sl_expr t_extents[] = {{e1, 1}, {e0, 1}};
+static constexpr sl_expr t_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr t_1_extents[] = {{e1, 1}, {e0, 1}};
+static constexpr sl_expr t_1_strides[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_buffer buffers[] = {
+    {sizeof(sl_buffer), "layers_0_bias", "layers.0.bias", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, layers_0_bias_extents, layers_0_bias_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "layers_0_weight", "layers.0.weight", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 2, layers_0_weight_extents, layers_0_weight_strides, {e2, 1}, {e4, 1}},
+    {sizeof(sl_buffer), "layers_1_bias", "layers.1.bias", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, layers_1_bias_extents, layers_1_bias_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "layers_1_weight", "layers.1.weight", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 2, layers_1_weight_extents, layers_1_weight_strides, {e2, 1}, {e4, 1}},
+    {sizeof(sl_buffer), "layers_2_bias", "layers.2.bias", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, layers_2_bias_extents, layers_2_bias_strides, {e2, 1}, {e6, 1}},
+    {sizeof(sl_buffer), "layers_2_weight", "layers.2.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 2, layers_2_weight_extents, layers_2_weight_strides, {e2, 1}, {e7, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, x_extents, x_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "linear_2", "linear_2", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, linear_2_extents, linear_2_strides, {e2, 1}, {e6, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_extents, t_strides, {e2, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_1_extents, t_1_strides, {e3, 1}, {e3, 1}},
+};
+
+static constexpr int32_t operands_0[] = {6, 1, 0, 9};
+static constexpr int32_t operands_1[] = {9, 3, 2, 8};
+static constexpr int32_t operands_2[] = {8, 5, 4, 7};
+static constexpr int32_t operands_3[] = {7};
+static constexpr sl_statement statements[] = {
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemv_1x64x64_bias_relu", "linear, relu", "layers.0 (small.py:34), small.py:36", operands_0, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemv_1x64x64_bias_relu_2", "linear, relu", "layers.1 (small.py:34), small.py:36", operands_1, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemv_1x10x64_bias", "linear", "layers.2 (small.py:34)", operands_2, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_3, 1, 0, nullptr, 0},
+};
+
+static constexpr sl_result results[] = {
+    {sizeof(sl_result), 7, 7},
+};
+
+static constexpr const char* spaces[] = {"host"};
+static constexpr const char* queues[] = {"cpu"};
+static constexpr sl_expr arena_bytes[] = {{e8, 1}};
+static constexpr sl_expr scratch_bytes[] = {{e2, 1}};
+static constexpr sl_expr prepared_bytes[] = {{e2, 1}};
+
+extern "C" {
+extern const sl_program_desc sl_program;
+const sl_program_desc sl_program = {
+    sizeof(sl_program_desc), SL_ABI_VERSION, "forward", "#kernel.target<\"cpu\", \"x86-64-v3\">",
+    nullptr, sl_program_run,
+    buffers, 10, statements, 4, nullptr, 0,
+    results, 1, spaces, 1, queues, 1,
+    arena_bytes, scratch_bytes, prepared_bytes, nullptr,
+    6, 0, 1, 1, 1};
+}  // extern "C"
+
+}  // namespace sl_tables

@@ -1,0 +1,83 @@
+// Program forward for cpu x86-64-v3, threads: 2.
+#include "straightline/kernels/pointwise.h"
+#include "straightline/kernels/scalar.h"
+#include "straightline/kernels/program.h"
+
+extern "C" void pointwise_expand_8x1024(sl_ctx* ctx, sl_team team, const float* a0,
+    const float* a1, float* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
+      ctx, team,
+      sl::PointwiseShape{.extent = {8, 1024}, .stride = {{1024, 1}, {0, 1}, {1024, 1}}},
+      [](auto x0, auto x1, auto& y0) SL_LAMBDA {
+        auto t0 = x0 + x1;
+        y0 = t0;
+      },
+      a0, a1, o0);
+}
+
+extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
+  const float* const x = static_cast<const float*>(io->inputs[0]);
+  const float* const b = static_cast<const float*>(io->inputs[1]);
+  float* const add = static_cast<float*>(io->outputs[0]);
+  const float* const x_view = x;
+  // add: small.py:22
+  pointwise_expand_8x1024(ctx, team, x_view, b, add);
+  return SL_OK;
+}
+
+// Tables: what an interpreter, a profiler or a loader reads.
+namespace sl_tables {
+
+static constexpr sl_expr_step e0[] = {{'c', 8}};
+static constexpr sl_expr_step e1[] = {{'c', 1024}};
+static constexpr sl_expr_step e2[] = {{'c', 16}};
+static constexpr sl_expr_step e3[] = {{'c', 64}};
+static constexpr sl_expr_step e4[] = {{'c', 1}};
+static constexpr sl_expr_step e5[] = {{'c', 0}};
+static constexpr sl_expr_step e6[] = {{'c', 32768}};
+static constexpr sl_expr_step e7[] = {{'c', 4096}};
+
+static constexpr sl_expr x_extents[] = {{e0, 1}, {e2, 1}, {e0, 1}, {e0, 1}};
+static constexpr sl_expr x_strides[] = {{e1, 1}, {e3, 1}, {e0, 1}, {e4, 1}};
+static constexpr sl_expr b_extents[] = {{e1, 1}};
+static constexpr sl_expr b_strides[] = {{e4, 1}};
+static constexpr sl_expr add_extents[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr add_strides[] = {{e1, 1}, {e4, 1}};
+static constexpr sl_expr x_view_extents[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr x_view_strides[] = {{e1, 1}, {e4, 1}};
+static constexpr sl_buffer buffers[] = {
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 4, x_extents, x_strides, {e5, 1}, {e6, 1}},
+    {sizeof(sl_buffer), "b", "b", SL_ROLE_INPUT, 0, 1, -1, {2, 32, 1}, 1, b_extents, b_strides, {e5, 1}, {e7, 1}},
+    {sizeof(sl_buffer), "add", "add", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, add_extents, add_strides, {e5, 1}, {e6, 1}},
+    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 0, {2, 32, 1}, 2, x_view_extents, x_view_strides, {e5, 1}, {e5, 1}},
+};
+
+static constexpr int32_t operands_0[] = {3, 1, 2};
+static constexpr int32_t operands_1[] = {2};
+static constexpr sl_statement statements[] = {
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "pointwise_expand_8x1024", "add", "small.py:22", operands_0, 2, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_1, 1, 0, nullptr, 0},
+};
+
+static constexpr sl_result results[] = {
+    {sizeof(sl_result), 2, 2},
+};
+
+static constexpr const char* spaces[] = {"host"};
+static constexpr const char* queues[] = {"cpu"};
+static constexpr sl_expr arena_bytes[] = {{e5, 1}};
+static constexpr sl_expr scratch_bytes[] = {{e5, 1}};
+static constexpr sl_expr prepared_bytes[] = {{e5, 1}};
+
+extern "C" {
+extern const sl_program_desc sl_program;
+const sl_program_desc sl_program = {
+    sizeof(sl_program_desc), SL_ABI_VERSION, "forward", "#kernel.target<\"cpu\", \"x86-64-v3\", threads = 2>",
+    nullptr, sl_program_run,
+    buffers, 4, statements, 2, nullptr, 0,
+    results, 1, spaces, 1, queues, 1,
+    arena_bytes, scratch_bytes, prepared_bytes, nullptr,
+    0, 0, 2, 1, 2};
+}  // extern "C"
+
+}  // namespace sl_tables

@@ -1,0 +1,17 @@
+module attributes {op.target = #kernel.target<"cpu", "x86-64-v3", threads = 1>} {
+  func.func @forward(%arg0: tensor<2x50x8xf32> {op.name = "x"} loc(unknown)) -> (tensor<2x50x5xf32> {op.name = "linear"}, tensor<1x2x16xf32> {op.name = "getitem_1"}) {
+    %0 = op.parameter "lstm.weight_ih_l0" : tensor<64x8xf32> loc("lstm")
+    %1 = op.parameter "lstm.weight_hh_l0" : tensor<64x16xf32> loc("lstm")
+    %2 = op.parameter "lstm.bias_ih_l0" : tensor<64xf32> loc("lstm")
+    %3 = op.parameter "lstm.bias_hh_l0" : tensor<64xf32> loc("lstm")
+    %4 = op.parameter "fc.weight" : tensor<5x16xf32> loc("fc")
+    %5 = op.parameter "fc.bias" : tensor<5xf32> loc("fc")
+    %6 = op.full {value = 0.000000e+00 : f64} : tensor<f32> loc("lstm"("lstm.py":25:0))
+    %7 = op.expand %6 : (tensor<f32>) -> tensor<1x2x16xf32> loc("lstm"("lstm.py":25:0))
+    %8 = op.full {value = 0.000000e+00 : f64} : tensor<f32> loc("lstm"("lstm.py":25:0))
+    %9 = op.expand %8 : (tensor<f32>) -> tensor<1x2x16xf32> loc("lstm"("lstm.py":25:0))
+    %y, %h, %c = op.lstm %arg0, %7, %9, %0, %1, %2, %3 {batch_first = true, bidirectional = false, has_biases = true, num_layers = 1 : i64} : (tensor<2x50x8xf32>, tensor<1x2x16xf32>, tensor<1x2x16xf32>, tensor<64x8xf32>, tensor<64x16xf32>, tensor<64xf32>, tensor<64xf32>) -> (tensor<2x50x16xf32>, tensor<1x2x16xf32>, tensor<1x2x16xf32>) loc("lstm"("lstm.py":25:0))
+    %10 = op.linear %y, %4, %5 : (tensor<2x50x16xf32>, tensor<5x16xf32>, tensor<5xf32>) -> tensor<2x50x5xf32> loc("fc"("lstm.py":26:0))
+    return %10, %h : tensor<2x50x5xf32>, tensor<1x2x16xf32> loc(unknown)
+  } loc(unknown)
+} loc(unknown)

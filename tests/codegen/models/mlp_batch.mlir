@@ -1,0 +1,16 @@
+module attributes {op.target = #kernel.target<"cpu", "x86-64-v3", threads = 2>} {
+  func.func @forward(%arg0: tensor<32x64xf32> {op.name = "x"} loc(unknown)) -> (tensor<32x10xf32> {op.name = "linear_2"}) {
+    %0 = op.parameter "layers.0.weight" : tensor<256x64xf32> loc("layers.0")
+    %1 = op.parameter "layers.0.bias" : tensor<256xf32> loc("layers.0")
+    %2 = op.parameter "layers.1.weight" : tensor<256x256xf32> loc("layers.1")
+    %3 = op.parameter "layers.1.bias" : tensor<256xf32> loc("layers.1")
+    %4 = op.parameter "layers.2.weight" : tensor<10x256xf32> loc("layers.2")
+    %5 = op.parameter "layers.2.bias" : tensor<10xf32> loc("layers.2")
+    %6 = op.linear %arg0, %0, %1 : (tensor<32x64xf32>, tensor<256x64xf32>, tensor<256xf32>) -> tensor<32x256xf32> loc("layers.0"("small.py":34:0))
+    %7 = op.relu %6 : (tensor<32x256xf32>) -> tensor<32x256xf32> loc("small.py":36:0)
+    %8 = op.linear %7, %2, %3 : (tensor<32x256xf32>, tensor<256x256xf32>, tensor<256xf32>) -> tensor<32x256xf32> loc("layers.1"("small.py":34:0))
+    %9 = op.relu %8 : (tensor<32x256xf32>) -> tensor<32x256xf32> loc("small.py":36:0)
+    %10 = op.linear %9, %4, %5 : (tensor<32x256xf32>, tensor<10x256xf32>, tensor<10xf32>) -> tensor<32x10xf32> loc("layers.2"("small.py":34:0))
+    return %10 : tensor<32x10xf32> loc(unknown)
+  } loc(unknown)
+} loc(unknown)

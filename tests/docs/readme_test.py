@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The README's example runs, its links lead somewhere, and its tables name what exists."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).resolve().parents[2]
+_TEXT = (_ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", _TEXT, re.DOTALL)
+    assert len(blocks) == 1, "one example, which this test runs"
+    exec(compile(blocks[0], "README.md", "exec"), {"__name__": "readme"})
+    printed = capsys.readouterr().out
+    for part in ("sl_program_run", "op.linear", "kernel.launch", "native"):
+        assert part in printed
+
+
+def test_the_options_are_those_of_compile() -> None:
+    import straightline as sl
+
+    section = _TEXT[_TEXT.index("Options of") : _TEXT.index("Errors are")]
+    named = re.findall(r"^\| `(\w+)`", section, re.MULTILINE)
+    parameters = inspect.signature(sl.compile).parameters.values()
+    assert named == [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"])
+def test_links_lead_to_files(page: str) -> None:
+    text = (_ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#: ]+\.md)\)", text):
+        assert (_ROOT / target).is_file(), f"{page} links to {target}"
+
+
+def test_environment_variables_are_documented() -> None:
+    documented = set(re.findall(r"STRAIGHTLINE_\w+", (_ROOT / "docs" / "environment.md").read_text(encoding="utf-8")))
+    assert set(re.findall(r"STRAIGHTLINE_\w+", _TEXT)) <= documented

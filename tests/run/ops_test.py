@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops through the whole way, a family a test, each output compared with eager."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from policy import check, check_call
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+import straightline as sl
+
+F32, F64, I32, I64, U8, BOOL = torch.float32, torch.float64, torch.int32, torch.int64, torch.uint8, torch.bool
+
+Row = Callable[..., Any]
+
+
+def make(dtype: torch.dtype, *shape: int) -> Tensor:
+    """Random data: floats around 0, integers in -9 .. 9 without 0, booleans."""
+    if dtype.is_floating_point:
+        return torch.randn(shape, dtype=dtype)
+    if dtype == BOOL:
+        return torch.rand(shape) > 0.5
+    values = torch.randint(1, 10, shape)
+    return (values if dtype == U8 else values * (torch.randint(0, 2, shape) * 2 - 1)).to(dtype)
+
+
+def rows(table: list[Row], *args: Tensor, **options: Any) -> None:
+    """Compiles all rows as one function and compares every output; a failure names its row."""
+    eager = [pytree.tree_leaves(row(*args)) for row in table]
+    owners = [row for row, leaves in zip(table, eager, strict=True) for _ in leaves]
+    try:
+        check(lambda *xs: [row(*xs) for row in table], args, **options)
+    except AssertionError as failure:
+        named = []
+        for line in str(failure).splitlines():
+            found = re.match(r"output (\d+) ", line)
+            if found:
+                row = owners[int(found[1])]
+                named.append(f"row {table.index(row)} ({inspect.getsource(row).strip()[:150]})")
+            named.append(line)
+        raise AssertionError("\n".join(named)) from failure
+
+
+# Elementwise ----------------------------------------------------------------------------------------------------------
+
+ANY_NUMBER: list[Row] = [
+    lambda x, y: x + y, lambda x, y: x - y, lambda x, y: x * y, lambda x, y: -x, lambda x, y: x.abs(), lambda x, y: x.sign(),
+    lambda x, y: x.relu(), torch.maximum, torch.minimum, lambda x, y: x == y, lambda x, y: x != y, lambda x, y: x < y,
+    lambda x, y: x <= y, lambda x, y: x > y, lambda x, y: x >= y, lambda x, y: torch.where(x > y, x, y),
+    lambda x, y: x.clamp(-1, 2), lambda x, y: x.clamp(min=1), lambda x, y: x.clamp(max=1), lambda x, y: x.square(),
+    lambda x, y: x / y, lambda x, y: x // y, lambda x, y: x % y, torch.fmod, lambda x, y: x**2, lambda x, y: x**3,
+    lambda x, y: torch.div(x, y, rounding_mode="trunc"), lambda x, y: x.bool(), lambda x, y: x.double(),
+    lambda x, y: x.to(I32), lambda x, y: x.to(I64), lambda x, y: x.float(), lambda x, y: torch.logical_and(x, y),
+    lambda x, y: torch.logical_not(x), lambda x, y: x * 2 + 1, lambda x, y: 3 - x, lambda x, y: x * 0.5, lambda x, y: x / 4,
+    lambda x, y: x[:, :1] + y[:1], lambda x, y: x.masked_fill(y > 0, 7), lambda x, y: x + y.to(F64), lambda x, y: x.round(),
+    lambda x, y: x.floor(), lambda x, y: torch.isnan(x), lambda x, y: torch.add(x, y, alpha=2), lambda x, y: torch.rsub(x, y),
+]  # fmt: skip
+
+FLOAT: list[Row] = [
+    lambda x, y: x.exp(), lambda x, y: x.expm1(), lambda x, y: x.abs().log(), lambda x, y: x.abs().log1p(),
+    lambda x, y: x.abs().log2(), lambda x, y: x.abs().sqrt(), lambda x, y: x.abs().rsqrt(), lambda x, y: x.reciprocal(),
+    lambda x, y: x.sin(), lambda x, y: x.cos(), lambda x, y: x.tan(), lambda x, y: x.tanh(), lambda x, y: x.sigmoid(),
+    lambda x, y: x.erf(), lambda x, y: x.ceil(), lambda x, y: x.trunc(), lambda x, y: F.gelu(x), lambda x, y: F.gelu(x, approximate="tanh"),
+    lambda x, y: F.silu(x), lambda x, y: F.leaky_relu(x, 0.1), lambda x, y: F.elu(x, 0.7), lambda x, y: F.hardsigmoid(x),
+    lambda x, y: F.hardswish(x), lambda x, y: F.softplus(x, 2.0, 3.0), lambda x, y: F.mish(x), lambda x, y: F.selu(x),
+    lambda x, y: F.logsigmoid(x), lambda x, y: torch.atan2(x, y), lambda x, y: x.abs() ** y, lambda x, y: x**-1,
+    lambda x, y: x.abs() ** 0.5, lambda x, y: 2**x, lambda x, y: torch.nan_to_num(x), lambda x, y: torch.lerp(x, y, 0.3),
+    lambda x, y: torch.isinf(x), lambda x, y: F.relu6(x * 4), lambda x, y: F.hardtanh(x), lambda x, y: x.atan(),
+    lambda x, y: torch.addcmul(x, x, y, value=0.5), lambda x, y: F.softsign(x), lambda x, y: x.frac(),
+]  # fmt: skip
+
+INTEGER: list[Row] = [
+    lambda x, y: x & y, lambda x, y: x | y, lambda x, y: x ^ y, lambda x, y: ~x, lambda x, y: x.sum(), lambda x, y: x.prod(1),
+    lambda x, y: x.float().mean(), lambda x, y: x.abs().sqrt(), lambda x, y: x.exp(),
+]  # fmt: skip
+
+LOGICAL: list[Row] = [
+    lambda x, y: x & y, lambda x, y: x | y, lambda x, y: x ^ y, lambda x, y: ~x, lambda x, y: torch.logical_xor(x, y),
+    lambda x, y: x == y, lambda x, y: x.float() + y, lambda x, y: x + y, lambda x, y: x * y, lambda x, y: x.sum(0),
+    lambda x, y: x.any(1), lambda x, y: x.all(), lambda x, y: torch.where(x, 1.0, -1.0), lambda x, y: torch.where(x, y, ~y),
+    lambda x, y: x.to(I32) - y.to(I64), lambda x, y: x.any(), lambda x, y: x.all(0, keepdim=True), lambda x, y: x < y,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, I64, I32], ids=str)
+def test_elementwise(dtype: torch.dtype) -> None:
+    rows(ANY_NUMBER, make(dtype, 5, 19), make(dtype, 5, 19))
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_elementwise_float(dtype: torch.dtype) -> None:
+    rows(FLOAT, make(dtype, 5, 19), make(dtype, 5, 19))
+
+
+@pytest.mark.parametrize("dtype", [I64, I32, U8], ids=str)
+def test_elementwise_integer(dtype: torch.dtype) -> None:
+    rows(INTEGER, make(dtype, 5, 19), make(dtype, 5, 19))
+
+
+def test_elementwise_bool() -> None:
+    rows(LOGICAL, make(BOOL, 5, 19), make(BOOL, 5, 19))
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_special_values(dtype: torch.dtype) -> None:
+    """NaN and infinities in and out, in the lanes of a vector and in the rest after them."""
+    special = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, -1e-40, 3e38, 1.0, -100.0, 100.0])
+    x = special.repeat_interleave(11).reshape(11, 11).to(dtype)
+    y = special.repeat(11).reshape(11, 11).to(dtype)
+    table = [
+        lambda x, y: x + y, lambda x, y: x * y, lambda x, y: x / y, torch.maximum, torch.minimum, lambda x, y: x.clamp(-1, 1),
+        lambda x, y: x < y, lambda x, y: x == y, lambda x, y: x != y, lambda x, y: x.exp(), lambda x, y: x.log(),
+        lambda x, y: x.sqrt(), lambda x, y: x.rsqrt(), lambda x, y: x.tanh(), lambda x, y: x.sigmoid(), lambda x, y: x.erf(),
+        lambda x, y: x.relu(), lambda x, y: F.gelu(x), lambda x, y: F.silu(x), lambda x, y: x.isnan(), lambda x, y: x.isinf(),
+        lambda x, y: x.round(), lambda x, y: x.sign(), lambda x, y: x.amax(1), lambda x, y: x.amin(0), lambda x, y: x.sum(1),
+        lambda x, y: torch.softmax(x, 1), lambda x, y: x.bool(), lambda x, y: torch.nan_to_num(x), lambda x, y: x.argmax(1),
+        lambda x, y: x.argmin(0), lambda x, y: F.leaky_relu(x), lambda x, y: torch.where(x > 0, x, y), lambda x, y: x.log1p(),
+        lambda x, y: x.sin(), lambda x, y: x.cos(), lambda x, y: x.reciprocal(), lambda x, y: x.expm1(), lambda x, y: x % y,
+        lambda x, y: torch.fmod(x, y), lambda x, y: x // y, lambda x, y: torch.atan2(x, y), lambda x, y: x.cumsum(1),
+        lambda x, y: x ** 2, lambda x, y: x ** y, lambda x, y: F.softplus(x), lambda x, y: F.elu(x),
+        lambda x, y: F.hardswish(x), lambda x, y: x.trunc(), lambda x, y: x.floor(),
+    ]  # fmt: skip
+    rows(table, x, y)
+
+
+def test_broadcasting_and_sizes() -> None:
+    """Sizes around the vector width, and operands that are broadcast in every place."""
+    for n in (1, 3, 7, 8, 15, 16, 17, 33, 100):
+        check(lambda x, y: (x + y, (x * y).sum(), torch.tanh(x)), (torch.randn(n), torch.randn(n)))
+    a, b, c, d = torch.randn(4, 1, 6), torch.randn(3, 1), torch.randn(5, 1, 1, 6), torch.tensor(2.0)
+    check(lambda a, b, c, d: (a + b, a * c + b, c - d, a * b * c * d, (a + c) * (b - d)), (a, b, c, d))
+
+
+# Reductions -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, I64], ids=str)
+def test_reductions(dtype: torch.dtype) -> None:
+    table: list[Row] = []
+    for dims in ((0,), (1,), (2,), (-1,), (0, 1), (1, 2), (0, 2), (0, 1, 2)):
+        for keep in (False, True):
+            table += [
+                lambda x, d=dims, k=keep: x.sum(d, keepdim=k), lambda x, d=dims, k=keep: x.amax(d, keepdim=k),
+                lambda x, d=dims, k=keep: x.amin(d, keepdim=k),
+            ]  # fmt: skip
+            if dtype.is_floating_point:
+                table += [lambda x, d=dims, k=keep: x.mean(d, keepdim=k), lambda x, d=dims, k=keep: x.var(d, keepdim=k)]
+    table += [lambda x: x.sum(), lambda x: x.max(), lambda x: x.min(), lambda x: x.prod(1), lambda x: (x > 0).any(2),
+              lambda x: (x > 0).all(0), lambda x: x.max(1).values, lambda x: x.min(2)[0], lambda x: x.sum(1, dtype=F64)]  # fmt: skip
+    if dtype.is_floating_point:
+        table += [lambda x: x.std(), lambda x: x.std(2, correction=0), lambda x: x.var((0, 2), correction=2),
+                  lambda x: torch.var_mean(x, 1), lambda x: torch.std_mean(x, (1, 2)), lambda x: torch.logsumexp(x, 1),
+                  lambda x: x.norm(), lambda x: x.norm(dim=2), lambda x: x.norm(1, dim=0), lambda x: F.normalize(x, dim=1),
+                  lambda x: x.nansum(1)]  # fmt: skip
+    rows(table, make(dtype, 4, 9, 21))
+
+
+def test_reductions_with_what_surrounds_them() -> None:
+    rows(
+        [
+            lambda x: (x.exp() * 2).sum(1).sqrt() + 1,
+            lambda x: x - x.mean(1, keepdim=True),
+            lambda x: x / x.norm(dim=-1, keepdim=True),
+            lambda x: (x - x.amax(0, keepdim=True)).exp().sum(0).log(),
+            lambda x: x.sum(1) @ x.sum(1),
+            lambda x: x.sum((0, 1)) / x.abs().sum(),
+            lambda x: x.t().sum(0) + x.mean(1),
+        ],
+        torch.randn(33, 65),
+    )
+
+
+def test_arg_reductions() -> None:
+    x = torch.randint(0, 4, (4, 9, 21)).float()  # equal values: the first wins
+    rows(
+        [lambda x: x.argmax(), lambda x: x.argmin(), lambda x: x.argmax(1), lambda x: x.argmin(0), lambda x: x.argmax(-1, True),
+         lambda x: x.argmin(2, keepdim=True), lambda x: x.max(1), lambda x: x.min(-1)],
+        x,
+    )  # fmt: skip
+    rows([lambda x: x.argmax(1), lambda x: x.argmin()], x.long())
+
+
+def test_softmax_and_norms() -> None:
+    class Norms(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.LayerNorm(18)
+            self.two = nn.LayerNorm((6, 18), elementwise_affine=False)
+            self.rms = nn.RMSNorm(18, eps=1e-5)
+            self.group = nn.GroupNorm(3, 6)
+            self.plain = nn.GroupNorm(2, 6, affine=False)
+            self.batch = nn.BatchNorm1d(6)
+            self.instance = nn.InstanceNorm1d(6)
+
+        def forward(self, x: Tensor) -> list[Tensor]:
+            found = [m(x) for m in (self.layer, self.two, self.rms, self.group, self.plain, self.batch, self.instance)]
+            for dim in (0, 1, 2, -1):
+                found += [torch.softmax(x, dim), torch.log_softmax(x * 3, dim), F.softmin(x, dim)]
+            return found + [torch.softmax(x.masked_fill(x > 0.5, float("-inf")), 2), self.layer(x + 1).relu() * x]
+
+    model = Norms().eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.uniform_(0.5, 1.5)
+        model.batch.running_mean.normal_()
+    check(model, (torch.randn(5, 6, 18),))
+    check(Norms().double().eval(), (torch.randn(5, 6, 18, dtype=F64),))
+
+
+def test_cumulative() -> None:
+    rows([lambda x: x.cumsum(0), lambda x: x.cumsum(1), lambda x: x.cumsum(-1), lambda x: x.flip(1).cumsum(1)], torch.randn(5, 7, 9))
+    rows([lambda x: x.cumsum(0), lambda x: x.cumsum(1)], make(I64, 6, 9))
+    rows([lambda x: x.cumsum(0), lambda x: (x > 0).cumsum(1)], make(I32, 6, 9))
+
+
+# Products -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_products(dtype: torch.dtype) -> None:
+    def product(a: Tensor, b: Tensor, c: Tensor, d: Tensor, v: Tensor) -> list[Tensor]:
+        return [a @ b, a @ v, v @ b, v @ v, c @ d, c @ b, torch.bmm(c[0], d[0]), F.linear(a, b.t(), v[:1]), a.t() @ a,
+                torch.addmm(v[:1], a, b), (c @ d).transpose(-1, -2) @ c, torch.einsum("ij,kj->ik", a, a), torch.outer(v, v)]  # fmt: skip
+
+    for m, n, k in ((1, 1, 1), (5, 7, 3), (1, 33, 17), (37, 1, 9), (17, 18, 65)):
+        args = [make(dtype, m, k), make(dtype, k, n), make(dtype, 2, 3, m, k), make(dtype, 2, 3, k, n), make(dtype, k)]
+        check(product, args)
+
+
+@pytest.mark.parametrize("m,n,k", [(1, 1, 1), (1, 7, 5), (2, 33, 20), (3, 17, 129), (5, 5, 5), (16, 64, 64), (31, 100, 77), (64, 65, 200)])
+def test_linear(m: int, n: int, k: int) -> None:
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(k, n), nn.Linear(k, n, bias=False)
+
+        def forward(self, x: Tensor, y: Tensor) -> list[Tensor]:
+            return [self.a(x), self.b(x).relu() + y, F.gelu(self.a(x)) * y, self.a(x[None])[0], self.b(x).sum(1), self.a(x[0])]
+
+    for threads in (1, 2):
+        check(Layers(), (torch.randn(m, k), torch.randn(m, n)), threads=threads)
+
+
+def test_attention() -> None:
+    def model(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, bias: Tensor) -> list[Tensor]:
+        attend = F.scaled_dot_product_attention
+        return [attend(q, k, v), attend(q, k, v, attn_mask=mask), attend(q, k, v, attn_mask=bias), attend(q, k, v, scale=0.3),
+                attend(q, q, q, is_causal=True)]  # fmt: skip
+
+    q, k, v = torch.randn(2, 3, 9, 16), torch.randn(2, 3, 13, 16), torch.randn(2, 3, 13, 16)
+    mask = torch.rand(2, 1, 9, 13) > 0.3
+    mask[..., 0] = True
+    for threads in (1, 2):
+        check(model, (q, k, v, mask, torch.randn(9, 13)), threads=threads)
+
+
+# Convolutions and pools -----------------------------------------------------------------------------------------------
+
+CONV2D: list[tuple[int, int, dict[str, Any]]] = [
+    (3, 8, {"kernel_size": 3}), (3, 8, {"kernel_size": 3, "padding": 1}), (5, 7, {"kernel_size": 3, "stride": 2, "padding": 1}),
+    (16, 16, {"kernel_size": 3, "padding": 1}), (6, 4, {"kernel_size": 1}), (6, 4, {"kernel_size": 1, "stride": 2}),
+    (4, 6, {"kernel_size": (3, 5), "padding": (1, 2)}), (4, 6, {"kernel_size": 3, "dilation": 2, "padding": 2}),
+    (4, 6, {"kernel_size": (2, 3), "stride": (2, 1), "dilation": (1, 2), "padding": (0, 1)}),
+    (6, 6, {"kernel_size": 3, "groups": 6, "padding": 1}), (6, 9, {"kernel_size": 3, "groups": 3, "padding": 1}),
+    (4, 8, {"kernel_size": 3, "groups": 2, "stride": 2, "bias": False}), (3, 5, {"kernel_size": 4, "padding": "same"}),
+    (8, 16, {"kernel_size": 5, "padding": 2}), (1, 1, {"kernel_size": 2}), (17, 19, {"kernel_size": 3, "padding": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CONV2D, ids=str)
+def test_conv2d(case: tuple[int, int, dict[str, Any]]) -> None:
+    channels, filters, options = case
+    layer = nn.Conv2d(channels, filters, **options)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            return self.layer(x), (self.layer(y) * 2).relu()
+
+    check(Model(), (torch.randn(2, channels, 11, 13), torch.randn(1, channels, 8, 9)))
+
+
+def test_conv_of_other_ranks() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Conv1d(3, 6, 3, padding=1), nn.Conv1d(6, 4, 5, stride=2, dilation=2, groups=2)
+            self.c = nn.Conv2d(3, 4, 3)
+
+        def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+            return self.a(x), self.b(self.a(x).relu()), self.c(y), self.a(x[0])
+
+    check(Model(), (torch.randn(2, 3, 24), torch.randn(3, 9, 9)))
+
+
+@pytest.mark.parametrize("options", [
+    {"kernel_size": 2, "stride": 2}, {"kernel_size": 3, "stride": 2, "padding": 1, "output_padding": 1},
+    {"kernel_size": 3}, {"kernel_size": 3, "stride": 2, "groups": 2},
+], ids=str)  # fmt: skip
+def test_conv_transpose(options: dict[str, Any]) -> None:
+    works_or_is_refused(nn.ConvTranspose2d(4, 6, **options), torch.randn(2, 4, 5, 6))
+
+
+def test_convolution_epilogues() -> None:
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Conv2d(8, 8, 3, padding=1)
+            self.b = nn.Conv2d(8, 8, 3, padding=1, bias=False)
+            self.norm = nn.BatchNorm2d(8)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            y = F.silu(self.norm(self.a(x))) + x
+            z = self.b(y)
+            return F.relu(z + y), z.mean((2, 3)), torch.cat([y, z], 1)
+
+    model = Block()
+    model.norm.running_mean.normal_()
+    model.norm.running_var.uniform_(0.5, 2)
+    for threads in (1, 2):
+        check(model.eval(), (torch.randn(2, 8, 9, 10),), threads=threads)
+
+
+def test_convolution_in_float64() -> None:
+    works_or_is_refused(nn.Conv2d(3, 5, 3, padding=1).double(), torch.randn(1, 3, 8, 8, dtype=F64))
+
+
+def test_pools() -> None:
+    rows(
+        [
+            lambda x: F.max_pool2d(x, 2), lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+            lambda x: F.max_pool2d(x, (2, 3), (1, 2), dilation=2), lambda x: F.max_pool2d(x, 2, ceil_mode=True),
+            lambda x: F.avg_pool2d(x, 2), lambda x: F.avg_pool2d(x, 3, 2, 1), lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+            lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), lambda x: F.avg_pool2d(x, 3, 2, 1, True, False),
+            lambda x: F.avg_pool2d(x, 2, divisor_override=3), lambda x: F.adaptive_avg_pool2d(x, 1),
+            lambda x: F.adaptive_avg_pool2d(x, (5, 4)), lambda x: F.max_pool2d(x[0], 2), lambda x: F.avg_pool2d(x[0], 3),
+            lambda x: F.max_pool2d(x.relu() + 1, 2).tanh(), lambda x: F.avg_pool2d(x, (11, 13)),
+        ],
+        torch.randn(2, 3, 11, 13),
+    )  # fmt: skip
+    x = torch.randn(1, 3, 9, 9)
+    x[0, 1, 4, 4], x[0, 2, 0, 0] = float("nan"), -float("inf")
+    rows([lambda x: F.max_pool2d(x, 3, 2, 1), lambda x: F.avg_pool2d(x, 3, 1)], x)
+
+
+def works_or_is_refused(model: Callable[..., Any], *args: Tensor) -> None:
+    """Right results, or an UnsupportedError that names a source line: never a wrong answer."""
+    try:
+        compiled = sl.compile(model, args)
+    except sl.UnsupportedError as refusal:
+        assert ".py:" in str(refusal), str(refusal)
+        pytest.skip(f"refused: {str(refusal)[:200]}")
+    from policy import reference_of
+
+    check_call(compiled, model, reference_of(model), args)
+
+
+# Indexing and structure -----------------------------------------------------------------------------------------------
+
+
+def test_indexing() -> None:
+    class Table(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(20, 7)
+
+        def forward(self, i: Tensor, x: Tensor, at: Tensor) -> list[Tensor]:
+            return [self.table(i), self.table(i).sum(1), x.gather(1, at), x.gather(0, at[:, :5] % 4), x.index_select(0, i[0] % 4),
+                    x.index_select(1, i[1] % 9), x[i[0] % 4], x[:, i[0] % 9], torch.take_along_dim(x, at, 1), self.table(i[0, 0]),
+                    x[at[0, 0] % 4]]  # fmt: skip
+
+    for dtype in (I64, I32):
+        i = torch.randint(0, 20, (2, 6)).to(dtype)
+        check(Table(), (i, torch.randn(4, 9), torch.randint(0, 9, (4, 11))))
+    check(Table(), (torch.randint(0, 20, (2, 6)), torch.randn(4, 9), torch.randint(0, 9, (4, 11))), threads=2)
+
+
+def test_negative_indices() -> None:
+    x = torch.randn(5, 4)
+    compiled = sl.compile(lambda x, i: x[i], (x, torch.tensor([0, 1])))
+    for index in (torch.tensor([-1, 2]), torch.tensor([-5, 4])):
+        assert torch.equal(compiled(x, index), x[index])
+    for index in (torch.tensor([0, 5]), torch.tensor([-6, 0])):
+        with pytest.raises(IndexError):
+            compiled(x, index)
+
+
+def test_structure() -> None:
+    rows(
+        [
+            lambda x, y: torch.cat([x, y]), lambda x, y: torch.cat([x, y, x * 2], 1), lambda x, y: torch.stack([x, y]),
+            lambda x, y: torch.stack([x, y + 1], -1), lambda x, y: torch.cat([x.t(), y.t()], 1), lambda x, y: x.split(2, 1),
+            lambda x, y: x.chunk(3, 0), lambda x, y: F.pad(x, (1, 2)), lambda x, y: F.pad(x, (1, 0, 2, 3), value=1.5),
+            lambda x, y: F.pad(x + y, (-1, 2, 0, -2)), lambda x, y: x.flip(0), lambda x, y: x.flip((0, 1)) + y,
+            lambda x, y: x.repeat(2, 3), lambda x, y: x.repeat(2, 1, 1), lambda x, y: x.expand(2, 5, 6) + 1,
+            lambda x, y: x.roll(2, 1), lambda x, y: x.roll((1, -2), (0, 1)), lambda x, y: x.reshape(3, 10).sum(0),
+            lambda x, y: x.t().reshape(-1) * 2, lambda x, y: x[1:4, ::2] + 1, lambda x, y: x[-1] * y[:, -2:].sum(),
+            lambda x, y: x.unsqueeze(1).expand(5, 3, 6).reshape(5, 18) + 0, lambda x, y: torch.tril(x), lambda x, y: torch.triu(x, 1),
+            lambda x, y: x.unbind(1)[2] + 1, lambda x, y: torch.cat([x[:0], y]), lambda x, y: x.narrow(1, 1, 3).contiguous(),
+            lambda x, y: torch.arange(6) + x, lambda x, y: torch.linspace(0, 1, 6) * x, lambda x, y: torch.zeros_like(x) + y,
+            lambda x, y: torch.full((2, 3), 7), lambda x, y: torch.eye(5) @ x, lambda x, y: x.movedim(0, 1).clone(),
+            lambda x, y: x.repeat_interleave(2, 1), lambda x, y: torch.meshgrid(x[0], y[:, 0], indexing="ij"),
+            lambda x, y: torch.cat([x, x], 0), lambda x, y: torch.cat([x, y]).relu() + torch.cat([y, x]), lambda x, y: x.clone(),
+            lambda x, y: x.tile(2), lambda x, y: x.diag(), lambda x, y: x.view(5, 2, 3).mT + 0,
+        ],
+        torch.randn(5, 6), torch.randn(5, 6),
+    )  # fmt: skip
+
+
+def test_scatters_into_slices() -> None:
+    def model(x: Tensor, y: Tensor) -> list[Tensor]:
+        a = x.clone()
+        a[1:3] = y[:2]
+        b = x.clone()
+        b[:, 2] = 5
+        b[0] += 1
+        c = torch.zeros(6, 6)
+        c[::2, 1:5] = y[:3, :4]
+        return [a, b, c, torch.slice_scatter(x, y[:, :2], 1, 2, 4), torch.select_scatter(x, y[0], 0, 3)]
+
+    check(model, (torch.randn(5, 6), torch.randn(5, 6)))
+
+
+def test_zero_sizes() -> None:
+    check(
+        lambda x, y: (x + 1, x.sum(), x.sum(0), x.sum(1), torch.cat([x, y.t()], 1), x.t() @ x, x @ y, F.relu(x).reshape(0, 3),
+                      x.mean(), y.t() * 2, x.prod(1), x.cumsum(0), (x > 0).any(1), (x > 0).all(), torch.softmax(x, 1)),
+        (torch.randn(3, 0), torch.randn(0, 3)),
+    )  # fmt: skip
+    for model in (lambda x: x.amax(1), lambda x: x.argmax(1)):
+        with pytest.raises(sl.StraightlineError):
+            sl.compile(model, (torch.randn(3, 0),))

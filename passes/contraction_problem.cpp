@@ -2,6 +2,8 @@
 #include "passes/contraction_problem.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/phase.h"
 
 namespace straightline {
 
@@ -27,8 +29,15 @@ Value fusionInput(op::FusionOp fusion, Value argument) {
 
 bool isKnownEarly(Value tensor) {
   Operation* op = tensor.getDefiningOp();
-  return op && (op->hasAttr("op.prepare") || llvm::isa<op::ParameterOp, op::ConstantOp, op::FullOp>(op) ||
-                (op->hasTrait<op::View>() && isKnownEarly(op->getOperand(0))));
+  if (!op) {
+    return false;
+  }
+  if (llvm::isa<op::ParameterOp>(op)) {
+    auto function = op->getParentOfType<mlir::func::FuncOp>();
+    return !function || !function->hasAttr(passes::kLiveParameters);
+  }
+  return op->hasAttr("op.prepare") || llvm::isa<op::ConstantOp, op::FullOp>(op) ||
+         (op->hasTrait<op::View>() && isKnownEarly(op->getOperand(0)));
 }
 
 namespace {

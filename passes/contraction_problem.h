@@ -13,7 +13,8 @@ mlir::Operation* contractionRoot(op::FusionOp fusion);
 /// The fusion's input behind a block argument of its body.
 unsigned fusionInputIndex(op::FusionOp fusion, mlir::Value argument);
 mlir::Value fusionInput(op::FusionOp fusion, mlir::Value argument);
-/// Known before the first run: computed in prepare, a parameter or a literal, or a view of one.
+/// Known before the first run: computed in prepare, a literal, a parameter that is not live (freeze=false), or a view of
+/// one.
 bool isKnownEarly(mlir::Value tensor);
 
 /// Numbers of a 2-D convolution; a 1-D one has h = 1 and kh = 1.

@@ -46,6 +46,9 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
     }
     mlir::Block& block = getOperation().getBody().front();
     PhaseAnalysis phases(freeze);
+    if (!freeze) {
+      getOperation()->setAttr(kLiveParameters, mlir::UnitAttr::get(&getContext()));
+    }
     for (Operation& operation : block) {
       const bool moves = !isStorage(&operation) && !isCheap(&operation) &&
                          operation.getNumResults() > 0 &&

@@ -48,13 +48,14 @@ void OpDialect::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns) c
 
 llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, NamedAttribute attribute) {
   // What passes note on an op: its phase, the kernel chosen and why, the layout of its result, strides of a parameter's
-  // storage; on the module: the target.
+  // storage; on a function: its parameters are live; on the module: the target.
   const llvm::StringRef name = attribute.getName().getValue();
   const mlir::Attribute value = attribute.getValue();
   const bool known = (name == kPrepare && llvm::isa<mlir::UnitAttr>(value)) ||
                      ((name == "op.kernel" || name == "op.why") && llvm::isa<StringAttr>(value)) ||
                      (name == "op.layout" && llvm::isa<mlir::DictionaryAttr>(value)) ||
                      (name == "op.strides" && llvm::isa<DimsAttr>(value)) ||
+                     (name == "op.live_parameters" && llvm::isa<mlir::UnitAttr>(value)) ||
                      (name == "op.target" && llvm::isa<mlir::ModuleOp>(operation));
   if (known) {
     return mlir::success();

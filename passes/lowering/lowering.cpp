@@ -5,6 +5,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/SymbolTable.h"
+#include "passes/contraction_problem.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/loops.h"
 
@@ -184,9 +185,7 @@ Value Lowering::bufferOf(Value tensor) {
 }
 
 bool Lowering::isPrepared(Value tensor) const {
-  Operation* op = tensor.getDefiningOp();
-  return op && (op->hasAttr("op.prepare") || llvm::isa<op::ParameterOp, op::ConstantOp, op::FullOp>(op) ||
-                (op->hasTrait<op::View>() && isPrepared(op->getOperand(0))));
+  return isKnownEarly(tensor);
 }
 
 /// True when `tensor` may be written into `storage` although it holds a value that is still read: every reader of the old

@@ -55,6 +55,7 @@ llvm::SmallVector<int64_t> borderFor(Value value, kernel::TargetAttr target) {
 
 struct AssignLayouts : mlir::PassWrapper<AssignLayouts, mlir::OperationPass<mlir::ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(AssignLayouts)
+  void getDependentDialects(mlir::DialectRegistry& registry) const override { registry.insert<kernel::KernelDialect>(); }
   llvm::StringRef getArgument() const override { return "assign-layouts"; }
   llvm::StringRef getDescription() const override { return "choose channels-last memory and borders around convolutions"; }
 

@@ -87,6 +87,10 @@ class BarrierInserter {
   }
 
   void visit(Operation* op) {
+    if (llvm::isa<kernel::BarrierOp>(op)) {
+      pending_.clear();  // one that stands already counts
+      return;
+    }
     llvm::SmallVector<Touch> touches;
     if (auto call = llvm::dyn_cast<kernel::KernelCallInterface>(op)) {
       const bool first = call.getTeamSize() == 1;
@@ -128,6 +132,10 @@ struct InsertBarriers : mlir::PassWrapper<InsertBarriers, mlir::OperationPass<ml
         continue;
       }
       auto queues = program.getBodyBlock()->getOps<kernel::QueueOp>();
+      if (queues.empty()) {
+        program.emitOpError("has no kernel.queue, so there is no team whose statements could be separated");
+        return signalPassFailure();
+      }
       BarrierInserter inserter(mlir::FlatSymbolRefAttr::get((*queues.begin()).getSymNameAttr()));
       inserter.run(program.getRunOp().getBody().front());
       if (kernel::PrepareOp prepare = program.getPrepareOp()) {

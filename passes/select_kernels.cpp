@@ -18,6 +18,7 @@ namespace {
 
 struct SelectKernels : mlir::PassWrapper<SelectKernels, mlir::OperationPass<mlir::ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SelectKernels)
+  void getDependentDialects(mlir::DialectRegistry& registry) const override { registry.insert<kernel::KernelDialect>(); }
   llvm::StringRef getArgument() const override { return "select-kernels"; }
   llvm::StringRef getDescription() const override { return "choose a kernel for every contraction"; }
 

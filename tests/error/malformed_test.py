@@ -16,7 +16,7 @@ FORWARD = 'func.func @forward(%x: tensor<4xf32> {op.name = "x"}) -> (tensor<4xf3
 MALFORMED: dict[str, tuple[str, str]] = {
     "unknown op": ("func.func @f() {\n  nonsense\n}", r"bad\.mlir:2"),
     "unknown op of ours": (FORWARD + "  %y = op.nonsense %x\n}", r"bad\.mlir:2.*op\.nonsense"),
-    "unclosed": (FORWARD, r"bad\.mlir:2"),
+    "unclosed": (FORWARD, r"bad\.mlir:1"),
     "undefined value": (FORWARD + "  return %q : tensor<4xf32>\n}", r"bad\.mlir:2.*undeclared SSA value"),
     "other shape": (FORWARD + "  %y = op.neg %x : (tensor<4xf32>) -> tensor<5xf32>\n}", r"bad\.mlir:2.*4.*5"),
     "dims of another rank": ("func.func @f(%x: tensor<?xf32, #op.dims<[b, 4]>>)", r"bad\.mlir:1"),
@@ -106,7 +106,7 @@ def test_opt_on_nonsense_at_each_level() -> None:
         "    kernel.copy %s to %y on @team : !b to !b\n    kernel.copy %t to %y on @team : !b to !b\n",
     )
     for text, flag, line in (
-        (NO_DIMS, "--verify-op-level", 2),
+        (NO_DIMS, "--verify-op-level", 3),
         (NONSENSE["undeclared queue"][0], "--verify-kernel-level", 6),
         (overlapping, "--verify-planned-level", 7),
     ):

@@ -96,6 +96,10 @@ class BarrierInserter {
   }
 
   void visit(Operation* op) {
+    if (llvm::isa<kernel::BarrierOp>(op)) {
+      pending_.clear();  // one that stands already counts
+      return;
+    }
     auto queue = op->getAttrOfType<mlir::FlatSymbolRefAttr>("queue");
     if (queue && queue != queue_) {
       return;
@@ -150,6 +154,10 @@ struct InsertBarriersPass : impl::InsertBarriersBase<InsertBarriersPass> {
         continue;
       }
       auto queues = program.getBodyBlock()->getOps<kernel::QueueOp>();
+      if (queues.empty()) {
+        program.emitOpError("has no kernel.queue, so there is no team whose statements could be separated");
+        return signalPassFailure();
+      }
       BarrierInserter inserter(mlir::FlatSymbolRefAttr::get((*queues.begin()).getSymNameAttr()));
       inserter.run(program.getRunOp().getBody().front());
       if (kernel::PrepareOp prepare = program.getPrepareOp()) {

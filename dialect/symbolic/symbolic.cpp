@@ -2,6 +2,7 @@
 #include "dialect/symbolic/symbolic.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace straightline::symbolic {
 
@@ -243,19 +244,30 @@ std::optional<Bounds> bounds(AffineExpr expr, llvm::ArrayRef<StringAttr> names,
   if (divides && (b->lowest <= 0 || a->lowest < 0)) {
     return std::nullopt;
   }
+  // A bound beyond 64 bits is none: memory planned at a wrapped one would be too small.
   switch (expr.getKind()) {
-    case AffineExprKind::Add:
-      return Bounds{a->lowest + b->lowest, a->highest + b->highest};
+    case AffineExprKind::Add: {
+      Bounds sum;
+      const bool overflow = llvm::AddOverflow(a->lowest, b->lowest, sum.lowest) ||
+                            llvm::AddOverflow(a->highest, b->highest, sum.highest);
+      return overflow ? std::nullopt : std::optional<Bounds>(sum);
+    }
     case AffineExprKind::Mul: {
-      const int64_t corners[] = {a->lowest * b->lowest, a->lowest * b->highest,
-                                 a->highest * b->lowest, a->highest * b->highest};
+      int64_t corners[4];
+      const bool overflow = llvm::MulOverflow(a->lowest, b->lowest, corners[0]) ||
+                            llvm::MulOverflow(a->lowest, b->highest, corners[1]) ||
+                            llvm::MulOverflow(a->highest, b->lowest, corners[2]) ||
+                            llvm::MulOverflow(a->highest, b->highest, corners[3]);
+      if (overflow) {
+        return std::nullopt;
+      }
       return Bounds{*llvm::min_element(corners), *llvm::max_element(corners)};
     }
     case AffineExprKind::FloorDiv:
       return Bounds{a->lowest / b->highest, a->highest / b->lowest};
     case AffineExprKind::CeilDiv:
-      return Bounds{(a->lowest + b->highest - 1) / b->highest,
-                    (a->highest + b->lowest - 1) / b->lowest};
+      return Bounds{a->lowest / b->highest + (a->lowest % b->highest != 0 ? 1 : 0),
+                    a->highest / b->lowest + (a->highest % b->lowest != 0 ? 1 : 0)};
     case AffineExprKind::Mod:
       return Bounds{0, std::min(a->highest, b->highest - 1)};
     case AffineExprKind::Constant:

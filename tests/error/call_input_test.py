@@ -130,3 +130,17 @@ def test_out(fn: Any) -> None:
         refuses(fn, sl.GuardError, words, X, X, out=value)
     assert torch.equal(X, before)
     assert fn(X, X, out=out) is out and torch.equal(out, 2 * X)
+
+
+def test_sizes_without_bounds_have_memory_of_their_size() -> None:
+    """Two sizes without a maximum: their product is beyond 64 bits, so no slot may be planned at its bound."""
+    rows, columns = torch.export.Dim("rows"), torch.export.Dim("columns")
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Softmax(-1), torch.nn.Linear(4, 4)).eval()
+    example = torch.randn(3, 5, 4)
+    fn = sl.compile(model, (example,), dynamic_shapes=({0: rows, 1: columns},))
+    for shape in ((2, 7, 4), (50, 300, 4), (1000, 3, 4)):
+        x = torch.randn(shape)
+        with torch.no_grad():
+            torch.testing.assert_close(fn(x), model(x), rtol=1e-4, atol=1e-5)
+    with pytest.raises(sl.GuardError, match="dim 2 is 5"):
+        fn(torch.randn(2, 7, 5))

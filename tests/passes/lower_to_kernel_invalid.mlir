@@ -1,0 +1,8 @@
+// RUN: straightline-opt %s -split-input-file -verify-diagnostics --lower-to-kernel
+
+// A contraction for which no kernel was chosen.
+func.func @forward(%x: tensor<4x4xf32> {op.name = "x"}) -> (tensor<4x4xf32> {op.name = "y"}) {
+  // expected-error@+1 {{'op.matmul' op has no lowering to kernels; decompose_ops or a fusion pass probably lacks a case}}
+  %y = op.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}

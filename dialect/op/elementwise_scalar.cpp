@@ -138,7 +138,7 @@ SL_SCALAR(Expm1Op, s.make<math::ExpM1Op>(x))
 SL_SCALAR(LogOp, s.make<math::LogOp>(x))
 SL_SCALAR(Log1pOp, s.make<math::Log1pOp>(x))
 SL_SCALAR(Log2Op, s.make<math::Log2Op>(x))
-// log2(x) / log2(10): two correctly rounded steps, and exact at 1.
+// log2(x) / log2(10), exact at 1.
 SL_SCALAR(Log10Op, s.div(s.make<math::Log2Op>(x), s.number(3.321928094887362)))
 SL_SCALAR(SqrtOp, s.make<math::SqrtOp>(x))
 SL_SCALAR(RsqrtOp, s.make<math::RsqrtOp>(x))

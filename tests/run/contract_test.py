@@ -53,7 +53,7 @@ def test_named_extents_in_shapes(threads: int) -> None:
             self.norm = nn.LayerNorm(16)
 
         def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            z = torch.softmax(x @ y.transpose(1, 2), -1) @ y
+            z = torch.softmax(x @ y.transpose(1, 2), -1).amax(-1, keepdim=True) * y
             return self.norm(z), torch.cat([x, y], 1).sum(1), x.reshape(-1, 16).relu()
 
     batch, tokens = Dim("b", min=1, max=8), Dim("t", min=1, max=40)
@@ -66,6 +66,12 @@ def test_named_extents_in_shapes(threads: int) -> None:
     compiled = check(Attend(), inputs(2, 5), calls=calls, dynamic_shapes=shapes, threads=threads)
     with pytest.raises(sl.GuardError):
         compiled(torch.randn(2, 5, 16), torch.randn(3, 5, 16))
+
+
+def test_product_over_a_named_extent_is_refused() -> None:
+    rows = Dim("rows", min=1, max=10)
+    with pytest.raises(sl.UnsupportedError, match=r"contract_test\.py:\d+.*k is dynamic"):
+        sl.compile(lambda x: x.t() @ x, (torch.randn(3, 4),), dynamic_shapes=({0: rows},))
 
 
 def test_a_size_as_a_result() -> None:

@@ -408,7 +408,7 @@ def test_structure() -> None:
             lambda x, y: x.unsqueeze(1).expand(5, 3, 6).reshape(5, 18) + 0, lambda x, y: torch.tril(x), lambda x, y: torch.triu(x, 1),
             lambda x, y: x.unbind(1)[2] + 1, lambda x, y: torch.cat([x[:0], y]), lambda x, y: x.narrow(1, 1, 3).contiguous(),
             lambda x, y: torch.arange(6) + x, lambda x, y: torch.linspace(0, 1, 6) * x, lambda x, y: torch.zeros_like(x) + y,
-            lambda x, y: torch.full((2, 3), 7), lambda x, y: torch.eye(5) @ x, lambda x, y: x.movedim(0, 1).clone(),
+            lambda x, y: torch.full((2, 3), 7), lambda x, y: torch.eye(5, dtype=x.dtype) @ x, lambda x, y: x.movedim(0, 1).clone(),
             lambda x, y: x.repeat_interleave(2, 1), lambda x, y: torch.meshgrid(x[0], y[:, 0], indexing="ij"),
             lambda x, y: torch.cat([x, x], 0), lambda x, y: torch.cat([x, y]).relu() + torch.cat([y, x]), lambda x, y: x.clone(),
             lambda x, y: x.tile(2), lambda x, y: x.view(5, 2, 3).mT + 0,

@@ -22,6 +22,11 @@ struct LowerToKernel : mlir::PassWrapper<LowerToKernel, mlir::OperationPass<mlir
       signalPassFailure();
       return;
     }
+    if (functions[0].isDeclaration()) {
+      functions[0].emitError() << "has no body";
+      signalPassFailure();
+      return;
+    }
     lowering::Lowering lowering(module, functions[0], targetOf(module));
     if (failed(lowering.run())) {
       signalPassFailure();

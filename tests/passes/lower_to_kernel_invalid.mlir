@@ -6,3 +6,8 @@ func.func @forward(%x: tensor<4x4xf32> {op.name = "x"}) -> (tensor<4x4xf32> {op.
   %y = op.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %y : tensor<4x4xf32>
 }
+
+// -----
+
+// expected-error@+1 {{has no body}}
+func.func private @forward(tensor<4xf32>) -> tensor<4xf32>

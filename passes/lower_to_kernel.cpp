@@ -21,6 +21,11 @@ struct LowerToKernelPass : impl::LowerToKernelBase<LowerToKernelPass> {
       signalPassFailure();
       return;
     }
+    if (functions[0].isDeclaration()) {
+      functions[0].emitError() << "has no body";
+      signalPassFailure();
+      return;
+    }
     lowering::Lowering lowering(module, functions[0], targetOf(module));
     if (failed(lowering.run())) {
       signalPassFailure();

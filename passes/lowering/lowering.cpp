@@ -772,6 +772,9 @@ LogicalResult Lowering::lowerOp(Operation* op) {
     return lowerContraction(fusion);
   }
   if (llvm::isa<op::ElementwiseOpInterface>(op)) {
+    if (!extentsOf(op->getResult(0)).empty()) {
+      return op->emitOpError("stands outside a fusion: fuse_pointwise must come before");
+    }
     return success();  // index arithmetic: scalar statements, made where the index is used
   }
   if (llvm::isa<op::IfOp, op::ForOp, op::WhileOp>(op)) {

@@ -6,3 +6,16 @@ func.func @forward(%x: tensor<4x4xf32> {op.name = "x"}) -> (tensor<4x4xf32> {op.
   %y = op.matmul %x, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   return %y : tensor<4x4xf32>
 }
+
+// -----
+
+// expected-error@+1 {{has no body}}
+func.func private @forward(tensor<4xf32>) -> tensor<4xf32>
+
+// -----
+
+func.func @forward(%x: tensor<4xf32> {op.name = "x"}) -> (tensor<4xf32> {op.name = "y"}) {
+  // expected-error@+1 {{'op.exp' op stands outside a fusion: fuse_pointwise must come before}}
+  %y = op.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}

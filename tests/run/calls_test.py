@@ -324,3 +324,11 @@ def test_one_tensor_given_twice() -> None:
     compiled = check(lambda x, y: x * 2 + y, (torch.randn(3), torch.randn(3)))
     x = torch.randn(3)
     assert torch.equal(compiled(x, x), x * 2 + x)
+
+
+def test_one_example_given_twice() -> None:
+    """Two arguments stay two, although one tensor was the example for both."""
+    example, x, y = torch.randn(3, 3), torch.randn(3, 3), torch.randn(3, 3)
+    for shapes in (None, ({0: torch.export.Dim("n", min=1, max=8)},) * 2):
+        compiled = sl.compile(lambda x, y: x - 2 * y, (example, example), dynamic_shapes=shapes)
+        assert torch.equal(compiled(x, y), x - 2 * y)

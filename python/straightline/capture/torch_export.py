@@ -105,6 +105,7 @@ def capture(
         dynamic_shapes, forward = None, inspect.Signature()
     else:
         module = _as_module(model)
+        args, kwargs = _distinct((tuple(args), kwargs))
         forward = inspect.signature(module.forward)
         exported = _export(module, tuple(args), kwargs, dynamic_shapes)
     _refuse_hidden_guards(exported, dynamic_shapes)
@@ -186,6 +187,19 @@ def _plain_ops() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast)
         TracerBase._filter_traceback_frames = own_filter  # noqa: SLF001
         log.disabled = silent
+
+
+def _distinct(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The examples with no tensor object twice: torch.export takes equal objects for one input, and calls may differ."""
+    seen: set[int] = set()
+
+    def convert(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor) and id(leaf) in seen:
+            return leaf.detach()
+        seen.add(id(leaf))
+        return leaf
+
+    return pytree.tree_map(convert, arguments)
 
 
 def _export(

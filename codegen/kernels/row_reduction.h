@@ -319,7 +319,8 @@ SL_INLINE void takeChunk(const Q& q, const Chunk<Q::kOperands>& at, R& results, 
   constexpr bool kKeeps = T.kept != 0 && STAGE == T.keptStage;
   constexpr bool kUses = T.kept != 0 && STAGE > T.keptStage;
   auto elements = loadInputs<N, T>(q, at, IntsUpTo<T.inputs>{});
-  auto kept = tupleOf(kUses ? load<N>(keep) : Wide<K, N>{});
+  // Lanes beyond the row repeat its last value, as those of the inputs do: a maximum may see them.
+  auto kept = tupleOf(kUses ? loadLanes<N>(keep, 1, alongInner ? at.count : N) : Wide<K, N>{});
   auto outputs = tupleOf(Slot<V>{}, Slot<Wide<K, N>>{});
   invoke(get<STAGE>(q.lambdas), elements, results, kept, outputs, IntsUpTo<T.inputs>{},
          IntsUpTo<STAGE>{}, IntsUpTo<kUses ? 1 : 0>{}, IntsUpTo<kKeeps ? 2 : 1>{});

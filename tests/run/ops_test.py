@@ -449,3 +449,13 @@ def test_zero_sizes() -> None:
     for model in (lambda x: x.amax(1), lambda x: x.argmax(1)):
         with pytest.raises(sl.StraightlineError):
             sl.compile(model, (torch.randn(3, 0),))
+
+
+@pytest.mark.parametrize("columns", [5, 16, 17, 33, 47, 65])
+def test_reductions_after_a_kept_row(columns: int) -> None:
+    """A maximum over values that an earlier stage kept sees the row only, not the lanes beyond it."""
+    example = torch.randn(3, 7, columns)
+    compiled = sl.compile(lambda z: torch.softmax(z, -1).amax(-1), (example,))
+    for _ in range(3):
+        z = torch.randn(3, 7, columns)
+        torch.testing.assert_close(compiled(z), torch.softmax(z, -1).amax(-1))

@@ -129,13 +129,6 @@ def _as_module(model: Callable[..., Any]) -> torch.nn.Module:
         raise UserError(f"{model.__name__} is a class: give an instance, {model.__name__}(...)")
     if not hasattr(inspect.unwrap(model), "__code__") and not isinstance(model, functools.partial):
         model = model.__call__ if inspect.ismethod(model.__call__) else model
-    try:
-        inspect.signature(model)
-    except ValueError:
-        name = getattr(model, "__name__", "f")
-        raise UserError(
-            f"{name} has no python signature: wrap it, as in lambda x: {name}(x)"
-        ) from None
     wrapper = torch.nn.Module()
     closed_over: dict[str, Any] = {}
     owner = getattr(model, "__self__", None)

@@ -276,7 +276,7 @@ def test_layout(name: str) -> None:
 
     def model(x: Tensor) -> tuple[Tensor, ...]:
         flat = x.reshape(-1)
-        return x * 2 + 1, x.sum(), x.exp().sum(-1 if x.dim() else ()), flat + 1, flat.flip(0), torch.softmax(x, 0)
+        return x * 2 + 1, x.abs().sum(), x.exp().sum(-1 if x.dim() else ()), flat + 1, flat.flip(0), torch.softmax(x, 0)
 
     again = clone(x)
     if x.numel() and name not in ("overlapping", "expanded", "expanded 0-d"):

@@ -121,15 +121,8 @@ class ContractionLowering {
   void bindEpilogue() {
     for (const Access& access : accesses_) {
       Value buffer = lowering_.bufferOf(fusion_.getInputs()[access.operand]);
-      Exprs through(extents_.size(), constant(0));
-      const Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
-      for (auto [dim, expr] : llvm::enumerate(access.map.getResults())) {
-        if (auto iteration = llvm::dyn_cast<mlir::AffineDimExpr>(expr)) {
-          through[iteration.getPosition()] = through[iteration.getPosition()] + strides[dim];
-        }
-      }
       epilogueBuffers_.push_back(buffer);
-      epilogueStrides_.push_back(through);
+      epilogueStrides_.push_back(lowering_.stridesThrough(buffer, access.map));
     }
   }
 
@@ -221,7 +214,7 @@ class ContractionLowering {
       return found->second;
     }
     kernel::BufferType packedType = lowering_.contiguousType(packedExtents, element());
-    const bool early = lowering_.isPrepared(weight) && !lowering_.inPrepare();
+    const bool early = isKnownEarly(weight) && !lowering_.inPrepare();
     packing.inputs = {source};
     packing.op = "pack";
     packing.costUs = 10;  // worth the whole team: prepare is done once

@@ -184,10 +184,6 @@ Value Lowering::bufferOf(Value tensor) {
   return buffers_.lookup(tensor);
 }
 
-bool Lowering::isPrepared(Value tensor) const {
-  return isKnownEarly(tensor);
-}
-
 /// True when `tensor` may be written into `storage` although it holds a value that is still read: every reader of the old
 /// value stands before the writer, or is the writer itself reading the same element.
 bool Lowering::safeInPlace(Value tensor, Value storage) {
@@ -792,11 +788,6 @@ std::string Lowering::opNames(op::FusionOp fusion) {
     names += (names.empty() ? "" : ", ") + op.getName().stripDialect().str();
   }
   return names.empty() ? "copy" : names;
-}
-
-mlir::Type scalarType(mlir::Type element) {
-  auto integer = llvm::dyn_cast<mlir::IntegerType>(element);
-  return integer ? mlir::IntegerType::get(element.getContext(), integer.getWidth()) : element;
 }
 
 }  // namespace straightline::lowering

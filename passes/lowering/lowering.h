@@ -76,8 +76,7 @@ class ScalarEvaluator {
 /// The map of `expand`'s, `permute`'s or a unit-dim `reshape`'s operand, given the map of its result; null otherwise.
 AccessMap operandMap(mlir::Operation* view, AccessMap resultMap);
 
-/// Signless type of one element inside a scalar region.
-mlir::Type scalarType(mlir::Type element);
+using op::scalarType;
 /// The scalar of a `full` or a literal with equal elements, through views; null otherwise (and for null).
 mlir::TypedAttr splatOf(mlir::Operation* op);
 /// A literal (f64, i64 or bool attribute of an op) as a scalar of `type`.
@@ -94,6 +93,8 @@ class Lowering {
   Exprs extentsOf(mlir::Value tensor);
   Exprs extentsOf(kernel::BufferType type);
   Exprs stridesOf(kernel::BufferType type);
+  /// Strides of a buffer along the iteration dims of the map that reads it; 0 where it is broadcast.
+  Exprs stridesThrough(mlir::Value buffer, AccessMap map);
   Exprs rowMajor(const Exprs& extents) const;
   mlir::AffineExpr product(llvm::ArrayRef<mlir::AffineExpr> extents) const;
   /// Largest value over the bounds of the named extents; a large number when unbounded.
@@ -136,7 +137,6 @@ class Lowering {
     return llvm::any_of(names_, [](mlir::StringAttr name) { return name.getValue() == "team"; }) ? "caller.team" : "team";
   }
   kernel::TargetAttr target() const { return target_; }
-  bool isPrepared(mlir::Value tensor) const;  ///< known before the first run
   bool isStatic(const Exprs& exprs) const;
 
   // --- families

@@ -168,10 +168,9 @@ void Lowering::launchPointwise(mlir::Location loc, KernelSpec& spec, const Exprs
   launch(loc, spec);
 }
 
-/// Strides of a buffer along the iteration dims, as the map reads it.
-static Exprs stridesThrough(Lowering& lowering, Value buffer, AccessMap map) {
-  Exprs result(map.getNumDims(), lowering.constant(0));
-  const Exprs strides = lowering.stridesOf(Lowering::typeOf(buffer));
+Exprs Lowering::stridesThrough(Value buffer, AccessMap map) {
+  Exprs result(map.getNumDims(), constant(0));
+  const Exprs strides = stridesOf(typeOf(buffer));
   for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
     if (auto iteration = llvm::dyn_cast<mlir::AffineDimExpr>(expr)) {
       result[iteration.getPosition()] = result[iteration.getPosition()] + strides[dim];
@@ -211,7 +210,7 @@ LogicalResult Lowering::lowerPointwise(op::FusionOp fusion) {
   for (const Access& access : accesses) {
     Value buffer = bufferOf(fusion.getInputs()[access.operand]);
     spec.inputs.push_back(buffer);
-    strides.push_back(stridesThrough(*this, buffer, access.map));
+    strides.push_back(stridesThrough(buffer, access.map));
     argumentTypes.push_back(scalarType(typeOf(buffer).getElementType()));
   }
   for (Value result : fusion.getResults()) {

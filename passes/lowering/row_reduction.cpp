@@ -180,16 +180,7 @@ class RowReduction {
     return failure(failedHere);
   }
 
-  void addStrides(Value buffer, AccessMap map) {
-    Exprs all(extents_.size(), lowering_.constant(0));
-    const Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
-    for (auto [dim, expr] : llvm::enumerate(map.getResults())) {
-      if (auto iteration = llvm::dyn_cast<mlir::AffineDimExpr>(expr)) {
-        all[iteration.getPosition()] = all[iteration.getPosition()] + strides[dim];
-      }
-    }
-    strides_.push_back(all);
-  }
+  void addStrides(Value buffer, AccessMap map) { strides_.push_back(lowering_.stridesThrough(buffer, map)); }
 
   void bindOperands(KernelSpec& spec) {
     for (const Access& access : accesses_) {

@@ -68,7 +68,11 @@ def _programs(
     request: pytest.FixtureRequest, builder: Builder, function: str, poison: bool
 ) -> dict[tuple[str, int], Future[Program]]:
     """Starts compiling what the selected tests of `function` need, so that processors do not wait for each other."""
-    chosen = [item.callspec.params for item in request.session.items if getattr(item, "originalname", "") == function]
+    chosen = [
+        item.callspec.params
+        for item in request.session.items
+        if item.path == request.path and getattr(item, "originalname", "") == function
+    ]
     return {
         (params["name"], params["threads"]): builder.start(
             f"{params['name']}-{params['threads']}", _example(params["name"]), threads=params["threads"], poison=poison

@@ -7,6 +7,7 @@ output's scale (its largest finite magnitude); NaN and infinities stand in the s
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,9 +16,41 @@ import straightline as sl
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 _TORCH_ERRORS = 4.0
 _ULPS = 8.0
+
+
+class ExactVariance(TorchDispatchMode):
+    """Variance in two passes, for the reference: torch's update one value at a time is off by up to 16 ulp over 756 values
+    (measured against 80-bit numpy, where two passes were off by 1.2), and a float64 model has no wider type to show it.
+    """
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        aten = torch.ops.aten
+        kinds = {
+            aten.var.correction: (False, False), aten.std.correction: (True, False),
+            aten.var_mean.correction: (False, True), aten.std_mean.correction: (True, True),
+        }  # fmt: skip
+        if func not in kinds or args[0].numel() == 0:
+            return func(*args, **(kwargs or {}))
+        of_square_root, with_mean = kinds[func]
+        return self._variance(of_square_root, with_mean, *args, **(kwargs or {}))
+
+    @staticmethod
+    def _variance(
+        of_square_root: bool, with_mean: bool, x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+    ) -> Any:
+        dims = tuple(dim) if dim else tuple(range(x.dim()))
+        count = 1
+        for d in dims:
+            count *= x.shape[d]
+        mean = x.mean(dims, keepdim=True)
+        divisor = max(0.0, count - (1 if correction is None else correction))
+        variance = (x - mean).square().sum(dims, keepdim=keepdim) / divisor
+        value = variance.sqrt() if of_square_root else variance
+        return (value, mean if keepdim else x.mean(dims)) if with_mean else value
 
 
 def check_close(got: Tensor, eager: Tensor, reference: Tensor, what: str = "output") -> None:
@@ -117,9 +150,14 @@ def check_call(
 ) -> None:
     """One call, compared."""
     results = []
-    for function, convert in ((compiled, clone), (eager, clone), (reference, in_float64)):
+    for function, convert, mode in (
+        (compiled, clone, contextlib.nullcontext()),
+        (eager, clone, contextlib.nullcontext()),
+        (reference, in_float64, ExactVariance()),
+    ):
         given = convert((tuple(args), dict(kwargs or {})))
-        results.append((function(*given[0], **given[1]), given))
+        with mode:
+            results.append((function(*given[0], **given[1]), given))
     check_tree(*results)
 
 

@@ -203,8 +203,10 @@ def _export(
         if isinstance(leaf, torch.Tensor):
             check_tensor(leaf, f"input '{path[0].key}{pytree.keystr(path[1:])}'")
     check_dynamic_shapes(named, dynamic_shapes)
+    # Made under torch.inference_mode(): outside of it torch cannot even trace them.
+    inference = any(t.is_inference() for t in itertools.chain(module.parameters(), module.buffers()))
     try:
-        with _plain_ops():
+        with torch.inference_mode(inference), _plain_ops():
             return torch.export.export(
                 module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
             )
@@ -275,8 +277,9 @@ def _decompose(exported: ExportedProgram) -> ExportedProgram:
         namespace, _, name = op._schema.name.partition("::")
         if namespace == "aten" and name in _KEPT:
             table.pop(op)
+    state = (t for t in exported.state_dict.values() if isinstance(t, torch.Tensor))
     try:
-        with _plain_ops():
+        with torch.inference_mode(any(t.is_inference() for t in state)), _plain_ops():
             return exported.run_decompositions(table)
     except Exception as error:
         overlap = _overlapping_views(exported)

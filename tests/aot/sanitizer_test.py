@@ -23,7 +23,7 @@ from torch.export import Dim
 from models.bert_layer import EncoderLayer
 from models.cond import Cond
 from models.counter import Counter, RowCache
-from models.digits_cnn import DigitsCnn
+from straightline.demo_models import DigitsCnn
 from models.lstm import LstmTagger
 from models.small import Mlp, ReshapeAdd, SingleAdd
 

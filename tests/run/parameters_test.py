@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from models.counter import Counter
-from models.digits_cnn import DigitsCnn
+from straightline.demo_models import DigitsCnn
 from models.small import Mlp
 from torch import nn
 

@@ -7,11 +7,13 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from straightline import _call, _call_support, _compiler, _signature, explanation
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
+from straightline.parameters import ParameterTable
 
 
 class _Methods:
@@ -36,6 +38,33 @@ class _Methods:
     def explain(self) -> explanation.Explanation:
         """What became of every op: kernel, backend, why, bytes; prints as a table."""
         return explanation.Explanation(json.loads(self._compilation.explain_json))
+
+    def parameters(self) -> dict[str, Any]:
+        """The tensors that calls read now, parameters and buffers, by name; they share storage with what was given."""
+        return dict(zip(self._binding.names, _call.parameters(self._weights), strict=True))
+
+    def load_parameters(self, state_dict: Mapping[str, Any]) -> None:
+        """Replaces parameters and buffers: runs what is prepared from them again and compiles nothing.
+
+        Calls that are running keep the set that they began with; calls that begin later take the new one. The tensors are
+        borrowed, not copied: a buffer that the model updates is updated in the very tensor given here.
+
+        Args:
+            state_dict: As the module's `state_dict()`: a tensor or numpy array for each name that a program reads; those
+                it does not read, and buffers that are not persistent, may be left out. Tied parameters: any one name does.
+
+        Raises:
+            UserError: Names every entry that is missing, unknown or of another shape, dtype, device or memory format;
+                nothing is changed.
+        """
+        _call.publish((self,), (self._binding.weights(self, state_dict),))
+
+    def with_parameters(self, state_dict: Mapping[str, Any]) -> CompiledFunction:
+        """Another function over the same program, with parameters of its own; both may be called at once.
+
+        Takes and raises what `load_parameters` does.
+        """
+        return self._binding.function(self._compilation, self._binding.weights(self, state_dict))
 
 
 CompiledFunction = _call.callable_type("straightline.CompiledFunction", _Methods)
@@ -95,21 +124,44 @@ def compile(
     if threads is None and explained.get("estimated_us", 0.0) > _WORTH_A_TEAM_US and _default_threads() > 1:
         compilation = _compile(module, cpu=cpu, threads=_default_threads(), pipeline=options, cache=cache)
         explained = json.loads(compilation.explain_json)
-    parameters = [captured.parameters[name] for name in explained["parameters"]]
-    weights = _call.weights(compilation.program, parameters)
     positions = [spec.argument if spec.is_tensor else -1 for spec in captured.inputs]
     target = model.module() if isinstance(model, torch.export.ExportedProgram) else model
-    inputs = _signature.input_structure(target, args, kwargs, positions)
-    outputs = _signature.treespec_structure(captured.out_spec, [_output_leaf(spec, captured) for spec in captured.outputs])
-    function = CompiledFunction(
-        compilation.program,
-        weights,
-        inputs,
-        outputs,
-        {"kind": "numpy" if uses_numpy else "torch", "estimated_us": explained.get("estimated_us", 0.0)},
+    binding = _Binding(
+        names=explained["parameters"],
+        table=ParameterTable(captured.tensors, captured.persistent, captured.parameters),
+        live=not freeze,
+        inputs=_signature.input_structure(target, args, kwargs, positions),
+        outputs=_signature.treespec_structure(captured.out_spec, [_output_leaf(spec, captured) for spec in captured.outputs]),
+        options={"kind": "numpy" if uses_numpy else "torch", "estimated_us": explained.get("estimated_us", 0.0)},
     )
-    function._compilation = compilation
-    return function
+    parameters = [captured.parameters[name] for name in binding.names]
+    return binding.function(compilation, _call.weights(compilation.program, parameters, binding.live))
+
+
+@dataclass(frozen=True)
+class _Binding:
+    """What makes a function of a program and a set of weights."""
+
+    #: Names of the program's parameters in its order.
+    names: list[str]
+    table: ParameterTable
+    #: The set follows the tensors that were given when these get other storage.
+    live: bool
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    options: _call.Options
+
+    def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any]) -> _call.WeightsCapsule:
+        """A new set; entries that the state dict leaves out are those of the function's set."""
+        self.table.check(state_dict)
+        parameters = self.table.tensors_of(self.names, state_dict, _call.parameters(function._weights))
+        return _call.weights(function._compilation.program, parameters, self.live)
+
+    def function(self, compilation: _compiler.Compilation, weights: _call.WeightsCapsule) -> CompiledFunction:
+        """A function of its own over the program."""
+        made = CompiledFunction(compilation.program, weights, self.inputs, self.outputs, self.options)
+        made._compilation, made._binding = compilation, self
+        return made
 
 
 def _check_options(

@@ -10,8 +10,8 @@ import logging
 import operator
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -189,6 +189,11 @@ def _plain_ops() -> Iterator[None]:
         log.disabled = silent
 
 
+def _mode_of(tensors: Iterable[torch.Tensor]) -> AbstractContextManager[Any]:
+    """Inference mode for tensors that were made in it: outside of it torch cannot even trace them."""
+    return torch.inference_mode() if any(t.is_inference() for t in tensors) else nullcontext()
+
+
 def _distinct(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The examples with no tensor object twice: torch.export takes equal objects for one input, and calls may differ."""
     seen: set[int] = set()
@@ -211,7 +216,7 @@ def _export(
             check_tensor(leaf, f"input '{path[0].key}{pytree.keystr(path[1:])}'")
     check_dynamic_shapes(named, dynamic_shapes)
     try:
-        with _plain_ops():
+        with _mode_of(itertools.chain(module.parameters(), module.buffers())), _plain_ops():
             return torch.export.export(
                 module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
             )
@@ -282,8 +287,9 @@ def _decompose(exported: ExportedProgram) -> ExportedProgram:
         namespace, _, name = op._schema.name.partition("::")
         if namespace == "aten" and name in _KEPT:
             table.pop(op)
+    state = (t for t in exported.state_dict.values() if isinstance(t, torch.Tensor))
     try:
-        with _plain_ops():
+        with _mode_of(state), _plain_ops():
             return exported.run_decompositions(table)
     except Exception as error:
         overlap = _overlapping_views(exported)
@@ -359,6 +365,8 @@ class _Import:
         return Captured(
             builder=self._builder,
             parameters=self._parameters,
+            tensors=self._tensors(),
+            persistent=list(self._exported.state_dict),
             states=self._states,
             aliases=self._aliases,
             symbols=list(symbols.values()),
@@ -512,6 +520,12 @@ class _Import:
             self._ctx.location = Location(spec.target.rpartition(".")[0])
             op = "state" if _storage_key(tensor) in state_storages else "parameter"
             self._ctx.environment[node] = self._bind(op, spec, tensor)
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        """The state dict, and the buffers that torch keeps among the constants because no state dict has them."""
+        state, constants = self._exported.state_dict, self._exported.constants
+        buffers = {name: constants[name] for name in self._signature.non_persistent_buffers if name in constants}
+        return {name: t for name, t in {**state, **buffers}.items() if isinstance(t, torch.Tensor)}
 
     def _tensor_of(self, spec: ExportInput) -> torch.Tensor:
         target = str(spec.target)

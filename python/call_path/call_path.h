@@ -249,6 +249,8 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
 /// A Python subclass would do the same but has no vector calls before 3.12, which costs 50 ns a
 /// call, 160 with a keyword.
 PyObject* slCallableType(const char* name, PyObject* base);
+/// override_fast_path(value): True, False or None for calls of this thread; gives what held before.
+PyObject* slOverrideFastPath(PyObject* module, PyObject* value);
 
 #pragma GCC visibility pop
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from straightline import _call, _call_support, _compiler, _signature, explanation
+from straightline import _call, _call_support, _compiler, _paths, _signature, explanation
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
 
@@ -34,8 +34,11 @@ class _Methods:
         return self._compilation.ir(level, locations=locations)
 
     def explain(self) -> explanation.Explanation:
-        """What became of every op: kernel, backend, why, bytes; prints as a table."""
-        return explanation.Explanation(json.loads(self._compilation.explain_json))
+        """What became of every op: kernel, backend, why, bytes, and the path that a call here takes; prints as a table."""
+        facts = json.loads(self._compilation.explain_json)
+        fast, reason = _paths.here(self._path)
+        facts["path"], facts["path_reason"] = "straight line" if fast else "interpreter", reason
+        return explanation.Explanation(facts)
 
 
 CompiledFunction = _call.callable_type("straightline.CompiledFunction", _Methods)
@@ -49,6 +52,7 @@ def compile(
     dynamic_shapes: Any = None,
     threads: int | None = None,
     freeze: bool = True,
+    fast_path: bool | None = None,
     cpu: str = "",
     cache: bool = True,
     _prefer: str = "",
@@ -64,6 +68,8 @@ def compile(
         threads: Team size to plan for; by default 1 for small models and torch's number of threads for larger ones.
         freeze: The program keeps what it computes from parameters once (packed weights, folded batch norms). With False it
             reads them live.
+        fast_path: False: calls run the same kernels one by one through an interpreter (`sl.fast_path` around a call overrides
+            it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         cache: Use the disk cache of compiled code.
 
@@ -79,7 +85,8 @@ def compile(
 
     from straightline.capture.torch_export import capture
 
-    _check_options(args, kwargs, threads=threads, freeze=freeze, cpu=cpu, cache=cache)
+    _check_options(args, kwargs, threads=threads, freeze=freeze, fast_path=fast_path, cpu=cpu, cache=cache)
+    path = _paths.chosen(fast_path)
     uses_numpy, args, kwargs = _torch_examples(args, kwargs)
     captured = capture(model, args, kwargs, dynamic_shapes, ModuleBuilder())
     if isinstance(model, torch.export.ExportedProgram):
@@ -106,14 +113,26 @@ def compile(
         weights,
         inputs,
         outputs,
-        {"kind": "numpy" if uses_numpy else "torch", "estimated_us": explained.get("estimated_us", 0.0)},
+        {
+            "kind": "numpy" if uses_numpy else "torch",
+            "estimated_us": explained.get("estimated_us", 0.0),
+            "fast_path": path[0],
+        },
     )
+    function._path = path
     function._compilation = compilation
     return function
 
 
 def _check_options(
-    args: object, kwargs: object, *, threads: object, freeze: object, cpu: object, cache: object
+    args: object,
+    kwargs: object,
+    *,
+    threads: object,
+    freeze: object,
+    fast_path: object,
+    cpu: object,
+    cache: object,
 ) -> None:
     if not isinstance(args, (tuple, list)):
         raise UserError(f"args is a {type(args).__name__}; give the example inputs as a tuple, also when there is one")
@@ -126,6 +145,8 @@ def _check_options(
         raise UserError(f"threads is {threads!r} but must be a positive integer or None")
     if not isinstance(cpu, str):
         raise UserError(f"cpu is {cpu!r} but must be the name of a cpu, or '' for this machine's")
+    if fast_path is not None and not isinstance(fast_path, bool):
+        raise UserError(f"fast_path is {fast_path!r} but must be True, False or None")
     for name, flag in (("freeze", freeze), ("cache", cache)):
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")

@@ -270,6 +270,8 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
 /// call, 160 with a keyword.
 PyObject* slCallableType(const char* name, PyObject* base);
 PyObject* slPublish(PyObject* module, PyObject* args);
+/// override_fast_path(value): True, False or None for calls of this thread; gives what held before.
+PyObject* slOverrideFastPath(PyObject* module, PyObject* value);
 
 #pragma GCC visibility pop
 

@@ -311,14 +311,33 @@ static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_ki
 
 // ---- the run
 
+/// What fast_path() says around calls of this thread: 0, 1, or -1 for nothing.
+static _Thread_local int overridden = -1;
+
+PyObject* slOverrideFastPath(PyObject* module, PyObject* value) {
+  (void)module;
+  const int before = overridden;
+  if (value == Py_None) {
+    overridden = -1;
+  } else {
+    const int wanted = PyObject_IsTrue(value);
+    if (wanted < 0) {
+      return NULL;
+    }
+    overridden = wanted;
+  }
+  return before < 0 ? Py_NewRef(Py_None) : PyBool_FromLong(before);
+}
+
 static int execute(Callable* self, Scratch* scratch) {
   sl_message message;
   message.text[0] = '\0';
   sl_frame* frame = NULL;
   int32_t status = sl_frame_lease(self->program, scratch->extents, &frame, &message);
   if (status == SL_OK) {
+    const int fast = overridden >= 0 ? overridden : self->fast_path;
     const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data,
-                          scratch->extents};
+                          scratch->extents, fast ? NULL : sl_interpreter()};
     sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
     if (self->release_gil) {
       PyThreadState* state = PyEval_SaveThread();
@@ -525,10 +544,11 @@ static int parseOptions(Callable* self, PyObject* options) {
   double estimate = 0;
   double threshold = kGilThresholdUs;
   const char* kind = NULL;
-  static char* names[] = {"kind", "estimated_us", "gil_threshold_us", NULL};
+  int fast_path = 1;
+  static char* names[] = {"kind", "estimated_us", "gil_threshold_us", "fast_path", NULL};
   PyObject* none = PyTuple_New(0);
-  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sdd", names, &kind, &estimate,
-                                                   &threshold);
+  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sddp", names, &kind, &estimate,
+                                                   &threshold, &fast_path);
   Py_XDECREF(none);
   if (!parsed) {
     return -1;
@@ -538,6 +558,7 @@ static int parseOptions(Callable* self, PyObject* options) {
     return -1;
   }
   self->kind = kind && strcmp(kind, "numpy") == 0 ? SL_KIND_NUMPY : SL_KIND_TORCH;
+  self->fast_path = fast_path;
   // A program with a device's queue waits for that device, however little there is to compute.
   self->release_gil = estimate >= threshold || self->desc->queue_count > 1;
   return 0;

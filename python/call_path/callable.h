@@ -59,6 +59,7 @@ typedef struct Callable {
   sl_node output;
   sl_kind kind;  // of outputs when no input is a tensor
   int release_gil;
+  int fast_path;  // 1: the straight line, 0: the interpreter; fast_path() around a call overrides it
   int any_written;
   FixedInput* inputs;
   PyObject** names;  // [inputs], borrowed from the signature's nodes

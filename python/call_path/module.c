@@ -155,6 +155,9 @@ static PyMethodDef functions[] = {
     {"callable_type", callableType, METH_VARARGS,
      "callable_type(name, base)\n--\n\nA type like Callable with the methods of a class without "
      "fields."},
+    {"override_fast_path", slOverrideFastPath, METH_O,
+     "override_fast_path(value)\n--\n\nTrue, False or None for calls of this thread; gives what "
+     "held before."},
     {"program_from_library", programFromLibrary, METH_VARARGS,
      "program_from_library(path)\n--\n\nLoads a compiled unit that exports sl_program; gives a "
      "program capsule."},

@@ -15,6 +15,8 @@ class Options(TypedDict, total=False):
     #: Estimated time of one run. The GIL is released when it is at least the threshold.
     estimated_us: float
     gil_threshold_us: float
+    #: False: calls go through the interpreter unless `override_fast_path` says otherwise.
+    fast_path: bool
 
 class Callable:
     """A program with its weights, bound to a signature, called like the compiled function.
@@ -41,6 +43,9 @@ def callable_type(name: str, base: type) -> type[Callable]:
     Instances have a `__dict__`. A Python subclass of `Callable` works too, but before Python 3.12 its
     calls are slower (no vector calls).
     """
+
+def override_fast_path(value: bool | None) -> bool | None:
+    """Which path calls of this thread take, whatever their functions say; gives what held before."""
 
 def program_from_library(path: str | PathLike[str]) -> ProgramCapsule:
     """Loads a compiled unit that exports `sl_program`."""

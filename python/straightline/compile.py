@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from straightline import _call, _call_support, _compiler, _signature, explanation
+from straightline import _call, _call_support, _compiler, _paths, _signature, explanation
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.parameters import ParameterTable
@@ -36,8 +36,11 @@ class _Methods:
         return self._compilation.ir(level, locations=locations)
 
     def explain(self) -> explanation.Explanation:
-        """What became of every op: kernel, backend, why, bytes; prints as a table."""
-        return explanation.Explanation(json.loads(self._compilation.explain_json))
+        """What became of every op: kernel, backend, why, bytes, and the path that a call here takes; prints as a table."""
+        facts = json.loads(self._compilation.explain_json)
+        fast, reason = _paths.here(self._path)
+        facts["path"], facts["path_reason"] = "straight line" if fast else "interpreter", reason
+        return explanation.Explanation(facts)
 
     def parameters(self) -> dict[str, Any]:
         """The tensors that calls read now, parameters and buffers, by name; they share storage with what was given."""
@@ -78,6 +81,7 @@ def compile(
     dynamic_shapes: Any = None,
     threads: int | None = None,
     freeze: bool = True,
+    fast_path: bool | None = None,
     cpu: str = "",
     cache: bool = True,
     _prefer: str = "",
@@ -93,6 +97,8 @@ def compile(
         threads: Team size to plan for; by default 1 for small models and torch's number of threads for larger ones.
         freeze: The program keeps what it computes from parameters once (packed weights, folded batch norms). With False it
             reads them live.
+        fast_path: False: calls run the same kernels one by one through an interpreter (`sl.fast_path` around a call overrides
+            it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         cache: Use the disk cache of compiled code.
 
@@ -108,7 +114,8 @@ def compile(
 
     from straightline.capture.torch_export import capture
 
-    _check_options(args, kwargs, threads=threads, freeze=freeze, cpu=cpu, cache=cache)
+    _check_options(args, kwargs, threads=threads, freeze=freeze, fast_path=fast_path, cpu=cpu, cache=cache)
+    path = _paths.chosen(fast_path)
     uses_numpy, args, kwargs = _torch_examples(args, kwargs)
     captured = capture(model, args, kwargs, dynamic_shapes, ModuleBuilder())
     if isinstance(model, torch.export.ExportedProgram):
@@ -132,7 +139,12 @@ def compile(
         live=not freeze,
         inputs=_signature.input_structure(target, args, kwargs, positions),
         outputs=_signature.treespec_structure(captured.out_spec, [_output_leaf(spec, captured) for spec in captured.outputs]),
-        options={"kind": "numpy" if uses_numpy else "torch", "estimated_us": explained.get("estimated_us", 0.0)},
+        options={
+            "kind": "numpy" if uses_numpy else "torch",
+            "estimated_us": explained.get("estimated_us", 0.0),
+            "fast_path": path[0],
+        },
+        path=path,
     )
     parameters = [captured.parameters[name] for name in binding.names]
     return binding.function(compilation, _call.weights(compilation.program, parameters, binding.live))
@@ -150,6 +162,8 @@ class _Binding:
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
     options: _call.Options
+    #: Whether the straight line runs unless a context says otherwise, and who decided.
+    path: tuple[bool, str]
 
     def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any]) -> _call.WeightsCapsule:
         """A new set; entries that the state dict leaves out are those of the function's set."""
@@ -160,12 +174,19 @@ class _Binding:
     def function(self, compilation: _compiler.Compilation, weights: _call.WeightsCapsule) -> CompiledFunction:
         """A function of its own over the program."""
         made = CompiledFunction(compilation.program, weights, self.inputs, self.outputs, self.options)
-        made._compilation, made._binding = compilation, self
+        made._compilation, made._binding, made._path = compilation, self, self.path
         return made
 
 
 def _check_options(
-    args: object, kwargs: object, *, threads: object, freeze: object, cpu: object, cache: object
+    args: object,
+    kwargs: object,
+    *,
+    threads: object,
+    freeze: object,
+    fast_path: object,
+    cpu: object,
+    cache: object,
 ) -> None:
     if not isinstance(args, (tuple, list)):
         raise UserError(f"args is a {type(args).__name__}; give the example inputs as a tuple, also when there is one")
@@ -178,6 +199,8 @@ def _check_options(
         raise UserError(f"threads is {threads!r} but must be a positive integer or None")
     if not isinstance(cpu, str):
         raise UserError(f"cpu is {cpu!r} but must be the name of a cpu, or '' for this machine's")
+    if fast_path is not None and not isinstance(fast_path, bool):
+        raise UserError(f"fast_path is {fast_path!r} but must be True, False or None")
     for name, flag in (("freeze", freeze), ("cache", cache)):
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")

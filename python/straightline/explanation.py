@@ -10,7 +10,8 @@ class Explanation:
     """Facts about a compiled program.
 
     Attributes:
-        facts: As JSON-like data: `target`, `threads`, `arena_bytes`, `prepared_bytes`, `parameter_bytes`, `estimated_us` and
+        facts: As JSON-like data: `target`, `threads`, `arena_bytes`, `prepared_bytes`, `parameter_bytes`, `estimated_us`,
+            `path` ("straight line" or "interpreter": what a call where `explain` was called takes), `path_reason` and
             `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why` and `bytes`.
     """
 
@@ -31,7 +32,8 @@ class Explanation:
         facts = self.facts
         table = Table(
             title=f"{facts['name']} for {facts['target']}: {facts['threads']} thread(s), "
-            f"arena {facts['arena_bytes']:,} bytes, prepared {facts['prepared_bytes']:,} bytes"
+            f"arena {facts['arena_bytes']:,} bytes, prepared {facts['prepared_bytes']:,} bytes; "
+            f"path: {facts['path']} ({facts['path_reason']})"
         )
         for column in ("phase", "op", "source", "kernel", "backend", "bytes", "why"):
             table.add_column(column, justify="right" if column == "bytes" else "left", overflow="fold")

@@ -9,6 +9,7 @@
 //   weights.c     parameters whose storage a program uses
 //   plan.c        what a callable reads from its program's description when it is made
 //   callable.c    the type that ties these to sl_run
+//   emitted.h     what emitted Python works with
 //
 // Everything runs under the GIL but for sl_run and sl_weights_create. A function that returns int
 // gives 0, or -1 with a Python exception set.

@@ -2,7 +2,7 @@
 // Parameters of a program: their storage is borrowed and kept alive, never copied here.
 #include <stdlib.h>
 
-#include "call_path.h"
+#include "emitted.h"
 
 sl_range slTensorRange(const sl_tensor* tensor) {
   int64_t low = 0;
@@ -198,17 +198,41 @@ static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* objec
   return failed ? -1 : 0;
 }
 
-static int createWeights(sl_program* program, sl_weights_record* record, void** pointers) {
+/// By emitted Python, `prepare(io)`, under the GIL.
+static int32_t createByPython(sl_program* program, sl_weights_record* record, void** pointers,
+                              PyObject* prepare, sl_message* message) {
+  Io* io = slIoNew(program);
+  if (!io) {
+    return SL_OUT_OF_MEMORY;
+  }
+  SlPythonCall python = {io, prepare, NULL};
+  const sl_executor executor = {sizeof(executor), slIoExecute, &python};
+  const int32_t status = sl_weights_create_by(program, pointers, &executor, releaseBases,
+                                              record->bases, &record->weights, message);
+  slIoDismantle(io);
+  Py_DECREF((PyObject*)io);
+  return status;
+}
+
+static int createWeights(sl_program* program, sl_weights_record* record, void** pointers,
+                         PyObject* prepare) {
   sl_message message;
   message.text[0] = '\0';
   Py_INCREF(record->bases);  // for the runtime, dropped by releaseBases
   int32_t status;
-  Py_BEGIN_ALLOW_THREADS status =
-      sl_weights_create(program, pointers, releaseBases, record->bases, &record->weights, &message);
-  Py_END_ALLOW_THREADS if (status != SL_OK) {
+  if (prepare != Py_None) {
+    status = createByPython(program, record, pointers, prepare, &message);
+  } else {
+    Py_BEGIN_ALLOW_THREADS status = sl_weights_create(program, pointers, releaseBases,
+                                                      record->bases, &record->weights, &message);
+    Py_END_ALLOW_THREADS
+  }
+  if (status != SL_OK) {
     Py_DECREF(record->bases);
     record->weights = NULL;
-    slRaiseStatus(status, message.text);
+    if (!PyErr_Occurred()) {
+      slRaiseStatus(status, message.text);
+    }
     return -1;
   }
   return 0;
@@ -218,7 +242,8 @@ PyObject* slWeightsNew(PyObject* module, PyObject* args) {
   (void)module;
   PyObject* capsule = NULL;
   PyObject* objects = NULL;
-  if (!PyArg_ParseTuple(args, "OO", &capsule, &objects)) {
+  PyObject* prepare = Py_None;
+  if (!PyArg_ParseTuple(args, "OO|O", &capsule, &objects, &prepare)) {
     return NULL;
   }
   sl_program* program = PyCapsule_GetPointer(capsule, SL_PROGRAM_CAPSULE);
@@ -253,7 +278,7 @@ PyObject* slWeightsNew(PyObject* module, PyObject* args) {
   record->range_count = sortAndMerge(record->ranges, record->range_count);
   sl_program_retain(program);
   record->program = program;
-  if (createWeights(program, record, pointers) == 0) {
+  if (createWeights(program, record, pointers, prepare) == 0) {
     result = PyCapsule_New(record, SL_WEIGHTS_CAPSULE, destroyCapsule);
   }
 done:

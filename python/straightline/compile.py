@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from straightline import _call, _call_support, _compiler, _paths, _signature, explanation
+from straightline import _call, _call_support, _compiler, _emitted, _paths, _signature, explanation, kernels
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
 
@@ -21,8 +21,38 @@ class _Methods:
 
     @property
     def code(self) -> str:
-        """The C++ that runs: kernels, prepare, run and the tables, as one translation unit."""
-        return self._compilation.code
+        """What runs: C++ (kernels, prepare, run and the tables, as one translation unit) or Python (prepare and run).
+
+        With `emit="python"` other text may be assigned: the same with a `print` in it, say. The next call runs it.
+        """
+        return self._text if self._emit == "python" else self._compilation.code
+
+    @code.setter
+    def code(self, text: str) -> None:
+        if self._emit != "python":
+            raise UserError("code can be replaced with emit='python' only: C++ is compiled once")
+        if not isinstance(text, str):
+            raise UserError(f"code is a {type(text).__name__} but must be text")
+        emitted = _emitted.load(text, self._name, self.kernels)
+        self._text, self._python = text, emitted.run
+
+    @property
+    def run(self) -> Callable[[Any], None]:
+        """The emitted Python function that runs, for `inspect`, `dis` and breakpoints.
+
+        Raises:
+            UserError: C++ was emitted.
+        """
+        if self._emit != "python":
+            raise UserError("run is a python function with emit='python' only")
+        return self._python
+
+    @property
+    def kernels(self) -> kernels.Kernels:
+        """What the statements call, by backend: `fn.kernels.native.<kernel>` says what it takes."""
+        if self._kernels is None:
+            self._kernels = kernels.Kernels(self._compilation.program)
+        return self._kernels
 
     def ir(self, level: str = "kernel", *, locations: bool = False) -> str:
         """The program as MLIR.
@@ -37,7 +67,8 @@ class _Methods:
         """What became of every op: kernel, backend, why, bytes, and the path that a call here takes; prints as a table."""
         facts = json.loads(self._compilation.explain_json)
         fast, reason = _paths.here(self._path)
-        facts["path"], facts["path_reason"] = "straight line" if fast else "interpreter", reason
+        facts["path"] = "interpreter" if not fast else "python" if self._emit == "python" else "straight line"
+        facts["path_reason"] = reason
         return explanation.Explanation(facts)
 
 
@@ -52,6 +83,7 @@ def compile(
     dynamic_shapes: Any = None,
     threads: int | None = None,
     freeze: bool = True,
+    emit: str = "cpp",
     fast_path: bool | None = None,
     cpu: str = "",
     cache: bool = True,
@@ -68,6 +100,8 @@ def compile(
         threads: Team size to plan for; by default 1 for small models and torch's number of threads for larger ones.
         freeze: The program keeps what it computes from parameters once (packed weights, folded batch norms). With False it
             reads them live.
+        emit: "cpp", or "python": the same program as a readable Python function over the same compiled kernels, for looking
+            into it with prints and breakpoints; the same bits, slower between kernels.
         fast_path: False: calls run the same kernels one by one through an interpreter (`sl.fast_path` around a call overrides
             it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
@@ -85,7 +119,7 @@ def compile(
 
     from straightline.capture.torch_export import capture
 
-    _check_options(args, kwargs, threads=threads, freeze=freeze, fast_path=fast_path, cpu=cpu, cache=cache)
+    _check_options(args, kwargs, threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache)
     path = _paths.chosen(fast_path)
     uses_numpy, args, kwargs = _torch_examples(args, kwargs)
     captured = capture(model, args, kwargs, dynamic_shapes, ModuleBuilder())
@@ -103,7 +137,9 @@ def compile(
         compilation = _compile(module, cpu=cpu, threads=_default_threads(), pipeline=options, cache=cache)
         explained = json.loads(compilation.explain_json)
     parameters = [captured.parameters[name] for name in explained["parameters"]]
-    weights = _call.weights(compilation.program, parameters)
+    own = kernels.Kernels(compilation.program) if emit == "python" else None
+    emitted = _emitted.load(compilation.python, explained["name"], own) if own is not None else None
+    weights = _call.weights(compilation.program, parameters, emitted.prepare if emitted is not None else None)
     positions = [spec.argument if spec.is_tensor else -1 for spec in captured.inputs]
     target = model.module() if isinstance(model, torch.export.ExportedProgram) else model
     inputs = _signature.input_structure(target, args, kwargs, positions)
@@ -119,7 +155,10 @@ def compile(
             "fast_path": path[0],
         },
     )
-    function._path = path
+    function._path, function._emit, function._name, function._kernels = path, emit, explained["name"], own
+    if emitted is not None:
+        function._text, function._python = compilation.python, emitted.run
+    kernels.register(function)
     function._compilation = compilation
     return function
 
@@ -130,6 +169,7 @@ def _check_options(
     *,
     threads: object,
     freeze: object,
+    emit: object,
     fast_path: object,
     cpu: object,
     cache: object,
@@ -145,6 +185,8 @@ def _check_options(
         raise UserError(f"threads is {threads!r} but must be a positive integer or None")
     if not isinstance(cpu, str):
         raise UserError(f"cpu is {cpu!r} but must be the name of a cpu, or '' for this machine's")
+    if not isinstance(emit, str) or emit not in ("cpp", "python"):
+        raise UserError(f"emit is {emit!r} but must be 'cpp' or 'python'")
     if fast_path is not None and not isinstance(fast_path, bool):
         raise UserError(f"fast_path is {fast_path!r} but must be True, False or None")
     for name, flag in (("freeze", freeze), ("cache", cache)):

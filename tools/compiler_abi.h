@@ -87,7 +87,8 @@ SL_API int32_t sl_builder_begin_region(sl_builder* builder, const char* const* a
 SL_API int32_t sl_builder_end_region(sl_builder* builder, const int32_t* yields, int32_t count, const sl_location* location,
                                      sl_text** error);
 
-/// Ends the function. `names` are the op.name of each result, `ties` ("input:NAME", "state:NAME" or NULL) its op.tie.
+/// Ends the function. `names` are the op.name of each result, `ties` its op.tie ("input:NAME", "state:NAME"), "alias" for a
+/// result that is a view of what a tied result writes (op.alias), or NULL.
 SL_API int32_t sl_builder_end_function(sl_builder* builder, const int32_t* values, const char* const* names, const char* const* ties,
                                        int32_t count, sl_text** error);
 

@@ -177,7 +177,19 @@ typedef struct sl_range {
   uintptr_t low, high;
 } sl_range;  ///< bytes [low, high)
 
-/// What a weights capsule holds.
+/// A parameter of a live set: the object that was given, and where its elements were then.
+typedef struct sl_live {
+  PyObject* object;  ///< owned
+  PyObject* name;    ///< owned str, for messages
+  void* data;
+  int32_t rank;
+  sl_dtype dtype;
+  int64_t shape[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];
+  sl_seen seen;
+} sl_live;
+
+/// What a weights capsule holds: one set of parameters, immutable once made.
 typedef struct sl_weights_record {
   sl_weights* weights;  ///< one reference
   sl_program* program;  ///< one reference: the program it was prepared for
@@ -185,9 +197,18 @@ typedef struct sl_weights_record {
       bases;  ///< list: for every parameter an object that owns its storage and never requires grad
   int32_t range_count;
   sl_range* ranges;  ///< storage of the parameters, sorted, merged
+  int32_t live_count;
+  sl_live* live;  ///< [parameters] when the set follows the given objects, else NULL
+  PyObject* prepare;  ///< emitted Python that prepares a set, or None
 } sl_weights_record;
 
 PyObject* slWeightsNew(PyObject* module, PyObject* args);
+PyObject* slWeightsParameters(PyObject* module, PyObject* args);
+/// 1 when every parameter of a live set is where it was, 0 when one has moved or changed its sizes,
+/// -1 with an exception.
+int slWeightsStay(sl_weights_record* record);
+/// A new live set over the same objects, where they are now; UserError when one no longer fits.
+PyObject* slWeightsAgain(sl_weights_record* record);
 /// NULL with TypeError unless it is a weights capsule.
 sl_weights_record* slWeightsRecord(PyObject* capsule);
 /// Bytes that a tensor touches; low == high when it is empty.
@@ -252,6 +273,7 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
 PyObject* slCallableType(const char* name, PyObject* base);
 /// override_fast_path(value): True, False or None for calls of this thread; gives what held before.
 PyObject* slOverrideFastPath(PyObject* module, PyObject* value);
+PyObject* slPublish(PyObject* module, PyObject* args);
 
 #pragma GCC visibility pop
 

@@ -64,6 +64,8 @@ static void scratchReturn(Callable* self, Scratch* scratch) {
     slBorrowEnd(&scratch->borrows[i]);
   }
   scratch->borrowed = 0;
+  scratch->record = NULL;
+  Py_CLEAR(scratch->weights);
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
     Py_CLEAR(scratch->leaves[i]);
   }
@@ -209,7 +211,7 @@ static int outOverlaps(Callable* self, Scratch* scratch, int32_t output, sl_rang
       return -1;
     }
   }
-  if (slRangesTouch(self->record->ranges, self->record->range_count, range)) {
+  if (slRangesTouch(scratch->record->ranges, scratch->record->range_count, range)) {
     PyErr_Format(slGuardError, "out '%U' shares memory with a parameter or buffer of the module",
                  name);
     return -1;
@@ -347,14 +349,14 @@ static int executePython(Callable* self, Scratch* scratch, sl_frame* frame) {
   }
   PyObject* function = self->python;  // may be replaced meanwhile
   Py_INCREF(function);
-  SlPythonCall python = {io, function, self->weights};
+  SlPythonCall python = {io, function, scratch->weights};
   const sl_executor executor = {sizeof(executor), slIoExecute, &python};
   const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data, scratch->extents,
                         &executor};
   sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
   sl_message message;
   message.text[0] = '\0';
-  const int32_t status = sl_run(self->program, self->record->weights, frame, self->queue, &args,
+  const int32_t status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args,
                                 &context, &message);
   Py_DECREF(function);
   if (io->looked_at) {
@@ -363,6 +365,9 @@ static int executePython(Callable* self, Scratch* scratch, sl_frame* frame) {
     slIoDismantle(io);
   } else {
     sl_frame_return(frame);
+    if (io->weights != self->weights) {
+      Py_CLEAR(io->weights);  // another set was published meanwhile: this one goes with its calls
+    }
     io->next = self->ios;
     self->ios = io;
   }
@@ -411,11 +416,11 @@ static int execute(Callable* self, Scratch* scratch) {
     sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
     if (self->release_gil) {
       PyThreadState* state = PyEval_SaveThread();
-      status = sl_run(self->program, self->record->weights, frame, self->queue, &args, &context,
+      status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args, &context,
                       &message);
       PyEval_RestoreThread(state);
     } else {
-      status = sl_run(self->program, self->record->weights, frame, self->queue, &args, &context,
+      status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args, &context,
                       &message);
     }
     sl_frame_return(frame);
@@ -436,7 +441,7 @@ static PyObject* rootObject(Callable* self, Scratch* scratch, const sl_result_pl
     case SL_ROLE_OUTPUT:
       return scratch->fresh[plan->root_index].object;
     default:
-      return PyList_GetItem(self->record->bases, plan->root_index);
+      return PyList_GetItem(scratch->record->bases, plan->root_index);
   }
 }
 
@@ -502,6 +507,42 @@ static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
   return slNodeBuild(&self->output, scratch->results, scratch->extents);
 }
 
+/// Gives the callable another set; the one it had is returned and the caller's to drop.
+static PyObject* exchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record) {
+  PyObject* before = self->weights;
+  for (Io* io = self->ios; io; io = io->next) {
+    Py_CLEAR(io->weights);  // never the last reference: `before` is one
+  }
+  Py_INCREF(weights);
+  self->weights = weights;
+  self->record = record;
+  return before;
+}
+
+/// The set that this call keeps until it is over, whatever is published meanwhile. A live set whose
+/// parameters have moved is made anew first.
+static int takeWeights(Callable* self, Scratch* scratch) {
+  if (self->record->live_count) {
+    PyObject* const held = self->weights;
+    sl_weights_record* const record = self->record;
+    Py_INCREF(held);  // a look at a foreign tensor runs Python code
+    const int stays = slWeightsStay(record);
+    PyObject* again = stays == 0 ? slWeightsAgain(record) : NULL;
+    if (again && self->weights == held) {  // else another thread has published: that one counts
+      Py_DECREF(exchangeWeights(self, again, slWeightsRecord(again)));
+    }
+    Py_DECREF(held);
+    if (stays < 0 || (stays == 0 && !again)) {
+      return -1;
+    }
+    Py_XDECREF(again);
+  }
+  Py_INCREF(self->weights);
+  scratch->weights = self->weights;
+  scratch->record = self->record;
+  return 0;
+}
+
 static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   if (!self->signature.slots) {
     PyErr_SetString(slInternalError,
@@ -520,7 +561,8 @@ static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, P
   const sl_dl_exchange* exchange = NULL;
   if (slSignatureBind(&self->signature, args, nargs, names, scratch->bound, scratch->leaves,
                       &out) == 0 &&
-      borrowInputs(self, scratch, &mode) == 0 && callKind(self, scratch, &kind, &exchange) == 0 &&
+      takeWeights(self, scratch) == 0 && borrowInputs(self, scratch, &mode) == 0 &&
+      callKind(self, scratch, &kind, &exchange) == 0 &&
       guard(self, scratch) == 0 && prepareOutputs(self, scratch, out, kind, &mode) == 0 &&
       execute(self, scratch) == 0) {
     result = buildResult(self, scratch, kind, exchange);
@@ -651,15 +693,58 @@ static PyObject* newCallable(PyTypeObject* type, PyObject* args, PyObject* keywo
   return (PyObject*)self;
 }
 
+/// publish(callables, weights): one exchange of pointers for each, with nothing between them that
+/// could let another thread in. Sets that were replaced go when the last call that began with them is
+/// over.
+PyObject* slPublish(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* callables = NULL;
+  PyObject* capsules = NULL;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &callables, &PyTuple_Type, &capsules)) {
+    return NULL;
+  }
+  const Py_ssize_t count = PyTuple_Size(callables);
+  if (count != PyTuple_Size(capsules)) {
+    PyErr_SetString(PyExc_ValueError, "publish needs one set of weights for each callable");
+    return NULL;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* callable = PyTuple_GetItem(callables, i);
+    if (PyType_GetSlot(Py_TYPE(callable), Py_tp_call) != (void*)callTuple) {
+      PyErr_SetString(PyExc_TypeError, "publish takes callables of straightline._call");
+      return NULL;
+    }
+    sl_weights_record* record = slWeightsRecord(PyTuple_GetItem(capsules, i));
+    if (!record) {
+      return NULL;
+    }
+    if (record->program != ((Callable*)callable)->program) {
+      PyErr_SetString(slUserError, "these weights were prepared for another program");
+      return NULL;
+    }
+  }
+  PyObject** before = PyMem_Calloc((size_t)count + 1, sizeof(PyObject*));
+  if (!before) {
+    return PyErr_NoMemory();
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* capsule = PyTuple_GetItem(capsules, i);
+    before[i] = exchangeWeights((Callable*)PyTuple_GetItem(callables, i), capsule,
+                                PyCapsule_GetPointer(capsule, SL_WEIGHTS_CAPSULE));
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Py_DECREF(before[i]);
+  }
+  PyMem_Free(before);
+  Py_RETURN_NONE;
+}
+
 static int traverse(PyObject* object, visitproc visit, void* arg) {
   Callable* self = (Callable*)object;
   Py_VISIT((PyObject*)Py_TYPE(object));
   Py_VISIT(self->weights);
   Py_VISIT(self->attributes);
   Py_VISIT(self->python);
-  if (self->record) {
-    Py_VISIT(self->record->bases);
-  }
   int stop = slSignatureTraverse(&self->signature, visit, arg);
   return stop ? stop : slNodeTraverse(&self->output, visit, arg);
 }
@@ -722,6 +807,7 @@ static PyMemberDef members[] = {
     {"_python", T_OBJECT, offsetof(Callable, python), 0, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(Callable, attributes), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Callable, weak_references), READONLY, NULL},
+    {"_weights", T_OBJECT_EX, offsetof(Callable, weights), READONLY, "The set that the next call takes."},
     {NULL, 0, 0, 0, NULL},
 };
 static PyType_Slot slots[] = {

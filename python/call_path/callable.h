@@ -24,6 +24,8 @@ typedef struct Scratch {
   PyObject** results;    // [results], owned
   int32_t borrowed;      // how many borrows have begun
   Io* looked_at;         // nullable, owned: the call's, when arrays show its memory
+  PyObject* weights;     // owned: the set that this call began with
+  sl_weights_record* record;  // inside it
 } Scratch;
 
 /// What the guard compares when no extent is named: exact sizes and strides, known when the
@@ -43,7 +45,7 @@ typedef struct Callable {
   PyObject* attributes;  // __dict__, nullable
   sl_program* program;
   const sl_program_desc* desc;
-  PyObject* weights;          // capsule
+  PyObject* weights;          // capsule: the set that the next call takes; publish exchanges it
   sl_weights_record* record;  // inside it
   sl_queue* queue;
   sl_signature signature;

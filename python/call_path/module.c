@@ -164,8 +164,12 @@ static PyMethodDef functions[] = {
      "program_from_library(path)\n--\n\nLoads a compiled unit that exports sl_program; gives a "
      "program capsule."},
     {"weights", slWeightsNew, METH_VARARGS,
-     "weights(program, parameters, prepare=None)\n--\n\nBorrows the parameters' storage and prepares "
+     "weights(program, parameters, live=False, prepare=None)\n--\n\nBorrows the parameters' storage and prepares "
      "them; gives a weights capsule."},
+    {"parameters", slWeightsParameters, METH_VARARGS,
+     "parameters(weights)\n--\n\nThe tensors of a set, which own the storage that it reads."},
+    {"publish", slPublish, METH_VARARGS,
+     "publish(callables, weights)\n--\n\nGives each callable its new set, all at once."},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "straightline._call",

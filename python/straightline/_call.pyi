@@ -35,6 +35,9 @@ class Callable:
         output_spec: tuple[Any, ...],
         options: Options,
     ) -> Callable: ...
+    #: The set that the next call takes.
+    _weights: WeightsCapsule
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 def callable_type(name: str, base: type) -> type[Callable]:
@@ -51,9 +54,21 @@ def program_from_library(path: str | PathLike[str]) -> ProgramCapsule:
     """Loads a compiled unit that exports `sl_program`."""
 
 def weights(
-    program: ProgramCapsule, parameters: Sequence[Any], prepare: Callable_[[Io], None] | None = None
+    program: ProgramCapsule,
+    parameters: Sequence[Any],
+    live: bool = False,
+    prepare: Callable_[[Io], None] | None = None,
 ) -> WeightsCapsule:
-    """Borrows the storage of parameters, in the order of the description, and prepares them (by emitted Python)."""
+    """Borrows the storage of parameters, in the order of the description, and prepares them (by emitted Python).
+
+    A live set is compared with its tensors at the beginning of each call and made anew when one has other storage.
+    """
+
+def parameters(weights: WeightsCapsule) -> list[Any]:
+    """The tensors of a set: those that were given when it is live, else owners of the same storage."""
+
+def publish(callables: tuple[Callable, ...], weights: tuple[WeightsCapsule, ...]) -> None:
+    """Gives each callable a new set, all at once. A call keeps the set that it began with."""
 
 class Entry:
     """What a statement calls. Kernels and external entries take a queue, buffers and sizes; scalar operations values."""

@@ -116,12 +116,23 @@ def storage_owner(value: object) -> object:
     """An object that owns the same storage and never requires grad.
 
     A detached tensor keeps the storage even when `parameter.data` is assigned later, which the
-    parameter itself does not.
+    parameter itself does not. The storage cannot be resized from then on (torch says so to whoever
+    tries): it would free what the program reads.
     """
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
-        return value.detach()
-    return value
+    if torch is None or not isinstance(value, torch.Tensor):
+        return value
+    owner = value.detach()
+    _fix_storage(torch, owner)
+    return owner
+
+
+def _fix_storage(torch: ModuleType, tensor: Any) -> None:
+    if not tensor.untyped_storage().resizable():
+        return
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    # torch offers no other way: an array over a storage is what makes it fixed.
+    tensor.view(integers.get(tensor.element_size(), tensor.dtype)).numpy()
 
 
 def numpy_dtype(code: int, bits: int) -> Any:

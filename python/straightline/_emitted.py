@@ -16,8 +16,9 @@ _numbers = itertools.count(1)
 
 
 class Emitted(NamedTuple):
-    """The functions of one emitted module."""
+    """One emitted module: its text and its functions."""
 
+    text: str
     run: Callable[[Any], None]
     prepare: Callable[[Any], None] | None
 
@@ -49,4 +50,4 @@ def load(text: str, name: str, own: kernels.Kernels) -> Emitted:
         linecache.cache.pop(file, None)
         raise UserError("the text defines no function 'run'")
     weakref.finalize(run, linecache.cache.pop, file, None)
-    return Emitted(run, prepare)
+    return Emitted(text, run, prepare)

@@ -7,11 +7,22 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from straightline import _call, _call_support, _compiler, _emitted, _paths, _signature, explanation, kernels
+from straightline import (
+    _call,
+    _call_support,
+    _compiler,
+    _emitted,
+    _paths,
+    _signature,
+    explanation,
+    kernels,
+)
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
+from straightline.parameters import ParameterTable
 
 
 class _Methods:
@@ -25,16 +36,16 @@ class _Methods:
 
         With `emit="python"` other text may be assigned: the same with a `print` in it, say. The next call runs it.
         """
-        return self._text if self._emit == "python" else self._compilation.code
+        return self._compilation.code if self._emitted is None else self._emitted.text
 
     @code.setter
     def code(self, text: str) -> None:
-        if self._emit != "python":
+        if self._emitted is None:
             raise UserError("code can be replaced with emit='python' only: C++ is compiled once")
         if not isinstance(text, str):
             raise UserError(f"code is a {type(text).__name__} but must be text")
-        emitted = _emitted.load(text, self._name, self.kernels)
-        self._text, self._python = text, emitted.run
+        self._emitted = _emitted.load(text, self._binding.name, self.kernels)
+        self._python = self._emitted.run
 
     @property
     def run(self) -> Callable[[Any], None]:
@@ -43,9 +54,9 @@ class _Methods:
         Raises:
             UserError: C++ was emitted.
         """
-        if self._emit != "python":
+        if self._emitted is None:
             raise UserError("run is a python function with emit='python' only")
-        return self._python
+        return self._emitted.run
 
     @property
     def kernels(self) -> kernels.Kernels:
@@ -66,10 +77,38 @@ class _Methods:
     def explain(self) -> explanation.Explanation:
         """What became of every op: kernel, backend, why, bytes, and the path that a call here takes; prints as a table."""
         facts = json.loads(self._compilation.explain_json)
-        fast, reason = _paths.here(self._path)
-        facts["path"] = "interpreter" if not fast else "python" if self._emit == "python" else "straight line"
+        fast, reason = _paths.here(self._binding.path)
+        facts["path"] = "interpreter" if not fast else "straight line" if self._emitted is None else "python"
         facts["path_reason"] = reason
         return explanation.Explanation(facts)
+
+    def parameters(self) -> dict[str, Any]:
+        """The tensors that calls read now, parameters and buffers, by name; they share storage with what was given."""
+        return dict(zip(self._binding.names, _call.parameters(self._weights), strict=True))
+
+    def load_parameters(self, state_dict: Mapping[str, Any]) -> None:
+        """Replaces parameters and buffers: runs what is prepared from them again and compiles nothing.
+
+        Calls that are running keep the set that they began with; calls that begin later take the new one. The tensors are
+        borrowed, not copied: a buffer that the model updates is updated in the very tensor given here.
+
+        Args:
+            state_dict: As the module's `state_dict()`: a tensor or numpy array for each name that a program reads; those
+                it does not read, and buffers that are not persistent, may be left out. Tied parameters: any one name does.
+
+        Raises:
+            UserError: Names every entry that is missing, unknown or of another shape, dtype, device or memory format;
+                nothing is changed.
+        """
+        _call.publish((self,), (self._binding.weights(self, state_dict),))
+
+    def with_parameters(self, state_dict: Mapping[str, Any]) -> CompiledFunction:
+        """Another function over the same program, with parameters of its own; both may be called at once.
+
+        Takes and raises what `load_parameters` does.
+        """
+        weights = self._binding.weights(self, state_dict)
+        return self._binding.function(self._compilation, weights, self._kernels, self._emitted)
 
 
 CompiledFunction = _call.callable_type("straightline.CompiledFunction", _Methods)
@@ -136,31 +175,67 @@ def compile(
     if threads is None and explained.get("estimated_us", 0.0) > _WORTH_A_TEAM_US and _default_threads() > 1:
         compilation = _compile(module, cpu=cpu, threads=_default_threads(), pipeline=options, cache=cache)
         explained = json.loads(compilation.explain_json)
-    parameters = [captured.parameters[name] for name in explained["parameters"]]
-    own = kernels.Kernels(compilation.program) if emit == "python" else None
-    emitted = _emitted.load(compilation.python, explained["name"], own) if own is not None else None
-    weights = _call.weights(compilation.program, parameters, emitted.prepare if emitted is not None else None)
     positions = [spec.argument if spec.is_tensor else -1 for spec in captured.inputs]
     target = model.module() if isinstance(model, torch.export.ExportedProgram) else model
-    inputs = _signature.input_structure(target, args, kwargs, positions)
-    outputs = _signature.treespec_structure(captured.out_spec, [_output_leaf(spec, captured) for spec in captured.outputs])
-    function = CompiledFunction(
-        compilation.program,
-        weights,
-        inputs,
-        outputs,
-        {
+    binding = _Binding(
+        names=explained["parameters"],
+        table=ParameterTable(captured.tensors, captured.persistent, captured.parameters),
+        live=not freeze,
+        inputs=_signature.input_structure(target, args, kwargs, positions),
+        outputs=_signature.treespec_structure(captured.out_spec, [_output_leaf(spec, captured) for spec in captured.outputs]),
+        options={
             "kind": "numpy" if uses_numpy else "torch",
             "estimated_us": explained.get("estimated_us", 0.0),
             "fast_path": path[0],
         },
+        name=explained["name"],
+        path=path,
     )
-    function._path, function._emit, function._name, function._kernels = path, emit, explained["name"], own
-    if emitted is not None:
-        function._text, function._python = compilation.python, emitted.run
-    kernels.register(function)
-    function._compilation = compilation
-    return function
+    parameters = [captured.parameters[name] for name in binding.names]
+    own = kernels.Kernels(compilation.program) if emit == "python" else None
+    emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
+    weights = _call.weights(compilation.program, parameters, binding.live, emitted.prepare if emitted is not None else None)
+    return binding.function(compilation, weights, own, emitted)
+
+
+@dataclass(frozen=True)
+class _Binding:
+    """What makes a function of a program and a set of weights."""
+
+    #: Names of the program's parameters in its order.
+    names: list[str]
+    table: ParameterTable
+    #: The set follows the tensors that were given when these get other storage.
+    live: bool
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    options: _call.Options
+    name: str
+    #: What `_paths.chosen` gave.
+    path: tuple[bool, str]
+
+    def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any]) -> _call.WeightsCapsule:
+        """A new set; entries that the state dict leaves out are those of the function's set."""
+        self.table.check(state_dict)
+        parameters = self.table.tensors_of(self.names, state_dict, _call.parameters(function._weights))
+        emitted = function._emitted
+        prepare = emitted.prepare if emitted is not None else None
+        return _call.weights(function._compilation.program, parameters, self.live, prepare)
+
+    def function(
+        self,
+        compilation: _compiler.Compilation,
+        weights: _call.WeightsCapsule,
+        own: kernels.Kernels | None,
+        emitted: _emitted.Emitted | None,
+    ) -> CompiledFunction:
+        """A function of its own over the program, and over emitted Python where there is any."""
+        made = CompiledFunction(compilation.program, weights, self.inputs, self.outputs, self.options)
+        made._compilation, made._binding, made._kernels, made._emitted = compilation, self, own, emitted
+        if emitted is not None:
+            made._python = emitted.run
+        kernels.register(made)
+        return made
 
 
 def _check_options(

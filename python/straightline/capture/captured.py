@@ -71,6 +71,10 @@ class Captured:
     builder: Builder
     #: Parameters, buffers and lifted constants: the module's own tensors, never copies.
     parameters: dict[str, torch.Tensor]
+    #: Everything that a state dict of the model may hold, read or not, and its buffers that are not persistent.
+    tensors: dict[str, torch.Tensor]
+    #: Names in `tensors` that the model's state dict has.
+    persistent: list[str]
     #: Names in `parameters` of buffers that the function overwrites.
     states: list[str]
     #: Other names of the same storage (tied weights) -> the name used in `parameters`.

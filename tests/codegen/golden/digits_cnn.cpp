@@ -312,31 +312,31 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   double* const t = sl::at<double>(io->arenas[0], t_at);
   constexpr int64_t t_1_at = 0;
   double* const t_1 = sl::at<double>(io->arenas[0], t_1_at);
-  // to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23)
+  // to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
   if (team.index == 0) {
     pointwise_to_dtype_16(ctx, sl::alone(), norm1_weight, norm1_running_var, conv1_bias,
         norm1_bias, norm1_running_mean, t_1, prepared_0);
   }
-  // to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)
+  // to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
   if (team.index == 0) {
     pointwise_to_dtype_32(ctx, sl::alone(), norm2_weight, norm2_running_var, conv2_bias,
         norm2_bias, norm2_running_mean, t, prepared_1);
   }
   double* const t_1_view = t_1;
-  // to_dtype, mul, to_dtype: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23)
+  // to_dtype, mul, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
   if (team.index == 0) {
     pointwise_to_dtype_16x9(ctx, sl::alone(), conv1_weight, t_1_view, conv1);
   }
   double* const t_view = t;
   sl_barrier(team);
-  // to_dtype, mul, to_dtype: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)
+  // to_dtype, mul, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
   pointwise_to_dtype_32x144(ctx, team, conv2_weight, t_view, conv2);
-  // pack: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+  // pack: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
   pack_convolution_16x1x3x3(ctx, team, conv1, conv1_weight_packed);
   sl_barrier(team);
-  // pack: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24
+  // pack: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
   pack_winograd_32x16x3x3(ctx, team, conv2, conv2_weight_packed);
-  // pack: fc (digits_cnn.py:25)
+  // pack: fc (demo_models.py:26)
   pack_gemm_10x128(ctx, team, fc_weight, fc_weight_packed);
   return SL_OK;
 }
@@ -367,38 +367,38 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   float* const t_6 = sl::at<float>(io->arenas[0], t_6_at);
   constexpr int64_t t_7_at = 0;
   float* const t_7 = sl::at<float>(io->arenas[0], t_7_at);
-  // zero border: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+  // zero border: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
   if (team.index == 0) {
     zero_border(ctx, sl::alone(), t_6);
   }
-  // reorder: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+  // reorder: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
   if (team.index == 0) {
     copy_4x8x8(ctx, sl::alone(), x, t_6);
   }
-  // convolution, relu: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+  // convolution, relu: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
   if (team.index == 0) {
     convolution_4x1x8x8x16_3x3_bias_relu(ctx, sl::alone(), t_6, conv1_weight_packed, prepared_0,
         t_7);
   }
-  // zero border: digits_cnn.py:23
+  // zero border: demo_models.py:24
   if (team.index == 0) {
     zero_border_2(ctx, sl::alone(), t_5);
   }
-  // max_pool2d: digits_cnn.py:23
+  // max_pool2d: demo_models.py:24
   if (team.index == 0) {
     max_pool2d(ctx, sl::alone(), t_7, t_5);
   }
-  // convolution, relu: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24
+  // convolution, relu: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
   if (team.index == 0) {
     winograd_4x16x4x4x32_3x3_bias_relu(ctx, sl::alone(), t_5, conv2_weight_packed, prepared_1,
         t_4, t_3);
   }
-  // max_pool2d: digits_cnn.py:24
+  // max_pool2d: demo_models.py:25
   if (team.index == 0) {
     max_pool2d_2(ctx, sl::alone(), t_4, t_2);
   }
   float* const t_2_view = t_2;
-  // linear: fc (digits_cnn.py:25)
+  // linear: fc (demo_models.py:26)
   if (team.index == 0) {
     gemm_4x10x128_bias(ctx, sl::alone(), t_2_view, fc_weight_packed, fc_bias, linear);
   }
@@ -651,23 +651,23 @@ static constexpr int32_t operands_15[] = {29, 27};
 static constexpr int32_t operands_16[] = {33, 18, 16, 26};
 static constexpr int32_t operands_17[] = {26};
 static constexpr sl_statement statements[] = {
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_16", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23)", operands_0, 5, 2, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_32", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)", operands_1, 5, 2, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_16x9", "to_dtype, mul, to_dtype", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23)", operands_2, 2, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pointwise_to_dtype_32x144", "to_dtype, mul, to_dtype", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)", operands_4, 2, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_convolution_16x1x3x3", "pack", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23", operands_5, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_winograd_32x16x3x3", "pack", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24", operands_7, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_10x128", "pack", "fc (digits_cnn.py:25)", operands_8, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border", "zero border", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23", operands_9, 0, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_4x8x8", "reorder", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23", operands_10, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "convolution_4x1x8x8x16_3x3_bias_relu", "convolution, relu", "conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23", operands_11, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border_2", "zero border", "digits_cnn.py:23", operands_12, 0, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d", "max_pool2d", "digits_cnn.py:23", operands_13, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "winograd_4x16x4x4x32_3x3_bias_relu", "convolution, relu", "conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24", operands_14, 3, 2, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d_2", "max_pool2d", "digits_cnn.py:24", operands_15, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_4x10x128_bias", "linear", "fc (digits_cnn.py:25)", operands_16, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_16", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv1 (demo_models.py:24), norm1 (demo_models.py:24)", operands_0, 5, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_32", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv2 (demo_models.py:25), norm2 (demo_models.py:25)", operands_1, 5, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_16x9", "to_dtype, mul, to_dtype", "conv1 (demo_models.py:24), norm1 (demo_models.py:24)", operands_2, 2, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv2 (demo_models.py:25), norm2 (demo_models.py:25)", nullptr, 0, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pointwise_to_dtype_32x144", "to_dtype, mul, to_dtype", "conv2 (demo_models.py:25), norm2 (demo_models.py:25)", operands_4, 2, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_convolution_16x1x3x3", "pack", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_5, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", nullptr, 0, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_winograd_32x16x3x3", "pack", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_7, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_10x128", "pack", "fc (demo_models.py:26)", operands_8, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border", "zero border", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_9, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_4x8x8", "reorder", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_10, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "convolution_4x1x8x8x16_3x3_bias_relu", "convolution, relu", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_11, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border_2", "zero border", "demo_models.py:24", operands_12, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d", "max_pool2d", "demo_models.py:24", operands_13, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "winograd_4x16x4x4x32_3x3_bias_relu", "convolution, relu", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_14, 3, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d_2", "max_pool2d", "demo_models.py:25", operands_15, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_4x10x128_bias", "linear", "fc (demo_models.py:26)", operands_16, 3, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_17, 1, 0, nullptr, 0},
 };
 

@@ -28,23 +28,23 @@ def prepare(io):
     conv1 = buffers[20]  # arena: float32[16, 1, 3, 3]
     t = buffers[21]  # arena: float64[32]
     t_1 = buffers[22]  # arena: float64[16]
-    # to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23)
+    # to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
     native.pointwise_to_dtype_16(alone, norm1_weight, norm1_running_var, conv1_bias, norm1_bias,
         norm1_running_mean, t_1, prepared_0)
-    # to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)
+    # to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
     native.pointwise_to_dtype_32(alone, norm2_weight, norm2_running_var, conv2_bias, norm2_bias,
         norm2_running_mean, t, prepared_1)
     t_1_view = buffers[23]  # t_1: float64[16, 1, 1, 1]
-    # to_dtype, mul, to_dtype: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23)
+    # to_dtype, mul, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
     native.pointwise_to_dtype_16x9(alone, conv1_weight, t_1_view, conv1)
     t_view = buffers[24]  # t: float64[32, 1, 1, 1]
-    # to_dtype, mul, to_dtype: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24)
+    # to_dtype, mul, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
     native.pointwise_to_dtype_32x144(team, conv2_weight, t_view, conv2)
-    # pack: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+    # pack: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
     native.pack_convolution_16x1x3x3(team, conv1, conv1_weight_packed)
-    # pack: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24
+    # pack: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
     native.pack_winograd_32x16x3x3(team, conv2, conv2_weight_packed)
-    # pack: fc (digits_cnn.py:25)
+    # pack: fc (demo_models.py:26)
     native.pack_gemm_10x128(team, fc_weight, fc_weight_packed)
 
 
@@ -65,22 +65,22 @@ def run(io):
     t_5 = buffers[30]  # arena: float32[4, 16, 4, 4]
     t_6 = buffers[31]  # arena: float32[4, 1, 8, 8]
     t_7 = buffers[32]  # arena: float32[4, 16, 8, 8]
-    # zero border: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+    # zero border: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
     native.zero_border(alone, t_6)
-    # reorder: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+    # reorder: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
     native.copy_4x8x8(alone, x, t_6)
-    # convolution, relu: conv1 (digits_cnn.py:23), norm1 (digits_cnn.py:23), digits_cnn.py:23
+    # convolution, relu: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
     native.convolution_4x1x8x8x16_3x3_bias_relu(alone, t_6, conv1_weight_packed, prepared_0, t_7)
-    # zero border: digits_cnn.py:23
+    # zero border: demo_models.py:24
     native.zero_border_2(alone, t_5)
-    # max_pool2d: digits_cnn.py:23
+    # max_pool2d: demo_models.py:24
     native.max_pool2d(alone, t_7, t_5)
-    # convolution, relu: conv2 (digits_cnn.py:24), norm2 (digits_cnn.py:24), digits_cnn.py:24
+    # convolution, relu: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
     native.winograd_4x16x4x4x32_3x3_bias_relu(alone, t_5, conv2_weight_packed, prepared_1, t_4,
         t_3)
-    # max_pool2d: digits_cnn.py:24
+    # max_pool2d: demo_models.py:25
     native.max_pool2d_2(alone, t_4, t_2)
     t_2_view = buffers[33]  # t_2: float32[4, 128]
-    # linear: fc (digits_cnn.py:25)
+    # linear: fc (demo_models.py:26)
     native.gemm_4x10x128_bias(alone, t_2_view, fc_weight_packed, fc_bias, linear)
 

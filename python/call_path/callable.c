@@ -329,6 +329,78 @@ PyObject* slOverrideFastPath(PyObject* module, PyObject* value) {
   return before < 0 ? Py_NewRef(Py_None) : PyBool_FromLong(before);
 }
 
+/// The GIL guards the pool.
+static Io* takeIo(Callable* self) {
+  Io* io = self->ios;
+  if (io) {
+    self->ios = io->next;
+    io->next = NULL;
+    return io;
+  }
+  return slIoNew(self->program);
+}
+
+/// By emitted Python. Its exception stays as it is; `frame` is given back or kept.
+static int executePython(Callable* self, Scratch* scratch, sl_frame* frame) {
+  Io* io = takeIo(self);
+  if (!io) {
+    sl_frame_return(frame);
+    return -1;
+  }
+  PyObject* function = self->python;  // may be replaced meanwhile
+  Py_INCREF(function);
+  SlPythonCall python = {io, function, scratch->weights};
+  const sl_executor executor = {sizeof(executor), slIoExecute, &python};
+  const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data, scratch->extents,
+                        &executor};
+  sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
+  sl_message message;
+  message.text[0] = '\0';
+  const int32_t status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args,
+                                &context, &message);
+  Py_DECREF(function);
+  if (io->looked_at) {
+    io->frame = frame;
+    scratch->looked_at = io;
+    slIoDismantle(io);
+  } else {
+    sl_frame_return(frame);
+    if (io->weights != self->weights) {
+      Py_CLEAR(io->weights);  // another set was published meanwhile: this one goes with its calls
+    }
+    io->next = self->ios;
+    self->ios = io;
+  }
+  if (PyErr_Occurred()) {
+    return -1;
+  }
+  if (status != SL_OK) {
+    slRaiseStatus(status, message.text);
+    return -1;
+  }
+  return 0;
+}
+
+/// Arrays show memory of arguments and results: the call that they belong to keeps those.
+static void keepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  Io* io = scratch->looked_at;
+  scratch->looked_at = NULL;
+  io->keep = PyList_New(0);
+  for (int32_t i = 0; io->keep && i < self->desc->input_count; ++i) {
+    PyList_Append(io->keep, scratch->leaves[i]);
+  }
+  for (int32_t o = 0; io->keep && o < self->desc->output_count; ++o) {
+    if (slFreshWrap(&scratch->fresh[o], exchange) == 0) {
+      PyList_Append(io->keep, scratch->fresh[o].object);
+    }
+  }
+  PyErr_Clear();
+  Py_DECREF((PyObject*)io);
+  PyErr_Restore(type, value, trace);
+}
+
 static int execute(Callable* self, Scratch* scratch) {
   sl_message message;
   message.text[0] = '\0';
@@ -336,6 +408,9 @@ static int execute(Callable* self, Scratch* scratch) {
   int32_t status = sl_frame_lease(self->program, scratch->extents, &frame, &message);
   if (status == SL_OK) {
     const int fast = overridden >= 0 ? overridden : self->fast_path;
+    if (fast && self->python) {
+      return executePython(self, scratch, frame);
+    }
     const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data,
                           scratch->extents, fast ? NULL : sl_interpreter()};
     sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
@@ -435,6 +510,9 @@ static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
 /// Gives the callable another set; the one it had is returned and the caller's to drop.
 static PyObject* exchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record) {
   PyObject* before = self->weights;
+  for (Io* io = self->ios; io; io = io->next) {
+    Py_CLEAR(io->weights);  // never the last reference: `before` is one
+  }
   Py_INCREF(weights);
   self->weights = weights;
   self->record = record;
@@ -480,13 +558,17 @@ static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, P
   PyObject* result = NULL;
   sl_grad_mode mode = {-1};
   sl_kind kind;
-  const sl_dl_exchange* exchange;
+  const sl_dl_exchange* exchange = NULL;
   if (slSignatureBind(&self->signature, args, nargs, names, scratch->bound, scratch->leaves,
                       &out) == 0 &&
-      takeWeights(self, scratch) == 0 && borrowInputs(self, scratch, &mode) == 0 && callKind(self, scratch, &kind, &exchange) == 0 &&
+      takeWeights(self, scratch) == 0 && borrowInputs(self, scratch, &mode) == 0 &&
+      callKind(self, scratch, &kind, &exchange) == 0 &&
       guard(self, scratch) == 0 && prepareOutputs(self, scratch, out, kind, &mode) == 0 &&
       execute(self, scratch) == 0) {
     result = buildResult(self, scratch, kind, exchange);
+  }
+  if (scratch->looked_at) {
+    keepLookedAt(self, scratch, exchange);
   }
   scratchReturn(self, scratch);
   Py_DECREF((PyObject*)self);
@@ -536,13 +618,10 @@ static PyObject* callTuple(PyObject* self, PyObject* args, PyObject* keywords) {
 
 // ---- making one
 
-/// Giving the GIL up and taking it back costs 0.05 to 0.1 us alone and far more when others want
-/// it.
-static const double kGilThresholdUs = 20;
 
 static int parseOptions(Callable* self, PyObject* options) {
   double estimate = 0;
-  double threshold = kGilThresholdUs;
+  double threshold = SL_GIL_THRESHOLD_US;
   const char* kind = NULL;
   int fast_path = 1;
   static char* names[] = {"kind", "estimated_us", "gil_threshold_us", "fast_path", NULL};
@@ -665,6 +744,7 @@ static int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT((PyObject*)Py_TYPE(object));
   Py_VISIT(self->weights);
   Py_VISIT(self->attributes);
+  Py_VISIT(self->python);
   int stop = slSignatureTraverse(&self->signature, visit, arg);
   return stop ? stop : slNodeTraverse(&self->output, visit, arg);
 }
@@ -675,6 +755,7 @@ static int clear(PyObject* object) {
   slSignatureClear(&self->signature);
   slNodeClear(&self->output);
   Py_CLEAR(self->attributes);
+  Py_CLEAR(self->python);
   return 0;
 }
 
@@ -690,6 +771,12 @@ static void dealloc(PyObject* object) {
     Scratch* scratch = self->pool;
     self->pool = scratch->next;
     PyMem_Free(scratch);
+  }
+  while (self->ios) {
+    Io* io = self->ios;
+    self->ios = io->next;
+    slIoDismantle(io);
+    Py_DECREF((PyObject*)io);
   }
   if (self->desc && self->outputs) {
     for (int32_t o = 0; o < self->desc->output_count; ++o) {
@@ -717,6 +804,7 @@ static void dealloc(PyObject* object) {
 
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Callable, vectorcall), READONLY, NULL},
+    {"_python", T_OBJECT, offsetof(Callable, python), 0, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(Callable, attributes), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Callable, weak_references), READONLY, NULL},
     {"_weights", T_OBJECT_EX, offsetof(Callable, weights), READONLY, "The set that the next call takes."},

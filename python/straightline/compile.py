@@ -10,7 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from straightline import _call, _call_support, _compiler, _paths, _signature, explanation
+from straightline import (
+    _call,
+    _call_support,
+    _compiler,
+    _emitted,
+    _paths,
+    _signature,
+    explanation,
+    kernels,
+)
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.parameters import ParameterTable
@@ -23,8 +32,38 @@ class _Methods:
 
     @property
     def code(self) -> str:
-        """The C++ that runs: kernels, prepare, run and the tables, as one translation unit."""
-        return self._compilation.code
+        """What runs: C++ (kernels, prepare, run and the tables, as one translation unit) or Python (prepare and run).
+
+        With `emit="python"` other text may be assigned: the same with a `print` in it, say. The next call runs it.
+        """
+        return self._compilation.code if self._emitted is None else self._emitted.text
+
+    @code.setter
+    def code(self, text: str) -> None:
+        if self._emitted is None:
+            raise UserError("code can be replaced with emit='python' only: C++ is compiled once")
+        if not isinstance(text, str):
+            raise UserError(f"code is a {type(text).__name__} but must be text")
+        self._emitted = _emitted.load(text, self._binding.name, self.kernels)
+        self._python = self._emitted.run
+
+    @property
+    def run(self) -> Callable[[Any], None]:
+        """The emitted Python function that runs, for `inspect`, `dis` and breakpoints.
+
+        Raises:
+            UserError: C++ was emitted.
+        """
+        if self._emitted is None:
+            raise UserError("run is a python function with emit='python' only")
+        return self._emitted.run
+
+    @property
+    def kernels(self) -> kernels.Kernels:
+        """What the statements call, by backend: `fn.kernels.native.<kernel>` says what it takes."""
+        if self._kernels is None:
+            self._kernels = kernels.Kernels(self._compilation.program)
+        return self._kernels
 
     def ir(self, level: str = "kernel", *, locations: bool = False) -> str:
         """The program as MLIR.
@@ -38,8 +77,9 @@ class _Methods:
     def explain(self) -> explanation.Explanation:
         """What became of every op: kernel, backend, why, bytes, and the path that a call here takes; prints as a table."""
         facts = json.loads(self._compilation.explain_json)
-        fast, reason = _paths.here(self._path)
-        facts["path"], facts["path_reason"] = "straight line" if fast else "interpreter", reason
+        fast, reason = _paths.here(self._binding.path)
+        facts["path"] = "interpreter" if not fast else "straight line" if self._emitted is None else "python"
+        facts["path_reason"] = reason
         return explanation.Explanation(facts)
 
     def parameters(self) -> dict[str, Any]:
@@ -67,7 +107,8 @@ class _Methods:
 
         Takes and raises what `load_parameters` does.
         """
-        return self._binding.function(self._compilation, self._binding.weights(self, state_dict))
+        weights = self._binding.weights(self, state_dict)
+        return self._binding.function(self._compilation, weights, self._kernels, self._emitted)
 
 
 CompiledFunction = _call.callable_type("straightline.CompiledFunction", _Methods)
@@ -81,6 +122,7 @@ def compile(
     dynamic_shapes: Any = None,
     threads: int | None = None,
     freeze: bool = True,
+    emit: str = "cpp",
     fast_path: bool | None = None,
     cpu: str = "",
     cache: bool = True,
@@ -97,6 +139,8 @@ def compile(
         threads: Team size to plan for; by default 1 for small models and torch's number of threads for larger ones.
         freeze: The program keeps what it computes from parameters once (packed weights, folded batch norms). With False it
             reads them live.
+        emit: "cpp", or "python": the same program as a readable Python function over the same compiled kernels, for looking
+            into it with prints and breakpoints; the same bits, slower between kernels.
         fast_path: False: calls run the same kernels one by one through an interpreter (`sl.fast_path` around a call overrides
             it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
@@ -114,7 +158,7 @@ def compile(
 
     from straightline.capture.torch_export import capture
 
-    _check_options(args, kwargs, threads=threads, freeze=freeze, fast_path=fast_path, cpu=cpu, cache=cache)
+    _check_options(args, kwargs, threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache)
     path = _paths.chosen(fast_path)
     uses_numpy, args, kwargs = _torch_examples(args, kwargs)
     captured = capture(model, args, kwargs, dynamic_shapes, ModuleBuilder())
@@ -144,10 +188,14 @@ def compile(
             "estimated_us": explained.get("estimated_us", 0.0),
             "fast_path": path[0],
         },
+        name=explained["name"],
         path=path,
     )
     parameters = [captured.parameters[name] for name in binding.names]
-    return binding.function(compilation, _call.weights(compilation.program, parameters, binding.live))
+    own = kernels.Kernels(compilation.program) if emit == "python" else None
+    emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
+    weights = _call.weights(compilation.program, parameters, binding.live, emitted.prepare if emitted is not None else None)
+    return binding.function(compilation, weights, own, emitted)
 
 
 @dataclass(frozen=True)
@@ -162,19 +210,31 @@ class _Binding:
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
     options: _call.Options
-    #: Whether the straight line runs unless a context says otherwise, and who decided.
+    name: str
+    #: What `_paths.chosen` gave.
     path: tuple[bool, str]
 
     def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any]) -> _call.WeightsCapsule:
         """A new set; entries that the state dict leaves out are those of the function's set."""
         self.table.check(state_dict)
         parameters = self.table.tensors_of(self.names, state_dict, _call.parameters(function._weights))
-        return _call.weights(function._compilation.program, parameters, self.live)
+        emitted = function._emitted
+        prepare = emitted.prepare if emitted is not None else None
+        return _call.weights(function._compilation.program, parameters, self.live, prepare)
 
-    def function(self, compilation: _compiler.Compilation, weights: _call.WeightsCapsule) -> CompiledFunction:
-        """A function of its own over the program."""
+    def function(
+        self,
+        compilation: _compiler.Compilation,
+        weights: _call.WeightsCapsule,
+        own: kernels.Kernels | None,
+        emitted: _emitted.Emitted | None,
+    ) -> CompiledFunction:
+        """A function of its own over the program, and over emitted Python where there is any."""
         made = CompiledFunction(compilation.program, weights, self.inputs, self.outputs, self.options)
-        made._compilation, made._binding, made._path = compilation, self, self.path
+        made._compilation, made._binding, made._kernels, made._emitted = compilation, self, own, emitted
+        if emitted is not None:
+            made._python = emitted.run
+        kernels.register(made)
         return made
 
 
@@ -184,6 +244,7 @@ def _check_options(
     *,
     threads: object,
     freeze: object,
+    emit: object,
     fast_path: object,
     cpu: object,
     cache: object,
@@ -199,6 +260,8 @@ def _check_options(
         raise UserError(f"threads is {threads!r} but must be a positive integer or None")
     if not isinstance(cpu, str):
         raise UserError(f"cpu is {cpu!r} but must be the name of a cpu, or '' for this machine's")
+    if not isinstance(emit, str) or emit not in ("cpp", "python"):
+        raise UserError(f"emit is {emit!r} but must be 'cpp' or 'python'")
     if fast_path is not None and not isinstance(fast_path, bool):
         raise UserError(f"fast_path is {fast_path!r} but must be True, False or None")
     for name, flag in (("freeze", freeze), ("cache", cache)):

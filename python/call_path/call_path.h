@@ -9,6 +9,7 @@
 //   weights.c     parameters whose storage a program uses
 //   plan.c        what a callable reads from its program's description when it is made
 //   callable.c    the type that ties these to sl_run
+//   programs.c    several callables as one
 //
 // Everything runs under the GIL but for sl_run and sl_weights_create. A function that returns int
 // gives 0, or -1 with a Python exception set.
@@ -269,7 +270,11 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
 /// A Python subclass would do the same but has no vector calls before 3.12, which costs 50 ns a
 /// call, 160 with a keyword.
 PyObject* slCallableType(const char* name, PyObject* base);
+
+// ---- programs.c
+
 PyObject* slPublish(PyObject* module, PyObject* args);
+PyObject* slGroup(PyObject* module, PyObject* args);
 
 #pragma GCC visibility pop
 

@@ -168,6 +168,9 @@ static PyMethodDef functions[] = {
      "them; gives a weights capsule."},
     {"parameters", slWeightsParameters, METH_VARARGS,
      "parameters(weights)\n--\n\nThe tensors of a set, which own the storage that it reads."},
+    {"group", slGroup, METH_VARARGS,
+     "group(first, others)\n--\n\nCalls of `first` that do not fit its program go to the first of "
+     "the others that they fit."},
     {"publish", slPublish, METH_VARARGS,
      "publish(callables, weights)\n--\n\nGives each callable its new set, all at once."},
     {NULL, NULL, 0, NULL},

@@ -67,6 +67,9 @@ def weights(
 def parameters(weights: WeightsCapsule) -> list[Any]:
     """The tensors of a set: those that were given when it is live, else owners of the same storage."""
 
+def group(first: Callable, others: tuple[Callable, ...]) -> None:
+    """Calls of `first` whose arguments do not fit its program go to the first of `others` that they fit."""
+
 def publish(callables: tuple[Callable, ...], weights: tuple[WeightsCapsule, ...]) -> None:
     """Gives each callable a new set, all at once. A call keeps the set that it began with."""
 

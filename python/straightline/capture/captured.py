@@ -36,6 +36,14 @@ class InputSpec:
         """Whether this leaf is a tensor."""
         return self.type is not None
 
+    @property
+    def text(self) -> str:
+        """In words: `x: float32[b, 64]`, or `flag=True`."""
+        if self.type is None:
+            return f"{self.name}={self.constant!r}"
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"{self.name}: {dtype}[{', '.join(map(str, self.type.extents))}]"
+
 
 @dataclass(frozen=True)
 class OutputSpec:

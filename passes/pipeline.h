@@ -19,7 +19,8 @@ struct PipelineOptions {
   bool freeze = true;  ///< parameters are constant between two calls of prepare
   bool poison = false; ///< fill arena slots with NaN before their first use (debugging)
   std::string prefer;  ///< backend whose kernels are taken wherever they accept; empty: the cheapest kernel
-  DeviceChoice device; ///< where all statements run; empty: on the caller's team
+  DeviceChoice device; ///< where all statements run, with copies at the edges; empty: on the caller's team
+  bool cuda = false;   ///< tensors and statements are on an NVIDIA device
 };
 
 /// All passes from a captured module (op level, with the module attribute op.target) to a planned one (kernel level).

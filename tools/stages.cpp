@@ -31,6 +31,27 @@ Failure chooseDevice(const std::string& backend, DeviceChoice* choice) {
   return Failure::user("no backend '" + backend + "' is registered");
 }
 
+constexpr char kCuda[] = "cuda";
+
+/// "sm_90" of the word target=cuda:sm_90, "" when there is none.
+std::string cudaArch(const std::string& pipeline) {
+  const std::string key = "target=cuda:";
+  std::istringstream words(pipeline);
+  for (std::string word; words >> word;) {
+    if (word.starts_with(key)) {
+      return word.substr(key.size());
+    }
+  }
+  return "";
+}
+
+/// sm_ and a number, with at most one letter behind it ("sm_90a").
+bool isArch(const std::string& arch) {
+  const std::string digits = arch.starts_with("sm_") ? arch.substr(3) : "";
+  const size_t count = digits.find_first_not_of("0123456789");
+  return digits.size() >= 2 && (count == std::string::npos || (count >= 2 && count + 1 == digits.size()));
+}
+
 class ProductStages final : public Stages {
  public:
   void registerDialects(mlir::DialectRegistry& registry) const override {
@@ -38,6 +59,12 @@ class ProductStages final : public Stages {
   }
 
   void setTarget(mlir::ModuleOp module, const TargetOptions& target) const override {
+    const std::string arch = cudaArch(target.pipeline);
+    if (!arch.empty()) {
+      module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), kCuda, arch, 1, target.vectorBytes,
+                                                           target.l1Bytes, target.l2Bytes));
+      return;
+    }
     module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), "cpu", target.cpu, target.threads,
                                                          target.vectorBytes, target.l1Bytes, target.l2Bytes));
   }
@@ -52,6 +79,13 @@ class ProductStages final : public Stages {
         options.poison = word == "poison=true";
       } else if (word.starts_with("prefer=")) {
         options.prefer = word.substr(std::string("prefer=").size());
+      } else if (word.starts_with("target=")) {
+        const std::string arch = cudaArch(word);
+        if (!isArch(arch)) {
+          return Failure::user("unknown target '" + word.substr(std::string("target=").size()) +
+                               "'; valid are cuda:sm_NN, such as cuda:sm_90");
+        }
+        options.cuda = true;
       } else if (word.starts_with("device=")) {
         if (Failure failure = chooseDevice(word.substr(std::string("device=").size()), &options.device);
             failure.failed()) {
@@ -59,7 +93,7 @@ class ProductStages final : public Stages {
         }
       } else {
         return Failure::user("unknown pipeline option '" + word +
-                             "'; valid are freeze=true, freeze=false, poison=true, poison=false, prefer=BACKEND and device=BACKEND");
+                             "'; valid are freeze=true, freeze=false, poison=true, poison=false, prefer=BACKEND, device=BACKEND and target=cuda:sm_NN");
       }
     }
     if (module.getOps<kernel::ProgramOp>().empty()) {
@@ -95,6 +129,10 @@ class ProductStages final : public Stages {
     for (codegen::EmittedUnit& kernel : text->kernels) {
       emitted->units.push_back({std::move(kernel.name), std::move(kernel.text)});
     }
+    for (codegen::EmittedUnit& kernel : text->deviceKernels) {
+      emitted->deviceUnits.push_back({std::move(kernel.name), std::move(kernel.text)});
+    }
+    emitted->deviceArch = text->arch;
     emitted->explain = codegen::explainProgram(module);
     emitted->symbol = "sl_program";
     emitted->listing = std::move(text->listing);

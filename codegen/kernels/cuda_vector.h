@@ -18,6 +18,11 @@
 #define SL_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define SL_UNROLL _Pragma("unroll")
 #define SL_NO_UNROLL _Pragma("unroll 1")
+/// How emitted text spells these.
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
 /// An emitted kernel of so many threads a block.
 #define SL_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
 

@@ -61,8 +61,9 @@ class ProductStages final : public Stages {
   void setTarget(mlir::ModuleOp module, const TargetOptions& target) const override {
     const std::string arch = cudaArch(target.pipeline);
     if (!arch.empty()) {
-      module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), kCuda, arch, 1, target.vectorBytes,
-                                                           target.l1Bytes, target.l2Bytes));
+      const TargetOptions none;  // caches and vectors of the host say nothing about a device
+      module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), kCuda, arch, 1, none.vectorBytes,
+                                                           none.l1Bytes, none.l2Bytes));
       return;
     }
     module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), "cpu", target.cpu, target.threads,

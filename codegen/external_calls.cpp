@@ -88,20 +88,25 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
     operands.push_back(operandText(type, false));
   }
   for (mlir::NamedAttribute attribute : decl.getProblem()) {
-    const int64_t value = llvm::cast<mlir::IntegerAttr>(attribute.getValue()).getInt();
-    attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " + intLiteral(value) + "}");
+    if (auto value = llvm::dyn_cast<mlir::IntegerAttr>(attribute.getValue())) {
+      attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " + intLiteral(value.getInt()) + "}");
+    }
   }
   printRows("static constexpr sl_operand operands[]", operands, writer);
   if (!attributes.empty()) {
     printRows("static constexpr sl_attribute attributes[]", attributes, writer);
   }
-  writer.call("static constexpr sl_problem problem = {",
-              {"sizeof(sl_problem)", stringLiteral(decl.getOp()), "operands", std::to_string(decl.getInputs().size()),
-               std::to_string(decl.getOutputs().size()), attributes.empty() ? "nullptr" : "attributes",
-               std::to_string(attributes.size()), std::to_string(target.getThreads()),
-               std::to_string(target.getVectorBytes()), std::to_string(target.getL1()),
-               std::to_string(target.getL2())},
-              "};");
+  llvm::SmallVector<std::string> items = {
+      "sizeof(sl_problem)", stringLiteral(decl.getOp()), "operands", std::to_string(decl.getInputs().size()),
+      std::to_string(decl.getOutputs().size()), attributes.empty() ? "nullptr" : "attributes",
+      std::to_string(attributes.size()), std::to_string(target.getThreads()),
+      std::to_string(target.getVectorBytes()), std::to_string(target.getL1()), std::to_string(target.getL2())};
+  if (mlir::StringAttr text = decl.getText()) {
+    items.push_back(stringLiteral(text));
+    items.push_back(std::to_string(decl.getSizes().size()));
+  }
+  writer.call("static constexpr sl_problem problem = {", items, "};");
+
 }
 
 std::string printThunk(mlir::Operation* entry) {

@@ -281,11 +281,19 @@ class Printer {
     };
     writer_.line(one ? "if (team.index == 0) {" : "{");
     writer_.indent();
-    printArray("const void* const", "inputs", names(call.getInputs()));
+    llvm::SmallVector<std::string> inputs = names(call.getInputs());
+    llvm::SmallVector<std::string> sizes = llvm::map_to_vector(decl.getSizes(), [&](kernel::ExtentAttr size) {
+      return expression(size.getExpr(), size.getNames(), extentSpelling(index_));
+    });
+    printArray("const int64_t", "sizes", sizes);
+    if (!sizes.empty()) {
+      inputs.push_back("sizes");
+    }
+    printArray("const void* const", "inputs", inputs);
     printArray("void* const", "outputs", names(call.getOutputs()));
     llvm::SmallVector<std::string> items = {
         "ctx", one ? "sl::alone()" : "team", handleText(call, "nullptr"),
-        call.getInputs().empty() ? "nullptr" : "inputs", call.getOutputs().empty() ? "nullptr" : "outputs",
+        inputs.empty() ? "nullptr" : "inputs", call.getOutputs().empty() ? "nullptr" : "outputs",
         call.getWorkspace().empty() ? "nullptr" : index_.name(call.getWorkspace().front())};
     writer_.call("sl::report(ctx, " + decl.getRun().str() + "(", items, "));");
     writer_.dedent();

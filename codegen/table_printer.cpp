@@ -279,6 +279,10 @@ class Printer {
       for (StringAttr name : llvm::cast<kernel::FuncOp>(launch.getEntryOp()).getScalarNames()) {
         scalars.push_back(expr("{'s', " + std::to_string(index_.extentNumber(name)) + "}"));
       }
+    } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op)) {
+      for (ExtentAttr size : llvm::cast<kernel::DeclOp>(call.getEntryOp()).getSizes()) {
+        scalars.push_back(expr(size.getExpr(), size.getNames()));
+      }
     } else if (auto size = llvm::dyn_cast<kernel::SizeOp>(op)) {
       scalars.push_back(expr(size.getValue().getExpr(), size.getValue().getNames()));
     } else if (auto view = llvm::dyn_cast<kernel::ViewOp>(op)) {

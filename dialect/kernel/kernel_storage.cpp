@@ -476,6 +476,11 @@ void DeclOp::print(OpAsmPrinter& printer) {
   printer.decreaseIndent();
 }
 
+SmallVector<ExtentAttr> DeclOp::getSizes() {
+  auto sizes = getProblem().getAs<mlir::ArrayAttr>("sizes");
+  return sizes ? llvm::to_vector(sizes.getAsRange<ExtentAttr>()) : SmallVector<ExtentAttr>();
+}
+
 LogicalResult DeclOp::verify() {
   if (failed(verifyTypes(*this, getInputs(), "input", "decl_c1")) ||
       failed(verifyTypes(*this, getOutputs(), "output", "decl_c1")) ||
@@ -495,9 +500,12 @@ LogicalResult DeclOp::verify() {
     return emitOpError() << "has destroy " << getDestroyAttr() << " but no plan (decl_c5)";
   }
   for (mlir::NamedAttribute value : getProblem()) {
-    if (!llvm::isa<mlir::IntegerAttr>(value.getValue())) {
+    const bool isText = value.getName() == "text" && llvm::isa<StringAttr>(value.getValue());
+    auto sizes = value.getName() == "sizes" ? llvm::dyn_cast<mlir::ArrayAttr>(value.getValue()) : mlir::ArrayAttr();
+    const bool areSizes = sizes && llvm::all_of(sizes, llvm::IsaPred<ExtentAttr>);
+    if (!isText && !areSizes && !llvm::isa<mlir::IntegerAttr>(value.getValue())) {
       return emitOpError() << "has the problem attribute " << value.getName() << " = " << value.getValue()
-                           << ", expected an integer (decl_c6)";
+                           << ", expected an integer, or a string as text, or #kernel.extent as sizes (decl_c6)";
     }
   }
   return mlir::success();

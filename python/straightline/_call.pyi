@@ -42,5 +42,8 @@ def callable_type(name: str, base: type) -> type[Callable]:
 def program_from_library(path: str | PathLike[str]) -> ProgramCapsule:
     """Loads a compiled unit that exports `sl_program`."""
 
+def symbol(name: str) -> int:
+    """Address of an extern "C" function of the runtime or of a backend, 0 when there is none."""
+
 def weights(program: ProgramCapsule, parameters: Sequence[Any]) -> WeightsCapsule:
     """Borrows the storage of parameters, in the order of the description, and prepares them."""

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from straightline import _call, _call_support, _compiler, _signature, explanation
+from straightline import _aten_calls, _call, _call_support, _compiler, _signature, explanation
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
 
@@ -51,6 +51,7 @@ def compile(
     freeze: bool = True,
     cpu: str = "",
     cache: bool = True,
+    allow: Sequence[str] | None = None,
     _prefer: str = "",
     _device: str = "",
 ) -> Callable[..., Any]:
@@ -66,6 +67,8 @@ def compile(
             reads them live.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         cache: Use the disk cache of compiled code.
+        allow: Backends that kernels may come from, such as ("native", "onednn"); by default all. Without "aten" an op that only
+            the framework has is refused, with its source line.
 
     Returns:
         A callable with the model's signature and the attributes `code`, `ir(level)` and `explain()`.
@@ -80,8 +83,10 @@ def compile(
     from straightline.capture.torch_export import capture
 
     _check_options(args, kwargs, threads=threads, freeze=freeze, cpu=cpu, cache=cache)
+    allowed = _allowed_backends(allow)
+    _aten_calls.install()
     uses_numpy, args, kwargs = _torch_examples(args, kwargs)
-    captured = capture(model, args, kwargs, dynamic_shapes, ModuleBuilder())
+    captured = capture(model, args, kwargs, dynamic_shapes, ModuleBuilder(), "aten" in allowed)
     if isinstance(model, torch.export.ExportedProgram):
         examples = model.example_inputs
         args, kwargs = examples if examples is not None else ((), {})
@@ -90,6 +95,7 @@ def compile(
     # For tests: a backend whose kernels are taken wherever they accept, and one on whose device everything runs.
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
+    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     compilation = _compile(module, cpu=cpu, threads=threads or 1, pipeline=options, cache=cache)
     explained = json.loads(compilation.explain_json)
     if threads is None and explained.get("estimated_us", 0.0) > _WORTH_A_TEAM_US and _default_threads() > 1:
@@ -129,6 +135,23 @@ def _check_options(
     for name, flag in (("freeze", freeze), ("cache", cache)):
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")
+
+
+#: Every backend that a kernel may come from.
+_BACKENDS = ("native", "onednn", "aten")
+
+
+def _allowed_backends(allow: Sequence[str] | None) -> tuple[str, ...]:
+    if allow is None:
+        return _BACKENDS
+    if isinstance(allow, str) or not isinstance(allow, Sequence):
+        raise UserError(f"allow is {allow!r} but must be a sequence of backends, such as ('native', 'onednn')")
+    for name in allow:
+        if name not in _BACKENDS:
+            raise UserError(f"allow has the backend {name!r}; valid are {', '.join(_BACKENDS)}")
+    if "native" not in allow:
+        raise UserError(f"allow is {tuple(allow)} but must have 'native': only it has elementwise and row kernels")
+    return tuple(name for name in _BACKENDS if name in allow)
 
 
 def _compile(module: _compiler.Module, **options: Any) -> _compiler.Compilation:

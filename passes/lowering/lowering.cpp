@@ -264,18 +264,18 @@ Value Lowering::wantedDestination(Value tensor) {
         place = view(user->getLoc(), outer, type(extents, typeOf(outer).getElementType(), strides), constant(0));
       }
     } else if (auto cat = llvm::dyn_cast<op::CatOp>(user)) {
-      place = llvm::count(cat.getTensors(), tensor) == 1 ? catPlace_.lookup(tensor) : Value();
+      place = llvm::count(cat.getTensors(), tensor) == 1 ? catPlace_.lookup({cat, tensor}) : Value();
       if (!place && llvm::count(cat.getTensors(), tensor) == 1 && cat->getBlock() == tensor.getParentBlock()) {
         Value whole = destination(cat.getResult());
         const Exprs strides = stridesOf(typeOf(whole));
         AffineExpr at = constant(0);
         for (Value part : cat.getTensors()) {
           const Exprs partExtents = extentsOf(part);
-          catPlace_[part] = view(user->getLoc(), whole, type(partExtents, typeOf(whole).getElementType(), strides),
+          catPlace_[{cat, part}] = view(user->getLoc(), whole, type(partExtents, typeOf(whole).getElementType(), strides),
                                  at * strides[cat.getDim()]);
           at = at + partExtents[cat.getDim()];
         }
-        place = catPlace_.lookup(tensor);
+        place = catPlace_.lookup({cat, tensor});
       }
     } else if (llvm::isa<op::SliceScatterOp, op::DynamicUpdateSliceOp, op::IndexCopyOp, op::IndexAddOp>(user) &&
                use.getOperandNumber() == 0 &&

@@ -209,7 +209,8 @@ class Lowering {
   llvm::DenseMap<mlir::Value, mlir::Value> counters_;      ///< loop index tensors -> index values
   llvm::DenseMap<mlir::Value, mlir::Value> placeOfYield_;  ///< values yielded by the region being lowered -> place
   llvm::DenseMap<unsigned, unsigned> outputOfResult_;      ///< function result -> output argument
-  llvm::DenseMap<mlir::Value, mlir::Value> catPlace_;
+  /// A concatenation and one of its parts -> the part's place in it; a value may be a part of several.
+  llvm::DenseMap<std::pair<mlir::Operation*, mlir::Value>, mlir::Value> catPlace_;
   std::map<std::string, kernel::FuncOp> functions_;        ///< text without name -> function
   llvm::StringMap<unsigned> usedNames_;
   /// Text of a kernel.decl without its name -> the declaration and its handle.

@@ -213,7 +213,7 @@ LogicalResult Lowering::lowerCat(op::CatOp cat) {
   for (Value part : cat.getTensors()) {
     const Exprs extents = extentsOf(part);
     Value from = bufferOf(part);
-    Value placed = catPlace_.lookup(part);
+    Value placed = catPlace_.lookup({cat, part});
     if (!placed || from != placed) {
       Value to = view(cat.getLoc(), whole, type(extents, typeOf(whole).getElementType(), strides), at * strides[dim]);
       copy(cat.getLoc(), from, to, "cat", "the part could not be written in place by what made it");

@@ -407,6 +407,16 @@ def test_structure() -> None:
     )  # fmt: skip
 
 
+def test_a_part_of_several_concatenations() -> None:
+    """A computed value lies in one of them and is copied to the others."""
+
+    def model(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        a, b = x.tanh(), y.exp()
+        return torch.cat([a, b]), torch.cat([b, a], 1), torch.cat([a, a * 2]).sum(0), torch.stack([y, a])
+
+    check(model, (torch.randn(3, 4), torch.randn(3, 4)))
+
+
 def test_scatters_into_slices() -> None:
     def model(x: Tensor, y: Tensor) -> list[Tensor]:
         a = x.clone()

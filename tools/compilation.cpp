@@ -65,6 +65,9 @@ Failure Compilation::compile(const Module& module, const CompileRequest& request
     const std::lock_guard<std::mutex> lock(module.context->mutex);
     compilation->opLevel_ = module.op.get().clone();
     compilation->kernelLevel_ = module.op.get().clone();
+    if (Failure failure = module.isText ? compilation->verifyText() : Failure::none(); failure.failed()) {
+      return failure;
+    }
     Failure failure = compilation->lower(targetOptions(*target, request));
     if (failure.kind == ErrorKind::internal) {
       return compilation->withIr(std::move(failure));
@@ -79,6 +82,14 @@ Failure Compilation::compile(const Module& module, const CompileRequest& request
     }
   }
   *out = std::move(compilation);
+  return Failure::none();
+}
+
+Failure Compilation::verifyText() const {
+  DiagnosticLog log(&context_->context);
+  if (failed(context_->stages.verifyText(*opLevel_))) {
+    return log.failure(ErrorKind::user, "the module is not what can be compiled");
+  }
   return Failure::none();
 }
 

@@ -40,6 +40,7 @@ class Compilation {
  private:
   explicit Compilation(std::shared_ptr<ModuleContext> context) : context_(std::move(context)) {}
 
+  Failure verifyText() const;
   Failure lower(const TargetOptions& target);
   Failure load(const CompileRequest& request);
   Failure withIr(Failure failure) const;

@@ -87,7 +87,8 @@ SL_API int32_t sl_builder_begin_region(sl_builder* builder, const char* const* a
 SL_API int32_t sl_builder_end_region(sl_builder* builder, const int32_t* yields, int32_t count, const sl_location* location,
                                      sl_text** error);
 
-/// Ends the function. `names` are the op.name of each result, `ties` ("input:NAME", "state:NAME" or NULL) its op.tie.
+/// Ends the function. `names` are the op.name of each result, `ties` its op.tie ("input:NAME", "state:NAME"), "alias" for a
+/// result that is a view of what a tied result writes (op.alias), or NULL.
 SL_API int32_t sl_builder_end_function(sl_builder* builder, const int32_t* values, const char* const* names, const char* const* ties,
                                        int32_t count, sl_text** error);
 
@@ -114,6 +115,8 @@ SL_API void sl_compilation_release(sl_compilation* compilation);
 SL_API sl_program* sl_compilation_program(const sl_compilation* compilation);
 /// The emitted text, for people: the program, then each kernel. Thread-safe, as all getters below.
 SL_API sl_text* sl_compilation_code(const sl_compilation* compilation);
+/// The same program as a Python module: prepare(io) and run(io) over the same kernels.
+SL_API sl_text* sl_compilation_python(const sl_compilation* compilation);
 /// IR at level "op" (as it came in) or "kernel" (as it was emitted); flags as for sl_module_print.
 SL_API int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level, uint32_t flags, sl_text** out, sl_text** error);
 /// Choices and sizes as JSON (docs/explain.md names the fields).

@@ -288,7 +288,9 @@ Failure ModuleBuilder::endFunction(llvm::ArrayRef<FunctionResult> results) {
   function_.setType(builder_.getFunctionType(function_.getArgumentTypes(), types));
   for (std::size_t i = 0; i < results.size(); ++i) {
     function_.setResultAttr(i, "op.name", builder_.getStringAttr(results[i].name));
-    if (!results[i].tie.empty()) {
+    if (results[i].tie == "alias") {
+      function_.setResultAttr(i, "op.alias", builder_.getUnitAttr());
+    } else if (!results[i].tie.empty()) {
       function_.setResultAttr(i, "op.tie", builder_.getStringAttr(results[i].tie));
     }
   }

@@ -24,7 +24,7 @@ struct SourceLocation {
 struct FunctionResult {
   int value;
   llvm::StringRef name;
-  llvm::StringRef tie;  ///< empty: none
+  llvm::StringRef tie;  ///< "alias" sets op.alias, other texts are op.tie; empty: none
 };
 
 class ModuleBuilder {

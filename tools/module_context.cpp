@@ -118,6 +118,7 @@ Failure parseModule(const Stages& stages, std::string_view text, const std::stri
   *out = std::make_unique<Module>();
   (*out)->context = context;
   (*out)->op = std::move(op);
+  (*out)->isText = true;
   return Failure::none();
 }
 

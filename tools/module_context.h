@@ -49,6 +49,7 @@ struct ModuleContext {
 struct Module {
   std::shared_ptr<ModuleContext> context;  ///< declared first: outlives `op`
   mlir::OwningOpRef<mlir::ModuleOp> op;
+  bool isText = false;  ///< the user wrote it: a broken contract is the user's error, not ours
 };
 
 Failure parseModule(const Stages& stages, std::string_view text, const std::string& name, std::unique_ptr<Module>* out);

@@ -7,6 +7,8 @@
 #include "codegen/emit.h"
 #include "codegen/explain.h"
 #include "dialect/kernel/kernel_dialect.h"
+#include "passes/levels/levels.h"
+#include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "straightline/abi/straightline.h"
 #include "tools/register_all.h"
@@ -70,6 +72,22 @@ class ProductStages final : public Stages {
     return Failure::none();
   }
 
+  mlir::LogicalResult verifyText(mlir::ModuleOp module) const override {
+    mlir::PassManager manager(module.getContext());
+    const auto functions = module.getOps<mlir::func::FuncOp>();
+    const auto count = std::distance(functions.begin(), functions.end());
+    if (!module.getOps<kernel::ProgramOp>().empty()) {
+      manager.addPass(createVerifyKernelLevelPass());
+    } else if (count != 1) {
+      return module.emitError() << "has " << count << " functions; a program is made of exactly one";
+    } else if ((*functions.begin()).isDeclaration()) {
+      return (*functions.begin()).emitError() << "has no body";
+    } else {
+      manager.addPass(passes::createVerifyOpLevel({"captured"}));
+    }
+    return manager.run(module);
+  }
+
   Failure emit(mlir::ModuleOp module, const TargetOptions&, Emitted* emitted) const override {
     mlir::FailureOr<codegen::Emitted> text = codegen::emitProgram(module);
     if (failed(text)) {
@@ -82,6 +100,7 @@ class ProductStages final : public Stages {
     emitted->explain = codegen::explainProgram(module);
     emitted->symbol = "sl_program";
     emitted->listing = std::move(text->listing);
+    emitted->python = std::move(text->python);
     return Failure::none();
   }
 };

@@ -30,6 +30,7 @@ struct Emitted {
   std::vector<jit::Unit> units;  ///< the program's unit first, then the kernels
   std::string symbol;            ///< extern "C" name of the program's sl_program_desc
   std::string listing;           ///< all text, for people
+  std::string python;            ///< the program as a Python module
   std::string explain;           ///< JSON
 };
 
@@ -42,6 +43,8 @@ class Stages {
   /// Adds all passes from the level of `module` (op, or kernel already) to the emitted kernel level. A pass says that something is beyond us by an error whose text
   /// has "unsupported: ", and that the input is wrong by one that has "invalid: "; when any other error is among them, it is a bug.
   virtual Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const = 0;
+  /// Whether a module that the user wrote keeps the contract of its level (op, or kernel). What it emits names the user's own lines.
+  virtual mlir::LogicalResult verifyText(mlir::ModuleOp module) const = 0;
   virtual Failure emit(mlir::ModuleOp module, const TargetOptions& target, Emitted* emitted) const = 0;
 };
 

@@ -41,6 +41,7 @@ class TestStages final : public Stages {
     manager.addPass(std::make_unique<FunctionPass>(body));
     return Failure::none();
   }
+  mlir::LogicalResult verifyText(mlir::ModuleOp) const override { return mlir::success(); }
   Failure emit(mlir::ModuleOp, const TargetOptions& target, Emitted* emitted) const override {
     emitted->units = units;
     emitted->symbol = "sl_program";

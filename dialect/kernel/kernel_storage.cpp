@@ -252,22 +252,24 @@ mlir::Region* FuncOp::getBodyNamed(StringRef name) {
   return nullptr;
 }
 
-SmallVector<StringAttr> FuncOp::getScalarNames() {
-  SmallVector<StringAttr> names;
-  auto visit = [&](auto&& self, Attribute value) -> void {
-    if (auto array = llvm::dyn_cast<mlir::ArrayAttr>(value)) {
-      llvm::for_each(array, [&](Attribute item) { self(self, item); });
-    }
-    if (auto extent = llvm::dyn_cast<ExtentAttr>(value)) {
-      for (StringAttr name : extent.getNames()) {
-        if (!llvm::is_contained(names, name)) {
-          names.push_back(name);
-        }
+/// Names of the extents in `value` and what it holds are added to `names`, each once.
+static void addExtentNames(Attribute value, SmallVectorImpl<StringAttr>& names) {
+  if (auto array = llvm::dyn_cast<mlir::ArrayAttr>(value)) {
+    llvm::for_each(array, [&](Attribute item) { addExtentNames(item, names); });
+  }
+  if (auto extent = llvm::dyn_cast<ExtentAttr>(value)) {
+    for (StringAttr name : extent.getNames()) {
+      if (!llvm::is_contained(names, name)) {
+        names.push_back(name);
       }
     }
-  };
+  }
+}
+
+SmallVector<StringAttr> FuncOp::getScalarNames() {
+  SmallVector<StringAttr> names;
   for (mlir::NamedAttribute value : getSchedule().getShape()) {
-    visit(visit, value.getValue());
+    addExtentNames(value.getValue(), names);
   }
   return names;
 }
@@ -479,6 +481,14 @@ void DeclOp::print(OpAsmPrinter& printer) {
 SmallVector<ExtentAttr> DeclOp::getSizes() {
   auto sizes = getProblem().getAs<mlir::ArrayAttr>("sizes");
   return sizes ? llvm::to_vector(sizes.getAsRange<ExtentAttr>()) : SmallVector<ExtentAttr>();
+}
+
+SmallVector<StringAttr> DeclOp::getScalarNames() {
+  SmallVector<StringAttr> names;
+  for (ExtentAttr size : getSizes()) {
+    addExtentNames(size, names);
+  }
+  return names;
 }
 
 LogicalResult DeclOp::verify() {

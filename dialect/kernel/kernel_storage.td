@@ -163,6 +163,8 @@ def Kernel_DeclOp : Kernel_Op<"decl", [Symbol]> {
   let extraClassDeclaration = [{
     /// Numbers known per call that `run` finds behind its inputs.
     ::llvm::SmallVector<ExtentAttr> getSizes();
+    /// Names of the extents that the sizes use, in order of first use: the scalars of the entry.
+    ::llvm::SmallVector<::mlir::StringAttr> getScalarNames();
     /// What the kernel alone reads; null when there is nothing.
     ::mlir::StringAttr getText() { return getProblem().getAs<::mlir::StringAttr>("text"); }
   }];

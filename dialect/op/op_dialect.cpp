@@ -86,9 +86,12 @@ llvm::LogicalResult OpDialect::verifyRegionResultAttribute(Operation* operation,
       (text.getValue().starts_with("input:") || text.getValue().starts_with("state:"))) {
     return mlir::success();
   }
+  if (attribute.getName() == "op.alias" && llvm::isa<mlir::UnitAttr>(attribute.getValue())) {
+    return mlir::success();
+  }
   return operation->emitError()
          << "attribute '" << attribute.getName().getValue() << "' of result #" << index
-         << " is neither 'op.name' nor 'op.tie' with \"input:NAME\" or \"state:NAME\" (op_c3)";
+         << " is neither 'op.name' nor 'op.tie' with \"input:NAME\" or \"state:NAME\" nor 'op.alias' (op_c3)";
 }
 
 DimsAttr DimsAttr::get(mlir::MLIRContext* context, const symbolic::ExprList& list) {

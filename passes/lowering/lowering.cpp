@@ -602,7 +602,7 @@ LogicalResult Lowering::declareProgram() {
   llvm::DenseSet<Value> fresh;
   Operation* terminator = function_.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-    if (function_.getResultAttr(i, "op.tie") || isAlias(value)) {
+    if (function_.getResultAttr(i, "op.tie") || function_.getResultAttr(i, "op.alias") || isAlias(value)) {
       continue;
     }
     if (!fresh.insert(value).second) {
@@ -703,47 +703,89 @@ void Lowering::demotePrepared() {
   }
 }
 
+/// The buffer of a view of tied storage, made anew over that storage: the value itself may have been computed elsewhere and
+/// copied there. Null when `tensor` is no view of it, or one that the strides of the storage do not allow.
+Value Lowering::viewOfTied(Value tensor) {
+  if (Value storage = placeOfYield_.lookup(tensor)) {
+    buffers_[tensor] = storage;
+    return storage;
+  }
+  Operation* op = tensor.getDefiningOp();
+  Value base = op && op->hasTrait<op::View>() ? viewOfTied(op->getOperand(0)) : Value();
+  if (!base) {
+    return {};
+  }
+  if (Value made = buffers_.lookup(tensor); made && root(made) == root(base)) {
+    return made;
+  }
+  buffers_.erase(tensor);
+  if (failed(lowerView(op))) {
+    return {};
+  }
+  Value made = bufferOf(tensor);
+  return root(made) == root(base) ? made : Value();
+}
+
 LogicalResult Lowering::finishReturn() {
   Operation* terminator = function_.getBody().front().getTerminator();
-  llvm::SmallVector<Value> results;
+  // Results with storage of their own first: a tied result may be copied over what they are views of.
+  llvm::SmallVector<Value> results(terminator->getNumOperands());
   llvm::DenseMap<Value, Value> returned;
-  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-    Value buffer = bufferOf(value);
-    if (function_.getResultAttr(i, "op.tie")) {
-      Value storage = placeOfYield_.lookup(value);
-      if (buffer != storage) {
-        copy(terminator->getLoc(), buffer, storage, "copy", "the old value is still read after the new one is made");
-      }
-      continue;
-    }
+  const auto outlives = [&](Value buffer) {
     Value owner = root(buffer);
-    const bool outlives = llvm::is_contained(run_.getInputs(), owner) ||
-                          (owner.getDefiningOp() && llvm::isa<kernel::ParameterOp, kernel::StateOp>(owner.getDefiningOp()));
-    if (outlives) {
-      results.push_back(buffer);
+    return llvm::is_contained(run_.getInputs(), owner) ||
+           (owner.getDefiningOp() && llvm::isa<kernel::ParameterOp, kernel::StateOp>(owner.getDefiningOp()));
+  };
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    if (function_.getResultAttr(i, "op.tie") || function_.getResultAttr(i, "op.alias")) {
       continue;
     }
-    auto [seen, fresh] = returned.try_emplace(value, buffer);
-    if (!fresh) {
-      results.push_back(seen->second);  // the same value twice is the same output twice
+    Value buffer = bufferOf(value);
+    if (isAlias(value) && outlives(buffer)) {
+      results[i] = buffer;
       continue;
     }
-    Value place = outputArgument(i);
-    if (!place) {
-      // A view of an input that its strides did not allow after all: a fresh output, added at the end.
-      llvm::SmallVector<Attribute> outputNames(run_.getOutputNames().getValue());
-      outputNames.push_back(builder_.getStringAttr("output" + std::to_string(i)));
-      run_.setOutputNamesAttr(builder_.getArrayAttr(outputNames));
-      place = run_.getBody().addArgument(contiguousType(extentsOf(typeOf(buffer)), typeOf(buffer).getElementType()), run_.getLoc());
+    auto [seen, first] = returned.try_emplace(value, Value());
+    if (first) {  // the same value twice is the same output twice
+      seen->second = freshResult(i, buffer);
     }
-    if (buffer != place) {
-      copy(terminator->getLoc(), buffer, place, "copy", "a result has storage of its own");
-    }
-    seen->second = place;
-    results.push_back(place);
+    results[i] = seen->second;
   }
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    if (!function_.getResultAttr(i, "op.tie")) {
+      continue;
+    }
+    Value buffer = bufferOf(value);
+    Value storage = placeOfYield_.lookup(value);
+    if (buffer != storage) {
+      copy(terminator->getLoc(), buffer, storage, "copy", "the old value is still read after the new one is made");
+    }
+  }
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    if (function_.getResultAttr(i, "op.alias")) {
+      Value made = viewOfTied(value);
+      results[i] = made ? made : freshResult(i, bufferOf(value));
+    }
+  }
+  llvm::erase(results, Value());  // tied results are not results for the user
   kernel::ReturnOp::create(builder_, terminator->getLoc(), results);
   return success();
+}
+
+/// The output argument of result `i`, holding what `buffer` holds.
+Value Lowering::freshResult(unsigned i, Value buffer) {
+  Value place = outputArgument(i);
+  if (!place) {
+    // A view that the strides of its base did not allow after all: a fresh output, added at the end.
+    llvm::SmallVector<Attribute> outputNames(run_.getOutputNames().getValue());
+    outputNames.push_back(builder_.getStringAttr("output" + std::to_string(i)));
+    run_.setOutputNamesAttr(builder_.getArrayAttr(outputNames));
+    place = run_.getBody().addArgument(contiguousType(extentsOf(typeOf(buffer)), typeOf(buffer).getElementType()), run_.getLoc());
+  }
+  if (buffer != place) {
+    copy(run_.getLoc(), buffer, place, "copy", "a result has storage of its own");
+  }
+  return place;
 }
 
 LogicalResult Lowering::lowerBlock(mlir::Block& block) {

@@ -161,6 +161,8 @@ class Lowering {
   friend class ContractionLowering;
   mlir::LogicalResult declareProgram();
   mlir::LogicalResult finishReturn();
+  mlir::Value freshResult(unsigned i, mlir::Value buffer);
+  mlir::Value viewOfTied(mlir::Value tensor);
   void demotePrepared();
   mlir::Value wantedDestination(mlir::Value tensor);
   bool safeInPlace(mlir::Value tensor, mlir::Value storage);

@@ -9,6 +9,8 @@
 //   weights.c     parameters whose storage a program uses
 //   plan.c        what a callable reads from its program's description when it is made
 //   callable.c    the type that ties these to sl_run
+//   emitted.h     what emitted Python works with
+//   programs.c    several callables as one
 //
 // Everything runs under the GIL but for sl_run and sl_weights_create. A function that returns int
 // gives 0, or -1 with a Python exception set.
@@ -176,7 +178,19 @@ typedef struct sl_range {
   uintptr_t low, high;
 } sl_range;  ///< bytes [low, high)
 
-/// What a weights capsule holds.
+/// A parameter of a live set: the object that was given, and where its elements were then.
+typedef struct sl_live {
+  PyObject* object;  ///< owned
+  PyObject* name;    ///< owned str, for messages
+  void* data;
+  int32_t rank;
+  sl_dtype dtype;
+  int64_t shape[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];
+  sl_seen seen;
+} sl_live;
+
+/// What a weights capsule holds: one set of parameters, immutable once made.
 typedef struct sl_weights_record {
   sl_weights* weights;  ///< one reference
   sl_program* program;  ///< one reference: the program it was prepared for
@@ -184,9 +198,18 @@ typedef struct sl_weights_record {
       bases;  ///< list: for every parameter an object that owns its storage and never requires grad
   int32_t range_count;
   sl_range* ranges;  ///< storage of the parameters, sorted, merged
+  int32_t live_count;
+  sl_live* live;  ///< [parameters] when the set follows the given objects, else NULL
+  PyObject* prepare;  ///< emitted Python that prepares a set, or None
 } sl_weights_record;
 
 PyObject* slWeightsNew(PyObject* module, PyObject* args);
+PyObject* slWeightsParameters(PyObject* module, PyObject* args);
+/// 1 when every parameter of a live set is where it was, 0 when one has moved or changed its sizes,
+/// -1 with an exception.
+int slWeightsStay(sl_weights_record* record);
+/// A new live set over the same objects, where they are now; UserError when one no longer fits.
+PyObject* slWeightsAgain(sl_weights_record* record);
 /// NULL with TypeError unless it is a weights capsule.
 sl_weights_record* slWeightsRecord(PyObject* capsule);
 /// Bytes that a tensor touches; low == high when it is empty.
@@ -249,6 +272,13 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
 /// A Python subclass would do the same but has no vector calls before 3.12, which costs 50 ns a
 /// call, 160 with a keyword.
 PyObject* slCallableType(const char* name, PyObject* base);
+/// override_fast_path(value): True, False or None for calls of this thread; gives what held before.
+PyObject* slOverrideFastPath(PyObject* module, PyObject* value);
+
+// ---- programs.c
+
+PyObject* slPublish(PyObject* module, PyObject* args);
+PyObject* slGroup(PyObject* module, PyObject* args);
 
 #pragma GCC visibility pop
 

@@ -64,6 +64,8 @@ static void scratchReturn(Callable* self, Scratch* scratch) {
     slBorrowEnd(&scratch->borrows[i]);
   }
   scratch->borrowed = 0;
+  scratch->record = NULL;
+  Py_CLEAR(scratch->weights);
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
     Py_CLEAR(scratch->leaves[i]);
   }
@@ -163,18 +165,32 @@ static int checkWritten(Callable* self, const Scratch* scratch) {
   return 0;
 }
 
-static int guard(Callable* self, Scratch* scratch) {
-  const int32_t count = self->desc->input_count;
+int slAllMatch(const Callable* self, const sl_tensor* tensors) {
   int same = self->desc->extent_count == 0;
-  for (int32_t i = 0; same && i < count; ++i) {
-    same = fixedMatches(&self->inputs[i], &scratch->tensors[i]);
+  for (int32_t i = 0; same && i < self->desc->input_count; ++i) {
+    same = fixedMatches(&self->inputs[i], &tensors[i]);
   }
-  if (!same) {  // named extents to find, or words for what differs
+  return same;
+}
+
+/// 0, or -1 with an exception. When there are other programs to try (`miss`), tensors of another
+/// description set *miss instead, which costs no words.
+static int guard(Callable* self, Scratch* scratch, int* miss) {
+  const int32_t count = self->desc->input_count;
+  if (!slAllMatch(self, scratch->tensors)) {  // named extents to find, or words for what differs
+    if (miss && self->desc->extent_count == 0) {
+      *miss = 1;
+      return -1;
+    }
     sl_message message;
     message.text[0] = '\0';
     int32_t status =
         sl_program_guard(self->program, scratch->tensors, count, scratch->extents, &message);
     if (status != SL_OK) {
+      if (status == SL_INVALID_ARGUMENT && miss) {
+        *miss = 1;
+        return -1;
+      }
       if (status == SL_INVALID_ARGUMENT) {
         int dtypes_differ = 0;
         for (int32_t i = 0; i < count; ++i) {
@@ -209,7 +225,7 @@ static int outOverlaps(Callable* self, Scratch* scratch, int32_t output, sl_rang
       return -1;
     }
   }
-  if (slRangesTouch(self->record->ranges, self->record->range_count, range)) {
+  if (slRangesTouch(scratch->record->ranges, scratch->record->range_count, range)) {
     PyErr_Format(slGuardError, "out '%U' shares memory with a parameter or buffer of the module",
                  name);
     return -1;
@@ -309,14 +325,108 @@ static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_ki
 
 // ---- the run
 
+/// What fast_path() says around calls of this thread: 0, 1, or -1 for nothing.
+static _Thread_local int overridden = -1;
+
+PyObject* slOverrideFastPath(PyObject* module, PyObject* value) {
+  (void)module;
+  const int before = overridden;
+  if (value == Py_None) {
+    overridden = -1;
+  } else {
+    const int wanted = PyObject_IsTrue(value);
+    if (wanted < 0) {
+      return NULL;
+    }
+    overridden = wanted;
+  }
+  return before < 0 ? Py_NewRef(Py_None) : PyBool_FromLong(before);
+}
+
+/// The GIL guards the pool.
+static Io* takeIo(Callable* self) {
+  Io* io = self->ios;
+  if (io) {
+    self->ios = io->next;
+    io->next = NULL;
+    return io;
+  }
+  return slIoNew(self->program);
+}
+
+/// By emitted Python. Its exception stays as it is; `frame` is given back or kept.
+static int executePython(Callable* self, Scratch* scratch, sl_frame* frame) {
+  Io* io = takeIo(self);
+  if (!io) {
+    sl_frame_return(frame);
+    return -1;
+  }
+  PyObject* function = self->python;  // may be replaced meanwhile
+  Py_INCREF(function);
+  SlPythonCall python = {io, function, scratch->weights};
+  const sl_executor executor = {sizeof(executor), slIoExecute, &python};
+  const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data, scratch->extents,
+                        &executor};
+  sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
+  sl_message message;
+  message.text[0] = '\0';
+  const int32_t status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args,
+                                &context, &message);
+  Py_DECREF(function);
+  if (io->looked_at) {
+    io->frame = frame;
+    scratch->looked_at = io;
+    slIoDismantle(io);
+  } else {
+    sl_frame_return(frame);
+    if (io->weights != self->weights) {
+      Py_CLEAR(io->weights);  // another set was published meanwhile: this one goes with its calls
+    }
+    io->next = self->ios;
+    self->ios = io;
+  }
+  if (PyErr_Occurred()) {
+    return -1;
+  }
+  if (status != SL_OK) {
+    slRaiseStatus(status, message.text);
+    return -1;
+  }
+  return 0;
+}
+
+/// Arrays show memory of arguments and results: the call that they belong to keeps those.
+static void keepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  Io* io = scratch->looked_at;
+  scratch->looked_at = NULL;
+  io->keep = PyList_New(0);
+  for (int32_t i = 0; io->keep && i < self->desc->input_count; ++i) {
+    PyList_Append(io->keep, scratch->leaves[i]);
+  }
+  for (int32_t o = 0; io->keep && o < self->desc->output_count; ++o) {
+    if (slFreshWrap(&scratch->fresh[o], exchange) == 0) {
+      PyList_Append(io->keep, scratch->fresh[o].object);
+    }
+  }
+  PyErr_Clear();
+  Py_DECREF((PyObject*)io);
+  PyErr_Restore(type, value, trace);
+}
+
 static int execute(Callable* self, Scratch* scratch) {
   sl_message message;
   message.text[0] = '\0';
   sl_frame* frame = NULL;
   int32_t status = sl_frame_lease(self->program, scratch->extents, &frame, &message);
   if (status == SL_OK) {
+    const int fast = overridden >= 0 ? overridden : self->fast_path;
+    if (fast && self->python) {
+      return executePython(self, scratch, frame);
+    }
     const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data,
-                          scratch->extents};
+                          scratch->extents, fast ? NULL : sl_interpreter()};
     sl_ctx context;  // sl_run clears the rest; its text is long
     context.size = sizeof(context);
     context.cancel = NULL;
@@ -324,11 +434,11 @@ static int execute(Callable* self, Scratch* scratch) {
     context.profile_user = NULL;
     if (self->release_gil) {
       PyThreadState* state = PyEval_SaveThread();
-      status = sl_run(self->program, self->record->weights, frame, self->queue, &args, &context,
+      status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args, &context,
                       &message);
       PyEval_RestoreThread(state);
     } else {
-      status = sl_run(self->program, self->record->weights, frame, self->queue, &args, &context,
+      status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args, &context,
                       &message);
     }
     sl_frame_return(frame);
@@ -342,14 +452,14 @@ static int execute(Callable* self, Scratch* scratch) {
 
 // ---- results
 
-static PyObject* rootObject(Callable* self, Scratch* scratch, const sl_result_plan* plan) {
+static PyObject* rootObject(const Scratch* scratch, const sl_result_plan* plan) {
   switch (plan->root_role) {
     case SL_ROLE_INPUT:
       return scratch->leaves[plan->root_index];
     case SL_ROLE_OUTPUT:
       return scratch->fresh[plan->root_index].object;
     default:
-      return PyList_GetItem(self->record->bases, plan->root_index);
+      return PyList_GetItem(scratch->record->bases, plan->root_index);
   }
 }
 
@@ -368,7 +478,7 @@ static PyObject* longTuple(int32_t count, const int64_t* values) {
 /// hold.
 static PyObject* viewResult(Callable* self, Scratch* scratch, int32_t r, sl_kind kind) {
   const sl_result_plan* plan = &self->results[r];
-  PyObject* root = rootObject(self, scratch, plan);
+  PyObject* root = rootObject(scratch, plan);
   if (!root) {
     return NULL;
   }
@@ -415,7 +525,53 @@ static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
   return slNodeBuild(&self->output, scratch->results, scratch->extents);
 }
 
-static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record) {
+  PyObject* before = self->weights;
+  for (Io* io = self->ios; io; io = io->next) {
+    Py_CLEAR(io->weights);  // never the last reference: `before` is one
+  }
+  Py_INCREF(weights);
+  self->weights = weights;
+  self->record = record;
+  return before;
+}
+
+/// The set that this call keeps until it is over, whatever is published meanwhile. A live set whose
+/// parameters have moved is made anew first.
+static int takeWeights(Callable* self, Scratch* scratch) {
+  if (self->record->live_count) {
+    PyObject* const held = self->weights;
+    sl_weights_record* const record = self->record;
+    Py_INCREF(held);  // a look at a foreign tensor runs Python code
+    const int stays = slWeightsStay(record);
+    PyObject* again = stays == 0 ? slWeightsAgain(record) : NULL;
+    if (again && self->weights == held) {  // else another thread has published: that one counts
+      Py_DECREF(slExchangeWeights(self, again, slWeightsRecord(again)));
+    }
+    Py_DECREF(held);
+    if (stays < 0 || (stays == 0 && !again)) {
+      return -1;
+    }
+    Py_XDECREF(again);
+  }
+  Py_INCREF(self->weights);
+  scratch->weights = self->weights;
+  scratch->record = self->record;
+  return 0;
+}
+
+/// Binding and borrowing failed: with other programs to try that is a miss, unless it is no matter of
+/// the arguments (an interrupt, memory).
+static int missed(int* miss) {
+  if (miss && PyErr_ExceptionMatches(slGuardError)) {
+    PyErr_Clear();
+    *miss = 1;
+  }
+  return -1;
+}
+
+PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                         int* miss, Py_ssize_t* likely) {
   if (!self->signature.slots) {
     PyErr_SetString(slInternalError,
                     "this compiled function was already taken apart by the garbage collector");
@@ -430,13 +586,23 @@ static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, P
   PyObject* result = NULL;
   sl_grad_mode mode = {-1};
   sl_kind kind;
-  const sl_dl_exchange* exchange;
-  if (slSignatureBind(&self->signature, args, nargs, names, scratch->bound, scratch->leaves,
-                      &out) == 0 &&
-      borrowInputs(self, scratch, &mode) == 0 && callKind(self, scratch, &kind, &exchange) == 0 &&
-      guard(self, scratch) == 0 && prepareOutputs(self, scratch, out, kind, &mode) == 0 &&
-      execute(self, scratch) == 0) {
+  const sl_dl_exchange* exchange = NULL;
+  int failed = slSignatureBind(&self->signature, args, nargs, names, scratch->bound,
+                               scratch->leaves, &out) ||
+               borrowInputs(self, scratch, &mode);
+  failed = failed ? missed(miss) : callKind(self, scratch, &kind, &exchange);
+  if (!failed) {
+    failed = guard(self, scratch, miss);
+    if (failed && likely && *miss) {
+      *likely = slFindOther(self, scratch);
+    }
+  }
+  if (!failed && takeWeights(self, scratch) == 0 &&
+      prepareOutputs(self, scratch, out, kind, &mode) == 0 && execute(self, scratch) == 0) {
     result = buildResult(self, scratch, kind, exchange);
+  }
+  if (scratch->looked_at) {
+    keepLookedAt(self, scratch, exchange);
   }
   scratchReturn(self, scratch);
   Py_DECREF((PyObject*)self);
@@ -444,7 +610,7 @@ static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, P
 }
 
 static PyObject* callVector(PyObject* self, PyObject* const* args, size_t nargs, PyObject* names) {
-  return call((Callable*)self, args, (Py_ssize_t)(nargs & ~SL_VECTORCALL_OFFSET_FLAG), names);
+  return slCallAny((Callable*)self, args, (Py_ssize_t)(nargs & ~SL_VECTORCALL_OFFSET_FLAG), names);
 }
 
 /// tp_call, for Python subclasses before 3.12 and for f(*args, **kwargs).
@@ -475,7 +641,7 @@ static PyObject* callTuple(PyObject* self, PyObject* args, PyObject* keywords) {
       PyTuple_SetItem(names, i, key);
       values[positional + i++] = value;
     }
-    result = call((Callable*)self, values, positional, names);
+    result = slCallAny((Callable*)self, values, positional, names);
   }
   Py_XDECREF(names);
   if (values != inline_values) {
@@ -486,18 +652,16 @@ static PyObject* callTuple(PyObject* self, PyObject* args, PyObject* keywords) {
 
 // ---- making one
 
-/// Giving the GIL up and taking it back costs 0.05 to 0.1 us alone and far more when others want
-/// it.
-static const double kGilThresholdUs = 20;
 
 static int parseOptions(Callable* self, PyObject* options) {
   double estimate = 0;
-  double threshold = kGilThresholdUs;
+  double threshold = SL_GIL_THRESHOLD_US;
   const char* kind = NULL;
-  static char* names[] = {"kind", "estimated_us", "gil_threshold_us", NULL};
+  int fast_path = 1;
+  static char* names[] = {"kind", "estimated_us", "gil_threshold_us", "fast_path", NULL};
   PyObject* none = PyTuple_New(0);
-  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sdd", names, &kind, &estimate,
-                                                   &threshold);
+  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sddp", names, &kind, &estimate,
+                                                   &threshold, &fast_path);
   Py_XDECREF(none);
   if (!parsed) {
     return -1;
@@ -507,6 +671,7 @@ static int parseOptions(Callable* self, PyObject* options) {
     return -1;
   }
   self->kind = kind && strcmp(kind, "numpy") == 0 ? SL_KIND_NUMPY : SL_KIND_TORCH;
+  self->fast_path = fast_path;
   // A program with a device's queue waits for that device, however little there is to compute.
   self->release_gil = estimate >= threshold || self->desc->queue_count > 1;
   return 0;
@@ -562,14 +727,22 @@ static PyObject* newCallable(PyTypeObject* type, PyObject* args, PyObject* keywo
   return (PyObject*)self;
 }
 
+/// Types are made on demand and may have subclasses: what they share is how they are called.
+int slIsCallable(PyObject* object) {
+  const int is = PyType_GetSlot(Py_TYPE(object), Py_tp_call) == (void*)callTuple;
+  if (!is) {
+    PyErr_Format(PyExc_TypeError, "%R is no callable of straightline._call", object);
+  }
+  return is;
+}
+
 static int traverse(PyObject* object, visitproc visit, void* arg) {
   Callable* self = (Callable*)object;
   Py_VISIT((PyObject*)Py_TYPE(object));
   Py_VISIT(self->weights);
+  Py_VISIT(self->others);
   Py_VISIT(self->attributes);
-  if (self->record) {
-    Py_VISIT(self->record->bases);
-  }
+  Py_VISIT(self->python);
   int stop = slSignatureTraverse(&self->signature, visit, arg);
   return stop ? stop : slNodeTraverse(&self->output, visit, arg);
 }
@@ -579,7 +752,9 @@ static int clear(PyObject* object) {
   Callable* self = (Callable*)object;
   slSignatureClear(&self->signature);
   slNodeClear(&self->output);
+  Py_CLEAR(self->others);
   Py_CLEAR(self->attributes);
+  Py_CLEAR(self->python);
   return 0;
 }
 
@@ -595,6 +770,12 @@ static void dealloc(PyObject* object) {
     Scratch* scratch = self->pool;
     self->pool = scratch->next;
     PyMem_Free(scratch);
+  }
+  while (self->ios) {
+    Io* io = self->ios;
+    self->ios = io->next;
+    slIoDismantle(io);
+    Py_DECREF((PyObject*)io);
   }
   if (self->desc && self->outputs) {
     for (int32_t o = 0; o < self->desc->output_count; ++o) {
@@ -622,8 +803,10 @@ static void dealloc(PyObject* object) {
 
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Callable, vectorcall), READONLY, NULL},
+    {"_python", T_OBJECT, offsetof(Callable, python), 0, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(Callable, attributes), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Callable, weak_references), READONLY, NULL},
+    {"_weights", T_OBJECT_EX, offsetof(Callable, weights), READONLY, "The set that the next call takes."},
     {NULL, 0, 0, 0, NULL},
 };
 static PyType_Slot slots[] = {

@@ -4,17 +4,9 @@
 #ifndef STRAIGHTLINE_PYTHON_CALLABLE_H
 #define STRAIGHTLINE_PYTHON_CALLABLE_H
 
-#include "call_path.h"
+#include "emitted.h"
 
 #pragma GCC visibility push(hidden)
-
-// Vector calls: part of the stable ABI from 3.12 on, with the same meaning and layout in 3.10
-// and 3.11 (which no longer change). Without it every call would pack its arguments into a tuple
-// first (20 ns of 60).
-#define SL_HAVE_VECTORCALL (1UL << 11)
-#define SL_VECTORCALL_OFFSET_FLAG ((size_t)1 << (8 * sizeof(size_t) - 1))
-typedef PyObject* (*sl_vectorcall)(PyObject* self, PyObject* const* args, size_t nargs,
-                                   PyObject* names);
 
 /// Everything that one call needs in memory; pooled, so that a steady state allocates nothing.
 typedef struct Scratch {
@@ -31,6 +23,9 @@ typedef struct Scratch {
   PyObject** outs;       // [results], owned: tensors of `out=`
   PyObject** results;    // [results], owned
   int32_t borrowed;      // how many borrows have begun
+  Io* looked_at;         // nullable, owned: the call's, when arrays show its memory
+  PyObject* weights;     // owned: the set that this call began with
+  sl_weights_record* record;  // inside it
 } Scratch;
 
 /// What the guard compares when no extent is named: exact sizes and strides, known when the
@@ -50,13 +45,15 @@ typedef struct Callable {
   PyObject* attributes;  // __dict__, nullable
   sl_program* program;
   const sl_program_desc* desc;
-  PyObject* weights;          // capsule
+  PyObject* weights;          // capsule: the set that the next call takes; publish exchanges it
   sl_weights_record* record;  // inside it
+  PyObject* others;           // nullable: tuple of Callables for arguments that do not fit this one
   sl_queue* queue;
   sl_signature signature;
   sl_node output;
   sl_kind kind;  // of outputs when no input is a tensor
   int release_gil;
+  int fast_path;  // 1: the straight line, 0: the interpreter; fast_path() around a call overrides it
   int any_written;
   FixedInput* inputs;
   PyObject** names;  // [inputs], borrowed from the signature's nodes
@@ -64,7 +61,29 @@ typedef struct Callable {
   sl_result_plan* results;
   sl_seen* seen;  // [inputs, then results]
   Scratch* pool;
+  PyObject* python;  // nullable: emitted Python, `run(io)`, in place of the straight line
+  Io* ios;           // pool of its calls
 } Callable;
+
+// ---- callable.c
+
+/// Whether no extent is named and the tensors have exactly the compiled sizes.
+int slAllMatch(const Callable* self, const sl_tensor* tensors);
+/// One program. `miss` NULL: exceptions say why the arguments do not fit; else *miss is set when they
+/// do not, without an exception, and *likely (nullable) to the other program that may fit, or -1.
+PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                    int* miss, Py_ssize_t* likely);
+/// Gives the callable another set; the one it had is returned and the caller's to drop.
+PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record);
+/// 0 with TypeError unless it is a Callable.
+int slIsCallable(PyObject* object);
+
+// ---- programs.c
+
+/// The whole call: the own program, then the others.
+PyObject* slCallAny(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+/// Among the others the first whose fixed sizes the borrowed tensors have, or -1.
+Py_ssize_t slFindOther(const Callable* self, const Scratch* scratch);
 
 // ---- plan.c; each reads self->desc and raises InternalError when the description does not add up
 

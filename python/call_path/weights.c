@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameters of a program: their storage is borrowed and kept alive, never copied here.
 #include <stdlib.h>
+#include <string.h>
 
-#include "call_path.h"
+#include "emitted.h"
 
 sl_range slTensorRange(const sl_tensor* tensor) {
   int64_t low = 0;
@@ -77,6 +78,13 @@ static void destroyRecord(sl_weights_record* record) {
     sl_program_release(program);
   }
   Py_XDECREF(record->bases);
+  Py_XDECREF(record->prepare);
+  for (int32_t i = 0; i < record->live_count; ++i) {
+    Py_XDECREF(record->live[i].object);
+    Py_XDECREF(record->live[i].name);
+    slSeenClear(&record->live[i].seen);
+  }
+  PyMem_Free(record->live);
   PyMem_Free(record->ranges);
   PyMem_Free(record);
 }
@@ -117,9 +125,12 @@ static int checkParameter(const sl_buffer* buffer, const sl_tensor* tensor,
   }
   if (tensor->dtype.code != want.code || tensor->dtype.bits != want.bits ||
       tensor->dtype.lanes != want.lanes) {
-    PyErr_Format(slUserError, "parameter '%s' has dlpack dtype %d:%d but %d:%d was compiled",
-                 buffer->source, (int)tensor->dtype.code, (int)tensor->dtype.bits, (int)want.code,
-                 (int)want.bits);
+    PyObject* words = slSupport("dtype_pair", "(iiii)", (int)tensor->dtype.code,
+                                (int)tensor->dtype.bits, (int)want.code, (int)want.bits);
+    if (words) {
+      PyErr_Format(slUserError, "parameter '%s' has dtype %U was compiled", buffer->source, words);
+      Py_DECREF(words);
+    }
     return -1;
   }
   if (tensor->rank != buffer->rank) {
@@ -156,6 +167,21 @@ static int checkParameter(const sl_buffer* buffer, const sl_tensor* tensor,
   return 0;
 }
 
+/// Remembers where a parameter of a live set is.
+static void keepLive(sl_live* live, PyObject* object, PyObject* name, const sl_tensor* tensor) {
+  Py_INCREF(object);
+  Py_INCREF(name);
+  live->object = object;
+  live->name = name;
+  live->data = tensor->data;
+  live->rank = tensor->rank;
+  live->dtype = tensor->dtype;
+  for (int32_t d = 0; d < tensor->rank; ++d) {
+    live->shape[d] = tensor->shape[d];
+    live->strides[d] = tensor->strides ? tensor->strides[d] : 0;
+  }
+}
+
 /// Borrows parameter i. What is kept alive is not the given object but something that owns its
 /// storage alone (a detached tensor): assigning to `parameter.data` later must not free what the
 /// program reads.
@@ -174,6 +200,9 @@ static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* objec
   sl_tensor tensor;
   sl_borrow borrow;
   int failed = slBorrow(object, name, NULL, NULL, &tensor, &borrow);
+  if (!failed && record->live) {
+    keepLive(&record->live[record->live_count++], object, name, &tensor);
+  }
   Py_DECREF(name);
   if (failed) {
     return -1;
@@ -198,36 +227,51 @@ static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* objec
   return failed ? -1 : 0;
 }
 
-static int createWeights(sl_program* program, sl_weights_record* record, void** pointers) {
+/// By emitted Python, `prepare(io)`, under the GIL.
+static int32_t createByPython(sl_program* program, sl_weights_record* record, void** pointers,
+                              PyObject* prepare, sl_message* message) {
+  Io* io = slIoNew(program);
+  if (!io) {
+    return SL_OUT_OF_MEMORY;
+  }
+  SlPythonCall python = {io, prepare, NULL};
+  const sl_executor executor = {sizeof(executor), slIoExecute, &python};
+  const int32_t status = sl_weights_create_by(program, pointers, &executor, releaseBases,
+                                              record->bases, &record->weights, message);
+  slIoDismantle(io);
+  Py_DECREF((PyObject*)io);
+  return status;
+}
+
+static int createWeights(sl_program* program, sl_weights_record* record, void** pointers,
+                         PyObject* prepare) {
   sl_message message;
   message.text[0] = '\0';
   Py_INCREF(record->bases);  // for the runtime, dropped by releaseBases
   int32_t status;
-  Py_BEGIN_ALLOW_THREADS status =
-      sl_weights_create(program, pointers, releaseBases, record->bases, &record->weights, &message);
-  Py_END_ALLOW_THREADS if (status != SL_OK) {
+  if (prepare != Py_None) {
+    status = createByPython(program, record, pointers, prepare, &message);
+  } else {
+    Py_BEGIN_ALLOW_THREADS status = sl_weights_create(program, pointers, releaseBases,
+                                                      record->bases, &record->weights, &message);
+    Py_END_ALLOW_THREADS
+  }
+  if (status != SL_OK) {
     Py_DECREF(record->bases);
     record->weights = NULL;
-    slRaiseStatus(status, message.text);
+    if (!PyErr_Occurred()) {
+      slRaiseStatus(status, message.text);
+    }
     return -1;
   }
   return 0;
 }
 
-PyObject* slWeightsNew(PyObject* module, PyObject* args) {
-  (void)module;
-  PyObject* capsule = NULL;
-  PyObject* objects = NULL;
-  if (!PyArg_ParseTuple(args, "OO", &capsule, &objects)) {
-    return NULL;
-  }
-  sl_program* program = PyCapsule_GetPointer(capsule, SL_PROGRAM_CAPSULE);
-  PyObject* list = program ? PySequence_List(objects) : NULL;
-  if (!list) {
-    return NULL;
-  }
+/// A capsule with a new set over `list`, which has an object for each parameter. `prepare`: emitted
+/// Python, or None.
+static PyObject* makeWeights(sl_program* program, PyObject* list, int live, PyObject* prepare) {
   const sl_program_desc* desc = sl_program_description(program);
-  Py_ssize_t count = PyList_Size(list);
+  const Py_ssize_t count = PyList_Size(list);
   sl_weights_record* record = PyMem_Calloc(1, sizeof(*record));
   void** pointers = PyMem_Calloc((size_t)count + 1, sizeof(void*));
   PyObject* result = NULL;
@@ -236,8 +280,10 @@ PyObject* slWeightsNew(PyObject* module, PyObject* args) {
     goto done;
   }
   record->ranges = PyMem_Calloc((size_t)count + 1, sizeof(sl_range));
+  record->live = live ? PyMem_Calloc((size_t)count + 1, sizeof(sl_live)) : NULL;
   record->bases = PyList_New(0);
-  if (!record->ranges || !record->bases) {
+  if (!record->ranges || (live && !record->live) || !record->bases) {
+    PyErr_NoMemory();
     goto done;
   }
   if (count != desc->parameter_count) {
@@ -253,7 +299,9 @@ PyObject* slWeightsNew(PyObject* module, PyObject* args) {
   record->range_count = sortAndMerge(record->ranges, record->range_count);
   sl_program_retain(program);
   record->program = program;
-  if (createWeights(program, record, pointers) == 0) {
+  Py_INCREF(prepare);
+  record->prepare = prepare;
+  if (createWeights(program, record, pointers, prepare) == 0) {
     result = PyCapsule_New(record, SL_WEIGHTS_CAPSULE, destroyCapsule);
   }
 done:
@@ -261,6 +309,74 @@ done:
     destroyRecord(record);
   }
   PyMem_Free(pointers);
-  Py_DECREF(list);
+  return result;
+}
+
+PyObject* slWeightsNew(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* capsule = NULL;
+  PyObject* objects = NULL;
+  PyObject* prepare = Py_None;
+  int live = 0;
+  if (!PyArg_ParseTuple(args, "OO|pO", &capsule, &objects, &live, &prepare)) {
+    return NULL;
+  }
+  sl_program* program = PyCapsule_GetPointer(capsule, SL_PROGRAM_CAPSULE);
+  PyObject* list = program ? PySequence_List(objects) : NULL;
+  PyObject* result = list ? makeWeights(program, list, live, prepare) : NULL;
+  Py_XDECREF(list);
+  return result;
+}
+
+static PyObject* liveObjects(const sl_weights_record* record) {
+  PyObject* list = PyList_New(0);
+  for (int32_t i = 0; list && i < record->live_count; ++i) {
+    if (PyList_Append(list, record->live[i].object)) {
+      Py_CLEAR(list);
+    }
+  }
+  return list;
+}
+
+PyObject* slWeightsParameters(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* capsule = NULL;
+  if (!PyArg_ParseTuple(args, "O", &capsule)) {
+    return NULL;
+  }
+  sl_weights_record* record = slWeightsRecord(capsule);
+  if (!record) {
+    return NULL;
+  }
+  return record->live ? liveObjects(record)
+                      : PyList_GetSlice(record->bases, 0, PyList_Size(record->bases));
+}
+
+int slWeightsStay(sl_weights_record* record) {
+  for (int32_t i = 0; i < record->live_count; ++i) {
+    sl_live* live = &record->live[i];
+    sl_tensor tensor;
+    sl_borrow borrow;
+    if (slBorrow(live->object, live->name, NULL, &live->seen, &tensor, &borrow)) {
+      return -1;
+    }
+    int same = tensor.data == live->data && tensor.rank == live->rank &&
+               memcmp(&tensor.dtype, &live->dtype, sizeof(sl_dtype)) == 0;
+    for (int32_t d = 0; same && d < tensor.rank; ++d) {
+      same = tensor.shape[d] == live->shape[d] &&
+             (!tensor.strides || tensor.strides[d] == live->strides[d]);
+    }
+    slBorrowEnd(&borrow);
+    if (!same) {
+      return 0;
+    }
+  }
+  return 1;
+}
+
+PyObject* slWeightsAgain(sl_weights_record* record) {
+  PyObject* list = liveObjects(record);
+  PyObject* result = !list ? NULL : makeWeights(record->program, list, 1, record->prepare);
+  Py_XDECREF(list);
   return result;
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-from straightline.errors import UnsupportedError
+from straightline.errors import GuardError, GuardTypeError, UnsupportedError
 
 _DTYPES = {
     (0, 8): "int8",
@@ -112,16 +112,46 @@ def _numpy_refusal(numpy: ModuleType, value: Any) -> str:
     return f"is a numpy array of rank {value.ndim} and dtype {value.dtype}, which no program takes"
 
 
+def no_example_fits(function: Any, reasons: list[Exception]) -> Exception:
+    """The exception for a call that fits none of several programs.
+
+    Args:
+        function: The callable; what its programs were compiled for is in `function.examples`.
+        reasons: What each program says, in that order.
+    """
+    heads = [f"({i}) {example}" for i, example in enumerate(function.examples, 1)]
+    if len({str(reason) for reason in reasons}) == 1:
+        return type(reasons[0])(f"{reasons[0]}\nthe compiled examples: {'; '.join(heads)}")
+    lines = [f"{head}: {reason}" for head, reason in zip(heads, reasons, strict=True)]
+    kind = GuardTypeError if all(isinstance(r, GuardTypeError) for r in reasons) else GuardError
+    return kind(
+        "none of the compiled examples fits this call:\n  "
+        + "\n  ".join(lines)
+        + "\nto add it, compile again with a tuple of these arguments appended to the list of examples"
+    )
+
+
 def storage_owner(value: object) -> object:
     """An object that owns the same storage and never requires grad.
 
     A detached tensor keeps the storage even when `parameter.data` is assigned later, which the
-    parameter itself does not.
+    parameter itself does not. The storage cannot be resized from then on (torch says so to whoever
+    tries): it would free what the program reads.
     """
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
-        return value.detach()
-    return value
+    if torch is None or not isinstance(value, torch.Tensor):
+        return value
+    owner = value.detach()
+    _fix_storage(torch, owner)
+    return owner
+
+
+def _fix_storage(torch: ModuleType, tensor: Any) -> None:
+    if not tensor.untyped_storage().resizable():
+        return
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    # torch offers no other way: an array over a storage is what makes it fixed.
+    tensor.view(integers.get(tensor.element_size(), tensor.dtype)).numpy()
 
 
 def numpy_dtype(code: int, bits: int) -> Any:
@@ -176,6 +206,107 @@ class _Region:
     def __init__(self, interface: dict[str, object], base: object) -> None:
         self.__array_interface__ = interface
         self.base = base
+
+
+def buffer_array(
+    buffer: Any,
+    address: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    code: int,
+    bits: int,
+    read_only: bool,
+    copy: bool,
+) -> Any:
+    """The memory of a buffer as a numpy array that keeps the buffer alive.
+
+    Args:
+        buffer: What owns the memory.
+        address: Of element 0.
+        shape: Sizes.
+        strides: Strides in bytes.
+        code: DLPack's type code.
+        bits: Bits of an element; bfloat16 comes as float32, copied.
+        read_only: Whether the array may not be written.
+        copy: Whether the memory may go before the array does.
+    """
+    import numpy
+
+    is_bfloat16 = dtype_name(code, bits) == "bfloat16"
+    dtype = numpy.dtype(numpy.uint16) if is_bfloat16 else numpy_dtype(code, bits)
+    if 0 in shape:
+        return numpy.empty(shape, numpy.float32 if is_bfloat16 else dtype)
+    interface = {
+        "data": (address, read_only),
+        "shape": shape,
+        "strides": strides,
+        "typestr": dtype.str,
+        "version": 3,
+    }
+    array = numpy.asarray(_Region(interface, buffer))
+    if is_bfloat16:
+        return (array.astype(numpy.uint32) << 16).view(numpy.float32)
+    return array.copy() if copy else array
+
+
+class Argument(NamedTuple):
+    """One argument of a kernel.
+
+    Attributes:
+        name: Its name in the emitted C++ (a0, o0, w0, handle).
+        role: "input", "output", "readwrite" (an output that is read as well), "workspace", "handle" or "value".
+        dtype: Name of the element type.
+        shape: Sizes: ints, or text over named extents.
+        strides: Strides in elements, as the sizes.
+        space: Memory space.
+    """
+
+    name: str
+    role: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    strides: tuple[int | str, ...]
+    space: str
+
+
+def entry_arguments(rows: list[tuple[Any, ...]], extents: tuple[str, ...]) -> tuple[Argument, ...]:
+    """Arguments of an entry, from what its description says.
+
+    Args:
+        rows: Name, role, DLPack code and bits, space, sizes, strides; a size is an int or its postfix steps.
+        extents: Names of the program's extents.
+    """
+
+    def spelled(values: tuple[Any, ...]) -> tuple[int | str, ...]:
+        return tuple(value if isinstance(value, int) else _infix(value, extents) for value in values)
+
+    return tuple(
+        Argument(
+            name, role, "handle" if role == "handle" else dtype_name(code, bits), spelled(shape), spelled(strides), space
+        )
+        for name, role, code, bits, space, shape, strides in rows
+    )
+
+
+def _infix(steps: tuple[tuple[int, int], ...], extents: tuple[str, ...]) -> str:
+    """Text of a size that was written in postfix: "b * 64"."""
+    words = {"+": "+", "*": "*", "/": "//", "%": "%"}
+    stack: list[tuple[str, bool]] = []  # text, and whether it is a sum
+    for code, value in steps:
+        op = chr(code)
+        if op == "c" or op == "s":
+            stack.append((str(value) if op == "c" else extents[value], False))
+            continue
+        right, right_sum = stack.pop()
+        left, left_sum = stack.pop()
+        if op == "M":
+            stack.append((f"max({left}, {right})", False))
+            continue
+        if op != "+":
+            left = f"({left})" if left_sum else left
+            right = f"({right})" if right_sum or " " in right else right
+        stack.append((f"{left} {words[op]} {right}", op == "+"))
+    return stack[0][0]
 
 
 def view(

@@ -33,6 +33,7 @@ class Example:
     model: nn.Module
     cases: Sequence[tuple[Tensor, ...]]
     dynamic_shapes: Any = None
+    flags: tuple[str, ...] = ()  # of the compiler, after all others
 
 
 @dataclass(frozen=True)
@@ -89,16 +90,16 @@ class Sanitizer:
         self.driver = self.folder / "driver.o"
         self.compile(_HERE / "driver.cpp", self.driver)
 
-    def compile(self, source: Path, target: Path) -> None:
-        """One translation unit, instrumented."""
+    def compile(self, source: Path, target: Path, *more: str) -> None:
+        """One translation unit, instrumented; `more` flags come last."""
         include = f"-I{self.runtime / 'include'}"
-        run_command([*_LAUNCHER, compiler(), *_FLAGS, *self.flags, include, "-c", source, "-o", target])
+        run_command([*_LAUNCHER, compiler(), *_FLAGS, *self.flags, *more, include, "-c", source, "-o", target])
 
-    def link(self, code: str, folder: Path) -> Path:
-        """The executable of a program's text in `folder`."""
+    def link(self, code: str, folder: Path, *more: str) -> Path:
+        """The executable of a program's text in `folder`, compiled with `more` flags."""
         source, program = folder / "program.cpp", folder / "program"
         source.write_text(code)
-        self.compile(source, folder / "program.o")
+        self.compile(source, folder / "program.o", *more)
         run_command(
             [
                 compiler(), *self.flags, folder / "program.o", self.driver, f"-L{self.runtime}", "-lstraightline_runtime",
@@ -197,7 +198,7 @@ class Builder:
         code, captured, parameters = emit(example, threads, poison)
         write_data(example, captured, parameters, folder)
         text = fault(code) if fault else code
-        return self._pool.submit(lambda: Program(self.sanitizer.link(text, folder), folder))
+        return self._pool.submit(lambda: Program(self.sanitizer.link(text, folder, *example.flags), folder))
 
     def close(self) -> None:
         """Waits for what still compiles."""

@@ -15,10 +15,12 @@ _TEXT = (_ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", _TEXT, re.DOTALL)
-    assert len(blocks) == 1, "one example, which this test runs"
-    exec(compile(blocks[0], "README.md", "exec"), {"__name__": "readme"})
+    assert len(blocks) == 2, "an example and the one-liners, which this test runs one after the other"
+    names: dict[str, object] = {"__name__": "readme"}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
     printed = capsys.readouterr().out
-    for part in ("sl_program_run", "op.linear", "kernel.launch", "native"):
+    for part in ("sl_program_run", "op.linear", "kernel.launch", "native", "0.weight"):
         assert part in printed
 
 

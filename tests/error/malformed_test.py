@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,8 +75,10 @@ def test_parse(name: str) -> None:
 def test_compile(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRAIGHTLINE_DUMP", str(tmp_path))
     text, words = NONSENSE[name]
-    with pytest.raises(sl.StraightlineError, match=rf"(?s){words}"):
+    with pytest.raises(sl.UserError, match=rf"(?s){words}") as caught:
         _compiler.compile(_compiler.Module.parse(text, name="bad.mlir"), cpu="x86-64-v3")
+    assert re.search(r"bad\.mlir:\d+: ", str(caught.value)), caught.value
+    assert not list(tmp_path.iterdir()), "nothing is kept of what the user wrote"
     works()
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Qwen3-like decoder: RMS norm, rotary embedding, grouped-query attention with norms on q and k, SwiGLU, a cache of keys and
-values that is updated in place."""
+"""Qwen3-like decoder: RMS norm, rotary embedding, grouped-query attention with norms on q and k, SwiGLU.
+
+Its cache of keys and values is updated in place.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// RUN: straightline-opt %s --fuse-contractions --fuse-pointwise --select-kernels --lower-to-kernel | FileCheck %s
-// RUN: straightline-opt %s --fuse-contractions --fuse-pointwise --select-kernels --lower-to-kernel --verify-kernel-level -o /dev/null
+// RUN: straightline-opt %s --split-input-file --fuse-contractions --fuse-pointwise --select-kernels --lower-to-kernel | FileCheck %s
+// RUN: straightline-opt %s --split-input-file --fuse-contractions --fuse-pointwise --select-kernels --lower-to-kernel --verify-kernel-level -o /dev/null
 
 // Views cost nothing; a value that is returned is written where the caller wants it; equal kernels are one function.
 module {
@@ -22,5 +22,23 @@ module {
     %e = op.exp %t : (tensor<8x?xf32, #op.dims<[8, b]>>) -> tensor<8x?xf32, #op.dims<[8, b]>>
     %f = op.flip %e {dims = array<i64: 0>} : (tensor<8x?xf32, #op.dims<[8, b]>>) -> tensor<8x?xf32, #op.dims<[8, b]>>
     return %f : tensor<8x?xf32, #op.dims<[8, b]>>
+  }
+}
+
+// -----
+
+// A result that is a view of what is overwritten is a view of that input; the same value without op.alias is a fresh output.
+module {
+  // CHECK-LABEL: kernel.program @forward
+  // CHECK: kernel.run (%[[X:.*]] "x" readwrite: !kernel.buffer<2x3xf32>) outs(%[[F:.*]] "fresh": !kernel.buffer<2x3xf32>) {
+  // CHECK: kernel.launch @{{[a-z0-9_]+}}(%[[X]]) outs(%[[F]])
+  // CHECK: kernel.launch @{{[a-z0-9_]+}}(%[[F]]) outs(%[[X]])
+  // CHECK: %[[V:.*]] = kernel.view %[[X]] offset(3) : !kernel.buffer<2x3xf32> -> !kernel.buffer<3xf32>
+  // CHECK: kernel.return %[[X]], %[[V]], %[[F]]
+  func.func @forward(%x: tensor<2x3xf32> {op.name = "x"}) -> (tensor<2x3xf32> {op.alias, op.name = "same"}, tensor<3xf32> {op.alias, op.name = "row"},
+      tensor<2x3xf32> {op.name = "fresh"}, tensor<2x3xf32> {op.tie = "input:x"}) {
+    %e = op.exp %x : (tensor<2x3xf32>) -> tensor<2x3xf32>
+    %r = op.select %e {dim = 0 : i64, index = 1 : i64} : (tensor<2x3xf32>) -> tensor<3xf32>
+    return %e, %r, %e, %e : tensor<2x3xf32>, tensor<3xf32>, tensor<2x3xf32>, tensor<2x3xf32>
   }
 }

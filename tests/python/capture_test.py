@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 import torch
-from models import bert_layer, cond, counter, digits_cnn, lstm, resnet18, small
+from models import bert_layer, cond, counter, lstm, small
+from straightline import demo_models
 from op_interpreter import OpInterpreter, call
 from straightline.capture import Captured, TextBuilder, capture
 from torch import nn
@@ -41,8 +42,8 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Inputs]] = {
     "mlp_1": (small.Mlp, lambda: (randn(1, 64),)),
     "mlp_32": (small.Mlp, lambda: (randn(32, 64),)),
     "rms_norm": (small.RmsNorm, lambda: (randn(3, 32),)),
-    "digits_cnn": (digits_cnn.DigitsCnn, lambda: (randn(4, 1, 8, 8),)),
-    "resnet18": (resnet18.ResNet18, lambda: (randn(1, 3, 64, 64),)),
+    "digits_cnn": (demo_models.DigitsCnn, lambda: (randn(4, 1, 8, 8),)),
+    "resnet18": (demo_models.ResNet18, lambda: (randn(1, 3, 64, 64),)),
     "lstm": (lstm.LstmTagger, lambda: (randn(2, 50, 8),)),
     "lstm_2_bidirectional": (
         lambda: lstm.LstmTagger(layers=2, bidirectional=True),

@@ -146,6 +146,27 @@ def test_named_extents() -> None:
     check(model, (torch.randn(6, 5),), calls=[(torch.randn(n, 5),) for n in (4, 5, 17, 40)], dynamic_shapes=shapes)
 
 
+def test_three_ways(ops: Any) -> None:
+    """The straight line in C++ and in Python, and the interpreter, give the same bits, and the same failures."""
+
+    def model(x: Tensor) -> tuple[Tensor, ...]:
+        return x.t().sort(1)[0] + 1, ops.triple(x, 2.0, "t"), x.topk(x.shape[0] - 1, 0)[0]
+
+    shapes = ({0: torch.export.Dim("b", min=3, max=20)},)
+    x = torch.randn(5, 4)
+    ways = [sl.compile(model, (x,), dynamic_shapes=shapes, **way) for way in ({}, {"emit": "python"}, {"fast_path": False})]
+    for rows in (5, 3, 20):
+        x = torch.randn(rows, 4)
+        want = model(x)
+        for compiled in ways:
+            for got, exact in zip(compiled(x), want, strict=True):
+                assert torch.equal(got, exact)
+    for compiled in ways:
+        with pytest.raises(sl.OpError, match=r"t: too large.*aten_test\.py") as caught:
+            compiled(torch.full((3, 4), 1e6))
+        assert isinstance(caught.value.__cause__, Refusal)
+
+
 def test_over_parameters() -> None:
     """An op that reads parameters only is done once, in prepare; what `freeze=False` reads live stays in run."""
 

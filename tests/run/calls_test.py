@@ -217,6 +217,53 @@ def test_what_is_written_and_returned() -> None:
         assert torch.equal(twice, torch.full((3,), 10.0)) and torch.equal(y, twice) and torch.equal(part, y[1:])
 
 
+def test_what_is_written_and_returned_is_the_same_object() -> None:
+    """As eager: the overwritten tensor itself, or a view of it; what merely has its value is a tensor of its own."""
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("total", torch.zeros(2, 3))
+
+        def forward(self, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+            self.total.add_(x)
+            old = y.exp()
+            y.mul_(2)
+            new = z + 1
+            z.copy_(new)
+            return self.total, self.total[1:], old, y, y.t(), y.view(-1)[2:], new, new[0], z, y + z
+
+    model = Both()
+    compiled = check(model, [torch.randn(2, 3) for _ in range(3)], calls=[[torch.randn(2, 3) for _ in range(3)]])
+    compiled = sl.compile(model, tuple(torch.randn(2, 3) for _ in range(3)))
+    x, y, z = (torch.randn(2, 3) for _ in range(3))
+    total, part, old, same, turned, flat, new, row, written, _ = compiled(x, y, z)
+    assert same is y and written is z
+    assert total.data_ptr() == model.total.data_ptr() and part.data_ptr() == model.total[1:].data_ptr()
+    assert turned.data_ptr() == y.data_ptr() and turned.stride() == (1, 3) and flat.data_ptr() == y.view(-1)[2:].data_ptr()
+    storages = {t.untyped_storage().data_ptr() for t in (y, z, model.total)}
+    assert all(t.untyped_storage().data_ptr() not in storages for t in (old, new, row))
+    z.zero_()
+    assert new.abs().sum() > 0 and torch.equal(row, new[0])
+
+
+@pytest.mark.parametrize("strides", [(3, 1), (1, 2)])
+def test_the_old_value_of_what_is_returned_is_read_later(strides: tuple[int, int]) -> None:
+    """The new value is made elsewhere and copied over the old one; the result is a view of where it was copied to."""
+
+    def model(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+        old = x.clone()
+        x.copy_(x @ w)
+        return x[1:], x.reshape(6), (old @ w).relu(), x
+
+    examples = (torch.randn(6).as_strided((2, 3), strides), torch.randn(3, 3))
+    compiled = check(model, examples)
+    x = torch.randn(6).as_strided((2, 3), strides)
+    part, flat, _, same = compiled(x, examples[1])
+    assert same is x and part.data_ptr() == x[1:].data_ptr()
+    assert (flat.data_ptr() == x.data_ptr()) == x.is_contiguous()
+
+
 # numpy and out= -------------------------------------------------------------------------------------------------------
 
 

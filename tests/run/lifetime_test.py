@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from models.digits_cnn import DigitsCnn
+from straightline.demo_models import DigitsCnn
 from models.lstm import LstmTagger
 from models.small import Mlp
 from policy import check_close
@@ -172,7 +172,7 @@ int posix_memalign(void** p, size_t a, size_t n) { *p = memalign(a, n); return 0
 
 STEADY_STATE = """
 import ctypes, torch
-from models.digits_cnn import DigitsCnn
+from straightline.demo_models import DigitsCnn
 from models.lstm import LstmTagger
 from models.bert_layer import EncoderLayer
 from models.small import Mlp
@@ -228,7 +228,7 @@ def in_a_process(code: str, environment: dict[str, str] | None = None) -> str:
 DIGESTS = """
 import hashlib, torch
 from models.bert_layer import EncoderLayer
-from models.digits_cnn import DigitsCnn
+from straightline.demo_models import DigitsCnn
 from models.lstm import LstmTagger
 import straightline as sl
 for model, shape in ((DigitsCnn(), (2, 1, 8, 8)), (LstmTagger(layers=2), (2, 5, 8)), (EncoderLayer(), (1, 8, 256))):

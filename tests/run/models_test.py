@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 from models.bert_layer import BertLayer, EncoderLayer
-from models.digits_cnn import DigitsCnn
-from models.resnet18 import ResNet18
+from straightline.demo_models import DigitsCnn
+from straightline.demo_models import ResNet18
 from models.small import Mlp, ReshapeAdd, RmsNorm, SingleAdd
 from policy import check, launches
 from torch import Tensor, nn

@@ -159,8 +159,16 @@ class _Results:
         return value if kind is None else Complex(value.value, value.type, kind)
 
 
-def call_op(ctx: Importer, op: torch._ops.OpOverload, values: dict[str, Any], fake: Any, reason: str,
-            updated: Sequence[str] = (), bases: Sequence[Any] = (), effectful: bool = False) -> tuple[Any, list[Any]]:  # fmt: skip
+def call_op(
+    ctx: Importer,
+    op: torch._ops.OpOverload,
+    values: dict[str, Any],
+    fake: Any,
+    reason: str,
+    updated: Sequence[str] = (),
+    bases: Sequence[Any] = (),
+    effectful: bool = False,
+) -> tuple[Any, list[Any]]:
     """Appends one `op.aten`.
 
     Args:

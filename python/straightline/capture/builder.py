@@ -108,7 +108,11 @@ Value = Any
 
 @dataclass(frozen=True)
 class Result:
-    """One result of the function. `tie`: "input:NAME" or "state:NAME" when it overwrites that; tied results come last."""
+    """One result of the function.
+
+    `tie`: "input:NAME" or "state:NAME" when it overwrites that (tied results come last), "alias" when it is for the user and
+    a view of what a tied result writes.
+    """
 
     value: Value
     name: str

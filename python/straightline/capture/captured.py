@@ -36,6 +36,14 @@ class InputSpec:
         """Whether this leaf is a tensor."""
         return self.type is not None
 
+    @property
+    def text(self) -> str:
+        """In words: `x: float32[b, 64]`, or `flag=True`."""
+        if self.type is None:
+            return f"{self.name}={self.constant!r}"
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"{self.name}: {dtype}[{', '.join(map(str, self.type.extents))}]"
+
 
 @dataclass(frozen=True)
 class OutputSpec:
@@ -71,6 +79,10 @@ class Captured:
     builder: Builder
     #: Parameters, buffers and lifted constants: the module's own tensors, never copies.
     parameters: dict[str, torch.Tensor]
+    #: Everything that a state dict of the model may hold, read or not, and its buffers that are not persistent.
+    tensors: dict[str, torch.Tensor]
+    #: Names in `tensors` that the model's state dict has.
+    persistent: list[str]
     #: Names in `parameters` of buffers that the function overwrites.
     states: list[str]
     #: Other names of the same storage (tied weights) -> the name used in `parameters`.

@@ -208,6 +208,8 @@ class TextBuilder:
 
     def _result_attributes(self, result: Result) -> str:
         tie = f", op.tie = {quote(result.tie)}" if result.tie else ""
+        if result.tie == "alias":
+            tie = ", op.alias"
         return f"{{op.name = {quote(result.name)}{tie}}}"
 
     def _attribute(self, value: Attr) -> str:

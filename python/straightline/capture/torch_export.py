@@ -7,10 +7,11 @@ import functools
 import inspect
 import itertools
 import logging
+import operator
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -71,6 +72,12 @@ _KEPT = frozenset(
     masked_fill clamp_min clamp_max clamp relu6 hardtanh dropout feature_dropout alpha_dropout feature_alpha_dropout
     stack unbind split chunk max min rsub baddbmm mv dot upsample_bicubic2d im2col col2im""".split()
 )  # fmt: skip
+
+_TIES = {
+    OutputKind.BUFFER_MUTATION: "state",
+    OutputKind.PARAMETER_MUTATION: "state",
+    OutputKind.USER_INPUT_MUTATION: "input",
+}
 
 # Lifted constants up to this size are literals of the graph, which can fold; larger ones are parameters.
 _MAX_LITERAL_ELEMENTS = 64
@@ -185,6 +192,11 @@ def _plain_ops() -> Iterator[None]:
         log.disabled = silent
 
 
+def _mode_of(tensors: Iterable[torch.Tensor]) -> AbstractContextManager[Any]:
+    """Inference mode for tensors that were made in it: outside of it torch cannot even trace them."""
+    return torch.inference_mode() if any(t.is_inference() for t in tensors) else nullcontext()
+
+
 def _distinct(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The examples with no tensor object twice: torch.export takes equal objects for one input, and calls may differ."""
     seen: set[int] = set()
@@ -207,7 +219,7 @@ def _export(
             check_tensor(leaf, f"input '{path[0].key}{pytree.keystr(path[1:])}'")
     check_dynamic_shapes(named, dynamic_shapes)
     try:
-        with _plain_ops():
+        with _mode_of(itertools.chain(module.parameters(), module.buffers())), _plain_ops():
             return torch.export.export(
                 module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
             )
@@ -278,8 +290,9 @@ def _decompose(exported: ExportedProgram) -> ExportedProgram:
         namespace, _, name = op._schema.name.partition("::")
         if namespace == "aten" and name in _KEPT:
             table.pop(op)
+    state = (t for t in exported.state_dict.values() if isinstance(t, torch.Tensor))
     try:
-        with _plain_ops():
+        with _mode_of(state), _plain_ops():
             return exported.run_decompositions(table)
     except Exception as error:
         overlap = _overlapping_views(exported)
@@ -355,6 +368,8 @@ class _Import:
         return Captured(
             builder=self._builder,
             parameters=self._parameters,
+            tensors=self._tensors(),
+            persistent=list(self._exported.state_dict),
             states=self._states,
             aliases=self._aliases,
             symbols=list(symbols.values()),
@@ -509,6 +524,12 @@ class _Import:
             op = "state" if _storage_key(tensor) in state_storages else "parameter"
             self._ctx.environment[node] = self._bind(op, spec, tensor)
 
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        """The state dict, and the buffers that torch keeps among the constants because no state dict has them."""
+        state, constants = self._exported.state_dict, self._exported.constants
+        buffers = {name: constants[name] for name in self._signature.non_persistent_buffers if name in constants}
+        return {name: t for name, t in {**state, **buffers}.items() if isinstance(t, torch.Tensor)}
+
     def _tensor_of(self, spec: ExportInput) -> torch.Tensor:
         target = str(spec.target)
         state = self._exported.state_dict
@@ -542,9 +563,12 @@ class _Import:
     def _outputs(self) -> tuple[list[OutputSpec], list[Result]]:
         outputs: list[OutputSpec] = []
         results: list[Result] = []
-        places: dict[int, int] = {}  # identity of a builder value -> its result
-        values = self._output_values()
-        for spec, value in zip(self._signature.output_specs, values):
+        places: dict[tuple[int, bool], int] = {}  # identity of a builder value, alias -> its result
+        nodes, values = self._output_nodes(), self._output_values()
+        written = {
+            node for node, spec in zip(nodes, self._signature.output_specs) if spec.kind in _TIES
+        }
+        for node, spec, value in zip(nodes, self._signature.output_specs, values):
             if spec.kind != OutputKind.USER_OUTPUT:
                 continue
             if isinstance(spec.arg, ConstantArgument):
@@ -555,10 +579,12 @@ class _Import:
                     "nearest supported form: torch.view_as_real of it"
                 )
             elif isinstance(value, Tensor):
-                if id(value) not in places:
-                    places[id(value)] = len(results)
-                    results.append(Result(value.value, spec.arg.name))
-                outputs.append(OutputSpec(result=places[id(value)]))
+                alias = _viewed(node) in written
+                if (id(value), alias) not in places:
+                    places[id(value), alias] = len(results)
+                    tie = "alias" if alias else None
+                    results.append(Result(value.value, _unused(spec.arg.name, results), tie))
+                outputs.append(OutputSpec(result=places[id(value), alias]))
             elif isinstance(spec.arg, SymIntArgument) or isinstance(value, (int, float, Extent)):
                 is_extent = isinstance(value, Extent)
                 outputs.append(
@@ -568,34 +594,49 @@ class _Import:
                 raise InternalError(f"output {spec.arg} has value {value!r}")
         return outputs, results
 
+    def _output_nodes(self) -> list[Any]:
+        return next(n for n in self._exported.graph.nodes if n.op == "output").args[0]
+
     def _output_values(self) -> list[Any]:
-        node = next(n for n in self._exported.graph.nodes if n.op == "output")
-        return [self._ctx.argument(value) for value in node.args[0]]
+        return [self._ctx.argument(value) for value in self._output_nodes()]
 
     def _tied(self, results: list[Result]) -> list[TiedResult]:
-        ties = {
-            OutputKind.BUFFER_MUTATION: "state",
-            OutputKind.PARAMETER_MUTATION: "state",
-            OutputKind.USER_INPUT_MUTATION: "input",
-        }
         tied: list[TiedResult] = []
         for spec, value in zip(self._signature.output_specs, self._output_values()):
             if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.TOKEN):
                 continue
-            if spec.kind not in ties:
+            if spec.kind not in _TIES:
                 raise UnsupportedError(
                     f"model has a {spec.kind.name.lower()} output ({spec.target})"
                 )
             name = str(spec.target)
-            tie = f"{ties[spec.kind]}:{self._aliases.get(name, name)}"
+            tie = f"{_TIES[spec.kind]}:{self._aliases.get(name, name)}"
             tied.append(TiedResult(len(results), tie))
             # A value that is also a result for the user comes twice, under two names.
-            taken = {result.name for result in results}
-            given = spec.arg.name
-            while given in taken:
-                given += "_tied"
-            results.append(Result(value.value, given, tie))
+            results.append(Result(value.value, _unused(spec.arg.name, results), tie))
         return tied
+
+
+def _unused(name: str, results: Sequence[Result]) -> str:
+    """`name`, made different from the names of `results`."""
+    taken = {result.name for result in results}
+    while name in taken:
+        name += "_tied"
+    return name
+
+
+def _viewed(node: Any) -> Any:
+    """The node that `node` is a view of, through ops whose schema says that they return a view; itself when it is none."""
+    while isinstance(node, torch.fx.Node) and node.op == "call_function":
+        if node.target is operator.getitem:
+            node = node.args[0]
+            continue
+        schema = getattr(node.target, "_schema", None)
+        alias = schema.returns[0].alias_info if schema and schema.returns else None
+        if alias is None or alias.is_write:
+            break
+        node = node.args[0]
+    return node
 
 
 def _leaf_shapes(value: Any, shape: Any) -> Iterator[Any]:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 _HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(_HERE.parents[1]))
 
-from models.digits_cnn import DigitsCnn  # noqa: E402
+from straightline.demo_models import DigitsCnn  # noqa: E402
 from models.lstm import LstmTagger  # noqa: E402
 from models.small import Mlp, ReshapeAdd  # noqa: E402
 

@@ -5,6 +5,11 @@
 // CHECK: op.symbol @b {max = 64 : i64, min = 1 : i64}
 op.symbol @b {min = 1 : i64, max = 64 : i64}
 
+// CHECK-LABEL: func.func private @written_and_returned
+// CHECK-SAME: op.alias, op.name = "y"
+func.func private @written_and_returned(tensor<8xf32> {op.name = "x"})
+    -> (tensor<8xf32> {op.alias, op.name = "y"}, tensor<8xf32> {op.tie = "input:x"})
+
 // CHECK-LABEL: func.func @sources
 // CHECK-SAME: {op.name = "x"}
 // CHECK-SAME: op.tie = "state:count"

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which entries of a state dict a compiled function reads, and whether a given one fits.
+
+Knows tensors by `shape`, `dtype`, strides and storage only, so that it serves numpy arrays as well as torch's tensors.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from straightline import _call_support
+from straightline.errors import UserError
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One tensor of the module, under the first of its names."""
+
+    names: tuple[str, ...]
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    #: A program reads it and state dicts of the module hold it.
+    required: bool
+
+    @property
+    def text(self) -> str:
+        return _text(self.dtype, self.shape)
+
+
+class ParameterTable:
+    """The parameters and buffers of a module at the time it was compiled; holds no tensor.
+
+    Args:
+        tensors: Every parameter and buffer by name, tied ones under each of their names.
+        persistent: Names that the module's state dict has.
+        read: Names that some program reads.
+    """
+
+    def __init__(self, tensors: Mapping[str, Any], persistent: Iterable[str], read: Iterable[str]) -> None:
+        persistent, read = set(persistent), set(read)
+        groups: dict[Any, list[str]] = {}
+        for name, tensor in tensors.items():
+            groups.setdefault(_place(tensor) or name, []).append(name)
+        self._entries: dict[str, _Entry] = {}
+        for names in groups.values():
+            tensor = tensors[names[0]]
+            required = any(n in read for n in names) and any(n in persistent for n in names)
+            entry = _Entry(tuple(names), _dtype(tensor), tuple(tensor.shape), _strides(tensor), required)
+            self._entries.update(dict.fromkeys(names, entry))
+
+    def tensors_of(self, names: Iterable[str], given: Mapping[str, Any], current: Iterable[Any]) -> list[Any]:
+        """The tensors of one program: those of a checked state dict, and for what it leaves out those it has now."""
+        result = []
+        for name, now in zip(names, current, strict=True):
+            entry = self._entries.get(name)
+            found = [given[alias] for alias in (entry.names if entry else ()) if alias in given]
+            result.append(found[0] if found else now)
+        return result
+
+    def check(self, state_dict: Mapping[str, Any]) -> None:
+        """Compares a state dict with the module.
+
+        Raises:
+            UserError: Names every entry that is missing, unknown or does not fit.
+        """
+        if not isinstance(state_dict, Mapping):
+            kind = type(state_dict).__name__
+            hint = ": give module.state_dict()" if hasattr(state_dict, "state_dict") else ""
+            raise UserError(f"expected a mapping of names to tensors but got a {kind}{hint}")
+        problems = [f"unknown: {self._unknown(name)}" for name in state_dict if name not in self._entries]
+        for entry in dict.fromkeys(self._entries.values()):
+            given = {name: state_dict[name] for name in entry.names if name in state_dict}
+            if entry.required and not given:
+                others = f", tied to {', '.join(map(repr, entry.names[1:]))}" if entry.names[1:] else ""
+                problems.append(f"missing: '{entry.names[0]}' ({entry.text}{others})")
+            wrong = [f"'{name}' {words}" for name, value in given.items() if (words := _differs(entry, value))]
+            problems += wrong
+            if not wrong and len(given) > 1:
+                problems += _untied(given)
+        if problems:
+            raise UserError(
+                "the state dict does not fit the compiled module, whose parameters stay as they were:\n  "
+                + "\n  ".join(problems)
+            )
+
+    def _unknown(self, name: object) -> str:
+        near = difflib.get_close_matches(str(name), self._entries, 1)
+        return f"{name!r}" + (f" (the module has '{near[0]}')" if near else "")
+
+
+def _text(dtype: str, shape: Iterable[int]) -> str:
+    return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+def _dtype(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _strides(tensor: Any) -> tuple[int, ...]:
+    """In elements."""
+    if _is_torch(tensor):
+        return tuple(tensor.stride())
+    return tuple(stride // tensor.itemsize for stride in tensor.strides)
+
+
+def _is_torch(value: object) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _is_numpy(value: object) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def _place(tensor: Any) -> tuple[Any, ...] | None:
+    """Equal for tensors that are the same elements of the same memory; None for those without any."""
+    if 0 in tensor.shape or (_is_torch(tensor) and tensor.device.type == "meta"):
+        return None
+    address = tensor.data_ptr() if _is_torch(tensor) else tensor.__array_interface__["data"][0]
+    return (address, _dtype(tensor), tuple(tensor.shape), _strides(tensor))
+
+
+def _differs(entry: _Entry, value: Any) -> str:
+    """Words for how a given value differs from what was compiled; "" when it fits."""
+    if not _is_torch(value) and not _is_numpy(value):
+        return f"must be a tensor but is a {type(value).__name__}"
+    if _is_torch(value) and _needs_words(value):
+        return _call_support.refusal(value.detach(), None)
+    if (_dtype(value), tuple(value.shape)) != (entry.dtype, entry.shape):
+        return f"is {_text(_dtype(value), value.shape)} but {entry.text} was compiled"
+    strides = _strides(value)
+    relevant = [d for d, size in enumerate(entry.shape) if size != 1 and 0 not in entry.shape]
+    if any(strides[d] != entry.strides[d] for d in relevant):
+        copy = "a contiguous copy" if _row_major(entry) else "a copy in that memory format"
+        return f"has strides {strides} but {entry.strides} was compiled: give {copy}"
+    return ""
+
+
+def _needs_words(value: Any) -> bool:
+    """Whether a tensor of torch is one that no program can borrow."""
+    torch = sys.modules["torch"]
+    plain = type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided
+    return not plain or value.device.type != "cpu" or value.is_quantized or value.is_neg() or value.is_conj()
+
+
+def _row_major(entry: _Entry) -> bool:
+    expected = 1
+    for size, stride in zip(reversed(entry.shape), reversed(entry.strides), strict=True):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _bits(value: Any) -> Any:
+    import numpy
+
+    if _is_torch(value):
+        torch = sys.modules["torch"]
+        return value.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return numpy.ascontiguousarray(value).reshape(-1).view(numpy.uint8)
+
+
+def _untied(given: Mapping[str, Any]) -> list[str]:
+    """One tensor of the module may come under several names, but then with one value."""
+    names = list(given)
+    first = given[names[0]]
+    for name in names[1:]:
+        other = given[name]
+        if _place(other) != _place(first) and not (_bits(other) == _bits(first)).all():
+            return [f"'{names[0]}' and '{name}' are one tensor in the module but differ in the state dict"]
+    return []

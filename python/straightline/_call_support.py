@@ -180,6 +180,26 @@ def numpy_empty_strided(
     return numpy.ndarray(shape, dtype, memory, 0, tuple(s * dtype.itemsize for s in strides))
 
 
+def op_failure(message: str) -> BaseException:
+    """The exception for an op of a framework that failed.
+
+    Args:
+        message: What the runtime says: the op's own words, its name and its source.
+
+    Returns:
+        An `OpError`; what Python code of the op raised is its cause, or comes back itself where it asks the process to stop.
+    """
+    from straightline.errors import OpError
+
+    calls = sys.modules.get("straightline._aten_calls")
+    cause = calls.take_error() if calls is not None else None
+    if cause is not None and not isinstance(cause, Exception):
+        return cause
+    error = OpError(message)
+    error.__cause__ = cause
+    return error
+
+
 class _Region:
     """A region of another array's memory, by the array interface; keeps that array alive."""
 

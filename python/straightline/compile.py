@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json
 import os
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from straightline import _call, _call_support, _compiler, _signature, explanation
+from straightline._progress import CompileProgress
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.parameters import ParameterTable
@@ -121,8 +125,10 @@ def compile(
     freeze: bool = True,
     cpu: str = "",
     cache: bool = True,
+    routes: Mapping[str, str] | None = None,
     _prefer: str = "",
     _device: str = "",
+    **unknown: Any,
 ) -> Callable[..., Any]:
     """Compiles a model for inputs like the examples.
 
@@ -138,9 +144,13 @@ def compile(
             reads them live.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         cache: Use the disk cache of compiled code.
+        routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
+            estimates say. Before routes of the environment (docs/options.md).
+        unknown: Refused, with the names that are near.
 
     Returns:
-        A callable with the model's signature and the attributes `code`, `ir(level)` and `explain()`.
+        A callable with the model's signature and the attributes `code`, `ir(level)`, `explain()`, `parameters()`,
+        `load_parameters(state_dict)` and `with_parameters(state_dict)`.
 
     Raises:
         UserError: The model or an argument is not what it should be.
@@ -149,7 +159,8 @@ def compile(
     """
     import torch
 
-    _check_options(threads=threads, freeze=freeze, cpu=cpu, cache=cache)
+    _refuse_unknown(unknown)
+    _check_options(threads=threads, freeze=freeze, cpu=cpu, cache=cache, routes=routes)
     examples = _examples(args, kwargs)
     if isinstance(model, torch.export.ExportedProgram) and len(examples) > 1:
         raise UserError(f"an ExportedProgram has one example of its own but {len(examples)} are given")
@@ -157,15 +168,17 @@ def compile(
     # For tests: a backend whose kernels are taken wherever they accept, and one on whose device everything runs.
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
-    captures = [_Capture(model, *example, dynamic_shapes) for example in examples]
-    _check_distinct(captures)
-    first = captures[0].captured
-    read = {name for capture in captures for name in capture.captured.parameters}
-    table = ParameterTable(first.tensors, first.persistent, read)
-    functions = []
-    for capture in captures:
-        compilation = _compile_for_team(capture.module, threads, cpu=cpu, pipeline=options, cache=cache)
-        functions.append(capture.function(model, compilation, table, live=not freeze))
+    options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
+    with CompileProgress() as progress:
+        captures = [_Capture(model, *example, dynamic_shapes) for example in examples]
+        _check_distinct(captures)
+        first = captures[0].captured
+        read = {name for capture in captures for name in capture.captured.parameters}
+        table = ParameterTable(first.tensors, first.persistent, read)
+        functions = []
+        for capture in captures:
+            compilation = _compile_for_team(capture.module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
+            functions.append(capture.function(model, compilation, table, live=not freeze))
     return _grouped(functions)
 
 
@@ -207,12 +220,14 @@ class _Capture:
         return binding.function(compilation, _call.weights(compilation.program, parameters, live))
 
 
-def _compile_for_team(module: _compiler.Module, threads: int | None, **options: Any) -> _compiler.Compilation:
+def _compile_for_team(
+    module: _compiler.Module, threads: int | None, progress: CompileProgress, **options: Any
+) -> _compiler.Compilation:
     """Compiles for the given team, or else for one thread and, when it turns out to be worth one, for a team."""
-    compilation = _compile(module, threads=threads or 1, **options)
+    compilation = _compile(module, progress, threads=threads or 1, **options)
     team = _default_threads()
     if threads is None and team > 1 and json.loads(compilation.explain_json).get("estimated_us", 0.0) > _WORTH_A_TEAM_US:
-        compilation = _compile(module, threads=team, **options)
+        compilation = _compile(module, progress, threads=team, **options)
     return compilation
 
 
@@ -280,7 +295,15 @@ class _Binding:
         return made
 
 
-def _check_options(*, threads: object, freeze: object, cpu: object, cache: object) -> None:
+def _refuse_unknown(unknown: Mapping[str, Any]) -> None:
+    known = [name for name in inspect.signature(compile).parameters if not name.startswith("_") and name != "unknown"]
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, 2, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known[3:])}"
+        raise UserError(f"unknown option {name!r} of sl.compile: {hint}")
+
+
+def _check_options(*, threads: object, freeze: object, cpu: object, cache: object, routes: object) -> None:
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads < 2**31):
         raise UserError(f"threads is {threads!r} but must be a positive integer or None")
     if not isinstance(cpu, str):
@@ -288,13 +311,20 @@ def _check_options(*, threads: object, freeze: object, cpu: object, cache: objec
     for name, flag in (("freeze", freeze), ("cache", cache)):
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")
+    if routes is not None and not isinstance(routes, Mapping):
+        raise UserError(f"routes is {routes!r} but must be a dict such as {{'linear': 'native'}}")
+    for op, kernel in (routes or {}).items():
+        # What the names mean is the compiler's to say; here only what could not be handed to it.
+        if not all(isinstance(text, str) and re.fullmatch(r"[^\s=]+", text) for text in (op, kernel)):
+            raise UserError(f"routes has {op!r}: {kernel!r}; an entry is an op's name and 'backend' or 'backend.kernel'")
 
 
-def _compile(module: _compiler.Module, **options: Any) -> _compiler.Compilation:
+def _compile(module: _compiler.Module, progress: CompileProgress, **options: Any) -> _compiler.Compilation:
     """Compiles, and hands on what the disk cache had to say (a damaged entry, a folder that cannot be written)."""
-    compilation = _compiler.compile(module, **options)
+    progress.compilation = _compiler.Progress()
+    compilation = _compiler.compile(module, progress=progress.compilation, **options)
     for note in compilation.notes.splitlines():
-        warnings.warn(note, CacheWarning, stacklevel=3)
+        warnings.warn(note, CacheWarning, stacklevel=4)
     return compilation
 
 

@@ -288,12 +288,11 @@ def entry_arguments(rows: list[tuple[Any, ...]], extents: tuple[str, ...]) -> tu
     )
 
 
-def _infix(steps: tuple[tuple[int, int], ...], extents: tuple[str, ...]) -> str:
+def _infix(steps: tuple[tuple[str, int], ...], extents: tuple[str, ...]) -> str:
     """Text of a size that was written in postfix: "b * 64"."""
     words = {"+": "+", "*": "*", "/": "//", "%": "%"}
     stack: list[tuple[str, bool]] = []  # text, and whether it is a sum
-    for code, value in steps:
-        op = chr(code)
+    for op, value in steps:
         if op == "c" or op == "s":
             stack.append((str(value) if op == "c" else extents[value], False))
             continue

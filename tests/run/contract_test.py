@@ -28,6 +28,7 @@ def run_region(compiled: object) -> list[str]:
 # Named extents --------------------------------------------------------------------------------------------------------
 
 
+# Contract: E2.
 def test_one_program_serves_all_sizes() -> None:
     model = Mlp().eval()
     batch = Dim("b", min=1, max=64)
@@ -98,6 +99,7 @@ def test_dynamic_convolution() -> None:
 # State ----------------------------------------------------------------------------------------------------------------
 
 
+# Contract: E7.
 @pytest.mark.parametrize("make,width", [(Counter, 4), (RowCache, 4)])
 def test_state_is_updated_in_place(make: type[nn.Module], width: int) -> None:
     model = make()
@@ -114,6 +116,7 @@ def test_state_is_updated_in_place(make: type[nn.Module], width: int) -> None:
     assert {name: buffer.data_ptr() for name, buffer in model.named_buffers()} == places
 
 
+# Contract: E7.
 def test_state_is_not_copied() -> None:
     """The kernel that makes a state's new value writes the state's own buffer; no statement copies it."""
     for model in (Counter(), RowCache()):

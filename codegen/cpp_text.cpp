@@ -101,6 +101,8 @@ std::string floatLiteral(const llvm::APFloat& value, mlir::Type type) {
   return (isDouble ? shortest(exact.convertToDouble()) : shortest(exact.convertToFloat())) + suffix;
 }
 
+std::string doubleText(double value) { return shortest(value); }
+
 std::string intLiteral(int64_t value) {
   return value == std::numeric_limits<int64_t>::min() ? "(-9223372036854775807 - 1)" : std::to_string(value);
 }
@@ -142,7 +144,8 @@ std::string scalarLiteral(mlir::TypedAttr value) {
   return intLiteral(integer.getValue(), integer.getType());
 }
 
-std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names, const Spelling& identifier) {
+std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names, const Spelling& identifier,
+                       llvm::StringRef divide) {
   if (auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(expr)) {
     return intLiteral(constant.getValue());
   }
@@ -153,7 +156,7 @@ std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> n
   const int own = precedence(expr);
   const bool sum = expr.getKind() == mlir::AffineExprKind::Add;
   auto operand = [&](mlir::AffineExpr side, bool parenthesised) {
-    const std::string text = expression(side, names, identifier);
+    const std::string text = expression(side, names, identifier, divide);
     return parenthesised || text.front() == '-' ? "(" + text + ")" : text;
   };
   const std::string left = operand(binary.getLHS(), precedence(binary.getLHS()) < own);
@@ -164,11 +167,11 @@ std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> n
     case mlir::AffineExprKind::Mul:
       return left + " * " + right;
     case mlir::AffineExprKind::FloorDiv:
-      return left + " / " + right;
+      return left + " " + divide.str() + " " + right;
     case mlir::AffineExprKind::Mod:
       return left + " % " + right;
     case mlir::AffineExprKind::CeilDiv:
-      return "(" + left + " + " + right + " - 1) / " + right;
+      return "(" + left + " + " + right + " - 1) " + divide.str() + " " + right;
     case mlir::AffineExprKind::Constant:
     case mlir::AffineExprKind::SymbolId:
     case mlir::AffineExprKind::DimId:
@@ -181,6 +184,18 @@ std::string sourceOf(mlir::Location location) {
   llvm::SmallVector<std::string> parts;
   appendSource(location, parts);
   return llvm::join(parts, ", ");
+}
+
+bool mentions(llvm::StringRef text, llvm::StringRef word) {
+  auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  for (size_t at = text.find(word); at != llvm::StringRef::npos; at = text.find(word, at + 1)) {
+    const bool starts = at == 0 || !isWord(text[at - 1]);
+    const size_t end = at + word.size();
+    if (starts && (end == text.size() || !isWord(text[end]))) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::string wrapped(llvm::ArrayRef<std::string> items, size_t column, size_t indent) {

@@ -23,6 +23,8 @@ std::string cppType(mlir::Type type);
 /// Exact literal: shortest decimal that reads back as the same value; infinities and NaN as builtins. bfloat16 and half
 /// are written as float.
 std::string floatLiteral(const llvm::APFloat& value, mlir::Type type);
+/// Shortest decimal that reads back as the same double; finite values only.
+std::string doubleText(double value);
 std::string intLiteral(const llvm::APInt& value, mlir::Type type);
 std::string intLiteral(int64_t value);
 /// `value` in double quotes, escaped.
@@ -30,30 +32,37 @@ std::string stringLiteral(llvm::StringRef value);
 /// A typed scalar attribute.
 std::string scalarLiteral(mlir::TypedAttr value);
 
-/// C++ for an expression; `identifier` says how a name is spelled. Operands are not negative (floordiv is `/`).
+/// Text of an expression; `identifier` says how a name is spelled. Operands are not negative, so C++ divides by `/`;
+/// Python's operator is `//`.
 using Spelling = std::function<std::string(mlir::StringAttr)>;
-std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names, const Spelling& identifier);
+std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names, const Spelling& identifier,
+                       llvm::StringRef divide = "/");
 
 /// "fc (model.py:12)", "model.py:12" or "": file names without folders.
 std::string sourceOf(mlir::Location location);
 
+/// Whether `word` stands in `text` as a word of its own.
+bool mentions(llvm::StringRef text, llvm::StringRef word);
+
 /// Joins `items` by ", ", breaking before the one that would pass column 100; continuation lines are indented.
 std::string wrapped(llvm::ArrayRef<std::string> items, size_t column, size_t indent);
 
-/// Text with an indentation.
+/// Text with an indentation of `step` columns a level.
 class Writer {
  public:
+  explicit Writer(size_t step = 2) : step_(step) {}
   /// One line; empty: an empty line without spaces.
   void line(const std::string& text);
   /// `head` + items + `tail`, wrapped.
   void call(const std::string& head, llvm::ArrayRef<std::string> items, const std::string& tail);
-  void indent() { indent_ += 2; }
-  void dedent() { indent_ -= 2; }
+  void indent() { indent_ += step_; }
+  void dedent() { indent_ -= step_; }
   size_t column() const { return indent_; }
   std::string take() { return std::move(text_); }
 
  private:
   std::string text_;
+  size_t step_;
   size_t indent_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include "codegen/cpp_text.h"
 #include "codegen/kernel_printer.h"
 #include "codegen/program_printer.h"
+#include "codegen/python_printer.h"
 #include "codegen/table_printer.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -35,9 +36,9 @@ mlir::LogicalResult checkPlanned(kernel::ProgramOp program) {
   return mlir::failure(result.wasInterrupted());
 }
 
-std::string headline(kernel::ProgramOp program) {
+std::string headline(kernel::ProgramOp program, const std::string& comment) {
   kernel::TargetAttr target = program.getTarget();
-  return "// Program " + program.getSymName().str() + " for " + target.getBackend().str() + " " +
+  return comment + " Program " + program.getSymName().str() + " for " + target.getBackend().str() + " " +
          target.getCpu().str() + ", threads: " + std::to_string(target.getThreads()) + ".\n";
 }
 
@@ -93,11 +94,16 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
   programIncludes.insert(text->includes.begin(), text->includes.end());
   includes.insert(text->includes.begin(), text->includes.end());
   emitted.program = {program.getSymName().str(),
-                     headline(program) + lines(programIncludes) + separated(prototypes + text->declarations) +
+                     headline(program, "//") + lines(programIncludes) + separated(prototypes + text->declarations) +
                          text->body + tables,
                      text->externals};
+  mlir::FailureOr<std::string> python = printPython(program, index);
+  if (failed(python)) {
+    return mlir::failure();
+  }
+  emitted.python = headline(program, "#") + *python;
   emitted.listing =
-      headline(program) + lines(includes) + kernels + separated(text->declarations) + text->body + tables;
+      headline(program, "//") + lines(includes) + kernels + separated(text->declarations) + text->body + tables;
   return emitted;
 }
 

@@ -22,6 +22,7 @@ struct Emitted {
   std::vector<EmittedUnit> kernels;  ///< one for each kernel.func that the program launches
   EmittedUnit program;               ///< sl_program_prepare, sl_program_run and the tables with `sl_program`
   std::string listing;               ///< all of it as one translation unit: what fn.code shows
+  std::string python;                ///< the program as a Python module: what fn.code shows with emit="python"
 };
 
 struct EmitOptions {

@@ -97,9 +97,8 @@ class Explainer {
     row["bytes"] = bytes;
     row["kernel"] = call ? call.getEntry().getValue() : llvm::StringRef("copy");
     auto function = call ? llvm::dyn_cast_if_present<kernel::FuncOp>(kernel::lookupEntry(line.op, call.getEntry())) : kernel::FuncOp();
-    auto decl = call ? llvm::dyn_cast_if_present<kernel::DeclOp>(kernel::lookupEntry(line.op, call.getEntry())) : kernel::DeclOp();
     row["family"] = function ? function.getSchedule().getFamily().getValue() : llvm::StringRef();
-    row["backend"] = function ? llvm::StringRef("native") : decl ? decl.getRun().split('_').second.split('_').first : llvm::StringRef("runtime");
+    row["backend"] = call ? backendOf(call.getEntryOp()) : "runtime";
     if (auto cost = line.op->getAttrOfType<mlir::FloatAttr>("kernel.cost_us"); cost && line.phase == 1) {
       estimatedUs_ += cost.getValueAsDouble();
     }

@@ -38,11 +38,6 @@ void printRows(const std::string& head, llvm::ArrayRef<std::string> rows, Writer
   writer.line("};");
 }
 
-std::string thunkHead(StringRef name, bool pointers, bool scalars) {
-  return "static void enqueue_" + name.str() + "(sl_ctx* ctx, sl_team team, void* const*" +
-         (pointers ? " pointers" : "") + ", const int64_t*" + (scalars ? " scalars" : "") + ") {\n";
-}
-
 }  // namespace
 
 std::string dtypeText(mlir::Type type) {
@@ -51,7 +46,7 @@ std::string dtypeText(mlir::Type type) {
                    : type.isFloat()           ? 2
                    : type.isUnsignedInteger() ? 1
                                               : 0;
-  const unsigned bits = type.isInteger(1) ? 8 : type.getIntOrFloatBitWidth();
+  const unsigned bits = type.isInteger(1) ? 8 : type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
   return "{" + std::to_string(code) + ", " + std::to_string(bits) + ", 1}";
 }
 
@@ -79,6 +74,8 @@ std::string printExternalPrototypes(kernel::DeclOp decl) {
   return text;
 }
 
+std::string problemName(kernel::DeclOp decl) { return decl.getSymName().str() + "_problem"; }
+
 void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer) {
   llvm::SmallVector<std::string> operands, attributes;
   for (auto [type, constant] : llvm::zip(decl.getInputs().getAsValueRange<TypeAttr>(), decl.getConstants())) {
@@ -91,47 +88,19 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
     const int64_t value = llvm::cast<mlir::IntegerAttr>(attribute.getValue()).getInt();
     attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " + intLiteral(value) + "}");
   }
-  printRows("static constexpr sl_operand operands[]", operands, writer);
+  const std::string name = decl.getSymName().str();
+  printRows("static constexpr sl_operand " + name + "_operands[]", operands, writer);
   if (!attributes.empty()) {
-    printRows("static constexpr sl_attribute attributes[]", attributes, writer);
+    printRows("static constexpr sl_attribute " + name + "_attributes[]", attributes, writer);
   }
-  writer.call("static constexpr sl_problem problem = {",
-              {"sizeof(sl_problem)", stringLiteral(decl.getOp()), "operands", std::to_string(decl.getInputs().size()),
-               std::to_string(decl.getOutputs().size()), attributes.empty() ? "nullptr" : "attributes",
+  writer.call("static constexpr sl_problem " + problemName(decl) + " = {",
+              {"sizeof(sl_problem)", stringLiteral(decl.getOp()), name + "_operands",
+               std::to_string(decl.getInputs().size()), std::to_string(decl.getOutputs().size()),
+               attributes.empty() ? "nullptr" : name + "_attributes",
                std::to_string(attributes.size()), std::to_string(target.getThreads()),
                std::to_string(target.getVectorBytes()), std::to_string(target.getL1()),
                std::to_string(target.getL2())},
-              "};");
-}
-
-std::string printThunk(mlir::Operation* entry) {
-  if (auto func = llvm::dyn_cast<kernel::FuncOp>(entry)) {
-    llvm::SmallVector<std::string> items = {"ctx", "team"};
-    size_t position = 0;
-    auto add = [&](mlir::ArrayAttr types, const std::string& qualifier) {
-      for (mlir::Type type : types.getAsValueRange<TypeAttr>()) {
-        items.push_back("static_cast<" + qualifier + cppType(llvm::cast<BufferType>(type).getElementType()) +
-                        "*>(pointers[" + std::to_string(position++) + "])");
-      }
-    };
-    add(func.getInputs(), "const ");
-    add(func.getOutputs(), "");
-    add(func.getWorkspace(), "");
-    const size_t scalars = func.getScalarNames().size();
-    for (size_t i = 0; i < scalars; ++i) {
-      items.push_back("scalars[" + std::to_string(i) + "]");
-    }
-    const std::string head = "  " + func.getSymName().str() + "(";
-    return thunkHead(func.getSymName(), position > 0, scalars > 0) + head + wrapped(items, head.size(), 6) + ");\n}\n";
-  }
-  auto decl = llvm::cast<kernel::DeclOp>(entry);
-  const size_t outputs = 1 + decl.getInputs().size();
-  const size_t workspace = outputs + decl.getOutputs().size();
-  llvm::SmallVector<std::string> items = {
-      "ctx", "team", "pointers[0]", "pointers + 1", "pointers + " + std::to_string(outputs),
-      decl.getWorkspace().empty() ? "nullptr" : "pointers[" + std::to_string(workspace) + "]"};
-  const std::string head = "  sl::report(ctx, " + decl.getRun().str() + "(";
-  return thunkHead(decl.getSymName(), true, false) + head + wrapped(items, head.size(), 6) + "));\n}\n";
+              "};\n");
 }
 
 }  // namespace straightline::codegen

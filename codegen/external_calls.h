@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text around external entries and device queues: prototypes, problem descriptions, thunks.
+// Text around external entries: prototypes and problem descriptions.
 #ifndef STRAIGHTLINE_CODEGEN_EXTERNAL_CALLS_H
 #define STRAIGHTLINE_CODEGEN_EXTERNAL_CALLS_H
 
@@ -13,12 +13,9 @@ namespace straightline::codegen {
 llvm::SmallVector<llvm::StringRef> externalSymbols(kernel::DeclOp decl);
 std::string printExternalPrototypes(kernel::DeclOp decl);
 
-/// `static constexpr sl_problem problem = {...};` with the arrays it points to.
+/// `static constexpr sl_problem k_problem = {...};` with the arrays it points to, for a declaration `k`.
+std::string problemName(kernel::DeclOp decl);
 void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer);
-
-/// `static void enqueue_k(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars)`, which unpacks the arguments
-/// of a kernel.func or a kernel.decl (there pointer 0 is the handle).
-std::string printThunk(mlir::Operation* entry);
 
 /// `{2, 32, 1}`: an sl_dtype.
 std::string dtypeText(mlir::Type type);

@@ -6,7 +6,7 @@
 namespace straightline::codegen {
 namespace {
 
-// Keywords, alternative tokens, common macros, and what emitted text uses itself.
+// Keywords, alternative tokens, common macros, and what emitted text uses itself: one set of names serves both texts.
 constexpr llvm::StringLiteral kReserved[] = {
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
     "catch", "char", "char8_t", "char16_t", "char32_t", "class", "compl", "concept", "const",
@@ -22,7 +22,10 @@ constexpr llvm::StringLiteral kReserved[] = {
     "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
     "size_t", "ctx", "team", "io", "sl", "abs", "exp", "log", "sin", "cos", "tan", "sqrt", "pow",
     "floor", "ceil", "round", "trunc", "malloc", "free", "memcpy", "memset", "printf", "exit",
-    "signal", "y0", "j0", "y1", "j1", "gamma", "index", "time", "div", "read", "write"};
+    "signal", "y0", "j0", "y1", "j1", "gamma", "index", "time", "div", "read", "write",
+    // Python's, and what emitted Python uses itself.
+    "False", "None", "True", "as", "async", "await", "def", "del", "elif", "except", "finally", "from", "global", "import",
+    "in", "is", "lambda", "nonlocal", "pass", "raise", "with", "yield", "range", "alone", "prepare", "run"};
 
 }  // namespace
 

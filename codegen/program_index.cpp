@@ -61,17 +61,22 @@ ProgramIndex::ProgramIndex(kernel::ProgramOp program) {
   for (Operation& op : module->getRegion(0).front()) {
     if (auto symbol = op.getAttrOfType<mlir::StringAttr>(mlir::SymbolTable::getSymbolAttrName())) {
       table_.reserve(symbol.getValue());
+      table_.reserve(("thunk_" + symbol.getValue()).str());
     }
     if (auto decl = llvm::dyn_cast<kernel::DeclOp>(op)) {
+      table_.reserve(backendOf(decl));
       for (std::optional<StringRef> symbol :
            {std::optional<StringRef>(decl.getRun()), decl.getPlan(), decl.getDestroy()}) {
         table_.reserve(symbol.value_or(""));
       }
+      for (const char* ending : {"_problem", "_operands", "_attributes"}) {
+        table_.reserve((decl.getSymName() + ending).str());
+      }
     }
   }
   for (const char* name : {"arena", "prepared", "buffers", "statements", "extents", "results", "spaces", "queues",
-                           "arena_bytes", "scratch_bytes", "prepared_bytes", "destroy_handles", "sl_program",
-                           "sl_program_run", "sl_program_prepare"}) {
+                           "arena_bytes", "scratch_bytes", "prepared_bytes", "destroy_handles", "entries", "constants",
+                           "sl_program", "sl_program_run", "sl_program_prepare", "native", "scalar"}) {
     table_.reserve(name);
   }
   addStorage(program);
@@ -96,6 +101,7 @@ void ProgramIndex::addStorage(kernel::ProgramOp program) {
     extents_.push_back(extent);
   }
   for (auto queue : program.getBodyBlock()->getOps<kernel::QueueOp>()) {
+    table_.reserve("queue_" + std::to_string(queues_.size()));
     queues_.push_back(queue);
   }
   // Parameters are numbered before states, whatever their order in the program.
@@ -167,6 +173,7 @@ void ProgramIndex::addStatements(mlir::Block& block, int phase) {
       continue;
     }
     addLine(kindOf(&op), &op, phase);
+    entries_.add(&op, table_);
     for (mlir::OpResult result : op.getResults()) {
       if (!names_.contains(result)) {
         names_[result] = table_.unique(llvm::isa<kernel::RecordOp>(op) ? "event" : "n");

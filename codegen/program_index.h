@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/entry_points.h"
 #include "codegen/names.h"
 #include "dialect/kernel/kernel_dialect.h"
 #include "straightline/abi/entry.h"
@@ -49,6 +50,7 @@ class ProgramIndex {
   std::string name(mlir::Value value) const { return names_.lookup(value); }
   std::string extentName(mlir::StringAttr name) const { return extentNames_.lookup(name); }
   int count(sl_role role) const;
+  const EntryPoints& entries() const { return entries_; }
 
  private:
   void addBuffer(mlir::Value value, sl_role role, int index, llvm::StringRef source, llvm::StringRef wish,
@@ -58,6 +60,7 @@ class ProgramIndex {
   void addLine(sl_statement_kind kind, mlir::Operation* op, int phase, bool first = true);
 
   NameTable table_;
+  EntryPoints entries_;
   std::vector<BufferLine> buffers_;
   std::vector<StatementLine> statements_;
   std::vector<std::string> spaces_;

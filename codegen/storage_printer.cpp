@@ -2,6 +2,7 @@
 #include "codegen/storage_printer.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace straightline::codegen {
 
@@ -70,13 +71,16 @@ void useExtents(mlir::Operation* op, Used& used) {
   }
 }
 
-/// What is only returned needs no pointer in the text.
+}  // namespace
+
 bool isAddressNeeded(kernel::ViewOp view) {
   return llvm::any_of(view->getUsers(), [](mlir::Operation* user) {
     auto next = llvm::dyn_cast<kernel::ViewOp>(user);
     return next ? isAddressNeeded(next) : !llvm::isa<kernel::ReturnOp>(user);
   });
 }
+
+namespace {
 
 Used usedIn(mlir::Region& region) {
   Used used;
@@ -209,8 +213,7 @@ mlir::FailureOr<std::string> printConstant(kernel::ConstantOp op, const ProgramI
   return head + wrapped(items, head.size(), 4) + "};\n";
 }
 
-void printLocals(mlir::Region& region, const ProgramIndex& index, Writer& writer) {
-  const bool inPrepare = llvm::isa<kernel::PrepareOp>(region.getParentOp());
+Locals localsOf(mlir::Region& region, const ProgramIndex& index) {
   Used used = usedIn(region);
   // An offset may itself use extents.
   for (Value value : used.values) {
@@ -225,17 +228,53 @@ void printLocals(mlir::Region& region, const ProgramIndex& index, Writer& writer
       }
     }
   }
+  Locals locals;
   for (auto [position, extent] : llvm::enumerate(index.extents())) {
-    StringAttr name = kernel::ExtentOp(extent).getSymNameAttr();
-    if (used.extents.contains(name)) {
-      writer.line("const int64_t " + index.extentName(name) + " = io->extents[" + std::to_string(position) + "];");
+    if (used.extents.contains(kernel::ExtentOp(extent).getSymNameAttr())) {
+      locals.extents.push_back(static_cast<int>(position));
     }
   }
-  for (const BufferLine& line : index.buffers()) {
+  for (auto [position, line] : llvm::enumerate(index.buffers())) {
     if (used.values.contains(line.value)) {
-      printLocal(line, inPrepare, index, writer);
+      locals.buffers.push_back(static_cast<int>(position));
     }
   }
+  return locals;
+}
+
+void printLocals(mlir::Region& region, const ProgramIndex& index, Writer& writer) {
+  const bool inPrepare = llvm::isa<kernel::PrepareOp>(region.getParentOp());
+  const Locals locals = localsOf(region, index);
+  for (int extent : locals.extents) {
+    writer.line("const int64_t " + index.extentName(kernel::ExtentOp(index.extents()[extent]).getSymNameAttr()) +
+                " = io->extents[" + std::to_string(extent) + "];");
+  }
+  for (int buffer : locals.buffers) {
+    printLocal(index.buffers()[buffer], inPrepare, index, writer);
+  }
+}
+
+std::string loadPlace(kernel::LoadOp load, const ProgramIndex& index, const ValueSpelling& name) {
+  auto type = llvm::cast<BufferType>(load.getBuffer().getType());
+  std::string place;
+  for (auto [stride, position] : llvm::zip(type.getStrides(), load.getIndices())) {
+    const std::string step = expression(stride, type.getNames(), extentSpelling(index));
+    const std::string at = name(position);
+    const bool simple = llvm::all_of(step, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+    place += (place.empty() ? "" : " + ") + (step == "1" ? at : at + " * " + (simple ? step : "(" + step + ")"));
+  }
+  return place.empty() ? "0" : place;
+}
+
+Spelling viewSpelling(kernel::ViewOp view, const ProgramIndex& index, ValueSpelling name) {
+  return [view, &index, name = std::move(name)](StringAttr symbol) mutable {
+    for (auto [bound, value] : llvm::zip(view.getIndexNames(), view.getIndices())) {
+      if (bound == symbol) {
+        return name(value);
+      }
+    }
+    return index.extentName(symbol);
+  };
 }
 
 void printView(kernel::ViewOp view, const ProgramIndex& index, Writer& writer) {
@@ -244,17 +283,10 @@ void printView(kernel::ViewOp view, const ProgramIndex& index, Writer& writer) {
   }
   auto base = llvm::cast<BufferType>(view.getBase().getType());
   auto result = llvm::cast<BufferType>(view.getResult().getType());
-  const Spelling spelling = [&](StringAttr name) {
-    for (auto [bound, value] : llvm::zip(view.getIndexNames(), view.getIndices())) {
-      if (bound == name) {
-        return index.name(value);
-      }
-    }
-    return index.extentName(name);
-  };
   kernel::ExtentAttr offset = view.getOffset();
   std::string address = index.name(view.getBase());
   if (offset.getConstant() != 0) {
+    const Spelling spelling = viewSpelling(view, index, [&](Value value) { return index.name(value); });
     address += " + " + expression(offset.getExpr(), offset.getNames(), spelling);
   }
   const bool inPrepare = view->getParentOfType<kernel::PrepareOp>() != nullptr;

@@ -6,6 +6,7 @@
 #include "codegen/storage_printer.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/Format.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace straightline::codegen {
@@ -39,6 +40,28 @@ const char* kindName(sl_statement_kind kind) {
     case SL_STATEMENT_END: return "SL_STATEMENT_END";
     case SL_STATEMENT_RETURN: return "SL_STATEMENT_RETURN";
     case SL_STATEMENT_SCALAR: return "SL_STATEMENT_SCALAR";
+  }
+  return "";
+}
+
+const char* kindName(sl_entry_kind kind) {
+  switch (kind) {
+    case SL_ENTRY_KERNEL: return "SL_ENTRY_KERNEL";
+    case SL_ENTRY_EXTERNAL: return "SL_ENTRY_EXTERNAL";
+    case SL_ENTRY_PLAN: return "SL_ENTRY_PLAN";
+    case SL_ENTRY_SCALAR: return "SL_ENTRY_SCALAR";
+  }
+  return "";
+}
+
+const char* roleName(sl_argument_role role) {
+  switch (role) {
+    case SL_ARGUMENT_INPUT: return "SL_ARGUMENT_INPUT";
+    case SL_ARGUMENT_OUTPUT: return "SL_ARGUMENT_OUTPUT";
+    case SL_ARGUMENT_READWRITE: return "SL_ARGUMENT_READWRITE";
+    case SL_ARGUMENT_WORKSPACE: return "SL_ARGUMENT_WORKSPACE";
+    case SL_ARGUMENT_HANDLE: return "SL_ARGUMENT_HANDLE";
+    case SL_ARGUMENT_VALUE: return "SL_ARGUMENT_VALUE";
   }
   return "";
 }
@@ -93,6 +116,7 @@ class Printer {
 
   std::string print(bool hasPrepare) {
     printBuffers();
+    printEntries();
     printStatements();
     printExtents();
     printResults();
@@ -101,10 +125,14 @@ class Printer {
     printSizes("scratch_bytes", SL_ROLE_ARENA, true);
     printSizes("prepared_bytes", SL_ROLE_PREPARED, false);
     printDestroyers();
+    printConstants();
     printDescription(hasPrepare);
     std::string steps;
     for (auto& [text, number] : steps_) {
       steps += "static constexpr sl_expr_step e" + std::to_string(number) + "[] = {" + text + "};\n";
+    }
+    for (auto& [text, number] : lists_) {
+      steps += "static constexpr sl_expr l" + std::to_string(number) + "[] = {" + text + "};\n";
     }
     return "// Tables: what an interpreter, a profiler or a loader reads.\nnamespace sl_tables {\n\n" + steps + "\n" +
            text_ + "\n}  // namespace sl_tables\n";
@@ -172,6 +200,14 @@ class Printer {
   std::string expr(AffineExpr value, llvm::ArrayRef<StringAttr> names) { return expr(steps(value, names)); }
   std::string expr(int64_t value) { return expr("{'c', " + intLiteral(value) + "}"); }
 
+  /// An array of expressions, shared by all that hold the same.
+  std::string exprList(llvm::ArrayRef<std::string> items) {
+    if (items.empty()) {
+      return "nullptr";
+    }
+    return "l" + std::to_string(lists_.insert({wrapped(items, 32, 4), static_cast<int>(lists_.size())}).first->second);
+  }
+
   void line(const std::string& text) { text_ += text + "\n"; }
 
   /// `static constexpr T name[] = {...};` and its name; "nullptr" when it would be empty.
@@ -219,18 +255,21 @@ class Printer {
     return expr(bytes, names);
   }
 
+  /// Rank, extents and strides; null: a handle.
+  std::string layoutOf(BufferType type) {
+    llvm::SmallVector<std::string> extents, strides;
+    for (int64_t dim = 0; type && dim < type.getRank(); ++dim) {
+      extents.push_back(expr(type.getExtents()[dim], type.getNames()));
+      strides.push_back(expr(type.getStrides()[dim], type.getNames()));
+    }
+    return std::to_string(extents.size()) + ", " + exprList(extents) + ", " + exprList(strides);
+  }
+
   void printBuffers() {
     llvm::SmallVector<std::string> rows;
     for (const BufferLine& buffer : index_.buffers()) {
       auto type = llvm::dyn_cast<BufferType>(buffer.value.getType());
       const std::string name = index_.name(buffer.value);
-      llvm::SmallVector<std::string> extents, strides;
-      for (int64_t dim = 0; type && dim < type.getRank(); ++dim) {
-        extents.push_back(expr(type.getExtents()[dim], type.getNames()));
-        strides.push_back(expr(type.getStrides()[dim], type.getNames()));
-      }
-      const std::string extentsName = array("sl_expr", name + "_extents", extents);
-      const std::string stridesName = array("sl_expr", name + "_strides", strides);
       auto view = buffer.value.getDefiningOp<kernel::ViewOp>();
       const int base = view ? index_.bufferNumber(view.getBase()) : -1;
       const bool owns = type && !view && buffer.role != SL_ROLE_RUNTIME;
@@ -238,26 +277,47 @@ class Printer {
                      roleName(buffer.role) + ", " + std::to_string(type ? index_.spaceNumber(type.getSpace()) : 0) +
                      ", " + std::to_string(buffer.index) + ", " + std::to_string(base) + ", " +
                      (type ? dtypeText(type.getElementType()) : "{0, 8, 1}") + ", " +
-                     std::to_string(type ? type.getRank() : 0) + ", " + extentsName + ", " + stridesName + ", " +
-                     offsetOf(buffer) + ", " + (owns ? expr(type.bytes(), type.getNames()) : expr(0)) + "}");
+                     layoutOf(type) + ", " + offsetOf(buffer) + ", " +
+                     (owns ? expr(type.bytes(), type.getNames()) : expr(0)) + ", " +
+                     (owns ? expr(type.storageOffsetElems() * type.elementBytes(), type.getNames()) : expr(0)) + "}");
     }
     table("sl_buffer", "buffers", rows);
+  }
+
+  //===- entries -----------------------------------------------------------===//
+
+  void printEntries() {
+    llvm::SmallVector<std::string> rows;
+    for (const EntryPoint& entry : index_.entries().all()) {
+      llvm::SmallVector<std::string> arguments, scalars;
+      for (const EntryArgument& argument : argumentsOf(entry)) {
+        auto type = llvm::dyn_cast_if_present<BufferType>(argument.type);
+        const mlir::Type element = type ? type.getElementType() : argument.type;
+        arguments.push_back("{sizeof(sl_argument), " + stringLiteral(argument.name) + ", " + roleName(argument.role) +
+                            ", " + std::to_string(type ? index_.spaceNumber(type.getSpace()) : 0) + ", " +
+                            (element ? dtypeText(element) : "{0, 8, 1}") + ", " + layoutOf(type) + "}");
+      }
+      for (StringAttr name : scalarNamesOf(entry)) {
+        scalars.push_back(stringLiteral(name.getValue()));
+      }
+      table("sl_argument", "arguments_" + entry.name, arguments);
+      const std::string scalarsName = array("const char*", "names_" + entry.name, scalars);
+      std::string cost;
+      llvm::raw_string_ostream(cost) << llvm::format("%.3g", entry.costUs);
+      rows.push_back("{sizeof(sl_entry), " + stringLiteral(entry.name) + ", " + stringLiteral(entry.backend) + ", " +
+                     kindName(entry.kind) + ", " + (canFail(entry) ? "1" : "0") + ", " +
+                     (arguments.empty() ? "nullptr" : "arguments_" + entry.name) + ", " +
+                     std::to_string(arguments.size()) + ", " + scalarsName + ", " + std::to_string(scalars.size()) +
+                     ", " + cost + ", thunk_" + entry.name + "}");
+    }
+    table("sl_entry", "entries", rows);
   }
 
   //===- statements --------------------------------------------------------===//
 
   std::string entryOf(Operation* op) const {
-    if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
-      return launch.getCallee().str();
-    }
-    if (auto call = llvm::dyn_cast<kernel::CallOp>(op)) {
-      return llvm::cast<kernel::DeclOp>(call.getEntryOp()).getRun().str();
-    }
-    if (auto plan = llvm::dyn_cast<kernel::PlanOp>(op)) {
-      return llvm::cast<kernel::DeclOp>(kernel::lookupEntry(op, plan.getCalleeAttr())).getPlan()->str();
-    }
-    const bool scalar = !llvm::isa<kernel::KernelDialect>(op->getDialect()) || llvm::isa<kernel::LoadOp>(op);
-    return scalar ? op->getName().getStringRef().str() : "";
+    const EntryPoint* entry = index_.entries().of(op);
+    return entry ? entry->name : llvm::isa<kernel::LoadOp>(op) ? op->getName().getStringRef().str() : "";
   }
 
   /// What messages name: the ops it came from; for a check its message.
@@ -281,6 +341,14 @@ class Printer {
       }
     } else if (auto size = llvm::dyn_cast<kernel::SizeOp>(op)) {
       scalars.push_back(expr(size.getValue().getExpr(), size.getValue().getNames()));
+    } else if (auto copy = llvm::dyn_cast<kernel::CopyOp>(op)) {
+      auto type = llvm::cast<BufferType>(copy.getSource().getType());
+      scalars.push_back(expr(type.bytes(), type.getNames()));
+    } else if (auto alloc = llvm::dyn_cast<kernel::AllocOp>(op)) {
+      auto type = llvm::cast<BufferType>(alloc.getBuffer().getType());
+      scalars.push_back(alloc.getBytes() ? expr(scalarStep(alloc.getBytes())) : expr(type.bytes(), type.getNames()));
+    } else if (auto wait = llvm::dyn_cast<kernel::WaitOp>(op)) {
+      scalars.push_back(expr(scalarStep(wait.getEvent())));
     } else if (auto view = llvm::dyn_cast<kernel::ViewOp>(op)) {
       auto bound = [&](StringAttr name) {
         for (auto [known, value] : llvm::zip(view.getIndexNames(), view.getIndices())) {
@@ -318,7 +386,7 @@ class Printer {
       const std::string suffix = std::to_string(number);
       const std::string operandsName = array("int32_t", "operands_" + suffix, numbers);
       llvm::SmallVector<std::string> scalars = scalarsOf(statement);
-      const std::string scalarsName = array("sl_expr", "scalars_" + suffix, scalars);
+      const std::string scalarsName = exprList(scalars);
       auto queue = op->getAttrOfType<mlir::FlatSymbolRefAttr>("queue");
       rows.push_back("{sizeof(sl_statement), " + std::string(kindName(statement.kind)) + ", " +
                      std::to_string(queue ? index_.queueNumber(queue) : 0) + ", " + std::to_string(statement.phase) +
@@ -407,6 +475,16 @@ class Printer {
     }
   }
 
+  void printConstants() {
+    llvm::SmallVector<std::string> names;
+    for (const BufferLine& buffer : index_.buffers()) {
+      if (buffer.role == SL_ROLE_CONSTANT) {
+        names.push_back(index_.name(buffer.value));
+      }
+    }
+    array("const void* const", "constants", names);
+  }
+
   std::string targetText() {
     std::string text;
     llvm::raw_string_ostream os(text);
@@ -432,7 +510,9 @@ class Printer {
          (handles == 0 ? "nullptr" : "destroy_handles") + ",");
     line("    " + std::to_string(index_.count(SL_ROLE_PARAMETER) + index_.count(SL_ROLE_STATE)) + ", " +
          std::to_string(handles) + ", " + std::to_string(run.getInputNames().size()) + ", " +
-         std::to_string(run.getOutputNames().size()) + ", " + std::to_string(program_.getTarget().getThreads()) + "};");
+         std::to_string(run.getOutputNames().size()) + ", " + std::to_string(program_.getTarget().getThreads()) + ",");
+    line("    " + counted("entries", index_.entries().all().size()) + ", " +
+         (index_.count(SL_ROLE_CONSTANT) == 0 ? "nullptr" : "constants") + "};");
     line("}  // extern \"C\"");
   }
 
@@ -440,6 +520,7 @@ class Printer {
   const ProgramIndex& index_;
   std::string text_;
   llvm::MapVector<std::string, int, std::map<std::string, unsigned>> steps_;
+  llvm::MapVector<std::string, int, std::map<std::string, unsigned>> lists_;
 };
 
 }  // namespace

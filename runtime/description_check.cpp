@@ -19,7 +19,7 @@ class Checker {
 
   bool check() {
     return checkTables() && checkExtents() && checkBuffers() && checkRoles() && checkStatements() &&
-           checkResults() && checkSizes();
+           checkEntries() && checkResults() && checkSizes();
   }
 
  private:
@@ -72,6 +72,7 @@ class Checker {
     return checkTable("buffers", desc_.buffers, desc_.buffer_count) &&
            checkTable("statements", desc_.statements, desc_.statement_count) &&
            checkTable("extents", desc_.extents, desc_.extent_count) &&
+           checkTable("entries", desc_.entries, desc_.entry_count) &&
            checkTable("results", desc_.results, desc_.result_count) &&
            checkTable("memory spaces", desc_.spaces, desc_.space_count) &&
            checkTable("queues", desc_.queues, desc_.queue_count) &&
@@ -134,7 +135,8 @@ class Checker {
         }
       }
       if (!checkExpr("the offset of buffer", i, buffer.offset, true) ||
-          !checkExpr("the size of buffer", i, buffer.bytes, true)) {
+          !checkExpr("the size of buffer", i, buffer.bytes, true) ||
+          !checkExpr("the lead of buffer", i, buffer.lead, true)) {
         return false;
       }
     }
@@ -183,8 +185,49 @@ class Checker {
 
   bool checkStatements() {
     for (int32_t i = 0; i < desc_.statement_count; ++i) {
-      if (!checkSize("sl_statement", i, desc_.statements[i].size, sizeof(sl_statement))) {
+      const sl_statement& statement = desc_.statements[i];
+      if (!checkSize("sl_statement", i, statement.size, sizeof(sl_statement))) {
         return false;
+      }
+      for (int32_t k = 0; k < statement.inputs + statement.outputs; ++k) {
+        if (statement.operands[k] < 0 || statement.operands[k] >= desc_.buffer_count) {
+          return fail("statement number %d uses buffer %d of %d", i, statement.operands[k], desc_.buffer_count);
+        }
+      }
+      for (int32_t k = 0; k < statement.scalar_count; ++k) {
+        if (const char* wrong =
+                checkExpression(statement.scalars[k], desc_.extent_count, desc_.statement_count)) {
+          return fail("a scalar of statement number %d: %s", i, wrong);
+        }
+      }
+      if (statement.queue < 0 || statement.queue >= desc_.queue_count) {
+        return fail("statement number %d is on queue %d of %d", i, statement.queue, desc_.queue_count);
+      }
+    }
+    return true;
+  }
+
+  bool checkEntries() {
+    for (int32_t i = 0; i < desc_.entry_count; ++i) {
+      const sl_entry& entry = desc_.entries[i];
+      if (!checkSize("sl_entry", i, entry.size, sizeof(sl_entry))) {
+        return false;
+      }
+      if (!entry.name || !entry.backend || !entry.thunk || (entry.argument_count > 0 && !entry.arguments) ||
+          (entry.scalar_count > 0 && !entry.scalars)) {
+        return fail("entry number %d has no name, backend, thunk or table of arguments", i);
+      }
+      for (int32_t k = 0; k < entry.argument_count; ++k) {
+        const sl_argument& argument = entry.arguments[k];
+        if (!checkSize("sl_argument", k, argument.size, sizeof(sl_argument))) {
+          return false;
+        }
+        for (int32_t d = 0; d < argument.rank; ++d) {
+          if (!checkExpr("an extent of an argument of entry", i, argument.extents[d], true) ||
+              !checkExpr("a stride of an argument of entry", i, argument.strides[d], true)) {
+            return false;
+          }
+        }
       }
     }
     return true;

@@ -61,7 +61,7 @@ int64_t combine(int64_t op, int64_t a, int64_t b) {
 
 }  // namespace
 
-const char* checkExpression(const sl_expr& expression, int32_t extentCount) {
+const char* checkExpression(const sl_expr& expression, int32_t extentCount, int32_t statementCount) {
   if (expression.count == 0) {
     return nullptr;
   }
@@ -78,6 +78,12 @@ const char* checkExpression(const sl_expr& expression, int32_t extentCount) {
       case 's':
         if (step.value < 0 || step.value >= extentCount) {
           return "it reads an extent that does not exist";
+        }
+        ++depth;
+        break;
+      case 'v':
+        if (step.value < 0 || step.value >= statementCount) {
+          return "it reads a statement that does not exist";
         }
         ++depth;
         break;
@@ -187,21 +193,27 @@ void printExpression(const sl_expr& expression, const sl_program_desc& desc, cha
   text[count] = '\0';
 }
 
-}  // namespace straightline
-
-int64_t sl_expr_value(const sl_expr* expression, const int64_t* extents) {
-  int64_t stack[straightline::kMaxExpressionDepth];
+int64_t scalarValue(const sl_expr& expression, const int64_t* extents, const int64_t* scalars) {
+  int64_t stack[kMaxExpressionDepth];
   int32_t depth = 0;
-  for (int64_t i = 0; i < expression->count; ++i) {
-    const sl_expr_step& step = expression->steps[i];
+  for (int64_t i = 0; i < expression.count; ++i) {
+    const sl_expr_step& step = expression.steps[i];
     if (step.op == 'c') {
       stack[depth++] = step.value;
     } else if (step.op == 's') {
       stack[depth++] = extents[step.value];
+    } else if (step.op == 'v') {
+      stack[depth++] = scalars[step.value];
     } else {
       const int64_t b = stack[--depth];
-      stack[depth - 1] = straightline::combine(step.op, stack[depth - 1], b);
+      stack[depth - 1] = combine(step.op, stack[depth - 1], b);
     }
   }
   return depth == 1 ? stack[0] : 0;
+}
+
+}  // namespace straightline
+
+int64_t sl_expr_value(const sl_expr* expression, const int64_t* extents) {
+  return straightline::scalarValue(*expression, extents, nullptr);
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "message_writer.h"
+#include "program.h"
 
 namespace straightline {
 namespace {
@@ -76,6 +77,10 @@ void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char*
 }
 
 }  // namespace straightline
+
+void sl_failure_message(const sl_program* program, const sl_ctx* ctx, sl_message* message) {
+  straightline::describeFailure(*program->desc, *ctx, "", message);
+}
 
 void sl_fail(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int64_t c) {
   int32_t none = SL_OK;

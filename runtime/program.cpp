@@ -76,6 +76,7 @@ int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), v
     }
     sizeArenas(program.get());
     program->guard = buildGuardPlan(*desc);
+    program->placed = placedBuffers(*desc);
     *out = program.release();
     return SL_OK;
   });

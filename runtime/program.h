@@ -3,10 +3,13 @@
 #define STRAIGHTLINE_RUNTIME_PROGRAM_H
 
 #include <atomic>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 #include "frame.h"
 #include "guard.h"
+#include "interpreter_plan.h"
 #include "straightline/abi/straightline.h"
 
 /// Immutable once created, but for the reference count and the pool.
@@ -21,7 +24,10 @@ struct sl_program {
   std::vector<size_t> arenaBytes;                   ///< by memory space, valid when staticArenas
   bool staticArenas = true;                         ///< no arena's size depends on an extent
   bool asynchronous = false;                        ///< some queue is a device's
+  std::vector<uint8_t> placed;  ///< by buffer: 0 when a statement has to make its address
   mutable straightline::FramePool frames;
+  mutable std::once_flag interpreterOnce;  ///< guards `interpreter`, made by the first interpreted call
+  mutable std::unique_ptr<const straightline::InterpreterPlan> interpreter;
 };
 
 namespace straightline {
@@ -30,6 +36,9 @@ namespace straightline {
 /// expressions. Otherwise the message says what is wrong. The runtime relies on this everywhere and
 /// checks nothing again.
 bool checkDescription(const sl_program_desc* desc, sl_message* message);
+
+/// By buffer: 0 when a statement has to make its address (allocations, views at index values, views of either).
+std::vector<uint8_t> placedBuffers(const sl_program_desc& desc);
 
 /// Name of a buffer as the user knows it: its framework name, else its name in the emitted text.
 const char* userName(const sl_buffer& buffer);

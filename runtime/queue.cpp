@@ -19,6 +19,20 @@ TeamQueue teamQueues[kMaxThreads + 1];
 
 sl_queue* asQueue(void* queue) { return static_cast<sl_queue*>(queue); }
 
+/// One entry as a job of a team, which hands its bindings to every thread: the rest lies behind them.
+struct EntryJob {
+  sl_bindings bindings;
+  sl_thunk_fn entry;
+  void* const* pointers;
+  const int64_t* scalars;
+};
+
+int32_t runEntry(sl_ctx* ctx, sl_team team, const sl_bindings* bindings) {
+  const auto* job = reinterpret_cast<const EntryJob*>(bindings);  // its first member
+  job->entry(ctx, team, job->pointers, job->scalars);
+  return SL_OK;
+}
+
 }  // namespace
 
 bool openDeviceQueue(const sl_device_desc* device, sl_queue* queue) {
@@ -110,6 +124,17 @@ int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const
   }
   entry(ctx, sl_team{nullptr, 0, 1}, pointers, scalars);
   return __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE);
+}
+
+void sl_queue_run(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
+                  const int64_t* scalars, int32_t alone) {
+  straightline::Team* team = straightline::asQueue(queue)->team;
+  if (alone || team->size() == 1) {
+    entry(ctx, sl_team{nullptr, 0, 1}, pointers, scalars);
+    return;
+  }
+  const straightline::EntryJob job{{}, entry, pointers, scalars};
+  team->run(straightline::runEntry, ctx, &job.bindings);
 }
 
 int32_t sl_queue_copy(sl_ctx* ctx, void* queue, void* destination, const char* destination_space,

@@ -81,17 +81,25 @@ __attribute__((noinline, cold)) int32_t reportFailure(const sl_program& program,
   return ctx->status;
 }
 
+/// The straight line on all threads of the team, or what the caller has in its place.
+int32_t execute(const sl_program& program, Team* team, const sl_executor* executor, sl_ctx* ctx,
+                const sl_bindings& bindings) {
+  return executor ? executor->execute(executor->user, &program, 1, ctx, &bindings)
+                  : team->run(program.desc->run, ctx, &bindings);
+}
+
 /// Kernels on a device's queue may touch their context after sl_run has returned: they get the
 /// frame's.
 int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
-                        const sl_bindings& bindings, sl_ctx* ctx, sl_message* message) {
+                        const sl_executor* executor, const sl_bindings& bindings, sl_ctx* ctx,
+                        sl_message* message) {
   waitForFrame(frame);  // a second run on one lease: context and arenas are still the first one's
   sl_ctx* own = &frame->context;
   clearFailure(own);
   own->profile = ctx->profile;
   own->profile_user = ctx->profile_user;
   __atomic_store_n(&own->cancel, ctx->cancel, __ATOMIC_RELAXED);
-  const int32_t result = team->run(program.desc->run, own, &bindings);
+  const int32_t result = execute(program, team, executor, own, bindings);
   __atomic_store_n(&own->cancel, static_cast<const int32_t*>(nullptr),
                    __ATOMIC_RELAXED);  // the caller's, gone soon
   recordQueues(program, frame);
@@ -145,10 +153,15 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
                                args->outputs,
                                args->extents,
                                frame->queues.data()};
-    if (program->asynchronous) {
-      return runAsynchronous(*program, frame, host->team, bindings, ctx, message);
+    // An older caller's sl_args ends before the executor.
+    const sl_executor* executor = args->size >= sizeof(sl_args) ? args->executor : nullptr;
+    if (executor == sl_interpreter() && !interpretable(*program, message)) {
+      return SL_UNSUPPORTED;
     }
-    const int32_t result = host->team->run(program->desc->run, ctx, &bindings);
+    if (program->asynchronous) {
+      return runAsynchronous(*program, frame, host->team, executor, bindings, ctx, message);
+    }
+    const int32_t result = execute(*program, host->team, executor, ctx, bindings);
     if (result != SL_OK || ctx->status != SL_OK) {
       return reportFailure(*program, ctx, result, message);
     }

@@ -128,10 +128,13 @@ int32_t allocatePrepared(sl_weights* weights, sl_message* message) {
   return SL_OK;
 }
 
-int32_t prepare(sl_weights* weights, sl_message* message) {
+int32_t prepare(sl_weights* weights, const sl_executor* executor, sl_message* message) {
   const sl_program_desc& desc = *weights->program->desc;
   if (int32_t status = allocatePrepared(weights, message); status != SL_OK || !desc.prepare) {
     return status;
+  }
+  if (executor == sl_interpreter() && !interpretable(*weights->program, message)) {
+    return SL_UNSUPPORTED;
   }
   PrepareResources resources(*weights->program);
   if (const int32_t status = resources.open(message)) {
@@ -155,7 +158,8 @@ int32_t prepare(sl_weights* weights, sl_message* message) {
   ctx.size = sizeof(ctx);
   clearFailure(&ctx);
   Team* team = static_cast<sl_queue*>(resources.queues[0])->team;
-  const int32_t result = team->run(desc.prepare, &ctx, &bindings);
+  const int32_t result = executor ? executor->execute(executor->user, weights->program, 0, &ctx, &bindings)
+                                  : team->run(desc.prepare, &ctx, &bindings);
   resources.finish();
   if (result == SL_OK && __atomic_load_n(&ctx.status, __ATOMIC_ACQUIRE) == SL_OK) {
     return SL_OK;
@@ -172,6 +176,12 @@ int32_t prepare(sl_weights* weights, sl_message* message) {
 
 int32_t sl_weights_create(sl_program* program, void* const* parameters, void (*release)(void*),
                           void* user, sl_weights** out, sl_message* message) {
+  return sl_weights_create_by(program, parameters, nullptr, release, user, out, message);
+}
+
+int32_t sl_weights_create_by(sl_program* program, void* const* parameters,
+                             const sl_executor* executor, void (*release)(void*), void* user,
+                             sl_weights** out, sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     std::unique_ptr<sl_weights> bare(new sl_weights);
@@ -181,7 +191,7 @@ int32_t sl_weights_create(sl_program* program, void* const* parameters, void (*r
     const sl_program_desc& desc = *program->desc;
     weights->parameters.assign(parameters, parameters + desc.parameter_count);
     weights->handles.resize(static_cast<size_t>(desc.handle_count));
-    if (const int32_t status = prepare(weights.get(), message)) {
+    if (const int32_t status = prepare(weights.get(), executor, message)) {
       return status;
     }
     weights->release = release;

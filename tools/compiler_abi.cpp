@@ -212,6 +212,10 @@ sl_text* sl_compilation_code(const sl_compilation* compilation) {
   return makeText(compilation->compilation->emitted().listing);
 }
 
+sl_text* sl_compilation_python(const sl_compilation* compilation) {
+  return makeText(compilation->compilation->emitted().python);
+}
+
 int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level, uint32_t flags, sl_text** out,
                           sl_text** error) {
   return guarded(error, [&] {

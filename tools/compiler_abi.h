@@ -127,6 +127,8 @@ SL_API void sl_compilation_release(sl_compilation* compilation);
 SL_API sl_program* sl_compilation_program(const sl_compilation* compilation);
 /// The emitted text, for people: the program, then each kernel. Thread-safe, as all getters below.
 SL_API sl_text* sl_compilation_code(const sl_compilation* compilation);
+/// The same program as a Python module: prepare(io) and run(io) over the same kernels.
+SL_API sl_text* sl_compilation_python(const sl_compilation* compilation);
 /// IR at level "op" (as it came in) or "kernel" (as it was emitted); flags as for sl_module_print.
 SL_API int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level, uint32_t flags, sl_text** out, sl_text** error);
 /// Choices and sizes as JSON (docs/explain.md names the fields).

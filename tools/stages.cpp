@@ -68,6 +68,7 @@ class ProductStages final : public Stages {
     emitted->explain = codegen::explainProgram(module);
     emitted->symbol = "sl_program";
     emitted->listing = std::move(text->listing);
+    emitted->python = std::move(text->python);
     return Failure::none();
   }
 };

@@ -32,6 +32,7 @@ struct Emitted {
   std::vector<jit::Unit> units;  ///< the program's unit first, then the kernels
   std::string symbol;            ///< extern "C" name of the program's sl_program_desc
   std::string listing;           ///< all text, for people
+  std::string python;            ///< the program as a Python module
   std::string explain;           ///< JSON
 };
 

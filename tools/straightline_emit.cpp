@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// straightline-emit FILE.mlir: prints the C++ of a planned kernel-level module as one translation unit.
+// straightline-emit FILE.mlir: prints the C++ of a planned kernel-level module as one translation unit, or its Python.
 #include "codegen/emit.h"
 #include "dialect/kernel/kernel_dialect.h"
 #include "llvm/Support/CommandLine.h"
@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("FILE.mlir"), llvm::cl::init("-"));
   llvm::cl::opt<std::string> unit("unit", llvm::cl::desc("print one unit: a kernel's name, or the program's"));
   llvm::cl::opt<bool> profile("profile", llvm::cl::desc("with calls of the profiling hook"));
+  llvm::cl::opt<bool> python("python", llvm::cl::desc("print the program as Python"));
   llvm::cl::ParseCommandLineOptions(argc, argv, "straightline-emit: C++ of a planned kernel-level module\n");
 
   mlir::DialectRegistry registry;
@@ -29,6 +30,10 @@ int main(int argc, char** argv) {
       straightline::codegen::emitProgram(*module, {.profile = profile});
   if (failed(emitted)) {
     return 1;
+  }
+  if (python) {
+    llvm::outs() << emitted->python;
+    return 0;
   }
   if (unit.empty()) {
     llvm::outs() << emitted->listing;

@@ -54,6 +54,25 @@ SL_INLINE T* at(void* arena, int64_t bytes) {
 /// An address for an array of arguments: what is written to is the kernel's business.
 SL_INLINE void* address(const void* pointer) { return const_cast<void*>(pointer); }
 
+/// A scalar of the statement table, which travels as the low bytes of an int64_t.
+template <class T>
+SL_INLINE T fromBits(int64_t bits) {
+  T value;
+  __builtin_memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+template <>
+SL_INLINE_MEMBER bool fromBits<bool>(int64_t bits) {
+  return bits != 0;
+}
+
+template <class T>
+SL_INLINE void toBits(void* place, T value) {
+  int64_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof(T));
+  *static_cast<int64_t*>(place) = bits;
+}
+
 /// Copies between host buffers that do not overlap; each thread its share.
 SL_INLINE void copy(sl_team team, void* destination, const void* source, int64_t bytes) {
   const int64_t begin = split(bytes, team, 64).begin;

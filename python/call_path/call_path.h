@@ -9,6 +9,7 @@
 //   weights.c     parameters whose storage a program uses
 //   plan.c        what a callable reads from its program's description when it is made
 //   callable.c    the type that ties these to sl_run
+//   emitted.h     what emitted Python works with
 //   programs.c    several callables as one
 //
 // Everything runs under the GIL but for sl_run and sl_weights_create. A function that returns int
@@ -199,6 +200,7 @@ typedef struct sl_weights_record {
   sl_range* ranges;  ///< storage of the parameters, sorted, merged
   int32_t live_count;
   sl_live* live;  ///< [parameters] when the set follows the given objects, else NULL
+  PyObject* prepare;  ///< emitted Python that prepares a set, or None
 } sl_weights_record;
 
 PyObject* slWeightsNew(PyObject* module, PyObject* args);
@@ -270,6 +272,8 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
 /// A Python subclass would do the same but has no vector calls before 3.12, which costs 50 ns a
 /// call, 160 with a keyword.
 PyObject* slCallableType(const char* name, PyObject* base);
+/// override_fast_path(value): True, False or None for calls of this thread; gives what held before.
+PyObject* slOverrideFastPath(PyObject* module, PyObject* value);
 
 // ---- programs.c
 

@@ -325,14 +325,108 @@ static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_ki
 
 // ---- the run
 
+/// What fast_path() says around calls of this thread: 0, 1, or -1 for nothing.
+static _Thread_local int overridden = -1;
+
+PyObject* slOverrideFastPath(PyObject* module, PyObject* value) {
+  (void)module;
+  const int before = overridden;
+  if (value == Py_None) {
+    overridden = -1;
+  } else {
+    const int wanted = PyObject_IsTrue(value);
+    if (wanted < 0) {
+      return NULL;
+    }
+    overridden = wanted;
+  }
+  return before < 0 ? Py_NewRef(Py_None) : PyBool_FromLong(before);
+}
+
+/// The GIL guards the pool.
+static Io* takeIo(Callable* self) {
+  Io* io = self->ios;
+  if (io) {
+    self->ios = io->next;
+    io->next = NULL;
+    return io;
+  }
+  return slIoNew(self->program);
+}
+
+/// By emitted Python. Its exception stays as it is; `frame` is given back or kept.
+static int executePython(Callable* self, Scratch* scratch, sl_frame* frame) {
+  Io* io = takeIo(self);
+  if (!io) {
+    sl_frame_return(frame);
+    return -1;
+  }
+  PyObject* function = self->python;  // may be replaced meanwhile
+  Py_INCREF(function);
+  SlPythonCall python = {io, function, scratch->weights};
+  const sl_executor executor = {sizeof(executor), slIoExecute, &python};
+  const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data, scratch->extents,
+                        &executor};
+  sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
+  sl_message message;
+  message.text[0] = '\0';
+  const int32_t status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args,
+                                &context, &message);
+  Py_DECREF(function);
+  if (io->looked_at) {
+    io->frame = frame;
+    scratch->looked_at = io;
+    slIoDismantle(io);
+  } else {
+    sl_frame_return(frame);
+    if (io->weights != self->weights) {
+      Py_CLEAR(io->weights);  // another set was published meanwhile: this one goes with its calls
+    }
+    io->next = self->ios;
+    self->ios = io;
+  }
+  if (PyErr_Occurred()) {
+    return -1;
+  }
+  if (status != SL_OK) {
+    slRaiseStatus(status, message.text);
+    return -1;
+  }
+  return 0;
+}
+
+/// Arrays show memory of arguments and results: the call that they belong to keeps those.
+static void keepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  Io* io = scratch->looked_at;
+  scratch->looked_at = NULL;
+  io->keep = PyList_New(0);
+  for (int32_t i = 0; io->keep && i < self->desc->input_count; ++i) {
+    PyList_Append(io->keep, scratch->leaves[i]);
+  }
+  for (int32_t o = 0; io->keep && o < self->desc->output_count; ++o) {
+    if (slFreshWrap(&scratch->fresh[o], exchange) == 0) {
+      PyList_Append(io->keep, scratch->fresh[o].object);
+    }
+  }
+  PyErr_Clear();
+  Py_DECREF((PyObject*)io);
+  PyErr_Restore(type, value, trace);
+}
+
 static int execute(Callable* self, Scratch* scratch) {
   sl_message message;
   message.text[0] = '\0';
   sl_frame* frame = NULL;
   int32_t status = sl_frame_lease(self->program, scratch->extents, &frame, &message);
   if (status == SL_OK) {
+    const int fast = overridden >= 0 ? overridden : self->fast_path;
+    if (fast && self->python) {
+      return executePython(self, scratch, frame);
+    }
     const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data,
-                          scratch->extents};
+                          scratch->extents, fast ? NULL : sl_interpreter()};
     sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
     if (self->release_gil) {
       PyThreadState* state = PyEval_SaveThread();
@@ -429,6 +523,9 @@ static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
 
 PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record) {
   PyObject* before = self->weights;
+  for (Io* io = self->ios; io; io = io->next) {
+    Py_CLEAR(io->weights);  // never the last reference: `before` is one
+  }
   Py_INCREF(weights);
   self->weights = weights;
   self->record = record;
@@ -485,7 +582,7 @@ PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
   PyObject* result = NULL;
   sl_grad_mode mode = {-1};
   sl_kind kind;
-  const sl_dl_exchange* exchange;
+  const sl_dl_exchange* exchange = NULL;
   int failed = slSignatureBind(&self->signature, args, nargs, names, scratch->bound,
                                scratch->leaves, &out) ||
                borrowInputs(self, scratch, &mode);
@@ -499,6 +596,9 @@ PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
   if (!failed && takeWeights(self, scratch) == 0 &&
       prepareOutputs(self, scratch, out, kind, &mode) == 0 && execute(self, scratch) == 0) {
     result = buildResult(self, scratch, kind, exchange);
+  }
+  if (scratch->looked_at) {
+    keepLookedAt(self, scratch, exchange);
   }
   scratchReturn(self, scratch);
   Py_DECREF((PyObject*)self);
@@ -548,18 +648,16 @@ static PyObject* callTuple(PyObject* self, PyObject* args, PyObject* keywords) {
 
 // ---- making one
 
-/// Giving the GIL up and taking it back costs 0.05 to 0.1 us alone and far more when others want
-/// it.
-static const double kGilThresholdUs = 20;
 
 static int parseOptions(Callable* self, PyObject* options) {
   double estimate = 0;
-  double threshold = kGilThresholdUs;
+  double threshold = SL_GIL_THRESHOLD_US;
   const char* kind = NULL;
-  static char* names[] = {"kind", "estimated_us", "gil_threshold_us", NULL};
+  int fast_path = 1;
+  static char* names[] = {"kind", "estimated_us", "gil_threshold_us", "fast_path", NULL};
   PyObject* none = PyTuple_New(0);
-  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sdd", names, &kind, &estimate,
-                                                   &threshold);
+  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sddp", names, &kind, &estimate,
+                                                   &threshold, &fast_path);
   Py_XDECREF(none);
   if (!parsed) {
     return -1;
@@ -569,6 +667,7 @@ static int parseOptions(Callable* self, PyObject* options) {
     return -1;
   }
   self->kind = kind && strcmp(kind, "numpy") == 0 ? SL_KIND_NUMPY : SL_KIND_TORCH;
+  self->fast_path = fast_path;
   // A program with a device's queue waits for that device, however little there is to compute.
   self->release_gil = estimate >= threshold || self->desc->queue_count > 1;
   return 0;
@@ -639,6 +738,7 @@ static int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self->weights);
   Py_VISIT(self->others);
   Py_VISIT(self->attributes);
+  Py_VISIT(self->python);
   int stop = slSignatureTraverse(&self->signature, visit, arg);
   return stop ? stop : slNodeTraverse(&self->output, visit, arg);
 }
@@ -650,6 +750,7 @@ static int clear(PyObject* object) {
   slNodeClear(&self->output);
   Py_CLEAR(self->others);
   Py_CLEAR(self->attributes);
+  Py_CLEAR(self->python);
   return 0;
 }
 
@@ -665,6 +766,12 @@ static void dealloc(PyObject* object) {
     Scratch* scratch = self->pool;
     self->pool = scratch->next;
     PyMem_Free(scratch);
+  }
+  while (self->ios) {
+    Io* io = self->ios;
+    self->ios = io->next;
+    slIoDismantle(io);
+    Py_DECREF((PyObject*)io);
   }
   if (self->desc && self->outputs) {
     for (int32_t o = 0; o < self->desc->output_count; ++o) {
@@ -692,6 +799,7 @@ static void dealloc(PyObject* object) {
 
 static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Callable, vectorcall), READONLY, NULL},
+    {"_python", T_OBJECT, offsetof(Callable, python), 0, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(Callable, attributes), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Callable, weak_references), READONLY, NULL},
     {"_weights", T_OBJECT_EX, offsetof(Callable, weights), READONLY, "The set that the next call takes."},

@@ -4,17 +4,9 @@
 #ifndef STRAIGHTLINE_PYTHON_CALLABLE_H
 #define STRAIGHTLINE_PYTHON_CALLABLE_H
 
-#include "call_path.h"
+#include "emitted.h"
 
 #pragma GCC visibility push(hidden)
-
-// Vector calls: part of the stable ABI from 3.12 on, with the same meaning and layout in 3.10
-// and 3.11 (which no longer change). Without it every call would pack its arguments into a tuple
-// first (20 ns of 60).
-#define SL_HAVE_VECTORCALL (1UL << 11)
-#define SL_VECTORCALL_OFFSET_FLAG ((size_t)1 << (8 * sizeof(size_t) - 1))
-typedef PyObject* (*sl_vectorcall)(PyObject* self, PyObject* const* args, size_t nargs,
-                                   PyObject* names);
 
 /// Everything that one call needs in memory; pooled, so that a steady state allocates nothing.
 typedef struct Scratch {
@@ -31,6 +23,7 @@ typedef struct Scratch {
   PyObject** outs;       // [results], owned: tensors of `out=`
   PyObject** results;    // [results], owned
   int32_t borrowed;      // how many borrows have begun
+  Io* looked_at;         // nullable, owned: the call's, when arrays show its memory
   PyObject* weights;     // owned: the set that this call began with
   sl_weights_record* record;  // inside it
 } Scratch;
@@ -60,6 +53,7 @@ typedef struct Callable {
   sl_node output;
   sl_kind kind;  // of outputs when no input is a tensor
   int release_gil;
+  int fast_path;  // 1: the straight line, 0: the interpreter; fast_path() around a call overrides it
   int any_written;
   FixedInput* inputs;
   PyObject** names;  // [inputs], borrowed from the signature's nodes
@@ -67,6 +61,8 @@ typedef struct Callable {
   sl_result_plan* results;
   sl_seen* seen;  // [inputs, then results]
   Scratch* pool;
+  PyObject* python;  // nullable: emitted Python, `run(io)`, in place of the straight line
+  Io* ios;           // pool of its calls
 } Callable;
 
 // ---- callable.c

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "call_path.h"
+#include "emitted.h"
 
 PyObject* slUserError;
 PyObject* slGuardError;
@@ -155,11 +155,16 @@ static PyMethodDef functions[] = {
     {"callable_type", callableType, METH_VARARGS,
      "callable_type(name, base)\n--\n\nA type like Callable with the methods of a class without "
      "fields."},
+    {"entries", slEntries, METH_O,
+     "entries(program)\n--\n\nAll that the program's statements call."},
+    {"override_fast_path", slOverrideFastPath, METH_O,
+     "override_fast_path(value)\n--\n\nTrue, False or None for calls of this thread; gives what "
+     "held before."},
     {"program_from_library", programFromLibrary, METH_VARARGS,
      "program_from_library(path)\n--\n\nLoads a compiled unit that exports sl_program; gives a "
      "program capsule."},
     {"weights", slWeightsNew, METH_VARARGS,
-     "weights(program, parameters, live=False)\n--\n\nBorrows the parameters' storage and prepares "
+     "weights(program, parameters, live=False, prepare=None)\n--\n\nBorrows the parameters' storage and prepares "
      "them; gives a weights capsule."},
     {"parameters", slWeightsParameters, METH_VARARGS,
      "parameters(weights)\n--\n\nThe tensors of a set, which own the storage that it reads."},
@@ -175,7 +180,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "straig
                                         .m_methods = functions};
 
 PyMODINIT_FUNC PyInit__call(void) {
-  if (slErrorsInit()) {
+  if (slErrorsInit() || slBufferTypeInit() || slIoTypesInit() || slEntryTypeInit()) {
     return NULL;
   }
   PyObject* module = PyModule_Create(&definition);

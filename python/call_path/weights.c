@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "call_path.h"
+#include "emitted.h"
 
 sl_range slTensorRange(const sl_tensor* tensor) {
   int64_t low = 0;
@@ -78,6 +78,7 @@ static void destroyRecord(sl_weights_record* record) {
     sl_program_release(program);
   }
   Py_XDECREF(record->bases);
+  Py_XDECREF(record->prepare);
   for (int32_t i = 0; i < record->live_count; ++i) {
     Py_XDECREF(record->live[i].object);
     Py_XDECREF(record->live[i].name);
@@ -226,24 +227,49 @@ static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* objec
   return failed ? -1 : 0;
 }
 
-static int createWeights(sl_program* program, sl_weights_record* record, void** pointers) {
+/// By emitted Python, `prepare(io)`, under the GIL.
+static int32_t createByPython(sl_program* program, sl_weights_record* record, void** pointers,
+                              PyObject* prepare, sl_message* message) {
+  Io* io = slIoNew(program);
+  if (!io) {
+    return SL_OUT_OF_MEMORY;
+  }
+  SlPythonCall python = {io, prepare, NULL};
+  const sl_executor executor = {sizeof(executor), slIoExecute, &python};
+  const int32_t status = sl_weights_create_by(program, pointers, &executor, releaseBases,
+                                              record->bases, &record->weights, message);
+  slIoDismantle(io);
+  Py_DECREF((PyObject*)io);
+  return status;
+}
+
+static int createWeights(sl_program* program, sl_weights_record* record, void** pointers,
+                         PyObject* prepare) {
   sl_message message;
   message.text[0] = '\0';
   Py_INCREF(record->bases);  // for the runtime, dropped by releaseBases
   int32_t status;
-  Py_BEGIN_ALLOW_THREADS status =
-      sl_weights_create(program, pointers, releaseBases, record->bases, &record->weights, &message);
-  Py_END_ALLOW_THREADS if (status != SL_OK) {
+  if (prepare != Py_None) {
+    status = createByPython(program, record, pointers, prepare, &message);
+  } else {
+    Py_BEGIN_ALLOW_THREADS status = sl_weights_create(program, pointers, releaseBases,
+                                                      record->bases, &record->weights, &message);
+    Py_END_ALLOW_THREADS
+  }
+  if (status != SL_OK) {
     Py_DECREF(record->bases);
     record->weights = NULL;
-    slRaiseStatus(status, message.text);
+    if (!PyErr_Occurred()) {
+      slRaiseStatus(status, message.text);
+    }
     return -1;
   }
   return 0;
 }
 
-/// A capsule with a new set over `list`, which has an object for each parameter.
-static PyObject* makeWeights(sl_program* program, PyObject* list, int live) {
+/// A capsule with a new set over `list`, which has an object for each parameter. `prepare`: emitted
+/// Python, or None.
+static PyObject* makeWeights(sl_program* program, PyObject* list, int live, PyObject* prepare) {
   const sl_program_desc* desc = sl_program_description(program);
   const Py_ssize_t count = PyList_Size(list);
   sl_weights_record* record = PyMem_Calloc(1, sizeof(*record));
@@ -273,7 +299,9 @@ static PyObject* makeWeights(sl_program* program, PyObject* list, int live) {
   record->range_count = sortAndMerge(record->ranges, record->range_count);
   sl_program_retain(program);
   record->program = program;
-  if (createWeights(program, record, pointers) == 0) {
+  Py_INCREF(prepare);
+  record->prepare = prepare;
+  if (createWeights(program, record, pointers, prepare) == 0) {
     result = PyCapsule_New(record, SL_WEIGHTS_CAPSULE, destroyCapsule);
   }
 done:
@@ -288,13 +316,14 @@ PyObject* slWeightsNew(PyObject* module, PyObject* args) {
   (void)module;
   PyObject* capsule = NULL;
   PyObject* objects = NULL;
+  PyObject* prepare = Py_None;
   int live = 0;
-  if (!PyArg_ParseTuple(args, "OO|p", &capsule, &objects, &live)) {
+  if (!PyArg_ParseTuple(args, "OO|pO", &capsule, &objects, &live, &prepare)) {
     return NULL;
   }
   sl_program* program = PyCapsule_GetPointer(capsule, SL_PROGRAM_CAPSULE);
   PyObject* list = program ? PySequence_List(objects) : NULL;
-  PyObject* result = list ? makeWeights(program, list, live) : NULL;
+  PyObject* result = list ? makeWeights(program, list, live, prepare) : NULL;
   Py_XDECREF(list);
   return result;
 }
@@ -347,7 +376,7 @@ int slWeightsStay(sl_weights_record* record) {
 
 PyObject* slWeightsAgain(sl_weights_record* record) {
   PyObject* list = liveObjects(record);
-  PyObject* result = !list ? NULL : makeWeights(record->program, list, 1);
+  PyObject* result = !list ? NULL : makeWeights(record->program, list, 1, record->prepare);
   Py_XDECREF(list);
   return result;
 }

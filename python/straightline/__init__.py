@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Straightline: a captured tensor graph becomes straight-line code that calls kernels directly."""
 
+from straightline._paths import fast_path
 from straightline.cache import CacheInfo, cache_info, clear_cache
 from straightline.compile import CompiledFunction, compile
 from straightline.errors import (
@@ -24,4 +25,5 @@ __all__ = [
     "cache_info",
     "clear_cache",
     "compile",
+    "fast_path",
 ]

@@ -172,6 +172,7 @@ class Compilation {
   explicit Compilation(sl_compilation* compilation) : compilation_(compilation, sl_compilation_release) {}
 
   py::str code() const { return toStr(sl_compilation_code(get())); }
+  py::str python() const { return toStr(sl_compilation_python(get())); }
   py::str explain() const { return toStr(sl_compilation_explain(get())); }
   py::str notes() const { return toStr(sl_compilation_notes(get())); }
 
@@ -308,6 +309,7 @@ PYBIND11_MODULE(_compiler, m) {
 
   py::class_<Compilation>(m, "Compilation", "What compiling a module made.")
       .def_property_readonly("code", &Compilation::code)
+      .def_property_readonly("python", &Compilation::python, "The program as a Python module.")
       .def_property_readonly("explain_json", &Compilation::explain)
       .def_property_readonly("notes", &Compilation::notes)
       .def_property_readonly("units", &Compilation::units, "Pairs of name and text.")

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The call path (C extension, stable ABI)."""
 
+from collections.abc import Callable as Callable_
 from collections.abc import Sequence
 from os import PathLike
 from typing import Any, TypedDict
+
+from straightline._call_support import Argument
 
 # Capsules named "sl_program" and "sl_weights".
 ProgramCapsule = Any
@@ -15,6 +18,8 @@ class Options(TypedDict, total=False):
     #: Estimated time of one run. The GIL is released when it is at least the threshold.
     estimated_us: float
     gil_threshold_us: float
+    #: False: calls go through the interpreter unless `override_fast_path` says otherwise.
+    fast_path: bool
 
 class Callable:
     """A program with its weights, bound to a signature, called like the compiled function.
@@ -42,11 +47,19 @@ def callable_type(name: str, base: type) -> type[Callable]:
     calls are slower (no vector calls).
     """
 
+def override_fast_path(value: bool | None) -> bool | None:
+    """Which path calls of this thread take, whatever their functions say; gives what held before."""
+
 def program_from_library(path: str | PathLike[str]) -> ProgramCapsule:
     """Loads a compiled unit that exports `sl_program`."""
 
-def weights(program: ProgramCapsule, parameters: Sequence[Any], live: bool = False) -> WeightsCapsule:
-    """Borrows the storage of parameters, in the order of the description, and prepares them.
+def weights(
+    program: ProgramCapsule,
+    parameters: Sequence[Any],
+    live: bool = False,
+    prepare: Callable_[[Io], None] | None = None,
+) -> WeightsCapsule:
+    """Borrows the storage of parameters, in the order of the description, and prepares them (by emitted Python).
 
     A live set is compared with its tensors at the beginning of each call and made anew when one has other storage.
     """
@@ -59,3 +72,76 @@ def group(first: Callable, others: tuple[Callable, ...]) -> None:
 
 def publish(callables: tuple[Callable, ...], weights: tuple[WeightsCapsule, ...]) -> None:
     """Gives each callable a new set, all at once. A call keeps the set that it began with."""
+
+class Entry:
+    """What a statement calls. Kernels and external entries take a queue, buffers and sizes; scalar operations values."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def backend(self) -> str: ...
+    @property
+    def kind(self) -> str:
+        """kernel, external, plan or scalar."""
+    @property
+    def can_fail(self) -> bool: ...
+    @property
+    def cost_us(self) -> float: ...
+    @property
+    def arguments(self) -> tuple[Argument, ...]: ...
+    @property
+    def scalars(self) -> tuple[str, ...]: ...
+    def __call__(self, *arguments: Any) -> Any: ...
+
+def entries(program: ProgramCapsule) -> list[Entry]:
+    """All that the statements of a program call."""
+
+class Buffer:
+    """Memory of one call: an address and a line of the program's buffer table."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements."""
+    @property
+    def space(self) -> str: ...
+    @property
+    def address(self) -> int: ...
+    def numpy(self) -> Any:
+        """The memory as an array, which keeps what it shows; bfloat16 as float32, copied. A copy in prepare."""
+    def view(self, number: int, elements: int) -> Buffer:
+        """Buffer `number` of the program, `elements` elements on from this one's element 0."""
+    def __getitem__(self, element: int) -> int | float | bool:
+        """An element, counted in memory from element 0."""
+
+class Event:
+    """A point in the order of a queue."""
+
+class Queue:
+    """Where statements run: the caller's team, its thread alone, or a device."""
+
+    def copy(self, destination: Buffer, source: Buffer, bytes: int) -> None: ...
+    def record(self) -> Event: ...
+    def wait(self, event: Event) -> None: ...
+
+class Io:
+    """One call of emitted Python."""
+
+    buffers: tuple[Buffer, ...]
+    extents: tuple[int, ...]
+    queues: tuple[Queue, ...]
+    team: Queue
+    alone: Queue
+    def stop_if_failed(self, statement: int) -> None: ...
+    def check_failed(self, statement: int) -> None: ...
+    def back_edge(self, statement: int) -> None: ...
+    def alloc(self, number: int, bytes: int) -> Buffer: ...

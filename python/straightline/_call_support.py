@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from straightline.errors import GuardError, GuardTypeError, UnsupportedError
 
@@ -186,6 +186,107 @@ class _Region:
     def __init__(self, interface: dict[str, object], base: object) -> None:
         self.__array_interface__ = interface
         self.base = base
+
+
+def buffer_array(
+    buffer: Any,
+    address: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    code: int,
+    bits: int,
+    read_only: bool,
+    copy: bool,
+) -> Any:
+    """The memory of a buffer as a numpy array that keeps the buffer alive.
+
+    Args:
+        buffer: What owns the memory.
+        address: Of element 0.
+        shape: Sizes.
+        strides: Strides in bytes.
+        code: DLPack's type code.
+        bits: Bits of an element; bfloat16 comes as float32, copied.
+        read_only: Whether the array may not be written.
+        copy: Whether the memory may go before the array does.
+    """
+    import numpy
+
+    is_bfloat16 = dtype_name(code, bits) == "bfloat16"
+    dtype = numpy.dtype(numpy.uint16) if is_bfloat16 else numpy_dtype(code, bits)
+    if 0 in shape:
+        return numpy.empty(shape, numpy.float32 if is_bfloat16 else dtype)
+    interface = {
+        "data": (address, read_only),
+        "shape": shape,
+        "strides": strides,
+        "typestr": dtype.str,
+        "version": 3,
+    }
+    array = numpy.asarray(_Region(interface, buffer))
+    if is_bfloat16:
+        return (array.astype(numpy.uint32) << 16).view(numpy.float32)
+    return array.copy() if copy else array
+
+
+class Argument(NamedTuple):
+    """One argument of a kernel.
+
+    Attributes:
+        name: Its name in the emitted C++ (a0, o0, w0, handle).
+        role: "input", "output", "readwrite" (an output that is read as well), "workspace", "handle" or "value".
+        dtype: Name of the element type.
+        shape: Sizes: ints, or text over named extents.
+        strides: Strides in elements, as the sizes.
+        space: Memory space.
+    """
+
+    name: str
+    role: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    strides: tuple[int | str, ...]
+    space: str
+
+
+def entry_arguments(rows: list[tuple[Any, ...]], extents: tuple[str, ...]) -> tuple[Argument, ...]:
+    """Arguments of an entry, from what its description says.
+
+    Args:
+        rows: Name, role, DLPack code and bits, space, sizes, strides; a size is an int or its postfix steps.
+        extents: Names of the program's extents.
+    """
+
+    def spelled(values: tuple[Any, ...]) -> tuple[int | str, ...]:
+        return tuple(value if isinstance(value, int) else _infix(value, extents) for value in values)
+
+    return tuple(
+        Argument(
+            name, role, "handle" if role == "handle" else dtype_name(code, bits), spelled(shape), spelled(strides), space
+        )
+        for name, role, code, bits, space, shape, strides in rows
+    )
+
+
+def _infix(steps: tuple[tuple[int, int], ...], extents: tuple[str, ...]) -> str:
+    """Text of a size that was written in postfix: "b * 64"."""
+    words = {"+": "+", "*": "*", "/": "//", "%": "%"}
+    stack: list[tuple[str, bool]] = []  # text, and whether it is a sum
+    for code, value in steps:
+        op = chr(code)
+        if op == "c" or op == "s":
+            stack.append((str(value) if op == "c" else extents[value], False))
+            continue
+        right, right_sum = stack.pop()
+        left, left_sum = stack.pop()
+        if op == "M":
+            stack.append((f"max({left}, {right})", False))
+            continue
+        if op != "+":
+            left = f"({left})" if left_sum else left
+            right = f"({right})" if right_sum or " " in right else right
+        stack.append((f"{left} {words[op]} {right}", op == "+"))
+    return stack[0][0]
 
 
 def view(

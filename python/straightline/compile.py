@@ -13,7 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from straightline import _call, _call_support, _compiler, _signature, explanation
+from straightline import (
+    _call,
+    _call_support,
+    _compiler,
+    _emitted,
+    _paths,
+    _signature,
+    explanation,
+    kernels,
+)
 from straightline._progress import CompileProgress
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
@@ -40,13 +49,47 @@ class _Methods:
         """One text a program, headed by its example when there are several."""
         if len(texts) == 1:
             return texts[0]
-        heads = [f"// example {i}: {example}" for i, example in enumerate(self.examples, 1)]
+        mark = "//" if self._emitted is None else "#"
+        heads = [f"{mark} example {i}: {example}" for i, example in enumerate(self.examples, 1)]
         return "\n".join(f"{head}\n{text}" for head, text in zip(heads, texts, strict=True))
 
     @property
     def code(self) -> str:
-        """The C++ that runs: kernels, prepare, run and the tables, as one translation unit for each program."""
-        return self._texts([function._compilation.code for function in self._all])
+        """What runs: C++ (kernels, prepare, run and the tables, as one translation unit) or Python (prepare and run).
+
+        With several examples the text of each program. With `emit="python"` other text may be assigned: the same with a
+        `print` in it, say. The next call runs it.
+        """
+        return self._texts([f._compilation.code if f._emitted is None else f._emitted.text for f in self._all])
+
+    @code.setter
+    def code(self, text: str) -> None:
+        if self._emitted is None:
+            raise UserError("code can be replaced with emit='python' only: C++ is compiled once")
+        if self._others:
+            raise UserError(f"code is the text of {len(self._all)} programs: compile for one example to replace it")
+        if not isinstance(text, str):
+            raise UserError(f"code is a {type(text).__name__} but must be text")
+        self._emitted = _emitted.load(text, self._binding.name, self.kernels)
+        self._python = self._emitted.run
+
+    @property
+    def run(self) -> Callable[[Any], None]:
+        """The emitted Python function that runs, for `inspect`, `dis` and breakpoints.
+
+        Raises:
+            UserError: C++ was emitted.
+        """
+        if self._emitted is None:
+            raise UserError("run is a python function with emit='python' only")
+        return self._emitted.run
+
+    @property
+    def kernels(self) -> kernels.Kernels:
+        """What the statements call, by backend: `fn.kernels.native.<kernel>` says what it takes."""
+        if self._kernels is None:
+            self._kernels = kernels.Kernels(self._compilation.program)
+        return self._kernels
 
     def ir(self, level: str = "kernel", *, locations: bool = False) -> str:
         """The program as MLIR.
@@ -58,11 +101,16 @@ class _Methods:
         return self._texts([function._compilation.ir(level, locations=locations) for function in self._all])
 
     def explain(self) -> explanation.Explanation:
-        """What became of every op: kernel, backend, why, bytes; prints as a table, one for each program."""
-        facts = [
-            {**json.loads(function._compilation.explain_json), "example": function._binding.example}
-            for function in self._all
-        ]
+        """What became of every op: kernel, backend, why, bytes, and the path that a call here takes.
+
+        Prints as a table, one for each program.
+        """
+        facts = []
+        for function in self._all:
+            fast, reason = _paths.here(function._binding.path)
+            path = "interpreter" if not fast else "straight line" if function._emitted is None else "python"
+            own = {"example": function._binding.example, "path": path, "path_reason": reason}
+            facts.append({**json.loads(function._compilation.explain_json), **own})
         return explanation.Explanation(facts[0], facts[1:])
 
     def parameters(self) -> dict[str, Any]:
@@ -96,7 +144,8 @@ class _Methods:
         Takes and raises what `load_parameters` does.
         """
         sets = self._new_weights(state_dict)
-        return _grouped([f._binding.function(f._compilation, w) for f, w in zip(self._all, sets, strict=True)])
+        pairs = zip(self._all, sets, strict=True)
+        return _grouped([f._binding.function(f._compilation, w, f._kernels, f._emitted) for f, w in pairs])
 
     def _new_weights(self, state_dict: Mapping[str, Any]) -> tuple[_call.WeightsCapsule, ...]:
         self._binding.table.check(state_dict)
@@ -123,6 +172,8 @@ def compile(
     dynamic_shapes: Any = None,
     threads: int | None = None,
     freeze: bool = True,
+    emit: str = "cpp",
+    fast_path: bool | None = None,
     cpu: str = "",
     cache: bool = True,
     routes: Mapping[str, str] | None = None,
@@ -142,6 +193,10 @@ def compile(
         threads: Team size to plan for; by default 1 for small models and torch's number of threads for larger ones.
         freeze: The program keeps what it computes from parameters once (packed weights, folded batch norms). With False it
             reads them live.
+        emit: "cpp", or "python": the same program as a readable Python function over the same compiled kernels, for looking
+            into it with prints and breakpoints; the same bits, slower between kernels.
+        fast_path: False: calls run the same kernels one by one through an interpreter (`sl.fast_path` around a call overrides
+            it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         cache: Use the disk cache of compiled code.
         routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
@@ -160,7 +215,10 @@ def compile(
     import torch
 
     _refuse_unknown(unknown)
-    _check_options(threads=threads, freeze=freeze, cpu=cpu, cache=cache, routes=routes)
+    _check_options(
+        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
+    )
+    path = _paths.chosen(fast_path)
     examples = _examples(args, kwargs)
     if isinstance(model, torch.export.ExportedProgram) and len(examples) > 1:
         raise UserError(f"an ExportedProgram has one example of its own but {len(examples)} are given")
@@ -178,7 +236,8 @@ def compile(
         functions = []
         for capture in captures:
             compilation = _compile_for_team(capture.module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
-            functions.append(capture.function(model, compilation, table, live=not freeze))
+            python = emit == "python"
+            functions.append(capture.function(model, compilation, table, live=not freeze, python=python, path=path))
     return _grouped(functions)
 
 
@@ -198,7 +257,14 @@ class _Capture:
         self.module = self.captured.builder.finish()
 
     def function(
-        self, model: Any, compilation: _compiler.Compilation, table: ParameterTable, *, live: bool
+        self,
+        model: Any,
+        compilation: _compiler.Compilation,
+        table: ParameterTable,
+        *,
+        live: bool,
+        python: bool,
+        path: tuple[bool, str],
     ) -> CompiledFunction:
         """The program with the model's own parameters, bound to the signature of the example."""
         import torch
@@ -214,10 +280,19 @@ class _Capture:
             example=", ".join(spec.text for spec in captured.inputs),
             inputs=_signature.input_structure(target, self.args, self.kwargs, positions),
             outputs=_signature.treespec_structure(captured.out_spec, leaves),
-            options={"kind": "numpy" if self.uses_numpy else "torch", "estimated_us": explained.get("estimated_us", 0.0)},
+            options={
+                "kind": "numpy" if self.uses_numpy else "torch",
+                "estimated_us": explained.get("estimated_us", 0.0),
+                "fast_path": path[0],
+            },
+            name=explained["name"],
+            path=path,
         )
         parameters = [captured.parameters[name] for name in binding.names]
-        return binding.function(compilation, _call.weights(compilation.program, parameters, live))
+        own = kernels.Kernels(compilation.program) if python else None
+        emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
+        prepare = emitted.prepare if emitted is not None else None
+        return binding.function(compilation, _call.weights(compilation.program, parameters, live, prepare), own, emitted)
 
 
 def _compile_for_team(
@@ -282,16 +357,30 @@ class _Binding:
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
     options: _call.Options
+    name: str
+    #: What `_paths.chosen` gave.
+    path: tuple[bool, str]
 
     def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any]) -> _call.WeightsCapsule:
         """A new set of a checked state dict; what that leaves out is taken from the function's present set."""
         parameters = self.table.tensors_of(self.names, state_dict, _call.parameters(function._weights))
-        return _call.weights(function._compilation.program, parameters, self.live)
+        emitted = function._emitted
+        prepare = emitted.prepare if emitted is not None else None
+        return _call.weights(function._compilation.program, parameters, self.live, prepare)
 
-    def function(self, compilation: _compiler.Compilation, weights: _call.WeightsCapsule) -> CompiledFunction:
-        """A function of its own over the program."""
+    def function(
+        self,
+        compilation: _compiler.Compilation,
+        weights: _call.WeightsCapsule,
+        own: kernels.Kernels | None,
+        emitted: _emitted.Emitted | None,
+    ) -> CompiledFunction:
+        """A function of its own over the program, and over emitted Python where there is any."""
         made = CompiledFunction(compilation.program, weights, self.inputs, self.outputs, self.options)
-        made._compilation, made._binding = compilation, self
+        made._compilation, made._binding, made._kernels, made._emitted = compilation, self, own, emitted
+        if emitted is not None:
+            made._python = emitted.run
+        kernels.register(made)
         return made
 
 
@@ -303,11 +392,17 @@ def _refuse_unknown(unknown: Mapping[str, Any]) -> None:
         raise UserError(f"unknown option {name!r} of sl.compile: {hint}")
 
 
-def _check_options(*, threads: object, freeze: object, cpu: object, cache: object, routes: object) -> None:
+def _check_options(
+    *, threads: object, freeze: object, emit: object, fast_path: object, cpu: object, cache: object, routes: object
+) -> None:
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads < 2**31):
         raise UserError(f"threads is {threads!r} but must be a positive integer or None")
     if not isinstance(cpu, str):
         raise UserError(f"cpu is {cpu!r} but must be the name of a cpu, or '' for this machine's")
+    if not isinstance(emit, str) or emit not in ("cpp", "python"):
+        raise UserError(f"emit is {emit!r} but must be 'cpp' or 'python'")
+    if fast_path is not None and not isinstance(fast_path, bool):
+        raise UserError(f"fast_path is {fast_path!r} but must be True, False or None")
     for name, flag in (("freeze", freeze), ("cache", cache)):
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")

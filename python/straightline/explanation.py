@@ -13,7 +13,8 @@ class Explanation:
     Attributes:
         programs: The facts of each program; there are several when it was compiled for several examples.
         facts: Those of the first, as JSON-like data: `example`, `target`, `threads`, `arena_bytes`, `prepared_bytes`,
-            `parameter_bytes`, `estimated_us` and `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why`
+            `parameter_bytes`, `estimated_us`, `path` ("straight line", "python" or "interpreter": what a call where `explain`
+            was called takes), `path_reason` and `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why`
             and `bytes`.
     """
 
@@ -39,7 +40,8 @@ class Explanation:
 
         title = (
             f"{facts['name']} for {facts['target']}: {facts['threads']} thread(s), "
-            f"arena {facts['arena_bytes']:,} bytes, prepared {facts['prepared_bytes']:,} bytes"
+            f"arena {facts['arena_bytes']:,} bytes, prepared {facts['prepared_bytes']:,} bytes; "
+            f"path: {facts['path']} ({facts['path_reason']})"
         )
         if len(self.programs) > 1:
             title += f"; {facts['example']}"

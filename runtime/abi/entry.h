@@ -9,7 +9,7 @@
 
 #include "straightline/abi/types.h"
 
-#define SL_ABI_VERSION 1
+#define SL_ABI_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,6 +71,9 @@ typedef struct sl_bindings {
 
 typedef int32_t (*sl_entry_fn)(sl_ctx* ctx, sl_team team, const sl_bindings* bindings);
 
+/// Any entry behind one signature: unpacks the arguments and calls it. How devices, the interpreter and Python call kernels.
+typedef void (*sl_thunk_fn)(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars);
+
 /// Roles of a buffer. A parameter is never written while `run` runs.
 typedef enum sl_role {
   SL_ROLE_PARAMETER = 0,  ///< framework storage, read only
@@ -91,7 +94,8 @@ typedef struct sl_dtype { uint8_t code; uint8_t bits; uint16_t lanes; } sl_dtype
 /// Integer expression over the named extents, in reverse Polish form: a sequence of (op, value) pairs.
 /// op 'c' pushes the constant `value`, 's' pushes extent number `value`, '+', '*', '/', '%' (floor) combine the top two,
 /// 'M' takes the maximum of the top two. `count` pairs. A static extent is one 'c'. Only in sl_statement.scalars: 'v'
-/// pushes the scalar that statement number `value` made (SIZE, SCALAR, or the counter of a FOR).
+/// pushes the scalar that statement number `value` made (SIZE, SCALAR, or the counter of a FOR; a RECORD's event). Scalars
+/// travel as bits: a float in the low bytes, a bool as zero or not.
 typedef struct sl_expr_step { int64_t op; int64_t value; } sl_expr_step;
 typedef struct sl_expr { const sl_expr_step* steps; int64_t count; } sl_expr;
 
@@ -109,6 +113,7 @@ typedef struct sl_buffer {
   const sl_expr* strides; ///< [rank], elements
   sl_expr offset;         ///< bytes from the start of its storage (arena, prepared, base)
   sl_expr bytes;          ///< bytes of storage it owns, 0 for views
+  sl_expr lead;           ///< bytes of its own storage before element 0 (a border), part of `offset`
 } sl_buffer;
 
 typedef enum sl_statement_kind {
@@ -118,14 +123,25 @@ typedef enum sl_statement_kind {
   SL_STATEMENT_RETURN, SL_STATEMENT_SCALAR
 } sl_statement_kind;
 
-/// One line of the program as data: what an interpreter, a profiler or an artifact loader reads.
+/// One line of the program as data: what an interpreter, a profiler or an artifact loader reads. What stands in operands and
+/// scalars, by kind:
+///   LAUNCH, CALL  operands of the entry in its order (a CALL's handle first); scalars of the entry
+///   COPY          source, destination; bytes
+///   WAIT          -; the RECORD's number as 'v'
+///   CHECK, IF, DO -; the condition (DO stands between the two regions of a WHILE)
+///   ALLOC         cell, buffer; bytes
+///   VIEW          base, buffer; bytes from the base's element 0. Only views whose offset holds index values have a line.
+///   SIZE          -; the value
+///   FOR           -; lower, upper, step
+///   SCALAR        "kernel.load": buffer; indices. Else an entry of kind SL_ENTRY_SCALAR: -; its operands
+///   RETURN        the results
 typedef struct sl_statement {
   uint64_t size;
   int32_t kind;            ///< sl_statement_kind
   int32_t queue;           ///< index of the queue
   int32_t phase;           ///< 0 prepare, 1 run
   int32_t team;            ///< 1: thread 0 alone, 0: the whole team
-  const char* entry;       ///< symbol of the kernel or library entry ("" for others)
+  const char* entry;       ///< name in sl_program_desc.entries, "kernel.load", or "" for others
   const char* op;          ///< ops it came from, e.g. "linear, relu"
   const char* source;      ///< "model.fc (model.py:12)"
   const int32_t* operands; ///< buffer numbers, inputs then outputs
@@ -134,6 +150,47 @@ typedef struct sl_statement {
   const sl_expr* scalars;  ///< run-time scalars in call order
   int32_t scalar_count;
 } sl_statement;
+
+typedef enum sl_argument_role {
+  SL_ARGUMENT_INPUT = 0,
+  SL_ARGUMENT_OUTPUT = 1,
+  SL_ARGUMENT_READWRITE = 2,  ///< an output that is read as well
+  SL_ARGUMENT_WORKSPACE = 3,
+  SL_ARGUMENT_HANDLE = 4,     ///< a library object; for SL_ENTRY_PLAN the place that receives it
+  SL_ARGUMENT_VALUE = 5       ///< of SL_ENTRY_SCALAR: an operand, passed as bits in `scalars`
+} sl_argument_role;
+
+/// One argument of an entry, in the order of the thunk's pointers. Extents and strides as those of a buffer.
+typedef struct sl_argument {
+  uint64_t size;
+  const char* name;
+  int32_t role;           ///< sl_argument_role
+  int32_t space;
+  sl_dtype dtype;
+  int32_t rank;
+  const sl_expr* extents; ///< [rank]
+  const sl_expr* strides; ///< [rank], elements
+} sl_argument;
+
+typedef enum sl_entry_kind {
+  SL_ENTRY_KERNEL = 0,    ///< an emitted kernel: inputs, outputs, workspace
+  SL_ENTRY_EXTERNAL = 1,  ///< a library's entry: its handle where it has one, inputs, outputs, workspace
+  SL_ENTRY_PLAN = 2,      ///< makes a library's handle: constant inputs, then the handle
+  SL_ENTRY_SCALAR = 3     ///< arithmetic between statements: pointers[0] receives the result (8 bytes), operands are scalars
+} sl_entry_kind;
+
+/// What statements call, by name.
+typedef struct sl_entry {
+  uint64_t size;
+  const char* name;
+  const char* backend;    ///< "native", "onednn", ..., "scalar"
+  int32_t kind;           ///< sl_entry_kind
+  int32_t can_fail;       ///< 1: ctx->status is tested after it
+  const sl_argument* arguments; int32_t argument_count;
+  const char* const* scalars; int32_t scalar_count;   ///< names of the run-time scalars (none for SL_ENTRY_SCALAR)
+  double cost_us;         ///< estimated time of its slowest call, 0 when unknown
+  sl_thunk_fn thunk;
+} sl_entry;
 
 typedef struct sl_extent { uint64_t size; const char* name; int64_t min; int64_t max; } sl_extent;
 
@@ -163,6 +220,8 @@ typedef struct sl_program_desc {
   int32_t parameter_count;          ///< parameters and states together
   int32_t handle_count, input_count, output_count;
   int32_t threads;                  ///< team size planned for
+  const sl_entry* entries; int32_t entry_count;        ///< what the statements name; none: it cannot be interpreted
+  const void* const* constants;     ///< literal data of the buffers of role CONSTANT, by `sl_buffer.index`
 } sl_program_desc;
 
 #ifdef __cplusplus

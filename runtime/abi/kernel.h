@@ -109,9 +109,6 @@ typedef struct sl_backend_desc {
   const sl_device_desc* device;   ///< NULL: runs in host memory on the caller's team
 } sl_backend_desc;
 
-/// Signature of the thunk that emitted text supplies for a kernel launched on an asynchronous queue.
-typedef void (*sl_thunk_fn)(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars);
-
 #ifdef __cplusplus
 }  // extern "C"
 #endif

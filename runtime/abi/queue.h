@@ -22,6 +22,11 @@ extern "C" {
 SL_API int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
                                int32_t pointer_count, const int64_t* scalars, int32_t scalar_count);
 
+/// Runs entry(ctx, team, pointers, scalars) on every thread of the team behind `queue` and returns when all have; `alone`:
+/// on the calling thread only. A caller of a team that is busy runs alone. Not for a device's queue.
+SL_API void sl_queue_run(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
+                         const int64_t* scalars, int32_t alone);
+
 /// Enqueues a copy of `bytes` between memory spaces. Both ranges must stay valid until the queue
 /// has passed it.
 SL_API int32_t sl_queue_copy(sl_ctx* ctx, void* queue, void* destination,

@@ -34,6 +34,19 @@ typedef struct sl_tensor {
   int32_t device_id;
 } sl_tensor;
 
+/// Executes a phase (0 prepare, 1 run) in place of the program's own code: called once, on the calling thread, between the
+/// checks and the clean-up that every run has. bindings->queues[0] is the caller's team. A failure goes into `ctx`;
+/// returns sl_status.
+typedef struct sl_executor {
+  uint64_t size;
+  int32_t (*execute)(void* user, const sl_program* program, int32_t phase, sl_ctx* ctx, const sl_bindings* bindings);
+  void* user;
+} sl_executor;
+
+/// The per-op interpreter: walks the statement table and, for each statement, looks its kernel up by name, checks the
+/// operands and allocates what it writes, as frameworks do. Calls the same kernels, so results are the same bits.
+SL_API const sl_executor* sl_interpreter(void);
+
 /// Takes the description (which must outlive the program) after checking size and abi_version. `release(user)` is called
 /// when the last reference goes; it frees code and description. SL_INVALID_ARGUMENT names both versions when they differ.
 SL_API int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), void* user, sl_program** out, sl_message* message);
@@ -44,6 +57,8 @@ SL_API const sl_program_desc* sl_program_description(const sl_program* program);
 /// Runs `prepare` over the parameters (data pointers in the order of the description; borrowed: `release(user)` is called
 /// when the weights go, so the caller can keep storage alive). Blocks until prepared.
 SL_API int32_t sl_weights_create(sl_program* program, void* const* parameters, void (*release)(void*), void* user, sl_weights** out, sl_message* message);
+/// The same with another executor of prepare; NULL: the program's own code.
+SL_API int32_t sl_weights_create_by(sl_program* program, void* const* parameters, const sl_executor* executor, void (*release)(void*), void* user, sl_weights** out, sl_message* message);
 SL_API void sl_weights_retain(sl_weights* weights);
 SL_API void sl_weights_release(sl_weights* weights);
 SL_API size_t sl_weights_prepared_bytes(const sl_weights* weights);
@@ -67,6 +82,7 @@ typedef struct sl_args {
   void* const* inputs;       ///< data pointers, checked before by sl_program_guard
   void* const* outputs;      ///< data pointers of fresh outputs
   const int64_t* extents;    ///< values of the named extents
+  const sl_executor* executor;  ///< NULL: the program's own straight line
 } sl_args;
 
 /// Compares tensors with what was compiled: dtype, device, rank, sizes, strides (those of size-1 dims and of empty
@@ -81,7 +97,15 @@ SL_API void sl_program_result(const sl_program* program, int32_t i, const int64_
 /// Value of an expression over the named extents.
 SL_API int64_t sl_expr_value(const sl_expr* expression, const int64_t* extents);
 
-/// Runs the straight line. Preconditions: `args` passed the guard; frame leased from `program` for the same extents.
+/// Addresses of buffers `numbers` (NULL: of the first `count`) under these bindings; in prepare that of a handle is the
+/// place that receives it. NULL where a statement has to make the address first: allocations, views at index values, and
+/// views of either.
+SL_API void sl_program_addresses(const sl_program* program, int32_t phase, const sl_bindings* bindings, const int32_t* numbers, int32_t count, void** addresses);
+
+/// Writes what `ctx` says went wrong: the values, the op and where it comes from.
+SL_API void sl_failure_message(const sl_program* program, const sl_ctx* ctx, sl_message* message);
+
+/// Runs the straight line, or what args->executor makes of it. Preconditions: `args` passed the guard; frame leased from `program` for the same extents.
 /// Thread-safe: any number of concurrent calls with distinct frames. The message is complete (statement and source named).
 SL_API int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* frame, sl_queue* queue, const sl_args* args, sl_ctx* ctx, sl_message* message);
 

@@ -64,12 +64,24 @@ uint32_t freshSeed() {
   return seed;
 }
 
+/// Each case by the straight line and by the interpreter.
+class Golden : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { executor = GetParam() ? sl_interpreter() : nullptr; }
+
+ public:
+  static const sl_executor* executor;  ///< of the case that runs
+};
+const sl_executor* Golden::executor = nullptr;
+INSTANTIATE_TEST_SUITE_P(Paths, Golden, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Interpreter" : "StraightLine"; });
+
 /// A program with its weights; runs once per call of run().
 class Runner {
  public:
   Runner(const sl_program_desc& desc, std::vector<void*> parameters) {
     EXPECT_EQ(SL_OK, sl_program_create(&desc, nullptr, nullptr, &program_, &message_)) << message_.text;
-    EXPECT_EQ(SL_OK, sl_weights_create(program_, parameters.data(), nullptr, nullptr, &weights_, &message_))
+    EXPECT_EQ(SL_OK, sl_weights_create_by(program_, parameters.data(), Golden::executor, nullptr, nullptr, &weights_, &message_))
         << message_.text;
     EXPECT_EQ(SL_OK, sl_queue_team(desc.threads, &queue_, &message_)) << message_.text;
   }
@@ -82,7 +94,7 @@ class Runner {
   int32_t run(std::vector<void*> inputs, std::vector<void*> outputs, std::vector<int64_t> extents = {}) {
     sl_frame* frame = nullptr;
     EXPECT_EQ(SL_OK, sl_frame_lease(program_, extents.data(), &frame, &message_)) << message_.text;
-    sl_args args{sizeof(sl_args), inputs.data(), outputs.data(), extents.data()};
+    sl_args args{sizeof(sl_args), inputs.data(), outputs.data(), extents.data(), Golden::executor};
     sl_ctx ctx{};
     ctx.size = sizeof(ctx);
     ctx.cancel = cancel;
@@ -100,7 +112,7 @@ class Runner {
   sl_message message_{};
 };
 
-TEST(Golden, LinearRelu) {
+TEST_P(Golden, LinearRelu) {
   const uint32_t seed = freshSeed();
   std::vector<float> x = randomFloats(64, seed), w = randomFloats(640, seed + 1), bias = randomFloats(10, seed + 2);
   std::vector<float> z(10);
@@ -124,7 +136,7 @@ struct ControlFlow {
   std::vector<void*> inputs() { return {x.data(), &go, cache.data()}; }
 };
 
-TEST(Golden, ControlFlow) {
+TEST_P(Golden, ControlFlow) {
   const uint32_t seed = freshSeed();
   for (bool go : {true, false}) {
     for (int64_t length : {1, 7, 50}) {
@@ -149,7 +161,7 @@ TEST(Golden, ControlFlow) {
   }
 }
 
-TEST(Golden, FailuresOfControlFlow) {
+TEST_P(Golden, FailuresOfControlFlow) {
   ControlFlow data(1);
   Runner runner(control_flow, {data.bias.data(), &data.steps});
   data.x[64] = 2e6f;
@@ -157,7 +169,7 @@ TEST(Golden, FailuresOfControlFlow) {
   EXPECT_STREQ("check failed: x[1, 0] is \"too large\" at model.py:10", runner.text());
 }
 
-TEST(Golden, ExternalCall) {
+TEST_P(Golden, ExternalCall) {
   const uint32_t seed = freshSeed();
   std::vector<float> x = randomFloats(256, seed), w = randomFloats(640, seed + 1), y(40);
   std::vector<int32_t> k(40, 6), j(40);
@@ -185,7 +197,7 @@ TEST(Golden, ExternalCall) {
   EXPECT_EQ(0, g_handles);
 }
 
-TEST(Golden, DeviceQueue) {
+TEST_P(Golden, DeviceQueue) {
   sl_message message{};
   ASSERT_EQ(SL_OK, sl_backend_register(straightline_backend_v1(), &message)) << message.text;
   const uint32_t seed = freshSeed();
@@ -200,7 +212,7 @@ TEST(Golden, DeviceQueue) {
   }
 }
 
-TEST(Golden, SymbolicPointwise) {
+TEST_P(Golden, SymbolicPointwise) {
   const uint32_t seed = freshSeed();
   for (int64_t b : {1, 3, 64}) {
     std::vector<float> x = randomFloats(b * 64, seed), y(b * 64);

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole-file goldens of the C++ printer, compiled by two compilers without warnings.
+"""Whole-file goldens of the C++ and Python printers; the C++ ones compile with two compilers without warnings.
 
-Run: pytest tests/codegen --build build/dev [--update-golden]. A golden is what `fn.code` shows: one translation unit. The
+Run: pytest tests/codegen --build build/dev [--update-golden]. A golden is what `fn.code` shows: one translation unit,
+or with `emit="python"` one module. The
 cases beside this file are planned programs written by hand; those in models/ are captured models (models/capture.py), which
 go through the whole pipeline for the target that they name.
 """
 
 from __future__ import annotations
 
+import ast
 import difflib
 import os
 import pathlib
@@ -59,16 +61,31 @@ def _compile(compiler: str, build: pathlib.Path, source: pathlib.Path, target: p
     _run(program, *_FLAGS, f"-I{build / 'include'}", source, "-o", target)
 
 
+@pytest.mark.parametrize("language", ["cpp", "py"])
 @pytest.mark.parametrize("case", _CASES)
-def test_golden(case: str, request: pytest.FixtureRequest) -> None:
+def test_golden(case: str, language: str, request: pytest.FixtureRequest) -> None:
     """The text of a program equals its golden file."""
-    text = _emit(_build(request), case)
-    golden = _HERE / "golden" / f"{case}.cpp"
+    text = _emit(_build(request), case, *(["--python"] if language == "py" else []))
+    golden = _HERE / "golden" / f"{case}.{language}"
     if request.config.getoption("--update-golden", default=False):
         golden.write_text(text)
     expected = golden.read_text() if golden.exists() else ""
     difference = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(golden), "emitted", lineterm="")
     assert text == expected, "\n".join(difference) + "\nrun with --update-golden when this is meant"
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_python_parses(case: str) -> None:
+    """A Python golden is a module whose functions name nothing that they have not bound."""
+    text = (_HERE / "golden" / f"{case}.py").read_text()
+    tree = ast.parse(text)
+    imported = {name.name for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    assert [function.name for function in functions][-1] == "run"
+    for function in functions:
+        names = [node for node in ast.walk(function) if isinstance(node, ast.Name)]
+        bound = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {"io", "range", "float"} | imported
+        assert {node.id for node in names if isinstance(node.ctx, ast.Load)} <= bound
 
 
 @pytest.mark.parametrize("compiler", ["clang++-22", "g++"])

@@ -25,6 +25,33 @@ extern "C" void increment(sl_ctx* ctx, sl_team team, int64_t* o0) {
       o0);
 }
 
+static void thunk_step(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  step(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<float*>(pointers[2]));
+}
+
+static void thunk_muli_i64(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars) {
+  const auto x0 = sl::fromBits<int64_t>(scalars[0]);
+  const auto x1 = sl::fromBits<int64_t>(scalars[1]);
+  sl::toBits<int64_t>(pointers[0], sl::multiply(x0, x1));
+}
+
+static void thunk_cmpi_slt_i64(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars) {
+  const auto x0 = sl::fromBits<int64_t>(scalars[0]);
+  const auto x1 = sl::fromBits<int64_t>(scalars[1]);
+  sl::toBits<bool>(pointers[0], sl::lt(x0, x1));
+}
+
+static void thunk_increment(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  increment(ctx, team, static_cast<int64_t*>(pointers[0]));
+}
+
+static void thunk_cmpf_olt_f32(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars) {
+  const auto x0 = sl::fromBits<float>(scalars[0]);
+  const auto x1 = sl::fromBits<float>(scalars[1]);
+  sl::toBits<bool>(pointers[0], sl::lt(x0, x1));
+}
+
 extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   const int64_t s = io->extents[0];
   int64_t* const steps = static_cast<int64_t*>(const_cast<void*>(io->parameters[1]));
@@ -110,80 +137,107 @@ static constexpr sl_expr_step e14[] = {{'v', 17}};
 static constexpr sl_expr_step e15[] = {{'v', 22}};
 static constexpr sl_expr_step e16[] = {{'c', 1232348160}};
 static constexpr sl_expr_step e17[] = {{'v', 23}};
+static constexpr sl_expr l0[] = {{e2, 1}};
+static constexpr sl_expr l1[] = {{e3, 1}};
+static constexpr sl_expr l2[] = {{e5, 1}, {e2, 1}};
+static constexpr sl_expr l3[] = {{e2, 1}, {e3, 1}};
+static constexpr sl_expr l4[] = {{e7, 1}};
+static constexpr sl_expr l5[] = {{e0, 1}, {e8, 1}, {e3, 1}};
+static constexpr sl_expr l6[] = {{e9, 3}};
+static constexpr sl_expr l7[] = {{e10, 1}};
+static constexpr sl_expr l8[] = {{e4, 1}};
+static constexpr sl_expr l9[] = {{e11, 1}, {e12, 1}};
+static constexpr sl_expr l10[] = {{e13, 1}, {e12, 1}};
+static constexpr sl_expr l11[] = {{e14, 1}};
+static constexpr sl_expr l12[] = {{e3, 1}, {e0, 1}};
+static constexpr sl_expr l13[] = {{e15, 1}, {e16, 1}};
+static constexpr sl_expr l14[] = {{e17, 1}};
 
-static constexpr sl_expr cell_bias_extents[] = {{e2, 1}};
-static constexpr sl_expr cell_bias_strides[] = {{e3, 1}};
-static constexpr sl_expr x_extents[] = {{e5, 1}, {e2, 1}};
-static constexpr sl_expr x_strides[] = {{e2, 1}, {e3, 1}};
-static constexpr sl_expr cache_extents[] = {{e2, 1}};
-static constexpr sl_expr cache_strides[] = {{e3, 1}};
-static constexpr sl_expr y_extents[] = {{e2, 1}};
-static constexpr sl_expr y_strides[] = {{e3, 1}};
-static constexpr sl_expr t_extents[] = {{e2, 1}};
-static constexpr sl_expr t_strides[] = {{e3, 1}};
-static constexpr sl_expr x_view_extents[] = {{e2, 1}};
-static constexpr sl_expr x_view_strides[] = {{e3, 1}};
-static constexpr sl_expr x_view_1_extents[] = {{e2, 1}};
-static constexpr sl_expr x_view_1_strides[] = {{e3, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "steps", "steps", SL_ROLE_STATE, 0, 1, -1, {0, 64, 1}, 0, nullptr, nullptr, {e0, 1}, {e1, 1}},
-    {sizeof(sl_buffer), "cell_bias", "cell.bias", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, cell_bias_extents, cell_bias_strides, {e0, 1}, {e4, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, x_extents, x_strides, {e0, 1}, {e6, 1}},
-    {sizeof(sl_buffer), "go", "go", SL_ROLE_INPUT, 0, 1, -1, {6, 8, 1}, 0, nullptr, nullptr, {e0, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "cache", "cache", SL_ROLE_INPUT, 0, 2, -1, {2, 32, 1}, 1, cache_extents, cache_strides, {e0, 1}, {e4, 1}},
-    {sizeof(sl_buffer), "y", "y", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 1, y_extents, y_strides, {e0, 1}, {e4, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 1, t_extents, t_strides, {e0, 1}, {e4, 1}},
-    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 2, {2, 32, 1}, 1, x_view_extents, x_view_strides, {e0, 1}, {e0, 1}},
-    {sizeof(sl_buffer), "x_view_1", "", SL_ROLE_VIEW, 0, -1, 2, {2, 32, 1}, 1, x_view_1_extents, x_view_1_strides, {e4, 1}, {e0, 1}},
+    {sizeof(sl_buffer), "steps", "steps", SL_ROLE_STATE, 0, 1, -1, {0, 64, 1}, 0, nullptr, nullptr, {e0, 1}, {e1, 1}, {e0, 1}},
+    {sizeof(sl_buffer), "cell_bias", "cell.bias", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e0, 1}, {e4, 1}, {e0, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, l2, l3, {e0, 1}, {e6, 1}, {e0, 1}},
+    {sizeof(sl_buffer), "go", "go", SL_ROLE_INPUT, 0, 1, -1, {6, 8, 1}, 0, nullptr, nullptr, {e0, 1}, {e3, 1}, {e0, 1}},
+    {sizeof(sl_buffer), "cache", "cache", SL_ROLE_INPUT, 0, 2, -1, {2, 32, 1}, 1, l0, l1, {e0, 1}, {e4, 1}, {e0, 1}},
+    {sizeof(sl_buffer), "y", "y", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e0, 1}, {e4, 1}, {e0, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 1, l0, l1, {e0, 1}, {e4, 1}, {e0, 1}},
+    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 2, {2, 32, 1}, 1, l0, l1, {e0, 1}, {e0, 1}, {e0, 1}},
+    {sizeof(sl_buffer), "x_view_1", "", SL_ROLE_VIEW, 0, -1, 2, {2, 32, 1}, 1, l0, l1, {e4, 1}, {e0, 1}, {e0, 1}},
 };
 
-static constexpr sl_expr scalars_0[] = {{e7, 1}};
+static constexpr sl_argument arguments_step[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 1, l0, l1},
+};
+
+static constexpr sl_argument arguments_muli_i64[] = {
+    {sizeof(sl_argument), "y", SL_ARGUMENT_OUTPUT, 0, {0, 64, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x0", SL_ARGUMENT_VALUE, 0, {0, 64, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x1", SL_ARGUMENT_VALUE, 0, {0, 64, 1}, 0, nullptr, nullptr},
+};
+
+static constexpr sl_argument arguments_cmpi_slt_i64[] = {
+    {sizeof(sl_argument), "y", SL_ARGUMENT_OUTPUT, 0, {6, 8, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x0", SL_ARGUMENT_VALUE, 0, {0, 64, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x1", SL_ARGUMENT_VALUE, 0, {0, 64, 1}, 0, nullptr, nullptr},
+};
+
+static constexpr sl_argument arguments_increment[] = {
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_READWRITE, 0, {0, 64, 1}, 0, nullptr, nullptr},
+};
+
+static constexpr sl_argument arguments_cmpf_olt_f32[] = {
+    {sizeof(sl_argument), "y", SL_ARGUMENT_OUTPUT, 0, {6, 8, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x0", SL_ARGUMENT_VALUE, 0, {2, 32, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x1", SL_ARGUMENT_VALUE, 0, {2, 32, 1}, 0, nullptr, nullptr},
+};
+
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "step", "native", SL_ENTRY_KERNEL, 0, arguments_step, 3, nullptr, 0, 0, thunk_step},
+    {sizeof(sl_entry), "muli_i64", "scalar", SL_ENTRY_SCALAR, 0, arguments_muli_i64, 3, nullptr, 0, 0, thunk_muli_i64},
+    {sizeof(sl_entry), "cmpi_slt_i64", "scalar", SL_ENTRY_SCALAR, 0, arguments_cmpi_slt_i64, 3, nullptr, 0, 0, thunk_cmpi_slt_i64},
+    {sizeof(sl_entry), "increment", "native", SL_ENTRY_KERNEL, 0, arguments_increment, 1, nullptr, 0, 0, thunk_increment},
+    {sizeof(sl_entry), "cmpf_olt_f32", "scalar", SL_ENTRY_SCALAR, 0, arguments_cmpf_olt_f32, 3, nullptr, 0, 0, thunk_cmpf_olt_f32},
+};
+
 static constexpr int32_t operands_1[] = {4, 1, 6};
-static constexpr sl_expr scalars_3[] = {{e0, 1}, {e8, 1}, {e3, 1}};
 static constexpr int32_t operands_4[] = {2, 7};
-static constexpr sl_expr scalars_4[] = {{e9, 3}};
 static constexpr int32_t operands_5[] = {7, 6, 6};
 static constexpr int32_t operands_7[] = {3};
-static constexpr sl_expr scalars_8[] = {{e10, 1}};
 static constexpr int32_t operands_9[] = {6, 1, 5};
 static constexpr int32_t operands_11[] = {6, 5};
 static constexpr int32_t operands_15[] = {0};
-static constexpr sl_expr scalars_16[] = {{e11, 1}, {e12, 1}};
-static constexpr sl_expr scalars_17[] = {{e13, 1}, {e12, 1}};
-static constexpr sl_expr scalars_19[] = {{e14, 1}};
 static constexpr int32_t operands_20[] = {0};
 static constexpr int32_t operands_22[] = {2};
-static constexpr sl_expr scalars_22[] = {{e3, 1}, {e0, 1}};
-static constexpr sl_expr scalars_23[] = {{e15, 1}, {e16, 1}};
-static constexpr sl_expr scalars_24[] = {{e17, 1}};
 static constexpr int32_t operands_25[] = {5, 1, 4};
 static constexpr int32_t operands_26[] = {5, 8};
 static constexpr sl_statement statements[] = {
-    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "control_flow.mlir:17", nullptr, 0, 0, scalars_0, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "control_flow.mlir:17", nullptr, 0, 0, l4, 1},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "step", "add", "control_flow.mlir:18", operands_1, 2, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "control_flow.mlir:19", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_FOR, 0, 1, 0, "", "", "control_flow.mlir:20", nullptr, 0, 0, scalars_3, 3},
-    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "control_flow.mlir:21", operands_4, 1, 1, scalars_4, 1},
+    {sizeof(sl_statement), SL_STATEMENT_FOR, 0, 1, 0, "", "", "control_flow.mlir:20", nullptr, 0, 0, l5, 3},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "control_flow.mlir:21", operands_4, 1, 1, l6, 1},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "step", "lstm", "lstm (model.py:4)", operands_5, 2, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_END, 0, 1, 0, "", "", "control_flow.mlir:20", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "kernel.load", "", "control_flow.mlir:24", operands_7, 1, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_IF, 0, 1, 0, "", "", "control_flow.mlir:25", nullptr, 0, 0, scalars_8, 1},
+    {sizeof(sl_statement), SL_STATEMENT_IF, 0, 1, 0, "", "", "control_flow.mlir:25", nullptr, 0, 0, l7, 1},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "step", "add", "control_flow.mlir:26", operands_9, 2, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_ELSE, 0, 1, 0, "", "", "control_flow.mlir:25", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_COPY, 0, 1, 0, "", "", "control_flow.mlir:28", operands_11, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_COPY, 0, 1, 0, "", "", "control_flow.mlir:28", operands_11, 1, 1, l8, 1},
     {sizeof(sl_statement), SL_STATEMENT_END, 0, 1, 0, "", "", "control_flow.mlir:25", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "control_flow.mlir:30", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_WHILE, 0, 1, 0, "", "", "control_flow.mlir:31", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "kernel.load", "", "control_flow.mlir:32", operands_15, 1, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "arith.muli", "", "control_flow.mlir:33", nullptr, 0, 0, scalars_16, 2},
-    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "arith.cmpi", "", "control_flow.mlir:34", nullptr, 0, 0, scalars_17, 2},
+    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "muli_i64", "", "control_flow.mlir:33", nullptr, 0, 0, l9, 2},
+    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "cmpi_slt_i64", "", "control_flow.mlir:34", nullptr, 0, 0, l10, 2},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "control_flow.mlir:35", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_DO, 0, 1, 0, "", "", "control_flow.mlir:36", nullptr, 0, 0, scalars_19, 1},
+    {sizeof(sl_statement), SL_STATEMENT_DO, 0, 1, 0, "", "", "control_flow.mlir:36", nullptr, 0, 0, l11, 1},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "increment", "add_", "steps (model.py:9)", operands_20, 0, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_END, 0, 1, 0, "", "", "control_flow.mlir:31", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "kernel.load", "", "control_flow.mlir:40", operands_22, 1, 0, scalars_22, 2},
-    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "arith.cmpf", "", "control_flow.mlir:42", nullptr, 0, 0, scalars_23, 2},
-    {sizeof(sl_statement), SL_STATEMENT_CHECK, 0, 1, 0, "", "x[1, 0] is \"too large\"", "model.py:10", nullptr, 0, 0, scalars_24, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "kernel.load", "", "control_flow.mlir:40", operands_22, 1, 0, l12, 2},
+    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "cmpf_olt_f32", "", "control_flow.mlir:42", nullptr, 0, 0, l13, 2},
+    {sizeof(sl_statement), SL_STATEMENT_CHECK, 0, 1, 0, "", "x[1, 0] is \"too large\"", "model.py:10", nullptr, 0, 0, l14, 1},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "step", "copy_", "control_flow.mlir:44", operands_25, 2, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "control_flow.mlir:46", operands_26, 2, 0, nullptr, 0},
 };
@@ -211,7 +265,8 @@ const sl_program_desc sl_program = {
     buffers, 9, statements, 27, extents, 1,
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
-    2, 0, 3, 1, 2};
+    2, 0, 3, 1, 2,
+    entries, 5, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -26,7 +26,12 @@ extern "C" void scale(sl_ctx* ctx, sl_team team, const float* a0, const float* a
       a0, a1, o0);
 }
 
-static void enqueue_scale(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars) {
+static void thunk_twice(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars) {
+  twice(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]),
+      scalars[0]);
+}
+
+static void thunk_scale(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars) {
   scale(ctx, team, static_cast<const float*>(pointers[0]),
       static_cast<const float*>(pointers[1]), static_cast<float*>(pointers[2]), scalars[0]);
 }
@@ -73,7 +78,7 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   if (team.index == 0) {
     void* const pointers[] = {sl::address(t), sl::address(w_device), sl::address(t_1)};
     const int64_t scalars[] = {b};
-    sl_queue_launch(ctx, io->queues[1], enqueue_scale, pointers, 3, scalars, 1);
+    sl_queue_launch(ctx, io->queues[1], thunk_scale, pointers, 3, scalars, 1);
   }
   // copy: device_queue.mlir:28
   if (team.index == 0) {
@@ -96,54 +101,69 @@ static constexpr sl_expr_step e2[] = {{'c', 0}};
 static constexpr sl_expr_step e3[] = {{'c', 32}};
 static constexpr sl_expr_step e4[] = {{'s', 0}};
 static constexpr sl_expr_step e5[] = {{'s', 0}, {'c', 32}, {'*', 0}};
-static constexpr sl_expr_step e6[] = {{'c', 0}, {'s', 0}, {'c', 32}, {'*', 0}, {'M', 0}};
-static constexpr sl_expr_step e7[] = {{'c', 0}, {'s', 0}, {'c', 32}, {'*', 0}, {'M', 0}, {'s', 0}, {'c', 64}, {'*', 0}, {'M', 0}};
+static constexpr sl_expr_step e6[] = {{'v', 1}};
+static constexpr sl_expr_step e7[] = {{'v', 5}};
+static constexpr sl_expr_step e8[] = {{'v', 10}};
+static constexpr sl_expr_step e9[] = {{'c', 0}, {'s', 0}, {'c', 32}, {'*', 0}, {'M', 0}};
+static constexpr sl_expr_step e10[] = {{'c', 0}, {'s', 0}, {'c', 32}, {'*', 0}, {'M', 0}, {'s', 0}, {'c', 64}, {'*', 0}, {'M', 0}};
+static constexpr sl_expr l0[] = {{e0, 1}};
+static constexpr sl_expr l1[] = {{e1, 1}};
+static constexpr sl_expr l2[] = {{e4, 1}, {e0, 1}};
+static constexpr sl_expr l3[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr l4[] = {{e3, 1}};
+static constexpr sl_expr l5[] = {{e6, 1}};
+static constexpr sl_expr l6[] = {{e4, 1}};
+static constexpr sl_expr l7[] = {{e7, 1}};
+static constexpr sl_expr l8[] = {{e5, 3}};
+static constexpr sl_expr l9[] = {{e8, 1}};
 
-static constexpr sl_expr w_extents[] = {{e0, 1}};
-static constexpr sl_expr w_strides[] = {{e1, 1}};
-static constexpr sl_expr w_device_extents[] = {{e0, 1}};
-static constexpr sl_expr w_device_strides[] = {{e1, 1}};
-static constexpr sl_expr x_extents[] = {{e4, 1}, {e0, 1}};
-static constexpr sl_expr x_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr y_extents[] = {{e4, 1}, {e0, 1}};
-static constexpr sl_expr y_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr t_extents[] = {{e4, 1}, {e0, 1}};
-static constexpr sl_expr t_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr t_1_extents[] = {{e4, 1}, {e0, 1}};
-static constexpr sl_expr t_1_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr t_2_extents[] = {{e4, 1}, {e0, 1}};
-static constexpr sl_expr t_2_strides[] = {{e0, 1}, {e1, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "w", "w", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, w_extents, w_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "w_device", "w.device", SL_ROLE_PREPARED, 1, -1, -1, {2, 32, 1}, 1, w_device_extents, w_device_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, x_extents, x_strides, {e2, 1}, {e5, 3}},
-    {sizeof(sl_buffer), "y", "y", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, y_extents, y_strides, {e2, 1}, {e5, 3}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 1, -1, -1, {2, 32, 1}, 2, t_extents, t_strides, {e2, 1}, {e5, 3}},
-    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 1, -1, -1, {2, 32, 1}, 2, t_1_extents, t_1_strides, {e5, 3}, {e5, 3}},
-    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_2_extents, t_2_strides, {e2, 1}, {e5, 3}},
+    {sizeof(sl_buffer), "w", "w", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "w_device", "w.device", SL_ROLE_PREPARED, 1, -1, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e5, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "y", "y", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e5, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 1, -1, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e5, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 1, -1, -1, {2, 32, 1}, 2, l2, l3, {e5, 3}, {e5, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e5, 3}, {e2, 1}},
+};
+
+static constexpr sl_argument arguments_twice[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l2, l3},
+};
+
+static constexpr const char* names_twice[] = {"b"};
+static constexpr sl_argument arguments_scale[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 1, {2, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 1, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 1, {2, 32, 1}, 2, l2, l3},
+};
+
+static constexpr const char* names_scale[] = {"b"};
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "twice", "native", SL_ENTRY_KERNEL, 0, arguments_twice, 2, names_twice, 1, 0, thunk_twice},
+    {sizeof(sl_entry), "scale", "native", SL_ENTRY_KERNEL, 0, arguments_scale, 3, names_scale, 1, 0, thunk_scale},
 };
 
 static constexpr int32_t operands_0[] = {0, 1};
 static constexpr int32_t operands_3[] = {2, 6};
-static constexpr sl_expr scalars_3[] = {{e4, 1}};
 static constexpr int32_t operands_7[] = {6, 4};
 static constexpr int32_t operands_8[] = {4, 1, 5};
-static constexpr sl_expr scalars_8[] = {{e4, 1}};
 static constexpr int32_t operands_9[] = {5, 3};
 static constexpr int32_t operands_13[] = {3};
 static constexpr sl_statement statements[] = {
-    {sizeof(sl_statement), SL_STATEMENT_COPY, 1, 0, 0, "", "", "device_queue.mlir:14", operands_0, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_COPY, 1, 0, 0, "", "", "device_queue.mlir:14", operands_0, 1, 1, l4, 1},
     {sizeof(sl_statement), SL_STATEMENT_RECORD, 1, 0, 0, "", "", "device_queue.mlir:15", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_WAIT, 0, 0, 0, "", "", "device_queue.mlir:16", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "twice", "mul", "device_queue.mlir:22", operands_3, 1, 1, scalars_3, 1},
+    {sizeof(sl_statement), SL_STATEMENT_WAIT, 0, 0, 0, "", "", "device_queue.mlir:16", nullptr, 0, 0, l5, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "twice", "mul", "device_queue.mlir:22", operands_3, 1, 1, l6, 1},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "device_queue.mlir:23", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_RECORD, 0, 1, 0, "", "", "device_queue.mlir:24", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_WAIT, 1, 1, 0, "", "", "device_queue.mlir:25", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_COPY, 1, 1, 0, "", "", "device_queue.mlir:26", operands_7, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 1, 1, 0, "scale", "mul", "w (model.py:3)", operands_8, 2, 1, scalars_8, 1},
-    {sizeof(sl_statement), SL_STATEMENT_COPY, 1, 1, 0, "", "", "device_queue.mlir:28", operands_9, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_WAIT, 1, 1, 0, "", "", "device_queue.mlir:25", nullptr, 0, 0, l7, 1},
+    {sizeof(sl_statement), SL_STATEMENT_COPY, 1, 1, 0, "", "", "device_queue.mlir:26", operands_7, 1, 1, l8, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 1, 1, 0, "scale", "mul", "w (model.py:3)", operands_8, 2, 1, l6, 1},
+    {sizeof(sl_statement), SL_STATEMENT_COPY, 1, 1, 0, "", "", "device_queue.mlir:28", operands_9, 1, 1, l8, 1},
     {sizeof(sl_statement), SL_STATEMENT_RECORD, 1, 1, 0, "", "", "device_queue.mlir:29", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_WAIT, 0, 1, 0, "", "", "device_queue.mlir:30", nullptr, 0, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_WAIT, 0, 1, 0, "", "", "device_queue.mlir:30", nullptr, 0, 0, l9, 1},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "device_queue.mlir:31", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "device_queue.mlir:32", operands_13, 1, 0, nullptr, 0},
 };
@@ -158,7 +178,7 @@ static constexpr sl_result results[] = {
 
 static constexpr const char* spaces[] = {"host", "test_device"};
 static constexpr const char* queues[] = {"cpu", "test_device"};
-static constexpr sl_expr arena_bytes[] = {{e6, 5}, {e7, 9}};
+static constexpr sl_expr arena_bytes[] = {{e9, 5}, {e10, 9}};
 static constexpr sl_expr scratch_bytes[] = {{e2, 1}, {e2, 1}};
 static constexpr sl_expr prepared_bytes[] = {{e2, 1}, {e3, 1}};
 
@@ -170,7 +190,8 @@ const sl_program_desc sl_program = {
     buffers, 7, statements, 14, extents, 1,
     results, 1, spaces, 2, queues, 2,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
-    1, 0, 1, 1, 2};
+    1, 0, 1, 1, 2,
+    entries, 2, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -202,6 +202,84 @@ extern "C" void gemm_4x10x128_bias(sl_ctx* ctx, sl_team team, const float* a0, c
       a0, a1, a2, o0);
 }
 
+static void thunk_pointwise_to_dtype_16(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pointwise_to_dtype_16(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<const float*>(pointers[3]), static_cast<const float*>(pointers[4]),
+      static_cast<double*>(pointers[5]), static_cast<float*>(pointers[6]));
+}
+
+static void thunk_pointwise_to_dtype_32(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pointwise_to_dtype_32(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<const float*>(pointers[3]), static_cast<const float*>(pointers[4]),
+      static_cast<double*>(pointers[5]), static_cast<float*>(pointers[6]));
+}
+
+static void thunk_pointwise_to_dtype_16x9(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pointwise_to_dtype_16x9(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const double*>(pointers[1]), static_cast<float*>(pointers[2]));
+}
+
+static void thunk_pointwise_to_dtype_32x144(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pointwise_to_dtype_32x144(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const double*>(pointers[1]), static_cast<float*>(pointers[2]));
+}
+
+static void thunk_pack_convolution_16x1x3x3(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_convolution_16x1x3x3(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
+static void thunk_pack_winograd_32x16x3x3(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_winograd_32x16x3x3(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
+static void thunk_pack_gemm_10x128(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_gemm_10x128(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
+static void thunk_zero_border(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  zero_border(ctx, team, static_cast<float*>(pointers[0]));
+}
+
+static void thunk_copy_4x8x8(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  copy_4x8x8(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
+}
+
+static void thunk_convolution_4x1x8x8x16_3x3_bias_relu(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  convolution_4x1x8x8x16_3x3_bias_relu(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]));
+}
+
+static void thunk_zero_border_2(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  zero_border_2(ctx, team, static_cast<float*>(pointers[0]));
+}
+
+static void thunk_max_pool2d(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  max_pool2d(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
+}
+
+static void thunk_winograd_4x16x4x4x32_3x3_bias_relu(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  winograd_4x16x4x4x32_3x3_bias_relu(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]), static_cast<int8_t*>(pointers[4]));
+}
+
+static void thunk_max_pool2d_2(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  max_pool2d_2(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
+static void thunk_gemm_4x10x128_bias(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemm_4x10x128_bias(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]));
+}
+
 extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   const float* const norm1_weight = static_cast<const float*>(io->parameters[0]);
   const float* const norm1_running_var = static_cast<const float*>(io->parameters[1]);
@@ -365,121 +443,195 @@ static constexpr sl_expr_step e31[] = {{'c', 133632}};
 static constexpr sl_expr_step e32[] = {{'c', 96}};
 static constexpr sl_expr_step e33[] = {{'c', 124864}};
 static constexpr sl_expr_step e34[] = {{'c', 9216}};
-static constexpr sl_expr_step e35[] = {{'c', 100}};
-static constexpr sl_expr_step e36[] = {{'c', 16428}};
-static constexpr sl_expr_step e37[] = {{'c', 1600}};
-static constexpr sl_expr_step e38[] = {{'c', 16384}};
-static constexpr sl_expr_step e39[] = {{'c', 141824}};
-static constexpr sl_expr_step e40[] = {{'c', 19264}};
-static constexpr sl_expr_step e41[] = {{'c', 82688}};
+static constexpr sl_expr_step e35[] = {{'c', 448}};
+static constexpr sl_expr_step e36[] = {{'c', 100}};
+static constexpr sl_expr_step e37[] = {{'c', 16428}};
+static constexpr sl_expr_step e38[] = {{'c', 1600}};
+static constexpr sl_expr_step e39[] = {{'c', 44}};
+static constexpr sl_expr_step e40[] = {{'c', 16384}};
+static constexpr sl_expr_step e41[] = {{'c', 141824}};
+static constexpr sl_expr_step e42[] = {{'c', 19264}};
+static constexpr sl_expr_step e43[] = {{'c', 82688}};
+static constexpr sl_expr l0[] = {{e0, 1}};
+static constexpr sl_expr l1[] = {{e1, 1}};
+static constexpr sl_expr l2[] = {{e4, 1}};
+static constexpr sl_expr l3[] = {{e0, 1}, {e1, 1}, {e7, 1}, {e7, 1}};
+static constexpr sl_expr l4[] = {{e6, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
+static constexpr sl_expr l5[] = {{e4, 1}, {e0, 1}, {e7, 1}, {e7, 1}};
+static constexpr sl_expr l6[] = {{e9, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
+static constexpr sl_expr l7[] = {{e1, 1}, {e7, 1}, {e7, 1}, {e1, 1}, {e0, 1}};
+static constexpr sl_expr l8[] = {{e9, 1}, {e11, 1}, {e0, 1}, {e0, 1}, {e1, 1}};
+static constexpr sl_expr l9[] = {{e1, 1}, {e13, 1}, {e15, 1}, {e0, 1}, {e0, 1}};
+static constexpr sl_expr l10[] = {{e10, 1}, {e14, 1}, {e16, 1}, {e0, 1}, {e1, 1}};
+static constexpr sl_expr l11[] = {{e19, 1}};
+static constexpr sl_expr l12[] = {{e19, 1}, {e5, 1}};
+static constexpr sl_expr l13[] = {{e5, 1}, {e1, 1}};
+static constexpr sl_expr l14[] = {{e1, 1}, {e5, 1}, {e0, 1}};
+static constexpr sl_expr l15[] = {{e22, 1}, {e0, 1}, {e1, 1}};
+static constexpr sl_expr l16[] = {{e0, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
+static constexpr sl_expr l17[] = {{e1, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
+static constexpr sl_expr l18[] = {{e4, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
+static constexpr sl_expr l19[] = {{e26, 1}, {e1, 1}, {e27, 1}, {e27, 1}};
+static constexpr sl_expr l20[] = {{e3, 1}, {e3, 1}, {e27, 1}, {e1, 1}};
+static constexpr sl_expr l21[] = {{e26, 1}, {e19, 1}};
+static constexpr sl_expr l22[] = {{e19, 1}, {e1, 1}};
+static constexpr sl_expr l23[] = {{e26, 1}, {e4, 1}, {e15, 1}, {e15, 1}};
+static constexpr sl_expr l24[] = {{e5, 1}, {e26, 1}, {e15, 1}, {e1, 1}};
+static constexpr sl_expr l25[] = {{e30, 1}};
+static constexpr sl_expr l26[] = {{e26, 1}, {e4, 1}, {e26, 1}, {e26, 1}};
+static constexpr sl_expr l27[] = {{e14, 1}, {e1, 1}, {e5, 1}, {e4, 1}};
+static constexpr sl_expr l28[] = {{e26, 1}, {e0, 1}, {e26, 1}, {e26, 1}};
+static constexpr sl_expr l29[] = {{e8, 1}, {e1, 1}, {e32, 1}, {e0, 1}};
+static constexpr sl_expr l30[] = {{e36, 1}, {e1, 1}, {e19, 1}, {e1, 1}};
+static constexpr sl_expr l31[] = {{e26, 1}, {e0, 1}, {e27, 1}, {e27, 1}};
+static constexpr sl_expr l32[] = {{e28, 1}, {e1, 1}, {e5, 1}, {e0, 1}};
+static constexpr sl_expr l33[] = {{e26, 1}, {e5, 1}};
 
-static constexpr sl_expr norm1_weight_extents[] = {{e0, 1}};
-static constexpr sl_expr norm1_weight_strides[] = {{e1, 1}};
-static constexpr sl_expr norm1_running_var_extents[] = {{e0, 1}};
-static constexpr sl_expr norm1_running_var_strides[] = {{e1, 1}};
-static constexpr sl_expr conv1_bias_extents[] = {{e0, 1}};
-static constexpr sl_expr conv1_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr norm1_bias_extents[] = {{e0, 1}};
-static constexpr sl_expr norm1_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr norm1_running_mean_extents[] = {{e0, 1}};
-static constexpr sl_expr norm1_running_mean_strides[] = {{e1, 1}};
-static constexpr sl_expr prepared_0_extents[] = {{e0, 1}};
-static constexpr sl_expr prepared_0_strides[] = {{e1, 1}};
-static constexpr sl_expr norm2_weight_extents[] = {{e4, 1}};
-static constexpr sl_expr norm2_weight_strides[] = {{e1, 1}};
-static constexpr sl_expr norm2_running_var_extents[] = {{e4, 1}};
-static constexpr sl_expr norm2_running_var_strides[] = {{e1, 1}};
-static constexpr sl_expr conv2_bias_extents[] = {{e4, 1}};
-static constexpr sl_expr conv2_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr norm2_bias_extents[] = {{e4, 1}};
-static constexpr sl_expr norm2_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr norm2_running_mean_extents[] = {{e4, 1}};
-static constexpr sl_expr norm2_running_mean_strides[] = {{e1, 1}};
-static constexpr sl_expr prepared_1_extents[] = {{e4, 1}};
-static constexpr sl_expr prepared_1_strides[] = {{e1, 1}};
-static constexpr sl_expr conv1_weight_extents[] = {{e0, 1}, {e1, 1}, {e7, 1}, {e7, 1}};
-static constexpr sl_expr conv1_weight_strides[] = {{e6, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
-static constexpr sl_expr conv2_weight_extents[] = {{e4, 1}, {e0, 1}, {e7, 1}, {e7, 1}};
-static constexpr sl_expr conv2_weight_strides[] = {{e9, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
-static constexpr sl_expr conv1_weight_packed_extents[] = {{e1, 1}, {e7, 1}, {e7, 1}, {e1, 1},
-    {e0, 1}};
-static constexpr sl_expr conv1_weight_packed_strides[] = {{e9, 1}, {e11, 1}, {e0, 1}, {e0, 1},
-    {e1, 1}};
-static constexpr sl_expr conv2_weight_packed_extents[] = {{e1, 1}, {e13, 1}, {e15, 1}, {e0, 1},
-    {e0, 1}};
-static constexpr sl_expr conv2_weight_packed_strides[] = {{e10, 1}, {e14, 1}, {e16, 1}, {e0, 1},
-    {e1, 1}};
-static constexpr sl_expr fc_bias_extents[] = {{e19, 1}};
-static constexpr sl_expr fc_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr fc_weight_extents[] = {{e19, 1}, {e5, 1}};
-static constexpr sl_expr fc_weight_strides[] = {{e5, 1}, {e1, 1}};
-static constexpr sl_expr fc_weight_packed_extents[] = {{e1, 1}, {e5, 1}, {e0, 1}};
-static constexpr sl_expr fc_weight_packed_strides[] = {{e22, 1}, {e0, 1}, {e1, 1}};
-static constexpr sl_expr conv2_extents[] = {{e4, 1}, {e0, 1}, {e7, 1}, {e7, 1}};
-static constexpr sl_expr conv2_strides[] = {{e9, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
-static constexpr sl_expr conv1_extents[] = {{e0, 1}, {e1, 1}, {e7, 1}, {e7, 1}};
-static constexpr sl_expr conv1_strides[] = {{e6, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
-static constexpr sl_expr t_extents[] = {{e4, 1}};
-static constexpr sl_expr t_strides[] = {{e1, 1}};
-static constexpr sl_expr t_1_extents[] = {{e0, 1}};
-static constexpr sl_expr t_1_strides[] = {{e1, 1}};
-static constexpr sl_expr t_1_view_extents[] = {{e0, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
-static constexpr sl_expr t_1_view_strides[] = {{e1, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
-static constexpr sl_expr t_view_extents[] = {{e4, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
-static constexpr sl_expr t_view_strides[] = {{e1, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
-static constexpr sl_expr x_extents[] = {{e26, 1}, {e1, 1}, {e27, 1}, {e27, 1}};
-static constexpr sl_expr x_strides[] = {{e3, 1}, {e3, 1}, {e27, 1}, {e1, 1}};
-static constexpr sl_expr linear_extents[] = {{e26, 1}, {e19, 1}};
-static constexpr sl_expr linear_strides[] = {{e19, 1}, {e1, 1}};
-static constexpr sl_expr t_2_extents[] = {{e26, 1}, {e4, 1}, {e15, 1}, {e15, 1}};
-static constexpr sl_expr t_2_strides[] = {{e5, 1}, {e26, 1}, {e15, 1}, {e1, 1}};
-static constexpr sl_expr t_3_extents[] = {{e30, 1}};
-static constexpr sl_expr t_3_strides[] = {{e1, 1}};
-static constexpr sl_expr t_4_extents[] = {{e26, 1}, {e4, 1}, {e26, 1}, {e26, 1}};
-static constexpr sl_expr t_4_strides[] = {{e14, 1}, {e1, 1}, {e5, 1}, {e4, 1}};
-static constexpr sl_expr t_5_extents[] = {{e26, 1}, {e0, 1}, {e26, 1}, {e26, 1}};
-static constexpr sl_expr t_5_strides[] = {{e8, 1}, {e1, 1}, {e32, 1}, {e0, 1}};
-static constexpr sl_expr t_6_extents[] = {{e26, 1}, {e1, 1}, {e27, 1}, {e27, 1}};
-static constexpr sl_expr t_6_strides[] = {{e35, 1}, {e1, 1}, {e19, 1}, {e1, 1}};
-static constexpr sl_expr t_7_extents[] = {{e26, 1}, {e0, 1}, {e27, 1}, {e27, 1}};
-static constexpr sl_expr t_7_strides[] = {{e28, 1}, {e1, 1}, {e5, 1}, {e0, 1}};
-static constexpr sl_expr t_2_view_extents[] = {{e26, 1}, {e5, 1}};
-static constexpr sl_expr t_2_view_strides[] = {{e5, 1}, {e1, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "norm1_weight", "norm1.weight", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, norm1_weight_extents, norm1_weight_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "norm1_running_var", "norm1.running_var", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 1, norm1_running_var_extents, norm1_running_var_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "conv1_bias", "conv1.bias", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, conv1_bias_extents, conv1_bias_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "norm1_bias", "norm1.bias", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 1, norm1_bias_extents, norm1_bias_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "norm1_running_mean", "norm1.running_mean", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, norm1_running_mean_extents, norm1_running_mean_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "prepared_0", "prepared.0", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 1, prepared_0_extents, prepared_0_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "norm2_weight", "norm2.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 1, norm2_weight_extents, norm2_weight_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "norm2_running_var", "norm2.running_var", SL_ROLE_PARAMETER, 0, 6, -1, {2, 32, 1}, 1, norm2_running_var_extents, norm2_running_var_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "conv2_bias", "conv2.bias", SL_ROLE_PARAMETER, 0, 7, -1, {2, 32, 1}, 1, conv2_bias_extents, conv2_bias_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "norm2_bias", "norm2.bias", SL_ROLE_PARAMETER, 0, 8, -1, {2, 32, 1}, 1, norm2_bias_extents, norm2_bias_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "norm2_running_mean", "norm2.running_mean", SL_ROLE_PARAMETER, 0, 9, -1, {2, 32, 1}, 1, norm2_running_mean_extents, norm2_running_mean_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "prepared_1", "prepared.1", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 1, prepared_1_extents, prepared_1_strides, {e3, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "conv1_weight", "conv1.weight", SL_ROLE_PARAMETER, 0, 10, -1, {2, 32, 1}, 4, conv1_weight_extents, conv1_weight_strides, {e2, 1}, {e8, 1}},
-    {sizeof(sl_buffer), "conv2_weight", "conv2.weight", SL_ROLE_PARAMETER, 0, 11, -1, {2, 32, 1}, 4, conv2_weight_extents, conv2_weight_strides, {e2, 1}, {e10, 1}},
-    {sizeof(sl_buffer), "conv1_weight_packed", "conv1.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 5, conv1_weight_packed_extents, conv1_weight_packed_strides, {e12, 1}, {e8, 1}},
-    {sizeof(sl_buffer), "conv2_weight_packed", "conv2.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 5, conv2_weight_packed_extents, conv2_weight_packed_strides, {e17, 1}, {e18, 1}},
-    {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 12, -1, {2, 32, 1}, 1, fc_bias_extents, fc_bias_strides, {e2, 1}, {e20, 1}},
-    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 13, -1, {2, 32, 1}, 2, fc_weight_extents, fc_weight_strides, {e2, 1}, {e21, 1}},
-    {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, fc_weight_packed_extents, fc_weight_packed_strides, {e23, 1}, {e24, 1}},
-    {sizeof(sl_buffer), "conv2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, conv2_extents, conv2_strides, {e2, 1}, {e10, 1}},
-    {sizeof(sl_buffer), "conv1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, conv1_extents, conv1_strides, {e10, 1}, {e8, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, t_extents, t_strides, {e25, 1}, {e16, 1}},
-    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, t_1_extents, t_1_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 22, {2, 64, 1}, 4, t_1_view_extents, t_1_view_strides, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_view", "", SL_ROLE_VIEW, 0, -1, 21, {2, 64, 1}, 4, t_view_extents, t_view_strides, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 4, x_extents, x_strides, {e2, 1}, {e28, 1}},
-    {sizeof(sl_buffer), "linear", "linear", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, linear_extents, linear_strides, {e2, 1}, {e29, 1}},
-    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, t_2_extents, t_2_strides, {e2, 1}, {e22, 1}},
-    {sizeof(sl_buffer), "t_3", "", SL_ROLE_ARENA, 0, -1, -1, {0, 8, 1}, 1, t_3_extents, t_3_strides, {e2, 1}, {e30, 1}},
-    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, t_4_extents, t_4_strides, {e31, 1}, {e24, 1}},
-    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, t_5_extents, t_5_strides, {e33, 1}, {e34, 1}},
-    {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, t_6_extents, t_6_strides, {e36, 1}, {e37, 1}},
-    {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, t_7_extents, t_7_strides, {e2, 1}, {e38, 1}},
-    {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 27, {2, 32, 1}, 2, t_2_view_extents, t_2_view_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm1_weight", "norm1.weight", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm1_running_var", "norm1.running_var", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv1_bias", "conv1.bias", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm1_bias", "norm1.bias", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm1_running_mean", "norm1.running_mean", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "prepared_0", "prepared.0", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm2_weight", "norm2.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm2_running_var", "norm2.running_var", SL_ROLE_PARAMETER, 0, 6, -1, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv2_bias", "conv2.bias", SL_ROLE_PARAMETER, 0, 7, -1, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm2_bias", "norm2.bias", SL_ROLE_PARAMETER, 0, 8, -1, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm2_running_mean", "norm2.running_mean", SL_ROLE_PARAMETER, 0, 9, -1, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "prepared_1", "prepared.1", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 1, l2, l1, {e3, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv1_weight", "conv1.weight", SL_ROLE_PARAMETER, 0, 10, -1, {2, 32, 1}, 4, l3, l4, {e2, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv2_weight", "conv2.weight", SL_ROLE_PARAMETER, 0, 11, -1, {2, 32, 1}, 4, l5, l6, {e2, 1}, {e10, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv1_weight_packed", "conv1.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 5, l7, l8, {e12, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv2_weight_packed", "conv2.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 5, l9, l10, {e17, 1}, {e18, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 12, -1, {2, 32, 1}, 1, l11, l1, {e2, 1}, {e20, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 13, -1, {2, 32, 1}, 2, l12, l13, {e2, 1}, {e21, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l14, l15, {e23, 1}, {e24, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l5, l6, {e2, 1}, {e10, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l3, l4, {e10, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l2, l1, {e25, 1}, {e16, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l0, l1, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 22, {2, 64, 1}, 4, l16, l17, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_view", "", SL_ROLE_VIEW, 0, -1, 21, {2, 64, 1}, 4, l18, l17, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 4, l19, l20, {e2, 1}, {e28, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "linear", "linear", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l21, l22, {e2, 1}, {e29, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l23, l24, {e2, 1}, {e22, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_3", "", SL_ROLE_ARENA, 0, -1, -1, {0, 8, 1}, 1, l25, l1, {e2, 1}, {e30, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l26, l27, {e31, 1}, {e24, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l28, l29, {e33, 1}, {e34, 1}, {e35, 1}},
+    {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l19, l30, {e37, 1}, {e38, 1}, {e39, 1}},
+    {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l31, l32, {e2, 1}, {e40, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 27, {2, 32, 1}, 2, l33, l13, {e2, 1}, {e2, 1}, {e2, 1}},
+};
+
+static constexpr sl_argument arguments_pointwise_to_dtype_16[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "a4", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 64, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 1, l0, l1},
+};
+
+static constexpr sl_argument arguments_pointwise_to_dtype_32[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
+    {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
+    {sizeof(sl_argument), "a4", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 64, 1}, 1, l2, l1},
+    {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 1, l2, l1},
+};
+
+static constexpr sl_argument arguments_pointwise_to_dtype_16x9[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l3, l4},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 64, 1}, 4, l16, l17},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l3, l4},
+};
+
+static constexpr sl_argument arguments_pointwise_to_dtype_32x144[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l5, l6},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 64, 1}, 4, l18, l17},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l5, l6},
+};
+
+static constexpr sl_argument arguments_pack_convolution_16x1x3x3[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l3, l4},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 5, l7, l8},
+};
+
+static constexpr sl_argument arguments_pack_winograd_32x16x3x3[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l5, l6},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 5, l9, l10},
+};
+
+static constexpr sl_argument arguments_pack_gemm_10x128[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l12, l13},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l14, l15},
+};
+
+static constexpr sl_argument arguments_zero_border[] = {
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l19, l30},
+};
+
+static constexpr sl_argument arguments_copy_4x8x8[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l19, l20},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l19, l30},
+};
+
+static constexpr sl_argument arguments_convolution_4x1x8x8x16_3x3_bias_relu[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l19, l30},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 5, l7, l8},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l31, l32},
+};
+
+static constexpr sl_argument arguments_zero_border_2[] = {
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l28, l29},
+};
+
+static constexpr sl_argument arguments_max_pool2d[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l31, l32},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l28, l29},
+};
+
+static constexpr sl_argument arguments_winograd_4x16x4x4x32_3x3_bias_relu[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l28, l29},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 5, l9, l10},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l26, l27},
+    {sizeof(sl_argument), "w0", SL_ARGUMENT_WORKSPACE, 0, {0, 8, 1}, 1, l25, l1},
+};
+
+static constexpr sl_argument arguments_max_pool2d_2[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l26, l27},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l23, l24},
+};
+
+static constexpr sl_argument arguments_gemm_4x10x128_bias[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l33, l13},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l14, l15},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l11, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l21, l22},
+};
+
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "pointwise_to_dtype_16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16, 7, nullptr, 0, 0.0224, thunk_pointwise_to_dtype_16},
+    {sizeof(sl_entry), "pointwise_to_dtype_32", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32, 7, nullptr, 0, 0.0448, thunk_pointwise_to_dtype_32},
+    {sizeof(sl_entry), "pointwise_to_dtype_16x9", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16x9, 3, nullptr, 0, 0.0864, thunk_pointwise_to_dtype_16x9},
+    {sizeof(sl_entry), "pointwise_to_dtype_32x144", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32x144, 3, nullptr, 0, 2.76, thunk_pointwise_to_dtype_32x144},
+    {sizeof(sl_entry), "pack_convolution_16x1x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_convolution_16x1x3x3, 2, nullptr, 0, 10, thunk_pack_convolution_16x1x3x3},
+    {sizeof(sl_entry), "pack_winograd_32x16x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_winograd_32x16x3x3, 2, nullptr, 0, 10, thunk_pack_winograd_32x16x3x3},
+    {sizeof(sl_entry), "pack_gemm_10x128", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x128, 2, nullptr, 0, 10, thunk_pack_gemm_10x128},
+    {sizeof(sl_entry), "zero_border", "native", SL_ENTRY_KERNEL, 0, arguments_zero_border, 1, nullptr, 0, 0, thunk_zero_border},
+    {sizeof(sl_entry), "copy_4x8x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_4x8x8, 2, nullptr, 0, 0.102, thunk_copy_4x8x8},
+    {sizeof(sl_entry), "convolution_4x1x8x8x16_3x3_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_convolution_4x1x8x8x16_3x3_bias_relu, 4, nullptr, 0, 0.714, thunk_convolution_4x1x8x8x16_3x3_bias_relu},
+    {sizeof(sl_entry), "zero_border_2", "native", SL_ENTRY_KERNEL, 0, arguments_zero_border_2, 1, nullptr, 0, 0, thunk_zero_border_2},
+    {sizeof(sl_entry), "max_pool2d", "native", SL_ENTRY_KERNEL, 0, arguments_max_pool2d, 2, nullptr, 0, 0.41, thunk_max_pool2d},
+    {sizeof(sl_entry), "winograd_4x16x4x4x32_3x3_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_winograd_4x16x4x4x32_3x3_bias_relu, 5, nullptr, 0, 1.91, thunk_winograd_4x16x4x4x32_3x3_bias_relu},
+    {sizeof(sl_entry), "max_pool2d_2", "native", SL_ENTRY_KERNEL, 0, arguments_max_pool2d_2, 2, nullptr, 0, 0.205, thunk_max_pool2d_2},
+    {sizeof(sl_entry), "gemm_4x10x128_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_4x10x128_bias, 4, nullptr, 0, 0.104, thunk_gemm_4x10x128_bias},
 };
 
 static constexpr int32_t operands_0[] = {0, 1, 2, 3, 4, 22, 5};
@@ -525,9 +677,9 @@ static constexpr sl_result results[] = {
 
 static constexpr const char* spaces[] = {"host"};
 static constexpr const char* queues[] = {"cpu"};
-static constexpr sl_expr arena_bytes[] = {{e39, 1}};
-static constexpr sl_expr scratch_bytes[] = {{e40, 1}};
-static constexpr sl_expr prepared_bytes[] = {{e41, 1}};
+static constexpr sl_expr arena_bytes[] = {{e41, 1}};
+static constexpr sl_expr scratch_bytes[] = {{e42, 1}};
+static constexpr sl_expr prepared_bytes[] = {{e43, 1}};
 
 extern "C" {
 extern const sl_program_desc sl_program;
@@ -537,7 +689,8 @@ const sl_program_desc sl_program = {
     buffers, 34, statements, 18, nullptr, 0,
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
-    14, 0, 1, 1, 2};
+    14, 0, 1, 1, 2,
+    entries, 15, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -31,23 +31,42 @@ extern "C" int32_t example_ip_run(sl_ctx*, sl_team, void* handle, const void* co
 extern "C" int32_t example_ip_plan(sl_ctx*, const sl_problem*, const void* const* constants, void** handle);
 extern "C" void example_ip_destroy(void* handle);
 
+static constexpr sl_operand ip_operands[] = {
+    {{2, 32, 1}, 2, {4, 64, 0, 0, 0, 0, 0, 0}, {64, 1, 0, 0, 0, 0, 0, 0}, 0},
+    {{2, 32, 1}, 2, {10, 64, 0, 0, 0, 0, 0, 0}, {64, 1, 0, 0, 0, 0, 0, 0}, 1},
+    {{2, 32, 1}, 2, {4, 10, 0, 0, 0, 0, 0, 0}, {10, 1, 0, 0, 0, 0, 0, 0}, 0},
+};
+static constexpr sl_attribute ip_attributes[] = {
+    {"transposed", 1},
+};
+static constexpr sl_problem ip_problem = {sizeof(sl_problem), "inner_product", ip_operands, 2,
+    1, ip_attributes, 1, 2, 32, 32768, 1048576};
+
+static void thunk_ip_plan(sl_ctx* ctx, sl_team, void* const* pointers, const int64_t*) {
+  const void* const constants[] = {nullptr, pointers[0]};
+  sl::report(ctx, example_ip_plan(ctx, &ip_problem, constants, static_cast<void**>(pointers[1])));
+}
+
+static void thunk_ip(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  sl::report(ctx, example_ip_run(ctx, team, pointers[0], pointers + 1, pointers + 3, pointers[4]));
+}
+
+static void thunk_place(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  place(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
+}
+
+static void thunk_divide(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  divide(ctx, team, static_cast<const int32_t*>(pointers[0]),
+      static_cast<const int32_t*>(pointers[1]), static_cast<int32_t*>(pointers[2]));
+}
+
 extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   const float* const fc_weight = static_cast<const float*>(io->parameters[0]);
   void** const fc_handle = const_cast<void**>(&io->handles[0]);
   // plan: fc (model.py:5)
   if (team.index == 0) {
-    static constexpr sl_operand operands[] = {
-        {{2, 32, 1}, 2, {4, 64, 0, 0, 0, 0, 0, 0}, {64, 1, 0, 0, 0, 0, 0, 0}, 0},
-        {{2, 32, 1}, 2, {10, 64, 0, 0, 0, 0, 0, 0}, {64, 1, 0, 0, 0, 0, 0, 0}, 1},
-        {{2, 32, 1}, 2, {4, 10, 0, 0, 0, 0, 0, 0}, {10, 1, 0, 0, 0, 0, 0, 0}, 0},
-    };
-    static constexpr sl_attribute attributes[] = {
-        {"transposed", 1},
-    };
-    static constexpr sl_problem problem = {sizeof(sl_problem), "inner_product", operands, 2, 1,
-        attributes, 1, 2, 32, 32768, 1048576};
     const void* const constants[] = {nullptr, fc_weight};
-    sl::report(ctx, example_ip_plan(ctx, &problem, constants, fc_handle));
+    sl::report(ctx, example_ip_plan(ctx, &ip_problem, constants, fc_handle));
   }
   if (sl_failed(ctx, team)) {
     return sl::stop(ctx, team, 0);
@@ -114,54 +133,77 @@ static constexpr sl_expr_step e10[] = {{'c', 16}};
 static constexpr sl_expr_step e11[] = {{'c', 384}};
 static constexpr sl_expr_step e12[] = {{'v', 4}};
 static constexpr sl_expr_step e13[] = {{'c', 704}};
+static constexpr sl_expr l0[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr l1[] = {{e1, 1}, {e2, 1}};
+static constexpr sl_expr l2[] = {{e5, 1}, {e1, 1}};
+static constexpr sl_expr l3[] = {{e5, 1}, {e0, 1}};
+static constexpr sl_expr l4[] = {{e0, 1}, {e2, 1}};
+static constexpr sl_expr l5[] = {{e8, 1}};
+static constexpr sl_expr l6[] = {{e2, 1}};
+static constexpr sl_expr l7[] = {{e10, 1}, {e2, 1}};
+static constexpr sl_expr l8[] = {{e7, 1}};
+static constexpr sl_expr l9[] = {{e12, 1}};
 
-static constexpr sl_expr fc_weight_extents[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr fc_weight_strides[] = {{e1, 1}, {e2, 1}};
-static constexpr sl_expr x_extents[] = {{e5, 1}, {e1, 1}};
-static constexpr sl_expr x_strides[] = {{e1, 1}, {e2, 1}};
-static constexpr sl_expr k_extents[] = {{e5, 1}, {e0, 1}};
-static constexpr sl_expr k_strides[] = {{e0, 1}, {e2, 1}};
-static constexpr sl_expr y_extents[] = {{e5, 1}, {e0, 1}};
-static constexpr sl_expr y_strides[] = {{e0, 1}, {e2, 1}};
-static constexpr sl_expr j_extents[] = {{e5, 1}, {e0, 1}};
-static constexpr sl_expr j_strides[] = {{e0, 1}, {e2, 1}};
-static constexpr sl_expr t_extents[] = {{e8, 1}};
-static constexpr sl_expr t_strides[] = {{e2, 1}};
-static constexpr sl_expr t_2_extents[] = {{e5, 1}, {e0, 1}};
-static constexpr sl_expr t_2_strides[] = {{e10, 1}, {e2, 1}};
-static constexpr sl_expr allocated_extents[] = {{e5, 1}, {e0, 1}};
-static constexpr sl_expr allocated_strides[] = {{e0, 1}, {e2, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 2, fc_weight_extents, fc_weight_strides, {e3, 1}, {e4, 1}},
-    {sizeof(sl_buffer), "fc_handle", "fc", SL_ROLE_HANDLE, 0, 0, -1, {0, 8, 1}, 0, nullptr, nullptr, {e3, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, x_extents, x_strides, {e3, 1}, {e6, 1}},
-    {sizeof(sl_buffer), "k", "k", SL_ROLE_INPUT, 0, 1, -1, {0, 32, 1}, 2, k_extents, k_strides, {e3, 1}, {e7, 1}},
-    {sizeof(sl_buffer), "y", "y", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, y_extents, y_strides, {e3, 1}, {e7, 1}},
-    {sizeof(sl_buffer), "j", "j", SL_ROLE_OUTPUT, 0, 1, -1, {0, 32, 1}, 2, j_extents, j_strides, {e3, 1}, {e7, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {0, 8, 1}, 1, t_extents, t_strides, {e3, 1}, {e8, 1}},
-    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {0, 64, 1}, 0, nullptr, nullptr, {e8, 1}, {e9, 1}},
-    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_2_extents, t_2_strides, {e11, 1}, {e11, 1}},
-    {sizeof(sl_buffer), "allocated", "", SL_ROLE_RUNTIME, 0, -1, -1, {0, 32, 1}, 2, allocated_extents, allocated_strides, {e3, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 2, l0, l1, {e3, 1}, {e4, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "fc_handle", "fc", SL_ROLE_HANDLE, 0, 0, -1, {0, 8, 1}, 0, nullptr, nullptr, {e3, 1}, {e3, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, l2, l1, {e3, 1}, {e6, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "k", "k", SL_ROLE_INPUT, 0, 1, -1, {0, 32, 1}, 2, l3, l4, {e3, 1}, {e7, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "y", "y", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l3, l4, {e3, 1}, {e7, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "j", "j", SL_ROLE_OUTPUT, 0, 1, -1, {0, 32, 1}, 2, l3, l4, {e3, 1}, {e7, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {0, 8, 1}, 1, l5, l6, {e3, 1}, {e8, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {0, 64, 1}, 0, nullptr, nullptr, {e8, 1}, {e9, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l3, l7, {e11, 1}, {e11, 1}, {e1, 1}},
+    {sizeof(sl_buffer), "allocated", "", SL_ROLE_RUNTIME, 0, -1, -1, {0, 32, 1}, 2, l3, l4, {e3, 1}, {e3, 1}, {e3, 1}},
+};
+
+static constexpr sl_argument arguments_ip_plan[] = {
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l0, l1},
+    {sizeof(sl_argument), "handle", SL_ARGUMENT_HANDLE, 0, {0, 8, 1}, 0, nullptr, nullptr},
+};
+
+static constexpr sl_argument arguments_ip[] = {
+    {sizeof(sl_argument), "handle", SL_ARGUMENT_HANDLE, 0, {0, 8, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l2, l1},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l3, l4},
+    {sizeof(sl_argument), "w0", SL_ARGUMENT_WORKSPACE, 0, {0, 8, 1}, 1, l5, l6},
+};
+
+static constexpr sl_argument arguments_place[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l3, l4},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l3, l7},
+};
+
+static constexpr sl_argument arguments_divide[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {0, 32, 1}, 2, l3, l4},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {0, 32, 1}, 2, l3, l4},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {0, 32, 1}, 2, l3, l4},
+};
+
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "ip_plan", "ip", SL_ENTRY_PLAN, 1, arguments_ip_plan, 2, nullptr, 0, 0, thunk_ip_plan},
+    {sizeof(sl_entry), "ip", "ip", SL_ENTRY_EXTERNAL, 1, arguments_ip, 5, nullptr, 0, 0, thunk_ip},
+    {sizeof(sl_entry), "place", "native", SL_ENTRY_KERNEL, 0, arguments_place, 2, nullptr, 0, 0, thunk_place},
+    {sizeof(sl_entry), "divide", "native", SL_ENTRY_KERNEL, 1, arguments_divide, 3, nullptr, 0, 0, thunk_divide},
 };
 
 static constexpr int32_t operands_0[] = {0, 1};
 static constexpr int32_t operands_1[] = {1, 2, 0, 4, 6};
 static constexpr int32_t operands_3[] = {4, 8};
-static constexpr sl_expr scalars_4[] = {{e7, 1}};
 static constexpr int32_t operands_5[] = {7, 9};
-static constexpr sl_expr scalars_5[] = {{e12, 1}};
 static constexpr int32_t operands_6[] = {3, 3, 9};
 static constexpr int32_t operands_7[] = {9, 5};
 static constexpr int32_t operands_8[] = {4, 5};
 static constexpr sl_statement statements[] = {
-    {sizeof(sl_statement), SL_STATEMENT_CALL, 0, 0, 0, "example_ip_plan", "", "fc (model.py:5)", operands_0, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_CALL, 0, 1, 0, "example_ip_run", "linear", "fc (model.py:5)", operands_1, 3, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_CALL, 0, 0, 0, "ip_plan", "", "fc (model.py:5)", operands_0, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_CALL, 0, 1, 0, "ip", "linear", "fc (model.py:5)", operands_1, 3, 2, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "external_call.mlir:23", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "place", "clone", "external_call.mlir:24", operands_3, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "external_call.mlir:25", nullptr, 0, 0, scalars_4, 1},
-    {sizeof(sl_statement), SL_STATEMENT_ALLOC, 0, 1, 0, "", "", "external_call.mlir:26", operands_5, 1, 1, scalars_5, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "external_call.mlir:25", nullptr, 0, 0, l8, 1},
+    {sizeof(sl_statement), SL_STATEMENT_ALLOC, 0, 1, 0, "", "", "external_call.mlir:26", operands_5, 1, 1, l9, 1},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "divide", "div", "model.py:6", operands_6, 2, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_COPY, 0, 1, 0, "", "", "external_call.mlir:28", operands_7, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_COPY, 0, 1, 0, "", "", "external_call.mlir:28", operands_7, 1, 1, l8, 1},
     {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "external_call.mlir:29", operands_8, 2, 0, nullptr, 0},
 };
 
@@ -185,7 +227,8 @@ const sl_program_desc sl_program = {
     buffers, 10, statements, 9, nullptr, 0,
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, destroy_handles,
-    1, 1, 2, 2, 2};
+    1, 1, 2, 2, 2,
+    entries, 4, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -24,6 +24,16 @@ extern "C" void gemm_1x10x64_bias_relu(sl_ctx* ctx, sl_team team, const float* a
       a0, a1, a2, o0);
 }
 
+static void thunk_pack_10x64(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_10x64(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
+}
+
+static void thunk_gemm_1x10x64_bias_relu(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemm_1x10x64_bias_relu(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]));
+}
+
 extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   const float* const fc_weight = static_cast<const float*>(io->parameters[0]);
   constexpr int64_t fc_weight_packed_at = 0;
@@ -57,23 +67,39 @@ static constexpr sl_expr_step e6[] = {{'c', 1024}};
 static constexpr sl_expr_step e7[] = {{'c', 16}};
 static constexpr sl_expr_step e8[] = {{'c', 4096}};
 static constexpr sl_expr_step e9[] = {{'c', 256}};
+static constexpr sl_expr l0[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr l1[] = {{e1, 1}, {e2, 1}};
+static constexpr sl_expr l2[] = {{e0, 1}};
+static constexpr sl_expr l3[] = {{e2, 1}};
+static constexpr sl_expr l4[] = {{e2, 1}, {e1, 1}, {e7, 1}};
+static constexpr sl_expr l5[] = {{e6, 1}, {e7, 1}, {e2, 1}};
+static constexpr sl_expr l6[] = {{e2, 1}, {e1, 1}};
+static constexpr sl_expr l7[] = {{e2, 1}, {e0, 1}};
+static constexpr sl_expr l8[] = {{e0, 1}, {e2, 1}};
 
-static constexpr sl_expr fc_weight_extents[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr fc_weight_strides[] = {{e1, 1}, {e2, 1}};
-static constexpr sl_expr fc_bias_extents[] = {{e0, 1}};
-static constexpr sl_expr fc_bias_strides[] = {{e2, 1}};
-static constexpr sl_expr fc_weight_packed_extents[] = {{e2, 1}, {e1, 1}, {e7, 1}};
-static constexpr sl_expr fc_weight_packed_strides[] = {{e6, 1}, {e7, 1}, {e2, 1}};
-static constexpr sl_expr x_extents[] = {{e2, 1}, {e1, 1}};
-static constexpr sl_expr x_strides[] = {{e1, 1}, {e2, 1}};
-static constexpr sl_expr z_extents[] = {{e2, 1}, {e0, 1}};
-static constexpr sl_expr z_strides[] = {{e0, 1}, {e2, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 2, fc_weight_extents, fc_weight_strides, {e3, 1}, {e4, 1}},
-    {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 1, fc_bias_extents, fc_bias_strides, {e3, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, fc_weight_packed_extents, fc_weight_packed_strides, {e3, 1}, {e8, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, x_extents, x_strides, {e3, 1}, {e9, 1}},
-    {sizeof(sl_buffer), "z", "z", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, z_extents, z_strides, {e3, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 2, l0, l1, {e3, 1}, {e4, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 1, l2, l3, {e3, 1}, {e5, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l4, l5, {e3, 1}, {e8, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, l6, l1, {e3, 1}, {e9, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "z", "z", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l7, l8, {e3, 1}, {e5, 1}, {e3, 1}},
+};
+
+static constexpr sl_argument arguments_pack_10x64[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l4, l5},
+};
+
+static constexpr sl_argument arguments_gemm_1x10x64_bias_relu[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l6, l1},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l4, l5},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l3},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l7, l8},
+};
+
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "pack_10x64", "native", SL_ENTRY_KERNEL, 0, arguments_pack_10x64, 2, nullptr, 0, 0, thunk_pack_10x64},
+    {sizeof(sl_entry), "gemm_1x10x64_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_1x10x64_bias_relu, 4, nullptr, 0, 0, thunk_gemm_1x10x64_bias_relu},
 };
 
 static constexpr int32_t operands_0[] = {0, 2};
@@ -103,7 +129,8 @@ const sl_program_desc sl_program = {
     buffers, 5, statements, 3, nullptr, 0,
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
-    2, 0, 1, 1, 1};
+    2, 0, 1, 1, 1,
+    entries, 2, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -159,6 +159,71 @@ extern "C" void gemm_100x5x16_bias(sl_ctx* ctx, sl_team team, const float* a0, c
       a0, a1, a2, o0);
 }
 
+static void thunk_pack_gemm_64x8(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_gemm_64x8(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
+static void thunk_pack_gemm_5x16(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_gemm_5x16(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
+static void thunk_copy_50x2x8(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  copy_50x2x8(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
+static void thunk_gemm_100x64x8_bias(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemm_100x64x8_bias(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]));
+}
+
+static void thunk_fill_32(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  fill_32(ctx, team, static_cast<float*>(pointers[0]));
+}
+
+static void thunk_fill_1600(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  fill_1600(ctx, team, static_cast<float*>(pointers[0]));
+}
+
+static void thunk_copy_32(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  copy_32(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
+}
+
+static void thunk_copy_1600(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  copy_1600(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
+}
+
+static void thunk_gemv_2x64x16_bias_add(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemv_2x64x16_bias_add(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<const float*>(pointers[3]), static_cast<float*>(pointers[4]));
+}
+
+static void thunk_pointwise_sigmoid_2x16(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pointwise_sigmoid_2x16(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<const float*>(pointers[3]), static_cast<const float*>(pointers[4]),
+      static_cast<float*>(pointers[5]), static_cast<float*>(pointers[6]));
+}
+
+static void thunk_copy_32_2(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  copy_32_2(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
+}
+
+static void thunk_copy_2x50x16(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  copy_2x50x16(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
+static void thunk_gemm_100x5x16_bias(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemm_100x5x16_bias(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]));
+}
+
 extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   const float* const lstm_weight_ih_l0 = static_cast<const float*>(io->parameters[1]);
   constexpr int64_t lstm_weight_ih_l0_packed_at = 0;
@@ -316,101 +381,167 @@ static constexpr sl_expr_step e30[] = {{'v', 12}, {'c', 512}, {'*', 0}};
 static constexpr sl_expr_step e31[] = {{'v', 12}, {'c', 128}, {'*', 0}};
 static constexpr sl_expr_step e32[] = {{'c', 38528}};
 static constexpr sl_expr_step e33[] = {{'c', 2560}};
+static constexpr sl_expr l0[] = {{e0, 1}};
+static constexpr sl_expr l1[] = {{e1, 1}};
+static constexpr sl_expr l2[] = {{e0, 1}, {e4, 1}};
+static constexpr sl_expr l3[] = {{e4, 1}, {e1, 1}};
+static constexpr sl_expr l4[] = {{e6, 1}, {e4, 1}, {e8, 1}};
+static constexpr sl_expr l5[] = {{e7, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr l6[] = {{e0, 1}, {e8, 1}};
+static constexpr sl_expr l7[] = {{e8, 1}, {e1, 1}};
+static constexpr sl_expr l8[] = {{e10, 1}};
+static constexpr sl_expr l9[] = {{e10, 1}, {e8, 1}};
+static constexpr sl_expr l10[] = {{e1, 1}, {e8, 1}, {e4, 1}};
+static constexpr sl_expr l11[] = {{e7, 1}, {e4, 1}, {e1, 1}};
+static constexpr sl_expr l12[] = {{e14, 1}, {e16, 1}, {e4, 1}};
+static constexpr sl_expr l13[] = {{e15, 1}, {e4, 1}, {e1, 1}};
+static constexpr sl_expr l14[] = {{e14, 1}, {e16, 1}, {e10, 1}};
+static constexpr sl_expr l15[] = {{e18, 1}, {e10, 1}, {e1, 1}};
+static constexpr sl_expr l16[] = {{e1, 1}, {e14, 1}, {e8, 1}};
+static constexpr sl_expr l17[] = {{e20, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr l18[] = {{e14, 1}, {e16, 1}, {e8, 1}};
+static constexpr sl_expr l19[] = {{e21, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr l20[] = {{e14, 1}, {e0, 1}};
+static constexpr sl_expr l21[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr l22[] = {{e16, 1}, {e14, 1}, {e8, 1}};
+static constexpr sl_expr l23[] = {{e14, 1}, {e8, 1}};
+static constexpr sl_expr l24[] = {{e16, 1}, {e14, 1}, {e0, 1}};
+static constexpr sl_expr l25[] = {{e7, 1}, {e0, 1}, {e1, 1}};
+static constexpr sl_expr l26[] = {{e16, 1}, {e14, 1}, {e4, 1}};
+static constexpr sl_expr l27[] = {{e8, 1}, {e4, 1}, {e1, 1}};
+static constexpr sl_expr l28[] = {{e4, 1}, {e15, 1}, {e1, 1}};
+static constexpr sl_expr l29[] = {{e1, 1}, {e14, 1}, {e0, 1}};
+static constexpr sl_expr l30[] = {{e1, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr l31[] = {{e8, 1}, {e20, 1}, {e1, 1}};
+static constexpr sl_expr l32[] = {{e2, 1}};
+static constexpr sl_expr l33[] = {{e16, 1}};
+static constexpr sl_expr l34[] = {{e27, 1}, {e28, 1}, {e29, 1}};
+static constexpr sl_expr l35[] = {{e30, 3}};
+static constexpr sl_expr l36[] = {{e31, 3}};
 
-static constexpr sl_expr lstm_bias_ih_l0_extents[] = {{e0, 1}};
-static constexpr sl_expr lstm_bias_ih_l0_strides[] = {{e1, 1}};
-static constexpr sl_expr lstm_weight_ih_l0_extents[] = {{e0, 1}, {e4, 1}};
-static constexpr sl_expr lstm_weight_ih_l0_strides[] = {{e4, 1}, {e1, 1}};
-static constexpr sl_expr lstm_weight_ih_l0_packed_extents[] = {{e6, 1}, {e4, 1}, {e8, 1}};
-static constexpr sl_expr lstm_weight_ih_l0_packed_strides[] = {{e7, 1}, {e8, 1}, {e1, 1}};
-static constexpr sl_expr lstm_bias_hh_l0_extents[] = {{e0, 1}};
-static constexpr sl_expr lstm_bias_hh_l0_strides[] = {{e1, 1}};
-static constexpr sl_expr lstm_weight_hh_l0_extents[] = {{e0, 1}, {e8, 1}};
-static constexpr sl_expr lstm_weight_hh_l0_strides[] = {{e8, 1}, {e1, 1}};
-static constexpr sl_expr fc_bias_extents[] = {{e10, 1}};
-static constexpr sl_expr fc_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr fc_weight_extents[] = {{e10, 1}, {e8, 1}};
-static constexpr sl_expr fc_weight_strides[] = {{e8, 1}, {e1, 1}};
-static constexpr sl_expr fc_weight_packed_extents[] = {{e1, 1}, {e8, 1}, {e4, 1}};
-static constexpr sl_expr fc_weight_packed_strides[] = {{e7, 1}, {e4, 1}, {e1, 1}};
-static constexpr sl_expr x_extents[] = {{e14, 1}, {e16, 1}, {e4, 1}};
-static constexpr sl_expr x_strides[] = {{e15, 1}, {e4, 1}, {e1, 1}};
-static constexpr sl_expr linear_extents[] = {{e14, 1}, {e16, 1}, {e10, 1}};
-static constexpr sl_expr linear_strides[] = {{e18, 1}, {e10, 1}, {e1, 1}};
-static constexpr sl_expr getitem_1_extents[] = {{e1, 1}, {e14, 1}, {e8, 1}};
-static constexpr sl_expr getitem_1_strides[] = {{e20, 1}, {e8, 1}, {e1, 1}};
-static constexpr sl_expr t_extents[] = {{e14, 1}, {e16, 1}, {e8, 1}};
-static constexpr sl_expr t_strides[] = {{e21, 1}, {e8, 1}, {e1, 1}};
-static constexpr sl_expr t_1_extents[] = {{e14, 1}, {e0, 1}};
-static constexpr sl_expr t_1_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr t_2_extents[] = {{e16, 1}, {e14, 1}, {e8, 1}};
-static constexpr sl_expr t_2_strides[] = {{e20, 1}, {e8, 1}, {e1, 1}};
-static constexpr sl_expr t_3_extents[] = {{e14, 1}, {e8, 1}};
-static constexpr sl_expr t_3_strides[] = {{e8, 1}, {e1, 1}};
-static constexpr sl_expr t_4_extents[] = {{e16, 1}, {e14, 1}, {e8, 1}};
-static constexpr sl_expr t_4_strides[] = {{e20, 1}, {e8, 1}, {e1, 1}};
-static constexpr sl_expr t_5_extents[] = {{e14, 1}, {e8, 1}};
-static constexpr sl_expr t_5_strides[] = {{e8, 1}, {e1, 1}};
-static constexpr sl_expr t_6_extents[] = {{e16, 1}, {e14, 1}, {e0, 1}};
-static constexpr sl_expr t_6_strides[] = {{e7, 1}, {e0, 1}, {e1, 1}};
-static constexpr sl_expr t_7_extents[] = {{e16, 1}, {e14, 1}, {e4, 1}};
-static constexpr sl_expr t_7_strides[] = {{e8, 1}, {e4, 1}, {e1, 1}};
-static constexpr sl_expr x_view_extents[] = {{e16, 1}, {e14, 1}, {e4, 1}};
-static constexpr sl_expr x_view_strides[] = {{e4, 1}, {e15, 1}, {e1, 1}};
-static constexpr sl_expr getitem_1_view_extents[] = {{e14, 1}, {e8, 1}};
-static constexpr sl_expr getitem_1_view_strides[] = {{e8, 1}, {e1, 1}};
-static constexpr sl_expr t_6_view_extents[] = {{e1, 1}, {e14, 1}, {e0, 1}};
-static constexpr sl_expr t_6_view_strides[] = {{e7, 1}, {e0, 1}, {e1, 1}};
-static constexpr sl_expr t_6_view_view_extents[] = {{e14, 1}, {e0, 1}};
-static constexpr sl_expr t_6_view_view_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr t_1_view_extents[] = {{e14, 1}, {e8, 1}};
-static constexpr sl_expr t_1_view_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr t_1_view_1_extents[] = {{e14, 1}, {e8, 1}};
-static constexpr sl_expr t_1_view_1_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr t_1_view_2_extents[] = {{e14, 1}, {e8, 1}};
-static constexpr sl_expr t_1_view_2_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr t_1_view_3_extents[] = {{e14, 1}, {e8, 1}};
-static constexpr sl_expr t_1_view_3_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr getitem_1_view_1_extents[] = {{e1, 1}, {e14, 1}, {e8, 1}};
-static constexpr sl_expr getitem_1_view_1_strides[] = {{e1, 1}, {e8, 1}, {e1, 1}};
-static constexpr sl_expr t_2_view_extents[] = {{e1, 1}, {e14, 1}, {e8, 1}};
-static constexpr sl_expr t_2_view_strides[] = {{e20, 1}, {e8, 1}, {e1, 1}};
-static constexpr sl_expr getitem_1_view_2_extents[] = {{e1, 1}, {e14, 1}, {e8, 1}};
-static constexpr sl_expr getitem_1_view_2_strides[] = {{e1, 1}, {e8, 1}, {e1, 1}};
-static constexpr sl_expr t_2_view_1_extents[] = {{e14, 1}, {e16, 1}, {e8, 1}};
-static constexpr sl_expr t_2_view_1_strides[] = {{e8, 1}, {e20, 1}, {e1, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "lstm_bias_ih_l0", "lstm.bias_ih_l0", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, lstm_bias_ih_l0_extents, lstm_bias_ih_l0_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "lstm_weight_ih_l0", "lstm.weight_ih_l0", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 2, lstm_weight_ih_l0_extents, lstm_weight_ih_l0_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "lstm_weight_ih_l0_packed", "lstm.weight_ih_l0.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, lstm_weight_ih_l0_packed_extents, lstm_weight_ih_l0_packed_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "lstm_bias_hh_l0", "lstm.bias_hh_l0", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, lstm_bias_hh_l0_extents, lstm_bias_hh_l0_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "lstm_weight_hh_l0", "lstm.weight_hh_l0", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 2, lstm_weight_hh_l0_extents, lstm_weight_hh_l0_strides, {e2, 1}, {e9, 1}},
-    {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, fc_bias_extents, fc_bias_strides, {e2, 1}, {e11, 1}},
-    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 2, fc_weight_extents, fc_weight_strides, {e2, 1}, {e12, 1}},
-    {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, fc_weight_packed_extents, fc_weight_packed_strides, {e5, 1}, {e13, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 3, x_extents, x_strides, {e2, 1}, {e17, 1}},
-    {sizeof(sl_buffer), "linear", "linear", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 3, linear_extents, linear_strides, {e2, 1}, {e19, 1}},
-    {sizeof(sl_buffer), "getitem_1", "getitem_1", SL_ROLE_OUTPUT, 0, 1, -1, {2, 32, 1}, 3, getitem_1_extents, getitem_1_strides, {e2, 1}, {e7, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, t_extents, t_strides, {e2, 1}, {e22, 1}},
-    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_1_extents, t_1_strides, {e23, 1}, {e13, 1}},
-    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, t_2_extents, t_2_strides, {e24, 1}, {e22, 1}},
-    {sizeof(sl_buffer), "t_3", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_3_extents, t_3_strides, {e25, 1}, {e7, 1}},
-    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, t_4_extents, t_4_strides, {e23, 1}, {e22, 1}},
-    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_5_extents, t_5_strides, {e24, 1}, {e7, 1}},
-    {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, t_6_extents, t_6_strides, {e2, 1}, {e24, 1}},
-    {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, t_7_extents, t_7_strides, {e24, 1}, {e17, 1}},
-    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 8, {2, 32, 1}, 3, x_view_extents, x_view_strides, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "getitem_1_view", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 2, getitem_1_view_extents, getitem_1_view_strides, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_6_view", "", SL_ROLE_VIEW, 0, -1, 17, {2, 32, 1}, 3, t_6_view_extents, t_6_view_strides, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_6_view_view", "", SL_ROLE_VIEW, 0, -1, 21, {2, 32, 1}, 2, t_6_view_view_extents, t_6_view_view_strides, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, t_1_view_extents, t_1_view_strides, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1_view_1", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, t_1_view_1_extents, t_1_view_1_strides, {e0, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1_view_2", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, t_1_view_2_extents, t_1_view_2_strides, {e7, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1_view_3", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, t_1_view_3_extents, t_1_view_3_strides, {e26, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "getitem_1_view_1", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 3, getitem_1_view_1_extents, getitem_1_view_1_strides, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 3, t_2_view_extents, t_2_view_strides, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "getitem_1_view_2", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 3, getitem_1_view_2_extents, getitem_1_view_2_strides, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_2_view_1", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 3, t_2_view_1_extents, t_2_view_1_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "lstm_bias_ih_l0", "lstm.bias_ih_l0", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "lstm_weight_ih_l0", "lstm.weight_ih_l0", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "lstm_weight_ih_l0_packed", "lstm.weight_ih_l0.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l4, l5, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "lstm_bias_hh_l0", "lstm.bias_hh_l0", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "lstm_weight_hh_l0", "lstm.weight_hh_l0", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 2, l6, l7, {e2, 1}, {e9, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, l8, l1, {e2, 1}, {e11, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 2, l9, l7, {e2, 1}, {e12, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l10, l11, {e5, 1}, {e13, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 3, l12, l13, {e2, 1}, {e17, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "linear", "linear", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 3, l14, l15, {e2, 1}, {e19, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1", "getitem_1", SL_ROLE_OUTPUT, 0, 1, -1, {2, 32, 1}, 3, l16, l17, {e2, 1}, {e7, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l18, l19, {e2, 1}, {e22, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l20, l21, {e23, 1}, {e13, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l22, l17, {e24, 1}, {e22, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_3", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l23, l7, {e25, 1}, {e7, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l22, l17, {e23, 1}, {e22, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l23, l7, {e24, 1}, {e7, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l24, l25, {e2, 1}, {e24, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l26, l27, {e24, 1}, {e17, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 8, {2, 32, 1}, 3, l26, l28, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1_view", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 2, l23, l7, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_6_view", "", SL_ROLE_VIEW, 0, -1, 17, {2, 32, 1}, 3, l29, l25, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_6_view_view", "", SL_ROLE_VIEW, 0, -1, 21, {2, 32, 1}, 2, l20, l21, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, l23, l21, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view_1", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, l23, l21, {e0, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view_2", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, l23, l21, {e7, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view_3", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, l23, l21, {e26, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1_view_1", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 3, l16, l30, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 3, l16, l17, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1_view_2", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 3, l16, l30, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2_view_1", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 3, l18, l31, {e2, 1}, {e2, 1}, {e2, 1}},
+};
+
+static constexpr sl_argument arguments_pack_gemm_64x8[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l4, l5},
+};
+
+static constexpr sl_argument arguments_pack_gemm_5x16[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l9, l7},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l10, l11},
+};
+
+static constexpr sl_argument arguments_copy_50x2x8[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l26, l28},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l26, l27},
+};
+
+static constexpr sl_argument arguments_gemm_100x64x8_bias[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l26, l27},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l4, l5},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l24, l25},
+};
+
+static constexpr sl_argument arguments_fill_32[] = {
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l23, l7},
+};
+
+static constexpr sl_argument arguments_fill_1600[] = {
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l22, l17},
+};
+
+static constexpr sl_argument arguments_copy_32[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l7},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l23, l7},
+};
+
+static constexpr sl_argument arguments_copy_1600[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l22, l17},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l22, l17},
+};
+
+static constexpr sl_argument arguments_gemv_2x64x16_bias_add[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l7},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l6, l7},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l20, l21},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l20, l21},
+};
+
+static constexpr sl_argument arguments_pointwise_sigmoid_2x16[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l21},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l7},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l21},
+    {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l21},
+    {sizeof(sl_argument), "a4", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l21},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l23, l7},
+    {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l23, l7},
+};
+
+static constexpr sl_argument arguments_copy_32_2[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l16, l30},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l16, l17},
+};
+
+static constexpr sl_argument arguments_copy_2x50x16[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l18, l31},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l18, l19},
+};
+
+static constexpr sl_argument arguments_gemm_100x5x16_bias[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l18, l19},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l10, l11},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l8, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l14, l15},
+};
+
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "pack_gemm_64x8", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_64x8, 2, nullptr, 0, 10, thunk_pack_gemm_64x8},
+    {sizeof(sl_entry), "pack_gemm_5x16", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_5x16, 2, nullptr, 0, 10, thunk_pack_gemm_5x16},
+    {sizeof(sl_entry), "copy_50x2x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_50x2x8, 2, nullptr, 0, 0.32, thunk_copy_50x2x8},
+    {sizeof(sl_entry), "gemm_100x64x8_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x64x8_bias, 4, nullptr, 0, 1.13, thunk_gemm_100x64x8_bias},
+    {sizeof(sl_entry), "fill_32", "native", SL_ENTRY_KERNEL, 0, arguments_fill_32, 1, nullptr, 0, 0.0064, thunk_fill_32},
+    {sizeof(sl_entry), "fill_1600", "native", SL_ENTRY_KERNEL, 0, arguments_fill_1600, 1, nullptr, 0, 0.32, thunk_fill_1600},
+    {sizeof(sl_entry), "copy_32", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32, 2, nullptr, 0, 0.0128, thunk_copy_32},
+    {sizeof(sl_entry), "copy_1600", "native", SL_ENTRY_KERNEL, 0, arguments_copy_1600, 2, nullptr, 0, 0.64, thunk_copy_1600},
+    {sizeof(sl_entry), "gemv_2x64x16_bias_add", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_2x64x16_bias_add, 5, nullptr, 0, 0.0933, thunk_gemv_2x64x16_bias_add},
+    {sizeof(sl_entry), "pointwise_sigmoid_2x16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_sigmoid_2x16, 7, nullptr, 0, 0.0448, thunk_pointwise_sigmoid_2x16},
+    {sizeof(sl_entry), "copy_32_2", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32_2, 2, nullptr, 0, 0.0128, thunk_copy_32_2},
+    {sizeof(sl_entry), "copy_2x50x16", "native", SL_ENTRY_KERNEL, 0, arguments_copy_2x50x16, 2, nullptr, 0, 0.64, thunk_copy_2x50x16},
+    {sizeof(sl_entry), "gemm_100x5x16_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x5x16_bias, 4, nullptr, 0, 0.218, thunk_gemm_100x5x16_bias},
 };
 
 static constexpr int32_t operands_0[] = {1, 2};
@@ -422,16 +553,10 @@ static constexpr int32_t operands_5[] = {15};
 static constexpr int32_t operands_6[] = {16, 20};
 static constexpr int32_t operands_7[] = {16, 14};
 static constexpr int32_t operands_8[] = {15, 13};
-static constexpr sl_expr scalars_9[] = {{e2, 1}};
-static constexpr sl_expr scalars_10[] = {{e16, 1}};
-static constexpr sl_expr scalars_11[] = {{e1, 1}};
-static constexpr sl_expr scalars_12[] = {{e27, 1}, {e28, 1}, {e29, 1}};
 static constexpr int32_t operands_13[] = {17, 21};
-static constexpr sl_expr scalars_13[] = {{e30, 3}};
 static constexpr int32_t operands_14[] = {20, 4, 3, 22, 12};
 static constexpr int32_t operands_15[] = {24, 14, 23, 25, 26, 14, 20};
 static constexpr int32_t operands_16[] = {13, 28};
-static constexpr sl_expr scalars_16[] = {{e31, 3}};
 static constexpr int32_t operands_17[] = {27, 28};
 static constexpr int32_t operands_19[] = {30, 11};
 static constexpr int32_t operands_20[] = {11, 7, 5, 9};
@@ -447,14 +572,14 @@ static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32", "for", "lstm (lstm.py:25)", operands_6, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32", "for", "lstm (lstm.py:25)", operands_7, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_1600", "for", "lstm (lstm.py:25)", operands_8, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, scalars_9, 1},
-    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, scalars_10, 1},
-    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, scalars_11, 1},
-    {sizeof(sl_statement), SL_STATEMENT_FOR, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, scalars_12, 3},
-    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_13, 1, 1, scalars_13, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l32, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l33, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l1, 1},
+    {sizeof(sl_statement), SL_STATEMENT_FOR, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l34, 3},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_13, 1, 1, l35, 1},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemv_2x64x16_bias_add", "linear, add", "lstm (lstm.py:25)", operands_14, 4, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "pointwise_sigmoid_2x16", "sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul", "lstm (lstm.py:25)", operands_15, 5, 2, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_16, 1, 1, scalars_16, 1},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_16, 1, 1, l36, 1},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32_2", "dynamic_update_slice", "lstm (lstm.py:25)", operands_17, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_END, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_2x50x16", "copy", "fc (lstm.py:26)", operands_19, 1, 1, nullptr, 0},
@@ -482,7 +607,8 @@ const sl_program_desc sl_program = {
     buffers, 31, statements, 23, nullptr, 0,
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
-    6, 0, 1, 2, 1};
+    6, 0, 1, 2, 1,
+    entries, 13, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

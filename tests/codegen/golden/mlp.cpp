@@ -44,6 +44,24 @@ extern "C" void gemv_1x10x64_bias(sl_ctx* ctx, sl_team team, const float* a0, co
       a0, a1, a2, o0);
 }
 
+static void thunk_gemv_1x64x64_bias_relu(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemv_1x64x64_bias_relu(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]));
+}
+
+static void thunk_gemv_1x64x64_bias_relu_2(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemv_1x64x64_bias_relu_2(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]));
+}
+
+static void thunk_gemv_1x10x64_bias(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemv_1x10x64_bias(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]));
+}
+
 extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   const float* const layers_0_bias = static_cast<const float*>(io->parameters[0]);
   const float* const layers_0_weight = static_cast<const float*>(io->parameters[1]);
@@ -84,38 +102,54 @@ static constexpr sl_expr_step e5[] = {{'c', 10}};
 static constexpr sl_expr_step e6[] = {{'c', 40}};
 static constexpr sl_expr_step e7[] = {{'c', 2560}};
 static constexpr sl_expr_step e8[] = {{'c', 512}};
+static constexpr sl_expr l0[] = {{e0, 1}};
+static constexpr sl_expr l1[] = {{e1, 1}};
+static constexpr sl_expr l2[] = {{e0, 1}, {e0, 1}};
+static constexpr sl_expr l3[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr l4[] = {{e5, 1}};
+static constexpr sl_expr l5[] = {{e5, 1}, {e0, 1}};
+static constexpr sl_expr l6[] = {{e1, 1}, {e0, 1}};
+static constexpr sl_expr l7[] = {{e1, 1}, {e5, 1}};
+static constexpr sl_expr l8[] = {{e5, 1}, {e1, 1}};
 
-static constexpr sl_expr layers_0_bias_extents[] = {{e0, 1}};
-static constexpr sl_expr layers_0_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr layers_0_weight_extents[] = {{e0, 1}, {e0, 1}};
-static constexpr sl_expr layers_0_weight_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr layers_1_bias_extents[] = {{e0, 1}};
-static constexpr sl_expr layers_1_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr layers_1_weight_extents[] = {{e0, 1}, {e0, 1}};
-static constexpr sl_expr layers_1_weight_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr layers_2_bias_extents[] = {{e5, 1}};
-static constexpr sl_expr layers_2_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr layers_2_weight_extents[] = {{e5, 1}, {e0, 1}};
-static constexpr sl_expr layers_2_weight_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr x_extents[] = {{e1, 1}, {e0, 1}};
-static constexpr sl_expr x_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr linear_2_extents[] = {{e1, 1}, {e5, 1}};
-static constexpr sl_expr linear_2_strides[] = {{e5, 1}, {e1, 1}};
-static constexpr sl_expr t_extents[] = {{e1, 1}, {e0, 1}};
-static constexpr sl_expr t_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr t_1_extents[] = {{e1, 1}, {e0, 1}};
-static constexpr sl_expr t_1_strides[] = {{e0, 1}, {e1, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "layers_0_bias", "layers.0.bias", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, layers_0_bias_extents, layers_0_bias_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "layers_0_weight", "layers.0.weight", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 2, layers_0_weight_extents, layers_0_weight_strides, {e2, 1}, {e4, 1}},
-    {sizeof(sl_buffer), "layers_1_bias", "layers.1.bias", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, layers_1_bias_extents, layers_1_bias_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "layers_1_weight", "layers.1.weight", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 2, layers_1_weight_extents, layers_1_weight_strides, {e2, 1}, {e4, 1}},
-    {sizeof(sl_buffer), "layers_2_bias", "layers.2.bias", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, layers_2_bias_extents, layers_2_bias_strides, {e2, 1}, {e6, 1}},
-    {sizeof(sl_buffer), "layers_2_weight", "layers.2.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 2, layers_2_weight_extents, layers_2_weight_strides, {e2, 1}, {e7, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, x_extents, x_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "linear_2", "linear_2", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, linear_2_extents, linear_2_strides, {e2, 1}, {e6, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_extents, t_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_1_extents, t_1_strides, {e3, 1}, {e3, 1}},
+    {sizeof(sl_buffer), "layers_0_bias", "layers.0.bias", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_0_weight", "layers.0.weight", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e4, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_1_bias", "layers.1.bias", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_1_weight", "layers.1.weight", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e4, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_2_bias", "layers.2.bias", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, l4, l1, {e2, 1}, {e6, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_2_weight", "layers.2.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 2, l5, l3, {e2, 1}, {e7, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, l6, l3, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "linear_2", "linear_2", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l7, l8, {e2, 1}, {e6, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l6, l3, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l6, l3, {e3, 1}, {e3, 1}, {e2, 1}},
+};
+
+static constexpr sl_argument arguments_gemv_1x64x64_bias_relu[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l6, l3},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l6, l3},
+};
+
+static constexpr sl_argument arguments_gemv_1x64x64_bias_relu_2[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l6, l3},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l6, l3},
+};
+
+static constexpr sl_argument arguments_gemv_1x10x64_bias[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l6, l3},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l5, l3},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l4, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l7, l8},
+};
+
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "gemv_1x64x64_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_1x64x64_bias_relu, 4, nullptr, 0, 0.157, thunk_gemv_1x64x64_bias_relu},
+    {sizeof(sl_entry), "gemv_1x64x64_bias_relu_2", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_1x64x64_bias_relu_2, 4, nullptr, 0, 0.157, thunk_gemv_1x64x64_bias_relu_2},
+    {sizeof(sl_entry), "gemv_1x10x64_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_1x10x64_bias, 4, nullptr, 0, 0.0583, thunk_gemv_1x10x64_bias},
 };
 
 static constexpr int32_t operands_0[] = {6, 1, 0, 9};
@@ -147,7 +181,8 @@ const sl_program_desc sl_program = {
     buffers, 10, statements, 4, nullptr, 0,
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
-    6, 0, 1, 1, 1};
+    6, 0, 1, 1, 1,
+    entries, 3, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -66,6 +66,39 @@ extern "C" void gemm_32x10x256_bias(sl_ctx* ctx, sl_team team, const float* a0, 
       a0, a1, a2, o0);
 }
 
+static void thunk_pack_gemm_256x64(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_gemm_256x64(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
+static void thunk_pack_gemm_256x256(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_gemm_256x256(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
+static void thunk_pack_gemm_10x256(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_gemm_10x256(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
+static void thunk_gemm_32x256x64_bias_relu(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemm_32x256x64_bias_relu(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]));
+}
+
+static void thunk_gemm_32x256x256_bias_relu(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemm_32x256x256_bias_relu(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]));
+}
+
+static void thunk_gemm_32x10x256_bias(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemm_32x10x256_bias(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]));
+}
+
 extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   const float* const layers_0_weight = static_cast<const float*>(io->parameters[1]);
   constexpr int64_t layers_0_weight_packed_at = 0;
@@ -136,47 +169,83 @@ static constexpr sl_expr_step e15[] = {{'c', 8192}};
 static constexpr sl_expr_step e16[] = {{'c', 1280}};
 static constexpr sl_expr_step e17[] = {{'c', 32768}};
 static constexpr sl_expr_step e18[] = {{'c', 344064}};
+static constexpr sl_expr l0[] = {{e0, 1}};
+static constexpr sl_expr l1[] = {{e1, 1}};
+static constexpr sl_expr l2[] = {{e0, 1}, {e4, 1}};
+static constexpr sl_expr l3[] = {{e4, 1}, {e1, 1}};
+static constexpr sl_expr l4[] = {{e6, 1}, {e4, 1}, {e6, 1}};
+static constexpr sl_expr l5[] = {{e3, 1}, {e6, 1}, {e1, 1}};
+static constexpr sl_expr l6[] = {{e0, 1}, {e0, 1}};
+static constexpr sl_expr l7[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr l8[] = {{e6, 1}, {e0, 1}, {e6, 1}};
+static constexpr sl_expr l9[] = {{e8, 1}, {e6, 1}, {e1, 1}};
+static constexpr sl_expr l10[] = {{e9, 1}};
+static constexpr sl_expr l11[] = {{e9, 1}, {e0, 1}};
+static constexpr sl_expr l12[] = {{e1, 1}, {e0, 1}, {e6, 1}};
+static constexpr sl_expr l13[] = {{e14, 1}, {e4, 1}};
+static constexpr sl_expr l14[] = {{e14, 1}, {e9, 1}};
+static constexpr sl_expr l15[] = {{e9, 1}, {e1, 1}};
+static constexpr sl_expr l16[] = {{e14, 1}, {e0, 1}};
 
-static constexpr sl_expr layers_0_bias_extents[] = {{e0, 1}};
-static constexpr sl_expr layers_0_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr layers_0_weight_extents[] = {{e0, 1}, {e4, 1}};
-static constexpr sl_expr layers_0_weight_strides[] = {{e4, 1}, {e1, 1}};
-static constexpr sl_expr layers_0_weight_packed_extents[] = {{e6, 1}, {e4, 1}, {e6, 1}};
-static constexpr sl_expr layers_0_weight_packed_strides[] = {{e3, 1}, {e6, 1}, {e1, 1}};
-static constexpr sl_expr layers_1_bias_extents[] = {{e0, 1}};
-static constexpr sl_expr layers_1_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr layers_1_weight_extents[] = {{e0, 1}, {e0, 1}};
-static constexpr sl_expr layers_1_weight_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr layers_1_weight_packed_extents[] = {{e6, 1}, {e0, 1}, {e6, 1}};
-static constexpr sl_expr layers_1_weight_packed_strides[] = {{e8, 1}, {e6, 1}, {e1, 1}};
-static constexpr sl_expr layers_2_bias_extents[] = {{e9, 1}};
-static constexpr sl_expr layers_2_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr layers_2_weight_extents[] = {{e9, 1}, {e0, 1}};
-static constexpr sl_expr layers_2_weight_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr layers_2_weight_packed_extents[] = {{e1, 1}, {e0, 1}, {e6, 1}};
-static constexpr sl_expr layers_2_weight_packed_strides[] = {{e8, 1}, {e6, 1}, {e1, 1}};
-static constexpr sl_expr x_extents[] = {{e14, 1}, {e4, 1}};
-static constexpr sl_expr x_strides[] = {{e4, 1}, {e1, 1}};
-static constexpr sl_expr linear_2_extents[] = {{e14, 1}, {e9, 1}};
-static constexpr sl_expr linear_2_strides[] = {{e9, 1}, {e1, 1}};
-static constexpr sl_expr t_extents[] = {{e14, 1}, {e0, 1}};
-static constexpr sl_expr t_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr t_1_extents[] = {{e14, 1}, {e0, 1}};
-static constexpr sl_expr t_1_strides[] = {{e0, 1}, {e1, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "layers_0_bias", "layers.0.bias", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, layers_0_bias_extents, layers_0_bias_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "layers_0_weight", "layers.0.weight", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 2, layers_0_weight_extents, layers_0_weight_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "layers_0_weight_packed", "layers.0.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, layers_0_weight_packed_extents, layers_0_weight_packed_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "layers_1_bias", "layers.1.bias", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, layers_1_bias_extents, layers_1_bias_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "layers_1_weight", "layers.1.weight", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 2, layers_1_weight_extents, layers_1_weight_strides, {e2, 1}, {e7, 1}},
-    {sizeof(sl_buffer), "layers_1_weight_packed", "layers.1.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, layers_1_weight_packed_extents, layers_1_weight_packed_strides, {e5, 1}, {e7, 1}},
-    {sizeof(sl_buffer), "layers_2_bias", "layers.2.bias", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, layers_2_bias_extents, layers_2_bias_strides, {e2, 1}, {e10, 1}},
-    {sizeof(sl_buffer), "layers_2_weight", "layers.2.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 2, layers_2_weight_extents, layers_2_weight_strides, {e2, 1}, {e11, 1}},
-    {sizeof(sl_buffer), "layers_2_weight_packed", "layers.2.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, layers_2_weight_packed_extents, layers_2_weight_packed_strides, {e12, 1}, {e13, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, x_extents, x_strides, {e2, 1}, {e15, 1}},
-    {sizeof(sl_buffer), "linear_2", "linear_2", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, linear_2_extents, linear_2_strides, {e2, 1}, {e16, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_extents, t_strides, {e2, 1}, {e17, 1}},
-    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_1_extents, t_1_strides, {e17, 1}, {e17, 1}},
+    {sizeof(sl_buffer), "layers_0_bias", "layers.0.bias", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_0_weight", "layers.0.weight", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_0_weight_packed", "layers.0.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l4, l5, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_1_bias", "layers.1.bias", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_1_weight", "layers.1.weight", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 2, l6, l7, {e2, 1}, {e7, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_1_weight_packed", "layers.1.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l8, l9, {e5, 1}, {e7, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_2_bias", "layers.2.bias", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, l10, l1, {e2, 1}, {e10, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_2_weight", "layers.2.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 2, l11, l7, {e2, 1}, {e11, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "layers_2_weight_packed", "layers.2.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l12, l9, {e12, 1}, {e13, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, l13, l3, {e2, 1}, {e15, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "linear_2", "linear_2", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l14, l15, {e2, 1}, {e16, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l16, l7, {e2, 1}, {e17, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l16, l7, {e17, 1}, {e17, 1}, {e2, 1}},
+};
+
+static constexpr sl_argument arguments_pack_gemm_256x64[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l4, l5},
+};
+
+static constexpr sl_argument arguments_pack_gemm_256x256[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l6, l7},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l8, l9},
+};
+
+static constexpr sl_argument arguments_pack_gemm_10x256[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l11, l7},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l12, l9},
+};
+
+static constexpr sl_argument arguments_gemm_32x256x64_bias_relu[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l13, l3},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l4, l5},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l16, l7},
+};
+
+static constexpr sl_argument arguments_gemm_32x256x256_bias_relu[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l16, l7},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l8, l9},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l16, l7},
+};
+
+static constexpr sl_argument arguments_gemm_32x10x256_bias[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l16, l7},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l12, l9},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l10, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l14, l15},
+};
+
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "pack_gemm_256x64", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_256x64, 2, nullptr, 0, 10, thunk_pack_gemm_256x64},
+    {sizeof(sl_entry), "pack_gemm_256x256", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_256x256, 2, nullptr, 0, 10, thunk_pack_gemm_256x256},
+    {sizeof(sl_entry), "pack_gemm_10x256", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x256, 2, nullptr, 0, 10, thunk_pack_gemm_10x256},
+    {sizeof(sl_entry), "gemm_32x256x64_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x256x64_bias_relu, 4, nullptr, 0, 5.56, thunk_gemm_32x256x64_bias_relu},
+    {sizeof(sl_entry), "gemm_32x256x256_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x256x256_bias_relu, 4, nullptr, 0, 22.1, thunk_gemm_32x256x256_bias_relu},
+    {sizeof(sl_entry), "gemm_32x10x256_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x10x256_bias, 4, nullptr, 0, 0.91, thunk_gemm_32x10x256_bias},
 };
 
 static constexpr int32_t operands_0[] = {1, 2};
@@ -216,7 +285,8 @@ const sl_program_desc sl_program = {
     buffers, 13, statements, 9, nullptr, 0,
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
-    6, 0, 1, 1, 2};
+    6, 0, 1, 1, 2,
+    entries, 6, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

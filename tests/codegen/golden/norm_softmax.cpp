@@ -56,6 +56,12 @@ extern "C" void rows_sum_sum_max_sum_16_by_24(sl_ctx* ctx, sl_team team, const f
       a0, a1, a2, o0, w0);
 }
 
+static void thunk_rows_sum_sum_max_sum_16_by_24(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  rows_sum_sum_max_sum_16_by_24(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
+      static_cast<float*>(pointers[3]), static_cast<int8_t*>(pointers[4]));
+}
+
 extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   const float* const norm_weight = static_cast<const float*>(io->parameters[0]);
   const float* const norm_bias = static_cast<const float*>(io->parameters[1]);
@@ -80,23 +86,30 @@ static constexpr sl_expr_step e3[] = {{'c', 96}};
 static constexpr sl_expr_step e4[] = {{'c', 16}};
 static constexpr sl_expr_step e5[] = {{'c', 1536}};
 static constexpr sl_expr_step e6[] = {{'c', 128}};
+static constexpr sl_expr l0[] = {{e0, 1}};
+static constexpr sl_expr l1[] = {{e1, 1}};
+static constexpr sl_expr l2[] = {{e4, 1}, {e0, 1}};
+static constexpr sl_expr l3[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr l4[] = {{e6, 1}};
 
-static constexpr sl_expr norm_weight_extents[] = {{e0, 1}};
-static constexpr sl_expr norm_weight_strides[] = {{e1, 1}};
-static constexpr sl_expr norm_bias_extents[] = {{e0, 1}};
-static constexpr sl_expr norm_bias_strides[] = {{e1, 1}};
-static constexpr sl_expr x_extents[] = {{e4, 1}, {e0, 1}};
-static constexpr sl_expr x_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr softmax_extents[] = {{e4, 1}, {e0, 1}};
-static constexpr sl_expr softmax_strides[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr t_extents[] = {{e6, 1}};
-static constexpr sl_expr t_strides[] = {{e1, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "norm_weight", "norm.weight", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, norm_weight_extents, norm_weight_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "norm_bias", "norm.bias", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 1, norm_bias_extents, norm_bias_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, x_extents, x_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "softmax", "softmax", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, softmax_extents, softmax_strides, {e2, 1}, {e5, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {0, 8, 1}, 1, t_extents, t_strides, {e2, 1}, {e6, 1}},
+    {sizeof(sl_buffer), "norm_weight", "norm.weight", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm_bias", "norm.bias", SL_ROLE_PARAMETER, 0, 1, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "softmax", "softmax", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {0, 8, 1}, 1, l4, l1, {e2, 1}, {e6, 1}, {e2, 1}},
+};
+
+static constexpr sl_argument arguments_rows_sum_sum_max_sum_16_by_24[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "w0", SL_ARGUMENT_WORKSPACE, 0, {0, 8, 1}, 1, l4, l1},
+};
+
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "rows_sum_sum_max_sum_16_by_24", "native", SL_ENTRY_KERNEL, 0, arguments_rows_sum_sum_max_sum_16_by_24, 5, nullptr, 0, 0.576, thunk_rows_sum_sum_max_sum_16_by_24},
 };
 
 static constexpr int32_t operands_0[] = {2, 0, 1, 3, 4};
@@ -124,7 +137,8 @@ const sl_program_desc sl_program = {
     buffers, 5, statements, 2, nullptr, 0,
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
-    2, 0, 1, 1, 1};
+    2, 0, 1, 1, 1,
+    entries, 1, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

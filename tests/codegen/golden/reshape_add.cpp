@@ -15,6 +15,11 @@ extern "C" void pointwise_expand_8x1024(sl_ctx* ctx, sl_team team, const float* 
       a0, a1, o0);
 }
 
+static void thunk_pointwise_expand_8x1024(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pointwise_expand_8x1024(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<float*>(pointers[2]));
+}
+
 extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   const float* const x = static_cast<const float*>(io->inputs[0]);
   const float* const b = static_cast<const float*>(io->inputs[1]);
@@ -36,20 +41,28 @@ static constexpr sl_expr_step e4[] = {{'c', 1}};
 static constexpr sl_expr_step e5[] = {{'c', 0}};
 static constexpr sl_expr_step e6[] = {{'c', 32768}};
 static constexpr sl_expr_step e7[] = {{'c', 4096}};
+static constexpr sl_expr l0[] = {{e0, 1}, {e2, 1}, {e0, 1}, {e0, 1}};
+static constexpr sl_expr l1[] = {{e1, 1}, {e3, 1}, {e0, 1}, {e4, 1}};
+static constexpr sl_expr l2[] = {{e1, 1}};
+static constexpr sl_expr l3[] = {{e4, 1}};
+static constexpr sl_expr l4[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr l5[] = {{e1, 1}, {e4, 1}};
 
-static constexpr sl_expr x_extents[] = {{e0, 1}, {e2, 1}, {e0, 1}, {e0, 1}};
-static constexpr sl_expr x_strides[] = {{e1, 1}, {e3, 1}, {e0, 1}, {e4, 1}};
-static constexpr sl_expr b_extents[] = {{e1, 1}};
-static constexpr sl_expr b_strides[] = {{e4, 1}};
-static constexpr sl_expr add_extents[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr add_strides[] = {{e1, 1}, {e4, 1}};
-static constexpr sl_expr x_view_extents[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr x_view_strides[] = {{e1, 1}, {e4, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 4, x_extents, x_strides, {e5, 1}, {e6, 1}},
-    {sizeof(sl_buffer), "b", "b", SL_ROLE_INPUT, 0, 1, -1, {2, 32, 1}, 1, b_extents, b_strides, {e5, 1}, {e7, 1}},
-    {sizeof(sl_buffer), "add", "add", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, add_extents, add_strides, {e5, 1}, {e6, 1}},
-    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 0, {2, 32, 1}, 2, x_view_extents, x_view_strides, {e5, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 4, l0, l1, {e5, 1}, {e6, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "b", "b", SL_ROLE_INPUT, 0, 1, -1, {2, 32, 1}, 1, l2, l3, {e5, 1}, {e7, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "add", "add", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l4, l5, {e5, 1}, {e6, 1}, {e5, 1}},
+    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 0, {2, 32, 1}, 2, l4, l5, {e5, 1}, {e5, 1}, {e5, 1}},
+};
+
+static constexpr sl_argument arguments_pointwise_expand_8x1024[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l4, l5},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l3},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l4, l5},
+};
+
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "pointwise_expand_8x1024", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_expand_8x1024, 3, nullptr, 0, 4.92, thunk_pointwise_expand_8x1024},
 };
 
 static constexpr int32_t operands_0[] = {3, 1, 2};
@@ -77,7 +90,8 @@ const sl_program_desc sl_program = {
     buffers, 4, statements, 2, nullptr, 0,
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
-    0, 0, 2, 1, 2};
+    0, 0, 2, 1, 2,
+    entries, 1, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

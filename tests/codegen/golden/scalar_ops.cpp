@@ -150,6 +150,35 @@ extern "C" void all(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
       a0, a1, a2, a3, o0, o1, o2);
 }
 
+static void thunk_all(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  all(ctx, team, static_cast<const float*>(pointers[0]), static_cast<const float*>(pointers[1]),
+      static_cast<const int32_t*>(pointers[2]), static_cast<const bool*>(pointers[3]),
+      static_cast<float*>(pointers[4]), static_cast<int32_t*>(pointers[5]),
+      static_cast<bool*>(pointers[6]));
+}
+
+static void thunk_extsi_i32_i64(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars) {
+  const auto x0 = sl::fromBits<int32_t>(scalars[0]);
+  sl::toBits<int64_t>(pointers[0], sl::cast<int64_t>(x0));
+}
+
+static void thunk_index_cast_i64_index(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars) {
+  const auto x0 = sl::fromBits<int64_t>(scalars[0]);
+  sl::toBits<int64_t>(pointers[0], sl::cast<int64_t>(x0));
+}
+
+static void thunk_minsi_index(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars) {
+  const auto x0 = sl::fromBits<int64_t>(scalars[0]);
+  const auto x1 = sl::fromBits<int64_t>(scalars[1]);
+  sl::toBits<int64_t>(pointers[0], sl::minimum(x0, x1));
+}
+
+static void thunk_maxsi_index(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars) {
+  const auto x0 = sl::fromBits<int64_t>(scalars[0]);
+  const auto x1 = sl::fromBits<int64_t>(scalars[1]);
+  sl::toBits<int64_t>(pointers[0], sl::maximum(x0, x1));
+}
+
 extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   const float* const a = static_cast<const float*>(io->inputs[0]);
   const float* const b = static_cast<const float*>(io->inputs[1]);
@@ -190,60 +219,86 @@ static constexpr sl_expr_step e7[] = {{'v', 3}};
 static constexpr sl_expr_step e8[] = {{'c', 60}};
 static constexpr sl_expr_step e9[] = {{'v', 4}};
 static constexpr sl_expr_step e10[] = {{'v', 5}, {'c', 4}, {'*', 0}};
+static constexpr sl_expr_step e11[] = {{'c', 16}};
+static constexpr sl_expr l0[] = {{e0, 1}};
+static constexpr sl_expr l1[] = {{e1, 1}};
+static constexpr sl_expr l2[] = {{e4, 1}};
+static constexpr sl_expr l3[] = {{e2, 1}};
+static constexpr sl_expr l4[] = {{e5, 1}};
+static constexpr sl_expr l5[] = {{e6, 1}};
+static constexpr sl_expr l6[] = {{e7, 1}, {e8, 1}};
+static constexpr sl_expr l7[] = {{e9, 1}, {e2, 1}};
+static constexpr sl_expr l8[] = {{e10, 3}};
+static constexpr sl_expr l9[] = {{e11, 1}};
 
-static constexpr sl_expr a_extents[] = {{e0, 1}};
-static constexpr sl_expr a_strides[] = {{e1, 1}};
-static constexpr sl_expr b_extents[] = {{e0, 1}};
-static constexpr sl_expr b_strides[] = {{e1, 1}};
-static constexpr sl_expr k_extents[] = {{e0, 1}};
-static constexpr sl_expr k_strides[] = {{e1, 1}};
-static constexpr sl_expr m_extents[] = {{e0, 1}};
-static constexpr sl_expr m_strides[] = {{e1, 1}};
-static constexpr sl_expr x_extents[] = {{e0, 1}};
-static constexpr sl_expr x_strides[] = {{e1, 1}};
-static constexpr sl_expr y_extents[] = {{e0, 1}};
-static constexpr sl_expr y_strides[] = {{e1, 1}};
-static constexpr sl_expr z_extents[] = {{e0, 1}};
-static constexpr sl_expr z_strides[] = {{e1, 1}};
-static constexpr sl_expr a_view_extents[] = {{e4, 1}};
-static constexpr sl_expr a_view_strides[] = {{e1, 1}};
-static constexpr sl_expr x_view_extents[] = {{e4, 1}};
-static constexpr sl_expr x_view_strides[] = {{e1, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "a", "a", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 1, a_extents, a_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "b", "b", SL_ROLE_INPUT, 0, 1, -1, {2, 32, 1}, 1, b_extents, b_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "k", "k", SL_ROLE_INPUT, 0, 2, -1, {0, 32, 1}, 1, k_extents, k_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "m", "m", SL_ROLE_INPUT, 0, 3, -1, {6, 8, 1}, 1, m_extents, m_strides, {e2, 1}, {e0, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 1, x_extents, x_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "y", "y", SL_ROLE_OUTPUT, 0, 1, -1, {0, 32, 1}, 1, y_extents, y_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "z", "z", SL_ROLE_OUTPUT, 0, 2, -1, {6, 8, 1}, 1, z_extents, z_strides, {e2, 1}, {e0, 1}},
-    {sizeof(sl_buffer), "a_view", "", SL_ROLE_VIEW, 0, -1, 0, {2, 32, 1}, 1, a_view_extents, a_view_strides, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 4, {2, 32, 1}, 1, x_view_extents, x_view_strides, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "a", "a", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "b", "b", SL_ROLE_INPUT, 0, 1, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "k", "k", SL_ROLE_INPUT, 0, 2, -1, {0, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "m", "m", SL_ROLE_INPUT, 0, 3, -1, {6, 8, 1}, 1, l0, l1, {e2, 1}, {e0, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "y", "y", SL_ROLE_OUTPUT, 0, 1, -1, {0, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "z", "z", SL_ROLE_OUTPUT, 0, 2, -1, {6, 8, 1}, 1, l0, l1, {e2, 1}, {e0, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "a_view", "", SL_ROLE_VIEW, 0, -1, 0, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 4, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e2, 1}, {e2, 1}},
+};
+
+static constexpr sl_argument arguments_all[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {0, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {6, 8, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {0, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o2", SL_ARGUMENT_OUTPUT, 0, {6, 8, 1}, 1, l0, l1},
+};
+
+static constexpr sl_argument arguments_extsi_i32_i64[] = {
+    {sizeof(sl_argument), "y", SL_ARGUMENT_OUTPUT, 0, {0, 64, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x0", SL_ARGUMENT_VALUE, 0, {0, 32, 1}, 0, nullptr, nullptr},
+};
+
+static constexpr sl_argument arguments_index_cast_i64_index[] = {
+    {sizeof(sl_argument), "y", SL_ARGUMENT_OUTPUT, 0, {0, 64, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x0", SL_ARGUMENT_VALUE, 0, {0, 64, 1}, 0, nullptr, nullptr},
+};
+
+static constexpr sl_argument arguments_minsi_index[] = {
+    {sizeof(sl_argument), "y", SL_ARGUMENT_OUTPUT, 0, {0, 64, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x0", SL_ARGUMENT_VALUE, 0, {0, 64, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x1", SL_ARGUMENT_VALUE, 0, {0, 64, 1}, 0, nullptr, nullptr},
+};
+
+static constexpr sl_argument arguments_maxsi_index[] = {
+    {sizeof(sl_argument), "y", SL_ARGUMENT_OUTPUT, 0, {0, 64, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x0", SL_ARGUMENT_VALUE, 0, {0, 64, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "x1", SL_ARGUMENT_VALUE, 0, {0, 64, 1}, 0, nullptr, nullptr},
+};
+
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "all", "native", SL_ENTRY_KERNEL, 1, arguments_all, 7, nullptr, 0, 0, thunk_all},
+    {sizeof(sl_entry), "extsi_i32_i64", "scalar", SL_ENTRY_SCALAR, 0, arguments_extsi_i32_i64, 2, nullptr, 0, 0, thunk_extsi_i32_i64},
+    {sizeof(sl_entry), "index_cast_i64_index", "scalar", SL_ENTRY_SCALAR, 0, arguments_index_cast_i64_index, 2, nullptr, 0, 0, thunk_index_cast_i64_index},
+    {sizeof(sl_entry), "minsi_index", "scalar", SL_ENTRY_SCALAR, 0, arguments_minsi_index, 3, nullptr, 0, 0, thunk_minsi_index},
+    {sizeof(sl_entry), "maxsi_index", "scalar", SL_ENTRY_SCALAR, 0, arguments_maxsi_index, 3, nullptr, 0, 0, thunk_maxsi_index},
 };
 
 static constexpr int32_t operands_0[] = {0, 1, 2, 3, 4, 5, 6};
 static constexpr int32_t operands_1[] = {2};
-static constexpr sl_expr scalars_1[] = {{e2, 1}};
-static constexpr sl_expr scalars_2[] = {{e5, 1}};
-static constexpr sl_expr scalars_3[] = {{e6, 1}};
-static constexpr sl_expr scalars_4[] = {{e7, 1}, {e8, 1}};
-static constexpr sl_expr scalars_5[] = {{e9, 1}, {e2, 1}};
 static constexpr int32_t operands_6[] = {0, 7};
-static constexpr sl_expr scalars_6[] = {{e10, 3}};
 static constexpr int32_t operands_7[] = {4, 8};
-static constexpr sl_expr scalars_7[] = {{e10, 3}};
 static constexpr int32_t operands_8[] = {7, 8};
 static constexpr int32_t operands_9[] = {4, 5, 6};
 static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "all", "", "scalar_ops.mlir:9", operands_0, 4, 3, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "kernel.load", "", "scalar_ops.mlir:11", operands_1, 1, 0, scalars_1, 1},
-    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "arith.extsi", "", "scalar_ops.mlir:12", nullptr, 0, 0, scalars_2, 1},
-    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "arith.index_cast", "", "scalar_ops.mlir:13", nullptr, 0, 0, scalars_3, 1},
-    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "arith.minsi", "", "scalar_ops.mlir:15", nullptr, 0, 0, scalars_4, 2},
-    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "arith.maxsi", "", "scalar_ops.mlir:16", nullptr, 0, 0, scalars_5, 2},
-    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "scalar_ops.mlir:17", operands_6, 1, 1, scalars_6, 1},
-    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "scalar_ops.mlir:18", operands_7, 1, 1, scalars_7, 1},
-    {sizeof(sl_statement), SL_STATEMENT_COPY, 0, 1, 0, "", "", "scalar_ops.mlir:19", operands_8, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "kernel.load", "", "scalar_ops.mlir:11", operands_1, 1, 0, l3, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "extsi_i32_i64", "", "scalar_ops.mlir:12", nullptr, 0, 0, l4, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "index_cast_i64_index", "", "scalar_ops.mlir:13", nullptr, 0, 0, l5, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "minsi_index", "", "scalar_ops.mlir:15", nullptr, 0, 0, l6, 2},
+    {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "maxsi_index", "", "scalar_ops.mlir:16", nullptr, 0, 0, l7, 2},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "scalar_ops.mlir:17", operands_6, 1, 1, l8, 1},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "scalar_ops.mlir:18", operands_7, 1, 1, l8, 1},
+    {sizeof(sl_statement), SL_STATEMENT_COPY, 0, 1, 0, "", "", "scalar_ops.mlir:19", operands_8, 1, 1, l9, 1},
     {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "scalar_ops.mlir:20", operands_9, 3, 0, nullptr, 0},
 };
 
@@ -267,7 +322,8 @@ const sl_program_desc sl_program = {
     buffers, 9, statements, 10, nullptr, 0,
     results, 3, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
-    0, 0, 4, 3, 1};
+    0, 0, 4, 3, 1,
+    entries, 5, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -63,6 +63,27 @@ extern "C" void scaled(sl_ctx* ctx, sl_team team, const float* a0, const float* 
 
 alignas(64) static constexpr float constant[] = {0.1f, __builtin_inff(), -1e-10f, 3.0f};
 
+static void thunk_narrow(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars) {
+  narrow(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<sl::bfloat16*>(pointers[1]), scalars[0]);
+}
+
+static void thunk_ints(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars) {
+  ints(ctx, team, static_cast<const int32_t*>(pointers[0]), static_cast<int32_t*>(pointers[1]),
+      scalars[0]);
+}
+
+static void thunk_widen(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars) {
+  widen(ctx, team, static_cast<const sl::bfloat16*>(pointers[0]),
+      static_cast<const int32_t*>(pointers[1]), static_cast<float*>(pointers[2]),
+      static_cast<bool*>(pointers[3]), scalars[0]);
+}
+
+static void thunk_scaled(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars) {
+  scaled(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const float*>(pointers[1]), static_cast<float*>(pointers[2]), scalars[0]);
+}
+
 extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   const int64_t b = io->extents[0];
   const float* const input_0 = static_cast<const float*>(io->inputs[0]);
@@ -102,50 +123,69 @@ static constexpr sl_expr_step e7[] = {{'s', 0}, {'c', 64}, {'*', 0}};
 static constexpr sl_expr_step e8[] = {{'s', 0}, {'c', 128}, {'*', 0}};
 static constexpr sl_expr_step e9[] = {{'s', 0}, {'c', 384}, {'*', 0}};
 static constexpr sl_expr_step e10[] = {{'c', 0}, {'s', 0}, {'c', 128}, {'*', 0}, {'M', 0}, {'s', 0}, {'c', 384}, {'*', 0}, {'M', 0}, {'s', 0}, {'c', 640}, {'*', 0}, {'M', 0}};
+static constexpr sl_expr l0[] = {{e0, 1}};
+static constexpr sl_expr l1[] = {{e1, 1}};
+static constexpr sl_expr l2[] = {{e4, 1}, {e5, 1}};
+static constexpr sl_expr l3[] = {{e5, 1}, {e1, 1}};
+static constexpr sl_expr l4[] = {{e4, 1}};
 
-static constexpr sl_expr constant_extents[] = {{e0, 1}};
-static constexpr sl_expr constant_strides[] = {{e1, 1}};
-static constexpr sl_expr input_0_extents[] = {{e4, 1}, {e5, 1}};
-static constexpr sl_expr input_0_strides[] = {{e5, 1}, {e1, 1}};
-static constexpr sl_expr class_1_extents[] = {{e4, 1}, {e5, 1}};
-static constexpr sl_expr class_1_strides[] = {{e5, 1}, {e1, 1}};
-static constexpr sl_expr out_extents[] = {{e4, 1}, {e5, 1}};
-static constexpr sl_expr out_strides[] = {{e5, 1}, {e1, 1}};
-static constexpr sl_expr mask_extents[] = {{e4, 1}, {e5, 1}};
-static constexpr sl_expr mask_strides[] = {{e5, 1}, {e1, 1}};
-static constexpr sl_expr t_extents[] = {{e4, 1}, {e5, 1}};
-static constexpr sl_expr t_strides[] = {{e5, 1}, {e1, 1}};
-static constexpr sl_expr t_1_extents[] = {{e4, 1}, {e5, 1}};
-static constexpr sl_expr t_1_strides[] = {{e5, 1}, {e1, 1}};
-static constexpr sl_expr t_2_extents[] = {{e4, 1}, {e5, 1}};
-static constexpr sl_expr t_2_strides[] = {{e5, 1}, {e1, 1}};
 static constexpr sl_buffer buffers[] = {
-    {sizeof(sl_buffer), "constant", "", SL_ROLE_CONSTANT, 0, 0, -1, {2, 32, 1}, 1, constant_extents, constant_strides, {e2, 1}, {e3, 1}},
-    {sizeof(sl_buffer), "input_0", "input.0", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, input_0_extents, input_0_strides, {e2, 1}, {e6, 3}},
-    {sizeof(sl_buffer), "class_1", "class", SL_ROLE_INPUT, 0, 1, -1, {0, 32, 1}, 2, class_1_extents, class_1_strides, {e2, 1}, {e6, 3}},
-    {sizeof(sl_buffer), "out", "out", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, out_extents, out_strides, {e2, 1}, {e6, 3}},
-    {sizeof(sl_buffer), "mask", "mask", SL_ROLE_OUTPUT, 0, 1, -1, {6, 8, 1}, 2, mask_extents, mask_strides, {e2, 1}, {e7, 3}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {4, 16, 1}, 2, t_extents, t_strides, {e2, 1}, {e8, 3}},
-    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {0, 32, 1}, 2, t_1_extents, t_1_strides, {e8, 3}, {e6, 3}},
-    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, t_2_extents, t_2_strides, {e9, 3}, {e6, 3}},
+    {sizeof(sl_buffer), "constant", "", SL_ROLE_CONSTANT, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "input_0", "input.0", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e6, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "class_1", "class", SL_ROLE_INPUT, 0, 1, -1, {0, 32, 1}, 2, l2, l3, {e2, 1}, {e6, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "out", "out", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e6, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "mask", "mask", SL_ROLE_OUTPUT, 0, 1, -1, {6, 8, 1}, 2, l2, l3, {e2, 1}, {e7, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {4, 16, 1}, 2, l2, l3, {e2, 1}, {e8, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {0, 32, 1}, 2, l2, l3, {e8, 3}, {e6, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l2, l3, {e9, 3}, {e6, 3}, {e2, 1}},
+};
+
+static constexpr sl_argument arguments_narrow[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {4, 16, 1}, 2, l2, l3},
+};
+
+static constexpr const char* names_narrow[] = {"b"};
+static constexpr sl_argument arguments_ints[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {0, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {0, 32, 1}, 2, l2, l3},
+};
+
+static constexpr const char* names_ints[] = {"b"};
+static constexpr sl_argument arguments_widen[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {4, 16, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {0, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {6, 8, 1}, 2, l2, l3},
+};
+
+static constexpr const char* names_widen[] = {"b"};
+static constexpr sl_argument arguments_scaled[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l2, l3},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l2, l3},
+};
+
+static constexpr const char* names_scaled[] = {"b"};
+static constexpr sl_entry entries[] = {
+    {sizeof(sl_entry), "narrow", "native", SL_ENTRY_KERNEL, 0, arguments_narrow, 2, names_narrow, 1, 0, thunk_narrow},
+    {sizeof(sl_entry), "ints", "native", SL_ENTRY_KERNEL, 0, arguments_ints, 2, names_ints, 1, 0, thunk_ints},
+    {sizeof(sl_entry), "widen", "native", SL_ENTRY_KERNEL, 0, arguments_widen, 4, names_widen, 1, 0, thunk_widen},
+    {sizeof(sl_entry), "scaled", "native", SL_ENTRY_KERNEL, 0, arguments_scaled, 3, names_scaled, 1, 0, thunk_scaled},
 };
 
 static constexpr int32_t operands_0[] = {1, 5};
-static constexpr sl_expr scalars_0[] = {{e4, 1}};
 static constexpr int32_t operands_1[] = {2, 6};
-static constexpr sl_expr scalars_1[] = {{e4, 1}};
 static constexpr int32_t operands_3[] = {5, 6, 7, 4};
-static constexpr sl_expr scalars_3[] = {{e4, 1}};
 static constexpr int32_t operands_5[] = {7, 0, 3};
-static constexpr sl_expr scalars_5[] = {{e4, 1}};
 static constexpr int32_t operands_6[] = {3, 4, 2};
 static constexpr sl_statement statements[] = {
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "narrow", "to_dtype", "layers.0.act (model.py:7)", operands_0, 1, 1, scalars_0, 1},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "ints", "remainder", "layers.0.act (model.py:8)", operands_1, 1, 1, scalars_1, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "narrow", "to_dtype", "layers.0.act (model.py:7)", operands_0, 1, 1, l4, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "ints", "remainder", "layers.0.act (model.py:8)", operands_1, 1, 1, l4, 1},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "symbolic_pointwise.mlir:17", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "widen", "mul, gt", "symbolic_pointwise.mlir:18", operands_3, 2, 2, scalars_3, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "widen", "mul, gt", "symbolic_pointwise.mlir:18", operands_3, 2, 2, l4, 1},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "symbolic_pointwise.mlir:19", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "scaled", "mul", "symbolic_pointwise.mlir:20", operands_5, 2, 1, scalars_5, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "scaled", "mul", "symbolic_pointwise.mlir:20", operands_5, 2, 1, l4, 1},
     {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "symbolic_pointwise.mlir:21", operands_6, 3, 0, nullptr, 0},
 };
 
@@ -164,6 +204,7 @@ static constexpr const char* queues[] = {"cpu"};
 static constexpr sl_expr arena_bytes[] = {{e10, 13}};
 static constexpr sl_expr scratch_bytes[] = {{e2, 1}};
 static constexpr sl_expr prepared_bytes[] = {{e2, 1}};
+static constexpr const void* const constants[] = {constant};
 
 extern "C" {
 extern const sl_program_desc sl_program;
@@ -173,7 +214,8 @@ const sl_program_desc sl_program = {
     buffers, 8, statements, 7, extents, 1,
     results, 3, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
-    0, 0, 2, 2, 2};
+    0, 0, 2, 2, 2,
+    entries, 4, constants};
 }  // extern "C"
 
 }  // namespace sl_tables

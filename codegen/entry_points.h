@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the statements of a program call: kernels, external entries, plans, scalar operations. The three printers and the
+// tables name them alike.
+#ifndef STRAIGHTLINE_CODEGEN_ENTRY_POINTS_H
+#define STRAIGHTLINE_CODEGEN_ENTRY_POINTS_H
+
+#include <string>
+#include <vector>
+
+#include "codegen/names.h"
+#include "dialect/kernel/kernel_dialect.h"
+#include "straightline/abi/entry.h"
+
+namespace straightline::codegen {
+
+struct EntryPoint {
+  sl_entry_kind kind;
+  mlir::Operation* op;  ///< kernel.func, kernel.decl, or the first scalar operation of its kind
+  std::string name;
+  std::string backend;
+  double costUs;        ///< of the slowest call, 0 when unknown
+};
+
+/// In order of first use, each once.
+class EntryPoints {
+ public:
+  /// Notes what `statement` calls; any other statement is left alone.
+  void add(mlir::Operation* statement, NameTable& names);
+
+  const std::vector<EntryPoint>& all() const { return entries_; }
+  /// Null for a statement that calls nothing.
+  const EntryPoint* of(mlir::Operation* statement) const;
+
+ private:
+  void add(mlir::Operation* statement, EntryPoint entry, const std::string& key, llvm::StringRef wish, NameTable* names);
+
+  std::vector<EntryPoint> entries_;
+  llvm::StringMap<int> numbers_;  ///< by key: one per kind and symbol
+  llvm::DenseMap<mlir::Operation*, int> ofStatement_;
+};
+
+/// One argument of an entry. `type` is a buffer, a handle (null) or a scalar.
+struct EntryArgument {
+  std::string name;
+  sl_argument_role role;
+  mlir::Type type;
+};
+
+/// Arguments in the order of the thunk's pointers; for a scalar operation its result, then its operands.
+llvm::SmallVector<EntryArgument> argumentsOf(const EntryPoint& entry);
+/// Names of the run-time scalars of a kernel.
+llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry);
+bool canFail(const EntryPoint& entry);
+
+/// "native" for a kernel.func, "onednn" for a kernel.decl whose run symbol is sl_onednn_..., "" otherwise.
+std::string backendOf(mlir::Operation* entry);
+
+/// Text behind printProblem's. `static void thunk_k(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars)`.
+mlir::FailureOr<std::string> printThunk(const EntryPoint& entry);
+
+}  // namespace straightline::codegen
+
+#endif  // STRAIGHTLINE_CODEGEN_ENTRY_POINTS_H

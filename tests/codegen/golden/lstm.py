@@ -1,0 +1,83 @@
+# Program forward for cpu x86-64-v3, threads: 1.
+from straightline.kernels import native
+
+
+def prepare(io):
+    team = io.team
+    buffers = io.buffers
+    lstm_weight_ih_l0 = buffers[1]  # parameter "lstm.weight_ih_l0": float32[64, 8]
+    lstm_weight_ih_l0_packed = buffers[2]  # prepared "lstm.weight_ih_l0.packed": float32[4, 8, 16]
+    fc_weight = buffers[6]  # parameter "fc.weight": float32[5, 16]
+    fc_weight_packed = buffers[7]  # prepared "fc.weight.packed": float32[1, 16, 8]
+    # pack: lstm (lstm.py:25)
+    native.pack_gemm_64x8(team, lstm_weight_ih_l0, lstm_weight_ih_l0_packed)
+    # pack: fc (lstm.py:26)
+    native.pack_gemm_5x16(team, fc_weight, fc_weight_packed)
+
+
+def run(io):
+    alone = io.alone
+    buffers = io.buffers
+    lstm_bias_ih_l0 = buffers[0]  # parameter "lstm.bias_ih_l0": float32[64]
+    lstm_weight_ih_l0_packed = buffers[2]  # prepared "lstm.weight_ih_l0.packed": float32[4, 8, 16]
+    lstm_bias_hh_l0 = buffers[3]  # parameter "lstm.bias_hh_l0": float32[64]
+    lstm_weight_hh_l0 = buffers[4]  # parameter "lstm.weight_hh_l0": float32[64, 16]
+    fc_bias = buffers[5]  # parameter "fc.bias": float32[5]
+    fc_weight_packed = buffers[7]  # prepared "fc.weight.packed": float32[1, 16, 8]
+    linear = buffers[9]  # output "linear": float32[2, 50, 5]
+    getitem_1 = buffers[10]  # output "getitem_1": float32[1, 2, 16]
+    t = buffers[11]  # arena: float32[2, 50, 16]
+    t_1 = buffers[12]  # arena: float32[2, 64]
+    t_2 = buffers[13]  # arena: float32[50, 2, 16]
+    t_3 = buffers[14]  # arena: float32[2, 16]
+    t_4 = buffers[15]  # arena: float32[50, 2, 16]
+    t_5 = buffers[16]  # arena: float32[2, 16]
+    t_6 = buffers[17]  # arena: float32[50, 2, 64]
+    t_7 = buffers[18]  # arena: float32[50, 2, 8]
+    x_view = buffers[19]  # x: float32[50, 2, 8]
+    # copy: lstm (lstm.py:25)
+    native.copy_50x2x8(alone, x_view, t_7)
+    # linear: lstm (lstm.py:25)
+    native.gemm_100x64x8_bias(alone, t_7, lstm_weight_ih_l0_packed, lstm_bias_ih_l0, t_6)
+    # full: lstm (lstm.py:25)
+    native.fill_32(alone, t_5)
+    # full: lstm (lstm.py:25)
+    native.fill_1600(alone, t_4)
+    getitem_1_view = buffers[20]  # getitem_1: float32[2, 16]
+    # for: lstm (lstm.py:25)
+    native.copy_32(alone, t_5, getitem_1_view)
+    # for: lstm (lstm.py:25)
+    native.copy_32(alone, t_5, t_3)
+    # for: lstm (lstm.py:25)
+    native.copy_1600(alone, t_4, t_2)
+    n = 0
+    n_1 = 50
+    n_2 = 1
+    # for: lstm (lstm.py:25)
+    for i in range(n, n_1, n_2):
+        t_6_view = t_6.view(21, i * 128)  # float32[1, 2, 64]
+        t_6_view_view = t_6_view.view(22, 0)  # float32[2, 64]
+        # linear, add: lstm (lstm.py:25)
+        native.gemv_2x64x16_bias_add(alone, getitem_1_view, lstm_weight_hh_l0, lstm_bias_hh_l0,
+            t_6_view_view, t_1)
+        t_1_view = buffers[23]  # t_1: float32[2, 16]
+        t_1_view_1 = buffers[24]  # t_1 + 16: float32[2, 16]
+        t_1_view_2 = buffers[25]  # t_1 + 32: float32[2, 16]
+        t_1_view_3 = buffers[26]  # t_1 + 48: float32[2, 16]
+        # sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul: lstm (lstm.py:25)
+        native.pointwise_sigmoid_2x16(alone, t_1_view_1, t_3, t_1_view, t_1_view_2, t_1_view_3,
+            t_3, getitem_1_view)
+        getitem_1_view_1 = buffers[27]  # getitem_1: float32[1, 2, 16]
+        t_2_view = t_2.view(28, i * 32)  # float32[1, 2, 16]
+        # dynamic_update_slice: lstm (lstm.py:25)
+        native.copy_32_2(alone, getitem_1_view_1, t_2_view)
+        io.back_edge(12)
+    getitem_1_view_2 = buffers[29]  # getitem_1: float32[1, 2, 16]
+    t_2_view_1 = buffers[30]  # t_2: float32[2, 50, 16]
+    # copy: fc (lstm.py:26)
+    native.copy_2x50x16(alone, t_2_view_1, t)
+    # linear: fc (lstm.py:26)
+    native.gemm_100x5x16_bias(alone, t, fc_weight_packed, fc_bias, linear)
+    # copy
+    native.copy_32_2(alone, getitem_1_view_2, getitem_1)
+

@@ -62,6 +62,8 @@ sl_problem Problem::view() const {
   problem.vector_bytes = static_cast<int32_t>(target_.getVectorBytes());
   problem.l1_bytes = target_.getL1();
   problem.l2_bytes = target_.getL2();
+  problem.text = text_.empty() ? nullptr : text_.c_str();
+  problem.sizes = sizes_;
   return problem;
 }
 
@@ -100,6 +102,11 @@ class Contest {
 
   void ask(const sl_kernel_desc& kernel) {
     if (llvm::StringRef(kernel.op) != asked_.op) {
+      return;
+    }
+    if (!backendAllowed(kernel.backend)) {
+      mention(others_, kernel.name, "not allowed");
+      mention(refusals_, kernel.name, "not allowed");
       return;
     }
     const bool isAllowed = !wishes_.route || allows(*wishes_.route, kernel);
@@ -150,6 +157,12 @@ class Contest {
   }
 
  private:
+  bool backendAllowed(llvm::StringRef backend) const {
+    llvm::SmallVector<llvm::StringRef> backends;
+    wishes_.allowed.split(backends, '+', -1, false);
+    return backends.empty() || llvm::is_contained(backends, backend);
+  }
+
   static void mention(std::string& text, llvm::StringRef name, llvm::StringRef what) {
     text += (text.empty() ? "" : "; ") + name.str() + ": " + what.str();
   }

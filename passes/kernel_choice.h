@@ -23,12 +23,19 @@ class Problem {
   void addOperand(mlir::Type element, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides, bool isConstant);
   void setInputs(int32_t inputs) { inputs_ = inputs; }
   void addAttribute(llvm::StringRef name, int64_t value);
+  /// What the kernel alone reads, and how many numbers it gets per call.
+  void setText(std::string text, int32_t sizes) {
+    text_ = std::move(text);
+    sizes_ = sizes;
+  }
   /// Valid until the problem changes or goes.
   sl_problem view() const;
 
  private:
   std::string op_;
   kernel::TargetAttr target_;
+  std::string text_;
+  int32_t sizes_ = 0;
   int32_t inputs_ = 0;
   llvm::SmallVector<sl_operand> operands_;
   llvm::SmallVector<std::pair<std::string, int64_t>> attributes_;
@@ -45,6 +52,7 @@ struct KernelChoice {
 struct KernelWishes {
   llvm::StringRef preferred;   ///< backend whose kernels are taken where they accept; empty: none
   std::optional<Route> route;  ///< only kernels that it allows may be taken
+  llvm::StringRef allowed;     ///< backends that may be taken ("native+onednn"); empty: all
 };
 
 /// The cheapest kernel that accepts, among those that the wishes leave. When a route leaves none, `why` says which reasons

@@ -105,7 +105,8 @@ def SelectKernels : KernelPass<"select-kernels"> {
     that leaves none is the user's error. Records it as op.kernel, and the reasons for it and against its
     rivals as op.why. All fusions that no kernel takes are reported before the pass fails (unsupported).
   }];
-  let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">];
+  let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,
+                 Option<"allow", "allow", "std::string", "\"\"", "backends that kernels may come from, as a+b; empty: all">];
 }
 
 def AssignLayouts : KernelPass<"assign-layouts"> {

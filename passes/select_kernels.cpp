@@ -24,7 +24,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       if (!root) {
         return;
       }
-      const KernelWishes wishes{prefer, routeOf(getOperation(), root->getName().stripDialect())};
+      const KernelWishes wishes{prefer, routeOf(getOperation(), root->getName().stripDialect()), allow};
       const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), wishes);
       if (!choice.kernel) {
         emitNoKernel(root, choice, wishes);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "boundary.h"
 #include "message_writer.h"
@@ -104,6 +105,18 @@ int32_t add(const sl_backend_desc* backend, sl_message* message) {
   return SL_OK;
 }
 
+/// A backend's library and the prefix of the C names that are its own. Written while the built-ins
+/// are added, before any look-up.
+struct Sibling {
+  std::string prefix;
+  void* library;
+};
+
+std::vector<Sibling>& siblings() {
+  static std::vector<Sibling>* const instance = new std::vector<Sibling>;
+  return *instance;
+}
+
 /// Opens `libstraightline_backend_<name>.so` beside this library. A backend whose library (or a
 /// library that it needs) is not installed is simply not registered; kernel selection then says
 /// that it is unknown.
@@ -122,8 +135,8 @@ void addSibling(const char* name) {
   }
   using BackendFn = const sl_backend_desc* (*)();
   const auto backend = reinterpret_cast<BackendFn>(dlsym(library, "straightline_backend_v1"));
-  if (backend) {
-    add(backend(), nullptr);
+  if (backend && add(backend(), nullptr) == SL_OK) {
+    siblings().push_back({std::string("sl_") + name + "_", library});
   }
 }
 
@@ -134,6 +147,7 @@ void addBuiltIns() {
       add(&sl_backend_native, nullptr);
     }
     addSibling("onednn");
+    addSibling("aten");
   });
 }
 
@@ -167,7 +181,8 @@ struct Symbol {
 
 #define SL_SYMBOL(name) {#name, reinterpret_cast<void*>(&name)}
 const Symbol kSymbols[] = {
-    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_queue_launch), SL_SYMBOL(sl_queue_copy),
+    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_fail_text),
+    SL_SYMBOL(sl_queue_launch), SL_SYMBOL(sl_queue_copy),
     SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),   SL_SYMBOL(sl_queue_forget),
     SL_SYMBOL(memcpy),          SL_SYMBOL(memset),          SL_SYMBOL(memmove),
     SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),        SL_SYMBOL(sl_free),
@@ -215,6 +230,11 @@ void* sl_symbol(const char* name) {
       if (kernel.run_symbol && std::strcmp(kernel.run_symbol, name) == 0) {
         return kernel.run;
       }
+    }
+  }
+  for (const straightline::Sibling& sibling : straightline::siblings()) {
+    if (std::strncmp(name, sibling.prefix.c_str(), sibling.prefix.size()) == 0) {
+      return dlsym(sibling.library, name);
     }
   }
   return nullptr;

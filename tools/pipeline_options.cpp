@@ -53,13 +53,15 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     options->poison = value == "true";
   } else if (key == "prefer") {
     options->prefer = value.str();
+  } else if (key == "allow") {
+    options->allow = value.str();
   } else if (key == "device") {
     return chooseDevice(value.str(), &options->device);
   } else if (key.starts_with(kRouteKey)) {
     addRoute(routes, {key.drop_front(kRouteKey.size()).str(), value.str(), "the argument routes"});
   } else {
     return Failure::user("unknown pipeline option '" + word +
-                         "'; valid are freeze=true, freeze=false, poison=true, poison=false, prefer=BACKEND, device=BACKEND and "
+                         "'; valid are freeze=true, freeze=false, poison=true, poison=false, allow=BACKEND+BACKEND, prefer=BACKEND, device=BACKEND and "
                          "route.OP=BACKEND[.KERNEL]");
   }
   return Failure::none();

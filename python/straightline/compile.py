@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from straightline import (
+    _aten_calls,
     _call,
     _call_support,
     _compiler,
@@ -176,6 +177,7 @@ def compile(
     fast_path: bool | None = None,
     cpu: str = "",
     cache: bool = True,
+    allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
     _prefer: str = "",
     _device: str = "",
@@ -199,6 +201,8 @@ def compile(
             it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         cache: Use the disk cache of compiled code.
+        allow: Backends that kernels may come from, such as ("native", "onednn"); by default all. Without "aten" an op that only
+            the framework has is refused, with its source line.
         routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
             estimates say. Before routes of the environment (docs/options.md).
         unknown: Refused, with the names that are near.
@@ -218,6 +222,8 @@ def compile(
     _check_options(
         threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
     )
+    allowed = _allowed_backends(allow)
+    _aten_calls.install()
     path = _paths.chosen(fast_path)
     examples = _examples(args, kwargs)
     if isinstance(model, torch.export.ExportedProgram) and len(examples) > 1:
@@ -226,9 +232,10 @@ def compile(
     # For tests: a backend whose kernels are taken wherever they accept, and one on whose device everything runs.
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
+    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     with CompileProgress() as progress:
-        captures = [_Capture(model, *example, dynamic_shapes) for example in examples]
+        captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
         _check_distinct(captures)
         first = captures[0].captured
         read = {name for capture in captures for name in capture.captured.parameters}
@@ -236,21 +243,24 @@ def compile(
         functions = []
         for capture in captures:
             compilation = _compile_for_team(capture.module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
-            python = emit == "python"
-            functions.append(capture.function(model, compilation, table, live=not freeze, python=python, path=path))
+            functions.append(
+                capture.function(model, compilation, table, live=not freeze, python=emit == "python", path=path)
+            )
     return _grouped(functions)
 
 
 class _Capture:
     """One example of a model, captured."""
 
-    def __init__(self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
+    def __init__(
+        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any, allows_aten: bool
+    ) -> None:
         import torch
 
         from straightline.capture.torch_export import capture
 
         self.uses_numpy, self.args, self.kwargs = _torch_examples(args, kwargs)
-        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder())
+        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), allows_aten)
         if isinstance(model, torch.export.ExportedProgram):
             own = model.example_inputs
             self.args, self.kwargs = own if own is not None else ((), {})
@@ -393,7 +403,14 @@ def _refuse_unknown(unknown: Mapping[str, Any]) -> None:
 
 
 def _check_options(
-    *, threads: object, freeze: object, emit: object, fast_path: object, cpu: object, cache: object, routes: object
+    *,
+    threads: object,
+    freeze: object,
+    emit: object,
+    fast_path: object,
+    cpu: object,
+    cache: object,
+    routes: object,
 ) -> None:
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads < 2**31):
         raise UserError(f"threads is {threads!r} but must be a positive integer or None")
@@ -412,6 +429,23 @@ def _check_options(
         # What the names mean is the compiler's to say; here only what could not be handed to it.
         if not all(isinstance(text, str) and re.fullmatch(r"[^\s=]+", text) for text in (op, kernel)):
             raise UserError(f"routes has {op!r}: {kernel!r}; an entry is an op's name and 'backend' or 'backend.kernel'")
+
+
+#: Every backend that a kernel may come from.
+_BACKENDS = ("native", "onednn", "aten")
+
+
+def _allowed_backends(allow: Sequence[str] | None) -> tuple[str, ...]:
+    if allow is None:
+        return _BACKENDS
+    if isinstance(allow, str) or not isinstance(allow, Sequence):
+        raise UserError(f"allow is {allow!r} but must be a sequence of backends, such as ('native', 'onednn')")
+    for name in allow:
+        if name not in _BACKENDS:
+            raise UserError(f"allow has the backend {name!r}; valid are {', '.join(_BACKENDS)}")
+    if "native" not in allow:
+        raise UserError(f"allow is {tuple(allow)} but must have 'native': only it has elementwise and row kernels")
+    return tuple(name for name in _BACKENDS if name in allow)
 
 
 def _compile(module: _compiler.Module, progress: CompileProgress, **options: Any) -> _compiler.Compilation:

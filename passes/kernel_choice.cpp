@@ -142,7 +142,8 @@ class Contest {
                                                    wishes_.route->origin + ")"
                                              : "";
     if (!choice_.kernel && wishes_.route) {
-      choice_.why = routed + " cannot be honoured: " + refusals_;
+      choice_.why = routed + " cannot be honoured: " +
+                    (refusals_.empty() ? "there is no such kernel for it" : refusals_);
       return choice_;
     }
     if (!choice_.kernel) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <functional>
 
+#include "codegen/jit/object_cache.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -42,6 +43,9 @@ Failure readSettings(Settings* settings) {
   });
   if (failure.failed()) {
     return failure;
+  }
+  if (const std::string trouble = jit::ObjectCache::environmentTrouble(); !trouble.empty()) {
+    return Failure::user(trouble);
   }
   if (const char* folder = std::getenv("STRAIGHTLINE_DUMP")) {
     settings->dump = folder;

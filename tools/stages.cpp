@@ -31,8 +31,8 @@ class ProductStages final : public Stages {
       return failure;
     }
     options.afterGroup = target.afterGroup;
-    setRoutes(module, options.routes);
     if (module.getOps<kernel::ProgramOp>().empty()) {
+      setRoutes(module, options.routes);
       straightline::buildPipeline(manager, options);
     } else {
       buildKernelLevelPipeline(manager, options);

@@ -250,7 +250,7 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
                  : slot(contiguousType(extentsOf(attention.getResult()), typeOf(wanted).getElementType()));
   problem.addOperand(typeOf(to).getElementType(), sizes(q), sizes(four(stridesOf(typeOf(to)), constant(0))), false);
   problem.addAttribute("is_causal", attention.getIsCausal() ? 1 : 0);
-  const KernelWishes wishes{{}, routeOf(module_, attention->getName().stripDialect())};
+  const KernelWishes wishes{{}, routeOf(module_, attention->getName().stripDialect()), {}};
   const KernelChoice choice = chooseKernel(problem, wishes);
   if (!choice.kernel) {
     emitNoKernel(attention, choice, wishes);

@@ -59,7 +59,7 @@ def test_every_sentence_of_the_contract_has_a_test() -> None:
 def _options_table() -> tuple[set[str], set[str]]:
     """Arguments and variables that the table of docs/options.md lists, each once."""
     text = (_ROOT / "docs" / "options.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\|([^|]*)\|([^|]*)\|[^|]*\|[^|]*\|$", text[: text.index("## Routes")], re.MULTILINE)[2:]
+    rows = re.findall(r"^\|([^|]*)\|([^|]*)\|[^|]*\|[^|]*\|$", text[: text.index("## Parameters")], re.MULTILINE)[2:]
     arguments = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
     variables = [name for row in rows for name in re.findall(r"`(STRAIGHTLINE_\w+(?:<op>)?)`", row[1])]
     assert len(set(arguments)) == len(arguments) and len(set(variables)) == len(variables)

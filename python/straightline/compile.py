@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -202,7 +203,15 @@ def compile(
         UnsupportedError: Lists every op that has no kernel, with its source line.
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
-    import torch
+    if isinstance(model, (str, bytes, os.PathLike)):
+        raise UserError(f"model is a {type(model).__name__}: sl.compile_mlir compiles mlir text and files")
+    try:
+        import torch
+    except ImportError as error:
+        raise UserError(
+            f"compile captures models by torch, which cannot be imported ({error}): pip install 'straightline[torch]'; "
+            "sl.compile_mlir does without"
+        ) from error
 
     _check_options(threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache)
     path = _paths.chosen(fast_path)
@@ -395,9 +404,8 @@ _WORTH_A_TEAM_US = 100.0
 
 
 def _default_threads() -> int:
-    import torch
-
-    return min(torch.get_num_threads(), len(os.sched_getaffinity(0)))
+    torch, cores = sys.modules.get("torch"), len(os.sched_getaffinity(0))
+    return cores if torch is None else min(torch.get_num_threads(), cores)
 
 
 def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:

@@ -43,6 +43,9 @@ SL_API int32_t sl_module_parse(const char* text, size_t bytes, const char* name,
 #define SL_PRINT_GENERIC 2u    ///< generic form
 #define SL_PRINT_ELIDE 4u      ///< large constants as ...: for people, does not parse back
 SL_API sl_text* sl_module_print(const sl_module* module, uint32_t flags);
+/// What the module reads beside its inputs, as JSON: [{"name", "kind": "parameter" or "state", "type": "f32", "shape": [..]}], a name once,
+/// in order of appearance, with "strides" where they are not row-major; a size that is no number is text.
+SL_API sl_text* sl_module_parameters(const sl_module* module);
 SL_API void sl_module_release(sl_module* module);
 
 // Builder -----------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 from straightline._paths import fast_path
 from straightline.cache import CacheInfo, cache_info, clear_cache
 from straightline.compile import CompiledFunction, compile
+from straightline.compile_mlir import compile_mlir
 from straightline.errors import (
     CacheWarning,
     GuardError,
@@ -27,5 +28,6 @@ __all__ = [
     "cache_info",
     "clear_cache",
     "compile",
+    "compile_mlir",
     "fast_path",
 ]

@@ -70,6 +70,8 @@ class Module {
                                                     (elide ? SL_PRINT_ELIDE : 0)));
   }
 
+  py::str parameters() const { return toStr(sl_module_parameters(module_.get())); }
+
   const sl_module* get() const { return module_.get(); }
 
  private:
@@ -283,6 +285,7 @@ PYBIND11_MODULE(_compiler, m) {
                   "Parses MLIR assembly; UserError when it is malformed.")
       .def("print", &Module::print, py::kw_only(), py::arg("locations") = false, py::arg("generic") = false,
            py::arg("elide") = false)
+      .def_property_readonly("parameters_json", &Module::parameters, "What it reads beside its inputs.")
       .def("__str__", [](const Module& module) { return module.print(false, false, false); });
 
   py::class_<Builder>(m, "Builder", "Builds one function op by op; values are numbers.")

@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -216,7 +217,15 @@ def compile(
         UnsupportedError: Lists every op that has no kernel, with its source line.
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
-    import torch
+    if isinstance(model, (str, bytes, os.PathLike)):
+        raise UserError(f"model is a {type(model).__name__}: sl.compile_mlir compiles mlir text and files")
+    try:
+        import torch
+    except ImportError as error:
+        raise UserError(
+            f"compile captures models by torch, which cannot be imported ({error}): pip install 'straightline[torch]'; "
+            "sl.compile_mlir does without"
+        ) from error
 
     _refuse_unknown(unknown)
     _check_options(
@@ -462,9 +471,8 @@ _WORTH_A_TEAM_US = 100.0
 
 
 def _default_threads() -> int:
-    import torch
-
-    return min(torch.get_num_threads(), len(os.sched_getaffinity(0)))
+    torch, cores = sys.modules.get("torch"), len(os.sched_getaffinity(0))
+    return cores if torch is None else min(torch.get_num_threads(), cores)
 
 
 def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:

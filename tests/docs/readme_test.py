@@ -15,7 +15,7 @@ _TEXT = (_ROOT / "README.md").read_text(encoding="utf-8")
 
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", _TEXT, re.DOTALL)
-    assert len(blocks) == 2, "an example and the one-liners, which this test runs one after the other"
+    assert len(blocks) == 3, "an example, the one-liners and mlir, which this test runs one after the other"
     names: dict[str, object] = {"__name__": "readme"}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)

@@ -12,6 +12,7 @@
 #include "dialect/kernel/kernel_dialect.h"
 #include "dialect/op/op_dialect.h"
 #include "dialect/symbolic/symbolic.h"
+#include "llvm/ADT/StringSet.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -201,9 +202,10 @@ class Lowering {
   llvm::DenseMap<mlir::Value, mlir::Value> counters_;      ///< loop index tensors -> index values
   llvm::DenseMap<mlir::Value, mlir::Value> placeOfYield_;  ///< values yielded by the region being lowered -> place
   llvm::DenseMap<unsigned, unsigned> outputOfResult_;      ///< function result -> output argument
-  llvm::DenseMap<mlir::Value, mlir::Value> catPlace_;
+  llvm::DenseMap<std::pair<mlir::Operation*, mlir::Value>, mlir::Value> catPlace_;
   std::map<std::string, kernel::FuncOp> functions_;        ///< text without name -> function
   llvm::StringMap<unsigned> usedNames_;
+  llvm::StringSet<> takenNames_;                           ///< of kernels
   std::map<std::string, mlir::Value> packs_;               ///< shared packed weights
 };
 

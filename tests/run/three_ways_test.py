@@ -25,6 +25,11 @@ from torch.utils import _pytree as pytree
 Call = tuple[Any, ...]
 
 
+def bytes_of(x: Tensor) -> Tensor:
+    """A copy, for a tensor of one element may be contiguous and have any stride."""
+    return torch.empty(x.shape, dtype=x.dtype).copy_(x.detach()).reshape(-1).view(torch.uint8)
+
+
 def same_bits(a: Any, b: Any) -> bool:
     """Equal trees; tensors bit for bit, so that NaN equals NaN and 0 differs from -0."""
     leaves, spec = pytree.tree_flatten(a)
@@ -35,8 +40,7 @@ def same_bits(a: Any, b: Any) -> bool:
             return type(x) is type(y) and x == y
         if x.dtype != y.dtype or x.shape != y.shape:
             return False
-        x, y = x.detach().contiguous(), y.detach().contiguous()
-        return x.numel() == 0 or torch.equal(x.reshape(-1).view(torch.uint8), y.reshape(-1).view(torch.uint8))
+        return x.numel() == 0 or torch.equal(bytes_of(x), bytes_of(y))
 
     return spec == other and all(same(x, y) for x, y in zip(leaves, others, strict=True))
 

@@ -32,6 +32,8 @@ class Explainer {
       }
     }
     json::Object result;
+    result["inputs"] = tensors(inputs());
+    result["results"] = tensors(results());
     result["name"] = program_.getSymName();
     result["target"] = program_.getTarget().getCpu();
     result["threads"] = program_.getTarget().getThreads();
@@ -45,6 +47,50 @@ class Explainer {
   }
 
  private:
+  /// The program's arguments in order.
+  std::vector<mlir::Value> inputs() {
+    std::vector<mlir::Value> values(index_.count(SL_ROLE_INPUT));
+    for (const BufferLine& buffer : index_.buffers()) {
+      if (buffer.role == SL_ROLE_INPUT) {
+        values[buffer.index] = buffer.value;
+      }
+    }
+    return values;
+  }
+
+  /// What it gives to the user, in order.
+  std::vector<mlir::Value> results() {
+    for (const StatementLine& line : index_.statements()) {
+      if (line.kind == SL_STATEMENT_RETURN && line.phase == 1) {
+        return {line.op->operand_begin(), line.op->operand_end()};
+      }
+    }
+    return {};
+  }
+
+  json::Array tensors(const std::vector<mlir::Value>& values) {
+    json::Array rows;
+    for (mlir::Value value : values) {
+      auto type = llvm::cast<kernel::BufferType>(value.getType());
+      std::string element;
+      llvm::raw_string_ostream(element) << type.getElementType();
+      json::Array shape;
+      for (mlir::AffineExpr extent : type.getExtents()) {
+        if (std::optional<int64_t> size = symbolic::constantValue(extent)) {
+          shape.push_back(*size);
+          continue;
+        }
+        std::string text;
+        llvm::raw_string_ostream stream(text);
+        symbolic::printExpr(stream, extent, type.getNames());
+        shape.push_back(text);
+      }
+      const BufferLine& line = index_.buffers()[index_.bufferNumber(value)];
+      rows.push_back(json::Object{{"name", line.source}, {"type", element}, {"shape", std::move(shape)}});
+    }
+    return rows;
+  }
+
   /// At the upper bounds of the named extents; 0 for a handle.
   int64_t bytesOf(mlir::Value value) {
     auto type = llvm::dyn_cast<kernel::BufferType>(value.getType());

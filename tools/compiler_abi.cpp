@@ -14,6 +14,7 @@
 #include "tools/compilation.h"
 #include "tools/module_builder.h"
 #include "tools/module_context.h"
+#include "tools/module_parameters.h"
 
 using straightline::Compilation;
 using straightline::ErrorKind;
@@ -94,6 +95,10 @@ int32_t sl_module_parse(const char* text, size_t bytes, const char* name, sl_mod
 
 sl_text* sl_module_print(const sl_module* module, uint32_t flags) {
   return makeText(straightline::printModule(module->module->op.get(), flags));
+}
+
+sl_text* sl_module_parameters(const sl_module* module) {
+  return makeText(straightline::moduleParameters(module->module->op.get()));
 }
 
 void sl_module_release(sl_module* module) { delete module; }
@@ -187,6 +192,7 @@ int32_t sl_compile(const sl_module* module, const sl_compile_options* options, s
       request.pipeline = viewOf(options->pipeline).str();
       request.emitOnly = options->emit_only != 0;
       request.useCache = options->no_cache == 0;
+      request.progress = options->progress;
     }
     auto compilation = std::make_unique<sl_compilation>();
     Failure failure = Compilation::compile(*module->module, request, &compilation->compilation);

@@ -56,9 +56,11 @@ LogicalResult Lowering::lowerStructure(Operation* op) {
       .Case([&](op::SliceScatterOp scatter) { return lowerSliceScatter(scatter); })
       .Case<op::DynamicSliceOp, op::DynamicUpdateSliceOp>([&](auto) { return lowerDynamic(op); })
       .Case<op::MaxPool2dOp, op::AvgPool2dOp>([&](auto) { return lowerPool(op); })
+      .Case<op::IndexCopyOp, op::IndexAddOp>([&](auto) { return lowerScatterRows(op); })
       .Case<op::EmbeddingOp, op::GatherOp, op::IndexSelectOp, op::CumsumOp, op::FlipOp>(
           [&](auto) { return lowerIndexing(op); })
       .Case([&](op::ScaledDotProductAttentionOp attention) { return lowerAttention(attention); })
+      .Case([&](op::AtenOp aten) { return lowerAten(aten); })
       .Default([](Operation* other) -> LogicalResult {
         return other->emitOpError("has no lowering to kernels; decompose_ops or a fusion pass probably lacks a case");
       });

@@ -10,6 +10,7 @@
 //   plan.c        what a callable reads from its program's description when it is made
 //   callable.c    the type that ties these to sl_run
 //   emitted.h     what emitted Python works with
+//   programs.c    several callables as one
 //
 // Everything runs under the GIL but for sl_run and sl_weights_create. A function that returns int
 // gives 0, or -1 with a Python exception set.
@@ -273,7 +274,11 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
 PyObject* slCallableType(const char* name, PyObject* base);
 /// override_fast_path(value): True, False or None for calls of this thread; gives what held before.
 PyObject* slOverrideFastPath(PyObject* module, PyObject* value);
+
+// ---- programs.c
+
 PyObject* slPublish(PyObject* module, PyObject* args);
+PyObject* slGroup(PyObject* module, PyObject* args);
 
 #pragma GCC visibility pop
 

@@ -165,18 +165,32 @@ static int checkWritten(Callable* self, const Scratch* scratch) {
   return 0;
 }
 
-static int guard(Callable* self, Scratch* scratch) {
-  const int32_t count = self->desc->input_count;
+int slAllMatch(const Callable* self, const sl_tensor* tensors) {
   int same = self->desc->extent_count == 0;
-  for (int32_t i = 0; same && i < count; ++i) {
-    same = fixedMatches(&self->inputs[i], &scratch->tensors[i]);
+  for (int32_t i = 0; same && i < self->desc->input_count; ++i) {
+    same = fixedMatches(&self->inputs[i], &tensors[i]);
   }
-  if (!same) {  // named extents to find, or words for what differs
+  return same;
+}
+
+/// 0, or -1 with an exception. When there are other programs to try (`miss`), tensors of another
+/// description set *miss instead, which costs no words.
+static int guard(Callable* self, Scratch* scratch, int* miss) {
+  const int32_t count = self->desc->input_count;
+  if (!slAllMatch(self, scratch->tensors)) {  // named extents to find, or words for what differs
+    if (miss && self->desc->extent_count == 0) {
+      *miss = 1;
+      return -1;
+    }
     sl_message message;
     message.text[0] = '\0';
     int32_t status =
         sl_program_guard(self->program, scratch->tensors, count, scratch->extents, &message);
     if (status != SL_OK) {
+      if (status == SL_INVALID_ARGUMENT && miss) {
+        *miss = 1;
+        return -1;
+      }
       if (status == SL_INVALID_ARGUMENT) {
         int dtypes_differ = 0;
         for (int32_t i = 0; i < count; ++i) {
@@ -413,7 +427,11 @@ static int execute(Callable* self, Scratch* scratch) {
     }
     const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data,
                           scratch->extents, fast ? NULL : sl_interpreter()};
-    sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
+    sl_ctx context;  // sl_run clears the rest; its text is long
+    context.size = sizeof(context);
+    context.cancel = NULL;
+    context.profile = NULL;
+    context.profile_user = NULL;
     if (self->release_gil) {
       PyThreadState* state = PyEval_SaveThread();
       status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args, &context,
@@ -434,7 +452,7 @@ static int execute(Callable* self, Scratch* scratch) {
 
 // ---- results
 
-static PyObject* rootObject(Callable* self, Scratch* scratch, const sl_result_plan* plan) {
+static PyObject* rootObject(const Scratch* scratch, const sl_result_plan* plan) {
   switch (plan->root_role) {
     case SL_ROLE_INPUT:
       return scratch->leaves[plan->root_index];
@@ -460,7 +478,7 @@ static PyObject* longTuple(int32_t count, const int64_t* values) {
 /// hold.
 static PyObject* viewResult(Callable* self, Scratch* scratch, int32_t r, sl_kind kind) {
   const sl_result_plan* plan = &self->results[r];
-  PyObject* root = rootObject(self, scratch, plan);
+  PyObject* root = rootObject(scratch, plan);
   if (!root) {
     return NULL;
   }
@@ -507,8 +525,7 @@ static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
   return slNodeBuild(&self->output, scratch->results, scratch->extents);
 }
 
-/// Gives the callable another set; the one it had is returned and the caller's to drop.
-static PyObject* exchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record) {
+PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record) {
   PyObject* before = self->weights;
   for (Io* io = self->ios; io; io = io->next) {
     Py_CLEAR(io->weights);  // never the last reference: `before` is one
@@ -529,7 +546,7 @@ static int takeWeights(Callable* self, Scratch* scratch) {
     const int stays = slWeightsStay(record);
     PyObject* again = stays == 0 ? slWeightsAgain(record) : NULL;
     if (again && self->weights == held) {  // else another thread has published: that one counts
-      Py_DECREF(exchangeWeights(self, again, slWeightsRecord(again)));
+      Py_DECREF(slExchangeWeights(self, again, slWeightsRecord(again)));
     }
     Py_DECREF(held);
     if (stays < 0 || (stays == 0 && !again)) {
@@ -543,7 +560,18 @@ static int takeWeights(Callable* self, Scratch* scratch) {
   return 0;
 }
 
-static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+/// Binding and borrowing failed: with other programs to try that is a miss, unless it is no matter of
+/// the arguments (an interrupt, memory).
+static int missed(int* miss) {
+  if (miss && PyErr_ExceptionMatches(slGuardError)) {
+    PyErr_Clear();
+    *miss = 1;
+  }
+  return -1;
+}
+
+PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                         int* miss, Py_ssize_t* likely) {
   if (!self->signature.slots) {
     PyErr_SetString(slInternalError,
                     "this compiled function was already taken apart by the garbage collector");
@@ -559,12 +587,18 @@ static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, P
   sl_grad_mode mode = {-1};
   sl_kind kind;
   const sl_dl_exchange* exchange = NULL;
-  if (slSignatureBind(&self->signature, args, nargs, names, scratch->bound, scratch->leaves,
-                      &out) == 0 &&
-      takeWeights(self, scratch) == 0 && borrowInputs(self, scratch, &mode) == 0 &&
-      callKind(self, scratch, &kind, &exchange) == 0 &&
-      guard(self, scratch) == 0 && prepareOutputs(self, scratch, out, kind, &mode) == 0 &&
-      execute(self, scratch) == 0) {
+  int failed = slSignatureBind(&self->signature, args, nargs, names, scratch->bound,
+                               scratch->leaves, &out) ||
+               borrowInputs(self, scratch, &mode);
+  failed = failed ? missed(miss) : callKind(self, scratch, &kind, &exchange);
+  if (!failed) {
+    failed = guard(self, scratch, miss);
+    if (failed && likely && *miss) {
+      *likely = slFindOther(self, scratch);
+    }
+  }
+  if (!failed && takeWeights(self, scratch) == 0 &&
+      prepareOutputs(self, scratch, out, kind, &mode) == 0 && execute(self, scratch) == 0) {
     result = buildResult(self, scratch, kind, exchange);
   }
   if (scratch->looked_at) {
@@ -576,7 +610,7 @@ static PyObject* call(Callable* self, PyObject* const* args, Py_ssize_t nargs, P
 }
 
 static PyObject* callVector(PyObject* self, PyObject* const* args, size_t nargs, PyObject* names) {
-  return call((Callable*)self, args, (Py_ssize_t)(nargs & ~SL_VECTORCALL_OFFSET_FLAG), names);
+  return slCallAny((Callable*)self, args, (Py_ssize_t)(nargs & ~SL_VECTORCALL_OFFSET_FLAG), names);
 }
 
 /// tp_call, for Python subclasses before 3.12 and for f(*args, **kwargs).
@@ -607,7 +641,7 @@ static PyObject* callTuple(PyObject* self, PyObject* args, PyObject* keywords) {
       PyTuple_SetItem(names, i, key);
       values[positional + i++] = value;
     }
-    result = call((Callable*)self, values, positional, names);
+    result = slCallAny((Callable*)self, values, positional, names);
   }
   Py_XDECREF(names);
   if (values != inline_values) {
@@ -693,56 +727,20 @@ static PyObject* newCallable(PyTypeObject* type, PyObject* args, PyObject* keywo
   return (PyObject*)self;
 }
 
-/// publish(callables, weights): one exchange of pointers for each, with nothing between them that
-/// could let another thread in. Sets that were replaced go when the last call that began with them is
-/// over.
-PyObject* slPublish(PyObject* module, PyObject* args) {
-  (void)module;
-  PyObject* callables = NULL;
-  PyObject* capsules = NULL;
-  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &callables, &PyTuple_Type, &capsules)) {
-    return NULL;
+/// Types are made on demand and may have subclasses: what they share is how they are called.
+int slIsCallable(PyObject* object) {
+  const int is = PyType_GetSlot(Py_TYPE(object), Py_tp_call) == (void*)callTuple;
+  if (!is) {
+    PyErr_Format(PyExc_TypeError, "%R is no callable of straightline._call", object);
   }
-  const Py_ssize_t count = PyTuple_Size(callables);
-  if (count != PyTuple_Size(capsules)) {
-    PyErr_SetString(PyExc_ValueError, "publish needs one set of weights for each callable");
-    return NULL;
-  }
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* callable = PyTuple_GetItem(callables, i);
-    if (PyType_GetSlot(Py_TYPE(callable), Py_tp_call) != (void*)callTuple) {
-      PyErr_SetString(PyExc_TypeError, "publish takes callables of straightline._call");
-      return NULL;
-    }
-    sl_weights_record* record = slWeightsRecord(PyTuple_GetItem(capsules, i));
-    if (!record) {
-      return NULL;
-    }
-    if (record->program != ((Callable*)callable)->program) {
-      PyErr_SetString(slUserError, "these weights were prepared for another program");
-      return NULL;
-    }
-  }
-  PyObject** before = PyMem_Calloc((size_t)count + 1, sizeof(PyObject*));
-  if (!before) {
-    return PyErr_NoMemory();
-  }
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* capsule = PyTuple_GetItem(capsules, i);
-    before[i] = exchangeWeights((Callable*)PyTuple_GetItem(callables, i), capsule,
-                                PyCapsule_GetPointer(capsule, SL_WEIGHTS_CAPSULE));
-  }
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    Py_DECREF(before[i]);
-  }
-  PyMem_Free(before);
-  Py_RETURN_NONE;
+  return is;
 }
 
 static int traverse(PyObject* object, visitproc visit, void* arg) {
   Callable* self = (Callable*)object;
   Py_VISIT((PyObject*)Py_TYPE(object));
   Py_VISIT(self->weights);
+  Py_VISIT(self->others);
   Py_VISIT(self->attributes);
   Py_VISIT(self->python);
   int stop = slSignatureTraverse(&self->signature, visit, arg);
@@ -754,6 +752,7 @@ static int clear(PyObject* object) {
   Callable* self = (Callable*)object;
   slSignatureClear(&self->signature);
   slNodeClear(&self->output);
+  Py_CLEAR(self->others);
   Py_CLEAR(self->attributes);
   Py_CLEAR(self->python);
   return 0;

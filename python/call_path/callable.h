@@ -47,6 +47,7 @@ typedef struct Callable {
   const sl_program_desc* desc;
   PyObject* weights;          // capsule: the set that the next call takes; publish exchanges it
   sl_weights_record* record;  // inside it
+  PyObject* others;           // nullable: tuple of Callables for arguments that do not fit this one
   sl_queue* queue;
   sl_signature signature;
   sl_node output;
@@ -63,6 +64,26 @@ typedef struct Callable {
   PyObject* python;  // nullable: emitted Python, `run(io)`, in place of the straight line
   Io* ios;           // pool of its calls
 } Callable;
+
+// ---- callable.c
+
+/// Whether no extent is named and the tensors have exactly the compiled sizes.
+int slAllMatch(const Callable* self, const sl_tensor* tensors);
+/// One program. `miss` NULL: exceptions say why the arguments do not fit; else *miss is set when they
+/// do not, without an exception, and *likely (nullable) to the other program that may fit, or -1.
+PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                    int* miss, Py_ssize_t* likely);
+/// Gives the callable another set; the one it had is returned and the caller's to drop.
+PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record);
+/// 0 with TypeError unless it is a Callable.
+int slIsCallable(PyObject* object);
+
+// ---- programs.c
+
+/// The whole call: the own program, then the others.
+PyObject* slCallAny(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+/// Among the others the first whose fixed sizes the borrowed tensors have, or -1.
+Py_ssize_t slFindOther(const Callable* self, const Scratch* scratch);
 
 // ---- plan.c; each reads self->desc and raises InternalError when the description does not add up
 

@@ -53,6 +53,9 @@ def override_fast_path(value: bool | None) -> bool | None:
 def program_from_library(path: str | PathLike[str]) -> ProgramCapsule:
     """Loads a compiled unit that exports `sl_program`."""
 
+def symbol(name: str) -> int:
+    """Address of an extern "C" function of the runtime or of a backend, 0 when there is none."""
+
 def weights(
     program: ProgramCapsule,
     parameters: Sequence[Any],
@@ -66,6 +69,9 @@ def weights(
 
 def parameters(weights: WeightsCapsule) -> list[Any]:
     """The tensors of a set: those that were given when it is live, else owners of the same storage."""
+
+def group(first: Callable, others: tuple[Callable, ...]) -> None:
+    """Calls of `first` whose arguments do not fit its program go to the first of `others` that they fit."""
 
 def publish(callables: tuple[Callable, ...], weights: tuple[WeightsCapsule, ...]) -> None:
     """Gives each callable a new set, all at once. A call keeps the set that it began with."""

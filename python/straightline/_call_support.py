@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from straightline.errors import UnsupportedError
+from straightline.errors import GuardError, GuardTypeError, UnsupportedError
 
 _DTYPES = {
     (0, 8): "int8",
@@ -112,6 +112,25 @@ def _numpy_refusal(numpy: ModuleType, value: Any) -> str:
     return f"is a numpy array of rank {value.ndim} and dtype {value.dtype}, which no program takes"
 
 
+def no_example_fits(function: Any, reasons: list[Exception]) -> Exception:
+    """The exception for a call that fits none of several programs.
+
+    Args:
+        function: The callable; what its programs were compiled for is in `function.examples`.
+        reasons: What each program says, in that order.
+    """
+    heads = [f"({i}) {example}" for i, example in enumerate(function.examples, 1)]
+    if len({str(reason) for reason in reasons}) == 1:
+        return type(reasons[0])(f"{reasons[0]}\nthe compiled examples: {'; '.join(heads)}")
+    lines = [f"{head}: {reason}" for head, reason in zip(heads, reasons, strict=True)]
+    kind = GuardTypeError if all(isinstance(r, GuardTypeError) for r in reasons) else GuardError
+    return kind(
+        "none of the compiled examples fits this call:\n  "
+        + "\n  ".join(lines)
+        + "\nto add it, compile again with a tuple of these arguments appended to the list of examples"
+    )
+
+
 def storage_owner(value: object) -> object:
     """An object that owns the same storage and never requires grad.
 
@@ -159,6 +178,26 @@ def numpy_empty_strided(
 
     memory = numpy.empty(size_bytes, numpy.uint8)
     return numpy.ndarray(shape, dtype, memory, 0, tuple(s * dtype.itemsize for s in strides))
+
+
+def op_failure(message: str) -> BaseException:
+    """The exception for an op of a framework that failed.
+
+    Args:
+        message: What the runtime says: the op's own words, its name and its source.
+
+    Returns:
+        An `OpError`; what Python code of the op raised is its cause, or comes back itself where it asks the process to stop.
+    """
+    from straightline.errors import OpError
+
+    calls = sys.modules.get("straightline._aten_calls")
+    cause = calls.take_error() if calls is not None else None
+    if cause is not None and not isinstance(cause, Exception):
+        return cause
+    error = OpError(message)
+    error.__cause__ = cause
+    return error
 
 
 class _Region:

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json
 import os
+import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from straightline import (
+    _aten_calls,
     _call,
     _call_support,
     _compiler,
@@ -20,6 +25,7 @@ from straightline import (
     explanation,
     kernels,
 )
+from straightline._progress import CompileProgress
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.parameters import ParameterTable
@@ -30,18 +36,40 @@ class _Methods:
 
     __slots__ = ()
 
+    _others: tuple[CompiledFunction, ...] = ()
+
+    @property
+    def _all(self) -> tuple[CompiledFunction, ...]:
+        return (self, *self._others)
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """What each program was compiled for, in the order in which a call tries them."""
+        return tuple(function._binding.example for function in self._all)
+
+    def _texts(self, texts: Sequence[str]) -> str:
+        """One text a program, headed by its example when there are several."""
+        if len(texts) == 1:
+            return texts[0]
+        mark = "//" if self._emitted is None else "#"
+        heads = [f"{mark} example {i}: {example}" for i, example in enumerate(self.examples, 1)]
+        return "\n".join(f"{head}\n{text}" for head, text in zip(heads, texts, strict=True))
+
     @property
     def code(self) -> str:
         """What runs: C++ (kernels, prepare, run and the tables, as one translation unit) or Python (prepare and run).
 
-        With `emit="python"` other text may be assigned: the same with a `print` in it, say. The next call runs it.
+        With several examples the text of each program. With `emit="python"` other text may be assigned: the same with a
+        `print` in it, say. The next call runs it.
         """
-        return self._compilation.code if self._emitted is None else self._emitted.text
+        return self._texts([f._compilation.code if f._emitted is None else f._emitted.text for f in self._all])
 
     @code.setter
     def code(self, text: str) -> None:
         if self._emitted is None:
             raise UserError("code can be replaced with emit='python' only: C++ is compiled once")
+        if self._others:
+            raise UserError(f"code is the text of {len(self._all)} programs: compile for one example to replace it")
         if not isinstance(text, str):
             raise UserError(f"code is a {type(text).__name__} but must be text")
         self._emitted = _emitted.load(text, self._binding.name, self.kernels)
@@ -72,25 +100,35 @@ class _Methods:
             level: "op" (values, as captured) or "kernel" (buffers and statements, as emitted).
             locations: Print the source location of each op.
         """
-        return self._compilation.ir(level, locations=locations)
+        return self._texts([function._compilation.ir(level, locations=locations) for function in self._all])
 
     def explain(self) -> explanation.Explanation:
-        """What became of every op: kernel, backend, why, bytes, and the path that a call here takes; prints as a table."""
-        facts = json.loads(self._compilation.explain_json)
-        fast, reason = _paths.here(self._binding.path)
-        facts["path"] = "interpreter" if not fast else "straight line" if self._emitted is None else "python"
-        facts["path_reason"] = reason
-        return explanation.Explanation(facts)
+        """What became of every op: kernel, backend, why, bytes, and the path that a call here takes.
+
+        Prints as a table, one for each program.
+        """
+        facts = []
+        for function in self._all:
+            fast, reason = _paths.here(function._binding.path)
+            path = "interpreter" if not fast else "straight line" if function._emitted is None else "python"
+            own = {"example": function._binding.example, "path": path, "path_reason": reason}
+            facts.append({**json.loads(function._compilation.explain_json), **own})
+        return explanation.Explanation(facts[0], facts[1:])
 
     def parameters(self) -> dict[str, Any]:
         """The tensors that calls read now, parameters and buffers, by name; they share storage with what was given."""
-        return dict(zip(self._binding.names, _call.parameters(self._weights), strict=True))
+        return {
+            name: tensor
+            for function in self._all
+            for name, tensor in zip(function._binding.names, _call.parameters(function._weights), strict=True)
+        }
 
     def load_parameters(self, state_dict: Mapping[str, Any]) -> None:
         """Replaces parameters and buffers: runs what is prepared from them again and compiles nothing.
 
-        Calls that are running keep the set that they began with; calls that begin later take the new one. The tensors are
-        borrowed, not copied: a buffer that the model updates is updated in the very tensor given here.
+        Calls that are running keep the set that they began with; calls that begin later take the new one, with several
+        programs all at once. The tensors are borrowed, not copied: a buffer that the model updates is updated in the very
+        tensor given here.
 
         Args:
             state_dict: As the module's `state_dict()`: a tensor or numpy array for each name that a program reads; those
@@ -100,24 +138,38 @@ class _Methods:
             UserError: Names every entry that is missing, unknown or of another shape, dtype, device or memory format;
                 nothing is changed.
         """
-        _call.publish((self,), (self._binding.weights(self, state_dict),))
+        _call.publish(self._all, self._new_weights(state_dict))
 
     def with_parameters(self, state_dict: Mapping[str, Any]) -> CompiledFunction:
         """Another function over the same program, with parameters of its own; both may be called at once.
 
         Takes and raises what `load_parameters` does.
         """
-        weights = self._binding.weights(self, state_dict)
-        return self._binding.function(self._compilation, weights, self._kernels, self._emitted)
+        sets = self._new_weights(state_dict)
+        pairs = zip(self._all, sets, strict=True)
+        return _grouped([f._binding.function(f._compilation, w, f._kernels, f._emitted) for f, w in pairs])
+
+    def _new_weights(self, state_dict: Mapping[str, Any]) -> tuple[_call.WeightsCapsule, ...]:
+        self._binding.table.check(state_dict)
+        return tuple(function._binding.weights(function, state_dict) for function in self._all)
 
 
 CompiledFunction = _call.callable_type("straightline.CompiledFunction", _Methods)
 
 
+def _grouped(functions: Sequence[CompiledFunction]) -> CompiledFunction:
+    """The first function, which from now on hands on what does not fit it to the others."""
+    first, *others = functions
+    if others:
+        first._others = tuple(others)
+        _call.group(first, first._others)
+    return first
+
+
 def compile(
     model: Any,
-    args: Sequence[Any] = (),
-    kwargs: Mapping[str, Any] | None = None,
+    args: Sequence[Any] | list[tuple[Any, ...]] = (),
+    kwargs: Mapping[str, Any] | list[Mapping[str, Any]] | None = None,
     *,
     dynamic_shapes: Any = None,
     threads: int | None = None,
@@ -126,15 +178,20 @@ def compile(
     fast_path: bool | None = None,
     cpu: str = "",
     cache: bool = True,
+    allow: Sequence[str] | None = None,
+    routes: Mapping[str, str] | None = None,
     _prefer: str = "",
     _device: str = "",
+    **unknown: Any,
 ) -> Callable[..., Any]:
     """Compiles a model for inputs like the examples.
 
     Args:
         model: A `torch.nn.Module` in eval mode, a function or lambda over tensors, or a `torch.export.ExportedProgram`.
         args: Example positional arguments: torch tensors or numpy arrays; a call must have their dtypes, sizes and strides.
-        kwargs: Example keyword arguments.
+            A list of tuples is several examples: there is one program for each, over one set of parameters, and a call
+            takes the first that fits.
+        kwargs: Example keyword arguments; with several examples one dict for all of them, or a list with one for each.
         dynamic_shapes: As in `torch.export.export`: sizes given as a `torch.export.Dim` may differ between calls.
         threads: Team size to plan for; by default 1 for small models and torch's number of threads for larger ones.
         freeze: The program keeps what it computes from parameters once (packed weights, folded batch norms). With False it
@@ -145,63 +202,172 @@ def compile(
             it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         cache: Use the disk cache of compiled code.
+        allow: Backends that kernels may come from, such as ("native", "onednn"); by default all. Without "aten" an op that only
+            the framework has is refused, with its source line.
+        routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
+            estimates say. Before routes of the environment (docs/options.md).
+        unknown: Refused, with the names that are near.
 
     Returns:
-        A callable with the model's signature and the attributes `code`, `ir(level)` and `explain()`.
+        A callable with the model's signature and the attributes `code`, `ir(level)`, `explain()`, `parameters()`,
+        `load_parameters(state_dict)` and `with_parameters(state_dict)`.
 
     Raises:
         UserError: The model or an argument is not what it should be.
         UnsupportedError: Lists every op that has no kernel, with its source line.
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
-    import torch
+    if isinstance(model, (str, bytes, os.PathLike)):
+        raise UserError(f"model is a {type(model).__name__}: sl.compile_mlir compiles mlir text and files")
+    try:
+        import torch
+    except ImportError as error:
+        raise UserError(
+            f"compile captures models by torch, which cannot be imported ({error}): pip install 'straightline[torch]'; "
+            "sl.compile_mlir does without"
+        ) from error
 
-    from straightline.capture.torch_export import capture
-
-    _check_options(args, kwargs, threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache)
+    _refuse_unknown(unknown)
+    _check_options(
+        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
+    )
+    allowed = _allowed_backends(allow)
+    _aten_calls.install()
     path = _paths.chosen(fast_path)
-    uses_numpy, args, kwargs = _torch_examples(args, kwargs)
-    captured = capture(model, args, kwargs, dynamic_shapes, ModuleBuilder())
-    if isinstance(model, torch.export.ExportedProgram):
-        examples = model.example_inputs
-        args, kwargs = examples if examples is not None else ((), {})
-    module = captured.builder.finish()
+    examples = _examples(args, kwargs)
+    if isinstance(model, torch.export.ExportedProgram) and len(examples) > 1:
+        raise UserError(f"an ExportedProgram has one example of its own but {len(examples)} are given")
     options = f"freeze={'true' if freeze else 'false'}"
     # For tests: a backend whose kernels are taken wherever they accept, and one on whose device everything runs.
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
-    compilation = _compile(module, cpu=cpu, threads=threads or 1, pipeline=options, cache=cache)
-    explained = json.loads(compilation.explain_json)
-    if threads is None and explained.get("estimated_us", 0.0) > _WORTH_A_TEAM_US and _default_threads() > 1:
-        compilation = _compile(module, cpu=cpu, threads=_default_threads(), pipeline=options, cache=cache)
-        explained = json.loads(compilation.explain_json)
-    positions = [spec.argument if spec.is_tensor else -1 for spec in captured.inputs]
-    target = model.module() if isinstance(model, torch.export.ExportedProgram) else model
-    binding = _Binding(
-        names=explained["parameters"],
-        table=ParameterTable(captured.tensors, captured.persistent, captured.parameters),
-        live=not freeze,
-        inputs=_signature.input_structure(target, args, kwargs, positions),
-        outputs=_signature.treespec_structure(captured.out_spec, [_output_leaf(spec, captured) for spec in captured.outputs]),
-        options={
-            "kind": "numpy" if uses_numpy else "torch",
-            "estimated_us": explained.get("estimated_us", 0.0),
-            "fast_path": path[0],
-        },
-        name=explained["name"],
-        path=path,
-    )
-    parameters = [captured.parameters[name] for name in binding.names]
-    own = kernels.Kernels(compilation.program) if emit == "python" else None
-    emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
-    weights = _call.weights(compilation.program, parameters, binding.live, emitted.prepare if emitted is not None else None)
-    return binding.function(compilation, weights, own, emitted)
+    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
+    options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
+    with CompileProgress() as progress:
+        captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
+        _check_distinct(captures)
+        first = captures[0].captured
+        read = {name for capture in captures for name in capture.captured.parameters}
+        table = ParameterTable(first.tensors, first.persistent, read)
+        functions = []
+        for capture in captures:
+            compilation = _compile_for_team(capture.module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
+            functions.append(
+                capture.function(model, compilation, table, live=not freeze, python=emit == "python", path=path)
+            )
+    return _grouped(functions)
+
+
+class _Capture:
+    """One example of a model, captured."""
+
+    def __init__(
+        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any, allows_aten: bool
+    ) -> None:
+        import torch
+
+        from straightline.capture.torch_export import capture
+
+        self.uses_numpy, self.args, self.kwargs = _torch_examples(args, kwargs)
+        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), allows_aten)
+        if isinstance(model, torch.export.ExportedProgram):
+            own = model.example_inputs
+            self.args, self.kwargs = own if own is not None else ((), {})
+        self.module = self.captured.builder.finish()
+
+    def function(
+        self,
+        model: Any,
+        compilation: _compiler.Compilation,
+        table: ParameterTable,
+        *,
+        live: bool,
+        python: bool,
+        path: tuple[bool, str],
+    ) -> CompiledFunction:
+        """The program with the model's own parameters, bound to the signature of the example."""
+        import torch
+
+        captured, explained = self.captured, json.loads(compilation.explain_json)
+        positions = [spec.argument if spec.is_tensor else -1 for spec in captured.inputs]
+        target = model.module() if isinstance(model, torch.export.ExportedProgram) else model
+        leaves = [_output_leaf(spec, captured) for spec in captured.outputs]
+        binding = _Binding(
+            names=explained["parameters"],
+            table=table,
+            live=live,
+            example=", ".join(spec.text for spec in captured.inputs),
+            inputs=_signature.input_structure(target, self.args, self.kwargs, positions),
+            outputs=_signature.treespec_structure(captured.out_spec, leaves),
+            options={
+                "kind": "numpy" if self.uses_numpy else "torch",
+                "estimated_us": explained.get("estimated_us", 0.0),
+                "fast_path": path[0],
+            },
+            name=explained["name"],
+            path=path,
+        )
+        parameters = [captured.parameters[name] for name in binding.names]
+        own = kernels.Kernels(compilation.program) if python else None
+        emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
+        prepare = emitted.prepare if emitted is not None else None
+        return binding.function(compilation, _call.weights(compilation.program, parameters, live, prepare), own, emitted)
+
+
+def _compile_for_team(
+    module: _compiler.Module, threads: int | None, progress: CompileProgress, **options: Any
+) -> _compiler.Compilation:
+    """Compiles for the given team, or else for one thread and, when it turns out to be worth one, for a team."""
+    compilation = _compile(module, progress, threads=threads or 1, **options)
+    team = _default_threads()
+    if threads is None and team > 1 and json.loads(compilation.explain_json).get("estimated_us", 0.0) > _WORTH_A_TEAM_US:
+        compilation = _compile(module, progress, threads=team, **options)
+    return compilation
+
+
+def _examples(args: object, kwargs: object) -> list[tuple[Sequence[Any], Mapping[str, Any]]]:
+    """Sorts out one example and several.
+
+    A list of tuples is several examples, each the positional arguments of one; `kwargs` is then a list of as many dicts,
+    or one dict for all. Anything else is one example.
+    """
+    if not isinstance(args, (tuple, list)):
+        raise UserError(f"args is a {type(args).__name__}; give the example inputs as a tuple, also when there is one")
+    several = isinstance(args, list) and len(args) > 0 and all(type(entry) is tuple for entry in args)
+    count = len(args) if several else 1
+    if several and isinstance(kwargs, list):
+        if len(kwargs) != count:
+            raise UserError(f"{count} examples are given but kwargs has {len(kwargs)} entries; give one dict for each")
+        given = kwargs
+    else:
+        given = [kwargs] * count
+    for entry in given:
+        if entry is not None and not isinstance(entry, Mapping):
+            raise UserError(f"kwargs is a {type(entry).__name__}; give the example keyword arguments as a dict")
+        for key in entry or {}:
+            if not isinstance(key, str):
+                raise UserError(f"kwargs has the key {key!r}; keys are argument names")
+    positional = args if several else [args]
+    return [(one, dict(named or {})) for one, named in zip(positional, given, strict=True)]
+
+
+def _check_distinct(captures: Sequence[_Capture]) -> None:
+    """Refuses an example that no call could ever reach."""
+    seen: dict[str, int] = {}
+    for i, capture in enumerate(captures, 1):
+        key = repr((capture.captured.in_spec, [(s.text, s.strides) for s in capture.captured.inputs]))
+        if key in seen:
+            text = ", ".join(spec.text for spec in capture.captured.inputs)
+            raise UserError(f"examples {seen[key]} and {i} are the same: {text}")
+        seen[key] = i
 
 
 @dataclass(frozen=True)
 class _Binding:
     """What makes a function of a program and a set of weights."""
 
+    #: The example's arguments in words.
+    example: str
     #: Names of the program's parameters in its order.
     names: list[str]
     table: ParameterTable
@@ -215,8 +381,7 @@ class _Binding:
     path: tuple[bool, str]
 
     def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any]) -> _call.WeightsCapsule:
-        """A new set; entries that the state dict leaves out are those of the function's set."""
-        self.table.check(state_dict)
+        """A new set of a checked state dict; what that leaves out is taken from the function's present set."""
         parameters = self.table.tensors_of(self.names, state_dict, _call.parameters(function._weights))
         emitted = function._emitted
         prepare = emitted.prepare if emitted is not None else None
@@ -238,9 +403,15 @@ class _Binding:
         return made
 
 
+def _refuse_unknown(unknown: Mapping[str, Any]) -> None:
+    known = [name for name in inspect.signature(compile).parameters if not name.startswith("_") and name != "unknown"]
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, 2, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known[3:])}"
+        raise UserError(f"unknown option {name!r} of sl.compile: {hint}")
+
+
 def _check_options(
-    args: object,
-    kwargs: object,
     *,
     threads: object,
     freeze: object,
@@ -248,14 +419,8 @@ def _check_options(
     fast_path: object,
     cpu: object,
     cache: object,
+    routes: object,
 ) -> None:
-    if not isinstance(args, (tuple, list)):
-        raise UserError(f"args is a {type(args).__name__}; give the example inputs as a tuple, also when there is one")
-    if kwargs is not None and not isinstance(kwargs, Mapping):
-        raise UserError(f"kwargs is a {type(kwargs).__name__}; give the example keyword arguments as a dict")
-    for key in kwargs or {}:
-        if not isinstance(key, str):
-            raise UserError(f"kwargs has the key {key!r}; keys are argument names")
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads < 2**31):
         raise UserError(f"threads is {threads!r} but must be a positive integer or None")
     if not isinstance(cpu, str):
@@ -267,13 +432,37 @@ def _check_options(
     for name, flag in (("freeze", freeze), ("cache", cache)):
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")
+    if routes is not None and not isinstance(routes, Mapping):
+        raise UserError(f"routes is {routes!r} but must be a dict such as {{'linear': 'native'}}")
+    for op, kernel in (routes or {}).items():
+        # What the names mean is the compiler's to say; here only what could not be handed to it.
+        if not all(isinstance(text, str) and re.fullmatch(r"[^\s=]+", text) for text in (op, kernel)):
+            raise UserError(f"routes has {op!r}: {kernel!r}; an entry is an op's name and 'backend' or 'backend.kernel'")
 
 
-def _compile(module: _compiler.Module, **options: Any) -> _compiler.Compilation:
+#: Every backend that a kernel may come from.
+_BACKENDS = ("native", "onednn", "aten")
+
+
+def _allowed_backends(allow: Sequence[str] | None) -> tuple[str, ...]:
+    if allow is None:
+        return _BACKENDS
+    if isinstance(allow, str) or not isinstance(allow, Sequence):
+        raise UserError(f"allow is {allow!r} but must be a sequence of backends, such as ('native', 'onednn')")
+    for name in allow:
+        if name not in _BACKENDS:
+            raise UserError(f"allow has the backend {name!r}; valid are {', '.join(_BACKENDS)}")
+    if "native" not in allow:
+        raise UserError(f"allow is {tuple(allow)} but must have 'native': only it has elementwise and row kernels")
+    return tuple(name for name in _BACKENDS if name in allow)
+
+
+def _compile(module: _compiler.Module, progress: CompileProgress, **options: Any) -> _compiler.Compilation:
     """Compiles, and hands on what the disk cache had to say (a damaged entry, a folder that cannot be written)."""
-    compilation = _compiler.compile(module, **options)
+    progress.compilation = _compiler.Progress()
+    compilation = _compiler.compile(module, progress=progress.compilation, **options)
     for note in compilation.notes.splitlines():
-        warnings.warn(note, CacheWarning, stacklevel=3)
+        warnings.warn(note, CacheWarning, stacklevel=4)
     return compilation
 
 
@@ -282,12 +471,11 @@ _WORTH_A_TEAM_US = 100.0
 
 
 def _default_threads() -> int:
-    import torch
+    torch, cores = sys.modules.get("torch"), len(os.sched_getaffinity(0))
+    return cores if torch is None else min(torch.get_num_threads(), cores)
 
-    return min(torch.get_num_threads(), len(os.sched_getaffinity(0)))
 
-
-def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:
+def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:
     """Numpy examples as torch tensors over the same memory, for capture."""
     import numpy
     import torch
@@ -310,7 +498,7 @@ def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> tu
             raise UserError("a numpy example has negative or unaligned strides, which torch cannot capture; copy it first")
         return torch.from_numpy(leaf)
 
-    flat, spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+    flat, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
     new_args, new_kwargs = pytree.tree_unflatten([convert(leaf) for leaf in flat], spec)
     return found, new_args, new_kwargs
 

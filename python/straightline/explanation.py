@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -10,34 +11,44 @@ class Explanation:
     """Facts about a compiled program.
 
     Attributes:
-        facts: As JSON-like data: `target`, `threads`, `arena_bytes`, `prepared_bytes`, `parameter_bytes`, `estimated_us`,
-            `path` ("straight line" or "interpreter": what a call where `explain` was called takes), `path_reason` and
-            `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why` and `bytes`.
+        programs: The facts of each program; there are several when it was compiled for several examples.
+        facts: Those of the first, as JSON-like data: `example`, `target`, `threads`, `arena_bytes`, `prepared_bytes`,
+            `parameter_bytes`, `estimated_us`, `path` ("straight line", "python" or "interpreter": what a call where `explain`
+            was called takes), `path_reason` and `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why`
+            and `bytes`.
     """
 
-    def __init__(self, facts: dict[str, Any]) -> None:
+    def __init__(self, facts: dict[str, Any], more: Sequence[dict[str, Any]] = ()) -> None:
         self.facts = facts
+        self.programs = (facts, *more)
 
     def __getitem__(self, key: str) -> Any:
         return self.facts[key]
 
     @property
     def statements(self) -> list[dict[str, Any]]:
-        """One entry a statement, in order."""
-        return self.facts["statements"]
+        """One entry a statement, in order, of all programs."""
+        return [row for facts in self.programs for row in facts["statements"]]
 
     def __rich__(self) -> Any:
+        from rich.console import Group
+
+        return Group(*map(self._table, self.programs))
+
+    def _table(self, facts: dict[str, Any]) -> Any:
         from rich.table import Table
 
-        facts = self.facts
-        table = Table(
-            title=f"{facts['name']} for {facts['target']}: {facts['threads']} thread(s), "
+        title = (
+            f"{facts['name']} for {facts['target']}: {facts['threads']} thread(s), "
             f"arena {facts['arena_bytes']:,} bytes, prepared {facts['prepared_bytes']:,} bytes; "
             f"path: {facts['path']} ({facts['path_reason']})"
         )
+        if len(self.programs) > 1:
+            title += f"; {facts['example']}"
+        table = Table(title=title)
         for column in ("phase", "op", "source", "kernel", "backend", "bytes", "why"):
             table.add_column(column, justify="right" if column == "bytes" else "left", overflow="fold")
-        for row in self.statements:
+        for row in facts["statements"]:
             table.add_row(
                 row["phase"], row["op"], row["source"], row["kernel"], row["backend"], f"{row['bytes']:,}", row["why"]
             )

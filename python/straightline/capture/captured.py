@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import torch
-from torch.utils._pytree import TreeSpec
+from typing import TYPE_CHECKING, Any
 
 from straightline.capture.builder import Builder, Dim, TensorType
+
+if TYPE_CHECKING:  # the package is of use without torch
+    import torch
+    from torch.utils._pytree import TreeSpec
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,14 @@ class InputSpec:
     def is_tensor(self) -> bool:
         """Whether this leaf is a tensor."""
         return self.type is not None
+
+    @property
+    def text(self) -> str:
+        """In words: `x: float32[b, 64]`, or `flag=True`."""
+        if self.type is None:
+            return f"{self.name}={self.constant!r}"
+        dtype = str(self.dtype).removeprefix("torch.")
+        return f"{self.name}: {dtype}[{', '.join(map(str, self.type.extents))}]"
 
 
 @dataclass(frozen=True)

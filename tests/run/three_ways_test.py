@@ -82,6 +82,12 @@ def mixed(x: Tensor, k: Tensor, m: Tensor) -> tuple[Tensor, ...]:
     return y * 3, (y.float() @ y.float().t()).softmax(-1), k // 3 + m, x[1:, ::2], torch.cat([x, y.float()], 1).flip(1)
 
 
+def by_torch(x: Tensor) -> tuple[Tensor, ...]:
+    """Ops that run through torch, and some of ours around them."""
+    values, places = torch.topk(x.relu(), 3, -1)
+    return values * 2, places, torch.sort(x + 1, -1).values.exp()
+
+
 CASES: dict[str, Callable[[], tuple[Any, list[Call], dict[str, Any]]]] = {
     "single add": lambda: (SingleAdd(), [(torch.randn(2, 3), torch.randn(2, 3))], {}),
     "reshape and add": lambda: (ReshapeAdd(), [(torch.randn(8, 16, 8, 8), torch.randn(1024))], {}),
@@ -104,6 +110,10 @@ CASES: dict[str, Callable[[], tuple[Any, list[Call], dict[str, Any]]]] = {
         mixed, [(torch.randn(6, 10), torch.randint(-99, 99, (6, 10)), torch.rand(6, 10) > 0.5)] * 2, {},
     ),
     "live parameters": lambda: (Mlp().eval(), [(torch.randn(3, 64),)], {"freeze": False}),
+    "aten": lambda: (by_torch, [(torch.randn(5, 8),)] * 2, {}),
+    "aten of any batch": lambda: (
+        by_torch, [(torch.randn(n, 8),) for n in (3, 1, 16)], {"dynamic_shapes": ({0: Dim("b", min=1, max=16)},)},
+    ),
     "onednn": lambda: (Mlp((64, 96, 10)).eval(), [(torch.randn(32, 64),)] * 2, {"_prefer": "onednn"}),
 }  # fmt: skip
 

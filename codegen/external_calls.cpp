@@ -60,6 +60,12 @@ llvm::SmallVector<StringRef> externalSymbols(kernel::DeclOp decl) {
   return symbols;
 }
 
+llvm::SmallVector<std::string> sizeTexts(kernel::DeclOp decl, const Spelling& spelling) {
+  return llvm::map_to_vector(decl.getSizes(), [&](kernel::ExtentAttr size) {
+    return expression(size.getExpr(), size.getNames(), spelling);
+  });
+}
+
 std::string printExternalPrototypes(kernel::DeclOp decl) {
   std::string text = "extern \"C\" int32_t " + decl.getRun().str() +
                      "(sl_ctx*, sl_team, void* handle, const void* const* inputs,\n"
@@ -85,22 +91,25 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
     operands.push_back(operandText(type, false));
   }
   for (mlir::NamedAttribute attribute : decl.getProblem()) {
-    const int64_t value = llvm::cast<mlir::IntegerAttr>(attribute.getValue()).getInt();
-    attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " + intLiteral(value) + "}");
+    if (auto value = llvm::dyn_cast<mlir::IntegerAttr>(attribute.getValue())) {
+      attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " + intLiteral(value.getInt()) + "}");
+    }
   }
   const std::string name = decl.getSymName().str();
   printRows("static constexpr sl_operand " + name + "_operands[]", operands, writer);
   if (!attributes.empty()) {
     printRows("static constexpr sl_attribute " + name + "_attributes[]", attributes, writer);
   }
-  writer.call("static constexpr sl_problem " + problemName(decl) + " = {",
-              {"sizeof(sl_problem)", stringLiteral(decl.getOp()), name + "_operands",
-               std::to_string(decl.getInputs().size()), std::to_string(decl.getOutputs().size()),
-               attributes.empty() ? "nullptr" : name + "_attributes",
-               std::to_string(attributes.size()), std::to_string(target.getThreads()),
-               std::to_string(target.getVectorBytes()), std::to_string(target.getL1()),
-               std::to_string(target.getL2())},
-              "};\n");
+  llvm::SmallVector<std::string> items = {
+      "sizeof(sl_problem)", stringLiteral(decl.getOp()), name + "_operands", std::to_string(decl.getInputs().size()),
+      std::to_string(decl.getOutputs().size()), attributes.empty() ? "nullptr" : name + "_attributes",
+      std::to_string(attributes.size()), std::to_string(target.getThreads()),
+      std::to_string(target.getVectorBytes()), std::to_string(target.getL1()), std::to_string(target.getL2())};
+  if (mlir::StringAttr text = decl.getText()) {
+    items.push_back(stringLiteral(text));
+    items.push_back(std::to_string(decl.getSizes().size()));
+  }
+  writer.call("static constexpr sl_problem " + problemName(decl) + " = {", items, "};\n");
 }
 
 }  // namespace straightline::codegen

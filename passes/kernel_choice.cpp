@@ -62,6 +62,8 @@ sl_problem Problem::view() const {
   problem.vector_bytes = static_cast<int32_t>(target_.getVectorBytes());
   problem.l1_bytes = target_.getL1();
   problem.l2_bytes = target_.getL2();
+  problem.text = text_.empty() ? nullptr : text_.c_str();
+  problem.sizes = sizes_;
   return problem;
 }
 
@@ -91,7 +93,9 @@ const sl_kernel_desc* findKernel(llvm::StringRef name) {
   return found;
 }
 
-KernelChoice chooseKernel(const Problem& problem, llvm::StringRef preferred) {
+KernelChoice chooseKernel(const Problem& problem, llvm::StringRef preferred, llvm::StringRef allowed) {
+  llvm::SmallVector<llvm::StringRef> backends;
+  allowed.split(backends, '+', -1, false);
   const sl_problem asked = problem.view();
   KernelChoice choice;
   bool chosenIsPreferred = false;
@@ -102,6 +106,10 @@ KernelChoice chooseKernel(const Problem& problem, llvm::StringRef preferred) {
   };
   forEachKernel([&](const sl_kernel_desc& kernel) {
     if (llvm::StringRef(kernel.op) != asked.op) {
+      return;
+    }
+    if (!backends.empty() && !llvm::is_contained(backends, llvm::StringRef(kernel.backend))) {
+      mention(kernel.name, "not allowed");
       return;
     }
     const bool isPreferred = !preferred.empty() && preferred == kernel.backend;

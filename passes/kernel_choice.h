@@ -21,12 +21,19 @@ class Problem {
   void addOperand(mlir::Type element, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides, bool isConstant);
   void setInputs(int32_t inputs) { inputs_ = inputs; }
   void addAttribute(llvm::StringRef name, int64_t value);
+  /// What the kernel alone reads, and how many numbers it gets per call.
+  void setText(std::string text, int32_t sizes) {
+    text_ = std::move(text);
+    sizes_ = sizes;
+  }
   /// Valid until the problem changes or goes.
   sl_problem view() const;
 
  private:
   std::string op_;
   kernel::TargetAttr target_;
+  std::string text_;
+  int32_t sizes_ = 0;
   int32_t inputs_ = 0;
   llvm::SmallVector<sl_operand> operands_;
   llvm::SmallVector<std::pair<std::string, int64_t>> attributes_;
@@ -39,8 +46,9 @@ struct KernelChoice {
   std::string why;                         ///< the winner and its rivals with their costs, the refusals with their reasons
 };
 
-/// The cheapest kernel that accepts; with `preferred` the cheapest of that backend, when it has one that accepts.
-KernelChoice chooseKernel(const Problem& problem, llvm::StringRef preferred = {});
+/// The cheapest kernel that accepts; with `preferred` the cheapest of that backend, when it has one that accepts. `allowed`
+/// lists backends ("native+onednn"); empty: all.
+KernelChoice chooseKernel(const Problem& problem, llvm::StringRef preferred = {}, llvm::StringRef allowed = {});
 /// The kernel of that name, or null.
 const sl_kernel_desc* findKernel(llvm::StringRef name);
 /// The tunables that the kernel sets for the problem, in the order of its description.

@@ -104,7 +104,8 @@ def SelectKernels : KernelPass<"select-kernels"> {
     Asks the kernel registry: the cheapest kernel that accepts. Records it as op.kernel, and the reasons for it and against its
     rivals as op.why. All fusions that no kernel takes are reported before the pass fails (unsupported).
   }];
-  let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">];
+  let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,
+                 Option<"allow", "allow", "std::string", "\"\"", "backends that kernels may come from, as a+b; empty: all">];
 }
 
 def AssignLayouts : KernelPass<"assign-layouts"> {

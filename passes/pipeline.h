@@ -18,6 +18,7 @@ struct DeviceChoice {
 struct PipelineOptions {
   bool freeze = true;  ///< parameters are constant between two calls of prepare
   bool poison = false; ///< fill arena slots with NaN before their first use (debugging)
+  std::string allow;   ///< "native+onednn": the backends that kernels may come from; empty: all
   std::string prefer;  ///< backend whose kernels are taken wherever they accept; empty: the cheapest kernel
   DeviceChoice device; ///< where all statements run; empty: on the caller's team
 };

@@ -24,7 +24,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       if (!root) {
         return;
       }
-      const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), prefer);
+      const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), prefer, allow);
       if (!choice.kernel) {
         root->emitOpError("has no kernel; unsupported: " ) << choice.why;
         failedHere = true;

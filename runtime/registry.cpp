@@ -9,6 +9,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "boundary.h"
 #include "message_writer.h"
@@ -106,13 +107,25 @@ int32_t add(const sl_backend_desc* backend, sl_message* message) {
   return SL_OK;
 }
 
-/// Opens `libstraightline_backend_<name>.so` beside this library; nullptr, and why, when that (or a library that it needs)
-/// is not installed.
-const sl_backend_desc* openSibling(const char* name, std::string* why) {
+/// A backend's library and the prefix of the C names that are its own. Written while the built-ins
+/// are added, before any look-up.
+struct Sibling {
+  std::string prefix;
+  void* library;
+};
+
+std::vector<Sibling>& siblings() {
+  static std::vector<Sibling>* const instance = new std::vector<Sibling>;
+  return *instance;
+}
+
+/// Opens `libstraightline_backend_<name>.so` beside this library and adds its backend; false, and why,
+/// when that (or a library that it needs) is not installed or does not fit.
+bool addSibling(const char* name, std::string* why) {
   Dl_info self;
-  if (dladdr(reinterpret_cast<const void*>(&openSibling), &self) == 0 || !self.dli_fname) {
+  if (dladdr(reinterpret_cast<const void*>(&addSibling), &self) == 0 || !self.dli_fname) {
     *why = "the runtime does not know where it is installed";
-    return nullptr;
+    return false;
   }
   std::string path = self.dli_fname;
   const size_t slash = path.rfind('/');
@@ -120,21 +133,27 @@ const sl_backend_desc* openSibling(const char* name, std::string* why) {
          "/libstraightline_backend_" + name + ".so";
   if (access(path.c_str(), R_OK) != 0) {
     *why = "this build comes without it";
-    return nullptr;
+    return false;
   }
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* error = dlerror();
     *why = error ? error : "it could not be opened";
-    return nullptr;
+    return false;
   }
   using BackendFn = const sl_backend_desc* (*)();
   const auto backend = reinterpret_cast<BackendFn>(dlsym(library, "straightline_backend_v1"));
   if (!backend) {
     *why = path + " has no straightline_backend_v1";
-    return nullptr;
+    return false;
   }
-  return backend();
+  sl_message message{};
+  if (add(backend(), &message) != SL_OK) {
+    *why = message.text;
+    return false;
+  }
+  siblings().push_back({std::string("sl_") + name + "_", library});
+  return true;
 }
 
 // oneDNN is an extra. Without it a backend of that name stands in whose kernel refuses every problem with the reason, so
@@ -179,8 +198,11 @@ void addBuiltIns() {
     if (&sl_backend_native) {
       add(&sl_backend_native, nullptr);
     }
-    const sl_backend_desc* onednn = openSibling("onednn", &whyNoOnednn());
-    add(onednn ? onednn : &kAbsentOnednn, nullptr);
+    if (!addSibling("onednn", &whyNoOnednn())) {
+      add(&kAbsentOnednn, nullptr);
+    }
+    std::string whyNoAten;  // it needs nothing; where it is left out, nobody asks for it
+    addSibling("aten", &whyNoAten);
   });
 }
 
@@ -214,7 +236,8 @@ struct Symbol {
 
 #define SL_SYMBOL(name) {#name, reinterpret_cast<void*>(&name)}
 const Symbol kSymbols[] = {
-    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_queue_launch), SL_SYMBOL(sl_queue_copy),
+    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_fail_text),
+    SL_SYMBOL(sl_queue_launch), SL_SYMBOL(sl_queue_copy),
     SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),   SL_SYMBOL(sl_queue_forget),
     SL_SYMBOL(memcpy),          SL_SYMBOL(memset),          SL_SYMBOL(memmove),
     SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),        SL_SYMBOL(sl_free),
@@ -262,6 +285,11 @@ void* sl_symbol(const char* name) {
       if (kernel.run_symbol && std::strcmp(kernel.run_symbol, name) == 0) {
         return kernel.run;
       }
+    }
+  }
+  for (const straightline::Sibling& sibling : straightline::siblings()) {
+    if (std::strncmp(name, sibling.prefix.c_str(), sibling.prefix.size()) == 0) {
+      return dlsym(sibling.library, name);
     }
   }
   return nullptr;

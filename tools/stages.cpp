@@ -50,6 +50,8 @@ class ProductStages final : public Stages {
         options.freeze = word == "freeze=true";
       } else if (word == "poison=true" || word == "poison=false") {
         options.poison = word == "poison=true";
+      } else if (word.starts_with("allow=")) {
+        options.allow = word.substr(std::string("allow=").size());
       } else if (word.starts_with("prefer=")) {
         options.prefer = word.substr(std::string("prefer=").size());
       } else if (word.starts_with("device=")) {
@@ -59,7 +61,7 @@ class ProductStages final : public Stages {
         }
       } else {
         return Failure::user("unknown pipeline option '" + word +
-                             "'; valid are freeze=true, freeze=false, poison=true, poison=false, prefer=BACKEND and device=BACKEND");
+                             "'; valid are freeze=true, freeze=false, poison=true, poison=false, allow=BACKEND+BACKEND, prefer=BACKEND and device=BACKEND");
       }
     }
     if (module.getOps<kernel::ProgramOp>().empty()) {

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from straightline import (
+    _aten_calls,
     _call,
     _call_support,
     _compiler,
@@ -173,6 +174,7 @@ def compile(
     fast_path: bool | None = None,
     cpu: str = "",
     cache: bool = True,
+    allow: Sequence[str] | None = None,
     _prefer: str = "",
     _device: str = "",
 ) -> Callable[..., Any]:
@@ -194,6 +196,8 @@ def compile(
             it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         cache: Use the disk cache of compiled code.
+        allow: Backends that kernels may come from, such as ("native", "onednn"); by default all. Without "aten" an op that only
+            the framework has is refused, with its source line.
 
     Returns:
         A callable with the model's signature and the attributes `code`, `ir(level)` and `explain()`.
@@ -214,6 +218,8 @@ def compile(
         ) from error
 
     _check_options(threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache)
+    allowed = _allowed_backends(allow)
+    _aten_calls.install()
     path = _paths.chosen(fast_path)
     examples = _examples(args, kwargs)
     if isinstance(model, torch.export.ExportedProgram) and len(examples) > 1:
@@ -222,7 +228,8 @@ def compile(
     # For tests: a backend whose kernels are taken wherever they accept, and one on whose device everything runs.
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
-    captures = [_Capture(model, *example, dynamic_shapes) for example in examples]
+    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
+    captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
     _check_distinct(captures)
     first = captures[0].captured
     read = {name for capture in captures for name in capture.captured.parameters}
@@ -237,13 +244,15 @@ def compile(
 class _Capture:
     """One example of a model, captured."""
 
-    def __init__(self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
+    def __init__(
+        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any, allows_aten: bool
+    ) -> None:
         import torch
 
         from straightline.capture.torch_export import capture
 
         self.uses_numpy, self.args, self.kwargs = _torch_examples(args, kwargs)
-        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder())
+        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), allows_aten)
         if isinstance(model, torch.export.ExportedProgram):
             own = model.example_inputs
             self.args, self.kwargs = own if own is not None else ((), {})
@@ -389,6 +398,23 @@ def _check_options(
     for name, flag in (("freeze", freeze), ("cache", cache)):
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")
+
+
+#: Every backend that a kernel may come from.
+_BACKENDS = ("native", "onednn", "aten")
+
+
+def _allowed_backends(allow: Sequence[str] | None) -> tuple[str, ...]:
+    if allow is None:
+        return _BACKENDS
+    if isinstance(allow, str) or not isinstance(allow, Sequence):
+        raise UserError(f"allow is {allow!r} but must be a sequence of backends, such as ('native', 'onednn')")
+    for name in allow:
+        if name not in _BACKENDS:
+            raise UserError(f"allow has the backend {name!r}; valid are {', '.join(_BACKENDS)}")
+    if "native" not in allow:
+        raise UserError(f"allow is {tuple(allow)} but must have 'native': only it has elementwise and row kernels")
+    return tuple(name for name in _BACKENDS if name in allow)
 
 
 def _compile(module: _compiler.Module, **options: Any) -> _compiler.Compilation:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _call, _compiler, _emitted, _paths, _signature, kernels
-from straightline.compile import CompiledFunction, _Binding, _check_options, _compile_for_team
+from straightline import _aten_calls, _call, _compiler, _emitted, _paths, _signature, kernels
+from straightline.compile import CompiledFunction, _allowed_backends, _Binding, _check_options, _compile_for_team
 from straightline.errors import UnsupportedError, UserError
 from straightline.parameters import DeclaredParameter, ParameterTable
 
@@ -30,6 +30,7 @@ def compile_mlir(
     fast_path: bool | None = None,
     cpu: str = "",
     cache: bool = True,
+    allow: Sequence[str] | None = None,
 ) -> CompiledFunction:
     """Compiles a function of the `op` dialect, such as `fn.ir("op")` gives.
 
@@ -44,6 +45,7 @@ def compile_mlir(
         fast_path: As in `compile`.
         cpu: As in `compile`.
         cache: As in `compile`.
+        allow: As in `compile`.
 
     Returns:
         A callable that takes the function's arguments, by position or by their `op.name`, as numpy arrays or torch tensors,
@@ -56,6 +58,8 @@ def compile_mlir(
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
     _check_options(threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache)
+    allowed = _allowed_backends(allow)
+    _aten_calls.install()
     path = _paths.chosen(fast_path)
     text, name = _text(source)
     module = _compiler.Module.parse(text, name)
@@ -64,6 +68,7 @@ def compile_mlir(
     given = _parameters(parameters, declared)
     table.check(given, f"the parameters do not fit {name}")
     options = f"freeze={'true' if freeze else 'false'}"
+    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     compilation = _compile_for_team(module, threads, cpu=cpu, pipeline=options, cache=cache)
     explained = json.loads(compilation.explain_json)
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]

@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from straightline import _aten_calls, _call, _compiler, _emitted, _paths, _signature, kernels
-from straightline.compile import CompiledFunction, _allowed_backends, _Binding, _check_options, _compile_for_team
+from straightline.compile import (
+    CompiledFunction,
+    _allowed_backends,
+    _Binding,
+    _check_options,
+    _compile_for_team,
+)
 from straightline.errors import UnsupportedError, UserError
 from straightline.parameters import DeclaredParameter, ParameterTable
 

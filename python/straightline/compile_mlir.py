@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _compiler, _emitted, _paths, _signature, kernels
+from straightline import _aten_calls, _compiler, _emitted, _paths, _signature, kernels
 from straightline._progress import CompileProgress
-from straightline.compile import CompiledFunction, _Binding, _check_options, _compile_for_team
+from straightline.compile import (
+    CompiledFunction,
+    _allowed_backends,
+    _Binding,
+    _check_options,
+    _compile_for_team,
+)
 from straightline.errors import UnsupportedError, UserError
 from straightline.parameters import DeclaredParameter, ParameterTable
 
@@ -31,6 +37,7 @@ def compile_mlir(
     fast_path: bool | None = None,
     cpu: str = "",
     cache: bool = True,
+    allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
 ) -> CompiledFunction:
     """Compiles a function of the `op` dialect, such as `fn.ir("op")` gives.
@@ -47,6 +54,7 @@ def compile_mlir(
         fast_path: As in `compile`.
         cpu: As in `compile`.
         cache: As in `compile`.
+        allow: As in `compile`.
         routes: As in `compile`.
 
     Returns:
@@ -62,6 +70,8 @@ def compile_mlir(
     _check_options(
         threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
     )
+    allowed = _allowed_backends(allow)
+    _aten_calls.install()
     path = _paths.chosen(fast_path)
     text, name = _text(source)
     module = _compiler.Module.parse(text, name)
@@ -70,6 +80,7 @@ def compile_mlir(
     given = _parameters(parameters, declared)
     table.check(given, f"the parameters do not fit {name}")
     options = f"freeze={'true' if freeze else 'false'}"
+    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     with CompileProgress() as progress:
         compilation = _compile_for_team(module, threads, progress, cpu=cpu, pipeline=options, cache=cache)

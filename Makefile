@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The commands of a working day. `make demo` and `make test` do everything on a bare Debian 12; each step leaves a stamp, so that
 # repeating takes seconds.
+# `make wheel PYTHON=3.12` makes a wheel for that Python in dist/.
 #   PRESET=dev|release|asan|tsan   build folder and flags (CMakePresets.json)      JOBS=n   parallel compilations
 PRESET ?= release
 JOBS ?= $(shell nproc)
@@ -9,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup build demo test lint bench clean
+.PHONY: setup build demo test lint bench wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -54,6 +55,10 @@ lint: $(VENV_TEST)
 
 bench: $(VENV_TEST) build
 	$(PY) -m bench
+
+# For another Python than the build's: the version, or the path of an interpreter.
+wheel: build
+	tools/setup/wheel.sh $(or $(PYTHON),$$($(PY) -c 'import sys; print("%d.%d" % sys.version_info[:2])')) $(PRESET)
 
 clean:
 	rm -rf build

@@ -156,68 +156,106 @@ def _widely() -> Iterator[tuple[str, Any, tuple[Tensor, ...]]]:
     yield "in the middle", lambda x: x - x.mean((1, 2), keepdim=True), (torch.randn(6, 40, 33, 2),)
 
 
-def check_widely() -> int:
-    """Answers of more kernels; gives how many were checked."""
-    count = 0
-    for name, model, inputs in _widely():
-        given = tuple(x.cuda() for x in inputs)
-        if name == "misaligned":
-            given = (torch.randn(4000001, device="cuda")[1:],)
-        compiled = sl.compile(model, given)
-        got = compiled(*given)
-        if name.startswith("softmax"):  # positions of equals may differ in torch, the values may not
-            x, dim = given[0], 0 if "over 0" in name else 1
-            assert torch.equal(x.gather(dim, got[1].unsqueeze(dim)).squeeze(dim), x.amax(dim)), name
-            check(lambda x, dim=dim: (F.softmax(x, dim), x.amin(dim)), given, (got[0], got[2]), name)
-        else:
-            check(model, given, got, name)
-        count += 1
-    return count
+def _check_one(name: str, model: Any, inputs: tuple[Tensor, ...]) -> None:
+    given = tuple(x.cuda() for x in inputs)
+    if name == "misaligned":
+        given = (torch.randn(4000001, device="cuda")[1:],)
+    compiled = sl.compile(model, given)
+    got = compiled(*given)
+    if name.startswith("softmax"):  # positions of equals may differ in torch, the values may not
+        x, dim = given[0], 0 if "over 0" in name else 1
+        assert torch.equal(x.gather(dim, got[1].unsqueeze(dim)).squeeze(dim), x.amax(dim)), name
+        check(lambda x, dim=dim: (F.softmax(x, dim), x.amin(dim)), given, (got[0], got[2]), name)
+    else:
+        check(model, given, got, name)
 
 
-def check_streams() -> None:
-    """The caller's stream, an outer graph capture, named sizes, other weights, a buffer updated in place, refusals."""
+def _attempt(failures: list[str], name: str, work: Callable[[], Any]) -> Any:
+    """One failure does not keep the others from being seen."""
+    try:
+        return work()
+    except Exception as error:
+        failures.append(f"{name}: {type(error).__name__}: {str(error)[:1500]}")
+        return None
+
+
+def _norm_gelu() -> tuple[nn.Module, tuple[Tensor, ...], Any]:
     model, inputs = CUDA_CASES[3].make()
     model, inputs = model.cuda(), tuple(x.cuda() for x in inputs)
-    compiled = sl.compile(model, inputs)
+    return model, inputs, sl.compile(model, inputs)
+
+
+@torch.no_grad()
+def check_stream() -> None:
+    """A call goes behind what the caller's stream has to do, and returns before that is done."""
+    model, inputs, compiled = _norm_gelu()
+    compiled(*inputs)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side), torch.no_grad():
-        torch.cuda._sleep(50_000_000)
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(100_000_000)
         late = inputs[0] * 3
         got = compiled(late)
         assert not side.query(), "a call returned only after the device was done"
         side.synchronize()
         check(model, (late,), got, "on another stream, behind late work")
+
+
+@torch.no_grad()
+def check_graph() -> None:
+    """A call under the capture of a graph becomes part of it."""
+    model, inputs, compiled = _norm_gelu()
+    compiled(*inputs)
     graph = torch.cuda.CUDAGraph()
     fixed = torch.randn_like(inputs[0])
-    with torch.no_grad(), torch.cuda.graph(graph):
+    with torch.cuda.graph(graph):
         captured = compiled(fixed)
     fixed.copy_(torch.randn_like(fixed))
     graph.replay()
     check(model, (fixed,), captured, "replayed in an outer graph")
-    with torch.no_grad():
-        other = copy.deepcopy(model)
-        other.norm.weight.mul_(2)
-        compiled.load_parameters(other.state_dict())
-        check(other, inputs, compiled(*inputs), "other weights")
+
+
+@torch.no_grad()
+def check_weights() -> None:
+    """Other parameters for a compiled program."""
+    model, inputs, compiled = _norm_gelu()
+    other = copy.deepcopy(model)
+    other.norm.weight.mul_(2)
+    compiled.load_parameters(other.state_dict())
+    check(other, inputs, compiled(*inputs), "other weights")
+
+
+def check_named_sizes() -> None:
+    """One program for many sizes."""
     batch = torch.export.Dim("batch", min=2, max=5000)
     example = (torch.randn(5, 64, device="cuda"), torch.randn(64, device="cuda"))
     dynamic = sl.compile(lambda x, b: F.relu(x + b), example, dynamic_shapes=({0: batch}, None))
     for size in (2, 33, 4999):
         x, b = torch.randn(size, 64, device="cuda"), torch.randn(64, device="cuda")
         check(lambda x, b: F.relu(x + b), (x, b), dynamic(x, b), f"batch {size}")
+
+
+@torch.no_grad()
+def check_state() -> None:
+    """A buffer of the module is updated in its own storage."""
     counter = _Counter().cuda()
     counted = sl.compile(counter, (torch.randn(5, device="cuda"),))
     for i in range(1, 4):
         x = torch.randn(5, device="cuda")
         assert torch.equal(counted(x), x + i) and torch.equal(counter.count, torch.full_like(x, i))
-    try:
-        compiled(inputs[0].cpu())
-    except sl.UserError as error:
-        assert "cpu" in str(error) and "cuda" in str(error), error
-    else:
-        raise AssertionError("a tensor on the cpu was taken")
+
+
+@torch.no_grad()
+def check_refusals() -> None:
+    """Tensors that are elsewhere."""
+    _, inputs, compiled = _norm_gelu()
+    for call in (lambda: compiled(inputs[0].cpu()), lambda: compiled(*inputs, out=torch.empty(16, 1024))):
+        try:
+            call()
+        except sl.UserError as error:
+            assert "cpu" in str(error) and "cuda" in str(error), error
+        else:
+            raise AssertionError("a tensor on the cpu was taken")
 
 
 def main() -> None:
@@ -230,15 +268,25 @@ def main() -> None:
     torch.manual_seed(seed)
     torch.backends.cuda.matmul.allow_tf32 = False
     print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}")
-    records = [record for case in CUDA_CASES for record in run_case(case)]
+    failures: list[str] = []
+    records: list[dict[str, Any]] = []
+    for case in CUDA_CASES:
+        _attempt(failures, case.name, lambda case=case: records.extend(run_case(case)))
     for record in records:
         times = f"enqueue {record['enqueue_us']:7.2f} us   sync {record['sync_us']:7.2f} us"
         print(f"{record['case']:12} {record['contender']:20} {times}")
     for record in records[::3]:
         print(f"{record['case']:12} driver calls a call: {record['driver_calls']}, relative error {record['relative_error']:.2g}")
-    check_streams()
-    checked = check_widely()
-    print(f"streams, graph capture, named sizes, weights, state: ok; {checked} more programs: ok")
+    for work in (check_stream, check_graph, check_weights, check_named_sizes, check_state, check_refusals):
+        _attempt(failures, work.__name__, work)
+    checked = 0
+    for name, model, inputs in _widely():
+        _attempt(failures, name, lambda work=(name, model, inputs): _check_one(*work))
+        checked += 1
+    if failures:
+        print("\n".join(failures))
+        raise SystemExit(f"{len(failures)} failures")
+    print(f"streams, graph capture, named sizes, weights, state, refusals: ok; {checked} more programs: ok")
     if options.json:
         facts = {
             "machine": f"{torch.cuda.get_device_name(0)}, {platform.processor() or platform.machine()}",

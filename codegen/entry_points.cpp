@@ -101,8 +101,23 @@ std::string externalBody(kernel::DeclOp decl) {
   auto offset = [](size_t count) { return count == 0 ? "pointers" : "pointers + " + std::to_string(count); };
   Writer writer;
   writer.indent();
+  std::string inputsText = offset(inputs);
+  const llvm::SmallVector<mlir::StringAttr> names = decl.getScalarNames();
+  const llvm::SmallVector<std::string> sizes = sizeTexts(decl, [&](mlir::StringAttr name) {
+    return "scalars[" + std::to_string(llvm::find(names, name) - names.begin()) + "]";
+  });
+  if (!sizes.empty()) {
+    writer.call("const int64_t sizes[] = {", sizes, "};");
+    llvm::SmallVector<std::string> places;
+    for (size_t i = inputs; i < outputs; ++i) {
+      places.push_back("pointers[" + std::to_string(i) + "]");
+    }
+    places.push_back("sizes");
+    writer.call("const void* const inputs[] = {", places, "};");
+    inputsText = "inputs";
+  }
   writer.call("sl::report(ctx, " + decl.getRun().str() + "(",
-              {"ctx", "team", decl.getPlan() ? "pointers[0]" : "nullptr", offset(inputs), offset(outputs),
+              {"ctx", "team", decl.getPlan() ? "pointers[0]" : "nullptr", inputsText, offset(outputs),
                decl.getWorkspace().empty() ? "nullptr" : "pointers[" + std::to_string(workspace) + "]"},
               "));");
   return writer.take();
@@ -227,8 +242,13 @@ llvm::SmallVector<EntryArgument> argumentsOf(const EntryPoint& entry) {
 }
 
 llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry) {
-  auto func = llvm::dyn_cast<kernel::FuncOp>(entry.op);
-  return func ? func.getScalarNames() : llvm::SmallVector<mlir::StringAttr>();
+  if (auto func = llvm::dyn_cast<kernel::FuncOp>(entry.op)) {
+    return func.getScalarNames();
+  }
+  if (auto decl = llvm::dyn_cast<kernel::DeclOp>(entry.op); decl && entry.kind == SL_ENTRY_EXTERNAL) {
+    return decl.getScalarNames();
+  }
+  return {};
 }
 
 bool canFail(const EntryPoint& entry) {

@@ -50,7 +50,7 @@ struct EntryArgument {
 
 /// Arguments in the order of the thunk's pointers; for a scalar operation its result, then its operands.
 llvm::SmallVector<EntryArgument> argumentsOf(const EntryPoint& entry);
-/// Names of the run-time scalars of a kernel.
+/// Names of the run-time scalars of a kernel or an external entry.
 llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry);
 bool canFail(const EntryPoint& entry);
 /// Symbol of the machine code of a kernel that runs on a device (an sl_device_image).

@@ -32,6 +32,8 @@ class Explainer {
       }
     }
     json::Object result;
+    result["inputs"] = tensors(inputs());
+    result["results"] = tensors(results());
     result["name"] = program_.getSymName();
     result["target"] = program_.getTarget().getCpu();
     result["threads"] = program_.getTarget().getThreads();
@@ -39,12 +41,82 @@ class Explainer {
     result["prepared_bytes"] = preparedBytes();
     result["parameter_bytes"] = parameterBytes;
     result["parameters"] = json::Array(parameters);
+    result["kept_parameters"] = keptParameters();
     result["estimated_us"] = estimatedUs_;
     result["statements"] = std::move(statements);
     return result;
   }
 
  private:
+  /// Parameters that `run` reads as they are and that are no results: a set of weights that shall not change with the
+  /// framework's tensors has to copy these. What only `prepare` reads is not needed after it.
+  json::Array keptParameters() {
+    json::Array names;
+    for (auto parameter : program_.getBodyBlock()->getOps<kernel::ParameterOp>()) {
+      bool read = false;
+      bool returned = false;
+      llvm::SmallVector<mlir::Value> aliases = {parameter.getBuffer()};
+      while (!aliases.empty()) {
+        for (mlir::Operation* user : aliases.pop_back_val().getUsers()) {
+          if (auto view = llvm::dyn_cast<kernel::ViewOp>(user)) {
+            aliases.push_back(view.getResult());
+          } else {
+            returned |= llvm::isa<kernel::ReturnOp>(user);
+            read |= program_.getRunOp()->isAncestor(user);
+          }
+        }
+      }
+      if (read && !returned) {
+        names.push_back(parameter.getName());
+      }
+    }
+    return names;
+  }
+
+  /// The program's arguments in order.
+  std::vector<mlir::Value> inputs() {
+    std::vector<mlir::Value> values(index_.count(SL_ROLE_INPUT));
+    for (const BufferLine& buffer : index_.buffers()) {
+      if (buffer.role == SL_ROLE_INPUT) {
+        values[buffer.index] = buffer.value;
+      }
+    }
+    return values;
+  }
+
+  /// What it gives to the user, in order.
+  std::vector<mlir::Value> results() {
+    for (const StatementLine& line : index_.statements()) {
+      if (line.kind == SL_STATEMENT_RETURN && line.phase == 1) {
+        return {line.op->operand_begin(), line.op->operand_end()};
+      }
+    }
+    return {};
+  }
+
+  json::Array tensors(const std::vector<mlir::Value>& values) {
+    json::Array rows;
+    for (mlir::Value value : values) {
+      auto type = llvm::cast<kernel::BufferType>(value.getType());
+      std::string element;
+      llvm::raw_string_ostream(element) << type.getElementType();
+      json::Array shape;
+      for (mlir::AffineExpr extent : type.getExtents()) {
+        if (std::optional<int64_t> size = symbolic::constantValue(extent)) {
+          shape.push_back(*size);
+          continue;
+        }
+        std::string text;
+        llvm::raw_string_ostream stream(text);
+        symbolic::printExpr(stream, extent, type.getNames());
+        shape.push_back(text);
+      }
+      const BufferLine& line = index_.buffers()[index_.bufferNumber(value)];
+      rows.push_back(json::Object{{"name", line.source}, {"type", element}, {"shape", std::move(shape)}});
+    }
+    return rows;
+  }
+
   /// At the upper bounds of the named extents; 0 for a handle.
   int64_t bytesOf(mlir::Value value) {
     auto type = llvm::dyn_cast<kernel::BufferType>(value.getType());

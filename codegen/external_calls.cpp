@@ -38,6 +38,20 @@ void printRows(const std::string& head, llvm::ArrayRef<std::string> rows, Writer
   writer.line("};");
 }
 
+/// A string of several lines, one literal each.
+std::string linesLiteral(StringRef text) {
+  std::string literal;
+  while (!text.empty()) {
+    const auto [line, rest] = text.split('\n');
+    const bool ends = line.size() < text.size();
+    std::string quoted = stringLiteral(line);
+    quoted.insert(quoted.size() - 1, ends ? "\\n" : "");
+    literal += (literal.empty() ? "" : "\n    ") + quoted;
+    text = rest;
+  }
+  return literal;
+}
+
 }  // namespace
 
 std::string dtypeText(mlir::Type type) {
@@ -58,6 +72,12 @@ llvm::SmallVector<StringRef> externalSymbols(kernel::DeclOp decl) {
     }
   }
   return symbols;
+}
+
+llvm::SmallVector<std::string> sizeTexts(kernel::DeclOp decl, const Spelling& spelling) {
+  return llvm::map_to_vector(decl.getSizes(), [&](kernel::ExtentAttr size) {
+    return expression(size.getExpr(), size.getNames(), spelling);
+  });
 }
 
 std::string printExternalPrototypes(kernel::DeclOp decl) {
@@ -85,22 +105,23 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
     operands.push_back(operandText(type, false));
   }
   for (mlir::NamedAttribute attribute : decl.getProblem()) {
-    const int64_t value = llvm::cast<mlir::IntegerAttr>(attribute.getValue()).getInt();
-    attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " + intLiteral(value) + "}");
+    if (auto value = llvm::dyn_cast<mlir::IntegerAttr>(attribute.getValue())) {
+      attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " + intLiteral(value.getInt()) + "}");
+    }
   }
   const std::string name = decl.getSymName().str();
   printRows("static constexpr sl_operand " + name + "_operands[]", operands, writer);
   if (!attributes.empty()) {
     printRows("static constexpr sl_attribute " + name + "_attributes[]", attributes, writer);
   }
-  writer.call("static constexpr sl_problem " + problemName(decl) + " = {",
-              {"sizeof(sl_problem)", stringLiteral(decl.getOp()), name + "_operands",
-               std::to_string(decl.getInputs().size()), std::to_string(decl.getOutputs().size()),
-               attributes.empty() ? "nullptr" : name + "_attributes",
-               std::to_string(attributes.size()), std::to_string(target.getThreads()),
-               std::to_string(target.getVectorBytes()), std::to_string(target.getL1()),
-               std::to_string(target.getL2())},
-              "};\n");
+  llvm::SmallVector<std::string> items = {
+      "sizeof(sl_problem)", stringLiteral(decl.getOp()), name + "_operands", std::to_string(decl.getInputs().size()),
+      std::to_string(decl.getOutputs().size()), attributes.empty() ? "nullptr" : name + "_attributes",
+      std::to_string(attributes.size()), std::to_string(target.getThreads()),
+      std::to_string(target.getVectorBytes()), std::to_string(target.getL1()), std::to_string(target.getL2())};
+  items.push_back(decl.getText() ? linesLiteral(decl.getText()) : "nullptr");
+  items.push_back(std::to_string(decl.getSizes().size()));
+  writer.call("static constexpr sl_problem " + problemName(decl) + " = {", items, "};\n");
 }
 
 }  // namespace straightline::codegen

@@ -11,6 +11,8 @@ namespace straightline::codegen {
 
 /// run, plan and destroy of a declaration, those that it has.
 llvm::SmallVector<llvm::StringRef> externalSymbols(kernel::DeclOp decl);
+/// The numbers known per call that `run` finds behind its inputs.
+llvm::SmallVector<std::string> sizeTexts(kernel::DeclOp decl, const Spelling& spelling);
 std::string printExternalPrototypes(kernel::DeclOp decl);
 
 /// `static constexpr sl_problem k_problem = {...};` with the arrays it points to, for a declaration `k`.

@@ -230,13 +230,20 @@ class Printer final : public StatementPrinter {
   void printExternal(const EntryCall& call) {
     writer_.line(call.alone ? "if (team.index == 0) {" : "{");
     writer_.indent();
-    printArray("const void* const", "inputs", namesOf(call.inputs));
+    auto decl = llvm::cast<kernel::DeclOp>(call.entry.op);
+    llvm::SmallVector<std::string> inputs = namesOf(call.inputs);
+    const llvm::SmallVector<std::string> sizes = sizeTexts(decl, extentSpelling(index_));
+    printArray("const int64_t", "sizes", sizes);
+    if (!sizes.empty()) {
+      inputs.push_back("sizes");
+    }
+    printArray("const void* const", "inputs", inputs);
     printArray("void* const", "outputs", namesOf(call.outputs));
     llvm::SmallVector<std::string> items = {
         "ctx", call.alone ? "sl::alone()" : "team", handleText(call),
-        call.inputs.empty() ? "nullptr" : "inputs", call.outputs.empty() ? "nullptr" : "outputs",
+        inputs.empty() ? "nullptr" : "inputs", call.outputs.empty() ? "nullptr" : "outputs",
         call.workspace.empty() ? "nullptr" : index_.name(call.workspace.front())};
-    writer_.call("sl::report(ctx, " + llvm::cast<kernel::DeclOp>(call.entry.op).getRun().str() + "(", items, "));");
+    writer_.call("sl::report(ctx, " + decl.getRun().str() + "(", items, "));");
     writer_.dedent();
     writer_.line("}");
   }

@@ -53,6 +53,12 @@ void useExtents(mlir::Operation* op, Used& used) {
         used.extents.insert(name);
       }
     }
+  } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op)) {
+    if (auto decl = llvm::dyn_cast_or_null<kernel::DeclOp>(call.getEntryOp())) {
+      for (StringAttr name : decl.getScalarNames()) {
+        used.extents.insert(name);
+      }
+    }
   } else if (llvm::isa<kernel::CopyOp>(op)) {
     useType(op->getOperand(0).getType(), used);
   } else if (auto alloc = llvm::dyn_cast<kernel::AllocOp>(op)) {

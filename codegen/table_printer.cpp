@@ -346,6 +346,10 @@ class Printer {
       for (StringAttr name : llvm::cast<kernel::FuncOp>(launch.getEntryOp()).getScalarNames()) {
         scalars.push_back(expr("{'s', " + std::to_string(index_.extentNumber(name)) + "}"));
       }
+    } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op)) {
+      for (StringAttr name : llvm::cast<kernel::DeclOp>(call.getEntryOp()).getScalarNames()) {
+        scalars.push_back(expr("{'s', " + std::to_string(index_.extentNumber(name)) + "}"));
+      }
     } else if (auto size = llvm::dyn_cast<kernel::SizeOp>(op)) {
       scalars.push_back(expr(size.getValue().getExpr(), size.getValue().getNames()));
     } else if (auto copy = llvm::dyn_cast<kernel::CopyOp>(op)) {

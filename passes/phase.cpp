@@ -23,7 +23,8 @@ bool PhaseAnalysis::isPrepared(Operation* operation) {
       open.pop_back();
       continue;
     }
-    const bool input = llvm::isa<op::StateOp>(current) ||
+    auto aten = llvm::dyn_cast<op::AtenOp>(current);
+    const bool input = llvm::isa<op::StateOp>(current) || (aten && aten.getEffectful()) ||
                        (!freeze_ && llvm::isa<op::ParameterOp>(current)) ||
                        current->getName().getDialectNamespace() != "op";
     llvm::SetVector<Value> operands(current->operand_begin(), current->operand_end());

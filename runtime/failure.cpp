@@ -41,7 +41,7 @@ void writeValues(const sl_ctx& ctx, MessageWriter* writer) {
       writer->text("cancelled by the caller");
       return;
     case SL_DEVICE_ERROR:
-      writer->text("the device reports error ").number(detail[0]);
+      writer->text("the device failed: ").text(ctx.text[0] ? ctx.text : "no reason given");
       return;
     case SL_UNSUPPORTED:
       writer->text("unsupported");
@@ -49,6 +49,13 @@ void writeValues(const sl_ctx& ctx, MessageWriter* writer) {
     case SL_INTERNAL:
       writer->text("internal error");
       break;
+    case SL_OP_FAILED:
+      writer->text(ctx.text[0] ? ctx.text : "the op failed");
+      return;
+  }
+  if (ctx.text[0]) {
+    writer->text(": ").text(ctx.text);
+    return;
   }
   writer->text(" (status ").number(ctx.status).text(", detail ").tuple(detail, 3).text(")");
 }
@@ -58,6 +65,7 @@ void writeValues(const sl_ctx& ctx, MessageWriter* writer) {
 void clearFailure(sl_ctx* ctx) {
   ctx->statement = -1;
   std::memset(ctx->detail, 0, sizeof(ctx->detail));
+  ctx->text[0] = '\0';
   __atomic_store_n(&ctx->status, SL_OK, __ATOMIC_RELEASE);
 }
 
@@ -93,4 +101,21 @@ void sl_fail(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int64_t c) {
     ctx->detail[1] = b;
     ctx->detail[2] = c;
   }
+}
+
+void sl_fail_text(sl_ctx* ctx, int32_t status, const char* text) {
+  int32_t none = SL_OK;
+  if (!__atomic_compare_exchange_n(&ctx->status, &none, status, false, __ATOMIC_ACQ_REL,
+                                   __ATOMIC_RELAXED)) {
+    return;
+  }
+  size_t bytes = std::strlen(text);
+  if (bytes >= sizeof(ctx->text)) {
+    bytes = sizeof(ctx->text) - 1;
+    while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) {
+      --bytes;  // never in the middle of a character
+    }
+  }
+  std::memcpy(ctx->text, text, bytes);
+  ctx->text[bytes] = '\0';
 }

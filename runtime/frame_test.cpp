@@ -129,6 +129,7 @@ int32_t runOwner(sl_ctx* ctx, sl_team, const sl_bindings* io) {
   return SL_OK;
 }
 
+// Contract: E8.
 TEST(Frame, HasOneOwnerAtATime) {
   DescriptionBuilder builder;
   builder.input("number", kInt64, {});
@@ -168,6 +169,7 @@ int32_t runStale(sl_ctx*, sl_team, const sl_bindings* io) {
   return SL_OK;
 }
 
+// Contract: E10.
 TEST(Frame, AnArenaStartsEveryCallAsNan) {
   DescriptionBuilder builder;
   builder.arena(0, builder.constant(64));

@@ -13,6 +13,7 @@ int32_t runNothing(sl_ctx*, sl_team, const sl_bindings*) { return SL_OK; }
 
 void countRelease(void* user) { ++*static_cast<int*>(user); }
 
+// Contract: E1.
 TEST(Program, ReleaseIsCalledExactlyOnceWhenTheLastReferenceGoes) {
   DescriptionBuilder builder;
   int released = 0;
@@ -36,6 +37,7 @@ TEST(Program, DescriptionIsTheOneGiven) {
   sl_program_release(program);
 }
 
+// Contract: E3.
 TEST(Program, AnotherAbiVersionIsRefusedWithBothNumbersAndNotReleased) {
   DescriptionBuilder builder;
   sl_program_desc* desc = builder.build(runNothing);
@@ -51,6 +53,7 @@ TEST(Program, AnotherAbiVersionIsRefusedWithBothNumbersAndNotReleased) {
   EXPECT_EQ(nullptr, program);
 }
 
+// Contract: E3.
 TEST(Program, AShorterDescriptionIsRefusedWithBothSizes) {
   DescriptionBuilder builder;
   sl_program_desc* desc = builder.build(runNothing);
@@ -63,6 +66,7 @@ TEST(Program, AShorterDescriptionIsRefusedWithBothSizes) {
             message.text);
 }
 
+// Contract: E3.
 TEST(Program, ALongerDescriptionOfANewerCompilerIsTaken) {
   DescriptionBuilder builder;
   sl_program_desc* desc = builder.build(runNothing);

@@ -2,11 +2,14 @@
 #include "registry.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "boundary.h"
 #include "message_writer.h"
@@ -106,28 +109,90 @@ int32_t add(const sl_backend_desc* backend, sl_message* message) {
   return SL_OK;
 }
 
-/// Opens `libstraightline_backend_<name>.so` beside this library. A backend whose library (or a
-/// library that it needs) is not installed is simply not registered; kernel selection then says
-/// that it is unknown.
-void addSibling(const char* name) {
+/// A backend's library and the prefix of the C names that are its own. Written while the built-ins
+/// are added, before any look-up.
+struct Sibling {
+  std::string prefix;
+  void* library;
+};
+
+std::vector<Sibling>& siblings() {
+  static std::vector<Sibling>* const instance = new std::vector<Sibling>;
+  return *instance;
+}
+
+/// Opens `libstraightline_backend_<name>.so` beside this library and adds its backend; false, and why,
+/// when that (or a library that it needs) is not installed or does not fit.
+bool addSibling(const char* name, std::string* why) {
   Dl_info self;
   if (dladdr(reinterpret_cast<const void*>(&addSibling), &self) == 0 || !self.dli_fname) {
-    return;
+    *why = "the runtime does not know where it is installed";
+    return false;
   }
   std::string path = self.dli_fname;
   const size_t slash = path.rfind('/');
   path = (slash == std::string::npos ? std::string(".") : path.substr(0, slash)) +
          "/libstraightline_backend_" + name + ".so";
+  if (access(path.c_str(), R_OK) != 0) {
+    *why = "this build comes without it";
+    return false;
+  }
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    return;
+    const char* error = dlerror();
+    *why = error ? error : "it could not be opened";
+    return false;
   }
   using BackendFn = const sl_backend_desc* (*)();
   const auto backend = reinterpret_cast<BackendFn>(dlsym(library, "straightline_backend_v1"));
-  if (backend) {
-    add(backend(), nullptr);
+  if (!backend) {
+    *why = path + " has no straightline_backend_v1";
+    return false;
   }
+  sl_message message{};
+  if (add(backend(), &message) != SL_OK) {
+    *why = message.text;
+    return false;
+  }
+  siblings().push_back({std::string("sl_") + name + "_", library});
+  return true;
 }
+
+// oneDNN is an extra. Without it a backend of that name stands in whose kernel refuses every problem with the reason, so
+// that it is found where people look for it: beside the kernel that was chosen instead.
+
+/// Written before the stand-in is registered.
+std::string& whyNoOnednn() {
+  static std::string* const why = new std::string;
+  return *why;
+}
+
+int32_t refuseWithoutOnednn(const sl_problem*, char* reason, size_t bytes) {
+  std::snprintf(reason, bytes, "not available: %s (pip install 'straightline[onednn]')",
+                whyNoOnednn().c_str());
+  return 0;
+}
+
+double costWithoutOnednn(const sl_problem*) { return 0; }
+
+const sl_kernel_desc kAbsentInnerProduct = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "onednn.inner_product",
+    .backend = "onednn",
+    .op = "linear",
+    .family = "",
+    .summary = "oneDNN is not installed",
+    .accepts = refuseWithoutOnednn,
+    .cost = costWithoutOnednn,
+};
+
+const sl_backend_desc kAbsentOnednn = {
+    .size = sizeof(sl_backend_desc),
+    .abi_version = SL_ABI_VERSION,
+    .name = "onednn",
+    .kernels = &kAbsentInnerProduct,
+    .kernel_count = 1,
+};
 
 void addBuiltIns() {
   static std::once_flag once;
@@ -138,7 +203,11 @@ void addBuiltIns() {
     if (&sl_backend_cuda) {
       add(&sl_backend_cuda, nullptr);
     }
-    addSibling("onednn");
+    if (!addSibling("onednn", &whyNoOnednn())) {
+      add(&kAbsentOnednn, nullptr);
+    }
+    std::string whyNoAten;  // it needs nothing; where it is left out, nobody asks for it
+    addSibling("aten", &whyNoAten);
   });
 }
 
@@ -172,7 +241,8 @@ struct Symbol {
 
 #define SL_SYMBOL(name) {#name, reinterpret_cast<void*>(&name)}
 const Symbol kSymbols[] = {
-    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_queue_launch), SL_SYMBOL(sl_queue_copy),
+    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_fail_text),
+    SL_SYMBOL(sl_queue_launch), SL_SYMBOL(sl_queue_copy),
     SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),   SL_SYMBOL(sl_queue_forget),
     SL_SYMBOL(memcpy),          SL_SYMBOL(memset),          SL_SYMBOL(memmove),
     SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),        SL_SYMBOL(sl_free),
@@ -221,6 +291,11 @@ void* sl_symbol(const char* name) {
       if (kernel.run_symbol && std::strcmp(kernel.run_symbol, name) == 0) {
         return kernel.run;
       }
+    }
+  }
+  for (const straightline::Sibling& sibling : straightline::siblings()) {
+    if (std::strncmp(name, sibling.prefix.c_str(), sibling.prefix.size()) == 0) {
+      return dlsym(sibling.library, name);
     }
   }
   return nullptr;

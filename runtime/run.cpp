@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // sl_run: binds, runs, says what went wrong. In the steady state no heap allocation, no lock, no
 // string compare.
+#include <cstring>
+
 #include "boundary.h"
 #include "failure.h"
 #include "message_writer.h"
@@ -137,6 +139,7 @@ int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
   for (int32_t i = 0; i < 4; ++i) {
     ctx->detail[i] = own->detail[i];
   }
+  std::memcpy(ctx->text, own->text, sizeof(ctx->text));
   return reportFailure(program, ctx, result, message);
 }
 

@@ -140,6 +140,7 @@ class DoubleProgram {
 
 class RunOnTeam : public ::testing::TestWithParam<int32_t> {};
 
+// Contract: E14.
 TEST_P(RunOnTeam, BindsEverythingForEveryExtent) {
   DoubleProgram p(GetParam());
   Call call(p.program, p.weights, p.queue);
@@ -157,6 +158,7 @@ TEST_P(RunOnTeam, BindsEverythingForEveryExtent) {
 
 INSTANTIATE_TEST_SUITE_P(Threads, RunOnTeam, ::testing::Values(1, 2, 3));
 
+// Contract: E14.
 TEST(Run, SteadyStateMakesNoHeapAllocation) {
   for (const int32_t threads : {1, 2}) {
     DoubleProgram p(threads);
@@ -190,6 +192,7 @@ TEST(Run, SteadyStateMakesNoHeapAllocation) {
   }
 }
 
+// Contract: E1, E15.
 TEST(Run, EightThreadsAtOnceGetTheirOwnAnswers) {
   DoubleProgram p(2);  // one shared team: the others run alone
   std::vector<std::thread> threads;
@@ -225,6 +228,7 @@ int32_t runFailing(sl_ctx* ctx, sl_team team, const sl_bindings*) {
   return SL_OK;
 }
 
+// Contract: E16.
 TEST(Run, FailureNamesValuesStatementAndSource) {
   for (const int32_t threads : {1, 2}) {
     DescriptionBuilder builder;
@@ -296,6 +300,7 @@ TEST(Run, BarriersWorkAfterARunThatFailedUnevenly) {
   sl_program_release(program);
 }
 
+// Contract: E17.
 TEST(Run, CancelFlagStopsTheCallBeforeItStarts) {
   DoubleProgram p(1);
   float x[4] = {}, y[4] = {42, 42, 42, 42};

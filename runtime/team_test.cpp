@@ -130,6 +130,7 @@ TEST_F(TeamTest, SleepingWorkersWake) {
   }
 }
 
+// Contract: E13.
 TEST_F(TeamTest, ASecondCallerRunsAloneAndNeverWaits) {
   open(runHeld, 2);
   hold = 0;

@@ -70,6 +70,7 @@ class WeightsTest : public ::testing::Test {
 
 void countRelease(void* user) { ++*static_cast<int*>(user); }
 
+// Contract: E4.
 TEST_F(WeightsTest, PrepareRunsOnTheTeamAndEverythingIsGivenBack) {
   sl_weights* weights = nullptr;
   sl_message message;
@@ -106,6 +107,7 @@ TEST_F(WeightsTest, AFailedPrepareIsToldAndLeavesNothing) {
   EXPECT_EQ(1, programReleased);
 }
 
+// Contract: E6.
 TEST_F(WeightsTest, SeveralSetsOverOneProgram) {
   float other = 7;
   void* otherParameters[] = {&other, &mean};

@@ -43,6 +43,11 @@ SL_API int32_t sl_module_parse(const char* text, size_t bytes, const char* name,
 #define SL_PRINT_GENERIC 2u    ///< generic form
 #define SL_PRINT_ELIDE 4u      ///< large constants as ...: for people, does not parse back
 SL_API sl_text* sl_module_print(const sl_module* module, uint32_t flags);
+/// What the module reads beside its inputs, as JSON: [{"name", "kind": "parameter" or "state", "type": "f32", "shape": [..]}], a name once,
+/// in order of appearance, with "strides" where they are not row-major; a size that is no number is text.
+SL_API sl_text* sl_module_parameters(const sl_module* module);
+/// The name of number `i` of them; NULL when there are fewer.
+SL_API sl_text* sl_module_parameter_name(const sl_module* module, int32_t i);
 SL_API void sl_module_release(sl_module* module);
 
 // Builder -----------------------------------------------------------------------------------------------------------
@@ -58,6 +63,9 @@ typedef struct sl_location {
 
 SL_API sl_builder* sl_builder_create(void);
 SL_API void sl_builder_release(sl_builder* builder);
+/// The calls that follow are a user's, not a front end's of ours: what is wrong with them is a user error, and compiling checks the
+/// module as it checks one that was parsed.
+SL_API void sl_builder_set_user(sl_builder* builder);
 
 /// Declares a named extent with inclusive bounds, before the function begins.
 SL_API int32_t sl_builder_symbol(sl_builder* builder, const char* name, int64_t min, int64_t max, sl_text** error);
@@ -98,6 +106,17 @@ SL_API int32_t sl_builder_finish(sl_builder* builder, sl_module** out, sl_text**
 
 // Compilation -------------------------------------------------------------------------------------------------------
 
+/// How far a compilation is, for whoever shows it. Zeroed by the caller; written with relaxed atomic stores meanwhile, so that
+/// any thread may look.
+typedef struct sl_progress {
+  uint64_t size;       ///< sizeof(sl_progress)
+  int32_t stage;       ///< 0: not begun, then SL_STAGE_*
+  int32_t units_done;  ///< of `units`, when the stage is SL_STAGE_UNITS
+  int32_t units;
+} sl_progress;
+
+enum { SL_STAGE_PASSES = 1, SL_STAGE_UNITS = 2 };
+
 typedef struct sl_compile_options {
   uint64_t size;          ///< sizeof(sl_compile_options)
   const char* cpu;        ///< NULL, "" or "host": this machine; else an LLVM CPU or level ("x86-64-v3")
@@ -105,6 +124,7 @@ typedef struct sl_compile_options {
   const char* pipeline;   ///< options of the pass pipeline, "key=value key=value"; NULL: none
   int32_t emit_only;      ///< 1: stop after emission: there is no program, and any CPU may be named
   int32_t no_cache;       ///< 1: neither read nor write the disk cache
+  sl_progress* progress;  ///< NULL: nobody looks
 } sl_compile_options;
 
 /// Compiles a module, which stays as it was. `options` NULL: all defaults. May block for seconds; call it without interpreter locks.

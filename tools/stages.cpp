@@ -2,55 +2,19 @@
 // Ties the compiler library to the layers below it: the one place that names dialects, the pipeline and emission.
 #include "tools/stages.h"
 
-#include <sstream>
-
 #include "codegen/emit.h"
 #include "codegen/explain.h"
 #include "dialect/kernel/kernel_dialect.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
-#include "straightline/abi/straightline.h"
+#include "tools/pipeline_options.h"
 #include "tools/register_all.h"
 
 namespace straightline {
 namespace {
 
-/// Finds the memory space of a backend's device in the registry.
-Failure chooseDevice(const std::string& backend, DeviceChoice* choice) {
-  for (int32_t i = 0; i < sl_backend_count(); ++i) {
-    const sl_backend_desc* desc = sl_backend_at(i);
-    if (backend == desc->name && desc->device != nullptr) {
-      *choice = {backend, desc->device->space};
-      return Failure::none();
-    }
-    if (backend == desc->name) {
-      return Failure::user("backend '" + backend + "' has no device: it runs on the caller's team");
-    }
-  }
-  return Failure::user("no backend '" + backend + "' is registered");
-}
-
 constexpr char kCuda[] = "cuda";
-
-/// "sm_90" of the word target=cuda:sm_90, "" when there is none.
-std::string cudaArch(const std::string& pipeline) {
-  const std::string key = "target=cuda:";
-  std::istringstream words(pipeline);
-  for (std::string word; words >> word;) {
-    if (word.starts_with(key)) {
-      return word.substr(key.size());
-    }
-  }
-  return "";
-}
-
-/// sm_ and a number, with at most one letter behind it ("sm_90a").
-bool isArch(const std::string& arch) {
-  const std::string digits = arch.starts_with("sm_") ? arch.substr(3) : "";
-  const size_t count = digits.find_first_not_of("0123456789");
-  return digits.size() >= 2 && (count == std::string::npos || (count >= 2 && count + 1 == digits.size()));
-}
 
 class ProductStages final : public Stages {
  public:
@@ -59,7 +23,7 @@ class ProductStages final : public Stages {
   }
 
   void setTarget(mlir::ModuleOp module, const TargetOptions& target) const override {
-    const std::string arch = cudaArch(target.pipeline);
+    const std::string arch = cudaArchOf(target.pipeline);
     if (!arch.empty()) {
       const TargetOptions none;  // caches and vectors of the host say nothing about a device
       module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), kCuda, arch, 1, none.vectorBytes,
@@ -72,35 +36,15 @@ class ProductStages final : public Stages {
 
   Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const override {
     PipelineOptions options;
-    std::istringstream words(target.pipeline);
-    for (std::string word; words >> word;) {
-      if (word == "freeze=true" || word == "freeze=false") {
-        options.freeze = word == "freeze=true";
-      } else if (word == "poison=true" || word == "poison=false") {
-        options.poison = word == "poison=true";
-      } else if (word.starts_with("prefer=")) {
-        options.prefer = word.substr(std::string("prefer=").size());
-      } else if (word.starts_with("target=")) {
-        const std::string arch = cudaArch(word);
-        if (!isArch(arch)) {
-          return Failure::user("unknown target '" + word.substr(std::string("target=").size()) +
-                               "'; valid are cuda:sm_NN, such as cuda:sm_90");
-        }
-        options.cuda = true;
-      } else if (word.starts_with("device=")) {
-        if (Failure failure = chooseDevice(word.substr(std::string("device=").size()), &options.device);
-            failure.failed()) {
-          return failure;
-        }
-      } else {
-        return Failure::user("unknown pipeline option '" + word +
-                             "'; valid are freeze=true, freeze=false, poison=true, poison=false, prefer=BACKEND, device=BACKEND and target=cuda:sm_NN");
-      }
+    if (Failure failure = readPipelineOptions(target.pipeline, module.getContext(), &options); failure.failed()) {
+      return failure;
     }
+    options.afterGroup = target.afterGroup;
     if (module.getOps<kernel::ProgramOp>().empty()) {
+      setRoutes(module, options.routes);
       straightline::buildPipeline(manager, options);
     } else {
-      buildKernelLevelPipeline(manager);
+      buildKernelLevelPipeline(manager, options);
     }
     return Failure::none();
   }

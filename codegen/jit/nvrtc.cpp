@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 
 #include "codegen/jit/embedded_headers.h"
@@ -160,8 +161,8 @@ std::unique_ptr<DeviceProgram> fail(CompileError* error, CompileError::Kind kind
 
 }  // namespace
 
-std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, const std::string& arch, ObjectCache* chosen,
-                                                CompileError* error) {
+std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, const std::string& arch,
+                                                const CompileOptions& options, CompileError* error) {
   const Nvrtc& nvrtc = library();
   if (!nvrtc.error.empty()) {
     return fail(error, CompileError::Kind::unsupported, nvrtc.error);
@@ -169,27 +170,36 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, 
   if (const std::string why = whyNotFor(nvrtc, arch); !why.empty()) {
     return fail(error, CompileError::Kind::unsupported, why);
   }
-  const std::vector<std::string> options = arguments(arch);
-  std::vector<std::string> keyed = options;
+  const std::vector<std::string> flags = arguments(arch);
+  std::vector<std::string> keyed = flags;
   keyed.push_back("nvrtc " + std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor));
-  ObjectCache& cache = chosen != nullptr ? *chosen : ObjectCache::process();
+  ObjectCache& cache = options.cache != nullptr ? *options.cache : ObjectCache::process();
   auto program = std::make_unique<DeviceProgram>();
   for (const Unit& unit : units) {
+    const auto begin = std::chrono::steady_clock::now();
     const std::string key = ObjectCache::key(unit.text, keyed);
-    if (std::optional<std::string> image = cache.load(key)) {
-      program->images[unit.name] = std::move(*image);
-      ++program->cached;
-      continue;
+    std::optional<std::string> image = cache.load(key);
+    const bool isCached = image.has_value();
+    Output output;
+    if (isCached) {
+      output = {true, std::move(*image), ""};
+    } else {
+      output = compileUnit(nvrtc, unit, flags);
     }
-    Output output = compileUnit(nvrtc, unit, options);
+    if (options.onUnit) {
+      const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - begin;
+      options.onUnit({unit.name, key, passed.count(), isCached, output.ok});
+    }
     if (!output.ok) {
       return fail(error, CompileError::Kind::internal,
                   "emitted unit " + unit.name + " does not compile; its text is kept in " +
                       keepText(unit.name, ".cu", unit.text) + "\n" + output.log);
     }
-    cache.store(key, output.image);
+    if (!isCached) {
+      cache.store(key, output.image);
+    }
     program->images[unit.name] = std::move(output.image);
-    ++program->compiled;
+    ++(isCached ? program->cached : program->compiled);
   }
   return program;
 }

@@ -18,11 +18,11 @@ struct DeviceProgram {
   unsigned cached = 0;
 };
 
-/// Compiles each unit for `arch` ("sm_90"). `cache` null: ObjectCache::process(). Null with `error` set otherwise: without
+/// Compiles each unit for `arch` ("sm_90"); of the options cache and onUnit count. Null with `error` set otherwise: without
 /// the library or when it knows no such device that is unsupported; text that it refuses is an internal error, and the
 /// message names the file that keeps it. Thread-safe.
-std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, const std::string& arch, ObjectCache* cache,
-                                                CompileError* error);
+std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, const std::string& arch,
+                                                const CompileOptions& options, CompileError* error);
 
 }  // namespace straightline::jit
 

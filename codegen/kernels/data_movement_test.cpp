@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families fill, zero_border, iota, scan, gather_rows, gather_elements and transpose, on teams of one to three
+// Families fill, zero_border, iota, scan, gather_rows, scatter_rows, gather_elements and transpose, on teams of one to three
 // threads.
 #include <gtest/gtest.h>
 
@@ -14,6 +14,7 @@
 #include "straightline/kernels/gather_rows.h"
 #include "straightline/kernels/iota.h"
 #include "straightline/kernels/scan.h"
+#include "straightline/kernels/scatter_rows.h"
 #include "straightline/kernels/transpose.h"
 #include "straightline/kernels/zero_border.h"
 #include "team_for_tests.h"
@@ -180,6 +181,76 @@ TEST(GatherRows, InAndOutOfRange) {
   checkGatherRows<int32_t>(1, 5, 8, 1000, -2147483647);
   checkGatherRows<int64_t>(1, 5, 8, 3, INT64_MAX);
   checkGatherRows<int64_t>(4, 5, 0, 3, 0);
+}
+
+template <int Add, class I, class E>
+void checkScatterRows(int64_t outer, int64_t extent, int64_t count, int64_t run, int64_t bad) {
+  std::mt19937_64 random(freshSeed());
+  auto numbers = [&](int64_t size) {
+    std::vector<E> values(static_cast<size_t>(size));
+    for (E& v : values) {
+      v = E(int(random() % 100));
+    }
+    return values;
+  };
+  const std::vector<E> src = numbers(outer * count * run);
+  const std::vector<E> before = numbers(outer * extent * run);
+  std::vector<I> index(static_cast<size_t>(count));
+  for (I& i : index) {
+    i = I(random() % uint64_t(extent));  // with repetitions: the last one stays, sums have one order
+  }
+  if (bad != 0) {
+    index[size_t(count) / 2] = I(bad);
+  }
+  std::vector<E> want = before;
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t m = 0; m < count; ++m) {
+      const int64_t row = index[size_t(m)];
+      for (int64_t k = 0; k < run && row >= 0 && row < extent; ++k) {
+        E& to = want[size_t((o * extent + row) * run + k)];
+        const E from = src[size_t((o * count + m) * run + k)];
+        to = Add ? E(to + from) : from;
+      }
+    }
+  }
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<E> out = before;
+    sl::ScatterRowsShape shape{.outer = outer,
+                               .count = count,
+                               .run = run,
+                               .extent = extent,
+                               .srcOuter = count * run,
+                               .srcRow = run,
+                               .outOuter = extent * run,
+                               .outRow = run};
+    sl_ctx failure;
+    const int32_t status = runTeam(
+        threads,
+        [&](sl_ctx* ctx, sl_team team) {
+          sl::scatter_rows<sl::ScatterRowsTune{.add = Add}>(
+              ctx, team, shape, static_cast<const I*>(index.data()),
+              static_cast<const E*>(src.data()), out.data());
+          ASSERT_EQ(sl_failed(ctx, team), bad != 0);
+        },
+        &failure);
+    EXPECT_EQ(status, bad != 0 ? SL_INDEX_ERROR : SL_OK);
+    if (bad != 0) {
+      EXPECT_EQ(failure.detail[0], bad);
+      EXPECT_EQ(failure.detail[2], extent - 1);
+    }
+    ASSERT_EQ(out, want);
+  }
+}
+TEST(ScatterRows, WritesAndAdds) {
+  checkScatterRows<0, int64_t, float>(1, 50, 33, 64, 0);
+  checkScatterRows<1, int64_t, float>(1, 50, 133, 64, 0);
+  checkScatterRows<0, int32_t, double>(3, 7, 20, 5, 0);
+  checkScatterRows<1, int32_t, int64_t>(3, 7, 20, 5, 0);
+  checkScatterRows<1, int64_t, float>(2, 5, 30, 5000, 0);
+  checkScatterRows<0, int64_t, uint8_t>(2, 5, 30, 2049, 0);
+  checkScatterRows<0, int64_t, float>(2, 50, 33, 9, -1);
+  checkScatterRows<1, int32_t, float>(1, 5, 8, 1000, 5);
+  checkScatterRows<0, int64_t, float>(4, 5, 0, 3, 0);
 }
 
 TEST(GatherElements, AlongEachDim) {

@@ -252,22 +252,24 @@ mlir::Region* FuncOp::getBodyNamed(StringRef name) {
   return nullptr;
 }
 
-SmallVector<StringAttr> FuncOp::getScalarNames() {
-  SmallVector<StringAttr> names;
-  auto visit = [&](auto&& self, Attribute value) -> void {
-    if (auto array = llvm::dyn_cast<mlir::ArrayAttr>(value)) {
-      llvm::for_each(array, [&](Attribute item) { self(self, item); });
-    }
-    if (auto extent = llvm::dyn_cast<ExtentAttr>(value)) {
-      for (StringAttr name : extent.getNames()) {
-        if (!llvm::is_contained(names, name)) {
-          names.push_back(name);
-        }
+/// Names of the extents in `value` and what it holds are added to `names`, each once.
+static void addExtentNames(Attribute value, SmallVectorImpl<StringAttr>& names) {
+  if (auto array = llvm::dyn_cast<mlir::ArrayAttr>(value)) {
+    llvm::for_each(array, [&](Attribute item) { addExtentNames(item, names); });
+  }
+  if (auto extent = llvm::dyn_cast<ExtentAttr>(value)) {
+    for (StringAttr name : extent.getNames()) {
+      if (!llvm::is_contained(names, name)) {
+        names.push_back(name);
       }
     }
-  };
+  }
+}
+
+SmallVector<StringAttr> FuncOp::getScalarNames() {
+  SmallVector<StringAttr> names;
   for (mlir::NamedAttribute value : getSchedule().getShape()) {
-    visit(visit, value.getValue());
+    addExtentNames(value.getValue(), names);
   }
   return names;
 }
@@ -476,6 +478,19 @@ void DeclOp::print(OpAsmPrinter& printer) {
   printer.decreaseIndent();
 }
 
+SmallVector<ExtentAttr> DeclOp::getSizes() {
+  auto sizes = getProblem().getAs<mlir::ArrayAttr>("sizes");
+  return sizes ? llvm::to_vector(sizes.getAsRange<ExtentAttr>()) : SmallVector<ExtentAttr>();
+}
+
+SmallVector<StringAttr> DeclOp::getScalarNames() {
+  SmallVector<StringAttr> names;
+  for (ExtentAttr size : getSizes()) {
+    addExtentNames(size, names);
+  }
+  return names;
+}
+
 LogicalResult DeclOp::verify() {
   if (failed(verifyTypes(*this, getInputs(), "input", "decl_c1")) ||
       failed(verifyTypes(*this, getOutputs(), "output", "decl_c1")) ||
@@ -495,9 +510,12 @@ LogicalResult DeclOp::verify() {
     return emitOpError() << "has destroy " << getDestroyAttr() << " but no plan (decl_c5)";
   }
   for (mlir::NamedAttribute value : getProblem()) {
-    if (!llvm::isa<mlir::IntegerAttr>(value.getValue())) {
+    const bool isText = value.getName() == "text" && llvm::isa<StringAttr>(value.getValue());
+    auto sizes = value.getName() == "sizes" ? llvm::dyn_cast<mlir::ArrayAttr>(value.getValue()) : mlir::ArrayAttr();
+    const bool areSizes = sizes && llvm::all_of(sizes, llvm::IsaPred<ExtentAttr>);
+    if (!isText && !areSizes && !llvm::isa<mlir::IntegerAttr>(value.getValue())) {
       return emitOpError() << "has the problem attribute " << value.getName() << " = " << value.getValue()
-                           << ", expected an integer (decl_c6)";
+                           << ", expected an integer, or a string as text, or #kernel.extent as sizes (decl_c6)";
     }
   }
   return mlir::success();

@@ -153,12 +153,21 @@ def Kernel_DeclOp : Kernel_Op<"decl", [Symbol]> {
   let summary = "an external entry: operands, attributes, workspace, effects and its C symbols";
   let description = [{
     `constants` says which inputs are known at prepare time; `plan` gets those. Without a `plan`
-    symbol there is no handle and `run` gets NULL for it.
+    symbol there is no handle and `run` gets NULL for it. In the problem, `text` is a string for the kernel alone, and
+    `sizes` an array of #kernel.extent: numbers known per call, which `run` finds behind its inputs.
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name, TypeArrayAttr:$inputs, DenseBoolArrayAttr:$constants, TypeArrayAttr:$outputs,
     StrArrayAttr:$output_roles, TypeArrayAttr:$workspace, StrAttr:$op, DictionaryAttr:$problem,
     StrAttr:$run, OptionalAttr<StrAttr>:$plan, OptionalAttr<StrAttr>:$destroy, UnitAttr:$can_fail);
+  let extraClassDeclaration = [{
+    /// Numbers known per call that `run` finds behind its inputs.
+    ::llvm::SmallVector<ExtentAttr> getSizes();
+    /// Names of the extents that the sizes use, in order of first use: the scalars of the entry.
+    ::llvm::SmallVector<::mlir::StringAttr> getScalarNames();
+    /// What the kernel alone reads; null when there is nothing.
+    ::mlir::StringAttr getText() { return getProblem().getAs<::mlir::StringAttr>("text"); }
+  }];
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
 }

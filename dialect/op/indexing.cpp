@@ -69,4 +69,32 @@ llvm::LogicalResult IndexSelectOp::verify() {
                        "index_select_c3");
 }
 
+namespace {
+
+template <class Op>
+llvm::LogicalResult verifyIndexWrite(Op op) {
+  ExtentSpace space;
+  const Extents x = space.of(op.getX()), index = space.of(op.getIndex());
+  const mlir::Type element = op.getX().getType().getElementType();
+  if (failed(verifyDim(op, op.getDim(), x.size(), "index_write_c1"))) {
+    return failure();
+  }
+  if (index.size() != 1) {
+    return opError(op) << "index has rank " << index.size() << " but 1 is needed (index_write_c2)";
+  }
+  Extents expected = x;
+  expected[op.getDim()] = index[0];
+  if (failed(verifyExtents(op, space, "src", space.of(op.getSrc()), expected, "index_write_c3")) ||
+      failed(verifyElements(op, op.getSrc(), "src", element, "index_write_c4")) ||
+      failed(verifyElements(op, op.getResult(), "the result", element, "index_write_c4"))) {
+    return failure();
+  }
+  return verifyExtents(op, space, "the result", space.of(op.getResult()), x, "index_write_c5");
+}
+
+}  // namespace
+
+llvm::LogicalResult IndexCopyOp::verify() { return verifyIndexWrite(*this); }
+llvm::LogicalResult IndexAddOp::verify() { return verifyIndexWrite(*this); }
+
 }  // namespace straightline::op

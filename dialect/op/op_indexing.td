@@ -36,5 +36,19 @@ def Op_IndexSelectOp : Op_IndexingOp<"index_select", "entries of a dim at the pl
   }];
   let arguments = (ins Op_Tensor:$x, Op_IndexTensor:$index, I64Attr:$dim);
 }
+class Op_IndexWriteOp<string mnemonic, string what> : Op_IndexingOp<mnemonic, what> {
+  let description = [{
+    Entries of `dim` at the places in index [n], in the order of index, where two may be equal.
+
+    - (index_write_c1) `dim` is a dim of x
+    - (index_write_c2) index has rank 1
+    - (index_write_c3) src has x's extents with n as `dim`
+    - (index_write_c4) src and the result have x's element type
+    - (index_write_c5) the result has x's extents
+  }];
+  let arguments = (ins Op_Tensor:$x, Op_IndexTensor:$index, Op_Tensor:$src, I64Attr:$dim);
+}
+def Op_IndexCopyOp : Op_IndexWriteOp<"index_copy", "x with entries of a dim replaced by those of src">;
+def Op_IndexAddOp : Op_IndexWriteOp<"index_add", "x with those of src added to entries of a dim">;
 
 #endif  // STRAIGHTLINE_OP_INDEXING_TD

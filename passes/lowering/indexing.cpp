@@ -74,6 +74,64 @@ LogicalResult Lowering::lowerGatherRows(Operation* op, Value table, int64_t dim,
   return op->emitOpError("cannot be gathered row by row even from dense memory");
 }
 
+/// index_copy and index_add: x in the result's place (it may be there already), then the rows of src over it.
+LogicalResult Lowering::lowerScatterRows(Operation* op) {
+  const mlir::Location loc = op->getLoc();
+  const bool adds = llvm::isa<op::IndexAddOp>(op);
+  const int64_t dim = op->getAttrOfType<mlir::IntegerAttr>("dim").getInt();
+  const std::string name = op->getName().stripDialect().str();
+  Value x = op->getOperand(0);
+  Value from = bufferOf(x);
+  Value index = contiguous(loc, bufferOf(op->getOperand(1)), "indices are read one after the other");
+  Value src = bufferOf(op->getOperand(2));
+  Value wanted = destination(op->getResult(0));
+  const Exprs extents = extentsOf(x);
+  const Exprs srcExtents = extentsOf(op->getOperand(2));
+  const size_t inner = extents.size() - 1 - static_cast<size_t>(dim);
+  Value to = wanted;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Exprs in = stridesOf(typeOf(src));
+    const Exprs out = stridesOf(typeOf(to));
+    auto slice = [](const Exprs& values, size_t first, size_t count) {
+      return Exprs(values.begin() + first, values.begin() + first + count);
+    };
+    auto outer = mergeLoops(makeLoops(*this, slice(extents, 0, dim), {slice(in, 0, dim), slice(out, 0, dim)}));
+    auto run = mergeLoops(makeLoops(*this, slice(extents, dim + 1, inner), {slice(in, dim + 1, inner), slice(out, dim + 1, inner)}));
+    const bool dense = run.empty() || (run.size() == 1 && run[0].strides[0] == constant(1) && run[0].strides[1] == constant(1));
+    if (outer.size() > 1 || !dense) {
+      src = contiguous(loc, src, "rows are written from dense memory");
+      to = slot(contiguousType(extents, typeOf(wanted).getElementType()));
+      continue;
+    }
+    if (from != to) {
+      copy(loc, from, to, name, "the old value is still read, or belongs to the caller");
+    }
+    KernelSpec spec;
+    spec.family = "scatter_rows";
+    spec.name = name + sizeName(run);
+    spec.op = name;
+    spec.why = "native.scatter_rows: whole rows; every index is checked";
+    spec.canFail = true;
+    spec.updates = true;
+    auto one = [&](llvm::ArrayRef<Loop> loops) { return loops.empty() ? constant(1) : loops[0].extent; };
+    auto stride = [&](llvm::ArrayRef<Loop> loops, size_t operand) { return loops.empty() ? constant(0) : loops[0].strides[operand]; };
+    spec.tune = {named("add", number(adds ? 1 : 0))};
+    spec.shape = {named("outer", number(one(outer))),          named("count", number(srcExtents[dim])),
+                  named("run", number(one(run))),              named("extent", number(extents[dim])),
+                  named("srcOuter", number(stride(outer, 0))), named("srcRow", number(in[dim])),
+                  named("outOuter", number(stride(outer, 1))), named("outRow", number(out[dim]))};
+    spec.inputs = {index, src};
+    spec.outputs = {to};
+    spec.costUs = static_cast<double>(upperBound(product(srcExtents))) * 0.0006;
+    launch(loc, spec);
+    if (to != wanted) {
+      copy(loc, to, wanted, "copy", "the result is wanted in another layout than rows are written in");
+    }
+    return success();
+  }
+  return op->emitOpError("cannot be written row by row even in dense memory");
+}
+
 LogicalResult Lowering::lowerIndexing(Operation* op) {
   const mlir::Location loc = op->getLoc();
   if (auto embedding = llvm::dyn_cast<op::EmbeddingOp>(op)) {
@@ -192,9 +250,11 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
                  : slot(contiguousType(extentsOf(attention.getResult()), typeOf(wanted).getElementType()));
   problem.addOperand(typeOf(to).getElementType(), sizes(q), sizes(four(stridesOf(typeOf(to)), constant(0))), false);
   problem.addAttribute("is_causal", attention.getIsCausal() ? 1 : 0);
-  const KernelChoice choice = chooseKernel(problem);
+  const KernelWishes wishes{{}, routeOf(module_, attention->getName().stripDialect()), {}};
+  const KernelChoice choice = chooseKernel(problem, wishes);
   if (!choice.kernel) {
-    return attention.emitOpError("has no kernel; unsupported: ") << choice.why;
+    emitNoKernel(attention, choice, wishes);
+    return failure();
   }
   KernelSpec spec;
   spec.family = choice.kernel->family;

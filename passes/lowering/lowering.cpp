@@ -209,7 +209,7 @@ bool Lowering::safeInPlace(Value tensor, Value storage) {
       if (ancestor == writer) {
         auto fusion = llvm::dyn_cast<op::FusionOp>(writer);
         const bool sameElement = fusion && fusion.getFamily() == "pointwise" && old.getType() == tensor.getType();
-        const bool scatter = llvm::isa<op::SliceScatterOp, op::DynamicUpdateSliceOp>(writer) &&
+        const bool scatter = llvm::isa<op::SliceScatterOp, op::DynamicUpdateSliceOp, op::IndexCopyOp, op::IndexAddOp>(writer) &&
                              writer->getOperand(0) == old && !llvm::is_contained(llvm::drop_begin(writer->getOperands()), old);
         if (sameElement || scatter) {
           continue;
@@ -264,20 +264,22 @@ Value Lowering::wantedDestination(Value tensor) {
         place = view(user->getLoc(), outer, type(extents, typeOf(outer).getElementType(), strides), constant(0));
       }
     } else if (auto cat = llvm::dyn_cast<op::CatOp>(user)) {
-      place = llvm::count(cat.getTensors(), tensor) == 1 ? catPlace_.lookup(tensor) : Value();
-      if (!place && llvm::count(cat.getTensors(), tensor) == 1 && cat->getBlock() == tensor.getParentBlock()) {
+      const bool once = llvm::count(cat.getTensors(), tensor) == 1;
+      place = once ? catPlace_.lookup({cat, tensor}) : Value();
+      if (!place && once && cat->getBlock() == tensor.getParentBlock()) {
         Value whole = destination(cat.getResult());
         const Exprs strides = stridesOf(typeOf(whole));
         AffineExpr at = constant(0);
         for (Value part : cat.getTensors()) {
           const Exprs partExtents = extentsOf(part);
-          catPlace_[part] = view(user->getLoc(), whole, type(partExtents, typeOf(whole).getElementType(), strides),
+          catPlace_[{cat, part}] = view(user->getLoc(), whole, type(partExtents, typeOf(whole).getElementType(), strides),
                                  at * strides[cat.getDim()]);
           at = at + partExtents[cat.getDim()];
         }
-        place = catPlace_.lookup(tensor);
+        place = catPlace_.lookup({cat, tensor});
       }
-    } else if (llvm::isa<op::SliceScatterOp, op::DynamicUpdateSliceOp>(user) && use.getOperandNumber() == 0 &&
+    } else if (llvm::isa<op::SliceScatterOp, op::DynamicUpdateSliceOp, op::IndexCopyOp, op::IndexAddOp>(user) &&
+               use.getOperandNumber() == 0 &&
                tensor.hasOneUse()) {
       place = wantedDestination(user->getResult(0));
     }
@@ -431,6 +433,10 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   auto function = kernel::FuncOp::create(moduleBuilder, moduleBuilder.getUnknownLoc(), "kernel", types(spec.inputs),
                                          types(spec.outputs), types(spec.workspace), schedule, regionNames, spec.ties,
                                          spec.canFail);
+  if (spec.updates) {
+    const llvm::SmallVector<llvm::StringRef> roles(spec.outputs.size(), "readwrite");
+    function.setOutputRolesAttr(moduleBuilder.getStrArrayAttr(roles));
+  }
   for (auto [body, region] : llvm::zip(spec.bodies, function.getBodies())) {
     mlir::Block* block = region.empty() ? &region.emplaceBlock() : &region.front();
     for (mlir::Type type : body.arguments) {
@@ -451,10 +457,10 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   llvm::raw_string_ostream(text) << function;
   auto [found, inserted] = functions_.try_emplace(text, function);
   if (inserted) {
+    // A number behind a name may give one that another kernel has from the start (copy_2: a copy of two elements).
     std::string name = spec.name;
-    unsigned& count = usedNames_[name];
-    if (++count > 1) {
-      name += "_" + std::to_string(count);
+    for (unsigned& count = usedNames_[spec.name]; !takenNames_.insert(name).second;) {
+      name = spec.name + "_" + std::to_string(++count + 1);
     }
     function.setSymName(name);
   } else {

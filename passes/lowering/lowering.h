@@ -12,8 +12,10 @@
 #include "dialect/kernel/kernel_dialect.h"
 #include "dialect/op/op_dialect.h"
 #include "dialect/symbolic/symbolic.h"
+#include "llvm/ADT/StringSet.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/kernel_choice.h"
 
 namespace straightline::lowering {
 
@@ -38,6 +40,7 @@ struct KernelSpec {
   llvm::SmallVector<kernel::Tie> ties;
   llvm::SmallVector<Body> bodies;
   bool canFail = false;
+  bool updates = false;  ///< the outputs hold values that the kernel reads or leaves
   bool wholeTeam = true;
   double costUs = 0;
   std::string op;   ///< ops it came from, "linear, relu"
@@ -176,8 +179,17 @@ class Lowering {
   mlir::LogicalResult lowerDynamic(mlir::Operation* op);
   mlir::LogicalResult lowerPool(mlir::Operation* op);
   mlir::LogicalResult lowerGatherRows(mlir::Operation* op, mlir::Value table, int64_t dim, mlir::Value indices);
+  mlir::LogicalResult lowerScatterRows(mlir::Operation* op);
   mlir::LogicalResult lowerIndexing(mlir::Operation* op);
   mlir::LogicalResult lowerAttention(op::ScaledDotProductAttentionOp op);
+  mlir::LogicalResult lowerAten(op::AtenOp aten);
+  /// The declaration and the handle of one op with its arguments; made when there is none yet.
+  std::pair<mlir::FlatSymbolRefAttr, mlir::Value> planAten(mlir::Location loc, const std::string& symbol,
+                                                           const sl_kernel_desc& kernel,
+                                                           const Problem& problem, llvm::ArrayRef<mlir::Value> inputs,
+                                                           llvm::ArrayRef<mlir::Value> outputs,
+                                                           llvm::ArrayRef<llvm::StringRef> roles,
+                                                           llvm::ArrayRef<mlir::Attribute> sizes);
   mlir::LogicalResult lowerConstant(mlir::Operation* op);
   mlir::LogicalResult lowerIf(op::IfOp op);
   mlir::LogicalResult lowerFor(op::ForOp op);
@@ -201,9 +213,13 @@ class Lowering {
   llvm::DenseMap<mlir::Value, mlir::Value> counters_;      ///< loop index tensors -> index values
   llvm::DenseMap<mlir::Value, mlir::Value> placeOfYield_;  ///< values yielded by the region being lowered -> place
   llvm::DenseMap<unsigned, unsigned> outputOfResult_;      ///< function result -> output argument
-  llvm::DenseMap<mlir::Value, mlir::Value> catPlace_;
+  /// A concatenation and one of its parts -> the part's place in it; a value may be a part of several.
+  llvm::DenseMap<std::pair<mlir::Operation*, mlir::Value>, mlir::Value> catPlace_;
   std::map<std::string, kernel::FuncOp> functions_;        ///< text without name -> function
   llvm::StringMap<unsigned> usedNames_;
+  llvm::StringSet<> takenNames_;                           ///< of kernels
+  /// Text of a kernel.decl without its name -> the declaration and its handle.
+  std::map<std::string, std::pair<mlir::FlatSymbolRefAttr, mlir::Value>> atenHandles_;
   std::map<std::string, mlir::Value> packs_;               ///< shared packed weights
 };
 

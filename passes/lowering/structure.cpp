@@ -56,9 +56,11 @@ LogicalResult Lowering::lowerStructure(Operation* op) {
       .Case([&](op::SliceScatterOp scatter) { return lowerSliceScatter(scatter); })
       .Case<op::DynamicSliceOp, op::DynamicUpdateSliceOp>([&](auto) { return lowerDynamic(op); })
       .Case<op::MaxPool2dOp, op::AvgPool2dOp>([&](auto) { return lowerPool(op); })
+      .Case<op::IndexCopyOp, op::IndexAddOp>([&](auto) { return lowerScatterRows(op); })
       .Case<op::EmbeddingOp, op::GatherOp, op::IndexSelectOp, op::CumsumOp, op::FlipOp>(
           [&](auto) { return lowerIndexing(op); })
       .Case([&](op::ScaledDotProductAttentionOp attention) { return lowerAttention(attention); })
+      .Case([&](op::AtenOp aten) { return lowerAten(aten); })
       .Default([](Operation* other) -> LogicalResult {
         return other->emitOpError("has no lowering to kernels; decompose_ops or a fusion pass probably lacks a case");
       });
@@ -211,7 +213,8 @@ LogicalResult Lowering::lowerCat(op::CatOp cat) {
   for (Value part : cat.getTensors()) {
     const Exprs extents = extentsOf(part);
     Value from = bufferOf(part);
-    Value placed = catPlace_.lookup(part);
+    // A part that stands here twice has one place and is copied to the other; its place in another cat says nothing here.
+    Value placed = llvm::count(cat.getTensors(), part) == 1 ? catPlace_.lookup({cat, part}) : Value();
     if (!placed || from != placed) {
       Value to = view(cat.getLoc(), whole, type(extents, typeOf(whole).getElementType(), strides), at * strides[dim]);
       copy(cat.getLoc(), from, to, "cat", "the part could not be written in place by what made it");

@@ -439,7 +439,11 @@ static int execute(Callable* self, Scratch* scratch, const sl_dl_exchange* excha
     }
     const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data,
                           scratch->extents, fast ? NULL : sl_interpreter()};
-    sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
+    sl_ctx context;  // sl_run clears the rest; its text is long
+    context.size = sizeof(context);
+    context.cancel = NULL;
+    context.profile = NULL;
+    context.profile_user = NULL;
     if (self->release_gil) {
       PyThreadState* state = PyEval_SaveThread();
       status = sl_run(self->program, scratch->record->weights, frame, queue, &args, &context,

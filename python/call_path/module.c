@@ -17,6 +17,7 @@ static PyObject* check_error_;
 static PyObject* memory_error_;
 static PyObject* cancelled_error_;
 static PyObject* device_error_;
+static PyObject* op_error_;
 
 int slErrorsInit(void) {
   static const struct {
@@ -29,6 +30,7 @@ int slErrorsInit(void) {
       {"DivisionError", &division_error_},   {"CheckError", &check_error_},
       {"OutOfMemoryError", &memory_error_},  {"CancelledError", &cancelled_error_},
       {"DeviceError", &device_error_},
+      {"OpError", &op_error_},
   };
   PyObject* module = PyImport_ImportModule("straightline.errors");
   if (!module) {
@@ -67,11 +69,26 @@ static PyObject* statusClass(int32_t status) {
       return device_error_;
     case SL_INTERNAL:
       return slInternalError;
+    case SL_OP_FAILED:
+      return op_error_;
   }
   return slInternalError;
 }
 
+/// The op may be Python code that raised: then that exception is the cause, or is raised itself.
+static void raiseOpFailure(const char* message) {
+  PyObject* error = slSupport("op_failure", "(s)", message);
+  if (error) {
+    PyErr_SetObject((PyObject*)Py_TYPE(error), error);
+    Py_DECREF(error);
+  }
+}
+
 void slRaiseStatus(int32_t status, const char* message) {
+  if (status == SL_OP_FAILED && message && message[0]) {
+    raiseOpFailure(message);
+    return;
+  }
   if (message && message[0]) {
     PyErr_SetString(statusClass(status), message);
   } else {
@@ -155,6 +172,16 @@ static PyObject* callableType(PyObject* module, PyObject* args) {
   return slCallableType(strcpy(kept, name), base);
 }
 
+/// symbol(name): the address of a C function of the runtime or of a backend, 0 when there is none.
+static PyObject* symbolAddress(PyObject* module, PyObject* args) {
+  (void)module;
+  const char* name = NULL;
+  if (!PyArg_ParseTuple(args, "s", &name)) {
+    return NULL;
+  }
+  return PyLong_FromVoidPtr(sl_symbol(name));
+}
+
 static PyMethodDef functions[] = {
     {"callable_type", callableType, METH_VARARGS,
      "callable_type(name, base)\n--\n\nA type like Callable with the methods of a class without "
@@ -171,6 +198,9 @@ static PyMethodDef functions[] = {
     {"program_from_library", programFromLibrary, METH_VARARGS,
      "program_from_library(path)\n--\n\nLoads a compiled unit that exports sl_program; gives a "
      "program capsule."},
+    {"symbol", symbolAddress, METH_VARARGS,
+     "symbol(name)\n--\n\nAddress of an extern \"C\" function of the runtime or of a backend, 0 when "
+     "there is none."},
     {"weights", slWeightsNew, METH_VARARGS,
      "weights(program, parameters, live=False, prepare=None)\n--\n\nBorrows the parameters' storage and prepares "
      "them; gives a weights capsule."},

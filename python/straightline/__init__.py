@@ -4,10 +4,12 @@
 from straightline._paths import fast_path
 from straightline.cache import CacheInfo, cache_info, clear_cache
 from straightline.compile import CompiledFunction, compile
+from straightline.compile_mlir import compile_mlir
 from straightline.errors import (
     CacheWarning,
     GuardError,
     InternalError,
+    OpError,
     StraightlineError,
     UnsupportedError,
     UserError,
@@ -19,11 +21,13 @@ __all__ = [
     "CompiledFunction",
     "GuardError",
     "InternalError",
+    "OpError",
     "StraightlineError",
     "UnsupportedError",
     "UserError",
     "cache_info",
     "clear_cache",
     "compile",
+    "compile_mlir",
     "fast_path",
 ]

@@ -59,6 +59,9 @@ def override_fast_path(value: bool | None) -> bool | None:
 def program_from_library(path: str | PathLike[str]) -> ProgramCapsule:
     """Loads a compiled unit that exports `sl_program`."""
 
+def symbol(name: str) -> int:
+    """Address of an extern "C" function of the runtime or of a backend, 0 when there is none."""
+
 def weights(
     program: ProgramCapsule,
     parameters: Sequence[Any],

@@ -180,6 +180,26 @@ def numpy_empty_strided(
     return numpy.ndarray(shape, dtype, memory, 0, tuple(s * dtype.itemsize for s in strides))
 
 
+def op_failure(message: str) -> BaseException:
+    """The exception for an op of a framework that failed.
+
+    Args:
+        message: What the runtime says: the op's own words, its name and its source.
+
+    Returns:
+        An `OpError`; what Python code of the op raised is its cause, or comes back itself where it asks the process to stop.
+    """
+    from straightline.errors import OpError
+
+    calls = sys.modules.get("straightline._aten_calls")
+    cause = calls.take_error() if calls is not None else None
+    if cause is not None and not isinstance(cause, Exception):
+        return cause
+    error = OpError(message)
+    error.__cause__ = cause
+    return error
+
+
 class _Region:
     """A region of another array's memory, by the array interface; keeps that array alive."""
 
@@ -268,12 +288,11 @@ def entry_arguments(rows: list[tuple[Any, ...]], extents: tuple[str, ...]) -> tu
     )
 
 
-def _infix(steps: tuple[tuple[int, int], ...], extents: tuple[str, ...]) -> str:
+def _infix(steps: tuple[tuple[str, int], ...], extents: tuple[str, ...]) -> str:
     """Text of a size that was written in postfix: "b * 64"."""
     words = {"+": "+", "*": "*", "/": "//", "%": "%"}
     stack: list[tuple[str, bool]] = []  # text, and whether it is a sum
-    for code, value in steps:
-        op = chr(code)
+    for op, value in steps:
         if op == "c" or op == "s":
             stack.append((str(value) if op == "c" else extents[value], False))
             continue

@@ -10,7 +10,9 @@ class Module:
     """A module of the op dialect."""
 
     @staticmethod
-    def parse(text: str, name: str = "<string>") -> Module: ...
+    def parse(text: str | bytes, name: str = "<string>") -> Module: ...
+    @property
+    def parameters_json(self) -> str: ...
     def print(self, *, locations: bool = False, generic: bool = False, elide: bool = False) -> str: ...
 
 class Builder:
@@ -39,6 +41,15 @@ class Builder:
     def end_function(self, values: Sequence[int], names: Sequence[str], ties: Sequence[str]) -> None: ...
     def finish(self) -> Module: ...
 
+class Progress:
+    """How far a compilation is; any thread may look."""
+
+    #: 0: not begun, 1: passes, 2: units of emitted text.
+    stage: int
+    units_done: int
+    units: int
+    def __init__(self) -> None: ...
+
 class Compilation:
     """What compiling a module made."""
 
@@ -66,6 +77,7 @@ def compile(
     pipeline: str = "",
     emit_only: bool = False,
     cache: bool = True,
+    progress: Progress | None = None,
 ) -> Compilation: ...
 def cache_info() -> dict[str, Any]: ...
 def cache_clear() -> int: ...

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json
 import os
+import re
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from straightline import (
+    _aten_calls,
     _call,
     _call_support,
     _compiler,
@@ -21,9 +26,10 @@ from straightline import (
     explanation,
     kernels,
 )
+from straightline._progress import CompileProgress
 from straightline.errors import CacheWarning, UnsupportedError, UserError
 from straightline.module_builder import ModuleBuilder
-from straightline.parameters import ParameterTable
+from straightline.parameters import ParameterTable, copied
 
 
 class _Methods:
@@ -111,7 +117,10 @@ class _Methods:
         return explanation.Explanation(facts[0], facts[1:])
 
     def parameters(self) -> dict[str, Any]:
-        """The tensors that calls read now, parameters and buffers, by name; they share storage with what was given."""
+        """The tensors that calls read now, parameters and buffers, by name.
+
+        Buffers that the model updates are the tensors that were given, and with `freeze=False` all others as well.
+        """
         return {
             name: tensor
             for function in self._all
@@ -122,8 +131,7 @@ class _Methods:
         """Replaces parameters and buffers: runs what is prepared from them again and compiles nothing.
 
         Calls that are running keep the set that they began with; calls that begin later take the new one, with several
-        programs all at once. The tensors are borrowed, not copied: a buffer that the model updates is updated in the very
-        tensor given here.
+        programs all at once. A buffer that the model updates is updated in the very tensor given here.
 
         Args:
             state_dict: As the module's `state_dict()`: a tensor or numpy array for each name that a program reads; those
@@ -146,7 +154,8 @@ class _Methods:
 
     def _new_weights(self, state_dict: Mapping[str, Any]) -> tuple[_call.WeightsCapsule, ...]:
         self._binding.table.check(state_dict)
-        return tuple(function._binding.weights(function, state_dict) for function in self._all)
+        copies: dict[int, Any] = {}
+        return tuple(function._binding.weights(function, state_dict, copies) for function in self._all)
 
 
 class CompiledElsewhere(_Methods):
@@ -200,8 +209,11 @@ def compile(
     cpu: str = "",
     target: str | None = None,
     cache: bool = True,
+    allow: Sequence[str] | None = None,
+    routes: Mapping[str, str] | None = None,
     _prefer: str = "",
     _device: str = "",
+    **unknown: Any,
 ) -> Callable[..., Any]:
     """Compiles a model for inputs like the examples.
 
@@ -223,18 +235,37 @@ def compile(
         target: "cpu", "cuda" or "cuda:sm_90"; by default where the example inputs are. For a CUDA device that is not here give
             its architecture and examples on the cpu: the program can be looked at then, a call says what is missing.
         cache: Use the disk cache of compiled code.
+        allow: Backends that kernels may come from, such as ("native", "onednn"); by default all. Without "aten" an op that only
+            the framework has is refused, with its source line.
+        routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
+            estimates say. Before routes of the environment (docs/options.md).
+        unknown: Refused, with the names that are near.
 
     Returns:
-        A callable with the model's signature and the attributes `code`, `ir(level)` and `explain()`.
+        A callable with the model's signature and the attributes `code`, `ir(level)`, `explain()`, `parameters()`,
+        `load_parameters(state_dict)` and `with_parameters(state_dict)`.
 
     Raises:
         UserError: The model or an argument is not what it should be.
         UnsupportedError: Lists every op that has no kernel, with its source line.
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
-    import torch
+    if isinstance(model, (str, bytes, os.PathLike)):
+        raise UserError(f"model is a {type(model).__name__}: sl.compile_mlir compiles mlir text and files")
+    try:
+        import torch
+    except ImportError as error:
+        raise UserError(
+            f"compile captures models by torch, which cannot be imported ({error}): pip install 'straightline[torch]'; "
+            "sl.compile_mlir does without"
+        ) from error
 
-    _check_options(threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache)
+    _refuse_unknown(unknown)
+    _check_options(
+        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
+    )
+    allowed = _allowed_backends(allow)
+    _aten_calls.install()
     path = _paths.chosen(fast_path)
     examples = _examples(args, kwargs)
     if isinstance(model, torch.export.ExportedProgram) and len(examples) > 1:
@@ -243,24 +274,28 @@ def compile(
     # For tests: a backend whose kernels are taken wherever they accept, and one on whose device everything runs.
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
-    flat, _ = torch.utils._pytree.tree_flatten(examples)
-    place = _targets.chosen(target, flat)
+    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
+    options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
+    place = _targets.chosen(target, torch.utils._pytree.tree_leaves(examples))
     if place != "cpu":
         _targets.check_options(emit=emit, devices=_device)
         _targets.open_compiler()
         options += f" target={place}"
         threads = 1
-    captures = [_Capture(model, *example, dynamic_shapes) for example in examples]
-    _check_distinct(captures)
-    first = captures[0].captured
-    read = {name for capture in captures for name in capture.captured.parameters}
-    table = ParameterTable(first.tensors, first.persistent, read)
-    functions = []
-    for capture in captures:
-        compilation = _compile_for_team(capture.module, threads, cpu=cpu, pipeline=options, cache=cache)
-        python = emit == "python"
-        bind = capture.function if place == "cpu" else capture.function_on_cuda
-        functions.append(bind(model, compilation, table, live=not freeze, python=python, path=path))
+    with CompileProgress() as progress:
+        captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
+        _check_distinct(captures)
+        first = captures[0].captured
+        read = {name for capture in captures for name in capture.captured.parameters}
+        table = ParameterTable(first.tensors, first.persistent, read)
+        functions = []
+        copies: dict[int, Any] = {}
+        for capture in captures:
+            compilation = _compile_for_team(capture.module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
+            bind = capture.function if place == "cpu" else capture.function_on_cuda
+            functions.append(
+                bind(model, compilation, table, live=not freeze, python=emit == "python", path=path, copies=copies)
+            )
     if isinstance(functions[0], CompiledElsewhere):
         functions[0]._others = tuple(functions[1:])
         return functions[0]
@@ -270,13 +305,15 @@ def compile(
 class _Capture:
     """One example of a model, captured."""
 
-    def __init__(self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> None:
+    def __init__(
+        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any, allows_aten: bool
+    ) -> None:
         import torch
 
         from straightline.capture.torch_export import capture
 
         self.uses_numpy, self.args, self.kwargs = _torch_examples(args, kwargs)
-        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder())
+        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), allows_aten)
         if isinstance(model, torch.export.ExportedProgram):
             own = model.example_inputs
             self.args, self.kwargs = own if own is not None else ((), {})
@@ -291,14 +328,14 @@ class _Capture:
         live: bool,
         python: bool,
         path: tuple[bool, str],
+        copies: dict[int, Any],
     ) -> CompiledFunction:
         """The program with the model's own parameters, bound to the signature of the example."""
         binding = self._binding(model, compilation, table, live=live, path=path)
         parameters = [self.captured.parameters[name] for name in binding.names]
         own = kernels.Kernels(compilation.program) if python else None
         emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
-        prepare = emitted.prepare if emitted is not None else None
-        return binding.function(compilation, _call.weights(compilation.program, parameters, live, prepare), own, emitted)
+        return binding.function(compilation, binding.set_of(compilation.program, parameters, emitted, copies), own, emitted)
 
     def function_on_cuda(
         self,
@@ -309,6 +346,7 @@ class _Capture:
         live: bool,
         python: bool,
         path: tuple[bool, str],
+        copies: dict[int, Any],
     ) -> CompiledFunction | CompiledElsewhere:
         """The same for a CUDA device; where that or the tensors on it are missing, something to look at."""
         import torch
@@ -320,7 +358,7 @@ class _Capture:
         why = _targets.why_not_here(tensors)
         if why:
             return CompiledElsewhere(compilation, self._binding(model, compilation, table, live=live, path=path), why)
-        return self.function(model, compilation, table, live=live, python=python, path=path)
+        return self.function(model, compilation, table, live=live, python=python, path=path, copies=copies)
 
     def _binding(
         self, model: Any, compilation: _compiler.Compilation, table: ParameterTable, *, live: bool, path: tuple[bool, str]
@@ -335,6 +373,7 @@ class _Capture:
             names=explained["parameters"],
             table=table,
             live=live,
+            kept=frozenset(explained["kept_parameters"]),
             example=", ".join(spec.text for spec in captured.inputs),
             inputs=_signature.input_structure(target, self.args, self.kwargs, positions),
             outputs=_signature.treespec_structure(captured.out_spec, leaves),
@@ -348,12 +387,14 @@ class _Capture:
         )
 
 
-def _compile_for_team(module: _compiler.Module, threads: int | None, **options: Any) -> _compiler.Compilation:
+def _compile_for_team(
+    module: _compiler.Module, threads: int | None, progress: CompileProgress, **options: Any
+) -> _compiler.Compilation:
     """Compiles for the given team, or else for one thread and, when it turns out to be worth one, for a team."""
-    compilation = _compile(module, threads=threads or 1, **options)
+    compilation = _compile(module, progress, threads=threads or 1, **options)
     team = _default_threads()
     if threads is None and team > 1 and json.loads(compilation.explain_json).get("estimated_us", 0.0) > _WORTH_A_TEAM_US:
-        compilation = _compile(module, threads=team, **options)
+        compilation = _compile(module, progress, threads=team, **options)
     return compilation
 
 
@@ -403,8 +444,10 @@ class _Binding:
     #: Names of the program's parameters in its order.
     names: list[str]
     table: ParameterTable
-    #: The set follows the tensors that were given when these get other storage.
+    #: The set follows the tensors that were given when these get other storage or values. Else it has copies of what `run` reads.
     live: bool
+    #: Names of the parameters that `run` reads as they are.
+    kept: frozenset[str]
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
     options: _call.Options
@@ -412,12 +455,29 @@ class _Binding:
     #: What `_paths.chosen` gave.
     path: tuple[bool, str]
 
-    def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any]) -> _call.WeightsCapsule:
+    def weights(
+        self, function: CompiledFunction, state_dict: Mapping[str, Any], copies: dict[int, Any]
+    ) -> _call.WeightsCapsule:
         """A new set of a checked state dict; what that leaves out is taken from the function's present set."""
         parameters = self.table.tensors_of(self.names, state_dict, _call.parameters(function._weights))
-        emitted = function._emitted
-        prepare = emitted.prepare if emitted is not None else None
-        return _call.weights(function._compilation.program, parameters, self.live, prepare)
+        return self.set_of(function._compilation.program, parameters, function._emitted, copies)
+
+    def set_of(
+        self,
+        program: _call.ProgramCapsule,
+        tensors: Sequence[Any],
+        emitted: _emitted.Emitted | None,
+        copies: dict[int, Any],
+    ) -> _call.WeightsCapsule:
+        """A set of these tensors. `copies` holds those made so far, so that several programs share them."""
+        own = []
+        for name, tensor in zip(self.names, tensors, strict=True):
+            if not self.live and name in self.kept:
+                if id(tensor) not in copies:
+                    copies[id(tensor)] = (tensor, copied(tensor))
+                tensor = copies[id(tensor)][1]
+            own.append(tensor)
+        return _call.weights(program, own, self.live, emitted.prepare if emitted is not None else None)
 
     def function(
         self,
@@ -435,8 +495,23 @@ class _Binding:
         return made
 
 
+def _refuse_unknown(unknown: Mapping[str, Any]) -> None:
+    known = [name for name in inspect.signature(compile).parameters if not name.startswith("_") and name != "unknown"]
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, 2, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known[3:])}"
+        raise UserError(f"unknown option {name!r} of sl.compile: {hint}")
+
+
 def _check_options(
-    *, threads: object, freeze: object, emit: object, fast_path: object, cpu: object, cache: object
+    *,
+    threads: object,
+    freeze: object,
+    emit: object,
+    fast_path: object,
+    cpu: object,
+    cache: object,
+    routes: object,
 ) -> None:
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads < 2**31):
         raise UserError(f"threads is {threads!r} but must be a positive integer or None")
@@ -449,13 +524,37 @@ def _check_options(
     for name, flag in (("freeze", freeze), ("cache", cache)):
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")
+    if routes is not None and not isinstance(routes, Mapping):
+        raise UserError(f"routes is {routes!r} but must be a dict such as {{'linear': 'native'}}")
+    for op, kernel in (routes or {}).items():
+        # What the names mean is the compiler's to say; here only what could not be handed to it.
+        if not all(isinstance(text, str) and re.fullmatch(r"[^\s=]+", text) for text in (op, kernel)):
+            raise UserError(f"routes has {op!r}: {kernel!r}; an entry is an op's name and 'backend' or 'backend.kernel'")
 
 
-def _compile(module: _compiler.Module, **options: Any) -> _compiler.Compilation:
+#: Every backend that a kernel may come from.
+_BACKENDS = ("native", "onednn", "aten")
+
+
+def _allowed_backends(allow: Sequence[str] | None) -> tuple[str, ...]:
+    if allow is None:
+        return _BACKENDS
+    if isinstance(allow, str) or not isinstance(allow, Sequence):
+        raise UserError(f"allow is {allow!r} but must be a sequence of backends, such as ('native', 'onednn')")
+    for name in allow:
+        if name not in _BACKENDS:
+            raise UserError(f"allow has the backend {name!r}; valid are {', '.join(_BACKENDS)}")
+    if "native" not in allow:
+        raise UserError(f"allow is {tuple(allow)} but must have 'native': only it has elementwise and row kernels")
+    return tuple(name for name in _BACKENDS if name in allow)
+
+
+def _compile(module: _compiler.Module, progress: CompileProgress, **options: Any) -> _compiler.Compilation:
     """Compiles, and hands on what the disk cache had to say (a damaged entry, a folder that cannot be written)."""
-    compilation = _compiler.compile(module, **options)
+    progress.compilation = _compiler.Progress()
+    compilation = _compiler.compile(module, progress=progress.compilation, **options)
     for note in compilation.notes.splitlines():
-        warnings.warn(note, CacheWarning, stacklevel=3)
+        warnings.warn(note, CacheWarning, stacklevel=4)
     return compilation
 
 
@@ -464,9 +563,8 @@ _WORTH_A_TEAM_US = 100.0
 
 
 def _default_threads() -> int:
-    import torch
-
-    return min(torch.get_num_threads(), len(os.sched_getaffinity(0)))
+    torch, cores = sys.modules.get("torch"), len(os.sched_getaffinity(0))
+    return cores if torch is None else min(torch.get_num_threads(), cores)
 
 
 def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:

@@ -32,6 +32,10 @@ class CheckError(UserError, RuntimeError):
     """A condition that the program checks while running does not hold."""
 
 
+class OpError(UserError, RuntimeError):
+    """An op that the program calls in a framework or a library failed; `__cause__` is what its Python code raised, if any."""
+
+
 class CancelledError(StraightlineError, RuntimeError):
     """The call was asked to stop and did."""
 

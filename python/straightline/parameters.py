@@ -26,10 +26,31 @@ class _Entry:
     strides: tuple[int, ...]
     #: A program reads it and state dicts of the module hold it.
     required: bool
+    #: A program writes it.
+    written: bool = False
 
     @property
     def text(self) -> str:
         return _text(self.dtype, self.shape)
+
+
+@dataclass(frozen=True)
+class DeclaredParameter:
+    """What a module that was written as text says of a parameter or state.
+
+    Attributes:
+        name: Its name.
+        dtype: As numpy and torch name it.
+        shape: Sizes.
+        strides: In elements; None: row-major.
+        written: It is a state.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...] | None
+    written: bool
 
 
 class ParameterTable:
@@ -53,6 +74,15 @@ class ParameterTable:
             entry = _Entry(tuple(names), _dtype(tensor), tuple(tensor.shape), _strides(tensor), required)
             self._entries.update(dict.fromkeys(names, entry))
 
+    @classmethod
+    def of_declared(cls, declared: Iterable[DeclaredParameter]) -> ParameterTable:
+        """The table of a module that was written as text: every entry is required."""
+        table = cls({}, (), ())
+        for one in declared:
+            strides = _row_major_strides(one.shape) if one.strides is None else one.strides
+            table._entries[one.name] = _Entry((one.name,), one.dtype, one.shape, strides, True, one.written)
+        return table
+
     def tensors_of(self, names: Iterable[str], given: Mapping[str, Any], current: Iterable[Any]) -> list[Any]:
         """The tensors of one program: those of a checked state dict, and for what it leaves out those it has now."""
         result = []
@@ -62,8 +92,12 @@ class ParameterTable:
             result.append(found[0] if found else now)
         return result
 
-    def check(self, state_dict: Mapping[str, Any]) -> None:
+    def check(self, state_dict: Mapping[str, Any], head: str = "") -> None:
         """Compares a state dict with the module.
+
+        Args:
+            state_dict: Names and tensors.
+            head: How the message begins.
 
         Raises:
             UserError: Names every entry that is missing, unknown or does not fit.
@@ -84,13 +118,33 @@ class ParameterTable:
                 problems += _untied(given)
         if problems:
             raise UserError(
-                "the state dict does not fit the compiled module, whose parameters stay as they were:\n  "
+                (head or "the state dict does not fit the compiled module, whose parameters stay as they were")
+                + ":\n  "
                 + "\n  ".join(problems)
             )
 
     def _unknown(self, name: object) -> str:
         near = difflib.get_close_matches(str(name), self._entries, 1)
         return f"{name!r}" + (f" (the module has '{near[0]}')" if near else "")
+
+
+def _row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def copied(tensor: Any) -> Any:
+    """The same elements with the same strides in memory of its own."""
+    strides, shape = _strides(tensor), tuple(tensor.shape)
+    span = 0 if 0 in shape else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    if _is_torch(tensor):
+        return tensor.detach().as_strided((span,), (1,)).clone().as_strided(shape, strides, 0)
+    from numpy.lib.stride_tricks import as_strided
+
+    return as_strided(as_strided(tensor, (span,), (tensor.itemsize,)).copy(), shape, tensor.strides)
 
 
 def _text(dtype: str, shape: Iterable[int]) -> str:
@@ -139,6 +193,8 @@ def _differs(entry: _Entry, value: Any) -> str:
     if any(strides[d] != entry.strides[d] for d in relevant):
         copy = "a contiguous copy" if _row_major(entry) else "a copy in that memory format"
         return f"has strides {strides} but {entry.strides} was compiled: give {copy}"
+    if entry.written and _is_numpy(value) and not value.flags.writeable:
+        return "is read-only but the program updates it"
     return ""
 
 

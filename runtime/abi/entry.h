@@ -26,8 +26,11 @@ typedef enum sl_status {
   SL_CANCELLED = 6,         ///< the caller's cancel flag was seen
   SL_UNSUPPORTED = 7,       ///< no kernel or backend for this (UnsupportedError)
   SL_INTERNAL = 8,          ///< ours: a bug (InternalError)
-  SL_DEVICE_ERROR = 9       ///< a device refused what it was asked: detail[0] is its own code (RuntimeError)
+  SL_OP_FAILED = 9,         ///< user: an op of a framework or a library refused its data; `text` has its words (OpError)
+  SL_DEVICE_ERROR = 10      ///< a device refused what it was asked; `text` has its driver's words (DeviceError)
 } sl_status;
+
+#define SL_FAILURE_TEXT_BYTES 768
 
 /// Context of one call. Owned by the caller, lives as long as the call; shared by all threads of the team.
 /// `status` holds the first failure (set by sl_fail through an atomic compare-exchange; later failures are dropped).
@@ -39,6 +42,7 @@ typedef struct sl_ctx {
   const int32_t* cancel;    ///< nullable; nonzero asks the program to stop at the next statement boundary
   void (*profile)(void* user, int32_t statement, int32_t begin);  ///< nullable; called by thread 0 only
   void* profile_user;
+  char text[SL_FAILURE_TEXT_BYTES];  ///< what a library said about the first failure (sl_fail_text), "" when nothing; terminated
 } sl_ctx;
 
 /// State shared by the threads of one team; opaque to emitted code but for the barrier below.

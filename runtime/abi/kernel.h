@@ -37,6 +37,8 @@ typedef struct sl_problem {
   int32_t threads;
   int32_t vector_bytes;       ///< widest vector of the target CPU: 32 (AVX2) or 64 (AVX-512)
   int64_t l1_bytes, l2_bytes;
+  const char* text;           ///< what the kernel alone reads beside numbers (for "aten" which op, with its arguments); NULL: nothing
+  int32_t sizes;              ///< how many numbers `run` finds in the last place of `inputs` (see sl_kernel_desc); 0: no such place
 } sl_problem;
 
 /// A tunable of an emitted family: its name, default and allowed range. #kernel.schedule attributes are verified against these.
@@ -70,6 +72,7 @@ typedef struct sl_kernel_desc {
   //   int32_t run(sl_ctx*, sl_team, void* handle, const void* const* inputs, void* const* outputs, void* workspace)
   //   void destroy(void* handle)                                   its symbol is `<plan_symbol>_destroy`
   // `constants` and `inputs` have one place per input of the problem, in their order; plan reads only the constant ones.
+  // A problem with `sizes` > 0 has one place more in `inputs`: a const int64_t[sizes] of numbers that are known per call.
   const char* plan_symbol;
   void* plan;
   const char* run_symbol;

@@ -121,6 +121,8 @@ SL_API void* sl_symbol(const char* name);
 
 /// First failure wins. Called by emitted code and kernels.
 SL_API void sl_fail(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int64_t c);
+/// As sl_fail, with words (UTF-8, cut to SL_FAILURE_TEXT_BYTES) that the message of the failure then has. Thread 0 of a team only.
+SL_API void sl_fail_text(sl_ctx* ctx, int32_t status, const char* text);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -35,7 +35,7 @@ kernel.program @loops target(<"cpu", "x86-64-v3", threads = 2>) {
       kernel.barrier on @team
       kernel.condition %more
     } do {
-      kernel.launch @increment() outs(%steps) on @team {team = 1, op = "add_"} : () -> !count loc("steps"("model.py":9:0))
+      kernel.launch @increment(%steps) outs(%steps) on @team {team = 1, op = "add_"} : (!count) -> !count loc("steps"("model.py":9:0))
     }
     %first = kernel.load %x[%one, %zero] : !rows -> f32
     %limit = arith.constant 1.0e6 : f32
@@ -55,9 +55,10 @@ kernel.func @step(!row, !row) outs(!row)
   kernel.yield %0 : f32
 }
 
-kernel.func @increment() outs(!count readwrite)
-    schedule(<"fill", shape = {extent = [1], stride = [1]}, tune = {rank = 1}>) ties([])
-    lambda body() {
+kernel.func @increment(!count) outs(!count)
+    schedule(<"pointwise", shape = {extent = [1], stride = [[1], [1]]}, tune = {rank = 1, inputs = 1}>) ties([0 -> 0])
+    lambda body(%a: i64) {
   %0 = arith.constant 1 : i64
-  kernel.yield %0 : i64
+  %1 = arith.addi %a, %0 : i64
+  kernel.yield %1 : i64
 }

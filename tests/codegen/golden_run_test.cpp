@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "runtime/backends/test_device/test_device.h"
@@ -167,6 +168,25 @@ TEST_P(Golden, FailuresOfControlFlow) {
   data.x[64] = 2e6f;
   EXPECT_EQ(SL_CHECK_FAILED, runner.run(data.inputs(), {data.y.data()}, {3}));
   EXPECT_STREQ("check failed: x[1, 0] is \"too large\" at model.py:10", runner.text());
+}
+
+// Contract: E17. The loop of 2^40 steps ends because its back edge looks at the flag.
+TEST_P(Golden, CancelFlagIsSeenAtTheBackEdgeOfALoop) {
+  ControlFlow data(1);
+  constexpr int64_t kFarAway = -(int64_t{1} << 40);
+  data.steps = kFarAway;
+  Runner runner(control_flow, {data.bias.data(), &data.steps});
+  int32_t cancel = 0;
+  runner.cancel = &cancel;
+  std::thread canceller([&] {
+    while (__atomic_load_n(&data.steps, __ATOMIC_RELAXED) == kFarAway) {
+      std::this_thread::yield();
+    }
+    __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);
+  });
+  EXPECT_EQ(SL_CANCELLED, runner.run(data.inputs(), {data.y.data()}, {3}));
+  canceller.join();
+  EXPECT_LT(data.steps, 0);
 }
 
 TEST_P(Golden, ExternalCall) {

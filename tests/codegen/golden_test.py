@@ -23,6 +23,7 @@ _ROOT = _HERE.parent.parent
 _PLANNED = sorted(path.stem for path in _HERE.glob("*.mlir"))
 _MODELS = sorted(path.stem for path in (_HERE / "models").glob("*.mlir"))
 _CASES = _PLANNED + _MODELS
+_CUDA = sorted(path.stem for path in (_HERE / "cuda").glob("*.mlir"))
 _FLAGS = ["-std=c++20", "-march=x86-64-v3", "-Wall", "-Wextra", "-Wno-psabi", "-Werror", "-O1", "-c"]
 
 
@@ -61,17 +62,36 @@ def _compile(compiler: str, build: pathlib.Path, source: pathlib.Path, target: p
     _run(program, *_FLAGS, f"-I{build / 'include'}", source, "-o", target)
 
 
-@pytest.mark.parametrize("language", ["cpp", "py"])
-@pytest.mark.parametrize("case", _CASES)
-def test_golden(case: str, language: str, request: pytest.FixtureRequest) -> None:
-    """The text of a program equals its golden file."""
-    text = _emit(_build(request), case, *(["--python"] if language == "py" else []))
-    golden = _HERE / "golden" / f"{case}.{language}"
+def _check_golden(text: str, name: str, request: pytest.FixtureRequest) -> None:
+    """Compares with a golden file, or writes it."""
+    golden = _HERE / "golden" / name
     if request.config.getoption("--update-golden", default=False):
         golden.write_text(text)
     expected = golden.read_text() if golden.exists() else ""
     difference = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(golden), "emitted", lineterm="")
     assert text == expected, "\n".join(difference) + "\nrun with --update-golden when this is meant"
+
+
+@pytest.mark.parametrize("language", ["cpp", "py"])
+@pytest.mark.parametrize("case", _CASES)
+def test_golden(case: str, language: str, request: pytest.FixtureRequest) -> None:
+    """The text of a program equals its golden file."""
+    text = _emit(_build(request), case, *(["--python"] if language == "py" else []))
+    _check_golden(text, f"{case}.{language}", request)
+
+
+@pytest.mark.parametrize("case", _CUDA)
+def test_cuda_golden(case: str, request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> None:
+    """CUDA C++ and the C++ that launches it equal their golden file; the C++ compiles (the rest: tests/run/cuda_test.py)."""
+    build = _build(request)
+    passes = ["--place-on-cuda", "--plan-memory", "--insert-barriers", "--mlir-print-debuginfo"]
+    planned = _run(build / "tools" / "straightline-opt", _HERE / "cuda" / f"{case}.mlir", *passes)
+    text = _run(build / "tools" / "straightline-emit", "-", text=planned)
+    _check_golden(text, f"{case}.cu", request)
+    host = tmp_path / "host.cpp"
+    host.write_text(text.split("// C++.\n")[1])
+    for compiler in ("clang++-22", "g++"):
+        _compile(compiler, build, host, tmp_path / "host.o")
 
 
 @pytest.mark.parametrize("case", _CASES)

@@ -30,6 +30,7 @@ kernel.program @unordered target(<"cpu", "x86-64-v3">) {
     %d = kernel.slot : !dev
     // expected-note@+1 {{the other statement}}
     kernel.copy %x to %h on @team : !host to !host
+    // Contract: E12.
     // expected-error@+1 {{reads on @device what a statement writes on @team, without a record and a wait between (kernel_level_c6)}}
     kernel.copy %h to %d on @device : !host to !dev
     kernel.return %y : !host

@@ -159,6 +159,7 @@ def test_empty_and_constant_results() -> None:
 # Aliases --------------------------------------------------------------------------------------------------------------
 
 
+# Contract: E19.
 def test_outputs_that_alias_inputs_are_views() -> None:
     def model(x: Tensor) -> tuple[Tensor, ...]:
         return x, x.t(), x[1:], x.view(-1)[::2], x.unsqueeze(0).expand(2, 3, 4), x.select(1, 2), x + 1
@@ -175,6 +176,7 @@ def test_outputs_that_alias_inputs_are_views() -> None:
     assert torch.equal(first, torch.full((4, 3), 7.0))  # kept alive by the view
 
 
+# Contract: E19.
 def test_outputs_that_alias_parameters_are_views() -> None:
     class Tied(nn.Module):
         def __init__(self) -> None:
@@ -217,6 +219,7 @@ def test_what_is_written_and_returned() -> None:
         assert torch.equal(twice, torch.full((3,), 10.0)) and torch.equal(y, twice) and torch.equal(part, y[1:])
 
 
+# Contract: E19.
 def test_what_is_written_and_returned_is_the_same_object() -> None:
     """As eager: the overwritten tensor itself, or a view of it; what merely has its value is a tensor of its own."""
 

@@ -84,6 +84,26 @@ def test_dynamic_sizes(device: _Device) -> None:
     check(_mlp(), (torch.randn(5, 48),), calls=calls, dynamic_shapes=({0: batch},), _device="test_device")
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_three_ways_give_the_same_bits(device: _Device, threads: int) -> None:
+    """Emitted C++, emitted Python and the interpreter, sizes named, the device late."""
+    batch = torch.export.Dim("batch", min=2, max=40)
+    ways = ({}, {"emit": "python"}, {"fast_path": False})
+    model = _mlp()
+    compiled = [
+        sl.compile(model, (torch.randn(5, 48),), dynamic_shapes=({0: batch},), threads=threads, _device="test_device", **way)
+        for way in ways
+    ]  # fmt: skip
+    assert "queue_1.copy(" in compiled[1].code and "native." in compiled[1].code
+    device.delay(0.01)
+    for b in (7, 2, 40, 7):
+        x = torch.randn(b, 48)
+        before = device.executed
+        results = [function(x) for function in compiled]
+        assert device.executed >= before + 3 * 5
+        assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+
+
 def test_layer_norm_and_softmax(device: _Device) -> None:
     model = nn.Sequential(nn.Linear(24, 32), nn.LayerNorm(32), nn.Linear(32, 12), nn.Softmax(-1)).eval()
     check(model, (torch.randn(6, 24),), _device="test_device")

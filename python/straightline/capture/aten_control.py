@@ -92,6 +92,13 @@ converter(
 )(_nothing)
 
 
+@converter("aten.native_dropout.default")
+def _native_dropout(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    if a.train is not False:
+        raise training_error(f"dropout of {a.p}", ctx.location)
+    return [a.input, ctx.full(True, "i1", a.input.extents)]
+
+
 @converter(
     "aten.dropout.default",
     "aten.feature_dropout.default",
@@ -154,9 +161,23 @@ def _while(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     return ctx.emit("while", initial, types, regions=2)
 
 
+@converter("auto_functionalized_v2")
+def _auto_functionalized(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    from straightline.capture.aten_tail import convert_functionalised
+
+    if not ctx.allows_aten:
+        raise Reject(f"{node.args[0]} runs through 'aten', which `allow` leaves out")
+    return convert_functionalised(ctx, node)
+
+
 @converter("with_effects")
 def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
-    raise Reject(f"{node.args[1]} has a side effect", "a model without side effects")
+    """`with_effects(token, op, *arguments)` gives (token, *results); statements keep their order without tokens."""
+    from straightline.capture.aten_tail import convert_effect
+
+    if not ctx.allows_aten:
+        raise Reject(f"{node.args[1]} runs through 'aten', which `allow` leaves out")
+    return convert_effect(ctx, node)
 
 
 @converter("wrap_with_set_grad_enabled")

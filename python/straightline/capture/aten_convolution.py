@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from straightline.capture.aten_linear import needs_native_floats
 from straightline.capture.builder import Extent, TensorType
 from straightline.capture.importer import (
     NEAREST,
@@ -31,7 +32,12 @@ def _pair(values: Any, count: int = 2) -> list[int]:
 
 @converter("aten.convolution.default")
 def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    needs_native_floats("convolution", a.input)
     rank = a.input.rank - 2
+    if rank > 2:
+        raise Reject(f"convolution over {rank} dims, native kernels have up to 2", "conv2d")
+    if not all(isinstance(extent, int) for extent in (*a.input.extents[1:], *a.weight.extents)):
+        raise Reject("convolution with a dynamic size other than the batch", "static channels and image")
     attributes = {
         "stride": _pair(a.stride, rank),
         "padding": _pair(a.padding, rank),
@@ -103,4 +109,8 @@ def _avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten.adaptive_avg_pool2d.default", "aten._adaptive_avg_pool2d.default")
 def _adaptive_avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     attributes = {"output_size": _pair(a.output_size)}
+    if attributes["output_size"] != [1, 1]:
+        for size, target in zip(a.self.extents[-2:], attributes["output_size"]):
+            if not isinstance(size, int) or target < 1 or size % target:
+                raise Reject(f"adaptive_avg_pool2d from {size} to {target}", "a size that divides a static extent, or 1")
     return _pool(ctx, "adaptive_avg_pool2d", a.self, ctx.result_type(node), attributes)

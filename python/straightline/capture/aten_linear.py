@@ -10,6 +10,7 @@ import torch
 
 from straightline.capture.builder import Dim, Extent, TensorType
 from straightline.capture.importer import (
+    FLOATS,
     NEAREST,
     Arguments,
     Importer,
@@ -23,7 +24,14 @@ NEAREST["aten.gru"] = "nn.LSTM"
 NEAREST["aten.lstm"] = "nn.LSTM over a tensor, not over a packed sequence"
 
 
+def needs_native_floats(what: str, x: Tensor) -> None:
+    """Rejects what no native kernel multiplies."""
+    if x.dtype not in FLOATS:
+        raise Reject(f"{what} of {x.dtype}, native kernels have floats", "float32")
+
+
 def _linear(ctx: Importer, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    needs_native_floats("linear", x)
     type = TensorType(x.dtype, (*x.extents[:-1], weight.extents[0]))
     if bias is not None:  # torch broadcasts it
         bias = ctx.expand(bias, weight.extents[:1])
@@ -55,6 +63,11 @@ def matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
+    needs_native_floats("matmul", x)
+    if x.rank > 5:
+        raise Reject(f"matmul of rank {x.rank}, native kernels have up to 5", "three batch dims")
+    if not isinstance(x.extents[-1], int):
+        raise Reject(f"matmul over the named extent {x.extents[-1]}", "products over a static dim")
     return ctx.emit_one("matmul", [x, y], TensorType(x.dtype, (*x.extents[:-1], y.extents[-1])))
 
 
@@ -155,6 +168,14 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     lead = -3 if a.enable_gqa else -2
     batch = _broadcast(_broadcast(q.extents[:lead], k.extents[:lead]), v.extents[:lead])
     q, k, v = (ctx.expand(x, (*batch, *x.extents[lead:])) for x in (q, k, v))
+    if q.dtype == "f64":
+        raise Reject("attention of f64, the native kernel has f32", "float32")
+    if q.rank > 4 or width != v.extents[-1] or not isinstance(width, int):
+        raise Reject(
+            f"attention of rank {q.rank} with heads of {width} and {v.extents[-1]}, "
+            "the native kernel has rank 4 and one static head size",
+            "rank 4",
+        )
     mask = a.attn_mask
     if mask is not None:  # boolean (True attends) or added to the scores
         mask = ctx.expand(mask, (*q.extents[:-1], k.extents[-2]))
@@ -172,6 +193,9 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 def _lstm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     if a.train and a.dropout:
         raise training_error(f"LSTM dropout of {a.dropout}", ctx.location)
+    needs_native_floats("lstm", a.input)
+    if not isinstance(a.hx[0].extents[-1], int):
+        raise Reject("lstm with a dynamic hidden size", "a static hidden size")
     per_layer = (4 if a.has_biases else 2) * (2 if a.bidirectional else 1)
     if len(a.params) != a.num_layers * per_layer:
         raise Reject("LSTM with a projection (proj_size)", "an LSTM followed by a linear layer")

@@ -38,12 +38,21 @@ def reduce(
     ctx: Importer, op: str, x: Tensor, dims: Sequence[int], keepdim: bool, **attributes: Any
 ) -> Tensor:
     """Emits a reduction; over no dimension at all (a 0-d tensor) it is a copy where that is its meaning."""
+    if op in ("mean", "var"):
+        _needs_static_rows(op, x, dims)
     if x.rank == 0:  # dims refer to a dimension of size 1 that is not there
         one = ctx.reshape(x, (1,))
         return ctx.reshape(reduce(ctx, op, one, [0], True, **attributes), ())
     type = TensorType(x.dtype, _reduced(x, dims, keepdim))
     attributes |= {"dims": list(dims), "keepdim": bool(keepdim)}
     return ctx.emit_one(op, [x], type, attributes)
+
+
+def _needs_static_rows(what: str, x: Tensor, dims: Sequence[int]) -> None:
+    """Rejects an average over sizes that are known per call only."""
+    for dim in dims:
+        if x.rank and not isinstance(x.extents[dim], int):
+            raise Reject(f"{what} over the named extent {x.extents[dim]}", "averages over static dims")
 
 
 @converter(
@@ -205,6 +214,7 @@ def _norm_statistics(
 def _layer_norm(ctx: Importer, a: Arguments) -> Tensor:
     attributes = {"normalized_rank": len(a.normalized_shape), "eps": float(a.eps)}
     operands = [a.get("self", a.get("input")), a.weight, a.bias]
+    _needs_static_rows("layer_norm", operands[0], range(-len(a.normalized_shape), 0))
     return ctx.emit_one("layer_norm", operands, operands[0].type, attributes)
 
 
@@ -229,11 +239,13 @@ def _rms_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     # Half types are normalised in float32, whose epsilon eager takes then.
     eps = torch.finfo(torch_dtype("f32" if x.dtype in ("f16", "bf16") else x.dtype)).eps
     eps = float(eps if a.eps is None else a.eps)
+    _needs_static_rows("rms_norm", x, range(-len(a.normalized_shape), 0))
     attributes = {"normalized_rank": len(a.normalized_shape), "eps": eps}
     return ctx.emit_one("rms_norm", [x, a.weight], x.type, attributes)
 
 
 def _group_norm(ctx: Importer, x: Tensor, a: Arguments, groups: int) -> Tensor:
+    _needs_static_rows("group_norm", x, range(1, x.rank))
     attributes = {"groups": groups, "eps": float(a.eps)}
     return ctx.emit_one("group_norm", [x, a.weight, a.bias], x.type, attributes)
 

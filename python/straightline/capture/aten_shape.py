@@ -12,7 +12,9 @@ from straightline.capture.importer import (
     FLOATS,
     NEAREST,
     SLICE_END,
+    TAKES_COMPLEX,
     Arguments,
+    Complex,
     Importer,
     Reject,
     Tensor,
@@ -76,6 +78,21 @@ def _reverse(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     else:
         dims.reverse()
     return ctx.permute(a.self, dims)
+
+
+@converter("aten.view_as_real.default", "aten.view_as_real_copy.default")
+def _view_as_real(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    if not isinstance(a.self, Complex):
+        raise Reject("its argument is not complex")
+    return Tensor(a.self.value, a.self.type)
+
+
+TAKES_COMPLEX.update(("aten.view_as_real.default", "aten.view_as_real_copy.default"))
+
+
+@converter("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
+def _view_as_complex(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return Complex(a.self.value, a.self.type, node.meta["val"].dtype)
 
 
 # Slices ---------------------------------------------------------------------------------------------------------------

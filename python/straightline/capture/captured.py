@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import torch
-from torch.utils._pytree import TreeSpec
+from typing import TYPE_CHECKING, Any
 
 from straightline.capture.builder import Builder, Dim, TensorType
+
+if TYPE_CHECKING:  # the package is of use without torch
+    import torch
+    from torch.utils._pytree import TreeSpec
 
 
 @dataclass(frozen=True)

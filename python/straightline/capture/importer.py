@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,6 +76,13 @@ class Tensor:
         return self.type.extents
 
 
+@dataclass(frozen=True)
+class Complex(Tensor):
+    """Complex numbers, as real ones whose last dimension holds both parts; only ops of the long tail take them whole."""
+
+    complex_dtype: torch.dtype
+
+
 Number = bool | int | float
 
 
@@ -122,6 +129,8 @@ Converter = Callable[
 
 #: "aten.add.Tensor" -> converter. Filled by the modules of each family as they are imported.
 CONVERTERS: dict[str, Converter] = {}
+#: Those whose converters take complex numbers.
+TAKES_COMPLEX: set[str] = set()
 #: What to do instead, for ops that are known and not supported.
 NEAREST: dict[str, str] = {}
 
@@ -164,6 +173,8 @@ class Importer:
     #: Location of the control-flow op whose branch is being converted.
     outer: Location = field(default_factory=Location)
     unsupported: list[UnsupportedNode] = field(default_factory=list)
+    #: Whether ops without a native form may be called through the framework.
+    allows_aten: bool = True
     #: FX node -> Tensor, list of Tensor (several results), or a number or extent.
     environment: dict[torch.fx.Node, Any] = field(default_factory=dict)
 
@@ -286,13 +297,18 @@ class Importer:
 
     def arguments(self, node: torch.fx.Node) -> Arguments:
         """The arguments of an ATen call by name."""
-        schema = node.target._schema
+        return self.call_arguments(node.target, node.args, node.kwargs)
+
+    def call_arguments(
+        self, op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Arguments:
+        """The arguments of a call of an op by name."""
         values: dict[str, Any] = {}
-        for index, declared in enumerate(schema.arguments):
-            if not declared.kwarg_only and index < len(node.args):
-                values[declared.name] = self.argument(node.args[index])
-            elif declared.name in node.kwargs:
-                values[declared.name] = self.argument(node.kwargs[declared.name])
+        for index, declared in enumerate(op._schema.arguments):
+            if not declared.kwarg_only and index < len(args):
+                values[declared.name] = self.argument(args[index])
+            elif declared.name in kwargs:
+                values[declared.name] = self.argument(kwargs[declared.name])
             else:
                 values[declared.name] = declared.default_value
         return Arguments(values)
@@ -305,15 +321,35 @@ class Importer:
         try:
             if function is None:
                 raise Reject(
-                    "no converter for this op", NEAREST.get(name, NEAREST.get(_packet(name), ""))
+                    "no native kernel", NEAREST.get(name, NEAREST.get(_packet(name), ""))
                 )
             has_schema = isinstance(node.target, torch._ops.OpOverload)
             arguments = self.arguments(node) if has_schema else Arguments({})
+            if name not in TAKES_COMPLEX and any(isinstance(x, Complex) for x in _leaves(arguments)):
+                raise Reject("complex numbers", "two real tensors")
             self.environment[node] = function(self, arguments, node)
         except (Reject, UnsupportedError) as refusal:
-            nearest = getattr(refusal, "nearest", "")
-            self._record(node, name, str(refusal), nearest)
-            self.environment[node] = self._stand_in(node.meta.get("val"))
+            self._run_through_framework(node, name, refusal)
+
+    def _run_through_framework(
+        self, node: torch.fx.Node, name: str, refusal: Reject | UnsupportedError
+    ) -> None:
+        """Last resort for a node that its converter refused; if that does not go either, it is recorded."""
+        from straightline.capture.aten_tail import convert_tail
+
+        reason, nearest = str(refusal), getattr(refusal, "nearest", "")
+        if isinstance(node.target, torch._ops.OpOverload):
+            if self.allows_aten:
+                try:
+                    self.environment[node] = convert_tail(self, node, reason)
+                    return
+                except (Reject, UnsupportedError) as second:
+                    reason = f"{reason}, and {second}" if str(second) != reason else reason
+                    nearest = nearest or getattr(second, "nearest", "")
+            else:
+                reason = f"{reason}, so it runs through 'aten', which `allow` leaves out"
+        self._record(node, name, reason, nearest)
+        self.environment[node] = self._stand_in(node.meta.get("val"))
 
     def _record(self, node: torch.fx.Node, name: str, reason: str, nearest: str) -> None:
         operands = ", ".join(_describe(arg) for arg in node.all_input_nodes)
@@ -371,6 +407,14 @@ def nested_attribute(module: torch.nn.Module, path: str) -> Any:
     for name in path.split("."):
         module = getattr(module, name)
     return module
+
+
+def _leaves(arguments: Arguments) -> Iterator[Any]:
+    for value in arguments.values.values():
+        if isinstance(value, (list, tuple)):
+            yield from value
+        else:
+            yield value
 
 
 def _packet(name: str) -> str:

@@ -50,6 +50,7 @@ from straightline.capture.captured import (
 from straightline.capture.extents import DEFAULT_MAX, ExtentPrinter
 from straightline.capture.importer import (
     TORCH_FOLDER,
+    Complex,
     Importer,
     Reject,
     Tensor,
@@ -69,7 +70,7 @@ _KEPT = frozenset(
     """linear matmul layer_norm group_norm rms_norm gelu silu softmax log_softmax scaled_dot_product_attention lstm
     max_pool2d avg_pool2d adaptive_avg_pool2d hardswish hardsigmoid elu leaky_relu softplus floor_divide embedding
     masked_fill clamp_min clamp_max clamp relu6 hardtanh dropout feature_dropout alpha_dropout feature_alpha_dropout
-    stack unbind split chunk max min rsub baddbmm mv dot""".split()
+    stack unbind split chunk max min rsub baddbmm mv dot upsample_bicubic2d im2col col2im""".split()
 )  # fmt: skip
 
 _TIES = {
@@ -90,6 +91,7 @@ def capture(
     kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
     builder: Builder | None = None,
+    allows_aten: bool = True,
 ) -> Captured:
     """Captures a model into `builder` calls.
 
@@ -99,6 +101,7 @@ def capture(
         kwargs: example keyword arguments.
         dynamic_shapes: as in `torch.export.export`; the names of its `Dim`s name the symbols.
         builder: receives the function; a `TextBuilder` when None.
+        allows_aten: whether an op without a native form becomes a call through the framework.
 
     Raises:
         UserError: the model is in training mode, or fails on the example inputs.
@@ -117,7 +120,7 @@ def capture(
         exported = _export(module, tuple(args), kwargs, dynamic_shapes)
     _refuse_hidden_guards(exported, dynamic_shapes)
     exported = _decompose(exported)
-    return _Import(exported, builder, args, kwargs, dynamic_shapes, forward).run()
+    return _Import(exported, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten)
 
 
 # Export ---------------------------------------------------------------------------------------------------------------
@@ -241,6 +244,7 @@ def _bind(
 
 def _export_error(error: Exception) -> Exception:
     """Sorts an exception from torch.export: data-dependent Python is unsupported, the rest is the user's."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     text = str(error).strip().split("\n\nThe error above occurred")[0]
@@ -251,7 +255,7 @@ def _export_error(error: Exception) -> Exception:
                 f"python control flow on the data of a tensor: {text}; nearest supported form: torch.cond"
             )
         chain = chain.__cause__ or chain.__context__
-    if isinstance(error, NotImplementedError):
+    if isinstance(error, (NotImplementedError, DataDependentOutputException)):
         return UnsupportedError(f"torch.export: {text}")
     if "specialized it to be a constant (1)" in text:
         text += "\n(an example of size 1 in a dynamic dimension is taken as fixed: give an example of another size)"
@@ -341,11 +345,11 @@ class _Import:
         self._by_storage: dict[tuple[Any, ...], Tensor] = {}
         self._name_by_storage: dict[tuple[Any, ...], str] = {}
 
-    def run(self) -> Captured:
+    def run(self, allows_aten: bool) -> Captured:
         """Makes all builder calls and returns the description of the result."""
         symbols = self._symbols()
         printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
-        self._ctx = Importer(self._builder, printer)
+        self._ctx = Importer(self._builder, printer, allows_aten=allows_aten)
         for spec in symbols.values():
             self._builder.symbol(spec.name, spec.min, spec.max)
         inputs = self._inputs()
@@ -570,6 +574,11 @@ class _Import:
                 continue
             if isinstance(spec.arg, ConstantArgument):
                 outputs.append(OutputSpec(constant=spec.arg.value))
+            elif isinstance(value, Complex):
+                raise UnsupportedError(
+                    f"output {spec.arg.name} is {value.complex_dtype}, expected a real dtype; "
+                    "nearest supported form: torch.view_as_real of it"
+                )
             elif isinstance(value, Tensor):
                 alias = _viewed(node) in written
                 if (id(value), alias) not in places:

@@ -32,7 +32,7 @@ int32_t failed(sl_ctx* ctx, Result result) {
   if (result == kSuccess) {
     return SL_OK;
   }
-  sl_fail(ctx, SL_DEVICE_ERROR, result, 0, 0);
+  sl_fail_text(ctx, SL_DEVICE_ERROR, driver().words(result).c_str());
   return SL_DEVICE_ERROR;
 }
 

@@ -28,6 +28,7 @@
 // op "pointwise": any inputs; any outputs.        op "row_reduction": x, any; any.
 // op "pool": x; y.                                op "scan": x; y.
 // op "gather_rows": table, indices; y.            op "gather_elements": x, indices; y.
+// op "scatter_rows": indices, src; y, which holds the old values.
 // op "fill", "zero_border", "iota": no inputs; y.
 // op "transpose": x; y = x with rows and columns exchanged. attributes: rows, cols (of x)
 // op "pack_gemm", "pack_convolution", "pack_winograd": weight; packed weight.

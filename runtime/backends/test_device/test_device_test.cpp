@@ -249,6 +249,7 @@ TEST_F(TestDevice, AProgramThatWaitsHasItsResultOnTheHost) {
   EXPECT_EQ(before, sl_test_device_live_bytes()) << "arenas and prepared data are freed";
 }
 
+// Contract: E9.
 TEST_F(TestDevice, AFrameIsNotLentAgainBeforeTheQueueHasPassed) {
   DeviceProgram p(runOnDevice);
   Call call(p.program, p.weights, p.team);

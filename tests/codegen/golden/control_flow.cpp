@@ -1,7 +1,6 @@
 // Program loops for cpu x86-64-v3, threads: 2.
 #include "straightline/kernels/pointwise.h"
 #include "straightline/kernels/scalar.h"
-#include "straightline/kernels/fill.h"
 #include "straightline/kernels/program.h"
 
 extern "C" void step(sl_ctx* ctx, sl_team team, const float* a0, const float* a1, float* o0) {
@@ -15,14 +14,15 @@ extern "C" void step(sl_ctx* ctx, sl_team team, const float* a0, const float* a1
       a0, a1, o0);
 }
 
-extern "C" void increment(sl_ctx* ctx, sl_team team, int64_t* o0) {
-  sl::fill<sl::FillTune{.rank = 1}>(
+extern "C" void increment(sl_ctx* ctx, sl_team team, const int64_t* a0, int64_t* o0) {
+  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
       ctx, team,
-      sl::FillShape{.extent = {1}, .stride = {1}},
-      [](auto& y0) SL_LAMBDA {
-        y0 = sl::constant(y0, 1);
+      sl::PointwiseShape{.extent = {1}, .stride = {{1}, {1}}},
+      [](auto x0, auto& y0) SL_LAMBDA {
+        auto t0 = sl::add(x0, sl::constant(x0, 1));
+        y0 = t0;
       },
-      o0);
+      a0, o0);
 }
 
 static void thunk_step(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
@@ -43,7 +43,8 @@ static void thunk_cmpi_slt_i64(sl_ctx*, sl_team, void* const* pointers, const in
 }
 
 static void thunk_increment(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  increment(ctx, team, static_cast<int64_t*>(pointers[0]));
+  increment(ctx, team, static_cast<const int64_t*>(pointers[0]),
+      static_cast<int64_t*>(pointers[1]));
 }
 
 static void thunk_cmpf_olt_f32(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars) {
@@ -98,7 +99,7 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
     }
     // add_: steps (model.py:9)
     if (team.index == 0) {
-      increment(ctx, sl::alone(), steps);
+      increment(ctx, sl::alone(), steps, steps);
     }
     if (sl::cancelled(ctx, team)) {
       return sl::stop(ctx, team, 14);
@@ -184,7 +185,8 @@ static constexpr sl_argument arguments_cmpi_slt_i64[] = {
 };
 
 static constexpr sl_argument arguments_increment[] = {
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_READWRITE, 0, {0, 64, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {0, 64, 1}, 0, nullptr, nullptr},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {0, 64, 1}, 0, nullptr, nullptr},
 };
 
 static constexpr sl_argument arguments_cmpf_olt_f32[] = {
@@ -194,11 +196,11 @@ static constexpr sl_argument arguments_cmpf_olt_f32[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "step", "native", SL_ENTRY_KERNEL, 0, arguments_step, 3, nullptr, 0, 0, thunk_step},
-    {sizeof(sl_entry), "muli_i64", "scalar", SL_ENTRY_SCALAR, 0, arguments_muli_i64, 3, nullptr, 0, 0, thunk_muli_i64},
-    {sizeof(sl_entry), "cmpi_slt_i64", "scalar", SL_ENTRY_SCALAR, 0, arguments_cmpi_slt_i64, 3, nullptr, 0, 0, thunk_cmpi_slt_i64},
-    {sizeof(sl_entry), "increment", "native", SL_ENTRY_KERNEL, 0, arguments_increment, 1, nullptr, 0, 0, thunk_increment},
-    {sizeof(sl_entry), "cmpf_olt_f32", "scalar", SL_ENTRY_SCALAR, 0, arguments_cmpf_olt_f32, 3, nullptr, 0, 0, thunk_cmpf_olt_f32},
+    {sizeof(sl_entry), "step", "native", SL_ENTRY_KERNEL, 0, arguments_step, 3, nullptr, 0, 0, thunk_step, nullptr},
+    {sizeof(sl_entry), "muli_i64", "scalar", SL_ENTRY_SCALAR, 0, arguments_muli_i64, 3, nullptr, 0, 0, thunk_muli_i64, nullptr},
+    {sizeof(sl_entry), "cmpi_slt_i64", "scalar", SL_ENTRY_SCALAR, 0, arguments_cmpi_slt_i64, 3, nullptr, 0, 0, thunk_cmpi_slt_i64, nullptr},
+    {sizeof(sl_entry), "increment", "native", SL_ENTRY_KERNEL, 0, arguments_increment, 2, nullptr, 0, 0, thunk_increment, nullptr},
+    {sizeof(sl_entry), "cmpf_olt_f32", "scalar", SL_ENTRY_SCALAR, 0, arguments_cmpf_olt_f32, 3, nullptr, 0, 0, thunk_cmpf_olt_f32, nullptr},
 };
 
 static constexpr int32_t operands_1[] = {4, 1, 6};
@@ -208,7 +210,7 @@ static constexpr int32_t operands_7[] = {3};
 static constexpr int32_t operands_9[] = {6, 1, 5};
 static constexpr int32_t operands_11[] = {6, 5};
 static constexpr int32_t operands_15[] = {0};
-static constexpr int32_t operands_20[] = {0};
+static constexpr int32_t operands_20[] = {0, 0};
 static constexpr int32_t operands_22[] = {2};
 static constexpr int32_t operands_25[] = {5, 1, 4};
 static constexpr int32_t operands_26[] = {5, 8};
@@ -233,7 +235,7 @@ static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "cmpi_slt_i64", "", "control_flow.mlir:34", nullptr, 0, 0, l10, 2},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "control_flow.mlir:35", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_DO, 0, 1, 0, "", "", "control_flow.mlir:36", nullptr, 0, 0, l11, 1},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "increment", "add_", "steps (model.py:9)", operands_20, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "increment", "add_", "steps (model.py:9)", operands_20, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_END, 0, 1, 0, "", "", "control_flow.mlir:31", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "kernel.load", "", "control_flow.mlir:40", operands_22, 1, 0, l12, 2},
     {sizeof(sl_statement), SL_STATEMENT_SCALAR, 0, 1, 0, "cmpf_olt_f32", "", "control_flow.mlir:42", nullptr, 0, 0, l13, 2},

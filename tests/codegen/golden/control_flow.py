@@ -41,7 +41,7 @@ def run(io):
         if not n_4:
             break
         # add_: steps (model.py:9)
-        native.increment(alone, steps)
+        native.increment(alone, steps, steps)
         io.back_edge(14)
     # load: control_flow.mlir:40
     n_5 = x[1 * 64 + 0]

@@ -141,8 +141,8 @@ static constexpr sl_argument arguments_scale[] = {
 
 static constexpr const char* names_scale[] = {"b"};
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "twice", "native", SL_ENTRY_KERNEL, 0, arguments_twice, 2, names_twice, 1, 0, thunk_twice},
-    {sizeof(sl_entry), "scale", "native", SL_ENTRY_KERNEL, 0, arguments_scale, 3, names_scale, 1, 0, thunk_scale},
+    {sizeof(sl_entry), "twice", "native", SL_ENTRY_KERNEL, 0, arguments_twice, 2, names_twice, 1, 0, thunk_twice, nullptr},
+    {sizeof(sl_entry), "scale", "native", SL_ENTRY_KERNEL, 0, arguments_scale, 3, names_scale, 1, 0, thunk_scale, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {0, 1};

@@ -617,21 +617,21 @@ static constexpr sl_argument arguments_gemm_4x10x128_bias[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "pointwise_to_dtype_16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16, 7, nullptr, 0, 0.0224, thunk_pointwise_to_dtype_16},
-    {sizeof(sl_entry), "pointwise_to_dtype_32", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32, 7, nullptr, 0, 0.0448, thunk_pointwise_to_dtype_32},
-    {sizeof(sl_entry), "pointwise_to_dtype_16x9", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16x9, 3, nullptr, 0, 0.0864, thunk_pointwise_to_dtype_16x9},
-    {sizeof(sl_entry), "pointwise_to_dtype_32x144", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32x144, 3, nullptr, 0, 2.76, thunk_pointwise_to_dtype_32x144},
-    {sizeof(sl_entry), "pack_convolution_16x1x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_convolution_16x1x3x3, 2, nullptr, 0, 10, thunk_pack_convolution_16x1x3x3},
-    {sizeof(sl_entry), "pack_winograd_32x16x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_winograd_32x16x3x3, 2, nullptr, 0, 10, thunk_pack_winograd_32x16x3x3},
-    {sizeof(sl_entry), "pack_gemm_10x128", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x128, 2, nullptr, 0, 10, thunk_pack_gemm_10x128},
-    {sizeof(sl_entry), "zero_border", "native", SL_ENTRY_KERNEL, 0, arguments_zero_border, 1, nullptr, 0, 0, thunk_zero_border},
-    {sizeof(sl_entry), "copy_4x8x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_4x8x8, 2, nullptr, 0, 0.102, thunk_copy_4x8x8},
-    {sizeof(sl_entry), "convolution_4x1x8x8x16_3x3_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_convolution_4x1x8x8x16_3x3_bias_relu, 4, nullptr, 0, 0.714, thunk_convolution_4x1x8x8x16_3x3_bias_relu},
-    {sizeof(sl_entry), "zero_border_2", "native", SL_ENTRY_KERNEL, 0, arguments_zero_border_2, 1, nullptr, 0, 0, thunk_zero_border_2},
-    {sizeof(sl_entry), "max_pool2d", "native", SL_ENTRY_KERNEL, 0, arguments_max_pool2d, 2, nullptr, 0, 0.41, thunk_max_pool2d},
-    {sizeof(sl_entry), "winograd_4x16x4x4x32_3x3_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_winograd_4x16x4x4x32_3x3_bias_relu, 5, nullptr, 0, 1.91, thunk_winograd_4x16x4x4x32_3x3_bias_relu},
-    {sizeof(sl_entry), "max_pool2d_2", "native", SL_ENTRY_KERNEL, 0, arguments_max_pool2d_2, 2, nullptr, 0, 0.205, thunk_max_pool2d_2},
-    {sizeof(sl_entry), "gemm_4x10x128_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_4x10x128_bias, 4, nullptr, 0, 0.104, thunk_gemm_4x10x128_bias},
+    {sizeof(sl_entry), "pointwise_to_dtype_16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16, 7, nullptr, 0, 0.0224, thunk_pointwise_to_dtype_16, nullptr},
+    {sizeof(sl_entry), "pointwise_to_dtype_32", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32, 7, nullptr, 0, 0.0448, thunk_pointwise_to_dtype_32, nullptr},
+    {sizeof(sl_entry), "pointwise_to_dtype_16x9", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16x9, 3, nullptr, 0, 0.0864, thunk_pointwise_to_dtype_16x9, nullptr},
+    {sizeof(sl_entry), "pointwise_to_dtype_32x144", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32x144, 3, nullptr, 0, 2.76, thunk_pointwise_to_dtype_32x144, nullptr},
+    {sizeof(sl_entry), "pack_convolution_16x1x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_convolution_16x1x3x3, 2, nullptr, 0, 10, thunk_pack_convolution_16x1x3x3, nullptr},
+    {sizeof(sl_entry), "pack_winograd_32x16x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_winograd_32x16x3x3, 2, nullptr, 0, 10, thunk_pack_winograd_32x16x3x3, nullptr},
+    {sizeof(sl_entry), "pack_gemm_10x128", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x128, 2, nullptr, 0, 10, thunk_pack_gemm_10x128, nullptr},
+    {sizeof(sl_entry), "zero_border", "native", SL_ENTRY_KERNEL, 0, arguments_zero_border, 1, nullptr, 0, 0, thunk_zero_border, nullptr},
+    {sizeof(sl_entry), "copy_4x8x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_4x8x8, 2, nullptr, 0, 0.102, thunk_copy_4x8x8, nullptr},
+    {sizeof(sl_entry), "convolution_4x1x8x8x16_3x3_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_convolution_4x1x8x8x16_3x3_bias_relu, 4, nullptr, 0, 0.714, thunk_convolution_4x1x8x8x16_3x3_bias_relu, nullptr},
+    {sizeof(sl_entry), "zero_border_2", "native", SL_ENTRY_KERNEL, 0, arguments_zero_border_2, 1, nullptr, 0, 0, thunk_zero_border_2, nullptr},
+    {sizeof(sl_entry), "max_pool2d", "native", SL_ENTRY_KERNEL, 0, arguments_max_pool2d, 2, nullptr, 0, 0.41, thunk_max_pool2d, nullptr},
+    {sizeof(sl_entry), "winograd_4x16x4x4x32_3x3_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_winograd_4x16x4x4x32_3x3_bias_relu, 5, nullptr, 0, 1.91, thunk_winograd_4x16x4x4x32_3x3_bias_relu, nullptr},
+    {sizeof(sl_entry), "max_pool2d_2", "native", SL_ENTRY_KERNEL, 0, arguments_max_pool2d_2, 2, nullptr, 0, 0.205, thunk_max_pool2d_2, nullptr},
+    {sizeof(sl_entry), "gemm_4x10x128_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_4x10x128_bias, 4, nullptr, 0, 0.104, thunk_gemm_4x10x128_bias, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {0, 1, 2, 3, 4, 22, 5};

@@ -40,7 +40,7 @@ static constexpr sl_attribute ip_attributes[] = {
     {"transposed", 1},
 };
 static constexpr sl_problem ip_problem = {sizeof(sl_problem), "inner_product", ip_operands, 2,
-    1, ip_attributes, 1, 2, 32, 32768, 1048576};
+    1, ip_attributes, 1, 2, 32, 32768, 1048576, nullptr, 0};
 
 static void thunk_ip_plan(sl_ctx* ctx, sl_team, void* const* pointers, const int64_t*) {
   const void* const constants[] = {nullptr, pointers[0]};
@@ -182,10 +182,10 @@ static constexpr sl_argument arguments_divide[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "ip_plan", "ip", SL_ENTRY_PLAN, 1, arguments_ip_plan, 2, nullptr, 0, 0, thunk_ip_plan},
-    {sizeof(sl_entry), "ip", "ip", SL_ENTRY_EXTERNAL, 1, arguments_ip, 5, nullptr, 0, 0, thunk_ip},
-    {sizeof(sl_entry), "place", "native", SL_ENTRY_KERNEL, 0, arguments_place, 2, nullptr, 0, 0, thunk_place},
-    {sizeof(sl_entry), "divide", "native", SL_ENTRY_KERNEL, 1, arguments_divide, 3, nullptr, 0, 0, thunk_divide},
+    {sizeof(sl_entry), "ip_plan", "ip", SL_ENTRY_PLAN, 1, arguments_ip_plan, 2, nullptr, 0, 0, thunk_ip_plan, nullptr},
+    {sizeof(sl_entry), "ip", "ip", SL_ENTRY_EXTERNAL, 1, arguments_ip, 5, nullptr, 0, 0, thunk_ip, nullptr},
+    {sizeof(sl_entry), "place", "native", SL_ENTRY_KERNEL, 0, arguments_place, 2, nullptr, 0, 0, thunk_place, nullptr},
+    {sizeof(sl_entry), "divide", "native", SL_ENTRY_KERNEL, 1, arguments_divide, 3, nullptr, 0, 0, thunk_divide, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {0, 1};

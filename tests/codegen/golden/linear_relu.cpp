@@ -98,8 +98,8 @@ static constexpr sl_argument arguments_gemm_1x10x64_bias_relu[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "pack_10x64", "native", SL_ENTRY_KERNEL, 0, arguments_pack_10x64, 2, nullptr, 0, 0, thunk_pack_10x64},
-    {sizeof(sl_entry), "gemm_1x10x64_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_1x10x64_bias_relu, 4, nullptr, 0, 0, thunk_gemm_1x10x64_bias_relu},
+    {sizeof(sl_entry), "pack_10x64", "native", SL_ENTRY_KERNEL, 0, arguments_pack_10x64, 2, nullptr, 0, 0, thunk_pack_10x64, nullptr},
+    {sizeof(sl_entry), "gemm_1x10x64_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_1x10x64_bias_relu, 4, nullptr, 0, 0, thunk_gemm_1x10x64_bias_relu, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {0, 2};

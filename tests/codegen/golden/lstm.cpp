@@ -529,19 +529,19 @@ static constexpr sl_argument arguments_gemm_100x5x16_bias[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "pack_gemm_64x8", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_64x8, 2, nullptr, 0, 10, thunk_pack_gemm_64x8},
-    {sizeof(sl_entry), "pack_gemm_5x16", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_5x16, 2, nullptr, 0, 10, thunk_pack_gemm_5x16},
-    {sizeof(sl_entry), "copy_50x2x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_50x2x8, 2, nullptr, 0, 0.32, thunk_copy_50x2x8},
-    {sizeof(sl_entry), "gemm_100x64x8_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x64x8_bias, 4, nullptr, 0, 1.13, thunk_gemm_100x64x8_bias},
-    {sizeof(sl_entry), "fill_32", "native", SL_ENTRY_KERNEL, 0, arguments_fill_32, 1, nullptr, 0, 0.0064, thunk_fill_32},
-    {sizeof(sl_entry), "fill_1600", "native", SL_ENTRY_KERNEL, 0, arguments_fill_1600, 1, nullptr, 0, 0.32, thunk_fill_1600},
-    {sizeof(sl_entry), "copy_32", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32, 2, nullptr, 0, 0.0128, thunk_copy_32},
-    {sizeof(sl_entry), "copy_1600", "native", SL_ENTRY_KERNEL, 0, arguments_copy_1600, 2, nullptr, 0, 0.64, thunk_copy_1600},
-    {sizeof(sl_entry), "gemv_2x64x16_bias_add", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_2x64x16_bias_add, 5, nullptr, 0, 0.0933, thunk_gemv_2x64x16_bias_add},
-    {sizeof(sl_entry), "pointwise_sigmoid_2x16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_sigmoid_2x16, 7, nullptr, 0, 0.0448, thunk_pointwise_sigmoid_2x16},
-    {sizeof(sl_entry), "copy_32_2", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32_2, 2, nullptr, 0, 0.0128, thunk_copy_32_2},
-    {sizeof(sl_entry), "copy_2x50x16", "native", SL_ENTRY_KERNEL, 0, arguments_copy_2x50x16, 2, nullptr, 0, 0.64, thunk_copy_2x50x16},
-    {sizeof(sl_entry), "gemm_100x5x16_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x5x16_bias, 4, nullptr, 0, 0.218, thunk_gemm_100x5x16_bias},
+    {sizeof(sl_entry), "pack_gemm_64x8", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_64x8, 2, nullptr, 0, 10, thunk_pack_gemm_64x8, nullptr},
+    {sizeof(sl_entry), "pack_gemm_5x16", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_5x16, 2, nullptr, 0, 10, thunk_pack_gemm_5x16, nullptr},
+    {sizeof(sl_entry), "copy_50x2x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_50x2x8, 2, nullptr, 0, 0.32, thunk_copy_50x2x8, nullptr},
+    {sizeof(sl_entry), "gemm_100x64x8_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x64x8_bias, 4, nullptr, 0, 1.13, thunk_gemm_100x64x8_bias, nullptr},
+    {sizeof(sl_entry), "fill_32", "native", SL_ENTRY_KERNEL, 0, arguments_fill_32, 1, nullptr, 0, 0.0064, thunk_fill_32, nullptr},
+    {sizeof(sl_entry), "fill_1600", "native", SL_ENTRY_KERNEL, 0, arguments_fill_1600, 1, nullptr, 0, 0.32, thunk_fill_1600, nullptr},
+    {sizeof(sl_entry), "copy_32", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32, 2, nullptr, 0, 0.0128, thunk_copy_32, nullptr},
+    {sizeof(sl_entry), "copy_1600", "native", SL_ENTRY_KERNEL, 0, arguments_copy_1600, 2, nullptr, 0, 0.64, thunk_copy_1600, nullptr},
+    {sizeof(sl_entry), "gemv_2x64x16_bias_add", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_2x64x16_bias_add, 5, nullptr, 0, 0.0933, thunk_gemv_2x64x16_bias_add, nullptr},
+    {sizeof(sl_entry), "pointwise_sigmoid_2x16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_sigmoid_2x16, 7, nullptr, 0, 0.0448, thunk_pointwise_sigmoid_2x16, nullptr},
+    {sizeof(sl_entry), "copy_32_2", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32_2, 2, nullptr, 0, 0.0128, thunk_copy_32_2, nullptr},
+    {sizeof(sl_entry), "copy_2x50x16", "native", SL_ENTRY_KERNEL, 0, arguments_copy_2x50x16, 2, nullptr, 0, 0.64, thunk_copy_2x50x16, nullptr},
+    {sizeof(sl_entry), "gemm_100x5x16_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x5x16_bias, 4, nullptr, 0, 0.218, thunk_gemm_100x5x16_bias, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {1, 2};

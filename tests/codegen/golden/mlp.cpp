@@ -147,9 +147,9 @@ static constexpr sl_argument arguments_gemv_1x10x64_bias[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "gemv_1x64x64_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_1x64x64_bias_relu, 4, nullptr, 0, 0.157, thunk_gemv_1x64x64_bias_relu},
-    {sizeof(sl_entry), "gemv_1x64x64_bias_relu_2", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_1x64x64_bias_relu_2, 4, nullptr, 0, 0.157, thunk_gemv_1x64x64_bias_relu_2},
-    {sizeof(sl_entry), "gemv_1x10x64_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_1x10x64_bias, 4, nullptr, 0, 0.0583, thunk_gemv_1x10x64_bias},
+    {sizeof(sl_entry), "gemv_1x64x64_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_1x64x64_bias_relu, 4, nullptr, 0, 0.157, thunk_gemv_1x64x64_bias_relu, nullptr},
+    {sizeof(sl_entry), "gemv_1x64x64_bias_relu_2", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_1x64x64_bias_relu_2, 4, nullptr, 0, 0.157, thunk_gemv_1x64x64_bias_relu_2, nullptr},
+    {sizeof(sl_entry), "gemv_1x10x64_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_1x10x64_bias, 4, nullptr, 0, 0.0583, thunk_gemv_1x10x64_bias, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {6, 1, 0, 9};

@@ -109,7 +109,7 @@ static constexpr sl_argument arguments_rows_sum_sum_max_sum_16_by_24[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "rows_sum_sum_max_sum_16_by_24", "native", SL_ENTRY_KERNEL, 0, arguments_rows_sum_sum_max_sum_16_by_24, 5, nullptr, 0, 0.576, thunk_rows_sum_sum_max_sum_16_by_24},
+    {sizeof(sl_entry), "rows_sum_sum_max_sum_16_by_24", "native", SL_ENTRY_KERNEL, 0, arguments_rows_sum_sum_max_sum_16_by_24, 5, nullptr, 0, 0.576, thunk_rows_sum_sum_max_sum_16_by_24, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {2, 0, 1, 3, 4};

@@ -62,7 +62,7 @@ static constexpr sl_argument arguments_pointwise_expand_8x1024[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "pointwise_expand_8x1024", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_expand_8x1024, 3, nullptr, 0, 4.92, thunk_pointwise_expand_8x1024},
+    {sizeof(sl_entry), "pointwise_expand_8x1024", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_expand_8x1024, 3, nullptr, 0, 4.92, thunk_pointwise_expand_8x1024, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {3, 1, 2};

@@ -276,11 +276,11 @@ static constexpr sl_argument arguments_maxsi_index[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "all", "native", SL_ENTRY_KERNEL, 1, arguments_all, 7, nullptr, 0, 0, thunk_all},
-    {sizeof(sl_entry), "extsi_i32_i64", "scalar", SL_ENTRY_SCALAR, 0, arguments_extsi_i32_i64, 2, nullptr, 0, 0, thunk_extsi_i32_i64},
-    {sizeof(sl_entry), "index_cast_i64_index", "scalar", SL_ENTRY_SCALAR, 0, arguments_index_cast_i64_index, 2, nullptr, 0, 0, thunk_index_cast_i64_index},
-    {sizeof(sl_entry), "minsi_index", "scalar", SL_ENTRY_SCALAR, 0, arguments_minsi_index, 3, nullptr, 0, 0, thunk_minsi_index},
-    {sizeof(sl_entry), "maxsi_index", "scalar", SL_ENTRY_SCALAR, 0, arguments_maxsi_index, 3, nullptr, 0, 0, thunk_maxsi_index},
+    {sizeof(sl_entry), "all", "native", SL_ENTRY_KERNEL, 1, arguments_all, 7, nullptr, 0, 0, thunk_all, nullptr},
+    {sizeof(sl_entry), "extsi_i32_i64", "scalar", SL_ENTRY_SCALAR, 0, arguments_extsi_i32_i64, 2, nullptr, 0, 0, thunk_extsi_i32_i64, nullptr},
+    {sizeof(sl_entry), "index_cast_i64_index", "scalar", SL_ENTRY_SCALAR, 0, arguments_index_cast_i64_index, 2, nullptr, 0, 0, thunk_index_cast_i64_index, nullptr},
+    {sizeof(sl_entry), "minsi_index", "scalar", SL_ENTRY_SCALAR, 0, arguments_minsi_index, 3, nullptr, 0, 0, thunk_minsi_index, nullptr},
+    {sizeof(sl_entry), "maxsi_index", "scalar", SL_ENTRY_SCALAR, 0, arguments_maxsi_index, 3, nullptr, 0, 0, thunk_maxsi_index, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {0, 1, 2, 3, 4, 5, 6};

@@ -168,10 +168,10 @@ static constexpr sl_argument arguments_scaled[] = {
 
 static constexpr const char* names_scaled[] = {"b"};
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "narrow", "native", SL_ENTRY_KERNEL, 0, arguments_narrow, 2, names_narrow, 1, 0, thunk_narrow},
-    {sizeof(sl_entry), "ints", "native", SL_ENTRY_KERNEL, 0, arguments_ints, 2, names_ints, 1, 0, thunk_ints},
-    {sizeof(sl_entry), "widen", "native", SL_ENTRY_KERNEL, 0, arguments_widen, 4, names_widen, 1, 0, thunk_widen},
-    {sizeof(sl_entry), "scaled", "native", SL_ENTRY_KERNEL, 0, arguments_scaled, 3, names_scaled, 1, 0, thunk_scaled},
+    {sizeof(sl_entry), "narrow", "native", SL_ENTRY_KERNEL, 0, arguments_narrow, 2, names_narrow, 1, 0, thunk_narrow, nullptr},
+    {sizeof(sl_entry), "ints", "native", SL_ENTRY_KERNEL, 0, arguments_ints, 2, names_ints, 1, 0, thunk_ints, nullptr},
+    {sizeof(sl_entry), "widen", "native", SL_ENTRY_KERNEL, 0, arguments_widen, 4, names_widen, 1, 0, thunk_widen, nullptr},
+    {sizeof(sl_entry), "scaled", "native", SL_ENTRY_KERNEL, 0, arguments_scaled, 3, names_scaled, 1, 0, thunk_scaled, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {1, 5};

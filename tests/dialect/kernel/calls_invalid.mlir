@@ -3,6 +3,7 @@
 kernel.program @p target(<"cpu", "x86-64-v3">) {
   kernel.queue @team backend("cpu")
   kernel.run (%x "x": !kernel.buffer<8xf32>) outs(%y "y": !kernel.buffer<8xf32>) {
+    // Contract: E11.
     // expected-error@+1 {{names the queue @other, which the program @p does not declare (statement_c2)}}
     kernel.launch @f(%x) outs(%y) on @other : (!kernel.buffer<8xf32>) -> !kernel.buffer<8xf32>
     kernel.return %y : !kernel.buffer<8xf32>
@@ -95,6 +96,7 @@ kernel.program @p target(<"cpu", "x86-64-v3">) {
   kernel.queue @team backend("cpu")
   %w = kernel.parameter "w" : !kernel.buffer<8xf32>
   kernel.run (%x "x": !kernel.buffer<8xf32>) outs(%y "y": !kernel.buffer<8xf32>) {
+    // Contract: E5, E18.
     // expected-error@+1 {{writes the parameter "w", which is read only (write_c1)}}
     kernel.launch @f(%x) outs(%w) on @team : (!kernel.buffer<8xf32>) -> !kernel.buffer<8xf32>
     kernel.return %y : !kernel.buffer<8xf32>
@@ -111,6 +113,7 @@ kernel.program @p target(<"cpu", "x86-64-v3">) {
   kernel.queue @team backend("cpu")
   %w = kernel.constant dense<0.0> : tensor<8xf32> : !kernel.buffer<8xf32>
   kernel.run (%x "x": !kernel.buffer<8xf32>) outs(%y "y": !kernel.buffer<8xf32>) {
+    // Contract: E18.
     // expected-error@+1 {{writes a kernel.constant, which is read only (write_c2)}}
     kernel.launch @f(%x) outs(%w) on @team : (!kernel.buffer<8xf32>) -> !kernel.buffer<8xf32>
     kernel.return %y : !kernel.buffer<8xf32>
@@ -127,6 +130,7 @@ kernel.program @p target(<"cpu", "x86-64-v3">) {
   kernel.queue @team backend("cpu")
   %w = kernel.prepared "w" : !kernel.buffer<8xf32>
   kernel.run (%x "x": !kernel.buffer<8xf32>) outs(%y "y": !kernel.buffer<8xf32>) {
+    // Contract: E5.
     // expected-error@+1 {{writes the prepared buffer "w" in kernel.run, expected only in kernel.prepare (write_c3)}}
     kernel.launch @f(%x) outs(%w) on @team : (!kernel.buffer<8xf32>) -> !kernel.buffer<8xf32>
     kernel.return %y : !kernel.buffer<8xf32>
@@ -161,6 +165,7 @@ kernel.func @f(!kernel.buffer<8xf32>) outs(!kernel.buffer<8xf32>)
 kernel.program @p target(<"cpu", "x86-64-v3">) {
   kernel.queue @team backend("cpu")
   kernel.run (%x "x": !kernel.buffer<8xf32>) outs(%y "y": !kernel.buffer<8xf32>) {
+    // Contract: E18.
     // expected-error@+1 {{writes the input "x", which is not marked readwrite (write_c5)}}
     kernel.launch @f(%y) outs(%x) on @team : (!kernel.buffer<8xf32>) -> !kernel.buffer<8xf32>
     kernel.return %y : !kernel.buffer<8xf32>

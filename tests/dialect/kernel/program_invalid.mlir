@@ -10,6 +10,7 @@ kernel.program @p target(<"cpu", "x86-64-v3">) {
 // -----
 
 kernel.program @p target(<"cpu", "x86-64-v3">) {
+  // Contract: E11.
   // expected-error@+1 {{is the first queue but its backend is "late", expected "cpu" (program_c1)}}
   kernel.queue @q backend("late")
   kernel.run () outs() {

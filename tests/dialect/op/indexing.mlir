@@ -2,13 +2,17 @@
 // RUN: straightline-opt %s --mlir-print-op-generic | straightline-opt | FileCheck %s
 
 // CHECK-LABEL: func.func @indexing
-func.func @indexing(%w: tensor<10x4xf32>, %i: tensor<2x3xi64>, %n: tensor<5xi32>) {
+func.func @indexing(%w: tensor<10x4xf32>, %i: tensor<2x3xi64>, %n: tensor<5xi32>, %p: tensor<2xi64>, %x: tensor<4x9xf32>, %src: tensor<4x2xf32>) {
   // CHECK: op.embedding{{.*}} : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
   %e = op.embedding %w, %i : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3x4xf32>
   // CHECK: op.gather{{.*}}{dim = 0 : i64}{{.*}} : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3xf32>
   %g = op.gather %w, %i {dim = 0 : i64} : (tensor<10x4xf32>, tensor<2x3xi64>) -> tensor<2x3xf32>
   // CHECK: op.index_select{{.*}}{dim = 1 : i64}{{.*}} : (tensor<10x4xf32>, tensor<5xi32>) -> tensor<10x5xf32>
   %s = op.index_select %w, %n {dim = 1 : i64} : (tensor<10x4xf32>, tensor<5xi32>) -> tensor<10x5xf32>
+  // CHECK: op.index_copy %{{.*}} {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x2xf32>) -> tensor<4x9xf32>
+  %k = op.index_copy %x, %p, %src {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x2xf32>) -> tensor<4x9xf32>
+  // CHECK: op.index_add %{{.*}} {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x2xf32>) -> tensor<4x9xf32>
+  %l = op.index_add %x, %p, %src {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x2xf32>) -> tensor<4x9xf32>
   return
 }
 

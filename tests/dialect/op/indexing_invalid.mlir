@@ -77,3 +77,43 @@ func.func @index_select_c3(%w: tensor<10x4xf32>, %i: tensor<2x3xi64>, %v: tensor
   %e = op.index_select %w, %v {dim = 1 : i64} : (tensor<10x4xf32>, tensor<5xi64>) -> tensor<5x4xf32>
   return
 }
+
+// -----
+
+func.func @index_write_c1(%x: tensor<4x9xf32>, %p: tensor<2xi64>, %q: tensor<2x2xi64>, %src: tensor<4x2xf32>, %wide: tensor<4x3xf32>, %ints: tensor<4x2xi64>) {
+  // expected-error @+1 {{index_copy: dim 2 is outside a tensor of rank 2 (index_write_c1)}}
+  %y = op.index_copy %x, %p, %src {dim = 2 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x2xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_write_c2(%x: tensor<4x9xf32>, %p: tensor<2xi64>, %q: tensor<2x2xi64>, %src: tensor<4x2xf32>, %wide: tensor<4x3xf32>, %ints: tensor<4x2xi64>) {
+  // expected-error @+1 {{index_copy: index has rank 2 but 1 is needed (index_write_c2)}}
+  %y = op.index_copy %x, %q, %src {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2x2xi64>, tensor<4x2xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_write_c3(%x: tensor<4x9xf32>, %p: tensor<2xi64>, %q: tensor<2x2xi64>, %src: tensor<4x2xf32>, %wide: tensor<4x3xf32>, %ints: tensor<4x2xi64>) {
+  // expected-error @+1 {{index_copy: src has extents [4, 3] but [4, 2] are needed (index_write_c3)}}
+  %y = op.index_copy %x, %p, %wide {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x3xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_write_c4(%x: tensor<4x9xf32>, %p: tensor<2xi64>, %q: tensor<2x2xi64>, %src: tensor<4x2xf32>, %wide: tensor<4x3xf32>, %ints: tensor<4x2xi64>) {
+  // expected-error @+1 {{index_copy: src has elements}}
+  %y = op.index_copy %x, %p, %ints {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x2xi64>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_write_c5(%x: tensor<4x9xf32>, %p: tensor<2xi64>, %q: tensor<2x2xi64>, %src: tensor<4x2xf32>, %wide: tensor<4x3xf32>, %ints: tensor<4x2xi64>) {
+  // expected-error @+1 {{index_copy: the result has extents [4, 8] but [4, 9] are needed (index_write_c5)}}
+  %y = op.index_copy %x, %p, %src {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x2xf32>) -> tensor<4x8xf32>
+  return
+}

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the package holds beside its Python files: component "package" is the same for every Python, component "python" is the
+# module of one. Everything is found from where it lies ($ORIGIN), so the folder may be anywhere: a wheel, or a prefix of C++ users.
+set(SL_PACKAGE_INSTALL straightline)
+
+install(TARGETS straightline_runtime LIBRARY DESTINATION ${SL_PACKAGE_INSTALL} COMPONENT package)
+set_target_properties(straightline_runtime PROPERTIES INSTALL_RPATH "$ORIGIN")
+foreach(target IN ITEMS straightline_compiler straightline_call straightline_backend_onednn
+        straightline_backend_aten)
+  if(TARGET ${target})
+    install(TARGETS ${target} LIBRARY DESTINATION ${SL_PACKAGE_INSTALL} COMPONENT package)
+  endif()
+endforeach()
+if(TARGET straightline_bindings)
+  install(TARGETS straightline_bindings LIBRARY DESTINATION ${SL_PACKAGE_INSTALL} COMPONENT python)
+endif()
+
+file(GLOB SL_ABI_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/abi/*.h)
+install(FILES ${SL_ABI_HEADERS} DESTINATION ${SL_PACKAGE_INSTALL}/include/straightline/abi COMPONENT package)
+file(GLOB SL_CPP_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/straightline/*.hpp)
+install(FILES ${SL_CPP_HEADERS} ${PROJECT_SOURCE_DIR}/tools/compiler_abi.h DESTINATION ${SL_PACKAGE_INSTALL}/include/straightline COMPONENT package)

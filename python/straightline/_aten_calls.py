@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of the backend `aten` that need Python: the check of schemas, and ops that torch's C functions cannot take.
+
+The backend gets three C functions (runtime/backends/aten/aten.h); each takes the GIL when it is called, from any thread.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import itertools
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from straightline import _call
+from straightline.errors import InternalError
+
+_MAX_RANK = 8
+_DYNAMIC = -(2**63)
+
+
+class _Dtype(ctypes.Structure):
+    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
+
+
+class _Operand(ctypes.Structure):
+    """sl_operand of runtime/abi/kernel.h."""
+
+    _fields_ = [
+        ("dtype", _Dtype), ("rank", ctypes.c_int32), ("extents", ctypes.c_int64 * _MAX_RANK),
+        ("strides", ctypes.c_int64 * _MAX_RANK), ("constant", ctypes.c_int32),
+    ]  # fmt: skip
+
+
+class _Problem(ctypes.Structure):
+    """sl_problem of runtime/abi/kernel.h."""
+
+    _fields_ = [
+        ("size", ctypes.c_uint64), ("op", ctypes.c_char_p), ("operands", ctypes.POINTER(_Operand)),
+        ("inputs", ctypes.c_int32), ("outputs", ctypes.c_int32), ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_int32), ("threads", ctypes.c_int32), ("vector_bytes", ctypes.c_int32),
+        ("l1_bytes", ctypes.c_int64), ("l2_bytes", ctypes.c_int64), ("text", ctypes.c_char_p), ("sizes", ctypes.c_int32),
+    ]  # fmt: skip
+
+
+_Pointers = ctypes.POINTER(ctypes.c_void_p)
+_Numbers = ctypes.POINTER(ctypes.c_int64)
+_PlanFn = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_Problem), _Numbers, ctypes.c_void_p, ctypes.c_int64)
+_RunFn = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_int64, _Pointers, _Pointers, _Numbers, ctypes.c_void_p, ctypes.c_int64
+)
+_ForgetFn = ctypes.CFUNCTYPE(None, ctypes.c_int64)
+
+
+class _Functions(ctypes.Structure):
+    """sl_aten_python of runtime/backends/aten/aten.h."""
+
+    _fields_ = [("size", ctypes.c_uint64), ("plan", _PlanFn), ("run", _RunFn), ("forget", _ForgetFn)]
+
+
+# The text of a call ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _TensorAt:
+    """`%N` or `@N`: a tensor over input or output `number`."""
+
+    output: bool
+    number: int
+    dtype: str
+
+
+@dataclass(frozen=True)
+class _Size:
+    """`$N`: a number known per call."""
+
+    number: int
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:[A-Za-z_]\w*=)?\??(?:
+        (?P<tensor>[%@])(?P<index>\d+)(?::(?P<dtype>\w+))? | \$(?P<size>\d+) | "(?P<text>(?:[^"\\]|\\.)*)"
+        | (?P<kind>dtype|layout|device|format)\.(?P<name>\w+) | (?P<word>true|false|none)
+        | (?P<number>[-+]?(?:inf|nan|\d[\d.]*(?:e[-+]?\d+)?)) | (?P<open>\[))""",
+    re.VERBOSE,
+)
+
+
+def parse_values(line: str) -> list[Any]:
+    """Values of one line of the text that runtime/backends/aten/call_text.h describes."""
+    values, end = _values(line, 0, "")
+    if end != len(line):
+        raise InternalError(f"the text of a call ends at {end}: {line!r}")
+    return values
+
+
+def _values(line: str, at: int, closing: str) -> tuple[list[Any], int]:
+    values: list[Any] = []
+    while at < len(line) and line[at] != closing:
+        found = _TOKEN.match(line, at)
+        if found is None:
+            raise InternalError(f"the text of a call cannot be read at {at}: {line!r}")
+        at = found.end()
+        if found["open"]:
+            value, at = _values(line, at, "]")
+            at += 1
+        else:
+            value = _scalar(found)
+        values.append(value)
+        at += len(line[at:]) - len(line[at:].lstrip(", "))
+    return values, at
+
+
+def _scalar(found: re.Match[str]) -> Any:
+    import torch
+
+    if found["tensor"]:
+        return _TensorAt(found["tensor"] == "@", int(found["index"]), found["dtype"] or "")
+    if found["size"]:
+        return _Size(int(found["size"]))
+    if found["text"] is not None:
+        return re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], found["text"])
+    if found["kind"]:
+        return torch.device("cpu") if found["kind"] == "device" else getattr(torch, found["name"])
+    if found["word"]:
+        return {"true": True, "false": False, "none": None}[found["word"]]
+    number = found["number"]
+    return int(number) if re.fullmatch(r"[-+]?\d+", number) else float(number)
+
+
+# Planned calls --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """An operand; a size that is known per call is a `_Size`."""
+
+    dtype: Any
+    extents: tuple[int | _Size, ...]
+    strides: tuple[int | _Size, ...]
+
+
+class _PlannedCall:
+    """One op with its arguments over buffers of a program; any thread may run it."""
+
+    def __init__(self, problem: _Problem, lines: list[str]) -> None:
+        import torch
+
+        name, overload = lines[0], lines[1] or "default"
+        namespace, _, base = name.partition("::")
+        self._op = getattr(getattr(getattr(torch.ops, namespace), base), overload)
+        self._arguments = parse_values(lines[5])
+        self._results = parse_values(lines[6])
+        numbers = itertools.count()
+        operands = [problem.operands[i] for i in range(problem.inputs + problem.outputs)]
+        layouts = [_layout(operand, numbers) for operand in operands]
+        self._inputs, self._outputs = layouts[: problem.inputs], layouts[problem.inputs :]
+        self._first_size = next(numbers)
+        names = [argument.name for argument in self._op._schema.arguments]
+        self._keywords = [
+            name if argument.kwarg_only else None for name, argument in zip(names, self._op._schema.arguments)
+        ]
+
+    def run(self, inputs: Any, outputs: Any, sizes: Any) -> None:
+        """Calls the op and copies its results into the outputs."""
+        import torch
+
+        def tensor(place: _TensorAt) -> Any:
+            pointers, layouts = (outputs, self._outputs) if place.output else (inputs, self._inputs)
+            real = _tensor_at(pointers[place.number], layouts[place.number], sizes)
+            return torch.view_as_complex(real) if place.dtype else real
+
+        def value(given: Any) -> Any:
+            if isinstance(given, _TensorAt):
+                return tensor(given)
+            if isinstance(given, _Size):
+                return sizes[self._first_size + given.number]
+            return [value(item) for item in given] if isinstance(given, list) else given
+
+        values = [value(argument) for argument in self._arguments]
+        positional = [v for v, keyword in zip(values, self._keywords) if keyword is None]
+        named = {keyword: v for v, keyword in zip(values, self._keywords) if keyword is not None}
+        returned = self._op(*positional, **named)
+        results = returned if len(self._results) > 1 else [returned]
+        for place, result in zip(self._results, results):
+            self._take(place, result, tensor)
+
+    def _take(self, place: Any, result: Any, tensor: Callable[[_TensorAt], Any]) -> None:
+        if isinstance(place, list):
+            if len(place) != len(result):
+                raise RuntimeError(f"gave a list of {len(result)} where its fake kernel said {len(place)}")
+            for inner, item in zip(place, result):
+                self._take(inner, item, tensor)
+        elif place is not None:
+            to = tensor(place)
+            if result.shape != to.shape or result.dtype != to.dtype:
+                raise RuntimeError(
+                    f"gave {result.dtype}{list(result.shape)} where its fake kernel said {to.dtype}{list(to.shape)}"
+                )
+            to.copy_(result)
+
+
+def _layout(operand: _Operand, numbers: itertools.count[int]) -> _Layout:
+    import torch
+
+    from straightline._call_support import dtype_name
+
+    def known(values: Any) -> tuple[int | _Size, ...]:
+        return tuple(_Size(next(numbers)) if values[i] == _DYNAMIC else values[i] for i in range(operand.rank))
+
+    dtype = getattr(torch, dtype_name(operand.dtype.code, operand.dtype.bits))
+    return _Layout(dtype, known(operand.extents), known(operand.strides))
+
+
+def _tensor_at(address: int | None, layout: _Layout, sizes: Any) -> Any:
+    """A tensor over memory of the program; it must not outlive the call."""
+    import torch
+
+    shape = [sizes[n.number] if isinstance(n, _Size) else n for n in layout.extents]
+    strides = [sizes[n.number] if isinstance(n, _Size) else n for n in layout.strides]
+    if 0 in shape or address is None:
+        return torch.empty(shape, dtype=layout.dtype)
+    count = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides))
+    memory = (ctypes.c_uint8 * (count * layout.dtype.itemsize)).from_address(address)
+    return torch.frombuffer(memory, dtype=layout.dtype, count=count).as_strided(shape, strides)
+
+
+def _check_schema(lines: list[str]) -> None:
+    """Raises when the op is not what was captured."""
+    import torch
+
+    name, overload, captured = lines[0], lines[1], lines[4]
+    try:
+        schema = str(torch._C._get_schema(name, overload))
+    except RuntimeError:
+        dotted = f"{name}.{overload}" if overload else name
+        raise RuntimeError(
+            f"torch {torch.__version__} has no op {dotted} in this process: import what registers it"
+        ) from None
+    if schema != captured:
+        raise RuntimeError(
+            f"its schema was '{captured}' when the program was captured with torch {lines[2]}, "
+            f"but here it is '{schema}': capture the program again"
+        )
+
+
+# The functions that the backend calls ---------------------------------------------------------------------------------
+
+_plans: dict[int, _PlannedCall] = {}
+_numbers = itertools.count(1)
+_errors = threading.local()
+_installed: _Functions | None = None
+
+
+def take_error() -> BaseException | None:
+    """What Python code of an op raised last on this thread, once."""
+    error = getattr(_errors, "last", None)
+    _errors.last = None
+    return error
+
+
+def _guarded(work: Callable[[], None], message: int, message_bytes: int) -> int:
+    """Runs `work`; what it raises is kept, and written as words."""
+    try:
+        work()
+    except BaseException as error:
+        _errors.last = error
+        words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        text = words.encode("utf-8", "replace")[: message_bytes - 1]
+        ctypes.memmove(message, text + b"\0", len(text) + 1)
+        return 1
+    return 0
+
+
+@_PlanFn
+def _plan(problem: Any, identity: Any, message: int, message_bytes: int) -> int:
+    def work() -> None:
+        lines = problem[0].text.decode().split("\n")
+        _check_schema(lines)
+        if lines[3] == "python":
+            call = _PlannedCall(problem[0], lines)
+            identity[0] = next(_numbers)
+            _plans[identity[0]] = call
+
+    return _guarded(work, message, message_bytes)
+
+
+@_RunFn
+def _run(identity: int, inputs: Any, outputs: Any, sizes: Any, message: int, message_bytes: int) -> int:
+    return _guarded(lambda: _plans[identity].run(inputs, outputs, sizes), message, message_bytes)
+
+
+@_ForgetFn
+def _forget(identity: int) -> None:
+    _plans.pop(identity, None)
+
+
+def install() -> None:
+    """Gives the backend its functions; again is harmless. Without the backend there is nothing to do."""
+    global _installed
+    address = _call.symbol("sl_aten_set_python")
+    if _installed is not None or address == 0:
+        return
+    _installed = _Functions(ctypes.sizeof(_Functions), _plan, _run, _forget)
+    setter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Functions))(address)
+    setter(ctypes.pointer(_installed))
+    atexit.register(setter, ctypes.POINTER(_Functions)())

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The long tail: an op without a converter becomes one `op.aten`, which calls it by name while running.
+
+The text of its arguments is read by the backend `aten` (runtime/backends/aten/call_text.h says how it is written) and, for
+what torch's C functions cannot take, by `straightline._aten_calls`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from straightline.capture.builder import Attr, Dims, Extent, TensorType
+from straightline.capture.importer import (
+    Complex,
+    Importer,
+    Reject,
+    Tensor,
+    dtype_name,
+)
+
+#: Dispatch keys under which a kernel of an op runs on the CPU.
+_CPU_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
+
+#: Ops whose results depend on strides and storage, which are our own choice.
+_READS_STORAGE = frozenset(
+    f"aten::{name}" for name in ("as_strided", "as_strided_copy", "as_strided_scatter", "set", "resize", "resize_as")
+)
+
+# Real numbers with the elements of a complex dtype.
+_PARTS = {torch.complex64: "f32", torch.complex128: "f64", torch.complex32: "f16"}
+
+
+class _ThroughPython(Exception):
+    """Something that torch's C functions cannot take."""
+
+
+@dataclass
+class _Encoder:
+    """The text of one call: collects its tensors as operands and its named extents."""
+
+    operands: list[Tensor] = field(default_factory=list)
+    sizes: list[Extent] = field(default_factory=list)
+    #: Why the call cannot go through the dispatcher's C function, once something was met.
+    python: str = ""
+    #: Argument name -> number of the result that it is updated in.
+    updated: dict[str, int] = field(default_factory=dict)
+
+    def argument(self, declared: Any, value: Any) -> str:
+        """`name=value` for one argument of the schema."""
+        if declared.name in self.updated:
+            return f"{declared.name}=@{self.updated[declared.name]}{_suffix(value)}"
+        return f"{declared.name}={self._value(declared.real_type, value)}"
+
+    def operand(self, tensor: Tensor) -> int:
+        """Number of an operand; the same value is one operand."""
+        for number, known in enumerate(self.operands):
+            if known is tensor:
+                return number
+        self.operands.append(tensor)
+        return len(self.operands) - 1
+
+    def _value(self, type: Any, value: Any) -> str:
+        kind = type.kind()
+        if kind == "OptionalType":
+            return "none" if value is None else "?" + self._value(type.getElementType(), value)
+        if kind == "ListType":
+            items = value if isinstance(value, (list, tuple)) else [value]
+            return "[" + ", ".join(self._value(type.getElementType(), item) for item in items) + "]"
+        if kind == "TensorType" and isinstance(value, Tensor):
+            return f"%{self.operand(value)}{_suffix(value)}"
+        if kind == "TensorType" and isinstance(value, (bool, int, float)):
+            self.python = "it has a number for a tensor"
+            return _number(value)
+        if kind in ("IntType", "SymIntType") and isinstance(value, Extent):
+            self.sizes.append(value)
+            return f"${len(self.sizes) - 1}"
+        if kind in ("IntType", "SymIntType") and isinstance(value, int):
+            return str(int(value))
+        if kind == "FloatType" and isinstance(value, (bool, int, float)):
+            return repr(float(value))
+        if kind == "BoolType" and isinstance(value, (bool, int)):
+            return _number(bool(value))
+        if kind == "NumberType" and isinstance(value, (bool, int, float)):
+            self.python = "it has an argument of type Scalar"
+            return _number(value)
+        return self._name(kind, value)
+
+    def _name(self, kind: str, value: Any) -> str:
+        if kind == "StringType" and isinstance(value, str):
+            escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+            return f'"{escaped}"'
+        if isinstance(value, torch.dtype):
+            return f"dtype.{str(value).removeprefix('torch.')}"
+        if isinstance(value, torch.layout):
+            return f"layout.{str(value).removeprefix('torch.')}"
+        if isinstance(value, torch.memory_format):
+            return f"format.{str(value).removeprefix('torch.')}"
+        if kind == "DeviceObjType" and torch.device(value).type == "cpu":
+            return "device.cpu"
+        raise Reject(f"an argument of type {kind.removesuffix('Type')} is {value!r}")
+
+
+def _number(value: bool | int | float) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+def _suffix(value: Any) -> str:
+    return f":{str(value.complex_dtype).removeprefix('torch.')}" if isinstance(value, Complex) else ""
+
+
+def has_python_kernel(op: torch._ops.OpOverload) -> bool:
+    """Whether Python code runs on the CPU when the op is called: then exceptions of it are worth more than a C call."""
+    import torch._library.custom_ops as custom_ops
+
+    name = op._schema.name
+    if name in custom_ops.OPDEFS:
+        return True
+    overload = f".{op._schema.overload_name}" if op._schema.overload_name else ""
+    key = f"{name.replace('::', '/')}{overload}"
+    return op.namespace not in ("aten", "prims") and any(f"{key}/{k}" in torch.library._impls for k in _CPU_KEYS)
+
+
+class _Results:
+    """The results of one call: their types, the text that says where each goes, and what the graph sees."""
+
+    def __init__(self, ctx: Importer) -> None:
+        self._ctx = ctx
+        self.types: list[TensorType] = []
+        self._kinds: list[torch.dtype | None] = []
+
+    def place(self, fake: Any) -> tuple[str, Any]:
+        """The text for one result and a structure of numbers (of its tensors) like it."""
+        if fake is None:
+            return "none", None
+        if isinstance(fake, (list, tuple)):
+            placed = [self.place(item) for item in fake]
+            return "[" + ", ".join(text for text, _ in placed) + "]", [number for _, number in placed]
+        if not isinstance(fake, torch.Tensor):
+            raise Reject(f"its result is {fake!r}, not a tensor")
+        number = len(self.types)
+        if fake.dtype in _PARTS:
+            extents = tuple(self._ctx.extents.dim(size) for size in fake.shape)
+            self.types.append(TensorType(_PARTS[fake.dtype], (*extents, 2)))
+            self._kinds.append(fake.dtype)
+            return f"@{number}:{str(fake.dtype).removeprefix('torch.')}", number
+        dtype_name(fake.dtype)
+        self.types.append(self._ctx.type_of(fake))
+        self._kinds.append(None)
+        return f"@{number}", number
+
+    def filled(self, numbers: Any, values: Sequence[Tensor]) -> Any:
+        """The values in the structure that `place` gave."""
+        if numbers is None:
+            return None
+        if isinstance(numbers, list):
+            return [self.filled(number, values) for number in numbers]
+        value, kind = values[numbers], self._kinds[numbers]
+        return value if kind is None else Complex(value.value, value.type, kind)
+
+
+def call_op(
+    ctx: Importer,
+    op: torch._ops.OpOverload,
+    values: dict[str, Any],
+    fake: Any,
+    reason: str,
+    updated: Sequence[str] = (),
+    bases: Sequence[Any] = (),
+    effectful: bool = False,
+) -> tuple[Any, list[Any]]:
+    """Appends one `op.aten`.
+
+    Args:
+        ctx: the import.
+        op: what is called.
+        values: its arguments by name, as the importer maps them.
+        fake: fake tensors of its results, as the op returns them (a tensor, or several).
+        reason: why it is not native, for `explain`.
+        updated: names of tensor arguments that the op overwrites.
+        bases: the fake tensors of those.
+        effectful: whether it does more than give results (also assumed of an op that gives none).
+
+    Returns:
+        The results in the structure of `fake`, and the new values of the updated arguments.
+
+    Raises:
+        Reject: an argument or a result is of a kind that cannot be passed.
+    """
+    schema = op._schema
+    if op.name().partition(".")[0] in _READS_STORAGE:
+        raise Reject("its result depends on how memory is laid out")
+    for declared in schema.arguments:
+        if declared.alias_info is not None and declared.alias_info.is_write and declared.name not in updated:
+            raise Reject(f"it updates its argument '{declared.name}' in place, which the export has left so")
+    fakes = list(fake) if len(schema.returns) > 1 else [fake] if schema.returns else []
+    results = _Results(ctx)
+    placed = [results.place(item) for item in fakes]
+    renewed = [results.place(base)[1] for base in bases]
+    effectful = effectful or not results.types or torch.Tag.nondeterministic_seeded in op.tags
+    encoder = _Encoder(updated=dict(zip(updated, renewed)))
+    changes = [(number, encoder.operand(values[name])) for name, number in encoder.updated.items()]
+    arguments = ", ".join(encoder.argument(declared, values[declared.name]) for declared in schema.arguments)
+    if not encoder.python and has_python_kernel(op):
+        encoder.python = "its kernel is Python code"
+    attributes: dict[str, Attr] = {
+        "name": f"{schema.name}.{schema.overload_name or 'default'}",
+        "schema": str(schema),
+        "torch": torch.__version__.partition("+")[0],
+        "door": "python" if encoder.python else "dispatcher",
+        "arguments": arguments,
+        "outcome": ", ".join(text for text, _ in placed),
+        "effectful": effectful,
+        "why": f"aten: {reason}" + (f"; through Python, for {encoder.python}" if encoder.python else ""),
+    }
+    if encoder.sizes:
+        attributes["sizes"] = Dims(tuple(encoder.sizes))
+    if changes:
+        attributes["updates"] = [number for pair in changes for number in pair]
+    made = ctx.emit("aten", encoder.operands, results.types, attributes)
+    shaped = [results.filled(numbers, made) for _, numbers in placed]
+    returned = shaped if len(schema.returns) > 1 else shaped[0] if shaped else None
+    return returned, [results.filled(number, made) for number in renewed]
+
+
+def convert_tail(ctx: Importer, node: torch.fx.Node, reason: str) -> Any:
+    """Converts a call of an op without a native form; raises `Reject` where it has no other."""
+    return call_op(ctx, node.target, ctx.arguments(node).values, node.meta.get("val"), reason)[0]
+
+
+def convert_effect(ctx: Importer, node: torch.fx.Node) -> Any:
+    """`with_effects(token, op, *arguments)`: an op with a side effect, such as a check that raises."""
+    _, op, *positional = node.args
+    if not isinstance(op, torch._ops.OpOverload):
+        raise Reject(f"{op} has a side effect", "a model without side effects")
+    values = ctx.call_arguments(op, positional, node.kwargs).values
+    fakes = node.meta["val"][1:]
+    count = len(op._schema.returns)
+    fake = fakes if count > 1 else fakes[0] if count else None
+    returned, _ = call_op(ctx, op, values, fake, "it has a side effect", effectful=True)
+    return [0, *(returned if count > 1 else [returned])]  # 0 for the token, which nothing reads
+
+
+def convert_functionalised(ctx: Importer, node: torch.fx.Node) -> Any:
+    """`auto_functionalized_v2(op, **arguments, _all_bases=[...])`: a custom op that updates arguments in place."""
+    op = node.args[0]
+    given = {key: ctx.argument(value) for key, value in node.kwargs.items()}
+    bases = given.pop("_all_bases")
+    values: dict[str, Any] = {}
+    updated: list[str] = []
+    order: list[int] = []
+    for declared in op._schema.arguments:
+        name = declared.name
+        if f"_{name}_base_index" not in given:
+            values[name] = given.get(name, declared.default_value)
+            continue
+        base = given[f"_{name}_base_index"]
+        if base is None:
+            values[name] = None
+            continue
+        if any(f"_{name}_{part}" in given for part in ("size", "stride", "storage_offset", "slice_dim")):
+            raise Reject(f"it updates '{name}', a view of another tensor, in place", "a tensor of its own, x.clone()")
+        values[name] = bases[base]
+        updated.append(name)
+        order.append(base)
+    if len(set(order)) != len(order):
+        raise Reject("it updates one tensor through two arguments", "separate tensors")
+    fake = node.meta["val"]
+    count = max(1, len(op._schema.returns))
+    fakes = fake[:count] if len(op._schema.returns) > 1 else fake[0]
+    base_fakes = [fake[count + base] for base in order]
+    returned, renewed = call_op(
+        ctx, op, values, fakes if op._schema.returns else None, "a custom op", updated, base_fakes
+    )
+    head = list(returned) if len(op._schema.returns) > 1 else [returned]
+    tail = list(bases)
+    for base, value in zip(order, renewed):
+        tail[base] = value
+    return [*head, *tail]

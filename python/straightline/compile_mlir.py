@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`compile_mlir`: op-level MLIR as text and parameters by name become a callable. Needs no framework."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from straightline import _aten_calls, _compiler, _emitted, _paths, _signature, kernels
+from straightline._progress import CompileProgress
+from straightline.compile import (
+    CompiledFunction,
+    _allowed_backends,
+    _Binding,
+    _check_options,
+    _compile_for_team,
+)
+from straightline.errors import UnsupportedError, UserError
+from straightline.parameters import DeclaredParameter, ParameterTable
+
+#: Element types of the IR, as numpy and torch name them.
+_DTYPES = {
+    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i1": "bool", "i8": "int8",
+    "i16": "int16", "i32": "int32", "i64": "int64", "ui8": "uint8",
+}  # fmt: skip
+
+
+def compile_mlir(
+    source: str | bytes | os.PathLike[str],
+    parameters: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    *,
+    threads: int | None = None,
+    freeze: bool = True,
+    emit: str = "cpp",
+    fast_path: bool | None = None,
+    cpu: str = "",
+    cache: bool = True,
+    allow: Sequence[str] | None = None,
+    routes: Mapping[str, str] | None = None,
+) -> CompiledFunction:
+    """Compiles a function of the `op` dialect, such as `fn.ir("op")` gives.
+
+    Args:
+        source: A path, or the text itself: a string with a line break or a brace in it is text, any other is a path. Bytes
+            are text or MLIR bytecode.
+        parameters: A numpy array or tensor for each name that the module declares (`op.parameter` and `op.state`): a dict,
+            or the path of a safetensors file. A state is updated in the array given; with `freeze` the others are packed
+            or copied, else borrowed.
+        threads: Team size to plan for; by default 1 for small models and all cores for larger ones.
+        freeze: As in `compile`.
+        emit: As in `compile`.
+        fast_path: As in `compile`.
+        cpu: As in `compile`.
+        cache: As in `compile`.
+        allow: As in `compile`.
+        routes: As in `compile`.
+
+    Returns:
+        A callable that takes the function's arguments, by position or by their `op.name`, as numpy arrays or torch tensors,
+        and gives results of the same kind: one as it is, several as a tuple, none as None.
+
+    Raises:
+        UserError: The text is malformed or breaks the op level's rules, a file cannot be read, or parameters are missing,
+            unknown or of another shape or dtype; all of them are named.
+        UnsupportedError: Some op has no kernel.
+        InternalError: A bug; the message names the file that keeps what reproduces it.
+    """
+    _check_options(
+        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
+    )
+    allowed = _allowed_backends(allow)
+    _aten_calls.install()
+    path = _paths.chosen(fast_path)
+    text, name = _text(source)
+    module = _compiler.Module.parse(text, name)
+    declared = [_declared(row) for row in json.loads(module.parameters_json)]
+    table = ParameterTable.of_declared(declared)
+    given = _parameters(parameters, declared)
+    table.check(given, f"the parameters do not fit {name}")
+    options = f"freeze={'true' if freeze else 'false'}"
+    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
+    options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
+    with CompileProgress() as progress:
+        compilation = _compile_for_team(module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
+    explained = json.loads(compilation.explain_json)
+    inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]
+    results = tuple(("tensor", f"result[{i}]", i) for i in range(len(explained["results"])))
+    whole = ("tuple", "result", results) if len(results) > 1 else ("const", "result", None)
+    tensors = [given[entry] for entry in explained["parameters"]]
+    binding = _Binding(
+        names=explained["parameters"],
+        table=table,
+        live=not freeze,
+        kept=frozenset(explained["kept_parameters"]),
+        example=", ".join(f"{argument}: {_spelled(row)}" for argument, row in inputs),
+        inputs=tuple((argument, _signature.EITHER, ("tensor", argument, i)) for i, (argument, _) in enumerate(inputs)),
+        outputs=("tensor", "result", 0) if len(results) == 1 else whole,
+        options={
+            "kind": "torch" if tensors and all(type(t).__module__.startswith("torch") for t in tensors) else "numpy",
+            "estimated_us": explained.get("estimated_us", 0.0),
+            "fast_path": path[0],
+        },
+        name=explained["name"],
+        path=path,
+    )
+    own = kernels.Kernels(compilation.program) if emit == "python" else None
+    emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
+    weights = binding.set_of(compilation.program, tensors, emitted, {})
+    return binding.function(compilation, weights, own, emitted)
+
+
+def _text(source: object) -> tuple[str | bytes, str]:
+    """The module's text, and what messages call it."""
+    if isinstance(source, bytes):
+        return source, "<bytes>"
+    if isinstance(source, str) and ("\n" in source or "{" in source):
+        return source, "<string>"
+    if not isinstance(source, (str, os.PathLike)):
+        raise UserError(f"source is a {type(source).__name__} but must be mlir text or the path of a file")
+    try:
+        with open(source, "rb") as file:
+            return file.read(), os.path.basename(os.fspath(source))
+    except OSError as error:
+        raise UserError(f"cannot read {os.fspath(source)!r}: {error.strerror}") from error
+
+
+def _declared(row: Mapping[str, Any]) -> DeclaredParameter:
+    name, shape = row["name"], row["shape"]
+    if any(isinstance(size, str) for size in (*shape, *row.get("strides", ()))):
+        sizes = ", ".join(map(str, shape))
+        raise UnsupportedError(f"'{name}' has the sizes [{sizes}], but those of a {row['kind']} must be numbers")
+    return DeclaredParameter(
+        name=name,
+        dtype=_DTYPES.get(row["type"], row["type"]),
+        shape=tuple(shape),
+        strides=tuple(row["strides"]) if "strides" in row else None,
+        written=row["kind"] == "state",
+    )
+
+
+def _spelled(row: Mapping[str, Any]) -> str:
+    return f"{_DTYPES.get(row['type'], row['type'])}[{', '.join(map(str, row['shape']))}]"
+
+
+def _parameters(given: object, declared: list[DeclaredParameter]) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if isinstance(given, (str, os.PathLike)):
+        return _read_safetensors(given, any(entry.dtype == "bfloat16" for entry in declared))
+    if not isinstance(given, Mapping):
+        raise UserError(
+            f"parameters is a {type(given).__name__} but must be a dict of arrays or the path of a safetensors file"
+        )
+    return given
+
+
+def _read_safetensors(path: str | os.PathLike[str], bfloat16: bool) -> dict[str, Any]:
+    """Every tensor of a file: as numpy arrays, or as torch tensors where numpy has no such dtype."""
+    try:
+        import safetensors
+    except ImportError as error:
+        raise UserError(
+            "reading a safetensors file needs the package safetensors: pip install 'straightline[safetensors]'"
+        ) from error
+    try:
+        with safetensors.safe_open(path, framework="pt" if bfloat16 else "numpy") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}
+    except OSError as error:
+        raise UserError(f"cannot read {os.fspath(path)!r}: {error.strerror or error}") from error
+    except safetensors.SafetensorError as error:
+        raise UserError(f"{os.fspath(path)!r} is no safetensors file: {error}") from error
+    except ImportError as error:
+        raise UnsupportedError(f"{os.fspath(path)!r} has bfloat16 parameters, which need torch: {error}") from error
+    except (TypeError, AttributeError) as error:
+        raise UnsupportedError(f"{os.fspath(path)!r} holds a dtype that numpy does not have: {error}") from error

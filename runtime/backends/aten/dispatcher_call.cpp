@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dispatcher_call.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace straightline::aten {
+namespace {
+
+template <class T>
+StableValue boxed(T value) {
+  static_assert(sizeof(T) <= sizeof(StableValue));
+  StableValue result = 0;
+  std::memcpy(&result, &value, sizeof(value));
+  return result;
+}
+
+template <class T>
+T unboxed(StableValue value) {
+  T result;
+  std::memcpy(&result, &value, sizeof(result));
+  return result;
+}
+
+/// "2.13.0" as torch numbers it: a byte each from the highest.
+uint64_t versionNumber(const std::string& text) {
+  unsigned parts[3] = {0, 0, 0};
+  size_t part = 0;
+  for (char c : text) {
+    if (c == '.' && part < 2) {
+      ++part;
+    } else if (c >= '0' && c <= '9') {
+      parts[part] = parts[part] * 10 + static_cast<unsigned>(c - '0');
+    } else {
+      break;
+    }
+  }
+  return (uint64_t{parts[0]} << 56) | (uint64_t{parts[1]} << 48) | (uint64_t{parts[2]} << 40);
+}
+
+bool isComplex(const Value& value) { return value.text.rfind("complex", 0) == 0; }
+
+/// Replaces the names of dtypes, layouts and formats by torch's numbers.
+bool resolve(Value* value, std::string* error) {
+  const char* kind = nullptr;
+  switch (value->kind) {
+    case Value::Kind::dtype:
+      kind = "dtype";
+      break;
+    case Value::Kind::layout:
+      kind = "layout";
+      break;
+    case Value::Kind::format:
+      kind = "memory_format";
+      break;
+    case Value::Kind::input:
+    case Value::Kind::output:
+      if (int32_t code = 0; !value->text.empty() && !torchNumber("dtype", value->text, &code)) {
+        *error = "torch has no dtype " + value->text;
+        return false;
+      } else if (!value->text.empty()) {
+        value->real = code;  // small numbers are exact
+      }
+      return true;
+    case Value::Kind::device:
+      if (value->text != "cpu") {
+        *error = "device " + value->text + " but the program runs on cpu";
+        return false;
+      }
+      return true;
+    case Value::Kind::none:
+    case Value::Kind::size:
+    case Value::Kind::integer:
+    case Value::Kind::real:
+    case Value::Kind::boolean:
+    case Value::Kind::text:
+      return true;
+    case Value::Kind::list:
+      for (Value& item : value->items) {
+        if (!resolve(&item, error)) {
+          return false;
+        }
+      }
+      return true;
+  }
+  int32_t number = 0;
+  if (!torchNumber(kind, value->text, &number)) {
+    *error = std::string("torch has no ") + kind + " " + value->text;
+    return false;
+  }
+  value->number = number;
+  return true;
+}
+
+bool makeLayout(const sl_operand& operand, int32_t* nextSize, Layout* layout, std::string* error) {
+  layout->dtypeName = torchDtypeName(operand.dtype);
+  if (!torchNumber("dtype", layout->dtypeName, &layout->dtype)) {
+    *error = "torch has no dtype " + layout->dtypeName;
+    return false;
+  }
+  layout->rank = operand.rank;
+  auto place = [&](const int64_t* from, int64_t* values, int32_t* sizes) {
+    for (int32_t dim = 0; dim < operand.rank; ++dim) {
+      const bool known = from[dim] != SL_DYNAMIC;
+      values[dim] = known ? from[dim] : 0;
+      sizes[dim] = known ? -1 : (*nextSize)++;
+    }
+  };
+  place(operand.extents, layout->extents, layout->extentSizes);
+  place(operand.strides, layout->strides, layout->strideSizes);
+  return true;
+}
+
+int64_t valueOf(int64_t known, int32_t size, const int64_t* sizes) {
+  return size < 0 ? known : sizes[size];
+}
+
+std::string shapeText(const int64_t* sizes, int64_t rank) {
+  std::string text = "[";
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    text += (dim ? ", " : "") + std::to_string(sizes[dim]);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+std::unique_ptr<DispatcherCall> DispatcherCall::make(const TorchFunctions& torch, CallText text,
+                                                     const sl_problem& problem,
+                                                     std::string* error) {
+  auto call = std::make_unique<DispatcherCall>();
+  call->torch_ = &torch;
+  call->version_ = versionNumber(text.version);
+  for (auto* values : {&text.arguments, &text.results}) {
+    for (Value& value : *values) {
+      if (!resolve(&value, error)) {
+        return nullptr;
+      }
+    }
+  }
+  call->text_ = std::move(text);
+  int32_t nextSize = 0;
+  for (int32_t i = 0; i < problem.inputs + problem.outputs; ++i) {
+    Layout layout{};
+    if (!makeLayout(problem.operands[i], &nextSize, &layout, error)) {
+      return nullptr;
+    }
+    (i < problem.inputs ? call->inputs_ : call->outputs_).push_back(layout);
+  }
+  call->firstSize_ = static_cast<size_t>(nextSize);
+  return call;
+}
+
+std::string DispatcherCall::failure() const {
+  if (torch_->torch_exception_get_what_without_backtrace) {
+    return torch_->torch_exception_get_what_without_backtrace();
+  }
+  return "torch " + text_.version + " does not hand out its message";
+}
+
+TensorHandle DispatcherCall::view(const Layout& layout, void* data, const int64_t* sizes,
+                                  const Value& value) const {
+  int64_t extents[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];
+  const bool complex = isComplex(value);
+  const int32_t rank = layout.rank - (complex ? 1 : 0);
+  for (int32_t dim = 0; dim < rank; ++dim) {
+    extents[dim] = valueOf(layout.extents[dim], layout.extentSizes[dim], sizes);
+    strides[dim] = valueOf(layout.strides[dim], layout.strideSizes[dim], sizes) / (complex ? 2 : 1);
+  }
+  const int32_t dtype = value.text.empty() ? layout.dtype : static_cast<int32_t>(value.real);
+  TensorHandle tensor = nullptr;
+  torch_->aoti_torch_create_tensor_from_blob(data, rank, extents, strides, 0, dtype, torch_->cpu, 0,
+                                             &tensor);
+  return tensor;
+}
+
+StableValue DispatcherCall::box(const Value& value, const Operands& operands) const {
+  if (value.kind == Value::Kind::none) {
+    return 0;
+  }
+  const StableValue present = boxPresent(value, operands);
+  if (!value.optional) {
+    return present;
+  }
+  // An optional that is present is a pointer to it, which the callee deletes.
+  StableValue* place = nullptr;
+  if (torch_->torch_new_stable_ivalue) {
+    torch_->torch_new_stable_ivalue(&place);
+  } else {
+    place = new StableValue;
+  }
+  *place = present;
+  return boxed(place);
+}
+
+StableValue DispatcherCall::boxPresent(const Value& value, const Operands& operands) const {
+  const size_t index = static_cast<size_t>(value.number);
+  switch (value.kind) {
+    case Value::Kind::none:
+      return 0;
+    case Value::Kind::input:
+      return boxed(view(inputs_[index], const_cast<void*>(operands.inputs[index]), operands.sizes,
+                        value));
+    case Value::Kind::output:
+      return boxed(view(outputs_[index], operands.outputs[index], operands.sizes, value));
+    case Value::Kind::size:
+      return boxed(operands.sizes[firstSize_ + index]);
+    case Value::Kind::integer:
+      return boxed(value.number);
+    case Value::Kind::real:
+      return boxed(value.real);
+    case Value::Kind::boolean:
+      return boxed(value.number != 0);
+    case Value::Kind::dtype:
+    case Value::Kind::layout:
+    case Value::Kind::format:
+      return boxed(static_cast<int32_t>(value.number));
+    case Value::Kind::device:
+      // Type in the upper half, index (-1: the current one) in the lower.
+      return (StableValue{static_cast<uint32_t>(torch_->cpu)} << 32) | 0xFFFFFFFFu;
+    case Value::Kind::text: {
+      StringHandle text = nullptr;
+      torch_->torch_new_string_handle(value.text.data(), value.text.size(), &text);
+      return boxed(text);
+    }
+    case Value::Kind::list: {
+      ListHandle list = nullptr;
+      torch_->torch_new_list_reserve_size(value.items.size(), &list);
+      for (const Value& item : value.items) {
+        torch_->torch_list_push_back(list, box(item, operands));
+      }
+      return boxed(list);
+    }
+  }
+  return 0;
+}
+
+bool DispatcherCall::sameShape(const Layout& layout, const Value& value, TensorHandle got,
+                               const int64_t* sizes, std::string* error) const {
+  int64_t planned[SL_MAX_RANK];
+  const int64_t rank = layout.rank - (isComplex(value) ? 1 : 0);
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    planned[dim] = valueOf(layout.extents[dim], layout.extentSizes[dim], sizes);
+  }
+  int64_t gotRank = -1;
+  int64_t* gotSizes = nullptr;
+  int32_t gotDtype = -1;
+  torch_->aoti_torch_get_dim(got, &gotRank);
+  torch_->aoti_torch_get_sizes(got, &gotSizes);
+  torch_->aoti_torch_get_dtype(got, &gotDtype);
+  const int32_t dtype = value.text.empty() ? layout.dtype : static_cast<int32_t>(value.real);
+  if (gotRank != rank || (rank && std::memcmp(gotSizes, planned, sizeof(int64_t) * static_cast<size_t>(rank)) != 0)) {
+    *error = "gave a tensor of sizes " + shapeText(gotSizes, gotRank) + " where its fake kernel said " +
+             shapeText(planned, rank);
+    return false;
+  }
+  if (gotDtype != dtype) {
+    *error = "gave a tensor of another dtype than " +
+             (value.text.empty() ? layout.dtypeName : value.text) + ", which its fake kernel said";
+    return false;
+  }
+  return true;
+}
+
+bool DispatcherCall::takeTensor(const Value& result, TensorHandle got, const Operands& operands,
+                                std::string* error) const {
+  const size_t index = static_cast<size_t>(result.number);
+  if (!sameShape(outputs_[index], result, got, operands.sizes, error)) {
+    return false;
+  }
+  // Through copy_ and not memcpy: the result may be lazily negated or conjugated, with any strides.
+  TensorHandle to = view(outputs_[index], operands.outputs[index], operands.sizes, result);
+  const bool copied = torch_->aoti_torch_copy_(to, got, 0) == 0;
+  if (!copied) {
+    *error = failure();
+  }
+  torch_->aoti_torch_delete_tensor_object(to);
+  return copied;
+}
+
+bool DispatcherCall::take(const Value& result, StableValue got, const Operands& operands,
+                          std::string* error) const {
+  if (result.kind == Value::Kind::list) {
+    const auto list = unboxed<ListHandle>(got);
+    size_t count = 0;
+    torch_->torch_list_size(list, &count);
+    bool fine = count == result.items.size();
+    if (!fine) {
+      *error = "gave a list of " + std::to_string(count) + " where its fake kernel said " +
+               std::to_string(result.items.size());
+    }
+    for (size_t i = 0; i < count; ++i) {
+      StableValue item = 0;
+      torch_->torch_list_get_item(list, i, &item);
+      if (fine) {
+        fine = take(result.items[i], item, operands, error);
+      } else {
+        torch_->aoti_torch_delete_tensor_object(unboxed<TensorHandle>(item));
+      }
+    }
+    torch_->torch_delete_list(list);
+    return fine;
+  }
+  const auto tensor = unboxed<TensorHandle>(got);
+  const bool fine = result.kind != Value::Kind::output || takeTensor(result, tensor, operands, error);
+  torch_->aoti_torch_delete_tensor_object(tensor);
+  return fine;
+}
+
+bool DispatcherCall::run(const void* const* inputs, void* const* outputs, const int64_t* sizes,
+                         std::string* error) const {
+  const Operands operands{inputs, outputs, sizes};
+  std::vector<StableValue> stack(std::max(text_.arguments.size(), text_.results.size()), 0);
+  for (size_t i = 0; i < text_.arguments.size(); ++i) {
+    stack[i] = box(text_.arguments[i], operands);
+  }
+  if (torch_->torch_call_dispatcher(text_.name.c_str(), text_.overload.c_str(), stack.data(),
+                                    version_) != 0) {
+    *error = failure();
+    return false;
+  }
+  bool fine = true;
+  for (size_t i = 0; i < text_.results.size(); ++i) {
+    std::string words;
+    if (!take(text_.results[i], stack[i], operands, &words) && fine) {
+      fine = false;
+      *error = std::move(words);
+    }
+  }
+  return fine;
+}
+
+}  // namespace straightline::aten

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// One op with its arguments, called through torch's boxed dispatcher over buffers of the program.
+#ifndef STRAIGHTLINE_RUNTIME_BACKENDS_ATEN_DISPATCHER_CALL_H
+#define STRAIGHTLINE_RUNTIME_BACKENDS_ATEN_DISPATCHER_CALL_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "call_text.h"
+#include "straightline/abi/kernel.h"
+#include "torch_functions.h"
+
+namespace straightline::aten {
+
+/// An operand's layout; extents and strides that are known per call are looked up in the numbers of the call.
+struct Layout {
+  int32_t dtype;  ///< torch's number
+  std::string dtypeName;
+  int32_t rank;
+  int64_t extents[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];
+  int32_t extentSizes[SL_MAX_RANK];  ///< which number of the call it is, -1: static
+  int32_t strideSizes[SL_MAX_RANK];
+};
+
+/// Immutable once made: any number of threads may run it at once.
+class DispatcherCall {
+ public:
+  /// Null with the reason in `error` when torch has no name for something in it.
+  static std::unique_ptr<DispatcherCall> make(const TorchFunctions& torch, CallText text,
+                                              const sl_problem& problem, std::string* error);
+  /// False with words in `error` when the op fails or gives other results than planned.
+  bool run(const void* const* inputs, void* const* outputs, const int64_t* sizes,
+           std::string* error) const;
+
+ private:
+  struct Operands {
+    const void* const* inputs;
+    void* const* outputs;
+    const int64_t* sizes;
+  };
+  /// A tensor over a buffer; `complex` when its last dim holds real and imaginary part.
+  TensorHandle view(const Layout& layout, void* data, const int64_t* sizes,
+                    const Value& value) const;
+  StableValue box(const Value& value, const Operands& operands) const;
+  StableValue boxPresent(const Value& value, const Operands& operands) const;
+  bool take(const Value& result, StableValue got, const Operands& operands,
+            std::string* error) const;
+  bool takeTensor(const Value& result, TensorHandle got, const Operands& operands,
+                  std::string* error) const;
+  bool sameShape(const Layout& layout, const Value& value, TensorHandle got, const int64_t* sizes,
+                 std::string* error) const;
+  std::string failure() const;
+
+  const TorchFunctions* torch_;
+  CallText text_;
+  uint64_t version_ = 0;
+  size_t firstSize_ = 0;  ///< of the numbers of a call: what $0 means; those of the operands' layouts come first
+  std::vector<Layout> inputs_, outputs_;
+};
+
+}  // namespace straightline::aten
+
+#endif  // STRAIGHTLINE_RUNTIME_BACKENDS_ATEN_DISPATCHER_CALL_H

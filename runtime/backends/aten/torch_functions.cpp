@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_functions.h"
+
+#include <dlfcn.h>
+
+#include <mutex>
+
+namespace straightline::aten {
+namespace {
+
+/// Python opens libtorch with local visibility, so the global scope alone may not show it. The library is never closed by
+/// us: the handle counts as one more user.
+void* torchLibrary() {
+  return dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
+}
+
+void* find(void* library, const char* name) {
+  if (void* address = dlsym(RTLD_DEFAULT, name)) {
+    return address;
+  }
+  return library ? dlsym(library, name) : nullptr;
+}
+
+/// Fills the table; gives the first name that is missing, or null.
+const char* load(void* library, TorchFunctions* functions) {
+  const char* missing = nullptr;
+#define SL_TORCH_OPTIONAL(name)                                                            \
+  functions->name = reinterpret_cast<decltype(functions->name)>(find(library, #name));
+#define SL_TORCH(name)                                   \
+  SL_TORCH_OPTIONAL(name)                                \
+  missing = missing || functions->name ? missing : #name;
+  SL_TORCH(torch_call_dispatcher)
+  SL_TORCH(aoti_torch_create_tensor_from_blob)
+  SL_TORCH(aoti_torch_delete_tensor_object)
+  SL_TORCH(aoti_torch_get_dim)
+  SL_TORCH(aoti_torch_get_sizes)
+  SL_TORCH(aoti_torch_get_dtype)
+  SL_TORCH(aoti_torch_copy_)
+  SL_TORCH(torch_new_list_reserve_size)
+  SL_TORCH(torch_list_size)
+  SL_TORCH(torch_list_get_item)
+  SL_TORCH(torch_list_push_back)
+  SL_TORCH(torch_delete_list)
+  SL_TORCH(torch_new_string_handle)
+  SL_TORCH_OPTIONAL(torch_exception_get_what_without_backtrace)
+  SL_TORCH_OPTIONAL(torch_new_stable_ivalue)
+#undef SL_TORCH
+#undef SL_TORCH_OPTIONAL
+  const auto cpu = reinterpret_cast<int32_t (*)()>(find(library, "aoti_torch_device_type_cpu"));
+  functions->cpu = cpu ? cpu() : 0;
+  return missing;
+}
+
+}  // namespace
+
+const TorchFunctions* torchFunctions(std::string* reason) {
+  static std::mutex mutex;
+  static TorchFunctions functions;
+  static bool loaded = false;
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (loaded) {
+    return &functions;
+  }
+  void* library = torchLibrary();
+  const char* missing = load(library, &functions);
+  if (missing && reason) {
+    *reason = library ? std::string("the torch in this process has no ") + missing +
+                            ", which 2.10 and newer have"
+                      : "aten needs torch in this process, and libtorch_cpu is not loaded";
+  }
+  loaded = !missing;
+  return loaded ? &functions : nullptr;
+}
+
+bool torchNumber(const char* kind, const std::string& name, int32_t* out) {
+  const std::string symbol = std::string("aoti_torch_") + kind + "_" + name;
+  const auto function =
+      reinterpret_cast<int32_t (*)()>(find(torchLibrary(), symbol.c_str()));
+  if (!function) {
+    return false;
+  }
+  *out = function();
+  return true;
+}
+
+std::string torchDtypeName(sl_dtype dtype) {
+  const std::string bits = std::to_string(dtype.bits);
+  switch (dtype.code) {
+    case 0:
+      return "int" + bits;
+    case 1:
+      return "uint" + bits;
+    case 2:
+      return "float" + bits;
+    case 4:
+      return "bfloat" + bits;
+    case 6:
+      return "bool";
+    default:
+      return "";
+  }
+}
+
+}  // namespace straightline::aten

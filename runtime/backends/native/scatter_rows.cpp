@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.scatter_rows: index_copy and index_add.
+#include "backends/native/native.h"
+#include "backends/native/problem.h"
+
+namespace sl::native {
+namespace {
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  return needsOperands(p, 2, reason, bytes) && acceptsRanks(p, reason, bytes) ? 1 : 0;
+}
+
+double cost(const sl_problem* p) { return moveMicroseconds(p); }
+
+// The pass sets them from the problem: they describe it and are no choice.
+constexpr sl_tunable kTunables[] = {
+    {"add", 0, 0, 1},
+};
+
+}  // namespace
+
+extern const sl_kernel_desc scatterRowsKernel = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "native.scatter_rows",
+    .backend = "native",
+    .op = "scatter_rows",
+    .family = "scatter_rows",
+    .summary = "whole rows written or added at places, index checked",
+    .accepts = accepts,
+    .cost = cost,
+    .workspace = nullptr,
+    .tunables = kTunables,
+    .tunable_count = 1,
+    .tune = nullptr,
+    .can_fail = 1,
+    .whole_team = 1,
+    .plan_symbol = nullptr,
+    .plan = nullptr,
+    .run_symbol = nullptr,
+    .run = nullptr,
+    .destroy = nullptr,
+};
+
+}  // namespace sl::native

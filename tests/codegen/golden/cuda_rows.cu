@@ -5,7 +5,7 @@
 
 SL_KERNEL(256) scale(const float* a0, const float* a1, const float* a2, float* o0, int64_t b) {
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 3, .vector = 4}>(
-      sl::PointwiseShape{.extent = {b, 1024}, .stride = {{1024, 1}, {0, 1}, {0, 1}, {1024, 1}}},
+      sl::PointwiseShape{.extent = {b, 1024}, .stride = {{1024, 1}, {0, 1}, {0, 0}, {1024, 1}}},
       [](auto x0, auto x1, auto x2, auto& y0) SL_LAMBDA {
         auto t0 = x0 * x1;
         auto t1 = t0 + x2;
@@ -37,82 +37,14 @@ SL_KERNEL(128) mean(const float* a0, float* o0, int64_t b) {
 extern "C" const sl_device_image scale_image;
 extern "C" const sl_device_image mean_image;
 
-alignas(64) static constexpr float constant[] = {2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f,
-    2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f, 2.0f};
+alignas(64) static constexpr float constant[] = {2.0f};
 
 extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   constexpr int64_t constant0_device_at = 0;
   float* const constant0_device = sl::at<float>(io->prepared[1], constant0_device_at);
-  // copy: cuda_rows.mlir:8
+  // copy: cuda_rows.mlir:9
   if (team.index == 0) {
-    sl_queue_copy(ctx, io->queues[1], constant0_device, "cuda", constant, "host", size_t(4096));
+    sl_queue_copy(ctx, io->queues[1], constant0_device, "cuda", constant, "host", size_t(4));
   }
   return SL_OK;
 }
@@ -126,7 +58,7 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   float* const y = static_cast<float*>(io->outputs[0]);
   constexpr int64_t t_at = 0;
   float* const t = sl::at<float>(io->arenas[1], t_at);
-  // launch: cuda_rows.mlir:11
+  // launch: cuda_rows.mlir:12
   if (team.index == 0) {
     const sl_grid grid = {.size = sizeof(sl_grid), .blocks = b, .threads = 256, .shared_bytes = 0};
     void* const arguments[] = {sl::place(x), sl::place(w), sl::place(constant0_device),
@@ -136,7 +68,7 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   if (sl_failed(ctx, team)) {
     return sl::stop(ctx, team, 1);
   }
-  // launch: cuda_rows.mlir:12
+  // launch: cuda_rows.mlir:13
   if (team.index == 0) {
     const sl_grid grid = {.size = sizeof(sl_grid), .blocks = (b + 3) / 4, .threads = 128, .shared_bytes = 0};
     void* const arguments[] = {sl::place(t), sl::place(y), sl::place(b)};
@@ -155,36 +87,37 @@ static constexpr sl_expr_step e0[] = {{'c', 1024}};
 static constexpr sl_expr_step e1[] = {{'c', 1}};
 static constexpr sl_expr_step e2[] = {{'c', 0}};
 static constexpr sl_expr_step e3[] = {{'c', 4096}};
-static constexpr sl_expr_step e4[] = {{'s', 0}};
-static constexpr sl_expr_step e5[] = {{'s', 0}, {'c', 4096}, {'*', 0}};
-static constexpr sl_expr_step e6[] = {{'s', 0}, {'c', 3}, {'+', 0}, {'c', 4}, {'/', 0}};
-static constexpr sl_expr_step e7[] = {{'c', 0}, {'s', 0}, {'c', 4096}, {'*', 0}, {'M', 0}};
+static constexpr sl_expr_step e4[] = {{'c', 4}};
+static constexpr sl_expr_step e5[] = {{'s', 0}};
+static constexpr sl_expr_step e6[] = {{'s', 0}, {'c', 4096}, {'*', 0}};
+static constexpr sl_expr_step e7[] = {{'s', 0}, {'c', 3}, {'+', 0}, {'c', 4}, {'/', 0}};
+static constexpr sl_expr_step e8[] = {{'c', 0}, {'s', 0}, {'c', 4096}, {'*', 0}, {'M', 0}};
 static constexpr sl_expr l0[] = {{e0, 1}};
 static constexpr sl_expr l1[] = {{e1, 1}};
-static constexpr sl_expr l2[] = {{e4, 1}, {e0, 1}};
+static constexpr sl_expr l2[] = {{e5, 1}, {e0, 1}};
 static constexpr sl_expr l3[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr l4[] = {{e3, 1}};
-static constexpr sl_expr l5[] = {{e4, 1}};
+static constexpr sl_expr l4[] = {{e4, 1}};
+static constexpr sl_expr l5[] = {{e5, 1}};
 
 static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "w", "w", SL_ROLE_PARAMETER, 1, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "constant", "", SL_ROLE_CONSTANT, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "constant0_device", "constant0.device", SL_ROLE_PREPARED, 1, -1, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 1, 0, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e5, 3}, {e2, 1}},
-    {sizeof(sl_buffer), "y", "y", SL_ROLE_OUTPUT, 1, 0, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e5, 3}, {e2, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 1, -1, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e5, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "constant", "", SL_ROLE_CONSTANT, 0, 0, -1, {2, 32, 1}, 1, l1, l1, {e2, 1}, {e4, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "constant0_device", "constant0.device", SL_ROLE_PREPARED, 1, -1, -1, {2, 32, 1}, 1, l1, l1, {e2, 1}, {e4, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 1, 0, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e6, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "y", "y", SL_ROLE_OUTPUT, 1, 0, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e6, 3}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 1, -1, -1, {2, 32, 1}, 2, l2, l3, {e2, 1}, {e6, 3}, {e2, 1}},
 };
 
 static constexpr sl_argument arguments_scale[] = {
     {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 1, {2, 32, 1}, 2, l2, l3},
     {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 1, {2, 32, 1}, 1, l0, l1},
-    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 1, {2, 32, 1}, 1, l0, l1},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 1, {2, 32, 1}, 1, l1, l1},
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 1, {2, 32, 1}, 2, l2, l3},
 };
 
 static constexpr const char* names_scale[] = {"b"};
 static constexpr sl_device_code code_scale[] = {
-    {sizeof(sl_device_code), "scale", &scale_image, {e4, 1}, 256},
+    {sizeof(sl_device_code), "scale", &scale_image, {e5, 1}, 256},
 };
 
 static constexpr sl_argument arguments_mean[] = {
@@ -194,7 +127,7 @@ static constexpr sl_argument arguments_mean[] = {
 
 static constexpr const char* names_mean[] = {"b"};
 static constexpr sl_device_code code_mean[] = {
-    {sizeof(sl_device_code), "mean", &mean_image, {e6, 5}, 128},
+    {sizeof(sl_device_code), "mean", &mean_image, {e7, 5}, 128},
 };
 
 static constexpr sl_entry entries[] = {
@@ -207,10 +140,10 @@ static constexpr int32_t operands_1[] = {3, 0, 2, 5};
 static constexpr int32_t operands_2[] = {5, 4};
 static constexpr int32_t operands_3[] = {4};
 static constexpr sl_statement statements[] = {
-    {sizeof(sl_statement), SL_STATEMENT_COPY, 1, 0, 0, "", "copy", "cuda_rows.mlir:8", operands_0, 1, 1, l4, 1},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 1, 1, 0, "scale", "", "cuda_rows.mlir:11", operands_1, 3, 1, l5, 1},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 1, 1, 0, "mean", "", "cuda_rows.mlir:12", operands_2, 1, 1, l5, 1},
-    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "cuda_rows.mlir:13", operands_3, 1, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_COPY, 1, 0, 0, "", "copy", "cuda_rows.mlir:9", operands_0, 1, 1, l4, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 1, 1, 0, "scale", "", "cuda_rows.mlir:12", operands_1, 3, 1, l5, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 1, 1, 0, "mean", "", "cuda_rows.mlir:13", operands_2, 1, 1, l5, 1},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "cuda_rows.mlir:14", operands_3, 1, 0, nullptr, 0},
 };
 
 static constexpr sl_extent extents[] = {
@@ -223,9 +156,9 @@ static constexpr sl_result results[] = {
 
 static constexpr const char* spaces[] = {"host", "cuda"};
 static constexpr const char* queues[] = {"cpu", "cuda"};
-static constexpr sl_expr arena_bytes[] = {{e2, 1}, {e7, 5}};
+static constexpr sl_expr arena_bytes[] = {{e2, 1}, {e8, 5}};
 static constexpr sl_expr scratch_bytes[] = {{e2, 1}, {e2, 1}};
-static constexpr sl_expr prepared_bytes[] = {{e2, 1}, {e3, 1}};
+static constexpr sl_expr prepared_bytes[] = {{e2, 1}, {e4, 1}};
 static constexpr const void* const constants[] = {constant};
 
 extern "C" {

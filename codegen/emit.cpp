@@ -70,17 +70,25 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
 
   Emitted emitted;
   UniqueTexts includes;
+  UniqueTexts deviceIncludes;
   std::string kernels;
+  std::string deviceKernels;
   std::string prototypes;
   for (kernel::FuncOp func : launchedFuncs(program)) {
     mlir::FailureOr<std::string> body = printKernel(func);
     if (failed(body)) {
       return mlir::failure();
     }
+    const bool onDevice = kernel::runsOnDevice(func);
     UniqueTexts own;
     for (const std::string& include : kernelIncludes(func)) {
       own.insert(include);
-      includes.insert(include);
+      (onDevice ? deviceIncludes : includes).insert(include);
+    }
+    if (onDevice) {
+      deviceKernels += *body + "\n";
+      emitted.deviceKernels.push_back({func.getSymName().str(), lines(own) + *body, {}});
+      continue;
     }
     kernels += *body + "\n";
     prototypes += kernelSignature(func) + ";\n";
@@ -97,12 +105,17 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
                      headline(program, "//") + lines(programIncludes) + separated(prototypes + text->declarations) +
                          text->body + tables,
                      text->externals};
-  mlir::FailureOr<std::string> python = printPython(program, index);
-  if (failed(python)) {
-    return mlir::failure();
+  if (emitted.deviceKernels.empty()) {
+    mlir::FailureOr<std::string> python = printPython(program, index);
+    if (failed(python)) {
+      return mlir::failure();
+    }
+    emitted.python = headline(program, "#") + *python;
+  } else {
+    emitted.arch = program.getTarget().getCpu().str();
+    emitted.listing = "// CUDA C++ for " + emitted.arch + ".\n" + lines(deviceIncludes) + deviceKernels + "// C++.\n";
   }
-  emitted.python = headline(program, "#") + *python;
-  emitted.listing =
+  emitted.listing +=
       headline(program, "//") + lines(includes) + kernels + separated(text->declarations) + text->body + tables;
   return emitted;
 }

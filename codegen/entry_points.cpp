@@ -165,7 +165,7 @@ mlir::FailureOr<std::string> scalarBody(const EntryPoint& entry) {
 
 std::string backendOf(Operation* entry) {
   if (llvm::isa<kernel::FuncOp>(entry)) {
-    return "native";
+    return kernel::runsOnDevice(entry) ? "cuda" : "native";
   }
   auto decl = llvm::dyn_cast<kernel::DeclOp>(entry);
   return decl ? decl.getRun().split('_').second.split('_').first.str() : "";
@@ -254,6 +254,8 @@ llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry) {
 bool canFail(const EntryPoint& entry) {
   return entry.kind == SL_ENTRY_PLAN || (entry.kind != SL_ENTRY_SCALAR && kernel::canFail(entry.op));
 }
+
+std::string imageName(const EntryPoint& entry) { return entry.name + "_image"; }
 
 mlir::FailureOr<std::string> printThunk(const EntryPoint& entry) {
   switch (entry.kind) {

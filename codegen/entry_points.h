@@ -30,6 +30,8 @@ class EntryPoints {
   const std::vector<EntryPoint>& all() const { return entries_; }
   /// Null for a statement that calls nothing.
   const EntryPoint* of(mlir::Operation* statement) const;
+  /// Position in `all`; `entry` is one of them.
+  size_t number(const EntryPoint& entry) const { return static_cast<size_t>(&entry - entries_.data()); }
 
  private:
   void add(mlir::Operation* statement, EntryPoint entry, const std::string& key, llvm::StringRef wish, NameTable* names);
@@ -51,8 +53,10 @@ llvm::SmallVector<EntryArgument> argumentsOf(const EntryPoint& entry);
 /// Names of the run-time scalars of a kernel or an external entry.
 llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry);
 bool canFail(const EntryPoint& entry);
+/// Symbol of the machine code of a kernel that runs on a device (an sl_device_image).
+std::string imageName(const EntryPoint& entry);
 
-/// "native" for a kernel.func, "onednn" for a kernel.decl whose run symbol is sl_onednn_..., "" otherwise.
+/// "native" for a kernel.func ("cuda" where it runs on such a device), "onednn" for a kernel.decl whose run symbol is sl_onednn_..., "" otherwise.
 std::string backendOf(mlir::Operation* entry);
 
 /// Text behind printProblem's. `static void thunk_k(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars)`.

@@ -79,9 +79,16 @@ std::string structText(const std::string& type, llvm::ArrayRef<mlir::NamedAttrib
 }  // namespace
 
 std::string kernelSignature(FuncOp func) {
-  llvm::SmallVector<std::string> items = {"sl_ctx* ctx", "sl_team team"};
+  llvm::SmallVector<std::string> items;
+  std::string head;
+  if (auto threads = func->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr)) {
+    head = "SL_KERNEL(" + std::to_string(threads.getInt()) + ") ";
+  } else {
+    items = {"sl_ctx* ctx", "sl_team team"};
+    head = "extern \"C\" void ";
+  }
   items.append(parametersOf(func).declarations);
-  const std::string head = "extern \"C\" void " + func.getSymName().str() + "(";
+  head += func.getSymName().str() + "(";
   return head + wrapped(items, head.size(), 4) + ")";
 }
 
@@ -104,7 +111,7 @@ mlir::FailureOr<std::string> printKernel(FuncOp func) {
 
   std::string text = kernelSignature(func) + " {\n";
   text += head + structText(structs + "Tune", schedule.getTune(), spelling, head.size(), 6) + ">(\n";
-  text += "      ctx, team,\n      ";
+  text += kernel::runsOnDevice(func) ? "      " : "      ctx, team,\n      ";
   text += structText(structs + "Shape", schedule.getShape(), spelling, 6, 10);
   for (mlir::Region& region : func.getBodies()) {
     mlir::FailureOr<std::string> lambda = printLambda(region, func.getCanFail(), 6);

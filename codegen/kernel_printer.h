@@ -10,6 +10,7 @@
 namespace straightline::codegen {
 
 /// `extern "C" void name(sl_ctx* ctx, sl_team team, const float* a0, float* o0, int64_t b)`, without an end.
+/// For a kernel of a device `SL_KERNEL(threads) name(...)`, without ctx and team.
 std::string kernelSignature(kernel::FuncOp func);
 /// `#include "straightline/kernels/<family>.h"`, and scalar.h for the lambdas where there are any.
 llvm::SmallVector<std::string> kernelIncludes(kernel::FuncOp func);

@@ -65,6 +65,11 @@ class Printer final : public StatementPrinter {
     std::string thunks;
     Writer problems;
     for (const EntryPoint& entry : index_.entries().all()) {
+      if (kernel::runsOnDevice(entry.op)) {
+        externals_.insert(imageName(entry));
+        text.declarations += "extern \"C\" const sl_device_image " + imageName(entry) + ";\n";
+        continue;  // the host cannot call it
+      }
       mlir::FailureOr<std::string> thunk = printThunk(entry);
       if (failed(thunk)) {
         return mlir::failure();
@@ -140,6 +145,8 @@ class Printer final : public StatementPrinter {
   void call(const EntryCall& call) override {
     if (call.entry.kind == SL_ENTRY_PLAN) {
       printPlan(call);
+    } else if (kernel::runsOnDevice(call.entry.op)) {
+      printStart(call);
     } else if (!call.queue.isTeam) {
       printEnqueue(call);
     } else if (call.entry.kind == SL_ENTRY_EXTERNAL) {
@@ -169,6 +176,28 @@ class Printer final : public StatementPrinter {
     if (!items.empty()) {
       writer_.call(type + " " + name + "[] = {", items, "};");
     }
+  }
+
+  /// A grid of a device's kernel: its arguments are read where they are before the call returns.
+  void printStart(const EntryCall& call) {
+    externals_.insert("sl_queue_start");
+    printGuarded(true, [&] {
+      auto blocks = call.entry.op->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr);
+      auto threads = call.entry.op->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
+      llvm::SmallVector<std::string> places = pointersOf(call);
+      places.append(scalarsOf(call));
+      for (std::string& place : places) {
+        place = "sl::place(" + place + ")";
+      }
+      writer_.line("const sl_grid grid = {.size = sizeof(sl_grid), .blocks = " +
+                   expression(blocks.getExpr(), blocks.getNames(), extentSpelling(index_)) +
+                   ", .threads = " + std::to_string(threads.getInt()) + ", .shared_bytes = 0};");
+      printArray("void* const", "arguments", places);
+      writer_.call("sl_queue_start(",
+                   {"ctx", queueText(call.queue), "io->kernels[" + std::to_string(index_.entries().number(call.entry)) + "]",
+                    "&grid", places.empty() ? "nullptr" : "arguments"},
+                   ");  // " + call.entry.name);
+    });
   }
 
   void printEnqueue(const EntryCall& call) {

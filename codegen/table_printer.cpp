@@ -302,13 +302,20 @@ class Printer {
       }
       table("sl_argument", "arguments_" + entry.name, arguments);
       const std::string scalarsName = array("const char*", "names_" + entry.name, scalars);
+      if (kernel::runsOnDevice(entry.op)) {
+        auto blocks = entry.op->getAttrOfType<ExtentAttr>(kernel::kBlocksAttr);
+        auto threads = entry.op->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
+        table("sl_device_code", "code_" + entry.name,
+              {"{sizeof(sl_device_code), " + stringLiteral(entry.name) + ", &" + imageName(entry) + ", " +
+               expr(blocks.getExpr(), blocks.getNames()) + ", " + std::to_string(threads.getInt()) + "}"});
+      }
       std::string cost;
       llvm::raw_string_ostream(cost) << llvm::format("%.3g", entry.costUs);
       rows.push_back("{sizeof(sl_entry), " + stringLiteral(entry.name) + ", " + stringLiteral(entry.backend) + ", " +
                      kindName(entry.kind) + ", " + (canFail(entry) ? "1" : "0") + ", " +
                      (arguments.empty() ? "nullptr" : "arguments_" + entry.name) + ", " +
                      std::to_string(arguments.size()) + ", " + scalarsName + ", " + std::to_string(scalars.size()) +
-                     ", " + cost + ", thunk_" + entry.name + "}");
+                     ", " + cost + ", " + (kernel::runsOnDevice(entry.op) ? "nullptr, code_" + entry.name : "thunk_" + entry.name + ", nullptr") + "}");
     }
     table("sl_entry", "entries", rows);
   }

@@ -136,6 +136,14 @@ def PlaceOnDevice : KernelPass<"place-on-device"> {
                  Option<"space", "space", "std::string", "\"\"", "memory space of the backend's device">];
 }
 
+def PlaceOnCuda : KernelPass<"place-on-cuda"> {
+  let summary = "move a program whose tensors are on an NVIDIA device to the caller's stream";
+  let description = [{
+    Storage gets the space "cuda", launches the queue @stream and a grid; nothing is copied but literals. Reports every kernel
+    without a CUDA form. See passes/place_on_cuda.cpp.
+  }];
+}
+
 def ReuseInPlace : KernelPass<"reuse-in-place"> {
   let summary = "write results over operands that die there";
   let description = [{

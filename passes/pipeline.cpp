@@ -79,6 +79,10 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
     manager.addPass(passes::createPlaceOnDevice({options.device.backend, options.device.space}));
     manager.addPass(createVerifyKernelLevelPass());
   }
+  if (options.cuda) {
+    manager.addPass(passes::createPlaceOnCuda());
+    manager.addPass(createVerifyKernelLevelPass());
+  }
   // 2. In place before planning: fewer slots with longer lives make the smaller arena.
   manager.addPass(passes::createReuseInPlace());
   manager.addPass(passes::createPlanMemory());

@@ -27,7 +27,8 @@ struct PipelineOptions {
   std::vector<Route> routes;  ///< at most one for each op
   /// Called with the name of each group of passes and the module as the group left it; null: not called.
   std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;
-  DeviceChoice device; ///< where all statements run; empty: on the caller's team
+  DeviceChoice device; ///< where all statements run, with copies at the edges; empty: on the caller's team
+  bool cuda = false;   ///< tensors and statements are on an NVIDIA device
 };
 
 /// All passes from a captured module (op level, with the module attributes op.target and, for routes, op.routes) to a planned one (kernel level).

@@ -213,7 +213,7 @@ class Checker {
       if (!checkSize("sl_entry", i, entry.size, sizeof(sl_entry))) {
         return false;
       }
-      if (!entry.name || !entry.backend || !entry.thunk || (entry.argument_count > 0 && !entry.arguments) ||
+      if (!entry.name || !entry.backend || (!entry.thunk && !entry.code) || (entry.argument_count > 0 && !entry.arguments) ||
           (entry.scalar_count > 0 && !entry.scalars)) {
         return fail("entry number %d has no name, backend, thunk or table of arguments", i);
       }

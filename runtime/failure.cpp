@@ -40,6 +40,9 @@ void writeValues(const sl_ctx& ctx, MessageWriter* writer) {
     case SL_CANCELLED:
       writer->text("cancelled by the caller");
       return;
+    case SL_DEVICE_ERROR:
+      writer->text("the device reports error ").number(detail[0]);
+      return;
     case SL_UNSUPPORTED:
       writer->text("unsupported");
       break;

@@ -178,8 +178,8 @@ struct FrameDeleter {
   void operator()(sl_frame* frame) const { destroyFrame(frame); }
 };
 
-int32_t makeFrame(sl_program* program, std::unique_ptr<sl_frame, FrameDeleter>* out,
-                  sl_message* message) {
+/// Without arenas and queues yet: those are made when they are needed.
+std::unique_ptr<sl_frame, FrameDeleter> makeFrame(sl_program* program) {
   std::unique_ptr<sl_frame, FrameDeleter> frame(new sl_frame);
   const size_t spaces = program->spaceDevices.size();
   const size_t queues = program->queueDevices.size();
@@ -191,20 +191,7 @@ int32_t makeFrame(sl_program* program, std::unique_ptr<sl_frame, FrameDeleter>* 
   frame->events.resize(queues);
   frame->eventDevices.resize(queues);
   frame->context.size = sizeof(sl_ctx);
-  for (size_t i = 1; i < queues; ++i) {
-    if (!program->queueDevices[i]) {
-      continue;
-    }
-    if (!openDeviceQueue(program->queueDevices[i], &frame->deviceQueues[i])) {
-      MessageWriter(message)
-          .text("backend '")
-          .text(program->desc->queues[i])
-          .text("' could not make a queue");
-      return SL_OUT_OF_MEMORY;
-    }
-  }
-  *out = std::move(frame);
-  return SL_OK;
+  return frame;
 }
 
 /// A failure of a run that was still going on when its sl_run returned: told to the next lease,
@@ -296,8 +283,8 @@ int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** o
       putBack(&program->frames, frame.release());
       return status;
     }
-    if (!frame && (status = makeFrame(program, &frame, message)) != SL_OK) {
-      return status;
+    if (!frame) {
+      frame = makeFrame(program);
     }
     if ((status = growArenas(frame.get(), extents, message)) != SL_OK) {
       return status;

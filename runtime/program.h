@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "device_code.h"
 #include "frame.h"
 #include "guard.h"
 #include "interpreter_plan.h"
@@ -26,6 +27,7 @@ struct sl_program {
   bool asynchronous = false;                        ///< some queue is a device's
   std::vector<uint8_t> placed;  ///< by buffer: 0 when a statement has to make its address
   mutable straightline::FramePool frames;
+  mutable straightline::DeviceKernels kernels;
   mutable std::once_flag interpreterOnce;  ///< guards `interpreter`, made by the first interpreted call
   mutable std::unique_ptr<const straightline::InterpreterPlan> interpreter;
 };

@@ -107,6 +107,29 @@ int32_t sl_queue_create(const char* backend, sl_queue** out, sl_message* message
   });
 }
 
+int32_t sl_queue_adopt(const char* backend, int32_t device, void* native, sl_queue** out, sl_message* message) {
+  using namespace straightline;
+  return atBoundary(message, [&]() -> int32_t {
+    const sl_backend_desc* found = findBackend(backend);
+    if (!found || !found->device || !found->device->queue_adopt) {
+      MessageWriter(message)
+          .text(found ? "backend '" : "no backend '")
+          .text(backend)
+          .text(found ? "' takes no queue of its caller" : "' is registered");
+      return SL_UNSUPPORTED;
+    }
+    auto queue = std::make_unique<sl_queue>();
+    queue->device = found->device;
+    queue->handle = found->device->queue_adopt(device, native);
+    if (!queue->handle) {
+      MessageWriter(message).text("backend '").text(backend).text("' refuses a queue of its device ").number(device);
+      return SL_DEVICE_ERROR;
+    }
+    *out = queue.release();
+    return SL_OK;
+  });
+}
+
 void sl_queue_release(sl_queue* queue) {
   if (!queue || queue->team) {
     return;  // teams are shared for the life of the process
@@ -124,6 +147,11 @@ int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const
   }
   entry(ctx, sl_team{nullptr, 0, 1}, pointers, scalars);
   return __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE);
+}
+
+int32_t sl_queue_start(sl_ctx* ctx, void* queue, void* kernel, const sl_grid* grid, void* const* arguments) {
+  const sl_queue* q = straightline::asQueue(queue);
+  return grid->blocks > 0 ? q->device->start(q->handle, ctx, kernel, grid, arguments) : SL_OK;
 }
 
 void sl_queue_run(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,

@@ -18,6 +18,8 @@
 // Defined by runtime/backends/native, which is linked into this library; weak, so that a runtime
 // built without it (sanitized tests of the runtime alone) still links.
 extern "C" const sl_backend_desc sl_backend_native __attribute__((weak));
+// Defined by runtime/backends/cuda: opens the driver when it is first used.
+extern "C" const sl_backend_desc sl_backend_cuda __attribute__((weak));
 
 namespace straightline {
 namespace {
@@ -198,6 +200,9 @@ void addBuiltIns() {
     if (&sl_backend_native) {
       add(&sl_backend_native, nullptr);
     }
+    if (&sl_backend_cuda) {
+      add(&sl_backend_cuda, nullptr);
+    }
     if (!addSibling("onednn", &whyNoOnednn())) {
       add(&kAbsentOnednn, nullptr);
     }
@@ -241,6 +246,7 @@ const Symbol kSymbols[] = {
     SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),   SL_SYMBOL(sl_queue_forget),
     SL_SYMBOL(memcpy),          SL_SYMBOL(memset),          SL_SYMBOL(memmove),
     SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),        SL_SYMBOL(sl_free),
+    SL_SYMBOL(sl_queue_start),
 };
 #undef SL_SYMBOL
 

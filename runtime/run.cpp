@@ -50,22 +50,42 @@ bool fits(const sl_program& program, const sl_frame& frame, const int64_t* exten
 }
 
 /// Host queue of a call, and the table that emitted text reads: the frame's device queues, or the
-/// caller's own stream in place of the one with the same device.
-sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue) {
+/// caller's own stream in place of the one with the same device. Null, with a message: a device has no queue left.
+sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue, sl_message* message) {
   sl_queue* team = queue->team ? queue : &callerAlone();
   for (size_t i = 0; i < frame->queues.size(); ++i) {
     const sl_device_desc* device = program.queueDevices[i];
-    const bool callers = device && queue->device == device;
-    frame->queues[i] = !device ? team : callers ? queue : &frame->deviceQueues[i];
+    if (!device) {
+      frame->queues[i] = team;
+    } else if (queue->device == device) {
+      frame->queues[i] = queue;
+    } else {
+      sl_queue* own = &frame->deviceQueues[i];
+      if (!own->handle && !openDeviceQueue(device, own)) {
+        MessageWriter(message).text("backend '").text(program.desc->queues[i]).text("' could not make a queue");
+        return nullptr;
+      }
+      frame->queues[i] = own;
+    }
   }
   return team;
+}
+
+/// Nothing that is enqueued on a queue of this device touches the frame.
+bool leavesFrameAlone(const sl_device_desc* device, const sl_program& program, const sl_frame& frame) {
+  for (size_t i = 0; i < frame.arenas.size(); ++i) {
+    if (frame.arenas[i].bytes > 0 && program.spaceDevices[i]) {
+      return false;
+    }
+  }
+  return device->independent != 0;
 }
 
 /// Marks where each device queue stands, so that the frame is not lent again before the queue has
 /// passed.
 void recordQueues(const sl_program& program, sl_frame* frame) {
   for (size_t i = 0; i < frame->queues.size(); ++i) {
-    if (!program.queueDevices[i]) {
+    if (!program.queueDevices[i] || leavesFrameAlone(program.queueDevices[i], program, *frame)) {
       continue;
     }
     const auto* queue = static_cast<const sl_queue*>(frame->queues[i]);
@@ -146,7 +166,13 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
     if (ctx->cancel && __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED) != 0) {
       return reportFailure(*program, ctx, SL_CANCELLED, message);
     }
-    sl_queue* host = bindQueues(*program, frame, queue);
+    if (const int32_t status = program->kernels.load(*program->desc, message)) {
+      return status;
+    }
+    sl_queue* host = bindQueues(*program, frame, queue, message);
+    if (!host) {
+      return SL_OUT_OF_MEMORY;
+    }
     const sl_bindings bindings{sizeof(sl_bindings),
                                weights->parameters.data(),
                                weights->preparedAddresses.data(),
@@ -155,7 +181,8 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
                                args->inputs,
                                args->outputs,
                                args->extents,
-                               frame->queues.data()};
+                               frame->queues.data(),
+                               program->kernels.table()};
     // An older caller's sl_args ends before the executor.
     const sl_executor* executor = args->size >= sizeof(sl_args) ? args->executor : nullptr;
     if (executor == sl_interpreter() && !interpretable(*program, message)) {

@@ -136,6 +136,9 @@ int32_t prepare(sl_weights* weights, const sl_executor* executor, sl_message* me
   if (executor == sl_interpreter() && !interpretable(*weights->program, message)) {
     return SL_UNSUPPORTED;
   }
+  if (const int32_t status = weights->program->kernels.load(desc, message)) {
+    return status;
+  }
   PrepareResources resources(*weights->program);
   if (const int32_t status = resources.open(message)) {
     return status;
@@ -154,6 +157,7 @@ int32_t prepare(sl_weights* weights, const sl_executor* executor, sl_message* me
   bindings.arenas = resources.scratchAddresses.data();
   bindings.extents = extents.data();
   bindings.queues = resources.queues.data();
+  bindings.kernels = weights->program->kernels.table();
   sl_ctx ctx{};
   ctx.size = sizeof(ctx);
   clearFailure(&ctx);

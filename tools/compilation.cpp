@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <map>
 
 #include "codegen/jit/clang_driver.h"
 #include "codegen/jit/compile_program.h"
 #include "codegen/jit/fatal_guard.h"
 #include "llvm/Support/JSON.h"
+#include "codegen/jit/nvrtc.h"
 #include "mlir/Pass/PassManager.h"
 #include "tools/compiler_abi.h"
 #include "tools/pass_log.h"
@@ -71,8 +73,13 @@ void logCache(const jit::ObjectCache& cache, const jit::CacheCounts& before, con
                        std::to_string(now.evicted - before.evicted) + " evicted");
 }
 
-/// What the program's release callback deletes: the code and the constant description inside it.
-void releaseCode(void* user) { delete static_cast<jit::CompiledProgram*>(user); }
+/// What the program's release callback deletes: the code with the constant description inside it, and what it names.
+struct LoadedCode {
+  std::unique_ptr<jit::DeviceProgram> device;  ///< null: no kernel runs on a device
+  std::map<std::string, sl_device_image> images;  ///< by symbol
+  std::unique_ptr<jit::CompiledProgram> host;
+};
+void releaseCode(void* user) { delete static_cast<LoadedCode*>(user); }
 
 }  // namespace
 
@@ -213,7 +220,6 @@ Failure Compilation::load(const CompileRequest& request) {
   jit::CompileOptions options;
   options.cpu = request.cpu;
   options.cache = request.useCache ? nullptr : &none;
-  options.resolver = [](const std::string& name) { return sl_symbol(name.c_str()); };
   if (request.progress != nullptr) {
     __atomic_store_n(&request.progress->units, static_cast<int32_t>(emitted_.units.size()), __ATOMIC_RELAXED);
   }
@@ -233,19 +239,34 @@ Failure Compilation::load(const CompileRequest& request) {
   const jit::ObjectCache& cache = request.useCache ? jit::ObjectCache::process() : none;
   const jit::CacheCounts before = cache.counts();
   jit::CompileError error;
-  std::unique_ptr<jit::CompiledProgram> code =
-      jit::compileProgram(emitted_.units, {emitted_.symbol}, options, &error);
-  if (settings_.log.cache) {
-    logCache(cache, before, code ? code->notes : std::vector<std::string>());
+  auto code = std::make_unique<LoadedCode>();
+  if (!emitted_.deviceUnits.empty()) {
+    code->device = jit::compileForDevice(emitted_.deviceUnits, emitted_.deviceArch, options.cache, &error);
+    if (!code->device) {
+      return {kindOf(error.kind), error.message};
+    }
+    for (const auto& [name, image] : code->device->images) {
+      code->images[name + "_image"] = {sizeof(sl_device_image), image.data(), image.size()};
+    }
+    compiled_ = code->device->compiled;
+    cached_ = code->device->cached;
   }
-  if (!code) {
+  options.resolver = [&](const std::string& name) -> void* {
+    const auto image = code->images.find(name);
+    return image != code->images.end() ? &image->second : sl_symbol(name.c_str());
+  };
+  code->host = jit::compileProgram(emitted_.units, {emitted_.symbol}, options, &error);
+  if (settings_.log.cache) {
+    logCache(cache, before, code->host ? code->host->notes : std::vector<std::string>());
+  }
+  if (!code->host) {
     return {kindOf(error.kind), error.message};
   }
-  compiled_ = code->compiled;
-  cached_ = code->cached;
-  notes_ = code->notes;
+  compiled_ += code->host->compiled;
+  cached_ += code->host->cached;
+  notes_ = code->host->notes;
   std::string message;
-  const auto* description = static_cast<const sl_program_desc*>(code->code->lookup(emitted_.symbol, &message));
+  const auto* description = static_cast<const sl_program_desc*>(code->host->code->lookup(emitted_.symbol, &message));
   if (description == nullptr) {
     return Failure::internal("emitted program has no " + emitted_.symbol + ": " + message);
   }

@@ -36,6 +36,13 @@ Failure chooseDevice(const std::string& backend, DeviceChoice* choice) {
   return Failure::user("no backend '" + backend + "' is registered");
 }
 
+/// sm_ and a number, with at most one letter behind it ("sm_90a").
+bool isArch(const std::string& arch) {
+  const std::string digits = arch.starts_with("sm_") ? arch.substr(3) : "";
+  const size_t count = digits.find_first_not_of("0123456789");
+  return digits.size() >= 2 && (count == std::string::npos || (count >= 2 && count + 1 == digits.size()));
+}
+
 /// Routes by op; the first that is added counts.
 using Routes = std::map<std::string, Route>;
 
@@ -53,6 +60,11 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     options->poison = value == "true";
   } else if (key == "prefer") {
     options->prefer = value.str();
+  } else if (key == "target") {
+    if (!value.starts_with("cuda:") || !isArch(value.drop_front(5).str())) {
+      return Failure::user("unknown target '" + value.str() + "'; valid are cuda:sm_NN, such as cuda:sm_90");
+    }
+    options->cuda = true;
   } else if (key == "allow") {
     options->allow = value.str();
   } else if (key == "device") {
@@ -61,7 +73,7 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     addRoute(routes, {key.drop_front(kRouteKey.size()).str(), value.str(), "the argument routes"});
   } else {
     return Failure::user("unknown pipeline option '" + word +
-                         "'; valid are freeze=true, freeze=false, poison=true, poison=false, allow=BACKEND+BACKEND, prefer=BACKEND, device=BACKEND and "
+                         "'; valid are freeze=true, freeze=false, poison=true, poison=false, allow=BACKEND+BACKEND, prefer=BACKEND, device=BACKEND, target=cuda:sm_NN and "
                          "route.OP=BACKEND[.KERNEL]");
   }
   return Failure::none();

@@ -2,6 +2,8 @@
 // Ties the compiler library to the layers below it: the one place that names dialects, the pipeline and emission.
 #include "tools/stages.h"
 
+#include <sstream>
+
 #include "codegen/emit.h"
 #include "codegen/explain.h"
 #include "dialect/kernel/kernel_dialect.h"
@@ -14,6 +16,20 @@
 namespace straightline {
 namespace {
 
+constexpr char kCuda[] = "cuda";
+
+/// "sm_90" of the word target=cuda:sm_90, "" when there is none.
+std::string cudaArch(const std::string& pipeline) {
+  const std::string key = "target=cuda:";
+  std::istringstream words(pipeline);
+  for (std::string word; words >> word;) {
+    if (word.starts_with(key)) {
+      return word.substr(key.size());
+    }
+  }
+  return "";
+}
+
 class ProductStages final : public Stages {
  public:
   void registerDialects(mlir::DialectRegistry& registry) const override {
@@ -21,6 +37,13 @@ class ProductStages final : public Stages {
   }
 
   void setTarget(mlir::ModuleOp module, const TargetOptions& target) const override {
+    const std::string arch = cudaArch(target.pipeline);
+    if (!arch.empty()) {
+      const TargetOptions none;  // caches and vectors of the host say nothing about a device
+      module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), kCuda, arch, 1, none.vectorBytes,
+                                                           none.l1Bytes, none.l2Bytes));
+      return;
+    }
     module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), "cpu", target.cpu, target.threads,
                                                          target.vectorBytes, target.l1Bytes, target.l2Bytes));
   }
@@ -65,6 +88,10 @@ class ProductStages final : public Stages {
     for (codegen::EmittedUnit& kernel : text->kernels) {
       emitted->units.push_back({std::move(kernel.name), std::move(kernel.text)});
     }
+    for (codegen::EmittedUnit& kernel : text->deviceKernels) {
+      emitted->deviceUnits.push_back({std::move(kernel.name), std::move(kernel.text)});
+    }
+    emitted->deviceArch = text->arch;
     emitted->explain = codegen::explainProgram(module);
     emitted->symbol = "sl_program";
     emitted->listing = std::move(text->listing);

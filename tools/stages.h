@@ -30,9 +30,11 @@ struct TargetOptions {
 /// What emission made of a module at kernel level.
 struct Emitted {
   std::vector<jit::Unit> units;  ///< the program's unit first, then the kernels
+  std::vector<jit::Unit> deviceUnits;  ///< CUDA C++: kernels, by name
+  std::string deviceArch;        ///< what those are compiled for, "sm_90"
   std::string symbol;            ///< extern "C" name of the program's sl_program_desc
   std::string listing;           ///< all text, for people
-  std::string python;            ///< the program as a Python module
+  std::string python;            ///< the program as a Python module; "" where a device has kernels
   std::string explain;           ///< JSON
 };
 

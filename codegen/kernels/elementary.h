@@ -27,8 +27,8 @@ struct Format<float> {
       12582912.0f;  ///< 1.5 * 2^23: adding it rounds to an integer (half to even)
   static constexpr float kOneUlp = 8388608.0f;  ///< 2^23: every larger number is an integer
   static constexpr float kSmallestNormal = 0x1p-126f;
-  static constexpr float kInfinity = __builtin_inff();
-  static constexpr float kNan = __builtin_nanf("");
+  static constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000u);
+  static constexpr float kNan = __builtin_bit_cast(float, 0x7fc00000u);
 };
 template <>
 struct Format<double> {
@@ -38,8 +38,8 @@ struct Format<double> {
   static constexpr double kMagic = 6755399441055744.0;
   static constexpr double kOneUlp = 4503599627370496.0;
   static constexpr double kSmallestNormal = 0x1p-1022;
-  static constexpr double kInfinity = __builtin_inf();
-  static constexpr double kNan = __builtin_nan("");
+  static constexpr double kInfinity = __builtin_bit_cast(double, uint64_t(0x7ff) << 52);
+  static constexpr double kNan = __builtin_bit_cast(double, uint64_t(0xfff) << 51);
 };
 template <class V>
 using Fmt = Format<Element<V>>;
@@ -461,7 +461,9 @@ SL_INLINE Double2 exactSum(double a, double b) {
 }
 SL_INLINE Double2 exactProduct(double a, double b) {
   double p = a * b;
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)
+#if defined(__CUDACC__)
+  return {p, __fma_rn(a, b, -p)};
+#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)
   return {p, __builtin_fma(a, b, -p)};
 #else
   double as = a * 0x1.0000002p27;
@@ -607,7 +609,13 @@ SL_INLINE double remainderScalar(double x, double y) {
 
 template <class V>
 SL_INLINE V squareRoot(V x) {
-#if defined(__clang__)
+#if defined(__CUDACC__)
+  if constexpr (kSame<V, float>) {
+    return __fsqrt_rn(x);
+  } else {
+    return __dsqrt_rn(x);
+  }
+#elif defined(__clang__)
   return __builtin_elementwise_sqrt(x);
 #elif defined(__x86_64__)
   // g++ would call sqrt() for errno; the instruction does not.

@@ -22,6 +22,15 @@ struct MakeInts {
 };
 template <int N>
 using IntsUpTo = typename __make_integer_seq<MakeInts, int, N>::type;
+#elif defined(__CUDACC__)
+template <int N, int... I>
+struct MakeInts : MakeInts<N - 1, N - 1, I...> {};
+template <int... I>
+struct MakeInts<0, I...> {
+  using type = Ints<I...>;
+};
+template <int N>
+using IntsUpTo = typename MakeInts<N>::type;
 #else
 template <int N>
 struct MakeInts {
@@ -69,6 +78,7 @@ struct PointeeOf<const T*> {
 template <class P>
 using Pointee = typename PointeeOf<P>::type;
 
+#if !defined(__CUDACC__)
 // ---- lanes ----
 
 /// Copies `count` < N elements in pieces of N/2, N/4, ... 1.
@@ -152,6 +162,8 @@ SL_INLINE constexpr int lanesFor() {
   int lanes = kVectorBytes / bytes;
   return lanes > 32 ? 32 : lanes;
 }
+
+#endif  // __CUDACC__
 
 // ---- loop nests ----
 

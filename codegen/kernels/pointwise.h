@@ -7,7 +7,8 @@
 // An output may be the same buffer as an input when their strides are equal. Rank 0 is one element;
 // an extent of 0 does nothing. Lanes beyond the end repeat a valid element, so f sees no invented
 // values. Each thread takes a part of the outer loops (of the only loop, when they all merge).
-// Element types are taken as they are: conversion is f's business.
+// Element types are taken as they are: conversion is f's business. In CUDA C++ (cuda_pointwise.h) there is no ctx and no
+// team, and a thread of the grid takes `vector` neighbours.
 #ifndef STRAIGHTLINE_KERNELS_POINTWISE_H
 #define STRAIGHTLINE_KERNELS_POINTWISE_H
 
@@ -19,12 +20,21 @@ namespace sl {
 struct PointwiseTune {
   int rank = 0;
   int inputs = 0;
+  int vector = 1;  ///< CUDA only: neighbours along the innermost loop that a thread takes
 };
 
 struct PointwiseShape {
   int64_t extent[SL_MAX_RANK] = {};
   int64_t stride[kMaxOperands][SL_MAX_RANK] = {};  ///< elements; inputs then outputs; 0 broadcasts
 };
+
+}  // namespace sl
+
+#if defined(__CUDACC__)
+#include "straightline/kernels/cuda_pointwise.h"
+#else
+
+namespace sl {
 
 namespace pointwise_detail {
 
@@ -241,4 +251,5 @@ SL_INLINE void pointwise(sl_ctx*, sl_team team, PointwiseShape shape, F f, P... 
 
 }  // namespace sl
 
+#endif  // __CUDACC__
 #endif  // STRAIGHTLINE_KERNELS_POINTWISE_H

@@ -54,6 +54,12 @@ SL_INLINE T* at(void* arena, int64_t bytes) {
 /// An address for an array of arguments: what is written to is the kernel's business.
 SL_INLINE void* address(const void* pointer) { return const_cast<void*>(pointer); }
 
+/// Where an argument of a device's kernel stands; the driver only reads it.
+template <class T>
+SL_INLINE void* place(const T& argument) {
+  return const_cast<T*>(&argument);
+}
+
 /// A scalar of the statement table, which travels as the low bytes of an int64_t.
 template <class T>
 SL_INLINE T fromBits(int64_t bits) {

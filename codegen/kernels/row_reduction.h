@@ -26,7 +26,8 @@
 // Workspace, only with kept = 1: per thread roundUp(inner elements * sizeof(value type), 64) bytes;
 // tune.columns = 1 lets rows go to lanes for kept = 1 as well and needs 64 bytes per inner element
 // (128 for double). Rows are split over the team. An element output may be an input's buffer when
-// their strides are equal.
+// their strides are equal. In CUDA C++ (cuda_row_reduction.h) there is no ctx, no team, no workspace and nothing kept:
+// `threads` threads of the grid share a row and keep its inputs in registers.
 #ifndef STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
 #define STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
 
@@ -50,6 +51,9 @@ struct RowReductionTune {
   int columns = 0;  ///< 1: the workspace is large enough for lanes along rows (see above)
   Combine combine[4] = {};
   Value value[4] = {};
+  int threads = 1;  ///< CUDA only: threads a row, a power of two; more than 32 are the whole block
+  int vector = 1;   ///< CUDA only: neighbours along the innermost loop that a thread takes
+  int each = 0;     ///< CUDA only: vectors of each input that a thread keeps in registers; 0: read anew by every stage
 };
 
 struct RowReductionShape {
@@ -279,6 +283,23 @@ SL_INLINE A mergeChains(const A (&chain)[K]) {
   return r[0];
 }
 
+/// Calls f(elements..., results..., [kept], outputs...).
+template <class F, class E, class R, class K, class O, int... I, int... J, int... M, int... Q>
+SL_INLINE void invoke(F& f, E& elements, R& results, K& kept, O& outputs, Ints<I...>, Ints<J...>,
+                      Ints<M...>, Ints<Q...>) {
+  f(get<I>(elements)..., get<J>(results)..., get<M>(kept)..., get<Q>(outputs)...);
+}
+
+}  // namespace reduction
+}  // namespace sl
+
+#if defined(__CUDACC__)
+#include "straightline/kernels/cuda_row_reduction.h"
+#else
+
+namespace sl {
+namespace reduction {
+
 /// The first M lanes: all of them, or one as a scalar.
 template <int M, class V>
 SL_INLINE auto narrow(V v) {
@@ -300,13 +321,6 @@ struct Chunk {
 template <int N, RowReductionTune T, class Q, int... I>
 SL_INLINE auto loadInputs(const Q& q, const Chunk<Q::kOperands>& at, Ints<I...>) {
   return tupleOf(loadLanes<N>(get<I>(q.pointers) + at.offset[I], at.laneStride[I], at.count)...);
-}
-
-/// Calls f(elements..., results..., [kept], outputs...).
-template <class F, class E, class R, class K, class O, int... I, int... J, int... M, int... Q>
-SL_INLINE void invoke(F& f, E& elements, R& results, K& kept, O& outputs, Ints<I...>, Ints<J...>,
-                      Ints<M...>, Ints<Q...>) {
-  f(get<I>(elements)..., get<J>(results)..., get<M>(kept)..., get<Q>(outputs)...);
 }
 
 /// Elements of one chunk through the lambda of a stage into an accumulator. `position`: of lane 0
@@ -640,4 +654,5 @@ SL_INLINE void row_reduction(sl_ctx*, sl_team team, RowReductionShape shape,
 
 }  // namespace sl
 
+#endif  // __CUDACC__
 #endif  // STRAIGHTLINE_KERNELS_ROW_REDUCTION_H

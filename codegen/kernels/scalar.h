@@ -61,13 +61,28 @@ namespace sl {
 // ---- conversions ----
 
 SL_INLINE float toFloat(bfloat16 x) { return bitcast<float>(uint32_t(x.bits) << 16); }
+#if defined(__CUDACC__)
+SL_INLINE float toFloat(half x) {
+  float r;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits));
+  return r;
+}
+#else
 SL_INLINE float toFloat(half x) { return float(bitcast<_Float16>(x.bits)); }
+#endif
 /// Round to nearest, ties to even; NaN becomes the quiet NaN 0x7fc0.
 SL_INLINE bfloat16 toBfloat16(float x) {
   uint32_t u = bitcast<uint32_t>(x);
   uint32_t r = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   return {uint16_t((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : r)};
 }
+#if defined(__CUDACC__)
+SL_INLINE half toHalf(float x) {
+  half r;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"(x));
+  return r;
+}
+#else
 SL_INLINE half toHalf(float x) { return {bitcast<uint16_t>(_Float16(x))}; }
 
 template <int N>
@@ -108,6 +123,7 @@ SL_INLINE auto packFloat(V x) {
   }
   return r;
 }
+#endif  // __CUDACC__
 
 template <class T>
 inline constexpr bool kPacked16 = kSame<T, bfloat16> || kSame<T, half>;

@@ -62,7 +62,7 @@ SL_NOINLINE Reduced<double> reduceLarge(double x) {
     return {0.0, 0.0, double(quadrant & 3)};
   }
   uint64_t upper = uint64_t(fraction >> 64);
-  int zeros = upper != 0 ? __builtin_clzll(upper) : 64 + __builtin_clzll(uint64_t(fraction));
+  int zeros = upper != 0 ? leadingZeros(upper) : 64 + leadingZeros(uint64_t(fraction));
   fraction <<= zeros;
   double unit = pow2(double(-zeros));
   double high = double(int64_t(fraction >> 75)) * 0x1p-53 * unit;

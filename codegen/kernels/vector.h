@@ -11,6 +11,10 @@
 #ifndef STRAIGHTLINE_KERNELS_VECTOR_H
 #define STRAIGHTLINE_KERNELS_VECTOR_H
 
+#if defined(__CUDACC__)
+#include "straightline/kernels/cuda_vector.h"
+#else
+
 #include "straightline/abi/entry.h"
 #include "straightline/abi/kernel.h"
 
@@ -494,6 +498,8 @@ SL_INLINE int64_t minOf(int64_t a, int64_t b) { return a < b ? a : b; }
 SL_INLINE int64_t maxOf(int64_t a, int64_t b) { return a > b ? a : b; }
 SL_INLINE int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 SL_INLINE int64_t roundUp(int64_t a, int64_t b) { return ceilDiv(a, b) * b; }
+/// Of a number that is not 0.
+SL_INLINE int leadingZeros(uint64_t x) { return __builtin_clzll(x); }
 
 // ---- the team ----
 
@@ -569,4 +575,5 @@ SL_INLINE bool sl_failed(sl_ctx* ctx, sl_team team) {
   return failed;
 }
 
+#endif  // __CUDACC__
 #endif  // STRAIGHTLINE_KERNELS_VECTOR_H

@@ -50,11 +50,13 @@ llvm::SmallVector<Tie> getTies(mlir::Operation* entry) {
 
 bool canFail(mlir::Operation* entry) {
   if (auto func = llvm::dyn_cast_or_null<FuncOp>(entry)) {
-    return func.getCanFail();
+    return func.getCanFail() || runsOnDevice(func);  // a device may refuse
   }
   auto decl = llvm::dyn_cast_or_null<DeclOp>(entry);
   return decl && decl.getCanFail();
 }
+
+bool runsOnDevice(mlir::Operation* entry) { return entry && entry->hasAttr(kBlocksAttr); }
 
 mlir::Value storageRoot(mlir::Value buffer) {
   while (auto view = buffer.getDefiningOp<ViewOp>()) {

@@ -36,6 +36,12 @@ bool isOutputRead(mlir::Operation* entry, unsigned output);
 llvm::SmallVector<Tie> getTies(mlir::Operation* entry);
 bool canFail(mlir::Operation* entry);
 
+/// Attributes of a kernel.func that runs on a device and not on the host: how many blocks (#kernel.extent) of how many
+/// threads (i64).
+inline constexpr llvm::StringLiteral kBlocksAttr = "kernel.blocks";
+inline constexpr llvm::StringLiteral kThreadsAttr = "kernel.threads";
+bool runsOnDevice(mlir::Operation* entry);
+
 /// The value that owns the storage of `buffer`: follows views to a storage op, slot, alloc or argument of run.
 mlir::Value storageRoot(mlir::Value buffer);
 

@@ -78,11 +78,13 @@ class RowReduction {
       // same value) for each element.
       (rowMap(value) && !readsOperand(value) ? rowResults_ : elementResults_).push_back(i);
     }
-    // The first expensive reduced value that is needed again later is kept.
+    // The first expensive reduced value that is needed again later is kept. Not on a GPU, where computing it again costs less
+    // than memory does.
+    const bool keeps = lowering_.target().getBackend() == "cpu";
     for (auto [i, reduction] : llvm::enumerate(reductions_)) {
       Value value = reduction->getOperand(0);
       const bool again = llvm::any_of(value.getUsers(), [&](Operation* user) { return user != reduction; });
-      if (again && isExpensive(value.getDefiningOp()) && llvm::isa<mlir::Float32Type>(elementType(value))) {
+      if (keeps && again && isExpensive(value.getDefiningOp()) && llvm::isa<mlir::Float32Type>(elementType(value))) {
         kept_ = value;
         keptStage_ = i;
         break;

@@ -6,6 +6,7 @@
 //   tree.c        nested arguments <-> leaves in fixed positions
 //   signature.c   positional and keyword arguments -> the slots of a compiled signature
 //   results.c     fresh outputs, `out=` tensors and views
+//   streams.c     the caller's current stream
 //   weights.c     parameters whose storage a program uses
 //   plan.c        what a callable reads from its program's description when it is made
 //   callable.c    the type that ties these to sl_run
@@ -229,6 +230,7 @@ typedef struct sl_output_plan {
   int64_t bytes;
   int64_t shape[SL_MAX_RANK];
   int64_t strides[SL_MAX_RANK];
+  int32_t device_type;
   PyObject* numpy_dtype;  ///< nullable, owned: made by the first call with numpy arrays
   PyObject* numpy_shape;  ///< nullable, owned: tuple for numpy.empty, when fixed
 } sl_output_plan;
@@ -249,22 +251,37 @@ typedef struct sl_fresh {
   void* data;
   sl_dl_managed* block;  ///< ours, not yet handed over
   PyObject* object;      ///< owned: an `out=` tensor, a numpy array, or the wrapped block
+  int64_t sizes[2 * SL_MAX_RANK];  ///< shape and strides of a block that a framework allocated
 } sl_fresh;
 
 /// Evaluates the buffer's extents and strides; gives the bytes to allocate.
 int64_t slOutputShape(const sl_buffer* buffer, const int64_t* extents, int64_t* shape,
                       int64_t* strides);
 void slOutputPlanClear(sl_output_plan* plan);
-/// Allocates storage for a fresh output of the given kind. shape and strides have the buffer's
-/// rank.
-int slFreshAllocate(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, int64_t bytes,
-                    const int64_t* shape, const int64_t* strides);
+/// Allocates storage for a fresh output of the given kind: on a device by `exchange`. shape and
+/// strides have the buffer's rank.
+int slFreshAllocate(sl_fresh* fresh, sl_kind kind, const sl_dl_exchange* exchange,
+                    sl_output_plan* plan, int64_t bytes, const int64_t* shape,
+                    const int64_t* strides);
 /// Turns a block into the framework's tensor (numpy arrays already are).
 int slFreshWrap(sl_fresh* fresh, const sl_dl_exchange* exchange);
 void slFreshClear(sl_fresh* fresh);
 /// Checks an `out=` tensor against what was compiled for the output.
 int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
-               const sl_buffer* buffer, const int64_t* shape, const int64_t* strides);
+               const sl_output_plan* plan, const int64_t* shape, const int64_t* strides);
+/// 0 unless the tensor is on that device ("cpu" is one); only the first device of a type is used.
+int slOnDevice(const sl_tensor* tensor, int32_t device_type);
+/// "cpu", "cuda:1", "dlpack device 7": new reference.
+PyObject* slDeviceName(int32_t device_type, int32_t device_id);
+
+// ---- streams.c
+
+/// The queue over the framework's current stream of device 0; borrowed, kept for good. NULL with an
+/// exception.
+sl_queue* slCurrentStream(const sl_dl_exchange* exchange);
+/// cuda_calls(): what the runtime asked of the driver so far, by kind; None, or why there is no device.
+PyObject* slCudaCalls(PyObject* module, PyObject* none);
+PyObject* slCudaMissing(PyObject* module, PyObject* none);
 
 // ---- callable.c
 

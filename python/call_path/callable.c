@@ -125,8 +125,8 @@ static int borrowInputs(Callable* self, Scratch* scratch, sl_grad_mode* mode) {
 static int fixedMatches(const FixedInput* want, const sl_tensor* given) {
   if (given->dtype.code != want->dtype.code || given->dtype.bits != want->dtype.bits ||
       given->dtype.lanes != want->dtype.lanes || given->rank != want->rank ||
-      given->device_type != SL_DLPACK_CPU || !given->strides) {
-    return given->rank == 0 && want->rank == 0 && given->device_type == SL_DLPACK_CPU &&
+      !slOnDevice(given, want->device_type) || !given->strides) {
+    return given->rank == 0 && want->rank == 0 && slOnDevice(given, want->device_type) &&
            memcmp(&given->dtype, &want->dtype, sizeof(sl_dtype)) == 0;
   }
   for (int32_t d = 0; d < want->rank; ++d) {
@@ -177,6 +177,14 @@ int slAllMatch(const Callable* self, const sl_tensor* tensors) {
 /// description set *miss instead, which costs no words.
 static int guard(Callable* self, Scratch* scratch, int* miss) {
   const int32_t count = self->desc->input_count;
+  for (int32_t i = 0; i < count; ++i) {
+    const sl_tensor* tensor = &scratch->tensors[i];
+    if (tensor->device_type == SL_DLPACK_CUDA && tensor->device_id != 0) {
+      PyErr_Format(slUnsupportedError, "'%U' is on cuda:%d but programs run on cuda:0 only",
+                   self->names[i], (int)tensor->device_id);
+      return -1;
+    }
+  }
   if (!slAllMatch(self, scratch->tensors)) {  // named extents to find, or words for what differs
     if (miss && self->desc->extent_count == 0) {
       *miss = 1;
@@ -274,7 +282,7 @@ static int takeOut(Callable* self, Scratch* scratch, int32_t r, sl_kind kind, sl
                  slKindName(borrow.kind), slKindName(kind));
     failed = -1;
   }
-  failed = failed || slOutCheck(&tensor, &borrow, name, plan->buffer, want_shape, want_strides);
+  failed = failed || slOutCheck(&tensor, &borrow, name, plan, want_shape, want_strides);
   const sl_range range = slTensorRange(&tensor);
   failed = failed || outOverlaps(self, scratch, result->output, range, name);
   slBorrowEnd(&borrow);
@@ -289,7 +297,7 @@ static int takeOut(Callable* self, Scratch* scratch, int32_t r, sl_kind kind, sl
 }
 
 static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_kind kind,
-                          sl_grad_mode* mode) {
+                          const sl_dl_exchange* exchange, sl_grad_mode* mode) {
   if (out) {
     memset(scratch->out_ranges, 0, sizeof(sl_range) * (size_t)self->desc->output_count);
     if (slNodeFlatten(&self->output, out, 1, scratch->outs)) {
@@ -307,12 +315,12 @@ static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_ki
       sl_output_plan* plan = &self->outputs[o];
       int failed;
       if (plan->fixed) {
-        failed = slFreshAllocate(fresh, kind, plan, plan->bytes, plan->shape, plan->strides);
+        failed = slFreshAllocate(fresh, kind, exchange, plan, plan->bytes, plan->shape, plan->strides);
       } else {
         int64_t shape[SL_MAX_RANK];
         int64_t strides[SL_MAX_RANK];
         int64_t bytes = slOutputShape(plan->buffer, scratch->extents, shape, strides);
-        failed = slFreshAllocate(fresh, kind, plan, bytes, shape, strides);
+        failed = slFreshAllocate(fresh, kind, exchange, plan, bytes, shape, strides);
       }
       if (failed) {
         return -1;
@@ -415,9 +423,13 @@ static void keepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange*
   PyErr_Restore(type, value, trace);
 }
 
-static int execute(Callable* self, Scratch* scratch) {
+static int execute(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange) {
   sl_message message;
   message.text[0] = '\0';
+  sl_queue* queue = self->queue;
+  if (self->device_type == SL_DLPACK_CUDA && !(queue = slCurrentStream(exchange))) {
+    return -1;
+  }
   sl_frame* frame = NULL;
   int32_t status = sl_frame_lease(self->program, scratch->extents, &frame, &message);
   if (status == SL_OK) {
@@ -434,11 +446,11 @@ static int execute(Callable* self, Scratch* scratch) {
     context.profile_user = NULL;
     if (self->release_gil) {
       PyThreadState* state = PyEval_SaveThread();
-      status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args, &context,
+      status = sl_run(self->program, scratch->record->weights, frame, queue, &args, &context,
                       &message);
       PyEval_RestoreThread(state);
     } else {
-      status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args, &context,
+      status = sl_run(self->program, scratch->record->weights, frame, queue, &args, &context,
                       &message);
     }
     sl_frame_return(frame);
@@ -598,7 +610,8 @@ PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
     }
   }
   if (!failed && takeWeights(self, scratch) == 0 &&
-      prepareOutputs(self, scratch, out, kind, &mode) == 0 && execute(self, scratch) == 0) {
+      prepareOutputs(self, scratch, out, kind, exchange, &mode) == 0 &&
+      execute(self, scratch, exchange) == 0) {
     result = buildResult(self, scratch, kind, exchange);
   }
   if (scratch->looked_at) {
@@ -672,8 +685,15 @@ static int parseOptions(Callable* self, PyObject* options) {
   }
   self->kind = kind && strcmp(kind, "numpy") == 0 ? SL_KIND_NUMPY : SL_KIND_TORCH;
   self->fast_path = fast_path;
-  // A program with a device's queue waits for that device, however little there is to compute.
-  self->release_gil = estimate >= threshold || self->desc->queue_count > 1;
+  // A program whose results a device brings to the host waits for it, however little there is to compute. On a
+  // stream of the caller's nothing waits.
+  self->device_type = SL_DLPACK_CPU;
+  for (int32_t i = 1; i < self->desc->queue_count; ++i) {
+    self->device_type =
+        strcmp(self->desc->queues[i], "cuda") == 0 ? SL_DLPACK_CUDA : self->device_type;
+  }
+  self->release_gil = self->device_type == SL_DLPACK_CPU &&
+                      (estimate >= threshold || self->desc->queue_count > 1);
   return 0;
 }
 

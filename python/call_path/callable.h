@@ -33,6 +33,7 @@ typedef struct Scratch {
 typedef struct FixedInput {
   sl_dtype dtype;
   int32_t rank;
+  int32_t device_type;
   int32_t written;  // 1: the program updates this input in place
   int64_t shape[SL_MAX_RANK];
   int64_t strides[SL_MAX_RANK];
@@ -49,6 +50,7 @@ typedef struct Callable {
   sl_weights_record* record;  // inside it
   PyObject* others;           // nullable: tuple of Callables for arguments that do not fit this one
   sl_queue* queue;
+  int32_t device_type;  // where it runs; SL_DLPACK_CUDA: on the caller's current stream
   sl_signature signature;
   sl_node output;
   sl_kind kind;  // of outputs when no input is a tensor
@@ -77,6 +79,9 @@ PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
 PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record);
 /// 0 with TypeError unless it is a Callable.
 int slIsCallable(PyObject* object);
+
+/// Where a buffer of a program is, in DLPack's terms.
+int32_t slDeviceType(const sl_program_desc* desc, const sl_buffer* buffer);
 
 // ---- programs.c
 

@@ -17,6 +17,7 @@ static PyObject* check_error_;
 static PyObject* memory_error_;
 static PyObject* cancelled_error_;
 static PyObject* op_error_;
+static PyObject* device_error_;
 
 int slErrorsInit(void) {
   static const struct {
@@ -29,6 +30,7 @@ int slErrorsInit(void) {
       {"DivisionError", &division_error_},   {"CheckError", &check_error_},
       {"OutOfMemoryError", &memory_error_},  {"CancelledError", &cancelled_error_},
       {"OpError", &op_error_},
+      {"DeviceError", &device_error_},
   };
   PyObject* module = PyImport_ImportModule("straightline.errors");
   if (!module) {
@@ -63,6 +65,8 @@ static PyObject* statusClass(int32_t status) {
       return cancelled_error_;
     case SL_UNSUPPORTED:
       return slUnsupportedError;
+    case SL_DEVICE_ERROR:
+      return device_error_;
     case SL_INTERNAL:
       return slInternalError;
     case SL_OP_FAILED:
@@ -182,6 +186,10 @@ static PyMethodDef functions[] = {
     {"callable_type", callableType, METH_VARARGS,
      "callable_type(name, base)\n--\n\nA type like Callable with the methods of a class without "
      "fields."},
+    {"cuda_calls", slCudaCalls, METH_NOARGS,
+     "cuda_calls()\n--\n\nCalls of NVIDIA's driver by this process so far, by kind."},
+    {"cuda_missing", slCudaMissing, METH_NOARGS,
+     "cuda_missing()\n--\n\nWhy there is no device; empty when there is one."},
     {"entries", slEntries, METH_O,
      "entries(program)\n--\n\nAll that the program's statements call."},
     {"override_fast_path", slOverrideFastPath, METH_O,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a callable knows about its program before the first call, read from the description.
+#include <string.h>
+
 #include "callable.h"
 
 PyObject* slLeafName(const sl_node* node, int32_t index) {
@@ -11,6 +13,10 @@ PyObject* slLeafName(const sl_node* node, int32_t index) {
     name = slLeafName(&node->children[i], index);
   }
   return name;
+}
+
+int32_t slDeviceType(const sl_program_desc* desc, const sl_buffer* buffer) {
+  return strcmp(desc->spaces[buffer->space], "cuda") == 0 ? SL_DLPACK_CUDA : SL_DLPACK_CPU;
 }
 
 int slPlanInputs(Callable* self) {
@@ -33,6 +39,7 @@ int slPlanInputs(Callable* self) {
     FixedInput* input = &self->inputs[buffer->index];
     input->dtype = buffer->dtype;
     input->rank = buffer->rank;
+    input->device_type = slDeviceType(desc, buffer);
     int empty = 0;
     for (int32_t d = 0; desc->extent_count == 0 && d < buffer->rank; ++d) {
       input->shape[d] = sl_expr_value(&buffer->extents[d], NULL);
@@ -77,6 +84,7 @@ int slPlanOutputs(Callable* self) {
     }
     sl_output_plan* plan = &self->outputs[buffer->index];
     plan->buffer = buffer;
+    plan->device_type = slDeviceType(desc, buffer);
     plan->fixed = desc->extent_count == 0;
     if (plan->fixed) {
       plan->bytes = slOutputShape(buffer, NULL, plan->shape, plan->strides);

@@ -115,8 +115,78 @@ static int allocateNumpy(sl_fresh* fresh, sl_output_plan* plan, int64_t bytes, c
   return fresh->object ? slNumpyData(fresh->object, &fresh->data) : -1;
 }
 
-int slFreshAllocate(sl_fresh* fresh, sl_kind kind, sl_output_plan* plan, int64_t bytes,
-                    const int64_t* shape, const int64_t* strides) {
+int slOnDevice(const sl_tensor* tensor, int32_t device_type) {
+  return tensor->device_type == device_type &&
+         (device_type == SL_DLPACK_CPU || tensor->device_id == 0);
+}
+
+PyObject* slDeviceName(int32_t device_type, int32_t device_id) {
+  switch (device_type) {
+    case SL_DLPACK_CPU:
+      return PyUnicode_FromString("cpu");
+    case SL_DLPACK_CUDA:
+      return PyUnicode_FromFormat("cuda:%d", (int)device_id);
+    default:
+      return PyUnicode_FromFormat("dlpack device %d", (int)device_type);
+  }
+}
+
+/// What an allocator says becomes the exception.
+static void allocationFailed(void* user, const char* kind, const char* message) {
+  (void)kind;
+  if (!PyErr_Occurred()) {
+    sl_message text;
+    PyOS_snprintf(text.text, sizeof(text.text), "output '%s' could not be allocated: %s",
+                  ((const sl_output_plan*)user)->buffer->source, message ? message : "no reason given");
+    slRaiseStatus(SL_OUT_OF_MEMORY, text.text);
+  }
+}
+
+/// By the framework, so that its own pool, and its rules of streams, hold. It allocates a row of
+/// elements, which is then described anew: strides are ours.
+static int allocateOnDevice(sl_fresh* fresh, const sl_dl_exchange* exchange, sl_output_plan* plan,
+                            int64_t bytes, const int64_t* shape, const int64_t* strides) {
+  if (!exchange || !exchange->allocate) {
+    PyErr_SetString(slUnsupportedError,
+                    "results on a device need a framework with a dlpack allocator, such as torch");
+    return -1;
+  }
+  const int32_t rank = plan->buffer->rank;
+  const int64_t item = (plan->buffer->dtype.bits * plan->buffer->dtype.lanes + 7) / 8;
+  int64_t elements = (bytes + item - 1) / item;
+  int64_t step = 1;
+  sl_dl_tensor prototype = {.data = NULL,
+                            .device = {plan->device_type, 0},
+                            .rank = 1,
+                            .dtype = plan->buffer->dtype,
+                            .shape = &elements,
+                            .strides = &step,
+                            .byte_offset = 0};
+  if (exchange->allocate(&prototype, &fresh->block, plan, allocationFailed)) {
+    fresh->block = NULL;
+    if (!PyErr_Occurred()) {
+      allocationFailed(plan, NULL, NULL);
+    }
+    return -1;
+  }
+  for (int32_t d = 0; d < rank; ++d) {
+    fresh->sizes[d] = shape[d];
+    fresh->sizes[SL_MAX_RANK + d] = strides[d];
+  }
+  sl_dl_tensor* tensor = &fresh->block->tensor;
+  tensor->rank = rank;
+  tensor->shape = fresh->sizes;
+  tensor->strides = fresh->sizes + SL_MAX_RANK;
+  fresh->data = (char*)tensor->data + tensor->byte_offset;
+  return 0;
+}
+
+int slFreshAllocate(sl_fresh* fresh, sl_kind kind, const sl_dl_exchange* exchange,
+                    sl_output_plan* plan, int64_t bytes, const int64_t* shape,
+                    const int64_t* strides) {
+  if (plan->device_type != SL_DLPACK_CPU) {
+    return allocateOnDevice(fresh, exchange, plan, bytes, shape, strides);
+  }
   if (kind == SL_KIND_NUMPY) {
     return allocateNumpy(fresh, plan, bytes, shape, strides);
   }
@@ -172,12 +242,18 @@ void slFreshClear(sl_fresh* fresh) {
 }
 
 int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
-               const sl_buffer* buffer, const int64_t* shape, const int64_t* strides) {
+               const sl_output_plan* plan, const int64_t* shape, const int64_t* strides) {
+  const sl_buffer* buffer = plan->buffer;
   const sl_dtype want = buffer->dtype;
-  if (tensor->device_type != SL_DLPACK_CPU) {
-    PyErr_Format(slGuardError,
-                 "out '%U' is on dlpack device %d but the program runs on the cpu (device %d)",
-                 name, (int)tensor->device_type, SL_DLPACK_CPU);
+  if (!slOnDevice(tensor, plan->device_type)) {
+    PyObject* given = slDeviceName(tensor->device_type, tensor->device_id);
+    PyObject* wanted = slDeviceName(plan->device_type, 0);
+    if (given && wanted) {
+      PyErr_Format(slGuardError, "out '%U' is on %U but the program runs on %U", name, given,
+                   wanted);
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(wanted);
     return -1;
   }
   if (tensor->dtype.code != want.code || tensor->dtype.bits != want.bits ||

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emitted.h"
+#include "callable.h"
 
 sl_range slTensorRange(const sl_tensor* tensor) {
   int64_t low = 0;
@@ -114,13 +114,19 @@ static const sl_buffer* parameterBuffer(const sl_program_desc* desc, int32_t ind
 }
 
 /// Parameters have no named extents, so their expressions need no values.
-static int checkParameter(const sl_buffer* buffer, const sl_tensor* tensor,
-                          const sl_borrow* borrow) {
+static int checkParameter(const sl_program_desc* desc, const sl_buffer* buffer,
+                          const sl_tensor* tensor, const sl_borrow* borrow) {
   const sl_dtype want = buffer->dtype;
-  if (tensor->device_type != SL_DLPACK_CPU) {
-    PyErr_Format(slUserError,
-                 "parameter '%s' is on dlpack device %d but the program runs on device %d",
-                 buffer->source, (int)tensor->device_type, SL_DLPACK_CPU);
+  const int32_t device_type = slDeviceType(desc, buffer);
+  if (!slOnDevice(tensor, device_type)) {
+    PyObject* given = slDeviceName(tensor->device_type, tensor->device_id);
+    PyObject* wanted = slDeviceName(device_type, 0);
+    if (given && wanted) {
+      PyErr_Format(slUserError, "parameter '%s' is on %U but the program runs on %U",
+                   buffer->source, given, wanted);
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(wanted);
     return -1;
   }
   if (tensor->dtype.code != want.code || tensor->dtype.bits != want.bits ||
@@ -207,7 +213,7 @@ static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* objec
   if (failed) {
     return -1;
   }
-  failed = checkParameter(buffer, &tensor, &borrow);
+  failed = checkParameter(desc, buffer, &tensor, &borrow);
   PyObject* base = NULL;
   if (!failed) {
     base = slSupport("storage_owner", "(O)", object);

@@ -47,6 +47,12 @@ def callable_type(name: str, base: type) -> type[Callable]:
     calls are slower (no vector calls).
     """
 
+def cuda_calls() -> dict[str, int]:
+    """Calls of NVIDIA's driver by this process so far, by kind ("launches", "synchronizations", ...)."""
+
+def cuda_missing() -> str:
+    """Why there is no CUDA device; empty when there is one. Opens the driver."""
+
 def override_fast_path(value: bool | None) -> bool | None:
     """Which path calls of this thread take, whatever their functions say; gives what held before."""
 

@@ -78,7 +78,7 @@ def _torch_refusal(torch: ModuleType, value: Any, error: object) -> str:
         return "is a nested tensor: give a padded one"
     if value.layout is not torch.strided:
         return f"has the sparse layout {value.layout}: give a dense tensor, such as x.to_dense()"
-    if value.device.type != "cpu":
+    if value.device.type not in ("cpu", "cuda"):
         return f"is on device '{value.device}' but the program runs on 'cpu'"
     if value.is_complex() and value.is_conj():
         return "is a conjugated view (conj bit set): give x.resolve_conj()"
@@ -147,7 +147,7 @@ def storage_owner(value: object) -> object:
 
 
 def _fix_storage(torch: ModuleType, tensor: Any) -> None:
-    if not tensor.untyped_storage().resizable():
+    if tensor.device.type != "cpu" or not tensor.untyped_storage().resizable():
         return
     integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     # torch offers no other way: an array over a storage is what makes it fixed.

@@ -22,11 +22,12 @@ from straightline import (
     _emitted,
     _paths,
     _signature,
+    _targets,
     explanation,
     kernels,
 )
 from straightline._progress import CompileProgress
-from straightline.errors import CacheWarning, UserError
+from straightline.errors import CacheWarning, UnsupportedError, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.parameters import ParameterTable, copied
 
@@ -157,6 +158,32 @@ class _Methods:
         return tuple(function._binding.weights(function, state_dict, copies) for function in self._all)
 
 
+class CompiledElsewhere(_Methods):
+    """A program for a device that is not here: it can be looked at, not called."""
+
+    def __init__(self, compilation: _compiler.Compilation, binding: _Binding, why: str) -> None:
+        self._compilation = compilation
+        self._binding = binding
+        self._emitted: _emitted.Emitted | None = None
+        self._kernels: kernels.Kernels | None = None
+        self._why = why
+
+    def _refuse(self) -> UnsupportedError:
+        target = json.loads(self._compilation.explain_json)["target"]
+        return UnsupportedError(f"this program was compiled for cuda:{target} and cannot run here: {self._why}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Raises UnsupportedError, which says what is missing."""
+        raise self._refuse()
+
+    def parameters(self) -> dict[str, Any]:
+        """Raises UnsupportedError: there is no set of parameters."""
+        raise self._refuse()
+
+    def _new_weights(self, state_dict: Mapping[str, Any]) -> tuple[_call.WeightsCapsule, ...]:
+        raise self._refuse()
+
+
 CompiledFunction = _call.callable_type("straightline.CompiledFunction", _Methods)
 
 
@@ -180,6 +207,7 @@ def compile(
     emit: str = "cpp",
     fast_path: bool | None = None,
     cpu: str = "",
+    target: str | None = None,
     cache: bool = True,
     allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
@@ -204,6 +232,8 @@ def compile(
         fast_path: False: calls run the same kernels one by one through an interpreter (`sl.fast_path` around a call overrides
             it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
+        target: "cpu", "cuda" or "cuda:sm_90"; by default where the example inputs are. For a CUDA device that is not here give
+            its architecture and examples on the cpu: the program can be looked at then, a call says what is missing.
         cache: Use the disk cache of compiled code.
         allow: Backends that kernels may come from, such as ("native", "onednn"); by default all. Without "aten" an op that only
             the framework has is refused, with its source line.
@@ -244,6 +274,13 @@ def compile(
     # For tests: a backend whose kernels are taken wherever they accept, and one on whose device everything runs.
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
+    flat, _ = torch.utils._pytree.tree_flatten(examples)
+    place = _targets.chosen(target, flat)
+    if place != "cpu":
+        _targets.check_options(emit=emit, devices=_device)
+        _targets.open_compiler()
+        options += f" target={place}"
+        threads = 1
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     with CompileProgress() as progress:
@@ -256,11 +293,13 @@ def compile(
         copies: dict[int, Any] = {}
         for capture in captures:
             compilation = _compile_for_team(capture.module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
+            bind = capture.function if place == "cpu" else capture.function_on_cuda
             functions.append(
-                capture.function(
-                    model, compilation, table, live=not freeze, python=emit == "python", path=path, copies=copies
-                )
+                bind(model, compilation, table, live=not freeze, python=emit == "python", path=path, copies=copies)
             )
+    if isinstance(functions[0], CompiledElsewhere):
+        functions[0]._others = tuple(functions[1:])
+        return functions[0]
     return _grouped(functions)
 
 
@@ -293,13 +332,45 @@ class _Capture:
         copies: dict[int, Any],
     ) -> CompiledFunction:
         """The program with the model's own parameters, bound to the signature of the example."""
+        binding = self._binding(model, compilation, table, live=live, path=path)
+        parameters = [self.captured.parameters[name] for name in binding.names]
+        own = kernels.Kernels(compilation.program) if python else None
+        emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
+        return binding.function(compilation, binding.set_of(compilation.program, parameters, emitted, copies), own, emitted)
+
+    def function_on_cuda(
+        self,
+        model: Any,
+        compilation: _compiler.Compilation,
+        table: ParameterTable,
+        *,
+        live: bool,
+        python: bool,
+        path: tuple[bool, str],
+        copies: dict[int, Any],
+    ) -> CompiledFunction | CompiledElsewhere:
+        """The same for a CUDA device; where that or the tensors on it are missing, something to look at."""
+        import torch
+
+        flat, _ = torch.utils._pytree.tree_flatten((self.args, self.kwargs))
+        names = (f"example tensor {i}" for i in range(1, len(flat) + 1))
+        tensors = {name: leaf for name, leaf in zip(names, flat, strict=True) if isinstance(leaf, torch.Tensor)}
+        tensors.update({f"parameter {name}": self.captured.parameters[name] for name in self.captured.parameters})
+        why = _targets.why_not_here(tensors)
+        if why:
+            return CompiledElsewhere(compilation, self._binding(model, compilation, table, live=live, path=path), why)
+        return self.function(model, compilation, table, live=live, python=python, path=path, copies=copies)
+
+    def _binding(
+        self, model: Any, compilation: _compiler.Compilation, table: ParameterTable, *, live: bool, path: tuple[bool, str]
+    ) -> _Binding:
         import torch
 
         captured, explained = self.captured, json.loads(compilation.explain_json)
         positions = [spec.argument if spec.is_tensor else -1 for spec in captured.inputs]
         target = model.module() if isinstance(model, torch.export.ExportedProgram) else model
         leaves = [_output_leaf(spec, captured) for spec in captured.outputs]
-        binding = _Binding(
+        return _Binding(
             names=explained["parameters"],
             table=table,
             live=live,
@@ -315,10 +386,6 @@ class _Capture:
             name=explained["name"],
             path=path,
         )
-        parameters = [captured.parameters[name] for name in binding.names]
-        own = kernels.Kernels(compilation.program) if python else None
-        emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
-        return binding.function(compilation, binding.set_of(compilation.program, parameters, emitted, copies), own, emitted)
 
 
 def _compile_for_team(

@@ -44,6 +44,10 @@ class OutOfMemoryError(StraightlineError, MemoryError):
     """Memory for an output or an arena could not be allocated."""
 
 
+class DeviceError(StraightlineError, RuntimeError):
+    """A device, or its driver, refused what it was asked; the message has its own words or code."""
+
+
 class UnsupportedError(StraightlineError, NotImplementedError):
     """Straightline cannot do this; the message names the nearest supported form, if any."""
 

@@ -14,6 +14,7 @@ extern "C" {
 #define SL_DLPACK_MAJOR 1
 #define SL_DLPACK_MINOR 1
 #define SL_DLPACK_CPU 1
+#define SL_DLPACK_CUDA 2
 #define SL_DLPACK_READ_ONLY 1u  ///< bit of sl_dl_managed.flags
 
 typedef struct sl_dl_version {

@@ -26,7 +26,8 @@ typedef enum sl_status {
   SL_CANCELLED = 6,         ///< the caller's cancel flag was seen
   SL_UNSUPPORTED = 7,       ///< no kernel or backend for this (UnsupportedError)
   SL_INTERNAL = 8,          ///< ours: a bug (InternalError)
-  SL_OP_FAILED = 9          ///< user: an op of a framework or a library refused its data; `text` has its words (OpError)
+  SL_OP_FAILED = 9,         ///< user: an op of a framework or a library refused its data; `text` has its words (OpError)
+  SL_DEVICE_ERROR = 10      ///< a device refused what it was asked: detail[0] is its own code (RuntimeError)
 } sl_status;
 
 #define SL_FAILURE_TEXT_BYTES 768
@@ -71,6 +72,7 @@ typedef struct sl_bindings {
   void* const* outputs;           ///< data pointers (fresh outputs only; aliases have none)
   const int64_t* extents;         ///< values of the named extents, by index
   void* const* queues;            ///< sl_queue*, by index in the program description; queues[0] is the caller's team
+  void* const* kernels;           ///< what the devices made of sl_entry.code, by index in sl_program_desc.entries; NULL: none has code
 } sl_bindings;
 
 typedef int32_t (*sl_entry_fn)(sl_ctx* ctx, sl_team team, const sl_bindings* bindings);
@@ -183,6 +185,18 @@ typedef enum sl_entry_kind {
   SL_ENTRY_SCALAR = 3     ///< arithmetic between statements: pointers[0] receives the result (8 bytes), operands are scalars
 } sl_entry_kind;
 
+/// Machine code of one emitted unit for a device. Lives as long as the program.
+typedef struct sl_device_image { uint64_t size; const void* data; uint64_t bytes; } sl_device_image;
+
+/// A kernel that runs on a device and not on the host: a grid of blocks of threads.
+typedef struct sl_device_code {
+  uint64_t size;
+  const char* symbol;            ///< the kernel's name in the image
+  const sl_device_image* image;
+  sl_expr blocks;
+  int32_t threads;               ///< of one block
+} sl_device_code;
+
 /// What statements call, by name.
 typedef struct sl_entry {
   uint64_t size;
@@ -193,7 +207,8 @@ typedef struct sl_entry {
   const sl_argument* arguments; int32_t argument_count;
   const char* const* scalars; int32_t scalar_count;   ///< names of the run-time scalars (none for SL_ENTRY_SCALAR)
   double cost_us;         ///< estimated time of its slowest call, 0 when unknown
-  sl_thunk_fn thunk;
+  sl_thunk_fn thunk;      ///< NULL when there is `code`
+  const sl_device_code* code;  ///< nullable
 } sl_entry;
 
 typedef struct sl_extent { uint64_t size; const char* name; int64_t min; int64_t max; } sl_extent;

@@ -80,6 +80,14 @@ typedef struct sl_kernel_desc {
   void (*destroy)(void* handle);
 } sl_kernel_desc;
 
+/// One launch on a device with machine code of its own. No blocks: nothing is launched.
+typedef struct sl_grid {
+  uint64_t size;
+  int64_t blocks;
+  int32_t threads;       ///< of one block
+  int32_t shared_bytes;  ///< beside what the kernel declares
+} sl_grid;
+
 /// Memory and queues of a backend with its own address space or its own order of execution. Host code never dereferences
 /// an address of a space whose `host_access` is 0. Thread rules: every function may be called from any thread.
 typedef struct sl_device_desc {
@@ -100,6 +108,14 @@ typedef struct sl_device_desc {
   void (*synchronize)(void* event);                    ///< blocks the calling host thread until the event has fired
   void (*event_destroy)(void* event);                  ///< legal while waits for it are still enqueued
   int32_t (*query)(void* event);                       ///< 1 when the event has fired; never blocks
+  // Devices with machine code of their own; NULL: launch calls host functions. `reason` takes words when the status is not SL_OK.
+  int32_t (*load)(const sl_device_code* code, void** kernel, char* reason, size_t reason_bytes);
+  void (*unload)(void* kernel);
+  /// Enqueues `kernel`; arguments[i] is the address of its i-th argument, read before this returns.
+  int32_t (*start)(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void* const* arguments);
+  /// A queue over one that the caller has (of device number `device`); queue_destroy leaves that alone. NULL: there is no such thing.
+  void* (*queue_adopt)(int32_t device, void* native);
+  int32_t independent;   ///< 1: nothing that is enqueued touches its sl_ctx
 } sl_device_desc;
 
 /// What `straightline_backend_v1` of a shared library returns, and what built-in backends hand to the registry.

@@ -22,6 +22,11 @@ extern "C" {
 SL_API int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
                                int32_t pointer_count, const int64_t* scalars, int32_t scalar_count);
 
+/// Enqueues a kernel of the queue's device: an element of sl_bindings.kernels. arguments[i] is the address of its i-th
+/// argument. Returns sl_status; a failure is in `ctx` as well.
+SL_API int32_t sl_queue_start(sl_ctx* ctx, void* queue, void* kernel, const sl_grid* grid,
+                              void* const* arguments);
+
 /// Runs entry(ctx, team, pointers, scalars) on every thread of the team behind `queue` and returns when all have; `alone`:
 /// on the calling thread only. A caller of a team that is busy runs alone. Not for a device's queue.
 SL_API void sl_queue_run(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,

@@ -69,6 +69,8 @@ SL_API size_t sl_weights_prepared_bytes(const sl_weights* weights);
 SL_API int32_t sl_queue_team(int32_t threads, sl_queue** out, sl_message* message);
 /// A queue of a registered backend's device. Destroying waits for what is enqueued.
 SL_API int32_t sl_queue_create(const char* backend, sl_queue** out, sl_message* message);
+/// A queue over one that the caller has: a stream of device number `device`. Releasing it leaves the stream alone.
+SL_API int32_t sl_queue_adopt(const char* backend, int32_t device, void* native, sl_queue** out, sl_message* message);
 SL_API void sl_queue_release(sl_queue* queue);
 
 /// Leases a frame large enough for these extents; lock-free when one is in the pool, allocates otherwise.

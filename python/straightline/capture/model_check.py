@@ -58,8 +58,8 @@ def check_tensor(tensor: torch.Tensor, what: str) -> None:
         raise UnsupportedError(f"{what} is quantised ({tensor.dtype}), expected a plain dtype")
     if tensor.is_complex():
         raise UnsupportedError(f"{what} has dtype {tensor.dtype}, expected a real dtype")
-    if tensor.device.type != "cpu":
-        raise UnsupportedError(f"{what} is on device {tensor.device}, expected cpu")
+    if tensor.device.type not in ("cpu", "cuda"):
+        raise UnsupportedError(f"{what} is on device {tensor.device}, expected cpu or cuda")
     if tensor.is_conj() or tensor.is_neg():
         raise UnsupportedError(
             f"{what} is a conj or neg view, expected resolve_conj() and resolve_neg()"

@@ -669,7 +669,7 @@ def _storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 def _bytes_of(tensor: torch.Tensor) -> bytes:
     flat = tensor.detach().contiguous().reshape(-1)
-    return bytes(flat.view(torch.uint8).tolist()) if flat.numel() else b""
+    return bytes(flat.view(torch.uint8).cpu().tolist()) if flat.numel() else b""
 
 
 def _with_layout(spec: InputSpec) -> TensorType:

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first slice on an NVIDIA device: answers against float64, what is asked of the driver, and how long a call takes.
+
+    python -m bench.cuda_slice --json result.json
+
+Fails when an answer is wrong, or a call does anything but launch one kernel for each that `explain` shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import straightline as sl
+import torch
+from straightline import _call
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils import _pytree as pytree
+
+from bench.cuda_cases import CUDA_CASES
+
+_CALLS = 200
+
+
+def _flat(value: Any) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
+
+
+def check(model: Any, inputs: tuple[Tensor, ...], got: Any, what: str) -> float:
+    """Compares with float64 as tests/run/policy.py does; gives the largest error relative to the scale of the output."""
+    wide = copy.deepcopy(model).double() if isinstance(model, nn.Module) else model
+    doubled = tuple(x.double() if x.is_floating_point() else x for x in inputs)
+    with torch.no_grad():
+        eager, reference = _flat(model(*inputs)), _flat(wide(*doubled))
+    worst = 0.0
+    for i, (mine, torchs, exact) in enumerate(zip(_flat(got), eager, reference, strict=True)):
+        name = f"{what}, result {i}"
+        assert mine.device == torchs.device and mine.dtype == torchs.dtype and mine.shape == torchs.shape, name
+        if not mine.is_floating_point():
+            assert torch.equal(mine, torchs), name
+            continue
+        assert torch.equal(torch.isfinite(mine), torch.isfinite(torchs)), f"{name}: other infinities or NaN than torch"
+        finite = torch.isfinite(exact)
+        if not finite.any():
+            continue
+        scale = exact[finite].abs().max().item()
+        allowed = 4 * (torchs.double() - exact)[finite].abs().max().item() + 8 * torch.finfo(mine.dtype).eps * scale
+        error = (mine.double() - exact)[finite].abs().max().item()
+        assert error <= allowed, f"{name}: error {error:.3g} but {allowed:.3g} is allowed"
+        worst = max(worst, error / scale if scale else 0.0)
+    return worst
+
+
+def _time(call: Callable[[], object]) -> tuple[float, float]:
+    """Microseconds of a call until it returns, and until the device is done (medians)."""
+    enqueue, done = [], []
+    for _ in range(_CALLS):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        middle = time.perf_counter()
+        torch.cuda.synchronize()
+        done.append((time.perf_counter() - start) * 1e6)
+        enqueue.append((middle - start) * 1e6)
+    return statistics.median(enqueue), statistics.median(done)
+
+
+def _kernels_seen(call: Callable[[], object]) -> int:
+    """Kernels of ten calls, as NVIDIA's profiler sees them."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(10):
+            call()
+        torch.cuda.synchronize()
+    events = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    return sum(1 for event in events if not event.name.lower().startswith(("memcpy", "memset")))
+
+
+def run_case(case: Any) -> Iterator[dict[str, Any]]:
+    """One record for straightline and one for eager."""
+    model, inputs = case.make()
+    model, inputs = model.cuda(), tuple(x.cuda() for x in inputs)
+    start = time.perf_counter()
+    compiled = sl.compile(model, inputs, cache=False)
+    compile_s = time.perf_counter() - start
+    with torch.inference_mode():
+        error = check(model, inputs, compiled(*inputs), case.name)
+        before = _call.cuda_calls()
+        for _ in range(_CALLS):
+            compiled(*inputs)
+        asked = {kind: count - before[kind] for kind, count in _call.cuda_calls().items()}
+        kernels = len([row for row in compiled.explain().statements if row["phase"] == "run"])
+        quiet = {kind: asked[kind] for kind in ("synchronizations", "copies", "allocations", "events", "loads")}
+        assert kernels == 1 and asked["launches"] == _CALLS and not any(quiet.values()), (case.name, kernels, asked)
+        seen = _kernels_seen(lambda: compiled(*inputs))
+        assert seen == 10, f"{case.name}: the profiler saw {seen} kernels in 10 calls"
+        enqueue, done = _time(lambda: compiled(*inputs))
+        out = compiled(*inputs)
+        enqueue_out, done_out = _time(lambda: compiled(*inputs, out=out))
+        eager_enqueue, eager_done = _time(lambda: model(*inputs))
+    base = {"case": case.name}
+    yield {**base, "contender": "straightline", "sync_us": done, "enqueue_us": enqueue, "launches": kernels,
+           "driver_calls": {kind: count / _CALLS for kind, count in asked.items()}, "compile_s": compile_s,
+           "relative_error": error}  # fmt: skip
+    yield {**base, "contender": "straightline, out=", "sync_us": done_out, "enqueue_us": enqueue_out, "launches": kernels}
+    yield {**base, "contender": "eager", "sync_us": eager_done, "enqueue_us": eager_enqueue}
+
+
+class _Scalars(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        z = torch.where(x > y, torch.exp(-x.abs()), torch.tanh(y))
+        special = torch.erf(x) + torch.sin(y) * torch.log1p(x.abs()) + torch.rsqrt(y.abs() + 1) + torch.pow(x.abs(), y)
+        rounded = torch.floor(x) + torch.round(y) + torch.maximum(x, y) + F.softplus(x)
+        return z, special, rounded, torch.full_like(x, float("inf")), x.isnan() | (x == y)
+
+
+class _Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count.add_(1)
+        return x + self.count
+
+
+def _widely() -> Iterator[tuple[str, Any, tuple[Tensor, ...]]]:
+    """More kernels of the two families: types, shapes, strides, sizes that fill no block."""
+    for dtype in (torch.float32, torch.float64):
+        yield f"scalars {dtype}", _Scalars(), (torch.randn(70, 333).to(dtype), torch.randn(333).to(dtype))
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        yield f"large {dtype}", lambda x, b: F.gelu(x + b) * x, (torch.randn(2000, 1024).to(dtype), torch.randn(1024).to(dtype))
+    yield "odd", lambda x: x * 2 + 1, (torch.randn(1000003),)
+    yield "misaligned", lambda x: x * 2 + 1, (torch.randn(4000001)[1:],)
+    yield "transposed", lambda x, y: x.t() + y, (torch.randn(513, 700), torch.randn(700, 513))
+    yield "integers", lambda x, y: (x * 3 + y, x & y, x > y), (
+        torch.randint(-9, 9, (999, 7)), torch.randint(-9, 9, (7,)),
+    )  # fmt: skip
+    rows = {
+        (70000, 8): 1, (4096, 128): 1, (16, 4096): 1, (3, 300000): 1, (50, 1001): 1, (64, 100000): 0, (512, 24): 0, (7, 0): 1,
+    }  # fmt: skip
+    for shape, dim in rows.items():
+        yield f"sum {shape} over {dim}", lambda x, dim=dim: (x.sum(dim), x.float().mean(dim)), (torch.randn(shape),)
+        if 0 not in shape:
+            both = lambda x, dim=dim: (F.softmax(x, dim), x.argmax(dim), x.amin(dim))  # noqa: E731
+            yield f"softmax {shape} over {dim}", both, (torch.randn(shape),)
+    yield "everything", lambda x: (x.sum(), x.amax()), (torch.randn(128, 96),)
+    yield "in the middle", lambda x: x - x.mean((1, 2), keepdim=True), (torch.randn(6, 40, 33, 2),)
+
+
+def check_widely() -> int:
+    """Answers of more kernels; gives how many were checked."""
+    count = 0
+    for name, model, inputs in _widely():
+        given = tuple(x.cuda() for x in inputs)
+        if name == "misaligned":
+            given = (torch.randn(4000001, device="cuda")[1:],)
+        compiled = sl.compile(model, given)
+        got = compiled(*given)
+        if name.startswith("softmax"):  # positions of equals may differ in torch, the values may not
+            x, dim = given[0], 0 if "over 0" in name else 1
+            assert torch.equal(x.gather(dim, got[1].unsqueeze(dim)).squeeze(dim), x.amax(dim)), name
+            check(lambda x, dim=dim: (F.softmax(x, dim), x.amin(dim)), given, (got[0], got[2]), name)
+        else:
+            check(model, given, got, name)
+        count += 1
+    return count
+
+
+def check_streams() -> None:
+    """The caller's stream, an outer graph capture, named sizes, other weights, a buffer updated in place, refusals."""
+    model, inputs = CUDA_CASES[3].make()
+    model, inputs = model.cuda(), tuple(x.cuda() for x in inputs)
+    compiled = sl.compile(model, inputs)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side), torch.no_grad():
+        torch.cuda._sleep(50_000_000)
+        late = inputs[0] * 3
+        got = compiled(late)
+        assert not side.query(), "a call returned only after the device was done"
+        side.synchronize()
+        check(model, (late,), got, "on another stream, behind late work")
+    graph = torch.cuda.CUDAGraph()
+    fixed = torch.randn_like(inputs[0])
+    with torch.no_grad(), torch.cuda.graph(graph):
+        captured = compiled(fixed)
+    fixed.copy_(torch.randn_like(fixed))
+    graph.replay()
+    check(model, (fixed,), captured, "replayed in an outer graph")
+    with torch.no_grad():
+        other = copy.deepcopy(model)
+        other.norm.weight.mul_(2)
+        compiled.load_parameters(other.state_dict())
+        check(other, inputs, compiled(*inputs), "other weights")
+    batch = torch.export.Dim("batch", min=2, max=5000)
+    example = (torch.randn(5, 64, device="cuda"), torch.randn(64, device="cuda"))
+    dynamic = sl.compile(lambda x, b: F.relu(x + b), example, dynamic_shapes=({0: batch}, None))
+    for size in (2, 33, 4999):
+        x, b = torch.randn(size, 64, device="cuda"), torch.randn(64, device="cuda")
+        check(lambda x, b: F.relu(x + b), (x, b), dynamic(x, b), f"batch {size}")
+    counter = _Counter().cuda()
+    counted = sl.compile(counter, (torch.randn(5, device="cuda"),))
+    for i in range(1, 4):
+        x = torch.randn(5, device="cuda")
+        assert torch.equal(counted(x), x + i) and torch.equal(counter.count, torch.full_like(x, i))
+    try:
+        compiled(inputs[0].cpu())
+    except sl.UserError as error:
+        assert "cpu" in str(error) and "cuda" in str(error), error
+    else:
+        raise AssertionError("a tensor on the cpu was taken")
+
+
+def main() -> None:
+    """Checks, measures, prints a table, writes JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--commit", default="unknown")
+    options = parser.parse_args()
+    seed = torch.seed() % 2**32
+    torch.manual_seed(seed)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}")
+    records = [record for case in CUDA_CASES for record in run_case(case)]
+    for record in records:
+        times = f"enqueue {record['enqueue_us']:7.2f} us   sync {record['sync_us']:7.2f} us"
+        print(f"{record['case']:12} {record['contender']:20} {times}")
+    for record in records[::3]:
+        print(f"{record['case']:12} driver calls a call: {record['driver_calls']}, relative error {record['relative_error']:.2g}")
+    check_streams()
+    checked = check_widely()
+    print(f"streams, graph capture, named sizes, weights, state: ok; {checked} more programs: ok")
+    if options.json:
+        facts = {
+            "machine": f"{torch.cuda.get_device_name(0)}, {platform.processor() or platform.machine()}",
+            "versions": {"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda},
+            "date": time.strftime("%Y-%m-%d"), "commit": options.commit, "seed": seed,
+            "programs_checked": checked + len(CUDA_CASES),
+            "records": records,
+        }  # fmt: skip
+        options.json.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

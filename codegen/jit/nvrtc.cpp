@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "codegen/jit/nvrtc.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "codegen/jit/embedded_headers.h"
+
+namespace straightline::jit {
+namespace {
+
+// The declarations are ours, after https://docs.nvidia.com/cuda/nvrtc.
+using Result = int;
+struct Program_;
+using Program = Program_*;
+
+struct Nvrtc {
+  Result (*version)(int* major, int* minor);
+  Result (*archCount)(int* count);
+  Result (*archs)(int* numbers);
+  const char* (*errorText)(Result);
+  Result (*create)(Program*, const char* text, const char* name, int headers, const char* const* texts,
+                   const char* const* paths);
+  Result (*destroy)(Program*);
+  Result (*compile)(Program, int options, const char* const* values);
+  Result (*logSize)(Program, size_t*);
+  Result (*log)(Program, char*);
+  Result (*cubinSize)(Program, size_t*);
+  Result (*cubin)(Program, char*);
+  int major = 0;
+  int minor = 0;
+  std::string error;  ///< why there is none; empty when there is one
+};
+
+/// Where the library may be, in the order in which to try: the system's, then that of NVIDIA's wheels beside this package.
+std::vector<std::string> candidates() {
+  if (const char* chosen = std::getenv("STRAIGHTLINE_NVRTC"); chosen != nullptr && chosen[0] != '\0') {
+    return {chosen};
+  }
+  std::vector<std::string> paths = {"libnvrtc.so.13", "libnvrtc.so.12"};
+  Dl_info self;
+  if (dladdr(reinterpret_cast<const void*>(&candidates), &self) != 0 && self.dli_fname != nullptr) {
+    const std::string own = self.dli_fname;
+    const std::string folder = own.substr(0, own.rfind('/') + 1);
+    paths.push_back(folder + "../nvidia/cu13/lib/libnvrtc.so.13");
+    paths.push_back(folder + "../nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
+  }
+  return paths;
+}
+
+std::string bind(Nvrtc* nvrtc, void* library, const std::string& path) {
+  const auto find = [&](auto& function, const char* symbol) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
+    return function != nullptr ? std::string() : path + " has no " + symbol;
+  };
+  for (const std::string& missing :
+       {find(nvrtc->version, "nvrtcVersion"), find(nvrtc->archCount, "nvrtcGetNumSupportedArchs"),
+        find(nvrtc->archs, "nvrtcGetSupportedArchs"), find(nvrtc->errorText, "nvrtcGetErrorString"),
+        find(nvrtc->create, "nvrtcCreateProgram"), find(nvrtc->destroy, "nvrtcDestroyProgram"),
+        find(nvrtc->compile, "nvrtcCompileProgram"), find(nvrtc->logSize, "nvrtcGetProgramLogSize"),
+        find(nvrtc->log, "nvrtcGetProgramLog"), find(nvrtc->cubinSize, "nvrtcGetCUBINSize"),
+        find(nvrtc->cubin, "nvrtcGetCUBIN")}) {
+    if (!missing.empty()) {
+      return missing;
+    }
+  }
+  nvrtc->version(&nvrtc->major, &nvrtc->minor);
+  return "";
+}
+
+std::string open(Nvrtc* nvrtc) {
+  std::string tried;
+  for (const std::string& path : candidates()) {
+    if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      return bind(nvrtc, library, path);
+    }
+    const char* reason = dlerror();
+    tried += "\n  " + std::string(reason != nullptr ? reason : path.c_str());
+  }
+  return "NVIDIA's run-time compiler libnvrtc.so.13 (or .12) is needed to compile for a CUDA device and cannot be opened; "
+         "`pip install nvidia-cuda-nvrtc` brings it:" + tried;
+}
+
+const Nvrtc& library() {
+  static const Nvrtc* const instance = [] {
+    auto* made = new Nvrtc;
+    made->error = open(made);
+    return made;
+  }();
+  return *instance;
+}
+
+/// "" when the library compiles for `arch`.
+std::string whyNotFor(const Nvrtc& nvrtc, const std::string& arch) {
+  int count = 0;
+  nvrtc.archCount(&count);
+  std::vector<int> numbers(static_cast<size_t>(std::max(count, 0)));
+  nvrtc.archs(numbers.data());
+  std::string known;
+  for (const int number : numbers) {
+    if (std::atoi(arch.c_str() + 3) == number) {
+      return "";
+    }
+    known += (known.empty() ? "sm_" : ", sm_") + std::to_string(number);
+  }
+  return "target cuda:" + arch + " is unknown to NVRTC " + std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor) +
+         ", which knows " + known;
+}
+
+std::vector<std::string> arguments(const std::string& arch) {
+  return {"--gpu-architecture=" + arch, "--std=c++20", "--device-as-default-execution-space", "--device-int128"};
+}
+
+struct Output {
+  bool ok = false;
+  std::string image;
+  std::string log;
+};
+
+Output compileUnit(const Nvrtc& nvrtc, const Unit& unit, const std::vector<std::string>& options) {
+  std::vector<const char*> texts, paths, values;
+  for (std::size_t i = 0; i < embeddedHeaderCount; ++i) {
+    texts.push_back(embeddedHeaders[i].text);
+    paths.push_back(embeddedHeaders[i].path);
+  }
+  for (const std::string& option : options) {
+    values.push_back(option.c_str());
+  }
+  Output output;
+  Program program = nullptr;
+  Result result = nvrtc.create(&program, unit.text.c_str(), (unit.name + ".cu").c_str(), static_cast<int>(texts.size()),
+                               texts.data(), paths.data());
+  if (result == 0) {
+    result = nvrtc.compile(program, static_cast<int>(values.size()), values.data());
+  }
+  size_t bytes = 0;
+  if (program != nullptr && nvrtc.logSize(program, &bytes) == 0) {
+    output.log.resize(bytes);
+    nvrtc.log(program, output.log.data());
+    output.log.resize(std::min(output.log.find('\0'), output.log.size()));
+  }
+  if (result == 0 && (result = nvrtc.cubinSize(program, &bytes)) == 0) {
+    output.image.resize(bytes);
+    result = nvrtc.cubin(program, output.image.data());
+  }
+  if (program != nullptr) {
+    nvrtc.destroy(&program);
+  }
+  output.ok = result == 0;
+  output.log = output.ok ? output.log : std::string(nvrtc.errorText(result)) + "\n" + output.log;
+  return output;
+}
+
+std::unique_ptr<DeviceProgram> fail(CompileError* error, CompileError::Kind kind, std::string message) {
+  *error = {kind, std::move(message)};
+  return nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, const std::string& arch, ObjectCache* chosen,
+                                                CompileError* error) {
+  const Nvrtc& nvrtc = library();
+  if (!nvrtc.error.empty()) {
+    return fail(error, CompileError::Kind::unsupported, nvrtc.error);
+  }
+  if (const std::string why = whyNotFor(nvrtc, arch); !why.empty()) {
+    return fail(error, CompileError::Kind::unsupported, why);
+  }
+  const std::vector<std::string> options = arguments(arch);
+  std::vector<std::string> keyed = options;
+  keyed.push_back("nvrtc " + std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor));
+  ObjectCache& cache = chosen != nullptr ? *chosen : ObjectCache::process();
+  auto program = std::make_unique<DeviceProgram>();
+  for (const Unit& unit : units) {
+    const std::string key = ObjectCache::key(unit.text, keyed);
+    if (std::optional<std::string> image = cache.load(key)) {
+      program->images[unit.name] = std::move(*image);
+      ++program->cached;
+      continue;
+    }
+    Output output = compileUnit(nvrtc, unit, options);
+    if (!output.ok) {
+      return fail(error, CompileError::Kind::internal,
+                  "emitted unit " + unit.name + " does not compile; its text is kept in " +
+                      keepText(unit.name, ".cu", unit.text) + "\n" + output.log);
+    }
+    cache.store(key, output.image);
+    program->images[unit.name] = std::move(output.image);
+    ++program->compiled;
+  }
+  return program;
+}
+
+}  // namespace straightline::jit

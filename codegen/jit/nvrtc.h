@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUDA C++ to machine code by NVIDIA's run-time compiler, which is opened when it is first used and needs no device.
+#ifndef STRAIGHTLINE_CODEGEN_JIT_NVRTC_H
+#define STRAIGHTLINE_CODEGEN_JIT_NVRTC_H
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/jit/compile_program.h"
+
+namespace straightline::jit {
+
+struct DeviceProgram {
+  std::map<std::string, std::string> images;  ///< cubins, by the name of their unit
+  unsigned compiled = 0;
+  unsigned cached = 0;
+};
+
+/// Compiles each unit for `arch` ("sm_90"). `cache` null: ObjectCache::process(). Null with `error` set otherwise: without
+/// the library or when it knows no such device that is unsupported; text that it refuses is an internal error, and the
+/// message names the file that keeps it. Thread-safe.
+std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, const std::string& arch, ObjectCache* cache,
+                                                CompileError* error);
+
+}  // namespace straightline::jit
+
+#endif  // STRAIGHTLINE_CODEGEN_JIT_NVRTC_H

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs of elements between memory and a thread's registers.
+#ifndef STRAIGHTLINE_KERNELS_CUDA_OPERANDS_H
+#define STRAIGHTLINE_KERNELS_CUDA_OPERANDS_H
+
+#include "straightline/kernels/operands.h"
+
+namespace sl {
+
+/// N neighbours of one operand in registers: indices must be known when compiling.
+template <class T, int N>
+struct Run {
+  T at[N];
+};
+
+/// What one instruction moves: at most 16 bytes, aligned to their number.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Piece {
+  T at[N];
+};
+template <class T, int N>
+inline constexpr int kPiece = N * int(sizeof(T)) <= 16 ? N : 16 / int(sizeof(T));
+
+/// Whether N elements from `p` on can be moved in pieces. Differs between calls (views), hardly between threads.
+template <int N, class T>
+SL_INLINE bool inPieces(const T* p, int64_t stride, int count) {
+  constexpr unsigned kMask = unsigned(sizeof(T)) * kPiece<T, N> - 1;
+  return N > 1 && stride == 1 && count == N && (reinterpret_cast<uint64_t>(p) & kMask) == 0;
+}
+
+/// p[0], p[stride], ... of which the first `count` exist; the others are left as they are.
+template <int N, class T>
+SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {
+  if (inPieces<N>(p, stride, count)) {
+    constexpr int K = kPiece<T, N>;
+    SL_UNROLL
+    for (int i = 0; i < N; i += K) {
+      Piece<T, K> piece = *reinterpret_cast<const Piece<T, K>*>(p + i);
+      SL_UNROLL
+      for (int j = 0; j < K; ++j) {
+        to[i + j] = piece.at[j];
+      }
+    }
+    return;
+  }
+  SL_UNROLL
+  for (int i = 0; i < N; ++i) {
+    if (i < count) {
+      to[i] = p[i * stride];
+    }
+  }
+}
+
+template <int N, class T>
+SL_INLINE void storeRun(T* p, int64_t stride, int count, const T* from) {
+  if (inPieces<N>(p, stride, count)) {
+    constexpr int K = kPiece<T, N>;
+    SL_UNROLL
+    for (int i = 0; i < N; i += K) {
+      Piece<T, K> piece;
+      SL_UNROLL
+      for (int j = 0; j < K; ++j) {
+        piece.at[j] = from[i + j];
+      }
+      *reinterpret_cast<Piece<T, K>*>(p + i) = piece;
+    }
+    return;
+  }
+  SL_UNROLL
+  for (int i = 0; i < N; ++i) {
+    if (i < count) {
+      p[i * stride] = from[i];
+    }
+  }
+}
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_CUDA_OPERANDS_H

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/cuda_schedule.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+#include "mlir/IR/Builders.h"
+
+namespace straightline::passes {
+
+namespace {
+
+using kernel::BufferType;
+using kernel::ExtentAttr;
+using mlir::AffineExpr;
+using mlir::ArrayAttr;
+using mlir::Attribute;
+using mlir::StringAttr;
+
+/// Fewer threads than these leave processors of an H200 (132 of 2,048 threads) without work.
+constexpr int64_t kManyThreads = 132 * 2048;
+constexpr int64_t kThreads = 256;  ///< of a block of an elementwise kernel
+constexpr int64_t kWarp = 32;
+constexpr int64_t kMostBytes = 16;     ///< that one instruction moves
+constexpr int64_t kMostVector = 8;
+constexpr int64_t kMostThreads = 1024; ///< of one block
+constexpr int64_t kMostKept = 64;      ///< elements of a row that a thread keeps in registers
+
+/// A size that may be known only per call. Names of both sides of an operation are merged.
+class Size {
+ public:
+  Size(mlir::MLIRContext* context, int64_t value) : attr_(ExtentAttr::get(context, value)) {}
+  explicit Size(Attribute value) {
+    auto integer = llvm::dyn_cast<mlir::IntegerAttr>(value);
+    attr_ = integer ? ExtentAttr::get(value.getContext(), integer.getInt()) : llvm::cast<ExtentAttr>(value);
+  }
+  std::optional<int64_t> known() const { return attr_.getConstant(); }
+  bool is(int64_t value) const { return known() == value; }
+  bool isMultipleOf(int64_t factor) const { return attr_.getExpr().isMultipleOf(factor); }
+  ExtentAttr attr() const { return attr_; }
+  Size times(const Size& other) const {
+    llvm::SmallVector<StringAttr> names(attr_.getNames());
+    llvm::SmallVector<AffineExpr> places;
+    for (StringAttr name : other.attr_.getNames()) {
+      auto found = llvm::find(names, name);
+      places.push_back(mlir::getAffineSymbolExpr(found - names.begin(), attr_.getContext()));
+      if (found == names.end()) {
+        names.push_back(name);
+      }
+    }
+    return Size(names, attr_.getExpr() * other.attr_.getExpr().replaceSymbols(places));
+  }
+  Size dividedUp(int64_t divisor) const {
+    return Size(attr_.getNames(), (attr_.getExpr() + (divisor - 1)).floorDiv(divisor));
+  }
+
+ private:
+  Size(llvm::ArrayRef<StringAttr> names, AffineExpr expr) : attr_(ExtentAttr::get(expr.getContext(), names, expr)) {}
+
+  ExtentAttr attr_;
+};
+
+int64_t bytesOfWidest(kernel::FuncOp function) {
+  int64_t widest = 1;
+  for (ArrayAttr types : {function.getInputs(), function.getOutputs()}) {
+    for (mlir::Type type : types.getAsValueRange<mlir::TypeAttr>()) {
+      widest = std::max(widest, llvm::cast<BufferType>(type).elementBytes());
+    }
+  }
+  return widest;
+}
+
+ArrayAttr array(Attribute value, size_t i) { return llvm::cast<ArrayAttr>(llvm::cast<ArrayAttr>(value)[i]); }
+
+llvm::SmallVector<Size> sizes(Attribute value) {
+  return llvm::map_to_vector(llvm::cast<ArrayAttr>(value), [](Attribute item) { return Size(item); });
+}
+
+Size product(mlir::MLIRContext* context, llvm::ArrayRef<Size> factors) {
+  Size result(context, 1);
+  for (const Size& factor : factors) {
+    result = result.times(factor);
+  }
+  return result;
+}
+
+/// Neighbours that one thread takes, so that they move in one instruction; 1 where they do not lie side by side.
+int64_t vectorFor(int64_t widest, const Size& inner, bool onlyLoop, bool dense) {
+  int64_t vector = std::min(kMostVector, kMostBytes / std::min(widest, kMostBytes));
+  while (vector > 1 && (!dense || !(onlyLoop || inner.isMultipleOf(vector)))) {
+    vector /= 2;  // a row that is no multiple would begin the next one between two pieces
+  }
+  return vector;
+}
+
+using Tune = llvm::SmallVector<std::pair<llvm::StringRef, int64_t>>;
+
+void finish(kernel::FuncOp function, const Tune& added, const Size& blocks, int64_t threads) {
+  mlir::Builder builder(function.getContext());
+  kernel::ScheduleAttr schedule = function.getSchedule();
+  llvm::SmallVector<mlir::NamedAttribute> tune(schedule.getTune());
+  for (auto [key, value] : added) {
+    tune.push_back(builder.getNamedAttr(key, builder.getI64IntegerAttr(value)));
+  }
+  function.setScheduleAttr(
+      kernel::ScheduleAttr::get(function.getContext(), schedule.getFamily(), schedule.getShape(), tune));
+  function->setAttr(kernel::kBlocksAttr, blocks.attr());
+  function->setAttr(kernel::kThreadsAttr, builder.getI64IntegerAttr(threads));
+}
+
+void schedulePointwise(kernel::FuncOp function) {
+  mlir::MLIRContext* context = function.getContext();
+  kernel::ScheduleAttr schedule = function.getSchedule();
+  const llvm::SmallVector<Size> extents = sizes(schedule.getShapeValue("extent"));
+  const Size inner = extents.empty() ? Size(context, 1) : extents.back();
+  const Size outer = product(context, llvm::ArrayRef(extents).drop_back(extents.empty() ? 0 : 1));
+  const size_t inputs = function.getInputs().size();
+  bool dense = !extents.empty();
+  for (auto [operand, row] : llvm::enumerate(llvm::cast<ArrayAttr>(schedule.getShapeValue("stride")))) {
+    if (dense) {
+      const Size stride(llvm::cast<ArrayAttr>(row)[extents.size() - 1]);
+      dense = stride.is(1) || (stride.is(0) && operand < inputs);
+    }
+  }
+  int64_t vector = vectorFor(bytesOfWidest(function), inner, extents.size() == 1, dense);
+  const std::optional<int64_t> all = outer.times(inner).known();
+  while (vector > 1 && all && *all / vector < kManyThreads / 8) {
+    vector /= 2;  // latency counts more than instructions
+  }
+  const Size runs = outer.times(inner.dividedUp(vector));
+  const int64_t threads =
+      runs.known() ? std::clamp(static_cast<int64_t>(llvm::alignTo(*runs.known(), kWarp)), kWarp, kThreads) : kThreads;
+  finish(function, {{"vector", vector}}, runs.dividedUp(threads), threads);
+}
+
+void scheduleRowReduction(kernel::FuncOp function) {
+  mlir::MLIRContext* context = function.getContext();
+  kernel::ScheduleAttr schedule = function.getSchedule();
+  const llvm::SmallVector<Size> innerExtents = sizes(schedule.getShapeValue("inner"));
+  const llvm::SmallVector<Size> outerExtents = sizes(schedule.getShapeValue("outer"));
+  const Size rows = product(context, outerExtents);
+  const Size inner = innerExtents.empty() ? Size(context, 1) : innerExtents.back();
+  const auto inputs = static_cast<int64_t>(function.getInputs().size());
+  const int64_t rowOutputs = llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("rowOutputs")).getInt();
+
+  // Along the innermost loop, and along the last of the outer ones.
+  bool dense = !innerExtents.empty();
+  bool across = !outerExtents.empty();
+  for (auto [operand, row] : llvm::enumerate(llvm::cast<ArrayAttr>(schedule.getShapeValue("stride")))) {
+    const auto number = static_cast<int64_t>(operand);
+    if (number >= inputs && number < inputs + rowOutputs) {
+      continue;
+    }
+    const bool mayBeZero = number < inputs;
+    auto isDense = [&](size_t part, size_t last) {
+      const Size stride(llvm::cast<ArrayAttr>(array(row, part))[last]);
+      return stride.is(1) || (mayBeZero && stride.is(0));
+    };
+    dense = dense && isDense(1, innerExtents.size() - 1);
+    across = across && isDense(0, outerExtents.size() - 1);
+  }
+  const int64_t vector = vectorFor(bytesOfWidest(function), inner, innerExtents.size() == 1 && outerExtents.empty(), dense);
+  const Size runs =
+      product(context, llvm::ArrayRef(innerExtents).drop_back(innerExtents.empty() ? 0 : 1)).times(inner.dividedUp(vector));
+  const int64_t manyRows = rows.known().value_or(kManyThreads);
+  auto each = [&](int64_t threads) { return llvm::divideCeil(runs.known().value_or(kManyThreads), threads); };
+  auto kept = [&](int64_t threads) { return static_cast<int64_t>(each(threads)) * vector * inputs; };
+
+  int64_t threads = kThreads;
+  if (!dense && across && manyRows >= kManyThreads / 8) {
+    threads = 1;  // neighbouring threads take neighbouring rows, which lie side by side
+  } else if (runs.known()) {
+    threads = std::min<int64_t>(kMostThreads, llvm::PowerOf2Ceil(std::max<int64_t>(1, *runs.known())));
+    // Rows enough for all processors: fewer threads a row have less to say to each other.
+    while (threads > kWarp && manyRows * threads > kManyThreads && kept(threads / 2) <= kMostKept / 2) {
+      threads /= 2;
+    }
+  }
+  const bool keeps = runs.known() && kept(threads) <= kMostKept;
+  int64_t block = threads;
+  if (threads <= kWarp) {
+    const int64_t wanted = rows.known() ? std::min<int64_t>(128, *rows.known() * threads) : 128;
+    block = std::max<int64_t>(kWarp, llvm::alignTo(wanted, kWarp));
+  }
+  finish(function, {{"threads", threads}, {"vector", vector}, {"each", keeps ? static_cast<int64_t>(each(threads)) : 0}},
+         rows.dividedUp(block / threads), block);
+}
+
+}  // namespace
+
+std::string whyNotOnCuda(kernel::FuncOp function) {
+  const llvm::StringRef family = function.getSchedule().getFamily().getValue();
+  if (family != "pointwise" && family != "row_reduction") {
+    return "kernels of family '" + family.str() + "' have no CUDA form";
+  }
+  if (function.getCanFail()) {
+    return "kernels that look for bad values in their data have no CUDA form";
+  }
+  if (!function.getWorkspace().empty()) {
+    return "kernels with workspace have no CUDA form";
+  }
+  return "";
+}
+
+void scheduleForCuda(kernel::FuncOp function) {
+  if (function.getSchedule().getFamily() == "pointwise") {
+    schedulePointwise(function);
+  } else {
+    scheduleRowReduction(function);
+  }
+}
+
+}  // namespace straightline::passes

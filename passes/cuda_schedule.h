@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a kernel of the families with a CUDA form is cut into blocks and threads.
+#ifndef STRAIGHTLINE_PASSES_CUDA_SCHEDULE_H
+#define STRAIGHTLINE_PASSES_CUDA_SCHEDULE_H
+
+#include <string>
+
+#include "dialect/kernel/kernel_dialect.h"
+
+namespace straightline::passes {
+
+/// Why a kernel has no CUDA form; "" when it has one.
+std::string whyNotOnCuda(kernel::FuncOp function);
+
+/// Adds the tunables of the CUDA form to the schedule and sets the grid (kernel.blocks, kernel.threads).
+/// Precondition: it has one.
+void scheduleForCuda(kernel::FuncOp function);
+
+}  // namespace straightline::passes
+
+#endif  // STRAIGHTLINE_PASSES_CUDA_SCHEDULE_H

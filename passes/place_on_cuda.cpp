@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Moves a program to an NVIDIA device where its tensors already are: inputs, results, parameters and states are in space
+// "cuda", nothing is copied at the edges and nothing waits. All statements go to one queue, which is the caller's stream, so
+// their order is that of the text.
+//
+//   launch @k(%x, %p) outs(%y) on @team  ->  launch @k(%x, %p) outs(%y) on @stream
+//
+// Literals are what the device lacks: prepare copies them once. Every kernel gets a grid (cuda_schedule.h). All kernels and
+// statements without a form for the device are reported, not the first alone. Runs before plan_memory.
+#include "llvm/ADT/SetVector.h"
+#include "passes/cuda_schedule.h"
+#include "passes/passes.h"
+
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_PLACEONCUDA
+#include "passes/passes.h.inc"
+
+namespace {
+
+using kernel::BufferType;
+using mlir::LogicalResult;
+using mlir::Operation;
+using mlir::Value;
+
+constexpr llvm::StringLiteral kBackend = "cuda";  ///< and its memory space
+constexpr llvm::StringLiteral kQueue = "stream";
+
+class Placer {
+ public:
+  explicit Placer(kernel::ProgramOp program) : program_(program), builder_(program.getContext()) {}
+
+  LogicalResult place() {
+    if (program_.lookupSymbol(kQueue)) {
+      return program_.emitOpError() << "has a queue @" << kQueue << " already, expected the team alone";
+    }
+    if (failed(check())) {
+      return mlir::failure();
+    }
+    team_ = *program_.getBodyBlock()->getOps<kernel::QueueOp>().begin();
+    builder_.setInsertionPointAfter(team_);
+    auto queue = kernel::QueueOp::create(builder_, team_.getLoc(), kQueue, kBackend);
+    stream_ = mlir::FlatSymbolRefAttr::get(queue.getSymNameAttr());
+    moveStatements();
+    moveStorage();
+    copyConstants();
+    return mlir::success();
+  }
+
+ private:
+  LogicalResult check() {
+    bool whole = true;
+    program_.walk([&](Operation* op) {
+      std::string why;
+      if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
+        why = whyNotOnCuda(llvm::cast<kernel::FuncOp>(launch.getEntryOp()));
+      } else if (llvm::isa<kernel::HandleOp, kernel::AllocOp, kernel::CallOp, kernel::PlanOp, kernel::LoadOp, kernel::CheckOp,
+                           kernel::IfOp, kernel::ForOp, kernel::WhileOp, kernel::RecordOp, kernel::WaitOp>(op)) {
+        why = "'" + op->getName().getStringRef().str() + "' has no CUDA form";
+      }
+      if (!why.empty()) {
+        auto name = op->getAttrOfType<mlir::StringAttr>("op");
+        mlir::emitError(op->getLoc()) << "unsupported: " << (name ? name.getValue() : op->getName().getStringRef())
+                                      << " on cuda: " << why;
+        whole = false;
+      }
+    });
+    return mlir::success(whole);
+  }
+
+  BufferType onDevice(mlir::Type type) {
+    auto buffer = llvm::cast<BufferType>(type);
+    return BufferType::get(program_.getContext(), buffer.getNames(), buffer.getExtents(), buffer.getElementType(),
+                           buffer.getStrides(), kBackend, buffer.getBorder());
+  }
+
+  mlir::ArrayAttr onDevice(mlir::ArrayAttr types) {
+    return builder_.getTypeArrayAttr(llvm::map_to_vector(types.getAsValueRange<mlir::TypeAttr>(),
+                                                         [&](mlir::Type type) -> mlir::Type { return onDevice(type); }));
+  }
+
+  void moveStatements() {
+    llvm::SetVector<Operation*> functions;
+    program_.walk([&](Operation* op) {
+      if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
+        launch.setQueueAttr(stream_);
+        launch.removeTeamAttr();
+        functions.insert(launch.getEntryOp());
+      } else if (auto copy = llvm::dyn_cast<kernel::CopyOp>(op)) {
+        copy.setQueueAttr(stream_);
+      }
+    });
+    for (Operation* op : functions) {
+      auto function = llvm::cast<kernel::FuncOp>(op);
+      function.setInputsAttr(onDevice(function.getInputs()));
+      function.setOutputsAttr(onDevice(function.getOutputs()));
+      scheduleForCuda(function);
+    }
+  }
+
+  void retype(Value value) {
+    if (llvm::isa<BufferType>(value.getType())) {
+      value.setType(onDevice(value.getType()));
+    }
+  }
+
+  /// Everything but literals.
+  void moveStorage() {
+    program_.walk([&](Operation* op) {
+      if (llvm::isa<kernel::ConstantOp>(op)) {
+        return;
+      }
+      llvm::for_each(op->getResults(), [&](Value result) { retype(result); });
+      for (mlir::Region& region : op->getRegions()) {
+        for (mlir::Block& block : region) {
+          llvm::for_each(block.getArguments(), [&](Value argument) { retype(argument); });
+        }
+      }
+    });
+  }
+
+  kernel::PrepareOp prepare() {
+    kernel::PrepareOp prepare = program_.getPrepareOp();
+    if (!prepare) {
+      builder_.setInsertionPoint(program_.getRunOp());
+      prepare = kernel::PrepareOp::create(builder_, program_.getLoc());
+    }
+    return prepare;
+  }
+
+  /// A literal becomes prepared data; the runtime waits for prepare as a whole.
+  void copyConstants() {
+    llvm::SmallVector<kernel::ConstantOp> constants(program_.getBodyBlock()->getOps<kernel::ConstantOp>());
+    for (auto [number, constant] : llvm::enumerate(constants)) {
+      if (constant->use_empty()) {
+        continue;
+      }
+      mlir::Block& early = prepare().getBody().front();
+      builder_.setInsertionPoint(prepare());
+      Value device = kernel::PreparedOp::create(builder_, constant.getLoc(), onDevice(constant->getResult(0).getType()),
+                                                builder_.getStringAttr("constant" + std::to_string(number) + ".device"),
+                                                kernel::ExtentAttr());
+      constant->getResult(0).replaceAllUsesWith(device);
+      builder_.setInsertionPointToStart(&early);
+      kernel::CopyOp::create(builder_, constant.getLoc(), constant->getResult(0), device, stream_,
+                             builder_.getStringAttr("copy"),
+                             builder_.getStringAttr("once per set of weights: the device does not see host memory"));
+    }
+  }
+
+  kernel::ProgramOp program_;
+  mlir::OpBuilder builder_;
+  kernel::QueueOp team_;
+  mlir::FlatSymbolRefAttr stream_;
+};
+
+struct PlaceOnCudaPass : impl::PlaceOnCudaBase<PlaceOnCudaPass> {
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
+      if (failed(Placer(program).place())) {
+        return signalPassFailure();
+      }
+    }
+  }
+};
+
+}  // namespace
+
+}  // namespace straightline::passes

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The caller's current stream as a queue of the runtime.
+#include "call_path.h"
+#include "straightline/abi/cuda_calls.h"
+
+/// Streams seen so far; frameworks take theirs from a small pool. A queue over a stream holds nothing but its handle, so one
+/// stays right when a stream goes and another comes at the same place.
+typedef struct Known {
+  struct Known* next;
+  void* stream;
+  sl_queue* queue;
+} Known;
+static Known* known_;  // the GIL guards it
+
+sl_queue* slCurrentStream(const sl_dl_exchange* exchange) {
+  if (!exchange || !exchange->stream) {
+    PyErr_SetString(slUnsupportedError,
+                    "a program on a device needs a framework that tells its current stream by dlpack, such as torch");
+    return NULL;
+  }
+  void* stream = NULL;
+  if (exchange->stream(SL_DLPACK_CUDA, 0, &stream)) {
+    return NULL;
+  }
+  for (Known* known = known_; known; known = known->next) {
+    if (known->stream == stream) {
+      return known->queue;
+    }
+  }
+  sl_message message;
+  message.text[0] = '\0';
+  Known* known = PyMem_Calloc(1, sizeof(*known));
+  if (!known) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  const int32_t status = sl_queue_adopt("cuda", 0, stream, &known->queue, &message);
+  if (status != SL_OK) {
+    PyMem_Free(known);
+    slRaiseStatus(status, message.text);
+    return NULL;
+  }
+  known->stream = stream;
+  known->next = known_;
+  known_ = known;
+  return known->queue;
+}
+
+PyObject* slCudaCalls(PyObject* module, PyObject* none) {
+  (void)module;
+  (void)none;
+  sl_cuda_calls calls = {.size = sizeof(calls)};
+  sl_cuda_count(&calls);
+  return Py_BuildValue("{sLsLsLsLsLsLsL}", "launches", (long long)calls.launches, "copies",
+                       (long long)calls.copies, "allocations", (long long)calls.allocations, "events",
+                       (long long)calls.events, "synchronizations", (long long)calls.synchronizations,
+                       "loads", (long long)calls.loads, "others", (long long)calls.others);
+}
+
+PyObject* slCudaMissing(PyObject* module, PyObject* none) {
+  (void)module;
+  (void)none;
+  return PyUnicode_FromString(sl_cuda_missing());
+}

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program is compiled for: this machine's CPU, or a CUDA device, which need not be there."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import pathlib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from straightline import _call
+from straightline.errors import UnsupportedError, UserError
+
+#: Where NVIDIA's wheels keep the run-time compiler, under any folder of the namespace package `nvidia`.
+_WHEELS = (
+    "cu13/lib/libnvrtc.so.13",
+    "cuda_nvrtc/lib/libnvrtc.so.13",
+    "cuda_nvrtc/lib/libnvrtc.so.12",
+)
+
+
+def chosen(target: object, tensors: Iterable[Any]) -> str:
+    """The target as "cpu" or "cuda:sm_NN".
+
+    Args:
+        target: What the user gave; None: where the example inputs are.
+        tensors: The example inputs.
+
+    Raises:
+        UserError: There is no such target, or the inputs are elsewhere.
+    """
+    import torch
+
+    devices = {tensor.device.type for tensor in tensors if isinstance(tensor, torch.Tensor)}
+    if target is None:
+        target = "cuda" if "cuda" in devices else "cpu"
+    if target == "cpu":
+        if "cuda" in devices:
+            raise UserError(
+                "target is 'cpu' but an example input is on cuda: give inputs on the cpu, or leave target out"
+            )
+        return "cpu"
+    if target == "cuda":
+        if not torch.cuda.is_available():
+            raise UserError(
+                "target is 'cuda' but torch finds no device: name one to compile for it anywhere, such as 'cuda:sm_90'"
+            )
+        major, minor = torch.cuda.get_device_capability(0)
+        return f"cuda:sm_{major}{minor}"
+    if not isinstance(target, str) or not re.fullmatch(r"cuda:sm_\d{2,3}[a-z]?", target):
+        raise UserError(
+            f"target is {target!r} but must be None, 'cpu', 'cuda' or 'cuda:sm_NN', such as 'cuda:sm_90'"
+        )
+    return target
+
+
+def check_options(*, emit: str, devices: object) -> None:
+    """Raises for options that mean nothing, or nothing yet, on a CUDA device."""
+    if emit == "python":
+        raise UnsupportedError(
+            "emit is 'python' but kernels of a cuda device are called from C++ only: give emit='cpp'"
+        )
+    if devices:
+        raise UserError(f"_device is {devices!r} but the target is a cuda device already")
+
+
+def open_compiler() -> None:
+    """Loads NVIDIA's run-time compiler from its wheel, where there is one, so that it is found by name."""
+    found = importlib.util.find_spec("nvidia")
+    for folder in (found.submodule_search_locations or ()) if found is not None else ():
+        for name in _WHEELS:
+            path = pathlib.Path(folder) / name
+            if path.exists():
+                ctypes.CDLL(str(path))
+                return
+
+
+def why_not_here(tensors: dict[str, Any]) -> str:
+    """Why a program for a CUDA device cannot be called in this process; empty when it can.
+
+    Args:
+        tensors: Example inputs and parameters, by name.
+
+    Raises:
+        UserError: Some of them are on a device and some are not.
+        UnsupportedError: One is on another device than the first.
+    """
+    away = [name for name, tensor in tensors.items() if tensor.device.type != "cuda"]
+    if away and len(away) < len(tensors):
+        here = next(name for name in tensors if name not in away)
+        raise UserError(
+            f"{here} is on cuda but {', '.join(away)} {'is' if len(away) == 1 else 'are'} not: move the model and its inputs"
+        )
+    for name, tensor in tensors.items():
+        if tensor.device.type == "cuda" and tensor.device.index not in (0, None):
+            raise UnsupportedError(f"{name} is on {tensor.device} but programs run on cuda:0 only")
+    missing = _call.cuda_missing()
+    if missing:
+        return missing
+    return (
+        "its example tensors are on the cpu: compile with the model and its inputs on cuda"
+        if away
+        else ""
+    )

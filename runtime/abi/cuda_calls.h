@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the runtime asked of NVIDIA's driver so far: for tests that count, and for `explain`.
+#ifndef STRAIGHTLINE_ABI_CUDA_CALLS_H
+#define STRAIGHTLINE_ABI_CUDA_CALLS_H
+
+#include "straightline/abi/queue.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct sl_cuda_calls {
+  uint64_t size;
+  int64_t launches, copies, allocations, events, synchronizations, loads, others;
+} sl_cuda_calls;
+
+/// Fills the counts of this process.
+SL_API void sl_cuda_count(sl_cuda_calls* calls);
+
+/// Why there is no device: "" when there is one. Opens the driver. The text lives as long as the process.
+SL_API const char* sl_cuda_missing(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // STRAIGHTLINE_ABI_CUDA_CALLS_H

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver.h"
+
+#include <dlfcn.h>
+
+namespace straightline::cuda {
+namespace {
+
+constexpr char kLibrary[] = "libcuda.so.1";
+constexpr int kOldest = 12000;  ///< the first driver with cuLibraryLoadData
+
+/// Fills the table; an error in words, or nothing.
+std::string bind(Driver* driver, void* library) {
+#define SL_CUDA_BIND(member, symbol, kind, parameters)                                              \
+  driver->member.function = reinterpret_cast<decltype(driver->member.function)>(dlsym(library, #symbol)); \
+  driver->member.count = &counters().kind;                                                          \
+  if (!driver->member.function) {                                                                   \
+    return std::string(kLibrary) + " has no " #symbol ": a driver of CUDA 12.0 or newer is needed"; \
+  }
+  SL_CUDA_DRIVER(SL_CUDA_BIND)
+#undef SL_CUDA_BIND
+  return "";
+}
+
+std::string open(Driver* driver) {
+  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);  // never closed: frameworks use it as well
+  if (!library) {
+    const char* reason = dlerror();
+    return std::string("NVIDIA's driver ") + kLibrary + " cannot be opened: " + (reason ? reason : "no reason given");
+  }
+  if (std::string error = bind(driver, library); !error.empty()) {
+    return error;
+  }
+  if (const Result result = driver->init(0); result != kSuccess) {
+    return "NVIDIA's driver finds no device: " + driver->words(result);
+  }
+  int version = 0;
+  driver->driverVersion(&version);
+  if (version < kOldest) {
+    return "NVIDIA's driver is for CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) +
+           " but 12.0 or newer is needed";
+  }
+  Device device = 0;
+  Result result = driver->deviceGet(&device, 0);
+  if (result == kSuccess) {
+    result = driver->primaryContext(&driver->context, device);
+  }
+  return result == kSuccess ? "" : "device 0 cannot be used: " + driver->words(result);
+}
+
+}  // namespace
+
+Counters& counters() {
+  static Counters* const instance = new Counters;
+  return *instance;
+}
+
+std::string Driver::words(Result result) const {
+  const char* name = nullptr;
+  const char* text = nullptr;
+  errorName(result, &name);
+  errorText(result, &text);
+  return std::string(name ? name : "an unknown error") + " (" + std::to_string(result) + ")" +
+         (text ? std::string(": ") + text : "");
+}
+
+Result Driver::enter() const {
+  Context current = nullptr;
+  const Result result = currentContext(&current);
+  return result != kSuccess || current == context ? result : setContext(context);
+}
+
+const Driver& driver() {
+  static const Driver* const instance = [] {
+    auto* made = new Driver;  // never destroyed: exit handlers may still free device memory
+    made->error = open(made);
+    return made;
+  }();
+  return *instance;
+}
+
+}  // namespace straightline::cuda
+
+void sl_cuda_count(sl_cuda_calls* calls) {
+  using straightline::cuda::counters;
+  calls->launches = counters().launches;
+  calls->copies = counters().copies;
+  calls->allocations = counters().allocations;
+  calls->events = counters().events;
+  calls->synchronizations = counters().synchronizations;
+  calls->loads = counters().loads;
+  calls->others = counters().others;
+}
+
+const char* sl_cuda_missing(void) { return straightline::cuda::driver().error.c_str(); }

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_code.h"
+
+#include "message_writer.h"
+#include "registry.h"
+
+namespace straightline {
+
+DeviceKernels::~DeviceKernels() { unload(); }
+
+int32_t DeviceKernels::load(const sl_program_desc& desc, sl_message* message) {
+  if (loaded_.load(std::memory_order_acquire)) {
+    return SL_OK;
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (loaded_.load(std::memory_order_relaxed)) {
+    return SL_OK;
+  }
+  for (int32_t i = 0; i < desc.entry_count; ++i) {
+    const sl_entry& entry = desc.entries[i];
+    if (!entry.code) {
+      continue;
+    }
+    const sl_backend_desc* backend = findBackend(entry.backend);
+    if (!backend || !backend->device || !backend->device->load) {
+      MessageWriter(message).text("kernel '").text(entry.name).text("' needs the backend '").text(entry.backend).text(
+          backend ? "', which loads no code" : "', which is not registered");
+      unload();
+      return SL_UNSUPPORTED;
+    }
+    table_.resize(static_cast<size_t>(desc.entry_count));
+    devices_.resize(table_.size());
+    char reason[512] = "";
+    const int32_t status =
+        backend->device->load(entry.code, &table_[static_cast<size_t>(i)], reason, sizeof(reason));
+    if (status != SL_OK) {
+      MessageWriter(message).text("kernel '").text(entry.name).text("' cannot be loaded: ").text(reason);
+      unload();
+      return status;
+    }
+    devices_[static_cast<size_t>(i)] = backend->device;
+  }
+  loaded_.store(true, std::memory_order_release);
+  return SL_OK;
+}
+
+void DeviceKernels::unload() {
+  for (size_t i = 0; i < table_.size(); ++i) {
+    if (devices_[i]) {
+      devices_[i]->unload(table_[i]);
+    }
+  }
+  table_.clear();
+  devices_.clear();
+}
+
+}  // namespace straightline

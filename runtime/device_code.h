@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef STRAIGHTLINE_RUNTIME_DEVICE_CODE_H
+#define STRAIGHTLINE_RUNTIME_DEVICE_CODE_H
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "straightline/abi/straightline.h"
+
+namespace straightline {
+
+/// What devices made of a program's machine code. Loaded by the first run and not before, so that a program for a device
+/// can be compiled where there is none.
+class DeviceKernels {
+ public:
+  DeviceKernels() = default;
+  DeviceKernels(const DeviceKernels&) = delete;
+  DeviceKernels& operator=(const DeviceKernels&) = delete;
+  ~DeviceKernels();
+
+  /// Loads once; any thread. A failure is told to this caller, and the next one tries again.
+  int32_t load(const sl_program_desc& desc, sl_message* message);
+  /// By entry, null for what runs on the host. Null before load and where nothing has code.
+  void* const* table() const { return table_.empty() ? nullptr : table_.data(); }
+
+ private:
+  void unload();
+
+  std::atomic<bool> loaded_{false};
+  std::mutex mutex_;
+  std::vector<void*> table_;
+  std::vector<const sl_device_desc*> devices_;  ///< by entry
+};
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_RUNTIME_DEVICE_CODE_H

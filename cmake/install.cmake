@@ -5,7 +5,8 @@ set(SL_PACKAGE_INSTALL straightline)
 
 install(TARGETS straightline_runtime LIBRARY DESTINATION ${SL_PACKAGE_INSTALL} COMPONENT package)
 set_target_properties(straightline_runtime PROPERTIES INSTALL_RPATH "$ORIGIN")
-foreach(target IN ITEMS straightline_compiler straightline_call straightline_backend_onednn straightline_backend_aten)
+foreach(target IN ITEMS straightline_compiler straightline_call straightline_backend_onednn
+        straightline_backend_aten)
   if(TARGET ${target})
     install(TARGETS ${target} LIBRARY DESTINATION ${SL_PACKAGE_INSTALL} COMPONENT package)
   endif()
@@ -16,4 +17,5 @@ endif()
 
 file(GLOB SL_ABI_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/abi/*.h)
 install(FILES ${SL_ABI_HEADERS} DESTINATION ${SL_PACKAGE_INSTALL}/include/straightline/abi COMPONENT package)
-install(FILES ${PROJECT_SOURCE_DIR}/tools/compiler_abi.h DESTINATION ${SL_PACKAGE_INSTALL}/include/straightline COMPONENT package)
+file(GLOB SL_CPP_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/straightline/*.hpp)
+install(FILES ${SL_CPP_HEADERS} ${PROJECT_SOURCE_DIR}/tools/compiler_abi.h DESTINATION ${SL_PACKAGE_INSTALL}/include/straightline COMPONENT package)

@@ -119,13 +119,13 @@ std::vector<Sibling>& siblings() {
   return *instance;
 }
 
-/// Opens `libstraightline_backend_<name>.so` beside this library; nullptr, and why, when that (or a library that it needs)
-/// is not installed.
-const sl_backend_desc* openSibling(const char* name, std::string* why) {
+/// Opens `libstraightline_backend_<name>.so` beside this library and adds its backend; false, and why,
+/// when that (or a library that it needs) is not installed or does not fit.
+bool addSibling(const char* name, std::string* why) {
   Dl_info self;
-  if (dladdr(reinterpret_cast<const void*>(&openSibling), &self) == 0 || !self.dli_fname) {
+  if (dladdr(reinterpret_cast<const void*>(&addSibling), &self) == 0 || !self.dli_fname) {
     *why = "the runtime does not know where it is installed";
-    return nullptr;
+    return false;
   }
   std::string path = self.dli_fname;
   const size_t slash = path.rfind('/');
@@ -133,22 +133,27 @@ const sl_backend_desc* openSibling(const char* name, std::string* why) {
          "/libstraightline_backend_" + name + ".so";
   if (access(path.c_str(), R_OK) != 0) {
     *why = "this build comes without it";
-    return nullptr;
+    return false;
   }
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* error = dlerror();
     *why = error ? error : "it could not be opened";
-    return nullptr;
+    return false;
   }
   using BackendFn = const sl_backend_desc* (*)();
   const auto backend = reinterpret_cast<BackendFn>(dlsym(library, "straightline_backend_v1"));
   if (!backend) {
     *why = path + " has no straightline_backend_v1";
-    return nullptr;
+    return false;
+  }
+  sl_message message{};
+  if (add(backend(), &message) != SL_OK) {
+    *why = message.text;
+    return false;
   }
   siblings().push_back({std::string("sl_") + name + "_", library});
-  return backend();
+  return true;
 }
 
 // oneDNN is an extra. Without it a backend of that name stands in whose kernel refuses every problem with the reason, so
@@ -193,13 +198,11 @@ void addBuiltIns() {
     if (&sl_backend_native) {
       add(&sl_backend_native, nullptr);
     }
-    const sl_backend_desc* onednn = openSibling("onednn", &whyNoOnednn());
-    add(onednn ? onednn : &kAbsentOnednn, nullptr);
-    // Without it op.aten has no kernel, and kernel selection says so.
-    std::string whyNoAten;
-    if (const sl_backend_desc* aten = openSibling("aten", &whyNoAten)) {
-      add(aten, nullptr);
+    if (!addSibling("onednn", &whyNoOnednn())) {
+      add(&kAbsentOnednn, nullptr);
     }
+    std::string whyNoAten;  // it needs nothing; where it is left out, nobody asks for it
+    addSibling("aten", &whyNoAten);
   });
 }
 

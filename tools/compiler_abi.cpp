@@ -32,6 +32,7 @@ struct sl_module {
 struct sl_builder {
   explicit sl_builder(const straightline::Stages& stages) : builder(stages) {}
   ModuleBuilder builder;
+  bool forUser = false;  ///< its calls are a user's, who is told what is wrong with them
 };
 struct sl_compilation {
   std::unique_ptr<Compilation> compilation;
@@ -69,6 +70,18 @@ int32_t guarded(sl_text** error, const Work& work) {
   return static_cast<int32_t>(failure.kind);
 }
 
+/// The same for a call of a builder: what our front ends must not do is a bug, a user may get it wrong.
+template <typename Work>
+int32_t guardedBuild(const sl_builder* builder, sl_text** error, const Work& work) {
+  return guarded(error, [&] {
+    Failure failure = work();
+    if (builder->forUser && failure.kind == ErrorKind::internal) {
+      failure.kind = ErrorKind::user;
+    }
+    return failure;
+  });
+}
+
 }  // namespace
 
 const char* sl_text_data(const sl_text* text) { return text->text.c_str(); }
@@ -101,36 +114,41 @@ sl_text* sl_module_parameters(const sl_module* module) {
   return makeText(straightline::moduleParameters(module->module->op.get()));
 }
 
+sl_text* sl_module_parameter_name(const sl_module* module, int32_t i) {
+  const std::vector<std::string> names = straightline::moduleParameterNames(module->module->op.get());
+  return i >= 0 && static_cast<size_t>(i) < names.size() ? makeText(names[static_cast<size_t>(i)]) : nullptr;
+}
+
 void sl_module_release(sl_module* module) { delete module; }
 
 sl_builder* sl_builder_create(void) { return new sl_builder(straightline::productStages()); }
 void sl_builder_release(sl_builder* builder) { delete builder; }
+void sl_builder_set_user(sl_builder* builder) { builder->forUser = true; }
 
 int32_t sl_builder_symbol(sl_builder* builder, const char* name, int64_t min, int64_t max, sl_text** error) {
-  return guarded(error, [&] { return builder->builder.symbol(viewOf(name), min, max); });
+  return guardedBuild(builder, error, [&] { return builder->builder.symbol(viewOf(name), min, max); });
 }
 
 int32_t sl_builder_begin_function(sl_builder* builder, const char* name, const char* const* argument_names,
                                   const char* const* argument_types, int32_t count, int32_t* values, sl_text** error) {
-  return guarded(error, [&] {
+  return guardedBuild(builder, error, [&] {
     return builder->builder.beginFunction(viewOf(name), listOf(argument_names, count), listOf(argument_types, count),
                                           values);
   });
 }
 
 int32_t sl_builder_attribute(sl_builder* builder, const char* name, const char* text, sl_text** error) {
-  return guarded(error, [&] { return builder->builder.attribute(viewOf(name), viewOf(text)); });
+  return guardedBuild(builder, error, [&] { return builder->builder.attribute(viewOf(name), viewOf(text)); });
 }
 
 int32_t sl_builder_attribute_string(sl_builder* builder, const char* name, const char* value, size_t bytes,
                                     sl_text** error) {
-  return guarded(error,
-                 [&] { return builder->builder.attributeString(viewOf(name), llvm::StringRef(value, bytes)); });
+  return guardedBuild(builder, error, [&] { return builder->builder.attributeString(viewOf(name), llvm::StringRef(value, bytes)); });
 }
 
 int32_t sl_builder_attribute_dense(sl_builder* builder, const char* name, const char* type, const void* data,
                                    size_t bytes, sl_text** error) {
-  return guarded(error, [&] {
+  return guardedBuild(builder, error, [&] {
     return builder->builder.attributeDense(viewOf(name), viewOf(type),
                                            llvm::ArrayRef<char>(static_cast<const char*>(data), bytes));
   });
@@ -140,7 +158,7 @@ int32_t sl_builder_op(sl_builder* builder, const char* name, const int32_t* oper
                       const char* const* result_types, int32_t result_count, const int32_t* segments,
                       int32_t segment_count, int32_t regions, const sl_location* location, int32_t* results,
                       sl_text** error) {
-  return guarded(error, [&] {
+  return guardedBuild(builder, error, [&] {
     return builder->builder.op(viewOf(name), listOf(operands, operand_count), listOf(result_types, result_count),
                                listOf(segments, segment_count), segments != nullptr, regions, locationOf(location),
                                results);
@@ -149,17 +167,17 @@ int32_t sl_builder_op(sl_builder* builder, const char* name, const int32_t* oper
 
 int32_t sl_builder_begin_region(sl_builder* builder, const char* const* argument_types, int32_t count, int32_t* values,
                                 sl_text** error) {
-  return guarded(error, [&] { return builder->builder.beginRegion(listOf(argument_types, count), values); });
+  return guardedBuild(builder, error, [&] { return builder->builder.beginRegion(listOf(argument_types, count), values); });
 }
 
 int32_t sl_builder_end_region(sl_builder* builder, const int32_t* yields, int32_t count, const sl_location* location,
                               sl_text** error) {
-  return guarded(error, [&] { return builder->builder.endRegion(listOf(yields, count), locationOf(location)); });
+  return guardedBuild(builder, error, [&] { return builder->builder.endRegion(listOf(yields, count), locationOf(location)); });
 }
 
 int32_t sl_builder_end_function(sl_builder* builder, const int32_t* values, const char* const* names,
                                 const char* const* ties, int32_t count, sl_text** error) {
-  return guarded(error, [&] {
+  return guardedBuild(builder, error, [&] {
     llvm::SmallVector<straightline::FunctionResult> results;
     for (int32_t i = 0; i < count; ++i) {
       results.push_back({values[i], viewOf(names[i]), ties == nullptr ? llvm::StringRef() : viewOf(ties[i])});
@@ -169,10 +187,11 @@ int32_t sl_builder_end_function(sl_builder* builder, const int32_t* values, cons
 }
 
 int32_t sl_builder_finish(sl_builder* builder, sl_module** out, sl_text** error) {
-  return guarded(error, [&] {
+  return guardedBuild(builder, error, [&] {
     auto module = std::make_unique<sl_module>();
     Failure failure = builder->builder.finish(&module->module);
     if (!failure.failed()) {
+      module->module->isText = builder->forUser;
       *out = module.release();
     }
     return failure;

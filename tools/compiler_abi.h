@@ -46,6 +46,8 @@ SL_API sl_text* sl_module_print(const sl_module* module, uint32_t flags);
 /// What the module reads beside its inputs, as JSON: [{"name", "kind": "parameter" or "state", "type": "f32", "shape": [..]}], a name once,
 /// in order of appearance, with "strides" where they are not row-major; a size that is no number is text.
 SL_API sl_text* sl_module_parameters(const sl_module* module);
+/// The name of number `i` of them; NULL when there are fewer.
+SL_API sl_text* sl_module_parameter_name(const sl_module* module, int32_t i);
 SL_API void sl_module_release(sl_module* module);
 
 // Builder -----------------------------------------------------------------------------------------------------------
@@ -61,6 +63,9 @@ typedef struct sl_location {
 
 SL_API sl_builder* sl_builder_create(void);
 SL_API void sl_builder_release(sl_builder* builder);
+/// The calls that follow are a user's, not a front end's of ours: what is wrong with them is a user error, and compiling checks the
+/// module as it checks one that was parsed.
+SL_API void sl_builder_set_user(sl_builder* builder);
 
 /// Declares a named extent with inclusive bounds, before the function begins.
 SL_API int32_t sl_builder_symbol(sl_builder* builder, const char* name, int64_t min, int64_t max, sl_text** error);

@@ -306,7 +306,7 @@ Failure ModuleBuilder::finish(std::unique_ptr<Module>* out) {
     const std::string path =
         jit::keepText("module", ".mlir", printModule(*module_, SL_PRINT_GENERIC | SL_PRINT_LOCATIONS));
     return {ErrorKind::internal,
-            "the captured module does not verify; its text is kept in " + path + "\n" + log_.text()};
+            "the module does not verify; its text is kept in " + path + "\n" + log_.text()};
   }
   *out = std::make_unique<Module>();
   (*out)->context = context_;

@@ -52,10 +52,9 @@ json::Object kernelLevelRow(mlir::Operation* operation, llvm::StringRef name) {
   return result;
 }
 
-}  // namespace
-
-std::string moduleParameters(mlir::ModuleOp module) {
-  json::Array rows;
+/// Calls `visit(operation, name, is at op level)` for the first op of each name.
+template <class Visit>
+void forEachParameter(mlir::ModuleOp module, Visit visit) {
   llvm::StringSet<> seen;
   module.walk([&](mlir::Operation* operation) {
     const bool opLevel = llvm::isa<op::ParameterOp, op::StateOp>(operation);
@@ -64,12 +63,27 @@ std::string moduleParameters(mlir::ModuleOp module) {
     }
     const llvm::StringRef name = operation->getAttrOfType<mlir::StringAttr>("name").getValue();
     if (seen.insert(name).second) {
-      rows.push_back(opLevel ? opLevelRow(operation, name) : kernelLevelRow(operation, name));
+      visit(operation, name, opLevel);
     }
+  });
+}
+
+}  // namespace
+
+std::string moduleParameters(mlir::ModuleOp module) {
+  json::Array rows;
+  forEachParameter(module, [&](mlir::Operation* operation, llvm::StringRef name, bool opLevel) {
+    rows.push_back(opLevel ? opLevelRow(operation, name) : kernelLevelRow(operation, name));
   });
   std::string text;
   llvm::raw_string_ostream(text) << json::Value(std::move(rows));
   return text;
+}
+
+std::vector<std::string> moduleParameterNames(mlir::ModuleOp module) {
+  std::vector<std::string> names;
+  forEachParameter(module, [&](mlir::Operation*, llvm::StringRef name, bool) { names.push_back(name.str()); });
+  return names;
 }
 
 }  // namespace straightline

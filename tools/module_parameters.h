@@ -4,6 +4,7 @@
 #define STRAIGHTLINE_TOOLS_MODULE_PARAMETERS_H
 
 #include <string>
+#include <vector>
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -11,6 +12,8 @@ namespace straightline {
 
 /// JSON of the parameters and states of a module at op level or kernel level: see sl_module_parameters.
 std::string moduleParameters(mlir::ModuleOp module);
+/// Their names in the same order.
+std::vector<std::string> moduleParameterNames(mlir::ModuleOp module);
 
 }  // namespace straightline
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _call, _compiler, _emitted, _paths, _signature, kernels
+from straightline import _aten_calls, _compiler, _emitted, _paths, _signature, kernels
 from straightline._progress import CompileProgress
-from straightline.compile import CompiledFunction, _Binding, _check_options, _compile_for_team
+from straightline.compile import (
+    CompiledFunction,
+    _allowed_backends,
+    _Binding,
+    _check_options,
+    _compile_for_team,
+)
 from straightline.errors import UnsupportedError, UserError
 from straightline.parameters import DeclaredParameter, ParameterTable
 
@@ -31,6 +37,7 @@ def compile_mlir(
     fast_path: bool | None = None,
     cpu: str = "",
     cache: bool = True,
+    allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
 ) -> CompiledFunction:
     """Compiles a function of the `op` dialect, such as `fn.ir("op")` gives.
@@ -39,13 +46,15 @@ def compile_mlir(
         source: A path, or the text itself: a string with a line break or a brace in it is text, any other is a path. Bytes
             are text or MLIR bytecode.
         parameters: A numpy array or tensor for each name that the module declares (`op.parameter` and `op.state`): a dict,
-            or the path of a safetensors file. Arrays are borrowed, not copied, and a state is updated in the array given.
+            or the path of a safetensors file. A state is updated in the array given; with `freeze` the others are packed
+            or copied, else borrowed.
         threads: Team size to plan for; by default 1 for small models and all cores for larger ones.
         freeze: As in `compile`.
         emit: As in `compile`.
         fast_path: As in `compile`.
         cpu: As in `compile`.
         cache: As in `compile`.
+        allow: As in `compile`.
         routes: As in `compile`.
 
     Returns:
@@ -61,6 +70,8 @@ def compile_mlir(
     _check_options(
         threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
     )
+    allowed = _allowed_backends(allow)
+    _aten_calls.install()
     path = _paths.chosen(fast_path)
     text, name = _text(source)
     module = _compiler.Module.parse(text, name)
@@ -69,6 +80,7 @@ def compile_mlir(
     given = _parameters(parameters, declared)
     table.check(given, f"the parameters do not fit {name}")
     options = f"freeze={'true' if freeze else 'false'}"
+    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     with CompileProgress() as progress:
         compilation = _compile_for_team(module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
@@ -81,6 +93,7 @@ def compile_mlir(
         names=explained["parameters"],
         table=table,
         live=not freeze,
+        kept=frozenset(explained["kept_parameters"]),
         example=", ".join(f"{argument}: {_spelled(row)}" for argument, row in inputs),
         inputs=tuple((argument, _signature.EITHER, ("tensor", argument, i)) for i, (argument, _) in enumerate(inputs)),
         outputs=("tensor", "result", 0) if len(results) == 1 else whole,
@@ -94,8 +107,7 @@ def compile_mlir(
     )
     own = kernels.Kernels(compilation.program) if emit == "python" else None
     emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
-    prepare = emitted.prepare if emitted is not None else None
-    weights = _call.weights(compilation.program, tensors, binding.live, prepare)
+    weights = binding.set_of(compilation.program, tensors, emitted, {})
     return binding.function(compilation, weights, own, emitted)
 
 

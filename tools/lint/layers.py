@@ -23,6 +23,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "passes": ("dialect/", "passes/", "straightline/abi/", "mlir/", "llvm/"),
     "codegen": ("codegen/", "dialect/", "straightline/abi/", "mlir/", "llvm/", "clang/"),
     "tools": ("tools/", "codegen/", "passes/", "dialect/", "straightline/abi/", "mlir/", "llvm/", "clang/"),
+    "include": ("straightline/",),
     "python": ("tools/compiler_abi.h", "straightline/abi/", "python/"),
     "tests": ("",),
     "bench": ("",),
@@ -64,7 +65,7 @@ def violations(path: str, text: str) -> list[str]:
 def main() -> int:
     """Checks every tracked source file."""
     files = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard", "*.h", "*.cpp", "*.c", "*.inc"],
+        ["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard", "*.h", "*.hpp", "*.cpp", "*.c", "*.inc"],
         check=True, capture_output=True, text=True,
     ).stdout.split("\n")
     problems = [

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SPDX_SUFFIXES = (".h", ".cpp", ".c", ".py", ".td", ".sh")
+SPDX_SUFFIXES = (".h", ".hpp", ".cpp", ".c", ".py", ".td", ".sh")
 MAX_LINES = 1500  # refused; above WARN_LINES a note
 WARN_LINES = 800
 MAX_BYTES = 500_000

@@ -38,6 +38,20 @@ void printRows(const std::string& head, llvm::ArrayRef<std::string> rows, Writer
   writer.line("};");
 }
 
+/// A string of several lines, one literal each.
+std::string linesLiteral(StringRef text) {
+  std::string literal;
+  while (!text.empty()) {
+    const auto [line, rest] = text.split('\n');
+    const bool ends = line.size() < text.size();
+    std::string quoted = stringLiteral(line);
+    quoted.insert(quoted.size() - 1, ends ? "\\n" : "");
+    literal += (literal.empty() ? "" : "\n    ") + quoted;
+    text = rest;
+  }
+  return literal;
+}
+
 }  // namespace
 
 std::string dtypeText(mlir::Type type) {
@@ -105,10 +119,8 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
       std::to_string(decl.getOutputs().size()), attributes.empty() ? "nullptr" : name + "_attributes",
       std::to_string(attributes.size()), std::to_string(target.getThreads()),
       std::to_string(target.getVectorBytes()), std::to_string(target.getL1()), std::to_string(target.getL2())};
-  if (mlir::StringAttr text = decl.getText()) {
-    items.push_back(stringLiteral(text));
-    items.push_back(std::to_string(decl.getSizes().size()));
-  }
+  items.push_back(decl.getText() ? linesLiteral(decl.getText()) : "nullptr");
+  items.push_back(std::to_string(decl.getSizes().size()));
   writer.call("static constexpr sl_problem " + problemName(decl) + " = {", items, "};\n");
 }
 

@@ -93,56 +93,99 @@ const sl_kernel_desc* findKernel(llvm::StringRef name) {
   return found;
 }
 
-KernelChoice chooseKernel(const Problem& problem, llvm::StringRef preferred, llvm::StringRef allowed) {
-  llvm::SmallVector<llvm::StringRef> backends;
-  allowed.split(backends, '+', -1, false);
-  const sl_problem asked = problem.view();
-  KernelChoice choice;
-  bool chosenIsPreferred = false;
-  bool preferredWasAsked = false;
-  std::string others;
-  auto mention = [&](llvm::StringRef name, llvm::StringRef what) {
-    others += (others.empty() ? "" : "; ") + name.str() + ": " + what.str();
-  };
-  forEachKernel([&](const sl_kernel_desc& kernel) {
-    if (llvm::StringRef(kernel.op) != asked.op) {
+namespace {
+
+/// Asks the kernels of a problem one after the other and keeps what each of them said.
+class Contest {
+ public:
+  Contest(const Problem& problem, const KernelWishes& wishes) : asked_(problem.view()), wishes_(wishes) {}
+
+  void ask(const sl_kernel_desc& kernel) {
+    if (llvm::StringRef(kernel.op) != asked_.op) {
       return;
     }
-    if (!backends.empty() && !llvm::is_contained(backends, llvm::StringRef(kernel.backend))) {
-      mention(kernel.name, "not allowed");
+    if (!backendAllowed(kernel.backend)) {
+      mention(others_, kernel.name, "not allowed");
+      mention(refusals_, kernel.name, "not allowed");
       return;
     }
-    const bool isPreferred = !preferred.empty() && preferred == kernel.backend;
-    preferredWasAsked |= isPreferred;
+    const bool isAllowed = !wishes_.route || allows(*wishes_.route, kernel);
+    const bool isPreferred = !wishes_.preferred.empty() && wishes_.preferred == kernel.backend;
+    preferredWasAsked_ |= isPreferred;
     char reason[256] = "";
-    if (kernel.accepts(&asked, reason, sizeof reason) == 0) {
-      mention(kernel.name, reason);
+    if (kernel.accepts(&asked_, reason, sizeof reason) == 0) {
+      mention(others_, kernel.name, reason);
+      if (isAllowed) {
+        mention(refusals_, kernel.name, reason);
+      }
       return;
     }
-    const double cost = kernel.cost(&asked);
-    const bool stays = chosenIsPreferred == isPreferred ? choice.costUs <= cost : chosenIsPreferred;
-    if (choice.kernel && stays) {
-      mention(kernel.name, "estimated " + microseconds(cost));
+    const double cost = kernel.cost(&asked_);
+    const bool stays = winnerIsPreferred_ == isPreferred ? choice_.costUs <= cost : winnerIsPreferred_;
+    if (!isAllowed || (choice_.kernel && stays)) {
+      mention(others_, kernel.name, "estimated " + microseconds(cost));
       return;
     }
-    if (choice.kernel) {
-      mention(choice.kernel->name, "estimated " + microseconds(choice.costUs));
+    if (choice_.kernel) {
+      mention(others_, choice_.kernel->name, "estimated " + microseconds(choice_.costUs));
     }
-    choice.kernel = &kernel;
-    choice.costUs = cost;
-    chosenIsPreferred = isPreferred;
-  });
-  if (!preferred.empty() && !preferredWasAsked) {
-    mention(preferred, "preferred, but no such backend has a kernel for " + std::string(asked.op));
+    choice_.kernel = &kernel;
+    choice_.costUs = cost;
+    winnerIsPreferred_ = isPreferred;
   }
-  if (choice.kernel) {
-    choice.why = std::string(choice.kernel->name) + ": " + (chosenIsPreferred ? "preferred, " : "") + "estimated " +
-                 microseconds(choice.costUs) +
-                 (others.empty() ? "" : " (" + others + ")");
-  } else {
-    choice.why = others.empty() ? "no backend has a kernel for it" : others;
+
+  KernelChoice decide() {
+    if (!wishes_.preferred.empty() && !preferredWasAsked_) {
+      mention(others_, wishes_.preferred, "preferred, but no such backend has a kernel for " + std::string(asked_.op));
+    }
+    const std::string routed = wishes_.route ? "route " + wishes_.route->op + " = " + wishes_.route->kernel + " (" +
+                                                   wishes_.route->origin + ")"
+                                             : "";
+    if (!choice_.kernel && wishes_.route) {
+      choice_.why = routed + " cannot be honoured: " +
+                    (refusals_.empty() ? "there is no such kernel for it" : refusals_);
+      return choice_;
+    }
+    if (!choice_.kernel) {
+      choice_.why = others_.empty() ? "no backend has a kernel for it" : others_;
+      return choice_;
+    }
+    choice_.why = std::string(choice_.kernel->name) + ": " + (routed.empty() ? "" : routed + ", ") +
+                  (winnerIsPreferred_ ? "preferred, " : "") + "estimated " + microseconds(choice_.costUs) +
+                  (others_.empty() ? "" : " (" + others_ + ")");
+    return choice_;
   }
-  return choice;
+
+ private:
+  bool backendAllowed(llvm::StringRef backend) const {
+    llvm::SmallVector<llvm::StringRef> backends;
+    wishes_.allowed.split(backends, '+', -1, false);
+    return backends.empty() || llvm::is_contained(backends, backend);
+  }
+
+  static void mention(std::string& text, llvm::StringRef name, llvm::StringRef what) {
+    text += (text.empty() ? "" : "; ") + name.str() + ": " + what.str();
+  }
+
+  const sl_problem asked_;
+  const KernelWishes& wishes_;
+  KernelChoice choice_;
+  bool winnerIsPreferred_ = false;
+  bool preferredWasAsked_ = false;
+  std::string refusals_;  ///< of the kernels that a route allows
+  std::string others_;    ///< everybody but the winner: what it would have cost, or why not
+};
+
+}  // namespace
+
+KernelChoice chooseKernel(const Problem& problem, const KernelWishes& wishes) {
+  Contest contest(problem, wishes);
+  forEachKernel([&](const sl_kernel_desc& kernel) { contest.ask(kernel); });
+  return contest.decide();
+}
+
+void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes) {
+  root->emitOpError() << (wishes.route ? "invalid: " : "has no kernel; unsupported: ") << choice.why;
 }
 
 llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context, const sl_kernel_desc& kernel,

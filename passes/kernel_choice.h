@@ -3,12 +3,14 @@
 #ifndef STRAIGHTLINE_PASSES_KERNEL_CHOICE_H
 #define STRAIGHTLINE_PASSES_KERNEL_CHOICE_H
 
+#include <optional>
 #include <string>
 
 #include "dialect/kernel/kernel_dialect.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/routes.h"
 #include "straightline/abi/kernel.h"
 
 namespace straightline {
@@ -46,9 +48,18 @@ struct KernelChoice {
   std::string why;                         ///< the winner and its rivals with their costs, the refusals with their reasons
 };
 
-/// The cheapest kernel that accepts; with `preferred` the cheapest of that backend, when it has one that accepts. `allowed`
-/// lists backends ("native+onednn"); empty: all.
-KernelChoice chooseKernel(const Problem& problem, llvm::StringRef preferred = {}, llvm::StringRef allowed = {});
+/// What overrides the cost of kernels.
+struct KernelWishes {
+  llvm::StringRef preferred;   ///< backend whose kernels are taken where they accept; empty: none
+  std::optional<Route> route;  ///< only kernels that it allows may be taken
+  llvm::StringRef allowed;     ///< backends that may be taken ("native+onednn"); empty: all
+};
+
+/// The cheapest kernel that accepts, among those that the wishes leave. When a route leaves none, `why` says which reasons
+/// its kernels give.
+KernelChoice chooseKernel(const Problem& problem, const KernelWishes& wishes = {});
+/// Error on `root` that no kernel takes: unsupported, or with a route the user's ("invalid: ").
+void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes);
 /// The kernel of that name, or null.
 const sl_kernel_desc* findKernel(llvm::StringRef name);
 /// The tunables that the kernel sets for the problem, in the order of its description.

@@ -32,6 +32,7 @@ struct LowerToKernelPass : impl::LowerToKernelBase<LowerToKernelPass> {
       return;
     }
     module->removeAttr("op.target");
+    module->removeAttr("op.routes");
   }
 };
 

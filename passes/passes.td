@@ -101,7 +101,8 @@ def DecomposeReductions : OpLevelPass<"decompose-reductions", "::mlir::ModuleOp"
 def SelectKernels : KernelPass<"select-kernels"> {
   let summary = "choose a kernel for every contraction";
   let description = [{
-    Asks the kernel registry: the cheapest kernel that accepts. Records it as op.kernel, and the reasons for it and against its
+    Asks the kernel registry: the cheapest kernel that accepts, among those that a route (module attribute op.routes) leaves; a route
+    that leaves none is the user's error. Records it as op.kernel, and the reasons for it and against its
     rivals as op.why. All fusions that no kernel takes are reported before the pass fails (unsupported).
   }];
   let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,

@@ -11,6 +11,28 @@ namespace straightline {
 
 namespace {
 
+/// Shows the module to whoever asked for it, and changes nothing.
+class GroupEnd final : public mlir::PassWrapper<GroupEnd, mlir::OperationPass<mlir::ModuleOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(GroupEnd)
+  GroupEnd(std::string name, std::function<void(llvm::StringRef, mlir::ModuleOp)> show)
+      : name_(std::move(name)), show_(std::move(show)) {}
+  void runOnOperation() override {
+    show_(name_, getOperation());
+    markAllAnalysesPreserved();
+  }
+
+ private:
+  std::string name_;
+  std::function<void(llvm::StringRef, mlir::ModuleOp)> show_;
+};
+
+void endGroup(mlir::OpPassManager& manager, const PipelineOptions& options, const char* name) {
+  if (options.afterGroup) {
+    manager.addPass(std::make_unique<GroupEnd>(name, options.afterGroup));
+  }
+}
+
 /// Op level, simplification: from what the front end captured to what kernels can be chosen for.
 void buildSimplifyPhase(mlir::OpPassManager& manager) {
   // 1. A front end's mistake is reported as such, before any pass can make it unrecognisable.
@@ -73,15 +95,19 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
 
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options) {
   buildSimplifyPhase(manager);
+  endGroup(manager, options, "simplified");
   buildGroupPhase(manager, options);
+  endGroup(manager, options, "grouped");
   buildKernelPhase(manager, options);
+  endGroup(manager, options, "kernel");
 }
 
-void buildKernelLevelPipeline(mlir::OpPassManager& manager) {
+void buildKernelLevelPipeline(mlir::OpPassManager& manager, const PipelineOptions& options) {
   manager.addPass(createVerifyKernelLevelPass());
   manager.addPass(passes::createPlanMemory());
   manager.addPass(passes::createInsertBarriers());
   manager.addPass(createVerifyPlannedLevelPass());
+  endGroup(manager, options, "kernel");
 }
 
 void registerKernelPasses() {

@@ -2,9 +2,13 @@
 #ifndef STRAIGHTLINE_PASSES_PIPELINE_H
 #define STRAIGHTLINE_PASSES_PIPELINE_H
 
+#include <functional>
 #include <string>
+#include <vector>
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/routes.h"
 
 namespace straightline {
 
@@ -20,14 +24,17 @@ struct PipelineOptions {
   bool poison = false; ///< fill arena slots with NaN before their first use (debugging)
   std::string allow;   ///< "native+onednn": the backends that kernels may come from; empty: all
   std::string prefer;  ///< backend whose kernels are taken wherever they accept; empty: the cheapest kernel
+  std::vector<Route> routes;  ///< at most one for each op
+  /// Called with the name of each group of passes and the module as the group left it; null: not called.
+  std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;
   DeviceChoice device; ///< where all statements run; empty: on the caller's team
 };
 
-/// All passes from a captured module (op level, with the module attribute op.target) to a planned one (kernel level).
+/// All passes from a captured module (op level, with the module attributes op.target and, for routes, op.routes) to a planned one (kernel level).
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options);
 
 /// For a module that is at kernel level already (written by hand, or printed by `ir("kernel")`): checks and plans it.
-void buildKernelLevelPipeline(mlir::OpPassManager& manager);
+void buildKernelLevelPipeline(mlir::OpPassManager& manager, const PipelineOptions& options);
 
 /// Makes every pass known to straightline-opt.
 void registerKernelPasses();

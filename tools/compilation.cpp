@@ -3,11 +3,15 @@
 
 #include <unistd.h>
 
+#include <cstdio>
+
 #include "codegen/jit/clang_driver.h"
 #include "codegen/jit/compile_program.h"
 #include "codegen/jit/fatal_guard.h"
+#include "llvm/Support/JSON.h"
 #include "mlir/Pass/PassManager.h"
 #include "tools/compiler_abi.h"
+#include "tools/pass_log.h"
 
 namespace straightline {
 namespace {
@@ -40,6 +44,33 @@ TargetOptions targetOptions(const jit::Target& target, const CompileRequest& req
   return options;
 }
 
+void report(sl_progress* progress, int32_t stage) {
+  if (progress != nullptr) {
+    __atomic_store_n(&progress->stage, stage, __ATOMIC_RELAXED);
+  }
+}
+
+std::string milliseconds(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f ms", value);
+  return text;
+}
+
+/// What happened in the cache between two looks at it; other compilations of this process count too.
+void logCache(const jit::ObjectCache& cache, const jit::CacheCounts& before, const std::vector<std::string>& notes) {
+  const jit::CacheCounts now = cache.counts();
+  for (const std::string& note : notes) {
+    logLine("cache", note);
+  }
+  if (cache.capBytes() == 0 || cache.directory().empty()) {
+    return logLine("cache", "off");
+  }
+  logLine("cache", cache.directory() + ": " + std::to_string(now.hits - before.hits) + " hits, " + std::to_string(now.misses - before.misses) +
+                       " misses, " + std::to_string(now.damaged - before.damaged) + " damaged, " +
+                       std::to_string(now.stored - before.stored) + " stored, " +
+                       std::to_string(now.evicted - before.evicted) + " evicted");
+}
+
 /// What the program's release callback deletes: the code and the constant description inside it.
 void releaseCode(void* user) { delete static_cast<jit::CompiledProgram*>(user); }
 
@@ -61,12 +92,22 @@ Failure Compilation::compile(const Module& module, const CompileRequest& request
     return Failure::user("threads is " + std::to_string(request.threads) + ", must be at least 1");
   }
   std::unique_ptr<Compilation> compilation(new Compilation(module.context));
+  if (Failure failure = readSettings(&compilation->settings_); failure.failed()) {
+    return failure;
+  }
+  report(request.progress, SL_STAGE_PASSES);
   {
     const std::lock_guard<std::mutex> lock(module.context->mutex);
     compilation->opLevel_ = module.op.get().clone();
     compilation->kernelLevel_ = module.op.get().clone();
     if (Failure failure = module.isText ? compilation->verifyText() : Failure::none(); failure.failed()) {
       return failure;
+    }
+    if (Failure failure = compilation->dump_.open(compilation->settings_.dump); failure.failed()) {
+      return failure;
+    }
+    if (compilation->dump_.isOpen()) {
+      compilation->dump_.write("captured.mlir", printModule(*compilation->opLevel_, SL_PRINT_LOCATIONS));
     }
     Failure failure = compilation->lower(targetOptions(*target, request));
     if (failure.kind == ErrorKind::internal) {
@@ -76,13 +117,37 @@ Failure Compilation::compile(const Module& module, const CompileRequest& request
       return failure;
     }
   }
+  compilation->logRoutes();
   if (!request.emitOnly) {
     if (Failure failure = compilation->load(request); failure.failed()) {
       return failure;
     }
   }
+  if (Failure failure = compilation->dump_.finish(); failure.failed()) {
+    return failure;
+  }
   *out = std::move(compilation);
   return Failure::none();
+}
+
+void Compilation::logRoutes() const {
+  if (!settings_.log.route) {
+    return;
+  }
+  llvm::Expected<llvm::json::Value> facts = llvm::json::parse(emitted_.explain);
+  if (!facts) {
+    llvm::consumeError(facts.takeError());
+    return;
+  }
+  const llvm::json::Object* object = facts->getAsObject();
+  const llvm::json::Array* statements = object != nullptr ? object->getArray("statements") : nullptr;
+  for (const llvm::json::Value& value : statements != nullptr ? *statements : llvm::json::Array()) {
+    const llvm::json::Object& statement = *value.getAsObject();
+    const auto text = [&](const char* key) { return statement.getString(key).value_or("").str(); };
+    const std::string source = text("source"), why = text("why");
+    logLine("route", text("phase") + " " + text("op") + (source.empty() ? "" : " [" + source + "]") + " -> " +
+                         text("backend") + " " + text("kernel") + (why.empty() ? "" : ": " + why));
+  }
 }
 
 Failure Compilation::verifyText() const {
@@ -93,12 +158,21 @@ Failure Compilation::verifyText() const {
   return Failure::none();
 }
 
-Failure Compilation::lower(const TargetOptions& target) {
+Failure Compilation::lower(const TargetOptions& machine) {
+  TargetOptions target = machine;
+  if (dump_.isOpen()) {
+    target.afterGroup = [this](llvm::StringRef group, mlir::ModuleOp module) {
+      dump_.write(group.str() + ".mlir", printModule(module, SL_PRINT_LOCATIONS));
+    };
+  }
   DiagnosticLog log(&context_->context);
   context_->stages.setTarget(*kernelLevel_, target);
   mlir::PassManager manager(&context_->context);
   if (Failure failure = context_->stages.buildPipeline(manager, *kernelLevel_, target); failure.failed()) {
     return failure;
+  }
+  if (settings_.log.passes) {
+    manager.addInstrumentation(makePassLog());
   }
   Failure failure;
   std::string fatal;
@@ -112,6 +186,8 @@ Failure Compilation::lower(const TargetOptions& target) {
         if (failure.kind == ErrorKind::internal) {
           failure = log.failure(ErrorKind::internal, failure.message);
         }
+        dump_.write("program.cpp", emitted_.listing);
+        dump_.write("explain.json", emitted_.explain + "\n");
       },
       &fatal);
   if (!survived) {
@@ -138,9 +214,30 @@ Failure Compilation::load(const CompileRequest& request) {
   options.cpu = request.cpu;
   options.cache = request.useCache ? nullptr : &none;
   options.resolver = [](const std::string& name) { return sl_symbol(name.c_str()); };
+  if (request.progress != nullptr) {
+    __atomic_store_n(&request.progress->units, static_cast<int32_t>(emitted_.units.size()), __ATOMIC_RELAXED);
+  }
+  report(request.progress, SL_STAGE_UNITS);
+  options.onUnit = [&](const jit::UnitReport& unit) {
+    if (request.progress != nullptr) {
+      __atomic_fetch_add(&request.progress->units_done, 1, __ATOMIC_RELAXED);
+    }
+    if (settings_.log.codegen) {
+      logLine("codegen", unit.name + ": " + milliseconds(unit.milliseconds) +
+                             (!unit.ok ? ", does not compile" : unit.cached ? ", from the cache" : ", compiled"));
+    }
+    if (settings_.log.cache && request.useCache) {
+      logLine("cache", std::string(unit.cached ? "hit " : "miss ") + unit.name + " " + unit.key);
+    }
+  };
+  const jit::ObjectCache& cache = request.useCache ? jit::ObjectCache::process() : none;
+  const jit::CacheCounts before = cache.counts();
   jit::CompileError error;
   std::unique_ptr<jit::CompiledProgram> code =
       jit::compileProgram(emitted_.units, {emitted_.symbol}, options, &error);
+  if (settings_.log.cache) {
+    logCache(cache, before, code ? code->notes : std::vector<std::string>());
+  }
   if (!code) {
     return {kindOf(error.kind), error.message};
   }

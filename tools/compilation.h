@@ -8,7 +8,10 @@
 #include <vector>
 
 #include "straightline/abi/straightline.h"
+#include "tools/compiler_abi.h"
+#include "tools/dump.h"
 #include "tools/module_context.h"
+#include "tools/settings.h"
 
 namespace straightline {
 
@@ -18,6 +21,7 @@ struct CompileRequest {
   std::string pipeline;
   bool emitOnly = false;
   bool useCache = true;
+  sl_progress* progress = nullptr;  ///< nullable: told how far the compilation is
 };
 
 /// What one compilation made. Immutable; getters are thread-safe.
@@ -42,6 +46,7 @@ class Compilation {
 
   Failure verifyText() const;
   Failure lower(const TargetOptions& target);
+  void logRoutes() const;
   Failure load(const CompileRequest& request);
   Failure withIr(Failure failure) const;
 
@@ -53,6 +58,8 @@ class Compilation {
   unsigned compiled_ = 0;
   unsigned cached_ = 0;
   std::vector<std::string> notes_;
+  Settings settings_;
+  Dump dump_;
 };
 
 }  // namespace straightline

@@ -211,6 +211,7 @@ int32_t sl_compile(const sl_module* module, const sl_compile_options* options, s
       request.pipeline = viewOf(options->pipeline).str();
       request.emitOnly = options->emit_only != 0;
       request.useCache = options->no_cache == 0;
+      request.progress = options->progress;
     }
     auto compilation = std::make_unique<sl_compilation>();
     Failure failure = Compilation::compile(*module->module, request, &compilation->compilation);

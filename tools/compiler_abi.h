@@ -106,6 +106,17 @@ SL_API int32_t sl_builder_finish(sl_builder* builder, sl_module** out, sl_text**
 
 // Compilation -------------------------------------------------------------------------------------------------------
 
+/// How far a compilation is, for whoever shows it. Zeroed by the caller; written with relaxed atomic stores meanwhile, so that
+/// any thread may look.
+typedef struct sl_progress {
+  uint64_t size;       ///< sizeof(sl_progress)
+  int32_t stage;       ///< 0: not begun, then SL_STAGE_*
+  int32_t units_done;  ///< of `units`, when the stage is SL_STAGE_UNITS
+  int32_t units;
+} sl_progress;
+
+enum { SL_STAGE_PASSES = 1, SL_STAGE_UNITS = 2 };
+
 typedef struct sl_compile_options {
   uint64_t size;          ///< sizeof(sl_compile_options)
   const char* cpu;        ///< NULL, "" or "host": this machine; else an LLVM CPU or level ("x86-64-v3")
@@ -113,6 +124,7 @@ typedef struct sl_compile_options {
   const char* pipeline;   ///< options of the pass pipeline, "key=value key=value"; NULL: none
   int32_t emit_only;      ///< 1: stop after emission: there is no program, and any CPU may be named
   int32_t no_cache;       ///< 1: neither read nor write the disk cache
+  sl_progress* progress;  ///< NULL: nobody looks
 } sl_compile_options;
 
 /// Compiles a module, which stays as it was. `options` NULL: all defaults. May block for seconds; call it without interpreter locks.

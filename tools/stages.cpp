@@ -2,34 +2,17 @@
 // Ties the compiler library to the layers below it: the one place that names dialects, the pipeline and emission.
 #include "tools/stages.h"
 
-#include <sstream>
-
 #include "codegen/emit.h"
 #include "codegen/explain.h"
 #include "dialect/kernel/kernel_dialect.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
-#include "straightline/abi/straightline.h"
+#include "tools/pipeline_options.h"
 #include "tools/register_all.h"
 
 namespace straightline {
 namespace {
-
-/// Finds the memory space of a backend's device in the registry.
-Failure chooseDevice(const std::string& backend, DeviceChoice* choice) {
-  for (int32_t i = 0; i < sl_backend_count(); ++i) {
-    const sl_backend_desc* desc = sl_backend_at(i);
-    if (backend == desc->name && desc->device != nullptr) {
-      *choice = {backend, desc->device->space};
-      return Failure::none();
-    }
-    if (backend == desc->name) {
-      return Failure::user("backend '" + backend + "' has no device: it runs on the caller's team");
-    }
-  }
-  return Failure::user("no backend '" + backend + "' is registered");
-}
 
 class ProductStages final : public Stages {
  public:
@@ -44,30 +27,15 @@ class ProductStages final : public Stages {
 
   Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const override {
     PipelineOptions options;
-    std::istringstream words(target.pipeline);
-    for (std::string word; words >> word;) {
-      if (word == "freeze=true" || word == "freeze=false") {
-        options.freeze = word == "freeze=true";
-      } else if (word == "poison=true" || word == "poison=false") {
-        options.poison = word == "poison=true";
-      } else if (word.starts_with("allow=")) {
-        options.allow = word.substr(std::string("allow=").size());
-      } else if (word.starts_with("prefer=")) {
-        options.prefer = word.substr(std::string("prefer=").size());
-      } else if (word.starts_with("device=")) {
-        if (Failure failure = chooseDevice(word.substr(std::string("device=").size()), &options.device);
-            failure.failed()) {
-          return failure;
-        }
-      } else {
-        return Failure::user("unknown pipeline option '" + word +
-                             "'; valid are freeze=true, freeze=false, poison=true, poison=false, allow=BACKEND+BACKEND, prefer=BACKEND and device=BACKEND");
-      }
+    if (Failure failure = readPipelineOptions(target.pipeline, module.getContext(), &options); failure.failed()) {
+      return failure;
     }
+    options.afterGroup = target.afterGroup;
     if (module.getOps<kernel::ProgramOp>().empty()) {
+      setRoutes(module, options.routes);
       straightline::buildPipeline(manager, options);
     } else {
-      buildKernelLevelPipeline(manager);
+      buildKernelLevelPipeline(manager, options);
     }
     return Failure::none();
   }

@@ -4,6 +4,7 @@
 #ifndef STRAIGHTLINE_TOOLS_STAGES_H
 #define STRAIGHTLINE_TOOLS_STAGES_H
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct TargetOptions {
   int64_t l1Bytes = 32768;   ///< data cache of one core
   int64_t l2Bytes = 1048576;
   std::string pipeline;   ///< "key=value key=value" for the pipeline's own options
+  std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;  ///< sees the module after each group of passes; may be empty
 };
 
 /// What emission made of a module at kernel level.
@@ -40,7 +42,7 @@ class Stages {
   virtual void registerDialects(mlir::DialectRegistry& registry) const = 0;
   /// Writes the target into the module, where passes look for it.
   virtual void setTarget(mlir::ModuleOp module, const TargetOptions& target) const = 0;
-  /// Adds all passes from the level of `module` (op, or kernel already) to the emitted kernel level. A pass says that something is beyond us by an error whose text
+  /// Writes what the options ask of passes into the module, and adds all passes from the level of `module` (op, or kernel already) to the emitted kernel level. A pass says that something is beyond us by an error whose text
   /// has "unsupported: ", and that the input is wrong by one that has "invalid: "; when any other error is among them, it is a bug.
   virtual Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const = 0;
   /// Whether a module that the user wrote keeps the contract of its level (op, or kernel). What it emits names the user's own lines.

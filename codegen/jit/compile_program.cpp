@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,14 +23,15 @@ namespace {
 struct UnitResult {
   bool ok = false;
   bool cached = false;
+  std::string key;
   std::string object;
   std::string diagnostics;
 };
 
 UnitResult compileUnit(const Unit& unit, const std::vector<std::string>& arguments, ObjectCache& cache) {
   UnitResult result;
-  const std::string key = ObjectCache::key(unit.text, arguments);
-  if (std::optional<std::string> object = cache.load(key)) {
+  result.key = ObjectCache::key(unit.text, arguments);
+  if (std::optional<std::string> object = cache.load(result.key)) {
     result.ok = true;
     result.cached = true;
     result.object = std::move(*object);
@@ -44,7 +46,7 @@ UnitResult compileUnit(const Unit& unit, const std::vector<std::string>& argumen
   result.ok = output.ok;
   result.diagnostics = std::move(output.diagnostics);
   if (output.ok) {
-    cache.store(key, output.object);
+    cache.store(result.key, output.object);
     result.object = std::move(output.object);
   }
   return result;
@@ -53,12 +55,17 @@ UnitResult compileUnit(const Unit& unit, const std::vector<std::string>& argumen
 /// Takes units one after the other until none is left; the calling thread works too.
 std::vector<UnitResult> compileUnits(const std::vector<Unit>& units,
                                      const std::vector<std::string>& arguments, ObjectCache& cache,
-                                     unsigned threads) {
+                                     unsigned threads, const std::function<void(const UnitReport&)>& onUnit) {
   std::vector<UnitResult> results(units.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < units.size(); i = next++) {
+      const auto begin = std::chrono::steady_clock::now();
       results[i] = compileUnit(units[i], arguments, cache);
+      if (onUnit) {
+        const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - begin;
+        onUnit({units[i].name, results[i].key, passed.count(), results[i].cached, results[i].ok});
+      }
     }
   };
   std::vector<std::thread> helpers;
@@ -134,7 +141,7 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
   ObjectCache& cache = options.cache != nullptr ? *options.cache : ObjectCache::process();
   const unsigned threads =
       options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
-  std::vector<UnitResult> results = compileUnits(units, arguments, cache, threads);
+  std::vector<UnitResult> results = compileUnits(units, arguments, cache, threads, options.onUnit);
 
   auto program = std::make_unique<CompiledProgram>();
   program->notes = cache.takeNotes();

@@ -3,6 +3,7 @@
 #ifndef STRAIGHTLINE_CODEGEN_JIT_COMPILE_PROGRAM_H
 #define STRAIGHTLINE_CODEGEN_JIT_COMPILE_PROGRAM_H
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,11 +19,21 @@ struct Unit {
   std::string text;
 };
 
+/// What became of one unit.
+struct UnitReport {
+  const std::string& name;
+  const std::string& key;  ///< in the cache
+  double milliseconds;
+  bool cached;
+  bool ok;
+};
+
 struct CompileOptions {
   std::string cpu;                      ///< "" or "host", else a CPU that LLVM knows ("x86-64-v3")
   unsigned threads = 0;                 ///< 0: as many as the process may use
   std::vector<std::string> clangExtra;  ///< further `clang -cc1` arguments
   ObjectCache* cache = nullptr;         ///< null: ObjectCache::process()
+  std::function<void(const UnitReport&)> onUnit;  ///< called after each unit, from any of the threads; may be empty
   SymbolResolver resolver;              ///< extern "C" names outside the program (the runtime's sl_symbol)
 };
 

@@ -210,18 +210,19 @@ ObjectCache& ObjectCache::process() {
   static std::mutex mutex;
   static auto* caches = new std::map<std::pair<std::string, std::uint64_t>, std::unique_ptr<ObjectCache>>;
   const std::lock_guard<std::mutex> lock(mutex);
-  const std::optional<std::uint64_t> megabytes = capMegabytes();
-  const std::uint64_t cap = megabytes.value_or(kDefaultCapMegabytes) << 20;
+  const std::uint64_t cap = capMegabytes().value_or(kDefaultCapMegabytes) << 20;
   std::unique_ptr<ObjectCache>& cache = (*caches)[{defaultDirectory(), cap}];
   if (!cache) {
     cache = std::make_unique<ObjectCache>(defaultDirectory(), cap);
-    if (!megabytes) {
-      cache->notes_.push_back("STRAIGHTLINE_CACHE_MAX_MB is '" +
-                              std::string(std::getenv("STRAIGHTLINE_CACHE_MAX_MB")) +
-                              "', not a number: using " + std::to_string(kDefaultCapMegabytes));
-    }
   }
   return *cache;
+}
+
+std::string ObjectCache::environmentTrouble() {
+  return capMegabytes() ? ""
+                        : "STRAIGHTLINE_CACHE_MAX_MB is '" +
+                              std::string(std::getenv("STRAIGHTLINE_CACHE_MAX_MB")) +
+                              "'; valid are a number of megabytes, and 0 for no cache";
 }
 
 std::string ObjectCache::key(std::string_view text, const std::vector<std::string>& arguments) {

@@ -35,6 +35,9 @@ class ObjectCache {
   /// program may change it between compilations; caches made before stay valid.
   static ObjectCache& process();
 
+  /// What is wrong with $STRAIGHTLINE_CACHE_MAX_MB; "" when it is a number or not set.
+  static std::string environmentTrouble();
+
   /// Key of a unit: hex BLAKE3 over its text without comments, the compiler's arguments and version, and all embedded
   /// headers. Text that depends on line numbers counts whole.
   static std::string key(std::string_view text, const std::vector<std::string>& arguments);

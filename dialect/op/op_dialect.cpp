@@ -46,9 +46,17 @@ void OpDialect::getCanonicalizationPatterns(mlir::RewritePatternSet& patterns) c
   addIdentityPatterns(patterns);
 }
 
+static bool areRoutes(mlir::Attribute value) {
+  auto routes = llvm::dyn_cast<mlir::DictionaryAttr>(value);
+  return routes && llvm::all_of(routes, [](NamedAttribute route) {
+    auto pair = llvm::dyn_cast<mlir::ArrayAttr>(route.getValue());
+    return pair && pair.size() == 2 && llvm::all_of(pair, [](mlir::Attribute text) { return llvm::isa<StringAttr>(text); });
+  });
+}
+
 llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, NamedAttribute attribute) {
   // What passes note on an op: its phase, the kernel chosen and why, the layout of its result, strides of a parameter's
-  // storage; on a function: its parameters are live; on the module: the target.
+  // storage; on a function: its parameters are live; on the module: the target, and routes by op as [kernel, who said so].
   const llvm::StringRef name = attribute.getName().getValue();
   const mlir::Attribute value = attribute.getValue();
   const bool known = (name == kPrepare && llvm::isa<mlir::UnitAttr>(value)) ||
@@ -56,7 +64,8 @@ llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, Na
                      (name == "op.layout" && llvm::isa<mlir::DictionaryAttr>(value)) ||
                      (name == "op.strides" && llvm::isa<DimsAttr>(value)) ||
                      (name == "op.live_parameters" && llvm::isa<mlir::UnitAttr>(value)) ||
-                     (name == "op.target" && llvm::isa<mlir::ModuleOp>(operation));
+                     (name == "op.target" && llvm::isa<mlir::ModuleOp>(operation)) ||
+                     (name == "op.routes" && llvm::isa<mlir::ModuleOp>(operation) && areRoutes(value));
   if (known) {
     return mlir::success();
   }

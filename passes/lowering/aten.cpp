@@ -78,9 +78,10 @@ LogicalResult Lowering::lowerAten(op::AtenOp aten) {
     return aten.emitOpError() << aten.getName() << " has no kernel; unsupported: " << choice.why;
   }
 
-  auto [callee, handle] = planAten(loc, *choice.kernel, problem, inputs, outputs, roles, sizes);
   std::string name = aten.getName().str();
   name.replace(name.find("::"), 2, ".");
+  const std::string symbol = "aten_" + llvm::StringRef(name).split('.').second.split('.').first.str();
+  auto [callee, handle] = planAten(loc, symbol, *choice.kernel, problem, inputs, outputs, roles, sizes);
   auto call = kernel::CallOp::create(builder_, loc, callee, inputs, outputs, handle, mlir::ValueRange(),
                                      mlir::FlatSymbolRefAttr::get(context_, teamQueue()), builder_.getI64IntegerAttr(1),
                                      builder_.getStringAttr(name), builder_.getStringAttr(aten.getWhy()));
@@ -88,7 +89,8 @@ LogicalResult Lowering::lowerAten(op::AtenOp aten) {
   return success();
 }
 
-std::pair<mlir::FlatSymbolRefAttr, Value> Lowering::planAten(mlir::Location loc, const sl_kernel_desc& kernel,
+std::pair<mlir::FlatSymbolRefAttr, Value> Lowering::planAten(mlir::Location loc, const std::string& symbol,
+                                                             const sl_kernel_desc& kernel,
                                                              const Problem& problem, llvm::ArrayRef<Value> inputs,
                                                              llvm::ArrayRef<Value> outputs,
                                                              llvm::ArrayRef<llvm::StringRef> roles,
@@ -116,7 +118,8 @@ std::pair<mlir::FlatSymbolRefAttr, Value> Lowering::planAten(mlir::Location loc,
     decl.erase();
     return found->second;
   }
-  const std::string name = "aten_" + std::to_string(usedNames_["decl.aten"]++);
+  const unsigned count = usedNames_[symbol]++;
+  const std::string name = symbol + (count ? "_" + std::to_string(count + 1) : "");
   decl.setSymName(name);
   const auto callee = mlir::FlatSymbolRefAttr::get(context_, name);
   builder.setInsertionPoint(prepare_);

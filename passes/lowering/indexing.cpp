@@ -250,9 +250,11 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
                  : slot(contiguousType(extentsOf(attention.getResult()), typeOf(wanted).getElementType()));
   problem.addOperand(typeOf(to).getElementType(), sizes(q), sizes(four(stridesOf(typeOf(to)), constant(0))), false);
   problem.addAttribute("is_causal", attention.getIsCausal() ? 1 : 0);
-  const KernelChoice choice = chooseKernel(problem);
+  const KernelWishes wishes{{}, routeOf(module_, attention->getName().stripDialect()), {}};
+  const KernelChoice choice = chooseKernel(problem, wishes);
   if (!choice.kernel) {
-    return attention.emitOpError("has no kernel; unsupported: ") << choice.why;
+    emitNoKernel(attention, choice, wishes);
+    return failure();
   }
   KernelSpec spec;
   spec.family = choice.kernel->family;

@@ -183,7 +183,8 @@ class Lowering {
   mlir::LogicalResult lowerAttention(op::ScaledDotProductAttentionOp op);
   mlir::LogicalResult lowerAten(op::AtenOp aten);
   /// The declaration and the handle of one op with its arguments; made when there is none yet.
-  std::pair<mlir::FlatSymbolRefAttr, mlir::Value> planAten(mlir::Location loc, const sl_kernel_desc& kernel,
+  std::pair<mlir::FlatSymbolRefAttr, mlir::Value> planAten(mlir::Location loc, const std::string& symbol,
+                                                           const sl_kernel_desc& kernel,
                                                            const Problem& problem, llvm::ArrayRef<mlir::Value> inputs,
                                                            llvm::ArrayRef<mlir::Value> outputs,
                                                            llvm::ArrayRef<llvm::StringRef> roles,

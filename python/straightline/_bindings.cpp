@@ -220,10 +220,23 @@ class Compilation {
   std::shared_ptr<sl_compilation> compilation_;
 };
 
+/// How far a compilation is; another thread may look while compile() works.
+class Progress {
+ public:
+  int32_t stage() const { return look(progress_.stage); }
+  int32_t unitsDone() const { return look(progress_.units_done); }
+  int32_t units() const { return look(progress_.units); }
+  sl_progress* get() { return &progress_; }
+
+ private:
+  static int32_t look(const int32_t& value) { return __atomic_load_n(&value, __ATOMIC_RELAXED); }
+  sl_progress progress_{sizeof(sl_progress), 0, 0, 0};
+};
+
 Compilation compileModule(const Module& module, const std::string& cpu, int32_t threads, const std::string& pipeline,
-                          bool emitOnly, bool cache) {
+                          bool emitOnly, bool cache, Progress* progress) {
   const sl_compile_options options{sizeof(sl_compile_options), cpu.c_str(), threads, pipeline.c_str(), emitOnly ? 1 : 0,
-                                   cache ? 0 : 1};
+                                   cache ? 0 : 1, progress != nullptr ? progress->get() : nullptr};
   sl_compilation* compilation = nullptr;
   sl_text* error = nullptr;
   int32_t kind = SL_ERROR_NONE;
@@ -291,6 +304,12 @@ PYBIND11_MODULE(_compiler, m) {
       .def("end_function", &Builder::endFunction, py::arg("values"), py::arg("names"), py::arg("ties"))
       .def("finish", &Builder::finish);
 
+  py::class_<Progress>(m, "Progress", "How far a compilation is; any thread may look.")
+      .def(py::init<>())
+      .def_property_readonly("stage", &Progress::stage, "0: not begun, 1: passes, 2: units of emitted text.")
+      .def_property_readonly("units_done", &Progress::unitsDone)
+      .def_property_readonly("units", &Progress::units);
+
   py::class_<Compilation>(m, "Compilation", "What compiling a module made.")
       .def_property_readonly("code", &Compilation::code)
       .def_property_readonly("python", &Compilation::python, "The program as a Python module.")
@@ -303,7 +322,7 @@ PYBIND11_MODULE(_compiler, m) {
            py::arg("generic") = false, py::arg("elide") = false);
 
   m.def("compile", &compileModule, py::arg("module"), py::kw_only(), py::arg("cpu") = "", py::arg("threads") = 1,
-        py::arg("pipeline") = "", py::arg("emit_only") = false, py::arg("cache") = true,
+        py::arg("pipeline") = "", py::arg("emit_only") = false, py::arg("cache") = true, py::arg("progress") = py::none(),
         "Compiles a module; the GIL is released meanwhile.");
   m.def("cache_info", &cacheInfo, "Place, size and counts of the disk cache.");
   m.def("cache_clear", &sl_cache_clear, "Deletes all entries of the disk cache; returns how many.");

@@ -41,6 +41,15 @@ class Builder:
     def end_function(self, values: Sequence[int], names: Sequence[str], ties: Sequence[str]) -> None: ...
     def finish(self) -> Module: ...
 
+class Progress:
+    """How far a compilation is; any thread may look."""
+
+    #: 0: not begun, 1: passes, 2: units of emitted text.
+    stage: int
+    units_done: int
+    units: int
+    def __init__(self) -> None: ...
+
 class Compilation:
     """What compiling a module made."""
 
@@ -68,6 +77,7 @@ def compile(
     pipeline: str = "",
     emit_only: bool = False,
     cache: bool = True,
+    progress: Progress | None = None,
 ) -> Compilation: ...
 def cache_info() -> dict[str, Any]: ...
 def cache_clear() -> int: ...

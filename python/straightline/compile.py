@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +25,7 @@ from straightline import (
     explanation,
     kernels,
 )
+from straightline._progress import CompileProgress
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.parameters import ParameterTable
@@ -175,8 +179,10 @@ def compile(
     cpu: str = "",
     cache: bool = True,
     allow: Sequence[str] | None = None,
+    routes: Mapping[str, str] | None = None,
     _prefer: str = "",
     _device: str = "",
+    **unknown: Any,
 ) -> Callable[..., Any]:
     """Compiles a model for inputs like the examples.
 
@@ -198,9 +204,13 @@ def compile(
         cache: Use the disk cache of compiled code.
         allow: Backends that kernels may come from, such as ("native", "onednn"); by default all. Without "aten" an op that only
             the framework has is refused, with its source line.
+        routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
+            estimates say. Before routes of the environment (docs/options.md).
+        unknown: Refused, with the names that are near.
 
     Returns:
-        A callable with the model's signature and the attributes `code`, `ir(level)` and `explain()`.
+        A callable with the model's signature and the attributes `code`, `ir(level)`, `explain()`, `parameters()`,
+        `load_parameters(state_dict)` and `with_parameters(state_dict)`.
 
     Raises:
         UserError: The model or an argument is not what it should be.
@@ -217,7 +227,10 @@ def compile(
             "sl.compile_mlir does without"
         ) from error
 
-    _check_options(threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache)
+    _refuse_unknown(unknown)
+    _check_options(
+        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
+    )
     allowed = _allowed_backends(allow)
     _aten_calls.install()
     path = _paths.chosen(fast_path)
@@ -229,15 +242,19 @@ def compile(
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
-    captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
-    _check_distinct(captures)
-    first = captures[0].captured
-    read = {name for capture in captures for name in capture.captured.parameters}
-    table = ParameterTable(first.tensors, first.persistent, read)
-    functions = []
-    for capture in captures:
-        compilation = _compile_for_team(capture.module, threads, cpu=cpu, pipeline=options, cache=cache)
-        functions.append(capture.function(model, compilation, table, live=not freeze, python=emit == "python", path=path))
+    options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
+    with CompileProgress() as progress:
+        captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
+        _check_distinct(captures)
+        first = captures[0].captured
+        read = {name for capture in captures for name in capture.captured.parameters}
+        table = ParameterTable(first.tensors, first.persistent, read)
+        functions = []
+        for capture in captures:
+            compilation = _compile_for_team(capture.module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
+            functions.append(
+                capture.function(model, compilation, table, live=not freeze, python=emit == "python", path=path)
+            )
     return _grouped(functions)
 
 
@@ -297,12 +314,14 @@ class _Capture:
         return binding.function(compilation, _call.weights(compilation.program, parameters, live, prepare), own, emitted)
 
 
-def _compile_for_team(module: _compiler.Module, threads: int | None, **options: Any) -> _compiler.Compilation:
+def _compile_for_team(
+    module: _compiler.Module, threads: int | None, progress: CompileProgress, **options: Any
+) -> _compiler.Compilation:
     """Compiles for the given team, or else for one thread and, when it turns out to be worth one, for a team."""
-    compilation = _compile(module, threads=threads or 1, **options)
+    compilation = _compile(module, progress, threads=threads or 1, **options)
     team = _default_threads()
     if threads is None and team > 1 and json.loads(compilation.explain_json).get("estimated_us", 0.0) > _WORTH_A_TEAM_US:
-        compilation = _compile(module, threads=team, **options)
+        compilation = _compile(module, progress, threads=team, **options)
     return compilation
 
 
@@ -384,8 +403,26 @@ class _Binding:
         return made
 
 
+def _refuse_unknown(unknown: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:
+    function = function or compile
+    parameters = inspect.signature(function).parameters.values()
+    known = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD and not p.name.startswith("_")]
+    options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and not p.name.startswith("_")]
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, 2, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(options)}"
+        raise UserError(f"unknown option {name!r} of sl.{function.__name__}: {hint}")
+
+
 def _check_options(
-    *, threads: object, freeze: object, emit: object, fast_path: object, cpu: object, cache: object
+    *,
+    threads: object,
+    freeze: object,
+    emit: object,
+    fast_path: object,
+    cpu: object,
+    cache: object,
+    routes: object,
 ) -> None:
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads < 2**31):
         raise UserError(f"threads is {threads!r} but must be a positive integer or None")
@@ -398,6 +435,12 @@ def _check_options(
     for name, flag in (("freeze", freeze), ("cache", cache)):
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")
+    if routes is not None and not isinstance(routes, Mapping):
+        raise UserError(f"routes is {routes!r} but must be a dict such as {{'linear': 'native'}}")
+    for op, kernel in (routes or {}).items():
+        # What the names mean is the compiler's to say; here only what could not be handed to it.
+        if not all(isinstance(text, str) and re.fullmatch(r"[^\s=]+", text) for text in (op, kernel)):
+            raise UserError(f"routes has {op!r}: {kernel!r}; an entry is an op's name and 'backend' or 'backend.kernel'")
 
 
 #: Every backend that a kernel may come from.
@@ -417,11 +460,12 @@ def _allowed_backends(allow: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(name for name in _BACKENDS if name in allow)
 
 
-def _compile(module: _compiler.Module, **options: Any) -> _compiler.Compilation:
+def _compile(module: _compiler.Module, progress: CompileProgress, **options: Any) -> _compiler.Compilation:
     """Compiles, and hands on what the disk cache had to say (a damaged entry, a folder that cannot be written)."""
-    compilation = _compiler.compile(module, **options)
+    progress.compilation = _compiler.Progress()
+    compilation = _compiler.compile(module, progress=progress.compilation, **options)
     for note in compilation.notes.splitlines():
-        warnings.warn(note, CacheWarning, stacklevel=3)
+        warnings.warn(note, CacheWarning, stacklevel=4)
     return compilation
 
 

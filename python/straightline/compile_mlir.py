@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from straightline import _aten_calls, _call, _compiler, _emitted, _paths, _signature, kernels
+from straightline._progress import CompileProgress
 from straightline.compile import (
     CompiledFunction,
     _allowed_backends,
     _Binding,
     _check_options,
     _compile_for_team,
+    _refuse_unknown,
 )
 from straightline.errors import UnsupportedError, UserError
 from straightline.parameters import DeclaredParameter, ParameterTable
@@ -37,6 +39,8 @@ def compile_mlir(
     cpu: str = "",
     cache: bool = True,
     allow: Sequence[str] | None = None,
+    routes: Mapping[str, str] | None = None,
+    **unknown: Any,
 ) -> CompiledFunction:
     """Compiles a function of the `op` dialect, such as `fn.ir("op")` gives.
 
@@ -52,6 +56,8 @@ def compile_mlir(
         cpu: As in `compile`.
         cache: As in `compile`.
         allow: As in `compile`.
+        routes: As in `compile`.
+        unknown: Refused by name.
 
     Returns:
         A callable that takes the function's arguments, by position or by their `op.name`, as numpy arrays or torch tensors,
@@ -63,7 +69,10 @@ def compile_mlir(
         UnsupportedError: Some op has no kernel.
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
-    _check_options(threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache)
+    _refuse_unknown(unknown, compile_mlir)
+    _check_options(
+        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
+    )
     allowed = _allowed_backends(allow)
     _aten_calls.install()
     path = _paths.chosen(fast_path)
@@ -75,7 +84,9 @@ def compile_mlir(
     table.check(given, f"the parameters do not fit {name}")
     options = f"freeze={'true' if freeze else 'false'}"
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
-    compilation = _compile_for_team(module, threads, cpu=cpu, pipeline=options, cache=cache)
+    options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
+    with CompileProgress() as progress:
+        compilation = _compile_for_team(module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
     explained = json.loads(compilation.explain_json)
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]
     results = tuple(("tensor", f"result[{i}]", i) for i in range(len(explained["results"])))

@@ -41,11 +41,6 @@ def test_links_lead_to_files(page: str) -> None:
         assert (_ROOT / target).is_file(), f"{page} links to {target}"
 
 
-def test_environment_variables_are_documented() -> None:
-    documented = set(re.findall(r"STRAIGHTLINE_\w+", (_ROOT / "docs" / "environment.md").read_text(encoding="utf-8")))
-    assert set(re.findall(r"STRAIGHTLINE_\w+", _TEXT)) <= documented
-
-
 def test_every_sentence_of_the_contract_has_a_test() -> None:
     """A test names the sentences of ARCHITECTURE.md that it holds to in a comment "Contract: E1, E15."."""
     sentences = set(re.findall(r"^- \*\*(E\d+)\*\*", (_ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.MULTILINE))
@@ -59,3 +54,38 @@ def test_every_sentence_of_the_contract_has_a_test() -> None:
         for tags in re.findall(r"^\s*(?://|#) Contract: (E\d+(?:, E\d+)*)\.", path.read_text(encoding="utf-8"), re.MULTILINE):
             named |= set(tags.split(", "))
     assert len(sentences) >= 19 and named == sentences
+
+
+def _options_table() -> tuple[set[str], set[str]]:
+    """Arguments and variables that the table of docs/options.md lists, each once."""
+    text = (_ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\|([^|]*)\|([^|]*)\|[^|]*\|[^|]*\|$", text[: text.index("## Parameters")], re.MULTILINE)[2:]
+    arguments = [name for row in rows for name in re.findall(r"`(\w+)`", row[0])]
+    variables = [name for row in rows for name in re.findall(r"`(STRAIGHTLINE_\w+(?:<op>)?)`", row[1])]
+    assert len(set(arguments)) == len(arguments) and len(set(variables)) == len(variables)
+    return set(arguments), set(variables)
+
+
+def test_the_table_lists_the_options_of_compile() -> None:
+    import straightline as sl
+
+    parameters = inspect.signature(sl.compile).parameters.values()
+    keywords = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY and not p.name.startswith("_")}
+    assert _options_table()[0] == keywords
+
+
+def test_the_table_lists_the_variables_that_the_code_reads() -> None:
+    """Found as whole string literals in the sources; one that ends in "_" is the beginning of a family."""
+    found: set[str] = set()
+    for folder in ("python", "tools", "codegen", "passes", "runtime"):
+        for path in sorted((_ROOT / folder).rglob("*")):
+            if path.suffix in (".py", ".cpp", ".c", ".h") and not path.stem.endswith("_test"):
+                found |= set(re.findall(r"[\"'](STRAIGHTLINE_[A-Z_]+)[\"']", path.read_text(encoding="utf-8")))
+    assert {name + "<op>" if name.endswith("_") else name for name in found} == _options_table()[1]
+
+
+def test_no_page_names_another_variable() -> None:
+    known = {name.removesuffix("<op>") for name in _options_table()[1]}
+    for page in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "docs/options.md"):
+        for name in re.findall(r"STRAIGHTLINE_\w+", (_ROOT / page).read_text(encoding="utf-8")):
+            assert any(name == k or (k.endswith("_") and name.startswith(k)) for k in known), f"{page} names {name}"

@@ -107,10 +107,13 @@ def test_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cap(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRAIGHTLINE_CACHE_MAX_MB", "many")
-    with pytest.warns(sl.CacheWarning, match="STRAIGHTLINE_CACHE_MAX_MB is 'many', not a number: using 512"):
-        works()
-    assert sl.cache_info().bytes_max == 512 << 20
+    for value in ("many", "-1", "1.5", "9" * 30):
+        monkeypatch.setenv("STRAIGHTLINE_CACHE_MAX_MB", value)
+        with pytest.raises(sl.UserError, match=f"STRAIGHTLINE_CACHE_MAX_MB is '{value}'; valid are a number of megabytes"):
+            works()
+    monkeypatch.setenv("STRAIGHTLINE_CACHE_MAX_MB", "7")
+    works()
+    assert sl.cache_info().bytes_max == 7 << 20
 
 
 def test_info_and_clear(folder: Path) -> None:

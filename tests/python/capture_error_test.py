@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from models import digits_cnn, lstm, small
+from models import lstm, small
+from straightline import demo_models
 from straightline.capture import capture
 from straightline.errors import UnsupportedError, UserError
 from torch import nn
@@ -25,7 +26,7 @@ def add_one(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_training_mode_names_the_modules() -> None:
-    model = digits_cnn.DigitsCnn()
+    model = demo_models.DigitsCnn()
     with pytest.raises(
         UserError, match=r"norm1 \(BatchNorm2d\), norm2 .*dropout \(Dropout\).*eval"
     ):

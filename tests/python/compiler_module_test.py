@@ -98,10 +98,10 @@ def test_modules_are_made_on_many_threads() -> None:
 
 def test_both_builders_make_the_same_module() -> None:
     import torch
-    from models import digits_cnn
+    from straightline import demo_models
     from straightline.capture import TextBuilder, capture
 
-    model = digits_cnn.DigitsCnn().eval()
+    model = demo_models.DigitsCnn().eval()
     example = (torch.randn(2, 1, 8, 8),)
     batch = ({0: torch.export.Dim("b", min=1, max=64)},)
     built, printed = ModuleBuilder(), TextBuilder()

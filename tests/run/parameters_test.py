@@ -147,6 +147,19 @@ def test_a_replaced_set_is_given_back(freeze: bool) -> None:
     assert not any(watch() is not None for watch in watched)
 
 
+@pytest.mark.parametrize("freeze", [True, False])
+def test_the_module_is_given_back(freeze: bool) -> None:
+    """After loading others nothing keeps the tensors that it was compiled with."""
+    model, other, x = Mlp().eval(), Mlp().eval(), torch.randn(32, 64)
+    compiled = sl.compile(model, [(x,), (x[:1],)], freeze=freeze)
+    watched = [weakref.ref(parameter) for parameter in model.parameters()] + [weakref.ref(model)]
+    compiled.load_parameters(other.state_dict())
+    del model
+    gc.collect()
+    assert not any(watch() is not None for watch in watched)
+    same(compiled, other, x)
+
+
 def test_loading_while_others_call() -> None:
     """Every result is wholly that of one set: never a mix of two, never freed memory."""
     models = [Mlp().eval() for _ in range(3)]
@@ -232,6 +245,17 @@ def test_live_parameters_follow_assigned_data() -> None:
     live.load_parameters(other.state_dict(keep_vars=True))
     other.bias.data = torch.randn(5)
     same(live, other, x)
+
+
+def test_emitted_python_follows_too() -> None:
+    model, x = nn.Linear(6, 5), torch.randn(3, 6)
+    live = sl.compile(model, (x,), freeze=False, emit="python")
+    model.weight.data = torch.randn(5, 6)
+    same(live, model, x)
+    frozen = sl.compile(model, (x,), emit="python")
+    other = nn.Linear(6, 5)
+    frozen.load_parameters(other.state_dict())
+    same(frozen, other, x)
 
 
 def test_numpy_models_load_arrays() -> None:

@@ -41,6 +41,26 @@ def test_each_size_has_its_program() -> None:
     assert code.count("sl_program_run(") >= len(sizes) and str(compiled.explain()).count("x: float32[") == len(sizes)
 
 
+@pytest.mark.parametrize("options", [{"emit": "python"}, {"fast_path": False}])
+def test_other_paths(options: dict[str, Any]) -> None:
+    """Emitted Python and the interpreter: each program is picked, and takes other weights, as with C++."""
+    model, other = Mlp().eval(), Mlp().eval()
+    xs = [torch.randn(n, 64) for n in (1, 8)]
+    compiled = sl.compile(model, [(x,) for x in xs], **options)
+    beside = compiled.with_parameters(other.state_dict())
+    with torch.no_grad():
+        for x in (*xs, xs[0]):
+            close(compiled(x), model(x))
+            close(beside(x), other(x))
+        compiled.load_parameters(other.state_dict())
+        for x in xs:
+            assert torch.equal(compiled(x), beside(x))
+    with pytest.raises(sl.GuardError, match="none of the compiled examples fits"):
+        compiled(torch.randn(3, 64))
+    mark = "#" if "emit" in options else "//"
+    assert f"{mark} example 2: x: float32[8, 64]" in compiled.code
+
+
 def test_an_example_alone_is_as_before() -> None:
     x = torch.randn(2, 6)
     for args in ((x,), [x], [(x,)]):

@@ -25,6 +25,11 @@ from straightline.capture.importer import (
 #: Dispatch keys under which a kernel of an op runs on the CPU.
 _CPU_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
 
+#: Ops whose results depend on strides and storage, which are our own choice.
+_READS_STORAGE = frozenset(
+    f"aten::{name}" for name in ("as_strided", "as_strided_copy", "as_strided_scatter", "set", "resize", "resize_as")
+)
+
 # Real numbers with the elements of a complex dtype.
 _PARTS = {torch.complex64: "f32", torch.complex128: "f64", torch.complex32: "f16"}
 
@@ -188,6 +193,8 @@ def call_op(
         Reject: an argument or a result is of a kind that cannot be passed.
     """
     schema = op._schema
+    if op.name().partition(".")[0] in _READS_STORAGE:
+        raise Reject("its result depends on how memory is laid out")
     for declared in schema.arguments:
         if declared.alias_info is not None and declared.alias_info.is_write and declared.name not in updated:
             raise Reject(f"it updates its argument '{declared.name}' in place, which the export has left so")

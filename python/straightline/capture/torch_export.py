@@ -244,6 +244,7 @@ def _bind(
 
 def _export_error(error: Exception) -> Exception:
     """Sorts an exception from torch.export: data-dependent Python is unsupported, the rest is the user's."""
+    from torch._subclasses.fake_tensor import DataDependentOutputException
     from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     text = str(error).strip().split("\n\nThe error above occurred")[0]
@@ -254,7 +255,7 @@ def _export_error(error: Exception) -> Exception:
                 f"python control flow on the data of a tensor: {text}; nearest supported form: torch.cond"
             )
         chain = chain.__cause__ or chain.__context__
-    if isinstance(error, NotImplementedError):
+    if isinstance(error, (NotImplementedError, DataDependentOutputException)):
         return UnsupportedError(f"torch.export: {text}")
     if "specialized it to be a constant (1)" in text:
         text += "\n(an example of size 1 in a dynamic dimension is taken as fixed: give an example of another size)"

@@ -60,7 +60,7 @@ TEST(CallText, SaysWhatItCannotRead) {
   for (const auto& [arguments, words] : {
            std::pair("self=%x", "expected a number at character 7 of 'self=%x'"),
            std::pair("1 2", "expected a comma at character 3 of '1 2'"),
-           std::pair("[1, 2", "expected a value"), std::pair("\"open", "expected a quote"),
+           std::pair("[1, 2", "expected a comma or ] at character 6"), std::pair("\"open", "expected a quote"),
            std::pair("frob", "expected a value at character 1 of 'frob'")}) {
     CallText call;
     std::string error;

@@ -81,5 +81,5 @@ kernel.decl @d() outs() problem("p", {}) run("r") destroy("d")
 
 // -----
 
-// expected-error@+1 {{has the problem attribute "m" = "one", expected an integer (decl_c6)}}
+// expected-error@+1 {{has the problem attribute "m" = "one", expected an integer, or a string as text, or #kernel.extent as sizes (decl_c6)}}
 kernel.decl @d() outs() problem("p", {m = "one"}) run("r")

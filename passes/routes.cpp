@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/routes.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OperationSupport.h"
+#include "straightline/abi/straightline.h"
+
+namespace straightline {
+namespace {
+
+constexpr const char* kRoutesAttribute = "op.routes";
+
+constexpr RoutedOp kRoutedOps[] = {
+    {"convolution", "convolution"},
+    {"linear", "linear"},
+    {"matmul", "matmul"},
+    {"scaled_dot_product_attention", "attention"},
+};
+
+/// Names in the order of their first mention, each once.
+class Names {
+ public:
+  void add(llvm::StringRef name) {
+    if (seen_.insert(name).second) {
+      text_ += (text_.empty() ? "" : ", ") + name.str();
+    }
+  }
+  bool contains(llvm::StringRef name) const { return seen_.contains(name); }
+  const std::string& text() const { return text_; }
+
+ private:
+  llvm::StringSet<> seen_;
+  std::string text_;
+};
+
+std::string opNames() {
+  Names names;
+  for (const RoutedOp& op : kRoutedOps) {
+    names.add(op.name);
+  }
+  return names.text();
+}
+
+std::string whyNoSuchOp(const Route& route, mlir::MLIRContext* context) {
+  const bool exists = mlir::RegisteredOperationName::lookup("op." + route.op, context).has_value();
+  return (exists ? "there is one way only to do '" + route.op +
+                       "': native's emitted kernels, in which it stands beside its neighbours"
+                 : "unknown op '" + route.op + "'") +
+         "; routes are for " + opNames();
+}
+
+}  // namespace
+
+llvm::ArrayRef<RoutedOp> routedOps() { return kRoutedOps; }
+
+std::string whyNoRoute(const Route& route, mlir::MLIRContext* context) {
+  const RoutedOp* op = llvm::find_if(kRoutedOps, [&](const RoutedOp& known) { return route.op == known.name; });
+  if (op == std::end(kRoutedOps)) {
+    return whyNoSuchOp(route, context);
+  }
+  Names backends, capable, kernels;
+  for (int32_t i = 0; i < sl_backend_count(); ++i) {
+    const sl_backend_desc* backend = sl_backend_at(i);
+    backends.add(backend->name);
+    for (int32_t k = 0; k < backend->kernel_count; ++k) {
+      if (llvm::StringRef(backend->kernels[k].op) == op->problem) {
+        capable.add(backend->kernels[k].backend);
+        kernels.add(backend->kernels[k].name);
+      }
+    }
+  }
+  if (capable.contains(route.kernel) || kernels.contains(route.kernel)) {
+    return "";
+  }
+  const llvm::StringRef backend = llvm::StringRef(route.kernel).split('.').first;
+  if (!backends.contains(backend)) {
+    return "unknown backend '" + backend.str() + "'; there are " + backends.text();
+  }
+  if (!capable.contains(backend)) {
+    return "backend '" + backend.str() + "' has no kernel for " + route.op + "; " + kernels.text() + " can do it";
+  }
+  return "there is no kernel '" + route.kernel + "' for " + route.op + "; there are " + kernels.text();
+}
+
+void setRoutes(mlir::ModuleOp module, llvm::ArrayRef<Route> routes) {
+  mlir::Builder builder(module.getContext());
+  llvm::SmallVector<mlir::NamedAttribute> entries;
+  for (const Route& route : routes) {
+    entries.push_back(builder.getNamedAttr(route.op, builder.getStrArrayAttr({route.kernel, route.origin})));
+  }
+  if (!entries.empty()) {
+    module->setAttr(kRoutesAttribute, builder.getDictionaryAttr(entries));
+  }
+}
+
+std::optional<Route> routeOf(mlir::ModuleOp module, llvm::StringRef op) {
+  auto routes = module->getAttrOfType<mlir::DictionaryAttr>(kRoutesAttribute);
+  auto entry = routes ? routes.getAs<mlir::ArrayAttr>(op) : mlir::ArrayAttr();
+  if (!entry || entry.size() != 2) {
+    return std::nullopt;
+  }
+  auto text = [&](unsigned i) {
+    auto string = llvm::dyn_cast<mlir::StringAttr>(entry[i]);
+    return string ? string.str() : std::string();
+  };
+  return Route{op.str(), text(0), text(1)};
+}
+
+bool allows(const Route& route, const sl_kernel_desc& kernel) {
+  return route.kernel == kernel.backend || route.kernel == kernel.name;
+}
+
+}  // namespace straightline

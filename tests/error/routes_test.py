@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Routes that name nothing, or that cannot be honoured; unknown options and environment values."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import straightline as sl
+import torch
+from torch import nn
+
+MODEL, X = nn.Linear(64, 48).eval(), torch.randn(32, 64)
+
+
+def works() -> None:
+    torch.testing.assert_close(sl.compile(MODEL, (X,))(X), MODEL(X).detach(), rtol=1e-4, atol=1e-5)
+
+
+NAMELESS: dict[str, tuple[str, str, str]] = {
+    "op": ("liner", "native", "unknown op 'liner'; routes are for convolution, linear, matmul, scaled_dot_product_attention"),
+    "op of one family": ("relu", "native", "there is one way only to do 'relu'.*; routes are for convolution, linear"),
+    "reduction": ("softmax", "onednn", "there is one way only to do 'softmax'"),
+    "backend": ("linear", "mkl", "unknown backend 'mkl'; there are native"),
+    "kernel": ("linear", "native.gem", r"there is no kernel 'native\.gem' for linear; there are native\.gemm, native\.gemv"),
+    "kernel of another op": ("linear", "native.winograd", r"there is no kernel 'native\.winograd' for linear"),
+    "dots": ("a.b.c", "native", r"unknown op 'a\.b\.c'"),
+}
+
+
+@pytest.mark.parametrize("name", NAMELESS)
+@pytest.mark.parametrize("how", ["argument", "variable", "file"])
+def test_a_route_that_names_nothing(name: str, how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    op, kernel, words = NAMELESS[name]
+    options: dict[str, Any] = {}
+    if how == "argument":
+        options["routes"], origin = {op: kernel}, "the argument routes"
+    elif how == "variable":
+        origin = "STRAIGHTLINE_ROUTE_" + op.replace(".", "__")
+        monkeypatch.setenv(origin, kernel)
+    else:
+        (tmp_path / "mine.txt").write_text(f"# first\n{op} = {kernel}\n")
+        monkeypatch.setenv("STRAIGHTLINE_ROUTES", str(tmp_path / "mine.txt"))
+        origin = "mine.txt:2"
+    with pytest.raises(sl.UserError, match=rf"^route {re.escape(f'{op} = {kernel} ({origin})')}: {words}"):
+        sl.compile(MODEL, (X,), **options)
+    monkeypatch.undo()
+    works()
+
+
+def test_a_route_that_cannot_be_honoured() -> None:
+    """The kernel's own reason, for each op that it refuses, with its place in the model."""
+    model = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 8)).eval()
+    with pytest.raises(sl.UserError) as caught:
+        sl.compile(model, (X,), routes={"linear": "native.gemv"})
+    message = str(caught.value)
+    assert message.count("route linear = native.gemv (the argument routes) cannot be honoured: native.gemv: m=32, needs 1 to 4") == 2
+    assert re.search(r"^0 \(linear\.py:\d+\): ", message, re.MULTILINE) and re.search(r"^2 \(linear\.py:\d+\): ", message, re.MULTILINE)
+    with pytest.raises(sl.UserError, match=r"cannot be honoured: native\.winograd: .*kernel|stride|5"):
+        sl.compile(nn.Conv2d(8, 8, 5, stride=2).eval(), (torch.randn(1, 8, 9, 9),), routes={"convolution": "native.winograd"})
+    works()
+
+
+@pytest.mark.parametrize(
+    "routes, words",
+    [
+        ("linear=native", "routes is 'linear=native' but must be a dict"),
+        ([("linear", "native")], "routes is .* but must be a dict"),
+        ({"linear": None}, "routes has 'linear': None; an entry is an op's name and 'backend' or 'backend.kernel'"),
+        ({"linear": ""}, "routes has 'linear': ''"),
+        ({"linear": "native freeze=false"}, "routes has 'linear': 'native freeze=false'"),
+        ({"linear=native route.matmul": "x"}, "routes has 'linear=native route.matmul'"),
+        ({3: "native"}, "routes has 3: 'native'"),
+    ],
+)
+def test_an_argument_that_is_no_route(routes: Any, words: str) -> None:
+    with pytest.raises(sl.UserError, match=words):
+        sl.compile(MODEL, (X,), routes=routes)
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("linear native", r"mine\.txt:1: 'linear native' is no route; a line is 'op = backend' or 'op = backend\.kernel'"),
+        ("\n\nlinear =", r"mine\.txt:3: 'linear =' is no route"),
+        ("= native", r"mine\.txt:1: '= native' is no route"),
+        ("linear = native = onednn", r"mine\.txt:1: .* is no route"),
+        ("linear = native\n# again\nlinear = native.gemm", r"mine\.txt:3: a second route for linear; the first is at mine\.txt:1"),
+    ],
+)
+def test_a_file_that_is_none(text: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text(text)
+    monkeypatch.setenv("STRAIGHTLINE_ROUTES", str(tmp_path / "mine.txt"))
+    with pytest.raises(sl.UserError, match=words):
+        sl.compile(MODEL, (X,))
+
+
+def test_a_file_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for path, words in ((tmp_path / "absent", "No such file"), (tmp_path, "Is a directory")):
+        monkeypatch.setenv("STRAIGHTLINE_ROUTES", str(path))
+        with pytest.raises(sl.UserError, match=f"STRAIGHTLINE_ROUTES is '{path}', which cannot be read: {words}"):
+            sl.compile(MODEL, (X,))
+
+
+@pytest.mark.parametrize("text, word", [("foo", "foo"), ("route,Passes", "Passes"), ("all", "all"), ("route passes", "route passes")])
+def test_an_unknown_topic(text: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRAIGHTLINE_LOG", text)
+    with pytest.raises(sl.UserError, match=f"STRAIGHTLINE_LOG has '{word}'; valid are route, passes, codegen, cache"):
+        sl.compile(MODEL, (X,))
+
+
+def test_an_unknown_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRAIGHTLINE_JIT_HOOKS", "gdb,lldb")
+    with pytest.raises(sl.UserError, match="STRAIGHTLINE_JIT_HOOKS has 'lldb'; valid are gdb, perf"):
+        sl.compile(MODEL, (X,))
+
+
+def test_a_dump_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("STRAIGHTLINE_DUMP", str(tmp_path / "file"))
+    with pytest.raises(sl.UserError, match="STRAIGHTLINE_DUMP: cannot write .*file"):
+        sl.compile(MODEL, (X,))
+    monkeypatch.undo()
+    works()
+
+
+@pytest.mark.parametrize(
+    "option, words",
+    [
+        ("thread", "unknown option 'thread' of sl.compile: did you mean threads"),
+        ("freze", "did you mean freeze"),
+        ("dynamic_shape", "did you mean dynamic_shapes"),
+        ("route", "did you mean routes"),
+        ("zzz", "unknown option 'zzz' of sl.compile: there are dynamic_shapes, threads, "),
+    ],
+)
+def test_an_unknown_option(option: str, words: str) -> None:
+    with pytest.raises(sl.UserError, match=words) as caught:
+        sl.compile(MODEL, (X,), **{option: 1})
+    assert "_prefer" not in str(caught.value) and "unknown," not in str(caught.value)

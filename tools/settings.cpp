@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/settings.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+
+#include "codegen/jit/object_cache.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace straightline {
+namespace {
+
+/// Calls `take` for each word of a list with commas; it says whether the word is known.
+Failure readList(const char* variable, const char* valid, const std::function<bool(llvm::StringRef)>& take) {
+  const char* text = std::getenv(variable);
+  llvm::SmallVector<llvm::StringRef> words;
+  llvm::StringRef(text == nullptr ? "" : text).split(words, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (llvm::StringRef word : words) {
+    if (!take(word.trim())) {
+      return Failure::user(std::string(variable) + " has '" + word.trim().str() + "'; valid are " + valid +
+                           ", with commas between them");
+    }
+  }
+  return Failure::none();
+}
+
+}  // namespace
+
+Failure readSettings(Settings* settings) {
+  LogTopics& log = settings->log;
+  Failure failure = readList("STRAIGHTLINE_LOG", "route, passes, codegen, cache", [&](llvm::StringRef word) {
+    bool* topic = word == "route"     ? &log.route
+                  : word == "passes"  ? &log.passes
+                  : word == "codegen" ? &log.codegen
+                  : word == "cache"   ? &log.cache
+                                      : nullptr;
+    if (topic != nullptr) {
+      *topic = true;
+    }
+    return topic != nullptr;
+  });
+  if (failure.failed()) {
+    return failure;
+  }
+  if (const std::string trouble = jit::ObjectCache::environmentTrouble(); !trouble.empty()) {
+    return Failure::user(trouble);
+  }
+  if (const char* folder = std::getenv("STRAIGHTLINE_DUMP")) {
+    settings->dump = folder;
+  }
+  return readList("STRAIGHTLINE_JIT_HOOKS", "gdb, perf",
+                  [](llvm::StringRef word) { return word == "gdb" || word == "perf"; });
+}
+
+void logLine(const char* topic, const std::string& text) {
+  const std::string line = std::string("straightline ") + topic + ": " + text + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+}  // namespace straightline

@@ -41,12 +41,38 @@ class Explainer {
     result["prepared_bytes"] = preparedBytes();
     result["parameter_bytes"] = parameterBytes;
     result["parameters"] = json::Array(parameters);
+    result["kept_parameters"] = keptParameters();
     result["estimated_us"] = estimatedUs_;
     result["statements"] = std::move(statements);
     return result;
   }
 
  private:
+  /// Parameters that `run` reads as they are and that are no results: a set of weights that shall not change with the
+  /// framework's tensors has to copy these. What only `prepare` reads is not needed after it.
+  json::Array keptParameters() {
+    json::Array names;
+    for (auto parameter : program_.getBodyBlock()->getOps<kernel::ParameterOp>()) {
+      bool read = false;
+      bool returned = false;
+      llvm::SmallVector<mlir::Value> aliases = {parameter.getBuffer()};
+      while (!aliases.empty()) {
+        for (mlir::Operation* user : aliases.pop_back_val().getUsers()) {
+          if (auto view = llvm::dyn_cast<kernel::ViewOp>(user)) {
+            aliases.push_back(view.getResult());
+          } else {
+            returned |= llvm::isa<kernel::ReturnOp>(user);
+            read |= program_.getRunOp()->isAncestor(user);
+          }
+        }
+      }
+      if (read && !returned) {
+        names.push_back(parameter.getName());
+      }
+    }
+    return names;
+  }
+
   /// The program's arguments in order.
   std::vector<mlir::Value> inputs() {
     std::vector<mlir::Value> values(index_.count(SL_ROLE_INPUT));

@@ -57,6 +57,25 @@ class RowSplit {
   size_t columns_ = 0;
 };
 
+/// Reductions that one kernel of the family can do one after the other.
+constexpr int kMostStages = 4;
+
+/// How many an op becomes: what decompose-reductions writes out is a maximum and a sum, or two sums.
+int stagesOf(Operation* operation) {
+  if (!llvm::isa<op::ReductionOpInterface>(operation)) {
+    return 0;
+  }
+  return llvm::isa<op::SoftmaxOp, op::LogSoftmaxOp, op::LayerNormOp, op::VarOp>(operation) ? 2 : 1;
+}
+
+int stagesOf(const FusionGroup& group) {
+  int stages = 0;
+  for (Operation* member : group) {
+    stages += stagesOf(member);
+  }
+  return stages;
+}
+
 struct FuseReductionsPass : impl::FuseReductionsBase<FuseReductionsPass> {
   void runOnOperation() override {
     forEachBlock(getOperation(), [](mlir::Block& block) {
@@ -96,7 +115,7 @@ struct FuseReductionsPass : impl::FuseReductionsBase<FuseReductionsPass> {
       if (llvm::isa<op::ReshapeOp>(candidate)) {
         return carries && split.isRow(candidate->getResult(0));
       }
-      return split.isReduction(candidate);
+      return split.isReduction(candidate) && stagesOf(group) + stagesOf(candidate) <= kMostStages;
     });
     // An expand or a reshape at the end is a view of a result, which costs nothing outside.
     bool trimmed = true;

@@ -104,20 +104,16 @@ class Contest {
     if (llvm::StringRef(kernel.op) != asked_.op) {
       return;
     }
+    const bool isAllowed = !wishes_.route || allows(*wishes_.route, kernel);
     if (!backendAllowed(kernel.backend)) {
-      mention(others_, kernel.name, "not allowed");
-      mention(refusals_, kernel.name, "not allowed");
+      refuse(kernel, "not allowed", isAllowed);
       return;
     }
-    const bool isAllowed = !wishes_.route || allows(*wishes_.route, kernel);
     const bool isPreferred = !wishes_.preferred.empty() && wishes_.preferred == kernel.backend;
     preferredWasAsked_ |= isPreferred;
     char reason[256] = "";
     if (kernel.accepts(&asked_, reason, sizeof reason) == 0) {
-      mention(others_, kernel.name, reason);
-      if (isAllowed) {
-        mention(refusals_, kernel.name, reason);
-      }
+      refuse(kernel, reason, isAllowed);
       return;
     }
     const double cost = kernel.cost(&asked_);
@@ -161,6 +157,13 @@ class Contest {
     llvm::SmallVector<llvm::StringRef> backends;
     wishes_.allowed.split(backends, '+', -1, false);
     return backends.empty() || llvm::is_contained(backends, backend);
+  }
+
+  void refuse(const sl_kernel_desc& kernel, llvm::StringRef reason, bool isAllowed) {
+    mention(others_, kernel.name, reason);
+    if (isAllowed) {
+      mention(refusals_, kernel.name, reason);
+    }
   }
 
   static void mention(std::string& text, llvm::StringRef name, llvm::StringRef what) {

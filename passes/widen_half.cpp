@@ -19,7 +19,10 @@ bool isHalf(mlir::Type type) {
 
 /// Computes with the numbers; everything else only moves them (or is the conversion itself).
 bool isArithmetic(Operation* operation) {
-  if (llvm::isa<op::ToDtypeOp, op::WhereOp>(operation)) {
+  if (llvm::isa<op::ToDtypeOp>(operation)) {
+    return ValueBuilder::elementOf(operation->getResult(0)).isInteger(1);  // x != 0
+  }
+  if (llvm::isa<op::WhereOp>(operation)) {
     return false;
   }
   return llvm::isa<op::ElementwiseOpInterface, op::ReductionOpInterface>(operation) ||

@@ -264,8 +264,9 @@ Value Lowering::wantedDestination(Value tensor) {
         place = view(user->getLoc(), outer, type(extents, typeOf(outer).getElementType(), strides), constant(0));
       }
     } else if (auto cat = llvm::dyn_cast<op::CatOp>(user)) {
-      place = llvm::count(cat.getTensors(), tensor) == 1 ? catPlace_.lookup({cat, tensor}) : Value();
-      if (!place && llvm::count(cat.getTensors(), tensor) == 1 && cat->getBlock() == tensor.getParentBlock()) {
+      const bool once = llvm::count(cat.getTensors(), tensor) == 1;
+      place = once ? catPlace_.lookup({cat, tensor}) : Value();
+      if (!place && once && cat->getBlock() == tensor.getParentBlock()) {
         Value whole = destination(cat.getResult());
         const Exprs strides = stridesOf(typeOf(whole));
         AffineExpr at = constant(0);
@@ -456,10 +457,10 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   llvm::raw_string_ostream(text) << function;
   auto [found, inserted] = functions_.try_emplace(text, function);
   if (inserted) {
+    // A number behind a name may give one that another kernel has from the start (copy_2: a copy of two elements).
     std::string name = spec.name;
-    unsigned& count = usedNames_[name];
-    if (++count > 1) {
-      name += "_" + std::to_string(count);
+    for (unsigned& count = usedNames_[spec.name]; !takenNames_.insert(name).second;) {
+      name = spec.name + "_" + std::to_string(++count + 1);
     }
     function.setSymName(name);
   } else {

@@ -12,6 +12,7 @@
 #include "dialect/kernel/kernel_dialect.h"
 #include "dialect/op/op_dialect.h"
 #include "dialect/symbolic/symbolic.h"
+#include "llvm/ADT/StringSet.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/kernel_choice.h"
@@ -216,6 +217,7 @@ class Lowering {
   llvm::DenseMap<std::pair<mlir::Operation*, mlir::Value>, mlir::Value> catPlace_;
   std::map<std::string, kernel::FuncOp> functions_;        ///< text without name -> function
   llvm::StringMap<unsigned> usedNames_;
+  llvm::StringSet<> takenNames_;                           ///< of kernels
   /// Text of a kernel.decl without its name -> the declaration and its handle.
   std::map<std::string, std::pair<mlir::FlatSymbolRefAttr, mlir::Value>> atenHandles_;
   std::map<std::string, mlir::Value> packs_;               ///< shared packed weights

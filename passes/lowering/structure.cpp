@@ -213,7 +213,8 @@ LogicalResult Lowering::lowerCat(op::CatOp cat) {
   for (Value part : cat.getTensors()) {
     const Exprs extents = extentsOf(part);
     Value from = bufferOf(part);
-    Value placed = catPlace_.lookup({cat, part});
+    // A part that stands here twice has one place and is copied to the other; its place in another cat says nothing here.
+    Value placed = llvm::count(cat.getTensors(), part) == 1 ? catPlace_.lookup({cat, part}) : Value();
     if (!placed || from != placed) {
       Value to = view(cat.getLoc(), whole, type(extents, typeOf(whole).getElementType(), strides), at * strides[dim]);
       copy(cat.getLoc(), from, to, "cat", "the part could not be written in place by what made it");

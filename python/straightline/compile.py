@@ -28,7 +28,7 @@ from straightline import (
 from straightline._progress import CompileProgress
 from straightline.errors import CacheWarning, UserError
 from straightline.module_builder import ModuleBuilder
-from straightline.parameters import ParameterTable
+from straightline.parameters import ParameterTable, copied
 
 
 class _Methods:
@@ -116,7 +116,10 @@ class _Methods:
         return explanation.Explanation(facts[0], facts[1:])
 
     def parameters(self) -> dict[str, Any]:
-        """The tensors that calls read now, parameters and buffers, by name; they share storage with what was given."""
+        """The tensors that calls read now, parameters and buffers, by name.
+
+        Buffers that the model updates are the tensors that were given, and with `freeze=False` all others as well.
+        """
         return {
             name: tensor
             for function in self._all
@@ -127,8 +130,7 @@ class _Methods:
         """Replaces parameters and buffers: runs what is prepared from them again and compiles nothing.
 
         Calls that are running keep the set that they began with; calls that begin later take the new one, with several
-        programs all at once. The tensors are borrowed, not copied: a buffer that the model updates is updated in the very
-        tensor given here.
+        programs all at once. A buffer that the model updates is updated in the very tensor given here.
 
         Args:
             state_dict: As the module's `state_dict()`: a tensor or numpy array for each name that a program reads; those
@@ -151,7 +153,8 @@ class _Methods:
 
     def _new_weights(self, state_dict: Mapping[str, Any]) -> tuple[_call.WeightsCapsule, ...]:
         self._binding.table.check(state_dict)
-        return tuple(function._binding.weights(function, state_dict) for function in self._all)
+        copies: dict[int, Any] = {}
+        return tuple(function._binding.weights(function, state_dict, copies) for function in self._all)
 
 
 CompiledFunction = _call.callable_type("straightline.CompiledFunction", _Methods)
@@ -250,10 +253,13 @@ def compile(
         read = {name for capture in captures for name in capture.captured.parameters}
         table = ParameterTable(first.tensors, first.persistent, read)
         functions = []
+        copies: dict[int, Any] = {}
         for capture in captures:
             compilation = _compile_for_team(capture.module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
             functions.append(
-                capture.function(model, compilation, table, live=not freeze, python=emit == "python", path=path)
+                capture.function(
+                    model, compilation, table, live=not freeze, python=emit == "python", path=path, copies=copies
+                )
             )
     return _grouped(functions)
 
@@ -284,6 +290,7 @@ class _Capture:
         live: bool,
         python: bool,
         path: tuple[bool, str],
+        copies: dict[int, Any],
     ) -> CompiledFunction:
         """The program with the model's own parameters, bound to the signature of the example."""
         import torch
@@ -296,6 +303,7 @@ class _Capture:
             names=explained["parameters"],
             table=table,
             live=live,
+            kept=frozenset(explained["kept_parameters"]),
             example=", ".join(spec.text for spec in captured.inputs),
             inputs=_signature.input_structure(target, self.args, self.kwargs, positions),
             outputs=_signature.treespec_structure(captured.out_spec, leaves),
@@ -310,8 +318,7 @@ class _Capture:
         parameters = [captured.parameters[name] for name in binding.names]
         own = kernels.Kernels(compilation.program) if python else None
         emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
-        prepare = emitted.prepare if emitted is not None else None
-        return binding.function(compilation, _call.weights(compilation.program, parameters, live, prepare), own, emitted)
+        return binding.function(compilation, binding.set_of(compilation.program, parameters, emitted, copies), own, emitted)
 
 
 def _compile_for_team(
@@ -371,8 +378,10 @@ class _Binding:
     #: Names of the program's parameters in its order.
     names: list[str]
     table: ParameterTable
-    #: The set follows the tensors that were given when these get other storage.
+    #: The set follows the tensors that were given when these get other storage or values. Else it has copies of what `run` reads.
     live: bool
+    #: Names of the parameters that `run` reads as they are.
+    kept: frozenset[str]
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
     options: _call.Options
@@ -380,12 +389,29 @@ class _Binding:
     #: What `_paths.chosen` gave.
     path: tuple[bool, str]
 
-    def weights(self, function: CompiledFunction, state_dict: Mapping[str, Any]) -> _call.WeightsCapsule:
+    def weights(
+        self, function: CompiledFunction, state_dict: Mapping[str, Any], copies: dict[int, Any]
+    ) -> _call.WeightsCapsule:
         """A new set of a checked state dict; what that leaves out is taken from the function's present set."""
         parameters = self.table.tensors_of(self.names, state_dict, _call.parameters(function._weights))
-        emitted = function._emitted
-        prepare = emitted.prepare if emitted is not None else None
-        return _call.weights(function._compilation.program, parameters, self.live, prepare)
+        return self.set_of(function._compilation.program, parameters, function._emitted, copies)
+
+    def set_of(
+        self,
+        program: _call.ProgramCapsule,
+        tensors: Sequence[Any],
+        emitted: _emitted.Emitted | None,
+        copies: dict[int, Any],
+    ) -> _call.WeightsCapsule:
+        """A set of these tensors. `copies` holds those made so far, so that several programs share them."""
+        own = []
+        for name, tensor in zip(self.names, tensors, strict=True):
+            if not self.live and name in self.kept:
+                if id(tensor) not in copies:
+                    copies[id(tensor)] = (tensor, copied(tensor))
+                tensor = copies[id(tensor)][1]
+            own.append(tensor)
+        return _call.weights(program, own, self.live, emitted.prepare if emitted is not None else None)
 
     def function(
         self,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _aten_calls, _call, _compiler, _emitted, _paths, _signature, kernels
+from straightline import _aten_calls, _compiler, _emitted, _paths, _signature, kernels
 from straightline._progress import CompileProgress
 from straightline.compile import (
     CompiledFunction,
@@ -48,7 +48,8 @@ def compile_mlir(
         source: A path, or the text itself: a string with a line break or a brace in it is text, any other is a path. Bytes
             are text or MLIR bytecode.
         parameters: A numpy array or tensor for each name that the module declares (`op.parameter` and `op.state`): a dict,
-            or the path of a safetensors file. Arrays are borrowed, not copied, and a state is updated in the array given.
+            or the path of a safetensors file. A state is updated in the array given; with `freeze` the others are packed
+            or copied, else borrowed.
         threads: Team size to plan for; by default 1 for small models and all cores for larger ones.
         freeze: As in `compile`.
         emit: As in `compile`.
@@ -96,6 +97,7 @@ def compile_mlir(
         names=explained["parameters"],
         table=table,
         live=not freeze,
+        kept=frozenset(explained["kept_parameters"]),
         example=", ".join(f"{argument}: {_spelled(row)}" for argument, row in inputs),
         inputs=tuple((argument, _signature.EITHER, ("tensor", argument, i)) for i, (argument, _) in enumerate(inputs)),
         outputs=("tensor", "result", 0) if len(results) == 1 else whole,
@@ -109,8 +111,7 @@ def compile_mlir(
     )
     own = kernels.Kernels(compilation.program) if emit == "python" else None
     emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
-    prepare = emitted.prepare if emitted is not None else None
-    weights = _call.weights(compilation.program, tensors, binding.live, prepare)
+    weights = binding.set_of(compilation.program, tensors, emitted, {})
     return binding.function(compilation, weights, own, emitted)
 
 

@@ -136,6 +136,17 @@ def _row_major_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def copied(tensor: Any) -> Any:
+    """The same elements with the same strides in memory of its own."""
+    strides, shape = _strides(tensor), tuple(tensor.shape)
+    span = 0 if 0 in shape else 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    if _is_torch(tensor):
+        return tensor.detach().as_strided((span,), (1,)).clone().as_strided(shape, strides, 0)
+    from numpy.lib.stride_tricks import as_strided
+
+    return as_strided(as_strided(tensor, (span,), (tensor.itemsize,)).copy(), shape, tensor.strides)
+
+
 def _text(dtype: str, shape: Iterable[int]) -> str:
     return f"{dtype}[{', '.join(map(str, shape))}]"
 

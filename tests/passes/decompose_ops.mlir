@@ -85,3 +85,12 @@ func.func @half(%x: tensor<2x3xbf16>) -> (tensor<2x3xbf16>, tensor<2xbf16>, tens
   %t = op.permute %x {dims = array<i64: 1, 0>} : (tensor<2x3xbf16>) -> tensor<3x2xbf16>
   return %e, %s, %t : tensor<2x3xbf16>, tensor<2xbf16>, tensor<3x2xbf16>
 }
+
+// A 16-bit float is compared with zero as an f32.
+// CHECK-LABEL: func.func @half_to_bool
+func.func @half_to_bool(%x: tensor<4xbf16>) -> tensor<4xi1> {
+  // CHECK: %[[W:.*]] = op.to_dtype %{{.*}} : (tensor<4xbf16>) -> tensor<4xf32>
+  // CHECK-NEXT: op.to_dtype %[[W]] : (tensor<4xf32>) -> tensor<4xi1>
+  %b = op.to_dtype %x : (tensor<4xbf16>) -> tensor<4xi1>
+  return %b : tensor<4xi1>
+}

@@ -86,3 +86,23 @@ func.func @leading(%x: tensor<4x8xf32>) -> tensor<8xf32> {
   %a = op.sum %x {dims = array<i64: 0>, keepdim = false} : (tensor<4x8xf32>) -> tensor<8xf32>
   return %a : tensor<8xf32>
 }
+
+// Five reductions in a row: a kernel has four stages, and softmax takes two of them.
+// CHECK-LABEL: func.func @five
+func.func @five(%x: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4x8xf32>) {
+  // CHECK: op.fusion
+  // CHECK: op.softmax
+  // CHECK: op.sum
+  // CHECK: op.amax
+  // CHECK: op.yield
+  // CHECK: op.fusion
+  // CHECK: op.softmax
+  // CHECK: op.yield
+  %s = op.softmax %x {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %a = op.sum %s {dims = array<i64: 1>, keepdim = true} : (tensor<4x8xf32>) -> tensor<4x1xf32>
+  %ae = op.expand %a : (tensor<4x1xf32>) -> tensor<4x8xf32>
+  %b = op.mul %s, %ae : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %c = op.amax %b {dims = array<i64: 1>, keepdim = false} : (tensor<4x8xf32>) -> tensor<4xf32>
+  %t = op.softmax %b {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %c, %t : tensor<4xf32>, tensor<4x8xf32>
+}

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from straightline import _aten_calls
 from straightline.capture import (
     Attr,
     Captured,
@@ -22,6 +23,7 @@ from straightline.capture import (
     Result,
     TensorType,
 )
+from torch.utils import _pytree as pytree
 
 DTYPES = {
     "f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16,
@@ -254,8 +256,35 @@ def _extent(run: _Run, op: Op) -> torch.Tensor:
     return torch.tensor(run.size(op.attributes["value"]))
 
 
+def _aten(run: _Run, op: Op) -> list[torch.Tensor]:
+    """An op of torch by its name, with the arguments that its text says; real results only."""
+    attributes = op.attributes
+    assert not attributes.get("updates")
+    sizes = getattr(attributes.get("sizes"), "dims", ())
+
+    def value(given: Any) -> Any:
+        if isinstance(given, _aten_calls._TensorAt):
+            return run.values[op.operands[given.number]]
+        if isinstance(given, _aten_calls._Size):
+            return run.size(sizes[given.number])
+        return [value(item) for item in given] if isinstance(given, list) else given
+
+    namespace, _, rest = str(attributes["name"]).partition("::")
+    base, _, overload = rest.rpartition(".")
+    function = getattr(getattr(getattr(torch.ops, namespace), base), overload)
+    given = [value(argument) for argument in _aten_calls.parse_values(str(attributes["arguments"]))]
+    declared = function._schema.arguments
+    results = function(
+        *(v for v, a in zip(given, declared) if not a.kwarg_only), **{a.name: v for v, a in zip(given, declared) if a.kwarg_only}
+    )
+    listed = [results] if isinstance(results, torch.Tensor) else pytree.tree_leaves(results)
+    kept = pytree.tree_leaves(_aten_calls.parse_values(str(attributes["outcome"])), is_leaf=lambda leaf: leaf is None)
+    return [result for result, place in zip(listed, kept, strict=True) if place is not None]
+
+
 _FLOATS = ("f32", "f64", "f16", "bf16")
 _SOURCES: dict[str, Callable[[_Run, Op], torch.Tensor]] = {
+    "aten": _aten,
     "parameter": _named,
     "state": _named,
     "constant": _constant,

@@ -81,6 +81,14 @@ def test_dtypes(dtype: torch.dtype) -> None:
         check(lambda x: (x.topk(2), x.cumprod(1), torch.logcumsumexp(x, 0)), (x,))
 
 
+def test_places_that_native_kernels_do_not_take() -> None:
+    """A 0-d tensor, and places in uint8 or int16: torch's business."""
+    x, i = torch.randn(5), torch.tensor([0, 4, 2])
+    check(lambda x, i: x.sum().gather(0, i * 0), (x, i))
+    check(lambda x, i: (x[i.to(torch.int16).long()], x.index_put((i,), x[:3] * 2), x.index_add(0, i, x[:3], alpha=2)), (x, i))
+    check(lambda x, i: x.gather(0, i), (x, i[:0].to(torch.uint8)))
+
+
 def test_what_becomes_of_it() -> None:
     """Explain says which statements are torch's, why, and through which door; the rest stays native."""
 

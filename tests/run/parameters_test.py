@@ -18,7 +18,7 @@ from models.small import Mlp
 from torch import nn
 
 import straightline as sl
-from straightline import _compiler
+from straightline import _call, _compiler
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_sets_beside_each_other(no_compilation: object) -> None:
         same(function, model, x)
         assert function.code == first.code
         for name, tensor in function.parameters().items():
-            assert tensor.data_ptr() == model.state_dict()[name].data_ptr()
+            assert torch.equal(tensor, model.state_dict()[name])
     functions[1].load_parameters(models[0].state_dict())
     for function, model in zip(functions, [models[0], models[0], *models[2:]], strict=True):
         same(function, model, x)
@@ -117,18 +117,68 @@ def test_sets_beside_each_other(no_compilation: object) -> None:
     same(kept, models[2], x)
 
 
-def test_nothing_is_copied() -> None:
-    """Two programs over one module read its own storage; with freeze=False nothing else is kept."""
+def test_programs_over_one_module_share_its_storage() -> None:
+    """With freeze=False nothing is copied and nothing else is kept."""
     model = Mlp().eval()
     state = model.state_dict()
-    for freeze in (True, False):
-        functions = [sl.compile(model, (torch.randn(n, 64),), freeze=freeze) for n in (1, 32)]
-        for function in functions:
-            parameters = function.parameters()
-            assert {name: t.data_ptr() for name, t in parameters.items()} == {name: state[name].data_ptr() for name in parameters}
-            facts = function.explain().facts
-            assert facts["parameter_bytes"] == sum(t.nbytes for t in parameters.values())
-            assert freeze or facts["prepared_bytes"] == 0
+    for rows in (1, 32):
+        function = sl.compile(model, (torch.randn(rows, 64),), freeze=False)
+        parameters = function.parameters()
+        assert {name: t.data_ptr() for name, t in parameters.items()} == {name: state[name].data_ptr() for name in parameters}
+        facts = function.explain().facts
+        assert facts["parameter_bytes"] == sum(t.nbytes for t in parameters.values())
+        assert facts["prepared_bytes"] == 0
+
+
+class Everything(nn.Module):
+    """Parameters that are packed, read as they are, broadcast, strided, expanded; and a buffer that is updated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(24, 16), nn.Linear(16, 10)
+        self.norm = nn.LayerNorm(16)
+        self.turned = nn.Parameter(torch.randn(10, 16).t())
+        self.wide = nn.Parameter(torch.randn(1).expand(10))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """One of each."""
+        self.calls.add_(1)
+        y = self.norm(torch.relu(self.first(x)))
+        return self.second(y) + y @ self.turned + self.wide * self.calls
+
+
+@pytest.mark.parametrize("rows", [1, 32])
+@pytest.mark.parametrize("emit", ["cpp", "python"])
+def test_a_frozen_program_is_a_snapshot(rows: int, emit: str) -> None:
+    """Whatever is written into the module later: all of the old values, until load_parameters; never a mix."""
+    model, x = Everything().eval(), torch.randn(rows, 24)
+    compiled = sl.compile(model, (x,), emit=emit)
+    untouched = sl.compile(copy.deepcopy(model), (x,), emit=emit)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter is not model.wide:
+                parameter.neg_()
+        model.wide.untyped_storage().copy_(torch.full((1,), 5.0).untyped_storage())
+    assert torch.equal(compiled(x), untouched(x))  # the same program: the same bits
+    assert model.calls == 1  # the buffer is the module's own
+    assert compiled.explain()["kept_parameters"]
+    compiled.load_parameters(model.state_dict())
+    changed = sl.compile(copy.deepcopy(model), (x,), emit=emit)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter is not model.wide:
+                parameter.zero_()
+    assert torch.equal(compiled(x), changed(x))
+    assert not torch.equal(compiled(x), untouched(x))
+
+
+def test_the_programs_of_a_function_share_copies() -> None:
+    model = Mlp().eval()
+    compiled = sl.compile(model, [(torch.randn(1, 64),), (torch.randn(2, 64),)])
+    shared = set(compiled.explain().programs[0]["kept_parameters"]) & set(compiled.explain().programs[1]["kept_parameters"])
+    sets = [dict(zip(f._binding.names, _call.parameters(f._weights), strict=True)) for f in compiled._all]
+    assert shared and all(sets[0][name].data_ptr() == sets[1][name].data_ptr() for name in shared)
 
 
 @pytest.mark.parametrize("freeze", [True, False])
@@ -140,7 +190,7 @@ def test_a_replaced_set_is_given_back(freeze: bool) -> None:
     compiled.load_parameters(loaded)
     del loaded
     gc.collect()
-    assert all(watch() is not None for watch in watched)
+    assert freeze or all(watch() is not None for watch in watched)
     same(compiled, model, x)
     compiled.load_parameters(model.state_dict())
     gc.collect()

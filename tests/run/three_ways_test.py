@@ -25,6 +25,11 @@ from torch.utils import _pytree as pytree
 Call = tuple[Any, ...]
 
 
+def bytes_of(x: Tensor) -> Tensor:
+    """A copy, for a tensor of one element may be contiguous and have any stride."""
+    return torch.empty(x.shape, dtype=x.dtype).copy_(x.detach()).reshape(-1).view(torch.uint8)
+
+
 def same_bits(a: Any, b: Any) -> bool:
     """Equal trees; tensors bit for bit, so that NaN equals NaN and 0 differs from -0."""
     leaves, spec = pytree.tree_flatten(a)
@@ -35,8 +40,7 @@ def same_bits(a: Any, b: Any) -> bool:
             return type(x) is type(y) and x == y
         if x.dtype != y.dtype or x.shape != y.shape:
             return False
-        x, y = x.detach().contiguous(), y.detach().contiguous()
-        return x.numel() == 0 or torch.equal(x.reshape(-1).view(torch.uint8), y.reshape(-1).view(torch.uint8))
+        return x.numel() == 0 or torch.equal(bytes_of(x), bytes_of(y))
 
     return spec == other and all(same(x, y) for x, y in zip(leaves, others, strict=True))
 
@@ -78,6 +82,12 @@ def mixed(x: Tensor, k: Tensor, m: Tensor) -> tuple[Tensor, ...]:
     return y * 3, (y.float() @ y.float().t()).softmax(-1), k // 3 + m, x[1:, ::2], torch.cat([x, y.float()], 1).flip(1)
 
 
+def by_torch(x: Tensor) -> tuple[Tensor, ...]:
+    """Ops that run through torch, and some of ours around them."""
+    values, places = torch.topk(x.relu(), 3, -1)
+    return values * 2, places, torch.sort(x + 1, -1).values.exp()
+
+
 CASES: dict[str, Callable[[], tuple[Any, list[Call], dict[str, Any]]]] = {
     "single add": lambda: (SingleAdd(), [(torch.randn(2, 3), torch.randn(2, 3))], {}),
     "reshape and add": lambda: (ReshapeAdd(), [(torch.randn(8, 16, 8, 8), torch.randn(1024))], {}),
@@ -100,6 +110,10 @@ CASES: dict[str, Callable[[], tuple[Any, list[Call], dict[str, Any]]]] = {
         mixed, [(torch.randn(6, 10), torch.randint(-99, 99, (6, 10)), torch.rand(6, 10) > 0.5)] * 2, {},
     ),
     "live parameters": lambda: (Mlp().eval(), [(torch.randn(3, 64),)], {"freeze": False}),
+    "aten": lambda: (by_torch, [(torch.randn(5, 8),)] * 2, {}),
+    "aten of any batch": lambda: (
+        by_torch, [(torch.randn(n, 8),) for n in (3, 1, 16)], {"dynamic_shapes": ({0: Dim("b", min=1, max=16)},)},
+    ),
     "onednn": lambda: (Mlp((64, 96, 10)).eval(), [(torch.randn(32, 64),)] * 2, {"_prefer": "onednn"}),
 }  # fmt: skip
 

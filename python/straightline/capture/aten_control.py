@@ -92,6 +92,13 @@ converter(
 )(_nothing)
 
 
+@converter("aten.native_dropout.default")
+def _native_dropout(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    if a.train is not False:
+        raise training_error(f"dropout of {a.p}", ctx.location)
+    return [a.input, ctx.full(True, "i1", a.input.extents)]
+
+
 @converter(
     "aten.dropout.default",
     "aten.feature_dropout.default",

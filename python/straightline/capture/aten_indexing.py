@@ -25,14 +25,23 @@ NEAREST["aten.scatter"] = "assignment to a constant slice"
 NEAREST["aten.masked_select"] = "where with a mask, which keeps shapes known"
 
 
+def _needs_index(index: Tensor) -> None:
+    if index.dtype not in ("i64", "i32"):
+        raise Reject(f"places of {index.dtype}", "int64")
+
+
 @converter("aten.embedding.default")
 def _embedding(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     # padding_idx matters to gradients only.
+    _needs_index(a.indices)
     return ctx.emit_one("embedding", [a.weight, a.indices], ctx.result_type(node))
 
 
 @converter("aten.gather.default")
 def _gather(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    _needs_index(a.index)
+    if a.self.rank != a.index.rank or a.self.rank == 0:
+        raise Reject(f"gather from rank {a.self.rank} at places of rank {a.index.rank}", "equal ranks of at least 1")
     attributes = {"dim": wrap(a.dim, a.self.rank)}
     return ctx.emit_one("gather", [a.self, a.index], ctx.result_type(node), attributes)
 
@@ -46,6 +55,7 @@ def _index_select(ctx: Importer, x: Tensor, dim: int, index: Tensor) -> Tensor:
 def _index_select_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if a.self.rank == 0:
         return ctx.emit_one("clone", [a.self], a.self.type)
+    _needs_index(a.index)
     index = ctx.reshape(a.index, (1,)) if a.index.rank == 0 else a.index
     return _index_select(ctx, a.self, wrap(a.dim, a.self.rank), index)
 
@@ -62,6 +72,7 @@ def _flat_index(ctx: Importer, x: Tensor, indices: Sequence[Any]) -> tuple[int, 
         raise Reject("indexing of a dynamic dimension", "index_select or gather")
     if not index.type.is_static and index.rank != 1:
         raise Reject("indexing with a dynamic tensor of rank > 1", "an index of rank 1")
+    _needs_index(index)
     count = index.extents[0] if index.rank == 1 else math.prod(int(str(e)) for e in index.extents)
     flat = ctx.reshape(index, (count,))
     # Here, other than in index_select, a negative index counts from the end.
@@ -91,6 +102,7 @@ def _index_write(
 @converter("aten.index_copy.default", "aten.index_add.default")
 def _index_copy(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     name = "index_add" if "index_add" in str(node.target) else "index_copy"
+    _needs_index(a.index)
     if a.self.rank == 0 or a.index.rank != 1:
         raise Reject(f"{name} of rank {a.self.rank} at places of rank {a.index.rank}", "an index of rank 1")
     if a.get("alpha", 1) != 1:

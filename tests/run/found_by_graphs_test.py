@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the random graphs of tests/property have found, each cut down to what shows it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from policy import check
+from torch import Tensor
+
+
+def test_a_part_in_two_concatenations() -> None:
+    """A part that lies in place in one concatenation was taken to lie in the other, too."""
+
+    def twice(x: Tensor) -> tuple[Tensor, ...]:
+        y = x.log_softmax(0)
+        return torch.cat([y, y], 0), torch.cat([y, x], 0)
+
+    def other_way(x: Tensor) -> tuple[Tensor, ...]:
+        y = x.log_softmax(0)
+        return torch.cat([y, x], 0), torch.cat([y, y], 0), torch.cat([x, y, x * 2], 0)
+
+    for x in (torch.randn(3), torch.randn(2, 5)):
+        check(twice, (x,))
+        check(other_way, (x,))
+
+
+def test_more_reductions_than_one_kernel_does() -> None:
+    """Softmax becomes two reductions after grouping; six of them went into a kernel that does four."""
+
+    def chain(x: Tensor) -> tuple[Tensor, ...]:
+        a = x.sum(-1, keepdim=True)
+        b = (x + a).log_softmax(-1)
+        c = b.abs().log1p().log_softmax(-1)
+        return a, b, c, c.sum(-1), (c * b).amax(-1)
+
+    check(chain, (torch.randn(4, 7),))
+    check(lambda x: [x.softmax(-1).softmax(-1).softmax(-1), x.var(-1), x.amax(-1)], (torch.randn(3, 9),))
+
+
+def test_kernels_whose_names_meet() -> None:
+    """The second kernel `copy` is called copy_2, which a copy of two elements is called from the start."""
+
+    def copies(x: Tensor, m: Tensor, k: Tensor) -> list[Tensor]:
+        return [x.flip(0), m.flip(0), k.flip(0), x[:2].flip(0), m[:2].flip(0), x[0].clone(), m[0].clone(), k[0].clone(), k[:2].flip(0)]
+
+    for n in (1, 2, 3):
+        check(copies, (torch.randn(n), torch.rand(n) > 0.5, torch.arange(n)))
+
+
+@pytest.mark.parametrize("name", ["round", "floor", "ceil", "trunc"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_rounding_between_other_results(name: str, dtype: torch.dtype) -> None:
+    """Clang 22 lost the rounding of bfloat16 on AVX-512 where several results of one kernel shared the conversion."""
+
+    def several(x: Tensor) -> tuple[Tensor, ...]:
+        y = -x
+        z = y * y
+        return y, z, getattr(torch, name)(x), z - y, torch.sin(x), torch.sin(x).float()
+
+    for count in (6, 100):
+        check(several, ((torch.rand(count) * 6 - 3).to(dtype),))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_to_bool(dtype: torch.dtype) -> None:
+    x = torch.tensor([0.0, -0.0, 1.0, -2.5, float("nan"), float("inf"), 1e-7]).to(dtype)
+    check(lambda x: (x.to(torch.bool), x.bool().to(torch.int64).sum()), (x,))

@@ -19,3 +19,10 @@ file(GLOB SL_ABI_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/abi/*.h
 install(FILES ${SL_ABI_HEADERS} DESTINATION ${SL_PACKAGE_INSTALL}/include/straightline/abi COMPONENT package)
 file(GLOB SL_CPP_HEADERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/straightline/*.hpp)
 install(FILES ${SL_CPP_HEADERS} ${PROJECT_SOURCE_DIR}/tools/compiler_abi.h DESTINATION ${SL_PACKAGE_INSTALL}/include/straightline COMPONENT package)
+
+# What is linked statically comes with its terms.
+foreach(package IN ITEMS llvm-${SL_LLVM_MAJOR}-dev libmlir-${SL_LLVM_MAJOR}-dev libclang-${SL_LLVM_MAJOR}-dev libzstd-dev zlib1g-dev)
+  if(EXISTS /usr/share/doc/${package}/copyright)
+    install(FILES /usr/share/doc/${package}/copyright DESTINATION ${SL_PACKAGE_INSTALL}/licenses RENAME ${package}.txt COMPONENT package)
+  endif()
+endforeach()

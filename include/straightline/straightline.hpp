@@ -114,8 +114,12 @@ class Program {
 inline Program compile(const Module& module, const CompileOptions& options = {}) {
   const std::string pipeline = std::string("freeze=") + (options.freeze ? "true" : "false") +
                                (options.pipeline.empty() ? "" : " ") + options.pipeline;
-  const sl_compile_options request{sizeof(sl_compile_options), options.cpu.c_str(), options.threads, pipeline.c_str(), 0,
-                                   options.cache ? 0 : 1};
+  sl_compile_options request{};
+  request.size = sizeof(request);
+  request.cpu = options.cpu.c_str();
+  request.threads = options.threads;
+  request.pipeline = pipeline.c_str();
+  request.no_cache = options.cache ? 0 : 1;
   if (options.threads < 1) {
     throw UserError("threads is " + std::to_string(options.threads) + " but must be at least 1");
   }
@@ -201,7 +205,11 @@ class Function {
     sl_frame* leased = nullptr;
     detail::check(sl_frame_lease(state.program.get(), extents.data(), &leased, &message), message);
     const detail::Owned<sl_frame> frame(leased);
-    const sl_args arguments{sizeof(sl_args), inputData.data(), outputData.data(), extents.data(), nullptr};
+    sl_args arguments{};
+    arguments.size = sizeof(arguments);
+    arguments.inputs = inputData.data();
+    arguments.outputs = outputData.data();
+    arguments.extents = extents.data();
     sl_ctx context{};
     context.size = sizeof(context);
     context.statement = -1;

@@ -10,6 +10,7 @@
 //   weights.c     parameters whose storage a program uses
 //   plan.c        what a callable reads from its program's description when it is made
 //   callable.c    the type that ties these to sl_run
+//   python_path.c a call by emitted Python
 //   emitted.h     what emitted Python works with
 //   programs.c    several callables as one
 //

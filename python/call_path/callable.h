@@ -90,6 +90,14 @@ PyObject* slCallAny(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
 /// Among the others the first whose fixed sizes the borrowed tensors have, or -1.
 Py_ssize_t slFindOther(const Callable* self, const Scratch* scratch);
 
+// ---- python_path.c
+
+/// Runs by self->python. Its exception stays as it is; `frame` is given back, or kept by what looked
+/// at it.
+int slExecutePython(Callable* self, Scratch* scratch, sl_frame* frame);
+/// After a call whose memory arrays show: what they show of arguments and results is kept.
+void slKeepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange);
+
 // ---- plan.c; each reads self->desc and raises InternalError when the description does not add up
 
 int slPlanInputs(Callable* self);

@@ -16,8 +16,8 @@ static PyObject* division_error_;
 static PyObject* check_error_;
 static PyObject* memory_error_;
 static PyObject* cancelled_error_;
-static PyObject* device_error_;
 static PyObject* op_error_;
+static PyObject* device_error_;
 
 int slErrorsInit(void) {
   static const struct {
@@ -29,8 +29,8 @@ int slErrorsInit(void) {
       {"InternalError", &slInternalError},   {"IndexRangeError", &index_error_},
       {"DivisionError", &division_error_},   {"CheckError", &check_error_},
       {"OutOfMemoryError", &memory_error_},  {"CancelledError", &cancelled_error_},
-      {"DeviceError", &device_error_},
       {"OpError", &op_error_},
+      {"DeviceError", &device_error_},
   };
   PyObject* module = PyImport_ImportModule("straightline.errors");
   if (!module) {

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `python -m straightline cache [info|clear]`."""
+"""Command line: `straightline cache [info|clear]` and `straightline compile model.mlir`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from straightline.cache import cache_info, clear_cache
+from straightline.compile_mlir import compile_mlir
+from straightline.errors import StraightlineError
 
 
 def _cache(action: str) -> None:
@@ -24,15 +27,37 @@ def _cache(action: str) -> None:
     print(f"{info.bytes_used / 2**20:.1f} MiB of at most {info.bytes_max / 2**20:.0f} MiB")
 
 
+def _compile(parsed: argparse.Namespace) -> int:
+    try:
+        compiled = compile_mlir(parsed.module, parsed.parameters, threads=parsed.threads, emit=parsed.emit, cpu=parsed.cpu)
+    except StraightlineError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    if parsed.show == "explain":
+        print(compiled.explain())
+    else:
+        print(compiled.code if parsed.show == "code" else compiled.ir(parsed.show))
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m straightline", description="Straightline's command line.")
+    parser = argparse.ArgumentParser(prog="straightline", description="Straightline's command line.")
     commands = parser.add_subparsers(dest="command", required=True)
     cache = commands.add_parser("cache", help="the disk cache of compiled code")
     cache.add_argument(
         "action", nargs="?", choices=("info", "clear"), default="info", help="show it (the default) or empty it"
     )
+    module = commands.add_parser("compile", help="compile op-level mlir and show what became of it")
+    module.add_argument("module", type=Path, help="a .mlir file")
+    module.add_argument("--parameters", type=Path, help="a safetensors file with what the module declares")
+    module.add_argument("--show", choices=("explain", "code", "op", "kernel"), default="explain", help="what to print")
+    module.add_argument("--emit", choices=("cpp", "python"), default="cpp", help="the language of the code")
+    module.add_argument("--threads", type=int, help="team size to plan for")
+    module.add_argument("--cpu", default="", help="an LLVM CPU name or level; by default this machine's")
     parsed = parser.parse_args(arguments)
+    if parsed.command == "compile":
+        return _compile(parsed)
     _cache(parsed.action)
     return 0
 

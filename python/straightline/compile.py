@@ -495,12 +495,15 @@ class _Binding:
         return made
 
 
-def _refuse_unknown(unknown: Mapping[str, Any]) -> None:
-    known = [name for name in inspect.signature(compile).parameters if not name.startswith("_") and name != "unknown"]
+def _refuse_unknown(unknown: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:
+    function = function or compile
+    parameters = inspect.signature(function).parameters.values()
+    known = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD and not p.name.startswith("_")]
+    options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and not p.name.startswith("_")]
     for name in unknown:
         near = difflib.get_close_matches(name, known, 2, 0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known[3:])}"
-        raise UserError(f"unknown option {name!r} of sl.compile: {hint}")
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(options)}"
+        raise UserError(f"unknown option {name!r} of sl.{function.__name__}: {hint}")
 
 
 def _check_options(

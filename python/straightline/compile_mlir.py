@@ -16,6 +16,7 @@ from straightline.compile import (
     _Binding,
     _check_options,
     _compile_for_team,
+    _refuse_unknown,
 )
 from straightline.errors import UnsupportedError, UserError
 from straightline.parameters import DeclaredParameter, ParameterTable
@@ -39,6 +40,7 @@ def compile_mlir(
     cache: bool = True,
     allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
+    **unknown: Any,
 ) -> CompiledFunction:
     """Compiles a function of the `op` dialect, such as `fn.ir("op")` gives.
 
@@ -56,6 +58,7 @@ def compile_mlir(
         cache: As in `compile`.
         allow: As in `compile`.
         routes: As in `compile`.
+        unknown: Refused by name.
 
     Returns:
         A callable that takes the function's arguments, by position or by their `op.name`, as numpy arrays or torch tensors,
@@ -67,6 +70,7 @@ def compile_mlir(
         UnsupportedError: Some op has no kernel.
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
+    _refuse_unknown(unknown, compile_mlir)
     _check_options(
         threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
     )

@@ -90,6 +90,9 @@ def test_malformed_text(text: Any, words: str) -> None:
 
 
 def test_options_are_checked_as_those_of_compile() -> None:
+    assert "unknown option 'thread' of sl.compile_mlir: did you mean threads" in _refused(TEXT, _parameters(), thread=1)
+    assert "dynamic_shapes" not in _refused(TEXT, _parameters(), dynamic_shapes=None).partition("there are")[2]
+    assert "allow has the backend 'rust'" in _refused(TEXT, _parameters(), allow=("native", "rust"))
     assert "emit is 'rust'" in _refused(TEXT, _parameters(), emit="rust")
     assert "threads is 0" in _refused(TEXT, _parameters(), threads=0)
     assert "unknown target cpu 'z80'" in _refused(TEXT, _parameters(), cpu="z80")

@@ -66,8 +66,6 @@ class Wheels:
     def wheel(self, version: str) -> Path:
         """The wheel for a version."""
         python = self.interpreter(version)
-        if PRESET != "release":
-            pytest.skip(f"wheels are made of the release build tree, but these tests run on build/{PRESET}")
         if version not in self._built:
             _command(ROOT / "tools/setup/wheel.sh", python, PRESET, self._folder, cwd=ROOT)
             [self._built[version]] = self._folder.glob(f"straightline-*-cp{version.replace('.', '')}-*.whl")

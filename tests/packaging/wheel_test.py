@@ -18,8 +18,8 @@ THIS = sysconfig.get_python_version()
 RESNET = """
 import torch, straightline as sl
 from straightline.demo_models import ResNet18
+print("seed", torch.seed())
 model, x = ResNet18().eval(), torch.randn(1, 3, 224, 224)
-print("seed", torch.initial_seed())
 compiled = sl.compile(model, (x,), cache=False)
 with torch.no_grad():
     torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
@@ -46,7 +46,9 @@ func.func @forward(%x: tensor<3x64xf32> {op.name = "x"}) -> (tensor<3x10xf32> {o
 }
 '''
 open("model.mlir", "w").write(text)
-rng = np.random.default_rng()
+seed = np.random.SeedSequence().entropy
+print("seed", seed)
+rng = np.random.default_rng(seed)
 new = lambda *shape: rng.standard_normal(shape, dtype=np.float32)
 arrays = {"fc.weight": new(10, 64), "fc.bias": new(10), "calls": np.zeros(1, np.float32)}
 safetensors.numpy.save_file(arrays, "weights.safetensors")
@@ -59,6 +61,10 @@ for compiled in (sl.compile_mlir("model.mlir", "weights.safetensors", cache=Fals
     np.testing.assert_array_equal(compiled(x=x), got)
     assert compiled.parameters()["calls"] == 2
 assert arrays["calls"] == 2
+
+# A model that torch captured in another Python, on arrays of numpy.
+model = sl.compile_mlir("captured.mlir", "captured.safetensors")
+np.testing.assert_allclose(model(np.load("input.npy")), np.load("expected.npy"), rtol=1e-4, atol=1e-4)
 assert "torch" not in sys.modules
 print(sl.__file__)
 """
@@ -84,7 +90,8 @@ def test_what_the_wheel_holds(wheels: Any) -> None:
     assert {"_call.abi3.so", "libstraightline_compiler.so", "libstraightline_runtime.so"} <= libraries
     assert sum(name.startswith("_compiler.cpython-") for name in libraries) == 1
     assert not any("dnnl" in name or "test_device" in name or name.endswith(".cpp") for name in names)
-    assert "straightline/include/straightline/abi/straightline.h" in names
+    assert {f"straightline/include/straightline/{name}" for name in ("straightline.hpp", "compiler_abi.h", "abi/straightline.h")} <= names
+    assert {"straightline/licenses/llvm-22-dev.txt", "straightline/licenses/libzstd-dev.txt"} <= names
 
 
 def test_resnet_18_in_a_clean_environment(wheels: Any, command: Callable[..., str], tmp_path: Path) -> None:
@@ -105,12 +112,33 @@ def test_resnet_18_in_a_clean_environment(wheels: Any, command: Callable[..., st
     assert "onednn.inner_product: not available: libdnnl" in why and "straightline[onednn]" in why, why
 
 
+def _capture(folder: Path) -> None:
+    """Writes a model, its parameters, an input and what the model makes of it."""
+    import numpy as np
+    import safetensors.torch
+    import torch
+    from straightline.demo_models import DigitsCnn
+
+    import straightline as sl
+
+    print("seed", torch.seed())
+    model, x = DigitsCnn().eval(), torch.randn(4, 1, 8, 8)
+    (folder / "captured.mlir").write_text(sl.compile(model, (x,)).ir("op"))
+    read = sl.compile(model, (x,)).parameters()
+    safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in read.items()}, folder / "captured.safetensors")
+    with torch.no_grad():
+        np.save(folder / "expected.npy", model(x).numpy())
+    np.save(folder / "input.npy", x.numpy())
+
+
 def test_mlir_on_numpy_without_torch(wheels: Any, command: Callable[..., str], tmp_path: Path) -> None:
     wheel = wheels.wheel("3.12")
     python = _environment(wheels, command, "3.12", tmp_path / "venv")
     command(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}[safetensors]")
+    _capture(tmp_path)
     place = command(python, "-c", MLIR, cwd=tmp_path).strip().splitlines()[-1]
     assert Path(place).is_relative_to(tmp_path), place
+    command(tmp_path / "venv/bin/straightline", "compile", "model.mlir", "--parameters", "weights.safetensors", cwd=tmp_path)
     said = command(python, "-c", "import straightline as sl\ntry: sl.compile(len, ())\nexcept sl.UserError as e: print(e)", cwd=tmp_path)
     assert "torch" in said and "straightline[torch]" in said
 

@@ -1,4 +1,4 @@
-// RUN: straightline-opt %s --fuse-contractions "--select-kernels=allow=onednn+aten" --verify-diagnostics --split-input-file
+// RUN: straightline-opt %s --fuse-contractions "--select-kernels=allow=aten" --verify-diagnostics --split-input-file
 
 // No backend that may be asked has a kernel: unsupported, with what was left out.
 func.func @left_out(%x: tensor<1x64xf32>) -> tensor<1x10xf32> {

@@ -126,7 +126,7 @@ def test_bytecode_kernel_level_and_no_parameters() -> None:
           %0 = op.neg %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
           return %0 : tensor<4x8xf32>
         }"""
-    x = np.random.default_rng().standard_normal((4, 8), dtype=np.float32)
+    x = torch.randn(4, 8).numpy()
     compiled = sl.compile_mlir(text.encode())
     np.testing.assert_array_equal(compiled(x), -x)
     np.testing.assert_array_equal(compiled(input0=x), -x)
@@ -148,3 +148,25 @@ def test_a_function_without_results_or_inputs() -> None:
     compiled = sl.compile_mlir(text, {"n": n})
     assert compiled() is None
     np.testing.assert_array_equal(n, np.array([2.0, 6.0], np.float32))
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from straightline.__main__ import main
+
+    model = Counting().eval()
+    source, weights = tmp_path / "model.mlir", tmp_path / "weights.safetensors"
+    source.write_text(_text(model, torch.randn(3, 24)))
+    safetensors.torch.save_file(model.state_dict(), weights)
+    given = ["compile", str(source), "--parameters", str(weights)]
+    for extra, words in [
+        ([], "straight line"),
+        (["--show", "code"], "sl_program_run"),
+        (["--show", "code", "--emit", "python"], "def run(io)"),
+        (["--show", "op", "--threads", "2"], "op.linear"),
+        (["--show", "kernel", "--cpu", "x86-64-v3"], "x86-64-v3"),
+    ]:
+        assert main([*given, *extra]) == 0
+        assert words in capsys.readouterr().out
+    assert main(given[:2]) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("UserError: the parameters do not fit model.mlir:") and "fc.weight" in said.err

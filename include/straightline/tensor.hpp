@@ -109,6 +109,7 @@ inline void check(int32_t status, const sl_message& message) {
     case SL_OP_FAILED:
     case SL_OUT_OF_MEMORY:
     case SL_CANCELLED:
+    case SL_DEVICE_ERROR:
       throw UserError(message.text, known);
   }
   throw InternalError(std::string(message.text) + " (unknown status " + std::to_string(status) + ")");

@@ -117,7 +117,7 @@ def test_dynamic_shapes() -> None:
 
 
 def test_models() -> None:
-    refuses(sl.UserError, "got str", "model", (X,))
+    refuses(sl.UserError, "model is a str: sl.compile_mlir", "model", (X,))
     refuses(sl.UserError, "got NoneType", None, (X,))
     refuses(sl.UserError, "ReLU is a class.*instance", nn.ReLU, (X,))
     refuses(sl.UserError, "KeyError: 'mine'", lambda x: {}["mine"], (X,))

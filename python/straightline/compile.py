@@ -332,10 +332,7 @@ class _Capture:
     ) -> CompiledFunction:
         """The program with the model's own parameters, bound to the signature of the example."""
         binding = self._binding(model, compilation, table, live=live, path=path)
-        parameters = [self.captured.parameters[name] for name in binding.names]
-        own = kernels.Kernels(compilation.program) if python else None
-        emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
-        return binding.function(compilation, binding.set_of(compilation.program, parameters, emitted, copies), own, emitted)
+        return binding.first(compilation, self.captured.parameters, python, copies)
 
     def function_on_cuda(
         self,
@@ -461,6 +458,15 @@ class _Binding:
         """A new set of a checked state dict; what that leaves out is taken from the function's present set."""
         parameters = self.table.tensors_of(self.names, state_dict, _call.parameters(function._weights))
         return self.set_of(function._compilation.program, parameters, function._emitted, copies)
+
+    def first(
+        self, compilation: _compiler.Compilation, tensors: Mapping[str, Any], python: bool, copies: dict[int, Any]
+    ) -> CompiledFunction:
+        """The function of a new compilation over these tensors, by name; `python`: over emitted Python."""
+        own = kernels.Kernels(compilation.program) if python else None
+        emitted = _emitted.load(compilation.python, self.name, own) if own is not None else None
+        weights = self.set_of(compilation.program, [tensors[name] for name in self.names], emitted, copies)
+        return self.function(compilation, weights, own, emitted)
 
     def set_of(
         self,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _aten_calls, _compiler, _emitted, _paths, _signature, kernels
+from straightline import _aten_calls, _compiler, _paths, _signature
 from straightline._progress import CompileProgress
 from straightline.compile import (
     CompiledFunction,
@@ -109,10 +109,7 @@ def compile_mlir(
         name=explained["name"],
         path=path,
     )
-    own = kernels.Kernels(compilation.program) if emit == "python" else None
-    emitted = _emitted.load(compilation.python, binding.name, own) if own is not None else None
-    weights = binding.set_of(compilation.program, tensors, emitted, {})
-    return binding.function(compilation, weights, own, emitted)
+    return binding.first(compilation, given, emit == "python", {})
 
 
 def _text(source: object) -> tuple[str | bytes, str]:

@@ -292,10 +292,17 @@ def compile(
         copies: dict[int, Any] = {}
         for capture in captures:
             compilation = _compile_for_team(capture.module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
-            bind = capture.function if place == "cpu" else capture.function_on_cuda
-            functions.append(
-                bind(model, compilation, table, live=not freeze, python=emit == "python", path=path, copies=copies)
+            function = capture.function(
+                model,
+                compilation,
+                table,
+                live=not freeze,
+                python=emit == "python",
+                path=path,
+                copies=copies,
+                on_cuda=place != "cpu",
             )
+            functions.append(function)
     if isinstance(functions[0], CompiledElsewhere):
         functions[0]._others = tuple(functions[1:])
         return functions[0]
@@ -329,33 +336,26 @@ class _Capture:
         python: bool,
         path: tuple[bool, str],
         copies: dict[int, Any],
-    ) -> CompiledFunction:
-        """The program with the model's own parameters, bound to the signature of the example."""
+        on_cuda: bool,
+    ) -> CompiledFunction | CompiledElsewhere:
+        """The program with the model's own parameters, bound to the signature of the example.
+
+        `on_cuda`: where the device or the tensors on it are missing, it is something to look at.
+        """
         binding = self._binding(model, compilation, table, live=live, path=path)
+        why = _targets.why_not_here(self._tensors()) if on_cuda else ""
+        if why:
+            return CompiledElsewhere(compilation, binding, why)
         return binding.first(compilation, self.captured.parameters, python, copies)
 
-    def function_on_cuda(
-        self,
-        model: Any,
-        compilation: _compiler.Compilation,
-        table: ParameterTable,
-        *,
-        live: bool,
-        python: bool,
-        path: tuple[bool, str],
-        copies: dict[int, Any],
-    ) -> CompiledFunction | CompiledElsewhere:
-        """The same for a CUDA device; where that or the tensors on it are missing, something to look at."""
+    def _tensors(self) -> dict[str, Any]:
+        """Example tensors and parameters, by the names that messages give them."""
         import torch
 
         flat, _ = torch.utils._pytree.tree_flatten((self.args, self.kwargs))
         names = (f"example tensor {i}" for i in range(1, len(flat) + 1))
         tensors = {name: leaf for name, leaf in zip(names, flat, strict=True) if isinstance(leaf, torch.Tensor)}
-        tensors.update({f"parameter {name}": self.captured.parameters[name] for name in self.captured.parameters})
-        why = _targets.why_not_here(tensors)
-        if why:
-            return CompiledElsewhere(compilation, self._binding(model, compilation, table, live=live, path=path), why)
-        return self.function(model, compilation, table, live=live, python=python, path=path, copies=copies)
+        return tensors | {f"parameter {name}": tensor for name, tensor in self.captured.parameters.items()}
 
     def _binding(
         self, model: Any, compilation: _compiler.Compilation, table: ParameterTable, *, live: bool, path: tuple[bool, str]

@@ -369,7 +369,8 @@ static int execute(Callable* self, Scratch* scratch, const sl_dl_exchange* excha
                           scratch->extents, fast ? NULL : sl_interpreter()};
     sl_ctx context;  // sl_run clears the rest; its text is long
     context.size = sizeof(context);
-    context.cancel = NULL;
+    const int32_t* cancel = self->has_loops ? slInterruptsBegin() : NULL;
+    context.cancel = cancel;
     context.profile = NULL;
     context.profile_user = NULL;
     if (self->release_gil) {
@@ -382,6 +383,9 @@ static int execute(Callable* self, Scratch* scratch, const sl_dl_exchange* excha
                       &message);
     }
     sl_frame_return(frame);
+    if (slInterruptsEnd(cancel)) {
+      return -1;
+    }
   }
   if (status != SL_OK) {
     slRaiseStatus(status, message.text);
@@ -620,8 +624,15 @@ static int parseOptions(Callable* self, PyObject* options) {
     self->device_type =
         strcmp(self->desc->queues[i], "cuda") == 0 ? SL_DLPACK_CUDA : self->device_type;
   }
+  // How often a `while` goes round is not known before; a short `for` ends by itself.
+  int unbounded = 0;
+  for (int32_t i = 0; i < self->desc->statement_count; ++i) {
+    unbounded |= self->desc->statements[i].kind == SL_STATEMENT_WHILE;
+    self->has_loops |= self->desc->statements[i].kind == SL_STATEMENT_FOR;
+  }
   self->release_gil = self->device_type == SL_DLPACK_CPU &&
-                      (estimate >= threshold || self->desc->queue_count > 1);
+                      (estimate >= threshold || self->desc->queue_count > 1 || unbounded);
+  self->has_loops = unbounded || (self->has_loops && self->release_gil);
   return 0;
 }
 

@@ -3,6 +3,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -230,19 +232,39 @@ class Progress {
 
  private:
   static int32_t look(const int32_t& value) { return __atomic_load_n(&value, __ATOMIC_RELAXED); }
-  sl_progress progress_{sizeof(sl_progress), 0, 0, 0};
+  sl_progress progress_{sizeof(sl_progress), 0, 0, 0, 0};
 };
+
+/// Waits a while without the GIL; whether it is over.
+bool waited(const std::future<void>& done) {
+  const py::gil_scoped_release released;
+  return done.wait_for(std::chrono::milliseconds(20)) == std::future_status::ready;
+}
+
+void finish(const std::future<void>& done) {
+  const py::gil_scoped_release released;
+  done.wait();
+}
 
 Compilation compileModule(const Module& module, const std::string& cpu, int32_t threads, const std::string& pipeline,
                           bool emitOnly, bool cache, Progress* progress) {
+  Progress unseen;
+  sl_progress* const told = (progress != nullptr ? progress : &unseen)->get();
   const sl_compile_options options{sizeof(sl_compile_options), cpu.c_str(), threads, pipeline.c_str(), emitOnly ? 1 : 0,
-                                   cache ? 0 : 1, progress != nullptr ? progress->get() : nullptr};
+                                   cache ? 0 : 1, told};
   sl_compilation* compilation = nullptr;
   sl_text* error = nullptr;
   int32_t kind = SL_ERROR_NONE;
-  {
-    const py::gil_scoped_release released;
-    kind = sl_compile(module.get(), &options, &compilation, &error);
+  // On a thread of its own, so that this one can look for Ctrl-C.
+  std::future<void> done = std::async(std::launch::async, [&] { kind = sl_compile(module.get(), &options, &compilation, &error); });
+  while (!waited(done)) {
+    if (PyErr_CheckSignals() != 0) {
+      __atomic_store_n(&told->stop, 1, __ATOMIC_RELAXED);
+      finish(done);
+      const Text text(error);
+      sl_compilation_release(compilation);
+      throw py::error_already_set();
+    }
   }
   check(kind, error);
   return Compilation(compilation);

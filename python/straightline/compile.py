@@ -26,6 +26,7 @@ from straightline import (
     explanation,
     kernels,
 )
+from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
 from straightline.errors import CacheWarning, UnsupportedError, UserError
 from straightline.module_builder import ModuleBuilder
@@ -282,8 +283,9 @@ def compile(
         _targets.open_compiler()
         options += f" target={place}"
         threads = 1
-    with CompileProgress() as progress:
+    with kept_interrupts() as check_interrupts, CompileProgress() as progress:
         captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
+        check_interrupts()
         _check_distinct(captures)
         first = captures[0].captured
         read = {name for capture in captures for name in capture.captured.parameters}

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from straightline import _aten_calls, _compiler, _paths, _signature
+from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
 from straightline.compile import (
     CompiledFunction,
@@ -86,7 +87,7 @@ def compile_mlir(
     options = f"freeze={'true' if freeze else 'false'}"
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
-    with CompileProgress() as progress:
+    with kept_interrupts(), CompileProgress() as progress:
         compilation = _compile_for_team(module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
     explained = json.loads(compilation.explain_json)
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]

@@ -56,6 +56,7 @@ typedef struct Callable {
   sl_kind kind;  // of outputs when no input is a tensor
   int release_gil;
   int has_loops;  // that Ctrl-C may have to end
+  int reuse_outputs;
   int fast_path;  // 1: the straight line, 0: the interpreter; fast_path() around a call overrides it
   int any_written;
   FixedInput* inputs;
@@ -112,6 +113,8 @@ void slKeepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange* exch
 int slPlanInputs(Callable* self);
 int slPlanOutputs(Callable* self);
 int slPlanResults(Callable* self);
+/// Which outputs reuse_outputs may take again: fixed sizes, on the cpu, with no result that is a view of them.
+void slPlanReuse(Callable* self);
 /// Every input of the program must be a tensor somewhere in the arguments. Fills names, allocates
 /// seen.
 int slNameInputs(Callable* self);

@@ -20,9 +20,14 @@
 namespace straightline::jit {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
 struct UnitResult {
   bool ok = false;
   bool cached = false;
+  double clangSeconds = 0;
   std::string key;
   std::string object;
   std::string diagnostics;
@@ -39,7 +44,10 @@ UnitResult compileUnit(const Unit& unit, const std::vector<std::string>& argumen
   }
   ClangOutput output;
   std::string fatal;
-  if (!runGuarded([&] { output = compileToObject(unit.name, unit.text, arguments); }, &fatal)) {
+  const Clock::time_point begin = Clock::now();
+  const bool survived = runGuarded([&] { output = compileToObject(unit.name, unit.text, arguments); }, &fatal);
+  result.clangSeconds = secondsSince(begin);
+  if (!survived) {
     result.diagnostics = "the compiler gave up: " + fatal;
     return result;
   }
@@ -60,11 +68,10 @@ std::vector<UnitResult> compileUnits(const std::vector<Unit>& units,
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     for (std::size_t i = next++; i < units.size(); i = next++) {
-      const auto begin = std::chrono::steady_clock::now();
+      const Clock::time_point begin = Clock::now();
       results[i] = compileUnit(units[i], arguments, cache);
       if (onUnit) {
-        const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - begin;
-        onUnit({units[i].name, results[i].key, passed.count(), results[i].cached, results[i].ok});
+        onUnit({units[i].name, results[i].key, secondsSince(begin) * 1e3, results[i].cached, results[i].ok});
       }
     }
   };
@@ -141,9 +148,11 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
   ObjectCache& cache = options.cache != nullptr ? *options.cache : ObjectCache::process();
   const unsigned threads =
       options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  const Clock::time_point begin = Clock::now();
   std::vector<UnitResult> results = compileUnits(units, arguments, cache, threads, options.onUnit);
 
   auto program = std::make_unique<CompiledProgram>();
+  program->unitsSeconds = secondsSince(begin);
   program->notes = cache.takeNotes();
   std::vector<Object> objects;
   for (std::size_t i = 0; i < units.size(); ++i) {
@@ -153,14 +162,17 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
                       keepText(units[i].name, ".cpp", units[i].text) + "\n" + results[i].diagnostics);
     }
     ++(results[i].cached ? program->cached : program->compiled);
+    program->clangSeconds += results[i].clangSeconds;
     objects.push_back({units[i].name, std::move(results[i].object)});
   }
   std::string message;
+  const Clock::time_point linkBegin = Clock::now();
   const bool survived = runGuarded(
       [&] { program->code = linkProgram(std::move(objects), options.resolver, symbols, &message); }, &message);
   if (!survived || !program->code) {
     return fail(error, CompileError::Kind::internal, "emitted units do not link: " + message);
   }
+  program->linkSeconds = secondsSince(linkBegin);
   return program;
 }
 

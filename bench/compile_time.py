@@ -4,7 +4,8 @@
 Each measurement is a process of its own, with the default number of threads: *cold* over an empty folder of the disk
 cache, *warm* over the one that the cold process before it filled. `ours` is what counts: passes, emission, units
 (emitted text to objects), link, load and prepare; capture, which is torch's export and our reading of it, and the start
-of the compiler's library stand beside it. `clang` is the part of units in clang, summed over threads. Run it on an idle
+of the compiler's library stand beside it. `clang` is the processor time of units in clang, of all
+threads. Run it on an idle
 machine.
 """
 

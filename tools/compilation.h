@@ -27,7 +27,7 @@ struct CompileRequest {
   sl_progress* progress = nullptr;  ///< nullable: told how far the compilation is
 };
 
-/// Wall-clock seconds of each phase of a compilation; `clang` alone is a sum over threads.
+/// Wall-clock seconds of each phase of a compilation; `clang` alone is processor time, of all threads.
 struct CompileSeconds {
   double passes = 0;
   double emission = 0;

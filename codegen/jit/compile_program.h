@@ -49,7 +49,7 @@ struct CompiledProgram {
   unsigned cached = 0;                  ///< units that came from the disk cache
   std::vector<std::string> notes;       ///< trouble with the cache, for a warning to the user
   double unitsSeconds = 0;              ///< until all objects were there
-  double clangSeconds = 0;              ///< in clang, summed over threads
+  double clangSeconds = 0;              ///< processor seconds in clang, all threads
   double linkSeconds = 0;
 };
 

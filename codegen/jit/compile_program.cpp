@@ -56,6 +56,10 @@ bool findUnit(const Unit& unit, const std::vector<std::string>& arguments, Objec
   return result->cached;
 }
 
+bool stopped(const CompileOptions& options) {
+  return options.stop != nullptr && __atomic_load_n(options.stop, __ATOMIC_RELAXED) != 0;
+}
+
 /// Fails with headers and without them alike, so that the diagnostics are those of the text by itself.
 void compileUnit(const Unit& unit, const std::vector<std::string>& arguments, const PrecompiledHeaders& headers,
                  ObjectCache& cache, UnitResult* result) {
@@ -98,12 +102,12 @@ void inThreads(std::size_t threads, const std::function<void()>& work) {
 
 /// Each from the cache or through clang. `headerSeconds`: what parsing the headers for all of them took.
 std::vector<UnitResult> compileUnits(const std::vector<Unit>& units, const std::vector<std::string>& arguments,
-                                     ObjectCache& cache, unsigned threads,
-                                     const std::function<void(const UnitReport&)>& onUnit, double* headerSeconds) {
+                                     ObjectCache& cache, unsigned threads, const CompileOptions& options,
+                                     double* headerSeconds) {
   std::vector<UnitResult> results(units.size());
   const auto report = [&](std::size_t i, Clock::time_point begin) {
-    if (onUnit) {
-      onUnit({units[i].name, results[i].key, secondsSince(begin) * 1e3, results[i].cached, results[i].ok});
+    if (options.onUnit) {
+      options.onUnit({units[i].name, results[i].key, secondsSince(begin) * 1e3, results[i].cached, results[i].ok});
     }
   };
   std::vector<std::size_t> missing;
@@ -123,7 +127,7 @@ std::vector<UnitResult> compileUnits(const std::vector<Unit>& units, const std::
       buildPrecompiledHeaders(arguments);
       *headerSeconds = threadSeconds() - begin;
     }
-    for (std::size_t at = next++; at < missing.size(); at = next++) {
+    for (std::size_t at = next++; at < missing.size() && !stopped(options); at = next++) {
       const std::size_t i = missing[at];
       const Clock::time_point begin = Clock::now();
       compileUnit(units[i], arguments, findPrecompiledHeaders(arguments), cache, &results[i]);
@@ -193,7 +197,10 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
   const Clock::time_point begin = Clock::now();
   auto program = std::make_unique<CompiledProgram>();
   std::vector<UnitResult> results =
-      compileUnits(units, arguments, cache, threads, options.onUnit, &program->clangSeconds);
+      compileUnits(units, arguments, cache, threads, options, &program->clangSeconds);
+  if (stopped(options)) {
+    return fail(error, CompileError::Kind::user, "the compilation was asked to stop");
+  }
   program->unitsSeconds = secondsSince(begin);
   program->notes = cache.takeNotes();
   std::vector<Object> objects;

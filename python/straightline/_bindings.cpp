@@ -9,13 +9,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -272,7 +272,6 @@ class Progress {
 /// Compilations under way, and whether the process ends: then they stop, for clang may not run while its globals go.
 struct Running {
   std::mutex mutex;
-  std::condition_variable none;
   int count = 0;
   bool ending = false;
 };
@@ -285,9 +284,14 @@ std::atomic<Running*> live_{new Running()};
 void endCompilations() {
   const Released released;
   Running& running = *live_;
-  std::unique_lock<std::mutex> lock(running.mutex);
-  running.ending = true;
-  running.none.wait(lock, [&] { return running.count == 0; });
+  for (int count = 1; count > 0;) {  // no condition variable: that of GCC 12 wants a newer C++ library than the wheel may
+    {
+      const std::lock_guard<std::mutex> lock(running.mutex);
+      running.ending = true;
+      count = running.count;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(count > 0 ? 2 : 0));
+  }
 }
 
 /// A thread that compiles; done when the object goes.
@@ -305,9 +309,7 @@ class CompilingThread {
     done_ = std::async(std::launch::async, [work, &running = running_] {
       work();
       const std::lock_guard<std::mutex> lock(running.mutex);
-      if (--running.count == 0) {
-        running.none.notify_all();
-      }
+      --running.count;
     });
   }
 

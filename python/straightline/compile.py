@@ -248,8 +248,8 @@ def compile(
             the framework has is refused, with its source line.
         routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
             estimates say. Before routes of the environment (docs/options.md).
-        winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per layer
-            what its error is.
+        winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per
+            layer what its error is.
         unknown: Refused, with the names that are near.
 
     Returns:

@@ -16,6 +16,7 @@ from straightline.capture.importer import (
     Tensor,
     converter,
     dtype_name,
+    torch_dtype,
 )
 
 # Ops whose integer inputs become float first.
@@ -111,13 +112,21 @@ def _binary(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute
 
 
 def _scale(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute: str) -> Tensor:
-    """A product or quotient: eager computes it in float32 where the tensor is half and the other a Python number.
+    """A product or quotient: eager computes it in float32 where the tensor is half and the second operand a number.
 
-    (In sums it rounds the number to half first, as `_binary` does.)
+    The number may be Python's or a tensor of no dimension and another type. (In sums, and as the first operand, it is rounded
+    to half first, as `_binary` does.)
     """
     number = x if not isinstance(x, Tensor) else y
-    inexact = isinstance(number, float) and compute in _HALF
+    inexact = compute in _HALF and _is_wider(number, compute)
     return _binary(ctx, op, node, x, y, "f32" if inexact else compute)
+
+
+def _is_wider(number: Any, half: str) -> bool:
+    """Whether rounding to half may change a number."""
+    if isinstance(number, Tensor):
+        return number.rank == 0 and number.dtype not in (half, "i1")
+    return isinstance(number, float) or (isinstance(number, int) and int(torch.tensor(number, dtype=torch_dtype(half))) != number)
 
 
 def _scaled(ctx: Importer, x: Any, alpha: Any, dtype: str) -> Any:
@@ -135,6 +144,10 @@ def _add_sub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     op = "add" if ".add." in str(node.target) else "sub"
     if dtype == "i1" and op == "add":  # torch adds booleans as a logical or
         return _binary(ctx, "logical_or", node, a.self, a.other, "i1")
+    if a.alpha != 1 and dtype in _HALF:  # eager rounds alpha, and the result once
+        alpha = torch.tensor(a.alpha, dtype=torch_dtype(dtype)).item()
+        other = ctx.cast(a.other, dtype) if isinstance(a.other, Tensor) else a.other
+        return _binary(ctx, op, node, ctx.cast(a.self, dtype), _scaled(ctx, other, alpha, "f32"), "f32")
     return _binary(ctx, op, node, a.self, _scaled(ctx, a.other, a.alpha, dtype), dtype)
 
 
@@ -166,7 +179,7 @@ def _div_mode(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if a.rounding_mode is None:
         return _div(ctx, a, node)
     dtype = ctx.promoted(a.self, a.other)
-    return _binary(ctx, _ROUNDED[a.rounding_mode], node, a.self, a.other, dtype)
+    return _scale(ctx, _ROUNDED[a.rounding_mode], node, a.self, a.other, dtype)
 
 
 # ATen overload -> (op, result is boolean)
@@ -193,6 +206,8 @@ def _plain_binary(op: str, overloads: tuple[str, ...]) -> None:
     @converter(*(f"aten.{op}.{overload}" for overload in overloads))
     def convert(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         dtype = ctx.promoted(a.self, a.other)
+        if op == "floor_divide":
+            return _scale(ctx, op, node, a.self, a.other, dtype)
         if op not in _COMPARISONS:
             return _binary(ctx, op, node, a.self, a.other, dtype)
         type = ctx.result_type(node)

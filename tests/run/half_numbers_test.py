@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Half tensors with numbers and tensors of no dimension and another type: rounded when eager rounds, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import straightline as sl
+import torch
+from torch import Tensor
+
+#: A whole number of vectors: what is left over after them eager computes otherwise (torch.add with alpha, torch 2.13).
+_COUNT = 1024
+
+TWO: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "x * s": lambda x, s: x * s,
+    "s * x": lambda x, s: s * x,
+    "x / s": lambda x, s: x / s,
+    "s / x": lambda x, s: s / x,
+    "x + s": lambda x, s: x + s,
+    "s - x": lambda x, s: s - x,
+    "x + 3 s": lambda x, s: torch.add(x, s, alpha=3),
+    "floor": lambda x, s: torch.floor_divide(x, s),
+    "trunc": lambda x, s: torch.div(x, s, rounding_mode="trunc"),
+    "remainder": lambda x, s: torch.remainder(x, s),
+    "maximum": lambda x, s: torch.maximum(x, s),
+    "less": lambda x, s: x < s,
+}
+
+ONE: dict[str, Callable[[Tensor], Tensor]] = {
+    "x * 1003": lambda x: x * 1003,
+    "x / 1.003": lambda x: x / 1.003,
+    "x // 0.1003": lambda x: x // 0.1003,
+    "x + 1003.3": lambda x: x + 1003.3,
+    "x - 0.7 x": lambda x: torch.sub(x, x * 1.003, alpha=0.7),
+    "1.003 - x": lambda x: 1.003 - x,
+}
+
+
+def agree(function: Callable[..., Tensor], args: tuple[Tensor, ...]) -> None:
+    got, want = sl.compile(function, args, threads=1)(*args), function(*args)
+    assert got.dtype == want.dtype
+    torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_tensors_of_no_dimension(half: torch.dtype) -> None:
+    x = torch.randn(_COUNT).to(half)
+    numbers = (1.00723, 1009.3, 1003)
+    types = (torch.float64, torch.float32, torch.int64, half)
+
+    def every(x: Tensor, *scalars: Tensor) -> list[Tensor]:
+        return [function(x, s) for function in TWO.values() for s in scalars]
+
+    scalars = tuple(torch.tensor(number).to(type) for number in numbers for type in types)
+    got = sl.compile(every, (x, *scalars), threads=1)(x, *scalars)
+    names = [(name, s) for name in TWO for s in scalars]
+    for (name, s), result, want in zip(names, got, every(x, *scalars), strict=True):
+        message = f"{name} with {s!r}"
+        assert result.dtype == want.dtype, message
+        torch.testing.assert_close(result, want, rtol=0, atol=0, equal_nan=True, msg=message)
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ONE)
+def test_numbers(name: str, half: torch.dtype) -> None:
+    agree(ONE[name], (torch.randn(_COUNT).to(half),))

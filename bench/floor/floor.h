@@ -39,7 +39,7 @@ typedef int32_t vecInt __attribute__((vector_size(4 * kLanes)));
 
 FLOOR_INLINE vec load(const float* p) { return *reinterpret_cast<const vecUnaligned*>(p); }
 FLOOR_INLINE void store(float* p, vec v) { *reinterpret_cast<vecUnaligned*>(p) = v; }
-FLOOR_INLINE vec all(float x) { return vec{} + x; }
+FLOOR_INLINE vec all(float x) { return x - vec{}; }  // x + 0 would be an addition: it changes -0
 FLOOR_INLINE vec relu(vec v) { return v < 0 ? vec{} : v; }  // keeps nan, as PyTorch's does
 
 FLOOR_INLINE float sum(vec v) {
@@ -80,10 +80,11 @@ inline float* padded(const float* b, int n, int width) {
 }
 
 /// One tile: c[kRows][kVectors * kLanes] = bias + a[kRows][kDepth] * b[kDepth][kVectors * kLanes], then `finish(value, c's place)`.
-/// `kSplit` chains of sums hide the latency of the multiply-add where the tile is small.
+/// `kSplit` chains of sums hide the latency of the multiply-add where the tile is small. `next`, where there is one, is as
+/// long as b and will be read soon.
 template <int kRows, int kVectors, int kSplit, int kDepth, typename Finish>
 FLOOR_INLINE void tile(const float* a, int64_t aStride, const float* b, int64_t bStride, const float* bias, float* c,
-                       int64_t cStride, Finish finish) {
+                       int64_t cStride, Finish finish, const float* next = nullptr) {
   vec sums[kSplit][kRows][kVectors];
   for (int v = 0; v < kVectors; ++v) {
     const vec first = bias != nullptr ? load(bias + v * kLanes) : vec{};
@@ -96,13 +97,18 @@ FLOOR_INLINE void tile(const float* a, int64_t aStride, const float* b, int64_t 
   }
   static_assert(kDepth % kSplit == 0);
   for (int k = 0; k < kDepth; k += kSplit) {
-#pragma GCC unroll 8
+    if (next != nullptr) {
+      for (int line = 0; line < kSplit * kVectors * kLanes; line += 16) {
+        __builtin_prefetch(next + k * bStride + line, 0, 2);
+      }
+    }
+#pragma GCC unroll 16
     for (int s = 0; s < kSplit; ++s) {
       vec column[kVectors];
       for (int v = 0; v < kVectors; ++v) {
         column[v] = load(b + (k + s) * bStride + v * kLanes);
       }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
         const vec x = all(a[r * aStride + k + s]);
         for (int v = 0; v < kVectors; ++v) {
@@ -121,6 +127,41 @@ FLOOR_INLINE void tile(const float* a, int64_t aStride, const float* b, int64_t 
       store(place, finish(value, place));
     }
   }
+}
+
+/// e^x, within 2 ulp from -87 on; smaller x give what -87 gives.
+FLOOR_INLINE vec exponential(vec x) {
+  x = x < -87.0f ? all(-87.0f) : x;
+  const vec rounding = all(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const vec n = (x * 1.44269504f + rounding) - rounding;
+  vec f = x - n * 0.693359375f;
+  f = f + n * 2.12194440e-4f;
+  vec p = all(1.9875691500e-4f);
+  p = p * f + 1.3981999507e-3f;
+  p = p * f + 8.3334519073e-3f;
+  p = p * f + 4.1665795894e-2f;
+  p = p * f + 1.6666665459e-1f;
+  p = p * f + 5.0000001201e-1f;
+  p = p * (f * f) + f + 1.0f;
+  const vecInt power = (__builtin_convertvector(n, vecInt) + 127) << 23;
+  vec scale;
+  std::memcpy(&scale, &power, sizeof(scale));
+  return p * scale;
+}
+
+/// GELU by the error function (Abramowitz and Stegun 7.1.26, 1.5e-7 absolute).
+FLOOR_INLINE vec gelu(vec x) {
+  const vec z = x * 0.70710678118f;
+  const vec size = z < 0 ? -z : z;
+  const vec t = all(1.0f) / (size * 0.3275911f + 1.0f);
+  vec p = all(1.061405429f);
+  p = p * t - 1.453152027f;
+  p = p * t + 1.421413741f;
+  p = p * t - 0.284496736f;
+  p = p * t + 0.254829592f;
+  const vec tail = p * t * exponential(-(z * z));  // 1 - erf(|z|)
+  const vec half = x * 0.5f;
+  return z < 0 ? half * tail : half * (2.0f - tail);
 }
 
 // Threads. The second one walks the same function; they meet at barriers, which spin, and yield when they spin for long.

@@ -44,9 +44,13 @@ def _flops(task: Task) -> int:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
-    # Without oneDNN recurrent nets are products again, which the counter knows.
-    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
-        copy.deepcopy(task.model)(*task.inputs)
+    # Without oneDNN's recurrent nets and the fused encoder layer all is products again, which the counter knows.
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
+            copy.deepcopy(task.model)(*task.inputs)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
     return int(counter.get_total_flops())
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -102,6 +103,8 @@ class WorkerClient:
         except ProcessLookupError:
             pass
         self._process.wait()
+        with contextlib.suppress(OSError):  # what was not sent is lost
+            self._requests.close()
         self._selector.close()
         self._answers.close()
         self._log.close()

@@ -227,6 +227,7 @@ Failure Compilation::load(const CompileRequest& request) {
     __atomic_store_n(&request.progress->units, static_cast<int32_t>(units), __ATOMIC_RELAXED);
   }
   report(request.progress, SL_STAGE_UNITS);
+  options.stop = request.progress != nullptr ? &request.progress->stop : nullptr;
   options.onUnit = [&](const jit::UnitReport& unit) {
     if (request.progress != nullptr) {
       __atomic_fetch_add(&request.progress->units_done, 1, __ATOMIC_RELAXED);

@@ -107,12 +107,14 @@ SL_API int32_t sl_builder_finish(sl_builder* builder, sl_module** out, sl_text**
 // Compilation -------------------------------------------------------------------------------------------------------
 
 /// How far a compilation is, for whoever shows it. Zeroed by the caller; written with relaxed atomic stores meanwhile, so that
-/// any thread may look.
+/// any thread may look. The other way round, any thread may set `stop` to end the compilation: with a user error, when the
+/// units that are being compiled are done.
 typedef struct sl_progress {
   uint64_t size;       ///< sizeof(sl_progress)
   int32_t stage;       ///< 0: not begun, then SL_STAGE_*
   int32_t units_done;  ///< of `units`, when the stage is SL_STAGE_UNITS
   int32_t units;
+  int32_t stop;        ///< nonzero, stored atomically by the caller: stop
 } sl_progress;
 
 enum { SL_STAGE_PASSES = 1, SL_STAGE_UNITS = 2 };

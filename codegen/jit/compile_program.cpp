@@ -52,19 +52,23 @@ UnitResult compileUnit(const Unit& unit, const std::vector<std::string>& argumen
   return result;
 }
 
-/// Takes units one after the other until none is left; the calling thread works too.
+bool stopped(const CompileOptions& options) {
+  return options.stop != nullptr && __atomic_load_n(options.stop, __ATOMIC_RELAXED) != 0;
+}
+
+/// Takes units one after the other until none is left, or all is to stop; the calling thread works too.
 std::vector<UnitResult> compileUnits(const std::vector<Unit>& units,
                                      const std::vector<std::string>& arguments, ObjectCache& cache,
-                                     unsigned threads, const std::function<void(const UnitReport&)>& onUnit) {
+                                     unsigned threads, const CompileOptions& options) {
   std::vector<UnitResult> results(units.size());
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
-    for (std::size_t i = next++; i < units.size(); i = next++) {
+    for (std::size_t i = next++; i < units.size() && !stopped(options); i = next++) {
       const auto begin = std::chrono::steady_clock::now();
       results[i] = compileUnit(units[i], arguments, cache);
-      if (onUnit) {
+      if (options.onUnit) {
         const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - begin;
-        onUnit({units[i].name, results[i].key, passed.count(), results[i].cached, results[i].ok});
+        options.onUnit({units[i].name, results[i].key, passed.count(), results[i].cached, results[i].ok});
       }
     }
   };
@@ -141,7 +145,10 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
   ObjectCache& cache = options.cache != nullptr ? *options.cache : ObjectCache::process();
   const unsigned threads =
       options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
-  std::vector<UnitResult> results = compileUnits(units, arguments, cache, threads, options.onUnit);
+  std::vector<UnitResult> results = compileUnits(units, arguments, cache, threads, options);
+  if (stopped(options)) {
+    return fail(error, CompileError::Kind::user, "the compilation was asked to stop");
+  }
 
   auto program = std::make_unique<CompiledProgram>();
   program->notes = cache.takeNotes();

@@ -34,6 +34,7 @@ struct CompileOptions {
   std::vector<std::string> clangExtra;  ///< further `clang -cc1` arguments
   ObjectCache* cache = nullptr;         ///< null: ObjectCache::process()
   std::function<void(const UnitReport&)> onUnit;  ///< called after each unit, from any of the threads; may be empty
+  const int* stop = nullptr;            ///< nullable; nonzero, stored atomically by any thread: no further unit is compiled
   SymbolResolver resolver;              ///< extern "C" names outside the program (the runtime's sl_symbol)
 };
 

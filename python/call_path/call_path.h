@@ -225,6 +225,15 @@ int slRangesTouch(const sl_range* ranges, int32_t count, sl_range range);
 // ---- results.c
 
 /// A fresh output of the program.
+enum { SL_KEPT = 2 };
+
+/// A result of an earlier call, for reuse_outputs.
+typedef struct sl_kept {
+  PyObject* object;  ///< nullable, owned
+  void* data;
+  sl_seen seen;
+} sl_kept;
+
 typedef struct sl_output_plan {
   const sl_buffer* buffer;
   int fixed;  ///< 1: shape, strides and bytes hold for every call
@@ -234,6 +243,9 @@ typedef struct sl_output_plan {
   int32_t device_type;
   PyObject* numpy_dtype;  ///< nullable, owned: made by the first call with numpy arrays
   PyObject* numpy_shape;  ///< nullable, owned: tuple for numpy.empty, when fixed
+  PyObject* reused_name;  ///< nullable, borrowed: reuse_outputs is on, and what messages call the result
+  sl_kept kept[SL_KEPT];
+  int32_t next_kept;  ///< the oldest
 } sl_output_plan;
 
 /// How a result of the program reaches the user: a fresh output, or a view of something that
@@ -274,6 +286,17 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
 int slOnDevice(const sl_tensor* tensor, int32_t device_type);
 /// "cpu", "cuda:1", "dlpack device 7": new reference.
 PyObject* slDeviceName(int32_t device_type, int32_t device_id);
+
+// ---- kept_outputs.c
+
+/// Takes a result of an earlier call that only the plan holds, is as it was and overlaps none of the
+/// `count` inputs. 1: fresh has it; 0: there is none.
+int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode* mode,
+               const sl_tensor* inputs, int32_t count);
+/// Remembers a result that is about to be handed out, in place of the oldest.
+void slKeptAdd(sl_output_plan* plan, const sl_fresh* fresh);
+int slKeptTraverse(sl_output_plan* plan, visitproc visit, void* arg);
+void slKeptClear(sl_output_plan* plan);
 
 // ---- streams.c
 

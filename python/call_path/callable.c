@@ -314,7 +314,10 @@ static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_ki
     if (!fresh->object) {
       sl_output_plan* plan = &self->outputs[o];
       int failed;
-      if (plan->fixed) {
+      if (plan->reused_name && slKeptTake(plan, fresh, kind, mode, scratch->tensors,
+                                          self->desc->input_count)) {
+        failed = 0;
+      } else if (plan->fixed) {
         failed = slFreshAllocate(fresh, kind, exchange, plan, plan->bytes, plan->shape, plan->strides);
       } else {
         int64_t shape[SL_MAX_RANK];
@@ -369,7 +372,8 @@ static int execute(Callable* self, Scratch* scratch, const sl_dl_exchange* excha
                           scratch->extents, fast ? NULL : sl_interpreter()};
     sl_ctx context;  // sl_run clears the rest; its text is long
     context.size = sizeof(context);
-    context.cancel = NULL;
+    const int32_t* cancel = self->has_loops ? slInterruptsBegin() : NULL;
+    context.cancel = cancel;
     context.profile = NULL;
     context.profile_user = NULL;
     if (self->release_gil) {
@@ -382,6 +386,9 @@ static int execute(Callable* self, Scratch* scratch, const sl_dl_exchange* excha
                       &message);
     }
     sl_frame_return(frame);
+    if (slInterruptsEnd(cancel)) {
+      return -1;
+    }
   }
   if (status != SL_OK) {
     slRaiseStatus(status, message.text);
@@ -443,10 +450,13 @@ static PyObject* viewResult(Callable* self, Scratch* scratch, int32_t r, sl_kind
 }
 
 static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
-                             const sl_dl_exchange* exchange) {
+                             const sl_dl_exchange* exchange, const PyObject* out) {
   for (int32_t o = 0; o < self->desc->output_count; ++o) {
     if (slFreshWrap(&scratch->fresh[o], exchange)) {
       return NULL;
+    }
+    if (self->outputs[o].reused_name && !out) {
+      slKeptAdd(&self->outputs[o], &scratch->fresh[o]);
     }
   }
   for (int32_t r = 0; r < self->desc->result_count; ++r) {
@@ -540,7 +550,7 @@ PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
   if (!failed && takeWeights(self, scratch) == 0 &&
       prepareOutputs(self, scratch, out, kind, exchange, &mode) == 0 &&
       execute(self, scratch, exchange) == 0) {
-    result = buildResult(self, scratch, kind, exchange);
+    result = buildResult(self, scratch, kind, exchange, out);
   }
   if (scratch->looked_at) {
     slKeepLookedAt(self, scratch, exchange);
@@ -599,10 +609,10 @@ static int parseOptions(Callable* self, PyObject* options) {
   double threshold = SL_GIL_THRESHOLD_US;
   const char* kind = NULL;
   int fast_path = 1;
-  static char* names[] = {"kind", "estimated_us", "gil_threshold_us", "fast_path", NULL};
+  static char* names[] = {"kind", "estimated_us", "gil_threshold_us", "fast_path", "reuse_outputs", NULL};
   PyObject* none = PyTuple_New(0);
-  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sddp", names, &kind, &estimate,
-                                                   &threshold, &fast_path);
+  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sddpp", names, &kind, &estimate,
+                                                   &threshold, &fast_path, &self->reuse_outputs);
   Py_XDECREF(none);
   if (!parsed) {
     return -1;
@@ -620,8 +630,15 @@ static int parseOptions(Callable* self, PyObject* options) {
     self->device_type =
         strcmp(self->desc->queues[i], "cuda") == 0 ? SL_DLPACK_CUDA : self->device_type;
   }
+  // How often a `while` goes round is not known before; a short `for` ends by itself.
+  int unbounded = 0;
+  for (int32_t i = 0; i < self->desc->statement_count; ++i) {
+    unbounded |= self->desc->statements[i].kind == SL_STATEMENT_WHILE;
+    self->has_loops |= self->desc->statements[i].kind == SL_STATEMENT_FOR;
+  }
   self->release_gil = self->device_type == SL_DLPACK_CPU &&
-                      (estimate >= threshold || self->desc->queue_count > 1);
+                      (estimate >= threshold || self->desc->queue_count > 1 || unbounded);
+  self->has_loops = unbounded || (self->has_loops && self->release_gil);
   return 0;
 }
 
@@ -651,6 +668,7 @@ static int initialise(Callable* self, PyObject* program, PyObject* weights, PyOb
       slCheckExtents(&self->output, self->desc->extent_count)) {
     return -1;
   }
+  slPlanReuse(self);
   sl_message message;
   message.text[0] = '\0';
   int32_t status = sl_queue_team(self->desc->threads, &self->queue, &message);
@@ -691,6 +709,9 @@ static int traverse(PyObject* object, visitproc visit, void* arg) {
   Py_VISIT(self->others);
   Py_VISIT(self->attributes);
   Py_VISIT(self->python);
+  for (int32_t o = 0; self->outputs && o < self->desc->output_count; ++o) {
+    slKeptTraverse(&self->outputs[o], visit, arg);
+  }
   int stop = slSignatureTraverse(&self->signature, visit, arg);
   return stop ? stop : slNodeTraverse(&self->output, visit, arg);
 }
@@ -698,6 +719,10 @@ static int traverse(PyObject* object, visitproc visit, void* arg) {
 /// Breaks cycles; a call that still comes afterwards is refused.
 static int clear(PyObject* object) {
   Callable* self = (Callable*)object;
+  for (int32_t o = 0; self->outputs && o < self->desc->output_count; ++o) {
+    self->outputs[o].reused_name = NULL;
+    slKeptClear(&self->outputs[o]);
+  }
   slSignatureClear(&self->signature);
   slNodeClear(&self->output);
   Py_CLEAR(self->others);

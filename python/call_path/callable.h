@@ -55,6 +55,8 @@ typedef struct Callable {
   sl_node output;
   sl_kind kind;  // of outputs when no input is a tensor
   int release_gil;
+  int has_loops;  // that Ctrl-C may have to end
+  int reuse_outputs;
   int fast_path;  // 1: the straight line, 0: the interpreter; fast_path() around a call overrides it
   int any_written;
   FixedInput* inputs;
@@ -66,6 +68,14 @@ typedef struct Callable {
   PyObject* python;  // nullable: emitted Python, `run(io)`, in place of the straight line
   Io* ios;           // pool of its calls
 } Callable;
+
+// ---- interrupts.c
+
+/// Lets Ctrl-C end a run: what its context's cancel flag shall be, or NULL (not the main thread, a handler that is not
+/// Python's own, or a run that is inside another). End it after the run, with the GIL in both cases.
+const int32_t* slInterruptsBegin(void);
+/// Whether Ctrl-C came, with the exception set. `cancel` NULL: no.
+int slInterruptsEnd(const int32_t* cancel);
 
 // ---- callable.c
 
@@ -103,6 +113,8 @@ void slKeepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange* exch
 int slPlanInputs(Callable* self);
 int slPlanOutputs(Callable* self);
 int slPlanResults(Callable* self);
+/// Which outputs reuse_outputs may take again: fixed sizes, on the cpu, with no result that is a view of them.
+void slPlanReuse(Callable* self);
 /// Every input of the program must be a tensor somewhere in the arguments. Fills names, allocates
 /// seen.
 int slNameInputs(Callable* self);

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 PyTypeObject* slQueueType;
 static PyTypeObject* io_type_;
@@ -166,6 +167,21 @@ static int bind(Io* io, const SlPythonCall* call, int32_t phase, const sl_bindin
   return 0;
 }
 
+/// Python before 3.14 ends (pthread_exit) a thread that comes back to it while the process ends. That may not unwind through
+/// the runtime, which promises not to throw: such a thread stops here, and ends with the process.
+static void stopWhenEnded(int* inside) {
+  while (*inside) {
+    pause();
+  }
+}
+
+static PyObject* callFunction(PyObject* function, PyObject* io) {
+  __attribute__((cleanup(stopWhenEnded))) int inside = 1;
+  PyObject* result = PyObject_CallFunctionObjArgs(function, io, NULL);
+  inside = 0;
+  return result;
+}
+
 int32_t slIoExecute(void* user, const sl_program* program, int32_t phase, sl_ctx* ctx,
                     const sl_bindings* bindings) {
   (void)program;
@@ -175,7 +191,7 @@ int32_t slIoExecute(void* user, const sl_program* program, int32_t phase, sl_ctx
   io->bindings = bindings;
   PyObject* result = NULL;
   if (bind(io, call, phase, bindings) == 0) {
-    result = PyObject_CallFunctionObjArgs(call->function, (PyObject*)io, NULL);
+    result = callFunction(call->function, (PyObject*)io);
   }
   for (int32_t e = 0; e < io->event_count; ++e) {
     sl_queue_forget(io->events[2 * e], io->events[2 * e + 1]);

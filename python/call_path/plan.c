@@ -132,6 +132,21 @@ int slPlanResults(Callable* self) {
   return 0;
 }
 
+void slPlanReuse(Callable* self) {
+  const int32_t count = self->reuse_outputs && self->device_type == SL_DLPACK_CPU ? self->desc->result_count : 0;
+  for (int32_t r = 0; r < count; ++r) {
+    const int32_t o = self->results[r].output;
+    if (o >= 0 && self->outputs[o].fixed) {
+      self->outputs[o].reused_name = slLeafName(&self->output, r);
+    }
+  }
+  for (int32_t r = 0; r < count; ++r) {  // a result that is a view of another keeps memory that only the other would tell of
+    if (self->results[r].output < 0 && self->results[r].root_role == SL_ROLE_OUTPUT) {
+      self->outputs[self->results[r].root_index].reused_name = NULL;
+    }
+  }
+}
+
 int slNameInputs(Callable* self) {
   self->names = PyMem_Calloc((size_t)self->desc->input_count + 1, sizeof(PyObject*));
   self->seen = PyMem_Calloc((size_t)self->desc->input_count + (size_t)self->desc->result_count + 1,

@@ -34,6 +34,7 @@ int64_t slOutputShape(const sl_buffer* buffer, const int64_t* extents, int64_t* 
 void slOutputPlanClear(sl_output_plan* plan) {
   Py_CLEAR(plan->numpy_dtype);
   Py_CLEAR(plan->numpy_shape);
+  slKeptClear(plan);
 }
 
 static PyObject* sizeTuple(int32_t rank, const int64_t* values) {

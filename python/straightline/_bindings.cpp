@@ -3,8 +3,18 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <cxxabi.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +59,32 @@ std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
+/// For a daemon thread while the process ends: what it would return to is going.
+[[noreturn]] void stopHere() {
+  for (;;) {
+    pause();
+  }
+}
+
+/// The GIL released. pybind11's own lets a thread unwind that Python ends at the end of the process (before 3.14), through
+/// frames that do not allow it; such a thread stops here, and ends with the process.
+class Released {
+ public:
+  Released() : state_(PyEval_SaveThread()) {}
+  Released(const Released&) = delete;
+  Released& operator=(const Released&) = delete;
+  ~Released() {
+    try {
+      PyEval_RestoreThread(state_);
+    } catch (abi::__forced_unwind&) {
+      stopHere();
+    }
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
 class Module {
  public:
   explicit Module(sl_module* module) : module_(module, sl_module_release) {}
@@ -58,7 +94,7 @@ class Module {
     sl_text* error = nullptr;
     int32_t kind = SL_ERROR_NONE;
     {
-      const py::gil_scoped_release released;
+      const Released released;
       kind = sl_module_parse(text.data(), text.size(), name.c_str(), &module, &error);
     }
     check(kind, error);
@@ -230,19 +266,99 @@ class Progress {
 
  private:
   static int32_t look(const int32_t& value) { return __atomic_load_n(&value, __ATOMIC_RELAXED); }
-  sl_progress progress_{sizeof(sl_progress), 0, 0, 0};
+  sl_progress progress_{sizeof(sl_progress), 0, 0, 0, 0};
+};
+
+/// Compilations under way, and whether the process ends: then they stop, for clang may not run while its globals go.
+struct Running {
+  std::mutex mutex;
+  std::condition_variable none;
+  int count = 0;
+  bool ending = false;
+};
+
+/// Never destroyed: threads that are stopped may still look at it. A forked child has one of its own, for none of its parent's
+/// compilations goes on there.
+std::atomic<Running*> live_{new Running()};
+
+/// At the end of the interpreter: ends compilations of daemon threads and waits until they have.
+void endCompilations() {
+  const Released released;
+  Running& running = *live_;
+  std::unique_lock<std::mutex> lock(running.mutex);
+  running.ending = true;
+  running.none.wait(lock, [&] { return running.count == 0; });
+}
+
+/// A thread that compiles; done when the object goes.
+class CompilingThread {
+ public:
+  template <class Work>
+  explicit CompilingThread(Work work) : running_(*live_) {
+    {
+      const std::lock_guard<std::mutex> lock(running_.mutex);
+      if (running_.ending) {
+        throw std::runtime_error("the interpreter is ending: nothing is compiled any more");
+      }
+      ++running_.count;
+    }
+    done_ = std::async(std::launch::async, [work, &running = running_] {
+      work();
+      const std::lock_guard<std::mutex> lock(running.mutex);
+      if (--running.count == 0) {
+        running.none.notify_all();
+      }
+    });
+  }
+
+  bool toEnd() const {
+    const std::lock_guard<std::mutex> lock(running_.mutex);
+    return running_.ending;
+  }
+
+  /// Waits a while; whether it is over.
+  bool waited() const {
+    const Released released;
+    return done_.wait_for(std::chrono::milliseconds(20)) == std::future_status::ready;
+  }
+
+  void finish() const {
+    const Released released;
+    done_.wait();
+  }
+
+ private:
+  Running& running_;
+  std::future<void> done_;
 };
 
 Compilation compileModule(const Module& module, const std::string& cpu, int32_t threads, const std::string& pipeline,
                           bool emitOnly, bool cache, Progress* progress) {
+  Progress unseen;
+  sl_progress* const told = (progress != nullptr ? progress : &unseen)->get();
   const sl_compile_options options{sizeof(sl_compile_options), cpu.c_str(), threads, pipeline.c_str(), emitOnly ? 1 : 0,
-                                   cache ? 0 : 1, progress != nullptr ? progress->get() : nullptr};
+                                   cache ? 0 : 1, told};
   sl_compilation* compilation = nullptr;
   sl_text* error = nullptr;
   int32_t kind = SL_ERROR_NONE;
-  {
-    const py::gil_scoped_release released;
-    kind = sl_compile(module.get(), &options, &compilation, &error);
+  // On a thread of its own, so that this one can look for Ctrl-C and for the end of the process.
+  const CompilingThread thread([&] { kind = sl_compile(module.get(), &options, &compilation, &error); });
+  while (!thread.waited()) {
+    const bool ending = thread.toEnd();
+    const bool interrupted = !ending && PyErr_CheckSignals() != 0;
+    if (interrupted || ending) {
+      __atomic_store_n(&told->stop, 1, __ATOMIC_RELAXED);
+      thread.finish();
+    }
+    if (ending) {
+      const Released released;
+      stopHere();
+    }
+    if (interrupted) {
+      const Text text(error);
+      sl_compilation_release(compilation);
+      throw py::error_already_set();
+    }
   }
   check(kind, error);
   return Compilation(compilation);
@@ -270,7 +386,7 @@ int32_t optMain(std::vector<std::string> arguments) {
     argv.push_back(argument.data());
   }
   argv.push_back(nullptr);
-  const py::gil_scoped_release released;
+  const Released released;
   return sl_opt_main(static_cast<int32_t>(arguments.size()), argv.data());
 }
 
@@ -324,6 +440,8 @@ PYBIND11_MODULE(_compiler, m) {
   m.def("compile", &compileModule, py::arg("module"), py::kw_only(), py::arg("cpu") = "", py::arg("threads") = 1,
         py::arg("pipeline") = "", py::arg("emit_only") = false, py::arg("cache") = true, py::arg("progress") = py::none(),
         "Compiles a module; the GIL is released meanwhile.");
+  pthread_atfork(nullptr, nullptr, [] { live_ = new Running(); });
+  py::module_::import("atexit").attr("register")(py::cpp_function(&endCompilations));
   m.def("cache_info", &cacheInfo, "Place, size and counts of the disk cache.");
   m.def("cache_clear", &sl_cache_clear, "Deletes all entries of the disk cache; returns how many.");
   m.def("opt_main", &optMain, py::arg("arguments"), "straightline-opt's command line; returns the exit status.");

@@ -20,6 +20,7 @@ class Options(TypedDict, total=False):
     gil_threshold_us: float
     #: False: calls go through the interpreter unless `override_fast_path` says otherwise.
     fast_path: bool
+    reuse_outputs: bool
 
 class Callable:
     """A program with its weights, bound to a signature, called like the compiled function.

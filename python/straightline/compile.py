@@ -26,6 +26,7 @@ from straightline import (
     explanation,
     kernels,
 )
+from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
 from straightline.errors import CacheWarning, UnsupportedError, UserError
 from straightline.module_builder import ModuleBuilder
@@ -206,6 +207,7 @@ def compile(
     freeze: bool = True,
     emit: str = "cpp",
     fast_path: bool | None = None,
+    reuse_outputs: bool = False,
     cpu: str = "",
     target: str | None = None,
     cache: bool = True,
@@ -231,6 +233,8 @@ def compile(
             into it with prints and breakpoints; the same bits, slower between kernels.
         fast_path: False: calls run the same kernels one by one through an interpreter (`sl.fast_path` around a call overrides
             it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
+        reuse_outputs: A result that nobody holds any more becomes the result of a later call, which then allocates nothing: calls
+            take turns between two tensors (cpu, fixed sizes). A view of a result does not hold it: it changes with later calls.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         target: "cpu", "cuda" or "cuda:sm_90"; by default where the example inputs are. For a CUDA device that is not here give
             its architecture and examples on the cpu: the program can be looked at then, a call says what is missing.
@@ -262,7 +266,8 @@ def compile(
 
     _refuse_unknown(unknown)
     _check_options(
-        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
+        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache,
+        routes=routes,
     )
     allowed = _allowed_backends(allow)
     _aten_calls.install()
@@ -282,8 +287,9 @@ def compile(
         _targets.open_compiler()
         options += f" target={place}"
         threads = 1
-    with CompileProgress() as progress:
+    with kept_interrupts() as check_interrupts, CompileProgress() as progress:
         captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
+        check_interrupts()
         _check_distinct(captures)
         first = captures[0].captured
         read = {name for capture in captures for name in capture.captured.parameters}
@@ -299,6 +305,7 @@ def compile(
                 live=not freeze,
                 python=emit == "python",
                 path=path,
+                reuse=reuse_outputs,
                 copies=copies,
                 on_cuda=place != "cpu",
             )
@@ -335,6 +342,7 @@ class _Capture:
         live: bool,
         python: bool,
         path: tuple[bool, str],
+        reuse: bool,
         copies: dict[int, Any],
         on_cuda: bool,
     ) -> CompiledFunction | CompiledElsewhere:
@@ -342,7 +350,7 @@ class _Capture:
 
         `on_cuda`: where the device or the tensors on it are missing, it is something to look at.
         """
-        binding = self._binding(model, compilation, table, live=live, path=path)
+        binding = self._binding(model, compilation, table, live=live, path=path, reuse=reuse)
         why = _targets.why_not_here(self._tensors()) if on_cuda else ""
         if why:
             return CompiledElsewhere(compilation, binding, why)
@@ -358,7 +366,8 @@ class _Capture:
         return tensors | {f"parameter {name}": tensor for name, tensor in self.captured.parameters.items()}
 
     def _binding(
-        self, model: Any, compilation: _compiler.Compilation, table: ParameterTable, *, live: bool, path: tuple[bool, str]
+        self, model: Any, compilation: _compiler.Compilation, table: ParameterTable, *, live: bool, path: tuple[bool, str],
+        reuse: bool,
     ) -> _Binding:
         import torch
 
@@ -378,6 +387,7 @@ class _Capture:
                 "kind": "numpy" if self.uses_numpy else "torch",
                 "estimated_us": explained.get("estimated_us", 0.0),
                 "fast_path": path[0],
+                "reuse_outputs": reuse,
             },
             name=explained["name"],
             path=path,
@@ -518,6 +528,7 @@ def _check_options(
     freeze: object,
     emit: object,
     fast_path: object,
+    reuse_outputs: object,
     cpu: object,
     cache: object,
     routes: object,
@@ -530,7 +541,7 @@ def _check_options(
         raise UserError(f"emit is {emit!r} but must be 'cpp' or 'python'")
     if fast_path is not None and not isinstance(fast_path, bool):
         raise UserError(f"fast_path is {fast_path!r} but must be True, False or None")
-    for name, flag in (("freeze", freeze), ("cache", cache)):
+    for name, flag in (("freeze", freeze), ("reuse_outputs", reuse_outputs), ("cache", cache)):
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")
     if routes is not None and not isinstance(routes, Mapping):

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from straightline import _aten_calls, _compiler, _paths, _signature
+from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
 from straightline.compile import (
     CompiledFunction,
@@ -36,6 +37,7 @@ def compile_mlir(
     freeze: bool = True,
     emit: str = "cpp",
     fast_path: bool | None = None,
+    reuse_outputs: bool = False,
     cpu: str = "",
     cache: bool = True,
     allow: Sequence[str] | None = None,
@@ -54,6 +56,7 @@ def compile_mlir(
         freeze: As in `compile`.
         emit: As in `compile`.
         fast_path: As in `compile`.
+        reuse_outputs: As in `compile`.
         cpu: As in `compile`.
         cache: As in `compile`.
         allow: As in `compile`.
@@ -72,7 +75,8 @@ def compile_mlir(
     """
     _refuse_unknown(unknown, compile_mlir)
     _check_options(
-        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, cpu=cpu, cache=cache, routes=routes
+        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache,
+        routes=routes,
     )
     allowed = _allowed_backends(allow)
     _aten_calls.install()
@@ -86,7 +90,7 @@ def compile_mlir(
     options = f"freeze={'true' if freeze else 'false'}"
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
-    with CompileProgress() as progress:
+    with kept_interrupts(), CompileProgress() as progress:
         compilation = _compile_for_team(module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
     explained = json.loads(compilation.explain_json)
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]
@@ -105,6 +109,7 @@ def compile_mlir(
             "kind": "torch" if tensors and all(type(t).__module__.startswith("torch") for t in tensors) else "numpy",
             "estimated_us": explained.get("estimated_us", 0.0),
             "fast_path": path[0],
+            "reuse_outputs": reuse_outputs,
         },
         name=explained["name"],
         path=path,

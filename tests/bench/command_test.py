@@ -37,7 +37,8 @@ def test_a_run_refuses_wrong_answers_and_loses_nobody(tmp_path: Path) -> None:
     assert {"cpu", "cores", "load", "memory_gib"} <= set(data["machine"]) and "torch" in data["versions"]
     records = {record["contender"]: record for record in data["records"]}
     assert list(records) == [
-        "eager", "straightline", "straightline_out", "straightline_c", "liar", "crasher", "crasher_too", "absent", "stumbler",
+        "eager", "straightline", "straightline_out", "straightline_reuse", "straightline_c", "liar", "crasher", "crasher_too",
+        "absent", "stumbler",
     ]  # fmt: skip
     statuses = {name: record["status"] for name, record in records.items()}
     assert statuses["liar"] == "wrong" and statuses["absent"] == "unavailable" and statuses["stumbler"] == "failed"
@@ -46,7 +47,7 @@ def test_a_run_refuses_wrong_answers_and_loses_nobody(tmp_path: Path) -> None:
     for name in ("liar", "crasher", "absent", "stumbler"):
         assert records[name]["min_us"] is None and records[name]["round_us"] == [], f"{name} has times"
         assert f"{statuses[name]}: " in done.stdout, "and is in the table"
-    for name in ("eager", "straightline", "straightline_out", "straightline_c"):
+    for name in ("eager", "straightline", "straightline_out", "straightline_reuse", "straightline_c"):
         record = records[name]
         assert record["status"] == "ok", record["reason"]
         assert 0 < record["min_us"] <= record["median_us"] and len(record["round_us"]) == 3

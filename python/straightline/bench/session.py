@@ -107,7 +107,6 @@ def environment(folder: Path) -> dict[str, str]:
     variables = {
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "TRITON_CACHE_DIR": str(folder / "triton"),
-        "STRAIGHTLINE_CACHE_DIR": "",
         "TOKENIZERS_PARALLELISM": "false",
     }
     with contextlib.suppress(Unavailable):
@@ -188,7 +187,8 @@ class Session:
         records = {
             row: Record(case.name, case.group, row, title, contender.kind, threads) for row, title in contender.rows.items()
         }
-        entrant = _Entrant(contender, records, WorkerClient(folder, {**self._environment, **contender.environment}))
+        own = {"STRAIGHTLINE_CACHE_DIR": str(folder / "straightline"), **contender.environment}
+        entrant = _Entrant(contender, records, WorkerClient(folder, {**self._environment, **own}))
         with entrant.losing_its_process():
             assert entrant.client is not None
             prepared = self._prepare(entrant.client, contender.name, case, threads, folder)

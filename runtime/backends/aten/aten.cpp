@@ -8,6 +8,7 @@
 #include <new>
 
 #include "dispatcher_call.h"
+#include "ended_thread.h"
 
 namespace straightline::aten {
 namespace {
@@ -83,7 +84,8 @@ bool plan(const sl_problem& problem, Plan* plan, std::string* error) {
   const bool viaPython = text.door == "python";
   if (const sl_aten_python* functions = python.load(std::memory_order_acquire)) {
     char message[kMessageBytes] = "";
-    if (functions->plan(&problem, &plan->id, message, kMessageBytes) != 0) {
+    const auto make = [&] { return functions->plan(&problem, &plan->id, message, kMessageBytes); };
+    if (stoppingWhenEnded(make) != 0) {
       *error = message;
       return false;
     }
@@ -114,7 +116,10 @@ bool run(const Plan& plan, const void* const* inputs, void* const* outputs, std:
     return false;
   }
   char message[kMessageBytes] = "";
-  if (functions->run(plan.id, inputs, outputs, sizes, message, kMessageBytes) != 0) {
+  const auto call = [&] {
+    return functions->run(plan.id, inputs, outputs, sizes, message, kMessageBytes);
+  };
+  if (stoppingWhenEnded(call) != 0) {
     *error = message;
     return false;
   }
@@ -197,7 +202,7 @@ void sl_aten_call_plan_destroy(void* handle) {
   auto* plan = static_cast<Plan*>(handle);
   const sl_aten_python* functions = python.load(std::memory_order_acquire);
   if (plan && plan->id && functions) {
-    functions->forget(plan->id);
+    straightline::stoppingWhenEnded([&] { functions->forget(plan->id); });
   }
   delete plan;
 }

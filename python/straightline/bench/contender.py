@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import timeit
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -157,5 +157,4 @@ def fastest(candidates: Mapping[str, Call]) -> Call:
     times = {name: seconds_per_call(call.loop) for name, call in candidates.items()}
     best = min(times, key=lambda name: times[name])
     others = ", ".join(f"{name} {seconds * 1e6:,.1f} us" for name, seconds in times.items() if name != best)
-    chosen = candidates[best]
-    return Call(chosen.loop, chosen.answer, f"{best} ({others})", chosen.launches)
+    return replace(candidates[best], configuration=f"{best} ({others})")

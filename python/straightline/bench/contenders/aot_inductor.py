@@ -14,7 +14,7 @@ from straightline.bench.contender import (
     python_call,
     python_loop,
 )
-from straightline.bench.contenders.torch_compile import inductor_options
+from straightline.bench.contenders import inductor
 
 
 class AotInductor(Contender):
@@ -35,14 +35,17 @@ class AotInductor(Contender):
         except Exception as error:
             raise Unsupported(f"torch.export does not take the model: {str(error).splitlines()[0]}") from error
         path = torch._inductor.aoti_compile_and_package(
-            program, package_path=str(task.folder / "model.pt2"), inductor_configs=inductor_options()
+            program, package_path=str(task.folder / "model.pt2"), inductor_configs=inductor.options()
         )
         function = torch._inductor.aoti_load_package(path)
         function(*task.inputs)
         seconds = time.perf_counter() - start
+        launches = inductor.launches_of_package(path)
         boxed = function.loader.boxed_run  # empties the list that it is given
         calls = {
-            "aoti": python_call(function, task.inputs),
-            "aoti_boxed": Call(python_loop(boxed, task.inputs, as_list=True), lambda: boxed(list(task.inputs))),
+            "aoti": python_call(function, task.inputs, launches=launches),
+            "aoti_boxed": Call(
+                python_loop(boxed, task.inputs, as_list=True), lambda: boxed(list(task.inputs)), launches=launches
+            ),
         }
         return Prepared(calls, seconds, {"torch": torch.__version__})

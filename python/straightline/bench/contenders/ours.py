@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Straightline: emitted C++ (also with `out=`, `reuse_outputs=True`, and called from C), emitted Python, and the fast path off."""
+"""Straightline: emitted C++ (also with `out=`, `reuse_outputs=True`, and called from C), emitted Python, the fast path off."""
 
 from __future__ import annotations
 

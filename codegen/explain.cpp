@@ -201,4 +201,12 @@ std::string explainProgram(mlir::ModuleOp module) {
   return text;
 }
 
+double estimatedUs(mlir::ModuleOp module) {
+  double sum = 0;
+  for (auto program : module.getOps<kernel::ProgramOp>()) {
+    sum += Explainer(program).explain().getNumber("estimated_us").value_or(0);
+  }
+  return sum;
+}
+
 }  // namespace straightline::codegen

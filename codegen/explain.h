@@ -12,6 +12,9 @@ namespace straightline::codegen {
 /// depend on named extents are those at their upper bounds.
 std::string explainProgram(mlir::ModuleOp module);
 
+/// The explanation's `estimated_us`: the sum over the statements of `run`. Same precondition.
+double estimatedUs(mlir::ModuleOp module);
+
 }  // namespace straightline::codegen
 
 #endif  // STRAIGHTLINE_CODEGEN_EXPLAIN_H

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <map>
 
@@ -60,6 +61,20 @@ void report(sl_progress* progress, int32_t stage) {
   }
 }
 
+/// Adds the seconds of its life to a sum.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double* sum) : sum_(sum) {}
+  ~Stopwatch() { *sum_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double* sum_;
+  Clock::time_point begin_ = Clock::now();
+};
+
 std::string milliseconds(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f ms", value);
@@ -116,7 +131,7 @@ Failure Compilation::compile(const Module& module, const CompileRequest& request
     if (compilation->dump_.isOpen()) {
       compilation->dump_.write("captured.mlir", printModule(*compilation->opLevel_, SL_PRINT_LOCATIONS));
     }
-    Failure failure = compilation->lower(targetOptions(*target, request));
+    Failure failure = compilation->lower(module, request, targetOptions(*target, request));
     if (failure.kind == ErrorKind::internal) {
       return compilation->withIr(std::move(failure));
     }
@@ -165,14 +180,29 @@ Failure Compilation::verifyText() const {
   return Failure::none();
 }
 
-Failure Compilation::lower(const TargetOptions& machine) {
+Failure Compilation::lower(const Module& module, const CompileRequest& request, TargetOptions target) {
+  if (Failure failure = plan(target); failure.failed()) {
+    return failure;
+  }
+  if (request.team > request.threads && context_->stages.estimatedUs(*kernelLevel_) > request.teamFromUs) {
+    target.threads = request.team;
+    kernelLevel_ = module.op.get().clone();
+    dump_.goBack(1);  // what was captured stays
+    if (Failure failure = plan(target); failure.failed()) {
+      return failure;
+    }
+  }
+  return emit(target);
+}
+
+Failure Compilation::plan(const TargetOptions& machine) {
+  const Stopwatch watch(&seconds_.passes);
   TargetOptions target = machine;
   if (dump_.isOpen()) {
     target.afterGroup = [this](llvm::StringRef group, mlir::ModuleOp module) {
       dump_.write(group.str() + ".mlir", printModule(module, SL_PRINT_LOCATIONS));
     };
   }
-  DiagnosticLog log(&context_->context);
   context_->stages.setTarget(*kernelLevel_, target);
   mlir::PassManager manager(&context_->context);
   if (Failure failure = context_->stages.buildPipeline(manager, *kernelLevel_, target); failure.failed()) {
@@ -181,29 +211,46 @@ Failure Compilation::lower(const TargetOptions& machine) {
   if (settings_.log.passes) {
     manager.addInstrumentation(makePassLog());
   }
+  return guarded([&](DiagnosticLog& log) {
+    return failed(manager.run(*kernelLevel_)) ? log.failure(ErrorKind::internal, "a pass failed") : Failure::none();
+  });
+}
+
+Failure Compilation::emit(const TargetOptions& target) {
+  const Stopwatch watch(&seconds_.emission);
+  return guarded([&](DiagnosticLog& log) {
+    Failure failure = context_->stages.emit(*kernelLevel_, target, &emitted_);
+    if (failure.kind == ErrorKind::internal) {
+      failure = log.failure(ErrorKind::internal, failure.message);
+    }
+    dump_.write("program.cpp", emitted_.listing);
+    dump_.write("explain.json", emitted_.explain + "\n");
+    return failure;
+  });
+}
+
+Failure Compilation::guarded(const std::function<Failure(DiagnosticLog&)>& body) {
+  DiagnosticLog log(&context_->context);
   Failure failure;
   std::string fatal;
-  const bool survived = jit::runGuarded(
-      [&] {
-        if (failed(manager.run(*kernelLevel_))) {
-          failure = log.failure(ErrorKind::internal, "a pass failed");
-          return;
-        }
-        failure = context_->stages.emit(*kernelLevel_, target, &emitted_);
-        if (failure.kind == ErrorKind::internal) {
-          failure = log.failure(ErrorKind::internal, failure.message);
-        }
-        dump_.write("program.cpp", emitted_.listing);
-        dump_.write("explain.json", emitted_.explain + "\n");
-      },
-      &fatal);
-  if (!survived) {
-    // The module was left in the middle of a change: it is neither printed nor destroyed, nor is its context.
-    kernelLevel_.release();
-    new std::shared_ptr<ModuleContext>(context_);
-    return Failure::internal("the compiler gave up: " + fatal + (log.empty() ? "" : "\n" + log.text()));
+  if (jit::runGuarded([&] { failure = body(log); }, &fatal)) {
+    return failure;
   }
-  return failure;
+  // The module was left in the middle of a change: it is neither printed nor destroyed, nor is its context.
+  kernelLevel_.release();
+  new std::shared_ptr<ModuleContext>(context_);
+  return Failure::internal("the compiler gave up: " + fatal + (log.empty() ? "" : "\n" + log.text()));
+}
+
+std::string Compilation::explain() const {
+  if (!llvm::StringRef(emitted_.explain).ends_with("}")) {
+    return emitted_.explain;
+  }
+  llvm::json::Object seconds{{"passes", seconds_.passes}, {"emission", seconds_.emission}, {"units", seconds_.units},
+                             {"clang", seconds_.clang},   {"link", seconds_.link},         {"load", seconds_.load}};
+  std::string text = emitted_.explain.substr(0, emitted_.explain.size() - 1) + ",\"compile_seconds\":";
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(seconds)) << "}";
+  return text;
 }
 
 Failure Compilation::withIr(Failure failure) const {
@@ -243,6 +290,7 @@ Failure Compilation::load(const CompileRequest& request) {
   const jit::ObjectCache& cache = request.useCache ? jit::ObjectCache::process() : none;
   const jit::CacheCounts before = cache.counts();
   if (!emitted_.deviceUnits.empty()) {
+    const auto deviceBegin = std::chrono::steady_clock::now();
     code->device = jit::compileForDevice(emitted_.deviceUnits, emitted_.deviceArch, options, &error);
     if (!code->device) {
       return {kindOf(error.kind), error.message};
@@ -250,6 +298,7 @@ Failure Compilation::load(const CompileRequest& request) {
     for (const auto& [name, image] : code->device->images) {
       code->images[name + "_image"] = {sizeof(sl_device_image), image.data(), image.size()};
     }
+    seconds_.units = std::chrono::duration<double>(std::chrono::steady_clock::now() - deviceBegin).count();
     compiled_ = code->device->compiled;
     cached_ = code->device->cached;
   }
@@ -266,7 +315,11 @@ Failure Compilation::load(const CompileRequest& request) {
   }
   compiled_ += code->host->compiled;
   cached_ += code->host->cached;
+  seconds_.units += code->host->unitsSeconds;
+  seconds_.clang += code->host->clangSeconds;
+  seconds_.link = code->host->linkSeconds;
   notes_ = code->host->notes;
+  const Stopwatch watch(&seconds_.load);
   std::string message;
   const auto* description = static_cast<const sl_program_desc*>(code->host->code->lookup(emitted_.symbol, &message));
   if (description == nullptr) {

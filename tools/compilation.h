@@ -3,6 +3,7 @@
 #ifndef STRAIGHTLINE_TOOLS_COMPILATION_H
 #define STRAIGHTLINE_TOOLS_COMPILATION_H
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,10 +19,22 @@ namespace straightline {
 struct CompileRequest {
   std::string cpu;       ///< "" or "host": this machine
   int threads = 1;
+  int team = 0;            ///< more than `threads`: instead of it where the estimate is more than `teamFromUs`
+  double teamFromUs = 0;
   std::string pipeline;
   bool emitOnly = false;
   bool useCache = true;
   sl_progress* progress = nullptr;  ///< nullable: told how far the compilation is
+};
+
+/// Wall-clock seconds of each phase of a compilation; `clang` alone is processor time, of all threads.
+struct CompileSeconds {
+  double passes = 0;
+  double emission = 0;
+  double units = 0;  ///< emitted text to objects: looking them up in the cache, and compiling what it has not
+  double clang = 0;
+  double link = 0;
+  double load = 0;   ///< the runtime's checks of the program
 };
 
 /// What one compilation made. Immutable; getters are thread-safe.
@@ -34,6 +47,8 @@ class Compilation {
   static Failure compile(const Module& module, const CompileRequest& request, std::unique_ptr<Compilation>* out);
 
   const Emitted& emitted() const { return emitted_; }
+  /// The explanation of emitted(), with `compile_seconds`.
+  std::string explain() const;
   sl_program* program() const { return program_; }  ///< NULL after emitOnly; owned
   unsigned compiled() const { return compiled_; }
   unsigned cached() const { return cached_; }
@@ -45,7 +60,11 @@ class Compilation {
   explicit Compilation(std::shared_ptr<ModuleContext> context) : context_(std::move(context)) {}
 
   Failure verifyText() const;
-  Failure lower(const TargetOptions& target);
+  Failure lower(const Module& module, const CompileRequest& request, TargetOptions target);
+  Failure plan(const TargetOptions& target);
+  Failure emit(const TargetOptions& target);
+  /// Runs a step that works on `kernelLevel_`; gives up on it, and on the context, where LLVM did.
+  Failure guarded(const std::function<Failure(DiagnosticLog&)>& body);
   void logRoutes() const;
   Failure load(const CompileRequest& request);
   Failure withIr(Failure failure) const;
@@ -58,6 +77,7 @@ class Compilation {
   unsigned compiled_ = 0;
   unsigned cached_ = 0;
   std::vector<std::string> notes_;
+  CompileSeconds seconds_;
   Settings settings_;
   Dump dump_;
 };

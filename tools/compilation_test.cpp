@@ -8,6 +8,7 @@
 
 #include "codegen/jit/temporary_folder_for_tests.h"
 #include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/JSON.h"
 #include "tools/compiler_abi.h"
 #include "tools/stages_for_tests.h"
 
@@ -83,6 +84,33 @@ TEST_F(CompilationTest, ProgramRunsAndOutlivesTheCompilation) {
   sl_program_release(program);
 }
 
+TEST_F(CompilationTest, TheEstimateDecidesAboutTheTeamBeforeAnythingIsCompiled) {
+  int planned = 0;
+  stages_.body = [&](mlir::ModuleOp) { return ++planned, mlir::success(); };
+  request_.team = 4;
+  request_.teamFromUs = 100;
+  stages_.estimate = 100;
+  ASSERT_FALSE(compile().failed());
+  EXPECT_EQ(planned, 1);
+  EXPECT_NE(compilation_->explain().find("\"threads\": 1"), std::string::npos) << compilation_->explain();
+  stages_.estimate = 101;
+  ASSERT_FALSE(compile().failed());
+  EXPECT_EQ(planned, 3);
+  EXPECT_EQ(compilation_->compiled() + compilation_->cached(), 1u);
+  EXPECT_NE(compilation_->explain().find("\"threads\": 4"), std::string::npos) << compilation_->explain();
+}
+
+TEST_F(CompilationTest, ExplainSaysWhereTheTimeWent) {
+  ASSERT_FALSE(compile().failed());
+  llvm::Expected<llvm::json::Value> facts = llvm::json::parse(compilation_->explain());
+  ASSERT_TRUE(static_cast<bool>(facts)) << compilation_->explain();
+  const llvm::json::Object* seconds = facts->getAsObject()->getObject("compile_seconds");
+  ASSERT_NE(seconds, nullptr);
+  for (const char* phase : {"passes", "emission", "units", "clang", "link", "load"}) {
+    EXPECT_GT(seconds->getNumber(phase).value_or(0), 0) << phase;
+  }
+}
+
 TEST_F(CompilationTest, SecondTimeComesFromTheCache) {
   ASSERT_FALSE(compile().failed());
   EXPECT_EQ(compilation_->compiled(), 1u);
@@ -114,7 +142,7 @@ TEST_F(CompilationTest, EmitOnlyMakesNoProgram) {
   const Failure failure = compile();
   ASSERT_FALSE(failure.failed()) << failure.message;
   EXPECT_EQ(compilation_->program(), nullptr);
-  EXPECT_EQ(compilation_->emitted().explain, "{\"cpu\": \"x86-64-v4\"}");
+  EXPECT_EQ(compilation_->emitted().explain, "{\"cpu\": \"x86-64-v4\", \"threads\": 1}");
 }
 
 TEST_F(CompilationTest, MalformedModuleIsAUserErrorWithItsPlace) {

@@ -212,6 +212,8 @@ int32_t sl_compile(const sl_module* module, const sl_compile_options* options, s
       request.emitOnly = options->emit_only != 0;
       request.useCache = options->no_cache == 0;
       request.progress = options->progress;
+      request.team = options->team;
+      request.teamFromUs = options->team_from_us;
     }
     auto compilation = std::make_unique<sl_compilation>();
     Failure failure = Compilation::compile(*module->module, request, &compilation->compilation);
@@ -253,7 +255,7 @@ int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level, 
 }
 
 sl_text* sl_compilation_explain(const sl_compilation* compilation) {
-  return makeText(compilation->compilation->emitted().explain);
+  return makeText(compilation->compilation->explain());
 }
 
 int32_t sl_compilation_unit_count(const sl_compilation* compilation) {

@@ -127,6 +127,8 @@ typedef struct sl_compile_options {
   int32_t emit_only;      ///< 1: stop after emission: there is no program, and any CPU may be named
   int32_t no_cache;       ///< 1: neither read nor write the disk cache
   sl_progress* progress;  ///< NULL: nobody looks
+  int32_t team;           ///< more than `threads`: plan for so many instead when one call of the program for `threads` is estimated to take
+  double team_from_us;    ///< more than this; decided before anything is compiled
 } sl_compile_options;
 
 /// Compiles a module, which stays as it was. `options` NULL: all defaults. May block for seconds; call it without interpreter locks.

@@ -18,6 +18,8 @@ class Dump {
   bool isOpen() const { return !path_.empty(); }
   /// Writes NN-name. The first failure is kept and later texts are dropped.
   void write(const std::string& name, const std::string& text);
+  /// The next text gets number `count + 1`, in place of what had it.
+  void goBack(int count) { count_ = count; }
   /// The user's error when something could not be written.
   Failure finish() const { return failure_; }
 

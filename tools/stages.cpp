@@ -65,6 +65,8 @@ class ProductStages final : public Stages {
     return manager.run(module);
   }
 
+  double estimatedUs(mlir::ModuleOp module) const override { return codegen::estimatedUs(module); }
+
   Failure emit(mlir::ModuleOp module, const TargetOptions&, Emitted* emitted) const override {
     mlir::FailureOr<codegen::Emitted> text = codegen::emitProgram(module);
     if (failed(text)) {

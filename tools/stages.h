@@ -49,6 +49,8 @@ class Stages {
   virtual Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const = 0;
   /// Whether a module that the user wrote keeps the contract of its level (op, or kernel). What it emits names the user's own lines.
   virtual mlir::LogicalResult verifyText(mlir::ModuleOp module) const = 0;
+  /// What one call is estimated to take, of a module that all passes have seen.
+  virtual double estimatedUs(mlir::ModuleOp module) const = 0;
   virtual Failure emit(mlir::ModuleOp module, const TargetOptions& target, Emitted* emitted) const = 0;
 };
 

@@ -32,6 +32,7 @@ class TestStages final : public Stages {
  public:
   FunctionPass::Body body = [](mlir::ModuleOp) { return mlir::success(); };
   std::vector<jit::Unit> units;
+  double estimate = 0;  ///< us
 
   void registerDialects(mlir::DialectRegistry& registry) const override {
     registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect>();
@@ -42,11 +43,12 @@ class TestStages final : public Stages {
     return Failure::none();
   }
   mlir::LogicalResult verifyText(mlir::ModuleOp) const override { return mlir::success(); }
+  double estimatedUs(mlir::ModuleOp) const override { return estimate; }
   Failure emit(mlir::ModuleOp, const TargetOptions& target, Emitted* emitted) const override {
     emitted->units = units;
     emitted->symbol = "sl_program";
     emitted->listing = units.empty() ? "" : units.front().text;
-    emitted->explain = "{\"cpu\": \"" + target.cpu + "\"}";
+    emitted->explain = "{\"cpu\": \"" + target.cpu + "\", \"threads\": " + std::to_string(target.threads) + "}";
     return Failure::none();
   }
 };

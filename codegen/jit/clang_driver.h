@@ -46,8 +46,12 @@ struct ClangOutput {
 };
 
 /// Compiles one unit. Thread-safe: any number of concurrent calls. `name` appears in diagnostics and debug information.
-ClangOutput compileToObject(const std::string& name, const std::string& text,
-                            const std::vector<std::string>& arguments);
+/// `headers`: what compileHeaders made with the same arguments, which saves parsing them; the object is the same.
+ClangOutput compileToObject(const std::string& name, const std::string& text, const std::vector<std::string>& arguments,
+                            const std::string* headers = nullptr);
+
+/// Parses all embedded headers but those of CUDA C++; the output's object is what the function above takes as `headers`.
+ClangOutput compileHeaders(std::vector<std::string> arguments);
 
 /// clang's full version text: part of the cache key.
 const std::string& compilerVersion();

@@ -10,71 +10,84 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <thread>
 
 #include "codegen/jit/clang_driver.h"
 #include "codegen/jit/fatal_guard.h"
+#include "codegen/jit/precompiled_headers.h"
 
 namespace straightline::jit {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+/// From so many units on that clang has to compile, parsing the headers once for all of them pays.
+constexpr std::size_t kWorthHeaders = 5;
+
+double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+/// Processor seconds of this thread.
+double threadSeconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 struct UnitResult {
   bool ok = false;
   bool cached = false;
+  double clangSeconds = 0;
   std::string key;
   std::string object;
   std::string diagnostics;
 };
 
-UnitResult compileUnit(const Unit& unit, const std::vector<std::string>& arguments, ObjectCache& cache) {
-  UnitResult result;
-  result.key = ObjectCache::key(unit.text, arguments);
-  if (std::optional<std::string> object = cache.load(result.key)) {
-    result.ok = true;
-    result.cached = true;
-    result.object = std::move(*object);
-    return result;
+/// Looks for the unit in the cache.
+bool findUnit(const Unit& unit, const std::vector<std::string>& arguments, ObjectCache& cache, UnitResult* result) {
+  result->key = ObjectCache::key(unit.text, arguments);
+  if (std::optional<std::string> object = cache.load(result->key)) {
+    result->ok = true;
+    result->cached = true;
+    result->object = std::move(*object);
   }
-  ClangOutput output;
-  std::string fatal;
-  if (!runGuarded([&] { output = compileToObject(unit.name, unit.text, arguments); }, &fatal)) {
-    result.diagnostics = "the compiler gave up: " + fatal;
-    return result;
-  }
-  result.ok = output.ok;
-  result.diagnostics = std::move(output.diagnostics);
-  if (output.ok) {
-    cache.store(result.key, output.object);
-    result.object = std::move(output.object);
-  }
-  return result;
+  return result->cached;
 }
 
 bool stopped(const CompileOptions& options) {
   return options.stop != nullptr && __atomic_load_n(options.stop, __ATOMIC_RELAXED) != 0;
 }
 
-/// Takes units one after the other until none is left, or all is to stop; the calling thread works too.
-std::vector<UnitResult> compileUnits(const std::vector<Unit>& units,
-                                     const std::vector<std::string>& arguments, ObjectCache& cache,
-                                     unsigned threads, const CompileOptions& options) {
-  std::vector<UnitResult> results(units.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < units.size() && !stopped(options); i = next++) {
-      const auto begin = std::chrono::steady_clock::now();
-      results[i] = compileUnit(units[i], arguments, cache);
-      if (options.onUnit) {
-        const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - begin;
-        options.onUnit({units[i].name, results[i].key, passed.count(), results[i].cached, results[i].ok});
-      }
-    }
-  };
+/// Fails with headers and without them alike, so that the diagnostics are those of the text by itself.
+void compileUnit(const Unit& unit, const std::vector<std::string>& arguments, const PrecompiledHeaders& headers,
+                 ObjectCache& cache, UnitResult* result) {
+  const double begin = threadSeconds();
+  ClangOutput output;
+  std::string fatal;
+  bool survived = runGuarded(
+      [&] { output = compileToObject(unit.name, unit.text, arguments, headers.get()); }, &fatal);
+  if (headers && !(survived && output.ok)) {
+    survived = runGuarded([&] { output = compileToObject(unit.name, unit.text, arguments); }, &fatal);
+  }
+  result->clangSeconds = threadSeconds() - begin;
+  if (!survived) {
+    result->diagnostics = "the compiler gave up: " + fatal;
+    return;
+  }
+  result->ok = output.ok;
+  result->diagnostics = std::move(output.diagnostics);
+  if (output.ok) {
+    cache.store(result->key, output.object);
+    result->object = std::move(output.object);
+  }
+}
+
+/// Calls work() in up to `threads` threads, this one among them.
+void inThreads(std::size_t threads, const std::function<void()>& work) {
   std::vector<std::thread> helpers;
-  const std::size_t wanted = std::min<std::size_t>(threads, units.size());
-  for (std::size_t i = 1; i < wanted; ++i) {
+  for (std::size_t i = 1; i < threads; ++i) {
     try {
       helpers.emplace_back(work);
     } catch (const std::system_error&) {
@@ -85,6 +98,42 @@ std::vector<UnitResult> compileUnits(const std::vector<Unit>& units,
   for (std::thread& helper : helpers) {
     helper.join();
   }
+}
+
+/// Each from the cache or through clang. `headerSeconds`: what parsing the headers for all of them took.
+std::vector<UnitResult> compileUnits(const std::vector<Unit>& units, const std::vector<std::string>& arguments,
+                                     ObjectCache& cache, unsigned threads, const CompileOptions& options,
+                                     double* headerSeconds) {
+  std::vector<UnitResult> results(units.size());
+  const auto report = [&](std::size_t i, Clock::time_point begin) {
+    if (options.onUnit) {
+      options.onUnit({units[i].name, results[i].key, secondsSince(begin) * 1e3, results[i].cached, results[i].ok});
+    }
+  };
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const Clock::time_point begin = Clock::now();
+    if (findUnit(units[i], arguments, cache, &results[i])) {
+      report(i, begin);
+    } else {
+      missing.push_back(i);
+    }
+  }
+  std::atomic<bool> buildsHeaders{missing.size() >= kWorthHeaders};
+  std::atomic<std::size_t> next{0};
+  inThreads(std::min<std::size_t>(threads, missing.size()), [&] {
+    if (buildsHeaders.exchange(false)) {  // one thread does; the others begin without
+      const double begin = threadSeconds();
+      buildPrecompiledHeaders(arguments);
+      *headerSeconds = threadSeconds() - begin;
+    }
+    for (std::size_t at = next++; at < missing.size() && !stopped(options); at = next++) {
+      const std::size_t i = missing[at];
+      const Clock::time_point begin = Clock::now();
+      compileUnit(units[i], arguments, findPrecompiledHeaders(arguments), cache, &results[i]);
+      report(i, begin);
+    }
+  });
   return results;
 }
 
@@ -145,12 +194,14 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
   ObjectCache& cache = options.cache != nullptr ? *options.cache : ObjectCache::process();
   const unsigned threads =
       options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
-  std::vector<UnitResult> results = compileUnits(units, arguments, cache, threads, options);
+  const Clock::time_point begin = Clock::now();
+  auto program = std::make_unique<CompiledProgram>();
+  std::vector<UnitResult> results =
+      compileUnits(units, arguments, cache, threads, options, &program->clangSeconds);
   if (stopped(options)) {
     return fail(error, CompileError::Kind::user, "the compilation was asked to stop");
   }
-
-  auto program = std::make_unique<CompiledProgram>();
+  program->unitsSeconds = secondsSince(begin);
   program->notes = cache.takeNotes();
   std::vector<Object> objects;
   for (std::size_t i = 0; i < units.size(); ++i) {
@@ -160,14 +211,17 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
                       keepText(units[i].name, ".cpp", units[i].text) + "\n" + results[i].diagnostics);
     }
     ++(results[i].cached ? program->cached : program->compiled);
+    program->clangSeconds += results[i].clangSeconds;
     objects.push_back({units[i].name, std::move(results[i].object)});
   }
   std::string message;
+  const Clock::time_point linkBegin = Clock::now();
   const bool survived = runGuarded(
       [&] { program->code = linkProgram(std::move(objects), options.resolver, symbols, &message); }, &message);
   if (!survived || !program->code) {
     return fail(error, CompileError::Kind::internal, "emitted units do not link: " + message);
   }
+  program->linkSeconds = secondsSince(linkBegin);
   return program;
 }
 

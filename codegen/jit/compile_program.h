@@ -49,6 +49,9 @@ struct CompiledProgram {
   unsigned compiled = 0;                ///< units that clang compiled
   unsigned cached = 0;                  ///< units that came from the disk cache
   std::vector<std::string> notes;       ///< trouble with the cache, for a warning to the user
+  double unitsSeconds = 0;              ///< until all objects were there
+  double clangSeconds = 0;              ///< processor seconds in clang, all threads
+  double linkSeconds = 0;
 };
 
 /// Compiles and links `units`; `symbols` are looked up in them at once, so that every unresolved name is an error now.

@@ -19,14 +19,24 @@ struct FillShape {
   int64_t stride[SL_MAX_RANK] = {};  ///< elements
 };
 
-template <FillTune T, class F, class E>
-SL_INLINE void fill(sl_ctx* ctx, sl_team team, FillShape s, F f, E* out) {
+/// The same as a pointwise kernel without inputs.
+SL_INLINE constexpr PointwiseShape pointwiseShapeOf(const FillShape& s) {
   PointwiseShape shape;
-  for (int d = 0; d < T.rank; ++d) {
+  for (int d = 0; d < SL_MAX_RANK; ++d) {
     shape.extent[d] = s.extent[d];
     shape.stride[0][d] = s.stride[d];
   }
-  pointwise<PointwiseTune{.rank = T.rank, .inputs = 0}>(ctx, team, shape, f, out);
+  return shape;
+}
+
+template <FillTune T, class F, class E>
+SL_INLINE void fill(sl_ctx* ctx, sl_team team, FillShape s, F f, E* out) {
+  pointwise<PointwiseTune{.rank = T.rank, .inputs = 0}>(ctx, team, pointwiseShapeOf(s), f, out);
+}
+template <FillTune T, FillShape S, class F, class E>
+SL_INLINE void fill(sl_ctx* ctx, sl_team team, Fixed<S>, F f, E* out) {
+  pointwise<PointwiseTune{.rank = T.rank, .inputs = 0}>(ctx, team, Fixed<pointwiseShapeOf(S)>{}, f,
+                                                        out);
 }
 
 }  // namespace sl

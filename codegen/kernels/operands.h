@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What strided families share: packs of operands, loads and stores of a few lanes, and loop nests
-// that are simplified (dims merged, reordered) before they run. With literal shapes all of it is
-// folded away by the compiler.
+// that are simplified (dims merged, reordered) before they run. A shape that is known when the kernel
+// is compiled comes as Fixed<shape>: the nest is a constant then, and only the way that it takes is
+// compiled.
 #ifndef STRAIGHTLINE_KERNELS_OPERANDS_H
 #define STRAIGHTLINE_KERNELS_OPERANDS_H
 
@@ -10,6 +11,14 @@
 namespace sl {
 
 inline constexpr int kMaxOperands = 16;
+
+/// A shape that is known when the kernel is compiled. Families that make nothing of it take it as the
+/// shape that it is.
+template <auto SHAPE>
+struct Fixed {
+  using Shape = decltype(SHAPE);
+  SL_INLINE_MEMBER constexpr operator Shape() const { return SHAPE; }
+};
 
 // ---- packs ----
 
@@ -174,14 +183,14 @@ struct Nest {
   int64_t extent[R + 1] = {};
   int64_t stride[O][R + 1] = {};
 
-  SL_INLINE_MEMBER int64_t count() const {
+  SL_INLINE_MEMBER constexpr int64_t count() const {
     int64_t n = 1;
     for (int d = 0; d < rank; ++d) {
       n *= extent[d];
     }
     return n;
   }
-  SL_INLINE_MEMBER void swapDims(int a, int b) {
+  SL_INLINE_MEMBER constexpr void swapDims(int a, int b) {
     int64_t e = extent[a];
     extent[a] = extent[b];
     extent[b] = e;
@@ -193,7 +202,7 @@ struct Nest {
   }
   /// Appends a loop; loops of one iteration are left out, and one that continues the loop before it
   /// for every operand is merged into that.
-  SL_INLINE_MEMBER void append(int64_t n, const int64_t (&strides)[O]) {
+  SL_INLINE_MEMBER constexpr void append(int64_t n, const int64_t (&strides)[O]) {
     if (n == 1) {
       return;
     }
@@ -209,10 +218,12 @@ struct Nest {
     rank = d + 1;
   }
   /// The innermost loop (one iteration when there is none).
-  SL_INLINE_MEMBER int64_t innerExtent() const { return rank > 0 ? extent[rank - 1] : 1; }
-  SL_INLINE_MEMBER int64_t innerStride(int o) const { return rank > 0 ? stride[o][rank - 1] : 0; }
+  SL_INLINE_MEMBER constexpr int64_t innerExtent() const { return rank > 0 ? extent[rank - 1] : 1; }
+  SL_INLINE_MEMBER constexpr int64_t innerStride(int o) const {
+    return rank > 0 ? stride[o][rank - 1] : 0;
+  }
   /// Whether each operand is contiguous or constant along the innermost loop.
-  SL_INLINE_MEMBER bool innerIsVector() const {
+  SL_INLINE_MEMBER constexpr bool innerIsVector() const {
     bool result = true;
     for (int o = 0; o < O; ++o) {
       int64_t s = innerStride(o);
@@ -239,6 +250,24 @@ struct Cursor {
       for (int o = 0; o < O; ++o) {
         offset[o] += index[d] * nest.stride[o][d];
       }
+    }
+  }
+  /// advance() where the number of loops is known.
+  template <int DIMS>
+  SL_INLINE_MEMBER void advanceFixed(const Nest<R, O>& nest) {
+    if constexpr (DIMS > 0) {
+      constexpr int D = DIMS - 1;
+      if (++index[D] < nest.extent[D]) {
+        for (int o = 0; o < O; ++o) {
+          offset[o] += nest.stride[o][D];
+        }
+        return;
+      }
+      index[D] = 0;
+      for (int o = 0; o < O; ++o) {
+        offset[o] -= (nest.extent[D] - 1) * nest.stride[o][D];
+      }
+      advanceFixed<D>(nest);
     }
   }
   SL_INLINE_MEMBER void advance(const Nest<R, O>& nest, int dims) {

@@ -7,7 +7,8 @@
 // An output may be the same buffer as an input when their strides are equal. Rank 0 is one element;
 // an extent of 0 does nothing. Lanes beyond the end repeat a valid element, so f sees no invented
 // values. Each thread takes a part of the outer loops (of the only loop, when they all merge).
-// Element types are taken as they are: conversion is f's business. In CUDA C++ (cuda_pointwise.h) there is no ctx and no
+// Element types are taken as they are: conversion is f's business. With Fixed<PointwiseShape{...}> the
+// ways that this shape does not take are not compiled. In CUDA C++ (cuda_pointwise.h) there is no ctx and no
 // team, and a thread of the grid takes `vector` neighbours.
 #ifndef STRAIGHTLINE_KERNELS_POINTWISE_H
 #define STRAIGHTLINE_KERNELS_POINTWISE_H
@@ -81,7 +82,7 @@ SL_INLINE void run(F f, Pointers p, const int64_t* strides, bool lanes, int64_t 
 /// Loops ordered for the first output: its largest stride outermost; then merged. Reversed loops
 /// stay as they are.
 template <int RANK, int O, int OUTPUT>
-SL_INLINE Nest<RANK, O> nestOf(const PointwiseShape& shape) {
+SL_INLINE constexpr Nest<RANK, O> nestOf(const PointwiseShape& shape) {
   Nest<RANK, O> raw;
   raw.rank = RANK;
   for (int d = 0; d < RANK; ++d) {
@@ -101,7 +102,7 @@ SL_INLINE Nest<RANK, O> nestOf(const PointwiseShape& shape) {
   }
   Nest<RANK, O> nest;
   for (int d = 0; d < RANK; ++d) {
-    int64_t strides[O];
+    int64_t strides[O] = {};
     for (int o = 0; o < O; ++o) {
       strides[o] = raw.stride[o][d];
     }
@@ -110,10 +111,20 @@ SL_INLINE Nest<RANK, O> nestOf(const PointwiseShape& shape) {
   return nest;
 }
 
+/// Whether every input is contiguous or constant and every output contiguous along the innermost loop.
+template <int R, int O>
+SL_INLINE constexpr bool lanesOf(const Nest<R, O>& nest, int inputs) {
+  bool lanes = nest.innerIsVector();
+  for (int o = inputs; o < O; ++o) {
+    lanes = lanes && nest.innerStride(o) == 1;
+  }
+  return lanes;
+}
+
 /// The loop, other than the innermost, along which an input is contiguous that is not so along the
 /// innermost; -1: none.
 template <int R, int O>
-SL_INLINE int transposedLoop(const Nest<R, O>& nest, int inputs) {
+SL_INLINE constexpr int transposedLoop(const Nest<R, O>& nest, int inputs) {
   int found = -1;
   for (int o = 0; o < inputs; ++o) {
     int64_t inner = nest.innerStride(o);
@@ -123,6 +134,15 @@ SL_INLINE int transposedLoop(const Nest<R, O>& nest, int inputs) {
     }
   }
   return found;
+}
+
+/// The nest with `loop` as the last but one.
+template <int R, int O>
+SL_INLINE constexpr Nest<R, O> crossed(Nest<R, O> nest, int loop) {
+  for (int d = loop; d + 2 < nest.rank; ++d) {
+    nest.swapDims(d, d + 1);
+  }
+  return nest;
 }
 
 /// A square of an input that is contiguous across the innermost loop, turned so that it is
@@ -192,7 +212,69 @@ SL_INLINE void runTiles(const Nest<R, O>& nest, sl_team team, F f, Pointers& bas
   }
 }
 
+/// One run along the innermost loop of a known nest: `whole` vectors, and after them what is left of the loop when
+/// `last`.
+template <int N, int INPUTS, const auto& NEST, class F, class Pointers, int... I>
+SL_INLINE void runFixed(F f, Pointers p, int64_t whole, bool last, Ints<I...> all) {
+  constexpr int64_t kStrides[] = {NEST.innerStride(I)...};
+  if constexpr (NEST.innerExtent() >= N) {
+    for (int64_t i = 0; i < whole; ++i) {
+      chunk<N, INPUTS, lanesOf(NEST, INPUTS)>(f, p, kStrides, N, all, all);
+      ((get<I>(p) += kStrides[I] * N), ...);
+    }
+  }
+  constexpr int kRest = int(NEST.innerExtent() % N);
+  if constexpr (kRest != 0) {
+    if (last) {
+      chunk<N, INPUTS, false>(f, p, kStrides, kRest, all, all);
+    }
+  }
+}
+
 }  // namespace pointwise_detail
+
+template <PointwiseTune T, PointwiseShape S, class F, class... P>
+SL_INLINE void pointwise(sl_ctx*, sl_team team, Fixed<S>, F f, P... pointers) {
+  namespace detail = pointwise_detail;
+  constexpr int O = sizeof...(P);
+  constexpr int R = T.rank;
+  constexpr int N = lanesFor<Pointee<P>...>();
+  static_assert(O > T.inputs && O <= kMaxOperands && R <= SL_MAX_RANK);
+  static constexpr Nest<R, O> kNest = detail::nestOf<R, O, T.inputs>(S);
+  constexpr int64_t kInner = kNest.innerExtent();
+  constexpr int64_t kOuter = kInner == 0 ? 0 : kNest.count() / kInner;
+  constexpr int kAcross = kNest.rank <= 1 ? -1 : detail::transposedLoop(kNest, T.inputs);
+  auto base = tupleOf(pointers...);
+  using All = IntsUpTo<O>;
+  if constexpr (kOuter == 0) {
+    return;
+  } else if constexpr (kAcross >= 0) {
+    static constexpr Nest<R, O> kCrossed = detail::crossed(kNest, kAcross);
+    detail::runTiles<N, T.inputs>(kCrossed, team, f, base, All{});
+  } else if constexpr (kNest.rank <= 1) {
+    static_assert(detail::kGrain % N == 0);
+    Range part = split(kInner, team, detail::kGrain);
+    if (part.begin < part.end) {
+      auto at = [&]<int... I>(Ints<I...>) SL_LAMBDA {
+        return tupleOf((get<I>(base) + part.begin * kNest.innerStride(I))...);
+      }(All{});
+      detail::runFixed<N, T.inputs, kNest>(f, at, (part.end - part.begin) / N, part.end == kInner,
+                                           All{});
+    }
+  } else {
+    constexpr int kDims = kNest.rank - 1;
+    Range part = split(kOuter, team, ceilDiv(detail::kGrain, kInner));
+    Cursor<R, O> cursor;
+    cursor.seek(kNest, kDims, part.begin);
+    for (int64_t row = part.begin; row < part.end; ++row) {
+      auto at = [&]<int... I>(Ints<I...>) SL_LAMBDA {
+        return tupleOf((get<I>(base) + cursor.offset[I])...);
+      }(All{});
+      detail::runFixed<N, T.inputs, kNest>(f, at, kInner / N, true, All{});
+      cursor.template advanceFixed<kDims>(kNest);
+    }
+  }
+}
 
 template <PointwiseTune T, class F, class... P>
 SL_INLINE void pointwise(sl_ctx*, sl_team team, PointwiseShape shape, F f, P... pointers) {
@@ -211,10 +293,9 @@ SL_INLINE void pointwise(sl_ctx*, sl_team team, PointwiseShape shape, F f, P... 
   Nest<R, O> nest = detail::nestOf<R, O, T.inputs>(shape);
   int64_t inner = nest.innerExtent();
   int64_t strides[O];
-  bool lanes = nest.innerIsVector();
+  bool lanes = detail::lanesOf(nest, T.inputs);
   for (int o = 0; o < O; ++o) {
     strides[o] = nest.innerStride(o);
-    lanes = lanes && (o < T.inputs || strides[o] == 1);
   }
   if (nest.rank <= 1) {
     Range part = split(inner, team, detail::kGrain);
@@ -228,10 +309,7 @@ SL_INLINE void pointwise(sl_ctx*, sl_team team, PointwiseShape shape, F f, P... 
 
   int across = detail::transposedLoop(nest, T.inputs);
   if (across >= 0) {
-    for (int d = across; d + 2 < nest.rank; ++d) {
-      nest.swapDims(d, d + 1);
-    }
-    detail::runTiles<N, T.inputs>(nest, team, f, base, All{});
+    detail::runTiles<N, T.inputs>(detail::crossed(nest, across), team, f, base, All{});
     return;
   }
 

@@ -26,7 +26,8 @@
 // Workspace, only with kept = 1: per thread roundUp(inner elements * sizeof(value type), 64) bytes;
 // tune.columns = 1 lets rows go to lanes for kept = 1 as well and needs 64 bytes per inner element
 // (128 for double). Rows are split over the team. An element output may be an input's buffer when
-// their strides are equal. In CUDA C++ (cuda_row_reduction.h) there is no ctx, no team, no workspace and nothing kept:
+// their strides are equal. With Fixed<RowReductionShape{...}> the way that this shape does not take is
+// not compiled. In CUDA C++ (cuda_row_reduction.h) there is no ctx, no team, no workspace and nothing kept:
 // `threads` threads of the grid share a row and keep its inputs in registers.
 #ifndef STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
 #define STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
@@ -318,16 +319,24 @@ struct Chunk {
   int count;
 };
 
-template <int N, RowReductionTune T, class Q, int... I>
-SL_INLINE auto loadInputs(const Q& q, const Chunk<Q::kOperands>& at, Ints<I...>) {
+/// The same along the inner dims of a known shape.
+template <class Q, int COUNT>
+struct FixedChunk {
+  int64_t offset[Q::kOperands];
+  static constexpr auto laneStride = Q::kInnerStrides.values;
+  static constexpr int count = COUNT;
+};
+
+template <int N, RowReductionTune T, class Q, class At, int... I>
+SL_INLINE auto loadInputs(const Q& q, const At& at, Ints<I...>) {
   return tupleOf(loadLanes<N>(get<I>(q.pointers) + at.offset[I], at.laneStride[I], at.count)...);
 }
 
 /// Elements of one chunk through the lambda of a stage into an accumulator. `position`: of lane 0
 /// in the inner dims.
-template <int N, RowReductionTune T, int STAGE, class Q, class R, class A, class K>
-SL_INLINE void takeChunk(const Q& q, const Chunk<Q::kOperands>& at, R& results, A& accumulator,
-                         K* keep, int64_t position, bool alongInner) {
+template <int N, RowReductionTune T, int STAGE, class Q, class At, class R, class A, class K>
+SL_INLINE void takeChunk(const Q& q, const At& at, R& results, A& accumulator, K* keep,
+                         int64_t position, bool alongInner) {
   using P = decltype(q.pointers);
   using V = Wide<typename StageType<T, STAGE, P>::type, N>;
   constexpr bool kKeeps = T.kept != 0 && STAGE == T.keptStage;
@@ -359,10 +368,71 @@ SL_INLINE void takeChunk(const Q& q, const Chunk<Q::kOperands>& at, R& results, 
 inline constexpr int kChains = 4;  ///< independent accumulators along a row
 inline constexpr int kBlock = 16;  ///< values per lane between two steps of the cascade
 
-/// Visits the inner dims of the row at `row` N elements at a time: visit(chunk, position, chain),
-/// and flush() after every kBlock rounds of all chains.
+/// Rounds of all chains that alongInner makes; flush() is called after every kBlock of them.
+SL_INLINE constexpr int64_t roundsAlong(int64_t run, int64_t total, int each) {
+  return run == 0 ? 0 : total / run * maxOf(run / each, 1);
+}
+
+/// Visits the inner dims of a known shape: see alongInner.
 template <int N, int CHAINS, class Q, class Visit, class Flush>
-SL_INLINE void alongInner(const Q& q, const int64_t* row, Visit visit, Flush flush) {
+SL_INLINE void alongFixed(const Q&, const int64_t* row, Visit visit, Flush flush) {
+  constexpr int O = Q::kOperands;
+  constexpr int64_t kRun = Q::inner.innerExtent();
+  constexpr int64_t kTotal = Q::inner.count();
+  constexpr bool kFlushes = roundsAlong(kRun, kTotal, CHAINS * N) >= kBlock;
+  typename Q::InnerCursor cursor;
+  FixedChunk<Q, N> at;
+  auto step = [&]() SL_LAMBDA {
+    for (int o = 0; o < O; ++o) {
+      at.offset[o] += N * at.laneStride[o];
+    }
+  };
+  int rounds = 0;
+  auto endOfRound = [&]() SL_LAMBDA {
+    if constexpr (kFlushes) {
+      if (++rounds == kBlock) {
+        rounds = 0;
+        flush();
+      }
+    }
+  };
+  for (int64_t first = 0; first < kTotal; first += kRun) {
+    for (int o = 0; o < O; ++o) {
+      at.offset[o] = row[o] + cursor.offset[o];
+    }
+    if constexpr (kRun >= CHAINS * N) {
+      for (int64_t i = 0; i + CHAINS * N <= kRun; i += CHAINS * N) {
+        unrolled<CHAINS>([&](auto chain) SL_LAMBDA {
+          visit(at, first + i + chain * N, chain);
+          step();
+        });
+        endOfRound();
+      }
+    }
+    constexpr int64_t kRest = kRun / (CHAINS * N) * (CHAINS * N);
+    if constexpr (kRun - kRest >= N) {
+      for (int64_t i = kRest; i + N <= kRun; i += N) {
+        visit(at, first + i, Index<0>{});
+        step();
+      }
+    }
+    if constexpr (kRun % N != 0) {
+      FixedChunk<Q, int(kRun % N)> tail;
+      for (int o = 0; o < O; ++o) {
+        tail.offset[o] = at.offset[o];
+      }
+      visit(tail, first + kRun / N * N, Index<0>{});
+    }
+    if constexpr (kRun < CHAINS * N) {
+      endOfRound();
+    }
+    cursor.advance(Q::inner, Q::inner.rank - 1);
+  }
+}
+
+/// Visits the inner dims of a shape that is known when the kernel runs: see alongInner.
+template <int N, int CHAINS, class Q, class Visit, class Flush>
+SL_INLINE void alongGiven(const Q& q, const int64_t* row, Visit visit, Flush flush) {
   constexpr int O = Q::kOperands;
   int64_t run = q.inner.innerExtent();
   int64_t total = q.inner.count();
@@ -406,6 +476,17 @@ SL_INLINE void alongInner(const Q& q, const int64_t* row, Visit visit, Flush flu
   }
 }
 
+/// Visits the inner dims of the row at `row` N elements at a time: visit(chunk, position, chain),
+/// and flush() after every kBlock rounds of all chains.
+template <int N, int CHAINS, class Q, class Visit, class Flush>
+SL_INLINE void alongInner(const Q& q, const int64_t* row, Visit visit, Flush flush) {
+  if constexpr (Q::kFixed) {
+    alongFixed<N, CHAINS>(q, row, visit, flush);
+  } else {
+    alongGiven<N, CHAINS>(q, row, visit, flush);
+  }
+}
+
 /// Visits the inner dims one element at a time for `count` neighbouring rows at once (lanes along
 /// rows).
 template <class Q, class Visit, class Flush>
@@ -445,8 +526,9 @@ SL_INLINE void runStages(const Q& q, const int64_t* row, int rows, R& results, K
     using P = decltype(q.pointers);
     using Type = typename StageType<T, STAGE, P>::type;
     using A = Accumulator<C, Type, N>;
-    constexpr int kUsed = COLUMNS ? 1 : kChains;
-    constexpr bool kCascade = (C == Combine::sum || C == Combine::prod) && kFloating<Type>;
+    constexpr int kUsed = COLUMNS || Q::template isShort<kChains * N>() ? 1 : kChains;
+    constexpr bool kCascade = (C == Combine::sum || C == Combine::prod) && kFloating<Type> &&
+                              Q::template flushes<kUsed * N, COLUMNS>();
     A chain[kUsed];
     Cascade<A, kCascade> cascade;
     auto flush = [&]() SL_LAMBDA {
@@ -502,9 +584,8 @@ SL_INLINE void writeRows(const Q& q, const int64_t* row, int count, R& results, 
 }
 
 /// The element lambda on one chunk.
-template <int N, RowReductionTune T, class Q, class R, class K, int... I>
-SL_INLINE void writeElements(const Q& q, const Chunk<Q::kOperands>& at, R& results, K* keep,
-                             Ints<I...> all) {
+template <int N, RowReductionTune T, class Q, class At, class R, class K, int... I>
+SL_INLINE void writeElements(const Q& q, const At& at, R& results, K* keep, Ints<I...> all) {
   constexpr int kFirst = T.inputs + T.rowOutputs;
   auto elements = loadInputs<N, T>(q, at, IntsUpTo<T.inputs>{});
   auto outputs = tupleOf(Wide<InputType<T, kFirst + I, decltype(q.pointers)>, N>{}...);
@@ -545,13 +626,105 @@ SL_INLINE void doRows(const Q& q, const int64_t* row, int rows, K* keep) {
   }
 }
 
-template <RowReductionTune T, class L, class P, class S = IntsUpTo<T.stages>,
-          class I = IntsUpTo<T.inputs + T.rowOutputs + T.elementOutputs>>
+template <RowReductionTune T>
+inline constexpr int kOperandsOf = T.inputs + T.rowOutputs + T.elementOutputs;
+
+template <RowReductionTune T>
+SL_INLINE constexpr auto outerNest(const RowReductionShape& shape) {
+  constexpr int O = kOperandsOf<T>;
+  Nest<T.outerRank, O> nest;
+  int64_t strides[O] = {};
+  for (int d = 0; d < T.outerRank; ++d) {
+    for (int o = 0; o < O; ++o) {
+      strides[o] = shape.stride[o][0][d];
+    }
+    nest.append(shape.outer[d], strides);
+  }
+  return nest;
+}
+template <RowReductionTune T>
+SL_INLINE constexpr auto innerNest(const RowReductionShape& shape) {
+  constexpr int O = kOperandsOf<T>;
+  Nest<T.innerRank, O> nest;
+  int64_t strides[O] = {};
+  for (int d = 0; d < T.innerRank; ++d) {
+    for (int o = 0; o < O; ++o) {
+      bool perRow = o >= T.inputs && o < T.inputs + T.rowOutputs;
+      strides[o] = perRow ? 0 : shape.stride[o][1][d];
+    }
+    nest.append(shape.inner[d], strides);
+  }
+  return nest;
+}
+/// Whether lanes are neighbouring rows. A row output that has an inner stride of 0 would keep merged
+/// loops apart; that costs nothing, as 0 == 0 * n.
+template <RowReductionTune T, class Outer, class Inner>
+SL_INLINE constexpr bool rowsInLanes(const Outer& outer, const Inner& inner) {
+  bool possible = T.kept == 0 || T.columns != 0;
+  return possible && !inner.innerIsVector() && outer.innerIsVector() && outer.innerExtent() > 1;
+}
+
+/// The loops of a call.
+template <RowReductionTune T>
+struct GivenNests {
+  static constexpr bool kFixed = false;
+  Nest<T.outerRank, kOperandsOf<T>> outer;
+  Nest<T.innerRank, kOperandsOf<T>> inner;
+
+  SL_INLINE_MEMBER static GivenNests of(const RowReductionShape& shape) {
+    return {outerNest<T>(shape), innerNest<T>(shape)};
+  }
+  SL_INLINE_MEMBER bool lanesAlongRows() const { return rowsInLanes<T>(outer, inner); }
+  template <int LANES>
+  SL_INLINE_MEMBER static constexpr bool isShort() {
+    return false;
+  }
+  template <int EACH, bool COLUMNS>
+  SL_INLINE_MEMBER static constexpr bool flushes() {
+    return true;
+  }
+};
+
+template <int O>
+struct Strides {
+  int64_t values[O];
+};
+/// Those of a known shape.
+template <RowReductionTune T, RowReductionShape S>
+struct FixedNests {
+  static constexpr bool kFixed = true;
+  static constexpr auto outer = outerNest<T>(S);
+  static constexpr auto inner = innerNest<T>(S);
+  static constexpr auto kInnerStrides = [] {
+    Strides<kOperandsOf<T>> result{};
+    for (int o = 0; o < kOperandsOf<T>; ++o) {
+      result.values[o] = inner.innerStride(o);
+    }
+    return result;
+  }();
+
+  SL_INLINE_MEMBER static FixedNests of(Fixed<S>) { return {}; }
+  SL_INLINE_MEMBER static constexpr bool lanesAlongRows() { return rowsInLanes<T>(outer, inner); }
+  /// No run along the inner dims has so many lanes.
+  template <int LANES>
+  SL_INLINE_MEMBER static constexpr bool isShort() {
+    return inner.innerExtent() < LANES;
+  }
+  /// Whether sums are long enough for the cascade.
+  template <int EACH, bool COLUMNS>
+  SL_INLINE_MEMBER static constexpr bool flushes() {
+    return (COLUMNS ? inner.count() : roundsAlong(inner.innerExtent(), inner.count(), EACH)) >=
+           kBlock;
+  }
+};
+
+template <RowReductionTune T, class Nests, class L, class P, class S = IntsUpTo<T.stages>,
+          class I = IntsUpTo<kOperandsOf<T>>>
 struct Problem;
 /// The pieces of a call that stay the same from row to row.
-template <RowReductionTune T, class L, class P, int... S, int... I>
-struct Problem<T, L, P, Ints<S...>, Ints<I...>> {
-  static constexpr int kOperands = T.inputs + T.rowOutputs + T.elementOutputs;
+template <RowReductionTune T, class Nests, class L, class P, int... S, int... I>
+struct Problem<T, Nests, L, P, Ints<S...>, Ints<I...>> : Nests {
+  static constexpr int kOperands = kOperandsOf<T>;
   /// Lanes along a row; along rows a few registers per operand, so that a cache line is used at
   /// once.
   static constexpr int kLanesInner =
@@ -560,57 +733,35 @@ struct Problem<T, L, P, Ints<S...>, Ints<I...>> {
   using InnerCursor = Cursor<T.innerRank, kOperands>;
   L lambdas;   ///< tuple
   P pointers;  ///< tuple
-  Nest<T.outerRank, kOperands> outer;
-  Nest<T.innerRank, kOperands> inner;
-
-  SL_INLINE_MEMBER void setNests(const RowReductionShape& shape) {
-    int64_t strides[kOperands];
-    for (int d = 0; d < T.outerRank; ++d) {
-      for (int o = 0; o < kOperands; ++o) {
-        strides[o] = shape.stride[o][0][d];
-      }
-      outer.append(shape.outer[d], strides);
-    }
-    for (int d = 0; d < T.innerRank; ++d) {
-      for (int o = 0; o < kOperands; ++o) {
-        bool perRow = o >= T.inputs && o < T.inputs + T.rowOutputs;
-        strides[o] = perRow ? 0 : shape.stride[o][1][d];
-      }
-      inner.append(shape.inner[d], strides);
-    }
-  }
-  /// A row output that has an inner stride of 0 would keep merged loops apart; that costs nothing,
-  /// as 0 == 0 * n.
-  SL_INLINE_MEMBER bool lanesAlongRows() const {
-    bool possible = T.kept == 0 || T.columns != 0;
-    return possible && !inner.innerIsVector() && outer.innerIsVector() && outer.innerExtent() > 1;
-  }
 };
 
+/// Lanes are neighbouring rows.
 template <RowReductionTune T, class Q, class K>
-SL_INLINE void runRows(const Q& q, sl_team team, K* keep) {
+SL_INLINE void runColumns(const Q& q, sl_team team, K* keep) {
   constexpr int O = Q::kOperands;
-  int64_t each = maxOf(q.inner.count(), 1);
-  int64_t rows = q.outer.count();
+  constexpr int N = Q::kLanesRows;
   Cursor<T.outerRank, O> cursor;
-  if (q.lanesAlongRows()) {
-    constexpr int N = Q::kLanesRows;
-    int dims = q.outer.rank - 1;
-    int64_t run = q.outer.innerExtent();
-    int64_t groups = ceilDiv(run, N);
-    Range part = split(rows / maxOf(run, 1) * groups, team, 1);
-    for (int64_t group = part.begin; group < part.end; ++group) {
-      int64_t first = group % groups * N;
-      cursor.seek(q.outer, dims, group / groups);
-      int64_t at[O];
-      for (int o = 0; o < O; ++o) {
-        at[o] = cursor.offset[o] + first * q.outer.innerStride(o);
-      }
-      doRows<N, true, T>(q, at, int(minOf(N, run - first)), keep);
+  int dims = q.outer.rank - 1;
+  int64_t run = q.outer.innerExtent();
+  int64_t groups = ceilDiv(run, N);
+  Range part = split(q.outer.count() / maxOf(run, 1) * groups, team, 1);
+  for (int64_t group = part.begin; group < part.end; ++group) {
+    int64_t first = group % groups * N;
+    cursor.seek(q.outer, dims, group / groups);
+    int64_t at[O];
+    for (int o = 0; o < O; ++o) {
+      at[o] = cursor.offset[o] + first * q.outer.innerStride(o);
     }
-    return;
+    doRows<N, true, T>(q, at, int(minOf(N, run - first)), keep);
   }
-  Range part = split(rows, team, ceilDiv(1024, each));
+}
+
+/// Lanes are neighbours along a row.
+template <RowReductionTune T, class Q, class K>
+SL_INLINE void runAlong(const Q& q, sl_team team, K* keep) {
+  int64_t each = maxOf(q.inner.count(), 1);
+  Cursor<T.outerRank, Q::kOperands> cursor;
+  Range part = split(q.outer.count(), team, ceilDiv(1024, each));
   cursor.seek(q.outer, q.outer.rank, part.begin < part.end ? part.begin : 0);
   for (int64_t row = part.begin; row < part.end; ++row) {
     doRows<Q::kLanesInner, false, T>(q, cursor.offset, 1, keep);
@@ -618,14 +769,27 @@ SL_INLINE void runRows(const Q& q, sl_team team, K* keep) {
   }
 }
 
-template <RowReductionTune T, class All, int... L, int... P>
-SL_INLINE void start(sl_team team, const RowReductionShape& shape, All& all, Ints<L...>,
-                     Ints<P...>) {
+template <RowReductionTune T, class Q, class K>
+SL_INLINE void runRows(const Q& q, sl_team team, K* keep) {
+  if constexpr (Q::kFixed) {
+    if constexpr (Q::lanesAlongRows()) {
+      runColumns<T>(q, team, keep);
+    } else {
+      runAlong<T>(q, team, keep);
+    }
+  } else if (q.lanesAlongRows()) {
+    runColumns<T>(q, team, keep);
+  } else {
+    runAlong<T>(q, team, keep);
+  }
+}
+
+template <RowReductionTune T, class Nests, class Shape, class All, int... L, int... P>
+SL_INLINE void start(sl_team team, const Shape& shape, All& all, Ints<L...>, Ints<P...>) {
   constexpr int kLambdas = sizeof...(L);
   auto lambdas = tupleOf(get<L>(all)...);
   auto pointers = tupleOf(get<kLambdas + P>(all)...);
-  Problem<T, decltype(lambdas), decltype(pointers)> q{lambdas, pointers, {}, {}};
-  q.setNests(shape);
+  Problem<T, Nests, decltype(lambdas), decltype(pointers)> q{Nests::of(shape), lambdas, pointers};
   using K = KeptType<T, decltype(pointers)>;
   K* keep = nullptr;
   if constexpr (T.kept != 0) {
@@ -638,18 +802,27 @@ SL_INLINE void start(sl_team team, const RowReductionShape& shape, All& all, Int
   }
 }
 
-}  // namespace reduction
-
-template <RowReductionTune T, class... A>
-SL_INLINE void row_reduction(sl_ctx*, sl_team team, RowReductionShape shape,
-                             A... lambdasThenPointers) {
+template <RowReductionTune T, class Nests, class Shape, class... A>
+SL_INLINE void begin(sl_team team, const Shape& shape, A... lambdasThenPointers) {
   constexpr int kLambdas = T.stages + (T.rowOutputs > 0 ? 1 : 0) + (T.elementOutputs > 0 ? 1 : 0);
   constexpr int kPointers = T.inputs + T.rowOutputs + T.elementOutputs;
   static_assert(int(sizeof...(A)) == kLambdas + kPointers + (T.kept != 0 ? 1 : 0));
   static_assert(T.inputs >= 1 && T.stages >= 1 && T.stages <= 4 &&
                 T.rowOutputs + T.elementOutputs > 0);
   auto all = tupleOf(lambdasThenPointers...);
-  reduction::start<T>(team, shape, all, IntsUpTo<kLambdas>{}, IntsUpTo<kPointers>{});
+  start<T, Nests>(team, shape, all, IntsUpTo<kLambdas>{}, IntsUpTo<kPointers>{});
+}
+
+}  // namespace reduction
+
+template <RowReductionTune T, class... A>
+SL_INLINE void row_reduction(sl_ctx*, sl_team team, RowReductionShape shape,
+                             A... lambdasThenPointers) {
+  reduction::begin<T, reduction::GivenNests<T>>(team, shape, lambdasThenPointers...);
+}
+template <RowReductionTune T, RowReductionShape S, class... A>
+SL_INLINE void row_reduction(sl_ctx*, sl_team team, Fixed<S> shape, A... lambdasThenPointers) {
+  reduction::begin<T, reduction::FixedNests<T, S>>(team, shape, lambdasThenPointers...);
 }
 
 }  // namespace sl

@@ -494,9 +494,9 @@ SL_INLINE void unrolled(F&& f) {
   }
 }
 
-SL_INLINE int64_t minOf(int64_t a, int64_t b) { return a < b ? a : b; }
-SL_INLINE int64_t maxOf(int64_t a, int64_t b) { return a > b ? a : b; }
-SL_INLINE int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+SL_INLINE constexpr int64_t minOf(int64_t a, int64_t b) { return a < b ? a : b; }
+SL_INLINE constexpr int64_t maxOf(int64_t a, int64_t b) { return a > b ? a : b; }
+SL_INLINE constexpr int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 SL_INLINE int64_t roundUp(int64_t a, int64_t b) { return ceilDiv(a, b) * b; }
 /// Of a number that is not 0.
 SL_INLINE int leadingZeros(uint64_t x) { return __builtin_clzll(x); }

@@ -9,9 +9,10 @@ import json
 import os
 import re
 import sys
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from straightline import (
@@ -114,7 +115,9 @@ class _Methods:
             fast, reason = _paths.here(function._binding.path)
             path = "interpreter" if not fast else "straight line" if function._emitted is None else "python"
             own = {"example": function._binding.example, "path": path, "path_reason": reason}
-            facts.append({**json.loads(function._compilation.explain_json), **own})
+            explained = json.loads(function._compilation.explain_json)
+            explained["compile_seconds"].update(function._binding.seconds)
+            facts.append({**explained, **own})
         return explanation.Explanation(facts[0], facts[1:])
 
     def parameters(self) -> dict[str, Any]:
@@ -327,11 +330,13 @@ class _Capture:
         from straightline.capture.torch_export import capture
 
         self.uses_numpy, self.args, self.kwargs = _torch_examples(args, kwargs)
+        begin = time.perf_counter()
         self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), allows_aten)
         if isinstance(model, torch.export.ExportedProgram):
             own = model.example_inputs
             self.args, self.kwargs = own if own is not None else ((), {})
         self.module = self.captured.builder.finish()
+        self._seconds = time.perf_counter() - begin
 
     def function(
         self,
@@ -391,18 +396,17 @@ class _Capture:
             },
             name=explained["name"],
             path=path,
+            seconds={"capture": self._seconds},
         )
 
 
 def _compile_for_team(
     module: _compiler.Module, threads: int | None, progress: CompileProgress, **options: Any
 ) -> _compiler.Compilation:
-    """Compiles for the given team, or else for one thread and, when it turns out to be worth one, for a team."""
-    compilation = _compile(module, progress, threads=threads or 1, **options)
-    team = _default_threads()
-    if threads is None and team > 1 and json.loads(compilation.explain_json).get("estimated_us", 0.0) > _WORTH_A_TEAM_US:
-        compilation = _compile(module, progress, threads=team, **options)
-    return compilation
+    """Compiles for the given team, or else for one thread or, when the estimate says that it is worth one, a team."""
+    if threads is None:
+        options |= {"team": _default_threads(), "team_from_us": _WORTH_A_TEAM_US}
+    return _compile(module, progress, threads=threads or 1, **options)
 
 
 def _examples(args: object, kwargs: object) -> list[tuple[Sequence[Any], Mapping[str, Any]]]:
@@ -461,6 +465,8 @@ class _Binding:
     name: str
     #: What `_paths.chosen` gave.
     path: tuple[bool, str]
+    #: How long what is done here took: "capture" where there was one, and "prepare" of the first set.
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def weights(
         self, function: CompiledFunction, state_dict: Mapping[str, Any], copies: dict[int, Any]
@@ -475,7 +481,9 @@ class _Binding:
         """The function of a new compilation over these tensors, by name; `python`: over emitted Python."""
         own = kernels.Kernels(compilation.program) if python else None
         emitted = _emitted.load(compilation.python, self.name, own) if own is not None else None
+        begin = time.perf_counter()
         weights = self.set_of(compilation.program, [tensors[name] for name in self.names], emitted, copies)
+        self.seconds["prepare"] = time.perf_counter() - begin
         return self.function(compilation, weights, own, emitted)
 
     def set_of(

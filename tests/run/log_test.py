@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 import threading
@@ -178,3 +179,28 @@ def test_progress_counts_units(model: nn.Module) -> None:
     module = _compiler.Module.parse(sl.compile(model, (X,), threads=1).ir("op"))
     compilation = _compiler.compile(module, progress=progress)
     assert progress.stage == 2 and progress.units_done == progress.units == len(compilation.units)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a team needs two cores")
+def test_what_is_worth_a_team_is_compiled_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The estimate for one thread decides about the team; the dump shows the plan that was compiled."""
+    monkeypatch.setenv("STRAIGHTLINE_DUMP", str(tmp_path / "dump"))
+    monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    a = torch.randn(256, 1024)
+    before = sl.cache_info()
+    compiled = sl.compile(torch.mm, (a, a.T.contiguous()))
+    after = sl.cache_info()
+    assert compiled.explain()["threads"] == 2
+    assert after.stored - before.stored == len(compiled._compilation.units)
+    assert sorted(path.name for path in (tmp_path / "dump" / "compile-0001").iterdir()) == LEVELS
+    kernel_level = (tmp_path / "dump" / "compile-0001" / "04-kernel.mlir").read_text()
+    assert kernel_level == compiled.ir("kernel", locations=True)
+    assert "kernel.barrier" in kernel_level or "threads: 2" in compiled.code
+
+
+def test_where_the_time_of_compiling_went() -> None:
+    seconds = sl.compile(torch.nn.Linear(64, 4), (X,)).explain()["compile_seconds"]
+    assert set(seconds) == {"capture", "passes", "emission", "units", "clang", "link", "load", "prepare"}
+    assert all(value >= 0 for value in seconds.values())
+    assert seconds["capture"] > 0 and seconds["passes"] > 0

@@ -6,7 +6,7 @@
 extern "C" void step(sl_ctx* ctx, sl_team team, const float* a0, const float* a1, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 2}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {64}, .stride = {{1}, {1}, {1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {64}, .stride = {{1}, {1}, {1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         y0 = t0;
@@ -17,7 +17,7 @@ extern "C" void step(sl_ctx* ctx, sl_team team, const float* a0, const float* a1
 extern "C" void increment(sl_ctx* ctx, sl_team team, const int64_t* a0, int64_t* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {1}, .stride = {{1}, {1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {1}, .stride = {{1}, {1}}}>{},
       [](auto x0, auto& y0) SL_LAMBDA {
         auto t0 = sl::add(x0, sl::constant(x0, 1));
         y0 = t0;

@@ -15,7 +15,7 @@ extern "C" void pointwise_to_dtype_16(sl_ctx* ctx, sl_team team, const float* a0
     const float* a1, const float* a2, const float* a3, const float* a4, double* o0, float* o1) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 5}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {16}, .stride = {{1}, {1}, {1}, {1}, {1}, {1}, {1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {16}, .stride = {{1}, {1}, {1}, {1}, {1}, {1}, {1}}}>{},
       [](auto x0, auto x1, auto x2, auto x3, auto x4, auto& y0, auto& y1) SL_LAMBDA {
         auto t0 = sl::cast<double>(x0);
         auto t1 = sl::cast<double>(x1);
@@ -40,7 +40,7 @@ extern "C" void pointwise_to_dtype_32(sl_ctx* ctx, sl_team team, const float* a0
     const float* a1, const float* a2, const float* a3, const float* a4, double* o0, float* o1) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 5}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}, {1}, {1}, {1}, {1}, {1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}, {1}, {1}, {1}, {1}, {1}}}>{},
       [](auto x0, auto x1, auto x2, auto x3, auto x4, auto& y0, auto& y1) SL_LAMBDA {
         auto t0 = sl::cast<double>(x0);
         auto t1 = sl::cast<double>(x1);
@@ -65,7 +65,7 @@ extern "C" void pointwise_to_dtype_16x9(sl_ctx* ctx, sl_team team, const float* 
     const double* a1, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {16, 9}, .stride = {{9, 1}, {1, 0}, {9, 1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {16, 9}, .stride = {{9, 1}, {1, 0}, {9, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = sl::cast<double>(x0);
         auto t1 = t0 * x1;
@@ -79,7 +79,7 @@ extern "C" void pointwise_to_dtype_32x144(sl_ctx* ctx, sl_team team, const float
     const double* a1, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {32, 144}, .stride = {{144, 1}, {1, 0}, {144, 1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {32, 144}, .stride = {{144, 1}, {1, 0}, {144, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = sl::cast<double>(x0);
         auto t1 = t0 * x1;
@@ -115,15 +115,15 @@ extern "C" void pack_gemm_10x128(sl_ctx* ctx, sl_team team, const float* a0, flo
 extern "C" void zero_border(sl_ctx* ctx, sl_team team, float* o0) {
   sl::zero_border<sl::ZeroBorderTune{.rank = 4}>(
       ctx, team,
-      sl::ZeroBorderShape{.extent = {4, 1, 8, 8}, .stride = {100, 1, 10, 1},
-          .low = {0, 0, 1, 1}, .high = {0, 0, 1, 1}},
+      sl::Fixed<sl::ZeroBorderShape{.extent = {4, 1, 8, 8}, .stride = {100, 1, 10, 1},
+          .low = {0, 0, 1, 1}, .high = {0, 0, 1, 1}}>{},
       o0);
 }
 
 extern "C" void copy_4x8x8(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 3, .inputs = 1}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {4, 8, 8}, .stride = {{64, 8, 1}, {100, 10, 1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {4, 8, 8}, .stride = {{64, 8, 1}, {100, 10, 1}}}>{},
       [](auto x0, auto& y0) SL_LAMBDA {
         y0 = x0;
       },
@@ -150,8 +150,8 @@ extern "C" void convolution_4x1x8x8x16_3x3_bias_relu(sl_ctx* ctx, sl_team team, 
 extern "C" void zero_border_2(sl_ctx* ctx, sl_team team, float* o0) {
   sl::zero_border<sl::ZeroBorderTune{.rank = 4}>(
       ctx, team,
-      sl::ZeroBorderShape{.extent = {4, 16, 4, 4}, .stride = {576, 1, 96, 16},
-          .low = {0, 0, 1, 1}, .high = {0, 0, 1, 1}},
+      sl::Fixed<sl::ZeroBorderShape{.extent = {4, 16, 4, 4}, .stride = {576, 1, 96, 16},
+          .low = {0, 0, 1, 1}, .high = {0, 0, 1, 1}}>{},
       o0);
 }
 

@@ -6,7 +6,7 @@
 extern "C" void place(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 1}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {4, 10}, .stride = {{10, 1}, {16, 1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {4, 10}, .stride = {{10, 1}, {16, 1}}}>{},
       [](auto x0, auto& y0) SL_LAMBDA {
         y0 = x0;
       },
@@ -17,7 +17,7 @@ extern "C" void divide(sl_ctx* ctx, sl_team team, const int32_t* a0, const int32
     int32_t* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 2}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {40}, .stride = {{1}, {1}, {1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {40}, .stride = {{1}, {1}, {1}}}>{},
       [ctx](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = sl::checked_trunc_divide(ctx, x0, x1);
         auto t1 = sl::floor_divide(t0, sl::constant(x0, 3));

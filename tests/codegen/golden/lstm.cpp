@@ -23,7 +23,7 @@ extern "C" void pack_gemm_5x16(sl_ctx* ctx, sl_team team, const float* a0, float
 extern "C" void copy_50x2x8(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 3, .inputs = 1}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {50, 2, 8}, .stride = {{8, 400, 1}, {16, 8, 1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {50, 2, 8}, .stride = {{8, 400, 1}, {16, 8, 1}}}>{},
       [](auto x0, auto& y0) SL_LAMBDA {
         y0 = x0;
       },
@@ -45,7 +45,7 @@ extern "C" void gemm_100x64x8_bias(sl_ctx* ctx, sl_team team, const float* a0, c
 extern "C" void fill_32(sl_ctx* ctx, sl_team team, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 0}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {32}, .stride = {{1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {32}, .stride = {{1}}}>{},
       [](auto& y0) SL_LAMBDA {
         y0 = sl::constant(y0, 0.0f);
       },
@@ -55,7 +55,7 @@ extern "C" void fill_32(sl_ctx* ctx, sl_team team, float* o0) {
 extern "C" void fill_1600(sl_ctx* ctx, sl_team team, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 0}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {1600}, .stride = {{1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {1600}, .stride = {{1}}}>{},
       [](auto& y0) SL_LAMBDA {
         y0 = sl::constant(y0, 0.0f);
       },
@@ -65,7 +65,7 @@ extern "C" void fill_1600(sl_ctx* ctx, sl_team team, float* o0) {
 extern "C" void copy_32(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}}}>{},
       [](auto x0, auto& y0) SL_LAMBDA {
         y0 = x0;
       },
@@ -75,7 +75,7 @@ extern "C" void copy_32(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
 extern "C" void copy_1600(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {1600}, .stride = {{1}, {1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {1600}, .stride = {{1}, {1}}}>{},
       [](auto x0, auto& y0) SL_LAMBDA {
         y0 = x0;
       },
@@ -100,8 +100,8 @@ extern "C" void pointwise_sigmoid_2x16(sl_ctx* ctx, sl_team team, const float* a
     const float* a1, const float* a2, const float* a3, const float* a4, float* o0, float* o1) {
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 5}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {2, 16},
-          .stride = {{64, 1}, {16, 1}, {64, 1}, {64, 1}, {64, 1}, {16, 1}, {16, 1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {2, 16},
+          .stride = {{64, 1}, {16, 1}, {64, 1}, {64, 1}, {64, 1}, {16, 1}, {16, 1}}}>{},
       [](auto x0, auto x1, auto x2, auto x3, auto x4, auto& y0, auto& y1) SL_LAMBDA {
         auto t0 = -x0;
         auto t1 = sl::exp(t0);
@@ -130,7 +130,7 @@ extern "C" void pointwise_sigmoid_2x16(sl_ctx* ctx, sl_team team, const float* a
 extern "C" void copy_32_2(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}}}>{},
       [](auto x0, auto& y0) SL_LAMBDA {
         y0 = x0;
       },
@@ -140,7 +140,7 @@ extern "C" void copy_32_2(sl_ctx* ctx, sl_team team, const float* a0, float* o0)
 extern "C" void copy_2x50x16(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 3, .inputs = 1}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {2, 50, 16}, .stride = {{16, 32, 1}, {800, 16, 1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {2, 50, 16}, .stride = {{16, 32, 1}, {800, 16, 1}}}>{},
       [](auto x0, auto& y0) SL_LAMBDA {
         y0 = x0;
       },

@@ -9,8 +9,8 @@ extern "C" void rows_sum_sum_max_sum_16_by_24(sl_ctx* ctx, sl_team team, const f
       .rowOutputs = 0, .elementOutputs = 1, .kept = 1, .keptStage = 3, .stages = 4,
       .combine = {sl::Combine::sum, sl::Combine::sum, sl::Combine::max, sl::Combine::sum}}>(
       ctx, team,
-      sl::RowReductionShape{.outer = {16}, .inner = {24},
-          .stride = {{{24}, {1}}, {{0}, {1}}, {{0}, {1}}, {{24}, {1}}}},
+      sl::Fixed<sl::RowReductionShape{.outer = {16}, .inner = {24},
+          .stride = {{{24}, {1}}, {{0}, {1}}, {{0}, {1}}, {{24}, {1}}}}>{},
       [](auto x0, auto, auto, auto& y0) SL_LAMBDA {
         y0 = x0;
       },

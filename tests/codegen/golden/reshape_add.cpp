@@ -7,7 +7,7 @@ extern "C" void pointwise_expand_8x1024(sl_ctx* ctx, sl_team team, const float* 
     const float* a1, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {8, 1024}, .stride = {{1024, 1}, {0, 1}, {1024, 1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {8, 1024}, .stride = {{1024, 1}, {0, 1}, {1024, 1}}}>{},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
         y0 = t0;

@@ -7,7 +7,7 @@ extern "C" void all(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
     const int32_t* a2, const bool* a3, float* o0, int32_t* o1, bool* o2) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 4}>(
       ctx, team,
-      sl::PointwiseShape{.extent = {64}, .stride = {{1}, {1}, {1}, {1}, {1}, {1}, {1}}},
+      sl::Fixed<sl::PointwiseShape{.extent = {64}, .stride = {{1}, {1}, {1}, {1}, {1}, {1}, {1}}}>{},
       [ctx](auto x0, auto x1, auto x2, auto x3, auto& y0, auto& y1, auto& y2) SL_LAMBDA {
         auto t0 = sl::abs(x0);
         auto t1 = sl::exp(t0);

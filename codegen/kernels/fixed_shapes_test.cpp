@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shape that is a constant (sl::Fixed) gives the same bits as the same shape at run time, on each way that a family can
+// take, over teams of one to three threads.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "straightline/kernels/row_reduction.h"
+#include "straightline/kernels/zero_border.h"
+#include "team_for_tests.h"
+
+namespace {
+
+constexpr int64_t kPlace = 40000;   ///< where the first element lies in its memory
+constexpr int64_t kMemory = 80000;  ///< elements
+
+std::vector<float> randomMemory() {
+  static std::mt19937_64 random = [] {
+    uint64_t seed = std::random_device{}();
+    printf("seed %lu\n", seed);
+    return std::mt19937_64(seed);
+  }();
+  std::uniform_real_distribution<float> range(-3, 3);
+  std::vector<float> memory(kMemory);
+  for (float& x : memory) {
+    x = range(random);
+  }
+  return memory;
+}
+
+/// Runs body(ctx, team, shape, out) with both forms of the shape; all of the memory must be the same after it.
+template <auto SHAPE, class T, class Body>
+void compare(const std::vector<T>& before, Body body) {
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<T> given = before;
+    std::vector<T> fixed = before;
+    runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+      auto shape = SHAPE;
+      body(ctx, team, shape, given.data() + kPlace);
+    });
+    runTeam(threads,
+            [&](sl_ctx* ctx, sl_team team) { body(ctx, team, sl::Fixed<SHAPE>{}, fixed.data() + kPlace); });
+    EXPECT_EQ(std::memcmp(given.data(), fixed.data(), given.size() * sizeof(T)), 0) << "threads " << threads;
+  }
+}
+
+template <int RANK, sl::PointwiseShape SHAPE>
+void pointwise() {
+  const std::vector<float> a = randomMemory();
+  const std::vector<float> b = randomMemory();
+  compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
+    sl::pointwise<sl::PointwiseTune{.rank = RANK, .inputs = 2}>(
+        ctx, team, shape, [](auto x, auto y, auto& z) SL_LAMBDA { z = x * y + x; }, a.data() + kPlace, b.data() + kPlace, out);
+  });
+}
+
+TEST(FixedShapes, Pointwise) {
+  using Shape = sl::PointwiseShape;
+  pointwise<0, Shape{}>();
+  pointwise<1, Shape{.extent = {0}, .stride = {{1}, {1}, {1}}}>();
+  pointwise<1, Shape{.extent = {5}, .stride = {{1}, {1}, {1}}}>();
+  pointwise<1, Shape{.extent = {16}, .stride = {{1}, {0}, {1}}}>();
+  pointwise<1, Shape{.extent = {64}, .stride = {{1}, {1}, {1}}}>();
+  pointwise<1, Shape{.extent = {10001}, .stride = {{1}, {1}, {1}}}>();
+  pointwise<1, Shape{.extent = {8192}, .stride = {{1}, {1}, {1}}}>();
+  pointwise<1, Shape{.extent = {9001}, .stride = {{-1}, {2}, {-3}}}>();
+  pointwise<2, Shape{.extent = {33, 70}, .stride = {{70, 1}, {0, 1}, {70, 1}}}>();
+  pointwise<2, Shape{.extent = {33, 70}, .stride = {{1, 33}, {1, 0}, {70, 1}}}>();
+  pointwise<2, Shape{.extent = {200, 170}, .stride = {{1, 200}, {170, 1}, {170, 1}}}>();
+  pointwise<2, Shape{.extent = {200, 170}, .stride = {{170, 1}, {1, 200}, {1, 200}}}>();
+  pointwise<3, Shape{.extent = {4, 0, 5}, .stride = {{1, 1, 1}, {1, 1, 1}, {5, 5, 1}}}>();
+  pointwise<3, Shape{.extent = {7, 1, 3}, .stride = {{-6, 5, 2}, {1, 9, 0}, {3, 3, 1}}}>();
+  pointwise<4, Shape{.extent = {2, 40, 5, 6}, .stride = {{1200, 1, 240, 40}, {1200, 30, 6, 1}, {1200, 30, 6, 1}}}>();
+  pointwise<4, Shape{.extent = {2, 40, 5, 6}, .stride = {{1200, 30, 6, 1}, {0, 1, 0, 0}, {1200, 1, 240, 40}}}>();
+  pointwise<4, Shape{.extent = {3, 5, 2, 9}, .stride = {{90, 18, 9, 1}, {0, 0, 9, 1}, {400, 50, 20, 2}}}>();
+}
+
+template <int RANK, sl::ZeroBorderShape SHAPE>
+void zeroBorder() {
+  compare<SHAPE>(randomMemory(), [](sl_ctx* ctx, sl_team team, auto shape, float* out) {
+    sl::zero_border<sl::ZeroBorderTune{.rank = RANK}>(ctx, team, shape, out);
+  });
+}
+
+TEST(FixedShapes, ZeroBorder) {
+  using Shape = sl::ZeroBorderShape;
+  zeroBorder<1, Shape{.extent = {5}, .stride = {1}, .low = {3}, .high = {0}}>();
+  zeroBorder<2, Shape{.extent = {6, 7}, .stride = {20, 1}, .low = {1, 2}, .high = {2, 1}}>();
+  zeroBorder<4, Shape{.extent = {2, 3, 9, 8}, .stride = {700, 1, 45, 3}, .low = {0, 0, 1, 3}, .high = {0, 0, 2, 2}}>();
+}
+
+TEST(FixedShapes, Fill) {
+  constexpr sl::FillShape shape{.extent = {3, 5}, .stride = {40, 2}};
+  compare<shape>(randomMemory(), [](sl_ctx* ctx, sl_team team, auto given, float* out) {
+    sl::fill<sl::FillTune{.rank = 2}>(ctx, team, given, [](auto& y) SL_LAMBDA { y = sl::constant(y, 1.5f); }, out);
+  });
+}
+
+/// A sum and an element output; with `KEPT` a softmax.
+template <sl::RowReductionShape SHAPE, int OUTER = 1, int INNER = 1>
+void reduction() {
+  using sl::Combine;
+  const std::vector<float> a = randomMemory();
+  std::vector<char> workspace(3 * 64 * 20000);
+  compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
+    sl::row_reduction<sl::RowReductionTune{
+        .outerRank = OUTER, .innerRank = INNER, .inputs = 1, .elementOutputs = 1, .combine = {Combine::sum}}>(
+        ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x * x; },
+        [](auto x, auto sum, auto& y) SL_LAMBDA { y = x + sum; }, a.data() + kPlace, out);
+  });
+  compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
+    sl::row_reduction<sl::RowReductionTune{.outerRank = OUTER, .innerRank = INNER, .inputs = 1, .elementOutputs = 1, .kept = 1,
+                                           .keptStage = 1, .stages = 2, .combine = {Combine::max, Combine::sum}}>(
+        ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x; },
+        [](auto x, auto most, auto& value, auto& keep) SL_LAMBDA {
+          auto e = sl::exp(x - most);
+          value = e;
+          keep = e;
+        },
+        [](auto, auto, auto sum, auto kept, auto& y) SL_LAMBDA { y = kept / sum; }, a.data() + kPlace, out,
+        workspace.data());
+  });
+}
+
+/// argmax and a product of rows, where the output has a value a row.
+template <sl::RowReductionShape SHAPE>
+void rowOutputs() {
+  using sl::Combine;
+  const std::vector<float> a = randomMemory();
+  compare<SHAPE>(std::vector<int64_t>(kMemory, 7), [&](sl_ctx* ctx, sl_team team, auto shape, int64_t* out) {
+    sl::row_reduction<sl::RowReductionTune{
+        .outerRank = 1, .innerRank = 1, .inputs = 1, .rowOutputs = 1, .combine = {Combine::argmax}}>(
+        ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x; }, [](auto place, auto& y) SL_LAMBDA { y = place; },
+        a.data() + kPlace, out);
+  });
+  compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
+    sl::row_reduction<sl::RowReductionTune{
+        .outerRank = 1, .innerRank = 1, .inputs = 1, .rowOutputs = 1, .combine = {Combine::prod}}>(
+        ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x; },
+        [](auto product, auto& y) SL_LAMBDA { y = product; }, a.data() + kPlace, out);
+  });
+}
+
+TEST(FixedShapes, RowReduction) {
+  using Shape = sl::RowReductionShape;
+  reduction<Shape{.outer = {3}, .inner = {1}, .stride = {{{1}, {1}}, {{1}, {1}}}}>();
+  reduction<Shape{.outer = {4}, .inner = {7}, .stride = {{{7}, {1}}, {{7}, {1}}}}>();
+  reduction<Shape{.outer = {5}, .inner = {16}, .stride = {{{16}, {1}}, {{16}, {1}}}}>();
+  reduction<Shape{.outer = {3}, .inner = {83}, .stride = {{{100}, {1}}, {{83}, {1}}}}>();
+  reduction<Shape{.outer = {3}, .inner = {9001}, .stride = {{{9001}, {1}}, {{9001}, {1}}}}>();
+  reduction<Shape{.outer = {50}, .inner = {33}, .stride = {{{1}, {50}}, {{1}, {50}}}}>();
+  reduction<Shape{.outer = {9}, .inner = {400}, .stride = {{{1}, {9}}, {{1}, {9}}}}>();
+  reduction<Shape{.outer = {6}, .inner = {11}, .stride = {{{50}, {2}}, {{50}, {-2}}}}>();
+  reduction<Shape{.outer = {0}, .inner = {5}, .stride = {{{5}, {1}}, {{5}, {1}}}}>();
+  reduction<Shape{.outer = {2, 3}, .inner = {5, 7}, .stride = {{{210, 7}, {42, 1}}, {{105, 35}, {7, 1}}}}, 2, 2>();
+  reduction<Shape{.outer = {}, .inner = {40, 70}, .stride = {{{}, {100, 1}}, {{}, {70, 1}}}}, 0, 2>();
+  rowOutputs<Shape{.outer = {5}, .inner = {70}, .stride = {{{70}, {1}}, {{1}, {0}}}}>();
+  rowOutputs<Shape{.outer = {70}, .inner = {5}, .stride = {{{1}, {70}}, {{1}, {0}}}}>();
+  rowOutputs<Shape{.outer = {70}, .inner = {0}, .stride = {{{1}, {70}}, {{1}, {0}}}}>();
+}
+
+}  // namespace

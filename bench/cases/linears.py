@@ -18,7 +18,7 @@ def _linear(m: int, k: int, n: int) -> Case:
         partial(nn.Linear, k, n),
         (Input((m, k)),),
         group="linears",
-        bars=(Bar("straightline", "peers", 1.05),),
+        bars=(Bar("straightline", "peers", 1.05, by_interval=True),),
     )
 
 

@@ -33,7 +33,7 @@ def test_a_run_refuses_wrong_answers_and_loses_nobody(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stdout + done.stderr
     assert "tiny_1, 1 thread(s): Liar is wrong: result 0 differs by" in done.stdout
     data = json.loads((tmp_path / "r.json").read_text())
-    assert data["schema"] == 1 and {"machine", "date", "versions", "options", "records", "bars"} <= set(data)
+    assert data["schema"] == 1 and {"machine", "date", "commit", "versions", "options", "records", "bars"} <= set(data)
     assert {"cpu", "cores", "load", "memory_gib"} <= set(data["machine"]) and "torch" in data["versions"]
     records = {record["contender"]: record for record in data["records"]}
     assert list(records) == [

@@ -38,6 +38,8 @@ def test_right_answers_and_wrong_ones() -> None:
     assert judge([eager[0], eager[1] + 1], eager, exact, 1e-4)[0] == "result 1: 3 of 3 values differ from eager's"
     assert judge(eager[:1], eager, exact, 1e-4)[0] == "1 results, expected 2"
     assert judge([eager[0][:8], eager[1]], eager, exact, 1e-4)[0] == "result 0 has shape (8,), expected (9,)"
+    rough = [(eager[0] + np.float32(4e-4)), eager[1]]
+    assert not judge(off, rough, exact, 1e-4)[0], "within four times what eager itself is off"
     holed = eager[0].copy()
     holed[3] = np.nan
     assert "infinities or nan" in judge([holed, eager[1]], eager, exact, 1e-4)[0]
@@ -86,6 +88,16 @@ def test_bars() -> None:
         ("openvino", None, None),
         ("straightline", pytest.approx(1.0 + 3.0 + 4 * 0.4), True),
     ]
+
+
+def test_a_bar_by_interval_forgives_noise() -> None:
+    bars = (Bar("straightline", "peers", 1.05, by_interval=True), Bar("straightline", "peers", 1.05))
+    case = Case("c", "?", bars=bars)
+    noisy = _measured(_record("eager", "peer", [1.0, 1.4, 1.2]), _record("straightline", "ours", [1.1, 1.3, 1.4]), case=case)
+    assert [r.met for r in comparison.bars(noisy)][:2] == [True, False]
+    slow = _measured(_record("eager", "peer", [1.0, 1.01, 1.02]), _record("straightline", "ours", [1.1, 1.11, 1.13]), case=case)
+    assert [r.met for r in comparison.bars(slow)][:2] == [False, False]
+    assert comparison.geometric_means([noisy, slow]) == {1: (pytest.approx(1.1), 2)}
 
 
 def test_tables_have_a_row_for_everybody() -> None:

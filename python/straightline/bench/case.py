@@ -73,6 +73,7 @@ class Bar:
         plus_us: And so many microseconds a call more.
         plus_us_per_launch: And so many for each kernel that `row` launches.
         threads: Numbers of threads that the bar is for; empty: all.
+        by_interval: It is missed only when the whole 95 % interval of the ratios round by round is above it.
     """
 
     row: str
@@ -81,6 +82,7 @@ class Bar:
     plus_us: float = 0.0
     plus_us_per_launch: float = 0.0
     threads: tuple[int, ...] = ()
+    by_interval: bool = False
 
 
 #: What holds wherever a case does not say otherwise.

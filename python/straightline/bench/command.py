@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, help="how often each contender is visited (default: 10, --quick: 3)")
     parser.add_argument("--samples", type=int, default=5, help="samples of a visit (default: 5)")
     parser.add_argument("--sample-ms", type=float, default=2.0, help="how long a sample takes at least (default: 2)")
-    parser.add_argument("--prepare-limit", type=float, default=900.0, metavar="S", help="seconds to prepare in (default: 900)")
+    parser.add_argument("--limit", type=float, default=900.0, metavar="S", help="seconds that compiling may take (default: 900)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the records to this file")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw overhead against size (.png, .svg or .pdf)")
     parser.add_argument("--quick", action="store_true", help="one thread, few rounds, nobody who compiles for long")
@@ -96,6 +96,8 @@ def _contenders(
         if unknown:
             raise UserError(f"--contenders {' '.join(unknown)} is none of {', '.join(available)}")
         return [c for name, c in available.items() if name in options.contenders], []
+    if options.model is not None:
+        available = {name: c for name, c in available.items() if c.kind != "floor"}  # nobody wrote one for a user's model
     if options.quick:
         slow = [c for c in available.values() if c.slow_to_compile]
         return [c for c in available.values() if c not in slow], slow
@@ -107,7 +109,7 @@ def _check(options: argparse.Namespace) -> None:
     for threads in options.threads or ():
         if not 1 <= threads <= cores:
             raise UserError(f"--threads {threads} but this machine has {cores} cores: 1 to {cores}")
-    for name, least in (("rounds", 1), ("samples", 1), ("sample_ms", 1e-3), ("prepare_limit", 1e-3)):
+    for name, least in (("rounds", 1), ("samples", 1), ("sample_ms", 1e-3), ("limit", 1e-3)):
         value = getattr(options, name)
         if value is not None and value < least:
             raise UserError(f"--{name.replace('_', '-')} {value:g} but must be at least {least:g}")
@@ -129,45 +131,60 @@ def _measure(
     source: dict[str, str],
 ) -> int:
     console = Console(width=None if sys.stdout.isatty() else _WIDTH)
-    status = Console(stderr=True)
-    facts: dict[str, Any] = {"machine": {**machine.description(), "load": os.getloadavg()}, "date": machine.date()}
-    warnings = machine.warnings_before()
-    for warning in warnings:
+    run_facts = {
+        "machine": {**machine.description(), "load": os.getloadavg()},
+        "date": machine.date(),
+        "commit": machine.commit(Path(next(iter(source.values())))),
+        "warnings": machine.warnings_before(),
+    }
+    for warning in run_facts["warnings"]:
         console.print(f"[yellow]warning: this machine is busy: {warning}[/]")
     everything: list[Measured] = []
     failures: list[str] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with tempfile.TemporaryDirectory(prefix="straightline-bench-") as folder, Progress(
-        *columns, console=status, transient=True, disable=not sys.stderr.isatty()
+        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
     ) as progress:
         task = progress.add_task("")
-        session = Session(
-            Settings(
-                rounds=options.rounds or (_QUICK_ROUNDS if options.quick else 10),
-                samples=options.samples,
-                sample_s=options.sample_ms / 1e3,
-                prepare_limit_s=options.prepare_limit,
-                folder=Path(folder),
-                source=source,
-            ),
-            lambda words: progress.update(task, description=words),
+        settings = Settings(
+            rounds=options.rounds or (_QUICK_ROUNDS if options.quick else 10),
+            samples=options.samples,
+            sample_s=options.sample_ms / 1e3,
+            limit_s=options.limit,
+            folder=Path(folder),
+            source=source,
         )
-        for case in cases:
-            try:
-                reference = session.reference(case)
-            except ReferenceFailed as error:
-                failures.append(f"{case.name}: eager itself fails: {error}")
-                continue
-            for threads in _threads(case, options):
-                measured = session.measure(case, threads, contenders, reference)
+        session = Session(settings, lambda words: progress.update(task, description=words))
+        try:
+            for measured in _all(session, cases, contenders, options, failures):
                 everything.append(measured)
                 console.print(report.case_table(measured), "")
-                _write(options, everything, facts | {"versions": machine.versions() | session.versions, "warnings": warnings})
+                _write(options, everything, run_facts | {"versions": machine.versions() | session.versions})
+        except KeyboardInterrupt:
+            failures.append("interrupted: this is what was measured until then")
     if everything:
-        console.print(report.summary_table(everything, facts))
-    for name in (contender.name for contender in left_out):
-        console.print(f"{name} was left out by --quick")
+        console.print(report.summary_table(everything, run_facts))
+    for contender in left_out:
+        console.print(f"{contender.name} was left out by --quick")
     return _status(everything, failures, console)
+
+
+def _all(
+    session: Session,
+    cases: list[Case],
+    contenders: list[type[Contender]],
+    options: argparse.Namespace,
+    failures: list[str],
+) -> Iterator[Measured]:
+    """Each case with each number of threads; a case that eager does not run becomes a line of `failures`."""
+    for case in cases:
+        try:
+            reference = session.reference(case)
+        except ReferenceFailed as error:
+            failures.append(f"{case.name}: eager itself fails: {error}")
+            continue
+        for threads in _threads(case, options):
+            yield session.measure(case, threads, contenders, reference)
 
 
 def _threads(case: Case, options: argparse.Namespace) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from straightline.bench.case import COMMON_BARS, Bar
@@ -53,18 +54,22 @@ class BarResult:
     Attributes:
         allowed_us: The time to reach; None when what it is set against has none.
         taken_us: The row's least time; None when it has none.
+        low_ratio: The lower end of the interval of the ratio, for a bar by interval.
     """
 
     bar: Bar
     against: str
     allowed_us: float | None
     taken_us: float | None
+    low_ratio: float | None = None
 
     @property
     def met(self) -> bool | None:
         """None: it cannot be told."""
         if self.allowed_us is None or self.taken_us is None:
             return None
+        if self.low_ratio is not None and self.low_ratio <= self.bar.ratio:
+            return True
         return self.taken_us <= self.allowed_us
 
 
@@ -81,5 +86,17 @@ def bars(measured: Measured) -> list[BarResult]:
             launches = (row.launches if row else None) or 0
             allowed = bar.ratio * other.min_us + bar.plus_us + bar.plus_us_per_launch * launches
         name = other.contender if other is not None else bar.against
-        found.append(BarResult(bar, name, allowed, row.min_us if row else None))
+        interval = paired_interval(row, other) if bar.by_interval and row else None
+        found.append(BarResult(bar, name, allowed, row.min_us if row else None, interval[0] if interval else None))
     return found
+
+
+def geometric_means(everything: Sequence[Measured]) -> dict[int, tuple[float, int]]:
+    """By number of threads: the geometric mean of Straightline's ratios to the best peers, and over how many cases."""
+    logs: dict[int, list[float]] = {}
+    for measured in everything:
+        row = timed(measured, "straightline")
+        own = ratio(row, best_peer(measured)) if row else None
+        if own is not None:
+            logs.setdefault(measured.threads, []).append(math.log(own))
+    return {threads: (math.exp(statistics.fmean(own)), len(own)) for threads, own in logs.items()}

@@ -8,6 +8,7 @@ import datetime
 import importlib.metadata
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -44,6 +45,18 @@ def versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def commit(place: Path) -> str | None:
+    """The commit that is checked out around a file or folder; None where there is no repository."""
+    folder = place if place.is_dir() else place.parent
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
 
 
 def date() -> str:

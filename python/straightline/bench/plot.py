@@ -80,25 +80,35 @@ def draw(everything: Sequence[Measured], path: Path) -> None:
     from matplotlib import pyplot
 
     wanted = series_of(everything)
-    figure, axes = pyplot.subplots(1, len(wanted), figsize=(8.5 * len(wanted), 6.5), squeeze=False, layout="constrained")
-    for axis, (series, threads) in zip(axes[0], wanted, strict=True):
+    figure, axes = pyplot.subplots(len(wanted), 1, figsize=(12, 6.5 * len(wanted)), squeeze=False, layout="constrained")
+    for axis, (series, threads) in zip(axes[:, 0], wanted, strict=True):
         _draw(axis, lines(everything, series, threads), f"{series}, {threads} thread" + ("s" if threads > 1 else ""))
     figure.savefig(path, dpi=130)
     pyplot.close(figure)
 
 
+#: Ours in blues, the floor in black, the others in what is left.
+_COLOURS = {
+    "ours": ("#08306b", "#2171b5", "#41b6c4", "#6baed6", "#8c96c6", "#9ebcda"),
+    "floor": ("black",),
+    "peer": ("#d95f02", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#b2182b", "#7f7f7f"),
+}
+_STYLES = {"ours": ("-", 2.2, "o"), "floor": (":", 2.2, "s"), "peer": ("--", 1.4, "^")}
+
+
 def _draw(axis: Any, drawn: list[Line], title: str) -> None:
-    styles = {"ours": ("-", 2.2, "o"), "floor": (":", 1.8, "s"), "peer": ("--", 1.2, "^")}
-    for index, line in enumerate(drawn):
-        style, width, marker = styles[line.kind]
+    """Measured points, and the line through them, which is bent where both axes are logarithmic."""
+    drawn_of = dict.fromkeys(_COLOURS, 0)
+    for line in drawn:
+        style, width, marker = _STYLES[line.kind]
+        colour = _COLOURS[line.kind][drawn_of[line.kind] % len(_COLOURS[line.kind])]
+        drawn_of[line.kind] += 1
         xs = [x for x, _ in line.points]
-        dense = [xs[0] * (xs[-1] / xs[0]) ** (i / 60) for i in range(61)]
-        colour = f"C{index % 10}"
         label = f"{line.title}: {line.intercept_us:,.2f} us a call + {line.slope_us:,.3f} us a link"
         axis.plot(xs, [y for _, y in line.points], marker, color=colour, markersize=5)
-        fitted = [(x, line.intercept_us + line.slope_us * x) for x in dense]
-        shown = [(x, y) for x, y in fitted if y > 0]
+        dense = [xs[0] * (xs[-1] / xs[0]) ** (i / 60) for i in range(61)]
+        shown = [(x, y) for x in dense if (y := line.intercept_us + line.slope_us * x) > 0]
         axis.plot(*zip(*shown, strict=True), style, color=colour, linewidth=width, label=label)
-    axis.set(xscale="log", yscale="log", title=title, xlabel="links of the chain", ylabel="least us a call")
+    axis.set(xscale="log", yscale="log", title=title, xlabel="links", ylabel="least us a call")
     axis.grid(True, which="both", alpha=0.25)
-    axis.legend(fontsize=8, loc="upper left")
+    axis.legend(fontsize=9, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)

@@ -8,7 +8,15 @@ from typing import Any
 
 from rich.table import Table
 
-from straightline.bench.comparison import BarResult, bars, best_peer, paired_interval, ratio, timed
+from straightline.bench.comparison import (
+    BarResult,
+    bars,
+    best_peer,
+    geometric_means,
+    paired_interval,
+    ratio,
+    timed,
+)
 from straightline.bench.session import Measured, Record
 
 SCHEMA = 1
@@ -133,7 +141,12 @@ def summary_table(everything: list[Measured], facts: dict[str, Any]) -> Table:
             f"{ours.min_us / limit:,.2f}" if limit >= _LEAST_LIMIT_US else _NONE,
             f"[red]{missed} missed[/]" if missed else "[green]met[/]" if results else _NONE,
         )
+    means = ", ".join(
+        f"{mean:.2f} over {count} cases with {threads} thread{'s' if threads > 1 else ''}"
+        for threads, (mean, count) in geometric_means(everything).items()
+    )
     table.caption = "x floor: the program called from C, as the floor is"
+    table.caption += f"\ngeometric mean of x peer: {means}" if means else ""
     table.caption_justify = "left"
     return table
 

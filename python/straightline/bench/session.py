@@ -20,7 +20,6 @@ from straightline.bench.worker_client import WorkerClient, WorkerGone
 
 #: Between two contenders: pools that spin after a call have gone to sleep by then.
 _SETTLE_S = 0.02
-_ANSWER_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Settings:
         rounds: How often each contender is visited.
         samples: Samples of a visit, of calls that take less than a sample each.
         sample_s: How long a sample takes at least.
-        prepare_limit_s: A contender that takes longer to prepare is killed.
+        limit_s: A contender that takes longer to prepare, to answer or for one visit is killed.
         folder: For all temporary files.
         source: What workers are told: `{"cases": folder}` or `{"model": file}`.
     """
@@ -39,7 +38,7 @@ class Settings:
     rounds: int
     samples: int
     sample_s: float
-    prepare_limit_s: float
+    limit_s: float
     folder: Path
     source: Mapping[str, str]
 
@@ -171,14 +170,14 @@ class Session:
 
     def _prepare(self, client: WorkerClient, name: str, case: Case, threads: int, folder: Path) -> dict[str, Any]:
         return client.ask(
-            self._settings.prepare_limit_s, "prepare", contender=name, case=case.name, threads=threads,
+            self._settings.limit_s, "prepare", contender=name, case=case.name, threads=threads,
             source=dict(self._settings.source), folder=str(folder),
         )  # fmt: skip
 
     def _results(self, client: WorkerClient, row: str, folder: Path) -> list[Any] | str:
         """What a row answers, or why it does not."""
         file = folder / f"{row}.npz"
-        done = client.ask(_ANSWER_LIMIT_S, "check", row=row, file=str(file))
+        done = client.ask(self._settings.limit_s, "check", row=row, file=str(file))
         return answers.load(file) if done["ok"] else done["reason"]
 
     def _enter(self, contender: type[Contender], case: Case, threads: int, reference: Reference) -> _Entrant:
@@ -189,21 +188,30 @@ class Session:
         }
         own = {"STRAIGHTLINE_CACHE_DIR": str(folder / "straightline"), **contender.environment}
         entrant = _Entrant(contender, records, WorkerClient(folder, {**self._environment, **own}))
-        with entrant.losing_its_process():
-            assert entrant.client is not None
-            prepared = self._prepare(entrant.client, contender.name, case, threads, folder)
-            if not prepared["ok"]:
-                entrant.fail(prepared["kind"], prepared["reason"])
-                return entrant
-            self.versions.update(prepared["versions"])
-            for row, facts in prepared["rows"].items():
-                record = records[row]
-                record.compile_s = prepared["compile_s"]
-                record.configuration, record.launches = facts["configuration"], facts["launches"]
-                self._judge(entrant, record, case, reference, folder)
+        try:
+            self._prepare_and_judge(entrant, case, threads, reference, folder)
+        except BaseException:  # an interrupt: nobody else knows this process yet
+            entrant.close()
+            raise
         if not entrant.standing():
             entrant.close()
         return entrant
+
+    def _prepare_and_judge(
+        self, entrant: _Entrant, case: Case, threads: int, reference: Reference, folder: Path
+    ) -> None:
+        with entrant.losing_its_process():
+            assert entrant.client is not None
+            prepared = self._prepare(entrant.client, entrant.contender.name, case, threads, folder)
+            if not prepared["ok"]:
+                entrant.fail(prepared["kind"], prepared["reason"])
+                return
+            self.versions.update(prepared["versions"])
+            for row, facts in prepared["rows"].items():
+                record = entrant.records[row]
+                record.compile_s = prepared["compile_s"]
+                record.configuration, record.launches = facts["configuration"], facts["launches"]
+                self._judge(entrant, record, case, reference, folder)
 
     def _judge(self, entrant: _Entrant, record: Record, case: Case, reference: Reference, folder: Path) -> None:
         assert entrant.client is not None
@@ -215,7 +223,7 @@ class Session:
         if wrong:
             record.status, record.reason = "wrong", wrong
             return
-        counted = entrant.client.ask(_ANSWER_LIMIT_S, "count", row=record.contender)
+        counted = entrant.client.ask(self._settings.limit_s, "count", row=record.contender)
         if counted["ok"]:
             record.allocations = counted["allocations"]
 
@@ -245,7 +253,7 @@ class Session:
             for record in entrant.standing():
                 assert entrant.client is not None
                 done = entrant.client.ask(
-                    _ANSWER_LIMIT_S, "time", row=record.contender, samples=self._settings.samples,
+                    self._settings.limit_s, "time", row=record.contender, samples=self._settings.samples,
                     sample_s=self._settings.sample_s,
                 )  # fmt: skip
                 if not done["ok"]:

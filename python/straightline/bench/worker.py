@@ -28,7 +28,10 @@ from typing import Any, TextIO
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 #: Calls before the first sample of a visit: caches are the others' by now, and clocks have dropped.
 _WARM_UP_S = 0.004
+#: A visit takes no further sample after so long: calls that are slow themselves need fewer.
+_VISIT_S = 1.0
 _COUNTED_CALLS = 64
+_COUNTING_S = 0.5
 _REASON_LENGTH = 240
 
 
@@ -88,8 +91,11 @@ class Worker:
             start = counter()
             loop(1)
             few = counter()
-            loop(1 + _COUNTED_CALLS)
-            return {"allocations": (counter() - few - (few - start)) / _COUNTED_CALLS}
+            taken = loop(1)
+            again = counter()
+            calls = max(1, min(_COUNTED_CALLS, int(_COUNTING_S / max(taken, 1e-9))))
+            loop(1 + calls)
+            return {"allocations": (counter() - again - (few - start)) / calls}
 
     def time(self, request: dict[str, Any]) -> dict[str, Any]:
         """Takes samples of one row."""
@@ -104,7 +110,10 @@ class Worker:
             begun = time.perf_counter()
             while time.perf_counter() - begun < _WARM_UP_S:
                 loop(max(1, calls // 8))
-            samples = [loop(calls) / calls * 1e6 for _ in range(request["samples"])]
+            samples: list[float] = []
+            begun = time.perf_counter()
+            while not samples or (len(samples) < request["samples"] and time.perf_counter() - begun < _VISIT_S):
+                samples.append(loop(calls) / calls * 1e6)
         return {"samples_us": samples, "calls": calls}
 
 

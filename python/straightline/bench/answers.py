@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-
 #: Nobody need be nearer than so many times eager's own distance: models in bfloat16, sums that cancel.
 _EAGER = 4.0
 
@@ -34,7 +33,7 @@ def judge(got: list[Any], expected: list[Any], exact: list[Any] | None, toleranc
         got: What is judged.
         expected: Eager's.
         exact: Those in float64; None where there are none.
-        tolerance: Largest difference of a float result, as a part of its largest value; four times eager's own where that is more.
+        tolerance: Largest difference of a float result, as a part of its largest value; or four times eager's own, if more.
 
     Returns:
         What is wrong in words (empty when nothing is), and the largest difference as a part of the largest value.

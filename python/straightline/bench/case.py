@@ -14,6 +14,7 @@ from typing import Any
 from straightline.errors import UserError
 
 _PACKAGE = "straightline_bench_cases"
+_USER_MODULE = "straightline_bench_model"
 #: A model's answer may differ from float64 by this much of its largest value, unless the case says otherwise.
 TOLERANCE = 1e-4
 
@@ -130,13 +131,14 @@ class Case:
         import random
 
         import numpy
-        import torch
 
         random.seed(0)
         numpy.random.seed(0)
-        torch.manual_seed(0)
         if self.make_pair is not None:
             return self.make_pair()
+        import torch
+
+        torch.manual_seed(0)
         assert self.model is not None, f"case {self.name} has neither model nor make_pair"
         return self.model().eval(), tuple(spec.make() for spec in self.inputs)
 
@@ -207,10 +209,13 @@ def load_model_file(path: Path) -> Case:
 
 
 def _pair(path: Path) -> tuple[Any, tuple[Any, ...]]:
-    import torch
-
+    try:
+        import torch
+    except ImportError as error:
+        raise UserError(f"a model needs torch, which cannot be imported ({error}): pip install 'straightline[bench]'") from error
+    torch.manual_seed(0)
     sys.path.insert(0, str(path.parent))
-    module = _imported(path, path.stem)
+    module = _imported(path, _USER_MODULE)  # its own name might be that of another module
     found = []
     for name in ("model", "inputs"):
         if hasattr(module, name):
@@ -240,6 +245,7 @@ def _words(value: object) -> str:
 def _imported(path: Path, name: str) -> types.ModuleType:
     if name in sys.modules and getattr(sys.modules[name], "__file__", None) == str(path):
         return sys.modules[name]  # another file of the folder has imported it
+    sys.modules.pop(name, None)
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

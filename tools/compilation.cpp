@@ -81,6 +81,18 @@ std::string milliseconds(double value) {
   return text;
 }
 
+/// The program's unit, and so many kernels as one unit each.
+std::vector<jit::Unit> together(const std::vector<jit::Unit>& units, int kernels) {
+  std::vector<jit::Unit> result(units.begin(), units.begin() + std::min<size_t>(units.size(), 1));
+  for (size_t i = 1; i < units.size(); ++i) {
+    if ((i - 1) % kernels == 0) {
+      result.push_back({units[i].name, ""});
+    }
+    result.back().text += units[i].text;
+  }
+  return result;
+}
+
 /// What happened in the cache between two looks at it; other compilations of this process count too.
 void logCache(const jit::ObjectCache& cache, const jit::CacheCounts& before, const std::vector<std::string>& notes) {
   const jit::CacheCounts now = cache.counts();
@@ -269,9 +281,10 @@ Failure Compilation::load(const CompileRequest& request) {
   options.cache = request.useCache ? nullptr : &none;
   jit::CompileError error;
   auto code = std::make_unique<LoadedCode>();
+  const std::vector<jit::Unit> units = together(emitted_.units, request.kernelsPerUnit);
   if (request.progress != nullptr) {
-    const size_t units = emitted_.units.size() + emitted_.deviceUnits.size();
-    __atomic_store_n(&request.progress->units, static_cast<int32_t>(units), __ATOMIC_RELAXED);
+    const size_t count = units.size() + emitted_.deviceUnits.size();
+    __atomic_store_n(&request.progress->units, static_cast<int32_t>(count), __ATOMIC_RELAXED);
   }
   report(request.progress, SL_STAGE_UNITS);
   options.stop = request.progress != nullptr ? &request.progress->stop : nullptr;
@@ -306,7 +319,7 @@ Failure Compilation::load(const CompileRequest& request) {
     const auto image = code->images.find(name);
     return image != code->images.end() ? &image->second : sl_symbol(name.c_str());
   };
-  code->host = jit::compileProgram(emitted_.units, {emitted_.symbol}, options, &error);
+  code->host = jit::compileProgram(units, {emitted_.symbol}, options, &error);
   if (settings_.log.cache) {
     logCache(cache, before, code->host ? code->host->notes : std::vector<std::string>());
   }

@@ -21,6 +21,7 @@ struct CompileRequest {
   int threads = 1;
   int team = 0;            ///< more than `threads`: instead of it where the estimate is more than `teamFromUs`
   double teamFromUs = 0;
+  int kernelsPerUnit = 1;  ///< compiled together
   std::string pipeline;
   bool emitOnly = false;
   bool useCache = true;

@@ -129,6 +129,7 @@ typedef struct sl_compile_options {
   sl_progress* progress;  ///< NULL: nobody looks
   int32_t team;           ///< more than `threads`: plan for so many instead when one call of the program for `threads` is estimated to take
   double team_from_us;    ///< more than this; decided before anything is compiled
+  int32_t kernels_per_unit;  ///< more than 1: so many kernels are compiled, and kept in the disk cache, as one: less work for clang, less to share
 } sl_compile_options;
 
 /// Compiles a module, which stays as it was. `options` NULL: all defaults. May block for seconds; call it without interpreter locks.

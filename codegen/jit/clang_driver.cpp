@@ -261,6 +261,7 @@ ClangOutput compileToObject(const std::string& name, const std::string& text,
 
 ClangOutput compileHeaders(std::vector<std::string> arguments) {
   std::replace(arguments.begin(), arguments.end(), std::string("-emit-obj"), std::string("-emit-pch"));
+  arguments.push_back("-fpch-instantiate-templates");  // what functions of the headers need, once here and not in each unit
   const auto prepare = [](clang::CompilerInvocation&, llvm::vfs::InMemoryFileSystem&) {};
   return runClang(kAllHeadersPath, allHeaders(), arguments, prepare,
                   [](clang::CompilerInstance& compiler, std::string* out) {

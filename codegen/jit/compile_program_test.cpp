@@ -30,7 +30,7 @@ class CompileProgramTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   ObjectCache cache_{folder_.path(), std::uint64_t{64} << 20};
-  CompileOptions options_{.cpu = {}, .threads = 2, .clangExtra = {}, .cache = &cache_, .resolver = {}};
+  CompileOptions options_{.cpu = {}, .threads = 2, .clangExtra = {}, .cache = &cache_, .onUnit = {}, .resolver = {}};
   CompileError error_;
 };
 

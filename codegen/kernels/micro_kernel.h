@@ -53,6 +53,15 @@ struct Tile {
       }
     }
   }
+  SL_INLINE_MEMBER void add(const Tile& other) {
+    SL_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      SL_UNROLL
+      for (int j = 0; j < NV; ++j) {
+        v[i][j] = v[i][j] + other.v[i][j];
+      }
+    }
+  }
   SL_INLINE_MEMBER void loadFrom(const T* p, int64_t rowStride) {
     SL_UNROLL
     for (int i = 0; i < MR; ++i) {
@@ -111,6 +120,11 @@ SL_INLINE void multiplyStep(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int6
   }
 }
 
+/// Sums that a small tile is split into, each over every so many steps of k, so that 4 to 8 multiply-adds are under way at
+/// once: one alone waits 4 cycles for the one before it.
+template <int MR, int NV>
+inline constexpr int kChains = MR * NV <= 2 ? 4 : MR * NV <= 4 ? 2 : 1;
+
 /// tile += A[MR, run] * B[run, NV * N]; element k of a row is p[k * aStep], row k of B is b[k *
 /// bStride]. Moves `b` (and `ahead`) past what was used. Every 4 steps prefetch `Prefetch` lines at
 /// `ahead` into L2.
@@ -119,10 +133,16 @@ SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int64_t 
                         int64_t bStride, int64_t run, const char*& ahead) {
   const int64_t rest = run & 3;
   const int64_t whole = run - rest;
+  constexpr int C = kChains<MR, NV>;
+  Tile<T, N, MR, NV> more[C > 1 ? C - 1 : 1];
+  SL_UNROLL
+  for (int c = 0; c < C - 1; ++c) {
+    more[c].clear();
+  }
   for (int64_t k = 0; k < whole; k += 4) {
     SL_UNROLL
     for (int u = 0; u < 4; ++u) {
-      multiplyStep(tile, a, (k + u) * aStep, b + u * bStride);
+      multiplyStep(u % C == 0 ? tile : more[u % C - 1], a, (k + u) * aStep, b + u * bStride);
     }
     b += 4 * bStride;
     if constexpr (Prefetch > 0) {
@@ -132,6 +152,10 @@ SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int64_t 
       }
       ahead += 64 * Prefetch;
     }
+  }
+  SL_UNROLL
+  for (int c = 0; c < C - 1; ++c) {
+    tile.add(more[c]);
   }
   SL_NO_UNROLL
   for (int64_t k = 0; k < rest; ++k) {

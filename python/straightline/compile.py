@@ -218,6 +218,7 @@ def compile(
     routes: Mapping[str, str] | None = None,
     _prefer: str = "",
     _device: str = "",
+    _kernels_per_unit: int = 1,
     **unknown: Any,
 ) -> Callable[..., Any]:
     """Compiles a model for inputs like the examples.
@@ -279,7 +280,8 @@ def compile(
     if isinstance(model, torch.export.ExportedProgram) and len(examples) > 1:
         raise UserError(f"an ExportedProgram has one example of its own but {len(examples)} are given")
     options = f"freeze={'true' if freeze else 'false'}"
-    # For tests: a backend whose kernels are taken wherever they accept, and one on whose device everything runs.
+    # For tests: a backend whose kernels are taken wherever they accept, one on whose device everything runs, and kernels that
+    # nobody will ask for again, which clang compiles faster together.
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
@@ -300,7 +302,15 @@ def compile(
         functions = []
         copies: dict[int, Any] = {}
         for capture in captures:
-            compilation = _compile_for_team(capture.module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
+            compilation = _compile_for_team(
+                capture.module,
+                threads,
+                progress,
+                cpu=cpu,
+                pipeline=options,
+                cache=cache,
+                kernels_per_unit=_kernels_per_unit,
+            )
             function = capture.function(
                 model,
                 compilation,

@@ -1,14 +1,23 @@
 // RUN: straightline-opt %s --fuse-contractions --select-kernels | FileCheck %s
 // RUN: straightline-opt %s --fuse-contractions --select-kernels -o %t.once && straightline-opt %t.once --select-kernels -o %t.twice && diff %t.once %t.twice
 
-// A row times a matrix that is known early: gemv wins, and the reasons name the rival with its cost. The pass runs alone, on a
-// module without a target.
+// A row times a matrix that is known early and does not stay in L2: gemv wins, for it needs no packed copy, and the reasons name
+// the rival with its cost. The pass runs alone, on a module without a target.
 // CHECK-LABEL: func.func @row
 // CHECK: op.fusion{{.*}}family = "gemm"{{.*}}op.kernel = "native.gemv", op.why = "native.gemv: estimated {{.*}} us (native.gemm: estimated {{.*}} us)"
-func.func @row(%x: tensor<1x64xf32>) -> tensor<1x10xf32> {
+func.func @row(%x: tensor<1x1024xf32>) -> tensor<1x1024xf32> {
+  %w = op.parameter "w" : tensor<1024x1024xf32>
+  %b = op.parameter "b" : tensor<1024xf32>
+  %y = op.linear %x, %w, %b : (tensor<1x1024xf32>, tensor<1024x1024xf32>, tensor<1024xf32>) -> tensor<1x1024xf32>
+  %z = op.relu %y : (tensor<1x1024xf32>) -> tensor<1x1024xf32>
+  return %z : tensor<1x1024xf32>
+}
+
+// A small matrix: sums across vectors would cost more than the rest, so it is packed.
+// CHECK-LABEL: func.func @small_row
+// CHECK: op.fusion{{.*}}family = "gemm"{{.*}}op.kernel = "native.gemm", op.why = "native.gemm: estimated {{.*}} us (native.gemv: estimated {{.*}} us)"
+func.func @small_row(%x: tensor<1x64xf32>) -> tensor<1x10xf32> {
   %w = op.parameter "w" : tensor<10x64xf32>
-  %b = op.parameter "b" : tensor<10xf32>
-  %y = op.linear %x, %w, %b : (tensor<1x64xf32>, tensor<10x64xf32>, tensor<10xf32>) -> tensor<1x10xf32>
-  %z = op.relu %y : (tensor<1x10xf32>) -> tensor<1x10xf32>
-  return %z : tensor<1x10xf32>
+  %y = op.linear %x, %w : (tensor<1x64xf32>, tensor<10x64xf32>) -> tensor<1x10xf32>
+  return %y : tensor<1x10xf32>
 }

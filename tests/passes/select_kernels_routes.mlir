@@ -2,8 +2,8 @@
 
 // The dearer kernel, because the user says so; the reasons keep what the cheaper one would have cost.
 // CHECK-LABEL: func.func @named
-// CHECK: op.kernel = "native.gemm", op.why = "native.gemm: route linear = native.gemm (the argument routes), estimated {{.*}} us (native.gemv: estimated {{.*}} us)"
-module attributes {op.routes = {linear = ["native.gemm", "the argument routes"]}} {
+// CHECK: op.kernel = "native.gemv", op.why = "native.gemv: route linear = native.gemv (the argument routes), estimated {{.*}} us (native.gemm: estimated {{.*}} us)"
+module attributes {op.routes = {linear = ["native.gemv", "the argument routes"]}} {
   func.func @named(%x: tensor<1x64xf32>) -> tensor<1x10xf32> {
     %w = op.parameter "w" : tensor<10x64xf32>
     %y = op.linear %x, %w : (tensor<1x64xf32>, tensor<10x64xf32>) -> tensor<1x10xf32>
@@ -15,7 +15,7 @@ module attributes {op.routes = {linear = ["native.gemm", "the argument routes"]}
 
 // A backend: the cheapest of its kernels. A route of another op changes nothing.
 // CHECK-LABEL: func.func @backend
-// CHECK: op.kernel = "native.gemv", op.why = "native.gemv: route linear = native (routes.txt:3), estimated {{.*}} us (native.gemm: estimated {{.*}} us)"
+// CHECK: op.kernel = "native.gemm", op.why = "native.gemm: route linear = native (routes.txt:3), estimated {{.*}} us (native.gemv: estimated {{.*}} us)"
 module attributes {op.routes = {convolution = ["native.winograd", "routes.txt:4"], linear = ["native", "routes.txt:3"]}} {
   func.func @backend(%x: tensor<1x64xf32>) -> tensor<1x10xf32> {
     %w = op.parameter "w" : tensor<10x64xf32>

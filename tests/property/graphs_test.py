@@ -1,148 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random graphs three ways: C++, Python and the interpreter give the same bits, and what eager gives under the policy.
 
-STRAIGHTLINE_PROPERTY_GRAPHS says how many graphs (100), STRAIGHTLINE_PROPERTY_SEED repeats a run. Graphs are compiled in batches, for
-capture and passes cost more by themselves than what one more graph brings along. A failure names the smallest value that
-shows it, as text that can be pasted into a test.
+STRAIGHTLINE_PROPERTY_GRAPHS says how many graphs (2,000 where the variable CI is set, else 200), STRAIGHTLINE_PROPERTY_SEED
+repeats a run. checks.py says what is covered, run_graphs.py runs many more over all cores. A failure names the smallest
+value that shows it, as text that can be pasted into a test.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
-from typing import Any
 
 import hypothesis
 import pytest
-import straightline as sl
-import torch
-from graphs import FLOATS, Graph, Maker, Value
+from checks import BATCH, graph_of, wrong
+from graphs import Graph
 from hypothesis import strategies
-from policy import check_close
-from three_ways_test import same_bits
-from torch import Tensor, nn
 
-_GRAPHS = int(os.environ.get("STRAIGHTLINE_PROPERTY_GRAPHS", "100"))
+_GRAPHS = int(os.environ.get("STRAIGHTLINE_PROPERTY_GRAPHS") or ("2000" if os.environ.get("CI") else "200"))
 _SEED = int(os.environ.get("STRAIGHTLINE_PROPERTY_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
-_BATCH = 10
+_numbers = itertools.count()
 
-
-def graph_of(seed: int) -> Graph:
-    """The graph of a seed. Hypothesis draws seeds: picks of its own would be too alike, and a failure is cut down here."""
-    return Maker(random.Random(seed).randint).make()
-
-
+#: Hypothesis draws seeds: picks of its own would be too alike, and a failure is cut down by checks.py.
 graphs = strategies.integers(0, 2**63).map(graph_of)
-
-
-class Batch(nn.Module):
-    """Graphs side by side, each over inputs of its own."""
-
-    def __init__(self, graphs: list[Graph]) -> None:
-        super().__init__()
-        self._functions = [graph.function() for graph in graphs]
-        self._counts = [len(graph.inputs) for graph in graphs]
-
-    def forward(self, *inputs: Tensor) -> list[Any]:
-        results = []
-        for function, count in zip(self._functions, self._counts, strict=True):
-            results.append(function(*inputs[:count]))
-            inputs = inputs[count:]
-        return results
-
-
-def wide_enough(graph: Graph, output: Value, eager: dict[str, Tensor], reference: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Eager's output and the reference with one element more, which carries what the way there allows.
-
-    The policy measures by the output's scale and torch's error in it. A short way through large numbers to a small result
-    (a - b) has the scale of the large ones, and by chance torch may be exact in the only element there is: the extra
-    element has the largest scale and the largest error of torch on the way.
-    """
-    way = [value for value in graph.cut(output).values if value.dtype in FLOATS]
-    scale = max((reference[v.name].abs().max().item() for v in way if v.count), default=0.0)
-    error = max(
-        ((eager[v.name].double() - reference[v.name]).abs().max().item() for v in way if v.count), default=0.0
-    )
-    # A float64 or float32 result may have come through bfloat16: half an ulp there is what torch cannot avoid.
-    coarsest = max(torch.finfo(eager[v.name].dtype).eps for v in way)
-    error = max(error, coarsest * scale / 4)
-    return (
-        torch.cat([eager[output.name].double().reshape(-1), torch.tensor([scale + error], dtype=torch.float64)]),
-        torch.cat([reference[output.name].reshape(-1), torch.tensor([scale], dtype=torch.float64)]),
-    )
-
-
-def check_graph(graph: Graph, results: Any, inputs: list[Tensor]) -> None:
-    """Compares the outputs of one graph with eager."""
-    names = [value.name for value in graph.values]
-    eager = dict(zip(names, graph.function(results=names)(*inputs), strict=True))
-    doubles = [tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs]
-    reference = dict(zip(names, graph.function(double=True, results=names)(*doubles), strict=True))
-    for value, got in zip(graph.outputs, results, strict=True):
-        want = eager[value.name]
-        assert (got.dtype, got.shape) == (want.dtype, want.shape), f"{value.name}: {got.dtype}{tuple(got.shape)}"
-        if value.dtype not in FLOATS or value.pure:
-            assert torch.equal(got, want), f"{value.name} is {got} but eager gives {want}"
-            continue
-        wide, true = wide_enough(graph, value, eager, reference)
-        given = torch.cat([got.double().reshape(-1), true[-1:]])
-        check_close(given, wide, true, value.name)
-
-
-def ways(graphs: list[Graph]) -> tuple[list[Any], list[list[Tensor]]]:
-    """Results of a batch, which are the same three ways."""
-    inputs = [graph.tensors() for graph in graphs]
-    flat = [tensor for tensors in inputs for tensor in tensors]
-    compiled = sl.compile(Batch(graphs), tuple(flat), threads=1, emit="python")
-    with torch.no_grad():
-        python = compiled(*flat)
-        with sl.fast_path(False):
-            interpreted = compiled(*flat)
-        del compiled._python  # without it the straight line of the same program runs
-        straight = compiled(*flat)
-    assert same_bits(python, straight), "python and C++ differ"
-    assert same_bits(interpreted, straight), "the interpreter and C++ differ"
-    return straight, inputs
-
-
-def failure_of(graph: Graph) -> str | None:
-    """What is wrong with a graph by itself, None when nothing is."""
-    try:
-        results, inputs = ways([graph])
-        check_graph(graph, results[0], inputs[0])
-    except Exception as error:  # noqa: BLE001
-        return f"{type(error).__name__}: {error}"
-    return None
-
-
-def smallest(graph: Graph) -> str:
-    """The first value that fails by itself with all that it needs, as text."""
-    for value in graph.values[len(graph.inputs) :]:
-        cut = graph.cut(value)
-        if failure := failure_of(cut):
-            shapes = [(v.name, v.dtype, v.shape) for v in graph.inputs]
-            return f"{failure[:1500]}\n{cut.text()}inputs {shapes} of seed {graph.seed}"
-    return f"{failure_of(graph)}\n{graph.text()}as a whole, of seed {graph.seed}"
 
 
 @hypothesis.seed(_SEED)
 @hypothesis.settings(
-    max_examples=max(1, _GRAPHS // _BATCH), deadline=None, database=None, phases=[hypothesis.Phase.generate],
+    max_examples=max(1, _GRAPHS // BATCH), deadline=None, database=None, phases=[hypothesis.Phase.generate],
     suppress_health_check=list(hypothesis.HealthCheck), print_blob=False,
 )  # fmt: skip
-@hypothesis.given(strategies.lists(graphs, min_size=_BATCH, max_size=_BATCH))
+@hypothesis.given(strategies.lists(graphs, min_size=BATCH, max_size=BATCH))
 def test_random_graphs(batch: list[Graph]) -> None:
-    seed = f"STRAIGHTLINE_PROPERTY_SEED={_SEED}"
-    try:
-        results, inputs = ways(batch)
-    except Exception as error:  # noqa: BLE001
-        alone = [smallest(graph) for graph in batch if failure_of(graph)]
-        together = "\n".join(graph.text() for graph in batch) if not alone else ""
-        pytest.fail(f"{seed}\n{type(error).__name__}: {str(error)[:500]}\n" + "\n".join(alone) + together)
-    failures = []
-    for graph, got, given in zip(batch, results, inputs, strict=True):
-        try:
-            check_graph(graph, got, given)
-        except AssertionError as error:
-            failures.append(f"{str(error)[:500]}\n{smallest(graph)}")
-    assert not failures, f"{seed}\n" + "\n\n".join(failures)
+    if failure := wrong(batch, next(_numbers)):
+        pytest.fail(f"STRAIGHTLINE_PROPERTY_SEED={_SEED}\n{failure}")

@@ -145,7 +145,7 @@ def test_bfloat16_comes_as_float32() -> None:
 
 def test_pdb_stops_in_it() -> None:
     _, compiled = mlp()
-    line = next(i for i, text in enumerate(compiled.code.splitlines(), 1) if "native.gemv" in text and "linear_1" in text)
+    line = next(i for i, text in enumerate(compiled.code.splitlines(), 1) if "native.gemm" in text and "linear_1" in text)
     commands = io.StringIO(f"break {line}\ncontinue\np t.numpy().shape\np float(t.numpy().min()) >= 0\nlist\ncontinue\n")
     printed = io.StringIO()
     debugger = pdb.Pdb(stdin=commands, stdout=printed, nosigint=True, readrc=False)
@@ -154,7 +154,7 @@ def test_pdb_stops_in_it() -> None:
     sys.settrace(None)
     text = printed.getvalue()
     assert "(3, 16)" in text and "True" in text, text
-    assert "->" in text and "native.gemv" in text, text
+    assert "->" in text and "native.gemm" in text, text
 
 
 def test_code_may_be_replaced(capsys: pytest.CaptureFixture[str]) -> None:

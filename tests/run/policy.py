@@ -78,6 +78,26 @@ def check_close(got: Tensor, eager: Tensor, reference: Tensor, what: str = "outp
     assert error <= limit, f"{what} is off by {error:.3g}, torch by {of_torch:.3g}, the limit is {limit:.3g} (scale {scale:.3g})"
 
 
+def bytes_of(x: Tensor) -> Tensor:
+    """A copy, for a tensor of one element may be contiguous and have any stride."""
+    return torch.empty(x.shape, dtype=x.dtype).copy_(x.detach()).reshape(-1).view(torch.uint8)
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Equal trees; tensors bit for bit, so that NaN equals NaN and 0 differs from -0."""
+    leaves, spec = pytree.tree_flatten(a)
+    others, other = pytree.tree_flatten(b)
+
+    def same(x: Any, y: Any) -> bool:
+        if not isinstance(x, Tensor):
+            return type(x) is type(y) and x == y
+        if x.dtype != y.dtype or x.shape != y.shape:
+            return False
+        return x.numel() == 0 or torch.equal(bytes_of(x), bytes_of(y))
+
+    return spec == other and all(same(x, y) for x, y in zip(leaves, others, strict=True))
+
+
 def check_tree(got: Any, eager: Any, reference: Any) -> None:
     """`check_close` for each tensor of a result; everything else is equal."""
     got_leaves, got_spec = pytree.tree_flatten(got)

@@ -17,7 +17,7 @@ X = torch.randn(1, 64)
 
 @pytest.fixture
 def model() -> nn.Module:
-    """Two linear layers whose cheapest kernel at one row is gemv."""
+    """Two linear layers whose cheapest kernel at one row is gemm."""
     return nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 8)).eval()
 
 
@@ -30,45 +30,45 @@ def whys(model: nn.Module, args: tuple[Any, ...] = (X,), **options: Any) -> list
 
 
 def test_an_argument(model: nn.Module) -> None:
-    assert all(why.startswith("native.gemv: estimated") for why in whys(model))
-    for why in whys(model, routes={"linear": "native.gemm"}):
-        assert why.startswith("native.gemm: route linear = native.gemm (the argument routes), estimated")
-        assert "(native.gemv: estimated" in why
+    assert all(why.startswith("native.gemm: estimated") for why in whys(model))
+    for why in whys(model, routes={"linear": "native.gemv"}):
+        assert why.startswith("native.gemv: route linear = native.gemv (the argument routes), estimated")
+        assert "(native.gemm: estimated" in why
     for why in whys(model, routes={"linear": "native", "matmul": "native.matmul"}):
-        assert why.startswith("native.gemv: route linear = native (the argument routes), estimated")
+        assert why.startswith("native.gemm: route linear = native (the argument routes), estimated")
 
 
 def test_the_environment(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STRAIGHTLINE_ROUTE_linear", "native.gemm")
+    monkeypatch.setenv("STRAIGHTLINE_ROUTE_linear", "native.gemv")
     compiled = sl.compile(model, (X,))
-    assert "native.gemm: route linear = native.gemm (STRAIGHTLINE_ROUTE_linear), estimated" in str(compiled.explain().facts)
+    assert "native.gemv: route linear = native.gemv (STRAIGHTLINE_ROUTE_linear), estimated" in str(compiled.explain().facts)
     monkeypatch.setenv("STRAIGHTLINE_ROUTE_linear", "no such thing")
     compiled(X)  # read when compiling only
     monkeypatch.setenv("STRAIGHTLINE_ROUTE_linear", "")
-    assert all(why.startswith("native.gemv: estimated") for why in whys(model))
+    assert all(why.startswith("native.gemm: estimated") for why in whys(model))
 
 
 def test_a_file(model: nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "routes.txt"
-    path.write_text("# kernels of this machine\n\n  linear=native.gemm   # slower\nconvolution = native\n")
+    path.write_text("# kernels of this machine\n\n  linear=native.gemv   # slower\nconvolution = native\n")
     monkeypatch.setenv("STRAIGHTLINE_ROUTES", str(path))
-    assert all("native.gemm: route linear = native.gemm (routes.txt:3)" in why for why in whys(model))
+    assert all("native.gemv: route linear = native.gemv (routes.txt:3)" in why for why in whys(model))
     path.write_text("")
-    assert all(why.startswith("native.gemv: estimated") for why in whys(model))
+    assert all(why.startswith("native.gemm: estimated") for why in whys(model))
 
 
 def test_the_order_of_precedence(model: nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "routes.txt"
-    path.write_text("linear = native.gemm\nconvolution = native.convolution\n")
+    path.write_text("linear = native.gemv\nconvolution = native.convolution\n")
     monkeypatch.setenv("STRAIGHTLINE_ROUTES", str(path))
-    monkeypatch.setenv("STRAIGHTLINE_ROUTE_linear", "native.gemv")
-    assert all("(STRAIGHTLINE_ROUTE_linear)" in why and why.startswith("native.gemv") for why in whys(model))
-    argument = {"linear": "native.gemm"}
-    assert all("(the argument routes)" in why and why.startswith("native.gemm") for why in whys(model, routes=argument))
+    monkeypatch.setenv("STRAIGHTLINE_ROUTE_linear", "native.gemm")
+    assert all("(STRAIGHTLINE_ROUTE_linear)" in why and why.startswith("native.gemm") for why in whys(model))
+    argument = {"linear": "native.gemv"}
+    assert all("(the argument routes)" in why and why.startswith("native.gemv") for why in whys(model, routes=argument))
     both = nn.Sequential(nn.Conv2d(4, 8, 3), nn.Flatten(), nn.Linear(32, 5)).eval()
     given = whys(both, (torch.randn(1, 4, 4, 4),), routes=argument)
     assert "native.convolution: route convolution = native.convolution (routes.txt:2)" in given[0]
-    assert "native.gemm: route linear = native.gemm (the argument routes)" in given[1]
+    assert "native.gemv: route linear = native.gemv (the argument routes)" in given[1]
 
 
 @pytest.mark.parametrize("kernel", ["native.convolution", "native.convolution_direct", "native.winograd"])
@@ -89,11 +89,11 @@ def test_attention() -> None:
 
 def test_a_route_of_an_op_that_is_not_there(model: nn.Module) -> None:
     """One file serves several models."""
-    assert all(why.startswith("native.gemv: estimated") for why in whys(model, routes={"convolution": "native.winograd"}))
+    assert all(why.startswith("native.gemm: estimated") for why in whys(model, routes={"convolution": "native.winograd"}))
 
 
 def test_weights_are_packed_for_the_routed_kernel(model: nn.Module) -> None:
-    cheapest, routed = sl.compile(model, (X,)), sl.compile(model, (X,), routes={"linear": "native.gemm"})
+    cheapest, routed = sl.compile(model, (X,)), sl.compile(model, (X,), routes={"linear": "native.gemv"})
     assert cheapest.explain()["prepared_bytes"] == 0 < routed.explain()["prepared_bytes"]
     routed.load_parameters({name: torch.zeros_like(t) for name, t in model.state_dict().items()})
     assert torch.equal(routed(X), torch.zeros(1, 8))

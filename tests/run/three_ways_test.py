@@ -16,33 +16,12 @@ from models.cond import Cond, Double
 from models.counter import Counter, RowCache
 from models.lstm import LstmTagger
 from models.small import Mlp, ReshapeAdd, RmsNorm, SingleAdd
-from policy import clone
+from policy import clone, same_bits
 from straightline.demo_models import DigitsCnn, ResNet18
 from torch import Tensor, nn
 from torch.export import Dim
-from torch.utils import _pytree as pytree
 
 Call = tuple[Any, ...]
-
-
-def bytes_of(x: Tensor) -> Tensor:
-    """A copy, for a tensor of one element may be contiguous and have any stride."""
-    return torch.empty(x.shape, dtype=x.dtype).copy_(x.detach()).reshape(-1).view(torch.uint8)
-
-
-def same_bits(a: Any, b: Any) -> bool:
-    """Equal trees; tensors bit for bit, so that NaN equals NaN and 0 differs from -0."""
-    leaves, spec = pytree.tree_flatten(a)
-    others, other = pytree.tree_flatten(b)
-
-    def same(x: Any, y: Any) -> bool:
-        if not isinstance(x, Tensor):
-            return type(x) is type(y) and x == y
-        if x.dtype != y.dtype or x.shape != y.shape:
-            return False
-        return x.numel() == 0 or torch.equal(bytes_of(x), bytes_of(y))
-
-    return spec == other and all(same(x, y) for x, y in zip(leaves, others, strict=True))
 
 
 def three(model: Callable[..., Any], args: Call, **options: Any) -> list[tuple[Any, Any]]:

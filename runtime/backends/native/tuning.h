@@ -57,9 +57,11 @@ inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementByt
   const int64_t lanes = machine.vectorBytes / elementBytes;
   const bool wide = machine.vectorBytes >= 64;  // 32 registers: 12 x 1 vectors beat 6 x 2 a little
   GemmChoice c{};
-  if (m == 1) {  // several independent sums hide the latency of the multiply-add
-    c.nr = std::min(roundUpTo(n, lanes), (wide ? 4 : 6) * lanes);
-    c.mr = 1;
+  if (m != kUnknown && m <= 4) {  // 4 to 12 independent sums hide the latency of the multiply-add
+    constexpr int64_t kWide[] = {0, 4, 4, 3, 2};
+    constexpr int64_t kNarrow[] = {0, 6, 4, 3, 2};
+    c.nr = std::min(roundUpTo(n, lanes), (wide ? kWide : kNarrow)[m] * lanes);
+    c.mr = m;
   } else if (n <= lanes || (wide && m != kUnknown)) {
     c.nr = lanes;
     c.mr = 12;
@@ -86,11 +88,13 @@ inline double gemmMicroseconds(int64_t m, int64_t n, int64_t k, int64_t elementB
                                const Machine& machine) {
   const int64_t rows = m == kUnknown ? kTypicalRows : m;
   const int64_t weightBytes = n * k * elementBytes;
-  const double compute = 2.0 * double(rows) * double(n) * double(k) /
-                         (machine.peak(elementBytes) * (rows < 4 ? 0.3 * double(rows) : 0.93));
-  // Packed panels are one stream, which memory serves a little slower than the four of gemv.
-  const double memory = double(weightBytes) / (0.85 * machine.bandwidth(weightBytes));
-  return 0.05 + std::max(compute, memory) / double(machine.threads);
+  const double compute =
+      2.0 * double(rows) * double(n) * double(k) / (machine.peak(elementBytes) * 0.93);
+  // Packed panels are one stream, which memory serves a little slower than the four of gemv. From L3 the two are equal for
+  // one row: then the one without a packed copy.
+  const double streams = weightBytes > 16 * machine.l2Bytes ? 0.85 : weightBytes > machine.l2Bytes && rows == 1 ? 0.93 : 1.0;
+  const double memory = double(weightBytes) / (streams * machine.bandwidth(weightBytes));
+  return 0.03 + std::max(compute, memory) / double(machine.threads);
 }
 
 struct GemvChoice {
@@ -108,8 +112,11 @@ inline double gemvMicroseconds(int64_t m, int64_t n, int64_t k, int64_t elementB
   const int64_t weightBytes = n * k * elementBytes;
   const double memory = double(weightBytes) / machine.bandwidth(weightBytes);
   const double compute =
-      2.0 * double(m) * double(n) * double(k) / (machine.peak(elementBytes) * 0.75);
-  return 0.04 + double(ceilDivide(m, 4)) * std::max(memory, compute) / double(machine.threads);
+      2.0 * double(m) * double(n) * double(k) / (machine.peak(elementBytes) * 0.93);
+  // Each result is a sum across a vector, and where k is no whole number of vectors one over a copy.
+  const bool tail = k * elementBytes % machine.vectorBytes != 0;
+  const double sums = double(m) * double(n) * (tail ? 0.004 : 0.0008);
+  return 0.04 + (double(ceilDivide(m, 4)) * std::max(memory, compute) + sums) / double(machine.threads);
 }
 
 struct ConvolutionChoice {

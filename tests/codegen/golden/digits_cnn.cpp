@@ -631,7 +631,7 @@ static constexpr sl_entry entries[] = {
     {sizeof(sl_entry), "max_pool2d", "native", SL_ENTRY_KERNEL, 0, arguments_max_pool2d, 2, nullptr, 0, 0.41, thunk_max_pool2d, nullptr},
     {sizeof(sl_entry), "winograd_4x16x4x4x32_3x3_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_winograd_4x16x4x4x32_3x3_bias_relu, 5, nullptr, 0, 1.91, thunk_winograd_4x16x4x4x32_3x3_bias_relu, nullptr},
     {sizeof(sl_entry), "max_pool2d_2", "native", SL_ENTRY_KERNEL, 0, arguments_max_pool2d_2, 2, nullptr, 0, 0.205, thunk_max_pool2d_2, nullptr},
-    {sizeof(sl_entry), "gemm_4x10x128_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_4x10x128_bias, 4, nullptr, 0, 0.104, thunk_gemm_4x10x128_bias, nullptr},
+    {sizeof(sl_entry), "gemm_4x10x128_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_4x10x128_bias, 4, nullptr, 0, 0.0838, thunk_gemm_4x10x128_bias, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {0, 1, 2, 3, 4, 22, 5};

@@ -3,13 +3,19 @@
 #include "straightline/kernels/pointwise.h"
 #include "straightline/kernels/scalar.h"
 #include "straightline/kernels/gemm.h"
-#include "straightline/kernels/gemv.h"
 #include "straightline/kernels/program.h"
 
 extern "C" void pack_gemm_64x8(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
   sl::pack_gemm<sl::PackGemmTune{.nr = 16}>(
       ctx, team,
       sl::PackGemmShape{.n = 64, .k = 8, .strideN = 8, .strideK = 1},
+      a0, o0);
+}
+
+extern "C" void pack_gemm_64x16(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pack_gemm<sl::PackGemmTune{.nr = 32}>(
+      ctx, team,
+      sl::PackGemmShape{.n = 64, .k = 16, .strideN = 16, .strideK = 1},
       a0, o0);
 }
 
@@ -82,11 +88,11 @@ extern "C" void copy_1600(sl_ctx* ctx, sl_team team, const float* a0, float* o0)
       a0, o0);
 }
 
-extern "C" void gemv_2x64x16_bias_add(sl_ctx* ctx, sl_team team, const float* a0,
+extern "C" void gemm_2x64x16_bias_add(sl_ctx* ctx, sl_team team, const float* a0,
     const float* a1, const float* a2, const float* a3, float* o0) {
-  sl::gemv<sl::GemvTune{.rows = 4, .mr = 2}>(
+  sl::gemm<sl::GemmTune{.mr = 2, .nr = 32, .kc = 0, .mc = 96, .prefetch = 0}>(
       ctx, team,
-      sl::GemvShape{.m = 2, .n = 64, .k = 16, .lda = 16, .ldw = 16, .ldc = 64,
+      sl::GemmShape{.m = 2, .n = 64, .k = 16, .lda = 16, .ldc = 64,
           .epilogueStride = {{0, 1}, {64, 1}}},
       [](auto x0, auto x1, auto x2, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
@@ -164,6 +170,11 @@ static void thunk_pack_gemm_64x8(sl_ctx* ctx, sl_team team, void* const* pointer
       static_cast<float*>(pointers[1]));
 }
 
+static void thunk_pack_gemm_64x16(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pack_gemm_64x16(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<float*>(pointers[1]));
+}
+
 static void thunk_pack_gemm_5x16(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
   pack_gemm_5x16(ctx, team, static_cast<const float*>(pointers[0]),
       static_cast<float*>(pointers[1]));
@@ -196,8 +207,8 @@ static void thunk_copy_1600(sl_ctx* ctx, sl_team team, void* const* pointers, co
   copy_1600(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
 }
 
-static void thunk_gemv_2x64x16_bias_add(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  gemv_2x64x16_bias_add(ctx, team, static_cast<const float*>(pointers[0]),
+static void thunk_gemm_2x64x16_bias_add(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  gemm_2x64x16_bias_add(ctx, team, static_cast<const float*>(pointers[0]),
       static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
       static_cast<const float*>(pointers[3]), static_cast<float*>(pointers[4]));
 }
@@ -228,11 +239,16 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   const float* const lstm_weight_ih_l0 = static_cast<const float*>(io->parameters[1]);
   constexpr int64_t lstm_weight_ih_l0_packed_at = 0;
   float* const lstm_weight_ih_l0_packed = sl::at<float>(io->prepared[0], lstm_weight_ih_l0_packed_at);
+  const float* const lstm_weight_hh_l0 = static_cast<const float*>(io->parameters[3]);
+  constexpr int64_t lstm_weight_hh_l0_packed_at = 2048;
+  float* const lstm_weight_hh_l0_packed = sl::at<float>(io->prepared[0], lstm_weight_hh_l0_packed_at);
   const float* const fc_weight = static_cast<const float*>(io->parameters[5]);
-  constexpr int64_t fc_weight_packed_at = 2048;
+  constexpr int64_t fc_weight_packed_at = 6144;
   float* const fc_weight_packed = sl::at<float>(io->prepared[0], fc_weight_packed_at);
   // pack: lstm (lstm.py:25)
   pack_gemm_64x8(ctx, team, lstm_weight_ih_l0, lstm_weight_ih_l0_packed);
+  // pack: lstm (lstm.py:25)
+  pack_gemm_64x16(ctx, team, lstm_weight_hh_l0, lstm_weight_hh_l0_packed);
   // pack: fc (lstm.py:26)
   pack_gemm_5x16(ctx, team, fc_weight, fc_weight_packed);
   return SL_OK;
@@ -243,9 +259,10 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   constexpr int64_t lstm_weight_ih_l0_packed_at = 0;
   const float* const lstm_weight_ih_l0_packed = sl::at<const float>(io->prepared[0], lstm_weight_ih_l0_packed_at);
   const float* const lstm_bias_hh_l0 = static_cast<const float*>(io->parameters[2]);
-  const float* const lstm_weight_hh_l0 = static_cast<const float*>(io->parameters[3]);
+  constexpr int64_t lstm_weight_hh_l0_packed_at = 2048;
+  const float* const lstm_weight_hh_l0_packed = sl::at<const float>(io->prepared[0], lstm_weight_hh_l0_packed_at);
   const float* const fc_bias = static_cast<const float*>(io->parameters[4]);
-  constexpr int64_t fc_weight_packed_at = 2048;
+  constexpr int64_t fc_weight_packed_at = 6144;
   const float* const fc_weight_packed = sl::at<const float>(io->prepared[0], fc_weight_packed_at);
   const float* const x = static_cast<const float*>(io->inputs[0]);
   float* const linear = static_cast<float*>(io->outputs[0]);
@@ -305,7 +322,7 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
     float* const t_6_view_view = t_6_view;
     // linear, add: lstm (lstm.py:25)
     if (team.index == 0) {
-      gemv_2x64x16_bias_add(ctx, sl::alone(), getitem_1_view, lstm_weight_hh_l0,
+      gemm_2x64x16_bias_add(ctx, sl::alone(), getitem_1_view, lstm_weight_hh_l0_packed,
           lstm_bias_hh_l0, t_6_view_view, t_1);
     }
     float* const t_1_view = t_1;
@@ -324,7 +341,7 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
       copy_32_2(ctx, sl::alone(), getitem_1_view_1, t_2_view);
     }
     if (sl::cancelled(ctx, team)) {
-      return sl::stop(ctx, team, 12);
+      return sl::stop(ctx, team, 13);
     }
   }
   float* const getitem_1_view_2 = getitem_1;
@@ -357,30 +374,31 @@ static constexpr sl_expr_step e6[] = {{'c', 4}};
 static constexpr sl_expr_step e7[] = {{'c', 128}};
 static constexpr sl_expr_step e8[] = {{'c', 16}};
 static constexpr sl_expr_step e9[] = {{'c', 4096}};
-static constexpr sl_expr_step e10[] = {{'c', 5}};
-static constexpr sl_expr_step e11[] = {{'c', 20}};
-static constexpr sl_expr_step e12[] = {{'c', 320}};
-static constexpr sl_expr_step e13[] = {{'c', 512}};
-static constexpr sl_expr_step e14[] = {{'c', 2}};
-static constexpr sl_expr_step e15[] = {{'c', 400}};
-static constexpr sl_expr_step e16[] = {{'c', 50}};
-static constexpr sl_expr_step e17[] = {{'c', 3200}};
-static constexpr sl_expr_step e18[] = {{'c', 250}};
-static constexpr sl_expr_step e19[] = {{'c', 2000}};
-static constexpr sl_expr_step e20[] = {{'c', 32}};
-static constexpr sl_expr_step e21[] = {{'c', 800}};
-static constexpr sl_expr_step e22[] = {{'c', 6400}};
-static constexpr sl_expr_step e23[] = {{'c', 32000}};
-static constexpr sl_expr_step e24[] = {{'c', 25600}};
-static constexpr sl_expr_step e25[] = {{'c', 38400}};
-static constexpr sl_expr_step e26[] = {{'c', 192}};
-static constexpr sl_expr_step e27[] = {{'v', 9}};
+static constexpr sl_expr_step e10[] = {{'c', 2}};
+static constexpr sl_expr_step e11[] = {{'c', 512}};
+static constexpr sl_expr_step e12[] = {{'c', 32}};
+static constexpr sl_expr_step e13[] = {{'c', 5}};
+static constexpr sl_expr_step e14[] = {{'c', 20}};
+static constexpr sl_expr_step e15[] = {{'c', 320}};
+static constexpr sl_expr_step e16[] = {{'c', 6144}};
+static constexpr sl_expr_step e17[] = {{'c', 400}};
+static constexpr sl_expr_step e18[] = {{'c', 50}};
+static constexpr sl_expr_step e19[] = {{'c', 3200}};
+static constexpr sl_expr_step e20[] = {{'c', 250}};
+static constexpr sl_expr_step e21[] = {{'c', 2000}};
+static constexpr sl_expr_step e22[] = {{'c', 800}};
+static constexpr sl_expr_step e23[] = {{'c', 6400}};
+static constexpr sl_expr_step e24[] = {{'c', 32000}};
+static constexpr sl_expr_step e25[] = {{'c', 25600}};
+static constexpr sl_expr_step e26[] = {{'c', 38400}};
+static constexpr sl_expr_step e27[] = {{'c', 192}};
 static constexpr sl_expr_step e28[] = {{'v', 10}};
 static constexpr sl_expr_step e29[] = {{'v', 11}};
-static constexpr sl_expr_step e30[] = {{'v', 12}, {'c', 512}, {'*', 0}};
-static constexpr sl_expr_step e31[] = {{'v', 12}, {'c', 128}, {'*', 0}};
-static constexpr sl_expr_step e32[] = {{'c', 38528}};
-static constexpr sl_expr_step e33[] = {{'c', 2560}};
+static constexpr sl_expr_step e30[] = {{'v', 12}};
+static constexpr sl_expr_step e31[] = {{'v', 13}, {'c', 512}, {'*', 0}};
+static constexpr sl_expr_step e32[] = {{'v', 13}, {'c', 128}, {'*', 0}};
+static constexpr sl_expr_step e33[] = {{'c', 38528}};
+static constexpr sl_expr_step e34[] = {{'c', 6656}};
 static constexpr sl_expr l0[] = {{e0, 1}};
 static constexpr sl_expr l1[] = {{e1, 1}};
 static constexpr sl_expr l2[] = {{e0, 1}, {e4, 1}};
@@ -389,35 +407,37 @@ static constexpr sl_expr l4[] = {{e6, 1}, {e4, 1}, {e8, 1}};
 static constexpr sl_expr l5[] = {{e7, 1}, {e8, 1}, {e1, 1}};
 static constexpr sl_expr l6[] = {{e0, 1}, {e8, 1}};
 static constexpr sl_expr l7[] = {{e8, 1}, {e1, 1}};
-static constexpr sl_expr l8[] = {{e10, 1}};
-static constexpr sl_expr l9[] = {{e10, 1}, {e8, 1}};
-static constexpr sl_expr l10[] = {{e1, 1}, {e8, 1}, {e4, 1}};
-static constexpr sl_expr l11[] = {{e7, 1}, {e4, 1}, {e1, 1}};
-static constexpr sl_expr l12[] = {{e14, 1}, {e16, 1}, {e4, 1}};
-static constexpr sl_expr l13[] = {{e15, 1}, {e4, 1}, {e1, 1}};
-static constexpr sl_expr l14[] = {{e14, 1}, {e16, 1}, {e10, 1}};
-static constexpr sl_expr l15[] = {{e18, 1}, {e10, 1}, {e1, 1}};
-static constexpr sl_expr l16[] = {{e1, 1}, {e14, 1}, {e8, 1}};
-static constexpr sl_expr l17[] = {{e20, 1}, {e8, 1}, {e1, 1}};
-static constexpr sl_expr l18[] = {{e14, 1}, {e16, 1}, {e8, 1}};
-static constexpr sl_expr l19[] = {{e21, 1}, {e8, 1}, {e1, 1}};
-static constexpr sl_expr l20[] = {{e14, 1}, {e0, 1}};
-static constexpr sl_expr l21[] = {{e0, 1}, {e1, 1}};
-static constexpr sl_expr l22[] = {{e16, 1}, {e14, 1}, {e8, 1}};
-static constexpr sl_expr l23[] = {{e14, 1}, {e8, 1}};
-static constexpr sl_expr l24[] = {{e16, 1}, {e14, 1}, {e0, 1}};
-static constexpr sl_expr l25[] = {{e7, 1}, {e0, 1}, {e1, 1}};
-static constexpr sl_expr l26[] = {{e16, 1}, {e14, 1}, {e4, 1}};
-static constexpr sl_expr l27[] = {{e8, 1}, {e4, 1}, {e1, 1}};
-static constexpr sl_expr l28[] = {{e4, 1}, {e15, 1}, {e1, 1}};
-static constexpr sl_expr l29[] = {{e1, 1}, {e14, 1}, {e0, 1}};
-static constexpr sl_expr l30[] = {{e1, 1}, {e8, 1}, {e1, 1}};
-static constexpr sl_expr l31[] = {{e8, 1}, {e20, 1}, {e1, 1}};
-static constexpr sl_expr l32[] = {{e2, 1}};
-static constexpr sl_expr l33[] = {{e16, 1}};
-static constexpr sl_expr l34[] = {{e27, 1}, {e28, 1}, {e29, 1}};
-static constexpr sl_expr l35[] = {{e30, 3}};
-static constexpr sl_expr l36[] = {{e31, 3}};
+static constexpr sl_expr l8[] = {{e10, 1}, {e8, 1}, {e12, 1}};
+static constexpr sl_expr l9[] = {{e11, 1}, {e12, 1}, {e1, 1}};
+static constexpr sl_expr l10[] = {{e13, 1}};
+static constexpr sl_expr l11[] = {{e13, 1}, {e8, 1}};
+static constexpr sl_expr l12[] = {{e1, 1}, {e8, 1}, {e4, 1}};
+static constexpr sl_expr l13[] = {{e7, 1}, {e4, 1}, {e1, 1}};
+static constexpr sl_expr l14[] = {{e10, 1}, {e18, 1}, {e4, 1}};
+static constexpr sl_expr l15[] = {{e17, 1}, {e4, 1}, {e1, 1}};
+static constexpr sl_expr l16[] = {{e10, 1}, {e18, 1}, {e13, 1}};
+static constexpr sl_expr l17[] = {{e20, 1}, {e13, 1}, {e1, 1}};
+static constexpr sl_expr l18[] = {{e1, 1}, {e10, 1}, {e8, 1}};
+static constexpr sl_expr l19[] = {{e12, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr l20[] = {{e10, 1}, {e18, 1}, {e8, 1}};
+static constexpr sl_expr l21[] = {{e22, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr l22[] = {{e10, 1}, {e0, 1}};
+static constexpr sl_expr l23[] = {{e0, 1}, {e1, 1}};
+static constexpr sl_expr l24[] = {{e18, 1}, {e10, 1}, {e8, 1}};
+static constexpr sl_expr l25[] = {{e10, 1}, {e8, 1}};
+static constexpr sl_expr l26[] = {{e18, 1}, {e10, 1}, {e0, 1}};
+static constexpr sl_expr l27[] = {{e7, 1}, {e0, 1}, {e1, 1}};
+static constexpr sl_expr l28[] = {{e18, 1}, {e10, 1}, {e4, 1}};
+static constexpr sl_expr l29[] = {{e8, 1}, {e4, 1}, {e1, 1}};
+static constexpr sl_expr l30[] = {{e4, 1}, {e17, 1}, {e1, 1}};
+static constexpr sl_expr l31[] = {{e1, 1}, {e10, 1}, {e0, 1}};
+static constexpr sl_expr l32[] = {{e1, 1}, {e8, 1}, {e1, 1}};
+static constexpr sl_expr l33[] = {{e8, 1}, {e12, 1}, {e1, 1}};
+static constexpr sl_expr l34[] = {{e2, 1}};
+static constexpr sl_expr l35[] = {{e18, 1}};
+static constexpr sl_expr l36[] = {{e28, 1}, {e29, 1}, {e30, 1}};
+static constexpr sl_expr l37[] = {{e31, 3}};
+static constexpr sl_expr l38[] = {{e32, 3}};
 
 static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "lstm_bias_ih_l0", "lstm.bias_ih_l0", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
@@ -425,32 +445,33 @@ static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "lstm_weight_ih_l0_packed", "lstm.weight_ih_l0.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l4, l5, {e2, 1}, {e5, 1}, {e2, 1}},
     {sizeof(sl_buffer), "lstm_bias_hh_l0", "lstm.bias_hh_l0", SL_ROLE_PARAMETER, 0, 2, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
     {sizeof(sl_buffer), "lstm_weight_hh_l0", "lstm.weight_hh_l0", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 2, l6, l7, {e2, 1}, {e9, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, l8, l1, {e2, 1}, {e11, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 2, l9, l7, {e2, 1}, {e12, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l10, l11, {e5, 1}, {e13, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 3, l12, l13, {e2, 1}, {e17, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "linear", "linear", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 3, l14, l15, {e2, 1}, {e19, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "getitem_1", "getitem_1", SL_ROLE_OUTPUT, 0, 1, -1, {2, 32, 1}, 3, l16, l17, {e2, 1}, {e7, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l18, l19, {e2, 1}, {e22, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l20, l21, {e23, 1}, {e13, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l22, l17, {e24, 1}, {e22, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_3", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l23, l7, {e25, 1}, {e7, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l22, l17, {e23, 1}, {e22, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l23, l7, {e24, 1}, {e7, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l24, l25, {e2, 1}, {e24, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l26, l27, {e24, 1}, {e17, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 8, {2, 32, 1}, 3, l26, l28, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "getitem_1_view", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 2, l23, l7, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_6_view", "", SL_ROLE_VIEW, 0, -1, 17, {2, 32, 1}, 3, l29, l25, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_6_view_view", "", SL_ROLE_VIEW, 0, -1, 21, {2, 32, 1}, 2, l20, l21, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, l23, l21, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1_view_1", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, l23, l21, {e0, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1_view_2", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, l23, l21, {e7, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1_view_3", "", SL_ROLE_VIEW, 0, -1, 12, {2, 32, 1}, 2, l23, l21, {e26, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "getitem_1_view_1", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 3, l16, l30, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 3, l16, l17, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "getitem_1_view_2", "", SL_ROLE_VIEW, 0, -1, 10, {2, 32, 1}, 3, l16, l30, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_2_view_1", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 3, l18, l31, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "lstm_weight_hh_l0_packed", "lstm.weight_hh_l0.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l8, l9, {e5, 1}, {e9, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, l10, l1, {e2, 1}, {e14, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 2, l11, l7, {e2, 1}, {e15, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l12, l13, {e16, 1}, {e11, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 3, l14, l15, {e2, 1}, {e19, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "linear", "linear", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 3, l16, l17, {e2, 1}, {e21, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1", "getitem_1", SL_ROLE_OUTPUT, 0, 1, -1, {2, 32, 1}, 3, l18, l19, {e2, 1}, {e7, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l20, l21, {e2, 1}, {e23, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l22, l23, {e24, 1}, {e11, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l24, l19, {e25, 1}, {e23, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_3", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l25, l7, {e26, 1}, {e7, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l24, l19, {e24, 1}, {e23, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l25, l7, {e25, 1}, {e7, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l26, l27, {e2, 1}, {e25, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l28, l29, {e25, 1}, {e19, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 9, {2, 32, 1}, 3, l28, l30, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1_view", "", SL_ROLE_VIEW, 0, -1, 11, {2, 32, 1}, 2, l25, l7, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_6_view", "", SL_ROLE_VIEW, 0, -1, 18, {2, 32, 1}, 3, l31, l27, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_6_view_view", "", SL_ROLE_VIEW, 0, -1, 22, {2, 32, 1}, 2, l22, l23, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 2, l25, l23, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view_1", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 2, l25, l23, {e0, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view_2", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 2, l25, l23, {e7, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1_view_3", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 2, l25, l23, {e27, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1_view_1", "", SL_ROLE_VIEW, 0, -1, 11, {2, 32, 1}, 3, l18, l32, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 14, {2, 32, 1}, 3, l18, l19, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1_view_2", "", SL_ROLE_VIEW, 0, -1, 11, {2, 32, 1}, 3, l18, l32, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2_view_1", "", SL_ROLE_VIEW, 0, -1, 14, {2, 32, 1}, 3, l20, l33, {e2, 1}, {e2, 1}, {e2, 1}},
 };
 
 static constexpr sl_argument arguments_pack_gemm_64x8[] = {
@@ -458,157 +479,165 @@ static constexpr sl_argument arguments_pack_gemm_64x8[] = {
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l4, l5},
 };
 
+static constexpr sl_argument arguments_pack_gemm_64x16[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l6, l7},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l8, l9},
+};
+
 static constexpr sl_argument arguments_pack_gemm_5x16[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l9, l7},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l10, l11},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l11, l7},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l12, l13},
 };
 
 static constexpr sl_argument arguments_copy_50x2x8[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l26, l28},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l26, l27},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l28, l30},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l28, l29},
 };
 
 static constexpr sl_argument arguments_gemm_100x64x8_bias[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l26, l27},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l28, l29},
     {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l4, l5},
     {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l24, l25},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l26, l27},
 };
 
 static constexpr sl_argument arguments_fill_32[] = {
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l23, l7},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l25, l7},
 };
 
 static constexpr sl_argument arguments_fill_1600[] = {
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l22, l17},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l24, l19},
 };
 
 static constexpr sl_argument arguments_copy_32[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l7},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l23, l7},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l7},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l25, l7},
 };
 
 static constexpr sl_argument arguments_copy_1600[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l22, l17},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l22, l17},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l24, l19},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l24, l19},
 };
 
-static constexpr sl_argument arguments_gemv_2x64x16_bias_add[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l7},
-    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l6, l7},
+static constexpr sl_argument arguments_gemm_2x64x16_bias_add[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l7},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l8, l9},
     {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l0, l1},
-    {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l20, l21},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l20, l21},
+    {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l22, l23},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l22, l23},
 };
 
 static constexpr sl_argument arguments_pointwise_sigmoid_2x16[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l21},
-    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l7},
-    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l21},
-    {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l21},
-    {sizeof(sl_argument), "a4", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l23, l21},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l23, l7},
-    {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l23, l7},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l23},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l7},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l23},
+    {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l23},
+    {sizeof(sl_argument), "a4", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l23},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l25, l7},
+    {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l25, l7},
 };
 
 static constexpr sl_argument arguments_copy_32_2[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l16, l30},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l16, l17},
-};
-
-static constexpr sl_argument arguments_copy_2x50x16[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l18, l31},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l18, l32},
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l18, l19},
 };
 
+static constexpr sl_argument arguments_copy_2x50x16[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l20, l33},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l20, l21},
+};
+
 static constexpr sl_argument arguments_gemm_100x5x16_bias[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l18, l19},
-    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l10, l11},
-    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l8, l1},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l14, l15},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l20, l21},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l12, l13},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l10, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l16, l17},
 };
 
 static constexpr sl_entry entries[] = {
     {sizeof(sl_entry), "pack_gemm_64x8", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_64x8, 2, nullptr, 0, 10, thunk_pack_gemm_64x8, nullptr},
+    {sizeof(sl_entry), "pack_gemm_64x16", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_64x16, 2, nullptr, 0, 10, thunk_pack_gemm_64x16, nullptr},
     {sizeof(sl_entry), "pack_gemm_5x16", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_5x16, 2, nullptr, 0, 10, thunk_pack_gemm_5x16, nullptr},
     {sizeof(sl_entry), "copy_50x2x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_50x2x8, 2, nullptr, 0, 0.32, thunk_copy_50x2x8, nullptr},
-    {sizeof(sl_entry), "gemm_100x64x8_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x64x8_bias, 4, nullptr, 0, 1.13, thunk_gemm_100x64x8_bias, nullptr},
+    {sizeof(sl_entry), "gemm_100x64x8_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x64x8_bias, 4, nullptr, 0, 1.11, thunk_gemm_100x64x8_bias, nullptr},
     {sizeof(sl_entry), "fill_32", "native", SL_ENTRY_KERNEL, 0, arguments_fill_32, 1, nullptr, 0, 0.0064, thunk_fill_32, nullptr},
     {sizeof(sl_entry), "fill_1600", "native", SL_ENTRY_KERNEL, 0, arguments_fill_1600, 1, nullptr, 0, 0.32, thunk_fill_1600, nullptr},
     {sizeof(sl_entry), "copy_32", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32, 2, nullptr, 0, 0.0128, thunk_copy_32, nullptr},
     {sizeof(sl_entry), "copy_1600", "native", SL_ENTRY_KERNEL, 0, arguments_copy_1600, 2, nullptr, 0, 0.64, thunk_copy_1600, nullptr},
-    {sizeof(sl_entry), "gemv_2x64x16_bias_add", "native", SL_ENTRY_KERNEL, 0, arguments_gemv_2x64x16_bias_add, 5, nullptr, 0, 0.0933, thunk_gemv_2x64x16_bias_add, nullptr},
+    {sizeof(sl_entry), "gemm_2x64x16_bias_add", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_2x64x16_bias_add, 5, nullptr, 0, 0.073, thunk_gemm_2x64x16_bias_add, nullptr},
     {sizeof(sl_entry), "pointwise_sigmoid_2x16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_sigmoid_2x16, 7, nullptr, 0, 0.0448, thunk_pointwise_sigmoid_2x16, nullptr},
     {sizeof(sl_entry), "copy_32_2", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32_2, 2, nullptr, 0, 0.0128, thunk_copy_32_2, nullptr},
     {sizeof(sl_entry), "copy_2x50x16", "native", SL_ENTRY_KERNEL, 0, arguments_copy_2x50x16, 2, nullptr, 0, 0.64, thunk_copy_2x50x16, nullptr},
-    {sizeof(sl_entry), "gemm_100x5x16_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x5x16_bias, 4, nullptr, 0, 0.218, thunk_gemm_100x5x16_bias, nullptr},
+    {sizeof(sl_entry), "gemm_100x5x16_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x5x16_bias, 4, nullptr, 0, 0.198, thunk_gemm_100x5x16_bias, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {1, 2};
-static constexpr int32_t operands_1[] = {6, 7};
-static constexpr int32_t operands_2[] = {19, 18};
-static constexpr int32_t operands_3[] = {18, 2, 0, 17};
-static constexpr int32_t operands_4[] = {16};
-static constexpr int32_t operands_5[] = {15};
-static constexpr int32_t operands_6[] = {16, 20};
-static constexpr int32_t operands_7[] = {16, 14};
-static constexpr int32_t operands_8[] = {15, 13};
-static constexpr int32_t operands_13[] = {17, 21};
-static constexpr int32_t operands_14[] = {20, 4, 3, 22, 12};
-static constexpr int32_t operands_15[] = {24, 14, 23, 25, 26, 14, 20};
-static constexpr int32_t operands_16[] = {13, 28};
-static constexpr int32_t operands_17[] = {27, 28};
-static constexpr int32_t operands_19[] = {30, 11};
-static constexpr int32_t operands_20[] = {11, 7, 5, 9};
-static constexpr int32_t operands_21[] = {29, 10};
-static constexpr int32_t operands_22[] = {9, 10};
+static constexpr int32_t operands_1[] = {4, 5};
+static constexpr int32_t operands_2[] = {7, 8};
+static constexpr int32_t operands_3[] = {20, 19};
+static constexpr int32_t operands_4[] = {19, 2, 0, 18};
+static constexpr int32_t operands_5[] = {17};
+static constexpr int32_t operands_6[] = {16};
+static constexpr int32_t operands_7[] = {17, 21};
+static constexpr int32_t operands_8[] = {17, 15};
+static constexpr int32_t operands_9[] = {16, 14};
+static constexpr int32_t operands_14[] = {18, 22};
+static constexpr int32_t operands_15[] = {21, 5, 3, 23, 13};
+static constexpr int32_t operands_16[] = {25, 15, 24, 26, 27, 15, 21};
+static constexpr int32_t operands_17[] = {14, 29};
+static constexpr int32_t operands_18[] = {28, 29};
+static constexpr int32_t operands_20[] = {31, 12};
+static constexpr int32_t operands_21[] = {12, 8, 6, 10};
+static constexpr int32_t operands_22[] = {30, 11};
+static constexpr int32_t operands_23[] = {10, 11};
 static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_64x8", "pack", "lstm (lstm.py:25)", operands_0, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_5x16", "pack", "fc (lstm.py:26)", operands_1, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_50x2x8", "copy", "lstm (lstm.py:25)", operands_2, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x64x8_bias", "linear", "lstm (lstm.py:25)", operands_3, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_32", "full", "lstm (lstm.py:25)", operands_4, 0, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_1600", "full", "lstm (lstm.py:25)", operands_5, 0, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32", "for", "lstm (lstm.py:25)", operands_6, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_64x16", "pack", "lstm (lstm.py:25)", operands_1, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_5x16", "pack", "fc (lstm.py:26)", operands_2, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_50x2x8", "copy", "lstm (lstm.py:25)", operands_3, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x64x8_bias", "linear", "lstm (lstm.py:25)", operands_4, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_32", "full", "lstm (lstm.py:25)", operands_5, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_1600", "full", "lstm (lstm.py:25)", operands_6, 0, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32", "for", "lstm (lstm.py:25)", operands_7, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_1600", "for", "lstm (lstm.py:25)", operands_8, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l32, 1},
-    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l33, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32", "for", "lstm (lstm.py:25)", operands_8, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_1600", "for", "lstm (lstm.py:25)", operands_9, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l34, 1},
+    {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l35, 1},
     {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l1, 1},
-    {sizeof(sl_statement), SL_STATEMENT_FOR, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l34, 3},
-    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_13, 1, 1, l35, 1},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemv_2x64x16_bias_add", "linear, add", "lstm (lstm.py:25)", operands_14, 4, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "pointwise_sigmoid_2x16", "sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul", "lstm (lstm.py:25)", operands_15, 5, 2, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_16, 1, 1, l36, 1},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32_2", "dynamic_update_slice", "lstm (lstm.py:25)", operands_17, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_FOR, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l36, 3},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_14, 1, 1, l37, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_2x64x16_bias_add", "linear, add", "lstm (lstm.py:25)", operands_15, 4, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "pointwise_sigmoid_2x16", "sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul", "lstm (lstm.py:25)", operands_16, 5, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_17, 1, 1, l38, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32_2", "dynamic_update_slice", "lstm (lstm.py:25)", operands_18, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_END, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_2x50x16", "copy", "fc (lstm.py:26)", operands_19, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x5x16_bias", "linear", "fc (lstm.py:26)", operands_20, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32_2", "copy", "", operands_21, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_22, 2, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_2x50x16", "copy", "fc (lstm.py:26)", operands_20, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x5x16_bias", "linear", "fc (lstm.py:26)", operands_21, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32_2", "copy", "", operands_22, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_23, 2, 0, nullptr, 0},
 };
 
 static constexpr sl_result results[] = {
-    {sizeof(sl_result), 9, 9},
     {sizeof(sl_result), 10, 10},
+    {sizeof(sl_result), 11, 11},
 };
 
 static constexpr const char* spaces[] = {"host"};
 static constexpr const char* queues[] = {"cpu"};
-static constexpr sl_expr arena_bytes[] = {{e32, 1}};
+static constexpr sl_expr arena_bytes[] = {{e33, 1}};
 static constexpr sl_expr scratch_bytes[] = {{e2, 1}};
-static constexpr sl_expr prepared_bytes[] = {{e33, 1}};
+static constexpr sl_expr prepared_bytes[] = {{e34, 1}};
 
 extern "C" {
 extern const sl_program_desc sl_program;
 const sl_program_desc sl_program = {
     sizeof(sl_program_desc), SL_ABI_VERSION, "forward", "#kernel.target<\"cpu\", \"x86-64-v3\">",
     sl_program_prepare, sl_program_run,
-    buffers, 31, statements, 23, nullptr, 0,
+    buffers, 32, statements, 24, nullptr, 0,
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     6, 0, 1, 2, 1,
-    entries, 13, nullptr};
+    entries, 14, nullptr};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -7,10 +7,14 @@ def prepare(io):
     buffers = io.buffers
     lstm_weight_ih_l0 = buffers[1]  # parameter "lstm.weight_ih_l0": float32[64, 8]
     lstm_weight_ih_l0_packed = buffers[2]  # prepared "lstm.weight_ih_l0.packed": float32[4, 8, 16]
-    fc_weight = buffers[6]  # parameter "fc.weight": float32[5, 16]
-    fc_weight_packed = buffers[7]  # prepared "fc.weight.packed": float32[1, 16, 8]
+    lstm_weight_hh_l0 = buffers[4]  # parameter "lstm.weight_hh_l0": float32[64, 16]
+    lstm_weight_hh_l0_packed = buffers[5]  # prepared "lstm.weight_hh_l0.packed": float32[2, 16, 32]
+    fc_weight = buffers[7]  # parameter "fc.weight": float32[5, 16]
+    fc_weight_packed = buffers[8]  # prepared "fc.weight.packed": float32[1, 16, 8]
     # pack: lstm (lstm.py:25)
     native.pack_gemm_64x8(team, lstm_weight_ih_l0, lstm_weight_ih_l0_packed)
+    # pack: lstm (lstm.py:25)
+    native.pack_gemm_64x16(team, lstm_weight_hh_l0, lstm_weight_hh_l0_packed)
     # pack: fc (lstm.py:26)
     native.pack_gemm_5x16(team, fc_weight, fc_weight_packed)
 
@@ -21,20 +25,20 @@ def run(io):
     lstm_bias_ih_l0 = buffers[0]  # parameter "lstm.bias_ih_l0": float32[64]
     lstm_weight_ih_l0_packed = buffers[2]  # prepared "lstm.weight_ih_l0.packed": float32[4, 8, 16]
     lstm_bias_hh_l0 = buffers[3]  # parameter "lstm.bias_hh_l0": float32[64]
-    lstm_weight_hh_l0 = buffers[4]  # parameter "lstm.weight_hh_l0": float32[64, 16]
-    fc_bias = buffers[5]  # parameter "fc.bias": float32[5]
-    fc_weight_packed = buffers[7]  # prepared "fc.weight.packed": float32[1, 16, 8]
-    linear = buffers[9]  # output "linear": float32[2, 50, 5]
-    getitem_1 = buffers[10]  # output "getitem_1": float32[1, 2, 16]
-    t = buffers[11]  # arena: float32[2, 50, 16]
-    t_1 = buffers[12]  # arena: float32[2, 64]
-    t_2 = buffers[13]  # arena: float32[50, 2, 16]
-    t_3 = buffers[14]  # arena: float32[2, 16]
-    t_4 = buffers[15]  # arena: float32[50, 2, 16]
-    t_5 = buffers[16]  # arena: float32[2, 16]
-    t_6 = buffers[17]  # arena: float32[50, 2, 64]
-    t_7 = buffers[18]  # arena: float32[50, 2, 8]
-    x_view = buffers[19]  # x: float32[50, 2, 8]
+    lstm_weight_hh_l0_packed = buffers[5]  # prepared "lstm.weight_hh_l0.packed": float32[2, 16, 32]
+    fc_bias = buffers[6]  # parameter "fc.bias": float32[5]
+    fc_weight_packed = buffers[8]  # prepared "fc.weight.packed": float32[1, 16, 8]
+    linear = buffers[10]  # output "linear": float32[2, 50, 5]
+    getitem_1 = buffers[11]  # output "getitem_1": float32[1, 2, 16]
+    t = buffers[12]  # arena: float32[2, 50, 16]
+    t_1 = buffers[13]  # arena: float32[2, 64]
+    t_2 = buffers[14]  # arena: float32[50, 2, 16]
+    t_3 = buffers[15]  # arena: float32[2, 16]
+    t_4 = buffers[16]  # arena: float32[50, 2, 16]
+    t_5 = buffers[17]  # arena: float32[2, 16]
+    t_6 = buffers[18]  # arena: float32[50, 2, 64]
+    t_7 = buffers[19]  # arena: float32[50, 2, 8]
+    x_view = buffers[20]  # x: float32[50, 2, 8]
     # copy: lstm (lstm.py:25)
     native.copy_50x2x8(alone, x_view, t_7)
     # linear: lstm (lstm.py:25)
@@ -43,7 +47,7 @@ def run(io):
     native.fill_32(alone, t_5)
     # full: lstm (lstm.py:25)
     native.fill_1600(alone, t_4)
-    getitem_1_view = buffers[20]  # getitem_1: float32[2, 16]
+    getitem_1_view = buffers[21]  # getitem_1: float32[2, 16]
     # for: lstm (lstm.py:25)
     native.copy_32(alone, t_5, getitem_1_view)
     # for: lstm (lstm.py:25)
@@ -55,25 +59,25 @@ def run(io):
     n_2 = 1
     # for: lstm (lstm.py:25)
     for i in range(n, n_1, n_2):
-        t_6_view = t_6.view(21, i * 128)  # float32[1, 2, 64]
-        t_6_view_view = t_6_view.view(22, 0)  # float32[2, 64]
+        t_6_view = t_6.view(22, i * 128)  # float32[1, 2, 64]
+        t_6_view_view = t_6_view.view(23, 0)  # float32[2, 64]
         # linear, add: lstm (lstm.py:25)
-        native.gemv_2x64x16_bias_add(alone, getitem_1_view, lstm_weight_hh_l0, lstm_bias_hh_l0,
-            t_6_view_view, t_1)
-        t_1_view = buffers[23]  # t_1: float32[2, 16]
-        t_1_view_1 = buffers[24]  # t_1 + 16: float32[2, 16]
-        t_1_view_2 = buffers[25]  # t_1 + 32: float32[2, 16]
-        t_1_view_3 = buffers[26]  # t_1 + 48: float32[2, 16]
+        native.gemm_2x64x16_bias_add(alone, getitem_1_view, lstm_weight_hh_l0_packed,
+            lstm_bias_hh_l0, t_6_view_view, t_1)
+        t_1_view = buffers[24]  # t_1: float32[2, 16]
+        t_1_view_1 = buffers[25]  # t_1 + 16: float32[2, 16]
+        t_1_view_2 = buffers[26]  # t_1 + 32: float32[2, 16]
+        t_1_view_3 = buffers[27]  # t_1 + 48: float32[2, 16]
         # sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul: lstm (lstm.py:25)
         native.pointwise_sigmoid_2x16(alone, t_1_view_1, t_3, t_1_view, t_1_view_2, t_1_view_3,
             t_3, getitem_1_view)
-        getitem_1_view_1 = buffers[27]  # getitem_1: float32[1, 2, 16]
-        t_2_view = t_2.view(28, i * 32)  # float32[1, 2, 16]
+        getitem_1_view_1 = buffers[28]  # getitem_1: float32[1, 2, 16]
+        t_2_view = t_2.view(29, i * 32)  # float32[1, 2, 16]
         # dynamic_update_slice: lstm (lstm.py:25)
         native.copy_32_2(alone, getitem_1_view_1, t_2_view)
-        io.back_edge(12)
-    getitem_1_view_2 = buffers[29]  # getitem_1: float32[1, 2, 16]
-    t_2_view_1 = buffers[30]  # t_2: float32[2, 50, 16]
+        io.back_edge(13)
+    getitem_1_view_2 = buffers[30]  # getitem_1: float32[1, 2, 16]
+    t_2_view_1 = buffers[31]  # t_2: float32[2, 50, 16]
     # copy: fc (lstm.py:26)
     native.copy_2x50x16(alone, t_2_view_1, t)
     # linear: fc (lstm.py:26)

@@ -243,9 +243,9 @@ static constexpr sl_entry entries[] = {
     {sizeof(sl_entry), "pack_gemm_256x64", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_256x64, 2, nullptr, 0, 10, thunk_pack_gemm_256x64, nullptr},
     {sizeof(sl_entry), "pack_gemm_256x256", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_256x256, 2, nullptr, 0, 10, thunk_pack_gemm_256x256, nullptr},
     {sizeof(sl_entry), "pack_gemm_10x256", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x256, 2, nullptr, 0, 10, thunk_pack_gemm_10x256, nullptr},
-    {sizeof(sl_entry), "gemm_32x256x64_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x256x64_bias_relu, 4, nullptr, 0, 5.56, thunk_gemm_32x256x64_bias_relu, nullptr},
+    {sizeof(sl_entry), "gemm_32x256x64_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x256x64_bias_relu, 4, nullptr, 0, 5.54, thunk_gemm_32x256x64_bias_relu, nullptr},
     {sizeof(sl_entry), "gemm_32x256x256_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x256x256_bias_relu, 4, nullptr, 0, 22.1, thunk_gemm_32x256x256_bias_relu, nullptr},
-    {sizeof(sl_entry), "gemm_32x10x256_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x10x256_bias, 4, nullptr, 0, 0.91, thunk_gemm_32x10x256_bias, nullptr},
+    {sizeof(sl_entry), "gemm_32x10x256_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x10x256_bias, 4, nullptr, 0, 0.89, thunk_gemm_32x10x256_bias, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {1, 2};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls into an interpreter that may end the calling thread.
-#ifndef STRAIGHTLINE_RUNTIME_ENDED_THREAD_H
-#define STRAIGHTLINE_RUNTIME_ENDED_THREAD_H
+#ifndef STRAIGHTLINE_BACKENDS_ATEN_ENDED_THREAD_H
+#define STRAIGHTLINE_BACKENDS_ATEN_ENDED_THREAD_H
 
 #include <cxxabi.h>
 #include <unistd.h>
@@ -24,4 +24,4 @@ auto stoppingWhenEnded(Body&& body) {
 
 }  // namespace straightline
 
-#endif  // STRAIGHTLINE_RUNTIME_ENDED_THREAD_H
+#endif  // STRAIGHTLINE_BACKENDS_ATEN_ENDED_THREAD_H

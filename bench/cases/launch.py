@@ -14,7 +14,7 @@ _CHAIN_BARS = {
     100: (
         _PEERS,
         Bar("straightline_c", "floor", 1.0),
-        Bar("straightline_c", "aoti_boxed", 0.6),
+        Bar("straightline_c", "aoti_boxed_c", 0.6),
         Bar("straightline", "aoti", 0.3),
     )
 }

@@ -22,7 +22,8 @@ _LIMIT_S = 120.0
 def _prepare(client: WorkerClient, contender: str, folder: Path, limit_s: float = _LIMIT_S) -> dict[str, Any]:
     source = {"cases": str(_TINY)}
     return client.ask(
-        limit_s, "prepare", contender=contender, case="tiny_1", threads=1, source=source, folder=str(folder)
+        limit_s, "prepare", contender=contender, case="tiny_1", threads=1, source=source, folder=str(folder),
+        shared_folder=str(folder)
     )
 
 

@@ -30,6 +30,7 @@ class Task:
         inputs: Tensors that it is called with.
         threads: How many threads may compute.
         folder: A temporary folder of this process.
+        shared_folder: One of the whole run, for what is the same in every case.
         cases_folder: Where the case was declared; None for a user's file.
     """
 
@@ -38,6 +39,7 @@ class Task:
     inputs: tuple[Any, ...]
     threads: int
     folder: Path
+    shared_folder: Path
     cases_folder: Path | None
 
 
@@ -82,6 +84,7 @@ class Contender:
         name: A word, for `--contenders`.
         rows: Names of its rows, the first of which stands for it where it fails as a whole, and the titles of the table.
         kind: "peer" (somebody else's), "ours", or "floor".
+        kinds: Of rows that are of another kind: "peer from C" is not compared with calls from Python.
         environment: Variables that its process starts with, beside the parent's.
         slow_to_compile: `--quick` leaves it out.
     """
@@ -89,6 +92,7 @@ class Contender:
     name: ClassVar[str]
     rows: ClassVar[Mapping[str, str]]
     kind: ClassVar[str] = "peer"
+    kinds: ClassVar[Mapping[str, str]] = {}
     environment: ClassVar[Mapping[str, str]] = {}
     slow_to_compile: ClassVar[bool] = False
 
@@ -100,6 +104,15 @@ class Contender:
             Unsupported: It does not take the model.
         """
         raise NotImplementedError
+
+
+def failing(error: Exception) -> Call:
+    """A row that cannot be called: it says why when it is asked."""
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    return Call(fail, fail)
 
 
 def python_loop(

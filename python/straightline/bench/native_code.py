@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import straightline
@@ -19,7 +19,9 @@ _COMPILERS = {
 _LIMIT_S = 300
 
 
-def shared_library(source: Path, folder: Path, *, defines: Mapping[str, int] | None = None) -> Path:
+def shared_library(
+    source: Path, folder: Path, *, defines: Mapping[str, int] | None = None, flags: Sequence[str] = ()
+) -> Path:
     """Compiles one file for this machine.
 
     Raises:
@@ -34,7 +36,7 @@ def shared_library(source: Path, folder: Path, *, defines: Mapping[str, int] | N
     command = [
         compiler, standard, "-O3", "-march=native", "-ffp-contract=fast", "-shared", "-fPIC", "-pthread",
         *(f"-I{path}" for path in _includes()), *(f"-D{name}={value}" for name, value in (defines or {}).items()),
-        str(source), "-o", str(library), "-lm",
+        str(source), "-o", str(library), *flags, "-lm",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S)
     if done.returncode != 0:

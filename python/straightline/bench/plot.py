@@ -91,9 +91,10 @@ def draw(everything: Sequence[Measured], path: Path) -> None:
 _COLOURS = {
     "ours": ("#08306b", "#2171b5", "#41b6c4", "#6baed6", "#8c96c6", "#9ebcda"),
     "floor": ("black",),
+    "peer from C": ("#1b9e77",),
     "peer": ("#d95f02", "#e7298a", "#66a61e", "#e6ab02", "#a6761d", "#b2182b", "#7f7f7f"),
 }
-_STYLES = {"ours": ("-", 2.2, "o"), "floor": (":", 2.2, "s"), "peer": ("--", 1.4, "^")}
+_STYLES = {"ours": ("-", 2.2, "o"), "floor": (":", 2.2, "s"), "peer": ("--", 1.4, "^"), "peer from C": ("--", 1.4, "v")}
 
 
 def _draw(axis: Any, drawn: list[Line], title: str) -> None:

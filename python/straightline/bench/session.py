@@ -171,7 +171,7 @@ class Session:
     def _prepare(self, client: WorkerClient, name: str, case: Case, threads: int, folder: Path) -> dict[str, Any]:
         return client.ask(
             self._settings.limit_s, "prepare", contender=name, case=case.name, threads=threads,
-            source=dict(self._settings.source), folder=str(folder),
+            source=dict(self._settings.source), folder=str(folder), shared_folder=str(self._settings.folder / "native"),
         )  # fmt: skip
 
     def _results(self, client: WorkerClient, row: str, folder: Path) -> list[Any] | str:
@@ -184,7 +184,8 @@ class Session:
         """A contender, prepared and judged; without its process when that came to nothing."""
         folder = self._settings.folder / case.name / f"{contender.name}_{threads}"
         records = {
-            row: Record(case.name, case.group, row, title, contender.kind, threads) for row, title in contender.rows.items()
+            row: Record(case.name, case.group, row, title, contender.kinds.get(row, contender.kind), threads)
+            for row, title in contender.rows.items()
         }
         own = {"STRAIGHTLINE_CACHE_DIR": str(folder / "straightline"), **contender.environment}
         entrant = _Entrant(contender, records, WorkerClient(folder, {**self._environment, **own}))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process of one contender: JSON lines in, JSON lines out, one answer to each request.
 
-    prepare   contender, case, threads, source, folder  ->  compile_s, rows, versions
+    prepare   contender, case, threads, source, folder, shared_folder  ->  compile_s, rows, versions
     check     row, file                                 ->  writes the results of one call as an .npz file
     count     row                                       ->  allocations per call, null where they cannot be counted
     time      row, samples, sample_s                    ->  samples_us, calls (in each sample)
@@ -62,7 +62,7 @@ class Worker:
 
         torch.set_num_threads(request["threads"])
         model, inputs = case.make()
-        task = Task(case, model, inputs, request["threads"], Path(request["folder"]), folder)
+        task = Task(case, model, inputs, request["threads"], Path(request["folder"]), Path(request["shared_folder"]), folder)
         self._prepared = contender.prepare(task)
         rows = {
             name: {"configuration": call.configuration, "launches": call.launches}

@@ -7,7 +7,15 @@ import time
 from typing import Any
 
 import straightline
-from straightline.bench.contender import Call, Contender, Prepared, Task, python_call, python_loop
+from straightline.bench.contender import (
+    Call,
+    Contender,
+    Prepared,
+    Task,
+    failing,
+    python_call,
+    python_loop,
+)
 from straightline.bench.contenders.c_loop import CLoop
 
 
@@ -58,15 +66,8 @@ class StraightLine(Contender):
             loop = CLoop(function, task)
             calls["straightline_c"] = Call(loop.seconds, loop.answer, launches=launches)
         except Exception as error:  # told in the row; the other rows stand
-            calls["straightline_c"] = _failing(error)
+            calls["straightline_c"] = failing(error)
         return Prepared(calls, seconds)
-
-
-def _failing(error: Exception) -> Call:
-    def fail(*_: Any) -> Any:
-        raise error
-
-    return Call(fail, fail)
 
 
 class EmittedPython(Contender):

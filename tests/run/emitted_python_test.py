@@ -204,7 +204,7 @@ def test_nothing_works_after_the_call() -> None:
     ):  # fmt: skip
         with pytest.raises(sl.UserError, match="belongs to a call of 'forward' that is over"):
             use()
-    kernel = next(entry for entry in held["native"] if entry.name.startswith("gemv"))
+    kernel = next(entry for entry in held["native"] if entry.name.startswith("gemm"))
     with pytest.raises(sl.UserError, match="belongs to a call"):
         kernel(held["queue"], *[held["t"]] * len(kernel.arguments))
     del compiled
@@ -224,7 +224,7 @@ def test_a_kernel_wants_buffers_of_its_call() -> None:
         ("io.alloc(99, 8)", "alloc of 8 bytes for buffer 99 of"),
         ("t.view(99, 0)", "there is no buffer 99"),
     ):
-        compiled.code = text + f"    kernel = next(k for k in native if k.name.startswith('gemv'))\n    {call}\n"
+        compiled.code = text + f"    kernel = next(k for k in native if k.name.startswith('gemm'))\n    {call}\n"
         with pytest.raises(sl.UserError, match=words):
             compiled(torch.randn(3, 8))
 

@@ -18,8 +18,9 @@ from straightline.bench.contender import Contender, Unavailable
 from straightline.bench.native_code import NATIVE, shared_library
 from straightline.bench.worker_client import WorkerClient, WorkerGone
 
-#: Between two contenders: pools that spin after a call have gone to sleep by then.
+#: Between two contenders pools that spin after a call get time to go to sleep: looked at so often, for at most so long each.
 _SETTLE_S = 0.02
+_SETTLE_TRIES = 10
 
 
 @dataclass(frozen=True)
@@ -247,8 +248,8 @@ class Session:
 
     def _visit(self, entrant: _Entrant, entrants: list[_Entrant]) -> None:
         """Times the rows of one contender; the processes of the others should sleep meanwhile."""
-        time.sleep(_SETTLE_S)
         others = [other for other in entrants if other is not entrant and other.client]
+        _settle([other.client.pid for other in others if other.client])
         before = {other.contender.name: machine.processor_seconds(other.client.pid) for other in others if other.client}
         with entrant.losing_its_process():
             for record in entrant.standing():
@@ -307,6 +308,15 @@ class _Entrant:
         except WorkerGone as gone:
             self.client = None
             self.fail(gone.kind, str(gone))
+
+
+def _settle(pids: Sequence[int]) -> None:
+    """Waits until these processes have stopped computing; who never does is told by the meter."""
+    for _ in range(_SETTLE_TRIES):
+        before = sum(map(machine.processor_seconds, pids))
+        time.sleep(_SETTLE_S)
+        if sum(map(machine.processor_seconds, pids)) - before < _SETTLE_S / 4:
+            return
 
 
 @contextlib.contextmanager

@@ -35,6 +35,13 @@ class RowSplit {
            llvm::all_of(all.take_back(columns_),
                         [](mlir::AffineExpr extent) { return extent == 1; });
   }
+  /// One value a row that an expand to the full shape repeats along the row. Without the reduced dims it would be repeated along
+  /// the last of the outer ones instead: an expand adds dims in front.
+  bool isRowToExpand(Value value) {
+    const op::ExtentSpace::Extents extents = shapeOf(value);
+    return isRow(value) && (extents.size() == full_.size() ||
+                            llvm::all_of(extents, [](mlir::AffineExpr extent) { return extent == 1; }));
+  }
   /// The op reduces the same trailing dims of a tensor of the full shape.
   bool isReduction(Operation* operation) {
     auto reduction = llvm::dyn_cast<op::ReductionOpInterface>(operation);
@@ -110,7 +117,8 @@ struct FuseReductionsPass : impl::FuseReductionsBase<FuseReductionsPass> {
           candidate->getNumOperands() == 1 ? candidate->getOperand(0).getDefiningOp() : nullptr;
       const bool carries = maker && group.contains(maker) && split.isRow(candidate->getOperand(0));
       if (llvm::isa<op::ExpandOp>(candidate)) {
-        return carries && split.isFull(candidate->getResult(0));
+        return carries && split.isRowToExpand(candidate->getOperand(0)) &&
+               split.isFull(candidate->getResult(0));
       }
       if (llvm::isa<op::ReshapeOp>(candidate)) {
         return carries && split.isRow(candidate->getResult(0));

@@ -109,6 +109,10 @@ class Contest {
       refuse(kernel, "not allowed", isAllowed);
       return;
     }
+    if (wishes_.avoided == kernel.name) {
+      refuse(kernel, "not wanted", isAllowed);
+      return;
+    }
     const bool isPreferred = !wishes_.preferred.empty() && wishes_.preferred == kernel.backend;
     preferredWasAsked_ |= isPreferred;
     char reason[256] = "";
@@ -146,9 +150,13 @@ class Contest {
       choice_.why = others_.empty() ? "no backend has a kernel for it" : others_;
       return choice_;
     }
+    char note[256] = "";
+    if (choice_.kernel->note) {
+      choice_.kernel->note(&asked_, note, sizeof note);
+    }
     choice_.why = std::string(choice_.kernel->name) + ": " + (routed.empty() ? "" : routed + ", ") +
                   (winnerIsPreferred_ ? "preferred, " : "") + "estimated " + microseconds(choice_.costUs) +
-                  (others_.empty() ? "" : " (" + others_ + ")");
+                  (note[0] != '\0' ? ", " : "") + note + (others_.empty() ? "" : " (" + others_ + ")");
     return choice_;
   }
 

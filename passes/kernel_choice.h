@@ -52,6 +52,7 @@ struct KernelChoice {
 struct KernelWishes {
   llvm::StringRef preferred;   ///< backend whose kernels are taken where they accept; empty: none
   std::optional<Route> route;  ///< only kernels that it allows may be taken
+  llvm::StringRef avoided;     ///< a kernel that is not to be taken, by name; empty: none
   llvm::StringRef allowed;     ///< backends that may be taken ("native+onednn"); empty: all
 };
 

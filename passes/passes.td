@@ -106,6 +106,7 @@ def SelectKernels : KernelPass<"select-kernels"> {
     rivals as op.why. All fusions that no kernel takes are reported before the pass fails (unsupported).
   }];
   let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,
+                 Option<"avoid", "avoid", "std::string", "\"\"", "a kernel that is never taken, by name; empty: none">,
                  Option<"allow", "allow", "std::string", "\"\"", "backends that kernels may come from, as a+b; empty: all">];
 }
 

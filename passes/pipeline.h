@@ -23,6 +23,7 @@ struct PipelineOptions {
   bool freeze = true;  ///< parameters are constant between two calls of prepare
   bool poison = false; ///< fill arena slots with NaN before their first use (debugging)
   std::string allow;   ///< "native+onednn": the backends that kernels may come from; empty: all
+  std::string avoid;   ///< a kernel that is never taken ("native.winograd"); empty: none
   std::string prefer;  ///< backend whose kernels are taken wherever they accept; empty: the cheapest kernel
   std::vector<Route> routes;  ///< at most one for each op
   /// Called with the name of each group of passes and the module as the group left it; null: not called.

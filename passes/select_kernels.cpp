@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses a kernel for every contraction by asking the registry, and records it (op.kernel) with the reasons for it and
 // against its rivals (op.why). A route of the module (op.routes) leaves only the kernels that it allows; `prefer=BACKEND`
-// takes that backend's kernel wherever it has one that accepts, whatever its cost. A fusion that no kernel takes is an error; all are reported before the pass fails.
+// takes that backend's kernel wherever it has one that accepts, whatever its cost; `avoid=KERNEL` never takes that kernel. A fusion that no kernel takes is an error; all are reported before the pass fails.
 #include "dialect/op/op_dialect.h"
 #include "passes/contraction_problem.h"
 #include "passes/passes.h"
@@ -24,7 +24,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       if (!root) {
         return;
       }
-      const KernelWishes wishes{prefer, routeOf(getOperation(), root->getName().stripDialect()), allow};
+      const KernelWishes wishes{prefer, routeOf(getOperation(), root->getName().stripDialect()), avoid, allow};
       const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), wishes);
       if (!choice.kernel) {
         emitNoKernel(root, choice, wishes);

@@ -63,6 +63,8 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     options->poison = value == "true";
   } else if (key == "prefer") {
     options->prefer = value.str();
+  } else if (key == "avoid") {
+    options->avoid = value.str();
   } else if (key == "allow") {
     options->allow = value.str();
   } else if (key == "device") {
@@ -76,7 +78,7 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     addRoute(routes, {key.drop_front(kRouteKey.size()).str(), value.str(), "the argument routes"});
   } else {
     return Failure::user("unknown pipeline option '" + word +
-                         "'; valid are freeze=true, freeze=false, poison=true, poison=false, allow=BACKEND+BACKEND, prefer=BACKEND, device=BACKEND, "
+                         "'; valid are freeze=true, freeze=false, poison=true, poison=false, allow=BACKEND+BACKEND, avoid=KERNEL, prefer=BACKEND, device=BACKEND, "
                          "target=cuda:sm_NN and route.OP=BACKEND[.KERNEL]");
   }
   return Failure::none();

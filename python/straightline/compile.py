@@ -216,6 +216,7 @@ def compile(
     cache: bool = True,
     allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
+    winograd: bool = True,
     _prefer: str = "",
     _device: str = "",
     _kernels_per_unit: int = 1,
@@ -247,6 +248,8 @@ def compile(
             the framework has is refused, with its source line.
         routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
             estimates say. Before routes of the environment (docs/options.md).
+        winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per layer
+            what its error is.
         unknown: Refused, with the names that are near.
 
     Returns:
@@ -271,7 +274,7 @@ def compile(
     _refuse_unknown(unknown)
     _check_options(
         threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache,
-        routes=routes,
+        routes=routes, winograd=winograd,
     )
     allowed = _allowed_backends(allow)
     _aten_calls.install()
@@ -285,6 +288,7 @@ def compile(
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
+    options += "" if winograd else " avoid=native.winograd"
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     place = _targets.chosen(target, torch.utils._pytree.tree_leaves(examples))
     if place != "cpu":
@@ -550,6 +554,7 @@ def _check_options(
     cpu: object,
     cache: object,
     routes: object,
+    winograd: object,
 ) -> None:
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads < 2**31):
         raise UserError(f"threads is {threads!r} but must be a positive integer or None")
@@ -559,7 +564,7 @@ def _check_options(
         raise UserError(f"emit is {emit!r} but must be 'cpp' or 'python'")
     if fast_path is not None and not isinstance(fast_path, bool):
         raise UserError(f"fast_path is {fast_path!r} but must be True, False or None")
-    for name, flag in (("freeze", freeze), ("reuse_outputs", reuse_outputs), ("cache", cache)):
+    for name, flag in (("freeze", freeze), ("reuse_outputs", reuse_outputs), ("cache", cache), ("winograd", winograd)):
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")
     if routes is not None and not isinstance(routes, Mapping):

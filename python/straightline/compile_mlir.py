@@ -42,6 +42,7 @@ def compile_mlir(
     cache: bool = True,
     allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
+    winograd: bool = True,
     **unknown: Any,
 ) -> CompiledFunction:
     """Compiles a function of the `op` dialect, such as `fn.ir("op")` gives.
@@ -61,6 +62,7 @@ def compile_mlir(
         cache: As in `compile`.
         allow: As in `compile`.
         routes: As in `compile`.
+        winograd: As in `compile`.
         unknown: Refused by name.
 
     Returns:
@@ -76,7 +78,7 @@ def compile_mlir(
     _refuse_unknown(unknown, compile_mlir)
     _check_options(
         threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache,
-        routes=routes,
+        routes=routes, winograd=winograd,
     )
     allowed = _allowed_backends(allow)
     _aten_calls.install()
@@ -89,6 +91,7 @@ def compile_mlir(
     table.check(given, f"the parameters do not fit {name}")
     options = f"freeze={'true' if freeze else 'false'}"
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
+    options += "" if winograd else " avoid=native.winograd"
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     with kept_interrupts(), CompileProgress() as progress:
         compilation = _compile_for_team(module, threads, progress, cpu=cpu, pipeline=options, cache=cache)

@@ -9,7 +9,7 @@
 
 #include "straightline/abi/types.h"
 
-#define SL_ABI_VERSION 2
+#define SL_ABI_VERSION 3
 
 #ifdef __cplusplus
 extern "C" {

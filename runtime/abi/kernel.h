@@ -78,6 +78,8 @@ typedef struct sl_kernel_desc {
   const char* run_symbol;
   void* run;
   void (*destroy)(void* handle);
+  /// What a user should know when it is taken, in words for `explain`: an accuracy that is not that of a plain sum, say. NULL: nothing.
+  void (*note)(const sl_problem* problem, char* text, size_t text_bytes);
 } sl_kernel_desc;
 
 /// One launch on a device with machine code of its own. No blocks: nothing is launched.

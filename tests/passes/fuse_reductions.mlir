@@ -106,3 +106,17 @@ func.func @five(%x: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4x8xf32>) {
   %t = op.softmax %b {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %c, %t : tensor<4xf32>, tensor<4x8xf32>
 }
+
+// A value a row without the reduced dim: expand repeats it over the rows, whatever the sizes say, so it stays outside.
+// CHECK-LABEL: func.func @square
+func.func @square(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  // CHECK: %[[SUM:.*]] = op.fusion
+  // CHECK: op.sum
+  // CHECK: op.yield
+  // CHECK: op.expand %[[SUM]] : (tensor<4xf32>) -> tensor<4x4xf32>
+  // CHECK: op.sub
+  %s = op.sum %x {dims = array<i64: 1>, keepdim = false} : (tensor<4x4xf32>) -> tensor<4xf32>
+  %e = op.expand %s : (tensor<4xf32>) -> tensor<4x4xf32>
+  %d = op.sub %x, %e : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %d : tensor<4x4xf32>
+}

@@ -66,3 +66,15 @@ def test_rounding_between_other_results(name: str, dtype: torch.dtype) -> None:
 def test_half_to_bool(dtype: torch.dtype) -> None:
     x = torch.tensor([0.0, -0.0, 1.0, -2.5, float("nan"), float("inf"), 1e-7]).to(dtype)
     check(lambda x: (x.to(torch.bool), x.bool().to(torch.int64).sum()), (x,))
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (4, 4, 4), (1, 4), (4, 1)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_rows_of_a_square_spread_along_the_other_dim(shape: tuple[int, ...], keepdim: bool) -> None:
+    """A value a row without the reduced dim is repeated over rows by what follows, not along them; sizes do not tell."""
+
+    def forward(x: Tensor, y: Tensor) -> list[Tensor]:
+        last, first = x.sum(-1, keepdim=keepdim), x.amin(0, keepdim=keepdim)
+        return [y / (last.abs() + 1), y / (first.abs() + 1), x - x.mean(-1), (x.exp() / x.exp().sum(0, keepdim=keepdim)) * y]
+
+    check(forward, (torch.randn(shape), torch.randn(shape)))

@@ -151,6 +151,7 @@ const sl_kernel_desc kCall = {
     .run_symbol = "sl_aten_call_run",
     .run = reinterpret_cast<void*>(&sl_aten_call_run),
     .destroy = sl_aten_call_plan_destroy,
+    .note = nullptr,
 };
 
 }  // namespace

@@ -94,6 +94,7 @@ extern const sl_kernel_desc attentionKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

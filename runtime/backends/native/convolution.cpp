@@ -52,6 +52,7 @@ extern const sl_kernel_desc convolutionKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

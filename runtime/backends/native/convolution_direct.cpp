@@ -57,6 +57,7 @@ extern const sl_kernel_desc convolutionDirectKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

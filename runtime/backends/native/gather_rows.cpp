@@ -39,6 +39,7 @@ extern const sl_kernel_desc gatherRowsKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

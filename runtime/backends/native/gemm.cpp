@@ -78,6 +78,7 @@ extern const sl_kernel_desc gemmKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

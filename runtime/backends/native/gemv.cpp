@@ -64,6 +64,7 @@ extern const sl_kernel_desc gemvKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

@@ -83,6 +83,7 @@ extern const sl_kernel_desc matmulKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

@@ -41,6 +41,7 @@ extern const sl_kernel_desc packWinogradKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

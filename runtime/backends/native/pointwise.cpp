@@ -40,6 +40,7 @@ extern const sl_kernel_desc pointwiseKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

@@ -40,6 +40,7 @@ extern const sl_kernel_desc poolKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

@@ -42,6 +42,7 @@ extern const sl_kernel_desc rowReductionKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

@@ -53,6 +53,7 @@ extern const sl_kernel_desc transposeKernel = {
     .run_symbol = nullptr,
     .run = nullptr,
     .destroy = nullptr,
+    .note = nullptr,
 };
 
 }  // namespace sl::native

@@ -334,6 +334,7 @@ const sl_kernel_desc kInnerProduct = {
     .run_symbol = "sl_onednn_inner_product_run",
     .run = reinterpret_cast<void*>(&sl_onednn_inner_product_run),
     .destroy = sl_onednn_inner_product_plan_destroy,
+    .note = nullptr,
 };
 
 }  // namespace straightline::onednn

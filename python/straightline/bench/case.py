@@ -89,7 +89,9 @@ class Bar:
 #: What holds wherever a case does not say otherwise.
 DEFAULT_BARS = (Bar("straightline", "peers", 0.8),)
 #: What holds in every case.
-COMMON_BARS = (Bar("straightline_python", "straightline", 1.0, plus_us=3.0, plus_us_per_launch=0.4),)
+COMMON_BARS = (
+    Bar("straightline_python", "straightline", 1.0, plus_us=3.0, plus_us_per_launch=0.4, by_interval=True),
+)  # by interval: beside milliseconds three microseconds are noise
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
 VENV_TEST := $(STAMPS)/venv-test
 VENV_DEMO := $(STAMPS)/venv-demo
+VENV_BENCH := $(STAMPS)/venv-bench
 
 $(SYSTEM): tools/setup/apt_packages.txt tools/setup/system_packages.sh cmake/llvm_version.txt
 	tools/setup/system_packages.sh
@@ -34,9 +35,13 @@ $(VENV_DEMO): requirements/demo.txt $(VENV_BUILD)
 	tools/setup/python_environment.sh build demo
 	@touch $@
 
+$(VENV_BENCH): requirements/bench.txt $(VENV_TEST)
+	tools/setup/python_environment.sh build test bench
+	@touch $@
+
 # A stamp counts for nothing when what it stands for is gone.
 ifeq ($(wildcard .venv/bin/python),)
-$(shell rm -f $(VENV_BUILD) $(VENV_TEST) $(VENV_DEMO))
+$(shell rm -f $(VENV_BUILD) $(VENV_TEST) $(VENV_DEMO) $(VENV_BENCH))
 endif
 
 setup: $(SYSTEM) $(VENV_TEST) $(VENV_DEMO)
@@ -53,8 +58,10 @@ test: $(SYSTEM) $(VENV_TEST)
 lint: $(VENV_TEST)
 	@python3 tools/lint/layers.py && python3 tools/lint/text_rules.py && .venv/bin/ruff check --quiet && echo "lint: clean"
 
-bench: $(VENV_TEST) build
-	$(PY) -m bench
+# BENCH="--quick --only mlp" passes options on (docs/benchmark.md).
+bench: $(VENV_BENCH) build
+	@mkdir -p build/bench
+	$(PY) -m straightline bench --cases bench/cases --json build/bench/result.json --plot build/bench/overhead.png $(BENCH)
 
 # For another Python than the build's: the version, or the path of an interpreter.
 wheel: build

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmarks. `python -m bench` compares Straightline with eager PyTorch."""
+"""What `straightline bench` measures: cases/ declares it, floor/ is C++ by hand. `cuda_slice` checks a CUDA device."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `straightline cache [info|clear]` and `straightline compile model.mlir`."""
+"""Command line: `straightline cache [info|clear]`, `straightline compile model.mlir` and `straightline bench`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from straightline.bench import command as bench_command
 from straightline.cache import cache_info, clear_cache
 from straightline.compile_mlir import compile_mlir
 from straightline.errors import StraightlineError
@@ -55,7 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module.add_argument("--emit", choices=("cpp", "python"), default="cpp", help="the language of the code")
     module.add_argument("--threads", type=int, help="team size to plan for")
     module.add_argument("--cpu", default="", help="an LLVM CPU name or level; by default this machine's")
+    bench = commands.add_parser("bench", help="what a call costs here, with PyTorch, ONNX Runtime and OpenVINO")
+    bench_command.add_arguments(bench)
     parsed = parser.parse_args(arguments)
+    if parsed.command == "bench":
+        return bench_command.run(parsed)
     if parsed.command == "compile":
         return _compile(parsed)
     _cache(parsed.action)

@@ -19,7 +19,7 @@ import straightline as sl
 from straightline import _call
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from bench.cases import Case
+from straightline.bench.case import Case
 from bench.cuda_cases import CUDA_CASES
 
 _TARGET = "cuda:sm_90"

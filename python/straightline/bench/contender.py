@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a contender is: a way to run a model, prepared in a process of its own."""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from straightline.bench.case import Case
+
+
+class Unavailable(Exception):
+    """This contender cannot be had here: a package or a tool is missing."""
+
+
+class Unsupported(Exception):
+    """This contender does not take this model."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a contender prepares for.
+
+    Attributes:
+        case: The case.
+        model: Its module, in eval mode.
+        inputs: Tensors that it is called with.
+        threads: How many threads may compute.
+        folder: A temporary folder of this process.
+        shared_folder: One of the whole run, for what is the same in every case.
+        cases_folder: Where the case was declared; None for a user's file.
+    """
+
+    case: Case
+    model: Any
+    inputs: tuple[Any, ...]
+    threads: int
+    folder: Path
+    shared_folder: Path
+    cases_folder: Path | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """One way to call what was prepared: a row of the table.
+
+    Attributes:
+        loop: Makes so many calls and returns the seconds that they took.
+        answer: Makes one call and returns its results, tensors or arrays.
+        configuration: What was chosen, in words.
+        launches: Kernels that one call launches; None where that cannot be told.
+    """
+
+    loop: Callable[[int], float]
+    answer: Callable[[], Sequence[Any]]
+    configuration: str = ""
+    launches: int | None = None
+
+
+@dataclass
+class Prepared:
+    """What came of preparing.
+
+    Attributes:
+        calls: Rows by name.
+        compile_s: Seconds from the module to something that can be called.
+        versions: Versions of what it runs on.
+        keep: Objects that must outlive the calls.
+    """
+
+    calls: dict[str, Call]
+    compile_s: float
+    versions: dict[str, str] = field(default_factory=dict)
+    keep: list[Any] = field(default_factory=list)
+
+
+class Contender:
+    """A contender; each process makes one.
+
+    Attributes:
+        name: A word, for `--contenders`.
+        rows: Names of its rows, the first of which stands for it where it fails as a whole, and the titles of the table.
+        kind: "peer" (somebody else's), "ours", or "floor".
+        kinds: Of rows that are of another kind: "peer from C" is not compared with calls from Python.
+        environment: Variables that its process starts with, beside the parent's.
+        slow_to_compile: `--quick` leaves it out.
+    """
+
+    name: ClassVar[str]
+    rows: ClassVar[Mapping[str, str]]
+    kind: ClassVar[str] = "peer"
+    kinds: ClassVar[Mapping[str, str]] = {}
+    environment: ClassVar[Mapping[str, str]] = {}
+    slow_to_compile: ClassVar[bool] = False
+
+    def prepare(self, task: Task) -> Prepared:
+        """Compiles, at its best configuration.
+
+        Raises:
+            Unavailable: It cannot be had here.
+            Unsupported: It does not take the model.
+        """
+        raise NotImplementedError
+
+
+def failing(error: Exception) -> Call:
+    """A row that cannot be called: it says why when it is asked."""
+
+    def fail(*_: Any) -> Any:
+        raise error
+
+    return Call(fail, fail)
+
+
+def python_loop(
+    function: Callable[..., Any], arguments: Sequence[Any], *, as_list: bool = False, **keywords: Any
+) -> Callable[[int], float]:
+    """A loop of calls as a user writes them, `f(x0, x1, out=y)`, with nothing between them.
+
+    The names are locals of the loop, as in a function; the garbage collector is off, as timeit has it. With `as_list` the
+    call is `f([x0, x1])`.
+    """
+    values = {f"x{i}": value for i, value in enumerate(arguments)} | dict(keywords)
+    positional = [f"x{i}" for i in range(len(arguments))]
+    if as_list:
+        positional = [f"[{', '.join(positional)}]"]
+    text = ", ".join(positional + [f"{name}={name}" for name in keywords])
+    setup = "; ".join(["f = _f", *(f"{name} = _{name}" for name in values)])
+    names = {"_f": function} | {f"_{name}": value for name, value in values.items()}
+    return timeit.Timer(f"f({text})", setup=setup, globals=names).timeit
+
+
+def python_call(
+    function: Callable[..., Any], arguments: Sequence[Any], *, configuration: str = "", launches: int | None = None
+) -> Call:
+    """A row that calls a Python function with tensors and gets tensors, however nested."""
+    from torch.utils._pytree import tree_leaves
+
+    return Call(
+        loop=python_loop(function, arguments),
+        answer=lambda: tree_leaves(function(*arguments)),
+        configuration=configuration,
+        launches=launches,
+    )
+
+
+def seconds_per_call(loop: Callable[[int], float], at_least_s: float = 0.002, samples: int = 5) -> float:
+    """The least of a few short samples, to choose between configurations."""
+    calls = calls_for(loop, at_least_s)
+    return min(loop(calls) / calls for _ in range(samples))
+
+
+def calls_for(loop: Callable[[int], float], seconds: float) -> int:
+    """How many calls take about so long; makes some."""
+    calls = 1
+    while True:
+        elapsed = loop(calls)
+        if elapsed >= seconds / 4 or calls >= 1 << 24:
+            return max(1, round(calls * seconds / max(elapsed, 1e-9)))
+        calls *= 4
+
+
+def fastest(candidates: Mapping[str, Call]) -> Call:
+    """The fastest of several configurations, which says what the others took."""
+    if len(candidates) == 1:
+        return next(iter(candidates.values()))
+    times = {name: seconds_per_call(call.loop) for name, call in candidates.items()}
+    best = min(times, key=lambda name: times[name])
+    others = ", ".join(f"{name} {seconds * 1e6:,.1f} us" for name, seconds in times.items() if name != best)
+    return replace(candidates[best], configuration=f"{best} ({others})")

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contenders that every run has, a file each. docs/benchmark.md says how to add one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+from straightline.bench.contender import Contender
+from straightline.bench.contenders.aot_inductor import AotInductor
+from straightline.bench.contenders.eager import Eager
+from straightline.bench.contenders.floor import HandWritten
+from straightline.bench.contenders.onnx_runtime import OnnxRuntime
+from straightline.bench.contenders.open_vino import OpenVino
+from straightline.bench.contenders.ours import EmittedPython, FastPathOff, StraightLine
+from straightline.bench.contenders.reference import Reference
+from straightline.bench.contenders.torch_compile import TorchCompile
+
+CONTENDERS: tuple[type[Contender], ...] = (
+    Eager,
+    TorchCompile,
+    AotInductor,
+    OnnxRuntime,
+    OpenVino,
+    StraightLine,
+    EmittedPython,
+    FastPathOff,
+    HandWritten,
+)
+
+
+def by_name(extra: Iterable[type] = ()) -> dict[str, type[Contender]]:
+    """All that a worker may be asked to be, by name; `extra` are those that files of cases declare."""
+    known = (*CONTENDERS, Reference, *extra)
+    return {contender.name: cast(type[Contender], contender) for contender in known}

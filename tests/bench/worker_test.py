@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The worker's protocol, and what the parent makes of a worker that is lost."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from straightline.bench import answers
+from straightline.bench.case import load_folder
+from straightline.bench.session import Reference, Session, Settings
+from straightline.bench.worker_client import WorkerClient, WorkerGone
+
+_TINY = Path(__file__).with_name("tiny")
+_LIMIT_S = 120.0
+
+
+def _prepare(client: WorkerClient, contender: str, folder: Path, limit_s: float = _LIMIT_S) -> dict[str, Any]:
+    source = {"cases": str(_TINY)}
+    return client.ask(
+        limit_s, "prepare", contender=contender, case="tiny_1", threads=1, source=source, folder=str(folder),
+        shared_folder=str(folder)
+    )
+
+
+def test_requests_are_answered_in_turn(tmp_path: Path) -> None:
+    client = WorkerClient(tmp_path, {})
+    try:
+        prepared = _prepare(client, "eager", tmp_path)
+        assert prepared["ok"] and list(prepared["rows"]) == ["eager"] and prepared["compile_s"] == 0
+        assert prepared["rows"]["eager"]["launches"] == 1
+        assert client.ask(_LIMIT_S, "check", row="eager", file=str(tmp_path / "r.npz"))["ok"]
+        (result,) = answers.load(tmp_path / "r.npz")
+        assert result.shape == (4, 8) and result.dtype == np.float32 and np.abs(result).max() > 0
+        timed = client.ask(_LIMIT_S, "time", row="eager", samples=3, sample_s=0.001)
+        assert timed["ok"] and len(timed["samples_us"]) == 3 and min(timed["samples_us"]) > 0 and timed["calls"] >= 1
+        assert client.ask(_LIMIT_S, "count", row="eager") == {"ok": True, "allocations": None}, "nothing was preloaded"
+        unknown = client.ask(_LIMIT_S, "time", row="nobody", samples=1, sample_s=0.001)
+        assert not unknown["ok"] and unknown["kind"] == "failed" and "nobody" in unknown["reason"]
+    finally:
+        client.close()
+
+
+def test_a_crash_is_told_with_the_last_words(tmp_path: Path) -> None:
+    client = WorkerClient(tmp_path, {})
+    with pytest.raises(WorkerGone, match=r"ended with SIGABRT during prepare: the last words") as caught:
+        _prepare(client, "crasher", tmp_path)
+    assert caught.value.kind == "crashed"
+
+
+def test_what_hangs_is_killed_and_its_row_says_so(tmp_path: Path) -> None:
+    settings = Settings(1, 1, 0.001, 4.0, tmp_path, {"cases": str(_TINY)})
+    collection = load_folder(_TINY)
+    hanger = next(c for c in collection.contenders if c.name == "hanger")
+    reference = Reference([np.zeros((4, 8), np.float32)], None, 0, 256)
+    start = time.monotonic()
+    measured = Session(settings, lambda words: None).measure(collection.cases[0], 1, [hanger], reference)
+    assert time.monotonic() - start < 60
+    (record,) = measured.records
+    assert record.status == "timed out" and record.min_us is None
+    assert record.reason == "prepare took more than 4 s and was killed"

@@ -140,12 +140,15 @@ std::vector<std::string> featuresMissingHere(const Target& target) {
 std::vector<std::string> clangArguments(const ClangOptions& options) {
   std::vector<std::string> arguments = {
       "-triple", options.target.triple, "-target-cpu", options.target.cpu, "-emit-obj", "-O3",
-      // cc1 does not switch the vectorisers on by itself at -O3; the driver does.
-      "-vectorize-loops", "-vectorize-slp", "-std=c++20", "-x", "c++", "-nostdsysteminc", "-nobuiltininc",
+      // cc1 does not switch the vectorisers on by itself at -O3; the driver does. Here that of straight-line code (SLP) stays off:
+      // kernels are written with vectors, and what it made of short rows (sitofp of two i64) LLVM 22.1 compiled wrongly for AVX-512.
+      "-vectorize-loops", "-std=c++20", "-x", "c++", "-nostdsysteminc", "-nobuiltininc",
       "-nostdinc++", "-I", kIncludeRoot, "-mrelocation-model", "pic", "-pic-level", "2",
       // Unwind tables let profilers and debuggers walk through compiled code.
       "-mframe-pointer=none", "-funwind-tables=2", "-fno-rtti", "-fno-threadsafe-statics",
-      "-ffp-contract=fast",
+      // Within an expression of a kernel's header, not from one op to the next: a product that is used twice, once rounded (the
+      // maximum of a row) and once inside a multiply-add, would not be the same number.
+      "-ffp-contract=on",
       // As the driver of a release does: names of values and checks of every function cost a tenth of the time.
       "-discard-value-names", "-disable-llvm-verifier",
       // Nobody runs static initialisers of a unit, so one must not have any.

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import pytest
+import straightline as sl
 import torch
 from policy import check
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def test_a_part_in_two_concatenations() -> None:
@@ -78,3 +79,32 @@ def test_rows_of_a_square_spread_along_the_other_dim(shape: tuple[int, ...], kee
         return [y / (last.abs() + 1), y / (first.abs() + 1), x - x.mean(-1), (x.exp() / x.exp().sum(0, keepdim=keepdim)) * y]
 
     check(forward, (torch.randn(shape), torch.randn(shape)))
+
+
+def test_two_integers_become_floats_beside_a_reduction() -> None:
+    """LLVM 22.1 took one of them for both with AVX-512: copied as 8 bytes, and what its SLP vectoriser made of rows."""
+
+    def beside(x: Tensor, y: Tensor) -> list[Tensor]:
+        row = torch.erf(x.float())
+        change = torch.expm1(row)
+        return [x - y, row.amax(0).abs() + 1, nn.functional.pad(change, (0, 2)) * change.abs().amax(0, keepdim=True)]
+
+    check(beside, (torch.tensor([3, -6]), torch.tensor([0.5, -0.25])))
+
+    def quotient(x: Tensor, y: Tensor) -> list[Tensor]:
+        rest = torch.fmod(x, 4)
+        return [rest / (y.abs() + 1), ~rest.amax(0, keepdim=True)]
+
+    for count in (1, 2, 3, 4, 7, 9):
+        check(quotient, (torch.arange(1, 1 + count), torch.tensor(2.0)))
+
+
+def test_a_product_is_the_same_number_wherever_it_is_used() -> None:
+    """The largest of a row less the largest is 0, which a multiply-add across the two ops does not give."""
+
+    def twice(x: Tensor) -> Tensor:
+        square = x * x
+        return square - square.amax(1, keepdim=True)
+
+    x = torch.randn(64, 6) * 20
+    assert (sl.compile(twice, (x,), threads=1)(x).amax(1) == 0).all()

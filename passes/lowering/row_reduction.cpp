@@ -195,14 +195,17 @@ class RowReduction {
       spec.outputs.push_back(lowering_.destination(fusion_.getResult(i)));
       addStrides(spec.outputs.back(), rowMap(body().getTerminator()->getOperand(i)));
     }
+    llvm::SmallVector<bool> perRow(rowResults_.size(), true);
     for (unsigned i : elementResults_) {
       spec.outputs.push_back(lowering_.destination(fusion_.getResult(i)));
       AffineMap rows = rowMap(body().getTerminator()->getOperand(i));
       addStrides(spec.outputs.back(), rows ? rows : identity_);
+      perRow.push_back(static_cast<bool>(rows));
     }
     for (size_t input = 0; input < spec.inputs.size(); ++input) {
       for (size_t output = rowResults_.size(); output < spec.outputs.size(); ++output) {
-        if (strides_[input] == strides_[spec.inputs.size() + output] &&
+        // What is written anew for each chunk of a row would be read by the next one.
+        if (!perRow[output] && strides_[input] == strides_[spec.inputs.size() + output] &&
             Lowering::typeOf(spec.inputs[input]).getElementType() ==
                 Lowering::typeOf(spec.outputs[output]).getElementType()) {
           spec.ties.push_back({static_cast<int64_t>(input), static_cast<int64_t>(output)});

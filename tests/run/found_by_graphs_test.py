@@ -108,3 +108,15 @@ def test_a_product_is_the_same_number_wherever_it_is_used() -> None:
 
     x = torch.randn(64, 6) * 20
     assert (sl.compile(twice, (x,), threads=1)(x).amax(1) == 0).all()
+
+
+def test_a_value_a_row_is_not_written_over_its_operand() -> None:
+    """Written once for each chunk of the row, it was read by the next one: in place, 2 * 2 became 2 * 4."""
+
+    def scaled(x: Tensor) -> Tensor:
+        total = x.sum(0)
+        padded = nn.functional.pad(torch.minimum(total, total + x), (2, 0))
+        return (padded.argmax(0) * total).expand(2) + 0
+
+    check(scaled, (torch.tensor([True, False] * 20),))
+    check(scaled, (torch.ones(30, dtype=torch.int64),))

@@ -30,6 +30,7 @@ TWO: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 ONE: dict[str, Callable[[Tensor], Tensor]] = {
     "x * 1003": lambda x: x * 1003,
+    "x * 100000": lambda x: x * 100000,
     "x / 1.003": lambda x: x / 1.003,
     "x // 0.1003": lambda x: x // 0.1003,
     "x + 1003.3": lambda x: x + 1003.3,

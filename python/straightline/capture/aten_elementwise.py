@@ -126,7 +126,12 @@ def _is_wider(number: Any, half: str) -> bool:
     """Whether rounding to half may change a number."""
     if isinstance(number, Tensor):
         return number.rank == 0 and number.dtype not in (half, "i1")
-    return isinstance(number, float) or (isinstance(number, int) and int(torch.tensor(number, dtype=torch_dtype(half))) != number)
+    return isinstance(number, float) or (isinstance(number, int) and _rounded(number, half) != number)
+
+
+def _rounded(number: float, half: str) -> float:
+    """A number in a half type; infinite beyond its range."""
+    return float(torch.tensor(float(number), dtype=torch.float64).to(torch_dtype(half)))
 
 
 def _scaled(ctx: Importer, x: Any, alpha: Any, dtype: str) -> Any:
@@ -145,7 +150,7 @@ def _add_sub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if dtype == "i1" and op == "add":  # torch adds booleans as a logical or
         return _binary(ctx, "logical_or", node, a.self, a.other, "i1")
     if a.alpha != 1 and dtype in _HALF:  # eager rounds alpha, and the result once
-        alpha = torch.tensor(a.alpha, dtype=torch_dtype(dtype)).item()
+        alpha = _rounded(a.alpha, dtype)
         other = ctx.cast(a.other, dtype) if isinstance(a.other, Tensor) else a.other
         return _binary(ctx, op, node, ctx.cast(a.self, dtype), _scaled(ctx, other, alpha, "f32"), "f32")
     return _binary(ctx, op, node, a.self, _scaled(ctx, a.other, a.alpha, dtype), dtype)

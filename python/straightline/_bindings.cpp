@@ -274,6 +274,11 @@ struct Running {
   std::mutex mutex;
   int count = 0;
   bool ending = false;
+
+  void over() {
+    const std::lock_guard<std::mutex> lock(mutex);
+    --count;
+  }
 };
 
 /// Never destroyed: threads that are stopped may still look at it. A forked child has one of its own, for none of its parent's
@@ -306,11 +311,15 @@ class CompilingThread {
       }
       ++running_.count;
     }
-    done_ = std::async(std::launch::async, [work, &running = running_] {
-      work();
-      const std::lock_guard<std::mutex> lock(running.mutex);
-      --running.count;
-    });
+    try {
+      done_ = std::async(std::launch::async, [work, &running = running_] {
+        work();
+        running.over();
+      });
+    } catch (...) {  // no thread to be had
+      running_.over();
+      throw;
+    }
   }
 
   bool toEnd() const {

@@ -33,9 +33,27 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       }
       fusion->setAttr("op.kernel", mlir::StringAttr::get(&getContext(), choice.kernel->name));
       fusion->setAttr("op.why", mlir::StringAttr::get(&getContext(), choice.why));
+      if (llvm::StringRef(choice.kernel->family) == "gemv") {
+        readStoredWeight(fusion, llvm::cast<op::LinearOp>(root));
+      }
     });
     if (failedHere) {
       signalPassFailure();
+    }
+  }
+
+  /// gemv widens a weight of 16-bit floats by itself: no widened copy is kept for it.
+  static void readStoredWeight(op::FusionOp fusion, op::LinearOp linear) {
+    const unsigned input = fusionInputIndex(fusion, linear.getWeight());
+    const mlir::Value widened = fusion->getOperand(input);
+    const mlir::Value stored = storedWeight(widened);
+    if (!stored || !linear.getWeight().hasOneUse()) {
+      return;
+    }
+    linear.getWeight().setType(llvm::cast<mlir::RankedTensorType>(stored.getType()));
+    fusion->setOperand(input, stored);
+    if (widened.use_empty()) {
+      widened.getDefiningOp()->erase();
     }
   }
 

@@ -115,7 +115,9 @@ class Printer final : public StatementPrinter {
     writer_.line("sl::profile(ctx, team, " + std::to_string(statement) + ", " + (begins ? "1" : "0") + ");");
   }
 
-  void stopIfFailed(int statement) override { printStop("sl_failed", statement); }
+  void stopIfFailed(int statement, bool inLibrary) override {
+    printStop(inLibrary ? "sl::failedInLibrary" : "sl_failed", statement);
+  }
 
   void printStop(const std::string& condition, int statement) {
     writer_.line("if (" + condition + "(ctx, team)) {");

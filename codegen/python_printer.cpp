@@ -222,7 +222,7 @@ class Printer final : public StatementPrinter {
     hasCode_.back() = true;
   }
 
-  void stopIfFailed(int statement) override { code("io.stop_if_failed(" + std::to_string(statement) + ")"); }
+  void stopIfFailed(int statement, bool) override { code("io.stop_if_failed(" + std::to_string(statement) + ")"); }
 
   void copy(kernel::CopyOp copy, QueueUse queue) override {
     auto type = llvm::cast<BufferType>(copy.getSource().getType());

@@ -31,7 +31,7 @@ class Walk {
         printer_.profile(number(&op), false);
       }
       if (mayFail(&op)) {
-        printer_.stopIfFailed(number(&op));
+        printer_.stopIfFailed(number(&op), isInLibrary(&op));
       }
     }
     printer_.endBlock(block);
@@ -44,6 +44,12 @@ class Walk {
   static bool mayFail(Operation* op) {
     auto call = llvm::dyn_cast<kernel::KernelCallInterface>(op);
     return (call && call.canFail()) || llvm::isa<kernel::PlanOp, kernel::AllocOp>(op);
+  }
+
+  /// Whether thread 0 alone runs code that may have threads of its own.
+  static bool isInLibrary(Operation* op) {
+    auto call = llvm::dyn_cast<kernel::CallOp>(op);
+    return (call && llvm::cast<kernel::KernelCallInterface>(op).getTeamSize() == 1) || llvm::isa<kernel::PlanOp>(op);
   }
 
   /// "linear, relu: fc (model.py:12)".

@@ -35,8 +35,8 @@ class StatementPrinter {
   virtual void comment(const std::string& text) = 0;
   virtual void profile(int statement, bool begins) = 0;
   virtual void call(const EntryCall& call) = 0;
-  /// The program ends here when the statement before has failed.
-  virtual void stopIfFailed(int statement) = 0;
+  /// The program ends here when the statement before has failed. `inLibrary`: thread 0 alone was in a library there.
+  virtual void stopIfFailed(int statement, bool inLibrary) = 0;
   virtual void copy(kernel::CopyOp copy, QueueUse queue) = 0;
   virtual void barrier() = 0;
   virtual void record(kernel::RecordOp record, QueueUse queue) = 0;

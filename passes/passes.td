@@ -145,6 +145,14 @@ def PlaceOnCuda : KernelPass<"place-on-cuda"> {
   }];
 }
 
+def OrderPrepare : KernelPass<"order-prepare"> {
+  let summary = "make scratch of prepare just before it is read";
+  let description = [{
+    A launch of prepare that writes slots only moves to just before the first statement that touches what it writes or writes
+    what it touches. The scratch of prepare is then as large as its largest step, not as all weights together.
+  }];
+}
+
 def ReuseInPlace : KernelPass<"reuse-in-place"> {
   let summary = "write results over operands that die there";
   let description = [{

@@ -74,6 +74,7 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
 void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
   manager.addPass(passes::createLowerToKernel());
   manager.addPass(createVerifyKernelLevelPass());
+  manager.addPass(passes::createOrderPrepare());
   // 1. Before planning, for each memory space has its own plan. The order of the two queues is checked at once.
   if (!options.device.backend.empty()) {
     manager.addPass(passes::createPlaceOnDevice({options.device.backend, options.device.space}));

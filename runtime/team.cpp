@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <new>
 
 namespace straightline {
@@ -57,7 +58,9 @@ Team::Team(int32_t size)
       arguments_(new WorkerArgument[size]) {
   static_assert(sizeof(Flag) == 32 * sizeof(uint32_t), "entry.h: arrive slots are 128 bytes apart");
   static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
-  shared_ = {sizeof(sl_team_shared), reinterpret_cast<uint32_t*>(arrive_.get()), yieldCpu};
+  shared_ = {{sizeof(sl_team_shared), reinterpret_cast<uint32_t*>(arrive_.get()), yieldCpu,
+              meetAfterLibrary},
+             this};
   spinRounds_.value.store(kSpinRounds, std::memory_order_relaxed);
 }
 
@@ -123,7 +126,7 @@ void Team::work(int32_t index) {
   for (;;) {
     seen = awaitJob(seen);
     const Job job = job_;
-    job.entry(job.ctx, sl_team{&shared_, index, size_}, job.bindings);
+    job.entry(job.ctx, sl_team{&shared_.abi, index, size_}, job.bindings);
     running_.value.fetch_sub(1, std::memory_order_release);
   }
 }
@@ -169,7 +172,7 @@ int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings) {
   if (sleepers_.value.load(std::memory_order_seq_cst) != 0) {
     futexWakeAll(&generation_.value);
   }
-  const int32_t result = entry(ctx, sl_team{&shared_, 0, size_}, bindings);
+  const int32_t result = entry(ctx, sl_team{&shared_.abi, 0, size_}, bindings);
   for (uint32_t round = 1; running_.value.load(std::memory_order_acquire) != 0; ++round) {
     pauseCpu();
     if (round % kRoundsPerYield == 0) {
@@ -181,6 +184,61 @@ int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings) {
   }
   busy_.value.store(0, std::memory_order_release);
   return result;
+}
+
+// A barrier as sl_barrier's, over the same counters, at which the others may be asleep.
+int32_t Team::meetAfterLibrary(sl_team_shared* shared, int32_t index, int32_t failed) {
+  static_assert(offsetof(Shared, abi) == 0);
+  Team* const team = reinterpret_cast<Shared*>(shared)->team;
+  std::atomic<uint32_t>& mine = team->arrive_[index].value;
+  const uint32_t meeting = mine.load(std::memory_order_relaxed) + 1;
+  std::atomic<int32_t>& verdict = team->failedAtMeeting_[meeting % 2];
+  if (index == 0) {
+    verdict.store(failed, std::memory_order_relaxed);
+  }
+  // Either a sleeper is counted before member 0 looks, or it sees member 0's arrival: both sides are
+  // sequentially consistent.
+  mine.store(meeting, std::memory_order_seq_cst);
+  if (index == 0) {
+    if (team->resting_.value.load(std::memory_order_seq_cst) != 0) {
+      futexWakeAll(&mine);
+    }
+  } else {
+    team->awaitCallerAsleep(meeting);
+  }
+  team->awaitAll(meeting);
+  return verdict.load(std::memory_order_relaxed);
+}
+
+void Team::awaitCallerAsleep(uint32_t meeting) {
+  std::atomic<uint32_t>& caller = arrive_[0].value;
+  const auto isThere = [&](std::memory_order order) {
+    return static_cast<int32_t>(caller.load(order) - meeting) >= 0;
+  };
+  for (uint32_t round = 0; round < kRoundsPerYield; ++round) {
+    if (isThere(std::memory_order_acquire)) {
+      return;
+    }
+    pauseCpu();
+  }
+  resting_.value.fetch_add(1, std::memory_order_seq_cst);
+  while (!isThere(std::memory_order_seq_cst)) {
+    futexWait(&caller, meeting - 1);
+  }
+  resting_.value.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Team::awaitAll(uint32_t meeting) {
+  for (int32_t other = 0; other < size_; ++other) {
+    uint32_t round = 0;
+    while (static_cast<int32_t>(arrive_[other].value.load(std::memory_order_acquire) - meeting) <
+           0) {
+      pauseCpu();
+      if (++round % kRoundsPerYield == 0) {
+        sched_yield();
+      }
+    }
+  }
 }
 
 // Members of a failed run may have left at different barriers; the next run must find equal counts.
@@ -225,6 +283,7 @@ void Team::resetAfterFork() {
   resetBarriers();
   generation_.value.store(0, std::memory_order_relaxed);
   sleepers_.value.store(0, std::memory_order_relaxed);
+  resting_.value.store(0, std::memory_order_relaxed);
   running_.value.store(0, std::memory_order_relaxed);
   busy_.value.store(0, std::memory_order_relaxed);
 }

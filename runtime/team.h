@@ -49,7 +49,16 @@ class Team {
     int32_t index;
   };
 
+  /// What emitted code gets, and the way back from it.
+  struct Shared {
+    sl_team_shared abi;
+    Team* team;
+  };
+
   static void* workerMain(void* argument);
+  static int32_t meetAfterLibrary(sl_team_shared* shared, int32_t index, int32_t failed);
+  void awaitCallerAsleep(uint32_t meeting);
+  void awaitAll(uint32_t meeting);
   void work(int32_t index);
   uint32_t awaitJob(uint32_t seen);
   bool startHoldingTeam();
@@ -61,8 +70,11 @@ class Team {
   int32_t started_ = 0;  ///< workers running; guarded by busy_
   int callerCpu_ = -1;   ///< CPU that the workers keep off; guarded by busy_
   Job job_{};            ///< written before generation_ moves, read after
-  sl_team_shared shared_{};
-  std::unique_ptr<Flag[]> arrive_;  ///< one per member; shared_.arrive points here
+  Shared shared_{};
+  std::unique_ptr<Flag[]> arrive_;  ///< one per member; shared_.abi.arrive points here
+  Flag resting_;                    ///< workers in (or about to enter) a futex wait for member 0 to leave a library
+  /// What member 0 said at the last two meetings: a member still reads one of them while it may come to the next.
+  std::atomic<int32_t> failedAtMeeting_[2]{};
   std::unique_ptr<std::atomic<int32_t>[]>
       threadIds_;  ///< kernel thread ids of the workers, 0 until known
   std::unique_ptr<WorkerArgument[]> arguments_;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -6,7 +7,11 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
 #include <set>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -147,6 +152,76 @@ TEST_F(TeamTest, ASecondCallerRunsAloneAndNeverWaits) {
   EXPECT_EQ(1, callersSize);
   hold = 2;
   first.join();
+}
+
+/// Whether every thread of the process but this one sleeps, as the system's own table has it.
+bool othersSleep() {
+  std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir("/proc/self/task"), closedir);
+  while (const dirent* task = readdir(tasks.get())) {
+    if (task->d_name[0] == '.' || atoi(task->d_name) == gettid()) {
+      continue;
+    }
+    std::ifstream file(std::string("/proc/self/task/") + task->d_name + "/stat");
+    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    const size_t name = line.rfind(')');
+    if (name != std::string::npos && line[name + 2] != 'S') {
+      return false;
+    }
+  }
+  return true;
+}
+
+std::atomic<int32_t> verdicts{0};
+std::atomic<int32_t> asleep{0};
+int32_t failing = 0;
+
+// Member 0 stays in its "library" until the others sleep, or for ten seconds.
+int32_t runLibrary(sl_ctx*, sl_team team, const sl_bindings*) {
+  for (int meeting = 0; meeting < 3; ++meeting) {
+    for (int i = 0; team.index == 0 && i < 10000; ++i) {
+      if (othersSleep()) {
+        asleep.fetch_add(1);
+        break;
+      }
+      usleep(1000);
+    }
+    const int32_t failed = team.index == 0 && failing == meeting;
+    verdicts.fetch_add(team.shared->meet_after_library(team.shared, team.index, failed) << (8 * meeting));
+  }
+  return SL_OK;
+}
+
+TEST_F(TeamTest, MembersSleepWhileTheCallerIsInALibrary) {
+  open(runLibrary, 3);
+  for (failing = 0; failing < 3; ++failing) {
+    verdicts = 0;
+    asleep = 0;
+    Call call(program, weights, queue);
+    ASSERT_EQ(SL_OK, call({}, {}));
+    EXPECT_EQ(3, asleep);
+    EXPECT_EQ(3 << (8 * failing), verdicts) << "all members learn of the failure at its meeting";
+  }
+}
+
+// Nobody has to sleep for it to work: short calls, many times.
+int32_t runShortLibrary(sl_ctx*, sl_team team, const sl_bindings*) {
+  int32_t failures = 0;
+  for (int meeting = 0; meeting < 2000; ++meeting) {
+    if (team.index == 0 && meeting % 100 == 0) {
+      usleep(30);
+    }
+    failures += team.shared->meet_after_library(team.shared, team.index, team.index == 0 && meeting % 7 == 3);
+  }
+  verdicts.fetch_add(failures);
+  return SL_OK;
+}
+
+TEST_F(TeamTest, EveryMeetingHasItsOwnAnswer) {
+  open(runShortLibrary, 3);
+  verdicts = 0;
+  Call call(program, weights, queue);
+  ASSERT_EQ(SL_OK, call({}, {}));
+  EXPECT_EQ(3 * 286, verdicts);  // of 0 .. 1999 those that leave 3 when divided by 7
 }
 
 TEST_F(TeamTest, TheChildOfAForkHasATeamOfItsOwn) {

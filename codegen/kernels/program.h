@@ -42,6 +42,16 @@ SL_INLINE void report(sl_ctx* ctx, int32_t status) {
   }
 }
 
+/// As sl_failed, after a statement in which thread 0 alone was in a library. The others sleep meanwhile, so that threads of
+/// the library have the processors for themselves.
+SL_INLINE bool failedInLibrary(sl_ctx* ctx, sl_team team) {
+  if (team.size > 1 && team.shared->size >= sizeof(sl_team_shared)) {
+    const bool failed = team.index == 0 && __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE) != SL_OK;
+    return team.shared->meet_after_library(team.shared, team.index, failed) != 0;
+  }
+  return sl_failed(ctx, team);
+}
+
 /// A team of the calling thread alone.
 SL_INLINE sl_team alone() { return {nullptr, 0, 1}; }
 

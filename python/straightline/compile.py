@@ -8,7 +8,6 @@ import inspect
 import json
 import os
 import re
-import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +23,7 @@ from straightline import (
     _paths,
     _signature,
     _targets,
+    _threads,
     explanation,
     kernels,
 )
@@ -247,7 +247,8 @@ def compile(
             takes the first that fits.
         kwargs: Example keyword arguments; with several examples one dict for all of them, or a list with one for each.
         dynamic_shapes: As in `torch.export.export`: sizes given as a `torch.export.Dim` may differ between calls.
-        threads: Team size to plan for; by default 1 for small models and torch's number of threads for larger ones.
+        threads: Team size to plan for; by default 1 for small models, and for larger ones `STRAIGHTLINE_THREADS` or else torch's
+            number of threads.
         freeze: The program keeps what it computes from parameters once (packed weights, folded batch norms). With False it
             reads them live.
         emit: "cpp", or "python": the same program as a readable Python function over the same compiled kernels, for looking
@@ -291,9 +292,10 @@ def compile(
 
     _refuse_unknown(unknown)
     _check_options(
-        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache,
-        routes=routes, winograd=winograd,
+        freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache, routes=routes,
+        winograd=winograd,
     )
+    team = _threads.plan(threads)
     allowed = _allowed_backends(allow)
     _aten_calls.install()
     path = _paths.chosen(fast_path)
@@ -313,7 +315,7 @@ def compile(
         _targets.check_options(emit=emit, devices=_device)
         _targets.open_compiler()
         options += f" target={place}"
-        threads = 1
+        team = {"threads": 1}
     with kept_interrupts() as check_interrupts, CompileProgress() as progress:
         captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
         check_interrupts()
@@ -324,10 +326,10 @@ def compile(
         functions = []
         copies: dict[int, Any] = {}
         for capture in captures:
-            compilation = _compile_for_team(
+            compilation = _compile(
                 capture.module,
-                threads,
                 progress,
+                **team,
                 cpu=cpu,
                 pipeline=options,
                 cache=cache,
@@ -430,15 +432,6 @@ class _Capture:
             path=path,
             seconds={"capture": self._seconds},
         )
-
-
-def _compile_for_team(
-    module: _compiler.Module, threads: int | None, progress: CompileProgress, **options: Any
-) -> _compiler.Compilation:
-    """Compiles for the given team, or else for one thread or, when the estimate says that it is worth one, a team."""
-    if threads is None:
-        options |= {"team": _default_threads(), "team_from_us": _WORTH_A_TEAM_US}
-    return _compile(module, progress, threads=threads or 1, **options)
 
 
 def _examples(args: object, kwargs: object) -> list[tuple[Sequence[Any], Mapping[str, Any]]]:
@@ -564,7 +557,6 @@ def _refuse_unknown(unknown: Mapping[str, Any], function: Callable[..., Any] | N
 
 def _check_options(
     *,
-    threads: object,
     freeze: object,
     emit: object,
     fast_path: object,
@@ -574,8 +566,6 @@ def _check_options(
     routes: object,
     winograd: object,
 ) -> None:
-    if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads < 2**31):
-        raise UserError(f"threads is {threads!r} but must be a positive integer or None")
     if not isinstance(cpu, str):
         raise UserError(f"cpu is {cpu!r} but must be the name of a cpu, or '' for this machine's")
     if not isinstance(emit, str) or emit not in ("cpp", "python"):
@@ -615,17 +605,8 @@ def _compile(module: _compiler.Module, progress: CompileProgress, **options: Any
     progress.compilation = _compiler.Progress()
     compilation = _compiler.compile(module, progress=progress.compilation, **options)
     for note in compilation.notes.splitlines():
-        warnings.warn(note, CacheWarning, stacklevel=4)
+        warnings.warn(note, CacheWarning, stacklevel=3)
     return compilation
-
-
-#: Below this many microseconds a second thread costs more than it brings.
-_WORTH_A_TEAM_US = 100.0
-
-
-def _default_threads() -> int:
-    torch, cores = sys.modules.get("torch"), len(os.sched_getaffinity(0))
-    return cores if torch is None else min(torch.get_num_threads(), cores)
 
 
 def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[bool, tuple[Any, ...], dict[str, Any]]:

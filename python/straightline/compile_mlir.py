@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _aten_calls, _compiler, _paths, _signature
+from straightline import _aten_calls, _compiler, _paths, _signature, _threads
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
 from straightline.compile import (
@@ -16,7 +16,7 @@ from straightline.compile import (
     _allowed_backends,
     _Binding,
     _check_options,
-    _compile_for_team,
+    _compile,
     _refuse_unknown,
 )
 from straightline.errors import UnsupportedError, UserError
@@ -53,7 +53,8 @@ def compile_mlir(
         parameters: A numpy array or tensor for each name that the module declares (`op.parameter` and `op.state`): a dict,
             or the path of a safetensors file. A state is updated in the array given; with `freeze` the others are packed
             or copied, else borrowed.
-        threads: Team size to plan for; by default 1 for small models and all cores for larger ones.
+        threads: Team size to plan for; by default 1 for small models, and for larger ones `STRAIGHTLINE_THREADS`, else torch's
+            number of threads where torch is imported, else all cores.
         freeze: As in `compile`.
         emit: As in `compile`.
         fast_path: As in `compile`.
@@ -77,9 +78,10 @@ def compile_mlir(
     """
     _refuse_unknown(unknown, compile_mlir)
     _check_options(
-        threads=threads, freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache,
-        routes=routes, winograd=winograd,
+        freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache, routes=routes,
+        winograd=winograd,
     )
+    team = _threads.plan(threads)
     allowed = _allowed_backends(allow)
     _aten_calls.install()
     path = _paths.chosen(fast_path)
@@ -94,7 +96,7 @@ def compile_mlir(
     options += "" if winograd else " avoid=native.winograd"
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     with kept_interrupts(), CompileProgress() as progress:
-        compilation = _compile_for_team(module, threads, progress, cpu=cpu, pipeline=options, cache=cache)
+        compilation = _compile(module, progress, **team, cpu=cpu, pipeline=options, cache=cache)
     explained = json.loads(compilation.explain_json)
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]
     results = tuple(("tensor", f"result[{i}]", i) for i in range(len(explained["results"])))

@@ -51,6 +51,9 @@ typedef struct sl_team_shared {
   uint64_t size;
   uint32_t* arrive;         ///< arrive[index * 32] counts the barriers that thread `index` has reached; atomic
   void (*yield)(void);
+  /// Where all threads meet after thread 0 has called a library that has threads of its own: the others spin for some 20 us and
+  /// then sleep, so that they take no processor from these. Every thread gets what thread 0 gave as `failed`.
+  int32_t (*meet_after_library)(struct sl_team_shared* shared, int32_t index, int32_t failed);
 } sl_team_shared;
 
 /// A team of threads that runs one straight line together. Passed by value in two registers. A team of one has

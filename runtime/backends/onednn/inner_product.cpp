@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inner_product.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
@@ -8,9 +9,11 @@
 #include <memory>
 #include <new>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
 
 // Of the OpenMP runtime that oneDNN uses. The number is the calling thread's own, so setting it
-// around a call disturbs nobody else.
+// around a call disturbs nobody else. It is always 1 here: our team's threads each compute a part of the
+// result, and oneDNN on one thread makes none of its own.
 extern "C" void omp_set_num_threads(int count);
 extern "C" int omp_get_max_threads(void);
 
@@ -20,14 +23,12 @@ namespace {
 using dnnl::inner_product_forward;
 using dnnl::memory;
 
-class OmpThreads {
+class OnThisThread {
  public:
-  explicit OmpThreads(int32_t count) : before_(omp_get_max_threads()) {
-    omp_set_num_threads(count);
-  }
-  ~OmpThreads() { omp_set_num_threads(before_); }
-  OmpThreads(const OmpThreads&) = delete;
-  OmpThreads& operator=(const OmpThreads&) = delete;
+  OnThisThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OnThisThread() { omp_set_num_threads(before_); }
+  OnThisThread(const OnThisThread&) = delete;
+  OnThisThread& operator=(const OnThisThread&) = delete;
 
  private:
   int before_;
@@ -140,11 +141,42 @@ int32_t readProblem(const sl_problem& problem, Sizes* sizes, char* reason, size_
   return 1;
 }
 
-inner_product_forward::primitive_desc makeDescription(const Sizes& sizes, int32_t threads) {
-  const OmpThreads scope(threads);  // the blocking depends on how many threads there will be
+/// What one thread computes: rows from `row` on, or of a single row the results from `column` on.
+struct Range {
+  int64_t row, column;
+  Sizes sizes;
+};
+
+/// One range a thread. Several rows are cut by rows, so that all read the same packed weights; a single row by results.
+std::vector<Range> rangesOf(const Sizes& sizes, int32_t threads) {
+  std::vector<Range> ranges;
+  const auto each = [&](int64_t whole, int64_t unit, auto add) {
+    const int64_t share = ((whole + threads - 1) / threads + unit - 1) / unit * unit;
+    for (int64_t begin = 0; begin < whole; begin += share) {
+      add(begin, std::min(share, whole - begin));
+    }
+  };
+  if (sizes.m == 1) {
+    each(sizes.n, 64, [&](int64_t begin, int64_t count) {
+      ranges.push_back({0, begin, {1, count, sizes.k, sizes.bias, sizes.relu}});
+    });
+  } else {
+    each(sizes.m, 1, [&](int64_t begin, int64_t count) {
+      ranges.push_back({begin, 0, {count, sizes.n, sizes.k, sizes.bias, sizes.relu}});
+    });
+  }
+  return ranges;
+}
+
+/// `weights`: the layout that they have already; null: what oneDNN likes best.
+inner_product_forward::primitive_desc makeDescription(const Sizes& sizes,
+                                                      const memory::desc* weights = nullptr) {
+  const OnThisThread scope;  // the blocking depends on how many threads there will be
   const auto f32 = memory::data_type::f32;
   const memory::desc x({sizes.m, sizes.k}, f32, memory::format_tag::ab);
-  const memory::desc weight({sizes.n, sizes.k}, f32, memory::format_tag::any);
+  const memory::desc weight = weights != nullptr
+                                  ? *weights
+                                  : memory::desc({sizes.n, sizes.k}, f32, memory::format_tag::any);
   const memory::desc y({sizes.m, sizes.n}, f32, memory::format_tag::ab);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -165,6 +197,33 @@ bool isReference(const inner_product_forward::primitive_desc& description) {
   return isReferenceName(description.impl_info_str());
 }
 
+/// A description for each range. Those that can read the first one's weights do; a range for which oneDNN has
+/// only reference code with them gets weights of its own.
+std::vector<inner_product_forward::primitive_desc> describe(const std::vector<Range>& ranges) {
+  std::vector<inner_product_forward::primitive_desc> descriptions;
+  for (const Range& range : ranges) {
+    if (!descriptions.empty() && range.column == 0) {
+      const memory::desc weights = descriptions.front().weights_desc();
+      try {
+        descriptions.push_back(makeDescription(range.sizes, &weights));
+        if (!isReference(descriptions.back())) {
+          continue;
+        }
+        descriptions.pop_back();
+      } catch (const dnnl::error&) {
+        // It does not take that layout: below it has its choice.
+      }
+    }
+    descriptions.push_back(makeDescription(range.sizes));
+  }
+  return descriptions;
+}
+
+/// Bytes of scratchpad, in whole cache lines so that threads do not share one.
+int64_t scratchpadBytes(const inner_product_forward::primitive_desc& description) {
+  return static_cast<int64_t>((description.scratchpad_desc().get_size() + 63) / 64 * 64);
+}
+
 // ---- answers of the description
 
 int32_t accepts(const sl_problem* problem, char* reason, size_t bytes) {
@@ -173,12 +232,16 @@ int32_t accepts(const sl_problem* problem, char* reason, size_t bytes) {
     return 0;
   }
   try {
-    const auto description = makeDescription(sizes, problem->threads);
-    if (isReference(description)) {
-      return refuse(reason, bytes,
-                    "oneDNN only has its reference code (%s) for M=%lld N=%lld K=%lld",
-                    description.impl_info_str(), static_cast<long long>(sizes.m),
-                    static_cast<long long>(sizes.n), static_cast<long long>(sizes.k));
+    const std::vector<Range> ranges = rangesOf(sizes, problem->threads);
+    const auto descriptions = describe(ranges);
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      if (isReference(descriptions[i])) {
+        const Sizes& part = ranges[i].sizes;
+        return refuse(reason, bytes,
+                      "oneDNN only has its reference code (%s) for M=%lld N=%lld K=%lld",
+                      descriptions[i].impl_info_str(), static_cast<long long>(part.m),
+                      static_cast<long long>(part.n), static_cast<long long>(part.k));
+      }
     }
   } catch (const std::exception& error) {
     return refuse(reason, bytes, "oneDNN refuses M=%lld N=%lld K=%lld: %s",
@@ -189,7 +252,7 @@ int32_t accepts(const sl_problem* problem, char* reason, size_t bytes) {
 }
 
 /// The larger of arithmetic and weight traffic, plus what a call costs before any arithmetic (measured: 0.6-1.0 us for
-/// execute, and a fork and join of OpenMP threads). The rates are stated against those of the native kernels, beside which
+/// execute). Where threads share the rows, each of them reads all weights. The rates are stated against those of the native kernels, beside which
 /// it was measured on Zen 4, one thread: arithmetic is 2% slower than native.gemm's while the weights stay in L2 or rows
 /// are few, and 4% and more faster beyond (64 and 256 rows against 1024 x 1024); weights stream alike from the caches, and
 /// 1.4 to 1.9 times slower from memory (1 and 16 rows against 4096 x 4096).
@@ -204,13 +267,13 @@ double cost(const sl_problem* problem) {
   const double threads = problem->threads;
   const double l2Bytes = static_cast<double>(problem->l2_bytes);
   const double weightBytes = 4 * n * k;
-  const bool blocksWell = weightBytes > l2Bytes && sizes.m >= 32;
+  const bool blocksWell = weightBytes > l2Bytes && m >= 32 * threads;
   const double flopsPerUs = 102.4e3 * (blocksWell ? 0.97 : 0.91) * threads;
   const double bytesPerUs =
-      0.85 * threads * (weightBytes <= l2Bytes ? 72e3 : weightBytes <= 16 * l2Bytes ? 50e3 : 13e3);
+      0.85 * (sizes.m == 1 ? threads : 1) * (weightBytes <= l2Bytes ? 72e3 : weightBytes <= 16 * l2Bytes ? 50e3 : 13e3);
   const double arithmetic = 2 * m * n * k / flopsPerUs;
   const double traffic = weightBytes / bytesPerUs;
-  return (arithmetic > traffic ? arithmetic : traffic) + 1.0 + (threads > 1 ? 2.5 : 0.0);
+  return (arithmetic > traffic ? arithmetic : traffic) + 1.0;
 }
 
 int64_t workspace(const sl_problem* problem) {
@@ -220,8 +283,11 @@ int64_t workspace(const sl_problem* problem) {
     return 0;
   }
   try {
-    return static_cast<int64_t>(
-        makeDescription(sizes, problem->threads).scratchpad_desc().get_size());
+    int64_t total = 0;
+    for (const auto& description : describe(rangesOf(sizes, problem->threads))) {
+      total += scratchpadBytes(description);
+    }
+    return total;
   } catch (const std::exception&) {
     return 0;  // accepts says why
   }
@@ -235,17 +301,12 @@ struct ArgumentSet {
   memory x, bias, y, scratchpad;
 };
 
-/// Made at prepare time. `run` may be called by several threads at once.
-struct Plan {
+/// A range with its primitive. Several threads may execute it at once.
+struct Part {
   static constexpr int kSets = 16;
 
-  Plan(const inner_product_forward::primitive_desc& chosen, const Sizes& which, int32_t teamSize)
-      : sizes(which),
-        threads(teamSize),
-        description(chosen),
-        primitive(chosen),
-        stream(cpuEngine()) {
-    weights = memory(description.weights_desc(), cpuEngine());
+  Part(const Range& which, const inner_product_forward::primitive_desc& chosen, int64_t at)
+      : range(which), scratchpadAt(at), description(chosen), primitive(chosen) {
     for (ArgumentSet& set : sets) {
       fill(&set);
     }
@@ -255,7 +316,7 @@ struct Plan {
     set->x = memory(description.src_desc(), cpuEngine(), nullptr);
     set->y = memory(description.dst_desc(), cpuEngine(), nullptr);
     set->scratchpad = memory(description.scratchpad_desc(), cpuEngine(), nullptr);
-    if (sizes.bias) {
+    if (range.sizes.bias) {
       set->bias = memory(description.bias_desc(), cpuEngine(), nullptr);
     }
   }
@@ -271,40 +332,85 @@ struct Plan {
     return nullptr;
   }
 
-  Sizes sizes;
-  int32_t threads;
+  Range range;
+  int64_t scratchpadAt;  ///< bytes into the workspace
   inner_product_forward::primitive_desc description;
   inner_product_forward primitive;
-  dnnl::stream stream;
-  memory weights;  ///< packed as the primitive wants them
+  memory weights;  ///< packed as the primitive wants them; shared by parts with one layout
   ArgumentSet sets[kSets];
 };
 
-void packWeights(const void* source, Plan* plan) {
-  const OmpThreads scope(plan->threads);
-  const memory::desc plain({plan->sizes.n, plan->sizes.k}, memory::data_type::f32,
-                           memory::format_tag::ab);
-  memory from(plain, cpuEngine(), const_cast<void*>(source));
-  dnnl::reorder(from, plan->weights).execute(plan->stream, from, plan->weights);
-  plan->stream.wait();
+/// Made at prepare time. `run` may be called by several threads at once.
+struct Plan {
+  Sizes sizes;
+  std::vector<std::unique_ptr<Part>> parts;
+  dnnl::stream stream{cpuEngine()};
+};
+
+memory packedWeights(const float* source, const Part& part, dnnl::stream& stream) {
+  const OnThisThread scope;
+  const Sizes& sizes = part.range.sizes;
+  const memory::desc plain({sizes.n, sizes.k}, memory::data_type::f32, memory::format_tag::ab);
+  memory from(plain, cpuEngine(), const_cast<float*>(source + part.range.column * sizes.k));
+  memory packed(part.description.weights_desc(), cpuEngine());
+  dnnl::reorder(from, packed).execute(stream, from, packed);
+  stream.wait();
+  return packed;
 }
 
-dnnl_status_t execute(Plan* plan, ArgumentSet* set, const void* const* inputs, void* const* outputs,
-                      void* workspace) {
-  dnnl_memory_set_data_handle(set->x.get(), const_cast<void*>(inputs[0]));
-  dnnl_memory_set_data_handle(set->y.get(), outputs[0]);
-  dnnl_memory_set_data_handle(set->scratchpad.get(), workspace);
+std::unique_ptr<Plan> makePlan(const Sizes& sizes, int32_t threads, const float* weight) {
+  auto plan = std::make_unique<Plan>();
+  plan->sizes = sizes;
+  const std::vector<Range> ranges = rangesOf(sizes, threads);
+  const auto descriptions = describe(ranges);
+  int64_t scratchpadAt = 0;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (isReference(descriptions[i])) {
+      return nullptr;  // another CPU than the one compiled on
+    }
+    auto part = std::make_unique<Part>(ranges[i], descriptions[i], scratchpadAt);
+    scratchpadAt += scratchpadBytes(descriptions[i]);
+    const bool shares = i > 0 && ranges[i].column == 0 &&
+                        descriptions[i].weights_desc() == descriptions[0].weights_desc();
+    part->weights = shares ? plan->parts[0]->weights : packedWeights(weight, *part, plan->stream);
+    plan->parts.push_back(std::move(part));
+  }
+  return plan;
+}
+
+dnnl_status_t execute(const Plan& plan, Part* part, ArgumentSet* set, const void* const* inputs,
+                      void* const* outputs, void* workspace) {
+  const Range& range = part->range;
+  const auto* x = static_cast<const float*>(inputs[0]) + range.row * plan.sizes.k;
+  auto* y = static_cast<float*>(outputs[0]) + range.row * plan.sizes.n + range.column;
+  dnnl_memory_set_data_handle(set->x.get(), const_cast<float*>(x));
+  dnnl_memory_set_data_handle(set->y.get(), y);
+  dnnl_memory_set_data_handle(set->scratchpad.get(),
+                              workspace ? static_cast<char*>(workspace) + part->scratchpadAt : nullptr);
   dnnl_exec_arg_t arguments[5] = {{DNNL_ARG_SRC, set->x.get()},
-                                  {DNNL_ARG_WEIGHTS, plan->weights.get()},
+                                  {DNNL_ARG_WEIGHTS, part->weights.get()},
                                   {DNNL_ARG_DST, set->y.get()},
                                   {DNNL_ARG_SCRATCHPAD, set->scratchpad.get()}};
   int count = 4;
-  if (plan->sizes.bias) {
-    dnnl_memory_set_data_handle(set->bias.get(), const_cast<void*>(inputs[2]));
+  if (range.sizes.bias) {
+    const auto* bias = static_cast<const float*>(inputs[2]) + range.column;
+    dnnl_memory_set_data_handle(set->bias.get(), const_cast<float*>(bias));
     arguments[count++] = {DNNL_ARG_BIAS, set->bias.get()};
   }
-  const OmpThreads scope(plan->threads);
-  return dnnl_primitive_execute(plan->primitive.get(), plan->stream.get(), count, arguments);
+  const OnThisThread scope;
+  return dnnl_primitive_execute(part->primitive.get(), plan.stream.get(), count, arguments);
+}
+
+dnnl_status_t executeWithASet(const Plan& plan, Part* part, const void* const* inputs,
+                              void* const* outputs, void* workspace) {
+  if (ArgumentSet* set = part->take()) {
+    const dnnl_status_t status = execute(plan, part, set, inputs, outputs, workspace);
+    set->busy.store(false, std::memory_order_release);
+    return status;
+  }
+  ArgumentSet own;
+  part->fill(&own);
+  return execute(plan, part, &own, inputs, outputs, workspace);
 }
 
 }  // namespace
@@ -328,7 +434,7 @@ const sl_kernel_desc kInnerProduct = {
     .tunable_count = 0,
     .tune = nullptr,
     .can_fail = 1,
-    .whole_team = 0,
+    .whole_team = 1,
     .plan_symbol = "sl_onednn_inner_product_plan",
     .plan = reinterpret_cast<void*>(&sl_onednn_inner_product_plan),
     .run_symbol = "sl_onednn_inner_product_run",
@@ -349,14 +455,11 @@ int32_t sl_onednn_inner_product_plan(sl_ctx* ctx, const sl_problem* problem,
     return SL_UNSUPPORTED;
   }
   try {
-    const auto description = makeDescription(sizes, problem->threads);
-    if (isReference(description)) {
-      sl_fail(ctx, SL_UNSUPPORTED, sizes.m, sizes.n,
-              sizes.k);  // another CPU than the one compiled on
+    auto plan = makePlan(sizes, problem->threads, static_cast<const float*>(constants[1]));
+    if (!plan) {
+      sl_fail(ctx, SL_UNSUPPORTED, sizes.m, sizes.n, sizes.k);
       return SL_UNSUPPORTED;
     }
-    auto plan = std::make_unique<Plan>(description, sizes, problem->threads);
-    packWeights(constants[1], plan.get());
     *handle = plan.release();
     return SL_OK;
   } catch (const std::bad_alloc&) {
@@ -372,19 +475,12 @@ int32_t sl_onednn_inner_product_run(sl_ctx* ctx, sl_team team, void* handle,
                                     const void* const* inputs, void* const* outputs,
                                     void* workspace) {
   using namespace straightline::onednn;
-  if (team.index != 0) {
-    return SL_OK;  // OpenMP brings its own threads
-  }
-  auto* plan = static_cast<Plan*>(handle);
-  dnnl_status_t status = dnnl_runtime_error;
+  const auto* plan = static_cast<const Plan*>(handle);
+  dnnl_status_t status = dnnl_success;
   try {
-    if (ArgumentSet* set = plan->take()) {
-      status = execute(plan, set, inputs, outputs, workspace);
-      set->busy.store(false, std::memory_order_release);
-    } else {
-      ArgumentSet own;
-      plan->fill(&own);
-      status = execute(plan, &own, inputs, outputs, workspace);
+    // A part each; a team that is smaller than planned (another caller has it) takes several.
+    for (size_t i = team.index; i < plan->parts.size() && status == dnnl_success; i += team.size) {
+      status = executeWithASet(*plan, plan->parts[i].get(), inputs, outputs, workspace);
     }
   } catch (const std::exception&) {
     status = dnnl_runtime_error;

@@ -210,6 +210,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, OnednnInnerProductNumbers,
                                            Case{{4}, 256, 128, false, false, 1},
                                            Case{{2, 3}, 65, 33, true, true, 2},
                                            Case{{64}, 128, 512, true, true, 2},
+                                           Case{{3}, 70, 40, true, true, 4},
+                                           Case{{1}, 200, 31, true, true, 3},
                                            Case{{}, 17, 31, true, false, 1}),
                          [](const auto& info) {
                            const Case& c = info.param;
@@ -237,9 +239,6 @@ int32_t prepareLinear(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
 }
 
 int32_t runLinear(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
-  if (team.index != 0) {
-    return SL_OK;
-  }
   const auto run = reinterpret_cast<RunFn>(sl_symbol("sl_onednn_inner_product_run"));
   const void* inputs[] = {io->inputs[0], nullptr};
   return run(ctx, team, io->handles[0], inputs, io->outputs, io->arenas[0]);

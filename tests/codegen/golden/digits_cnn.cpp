@@ -75,6 +75,14 @@ extern "C" void pointwise_to_dtype_16x9(sl_ctx* ctx, sl_team team, const float* 
       a0, a1, o0);
 }
 
+extern "C" void pack_convolution_16x1x3x3(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+  sl::pack_convolution<sl::PackConvolutionTune{.nr = 16}>(
+      ctx, team,
+      sl::PackConvolutionShape{.o = 16, .i = 1, .kh = 3, .kw = 3, .strideO = 9, .strideI = 9,
+          .strideH = 3, .strideW = 1},
+      a0, o0);
+}
+
 extern "C" void pointwise_to_dtype_32x144(sl_ctx* ctx, sl_team team, const float* a0,
     const double* a1, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 2}>(
@@ -87,14 +95,6 @@ extern "C" void pointwise_to_dtype_32x144(sl_ctx* ctx, sl_team team, const float
         y0 = t2;
       },
       a0, a1, o0);
-}
-
-extern "C" void pack_convolution_16x1x3x3(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
-  sl::pack_convolution<sl::PackConvolutionTune{.nr = 16}>(
-      ctx, team,
-      sl::PackConvolutionShape{.o = 16, .i = 1, .kh = 3, .kw = 3, .strideO = 9, .strideI = 9,
-          .strideH = 3, .strideW = 1},
-      a0, o0);
 }
 
 extern "C" void pack_winograd_32x16x3x3(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
@@ -221,14 +221,14 @@ static void thunk_pointwise_to_dtype_16x9(sl_ctx* ctx, sl_team team, void* const
       static_cast<const double*>(pointers[1]), static_cast<float*>(pointers[2]));
 }
 
-static void thunk_pointwise_to_dtype_32x144(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  pointwise_to_dtype_32x144(ctx, team, static_cast<const float*>(pointers[0]),
-      static_cast<const double*>(pointers[1]), static_cast<float*>(pointers[2]));
-}
-
 static void thunk_pack_convolution_16x1x3x3(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
   pack_convolution_16x1x3x3(ctx, team, static_cast<const float*>(pointers[0]),
       static_cast<float*>(pointers[1]));
+}
+
+static void thunk_pointwise_to_dtype_32x144(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  pointwise_to_dtype_32x144(ctx, team, static_cast<const float*>(pointers[0]),
+      static_cast<const double*>(pointers[1]), static_cast<float*>(pointers[2]));
 }
 
 static void thunk_pack_winograd_32x16x3x3(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
@@ -306,11 +306,11 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   float* const fc_weight_packed = sl::at<float>(io->prepared[0], fc_weight_packed_at);
   constexpr int64_t conv2_at = 0;
   float* const conv2 = sl::at<float>(io->arenas[0], conv2_at);
-  constexpr int64_t conv1_at = 18432;
+  constexpr int64_t conv1_at = 0;
   float* const conv1 = sl::at<float>(io->arenas[0], conv1_at);
-  constexpr int64_t t_at = 19008;
+  constexpr int64_t t_at = 18432;
   double* const t = sl::at<double>(io->arenas[0], t_at);
-  constexpr int64_t t_1_at = 0;
+  constexpr int64_t t_1_at = 576;
   double* const t_1 = sl::at<double>(io->arenas[0], t_1_at);
   // to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
   if (team.index == 0) {
@@ -323,16 +323,17 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
         norm2_bias, norm2_running_mean, t, prepared_1);
   }
   double* const t_1_view = t_1;
+  double* const t_view = t;
   // to_dtype, mul, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
   if (team.index == 0) {
     pointwise_to_dtype_16x9(ctx, sl::alone(), conv1_weight, t_1_view, conv1);
   }
-  double* const t_view = t;
+  sl_barrier(team);
+  // pack: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
+  pack_convolution_16x1x3x3(ctx, team, conv1, conv1_weight_packed);
   sl_barrier(team);
   // to_dtype, mul, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
   pointwise_to_dtype_32x144(ctx, team, conv2_weight, t_view, conv2);
-  // pack: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
-  pack_convolution_16x1x3x3(ctx, team, conv1, conv1_weight_packed);
   sl_barrier(team);
   // pack: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
   pack_winograd_32x16x3x3(ctx, team, conv2, conv2_weight_packed);
@@ -433,25 +434,24 @@ static constexpr sl_expr_step e21[] = {{'c', 5120}};
 static constexpr sl_expr_step e22[] = {{'c', 2048}};
 static constexpr sl_expr_step e23[] = {{'c', 74496}};
 static constexpr sl_expr_step e24[] = {{'c', 8192}};
-static constexpr sl_expr_step e25[] = {{'c', 19008}};
-static constexpr sl_expr_step e26[] = {{'c', 4}};
-static constexpr sl_expr_step e27[] = {{'c', 8}};
-static constexpr sl_expr_step e28[] = {{'c', 1024}};
-static constexpr sl_expr_step e29[] = {{'c', 160}};
-static constexpr sl_expr_step e30[] = {{'c', 124416}};
-static constexpr sl_expr_step e31[] = {{'c', 133632}};
-static constexpr sl_expr_step e32[] = {{'c', 96}};
-static constexpr sl_expr_step e33[] = {{'c', 124864}};
-static constexpr sl_expr_step e34[] = {{'c', 9216}};
-static constexpr sl_expr_step e35[] = {{'c', 448}};
-static constexpr sl_expr_step e36[] = {{'c', 100}};
-static constexpr sl_expr_step e37[] = {{'c', 16428}};
-static constexpr sl_expr_step e38[] = {{'c', 1600}};
-static constexpr sl_expr_step e39[] = {{'c', 44}};
-static constexpr sl_expr_step e40[] = {{'c', 16384}};
-static constexpr sl_expr_step e41[] = {{'c', 141824}};
-static constexpr sl_expr_step e42[] = {{'c', 19264}};
-static constexpr sl_expr_step e43[] = {{'c', 82688}};
+static constexpr sl_expr_step e25[] = {{'c', 4}};
+static constexpr sl_expr_step e26[] = {{'c', 8}};
+static constexpr sl_expr_step e27[] = {{'c', 1024}};
+static constexpr sl_expr_step e28[] = {{'c', 160}};
+static constexpr sl_expr_step e29[] = {{'c', 124416}};
+static constexpr sl_expr_step e30[] = {{'c', 133632}};
+static constexpr sl_expr_step e31[] = {{'c', 96}};
+static constexpr sl_expr_step e32[] = {{'c', 124864}};
+static constexpr sl_expr_step e33[] = {{'c', 9216}};
+static constexpr sl_expr_step e34[] = {{'c', 448}};
+static constexpr sl_expr_step e35[] = {{'c', 100}};
+static constexpr sl_expr_step e36[] = {{'c', 16428}};
+static constexpr sl_expr_step e37[] = {{'c', 1600}};
+static constexpr sl_expr_step e38[] = {{'c', 44}};
+static constexpr sl_expr_step e39[] = {{'c', 16384}};
+static constexpr sl_expr_step e40[] = {{'c', 141824}};
+static constexpr sl_expr_step e41[] = {{'c', 18688}};
+static constexpr sl_expr_step e42[] = {{'c', 82688}};
 static constexpr sl_expr l0[] = {{e0, 1}};
 static constexpr sl_expr l1[] = {{e1, 1}};
 static constexpr sl_expr l2[] = {{e4, 1}};
@@ -471,21 +471,21 @@ static constexpr sl_expr l15[] = {{e22, 1}, {e0, 1}, {e1, 1}};
 static constexpr sl_expr l16[] = {{e0, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
 static constexpr sl_expr l17[] = {{e1, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
 static constexpr sl_expr l18[] = {{e4, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
-static constexpr sl_expr l19[] = {{e26, 1}, {e1, 1}, {e27, 1}, {e27, 1}};
-static constexpr sl_expr l20[] = {{e3, 1}, {e3, 1}, {e27, 1}, {e1, 1}};
-static constexpr sl_expr l21[] = {{e26, 1}, {e19, 1}};
+static constexpr sl_expr l19[] = {{e25, 1}, {e1, 1}, {e26, 1}, {e26, 1}};
+static constexpr sl_expr l20[] = {{e3, 1}, {e3, 1}, {e26, 1}, {e1, 1}};
+static constexpr sl_expr l21[] = {{e25, 1}, {e19, 1}};
 static constexpr sl_expr l22[] = {{e19, 1}, {e1, 1}};
-static constexpr sl_expr l23[] = {{e26, 1}, {e4, 1}, {e15, 1}, {e15, 1}};
-static constexpr sl_expr l24[] = {{e5, 1}, {e26, 1}, {e15, 1}, {e1, 1}};
-static constexpr sl_expr l25[] = {{e30, 1}};
-static constexpr sl_expr l26[] = {{e26, 1}, {e4, 1}, {e26, 1}, {e26, 1}};
+static constexpr sl_expr l23[] = {{e25, 1}, {e4, 1}, {e15, 1}, {e15, 1}};
+static constexpr sl_expr l24[] = {{e5, 1}, {e25, 1}, {e15, 1}, {e1, 1}};
+static constexpr sl_expr l25[] = {{e29, 1}};
+static constexpr sl_expr l26[] = {{e25, 1}, {e4, 1}, {e25, 1}, {e25, 1}};
 static constexpr sl_expr l27[] = {{e14, 1}, {e1, 1}, {e5, 1}, {e4, 1}};
-static constexpr sl_expr l28[] = {{e26, 1}, {e0, 1}, {e26, 1}, {e26, 1}};
-static constexpr sl_expr l29[] = {{e8, 1}, {e1, 1}, {e32, 1}, {e0, 1}};
-static constexpr sl_expr l30[] = {{e36, 1}, {e1, 1}, {e19, 1}, {e1, 1}};
-static constexpr sl_expr l31[] = {{e26, 1}, {e0, 1}, {e27, 1}, {e27, 1}};
-static constexpr sl_expr l32[] = {{e28, 1}, {e1, 1}, {e5, 1}, {e0, 1}};
-static constexpr sl_expr l33[] = {{e26, 1}, {e5, 1}};
+static constexpr sl_expr l28[] = {{e25, 1}, {e0, 1}, {e25, 1}, {e25, 1}};
+static constexpr sl_expr l29[] = {{e8, 1}, {e1, 1}, {e31, 1}, {e0, 1}};
+static constexpr sl_expr l30[] = {{e35, 1}, {e1, 1}, {e19, 1}, {e1, 1}};
+static constexpr sl_expr l31[] = {{e25, 1}, {e0, 1}, {e26, 1}, {e26, 1}};
+static constexpr sl_expr l32[] = {{e27, 1}, {e1, 1}, {e5, 1}, {e0, 1}};
+static constexpr sl_expr l33[] = {{e25, 1}, {e5, 1}};
 
 static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "norm1_weight", "norm1.weight", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
@@ -508,19 +508,19 @@ static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 13, -1, {2, 32, 1}, 2, l12, l13, {e2, 1}, {e21, 1}, {e2, 1}},
     {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l14, l15, {e23, 1}, {e24, 1}, {e2, 1}},
     {sizeof(sl_buffer), "conv2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l5, l6, {e2, 1}, {e10, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "conv1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l3, l4, {e10, 1}, {e8, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l2, l1, {e25, 1}, {e16, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l0, l1, {e2, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l3, l4, {e2, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l2, l1, {e10, 1}, {e16, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l0, l1, {e8, 1}, {e5, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 22, {2, 64, 1}, 4, l16, l17, {e2, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_view", "", SL_ROLE_VIEW, 0, -1, 21, {2, 64, 1}, 4, l18, l17, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 4, l19, l20, {e2, 1}, {e28, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "linear", "linear", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l21, l22, {e2, 1}, {e29, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 4, l19, l20, {e2, 1}, {e27, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "linear", "linear", SL_ROLE_OUTPUT, 0, 0, -1, {2, 32, 1}, 2, l21, l22, {e2, 1}, {e28, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l23, l24, {e2, 1}, {e22, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_3", "", SL_ROLE_ARENA, 0, -1, -1, {0, 8, 1}, 1, l25, l1, {e2, 1}, {e30, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l26, l27, {e31, 1}, {e24, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l28, l29, {e33, 1}, {e34, 1}, {e35, 1}},
-    {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l19, l30, {e37, 1}, {e38, 1}, {e39, 1}},
-    {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l31, l32, {e2, 1}, {e40, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_3", "", SL_ROLE_ARENA, 0, -1, -1, {0, 8, 1}, 1, l25, l1, {e2, 1}, {e29, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l26, l27, {e30, 1}, {e24, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l28, l29, {e32, 1}, {e33, 1}, {e34, 1}},
+    {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l19, l30, {e36, 1}, {e37, 1}, {e38, 1}},
+    {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l31, l32, {e2, 1}, {e39, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 27, {2, 32, 1}, 2, l33, l13, {e2, 1}, {e2, 1}, {e2, 1}},
 };
 
@@ -550,15 +550,15 @@ static constexpr sl_argument arguments_pointwise_to_dtype_16x9[] = {
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l3, l4},
 };
 
+static constexpr sl_argument arguments_pack_convolution_16x1x3x3[] = {
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l3, l4},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 5, l7, l8},
+};
+
 static constexpr sl_argument arguments_pointwise_to_dtype_32x144[] = {
     {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l5, l6},
     {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 64, 1}, 4, l18, l17},
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l5, l6},
-};
-
-static constexpr sl_argument arguments_pack_convolution_16x1x3x3[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l3, l4},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 5, l7, l8},
 };
 
 static constexpr sl_argument arguments_pack_winograd_32x16x3x3[] = {
@@ -620,8 +620,8 @@ static constexpr sl_entry entries[] = {
     {sizeof(sl_entry), "pointwise_to_dtype_16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16, 7, nullptr, 0, 0.0224, thunk_pointwise_to_dtype_16, nullptr},
     {sizeof(sl_entry), "pointwise_to_dtype_32", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32, 7, nullptr, 0, 0.0448, thunk_pointwise_to_dtype_32, nullptr},
     {sizeof(sl_entry), "pointwise_to_dtype_16x9", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16x9, 3, nullptr, 0, 0.0864, thunk_pointwise_to_dtype_16x9, nullptr},
-    {sizeof(sl_entry), "pointwise_to_dtype_32x144", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32x144, 3, nullptr, 0, 2.76, thunk_pointwise_to_dtype_32x144, nullptr},
     {sizeof(sl_entry), "pack_convolution_16x1x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_convolution_16x1x3x3, 2, nullptr, 0, 10, thunk_pack_convolution_16x1x3x3, nullptr},
+    {sizeof(sl_entry), "pointwise_to_dtype_32x144", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32x144, 3, nullptr, 0, 2.76, thunk_pointwise_to_dtype_32x144, nullptr},
     {sizeof(sl_entry), "pack_winograd_32x16x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_winograd_32x16x3x3, 2, nullptr, 0, 10, thunk_pack_winograd_32x16x3x3, nullptr},
     {sizeof(sl_entry), "pack_gemm_10x128", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x128, 2, nullptr, 0, 10, thunk_pack_gemm_10x128, nullptr},
     {sizeof(sl_entry), "zero_border", "native", SL_ENTRY_KERNEL, 0, arguments_zero_border, 1, nullptr, 0, 0, thunk_zero_border, nullptr},
@@ -637,38 +637,39 @@ static constexpr sl_entry entries[] = {
 static constexpr int32_t operands_0[] = {0, 1, 2, 3, 4, 22, 5};
 static constexpr int32_t operands_1[] = {6, 7, 8, 9, 10, 21, 11};
 static constexpr int32_t operands_2[] = {12, 23, 20};
-static constexpr int32_t operands_4[] = {13, 24, 19};
-static constexpr int32_t operands_5[] = {20, 14};
-static constexpr int32_t operands_7[] = {19, 15};
-static constexpr int32_t operands_8[] = {17, 18};
-static constexpr int32_t operands_9[] = {31};
-static constexpr int32_t operands_10[] = {25, 31};
-static constexpr int32_t operands_11[] = {31, 14, 5, 32};
-static constexpr int32_t operands_12[] = {30};
-static constexpr int32_t operands_13[] = {32, 30};
-static constexpr int32_t operands_14[] = {30, 15, 11, 29, 28};
-static constexpr int32_t operands_15[] = {29, 27};
-static constexpr int32_t operands_16[] = {33, 18, 16, 26};
-static constexpr int32_t operands_17[] = {26};
+static constexpr int32_t operands_4[] = {20, 14};
+static constexpr int32_t operands_6[] = {13, 24, 19};
+static constexpr int32_t operands_8[] = {19, 15};
+static constexpr int32_t operands_9[] = {17, 18};
+static constexpr int32_t operands_10[] = {31};
+static constexpr int32_t operands_11[] = {25, 31};
+static constexpr int32_t operands_12[] = {31, 14, 5, 32};
+static constexpr int32_t operands_13[] = {30};
+static constexpr int32_t operands_14[] = {32, 30};
+static constexpr int32_t operands_15[] = {30, 15, 11, 29, 28};
+static constexpr int32_t operands_16[] = {29, 27};
+static constexpr int32_t operands_17[] = {33, 18, 16, 26};
+static constexpr int32_t operands_18[] = {26};
 static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_16", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv1 (demo_models.py:24), norm1 (demo_models.py:24)", operands_0, 5, 2, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_32", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv2 (demo_models.py:25), norm2 (demo_models.py:25)", operands_1, 5, 2, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_16x9", "to_dtype, mul, to_dtype", "conv1 (demo_models.py:24), norm1 (demo_models.py:24)", operands_2, 2, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", nullptr, 0, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_convolution_16x1x3x3", "pack", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_4, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv2 (demo_models.py:25), norm2 (demo_models.py:25)", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pointwise_to_dtype_32x144", "to_dtype, mul, to_dtype", "conv2 (demo_models.py:25), norm2 (demo_models.py:25)", operands_4, 2, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_convolution_16x1x3x3", "pack", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_5, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pointwise_to_dtype_32x144", "to_dtype, mul, to_dtype", "conv2 (demo_models.py:25), norm2 (demo_models.py:25)", operands_6, 2, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 0, 0, "", "", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_winograd_32x16x3x3", "pack", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_7, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_10x128", "pack", "fc (demo_models.py:26)", operands_8, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border", "zero border", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_9, 0, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_4x8x8", "reorder", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_10, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "convolution_4x1x8x8x16_3x3_bias_relu", "convolution, relu", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_11, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border_2", "zero border", "demo_models.py:24", operands_12, 0, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d", "max_pool2d", "demo_models.py:24", operands_13, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "winograd_4x16x4x4x32_3x3_bias_relu", "convolution, relu", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_14, 3, 2, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d_2", "max_pool2d", "demo_models.py:25", operands_15, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_4x10x128_bias", "linear", "fc (demo_models.py:26)", operands_16, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_17, 1, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_winograd_32x16x3x3", "pack", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_8, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_10x128", "pack", "fc (demo_models.py:26)", operands_9, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border", "zero border", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_10, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_4x8x8", "reorder", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_11, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "convolution_4x1x8x8x16_3x3_bias_relu", "convolution, relu", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_12, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border_2", "zero border", "demo_models.py:24", operands_13, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d", "max_pool2d", "demo_models.py:24", operands_14, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "winograd_4x16x4x4x32_3x3_bias_relu", "convolution, relu", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_15, 3, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d_2", "max_pool2d", "demo_models.py:25", operands_16, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_4x10x128_bias", "linear", "fc (demo_models.py:26)", operands_17, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_18, 1, 0, nullptr, 0},
 };
 
 static constexpr sl_result results[] = {
@@ -677,16 +678,16 @@ static constexpr sl_result results[] = {
 
 static constexpr const char* spaces[] = {"host"};
 static constexpr const char* queues[] = {"cpu"};
-static constexpr sl_expr arena_bytes[] = {{e41, 1}};
-static constexpr sl_expr scratch_bytes[] = {{e42, 1}};
-static constexpr sl_expr prepared_bytes[] = {{e43, 1}};
+static constexpr sl_expr arena_bytes[] = {{e40, 1}};
+static constexpr sl_expr scratch_bytes[] = {{e41, 1}};
+static constexpr sl_expr prepared_bytes[] = {{e42, 1}};
 
 extern "C" {
 extern const sl_program_desc sl_program;
 const sl_program_desc sl_program = {
     sizeof(sl_program_desc), SL_ABI_VERSION, "forward", "#kernel.target<\"cpu\", \"x86-64-v3\", threads = 2>",
     sl_program_prepare, sl_program_run,
-    buffers, 34, statements, 18, nullptr, 0,
+    buffers, 34, statements, 19, nullptr, 0,
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     14, 0, 1, 1, 2,

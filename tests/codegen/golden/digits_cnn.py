@@ -35,13 +35,13 @@ def prepare(io):
     native.pointwise_to_dtype_32(alone, norm2_weight, norm2_running_var, conv2_bias, norm2_bias,
         norm2_running_mean, t, prepared_1)
     t_1_view = buffers[23]  # t_1: float64[16, 1, 1, 1]
+    t_view = buffers[24]  # t: float64[32, 1, 1, 1]
     # to_dtype, mul, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
     native.pointwise_to_dtype_16x9(alone, conv1_weight, t_1_view, conv1)
-    t_view = buffers[24]  # t: float64[32, 1, 1, 1]
-    # to_dtype, mul, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
-    native.pointwise_to_dtype_32x144(team, conv2_weight, t_view, conv2)
     # pack: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
     native.pack_convolution_16x1x3x3(team, conv1, conv1_weight_packed)
+    # to_dtype, mul, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
+    native.pointwise_to_dtype_32x144(team, conv2_weight, t_view, conv2)
     # pack: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
     native.pack_winograd_32x16x3x3(team, conv2, conv2_weight_packed)
     # pack: fc (demo_models.py:26)

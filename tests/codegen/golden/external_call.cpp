@@ -68,7 +68,7 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
     const void* const constants[] = {nullptr, fc_weight};
     sl::report(ctx, example_ip_plan(ctx, &ip_problem, constants, fc_handle));
   }
-  if (sl_failed(ctx, team)) {
+  if (sl::failedInLibrary(ctx, team)) {
     return sl::stop(ctx, team, 0);
   }
   return SL_OK;

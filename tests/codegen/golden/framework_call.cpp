@@ -40,7 +40,7 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
     const void* const constants[] = {nullptr};
     sl::report(ctx, sl_aten_call_plan(ctx, &aten_topk_problem, constants, aten_topk_handle));
   }
-  if (sl_failed(ctx, team)) {
+  if (sl::failedInLibrary(ctx, team)) {
     return sl::stop(ctx, team, 0);
   }
   return SL_OK;
@@ -60,7 +60,7 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
     sl::report(ctx, sl_aten_call_run(ctx, sl::alone(), aten_topk_handle, inputs, outputs,
         nullptr));
   }
-  if (sl_failed(ctx, team)) {
+  if (sl::failedInLibrary(ctx, team)) {
     return sl::stop(ctx, team, 1);
   }
   return SL_OK;

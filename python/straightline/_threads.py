@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many threads a program is planned for: the argument of `compile`, the environment, torch, or the machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from straightline.errors import UserError
+
+_VARIABLE = "STRAIGHTLINE_THREADS"
+#: Largest team of the runtime.
+_LARGEST = 256
+#: Below this many microseconds a second thread costs more than it brings.
+_WORTH_A_TEAM_US = 100.0
+
+
+def plan(argument: object) -> dict[str, int | float]:
+    """What the compiler is told: a team of a certain size, or one where the program is estimated to be worth it.
+
+    Raises:
+        UserError: The argument, or without one the environment variable, is no number of threads.
+    """
+    if argument is not None:
+        if not isinstance(argument, int) or isinstance(argument, bool) or not 1 <= argument <= _LARGEST:
+            raise UserError(f"threads is {argument!r} but must be a whole number from 1 to {_LARGEST}, or None")
+        return {"threads": argument}
+    return {"threads": 1, "team": _team(), "team_from_us": _WORTH_A_TEAM_US}
+
+
+def _team() -> int:
+    value = os.environ.get(_VARIABLE, "")
+    if value:
+        if not (value.isascii() and value.isdecimal() and 1 <= int(value) <= _LARGEST):
+            raise UserError(f"{_VARIABLE} is {value!r} but must be a whole number from 1 to {_LARGEST}")
+        return int(value)
+    torch, cores = sys.modules.get("torch"), len(os.sched_getaffinity(0))
+    return min(cores if torch is None else min(torch.get_num_threads(), cores), _LARGEST)

@@ -28,6 +28,10 @@ ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution);
 /// Zero elements that the family wants around its [n, c, h, w] input: pairs (before, after) per dim.
 llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::StringRef family, int64_t winogradM);
 
+/// On a fusion: the number of the way in which its kernel is asked to do it. Absent: 0.
+inline constexpr char kVariantAttribute[] = "op.variant";
+
+/// The problem, in the way that the fusion's choice names.
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target);
 
 }  // namespace straightline

@@ -170,6 +170,9 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
     }
   }
   problem.setInputs(static_cast<int32_t>(root->getNumOperands()));
+  if (auto variant = fusion->getAttrOfType<mlir::IntegerAttr>(kVariantAttribute)) {
+    problem.setVariant(static_cast<int32_t>(variant.getInt()));
+  }
   if (isConvolution) {
     addConvolutionTensor(problem, root->getResult(0), true, false);
   } else {

@@ -36,7 +36,7 @@ double cost(const sl_problem* p) {
 
 void tune(const sl_problem* p, int64_t* values) {
   const GemvChoice c =
-      chooseGemv(attribute(p, "m", 1), p->operands[0].dtype.bits / 8, machineOf(p));
+      gemvVariant(p->variant, attribute(p, "m", 1), p->operands[0].dtype.bits / 8, machineOf(p));
   values[0] = c.rows;
   values[1] = c.mr;
 }
@@ -67,6 +67,7 @@ extern const sl_kernel_desc gemvKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = [](const sl_problem*) { return kGemvVariants; },
 };
 
 }  // namespace sl::native

@@ -20,19 +20,19 @@ from torch import Tensor, nn
 import straightline as sl
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A cache of these tests alone, for other processes may tune into the user's; compiled kernels stay in it."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def file(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """The file of measured choices, in a cache of this test alone."""
-    folder = pathlib.Path(sl.cache_info().directory)
-    if not folder.is_dir():
-        pytest.skip("the compilation cache is off")
-    path = folder / "tuning.json"
-    before = path.read_bytes() if path.exists() else None
+def file(cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The file of measured choices, which is not there yet."""
+    monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(cache))
+    path = cache / "tuning.json"
     path.unlink(missing_ok=True)
-    yield path
-    path.unlink(missing_ok=True)
-    if before is not None:
-        path.write_bytes(before)
+    return path
 
 
 @pytest.fixture(autouse=True)

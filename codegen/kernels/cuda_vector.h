@@ -143,6 +143,11 @@ template <class To, class V>
 SL_INLINE To convert(V v) {
   return To(v);
 }
+/// The wall against faults of LLVM for AVX-512 (vector.h).
+template <class V>
+SL_INLINE V forgotten(V v) {
+  return v;
+}
 
 /// a and b, a or b, a unlike b, without a branch.
 SL_INLINE bool both(bool a, bool b) { return (int(a) & int(b)) != 0; }

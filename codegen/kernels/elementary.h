@@ -85,7 +85,10 @@ SL_INLINE V copySign(V magnitude, V sign) {
   using I = IntegerLike<V>;
   using T = typename Fmt<V>::Int;
   constexpr T kSign = T(T(1) << (sizeof(T) * 8 - 1));
-  return bitcast<V>(I((bitcast<I>(magnitude) & T(~kSign)) | (bitcast<I>(sign) & kSign)));
+  // LLVM up to 22.1 gives a masked VPTERNLOG with an operand in memory the wrong truth table
+  // (its issue 157929): select(m, copySign(a, b), b) must not become one.
+  return forgotten(
+      bitcast<V>(I((bitcast<I>(magnitude) & T(~kSign)) | (bitcast<I>(sign) & kSign))));
 }
 /// Nearest integer, half to even, for |x| < 2^22 (float) or 2^51 (double).
 template <class V>

@@ -113,22 +113,6 @@ SL_INLINE vec<T, int(sizeof...(I))> loadEven(const T* p, Ints<I...>) {
   return __builtin_shufflevector(first, second, (I < N / 2 ? 2 * I : 2 * I + 1)...);
 }
 
-/// The same lanes, of which the compiler forgets how they came about. LLVM 22.1 for AVX-512 takes two i64 that were loaded beside
-/// repeated ones, converted to float and copied as 8 bytes, for one of them twice.
-template <class V>
-SL_INLINE V materialised(V v) {
-#if defined(__clang__) && defined(__AVX512DQ__)
-  if constexpr (kSame<Element<V>, int64_t> || kSame<Element<V>, uint64_t>) {
-    if constexpr (sizeof(V) == 16 || sizeof(V) == 32 || sizeof(V) == 64) {
-      asm("" : "+v"(v));
-    } else if constexpr (sizeof(V) > 64) {
-      asm("" : "+m"(v));
-    }
-  }
-#endif
-  return v;
-}
-
 /// Lanes p[0], p[stride], ... of which the first `count` exist; the others repeat the last one.
 template <int N, class T>
 SL_INLINE Wide<T, N> loadLanes(const T* p, int64_t stride, int count) {
@@ -158,7 +142,13 @@ SL_INLINE Wide<T, N> loadLanes(const T* p, int64_t stride, int count) {
         buffer[i] = p[i * stride];
       }
     }
-    return materialised(load<N>(buffer));
+    auto lanes = load<N>(buffer);
+    if constexpr (kSame<T, int64_t> || kSame<T, uint64_t>) {
+      // LLVM 22.1 for AVX-512 takes two i64 that were loaded beside repeated ones, converted to
+      // float and copied as 8 bytes, for one of them twice.
+      lanes = forgotten(lanes);
+    }
+    return lanes;
   }
 }
 template <class T, class V>

@@ -235,13 +235,14 @@ SL_INLINE auto isfinite(V x) {
 
 // ---- bool and bits ----
 
+// `forgotten`: see elementary::copySign, which is no other combination of bits than users write.
 #define SL_BITWISE(name, op)                              \
   template <class V>                                      \
   SL_INLINE V name(V a, V b) {                            \
     if constexpr (kSame<V, bool>) {                       \
       return bool(int(a) op int(b));                      \
     } else {                                              \
-      return V(a op b);                                   \
+      return forgotten(V(a op b));                        \
     }                                                     \
   }                                                       \
   template <class B, class C, int N>                      \

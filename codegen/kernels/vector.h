@@ -310,6 +310,26 @@ SL_INLINE Wide<T, N> loadSplat(const T* p) {
   return splat<Wide<T, N>>(*p);
 }
 
+/// The same lanes, of which the compiler forgets how they came about: a wall against faults of LLVM's
+/// instruction selection for AVX-512. Costs no instruction where the lanes are in registers anyway.
+template <class V>
+SL_INLINE V forgotten(V v) {
+#if defined(__clang__) && defined(__AVX512F__)
+  if constexpr (Vector<V> && sizeof(V) > 64) {
+    struct Halves {
+      vec<Element<V>, kLanes<V> / 2> low, high;
+    };
+    Halves halves = __builtin_bit_cast(Halves, v);
+    halves.low = forgotten(halves.low);
+    halves.high = forgotten(halves.high);
+    return __builtin_bit_cast(V, halves);
+  } else if constexpr (Vector<V> && sizeof(V) >= 16) {
+    asm("" : "+v"(v));
+  }
+#endif
+  return v;
+}
+
 /// Lane `i` as a scalar.
 template <class V>
 SL_INLINE Element<V> lane(V v, int i) {

@@ -210,6 +210,12 @@ static int fromDl(const sl_dl_tensor* dl, PyObject* name, sl_tensor* tensor) {
     return -1;
   }
   tensor->data = (char*)dl->data + dl->byte_offset;
+  const uintptr_t bytes = dl->dtype.bits / 8;
+  if (bytes > 1 && bytes <= 8 && ((uintptr_t)tensor->data & (bytes - 1))) {
+    PyErr_Format(slGuardTypeError, "'%U' is not aligned to its %d-byte elements: give a copy", name,
+                 (int)bytes);
+    return -1;
+  }
   tensor->shape = dl->shape;
   tensor->strides = dl->strides;
   tensor->rank = dl->rank;

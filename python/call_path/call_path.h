@@ -200,6 +200,8 @@ typedef struct sl_weights_record {
       bases;  ///< list: for every parameter an object that owns its storage and never requires grad
   int32_t range_count;
   sl_range* ranges;  ///< storage of the parameters, sorted, merged
+  int32_t state_count;
+  sl_range* states;  ///< of them, those that the program updates; likewise
   int32_t live_count;
   sl_live* live;  ///< [parameters] when the set follows the given objects, else NULL
   PyObject* prepare;  ///< emitted Python that prepares a set, or None

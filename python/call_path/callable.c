@@ -138,33 +138,6 @@ static int fixedMatches(const FixedInput* want, const sl_tensor* given) {
   return 1;
 }
 
-/// Inputs that the program updates must be writable and share memory with no other input.
-static int checkWritten(Callable* self, const Scratch* scratch) {
-  for (int32_t i = 0; i < self->desc->input_count; ++i) {
-    if (!self->inputs[i].written) {
-      continue;
-    }
-    const sl_range range = slTensorRange(&scratch->tensors[i]);
-    int32_t other = -1;
-    for (int32_t j = 0; j < self->desc->input_count && other < 0; ++j) {
-      other = j != i && slRangesOverlap(range, slTensorRange(&scratch->tensors[j])) ? j : -1;
-    }
-    if (!scratch->borrows[i].read_only && other < 0) {
-      continue;
-    }
-    if (other >= 0) {
-      PyErr_Format(slGuardError,
-                   "'%U' is updated in place by the program but shares memory with '%U'",
-                   self->names[i], self->names[other]);
-    } else {
-      PyErr_Format(slGuardError, "'%U' is updated in place by the program but is read-only",
-                   self->names[i]);
-    }
-    return -1;
-  }
-  return 0;
-}
-
 int slAllMatch(const Callable* self, const sl_tensor* tensors) {
   int same = self->desc->extent_count == 0;
   for (int32_t i = 0; same && i < self->desc->input_count; ++i) {
@@ -212,34 +185,10 @@ static int guard(Callable* self, Scratch* scratch, int* miss) {
       return -1;
     }
   }
-  return self->any_written ? checkWritten(self, scratch) : 0;
+  return self->any_written ? slCheckWritten(self, scratch) : 0;
 }
 
 // ---- outputs
-
-static int outOverlaps(Callable* self, Scratch* scratch, int32_t output, sl_range range,
-                       PyObject* name) {
-  for (int32_t i = 0; i < self->desc->input_count; ++i) {
-    if (slRangesOverlap(range, slTensorRange(&scratch->tensors[i]))) {
-      PyErr_Format(slGuardError, "out '%U' shares memory with the input '%U'", name,
-                   self->names[i]);
-      return -1;
-    }
-  }
-  for (int32_t o = 0; o < self->desc->output_count; ++o) {
-    if (o != output && slRangesOverlap(range, scratch->out_ranges[o])) {
-      PyErr_Format(slGuardError, "out '%U' shares memory with the out tensor of result '%s'", name,
-                   self->outputs[o].buffer->source);
-      return -1;
-    }
-  }
-  if (slRangesTouch(scratch->record->ranges, scratch->record->range_count, range)) {
-    PyErr_Format(slGuardError, "out '%U' shares memory with a parameter or buffer of the module",
-                 name);
-    return -1;
-  }
-  return 0;
-}
 
 /// Uses the tensor given for result `r` as the storage of its output.
 static int takeOut(Callable* self, Scratch* scratch, int32_t r, sl_kind kind, sl_grad_mode* mode) {
@@ -284,7 +233,7 @@ static int takeOut(Callable* self, Scratch* scratch, int32_t r, sl_kind kind, sl
   }
   failed = failed || slOutCheck(&tensor, &borrow, name, plan, want_shape, want_strides);
   const sl_range range = slTensorRange(&tensor);
-  failed = failed || outOverlaps(self, scratch, result->output, range, name);
+  failed = failed || slCheckOutApart(self, scratch, result->output, range, name);
   slBorrowEnd(&borrow);
   if (failed) {
     return -1;
@@ -507,7 +456,7 @@ static int takeWeights(Callable* self, Scratch* scratch) {
   Py_INCREF(self->weights);
   scratch->weights = self->weights;
   scratch->record = self->record;
-  return 0;
+  return self->any_written || scratch->record->state_count ? slCheckInputsApart(self, scratch) : 0;
 }
 
 /// Binding and borrowing failed: with other programs to try that is a miss, unless it is no matter of

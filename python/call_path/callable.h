@@ -93,6 +93,16 @@ int slIsCallable(PyObject* object);
 /// Where a buffer of a program is, in DLPack's terms.
 int32_t slDeviceType(const sl_program_desc* desc, const sl_buffer* buffer);
 
+// ---- apart.c; each raises GuardError
+
+/// Inputs that the program updates are writable and share memory with no other input.
+int slCheckWritten(Callable* self, const Scratch* scratch);
+/// No input shares memory with a buffer of the module that the program updates, and none that it updates with any
+/// parameter.
+int slCheckInputsApart(Callable* self, const Scratch* scratch);
+/// A tensor of `out=`, for output number `output`, shares memory with nothing that the program reads or writes.
+int slCheckOutApart(Callable* self, Scratch* scratch, int32_t output, sl_range range, PyObject* name);
+
 // ---- programs.c
 
 /// The whole call: the own program, then the others.

@@ -86,6 +86,7 @@ static void destroyRecord(sl_weights_record* record) {
   }
   PyMem_Free(record->live);
   PyMem_Free(record->ranges);
+  PyMem_Free(record->states);
   PyMem_Free(record);
 }
 
@@ -229,6 +230,9 @@ static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* objec
   sl_range range = slTensorRange(&tensor);
   if (range.low != range.high) {
     record->ranges[record->range_count++] = range;
+    if (buffer->role == SL_ROLE_STATE) {
+      record->states[record->state_count++] = range;
+    }
   }
   return failed ? -1 : 0;
 }
@@ -286,9 +290,10 @@ static PyObject* makeWeights(sl_program* program, PyObject* list, int live, PyOb
     goto done;
   }
   record->ranges = PyMem_Calloc((size_t)count + 1, sizeof(sl_range));
+  record->states = PyMem_Calloc((size_t)count + 1, sizeof(sl_range));
   record->live = live ? PyMem_Calloc((size_t)count + 1, sizeof(sl_live)) : NULL;
   record->bases = PyList_New(0);
-  if (!record->ranges || (live && !record->live) || !record->bases) {
+  if (!record->ranges || !record->states || (live && !record->live) || !record->bases) {
     PyErr_NoMemory();
     goto done;
   }
@@ -303,6 +308,7 @@ static PyObject* makeWeights(sl_program* program, PyObject* list, int live, PyOb
     }
   }
   record->range_count = sortAndMerge(record->ranges, record->range_count);
+  record->state_count = sortAndMerge(record->states, record->state_count);
   sl_program_retain(program);
   record->program = program;
   Py_INCREF(prepare);

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+import threading
+from contextlib import AbstractContextManager
+from types import TracebackType
 
 from straightline import _call
 from straightline.errors import UserError
@@ -25,16 +26,24 @@ def fast_path(enabled: bool) -> AbstractContextManager[None]:
     """
     if not isinstance(enabled, bool):
         raise UserError(f"fast_path is {enabled!r} but must be True or False")
-    return _overridden(enabled)
+    return _Override(enabled)
 
 
-@contextmanager
-def _overridden(enabled: bool) -> Iterator[None]:
-    before = _call.override_fast_path(enabled)
-    try:
-        yield
-    finally:
-        _call.override_fast_path(before)
+class _Override(AbstractContextManager[None]):
+    """One setting; may be entered again, also within itself and on several threads."""
+
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled
+        self._before = threading.local()
+
+    def __enter__(self) -> None:
+        stack = self._before.__dict__.setdefault("stack", [])
+        stack.append(_call.override_fast_path(self._enabled))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        _call.override_fast_path(self._before.stack.pop())
 
 
 def chosen(argument: bool | None) -> tuple[bool, str]:

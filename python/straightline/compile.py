@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 from straightline import (
     _aten_calls,
@@ -30,9 +30,14 @@ from straightline import (
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
 from straightline._tuning import Tuning
-from straightline.errors import CacheWarning, UnsupportedError, UserError
+from straightline.errors import CacheWarning, CopyError, UnsupportedError, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.parameters import ParameterTable, copied
+
+_INSTEAD_OF_A_COPY = (
+    "call it from any number of threads, give it other parameters by with_parameters(..), or compile again where it is "
+    "needed, which finds its kernels in the cache"
+)
 
 
 class _Methods:
@@ -104,6 +109,8 @@ class _Methods:
             level: "op" (values, as captured) or "kernel" (buffers and statements, as emitted).
             locations: Print the source location of each op.
         """
+        if level not in ("op", "kernel"):
+            raise UserError(f"no IR level {level!r}: 'op' or 'kernel'")
         return self._texts([function._compilation.ir(level, locations=locations) for function in self._all])
 
     def explain(self) -> explanation.Explanation:
@@ -158,6 +165,15 @@ class _Methods:
         sets = self._new_weights(state_dict)
         pairs = zip(self._all, sets, strict=True)
         return _grouped([f._binding.function(f._compilation, w, f._kernels, f._emitted) for f, w in pairs])
+
+    def __copy__(self) -> NoReturn:
+        raise CopyError(f"a compiled function cannot be copied or pickled: {_INSTEAD_OF_A_COPY}")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        self.__copy__()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        self.__copy__()
 
     def _new_weights(self, state_dict: Mapping[str, Any]) -> tuple[_call.WeightsCapsule, ...]:
         self._binding.table.check(state_dict)
@@ -270,6 +286,8 @@ def compile(
     """
     if isinstance(model, (str, bytes, os.PathLike)):
         raise UserError(f"model is a {type(model).__name__}: sl.compile_mlir compiles mlir text and files")
+    if isinstance(model, _Methods):
+        raise UserError("model is a compiled function: give what it was made from")
     try:
         import torch
     except ImportError as error:

@@ -20,6 +20,10 @@ class GuardTypeError(GuardError, TypeError):
     """An argument of a call is of a kind that no program takes, or is missing or unexpected."""
 
 
+class CopyError(UserError, TypeError):
+    """A compiled function was to be copied or pickled."""
+
+
 class IndexRangeError(UserError, IndexError):
     """An index in the data is out of range."""
 

@@ -132,6 +132,46 @@ def test_out(fn: Any) -> None:
     assert fn(X, X, out=out) is out and torch.equal(out, 2 * X)
 
 
+def test_memory_that_is_not_aligned(fn: Any) -> None:
+    odd = torch.frombuffer(bytearray(25), dtype=torch.float32, offset=1, count=6).reshape(2, 3)
+    refuses(fn, GuardTypeError, "'y' is not aligned to its 4-byte elements", X, odd)
+    refuses(fn, GuardTypeError, "'result' is not aligned", X, X, out=odd)
+
+
+class _Counts(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros(2, 3))
+        self.register_buffer("other", torch.ones(2, 3))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        self.n.add_(1)
+        y.mul_(2)
+        return x + self.n * self.other + y
+
+
+def test_inputs_that_share_memory_with_what_is_updated() -> None:
+    """Eager reads what was just written; a program need not, so it takes none of these."""
+    model = _Counts()
+    fn = sl.compile(model, (X, X.clone()), freeze=False)
+    storage = torch.zeros(3, 3)
+    cases = [
+        (model.n, X.clone(), "'x' shares memory with a buffer of the module that the program updates: give a copy"),
+        (model.n[:, :], X.clone(), "'x' shares memory with a buffer"),
+        (X, model.n, "'y' shares memory with a buffer"),
+        (X, model.other, "'y' is updated in place by the program but shares memory with a parameter or buffer"),
+    ]
+    for x, y, words in cases:
+        with pytest.raises(sl.GuardError, match=words):
+            fn(x, y)
+    assert torch.equal(model.n, torch.zeros(2, 3)) and torch.equal(model.other, torch.ones(2, 3)), "nothing has run"
+    moved = fn.with_parameters({"n": storage[1:], "other": torch.ones(2, 3)})
+    with pytest.raises(sl.GuardError, match="'x' shares memory with a buffer"):
+        moved(storage[:2], X.clone())
+    torch.testing.assert_close(moved(storage[:1].expand(2, 3).contiguous(), X.clone()), 1 + 2 * X)
+    torch.testing.assert_close(fn(model.other, X.clone()), 1 + 1 + 2 * X)
+
+
 def test_sizes_without_bounds_have_memory_of_their_size() -> None:
     """Two sizes without a maximum: their product is beyond 64 bits, so no slot may be planned at its bound."""
     rows, columns = torch.export.Dim("rows"), torch.export.Dim("columns")

@@ -160,4 +160,91 @@ def test_all_unsupported_ops_are_listed() -> None:
 def test_no_chatter(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(sl.UserError):
         sl.compile(lambda x: x + torch.ones(4), (X,))
+    with pytest.raises(sl.UnsupportedError, match="control flow on the data"):  # torch would print the graph so far
+        sl.compile(lambda x: x if x.sum() > 0 else -x, (X,))
     assert capfd.readouterr().err == ""
+
+
+class _Buffer(nn.Module):
+    def __init__(self, value: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("table", value)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.table.to(x.dtype).sum()
+
+
+def test_ranks_beyond_what_buffers_have() -> None:
+    deep = torch.zeros([1] * 9)
+    words = "rank 9 is not supported"
+    refuses(sl.UnsupportedError, f"input x: {words}", lambda x: x + 1, (deep,))
+    refuses(sl.UnsupportedError, f"parameter table: {words}", _Buffer(deep).eval(), (X,))
+    refuses(
+        sl.UnsupportedError,
+        rf"aten\.(view|reshape).*float32\[2, 3\].*compile_input_test.*{words}; nearest supported form: at most 8 dims",
+        lambda x: (x.reshape(2, *[1] * 7, 3) * 2).sum(),
+        (X,),
+    )
+    complex_words = "complex numbers of rank 8 are not supported; nearest supported form: at most 7 dims"
+    refuses(
+        sl.UnsupportedError, complex_words, lambda x: torch.fft.fft(x).abs(), (torch.zeros([2] * 8),)
+    )
+    eight = torch.randn([2, 1] * 4)
+    assert torch.equal(sl.compile(lambda x: x.permute(7, 6, 5, 4, 3, 2, 1, 0) + 1, (eight,))(eight), eight.permute(*range(7, -1, -1)) + 1)
+
+
+def test_a_buffer_of_a_dtype_that_no_program_has() -> None:
+    refuses(sl.UnsupportedError, "parameter table: dtype torch.uint16", _Buffer(X.to(torch.uint16)).eval(), (X,))
+
+
+def test_results_that_are_not_dense() -> None:
+    refuses(sl.UnsupportedError, "compile_input_test.*layout torch.sparse_coo", lambda x: x.to_sparse().to_dense(), (X,))
+
+
+@pytest.mark.parametrize("name", ["amax", "amin", "max", "min"])
+def test_an_extreme_of_nothing(name: str) -> None:
+    """As in eager: there is no largest element of nothing. A named size over which one is taken is never 0."""
+    refuses(sl.UserError, "no result|non-zero size|identity", lambda x: getattr(x, name)(), (X[:0],))
+    rows = ({0: torch.export.Dim("rows", min=0, max=8)},)
+    for model in (lambda x: getattr(x, name)(), lambda x: getattr(x, name)(0)):
+        fn = sl.compile(model, (X,), dynamic_shapes=rows)
+        torch.testing.assert_close(fn(X[:1]), model(X[:1]))
+        with pytest.raises(sl.GuardError, match=r"dim 0 is 0 but .* rows in \[1, 8\]"):
+            fn(X[:0])
+    fn = sl.compile(lambda x: getattr(x, name)(1), (X,), dynamic_shapes=rows)
+    assert str(fn(X[:0])) == str(getattr(X[:0], name)(1))
+    fn = sl.compile(lambda x: x.argmax(0), (X,), dynamic_shapes=rows)
+    with pytest.raises(sl.GuardError, match=r"rows in \[1, 8\]"):
+        fn(X[:0])
+
+
+def test_a_pool_over_nothing() -> None:
+    refuses(sl.UserError, "adaptive_avg_pool2d.*empty", nn.AdaptiveAvgPool2d(2), (torch.zeros(1, 3, 0, 4),))
+
+
+def test_models_that_are_no_python() -> None:
+    for model in (torch.jit.script(nn.Linear(3, 3)), torch.jit.trace(nn.Linear(3, 3), X)):
+        refuses(sl.UserError, "torch.jit, whose code is no Python", model.eval(), (X,))
+    refuses(sl.UserError, "model is a compiled function", sl.compile(add, (X, X)), (X, X))
+    refuses(sl.UserError, "cannot be captured", lambda x: torch.func.grad(lambda y: (y * y).sum())(x), (X,))
+
+
+def test_a_compiled_function_is_not_copied() -> None:
+    import copy
+    import pickle
+
+    fn = sl.compile(add, (X, X))
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=r"cannot be copied or pickled: .*with_parameters") as caught:
+            attempt(fn)
+        assert isinstance(caught.value, sl.UserError)
+    holder = nn.Module()
+    holder.fn = fn
+    with pytest.raises(sl.UserError, match="copied"):
+        copy.deepcopy(holder)
+
+
+@pytest.mark.parametrize("level", ["kernels", 3, None])
+def test_levels(level: Any) -> None:
+    with pytest.raises(sl.UserError, match=f"no IR level {level!r}: 'op' or 'kernel'"):
+        sl.compile(add, (X, X)).ir(level)

@@ -18,7 +18,7 @@ from typing import Any
 import straightline as sl
 import torch
 from graphs import FLOATS, Graph, Maker, Value
-from policy import check_close, same_bits
+from policy import check_close, same_bits, torch_errors
 from torch import Tensor, nn
 
 #: Graphs of a batch.
@@ -84,7 +84,12 @@ def check_graph(graph: Graph, results: Any, inputs: list[Tensor]) -> None:
             continue
         wide, true = wide_enough(graph, value, eager, reference)
         given = torch.cat([got.double().reshape(-1), true[-1:]])
-        check_close(given, wide, true, value.name)
+        try:
+            check_close(given, wide, true, value.name)
+        except AssertionError:
+            # Torch may have been lucky in the one draw: a sum that cancels, and what is made from it.
+            function, exact = graph.function(results=[value.name]), graph.function(double=True, results=[value.name])
+            check_close(given, wide, true, value.name, torch_errors(function, (tuple(inputs), {}), exact)[0])
 
 
 def ways(graphs: list[Graph], alone: bool = True) -> tuple[list[Any], list[list[Tensor]]]:

@@ -120,3 +120,31 @@ def test_a_value_a_row_is_not_written_over_its_operand() -> None:
 
     check(scaled, (torch.tensor([True, False] * 20),))
     check(scaled, (torch.ones(30, dtype=torch.int64),))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_signs_copied_and_selected(dtype: torch.dtype) -> None:
+    """LLVM's truth table of a masked VPTERNLOG was that of other operands: tanh(x) where x is a number, else x."""
+
+    def where(x: Tensor, y: Tensor) -> list[Tensor]:
+        number = x <= x
+        a = torch.where(number, torch.tanh(x), x)
+        return [torch.where(number, a, torch.cos(a)).sum(1), torch.where(number, torch.copysign(y, x), x),
+                torch.where(number, torch.copysign(x, y), x), torch.where(number, torch.copysign(y, x), y),
+                torch.where(x > y, x, torch.copysign(x, y)), torch.where(x > 0, torch.floor(x), x)]  # fmt: skip
+
+    for shape in ((6, 3), (5, 33)):
+        check(where, (torch.randn(shape, dtype=dtype), torch.randn(shape, dtype=dtype)))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_bits_taken_from_two_and_selected(dtype: torch.dtype) -> None:
+    """The same fault with bits that are not signs."""
+
+    def where(x: Tensor, y: Tensor, m: Tensor) -> list[Tensor]:
+        mixed, other = (x & 7) | (y & -8), (y & 7) | (x & -8)
+        return [torch.where(m, mixed, x), torch.where(m, mixed, y), torch.where(m, x, mixed), torch.where(m, y, mixed),
+                torch.where(m, other, x), torch.where(m, ((x ^ y) & 7) ^ y, x), torch.where(m, ((x ^ y) & 7) ^ x, x)]  # fmt: skip
+
+    for n in (3, 70):
+        check(where, (torch.randint(-100, 100, (n,)).to(dtype), torch.randint(-100, 100, (n,)).to(dtype), torch.rand(n) > 0.5))

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 import weakref
 from pathlib import Path
 
@@ -142,6 +143,18 @@ def test_concurrent_compilations() -> None:
         for caller in callers:
             caller.join()
     assert not failures
+
+
+def test_compilations_on_several_threads() -> None:
+    """torch.export keeps state in globals: captures take turns, the rest goes on at once."""
+    x = torch.randn(4, 5)
+
+    def compiled(n: int) -> torch.Tensor:
+        return sl.compile(lambda x: (x * n + 1).relu(), (x,))(x)
+
+    with ThreadPoolExecutor(8) as threads:
+        for n, result in enumerate(threads.map(compiled, range(24))):
+            torch.testing.assert_close(result, (x * n + 1).relu())
 
 
 def test_the_caller_may_fork() -> None:

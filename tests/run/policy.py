@@ -174,10 +174,11 @@ def _moved(tree: Any) -> Any:
 
 
 @torch.no_grad()
-def torch_errors(eager: Callable[..., Any], given: Any) -> list[float]:
+def torch_errors(eager: Callable[..., Any], given: Any, exact: Callable[..., Any] | None = None) -> list[float]:
     """Torch's largest error per leaf of `(result, given)` over inputs and parameters moved by an ulp.
 
-    `given`: the call's `(args, kwargs)`; `eager` is in the state before the call. The reference is float64. A float64 model
+    `given`: the call's `(args, kwargs)`; `eager` is in the state before the call. The reference is float64: `exact` where it is
+    another function than `eager`. A float64 model
     has none that is more exact: there it is how far the result moves with the inputs, which is what a backward stable
     way of computing it may be off. Elements that jump (`floor` at an integer) say nothing of rounding and are left out.
     """
@@ -201,7 +202,7 @@ def torch_errors(eager: Callable[..., Any], given: Any) -> list[float]:
     for _ in range(_DRAWS):
         function, inputs = _moved(eager) if isinstance(eager, nn.Module) else eager, _moved(given)
         results = run(function, inputs)
-        others = unmoved if float64 else run(reference_of(function), in_float64(inputs))
+        others = unmoved if float64 else run(exact or reference_of(function), in_float64(inputs))
         errors = [off(a, b) for a, b in zip(results, others, strict=True)]
         largest = [max(pair) for pair in zip(largest or errors, errors, strict=True)]
     return largest

@@ -151,6 +151,19 @@ def test_innermost_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert path(plain)[0] == "straight line" and path(slow)[0] == "interpreter"
 
 
+def test_one_setting_entered_again() -> None:
+    compiled = sl.compile(Mlp().eval(), (torch.randn(1, 64),))
+    slow, fast = sl.fast_path(False), sl.fast_path(True)
+    with slow, fast, slow:
+        assert compiled.explain()["path"] == "interpreter"
+        with fast, concurrent.futures.ThreadPoolExecutor(1) as other:
+            assert other.submit(lambda: compiled.explain()["path"]).result() == "straight line", "a setting of this thread"
+        assert compiled.explain()["path"] == "interpreter"
+    with slow:
+        assert compiled.explain()["path"] == "interpreter"
+    assert compiled.explain()["path"] == "straight line"
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_threads_toggle_on_their_own(threads: int) -> None:
     """Eight threads, each with its own setting, over one function of each emission."""

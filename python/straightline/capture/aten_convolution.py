@@ -18,6 +18,7 @@ from straightline.capture.importer import (
     Tensor,
     converter,
 )
+from straightline.errors import UserError
 
 NEAREST["aten.max_pool3d"] = NEAREST["aten.avg_pool3d"] = "two-dimensional pooling"
 
@@ -109,6 +110,8 @@ def _avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten.adaptive_avg_pool2d.default", "aten._adaptive_avg_pool2d.default")
 def _adaptive_avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     attributes = {"output_size": _pair(a.output_size)}
+    if 0 in a.self.extents[1:]:
+        raise UserError(f"adaptive_avg_pool2d of {list(a.self.extents)}, which is empty, at {ctx.location}")
     if attributes["output_size"] != [1, 1]:
         for size, target in zip(a.self.extents[-2:], attributes["output_size"]):
             if not isinstance(size, int) or target < 1 or size % target:

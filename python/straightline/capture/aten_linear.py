@@ -19,6 +19,7 @@ from straightline.capture.importer import (
     converter,
     training_error,
 )
+from straightline.errors import UserError
 
 NEAREST["aten.gru"] = "nn.LSTM"
 NEAREST["aten.lstm"] = "nn.LSTM over a tensor, not over a packed sequence"
@@ -206,4 +207,9 @@ def _lstm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
         "has_biases": bool(a.has_biases),
     }
     types = [ctx.result_type(node, index) for index in range(3)]
+    if types[1].extents != a.hx[0].extents:
+        raise UserError(
+            f"the exported program says that the states of an LSTM are {list(types[1].extents)} but they are "
+            f"{list(a.hx[0].extents)}, a mistake of torch before 2.13: give the module, at {ctx.location}"
+        )
     return ctx.emit("lstm", [a.input, *a.hx, *a.params], types, attributes)

@@ -18,6 +18,21 @@ from straightline.capture.importer import (
     converter,
     torch_dtype,
 )
+from straightline.errors import UserError
+
+#: Reductions whose result is one of the elements, so that there is none over nothing.
+OF_SOME_ELEMENT = frozenset(
+    f"aten.{extreme}"
+    for extreme in (
+        "amax.default", "amin.default", "argmax.default", "argmin.default", "max.default", "max.dim", "min.default", "min.dim",
+    )
+)  # fmt: skip
+
+
+def _needs_elements(ctx: Importer, what: str, x: Tensor, dims: Sequence[int]) -> None:
+    empty = [dim for dim in dims if x.rank and x.extents[dim] == 0]
+    if empty:
+        raise UserError(f"{what} over dim {empty[0]}, which has size 0, has no result, at {ctx.location}")
 
 
 def _dims(x: Tensor, dim: Any) -> list[int]:
@@ -40,6 +55,8 @@ def reduce(
     """Emits a reduction; over no dimension at all (a 0-d tensor) it is a copy where that is its meaning."""
     if op in ("mean", "var"):
         _needs_static_rows(op, x, dims)
+    if op in ("amax", "amin"):
+        _needs_elements(ctx, op, x, dims)
     if x.rank == 0:  # dims refer to a dimension of size 1 that is not there
         one = ctx.reshape(x, (1,))
         return ctx.reshape(reduce(ctx, op, one, [0], True, **attributes), ())
@@ -94,6 +111,7 @@ def _arg_reduce(ctx: Importer, op: str, x: Tensor, dim: int, keepdim: bool) -> T
     if x.rank == 0:
         return ctx.full(0, "i64")
     dim = wrap(dim, x.rank)
+    _needs_elements(ctx, op, x, [dim])
     type = TensorType("i64", _reduced(x, [dim], keepdim))
     return ctx.emit_one(op, [x], type, {"dim": dim, "keepdim": bool(keepdim)})
 

@@ -15,6 +15,7 @@ import torch
 
 from straightline.capture.builder import Attr, Dims, Extent, TensorType
 from straightline.capture.importer import (
+    MAX_RANK,
     Complex,
     Importer,
     Reject,
@@ -145,6 +146,8 @@ class _Results:
             raise Reject(f"its result is {fake!r}, not a tensor")
         number = len(self.types)
         if fake.dtype in _PARTS:
+            if fake.dim() >= MAX_RANK:  # both parts are a dimension of their own
+                raise Reject(f"complex numbers of rank {fake.dim()} are not supported", f"at most {MAX_RANK - 1} dims")
             extents = tuple(self._ctx.extents.dim(size) for size in fake.shape)
             self.types.append(TensorType(_PARTS[fake.dtype], (*extents, 2)))
             self._kinds.append(fake.dtype)

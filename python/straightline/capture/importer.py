@@ -40,6 +40,9 @@ _SEGMENTED = ("layer_norm", "group_norm", "batch_norm")
 #: `end` of a slice that reaches to the end of a dimension, as in ATen.
 SLICE_END = 2**63 - 1
 
+#: SL_MAX_RANK of runtime/abi/kernel.h.
+MAX_RANK = 8
+
 TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -249,7 +252,11 @@ class Importer:
     # Types ------------------------------------------------------------------------------------------------------------
 
     def type_of(self, fake: torch.Tensor) -> TensorType:
-        """The type of a fake tensor."""
+        """The type of a fake tensor; raises `Reject` for one that no buffer can hold."""
+        if fake.layout != torch.strided:
+            raise Reject(f"layout {fake.layout} is not supported", "a dense tensor")
+        if fake.dim() > MAX_RANK:
+            raise Reject(f"rank {fake.dim()} is not supported", f"at most {MAX_RANK} dims")
         return TensorType(
             dtype_name(fake.dtype), tuple(self.extents.dim(size) for size in fake.shape)
         )
@@ -362,7 +369,7 @@ class Importer:
         if not isinstance(fake, torch.Tensor):
             return 0
         dtype = _DTYPE_NAMES.get(fake.dtype, "f32")
-        extents = tuple(self._known_extent(size) for size in fake.shape)
+        extents = tuple(self._known_extent(size) for size in fake.shape[:MAX_RANK])
         return self.emit_one("parameter", [], TensorType(dtype, extents), {"name": "refused"})
 
     def _known_extent(self, size: int | torch.SymInt) -> Dim:

@@ -8,6 +8,8 @@ import inspect
 import itertools
 import logging
 import operator
+import os
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +18,8 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.export import ExportedProgram
+from torch._decomp import decompositions
+from torch.export import ExportedProgram, _trace
 from torch.export.graph_signature import (
     ConstantArgument,
     InputKind,
@@ -39,6 +42,7 @@ from straightline.capture import (  # noqa: F401  (the families register their c
     aten_reduction,
     aten_shape,
 )
+from straightline.capture.aten_reduction import OF_SOME_ELEMENT
 from straightline.capture.builder import Builder, Dense, Dims, Extent, Location, Result, TensorType
 from straightline.capture.captured import (
     Captured,
@@ -82,6 +86,10 @@ _TIES = {
 # Lifted constants up to this size are literals of the graph, which can fold; larger ones are parameters.
 _MAX_LITERAL_ELEMENTS = 64
 
+#: torch.export keeps state of the export that goes on in globals, and so does `_plain_ops`: one thread at a time.
+_exporting = threading.RLock()
+os.register_at_fork(after_in_child=lambda: globals().update(_exporting=threading.RLock()))
+
 Model = torch.nn.Module | ExportedProgram | Callable[..., Any]
 
 
@@ -109,17 +117,18 @@ def capture(
     """
     builder = TextBuilder() if builder is None else builder
     kwargs = dict(kwargs or {})
-    if isinstance(model, ExportedProgram):
-        exported, examples = model, model.example_inputs
-        args, kwargs = examples if examples is not None else ((), {})
-        dynamic_shapes, forward = None, inspect.Signature()
-    else:
-        module = _as_module(model)
-        args, kwargs = _distinct((tuple(args), kwargs))
-        forward = inspect.signature(module.forward)
-        exported = _export(module, tuple(args), kwargs, dynamic_shapes)
-    _refuse_hidden_guards(exported, dynamic_shapes)
-    exported = _decompose(exported)
+    with _exporting:
+        if isinstance(model, ExportedProgram):
+            exported, examples = model, model.example_inputs
+            args, kwargs = examples if examples is not None else ((), {})
+            dynamic_shapes, forward = None, inspect.Signature()
+        else:
+            module = _as_module(model)
+            args, kwargs = _distinct((tuple(args), kwargs))
+            forward = inspect.signature(module.forward)
+            exported = _export(module, tuple(args), kwargs, dynamic_shapes)
+        _refuse_hidden_guards(exported, dynamic_shapes)
+        exported = _decompose(exported)
     return _Import(exported, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten)
 
 
@@ -128,6 +137,10 @@ def capture(
 
 def _as_module(model: Callable[..., Any]) -> torch.nn.Module:
     """Wraps a function as a module; modules that the function closes over keep their parameters by name."""
+    if isinstance(model, torch.jit.ScriptModule):
+        raise UserError(
+            f"the model is a {type(model).__name__} of torch.jit, whose code is no Python: give what it was made from"
+        )
     if isinstance(model, torch.nn.Module):
         check_module(model)
         return model
@@ -172,6 +185,31 @@ def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> tracebac
     )
 
 
+def _with_states_of_lstm(choose: Callable[..., Any]) -> Callable[..., Any]:
+    """What torch chooses for a layer of an LSTM over fake tensors, with the right sizes of its states.
+
+    Before 2.13 they have a dim too many.
+    """
+
+    def chosen(*arguments: Any) -> Callable[..., Any]:
+        own = choose(*arguments)
+
+        def layer(inp: torch.Tensor, hidden: Sequence[torch.Tensor], *rest: Any, **named: Any) -> Any:
+            y, states = own(inp, hidden, *rest, **named)
+            return y, tuple(state.reshape(before.shape) for state, before in zip(states, hidden))
+
+        return layer
+
+    return chosen
+
+
+_LOGS_OF_FAILURES = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch.export._trace")
+
+
+def _below_warning(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.WARNING
+
+
 @contextmanager
 def _plain_ops() -> Iterator[None]:
     """While exporting: no fused fast path of nn.MultiheadAttention, no gradients, no chatter, full source lines."""
@@ -179,17 +217,25 @@ def _plain_ops() -> Iterator[None]:
     torch.backends.mha.set_fastpath_enabled(False)
     own_filter = TracerBase._filter_traceback_frames  # noqa: SLF001
     TracerBase._filter_traceback_frames = _user_frames  # noqa: SLF001
-    # It logs a traceback of each op that fails; the exception says the same.
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    silent, log.disabled = log.disabled, True
+    # They log each op that fails, and export prints what it has of the graph; the exception says the same.
+    logs = [logging.getLogger(name) for name in _LOGS_OF_FAILURES]
+    for log in logs:
+        log.addFilter(_below_warning)
+    before = vars(_trace).get("print", print)
+    _trace.print = lambda *texts, **options: None  # type: ignore[attr-defined]
+    lstm = decompositions.select_one_layer_lstm_function
+    decompositions.select_one_layer_lstm_function = _with_states_of_lstm(lstm)
     try:
         with torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        decompositions.select_one_layer_lstm_function = lstm
         torch.backends.mha.set_fastpath_enabled(fast)
         TracerBase._filter_traceback_frames = own_filter  # noqa: SLF001
-        log.disabled = silent
+        _trace.print = before  # type: ignore[attr-defined]
+        for log in logs:
+            log.removeFilter(_below_warning)
 
 
 def _mode_of(tensors: Iterable[torch.Tensor]) -> AbstractContextManager[Any]:
@@ -296,8 +342,8 @@ def _decompose(exported: ExportedProgram) -> ExportedProgram:
         with _mode_of(state), _plain_ops():
             return exported.run_decompositions(table)
     except Exception as error:
-        overlap = _overlapping_views(exported)
-        if overlap and isinstance(error, AssertionError):
+        overlap = _overlapping_views(exported) if isinstance(error, AssertionError) else None
+        if overlap:
             raise UnsupportedError(
                 f"{overlap[0]} and {overlap[1]} are different views of one storage, and one is overwritten; "
                 "nearest supported form: separate buffers"
@@ -408,10 +454,28 @@ class _Import:
                     ):
                         names[str(symbol)] = name or next(spare)
         ranges = {str(k): v for k, v in self._exported.range_constraints.items()}
-        return {key: self._symbol_spec(name, ranges.get(key)) for key, name in names.items()}
+        full = self._sizes_above_zero()
+        return {key: self._symbol_spec(name, ranges.get(key), key in full) for key, name in names.items()}
 
-    def _symbol_spec(self, name: str, bounds: Any) -> SymbolSpec:
+    def _sizes_above_zero(self) -> set[str]:
+        """Symbols, by torch's names, that must not be 0: a largest or smallest element is taken over them."""
+        found: set[str] = set()
+        modules = (m for m in self._exported.graph_module.modules() if isinstance(m, torch.fx.GraphModule))
+        for node in itertools.chain.from_iterable(module.graph.nodes for module in modules):
+            if str(node.target) not in OF_SOME_ELEMENT:
+                continue
+            sizes = node.args[0].meta["val"].shape
+            dims = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+            dims = [] if dims is None else dims if isinstance(dims, (list, tuple)) else [dims]
+            for size in [sizes[dim] for dim in dims] or sizes:
+                expression = size.node.expr if isinstance(size, torch.SymInt) else None
+                if expression is not None and (expression.is_Symbol or expression.is_Mul):
+                    found |= {str(symbol) for symbol in expression.free_symbols}
+        return found
+
+    def _symbol_spec(self, name: str, bounds: Any, above_zero: bool) -> SymbolSpec:
         low = int(bounds.lower) if bounds is not None and bounds.lower.is_Integer else 0
+        low = max(low, int(above_zero))
         high = int(bounds.upper) if bounds is not None and bounds.upper.is_Integer else DEFAULT_MAX
         return SymbolSpec(name, max(low, 0), min(high, DEFAULT_MAX))
 
@@ -540,7 +604,10 @@ class _Import:
 
     def _bind(self, op: str, spec: ExportInput, tensor: torch.Tensor) -> Tensor:
         name = str(spec.target)
-        type = self._ctx.type_of(tensor)
+        try:
+            type = self._ctx.type_of(tensor)
+        except Reject as refusal:
+            raise UnsupportedError(f"parameter {name}: {refusal}") from refusal
         literal = spec.kind == InputKind.CONSTANT_TENSOR and name.startswith("lifted_tensor_")
         if literal and op == "parameter" and tensor.numel() <= _MAX_LITERAL_ELEMENTS:
             value = Dense(type, _bytes_of(tensor))

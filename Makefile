@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup build demo test lint bench every-float wheel clean
+.PHONY: setup build demo test sanitize lint bench every-float wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -54,6 +54,12 @@ demo: $(VENV_DEMO) build
 
 test: $(SYSTEM) $(VENV_TEST)
 	@tools/setup/test.sh $(PRESET) $(JOBS)
+
+# The C++ tests of runtime and kernels under AddressSanitizer and UBSan; SANITIZE=tsan: under ThreadSanitizer.
+SANITIZE ?= asan
+sanitize: $(SYSTEM) $(VENV_BUILD)
+	tools/setup/build.sh $(SANITIZE) $(JOBS)
+	ctest --test-dir build/$(SANITIZE) --output-on-failure --no-tests=error --parallel $(JOBS)
 
 lint: $(VENV_TEST)
 	@python3 tools/lint/layers.py && python3 tools/lint/text_rules.py && .venv/bin/ruff check --quiet && echo "lint: clean"

@@ -51,6 +51,13 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     if (list) {
       listCandidates(target);
     }
+    getOperation().walk([](op::FusionOp fusion) {
+      auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
+      const sl_kernel_desc* kernel = name ? findKernel(name.getValue()) : nullptr;
+      if (kernel && llvm::StringRef(kernel->family) == "gemv") {
+        readStoredWeight(fusion, llvm::cast<op::LinearOp>(contractionRoot(fusion)));
+      }
+    });
   }
 
  private:
@@ -99,6 +106,20 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     getOperation()->setAttr("op.candidates", builder.getArrayAttr(rows));
   }
 
+  /// gemv widens a weight of 16-bit floats by itself: no widened copy is kept for it.
+  static void readStoredWeight(op::FusionOp fusion, op::LinearOp linear) {
+    const unsigned input = fusionInputIndex(fusion, linear.getWeight());
+    const mlir::Value widened = fusion->getOperand(input);
+    const mlir::Value stored = storedWeight(widened);
+    if (!stored || !linear.getWeight().hasOneUse()) {
+      return;
+    }
+    linear.getWeight().setType(llvm::cast<mlir::RankedTensorType>(stored.getType()));
+    fusion->setOperand(input, stored);
+    if (widened.use_empty()) {
+      widened.getDefiningOp()->erase();
+    }
+  }
 };
 
 }  // namespace

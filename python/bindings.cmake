@@ -20,3 +20,5 @@ target_link_libraries(straightline_bindings PRIVATE straightline_compiler straig
 set_target_properties(
   straightline_bindings PROPERTIES OUTPUT_NAME _compiler LIBRARY_OUTPUT_DIRECTORY ${SL_PACKAGE} BUILD_RPATH "$ORIGIN"
                                    INSTALL_RPATH "$ORIGIN")
+target_link_options(straightline_bindings PRIVATE -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/exports.map)
+set_property(TARGET straightline_bindings APPEND PROPERTY LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/exports.map)

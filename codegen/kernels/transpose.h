@@ -78,7 +78,7 @@ SL_INLINE void transpose(sl_ctx*, sl_team team, TransposeShape s, const E* in, E
   using U = typename BitsOf<sizeof(E)>::type;
   constexpr int kMost = kVectorBytes / int(sizeof(E));
   constexpr int N = T.block < kMost ? T.block : kMost;
-  const int64_t strips = ceilDiv(s.cols, N);
+  const int64_t strips = s.rows > 0 ? ceilDiv(s.cols, N) : 0;  // of nothing there may be no address
   Range part = split(s.batch * strips, team, 1);
   for (int64_t i = part.begin; i < part.end; ++i) {
     const int64_t b = i / strips, c = i % strips * N;

@@ -70,6 +70,28 @@ print(sl.__file__)
 """
 
 
+ONEDNN = """
+import numpy as np, straightline as sl
+text = '''
+func.func @forward(%x: tensor<4x64xf32> {op.name = "x"}) -> (tensor<4x32xf32> {op.name = "y"}) {
+  %w = op.parameter "w" : tensor<32x64xf32>
+  %0 = op.linear %x, %w : (tensor<4x64xf32>, tensor<32x64xf32>) -> tensor<4x32xf32>
+  return %0 : tensor<4x32xf32>
+}
+'''
+seed = np.random.SeedSequence().entropy
+print("seed", seed)
+rng = np.random.default_rng(seed)
+x, w = rng.standard_normal((4, 64), dtype=np.float32), rng.standard_normal((32, 64), dtype=np.float32)
+try:
+    compiled = sl.compile_mlir(text, {"w": w}, routes={"linear": "onednn"}, cache=False)
+    np.testing.assert_allclose(compiled(x), x @ w.T, rtol=1e-4, atol=1e-4)
+    print([row["backend"] for row in compiled.explain().statements])
+except sl.UserError as error:
+    print(str(error).replace(chr(10), " "))
+"""
+
+
 def _names(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
         return set(archive.namelist())
@@ -143,6 +165,18 @@ def test_mlir_on_numpy_without_torch(wheels: Any, command: Callable[..., str], t
     command(tmp_path / "venv/bin/straightline", "compile", "model.mlir", "--parameters", "weights.safetensors", cwd=tmp_path)
     said = command(python, "-c", "import straightline as sl\ntry: sl.compile(len, ())\nexcept sl.UserError as e: print(e)", cwd=tmp_path)
     assert "torch" in said and "straightline[torch]" in said
+
+
+def test_the_extra_onednn(wheels: Any, command: Callable[..., str], tmp_path: Path) -> None:
+    """A route to it says what to install, and works when that is done."""
+    wheel = wheels.wheel("3.12")
+    python = _environment(wheels, command, "3.12", tmp_path / "venv")
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command(*install, wheel)
+    without = command(python, "-c", ONEDNN, cwd=tmp_path).strip().splitlines()[-1]
+    assert "route linear = onednn" in without and "pip install 'straightline[onednn]'" in without, without
+    command(*install, f"{wheel}[onednn]")
+    assert "onednn" in command(python, "-c", ONEDNN, cwd=tmp_path).strip().splitlines()[-1]
 
 
 def test_the_check_finds_what_is_wrong(wheels: Any, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from straightline import _call
 
 F32, F64, BF16, F16 = torch.float32, torch.float64, torch.bfloat16, torch.float16
 
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
 Row = Callable[..., Any]
 
 
@@ -323,7 +325,9 @@ def test_exceptions(ops: Any) -> None:
 
     index = torch.tensor([0, 1])
     put = sl.compile(lambda x, i: x.scatter(0, i, torch.zeros(2)), (x, index))
-    with pytest.raises(sl.OpError, match=r"aten::scatter: index 7 is out of bounds.*aten_test\.py") as caught:
+    # torch's C functions hand out what an op raised since 2.13.
+    words = "index 7 is out of bounds" if TORCH >= (2, 13) else "torch 2.* writes its message to standard error only"
+    with pytest.raises(sl.OpError, match=rf"aten::scatter: {words}.*aten_test\.py") as caught:
         put(x, torch.tensor([0, 7]))
     assert caught.value.__cause__ is None
     torch.testing.assert_close(put(x, index), x.scatter(0, index, torch.zeros(2)))

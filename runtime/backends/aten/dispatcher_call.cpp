@@ -155,7 +155,7 @@ std::string DispatcherCall::failure() const {
   if (torch_->torch_exception_get_what_without_backtrace) {
     return torch_->torch_exception_get_what_without_backtrace();
   }
-  return "torch " + text_.version + " does not hand out its message";
+  return "torch " + text_.version + " writes its message to standard error only";
 }
 
 TensorHandle DispatcherCall::view(const Layout& layout, void* data, const int64_t* sizes,

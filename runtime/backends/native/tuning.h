@@ -113,12 +113,15 @@ inline GemvChoice chooseGemv(int64_t m, int64_t elementBytes, const Machine& mac
   return {rows, balancedRows(m, 4)};
 }
 
+/// storedBytes: of an element of the weight, less than elementBytes where it is widened on the way.
 inline double gemvMicroseconds(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
-                               const Machine& machine) {
-  const int64_t weightBytes = n * k * elementBytes;
+                               int64_t storedBytes, const Machine& machine) {
+  const int64_t weightBytes = n * k * storedBytes;
   const double memory = double(weightBytes) / machine.bandwidth(weightBytes);
+  // Widening takes two instructions beside each vector's multiply-adds.
+  const double widening = storedBytes < elementBytes ? 1.0 + 2.0 / double(std::min<int64_t>(m, 4)) : 1.0;
   const double compute =
-      2.0 * double(m) * double(n) * double(k) / (machine.peak(elementBytes) * 0.93);
+      widening * 2.0 * double(m) * double(n) * double(k) / (machine.peak(elementBytes) * 0.93);
   // Each result is a sum across a vector, and where k is no whole number of vectors one over a copy.
   const bool tail = k * elementBytes % machine.vectorBytes != 0;
   const double sums = double(m) * double(n) * (tail ? 0.004 : 0.0008);

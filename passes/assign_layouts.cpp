@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the memory order of 4-D values, so that no reorder stands between convolutions: what a channels-last kernel
 // writes is channels last, and so is what elementwise and pooling ops make of it. A value that convolutions read gets the
-// zero border that they rely on. Recorded as op.layout = {order, border} on the op that makes the value; the order lists
-// dims from the slowest to the fastest.
+// zero border that they rely on. Attention writes in the order that its readers permute it to. Recorded as
+// op.layout = {order, border} on the op that makes the value; the order lists dims from the slowest to the fastest.
 //
 // Left alone: a value whose readers want row-major memory (a reshape of more than one pixel, a result of the function).
 #include "dialect/op/op_dialect.h"
@@ -25,6 +25,27 @@ using mlir::Value;
 bool isChannelsLastKernel(op::FusionOp fusion) {
   auto kernel = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
   return kernel && (kernel == "native.convolution" || kernel == "native.winograd");
+}
+
+/// The order in which the result of an attention, [b, h, s, d], is wanted by all its readers, when they leave a head's elements
+/// together (heads beside one another, as a rule): its kernel writes any such order at no cost. Empty: there is no such order.
+llvm::SmallVector<int64_t> orderOfHeads(Operation* op) {
+  if (!llvm::isa<op::ScaledDotProductAttentionOp>(op) || op->getResult(0).use_empty()) {
+    return {};
+  }
+  auto dimsOf = [](Operation* user) {
+    auto permute = llvm::dyn_cast<op::PermuteOp>(user);
+    return permute ? llvm::SmallVector<int64_t>(permute.getDims()) : llvm::SmallVector<int64_t>();
+  };
+  const llvm::SmallVector<int64_t> order = dimsOf(*op->user_begin());
+  const bool same = llvm::all_of(op->getUsers(), [&](Operation* user) { return dimsOf(user) == order; });
+  return same && order.size() == 4 && order.back() == 3 ? order : llvm::SmallVector<int64_t>();
+}
+
+void setLayout(Operation* op, llvm::ArrayRef<int64_t> order, llvm::ArrayRef<int64_t> border) {
+  mlir::Builder builder(op->getContext());
+  op->setAttr("op.layout", builder.getDictionaryAttr({builder.getNamedAttr("order", builder.getDenseI64ArrayAttr(order)),
+                                                      builder.getNamedAttr("border", builder.getDenseI64ArrayAttr(border))}));
 }
 
 bool wantsRowMajor(Value value) {
@@ -74,17 +95,17 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
       if (!type || type.getRank() != 4 || llvm::isa<op::FusionOp>(op->getParentOp())) {
         return;
       }
+      if (const llvm::SmallVector<int64_t> order = orderOfHeads(op); !order.empty()) {
+        setLayout(op, order, llvm::SmallVector<int64_t>(8, 0));
+        return;
+      }
       auto fusion = llvm::dyn_cast<op::FusionOp>(op);
       const bool writes = fusion && isChannelsLastKernel(fusion);
       const bool passesOn = (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(op) || (fusion && fusion.getFamily() == "pointwise")) && follows(op);
       if (!(writes || passesOn) || wantsRowMajor(op->getResult(0))) {
         return;
       }
-      mlir::Builder builder(op->getContext());
-      op->setAttr("op.layout", builder.getDictionaryAttr({
-                                   builder.getNamedAttr("order", builder.getDenseI64ArrayAttr({0, 2, 3, 1})),
-                                   builder.getNamedAttr("border", builder.getDenseI64ArrayAttr(borderFor(op->getResult(0), target))),
-                               }));
+      setLayout(op, {0, 2, 3, 1}, borderFor(op->getResult(0), target));
     });
   }
 };

@@ -207,25 +207,60 @@ TEST(NativeBackend, GemmTunablesAreLegal) {
   }
 }
 
+TEST(NativeBackend, EveryWayIsLegal) {
+  const auto checkWays = [](const std::string& kernel, Problem&& p, const auto& check) {
+    for (; p.raw.variant < find(kernel).variants(&p.raw); ++p.raw.variant) {
+      check(tuned(kernel, p));
+    }
+  };
+  for (int32_t bytes : {32, 64}) {
+    const int64_t lanes = bytes / 4;
+    for (int64_t m : {int64_t(SL_DYNAMIC), int64_t(1), int64_t(3), int64_t(7), int64_t(1000)}) {
+      for (int64_t n : {1, 17, 1000}) {
+        for (int64_t k : {1, 300, 4096, 30000}) {
+          checkWays("native.gemm", linear(m, n, k, bytes), [&](std::map<std::string, int64_t> t) {
+            EXPECT_EQ(t["nr"] % lanes, 0) << "nr is whole vectors";
+            EXPECT_EQ(t["kc"] % 4, 0);
+            EXPECT_EQ(t["mc"] % t["mr"], 0);
+          });
+        }
+      }
+    }
+    for (int64_t m = 1; m <= 4; ++m) {
+      checkWays("native.gemv", linear(m, 10, 64, bytes),
+                [&](std::map<std::string, int64_t> t) { EXPECT_EQ(lanes % t["rows"], 0); });
+    }
+    for (int64_t size : {5, 56}) {
+      checkWays("native.convolution", convolution(1, 16, size, 24, 3, 1, true, 1, bytes, 2),
+                [&](std::map<std::string, int64_t> t) {
+                  EXPECT_EQ(t["nr"] % lanes, 0);
+                  EXPECT_EQ(t["mc"] % t["mr"], 0);
+                });
+    }
+  }
+}
+
 TEST(NativeBackend, WinogradWorkspaceIsTheTemplatesOwn) {
   for (int32_t bytes : {32, 64}) {
     for (int64_t size : {7, 14, 28, 56, 5}) {
       for (int64_t channels : {16, 48, 64, 256, 512}) {
         for (int32_t threads : {1, 2, 3}) {
-          const Problem p = convolution(1, channels, size, channels, 3, 1, true, 1, bytes, threads);
+          Problem p = convolution(1, channels, size, channels, 3, 1, true, 1, bytes, threads);
           ASSERT_EQ(refusal("native.winograd", p), "");
-          auto t = tuned("native.winograd", p);
-          const sl::WinogradTune tune{.m = int(t["m"]),
-                                      .tiles = int(t["tiles"]),
-                                      .kb = int(t["kb"]),
-                                      .mr = int(t["mr"]),
-                                      .nr = int(t["nr"]),
-                                      .mode = int(t["mode"]),
-                                      .prefetch = int(t["prefetch"])};
-          EXPECT_EQ(channels % tune.kb, 0);
-          EXPECT_EQ(tune.kb % tune.nr, 0);
-          EXPECT_EQ(find("native.winograd").workspace(&p.raw),
-                    sl::winogradWorkspace(channels, tune, threads));
+          for (; p.raw.variant < find("native.winograd").variants(&p.raw); ++p.raw.variant) {
+            auto t = tuned("native.winograd", p);
+            const sl::WinogradTune tune{.m = int(t["m"]),
+                                        .tiles = int(t["tiles"]),
+                                        .kb = int(t["kb"]),
+                                        .mr = int(t["mr"]),
+                                        .nr = int(t["nr"]),
+                                        .mode = int(t["mode"]),
+                                        .prefetch = int(t["prefetch"])};
+            EXPECT_EQ(channels % tune.kb, 0);
+            EXPECT_EQ(tune.kb % tune.nr, 0);
+            EXPECT_EQ(find("native.winograd").workspace(&p.raw),
+                      sl::winogradWorkspace(channels, tune, threads));
+          }
         }
       }
     }

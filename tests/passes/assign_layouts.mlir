@@ -30,3 +30,25 @@ func.func @flattened(%x: tensor<1x8x14x14xf32>) -> tensor<1x3136xf32> {
   %y = op.reshape %a : (tensor<1x16x14x14xf32>) -> tensor<1x3136xf32>
   return %y : tensor<1x3136xf32>
 }
+
+// Heads that are put beside one another next are written so, whatever order of the other dims that takes.
+// CHECK-LABEL: func.func @heads
+// CHECK: op.scaled_dot_product_attention {{.*}}op.layout = {border = array<i64: 0, 0, 0, 0, 0, 0, 0, 0>, order = array<i64: 2, 0, 1, 3>}
+func.func @heads(%q: tensor<2x4x16x8xf32>) -> tensor<16x2x4x8xf32> {
+  %a = op.scaled_dot_product_attention %q, %q, %q {is_causal = false, scale = 0.5 : f64}
+      : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  %p = op.permute %a {dims = array<i64: 2, 0, 1, 3>} : (tensor<2x4x16x8xf32>) -> tensor<16x2x4x8xf32>
+  return %p : tensor<16x2x4x8xf32>
+}
+
+// Readers that want different orders, and one that takes a head apart, get rows.
+// CHECK-LABEL: func.func @heads_twice
+// CHECK-NOT: op.layout
+// CHECK: return
+func.func @heads_twice(%q: tensor<2x4x16x8xf32>) -> (tensor<2x16x4x8xf32>, tensor<2x4x8x16xf32>) {
+  %a = op.scaled_dot_product_attention %q, %q, %q {is_causal = false, scale = 0.5 : f64}
+      : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  %p = op.permute %a {dims = array<i64: 0, 2, 1, 3>} : (tensor<2x4x16x8xf32>) -> tensor<2x16x4x8xf32>
+  %r = op.permute %a {dims = array<i64: 0, 1, 3, 2>} : (tensor<2x4x16x8xf32>) -> tensor<2x4x8x16xf32>
+  return %p, %r : tensor<2x16x4x8xf32>, tensor<2x4x8x16xf32>
+}

@@ -18,6 +18,7 @@ from policy import check_close, same_bits
 from torch import Tensor, nn
 
 import straightline as sl
+from straightline._tuning import Tuning
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +220,16 @@ def test_an_in_place_update_is_not_run_by_the_measurement(file: pathlib.Path) ->
     assert model.calls == 0 and _timed(compiled) > 1
     compiled(x)
     assert model.calls == 1
+
+
+def test_the_progress_says_what_is_measured(file: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    measured = Tuning._measured
+    monkeypatch.setattr(Tuning, "_measured", lambda self, *rest: seen.append(self.progress.text()) or measured(self, *rest))
+    model, x = _mlp()
+    compiled = sl.compile(model, (x,), threads=1, tune=True)
+    assert seen == [("measuring linear", i, 3) for i in range(3)]
+    assert compiled._binding.tuning.progress.measuring is None
 
 
 def test_options() -> None:

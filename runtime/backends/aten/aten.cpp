@@ -152,6 +152,7 @@ const sl_kernel_desc kCall = {
     .run = reinterpret_cast<void*>(&sl_aten_call_run),
     .destroy = sl_aten_call_plan_destroy,
     .note = nullptr,
+    .variants = nullptr,
 };
 
 }  // namespace

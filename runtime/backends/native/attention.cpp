@@ -95,6 +95,7 @@ extern const sl_kernel_desc attentionKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = nullptr,
 };
 
 }  // namespace sl::native

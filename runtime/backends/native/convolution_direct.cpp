@@ -58,6 +58,7 @@ extern const sl_kernel_desc convolutionDirectKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = nullptr,
 };
 
 }  // namespace sl::native

@@ -42,6 +42,7 @@ extern const sl_kernel_desc packWinogradKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = nullptr,
 };
 
 }  // namespace sl::native

@@ -41,6 +41,7 @@ extern const sl_kernel_desc poolKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = nullptr,
 };
 
 }  // namespace sl::native

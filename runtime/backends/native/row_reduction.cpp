@@ -43,6 +43,7 @@ extern const sl_kernel_desc rowReductionKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = nullptr,
 };
 
 }  // namespace sl::native

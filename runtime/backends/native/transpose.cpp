@@ -54,6 +54,7 @@ extern const sl_kernel_desc transposeKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = nullptr,
 };
 
 }  // namespace sl::native

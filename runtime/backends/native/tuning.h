@@ -241,7 +241,7 @@ inline GemmChoice gemmVariant(int32_t variant, int64_t m, int64_t n, int64_t k,
     case 3:
       return few ? tile(m, 6) : tile(4, 3);
     case 4:  // the whole sum at once, or half a block of it
-      c.kc = c.kc != 0 ? 0 : k >= 256 ? roundUpTo(k / 2, 4) : 0;
+      c.kc = c.kc != 0 ? 0 : k >= 256 ? std::min<int64_t>(roundUpTo(k / 2, 4), 4096) : 0;
       return c;
     case 5:
       c.prefetch = c.prefetch != 0 ? 0 : 2;

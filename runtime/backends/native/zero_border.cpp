@@ -40,6 +40,7 @@ extern const sl_kernel_desc zeroBorderKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = nullptr,
 };
 
 }  // namespace sl::native

@@ -441,6 +441,7 @@ const sl_kernel_desc kInnerProduct = {
     .run = reinterpret_cast<void*>(&sl_onednn_inner_product_run),
     .destroy = sl_onednn_inner_product_plan_destroy,
     .note = nullptr,
+    .variants = nullptr,
 };
 
 }  // namespace straightline::onednn

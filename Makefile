@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup build demo test sanitize lint bench wheel clean
+.PHONY: setup build demo test sanitize lint bench every-float wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -68,6 +68,12 @@ lint: $(VENV_TEST)
 bench: $(VENV_BENCH) build
 	@mkdir -p build/bench
 	$(PY) -m straightline bench --cases bench/cases --json build/bench/result.json --plot build/bench/overhead.png $(BENCH)
+
+# The one-argument functions over all 2^32 float32 inputs, in C++ and as compiled: half an hour. Tests take every 61st.
+every-float: $(VENV_TEST) build
+	cmake --build build/$(PRESET) --target kernels_every_float_test
+	STRAIGHTLINE_EVERY_FLOAT=1 build/$(PRESET)/codegen/kernels/kernels_every_float_test
+	STRAIGHTLINE_EVERY_FLOAT=1 PYTHONPATH=build/$(PRESET)/python $(PY) -m pytest tests/run/every_float_test.py
 
 # For another Python than the build's: the version, or the path of an interpreter.
 wheel: build

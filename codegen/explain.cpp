@@ -159,6 +159,9 @@ class Explainer {
     };
     row["op"] = text("op");
     row["why"] = text("why");
+    if (!text("kernel.choice").empty()) {
+      row["choice"] = text("kernel.choice");
+    }
     int64_t bytes = 0;
     for (mlir::Value operand : line.op->getOperands()) {
       if (llvm::isa<kernel::BufferType>(operand.getType())) {
@@ -191,12 +194,31 @@ class Explainer {
   double estimatedUs_ = 0;
 };
 
+/// What select_kernels listed for a measurement.
+json::Array listOfCandidates(mlir::ArrayAttr listed) {
+  json::Array rows;
+  for (auto entry : listed.getAsRange<mlir::DictionaryAttr>()) {
+    json::Array candidates;
+    for (auto candidate : entry.getAs<mlir::ArrayAttr>("candidates").getAsRange<mlir::StringAttr>()) {
+      candidates.push_back(candidate.getValue());
+    }
+    rows.push_back(json::Object{{"key", entry.getAs<mlir::StringAttr>("key").getValue()},
+                                {"module", entry.getAs<mlir::StringAttr>("module").getValue()},
+                                {"candidates", std::move(candidates)}});
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::string explainProgram(mlir::ModuleOp module) {
   std::string text;
   for (auto program : module.getOps<kernel::ProgramOp>()) {
-    llvm::raw_string_ostream(text) << json::Value(Explainer(program).explain());
+    json::Object facts = Explainer(program).explain();
+    if (auto candidates = module->getAttrOfType<mlir::ArrayAttr>("op.candidates")) {
+      facts["candidates"] = listOfCandidates(candidates);
+    }
+    llvm::raw_string_ostream(text) << json::Value(std::move(facts));
   }
   return text;
 }

@@ -121,6 +121,7 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
       std::to_string(target.getVectorBytes()), std::to_string(target.getL1()), std::to_string(target.getL2())};
   items.push_back(decl.getText() ? linesLiteral(decl.getText()) : "nullptr");
   items.push_back(std::to_string(decl.getSizes().size()));
+  items.push_back("0");  // a library's kernel has one way
   writer.call("static constexpr sl_problem " + problemName(decl) + " = {", items, "};\n");
 }
 

@@ -133,6 +133,24 @@ llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::St
   return border;
 }
 
+Value storedWeight(Value weight) {
+  Operation* made = weight.getDefiningOp();
+  Value source;
+  if (auto widened = llvm::dyn_cast_if_present<op::ToDtypeOp>(made)) {
+    source = widened.getX();
+  } else if (auto fusion = llvm::dyn_cast_if_present<op::FusionOp>(made); fusion && fusion->getNumOperands() == 1) {
+    auto body = fusion.getBody().front().without_terminator();
+    if (llvm::hasSingleElement(body) && llvm::isa<op::ToDtypeOp>(*body.begin())) {
+      source = fusion->getOperand(0);
+    }
+  }
+  if (!source || !elementOf(weight).isF32() || !isKnownEarly(source)) {
+    return {};
+  }
+  const mlir::Type stored = elementOf(source);
+  return stored.isBF16() || stored.isF16() ? source : Value();
+}
+
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   Operation* root = contractionRoot(fusion);
   auto known = [&](Value argument) { return isKnownEarly(fusionInput(fusion, argument)); };
@@ -144,11 +162,17 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   for (auto [i, operand] : llvm::enumerate(root->getOperands())) {
     if (isConvolution && i < 2) {
       addConvolutionTensor(problem, operand, i == 0, known(operand));
+    } else if (isLinear && i == 1) {
+      const llvm::SmallVector<int64_t> sizes = sizesOf(operand);
+      problem.addOperand(elementOf(linear.getX()), sizes, rowMajor(sizes), true);
     } else {
       addTensor(problem, operand, known(operand));
     }
   }
   problem.setInputs(static_cast<int32_t>(root->getNumOperands()));
+  if (auto variant = fusion->getAttrOfType<mlir::IntegerAttr>(kVariantAttribute)) {
+    problem.setVariant(static_cast<int32_t>(variant.getInt()));
+  }
   if (isConvolution) {
     addConvolutionTensor(problem, root->getResult(0), true, false);
   } else {
@@ -171,6 +195,9 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   const llvm::SmallVector<int64_t> x = sizesOf(root->getOperand(0));
   llvm::ArrayRef<int64_t> leading = llvm::ArrayRef<int64_t>(result).drop_back();
   if (isLinear) {
+    const Value weight = fusionInput(fusion, linear.getWeight());
+    const Value stored = storedWeight(weight);
+    problem.addAttribute("stored_bits", elementOf(stored ? stored : weight).getIntOrFloatBitWidth());
     problem.addAttribute("m", productOf(leading));
   } else {
     problem.addAttribute("batch", leading.empty() ? 1 : productOf(leading.drop_back()));

@@ -28,6 +28,14 @@ ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution);
 /// Zero elements that the family wants around its [n, c, h, w] input: pairs (before, after) per dim.
 llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::StringRef family, int64_t winogradM);
 
+/// What a linear's weight of float32 is widened from, when that is a tensor of 16-bit floats known early; else null.
+mlir::Value storedWeight(mlir::Value weight);
+
+/// On a fusion: the number of the way in which its kernel is asked to do it. Absent: 0.
+inline constexpr char kVariantAttribute[] = "op.variant";
+
+/// The problem, in the way that the fusion's choice names. A linear's weight counts as of the type that it is computed with;
+/// what it is stored as is the attribute stored_bits.
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target);
 
 }  // namespace straightline

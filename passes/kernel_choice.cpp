@@ -64,13 +64,11 @@ sl_problem Problem::view() const {
   problem.l2_bytes = target_.getL2();
   problem.text = text_.empty() ? nullptr : text_.c_str();
   problem.sizes = sizes_;
+  problem.variant = variant_;
   return problem;
 }
 
-namespace {
-
-template <class Visit>
-void forEachKernel(Visit visit) {
+void forEachKernel(llvm::function_ref<void(const sl_kernel_desc&)> visit) {
   for (int32_t backend = 0; backend < sl_backend_count(); ++backend) {
     const sl_backend_desc* desc = sl_backend_at(backend);
     for (int32_t i = 0; i < desc->kernel_count; ++i) {
@@ -78,6 +76,8 @@ void forEachKernel(Visit visit) {
     }
   }
 }
+
+namespace {
 
 std::string microseconds(double value) {
   char text[32];
@@ -95,6 +95,12 @@ const sl_kernel_desc* findKernel(llvm::StringRef name) {
 
 namespace {
 
+bool backendAllowed(const KernelWishes& wishes, llvm::StringRef backend) {
+  llvm::SmallVector<llvm::StringRef> backends;
+  wishes.allowed.split(backends, '+', -1, false);
+  return backends.empty() || llvm::is_contained(backends, backend);
+}
+
 /// Asks the kernels of a problem one after the other and keeps what each of them said.
 class Contest {
  public:
@@ -105,7 +111,7 @@ class Contest {
       return;
     }
     const bool isAllowed = !wishes_.route || allows(*wishes_.route, kernel);
-    if (!backendAllowed(kernel.backend)) {
+    if (!backendAllowed(wishes_, kernel.backend)) {
       refuse(kernel, "not allowed", isAllowed);
       return;
     }
@@ -161,12 +167,6 @@ class Contest {
   }
 
  private:
-  bool backendAllowed(llvm::StringRef backend) const {
-    llvm::SmallVector<llvm::StringRef> backends;
-    wishes_.allowed.split(backends, '+', -1, false);
-    return backends.empty() || llvm::is_contained(backends, backend);
-  }
-
   void refuse(const sl_kernel_desc& kernel, llvm::StringRef reason, bool isAllowed) {
     mention(others_, kernel.name, reason);
     if (isAllowed) {
@@ -193,6 +193,14 @@ KernelChoice chooseKernel(const Problem& problem, const KernelWishes& wishes) {
   Contest contest(problem, wishes);
   forEachKernel([&](const sl_kernel_desc& kernel) { contest.ask(kernel); });
   return contest.decide();
+}
+
+bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelWishes& wishes) {
+  const sl_problem asked = problem.view();
+  char reason[256];
+  return llvm::StringRef(kernel.op) == asked.op && (!wishes.route || allows(*wishes.route, kernel)) &&
+         backendAllowed(wishes, kernel.backend) && wishes.avoided != kernel.name &&
+         kernel.accepts(&asked, reason, sizeof reason) != 0;
 }
 
 void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes) {

@@ -28,6 +28,8 @@ class Problem {
     text_ = std::move(text);
     sizes_ = sizes;
   }
+  /// Which of a kernel's ways is asked about (sl_kernel_desc.variants).
+  void setVariant(int32_t variant) { variant_ = variant; }
   /// Valid until the problem changes or goes.
   sl_problem view() const;
 
@@ -36,6 +38,7 @@ class Problem {
   kernel::TargetAttr target_;
   std::string text_;
   int32_t sizes_ = 0;
+  int32_t variant_ = 0;
   int32_t inputs_ = 0;
   llvm::SmallVector<sl_operand> operands_;
   llvm::SmallVector<std::pair<std::string, int64_t>> attributes_;
@@ -59,6 +62,10 @@ struct KernelWishes {
 /// The cheapest kernel that accepts, among those that the wishes leave. When a route leaves none, `why` says which reasons
 /// its kernels give.
 KernelChoice chooseKernel(const Problem& problem, const KernelWishes& wishes = {});
+/// Whether chooseKernel may take this kernel for this problem.
+bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelWishes& wishes);
+/// Kernels of the registry, in its order.
+void forEachKernel(llvm::function_ref<void(const sl_kernel_desc&)> visit);
 /// Error on `root` that no kernel takes: unsupported, or with a route the user's ("invalid: ").
 void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes);
 /// The kernel of that name, or null.

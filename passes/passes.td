@@ -103,11 +103,13 @@ def SelectKernels : KernelPass<"select-kernels"> {
   let description = [{
     Asks the kernel registry: the cheapest kernel that accepts, among those that a route (module attribute op.routes) leaves; a route
     that leaves none is the user's error. Records it as op.kernel, and the reasons for it and against its
-    rivals as op.why. All fusions that no kernel takes are reported before the pass fails (unsupported).
+    rivals as op.why. A measured choice (module attribute op.choices, by key) comes before the cost where it is still a candidate; it
+    is recorded as op.variant and op.alone, the key of each contraction of fixed sizes as op.choice. All fusions that no kernel takes are reported before the pass fails (unsupported).
   }];
   let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,
                  Option<"avoid", "avoid", "std::string", "\"\"", "a kernel that is never taken, by name; empty: none">,
-                 Option<"allow", "allow", "std::string", "\"\"", "backends that kernels may come from, as a+b; empty: all">];
+                 Option<"allow", "allow", "std::string", "\"\"", "backends that kernels may come from, as a+b; empty: all">,
+                 Option<"list", "list", "bool", "false", "record what there is to measure (op.candidates)">];
 }
 
 def AssignLayouts : KernelPass<"assign-layouts"> {

@@ -66,7 +66,7 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
   // 3. Softmax and norms helped to decide what belongs together; from here on only sums and maxima are wanted.
   manager.addPass(passes::createDecomposeReductions());
   // 4. The kernel decides the layout that it reads and writes, so it is chosen first.
-  manager.addPass(passes::createSelectKernels({options.prefer, options.avoid, options.allow}));
+  manager.addPass(passes::createSelectKernels({options.prefer, options.avoid, options.allow, options.listCandidates}));
   manager.addPass(passes::createAssignLayouts());
 }
 

@@ -26,6 +26,9 @@ struct PipelineOptions {
   std::string avoid;   ///< a kernel that is never taken ("native.winograd"); empty: none
   std::string prefer;  ///< backend whose kernels are taken wherever they accept; empty: the cheapest kernel
   std::vector<Route> routes;  ///< at most one for each op
+  std::vector<std::pair<std::string, std::string>> choices;  ///< measured: key of a contraction, text of a candidate
+  bool listCandidates = false;  ///< record what there is to measure
+  bool profile = false;         ///< emitted statements tell when they begin and end
   /// Called with the name of each group of passes and the module as the group left it; null: not called.
   std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;
   DeviceChoice device; ///< where all statements run, with copies at the edges; empty: on the caller's team

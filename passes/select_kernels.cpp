@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses a kernel for every contraction by asking the registry, and records it (op.kernel) with the reasons for it and
 // against its rivals (op.why). A route of the module (op.routes) leaves only the kernels that it allows; `prefer=BACKEND`
-// takes that backend's kernel wherever it has one that accepts, whatever its cost; `avoid=KERNEL` never takes that kernel. A fusion that no kernel takes is an error; all are reported before the pass fails.
+// takes that backend's kernel wherever it has one that accepts, whatever its cost; `avoid=KERNEL` never takes that kernel. A
+// measured choice (op.choices, by the key that is recorded as op.choice) comes before the cost. With `list` the module gets
+// op.candidates: what there is to measure. A fusion that no kernel takes is an error; all are reported before the pass fails.
 #include "dialect/op/op_dialect.h"
+#include "llvm/ADT/StringSet.h"
 #include "passes/contraction_problem.h"
 #include "passes/passes.h"
+#include "passes/tuned_choices.h"
 
 namespace straightline::passes {
 
@@ -24,6 +28,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       if (!root) {
         return;
       }
+      fusion->removeAttr(kVariantAttribute);
+      fusion->removeAttr("op.alone");
       const KernelWishes wishes{prefer, routeOf(getOperation(), root->getName().stripDialect()), avoid, allow};
       const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), wishes);
       if (!choice.kernel) {
@@ -33,12 +39,87 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       }
       fusion->setAttr("op.kernel", mlir::StringAttr::get(&getContext(), choice.kernel->name));
       fusion->setAttr("op.why", mlir::StringAttr::get(&getContext(), choice.why));
+      const std::string key = choiceKey(fusion, target);
+      if (!key.empty()) {
+        applyMeasured(fusion, target, wishes, key);
+        fusion->setAttr("op.choice", mlir::StringAttr::get(&getContext(), key));
+      }
     });
     if (failedHere) {
-      signalPassFailure();
+      return signalPassFailure();
     }
+    if (list) {
+      listCandidates(target);
+    }
+    getOperation().walk([](op::FusionOp fusion) {
+      auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
+      const sl_kernel_desc* kernel = name ? findKernel(name.getValue()) : nullptr;
+      if (kernel && llvm::StringRef(kernel->family) == "gemv") {
+        readStoredWeight(fusion, llvm::cast<op::LinearOp>(contractionRoot(fusion)));
+      }
+    });
   }
 
+ private:
+  /// Takes the measured choice where there is one that is still a candidate.
+  void applyMeasured(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes, const std::string& key) {
+    const std::string text = chosenText(getOperation(), key);
+    if (text.empty()) {
+      return;
+    }
+    mlir::Builder builder(&getContext());
+    const std::string why = fusion->getAttrOfType<mlir::StringAttr>("op.why").str();
+    for (const Candidate& candidate : candidatesOf(fusion, target, wishes)) {
+      if (candidate.text() != text) {
+        continue;
+      }
+      fusion->setAttr("op.kernel", builder.getStringAttr(candidate.kernel->name));
+      fusion->setAttr("op.why", builder.getStringAttr("measured: " + text + "; by the estimates " + why));
+      fusion->setAttr(kVariantAttribute, builder.getI64IntegerAttr(candidate.variant));
+      if (candidate.alone) {
+        fusion->setAttr("op.alone", builder.getBoolAttr(*candidate.alone));
+      }
+      return;
+    }
+    fusion->setAttr("op.why", builder.getStringAttr(why + "; the measured " + text + " is no candidate"));
+  }
+
+  void listCandidates(kernel::TargetAttr target) {
+    mlir::Builder builder(&getContext());
+    llvm::SmallVector<mlir::Attribute> rows;
+    llvm::StringSet<> seen;
+    getOperation().walk([&](op::FusionOp fusion) {
+      auto key = fusion->getAttrOfType<mlir::StringAttr>("op.choice");
+      if (!key || fusion->hasAttr(op::kPrepare) || !seen.insert(key.getValue()).second) {
+        return;
+      }
+      mlir::Operation* root = contractionRoot(fusion);
+      const KernelWishes wishes{prefer, routeOf(getOperation(), root->getName().stripDialect()), avoid, allow};
+      llvm::SmallVector<mlir::Attribute> candidates;
+      for (const Candidate& candidate : candidatesOf(fusion, target, wishes)) {
+        candidates.push_back(builder.getStringAttr(candidate.text()));
+      }
+      rows.push_back(builder.getDictionaryAttr({builder.getNamedAttr("key", key),
+                                                builder.getNamedAttr("module", builder.getStringAttr(moduleOf(fusion, target))),
+                                                builder.getNamedAttr("candidates", builder.getArrayAttr(candidates))}));
+    });
+    getOperation()->setAttr("op.candidates", builder.getArrayAttr(rows));
+  }
+
+  /// gemv widens a weight of 16-bit floats by itself: no widened copy is kept for it.
+  static void readStoredWeight(op::FusionOp fusion, op::LinearOp linear) {
+    const unsigned input = fusionInputIndex(fusion, linear.getWeight());
+    const mlir::Value widened = fusion->getOperand(input);
+    const mlir::Value stored = storedWeight(widened);
+    if (!stored || !linear.getWeight().hasOneUse()) {
+      return;
+    }
+    linear.getWeight().setType(llvm::cast<mlir::RankedTensorType>(stored.getType()));
+    fusion->setOperand(input, stored);
+    if (widened.use_empty()) {
+      widened.getDefiningOp()->erase();
+    }
+  }
 };
 
 }  // namespace

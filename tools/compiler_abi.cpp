@@ -15,6 +15,7 @@
 #include "tools/module_builder.h"
 #include "tools/module_context.h"
 #include "tools/module_parameters.h"
+#include "tools/timing.h"
 
 using straightline::Compilation;
 using straightline::ErrorKind;
@@ -36,6 +37,9 @@ struct sl_builder {
 };
 struct sl_compilation {
   std::unique_ptr<Compilation> compilation;
+};
+struct sl_timing {
+  std::unique_ptr<straightline::Timing> timing;
 };
 
 namespace {
@@ -281,6 +285,23 @@ sl_text* sl_compilation_notes(const sl_compilation* compilation) {
   }
   return makeText(std::move(text));
 }
+
+int32_t sl_timing_create(sl_program* program, uint64_t seed, sl_timing** out, sl_text** error) {
+  return guarded(error, [&] {
+    auto timing = std::make_unique<sl_timing>();
+    Failure failure = straightline::Timing::create(program, seed, &timing->timing);
+    if (!failure.failed()) {
+      *out = timing.release();
+    }
+    return failure;
+  });
+}
+
+int32_t sl_timing_run(sl_timing* timing, double seconds, double* us, sl_text** error) {
+  return guarded(error, [&] { return timing->timing->run(seconds, us); });
+}
+
+void sl_timing_release(sl_timing* timing) { delete timing; }
 
 sl_text* sl_cache_directory(void) {
   const straightline::jit::ObjectCache& cache = straightline::jit::ObjectCache::process();

@@ -154,6 +154,17 @@ SL_API void sl_compilation_counts(const sl_compilation* compilation, int32_t* co
 /// Warnings (trouble with the cache), one per line; empty as a rule.
 SL_API sl_text* sl_compilation_notes(const sl_compilation* compilation);
 
+// Timing -------------------------------------------------------------------------------------------------------------
+
+typedef struct sl_timing sl_timing;  ///< a program with parameters, inputs and results of its own
+
+/// Memory for a program of fixed sizes, with numbers made from `seed`. `program` is retained.
+SL_API int32_t sl_timing_create(sl_program* program, uint64_t seed, sl_timing** out, sl_text** error);
+/// Calls it for at least `seconds` (and twice) and gives the least microseconds of a call. Of a program that was compiled with
+/// profile=true, statements that only move data into the order that a kernel reads do not count.
+SL_API int32_t sl_timing_run(sl_timing* timing, double seconds, double* us, sl_text** error);
+SL_API void sl_timing_release(sl_timing* timing);
+
 // Disk cache --------------------------------------------------------------------------------------------------------
 
 typedef struct sl_cache_info {

@@ -20,6 +20,7 @@ namespace straightline {
 namespace {
 
 constexpr llvm::StringRef kRouteKey = "route.";
+constexpr llvm::StringRef kChoiceKey = "choice.";
 constexpr llvm::StringRef kRouteVariable = "STRAIGHTLINE_ROUTE_";
 
 /// Finds the memory space of a backend's device in the registry.
@@ -61,6 +62,12 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     options->freeze = value == "true";
   } else if (key == "poison" && isSwitch) {
     options->poison = value == "true";
+  } else if (key == "profile" && isSwitch) {
+    options->profile = value == "true";
+  } else if (key == "list_candidates" && isSwitch) {
+    options->listCandidates = value == "true";
+  } else if (key.starts_with(kChoiceKey)) {
+    options->choices.emplace_back(key.drop_front(kChoiceKey.size()).str(), value.str());
   } else if (key == "prefer") {
     options->prefer = value.str();
   } else if (key == "avoid") {
@@ -79,7 +86,7 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
   } else {
     return Failure::user("unknown pipeline option '" + word +
                          "'; valid are freeze=true, freeze=false, poison=true, poison=false, allow=BACKEND+BACKEND, avoid=KERNEL, prefer=BACKEND, device=BACKEND, "
-                         "target=cuda:sm_NN and route.OP=BACKEND[.KERNEL]");
+                         "target=cuda:sm_NN, route.OP=BACKEND[.KERNEL], choice.KEY=CANDIDATE, list_candidates=true and profile=true");
   }
   return Failure::none();
 }

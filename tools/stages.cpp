@@ -8,6 +8,7 @@
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
+#include "passes/tuned_choices.h"
 #include "tools/pipeline_options.h"
 #include "tools/register_all.h"
 
@@ -42,6 +43,7 @@ class ProductStages final : public Stages {
     options.afterGroup = target.afterGroup;
     if (module.getOps<kernel::ProgramOp>().empty()) {
       setRoutes(module, options.routes);
+      setChoices(module, options.choices);
       straightline::buildPipeline(manager, options);
     } else {
       buildKernelLevelPipeline(manager, options);
@@ -67,8 +69,12 @@ class ProductStages final : public Stages {
 
   double estimatedUs(mlir::ModuleOp module) const override { return codegen::estimatedUs(module); }
 
-  Failure emit(mlir::ModuleOp module, const TargetOptions&, Emitted* emitted) const override {
-    mlir::FailureOr<codegen::Emitted> text = codegen::emitProgram(module);
+  Failure emit(mlir::ModuleOp module, const TargetOptions& target, Emitted* emitted) const override {
+    PipelineOptions options;
+    if (Failure failure = readPipelineOptions(target.pipeline, module.getContext(), &options); failure.failed()) {
+      return failure;
+    }
+    mlir::FailureOr<codegen::Emitted> text = codegen::emitProgram(module, {.profile = options.profile});
     if (failed(text)) {
       return Failure::internal("emission failed");
     }

@@ -91,9 +91,21 @@ void runGemm(int64_t m, int64_t n, int64_t k, int threads) {
   p.check(where);
 }
 
-template <GemvTune Tune, class T>
+/// The weight stored as W, with the values that W has rounded to.
+template <class W, class T>
+std::vector<W> stored(std::vector<T>& weight) {
+  std::vector<W> narrow;
+  for (T& value : weight) {
+    narrow.push_back(cast<W>(value));
+    value = cast<T>(narrow.back());
+  }
+  return narrow;
+}
+
+template <GemvTune Tune, class T, class W = T>
 void runGemv(int64_t m, int64_t n, int64_t k, int threads) {
   Linear<T> p(m, n, k);
+  const std::vector<W> w = stored<W>(p.w);
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
     gemv<Tune>(ctx, team,
                GemvShape{.m = m,
@@ -103,7 +115,7 @@ void runGemv(int64_t m, int64_t n, int64_t k, int threads) {
                          .ldw = p.ldw,
                          .ldc = p.ldc,
                          .epilogueStride = {{0, 1}, {p.ldr, 1}}},
-               kBiasResidualRelu, p.x.data(), p.w.data(), static_cast<const T*>(p.bias.data()),
+               kBiasResidualRelu, p.x.data(), w.data(), static_cast<const T*>(p.bias.data()),
                static_cast<const T*>(p.residual.data()), p.y.data());
   });
   p.check(describe("gemv", m, n, k, threads));
@@ -163,6 +175,15 @@ TEST(Gemm, Float64) {
   forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
     runGemm<GemmTune{.mr = 6, .nr = 8, .kc = 32, .mc = 96, .prefetch = 0}, double>(m, n, k,
                                                                                    threads);
+  });
+}
+
+TEST(Gemv, WeightsOf16BitFloats) {
+  forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
+    if (m <= 4) {
+      runGemv<GemvTune{.rows = 4, .mr = 4}, float, bfloat16>(m, n, k, threads);
+      runGemv<GemvTune{.rows = 2, .mr = 1}, float, half>(m, n, k, threads);
+    }
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Family `gemv`: C[M,N] = epilogue(A[M,K] * W[N,K]^T) for small M with the weight in the
-// framework's own layout.
+// framework's own layout. A weight of bfloat16 or half is read as it is stored and widened in
+// registers, which halves what comes from memory; sums are those of float.
 //
 // Cost: the weight is read once at memory speed (four rows at a time are four streams: 24-29 GB/s
 // on one thread from DRAM, where one stream gets 20-22); no packed copy, no prepare step. Wins at M
@@ -11,6 +12,7 @@
 
 #include "straightline/kernels/epilogue.h"
 #include "straightline/kernels/micro_kernel.h"
+#include "straightline/kernels/scalar.h"
 
 namespace sl {
 
@@ -30,7 +32,7 @@ struct GemvShape {
 
 /// The first `count` elements, then zeros.
 template <int N, class T>
-SL_INLINE vec<T, N> loadZeroFilled(const T* p, int64_t count) {
+SL_INLINE Wide<T, N> loadZeroFilled(const T* p, int64_t count) {
   T lanes[N] = {};
   SL_NO_UNROLL
   for (int64_t i = 0; i < count; ++i) {
@@ -41,13 +43,13 @@ SL_INLINE vec<T, N> loadZeroFilled(const T* p, int64_t count) {
 
 /// sums[i * N + r] = a row i . weight row r, for MR rows of A and R rows of the weight (rows at or
 /// beyond `valid` repeat the last valid one).
-template <int R, int MR, int N, class T>
-SL_INLINE void dotRows(const T* a, int64_t lda, const T* w, int64_t ldw, int64_t k, int64_t valid,
+template <int R, int MR, int N, class T, class W>
+SL_INLINE void dotRows(const T* a, int64_t lda, const W* w, int64_t ldw, int64_t k, int64_t valid,
                        T* sums) {
   // Two sets of accumulators where they fit: one does not cover the latency of the multiply-add.
   constexpr int U = MR * R * 2 <= 12 ? 2 : 1;
   vec<T, N> acc[U][MR][R] = {};
-  const T* row[R];
+  const W* row[R];
   SL_UNROLL
   for (int r = 0; r < R; ++r) {
     row[r] = w + minOf(r, valid - 1) * ldw;
@@ -63,7 +65,7 @@ SL_INLINE void dotRows(const T* a, int64_t lda, const T* w, int64_t ldw, int64_t
       }
       SL_UNROLL
       for (int r = 0; r < R; ++r) {
-        const vec<T, N> q = load<N>(row[r] + i + u * N);
+        const vec<T, N> q = cast<T>(load<N>(row[r] + i + u * N));
         SL_UNROLL
         for (int m = 0; m < MR; ++m) {
           acc[u][m][r] = fma(q, x[m], acc[u][m][r]);
@@ -76,7 +78,8 @@ SL_INLINE void dotRows(const T* a, int64_t lda, const T* w, int64_t ldw, int64_t
     const int64_t count = minOf(N, k - i);
     SL_UNROLL
     for (int r = 0; r < R; ++r) {
-      const vec<T, N> q = count == N ? load<N>(row[r] + i) : loadZeroFilled<N>(row[r] + i, count);
+      const vec<T, N> q =
+          cast<T>(count == N ? load<N>(row[r] + i) : loadZeroFilled<N>(row[r] + i, count));
       SL_UNROLL
       for (int m = 0; m < MR; ++m) {
         const T* x = a + m * lda + i;
@@ -94,9 +97,9 @@ SL_INLINE void dotRows(const T* a, int64_t lda, const T* w, int64_t ldw, int64_t
 }
 
 /// C = epilogue(A * W^T). pointers: epilogue operands, then outputs.
-template <GemvTune Tune, class Epilogue, class T, class... P>
+template <GemvTune Tune, class Epilogue, class T, class W, class... P>
 SL_INLINE void gemv(sl_ctx*, sl_team team, GemvShape s, Epilogue epilogue, const T* a,
-                    const T* weight, P... pointers) {
+                    const W* weight, P... pointers) {
   constexpr int N = kNativeLanes<T>;
   static_assert(N % Tune.rows == 0);
   const auto ops = epilogueOperands(pointers...);

@@ -204,7 +204,7 @@ void checkBinary(const char* name, T (*scalar)(T, T), void (*vector)(const T*, c
     }
   }
   std::uniform_real_distribution<T> range(-30, 30);
-  for (int i = 0; i < 1 << 17; ++i) {
+  for (int i = 0; i < 1 << 20; ++i) {
     x.push_back(i % 2 == 0
                     ? range(random)
                     : std::bit_cast<T>(typename sl::UnsignedOfSize<sizeof(T)>::type(random())));

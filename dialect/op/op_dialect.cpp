@@ -54,9 +54,15 @@ static bool areRoutes(mlir::Attribute value) {
   });
 }
 
+static bool areTexts(mlir::Attribute value) {
+  auto texts = llvm::dyn_cast<mlir::DictionaryAttr>(value);
+  return texts && llvm::all_of(texts, [](NamedAttribute entry) { return llvm::isa<StringAttr>(entry.getValue()); });
+}
+
 llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, NamedAttribute attribute) {
   // What passes note on an op: its phase, the kernel chosen and why, the layout of its result, strides of a parameter's
-  // storage; on a function: its parameters are live; on the module: the target, and routes by op as [kernel, who said so].
+  // storage, and for a measurement the key of its problem and what was chosen (passes/tuned_choices.h); on a function: its
+  // parameters are live; on the module: the target, routes by op as [kernel, who said so], measured choices by key, candidates.
   const llvm::StringRef name = attribute.getName().getValue();
   const mlir::Attribute value = attribute.getValue();
   const bool known = (name == kPrepare && llvm::isa<mlir::UnitAttr>(value)) ||
@@ -65,6 +71,11 @@ llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, Na
                      (name == "op.strides" && llvm::isa<DimsAttr>(value)) ||
                      (name == "op.live_parameters" && llvm::isa<mlir::UnitAttr>(value)) ||
                      (name == "op.target" && llvm::isa<mlir::ModuleOp>(operation)) ||
+                     (name == "op.choice" && llvm::isa<StringAttr>(value)) ||
+                     (name == "op.variant" && llvm::isa<mlir::IntegerAttr>(value)) ||
+                     (name == "op.alone" && llvm::isa<mlir::BoolAttr>(value)) ||
+                     (name == "op.choices" && llvm::isa<mlir::ModuleOp>(operation) && areTexts(value)) ||
+                     (name == "op.candidates" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<mlir::ArrayAttr>(value)) ||
                      (name == "op.routes" && llvm::isa<mlir::ModuleOp>(operation) && areRoutes(value));
   if (known) {
     return mlir::success();

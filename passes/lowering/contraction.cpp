@@ -39,6 +39,12 @@ class ContractionLowering {
       spec_.why = why.str();
     }
     spec_.op = Lowering::opNames(fusion_);
+    if (auto choice = fusion_->getAttrOfType<mlir::StringAttr>("op.choice")) {
+      spec_.choice = choice.str();
+    }
+    if (auto alone = fusion_->getAttrOfType<mlir::BoolAttr>("op.alone")) {
+      spec_.alone = alone.getValue();
+    }
     const sl_problem asked = problem_.view();
     spec_.costUs = kernel_->cost(&asked);
     spec_.canFail = kernel_->can_fail != 0;
@@ -507,6 +513,9 @@ class ContractionLowering {
                                        queue, kernel_->whole_team ? mlir::IntegerAttr() : builder.getI64IntegerAttr(1),
                                        builder.getStringAttr(spec_.op), builder.getStringAttr(spec_.why));
     call->setAttr("kernel.cost_us", builder.getF64FloatAttr(spec_.costUs));
+    if (!spec_.choice.empty()) {
+      call->setAttr("kernel.choice", builder.getStringAttr(spec_.choice));
+    }
   }
 
   /// The epilogue beyond the bias as an elementwise kernel.

@@ -472,8 +472,12 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   auto launch = kernel::LaunchOp::create(
       builder_, loc, mlir::FlatSymbolRefAttr::get(function.getSymNameAttr()), spec.inputs, spec.outputs, spec.workspace,
       mlir::FlatSymbolRefAttr::get(context_, teamQueue()),
-      spec.wholeTeam && spec.costUs >= kWorthATeamUs ? mlir::IntegerAttr() : builder_.getI64IntegerAttr(1),
+      spec.wholeTeam && (spec.alone ? !*spec.alone : spec.costUs >= kWorthATeamUs) ? mlir::IntegerAttr()
+                                                                                : builder_.getI64IntegerAttr(1),
       builder_.getStringAttr(spec.op), builder_.getStringAttr(spec.why));
+  if (!spec.choice.empty()) {
+    launch->setAttr("kernel.choice", builder_.getStringAttr(spec.choice));
+  }
   launch->setAttr("kernel.cost_us", builder_.getF64FloatAttr(spec.costUs));
   return launch;
 }

@@ -42,6 +42,8 @@ struct KernelSpec {
   bool canFail = false;
   bool updates = false;  ///< the outputs hold values that the kernel reads or leaves
   bool wholeTeam = true;
+  std::optional<bool> alone;  ///< a measured choice about the team; nullopt: by the cost
+  std::string choice;         ///< key under which it was or can be measured; empty: nothing to choose
   double costUs = 0;
   std::string op;   ///< ops it came from, "linear, relu"
   std::string why;  ///< why this kernel, for `explain`

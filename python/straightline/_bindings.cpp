@@ -256,6 +256,44 @@ class Compilation {
   std::shared_ptr<sl_compilation> compilation_;
 };
 
+/// A program with memory of its own, to be called for its time.
+class Timing {
+ public:
+  Timing(const py::capsule& program, uint64_t seed) {
+    sl_timing* timing = nullptr;
+    sl_text* error = nullptr;
+    int32_t kind = SL_ERROR_NONE;
+    auto* const native = static_cast<sl_program*>(PyCapsule_GetPointer(program.ptr(), "sl_program"));
+    if (native == nullptr) {
+      throw py::error_already_set();
+    }
+    {
+      const Released released;
+      kind = sl_timing_create(native, seed, &timing, &error);
+    }
+    check(kind, error);
+    timing_.reset(timing);
+  }
+
+  double run(double seconds) {
+    double us = 0;
+    sl_text* error = nullptr;
+    int32_t kind = SL_ERROR_NONE;
+    {
+      const Released released;
+      kind = sl_timing_run(timing_.get(), seconds, &us, &error);
+    }
+    check(kind, error);
+    return us;
+  }
+
+ private:
+  struct Deleter {
+    void operator()(sl_timing* timing) const { sl_timing_release(timing); }
+  };
+  std::unique_ptr<sl_timing, Deleter> timing_;
+};
+
 /// How far a compilation is; another thread may look while compile() works.
 class Progress {
  public:
@@ -447,6 +485,10 @@ PYBIND11_MODULE(_compiler, m) {
       .def_property_readonly("program", &Compilation::program)
       .def("ir", &Compilation::ir, py::arg("level"), py::kw_only(), py::arg("locations") = false,
            py::arg("generic") = false, py::arg("elide") = false);
+
+  py::class_<Timing>(m, "Timing", "A program of fixed sizes with random parameters and inputs, to be called for its time.")
+      .def(py::init<const py::capsule&, uint64_t>(), py::arg("program"), py::arg("seed"))
+      .def("run", &Timing::run, py::arg("seconds"), "Calls it for so long, at least twice; the least microseconds of a call.");
 
   m.def("compile", &compileModule, py::arg("module"), py::kw_only(), py::arg("cpu") = "", py::arg("threads") = 1,
         py::arg("pipeline") = "", py::arg("emit_only") = false, py::arg("cache") = true, py::arg("progress") = py::none(),

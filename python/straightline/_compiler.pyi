@@ -69,6 +69,13 @@ class Compilation:
     def program(self) -> Any: ...
     def ir(self, level: str, *, locations: bool = False, generic: bool = False, elide: bool = False) -> str: ...
 
+class Timing:
+    """A program of fixed sizes with random parameters and inputs, to be called for its time."""
+
+    def __init__(self, program: Any, seed: int) -> None: ...
+    def run(self, seconds: float) -> float:
+        """Calls it for so long, at least twice; the least microseconds of a call."""
+
 def compile(
     module: Module,
     *,

@@ -20,11 +20,13 @@ class CompileProgress:
     Attributes:
         step: What is done before and between compilations, such as "capturing".
         compilation: Where the compilation that is running reports, or None.
+        measuring: What `tune` measures, how many contractions are done and how many there are; None while it measures nothing.
     """
 
     def __init__(self) -> None:
         self.step = "capturing"
         self.compilation: _compiler.Progress | None = None
+        self.measuring: tuple[str, int, int] | None = None
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -42,7 +44,9 @@ class CompileProgress:
             self._thread.join()
 
     def text(self) -> tuple[str, int, int]:
-        """What is being done, and how many units of how many are compiled."""
+        """What is being done, and how many units of how many are compiled or measured."""
+        if self.measuring is not None:
+            return self.measuring
         now = self.compilation
         if now is None or now.stage == 0:
             return self.step, 0, 0

@@ -29,6 +29,7 @@ from straightline import (
 )
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
+from straightline._tuning import Tuning
 from straightline.errors import CacheWarning, CopyError, UnsupportedError, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.parameters import ParameterTable, copied
@@ -124,6 +125,8 @@ class _Methods:
             own = {"example": function._binding.example, "path": path, "path_reason": reason}
             explained = json.loads(function._compilation.explain_json)
             explained["compile_seconds"].update(function._binding.seconds)
+            if function._binding.tuning is not None:
+                function._binding.tuning.explain(explained["statements"])
             facts.append({**explained, **own})
         return explanation.Explanation(facts[0], facts[1:])
 
@@ -233,6 +236,7 @@ def compile(
     allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
     winograd: bool = True,
+    tune: bool = False,
     _prefer: str = "",
     _device: str = "",
     _kernels_per_unit: int = 1,
@@ -267,6 +271,8 @@ def compile(
             estimates say. Before routes of the environment (docs/options.md).
         winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per
             layer what its error is.
+        tune: Measure the ways in which each contraction of fixed sizes could be done on this machine instead of estimating
+            them, and keep the choices in `tuning.json` beside the compiled code: seconds the first time, none later.
         unknown: Refused, with the names that are near.
 
     Returns:
@@ -293,7 +299,7 @@ def compile(
     _refuse_unknown(unknown)
     _check_options(
         freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache, routes=routes,
-        winograd=winograd,
+        winograd=winograd, tune=tune,
     )
     team = _threads.plan(threads)
     allowed = _allowed_backends(allow)
@@ -313,10 +319,13 @@ def compile(
     place = _targets.chosen(target, torch.utils._pytree.tree_leaves(examples))
     if place != "cpu":
         _targets.check_options(emit=emit, devices=_device)
+        if tune:
+            raise UserError(f"tune=True measures kernels of the cpu, but the target is {place}")
         _targets.open_compiler()
         options += f" target={place}"
         team = {"threads": 1}
     with kept_interrupts() as check_interrupts, CompileProgress() as progress:
+        tuning = Tuning(progress, check_interrupts, cache) if tune else None
         captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
         check_interrupts()
         _check_distinct(captures)
@@ -326,15 +335,8 @@ def compile(
         functions = []
         copies: dict[int, Any] = {}
         for capture in captures:
-            compilation = _compile(
-                capture.module,
-                progress,
-                **team,
-                cpu=cpu,
-                pipeline=options,
-                cache=cache,
-                kernels_per_unit=_kernels_per_unit,
-            )
+            request = {**team, "cpu": cpu, "pipeline": options, "cache": cache, "kernels_per_unit": _kernels_per_unit}
+            compilation = _compile(capture.module, progress, tuning, **request)
             function = capture.function(
                 model,
                 compilation,
@@ -345,6 +347,7 @@ def compile(
                 reuse=reuse_outputs,
                 copies=copies,
                 on_cuda=place != "cpu",
+                tuning=tuning,
             )
             functions.append(function)
     if isinstance(functions[0], CompiledElsewhere):
@@ -384,12 +387,13 @@ class _Capture:
         reuse: bool,
         copies: dict[int, Any],
         on_cuda: bool,
+        tuning: Tuning | None,
     ) -> CompiledFunction | CompiledElsewhere:
         """The program with the model's own parameters, bound to the signature of the example.
 
         `on_cuda`: where the device or the tensors on it are missing, it is something to look at.
         """
-        binding = self._binding(model, compilation, table, live=live, path=path, reuse=reuse)
+        binding = self._binding(model, compilation, table, live=live, path=path, reuse=reuse, tuning=tuning)
         why = _targets.why_not_here(self._tensors()) if on_cuda else ""
         if why:
             return CompiledElsewhere(compilation, binding, why)
@@ -406,7 +410,7 @@ class _Capture:
 
     def _binding(
         self, model: Any, compilation: _compiler.Compilation, table: ParameterTable, *, live: bool, path: tuple[bool, str],
-        reuse: bool,
+        reuse: bool, tuning: Tuning | None,
     ) -> _Binding:
         import torch
 
@@ -431,6 +435,7 @@ class _Capture:
             name=explained["name"],
             path=path,
             seconds={"capture": self._seconds},
+            tuning=tuning,
         )
 
 
@@ -492,6 +497,8 @@ class _Binding:
     path: tuple[bool, str]
     #: How long what is done here took: "capture" where there was one, and "prepare" of the first set.
     seconds: dict[str, float] = field(default_factory=dict)
+    #: What was measured for it; None: nothing.
+    tuning: Tuning | None = None
 
     def weights(
         self, function: CompiledFunction, state_dict: Mapping[str, Any], copies: dict[int, Any]
@@ -565,6 +572,7 @@ def _check_options(
     cache: object,
     routes: object,
     winograd: object,
+    tune: object,
 ) -> None:
     if not isinstance(cpu, str):
         raise UserError(f"cpu is {cpu!r} but must be the name of a cpu, or '' for this machine's")
@@ -572,7 +580,8 @@ def _check_options(
         raise UserError(f"emit is {emit!r} but must be 'cpp' or 'python'")
     if fast_path is not None and not isinstance(fast_path, bool):
         raise UserError(f"fast_path is {fast_path!r} but must be True, False or None")
-    for name, flag in (("freeze", freeze), ("reuse_outputs", reuse_outputs), ("cache", cache), ("winograd", winograd)):
+    flags = {"freeze": freeze, "reuse_outputs": reuse_outputs, "cache": cache, "winograd": winograd, "tune": tune}
+    for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")
     if routes is not None and not isinstance(routes, Mapping):
@@ -600,8 +609,11 @@ def _allowed_backends(allow: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(name for name in _BACKENDS if name in allow)
 
 
-def _compile(module: _compiler.Module, progress: CompileProgress, **options: Any) -> _compiler.Compilation:
+def _compile(
+    module: _compiler.Module, progress: CompileProgress, tuning: Tuning | None, **options: Any
+) -> _compiler.Compilation:
     """Compiles, and hands on what the disk cache had to say (a damaged entry, a folder that cannot be written)."""
+    options = options if tuning is None else tuning.options(module, options)
     progress.compilation = _compiler.Progress()
     compilation = _compiler.compile(module, progress=progress.compilation, **options)
     for note in compilation.notes.splitlines():

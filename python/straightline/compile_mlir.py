@@ -11,6 +11,7 @@ from typing import Any
 from straightline import _aten_calls, _compiler, _paths, _signature, _threads
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
+from straightline._tuning import Tuning
 from straightline.compile import (
     CompiledFunction,
     _allowed_backends,
@@ -43,6 +44,7 @@ def compile_mlir(
     allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
     winograd: bool = True,
+    tune: bool = False,
     **unknown: Any,
 ) -> CompiledFunction:
     """Compiles a function of the `op` dialect, such as `fn.ir("op")` gives.
@@ -64,6 +66,7 @@ def compile_mlir(
         allow: As in `compile`.
         routes: As in `compile`.
         winograd: As in `compile`.
+        tune: As in `compile`.
         unknown: Refused by name.
 
     Returns:
@@ -79,7 +82,7 @@ def compile_mlir(
     _refuse_unknown(unknown, compile_mlir)
     _check_options(
         freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache, routes=routes,
-        winograd=winograd,
+        winograd=winograd, tune=tune,
     )
     team = _threads.plan(threads)
     allowed = _allowed_backends(allow)
@@ -95,8 +98,9 @@ def compile_mlir(
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     options += "" if winograd else " avoid=native.winograd"
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
-    with kept_interrupts(), CompileProgress() as progress:
-        compilation = _compile(module, progress, **team, cpu=cpu, pipeline=options, cache=cache)
+    with kept_interrupts() as check_interrupts, CompileProgress() as progress:
+        tuning = Tuning(progress, check_interrupts, cache) if tune else None
+        compilation = _compile(module, progress, tuning, **team, cpu=cpu, pipeline=options, cache=cache)
     explained = json.loads(compilation.explain_json)
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]
     results = tuple(("tensor", f"result[{i}]", i) for i in range(len(explained["results"])))
@@ -118,6 +122,7 @@ def compile_mlir(
         },
         name=explained["name"],
         path=path,
+        tuning=tuning,
     )
     return binding.first(compilation, given, emit == "python", {})
 

@@ -39,6 +39,7 @@ typedef struct sl_problem {
   int64_t l1_bytes, l2_bytes;
   const char* text;           ///< what the kernel alone reads beside numbers (for "aten" which op, with its arguments); NULL: nothing
   int32_t sizes;              ///< how many numbers `run` finds in the last place of `inputs` (see sl_kernel_desc); 0: no such place
+  int32_t variant;            ///< which of the kernel's ways (see sl_kernel_desc.variants); 0: the one that its estimates choose
 } sl_problem;
 
 /// A tunable of an emitted family: its name, default and allowed range. #kernel.schedule attributes are verified against these.
@@ -80,6 +81,9 @@ typedef struct sl_kernel_desc {
   void (*destroy)(void* handle);
   /// What a user should know when it is taken, in words for `explain`: an accuracy that is not that of a plain sum, say. NULL: nothing.
   void (*note)(const sl_problem* problem, char* text, size_t text_bytes);
+  /// How many ways there are to set the tunables that are worth a measurement; `cost`, `workspace`, `tune` and `note` answer for
+  /// way number `problem->variant`. Two numbers may give the same tunables. NULL: one.
+  int32_t (*variants)(const sl_problem* problem);
 } sl_kernel_desc;
 
 /// One launch on a device with machine code of its own. No blocks: nothing is launched.

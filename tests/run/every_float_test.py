@@ -35,7 +35,7 @@ def _gelu_tanh64(x: Tensor) -> Tensor:
 
 
 def _at_infinity(exact: Function) -> Function:
-    """x times a weight from 0 to 1: what torch's formulas leave at the infinities (inf * 0 and inf - inf) is not judged."""
+    """X times a weight from 0 to 1: what torch's formulas leave at the infinities (inf * 0 and inf - inf) is not judged."""
     return lambda x: torch.where(x.isinf(), torch.nan, exact(x))
 
 

@@ -18,7 +18,7 @@ double cost(const sl_problem* p) {
 
 void tune(const sl_problem* p, int64_t* values) {
   const ConvolutionProblem c(p);
-  const ConvolutionChoice x = chooseConvolution(c.pixels(), c.k, c.depth(), machineOf(p));
+  const ConvolutionChoice x = convolutionVariant(p->variant, c.pixels(), c.k, c.depth(), machineOf(p));
   values[0] = x.mr;
   values[1] = x.nr;
   values[2] = c.kh;
@@ -53,6 +53,7 @@ extern const sl_kernel_desc convolutionKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = [](const sl_problem*) { return kConvolutionVariants; },
 };
 
 }  // namespace sl::native

@@ -42,7 +42,7 @@ double cost(const sl_problem* p) {
 
 void tune(const sl_problem* p, int64_t* values) {
   const Sizes s = sizesOf(p);
-  const GemmChoice c = chooseGemm(s.m, s.n, s.k, s.elementBytes, machineOf(p));
+  const GemmChoice c = gemmVariant(p->variant, s.m, s.n, s.k, s.elementBytes, machineOf(p));
   values[0] = c.mr;
   values[1] = c.nr;
   values[2] = c.kc;
@@ -79,6 +79,7 @@ extern const sl_kernel_desc gemmKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = [](const sl_problem*) { return kGemmVariants; },
 };
 
 }  // namespace sl::native

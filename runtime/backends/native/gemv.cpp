@@ -29,13 +29,14 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 }
 
 double cost(const sl_problem* p) {
+  const int64_t bits = p->operands[0].dtype.bits;
   return gemvMicroseconds(attribute(p, "m", 1), attribute(p, "n", 1), attribute(p, "k", 1),
-                          p->operands[0].dtype.bits / 8, machineOf(p));
+                          bits / 8, attribute(p, "stored_bits", bits) / 8, machineOf(p));
 }
 
 void tune(const sl_problem* p, int64_t* values) {
   const GemvChoice c =
-      chooseGemv(attribute(p, "m", 1), p->operands[0].dtype.bits / 8, machineOf(p));
+      gemvVariant(p->variant, attribute(p, "m", 1), p->operands[0].dtype.bits / 8, machineOf(p));
   values[0] = c.rows;
   values[1] = c.mr;
 }
@@ -50,7 +51,8 @@ extern const sl_kernel_desc gemvKernel = {
     .backend = "native",
     .op = "linear",
     .family = "gemv",
-    .summary = "dot products over the framework's own weight, four rows at a time, no packing",
+    .summary = "dot products over the framework's own weight, four rows at a time, no packing; "
+               "a weight of 16-bit floats stays as it is",
     .accepts = accepts,
     .cost = cost,
     .workspace = nullptr,
@@ -65,6 +67,7 @@ extern const sl_kernel_desc gemvKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = [](const sl_problem*) { return kGemvVariants; },
 };
 
 }  // namespace sl::native

@@ -29,8 +29,8 @@ int64_t columnsOf(const sl_problem* p) {
 }
 
 GemmChoice choice(const sl_problem* p) {
-  return chooseGemm(attribute(p, "m", kUnknown), columnsOf(p), attribute(p, "k", 0),
-                    p->operands[0].dtype.bits / 8, machineOf(p));
+  return gemmVariant(p->variant, attribute(p, "m", kUnknown), columnsOf(p), attribute(p, "k", 0),
+                     p->operands[0].dtype.bits / 8, machineOf(p));
 }
 
 double cost(const sl_problem* p) {
@@ -84,6 +84,7 @@ extern const sl_kernel_desc matmulKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = nullptr,
+    .variants = [](const sl_problem*) { return kGemmVariants; },
 };
 
 }  // namespace sl::native

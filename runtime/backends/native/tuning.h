@@ -51,6 +51,23 @@ struct GemmChoice {
   int64_t mr, nr, kc, mc, prefetch;
 };
 
+/// Blocks for the tile that `c` has.
+inline GemmChoice withGemmBlocks(GemmChoice c, int64_t m, int64_t n, int64_t k,
+                                 int64_t elementBytes, const Machine& machine) {
+  if (m != kUnknown) {
+    c.mr = balancedRows(m, c.mr);
+  }
+  const int64_t rows = m == kUnknown ? kTypicalRows : m;
+  const bool reused = m == kUnknown || rows > c.mr;
+  if (reused && k * c.nr * elementBytes > machine.l1Bytes) {
+    c.kc = std::max<int64_t>(128, machine.l1Bytes / (c.nr * elementBytes) / 4 * 4);
+  }
+  c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
+  c.prefetch =
+      prefetchLines(std::min(rows, c.mc), c.mr, c.nr, elementBytes, n * k * elementBytes, machine);
+  return c;
+}
+
 /// m may be kUnknown. elementBytes 4 or 8.
 inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
                              const Machine& machine) {
@@ -70,18 +87,7 @@ inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementByt
     c.nr = 2 * lanes;
     c.mr = 6;
   }
-  if (m != kUnknown) {
-    c.mr = balancedRows(m, c.mr);
-  }
-  const int64_t rows = m == kUnknown ? kTypicalRows : m;
-  const bool reused = m == kUnknown || rows > c.mr;
-  if (reused && k * c.nr * elementBytes > machine.l1Bytes) {
-    c.kc = std::max<int64_t>(128, machine.l1Bytes / (c.nr * elementBytes) / 4 * 4);
-  }
-  c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
-  c.prefetch =
-      prefetchLines(std::min(rows, c.mc), c.mr, c.nr, elementBytes, n * k * elementBytes, machine);
-  return c;
+  return withGemmBlocks(c, m, n, k, elementBytes, machine);
 }
 
 inline double gemmMicroseconds(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
@@ -107,12 +113,15 @@ inline GemvChoice chooseGemv(int64_t m, int64_t elementBytes, const Machine& mac
   return {rows, balancedRows(m, 4)};
 }
 
+/// storedBytes: of an element of the weight, less than elementBytes where it is widened on the way.
 inline double gemvMicroseconds(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
-                               const Machine& machine) {
-  const int64_t weightBytes = n * k * elementBytes;
+                               int64_t storedBytes, const Machine& machine) {
+  const int64_t weightBytes = n * k * storedBytes;
   const double memory = double(weightBytes) / machine.bandwidth(weightBytes);
+  // Widening takes two instructions beside each vector's multiply-adds.
+  const double widening = storedBytes < elementBytes ? 1.0 + 2.0 / double(std::min<int64_t>(m, 4)) : 1.0;
   const double compute =
-      2.0 * double(m) * double(n) * double(k) / (machine.peak(elementBytes) * 0.93);
+      widening * 2.0 * double(m) * double(n) * double(k) / (machine.peak(elementBytes) * 0.93);
   // Each result is a sum across a vector, and where k is no whole number of vectors one over a copy.
   const bool tail = k * elementBytes % machine.vectorBytes != 0;
   const double sums = double(m) * double(n) * (tail ? 0.004 : 0.0008);
@@ -155,9 +164,10 @@ struct WinogradChoice {
   double microseconds;
 };
 
-/// The best F(m x m, 3 x 3) for one m. n may be kUnknown. c and k are multiples of 16.
+/// The best F(m x m, 3 x 3) for one m. n may be kUnknown. c and k are multiples of 16. `otherMode`: threads
+/// share the tiles where the outputs would be shared, and the other way round.
 inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t w, int64_t c,
-                                        int64_t k, const Machine& machine) {
+                                        int64_t k, const Machine& machine, bool otherMode = false) {
   const int64_t points = (m + 2) * (m + 2);
   const int64_t images = n == kUnknown ? 1 : n;
   const int64_t tiles = images * ceilDivide(h, m) * ceilDivide(w, m);
@@ -167,7 +177,7 @@ inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t
   x.nr = machine.vectorBytes >= 64 && k % 32 == 0 ? 32 : 16;
   x.mr = machine.vectorBytes >= 64 && x.nr == 16 ? 12 : 6;
   // Few tiles and weights beyond L2: every thread reads its own part of the weights.
-  const bool byOutputs = weightBytes > machine.l2Bytes && tiles <= 64;
+  const bool byOutputs = (weightBytes > machine.l2Bytes && tiles <= 64) != otherMode;
   x.mode = byOutputs ? 1 : 0;
   x.tiles = byOutputs ? std::min<int64_t>(tiles, 48) : 24;
   if (!byOutputs && n != kUnknown) {
@@ -209,6 +219,85 @@ inline int64_t winogradWorkspaceBytes(int64_t c, const WinogradChoice& x, int64_
   const int64_t v = points * (rows * c + 16);
   const int64_t own = points * (rows * x.kb + 16) + points * c + (x.mode == 0 ? v : 0);
   return ((x.mode == 1 ? v : 0) + threads * roundUpTo(own, 32)) * 4;
+}
+
+// ---- what is worth a measurement beside the estimates' choice, which is number 0 everywhere
+
+inline constexpr int32_t kGemmVariants = 6;
+inline GemmChoice gemmVariant(int32_t variant, int64_t m, int64_t n, int64_t k,
+                              int64_t elementBytes, const Machine& machine) {
+  GemmChoice c = chooseGemm(m, n, k, elementBytes, machine);
+  const int64_t lanes = machine.vectorBytes / elementBytes;
+  const auto tile = [&](int64_t mr, int64_t vectors) {
+    return withGemmBlocks({mr, std::min(roundUpTo(n, lanes), vectors * lanes), 0, 0, 0}, m, n, k,
+                          elementBytes, machine);
+  };
+  const bool few = m != kUnknown && m <= 4;
+  switch (variant) {
+    case 1:
+      return few ? tile(m, 2) : tile(6, 2);
+    case 2:
+      return few ? tile(m, 4) : tile(12, 1);
+    case 3:
+      return few ? tile(m, 6) : tile(4, 3);
+    case 4:  // the whole sum at once, or half a block of it
+      c.kc = c.kc != 0 ? 0 : k >= 256 ? roundUpTo(k / 2, 4) : 0;
+      return c;
+    case 5:
+      c.prefetch = c.prefetch != 0 ? 0 : 2;
+      return c;
+    default:
+      return c;
+  }
+}
+
+inline constexpr int32_t kGemvVariants = 3;
+inline GemvChoice gemvVariant(int32_t variant, int64_t m, int64_t elementBytes,
+                              const Machine& machine) {
+  GemvChoice c = chooseGemv(m, elementBytes, machine);
+  const int64_t lanes = machine.vectorBytes / elementBytes;
+  if (variant == 1) {
+    c.rows = c.rows == 2 ? std::min<int64_t>(4, lanes) : 2;
+  } else if (variant == 2) {
+    c.mr = balancedRows(m, 2);
+  }
+  return c;
+}
+
+inline constexpr int32_t kConvolutionVariants = 4;
+inline ConvolutionChoice convolutionVariant(int32_t variant, int64_t pixels, int64_t k,
+                                            int64_t depth, const Machine& machine) {
+  ConvolutionChoice c = chooseConvolution(pixels, k, depth, machine);
+  const int64_t lanes = machine.vectorBytes / 4;
+  if (variant == 1) {
+    const bool narrow = c.nr == lanes;
+    c.nr = narrow ? 2 * lanes : lanes;
+    c.mr = narrow ? 6 : 12;
+    c.mr = pixels == kUnknown ? c.mr : balancedRows(std::min<int64_t>(pixels, 96), c.mr);
+    c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
+  } else if (variant == 2) {
+    c.mc *= 2;
+  } else if (variant == 3) {
+    c.prefetch = c.prefetch != 0 ? 0 : 2;
+  }
+  return c;
+}
+
+inline constexpr int32_t kWinogradVariants = 5;
+inline WinogradChoice winogradVariant(int32_t variant, int64_t n, int64_t h, int64_t w, int64_t c,
+                                      int64_t k, const Machine& machine) {
+  switch (variant) {
+    case 1:
+      return chooseWinogradFor(2, n, h, w, c, k, machine);
+    case 2:
+      return chooseWinogradFor(4, n, h, w, c, k, machine);
+    case 3:
+      return chooseWinogradFor(2, n, h, w, c, k, machine, true);
+    case 4:
+      return chooseWinogradFor(4, n, h, w, c, k, machine, true);
+    default:
+      return chooseWinograd(n, h, w, c, k, machine);
+  }
 }
 
 struct AttentionChoice {

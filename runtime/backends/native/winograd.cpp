@@ -37,7 +37,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 /// With nr = 32 the input is transformed 16 channels at a time, too, so 16 divides in every case.
 WinogradChoice choice(const sl_problem* p) {
   const ConvolutionProblem c(p);
-  return chooseWinograd(c.n, c.h, c.w, c.c, c.k, machineOf(p));
+  return winogradVariant(p->variant, c.n, c.h, c.w, c.c, c.k, machineOf(p));
 }
 
 double cost(const sl_problem* p) { return choice(p).microseconds; }
@@ -93,6 +93,7 @@ extern const sl_kernel_desc winogradKernel = {
     .run = nullptr,
     .destroy = nullptr,
     .note = note,
+    .variants = [](const sl_problem*) { return kWinogradVariants; },
 };
 
 }  // namespace sl::native

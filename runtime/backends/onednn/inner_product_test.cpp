@@ -61,7 +61,7 @@ struct Linear {
     attributes.push_back({"relu", relu});
     problem = {sizeof(sl_problem), "linear", operands.data(), bias ? 3 : 2, 1,
                attributes.data(),  1,        threads,         32,           32 << 10,
-               512 << 10};
+               512 << 10,         nullptr,  0,          0};
   }
   std::vector<sl_operand> operands;
   std::vector<sl_attribute> attributes;

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/tuned_choices.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace straightline {
+namespace {
+
+using mlir::Operation;
+using mlir::Value;
+
+constexpr char kChoicesAttribute[] = "op.choices";
+/// Between these many estimated microseconds of one thread it is worth asking whether to share.
+constexpr double kLeastToShareUs = 0.5;
+constexpr double kMostToKeepUs = 40.0;
+
+std::string dtypeText(sl_dtype dtype) {
+  return (dtype.code == 4 ? "bf" : dtype.code == 2 ? "f" : dtype.code == 1 ? "u" : "i") + std::to_string(dtype.bits);
+}
+
+/// "64x320:f32", with "c" behind what is constant.
+std::string operandText(const sl_operand& operand) {
+  std::string text;
+  for (int32_t dim = 0; dim < operand.rank; ++dim) {
+    text += (dim == 0 ? "" : "x") + std::to_string(operand.extents[dim]);
+  }
+  return text + ":" + dtypeText(operand.dtype) + (operand.constant != 0 ? "c" : "");
+}
+
+bool isStatic(const sl_problem& problem) {
+  return llvm::all_of(llvm::ArrayRef(problem.operands, problem.inputs + problem.outputs), [](const sl_operand& operand) {
+    return llvm::all_of(llvm::ArrayRef(operand.extents, operand.rank), [](int64_t size) { return size != SL_DYNAMIC; });
+  });
+}
+
+llvm::SmallVector<int64_t> tunablesOf(const sl_kernel_desc& kernel, const Problem& problem) {
+  llvm::SmallVector<int64_t> values;
+  for (int32_t i = 0; i < kernel.tunable_count; ++i) {
+    values.push_back(kernel.tunables[i].fallback);
+  }
+  if (kernel.tune) {
+    const sl_problem asked = problem.view();
+    kernel.tune(&asked, values.data());
+  }
+  return values;
+}
+
+/// Adds the kernel's ways that differ, and for the first one both ways to spread it over the team where that is a question.
+void addWays(const sl_kernel_desc& kernel, Problem problem, int64_t threads, std::vector<Candidate>& candidates) {
+  const sl_problem first = problem.view();
+  const int32_t ways = kernel.variants ? kernel.variants(&first) : 1;
+  for (int32_t way = 0; way < ways; ++way) {
+    problem.setVariant(way);
+    const sl_problem asked = problem.view();
+    Candidate candidate{&kernel, way, std::nullopt, tunablesOf(kernel, problem), kernel.cost(&asked)};
+    if (llvm::any_of(candidates, [&](const Candidate& other) {
+          return other.kernel == &kernel && other.tune == candidate.tune;
+        })) {
+      continue;
+    }
+    candidates.push_back(candidate);
+    const double oneThreadUs = candidate.costUs * static_cast<double>(threads);
+    if (way == 0 && kernel.family[0] != '\0' && kernel.whole_team != 0 && threads > 1 && oneThreadUs >= kLeastToShareUs &&
+        oneThreadUs <= kMostToKeepUs) {
+      candidate.alone = true;
+      candidates.push_back(candidate);
+      candidate.alone = false;
+      candidates.push_back(candidate);
+    }
+  }
+}
+
+}  // namespace
+
+std::string Candidate::text() const {
+  std::string text = std::string(kernel->name) + "[";
+  for (int32_t i = 0; i < kernel->tunable_count; ++i) {
+    text += (i == 0 ? "" : ",") + std::string(kernel->tunables[i].name) + ":" + std::to_string(tune[i]);
+  }
+  return text + "]" + (!alone ? "" : *alone ? "alone" : "shared");
+}
+
+std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes) {
+  Problem problem = contractionProblem(fusion, target);
+  problem.setVariant(0);
+  const KernelChoice first = chooseKernel(problem, wishes);
+  std::vector<Candidate> candidates;
+  if (!first.kernel) {
+    return candidates;
+  }
+  addWays(*first.kernel, problem, target.getThreads(), candidates);
+  forEachKernel([&](const sl_kernel_desc& kernel) {
+    if (&kernel != first.kernel && mayTake(kernel, problem, wishes)) {
+      addWays(kernel, problem, target.getThreads(), candidates);
+    }
+  });
+  return candidates;
+}
+
+std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
+  const Problem problem = contractionProblem(fusion, target);
+  const sl_problem view = problem.view();
+  if (!isStatic(view)) {
+    return "";
+  }
+  Operation* root = contractionRoot(fusion);
+  std::string key = root->getName().stripDialect().str() + "(";
+  for (int32_t i = 0; i < view.inputs + view.outputs; ++i) {
+    key += (i == 0 ? "" : i == view.inputs ? ")->" : ",") + operandText(view.operands[i]);
+  }
+  if (llvm::isa<op::ConvolutionOp>(root)) {
+    for (int32_t i = 0; i < view.attribute_count; ++i) {
+      const llvm::StringRef name = view.attributes[i].name;
+      if (name.contains('_') || name == "groups" || name == "transposed") {
+        key += "," + name.str() + ":" + std::to_string(view.attributes[i].value);
+      }
+    }
+  }
+  for (Operation& op : fusion.getBody().front().without_terminator()) {
+    key += &op == root ? "" : "+" + op.getName().stripDialect().str();
+  }
+  return key + "@" + std::to_string(target.getThreads());
+}
+
+std::string moduleOf(op::FusionOp fusion, kernel::TargetAttr target) {
+  mlir::MLIRContext* context = fusion.getContext();
+  mlir::OpBuilder builder(context);
+  const mlir::Location loc = builder.getUnknownLoc();
+  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(loc);
+  llvm::SmallVector<Value> arguments;
+  for (Value input : fusion.getInputs()) {
+    if (!isKnownEarly(input)) {
+      arguments.push_back(input);
+    }
+  }
+  auto types = [](mlir::ValueRange values) { return llvm::to_vector(values.getTypes()); };
+  builder.setInsertionPointToEnd(module->getBody());
+  auto function = mlir::func::FuncOp::create(builder, loc, "forward",
+                                             builder.getFunctionType(types(arguments), types(fusion.getResults())));
+  builder.setInsertionPointToEnd(function.addEntryBlock());
+  mlir::IRMapping mapping;
+  unsigned argument = 0;
+  for (auto [i, input] : llvm::enumerate(fusion.getInputs())) {
+    Value made;
+    if (!isKnownEarly(input)) {
+      function.setArgAttr(argument, "op.name", builder.getStringAttr("x" + std::to_string(argument)));
+      made = function.getArgument(argument++);
+    } else if (Operation* literal = input.getDefiningOp(); llvm::isa<op::ConstantOp, op::FullOp>(literal)) {
+      made = builder.clone(*literal)->getResult(0);
+    } else {
+      made = op::ParameterOp::create(builder, loc, input.getType(), "p" + std::to_string(i));
+    }
+    mapping.map(fusion.getBody().front().getArgument(i), made);
+  }
+  for (Operation& op : fusion.getBody().front().without_terminator()) {
+    builder.clone(op, mapping);
+  }
+  llvm::SmallVector<Value> results;
+  for (auto [i, value] : llvm::enumerate(fusion.getBody().front().getTerminator()->getOperands())) {
+    function.setResultAttr(i, "op.name", builder.getStringAttr("y" + std::to_string(i)));
+    results.push_back(mapping.lookupOrDefault(value));
+  }
+  mlir::func::ReturnOp::create(builder, loc, results);
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream);
+  return text;
+}
+
+std::string chosenText(mlir::ModuleOp module, llvm::StringRef key) {
+  auto choices = module->getAttrOfType<mlir::DictionaryAttr>(kChoicesAttribute);
+  auto text = choices && !key.empty() ? choices.getAs<mlir::StringAttr>(key) : mlir::StringAttr();
+  return text ? text.str() : "";
+}
+
+void setChoices(mlir::ModuleOp module, llvm::ArrayRef<std::pair<std::string, std::string>> choices) {
+  mlir::Builder builder(module.getContext());
+  llvm::SmallVector<mlir::NamedAttribute> entries;
+  for (const auto& [key, text] : choices) {
+    entries.push_back(builder.getNamedAttr(key, builder.getStringAttr(text)));
+  }
+  if (!entries.empty()) {
+    module->setAttr(kChoicesAttribute, builder.getDictionaryAttr(entries));
+  }
+}
+
+}  // namespace straightline

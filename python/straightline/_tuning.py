@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tune=True`: measures the ways in which each contraction could be done, and keeps what was fastest in a readable file.
+
+What there is to measure comes from the compiler (`list_candidates=true`): for each distinct contraction of fixed sizes a small
+module of its own and the candidates, of which the first is the estimates' choice. Each candidate becomes a program that is timed;
+the programs of one contraction are visited in turn, so that a machine that slows down slows all of them down. The file says
+nothing that is executed: its choice counts only where it is one of the candidates that the compiler lists now.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from straightline import _compiler
+from straightline._progress import CompileProgress
+from straightline.errors import CacheWarning, InternalError
+
+_FORMAT = 1
+_FILE = "tuning.json"
+_ABOUT = "what sl.compile(..., tune=True) measured; delete it, or an entry, to measure again"
+#: Visits of each candidate, and how long one takes.
+_ROUNDS = 7
+_VISIT_SECONDS = 0.004
+#: Parameters, as they are and as prepared, of all candidates that stand ready at once.
+_MOST_BYTES = 2**29
+#: Another candidate than the estimates' is taken when it needs at most this much of its time: less is noise.
+_CLEARLY_FASTER = 0.97
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The choice for one contraction."""
+
+    chosen: str
+    #: Least microseconds of a call, by candidate; the first one is the estimates' choice.
+    times: Mapping[str, float]
+
+    def __str__(self) -> str:
+        others = ", ".join(f"{name} {us:.2f} us" for name, us in self.times.items() if name != self.chosen)
+        return f"{self.chosen} {self.times[self.chosen]:.2f} us" + (f" ({others})" if others else "")
+
+
+@dataclass
+class Tuning:
+    """Choices of one `compile`, and the file that keeps them.
+
+    Attributes:
+        by_key: What was measured or found, by the key that `explain` gives as `choice`.
+        timed: How many candidates this process has timed for it.
+    """
+
+    progress: CompileProgress
+    check_interrupts: Callable[[], None]
+    cache: bool
+    by_key: dict[str, Measured] = field(default_factory=dict)
+    timed: int = 0
+
+    def options(self, module: _compiler.Module, options: dict[str, Any]) -> dict[str, Any]:
+        """Options of a compilation of `module` with what is chosen; measures what is not known yet."""
+        listing = _listing(module, options)
+        threads, machine = listing["threads"], f"{_processor()}, compiled for {listing['target']}"
+        known = _read(self._path(), machine, self.by_key)
+        wanted = [row for row in listing["candidates"] if len(row["candidates"]) > 1]
+        found = {row["key"]: known[row["key"]] for row in wanted if _fits(known.get(row["key"]), row)}
+        missing = [row for row in wanted if row["key"] not in found]
+        fresh: dict[str, Measured] = {}
+        for number, row in enumerate(missing):
+            self.progress.measuring = (f"measuring {row['key'].split('(')[0]}", number, len(missing))
+            measured = self._measured(row, {**options, "threads": threads})
+            if measured is not None:
+                fresh[row["key"]] = measured
+            self.check_interrupts()
+        self.progress.measuring = None
+        if fresh:
+            _write(self._path(), machine, fresh)
+        chosen = {**found, **fresh}
+        self.by_key.update(chosen)
+        words = "".join(f" choice.{key}={measured.chosen}" for key, measured in chosen.items())
+        plain = {name: value for name, value in options.items() if name not in ("team", "team_from_us")}
+        return {**plain, "threads": threads, "pipeline": options["pipeline"] + words}
+
+    def explain(self, statements: list[dict[str, Any]]) -> None:
+        """Adds to the statements what was measured."""
+        for row in statements:
+            measured = self.by_key.get(row.get("choice", ""))
+            if measured is not None and row["phase"] == "run":
+                row["measured_us"] = dict(measured.times)
+                row["why"] = row["why"].replace(f"measured: {measured.chosen};", f"measured: {measured};", 1)
+
+    def _path(self) -> str:
+        folder = _compiler.cache_info()["directory"] if self.cache else ""
+        return os.path.join(folder, _FILE) if folder else ""
+
+    def _measured(self, row: Mapping[str, Any], options: dict[str, Any]) -> Measured | None:
+        """None: by itself it is another contraction than in its model (folding reached further), so the estimates stay."""
+        module = _compiler.Module.parse(row["module"], "tuning")
+        programs, most = [], 0
+        for candidate in row["candidates"]:
+            words = f" profile=true choice.{row['key']}={candidate}"
+            plain = {name: value for name, value in options.items() if name not in ("team", "team_from_us")}
+            compilation = _compiler.compile(module, **{**plain, "pipeline": options["pipeline"] + words})
+            facts = json.loads(compilation.explain_json)
+            mine = [line for line in facts["statements"] if line.get("choice") == row["key"] and line["phase"] == "run"]
+            if not mine:
+                return None
+            if not mine[0]["why"].startswith(f"measured: {candidate};"):
+                raise InternalError(f"{candidate} was listed as a candidate for {row['key']} but is none: {mine[0]['why']}")
+            programs.append(compilation.program)
+            most = max(most, facts["parameter_bytes"] + facts["prepared_bytes"])
+        least = _least_times(programs, most)
+        self.timed += len(programs)
+        best = min(range(len(least)), key=least.__getitem__)
+        best = best if least[best] <= _CLEARLY_FASTER * least[0] else 0
+        return Measured(row["candidates"][best], dict(zip(row["candidates"], least, strict=True)))
+
+
+def _least_times(programs: list[Any], bytes_of_one: int) -> list[float]:
+    """Microseconds of each. All stand ready and are visited in turn, where memory allows; else each comes twice by itself."""
+    seed = secrets.randbits(63)
+    least = [float("inf")] * len(programs)
+    together = bytes_of_one * len(programs) <= _MOST_BYTES
+    ready = [_compiler.Timing(program, seed) for program in programs] if together else []
+    for _ in range(_ROUNDS if together else 2):
+        for i, program in enumerate(programs):
+            timing = ready[i] if together else _compiler.Timing(program, seed)
+            for _ in range(1 if together else _ROUNDS // 2):
+                least[i] = min(least[i], timing.run(_VISIT_SECONDS))
+    return least
+
+
+def _listing(module: _compiler.Module, options: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: options[name] for name in ("cpu", "threads", "team", "team_from_us") if name in options}
+    pipeline = options["pipeline"] + " list_candidates=true"
+    return json.loads(_compiler.compile(module, emit_only=True, pipeline=pipeline, **kept).explain_json)
+
+
+def _fits(measured: Measured | None, row: Mapping[str, Any]) -> bool:
+    """Whether it was measured among the candidates that there are now."""
+    return measured is not None and list(measured.times) == row["candidates"]
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return "an unknown processor"
+
+
+# --- the file
+
+
+def _read(path: str, machine: str, known: Mapping[str, Measured]) -> dict[str, Measured]:
+    """What the file has for this machine, over which goes what this compilation knows already."""
+    return {**{r["problem"]: _measured_of(r) for r in _records(path) if r["machine"] == machine}, **known}
+
+
+def _measured_of(record: Mapping[str, Any]) -> Measured:
+    return Measured(record["chosen"], record["candidates"])
+
+
+def _records(path: str) -> list[dict[str, Any]]:
+    """The file's records; none, with a warning, where it is damaged or another version's."""
+    if not path:
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        _warn(f"the file of measured choices {path} cannot be read and is made anew: {error}")
+        return []
+    why = _why_damaged(content)
+    if why:
+        _warn(f"the file of measured choices {path} is {why}; it is made anew")
+        return []
+    return content["records"]
+
+
+def _why_damaged(content: Any) -> str:
+    if not isinstance(content, dict) or not isinstance(content.get("records"), list):
+        return "damaged: it has no list of records"
+    if content.get("format") != _FORMAT or content.get("version") != _compiler.version:
+        theirs, ours = (content.get("format"), content.get("version")), (_FORMAT, _compiler.version)
+        return f"of another version: {theirs} but this is {ours}"
+    for number, record in enumerate(content["records"], 1):
+        if not _is_record(record):
+            return f"damaged: record {number} is not what is written there"
+    return ""
+
+
+def _is_record(record: Any) -> bool:
+    if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("machine", "problem", "chosen")):
+        return False
+    times = record.get("candidates")
+    return (
+        isinstance(times, dict)
+        and all(isinstance(us, (int, float)) and not isinstance(us, bool) and us > 0 for us in times.values())
+        and record["chosen"] in times
+    )
+
+
+def _write(path: str, machine: str, fresh: Mapping[str, Measured]) -> None:
+    """Puts records into the file, whole at once: readers see the old file or the new one."""
+    if not path:
+        return
+    kept = [r for r in _quiet_records(path) if r["machine"] != machine or r["problem"] not in fresh]
+    for key, measured in fresh.items():
+        times = {name: round(us, 4) for name, us in measured.times.items()}  # in microseconds
+        kept.append({"machine": machine, "problem": key, "chosen": measured.chosen, "candidates": times})
+    content = {"about": _ABOUT, "format": _FORMAT, "version": _compiler.version, "records": kept}
+    temporary = ""
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=os.path.dirname(path), prefix=_FILE, delete=False, encoding="utf-8"
+        ) as file:
+            temporary = file.name
+            json.dump(content, file, indent=1)
+            file.write("\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        _warn(f"measured choices cannot be kept in {path}: {error}")
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+
+
+def _quiet_records(path: str) -> list[dict[str, Any]]:
+    """As they are now, another process may have added some; what is wrong with the file has been said."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CacheWarning)
+        return _records(path)
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, CacheWarning, stacklevel=6)

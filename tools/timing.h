@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A compiled program with memory of its own that is called to learn how long it takes: how measured choices are made.
+#ifndef STRAIGHTLINE_TOOLS_TIMING_H
+#define STRAIGHTLINE_TOOLS_TIMING_H
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "straightline/abi/straightline.h"
+#include "tools/failure.h"
+
+namespace straightline {
+
+/// Used by one thread at a time.
+class Timing {
+ public:
+  ~Timing();
+  Timing(const Timing&) = delete;
+  Timing& operator=(const Timing&) = delete;
+
+  /// Keeps the program. Parameters and inputs get numbers from `seed`, of the type and size that the program wants. A program whose
+  /// sizes are only known per call is the user's error.
+  static Failure create(sl_program* program, uint64_t seed, std::unique_ptr<Timing>* out);
+
+  /// Calls the program for at least `seconds`, and at least twice. Gives the least microseconds of a call. With a program that tells
+  /// when its statements begin and end (profile=true), those that only move data into the order that a kernel reads do not count.
+  Failure run(double seconds, double* us);
+
+ private:
+  struct Memory;
+  explicit Timing(sl_program* program);
+  static void onStatement(void* user, int32_t statement, int32_t begin);
+
+  sl_program* program_;
+  sl_weights* weights_ = nullptr;
+  sl_queue* queue_ = nullptr;
+  std::vector<std::unique_ptr<Memory>> memory_;
+  std::vector<void*> parameters_, inputs_, outputs_;
+  std::vector<bool> movesOnly_;  ///< by statement
+  int64_t beganNs_ = 0;
+  int64_t movedNs_ = 0;  ///< of the call that runs
+};
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_TOOLS_TIMING_H

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
 #include "passes/fusion_group.h"
 #include "passes/passes.h"
+#include "straightline/abi/kernel.h"
 
 namespace straightline::passes {
 
@@ -50,7 +52,8 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
       symbols.insert(symbol.getSymName());
     }
     getOperation().walk([&](Operation* operation) {
-      sound &= isOfLevel(operation) && hasSoundValues(operation, symbols) && isOfStage(operation);
+      sound &= isOfLevel(operation) && hasSoundValues(operation, symbols) && isOfStage(operation) &&
+               (stage != "captured" || hasElementsToChoose(operation));
     });
     for (mlir::func::FuncOp function : getOperation().getOps<mlir::func::FuncOp>()) {
       sound &= hasUniqueNames(function);
@@ -85,12 +88,50 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
                                << " is no tensor of static rank, known elements and named extents";
         return false;
       }
+      if (!isOfHoldableSize(operation, llvm::cast<mlir::RankedTensorType>(type))) {
+        return false;
+      }
       for (mlir::StringAttr name : op::extentsOf(llvm::cast<mlir::RankedTensorType>(type)).names) {
         if (!symbols.contains(name.getValue())) {
           operation->emitError() << "extent '" << name.getValue() << "' of " << type
                                  << " has no op.symbol";
           return false;
         }
+      }
+    }
+    return true;
+  }
+
+  /// What a buffer's description, and 64 bits of an address, can hold.
+  bool isOfHoldableSize(Operation* operation, mlir::RankedTensorType type) {
+    if (type.getRank() > SL_MAX_RANK) {
+      operation->emitError() << "unsupported: " << type << " has rank " << type.getRank()
+                             << "; the nearest supported form has rank " << SL_MAX_RANK;
+      return false;
+    }
+    int64_t bytes = 8;
+    bool fits = true;
+    for (int64_t size : type.getShape()) {
+      fits &= mlir::ShapedType::isDynamic(size) ||
+              !llvm::MulOverflow(bytes, std::max<int64_t>(size, 1), bytes);
+    }
+    if (!fits) {
+      operation->emitError() << "invalid: " << type << " is larger than any memory";
+    }
+    return fits;
+  }
+
+  /// There is no largest or smallest element of nothing.
+  bool hasElementsToChoose(Operation* operation) {
+    if (!llvm::isa<op::AmaxOp, op::AminOp, op::ArgmaxOp, op::ArgminOp>(operation)) {
+      return true;
+    }
+    const auto type = llvm::cast<mlir::RankedTensorType>(operation->getOperand(0).getType());
+    for (int64_t dim : llvm::cast<op::ReductionOpInterface>(operation).getReducedDims()) {
+      if (type.getDimSize(dim) == 0) {
+        operation->emitError() << "invalid: '" << operation->getName() << "' over dim " << dim
+                               << " of " << type << ", which has size 0, has no result";
+        return false;
       }
     }
     return true;

@@ -4,17 +4,19 @@
 
 /// Whether the tensor is still what was handed out (a user may have resized it, or asked for gradients of it), and where.
 static int stillFits(sl_kept* kept, const sl_output_plan* plan, sl_kind kind, sl_grad_mode* mode,
-                     sl_tensor* tensor) {
+                     sl_range* range) {
+  sl_tensor tensor;  // its sizes may lie in the borrow, so neither leaves this function
   sl_borrow borrow;
-  if (slBorrow(kept->object, plan->reused_name, mode, &kept->seen, tensor, &borrow)) {
+  if (slBorrow(kept->object, plan->reused_name, mode, &kept->seen, &tensor, &borrow)) {
     PyErr_Clear();
     return 0;
   }
-  int fits = borrow.kind == kind && tensor->data == kept->data;
-  if (fits && slOutCheck(tensor, &borrow, plan->reused_name, plan, plan->shape, plan->strides)) {
+  int fits = borrow.kind == kind && tensor.data == kept->data;
+  if (fits && slOutCheck(&tensor, &borrow, plan->reused_name, plan, plan->shape, plan->strides)) {
     PyErr_Clear();
     fits = 0;
   }
+  *range = slTensorRange(&tensor);
   slBorrowEnd(&borrow);
   return fits;
 }
@@ -44,15 +46,15 @@ int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode
     if (!kept->object || Py_REFCNT(kept->object) != 1) {
       continue;
     }
-    sl_tensor tensor;
+    sl_range range;
     Py_INCREF(kept->object);  // now no other call takes it
     PyObject* object = kept->object;
-    if (!stillFits(kept, plan, kind, mode, &tensor)) {
+    if (!stillFits(kept, plan, kind, mode, &range)) {
       forget(kept);
       Py_DECREF(object);
       continue;
     }
-    if (isInput(slTensorRange(&tensor), inputs, count)) {
+    if (isInput(range, inputs, count)) {
       Py_DECREF(object);
       continue;
     }

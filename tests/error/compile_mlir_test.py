@@ -89,6 +89,26 @@ def test_malformed_text(text: Any, words: str) -> None:
     assert "has no body" in _refused("func.func private @f()\n")
 
 
+@pytest.mark.parametrize(
+    "body,kind,words",
+    [
+        ("%0 = op.reshape %x : (tensor<3xf32>) -> tensor<1x1x1x1x1x1x1x1x3xf32>", sl.UnsupportedError, "<string>:2.*has rank 9; .*rank 8"),
+        ("%0 = op.expand %x : (tensor<3xf32>) -> tensor<4611686018427387904x3xf32>", sl.UserError, "<string>:2.*larger than any memory"),
+        (
+            "%0 = op.slice %x {dim = 0 : i64, start = 3 : i64, end = 3 : i64, step = 1 : i64} : (tensor<3xf32>) -> tensor<0xf32>\n"
+            "%1 = op.argmin %0 {dim = 0 : i64, keepdim = false} : (tensor<0xf32>) -> tensor<i64>",
+            sl.UserError,
+            "<string>:3.*'op.argmin' over dim 0 of .*has no result",
+        ),
+    ],
+    ids=["rank", "size", "nothing"],
+)
+def test_what_no_program_can_hold(body: str, kind: type[Exception], words: str) -> None:
+    text = f"func.func @forward(%x: tensor<3xf32>) -> tensor<3xf32> {{\n{body}\nreturn %x : tensor<3xf32> }}"
+    with pytest.raises(kind, match=words):
+        sl.compile_mlir(text)
+
+
 def test_options_are_checked_as_those_of_compile() -> None:
     assert "unknown option 'thread' of sl.compile_mlir: did you mean threads" in _refused(TEXT, _parameters(), thread=1)
     assert "dynamic_shapes" not in _refused(TEXT, _parameters(), dynamic_shapes=None).partition("there are")[2]

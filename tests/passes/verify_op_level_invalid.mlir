@@ -35,3 +35,26 @@ func.func @parameters() {
   %b = op.parameter "w" : tensor<5xf32>
   return
 }
+
+// -----
+
+// expected-error @+1 {{unsupported: 'tensor<1x1x1x1x1x1x1x1x1xf32>' has rank 9; the nearest supported form has rank 8}}
+func.func @rank(%x: tensor<1x1x1x1x1x1x1x1x1xf32>) {
+  return
+}
+
+// -----
+
+func.func @size(%x: tensor<1x1xf32>) {
+  // expected-error @+1 {{invalid: 'tensor<4611686018427387904x8xf32>' is larger than any memory}}
+  %y = op.expand %x : (tensor<1x1xf32>) -> tensor<4611686018427387904x8xf32>
+  return
+}
+
+// -----
+
+func.func @nothing(%x: tensor<0x3xf32>) {
+  // expected-error @+1 {{invalid: 'op.amax' over dim 0 of 'tensor<0x3xf32>', which has size 0, has no result}}
+  %y = op.amax %x {dims = array<i64: 0>, keepdim = false} : (tensor<0x3xf32>) -> tensor<3xf32>
+  return
+}

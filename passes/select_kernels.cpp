@@ -100,7 +100,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
         candidates.push_back(builder.getStringAttr(candidate.text()));
       }
       rows.push_back(builder.getDictionaryAttr({builder.getNamedAttr("key", key),
-                                                builder.getNamedAttr("module", builder.getStringAttr(moduleOf(fusion, target))),
+                                                builder.getNamedAttr("module", builder.getStringAttr(moduleOf(fusion))),
                                                 builder.getNamedAttr("candidates", builder.getArrayAttr(candidates))}));
     });
     getOperation()->setAttr("op.candidates", builder.getArrayAttr(rows));

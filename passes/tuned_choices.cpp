@@ -125,7 +125,7 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
   return key + "@" + std::to_string(target.getThreads());
 }
 
-std::string moduleOf(op::FusionOp fusion, kernel::TargetAttr target) {
+std::string moduleOf(op::FusionOp fusion) {
   mlir::MLIRContext* context = fusion.getContext();
   mlir::OpBuilder builder(context);
   const mlir::Location loc = builder.getUnknownLoc();

@@ -32,7 +32,7 @@ std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr targ
 std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target);
 
 /// The contraction with its epilogue as a captured module of its own: what is known early is a parameter, the rest an argument.
-std::string moduleOf(op::FusionOp fusion, kernel::TargetAttr target);
+std::string moduleOf(op::FusionOp fusion);
 
 /// One choice of the module attribute op.choices, by key; empty: there is none.
 std::string chosenText(mlir::ModuleOp module, llvm::StringRef key);

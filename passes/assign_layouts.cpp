@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the memory order of 4-D values, so that no reorder stands between convolutions: what a channels-last kernel
-// writes is channels last, and so is what elementwise and pooling ops make of it. A value that convolutions read gets the
+// Chooses the memory order of images [n, c, h, w] and signals [n, c, w], so that no reorder stands between convolutions:
+// what a channels-last kernel writes is channels last, and so is what elementwise and pooling ops make of it or of a part
+// of it. A value that convolutions read gets the
 // zero border that they rely on. Attention writes in the order that its readers permute it to. Recorded as
 // op.layout = {order, border} on the op that makes the value; the order lists dims from the slowest to the fastest.
 //
@@ -50,12 +51,13 @@ void setLayout(Operation* op, llvm::ArrayRef<int64_t> order, llvm::ArrayRef<int6
 
 bool wantsRowMajor(Value value) {
   auto type = llvm::cast<RankedTensorType>(value.getType());
-  const bool onePixel = type.getDimSize(2) == 1 && type.getDimSize(3) == 1;
+  const bool onePixel = llvm::all_of(type.getShape().drop_front(2), [](int64_t size) { return size == 1; });
   return llvm::any_of(value.getUsers(), [&](Operation* user) {
     return (llvm::isa<op::ReshapeOp>(user) && !onePixel) || (llvm::isa<mlir::func::ReturnOp>(user) && !onePixel);
   });
 }
 
+/// Zero elements around an image or a signal: pairs (before, after) per dim.
 llvm::SmallVector<int64_t> borderFor(Value value, kernel::TargetAttr target) {
   llvm::SmallVector<int64_t> border(8, 0);
   for (Operation* user : value.getUsers()) {
@@ -74,7 +76,18 @@ llvm::SmallVector<int64_t> borderFor(Value value, kernel::TargetAttr target) {
       border[i] = std::max(border[i], need[i]);
     }
   }
+  if (llvm::cast<RankedTensorType>(value.getType()).getRank() == 3) {
+    border.erase(border.begin() + 4, border.begin() + 6);  // a signal is an image of height 1, which has no border there
+  }
   return border;
+}
+
+/// The value that a slice is a part of.
+Value whole(Value value) {
+  while (auto slice = value.getDefiningOp<op::SliceOp>()) {
+    value = slice.getX();
+  }
+  return value;
 }
 
 struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
@@ -82,9 +95,10 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
     const kernel::TargetAttr target = targetOf(getOperation());
     auto follows = [](Operation* op) {
       return llvm::any_of(op->getOperands(), [&](Value operand) {
-        Operation* maker = operand.getDefiningOp();
-        return maker && maker->hasAttr("op.layout") && operand.getType().getTypeID() == RankedTensorType::getTypeID() &&
-               llvm::cast<RankedTensorType>(operand.getType()).getRank() == 4;
+        Operation* maker = whole(operand).getDefiningOp();
+        auto type = llvm::dyn_cast<RankedTensorType>(operand.getType());
+        return maker && maker->hasAttr("op.layout") && type &&
+               type.getRank() == llvm::cast<RankedTensorType>(op->getResult(0).getType()).getRank();
       });
     };
     getOperation().walk<mlir::WalkOrder::PreOrder>([&](Operation* op) {
@@ -92,7 +106,7 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
         return;
       }
       auto type = llvm::dyn_cast<RankedTensorType>(op->getResult(0).getType());
-      if (!type || type.getRank() != 4 || llvm::isa<op::FusionOp>(op->getParentOp())) {
+      if (!type || type.getRank() < 3 || type.getRank() > 4 || llvm::isa<op::FusionOp>(op->getParentOp())) {
         return;
       }
       if (const llvm::SmallVector<int64_t> order = orderOfHeads(op); !order.empty()) {
@@ -105,7 +119,9 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
       if (!(writes || passesOn) || wantsRowMajor(op->getResult(0))) {
         return;
       }
-      setLayout(op, {0, 2, 3, 1}, borderFor(op->getResult(0), target));
+      const llvm::SmallVector<int64_t> order =
+          type.getRank() == 4 ? llvm::SmallVector<int64_t>{0, 2, 3, 1} : llvm::SmallVector<int64_t>{0, 2, 1};
+      setLayout(op, order, borderFor(op->getResult(0), target));
     });
   }
 };

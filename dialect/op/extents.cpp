@@ -186,7 +186,9 @@ SliceRange sliceRange(AffineExpr extent, int64_t start, int64_t end, int64_t ste
     return place < 0 ? extent + place : mlir::getAffineConstantExpr(place, context);
   };
   const AffineExpr first = placed(start);
-  return {first, mlir::simplifyAffineExpr((placed(end) - first).ceilDiv(step), 0, 64)};
+  // Rounded up in the form that torch has: (n + 1) floordiv 2 for [::2], n floordiv 2 for [1::2].
+  return {first,
+          mlir::simplifyAffineExpr((placed(end) - first + (step - 1)).floorDiv(step), 0, 64)};
 }
 
 std::optional<int64_t> elementCount(RankedTensorType type) {

@@ -660,9 +660,14 @@ class ContractionLowering {
     }
     Exprs extents = lowering_.extentsOf(type);
     Exprs strides = lowering_.stridesOf(type);
+    llvm::SmallVector<int64_t> border(type.getBorder());
+    const int64_t around = border.empty() ? 0 : border[4] + border[5];
+    if (!border.empty()) {
+      border.insert(border.begin() + 4, {0, 0});
+    }
     extents.insert(extents.begin() + 2, constant(1));
-    strides.insert(strides.begin() + 2, strides[2] * extents[3]);
-    return lowering_.view(fusion_.getLoc(), buffer, lowering_.type(extents, type.getElementType(), strides), constant(0));
+    strides.insert(strides.begin() + 2, strides[2] * (extents[3] + around));
+    return lowering_.view(fusion_.getLoc(), buffer, lowering_.type(extents, type.getElementType(), strides, border), constant(0));
   }
 
   LogicalResult lowerConvolution() {

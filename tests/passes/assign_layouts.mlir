@@ -20,6 +20,25 @@ func.func @chain(%x: tensor<1x8x14x14xf32>) -> tensor<1x16x7x7xf32> {
   return %y : tensor<1x16x7x7xf32>
 }
 
+// Signals have the same order and the border along their one dim; a pointwise op over a part of one follows it.
+// CHECK-LABEL: func.func @signal
+func.func @signal(%x: tensor<1x8x32xf32>) -> tensor<1x16x32xf32> {
+  %v = op.parameter "v" : tensor<32x8x3xf32>
+  %w = op.parameter "w" : tensor<16x16x5xf32>
+  // CHECK: op.fusion({{.*}}) {family = "convolution", {{.*}}op.layout = {border = array<i64: 0, 0, 0, 0, 0, 0>, order = array<i64: 0, 2, 1>}
+  %a = op.convolution %x, %v {dilation = array<i64: 1>, groups = 1 : i64, output_padding = array<i64: 0>, padding = array<i64: 1>, stride = array<i64: 1>, transposed = false}
+      : (tensor<1x8x32xf32>, tensor<32x8x3xf32>) -> tensor<1x32x32xf32>
+  %h = op.slice %a {dim = 1 : i64, start = 0 : i64, end = 16 : i64, step = 1 : i64} : (tensor<1x32x32xf32>) -> tensor<1x16x32xf32>
+  // CHECK: op.fusion({{.*}}) {family = "pointwise", op.layout = {border = array<i64: 0, 0, 0, 0, 2, 2>, order = array<i64: 0, 2, 1>}
+  %t = op.tanh %h : (tensor<1x16x32xf32>) -> tensor<1x16x32xf32>
+  // CHECK: op.fusion({{.*}}) {family = "convolution"
+  // CHECK-NOT: op.layout
+  // CHECK: return
+  %y = op.convolution %t, %w {dilation = array<i64: 1>, groups = 1 : i64, output_padding = array<i64: 0>, padding = array<i64: 2>, stride = array<i64: 1>, transposed = false}
+      : (tensor<1x16x32xf32>, tensor<16x16x5xf32>) -> tensor<1x16x32xf32>
+  return %y : tensor<1x16x32xf32>
+}
+
 // A reshape reads rows: the convolution before it writes row-major.
 // CHECK-LABEL: func.func @flattened
 func.func @flattened(%x: tensor<1x8x14x14xf32>) -> tensor<1x3136xf32> {

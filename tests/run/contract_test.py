@@ -96,6 +96,16 @@ def test_dynamic_convolution() -> None:
     check(model.eval(), (torch.randn(3, 3, 8, 8),), calls=calls, dynamic_shapes=({0: batch},))
 
 
+def test_every_other_element_of_any_size() -> None:
+    """Torch rounds (n + 1) // 2 where we would write ceildiv: the sizes are equal."""
+
+    def parts(x: Tensor) -> list[Tensor]:
+        return [x[::2] + 1, x[1::2] * 2, x[::3].sum(0), x[2::5, 1::2].relu(), x[1:-1:2] - 1]
+
+    n = torch.export.Dim("n", min=8, max=64)
+    check(parts, (torch.randn(12, 7),), calls=[(torch.randn(k, 7),) for k in (8, 9, 10, 11, 64)], dynamic_shapes=({0: n},))
+
+
 # State ----------------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals and images stay channels last from one convolution to the next, whatever stands between them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from policy import check, launches
+from torch import Tensor, nn
+
+
+class Signals(nn.Module):
+    """1-D convolutions with other borders, a gate over halves, a residual, a depthwise and a strided one, and two readers."""
+
+    def __init__(self, channels: int = 8) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(3, channels, 5, padding=2)
+        self.gated = nn.Conv1d(channels, 2 * channels, 3, padding=4, dilation=4)
+        self.deep = nn.Conv1d(channels, channels, 3, padding=1, groups=channels)
+        self.one = nn.Conv1d(channels, channels, 1)
+        self.halved = nn.Conv1d(channels, 5, 4, stride=2)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        x = self.first(x).relu()
+        a, b = self.gated(x).chunk(2, 1)
+        y = x + torch.tanh(a) * torch.sigmoid(b)
+        z = self.one(self.deep(y)) * y
+        return [self.halved(z), z.mean(-1), y[:, 2:5, 1::2] - 1, z.flatten(1)]
+
+
+class Images(nn.Module):
+    """The same with two dims: parts of a channels-last value are channels last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 16, 3, padding=1)
+        self.second = nn.Conv2d(8, 16, 3, padding=1)
+        self.third = nn.Conv2d(16, 4, 5, padding=2)
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        a, b = self.first(x).chunk(2, 1)
+        y = self.second(a * torch.sigmoid(b))
+        return [self.third(y.relu()), y.amax((2, 3)), y[:, ::3]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_signals(dtype: torch.dtype, batch: int) -> None:
+    check(Signals().to(dtype).eval(), (torch.randn(batch, 3, 29, dtype=dtype),))
+
+
+def test_nothing_is_reordered_between_signals() -> None:
+    model = nn.Sequential(nn.Conv1d(3, 16, 5, padding=2), nn.GELU(), nn.Conv1d(16, 32, 3, padding=1), nn.GLU(1), nn.Conv1d(16, 8, 1))
+    compiled = check(model.eval(), (torch.randn(2, 3, 50),))
+    reorders = [row["why"] for row in launches(compiled) if row["op"] in ("reorder", "copy")]
+    assert len(reorders) == 2, reorders  # what comes in, and what goes out
+
+
+def test_signals_of_any_length() -> None:
+    length = torch.export.Dim("length", min=16, max=200)
+    calls = [(torch.randn(2, 3, n),) for n in (16, 17, 200)]
+    check(Signals().eval(), (torch.randn(2, 3, 64),), calls=calls, dynamic_shapes=({2: length},))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_images(threads: int) -> None:
+    check(Images().eval(), (torch.randn(2, 3, 13, 11),), threads=threads)

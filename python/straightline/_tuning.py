@@ -115,14 +115,15 @@ class Tuning:
                 raise InternalError(f"{candidate} was listed as a candidate for {row['key']} but is none: {mine[0]['why']}")
             programs.append(compilation.program)
             most = max(most, facts["parameter_bytes"] + facts["prepared_bytes"])
-        least = _least_times(programs, most)
+            self.check_interrupts()
+        least = _least_times(programs, most, self.check_interrupts)
         self.timed += len(programs)
         best = min(range(len(least)), key=least.__getitem__)
         best = best if least[best] <= _CLEARLY_FASTER * least[0] else 0
         return Measured(row["candidates"][best], dict(zip(row["candidates"], least, strict=True)))
 
 
-def _least_times(programs: list[Any], bytes_of_one: int) -> list[float]:
+def _least_times(programs: list[Any], bytes_of_one: int, check_interrupts: Callable[[], None]) -> list[float]:
     """Microseconds of each. All stand ready and are visited in turn, where memory allows; else each comes twice by itself."""
     seed = secrets.randbits(63)
     least = [float("inf")] * len(programs)
@@ -133,6 +134,7 @@ def _least_times(programs: list[Any], bytes_of_one: int) -> list[float]:
             timing = ready[i] if together else _compiler.Timing(program, seed)
             for _ in range(1 if together else _ROUNDS // 2):
                 least[i] = min(least[i], timing.run(_VISIT_SECONDS))
+                check_interrupts()  # one that Python dropped must not wait for the last round
     return least
 
 

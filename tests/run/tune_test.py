@@ -242,12 +242,21 @@ def test_options() -> None:
 
 
 _INTERRUPTED = """
-    import os, signal, threading, torch, straightline as sl, straightline._tuning as tuning
+    import os, signal, sys, threading, torch, straightline as sl, straightline._tuning as tuning
     from torch import nn
+    class Dropped:  # Python drops what is raised in a destructor
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGINT)
+            sum(range(10))
+    def interrupt():
+        if DROPPED:
+            Dropped()
+        else:
+            threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
     measured = tuning.Tuning._measured
     def interrupted(self, row, options):
-        threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
         tuning._ROUNDS = 10**6  # until Ctrl-C
+        interrupt()
         return measured(self, row, options)
     tuning.Tuning._measured = interrupted
     try:
@@ -257,9 +266,10 @@ _INTERRUPTED = """
 """
 
 
-def test_control_c_ends_a_measurement(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("dropped", [False, True])
+def test_control_c_ends_a_measurement(dropped: bool, tmp_path: pathlib.Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "STRAIGHTLINE_CACHE_DIR": str(tmp_path)}
-    script = [sys.executable, "-c", textwrap.dedent(_INTERRUPTED)]
+    script = [sys.executable, "-c", f"DROPPED = {dropped}\n" + textwrap.dedent(_INTERRUPTED)]
     done = subprocess.run(script, env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "interrupted", done.stderr
     assert not (tmp_path / "tuning.json").exists()

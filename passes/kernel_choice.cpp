@@ -207,8 +207,7 @@ void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const Kerne
   root->emitOpError() << (wishes.route ? "invalid: " : "has no kernel; unsupported: ") << choice.why;
 }
 
-llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context, const sl_kernel_desc& kernel,
-                                                       const Problem& problem) {
+llvm::SmallVector<int64_t> tuneValues(const sl_kernel_desc& kernel, const Problem& problem) {
   llvm::SmallVector<int64_t> values;
   for (int32_t i = 0; i < kernel.tunable_count; ++i) {
     values.push_back(kernel.tunables[i].fallback);
@@ -217,6 +216,12 @@ llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* contex
     const sl_problem asked = problem.view();
     kernel.tune(&asked, values.data());
   }
+  return values;
+}
+
+llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context, const sl_kernel_desc& kernel,
+                                                       const Problem& problem) {
+  const llvm::SmallVector<int64_t> values = tuneValues(kernel, problem);
   llvm::SmallVector<mlir::NamedAttribute> result;
   for (auto [i, value] : llvm::enumerate(values)) {
     result.push_back({mlir::StringAttr::get(context, kernel.tunables[i].name),

@@ -70,7 +70,9 @@ void forEachKernel(llvm::function_ref<void(const sl_kernel_desc&)> visit);
 void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes);
 /// The kernel of that name, or null.
 const sl_kernel_desc* findKernel(llvm::StringRef name);
-/// The tunables that the kernel sets for the problem, in the order of its description.
+/// The values of the kernel's tunables for the problem, in the order of its description.
+llvm::SmallVector<int64_t> tuneValues(const sl_kernel_desc& kernel, const Problem& problem);
+/// The same with their names.
 llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context, const sl_kernel_desc& kernel,
                                                        const Problem& problem);
 /// The target that op-level passes plan for: module attribute `op.target`, else one thread of x86-64-v3.

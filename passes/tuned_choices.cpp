@@ -36,18 +36,6 @@ bool isStatic(const sl_problem& problem) {
   });
 }
 
-llvm::SmallVector<int64_t> tunablesOf(const sl_kernel_desc& kernel, const Problem& problem) {
-  llvm::SmallVector<int64_t> values;
-  for (int32_t i = 0; i < kernel.tunable_count; ++i) {
-    values.push_back(kernel.tunables[i].fallback);
-  }
-  if (kernel.tune) {
-    const sl_problem asked = problem.view();
-    kernel.tune(&asked, values.data());
-  }
-  return values;
-}
-
 /// Adds the kernel's ways that differ, and for the first one both ways to spread it over the team where that is a question.
 void addWays(const sl_kernel_desc& kernel, Problem problem, int64_t threads, std::vector<Candidate>& candidates) {
   const sl_problem first = problem.view();
@@ -55,7 +43,7 @@ void addWays(const sl_kernel_desc& kernel, Problem problem, int64_t threads, std
   for (int32_t way = 0; way < ways; ++way) {
     problem.setVariant(way);
     const sl_problem asked = problem.view();
-    Candidate candidate{&kernel, way, std::nullopt, tunablesOf(kernel, problem), kernel.cost(&asked)};
+    Candidate candidate{&kernel, way, std::nullopt, tuneValues(kernel, problem), kernel.cost(&asked)};
     if (llvm::any_of(candidates, [&](const Candidate& other) {
           return other.kernel == &kernel && other.tune == candidate.tune;
         })) {

@@ -3,6 +3,7 @@
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/decompose_lstm.h"
+#include "passes/decompose_transposed_convolution.h"
 #include "passes/passes.h"
 #include "passes/value_builder.h"
 #include "passes/widen_half.h"
@@ -260,6 +261,7 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     patterns.add<DecomposeSelect, DecomposeSelectScatter, DecomposeGroupNorm, DecomposeAdaptivePool,
                  TrailingReduction>(&getContext());
     addLstmPatterns(patterns);
+    addTransposedConvolutionPatterns(patterns);
     addWidenHalfPatterns(patterns);
     if (!keepAttention) {
       patterns.add<DecomposeAttention>(&getContext());

@@ -318,6 +318,25 @@ Value Lowering::allocatePlain(Value tensor) {
   return buffer;
 }
 
+Value Lowering::preparedBuffer(Location loc, const Exprs& extents, mlir::Type element) {
+  mlir::OpBuilder::InsertionGuard guard(builder_);
+  builder_.setInsertionPoint(prepare_);
+  const std::string name = "prepared." + std::to_string(usedNames_["prepared."]++);
+  return kernel::PreparedOp::create(builder_, loc, contiguousType(extents, element), builder_.getStringAttr(name),
+                                    kernel::ExtentAttr());
+}
+
+Value Lowering::viewInPrepare(Value buffer) {
+  auto view = buffer.getDefiningOp<kernel::ViewOp>();
+  if (!view || !run_->isAncestor(view)) {
+    return buffer;
+  }
+  mlir::OpBuilder builder(context());
+  Value base = viewInPrepare(view.getBase());
+  builder.setInsertionPointToEnd(&prepare_.getBody().front());
+  return kernel::ViewOp::create(builder, view.getLoc(), typeOf(buffer), base, view.getOffset()).getResult();
+}
+
 Value Lowering::destination(Value tensor) {
   auto found = buffers_.find(tensor);
   if (found != buffers_.end()) {
@@ -327,13 +346,7 @@ Value Lowering::destination(Value tensor) {
   if (!buffer && inPrepare_) {
     // Something that run reads outlives prepare; what only prepare reads is scratch.
     if (outlivesPrepare(tensor)) {
-      mlir::OpBuilder::InsertionGuard guard(builder_);
-      builder_.setInsertionPoint(prepare_);
-      const std::string name = "prepared." + std::to_string(usedNames_["prepared."]++);
-      buffer = kernel::PreparedOp::create(
-          builder_, tensor.getLoc(),
-          contiguousType(extentsOf(tensor), llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType()),
-          builder_.getStringAttr(name), kernel::ExtentAttr());
+      buffer = preparedBuffer(tensor.getLoc(), extentsOf(tensor), llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType());
     }
   }
   if (!buffer) {

@@ -110,7 +110,7 @@ class Lowering {
   mlir::Attribute numbers(llvm::ArrayRef<mlir::AffineExpr> exprs) const;
   mlir::NamedAttribute named(llvm::StringRef key, mlir::Attribute value) const;
 
-  // --- buffers (lowering.cpp)
+  // --- buffers (buffers.cpp)
   static kernel::BufferType typeOf(mlir::Value buffer) { return llvm::cast<kernel::BufferType>(buffer.getType()); }
   kernel::BufferType type(const Exprs& extents, mlir::Type element, const Exprs& strides,
                           llvm::ArrayRef<int64_t> border = {}) const;

@@ -2,9 +2,7 @@
 #include "passes/lowering/lowering.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/SymbolTable.h"
 #include "passes/contraction_problem.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/loops.h"

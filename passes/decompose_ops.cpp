@@ -260,7 +260,7 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     patterns.add<DecomposeSelect, DecomposeSelectScatter, DecomposeGroupNorm, DecomposeAdaptivePool,
                  TrailingReduction>(&getContext());
     addLstmPatterns(patterns);
-    addWidenHalfPatterns(patterns);
+    addWidenHalfPatterns(patterns, keepHalfProducts);
     if (!keepAttention) {
       patterns.add<DecomposeAttention>(&getContext());
     }

@@ -32,13 +32,16 @@ bool isArithmetic(Operation* operation) {
 }
 
 struct WidenHalf : mlir::RewritePattern {
-  explicit WidenHalf(mlir::MLIRContext* context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
+  WidenHalf(mlir::MLIRContext* context, bool keepProducts)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context), keepProducts(keepProducts) {}
 
   llvm::LogicalResult matchAndRewrite(Operation* operation,
                                       mlir::PatternRewriter& rewriter) const override {
     if (!isArithmetic(operation)) {
       return rewriter.notifyMatchFailure(operation, "does no arithmetic");
+    }
+    if (keepProducts && llvm::isa<op::LinearOp, op::MatmulOp>(operation)) {
+      return rewriter.notifyMatchFailure(operation, "has kernels for 16-bit floats");
     }
     if (llvm::none_of(operation->getOperandTypes(), isHalf)) {
       return rewriter.notifyMatchFailure(operation, "has no operand of 16-bit floats");
@@ -64,12 +67,14 @@ struct WidenHalf : mlir::RewritePattern {
     rewriter.replaceOp(operation, results);
     return mlir::success();
   }
+
+  bool keepProducts;
 };
 
 }  // namespace
 
-void addWidenHalfPatterns(mlir::RewritePatternSet& patterns) {
-  patterns.add<WidenHalf>(patterns.getContext());
+void addWidenHalfPatterns(mlir::RewritePatternSet& patterns, bool keepProducts) {
+  patterns.add<WidenHalf>(patterns.getContext(), keepProducts);
 }
 
 }  // namespace straightline::passes

@@ -142,6 +142,11 @@ void schedulePointwise(kernel::FuncOp function) {
   finish(function, {{"vector", vector}}, runs.dividedUp(threads), threads);
 }
 
+/// Of kernels that give a thread an element.
+void scheduleElements(kernel::FuncOp function, const Size& elements) {
+  finish(function, {}, elements.dividedUp(kThreads), kThreads);
+}
+
 void scheduleRowReduction(kernel::FuncOp function) {
   mlir::MLIRContext* context = function.getContext();
   kernel::ScheduleAttr schedule = function.getSchedule();
@@ -232,20 +237,31 @@ void scheduleMatmul(kernel::FuncOp function, llvm::StringRef arch) {
   finish(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
 }
 
+void scheduleAttention(kernel::FuncOp function, llvm::StringRef arch) {
+  const int64_t splits = clusterFor(function, arch);
+  const int64_t served = *shapeOf(function, "h").known() / *shapeOf(function, "hk").known();
+  const Size rows = shapeOf(function, "s").times(Size(function.getContext(), served));
+  const Size blocks = product(function.getContext(), {shapeOf(function, "b"), shapeOf(function, "hk"),
+                                                      rows.dividedUp(tuneOf(function, "rows")), Size(function.getContext(), splits)});
+  finish(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
+}
+
 /// Tunables without which there is no grid. A kernel that was chosen for a CPU lacks them.
 llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
   static constexpr llvm::StringRef kGemv[] = {"rows", "mr", "lanes", "threads"};
   static constexpr llvm::StringRef kMatmul[] = {"rows", "columns", "threads"};
-  return family == "gemv"     ? llvm::ArrayRef<llvm::StringRef>(kGemv)
-         : family == "matmul" ? llvm::ArrayRef<llvm::StringRef>(kMatmul)
-                              : llvm::ArrayRef<llvm::StringRef>();
+  static constexpr llvm::StringRef kAttention[] = {"rows", "keys", "depth", "threads"};
+  return family == "gemv"        ? llvm::ArrayRef<llvm::StringRef>(kGemv)
+         : family == "matmul"    ? llvm::ArrayRef<llvm::StringRef>(kMatmul)
+         : family == "attention" ? llvm::ArrayRef<llvm::StringRef>(kAttention)
+                                 : llvm::ArrayRef<llvm::StringRef>();
 }
 
 }  // namespace
 
 std::string whyNotOnCuda(kernel::FuncOp function) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
-  if (!llvm::is_contained({"pointwise", "row_reduction", "gemv", "matmul"}, family)) {
+  if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "matmul", "attention"}, family)) {
     return "kernels of family '" + family.str() + "' have no CUDA form";
   }
   for (const llvm::StringRef key : neededTunables(family)) {
@@ -268,10 +284,16 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
     schedulePointwise(function);
   } else if (family == "row_reduction") {
     scheduleRowReduction(function);
+  } else if (family == "fill") {
+    scheduleElements(function, product(function.getContext(), sizes(function.getSchedule().getShapeValue("extent"))));
+  } else if (family == "iota") {
+    scheduleElements(function, shapeOf(function, "count"));
   } else if (family == "gemv") {
     scheduleGemv(function);
-  } else {
+  } else if (family == "matmul") {
     scheduleMatmul(function, arch);
+  } else {
+    scheduleAttention(function, arch);
   }
 }
 

@@ -44,10 +44,13 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldPad());
   // 4. Before decomposing, because it wants to see batch norms whole; what it cannot fold it writes as a multiply-add.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldBatchNorm());
-  // 5. Everything without a kernel of its own becomes ops that have one. Attention has one on a CPU, products of 16-bit floats
-  //    on a device.
+  // 5. Everything without a kernel of its own becomes ops that have one. Attention has one; on a device it is for few queries or
+  //    little work (measured on an H200: from some 10 us on, products and a softmax are faster in f32), and products have
+  //    kernels for 16-bit floats.
+  constexpr int64_t kLargestAttention = 25'000'000;
   passes::DecomposeOpsOptions decompose;
-  decompose.keepAttention = options.cuda.empty();
+  decompose.keepAttention = true;
+  decompose.largestAttention = options.cuda.empty() ? -1 : kLargestAttention;
   decompose.keepHalfProducts = !options.cuda.empty();
   manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
   manager.addPass(mlir::createCanonicalizerPass());

@@ -32,15 +32,15 @@ bool isArithmetic(Operation* operation) {
 }
 
 struct WidenHalf : mlir::RewritePattern {
-  WidenHalf(mlir::MLIRContext* context, bool keepProducts)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context), keepProducts(keepProducts) {}
+  WidenHalf(mlir::MLIRContext* context, std::function<bool(Operation*)> keeps)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context), keeps(std::move(keeps)) {}
 
   llvm::LogicalResult matchAndRewrite(Operation* operation,
                                       mlir::PatternRewriter& rewriter) const override {
     if (!isArithmetic(operation)) {
       return rewriter.notifyMatchFailure(operation, "does no arithmetic");
     }
-    if (keepProducts && llvm::isa<op::LinearOp, op::MatmulOp>(operation)) {
+    if (keeps(operation)) {
       return rewriter.notifyMatchFailure(operation, "has kernels for 16-bit floats");
     }
     if (llvm::none_of(operation->getOperandTypes(), isHalf)) {
@@ -68,13 +68,13 @@ struct WidenHalf : mlir::RewritePattern {
     return mlir::success();
   }
 
-  bool keepProducts;
+  std::function<bool(Operation*)> keeps;
 };
 
 }  // namespace
 
-void addWidenHalfPatterns(mlir::RewritePatternSet& patterns, bool keepProducts) {
-  patterns.add<WidenHalf>(patterns.getContext(), keepProducts);
+void addWidenHalfPatterns(mlir::RewritePatternSet& patterns, std::function<bool(Operation*)> keeps) {
+  patterns.add<WidenHalf>(patterns.getContext(), std::move(keeps));
 }
 
 }  // namespace straightline::passes

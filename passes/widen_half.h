@@ -3,13 +3,15 @@
 #ifndef STRAIGHTLINE_PASSES_WIDEN_HALF_H
 #define STRAIGHTLINE_PASSES_WIDEN_HALF_H
 
+#include <functional>
+
 #include "mlir/IR/PatternMatch.h"
 
 namespace straightline::passes {
 
 /// f(x: bf16) -> to_dtype(f(to_dtype(x))) for elementwise ops, reductions, contractions and pools. Data movement keeps its type.
-/// With `keepProducts` linear and matmul keep theirs too: their kernels read 16-bit floats, sum in f32 and round once.
-void addWidenHalfPatterns(mlir::RewritePatternSet& patterns, bool keepProducts);
+/// So do ops that `keeps` names: their kernels read 16-bit floats, sum in f32 and round once.
+void addWidenHalfPatterns(mlir::RewritePatternSet& patterns, std::function<bool(mlir::Operation*)> keeps);
 
 }  // namespace straightline::passes
 

@@ -74,3 +74,28 @@ kernel.func @matmul(!a, !a) outs(!c)
     lambda epilogue(%acc: f32) {
   kernel.yield %acc : f32
 }
+
+// -----
+
+// 16 heads of queries share 8 of keys: 2 rows for each query; 8 blocks share the keys of one head.
+
+// CHECK-LABEL: kernel.func @attention
+// CHECK: splits = 8}
+// CHECK-SAME: kernel.blocks = #kernel.extent<(s * 2 + 15) floordiv 16 * 64>, kernel.cluster = 8 : i64, kernel.threads = 128
+!q = !kernel.buffer<[1, 16, s, 128] x f32>
+!k = !kernel.buffer<1x8x512x128xf32>
+kernel.program @four target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.extent @s min(1) max(1000)
+  kernel.run (%q "q": !q, %k "k": !k, %v "v": !k) outs(%y "y": !q) {
+    kernel.launch @attention(%q, %k, %v) outs(%y) on @team {op = "attention"} : (!q, !k, !k) -> !q
+    kernel.return %y : !q
+  }
+}
+kernel.func @attention(!q, !k, !k) outs(!q)
+    schedule(<"attention", shape = {b = 1, h = 16, hk = 8, s = s, t = 512, d = 128, scale = 0.0 : f64, qStride = [s * 2048, s * 128, 128], kStride = [524288, 65536, 128],
+                                    vStride = [524288, 65536, 128], outStride = [s * 2048, s * 128, 128], maskStride = [0, 0, 0, 0], epilogueStride = []},
+              tune = {rows = 16, keys = 32, mask = 0, causal = 0, depth = 128, threads = 128, splits = 8}>) ties([])
+    lambda epilogue(%acc: f32) {
+  kernel.yield %acc : f32
+}

@@ -20,7 +20,7 @@ from straightline import _call
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from straightline.bench.case import Case
-from bench.cuda_cases import CUDA_CASES
+from bench.cuda_cases import CUDA_CASES, CUDA_CHAINS
 
 _TARGET = "cuda:sm_90"
 
@@ -195,6 +195,53 @@ def test_a_product_of_unknown_rows() -> None:
     assert launch["family"] == "matmul" and "cuda.gemv: m is dynamic, needs 1 to 16" in str(launch["why"])
     grid = re.search(r"\.blocks = (.*), \.threads", compiled.code)
     assert grid is not None and "batch" in grid[1]
+
+
+class _Attention(nn.Module):
+    def __init__(self, causal: bool = False) -> None:
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def _heads(dtype: torch.dtype, heads: int, shared: int, s: int, t: int, d: int) -> tuple[Tensor, ...]:
+    return tuple(torch.randn(2, h, n, d).to(dtype) for h, n in ((heads, s), (shared, t), (shared, t)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("mask", "causal"), [(None, False), (None, True), (torch.bool, False), (torch.float32, False)])
+def test_attention_is_one_kernel(dtype: torch.dtype, mask: torch.dtype | None, causal: bool) -> None:
+    inputs = _heads(dtype, 6, 2, 5, 130, 40)
+    if mask is not None:
+        inputs += (torch.rand(5, 130) < 0.7 if mask is torch.bool else torch.randn(5, 130).to(dtype),)
+    compiled = sl.compile(_Attention(causal), inputs, target=_TARGET)
+    assert [row["family"] for row in _launches(compiled)] == ["attention"]
+    assert f".mask = {int(mask is not None)}, .causal = {int(causal)}, .depth = 40" in compiled.code.replace("\n     ", "")
+
+
+def test_a_token_over_a_cache_is_split_over_its_keys() -> None:
+    inputs = _heads(torch.bfloat16, 16, 8, 1, 512, 128)
+    for target, head, blocks in (("cuda:sm_90", "SL_CLUSTER_KERNEL(128, 8)", 128), ("cuda:sm_80", "SL_KERNEL(128)", 16)):
+        code = sl.compile(_Attention(), inputs, target=target).code
+        assert head in code and f".blocks = {blocks}," in code
+
+
+def test_much_attention_of_float32_is_products() -> None:
+    for dtype, families in ((torch.float32, ["matmul", "row_reduction", "matmul"]), (torch.bfloat16, ["attention"])):
+        compiled = sl.compile(_Attention(True), _heads(dtype, 8, 8, 256, 256, 64), target=_TARGET)
+        assert [row["family"] for row in _launches(compiled)] == families
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_layers_of_transformers_compile(dtype: torch.dtype) -> None:
+    for case, _ in CUDA_CHAINS[-3:]:
+        model, inputs = case.make()
+        given = tuple(x.to(dtype) for x in inputs)
+        families = {row["family"] for row in _launches(sl.compile(model.to(dtype), given, target=_TARGET))}
+        assert families >= {"row_reduction", "gemv" if "decode" in case.name else "matmul"}
+        assert families <= {"row_reduction", "pointwise", "gemv", "matmul", "attention"}
 
 
 def test_live_parameters_need_no_copy() -> None:

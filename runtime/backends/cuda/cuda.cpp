@@ -180,7 +180,7 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc), kName, 0,     allocate, 
                                 1};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
-const sl_kernel_desc kKernels[] = {gemvKernel, linearKernel, matmulKernel};
+const sl_kernel_desc kKernels[] = {attentionKernel, gemvKernel, linearKernel, matmulKernel};
 
 }  // namespace
 }  // namespace straightline::cuda

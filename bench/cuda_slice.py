@@ -74,34 +74,15 @@ def _time(call: Callable[[], object]) -> tuple[float, float]:
     return statistics.median(enqueue), statistics.median(done)
 
 
-def _graph_time(call: Callable[[], object]) -> float:
-    """Microseconds of a call inside a graph of ten: what the kernels take, without the host."""
-    for _ in range(3):
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(10):
-            call()
-    times = []
-    for _ in range(30):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) * 100)
-    return statistics.median(times)
-
-
-def _kernels_seen(call: Callable[[], object]) -> int:
-    """Kernels of ten calls, as NVIDIA's profiler sees them."""
+def _kernels_seen(call: Callable[[], object]) -> tuple[int, float]:
+    """Kernels of ten calls as NVIDIA's profiler sees them, and the microseconds of a call in which one of them runs."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(10):
             call()
         torch.cuda.synchronize()
     events = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
-    return sum(1 for event in events if not event.name.lower().startswith(("memcpy", "memset")))
+    kernels = [event for event in events if not event.name.lower().startswith(("memcpy", "memset"))]
+    return len(kernels), sum(event.time_range.elapsed_us() for event in kernels) / 10
 
 
 def run_case(case: Any, expected: int | None = 1) -> Iterator[dict[str, Any]]:
@@ -113,6 +94,8 @@ def run_case(case: Any, expected: int | None = 1) -> Iterator[dict[str, Any]]:
     compile_s = time.perf_counter() - start
     with torch.inference_mode():
         error = check(model, inputs, compiled(*inputs), case.name)
+        for _ in range(_CALLS):  # calls that overlap take an arena each: the pool has what it needs then
+            compiled(*inputs)
         before = _call.cuda_calls()
         for _ in range(_CALLS):
             compiled(*inputs)
@@ -123,10 +106,9 @@ def run_case(case: Any, expected: int | None = 1) -> Iterator[dict[str, Any]]:
         quiet = {kind: asked[kind] for kind in kinds}
         assert kernels == (expected or kernels) and asked["launches"] == kernels * _CALLS, (case.name, kernels, asked)
         assert not any(quiet.values()), (case.name, asked)
-        seen = _kernels_seen(lambda: compiled(*inputs))
+        seen, kernels_us = _kernels_seen(lambda: compiled(*inputs))
         assert seen == 10 * kernels, f"{case.name}: the profiler saw {seen} kernels in 10 calls, expected {10 * kernels}"
-        kernels_us = _graph_time(lambda: compiled(*inputs))
-        eager_us = _graph_time(lambda: model(*inputs))
+        _, eager_us = _kernels_seen(lambda: model(*inputs))
         enqueue, done = _time(lambda: compiled(*inputs))
         out = compiled(*inputs)
         enqueue_out, done_out = _time(lambda: compiled(*inputs, out=out))
@@ -348,6 +330,7 @@ def main() -> None:
     seed = torch.seed() % 2**32
     torch.manual_seed(seed)
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.mha.set_fastpath_enabled(False)  # its GELU is the approximation by tanh, whatever the model says
     print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}")
     failures: list[str] = []
     records: list[dict[str, Any]] = []

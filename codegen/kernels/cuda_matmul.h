@@ -238,7 +238,6 @@ SL_INLINE void byThreads(const MatmulShape& s, const Epilogue& epilogue, const T
   const int down = int(threadIdx.x) / kAcross * CM;
   const int across = int(threadIdx.x) % kAcross * CN;
   T sums[MR][NR] = {};
-  [[maybe_unused]] T total[MR][NR] = {};  // of double: sums of the tiles so far, which keeps rounding errors few
   StageA stageA;
   StageB stageB;
   stageA.load(a, part.first);
@@ -273,16 +272,6 @@ SL_INLINE void byThreads(const MatmulShape& s, const Epilogue& epilogue, const T
         }
       }
     }
-    if constexpr (sizeof(T) == 8) {
-      SL_UNROLL
-      for (int i = 0; i < MR; ++i) {
-        SL_UNROLL
-        for (int j = 0; j < NR; ++j) {
-          total[i][j] += sums[i][j];
-          sums[i][j] = 0;
-        }
-      }
-    }
     if (more) {
       now ^= 1;
       stageA.store(a, tiles.a[now]);
@@ -291,7 +280,6 @@ SL_INLINE void byThreads(const MatmulShape& s, const Epilogue& epilogue, const T
     }
   }
   T* together = reinterpret_cast<T*>(memory);
-  T(&results)[MR][NR] = sizeof(T) == 8 ? total : sums;
   if constexpr (Tune.splits > 1) {
     __syncthreads();
   }
@@ -302,9 +290,9 @@ SL_INLINE void byThreads(const MatmulShape& s, const Epilogue& epilogue, const T
       const int row = down + i / CM * (Tune.rows * CM / MR) + i % CM;
       const int column = across + j / CN * (Tune.columns * CN / NR);
       if constexpr (Tune.splits > 1) {
-        storeRun<CN>(together + row * Tune.columns + column, 1, CN, &results[i][j]);
+        storeRun<CN>(together + row * Tune.columns + column, 1, CN, &sums[i][j]);
       } else {
-        item.template finish<CN>(s, epilogue, ops, &results[i][j], row, column);
+        item.template finish<CN>(s, epilogue, ops, &sums[i][j], row, column);
       }
     }
   }

@@ -74,6 +74,14 @@ inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int
       {64, 32, 128, 128, 256, 1}, {32, 32, 64, 64, 128, 1}, {16, 16, 32, 32, 128, 1}, {16, 16, 32, 32, 128, 1}};
   const int64_t rows = known(m, 64);
   const int64_t depth = std::max<int64_t>(1, known(k, 1024));
+  if (bytes == 2 && rows <= 16) {  // a row of tiles: what matters is how many blocks read the other operand
+    TileChoice c{16, 16, 16, 64, 128, 1};
+    const int64_t tiles = known(batch, 8) * ceilDivide(known(n, 1024), c.columns);
+    while (c.splits < kMostSplits && depth / c.splits >= 2 * kShortestPart && tiles * c.splits < kProcessors * 4 / 3) {
+      c.splits *= 2;
+    }
+    return c;
+  }
   const int64_t wanted = kProcessors * 15 / 16;
   for (int64_t i = bytes == 8 ? 1 : 0; i < kTiles; ++i) {
     TileChoice c = bytes == 2 ? kOfWarps[i] : kOfThreads[i];
@@ -99,7 +107,7 @@ inline double tileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t k, i
   const double tiles = double(known(batch, 8) * ceilDivide(known(m, 64), c.rows) * ceilDivide(known(n, 1024), c.columns));
   // Of one step of the reduction, for a tile on a processor of its own.
   const double area = double(c.rows * c.columns) / (64.0 * 64);
-  const double stepUs = bytes == 2 ? 0.006 + 0.005 * area : (0.02 + 0.03 * area) * (bytes == 8 ? 2 : 1);
+  const double stepUs = bytes == 2 ? 0.01 + 0.003 * area : (0.02 + 0.03 * area) * (bytes == 8 ? 2 : 1);
   const double rounds = std::max(1.0, tiles * double(c.splits) / double(2 * kProcessors));
   return kLaunchUs + rounds * stepUs * double(known(k, 1024)) / double(c.splits) + (c.splits > 1 ? kMeetUs : 0);
 }

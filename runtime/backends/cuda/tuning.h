@@ -37,8 +37,8 @@ inline GemvChoice gemvChoice(int64_t m, int64_t n, int64_t k, int64_t bytes) {
   const int64_t pieces = std::max<int64_t>(1, ceilDivide(known(k, 1024), 16 / bytes));
   GemvChoice c{};
   c.mr = std::clamp<int64_t>(m, 1, 16);
-  // Two pieces a thread where rows are long; several rows of A reuse what a thread has read, and want it whole.
-  const int64_t wanted = pieces <= 8 || m >= 4 ? pieces : pieces / 2;
+  // Two pieces a thread where rows are longer than a warp; several rows of A reuse what a thread has read, and want it whole.
+  const int64_t wanted = pieces <= 32 || m >= 4 ? pieces : std::max<int64_t>(32, pieces / 2);
   c.lanes = std::clamp<int64_t>(floorToPowerOf2(wanted), 1, m >= 4 ? 128 : 256);
   const int64_t work = known(n, 4096) * c.lanes;  // threads with one row of the weight each
   if (m >= 4) {

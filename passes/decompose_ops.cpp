@@ -3,6 +3,7 @@
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/decompose_lstm.h"
+#include "passes/decompose_transposed_convolution.h"
 #include "passes/passes.h"
 #include "passes/value_builder.h"
 #include "passes/widen_half.h"
@@ -266,6 +267,7 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     patterns.add<DecomposeSelect, DecomposeSelectScatter, DecomposeGroupNorm, DecomposeAdaptivePool,
                  TrailingReduction>(&getContext());
     addLstmPatterns(patterns);
+    addTransposedConvolutionPatterns(patterns);
     addWidenHalfPatterns(patterns, [this](mlir::Operation* operation) {
       auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);
       return keepHalfProducts && (attention ? staysWhole(attention) : llvm::isa<op::LinearOp, op::MatmulOp>(operation));

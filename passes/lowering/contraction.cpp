@@ -242,7 +242,7 @@ class ContractionLowering {
     packing.why = "once per set of weights, in the order in which " + spec_.family + " reads them";
     Value prepared = preparedBuffer(weight, ".packed", packedType);
     packing.outputs = {prepared};
-    packing.inputs = {viewInPrepare(source)};
+    packing.inputs = {lowering_.viewInPrepare(source)};
     mlir::OpBuilder::InsertionGuard guard(lowering_.builder_);
     lowering_.builder_.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
     lowering_.inPrepare_ = true;
@@ -250,18 +250,6 @@ class ContractionLowering {
     lowering_.inPrepare_ = false;
     lowering_.packs_[key] = prepared;
     return prepared;
-  }
-
-  /// A weight seen through views that stand in run, as prepare sees it.
-  Value viewInPrepare(Value buffer) {
-    auto view = buffer.getDefiningOp<kernel::ViewOp>();
-    if (!view || !lowering_.run_->isAncestor(view)) {
-      return buffer;
-    }
-    mlir::OpBuilder builder(lowering_.context());
-    Value base = viewInPrepare(view.getBase());
-    builder.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
-    return kernel::ViewOp::create(builder, view.getLoc(), Lowering::typeOf(buffer), base, view.getOffset()).getResult();
   }
 
   static std::string weightName(Value weight) {
@@ -490,7 +478,7 @@ class ContractionLowering {
       mlir::OpBuilder::InsertionGuard guard(lowering_.builder_);
       lowering_.builder_.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
       lowering_.inPrepare_ = true;
-      lowering_.copy(fusion_.getLoc(), viewInPrepare(buffer), dense, "copy", kDense);
+      lowering_.copy(fusion_.getLoc(), lowering_.viewInPrepare(buffer), dense, "copy", kDense);
       lowering_.inPrepare_ = false;
     }
     return dense;
@@ -543,7 +531,7 @@ class ContractionLowering {
       builder.setInsertionPoint(lowering_.prepare_);
       handle = kernel::HandleOp::create(builder, loc, kernel::HandleType::get(lowering_.context()),
                                         builder.getStringAttr(name), destroy);
-      llvm::SmallVector<Value> early = llvm::map_to_vector(constants, [&](Value constant) { return viewInPrepare(constant); });
+      llvm::SmallVector<Value> early = llvm::map_to_vector(constants, [&](Value constant) { return lowering_.viewInPrepare(constant); });
       builder.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
       kernel::PlanOp::create(builder, loc, callee, early, handle, queue);
     }

@@ -110,7 +110,7 @@ class Lowering {
   mlir::Attribute numbers(llvm::ArrayRef<mlir::AffineExpr> exprs) const;
   mlir::NamedAttribute named(llvm::StringRef key, mlir::Attribute value) const;
 
-  // --- buffers (lowering.cpp)
+  // --- buffers (buffers.cpp)
   static kernel::BufferType typeOf(mlir::Value buffer) { return llvm::cast<kernel::BufferType>(buffer.getType()); }
   kernel::BufferType type(const Exprs& extents, mlir::Type element, const Exprs& strides,
                           llvm::ArrayRef<int64_t> border = {}) const;
@@ -167,6 +167,12 @@ class Lowering {
   mlir::Value freshResult(unsigned i, mlir::Value buffer);
   mlir::Value viewOfTied(mlir::Value tensor);
   void demotePrepared();
+  /// A buffer of prepare seen through views that stand in run, as prepare sees it.
+  mlir::Value viewInPrepare(mlir::Value buffer);
+  /// New storage that prepare fills and run reads, contiguous.
+  mlir::Value preparedBuffer(mlir::Location loc, const Exprs& extents, mlir::Type element);
+  /// Row-major copy of `base` in its old shape, seen with `extents`; made by prepare when `base` is prepare's.
+  mlir::Value reshapedCopy(mlir::Operation* op, mlir::Value base, const Exprs& extents);
   mlir::Value wantedDestination(mlir::Value tensor);
   bool safeInPlace(mlir::Value tensor, mlir::Value storage);
   mlir::Value outputArgument(unsigned result);

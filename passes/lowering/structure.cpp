@@ -3,6 +3,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/contraction_problem.h"
 #include "passes/lowering/lowering.h"
 
 namespace straightline::lowering {
@@ -140,6 +141,28 @@ LogicalResult Lowering::lowerConstant(Operation* op) {
 
 // --- views -----------------------------------------------------------------------------------------------------------
 
+Value Lowering::reshapedCopy(Operation* op, Value base, const Exprs& extents) {
+  const mlir::Type element = typeOf(base).getElementType();
+  Operation* storage = root(base).getDefiningOp();
+  Value place = wantedDestination(op->getResult(0));
+  const bool once = !inPrepare_ && !place && isKnownEarly(op->getResult(0)) && storage && !run_->isAncestor(storage);
+  mlir::OpBuilder::InsertionGuard guard(builder_);
+  Value whole;
+  if (once) {
+    whole = preparedBuffer(op->getLoc(), extents, element);
+    base = viewInPrepare(base);
+    builder_.setInsertionPointToEnd(&prepare_.getBody().front());
+    inPrepare_ = true;
+  } else {
+    whole = place && stridesOf(typeOf(place)) == rowMajor(extents) ? place : slot(contiguousType(extents, element));
+  }
+  // The copy is made in the old shape: the new storage is row-major in either.
+  Value asOld = view(op->getLoc(), whole, contiguousType(extentsOf(typeOf(base)), element), constant(0));
+  copy(op->getLoc(), base, asOld, "reshape", "the strides of the operand do not allow this shape as a view");
+  inPrepare_ = inPrepare_ && !once;
+  return whole;
+}
+
 LogicalResult Lowering::lowerView(Operation* op) {
   Value result = op->getResult(0);
   Value base = bufferOf(op->getOperand(0));
@@ -154,13 +177,7 @@ LogicalResult Lowering::lowerView(Operation* op) {
   if (llvm::isa<op::ReshapeOp>(op)) {
     Value reshaped = tryReshape(op->getLoc(), base, extents);
     if (!reshaped) {
-      Value place = wantedDestination(result);
-      Value whole = place && stridesOf(typeOf(place)) == rowMajor(extents) ? place : slot(contiguousType(extents, from.getElementType()));
-      // The copy is made in the old shape: the new storage is row-major in either.
-      const Exprs oldExtents = extentsOf(from);
-      Value asOld = view(op->getLoc(), whole, contiguousType(oldExtents, from.getElementType()), constant(0));
-      copy(op->getLoc(), base, asOld, "reshape", "the strides of the operand do not allow this shape as a view");
-      reshaped = whole;
+      reshaped = reshapedCopy(op, base, extents);
     }
     bind(result, reshaped);
     return success();

@@ -94,3 +94,36 @@ func.func @half_to_bool(%x: tensor<4xbf16>) -> tensor<4xi1> {
   %b = op.to_dtype %x : (tensor<4xbf16>) -> tensor<4xi1>
   return %b : tensor<4xi1>
 }
+
+// A transposed convolution: each phase of the stride becomes channels of an ordinary one, with taps in reverse order; the result is
+// interleaved and cropped. In one dim that is a view of channels-last memory.
+// CHECK-LABEL: func.func @transposed_convolution
+func.func @transposed_convolution(%x: tensor<1x3x5xf32>) -> tensor<1x2x9xf32> {
+  // CHECK: %[[PADDED:.*]] = op.constant_pad_nd %{{.*}} {pad = array<i64: 0, 1>, value = 0.000000e+00 : f64} : (tensor<3x2x3xf32>) -> tensor<3x2x4xf32>
+  // CHECK: %[[SPLIT:.*]] = op.reshape %[[PADDED]] {{.*}} -> tensor<3x2x2x2xf32>
+  // CHECK: %[[REVERSED:.*]] = op.flip %[[SPLIT]] {dims = array<i64: 2>}
+  // CHECK: %[[ORDERED:.*]] = op.permute %[[REVERSED]] {dims = array<i64: 3, 1, 0, 2>}
+  // CHECK: %[[PHASES:.*]] = op.reshape %[[ORDERED]] {{.*}} -> tensor<4x3x2xf32>
+  // CHECK: %[[Y:.*]] = op.convolution %{{.*}}, %[[PHASES]] {{.*}}padding = array<i64: 1>, stride = array<i64: 1>, transposed = false} {{.*}} -> tensor<1x4x6xf32>
+  // CHECK: %[[LAST:.*]] = op.permute %[[Y]] {dims = array<i64: 0, 2, 1>}
+  // CHECK: %[[JOINED:.*]] = op.reshape %[[LAST]] {{.*}} -> tensor<1x12x2xf32>
+  // CHECK: %[[CROPPED:.*]] = op.slice %[[JOINED]] {dim = 1 : i64, end = 10 : i64, start = 1 : i64, step = 1 : i64}
+  // CHECK: op.permute %[[CROPPED]] {dims = array<i64: 0, 2, 1>}
+  %w = op.parameter "w" : tensor<3x2x3xf32>
+  %y = op.convolution %x, %w {dilation = array<i64: 1>, groups = 1 : i64, output_padding = array<i64: 0>, padding = array<i64: 1>, stride = array<i64: 2>, transposed = true}
+      : (tensor<1x3x5xf32>, tensor<3x2x3xf32>) -> tensor<1x2x9xf32>
+  return %y : tensor<1x2x9xf32>
+}
+
+// Groups, a dilation, a size of the call: it keeps its kernel.
+// CHECK-LABEL: func.func @transposed_convolution_as_it_is
+func.func @transposed_convolution_as_it_is(%x: tensor<1x4x5xf32>) -> (tensor<1x2x11xf32>, tensor<1x2x13xf32>) {
+  // CHECK-COUNT-2: op.convolution {{.*}}transposed = true
+  %w = op.parameter "w" : tensor<4x1x3xf32>
+  %v = op.parameter "v" : tensor<4x2x3xf32>
+  %y = op.convolution %x, %w {dilation = array<i64: 1>, groups = 2 : i64, output_padding = array<i64: 0>, padding = array<i64: 0>, stride = array<i64: 2>, transposed = true}
+      : (tensor<1x4x5xf32>, tensor<4x1x3xf32>) -> tensor<1x2x11xf32>
+  %z = op.convolution %x, %v {dilation = array<i64: 2>, groups = 1 : i64, output_padding = array<i64: 0>, padding = array<i64: 0>, stride = array<i64: 2>, transposed = true}
+      : (tensor<1x4x5xf32>, tensor<4x2x3xf32>) -> tensor<1x2x13xf32>
+  return %y, %z : tensor<1x2x11xf32>, tensor<1x2x13xf32>
+}

@@ -55,7 +55,7 @@ COUNTS = {
     "encoder_64": Counts(7, 14336, arena_of_two=19712),
     "decoder_layer": Counts(21, 4277120, moves=5, arena_of_two=4343552),
     "dlrm": Counts(25, 3524, moves=10, arena_of_two=5572),
-    "audio_10ms": Counts(26, 54272, moves=1, borders=5),
+    "audio_10ms": Counts(29, 54272, moves=2, borders=6),
     "resnet18_b1": Counts(40, 4072448, moves=1, borders=16),
     "resnet18_b10": Counts(40, 40724480, moves=1, borders=16),
 }

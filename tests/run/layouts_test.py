@@ -8,6 +8,8 @@ import torch
 from policy import check, launches
 from torch import Tensor, nn
 
+import straightline as sl
+
 
 class Signals(nn.Module):
     """1-D convolutions with other borders, a gate over halves, a residual, a depthwise and a strided one, and two readers."""
@@ -65,3 +67,23 @@ def test_signals_of_any_length() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_images(threads: int) -> None:
     check(Images().eval(), (torch.randn(2, 3, 13, 11),), threads=threads)
+
+
+def test_a_weight_whose_shape_takes_a_copy_is_copied_once() -> None:
+    """The reshape of a permuted weight is no view: prepare makes it, also for what reads it unpacked and for a bias."""
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w, self.b = nn.Parameter(torch.randn(3, 4, 2, 5)), nn.Parameter(torch.randn(4))
+
+        def forward(self, x: Tensor) -> list[Tensor]:
+            w = self.w.permute(1, 2, 0, 3).reshape(8, 15)
+            b = self.b.expand(2, 4).reshape(8)
+            return [torch.nn.functional.linear(x, w, b), x.sum(0)[:8] * b, w[1] + x[0, 0]]
+
+    model, x = Model(), torch.randn(2, 15)
+    check(model, (x,))
+    rows = sl.compile(model, (x,)).explain().statements
+    assert [row["op"] for row in rows if row["op"] == "reshape" and row["phase"] == "run"] == []
+    assert [row["op"] for row in rows if row["op"] == "reshape" and row["phase"] == "prepare"] == ["reshape"] * 2

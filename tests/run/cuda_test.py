@@ -228,6 +228,18 @@ def test_a_token_over_a_cache_is_split_over_its_keys() -> None:
         assert head in code and f".blocks = {blocks}," in code
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("size", [1, 96, 160, 256])
+def test_heads_of_any_size_fit_into_shared_memory(size: int, dtype: torch.dtype) -> None:
+    compiled = sl.compile(_Attention(), _heads(dtype, 2, 2, 12, 40, size), target=_TARGET)
+    assert [row["family"] for row in _launches(compiled)] == ["attention"]
+
+
+def test_a_head_that_is_too_large_is_products() -> None:
+    compiled = sl.compile(_Attention(), _heads(torch.float32, 2, 2, 3, 40, 257), target=_TARGET)
+    assert [row["family"] for row in _launches(compiled)] == ["matmul", "row_reduction", "matmul"]
+
+
 def test_much_attention_of_float32_is_products() -> None:
     for dtype, families in ((torch.float32, ["matmul", "row_reduction", "matmul"]), (torch.bfloat16, ["attention"])):
         compiled = sl.compile(_Attention(True), _heads(dtype, 8, 8, 256, 256, 64), target=_TARGET)

@@ -36,7 +36,7 @@ _LENGTHS = (1, 2, 5, 20, 100)
 
 
 class Chain(nn.Module):
-    """So many kernels, one behind the other: a softmax over scaled rows each."""
+    """So many softmaxes over scaled rows, one behind the other; two of them make one kernel."""
 
     def __init__(self, length: int, columns: int = 256) -> None:
         super().__init__()
@@ -53,6 +53,13 @@ def made(length: int, **options: Any) -> tuple[nn.Module, Tensor, Any]:
     """A chain, an input for it, and the chain compiled."""
     model, x = Chain(length).cuda().requires_grad_(False), torch.randn(16, 256, device="cuda")
     return model, x, sl.compile(model, (x,), **options)
+
+
+def nodes(compiled: Any) -> int:
+    """How many kernels and copies a call has."""
+    count, reason = _call.graph_nodes(compiled._compilation.program)
+    assert count >= 0, reason
+    return count
 
 
 def judge(model: nn.Module, x: Tensor, got: Tensor, what: str) -> None:
@@ -90,13 +97,17 @@ def check_counts() -> None:
     expect(asked(lambda: compiled(x, out=out)), "both", graph_launches=1, events=1, node_updates=2)
     judge(model, x, out, "chain of 5")
     judge(model, apart, other, "chain of 5, another input")
+    long, y, many = made(80)
+    for attempt in range(20):
+        y = torch.rand_like(y) * 5
+        judge(long, y, many(y), f"chain of 80, attempt {attempt}")
     free = torch.cuda.mem_get_info()[0]
     kept = [compiled(torch.randn_like(x)) for _ in range(100)]
     assert free - torch.cuda.mem_get_info()[0] <= 4 << 20, "memory grew by more than the results"
     del kept
     by_stream = made(5, launch="stream")[2]
     by_stream(x, out=out)
-    expect(asked(lambda: [by_stream(x, out=out) for _ in range(50)]), "by stream", launches=250, events=50)
+    expect(asked(lambda: [by_stream(x, out=out) for _ in range(50)]), "by stream", launches=50 * nodes(by_stream), events=50)
     assert torch.equal(out, by_stream(x)) and out.isfinite().all()
 
 
@@ -202,7 +213,7 @@ def check_captured() -> None:
         got: list[Tensor] = []
         with torch.cuda.graph(graph):
             counts = asked(lambda function=function, fixed=fixed, got=got: got.extend([function(fixed), function(fixed)]))
-        assert counts["launches"] == 8 and "events" not in counts and "synchronizations" not in counts, counts
+        assert counts["launches"] == 2 * nodes(function) and "events" not in counts and "synchronizations" not in counts, counts
         for _ in range(3):
             fixed.copy_(torch.randn_like(fixed))
             between = function(x)
@@ -284,6 +295,28 @@ try:
     torch.cuda.synchronize()
 except Exception as error:
     print(type(error).__name__, error)
+try:
+    fn(x, y, out=y)
+except Exception as error:
+    print("LATER", type(error).__name__, error)
+"""
+_FORK = """
+import os, torch, straightline as sl
+x = torch.randn(64, device="cuda")
+fn = sl.compile(lambda x: x + 1, (x,))
+out = fn(x)
+torch.cuda.synchronize()
+if os.fork() == 0:
+    try:
+        fn(x, out=out)
+        print("WENT ON", flush=True)
+    except Exception as error:
+        print("CHILD", type(error).__name__, error, flush=True)
+    os._exit(0)
+os.wait()
+fn(x, out=out)
+torch.cuda.synchronize()
+print("PARENT", bool(torch.equal(out, x + 1)))
 """
 
 
@@ -297,7 +330,15 @@ def check_attributed() -> None:
             assert "RETURNED" not in text and "CUDA_ERROR" in text and " at " in text, text
             print("with STRAIGHTLINE_SYNC=1:", text.strip()[:300])
         else:
-            assert "RETURNED" in text, text
+            assert "RETURNED" in text and "STRAIGHTLINE_SYNC=1 names it" in text.partition("LATER")[2], text
+
+
+def check_forked() -> None:
+    """A child of a process that used the device is told so, and the parent goes on."""
+    done = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, check=False)
+    text = done.stdout + done.stderr[-600:]
+    assert "CHILD" in text and "fork" in text.partition("CHILD")[2].splitlines()[0] and "PARENT True" in text, text
+    print("in a forked child:", text.strip()[:300])
 
 
 def timed(call: Callable[[], object]) -> dict[str, float]:
@@ -346,7 +387,7 @@ def measure() -> list[dict[str, Any]]:
         with torch.cuda.graph(graph):
             model(*inputs)
         rows["eager in a cuda graph"] = timed(graph.replay)
-        kernels = _call.graph_nodes(compiled._compilation.program)[0]
+        kernels = nodes(compiled)
         for contender, times in rows.items():
             records.append({"case": name, "contender": contender, **times, "launches": kernels})
             row = "   ".join(f"{kind[:-3]} {value:8.2f}" for kind, value in times.items())
@@ -367,7 +408,7 @@ def main() -> None:
     failures = []
     checks = (
         check_counts, check_named_sizes, check_not_waited_for, check_threads, check_deleted, check_captured,
-        check_other_context, check_attributed,
+        check_other_context, check_attributed, check_forked,
     )  # fmt: skip
     for check in checks:
         try:

@@ -3,7 +3,7 @@
 
     python -m bench.cuda_slice --json result.json
 
-Fails when an answer is wrong, or a call does anything but launch one kernel for each that `explain` shows.
+Fails when an answer is wrong, or a call does anything but launch a graph of one kernel and tell it what changed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def run_case(case: Any) -> Iterator[dict[str, Any]]:
         asked = {kind: count - before[kind] for kind, count in _call.cuda_calls().items()}
         kernels = len([row for row in compiled.explain().statements if row["phase"] == "run"])
         quiet = {kind: asked[kind] for kind in ("synchronizations", "copies", "allocations", "events", "loads")}
-        assert kernels == 1 and asked["launches"] == _CALLS and not any(quiet.values()), (case.name, kernels, asked)
+        assert kernels == 1 and asked["graph_launches"] == _CALLS and not any(quiet.values()), (case.name, kernels, asked)
+        assert not asked["launches"] and not asked["instantiations"], (case.name, asked)
         seen = _kernels_seen(lambda: compiled(*inputs))
         assert seen == 10, f"{case.name}: the profiler saw {seen} kernels in 10 calls"
         enqueue, done = _time(lambda: compiled(*inputs))

@@ -2,6 +2,7 @@
 #include "driver.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdlib>
@@ -53,6 +54,7 @@ std::string open(Driver* driver) {
   if (result == kSuccess) {
     result = driver->primaryContext(&driver->context, device);
   }
+  driver->process = getpid();
   driver->deviceAttribute(&driver->major, kComputeMajor, device);
   const char* waits = std::getenv("STRAIGHTLINE_SYNC");
   driver->waits = waits && std::strcmp(waits, "1") == 0;
@@ -66,13 +68,28 @@ Counters& counters() {
   return *instance;
 }
 
+namespace {
+
+/// What a user may do about it, where that is known.
+const char* advice(const Driver& driver, Result result) {
+  if (result >= kFirstOfKernels && result <= kLastOfKernels && !driver.waits) {
+    return "; some kernel before this may be the cause: STRAIGHTLINE_SYNC=1 names it";
+  }
+  if (result == kNotInitialized && driver.process != getpid()) {
+    return "; this process was forked from one that had used the device: spawn it instead";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string Driver::words(Result result) const {
   const char* name = nullptr;
   const char* text = nullptr;
   errorName(result, &name);
   errorText(result, &text);
   return std::string(name ? name : "an unknown error") + " (" + std::to_string(result) + ")" +
-         (text ? std::string(": ") + text : "");
+         (text ? std::string(": ") + text : "") + advice(*this, result);
 }
 
 const Driver& driver() {

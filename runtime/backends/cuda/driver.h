@@ -18,6 +18,8 @@ inline constexpr Result kSuccess = 0;
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kNotInitialized = 3;
 inline constexpr Result kNotReady = 600;
+inline constexpr Result kFirstOfKernels = 700;  ///< up to kLastOfKernels: a kernel failed, and with it the context
+inline constexpr Result kLastOfKernels = 720;
 inline constexpr unsigned kEventWithoutTiming = 2;
 
 using Device = int;
@@ -169,10 +171,11 @@ struct Driver {
 #undef SL_CUDA_MEMBER
   Context context = nullptr;
   std::string error;  ///< why it cannot be used; empty when it can
+  int process = 0;     ///< that opened it
   int major = 0;       ///< of its compute capability
   bool waits = false;  ///< STRAIGHTLINE_SYNC: each launch is waited for, so that what fails is known by its statement
 
-  /// "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory"
+  /// "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory", and what may be done about it.
   std::string words(Result result) const;
 };
 

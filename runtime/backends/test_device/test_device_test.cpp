@@ -5,8 +5,11 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "straightline/abi/queue.h"
 #include "test_description.h"
@@ -332,6 +335,37 @@ TEST_F(TestDevice, CallsOnOneQueueShareAFrameInItsOrderAndCallsOnTwoDoNot) {
   }
   sl_queue_release(first);
   sl_queue_release(second);
+}
+
+TEST_F(TestDevice, ThreadsOnQueuesOfTheirOwnNeverMeetInAFrame) {
+  sl_test_device_set_independent(1);
+  sl_test_device_set_delay(20);
+  DeviceProgram p(runOnDevice);
+  constexpr int kThreads = 4, kCalls = 200;
+  std::vector<std::vector<float>> x(kThreads, std::vector<float>(4 * kCalls)), y = x;
+  std::vector<std::thread> threads;
+  std::atomic<int> failed{0};
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      sl_queue* queue = nullptr;
+      failed += sl_queue_create("test_device", &queue, nullptr) != SL_OK;
+      Call call(p.program, p.weights, queue);
+      for (int i = 0; i < kCalls; ++i) {
+        std::fill_n(&x[t][4 * i], 4, static_cast<float>(1000 * t + i));
+        failed += call({&x[t][4 * i]}, {&y[t][4 * i]}, {2}) != SL_OK;
+      }
+      sl_queue_release(queue);  // waits
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(0, failed);
+  for (int t = 0; t < kThreads; ++t) {
+    for (int i = 0; i < kCalls; ++i) {
+      ASSERT_EQ(1000 * t + i + 20, y[t][4 * i + 1]) << "thread " << t << ", call " << i;
+    }
+  }
 }
 
 TEST_F(TestDevice, AFailureAfterTheCallIsToldToTheNextLeaseOnce) {

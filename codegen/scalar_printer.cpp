@@ -96,6 +96,8 @@ bool hasNonzeroDivisor(Operation* op) {
   return value && !value.getValue().isZero();
 }
 
+bool isConstant(mlir::Value value) { return value.getDefiningOp<mlir::arith::ConstantOp>() != nullptr; }
+
 }  // namespace
 
 bool ScalarPrinter::usesContext(Operation* op) const {
@@ -203,7 +205,11 @@ FailureOr<std::string> ScalarPrinter::expression(Operation* op) const {
            "))";
   }
   if (llvm::isa<mlir::math::ClampFOp>(op)) {
-    return "sl::minimum(sl::maximum(" + operand(op, 0) + ", " + operand(op, 1) + "), " + operand(op, 2) + ")";
+    return "sl::minimum(" + operand(op, 2) + ", sl::maximum(" + operand(op, 1) + ", " + operand(op, 0) + "))";
+  }
+  if (llvm::isa<mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(op) && isConstant(op->getOperand(1))) {
+    // The first operand is the one whose NaN costs instructions.
+    return "sl::" + functionOf(name).str() + "(" + operand(op, 1) + ", " + operand(op, 0) + ")";
   }
   if (StringRef infix = infixOf(name); !infix.empty()) {
     return operand(op, 0) + " " + infix.str() + " " + operand(op, 1);

@@ -63,6 +63,7 @@ CASES = (
         "what do five small ops cost that fuse into one kernel, x [8, 16, 16]?",
         ReshapeMix,
         (Input((8, 16, 16)), Input((256,))),
+        floor=Floor("reshape_mix.cpp"),
     ),
     _chain(1),
     _chain(20),

@@ -37,8 +37,15 @@ CASES = (
         "one step of nn.LSTMCell(64, 128), batch 1?",
         partial(nn.LSTMCell, 64, 128),
         (Input((1, 64)),),
+        floor=Floor("lstm_cell.cpp"),
     ),
-    Case("gru_20", "20 steps of nn.GRU(64, 64), batch 1?", partial(Gru, 64, 64), (Input((1, 20, 64)),)),
+    Case(
+        "gru_20",
+        "20 steps of nn.GRU(64, 64), batch 1?",
+        partial(Gru, 64, 64),
+        (Input((1, 20, 64)),),
+        floor=Floor("gru.cpp", {"FLOOR_STEPS": 20}),
+    ),
     Case(
         "encoder_256",
         "a transformer layer, d 256, 4 heads, 16 tokens?",
@@ -59,6 +66,7 @@ CASES = (
         "one layer of the shape of Qwen3-0.6B at one token over a cache of 512, float32?",
         DecodeStep,
         (Input((1, 1, 1024)),),
+        floor=Floor("decoder_layer.cpp", {"FLOOR_TOKENS": 512}),
     ),
     Case(
         "dlrm",
@@ -66,11 +74,13 @@ CASES = (
         partial(Dlrm, _DLRM_DIM, _DLRM_ROWS, _DLRM_TABLES),
         (Input((1, 13)), Input((1, _DLRM_TABLES), "int64", high=_DLRM_ROWS)),
         bytes_read=_DLRM_BYTES,
+        floor=Floor("dlrm.cpp", {"FLOOR_TABLES": _DLRM_TABLES}),
     ),
     Case(
         "audio_10ms",
         "a gated 1-D convolutional net on 10 ms at 16 kHz?",
         partial(AudioNet, 32, 4),
         (Input((1, 1, 160)),),
+        floor=Floor("audio.cpp", {"FLOOR_CHANNELS": 32, "FLOOR_BLOCKS": 4, "FLOOR_SAMPLES": 160}),
     ),
 )

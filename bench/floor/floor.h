@@ -6,6 +6,7 @@
 // and ends with FLOOR_EXPORTS. FLOOR_ALONE before the include: a second thread would cost more than it saves. Frozen: it changes only where a faster way becomes known.
 #pragma once
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
@@ -50,11 +51,16 @@ FLOOR_INLINE float sum(vec v) {
   return total;
 }
 
-/// Floats, aligned to 64 bytes, that live as long as the process.
+/// Floats, aligned to 64 bytes, that live as long as the process; many lie on large pages.
 inline float* floats(size_t count) {
-  void* place = std::aligned_alloc(64, (count * sizeof(float) + 127) / 64 * 64);
+  const size_t unit = count < (size_t{1} << 20) ? 64 : size_t{1} << 21;
+  const size_t bytes = (count * sizeof(float) + 64 + unit - 1) / unit * unit;
+  void* place = std::aligned_alloc(unit, bytes);
   if (place == nullptr) {
     std::abort();
+  }
+  if (unit > 64) {
+    madvise(place, bytes, MADV_HUGEPAGE);
   }
   std::memset(place, 0, count * sizeof(float));
   return static_cast<float*>(place);
@@ -148,6 +154,15 @@ FLOOR_INLINE vec exponential(vec x) {
   std::memcpy(&scale, &power, sizeof(scale));
   return p * scale;
 }
+
+/// 1 / (1 + e^-x): the exponential of what is negative cannot overflow.
+FLOOR_INLINE vec sigmoid(vec x) {
+  const vec e = exponential(x < 0 ? x : -x);
+  return (x < 0 ? e : all(1.0f)) / (e + 1.0f);
+}
+
+/// tanh.
+FLOOR_INLINE vec tangent(vec x) { return sigmoid(x * 2.0f) * 2.0f - 1.0f; }
 
 /// GELU by the error function (Abramowitz and Stegun 7.1.26, 1.5e-7 absolute).
 FLOOR_INLINE vec gelu(vec x) {

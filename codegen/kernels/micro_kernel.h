@@ -120,10 +120,35 @@ SL_INLINE void multiplyStep(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int6
   }
 }
 
+/// Steps of a reduction for which a panel one vector wide fits into registers beside the sums.
+inline constexpr int kShortRun = 16;
+
 /// Sums that a small tile is split into, each over every so many steps of k, so that 4 to 8 multiply-adds are under way at
 /// once: one alone waits 4 cycles for the one before it.
 template <int MR, int NV>
 inline constexpr int kChains = MR * NV <= 2 ? 4 : MR * NV <= 4 ? 2 : 1;
+
+/// tile += A[MR, run] * B[run, N], row by row: `run` is 4, 8, 12 or 16 and known, so that B stays in registers. What follows
+/// can begin with the first row while the last is still being summed (a chain of 100 linears of 16 x 16: 2.5 -> 2.3 us).
+template <class T, int N, int MR>
+SL_INLINE void multiplyRowByRow(Tile<T, N, MR, 1>& tile, Rows<T, MR> a, int64_t aStep, const T* b,
+                                int64_t bStride, int64_t run) {
+  SL_UNROLL
+  for (int i = 0; i < MR; ++i) {
+    vec<T, N> chain[4] = {tile.v[i][0]};
+    SL_UNROLL
+    for (int64_t k = 0; k < kShortRun; ++k) {
+      if (k < run) {
+        chain[k % 4] = fma(splat<vec<T, N>>(a.p[i][k * aStep]), load<N>(b + k * bStride), chain[k % 4]);
+      }
+    }
+    tile.v[i][0] = (chain[0] + chain[1]) + (chain[2] + chain[3]);
+    if (i + 1 < MR) {
+      // The compiler would begin all rows at once.
+      asm("" : "+r"(a.p[i + 1]) : "v"(tile.v[i][0]));
+    }
+  }
+}
 
 /// tile += A[MR, run] * B[run, NV * N]; element k of a row is p[k * aStep], row k of B is b[k *
 /// bStride]. Moves `b` (and `ahead`) past what was used. Every 4 steps prefetch `Prefetch` lines at
@@ -131,6 +156,13 @@ inline constexpr int kChains = MR * NV <= 2 ? 4 : MR * NV <= 4 ? 2 : 1;
 template <int Prefetch, class T, int N, int MR, int NV>
 SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int64_t aStep, const T*& b,
                         int64_t bStride, int64_t run, const char*& ahead) {
+  if constexpr (NV == 1 && MR > 1 && Prefetch == 0 && kVectorRegisters >= kShortRun + 8) {
+    if (__builtin_constant_p(run) && run <= kShortRun && run % 4 == 0) {
+      multiplyRowByRow(tile, a, aStep, b, bStride, run);
+      b += run * bStride;
+      return;
+    }
+  }
   const int64_t rest = run & 3;
   const int64_t whole = run - rest;
   constexpr int C = kChains<MR, NV>;

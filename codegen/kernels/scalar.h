@@ -43,7 +43,7 @@
 //   math.atan2 copysign fma         sl::atan2(y, x), sl::copysign(a, b), sl::fma(a, b, c)
 //   math.isnan isinf isfinite       sl::isnan(a), sl::isinf(a), sl::isfinite(a)
 //   arith.remf                      sl::fmod(a, b)
-//   math.clampf                     sl::minimum(sl::maximum(x, low), high)
+//   math.clampf                     sl::minimum(high, sl::maximum(low, x))
 //
 // An integer divisor that may be zero: checked_trunc_divide, checked_floor_divide,
 // checked_remainder_floor and checked_fmod(ctx, a, b) report SL_ZERO_DIVISION; the lambda is then
@@ -350,13 +350,13 @@ SL_INLINE V abs(V x) {
 
 // ---- largest and smallest ----
 
-/// As torch: NaN when either is NaN.
+/// As torch: NaN when either is NaN; of two zeros b. One instruction on x86 where a is a constant: it is no NaN then.
 template <class V>
 SL_INLINE V maximum(V a, V b) {
   if constexpr (kSame<Element<V>, bool>) {
     return bitwise_or(a, b);
   } else if constexpr (kFloating<Element<V>>) {
-    V larger = select(elementary::mask(a > b), a, b);  // one instruction on x86; b where a is NaN
+    V larger = select(elementary::mask(a > b), a, b);  // b where a is NaN
     return select(elementary::mask(a != a), a, larger);
   } else {
     return select(gt(a, b), a, b);

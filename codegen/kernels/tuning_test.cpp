@@ -151,7 +151,8 @@ TEST(NativeBackend, DescribesEveryKernelCompletely) {
 }
 
 TEST(NativeBackend, ChoosesTheKernelOfALinear) {
-  EXPECT_EQ(best(linear(1, 1024, 1024)), "native.gemv");
+  EXPECT_EQ(best(linear(1, 1024, 1024)), "native.gemm");  // packed: one stream over large pages
+  EXPECT_EQ(best(linear(1, 1024, 1024, 32, 1, false)), "native.gemv");
   EXPECT_EQ(best(linear(16, 1024, 1024)), "native.gemm");
   EXPECT_EQ(best(linear(SL_DYNAMIC, 64, 64)), "native.gemm");
   EXPECT_EQ(refusal("native.gemv", linear(16, 8, 8)), "m=16, needs 1 to 4");

@@ -227,6 +227,11 @@ inline constexpr int kVectorBytes = 16;
 #endif
 template <class T>
 inline constexpr int kNativeLanes = kVectorBytes / int(sizeof(T));
+#if defined(__AVX512F__)
+inline constexpr int kVectorRegisters = 32;
+#else
+inline constexpr int kVectorRegisters = 16;
+#endif
 
 // ---- moving values ----
 

@@ -51,7 +51,7 @@ extern const sl_kernel_desc gemvKernel = {
     .backend = "native",
     .op = "linear",
     .family = "gemv",
-    .summary = "dot products over the framework's own weight, four rows at a time, no packing; "
+    .summary = "dot products over the framework's own weight, eight rows at a time, no packing; "
                "a weight of 16-bit floats stays as it is",
     .accepts = accepts,
     .cost = cost,

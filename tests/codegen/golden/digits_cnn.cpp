@@ -141,7 +141,7 @@ extern "C" void convolution_4x1x8x8x16_3x3_bias_relu(sl_ctx* ctx, sl_team team, 
           .epilogueStride = {{0, 0, 0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
-        auto t1 = sl::maximum(t0, sl::constant(x0, 0.0f));
+        auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);
         y0 = t1;
       },
       a0, a1, a2, o0);
@@ -174,7 +174,7 @@ extern "C" void winograd_4x16x4x4x32_3x3_bias_relu(sl_ctx* ctx, sl_team team, co
           .outStride = {512, 128, 32}, .border = {1, 1, 1, 1}, .epilogueStride = {{0, 0, 0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
-        auto t1 = sl::maximum(t0, sl::constant(x0, 0.0f));
+        auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);
         y0 = t1;
       },
       a0, a1, a2, o0, w0);

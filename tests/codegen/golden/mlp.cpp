@@ -25,7 +25,7 @@ extern "C" void gemm_1x64x64_bias_relu(sl_ctx* ctx, sl_team team, const float* a
       sl::GemmShape{.m = 1, .n = 64, .k = 64, .lda = 64, .ldc = 64, .epilogueStride = {{0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
-        auto t1 = sl::maximum(t0, sl::constant(x0, 0.0f));
+        auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);
         y0 = t1;
       },
       a0, a1, a2, o0);
@@ -38,7 +38,7 @@ extern "C" void gemm_1x64x64_bias_relu_2(sl_ctx* ctx, sl_team team, const float*
       sl::GemmShape{.m = 1, .n = 64, .k = 64, .lda = 64, .ldc = 64, .epilogueStride = {{0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
-        auto t1 = sl::maximum(t0, sl::constant(x0, 0.0f));
+        auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);
         y0 = t1;
       },
       a0, a1, a2, o0);

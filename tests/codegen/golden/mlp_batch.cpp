@@ -33,7 +33,7 @@ extern "C" void gemm_32x256x64_bias_relu(sl_ctx* ctx, sl_team team, const float*
           .epilogueStride = {{0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
-        auto t1 = sl::maximum(t0, sl::constant(x0, 0.0f));
+        auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);
         y0 = t1;
       },
       a0, a1, a2, o0);
@@ -47,7 +47,7 @@ extern "C" void gemm_32x256x256_bias_relu(sl_ctx* ctx, sl_team team, const float
           .epilogueStride = {{0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
         auto t0 = x0 + x1;
-        auto t1 = sl::maximum(t0, sl::constant(x0, 0.0f));
+        auto t1 = sl::maximum(sl::constant(x0, 0.0f), t0);
         y0 = t1;
       },
       a0, a1, a2, o0);

@@ -40,7 +40,7 @@ extern "C" void all(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
         auto t28 = sl::atan2(t27, x1);
         auto t29 = sl::copysign(t28, x1);
         auto t30 = sl::fma(t29, x0, x1);
-        auto t31 = sl::minimum(sl::maximum(t30, x0), x1);
+        auto t31 = sl::minimum(x1, sl::maximum(x0, t30));
         auto t32 = sl::pow(t31, sl::cast<float>(x2));
         auto t33 = -t32;
         auto t34 = sl::eq(t33, x1);

@@ -8,7 +8,7 @@ extern "C" void narrow(sl_ctx* ctx, sl_team team, const float* a0, sl::bfloat16*
       ctx, team,
       sl::PointwiseShape{.extent = {b * 64}, .stride = {{1}, {1}}},
       [](auto x0, auto& y0) SL_LAMBDA {
-        auto t0 = sl::minimum(x0, sl::constant(x0, __builtin_inff()));
+        auto t0 = sl::minimum(sl::constant(x0, __builtin_inff()), x0);
         auto t1 = sl::tanh(t0);
         auto t2 = -t1;
         auto t3 = sl::cast<sl::bfloat16>(t2);

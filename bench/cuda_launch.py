@@ -277,7 +277,7 @@ def model(x, y):
     return torch.softmax(x * 2, -1).sum(0) + y
 x, y = torch.randn(64, 64, device="cuda"), torch.randn(64, device="cuda")
 fn = sl.compile(model, (x, y))
-fn(x, y)
+spare = fn(x, y)
 torch.cuda.synchronize()
 import ctypes
 class Fake:
@@ -296,7 +296,7 @@ try:
 except Exception as error:
     print(type(error).__name__, error)
 try:
-    fn(x, y, out=y)
+    fn(x, y, out=spare)
 except Exception as error:
     print("LATER", type(error).__name__, error)
 """

@@ -85,10 +85,7 @@ bool takesFixedShape(FuncOp func) {
 
 }  // namespace
 
-bool waitsFirst(FuncOp func) {
-  const StringRef family = func.getSchedule().getFamily().getValue();
-  return kernel::runsOnDevice(func) && llvm::is_contained({"pointwise", "row_reduction"}, family);
-}
+bool waitsFirst(FuncOp func) { return kernel::runsOnDevice(func); }
 
 std::string kernelSignature(FuncOp func) {
   llvm::SmallVector<std::string> items;

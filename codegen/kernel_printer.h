@@ -9,7 +9,8 @@
 
 namespace straightline::codegen {
 
-/// Whether a kernel of a device begins with `sl::awaitPrevious()`, so that it may be launched before the one ahead has ended.
+/// Whether a kernel begins with `sl::awaitPrevious()`, so that it may be launched before the one ahead has ended: every kernel
+/// of a device, whatever its family. One that asks for parameters before it waits would have to wait by itself.
 bool waitsFirst(kernel::FuncOp func);
 /// `extern "C" void name(sl_ctx* ctx, sl_team team, const float* a0, float* o0, int64_t b)`, without an end.
 /// For a kernel of a device `SL_KERNEL(threads) name(...)`, without ctx and team.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first slice on an NVIDIA device: answers against float64, what is asked of the driver, and how long a call takes.
+"""What runs on an NVIDIA device: answers against float64, what is asked of the driver, and how long a call takes.
 
     python -m bench.cuda_slice --json result.json
 
@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
-from bench.cuda_cases import CUDA_CASES
+from bench.cuda_cases import CUDA_CASES, CUDA_CHAINS
 
 _CALLS = 200
 
@@ -74,18 +74,19 @@ def _time(call: Callable[[], object]) -> tuple[float, float]:
     return statistics.median(enqueue), statistics.median(done)
 
 
-def _kernels_seen(call: Callable[[], object]) -> int:
-    """Kernels of ten calls, as NVIDIA's profiler sees them."""
+def _kernels_seen(call: Callable[[], object]) -> tuple[int, float]:
+    """Kernels of ten calls as NVIDIA's profiler sees them, and the microseconds of a call in which one of them runs."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
         for _ in range(10):
             call()
         torch.cuda.synchronize()
     events = [event for event in profile.events() if event.device_type == torch.autograd.DeviceType.CUDA]
-    return sum(1 for event in events if not event.name.lower().startswith(("memcpy", "memset")))
+    kernels = [event for event in events if not event.name.lower().startswith(("memcpy", "memset"))]
+    return len(kernels), sum(event.time_range.elapsed_us() for event in kernels) / 10
 
 
-def run_case(case: Any) -> Iterator[dict[str, Any]]:
-    """One record for straightline and one for eager."""
+def run_case(case: Any, expected: int | None = 1) -> Iterator[dict[str, Any]]:
+    """Two records for straightline and one for eager. `expected`: kernels; None: as many as `explain` shows."""
     model, inputs = case.make()
     model, inputs = model.cuda(), tuple(x.cuda() for x in inputs)
     start = time.perf_counter()
@@ -98,21 +99,28 @@ def run_case(case: Any) -> Iterator[dict[str, Any]]:
             compiled(*inputs)
         asked = {kind: count - before[kind] for kind, count in _call.cuda_calls().items()}
         kernels = len([row for row in compiled.explain().statements if row["phase"] == "run"])
-        quiet = {kind: asked[kind] for kind in ("synchronizations", "copies", "allocations", "events", "loads")}
-        assert kernels == 1 and asked["graph_launches"] == _CALLS and not any(quiet.values()), (case.name, kernels, asked)
+        # A single kernel needs no arena, and so no event that says when it is free again.
+        kinds = ("synchronizations", "copies", "allocations", "loads", *(("events",) if expected == 1 else ()))
+        quiet = {kind: asked[kind] for kind in kinds}
+        assert kernels == (expected or kernels) and asked["graph_launches"] == _CALLS, (case.name, kernels, asked)
         assert not asked["launches"] and not asked["instantiations"], (case.name, asked)
-        seen = _kernels_seen(lambda: compiled(*inputs))
-        assert seen == 10, f"{case.name}: the profiler saw {seen} kernels in 10 calls"
+        assert not any(quiet.values()), (case.name, asked)
+        seen, _ = _kernels_seen(lambda: compiled(*inputs))
+        # In a graph a kernel may begin, and wait, while the one ahead runs: its time says something only by stream.
+        by_stream = sl.compile(model, inputs, launch="stream")
+        _, kernels_us = _kernels_seen(lambda: by_stream(*inputs))
+        assert seen == 10 * kernels, f"{case.name}: the profiler saw {seen} kernels in 10 calls, expected {10 * kernels}"
+        _, eager_us = _kernels_seen(lambda: model(*inputs))
         enqueue, done = _time(lambda: compiled(*inputs))
         out = compiled(*inputs)
         enqueue_out, done_out = _time(lambda: compiled(*inputs, out=out))
         eager_enqueue, eager_done = _time(lambda: model(*inputs))
     base = {"case": case.name}
     yield {**base, "contender": "straightline", "sync_us": done, "enqueue_us": enqueue, "launches": kernels,
-           "driver_calls": {kind: count / _CALLS for kind, count in asked.items()}, "compile_s": compile_s,
-           "relative_error": error}  # fmt: skip
+           "kernels_us": kernels_us, "driver_calls": {kind: count / _CALLS for kind, count in asked.items()},
+           "compile_s": compile_s, "relative_error": error}  # fmt: skip
     yield {**base, "contender": "straightline, out=", "sync_us": done_out, "enqueue_us": enqueue_out, "launches": kernels}
-    yield {**base, "contender": "eager", "sync_us": eager_done, "enqueue_us": eager_enqueue}
+    yield {**base, "contender": "eager", "sync_us": eager_done, "enqueue_us": eager_enqueue, "kernels_us": eager_us}
 
 
 class _Scalars(nn.Module):
@@ -131,6 +139,55 @@ class _Counter(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         self.count.add_(1)
         return x + self.count
+
+
+class _Linears(nn.Module):
+    """Bias, activation and residual around two products."""
+
+    def __init__(self, features: int, hidden: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(features, hidden), nn.Linear(hidden, features, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.down(F.silu(self.up(x)))
+
+
+_FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+
+
+def _products() -> Iterator[tuple[str, Any, tuple[Tensor, ...]]]:
+    """Products of many sizes; the models are of the types that the names say."""
+    linears = ((1, 1024, 3072), (3, 77, 333), (16, 512, 100), (17, 64, 48), (130, 768, 1000), (8, 4096, 64))
+    shapes = (
+        ((33, 17), (17, 9)), ((3, 1, 128), (3, 128, 64)), ((2, 3, 129, 1023), (2, 3, 1023, 65)), ((4, 64, 2048), (4, 2048, 32)),
+    )  # fmt: skip
+    for dtype in _FLOATS:
+        for rows, features, hidden in linears:
+            x = torch.randn(rows, features).to(dtype)
+            yield f"linears {dtype} {rows}x{features}x{hidden}", _Linears(features, hidden).to(dtype), (x,)
+        repeated = torch.randn(5, 1, 40).to(dtype).expand(5, 7, 40)
+        yield f"linear {dtype} of 3 dims, expanded", nn.Linear(40, 24).to(dtype), (repeated,)
+        for a, b in shapes:
+            x, y = torch.randn(a).to(dtype), torch.randn(b).to(dtype)
+            yield f"matmul {dtype} {a} {b}", lambda x, y: F.relu(x @ y) + 1, (x, y)
+            yield f"matmul transposed {dtype} {a} {b}", lambda x, y: x.mT @ y.mT, (x.mT.contiguous(), y.mT.contiguous())
+    yield "misaligned matmul", lambda x, y: x @ y, (torch.randn(65 * 64 + 1)[1:].view(65, 64), torch.randn(64, 40))
+
+
+def _attention() -> Iterator[tuple[str, Any, tuple[Tensor, ...]]]:
+    """Whole and as products; queries that share heads, masks, lengths that fill no tile."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        for heads, shared, s, t, d in ((16, 8, 1, 512, 128), (4, 4, 77, 77, 64), (6, 2, 5, 130, 40), (8, 8, 300, 300, 64)):
+            q, k, v = (torch.randn(2, h, n, d).to(dtype) for h, n in ((heads, s), (shared, t), (shared, t)))
+            name = f"attention {dtype} {heads}/{shared} {s}x{t}x{d}"
+            yield name, attend, (q, k, v)
+            yield name + " causal", lambda q, k, v: attend(q, k, v, causal=True), (q, k, v)
+            yield name + " bool mask", attend, (q, k, v, torch.rand(2, 1, s, t) < 0.7)
+            yield name + " mask", attend, (q, k, v, torch.randn(s, t).to(dtype))
 
 
 def _widely() -> Iterator[tuple[str, Any, tuple[Tensor, ...]]]:
@@ -153,14 +210,21 @@ def _widely() -> Iterator[tuple[str, Any, tuple[Tensor, ...]]]:
         if 0 not in shape:
             both = lambda x, dim=dim: (F.softmax(x, dim), x.argmax(dim), x.amin(dim))  # noqa: E731
             yield f"softmax {shape} over {dim}", both, (torch.randn(shape),)
+    yield from _products()
+    yield from _attention()
     yield "everything", lambda x: (x.sum(), x.amax()), (torch.randn(128, 96),)
     yield "in the middle", lambda x: x - x.mean((1, 2), keepdim=True), (torch.randn(6, 40, 33, 2),)
 
 
 def _check_one(name: str, model: Any, inputs: tuple[Tensor, ...]) -> None:
+    model = model.eval().cuda() if isinstance(model, nn.Module) else model
     given = tuple(x.cuda() for x in inputs)
     if name == "misaligned":
         given = (torch.randn(4000001, device="cuda")[1:],)
+    if name == "misaligned matmul":
+        given = (torch.randn(65 * 64 + 1, device="cuda")[1:].view(65, 64), given[1])
+    if name.endswith("expanded"):
+        given = (given[0][:, :1].expand(5, 7, 40),)
     compiled = sl.compile(model, given)
     got = compiled(*given)
     if name.startswith("softmax"):  # positions of equals may differ in torch, the values may not
@@ -268,16 +332,20 @@ def main() -> None:
     seed = torch.seed() % 2**32
     torch.manual_seed(seed)
     torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.mha.set_fastpath_enabled(False)  # its GELU is the approximation by tanh, whatever the model says
     print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}")
     failures: list[str] = []
     records: list[dict[str, Any]] = []
-    for case in CUDA_CASES:
-        _attempt(failures, case.name, lambda case=case: records.extend(run_case(case)))
+    for case, kernels in (*((case, 1) for case in CUDA_CASES), *CUDA_CHAINS):
+        _attempt(failures, case.name, lambda case=case, kernels=kernels: records.extend(run_case(case, kernels)))
     for record in records:
         times = f"enqueue {record['enqueue_us']:7.2f} us   sync {record['sync_us']:7.2f} us"
-        print(f"{record['case']:12} {record['contender']:20} {times}")
+        kernels_us = f"   kernels {record['kernels_us']:7.2f} us" if "kernels_us" in record else ""
+        print(f"{record['case']:18} {record['contender']:20} {times}{kernels_us}")
     for record in records[::3]:
-        print(f"{record['case']:12} driver calls a call: {record['driver_calls']}, relative error {record['relative_error']:.2g}")
+        calls = {kind: count for kind, count in record["driver_calls"].items() if count}
+        print(f"{record['case']:18} {record['launches']} launches, driver calls a call: {calls}, relative error "
+              f"{record['relative_error']:.2g}, compiled in {record['compile_s']:.2f} s")  # fmt: skip
     for work in (check_stream, check_graph, check_weights, check_named_sizes, check_state, check_refusals):
         _attempt(failures, work.__name__, work)
     checked = 0
@@ -293,7 +361,7 @@ def main() -> None:
             "machine": f"{torch.cuda.get_device_name(0)}, {platform.processor() or platform.machine()}",
             "versions": {"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda},
             "date": time.strftime("%Y-%m-%d"), "commit": options.commit, "seed": seed,
-            "programs_checked": checked + len(CUDA_CASES),
+            "programs_checked": checked + len(CUDA_CASES) + len(CUDA_CHAINS),
             "records": records,
         }  # fmt: skip
         options.json.write_text(json.dumps(facts, indent=1) + "\n")

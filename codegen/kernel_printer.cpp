@@ -91,7 +91,9 @@ std::string kernelSignature(FuncOp func) {
   llvm::SmallVector<std::string> items;
   std::string head;
   if (auto threads = func->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr)) {
-    head = "SL_KERNEL(" + std::to_string(threads.getInt()) + ") ";
+    auto cluster = func->getAttrOfType<mlir::IntegerAttr>(kernel::kClusterAttr);
+    head = cluster ? "SL_CLUSTER_KERNEL(" + std::to_string(threads.getInt()) + ", " + std::to_string(cluster.getInt()) + ") "
+                   : "SL_KERNEL(" + std::to_string(threads.getInt()) + ") ";
   } else {
     items = {"sl_ctx* ctx", "sl_team team"};
     head = "extern \"C\" void ";

@@ -155,9 +155,10 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   Operation* root = contractionRoot(fusion);
   auto known = [&](Value argument) { return isKnownEarly(fusionInput(fusion, argument)); };
   auto linear = llvm::dyn_cast<op::LinearOp>(root);
-  const bool isLinear = linear && known(linear.getWeight());
+  // On a device nothing is packed, so there it does not matter when the weight is known.
+  const bool isLinear = linear && (known(linear.getWeight()) || target.getBackend() != "cpu");
   const bool isConvolution = llvm::isa<op::ConvolutionOp>(root);
-  // A linear whose weight is computed while running is a matmul with a transposed operand.
+  // On a CPU a linear whose weight is computed while running is a matmul with a transposed operand.
   Problem problem(isConvolution ? "convolution" : isLinear ? "linear" : "matmul", target);
   for (auto [i, operand] : llvm::enumerate(root->getOperands())) {
     if (isConvolution && i < 2) {

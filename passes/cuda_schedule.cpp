@@ -97,12 +97,19 @@ int64_t vectorFor(int64_t widest, const Size& inner, bool onlyLoop, bool dense) 
 
 using Tune = llvm::SmallVector<std::pair<llvm::StringRef, int64_t>>;
 
-void finish(kernel::FuncOp function, const Tune& added, const Size& blocks, int64_t threads) {
+/// `chosen` are tunables that the schedule lacks, or has with another value.
+void finish(kernel::FuncOp function, const Tune& chosen, const Size& blocks, int64_t threads) {
   mlir::Builder builder(function.getContext());
   kernel::ScheduleAttr schedule = function.getSchedule();
   llvm::SmallVector<mlir::NamedAttribute> tune(schedule.getTune());
-  for (auto [key, value] : added) {
-    tune.push_back(builder.getNamedAttr(key, builder.getI64IntegerAttr(value)));
+  for (auto [key, value] : chosen) {
+    const mlir::NamedAttribute entry = builder.getNamedAttr(key, builder.getI64IntegerAttr(value));
+    auto* found = llvm::find_if(tune, [&](mlir::NamedAttribute known) { return known.getName() == entry.getName(); });
+    if (found == tune.end()) {
+      tune.push_back(entry);
+    } else {
+      *found = entry;
+    }
   }
   function.setScheduleAttr(
       kernel::ScheduleAttr::get(function.getContext(), schedule.getFamily(), schedule.getShape(), tune));
@@ -133,6 +140,11 @@ void schedulePointwise(kernel::FuncOp function) {
   const int64_t threads =
       runs.known() ? std::clamp(static_cast<int64_t>(llvm::alignTo(*runs.known(), kWarp)), kWarp, kThreads) : kThreads;
   finish(function, {{"vector", vector}}, runs.dividedUp(threads), threads);
+}
+
+/// Of kernels that give a thread an element.
+void scheduleElements(kernel::FuncOp function, const Size& elements) {
+  finish(function, {}, elements.dividedUp(kThreads), kThreads);
 }
 
 void scheduleRowReduction(kernel::FuncOp function) {
@@ -188,12 +200,74 @@ void scheduleRowReduction(kernel::FuncOp function) {
          rows.dividedUp(block / threads), block);
 }
 
+int64_t tuneOf(kernel::FuncOp function, llvm::StringRef key) {
+  auto value = llvm::dyn_cast_if_present<mlir::IntegerAttr>(function.getSchedule().getTuneValue(key));
+  return value ? value.getInt() : 0;
+}
+
+Size shapeOf(kernel::FuncOp function, llvm::StringRef key) { return Size(function.getSchedule().getShapeValue(key)); }
+
+/// The tunables come from the kernel's description (runtime/backends/cuda); what is left is to count blocks.
+void scheduleGemv(kernel::FuncOp function) {
+  const int64_t threads = tuneOf(function, "threads");
+  const int64_t columns = threads / tuneOf(function, "lanes") * tuneOf(function, "rows");
+  const Size blocks = shapeOf(function, "n").dividedUp(columns).times(shapeOf(function, "m").dividedUp(tuneOf(function, "mr")));
+  finish(function, {}, blocks, threads);
+}
+
+/// Blocks that share the work of one: the kernel's wish where the architecture has clusters.
+int64_t clusterFor(kernel::FuncOp function, llvm::StringRef arch) {
+  constexpr int kFirstWithClusters = 90;
+  int number = 0;
+  arch.consume_front("sm_");
+  arch.consumeInteger(10, number);
+  const int64_t splits = number >= kFirstWithClusters ? std::max<int64_t>(1, tuneOf(function, "splits")) : 1;
+  if (splits > 1) {
+    function->setAttr(kernel::kClusterAttr, mlir::Builder(function.getContext()).getI64IntegerAttr(splits));
+  }
+  return splits;
+}
+
+void scheduleMatmul(kernel::FuncOp function, llvm::StringRef arch) {
+  const int64_t splits = clusterFor(function, arch);
+  const Size batch = product(function.getContext(), sizes(function.getSchedule().getShapeValue("batch")));
+  const Size blocks = batch.times(shapeOf(function, "m").dividedUp(tuneOf(function, "rows")))
+                          .times(shapeOf(function, "n").dividedUp(tuneOf(function, "columns")))
+                          .times(Size(function.getContext(), splits));
+  finish(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
+}
+
+void scheduleAttention(kernel::FuncOp function, llvm::StringRef arch) {
+  const int64_t splits = clusterFor(function, arch);
+  const int64_t served = *shapeOf(function, "h").known() / *shapeOf(function, "hk").known();
+  const Size rows = shapeOf(function, "s").times(Size(function.getContext(), served));
+  const Size blocks = product(function.getContext(), {shapeOf(function, "b"), shapeOf(function, "hk"),
+                                                      rows.dividedUp(tuneOf(function, "rows")), Size(function.getContext(), splits)});
+  finish(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
+}
+
+/// Tunables without which there is no grid. A kernel that was chosen for a CPU lacks them.
+llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
+  static constexpr llvm::StringRef kGemv[] = {"rows", "mr", "lanes", "threads"};
+  static constexpr llvm::StringRef kMatmul[] = {"rows", "columns", "threads"};
+  static constexpr llvm::StringRef kAttention[] = {"rows", "keys", "depth", "threads"};
+  return family == "gemv"        ? llvm::ArrayRef<llvm::StringRef>(kGemv)
+         : family == "matmul"    ? llvm::ArrayRef<llvm::StringRef>(kMatmul)
+         : family == "attention" ? llvm::ArrayRef<llvm::StringRef>(kAttention)
+                                 : llvm::ArrayRef<llvm::StringRef>();
+}
+
 }  // namespace
 
 std::string whyNotOnCuda(kernel::FuncOp function) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
-  if (family != "pointwise" && family != "row_reduction") {
+  if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "matmul", "attention"}, family)) {
     return "kernels of family '" + family.str() + "' have no CUDA form";
+  }
+  for (const llvm::StringRef key : neededTunables(family)) {
+    if (tuneOf(function, key) < 1) {
+      return "the " + family.str() + " kernel lacks the tunable '" + key.str() + "' of its CUDA form";
+    }
   }
   if (function.getCanFail()) {
     return "kernels that look for bad values in their data have no CUDA form";
@@ -204,11 +278,22 @@ std::string whyNotOnCuda(kernel::FuncOp function) {
   return "";
 }
 
-void scheduleForCuda(kernel::FuncOp function) {
-  if (function.getSchedule().getFamily() == "pointwise") {
+void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
+  const llvm::StringRef family = function.getSchedule().getFamily().getValue();
+  if (family == "pointwise") {
     schedulePointwise(function);
-  } else {
+  } else if (family == "row_reduction") {
     scheduleRowReduction(function);
+  } else if (family == "fill") {
+    scheduleElements(function, product(function.getContext(), sizes(function.getSchedule().getShapeValue("extent"))));
+  } else if (family == "iota") {
+    scheduleElements(function, shapeOf(function, "count"));
+  } else if (family == "gemv") {
+    scheduleGemv(function);
+  } else if (family == "matmul") {
+    scheduleMatmul(function, arch);
+  } else {
+    scheduleAttention(function, arch);
   }
 }
 

@@ -12,9 +12,9 @@ namespace straightline::passes {
 /// Why a kernel has no CUDA form; "" when it has one.
 std::string whyNotOnCuda(kernel::FuncOp function);
 
-/// Adds the tunables of the CUDA form to the schedule and sets the grid (kernel.blocks, kernel.threads).
-/// Precondition: it has one.
-void scheduleForCuda(kernel::FuncOp function);
+/// Adds the tunables of the CUDA form to the schedule and sets the grid (kernel.blocks, kernel.threads, kernel.cluster) for
+/// an architecture ("sm_90"). Precondition: it has one.
+void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch);
 
 }  // namespace straightline::passes
 

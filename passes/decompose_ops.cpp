@@ -119,10 +119,14 @@ struct DecomposeAdaptivePool : OpRewritePattern<op::AdaptiveAvgPool2dOp> {
 
 /// attention -> matmul(q, k^T) * scale, mask, softmax, matmul(.., v).
 struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
-  using OpRewritePattern::OpRewritePattern;
+  DecomposeAttention(mlir::MLIRContext* context, std::function<bool(op::ScaledDotProductAttentionOp)> staysWhole)
+      : OpRewritePattern(context), staysWhole(std::move(staysWhole)) {}
 
   llvm::LogicalResult matchAndRewrite(op::ScaledDotProductAttentionOp attention,
                                       PatternRewriter& rewriter) const override {
+    if (staysWhole(attention)) {
+      return rewriter.notifyMatchFailure(attention, "has a kernel of its own");
+    }
     ValueBuilder build(rewriter, attention.getLoc());
     const Extents q = build.extents(attention.getQ());
     const std::optional<int64_t> features = symbolic::constantValue(q.back());
@@ -147,6 +151,8 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
     rewriter.replaceOp(attention, build.matmul(weights, v));
     return success();
   }
+
+  std::function<bool(op::ScaledDotProductAttentionOp)> staysWhole;
 
  private:
   /// Heads of k or v repeated for groups of queries: [b, g, s, e] -> [b, g, h / g, s, e] -> [b, h,
@@ -260,10 +266,13 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     patterns.add<DecomposeSelect, DecomposeSelectScatter, DecomposeGroupNorm, DecomposeAdaptivePool,
                  TrailingReduction>(&getContext());
     addLstmPatterns(patterns);
-    addWidenHalfPatterns(patterns);
-    if (!keepAttention) {
-      patterns.add<DecomposeAttention>(&getContext());
-    }
+    addWidenHalfPatterns(patterns, [this](mlir::Operation* operation) {
+      auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);
+      return keepHalfProducts && (attention ? staysWhole(attention) : llvm::isa<op::LinearOp, op::MatmulOp>(operation));
+    });
+    patterns.add<DecomposeAttention>(&getContext(), [this](op::ScaledDotProductAttentionOp attention) {
+      return staysWhole(attention);
+    });
     if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError() << "decompose-ops: the rewriting does not come to an end";
       return signalPassFailure();
@@ -276,6 +285,30 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
   }
 
  private:
+  /// Whether attention is left to a kernel of its own. With a limit (a device): where there are few queries, or not much
+  /// work; 16-bit floats always, for products would round the scores.
+  bool staysWhole(op::ScaledDotProductAttentionOp attention) {
+    constexpr int64_t kFewRows = 16;
+    constexpr int64_t kLargestHead = 256;
+    if (!keepAttention || largestAttention < 0) {
+      return keepAttention;
+    }
+    const mlir::RankedTensorType q = attention.getQ().getType(), k = attention.getK().getType();
+    const mlir::Type element = q.getElementType();
+    const int64_t rank = q.getRank();
+    if (element.isF64() || rank > 4 || rank < 2 || q.isDynamicDim(rank - 1) || q.getDimSize(rank - 1) > kLargestHead) {
+      return false;
+    }
+    if (!element.isF32()) {
+      return true;
+    }
+    if (!q.isDynamicDim(rank - 2) && rank > 2 && !q.isDynamicDim(rank - 3) && !k.isDynamicDim(rank - 3) &&
+        q.getDimSize(rank - 2) * q.getDimSize(rank - 3) <= kFewRows * k.getDimSize(rank - 3)) {
+      return true;
+    }
+    return q.hasStaticShape() && k.hasStaticShape() && q.getNumElements() * k.getDimSize(rank - 2) <= largestAttention;
+  }
+
   /// Reports an op that no pattern took.
   bool isRefused(mlir::Operation* operation) {
     if (auto pool = llvm::dyn_cast<op::AdaptiveAvgPool2dOp>(operation)) {

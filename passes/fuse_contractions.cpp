@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dialect/kernel/kernel_dialect.h"
 #include "dialect/op/canonicalize.h"
 #include "passes/fusion_group.h"
 #include "passes/passes.h"
@@ -71,6 +72,28 @@ FusionGroup withEpilogue(Operation* contraction) {
   return longest;
 }
 
+/// Epilogues of a device take operands of any type, so what only widens one of 16 bits joins them: each group gets its own.
+void takeWidening(FusionGroup& group) {
+  for (Operation* member : llvm::to_vector(llvm::ArrayRef<Operation*>(group.getArrayRef()).drop_front())) {
+    for (mlir::OpOperand& operand : member->getOpOperands()) {
+      auto widening = operand.get().getDefiningOp<op::ToDtypeOp>();
+      if (!widening || group.contains(widening) || !inSamePhase(widening, member) ||
+          widening.getX().getType().getElementType().getIntOrFloatBitWidth() != 16) {
+        continue;
+      }
+      mlir::OpBuilder builder(member);
+      Operation* own = builder.clone(*widening.getOperation());
+      operand.set(own->getResult(0));
+      group.insert(own);
+    }
+  }
+}
+
+bool isForDevice(mlir::func::FuncOp function) {
+  auto target = function->getParentOfType<mlir::ModuleOp>()->getAttrOfType<kernel::TargetAttr>("op.target");
+  return target && target.getBackend() != "cpu";
+}
+
 /// reshape(linear(x)) of the same last extent, read by elementwise ops -> linear(reshape(x)), so
 /// that they join it. x must be contiguous whatever the inputs' layout: made by an op, or reshaped
 /// already.
@@ -114,7 +137,8 @@ bool moveReshapeUp(op::ReshapeOp reshape) {
 
 struct FuseContractionsPass : impl::FuseContractionsBase<FuseContractionsPass> {
   void runOnOperation() override {
-    forEachBlock(getOperation(), [](mlir::Block& block) {
+    const bool forDevice = isForDevice(getOperation());
+    forEachBlock(getOperation(), [forDevice](mlir::Block& block) {
       for (op::ReshapeOp reshape : llvm::to_vector(block.getOps<op::ReshapeOp>())) {
         moveReshapeUp(reshape);
       }
@@ -126,7 +150,11 @@ struct FuseContractionsPass : impl::FuseContractionsBase<FuseContractionsPass> {
       }
       for (Operation* contraction : contractions) {
         const llvm::SmallVector<Value> leading(contraction->getOperands());
-        outline(withEpilogue(contraction), familyOf(contraction), leading);
+        FusionGroup group = withEpilogue(contraction);
+        if (forDevice) {
+          takeWidening(group);
+        }
+        outline(group, familyOf(contraction), leading);
       }
     });
   }

@@ -101,16 +101,35 @@ bool backendAllowed(const KernelWishes& wishes, llvm::StringRef backend) {
   return backends.empty() || llvm::is_contained(backends, backend);
 }
 
+/// Where the backend's kernels run: "cpu" where it has no memory of its own.
+llvm::StringRef deviceOf(llvm::StringRef backend) {
+  for (int32_t i = 0; i < sl_backend_count(); ++i) {
+    const sl_backend_desc* desc = sl_backend_at(i);
+    if (backend == desc->name) {
+      return desc->device ? desc->name : "cpu";
+    }
+  }
+  return "cpu";
+}
+
 /// Asks the kernels of a problem one after the other and keeps what each of them said.
 class Contest {
  public:
-  Contest(const Problem& problem, const KernelWishes& wishes) : asked_(problem.view()), wishes_(wishes) {}
+  Contest(const Problem& problem, const KernelWishes& wishes)
+      : asked_(problem.view()), device_(problem.device()), wishes_(wishes) {}
 
   void ask(const sl_kernel_desc& kernel) {
     if (llvm::StringRef(kernel.op) != asked_.op) {
       return;
     }
     const bool isAllowed = !wishes_.route || allows(*wishes_.route, kernel);
+    if (const llvm::StringRef device = deviceOf(kernel.backend); device != device_) {
+      if (wishes_.route && isAllowed) {  // kernels of elsewhere are no news but to who asks for them
+        refuse(kernel, ("runs on " + device + ", the program on " + device_).str(), isAllowed);
+      }
+      isElsewhere_ = true;
+      return;
+    }
     if (!backendAllowed(wishes_, kernel.backend)) {
       refuse(kernel, "not allowed", isAllowed);
       return;
@@ -153,7 +172,9 @@ class Contest {
       return choice_;
     }
     if (!choice_.kernel) {
-      choice_.why = others_.empty() ? "no backend has a kernel for it" : others_;
+      choice_.why = !others_.empty() ? others_
+                    : isElsewhere_   ? ("no kernel for it runs on " + device_).str()
+                                     : "no backend has a kernel for it";
       return choice_;
     }
     char note[256] = "";
@@ -179,10 +200,12 @@ class Contest {
   }
 
   const sl_problem asked_;
+  const llvm::StringRef device_;
   const KernelWishes& wishes_;
   KernelChoice choice_;
   bool winnerIsPreferred_ = false;
   bool preferredWasAsked_ = false;
+  bool isElsewhere_ = false;  ///< another device has a kernel for it
   std::string refusals_;  ///< of the kernels that a route allows
   std::string others_;    ///< everybody but the winner: what it would have cost, or why not
 };
@@ -198,7 +221,7 @@ KernelChoice chooseKernel(const Problem& problem, const KernelWishes& wishes) {
 bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelWishes& wishes) {
   const sl_problem asked = problem.view();
   char reason[256];
-  return llvm::StringRef(kernel.op) == asked.op && (!wishes.route || allows(*wishes.route, kernel)) &&
+  return llvm::StringRef(kernel.op) == asked.op && deviceOf(kernel.backend) == problem.device() && (!wishes.route || allows(*wishes.route, kernel)) &&
          backendAllowed(wishes, kernel.backend) && wishes.avoided != kernel.name &&
          kernel.accepts(&asked, reason, sizeof reason) != 0;
 }

@@ -30,6 +30,8 @@ class Problem {
   }
   /// Which of a kernel's ways is asked about (sl_kernel_desc.variants).
   void setVariant(int32_t variant) { variant_ = variant; }
+  /// Where the program runs: "cpu", or the backend of a device. Only its kernels are asked.
+  llvm::StringRef device() const { return target_.getBackend(); }
   /// Valid until the problem changes or goes.
   sl_problem view() const;
 

@@ -30,7 +30,11 @@ def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
     dims -> the same over a permuted view; arithmetic on f16 and bf16 -> the same in f32, rounded once, as PyTorch does it on a
     cpu. Softmax, norms and the other reductions stay whole.
   }];
-  let options = [Option<"keepAttention", "keep-attention", "bool", "false", "leave scaled_dot_product_attention">];
+  let options = [Option<"keepAttention", "keep-attention", "bool", "false", "leave scaled_dot_product_attention">,
+                 Option<"largestAttention", "largest-attention", "int64_t", "-1",
+                        "with keep-attention: above so many multiply-adds attention of many queries in f32 becomes products; -1: never">,
+                 Option<"keepHalfProducts", "keep-half-products", "bool", "false",
+                        "leave linear, matmul and attention of f16 and bf16 to kernels that round once">];
 }
 
 def FoldBatchNorm : OpLevelPass<"fold-batch-norm", "::mlir::func::FuncOp"> {

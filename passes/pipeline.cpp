@@ -34,7 +34,7 @@ void endGroup(mlir::OpPassManager& manager, const PipelineOptions& options, cons
 }
 
 /// Op level, simplification: from what the front end captured to what kernels can be chosen for.
-void buildSimplifyPhase(mlir::OpPassManager& manager) {
+void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
   // 1. A front end's mistake is reported as such, before any pass can make it unrecognisable.
   manager.addPass(passes::createVerifyOpLevel({"captured"}));
   // 2. Identities and dead ops first: decompositions below then see each value once.
@@ -44,9 +44,14 @@ void buildSimplifyPhase(mlir::OpPassManager& manager) {
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldPad());
   // 4. Before decomposing, because it wants to see batch norms whole; what it cannot fold it writes as a multiply-add.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldBatchNorm());
-  // 5. Everything without a kernel of its own becomes ops that have one. Attention stays whole: it has one.
+  // 5. Everything without a kernel of its own becomes ops that have one. Attention has one; on a device it is for few queries or
+  //    little work (measured on an H200: from some 10 us on, products and a softmax are faster in f32), and products have
+  //    kernels for 16-bit floats.
+  constexpr int64_t kLargestAttention = 25'000'000;
   passes::DecomposeOpsOptions decompose;
   decompose.keepAttention = true;
+  decompose.largestAttention = options.cuda.empty() ? -1 : kLargestAttention;
+  decompose.keepHalfProducts = !options.cuda.empty();
   manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
@@ -99,7 +104,7 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
 }  // namespace
 
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options) {
-  buildSimplifyPhase(manager);
+  buildSimplifyPhase(manager, options);
   endGroup(manager, options, "simplified");
   buildGroupPhase(manager, options);
   endGroup(manager, options, "grouped");

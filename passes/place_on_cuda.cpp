@@ -94,7 +94,7 @@ class Placer {
       auto function = llvm::cast<kernel::FuncOp>(op);
       function.setInputsAttr(onDevice(function.getInputs()));
       function.setOutputsAttr(onDevice(function.getOutputs()));
-      scheduleForCuda(function);
+      scheduleForCuda(function, program_.getTarget().getCpu());
     }
   }
 

@@ -89,6 +89,9 @@ std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr targ
 }
 
 std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
+  if (target.getBackend() != "cpu") {
+    return "";  // measuring is for kernels of the host
+  }
   const Problem problem = contractionProblem(fusion, target);
   const sl_problem view = problem.view();
   if (!isStatic(view)) {

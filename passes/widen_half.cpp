@@ -32,13 +32,16 @@ bool isArithmetic(Operation* operation) {
 }
 
 struct WidenHalf : mlir::RewritePattern {
-  explicit WidenHalf(mlir::MLIRContext* context)
-      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
+  WidenHalf(mlir::MLIRContext* context, std::function<bool(Operation*)> keeps)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context), keeps(std::move(keeps)) {}
 
   llvm::LogicalResult matchAndRewrite(Operation* operation,
                                       mlir::PatternRewriter& rewriter) const override {
     if (!isArithmetic(operation)) {
       return rewriter.notifyMatchFailure(operation, "does no arithmetic");
+    }
+    if (keeps(operation)) {
+      return rewriter.notifyMatchFailure(operation, "has kernels for 16-bit floats");
     }
     if (llvm::none_of(operation->getOperandTypes(), isHalf)) {
       return rewriter.notifyMatchFailure(operation, "has no operand of 16-bit floats");
@@ -64,12 +67,14 @@ struct WidenHalf : mlir::RewritePattern {
     rewriter.replaceOp(operation, results);
     return mlir::success();
   }
+
+  std::function<bool(Operation*)> keeps;
 };
 
 }  // namespace
 
-void addWidenHalfPatterns(mlir::RewritePatternSet& patterns) {
-  patterns.add<WidenHalf>(patterns.getContext());
+void addWidenHalfPatterns(mlir::RewritePatternSet& patterns, std::function<bool(Operation*)> keeps) {
+  patterns.add<WidenHalf>(patterns.getContext(), std::move(keeps));
 }
 
 }  // namespace straightline::passes

@@ -12,7 +12,6 @@
 #define STRAIGHTLINE_KERNELS_ATTENTION_H
 
 #include "straightline/kernels/epilogue.h"
-#include "straightline/kernels/matmul.h"
 #include "straightline/kernels/scalar.h"
 
 namespace sl {
@@ -27,6 +26,9 @@ struct AttentionTune {
   int keys = 64;
   int mask = 0;
   int causal = 0;
+  int depth = 0;    ///< CUDA only: d, rounded up to whole pieces of 16 bytes
+  int threads = 0;  ///< CUDA only: of a block
+  int splits = 1;   ///< CUDA only: blocks of a cluster that share the keys; more than 1 from sm_90 on
 };
 
 /// Strides of b, h, s (or t) in elements; maskStride of b, h, s, t (innermost 0 or 1); epilogue
@@ -38,6 +40,15 @@ struct AttentionShape {
   int64_t outStride[3] = {}, maskStride[4] = {};
   int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
+
+}  // namespace sl
+
+#if defined(__CUDACC__)
+#include "straightline/kernels/cuda_attention.h"
+#else
+#include "straightline/kernels/matmul.h"
+
+namespace sl {
 
 /// Elements of one thread's workspace.
 struct AttentionPlan {
@@ -316,5 +327,7 @@ SL_INLINE void attention(sl_ctx*, sl_team team, AttentionShape s, Epilogue epilo
 }
 
 }  // namespace sl
+
+#endif  // __CUDACC__
 
 #endif  // STRAIGHTLINE_KERNELS_ATTENTION_H

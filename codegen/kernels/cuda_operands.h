@@ -28,19 +28,25 @@ SL_INLINE bool inPieces(const T* p, int64_t stride, int count) {
   return N > 1 && stride == 1 && count == N && (reinterpret_cast<uint64_t>(p) & kMask) == 0;
 }
 
+/// N neighbours from p on, which is aligned for pieces of them.
+template <int N, class T>
+SL_INLINE void loadPieces(T* to, const T* p) {
+  constexpr int K = kPiece<T, N>;
+  SL_UNROLL
+  for (int i = 0; i < N; i += K) {
+    Piece<T, K> piece = *reinterpret_cast<const Piece<T, K>*>(p + i);
+    SL_UNROLL
+    for (int j = 0; j < K; ++j) {
+      to[i + j] = piece.at[j];
+    }
+  }
+}
+
 /// p[0], p[stride], ... of which the first `count` exist; the others are left as they are.
 template <int N, class T>
 SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {
   if (inPieces<N>(p, stride, count)) {
-    constexpr int K = kPiece<T, N>;
-    SL_UNROLL
-    for (int i = 0; i < N; i += K) {
-      Piece<T, K> piece = *reinterpret_cast<const Piece<T, K>*>(p + i);
-      SL_UNROLL
-      for (int j = 0; j < K; ++j) {
-        to[i + j] = piece.at[j];
-      }
-    }
+    loadPieces<N>(to, p);
     return;
   }
   SL_UNROLL

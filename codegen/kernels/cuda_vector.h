@@ -25,6 +25,9 @@
 #define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
 /// An emitted kernel of so many threads a block.
 #define SL_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+/// The same where neighbouring blocks work together (from sm_90 on).
+#define SL_CLUSTER_KERNEL(threads, blocks) \
+  extern "C" __global__ void __cluster_dims__(blocks) __launch_bounds__(threads)
 
 namespace sl {
 

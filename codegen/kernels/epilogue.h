@@ -4,7 +4,7 @@
 // (`const T*`), then outputs (`T*`). The epilogue is `[](auto acc, auto e0, ..., auto& y0, ...)`;
 // it is always called with vectors of N lanes: at a ragged edge the missing lanes repeat a valid
 // one (so no new trap or NaN can appear) and are not stored. Nothing outside the valid lanes is
-// read or written.
+// read or written. In CUDA C++ (cuda_epilogue.h) it is called with scalars.
 #ifndef STRAIGHTLINE_KERNELS_EPILOGUE_H
 #define STRAIGHTLINE_KERNELS_EPILOGUE_H
 
@@ -40,6 +40,7 @@ struct RowOffsets {
   int64_t output;
 };
 
+#if !defined(__CUDACC__)
 template <int N, class V, class Epilogue, class Ops, int... I, int... O>
 SL_INLINE void finishLanes(const Epilogue& epilogue, const Ops& ops, const V& acc,
                            const RowOffsets& at, const int64_t* steps, int64_t column,
@@ -61,6 +62,7 @@ SL_INLINE void finish(const Epilogue& epilogue, const Ops& ops, const V& acc, co
   finishLanes<N>(epilogue, ops, acc, at, steps, column, outputStep, count >= N ? N : int(count),
                  IntsUpTo<Ops::kInputs>{}, IntsUpTo<Ops::kOutputs>{});
 }
+#endif  // __CUDACC__
 
 template <class... P>
 SL_INLINE EpilogueOperands<P...> epilogueOperands(P... pointers) {
@@ -81,5 +83,9 @@ SL_INLINE void withWorkspace(const F& f, P... pointers) {
 }
 
 }  // namespace sl
+
+#if defined(__CUDACC__)
+#include "straightline/kernels/cuda_epilogue.h"
+#endif
 
 #endif  // STRAIGHTLINE_KERNELS_EPILOGUE_H

@@ -29,6 +29,16 @@ SL_INLINE constexpr PointwiseShape pointwiseShapeOf(const FillShape& s) {
   return shape;
 }
 
+#if defined(__CUDACC__)
+
+/// A thread an element.
+template <FillTune T, class F, class E>
+SL_INLINE void fill(FillShape s, F f, E* out) {
+  pointwise<PointwiseTune{.rank = T.rank, .inputs = 0}>(pointwiseShapeOf(s), f, out);
+}
+
+#else
+
 template <FillTune T, class F, class E>
 SL_INLINE void fill(sl_ctx* ctx, sl_team team, FillShape s, F f, E* out) {
   pointwise<PointwiseTune{.rank = T.rank, .inputs = 0}>(ctx, team, pointwiseShapeOf(s), f, out);
@@ -38,6 +48,8 @@ SL_INLINE void fill(sl_ctx* ctx, sl_team team, Fixed<S>, F f, E* out) {
   pointwise<PointwiseTune{.rank = T.rank, .inputs = 0}>(ctx, team, Fixed<pointwiseShapeOf(S)>{}, f,
                                                         out);
 }
+
+#endif  // __CUDACC__
 
 }  // namespace sl
 

@@ -11,7 +11,6 @@
 #define STRAIGHTLINE_KERNELS_GEMV_H
 
 #include "straightline/kernels/epilogue.h"
-#include "straightline/kernels/micro_kernel.h"
 #include "straightline/kernels/scalar.h"
 
 namespace sl {
@@ -20,6 +19,9 @@ namespace sl {
 struct GemvTune {
   int rows = 4;
   int mr = 4;
+  int lanes = 32;    ///< CUDA only: threads that share a reduction, a power of two
+  int threads = 32;  ///< CUDA only: of a block, a multiple of `lanes` and of 32
+  int unroll = 1;    ///< CUDA only: pieces of each row of the weight that a thread asks for at once
 };
 
 /// A is [m][lda], the weight [n][ldw], C and the epilogue operands [m][n]; k is contiguous in A and
@@ -29,6 +31,15 @@ struct GemvShape {
   int64_t lda = 0, ldw = 0, ldc = 0;
   int64_t epilogueStride[kMaxEpilogueOperands][2] = {};
 };
+
+}  // namespace sl
+
+#if defined(__CUDACC__)
+#include "straightline/kernels/cuda_gemv.h"
+#else
+#include "straightline/kernels/micro_kernel.h"
+
+namespace sl {
 
 /// The first `count` elements, then zeros.
 template <int N, class T>
@@ -135,5 +146,7 @@ SL_INLINE void gemv(sl_ctx*, sl_team team, GemvShape s, Epilogue epilogue, const
 }
 
 }  // namespace sl
+
+#endif  // __CUDACC__
 
 #endif  // STRAIGHTLINE_KERNELS_GEMV_H

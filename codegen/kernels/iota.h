@@ -20,6 +20,21 @@ struct IotaShape {
   int64_t stride = 1;  ///< elements
 };
 
+#if defined(__CUDACC__)
+
+/// A thread an element.
+template <IotaTune T, class F, class E>
+SL_INLINE void iota(IotaShape s, F f, E* out) {
+  int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < s.count) {
+    E y{};
+    f(i, y);
+    out[i * s.stride] = y;
+  }
+}
+
+#else
+
 template <IotaTune T, class F, class E>
 SL_INLINE void iota(sl_ctx*, sl_team team, IotaShape s, F f, E* out) {
   constexpr int N = lanesFor<int64_t>();
@@ -36,6 +51,8 @@ SL_INLINE void iota(sl_ctx*, sl_team team, IotaShape s, F f, E* out) {
     storeLanes(out + i * s.stride, s.stride, int(minOf(N, part.end - i)), y);
   }
 }
+
+#endif  // __CUDACC__
 
 }  // namespace sl
 

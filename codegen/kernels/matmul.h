@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Family `matmul`: C[b0,b1,b2,M,N] = epilogue(A * B) per batch item, any strides (either operand
 // may be transposed). Panels of B are packed into a per-thread workspace, then run through the
-// micro-kernel of gemm.
+// micro-kernel of gemm. In CUDA C++ (cuda_matmul.h) tiles in shared memory take their place.
 //
 // Cost: gemm's, plus k * n moves per batch item (a few per cent from m = 32 on; for fewer rows a
 // contiguous B is used in place). Threads split batch items x panels, or row blocks when there are
@@ -9,7 +9,7 @@
 #ifndef STRAIGHTLINE_KERNELS_MATMUL_H
 #define STRAIGHTLINE_KERNELS_MATMUL_H
 
-#include "straightline/kernels/gemm.h"
+#include "straightline/kernels/epilogue.h"
 
 namespace sl {
 
@@ -18,6 +18,10 @@ struct MatmulTune {
   int nr = 16;
   int kc = 512;
   int mc = 96;
+  int rows = 0;     ///< CUDA only: rows x columns of the result that a block makes
+  int columns = 0;  ///< CUDA only
+  int threads = 0;  ///< CUDA only: of a block
+  int splits = 1;   ///< CUDA only: blocks of a cluster that share a reduction; more than 1 from sm_90 on
 };
 
 /// Strides in elements. The innermost stride of C is 1; of an epilogue operand [b0][b1][b2][m][n]
@@ -30,6 +34,15 @@ struct MatmulShape {
   int64_t cBatch[3] = {}, cRow = 0;
   int64_t epilogueStride[kMaxEpilogueOperands][5] = {};
 };
+
+}  // namespace sl
+
+#if defined(__CUDACC__)
+#include "straightline/kernels/cuda_matmul.h"
+#else
+#include "straightline/kernels/gemm.h"
+
+namespace sl {
 
 /// Bytes of workspace: one panel of B per thread.
 template <class T = float>
@@ -149,5 +162,7 @@ SL_INLINE void matmul(sl_ctx*, sl_team team, MatmulShape s, Epilogue epilogue, c
 }
 
 }  // namespace sl
+
+#endif  // __CUDACC__
 
 #endif  // STRAIGHTLINE_KERNELS_MATMUL_H

@@ -40,6 +40,8 @@ bool canFail(mlir::Operation* entry);
 /// threads (i64).
 inline constexpr llvm::StringLiteral kBlocksAttr = "kernel.blocks";
 inline constexpr llvm::StringLiteral kThreadsAttr = "kernel.threads";
+/// Neighbouring blocks that work together; absent: each works alone.
+inline constexpr llvm::StringLiteral kClusterAttr = "kernel.cluster";
 bool runsOnDevice(mlir::Operation* entry);
 
 /// The value that owns the storage of `buffer`: follows views to a storage op, slot, alloc or argument of run.

@@ -57,19 +57,14 @@ class ContractionLowering {
     if (!spec_.family.empty() && !epilogueFits()) {
       return lowerInTwo();
     }
-    if (spec_.family.empty()) {
-      return lowerExternal();
-    }
-    if (spec_.family == "gemm" || spec_.family == "gemv") {
-      return lowerLinear();
-    }
-    if (spec_.family == "matmul") {
-      return lowerMatmul();
-    }
-    return lowerConvolution();
+    return spec_.family.empty() ? lowerExternal() : lowerEmitted();
   }
 
  private:
+  LogicalResult lowerEmitted() {
+    const llvm::StringRef op = kernel_->op;
+    return op == "linear" ? lowerLinear() : op == "matmul" ? lowerMatmul() : lowerConvolution();
+  }
   AffineExpr constant(int64_t value) { return lowering_.constant(value); }
   int64_t tuneValue(llvm::StringRef key) {
     for (mlir::NamedAttribute entry : spec_.tune) {
@@ -122,6 +117,13 @@ class ContractionLowering {
 
   mlir::OperandRange yielded() { return fusion_.getBody().front().getTerminator()->getOperands(); }
   mlir::Type element() { return llvm::cast<mlir::RankedTensorType>(root_->getResult(0).getType()).getElementType(); }
+  /// What the kernel sums products of `element()` in.
+  mlir::Type accumulator() {
+    return element().getIntOrFloatBitWidth() < 32 ? mlir::Float32Type::get(lowering_.context()) : element();
+  }
+  /// What the kernel writes.
+  mlir::Type written() { return plain_ ? element() : elementOf(fusion_.getResult(0)); }
+  bool onDevice() { return lowering_.target().getBackend() != "cpu"; }
 
   /// The epilogue operands as buffers of the result's extents (strides 0 where broadcast).
   void bindEpilogue() {
@@ -144,14 +146,20 @@ class ContractionLowering {
   }
 
   void addEpilogueBody() {
-    llvm::SmallVector<mlir::Type> types = {element()};
+    llvm::SmallVector<mlir::Type> types = {accumulator()};
     for (Value buffer : epilogueBuffers_) {
       types.push_back(scalarType(Lowering::typeOf(buffer).getElementType()));
     }
     spec_.bodies.push_back({"epilogue", types, [this](mlir::OpBuilder& builder, mlir::ValueRange given) {
+      const mlir::Location loc = fusion_.getLoc();
+      const bool isWider = this->accumulator() != element();  // rounded once, behind the bias
       Value accumulator = given[0];
       if (epilogueBias()) {
-        accumulator = mlir::arith::AddFOp::create(builder, fusion_.getLoc(), accumulator, given[1]);
+        Value bias = isWider ? mlir::arith::ExtFOp::create(builder, loc, this->accumulator(), given[1]).getResult() : given[1];
+        accumulator = mlir::arith::AddFOp::create(builder, loc, accumulator, bias);
+      }
+      if (isWider) {
+        accumulator = mlir::arith::TruncFOp::create(builder, loc, element(), accumulator);
       }
       ScalarEvaluator evaluator(fusion_, builder, [&](unsigned operand, AccessMap map) {
         // A bias that the epilogue also reads by itself is the same access.
@@ -173,9 +181,13 @@ class ContractionLowering {
     return mlir::ArrayAttr::get(lowering_.context(), attributes);
   }
 
-  /// Kernels take up to four operands of their own element type beside the accumulator, and write one result of it.
+  /// Kernels take up to four operands beside the accumulator and write one result: of their own element type on a CPU, of
+  /// any type on a device, where an epilogue works on scalars.
   bool epilogueFits() {
     constexpr size_t kMostEpilogueOperands = 4;
+    if (onDevice()) {
+      return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1;
+    }
     return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1 && elementOf(fusion_.getResult(0)) == element() &&
            llvm::all_of(accesses_, [&](const Access& access) { return elementOf(fusion_.getInputs()[access.operand]) == element(); });
   }
@@ -187,10 +199,7 @@ class ContractionLowering {
     accesses_.resize(epilogueBias() ? 1 : 0);
     plain_ = true;
     plainResult_ = lowering_.slot(lowering_.contiguousType(extents_, element()));
-    const LogicalResult lowered = spec_.family == "gemm" || spec_.family == "gemv" ? lowerLinear()
-                                  : spec_.family == "matmul"                       ? lowerMatmul()
-                                                                                   : lowerConvolution();
-    if (failed(lowered)) {
+    if (failed(lowerEmitted())) {
       return failure();
     }
     plain_ = false;
@@ -317,6 +326,9 @@ class ContractionLowering {
       }
     }
     Value b = lowering_.bufferOf(weight);
+    if (spec_.family == "matmul") {
+      return finishAsMatmul({m, n, k}, {x, lda}, b, {place, direct}, strideRows);
+    }
     spec_.shape = {lowering_.named("m", lowering_.number(m)), lowering_.named("n", lowering_.number(n)),
                    lowering_.named("k", lowering_.number(k)), lowering_.named("lda", lowering_.number(lda))};
     if (spec_.family == "gemm") {
@@ -341,6 +353,32 @@ class ContractionLowering {
     return finish(x, b, place.first, direct);
   }
 
+  /// A linear as one product with its weight [n, k] as it is stored, read as [k, n].
+  LogicalResult finishAsMatmul(llvm::ArrayRef<AffineExpr> size, std::pair<Value, AffineExpr> x, Value weight,
+                               const std::pair<std::pair<Value, AffineExpr>, Value>& result,
+                               llvm::ArrayRef<Exprs> epilogueRows) {
+    const Exprs weightStrides = lowering_.stridesOf(Lowering::typeOf(weight));
+    const AffineExpr none = constant(0);
+    const AffineExpr one = constant(1);
+    llvm::SmallVector<Exprs> epilogueStrides;
+    for (const Exprs& row : epilogueRows) {
+      epilogueStrides.push_back({none, none, none, row[0], row[1]});
+    }
+    auto put = [&](llvm::StringRef key, mlir::Attribute value) { spec_.shape.push_back(lowering_.named(key, value)); };
+    put("batch", lowering_.numbers({one, one, one}));
+    put("m", lowering_.number(size[0]));
+    put("n", lowering_.number(size[1]));
+    put("k", lowering_.number(size[2]));
+    put("aRow", lowering_.number(x.second));
+    put("aCol", lowering_.number(one));
+    put("bRow", lowering_.number(weightStrides[1]));
+    put("bCol", lowering_.number(weightStrides[0]));
+    put("cRow", lowering_.number(result.first.second));
+    put("epilogueStride", epilogueStrideAttribute(epilogueStrides));
+    spec_.name = "linear" + sizes(size) + suffix();
+    return finish(x.first, weight, result.first.first, result.second);
+  }
+
   /// Where the kernel writes: the wanted place when its rows are one stride apart, else memory of its own that is copied.
   std::pair<std::pair<Value, AffineExpr>, Value> resultPlace() {
     Value wanted = wantedPlace();
@@ -351,7 +389,7 @@ class ContractionLowering {
     if (loops.size() <= 1 && (last == constant(1) || extents_.back() == constant(1))) {
       return {{wanted, loops.empty() ? extents_.back() : loops[0].strides[0]}, wanted};
     }
-    Value fresh = lowering_.slot(lowering_.contiguousType(extents_, element()));
+    Value fresh = lowering_.slot(lowering_.contiguousType(extents_, written()));
     return {{fresh, extents_.back()}, wanted};
   }
 
@@ -571,7 +609,7 @@ class ContractionLowering {
     Value out = wanted;
     Exprs outStrides = lowering_.stridesOf(Lowering::typeOf(out));
     if (outStrides.back() != constant(1) && extents_.back() != constant(1)) {
-      out = lowering_.slot(lowering_.contiguousType(extents_, element()));
+      out = lowering_.slot(lowering_.contiguousType(extents_, written()));
       outStrides = lowering_.rowMajor(extents_);
     }
     Exprs extents = extents_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that read through indices (embedding, index_select, gather), running sums, flips, and attention.
 #include "llvm/ADT/STLExtras.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/loops.h"
 
@@ -288,8 +289,14 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
     size += (size.empty() ? "_" : "x") + (value ? std::to_string(*value) : std::string("n"));
   }
   spec.name = "attention" + size;
-  spec.bodies.push_back({"epilogue", {typeOf(to).getElementType()}, [](mlir::OpBuilder&, mlir::ValueRange given) {
-                           return llvm::SmallVector<Value>{given[0]};
+  const mlir::Type element = typeOf(to).getElementType();
+  const mlir::Type sum = element.getIntOrFloatBitWidth() < 32 ? builder_.getF32Type() : element;
+  spec.bodies.push_back({"epilogue", {sum}, [=](mlir::OpBuilder& builder, mlir::ValueRange given) {
+                           Value result = given[0];
+                           if (sum != element) {
+                             result = mlir::arith::TruncFOp::create(builder, loc, element, result);
+                           }
+                           return llvm::SmallVector<Value>{result};
                          }});
   const sl_problem asked = problem.view();
   if (const int64_t bytes = choice.kernel->workspace ? choice.kernel->workspace(&asked) : 0; bytes > 0) {

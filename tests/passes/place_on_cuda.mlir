@@ -63,14 +63,23 @@ kernel.program @two target(<"cuda", "sm_90">) {
   kernel.queue @team backend("cpu")
   kernel.run (%x "x": !x) outs(%y "y": !x) {
     %t = kernel.slot : !x
-    // expected-error @below {{unsupported: linear on cuda: kernels of family 'gemv' have no CUDA form}}
+    // expected-error @below {{unsupported: linear on cuda: kernels of family 'gemm' have no CUDA form}}
+    kernel.launch @gemm(%x) outs(%t) on @team {op = "linear"} : (!x) -> !x
+    // expected-error @below {{unsupported: linear on cuda: the gemv kernel lacks the tunable 'lanes' of its CUDA form}}
     kernel.launch @gemv(%x) outs(%t) on @team {op = "linear"} : (!x) -> !x
+    // expected-error @below {{unsupported: matmul on cuda: the matmul kernel lacks the tunable 'rows' of its CUDA form}}
+    kernel.launch @matmul(%x) outs(%t) on @team {op = "matmul"} : (!x) -> !x
+    // expected-error @below {{unsupported: attention on cuda: the attention kernel lacks the tunable 'depth' of its CUDA form}}
+    kernel.launch @attention(%x) outs(%t) on @team {op = "attention"} : (!x) -> !x
     // expected-error @below {{unsupported: floor_divide on cuda: kernels that look for bad values in their data have no CUDA form}}
     kernel.launch @divide(%t) outs(%y) on @team {op = "floor_divide"} : (!x) -> !x
     kernel.return %y : !x
   }
 }
-kernel.func @gemv(!x) outs(!x) schedule(<"gemv", shape = {n = 8}, tune = {}>) ties([])
+kernel.func @gemm(!x) outs(!x) schedule(<"gemm", shape = {n = 8}, tune = {}>) ties([])
+kernel.func @gemv(!x) outs(!x) schedule(<"gemv", shape = {n = 8}, tune = {rows = 4, mr = 4}>) ties([])
+kernel.func @matmul(!x) outs(!x) schedule(<"matmul", shape = {n = 8}, tune = {mr = 6, nr = 16}>) ties([])
+kernel.func @attention(!x) outs(!x) schedule(<"attention", shape = {b = 1}, tune = {mr = 6, nr = 16, rows = 48, keys = 64}>) ties([])
 kernel.func @divide(!x) outs(!x)
     schedule(<"pointwise", shape = {extent = [8], stride = [[1], [1]]}, tune = {rank = 1, inputs = 1}>) ties([]) can_fail
     lambda body(%a: f32) {

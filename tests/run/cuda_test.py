@@ -20,7 +20,7 @@ from straightline import _call
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from straightline.bench.case import Case
-from bench.cuda_cases import CUDA_CASES
+from bench.cuda_cases import CUDA_CASES, CUDA_CHAINS
 
 _TARGET = "cuda:sm_90"
 
@@ -115,6 +115,149 @@ def test_arguments_of_largest_and_softmax_compile() -> None:
     assert ".kept = 0" in compiled.code
 
 
+_FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+
+
+@pytest.mark.parametrize("dtype", _FLOATS)
+def test_a_chain_of_small_linears_is_a_kernel_each(dtype: torch.dtype) -> None:
+    layers = [layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.ReLU())]
+    compiled = sl.compile(nn.Sequential(*layers).eval().to(dtype), (torch.randn(1, 256).to(dtype),), target=_TARGET, cache=False)
+    launches = _launches(compiled)
+    assert [(row["family"], row["backend"]) for row in launches] == [("gemv", "cuda")] * 8
+    assert all(str(row["why"]).startswith("cuda.gemv: estimated") and "native" not in str(row["why"]) for row in launches)
+    assert compiled._compilation.counts == (2, 0), "eight layers of one size are one kernel"
+    assert len([row for row in compiled.explain().statements if row["phase"] == "prepare"]) == 0, "a weight is never packed"
+
+
+def test_a_chain_with_rows() -> None:
+    layers = [layer for _ in range(5) for layer in (nn.Linear(16, 16), nn.ReLU())]
+    compiled = sl.compile(nn.Sequential(*layers).eval(), (torch.randn(4, 16),), target=_TARGET, cache=False)
+    assert {row["family"] for row in _launches(compiled)} == {"gemv"} and ".mr = 4" in compiled.code
+    assert ".blocks = 1," in compiled.code
+
+
+class _Block(nn.Module):
+    """Bias, activation and residual are the epilogue of a product."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(features, 3 * features), nn.Linear(3 * features, features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.down(F.gelu(self.up(x)))
+
+
+@pytest.mark.parametrize("dtype", _FLOATS)
+@pytest.mark.parametrize(("rows", "family"), [(16, "gemv"), (17, "matmul"), (300, "matmul")])
+def test_epilogues_are_fused(dtype: torch.dtype, rows: int, family: str) -> None:
+    compiled = sl.compile(_Block(72).eval().to(dtype), (torch.randn(rows, 72).to(dtype),), target=_TARGET)
+    launches = _launches(compiled)
+    assert len(launches) == 2 and {str(row["backend"]) for row in launches} == {"cuda"}
+    if not (rows == 16 and dtype.itemsize == 2):  # the tensor cores may win there
+        assert {row["family"] for row in launches} == {family}
+
+
+_PRODUCTS = {
+    "plain": lambda a, b: a @ b,
+    "transposed": lambda a, b: a @ b.transpose(-1, -2).contiguous().transpose(-1, -2),
+    "both": lambda a, b: F.relu(a.transpose(-1, -2).contiguous().transpose(-1, -2) @ b) + 1,
+}
+
+
+@pytest.mark.parametrize("dtype", _FLOATS)
+@pytest.mark.parametrize("name", _PRODUCTS)
+@pytest.mark.parametrize(("a", "b"), [((33, 17), (17, 9)), ((3, 1, 128), (3, 128, 64)), ((2, 3, 129, 1023), (2, 3, 1023, 65))])
+def test_products_of_any_size_compile(name: str, dtype: torch.dtype, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    inputs = torch.randn(a).to(dtype), torch.randn(b).to(dtype)
+    compiled = sl.compile(_PRODUCTS[name], inputs, target=_TARGET)
+    launches = _launches(compiled)
+    assert {row["backend"] for row in launches} == {"cuda"}
+    assert [row["family"] for row in launches if row["family"] != "pointwise"] == ["matmul"]
+
+
+def test_long_reductions_are_split_over_a_cluster() -> None:
+    weight = nn.Linear(4096, 256).eval()
+    for target, clusters in (("cuda:sm_90", True), ("cuda:sm_80", False)):
+        compiled = sl.compile(weight, (torch.randn(32, 4096),), target=target)
+        found = re.search(r"SL_CLUSTER_KERNEL\((\d+), (\d+)\)", compiled.code)
+        splits = re.search(r"\.splits = (\d+)", compiled.code)
+        grid = re.search(r"\.blocks = (\d+)", compiled.code)
+        assert splits is not None and grid is not None
+        assert (found is not None) == clusters and int(splits[1]) == (int(found[2]) if found else 1)
+        assert int(grid[1]) % int(splits[1]) == 0
+
+
+def test_a_product_of_unknown_rows() -> None:
+    batch = torch.export.Dim("batch", min=2, max=100000)
+    model = nn.Sequential(nn.Linear(64, 48), nn.ReLU()).eval()
+    compiled = sl.compile(model, (torch.randn(5, 64),), target=_TARGET, dynamic_shapes=({0: batch},))
+    (launch,) = _launches(compiled)
+    assert launch["family"] == "matmul" and "cuda.gemv: m is dynamic, needs 1 to 16" in str(launch["why"])
+    grid = re.search(r"\.blocks = (.*), \.threads", compiled.code)
+    assert grid is not None and "batch" in grid[1]
+
+
+class _Attention(nn.Module):
+    def __init__(self, causal: bool = False) -> None:
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, mask, is_causal=self.causal, enable_gqa=q.shape[1] != k.shape[1])
+
+
+def _heads(dtype: torch.dtype, heads: int, shared: int, s: int, t: int, d: int) -> tuple[Tensor, ...]:
+    return tuple(torch.randn(2, h, n, d).to(dtype) for h, n in ((heads, s), (shared, t), (shared, t)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("mask", "causal"), [(None, False), (None, True), (torch.bool, False), (torch.float32, False)])
+def test_attention_is_one_kernel(dtype: torch.dtype, mask: torch.dtype | None, causal: bool) -> None:
+    inputs = _heads(dtype, 6, 2, 5, 130, 40)
+    if mask is not None:
+        inputs += (torch.rand(5, 130) < 0.7 if mask is torch.bool else torch.randn(5, 130).to(dtype),)
+    compiled = sl.compile(_Attention(causal), inputs, target=_TARGET)
+    assert [row["family"] for row in _launches(compiled)] == ["attention"]
+    assert f".mask = {int(mask is not None)}, .causal = {int(causal)}, .depth = 40" in compiled.code.replace("\n     ", "")
+
+
+def test_a_token_over_a_cache_is_split_over_its_keys() -> None:
+    inputs = _heads(torch.bfloat16, 16, 8, 1, 512, 128)
+    for target, head, blocks in (("cuda:sm_90", "SL_CLUSTER_KERNEL(128, 8)", 128), ("cuda:sm_80", "SL_KERNEL(128)", 16)):
+        code = sl.compile(_Attention(), inputs, target=target).code
+        assert head in code and f".blocks = {blocks}," in code
+
+
+def test_much_attention_of_float32_is_products() -> None:
+    for dtype, families in ((torch.float32, ["matmul", "row_reduction", "matmul"]), (torch.bfloat16, ["attention"])):
+        compiled = sl.compile(_Attention(True), _heads(dtype, 8, 8, 256, 256, 64), target=_TARGET)
+        assert [row["family"] for row in _launches(compiled)] == families
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_layers_of_transformers_compile(dtype: torch.dtype) -> None:
+    for case, _ in CUDA_CHAINS[-3:]:
+        model, inputs = case.make()
+        given = tuple(x.to(dtype) for x in inputs)
+        families = {row["family"] for row in _launches(sl.compile(model.to(dtype), given, target=_TARGET))}
+        assert families >= {"row_reduction", "gemv" if "decode" in case.name else "matmul"}
+        assert families <= {"row_reduction", "pointwise", "gemv", "matmul", "attention"}
+
+
+def test_live_parameters_need_no_copy() -> None:
+    compiled = sl.compile(nn.Linear(64, 48).eval(), (torch.randn(2, 64),), target=_TARGET, freeze=False)
+    assert [row["family"] for row in compiled.explain().statements] == ["gemv"]
+
+
+def test_a_route_to_a_kernel_of_the_host_is_refused() -> None:
+    with pytest.raises(sl.UserError, match=r"cannot be honoured: native\.gemv: runs on cpu, the program on cuda"):
+        sl.compile(nn.Linear(8, 8).eval(), (torch.randn(1, 8),), target=_TARGET, routes={"linear": "native.gemv"})
+    with pytest.raises(sl.UserError, match=r"cannot be honoured: cuda\.gemv: runs on cuda, the program on cpu"):
+        sl.compile(nn.Linear(8, 8).eval(), (torch.randn(1, 8),), routes={"linear": "cuda.gemv"})
+    with pytest.raises(sl.UserError, match=r"cannot be honoured: cuda\.gemv: m=17, needs 1 to 16"):
+        sl.compile(nn.Linear(8, 8).eval(), (torch.randn(17, 8),), target=_TARGET, routes={"linear": "cuda.gemv"})
+
+
 def test_named_extents_size_the_grid() -> None:
     batch = torch.export.Dim("batch", min=2, max=100000)
     compiled = sl.compile(
@@ -137,19 +280,26 @@ def test_every_kernel_without_a_cuda_form_is_listed() -> None:
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.first, self.second = nn.Linear(8, 8), nn.Conv1d(4, 4, 3)
+            self.first, self.second = nn.Linear(8, 8), nn.AvgPool1d(2)
 
         def forward(self, x: Tensor) -> Tensor:
-            y = self.first(x)
+            y = self.first(x).cumsum(-1)
             return self.second(y)
 
     with pytest.raises(sl.UnsupportedError) as caught:
         sl.compile(Model().eval(), (torch.randn(2, 4, 8),), target=_TARGET)
     text = str(caught.value)
     lines = Path(__file__).read_text().splitlines()
-    for call, op in (("self.first(x)", "linear"), ("self.second(y)", "convolution")):
-        line = next(i for i, source in enumerate(lines, 1) if call in source and "(call" not in source)
+    for call, op in (("cumsum(-1)", "cumsum"), ("self.second(y)", "avg_pool2d")):
+        line = next(i for i, source in enumerate(lines, 1) if call in source and "for call" not in source)
         assert re.search(rf"cuda_test\.py:{line}.*unsupported: .*{op}.* on cuda: kernels of family '\w+' have no CUDA form", text)
+
+
+def test_every_contraction_without_a_kernel_on_the_device_is_listed() -> None:
+    model = nn.Sequential(nn.Conv1d(4, 4, 1), nn.ReLU(), nn.Conv1d(4, 4, 3)).eval()
+    with pytest.raises(sl.UnsupportedError) as caught:
+        sl.compile(model, (torch.randn(2, 4, 8),), target=_TARGET)
+    assert len(re.findall("op.convolution' op has no kernel; unsupported: no kernel for it runs on cuda", str(caught.value))) == 2
 
 
 @pytest.mark.parametrize(

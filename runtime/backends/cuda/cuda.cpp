@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backend for NVIDIA's devices: memory space, queues over streams, launches of machine code. It has no kernels of its
-// own: those are emitted as CUDA C++. One device, number 0.
+// The backend for NVIDIA's devices: memory space, queues over streams, launches of machine code. Its kernels are emitted as
+// CUDA C++; here stand only those that compete with others (kernels.h). One device, number 0.
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <memory>
 
 #include "driver.h"
 #include "graph.h"
+#include "kernels.h"
 #include "straightline/abi/straightline.h"
 
 namespace straightline::cuda {
@@ -258,8 +260,13 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc), kName, 0,     allocate, 
                                 1,                      queueOrder,   queueCaptured,         recordAgain,
                                 finish,                 graphCreate,  graphBegin,            graphLaunch};
 
+// Copied before main starts from objects that are constant-initialised, as native's are.
+const sl_kernel_desc kKernels[] = {attentionKernel, gemvKernel, linearKernel, matmulKernel};
+
 }  // namespace
 }  // namespace straightline::cuda
 
 extern "C" const sl_backend_desc sl_backend_cuda = {
-    sizeof(sl_backend_desc), SL_ABI_VERSION, straightline::cuda::kName, nullptr, 0, &straightline::cuda::kDevice};
+    sizeof(sl_backend_desc),    SL_ABI_VERSION,
+    straightline::cuda::kName,  straightline::cuda::kKernels,
+    std::size(straightline::cuda::kKernels), &straightline::cuda::kDevice};

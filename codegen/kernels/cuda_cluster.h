@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Neighbouring blocks that work together and read each other's shared memory (from sm_90 on).
+#ifndef STRAIGHTLINE_KERNELS_CUDA_CLUSTER_H
+#define STRAIGHTLINE_KERNELS_CUDA_CLUSTER_H
+
+#include "straightline/kernels/cuda_operands.h"
+
+namespace sl::cluster {
+
+/// The number of this block in its cluster.
+SL_INLINE int rank() {
+  uint32_t number;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(number));
+  return int(number);
+}
+
+/// All threads of all blocks come here before one goes on; what they have written to shared memory is seen.
+SL_INLINE void meet() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/// 16 bytes of the shared memory of block `number`, at the place where this block has `p`.
+template <class T, int N>
+SL_INLINE void loadFrom(int number, T (&to)[N], const T* p) {
+  static_assert(sizeof(T) * N == 16);
+  uint32_t place;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(place)
+               : "r"(uint32_t(__cvta_generic_to_shared(p))), "r"(number));
+  uint32_t words[4];
+  asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(place)
+               : "memory");
+  if constexpr (sizeof(T) == 4) {
+    SL_UNROLL
+    for (int i = 0; i < N; ++i) {
+      to[i] = bitcast<T>(words[i]);
+    }
+  } else {
+    SL_UNROLL
+    for (int i = 0; i < N; ++i) {
+      to[i] = bitcast<T>(uint64_t(words[2 * i]) | uint64_t(words[2 * i + 1]) << 32);
+    }
+  }
+}
+
+/// The value of block `number`; with TOGETHER false there is one block.
+template <bool TOGETHER, class T>
+SL_INLINE T oneFrom(int number, const T* p) {
+  if constexpr (!TOGETHER) {
+    return *p;
+  } else {
+    uint32_t place;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                 : "=r"(place)
+                 : "r"(uint32_t(__cvta_generic_to_shared(p))), "r"(number));
+    if constexpr (sizeof(T) == 4) {
+      uint32_t word;
+      asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(word) : "r"(place) : "memory");
+      return bitcast<T>(word);
+    } else {
+      uint64_t word;
+      asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(word) : "r"(place) : "memory");
+      return bitcast<T>(word);
+    }
+  }
+}
+template <bool TOGETHER, class T, int N>
+SL_INLINE void someFrom(int number, T (&to)[N], const T* p) {
+  if constexpr (TOGETHER) {
+    loadFrom(number, to, p);
+  } else {
+    loadPieces<N>(to, p);
+  }
+}
+
+}  // namespace sl::cluster
+
+#endif  // STRAIGHTLINE_KERNELS_CUDA_CLUSTER_H

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// How contractions in CUDA C++ load, sum and finish: 16-byte pieces, sums over lanes, and the epilogue on a run of
+// neighbours of one row. Included by epilogue.h, which says what an epilogue is.
+#ifndef STRAIGHTLINE_KERNELS_CUDA_EPILOGUE_H
+#define STRAIGHTLINE_KERNELS_CUDA_EPILOGUE_H
+
+#include "straightline/kernels/cuda_operands.h"
+#include "straightline/kernels/scalar.h"
+
+namespace sl {
+
+/// What products of elements T are summed in.
+template <class T>
+using SumOf = typename Conditional<kSame<T, double>, double, float>::type;
+
+/// Elements T of one load of 16 bytes.
+template <class T>
+inline constexpr int kWholePiece = 16 / int(sizeof(T));
+
+/// Whether `p` lies at a multiple of N elements.
+template <int N, class T>
+SL_INLINE bool isAligned(const T* p) {
+  return (reinterpret_cast<uint64_t>(p) & (unsigned(sizeof(T)) * N - 1)) == 0;
+}
+
+/// What lane ^ distance has.
+template <class T>
+SL_INLINE T laneAt(T value, int distance) {
+  return __shfl_xor_sync(0xffffffffu, value, distance);
+}
+
+/// Sums COUNT values over LANES neighbouring lanes. While the number of values is even, halves of them go to halves of
+/// the lanes, so that COUNT = LANES = 32 takes 31 exchanges. kLeft values stay, from number first() on; lanes with
+/// kCopies in common have the same ones, and those for which isFirst() speak for them.
+template <int COUNT, int LANES>
+struct LaneSum {
+  static constexpr bool kHalves = LANES > 1 && COUNT % 2 == 0;
+  using Next = LaneSum<kHalves ? COUNT / 2 : COUNT, LANES / 2>;
+  static constexpr int kLeft = Next::kLeft;
+  static constexpr unsigned kCopies = Next::kCopies | (kHalves ? 0 : unsigned(LANES / 2));
+
+  SL_INLINE int first() {
+    return (kHalves && (threadIdx.x & (LANES / 2)) != 0 ? COUNT / 2 : 0) + Next::first();
+  }
+  SL_INLINE bool isFirst() { return (threadIdx.x & kCopies) == 0; }
+  template <class T>
+  SL_INLINE void sum(T* values) {
+    if constexpr (kHalves) {
+      bool upper = (threadIdx.x & (LANES / 2)) != 0;
+      SL_UNROLL
+      for (int i = 0; i < COUNT / 2; ++i) {
+        T other = upper ? values[i] : values[i + COUNT / 2];
+        T mine = upper ? values[i + COUNT / 2] : values[i];
+        values[i] = mine + laneAt(other, LANES / 2);
+      }
+    } else {
+      SL_UNROLL
+      for (int i = 0; i < COUNT; ++i) {
+        values[i] += laneAt(values[i], LANES / 2);
+      }
+    }
+    Next::sum(values);
+  }
+};
+template <int COUNT>
+struct LaneSum<COUNT, 1> {
+  static constexpr int kLeft = COUNT;
+  static constexpr unsigned kCopies = 0;
+  SL_INLINE int first() { return 0; }
+  SL_INLINE bool isFirst() { return true; }
+  template <class T>
+  SL_INLINE void sum(T*) {}
+};
+
+/// Operands of the epilogue for N neighbours of a row, in registers. They are loaded before the sums are known, so that
+/// nothing waits for them at the end.
+template <int N, class Ops, class I = IntsUpTo<Ops::kInputs>, class O = IntsUpTo<Ops::kOutputs>>
+struct EpilogueRun;
+template <int N, class Ops, int... I, int... O>
+struct EpilogueRun<N, Ops, Ints<I...>, Ints<O...>> {
+  template <int J>
+  using At = Pointee<decltype(leafType<J>(*static_cast<const Ops*>(nullptr)))>;
+  TupleOf<Ints<I...>, Run<At<I>, N>...> operands;
+
+  /// Elements [column, column + count) of a row; steps: innermost strides.
+  SL_INLINE_MEMBER void load(const Ops& ops, const RowOffsets& at, const int64_t* steps, int64_t column,
+                             int count) {
+    (loadRun<N>(get<I>(operands).at, get<I>(ops) + at.operand[I] + column * steps[I], steps[I], count), ...);
+  }
+  /// Results of outputs whose innermost stride is 1.
+  template <class V, class Epilogue>
+  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const V* sums, int64_t output,
+                               int count) {
+    TupleOf<Ints<O...>, Run<At<Ops::kInputs + O>, N>...> results;
+    SL_UNROLL
+    for (int j = 0; j < N; ++j) {
+      if (j < count) {
+        epilogue(sums[j], get<I>(operands).at[j]..., get<O>(results).at[j]...);
+      }
+    }
+    (storeRun<N>(get<Ops::kInputs + O>(ops) + output, 1, count, get<O>(results).at), ...);
+  }
+};
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_CUDA_EPILOGUE_H

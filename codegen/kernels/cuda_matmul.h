@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+// The body of family `matmul` in CUDA C++; included by matmul.h, which says what it does. There is no workspace.
+//
+//   sl::matmul<MatmulTune{.mr, .nr, .rows, .columns, .threads, .splits}>(shape, epilogue, a, b, operands..., outputs...)
+//
+// A block makes rows x columns of the result, some steps of the reduction at a time, from tiles of A and B in shared
+// memory. Tiles are read along the contiguous side of their operand, in pieces of 16 bytes where sizes and addresses allow
+// it and element by element otherwise, so any strides will do. The grid has `splits` blocks for every tile of every batch
+// item, tiles of neighbouring rows side by side. The blocks of a tile are a cluster: each sums a part of the reduction, then
+// each finishes a part of the tile from the sums of all, which it reads in their shared memory.
+//
+// - float and double: a thread has mr x nr results; products are summed by fused multiply-adds.
+// - bfloat16 and half: a warp has mr x nr results, made by mma.m16n8k16 with sums of float; several tiles are under way.
+#ifndef STRAIGHTLINE_KERNELS_CUDA_MATMUL_H
+#define STRAIGHTLINE_KERNELS_CUDA_MATMUL_H
+
+#include "straightline/kernels/cuda_cluster.h"
+#include "straightline/kernels/cuda_tensor_core.h"
+
+namespace sl {
+namespace matmul_detail {
+
+/// What a block reads of one operand: `rows` of them (columns of B are rows here), `depth` steps of the reduction.
+template <class T>
+struct Source {
+  const T* p;
+  int64_t rowStride, depthStride;
+  int64_t rows, depth;
+  bool alongDepth;  ///< the reduction is the side to read along
+  bool inPieces;    ///< 16 bytes at a time
+
+  SL_INLINE_MEMBER Source(const T* first, int64_t rowStride, int64_t depthStride, int64_t rows, int64_t depth)
+      : p(first), rowStride(rowStride), depthStride(depthStride), rows(rows), depth(depth) {
+    constexpr int V = kWholePiece<T>;
+    alongDepth = depthStride == 1 || rowStride != 1;
+    // Along the side that is read: whole pieces; along the other: an address that stays aligned.
+    inPieces = (alongDepth ? depthStride == 1 && depth % V == 0 && rowStride % V == 0
+                           : rows % V == 0 && depthStride % V == 0) &&
+               isAligned<V>(first);
+  }
+  /// V neighbours along the side that is read; zeros beyond the operand.
+  template <int V>
+  SL_INLINE_MEMBER void load(T* to, int64_t row, int64_t at) const {
+    const T* from = p + row * rowStride + at * depthStride;
+    if (inPieces) {
+      if (row < rows && at < depth) {
+        loadPieces<V>(to, from);
+        return;
+      }
+      SL_UNROLL
+      for (int j = 0; j < V; ++j) {
+        to[j] = T{};
+      }
+      return;
+    }
+    SL_UNROLL
+    for (int j = 0; j < V; ++j) {
+      const bool exists = alongDepth ? row < rows && at + j < depth : row + j < rows && at < depth;
+      to[j] = exists ? from[j * (alongDepth ? depthStride : rowStride)] : T{};
+    }
+  }
+};
+
+/// Offsets of one batch item, and which tile of it a block makes.
+template <class A, class B>
+struct Item {
+  const A* a;
+  const B* b;
+  RowOffsets base;
+  int64_t row, column;
+  int64_t steps[kMaxEpilogueOperands];
+
+  SL_INLINE_MEMBER Item(const MatmulShape& s, const A* firstA, const B* firstB, const MatmulTune& tune)
+      : a(firstA), b(firstB) {
+    const int64_t tileRows = tune.rows;
+    const int64_t tileColumns = tune.columns;
+    const int64_t down = ceilDiv(s.m, tileRows);
+    const int64_t across = ceilDiv(s.n, tileColumns);
+    int64_t number = int64_t(blockIdx.x) / tune.splits;
+    row = number % down * tileRows;
+    number /= down;
+    column = number % across * tileColumns;
+    number /= across;
+    base.output = 0;
+    SL_UNROLL
+    for (int j = 0; j < kMaxEpilogueOperands; ++j) {
+      base.operand[j] = 0;
+      steps[j] = s.epilogueStride[j][4];
+    }
+    SL_UNROLL
+    for (int d = 2; d >= 0; --d) {
+      const int64_t index = number % s.batch[d];
+      number /= s.batch[d];
+      a += index * s.aBatch[d];
+      b += index * s.bBatch[d];
+      base.output += index * s.cBatch[d];
+      SL_UNROLL
+      for (int j = 0; j < kMaxEpilogueOperands; ++j) {
+        base.operand[j] += index * s.epilogueStride[j][d];
+      }
+    }
+    a += row * s.aRow;
+    b += column * s.bCol;
+  }
+  /// Finishes N neighbours from (row + i, column + j) on.
+  template <int N, class Sum, class Epilogue, class Ops>
+  SL_INLINE_MEMBER void finish(const MatmulShape& s, const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i,
+                               int j) const {
+    const int64_t m = row + i;
+    const int64_t n = column + j;
+    if (m >= s.m || n >= s.n) {
+      return;
+    }
+    const int count = int(minOf(N, s.n - n));
+    RowOffsets at;
+    SL_UNROLL
+    for (int o = 0; o < kMaxEpilogueOperands; ++o) {
+      at.operand[o] = base.operand[o] + m * s.epilogueStride[o][3];
+    }
+    EpilogueRun<N, Ops> run;
+    run.load(ops, at, steps, n, count);
+    run.finish(epilogue, ops, sums, base.output + m * s.cRow + n, count);
+  }
+};
+
+/// Steps [first, last) of the reduction, in whole tiles: the part of this block.
+template <int DEPTH, int SPLITS>
+struct Part {
+  int64_t first, last;
+
+  SL_INLINE_MEMBER explicit Part(int64_t depth) {
+    const int64_t tiles = ceilDiv(depth, DEPTH);
+    if constexpr (SPLITS == 1) {
+      first = 0;
+      last = tiles * DEPTH;
+    } else {
+      const int64_t each = ceilDiv(tiles, SPLITS);
+      first = minOf(cluster::rank() * each, tiles) * DEPTH;
+      last = minOf(first + each * DEPTH, tiles * DEPTH);
+    }
+  }
+};
+
+/// Finishes this block's part of a tile from the sums of all blocks of the cluster, each with its own in `sums` (shared
+/// memory, [rows][columns]).
+template <MatmulTune Tune, int N, class Sum, class Item, class Epilogue, class Ops>
+SL_INLINE void finishTogether(const MatmulShape& s, const Item& item, const Epilogue& epilogue, const Ops& ops,
+                              const Sum* sums) {
+  cluster::meet();
+  SL_NO_UNROLL
+  for (int piece = cluster::rank() * Tune.threads + int(threadIdx.x); piece < Tune.rows * Tune.columns / N;
+       piece += Tune.splits * Tune.threads) {
+    Run<Sum, N> part[Tune.splits];
+    SL_UNROLL
+    for (int block = 0; block < Tune.splits; ++block) {
+      cluster::loadFrom(block, part[block].at, sums + piece * N);
+    }
+    SL_UNROLL
+    for (int block = 1; block < Tune.splits; ++block) {
+      SL_UNROLL
+      for (int j = 0; j < N; ++j) {
+        part[0].at[j] += part[block].at[j];
+      }
+    }
+    item.template finish<N>(s, epilogue, ops, part[0].at, piece * N / Tune.columns, piece * N % Tune.columns);
+  }
+  cluster::meet();  // the others may still read
+}
+
+// ---- float, double: fused multiply-adds ----
+
+/// A tile of ROWS x DEPTH on its way from memory: in registers of THREADS threads, then in shared memory as [DEPTH][ROWS].
+template <class T, int ROWS, int DEPTH, int THREADS>
+struct Stage {
+  static constexpr int V = kWholePiece<T>;
+  static constexpr int kPieces = (ROWS * DEPTH / V + THREADS - 1) / THREADS;
+  static constexpr bool kRagged = ROWS * DEPTH / V % THREADS != 0;
+  /// Steps of the reduction do not share banks with their neighbours.
+  static constexpr int kPitch = ROWS + V;
+  T piece[kPieces][V];
+
+  SL_INLINE_MEMBER void place(const Source<T>& source, int i, int& row, int& at) const {
+    const int number = int(threadIdx.x) + i * THREADS;
+    row = source.alongDepth ? number / (DEPTH / V) : number % (ROWS / V) * V;
+    at = source.alongDepth ? number % (DEPTH / V) * V : number / (ROWS / V);
+  }
+  SL_INLINE_MEMBER void load(const Source<T>& source, int64_t from) {
+    SL_UNROLL
+    for (int i = 0; i < kPieces; ++i) {
+      int row, at;
+      place(source, i, row, at);
+      if (!kRagged || int(threadIdx.x) + i * THREADS < ROWS * DEPTH / V) {
+        source.template load<V>(piece[i], row, from + at);
+      }
+    }
+  }
+  SL_INLINE_MEMBER void store(const Source<T>& source, T (&tile)[DEPTH][kPitch]) const {
+    SL_UNROLL
+    for (int i = 0; i < kPieces; ++i) {
+      int row, at;
+      place(source, i, row, at);
+      if (!kRagged || int(threadIdx.x) + i * THREADS < ROWS * DEPTH / V) {
+        SL_UNROLL
+        for (int j = 0; j < V; ++j) {
+          tile[at + (source.alongDepth ? j : 0)][row + (source.alongDepth ? 0 : j)] = piece[i][j];
+        }
+      }
+    }
+  }
+};
+
+/// COUNT results of one side in chunks of at most 16 bytes; chunks of a thread lie EXTENT / chunks apart.
+template <class T, int COUNT>
+inline constexpr int kChunk = COUNT < kWholePiece<T> ? COUNT : kWholePiece<T>;
+
+template <MatmulTune Tune, class T, class Epilogue, class Ops>
+SL_INLINE void byThreads(const MatmulShape& s, const Epilogue& epilogue, const T* firstA, const T* firstB, const Ops& ops) {
+  constexpr int kDepth = Tune.rows + Tune.columns <= 128 && sizeof(T) == 4 ? 32 : 16;
+  constexpr int kThreads = Tune.threads;
+  constexpr int MR = Tune.mr, NR = Tune.nr;
+  constexpr int CM = kChunk<T, MR>, CN = kChunk<T, NR>;
+  constexpr int kAcross = Tune.columns / NR;
+  static_assert(Tune.rows / MR * kAcross == kThreads && MR % CM == 0 && NR % CN == 0);
+  using StageA = Stage<T, Tune.rows, kDepth, kThreads>;
+  using StageB = Stage<T, Tune.columns, kDepth, kThreads>;
+  struct Tiles {
+    T a[2][kDepth][StageA::kPitch];
+    T b[2][kDepth][StageB::kPitch];
+  };
+  constexpr int kTileBytes = int(sizeof(Tiles));
+  constexpr int kSumBytes = Tune.splits > 1 ? Tune.rows * Tune.columns * int(sizeof(T)) : 0;
+  __shared__ alignas(16) char memory[kTileBytes > kSumBytes ? kTileBytes : kSumBytes];
+  Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
+  const Item<T, T> item(s, firstA, firstB, Tune);
+  const Part<kDepth, Tune.splits> part(s.k);
+  const Source<T> a(item.a, s.aRow, s.aCol, s.m - item.row, s.k);
+  const Source<T> b(item.b, s.bCol, s.bRow, s.n - item.column, s.k);
+  const int down = int(threadIdx.x) / kAcross * CM;
+  const int across = int(threadIdx.x) % kAcross * CN;
+  T sums[MR][NR] = {};
+  [[maybe_unused]] T total[MR][NR] = {};  // of double: sums of the tiles so far, which keeps rounding errors few
+  StageA stageA;
+  StageB stageB;
+  stageA.load(a, part.first);
+  stageB.load(b, part.first);
+  stageA.store(a, tiles.a[0]);
+  stageB.store(b, tiles.b[0]);
+  __syncthreads();
+  int now = 0;
+  SL_NO_UNROLL
+  for (int64_t k = part.first; k < part.last; k += kDepth) {
+    const bool more = k + kDepth < part.last;
+    if (more) {
+      stageA.load(a, k + kDepth);
+      stageB.load(b, k + kDepth);
+    }
+    SL_UNROLL
+    for (int d = 0; d < kDepth; ++d) {
+      T x[MR], y[NR];
+      SL_UNROLL
+      for (int i = 0; i < MR; i += CM) {
+        loadPieces<CM>(x + i, &tiles.a[now][d][down + i / CM * (Tune.rows * CM / MR)]);
+      }
+      SL_UNROLL
+      for (int j = 0; j < NR; j += CN) {
+        loadPieces<CN>(y + j, &tiles.b[now][d][across + j / CN * (Tune.columns * CN / NR)]);
+      }
+      SL_UNROLL
+      for (int i = 0; i < MR; ++i) {
+        SL_UNROLL
+        for (int j = 0; j < NR; ++j) {
+          sums[i][j] = fma(x[i], y[j], sums[i][j]);
+        }
+      }
+    }
+    if constexpr (sizeof(T) == 8) {
+      SL_UNROLL
+      for (int i = 0; i < MR; ++i) {
+        SL_UNROLL
+        for (int j = 0; j < NR; ++j) {
+          total[i][j] += sums[i][j];
+          sums[i][j] = 0;
+        }
+      }
+    }
+    if (more) {
+      now ^= 1;
+      stageA.store(a, tiles.a[now]);
+      stageB.store(b, tiles.b[now]);
+      __syncthreads();
+    }
+  }
+  T* together = reinterpret_cast<T*>(memory);
+  T(&results)[MR][NR] = sizeof(T) == 8 ? total : sums;
+  if constexpr (Tune.splits > 1) {
+    __syncthreads();
+  }
+  SL_UNROLL
+  for (int i = 0; i < MR; ++i) {
+    SL_UNROLL
+    for (int j = 0; j < NR; j += CN) {
+      const int row = down + i / CM * (Tune.rows * CM / MR) + i % CM;
+      const int column = across + j / CN * (Tune.columns * CN / NR);
+      if constexpr (Tune.splits > 1) {
+        storeRun<CN>(together + row * Tune.columns + column, 1, CN, &results[i][j]);
+      } else {
+        item.template finish<CN>(s, epilogue, ops, &results[i][j], row, column);
+      }
+    }
+  }
+  if constexpr (Tune.splits > 1) {
+    finishTogether<Tune, kWholePiece<T>>(s, item, epilogue, ops, together);
+  }
+}
+
+// ---- bfloat16, half: tensor cores ----
+
+/// A tile of ROWS x DEPTH in shared memory, in pieces of 8 elements along the side that is read: [ROWS][DEPTH] when that
+/// is the reduction, else [DEPTH][ROWS]. The place of a piece in its line is exchanged so that 8 lines of one piece lie in
+/// different banks.
+template <class T, int ROWS, int DEPTH>
+struct SwizzledTile {
+  static constexpr int V = 8;
+  static constexpr int kElements = ROWS * DEPTH;
+  template <int LINE>
+  SL_INLINE int swizzled(int line, int piece) {
+    constexpr int kPieces = LINE / V;
+    constexpr int kMask = (kPieces < 8 ? kPieces : 8) - 1;
+    constexpr int kLinesOfBanks = kPieces < 8 ? 8 / kPieces : 1;  // lines that fill all banks once
+    return line * LINE + (piece ^ (line / kLinesOfBanks & kMask)) * V;
+  }
+  /// Of the piece with element (row, at).
+  SL_INLINE int offset(bool alongDepth, int row, int at) {
+    return alongDepth ? swizzled<DEPTH>(row, at / V) : swizzled<ROWS>(at, row / V);
+  }
+  /// Asks for the tile: what can be copied in pieces arrives when its group does, the rest is written at once.
+  template <int THREADS>
+  SL_INLINE void fetch(T* tile, const Source<T>& source, int64_t from) {
+    constexpr int kPieces = (kElements / V + THREADS - 1) / THREADS;
+    SL_UNROLL
+    for (int i = 0; i < kPieces; ++i) {
+      const int number = int(threadIdx.x) + i * THREADS;
+      if (kElements / V % THREADS != 0 && number >= kElements / V) {
+        break;
+      }
+      const int row = source.alongDepth ? number / (DEPTH / V) : number % (ROWS / V) * V;
+      const int at = source.alongDepth ? number % (DEPTH / V) * V : number / (ROWS / V);
+      T* to = tile + offset(source.alongDepth, row, at);
+      if (source.inPieces) {
+        const bool exists = row < source.rows && from + at < source.depth;
+        const T* p = exists ? source.p + row * source.rowStride + (from + at) * source.depthStride : source.p;
+        tensor_core::copyLater(to, p, exists);
+      } else {
+        Piece<T, V> piece;
+        source.template load<V>(piece.at, row, from + at);
+        *reinterpret_cast<Piece<T, V>*>(to) = piece;
+      }
+    }
+  }
+};
+
+template <MatmulTune Tune, class T, class Epilogue, class Ops>
+SL_INLINE void byWarps(const MatmulShape& s, const Epilogue& epilogue, const T* firstA, const T* firstB, const Ops& ops) {
+  constexpr int kDepth = Tune.rows + Tune.columns <= 128 ? 64 : 32;
+  constexpr int kStageBytes = (Tune.rows + Tune.columns) * kDepth * int(sizeof(T));
+  constexpr int kStages = 49152 / kStageBytes < 4 ? 49152 / kStageBytes : 4;
+  constexpr int kThreads = Tune.threads;
+  constexpr int MR = Tune.mr, NR = Tune.nr;
+  constexpr int kTilesM = MR / 16, kTilesN = NR / 8;
+  constexpr int kAcross = Tune.columns / NR;
+  static_assert(Tune.rows / MR * kAcross * 32 == kThreads && MR % 16 == 0 && NR % 16 == 0);
+  using TileA = SwizzledTile<T, Tune.rows, kDepth>;
+  using TileB = SwizzledTile<T, Tune.columns, kDepth>;
+  constexpr int kSumBytes = Tune.splits > 1 ? Tune.rows * Tune.columns * int(sizeof(float)) : 0;
+  __shared__ alignas(16) char memory[kStages * kStageBytes > kSumBytes ? kStages * kStageBytes : kSumBytes];
+  auto tileA = reinterpret_cast<T(*)[TileA::kElements]>(memory);
+  auto tileB = reinterpret_cast<T(*)[TileB::kElements]>(memory + kStages * TileA::kElements * sizeof(T));
+  const Item<T, T> item(s, firstA, firstB, Tune);
+  const Part<kDepth, Tune.splits> part(s.k);
+  const Source<T> a(item.a, s.aRow, s.aCol, s.m - item.row, s.k);
+  const Source<T> b(item.b, s.bCol, s.bRow, s.n - item.column, s.k);
+  const int lane = int(threadIdx.x) % 32;
+  const int warp = int(threadIdx.x) / 32;
+  const int down = warp / kAcross * MR;
+  const int across = warp % kAcross * NR;
+  const int64_t steps = (part.last - part.first) / kDepth;
+  float sums[kTilesM][kTilesN][4] = {};
+  SL_UNROLL
+  for (int stage = 0; stage < kStages - 1; ++stage) {
+    if (stage < steps) {
+      TileA::template fetch<kThreads>(tileA[stage], a, part.first + stage * kDepth);
+      TileB::template fetch<kThreads>(tileB[stage], b, part.first + stage * kDepth);
+    }
+    tensor_core::closeGroup();
+  }
+  int now = 0;
+  SL_NO_UNROLL
+  for (int64_t step = 0; step < steps; ++step) {
+    tensor_core::waitForGroups<kStages - 2>();
+    __syncthreads();
+    const int64_t ahead = step + kStages - 1;
+    const int later = now == 0 ? kStages - 1 : now - 1;
+    if (ahead < steps) {
+      TileA::template fetch<kThreads>(tileA[later], a, part.first + ahead * kDepth);
+      TileB::template fetch<kThreads>(tileB[later], b, part.first + ahead * kDepth);
+    }
+    tensor_core::closeGroup();
+    SL_UNROLL
+    for (int k = 0; k < kDepth; k += 16) {
+      uint32_t x[kTilesM][4], y[kTilesN][2];
+      SL_UNROLL
+      for (int i = 0; i < kTilesM; ++i) {
+        // 8 x 8 parts: the two halves of the rows, then of the reduction.
+        const int row = down + i * 16;
+        const int part = lane / 8;
+        const int other = lane % 8;
+        if (a.alongDepth) {
+          tensor_core::loadParts<false>(
+              x[i], tileA[now] + TileA::offset(true, row + part % 2 * 8 + other, k + part / 2 * 8));
+        } else {
+          tensor_core::loadParts<true>(
+              x[i], tileA[now] + TileA::offset(false, row + part % 2 * 8, k + part / 2 * 8 + other));
+        }
+      }
+      SL_UNROLL
+      for (int j = 0; j < kTilesN; j += 2) {
+        // The two halves of the reduction, then of 16 columns.
+        const int column = across + j * 8;
+        const int part = lane / 8;
+        const int other = lane % 8;
+        uint32_t both[4];
+        if (b.alongDepth) {
+          tensor_core::loadParts<false>(
+              both, tileB[now] + TileB::offset(true, column + part / 2 * 8 + other, k + part % 2 * 8));
+        } else {
+          tensor_core::loadParts<true>(
+              both, tileB[now] + TileB::offset(false, column + part / 2 * 8, k + part % 2 * 8 + other));
+        }
+        y[j][0] = both[0];
+        y[j][1] = both[1];
+        y[j + 1][0] = both[2];
+        y[j + 1][1] = both[3];
+      }
+      SL_UNROLL
+      for (int i = 0; i < kTilesM; ++i) {
+        SL_UNROLL
+        for (int j = 0; j < kTilesN; ++j) {
+          tensor_core::multiply<T>(sums[i][j], x[i], y[j]);
+        }
+      }
+    }
+    now = now + 1 == kStages ? 0 : now + 1;
+  }
+  float* together = reinterpret_cast<float*>(memory);
+  if constexpr (Tune.splits > 1) {
+    tensor_core::waitForGroups<0>();
+    __syncthreads();
+  }
+  SL_UNROLL
+  for (int i = 0; i < kTilesM; ++i) {
+    SL_UNROLL
+    for (int j = 0; j < kTilesN; ++j) {
+      SL_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const int row = down + i * 16 + half * 8 + lane / 4;
+        const int column = across + j * 8 + lane % 4 * 2;
+        if constexpr (Tune.splits > 1) {
+          storeRun<2>(together + row * Tune.columns + column, 1, 2, &sums[i][j][half * 2]);
+        } else {
+          item.template finish<2>(s, epilogue, ops, &sums[i][j][half * 2], row, column);
+        }
+      }
+    }
+  }
+  if constexpr (Tune.splits > 1) {
+    finishTogether<Tune, 4>(s, item, epilogue, ops, together);
+  }
+}
+
+}  // namespace matmul_detail
+
+/// C = epilogue(A * B). pointers: epilogue operands, then outputs.
+template <MatmulTune Tune, class Epilogue, class T, class... P>
+SL_INLINE void matmul(MatmulShape s, Epilogue epilogue, const T* a, const T* b, P... pointers) {
+  const auto ops = epilogueOperands(pointers...);
+  if constexpr (kPacked16<T>) {
+    matmul_detail::byWarps<Tune>(s, epilogue, a, b, ops);
+  } else {
+    matmul_detail::byThreads<Tune>(s, epilogue, a, b, ops);
+  }
+}
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_CUDA_MATMUL_H

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instructions of NVIDIA's tensor cores (from sm_80 on) and of the copies that feed them.
+#ifndef STRAIGHTLINE_KERNELS_CUDA_TENSOR_CORE_H
+#define STRAIGHTLINE_KERNELS_CUDA_TENSOR_CORE_H
+
+#include "straightline/kernels/cuda_epilogue.h"
+
+namespace sl::tensor_core {
+
+SL_INLINE uint32_t sharedAddress(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
+
+/// Copies 16 bytes to shared memory without waiting; zeros when there is nothing.
+SL_INLINE void copyLater(void* to, const void* from, bool exists) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedAddress(to)), "l"(from),
+               "r"(exists ? 16 : 0)
+               : "memory");
+}
+/// Ends a group of copies.
+SL_INLINE void closeGroup() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until this thread has at most N groups under way.
+template <int N>
+SL_INLINE void waitForGroups() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/// Four parts of 8 x 8 elements of 16 bits as mma takes them; lane i gives the address of line i % 8 of part i / 8.
+/// TRANSPOSED: lines are steps of the reduction.
+template <bool TRANSPOSED>
+SL_INLINE void loadParts(uint32_t (&to)[4], const void* line) {
+  if constexpr (TRANSPOSED) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(sharedAddress(line))
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(sharedAddress(line))
+                 : "memory");
+  }
+}
+
+/// sums[16][8] += a[16][16] * b[16][8]. A lane has sums of rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next.
+template <class T>
+SL_INLINE void multiply(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  if constexpr (kSame<T, bfloat16>) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+}
+
+}  // namespace sl::tensor_core
+
+#endif  // STRAIGHTLINE_KERNELS_CUDA_TENSOR_CORE_H

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuda.attention: scaled dot-product attention with an online softmax, for few queries or little work.
+#include "kernels.h"
+#include "tuning.h"
+
+namespace straightline::cuda {
+namespace {
+
+using sl::native::attribute;
+using sl::native::extent;
+using sl::native::refuse;
+
+/// Heads of keys times images, and queries that share one; kUnknown where a size is.
+int64_t headsOf(const sl_problem* p) {
+  const int64_t images = extent(p->operands[1], 0);
+  return images == kUnknown ? kUnknown : images * extent(p->operands[1], 1);
+}
+int64_t rowsOf(const sl_problem* p) {
+  const int64_t queries = extent(p->operands[0], 2);
+  return queries == kUnknown ? kUnknown : queries * (extent(p->operands[0], 1) / extent(p->operands[1], 1));
+}
+
+AttentionChoice choice(const sl_problem* p) {
+  return attentionChoice(headsOf(p), rowsOf(p), extent(p->operands[1], 2), extent(p->operands[0], 3),
+                         p->operands[0].dtype.bits / 8);
+}
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  if (!sl::native::needsOperands(p, 3, reason, bytes) || !acceptsFloats(p, 3, reason, bytes)) {
+    return 0;
+  }
+  for (int32_t i = 0; i < 3; ++i) {
+    const sl_operand& o = p->operands[i];
+    if (o.rank != 4) {
+      return refuse(reason, bytes, "operand %d has rank %d, needs 4 (b, h, s, d)", i, o.rank);
+    }
+    if (o.extents[1] == SL_DYNAMIC || o.extents[3] == SL_DYNAMIC) {
+      return refuse(reason, bytes, "operand %d has a dynamic number of heads or head size, needs static ones", i);
+    }
+  }
+  const int64_t heads = p->operands[0].extents[1], shared = p->operands[1].extents[1];
+  if (shared < 1 || heads % shared != 0) {
+    return refuse(reason, bytes, "%lld query heads and %lld key heads, needs a multiple", static_cast<long long>(heads),
+                  static_cast<long long>(shared));
+  }
+  if (choice(p).rows < 1) {
+    return refuse(reason, bytes, "head size %lld does not fit into shared memory", static_cast<long long>(p->operands[0].extents[3]));
+  }
+  return 1;
+}
+
+double cost(const sl_problem* p) {
+  constexpr double kFlopsPerUs = 20e6;
+  double flops = 4.0 * double(extent(p->operands[0], 3)) * double(known(extent(p->operands[1], 2), 1024));
+  for (int32_t d = 0; d < 3; ++d) {
+    flops *= double(known(extent(p->operands[0], d), 16));
+  }
+  return kLaunchUs + flops / kFlopsPerUs;
+}
+
+void tune(const sl_problem* p, int64_t* values) {
+  const AttentionChoice c = choice(p);
+  values[0] = c.rows;
+  values[1] = c.keys;
+  values[2] = p->inputs > 3 ? 1 : 0;
+  values[3] = attribute(p, "is_causal", 0);
+  values[4] = c.depth;
+  values[5] = c.threads;
+  values[6] = c.splits;
+}
+
+constexpr sl_tunable kTunables[] = {{"rows", 16, 1, 16},  {"keys", 64, 16, 64},       {"mask", 0, 0, 1},          {"causal", 0, 0, 1},
+                                    {"depth", 64, 2, 512}, {"threads", 128, 128, 128}, {"splits", 1, 1, kMostSplits}};
+
+}  // namespace
+
+extern const sl_kernel_desc attentionKernel = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "cuda.attention",
+    .backend = "cuda",
+    .op = "attention",
+    .family = "attention",
+    .summary = "softmax taken online over tiles of keys, which blocks of a cluster share",
+    .accepts = accepts,
+    .cost = cost,
+    .workspace = nullptr,
+    .tunables = kTunables,
+    .tunable_count = 7,
+    .tune = tune,
+    .can_fail = 0,
+    .whole_team = 0,
+    .plan_symbol = nullptr,
+    .plan = nullptr,
+    .run_symbol = nullptr,
+    .run = nullptr,
+    .destroy = nullptr,
+    .note = nullptr,
+    .variants = nullptr,
+};
+
+}  // namespace straightline::cuda

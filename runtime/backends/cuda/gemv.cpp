@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuda.gemv: linear for 1 to 16 rows with the weight in the framework's own layout.
+#include "kernels.h"
+#include "tuning.h"
+
+namespace straightline::cuda {
+namespace {
+
+using sl::native::attribute;
+
+constexpr int64_t kMostRows = 16;
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  if (!sl::native::needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, reason, bytes)) {
+    return 0;
+  }
+  const int64_t m = attribute(p, "m", kUnknown);
+  if (m == kUnknown) {
+    return sl::native::refuse(reason, bytes, "m is dynamic, needs 1 to %lld", static_cast<long long>(kMostRows));
+  }
+  if (m < 1 || m > kMostRows) {
+    return sl::native::refuse(reason, bytes, "m=%lld, needs 1 to %lld", static_cast<long long>(m),
+                              static_cast<long long>(kMostRows));
+  }
+  return 1;
+}
+
+int64_t storedBytes(const sl_problem* p) { return attribute(p, "stored_bits", p->operands[0].dtype.bits) / 8; }
+
+double cost(const sl_problem* p) {
+  return gemvMicroseconds(attribute(p, "m", 1), attribute(p, "n", 1), attribute(p, "k", 1), storedBytes(p));
+}
+
+void tune(const sl_problem* p, int64_t* values) {
+  // Pieces of 16 bytes are counted in the wider of both types.
+  const int64_t bytes = std::max<int64_t>(storedBytes(p), p->operands[0].dtype.bits / 8);
+  const GemvChoice c = gemvChoice(attribute(p, "m", 1), attribute(p, "n", 1), attribute(p, "k", 1), bytes);
+  values[0] = c.rows;
+  values[1] = c.mr;
+  values[2] = c.lanes;
+  values[3] = c.threads;
+  values[4] = c.unroll;
+}
+
+constexpr sl_tunable kTunables[] = {
+    {"rows", 1, 1, 8}, {"mr", 1, 1, kMostRows}, {"lanes", 32, 1, 256}, {"threads", 128, 32, 1024}, {"unroll", 1, 1, 4}};
+
+}  // namespace
+
+extern const sl_kernel_desc gemvKernel = {
+    .size = sizeof(sl_kernel_desc),
+    .name = "cuda.gemv",
+    .backend = "cuda",
+    .op = "linear",
+    .family = "gemv",
+    .summary = "dot products over the framework's own weight, which is read once",
+    .accepts = accepts,
+    .cost = cost,
+    .workspace = nullptr,
+    .tunables = kTunables,
+    .tunable_count = 5,
+    .tune = tune,
+    .can_fail = 0,
+    .whole_team = 0,
+    .plan_symbol = nullptr,
+    .plan = nullptr,
+    .run_symbol = nullptr,
+    .run = nullptr,
+    .destroy = nullptr,
+    .note = nullptr,
+    .variants = nullptr,
+};
+
+}  // namespace straightline::cuda

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contractions and attention that are emitted as CUDA C++, one file each beside this one. Their problems are those of
+// backends/native/native.cpp; weights are never packed. A library that can do one of them is another backend's candidate.
+#ifndef STRAIGHTLINE_BACKENDS_CUDA_KERNELS_H
+#define STRAIGHTLINE_BACKENDS_CUDA_KERNELS_H
+
+#include "straightline/abi/kernel.h"
+
+namespace straightline::cuda {
+
+extern const sl_kernel_desc attentionKernel;
+extern const sl_kernel_desc gemvKernel;
+extern const sl_kernel_desc linearKernel;
+extern const sl_kernel_desc matmulKernel;
+
+}  // namespace straightline::cuda
+
+#endif  // STRAIGHTLINE_BACKENDS_CUDA_KERNELS_H

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shapes of blocks and cost estimates of the CUDA kernel families, as plain functions of the problem. Measured on an H200
+// with bench/cuda_slice.py. Dynamic extents come in as sl::native::kUnknown.
+#ifndef STRAIGHTLINE_BACKENDS_CUDA_TUNING_H
+#define STRAIGHTLINE_BACKENDS_CUDA_TUNING_H
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/native/problem.h"
+
+namespace straightline::cuda {
+
+using sl::native::kUnknown;
+
+inline constexpr int64_t kProcessors = 132;
+inline constexpr double kBytesPerUs = 4.2e6;  ///< that device memory gives
+inline constexpr double kLaunchUs = 2.0;      ///< from the end of one kernel to the first result of the next
+
+inline int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t known(int64_t value, int64_t typical) { return value == kUnknown ? typical : value; }
+inline int64_t floorToPowerOf2(int64_t value) {
+  int64_t power = 1;
+  while (power * 2 <= value) {
+    power *= 2;
+  }
+  return power;
+}
+
+/// Tunables of family gemv (codegen/kernels/cuda_gemv.h).
+struct GemvChoice {
+  int64_t rows, mr, lanes, threads, unroll;
+};
+
+/// m <= 16. `bytes`: of an element of the weight.
+inline GemvChoice gemvChoice(int64_t m, int64_t n, int64_t k, int64_t bytes) {
+  const int64_t pieces = std::max<int64_t>(1, ceilDivide(known(k, 1024), 16 / bytes));
+  GemvChoice c{};
+  c.mr = std::clamp<int64_t>(m, 1, 16);
+  // Two pieces a thread where rows are long; several rows of A reuse what a thread has read, and want it whole.
+  const int64_t wanted = pieces <= 8 || m >= 4 ? pieces : pieces / 2;
+  c.lanes = std::clamp<int64_t>(floorToPowerOf2(wanted), 1, m >= 4 ? 128 : 256);
+  const int64_t work = known(n, 4096) * c.lanes;  // threads with one row of the weight each
+  if (m >= 4) {
+    c.rows = work >= 300000 ? 4 : work >= 32768 ? 2 : 1;
+  } else {
+    c.rows = bytes >= 4 || work <= 140000 ? 1 : work <= 600000 ? 2 : 4;
+  }
+  c.unroll = m >= 4 || c.rows >= 4 ? 1 : std::clamp<int64_t>(ceilDivide(pieces, c.lanes), 1, c.rows == 2 ? 2 : 4);
+  c.threads = std::max<int64_t>(c.lanes, 128);
+  return c;
+}
+
+inline double gemvMicroseconds(int64_t m, int64_t n, int64_t k, int64_t bytes) {
+  constexpr double kFlopsPerUs = 20e6;  // loads of A between the multiply-adds
+  const double elements = double(known(n, 4096)) * double(known(k, 1024));
+  return kLaunchUs + std::max(elements * double(bytes) / kBytesPerUs, elements * 2 * double(m) / kFlopsPerUs);
+}
+
+/// Tunables of family matmul (codegen/kernels/cuda_matmul.h).
+struct TileChoice {
+  int64_t mr, nr, rows, columns, threads, splits;
+};
+
+inline constexpr int64_t kMostSplits = 8;         ///< blocks of a cluster on every device that has them
+inline constexpr int64_t kShortestPart = 64;      ///< steps of the reduction that are worth a block of their own
+
+/// The largest tile of which there are enough for all processors, where the blocks that share a tile count too.
+inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes) {
+  constexpr int64_t kTiles = 4;
+  static constexpr TileChoice kOfThreads[kTiles] = {
+      {8, 8, 128, 128, 256, 1}, {8, 4, 64, 64, 128, 1}, {4, 4, 32, 64, 128, 1}, {4, 4, 32, 32, 64, 1}};
+  static constexpr TileChoice kOfWarps[kTiles] = {
+      {64, 32, 128, 128, 256, 1}, {32, 32, 64, 64, 128, 1}, {16, 16, 32, 32, 128, 1}, {16, 16, 32, 32, 128, 1}};
+  const int64_t rows = known(m, 64);
+  const int64_t depth = std::max<int64_t>(1, known(k, 1024));
+  const int64_t wanted = kProcessors * 15 / 16;
+  for (int64_t i = bytes == 8 ? 1 : 0; i < kTiles; ++i) {
+    TileChoice c = bytes == 2 ? kOfWarps[i] : kOfThreads[i];
+    const int64_t tiles = known(batch, 8) * ceilDivide(rows, c.rows) * ceilDivide(known(n, 1024), c.columns);
+    // Tensor cores finish a part before the blocks have met, so large tiles are not shared.
+    const bool isShared = c.rows < 128 && (bytes != 2 || c.rows < 64);
+    const int64_t most = isShared ? std::min(kMostSplits, floorToPowerOf2(std::max<int64_t>(1, depth / kShortestPart))) : 1;
+    const bool isLast = i + 1 == kTiles;
+    if (!isLast && (tiles * most < wanted || c.rows >= 2 * std::max<int64_t>(rows, 32))) {
+      continue;
+    }
+    while (c.splits < most && (tiles * c.splits < wanted || (depth / c.splits >= 1024 && tiles * c.splits <= 4 * kProcessors))) {
+      c.splits *= 2;
+    }
+    return c;
+  }
+  return kOfThreads[kTiles - 1];
+}
+
+inline double tileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes) {
+  constexpr double kMeetUs = 1.0;
+  const TileChoice c = tileChoice(batch, m, n, k, bytes);
+  const double tiles = double(known(batch, 8) * ceilDivide(known(m, 64), c.rows) * ceilDivide(known(n, 1024), c.columns));
+  // Of one step of the reduction, for a tile on a processor of its own.
+  const double area = double(c.rows * c.columns) / (64.0 * 64);
+  const double stepUs = bytes == 2 ? 0.006 + 0.005 * area : (0.02 + 0.03 * area) * (bytes == 8 ? 2 : 1);
+  const double rounds = std::max(1.0, tiles * double(c.splits) / double(2 * kProcessors));
+  return kLaunchUs + rounds * stepUs * double(known(k, 1024)) / double(c.splits) + (c.splits > 1 ? kMeetUs : 0);
+}
+
+/// Tunables of family attention (codegen/kernels/cuda_attention.h).
+struct AttentionChoice {
+  int64_t rows, keys, depth, threads, splits;
+};
+
+/// Bytes of shared memory that the kernel declares (attention_detail::Memory).
+inline int64_t attentionBytes(const AttentionChoice& c, int64_t bytes) {
+  const int64_t sum = bytes == 8 ? 8 : 4;
+  const int64_t tile = c.keys * (c.depth + 16 / bytes) * 2 * bytes;
+  const int64_t parts = std::max<int64_t>(1, c.threads / (c.depth / 4)) * c.rows * c.depth * sum;
+  return ceilDivide(std::max(tile, parts), 16) * 16 + (c.rows * (c.depth + c.keys) + 3 * c.rows) * sum;
+}
+
+/// `rows`: queries of the heads that share a head of keys. No rows in the answer: d is too large.
+inline AttentionChoice attentionChoice(int64_t heads, int64_t rows, int64_t t, int64_t d, int64_t bytes) {
+  constexpr int64_t kSharedBytes = 48 << 10;
+  constexpr int64_t kMostRows = 16;
+  AttentionChoice c{std::clamp<int64_t>(known(rows, kMostRows), 1, kMostRows), 0, ceilDivide(std::max<int64_t>(d, 1), 16 / bytes) * (16 / bytes),
+                    128, 1};
+  const int64_t tiles = known(heads, 8) * ceilDivide(std::max<int64_t>(known(rows, kMostRows), 1), c.rows);
+  for (; c.rows > 0; c.rows /= 2) {
+    for (c.keys = 64; c.keys >= 16; c.keys /= 2) {
+      if (c.depth / 4 > c.threads || attentionBytes(c, bytes) > kSharedBytes) {
+        continue;
+      }
+      while (c.splits < kMostSplits && tiles * c.splits * 2 <= kProcessors && c.keys * c.splits < known(t, 1024)) {
+        c.splits *= 2;
+      }
+      return c;
+    }
+  }
+  return c;
+}
+
+/// 1 when the first `count` operands are float32, float64, bfloat16 or float16, all alike.
+inline int32_t acceptsFloats(const sl_problem* p, int32_t count, char* reason, size_t bytes) {
+  for (int32_t i = 0; i < count; ++i) {
+    const sl_dtype t = p->operands[i].dtype;
+    const bool isFloat = (t.code == 2 && (t.bits == 16 || t.bits == 32 || t.bits == 64)) || (t.code == 4 && t.bits == 16);
+    if (!isFloat || t.lanes != 1) {
+      return sl::native::refuse(reason, bytes, "operand %d is %s%d, needs float16, bfloat16, float32 or float64", i,
+                                sl::native::dtypeName(t), t.bits);
+    }
+    if (t.bits != p->operands[0].dtype.bits || t.code != p->operands[0].dtype.code) {
+      return sl::native::refuse(reason, bytes, "operand %d is %s%d but operand 0 is %s%d", i, sl::native::dtypeName(t), t.bits,
+                                sl::native::dtypeName(p->operands[0].dtype), p->operands[0].dtype.bits);
+    }
+  }
+  return 1;
+}
+
+}  // namespace straightline::cuda
+
+#endif  // STRAIGHTLINE_BACKENDS_CUDA_TUNING_H

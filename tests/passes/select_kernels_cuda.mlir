@@ -1,0 +1,33 @@
+// RUN: straightline-opt %s --fuse-contractions --select-kernels | FileCheck %s
+
+// On a device only its kernels are asked: kernels of the host are not even named in the reasons. 16-bit floats stay what they
+// are, and what only widens an operand of the epilogue joins it.
+// CHECK-LABEL: func.func @few_rows
+// CHECK: op.fusion{{.*}}op.kernel = "cuda.gemv", op.why = "cuda.gemv: estimated {{[0-9.]+}} us (cuda.linear: estimated {{[0-9.]+}} us)"
+// CHECK: op.linear {{.*}} -> tensor<1x1024xbf16>
+// CHECK: op.to_dtype {{.*}} : (tensor<1x1024xbf16>) -> tensor<1x1024xf32>
+// CHECK: op.yield
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
+  func.func @few_rows(%x: tensor<1x1024xbf16>, %r: tensor<1x1024xbf16>) -> tensor<1x1024xf32> {
+    %w = op.parameter "w" : tensor<1024x1024xbf16>
+    %y = op.linear %x, %w : (tensor<1x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<1x1024xbf16>
+    %a = op.to_dtype %y : (tensor<1x1024xbf16>) -> tensor<1x1024xf32>
+    %b = op.to_dtype %r : (tensor<1x1024xbf16>) -> tensor<1x1024xf32>
+    %z = op.add %a, %b : (tensor<1x1024xf32>, tensor<1x1024xf32>) -> tensor<1x1024xf32>
+    return %z : tensor<1x1024xf32>
+  }
+
+  // CHECK-LABEL: func.func @many_rows
+  // CHECK: op.kernel = "cuda.linear", op.why = "cuda.linear: estimated {{[0-9.]+}} us (cuda.gemv: m=17, needs 1 to 16)"
+  func.func @many_rows(%x: tensor<17x1024xf32>, %w: tensor<1024x1024xf32>) -> tensor<17x1024xf32> {
+    %y = op.linear %x, %w : (tensor<17x1024xf32>, tensor<1024x1024xf32>) -> tensor<17x1024xf32>
+    return %y : tensor<17x1024xf32>
+  }
+
+  // CHECK-LABEL: func.func @product
+  // CHECK: op.kernel = "cuda.matmul", op.why = "cuda.matmul: estimated {{[0-9.]+}} us"
+  func.func @product(%a: tensor<3x8x16xf16>, %b: tensor<3x16x8xf16>) -> tensor<3x8x8xf16> {
+    %y = op.matmul %a, %b : (tensor<3x8x16xf16>, tensor<3x16x8xf16>) -> tensor<3x8x8xf16>
+    return %y : tensor<3x8x8xf16>
+  }
+}

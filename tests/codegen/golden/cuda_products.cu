@@ -20,7 +20,6 @@ SL_KERNEL(128) gemv_1x300x512_bias(const sl::bfloat16* a0, const sl::bfloat16* a
 
 SL_CLUSTER_KERNEL(128, 2) linear_nx300x512(const sl::bfloat16* a0, const sl::bfloat16* a1,
     float* o0, int64_t b) {
-  sl::awaitPrevious();
   sl::matmul<sl::MatmulTune{.mr = 16, .nr = 16, .rows = 32, .columns = 32, .threads = 128,
       .splits = 2}>(
       sl::MatmulShape{.batch = {1, 1, 1}, .m = b, .n = 300, .k = 512, .aRow = 512, .aCol = 1,
@@ -121,7 +120,7 @@ static constexpr sl_argument arguments_linear_nx300x512[] = {
 
 static constexpr const char* names_linear_nx300x512[] = {"b"};
 static constexpr sl_device_code code_linear_nx300x512[] = {
-    {sizeof(sl_device_code), "linear_nx300x512", &linear_nx300x512_image, {e11, 7}, 128, 4, 1},
+    {sizeof(sl_device_code), "linear_nx300x512", &linear_nx300x512_image, {e11, 7}, 128, 4, 0},
 };
 
 static constexpr sl_entry entries[] = {

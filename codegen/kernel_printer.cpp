@@ -85,7 +85,10 @@ bool takesFixedShape(FuncOp func) {
 
 }  // namespace
 
-bool waitsFirst(FuncOp func) { return kernel::runsOnDevice(func); }
+bool waitsFirst(FuncOp func) {
+  const StringRef family = func.getSchedule().getFamily().getValue();
+  return kernel::runsOnDevice(func) && llvm::is_contained({"gemv", "pointwise", "row_reduction"}, family);
+}
 
 std::string kernelSignature(FuncOp func) {
   llvm::SmallVector<std::string> items;

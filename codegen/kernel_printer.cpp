@@ -85,6 +85,11 @@ bool takesFixedShape(FuncOp func) {
 
 }  // namespace
 
+bool waitsFirst(FuncOp func) {
+  const StringRef family = func.getSchedule().getFamily().getValue();
+  return kernel::runsOnDevice(func) && llvm::is_contained({"gemv", "pointwise", "row_reduction"}, family);
+}
+
 std::string kernelSignature(FuncOp func) {
   llvm::SmallVector<std::string> items;
   std::string head;
@@ -119,6 +124,7 @@ mlir::FailureOr<std::string> printKernel(FuncOp func) {
   const std::string head = "  sl::" + family + "<";
 
   std::string text = kernelSignature(func) + " {\n";
+  text += waitsFirst(func) ? "  sl::awaitPrevious();\n" : "";
   text += head + structText(structs + "Tune", schedule.getTune(), spelling, head.size(), 6) + ">(\n";
   text += kernel::runsOnDevice(func) ? "      " : "      ctx, team,\n      ";
   if (takesFixedShape(func)) {

@@ -3,6 +3,7 @@
 
 #include "codegen/cpp_text.h"
 #include "codegen/external_calls.h"
+#include "codegen/kernel_printer.h"
 #include "codegen/storage_printer.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -307,7 +308,8 @@ class Printer {
         auto threads = entry.op->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
         table("sl_device_code", "code_" + entry.name,
               {"{sizeof(sl_device_code), " + stringLiteral(entry.name) + ", &" + imageName(entry) + ", " +
-               expr(blocks.getExpr(), blocks.getNames()) + ", " + std::to_string(threads.getInt()) + "}"});
+               expr(blocks.getExpr(), blocks.getNames()) + ", " + std::to_string(threads.getInt()) + ", " +
+               std::to_string(arguments.size() + scalars.size()) + ", " + (waitsFirst(llvm::cast<kernel::FuncOp>(entry.op)) ? "1" : "0") + "}"});
       }
       std::string cost;
       llvm::raw_string_ostream(cost) << llvm::format("%.3g", entry.costUs);

@@ -207,6 +207,16 @@ class Checker {
     return true;
   }
 
+  bool checkCode(int32_t i, const sl_entry& entry) {
+    if (!checkSize("sl_device_code of entry", i, entry.code->size, sizeof(sl_device_code))) {
+      return false;
+    }
+    const int32_t expected = entry.argument_count + entry.scalar_count;
+    return entry.code->argument_count == expected ||
+           fail("the machine code of entry number %d takes %d arguments but its entry has %d", i,
+                entry.code->argument_count, expected);
+  }
+
   bool checkEntries() {
     for (int32_t i = 0; i < desc_.entry_count; ++i) {
       const sl_entry& entry = desc_.entries[i];
@@ -216,6 +226,9 @@ class Checker {
       if (!entry.name || !entry.backend || (!entry.thunk && !entry.code) || (entry.argument_count > 0 && !entry.arguments) ||
           (entry.scalar_count > 0 && !entry.scalars)) {
         return fail("entry number %d has no name, backend, thunk or table of arguments", i);
+      }
+      if (entry.code && !checkCode(i, entry)) {
+        return false;
       }
       for (int32_t k = 0; k < entry.argument_count; ++k) {
         const sl_argument& argument = entry.arguments[k];

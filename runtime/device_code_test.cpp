@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -124,7 +125,7 @@ class DeviceCode : public ::testing::Test {
 
   float x[4] = {7, 7, 7, 7};
   const sl_device_image image = {sizeof(sl_device_image), "code", 4};
-  const sl_device_code code = {sizeof(sl_device_code), "twice", &image, {}, 64};
+  const sl_device_code code = {sizeof(sl_device_code), "twice", &image, {}, 64, 0, 0};
   const sl_entry entry = {sizeof(sl_entry), "twice", "noting", SL_ENTRY_KERNEL, 1, nullptr, 0, nullptr, 0, 0, nullptr, &code};
   DescriptionBuilder builder;
   sl_program* program = nullptr;
@@ -186,6 +187,21 @@ TEST_F(DeviceCode, WhatTheDeviceRefusesNamesItsWordsAndTheProgram) {
   EXPECT_STREQ("the device failed: too many threads: in program 'forward'", call.message.text);
   notes().refuses = false;
   EXPECT_EQ(SL_OK, call({x}, {}, {1})) << call.message.text;
+}
+
+TEST_F(DeviceCode, MustTakeAsManyArgumentsAsItsEntry) {
+  sl_device_code wrong = code;
+  wrong.argument_count = 3;
+  const sl_entry entry = {sizeof(sl_entry), "twice", "noting", SL_ENTRY_KERNEL, 1, nullptr, 0, nullptr, 0, 0, nullptr, &wrong};
+  sl_program_desc* desc = builder.build(runTwice);
+  desc->entries = &entry;
+  desc->entry_count = 1;
+  sl_message message;
+  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, nullptr, nullptr, &program, &message));
+  EXPECT_STREQ("program description 'forward': the machine code of entry number 0 takes 3 arguments but its entry has 0", message.text);
+  wrong.size = 8;
+  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, nullptr, nullptr, &program, &message));
+  EXPECT_NE(nullptr, std::strstr(message.text, "sl_device_code of entry number 0 has 8 bytes"));
 }
 
 TEST_F(DeviceCode, QueuesThatCannotBeAdopted) {

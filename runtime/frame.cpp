@@ -64,49 +64,58 @@ size_t neededBytes(const sl_program& program, size_t space, const int64_t* exten
   return bytes > 0 ? static_cast<size_t>(bytes) : 0;
 }
 
+/// The queue has passed it. An event that cannot be recorded again is given back.
+void passed(QueueMark* mark) {
+  mark->pending = false;
+  if (!mark->device->record_again) {
+    mark->device->event_destroy(mark->event);
+    mark->event = nullptr;
+  }
+}
+
 /// True when no work that used the frame is still enqueued. Never blocks.
 bool hasPassed(sl_frame* frame) {
-  for (size_t i = 0; i < frame->events.size(); ++i) {
-    if (!frame->events[i]) {
+  for (QueueMark& mark : frame->marks) {
+    if (!mark.pending) {
       continue;
     }
-    if (!frame->eventDevices[i]->query(frame->events[i])) {
+    if (!mark.device->query(mark.event)) {
       return false;
     }
-    frame->eventDevices[i]->event_destroy(frame->events[i]);
-    frame->events[i] = nullptr;
+    passed(&mark);
   }
   return true;
 }
 
 bool isPending(const sl_frame& frame) {
-  for (void* event : frame.events) {
-    if (event) {
+  for (const QueueMark& mark : frame.marks) {
+    if (mark.pending) {
       return true;
     }
   }
   return false;
 }
 
-void pushOverflow(FramePool* pool, sl_frame* frame) {
-  frame->next = pool->overflow.load(std::memory_order_relaxed);
-  while (!pool->overflow.compare_exchange_weak(frame->next, frame, std::memory_order_release,
-                                               std::memory_order_relaxed)) {
+void push(std::atomic<sl_frame*>* list, sl_frame* frame) {
+  frame->next = list->load(std::memory_order_relaxed);
+  while (!list->compare_exchange_weak(frame->next, frame, std::memory_order_release, std::memory_order_relaxed)) {
   }
 }
 
 /// Puts a frame into an empty slot; a full pool frees it, or lists it when a queue still uses it.
 void putBack(FramePool* pool, sl_frame* frame) {
-  for (std::atomic<sl_frame*>& slot : pool->slots) {
+  const uint64_t order = frame->order;
+  for (int32_t i = 0; i < FramePool::kSlots; ++i) {
     sl_frame* empty = nullptr;
-    if (slot.load(std::memory_order_relaxed) == nullptr &&
-        slot.compare_exchange_strong(empty, frame, std::memory_order_release,
-                                     std::memory_order_relaxed)) {
+    if (pool->slots[i].load(std::memory_order_relaxed) == nullptr &&
+        pool->slots[i].compare_exchange_strong(empty, frame, std::memory_order_release,
+                                               std::memory_order_relaxed)) {
+      pool->orders[i].store(order, std::memory_order_relaxed);
       return;
     }
   }
   if (isPending(*frame)) {
-    pushOverflow(pool, frame);
+    push(&pool->overflow, frame);
   } else {
     destroyFrame(frame);
   }
@@ -130,6 +139,38 @@ sl_frame* takeIdle(FramePool* pool) {
   return nullptr;
 }
 
+/// A frame whose last run was on the queue of this order, or null: the next one may run behind it.
+sl_frame* takeInOrder(FramePool* pool, uint64_t order) {
+  for (int32_t i = 0; i < FramePool::kSlots; ++i) {
+    if (pool->orders[i].load(std::memory_order_relaxed) != order ||
+        pool->slots[i].load(std::memory_order_relaxed) == nullptr) {
+      continue;
+    }
+    sl_frame* frame = pool->slots[i].exchange(nullptr, std::memory_order_acquire);
+    if (frame && frame->order == order) {
+      return frame;
+    }
+    if (frame) {
+      putBack(pool, frame);
+    }
+  }
+  return nullptr;
+}
+
+/// A frame of which it is known, without asking a device, that nothing of it is enqueued; or null.
+sl_frame* takeUnmarked(FramePool* pool) {
+  for (std::atomic<sl_frame*>& slot : pool->slots) {
+    sl_frame* frame = slot.load(std::memory_order_relaxed) ? slot.exchange(nullptr, std::memory_order_acquire) : nullptr;
+    if (frame && !isPending(*frame)) {
+      return frame;
+    }
+    if (frame) {
+      putBack(pool, frame);
+    }
+  }
+  return nullptr;
+}
+
 /// Frees what the overflow list no longer needs.
 void sweepOverflow(FramePool* pool) {
   sl_frame* list = pool->overflow.exchange(nullptr, std::memory_order_acquire);
@@ -139,7 +180,7 @@ void sweepOverflow(FramePool* pool) {
     if (hasPassed(frame)) {
       destroyFrame(frame);
     } else {
-      pushOverflow(pool, frame);
+      push(&pool->overflow, frame);
     }
   }
 }
@@ -163,6 +204,7 @@ int32_t growArenas(sl_frame* frame, const int64_t* extents, sl_message* message)
     if (bytes <= block.bytes) {
       continue;
     }
+    waitForFrame(frame);  // the run before may still use the smaller one
     releaseBlock(program.spaceDevices[i], &block);
     const bool allocated = allocateBlock(program.spaceDevices[i], bytes, &block);
     frame->addresses[i] = block.address;
@@ -188,8 +230,7 @@ std::unique_ptr<sl_frame, FrameDeleter> makeFrame(sl_program* program) {
   frame->addresses.resize(spaces);
   frame->deviceQueues.resize(queues);
   frame->queues.resize(queues);
-  frame->events.resize(queues);
-  frame->eventDevices.resize(queues);
+  frame->marks.resize(queues);
   frame->context.size = sizeof(sl_ctx);
   return frame;
 }
@@ -210,20 +251,51 @@ bool takeLateFailure(sl_frame* frame, int32_t* status, sl_message* message) {
   return true;
 }
 
+/// A frame for a run on `queue`, with what is known about the order of that queue; null when a new one is needed.
+sl_frame* takeFor(sl_program* program, const sl_queue* queue, int32_t launch, uint64_t* order, bool* captured) {
+  const size_t ordered = program->orderedQueue;
+  const sl_device_desc* device = ordered && queue ? queue->device : nullptr;
+  if (device && device == program->queueDevices[ordered] && (program->deviceArena || launch == SL_LAUNCH_GRAPH)) {
+    *captured = device->queue_captured && device->queue_captured(queue->handle);
+    if (*captured) {
+      return takeUnmarked(&program->frames);  // while a graph is captured no event may be asked
+    }
+    *order = device->queue_order(queue->handle);
+    if (sl_frame* frame = *order ? takeInOrder(&program->frames, *order) : nullptr) {
+      return frame;
+    }
+  }
+  return takeIdle(&program->frames);
+}
+
+void destroyList(std::atomic<sl_frame*>* frames) {
+  sl_frame* list = frames->exchange(nullptr, std::memory_order_acquire);
+  while (list) {
+    sl_frame* frame = list;
+    list = list->next;
+    destroyFrame(frame);  // waits
+  }
+}
+
 }  // namespace
 
 void waitForFrame(sl_frame* frame) {
-  for (size_t i = 0; i < frame->events.size(); ++i) {
-    if (frame->events[i]) {
-      frame->eventDevices[i]->synchronize(frame->events[i]);
-      frame->eventDevices[i]->event_destroy(frame->events[i]);
-      frame->events[i] = nullptr;
+  for (QueueMark& mark : frame->marks) {
+    if (mark.pending) {
+      mark.device->synchronize(mark.event);
+      passed(&mark);
     }
   }
 }
 
 void destroyFrame(sl_frame* frame) {
   waitForFrame(frame);
+  for (const QueueMark& mark : frame->marks) {
+    if (mark.event) {
+      mark.device->event_destroy(mark.event);
+    }
+  }
+  closeDeviceQueue(&frame->graph);
   for (sl_queue& queue : frame->deviceQueues) {
     closeDeviceQueue(&queue);
   }
@@ -244,12 +316,8 @@ void drainPool(FramePool* pool) {
       destroyFrame(frame);
     }
   }
-  sl_frame* list = pool->overflow.exchange(nullptr, std::memory_order_acquire);
-  while (list) {
-    sl_frame* frame = list;
-    list = list->next;
-    destroyFrame(frame);
-  }
+  destroyList(&pool->overflow);
+  destroyList(&pool->captured);
 }
 
 void waitForPool(FramePool* pool) {
@@ -259,22 +327,24 @@ void waitForPool(FramePool* pool) {
       putBack(pool, frame);
     }
   }
-  sl_frame* list = pool->overflow.exchange(nullptr, std::memory_order_acquire);
-  while (list) {
-    sl_frame* frame = list;
-    list = list->next;
-    destroyFrame(frame);  // waits
-  }
+  destroyList(&pool->overflow);
 }
 
 }  // namespace straightline
 
 int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** out,
                        sl_message* message) {
+  return sl_frame_lease_on(program, nullptr, SL_LAUNCH_STREAM, extents, out, message);
+}
+
+int32_t sl_frame_lease_on(sl_program* program, sl_queue* queue, int32_t launch, const int64_t* extents,
+                          sl_frame** out, sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
-    std::unique_ptr<sl_frame, FrameDeleter> frame(takeIdle(&program->frames));
-    if (program->frames.overflow.load(std::memory_order_relaxed)) {
+    uint64_t order = 0;
+    bool captured = false;
+    std::unique_ptr<sl_frame, FrameDeleter> frame(takeFor(program, queue, launch, &order, &captured));
+    if (!captured && program->frames.overflow.load(std::memory_order_relaxed)) {
       sweepOverflow(&program->frames);
     }
     int32_t status = SL_OK;
@@ -289,6 +359,9 @@ int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** o
     if ((status = growArenas(frame.get(), extents, message)) != SL_OK) {
       return status;
     }
+    frame->leasedFor = order || captured ? queue : nullptr;
+    frame->order = order;
+    frame->captured = captured;
     beginUse(frame.get());
     *out = frame.release();
     return SL_OK;
@@ -299,6 +372,11 @@ void sl_frame_return(sl_frame* frame) {
   if (!frame) {
     return;
   }
+  if (frame->captured && sl_frame_bytes(frame) > 0) {
+    straightline::push(&frame->program->frames.captured, frame);
+    return;
+  }
+  frame->captured = false;
   straightline::endUse(frame, straightline::isPending(*frame));
   straightline::putBack(&frame->program->frames, frame);
 }

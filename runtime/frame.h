@@ -10,18 +10,30 @@
 #include "queue.h"
 #include "straightline/abi/straightline.h"
 
-/// Owned by exactly one party at any time: a caller between lease and return, the pool otherwise.
+namespace straightline {
+
+/// Where the last run's work on a queue ends. The event is kept for the next run where the device can record it again.
+struct QueueMark {
+  void* event = nullptr;
+  const sl_device_desc* device = nullptr;  ///< whose event it is (a run may use the caller's own stream)
+  bool pending = false;                    ///< the queue may not have passed it yet
+};
+
+}  // namespace straightline
+
+/// Owned by exactly one party at any time: a caller between lease and return, the pool otherwise; or, when its run was captured,
+/// by the graph that the caller captured.
 struct sl_frame {
   sl_program* program = nullptr;
   std::vector<straightline::Block> arenas;  ///< by memory space
   std::vector<void*> addresses;             ///< of `arenas`, what sl_bindings points at
   std::vector<sl_queue> deviceQueues;       ///< by queue index; [0] is unused
   std::vector<void*> queues;                ///< what sl_bindings points at; [0] is set by each run
-  /// By queue index: fires when the last run's work on that queue has passed, null when nothing is
-  /// pending. Recorded on eventDevices[i] (a run may use the caller's own stream in place of
-  /// deviceQueues[i]).
-  std::vector<void*> events;
-  std::vector<const sl_device_desc*> eventDevices;
+  std::vector<straightline::QueueMark> marks;  ///< by queue index
+  const sl_queue* leasedFor = nullptr;      ///< runs on it need not wait for the last one, unless it is null
+  uint64_t order = 0;                       ///< of the queue of the last run (sl_device_desc.queue_order); 0: unknown
+  bool captured = false;                    ///< its runs become part of a graph of the caller's
+  sl_queue graph;                           ///< gathers runs that are launched at once; made by the first such run
   /// Context of a run with device queues: kernels may use it after sl_run has returned, so it lives
   /// here.
   sl_ctx context{};
@@ -37,7 +49,9 @@ namespace straightline {
 struct FramePool {
   static constexpr int32_t kSlots = 64;
   std::atomic<sl_frame*> slots[kSlots] = {};
+  std::atomic<uint64_t> orders[kSlots] = {};  ///< sl_frame.order of what is in the slot; a hint, for only its owner may read a frame
   std::atomic<sl_frame*> overflow{nullptr};
+  std::atomic<sl_frame*> captured{nullptr};   ///< those of captured graphs, until the program goes
 };
 
 /// Blocks until nothing that was enqueued with this frame is running, then forgets the events.

@@ -41,6 +41,49 @@ bool findDevices(sl_program* program, sl_message* message) {
   return true;
 }
 
+/// Why a statement of run cannot be part of a graph; null: it can, or does nothing on the device.
+const char* whyNoNode(const sl_program& program, const sl_statement& statement) {
+  const sl_program_desc& desc = *program.desc;
+  switch (static_cast<sl_statement_kind>(statement.kind)) {
+    case SL_STATEMENT_LAUNCH:
+      for (int32_t i = 0; i < desc.entry_count; ++i) {
+        if (std::strcmp(desc.entries[i].name, statement.entry) == 0 && desc.entries[i].code) {
+          return nullptr;
+        }
+      }
+      return " runs on the host";
+    case SL_STATEMENT_COPY:
+      for (int32_t i = 0; i < statement.inputs + statement.outputs; ++i) {
+        if (!program.spaceDevices[static_cast<size_t>(desc.buffers[statement.operands[i]].space)]) {
+          return " copies from or to the host";
+        }
+      }
+      return nullptr;
+    case SL_STATEMENT_VIEW:
+    case SL_STATEMENT_SIZE:
+    case SL_STATEMENT_CHECK:
+    case SL_STATEMENT_SCALAR:
+    case SL_STATEMENT_RETURN:
+      return nullptr;
+    case SL_STATEMENT_CALL:
+      return " calls a library, which puts its own work on a stream";
+    case SL_STATEMENT_ALLOC:
+      return " allocates memory";
+    case SL_STATEMENT_BARRIER:
+    case SL_STATEMENT_RECORD:
+    case SL_STATEMENT_WAIT:
+      return " orders queues";
+    case SL_STATEMENT_IF:
+    case SL_STATEMENT_FOR:
+    case SL_STATEMENT_WHILE:
+    case SL_STATEMENT_ELSE:
+    case SL_STATEMENT_DO:
+    case SL_STATEMENT_END:
+      return " is control flow";
+  }
+  return " is unknown";
+}
+
 void sizeArenas(sl_program* program) {
   const sl_program_desc& desc = *program->desc;
   for (int32_t i = 0; i < desc.space_count; ++i) {
@@ -50,6 +93,54 @@ void sizeArenas(sl_program* program) {
     const int64_t bytes = sl_expr_value(&desc.arena_bytes[i], nullptr);
     program->arenaBytes.push_back(bytes > 0 ? static_cast<size_t>(bytes) : 0);
   }
+}
+
+size_t orderedQueue(const sl_program& program) {
+  size_t found = 0;
+  for (size_t i = 0; i < program.queueDevices.size(); ++i) {
+    if (program.queueDevices[i]) {
+      if (found) {
+        return 0;
+      }
+      found = i;
+    }
+  }
+  const sl_device_desc* device = found ? program.queueDevices[found] : nullptr;
+  if (!device || !device->independent || !device->queue_order || !device->finish) {
+    return 0;
+  }
+  for (size_t i = 0; i < program.spaceDevices.size(); ++i) {
+    const sl_expr& bytes = program.desc->arena_bytes[i];
+    const bool none = isConstant(bytes) && sl_expr_value(&bytes, nullptr) <= 0;
+    if (!none && program.spaceDevices[i] != device) {
+      return 0;  // the host, or another device, would write into it while the run before still reads it
+    }
+  }
+  return found;
+}
+
+/// Fills what is known about runs as graphs.
+void planGraph(sl_program* program) {
+  const sl_program_desc& desc = *program->desc;
+  const size_t queue = program->orderedQueue;
+  if (!queue || !program->queueDevices[queue]->graph_create) {
+    program->whyNoGraph = std::string("program '") + desc.name + "' has no queue of a device that takes graphs";
+    return;
+  }
+  int32_t nodes = 0;
+  for (int32_t i = 0; i < desc.statement_count; ++i) {
+    const sl_statement& statement = desc.statements[i];
+    if (statement.phase != 1) {
+      continue;
+    }
+    if (const char* reason = whyNoNode(*program, statement)) {
+      const bool named = statement.op && statement.op[0];
+      program->whyNoGraph = (named ? statement.op : "statement " + std::to_string(i)) + " at " + statement.source + reason;
+      return;
+    }
+    nodes += statement.queue == static_cast<int32_t>(queue);
+  }
+  program->graphNodes = nodes;
 }
 
 }  // namespace
@@ -75,6 +166,12 @@ int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), v
       return SL_UNSUPPORTED;
     }
     sizeArenas(program.get());
+    program->orderedQueue = orderedQueue(*program);
+    for (int32_t i = 0; program->orderedQueue && i < desc->space_count; ++i) {
+      const sl_expr& bytes = desc->arena_bytes[i];
+      program->deviceArena |= !isConstant(bytes) || sl_expr_value(&bytes, nullptr) > 0;
+    }
+    planGraph(program.get());
     program->guard = buildGuardPlan(*desc);
     program->placed = placedBuffers(*desc);
     *out = program.release();
@@ -97,6 +194,13 @@ void sl_program_release(sl_program* program) {
   if (release) {
     release(user);
   }
+}
+
+int32_t sl_program_graph_nodes(const sl_program* program, sl_message* message) {
+  if (program->graphNodes < 0) {
+    straightline::MessageWriter(message).text(program->whyNoGraph.c_str());
+  }
+  return program->graphNodes;
 }
 
 const sl_program_desc* sl_program_description(const sl_program* program) { return program->desc; }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "device_code.h"
@@ -25,6 +26,12 @@ struct sl_program {
   std::vector<size_t> arenaBytes;                   ///< by memory space, valid when staticArenas
   bool staticArenas = true;                         ///< no arena's size depends on an extent
   bool asynchronous = false;                        ///< some queue is a device's
+  /// The queue, where a frame may be used again behind its own last run on that queue: the only one of a device, whose work
+  /// touches nothing of the host's. 0: there is none.
+  size_t orderedQueue = 0;
+  int32_t graphNodes = -1;                          ///< nodes of a run as a graph; -1: `whyNoGraph`
+  std::string whyNoGraph;
+  bool deviceArena = false;                         ///< `orderedQueue`'s device has an arena to guard
   std::vector<uint8_t> placed;  ///< by buffer: 0 when a statement has to make its address
   mutable straightline::FramePool frames;
   mutable straightline::DeviceKernels kernels;

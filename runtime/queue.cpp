@@ -151,7 +151,7 @@ int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const
 
 int32_t sl_queue_start(sl_ctx* ctx, void* queue, void* kernel, const sl_grid* grid, void* const* arguments) {
   const sl_queue* q = straightline::asQueue(queue);
-  return grid->blocks > 0 ? q->device->start(q->handle, ctx, kernel, grid, arguments) : SL_OK;
+  return grid->blocks > 0 || q->gathers ? q->device->start(q->handle, ctx, kernel, grid, arguments) : SL_OK;
 }
 
 void sl_queue_run(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,

@@ -11,6 +11,7 @@ struct sl_queue {
   straightline::Team* team = nullptr;  ///< shared, lives as long as the process
   const sl_device_desc* device = nullptr;
   void* handle = nullptr;  ///< the device's queue, owned
+  bool gathers = false;    ///< what is started on it becomes nodes of a graph, launches without blocks too
 };
 
 namespace straightline {

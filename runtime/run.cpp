@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sl_run: binds, runs, says what went wrong. In the steady state no heap allocation, no lock, no
 // string compare.
+#include <cstddef>
 #include <cstring>
 
 #include "boundary.h"
@@ -33,6 +34,11 @@ __attribute__((noinline, cold)) int32_t reportContextSize(const sl_ctx& ctx, sl_
       .text(" bytes but this runtime needs ")
       .number(sizeof(sl_ctx));
   return SL_INVALID_ARGUMENT;
+}
+
+__attribute__((noinline, cold)) int32_t reportNoGraph(const sl_program& program, sl_message* message) {
+  MessageWriter(message).text("the program cannot be launched as a graph: ").text(program.whyNoGraph.c_str());
+  return SL_UNSUPPORTED;
 }
 
 /// The arenas are large enough for these extents (they are when the frame was leased for them).
@@ -71,8 +77,22 @@ sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue
   return team;
 }
 
+/// Whether a run on `queue` becomes part of a graph that the caller captures, where that makes a difference to the frame.
+bool isCaptured(const sl_program& program, const sl_frame& frame, const sl_queue& queue, int32_t launch) {
+  if (program.orderedQueue && !program.deviceArena && launch == SL_LAUNCH_STREAM) {
+    return false;
+  }
+  if (frame.leasedFor == &queue) {
+    return frame.captured;
+  }
+  return queue.device && queue.device->queue_captured && queue.device->queue_captured(queue.handle);
+}
+
 /// Nothing that is enqueued on a queue of this device touches the frame.
 bool leavesFrameAlone(const sl_device_desc* device, const sl_program& program, const sl_frame& frame) {
+  if (program.orderedQueue) {
+    return !program.deviceArena;
+  }
   for (size_t i = 0; i < frame.arenas.size(); ++i) {
     if (frame.arenas[i].bytes > 0 && program.spaceDevices[i]) {
       return false;
@@ -89,8 +109,16 @@ void recordQueues(const sl_program& program, sl_frame* frame) {
       continue;
     }
     const auto* queue = static_cast<const sl_queue*>(frame->queues[i]);
-    frame->events[i] = queue->device->record(queue->handle);
-    frame->eventDevices[i] = queue->device;
+    QueueMark& mark = frame->marks[i];
+    const bool again = mark.event && mark.device == queue->device && queue->device->record_again &&
+                       queue->device->record_again(queue->handle, mark.event);
+    if (!again) {
+      if (mark.event) {
+        mark.device->event_destroy(mark.event);
+      }
+      mark = {queue->device->record(queue->handle), queue->device, false};
+    }
+    mark.pending = mark.event != nullptr;
   }
 }
 
@@ -110,21 +138,58 @@ int32_t execute(const sl_program& program, Team* team, const sl_executor* execut
                   : team->run(program.desc->run, ctx, &bindings);
 }
 
+/// As `execute`, with everything for the device launched at once. The frame has the graph: what it knows of the last run is
+/// what changed since.
+int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team, const sl_executor* executor, sl_ctx* ctx,
+                       const sl_bindings& bindings) {
+  auto* target = static_cast<sl_queue*>(frame->queues[program.orderedQueue]);
+  const sl_device_desc* device = target->device;
+  sl_queue* graph = &frame->graph;
+  if (!graph->handle) {
+    *graph = {nullptr, device, device->graph_create(), true};
+    if (!graph->handle) {
+      sl_fail_text(ctx, SL_DEVICE_ERROR, "no graph could be made");
+      return SL_DEVICE_ERROR;
+    }
+  }
+  if (const int32_t status = device->graph_begin(graph->handle, ctx, target->handle)) {
+    return status;
+  }
+  frame->queues[program.orderedQueue] = graph;
+  const int32_t result = execute(program, team, executor, ctx, bindings);
+  frame->queues[program.orderedQueue] = target;
+  if (result != SL_OK || __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE) != SL_OK) {
+    return result;
+  }
+  return device->graph_launch(graph->handle, ctx);
+}
+
 /// Kernels on a device's queue may touch their context after sl_run has returned: they get the
 /// frame's.
-int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
+int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team, const sl_queue& queue, int32_t launch,
                         const sl_executor* executor, const sl_bindings& bindings, sl_ctx* ctx,
                         sl_message* message) {
-  waitForFrame(frame);  // a second run on one lease: context and arenas are still the first one's
+  const bool captured = isCaptured(program, *frame, queue, launch);
+  if (frame->leasedFor != &queue) {
+    frame->order = 0;
+    if (!captured) {
+      waitForFrame(frame);  // a second run on one lease: context and arenas are still the first one's
+    }
+    frame->captured |= captured;
+  }
   sl_ctx* own = &frame->context;
   clearFailure(own);
   own->profile = ctx->profile;
   own->profile_user = ctx->profile_user;
   __atomic_store_n(&own->cancel, ctx->cancel, __ATOMIC_RELAXED);
-  const int32_t result = execute(program, team, executor, own, bindings);
+  const int32_t result = launch == SL_LAUNCH_GRAPH && !captured
+                             ? executeAsGraph(program, frame, team, executor, own, bindings)
+                             : execute(program, team, executor, own, bindings);
   __atomic_store_n(&own->cancel, static_cast<const int32_t*>(nullptr),
                    __ATOMIC_RELAXED);  // the caller's, gone soon
-  recordQueues(program, frame);
+  if (!captured) {
+    recordQueues(program, frame);
+  }
   if (result == SL_OK && __atomic_load_n(&own->status, __ATOMIC_ACQUIRE) == SL_OK) {
     frame->failureUnreported = true;
     return SL_OK;
@@ -183,13 +248,17 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
                                args->extents,
                                frame->queues.data(),
                                program->kernels.table()};
-    // An older caller's sl_args ends before the executor.
-    const sl_executor* executor = args->size >= sizeof(sl_args) ? args->executor : nullptr;
+    // An older caller's sl_args ends before the executor, or before the launch.
+    const sl_executor* executor = args->size >= offsetof(sl_args, launch) ? args->executor : nullptr;
+    const int32_t launch = args->size >= sizeof(sl_args) ? args->launch : SL_LAUNCH_STREAM;
+    if (launch == SL_LAUNCH_GRAPH && program->graphNodes < 0) {
+      return reportNoGraph(*program, message);
+    }
     if (executor == sl_interpreter() && !interpretable(*program, message)) {
       return SL_UNSUPPORTED;
     }
     if (program->asynchronous) {
-      return runAsynchronous(*program, frame, host->team, executor, bindings, ctx, message);
+      return runAsynchronous(*program, frame, host->team, *queue, launch, executor, bindings, ctx, message);
     }
     const int32_t result = execute(*program, host->team, executor, ctx, bindings);
     if (result != SL_OK || ctx->status != SL_OK) {

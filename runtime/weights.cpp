@@ -213,9 +213,12 @@ void sl_weights_release(sl_weights* weights) {
   if (!weights || weights->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
     return;
   }
-  if (weights->program->asynchronous) {
-    straightline::waitForPool(
-        &weights->program->frames);  // runs with these weights may still be enqueued
+  // Runs with these weights may still be enqueued. A frame in the order of a queue may have been lent again behind such a run,
+  // so that its event tells nothing any more: then everything is waited for.
+  if (const size_t queue = weights->program->orderedQueue) {
+    weights->program->queueDevices[queue]->finish();
+  } else if (weights->program->asynchronous) {
+    straightline::waitForPool(&weights->program->frames);
   }
   void (*const release)(void*) = weights->release;
   void* const user = weights->user;

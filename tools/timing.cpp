@@ -125,7 +125,7 @@ Failure Timing::run(double seconds, double* us) {
   if (sl_frame_lease(program_, nullptr, &frame, &message) != SL_OK) {
     return Failure::internal(std::string("a candidate cannot be timed: ") + message.text);
   }
-  const sl_args args{sizeof(sl_args), inputs_.data(), outputs_.data(), nullptr, nullptr};
+  const sl_args args{sizeof(sl_args), inputs_.data(), outputs_.data(), nullptr, nullptr, SL_LAUNCH_STREAM};
   int32_t status = SL_OK;
   for (int call = 0; status == SL_OK && (call < 2 || nowNs() < end); ++call) {
     sl_ctx ctx{};

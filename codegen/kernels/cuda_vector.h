@@ -31,6 +31,15 @@
 
 namespace sl {
 
+/// What a kernel that may be launched before the one ahead of it has ended does first (sl_device_code.waits): lets the next
+/// one come as early, then waits until the one ahead has ended and all that it wrote can be seen. Every thread calls it.
+SL_INLINE void awaitPrevious() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // ---- types ----
 
 struct bfloat16 {

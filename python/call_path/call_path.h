@@ -308,6 +308,8 @@ sl_queue* slCurrentStream(const sl_dl_exchange* exchange);
 /// cuda_calls(): what the runtime asked of the driver so far, by kind; None, or why there is no device.
 PyObject* slCudaCalls(PyObject* module, PyObject* none);
 PyObject* slCudaMissing(PyObject* module, PyObject* none);
+/// graph_nodes(program): how many nodes a run has as a graph, and ""; or -1 and why it cannot be one.
+PyObject* slGraphNodes(PyObject* module, PyObject* program);
 
 // ---- callable.c
 

@@ -311,14 +311,14 @@ static int execute(Callable* self, Scratch* scratch, const sl_dl_exchange* excha
     return -1;
   }
   sl_frame* frame = NULL;
-  int32_t status = sl_frame_lease(self->program, scratch->extents, &frame, &message);
+  int32_t status = sl_frame_lease_on(self->program, queue, self->launch, scratch->extents, &frame, &message);
   if (status == SL_OK) {
     const int fast = overridden >= 0 ? overridden : self->fast_path;
     if (fast && self->python) {
       return slExecutePython(self, scratch, frame);
     }
     const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data,
-                          scratch->extents, fast ? NULL : sl_interpreter()};
+                          scratch->extents, fast ? NULL : sl_interpreter(), self->launch};
     sl_ctx context;  // sl_run clears the rest; its text is long
     context.size = sizeof(context);
     const int32_t* cancel = self->has_loops ? slInterruptsBegin() : NULL;
@@ -557,11 +557,12 @@ static int parseOptions(Callable* self, PyObject* options) {
   double estimate = 0;
   double threshold = SL_GIL_THRESHOLD_US;
   const char* kind = NULL;
+  const char* launch = NULL;
   int fast_path = 1;
-  static char* names[] = {"kind", "estimated_us", "gil_threshold_us", "fast_path", "reuse_outputs", NULL};
+  static char* names[] = {"kind", "estimated_us", "gil_threshold_us", "fast_path", "reuse_outputs", "launch", NULL};
   PyObject* none = PyTuple_New(0);
-  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sddpp", names, &kind, &estimate,
-                                                   &threshold, &fast_path, &self->reuse_outputs);
+  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sddppz", names, &kind, &estimate,
+                                                   &threshold, &fast_path, &self->reuse_outputs, &launch);
   Py_XDECREF(none);
   if (!parsed) {
     return -1;
@@ -571,6 +572,11 @@ static int parseOptions(Callable* self, PyObject* options) {
     return -1;
   }
   self->kind = kind && strcmp(kind, "numpy") == 0 ? SL_KIND_NUMPY : SL_KIND_TORCH;
+  if (launch && strcmp(launch, "stream") != 0 && strcmp(launch, "graph") != 0) {
+    PyErr_Format(PyExc_ValueError, "launch must be 'stream' or 'graph' but is '%s'", launch);
+    return -1;
+  }
+  self->launch = launch && strcmp(launch, "graph") == 0 ? SL_LAUNCH_GRAPH : SL_LAUNCH_STREAM;
   self->fast_path = fast_path;
   // A program whose results a device brings to the host waits for it, however little there is to compute. On a
   // stream of the caller's nothing waits.

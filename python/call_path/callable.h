@@ -57,6 +57,7 @@ typedef struct Callable {
   int release_gil;
   int has_loops;  // that Ctrl-C may have to end
   int reuse_outputs;
+  int32_t launch;  // sl_launch
   int fast_path;  // 1: the straight line, 0: the interpreter; fast_path() around a call overrides it
   int any_written;
   FixedInput* inputs;

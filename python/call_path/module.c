@@ -192,6 +192,8 @@ static PyMethodDef functions[] = {
      "cuda_missing()\n--\n\nWhy there is no device; empty when there is one."},
     {"entries", slEntries, METH_O,
      "entries(program)\n--\n\nAll that the program's statements call."},
+    {"graph_nodes", slGraphNodes, METH_O,
+     "graph_nodes(program)\n--\n\nNodes of a run as a graph, and \"\"; or -1 and why it cannot be one."},
     {"override_fast_path", slOverrideFastPath, METH_O,
      "override_fast_path(value)\n--\n\nTrue, False or None for calls of this thread; gives what "
      "held before."},

@@ -51,10 +51,24 @@ PyObject* slCudaCalls(PyObject* module, PyObject* none) {
   (void)none;
   sl_cuda_calls calls = {.size = sizeof(calls)};
   sl_cuda_count(&calls);
-  return Py_BuildValue("{sLsLsLsLsLsLsL}", "launches", (long long)calls.launches, "copies",
+  return Py_BuildValue("{sLsLsLsLsLsLsLsLsLsL}", "launches", (long long)calls.launches, "copies",
                        (long long)calls.copies, "allocations", (long long)calls.allocations, "events",
                        (long long)calls.events, "synchronizations", (long long)calls.synchronizations,
-                       "loads", (long long)calls.loads, "others", (long long)calls.others);
+                       "loads", (long long)calls.loads, "others", (long long)calls.others,
+                       "graph_launches", (long long)calls.graph_launches, "node_updates",
+                       (long long)calls.node_updates, "instantiations", (long long)calls.instantiations);
+}
+
+PyObject* slGraphNodes(PyObject* module, PyObject* capsule) {
+  (void)module;
+  sl_program* program = PyCapsule_GetPointer(capsule, SL_PROGRAM_CAPSULE);
+  if (!program) {
+    return NULL;
+  }
+  sl_message message;
+  message.text[0] = '\0';
+  const int32_t nodes = sl_program_graph_nodes(program, &message);
+  return Py_BuildValue("is", (int)nodes, message.text);
 }
 
 PyObject* slCudaMissing(PyObject* module, PyObject* none) {

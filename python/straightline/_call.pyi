@@ -21,6 +21,8 @@ class Options(TypedDict, total=False):
     #: False: calls go through the interpreter unless `override_fast_path` says otherwise.
     fast_path: bool
     reuse_outputs: bool
+    #: "stream" (default and on the cpu) or "graph".
+    launch: str | None
 
 class Callable:
     """A program with its weights, bound to a signature, called like the compiled function.
@@ -53,6 +55,9 @@ def cuda_calls() -> dict[str, int]:
 
 def cuda_missing() -> str:
     """Why there is no CUDA device; empty when there is one. Opens the driver."""
+
+def graph_nodes(program: ProgramCapsule) -> tuple[int, str]:
+    """How many nodes a run has as a CUDA graph, and ""; or -1 and why it cannot be one."""
 
 def override_fast_path(value: bool | None) -> bool | None:
     """Which path calls of this thread take, whatever their functions say; gives what held before."""

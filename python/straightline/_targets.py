@@ -77,6 +77,14 @@ def open_compiler() -> None:
                 return
 
 
+def settle(tensors: Iterable[Any]) -> None:
+    """Waits until what the current stream writes into tensors on a CUDA device is there: calls read them on any stream."""
+    if any(getattr(getattr(tensor, "device", None), "type", "cpu") == "cuda" for tensor in tensors):
+        import torch
+
+        torch.cuda.current_stream(0).synchronize()
+
+
 def why_not_here(tensors: dict[str, Any]) -> str:
     """Why a program for a CUDA device cannot be called in this process; empty when it can.
 

@@ -20,6 +20,7 @@ from straightline import (
     _call_support,
     _compiler,
     _emitted,
+    _launch,
     _paths,
     _signature,
     _targets,
@@ -123,6 +124,7 @@ class _Methods:
             fast, reason = _paths.here(function._binding.path)
             path = "interpreter" if not fast else "straight line" if function._emitted is None else "python"
             own = {"example": function._binding.example, "path": path, "path_reason": reason}
+            own.update(_launch.facts(function._binding.launch))
             explained = json.loads(function._compilation.explain_json)
             explained["compile_seconds"].update(function._binding.seconds)
             if function._binding.tuning is not None:
@@ -232,6 +234,7 @@ def compile(
     reuse_outputs: bool = False,
     cpu: str = "",
     target: str | None = None,
+    launch: str | None = None,
     cache: bool = True,
     allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
@@ -264,6 +267,8 @@ def compile(
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         target: "cpu", "cuda" or "cuda:sm_90"; by default where the example inputs are. For a CUDA device that is not here give
             its architecture and examples on the cpu: the program can be looked at then, a call says what is missing.
+        launch: How kernels get to a CUDA device: "stream" (one by one) or "graph" (all of a call at once, and only what changed
+            since the last call is told to the driver); by default a graph, where the program can be one.
         cache: Use the disk cache of compiled code.
         allow: Backends that kernels may come from, such as ("native", "onednn"); by default all. Without "aten" an op that only
             the framework has is refused, with its source line.
@@ -317,6 +322,7 @@ def compile(
     options += "" if winograd else " avoid=native.winograd"
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     place = _targets.chosen(target, torch.utils._pytree.tree_leaves(examples))
+    _launch.check(launch, place)
     if place != "cpu":
         _targets.check_options(emit=emit, devices=_device)
         if tune:
@@ -346,7 +352,8 @@ def compile(
                 path=path,
                 reuse=reuse_outputs,
                 copies=copies,
-                on_cuda=place != "cpu",
+                place=place,
+                launch=launch,
                 tuning=tuning,
             )
             functions.append(function)
@@ -386,15 +393,19 @@ class _Capture:
         path: tuple[bool, str],
         reuse: bool,
         copies: dict[int, Any],
-        on_cuda: bool,
+        place: str,
+        launch: str | None,
         tuning: Tuning | None,
     ) -> CompiledFunction | CompiledElsewhere:
         """The program with the model's own parameters, bound to the signature of the example.
 
-        `on_cuda`: where the device or the tensors on it are missing, it is something to look at.
+        `place`: "cpu", or a CUDA device; where that or the tensors on it are missing, it is something to look at.
         """
-        binding = self._binding(model, compilation, table, live=live, path=path, reuse=reuse, tuning=tuning)
-        why = _targets.why_not_here(self._tensors()) if on_cuda else ""
+        way = _launch.chosen(launch, place, compilation.program)
+        binding = self._binding(
+            model, compilation, table, live=live, path=path, reuse=reuse, launch=way, tuning=tuning
+        )
+        why = _targets.why_not_here(self._tensors()) if place != "cpu" else ""
         if why:
             return CompiledElsewhere(compilation, binding, why)
         return binding.first(compilation, self.captured.parameters, python, copies)
@@ -410,7 +421,7 @@ class _Capture:
 
     def _binding(
         self, model: Any, compilation: _compiler.Compilation, table: ParameterTable, *, live: bool, path: tuple[bool, str],
-        reuse: bool, tuning: Tuning | None,
+        reuse: bool, launch: tuple[str | None, str], tuning: Tuning | None,
     ) -> _Binding:
         import torch
 
@@ -431,10 +442,12 @@ class _Capture:
                 "estimated_us": explained.get("estimated_us", 0.0),
                 "fast_path": path[0],
                 "reuse_outputs": reuse,
+                "launch": launch[0],
             },
             name=explained["name"],
             path=path,
             seconds={"capture": self._seconds},
+            launch=launch,
             tuning=tuning,
         )
 
@@ -497,6 +510,8 @@ class _Binding:
     path: tuple[bool, str]
     #: How long what is done here took: "capture" where there was one, and "prepare" of the first set.
     seconds: dict[str, float] = field(default_factory=dict)
+    #: What `_launch.chosen` gave.
+    launch: tuple[str | None, str] = (None, "")
     #: What was measured for it; None: nothing.
     tuning: Tuning | None = None
 
@@ -533,6 +548,7 @@ class _Binding:
                     copies[id(tensor)] = (tensor, copied(tensor))
                 tensor = copies[id(tensor)][1]
             own.append(tensor)
+        _targets.settle(own)
         return _call.weights(program, own, self.live, emitted.prepare if emitted is not None else None)
 
     def function(

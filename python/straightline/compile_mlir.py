@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from straightline import _aten_calls, _compiler, _paths, _signature, _threads
+from straightline import _aten_calls, _compiler, _launch, _paths, _signature, _threads
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
 from straightline._tuning import Tuning
@@ -40,6 +40,7 @@ def compile_mlir(
     fast_path: bool | None = None,
     reuse_outputs: bool = False,
     cpu: str = "",
+    launch: str | None = None,
     cache: bool = True,
     allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
@@ -62,6 +63,7 @@ def compile_mlir(
         fast_path: As in `compile`.
         reuse_outputs: As in `compile`.
         cpu: As in `compile`.
+        launch: As in `compile`; programs from text are for the cpu, where only None and "stream" mean something.
         cache: As in `compile`.
         allow: As in `compile`.
         routes: As in `compile`.
@@ -84,6 +86,7 @@ def compile_mlir(
         freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache, routes=routes,
         winograd=winograd, tune=tune,
     )
+    _launch.check(launch, "cpu")
     team = _threads.plan(threads)
     allowed = _allowed_backends(allow)
     _aten_calls.install()

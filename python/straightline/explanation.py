@@ -14,7 +14,8 @@ class Explanation:
         programs: The facts of each program; there are several when it was compiled for several examples.
         facts: Those of the first, as JSON-like data: `example`, `target`, `threads`, `arena_bytes`, `prepared_bytes`,
             `parameter_bytes`, `estimated_us`, `path` ("straight line", "python" or "interpreter": what a call where `explain`
-            was called takes), `path_reason` and `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why`
+            was called takes), `path_reason`, `launch` ("stream" or "graph" on a CUDA device, else None), `launch_reason`
+            and `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why`
             and `bytes`.
     """
 
@@ -43,6 +44,8 @@ class Explanation:
             f"arena {facts['arena_bytes']:,} bytes, prepared {facts['prepared_bytes']:,} bytes; "
             f"path: {facts['path']} ({facts['path_reason']})"
         )
+        if facts.get("launch"):
+            title += f"; launch: {facts['launch']} ({facts['launch_reason']})"
         if len(self.programs) > 1:
             title += f"; {facts['example']}"
         table = Table(title=title)

@@ -12,9 +12,10 @@ extern "C" {
 typedef struct sl_cuda_calls {
   uint64_t size;
   int64_t launches, copies, allocations, events, synchronizations, loads, others;
+  int64_t graph_launches, node_updates, instantiations;
 } sl_cuda_calls;
 
-/// Fills the counts of this process.
+/// Fills the counts of this process, those that calls->size has room for.
 SL_API void sl_cuda_count(sl_cuda_calls* calls);
 
 /// Why there is no device: "" when there is one. Opens the driver. The text lives as long as the process.

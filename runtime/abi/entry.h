@@ -9,7 +9,7 @@
 
 #include "straightline/abi/types.h"
 
-#define SL_ABI_VERSION 3
+#define SL_ABI_VERSION 4
 
 #ifdef __cplusplus
 extern "C" {
@@ -198,6 +198,8 @@ typedef struct sl_device_code {
   const sl_device_image* image;
   sl_expr blocks;
   int32_t threads;               ///< of one block
+  int32_t argument_count;        ///< addresses and int64_t scalars in the order of the entry, 8 bytes each
+  int32_t waits;                 ///< 1: touches memory only after it has waited for the kernel before it (griddepcontrol.wait)
 } sl_device_code;
 
 /// What statements call, by name.

@@ -86,7 +86,7 @@ typedef struct sl_kernel_desc {
   int32_t (*variants)(const sl_problem* problem);
 } sl_kernel_desc;
 
-/// One launch on a device with machine code of its own. No blocks: nothing is launched.
+/// One launch on a device with machine code of its own. No blocks: nothing is launched (only a graph gets to see it).
 typedef struct sl_grid {
   uint64_t size;
   int64_t blocks;
@@ -122,6 +122,21 @@ typedef struct sl_device_desc {
   /// A queue over one that the caller has (of device number `device`); queue_destroy leaves that alone. NULL: there is no such thing.
   void* (*queue_adopt)(int32_t device, void* native);
   int32_t independent;   ///< 1: nothing that is enqueued touches its sl_ctx
+  // What is NULL below the device does not have.
+  /// Number of the order in which `queue` runs its work: two queues have the same one only where they are one and the same, and
+  /// no later queue gets it again. 0: it has none.
+  uint64_t (*queue_order)(void* queue);
+  /// 1: what is enqueued now does not run but becomes part of a graph that the caller captures.
+  int32_t (*queue_captured)(void* queue);
+  /// Makes an event of this device's fire when the queue has passed this point, and not at the one before; 0: it could not.
+  int32_t (*record_again)(void* queue, void* event);
+  /// Blocks until everything that was enqueued on any queue has run.
+  void (*finish)(void);
+  // A whole run as one launch: a queue that gathers what is started and copied on it, for `queue_destroy` to destroy. One run
+  // at a time: graph_begin says on which queue it will be launched, graph_launch launches it there.
+  void* (*graph_create)(void);
+  int32_t (*graph_begin)(void* graph, sl_ctx* ctx, void* queue);
+  int32_t (*graph_launch)(void* graph, sl_ctx* ctx);
 } sl_device_desc;
 
 /// What `straightline_backend_v1` of a shared library returns, and what built-in backends hand to the registry.

@@ -75,6 +75,16 @@ SL_API void sl_queue_release(sl_queue* queue);
 
 /// Leases a frame large enough for these extents; lock-free when one is in the pool, allocates otherwise.
 SL_API int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** out, sl_message* message);
+/// How the kernels of a device's queue get there.
+typedef enum sl_launch {
+  SL_LAUNCH_STREAM = 0,  ///< one by one
+  SL_LAUNCH_GRAPH = 1    ///< all of a run at once; see sl_program_graph_nodes
+} sl_launch;
+
+/// The same for a run on `queue` with this launch, which then may take a frame whose last run on that very queue is still going
+/// on: the new one runs behind it. `queue` may be one whose work the caller is capturing; the frame then stays the captured
+/// graph's until the program goes.
+SL_API int32_t sl_frame_lease_on(sl_program* program, sl_queue* queue, int32_t launch, const int64_t* extents, sl_frame** out, sl_message* message);
 /// Gives it back once every queue it was used on has passed its last use (never blocks).
 SL_API void sl_frame_return(sl_frame* frame);
 SL_API size_t sl_frame_bytes(const sl_frame* frame);
@@ -85,6 +95,7 @@ typedef struct sl_args {
   void* const* outputs;      ///< data pointers of fresh outputs
   const int64_t* extents;    ///< values of the named extents
   const sl_executor* executor;  ///< NULL: the program's own straight line
+  int32_t launch;               ///< sl_launch
 } sl_args;
 
 /// Compares tensors with what was compiled: dtype, device, rank, sizes, strides (those of size-1 dims and of empty
@@ -95,6 +106,9 @@ SL_API int32_t sl_program_guard(const sl_program* program, const sl_tensor* inpu
 /// Sizes and strides (elements) of result `i` for these extents; arrays have SL_MAX_RANK places. Offset (bytes) is
 /// relative to the data of `root` for aliases, 0 for fresh outputs.
 SL_API void sl_program_result(const sl_program* program, int32_t i, const int64_t* extents, int64_t* shape, int64_t* strides, int64_t* offset_bytes);
+
+/// How many kernels and copies a run has as a graph; -1, with the reason in words: it cannot be launched as one.
+SL_API int32_t sl_program_graph_nodes(const sl_program* program, sl_message* message);
 
 /// Value of an expression over the named extents.
 SL_API int64_t sl_expr_value(const sl_expr* expression, const int64_t* extents);

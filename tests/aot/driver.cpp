@@ -276,7 +276,7 @@ class Caller {
     }
     sl_frame* frame = nullptr;
     check(sl_frame_lease(program_, extents.data(), &frame, &message_), message_);
-    const sl_args args{sizeof(sl_args), inputs.data(), outputs.data(), extents.data(), executor_};
+    const sl_args args{sizeof(sl_args), inputs.data(), outputs.data(), extents.data(), executor_, SL_LAUNCH_STREAM};
     sl_ctx ctx{};
     ctx.size = sizeof(ctx);
     check(sl_run(program_, weights, frame, queue_, &args, &ctx, &message_), message_);

@@ -95,7 +95,7 @@ class Runner {
   int32_t run(std::vector<void*> inputs, std::vector<void*> outputs, std::vector<int64_t> extents = {}) {
     sl_frame* frame = nullptr;
     EXPECT_EQ(SL_OK, sl_frame_lease(program_, extents.data(), &frame, &message_)) << message_.text;
-    sl_args args{sizeof(sl_args), inputs.data(), outputs.data(), extents.data(), Golden::executor};
+    sl_args args{sizeof(sl_args), inputs.data(), outputs.data(), extents.data(), Golden::executor, SL_LAUNCH_STREAM};
     sl_ctx ctx{};
     ctx.size = sizeof(ctx);
     ctx.cancel = cancel;

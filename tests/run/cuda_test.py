@@ -321,11 +321,75 @@ def test_every_contraction_without_a_kernel_on_the_device_is_listed() -> None:
         ({"target": 90}, sl.UserError, "target is 90 but must be"),
         ({"target": "cuda:sm_20"}, sl.UnsupportedError, r"target cuda:sm_20 is unknown to NVRTC \d+\.\d+, which knows sm_"),
         ({"target": _TARGET, "emit": "python"}, sl.UnsupportedError, "emit is 'python'"),
+        ({"target": _TARGET, "launch": "graphs"}, sl.UserError, "launch is 'graphs' but must be None, 'stream' or 'graph'"),
+        ({"launch": True}, sl.UserError, "launch is True but must be None, 'stream' or 'graph'"),
+        ({"launch": "graph"}, sl.UserError, "launch is 'graph' but the program is for the cpu: only a cuda device takes graphs"),
     ],
 )
 def test_options_that_do_not_fit(options: dict[str, object], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         sl.compile(lambda x: x + 1, (torch.randn(4),), cache=False, **options)
+
+
+def _three_kernels(x: Tensor) -> Tensor:
+    return F.softmax(F.softmax(x, 0) * 2, 0) - x.mean()
+
+
+@pytest.mark.parametrize(
+    ("launch", "expected", "why"),
+    [
+        (None, "graph", r"\d+ nodes in one launch, which takes less time than a kernel's"),
+        ("graph", "graph", "launch='graph'"),
+        ("stream", "stream", "launch='stream'"),
+    ],
+)
+def test_explain_says_how_kernels_are_launched(launch: str | None, expected: str, why: str) -> None:
+    compiled = sl.compile(_three_kernels, (torch.randn(30, 40),), target=_TARGET, launch=launch)
+    explained = compiled.explain()
+    assert explained["launch"] == expected and re.fullmatch(why, explained["launch_reason"])
+    assert f"launch: {expected} ({explained['launch_reason']})" in re.sub(r"\s+", " ", str(explained))
+    nodes, reason = _call.graph_nodes(compiled._compilation.program)
+    assert nodes == len(_launches(compiled)) >= 2 and reason == ""
+    if launch is None:
+        assert explained["launch_reason"].startswith(f"{nodes} nodes")
+
+
+def test_how_it_is_launched_is_no_part_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(tmp_path))
+    first = sl.compile(_three_kernels, (torch.randn(30, 40),), target=_TARGET, launch="stream")
+    second = sl.compile(_three_kernels, (torch.randn(30, 40),), target=_TARGET, launch="graph")
+    assert first.code == second.code and second._compilation.counts[0] == 0
+
+
+def test_one_kernel_is_one_node() -> None:
+    explained = sl.compile(lambda x: x + 1, (torch.randn(4),), target=_TARGET).explain()
+    assert explained["launch"] == "graph" and explained["launch_reason"].startswith("1 node in one launch")
+
+
+def test_nothing_is_launched_where_there_is_no_kernel() -> None:
+    explained = sl.compile(lambda x: x.t(), (torch.randn(4, 5),), target=_TARGET).explain()
+    assert (explained["launch"], explained["launch_reason"]) == ("stream", "nothing to launch")
+
+
+def test_on_the_cpu_nothing_is_launched() -> None:
+    compiled = sl.compile(lambda x: x + 1, (torch.randn(4),), launch="stream")
+    explained = compiled.explain()
+    assert explained["launch"] is None and explained["launch_reason"] == "" and "launch" not in str(explained)
+    nodes, reason = _call.graph_nodes(compiled._compilation.program)
+    assert nodes == -1 and "no queue of a device that takes graphs" in reason
+    text = compiled.ir("op")
+    assert sl.compile_mlir(text, launch="stream").explain()["launch"] is None
+    with pytest.raises(sl.UserError, match="launch is 'graph' but the program is for the cpu"):
+        sl.compile_mlir(text, launch="graph")
+
+
+def test_kernels_that_may_start_early_wait_first() -> None:
+    """Both families say so in the table, and begin with the wait."""
+    code = sl.compile(_three_kernels, (torch.randn(30, 40),), target=_TARGET).code
+    kernels = re.findall(r"^SL_KERNEL\(\d+\) \w+\([^{]*\{\n(.*)\n", code, re.M)
+    assert len(kernels) >= 2 and set(kernels) == {"  sl::awaitPrevious();"}
+    rows = re.findall(r"\{sizeof\(sl_device_code\), .*, (\d+), (\d+)\},", code)
+    assert len(rows) == len(kernels) and all(waits == "1" for _, waits in rows)
 
 
 def test_target_cuda_without_a_device() -> None:

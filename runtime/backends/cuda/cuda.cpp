@@ -4,8 +4,10 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <memory>
 
 #include "driver.h"
+#include "graph.h"
 #include "kernels.h"
 #include "straightline/abi/straightline.h"
 
@@ -15,20 +17,20 @@ namespace {
 constexpr char kName[] = "cuda";
 
 struct Queue {
-  Stream stream;
+  Stream stream;                       ///< of a gathering queue: where the run that it gathers will be launched
   bool owned;
+  std::unique_ptr<LaunchGraph> graph;  ///< not null: it gathers a run
 };
 
-Stream streamOf(void* queue) { return static_cast<Queue*>(queue)->stream; }
+Queue* asQueue(void* queue) { return static_cast<Queue*>(queue); }
+Stream streamOf(void* queue) { return asQueue(queue)->stream; }
 Event asEvent(void* event) { return static_cast<Event>(event); }
 
 /// A kernel with the library that holds it.
 struct Loaded {
   Library library;
-  Kernel kernel;
+  KernelFacts facts;
 };
-
-bool ready() { return driver().error.empty() && driver().enter() == kSuccess; }
 
 int32_t failed(sl_ctx* ctx, Result result) {
   if (result == kSuccess) {
@@ -40,11 +42,17 @@ int32_t failed(sl_ctx* ctx, Result result) {
 
 void* allocate(size_t bytes, size_t) {  // the driver aligns to 256 bytes
   Address address = 0;
-  return ready() && driver().allocate(&address, bytes) == kSuccess ? reinterpret_cast<void*>(address) : nullptr;
+  const Entered entered(driver());
+  if (!entered) {
+    return nullptr;
+  }
+  const RelaxedCapture relaxed(driver());
+  return driver().allocate(&address, bytes) == kSuccess ? reinterpret_cast<void*>(address) : nullptr;
 }
 
 void deallocate(void* address, size_t) {
-  if (ready()) {
+  if (const Entered entered(driver()); entered) {
+    const RelaxedCapture relaxed(driver());
     driver().release(reinterpret_cast<Address>(address));
   }
 }
@@ -52,16 +60,18 @@ void deallocate(void* address, size_t) {
 /// Ordered with the default stream, where a framework may still be writing parameters.
 void* queueCreate() {
   Stream stream = nullptr;
-  return ready() && driver().streamCreate(&stream, 0) == kSuccess ? new Queue{stream, true} : nullptr;
+  const Entered entered(driver());
+  return entered && driver().streamCreate(&stream, 0) == kSuccess ? new Queue{stream, true, nullptr} : nullptr;
 }
 
 void* queueAdopt(int32_t device, void* native) {
-  return device == 0 && ready() ? new Queue{static_cast<Stream>(native), false} : nullptr;
+  return device == 0 && driver().error.empty() ? new Queue{static_cast<Stream>(native), false, nullptr} : nullptr;
 }
 
 void queueDestroy(void* handle) {
-  auto* queue = static_cast<Queue*>(handle);
-  if (queue->owned && ready()) {
+  Queue* queue = asQueue(handle);
+  const Entered entered(driver());  // for the graph's destructor too
+  if (queue->owned && entered) {
     driver().streamSynchronize(queue->stream);
     driver().streamDestroy(queue->stream);
   }
@@ -74,33 +84,62 @@ int32_t launch(void*, sl_ctx* ctx, void*, void* const*, int32_t, const int64_t*,
   return SL_INTERNAL;
 }
 
+/// Where the driver cannot say (the default stream while another one is captured) the launch says what is wrong.
+int32_t queueCaptured(void* queue) {
+  int status = 0;
+  const Entered entered(driver());
+  return entered && driver().streamCapturing(streamOf(queue), &status) == kSuccess && status != 0 ? 1 : 0;
+}
+
+/// Whether the queue keeps what it is given for the launch of the graph.
+bool gathers(void* queue) { return asQueue(queue)->graph && !driver().waits; }
+
 int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void* const* arguments) {
   constexpr int64_t kMostBlocks = 0x7fffffff;
   if (grid->blocks > kMostBlocks) {
     sl_fail(ctx, SL_INTERNAL, grid->blocks, kMostBlocks, 0);
     return SL_INTERNAL;
   }
-  if (const Result result = driver().enter(); result != kSuccess) {
-    return failed(ctx, result);
+  const KernelFacts& facts = static_cast<Loaded*>(kernel)->facts;
+  const auto blocks = static_cast<unsigned>(grid->blocks);
+  const auto threads = static_cast<unsigned>(grid->threads);
+  const auto sharedBytes = static_cast<unsigned>(grid->shared_bytes);
+  if (gathers(queue)) {
+    return failed(ctx, asQueue(queue)->graph->kernel(facts, blocks, threads, sharedBytes, arguments));
   }
-  return failed(ctx, driver().launch(static_cast<Loaded*>(kernel)->kernel, static_cast<unsigned>(grid->blocks), 1, 1,
-                                     static_cast<unsigned>(grid->threads), 1, 1,
-                                     static_cast<unsigned>(grid->shared_bytes), streamOf(queue),
-                                     const_cast<void**>(arguments), nullptr));
+  if (blocks == 0) {
+    return SL_OK;
+  }
+  const Entered entered(driver());
+  if (!entered) {
+    return failed(ctx, entered.result);
+  }
+  const Result result = driver().launch(facts.kernel, blocks, 1, 1, threads, 1, 1, sharedBytes, streamOf(queue),
+                                        const_cast<void**>(arguments), nullptr);
+  const bool waits = result == kSuccess && driver().waits && !queueCaptured(queue);
+  return failed(ctx, waits ? driver().streamSynchronize(streamOf(queue)) : result);
 }
 
 int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinationSpace, const void* source,
              const char* sourceSpace, size_t bytes) {
-  if (bytes == 0) {
-    return SL_OK;
-  }
-  if (const Result result = driver().enter(); result != kSuccess) {
-    return failed(ctx, result);
-  }
   const bool toDevice = std::strcmp(destinationSpace, kName) == 0;
   const bool fromDevice = std::strcmp(sourceSpace, kName) == 0;
   const auto to = reinterpret_cast<Address>(destination);
   const auto from = reinterpret_cast<Address>(source);
+  if (gathers(queue)) {
+    if (!toDevice || !fromDevice) {
+      sl_fail(ctx, SL_INTERNAL, 0, 0, 0);  // sl_program_graph_nodes refuses such programs
+      return SL_INTERNAL;
+    }
+    return failed(ctx, asQueue(queue)->graph->copy(to, from, bytes));
+  }
+  if (bytes == 0) {
+    return SL_OK;
+  }
+  const Entered entered(driver());
+  if (!entered) {
+    return failed(ctx, entered.result);
+  }
   if (toDevice && fromDevice) {
     return failed(ctx, driver().copyOnDevice(to, from, bytes, streamOf(queue)));
   }
@@ -117,7 +156,9 @@ int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinatio
 /// Null when the driver gives no event: then nothing can be waited for but the stream itself.
 void* record(void* queue) {
   Event event = nullptr;
-  if (!ready() || driver().eventCreate(&event, kEventWithoutTiming) != kSuccess ||
+  const Entered entered(driver());
+  const RelaxedCapture relaxed(driver());
+  if (!entered || driver().eventCreate(&event, kEventWithoutTiming) != kSuccess ||
       driver().eventRecord(event, streamOf(queue)) != kSuccess) {
     driver().streamSynchronize(streamOf(queue));
     return nullptr;
@@ -127,16 +168,52 @@ void* record(void* queue) {
 
 void wait(void* queue, void* event) { driver().streamWait(streamOf(queue), asEvent(event), 0); }
 void synchronize(void* event) {
+  const Entered entered(driver());
   if (event) {
     driver().eventSynchronize(asEvent(event));
   }
 }
 void eventDestroy(void* event) {
-  if (event && ready()) {
+  if (const Entered entered(driver()); event && entered) {
     driver().eventDestroy(asEvent(event));
   }
 }
-int32_t query(void* event) { return !event || driver().eventQuery(asEvent(event)) != kNotReady ? 1 : 0; }
+int32_t query(void* event) {
+  const Entered entered(driver());
+  const RelaxedCapture relaxed(driver());
+  return !event || driver().eventQuery(asEvent(event)) != kNotReady ? 1 : 0;
+}
+int32_t recordAgain(void* queue, void* event) {
+  const Entered entered(driver());
+  return entered && driver().eventRecord(asEvent(event), streamOf(queue)) == kSuccess ? 1 : 0;
+}
+
+void finish() {
+  if (const Entered entered(driver()); entered) {
+    driver().finish();
+  }
+}
+
+uint64_t queueOrder(void* queue) {
+  const Stream stream = streamOf(queue);
+  unsigned long long id = 0;
+  const Entered entered(driver());
+  const bool known = reinterpret_cast<uintptr_t>(stream) != kPerThreadStream && entered &&
+                     driver().streamId(stream, &id) == kSuccess;
+  return known ? id + 1 : 0;
+}
+
+void* graphCreate() { return new Queue{nullptr, false, std::make_unique<LaunchGraph>(driver())}; }
+
+int32_t graphBegin(void* graph, sl_ctx*, void* queue) {
+  asQueue(graph)->stream = streamOf(queue);
+  asQueue(graph)->graph->begin();
+  return SL_OK;
+}
+
+int32_t graphLaunch(void* graph, sl_ctx* ctx) {
+  return gathers(graph) ? failed(ctx, asQueue(graph)->graph->launch(streamOf(graph))) : SL_OK;
+}
 
 int32_t refuse(const std::string& words, int32_t status, char* reason, size_t bytes) {
   std::snprintf(reason, bytes, "%s", words.c_str());
@@ -147,13 +224,16 @@ int32_t load(const sl_device_code* code, void** kernel, char* reason, size_t byt
   if (!driver().error.empty()) {
     return refuse(driver().error, SL_UNSUPPORTED, reason, bytes);
   }
-  Result result = driver().enter();
-  Loaded loaded{};
+  const Entered entered(driver());
+  Result result = entered.result;
+  const RelaxedCapture relaxed(driver());
+  constexpr int kFirstThatWaits = 9;  // older ones have no such instruction, and the kernel nothing in its place
+  Loaded loaded{nullptr, {nullptr, code->argument_count, code->waits != 0 && driver().major >= kFirstThatWaits}};
   if (result == kSuccess) {
     result = driver().libraryLoad(&loaded.library, code->image->data, nullptr, nullptr, 0, nullptr, nullptr, 0);
   }
   if (result == kSuccess) {
-    result = driver().libraryKernel(&loaded.kernel, loaded.library, code->symbol);
+    result = driver().libraryKernel(&loaded.facts.kernel, loaded.library, code->symbol);
     if (result != kSuccess) {
       driver().libraryUnload(loaded.library);
     }
@@ -167,7 +247,7 @@ int32_t load(const sl_device_code* code, void** kernel, char* reason, size_t byt
 
 void unload(void* kernel) {
   auto* loaded = static_cast<Loaded*>(kernel);
-  if (ready()) {
+  if (const Entered entered(driver()); entered) {
     driver().finish();  // the program is going; a kernel of it may still be running
     driver().libraryUnload(loaded->library);
   }
@@ -177,7 +257,8 @@ void unload(void* kernel) {
 const sl_device_desc kDevice = {sizeof(sl_device_desc), kName, 0,     allocate, deallocate,  queueCreate,
                                 queueDestroy,           launch, copy, record,   wait,        synchronize,
                                 eventDestroy,           query, load,  unload,   start,       queueAdopt,
-                                1};
+                                1,                      queueOrder,   queueCaptured,         recordAgain,
+                                finish,                 graphCreate,  graphBegin,            graphLaunch};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
 const sl_kernel_desc kKernels[] = {attentionKernel, gemvKernel, linearKernel, matmulKernel};

@@ -2,6 +2,11 @@
 #include "driver.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
 
 namespace straightline::cuda {
 namespace {
@@ -11,14 +16,18 @@ constexpr int kOldest = 12000;  ///< the first driver with cuLibraryLoadData
 
 /// Fills the table; an error in words, or nothing.
 std::string bind(Driver* driver, void* library) {
-#define SL_CUDA_BIND(member, symbol, kind, parameters)                                              \
+#define SL_CUDA_TAKE(member, symbol, kind, parameters)                                                    \
   driver->member.function = reinterpret_cast<decltype(driver->member.function)>(dlsym(library, #symbol)); \
-  driver->member.count = &counters().kind;                                                          \
+  driver->member.count = &counters().kind;
+  SL_CUDA_NEWER_DRIVER(SL_CUDA_TAKE)
+#define SL_CUDA_BIND(member, symbol, kind, parameters)                                              \
+  SL_CUDA_TAKE(member, symbol, kind, parameters)                                                    \
   if (!driver->member.function) {                                                                   \
     return std::string(kLibrary) + " has no " #symbol ": a driver of CUDA 12.0 or newer is needed"; \
   }
   SL_CUDA_DRIVER(SL_CUDA_BIND)
 #undef SL_CUDA_BIND
+#undef SL_CUDA_TAKE
   return "";
 }
 
@@ -45,6 +54,10 @@ std::string open(Driver* driver) {
   if (result == kSuccess) {
     result = driver->primaryContext(&driver->context, device);
   }
+  driver->process = getpid();
+  driver->deviceAttribute(&driver->major, kComputeMajor, device);
+  const char* waits = std::getenv("STRAIGHTLINE_SYNC");
+  driver->waits = waits && std::strcmp(waits, "1") == 0;
   return result == kSuccess ? "" : "device 0 cannot be used: " + driver->words(result);
 }
 
@@ -55,19 +68,28 @@ Counters& counters() {
   return *instance;
 }
 
+namespace {
+
+/// What a user may do about it, where that is known.
+const char* advice(const Driver& driver, Result result) {
+  if (result >= kFirstOfKernels && result <= kLastOfKernels && !driver.waits) {
+    return "; some kernel before this may be the cause: STRAIGHTLINE_SYNC=1 names it";
+  }
+  if (result == kNotInitialized && driver.process != getpid()) {
+    return "; this process was forked from one that had used the device: spawn it instead";
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string Driver::words(Result result) const {
   const char* name = nullptr;
   const char* text = nullptr;
   errorName(result, &name);
   errorText(result, &text);
   return std::string(name ? name : "an unknown error") + " (" + std::to_string(result) + ")" +
-         (text ? std::string(": ") + text : "");
-}
-
-Result Driver::enter() const {
-  Context current = nullptr;
-  const Result result = currentContext(&current);
-  return result != kSuccess || current == context ? result : setContext(context);
+         (text ? std::string(": ") + text : "") + advice(*this, result);
 }
 
 const Driver& driver() {
@@ -90,6 +112,11 @@ void sl_cuda_count(sl_cuda_calls* calls) {
   calls->synchronizations = counters().synchronizations;
   calls->loads = counters().loads;
   calls->others = counters().others;
+  if (calls->size >= offsetof(sl_cuda_calls, instantiations) + sizeof(int64_t)) {
+    calls->graph_launches = counters().graph_launches;
+    calls->node_updates = counters().node_updates;
+    calls->instantiations = counters().instantiations;
+  }
 }
 
 const char* sl_cuda_missing(void) { return straightline::cuda::driver().error.c_str(); }

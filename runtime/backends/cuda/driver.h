@@ -16,7 +16,10 @@ namespace straightline::cuda {
 using Result = int;
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kOutOfMemory = 2;
+inline constexpr Result kNotInitialized = 3;
 inline constexpr Result kNotReady = 600;
+inline constexpr Result kFirstOfKernels = 700;  ///< up to kLastOfKernels: a kernel failed, and with it the context
+inline constexpr Result kLastOfKernels = 720;
 inline constexpr unsigned kEventWithoutTiming = 2;
 
 using Device = int;
@@ -26,17 +29,59 @@ struct Stream_;
 struct Event_;
 struct Library_;
 struct Kernel_;
+struct Graph_;
+struct GraphNode_;
+struct GraphExec_;
 using Context = Context_*;
 using Stream = Stream_*;
 using Event = Event_*;
 using Library = Library_*;
 using Kernel = Kernel_*;
+using Graph = Graph_*;
+using GraphNode = GraphNode_*;
+using GraphExec = GraphExec_*;
+
+/// CUDA_KERNEL_NODE_PARAMS, version 2. One of `function` and `kernel` is null.
+struct KernelNodeParameters {
+  void* function;
+  unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes;
+  void** arguments;
+  void** extra;
+  Kernel kernel;
+  Context context;
+};
+
+/// CUDA_MEMCPY3D: where it comes from and where it goes.
+struct CopySide {
+  size_t x, y, z, level;
+  unsigned kind;
+  const void* host;
+  Address device;
+  void* array;
+  void* reserved;
+  size_t pitch, height;
+};
+struct CopyParameters {
+  CopySide from, to;
+  size_t widthBytes, height, depth;
+};
+inline constexpr unsigned kDeviceMemory = 2;
+
+/// CUgraphEdgeData.
+struct EdgeData {
+  unsigned char fromPort, toPort, type, reserved[5];
+};
+
+inline constexpr int kComputeMajor = 75;      ///< CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+inline constexpr int kRelaxed = 2;            ///< of CUstreamCaptureMode: other threads' captures forbid this thread nothing
+inline constexpr uintptr_t kPerThreadStream = 2;  ///< the handle that means another stream in each thread
 
 /// (member, symbol in the library, kind of sl_cuda_calls that counts it, parameters)
 #define SL_CUDA_DRIVER(ENTRY)                                                                                       \
   ENTRY(init, cuInit, others, (unsigned flags))                                                                     \
   ENTRY(driverVersion, cuDriverGetVersion, others, (int* version))                                                  \
   ENTRY(deviceGet, cuDeviceGet, others, (Device * device, int ordinal))                                             \
+  ENTRY(deviceAttribute, cuDeviceGetAttribute, others, (int* value, int attribute, Device device))                  \
   ENTRY(primaryContext, cuDevicePrimaryCtxRetain, others, (Context * context, Device device))                       \
   ENTRY(currentContext, cuCtxGetCurrent, others, (Context * context))                                               \
   ENTRY(setContext, cuCtxSetCurrent, others, (Context context))                                                     \
@@ -64,11 +109,38 @@ using Kernel = Kernel_*;
   ENTRY(eventDestroy, cuEventDestroy_v2, events, (Event event))                                                     \
   ENTRY(eventRecord, cuEventRecord, events, (Event event, Stream stream))                                           \
   ENTRY(eventQuery, cuEventQuery, events, (Event event))                                                            \
-  ENTRY(eventSynchronize, cuEventSynchronize, synchronizations, (Event event))
+  ENTRY(eventSynchronize, cuEventSynchronize, synchronizations, (Event event))                                      \
+  ENTRY(streamCapturing, cuStreamIsCapturing, others, (Stream stream, int* status))                                 \
+  ENTRY(streamId, cuStreamGetId, others, (Stream stream, unsigned long long* id))                                   \
+  ENTRY(exchangeCaptureMode, cuThreadExchangeStreamCaptureMode, others, (int* mode))                                \
+  ENTRY(graphCreate, cuGraphCreate, others, (Graph * graph, unsigned flags))                                        \
+  ENTRY(graphDestroy, cuGraphDestroy, others, (Graph graph))                                                        \
+  ENTRY(graphAddKernel, cuGraphAddKernelNode_v2, others,                                                            \
+        (GraphNode * node, Graph graph, const GraphNode* from, size_t count, const KernelNodeParameters* parameters)) \
+  ENTRY(graphAddCopy, cuGraphAddMemcpyNode, others,                                                                 \
+        (GraphNode * node, Graph graph, const GraphNode* from, size_t count, const CopyParameters* parameters,      \
+         Context context))                                                                                          \
+  ENTRY(graphAddEmpty, cuGraphAddEmptyNode, others,                                                                 \
+        (GraphNode * node, Graph graph, const GraphNode* from, size_t count))                                       \
+  ENTRY(graphInstantiate, cuGraphInstantiateWithFlags, instantiations,                                              \
+        (GraphExec * made, Graph graph, unsigned long long flags))                                                  \
+  ENTRY(graphExecDestroy, cuGraphExecDestroy, others, (GraphExec graph))                                            \
+  ENTRY(graphSetKernel, cuGraphExecKernelNodeSetParams_v2, node_updates,                                            \
+        (GraphExec graph, GraphNode node, const KernelNodeParameters* parameters))                                  \
+  ENTRY(graphSetCopy, cuGraphExecMemcpyNodeSetParams, node_updates,                                                 \
+        (GraphExec graph, GraphNode node, const CopyParameters* parameters, Context context))                       \
+  ENTRY(graphEnable, cuGraphNodeSetEnabled, node_updates, (GraphExec graph, GraphNode node, unsigned enabled))      \
+  ENTRY(graphLaunch, cuGraphLaunch, graph_launches, (GraphExec graph, Stream stream))
 
-/// Calls so far, by kind. Relaxed: they are looked at, nothing is ordered by them.
+/// What newer drivers have: its `function` is null where it is missing. CUDA 12.3:
+#define SL_CUDA_NEWER_DRIVER(ENTRY)                                                                                 \
+  ENTRY(graphAddEdges, cuGraphAddDependencies_v2, others,                                                           \
+        (Graph graph, const GraphNode* from, const GraphNode* to, const EdgeData* data, size_t count))
+
+/// Calls so far, by kind of sl_cuda_calls. Relaxed: they are looked at, nothing is ordered by them.
 struct Counters {
   std::atomic<int64_t> launches{0}, copies{0}, allocations{0}, events{0}, synchronizations{0}, loads{0}, others{0};
+  std::atomic<int64_t> graph_launches{0}, node_updates{0}, instantiations{0};
 };
 Counters& counters();
 
@@ -95,14 +167,56 @@ struct EntryOf<Result(P...)> {
 struct Driver {
 #define SL_CUDA_MEMBER(member, symbol, kind, parameters) EntryOf<Result parameters>::type member;
   SL_CUDA_DRIVER(SL_CUDA_MEMBER)
+  SL_CUDA_NEWER_DRIVER(SL_CUDA_MEMBER)
 #undef SL_CUDA_MEMBER
   Context context = nullptr;
   std::string error;  ///< why it cannot be used; empty when it can
+  int process = 0;     ///< that opened it
+  int major = 0;       ///< of its compute capability
+  bool waits = false;  ///< STRAIGHTLINE_SYNC: each launch is waited for, so that what fails is known by its statement
 
-  /// "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory"
+  /// "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory", and what may be done about it.
   std::string words(Result result) const;
-  /// Makes the context the calling thread's when it is not.
-  Result enter() const;
+};
+
+/// While it lives the device's context is the calling thread's; then what the thread had before, if it had one.
+class Entered {
+ public:
+  explicit Entered(const Driver& driver) : result(kNotInitialized), driver_(driver) {
+    Context current = nullptr;
+    if (!driver.error.empty() || (result = driver.currentContext(&current)) != kSuccess || current == driver.context) {
+      return;
+    }
+    result = driver.setContext(driver.context);
+    before_ = current;
+  }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  ~Entered() {
+    if (before_) {
+      driver_.setContext(before_);
+    }
+  }
+  /// Whether it is so.
+  explicit operator bool() const { return result == kSuccess; }
+  Result result;
+
+ private:
+  const Driver& driver_;
+  Context before_ = nullptr;
+};
+
+/// While it lives, what this thread asks for does not break what another thread captures (allocating, say, or asking an event).
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(const Driver& driver) : driver_(driver) { driver_.exchangeCaptureMode(&mode_); }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+  ~RelaxedCapture() { driver_.exchangeCaptureMode(&mode_); }
+
+ private:
+  const Driver& driver_;
+  int mode_ = kRelaxed;
 };
 
 /// Opened by the first call; any thread. Look at `error` first.

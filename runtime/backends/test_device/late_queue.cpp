@@ -9,6 +9,8 @@ namespace {
 
 std::atomic<int64_t> delayMicroseconds{2000};
 std::atomic<int64_t> executed{0};
+std::atomic<int64_t> enqueued{0};
+std::atomic<uint64_t> queuesMade{0};
 
 /// Stops all workers between items.
 struct Gate {
@@ -37,6 +39,12 @@ void setHeld(bool held) {
 void setDelay(std::chrono::microseconds delay) { delayMicroseconds = delay.count(); }
 int64_t executedItems() { return executed; }
 
+void waitForAll() {
+  while (executed < enqueued) {
+    std::this_thread::yield();
+  }
+}
+
 void Event::fire() {
   const std::lock_guard<std::mutex> lock(mutex_);
   fired_ = true;
@@ -53,7 +61,7 @@ bool Event::fired() {
   return fired_;
 }
 
-LateQueue::LateQueue() : worker_([this] { work(); }) {}
+LateQueue::LateQueue() : number_(++queuesMade), worker_([this] { work(); }) {}
 
 LateQueue::~LateQueue() {
   {
@@ -69,6 +77,7 @@ void LateQueue::enqueue(std::function<void()> item) {
       std::chrono::steady_clock::now() + std::chrono::microseconds(delayMicroseconds.load());
   const std::lock_guard<std::mutex> lock(mutex_);
   items_.push_back({earliest, std::move(item)});
+  ++enqueued;
   changed_.notify_all();
 }
 

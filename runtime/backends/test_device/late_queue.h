@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -34,6 +35,8 @@ class LateQueue {
   ~LateQueue();
 
   void enqueue(std::function<void()> item);
+  /// No other queue of the process has had it.
+  uint64_t number() const { return number_; }
 
  private:
   struct Item {
@@ -46,6 +49,7 @@ class LateQueue {
   std::condition_variable changed_;
   std::deque<Item> items_;
   bool closing_ = false;
+  const uint64_t number_;
   std::thread worker_;  ///< last: starts when everything else is there
 };
 
@@ -55,6 +59,8 @@ void setDelay(std::chrono::microseconds delay);
 void setHeld(bool held);
 /// Items executed by all queues.
 int64_t executedItems();
+/// Blocks until no queue has anything left to execute.
+void waitForAll();
 
 }  // namespace straightline::test_device
 

@@ -87,14 +87,16 @@ void wait(void* queue, void* event) {
 void synchronize(void* event) { asEvent(event)->wait(); }
 void eventDestroy(void* event) { delete static_cast<EventRef*>(event); }
 int32_t query(void* event) { return asEvent(event)->fired() ? 1 : 0; }
+uint64_t queueOrder(void* queue) { return asQueue(queue)->number(); }
 
-const sl_device_desc kDevice = {
+sl_device_desc device = {
     sizeof(sl_device_desc), kName,  0,    allocate, deallocate, queueCreate,
     queueDestroy,           launch, copy, record,   wait,       synchronize,
-    eventDestroy,           query};
+    eventDestroy,           query,  nullptr, nullptr, nullptr, nullptr,
+    0,                      queueOrder, nullptr, nullptr, waitForAll};
 
 const sl_backend_desc kBackend = {
-    sizeof(sl_backend_desc), SL_ABI_VERSION, kName, nullptr, 0, &kDevice};
+    sizeof(sl_backend_desc), SL_ABI_VERSION, kName, nullptr, 0, &device};
 
 }  // namespace
 }  // namespace straightline::test_device
@@ -108,6 +110,10 @@ void sl_test_device_set_delay(int64_t microseconds) {
 }
 
 void sl_test_device_hold(int32_t held) { straightline::test_device::setHeld(held != 0); }
+
+void sl_test_device_set_independent(int32_t independent) {
+  straightline::test_device::device.independent = independent;
+}
 
 size_t sl_test_device_live_bytes(void) {
   return straightline::test_device::deviceMemory().liveBytes();

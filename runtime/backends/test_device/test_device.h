@@ -26,6 +26,10 @@ SL_API void sl_test_device_set_delay(int64_t microseconds);
 /// Any thread.
 SL_API void sl_test_device_hold(int32_t held);
 
+/// 1: kernels of programs that are made from now on are told to leave their sl_ctx alone, as those of a GPU do, so that a frame
+/// may be used again in the order of one queue; 0 at the start.
+SL_API void sl_test_device_set_independent(int32_t independent);
+
 /// Bytes allocated at this moment, and items executed since the process started.
 SL_API size_t sl_test_device_live_bytes(void);
 SL_API int64_t sl_test_device_executed(void);

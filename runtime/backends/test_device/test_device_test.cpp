@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "straightline/abi/queue.h"
 #include "test_description.h"
@@ -20,6 +24,7 @@ class TestDevice : public ::testing::Test {
     ASSERT_EQ(SL_OK, sl_backend_register(straightline_backend_v1(), &message)) << message.text;
   }
   void SetUp() override { sl_test_device_set_delay(3000); }
+  void TearDown() override { sl_test_device_set_independent(0); }
 
   const sl_device_desc* device = straightline_backend_v1()->device;
 };
@@ -298,6 +303,69 @@ TEST_F(TestDevice, TheCallersOwnQueueIsUsed) {
   sl_weights_release(p.weights);
   p.weights = nullptr;
   sl_queue_release(stream);
+}
+
+// Contract: E9.
+TEST_F(TestDevice, CallsOnOneQueueShareAFrameInItsOrderAndCallsOnTwoDoNot) {
+  sl_test_device_set_independent(1);
+  DeviceProgram p(runOnDevice);
+  sl_queue *first = nullptr, *second = nullptr;
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", &first, nullptr));
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", &second, nullptr));
+  Call onFirst(p.program, p.weights, first), onSecond(p.program, p.weights, second);
+  constexpr int kCalls = 20;
+  float x[2][kCalls][4], y[2][kCalls][4] = {};
+  sl_test_device_hold(1);  // nothing has run when the last one is enqueued
+  const size_t before = sl_test_device_live_bytes();
+  for (int i = 0; i < kCalls; ++i) {
+    for (int q = 0; q < 2; ++q) {
+      std::fill_n(x[q][i], 4, static_cast<float>(1000 * q + i));
+      ASSERT_EQ(SL_OK, (q ? onSecond : onFirst)({x[q][i]}, {y[q][i]}, {2}));
+    }
+  }
+  EXPECT_EQ(before + 2 * 128, sl_test_device_live_bytes()) << "an arena for each queue";
+  sl_test_device_hold(0);
+  sl_weights_release(p.weights);  // waits
+  p.weights = nullptr;
+  for (int i = 0; i < kCalls; ++i) {
+    for (int q = 0; q < 2; ++q) {
+      EXPECT_EQ(1000 * q + i + 10, y[q][i][0]) << "call " << i << " on queue " << q;
+      EXPECT_EQ(1000 * q + i + 40, y[q][i][3]) << "call " << i << " on queue " << q;
+    }
+  }
+  sl_queue_release(first);
+  sl_queue_release(second);
+}
+
+TEST_F(TestDevice, ThreadsOnQueuesOfTheirOwnNeverMeetInAFrame) {
+  sl_test_device_set_independent(1);
+  sl_test_device_set_delay(20);
+  DeviceProgram p(runOnDevice);
+  constexpr int kThreads = 4, kCalls = 200;
+  std::vector<std::vector<float>> x(kThreads, std::vector<float>(4 * kCalls)), y = x;
+  std::vector<std::thread> threads;
+  std::atomic<int> failed{0};
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      sl_queue* queue = nullptr;
+      failed += sl_queue_create("test_device", &queue, nullptr) != SL_OK;
+      Call call(p.program, p.weights, queue);
+      for (int i = 0; i < kCalls; ++i) {
+        std::fill_n(&x[t][4 * i], 4, static_cast<float>(1000 * t + i));
+        failed += call({&x[t][4 * i]}, {&y[t][4 * i]}, {2}) != SL_OK;
+      }
+      sl_queue_release(queue);  // waits
+    });
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  EXPECT_EQ(0, failed);
+  for (int t = 0; t < kThreads; ++t) {
+    for (int i = 0; i < kCalls; ++i) {
+      ASSERT_EQ(1000 * t + i + 20, y[t][4 * i + 1]) << "thread " << t << ", call " << i;
+    }
+  }
 }
 
 TEST_F(TestDevice, AFailureAfterTheCallIsToldToTheNextLeaseOnce) {

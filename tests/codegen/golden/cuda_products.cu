@@ -5,6 +5,7 @@
 
 SL_KERNEL(128) gemv_1x300x512_bias(const sl::bfloat16* a0, const sl::bfloat16* a1,
     const sl::bfloat16* a2, sl::bfloat16* o0) {
+  sl::awaitPrevious();
   sl::gemv<sl::GemvTune{.rows = 1, .mr = 1, .lanes = 32, .threads = 128, .unroll = 2}>(
       sl::GemvShape{.m = 1, .n = 300, .k = 512, .lda = 512, .ldw = 512, .ldc = 300,
           .epilogueStride = {{0, 1}}},
@@ -108,7 +109,7 @@ static constexpr sl_argument arguments_gemv_1x300x512_bias[] = {
 };
 
 static constexpr sl_device_code code_gemv_1x300x512_bias[] = {
-    {sizeof(sl_device_code), "gemv_1x300x512_bias", &gemv_1x300x512_bias_image, {e10, 1}, 128},
+    {sizeof(sl_device_code), "gemv_1x300x512_bias", &gemv_1x300x512_bias_image, {e10, 1}, 128, 4, 1},
 };
 
 static constexpr sl_argument arguments_linear_nx300x512[] = {
@@ -119,7 +120,7 @@ static constexpr sl_argument arguments_linear_nx300x512[] = {
 
 static constexpr const char* names_linear_nx300x512[] = {"b"};
 static constexpr sl_device_code code_linear_nx300x512[] = {
-    {sizeof(sl_device_code), "linear_nx300x512", &linear_nx300x512_image, {e11, 7}, 128},
+    {sizeof(sl_device_code), "linear_nx300x512", &linear_nx300x512_image, {e11, 7}, 128, 4, 0},
 };
 
 static constexpr sl_entry entries[] = {

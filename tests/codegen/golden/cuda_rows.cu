@@ -4,6 +4,7 @@
 #include "straightline/kernels/row_reduction.h"
 
 SL_KERNEL(256) scale(const float* a0, const float* a1, const float* a2, float* o0, int64_t b) {
+  sl::awaitPrevious();
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 3, .vector = 4}>(
       sl::PointwiseShape{.extent = {b, 1024}, .stride = {{1024, 1}, {0, 1}, {0, 0}, {1024, 1}}},
       [](auto x0, auto x1, auto x2, auto& y0) SL_LAMBDA {
@@ -15,6 +16,7 @@ SL_KERNEL(256) scale(const float* a0, const float* a1, const float* a2, float* o
 }
 
 SL_KERNEL(128) mean(const float* a0, float* o0, int64_t b) {
+  sl::awaitPrevious();
   sl::row_reduction<sl::RowReductionTune{.outerRank = 1, .innerRank = 1, .inputs = 1,
       .rowOutputs = 0, .elementOutputs = 1, .kept = 0, .keptStage = 0, .stages = 1,
       .combine = {sl::Combine::sum}, .threads = 32, .vector = 4, .each = 8}>(
@@ -117,7 +119,7 @@ static constexpr sl_argument arguments_scale[] = {
 
 static constexpr const char* names_scale[] = {"b"};
 static constexpr sl_device_code code_scale[] = {
-    {sizeof(sl_device_code), "scale", &scale_image, {e5, 1}, 256},
+    {sizeof(sl_device_code), "scale", &scale_image, {e5, 1}, 256, 5, 1},
 };
 
 static constexpr sl_argument arguments_mean[] = {
@@ -127,7 +129,7 @@ static constexpr sl_argument arguments_mean[] = {
 
 static constexpr const char* names_mean[] = {"b"};
 static constexpr sl_device_code code_mean[] = {
-    {sizeof(sl_device_code), "mean", &mean_image, {e7, 5}, 128},
+    {sizeof(sl_device_code), "mean", &mean_image, {e7, 5}, 128, 3, 1},
 };
 
 static constexpr sl_entry entries[] = {

@@ -1,0 +1,433 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Launching on an NVIDIA device: what is asked of the driver, what runs at once, and what a call costs by stream and by graph.
+
+    python -m bench.cuda_launch --json result.json
+
+Fails when an answer is wrong, a call waits, or the driver is asked for more than what changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import ctypes
+import gc
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import straightline as sl
+import torch
+from straightline import _call
+from torch import Tensor, nn
+
+from bench.cuda_cases import CUDA_CASES
+
+_CALLS = 300
+_LENGTHS = (1, 2, 5, 20, 100)
+
+
+class Chain(nn.Module):
+    """So many softmaxes over scaled rows, one behind the other; two of them make one kernel."""
+
+    def __init__(self, length: int, columns: int = 256) -> None:
+        super().__init__()
+        self.scales = nn.ParameterList([torch.rand(columns) for _ in range(length)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Row by row."""
+        for scale in self.scales:
+            x = torch.softmax(x * scale, -1)
+        return x
+
+
+def made(length: int, **options: Any) -> tuple[nn.Module, Tensor, Any]:
+    """A chain, an input for it, and the chain compiled."""
+    model, x = Chain(length).cuda().requires_grad_(False), torch.randn(16, 256, device="cuda")
+    return model, x, sl.compile(model, (x,), **options)
+
+
+def nodes(compiled: Any) -> int:
+    """How many kernels and copies a call has."""
+    count, reason = _call.graph_nodes(compiled._compilation.program)
+    assert count >= 0, reason
+    return count
+
+
+def judge(model: nn.Module, x: Tensor, got: Tensor, what: str) -> None:
+    """Compares with float64."""
+    exact = copy.deepcopy(model).double()(x.double())
+    allowed = 4 * (model(x).double() - exact).abs().max() + 8 * torch.finfo(x.dtype).eps * exact.abs().max()
+    error = (got.double() - exact).abs().max()
+    assert error <= allowed, f"{what}: error {error.item():.3g} but {allowed.item():.3g} is allowed"
+
+
+def asked(work: Callable[[], object]) -> dict[str, int]:
+    """What `work` asked of the driver, by kind, but for `others`."""
+    before = _call.cuda_calls()
+    work()
+    after = _call.cuda_calls()
+    return {kind: after[kind] - before[kind] for kind in before if kind != "others" and after[kind] != before[kind]}
+
+
+def expect(got: dict[str, int], what: str, **wanted: int) -> None:
+    """Fails unless exactly this was asked."""
+    assert got == wanted, f"{what}: {got} but {wanted} was to be asked"
+
+
+def check_counts() -> None:
+    """The same again is one launch; a changed address is one update of each kernel that takes it."""
+    model, x, compiled = made(5)
+    assert compiled.explain()["launch"] == "graph", compiled.explain()["launch_reason"]
+    out, other, apart = torch.empty_like(x), torch.empty_like(x), torch.randn_like(x)
+    compiled(x, out=out)
+    first = asked(lambda: made(5)[2](x, out=out))
+    assert first["instantiations"] == 1 and first["graph_launches"] == 1, first
+    expect(asked(lambda: [compiled(x, out=out) for _ in range(50)]), "the same", graph_launches=50, events=50)
+    expect(asked(lambda: compiled(apart, out=out)), "input", graph_launches=1, events=1, node_updates=1)
+    expect(asked(lambda: compiled(apart, out=other)), "output", graph_launches=1, events=1, node_updates=1)
+    expect(asked(lambda: compiled(x, out=out)), "both", graph_launches=1, events=1, node_updates=2)
+    judge(model, x, out, "chain of 5")
+    judge(model, apart, other, "chain of 5, another input")
+    long, y, many = made(80)
+    for attempt in range(20):
+        y = torch.rand_like(y) * 5
+        judge(long, y, many(y), f"chain of 80, attempt {attempt}")
+    free = torch.cuda.mem_get_info()[0]
+    kept = [compiled(torch.randn_like(x)) for _ in range(100)]
+    assert free - torch.cuda.mem_get_info()[0] <= 4 << 20, "memory grew by more than the results"
+    del kept
+    by_stream = made(5, launch="stream")[2]
+    by_stream(x, out=out)
+    expect(asked(lambda: [by_stream(x, out=out) for _ in range(50)]), "by stream", launches=50 * nodes(by_stream), events=50)
+    assert torch.equal(out, by_stream(x)) and out.isfinite().all()
+
+
+def check_named_sizes() -> None:
+    """One graph serves every size."""
+    model = Chain(3).cuda().requires_grad_(False)
+    batch = torch.export.Dim("batch", min=2, max=5000)
+    compiled = sl.compile(model, (torch.randn(5, 256, device="cuda"),), dynamic_shapes=({0: batch},))
+    compiled(torch.randn(5000, 256, device="cuda"))
+    made_anew = 0
+    for size in (2, 4999, 33, 5000, 2):
+        x = torch.randn(size, 256, device="cuda")
+        got: list[Tensor] = []
+        made_anew += asked(lambda x=x, got=got: got.append(compiled(x))).get("instantiations", 0)
+        judge(model, x, got[0], f"batch {size}")
+    assert made_anew == 0, made_anew
+
+
+def check_not_waited_for() -> None:
+    """A call returns before the device has begun, and calls behind it share its arena."""
+    model, x, compiled = made(4)
+    compiled(x)
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        compiled(x)
+        side.synchronize()
+        free = torch.cuda.mem_get_info()[0]
+        inputs = [torch.randn_like(x) for _ in range(30)]
+        torch.cuda._sleep(200_000_000)
+        results: list[Tensor] = []
+        counts = asked(lambda: results.extend(compiled(y) for y in inputs))
+        assert not side.query(), "the device was done already: nothing is shown"
+        assert counts["graph_launches"] == 30 and counts["events"] == 30, counts
+        assert not {"synchronizations", "instantiations", "allocations", "copies", "loads"} & set(counts), counts
+        side.synchronize()
+    assert free - torch.cuda.mem_get_info()[0] <= 4 << 20
+    for y, result in zip(inputs, results, strict=True):
+        judge(model, y, result, "enqueued behind others")
+
+
+def check_threads() -> None:
+    """Four threads with streams of their own over one program, while the weights are replaced."""
+    model, x, compiled = made(4)
+    sets = [copy.deepcopy(model) for _ in range(3)]
+    for i, one in enumerate(sets):
+        for scale in one.scales:
+            scale.mul_(1 + i)
+    answers = [one(x) for one in sets]
+    compiled.load_parameters(sets[0].state_dict())
+    torch.cuda.synchronize()
+    wrong: list[str] = []
+    done = threading.Event()
+
+    def calls() -> None:
+        stream = torch.cuda.Stream()
+        with torch.inference_mode(), torch.cuda.stream(stream):
+            mine = x.clone()
+            results = []
+            while not done.is_set():
+                results.append(compiled(mine))
+                if len(results) == 40:
+                    stream.synchronize()
+                    wrong.extend(
+                        "no set gives this" for got in results if not any(torch.allclose(got, a, atol=1e-6) for a in answers)
+                    )
+                    results.clear()
+            stream.synchronize()
+
+    threads = [threading.Thread(target=calls) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for i in range(60):
+        compiled.load_parameters(sets[i % 3].state_dict())
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong, f"{len(wrong)} wrong results: {wrong[0]}"
+
+
+def check_deleted() -> None:
+    """A function that goes while its graph is enqueued."""
+    model, x, compiled = made(4)
+    compiled(x)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(100_000_000)
+    result = compiled(x)
+    del compiled
+    gc.collect()
+    judge(model, x, result, "deleted while enqueued")
+
+
+def check_captured() -> None:
+    """Calls under torch.cuda.graph become part of it; calls beside it and a capture on another thread's watch go on."""
+    model, x, compiled = made(4)
+    for warm in (True, False):
+        function = compiled if warm else made(4)[2]
+        if warm:
+            function(x)
+        fixed = torch.randn_like(x)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        got: list[Tensor] = []
+        with torch.cuda.graph(graph):
+            counts = asked(lambda function=function, fixed=fixed, got=got: got.extend([function(fixed), function(fixed)]))
+        assert counts["launches"] == 2 * nodes(function) and "events" not in counts and "synchronizations" not in counts, counts
+        for _ in range(3):
+            fixed.copy_(torch.randn_like(fixed))
+            between = function(x)
+            graph.replay()
+            after = function(x)
+            torch.cuda.synchronize()
+            assert torch.equal(got[0], got[1]) and torch.equal(between, after)
+            assert torch.equal(got[0], function(fixed)), "a replay gives another answer than a call"
+            if warm:
+                judge(model, fixed, got[0], "replayed")
+    side, idle = torch.cuda.Stream(), torch.cuda.Stream()
+    failed: list[BaseException] = []
+
+    def beside() -> None:
+        try:
+            with torch.cuda.stream(idle):
+                for _ in range(50):
+                    compiled(x)
+        except BaseException as error:
+            failed.append(error)
+
+    compiled(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(side):
+        graph.capture_begin(capture_error_mode="thread_local")
+        thread = threading.Thread(target=beside)
+        thread.start()
+        thread.join()
+        captured = compiled(x)
+        graph.capture_end()
+    assert not failed, failed
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(captured, compiled(x))
+
+
+def check_other_context() -> None:
+    """A thread whose current context is another one gets its answer and keeps its context."""
+    model, x, compiled = made(3)
+    driver = ctypes.CDLL("libcuda.so.1")
+    driver.cuCtxCreate_v2.argtypes = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint, ctypes.c_int]
+    before, other, now = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    out = torch.empty_like(x)
+    compiled(x, out=out)
+    torch.cuda.synchronize()
+    assert driver.cuCtxGetCurrent(ctypes.byref(before)) == 0
+    assert driver.cuCtxCreate_v2(ctypes.byref(other), 0, 0) == 0
+    for _ in range(3):
+        compiled(x, out=out)
+        assert driver.cuCtxGetCurrent(ctypes.byref(now)) == 0 and now.value == other.value != before.value
+    assert driver.cuCtxDestroy_v2(other) == 0
+    assert driver.cuCtxSetCurrent(before) == 0
+    torch.cuda.synchronize()
+    judge(model, x, out, "from another context")
+
+
+_FAULT = """
+import torch, straightline as sl
+def model(x, y):
+    return torch.softmax(x * 2, -1).sum(0) + y
+x, y = torch.randn(64, 64, device="cuda"), torch.randn(64, device="cuda")
+fn = sl.compile(model, (x, y))
+spare = fn(x, y)
+torch.cuda.synchronize()
+import ctypes
+class Fake:
+    pass
+driver = ctypes.CDLL("libcuda.so.1")
+address = ctypes.c_void_p()
+assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(64 << 20)) == 0
+class Array:
+    __cuda_array_interface__ = {"shape": (64,), "typestr": "<f4", "data": (address.value, False), "version": 3}
+freed = torch.as_tensor(Array(), device="cuda")
+assert driver.cuMemFree_v2(address) == 0
+try:
+    fn(x, freed)
+    print("RETURNED")
+    torch.cuda.synchronize()
+except Exception as error:
+    print(type(error).__name__, error)
+try:
+    fn(x, y, out=spare)
+except Exception as error:
+    print("LATER", type(error).__name__, error)
+"""
+_FORK = """
+import os, torch, straightline as sl
+x = torch.randn(64, device="cuda")
+fn = sl.compile(lambda x: x + 1, (x,))
+out = fn(x)
+torch.cuda.synchronize()
+if os.fork() == 0:
+    try:
+        fn(x, out=out)
+        print("WENT ON", flush=True)
+    except Exception as error:
+        print("CHILD", type(error).__name__, error, flush=True)
+    os._exit(0)
+os.wait()
+fn(x, out=out)
+torch.cuda.synchronize()
+print("PARENT", bool(torch.equal(out, x + 1)))
+"""
+
+
+def check_attributed() -> None:
+    """With STRAIGHTLINE_SYNC=1 a kernel that faults is named; without it the call returns."""
+    for sync in ("1", ""):
+        environment = {**os.environ, "STRAIGHTLINE_SYNC": sync}
+        done = subprocess.run([sys.executable, "-c", _FAULT], env=environment, capture_output=True, text=True, check=False)
+        text = done.stdout + done.stderr[-600:]
+        if sync:
+            assert "RETURNED" not in text and "CUDA_ERROR" in text and " at " in text, text
+            print("with STRAIGHTLINE_SYNC=1:", text.strip()[:300])
+        else:
+            assert "RETURNED" in text and "STRAIGHTLINE_SYNC=1 names it" in text.partition("LATER")[2], text
+
+
+def check_forked() -> None:
+    """A child of a process that used the device is told so, and the parent goes on."""
+    done = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, check=False)
+    text = done.stdout + done.stderr[-600:]
+    assert "CHILD" in text and "fork" in text.partition("CHILD")[2].splitlines()[0] and "PARENT True" in text, text
+    print("in a forked child:", text.strip()[:300])
+
+
+def timed(call: Callable[[], object]) -> dict[str, float]:
+    """Microseconds until a call returns, until the device is done, and of one of many (medians)."""
+    enqueue, sync, stream = [], [], []
+    for _ in range(20):
+        call()
+    for _ in range(_CALLS):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        middle = time.perf_counter()
+        torch.cuda.synchronize()
+        sync.append((time.perf_counter() - start) * 1e6)
+        enqueue.append((middle - start) * 1e6)
+    for _ in range(10):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(50):
+            call()
+        torch.cuda.synchronize()
+        stream.append((time.perf_counter() - start) * 1e6 / 50)
+    medians = (statistics.median(values) for values in (enqueue, sync, stream))
+    return dict(zip(("enqueue_us", "sync_us", "stream_us"), medians, strict=True))
+
+
+def measure() -> list[dict[str, Any]]:
+    """Records of the one-kernel cases and of the chains: straightline by graph and by stream, eager, eager in a graph."""
+    cases: list[tuple[str, Any, tuple[Tensor, ...]]] = []
+    for case in CUDA_CASES:
+        model, inputs = case.make()
+        cases.append((case.name, model.cuda(), tuple(x.cuda() for x in inputs)))
+    for length in _LENGTHS:
+        chain = Chain(length).cuda().requires_grad_(False)
+        cases.append((f"chain of {length}", chain, (torch.randn(16, 256, device="cuda"),)))
+    records = []
+    for name, model, inputs in cases:
+        rows = {}
+        for launch in ("graph", "stream"):
+            compiled = sl.compile(model, inputs, launch=launch)
+            out = compiled(*inputs)
+            rows[f"straightline {launch}"] = timed(lambda: compiled(*inputs))
+            rows[f"straightline {launch}, out="] = timed(lambda: compiled(*inputs, out=out))
+        rows["eager"] = timed(lambda: model(*inputs))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            model(*inputs)
+        rows["eager in a cuda graph"] = timed(graph.replay)
+        kernels = nodes(compiled)
+        for contender, times in rows.items():
+            records.append({"case": name, "contender": contender, **times, "launches": kernels})
+            row = "   ".join(f"{kind[:-3]} {value:8.2f}" for kind, value in times.items())
+            print(f"{name:14} {contender:26} {row}")
+    return records
+
+
+@torch.no_grad()
+def main() -> None:
+    """Checks, measures, prints a table, writes JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--commit", default="unknown")
+    options = parser.parse_args()
+    seed = torch.seed() % 2**32
+    torch.manual_seed(seed)
+    print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}")
+    failures = []
+    checks = (
+        check_counts, check_named_sizes, check_not_waited_for, check_threads, check_deleted, check_captured,
+        check_other_context, check_attributed, check_forked,
+    )  # fmt: skip
+    for check in checks:
+        try:
+            check()
+            print(f"{check.__name__}: ok")
+        except Exception as error:
+            failures.append(f"{check.__name__}: {type(error).__name__}: {str(error)[:1500]}")
+            print(failures[-1])
+    records = measure()
+    if options.json:
+        facts = {
+            "machine": f"{torch.cuda.get_device_name(0)}, {platform.processor() or platform.machine()}",
+            "versions": {"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda},
+            "date": time.strftime("%Y-%m-%d"), "commit": options.commit, "seed": seed, "records": records,
+        }  # fmt: skip
+        options.json.write_text(json.dumps(facts, indent=1) + "\n")
+    if failures:
+        raise SystemExit(f"{len(failures)} failures")
+
+
+if __name__ == "__main__":
+    main()

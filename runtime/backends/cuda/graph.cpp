@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph.h"
+
+#include <algorithm>
+
+namespace straightline::cuda {
+namespace {
+
+constexpr size_t kCopyValues = 3;
+
+/// What comes behind may start once every block of the kernel has let it, and waits for its end itself.
+constexpr EdgeData kProgrammatic = {1, 0, 1, {}};  // from port "programmatic", to the default port, type "programmatic"
+
+}  // namespace
+
+LaunchGraph::~LaunchGraph() { forget(0); }
+
+void LaunchGraph::begin() {
+  position_ = 0;
+  if (!exec_) {
+    forget(0);
+  }
+}
+
+Result LaunchGraph::kernel(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes,
+                           void* const* arguments) {
+  const auto count = static_cast<size_t>(facts.arguments);
+  given_.resize(std::max(given_.size(), count));
+  for (size_t i = 0; i < count; ++i) {
+    given_[i] = *static_cast<const uint64_t*>(arguments[i]);
+  }
+  return take({facts, blocks, threads, sharedBytes, 0, count, blocks > 0}, given_.data());
+}
+
+Result LaunchGraph::copy(Address to, Address from, size_t bytes) {
+  const uint64_t values[kCopyValues] = {to, from, bytes};
+  return take({{nullptr, 0, false}, 0, 0, 0, 0, kCopyValues, bytes > 0}, values);
+}
+
+Result LaunchGraph::take(const Node& like, const uint64_t* values) {
+  if (exec_ && position_ < nodes_.size() && fits(nodes_[position_], like)) {
+    const Result result = update(like, values);
+    ++position_;
+    return result;
+  }
+  if (exec_) {
+    plain_ = plain_ || !like.enabled;
+    forget(position_);
+  }
+  return add(like, values);
+}
+
+bool LaunchGraph::fits(const Node& node, const Node& like) const {
+  return node.facts.kernel == like.facts.kernel && node.count == like.count && node.threads == like.threads &&
+         (like.enabled ? !node.empty : !programmatic_);
+}
+
+Result LaunchGraph::add(const Node& like, const uint64_t* values) {
+  nodes_.push_back(like);
+  nodes_.back().first = values_.size();
+  values_.insert(values_.end(), values, values + like.count);
+  ++position_;
+  return kSuccess;
+}
+
+Result LaunchGraph::update(const Node& like, const uint64_t* values) {
+  Node& node = nodes_[position_];
+  uint64_t* own = values_.data() + node.first;
+  if (node.enabled == like.enabled && (!like.enabled || (node.blocks == like.blocks && node.sharedBytes == like.sharedBytes &&
+                                                          std::equal(own, own + node.count, values)))) {
+    return kSuccess;
+  }
+  const Entered entered(driver_);
+  Result result = entered.result;
+  if (result == kSuccess && like.enabled) {
+    node.blocks = like.blocks;
+    node.sharedBytes = like.sharedBytes;
+    std::copy(values, values + node.count, own);
+    if (node.facts.kernel) {
+      const KernelNodeParameters parameters = kernelParameters(node);
+      result = driver_.graphSetKernel(exec_, node.handle, &parameters);
+    } else {
+      const CopyParameters parameters = copyParameters(node);
+      result = driver_.graphSetCopy(exec_, node.handle, &parameters, driver_.context);
+    }
+  }
+  if (result == kSuccess && node.enabled != like.enabled) {
+    result = driver_.graphEnable(exec_, node.handle, like.enabled ? 1 : 0);
+    node.enabled = like.enabled;
+  }
+  if (result != kSuccess) {
+    forget(0);
+  }
+  return result;
+}
+
+Result LaunchGraph::launch(Stream stream) {
+  if (exec_ && position_ < nodes_.size()) {
+    forget(position_);
+  }
+  if (nodes_.empty()) {
+    return kSuccess;
+  }
+  const Entered entered(driver_);
+  if (!entered) {
+    return entered.result;
+  }
+  if (!exec_) {
+    if (const Result result = build(); result != kSuccess) {
+      forget(0);
+      return result;
+    }
+  }
+  return driver_.graphLaunch(exec_, stream);
+}
+
+void LaunchGraph::forget(size_t keep) {
+  if (exec_) {
+    driver_.graphExecDestroy(exec_);
+  }
+  if (graph_) {
+    driver_.graphDestroy(graph_);
+  }
+  exec_ = nullptr;
+  graph_ = nullptr;
+  programmatic_ = false;
+  if (keep < nodes_.size()) {
+    values_.resize(nodes_[keep].first);
+    nodes_.resize(keep);
+  }
+}
+
+Result LaunchGraph::build() {
+  const RelaxedCapture relaxed(driver_);
+  Result result = driver_.graphCreate(&graph_, 0);
+  const bool idle = std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return !node.enabled; });
+  plain_ = plain_ || idle || !driver_.graphAddEdges.function;
+  for (size_t i = 0; result == kSuccess && i < nodes_.size(); ++i) {
+    result = addNode(&nodes_[i], i ? &nodes_[i - 1] : nullptr);
+  }
+  if (result == kSuccess) {
+    result = driver_.graphInstantiate(&exec_, graph_, 0);
+  }
+  for (size_t i = 0; result == kSuccess && i < nodes_.size(); ++i) {
+    if (!nodes_[i].enabled && !nodes_[i].empty) {
+      result = driver_.graphEnable(exec_, nodes_[i].handle, 0);
+    }
+  }
+  return result;
+}
+
+Result LaunchGraph::addNode(Node* node, const Node* before) {
+  const bool early = before && !plain_ && before->facts.kernel && before->facts.waits && node->facts.kernel && node->facts.waits;
+  const GraphNode* from = before && !early ? &before->handle : nullptr;
+  Result result = kSuccess;
+  node->empty = !node->facts.kernel && !node->enabled;  // a copy of nothing may have no addresses
+  if (node->empty) {
+    result = driver_.graphAddEmpty(&node->handle, graph_, from, from ? 1 : 0);
+  } else if (node->facts.kernel) {
+    const KernelNodeParameters parameters = kernelParameters(*node);
+    result = driver_.graphAddKernel(&node->handle, graph_, from, from ? 1 : 0, &parameters);
+  } else {
+    const CopyParameters parameters = copyParameters(*node);
+    result = driver_.graphAddCopy(&node->handle, graph_, from, from ? 1 : 0, &parameters, driver_.context);
+  }
+  if (result == kSuccess && early) {
+    result = driver_.graphAddEdges(graph_, &before->handle, &node->handle, &kProgrammatic, 1);
+    programmatic_ = true;
+  }
+  return result;
+}
+
+KernelNodeParameters LaunchGraph::kernelParameters(const Node& node) {
+  places_.resize(std::max(places_.size(), node.count));
+  for (size_t i = 0; i < node.count; ++i) {
+    places_[i] = &values_[node.first + i];
+  }
+  KernelNodeParameters parameters{};
+  parameters.gridX = std::max(node.blocks, 1u);  // one that is made while it does nothing
+  parameters.gridY = parameters.gridZ = 1;
+  parameters.blockX = node.threads;
+  parameters.blockY = parameters.blockZ = 1;
+  parameters.sharedBytes = node.sharedBytes;
+  parameters.arguments = places_.data();
+  parameters.kernel = node.facts.kernel;
+  parameters.context = driver_.context;
+  return parameters;
+}
+
+CopyParameters LaunchGraph::copyParameters(const Node& node) const {
+  const uint64_t* values = values_.data() + node.first;
+  CopyParameters parameters{};
+  parameters.to.kind = parameters.from.kind = kDeviceMemory;
+  parameters.to.device = values[0];
+  parameters.from.device = values[1];
+  parameters.widthBytes = parameters.to.pitch = parameters.from.pitch = values[2];
+  parameters.height = parameters.depth = parameters.to.height = parameters.from.height = 1;
+  return parameters;
+}
+
+}  // namespace straightline::cuda

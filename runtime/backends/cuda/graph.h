@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run of a straight line as one CUDA graph: a chain of kernels and copies, in the order in which one stream would run them.
+//
+// The straight line is walked on every run. The first walk is kept and made a graph; a later one is compared with it, node by
+// node, and only what differs (addresses, scalars, the grid) is written into the graph. A graph that is still running keeps
+// what it was launched with, so nothing is waited for.
+#ifndef STRAIGHTLINE_RUNTIME_BACKENDS_CUDA_GRAPH_H
+#define STRAIGHTLINE_RUNTIME_BACKENDS_CUDA_GRAPH_H
+
+#include <cstdint>
+#include <vector>
+
+#include "driver.h"
+
+namespace straightline::cuda {
+
+/// A kernel as the backend has loaded it. Every argument is 8 bytes long.
+struct KernelFacts {
+  Kernel kernel;
+  int32_t arguments;
+  bool waits;  ///< touches memory only after it has waited for the kernel before it
+};
+
+/// One owner at a time. A function that fails leaves nothing half done: the next run makes the graph anew.
+class LaunchGraph {
+ public:
+  explicit LaunchGraph(const Driver& driver) : driver_(driver) {}
+  LaunchGraph(const LaunchGraph&) = delete;
+  LaunchGraph& operator=(const LaunchGraph&) = delete;
+  /// Legal while the graph is running.
+  ~LaunchGraph();
+
+  /// A run begins. One that was begun and not launched is forgotten.
+  void begin();
+  /// The run's next node: a grid, nothing where it has no blocks. `arguments` as those of cuLaunchKernel, read before this returns.
+  Result kernel(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes, void* const* arguments);
+  /// The run's next node: a copy within the device's memory, nothing where there are no bytes.
+  Result copy(Address to, Address from, size_t bytes);
+  /// Launches what was gathered since `begin`. A run of another number or other kinds of nodes makes the graph anew.
+  Result launch(Stream stream);
+
+ private:
+  struct Node {
+    KernelFacts facts;  ///< kernel null: a copy
+    unsigned blocks, threads, sharedBytes;
+    size_t first;       ///< its values in values_: the arguments; of a copy destination, source and bytes
+    size_t count;
+    bool enabled;       ///< whether the graph runs it: it has blocks or bytes
+    bool empty = false; ///< the graph has nothing there that could be made to run
+    GraphNode handle = nullptr;
+  };
+
+  Result add(const Node& like, const uint64_t* values);
+  /// Makes node `position_` of the graph like this one; both are of one kind.
+  Result update(const Node& like, const uint64_t* values);
+  Result take(const Node& like, const uint64_t* values);
+  /// Whether `update` can make a node of the graph like this one.
+  bool fits(const Node& node, const Node& like) const;
+  /// Forgets the graph and what the runs before had at and behind `keep`.
+  void forget(size_t keep);
+  Result build();
+  Result addNode(Node* node, const Node* before);
+  KernelNodeParameters kernelParameters(const Node& node);
+  CopyParameters copyParameters(const Node& node) const;
+
+  const Driver& driver_;
+  std::vector<Node> nodes_;
+  std::vector<uint64_t> values_;
+  std::vector<void*> places_;    ///< of one node's values, while the driver reads them
+  std::vector<uint64_t> given_;  ///< of the node that is being compared
+  size_t position_ = 0;          ///< how many nodes this run has had
+  Graph graph_ = nullptr;
+  GraphExec exec_ = nullptr;     ///< null: nodes_ is what this run has had so far
+  bool programmatic_ = false;    ///< the graph has edges that let a kernel start before the one before it has ended
+  bool plain_ = false;           ///< it may have none: a node that does nothing would not hold back the one behind it
+};
+
+}  // namespace straightline::cuda
+
+#endif  // STRAIGHTLINE_RUNTIME_BACKENDS_CUDA_GRAPH_H

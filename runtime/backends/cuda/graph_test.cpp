@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// What LaunchGraph asks of the driver, with a driver that only keeps graphs and says what a launch of one would run.
+#include "graph.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+namespace straightline::cuda {
+
+struct GraphNode_ {
+  std::string text;                  ///< "k(1, 2)x4"; what it would run
+  std::vector<GraphNode_*> after;
+  bool early = false;                ///< it may start before the one ahead has ended
+  bool enabled = true;
+};
+struct Graph_ {
+  std::vector<GraphNode_*> nodes;
+};
+/// Nodes by their handle in the graph, in order; a copy, as instantiating makes one.
+struct GraphExec_ {
+  std::vector<GraphNode_*> order;
+  std::map<GraphNode_*, GraphNode_> nodes;
+};
+struct Kernel_ {
+  std::string name;
+  int arguments;
+};
+
+namespace {
+
+/// What became of everything, and which call fails.
+struct Seen {
+  int updates = 0, instantiations = 0, launches = 0, graphs = 0, execs = 0;
+  std::string fails;     ///< the call that fails, once
+  std::string launched;  ///< what the last launch would have run
+};
+Seen seen;
+std::atomic<int64_t> calls{0};
+
+Result answer(const char* call) {
+  if (seen.fails == call) {
+    seen.fails.clear();
+    return kOutOfMemory;
+  }
+  return kSuccess;
+}
+
+std::string textOf(const KernelNodeParameters& parameters) {
+  std::string text = parameters.kernel->name + "(";
+  for (int i = 0; i < parameters.kernel->arguments; ++i) {
+    text += (i ? ", " : "") + std::to_string(*static_cast<const uint64_t*>(parameters.arguments[i]));
+  }
+  return text + ")x" + std::to_string(parameters.gridX) + (parameters.sharedBytes ? "s" + std::to_string(parameters.sharedBytes) : "");
+}
+
+std::string textOf(const CopyParameters& parameters) {
+  return "copy(" + std::to_string(parameters.to.device) + ", " + std::to_string(parameters.from.device) + ", " +
+         std::to_string(parameters.widthBytes) + ")";
+}
+
+Result add(GraphNode* node, Graph graph, const GraphNode* from, size_t count, const std::string& text) {
+  *node = new GraphNode_{text, {from, from + count}};
+  graph->nodes.push_back(*node);
+  return answer("add");
+}
+
+Driver makeDriver() {
+  Driver driver;
+#define SL_COUNT(member, symbol, kind, parameters) driver.member.count = &calls;
+  SL_CUDA_DRIVER(SL_COUNT)
+  SL_CUDA_NEWER_DRIVER(SL_COUNT)
+#undef SL_COUNT
+  driver.currentContext.function = [](Context* context) {
+    *context = nullptr;
+    return kSuccess;
+  };
+  driver.exchangeCaptureMode.function = [](int*) { return kSuccess; };
+  driver.graphCreate.function = [](Graph* graph, unsigned) {
+    *graph = new Graph_;
+    ++seen.graphs;
+    return kSuccess;
+  };
+  driver.graphDestroy.function = [](Graph graph) {
+    for (GraphNode node : graph->nodes) {
+      delete node;
+    }
+    delete graph;
+    --seen.graphs;
+    return kSuccess;
+  };
+  driver.graphAddKernel.function = [](GraphNode* node, Graph graph, const GraphNode* from, size_t count,
+                                      const KernelNodeParameters* parameters) {
+    return add(node, graph, from, count, textOf(*parameters));
+  };
+  driver.graphAddCopy.function = [](GraphNode* node, Graph graph, const GraphNode* from, size_t count,
+                                    const CopyParameters* parameters, Context) {
+    return add(node, graph, from, count, textOf(*parameters));
+  };
+  driver.graphAddEmpty.function = [](GraphNode* node, Graph graph, const GraphNode* from, size_t count) {
+    return add(node, graph, from, count, "-");
+  };
+  driver.graphAddEdges.function = [](Graph, const GraphNode* from, const GraphNode* to, const EdgeData* data, size_t count) {
+    (*to)->after.assign(from, from + count);
+    (*to)->early = data->fromPort == 1 && data->toPort == 0 && data->type == 1;
+    return answer("edge");
+  };
+  driver.graphInstantiate.function = [](GraphExec* exec, Graph graph, unsigned long long) {
+    if (answer("instantiate") != kSuccess) {
+      return kOutOfMemory;
+    }
+    *exec = new GraphExec_{graph->nodes, {}};
+    for (GraphNode node : graph->nodes) {
+      (*exec)->nodes[node] = *node;
+    }
+    ++seen.instantiations;
+    ++seen.execs;
+    return kSuccess;
+  };
+  driver.graphExecDestroy.function = [](GraphExec exec) {
+    delete exec;
+    --seen.execs;
+    return kSuccess;
+  };
+  driver.graphSetKernel.function = [](GraphExec exec, GraphNode node, const KernelNodeParameters* parameters) {
+    ++seen.updates;
+    exec->nodes.at(node).text = textOf(*parameters);
+    return answer("set");
+  };
+  driver.graphSetCopy.function = [](GraphExec exec, GraphNode node, const CopyParameters* parameters, Context) {
+    ++seen.updates;
+    exec->nodes.at(node).text = textOf(*parameters);
+    return answer("set");
+  };
+  driver.graphEnable.function = [](GraphExec exec, GraphNode node, unsigned enabled) {
+    ++seen.updates;
+    exec->nodes.at(node).enabled = enabled != 0;
+    return kSuccess;
+  };
+  driver.graphLaunch.function = [](GraphExec exec, Stream) {
+    ++seen.launches;
+    seen.launched.clear();
+    for (size_t i = 0; i < exec->order.size(); ++i) {
+      const GraphNode_& node = exec->nodes.at(exec->order[i]);
+      EXPECT_EQ(i ? 1u : 0u, node.after.size()) << "a chain";
+      EXPECT_TRUE(i == 0 || node.after[0] == exec->order[i - 1]) << "in order";
+      seen.launched += (i ? (node.early ? " ~ " : " ") : "") + (node.enabled ? node.text : "-");
+    }
+    return answer("launch");
+  };
+  return driver;
+}
+
+class LaunchGraphTest : public ::testing::Test {
+ protected:
+  void SetUp() override { seen = {}; }
+  void TearDown() override {
+    graph.reset();
+    EXPECT_EQ(0, seen.graphs);
+    EXPECT_EQ(0, seen.execs) << "everything is given back";
+  }
+
+  /// A kernel of two addresses.
+  Result run(Kernel kernel, uint64_t from, uint64_t to, unsigned blocks = 4, unsigned sharedBytes = 0, bool waits = false) {
+    uint64_t values[] = {from, to};
+    void* arguments[] = {&values[0], &values[1]};
+    const Result result = graph->kernel({kernel, 2, waits}, blocks, 64, sharedBytes, arguments);
+    values[0] = values[1] = 99;  // they are copied
+    return result;
+  }
+  /// One run of two kernels with a copy between them.
+  std::string runAll(uint64_t in, uint64_t out, unsigned blocks = 4, size_t bytes = 32) {
+    graph->begin();
+    EXPECT_EQ(kSuccess, run(&f, in, 10, blocks));
+    EXPECT_EQ(kSuccess, graph->copy(20, 10, bytes));
+    EXPECT_EQ(kSuccess, run(&g, 20, out));
+    EXPECT_EQ(kSuccess, graph->launch(nullptr));
+    return seen.launched;
+  }
+  /// Two kernels that wait for the one ahead.
+  std::string runEarly(unsigned blocks) {
+    graph->begin();
+    run(&f, 1, 10, 4, 0, true);
+    run(&g, 10, 20, blocks, 0, true);
+    run(&f, 20, 2, 4, 0, true);
+    EXPECT_EQ(kSuccess, graph->launch(nullptr));
+    return seen.launched;
+  }
+  /// Updates and instantiations since the last time.
+  std::string changes() {
+    const std::string text = std::to_string(seen.updates) + " updates, " + std::to_string(seen.instantiations) + " made";
+    seen.updates = seen.instantiations = 0;
+    return text;
+  }
+
+  Kernel_ f{"f", 2}, g{"g", 2};
+  const Driver driver = makeDriver();
+  std::unique_ptr<LaunchGraph> graph = std::make_unique<LaunchGraph>(driver);
+};
+
+TEST_F(LaunchGraphTest, TheFirstRunMakesAChainAndTheSameAgainOnlyLaunchesIt) {
+  EXPECT_EQ("f(1, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(1, 2));
+  EXPECT_EQ("0 updates, 1 made", changes());
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ("f(1, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(1, 2));
+  }
+  EXPECT_EQ("0 updates, 0 made", changes());
+  EXPECT_EQ(6, seen.launches);
+}
+
+TEST_F(LaunchGraphTest, OnlyNodesThatDifferAreUpdated) {
+  runAll(1, 2);
+  changes();
+  EXPECT_EQ("f(3, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(3, 2));
+  EXPECT_EQ("1 updates, 0 made", changes());
+  EXPECT_EQ("f(3, 10)x4 copy(20, 10, 32) g(20, 4)x4", runAll(3, 4));
+  EXPECT_EQ("1 updates, 0 made", changes());
+  EXPECT_EQ("f(3, 10)x7 copy(20, 10, 48) g(20, 4)x4", runAll(3, 4, 7, 48));
+  EXPECT_EQ("2 updates, 0 made", changes());
+}
+
+TEST_F(LaunchGraphTest, WhatHasNoBlocksDoesNothingUntilItHas) {
+  EXPECT_EQ("- copy(20, 10, 32) g(20, 2)x4", runAll(1, 2, 0));
+  EXPECT_EQ("1 updates, 1 made", changes());
+  EXPECT_EQ("- copy(20, 10, 32) g(20, 2)x4", runAll(5, 2, 0)) << "other addresses of what does nothing";
+  EXPECT_EQ("0 updates, 0 made", changes());
+  EXPECT_EQ("f(6, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(6, 2));
+  EXPECT_EQ("2 updates, 0 made", changes());
+  EXPECT_EQ("f(6, 10)x4 - g(20, 2)x4", runAll(6, 2, 4, 0));
+  EXPECT_EQ("f(6, 10)x4 copy(20, 10, 8) g(20, 2)x4", runAll(6, 2, 4, 8));
+  EXPECT_EQ("3 updates, 0 made", changes());
+}
+
+TEST_F(LaunchGraphTest, ACopyThatBeganWithNothingIsMadeWhenThereIsSomething) {
+  EXPECT_EQ("f(1, 10)x4 - g(20, 2)x4", runAll(1, 2, 4, 0));
+  EXPECT_EQ("f(1, 10)x4 - g(20, 2)x4", runAll(1, 2, 4, 0));
+  EXPECT_EQ("0 updates, 1 made", changes());
+  EXPECT_EQ("f(1, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(1, 2));
+  EXPECT_EQ("0 updates, 1 made", changes());
+}
+
+TEST_F(LaunchGraphTest, SharedMemoryIsPartOfTheGrid) {
+  for (const unsigned bytes : {0u, 512u}) {
+    graph->begin();
+    run(&f, 1, 2, 4, bytes);
+    ASSERT_EQ(kSuccess, graph->launch(nullptr));
+  }
+  EXPECT_EQ("f(1, 2)x4s512", seen.launched);
+  EXPECT_EQ("1 updates, 1 made", changes());
+}
+
+TEST_F(LaunchGraphTest, OtherNodesMakeTheGraphAnew) {
+  const auto runs = [&](std::vector<Kernel> kernels) {
+    graph->begin();
+    for (Kernel kernel : kernels) {
+      EXPECT_EQ(kSuccess, run(kernel, 1, 2));
+    }
+    EXPECT_EQ(kSuccess, graph->launch(nullptr));
+    return seen.launched;
+  };
+  EXPECT_EQ("f(1, 2)x4 g(1, 2)x4", runs({&f, &g}));
+  EXPECT_EQ("f(1, 2)x4 f(1, 2)x4", runs({&f, &f})) << "another kernel";
+  EXPECT_EQ("f(1, 2)x4 f(1, 2)x4 g(1, 2)x4", runs({&f, &f, &g})) << "more";
+  EXPECT_EQ("f(1, 2)x4", runs({&f})) << "fewer";
+  EXPECT_EQ("0 updates, 4 made", changes());
+  EXPECT_EQ("f(1, 2)x4", runs({&f}));
+  EXPECT_EQ("0 updates, 0 made", changes());
+  seen.launches = 0;
+  runs({});
+  EXPECT_EQ(0, seen.launches) << "nothing to launch";
+}
+
+TEST_F(LaunchGraphTest, ARunThatEndsEarlyIsForgotten) {
+  graph->begin();
+  run(&f, 1, 10);  // a check failed behind it, say
+  EXPECT_EQ("f(1, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(1, 2));
+  graph->begin();
+  run(&f, 7, 10);
+  EXPECT_EQ("f(1, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(1, 2)) << "what it had changed is changed back";
+  EXPECT_EQ("2 updates, 1 made", changes());
+}
+
+TEST_F(LaunchGraphTest, KernelsThatWaitMayStartEarlyWhereBothDo) {
+  EXPECT_EQ("f(1, 10)x4 ~ g(10, 20)x4 ~ f(20, 2)x4", runEarly(4));
+  graph = std::make_unique<LaunchGraph>(driver);
+  graph->begin();
+  run(&f, 1, 10, 4, 0, true);
+  graph->copy(20, 10, 8);
+  run(&g, 20, 30, 4, 0, true);
+  run(&f, 30, 40, 4, 0, false);
+  run(&g, 40, 50, 4, 0, true);
+  ASSERT_EQ(kSuccess, graph->launch(nullptr));
+  EXPECT_EQ("f(1, 10)x4 copy(20, 10, 8) g(20, 30)x4 f(30, 40)x4 g(40, 50)x4", seen.launched);
+}
+
+// Behind a node that does nothing a kernel would wait for that node alone, and not for the one ahead of it.
+TEST_F(LaunchGraphTest, NoneStartsEarlyInAGraphWhereANodeMayDoNothing) {
+  runEarly(4);
+  changes();
+  EXPECT_EQ("f(1, 10)x4 - f(20, 2)x4", runEarly(0));
+  EXPECT_EQ("1 updates, 1 made", changes());
+  EXPECT_EQ("f(1, 10)x4 g(10, 20)x4 f(20, 2)x4", runEarly(4)) << "it may happen again";
+  EXPECT_EQ("2 updates, 0 made", changes());
+}
+
+TEST_F(LaunchGraphTest, AnOlderDriverHasPlainEdges) {
+  Driver older = makeDriver();
+  older.graphAddEdges.function = nullptr;
+  graph = std::make_unique<LaunchGraph>(older);
+  EXPECT_EQ("f(1, 10)x4 g(10, 20)x4 f(20, 2)x4", runEarly(4));
+  graph.reset();  // before its driver
+}
+
+TEST_F(LaunchGraphTest, AfterAFailureTheGraphIsMadeAnew) {
+  for (const char* call : {"add", "instantiate"}) {
+    seen.fails = call;
+    graph->begin();
+    run(&f, 1, 2);
+    EXPECT_EQ(kOutOfMemory, graph->launch(nullptr)) << call;
+    EXPECT_EQ(0, seen.execs);
+  }
+  runAll(1, 2);
+  changes();
+  seen.fails = "set";
+  graph->begin();
+  EXPECT_EQ(kOutOfMemory, run(&f, 5, 10));
+  EXPECT_EQ("f(6, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(6, 2));
+  EXPECT_EQ("1 updates, 1 made", changes());
+}
+
+}  // namespace
+}  // namespace straightline::cuda

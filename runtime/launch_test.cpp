@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frames that are used again in the order of one queue, and runs that are launched as graphs, with a device that only notes what
+// is asked of it.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "straightline/abi/queue.h"
+#include "test_description.h"
+
+namespace straightline::testing {
+namespace {
+
+struct Notes {
+  std::vector<std::string> calls;
+  int64_t arenas = 0;    ///< alive
+  bool passed = false;   ///< what a query answers
+  bool captured = false;
+  std::string take() {
+    std::string text;
+    for (const std::string& call : calls) {
+      text += (text.empty() ? "" : ", ") + call;
+    }
+    calls.clear();
+    return text;
+  }
+};
+Notes& notes() {
+  static Notes instance;
+  return instance;
+}
+void note(const std::string& call) { notes().calls.push_back(call); }
+
+constexpr int kGraph = 100;  ///< number of a queue that gathers
+int numberOf(void* queue) { return *static_cast<int*>(queue); }
+
+void* allocate(size_t bytes, size_t) {
+  ++notes().arenas;
+  return ::operator new(bytes);
+}
+void deallocate(void* address, size_t) {
+  --notes().arenas;
+  ::operator delete(address);
+}
+void* queueCreate() { return new int(-1); }
+void queueDestroy(void* queue) { delete static_cast<int*>(queue); }
+void* queueAdopt(int32_t, void* native) { return new int(static_cast<int>(reinterpret_cast<intptr_t>(native))); }
+int32_t load(const sl_device_code*, void** kernel, char*, size_t) {
+  *kernel = &notes();
+  return SL_OK;
+}
+void unload(void*) {}
+int32_t start(void* queue, sl_ctx* ctx, void*, const sl_grid* grid, void* const*) {
+  if (grid->blocks == 9) {
+    sl_fail(ctx, SL_DEVICE_ERROR, 0, 0, 0);
+    return SL_DEVICE_ERROR;
+  }
+  note("start x" + std::to_string(grid->blocks) + " on " + std::to_string(numberOf(queue)));
+  return SL_OK;
+}
+void* record(void* queue) {
+  note("record on " + std::to_string(numberOf(queue)));
+  return new int(0);
+}
+int32_t recordAgain(void* queue, void*) {
+  note("again on " + std::to_string(numberOf(queue)));
+  return 1;
+}
+void wait(void*, void*) {}
+void synchronize(void*) { note("synchronize"); }
+void eventDestroy(void* event) {
+  note("forget");
+  delete static_cast<int*>(event);
+}
+int32_t query(void*) {
+  note("query");
+  return notes().passed;
+}
+int32_t launch(void*, sl_ctx*, void*, void* const*, int32_t, const int64_t*, int32_t) { return SL_INTERNAL; }
+int32_t copy(void*, sl_ctx*, void*, const char*, const void*, const char*, size_t) { return SL_INTERNAL; }
+uint64_t queueOrder(void* queue) { return static_cast<uint64_t>(numberOf(queue)); }
+int32_t queueCaptured(void*) { return notes().captured; }
+void finish() { note("finish"); }
+void* graphCreate() {
+  note("graph");
+  return new int(kGraph);
+}
+int32_t graphBegin(void*, sl_ctx*, void* queue) {
+  note("begin for " + std::to_string(numberOf(queue)));
+  return SL_OK;
+}
+int32_t graphLaunch(void*, sl_ctx*) {
+  note("launch");
+  return SL_OK;
+}
+
+const sl_device_desc kDevice = {sizeof(sl_device_desc), "launching", 0,    allocate, deallocate, queueCreate,
+                                queueDestroy,           launch,      copy, record,   wait,       synchronize,
+                                eventDestroy,           query,       load, unload,   start,      queueAdopt,
+                                1,                      queueOrder,  queueCaptured,  recordAgain,
+                                finish,                 graphCreate, graphBegin,     graphLaunch};
+const sl_backend_desc kBackend = {sizeof(sl_backend_desc), SL_ABI_VERSION, "launching", nullptr, 0, &kDevice};
+
+/// One kernel; the number of its blocks is the first extent, the arena has as many KiB.
+int32_t runOne(sl_ctx* ctx, sl_team, const sl_bindings* io) {
+  const sl_grid grid = {sizeof(sl_grid), io->extents[0], 64, 0};
+  return sl_queue_start(ctx, io->queues[1], io->kernels[0], &grid, nullptr);
+}
+
+class Launch : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    sl_message message;
+    ASSERT_EQ(SL_OK, sl_backend_register(&kBackend, &message)) << message.text;
+  }
+  void SetUp() override { notes() = {}; }
+  void TearDown() override {
+    sl_weights_release(weights);
+    sl_program_release(program);
+    for (sl_queue* queue : queues) {
+      sl_queue_release(queue);
+    }
+    EXPECT_EQ(0, notes().arenas);
+  }
+
+  void make(bool hasArena, sl_statement_kind kind = SL_STATEMENT_LAUNCH, int64_t hostArena = 0) {
+    const int32_t space = builder.space("launching");
+    builder.queue("launching");
+    const int32_t blocks = builder.extent("blocks", 0, 9);
+    builder.statement(kind, "mul", "model.py:3");
+    builder.arena(space, builder.expression({{'s', blocks}, {'c', hasArena ? 1024 : 0}, {'*', 0}}));
+    if (!hasArena) {
+      builder.arena(space, builder.constant(0));
+    }
+    builder.arena(0, builder.constant(hostArena));
+    sl_program_desc* desc = builder.build(runOne);
+    const_cast<sl_statement*>(desc->statements)->queue = 1;
+    desc->entries = &entry;
+    desc->entry_count = 1;
+    sl_message message;
+    ASSERT_EQ(SL_OK, sl_program_create(desc, nullptr, nullptr, &program, &message)) << message.text;
+    ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, &message)) << message.text;
+  }
+
+  sl_queue* stream(int number) {
+    sl_queue* queue = nullptr;
+    EXPECT_EQ(SL_OK, sl_queue_adopt("launching", 0, reinterpret_cast<void*>(static_cast<intptr_t>(number)), &queue, nullptr));
+    queues.push_back(queue);
+    return queue;
+  }
+
+  std::string run(sl_queue* queue, int64_t blocks, sl_launch launch = SL_LAUNCH_STREAM, int32_t expected = SL_OK) {
+    Call call(program, weights, queue, launch);
+    EXPECT_EQ(expected, call({}, {}, {blocks})) << call.message.text;
+    said = call.message.text;
+    return notes().take();
+  }
+
+  const sl_device_image image = {sizeof(sl_device_image), "code", 4};
+  const sl_device_code code = {sizeof(sl_device_code), "one", &image, {}, 64, 0, 0};
+  const sl_entry entry = {sizeof(sl_entry), "kernel", "launching", SL_ENTRY_KERNEL, 1, nullptr, 0, nullptr, 0, 0, nullptr, &code};
+  DescriptionBuilder builder;
+  std::vector<sl_queue*> queues;
+  sl_program* program = nullptr;
+  sl_weights* weights = nullptr;
+  std::string said;
+};
+
+// Contract: E9.
+TEST_F(Launch, OneStreamUsesOneFrameAndOneEventAndAsksNothing) {
+  make(true);
+  sl_queue* first = stream(5);
+  EXPECT_EQ("start x2 on 5, record on 5", run(first, 2));
+  EXPECT_EQ("start x2 on 5, again on 5", run(first, 2)) << "nothing is asked: it runs behind the first";
+  EXPECT_EQ(1, notes().arenas);
+}
+
+TEST_F(Launch, AnotherStreamTakesAFrameOnlyWhenItsQueueHasPassed) {
+  make(true);
+  sl_queue *first = stream(5), *second = stream(6);
+  run(first, 2);
+  EXPECT_EQ("query, start x2 on 6, record on 6", run(second, 2)) << "still running: a frame of its own";
+  EXPECT_EQ(2, notes().arenas);
+  EXPECT_EQ("start x2 on 5, again on 5", run(first, 2));
+  EXPECT_EQ("start x2 on 6, again on 6", run(second, 2));
+  notes().passed = true;
+  EXPECT_EQ("query, start x2 on 7, again on 7", run(stream(7), 2)) << "the first that has passed";
+  EXPECT_EQ(2, notes().arenas);
+}
+
+TEST_F(Launch, AStreamThatIsSeenTwiceHasOneOrder) {
+  make(true);
+  run(stream(5), 2);
+  EXPECT_EQ("start x2 on 5, again on 5", run(stream(5), 2)) << "another queue over the same stream";
+}
+
+TEST_F(Launch, AnUnknownOrderIsNoOrder) {
+  make(true);
+  sl_queue* unknown = stream(0);
+  run(unknown, 2);
+  EXPECT_EQ("query, start x2 on 0, record on 0", run(unknown, 2));
+}
+
+TEST_F(Launch, AnArenaThatMustGrowWaitsForWhoStillUsesIt) {
+  make(true);
+  sl_queue* queue = stream(5);
+  run(queue, 2);
+  EXPECT_EQ("start x1 on 5, again on 5", run(queue, 1));
+  EXPECT_EQ("synchronize, start x4 on 5, again on 5", run(queue, 4));
+  EXPECT_EQ(1, notes().arenas);
+}
+
+TEST_F(Launch, WithAnArenaOfTheHostNothingIsInOrder) {
+  make(true, SL_STATEMENT_LAUNCH, 64);
+  sl_queue* queue = stream(5);
+  run(queue, 2);
+  EXPECT_EQ("query, start x2 on 5, record on 5", run(queue, 2));
+  EXPECT_EQ("query, query", run(queue, 2, SL_LAUNCH_GRAPH, SL_UNSUPPORTED)) << "a frame is looked for, and nothing is started";
+}
+
+TEST_F(Launch, ASecondRunOnOneLeaseRunsBehindTheFirst) {
+  make(true);
+  sl_queue *queue = stream(5), *other = stream(6);
+  sl_frame* frame = nullptr;
+  const int64_t extents[] = {2};
+  sl_message message;
+  ASSERT_EQ(SL_OK, sl_frame_lease_on(program, queue, SL_LAUNCH_STREAM, extents, &frame, &message));
+  const sl_args args{sizeof(sl_args), nullptr, nullptr, extents, nullptr, SL_LAUNCH_STREAM};
+  sl_ctx ctx{};
+  ctx.size = sizeof(ctx);
+  ASSERT_EQ(SL_OK, sl_run(program, weights, frame, queue, &args, &ctx, &message));
+  ASSERT_EQ(SL_OK, sl_run(program, weights, frame, queue, &args, &ctx, &message));
+  EXPECT_EQ("start x2 on 5, record on 5, start x2 on 5, again on 5", notes().take());
+  ASSERT_EQ(SL_OK, sl_run(program, weights, frame, other, &args, &ctx, &message));
+  EXPECT_EQ("synchronize, start x2 on 6, again on 6", notes().take()) << "it was leased for another queue";
+  sl_frame_return(frame);
+  EXPECT_EQ("query, start x2 on 5, record on 5", run(queue, 2)) << "the frame is not in the order of 5 any more";
+}
+
+TEST_F(Launch, AGraphIsMadeOnceAFrameAndGathersEveryRun) {
+  make(false);
+  sl_queue* queue = stream(5);
+  EXPECT_EQ(1, sl_program_graph_nodes(program, nullptr));
+  EXPECT_EQ("graph, begin for 5, start x2 on 100, launch", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("begin for 5, start x0 on 100, launch", run(queue, 0, SL_LAUNCH_GRAPH)) << "a graph sees what starts nothing";
+  EXPECT_EQ("start x2 on 5", run(queue, 2)) << "by stream";
+  EXPECT_EQ("", run(queue, 0)) << "an empty grid starts nothing";
+}
+
+TEST_F(Launch, AGraphWithAnArenaIsGuardedByAnEventOfTheStream) {
+  make(true);
+  sl_queue* queue = stream(5);
+  EXPECT_EQ("graph, begin for 5, start x2 on 100, launch, record on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("begin for 5, start x2 on 100, launch, again on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+}
+
+TEST_F(Launch, EachStreamKeepsItsGraphThoughNothingIsGuarded) {
+  make(false);
+  sl_queue *first = stream(5), *second = stream(6);
+  sl_frame *a = nullptr, *b = nullptr;
+  const int64_t extents[] = {2};
+  ASSERT_EQ(SL_OK, sl_frame_lease_on(program, first, SL_LAUNCH_GRAPH, extents, &a, nullptr));
+  ASSERT_EQ(SL_OK, sl_frame_lease_on(program, second, SL_LAUNCH_GRAPH, extents, &b, nullptr));
+  ASSERT_NE(a, b);
+  sl_frame_return(a);
+  sl_frame_return(b);
+  for (int i = 0; i < 3; ++i) {
+    sl_frame* again = nullptr;
+    sl_queue* queue = i % 2 ? first : second;
+    ASSERT_EQ(SL_OK, sl_frame_lease_on(program, queue, SL_LAUNCH_GRAPH, extents, &again, nullptr));
+    EXPECT_EQ(i % 2 ? a : b, again);
+    sl_frame_return(again);
+  }
+}
+
+TEST_F(Launch, AFailedStartLaunchesNothing) {
+  make(false);
+  sl_queue* queue = stream(5);
+  EXPECT_EQ("graph, begin for 5", run(queue, 9, SL_LAUNCH_GRAPH, SL_DEVICE_ERROR));
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH));
+}
+
+TEST_F(Launch, UnderACaptureKernelsAreStartedOneByOneAndTheArenaStays) {
+  make(true);
+  sl_queue* queue = stream(5);
+  notes().captured = true;
+  EXPECT_EQ("start x2 on 5", run(queue, 2, SL_LAUNCH_GRAPH)) << "no event, no query, no graph";
+  EXPECT_EQ("start x2 on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ(2, notes().arenas) << "the captured graph refers to the first";
+  notes().captured = false;
+  EXPECT_EQ("graph, begin for 5, start x2 on 100, launch, record on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ(3, notes().arenas);
+  notes().captured = true;
+  EXPECT_EQ("start x2 on 6", run(stream(6), 2)) << "nothing is asked about the one that is still running";
+  EXPECT_EQ(4, notes().arenas);
+}
+
+TEST_F(Launch, ARunIsCapturedAlsoOnAFrameThatWasLeasedForNoQueue) {
+  make(true);
+  sl_queue* queue = stream(5);
+  sl_frame* frame = nullptr;
+  const int64_t extents[] = {2};
+  ASSERT_EQ(SL_OK, sl_frame_lease(program, extents, &frame, nullptr));
+  notes().captured = true;
+  const sl_args args{sizeof(sl_args), nullptr, nullptr, extents, nullptr, SL_LAUNCH_GRAPH};
+  sl_ctx ctx{};
+  ctx.size = sizeof(ctx);
+  sl_message message;
+  ASSERT_EQ(SL_OK, sl_run(program, weights, frame, queue, &args, &ctx, &message));
+  sl_frame_return(frame);
+  EXPECT_EQ("start x2 on 5", notes().take());
+  notes().captured = false;
+  run(queue, 2);
+  EXPECT_EQ(2, notes().arenas);
+}
+
+TEST_F(Launch, WeightsWaitForRunsThatLeaveNoEvent) {
+  make(false);
+  run(stream(5), 2);
+  sl_weights_release(weights);
+  weights = nullptr;
+  EXPECT_EQ("finish", notes().take());
+}
+
+TEST_F(Launch, WeightsWaitForRunsWhoseFrameHasBeenLentAgain) {
+  make(true);
+  sl_queue* queue = stream(5);
+  run(queue, 2);
+  sl_frame* frame = nullptr;
+  const int64_t extents[] = {2};
+  ASSERT_EQ(SL_OK, sl_frame_lease_on(program, queue, SL_LAUNCH_STREAM, extents, &frame, nullptr));
+  sl_weights_release(weights);  // the run with them may still be going on
+  weights = nullptr;
+  EXPECT_EQ("finish", notes().take());
+  sl_frame_return(frame);
+}
+
+TEST_F(Launch, WhatCannotBeAGraphSaysWhy) {
+  make(false, SL_STATEMENT_IF);
+  sl_message message;
+  EXPECT_EQ(-1, sl_program_graph_nodes(program, &message));
+  EXPECT_STREQ("mul at model.py:3 is control flow", message.text);
+  EXPECT_EQ("", run(stream(5), 2, SL_LAUNCH_GRAPH, SL_UNSUPPORTED));
+  EXPECT_EQ("the program cannot be launched as a graph: mul at model.py:3 is control flow", said);
+}
+
+TEST_F(Launch, AProgramOfTheHostHasNoGraph) {
+  DescriptionBuilder host;
+  ASSERT_EQ(SL_OK, sl_program_create(host.build(runOne), nullptr, nullptr, &program, nullptr));
+  sl_message message;
+  EXPECT_EQ(-1, sl_program_graph_nodes(program, &message));
+  EXPECT_STREQ("program 'forward' has no queue of a device that takes graphs", message.text);
+}
+
+}  // namespace
+}  // namespace straightline::testing

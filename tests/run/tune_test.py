@@ -244,6 +244,8 @@ def test_options() -> None:
 _INTERRUPTED = """
     import os, signal, sys, threading, torch, straightline as sl, straightline._tuning as tuning
     from torch import nn
+    # A job started in the background inherits an ignored SIGINT; this test is about one that is not.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     class Dropped:  # Python drops what is raised in a destructor
         def __del__(self):
             os.kill(os.getpid(), signal.SIGINT)

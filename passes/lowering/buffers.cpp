@@ -220,12 +220,20 @@ Value Lowering::allocatePlain(Value tensor) {
   return buffer;
 }
 
-Value Lowering::preparedBuffer(Location loc, const Exprs& extents, mlir::Type element) {
+Value Lowering::preparedBuffer(Location loc, kernel::BufferType type, llvm::StringRef name) {
   mlir::OpBuilder::InsertionGuard guard(builder_);
   builder_.setInsertionPoint(prepare_);
-  const std::string name = "prepared." + std::to_string(usedNames_["prepared."]++);
-  return kernel::PreparedOp::create(builder_, loc, contiguousType(extents, element), builder_.getStringAttr(name),
-                                    kernel::ExtentAttr());
+  const unsigned count = usedNames_["prepared." + name.str()]++;
+  const std::string number = count || name.ends_with(".") ? std::to_string(count) : "";
+  return kernel::PreparedOp::create(builder_, loc, type, builder_.getStringAttr(name + number), kernel::ExtentAttr());
+}
+
+void Lowering::atEndOfPrepare(llvm::function_ref<void()> make) {
+  mlir::OpBuilder::InsertionGuard guard(builder_);
+  builder_.setInsertionPointToEnd(&prepare_.getBody().front());
+  inPrepare_ = true;
+  make();
+  inPrepare_ = false;
 }
 
 Value Lowering::viewInPrepare(Value buffer) {
@@ -248,7 +256,8 @@ Value Lowering::destination(Value tensor) {
   if (!buffer && inPrepare_) {
     // Something that run reads outlives prepare; what only prepare reads is scratch.
     if (outlivesPrepare(tensor)) {
-      buffer = preparedBuffer(tensor.getLoc(), extentsOf(tensor), llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType());
+      const mlir::Type element = llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
+      buffer = preparedBuffer(tensor.getLoc(), contiguousType(extentsOf(tensor), element), "prepared.");
     }
   }
   if (!buffer) {

@@ -243,11 +243,7 @@ class ContractionLowering {
     Value prepared = preparedBuffer(weight, ".packed", packedType);
     packing.outputs = {prepared};
     packing.inputs = {lowering_.viewInPrepare(source)};
-    mlir::OpBuilder::InsertionGuard guard(lowering_.builder_);
-    lowering_.builder_.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
-    lowering_.inPrepare_ = true;
-    lowering_.launch(fusion_.getLoc(), packing);
-    lowering_.inPrepare_ = false;
+    lowering_.atEndOfPrepare([&] { lowering_.launch(fusion_.getLoc(), packing); });
     lowering_.packs_[key] = prepared;
     return prepared;
   }
@@ -475,11 +471,9 @@ class ContractionLowering {
     Value& dense = lowering_.packs_[key];
     if (!dense) {
       dense = preparedBuffer(tensor, ".dense", lowering_.contiguousType(extents, Lowering::typeOf(buffer).getElementType()));
-      mlir::OpBuilder::InsertionGuard guard(lowering_.builder_);
-      lowering_.builder_.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
-      lowering_.inPrepare_ = true;
-      lowering_.copy(fusion_.getLoc(), lowering_.viewInPrepare(buffer), dense, "copy", kDense);
-      lowering_.inPrepare_ = false;
+      lowering_.atEndOfPrepare([&] {
+        lowering_.copy(fusion_.getLoc(), lowering_.viewInPrepare(buffer), dense, "copy", kDense);
+      });
     }
     return dense;
   }
@@ -487,13 +481,7 @@ class ContractionLowering {
 
   /// New storage that prepare fills, named after `tensor`.
   Value preparedBuffer(Value tensor, llvm::StringRef suffix, kernel::BufferType type) {
-    mlir::OpBuilder::InsertionGuard guard(lowering_.builder_);
-    lowering_.builder_.setInsertionPoint(lowering_.prepare_);
-    const std::string base = weightName(tensor) + suffix.str();
-    const unsigned count = lowering_.usedNames_["prepared." + base]++;
-    return kernel::PreparedOp::create(lowering_.builder_, fusion_.getLoc(), type,
-                                      lowering_.builder_.getStringAttr(base + (count ? std::to_string(count) : "")),
-                                      kernel::ExtentAttr());
+    return lowering_.preparedBuffer(fusion_.getLoc(), type, weightName(tensor) + suffix.str());
   }
 
   void callLibrary(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants, Value out) {

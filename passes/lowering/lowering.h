@@ -169,8 +169,10 @@ class Lowering {
   void demotePrepared();
   /// A buffer of prepare seen through views that stand in run, as prepare sees it.
   mlir::Value viewInPrepare(mlir::Value buffer);
-  /// New storage that prepare fills and run reads, contiguous.
-  mlir::Value preparedBuffer(mlir::Location loc, const Exprs& extents, mlir::Type element);
+  /// New storage that prepare fills and run reads. A name that ends with a point or was given before gets a number.
+  mlir::Value preparedBuffer(mlir::Location loc, kernel::BufferType type, llvm::StringRef name);
+  /// Statements that `make` creates while run is being lowered stand at the end of prepare.
+  void atEndOfPrepare(llvm::function_ref<void()> make);
   /// Row-major copy of `base` in its old shape, seen with `extents`; made by prepare when `base` is prepare's.
   mlir::Value reshapedCopy(mlir::Operation* op, mlir::Value base, const Exprs& extents);
   mlir::Value wantedDestination(mlir::Value tensor);

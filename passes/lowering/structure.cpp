@@ -142,25 +142,21 @@ LogicalResult Lowering::lowerConstant(Operation* op) {
 // --- views -----------------------------------------------------------------------------------------------------------
 
 Value Lowering::reshapedCopy(Operation* op, Value base, const Exprs& extents) {
-  const mlir::Type element = typeOf(base).getElementType();
+  const kernel::BufferType type = contiguousType(extents, typeOf(base).getElementType());
+  auto copyInto = [&](Value whole, Value from) {
+    // In the old shape: the new storage is row-major in either.
+    Value asOld = view(op->getLoc(), whole, contiguousType(extentsOf(typeOf(from)), type.getElementType()), constant(0));
+    copy(op->getLoc(), from, asOld, "reshape", "the strides of the operand do not allow this shape as a view");
+    return whole;
+  };
   Operation* storage = root(base).getDefiningOp();
   Value place = wantedDestination(op->getResult(0));
-  const bool once = !inPrepare_ && !place && isKnownEarly(op->getResult(0)) && storage && !run_->isAncestor(storage);
-  mlir::OpBuilder::InsertionGuard guard(builder_);
-  Value whole;
-  if (once) {
-    whole = preparedBuffer(op->getLoc(), extents, element);
-    base = viewInPrepare(base);
-    builder_.setInsertionPointToEnd(&prepare_.getBody().front());
-    inPrepare_ = true;
-  } else {
-    whole = place && stridesOf(typeOf(place)) == rowMajor(extents) ? place : slot(contiguousType(extents, element));
+  if (!inPrepare_ && !place && isKnownEarly(op->getResult(0)) && storage && !run_->isAncestor(storage)) {
+    Value whole = preparedBuffer(op->getLoc(), type, "prepared.");
+    atEndOfPrepare([&] { copyInto(whole, viewInPrepare(base)); });
+    return whole;
   }
-  // The copy is made in the old shape: the new storage is row-major in either.
-  Value asOld = view(op->getLoc(), whole, contiguousType(extentsOf(typeOf(base)), element), constant(0));
-  copy(op->getLoc(), base, asOld, "reshape", "the strides of the operand do not allow this shape as a view");
-  inPrepare_ = inPrepare_ && !once;
-  return whole;
+  return copyInto(place && stridesOf(typeOf(place)) == rowMajor(extents) ? place : slot(type), base);
 }
 
 LogicalResult Lowering::lowerView(Operation* op) {

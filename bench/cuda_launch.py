@@ -30,6 +30,7 @@ from straightline import _call
 from torch import Tensor, nn
 
 from bench.cuda_cases import CUDA_CASES
+from bench.cuda_slice import time_call
 
 _CALLS = 300
 _LENGTHS = (1, 2, 5, 20, 100)
@@ -343,17 +344,10 @@ def check_forked() -> None:
 
 def timed(call: Callable[[], object]) -> dict[str, float]:
     """Microseconds until a call returns, until the device is done, and of one of many (medians)."""
-    enqueue, sync, stream = [], [], []
     for _ in range(20):
         call()
-    for _ in range(_CALLS):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        call()
-        middle = time.perf_counter()
-        torch.cuda.synchronize()
-        sync.append((time.perf_counter() - start) * 1e6)
-        enqueue.append((middle - start) * 1e6)
+    enqueue, sync = time_call(call, _CALLS)
+    stream = []
     for _ in range(10):
         torch.cuda.synchronize()
         start = time.perf_counter()
@@ -361,8 +355,7 @@ def timed(call: Callable[[], object]) -> dict[str, float]:
             call()
         torch.cuda.synchronize()
         stream.append((time.perf_counter() - start) * 1e6 / 50)
-    medians = (statistics.median(values) for values in (enqueue, sync, stream))
-    return dict(zip(("enqueue_us", "sync_us", "stream_us"), medians, strict=True))
+    return {"enqueue_us": enqueue, "sync_us": sync, "stream_us": statistics.median(stream)}
 
 
 def measure() -> list[dict[str, Any]]:

@@ -60,10 +60,10 @@ def check(model: Any, inputs: tuple[Tensor, ...], got: Any, what: str) -> float:
     return worst
 
 
-def _time(call: Callable[[], object]) -> tuple[float, float]:
+def time_call(call: Callable[[], object], calls: int = _CALLS) -> tuple[float, float]:
     """Microseconds of a call until it returns, and until the device is done (medians)."""
     enqueue, done = [], []
-    for _ in range(_CALLS):
+    for _ in range(calls):
         torch.cuda.synchronize()
         start = time.perf_counter()
         call()
@@ -112,10 +112,10 @@ def run_case(case: Any, expected: int | None = 1) -> Iterator[dict[str, Any]]:
         _, kernels_us = _kernels_seen(lambda: by_stream(*inputs))
         assert seen == 10 * kernels, f"{case.name}: the profiler saw {seen} kernels in 10 calls, expected {10 * kernels}"
         _, eager_us = _kernels_seen(lambda: model(*inputs))
-        enqueue, done = _time(lambda: compiled(*inputs))
+        enqueue, done = time_call(lambda: compiled(*inputs))
         out = compiled(*inputs)
-        enqueue_out, done_out = _time(lambda: compiled(*inputs, out=out))
-        eager_enqueue, eager_done = _time(lambda: model(*inputs))
+        enqueue_out, done_out = time_call(lambda: compiled(*inputs, out=out))
+        eager_enqueue, eager_done = time_call(lambda: model(*inputs))
     base = {"case": case.name}
     yield {**base, "contender": "straightline", "sync_us": done, "enqueue_us": enqueue, "launches": kernels,
            "kernels_us": kernels_us, "driver_calls": {kind: count / _CALLS for kind, count in asked.items()},

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "device_notes_for_tests.h"
 #include "straightline/abi/queue.h"
 #include "test_description.h"
 
@@ -16,18 +17,9 @@ namespace straightline::testing {
 namespace {
 
 /// What the device was asked, in order.
-struct Notes {
-  std::vector<std::string> calls;
+struct Notes : DeviceCalls {
   int refusals = 0;       ///< loads that fail from now on
   bool refuses = false;   ///< starts fail
-  std::string take() {
-    std::string text;
-    for (const std::string& call : calls) {
-      text += (text.empty() ? "" : ", ") + call;
-    }
-    calls.clear();
-    return text;
-  }
 };
 Notes& notes() {
   static Notes instance;

@@ -6,25 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "device_notes_for_tests.h"
 #include "straightline/abi/queue.h"
 #include "test_description.h"
 
 namespace straightline::testing {
 namespace {
 
-struct Notes {
-  std::vector<std::string> calls;
+struct Notes : DeviceCalls {
   int64_t arenas = 0;    ///< alive
   bool passed = false;   ///< what a query answers
   bool captured = false;
-  std::string take() {
-    std::string text;
-    for (const std::string& call : calls) {
-      text += (text.empty() ? "" : ", ") + call;
-    }
-    calls.clear();
-    return text;
-  }
 };
 Notes& notes() {
   static Notes instance;

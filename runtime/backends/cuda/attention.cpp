@@ -74,28 +74,8 @@ constexpr sl_tunable kTunables[] = {{"rows", 16, 1, 16},  {"keys", 64, 16, 64}, 
 
 }  // namespace
 
-extern const sl_kernel_desc attentionKernel = {
-    .size = sizeof(sl_kernel_desc),
-    .name = "cuda.attention",
-    .backend = "cuda",
-    .op = "attention",
-    .family = "attention",
-    .summary = "softmax taken online over tiles of keys, which blocks of a cluster share",
-    .accepts = accepts,
-    .cost = cost,
-    .workspace = nullptr,
-    .tunables = kTunables,
-    .tunable_count = 7,
-    .tune = tune,
-    .can_fail = 0,
-    .whole_team = 0,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-};
+extern const sl_kernel_desc attentionKernel =
+    describe("cuda.attention", "attention", "attention", "softmax taken online over tiles of keys, which blocks of a cluster share",
+             kTunables, accepts, cost, tune);
 
 }  // namespace straightline::cuda

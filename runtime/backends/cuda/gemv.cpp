@@ -47,28 +47,8 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc gemvKernel = {
-    .size = sizeof(sl_kernel_desc),
-    .name = "cuda.gemv",
-    .backend = "cuda",
-    .op = "linear",
-    .family = "gemv",
-    .summary = "dot products over the framework's own weight, which is read once",
-    .accepts = accepts,
-    .cost = cost,
-    .workspace = nullptr,
-    .tunables = kTunables,
-    .tunable_count = 5,
-    .tune = tune,
-    .can_fail = 0,
-    .whole_team = 0,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-};
+extern const sl_kernel_desc gemvKernel =
+    describe("cuda.gemv", "linear", "gemv", "dot products over the framework's own weight, which is read once",
+             kTunables, accepts, cost, tune);
 
 }  // namespace straightline::cuda

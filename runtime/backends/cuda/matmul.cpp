@@ -32,37 +32,13 @@ constexpr sl_tunable kTunables[] = {
     {"mr", 4, 1, 64}, {"nr", 4, 1, 64}, {"rows", 32, 16, 128}, {"columns", 64, 16, 128}, {"threads", 128, 32, 1024},
     {"splits", 1, 1, kMostSplits}};
 
-constexpr sl_kernel_desc describe(const char* name, const char* op, const char* summary) {
-  return {
-      .size = sizeof(sl_kernel_desc),
-      .name = name,
-      .backend = "cuda",
-      .op = op,
-      .family = "matmul",
-      .summary = summary,
-      .accepts = accepts,
-      .cost = cost,
-      .workspace = nullptr,
-      .tunables = kTunables,
-      .tunable_count = 6,
-      .tune = tune,
-      .can_fail = 0,
-      .whole_team = 0,
-      .plan_symbol = nullptr,
-      .plan = nullptr,
-      .run_symbol = nullptr,
-      .run = nullptr,
-      .destroy = nullptr,
-      .note = nullptr,
-      .variants = nullptr,
-  };
-}
-
 }  // namespace
 
 extern const sl_kernel_desc linearKernel =
-    describe("cuda.linear", "linear", "tiles in shared memory over the framework's own weight, epilogue fused");
+    describe("cuda.linear", "linear", "matmul", "tiles in shared memory over the framework's own weight, epilogue fused", kTunables,
+             accepts, cost, tune);
 extern const sl_kernel_desc matmulKernel =
-    describe("cuda.matmul", "matmul", "batched product by tiles in shared memory, any strides, epilogue fused");
+    describe("cuda.matmul", "matmul", "matmul", "batched product by tiles in shared memory, any strides, epilogue fused", kTunables,
+             accepts, cost, tune);
 
 }  // namespace straightline::cuda

@@ -45,12 +45,13 @@ def _flops(task: Task) -> int:
     from torch.utils.flop_counter import FlopCounterMode
 
     # Without oneDNN's recurrent nets and the fused encoder layer all is products again, which the counter knows.
+    before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), FlopCounterMode(display=False) as counter:
             copy.deepcopy(task.model)(*task.inputs)
     finally:
-        torch.backends.mha.set_fastpath_enabled(True)
+        torch.backends.mha.set_fastpath_enabled(before)
     return int(counter.get_total_flops())
 
 

@@ -89,3 +89,15 @@ def test_single_calls_are_waited_for_one_by_one(monkeypatch: pytest.MonkeyPatch)
     timed = cuda_timing.timed(call, samples=1, sample_s=0.002)
     assert len(timed["sync_us"]) == len(timed["enqueue_us"]) == 10 and min(timed["sync_us"]) >= 2000 > min(timed["enqueue_us"])
     assert timed["samples_us"][0] >= 2000 and timed["calls"] >= 1
+
+
+def test_cases_that_prepare_beside_each_other(tmp_path: Path) -> None:
+    collection = load_folder(_TINY)
+    settings = Settings(2, 1, 0.001, _LIMIT_S, tmp_path, {"cases": str(_TINY)}, jobs=4)
+    chosen = [c for c in collection.contenders if c.name in ("liar", "stumbler")]
+    failures: list[str] = []
+    session = Session(settings, lambda words: None)
+    measured = list(session.measure_together(collection.cases[:2], 1, chosen, failures))
+    assert [m.case.name for m in measured] == ["tiny_1", "tiny_2"] and not failures
+    for one in measured:
+        assert [record.status for record in one.records] == ["wrong", "failed"]

@@ -197,6 +197,13 @@ def _all(
     failures: list[str],
 ) -> Iterator[Measured]:
     """Each case with each number of threads; a case that eager does not run becomes a line of `failures`."""
+    if options.jobs > 1:
+        together = max(1, options.jobs // len(contenders))
+        for threads in dict.fromkeys(threads for case in cases for threads in _threads(case, options)):
+            chosen = [case for case in cases if threads in _threads(case, options)]
+            for first in range(0, len(chosen), together):
+                yield from session.measure_together(chosen[first : first + together], threads, contenders, failures)
+        return
     for case in cases:
         try:
             reference = session.reference(case)

@@ -36,7 +36,8 @@ class Settings:
         folder: For all temporary files.
         source: What workers are told: `{"cases": folder}` or `{"model": file}`.
         device: "cpu" or "cuda".
-        jobs: How many contenders prepare at a time; with more than one their compile times are those of a busy machine.
+        jobs: How many contenders prepare at a time; with more than one their compile times are those of a busy machine, and the
+            contenders of as many cases as it takes to keep so many busy prepare before the first of these cases is timed.
     """
 
     rounds: int
@@ -170,18 +171,64 @@ class Session:
     def measure(
         self, case: Case, threads: int, contenders: Sequence[type[Contender]], reference: Reference
     ) -> Measured:
-        """Prepares, checks and times all contenders of a case."""
-        cpu = self._settings.device == "cpu"
-        limit = self._limits.least_us(reference.flops, reference.size, threads) if cpu else None
+        """Prepares, checks and times all contenders of a case, one after the other."""
         entrants: list[_Entrant] = []
         try:
             for contender in contenders:
                 entrants.append(self._entrant(contender, case, threads))
-            self._enter_all(entrants, case, threads, reference)
-            warnings = self._time(case, threads, [entrant for entrant in entrants if entrant.client])
+                self._enter(entrants[-1], case, threads, reference)
+            return self._measured(case, threads, reference, entrants)
         finally:
             for entrant in entrants:
                 entrant.close()
+
+    def measure_together(
+        self, cases: Sequence[Case], threads: int, contenders: Sequence[type[Contender]], failures: list[str]
+    ) -> Iterator[Measured]:
+        """The same for several cases, whose contenders prepare beside each other; then each case is timed.
+
+        A case that eager does not run becomes a line of `failures`.
+        """
+        entrants = {case.name: [self._entrant(contender, case, threads) for contender in contenders] for case in cases}
+        everybody = [entrant for some in entrants.values() for entrant in some]
+        references: dict[str, Reference] = {}
+
+        def refer(case: Case) -> None:
+            try:
+                references[case.name] = self.reference(case)
+            except ReferenceFailed as error:
+                failures.append(f"{case.name}: eager itself fails: {error}")
+
+        def enter(entrant: _Entrant, case: Case) -> None:
+            if case.name in references:
+                self._enter(entrant, case, threads, references[case.name])
+
+        try:
+            self._at_a_time(refer, [(case,) for case in cases], everybody)
+            self._at_a_time(enter, [(one, case) for case in cases for one in entrants[case.name]], everybody)
+            for case in cases:
+                if case.name in references:
+                    yield self._measured(case, threads, references[case.name], entrants[case.name])
+                for entrant in entrants[case.name]:
+                    entrant.close()
+        finally:
+            for entrant in everybody:
+                entrant.close()
+
+    def _at_a_time(self, work: Callable[..., None], arguments: Sequence[tuple[Any, ...]], everybody: list[_Entrant]) -> None:
+        with ThreadPoolExecutor(self._settings.jobs) as pool:
+            try:
+                list(pool.map(lambda some: work(*some), arguments))
+            except BaseException:  # ends what the threads wait for, and so them
+                for entrant in everybody:
+                    entrant.close()
+                raise
+
+    def _measured(self, case: Case, threads: int, reference: Reference, entrants: list[_Entrant]) -> Measured:
+        """Times those who stand."""
+        cpu = self._settings.device == "cpu"
+        limit = self._limits.least_us(reference.flops, reference.size, threads) if cpu else None
+        warnings = self._time(case, threads, [entrant for entrant in entrants if entrant.client])
         records = [record for entrant in entrants for record in entrant.records.values()]
         for record in records:
             _summarize(record)
@@ -211,20 +258,6 @@ class Session:
         }
         own = {"STRAIGHTLINE_CACHE_DIR": str(folder / "straightline"), **contender.environment}
         return _Entrant(contender, records, WorkerClient(folder, {**self._environment, **own}))
-
-    def _enter_all(self, entrants: list[_Entrant], case: Case, threads: int, reference: Reference) -> None:
-        """So many at a time as the settings say; one at a time on this thread, which an interrupt ends."""
-        if self._settings.jobs == 1:
-            for entrant in entrants:
-                self._enter(entrant, case, threads, reference)
-            return
-        with ThreadPoolExecutor(self._settings.jobs) as pool:
-            try:
-                list(pool.map(lambda entrant: self._enter(entrant, case, threads, reference), entrants))
-            except BaseException:  # ends what the threads wait for, and so them
-                for entrant in entrants:
-                    entrant.close()
-                raise
 
     def _enter(self, entrant: _Entrant, case: Case, threads: int, reference: Reference) -> None:
         """Prepares and judges a contender; it loses its process when that comes to nothing."""

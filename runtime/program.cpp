@@ -66,7 +66,7 @@ const char* whyNoNode(const sl_program& program, const sl_statement& statement) 
     case SL_STATEMENT_RETURN:
       return nullptr;
     case SL_STATEMENT_CALL:
-      return " calls a library, which puts its own work on a stream";
+      return program.queueDevices[static_cast<size_t>(statement.queue)] ? nullptr : " runs on the host";
     case SL_STATEMENT_ALLOC:
       return " allocates memory";
     case SL_STATEMENT_BARRIER:

@@ -262,6 +262,7 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
   spec.op = "scaled_dot_product_attention";
   spec.why = choice.why;
   spec.costUs = choice.costUs;
+  spec.costOfTeam = true;
   spec.tune = tuneAttributes(context_, *choice.kernel, problem);
   for (mlir::NamedAttribute& entry : spec.tune) {
     if (entry.getName() == "mask") {

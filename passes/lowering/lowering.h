@@ -185,6 +185,8 @@ class Lowering {
   mlir::AffineExpr sliceStart(int64_t start, mlir::AffineExpr extent) const;
   mlir::LogicalResult lowerView(mlir::Operation* op);
   mlir::LogicalResult lowerCat(op::CatOp op);
+  /// Whether attention, its only user, reads the two parts of its keys and of its values where they are.
+  bool isReadInParts(op::CatOp op);
   mlir::LogicalResult lowerPad(op::ConstantPadNdOp op);
   mlir::LogicalResult lowerSliceScatter(op::SliceScatterOp op);
   mlir::LogicalResult lowerDynamic(mlir::Operation* op);

@@ -95,6 +95,25 @@ void sizeArenas(sl_program* program) {
   }
 }
 
+/// Waking a worker takes 50-70 us, and this much is won by two threads in a run of twice as much.
+constexpr double kBriefUs = 200;
+
+/// Fills what is known about the team of a run.
+void planTeam(sl_program* program) {
+  const sl_program_desc& desc = *program->desc;
+  program->brief = desc.estimated_us > 0 && desc.estimated_us < kBriefUs;
+  int32_t shared = 0;
+  int32_t all = 0;
+  for (int32_t i = 0; i < desc.statement_count; ++i) {
+    const sl_statement& statement = desc.statements[i];
+    const bool works = statement.kind == SL_STATEMENT_LAUNCH || statement.kind == SL_STATEMENT_CALL ||
+                       statement.kind == SL_STATEMENT_COPY;
+    all += statement.phase == 1 && works;
+    shared += statement.phase == 1 && works && statement.team != 1;
+  }
+  program->alone = all > 0 && shared == 0;
+}
+
 size_t orderedQueue(const sl_program& program) {
   size_t found = 0;
   for (size_t i = 0; i < program.queueDevices.size(); ++i) {
@@ -166,6 +185,7 @@ int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), v
       return SL_UNSUPPORTED;
     }
     sizeArenas(program.get());
+    planTeam(program.get());
     program->orderedQueue = orderedQueue(*program);
     for (int32_t i = 0; program->orderedQueue && i < desc->space_count; ++i) {
       const sl_expr& bytes = desc->arena_bytes[i];

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launching on an NVIDIA device: what is asked of the driver, what runs at once, and what a call costs by stream and by graph.
+"""Launching on an NVIDIA device: what is asked of the driver, and what runs at once. `straightline bench` has the times.
 
-    python -m bench.cuda_launch --json result.json
+    python -m bench.cuda_launch
 
 Fails when an answer is wrong, a call waits, or the driver is asked for more than what changed.
 """
@@ -12,28 +12,17 @@ import argparse
 import copy
 import ctypes
 import gc
-import json
 import os
-import platform
-import statistics
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import straightline as sl
 import torch
 from straightline import _call
 from torch import Tensor, nn
-
-from bench.cuda_cases import CUDA_CASES
-from bench.cuda_slice import time_call
-
-_CALLS = 300
-_LENGTHS = (1, 2, 5, 20, 100)
 
 
 class Chain(nn.Module):
@@ -342,59 +331,10 @@ def check_forked() -> None:
     print("in a forked child:", text.strip()[:300])
 
 
-def timed(call: Callable[[], object]) -> dict[str, float]:
-    """Microseconds until a call returns, until the device is done, and of one of many (medians)."""
-    for _ in range(20):
-        call()
-    enqueue, sync = time_call(call, _CALLS)
-    stream = []
-    for _ in range(10):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(50):
-            call()
-        torch.cuda.synchronize()
-        stream.append((time.perf_counter() - start) * 1e6 / 50)
-    return {"enqueue_us": enqueue, "sync_us": sync, "stream_us": statistics.median(stream)}
-
-
-def measure() -> list[dict[str, Any]]:
-    """Records of the one-kernel cases and of the chains: straightline by graph and by stream, eager, eager in a graph."""
-    cases: list[tuple[str, Any, tuple[Tensor, ...]]] = []
-    for case in CUDA_CASES:
-        model, inputs = case.make()
-        cases.append((case.name, model.cuda(), tuple(x.cuda() for x in inputs)))
-    for length in _LENGTHS:
-        chain = Chain(length).cuda().requires_grad_(False)
-        cases.append((f"chain of {length}", chain, (torch.randn(16, 256, device="cuda"),)))
-    records = []
-    for name, model, inputs in cases:
-        rows = {}
-        for launch in ("graph", "stream"):
-            compiled = sl.compile(model, inputs, launch=launch)
-            out = compiled(*inputs)
-            rows[f"straightline {launch}"] = timed(lambda: compiled(*inputs))
-            rows[f"straightline {launch}, out="] = timed(lambda: compiled(*inputs, out=out))
-        rows["eager"] = timed(lambda: model(*inputs))
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            model(*inputs)
-        rows["eager in a cuda graph"] = timed(graph.replay)
-        kernels = nodes(compiled)
-        for contender, times in rows.items():
-            records.append({"case": name, "contender": contender, **times, "launches": kernels})
-            row = "   ".join(f"{kind[:-3]} {value:8.2f}" for kind, value in times.items())
-            print(f"{name:14} {contender:26} {row}")
-    return records
-
-
 @torch.no_grad()
 def main() -> None:
-    """Checks, measures, prints a table, writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--commit", default="unknown")
-    options = parser.parse_args()
+    """Checks."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     seed = torch.seed() % 2**32
     torch.manual_seed(seed)
     print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}")
@@ -410,14 +350,6 @@ def main() -> None:
         except Exception as error:
             failures.append(f"{check.__name__}: {type(error).__name__}: {str(error)[:1500]}")
             print(failures[-1])
-    records = measure()
-    if options.json:
-        facts = {
-            "machine": f"{torch.cuda.get_device_name(0)}, {platform.processor() or platform.machine()}",
-            "versions": {"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda},
-            "date": time.strftime("%Y-%m-%d"), "commit": options.commit, "seed": seed, "records": records,
-        }  # fmt: skip
-        options.json.write_text(json.dumps(facts, indent=1) + "\n")
     if failures:
         raise SystemExit(f"{len(failures)} failures")
 

@@ -105,13 +105,12 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
                      headline(program, "//") + lines(programIncludes) + separated(prototypes + text->declarations) +
                          text->body + tables,
                      text->externals};
-  if (emitted.deviceKernels.empty()) {
-    mlir::FailureOr<std::string> python = printPython(program, index);
-    if (failed(python)) {
-      return mlir::failure();
-    }
-    emitted.python = headline(program, "#") + *python;
-  } else {
+  mlir::FailureOr<std::string> python = printPython(program, index);
+  if (failed(python)) {
+    return mlir::failure();
+  }
+  emitted.python = headline(program, "#") + *python;
+  if (!emitted.deviceKernels.empty()) {
     emitted.arch = program.getTarget().getCpu().str();
     emitted.listing = "// CUDA C++ for " + emitted.arch + ".\n" + lines(deviceIncludes) + deviceKernels + "// C++.\n";
   }

@@ -218,6 +218,12 @@ class Printer final : public StatementPrinter {
     for (mlir::StringAttr extent : call.extents) {
       items.push_back(index_.extentName(extent));
     }
+    if (kernel::runsOnDevice(call.entry.op)) {
+      auto blocks = call.entry.op->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr);
+      auto threads = call.entry.op->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
+      items.push_back("grid=" + expressionText(blocks.getExpr(), blocks.getNames()));
+      items.push_back("block=" + std::to_string(threads.getInt()));
+    }
     writer_.call(call.entry.backend + "." + call.entry.name + "(", items, ")");
     hasCode_.back() = true;
   }

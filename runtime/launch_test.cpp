@@ -69,7 +69,11 @@ int32_t query(void*) {
   note("query");
   return notes().passed;
 }
-int32_t launch(void*, sl_ctx*, void*, void* const*, int32_t, const int64_t*, int32_t) { return SL_INTERNAL; }
+int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t, const int64_t* scalars, int32_t) {
+  note("call on " + std::to_string(numberOf(queue)));
+  reinterpret_cast<sl_thunk_fn>(entry)(ctx, sl_team{nullptr, 0, 1}, pointers, scalars);
+  return ctx->status;
+}
 int32_t copy(void*, sl_ctx*, void*, const char*, const void*, const char*, size_t) { return SL_INTERNAL; }
 uint64_t queueOrder(void* queue) { return static_cast<uint64_t>(numberOf(queue)); }
 int32_t queueCaptured(void*) { return notes().captured; }
@@ -128,6 +132,12 @@ class Launch : public ::testing::Test {
     builder.arena(0, builder.constant(hostArena));
     sl_program_desc* desc = builder.build(runOne);
     const_cast<sl_statement*>(desc->statements)->queue = 1;
+    code.blocks = builder.symbol(blocks);
+    if (kind == SL_STATEMENT_CALL) {
+      entry.kind = SL_ENTRY_EXTERNAL;
+      entry.thunk = [](sl_ctx*, sl_team, void* const*, const int64_t*) { note("library"); };
+      entry.code = nullptr;
+    }
     desc->entries = &entry;
     desc->entry_count = 1;
     sl_message message;
@@ -143,20 +153,21 @@ class Launch : public ::testing::Test {
   }
 
   std::string run(sl_queue* queue, int64_t blocks, sl_launch launch = SL_LAUNCH_STREAM, int32_t expected = SL_OK) {
-    Call call(program, weights, queue, launch);
+    Call call(program, weights, queue, launch, executor);
     EXPECT_EQ(expected, call({}, {}, {blocks})) << call.message.text;
     said = call.message.text;
     return notes().take();
   }
 
   const sl_device_image image = {sizeof(sl_device_image), "code", 4};
-  const sl_device_code code = {sizeof(sl_device_code), "one", &image, {}, 64, 0, 0};
-  const sl_entry entry = {sizeof(sl_entry), "kernel", "launching", SL_ENTRY_KERNEL, 1, nullptr, 0, nullptr, 0, 0, nullptr, &code};
+  sl_device_code code = {sizeof(sl_device_code), "one", &image, {}, 64, 0, 0};
+  sl_entry entry = {sizeof(sl_entry), "kernel", "launching", SL_ENTRY_KERNEL, 1, nullptr, 0, nullptr, 0, 0, nullptr, &code};
   DescriptionBuilder builder;
   std::vector<sl_queue*> queues;
   sl_program* program = nullptr;
   sl_weights* weights = nullptr;
   std::string said;
+  const sl_executor* executor = nullptr;
 };
 
 // Contract: E9.
@@ -264,6 +275,23 @@ TEST_F(Launch, EachStreamKeepsItsGraphThoughNothingIsGuarded) {
     EXPECT_EQ(i % 2 ? a : b, again);
     sl_frame_return(again);
   }
+}
+
+TEST_F(Launch, TheInterpreterStartsTheSameKernels) {
+  make(true);
+  sl_queue* queue = stream(5);
+  executor = sl_interpreter();
+  EXPECT_EQ("start x2 on 5, record on 5", run(queue, 2));
+  EXPECT_EQ("graph, begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH));
+}
+
+TEST_F(Launch, ALibraryIsCalledWhereItsQueueIs) {
+  make(true, SL_STATEMENT_CALL);
+  sl_queue* queue = stream(5);
+  executor = sl_interpreter();
+  EXPECT_EQ(1, sl_program_graph_nodes(program, nullptr));
+  EXPECT_EQ("call on 5, library, record on 5", run(queue, 2));
+  EXPECT_EQ("graph, begin for 5, call on 100, library, launch, again on 5", run(queue, 2, SL_LAUNCH_GRAPH));
 }
 
 TEST_F(Launch, AFailedStartLaunchesNothing) {

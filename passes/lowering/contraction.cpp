@@ -465,6 +465,12 @@ class ContractionLowering {
     }
     put("n", extents_.back());
     put("activation", constant(std::max<int64_t>(activation, 0)));
+    const sl_problem asked = problem_.view();
+    for (int32_t i = 0; i < asked.attribute_count; ++i) {
+      if (llvm::StringRef(asked.attributes[i].name) == "tf32") {
+        put("tf32", constant(asked.attributes[i].value));
+      }
+    }
     llvm::SmallVector<Value> inputs = {a, b};
     if (epilogueBias()) {
       inputs.push_back(lowering_.contiguous(loc, lowering_.bufferOf(outer(epilogueBias())), kDense));
@@ -482,6 +488,11 @@ class ContractionLowering {
   /// there is to do.
   int64_t libraryActivation() {
     constexpr int64_t kRelu = 2, kGelu = 32;
+    // The library's tanh has some 20 bits.
+    const auto isGelu = [&](Operation* op) {
+      auto gelu = llvm::dyn_cast<op::GeluOp>(op);
+      return gelu && gelu.getApproximate() == "tanh" && element().getIntOrFloatBitWidth() == 16;
+    };
     if (fusion_.getNumResults() != 1) {
       return -1;
     }
@@ -496,14 +507,12 @@ class ContractionLowering {
     Operation* last = elementOf(fusion_.getResult(0)) == element() ? converted(yielded()[0]).getDefiningOp() : nullptr;
     if (last && last->getNumOperands() == 1 && last->getOperand(0) != result && result.hasOneUse() &&
         converted(last->getOperand(0)) == result) {
-      auto gelu = llvm::dyn_cast<op::GeluOp>(last);
-      return llvm::isa<op::ReluOp>(last) ? kRelu : gelu && gelu.getApproximate() == "tanh" ? kGelu : -1;
+      return llvm::isa<op::ReluOp>(last) ? kRelu : isGelu(last) ? kGelu : -1;
     }
     if (!last || last->getNumOperands() != 1 || last->getOperand(0) != result || !result.hasOneUse()) {
       return -1;
     }
-    auto gelu = llvm::dyn_cast<op::GeluOp>(last);
-    return llvm::isa<op::ReluOp>(last) ? kRelu : gelu && gelu.getApproximate() == "tanh" ? kGelu : -1;
+    return llvm::isa<op::ReluOp>(last) ? kRelu : isGelu(last) ? kGelu : -1;
   }
 
   /// The buffer, or a dense copy where neither of its last two dims lies densely.

@@ -28,11 +28,53 @@ static PyObject* raiseArguments(const Entry* self, Py_ssize_t given, const char*
   return NULL;
 }
 
-static void launch(const Entry* self, const Queue* queue, void* const* pointers,
-                   const int64_t* scalars) {
+/// Grid and block of a kernel of a device as the call names them: `grid=16, block=256`, the values behind the others.
+static int readGrid(const Entry* self, PyObject* const* values, PyObject* names, sl_grid* grid) {
+  const sl_entry* entry = self->entry;
+  PyObject* wanted = Py_BuildValue("(ss)", "grid", "block");
+  const int same = wanted && names ? PyObject_RichCompareBool(names, wanted, Py_EQ) : 0;
+  Py_XDECREF(wanted);
+  if (same <= 0) {
+    if (!PyErr_Occurred()) {
+      PyErr_Format(slUserError, "%s.%s runs on a device: say grid= and block= behind its arguments", entry->backend, entry->name);
+    }
+    return -1;
+  }
+  const long long blocks = PyLong_AsLongLong(values[0]);
+  const long long threads = blocks == -1 && PyErr_Occurred() ? -1 : PyLong_AsLongLong(values[1]);
+  if (PyErr_Occurred()) {
+    return -1;
+  }
+  if (blocks < 0 || threads != entry->code->threads) {
+    PyErr_Format(slUserError, "%s.%s got grid=%lld, block=%lld but takes grid >= 0 and block=%d, which it was compiled for",
+                 entry->backend, entry->name, blocks, threads, (int)entry->code->threads);
+    return -1;
+  }
+  *grid = (sl_grid){.size = sizeof(sl_grid), .blocks = blocks, .threads = (int32_t)threads, .shared_bytes = 0};
+  return 0;
+}
+
+/// Arguments of a kernel of a device are 8 bytes each, the addresses first.
+static void start(const Entry* self, const Queue* queue, void* const* pointers, const int64_t* scalars, const sl_grid* grid) {
   const sl_entry* entry = self->entry;
   Io* io = queue->io;
-  if (!queue->is_team) {
+  void* places[2 * kInlineArguments];
+  for (int32_t i = 0; i < entry->argument_count; ++i) {
+    places[i] = (void*)&pointers[i];
+  }
+  for (int32_t i = 0; i < entry->scalar_count; ++i) {
+    places[entry->argument_count + i] = (void*)&scalars[i];
+  }
+  sl_queue_start(io->ctx, io->bindings->queues[queue->number], io->bindings->kernels[entry - io->desc->entries], grid, places);
+}
+
+static void launch(const Entry* self, const Queue* queue, void* const* pointers,
+                   const int64_t* scalars, const sl_grid* grid) {
+  const sl_entry* entry = self->entry;
+  Io* io = queue->io;
+  if (entry->code) {
+    start(self, queue, pointers, scalars, grid);
+  } else if (!queue->is_team) {
     sl_queue_launch(io->ctx, io->bindings->queues[queue->number], entry->thunk, pointers,
                     entry->argument_count, scalars, entry->scalar_count);
   } else if (queue->alone || io->desc->threads == 1) {
@@ -49,7 +91,7 @@ static PyObject* callKernel(PyObject* object, PyObject* const* args, size_t narg
   const Py_ssize_t given = (Py_ssize_t)(nargs & ~SL_VECTORCALL_OFFSET_FLAG);
   const int32_t pointer_count = entry->argument_count;
   const int32_t scalar_count = entry->scalar_count;
-  if (given != 1 + pointer_count + scalar_count || names) {
+  if (given != 1 + pointer_count + scalar_count || (names && !entry->code)) {
     return raiseArguments(self, given, names ? " and names" : "");
   }
   if (Py_TYPE(args[0]) != slQueueType) {
@@ -57,6 +99,19 @@ static PyObject* callKernel(PyObject* object, PyObject* const* args, size_t narg
   }
   const Queue* queue = (Queue*)args[0];
   Io* io = queue->io;
+  sl_grid grid = {.size = sizeof(sl_grid)};
+  if (entry->code && queue->is_team) {
+    return raiseArguments(self, given, ", the first of which is no queue of its device");
+  }
+  if (entry->code && sl_program_description(self->program) != io->desc) {
+    return raiseArguments(self, given, ", and is a device's kernel of another program, which this call has not loaded");
+  }
+  if (entry->code && readGrid(self, args + given, names, &grid)) {
+    return NULL;
+  }
+  if (entry->code && pointer_count + scalar_count > 2 * kInlineArguments) {
+    return raiseArguments(self, given, ", more than a device's kernel is given here");
+  }
   if (slIoActive(io, "the queue")) {
     return NULL;
   }
@@ -94,10 +149,10 @@ static PyObject* callKernel(PyObject* object, PyObject* const* args, size_t narg
   }
   if (self->release_gil) {
     PyThreadState* state = PyEval_SaveThread();
-    launch(self, queue, pointers, scalars);
+    launch(self, queue, pointers, scalars, &grid);
     PyEval_RestoreThread(state);
   } else {
-    launch(self, queue, pointers, scalars);
+    launch(self, queue, pointers, scalars, &grid);
   }
   Py_INCREF(Py_None);
   result = Py_None;

@@ -56,12 +56,8 @@ def chosen(target: object, tensors: Iterable[Any]) -> str:
     return target
 
 
-def check_options(*, emit: str, devices: object) -> None:
-    """Raises for options that mean nothing, or nothing yet, on a CUDA device."""
-    if emit == "python":
-        raise UnsupportedError(
-            "emit is 'python' but kernels of a cuda device are called from C++ only: give emit='cpp'"
-        )
+def check_options(*, devices: object) -> None:
+    """Raises for options that mean nothing on a CUDA device."""
     if devices:
         raise UserError(f"_device is {devices!r} but the target is a cuda device already")
 

@@ -186,11 +186,11 @@ class _Methods:
 class CompiledElsewhere(_Methods):
     """A program for a device that is not here: it can be looked at, not called."""
 
-    def __init__(self, compilation: _compiler.Compilation, binding: _Binding, why: str) -> None:
+    def __init__(self, compilation: _compiler.Compilation, binding: _Binding, why: str, python: bool) -> None:
         self._compilation = compilation
         self._binding = binding
-        self._emitted: _emitted.Emitted | None = None
-        self._kernels: kernels.Kernels | None = None
+        self._kernels = kernels.Kernels(compilation.program) if python else None
+        self._emitted = _emitted.load(compilation.python, binding.name, self._kernels) if self._kernels is not None else None
         self._why = why
 
     def _refuse(self) -> UnsupportedError:
@@ -324,7 +324,7 @@ def compile(
     place = _targets.chosen(target, torch.utils._pytree.tree_leaves(examples))
     _launch.check(launch, place)
     if place != "cpu":
-        _targets.check_options(emit=emit, devices=_device)
+        _targets.check_options(devices=_device)
         if tune:
             raise UserError(f"tune=True measures kernels of the cpu, but the target is {place}")
         _targets.open_compiler()
@@ -407,7 +407,7 @@ class _Capture:
         )
         why = _targets.why_not_here(self._tensors()) if place != "cpu" else ""
         if why:
-            return CompiledElsewhere(compilation, binding, why)
+            return CompiledElsewhere(compilation, binding, why, python)
         return binding.first(compilation, self.captured.parameters, python, copies)
 
     def _tensors(self) -> dict[str, Any]:

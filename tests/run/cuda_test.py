@@ -321,7 +321,6 @@ def test_every_contraction_without_a_kernel_on_the_device_is_listed() -> None:
         ({"target": "cuda:sm_9"}, sl.UserError, "target is 'cuda:sm_9' but must be None, 'cpu', 'cuda' or 'cuda:sm_NN'"),
         ({"target": 90}, sl.UserError, "target is 90 but must be"),
         ({"target": "cuda:sm_20"}, sl.UnsupportedError, r"target cuda:sm_20 is unknown to NVRTC \d+\.\d+, which knows sm_"),
-        ({"target": _TARGET, "emit": "python"}, sl.UnsupportedError, "emit is 'python'"),
         ({"target": _TARGET, "launch": "graphs"}, sl.UserError, "launch is 'graphs' but must be None, 'stream' or 'graph'"),
         ({"launch": True}, sl.UserError, "launch is True but must be None, 'stream' or 'graph'"),
         ({"launch": "graph"}, sl.UserError, "launch is 'graph' but the program is for the cpu: only a cuda device takes graphs"),
@@ -475,3 +474,18 @@ def test_operands_of_any_strides_reach_the_library(shape: tuple[tuple[int, ...],
     for given in inputs:
         compiled = sl.compile(lambda a, b: a @ b, given, target=_TARGET, routes={"matmul": "cublaslt", "linear": "cublaslt"})
         assert "cublaslt" in {row["backend"] for row in _launches(compiled)}
+
+
+def test_python_shows_each_launch() -> None:
+    batch = torch.export.Dim("batch", min=2, max=64)
+    given = {"target": _TARGET, "emit": "python"}
+    both = lambda x: F.softmax(F.softmax(x, 0) * 2, 1)  # noqa: E731
+    compiled = sl.compile(both, (torch.randn(5, 64),), dynamic_shapes=({0: batch},), **given)
+    assert "from straightline.kernels import cuda\n" in compiled.code
+    launches = re.findall(r"cuda\.(\w+)\(queue_1, [\w\s,]*?grid=([\w\s+*/(),-]+),\s+block=(\d+)\)", compiled.code)
+    assert len(launches) == len(_launches(compiled)) == 2 and any("batch" in grid for _, grid, _ in launches), compiled.code
+    kernels = {entry.name for entry in compiled.kernels.cuda}
+    assert {name for name, _, _ in launches} == kernels
+    library = sl.compile(nn.Linear(64, 64).eval(), (torch.randn(40, 64),), routes={"linear": "cublaslt"}, **given)
+    assert "cublaslt.cublaslt_linear_0(queue_1, cublaslt_linear_0_handle, " in library.code
+    assert "cublaslt.cublaslt_linear_0_plan(" in library.code.partition("def run(io)")[0]

@@ -229,6 +229,11 @@ class Session:
         cpu = self._settings.device == "cpu"
         limit = self._limits.least_us(reference.flops, reference.size, threads) if cpu else None
         warnings = self._time(case, threads, [entrant for entrant in entrants if entrant.client])
+        if not cpu:  # NVIDIA's profiler stays in the process and makes every launch after it slower
+            for entrant in entrants:
+                with entrant.losing_its_process():
+                    for record in entrant.standing():
+                        self._count(entrant, record)
         records = [record for entrant in entrants for record in entrant.records.values()]
         for record in records:
             _summarize(record)
@@ -281,7 +286,8 @@ class Session:
                 for seconds in ("compile_s", "compile_own_s", "compile_cached_s"):
                     setattr(record, seconds, prepared[seconds])
                 record.configuration, record.launches = facts["configuration"], facts["launches"]
-                if not facts["answers"] or self._judge(entrant, record, case, reference, folder):
+                right = not facts["answers"] or self._judge(entrant, record, case, reference, folder)
+                if right and self._settings.device == "cpu":
                     self._count(entrant, record)
 
     def _judge(self, entrant: _Entrant, record: Record, case: Case, reference: Reference, folder: Path) -> bool:

@@ -25,7 +25,7 @@ inline constexpr Status kSuccess = 0;
 /// cudaDataType.
 enum Type : int { kFloat32 = 0, kFloat16 = 2, kBfloat16 = 14 };
 /// cublasComputeType_t.
-enum Compute : int { kIn32 = 68 };
+enum Compute : int { kIn32 = 68, kInTf32 = 77 };
 /// cublasLtMatmulDescAttributes_t.
 enum MatmulAttribute : int { kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBias = 8 };
 /// cublasLtEpilogue_t; those with a bias are the sum of both.

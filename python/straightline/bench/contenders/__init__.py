@@ -16,7 +16,11 @@ from straightline.bench.contenders.cuda_inductor import (
     CudaMaxAutotune,
     CudaReduceOverhead,
 )
-from straightline.bench.contenders.cuda_ours import CudaStraightLine
+from straightline.bench.contenders.cuda_ours import (
+    CudaEmittedPython,
+    CudaFastPathOff,
+    CudaStraightLine,
+)
 from straightline.bench.contenders.eager import Eager
 from straightline.bench.contenders.floor import HandWritten
 from straightline.bench.contenders.onnx_runtime import OnnxRuntime
@@ -47,6 +51,8 @@ CUDA_CONTENDERS: tuple[type[Contender], ...] = (
     CudaMaxAutotune,
     CudaAotInductor,
     CudaStraightLine,
+    CudaEmittedPython,
+    CudaFastPathOff,
     LaunchFloor,
 )
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import straightline
 from straightline.bench.contender import Call, Contender, Prepared, Task, cuda_call, failing
@@ -37,6 +37,29 @@ class CudaStraightLine(Contender):
             calls["straightline_out"] = cuda_call(function, task.inputs, launches=launches, out=out)
             calls["straightline_stream"] = _by_stream(task)
         return Prepared(calls, seconds, {"torch": torch.__version__}, [function, out], own, cached)
+
+
+class CudaEmittedPython(Contender):
+    """The same program and kernels as a Python function."""
+
+    name = "straightline_python"
+    rows = {"straightline_python": "Straightline, Python"}
+    kind = "ours"
+    options: ClassVar[dict[str, Any]] = {"emit": "python"}
+
+    def prepare(self, task: Task) -> Prepared:
+        """Compiles."""
+        function, seconds, own = _compiled(task, **self.options)
+        call = cuda_call(function, task.inputs, launches=launches_of(function))
+        return Prepared({self.name: call}, seconds, compile_own_s=own)
+
+
+class CudaFastPathOff(CudaEmittedPython):
+    """The same kernels through the interpreter, as frameworks call them."""
+
+    name = "straightline_slow"
+    rows = {"straightline_slow": "Straightline, fast path off"}
+    options: ClassVar[dict[str, Any]] = {"fast_path": False}
 
 
 def _compiled(task: Task, **options: Any) -> tuple[Any, float, float]:

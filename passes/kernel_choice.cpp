@@ -12,7 +12,7 @@ kernel::TargetAttr targetOf(mlir::ModuleOp module) {
   if (auto target = module->getAttrOfType<kernel::TargetAttr>("op.target")) {
     return target;
   }
-  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576);
+  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576, 0);
 }
 
 sl_dtype dtypeOf(mlir::Type element) {
@@ -65,6 +65,7 @@ sl_problem Problem::view() const {
   problem.text = text_.empty() ? nullptr : text_.c_str();
   problem.sizes = sizes_;
   problem.variant = variant_;
+  problem.dot_bf16 = static_cast<int32_t>(target_.getDotBf16());
   return problem;
 }
 
@@ -141,8 +142,12 @@ class Contest {
     const bool isPreferred = !wishes_.preferred.empty() && wishes_.preferred == kernel.backend;
     preferredWasAsked_ |= isPreferred;
     char reason[256] = "";
-    if (kernel.accepts(&asked_, reason, sizeof reason) == 0) {
-      refuse(kernel, reason, isAllowed);
+    if (const int32_t taken = kernel.accepts(&asked_, reason, sizeof reason); taken != 1) {
+      if (taken == 0) {
+        refuse(kernel, reason, isAllowed);
+      } else if (isAllowed) {
+        mention(refusals_, kernel.name, reason);
+      }
       return;
     }
     const double cost = kernel.cost(&asked_);
@@ -223,7 +228,7 @@ bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelW
   char reason[256];
   return llvm::StringRef(kernel.op) == asked.op && deviceOf(kernel.backend) == problem.device() && (!wishes.route || allows(*wishes.route, kernel)) &&
          backendAllowed(wishes, kernel.backend) && wishes.avoided != kernel.name &&
-         kernel.accepts(&asked, reason, sizeof reason) != 0;
+         kernel.accepts(&asked, reason, sizeof reason) == 1;
 }
 
 void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes) {

@@ -182,15 +182,17 @@ class ContractionLowering {
     return mlir::ArrayAttr::get(lowering_.context(), attributes);
   }
 
-  /// Kernels take up to four operands beside the accumulator and write one result: of their own element type on a CPU, of
-  /// any type on a device, where an epilogue works on scalars.
+  /// Kernels take up to four operands beside the accumulator and write one result: on a CPU of their own element type or, where
+  /// that is float32, of 16-bit floats; of any type on a device, where an epilogue works on scalars.
   bool epilogueFits() {
     constexpr size_t kMostEpilogueOperands = 4;
-    if (onDevice()) {
-      return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1;
-    }
-    return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1 && elementOf(fusion_.getResult(0)) == element() &&
-           llvm::all_of(accesses_, [&](const Access& access) { return elementOf(fusion_.getInputs()[access.operand]) == element(); });
+    const auto fits = [&](Value tensor) {
+      const mlir::Type type = elementOf(tensor);
+      const bool widens = spec_.family != "winograd" && element().isF32() && (type.isBF16() || type.isF16());
+      return onDevice() || type == element() || widens;
+    };
+    return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1 && fits(fusion_.getResult(0)) &&
+           llvm::all_of(accesses_, [&](const Access& access) { return fits(fusion_.getInputs()[access.operand]); });
   }
   static mlir::Type elementOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
 
@@ -229,7 +231,7 @@ class ContractionLowering {
     if (found != lowering_.packs_.end()) {
       return found->second;
     }
-    kernel::BufferType packedType = lowering_.contiguousType(packedExtents, element());
+    kernel::BufferType packedType = lowering_.contiguousType(packedExtents, elementOf(weight));
     const bool early = isKnownEarly(weight) && !lowering_.inPrepare();
     packing.inputs = {source};
     packing.op = "pack";
@@ -323,6 +325,9 @@ class ContractionLowering {
       packing.family = "pack_gemm";
       packing.name = "pack_gemm" + sizes({n, k});
       packing.tune = {lowering_.named("nr", lowering_.number(nr))};
+      if (const int64_t pairs = tuneValue("pairs"); pairs > 1) {
+        packing.tune.push_back(lowering_.named("pairs", lowering_.number(pairs)));
+      }
       packing.shape = {lowering_.named("n", lowering_.number(n)), lowering_.named("k", lowering_.number(k)),
                        lowering_.named("strideN", lowering_.number(strides[0])),
                        lowering_.named("strideK", lowering_.number(strides[1]))};

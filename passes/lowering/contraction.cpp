@@ -693,6 +693,9 @@ class ContractionLowering {
     Value wanted = wantedPlace();
     Value out = wanted;
     const bool anyLayout = spec_.family == "convolution_direct";
+    if (onDevice() && tuneValue("rows") > 0 && g.c / g.groups > 1) {
+      in = channelsLast(in, llvm::SmallVector<int64_t>(8, 0));
+    }
     if (!anyLayout) {
       in = channelsLast(in, requiredBorder(g, spec_.family, tuneValue("m")));
       if (lowering_.stridesOf(Lowering::typeOf(out))[1] != constant(1)) {
@@ -772,7 +775,7 @@ class ContractionLowering {
   Value packConvolution(Value weight, const ConvolutionGeometry& g) {
     Value source = lowering_.bufferOf(weight);
     if (spec_.family == "convolution_direct") {
-      return source;
+      return onDevice() && tuneValue("rows") > 0 ? channelsLastWeight(weight) : source;
     }
     Exprs strides = lowering_.stridesOf(Lowering::typeOf(source));
     const Exprs extents = lowering_.extentsOf(Lowering::typeOf(source));
@@ -803,6 +806,46 @@ class ContractionLowering {
                     lowering_.named("kb", lowering_.number(kb))};
     return pack(weight, packing,
                 {extents[0].floorDiv(kb), constant((m + 2) * (m + 2)), constant(kb / nr), extents[1], constant(nr)});
+  }
+
+  /// The weight as [k][kh][kw][c], which the tiles of a device read along.
+  Value channelsLastWeight(Value weight) {
+    Value source = lowering_.bufferOf(weight);
+    const kernel::BufferType type = Lowering::typeOf(source);
+    const Exprs extents = lowering_.extentsOf(type);
+    llvm::SmallVector<int64_t> innermostFirst = {1};
+    for (size_t dim = extents.size() - 1; dim > 1; --dim) {
+      innermostFirst.push_back(static_cast<int64_t>(dim));
+    }
+    innermostFirst.push_back(0);
+    Exprs strides(extents.size());
+    AffineExpr stride = constant(1);
+    for (int64_t dim : innermostFirst) {
+      strides[dim] = stride;
+      stride = stride * extents[dim];
+    }
+    const Exprs given = lowering_.stridesOf(type);
+    const bool fits = llvm::all_of(llvm::seq<size_t>(0, extents.size()), [&](size_t dim) {
+      return given[dim] == strides[dim] || extents[dim] == constant(1);
+    });
+    if (fits) {
+      return source;
+    }
+    const kernel::BufferType wanted = lowering_.type(extents, type.getElementType(), strides);
+    constexpr llvm::StringLiteral kWhy = "the convolution reads the channels of a tap side by side";
+    if (!isKnownEarly(weight) || lowering_.inPrepare()) {
+      Value copied = lowering_.slot(wanted);
+      lowering_.copy(fusion_.getLoc(), source, copied, "reorder", kWhy);
+      return copied;
+    }
+    const std::string key = "channels last," + std::to_string(reinterpret_cast<uintptr_t>(source.getAsOpaquePointer()));
+    Value& prepared = lowering_.packs_[key];
+    if (!prepared) {
+      prepared = preparedBuffer(weight, ".channels_last", wanted);
+      lowering_.atEndOfPrepare(
+          [&] { lowering_.copy(fusion_.getLoc(), lowering_.viewInPrepare(source), prepared, "pack", kWhy); });
+    }
+    return prepared;
   }
 
   /// Strides of the weight as convolution_direct names its dims: group, output, input, kh, kw.

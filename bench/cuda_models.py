@@ -43,6 +43,8 @@ _HALVES = (*_LARGE, "mobilenet", "vit", "decoder, 16 tokens", "gpt2", "mixture",
 
 
 class Work(NamedTuple):
+    """A model in one type; tf32: convolutions of float32 may round."""
+
     name: str
     make: Callable[[], nn.Module]
     inputs: Callable[[], tuple[Tensor, ...]]
@@ -51,6 +53,7 @@ class Work(NamedTuple):
 
 
 def has_convolutions(model: nn.Module) -> bool:
+    """Whether TF32 makes a difference."""
     return any(isinstance(module, nn.Conv1d | nn.Conv2d | nn.ConvTranspose2d) for module in model.modules())
 
 
@@ -69,11 +72,13 @@ def works() -> Iterator[Work]:
 
 
 def title(work: Work) -> str:
+    """Of one line of the table."""
     kind = str(work.dtype).removeprefix("torch.")
     return f"{work.name} {'exact ' if not work.tf32 else ''}{kind}"
 
 
 def converted(inputs: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """On the device, floats of the type."""
     return tuple((x.to(dtype) if x.is_floating_point() else x).cuda() for x in inputs)
 
 
@@ -92,6 +97,7 @@ def errors_with_ten_bits(eager: nn.Module, inputs: tuple[Tensor, ...]) -> Callab
 
 
 def check(compiled: Any, eager: nn.Module, reference: nn.Module, inputs: tuple[Tensor, ...], tf32: bool) -> None:
+    """One call by the rules of the policy; its bound for TF32 is `errors_with_ten_bits`."""
     if not tf32:
         policy.check_call(compiled, eager, reference, inputs)
         return
@@ -100,6 +106,19 @@ def check(compiled: Any, eager: nn.Module, reference: nn.Module, inputs: tuple[T
         (compiled, policy.clone(inputs)), (eager, policy.clone(inputs)), (reference, policy.in_float64(inputs))
     ))  # fmt: skip
     policy.check_tree(got, torchs, exact, errors=errors_with_ten_bits(before, inputs))
+
+
+def slowest(call: Callable[[], object], count: int = 6) -> dict[str, float]:
+    """Microseconds of a call that its slowest kernels take, by name."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        for _ in range(10):
+            call()
+        torch.cuda.synchronize()
+    times: Counter[str] = Counter()
+    for event in profile.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA:
+            times[event.name] += event.time_range.elapsed_us() / 10
+    return {name: round(us, 2) for name, us in times.most_common(count)}
 
 
 @torch.no_grad()
@@ -115,6 +134,7 @@ def run(work: Work, timed: bool) -> Iterator[dict[str, Any]]:
         os.environ["STRAIGHTLINE_CACHE_DIR"] = folder
         compiled = sl.compile(model, policy.clone(inputs))
         compile_s = time.perf_counter() - start
+        by_stream = sl.compile(model, policy.clone(inputs), launch="stream") if timed else compiled
         kernels = resources_in(Path(folder))
     for _ in range(2 if timed else 1):
         check(compiled, eager, reference, inputs, tf32)
@@ -128,18 +148,23 @@ def run(work: Work, timed: bool) -> Iterator[dict[str, Any]]:
         compiled(*inputs)
     asked = {kind: (count - before[kind]) / 20 for kind, count in _call.cuda_calls().items() if count != before[kind]}
     reads = sum(row["op"] == "read on the host" for row in rows)
-    assert bool(asked.get("synchronizations")) == bool(reads), f"{reads} reads on the host are shown, but asked of the driver: {asked}"
-    _, kernels_us = _kernels_seen(lambda: compiled(*inputs))
+    waits = bool(asked.get("synchronizations"))
+    assert waits == bool(reads), f"{reads} reads on the host are shown, but asked of the driver: {asked}"
+    # In a graph a kernel may begin, and wait, while the one ahead runs: its time says something only by stream.
+    _, kernels_us = _kernels_seen(lambda: by_stream(*inputs))
     _, eager_us = _kernels_seen(lambda: eager(*inputs))
     enqueue, done = time_call(lambda: compiled(*inputs))
     eager_enqueue, eager_done = time_call(lambda: eager(*inputs))
     base = {"case": work.name, "dtype": str(work.dtype).removeprefix("torch."), "tf32": work.tf32}
     families = Counter(row.get("family") or row["kernel"] for row in rows)
     yield {**base, "contender": "straightline", "sync_us": done, "enqueue_us": enqueue, "kernels_us": kernels_us,
+           "slowest_us": slowest(lambda: by_stream(*inputs)) if work.name in _LARGE else {},
            "launches": len(rows), "launch": explained["launch"], "families": dict(families), "driver_calls": asked,
            "compile_s": compile_s, "most_registers": max(k.registers for k in kernels),
-           "most_shared_bytes": max(k.shared for k in kernels), "kernels_that_spill": [k.kernel for k in kernels if k.stack]}  # fmt: skip
-    yield {**base, "contender": "eager", "sync_us": eager_done, "enqueue_us": eager_enqueue, "kernels_us": eager_us}
+           "most_shared_bytes": max(k.shared for k in kernels),
+           "kernels_that_spill": [k.kernel for k in kernels if k.stack]}  # fmt: skip
+    yield {**base, "contender": "eager", "sync_us": eager_done, "enqueue_us": eager_enqueue, "kernels_us": eager_us,
+           "slowest_us": slowest(lambda: eager(*inputs)) if work.name in _LARGE else {}}  # fmt: skip
 
 
 def main() -> None:
@@ -151,6 +176,7 @@ def main() -> None:
     options = parser.parse_args()
     seed = torch.seed() % 2**32
     torch.manual_seed(seed)
+    torch.set_default_device("cuda")  # also for what models make themselves
     torch.backends.mha.set_fastpath_enabled(False)  # its GELU is the approximation by tanh, whatever the model says
     print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}", flush=True)
     failures: list[str] = []
@@ -169,8 +195,9 @@ def main() -> None:
         records += got
         if got:
             mine, eager = got
-            print(f"{title(work):34} sync {mine['sync_us']:8.1f} (eager {eager['sync_us']:8.1f})   kernels {mine['kernels_us']:8.1f} "
-                  f"({eager['kernels_us']:8.1f})   {mine['launches']:4} launches, {mine['launch']}", flush=True)  # fmt: skip
+            times = f"sync {mine['sync_us']:8.1f} (eager {eager['sync_us']:8.1f})"
+            kernels = f"kernels {mine['kernels_us']:8.1f} ({eager['kernels_us']:8.1f})"
+            print(f"{title(work):34} {times}   {kernels}   {mine['launches']:4} launches, {mine['launch']}", flush=True)
     if options.json:
         facts = {
             "machine": f"{torch.cuda.get_device_name(0)}, {platform.processor() or platform.machine()}",

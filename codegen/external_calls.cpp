@@ -122,6 +122,9 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
   items.push_back(decl.getText() ? linesLiteral(decl.getText()) : "nullptr");
   items.push_back(std::to_string(decl.getSizes().size()));
   items.push_back("0");  // a library's kernel has one way
+  if (target.getBackend() != "cpu") {
+    items.push_back(stringLiteral(target.getBackend()));
+  }
   writer.call("static constexpr sl_problem " + problemName(decl) + " = {", items, "};\n");
 }
 

@@ -65,6 +65,7 @@ sl_problem Problem::view() const {
   problem.text = text_.empty() ? nullptr : text_.c_str();
   problem.sizes = sizes_;
   problem.variant = variant_;
+  problem.device = device() == "cpu" ? nullptr : target_.getBackend().data();
   return problem;
 }
 
@@ -112,6 +113,10 @@ llvm::StringRef deviceOf(llvm::StringRef backend) {
   return "cpu";
 }
 
+bool goesAnywhere(const sl_kernel_desc& kernel) {
+  return kernel.size > offsetof(sl_kernel_desc, any_device) && kernel.any_device != 0;
+}
+
 /// Asks the kernels of a problem one after the other and keeps what each of them said.
 class Contest {
  public:
@@ -123,7 +128,7 @@ class Contest {
       return;
     }
     const bool isAllowed = !wishes_.route || allows(*wishes_.route, kernel);
-    if (const llvm::StringRef device = deviceOf(kernel.backend); device != device_) {
+    if (const llvm::StringRef device = deviceOf(kernel.backend); device != device_ && !goesAnywhere(kernel)) {
       if (wishes_.route && isAllowed) {  // kernels of elsewhere are no news but to who asks for them
         refuse(kernel, ("runs on " + device + ", the program on " + device_).str(), isAllowed);
       }

@@ -59,9 +59,11 @@ class Placer {
       std::string why;
       if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
         why = whyNotOnCuda(llvm::cast<kernel::FuncOp>(launch.getEntryOp()));
+      } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op); call && runsHere(call.getEntryOp())) {
+        return;  // and so do its handle and its plan
       } else if (auto load = llvm::dyn_cast<kernel::LoadOp>(op); load && !load.getIndices().empty()) {
         why = "the host can wait for a single number, not for one of " + std::to_string(load.getIndices().size()) + " dims";
-      } else if (llvm::isa<kernel::HandleOp, kernel::AllocOp, kernel::CallOp, kernel::PlanOp, kernel::RecordOp, kernel::WaitOp>(op)) {
+      } else if (llvm::isa<kernel::AllocOp, kernel::CallOp, kernel::RecordOp, kernel::WaitOp>(op)) {
         why = "'" + op->getName().getStringRef().str() + "' has no CUDA form";
       }
       if (!why.empty()) {
@@ -72,6 +74,11 @@ class Placer {
       }
     });
     return mlir::success(whole);
+  }
+
+  static bool runsHere(Operation* decl) {
+    auto backend = decl->getAttrOfType<mlir::StringAttr>(kernel::kRunsOnAttr);
+    return backend && backend.getValue() == kBackend;
   }
 
   BufferType onDevice(mlir::Type type) {
@@ -86,7 +93,7 @@ class Placer {
   }
 
   void moveStatements() {
-    llvm::SetVector<Operation*> functions;
+    llvm::SetVector<Operation*> functions, libraries;
     program_.walk([&](Operation* op) {
       if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
         launch.setQueueAttr(stream_);
@@ -94,8 +101,18 @@ class Placer {
         functions.insert(launch.getEntryOp());
       } else if (auto copy = llvm::dyn_cast<kernel::CopyOp>(op)) {
         copy.setQueueAttr(stream_);
+      } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op)) {
+        call.setQueueAttr(stream_);
+        call.removeTeamAttr();
+        libraries.insert(call.getEntryOp());
       }
     });
+    for (Operation* op : libraries) {
+      auto decl = llvm::cast<kernel::DeclOp>(op);
+      decl.setInputsAttr(onDevice(decl.getInputs()));
+      decl.setOutputsAttr(onDevice(decl.getOutputs()));
+      decl.setWorkspaceAttr(onDevice(decl.getWorkspace()));
+    }
     for (Operation* op : functions) {
       auto function = llvm::cast<kernel::FuncOp>(op);
       // A bad index ends the kernel there, and what depends on a zero divisor is not defined, as in torch on a device.

@@ -67,6 +67,11 @@ const char* whyNoNode(const sl_program& program, const sl_statement& statement) 
     case SL_STATEMENT_RETURN:
       return nullptr;
     case SL_STATEMENT_CALL:
+      for (int32_t i = 0; i < desc.entry_count; ++i) {
+        if (std::strcmp(desc.entries[i].name, statement.entry) == 0 && std::strcmp(desc.entries[i].backend, "aten") == 0) {
+          return " is done by torch, which puts its work on the current stream by itself";
+        }
+      }
       return " calls a library, which puts its own work on a stream";
     case SL_STATEMENT_ALLOC:
       return " allocates memory";

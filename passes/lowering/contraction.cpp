@@ -693,8 +693,8 @@ class ContractionLowering {
     Value wanted = wantedPlace();
     Value out = wanted;
     const bool anyLayout = spec_.family == "convolution_direct";
-    if (onDevice() && tuneValue("rows") > 0 && g.c / g.groups > 1) {
-      in = channelsLast(in, llvm::SmallVector<int64_t>(8, 0));
+    if (onDevice() && tuneValue("rows") > 0 && (g.c / g.groups > 1 || wholePieces(g) != g.c)) {
+      in = wholePieces(g) == g.c ? channelsLast(in, llvm::SmallVector<int64_t>(8, 0)) : paddedImage(in, wholePieces(g));
     }
     if (!anyLayout) {
       in = channelsLast(in, requiredBorder(g, spec_.family, tuneValue("m")));
@@ -775,7 +775,7 @@ class ContractionLowering {
   Value packConvolution(Value weight, const ConvolutionGeometry& g) {
     Value source = lowering_.bufferOf(weight);
     if (spec_.family == "convolution_direct") {
-      return onDevice() && tuneValue("rows") > 0 ? channelsLastWeight(weight) : source;
+      return onDevice() && tuneValue("rows") > 0 ? channelsLastWeight(weight, g) : source;
     }
     Exprs strides = lowering_.stridesOf(Lowering::typeOf(source));
     const Exprs extents = lowering_.extentsOf(Lowering::typeOf(source));
@@ -808,11 +808,14 @@ class ContractionLowering {
                 {extents[0].floorDiv(kb), constant((m + 2) * (m + 2)), constant(kb / nr), extents[1], constant(nr)});
   }
 
-  /// The weight as [k][kh][kw][c], which the tiles of a device read along.
-  Value channelsLastWeight(Value weight) {
-    Value source = lowering_.bufferOf(weight);
-    const kernel::BufferType type = Lowering::typeOf(source);
-    const Exprs extents = lowering_.extentsOf(type);
+  /// Channels in whole pieces of 16 bytes, which the tiles of a device gather at once; those beyond the image's own are zeros.
+  int64_t wholePieces(const ConvolutionGeometry& g) {
+    const auto piece = static_cast<int64_t>(128 / element().getIntOrFloatBitWidth());
+    return g.groups == 1 && g.c > 1 ? (g.c + piece - 1) / piece * piece : g.c;
+  }
+
+  /// Strides over `extents`, [n, channels, ...], with the channels innermost.
+  Exprs channelsInnermost(const Exprs& extents) {
     llvm::SmallVector<int64_t> innermostFirst = {1};
     for (size_t dim = extents.size() - 1; dim > 1; --dim) {
       innermostFirst.push_back(static_cast<int64_t>(dim));
@@ -824,8 +827,53 @@ class ContractionLowering {
       strides[dim] = stride;
       stride = stride * extents[dim];
     }
+    return strides;
+  }
+
+  /// Copies `from` to `to`, which may have more channels: zeros.
+  void copyChannels(Value from, Value to, llvm::StringRef op, llvm::StringRef why) {
+    const mlir::Location loc = fusion_.getLoc();
+    const mlir::Type elements = Lowering::typeOf(to).getElementType();
+    const Exprs inside = lowering_.extentsOf(Lowering::typeOf(from));
+    const Exprs strides = lowering_.stridesOf(Lowering::typeOf(to));
+    Exprs rest = lowering_.extentsOf(Lowering::typeOf(to));
+    if (rest[1] == inside[1]) {
+      lowering_.copy(loc, from, to, op, why);
+      return;
+    }
+    rest[1] = rest[1] - inside[1];
+    KernelSpec fill;
+    fill.name = "fill";
+    fill.op = op.str();
+    fill.why = "channels beyond the image's own are zeros";
+    fill.outputs = {lowering_.view(loc, to, lowering_.type(rest, elements, strides), strides[1] * inside[1])};
+    mlir::Type scalar = scalarType(elements);
+    fill.bodies.push_back({"body", {}, [=](mlir::OpBuilder& builder, mlir::ValueRange) {
+      return llvm::SmallVector<Value>{
+          mlir::arith::ConstantOp::create(builder, builder.getUnknownLoc(), builder.getZeroAttr(scalar))};
+    }});
+    lowering_.launchPointwise(loc, fill, rest, {strides});
+    lowering_.copy(loc, from, lowering_.view(loc, to, lowering_.type(inside, elements, strides), constant(0)), op, why);
+  }
+
+  Value paddedImage(Value image, int64_t channels) {
+    Exprs extents = lowering_.extentsOf(Lowering::typeOf(image));
+    extents[1] = constant(channels);
+    Value padded = lowering_.slot(lowering_.type(extents, Lowering::typeOf(image).getElementType(), channelsInnermost(extents)));
+    copyChannels(image, padded, "reorder", "the convolution reads the channels of a pixel side by side, 16 bytes at a time");
+    return padded;
+  }
+
+  /// The weight as [k][kh][kw][c], which the tiles of a device read along.
+  Value channelsLastWeight(Value weight, const ConvolutionGeometry& g) {
+    Value source = lowering_.bufferOf(weight);
+    const kernel::BufferType type = Lowering::typeOf(source);
+    Exprs extents = lowering_.extentsOf(type);
+    const bool isWhole = wholePieces(g) == g.c;
+    extents[1] = isWhole ? extents[1] : constant(wholePieces(g));
+    const Exprs strides = channelsInnermost(extents);
     const Exprs given = lowering_.stridesOf(type);
-    const bool fits = llvm::all_of(llvm::seq<size_t>(0, extents.size()), [&](size_t dim) {
+    const bool fits = isWhole && llvm::all_of(llvm::seq<size_t>(0, extents.size()), [&](size_t dim) {
       return given[dim] == strides[dim] || extents[dim] == constant(1);
     });
     if (fits) {
@@ -835,15 +883,14 @@ class ContractionLowering {
     constexpr llvm::StringLiteral kWhy = "the convolution reads the channels of a tap side by side";
     if (!isKnownEarly(weight) || lowering_.inPrepare()) {
       Value copied = lowering_.slot(wanted);
-      lowering_.copy(fusion_.getLoc(), source, copied, "reorder", kWhy);
+      copyChannels(source, copied, "reorder", kWhy);
       return copied;
     }
     const std::string key = "channels last," + std::to_string(reinterpret_cast<uintptr_t>(source.getAsOpaquePointer()));
     Value& prepared = lowering_.packs_[key];
     if (!prepared) {
       prepared = preparedBuffer(weight, ".channels_last", wanted);
-      lowering_.atEndOfPrepare(
-          [&] { lowering_.copy(fusion_.getLoc(), lowering_.viewInPrepare(source), prepared, "pack", kWhy); });
+      lowering_.atEndOfPrepare([&] { copyChannels(lowering_.viewInPrepare(source), prepared, "pack", kWhy); });
     }
     return prepared;
   }

@@ -40,6 +40,7 @@ typedef struct sl_problem {
   const char* text;           ///< what the kernel alone reads beside numbers (for "aten" which op, with its arguments); NULL: nothing
   int32_t sizes;              ///< how many numbers `run` finds in the last place of `inputs` (see sl_kernel_desc); 0: no such place
   int32_t variant;            ///< which of the kernel's ways (see sl_kernel_desc.variants); 0: the one that its estimates choose
+  const char* device;         ///< where the program runs: "cuda"; NULL: the CPU
 } sl_problem;
 
 /// A tunable of an emitted family: its name, default and allowed range. #kernel.schedule attributes are verified against these.
@@ -84,6 +85,7 @@ typedef struct sl_kernel_desc {
   /// How many ways there are to set the tunables that are worth a measurement; `cost`, `workspace`, `tune` and `note` answer for
   /// way number `problem->variant`. Two numbers may give the same tunables. NULL: one.
   int32_t (*variants)(const sl_problem* problem);
+  int32_t any_device;    ///< 1: asked wherever the program runs (the problem says where), not only on the backend's own device
 } sl_kernel_desc;
 
 /// One launch on a device with machine code of its own. No blocks: nothing is launched (only a graph gets to see it).

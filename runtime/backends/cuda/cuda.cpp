@@ -78,10 +78,14 @@ void queueDestroy(void* handle) {
   delete queue;
 }
 
-/// Host functions do not run here: the printer knows, and the interpreter asks for a thunk.
-int32_t launch(void*, sl_ctx* ctx, void*, void* const*, int32_t, const int64_t*, int32_t) {
-  sl_fail(ctx, SL_INTERNAL, 0, 0, 0);
-  return SL_INTERNAL;
+/// An entry of a library, which puts its own work on the stream: it is called at once, on the calling thread.
+int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t, const int64_t* scalars, int32_t) {
+  if (asQueue(queue)->graph) {
+    sl_fail(ctx, SL_INTERNAL, 0, 0, 0);  // sl_program_graph_nodes refuses such programs
+    return SL_INTERNAL;
+  }
+  reinterpret_cast<sl_thunk_fn>(entry)(ctx, sl_team{nullptr, 0, 1}, pointers, scalars);
+  return ctx->status;
 }
 
 /// Where the driver cannot say (the default stream while another one is captured) the launch says what is wrong.

@@ -14,6 +14,8 @@ _FRAME_SIZE, _REGISTERS = 0x11, 0x2F
 
 
 class Resources(NamedTuple):
+    """Of one kernel."""
+
     kernel: str
     registers: int  # of a thread
     shared: int  # bytes that the kernel declares

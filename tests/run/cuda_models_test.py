@@ -65,12 +65,12 @@ def test_convolutions_of_other_types(name: str, dtype: torch.dtype, cache: Path)
 
 
 def test_resnet_is_channels_last_throughout() -> None:
-    """20 convolutions, pool, mean and linear, and the reorder of the image; weights are turned once, by prepare."""
+    """20 convolutions, pool, mean and linear; the image is turned, and has a fourth channel of zeros."""
     compiled = sl.compile(settled(ALL["resnet-18 1"].make()), ALL["resnet-18 1"].inputs(), target=_TARGET)
     rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
     assert sum(row["family"] == "convolution_direct" for row in rows) == 20
     assert sum("relu" in row["op"] for row in rows if row["family"] == "convolution_direct") == 17
-    assert len(rows) <= 24, [(row["op"], row["why"]) for row in rows]
+    assert len(rows) <= 25, [(row["op"], row["why"]) for row in rows]
 
 
 @pytest.mark.parametrize("allowed", [True, False])

@@ -114,6 +114,10 @@ bool Lowering::isStatic(const Exprs& exprs) const {
 // --- statements ------------------------------------------------------------------------------------------------------
 
 kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
+  constexpr llvm::StringLiteral kNative = "native.";
+  if (target_.getBackend() != "cpu" && llvm::StringRef(spec.why).starts_with(kNative)) {
+    spec.why = (target_.getBackend() + "." + llvm::StringRef(spec.why).drop_front(kNative.size())).str();  // the same family there
+  }
   auto types = [](llvm::ArrayRef<Value> values) {
     return llvm::map_to_vector(values, [](Value value) { return value.getType(); });
   };

@@ -505,6 +505,20 @@ class Printer {
     return text;
   }
 
+  /// Microseconds of a run; 0 where something in it has no estimate, or may run any number of times.
+  static std::string estimate(kernel::RunOp run) {
+    double sum = 0;
+    const mlir::WalkResult known = run.walk([&](Operation* op) {
+      auto cost = op->getAttrOfType<mlir::FloatAttr>("kernel.cost_us");
+      sum += cost ? cost.getValueAsDouble() : 0;
+      const bool open = llvm::isa<kernel::ForOp, kernel::WhileOp>(op) || (llvm::isa<kernel::KernelCallInterface>(op) && !cost);
+      return open ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
+    });
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::format("%.3g", known.wasInterrupted() ? 0.0 : sum);
+    return text;
+  }
+
   void printDescription(bool hasPrepare) {
     auto counted = [](const std::string& name, size_t count) {
       return (count == 0 ? "nullptr" : name) + ", " + std::to_string(count);
@@ -525,7 +539,7 @@ class Printer {
          std::to_string(handles) + ", " + std::to_string(run.getInputNames().size()) + ", " +
          std::to_string(run.getOutputNames().size()) + ", " + std::to_string(program_.getTarget().getThreads()) + ",");
     line("    " + counted("entries", index_.entries().all().size()) + ", " +
-         (index_.count(SL_ROLE_CONSTANT) == 0 ? "nullptr" : "constants") + "};");
+         (index_.count(SL_ROLE_CONSTANT) == 0 ? "nullptr" : "constants") + ", " + estimate(run) + "};");
     line("}  // extern \"C\"");
   }
 

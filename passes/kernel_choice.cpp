@@ -107,7 +107,7 @@ llvm::StringRef deviceOf(llvm::StringRef backend) {
   for (int32_t i = 0; i < sl_backend_count(); ++i) {
     const sl_backend_desc* desc = sl_backend_at(i);
     if (backend == desc->name) {
-      return desc->device ? desc->name : "cpu";
+      return desc->runs_on ? desc->runs_on : desc->device ? desc->name : "cpu";
     }
   }
   return "cpu";

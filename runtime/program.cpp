@@ -72,7 +72,7 @@ const char* whyNoNode(const sl_program& program, const sl_statement& statement) 
           return " is done by torch, which puts its work on the current stream by itself";
         }
       }
-      return " calls a library, which puts its own work on a stream";
+      return program.queueDevices[static_cast<size_t>(statement.queue)] ? nullptr : " runs on the host";
     case SL_STATEMENT_ALLOC:
       return " allocates memory";
     case SL_STATEMENT_BARRIER:
@@ -100,6 +100,25 @@ void sizeArenas(sl_program* program) {
     const int64_t bytes = sl_expr_value(&desc.arena_bytes[i], nullptr);
     program->arenaBytes.push_back(bytes > 0 ? static_cast<size_t>(bytes) : 0);
   }
+}
+
+/// Waking a worker takes 50-70 us, and this much is won by two threads in a run of twice as much.
+constexpr double kBriefUs = 200;
+
+/// Fills what is known about the team of a run.
+void planTeam(sl_program* program) {
+  const sl_program_desc& desc = *program->desc;
+  program->brief = desc.estimated_us > 0 && desc.estimated_us < kBriefUs;
+  int32_t shared = 0;
+  int32_t all = 0;
+  for (int32_t i = 0; i < desc.statement_count; ++i) {
+    const sl_statement& statement = desc.statements[i];
+    const bool works = statement.kind == SL_STATEMENT_LAUNCH || statement.kind == SL_STATEMENT_CALL ||
+                       statement.kind == SL_STATEMENT_COPY;
+    all += statement.phase == 1 && works;
+    shared += statement.phase == 1 && works && statement.team != 1;
+  }
+  program->alone = all > 0 && shared == 0;
 }
 
 size_t orderedQueue(const sl_program& program) {
@@ -179,6 +198,7 @@ int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), v
       return SL_UNSUPPORTED;
     }
     sizeArenas(program.get());
+    planTeam(program.get());
     program->orderedQueue = orderedQueue(*program);
     for (int32_t i = 0; program->orderedQueue && i < desc->space_count; ++i) {
       const sl_expr& bytes = desc->arena_bytes[i];

@@ -26,6 +26,8 @@ struct sl_program {
   std::vector<size_t> arenaBytes;                   ///< by memory space, valid when staticArenas
   bool staticArenas = true;                         ///< no arena's size depends on an extent
   bool asynchronous = false;                        ///< some queue is a device's
+  bool alone = false;                               ///< no statement of run is for more than thread 0
+  bool brief = false;                               ///< a run takes less than waking a team that sleeps
   /// The queue, where a frame may be used again behind its own last run on that queue: the only one of a device, whose work
   /// touches nothing of the host's. 0: there is none.
   size_t orderedQueue = 0;

@@ -59,7 +59,7 @@ TEST(Registry, OtherVersionsAndBrokenKernelsAreRefused) {
   sl_backend_desc backend = {sizeof(sl_backend_desc), 9, "broken", nullptr, 0, nullptr};
   sl_message message;
   EXPECT_EQ(SL_INVALID_ARGUMENT, sl_backend_register(&backend, &message));
-  EXPECT_STREQ("backend 'broken': its abi_version is 9 but this runtime has 4", message.text);
+  EXPECT_STREQ("backend 'broken': its abi_version is 9 but this runtime has 5", message.text);
   sl_kernel_desc k = kernel();
   k.accepts = nullptr;
   backend = {sizeof(sl_backend_desc), SL_ABI_VERSION, "broken", &k, 1, nullptr};

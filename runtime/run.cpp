@@ -134,8 +134,13 @@ __attribute__((noinline, cold)) int32_t reportFailure(const sl_program& program,
 /// The straight line on all threads of the team, or what the caller has in its place.
 int32_t execute(const sl_program& program, Team* team, const sl_executor* executor, sl_ctx* ctx,
                 const sl_bindings& bindings) {
-  return executor ? executor->execute(executor->user, &program, 1, ctx, &bindings)
-                  : team->run(program.desc->run, ctx, &bindings);
+  if (executor) {
+    return executor->execute(executor->user, &program, 1, ctx, &bindings);
+  }
+  if (program.alone) {
+    return program.desc->run(ctx, sl_team{nullptr, 0, 1}, &bindings);
+  }
+  return team->run(program.desc->run, ctx, &bindings, program.brief);
 }
 
 /// As `execute`, with everything for the device launched at once. The frame has the graph: what it knows of the last run is

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -25,6 +26,16 @@ void pauseCpu() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+// A call that comes so soon after another finds workers still spinning.
+constexpr int64_t kBurstNs = 300'000;
+constexpr int64_t kWakeNs = 100'000;
+
+int64_t nowNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
 }
 
 void yieldCpu() { sched_yield(); }
@@ -155,7 +166,20 @@ uint32_t Team::awaitJob(uint32_t seen) {
   }
 }
 
-int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings) {
+// A futex wake that brings no job: the workers spin again, and the next call finds them awake.
+int32_t Team::runWithoutSleepers(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings) {
+  const int64_t now = nowNs();
+  if (now - endedNs_ < kBurstNs && now - wokenNs_ > kWakeNs) {
+    futexWakeAll(&generation_.value);
+    wokenNs_ = now;
+  }
+  const int32_t result = entry(ctx, sl_team{nullptr, 0, 1}, bindings);
+  endedNs_ = nowNs();
+  busy_.value.store(0, std::memory_order_release);
+  return result;
+}
+
+int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, bool brief) {
   const sl_team alone{nullptr, 0, 1};
   if (size_ == 1 || busy_.value.load(std::memory_order_relaxed) != 0 ||
       busy_.value.exchange(1, std::memory_order_acquire) != 0) {
@@ -164,6 +188,9 @@ int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings) {
   if (started_ < size_ - 1 && !startHoldingTeam()) {
     busy_.value.store(0, std::memory_order_release);
     return entry(ctx, alone, bindings);
+  }
+  if (brief && sleepers_.value.load(std::memory_order_relaxed) != 0) {
+    return runWithoutSleepers(entry, ctx, bindings);
   }
   keepWorkersOffThisCpu();
   job_ = {entry, ctx, bindings};

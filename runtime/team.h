@@ -25,8 +25,9 @@ class Team {
 
   /// Runs `entry` on every member; the caller is member 0. Returns when all have returned. When the
   /// team is at work for another caller, or the system refuses threads, the caller runs alone as a
-  /// team of one. Takes no lock.
-  int32_t run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings);
+  /// team of one; so it does when workers are asleep and the run is `brief`: waking them would take
+  /// longer. They are woken for the calls to come where one such run follows another. Takes no lock.
+  int32_t run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, bool brief = false);
 
   int32_t size() const { return size_; }
 
@@ -61,6 +62,7 @@ class Team {
   void awaitAll(uint32_t meeting);
   void work(int32_t index);
   uint32_t awaitJob(uint32_t seen);
+  int32_t runWithoutSleepers(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings);
   bool startHoldingTeam();
   bool startWorker(int32_t index);
   void keepWorkersOffThisCpu();
@@ -69,6 +71,8 @@ class Team {
   const int32_t size_;
   int32_t started_ = 0;  ///< workers running; guarded by busy_
   int callerCpu_ = -1;   ///< CPU that the workers keep off; guarded by busy_
+  int64_t endedNs_ = 0;  ///< when the last run without workers ended; guarded by busy_
+  int64_t wokenNs_ = 0;  ///< when workers were last woken for runs to come; guarded by busy_
   Job job_{};            ///< written before generation_ moves, read after
   Shared shared_{};
   std::unique_ptr<Flag[]> arrive_;  ///< one per member; shared_.abi.arrive points here

@@ -61,10 +61,17 @@ int32_t runHeld(sl_ctx*, sl_team team, const sl_bindings*) {
   return runCount(nullptr, team, nullptr);
 }
 
+void pauseLongerThanWorkersSpin() {
+  const timespec pause{0, 20000000};
+  nanosleep(&pause, nullptr);
+}
+
 class TeamTest : public ::testing::Test {
  protected:
   void open(sl_entry_fn run, int32_t threads) {
-    ASSERT_EQ(SL_OK, sl_program_create(builder_.build(run), nullptr, nullptr, &program, nullptr));
+    sl_program_desc* const desc = builder_.build(run);
+    desc->estimated_us = briefUs;
+    ASSERT_EQ(SL_OK, sl_program_create(desc, nullptr, nullptr, &program, nullptr));
     ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, nullptr));
     sl_message message;
     ASSERT_EQ(SL_OK, sl_queue_team(threads, &queue, &message)) << message.text;
@@ -88,6 +95,7 @@ class TeamTest : public ::testing::Test {
   sl_program* program = nullptr;
   sl_weights* weights = nullptr;
   sl_queue* queue = nullptr;
+  double briefUs = 0;
 
  private:
   DescriptionBuilder builder_;
@@ -129,10 +137,25 @@ TEST_F(TeamTest, SizesThatCannotBeAreRefused) {
 TEST_F(TeamTest, SleepingWorkersWake) {
   open(runCount, 2);
   for (int i = 0; i < 5; ++i) {
-    const timespec pause{0, 20000000};  // far longer than workers spin
-    nanosleep(&pause, nullptr);
+    pauseLongerThanWorkersSpin();
     expectTeam(2);
   }
+}
+
+// Contract: E20.
+TEST_F(TeamTest, ABriefRunWaitsForNoSleeper) {
+  briefUs = 20;
+  open(runCount, 2);
+  for (int i = 0; i < 5; ++i) {
+    pauseLongerThanWorkersSpin();
+    expectTeam(1);
+  }
+  // One call right behind another has the workers woken: sooner or later they are there.
+  Call call(program, weights, queue);
+  for (int i = 0; i < 10'000'000 && seenSize != 2; ++i) {
+    ASSERT_EQ(SL_OK, call({}, {}));
+  }
+  EXPECT_EQ(2, seenSize);
 }
 
 // Contract: E13.

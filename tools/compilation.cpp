@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -196,8 +197,11 @@ Failure Compilation::lower(const Module& module, const CompileRequest& request, 
   if (Failure failure = plan(target); failure.failed()) {
     return failure;
   }
-  if (request.team > request.threads && context_->stages.estimatedUs(*kernelLevel_) > request.teamFromUs) {
-    target.threads = request.team;
+  const double estimatedUs = request.team > request.threads ? context_->stages.estimatedUs(*kernelLevel_) : 0;
+  if (request.team > request.threads && estimatedUs > request.teamFromUs) {
+    // Each thread gets at least half of what makes a team worth while.
+    const double most = std::min<double>(estimatedUs / (request.teamFromUs / 2), request.team);
+    target.threads = std::max({static_cast<int>(most), request.threads + 1, 2});
     kernelLevel_ = module.op.get().clone();
     dump_.goBack(1);  // what was captured stays
     if (Failure failure = plan(target); failure.failed()) {

@@ -19,8 +19,8 @@ namespace straightline {
 struct CompileRequest {
   std::string cpu;       ///< "" or "host": this machine
   int threads = 1;
-  int team = 0;            ///< more than `threads`: instead of it where the estimate is more than `teamFromUs`
-  double teamFromUs = 0;
+  int team = 0;            ///< more than `threads`: up to so many instead of it where the estimate is more than `teamFromUs`
+  double teamFromUs = 0;   ///< each thread of the team has at least half of this to do
   int kernelsPerUnit = 1;  ///< compiled together
   std::string pipeline;
   bool emitOnly = false;

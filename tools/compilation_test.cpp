@@ -97,7 +97,13 @@ TEST_F(CompilationTest, TheEstimateDecidesAboutTheTeamBeforeAnythingIsCompiled) 
   ASSERT_FALSE(compile().failed());
   EXPECT_EQ(planned, 3);
   EXPECT_EQ(compilation_->compiled() + compilation_->cached(), 1u);
-  EXPECT_NE(compilation_->explain().find("\"threads\": 4"), std::string::npos) << compilation_->explain();
+  EXPECT_NE(compilation_->explain().find("\"threads\": 2"), std::string::npos) << compilation_->explain();
+  for (const auto& [us, threads] : {std::pair(199, 3), std::pair(5000, 4)}) {
+    stages_.estimate = us;
+    ASSERT_FALSE(compile().failed());
+    const std::string expected = "\"threads\": " + std::to_string(threads);
+    EXPECT_NE(compilation_->explain().find(expected), std::string::npos) << compilation_->explain();
+  }
 }
 
 TEST_F(CompilationTest, ExplainSaysWhereTheTimeWent) {

@@ -127,8 +127,8 @@ typedef struct sl_compile_options {
   int32_t emit_only;      ///< 1: stop after emission: there is no program, and any CPU may be named
   int32_t no_cache;       ///< 1: neither read nor write the disk cache
   sl_progress* progress;  ///< NULL: nobody looks
-  int32_t team;           ///< more than `threads`: plan for so many instead when one call of the program for `threads` is estimated to take
-  double team_from_us;    ///< more than this; decided before anything is compiled
+  int32_t team;           ///< more than `threads`: plan for up to so many instead when one call of the program for `threads` is estimated to take
+  double team_from_us;    ///< more than this, for one more with each half of it; decided before anything is compiled
   int32_t kernels_per_unit;  ///< more than 1: so many kernels are compiled, and kept in the disk cache, as one: less work for clang, less to share
 } sl_compile_options;
 

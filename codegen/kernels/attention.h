@@ -3,7 +3,8 @@
 // softmax taken online over blocks of keys, so scores exist for one block only. q, out [B,H,S,D];
 // k, v [B,Hk,T,D], H a multiple of Hk; D is contiguous in all. As in torch: a bool mask keeps where
 // true; a causal mask keeps key t for query s when t <= s; a row with nothing kept gives 0; NaN or
-// +inf in a kept score gives NaN.
+// +inf in a kept score gives NaN. Keys and values may each lie in two parts, of which the second
+// goes on where the first one ends (a cache, and what is new).
 //
 // Cost: 4*b*h*s*t*d flops at 60-80% of peak, plus an exponential per score and a transposing copy
 // of K (and of V when d is no multiple of nr) per unit of work. Units are `rows` queries of one
@@ -18,7 +19,7 @@ namespace sl {
 
 /// mr x nr: register tile. rows: queries per unit (a multiple of mr). keys: keys per block (a
 /// multiple of nr). mask: 0 none, 1 the pointer after v is a mask (bool: keep; floating: added).
-/// causal: 0 or 1.
+/// causal: 0 or 1. parts: 2 when pointers to the second part of k and of v follow v.
 struct AttentionTune {
   int mr = 6;
   int nr = 16;
@@ -26,18 +27,20 @@ struct AttentionTune {
   int keys = 64;
   int mask = 0;
   int causal = 0;
+  int parts = 1;
   int depth = 0;    ///< CUDA only: d, rounded up to whole pieces of 16 bytes
   int threads = 0;  ///< CUDA only: of a block
   int splits = 1;   ///< CUDA only: blocks of a cluster that share the keys; more than 1 from sm_90 on
 };
 
 /// Strides of b, h, s (or t) in elements; maskStride of b, h, s, t (innermost 0 or 1); epilogue
-/// operands [b][h][s][d]. scale 0 means 1 / sqrt(d).
+/// operands [b][h][s][d]. scale 0 means 1 / sqrt(d). split: keys in the first part, where there are two.
 struct AttentionShape {
   int64_t b = 0, h = 0, hk = 0, s = 0, t = 0, d = 0;
   double scale = 0;
   int64_t qStride[3] = {}, kStride[3] = {}, vStride[3] = {};
   int64_t outStride[3] = {}, maskStride[4] = {};
+  int64_t split = 0, k2Stride[3] = {}, v2Stride[3] = {};
   int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
 
@@ -103,13 +106,27 @@ SL_INLINE void multiplyBlock(const T* a, int64_t aRow, int64_t valid, int64_t ro
   }
 }
 
+/// Keys and values of one head (or of all, at the start), one after another.
+template <class T>
+struct AttentionPart {
+  const T* k;
+  const T* v;
+};
+
 /// What a unit works on: queries [s0, s0 + rows) of one head.
 template <class T>
 struct AttentionUnit {
   const T* q;
+  int64_t image, head, s0, rows;
+};
+
+/// A block of keys, of one part.
+template <class T>
+struct AttentionBlock {
   const T* k;
   const T* v;
-  int64_t image, head, s0, rows;
+  int64_t kRow, vRow;  ///< from one key to the next
+  int64_t key, count;  ///< the first one's number in the whole
 };
 
 /// Turns one row of scores [0, keys) into weights exp(score - max), updates the row's running
@@ -196,23 +213,20 @@ struct ScoreMask {
 /// One block of keys: scores, softmax, and result += weights * v.
 template <AttentionTune Tune, class T, class M>
 SL_INLINE void attendBlock(const AttentionShape& s, const AttentionPlan& plan,
-                           const AttentionUnit<T>& unit, const M* mask, T scale, int64_t key,
-                           T* work) {
+                           const AttentionUnit<T>& unit, const M* mask, T scale,
+                           const AttentionBlock<T>& block, T* work) {
   constexpr int N = kNativeLanes<T>;
   T* keys = work;
   T* values = keys + plan.keys;
   T* scores = values + plan.values;
   T* result = scores + plan.scores;
   T* statistics = result + plan.result;
-  const int64_t count = minOf(Tune.keys, s.t - key);
   const int64_t rows = roundUp(unit.rows, Tune.mr);
-  const T* k = unit.k + key * s.kStride[2];
-  const T* v = unit.v + key * s.vStride[2];
+  const auto [k, v, kRow, vRow, key, count] = block;
   const int64_t columns = roundUp(count, Tune.nr);
   SL_NO_UNROLL
   for (int64_t j = 0; j < columns; j += Tune.nr) {
-    packPanel<Tune.nr>(k + j * s.kStride[2], 1, s.kStride[2], s.d, minOf(Tune.nr, count - j),
-                       keys + j * s.d);
+    packPanel<Tune.nr>(k + j * kRow, 1, kRow, s.d, minOf(Tune.nr, count - j), keys + j * s.d);
   }
   multiplyBlock<Tune.mr, Tune.nr>(unit.q, s.qStride[2], unit.rows, rows, keys, s.d * Tune.nr,
                                   Tune.nr, s.d, scores, Tune.keys, columns, false);
@@ -231,25 +245,26 @@ SL_INLINE void attendBlock(const AttentionShape& s, const AttentionPlan& plan,
     }
   }
   int64_t vPanel = Tune.nr;
-  int64_t vStride = s.vStride[2];
+  int64_t vStride = vRow;
+  const T* from = v;
   if (s.d % Tune.nr != 0) {
     SL_NO_UNROLL
     for (int64_t c = 0; c < s.d; c += Tune.nr) {
-      packPanel<Tune.nr>(v + c, s.vStride[2], 1, count, minOf(Tune.nr, s.d - c),
+      packPanel<Tune.nr>(v + c, vRow, 1, count, minOf(Tune.nr, s.d - c),
                          values + c * Tune.keys);
     }
-    v = values;
+    from = values;
     vPanel = int64_t(Tune.nr) * Tune.keys;
     vStride = Tune.nr;
   }
-  multiplyBlock<Tune.mr, Tune.nr>(scores, Tune.keys, unit.rows, rows, v, vPanel, vStride, count,
+  multiplyBlock<Tune.mr, Tune.nr>(scores, Tune.keys, unit.rows, rows, from, vPanel, vStride, count,
                                   result, plan.depth, plan.depth, key != 0);
 }
 
 template <AttentionTune Tune, class T, class M, class Epilogue, class Ops>
 SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilogue& epilogue,
-                             const T* q, const T* k, const T* v, const M* mask, const Ops& ops,
-                             char* workspace) {
+                             const T* q, const AttentionPart<T> (&parts)[2], const M* mask,
+                             const Ops& ops, char* workspace) {
   constexpr int N = kNativeLanes<T>;
   static_assert(Tune.rows % Tune.mr == 0 && Tune.keys % Tune.nr == 0 && Tune.keys % N == 0);
   const AttentionPlan plan(s.d, Tune);
@@ -270,16 +285,26 @@ SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilog
     unit.rows = minOf(Tune.rows, s.s - unit.s0);
     const int64_t kvHead = unit.head / (s.h / s.hk);
     unit.q = q + unit.image * s.qStride[0] + unit.head * s.qStride[1] + unit.s0 * s.qStride[2];
-    unit.k = k + unit.image * s.kStride[0] + kvHead * s.kStride[1];
-    unit.v = v + unit.image * s.vStride[0] + kvHead * s.vStride[1];
     for (int64_t row = 0; row < unit.rows; ++row) {
       statistics[row] = T(-__builtin_inff());
       statistics[Tune.rows + row] = T(0);
     }
     const int64_t keys = Tune.causal != 0 ? minOf(s.t, unit.s0 + unit.rows) : s.t;
-    SL_NO_UNROLL
-    for (int64_t key = 0; key < keys; key += Tune.keys) {
-      attendBlock<Tune>(s, plan, unit, mask, scale, key, work);
+    SL_UNROLL
+    for (int part = 0; part < Tune.parts; ++part) {
+      const auto& kStride = part == 0 ? s.kStride : s.k2Stride;
+      const auto& vStride = part == 0 ? s.vStride : s.v2Stride;
+      const T* k = parts[part].k + unit.image * kStride[0] + kvHead * kStride[1];
+      const T* v = parts[part].v + unit.image * vStride[0] + kvHead * vStride[1];
+      const int64_t first = part == 0 ? 0 : s.split;
+      const int64_t end = Tune.parts == 1 || part == 1 ? keys : minOf(keys, s.split);
+      SL_NO_UNROLL
+      for (int64_t key = first; key < end; key += Tune.keys) {
+        attendBlock<Tune>(s, plan, unit, mask, scale,
+                          AttentionBlock<T>{k + (key - first) * kStride[2], v + (key - first) * vStride[2],
+                                            kStride[2], vStride[2], key, minOf(Tune.keys, end - key)},
+                          work);
+      }
     }
     SL_NO_UNROLL
     for (int64_t row = 0; row < unit.rows; ++row) {
@@ -305,24 +330,39 @@ SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilog
   }
 }
 
-/// pointers: [mask when Tune.mask], epilogue operands, outputs, `char* workspace` (64-byte
-/// aligned).
 template <AttentionTune Tune, class Epilogue, class T, class First, class... P>
-SL_INLINE void attention(sl_ctx*, sl_team team, AttentionShape s, Epilogue epilogue, const T* q,
-                         const T* k, const T* v, First first, P... pointers) {
+SL_INLINE void attentionOver(sl_team team, const AttentionShape& s, const Epilogue& epilogue,
+                             const T* q, const AttentionPart<T> (&parts)[2], First first,
+                             P... pointers) {
   if constexpr (Tune.mask != 0) {
     withWorkspace(
         [&](const auto& ops, char* workspace) SL_INLINE_LAMBDA {
-          attentionWith<Tune>(team, s, epilogue, q, k, v, first, ops, workspace);
+          attentionWith<Tune>(team, s, epilogue, q, parts, first, ops, workspace);
         },
         pointers...);
   } else {
     withWorkspace(
         [&](const auto& ops, char* workspace) SL_INLINE_LAMBDA {
-          attentionWith<Tune>(team, s, epilogue, q, k, v, static_cast<const bool*>(nullptr), ops,
+          attentionWith<Tune>(team, s, epilogue, q, parts, static_cast<const bool*>(nullptr), ops,
                               workspace);
         },
         first, pointers...);
+  }
+}
+
+/// pointers: [second parts of k and v when Tune.parts is 2], [mask when Tune.mask], epilogue
+/// operands, outputs, `char* workspace` (64-byte aligned).
+template <AttentionTune Tune, class Epilogue, class T, class First, class... P>
+SL_INLINE void attention(sl_ctx*, sl_team team, AttentionShape s, Epilogue epilogue, const T* q,
+                         const T* k, const T* v, First first, P... pointers) {
+  if constexpr (Tune.parts == 2) {
+    [&](const T* k2, const T* v2, auto... rest) SL_INLINE_LAMBDA {
+      const AttentionPart<T> parts[2] = {{k, v}, {k2, v2}};
+      attentionOver<Tune>(team, s, epilogue, q, parts, rest...);
+    }(first, pointers...);
+  } else {
+    const AttentionPart<T> parts[2] = {{k, v}, {k, v}};
+    attentionOver<Tune>(team, s, epilogue, q, parts, first, pointers...);
   }
 }
 

@@ -75,12 +75,23 @@ std::vector<double> attend(const Heads& p, const float* q, const float* k, const
   return out;
 }
 
+/// Takes the keys from `split` on of every head out of `keys`, which is left without them (their places are spoilt).
+std::vector<float> behind(std::vector<float>& keys, const Heads& p, int64_t split) {
+  std::vector<float> part;
+  for (int64_t head = 0; head < p.b * p.hk; ++head) {
+    const auto from = keys.begin() + (head * p.t + split) * p.d;
+    part.insert(part.end(), from, from + (p.t - split) * p.d);
+    std::fill(from, from + (p.t - split) * p.d, std::nanf(""));
+  }
+  return part;
+}
+
 template <AttentionTune Tune, class M>
 void runAttention(const Heads& p, int threads, bool poison = false) {
   const std::string where = "attention b=" + std::to_string(p.b) + " h=" + std::to_string(p.h) +
                             " hk=" + std::to_string(p.hk) + " s=" + std::to_string(p.s) +
                             " t=" + std::to_string(p.t) + " d=" + std::to_string(p.d) +
-                            " threads=" + std::to_string(threads);
+                            " threads=" + std::to_string(threads) + " parts=" + std::to_string(Tune.parts);
   const std::vector<float> q = randomVector<float>(p.b * p.h * p.s * p.d, -2, 2);
   std::vector<float> k = randomVector<float>(p.b * p.hk * p.t * p.d, -2, 2);
   const std::vector<float> v = randomVector<float>(p.b * p.hk * p.t * p.d);
@@ -93,6 +104,10 @@ void runAttention(const Heads& p, int threads, bool poison = false) {
   const int64_t outStride[3] = {p.s * p.h * p.d, p.d, p.h * p.d};
   Guarded<float> y(p.b * p.h * p.s * p.d);
   Workspace work(attentionWorkspace(p.d, Tune, threads));
+  const int64_t split = Tune.parts == 1 ? p.t : pick(0, int(p.t));
+  std::vector<float> k1 = k, v1 = v;
+  const std::vector<float> k2 = behind(k1, p, split), v2 = behind(v1, p, split);
+  const int64_t stride2[3] = {p.hk * (p.t - split) * p.d, (p.t - split) * p.d, p.d};
   const AttentionShape shape{.b = p.b,
                              .h = p.h,
                              .hk = p.hk,
@@ -105,12 +120,19 @@ void runAttention(const Heads& p, int threads, bool poison = false) {
                              .vStride = {p.hk * p.t * p.d, p.t * p.d, p.d},
                              .outStride = {outStride[0], outStride[1], outStride[2]},
                              .maskStride = {p.s * p.t, 0, p.t, 1},
+                             .split = split,
+                             .k2Stride = {stride2[0], stride2[1], stride2[2]},
+                             .v2Stride = {stride2[0], stride2[1], stride2[2]},
                              .epilogueStride = {}};
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
     const auto epilogue = [](auto acc, auto& out) { out = acc * 2.0f; };
-    const float *qp = q.data(), *kp = k.data(), *vp = v.data();
-    if constexpr (Tune.mask != 0) {
+    const float *qp = q.data(), *kp = k1.data(), *vp = v1.data(), *k2p = k2.data(), *v2p = v2.data();
+    if constexpr (Tune.mask != 0 && Tune.parts == 2) {
+      attention<Tune>(ctx, team, shape, epilogue, qp, kp, vp, k2p, v2p, mask, y.data(), work.data());
+    } else if constexpr (Tune.mask != 0) {
       attention<Tune>(ctx, team, shape, epilogue, qp, kp, vp, mask, y.data(), work.data());
+    } else if constexpr (Tune.parts == 2) {
+      attention<Tune>(ctx, team, shape, epilogue, qp, kp, vp, k2p, v2p, y.data(), work.data());
     } else {
       attention<Tune>(ctx, team, shape, epilogue, qp, kp, vp, y.data(), work.data());
     }
@@ -166,6 +188,12 @@ TEST(Attention, BoolMask) {
 
 TEST(Attention, AdditiveMaskAndCausal) {
   forManyHeads<AttentionTune{.mr = 6, .nr = 16, .rows = 48, .keys = 32, .mask = 1, .causal = 1},
+               float>();
+}
+
+TEST(Attention, InTwoParts) {
+  forManyHeads<AttentionTune{.mr = 2, .nr = 16, .rows = 4, .keys = 32, .mask = 0, .parts = 2}, bool>();
+  forManyHeads<AttentionTune{.mr = 4, .nr = 16, .rows = 8, .keys = 16, .mask = 1, .causal = 1, .parts = 2},
                float>();
 }
 

@@ -42,6 +42,7 @@ struct MatmulShape {
 #include "straightline/kernels/cuda_matmul.h"
 #else
 #include "straightline/kernels/gemm.h"
+#include "straightline/kernels/transpose.h"
 
 namespace sl {
 
@@ -86,9 +87,19 @@ SL_INLINE void packPanel(const T* b, int64_t bRow, int64_t bCol, int64_t k, int6
     }
     return;
   }
+  // Whole blocks of columns that are contiguous are turned in registers.
+  int64_t turned = 0;
+  if (bRow == 1 && columns == NR) {
+    for (; turned + N <= k; turned += N) {
+      SL_NO_UNROLL
+      for (int j = 0; j < NR; j += N) {
+        transposeBlock<N>(b + turned + j * bCol, bCol, packed + turned * NR + j, NR);
+      }
+    }
+  }
   // Blocks of 16 rows: the panel's part stays in L1 while the columns of B are walked along their
   // contiguous side.
-  for (int64_t i0 = 0; i0 < k; i0 += 16) {
+  for (int64_t i0 = turned; i0 < k; i0 += 16) {
     const int64_t last = minOf(i0 + 16, k);
     for (int64_t j = 0; j < NR; ++j) {
       SL_NO_UNROLL

@@ -166,7 +166,7 @@ Value Lowering::wantedDestination(Value tensor) {
         place = view(user->getLoc(), outer, type(extents, typeOf(outer).getElementType(), strides), constant(0));
       }
     } else if (auto cat = llvm::dyn_cast<op::CatOp>(user)) {
-      const bool once = llvm::count(cat.getTensors(), tensor) == 1;
+      const bool once = llvm::count(cat.getTensors(), tensor) == 1 && !isReadInParts(cat);
       place = once ? catPlace_.lookup({cat, tensor}) : Value();
       if (!place && once && cat->getBlock() == tensor.getParentBlock()) {
         Value whole = destination(cat.getResult());

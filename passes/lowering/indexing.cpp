@@ -214,13 +214,20 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
     }
     return values;
   };
-  const Exprs q = four(extentsOf(attention.getQ()), constant(1));
+  Exprs q = four(extentsOf(attention.getQ()), constant(1));
   const Exprs k = four(extentsOf(attention.getK()), constant(1));
   if (q.size() > 4) {
     return attention.emitOpError() << "has rank " << q.size() << "; unsupported: the nearest supported form has rank 4";
   }
+  llvm::SmallVector<Value> tensors{attention.getQ(), attention.getK(), attention.getV()};
+  auto keys = attention.getK().getDefiningOp<op::CatOp>();
+  auto values = attention.getV().getDefiningOp<op::CatOp>();
+  const bool inParts = keys && isReadInParts(keys);  // then the values are, too
+  if (inParts) {
+    tensors = {attention.getQ(), keys.getTensors()[0], values.getTensors()[0], keys.getTensors()[1], values.getTensors()[1]};
+  }
   llvm::SmallVector<Value> inputs;
-  for (Value tensor : {attention.getQ(), attention.getK(), attention.getV()}) {
+  for (Value tensor : tensors) {
     Value buffer = bufferOf(tensor);
     const Exprs strides = stridesOf(typeOf(buffer));
     inputs.push_back(strides.back() == constant(1) ? buffer : contiguous(loc, buffer, "attention reads whole heads"));
@@ -239,17 +246,34 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
     }
     inputs.push_back(mask);
   }
-  for (Value input : inputs) {
-    kernel::BufferType inputType = typeOf(input);
-    problem.addOperand(inputType.getElementType(), sizes(four(extentsOf(inputType), constant(1))),
-                       sizes(four(stridesOf(inputType), constant(0))), false);
-  }
-  problem.setInputs(static_cast<int32_t>(inputs.size()));
   Value wanted = destination(attention.getResult());
   Value to = stridesOf(typeOf(wanted)).back() == constant(1)
                  ? wanted
                  : slot(contiguousType(extentsOf(attention.getResult()), typeOf(wanted).getElementType()));
-  problem.addOperand(typeOf(to).getElementType(), sizes(q), sizes(four(stridesOf(typeOf(to)), constant(0))), false);
+  Exprs qStrides = four(stridesOf(typeOf(inputs[0])), constant(0));
+  Exprs toStrides = four(stridesOf(typeOf(to)), constant(0));
+  // The heads of one query that share keys are queries of one head: each key is read once for them.
+  if (target_.getBackend() == "cpu" && q[2] == constant(1) && q[1] != k[1] && !attention.getIsCausal()) {
+    const AffineExpr group = q[1].floorDiv(k[1]);
+    q[2] = group;
+    q[1] = k[1];
+    for (Exprs* strides : {&qStrides, &toStrides, &maskStrides}) {
+      (*strides)[2] = (*strides)[1];
+      (*strides)[1] = (*strides)[1] * group;
+    }
+  }
+  auto add = [&](Value buffer, const Exprs& extents, const Exprs& strides) {
+    problem.addOperand(typeOf(buffer).getElementType(), sizes(extents), sizes(strides), false);
+  };
+  add(inputs[0], q, qStrides);
+  add(inputs[1], k, four(stridesOf(typeOf(inputs[1])), constant(0)));
+  add(inputs[2], four(extentsOf(attention.getV()), constant(1)), four(stridesOf(typeOf(inputs[2])), constant(0)));
+  if (attention.getMask()) {
+    add(inputs.back(), four(extentsOf(attention.getMask()), constant(1)),
+        four(stridesOf(typeOf(inputs.back())), constant(0)));
+  }
+  problem.setInputs(attention.getMask() ? 4 : 3);
+  add(to, q, toStrides);
   problem.addAttribute("is_causal", attention.getIsCausal() ? 1 : 0);
   const KernelWishes wishes{{}, routeOf(module_, attention->getName().stripDialect()), {}};
   const KernelChoice choice = chooseKernel(problem, wishes);
@@ -262,6 +286,7 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
   spec.op = "scaled_dot_product_attention";
   spec.why = choice.why;
   spec.costUs = choice.costUs;
+  spec.costOfTeam = true;
   spec.tune = tuneAttributes(context_, *choice.kernel, problem);
   for (mlir::NamedAttribute& entry : spec.tune) {
     if (entry.getName() == "mask") {
@@ -270,17 +295,19 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
       entry.setValue(number(attention.getIsCausal() ? 1 : 0));
     }
   }
-  auto three = [&](Value buffer) {
-    Exprs strides = four(stridesOf(typeOf(buffer)), constant(0));
-    strides.pop_back();
-    return numbers(strides);
-  };
+  auto three = [&](const Exprs& strides) { return numbers({strides[0], strides[1], strides[2]}); };
+  auto threeOf = [&](Value buffer) { return three(four(stridesOf(typeOf(buffer)), constant(0))); };
   const double scale = attention.getScale() ? attention.getScale()->convertToDouble() : 0.0;
   spec.shape = {named("b", number(q[0])), named("h", number(q[1])), named("hk", number(k[1])), named("s", number(q[2])),
                 named("t", number(k[2])), named("d", number(q[3])), named("scale", builder_.getF64FloatAttr(scale)),
-                named("qStride", three(inputs[0])), named("kStride", three(inputs[1])), named("vStride", three(inputs[2])),
-                named("outStride", three(to)), named("maskStride", numbers(maskStrides)),
+                named("qStride", three(qStrides)), named("kStride", threeOf(inputs[1])), named("vStride", threeOf(inputs[2])),
+                named("outStride", three(toStrides)), named("maskStride", numbers(maskStrides)),
                 named("epilogueStride", builder_.getArrayAttr({}))};
+  if (inParts) {
+    spec.tune.push_back(named("parts", number(2)));
+    spec.shape.append({named("split", number(four(extentsOf(keys.getTensors()[0]), constant(1))[2])),
+                       named("k2Stride", threeOf(inputs[3])), named("v2Stride", threeOf(inputs[4]))});
+  }
   spec.inputs = inputs;
   spec.outputs = {to};
   std::string size;

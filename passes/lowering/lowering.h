@@ -44,7 +44,8 @@ struct KernelSpec {
   bool wholeTeam = true;
   std::optional<bool> alone;  ///< a measured choice about the team; nullopt: by the cost
   std::string choice;         ///< key under which it was or can be measured; empty: nothing to choose
-  double costUs = 0;
+  double costUs = 0;       ///< estimated, on one thread unless `costOfTeam`
+  bool costOfTeam = false; ///< a kernel's own estimate, which is for the team
   std::string op;   ///< ops it came from, "linear, relu"
   std::string why;  ///< why this kernel, for `explain`
 };
@@ -184,6 +185,8 @@ class Lowering {
   mlir::AffineExpr sliceStart(int64_t start, mlir::AffineExpr extent) const;
   mlir::LogicalResult lowerView(mlir::Operation* op);
   mlir::LogicalResult lowerCat(op::CatOp op);
+  /// Whether attention, its only user, reads the two parts of its keys and of its values where they are.
+  bool isReadInParts(op::CatOp op);
   mlir::LogicalResult lowerPad(op::ConstantPadNdOp op);
   mlir::LogicalResult lowerSliceScatter(op::SliceScatterOp op);
   mlir::LogicalResult lowerDynamic(mlir::Operation* op);

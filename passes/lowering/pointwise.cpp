@@ -148,6 +148,9 @@ FailureOr<Value> ScalarEvaluator::evaluate(Value value, AccessMap map) {
   return remember(elementwise.buildScalar(builder_, op->getLoc(), scalars));
 }
 
+/// So many elements read and written stay in a core's own caches.
+static constexpr double kCached = 128 << 10;
+
 void Lowering::launchPointwise(mlir::Location loc, KernelSpec& spec, const Exprs& extents,
                                llvm::ArrayRef<Exprs> strides) {
   llvm::SmallVector<Loop> loops = makeLoops(*this, extents, strides);
@@ -164,7 +167,8 @@ void Lowering::launchPointwise(mlir::Location loc, KernelSpec& spec, const Exprs
   spec.shape = {named("extent", numbers(lowering::extentsOf(loops))),
                 named("stride", mlir::ArrayAttr::get(context_, strideRows))};
   const double elements = static_cast<double>(upperBound(product(extents)));
-  spec.costUs = elements * (0.0002 * static_cast<double>(spec.inputs.size() + spec.outputs.size()));
+  const double touched = elements * static_cast<double>(spec.inputs.size() + spec.outputs.size());
+  spec.costUs = touched * (touched < kCached ? 0.00005 : 0.0002);
   launch(loc, spec);
 }
 

@@ -218,7 +218,29 @@ AffineExpr Lowering::sliceStart(int64_t start, AffineExpr extent) const {
 
 // --- data movement ---------------------------------------------------------------------------------------------------
 
+bool Lowering::isReadInParts(op::CatOp cat) {
+  auto attention = cat->hasOneUse() ? llvm::dyn_cast<op::ScaledDotProductAttentionOp>(*cat->getUsers().begin())
+                                    : op::ScaledDotProductAttentionOp();
+  if (!attention || target_.getBackend() != "cpu" || attention->getBlock() != cat->getBlock()) {
+    return false;
+  }
+  auto inTwo = [&](Value tensor) {
+    auto made = tensor.getDefiningOp<op::CatOp>();
+    const bool alongKeys = made && made->hasOneUse() && made->getBlock() == cat->getBlock() &&
+                           made.getTensors().size() == 2 &&
+                           static_cast<size_t>(made.getDim()) + 2 == extentsOf(tensor).size();
+    return alongKeys ? made : op::CatOp();
+  };
+  op::CatOp keys = inTwo(attention.getK());
+  op::CatOp values = inTwo(attention.getV());
+  return keys && values && (cat == keys || cat == values) &&
+         extentsOf(keys.getTensors()[0]) == extentsOf(values.getTensors()[0]);
+}
+
 LogicalResult Lowering::lowerCat(op::CatOp cat) {
+  if (isReadInParts(cat)) {
+    return success();  // attention reads the parts where they are
+  }
   Value whole = destination(cat.getResult());
   const Exprs strides = stridesOf(typeOf(whole));
   const int64_t dim = cat.getDim();

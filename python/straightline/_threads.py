@@ -11,8 +11,8 @@ from straightline.errors import UserError
 _VARIABLE = "STRAIGHTLINE_THREADS"
 #: Largest team of the runtime.
 _LARGEST = 256
-#: Below this many microseconds a second thread costs more than it brings.
-_WORTH_A_TEAM_US = 100.0
+#: Below this many microseconds a second thread costs more than it brings: its start and end take about 0.5.
+_WORTH_A_TEAM_US = 10.0
 
 
 def plan(argument: object) -> dict[str, int | float]:

@@ -9,7 +9,7 @@
 
 #include "straightline/abi/types.h"
 
-#define SL_ABI_VERSION 4
+#define SL_ABI_VERSION 5
 
 #ifdef __cplusplus
 extern "C" {
@@ -246,6 +246,7 @@ typedef struct sl_program_desc {
   int32_t threads;                  ///< team size planned for
   const sl_entry* entries; int32_t entry_count;        ///< what the statements name; none: it cannot be interpreted
   const void* const* constants;     ///< literal data of the buffers of role CONSTANT, by `sl_buffer.index`
+  double estimated_us;              ///< of a run by `threads` threads; 0: unknown
 } sl_program_desc;
 
 #ifdef __cplusplus

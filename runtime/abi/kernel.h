@@ -106,7 +106,8 @@ typedef struct sl_device_desc {
   void (*deallocate)(void* address, size_t bytes);
   void* (*queue_create)(void);
   void (*queue_destroy)(void* queue);                  ///< waits for what is enqueued
-  /// Enqueues entry(ctx, team of one, pointers, scalars); copies both arrays before it returns.
+  /// Enqueues entry(ctx, team of one, pointers, scalars); copies both arrays before it returns. A device whose queues do not
+  /// run host functions calls the entry at once, for it to enqueue work of its own there (see sl_cuda_stream).
   int32_t (*launch)(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t pointer_count,
                     const int64_t* scalars, int32_t scalar_count);
   int32_t (*copy)(void* queue, sl_ctx* ctx, void* destination, const char* destination_space, const void* source,
@@ -149,6 +150,7 @@ typedef struct sl_backend_desc {
   const sl_kernel_desc* kernels;
   int32_t kernel_count;
   const sl_device_desc* device;   ///< NULL: runs in host memory on the caller's team
+  const char* runs_on;            ///< name of the backend on whose device's queues its kernels run; NULL: its own
 } sl_backend_desc;
 
 #ifdef __cplusplus

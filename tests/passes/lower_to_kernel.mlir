@@ -42,3 +42,44 @@ module {
     return %e, %r, %e, %e : tensor<2x3xf32>, tensor<3xf32>, tensor<2x3xf32>, tensor<2x3xf32>
   }
 }
+
+// -----
+
+// Attention reads keys and values in the two parts of which they consist, nothing is copied; the heads of one query that share keys are queries
+// of one head.
+module {
+  // CHECK-LABEL: kernel.program @grow
+  // CHECK: kernel.run (%[[Q:.*]] "q": {{.*}}, %[[K:.*]] "k": {{.*}}, %[[V:.*]] "v": {{.*}}, %[[N:.*]] "n": {{.*}}, %[[W:.*]] "w": {{[^)]*}}) outs
+  // CHECK-NOT: kernel.copy
+  // CHECK: kernel.launch @attention_1x2x2x21x16(%[[Q]], %[[K]], %[[V]], %[[N]], %[[W]])
+  // CHECK-NOT: kernel.launch
+  // CHECK: kernel.func @attention_1x2x2x21x16
+  // CHECK-NEXT: qStride = [64, 32, 16]{{.*}} split = 20, {{.*}} parts = 2
+  func.func @grow(%q: tensor<1x4x1x16xf32> {op.name = "q"}, %k: tensor<1x2x20x16xf32> {op.name = "k"},
+                  %v: tensor<1x2x20x16xf32> {op.name = "v"}, %n: tensor<1x2x1x16xf32> {op.name = "n"},
+                  %w: tensor<1x2x1x16xf32> {op.name = "w"}) -> (tensor<1x4x1x16xf32> {op.name = "y"}) {
+    %keys = op.cat %k, %n {dim = 2 : i64} : (tensor<1x2x20x16xf32>, tensor<1x2x1x16xf32>) -> tensor<1x2x21x16xf32>
+    %values = op.cat %v, %w {dim = 2 : i64} : (tensor<1x2x20x16xf32>, tensor<1x2x1x16xf32>) -> tensor<1x2x21x16xf32>
+    %y = op.scaled_dot_product_attention %q, %keys, %values {is_causal = false}
+        : (tensor<1x4x1x16xf32>, tensor<1x2x21x16xf32>, tensor<1x2x21x16xf32>) -> tensor<1x4x1x16xf32>
+    return %y : tensor<1x4x1x16xf32>
+  }
+}
+
+// -----
+
+// Keys that are a result have to be in one place.
+module {
+  // CHECK-LABEL: kernel.program @keep
+  // CHECK-COUNT-4: kernel.launch @copy
+  // CHECK: kernel.launch @attention
+  func.func @keep(%q: tensor<1x2x1x16xf32> {op.name = "q"}, %k: tensor<1x2x20x16xf32> {op.name = "k"},
+                  %n: tensor<1x2x1x16xf32> {op.name = "n"})
+      -> (tensor<1x2x1x16xf32> {op.name = "y"}, tensor<1x2x21x16xf32> {op.name = "keys"}) {
+    %keys = op.cat %k, %n {dim = 2 : i64} : (tensor<1x2x20x16xf32>, tensor<1x2x1x16xf32>) -> tensor<1x2x21x16xf32>
+    %values = op.cat %n, %k {dim = 2 : i64} : (tensor<1x2x1x16xf32>, tensor<1x2x20x16xf32>) -> tensor<1x2x21x16xf32>
+    %y = op.scaled_dot_product_attention %q, %keys, %values {is_causal = false}
+        : (tensor<1x2x1x16xf32>, tensor<1x2x21x16xf32>, tensor<1x2x21x16xf32>) -> tensor<1x2x1x16xf32>
+    return %y, %keys : tensor<1x2x1x16xf32>, tensor<1x2x21x16xf32>
+  }
+}

@@ -78,16 +78,6 @@ void queueDestroy(void* handle) {
   delete queue;
 }
 
-/// An entry of a library, which puts its own work on the stream: it is called at once, on the calling thread.
-int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t, const int64_t* scalars, int32_t) {
-  if (asQueue(queue)->graph) {
-    sl_fail(ctx, SL_INTERNAL, 0, 0, 0);  // sl_program_graph_nodes refuses such programs
-    return SL_INTERNAL;
-  }
-  reinterpret_cast<sl_thunk_fn>(entry)(ctx, sl_team{nullptr, 0, 1}, pointers, scalars);
-  return ctx->status;
-}
-
 /// Where the driver cannot say (the default stream while another one is captured) the launch says what is wrong.
 int32_t queueCaptured(void* queue) {
   int status = 0;
@@ -122,6 +112,25 @@ int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void*
                                         const_cast<void**>(arguments), nullptr);
   const bool waits = result == kSuccess && driver().waits && !queueCaptured(queue);
   return failed(ctx, waits ? driver().streamSynchronize(streamOf(queue)) : result);
+}
+
+/// An entry of a library, which puts its own work on the stream: it is called at once, on the calling thread.
+int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t pointerCount, const int64_t* scalars,
+               int32_t scalarCount) {
+  const LibraryCall call{ctx, reinterpret_cast<sl_thunk_fn>(entry), pointers, pointerCount, scalars, scalarCount};
+  if (gathers(queue)) {
+    const Result result = asQueue(queue)->graph->library(call);
+    return result == kSuccess ? ctx->status : failed(ctx, result);
+  }
+  const Entered entered(driver());
+  if (!entered) {
+    return failed(ctx, entered.result);
+  }
+  call.run(streamOf(queue));
+  if (ctx->status == SL_OK && driver().waits && !queueCaptured(queue)) {
+    return failed(ctx, driver().streamSynchronize(streamOf(queue)));
+  }
+  return ctx->status;
 }
 
 int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinationSpace, const void* source,

@@ -161,7 +161,7 @@ const sl_program_desc sl_program = {
     results, 2, spaces, 2, queues, 2,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     2, 0, 2, 2, 1,
-    entries, 2, nullptr};
+    entries, 2, nullptr, 0};
 }  // extern "C"
 
 }  // namespace sl_tables

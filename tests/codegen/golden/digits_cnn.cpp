@@ -376,24 +376,22 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   if (team.index == 0) {
     copy_4x8x8(ctx, sl::alone(), x, t_6);
   }
+  sl_barrier(team);
   // convolution, relu: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
-  if (team.index == 0) {
-    convolution_4x1x8x8x16_3x3_bias_relu(ctx, sl::alone(), t_6, conv1_weight_packed, prepared_0,
-        t_7);
-  }
+  convolution_4x1x8x8x16_3x3_bias_relu(ctx, team, t_6, conv1_weight_packed, prepared_0, t_7);
   // zero border: demo_models.py:24
   if (team.index == 0) {
     zero_border_2(ctx, sl::alone(), t_5);
   }
+  sl_barrier(team);
   // max_pool2d: demo_models.py:24
   if (team.index == 0) {
     max_pool2d(ctx, sl::alone(), t_7, t_5);
   }
+  sl_barrier(team);
   // convolution, relu: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
-  if (team.index == 0) {
-    winograd_4x16x4x4x32_3x3_bias_relu(ctx, sl::alone(), t_5, conv2_weight_packed, prepared_1,
-        t_4, t_3);
-  }
+  winograd_4x16x4x4x32_3x3_bias_relu(ctx, team, t_5, conv2_weight_packed, prepared_1, t_4, t_3);
+  sl_barrier(team);
   // max_pool2d: demo_models.py:25
   if (team.index == 0) {
     max_pool2d_2(ctx, sl::alone(), t_4, t_2);
@@ -617,21 +615,21 @@ static constexpr sl_argument arguments_gemm_4x10x128_bias[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "pointwise_to_dtype_16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16, 7, nullptr, 0, 0.0224, thunk_pointwise_to_dtype_16, nullptr},
-    {sizeof(sl_entry), "pointwise_to_dtype_32", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32, 7, nullptr, 0, 0.0448, thunk_pointwise_to_dtype_32, nullptr},
-    {sizeof(sl_entry), "pointwise_to_dtype_16x9", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16x9, 3, nullptr, 0, 0.0864, thunk_pointwise_to_dtype_16x9, nullptr},
-    {sizeof(sl_entry), "pack_convolution_16x1x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_convolution_16x1x3x3, 2, nullptr, 0, 10, thunk_pack_convolution_16x1x3x3, nullptr},
-    {sizeof(sl_entry), "pointwise_to_dtype_32x144", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32x144, 3, nullptr, 0, 2.76, thunk_pointwise_to_dtype_32x144, nullptr},
-    {sizeof(sl_entry), "pack_winograd_32x16x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_winograd_32x16x3x3, 2, nullptr, 0, 10, thunk_pack_winograd_32x16x3x3, nullptr},
-    {sizeof(sl_entry), "pack_gemm_10x128", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x128, 2, nullptr, 0, 10, thunk_pack_gemm_10x128, nullptr},
+    {sizeof(sl_entry), "pointwise_to_dtype_16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16, 7, nullptr, 0, 0.0056, thunk_pointwise_to_dtype_16, nullptr},
+    {sizeof(sl_entry), "pointwise_to_dtype_32", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32, 7, nullptr, 0, 0.0112, thunk_pointwise_to_dtype_32, nullptr},
+    {sizeof(sl_entry), "pointwise_to_dtype_16x9", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_16x9, 3, nullptr, 0, 0.0216, thunk_pointwise_to_dtype_16x9, nullptr},
+    {sizeof(sl_entry), "pack_convolution_16x1x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_convolution_16x1x3x3, 2, nullptr, 0, 5, thunk_pack_convolution_16x1x3x3, nullptr},
+    {sizeof(sl_entry), "pointwise_to_dtype_32x144", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_to_dtype_32x144, 3, nullptr, 0, 0.346, thunk_pointwise_to_dtype_32x144, nullptr},
+    {sizeof(sl_entry), "pack_winograd_32x16x3x3", "native", SL_ENTRY_KERNEL, 0, arguments_pack_winograd_32x16x3x3, 2, nullptr, 0, 5, thunk_pack_winograd_32x16x3x3, nullptr},
+    {sizeof(sl_entry), "pack_gemm_10x128", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x128, 2, nullptr, 0, 5, thunk_pack_gemm_10x128, nullptr},
     {sizeof(sl_entry), "zero_border", "native", SL_ENTRY_KERNEL, 0, arguments_zero_border, 1, nullptr, 0, 0, thunk_zero_border, nullptr},
-    {sizeof(sl_entry), "copy_4x8x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_4x8x8, 2, nullptr, 0, 0.102, thunk_copy_4x8x8, nullptr},
+    {sizeof(sl_entry), "copy_4x8x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_4x8x8, 2, nullptr, 0, 0.0256, thunk_copy_4x8x8, nullptr},
     {sizeof(sl_entry), "convolution_4x1x8x8x16_3x3_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_convolution_4x1x8x8x16_3x3_bias_relu, 4, nullptr, 0, 0.714, thunk_convolution_4x1x8x8x16_3x3_bias_relu, nullptr},
     {sizeof(sl_entry), "zero_border_2", "native", SL_ENTRY_KERNEL, 0, arguments_zero_border_2, 1, nullptr, 0, 0, thunk_zero_border_2, nullptr},
     {sizeof(sl_entry), "max_pool2d", "native", SL_ENTRY_KERNEL, 0, arguments_max_pool2d, 2, nullptr, 0, 0.41, thunk_max_pool2d, nullptr},
     {sizeof(sl_entry), "winograd_4x16x4x4x32_3x3_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_winograd_4x16x4x4x32_3x3_bias_relu, 5, nullptr, 0, 1.91, thunk_winograd_4x16x4x4x32_3x3_bias_relu, nullptr},
     {sizeof(sl_entry), "max_pool2d_2", "native", SL_ENTRY_KERNEL, 0, arguments_max_pool2d_2, 2, nullptr, 0, 0.205, thunk_max_pool2d_2, nullptr},
-    {sizeof(sl_entry), "gemm_4x10x128_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_4x10x128_bias, 4, nullptr, 0, 0.0838, thunk_gemm_4x10x128_bias, nullptr},
+    {sizeof(sl_entry), "gemm_4x10x128_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_4x10x128_bias, 4, nullptr, 0, 0.168, thunk_gemm_4x10x128_bias, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {0, 1, 2, 3, 4, 22, 5};
@@ -643,13 +641,13 @@ static constexpr int32_t operands_8[] = {19, 15};
 static constexpr int32_t operands_9[] = {17, 18};
 static constexpr int32_t operands_10[] = {31};
 static constexpr int32_t operands_11[] = {25, 31};
-static constexpr int32_t operands_12[] = {31, 14, 5, 32};
-static constexpr int32_t operands_13[] = {30};
-static constexpr int32_t operands_14[] = {32, 30};
-static constexpr int32_t operands_15[] = {30, 15, 11, 29, 28};
-static constexpr int32_t operands_16[] = {29, 27};
-static constexpr int32_t operands_17[] = {33, 18, 16, 26};
-static constexpr int32_t operands_18[] = {26};
+static constexpr int32_t operands_13[] = {31, 14, 5, 32};
+static constexpr int32_t operands_14[] = {30};
+static constexpr int32_t operands_16[] = {32, 30};
+static constexpr int32_t operands_18[] = {30, 15, 11, 29, 28};
+static constexpr int32_t operands_20[] = {29, 27};
+static constexpr int32_t operands_21[] = {33, 18, 16, 26};
+static constexpr int32_t operands_22[] = {26};
 static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_16", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv1 (demo_models.py:24), norm1 (demo_models.py:24)", operands_0, 5, 2, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pointwise_to_dtype_32", "to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype", "conv2 (demo_models.py:25), norm2 (demo_models.py:25)", operands_1, 5, 2, nullptr, 0},
@@ -663,13 +661,17 @@ static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_10x128", "pack", "fc (demo_models.py:26)", operands_9, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border", "zero border", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_10, 0, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_4x8x8", "reorder", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_11, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "convolution_4x1x8x8x16_3x3_bias_relu", "convolution, relu", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_12, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border_2", "zero border", "demo_models.py:24", operands_13, 0, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d", "max_pool2d", "demo_models.py:24", operands_14, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "winograd_4x16x4x4x32_3x3_bias_relu", "convolution, relu", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_15, 3, 2, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d_2", "max_pool2d", "demo_models.py:25", operands_16, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_4x10x128_bias", "linear", "fc (demo_models.py:26)", operands_17, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_18, 1, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", nullptr, 0, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "convolution_4x1x8x8x16_3x3_bias_relu", "convolution, relu", "conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24", operands_13, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "zero_border_2", "zero border", "demo_models.py:24", operands_14, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "demo_models.py:24", nullptr, 0, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d", "max_pool2d", "demo_models.py:24", operands_16, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", nullptr, 0, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "winograd_4x16x4x4x32_3x3_bias_relu", "convolution, relu", "conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25", operands_18, 3, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "demo_models.py:25", nullptr, 0, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "max_pool2d_2", "max_pool2d", "demo_models.py:25", operands_20, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_4x10x128_bias", "linear", "fc (demo_models.py:26)", operands_21, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_22, 1, 0, nullptr, 0},
 };
 
 static constexpr sl_result results[] = {
@@ -687,11 +689,11 @@ extern const sl_program_desc sl_program;
 const sl_program_desc sl_program = {
     sizeof(sl_program_desc), SL_ABI_VERSION, "forward", "#kernel.target<\"cpu\", \"x86-64-v3\", threads = 2>",
     sl_program_prepare, sl_program_run,
-    buffers, 34, statements, 19, nullptr, 0,
+    buffers, 34, statements, 23, nullptr, 0,
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     14, 0, 1, 1, 2,
-    entries, 15, nullptr};
+    entries, 15, nullptr, 3.43};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -49,6 +49,7 @@ def prepare(io):
 
 
 def run(io):
+    team = io.team
     alone = io.alone
     buffers = io.buffers
     prepared_0 = buffers[5]  # prepared "prepared.0": float32[16]
@@ -70,13 +71,13 @@ def run(io):
     # reorder: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
     native.copy_4x8x8(alone, x, t_6)
     # convolution, relu: conv1 (demo_models.py:24), norm1 (demo_models.py:24), demo_models.py:24
-    native.convolution_4x1x8x8x16_3x3_bias_relu(alone, t_6, conv1_weight_packed, prepared_0, t_7)
+    native.convolution_4x1x8x8x16_3x3_bias_relu(team, t_6, conv1_weight_packed, prepared_0, t_7)
     # zero border: demo_models.py:24
     native.zero_border_2(alone, t_5)
     # max_pool2d: demo_models.py:24
     native.max_pool2d(alone, t_7, t_5)
     # convolution, relu: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
-    native.winograd_4x16x4x4x32_3x3_bias_relu(alone, t_5, conv2_weight_packed, prepared_1, t_4,
+    native.winograd_4x16x4x4x32_3x3_bias_relu(team, t_5, conv2_weight_packed, prepared_1, t_4,
         t_3)
     # max_pool2d: demo_models.py:25
     native.max_pool2d_2(alone, t_4, t_2)

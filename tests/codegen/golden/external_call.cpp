@@ -228,7 +228,7 @@ const sl_program_desc sl_program = {
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, destroy_handles,
     1, 1, 2, 2, 2,
-    entries, 4, nullptr};
+    entries, 4, nullptr, 0};
 }  // extern "C"
 
 }  // namespace sl_tables

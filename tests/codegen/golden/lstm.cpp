@@ -246,11 +246,17 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   constexpr int64_t fc_weight_packed_at = 6144;
   float* const fc_weight_packed = sl::at<float>(io->prepared[0], fc_weight_packed_at);
   // pack: lstm (lstm.py:25)
-  pack_gemm_64x8(ctx, team, lstm_weight_ih_l0, lstm_weight_ih_l0_packed);
+  if (team.index == 0) {
+    pack_gemm_64x8(ctx, sl::alone(), lstm_weight_ih_l0, lstm_weight_ih_l0_packed);
+  }
   // pack: lstm (lstm.py:25)
-  pack_gemm_64x16(ctx, team, lstm_weight_hh_l0, lstm_weight_hh_l0_packed);
+  if (team.index == 0) {
+    pack_gemm_64x16(ctx, sl::alone(), lstm_weight_hh_l0, lstm_weight_hh_l0_packed);
+  }
   // pack: fc (lstm.py:26)
-  pack_gemm_5x16(ctx, team, fc_weight, fc_weight_packed);
+  if (team.index == 0) {
+    pack_gemm_5x16(ctx, sl::alone(), fc_weight, fc_weight_packed);
+  }
   return SL_OK;
 }
 
@@ -558,16 +564,16 @@ static constexpr sl_entry entries[] = {
     {sizeof(sl_entry), "pack_gemm_64x8", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_64x8, 2, nullptr, 0, 10, thunk_pack_gemm_64x8, nullptr},
     {sizeof(sl_entry), "pack_gemm_64x16", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_64x16, 2, nullptr, 0, 10, thunk_pack_gemm_64x16, nullptr},
     {sizeof(sl_entry), "pack_gemm_5x16", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_5x16, 2, nullptr, 0, 10, thunk_pack_gemm_5x16, nullptr},
-    {sizeof(sl_entry), "copy_50x2x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_50x2x8, 2, nullptr, 0, 0.32, thunk_copy_50x2x8, nullptr},
+    {sizeof(sl_entry), "copy_50x2x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_50x2x8, 2, nullptr, 0, 0.08, thunk_copy_50x2x8, nullptr},
     {sizeof(sl_entry), "gemm_100x64x8_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x64x8_bias, 4, nullptr, 0, 1.11, thunk_gemm_100x64x8_bias, nullptr},
-    {sizeof(sl_entry), "fill_32", "native", SL_ENTRY_KERNEL, 0, arguments_fill_32, 1, nullptr, 0, 0.0064, thunk_fill_32, nullptr},
-    {sizeof(sl_entry), "fill_1600", "native", SL_ENTRY_KERNEL, 0, arguments_fill_1600, 1, nullptr, 0, 0.32, thunk_fill_1600, nullptr},
-    {sizeof(sl_entry), "copy_32", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32, 2, nullptr, 0, 0.0128, thunk_copy_32, nullptr},
-    {sizeof(sl_entry), "copy_1600", "native", SL_ENTRY_KERNEL, 0, arguments_copy_1600, 2, nullptr, 0, 0.64, thunk_copy_1600, nullptr},
+    {sizeof(sl_entry), "fill_32", "native", SL_ENTRY_KERNEL, 0, arguments_fill_32, 1, nullptr, 0, 0.0016, thunk_fill_32, nullptr},
+    {sizeof(sl_entry), "fill_1600", "native", SL_ENTRY_KERNEL, 0, arguments_fill_1600, 1, nullptr, 0, 0.08, thunk_fill_1600, nullptr},
+    {sizeof(sl_entry), "copy_32", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32, 2, nullptr, 0, 0.0032, thunk_copy_32, nullptr},
+    {sizeof(sl_entry), "copy_1600", "native", SL_ENTRY_KERNEL, 0, arguments_copy_1600, 2, nullptr, 0, 0.16, thunk_copy_1600, nullptr},
     {sizeof(sl_entry), "gemm_2x64x16_bias_add", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_2x64x16_bias_add, 5, nullptr, 0, 0.073, thunk_gemm_2x64x16_bias_add, nullptr},
-    {sizeof(sl_entry), "pointwise_sigmoid_2x16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_sigmoid_2x16, 7, nullptr, 0, 0.0448, thunk_pointwise_sigmoid_2x16, nullptr},
-    {sizeof(sl_entry), "copy_32_2", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32_2, 2, nullptr, 0, 0.0128, thunk_copy_32_2, nullptr},
-    {sizeof(sl_entry), "copy_2x50x16", "native", SL_ENTRY_KERNEL, 0, arguments_copy_2x50x16, 2, nullptr, 0, 0.64, thunk_copy_2x50x16, nullptr},
+    {sizeof(sl_entry), "pointwise_sigmoid_2x16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_sigmoid_2x16, 7, nullptr, 0, 0.0112, thunk_pointwise_sigmoid_2x16, nullptr},
+    {sizeof(sl_entry), "copy_32_2", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32_2, 2, nullptr, 0, 0.0032, thunk_copy_32_2, nullptr},
+    {sizeof(sl_entry), "copy_2x50x16", "native", SL_ENTRY_KERNEL, 0, arguments_copy_2x50x16, 2, nullptr, 0, 0.16, thunk_copy_2x50x16, nullptr},
     {sizeof(sl_entry), "gemm_100x5x16_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x5x16_bias, 4, nullptr, 0, 0.198, thunk_gemm_100x5x16_bias, nullptr},
 };
 
@@ -591,9 +597,9 @@ static constexpr int32_t operands_21[] = {12, 8, 6, 10};
 static constexpr int32_t operands_22[] = {30, 11};
 static constexpr int32_t operands_23[] = {10, 11};
 static constexpr sl_statement statements[] = {
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_64x8", "pack", "lstm (lstm.py:25)", operands_0, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_64x16", "pack", "lstm (lstm.py:25)", operands_1, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_5x16", "pack", "fc (lstm.py:26)", operands_2, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_64x8", "pack", "lstm (lstm.py:25)", operands_0, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_64x16", "pack", "lstm (lstm.py:25)", operands_1, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_5x16", "pack", "fc (lstm.py:26)", operands_2, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_50x2x8", "copy", "lstm (lstm.py:25)", operands_3, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x64x8_bias", "linear", "lstm (lstm.py:25)", operands_4, 3, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_32", "full", "lstm (lstm.py:25)", operands_5, 0, 1, nullptr, 0},
@@ -637,7 +643,7 @@ const sl_program_desc sl_program = {
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     6, 0, 1, 2, 1,
-    entries, 14, nullptr};
+    entries, 14, nullptr, 0};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -3,7 +3,7 @@ from straightline.kernels import native
 
 
 def prepare(io):
-    team = io.team
+    alone = io.alone
     buffers = io.buffers
     lstm_weight_ih_l0 = buffers[1]  # parameter "lstm.weight_ih_l0": float32[64, 8]
     lstm_weight_ih_l0_packed = buffers[2]  # prepared "lstm.weight_ih_l0.packed": float32[4, 8, 16]
@@ -12,11 +12,11 @@ def prepare(io):
     fc_weight = buffers[7]  # parameter "fc.weight": float32[5, 16]
     fc_weight_packed = buffers[8]  # prepared "fc.weight.packed": float32[1, 16, 8]
     # pack: lstm (lstm.py:25)
-    native.pack_gemm_64x8(team, lstm_weight_ih_l0, lstm_weight_ih_l0_packed)
+    native.pack_gemm_64x8(alone, lstm_weight_ih_l0, lstm_weight_ih_l0_packed)
     # pack: lstm (lstm.py:25)
-    native.pack_gemm_64x16(team, lstm_weight_hh_l0, lstm_weight_hh_l0_packed)
+    native.pack_gemm_64x16(alone, lstm_weight_hh_l0, lstm_weight_hh_l0_packed)
     # pack: fc (lstm.py:26)
-    native.pack_gemm_5x16(team, fc_weight, fc_weight_packed)
+    native.pack_gemm_5x16(alone, fc_weight, fc_weight_packed)
 
 
 def run(io):

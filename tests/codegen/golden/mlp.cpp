@@ -95,11 +95,17 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   constexpr int64_t layers_2_weight_packed_at = 49152;
   float* const layers_2_weight_packed = sl::at<float>(io->prepared[0], layers_2_weight_packed_at);
   // pack: layers.0 (small.py:34), small.py:36
-  pack_gemm_64x64(ctx, team, layers_0_weight, layers_0_weight_packed);
+  if (team.index == 0) {
+    pack_gemm_64x64(ctx, sl::alone(), layers_0_weight, layers_0_weight_packed);
+  }
   // pack: layers.1 (small.py:34), small.py:36
-  pack_gemm_64x64(ctx, team, layers_1_weight, layers_1_weight_packed);
+  if (team.index == 0) {
+    pack_gemm_64x64(ctx, sl::alone(), layers_1_weight, layers_1_weight_packed);
+  }
   // pack: layers.2 (small.py:34)
-  pack_gemm_10x64(ctx, team, layers_2_weight, layers_2_weight_packed);
+  if (team.index == 0) {
+    pack_gemm_10x64(ctx, sl::alone(), layers_2_weight, layers_2_weight_packed);
+  }
   return SL_OK;
 }
 
@@ -232,9 +238,9 @@ static constexpr int32_t operands_4[] = {12, 5, 3, 11};
 static constexpr int32_t operands_5[] = {11, 8, 6, 10};
 static constexpr int32_t operands_6[] = {10};
 static constexpr sl_statement statements[] = {
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_64x64", "pack", "layers.0 (small.py:34), small.py:36", operands_0, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_64x64", "pack", "layers.1 (small.py:34), small.py:36", operands_1, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 0, "pack_gemm_10x64", "pack", "layers.2 (small.py:34)", operands_2, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_64x64", "pack", "layers.0 (small.py:34), small.py:36", operands_0, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_64x64", "pack", "layers.1 (small.py:34), small.py:36", operands_1, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_10x64", "pack", "layers.2 (small.py:34)", operands_2, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_1x64x64_bias_relu", "linear, relu", "layers.0 (small.py:34), small.py:36", operands_3, 3, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_1x64x64_bias_relu_2", "linear, relu", "layers.1 (small.py:34), small.py:36", operands_4, 3, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_1x10x64_bias", "linear", "layers.2 (small.py:34)", operands_5, 3, 1, nullptr, 0},
@@ -260,7 +266,7 @@ const sl_program_desc sl_program = {
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     6, 0, 1, 1, 1,
-    entries, 5, nullptr};
+    entries, 5, nullptr, 0.342};
 }  // extern "C"
 
 }  // namespace sl_tables

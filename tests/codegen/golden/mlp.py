@@ -3,7 +3,7 @@ from straightline.kernels import native
 
 
 def prepare(io):
-    team = io.team
+    alone = io.alone
     buffers = io.buffers
     layers_0_weight = buffers[1]  # parameter "layers.0.weight": float32[64, 64]
     layers_0_weight_packed = buffers[2]  # prepared "layers.0.weight.packed": float32[2, 64, 48]
@@ -12,11 +12,11 @@ def prepare(io):
     layers_2_weight = buffers[7]  # parameter "layers.2.weight": float32[10, 64]
     layers_2_weight_packed = buffers[8]  # prepared "layers.2.weight.packed": float32[1, 64, 16]
     # pack: layers.0 (small.py:34), small.py:36
-    native.pack_gemm_64x64(team, layers_0_weight, layers_0_weight_packed)
+    native.pack_gemm_64x64(alone, layers_0_weight, layers_0_weight_packed)
     # pack: layers.1 (small.py:34), small.py:36
-    native.pack_gemm_64x64(team, layers_1_weight, layers_1_weight_packed)
+    native.pack_gemm_64x64(alone, layers_1_weight, layers_1_weight_packed)
     # pack: layers.2 (small.py:34)
-    native.pack_gemm_10x64(team, layers_2_weight, layers_2_weight_packed)
+    native.pack_gemm_10x64(alone, layers_2_weight, layers_2_weight_packed)
 
 
 def run(io):

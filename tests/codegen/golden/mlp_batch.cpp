@@ -141,9 +141,7 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   gemm_32x256x256_bias_relu(ctx, team, t_1, layers_1_weight_packed, layers_1_bias, t);
   sl_barrier(team);
   // linear: layers.2 (small.py:34)
-  if (team.index == 0) {
-    gemm_32x10x256_bias(ctx, sl::alone(), t, layers_2_weight_packed, layers_2_bias, linear_2);
-  }
+  gemm_32x10x256_bias(ctx, team, t, layers_2_weight_packed, layers_2_bias, linear_2);
   return SL_OK;
 }
 
@@ -240,9 +238,9 @@ static constexpr sl_argument arguments_gemm_32x10x256_bias[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "pack_gemm_256x64", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_256x64, 2, nullptr, 0, 10, thunk_pack_gemm_256x64, nullptr},
-    {sizeof(sl_entry), "pack_gemm_256x256", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_256x256, 2, nullptr, 0, 10, thunk_pack_gemm_256x256, nullptr},
-    {sizeof(sl_entry), "pack_gemm_10x256", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x256, 2, nullptr, 0, 10, thunk_pack_gemm_10x256, nullptr},
+    {sizeof(sl_entry), "pack_gemm_256x64", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_256x64, 2, nullptr, 0, 5, thunk_pack_gemm_256x64, nullptr},
+    {sizeof(sl_entry), "pack_gemm_256x256", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_256x256, 2, nullptr, 0, 5, thunk_pack_gemm_256x256, nullptr},
+    {sizeof(sl_entry), "pack_gemm_10x256", "native", SL_ENTRY_KERNEL, 0, arguments_pack_gemm_10x256, 2, nullptr, 0, 5, thunk_pack_gemm_10x256, nullptr},
     {sizeof(sl_entry), "gemm_32x256x64_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x256x64_bias_relu, 4, nullptr, 0, 5.54, thunk_gemm_32x256x64_bias_relu, nullptr},
     {sizeof(sl_entry), "gemm_32x256x256_bias_relu", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x256x256_bias_relu, 4, nullptr, 0, 22.1, thunk_gemm_32x256x256_bias_relu, nullptr},
     {sizeof(sl_entry), "gemm_32x10x256_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_32x10x256_bias, 4, nullptr, 0, 0.89, thunk_gemm_32x10x256_bias, nullptr},
@@ -263,7 +261,7 @@ static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "layers.1 (small.py:34), small.py:36", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "gemm_32x256x256_bias_relu", "linear, relu", "layers.1 (small.py:34), small.py:36", operands_5, 3, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_BARRIER, 0, 1, 0, "", "", "layers.2 (small.py:34)", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_32x10x256_bias", "linear", "layers.2 (small.py:34)", operands_7, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "gemm_32x10x256_bias", "linear", "layers.2 (small.py:34)", operands_7, 3, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_8, 1, 0, nullptr, 0},
 };
 
@@ -286,7 +284,7 @@ const sl_program_desc sl_program = {
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     6, 0, 1, 1, 2,
-    entries, 6, nullptr};
+    entries, 6, nullptr, 28.5};
 }  // extern "C"
 
 }  // namespace sl_tables

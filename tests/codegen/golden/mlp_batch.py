@@ -21,7 +21,6 @@ def prepare(io):
 
 def run(io):
     team = io.team
-    alone = io.alone
     buffers = io.buffers
     layers_0_bias = buffers[0]  # parameter "layers.0.bias": float32[256]
     layers_0_weight_packed = buffers[2]  # prepared "layers.0.weight.packed": float32[16, 64, 16]
@@ -38,5 +37,5 @@ def run(io):
     # linear, relu: layers.1 (small.py:34), small.py:36
     native.gemm_32x256x256_bias_relu(team, t_1, layers_1_weight_packed, layers_1_bias, t)
     # linear: layers.2 (small.py:34)
-    native.gemm_32x10x256_bias(alone, t, layers_2_weight_packed, layers_2_bias, linear_2)
+    native.gemm_32x10x256_bias(team, t, layers_2_weight_packed, layers_2_bias, linear_2)
 

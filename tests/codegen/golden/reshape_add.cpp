@@ -62,7 +62,7 @@ static constexpr sl_argument arguments_pointwise_expand_8x1024[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "pointwise_expand_8x1024", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_expand_8x1024, 3, nullptr, 0, 4.92, thunk_pointwise_expand_8x1024, nullptr},
+    {sizeof(sl_entry), "pointwise_expand_8x1024", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_expand_8x1024, 3, nullptr, 0, 0.614, thunk_pointwise_expand_8x1024, nullptr},
 };
 
 static constexpr int32_t operands_0[] = {3, 1, 2};
@@ -91,7 +91,7 @@ const sl_program_desc sl_program = {
     results, 1, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     0, 0, 2, 1, 2,
-    entries, 1, nullptr};
+    entries, 1, nullptr, 0.614};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -323,7 +323,7 @@ const sl_program_desc sl_program = {
     results, 3, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     0, 0, 4, 3, 1,
-    entries, 5, nullptr};
+    entries, 5, nullptr, 0};
 }  // extern "C"
 
 }  // namespace sl_tables

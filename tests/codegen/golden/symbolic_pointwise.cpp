@@ -215,7 +215,7 @@ const sl_program_desc sl_program = {
     results, 3, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     0, 0, 2, 2, 2,
-    entries, 4, constants};
+    entries, 4, constants, 0};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention over a cache and what is new: random heads, masks and cuts; the parts are read where they are."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from policy import check
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Grow(nn.Module):
+    """Keys and values of a cache, of which the oldest may fall off, with new ones behind them."""
+
+    def __init__(self, cut: bool, transposed: bool, groups: int) -> None:
+        super().__init__()
+        self.cut, self.transposed, self.groups = cut, transposed, groups
+
+    def forward(self, q: Tensor, keys: Tensor, values: Tensor, key: Tensor, value: Tensor, *mask: Tensor) -> Tensor:
+        """Takes q [b, h, s, d], keys [b, hk, t, d], key [b, hk, n, d], or with tokens and heads exchanged."""
+        if self.cut:
+            keys, values = keys[:, :, 1:], values[:, :, 1:]
+        if self.transposed:
+            key, value = key.transpose(1, 2), value.transpose(1, 2)
+        keys, values = torch.cat((keys, key), 2), torch.cat((values, value), 2)
+        return 2 * F.scaled_dot_product_attention(q, keys, values, *mask, enable_gqa=self.groups > 1)
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_a_cache_and_what_is_new(number: int) -> None:
+    seed = random.randrange(1 << 31)
+    print(f"seed {seed}")
+    pick = random.Random(seed).choice
+    torch.manual_seed(seed)
+    b, heads, groups, d = pick([1, 2]), pick([1, 2, 3]), pick([1, 2, 4, 7]), pick([8, 16, 20, 64])
+    s, old, new = pick([1, 1, 2, 5]), pick([1, 15, 16, 63, 64, 65, 200]), pick([1, 1, 2, 17, 70])
+    model = Grow(pick([False, True]), pick([False, True]), groups)
+    t = old + new - model.cut
+    fresh = (b, new, heads, d) if model.transposed else (b, heads, new, d)
+    inputs = [torch.randn(b, heads * groups, s, d), *(torch.randn(b, heads, old, d) for _ in "kv"), *(torch.randn(fresh) for _ in "kv")]
+    inputs += pick([[], [torch.rand(b, heads * groups, s, t) < 0.7], [torch.rand(s, t) < 0.7], [torch.randn(b, 1, s, t)]])
+    compiled = check(model, tuple(inputs), threads=1 + number % 2)
+    rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
+    assert not any(row["op"] == "cat" for row in rows), [row["op"] for row in rows]

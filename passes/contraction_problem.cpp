@@ -87,6 +87,15 @@ int64_t productOf(llvm::ArrayRef<int64_t> sizes) {
   return product;
 }
 
+/// Attribute tf32 = 1 where the module says that such products may be rounded, so that a kernel can do it.
+void addTf32(Problem& problem, op::FusionOp fusion, llvm::StringRef kind) {
+  auto module = fusion->getParentOfType<mlir::ModuleOp>();
+  auto kinds = module ? module->getAttrOfType<mlir::StringAttr>(kTf32Attribute) : mlir::StringAttr();
+  if (kinds && kinds.getValue().contains(kind)) {
+    problem.addAttribute("tf32", 1);
+  }
+}
+
 }  // namespace
 
 ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution) {
@@ -207,6 +216,7 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   } else {
     addTensor(problem, root->getResult(0), false);
   }
+  addTf32(problem, fusion, isConvolution ? "convolution" : "matmul");
   if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
     const ConvolutionGeometry g = convolutionGeometry(convolution);
     const std::pair<const char*, int64_t> values[] = {

@@ -45,6 +45,9 @@ bool isReadAsBfloat(op::LinearOp linear);
 /// On a fusion: the number of the way in which its kernel is asked to do it. Absent: 0.
 inline constexpr char kVariantAttribute[] = "op.variant";
 
+/// On a module: which products of float32 ("convolution", "matmul", "convolution+matmul") may be rounded to TF32.
+inline constexpr char kTf32Attribute[] = "op.tf32";
+
 /// The problem, in the way that the fusion's choice names. A linear's weight counts as of the type that it is computed with;
 /// what it is stored as is the attribute stored_bits.
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target);

@@ -66,6 +66,7 @@ sl_problem Problem::view() const {
   problem.sizes = sizes_;
   problem.variant = variant_;
   problem.dot_bf16 = static_cast<int32_t>(target_.getDotBf16());
+  problem.device = device() == "cpu" ? nullptr : target_.getBackend().data();
   return problem;
 }
 
@@ -107,10 +108,14 @@ llvm::StringRef deviceOf(llvm::StringRef backend) {
   for (int32_t i = 0; i < sl_backend_count(); ++i) {
     const sl_backend_desc* desc = sl_backend_at(i);
     if (backend == desc->name) {
-      return desc->device ? desc->name : "cpu";
+      return desc->runs_on ? desc->runs_on : desc->device ? desc->name : "cpu";
     }
   }
   return "cpu";
+}
+
+bool goesAnywhere(const sl_kernel_desc& kernel) {
+  return kernel.size > offsetof(sl_kernel_desc, any_device) && kernel.any_device != 0;
 }
 
 /// Asks the kernels of a problem one after the other and keeps what each of them said.
@@ -124,7 +129,7 @@ class Contest {
       return;
     }
     const bool isAllowed = !wishes_.route || allows(*wishes_.route, kernel);
-    if (const llvm::StringRef device = deviceOf(kernel.backend); device != device_) {
+    if (const llvm::StringRef device = deviceOf(kernel.backend); device != device_ && !goesAnywhere(kernel)) {
       if (wishes_.route && isAllowed) {  // kernels of elsewhere are no news but to who asks for them
         refuse(kernel, ("runs on " + device + ", the program on " + device_).str(), isAllowed);
       }

@@ -227,7 +227,9 @@ class Interpreter {
     for (int32_t k = 0; k < s.scalar_count; ++k) {
       numbers_.push_back(scalar(s, k));
     }
-    if (isTeam(s) || entry.kind == SL_ENTRY_PLAN) {
+    if (entry.code) {
+      start(s, entry);
+    } else if (isTeam(s) || entry.kind == SL_ENTRY_PLAN) {
       const bool alone = s.team == 1 || entry.kind == SL_ENTRY_PLAN;
       sl_queue_run(ctx_, io_.queues[0], entry.thunk, pointers_.data(), numbers_.data(), alone);
     } else {
@@ -235,6 +237,20 @@ class Interpreter {
                       s.scalar_count);
     }
     return !entry.can_fail || !failedAt(i);
+  }
+
+  /// A kernel of a device: its arguments are 8 bytes each, the addresses first.
+  void start(const sl_statement& s, const sl_entry& entry) {
+    arguments_.clear();
+    for (void*& pointer : pointers_) {
+      arguments_.push_back(&pointer);
+    }
+    for (int64_t& number : numbers_) {
+      arguments_.push_back(&number);
+    }
+    const sl_grid grid{sizeof(sl_grid), sl_expr_value(&entry.code->blocks, io_.extents), entry.code->threads, 0};
+    const auto number = static_cast<size_t>(&entry - desc_.entries);
+    sl_queue_start(ctx_, io_.queues[s.queue], io_.kernels[number], &grid, arguments_.data());
   }
 
   bool copy(int32_t i) {
@@ -362,6 +378,7 @@ class Interpreter {
   std::vector<Event> events_;
   std::vector<Allocated> allocated_;
   std::vector<void*> pointers_;     ///< of the statement at hand
+  std::vector<void*> arguments_;    ///< where a device's kernel finds them
   std::vector<int64_t> numbers_;
 };
 

@@ -106,8 +106,8 @@ class Planner {
         return fail(i, " calls an entry that the program does not list: ", s.entry);
       }
       const sl_entry& entry = *found->second;
-      if (!entry.thunk) {
-        return fail(i, " calls a kernel of a device, which only the straight line does: ", s.entry);
+      if (!entry.thunk && !entry.code) {
+        return fail(i, " calls an entry without code: ", s.entry);
       }
       const bool scalar = entry.kind == SL_ENTRY_SCALAR;
       const int32_t operands = scalar ? s.scalar_count + 1 : s.inputs + s.outputs;

@@ -20,6 +20,8 @@
 extern "C" const sl_backend_desc sl_backend_native __attribute__((weak));
 // Defined by runtime/backends/cuda: opens the driver when it is first used.
 extern "C" const sl_backend_desc sl_backend_cuda __attribute__((weak));
+// Libraries of such devices; each is opened when it is first used.
+extern "C" const sl_backend_desc sl_backend_cublaslt __attribute__((weak));
 
 namespace straightline {
 namespace {
@@ -202,6 +204,9 @@ void addBuiltIns() {
     }
     if (&sl_backend_cuda) {
       add(&sl_backend_cuda, nullptr);
+    }
+    if (&sl_backend_cublaslt) {
+      add(&sl_backend_cublaslt, nullptr);
     }
     if (!addSibling("onednn", &whyNoOnednn())) {
       add(&kAbsentOnednn, nullptr);

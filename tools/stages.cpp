@@ -5,6 +5,7 @@
 #include "codegen/emit.h"
 #include "codegen/explain.h"
 #include "dialect/kernel/kernel_dialect.h"
+#include "passes/contraction_problem.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
@@ -45,6 +46,9 @@ class ProductStages final : public Stages {
     if (module.getOps<kernel::ProgramOp>().empty()) {
       setRoutes(module, options.routes);
       setChoices(module, options.choices);
+      if (!options.tf32.empty()) {
+        module->setAttr(kTf32Attribute, mlir::StringAttr::get(module.getContext(), options.tf32));
+      }
       straightline::buildPipeline(manager, options);
     } else {
       buildKernelLevelPipeline(manager, options);

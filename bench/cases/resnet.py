@@ -9,7 +9,7 @@ from straightline.demo_models import ResNet18
 from torch import Tensor, nn
 
 
-def _model() -> nn.Module:
+def resnet18() -> nn.Module:
     """Random weights, and batch norms that have seen something."""
     model = ResNet18()
     for module in model.modules():
@@ -45,7 +45,7 @@ def _case(batch: int) -> Case:
     return Case(
         f"resnet18_b{batch}",
         f"ResNet-18, {batch} image{'s' if batch > 1 else ''} of 224 x 224?",
-        _model,
+        resnet18,
         (Input((batch, 3, 224, 224)),),
         bars=(Bar("straightline", "peers", 0.55),),
         floor=Floor("resnet18.cpp", {"FLOOR_BATCH": batch}, parameters=_folded),

@@ -43,6 +43,9 @@ inline constexpr llvm::StringLiteral kThreadsAttr = "kernel.threads";
 /// Neighbouring blocks that work together; absent: each works alone.
 inline constexpr llvm::StringLiteral kClusterAttr = "kernel.cluster";
 bool runsOnDevice(mlir::Operation* entry);
+/// Of a kernel.decl: the backend of the device on whose queue the library puts its work; without it the library computes where
+/// it is called.
+inline constexpr llvm::StringLiteral kRunsOnAttr = "kernel.runs_on";
 
 /// The value that owns the storage of `buffer`: follows views to a storage op, slot, alloc or argument of run.
 mlir::Value storageRoot(mlir::Value buffer);

@@ -124,6 +124,8 @@ class ContractionLowering {
   }
   /// What the kernel writes.
   mlir::Type written() { return plain_ ? element() : elementOf(fusion_.getResult(0)); }
+  /// Whether the kernel is a library's that puts its work on a device's queue.
+  bool runsOnQueue() { return onDevice() && spec_.family.empty(); }
   bool onDevice() { return lowering_.target().getBackend() != "cpu"; }
 
   /// The epilogue operands as buffers of the result's extents (strides 0 where broadcast).
@@ -434,7 +436,115 @@ class ContractionLowering {
 
   // --- external libraries
 
+  /// Of a library on a device's queue: any strides of which one is 1, the bias of a linear, one activation.
+  LogicalResult lowerProductOnQueue() {
+    auto linear = llvm::dyn_cast<op::LinearOp>(root_);
+    const mlir::Location loc = fusion_.getLoc();
+    const int64_t activation = libraryActivation();
+    const bool whole = activation >= 0;
+    Value wanted = whole ? lowering_.destination(fusion_.getResult(0)) : Value();
+    const bool direct = whole && lowering_.stridesOf(Lowering::typeOf(wanted)) == lowering_.rowMajor(extents_);
+    Value out = direct ? wanted : lowering_.slot(lowering_.contiguousType(extents_, element()));
+    Value a = lowering_.bufferOf(outer(0u));
+    Value b = lowering_.bufferOf(outer(1u));
+    llvm::SmallVector<mlir::NamedAttribute> attributes;
+    auto put = [&](llvm::StringRef key, AffineExpr value) { attributes.push_back(lowering_.named(key, lowering_.number(value))); };
+    const Exprs weight = lowering_.extentsOf(Lowering::typeOf(b));
+    if (linear) {
+      auto [rows, stride] = collapseRows(a, kDense);
+      a = rows;
+      b = withUnitStride(b);
+      const Exprs strides = lowering_.stridesOf(Lowering::typeOf(b));
+      Exprs leading(extents_.begin(), extents_.end() - 1);
+      put("m", lowering_.product(leading));
+      put("k", weight[1]);
+      put("aRow", stride);
+      put("bRow", strides[1]);
+      put("bCol", strides[0]);
+    } else {
+      put("m", extents_.size() > 1 ? extents_[extents_.size() - 2] : constant(1));
+      put("k", weight[weight.size() - 2]);
+      a = putBatched("a", withUnitStride(a), attributes);
+      b = putBatched("b", withUnitStride(b), attributes);
+      putBatched("c", out, attributes);
+    }
+    put("n", extents_.back());
+    put("activation", constant(std::max<int64_t>(activation, 0)));
+    llvm::SmallVector<Value> inputs = {a, b};
+    if (epilogueBias()) {
+      inputs.push_back(lowering_.contiguous(loc, lowering_.bufferOf(outer(epilogueBias())), kDense));
+    }
+    callLibrary(inputs, {}, out, attributes);
+    if (!whole) {
+      launchRest(out);
+    } else if (!direct) {
+      lowering_.copy(loc, out, wanted, "copy", "the result is wanted in another layout than the library writes");
+    }
+    return success();
+  }
+
+  /// What the library does behind its product, as it numbers it (CUBLASLT_EPILOGUE_RELU, _GELU); 0: nothing; -1: not all of what
+  /// there is to do.
+  int64_t libraryActivation() {
+    constexpr int64_t kRelu = 2, kGelu = 32;
+    if (fusion_.getNumResults() != 1) {
+      return -1;
+    }
+    const Value result = root_->getResult(0);
+    if (yielded()[0] == result) {
+      return 0;
+    }
+    auto converted = [](Value value) {  // what 16-bit floats are widened for lies between
+      auto cast = llvm::dyn_cast_if_present<op::ToDtypeOp>(value.getDefiningOp());
+      return cast && value.hasOneUse() ? cast.getX() : value;
+    };
+    Operation* last = elementOf(fusion_.getResult(0)) == element() ? converted(yielded()[0]).getDefiningOp() : nullptr;
+    if (last && last->getNumOperands() == 1 && last->getOperand(0) != result && result.hasOneUse() &&
+        converted(last->getOperand(0)) == result) {
+      auto gelu = llvm::dyn_cast<op::GeluOp>(last);
+      return llvm::isa<op::ReluOp>(last) ? kRelu : gelu && gelu.getApproximate() == "tanh" ? kGelu : -1;
+    }
+    if (!last || last->getNumOperands() != 1 || last->getOperand(0) != result || !result.hasOneUse()) {
+      return -1;
+    }
+    auto gelu = llvm::dyn_cast<op::GeluOp>(last);
+    return llvm::isa<op::ReluOp>(last) ? kRelu : gelu && gelu.getApproximate() == "tanh" ? kGelu : -1;
+  }
+
+  /// The buffer, or a dense copy where neither of its last two dims lies densely.
+  Value withUnitStride(Value buffer) {
+    const Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
+    const bool isDense = strides.back() == constant(1) || (strides.size() > 1 && strides[strides.size() - 2] == constant(1));
+    return isDense ? buffer : lowering_.contiguous(fusion_.getLoc(), buffer, kDense);
+  }
+
+  /// Notes the strides of an operand of a batched product, whose leading dims are one loop; copied when they are not.
+  Value putBatched(llvm::StringRef name, Value buffer, llvm::SmallVectorImpl<mlir::NamedAttribute>& attributes) {
+    auto put = [&](const char* what, AffineExpr value) {
+      attributes.push_back(lowering_.named((name + what).str(), lowering_.number(value)));
+    };
+    auto extents = lowering_.extentsOf(Lowering::typeOf(buffer));
+    Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
+    const size_t dims = std::max<size_t>(extents.size(), 2) - 2;
+    auto batch = mergeLoops(makeLoops(lowering_, Exprs(extents.begin(), extents.begin() + dims),
+                                      {Exprs(strides.begin(), strides.begin() + dims)}));
+    if (batch.size() > 1) {
+      buffer = lowering_.contiguous(fusion_.getLoc(), buffer, kDense);
+      return putBatched(name, buffer, attributes);
+    }
+    put("Batch", batch.empty() ? constant(0) : batch[0].strides[0]);
+    put("Row", strides.size() > 1 ? strides[strides.size() - 2] : extents.back());
+    put("Col", strides.back());
+    if (name == "c") {
+      attributes.push_back(lowering_.named("batch", lowering_.number(batch.empty() ? constant(1) : batch[0].extent)));
+    }
+    return buffer;
+  }
+
   LogicalResult lowerExternal() {
+    if (runsOnQueue()) {
+      return lowerProductOnQueue();
+    }
     auto linear = llvm::dyn_cast<op::LinearOp>(root_);
     if (!linear) {
       return fusion_.emitOpError() << "kernel " << kernel_->name << " is external, and only linear has a calling rule";
@@ -458,7 +568,12 @@ class ContractionLowering {
     Value flat = lowering_.tryReshape(loc, whole, {m, extents_.back()});
     llvm::SmallVector<Value> inputs = {x};
     llvm::append_range(inputs, constants);
-    callLibrary(inputs, constants, flat);
+    llvm::SmallVector<mlir::NamedAttribute> attributes;
+    const sl_problem asked = problem_.view();
+    for (int32_t i = 0; i < asked.attribute_count; ++i) {
+      attributes.push_back(lowering_.named(asked.attributes[i].name, lowering_.number(asked.attributes[i].value)));
+    }
+    callLibrary(inputs, constants, flat, attributes);
     if (whole != wanted) {
       launchRest(whole);
     }
@@ -490,7 +605,9 @@ class ContractionLowering {
     return lowering_.preparedBuffer(fusion_.getLoc(), type, weightName(tensor) + suffix.str());
   }
 
-  void callLibrary(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants, Value out) {
+  /// `constants`: those at the end of `inputs` that the plan reads.
+  void callLibrary(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants, Value out,
+                   llvm::ArrayRef<mlir::NamedAttribute> attributes) {
     mlir::OpBuilder builder(lowering_.context());
     const mlir::Location loc = fusion_.getLoc();
     const mlir::StringAttr plan = kernel_->plan_symbol ? builder.getStringAttr(kernel_->plan_symbol) : mlir::StringAttr();
@@ -500,12 +617,8 @@ class ContractionLowering {
       return builder.getTypeArrayAttr(llvm::map_to_vector(values, [](Value value) { return value.getType(); }));
     };
     llvm::SmallVector<bool> isConstant(inputs.size(), true);
-    isConstant[0] = false;
-    llvm::SmallVector<mlir::NamedAttribute> attributes;
+    std::fill(isConstant.begin(), isConstant.end() - constants.size(), false);
     const sl_problem asked = problem_.view();
-    for (int32_t i = 0; i < asked.attribute_count; ++i) {
-      attributes.push_back(lowering_.named(asked.attributes[i].name, lowering_.number(asked.attributes[i].value)));
-    }
     llvm::SmallVector<Value> workspace;
     if (const int64_t bytes = kernel_->workspace ? kernel_->workspace(&asked) : 0; bytes > 0) {
       workspace.push_back(lowering_.slot(lowering_.contiguousType({constant(bytes)}, builder.getI8Type())));
@@ -513,11 +626,14 @@ class ContractionLowering {
     std::string name = llvm::StringRef(kernel_->name).str();
     std::replace(name.begin(), name.end(), '.', '_');
     name += "_" + std::to_string(lowering_.usedNames_["decl." + name]++);
-    kernel::DeclOp::create(builder, loc, builder.getStringAttr(name), types(inputs),
+    auto decl = kernel::DeclOp::create(builder, loc, builder.getStringAttr(name), types(inputs),
                            mlir::DenseBoolArrayAttr::get(lowering_.context(), isConstant), types({out}),
                            builder.getStrArrayAttr({"write"}), types(workspace), builder.getStringAttr(kernel_->op),
                            builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel_->run_symbol),
                            plan, destroy, kernel_->can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
+    if (runsOnQueue()) {
+      decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(lowering_.target().getBackend()));
+    }
     auto queue = mlir::FlatSymbolRefAttr::get(lowering_.context(), lowering_.teamQueue());
     auto callee = mlir::FlatSymbolRefAttr::get(lowering_.context(), name);
     Value handle;
@@ -699,6 +815,9 @@ class ContractionLowering {
     Value wanted = wantedPlace();
     Value out = wanted;
     const bool anyLayout = spec_.family == "convolution_direct";
+    if (onDevice() && tuneValue("rows") > 0 && (g.c / g.groups > 1 || wholePieces(g) != g.c)) {
+      in = wholePieces(g) == g.c ? channelsLast(in, llvm::SmallVector<int64_t>(8, 0)) : paddedImage(in, wholePieces(g));
+    }
     if (!anyLayout) {
       in = channelsLast(in, requiredBorder(g, spec_.family, tuneValue("m")));
       if (lowering_.stridesOf(Lowering::typeOf(out))[1] != constant(1)) {
@@ -778,7 +897,7 @@ class ContractionLowering {
   Value packConvolution(Value weight, const ConvolutionGeometry& g) {
     Value source = lowering_.bufferOf(weight);
     if (spec_.family == "convolution_direct") {
-      return source;
+      return onDevice() && tuneValue("rows") > 0 ? channelsLastWeight(weight, g) : source;
     }
     Exprs strides = lowering_.stridesOf(Lowering::typeOf(source));
     const Exprs extents = lowering_.extentsOf(Lowering::typeOf(source));
@@ -809,6 +928,93 @@ class ContractionLowering {
                     lowering_.named("kb", lowering_.number(kb))};
     return pack(weight, packing,
                 {extents[0].floorDiv(kb), constant((m + 2) * (m + 2)), constant(kb / nr), extents[1], constant(nr)});
+  }
+
+  /// Channels in whole pieces of 16 bytes, which the tiles of a device gather at once; those beyond the image's own are zeros.
+  int64_t wholePieces(const ConvolutionGeometry& g) {
+    const auto piece = static_cast<int64_t>(128 / element().getIntOrFloatBitWidth());
+    return g.groups == 1 && g.c > 1 ? (g.c + piece - 1) / piece * piece : g.c;
+  }
+
+  /// Strides over `extents`, [n, channels, ...], with the channels innermost.
+  Exprs channelsInnermost(const Exprs& extents) {
+    llvm::SmallVector<int64_t> innermostFirst = {1};
+    for (size_t dim = extents.size() - 1; dim > 1; --dim) {
+      innermostFirst.push_back(static_cast<int64_t>(dim));
+    }
+    innermostFirst.push_back(0);
+    Exprs strides(extents.size());
+    AffineExpr stride = constant(1);
+    for (int64_t dim : innermostFirst) {
+      strides[dim] = stride;
+      stride = stride * extents[dim];
+    }
+    return strides;
+  }
+
+  /// Copies `from` to `to`, which may have more channels: zeros.
+  void copyChannels(Value from, Value to, llvm::StringRef op, llvm::StringRef why) {
+    const mlir::Location loc = fusion_.getLoc();
+    const mlir::Type elements = Lowering::typeOf(to).getElementType();
+    const Exprs inside = lowering_.extentsOf(Lowering::typeOf(from));
+    const Exprs strides = lowering_.stridesOf(Lowering::typeOf(to));
+    Exprs rest = lowering_.extentsOf(Lowering::typeOf(to));
+    if (rest[1] == inside[1]) {
+      lowering_.copy(loc, from, to, op, why);
+      return;
+    }
+    rest[1] = rest[1] - inside[1];
+    KernelSpec fill;
+    fill.name = "fill";
+    fill.op = op.str();
+    fill.why = "channels beyond the image's own are zeros";
+    fill.outputs = {lowering_.view(loc, to, lowering_.type(rest, elements, strides), strides[1] * inside[1])};
+    mlir::Type scalar = scalarType(elements);
+    fill.bodies.push_back({"body", {}, [=](mlir::OpBuilder& builder, mlir::ValueRange) {
+      return llvm::SmallVector<Value>{
+          mlir::arith::ConstantOp::create(builder, builder.getUnknownLoc(), builder.getZeroAttr(scalar))};
+    }});
+    lowering_.launchPointwise(loc, fill, rest, {strides});
+    lowering_.copy(loc, from, lowering_.view(loc, to, lowering_.type(inside, elements, strides), constant(0)), op, why);
+  }
+
+  Value paddedImage(Value image, int64_t channels) {
+    Exprs extents = lowering_.extentsOf(Lowering::typeOf(image));
+    extents[1] = constant(channels);
+    Value padded = lowering_.slot(lowering_.type(extents, Lowering::typeOf(image).getElementType(), channelsInnermost(extents)));
+    copyChannels(image, padded, "reorder", "the convolution reads the channels of a pixel side by side, 16 bytes at a time");
+    return padded;
+  }
+
+  /// The weight as [k][kh][kw][c], which the tiles of a device read along.
+  Value channelsLastWeight(Value weight, const ConvolutionGeometry& g) {
+    Value source = lowering_.bufferOf(weight);
+    const kernel::BufferType type = Lowering::typeOf(source);
+    Exprs extents = lowering_.extentsOf(type);
+    const bool isWhole = wholePieces(g) == g.c;
+    extents[1] = isWhole ? extents[1] : constant(wholePieces(g));
+    const Exprs strides = channelsInnermost(extents);
+    const Exprs given = lowering_.stridesOf(type);
+    const bool fits = isWhole && llvm::all_of(llvm::seq<size_t>(0, extents.size()), [&](size_t dim) {
+      return given[dim] == strides[dim] || extents[dim] == constant(1);
+    });
+    if (fits) {
+      return source;
+    }
+    const kernel::BufferType wanted = lowering_.type(extents, type.getElementType(), strides);
+    constexpr llvm::StringLiteral kWhy = "the convolution reads the channels of a tap side by side";
+    if (!isKnownEarly(weight) || lowering_.inPrepare()) {
+      Value copied = lowering_.slot(wanted);
+      copyChannels(source, copied, "reorder", kWhy);
+      return copied;
+    }
+    const std::string key = "channels last," + std::to_string(reinterpret_cast<uintptr_t>(source.getAsOpaquePointer()));
+    Value& prepared = lowering_.packs_[key];
+    if (!prepared) {
+      prepared = preparedBuffer(weight, ".channels_last", wanted);
+      lowering_.atEndOfPrepare([&] { copyChannels(lowering_.viewInPrepare(source), prepared, "pack", kWhy); });
+    }
+    return prepared;
   }
 
   /// Strides of the weight as convolution_direct names its dims: group, output, input, kh, kw.

@@ -51,12 +51,13 @@ PyObject* slCudaCalls(PyObject* module, PyObject* none) {
   (void)none;
   sl_cuda_calls calls = {.size = sizeof(calls)};
   sl_cuda_count(&calls);
-  return Py_BuildValue("{sLsLsLsLsLsLsLsLsLsL}", "launches", (long long)calls.launches, "copies",
+  return Py_BuildValue("{sLsLsLsLsLsLsLsLsLsLsL}", "launches", (long long)calls.launches, "copies",
                        (long long)calls.copies, "allocations", (long long)calls.allocations, "events",
                        (long long)calls.events, "synchronizations", (long long)calls.synchronizations,
                        "loads", (long long)calls.loads, "others", (long long)calls.others,
                        "graph_launches", (long long)calls.graph_launches, "node_updates",
-                       (long long)calls.node_updates, "instantiations", (long long)calls.instantiations);
+                       (long long)calls.node_updates, "instantiations", (long long)calls.instantiations,
+                       "captures", (long long)calls.captures);
 }
 
 PyObject* slGraphNodes(PyObject* module, PyObject* capsule) {

@@ -41,6 +41,7 @@ typedef struct sl_problem {
   int32_t sizes;              ///< how many numbers `run` finds in the last place of `inputs` (see sl_kernel_desc); 0: no such place
   int32_t variant;            ///< which of the kernel's ways (see sl_kernel_desc.variants); 0: the one that its estimates choose
   int32_t dot_bf16;           ///< 1: the target CPU sums products of pairs of bfloat16 in float32 (AVX512_BF16)
+  const char* device;         ///< where the program runs: "cuda"; NULL: the CPU
 } sl_problem;
 
 /// A tunable of an emitted family: its name, default and allowed range. #kernel.schedule attributes are verified against these.
@@ -86,6 +87,7 @@ typedef struct sl_kernel_desc {
   /// How many ways there are to set the tunables that are worth a measurement; `cost`, `workspace`, `tune` and `note` answer for
   /// way number `problem->variant`. Two numbers may give the same tunables. NULL: one.
   int32_t (*variants)(const sl_problem* problem);
+  int32_t any_device;    ///< 1: asked wherever the program runs (the problem says where), not only on the backend's own device
 } sl_kernel_desc;
 
 /// One launch on a device with machine code of its own. No blocks: nothing is launched (only a graph gets to see it).
@@ -106,7 +108,8 @@ typedef struct sl_device_desc {
   void (*deallocate)(void* address, size_t bytes);
   void* (*queue_create)(void);
   void (*queue_destroy)(void* queue);                  ///< waits for what is enqueued
-  /// Enqueues entry(ctx, team of one, pointers, scalars); copies both arrays before it returns.
+  /// Enqueues entry(ctx, team of one, pointers, scalars); copies both arrays before it returns. A device whose queues do not
+  /// run host functions calls the entry at once, for it to enqueue work of its own there (see sl_cuda_stream).
   int32_t (*launch)(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t pointer_count,
                     const int64_t* scalars, int32_t scalar_count);
   int32_t (*copy)(void* queue, sl_ctx* ctx, void* destination, const char* destination_space, const void* source,
@@ -149,6 +152,7 @@ typedef struct sl_backend_desc {
   const sl_kernel_desc* kernels;
   int32_t kernel_count;
   const sl_device_desc* device;   ///< NULL: runs in host memory on the caller's team
+  const char* runs_on;            ///< name of the backend on whose device's queues its kernels run; NULL: its own
 } sl_backend_desc;
 
 #ifdef __cplusplus

@@ -100,6 +100,8 @@ def test_a_file_that_will_not_do(text: str, words: str, tmp_path: Path, capsys: 
         (("--contenders", "eager", "tvm"), "--contenders tvm is none of eager, compile, aoti, onnxruntime, openvino"),
         (("--threads", "0"), "--threads 0 but this machine has"),
         (("--threads", "1", "4096"), "--threads 4096 but this machine has"),
+        (("--device", "cuda", "--threads", "1"), "no case of"),
+        (("--jobs", "0"), "--jobs 0 but must be at least 1"),
         (("--rounds", "0"), "--rounds 0 but must be at least 1"),
         (("--sample-ms", "-1"), "--sample-ms -1 but must be at least 0.001"),
         (("--plot", "picture.bmp"), "--plot picture.bmp ends in .bmp: .png, .svg or .pdf"),
@@ -109,6 +111,22 @@ def test_a_file_that_will_not_do(text: str, words: str, tmp_path: Path, capsys: 
 def test_options_that_make_no_sense(options: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "--cases", str(_TINY), *options]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_device_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (tmp_path / "mine.py").write_text(
+        "from straightline.bench.case import Case\nCASES = (Case('a', 'a?', device='cuda'), Case('a', 'a?', threads=(1,)))\n"
+    )
+    arguments = ["bench", "--cases", str(tmp_path), "--device", "cuda"]
+    assert main(arguments) == 2 and "torch sees no CUDA device here" in capsys.readouterr().err
+    assert main([*arguments, "--threads", "1"]) == 2 and "--threads is for --device cpu" in capsys.readouterr().err
+    assert main([*arguments, "--contenders", "openvino"]) == 2
+    assert "openvino is none of eager, eager_graph, compile, compile_reduce_overhead" in capsys.readouterr().err
 
 
 def test_places_without_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,8 +162,8 @@ def test_the_cases_of_this_repository_are_what_the_page_says() -> None:
     cases = load_folder(root / "bench" / "cases").cases
     page = (root / "docs" / "benchmark.md").read_text(encoding="utf-8")
     for case in cases:
-        assert case.question.endswith("?") and case.threads == (1, 2)
-        assert case.group == "linears" or f"`{case.name}`" in page, f"docs/benchmark.md does not name {case.name}"
+        assert case.question.endswith("?") and (case.threads == (1, 2) or case.device == "cuda")
+        assert case.group in ("linears", "products") or f"`{case.name}`" in page, f"docs/benchmark.md does not name {case.name}"
         if case.floor is not None:
             assert (root / "bench" / "floor" / case.floor.source).is_file()
     assert sum(case.group == "linears" for case in cases) == 64

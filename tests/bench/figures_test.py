@@ -141,3 +141,48 @@ def test_the_picture(tmp_path: Path) -> None:
         plot.draw(_chain(0.04, 0.6), tmp_path / name)
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
     assert "0.60 us a call + 0.040 us a link" in (tmp_path / "p.svg").read_text() or (tmp_path / "p.svg").stat().st_size > 5000
+
+
+def _on_device(name: str, kind: str, rounds: list[float], enqueue_us: float, **more: object) -> Record:
+    record = _record(name, kind, rounds, sync_us=sorted(rounds)[len(rounds) // 2], enqueue_us=enqueue_us, **more)
+    record.min_us = 0.5  # calls one behind the other: nobody is compared by that
+    return record
+
+
+def test_on_a_device_single_calls_are_compared_and_bars_name_what_they_mean() -> None:
+    bars = (
+        Bar("straightline", "launch", 1.3, plus_us=1.0, metric="enqueue_us"),
+        Bar("straightline", "eager", 0.25),
+        Bar("straightline", "", plus_us_per_launch=3.6, metric="enqueue_us"),
+        Bar("straightline", "", plus_us=4.0, metric="compile_own_s"),
+    )
+    ours = _on_device("straightline", "ours", [6.0, 8.0, 7.0], 4.0, launches=2, compile_own_s=5.0)
+    measured = _measured(
+        _on_device("eager", "peer", [20.0, 22.0, 21.0], 15.0),
+        _on_device("compile_reduce_overhead", "peer", [14.0, 14.0, 14.0], 9.0),
+        ours,
+        _on_device("launch", "floor", [9.0, 9.0, 9.0], 2.0),
+        case=Case("c", "?", device="cuda", bars=bars),
+    )
+    assert comparison.ratio(ours, comparison.best_peer(measured)) == 0.5
+    results = [(r.taken_us, r.allowed_us, r.met) for r in comparison.bars(measured)]
+    assert results == [
+        (4.0, pytest.approx(3.6), False), (7.0, 5.25, False), (4.0, 7.2, True), (5.0, 4.0, False), (7.0, 14.0, True),
+    ]  # fmt: skip
+    from rich.console import Console
+
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(report.case_table(measured))
+    console.print(report.summary_table([measured], {"machine": {"gpu": "a device"}}))
+    text = console.export_text()
+    assert "bar: straightline (enqueue) <= 1.3 x launch + 1 us: 4.00 of 3.60 us, missed by 11 %" in text
+
+    assert "bar: straightline (compile own) <= 4 s: 5.00 of 4.00 s, missed by 25 %" in text
+    assert "a device" in text and "3 missed" in text
+
+
+def test_kernels_that_overlap_count_once() -> None:
+    from straightline.bench.cuda_timing import covered
+
+    assert covered([(0, 2), (1, 3), (5, 6), (5, 5.5)]) == 4
+    assert covered([]) == 0

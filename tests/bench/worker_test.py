@@ -22,7 +22,7 @@ _LIMIT_S = 120.0
 def _prepare(client: WorkerClient, contender: str, folder: Path, limit_s: float = _LIMIT_S) -> dict[str, Any]:
     source = {"cases": str(_TINY)}
     return client.ask(
-        limit_s, "prepare", contender=contender, case="tiny_1", threads=1, source=source, folder=str(folder),
+        limit_s, "prepare", contender=contender, case="tiny_1", device="cpu", threads=1, source=source, folder=str(folder),
         shared_folder=str(folder)
     )
 
@@ -63,3 +63,41 @@ def test_what_hangs_is_killed_and_its_row_says_so(tmp_path: Path) -> None:
     (record,) = measured.records
     assert record.status == "timed out" and record.min_us is None
     assert record.reason == "prepare took more than 4 s and was killed"
+
+
+def test_single_calls_are_waited_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a device: a call that enqueues, and a wait that takes what was enqueued."""
+    import torch
+
+    from straightline.bench import cuda_timing
+    from straightline.bench.contender import cuda_call
+
+    enqueued, waits = [], []
+
+    def wait() -> None:
+        waits.append(len(enqueued))
+        time.sleep(0.002 * len(enqueued))
+        enqueued.clear()
+
+    monkeypatch.setattr(torch.cuda, "synchronize", wait)
+    call = cuda_call(lambda x, y: enqueued.append(x), (1,), y=2)
+    waits.clear()
+    assert call.singles is not None
+    singles = call.singles(4)
+    assert waits == [0, 1, 1, 1, 1], "nothing is under way when a call begins"
+    assert len(singles) == 4 and all(back < 0.002 <= done for back, done in singles)
+    timed = cuda_timing.timed(call, samples=1, sample_s=0.002)
+    assert len(timed["sync_us"]) == len(timed["enqueue_us"]) == 10 and min(timed["sync_us"]) >= 2000 > min(timed["enqueue_us"])
+    assert timed["samples_us"][0] >= 2000 and timed["calls"] >= 1
+
+
+def test_cases_that_prepare_beside_each_other(tmp_path: Path) -> None:
+    collection = load_folder(_TINY)
+    settings = Settings(2, 1, 0.001, _LIMIT_S, tmp_path, {"cases": str(_TINY)}, jobs=4)
+    chosen = [c for c in collection.contenders if c.name in ("liar", "stumbler")]
+    failures: list[str] = []
+    session = Session(settings, lambda words: None)
+    measured = list(session.measure_together(collection.cases[:2], 1, chosen, failures))
+    assert [m.case.name for m in measured] == ["tiny_1", "tiny_2"] and not failures
+    for one in measured:
+        assert [record.status for record in one.records] == ["wrong", "failed"]

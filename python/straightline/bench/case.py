@@ -69,10 +69,11 @@ class Bar:
 
     Attributes:
         row: The name of a row of the table.
-        against: That of another one, or "peers": the fastest row of somebody else's.
-        ratio: Times the other's least time.
-        plus_us: And so many microseconds a call more.
-        plus_us_per_launch: And so many for each kernel that `row` launches.
+        against: That of another one, "peers": the fastest row of somebody else's, or "": nobody, only what is added counts.
+        ratio: Times the other's time.
+        metric: Which figure of both rows is meant: a field of their records; "" is the one that rows are compared by.
+        plus_us: And so much more, in the unit of that figure: microseconds but for those in seconds.
+        plus_us_per_launch: And so many microseconds for each kernel that `row` launches.
         threads: Numbers of threads that the bar is for; empty: all.
         by_interval: It is missed only when the whole 95 % interval of the ratios round by round is above it.
     """
@@ -84,6 +85,7 @@ class Bar:
     plus_us_per_launch: float = 0.0
     threads: tuple[int, ...] = ()
     by_interval: bool = False
+    metric: str = ""
 
 
 #: What holds wherever a case does not say otherwise.
@@ -92,6 +94,8 @@ DEFAULT_BARS = (Bar("straightline", "peers", 0.8),)
 COMMON_BARS = (
     Bar("straightline_python", "straightline", 1.0, plus_us=3.0, plus_us_per_launch=0.4, by_interval=True),
 )  # by interval: beside milliseconds three microseconds are noise
+#: On a CUDA device nothing is ever slower than torch's own graphs.
+CUDA_BARS = (Bar("straightline", "compile_reduce_overhead", 1.0),)
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,8 @@ class Case:
         floor: Hand-written C++ of it.
         bytes_read: Bytes of parameters that one call reads, where it is not all of them.
         make_pair: Instead of `model` and `inputs`: makes both.
+        device: Where it is measured: "cpu" or "cuda". Two cases of one name may be for different devices.
+        dtype: What floats of the module are made, by torch's name; "" leaves them as they are.
     """
 
     name: str
@@ -127,9 +133,12 @@ class Case:
     floor: Floor | None = None
     bytes_read: int | None = None
     make_pair: Callable[[], tuple[Any, tuple[Any, ...]]] | None = None
+    device: str = "cpu"
+    dtype: str = ""
 
     def make(self) -> tuple[Any, tuple[Any, ...]]:
         """Makes the module and its inputs: the same in every process."""
+        import contextlib
         import random
 
         import numpy
@@ -137,12 +146,18 @@ class Case:
         random.seed(0)
         numpy.random.seed(0)
         if self.make_pair is not None:
-            return self.make_pair()
+            model, inputs = self.make_pair()
+            return (model, inputs) if self.device == "cpu" else _moved(model, inputs, self.device)
         import torch
 
         torch.manual_seed(0)
         assert self.model is not None, f"case {self.name} has neither model nor make_pair"
-        return self.model().eval(), tuple(spec.make() for spec in self.inputs)
+        # Random numbers of the device itself: those of a CPU take seconds where a model has a billion.
+        with torch.device(self.device) if self.device != "cpu" else contextlib.nullcontext():
+            model = self.model().eval()
+            if self.dtype:
+                model = model.to(getattr(torch, self.dtype))
+            return model, tuple(spec.make() for spec in self.inputs)
 
 
 @dataclass(frozen=True)
@@ -183,7 +198,7 @@ def load_folder(folder: Path) -> Collection:
         for case in getattr(module, "CASES", ()):
             if not isinstance(case, Case):
                 raise UserError(f"{path}: CASES holds a {type(case).__name__} but must hold straightline.bench.case.Case")
-            if any(case.name == other.name for other in cases):
+            if any((case.name, case.device) == (other.name, other.device) for other in cases):
                 raise UserError(f"{path}: there are two cases named {case.name!r}")
             cases.append(case)
         contenders.extend(getattr(module, "CONTENDERS", ()))
@@ -192,8 +207,8 @@ def load_folder(folder: Path) -> Collection:
     return Collection(folder, tuple(cases), tuple(contenders))
 
 
-def load_model_file(path: Path) -> Case:
-    """A case from a user's file, which defines `model` and `inputs`, or functions `make_model()` and `make_inputs()`.
+def load_model_file(path: Path, device: str = "cpu") -> Case:
+    """A case on `device` from a user's file, which defines `model` and `inputs`, or functions `make_model()` and `make_inputs()`.
 
     `tolerance` and `question` may be defined too.
 
@@ -207,7 +222,7 @@ def load_model_file(path: Path) -> Case:
     def pair() -> tuple[Any, tuple[Any, ...]]:
         return _pair(path)
 
-    return Case(path.stem, f"what does a call of {path.name} cost?", group="model", bars=(), make_pair=pair)
+    return Case(path.stem, f"what does a call of {path.name} cost?", group="model", bars=(), make_pair=pair, device=device)
 
 
 def _pair(path: Path) -> tuple[Any, tuple[Any, ...]]:
@@ -236,6 +251,11 @@ def _pair(path: Path) -> tuple[Any, tuple[Any, ...]]:
     if not isinstance(inputs, (tuple, list)) or not all(isinstance(x, torch.Tensor) for x in inputs):
         raise UserError(f"`inputs` of {path} is a {_words(inputs)} but must be a tensor or a tuple of tensors")
     return model, tuple(inputs)
+
+
+def _moved(model: Any, inputs: tuple[Any, ...], device: str) -> tuple[Any, tuple[Any, ...]]:
+    moved = model.to(device) if hasattr(model, "to") else model
+    return moved, tuple(x.to(device) for x in inputs)
 
 
 def _words(value: object) -> str:

@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--model", type=Path, help="a Python file of yours that defines model and inputs")
     source.add_argument("--cases", type=Path, help=f"a folder of cases (default: {_FOLDER}, where there is one)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="where to measure (default: cpu)")
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="cases whose names contain one of these")
     parser.add_argument("--group", default="default", help='a group of cases (default: "default")')
     parser.add_argument("--contenders", nargs="+", metavar="NAME", help="who takes part (default: all)")
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, help="how often each contender is visited (default: 10, --quick: 3)")
     parser.add_argument("--samples", type=int, default=5, help="samples of a visit (default: 5)")
     parser.add_argument("--sample-ms", type=float, default=2.0, help="how long a sample takes at least (default: 2)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="how many contenders compile at a time (default: 1)")
     parser.add_argument("--limit", type=float, default=900.0, metavar="S", help="seconds that compiling may take (default: 900)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the records to this file")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw overhead against size (.png, .svg or .pdf)")
@@ -61,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _collection(options: argparse.Namespace) -> tuple[Collection, dict[str, str]]:
     if options.model is not None:
-        case = load_model_file(options.model)
+        case = load_model_file(options.model, options.device)
         case.make()  # what the file lacks is said here, before any process starts
         return Collection(options.model.resolve().parent, (case,)), {"model": str(options.model.resolve())}
     folder = options.cases
@@ -76,10 +78,13 @@ def _collection(options: argparse.Namespace) -> tuple[Collection, dict[str, str]
 def _cases(collection: Collection, options: argparse.Namespace) -> list[Case]:
     if options.model is not None:
         return list(collection.cases)
-    groups = sorted({case.group for case in collection.cases})
+    here = [case for case in collection.cases if case.device == options.device]
+    if not here:
+        raise UserError(f"no case of {collection.folder} is for --device {options.device}")
+    groups = sorted({case.group for case in here})
     if options.group not in groups:
         raise UserError(f"--group {options.group!r} is none of {', '.join(groups)}")
-    cases = [case for case in collection.cases if case.group == options.group]
+    cases = [case for case in here if case.group == options.group]
     chosen = [case for case in cases if not options.only or any(text in case.name for text in options.only)]
     if not chosen:
         names = ", ".join(case.name for case in cases)
@@ -90,7 +95,7 @@ def _cases(collection: Collection, options: argparse.Namespace) -> list[Case]:
 def _contenders(
     collection: Collection, options: argparse.Namespace
 ) -> tuple[list[type[Contender]], list[type[Contender]]]:
-    available = {c.name: c for c in (*known.CONTENDERS, *collection.contenders)}
+    available = {c.name: c for c in (*known.of_device(options.device), *collection.contenders)}
     if options.contenders is not None:
         unknown = [name for name in options.contenders if name not in available]
         if unknown:
@@ -109,7 +114,9 @@ def _check(options: argparse.Namespace) -> None:
     for threads in options.threads or ():
         if not 1 <= threads <= cores:
             raise UserError(f"--threads {threads} but this machine has {cores} cores: 1 to {cores}")
-    for name, least in (("rounds", 1), ("samples", 1), ("sample_ms", 1e-3), ("limit", 1e-3)):
+    if options.device == "cuda":
+        _check_cuda(options)
+    for name, least in (("rounds", 1), ("jobs", 1), ("samples", 1), ("sample_ms", 1e-3), ("limit", 1e-3)):
         value = getattr(options, name)
         if value is not None and value < least:
             raise UserError(f"--{name.replace('_', '-')} {value:g} but must be at least {least:g}")
@@ -123,6 +130,17 @@ def _check(options: argparse.Namespace) -> None:
             raise UserError(f"no folder {path.resolve().parent} to write {path.name} into")
 
 
+def _check_cuda(options: argparse.Namespace) -> None:
+    if options.threads:
+        raise UserError("--threads is for --device cpu: a call on a device has one thread")
+    try:
+        import torch
+    except ImportError as error:
+        raise UserError(f"--device cuda needs torch, which cannot be imported ({error})") from error
+    if not torch.cuda.is_available():
+        raise UserError("--device cuda but torch sees no CUDA device here")
+
+
 def _measure(
     options: argparse.Namespace,
     cases: list[Case],
@@ -132,7 +150,7 @@ def _measure(
 ) -> int:
     console = Console(width=None if sys.stdout.isatty() else _WIDTH)
     run_facts = {
-        "machine": {**machine.description(), "load": os.getloadavg()},
+        "machine": {**machine.description(options.device), "load": os.getloadavg()},
         "date": machine.date(),
         "commit": machine.commit(Path(next(iter(source.values())))),
         "warnings": machine.warnings_before(),
@@ -153,6 +171,8 @@ def _measure(
             limit_s=options.limit,
             folder=Path(folder),
             source=source,
+            device=options.device,
+            jobs=options.jobs,
         )
         session = Session(settings, lambda words: progress.update(task, description=words))
         try:
@@ -177,6 +197,13 @@ def _all(
     failures: list[str],
 ) -> Iterator[Measured]:
     """Each case with each number of threads; a case that eager does not run becomes a line of `failures`."""
+    if options.jobs > 1:
+        together = max(1, options.jobs // len(contenders))
+        for threads in dict.fromkeys(threads for case in cases for threads in _threads(case, options)):
+            chosen = [case for case in cases if threads in _threads(case, options)]
+            for first in range(0, len(chosen), together):
+                yield from session.measure_together(chosen[first : first + together], threads, contenders, failures)
+        return
     for case in cases:
         try:
             reference = session.reference(case)
@@ -188,6 +215,8 @@ def _all(
 
 
 def _threads(case: Case, options: argparse.Namespace) -> tuple[int, ...]:
+    if case.device == "cuda":
+        return (1,)
     if options.threads:
         return tuple(dict.fromkeys(options.threads))
     cores = len(os.sched_getaffinity(0))
@@ -202,7 +231,7 @@ def _write(options: argparse.Namespace, everything: list[Measured], facts: dict[
             "schema": report.SCHEMA,
             **facts,
             "options": {"rounds": options.rounds, "samples": options.samples, "sample_ms": options.sample_ms,
-                        "quick": options.quick, "group": options.group},
+                        "quick": options.quick, "group": options.group, "device": options.device, "jobs": options.jobs},
             "records": report.records(everything),
             "bars": report.bar_records(everything),
         }  # fmt: skip

@@ -25,14 +25,27 @@ _SPIN = 200_000
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def description() -> dict[str, Any]:
-    """Processor, cores, system; nothing that names the machine."""
+def description(device: str = "cpu") -> dict[str, Any]:
+    """Processor, cores, system, and the device if it is another; nothing that names the machine."""
     return {
+        **(_gpu() if device == "cuda" else {}),
         "cpu": _cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
+    }
+
+
+def _gpu() -> dict[str, Any]:
+    import torch
+
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "gpu": properties.name,
+        "gpu_architecture": f"sm_{properties.major}{properties.minor}",
+        "gpu_multiprocessors": properties.multi_processor_count,
+        "cuda": torch.version.cuda,
     }
 
 

@@ -36,6 +36,8 @@ def microseconds(value: float | None) -> str:
 def case_table(measured: Measured) -> Table:
     """One table: a row for each way to call."""
     case = measured.case
+    if case.device == "cuda":
+        return cuda_table(measured)
     threads = f"{measured.threads} thread" + ("s" if measured.threads > 1 else "")
     table = Table(title=f"{case.name}, {threads}: {case.question}", title_justify="left", caption_justify="left")
     table.add_column("", no_wrap=True)
@@ -49,13 +51,55 @@ def case_table(measured: Measured) -> Table:
     return table
 
 
+def cuda_table(measured: Measured) -> Table:
+    """The same for a CUDA device: single calls, calls one behind the other, and what the device did."""
+    case = measured.case
+    table = Table(title=f"{case.name}, cuda: {case.question}", title_justify="left", caption_justify="left")
+    table.add_column("", no_wrap=True)
+    titles = ("sync us", "quartiles", "enqueue", "back to back", "kernels", "launches", "x peer", "95 %", "compile s")
+    for column in titles:
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    peer = best_peer(measured)
+    for record in measured.records:
+        table.add_row(*_cuda_cells(record, peer, len(titles)))
+    table.caption = _caption(measured)
+    return table
+
+
+def _cuda_cells(record: Record, peer: Record | None, columns: int) -> list[str]:
+    style = {"ours": "bold", "floor": "dim"}.get(record.kind, "")
+    name = f"[{style}]{record.title}[/]" if style else record.title
+    if record.sync_us is None:
+        return _untimed(record, name, columns)
+    low, high = record.quartiles_us or (record.sync_us, record.sync_us)
+    interval = paired_interval(record, peer) if record is not peer else None
+    return [
+        name,
+        microseconds(record.sync_us),
+        f"{microseconds(low)} .. {microseconds(high)}",
+        microseconds(record.enqueue_us),
+        microseconds(record.stream_us),
+        microseconds(record.kernels_us),
+        f"{record.launches:g}" if record.launches is not None else _NONE,
+        "best" if record is peer else _ratio(ratio(record, peer)),
+        f"{interval[0]:.2f} .. {interval[1]:.2f}" if interval else _NONE,
+        f"{record.compile_s:.1f}" if record.compile_s is not None else _NONE,
+        _plain(record.configuration),
+    ]
+
+
+def _untimed(record: Record, name: str, columns: int) -> list[str]:
+    colour = "red" if record.status == "wrong" else "yellow"
+    words = record.reason if record.status == "ok" else f"{record.status}: {record.reason}"
+    return [name, *[_NONE] * columns, f"[{colour}]{_plain(words)}[/]"]
+
+
 def _cells(record: Record, peer: Record | None, floor: Record | None) -> list[str]:
     style = {"ours": "bold", "floor": "dim"}.get(record.kind, "")
     name = f"[{style}]{record.title}[/]" if style else record.title
     if record.min_us is None:
-        colour = "red" if record.status == "wrong" else "yellow"
-        words = record.reason if record.status == "ok" else f"{record.status}: {record.reason}"
-        return [name, *[_NONE] * 8, f"[{colour}]{_plain(words)}[/]"]
+        return _untimed(record, name, 8)
     low, high = record.quartiles_us or (record.min_us, record.min_us)
     return [
         name,
@@ -91,7 +135,7 @@ def _caption(measured: Measured) -> str:
     interval = paired_interval(ours, best_peer(measured)) if ours else None
     if interval:
         lines.append(f"Straightline over the best peer, round by round: {interval[0]:.2f} .. {interval[1]:.2f} (95 %)")
-    took_part = {record.contender for record in measured.records} | {"peers"}
+    took_part = {record.contender for record in measured.records} | {"peers", ""}
     lines += [_bar_words(r) for r in bars(measured) if {r.bar.row, r.bar.against} <= took_part]
     lines += [f"[yellow]warning: {warning}[/]" for warning in measured.warnings]
     return "\n".join(lines)
@@ -99,18 +143,25 @@ def _caption(measured: Measured) -> str:
 
 def _bar_words(result: BarResult) -> str:
     bar = result.bar
-    plus = f" + {bar.plus_us:g} us" if bar.plus_us else ""
-    plus += f" + {bar.plus_us_per_launch:g} us a launch" if bar.plus_us_per_launch else ""
+    unit = "s" if bar.metric.endswith("_s") else "us"
     against = result.against if bar.against != "peers" else f"best peer ({result.against})"
-    words = f"bar: {bar.row} <= {bar.ratio:g} x {against}{plus}"
-    if result.met is None:
+    parts = [
+        *([f"{bar.ratio:g} x {against}"] if against else []),
+        *([f"{bar.plus_us:g} {unit}"] if bar.plus_us else []),
+        *([f"{bar.plus_us_per_launch:g} us a launch"] if bar.plus_us_per_launch else []),
+    ]
+    metric = f" ({bar.metric.rpartition('_')[0].replace('_', ' ')})" if bar.metric else ""
+    words = f"bar: {bar.row}{metric} <= {' + '.join(parts)}"
+    if result.met is None or result.taken_us is None or not result.allowed_us:
         return f"{words}: cannot be told"
-    state = "[green]met[/]" if result.met else "[red]missed[/]"
-    return f"{words}: {microseconds(result.taken_us)} of {microseconds(result.allowed_us)} us, {state}"
+    state = "[green]met[/]" if result.met else f"[red]missed by {(result.taken_us / result.allowed_us - 1) * 100:.0f} %[/]"
+    return f"{words}: {microseconds(result.taken_us)} of {microseconds(result.allowed_us)} {unit}, {state}"
 
 
 def summary_table(everything: list[Measured], facts: dict[str, Any]) -> Table:
     """A line for each case: Straightline against the best peer, the floor and the limit."""
+    if any(measured.case.device == "cuda" for measured in everything):
+        return _cuda_summary(everything, facts)
     load = ", ".join(f"{value:.1f}" for value in facts["machine"]["load"])
     table = Table(title=f"{facts['machine']['cpu']}, {facts['machine']['cores']} cores, load {load}", title_justify="left")
     table.add_column("case", no_wrap=True)
@@ -148,6 +199,37 @@ def summary_table(everything: list[Measured], facts: dict[str, Any]) -> Table:
     table.caption = "x floor: the program called from C, as the floor is"
     table.caption += f"\ngeometric mean of x peer: {means}" if means else ""
     table.caption_justify = "left"
+    return table
+
+
+def _cuda_summary(everything: list[Measured], facts: dict[str, Any]) -> Table:
+    table = Table(title=facts["machine"].get("gpu", "cuda"), title_justify="left", caption_justify="left")
+    table.add_column("case", no_wrap=True)
+    for column in ("Straightline us", "enqueue", "best peer us"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("best peer", no_wrap=True)
+    for column in ("x peer", "x eager", "x reduce-overhead", "bars"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for measured in everything:
+        ours, peer = timed(measured, "straightline"), best_peer(measured)
+        if ours is None:
+            failed = next((r for r in measured.records if r.contender == "straightline"), None)
+            words = f"[red]{failed.status}[/]" if failed else _NONE
+            table.add_row(measured.case.name, words, *[_NONE] * 7)
+            continue
+        results = [result for result in bars(measured) if result.met is not None]
+        missed = sum(result.met is False for result in results)
+        table.add_row(
+            measured.case.name,
+            microseconds(ours.sync_us),
+            microseconds(ours.enqueue_us),
+            microseconds(peer.sync_us) if peer else _NONE,
+            peer.title if peer else _NONE,
+            _ratio(ratio(ours, peer)),
+            _ratio(ratio(ours, timed(measured, "eager"))),
+            _ratio(ratio(ours, timed(measured, "compile_reduce_overhead"))),
+            f"[red]{missed} missed[/]" if missed else "[green]met[/]" if results else _NONE,
+        )
     return table
 
 

@@ -8,6 +8,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,9 @@ class Settings:
         limit_s: A contender that takes longer to prepare, to answer or for one visit is killed.
         folder: For all temporary files.
         source: What workers are told: `{"cases": folder}` or `{"model": file}`.
+        device: "cpu" or "cuda".
+        jobs: How many contenders prepare at a time; with more than one their compile times are those of a busy machine, and the
+            contenders of as many cases as it takes to keep so many busy prepare before the first of these cases is timed.
     """
 
     rounds: int
@@ -42,6 +46,8 @@ class Settings:
     limit_s: float
     folder: Path
     source: Mapping[str, str]
+    device: str = "cpu"
+    jobs: int = 1
 
 
 @dataclass
@@ -51,7 +57,11 @@ class Record:
     Attributes:
         status: "ok", "wrong" (and therefore not timed), "unavailable", "unsupported", "failed", "crashed", "timed out".
         reason: What happened, in words, unless it is ok.
-        round_us: The least time of each visit, for comparisons round by round.
+        round_us: The least time of each visit (on a device: the median of `sync_us`), for comparisons round by round.
+        sync_us: On a device: of a single call, until the device was done (median), and so are the next two.
+        enqueue_us: Until the call came back.
+        stream_us: Of calls one behind the other.
+        kernels_us: For how long a kernel of a call was running.
         error: Largest difference from the reference, as a part of the largest value.
     """
 
@@ -71,6 +81,12 @@ class Record:
     calls_per_sample: int | None = None
     round_us: list[float] = field(default_factory=list)
     compile_s: float | None = None
+    compile_own_s: float | None = None
+    compile_cached_s: float | None = None
+    sync_us: float | None = None
+    enqueue_us: float | None = None
+    stream_us: float | None = None
+    kernels_us: float | None = None
     launches: int | None = None
     allocations: float | None = None
     error: float | None = None
@@ -102,13 +118,15 @@ class ReferenceFailed(Exception):
     """Eager itself does not run the case: nothing can be compared."""
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """What every worker starts with: torch's caches in the temporary folder, and the counter of allocations."""
+def environment(folder: Path, device: str = "cpu") -> dict[str, str]:
+    """What every worker starts with: torch's caches in the temporary folder, and for a CPU the counter of allocations."""
     variables = {
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "TRITON_CACHE_DIR": str(folder / "triton"),
         "TOKENIZERS_PARALLELISM": "false",
     }
+    if device != "cpu":
+        return variables
     with contextlib.suppress(Unavailable):
         counter = folder / "native" / "allocations.so"
         if not counter.is_file():
@@ -124,7 +142,7 @@ class Session:
         """`tell` gets a line on what happens now."""
         self._settings = settings
         self._tell = tell
-        self._environment = environment(settings.folder)
+        self._environment = environment(settings.folder, settings.device)
         self._limits = machine.Limits(settings.folder / "native")
         self.versions: dict[str, str] = {}
 
@@ -153,17 +171,64 @@ class Session:
     def measure(
         self, case: Case, threads: int, contenders: Sequence[type[Contender]], reference: Reference
     ) -> Measured:
-        """Prepares, checks and times all contenders of a case."""
-        limit = self._limits.least_us(reference.flops, reference.size, threads)
+        """Prepares, checks and times all contenders of a case, one after the other."""
         entrants: list[_Entrant] = []
         try:
             for contender in contenders:
-                self._tell(f"{case.name}, {threads} thread(s): {contender.name} prepares")
-                entrants.append(self._enter(contender, case, threads, reference))
-            warnings = self._time(case, threads, [entrant for entrant in entrants if entrant.client])
+                entrants.append(self._entrant(contender, case, threads))
+                self._enter(entrants[-1], case, threads, reference)
+            return self._measured(case, threads, reference, entrants)
         finally:
             for entrant in entrants:
                 entrant.close()
+
+    def measure_together(
+        self, cases: Sequence[Case], threads: int, contenders: Sequence[type[Contender]], failures: list[str]
+    ) -> Iterator[Measured]:
+        """The same for several cases, whose contenders prepare beside each other; then each case is timed.
+
+        A case that eager does not run becomes a line of `failures`.
+        """
+        entrants = {case.name: [self._entrant(contender, case, threads) for contender in contenders] for case in cases}
+        everybody = [entrant for some in entrants.values() for entrant in some]
+        references: dict[str, Reference] = {}
+
+        def refer(case: Case) -> None:
+            try:
+                references[case.name] = self.reference(case)
+            except ReferenceFailed as error:
+                failures.append(f"{case.name}: eager itself fails: {error}")
+
+        def enter(entrant: _Entrant, case: Case) -> None:
+            if case.name in references:
+                self._enter(entrant, case, threads, references[case.name])
+
+        try:
+            self._at_a_time(refer, [(case,) for case in cases], everybody)
+            self._at_a_time(enter, [(one, case) for case in cases for one in entrants[case.name]], everybody)
+            for case in cases:
+                if case.name in references:
+                    yield self._measured(case, threads, references[case.name], entrants[case.name])
+                for entrant in entrants[case.name]:
+                    entrant.close()
+        finally:
+            for entrant in everybody:
+                entrant.close()
+
+    def _at_a_time(self, work: Callable[..., None], arguments: Sequence[tuple[Any, ...]], everybody: list[_Entrant]) -> None:
+        with ThreadPoolExecutor(self._settings.jobs) as pool:
+            try:
+                list(pool.map(lambda some: work(*some), arguments))
+            except BaseException:  # ends what the threads wait for, and so them
+                for entrant in everybody:
+                    entrant.close()
+                raise
+
+    def _measured(self, case: Case, threads: int, reference: Reference, entrants: list[_Entrant]) -> Measured:
+        """Times those who stand."""
+        cpu = self._settings.device == "cpu"
+        limit = self._limits.least_us(reference.flops, reference.size, threads) if cpu else None
+        warnings = self._time(case, threads, [entrant for entrant in entrants if entrant.client])
         records = [record for entrant in entrants for record in entrant.records.values()]
         for record in records:
             _summarize(record)
@@ -171,7 +236,7 @@ class Session:
 
     def _prepare(self, client: WorkerClient, name: str, case: Case, threads: int, folder: Path) -> dict[str, Any]:
         return client.ask(
-            self._settings.limit_s, "prepare", contender=name, case=case.name, threads=threads,
+            self._settings.limit_s, "prepare", contender=name, case=case.name, device=self._settings.device, threads=threads,
             source=dict(self._settings.source), folder=str(folder), shared_folder=str(self._settings.folder / "native"),
         )  # fmt: skip
 
@@ -181,23 +246,25 @@ class Session:
         done = client.ask(self._settings.limit_s, "check", row=row, file=str(file))
         return answers.load(file) if done["ok"] else done["reason"]
 
-    def _enter(self, contender: type[Contender], case: Case, threads: int, reference: Reference) -> _Entrant:
-        """A contender, prepared and judged; without its process when that came to nothing."""
-        folder = self._settings.folder / case.name / f"{contender.name}_{threads}"
+    def _folder(self, contender: type[Contender], case: Case, threads: int) -> Path:
+        return self._settings.folder / case.name / f"{contender.name}_{threads}"
+
+    def _entrant(self, contender: type[Contender], case: Case, threads: int) -> _Entrant:
+        """A contender with its process, which has done nothing yet."""
+        folder = self._folder(contender, case, threads)
         records = {
             row: Record(case.name, case.group, row, title, contender.kinds.get(row, contender.kind), threads)
             for row, title in contender.rows.items()
         }
         own = {"STRAIGHTLINE_CACHE_DIR": str(folder / "straightline"), **contender.environment}
-        entrant = _Entrant(contender, records, WorkerClient(folder, {**self._environment, **own}))
-        try:
-            self._prepare_and_judge(entrant, case, threads, reference, folder)
-        except BaseException:  # an interrupt: nobody else knows this process yet
-            entrant.close()
-            raise
+        return _Entrant(contender, records, WorkerClient(folder, {**self._environment, **own}))
+
+    def _enter(self, entrant: _Entrant, case: Case, threads: int, reference: Reference) -> None:
+        """Prepares and judges a contender; it loses its process when that comes to nothing."""
+        self._tell(f"{case.name}, {threads} thread(s): {entrant.contender.name} prepares")
+        self._prepare_and_judge(entrant, case, threads, reference, self._folder(entrant.contender, case, threads))
         if not entrant.standing():
             entrant.close()
-        return entrant
 
     def _prepare_and_judge(
         self, entrant: _Entrant, case: Case, threads: int, reference: Reference, folder: Path
@@ -211,23 +278,30 @@ class Session:
             self.versions.update(prepared["versions"])
             for row, facts in prepared["rows"].items():
                 record = entrant.records[row]
-                record.compile_s = prepared["compile_s"]
+                for seconds in ("compile_s", "compile_own_s", "compile_cached_s"):
+                    setattr(record, seconds, prepared[seconds])
                 record.configuration, record.launches = facts["configuration"], facts["launches"]
-                self._judge(entrant, record, case, reference, folder)
+                if not facts["answers"] or self._judge(entrant, record, case, reference, folder):
+                    self._count(entrant, record)
 
-    def _judge(self, entrant: _Entrant, record: Record, case: Case, reference: Reference, folder: Path) -> None:
+    def _judge(self, entrant: _Entrant, record: Record, case: Case, reference: Reference, folder: Path) -> bool:
+        """Whether the answer is right."""
         assert entrant.client is not None
         got = self._results(entrant.client, record.contender, folder)
         if isinstance(got, str):
             record.status, record.reason = "failed", got
-            return
+            return False
         wrong, record.error = answers.judge(got, reference.expected, reference.exact, case.tolerance)
         if wrong:
             record.status, record.reason = "wrong", wrong
-            return
+        return not wrong
+
+    def _count(self, entrant: _Entrant, record: Record) -> None:
+        assert entrant.client is not None
         counted = entrant.client.ask(self._settings.limit_s, "count", row=record.contender)
         if counted["ok"]:
-            record.allocations = counted["allocations"]
+            for name in counted.keys() - {"ok"}:
+                setattr(record, name, counted[name])
 
     def _time(self, case: Case, threads: int, entrants: list[_Entrant]) -> list[str]:
         """All rounds; gives what was odd."""
@@ -261,16 +335,23 @@ class Session:
                 if not done["ok"]:
                     record.status, record.reason = "failed", done["reason"]
                     continue
-                entrant.samples.setdefault(record.contender, []).extend(done["samples_us"])
+                for kind in ("samples_us", "sync_us", "enqueue_us"):
+                    entrant.samples.setdefault((record.contender, kind), []).extend(done.get(kind, ()))
                 record.calls_per_sample = done["calls"]
-                record.round_us.append(min(done["samples_us"]))
+                record.round_us.append(statistics.median(done["sync_us"]) if "sync_us" in done else min(done["samples_us"]))
         for other in others:
             if other.client:
                 other.idle_s += machine.processor_seconds(other.client.pid) - before[other.contender.name]
         for record in entrant.standing():
-            record.quartiles_us = _quartiles(entrant.samples.get(record.contender, []))
-            record.samples = len(entrant.samples.get(record.contender, []))
-            record.median_us = statistics.median(entrant.samples[record.contender]) if record.samples else None
+            kinds = {kind: entrant.samples.get((record.contender, kind), []) for kind in ("samples_us", "sync_us", "enqueue_us")}
+            samples = kinds["sync_us"] or kinds["samples_us"]
+            record.quartiles_us = _quartiles(samples)
+            record.samples = len(samples)
+            record.median_us = statistics.median(samples) if samples else None
+            if kinds["sync_us"]:
+                record.sync_us = record.median_us
+                record.enqueue_us = statistics.median(kinds["enqueue_us"])
+                record.stream_us = statistics.median(kinds["samples_us"])
 
 
 @dataclass
@@ -280,7 +361,7 @@ class _Entrant:
     contender: type[Contender]
     records: dict[str, Record]
     client: WorkerClient | None
-    samples: dict[str, list[float]] = field(default_factory=dict)
+    samples: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     idle_s: float = 0.0
 
     def standing(self) -> list[Record]:
@@ -331,7 +412,7 @@ def _worker(folder: Path, variables: Mapping[str, str]) -> Iterator[WorkerClient
 def _summarize(record: Record) -> None:
     record.min_us = min(record.round_us) if record.round_us and record.status == "ok" else None
     if record.min_us is None:
-        record.median_us = record.quartiles_us = None
+        record.median_us = record.quartiles_us = record.sync_us = record.enqueue_us = record.stream_us = None
 
 
 def _quartiles(values: list[float]) -> tuple[float, float] | None:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process of one contender: JSON lines in, JSON lines out, one answer to each request.
 
-    prepare   contender, case, threads, source, folder, shared_folder  ->  compile_s, rows, versions
+    prepare   contender, case, device, threads, source, folder, shared_folder  ->  compile_s, rows, versions
     check     row, file                                 ->  writes the results of one call as an .npz file
-    count     row                                       ->  allocations per call, null where they cannot be counted
-    time      row, samples, sample_s                    ->  samples_us, calls (in each sample)
+    count     row                                       ->  allocations per call, null where they cannot be counted;
+                                                            on a device launches and kernels_us instead
+    time      row, samples, sample_s                    ->  samples_us, calls (in each sample); on a device also
+                                                            sync_us and enqueue_us, one for each of `samples` single calls
     quit
 
 An answer has "ok": true, or false with "kind" ("unavailable", "unsupported" or "failed") and "reason". Between requests the
@@ -25,6 +27,8 @@ import traceback
 from pathlib import Path
 from typing import Any, TextIO
 
+from straightline.bench import cuda_timing
+
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 #: Calls before the first sample of a visit: caches are the others' by now, and clocks have dropped.
 _WARM_UP_S = 0.004
@@ -41,6 +45,7 @@ class Worker:
     def __init__(self) -> None:
         self._prepared: Any = None
         self._calls: dict[tuple[str, float], int] = {}
+        self._device = "cpu"
 
     def prepare(self, request: dict[str, Any]) -> dict[str, Any]:
         """Makes the model and compiles it."""
@@ -51,24 +56,30 @@ class Worker:
         source = request["source"]
         extra: tuple[type, ...] = ()
         folder = None
+        self._device = request["device"]
         if "model" in source:
-            case = load_model_file(Path(source["model"]))
+            case = load_model_file(Path(source["model"]), self._device)
         else:
             collection = load_folder(Path(source["cases"]))
-            case = next(case for case in collection.cases if case.name == request["case"])
+            named = (case for case in collection.cases if case.name == request["case"])
+            case = next(case for case in named if case.device == self._device)
             extra, folder = collection.contenders, collection.folder
-        contender = contenders.by_name(extra)[request["contender"]]()
+        contender = contenders.by_name(self._device, extra)[request["contender"]]()
         import torch
 
         torch.set_num_threads(request["threads"])
+        if self._device == "cuda":
+            # Its GELU is the approximation by tanh, whatever the model says.
+            torch.backends.mha.set_fastpath_enabled(False)
         model, inputs = case.make()
         task = Task(case, model, inputs, request["threads"], Path(request["folder"]), Path(request["shared_folder"]), folder)
         self._prepared = contender.prepare(task)
         rows = {
-            name: {"configuration": call.configuration, "launches": call.launches}
+            name: {"configuration": call.configuration, "launches": call.launches, "answers": call.answer is not None}
             for name, call in self._prepared.calls.items()
         }
-        return {"compile_s": self._prepared.compile_s, "rows": rows, "versions": self._prepared.versions}
+        seconds = {name: getattr(self._prepared, name) for name in ("compile_s", "compile_own_s", "compile_cached_s")}
+        return {**seconds, "rows": rows, "versions": self._prepared.versions}
 
     def check(self, request: dict[str, Any]) -> dict[str, Any]:
         """Writes what one call returns."""
@@ -80,7 +91,10 @@ class Worker:
         return {}
 
     def count(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Counts allocations: those of calls less those of an empty loop."""
+        """Counts allocations: those of calls less those of an empty loop. On a device: what runs there."""
+        if self._device == "cuda":
+            with _inference():
+                return cuda_timing.profiled(self._prepared.calls[request["row"]])
         counter = getattr(ctypes.CDLL(None), "sl_bench_allocations", None)
         if counter is None:
             return {"allocations": None}
@@ -103,6 +117,9 @@ class Worker:
 
         row, sample_s = request["row"], request["sample_s"]
         loop = self._prepared.calls[row].loop
+        if self._device == "cuda":
+            with _inference():
+                return cuda_timing.timed(self._prepared.calls[row], request["samples"], sample_s)
         with _inference():
             if (row, sample_s) not in self._calls:
                 self._calls[row, sample_s] = calls_for(loop, sample_s)
@@ -126,7 +143,7 @@ def _array(value: Any) -> Any:
         return numpy.asarray(value)
     if value.dtype == torch.bfloat16:
         value = value.float()
-    return value.detach().numpy()
+    return value.detach().cpu().numpy()
 
 
 def _inference() -> contextlib.AbstractContextManager[Any]:

@@ -78,12 +78,6 @@ void queueDestroy(void* handle) {
   delete queue;
 }
 
-/// Host functions do not run here: the printer knows, and the interpreter asks for a thunk.
-int32_t launch(void*, sl_ctx* ctx, void*, void* const*, int32_t, const int64_t*, int32_t) {
-  sl_fail(ctx, SL_INTERNAL, 0, 0, 0);
-  return SL_INTERNAL;
-}
-
 /// Where the driver cannot say (the default stream while another one is captured) the launch says what is wrong.
 int32_t queueCaptured(void* queue) {
   int status = 0;
@@ -118,6 +112,25 @@ int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void*
                                         const_cast<void**>(arguments), nullptr);
   const bool waits = result == kSuccess && driver().waits && !queueCaptured(queue);
   return failed(ctx, waits ? driver().streamSynchronize(streamOf(queue)) : result);
+}
+
+/// An entry of a library, which puts its own work on the stream: it is called at once, on the calling thread.
+int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t pointerCount, const int64_t* scalars,
+               int32_t scalarCount) {
+  const LibraryCall call{ctx, reinterpret_cast<sl_thunk_fn>(entry), pointers, pointerCount, scalars, scalarCount};
+  if (gathers(queue)) {
+    const Result result = asQueue(queue)->graph->library(call);
+    return result == kSuccess ? ctx->status : failed(ctx, result);
+  }
+  const Entered entered(driver());
+  if (!entered) {
+    return failed(ctx, entered.result);
+  }
+  call.run(streamOf(queue));
+  if (ctx->status == SL_OK && driver().waits && !queueCaptured(queue)) {
+    return failed(ctx, driver().streamSynchronize(streamOf(queue)));
+  }
+  return ctx->status;
 }
 
 int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinationSpace, const void* source,
@@ -261,7 +274,8 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc), kName, 0,     allocate, 
                                 finish,                 graphCreate,  graphBegin,            graphLaunch};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
-const sl_kernel_desc kKernels[] = {attentionKernel, gemvKernel, linearKernel, matmulKernel};
+const sl_kernel_desc kKernels[] = {attentionKernel, convolutionKernel, gemvKernel,
+                                    linearKernel,    matmulKernel,      transposeKernel};
 
 }  // namespace
 }  // namespace straightline::cuda

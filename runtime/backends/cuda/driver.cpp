@@ -117,6 +117,9 @@ void sl_cuda_count(sl_cuda_calls* calls) {
     calls->node_updates = counters().node_updates;
     calls->instantiations = counters().instantiations;
   }
+  if (calls->size >= offsetof(sl_cuda_calls, captures) + sizeof(int64_t)) {
+    calls->captures = counters().captures;
+  }
 }
 
 const char* sl_cuda_missing(void) { return straightline::cuda::driver().error.c_str(); }

@@ -21,6 +21,7 @@ inline constexpr Result kNotReady = 600;
 inline constexpr Result kFirstOfKernels = 700;  ///< up to kLastOfKernels: a kernel failed, and with it the context
 inline constexpr Result kLastOfKernels = 720;
 inline constexpr unsigned kEventWithoutTiming = 2;
+inline constexpr unsigned kStreamApart = 1;   ///< CU_STREAM_NON_BLOCKING: the default stream and this one do not wait for each other
 
 using Device = int;
 using Address = unsigned long long;
@@ -111,6 +112,8 @@ inline constexpr uintptr_t kPerThreadStream = 2;  ///< the handle that means ano
   ENTRY(eventQuery, cuEventQuery, events, (Event event))                                                            \
   ENTRY(eventSynchronize, cuEventSynchronize, synchronizations, (Event event))                                      \
   ENTRY(streamCapturing, cuStreamIsCapturing, others, (Stream stream, int* status))                                 \
+  ENTRY(captureBegin, cuStreamBeginCapture_v2, captures, (Stream stream, int mode))                                 \
+  ENTRY(captureEnd, cuStreamEndCapture, others, (Stream stream, Graph * graph))                                     \
   ENTRY(streamId, cuStreamGetId, others, (Stream stream, unsigned long long* id))                                   \
   ENTRY(exchangeCaptureMode, cuThreadExchangeStreamCaptureMode, others, (int* mode))                                \
   ENTRY(graphCreate, cuGraphCreate, others, (Graph * graph, unsigned flags))                                        \
@@ -122,6 +125,8 @@ inline constexpr uintptr_t kPerThreadStream = 2;  ///< the handle that means ano
          Context context))                                                                                          \
   ENTRY(graphAddEmpty, cuGraphAddEmptyNode, others,                                                                 \
         (GraphNode * node, Graph graph, const GraphNode* from, size_t count))                                       \
+  ENTRY(graphAddChild, cuGraphAddChildGraphNode, others,                                                            \
+        (GraphNode * node, Graph graph, const GraphNode* from, size_t count, Graph child))                          \
   ENTRY(graphInstantiate, cuGraphInstantiateWithFlags, instantiations,                                              \
         (GraphExec * made, Graph graph, unsigned long long flags))                                                  \
   ENTRY(graphExecDestroy, cuGraphExecDestroy, others, (GraphExec graph))                                            \
@@ -129,6 +134,8 @@ inline constexpr uintptr_t kPerThreadStream = 2;  ///< the handle that means ano
         (GraphExec graph, GraphNode node, const KernelNodeParameters* parameters))                                  \
   ENTRY(graphSetCopy, cuGraphExecMemcpyNodeSetParams, node_updates,                                                 \
         (GraphExec graph, GraphNode node, const CopyParameters* parameters, Context context))                       \
+  ENTRY(graphSetChild, cuGraphExecChildGraphNodeSetParams, node_updates,                                            \
+        (GraphExec graph, GraphNode node, Graph child))                                                             \
   ENTRY(graphEnable, cuGraphNodeSetEnabled, node_updates, (GraphExec graph, GraphNode node, unsigned enabled))      \
   ENTRY(graphLaunch, cuGraphLaunch, graph_launches, (GraphExec graph, Stream stream))
 
@@ -140,7 +147,7 @@ inline constexpr uintptr_t kPerThreadStream = 2;  ///< the handle that means ano
 /// Calls so far, by kind of sl_cuda_calls. Relaxed: they are looked at, nothing is ordered by them.
 struct Counters {
   std::atomic<int64_t> launches{0}, copies{0}, allocations{0}, events{0}, synchronizations{0}, loads{0}, others{0};
-  std::atomic<int64_t> graph_launches{0}, node_updates{0}, instantiations{0};
+  std::atomic<int64_t> graph_launches{0}, node_updates{0}, instantiations{0}, captures{0};
 };
 Counters& counters();
 

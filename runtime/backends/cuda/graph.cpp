@@ -8,12 +8,26 @@ namespace {
 
 constexpr size_t kCopyValues = 3;
 
+thread_local Stream libraryStream = nullptr;  ///< see sl_cuda_stream
+
 /// What comes behind may start once every block of the kernel has let it, and waits for its end itself.
 constexpr EdgeData kProgrammatic = {1, 0, 1, {}};  // from port "programmatic", to the default port, type "programmatic"
 
 }  // namespace
 
-LaunchGraph::~LaunchGraph() { forget(0); }
+void LibraryCall::run(Stream stream) const {
+  Stream before = libraryStream;
+  libraryStream = stream;
+  entry(ctx, sl_team{nullptr, 0, 1}, pointers, scalars);
+  libraryStream = before;
+}
+
+LaunchGraph::~LaunchGraph() {
+  forget(0);
+  if (captures_) {
+    driver_.streamDestroy(captures_);
+  }
+}
 
 void LaunchGraph::begin() {
   position_ = 0;
@@ -37,6 +51,73 @@ Result LaunchGraph::copy(Address to, Address from, size_t bytes) {
   return take({{nullptr, 0, false}, 0, 0, 0, 0, kCopyValues, bytes > 0}, values);
 }
 
+Result LaunchGraph::library(const LibraryCall& call) {
+  const auto pointers = static_cast<size_t>(call.pointerCount);
+  const size_t count = pointers + static_cast<size_t>(call.scalarCount);
+  given_.resize(std::max(given_.size(), count));
+  for (size_t i = 0; i < pointers; ++i) {
+    given_[i] = reinterpret_cast<uint64_t>(call.pointers[i]);
+  }
+  for (size_t i = pointers; i < count; ++i) {
+    given_[i] = static_cast<uint64_t>(call.scalars[i - pointers]);
+  }
+  Node like{{nullptr, 0, false}, 0, 0, 0, 0, count, true};
+  like.entry = call.entry;
+  const bool isKnown = exec_ && position_ < nodes_.size() && fits(nodes_[position_], like);
+  if (isKnown && std::equal(given_.data(), given_.data() + count, values_.data() + nodes_[position_].first)) {
+    ++position_;
+    return kSuccess;
+  }
+  const Entered entered(driver_);
+  if (!entered) {
+    return entered.result;
+  }
+  Graph captured = nullptr;
+  const Result result = capture(call, &captured);
+  if (result != kSuccess || !captured) {
+    forget(0);
+    return result;
+  }
+  if (isKnown && driver_.graphSetChild(exec_, nodes_[position_].handle, captured) == kSuccess) {
+    Node& node = nodes_[position_++];
+    drop(&node);
+    node.child = captured;
+    std::copy(given_.data(), given_.data() + count, values_.data() + node.first);
+    return kSuccess;
+  }
+  if (exec_) {  // another kind of node, or the library took another way
+    forget(position_);
+  }
+  like.child = captured;
+  return add(like, given_.data());
+}
+
+Result LaunchGraph::capture(const LibraryCall& call, Graph* captured) {
+  const RelaxedCapture relaxed(driver_);
+  Result result = captures_ ? kSuccess : driver_.streamCreate(&captures_, kStreamApart);
+  if (result == kSuccess) {
+    result = driver_.captureBegin(captures_, kRelaxed);
+  }
+  if (result != kSuccess) {
+    return result;
+  }
+  call.run(captures_);
+  result = driver_.captureEnd(captures_, captured);
+  const bool failed = __atomic_load_n(&call.ctx->status, __ATOMIC_ACQUIRE) != SL_OK;
+  if ((failed || result != kSuccess) && *captured) {
+    driver_.graphDestroy(*captured);
+    *captured = nullptr;
+  }
+  return failed ? kSuccess : result;
+}
+
+void LaunchGraph::drop(Node* node) {
+  if (node->child) {
+    driver_.graphDestroy(node->child);
+    node->child = nullptr;
+  }
+}
+
 Result LaunchGraph::take(const Node& like, const uint64_t* values) {
   if (exec_ && position_ < nodes_.size() && fits(nodes_[position_], like)) {
     const Result result = update(like, values);
@@ -51,7 +132,7 @@ Result LaunchGraph::take(const Node& like, const uint64_t* values) {
 }
 
 bool LaunchGraph::fits(const Node& node, const Node& like) const {
-  return node.facts.kernel == like.facts.kernel && node.count == like.count && node.threads == like.threads &&
+  return node.facts.kernel == like.facts.kernel && node.entry == like.entry && node.count == like.count && node.threads == like.threads &&
          (like.enabled ? !node.empty : !programmatic_);
 }
 
@@ -124,6 +205,9 @@ void LaunchGraph::forget(size_t keep) {
   exec_ = nullptr;
   graph_ = nullptr;
   programmatic_ = false;
+  for (size_t i = keep; i < nodes_.size(); ++i) {
+    drop(&nodes_[i]);
+  }
   if (keep < nodes_.size()) {
     values_.resize(nodes_[keep].first);
     nodes_.resize(keep);
@@ -154,7 +238,9 @@ Result LaunchGraph::addNode(Node* node, const Node* before) {
   const GraphNode* from = before && !early ? &before->handle : nullptr;
   Result result = kSuccess;
   node->empty = !node->facts.kernel && !node->enabled;  // a copy of nothing may have no addresses
-  if (node->empty) {
+  if (node->entry) {
+    result = driver_.graphAddChild(&node->handle, graph_, from, from ? 1 : 0, node->child);
+  } else if (node->empty) {
     result = driver_.graphAddEmpty(&node->handle, graph_, from, from ? 1 : 0);
   } else if (node->facts.kernel) {
     const KernelNodeParameters parameters = kernelParameters(*node);
@@ -199,3 +285,5 @@ CopyParameters LaunchGraph::copyParameters(const Node& node) const {
 }
 
 }  // namespace straightline::cuda
+
+void* sl_cuda_stream(void) { return straightline::cuda::libraryStream; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run of a straight line as one CUDA graph: a chain of kernels and copies, in the order in which one stream would run them.
+// A run of a straight line as one CUDA graph: a chain of kernels, copies and what libraries do, in the order in which one stream
+// would run them.
 //
 // The straight line is walked on every run. The first walk is kept and made a graph; a later one is compared with it, node by
 // node, and only what differs (addresses, scalars, the grid) is written into the graph. A graph that is still running keeps
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "driver.h"
+#include "straightline/abi/kernel.h"
 
 namespace straightline::cuda {
 
@@ -19,6 +21,18 @@ struct KernelFacts {
   Kernel kernel;
   int32_t arguments;
   bool waits;  ///< touches memory only after it has waited for the kernel before it
+};
+
+/// What a library is asked for: its entry with the values of its arguments. It enqueues on the stream that it is given.
+struct LibraryCall {
+  sl_ctx* ctx;
+  sl_thunk_fn entry;
+  void* const* pointers;
+  int32_t pointerCount;
+  const int64_t* scalars;
+  int32_t scalarCount;
+  /// Calls it; a failure is in ctx as well.
+  void run(Stream stream) const;
 };
 
 /// One owner at a time. A function that fails leaves nothing half done: the next run makes the graph anew.
@@ -36,24 +50,32 @@ class LaunchGraph {
   Result kernel(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes, void* const* arguments);
   /// The run's next node: a copy within the device's memory, nothing where there are no bytes.
   Result copy(Address to, Address from, size_t bytes);
+  /// The run's next node: what `call` enqueues, captured on a stream of the graph's own. It is captured again, and that child
+  /// graph alone replaced, when a value differs from the last run's. A failure of the entry itself is in its ctx.
+  Result library(const LibraryCall& call);
   /// Launches what was gathered since `begin`. A run of another number or other kinds of nodes makes the graph anew.
   Result launch(Stream stream);
 
  private:
   struct Node {
-    KernelFacts facts;  ///< kernel null: a copy
+    KernelFacts facts;  ///< kernel null: a copy, or a library's work
     unsigned blocks, threads, sharedBytes;
     size_t first;       ///< its values in values_: the arguments; of a copy destination, source and bytes
     size_t count;
     bool enabled;       ///< whether the graph runs it: it has blocks or bytes
     bool empty = false; ///< the graph has nothing there that could be made to run
     GraphNode handle = nullptr;
+    sl_thunk_fn entry = nullptr;  ///< not null: a library's work, its pointers and scalars are the values
+    Graph child = nullptr;        ///< what was captured of it; the graph has a copy
   };
 
   Result add(const Node& like, const uint64_t* values);
   /// Makes node `position_` of the graph like this one; both are of one kind.
   Result update(const Node& like, const uint64_t* values);
   Result take(const Node& like, const uint64_t* values);
+  /// What the call enqueues, as a graph of its own; null with a failure in ctx.
+  Result capture(const LibraryCall& call, Graph* captured);
+  void drop(Node* node);
   /// Whether `update` can make a node of the graph like this one.
   bool fits(const Node& node, const Node& like) const;
   /// Forgets the graph and what the runs before had at and behind `keep`.
@@ -69,6 +91,7 @@ class LaunchGraph {
   std::vector<void*> places_;    ///< of one node's values, while the driver reads them
   std::vector<uint64_t> given_;  ///< of the node that is being compared
   size_t position_ = 0;          ///< how many nodes this run has had
+  Stream captures_ = nullptr;    ///< made when the first library is captured
   Graph graph_ = nullptr;
   GraphExec exec_ = nullptr;     ///< null: nodes_ is what this run has had so far
   bool programmatic_ = false;    ///< the graph has edges that let a kernel start before the one before it has ended

@@ -34,6 +34,8 @@ namespace {
 /// What became of everything, and which call fails.
 struct Seen {
   int updates = 0, instantiations = 0, launches = 0, graphs = 0, execs = 0;
+  int captures = 0, streams = 0;
+  std::string captured;  ///< what was enqueued on the stream since a capture began
   std::string fails;     ///< the call that fails, once
   std::string launched;  ///< what the last launch would have run
 };
@@ -78,6 +80,36 @@ Driver makeDriver() {
     return kSuccess;
   };
   driver.exchangeCaptureMode.function = [](int*) { return kSuccess; };
+  driver.streamCreate.function = [](Stream* stream, unsigned flags) {
+    *stream = reinterpret_cast<Stream>(&seen);
+    EXPECT_EQ(kStreamApart, flags);
+    ++seen.streams;
+    return kSuccess;
+  };
+  driver.streamDestroy.function = [](Stream) {
+    --seen.streams;
+    return kSuccess;
+  };
+  driver.captureBegin.function = [](Stream, int mode) {
+    EXPECT_EQ(kRelaxed, mode);
+    ++seen.captures;
+    seen.captured.clear();
+    return kSuccess;
+  };
+  driver.captureEnd.function = [](Stream, Graph* graph) {
+    *graph = new Graph_{{new GraphNode_{seen.captured, {}}}};
+    ++seen.graphs;
+    return answer("capture");
+  };
+  driver.graphAddChild.function = [](GraphNode* node, Graph graph, const GraphNode* from, size_t count, Graph child) {
+    return add(node, graph, from, count, "[" + child->nodes[0]->text + "]");
+  };
+  driver.graphSetChild.function = [](GraphExec exec, GraphNode node, Graph child) {
+    ++seen.updates;
+    const Result result = answer("child");
+    exec->nodes.at(node).text = result == kSuccess ? "[" + child->nodes[0]->text + "]" : "?";
+    return result;
+  };
   driver.graphCreate.function = [](Graph* graph, unsigned) {
     *graph = new Graph_;
     ++seen.graphs;
@@ -153,6 +185,17 @@ Driver makeDriver() {
   return driver;
 }
 
+/// An entry of a library: enqueues where it is told, or fails where its scalar is negative.
+void product(sl_ctx* ctx, sl_team, void* const* pointers, const int64_t* scalars) {
+  if (scalars[0] < 0) {
+    ctx->status = SL_DEVICE_ERROR;
+    return;
+  }
+  const bool apart = sl_cuda_stream() == &seen;
+  seen.captured += (apart ? "" : "elsewhere ") + std::to_string(reinterpret_cast<uintptr_t>(pointers[0])) + " by " +
+                   std::to_string(scalars[0]);
+}
+
 class LaunchGraphTest : public ::testing::Test {
  protected:
   void SetUp() override { seen = {}; }
@@ -160,6 +203,7 @@ class LaunchGraphTest : public ::testing::Test {
     graph.reset();
     EXPECT_EQ(0, seen.graphs);
     EXPECT_EQ(0, seen.execs) << "everything is given back";
+    EXPECT_EQ(0, seen.streams);
   }
 
   /// A kernel of two addresses.
@@ -176,6 +220,20 @@ class LaunchGraphTest : public ::testing::Test {
     EXPECT_EQ(kSuccess, run(&f, in, 10, blocks));
     EXPECT_EQ(kSuccess, graph->copy(20, 10, bytes));
     EXPECT_EQ(kSuccess, run(&g, 20, out));
+    EXPECT_EQ(kSuccess, graph->launch(nullptr));
+    return seen.launched;
+  }
+  /// A kernel, a library's work on address `at`, a kernel.
+  std::string runLibrary(uintptr_t at, int64_t scalar, uint64_t out = 2) {
+    graph->begin();
+    run(&f, 1, at, 4, 0, true);
+    void* const pointers[] = {reinterpret_cast<void*>(at)};
+    sl_ctx ctx{};
+    EXPECT_EQ(kSuccess, graph->library({&ctx, product, pointers, 1, &scalar, 1}));
+    if (ctx.status != SL_OK) {
+      return "failed";
+    }
+    run(&g, at, out, 4, 0, true);
     EXPECT_EQ(kSuccess, graph->launch(nullptr));
     return seen.launched;
   }
@@ -303,6 +361,38 @@ TEST_F(LaunchGraphTest, NoneStartsEarlyInAGraphWhereANodeMayDoNothing) {
   EXPECT_EQ("1 updates, 1 made", changes());
   EXPECT_EQ("f(1, 10)x4 g(10, 20)x4 f(20, 2)x4", runEarly(4)) << "it may happen again";
   EXPECT_EQ("2 updates, 0 made", changes());
+}
+
+TEST_F(LaunchGraphTest, ALibraryIsCapturedAgainOnlyWhereItsArgumentsChange) {
+  EXPECT_EQ("f(1, 10)x4 [10 by 3] g(10, 2)x4", runLibrary(10, 3)) << "no edge lets a library's kernels start early";
+  EXPECT_EQ("0 updates, 1 made", changes());
+  EXPECT_EQ("f(1, 10)x4 [10 by 3] g(10, 2)x4", runLibrary(10, 3));
+  EXPECT_EQ("f(1, 10)x4 [10 by 3] g(10, 5)x4", runLibrary(10, 3, 5)) << "another node's address";
+  EXPECT_EQ("1 updates, 0 made", changes());
+  EXPECT_EQ(1, seen.captures);
+  EXPECT_EQ("f(1, 10)x4 [10 by 4] g(10, 5)x4", runLibrary(10, 4, 5)) << "that child alone is replaced";
+  EXPECT_EQ("1 updates, 0 made", changes());
+  EXPECT_EQ(2, seen.captures);
+  seen.fails = "child";
+  EXPECT_EQ("f(1, 10)x4 [10 by 5] g(10, 5)x4", runLibrary(10, 5, 5)) << "the library took another way: the graph is made anew";
+  EXPECT_EQ("1 updates, 1 made", changes());
+  EXPECT_EQ("f(1, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(1, 2)) << "another kind of node";
+  EXPECT_EQ("f(1, 10)x4 [10 by 5] g(10, 2)x4", runLibrary(10, 5));
+  EXPECT_EQ("0 updates, 2 made", changes());
+}
+
+TEST_F(LaunchGraphTest, ALibraryThatFailsLeavesNothing) {
+  EXPECT_EQ("failed", runLibrary(10, -1));
+  EXPECT_EQ(1, seen.captures) << "the capture was ended";
+  EXPECT_EQ("f(1, 10)x4 [10 by 3] g(10, 2)x4", runLibrary(10, 3));
+  EXPECT_EQ("failed", runLibrary(10, -1));
+  seen.fails = "capture";
+  graph->begin();
+  void* const pointers[] = {nullptr};
+  const int64_t scalar = 1;
+  sl_ctx ctx{};
+  EXPECT_EQ(kOutOfMemory, graph->library({&ctx, product, pointers, 1, &scalar, 1}));
+  EXPECT_EQ("f(1, 10)x4 [10 by 3] g(10, 2)x4", runLibrary(10, 3));
 }
 
 TEST_F(LaunchGraphTest, AnOlderDriverHasPlainEdges) {

@@ -81,6 +81,7 @@ extern const sl_kernel_desc gemmKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = [](const sl_problem*) { return kGemmVariants; },
+    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -83,6 +83,7 @@ extern const sl_kernel_desc gemmBf16Kernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = [](const sl_problem*) { return kGemmVariants; },
+    .any_device = 0,
 };
 
 }  // namespace sl::native

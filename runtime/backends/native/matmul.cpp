@@ -85,6 +85,7 @@ extern const sl_kernel_desc matmulKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = [](const sl_problem*) { return kGemmVariants; },
+    .any_device = 0,
 };
 
 }  // namespace sl::native

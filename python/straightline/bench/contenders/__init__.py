@@ -8,6 +8,15 @@ from typing import cast
 
 from straightline.bench.contender import Contender
 from straightline.bench.contenders.aot_inductor import AotInductor
+from straightline.bench.contenders.cuda_eager import CudaEager, CudaGraphOfEager
+from straightline.bench.contenders.cuda_floor import LaunchFloor
+from straightline.bench.contenders.cuda_inductor import (
+    CudaAotInductor,
+    CudaCompile,
+    CudaMaxAutotune,
+    CudaReduceOverhead,
+)
+from straightline.bench.contenders.cuda_ours import CudaStraightLine
 from straightline.bench.contenders.eager import Eager
 from straightline.bench.contenders.floor import HandWritten
 from straightline.bench.contenders.onnx_runtime import OnnxRuntime
@@ -29,7 +38,25 @@ CONTENDERS: tuple[type[Contender], ...] = (
 )
 
 
-def by_name(extra: Iterable[type] = ()) -> dict[str, type[Contender]]:
+#: Those on a CUDA device.
+CUDA_CONTENDERS: tuple[type[Contender], ...] = (
+    CudaEager,
+    CudaGraphOfEager,
+    CudaCompile,
+    CudaReduceOverhead,
+    CudaMaxAutotune,
+    CudaAotInductor,
+    CudaStraightLine,
+    LaunchFloor,
+)
+
+
+def of_device(device: str) -> tuple[type[Contender], ...]:
+    """Who takes part there."""
+    return CUDA_CONTENDERS if device == "cuda" else CONTENDERS
+
+
+def by_name(device: str, extra: Iterable[type] = ()) -> dict[str, type[Contender]]:
     """All that a worker may be asked to be, by name; `extra` are those that files of cases declare."""
-    known = (*CONTENDERS, Reference, *extra)
+    known = (*of_device(device), Reference, *extra)
     return {contender.name: cast(type[Contender], contender) for contender in known}

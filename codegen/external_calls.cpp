@@ -122,6 +122,8 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
   items.push_back(decl.getText() ? linesLiteral(decl.getText()) : "nullptr");
   items.push_back(std::to_string(decl.getSizes().size()));
   items.push_back("0");  // a library's kernel has one way
+  items.push_back(std::to_string(target.getDotBf16()));
+  items.push_back(target.getBackend() == "cpu" ? "nullptr" : stringLiteral(target.getBackend()));
   writer.call("static constexpr sl_problem " + problemName(decl) + " = {", items, "};\n");
 }
 

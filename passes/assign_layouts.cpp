@@ -25,7 +25,7 @@ using mlir::Value;
 
 bool isChannelsLastKernel(op::FusionOp fusion) {
   auto kernel = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
-  return kernel && (kernel == "native.convolution" || kernel == "native.winograd");
+  return kernel && (kernel == "native.convolution" || kernel == "native.winograd" || kernel == "cuda.convolution");
 }
 
 /// The order in which the result of an attention, [b, h, s, d], is wanted by all its readers, when they leave a head's elements

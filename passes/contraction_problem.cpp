@@ -87,6 +87,15 @@ int64_t productOf(llvm::ArrayRef<int64_t> sizes) {
   return product;
 }
 
+/// Attribute tf32 = 1 where the module says that such products may be rounded, so that a kernel can do it.
+void addTf32(Problem& problem, op::FusionOp fusion, llvm::StringRef kind) {
+  auto module = fusion->getParentOfType<mlir::ModuleOp>();
+  auto kinds = module ? module->getAttrOfType<mlir::StringAttr>(kTf32Attribute) : mlir::StringAttr();
+  if (kinds && kinds.getValue().contains(kind)) {
+    problem.addAttribute("tf32", 1);
+  }
+}
+
 }  // namespace
 
 ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution) {
@@ -151,6 +160,34 @@ Value storedWeight(Value weight) {
   return stored.isBF16() || stored.isF16() ? source : Value();
 }
 
+Bfloat bfloatBehind(Value x) {
+  auto widens = [](Operation* op) {
+    auto convert = llvm::dyn_cast_if_present<op::ToDtypeOp>(op);
+    const bool right = convert && elementOf(convert.getResult()).isF32() && elementOf(convert.getX()).isBF16();
+    return right ? convert : op::ToDtypeOp();
+  };
+  if (op::ToDtypeOp convert = widens(x.getDefiningOp())) {
+    return {convert.getX(), {}, 0};
+  }
+  auto fusion = x.getDefiningOp<op::FusionOp>();
+  if (!fusion) {
+    return {};
+  }
+  const unsigned result = llvm::cast<mlir::OpResult>(x).getResultNumber();
+  op::ToDtypeOp convert = widens(fusion.getBody().front().getTerminator()->getOperand(result).getDefiningOp());
+  if (!convert) {
+    return {};
+  }
+  if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(convert.getX())) {
+    return {fusionInput(fusion, argument), {}, 0};
+  }
+  return {{}, fusion, result};
+}
+
+bool isReadAsBfloat(op::LinearOp linear) {
+  return elementOf(linear.getX()).isBF16() && elementOf(linear.getResult()).isF32();
+}
+
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   Operation* root = contractionRoot(fusion);
   auto known = [&](Value argument) { return isKnownEarly(fusionInput(fusion, argument)); };
@@ -163,9 +200,9 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   for (auto [i, operand] : llvm::enumerate(root->getOperands())) {
     if (isConvolution && i < 2) {
       addConvolutionTensor(problem, operand, i == 0, known(operand));
-    } else if (isLinear && i == 1) {
+    } else if (isLinear && (i == 1 || (i == 0 && isReadAsBfloat(linear)))) {
       const llvm::SmallVector<int64_t> sizes = sizesOf(operand);
-      problem.addOperand(elementOf(linear.getX()), sizes, rowMajor(sizes), true);
+      problem.addOperand(elementOf(isReadAsBfloat(linear) ? linear.getResult() : linear.getX()), sizes, rowMajor(sizes), i == 1);
     } else {
       addTensor(problem, operand, known(operand));
     }
@@ -179,6 +216,7 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   } else {
     addTensor(problem, root->getResult(0), false);
   }
+  addTf32(problem, fusion, isConvolution ? "convolution" : "matmul");
   if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
     const ConvolutionGeometry g = convolutionGeometry(convolution);
     const std::pair<const char*, int64_t> values[] = {
@@ -199,6 +237,9 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
     const Value weight = fusionInput(fusion, linear.getWeight());
     const Value stored = storedWeight(weight);
     problem.addAttribute("stored_bits", elementOf(stored ? stored : weight).getIntOrFloatBitWidth());
+    const bool isBfloat = isReadAsBfloat(linear) || (stored && elementOf(stored).isBF16() && linear.getWeight().hasOneUse() &&
+                                                     bfloatBehind(fusionInput(fusion, linear.getX())));
+    problem.addAttribute("bfloat16", isBfloat ? 1 : 0);
     problem.addAttribute("m", productOf(leading));
   } else {
     problem.addAttribute("batch", leading.empty() ? 1 : productOf(leading.drop_back()));

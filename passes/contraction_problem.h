@@ -31,8 +31,22 @@ llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::St
 /// What a linear's weight of float32 is widened from, when that is a tensor of 16-bit floats known early; else null.
 mlir::Value storedWeight(mlir::Value weight);
 
+/// What x of float32 is widened from, when that is bfloat16: by itself, or as the last thing that its fusion does.
+struct Bfloat {
+  mlir::Value source;    ///< the tensor that is widened, where nothing else is done
+  op::FusionOp fusion;   ///< else the fusion that yields x
+  unsigned result = 0;   ///< which of its results x is
+  explicit operator bool() const { return source || fusion; }
+};
+Bfloat bfloatBehind(mlir::Value x);
+/// Whether the linear of float32 has been given x and weight as bfloat16.
+bool isReadAsBfloat(op::LinearOp linear);
+
 /// On a fusion: the number of the way in which its kernel is asked to do it. Absent: 0.
 inline constexpr char kVariantAttribute[] = "op.variant";
+
+/// On a module: which products of float32 ("convolution", "matmul", "convolution+matmul") may be rounded to TF32.
+inline constexpr char kTf32Attribute[] = "op.tf32";
 
 /// The problem, in the way that the fusion's choice names. A linear's weight counts as of the type that it is computed with;
 /// what it is stored as is the attribute stored_bits.

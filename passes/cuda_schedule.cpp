@@ -62,6 +62,10 @@ class Size {
   ExtentAttr attr_;
 };
 
+int64_t bytesOf(Attribute type) {
+  return llvm::cast<BufferType>(llvm::cast<mlir::TypeAttr>(type).getValue()).elementBytes();
+}
+
 int64_t bytesOfWidest(kernel::FuncOp function) {
   int64_t widest = 1;
   for (ArrayAttr types : {function.getInputs(), function.getOutputs()}) {
@@ -246,6 +250,53 @@ void scheduleAttention(kernel::FuncOp function, llvm::StringRef arch) {
   finish(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
 }
 
+void scheduleConvolution(kernel::FuncOp function, llvm::StringRef arch) {
+  const Size pixels = product(function.getContext(), {shapeOf(function, "n"), shapeOf(function, "ho"), shapeOf(function, "wo")});
+  if (tuneOf(function, "rows") == 0) {
+    scheduleElements(function, pixels.times(shapeOf(function, "k")));
+    return;
+  }
+  const int64_t splits = clusterFor(function, arch);
+  const int64_t groups = *shapeOf(function, "groups").known();
+  const Size outputs(function.getContext(), *shapeOf(function, "k").known() / groups);
+  const Size blocks = pixels.dividedUp(tuneOf(function, "rows"))
+                          .times(outputs.dividedUp(tuneOf(function, "columns")))
+                          .times(Size(function.getContext(), groups * splits));
+  finish(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
+}
+
+/// A thread 16 bytes of a row.
+void scheduleGatherRows(kernel::FuncOp function) {
+  const int64_t vector = kMostBytes / bytesOf(function.getOutputs()[0]);
+  scheduleElements(function, product(function.getContext(), {shapeOf(function, "outer"), shapeOf(function, "count"),
+                                                             shapeOf(function, "run").dividedUp(vector)}));
+}
+
+/// A thread an element of every row: rows keep their order.
+void scheduleScatterRows(kernel::FuncOp function) {
+  scheduleElements(function, shapeOf(function, "outer").times(shapeOf(function, "run")));
+}
+
+/// A warp a row, unless neighbouring rows lie side by side or are many.
+void scheduleScan(kernel::FuncOp function) {
+  const llvm::SmallVector<Size> outer = sizes(function.getSchedule().getShapeValue("outer"));
+  const Size rows = product(function.getContext(), outer);
+  bool across = !outer.empty();
+  for (const Attribute row : llvm::cast<ArrayAttr>(function.getSchedule().getShapeValue("outerStride"))) {
+    across = across && Size(llvm::cast<ArrayAttr>(row)[outer.size() - 1]).is(1);
+  }
+  const bool isLong = shapeOf(function, "count").known().value_or(kWarp) >= kWarp / 2;
+  const int64_t threads = across || !isLong ? 1 : kWarp;
+  finish(function, {{"threads", threads}}, rows.times(Size(function.getContext(), threads)).dividedUp(kThreads), kThreads);
+}
+
+void scheduleTranspose(kernel::FuncOp function) {
+  constexpr int64_t kSide = 32;
+  const Size blocks = product(function.getContext(), {shapeOf(function, "batch"), shapeOf(function, "rows").dividedUp(kSide),
+                                                      shapeOf(function, "cols").dividedUp(kSide)});
+  finish(function, {}, blocks, kThreads);
+}
+
 /// Tunables without which there is no grid. A kernel that was chosen for a CPU lacks them.
 llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
   static constexpr llvm::StringRef kGemv[] = {"rows", "mr", "lanes", "threads"};
@@ -261,16 +312,14 @@ llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
 
 std::string whyNotOnCuda(kernel::FuncOp function) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
-  if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "matmul", "attention"}, family)) {
+  if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "matmul", "attention", "convolution_direct",
+                           "gather_rows", "gather_elements", "scatter_rows", "scan", "pool", "transpose"}, family)) {
     return "kernels of family '" + family.str() + "' have no CUDA form";
   }
   for (const llvm::StringRef key : neededTunables(family)) {
     if (tuneOf(function, key) < 1) {
       return "the " + family.str() + " kernel lacks the tunable '" + key.str() + "' of its CUDA form";
     }
-  }
-  if (function.getCanFail()) {
-    return "kernels that look for bad values in their data have no CUDA form";
   }
   if (!function.getWorkspace().empty()) {
     return "kernels with workspace have no CUDA form";
@@ -280,6 +329,7 @@ std::string whyNotOnCuda(kernel::FuncOp function) {
 
 void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
+  mlir::MLIRContext* context = function.getContext();
   if (family == "pointwise") {
     schedulePointwise(function);
   } else if (family == "row_reduction") {
@@ -292,6 +342,21 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
     scheduleGemv(function);
   } else if (family == "matmul") {
     scheduleMatmul(function, arch);
+  } else if (family == "convolution_direct") {
+    scheduleConvolution(function, arch);
+  } else if (family == "gather_rows") {
+    scheduleGatherRows(function);
+  } else if (family == "gather_elements") {
+    scheduleElements(function, product(context, sizes(function.getSchedule().getShapeValue("extent"))));
+  } else if (family == "scatter_rows") {
+    scheduleScatterRows(function);
+  } else if (family == "scan") {
+    scheduleScan(function);
+  } else if (family == "pool") {
+    scheduleElements(function, product(context, {shapeOf(function, "batch"), shapeOf(function, "channels"),
+                                                 shapeOf(function, "outH"), shapeOf(function, "outW")}));
+  } else if (family == "transpose") {
+    scheduleTranspose(function);
   } else {
     scheduleAttention(function, arch);
   }

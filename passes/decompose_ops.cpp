@@ -270,7 +270,7 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     addTransposedConvolutionPatterns(patterns);
     addWidenHalfPatterns(patterns, [this](mlir::Operation* operation) {
       auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);
-      return keepHalfProducts && (attention ? staysWhole(attention) : llvm::isa<op::LinearOp, op::MatmulOp>(operation));
+      return keepHalfProducts && (attention ? staysWhole(attention) : llvm::isa<op::LinearOp, op::MatmulOp, op::ConvolutionOp, op::MaxPool2dOp, op::AvgPool2dOp>(operation));
     });
     patterns.add<DecomposeAttention>(&getContext(), [this](op::ScaledDotProductAttentionOp attention) {
       return staysWhole(attention);

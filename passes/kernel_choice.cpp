@@ -12,7 +12,7 @@ kernel::TargetAttr targetOf(mlir::ModuleOp module) {
   if (auto target = module->getAttrOfType<kernel::TargetAttr>("op.target")) {
     return target;
   }
-  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576);
+  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576, 0);
 }
 
 sl_dtype dtypeOf(mlir::Type element) {
@@ -65,6 +65,8 @@ sl_problem Problem::view() const {
   problem.text = text_.empty() ? nullptr : text_.c_str();
   problem.sizes = sizes_;
   problem.variant = variant_;
+  problem.dot_bf16 = static_cast<int32_t>(target_.getDotBf16());
+  problem.device = device() == "cpu" ? nullptr : target_.getBackend().data();
   return problem;
 }
 
@@ -112,6 +114,10 @@ llvm::StringRef deviceOf(llvm::StringRef backend) {
   return "cpu";
 }
 
+bool goesAnywhere(const sl_kernel_desc& kernel) {
+  return kernel.size > offsetof(sl_kernel_desc, any_device) && kernel.any_device != 0;
+}
+
 /// Asks the kernels of a problem one after the other and keeps what each of them said.
 class Contest {
  public:
@@ -123,7 +129,7 @@ class Contest {
       return;
     }
     const bool isAllowed = !wishes_.route || allows(*wishes_.route, kernel);
-    if (const llvm::StringRef device = deviceOf(kernel.backend); device != device_) {
+    if (const llvm::StringRef device = deviceOf(kernel.backend); device != device_ && !goesAnywhere(kernel)) {
       if (wishes_.route && isAllowed) {  // kernels of elsewhere are no news but to who asks for them
         refuse(kernel, ("runs on " + device + ", the program on " + device_).str(), isAllowed);
       }
@@ -141,8 +147,12 @@ class Contest {
     const bool isPreferred = !wishes_.preferred.empty() && wishes_.preferred == kernel.backend;
     preferredWasAsked_ |= isPreferred;
     char reason[256] = "";
-    if (kernel.accepts(&asked_, reason, sizeof reason) == 0) {
-      refuse(kernel, reason, isAllowed);
+    if (const int32_t taken = kernel.accepts(&asked_, reason, sizeof reason); taken != 1) {
+      if (taken == 0) {
+        refuse(kernel, reason, isAllowed);
+      } else if (isAllowed) {
+        mention(refusals_, kernel.name, reason);
+      }
       return;
     }
     const double cost = kernel.cost(&asked_);
@@ -223,7 +233,7 @@ bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelW
   char reason[256];
   return llvm::StringRef(kernel.op) == asked.op && deviceOf(kernel.backend) == problem.device() && (!wishes.route || allows(*wishes.route, kernel)) &&
          backendAllowed(wishes, kernel.backend) && wishes.avoided != kernel.name &&
-         kernel.accepts(&asked, reason, sizeof reason) != 0;
+         kernel.accepts(&asked, reason, sizeof reason) == 1;
 }
 
 void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes) {

@@ -2,6 +2,7 @@
 // From values to buffers and statements: see passes/lowering/lowering.h. The module's one public function becomes a
 // kernel.program of the same name, with the kernels that it launches beside it.
 #include "passes/passes.h"
+#include "passes/contraction_problem.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/lowering.h"
 
@@ -33,6 +34,7 @@ struct LowerToKernelPass : impl::LowerToKernelBase<LowerToKernelPass> {
     }
     module->removeAttr("op.target");
     module->removeAttr("op.routes");
+    module->removeAttr(kTf32Attribute);
   }
 };
 

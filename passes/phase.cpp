@@ -3,6 +3,7 @@
 
 #include "dialect/op/op_dialect.h"
 #include "mlir/Transforms/RegionUtils.h"
+#include "passes/kernel_choice.h"
 
 namespace straightline::passes {
 
@@ -24,7 +25,10 @@ bool PhaseAnalysis::isPrepared(Operation* operation) {
       continue;
     }
     auto aten = llvm::dyn_cast<op::AtenOp>(current);
-    const bool input = llvm::isa<op::StateOp>(current) || (aten && aten.getEffectful()) ||
+    auto module = aten ? aten->getParentOfType<mlir::ModuleOp>() : mlir::ModuleOp();
+    // torch works on the stream that is current where it is called, and prepare's queue is another one.
+    const bool onDevice = module && targetOf(module).getBackend() != "cpu";
+    const bool input = llvm::isa<op::StateOp>(current) || (aten && (aten.getEffectful() || onDevice)) ||
                        (!freeze_ && llvm::isa<op::ParameterOp>(current)) ||
                        current->getName().getDialectNamespace() != "op";
     llvm::SetVector<Value> operands(current->operand_begin(), current->operand_end());

@@ -33,9 +33,10 @@ struct PipelineOptions {
   std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;
   DeviceChoice device; ///< where all statements run, with copies at the edges; empty: on the caller's team
   std::string cuda;    ///< architecture ("sm_90") of the NVIDIA device where tensors and statements are; empty: the CPU
+  std::string tf32;    ///< "convolution+matmul": which products of float32 a device may round to TF32; empty: none
 };
 
-/// All passes from a captured module (op level, with the module attributes op.target and, for routes, op.routes) to a planned one (kernel level).
+/// All passes from a captured module (op level, with the module attributes op.target and, where they say anything, op.routes and op.tf32) to a planned one (kernel level).
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options);
 
 /// For a module that is at kernel level already (written by hand, or printed by `ir("kernel")`): checks and plans it.

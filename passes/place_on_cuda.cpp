@@ -5,8 +5,12 @@
 //
 //   launch @k(%x, %p) outs(%y) on @team  ->  launch @k(%x, %p) outs(%y) on @stream
 //
-// Literals are what the device lacks: prepare copies them once. Every kernel gets a grid (cuda_schedule.h). All kernels and
-// statements without a form for the device are reported, not the first alone. Runs before plan_memory.
+// Literals are what the device lacks: prepare copies them once. Every kernel gets a grid (cuda_schedule.h). Control flow stays
+// the host's; where it depends on data, the host has that copied and waits for it:
+//
+//   %s = load %b[]  ->  copy %b to %h on @stream;  %e = record on @stream;  wait %e on @team;  %s = load %h[]
+//
+// All kernels and statements without a form for the device are reported, not the first alone. Runs before plan_memory.
 #include "llvm/ADT/SetVector.h"
 #include "passes/cuda_schedule.h"
 #include "passes/passes.h"
@@ -43,6 +47,7 @@ class Placer {
     stream_ = mlir::FlatSymbolRefAttr::get(queue.getSymNameAttr());
     moveStatements();
     moveStorage();
+    readOnHost();
     copyConstants();
     return mlir::success();
   }
@@ -56,8 +61,9 @@ class Placer {
         why = whyNotOnCuda(llvm::cast<kernel::FuncOp>(launch.getEntryOp()));
       } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op); call && runsHere(call.getEntryOp())) {
         return;  // and so do its handle and its plan
-      } else if (llvm::isa<kernel::AllocOp, kernel::CallOp, kernel::LoadOp, kernel::CheckOp,
-                           kernel::IfOp, kernel::ForOp, kernel::WhileOp, kernel::RecordOp, kernel::WaitOp>(op)) {
+      } else if (auto load = llvm::dyn_cast<kernel::LoadOp>(op); load && !load.getIndices().empty()) {
+        why = "the host can wait for a single number, not for one of " + std::to_string(load.getIndices().size()) + " dims";
+      } else if (llvm::isa<kernel::AllocOp, kernel::CallOp, kernel::RecordOp, kernel::WaitOp>(op)) {
         why = "'" + op->getName().getStringRef().str() + "' has no CUDA form";
       }
       if (!why.empty()) {
@@ -109,6 +115,8 @@ class Placer {
     }
     for (Operation* op : functions) {
       auto function = llvm::cast<kernel::FuncOp>(op);
+      // A bad index ends the kernel there, and what depends on a zero divisor is not defined, as in torch on a device.
+      function.setCanFail(false);
       function.setInputsAttr(onDevice(function.getInputs()));
       function.setOutputsAttr(onDevice(function.getOutputs()));
       scheduleForCuda(function, program_.getTarget().getCpu());
@@ -134,6 +142,23 @@ class Placer {
         }
       }
     });
+  }
+
+  /// Numbers that the straight line itself needs: the one way in which a run waits for the device.
+  void readOnHost() {
+    llvm::SmallVector<kernel::LoadOp> loads;
+    program_.walk([&](kernel::LoadOp load) { loads.push_back(load); });
+    for (kernel::LoadOp load : loads) {
+      auto type = llvm::cast<BufferType>(load.getBuffer().getType());
+      builder_.setInsertionPoint(load);
+      Value host = kernel::SlotOp::create(builder_, load.getLoc(), BufferType::get(program_.getContext(), type.getNames(), type.getExtents(),
+                                                                                    type.getElementType(), type.getStrides(), "host", {}));
+      kernel::CopyOp::create(builder_, load.getLoc(), load.getBuffer(), host, stream_, builder_.getStringAttr("read on the host"),
+                             builder_.getStringAttr("control flow or a place in memory depends on this number: the call waits for it"));
+      auto done = kernel::RecordOp::create(builder_, load.getLoc(), kernel::EventType::get(program_.getContext()), stream_);
+      kernel::WaitOp::create(builder_, load.getLoc(), done.getEvent(), mlir::FlatSymbolRefAttr::get(team_.getSymNameAttr()));
+      load.getBufferMutable().assign(host);
+    }
   }
 
   kernel::PrepareOp prepare() {

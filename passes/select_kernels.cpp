@@ -17,6 +17,9 @@ namespace straightline::passes {
 
 namespace {
 
+/// The kernel that reads x and weight as bfloat16.
+constexpr llvm::StringLiteral kPairs = "native.gemm_bf16";
+
 struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   using SelectKernelsBase::SelectKernelsBase;
 
@@ -51,16 +54,94 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     if (list) {
       listCandidates(target);
     }
+    if (failed(agreeAboutBfloat(target))) {
+      return signalPassFailure();
+    }
     getOperation().walk([](op::FusionOp fusion) {
-      auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
-      const sl_kernel_desc* kernel = name ? findKernel(name.getValue()) : nullptr;
-      if (kernel && llvm::StringRef(kernel->family) == "gemv") {
-        readStoredWeight(fusion, llvm::cast<op::LinearOp>(contractionRoot(fusion)));
+      const sl_kernel_desc* kernel = kernelOf(fusion);
+      if (kernel && (llvm::StringRef(kernel->family) == "gemv" || llvm::StringRef(kernel->family) == "gemm")) {
+        auto linear = llvm::cast<op::LinearOp>(contractionRoot(fusion));
+        readStoredWeight(fusion, linear);
+        if (isOfPairs(fusion)) {
+          readBfloat(fusion, linear);
+        }
       }
     });
   }
 
  private:
+  static const sl_kernel_desc* kernelOf(op::FusionOp fusion) {
+    auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
+    return name ? findKernel(name.getValue()) : nullptr;
+  }
+  /// Whether the kernel takes x and weight as bfloat16.
+  static bool isOfPairs(op::FusionOp fusion) {
+    auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
+    return name && name.getValue() == kPairs;
+  }
+  static mlir::Value xOf(op::FusionOp fusion) {
+    return fusionInput(fusion, llvm::cast<op::LinearOp>(contractionRoot(fusion)).getX());
+  }
+
+  /// A tensor that its fusion rounds to bfloat16 and widens again is kept as bfloat16 when all who read it take that; otherwise
+  /// the ones that would are given another kernel.
+  mlir::LogicalResult agreeAboutBfloat(kernel::TargetAttr target) {
+    bool agreed = true;
+    getOperation().walk([&](op::FusionOp fusion) {
+      if (!isOfPairs(fusion) || isReadAsBfloat(llvm::cast<op::LinearOp>(contractionRoot(fusion)))) {
+        return;
+      }
+      const mlir::Value x = xOf(fusion);
+      const bool all = bfloatBehind(x).source || llvm::all_of(x.getUses(), [&](mlir::OpOperand& use) {
+        auto reader = llvm::dyn_cast<op::FusionOp>(use.getOwner());
+        return reader && isOfPairs(reader) && xOf(reader) == x && llvm::count(reader->getOperands(), x) == 1;
+      });
+      if (all) {
+        return;
+      }
+      mlir::Operation* root = contractionRoot(fusion);
+      const KernelWishes wishes{prefer, routeOf(getOperation(), root->getName().stripDialect()), kPairs, allow};
+      fusion->removeAttr(kVariantAttribute);
+      fusion->removeAttr("op.alone");
+      const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), wishes);
+      if (!choice.kernel) {
+        emitNoKernel(root, choice, wishes);
+        agreed = false;
+        return;
+      }
+      fusion->setAttr("op.kernel", mlir::StringAttr::get(&getContext(), choice.kernel->name));
+      fusion->setAttr("op.why", mlir::StringAttr::get(&getContext(), choice.why));
+    });
+    return mlir::success(agreed);
+  }
+
+  /// Gives the linear its x as bfloat16.
+  static void readBfloat(op::FusionOp fusion, op::LinearOp linear) {
+    const unsigned input = fusionInputIndex(fusion, linear.getX());
+    const mlir::Value x = fusion->getOperand(input);
+    Bfloat behind = bfloatBehind(x);
+    auto narrow = [&](mlir::Type element) {
+      auto type = llvm::cast<mlir::RankedTensorType>(linear.getX().getType());
+      return mlir::RankedTensorType::get(type.getShape(), element, type.getEncoding());
+    };
+    const mlir::Type type = narrow(mlir::BFloat16Type::get(fusion.getContext()));
+    if (behind.source) {
+      fusion->setOperand(input, behind.source);
+      if (x.use_empty()) {
+        x.getDefiningOp()->erase();
+      }
+    } else if (behind.fusion) {  // else another reader of x has done it
+      mlir::Operation* yield = behind.fusion.getBody().front().getTerminator();
+      auto convert = yield->getOperand(behind.result).getDefiningOp<op::ToDtypeOp>();
+      yield->setOperand(behind.result, convert.getX());
+      mlir::Value(x).setType(type);
+      if (convert.getResult().use_empty()) {
+        convert->erase();
+      }
+    }
+    linear.getX().setType(llvm::cast<mlir::RankedTensorType>(type));
+  }
+
   /// Takes the measured choice where there is one that is still a candidate.
   void applyMeasured(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes, const std::string& key) {
     const std::string text = chosenText(getOperation(), key);
@@ -106,7 +187,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     getOperation()->setAttr("op.candidates", builder.getArrayAttr(rows));
   }
 
-  /// gemv widens a weight of 16-bit floats by itself: no widened copy is kept for it.
+  /// gemv and gemm widen a weight of 16-bit floats by themselves: no widened copy is kept for them.
   static void readStoredWeight(op::FusionOp fusion, op::LinearOp linear) {
     const unsigned input = fusionInputIndex(fusion, linear.getWeight());
     const mlir::Value widened = fusion->getOperand(input);

@@ -30,6 +30,37 @@ std::string operandText(const sl_operand& operand) {
   return text + ":" + dtypeText(operand.dtype) + (operand.constant != 0 ? "c" : "");
 }
 
+std::string typeText(mlir::Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+/// What a kernel of a linear of float32 may read before it is widened.
+struct Narrow {
+  explicit Narrow(op::FusionOp fusion) {
+    auto linear = llvm::dyn_cast<op::LinearOp>(contractionRoot(fusion));
+    if (!linear) {
+      return;
+    }
+    weightInput = fusionInput(fusion, linear.getWeight());
+    xInput = fusionInput(fusion, linear.getX());
+    const mlir::Type read = linear.getWeight().getType().getElementType();
+    if (read != linear.getResult().getType().getElementType()) {
+      weight = read;
+      x = isReadAsBfloat(linear);
+      return;
+    }
+    if (Value stored = storedWeight(weightInput)) {
+      weight = llvm::cast<mlir::RankedTensorType>(stored.getType()).getElementType();
+      x = weight.isBF16() && static_cast<bool>(bfloatBehind(xInput));
+    }
+  }
+  Value weightInput, xInput;
+  mlir::Type weight;  ///< what it is stored as; null: float32
+  bool x = false;     ///< bfloat16
+};
+
 bool isStatic(const sl_problem& problem) {
   return llvm::all_of(llvm::ArrayRef(problem.operands, problem.inputs + problem.outputs), [](const sl_operand& operand) {
     return llvm::all_of(llvm::ArrayRef(operand.extents, operand.rank), [](int64_t size) { return size != SL_DYNAMIC; });
@@ -110,6 +141,9 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
       }
     }
   }
+  const Narrow narrow(fusion);
+  key += narrow.weight ? ",weight:" + typeText(narrow.weight) : "";
+  key += narrow.x ? ",x:bf16" : "";
   for (Operation& op : fusion.getBody().front().without_terminator()) {
     key += &op == root ? "" : "+" + op.getName().stripDialect().str();
   }
@@ -121,16 +155,24 @@ std::string moduleOf(op::FusionOp fusion) {
   mlir::OpBuilder builder(context);
   const mlir::Location loc = builder.getUnknownLoc();
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(loc);
-  llvm::SmallVector<Value> arguments;
+  const Narrow narrow(fusion);
+  auto typeOf = [&](Value input) -> mlir::Type {
+    auto type = llvm::cast<mlir::RankedTensorType>(input.getType());
+    const mlir::Type element = input == narrow.weightInput && narrow.weight ? narrow.weight
+                               : input == narrow.xInput && narrow.x         ? builder.getBF16Type()
+                                                                            : type.getElementType();
+    return mlir::RankedTensorType::get(type.getShape(), element, type.getEncoding());
+  };
+  llvm::SmallVector<mlir::Type> arguments;
   for (Value input : fusion.getInputs()) {
     if (!isKnownEarly(input)) {
-      arguments.push_back(input);
+      arguments.push_back(typeOf(input));
     }
   }
   auto types = [](mlir::ValueRange values) { return llvm::to_vector(values.getTypes()); };
   builder.setInsertionPointToEnd(module->getBody());
   auto function = mlir::func::FuncOp::create(builder, loc, "forward",
-                                             builder.getFunctionType(types(arguments), types(fusion.getResults())));
+                                             builder.getFunctionType(arguments, types(fusion.getResults())));
   builder.setInsertionPointToEnd(function.addEntryBlock());
   mlir::IRMapping mapping;
   unsigned argument = 0;
@@ -142,7 +184,10 @@ std::string moduleOf(op::FusionOp fusion) {
     } else if (Operation* literal = input.getDefiningOp(); llvm::isa<op::ConstantOp, op::FullOp>(literal)) {
       made = builder.clone(*literal)->getResult(0);
     } else {
-      made = op::ParameterOp::create(builder, loc, input.getType(), "p" + std::to_string(i));
+      made = op::ParameterOp::create(builder, loc, typeOf(input), "p" + std::to_string(i));
+    }
+    if (made.getType() != input.getType()) {
+      made = op::ToDtypeOp::create(builder, loc, input.getType(), made);
     }
     mapping.map(fusion.getBody().front().getArgument(i), made);
   }

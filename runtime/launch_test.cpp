@@ -360,9 +360,9 @@ TEST_F(Launch, WhatCannotBeAGraphSaysWhy) {
   make(false, SL_STATEMENT_IF);
   sl_message message;
   EXPECT_EQ(-1, sl_program_graph_nodes(program, &message));
-  EXPECT_STREQ("mul at model.py:3 is control flow", message.text);
+  EXPECT_STREQ("mul at model.py:3 is control flow that depends on data", message.text);
   EXPECT_EQ("", run(stream(5), 2, SL_LAUNCH_GRAPH, SL_UNSUPPORTED));
-  EXPECT_EQ("the program cannot be launched as a graph: mul at model.py:3 is control flow", said);
+  EXPECT_EQ("the program cannot be launched as a graph: mul at model.py:3 is control flow that depends on data", said);
 }
 
 TEST_F(Launch, AProgramOfTheHostHasNoGraph) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "program.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -66,6 +67,11 @@ const char* whyNoNode(const sl_program& program, const sl_statement& statement) 
     case SL_STATEMENT_RETURN:
       return nullptr;
     case SL_STATEMENT_CALL:
+      for (int32_t i = 0; i < desc.entry_count; ++i) {
+        if (std::strcmp(desc.entries[i].name, statement.entry) == 0 && std::strcmp(desc.entries[i].backend, "aten") == 0) {
+          return " is done by torch, which puts its work on the current stream by itself";
+        }
+      }
       return program.queueDevices[static_cast<size_t>(statement.queue)] ? nullptr : " runs on the host";
     case SL_STATEMENT_ALLOC:
       return " allocates memory";
@@ -73,13 +79,14 @@ const char* whyNoNode(const sl_program& program, const sl_statement& statement) 
     case SL_STATEMENT_RECORD:
     case SL_STATEMENT_WAIT:
       return " orders queues";
-    case SL_STATEMENT_IF:
     case SL_STATEMENT_FOR:
+    case SL_STATEMENT_END:  // what it ends was asked before
+      return nullptr;       // the host knows how often; every iteration is gathered
+    case SL_STATEMENT_IF:
     case SL_STATEMENT_WHILE:
     case SL_STATEMENT_ELSE:
     case SL_STATEMENT_DO:
-    case SL_STATEMENT_END:
-      return " is control flow";
+      return " is control flow that depends on data";
   }
   return " is unknown";
 }
@@ -142,7 +149,9 @@ size_t orderedQueue(const sl_program& program) {
 void planGraph(sl_program* program) {
   const sl_program_desc& desc = *program->desc;
   const size_t queue = program->orderedQueue;
-  if (!queue || !program->queueDevices[queue]->graph_create) {
+  const bool takesGraphs = std::any_of(program->queueDevices.begin(), program->queueDevices.end(),
+                                       [](const sl_device_desc* device) { return device && device->graph_create; });
+  if (!takesGraphs) {
     program->whyNoGraph = std::string("program '") + desc.name + "' has no queue of a device that takes graphs";
     return;
   }
@@ -158,6 +167,10 @@ void planGraph(sl_program* program) {
       return;
     }
     nodes += statement.queue == static_cast<int32_t>(queue);
+  }
+  if (!queue) {
+    program->whyNoGraph = std::string("program '") + desc.name + "' has more than one order of work or an arena elsewhere";
+    return;
   }
   program->graphNodes = nodes;
 }

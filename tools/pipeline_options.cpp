@@ -81,12 +81,14 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
       return Failure::user("unknown target '" + value.str() + "'; valid are cuda:sm_NN, such as cuda:sm_90");
     }
     options->cuda = value.drop_front(kCudaTarget.size()).str();
+  } else if (key == "tf32" && (value == "convolution" || value == "matmul" || value == "convolution+matmul")) {
+    options->tf32 = value.str();
   } else if (key.starts_with(kRouteKey)) {
     addRoute(routes, {key.drop_front(kRouteKey.size()).str(), value.str(), "the argument routes"});
   } else {
     return Failure::user("unknown pipeline option '" + word +
                          "'; valid are freeze=true, freeze=false, poison=true, poison=false, allow=BACKEND+BACKEND, avoid=KERNEL, prefer=BACKEND, device=BACKEND, "
-                         "target=cuda:sm_NN, route.OP=BACKEND[.KERNEL], choice.KEY=CANDIDATE, list_candidates=true and profile=true");
+                         "target=cuda:sm_NN, tf32=convolution, tf32=matmul, tf32=convolution+matmul, route.OP=BACKEND[.KERNEL], choice.KEY=CANDIDATE, list_candidates=true and profile=true");
   }
   return Failure::none();
 }

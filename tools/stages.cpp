@@ -5,6 +5,7 @@
 #include "codegen/emit.h"
 #include "codegen/explain.h"
 #include "dialect/kernel/kernel_dialect.h"
+#include "passes/contraction_problem.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
@@ -28,11 +29,12 @@ class ProductStages final : public Stages {
     if (!arch.empty()) {
       const TargetOptions none;  // caches and vectors of the host say nothing about a device
       module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), kCuda, arch, 1, none.vectorBytes,
-                                                           none.l1Bytes, none.l2Bytes));
+                                                           none.l1Bytes, none.l2Bytes, 0));
       return;
     }
     module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), "cpu", target.cpu, target.threads,
-                                                         target.vectorBytes, target.l1Bytes, target.l2Bytes));
+                                                         target.vectorBytes, target.l1Bytes, target.l2Bytes,
+                                                         target.dotBf16 ? 1 : 0));
   }
 
   Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const override {
@@ -44,6 +46,9 @@ class ProductStages final : public Stages {
     if (module.getOps<kernel::ProgramOp>().empty()) {
       setRoutes(module, options.routes);
       setChoices(module, options.choices);
+      if (!options.tf32.empty()) {
+        module->setAttr(kTf32Attribute, mlir::StringAttr::get(module.getContext(), options.tf32));
+      }
       straightline::buildPipeline(manager, options);
     } else {
       buildKernelLevelPipeline(manager, options);

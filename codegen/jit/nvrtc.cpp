@@ -4,8 +4,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
+#include <thread>
 
 #include "codegen/jit/embedded_headers.h"
 
@@ -175,31 +178,49 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, 
   keyed.push_back("nvrtc " + std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor));
   ObjectCache& cache = options.cache != nullptr ? *options.cache : ObjectCache::process();
   auto program = std::make_unique<DeviceProgram>();
-  for (const Unit& unit : units) {
-    const auto begin = std::chrono::steady_clock::now();
-    const std::string key = ObjectCache::key(unit.text, keyed);
-    std::optional<std::string> image = cache.load(key);
-    const bool isCached = image.has_value();
-    Output output;
-    if (isCached) {
-      output = {true, std::move(*image), ""};
-    } else {
-      output = compileUnit(nvrtc, unit, flags);
+  // Units are compiled beside each other; the first failure ends what has not begun.
+  std::atomic<size_t> next = 0;
+  std::atomic<bool> stops = false;
+  std::mutex mutex;
+  CompileError first;
+  const auto work = [&] {
+    for (size_t i = next++; i < units.size() && !stops; i = next++) {
+      const Unit& unit = units[i];
+      const auto begin = std::chrono::steady_clock::now();
+      const std::string key = ObjectCache::key(unit.text, keyed);
+      std::optional<std::string> image = cache.load(key);
+      const bool isCached = image.has_value();
+      Output output = isCached ? Output{true, std::move(*image), ""} : compileUnit(nvrtc, unit, flags);
+      if (output.ok && !isCached) {
+        cache.store(key, output.image);
+      }
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (options.onUnit) {
+        const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - begin;
+        options.onUnit({unit.name, key, passed.count(), isCached, output.ok});
+      }
+      if (!output.ok) {
+        if (!stops.exchange(true)) {
+          first = {CompileError::Kind::internal, "emitted unit " + unit.name + " does not compile; its text is kept in " +
+                                                     keepText(unit.name, ".cu", unit.text) + "\n" + output.log};
+        }
+        return;
+      }
+      program->images[unit.name] = std::move(output.image);
+      ++(isCached ? program->cached : program->compiled);
     }
-    if (options.onUnit) {
-      const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - begin;
-      options.onUnit({unit.name, key, passed.count(), isCached, output.ok});
-    }
-    if (!output.ok) {
-      return fail(error, CompileError::Kind::internal,
-                  "emitted unit " + unit.name + " does not compile; its text is kept in " +
-                      keepText(unit.name, ".cu", unit.text) + "\n" + output.log);
-    }
-    if (!isCached) {
-      cache.store(key, output.image);
-    }
-    program->images[unit.name] = std::move(output.image);
-    ++(isCached ? program->cached : program->compiled);
+  };
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < std::min<size_t>(units.size(), std::max(1u, std::thread::hardware_concurrency())); ++i) {
+    others.emplace_back(work);
+  }
+  work();
+  for (std::thread& other : others) {
+    other.join();
+  }
+  if (stops) {
+    *error = first;
+    return nullptr;
   }
   return program;
 }

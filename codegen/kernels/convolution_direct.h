@@ -6,19 +6,27 @@
 //
 // Cost: vectorised over output channels of a group (or over channels when each group has one
 // output): 10-30% of peak with contiguous channels, 3-10% otherwise. Take it for depthwise
-// (memory-bound anyway), transposed and small problems.
+// (memory-bound anyway), transposed and small problems. In CUDA C++ (cuda_convolution_direct.h) it is every convolution, as a
+// product of tiles where a group has channels enough.
 #ifndef STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H
 #define STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H
 
 #include "straightline/kernels/epilogue.h"
-#include "straightline/kernels/micro_kernel.h"
 
 namespace sl {
 
-/// transposed: 0 or 1. pixels: output pixels of a row done at once where all their taps are inside.
+/// transposed: 0 or 1. pixels: output pixels of a row done at once where all their taps are inside. The others are those of
+/// MatmulTune, CUDA only; rows = 0: no tiles, a thread an output element.
 struct ConvolutionDirectTune {
   int transposed = 0;
   int pixels = 4;
+  int mr = 0;
+  int nr = 0;
+  int rows = 0;
+  int columns = 0;
+  int threads = 0;
+  int splits = 1;
+  int tf32 = 0;
 };
 
 /// c, k: channels of all groups. Strides in elements: input (n, h, w, c), output and epilogue
@@ -30,13 +38,6 @@ struct ConvolutionDirectShape {
   int64_t inStride[4] = {}, outStride[4] = {}, weightStride[5] = {};
   int64_t epilogueStride[kMaxEpilogueOperands][4] = {};
 };
-
-/// Bytes of workspace: the weights of one vector of output channels per thread.
-template <class T = float>
-constexpr int64_t convolutionDirectWorkspace(const ConvolutionDirectShape& s, int64_t vectorBytes,
-                                             int64_t threads) {
-  return threads * ((s.c / s.groups * s.kh * s.kw * vectorBytes + 127) / 128 * 128);
-}
 
 /// Where tap `tap` of output position `out` reads, or -1: `size` input positions.
 template <bool Transposed>
@@ -53,6 +54,22 @@ SL_INLINE int64_t tapSource(int64_t out, int64_t tap, int64_t stride, int64_t pa
     at = out * stride - pad + tap * dilation;
   }
   return at >= 0 && at < size ? at : -1;
+}
+
+}  // namespace sl
+
+#if defined(__CUDACC__)
+#include "straightline/kernels/cuda_convolution_direct.h"
+#else
+#include "straightline/kernels/micro_kernel.h"
+
+namespace sl {
+
+/// Bytes of workspace: the weights of one vector of output channels per thread.
+template <class T = float>
+constexpr int64_t convolutionDirectWorkspace(const ConvolutionDirectShape& s, int64_t vectorBytes,
+                                             int64_t threads) {
+  return threads * ((s.c / s.groups * s.kh * s.kw * vectorBytes + 127) / 128 * 128);
 }
 
 /// A vector of output channels: `count` channels from `first` on, read from input channels `input`
@@ -216,4 +233,5 @@ SL_INLINE void convolution_direct(sl_ctx*, sl_team team, ConvolutionDirectShape 
 
 }  // namespace sl
 
+#endif  // __CUDACC__
 #endif  // STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H

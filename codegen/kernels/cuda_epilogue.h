@@ -87,10 +87,10 @@ struct EpilogueRun<N, Ops, Ints<I...>, Ints<O...>> {
                              int count) {
     (loadRun<N>(get<I>(operands).at, get<I>(ops) + at.operand[I] + column * steps[I], steps[I], count), ...);
   }
-  /// Results of outputs whose innermost stride is 1.
+  /// Results of outputs whose innermost stride is `step`.
   template <class V, class Epilogue>
-  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const V* sums, int64_t output,
-                               int count) {
+  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const V* sums, int64_t output, int count,
+                               int64_t step = 1) {
     TupleOf<Ints<O...>, Run<At<Ops::kInputs + O>, N>...> results;
     SL_UNROLL
     for (int j = 0; j < N; ++j) {
@@ -98,7 +98,7 @@ struct EpilogueRun<N, Ops, Ints<I...>, Ints<O...>> {
         epilogue(sums[j], get<I>(operands).at[j]..., get<O>(results).at[j]...);
       }
     }
-    (storeRun<N>(get<Ops::kInputs + O>(ops) + output, 1, count, get<O>(results).at), ...);
+    (storeRun<N>(get<Ops::kInputs + O>(ops) + output, step, count, get<O>(results).at), ...);
   }
 };
 

@@ -10,7 +10,14 @@
 // each finishes a part of the tile from the sums of all, which it reads in their shared memory.
 //
 // - float and double: a thread has mr x nr results; products are summed by fused multiply-adds.
-// - bfloat16 and half: a warp has mr x nr results, made by mma.m16n8k16 with sums of float; several tiles are under way.
+// - bfloat16, half, and float with `tf32`: a warp has mr x nr results, made by tensor cores with sums of float; several tiles
+//   are under way. With `tf32` factors are rounded to 10 bits of mantissa, to nearest.
+//
+// byThreads and byWarps know nothing of matrices: they take sources (what a block reads of one operand) and an item (which
+// part of the result a block makes). Convolutions have others (cuda_convolution.h).
+//
+// A source has: `alongDepth`, the reduction is the side to read along; `inPieces`, 16 bytes at a time; `exists(row, at)`;
+// `address(row, at)` of what exists; and `load<V>(to, row, at)`, V neighbours along the side that is read, zeros beyond.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_MATMUL_H
 #define STRAIGHTLINE_KERNELS_CUDA_MATMUL_H
 
@@ -38,6 +45,8 @@ struct Source {
                            : rows % V == 0 && depthStride % V == 0) &&
                isAligned<V>(first);
   }
+  SL_INLINE_MEMBER bool exists(int64_t row, int64_t at) const { return row < rows && at < depth; }
+  SL_INLINE_MEMBER const T* address(int64_t row, int64_t at) const { return p + row * rowStride + at * depthStride; }
   /// V neighbours along the side that is read; zeros beyond the operand.
   template <int V>
   SL_INLINE_MEMBER void load(T* to, int64_t row, int64_t at) const {
@@ -64,6 +73,7 @@ struct Source {
 /// Offsets of one batch item, and which tile of it a block makes.
 template <class A, class B>
 struct Item {
+  const MatmulShape& s;
   const A* a;
   const B* b;
   RowOffsets base;
@@ -71,7 +81,7 @@ struct Item {
   int64_t steps[kMaxEpilogueOperands];
 
   SL_INLINE_MEMBER Item(const MatmulShape& s, const A* firstA, const B* firstB, const MatmulTune& tune)
-      : a(firstA), b(firstB) {
+      : s(s), a(firstA), b(firstB) {
     const int64_t tileRows = tune.rows;
     const int64_t tileColumns = tune.columns;
     const int64_t down = ceilDiv(s.m, tileRows);
@@ -104,8 +114,7 @@ struct Item {
   }
   /// Finishes N neighbours from (row + i, column + j) on.
   template <int N, class Sum, class Epilogue, class Ops>
-  SL_INLINE_MEMBER void finish(const MatmulShape& s, const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i,
-                               int j) const {
+  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i, int j) const {
     const int64_t m = row + i;
     const int64_t n = column + j;
     if (m >= s.m || n >= s.n) {
@@ -144,8 +153,7 @@ struct Part {
 /// Finishes this block's part of a tile from the sums of all blocks of the cluster, each with its own in `sums` (shared
 /// memory, [rows][columns]).
 template <MatmulTune Tune, int N, class Sum, class Item, class Epilogue, class Ops>
-SL_INLINE void finishTogether(const MatmulShape& s, const Item& item, const Epilogue& epilogue, const Ops& ops,
-                              const Sum* sums) {
+SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const Ops& ops, const Sum* sums) {
   cluster::meet();
   SL_NO_UNROLL
   for (int piece = cluster::rank() * Tune.threads + int(threadIdx.x); piece < Tune.rows * Tune.columns / N;
@@ -162,7 +170,7 @@ SL_INLINE void finishTogether(const MatmulShape& s, const Item& item, const Epil
         part[0].at[j] += part[block].at[j];
       }
     }
-    item.template finish<N>(s, epilogue, ops, part[0].at, piece * N / Tune.columns, piece * N % Tune.columns);
+    item.template finish<N>(epilogue, ops, part[0].at, piece * N / Tune.columns, piece * N % Tune.columns);
   }
   cluster::meet();  // the others may still read
 }
@@ -179,12 +187,14 @@ struct Stage {
   static constexpr int kPitch = ROWS + V;
   T piece[kPieces][V];
 
-  SL_INLINE_MEMBER void place(const Source<T>& source, int i, int& row, int& at) const {
+  template <class S>
+  SL_INLINE_MEMBER void place(const S& source, int i, int& row, int& at) const {
     const int number = int(threadIdx.x) + i * THREADS;
     row = source.alongDepth ? number / (DEPTH / V) : number % (ROWS / V) * V;
     at = source.alongDepth ? number % (DEPTH / V) * V : number / (ROWS / V);
   }
-  SL_INLINE_MEMBER void load(const Source<T>& source, int64_t from) {
+  template <class S>
+  SL_INLINE_MEMBER void load(const S& source, int64_t from) {
     SL_UNROLL
     for (int i = 0; i < kPieces; ++i) {
       int row, at;
@@ -194,7 +204,8 @@ struct Stage {
       }
     }
   }
-  SL_INLINE_MEMBER void store(const Source<T>& source, T (&tile)[DEPTH][kPitch]) const {
+  template <class S>
+  SL_INLINE_MEMBER void store(const S& source, T (&tile)[DEPTH][kPitch]) const {
     SL_UNROLL
     for (int i = 0; i < kPieces; ++i) {
       int row, at;
@@ -213,8 +224,8 @@ struct Stage {
 template <class T, int COUNT>
 inline constexpr int kChunk = COUNT < kWholePiece<T> ? COUNT : kWholePiece<T>;
 
-template <MatmulTune Tune, class T, class Epilogue, class Ops>
-SL_INLINE void byThreads(const MatmulShape& s, const Epilogue& epilogue, const T* firstA, const T* firstB, const Ops& ops) {
+template <MatmulTune Tune, class T, class Item, class A, class B, class Epilogue, class Ops>
+SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth, const Epilogue& epilogue, const Ops& ops) {
   constexpr int kDepth = Tune.rows + Tune.columns <= 128 && sizeof(T) == 4 ? 32 : 16;
   constexpr int kThreads = Tune.threads;
   constexpr int MR = Tune.mr, NR = Tune.nr;
@@ -231,10 +242,7 @@ SL_INLINE void byThreads(const MatmulShape& s, const Epilogue& epilogue, const T
   constexpr int kSumBytes = Tune.splits > 1 ? Tune.rows * Tune.columns * int(sizeof(T)) : 0;
   __shared__ alignas(16) char memory[kTileBytes > kSumBytes ? kTileBytes : kSumBytes];
   Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
-  const Item<T, T> item(s, firstA, firstB, Tune);
-  const Part<kDepth, Tune.splits> part(s.k);
-  const Source<T> a(item.a, s.aRow, s.aCol, s.m - item.row, s.k);
-  const Source<T> b(item.b, s.bCol, s.bRow, s.n - item.column, s.k);
+  const Part<kDepth, Tune.splits> part(depth);
   const int down = int(threadIdx.x) / kAcross * CM;
   const int across = int(threadIdx.x) % kAcross * CN;
   T sums[MR][NR] = {};
@@ -292,23 +300,24 @@ SL_INLINE void byThreads(const MatmulShape& s, const Epilogue& epilogue, const T
       if constexpr (Tune.splits > 1) {
         storeRun<CN>(together + row * Tune.columns + column, 1, CN, &sums[i][j]);
       } else {
-        item.template finish<CN>(s, epilogue, ops, &sums[i][j], row, column);
+        item.template finish<CN>(epilogue, ops, &sums[i][j], row, column);
       }
     }
   }
   if constexpr (Tune.splits > 1) {
-    finishTogether<Tune, kWholePiece<T>>(s, item, epilogue, ops, together);
+    finishTogether<Tune, kWholePiece<T>>(item, epilogue, ops, together);
   }
 }
 
-// ---- bfloat16, half: tensor cores ----
+// ---- bfloat16, half, float with tf32: tensor cores ----
 
-/// A tile of ROWS x DEPTH in shared memory, in pieces of 8 elements along the side that is read: [ROWS][DEPTH] when that
-/// is the reduction, else [DEPTH][ROWS]. The place of a piece in its line is exchanged so that 8 lines of one piece lie in
-/// different banks.
+/// A tile of ROWS x DEPTH in shared memory, in pieces of 16 bytes along the side that is read: [ROWS][DEPTH] when that
+/// is the reduction, else [DEPTH][ROWS]; always [ROWS][DEPTH] for elements of 4 bytes, which ldmatrix cannot turn. The place
+/// of a piece in its line is exchanged so that 8 lines of one piece lie in different banks.
 template <class T, int ROWS, int DEPTH>
 struct SwizzledTile {
-  static constexpr int V = 8;
+  static constexpr int V = kWholePiece<T>;
+  static constexpr bool kTurns = sizeof(T) == 2;
   static constexpr int kElements = ROWS * DEPTH;
   template <int LINE>
   SL_INLINE int swizzled(int line, int piece) {
@@ -322,8 +331,8 @@ struct SwizzledTile {
     return alongDepth ? swizzled<DEPTH>(row, at / V) : swizzled<ROWS>(at, row / V);
   }
   /// Asks for the tile: what can be copied in pieces arrives when its group does, the rest is written at once.
-  template <int THREADS>
-  SL_INLINE void fetch(T* tile, const Source<T>& source, int64_t from) {
+  template <int THREADS, class S>
+  SL_INLINE void fetch(T* tile, const S& source, int64_t from) {
     constexpr int kPieces = (kElements / V + THREADS - 1) / THREADS;
     SL_UNROLL
     for (int i = 0; i < kPieces; ++i) {
@@ -333,11 +342,19 @@ struct SwizzledTile {
       }
       const int row = source.alongDepth ? number / (DEPTH / V) : number % (ROWS / V) * V;
       const int at = source.alongDepth ? number % (DEPTH / V) * V : number / (ROWS / V);
+      if (!kTurns && !source.alongDepth) {
+        T piece[V];
+        source.template load<V>(piece, row, from + at);
+        SL_UNROLL
+        for (int j = 0; j < V; ++j) {
+          tile[offset(true, row + j, at) + at % V] = piece[j];
+        }
+        continue;
+      }
       T* to = tile + offset(source.alongDepth, row, at);
       if (source.inPieces) {
-        const bool exists = row < source.rows && from + at < source.depth;
-        const T* p = exists ? source.p + row * source.rowStride + (from + at) * source.depthStride : source.p;
-        tensor_core::copyLater(to, p, exists);
+        const bool exists = source.exists(row, from + at);
+        tensor_core::copyLater(to, exists ? source.address(row, from + at) : source.p, exists);
       } else {
         Piece<T, V> piece;
         source.template load<V>(piece.at, row, from + at);
@@ -347,9 +364,10 @@ struct SwizzledTile {
   }
 };
 
-template <MatmulTune Tune, class T, class Epilogue, class Ops>
-SL_INLINE void byWarps(const MatmulShape& s, const Epilogue& epilogue, const T* firstA, const T* firstB, const Ops& ops) {
-  constexpr int kDepth = Tune.rows + Tune.columns <= 128 ? 64 : 32;
+template <MatmulTune Tune, class T, class Item, class A, class B, class Epilogue, class Ops>
+SL_INLINE void byWarps(const Item& item, const A& a, const B& b, int64_t depth, const Epilogue& epilogue, const Ops& ops) {
+  constexpr int kDepth = (Tune.rows + Tune.columns <= 128 ? 128 : 64) / int(sizeof(T));
+  constexpr int V = kWholePiece<T>;
   constexpr int kStageBytes = (Tune.rows + Tune.columns) * kDepth * int(sizeof(T));
   constexpr int kStages = 49152 / kStageBytes < 4 ? 49152 / kStageBytes : 4;
   constexpr int kThreads = Tune.threads;
@@ -363,10 +381,7 @@ SL_INLINE void byWarps(const MatmulShape& s, const Epilogue& epilogue, const T* 
   __shared__ alignas(16) char memory[kStages * kStageBytes > kSumBytes ? kStages * kStageBytes : kSumBytes];
   auto tileA = reinterpret_cast<T(*)[TileA::kElements]>(memory);
   auto tileB = reinterpret_cast<T(*)[TileB::kElements]>(memory + kStages * TileA::kElements * sizeof(T));
-  const Item<T, T> item(s, firstA, firstB, Tune);
-  const Part<kDepth, Tune.splits> part(s.k);
-  const Source<T> a(item.a, s.aRow, s.aCol, s.m - item.row, s.k);
-  const Source<T> b(item.b, s.bCol, s.bRow, s.n - item.column, s.k);
+  const Part<kDepth, Tune.splits> part(depth);
   const int lane = int(threadIdx.x) % 32;
   const int warp = int(threadIdx.x) / 32;
   const int down = warp / kAcross * MR;
@@ -394,7 +409,7 @@ SL_INLINE void byWarps(const MatmulShape& s, const Epilogue& epilogue, const T* 
     }
     tensor_core::closeGroup();
     SL_UNROLL
-    for (int k = 0; k < kDepth; k += 16) {
+    for (int k = 0; k < kDepth; k += 2 * V) {
       uint32_t x[kTilesM][4], y[kTilesN][2];
       SL_UNROLL
       for (int i = 0; i < kTilesM; ++i) {
@@ -402,9 +417,9 @@ SL_INLINE void byWarps(const MatmulShape& s, const Epilogue& epilogue, const T* 
         const int row = down + i * 16;
         const int part = lane / 8;
         const int other = lane % 8;
-        if (a.alongDepth) {
+        if (a.alongDepth || !TileA::kTurns) {
           tensor_core::loadParts<false>(
-              x[i], tileA[now] + TileA::offset(true, row + part % 2 * 8 + other, k + part / 2 * 8));
+              x[i], tileA[now] + TileA::offset(true, row + part % 2 * 8 + other, k + part / 2 * V));
         } else {
           tensor_core::loadParts<true>(
               x[i], tileA[now] + TileA::offset(false, row + part % 2 * 8, k + part / 2 * 8 + other));
@@ -417,9 +432,9 @@ SL_INLINE void byWarps(const MatmulShape& s, const Epilogue& epilogue, const T* 
         const int part = lane / 8;
         const int other = lane % 8;
         uint32_t both[4];
-        if (b.alongDepth) {
+        if (b.alongDepth || !TileB::kTurns) {
           tensor_core::loadParts<false>(
-              both, tileB[now] + TileB::offset(true, column + part / 2 * 8 + other, k + part % 2 * 8));
+              both, tileB[now] + TileB::offset(true, column + part / 2 * 8 + other, k + part % 2 * V));
         } else {
           tensor_core::loadParts<true>(
               both, tileB[now] + TileB::offset(false, column + part / 2 * 8, k + part % 2 * 8 + other));
@@ -428,6 +443,10 @@ SL_INLINE void byWarps(const MatmulShape& s, const Epilogue& epilogue, const T* 
         y[j][1] = both[1];
         y[j + 1][0] = both[2];
         y[j + 1][1] = both[3];
+      }
+      if constexpr (sizeof(T) == 4) {
+        tensor_core::roundFactors(x);
+        tensor_core::roundFactors(y);
       }
       SL_UNROLL
       for (int i = 0; i < kTilesM; ++i) {
@@ -455,13 +474,13 @@ SL_INLINE void byWarps(const MatmulShape& s, const Epilogue& epilogue, const T* 
         if constexpr (Tune.splits > 1) {
           storeRun<2>(together + row * Tune.columns + column, 1, 2, &sums[i][j][half * 2]);
         } else {
-          item.template finish<2>(s, epilogue, ops, &sums[i][j][half * 2], row, column);
+          item.template finish<2>(epilogue, ops, &sums[i][j][half * 2], row, column);
         }
       }
     }
   }
   if constexpr (Tune.splits > 1) {
-    finishTogether<Tune, 4>(s, item, epilogue, ops, together);
+    finishTogether<Tune, 4>(item, epilogue, ops, together);
   }
 }
 
@@ -470,11 +489,15 @@ SL_INLINE void byWarps(const MatmulShape& s, const Epilogue& epilogue, const T* 
 /// C = epilogue(A * B). pointers: epilogue operands, then outputs.
 template <MatmulTune Tune, class Epilogue, class T, class... P>
 SL_INLINE void matmul(MatmulShape s, Epilogue epilogue, const T* a, const T* b, P... pointers) {
+  namespace detail = matmul_detail;
   const auto ops = epilogueOperands(pointers...);
-  if constexpr (kPacked16<T>) {
-    matmul_detail::byWarps<Tune>(s, epilogue, a, b, ops);
+  const detail::Item<T, T> item(s, a, b, Tune);
+  const detail::Source<T> rows(item.a, s.aRow, s.aCol, s.m - item.row, s.k);
+  const detail::Source<T> columns(item.b, s.bCol, s.bRow, s.n - item.column, s.k);
+  if constexpr (kPacked16<T> || (Tune.tf32 != 0 && kSame<T, float>)) {
+    detail::byWarps<Tune, T>(item, rows, columns, s.k, epilogue, ops);
   } else {
-    matmul_detail::byThreads<Tune>(s, epilogue, a, b, ops);
+    detail::byThreads<Tune, T>(item, rows, columns, s.k, epilogue, ops);
   }
 }
 

@@ -57,6 +57,20 @@ SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {
   }
 }
 
+/// What operands.h has for vectors: one lane.
+template <int N, class T>
+SL_INLINE T loadLanes(const T* p, int64_t, int) {
+  static_assert(N == 1);
+  return *p;
+}
+template <class T>
+SL_INLINE void storeLanes(T* p, int64_t, int, T value) {
+  *p = value;
+}
+
+/// The number of this thread in a one-dimensional grid.
+SL_INLINE int64_t threadNumber() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
+
 template <int N, class T>
 SL_INLINE void storeRun(T* p, int64_t stride, int count, const T* from) {
   if (inPieces<N>(p, stride, count)) {

@@ -40,11 +40,28 @@ SL_INLINE void loadParts(uint32_t (&to)[4], const void* line) {
   }
 }
 
-/// sums[16][8] += a[16][16] * b[16][8]. A lane has sums of rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next.
+/// Floats as tensor cores take them: 10 bits of mantissa, rounded to nearest.
+template <int M, int N>
+SL_INLINE void roundFactors(uint32_t (&factors)[M][N]) {
+  SL_UNROLL
+  for (int i = 0; i < M; ++i) {
+    SL_UNROLL
+    for (int j = 0; j < N; ++j) {
+      asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(factors[i][j]) : "f"(__uint_as_float(factors[i][j])));
+    }
+  }
+}
+
+/// sums[16][8] += a[16][D] * b[D][8], where D elements are 32 bytes. A lane has sums of rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next.
 template <class T>
 SL_INLINE void multiply(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   if constexpr (kSame<T, bfloat16>) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else if constexpr (kSame<T, float>) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                  "{%0, %1, %2, %3};"
                  : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));

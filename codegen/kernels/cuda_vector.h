@@ -40,6 +40,13 @@ SL_INLINE void awaitPrevious() {
 #endif
 }
 
+/// Ends the kernel where `holds` is false, as a failed assertion does: the driver reports SL_DEVICE_ERROR's words from then on.
+SL_INLINE void failUnless(bool holds, const char* what) {
+  if (SL_UNLIKELY(!holds)) {
+    __assertfail(what, __FILE__, __LINE__, "straightline", 1);
+  }
+}
+
 // ---- types ----
 
 struct bfloat16 {

@@ -5,7 +5,7 @@
 //   sl::gather_elements<GatherElementsTune{.rank}>(ctx, team, shape, in, index, out)
 //
 // Any strides. Indices as in gather_rows: outside [0, dimExtent) is an error, and nothing outside
-// is read.
+// is read. In CUDA C++ a thread takes an element.
 #ifndef STRAIGHTLINE_KERNELS_GATHER_ELEMENTS_H
 #define STRAIGHTLINE_KERNELS_GATHER_ELEMENTS_H
 
@@ -24,6 +24,28 @@ struct GatherElementsShape {
   int64_t dimExtent = 0;                ///< of `in` along the gathered dim
   int64_t dimStride = 0;                ///< of `in` along the gathered dim
 };
+
+#if defined(__CUDACC__)
+
+template <GatherElementsTune T, class E, class I>
+SL_INLINE void gather_elements(GatherElementsShape s, const E* in, const I* index, E* out) {
+  int64_t number = threadNumber();
+  int64_t at[3] = {};
+  SL_UNROLL
+  for (int d = T.rank - 1; d >= 0; --d) {
+    const int64_t i = number % s.extent[d];
+    number /= s.extent[d];
+    SL_UNROLL
+    for (int o = 0; o < 3; ++o) {
+      at[o] += i * s.stride[o][d];
+    }
+  }
+  if (number == 0) {
+    out[at[2]] = in[at[0] + checkedIndex(int64_t(index[at[1]]), s.dimExtent) * s.dimStride];
+  }
+}
+
+#else
 
 template <GatherElementsTune T, class E, class I>
 SL_INLINE void gather_elements(sl_ctx* ctx, sl_team team, GatherElementsShape s, const E* in,
@@ -45,6 +67,8 @@ SL_INLINE void gather_elements(sl_ctx* ctx, sl_team team, GatherElementsShape s,
     at.advance(nest, nest.rank);
   }
 }
+
+#endif  // __CUDACC__
 
 }  // namespace sl
 

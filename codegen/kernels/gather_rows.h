@@ -6,11 +6,12 @@
 // The innermost run is contiguous in both. Index type int32 or int64. An index outside [0, extent)
 // (negative ones too, as in torch) is reported as SL_INDEX_ERROR (index, 0, extent - 1) and nothing
 // outside is read: the run is taken from a clamped place (zeroes when extent is 0). Copies bits:
-// element types of in and out are equal. The team splits (o, m) pairs.
+// element types of in and out are equal. The team splits (o, m) pairs. In CUDA C++ a thread takes 16 bytes of a row, and an
+// index outside ends the kernel as a failed assertion does.
 #ifndef STRAIGHTLINE_KERNELS_GATHER_ROWS_H
 #define STRAIGHTLINE_KERNELS_GATHER_ROWS_H
 
-#include "straightline/kernels/vector.h"
+#include "straightline/kernels/operands.h"
 
 namespace sl {
 
@@ -29,6 +30,34 @@ struct GatherRowsShape {
   int64_t outOuter = 0;
   int64_t outRow = 0;
 };
+
+#if defined(__CUDACC__)
+
+/// `index`, which lies in [0, extent) or ends the kernel.
+SL_INLINE int64_t checkedIndex(int64_t index, int64_t extent) {
+  failUnless(uint64_t(index) < uint64_t(extent), "an index lies outside of what is indexed");
+  return index;
+}
+
+template <GatherRowsTune T, class E, class I>
+SL_INLINE void gather_rows(GatherRowsShape s, const E* in, const I* index, E* out) {
+  constexpr int N = 16 / int(sizeof(E));
+  const int64_t pieces = ceilDiv(s.run, N);
+  const int64_t number = threadNumber();
+  if (number >= s.outer * s.count * pieces) {
+    return;
+  }
+  const int64_t k = number % pieces * N;
+  const int64_t m = number / pieces % s.count;
+  const int64_t o = number / pieces / s.count;
+  const int count = int(minOf(N, s.run - k));
+  const int64_t row = checkedIndex(int64_t(index[m * s.indexStride]), s.extent);
+  E values[N];
+  loadRun<N>(values, in + o * s.inOuter + row * s.inRow + k, 1, count);
+  storeRun<N>(out + o * s.outOuter + m * s.outRow + k, 1, count, values);
+}
+
+#else
 
 /// `index` when it lies in [0, extent), else reports it and gives a place that does (0 when there
 /// is none).
@@ -67,6 +96,8 @@ SL_INLINE void gather_rows(sl_ctx* ctx, sl_team team, GatherRowsShape s, const E
     }
   }
 }
+
+#endif  // __CUDACC__
 
 }  // namespace sl
 

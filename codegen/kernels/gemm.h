@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Families `gemm` (C[M,N] = epilogue(A[M,K] * B[K,N]), B packed by pack_gemm) and the panel driver
-// that `convolution` shares. The result never lives in C before the epilogue, so an operand may be
+// that `convolution` shares. A packed B of 16-bit floats is widened in registers; with pairs = 2 both
+// are bfloat16, and a step of the reduction takes two neighbours of k. The result never lives in C before the epilogue, so an operand may be
 // the same buffer as an output.
 //
 // Cost: 2*m*n*k flops at 85-95% of peak for m >= mr; for m = 1 the packed weight streams at memory
@@ -17,13 +18,15 @@
 namespace sl {
 
 /// mr x nr: tile in registers; nr must be what the weight was packed with. kc: reduction block (0:
-/// no blocking). mc: rows that share one pass over a panel, in tiles of mr. prefetch: 0 = off.
+/// no blocking; steps). mc: rows that share one pass over a panel, in tiles of mr. prefetch: 0 = off.
+/// pairs: elements of k in a step, as the weight was packed; 2: A and B are bfloat16, k is even.
 struct GemmTune {
   int mr = 6;
   int nr = 16;
   int kc = 512;
   int mc = 96;
   int prefetch = 0;
+  int pairs = 1;
 };
 
 /// C and every epilogue operand are indexed [m][n]; the innermost stride of C is 1.
@@ -56,6 +59,10 @@ struct PanelShare {
   }
 };
 
+/// Named only: what a pointer points to.
+template <class T>
+T pointee(const T*);
+
 /// Reduction of a tile: `outer` x `inner` runs of `run` elements of A, `step` apart in a run.
 struct Reduction {
   int64_t outer = 1, outerStride = 0;
@@ -65,11 +72,11 @@ struct Reduction {
 
 /// tile += A * panel over [k0, k0 + count) of the only run (blocked K), or over all runs when
 /// `count` is all of it.
-template <int Prefetch, class T, int N, int MR, int NV>
-SL_INLINE void reduceRuns(Tile<T, N, MR, NV>& tile, Rows<T, MR> a, const Reduction& r,
-                          int64_t runLength, const T* b, int64_t bStride, const char* ahead) {
+template <int Prefetch, class T, int N, int MR, int NV, class A, class B>
+SL_INLINE void reduceRuns(Tile<T, N, MR, NV>& tile, Rows<A, MR> a, const Reduction& r,
+                          int64_t runLength, const B* b, int64_t bStride, const char* ahead) {
   for (int64_t h = 0; h < r.outer; ++h) {
-    Rows<T, MR> row = a;
+    Rows<A, MR> row = a;
     for (int64_t w = 0; w < r.inner; ++w) {
       multiply<Prefetch>(tile, row, r.step, b, bStride, runLength, ahead);
       row.advance(r.innerStride);
@@ -81,11 +88,13 @@ SL_INLINE void reduceRuns(Tile<T, N, MR, NV>& tile, Rows<T, MR> a, const Reducti
 /// One panel of B (row k at panel + k * bStride) times the row blocks [first, last) of `rows`, `kc`
 /// steps of the reduction at a time. Partial results are kept in a local buffer between the blocks
 /// of K. Source: `pointer(row)` of A, `offsets(row)`; `kOpaque`: see Rows::makeOpaque.
-template <GemmTune Tune, class T, class Source, class Epilogue, class Ops>
+template <GemmTune Tune, class B, class Source, class Epilogue, class Ops>
 SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t first, int64_t last,
-                        const Reduction& reduction, const T* panel, int64_t bStride,
+                        const Reduction& reduction, const B* panel, int64_t bStride,
                         const int64_t* steps, int64_t column, int64_t columns, int64_t outputStep,
                         const Epilogue& epilogue, const Ops& ops) {
+  using T = typename SumOf<B>::type;
+  using A = decltype(pointee(source.pointer(0)));
   constexpr int N = panelLanes<T>(Tune.nr);
   constexpr int NV = Tune.nr / N;
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
@@ -102,7 +111,7 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
         constexpr int MR = decltype(count)::value;
         const int64_t row = rows.begin(block);
         Tile<T, N, MR, NV> tile;
-        Rows<T, MR> a;
+        Rows<A, MR> a;
         SL_UNROLL
         for (int i = 0; i < MR; ++i) {
           a.p[i] = source.pointer(row + i) + k0 * reduction.step;
@@ -121,7 +130,7 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
           // Several row blocks: each fetches its share of the next block of the panel. A single
           // one: 2 KiB ahead. An address only, which may lie beyond the weight.
           const int64_t distance = last - first > 1
-                                       ? kc * Tune.nr * int64_t(sizeof(T)) +
+                                       ? kc * Tune.nr * int64_t(sizeof(B)) +
                                              (block - first) * (kc / 4) * (64 * Tune.prefetch)
                                        : 2048;
           ahead = reinterpret_cast<const char*>(reinterpret_cast<uint64_t>(panel + k0 * bStride) +
@@ -151,9 +160,9 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
 
 /// Chunks of row blocks x panels, for this thread's share. `source.prepare(firstRow, lastRow)` is
 /// called per chunk.
-template <GemmTune Tune, class T, class Source, class Epilogue, class Ops>
+template <GemmTune Tune, class B, class Source, class Epilogue, class Ops>
 SL_INLINE void runPanels(sl_team team, Source& source, int64_t m, int64_t n,
-                         const Reduction& reduction, const T* b, const int64_t* steps,
+                         const Reduction& reduction, const B* b, const int64_t* steps,
                          int64_t outputStep, const Epilogue& epilogue, const Ops& ops) {
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
   const RowBlocks rows(m, Tune.mr);
@@ -190,17 +199,35 @@ struct MatrixRows {
   }
 };
 
-/// C = epilogue(A * B). a [m][lda], b packed [ceil(n / nr)][k][nr], pointers: epilogue operands,
-/// then outputs.
-template <GemmTune Tune, class Epilogue, class T, class... P>
-SL_INLINE void gemm(sl_ctx*, sl_team team, GemmShape s, Epilogue epilogue, const T* a, const T* b,
+/// Rows of a matrix of bfloat16, `lda` elements apart, two elements at a time.
+struct PairRows {
+  static constexpr bool kOpaque = false;
+  MatrixRows<bfloat16> rows;
+
+  SL_INLINE_MEMBER void prepare(int64_t, int64_t) {}
+  SL_INLINE_MEMBER const BfloatPair* pointer(int64_t row) const {
+    return reinterpret_cast<const BfloatPair*>(rows.pointer(row));
+  }
+  SL_INLINE_MEMBER RowOffsets offsets(int64_t row) const { return rows.offsets(row); }
+};
+
+/// C = epilogue(A * B). a [m][lda], b packed [ceil(n / nr)][k / pairs][nr][pairs], pointers: epilogue
+/// operands, then outputs.
+template <GemmTune Tune, class Epilogue, class A, class B, class... P>
+SL_INLINE void gemm(sl_ctx*, sl_team team, GemmShape s, Epilogue epilogue, const A* a, const B* b,
                     P... pointers) {
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][1], s.epilogueStride[1][1],
                                                s.epilogueStride[2][1], s.epilogueStride[3][1]};
-  MatrixRows<T> source{a, s.lda, s.ldc, s.epilogueStride};
-  const Reduction reduction{.run = s.k};
-  runPanels<Tune>(team, source, s.m, s.n, reduction, b, steps, 1, epilogue,
-                  epilogueOperands(pointers...));
+  MatrixRows<A> source{a, s.lda, s.ldc, s.epilogueStride};
+  if constexpr (Tune.pairs == 2) {
+    PairRows pairs{source};
+    runPanels<Tune>(team, pairs, s.m, s.n, Reduction{.run = s.k / 2},
+                    reinterpret_cast<const BfloatPair*>(b), steps, 1, epilogue,
+                    epilogueOperands(pointers...));
+  } else {
+    runPanels<Tune>(team, source, s.m, s.n, Reduction{.run = s.k}, b, steps, 1, epilogue,
+                    epilogueOperands(pointers...));
+  }
 }
 
 }  // namespace sl

@@ -121,6 +121,36 @@ void runGemv(int64_t m, int64_t n, int64_t k, int threads) {
   p.check(describe("gemv", m, n, k, threads));
 }
 
+/// The packed weight stored as W; with pairs = 2 (k rounded up to an even number) x is bfloat16 too.
+template <GemmTune Tune, class W>
+void runNarrowGemm(int64_t m, int64_t n, int64_t k, int threads) {
+  constexpr bool kPairs = Tune.pairs == 2;
+  k = (k + Tune.pairs - 1) / Tune.pairs * Tune.pairs;
+  Linear<float> p(m, n, k);
+  const std::vector<W> w = stored<W>(p.w);
+  std::vector<W> narrowX;
+  if (kPairs) {
+    narrowX = stored<W>(p.x);
+  }
+  Guarded<W> packed((n + Tune.nr - 1) / Tune.nr * Tune.nr * k);
+  runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+    pack_gemm<PackGemmTune{.nr = Tune.nr, .pairs = Tune.pairs}>(
+        ctx, team, PackGemmShape{.n = n, .k = k, .strideN = p.ldw, .strideK = 1}, w.data(), packed.data());
+  });
+  const std::vector<W> b(packed.data(), packed.data() + (n + Tune.nr - 1) / Tune.nr * Tune.nr * k);
+  const GemmShape shape{.m = m, .n = n, .k = k, .lda = p.lda, .ldc = p.ldc,
+                        .epilogueStride = {{0, 1}, {p.ldr, 1}}};
+  runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+    const float *bias = p.bias.data(), *residual = p.residual.data();
+    if constexpr (kPairs) {
+      gemm<Tune>(ctx, team, shape, kBiasResidualRelu, narrowX.data(), b.data(), bias, residual, p.y.data());
+    } else {
+      gemm<Tune>(ctx, team, shape, kBiasResidualRelu, p.x.data(), b.data(), bias, residual, p.y.data());
+    }
+  });
+  p.check(describe(kPairs ? "gemm of pairs" : "gemm of a narrow weight", m, n, k, threads));
+}
+
 constexpr int64_t kSizes[] = {1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 33, 48};
 
 template <class F>
@@ -133,6 +163,20 @@ void forManyShapes(const F& f) {
   f(1, 10, 64, 1);
   f(64, 100, 127, 2);
   f(101, 37, 1, 3);
+}
+
+TEST(Gemm, ThePackedWeightIsNarrow) {
+  forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
+    runNarrowGemm<GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96}, bfloat16>(m, n, k, threads);
+    runNarrowGemm<GemmTune{.mr = 4, .nr = 32, .kc = 16, .mc = 12, .prefetch = 2}, half>(m, n, k, threads);
+  });
+}
+
+TEST(Gemm, PairsOfBfloat16) {
+  forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
+    runNarrowGemm<GemmTune{.mr = 6, .nr = 32, .kc = 0, .mc = 96, .pairs = 2}, bfloat16>(m, n, k, threads);
+    runNarrowGemm<GemmTune{.mr = 4, .nr = 16, .kc = 8, .mc = 12, .prefetch = 2, .pairs = 2}, bfloat16>(m, n, k, threads);
+  });
 }
 
 TEST(Gemm, MatchesDoubleReference) {

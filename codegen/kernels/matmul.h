@@ -22,6 +22,7 @@ struct MatmulTune {
   int columns = 0;  ///< CUDA only
   int threads = 0;  ///< CUDA only: of a block
   int splits = 1;   ///< CUDA only: blocks of a cluster that share a reduction; more than 1 from sm_90 on
+  int tf32 = 0;     ///< CUDA only: 1: products of float by tensor cores, factors rounded to 10 bits
 };
 
 /// Strides in elements. The innermost stride of C is 1; of an epilogue operand [b0][b1][b2][m][n]

@@ -9,7 +9,7 @@
 #ifndef STRAIGHTLINE_KERNELS_MICRO_KERNEL_H
 #define STRAIGHTLINE_KERNELS_MICRO_KERNEL_H
 
-#include "straightline/kernels/vector.h"
+#include "straightline/kernels/scalar.h"
 
 #define SL_INLINE_LAMBDA __attribute__((always_inline))
 
@@ -23,6 +23,61 @@ constexpr int panelLanes(int nr) {
     lanes /= 2;
   }
   return lanes;
+}
+
+/// Two neighbours along k, as one step of a reduction takes them (AVX512_BF16). At any even address.
+struct __attribute__((may_alias)) BfloatPair {
+  uint16_t low, high;
+};
+
+/// What products of elements of A and of B are summed in.
+template <class B>
+struct SumOf {
+  using type = float;
+};
+template <>
+struct SumOf<double> {
+  using type = double;
+};
+
+/// N elements of B as a step takes them: widened, or as they are.
+template <class T, int N, class B>
+SL_INLINE auto loadFactor(const B* p) {
+  if constexpr (kSame<B, BfloatPair>) {
+    vec<uint32_t, N> pairs;
+    __builtin_memcpy(&pairs, p, sizeof(pairs));
+    return pairs;
+  } else if constexpr (kSame<B, T>) {
+    return load<N>(p);
+  } else {
+    return cast<T>(load<N>(p));
+  }
+}
+/// An element of A in all lanes.
+template <class T, int N, class A>
+SL_INLINE auto splatFactor(const A& a) {
+  if constexpr (kSame<A, BfloatPair>) {
+    uint32_t pair;
+    __builtin_memcpy(&pair, &a, sizeof(pair));
+    return splat<vec<uint32_t, N>>(pair);
+  } else {
+    return splat<vec<T, N>>(a);
+  }
+}
+
+/// sum + a.high * b.high + a.low * b.low, rounded to float after each of the two; the instruction takes denormal numbers for 0.
+template <int N>
+SL_INLINE vec<float, N> multiplyPairs(vec<uint32_t, N> a, vec<uint32_t, N> b, vec<float, N> sum) {
+#if defined(__AVX512BF16__)
+  if constexpr (N == 16) {
+    using Operand = __bf16 __attribute__((vector_size(64)));
+    return __builtin_ia32_dpbf16ps_512(sum, __builtin_bit_cast(Operand, a), __builtin_bit_cast(Operand, b));
+  }
+#endif
+  using V = vec<float, N>;
+  const vec<uint32_t, N> high = splat<vec<uint32_t, N>>(0xffff0000u);
+  sum = fma(__builtin_bit_cast(V, a & high), __builtin_bit_cast(V, b & high), sum);
+  return fma(__builtin_bit_cast(V, a << 16), __builtin_bit_cast(V, b << 16), sum);
 }
 
 /// Calls f(Index<count>{}), 1 <= count <= Max. Folds away when `count` is a literal.
@@ -103,19 +158,23 @@ struct Rows {
   }
 };
 
-template <class T, int N, int MR, int NV>
-SL_INLINE void multiplyStep(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int64_t k, const T* b) {
-  vec<T, N> bv[NV];
+template <class T, int N, int MR, int NV, class A, class B>
+SL_INLINE void multiplyStep(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int64_t k, const B* b) {
+  decltype(loadFactor<T, N>(b)) bv[NV];
   SL_UNROLL
   for (int j = 0; j < NV; ++j) {
-    bv[j] = load<N>(b + j * N);
+    bv[j] = loadFactor<T, N>(b + j * N);
   }
   SL_UNROLL
   for (int i = 0; i < MR; ++i) {
-    const vec<T, N> x = splat<vec<T, N>>(a.p[i][k]);
+    const auto x = splatFactor<T, N>(a.p[i][k]);
     SL_UNROLL
     for (int j = 0; j < NV; ++j) {
-      tile.v[i][j] = fma(x, bv[j], tile.v[i][j]);
+      if constexpr (kSame<B, BfloatPair>) {
+        tile.v[i][j] = multiplyPairs<N>(x, bv[j], tile.v[i][j]);
+      } else {
+        tile.v[i][j] = fma(x, bv[j], tile.v[i][j]);
+      }
     }
   }
 }
@@ -153,10 +212,10 @@ SL_INLINE void multiplyRowByRow(Tile<T, N, MR, 1>& tile, Rows<T, MR> a, int64_t 
 /// tile += A[MR, run] * B[run, NV * N]; element k of a row is p[k * aStep], row k of B is b[k *
 /// bStride]. Moves `b` (and `ahead`) past what was used. Every 4 steps prefetch `Prefetch` lines at
 /// `ahead` into L2.
-template <int Prefetch, class T, int N, int MR, int NV>
-SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<T, MR>& a, int64_t aStep, const T*& b,
+template <int Prefetch, class T, int N, int MR, int NV, class A, class B>
+SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int64_t aStep, const B*& b,
                         int64_t bStride, int64_t run, const char*& ahead) {
-  if constexpr (NV == 1 && MR > 1 && Prefetch == 0 && kVectorRegisters >= kShortRun + 8) {
+  if constexpr (kSame<A, T> && kSame<B, T> && NV == 1 && MR > 1 && Prefetch == 0 && kVectorRegisters >= kShortRun + 8) {
     if (__builtin_constant_p(run) && run <= kShortRun && run % 4 == 0) {
       multiplyRowByRow(tile, a, aStep, b, bStride, run);
       b += run * bStride;

@@ -294,4 +294,8 @@ struct Cursor {
 
 }  // namespace sl
 
+#if defined(__CUDACC__)
+#include "straightline/kernels/cuda_operands.h"
+#endif
+
 #endif  // STRAIGHTLINE_KERNELS_OPERANDS_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weight packing, run once in `prepare`. Layouts, with nr the panel width of the kernel that reads
 // them; columns beyond the last output are zero:
-//   pack_gemm         [ceil(N / nr)][K][nr]
+//   pack_gemm         [ceil(N / nr)][K / pairs][nr][pairs]
 //   pack_convolution  [ceil(O / nr)][KH][KW][I][nr]
 //   pack_winograd     [O / kb][(m + 2)^2][kb / nr][I][nr]; kb output channels are finished before
 //   the next are begun, so
@@ -22,6 +22,7 @@ inline constexpr int64_t kPackBlock = 16;
 
 struct PackGemmTune {
   int nr = 0;
+  int pairs = 1;  ///< neighbours of k that stand together; k is a multiple
 };
 /// Weight element (row n of N, column k of K) is at n * strideN + k * strideK, so both [N,K] and
 /// [K,N] can be read.
@@ -43,7 +44,8 @@ SL_INLINE void pack_gemm(sl_ctx*, sl_team team, PackGemmShape s, const T* weight
       for (int64_t j = 0; j < nr; ++j) {
         SL_NO_UNROLL
         for (int64_t k = begin; k < end; ++k) {
-          to[k * nr + j] = j < count ? from[j * s.strideN + k * s.strideK] : T(0);
+          to[(k / Tune.pairs * nr + j) * Tune.pairs + k % Tune.pairs] =
+              j < count ? from[j * s.strideN + k * s.strideK] : T{};
         }
       }
     }

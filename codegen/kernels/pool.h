@@ -10,7 +10,7 @@
 // divides by `divisor` when it is not 0, else by the window clipped to the padded image
 // (includePad) or to the image. `ceil_mode` is in outH, outW. Lanes run along the channels
 // (channelsLast = 1: both channel strides are 1) or along a row of the output. The team splits
-// output rows.
+// output rows. In CUDA C++ a thread takes one element of the output, neighbours along the same dim.
 #ifndef STRAIGHTLINE_KERNELS_POOL_H
 #define STRAIGHTLINE_KERNELS_POOL_H
 
@@ -104,6 +104,39 @@ SL_INLINE Wide<Sum<In>, N> poolLanes(const PoolShape& s, const In* image, const 
   }
 }
 
+#if defined(__CUDACC__)
+
+}  // namespace pool_detail
+
+template <PoolTune T, class F, class In, class Out>
+SL_INLINE void pool(PoolShape s, F f, const In* in, Out* out) {
+  namespace detail = pool_detail;
+  int64_t number = threadNumber();
+  auto next = [&](int64_t extent) {
+    const int64_t i = number % extent;
+    number /= extent;
+    return i;
+  };
+  int64_t c = T.channelsLast != 0 ? next(s.channels) : 0;
+  const int64_t x = next(s.outW);
+  const int64_t y = next(s.outH);
+  c = T.channelsLast != 0 ? c : next(s.channels);
+  if (number >= s.batch) {
+    return;
+  }
+  const detail::Window h = detail::windowAt(y, s.strideH, s.padH, s.dilationH, s.kernelH, s.inH);
+  const detail::Window w = detail::windowAt(x, s.strideW, s.padW, s.dilationW, s.kernelW, s.inW);
+  const In* image = in + number * s.inStride[0] + c * s.inStride[1];
+  f(detail::poolLanes<1, T>(s, image, h, w, 0, 1),
+    out[number * s.outStride[0] + c * s.outStride[1] + y * s.outStride[2] + x * s.outStride[3]]);
+}
+template <PoolTune T, class In, class Out>
+SL_INLINE void pool(PoolShape s, const In* in, Out* out) {
+  pool<T>(s, [](auto value, auto& y) { y = cast<Out>(value); }, in, out);
+}
+
+#else
+
 template <class Out, class V, class F>
 SL_INLINE void write(F f, Out* out, int64_t stride, int count, V value) {
   Like<Out, V> y{};
@@ -175,6 +208,8 @@ template <PoolTune T, class In, class Out>
 SL_INLINE void pool(sl_ctx* ctx, sl_team team, PoolShape s, const In* in, Out* out) {
   pool<T>(ctx, team, s, [](auto value, auto& y) SL_LAMBDA { y = cast<Out>(value); }, in, out);
 }
+
+#endif  // __CUDACC__
 
 }  // namespace sl
 

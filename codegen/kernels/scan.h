@@ -5,7 +5,7 @@
 //
 // Sums run in double for float and double, in float for 16-bit floats (as ATen on the CPU), in
 // int64 for integers and bool. in and out may be one buffer. The team splits the other dims; lanes
-// run along them where they are contiguous.
+// run along them where they are contiguous. In CUDA C++ `threads` neighbours (1 or 32) share a row.
 #ifndef STRAIGHTLINE_KERNELS_SCAN_H
 #define STRAIGHTLINE_KERNELS_SCAN_H
 
@@ -16,6 +16,7 @@ namespace sl {
 
 struct ScanTune {
   int rank = 0;
+  int threads = 1;  ///< CUDA only: of one warp, that share a row
 };
 
 struct ScanShape {
@@ -27,11 +28,81 @@ struct ScanShape {
 
 namespace scan_detail {
 
+/// What is summed in.
+template <class In>
+using Sum = typename Conditional<kFloating<In>, double,
+                                 typename Conditional<kPacked16<In>, float, int64_t>::type>::type;
+
+#if defined(__CUDACC__)
+
+/// The value of the lane `distance` before this one.
+template <class A>
+SL_INLINE A fromBefore(A value, int distance) {
+  constexpr unsigned kAll = 0xffffffffu;
+  if constexpr (sizeof(A) == 8) {
+    return bitcast<A>(__shfl_up_sync(kAll, bitcast<long long>(value), distance));
+  } else {
+    return bitcast<A>(__shfl_up_sync(kAll, bitcast<int>(value), distance));
+  }
+}
+template <class A>
+SL_INLINE A fromLast(A value) {
+  constexpr unsigned kAll = 0xffffffffu;
+  if constexpr (sizeof(A) == 8) {
+    return bitcast<A>(__shfl_sync(kAll, bitcast<long long>(value), 31));
+  } else {
+    return bitcast<A>(__shfl_sync(kAll, bitcast<int>(value), 31));
+  }
+}
+
+/// One row by one thread, or by all lanes of a warp, 32 elements at a time.
+template <int THREADS, class In, class Out>
+SL_INLINE void scanRow(const ScanShape& s, const In* in, Out* out) {
+  using A = Sum<In>;
+  const int lane = THREADS == 1 ? 0 : int(threadIdx.x) % THREADS;
+  A before{};
+  for (int64_t first = 0; first < s.count; first += THREADS) {
+    const int64_t i = first + lane;
+    A sum = i < s.count ? cast<A>(in[i * s.stride[0]]) : A{};
+    if constexpr (THREADS > 1) {
+      SL_UNROLL
+      for (int distance = 1; distance < THREADS; distance *= 2) {
+        const A other = fromBefore(sum, distance);
+        sum = lane >= distance ? add(other, sum) : sum;
+      }
+    }
+    sum = add(before, sum);
+    if (i < s.count) {
+      out[i * s.stride[1]] = cast<Out>(sum);
+    }
+    before = THREADS > 1 ? fromLast(sum) : sum;
+  }
+}
+
+}  // namespace scan_detail
+
+template <ScanTune T, class In, class Out>
+SL_INLINE void scan(ScanShape s, const In* in, Out* out) {
+  static_assert(T.threads == 1 || T.threads == 32);
+  int64_t number = threadNumber() / T.threads;
+  SL_UNROLL
+  for (int d = T.rank - 1; d >= 0; --d) {
+    const int64_t i = number % s.outer[d];
+    number /= s.outer[d];
+    in += i * s.outerStride[0][d];
+    out += i * s.outerStride[1][d];
+  }
+  if (number == 0) {
+    scan_detail::scanRow<T.threads>(s, in, out);
+  }
+}
+
+#else
+
 template <int N, class In, class Out>
 SL_INLINE void scanLanes(const ScanShape& s, const In* in, Out* out, int64_t inLane,
                          int64_t outLane, int count) {
-  using A = typename Conditional<kFloating<In>, double,
-                                 typename Conditional<kPacked16<In>, float, int64_t>::type>::type;
+  using A = Sum<In>;
   Wide<A, N> sum{};
   for (int64_t i = 0; i < s.count; ++i) {
     sum = add(sum, cast<A>(loadLanes<N>(in + i * s.stride[0], inLane, count)));
@@ -70,6 +141,8 @@ SL_INLINE void scan(sl_ctx*, sl_team team, ScanShape s, const In* in, Out* out) 
     }
   }
 }
+
+#endif  // __CUDACC__
 
 }  // namespace sl
 

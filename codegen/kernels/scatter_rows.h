@@ -6,11 +6,13 @@
 // `out` holds the old values already. The innermost run is contiguous in both. Index type int32 or int64. Rows are written
 // in the order of the index, also by a team, which splits outer positions and pieces of the run: where two are equal the
 // last one stays, and sums have one order. An index outside [0, extent) (negative ones too, as in torch) is reported as
-// SL_INDEX_ERROR (index, 0, extent - 1) and its row is left out. Element types of src and out are equal.
+// SL_INDEX_ERROR (index, 0, extent - 1) and its row is left out. Element types of src and out are equal. In CUDA C++ a thread takes one element of every
+// row, so that the order is the same, and an index outside ends the kernel.
 #ifndef STRAIGHTLINE_KERNELS_SCATTER_ROWS_H
 #define STRAIGHTLINE_KERNELS_SCATTER_ROWS_H
 
-#include "straightline/kernels/vector.h"
+#include "straightline/kernels/gather_rows.h"
+#include "straightline/kernels/scalar.h"
 
 namespace sl {
 
@@ -28,6 +30,34 @@ struct ScatterRowsShape {
   int64_t outOuter = 0;
   int64_t outRow = 0;
 };
+
+#if defined(__CUDACC__)
+
+template <ScatterRowsTune T, class I, class E>
+SL_INLINE void scatter_rows(ScatterRowsShape s, const I* index, const E* src, E* out) {
+  const int64_t number = threadNumber();
+  const int64_t k = number % s.run;
+  const int64_t o = number / s.run;
+  if (o >= s.outer) {
+    return;
+  }
+  const E* from = src + o * s.srcOuter + k;
+  E* const first = out + o * s.outOuter + k;
+  for (int64_t m = 0; m < s.count; ++m) {
+    E* const to = first + checkedIndex(int64_t(index[m]), s.extent) * s.outRow;
+    if constexpr (T.add != 0) {
+      if constexpr (kPacked16<E>) {
+        *to = cast<E>(cast<float>(*to) + cast<float>(from[m * s.srcRow]));
+      } else {
+        *to = E(*to + from[m * s.srcRow]);
+      }
+    } else {
+      *to = from[m * s.srcRow];
+    }
+  }
+}
+
+#else
 
 template <ScatterRowsTune T, class I, class E>
 SL_INLINE void scatter_rows(sl_ctx* ctx, sl_team team, ScatterRowsShape s, const I* index,
@@ -57,6 +87,8 @@ SL_INLINE void scatter_rows(sl_ctx* ctx, sl_team team, ScatterRowsShape s, const
     }
   }
 }
+
+#endif  // __CUDACC__
 
 }  // namespace sl
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Family `transpose`: a batch of matrices with rows and columns exchanged, in square blocks that
-// are turned in registers.
+// are turned in registers. In CUDA C++ a block turns a square of 32 x 32 in shared memory.
 //
 //   sl::transpose<TransposeTune{.block}>(ctx, team, shape, in, out)
 //   out[b][c][r] = in[b][r][c], contiguous along c in `in` and along r in `out`; they do not overlap
@@ -20,6 +20,39 @@ struct TransposeShape {
   int64_t inBatch = 0, inRow = 0;    ///< strides, elements
   int64_t outBatch = 0, outCol = 0;  ///< strides, elements
 };
+
+#if defined(__CUDACC__)
+
+/// The grid has a block of 256 threads for each square, those of one row of squares side by side.
+template <TransposeTune T, class E>
+SL_INLINE void transpose(TransposeShape s, const E* in, E* out) {
+  constexpr int kSide = 32;
+  constexpr int kLines = 8;  // of a square that are moved at once
+  __shared__ E square[kSide][kSide + 1];
+  const int64_t across = ceilDiv(s.cols, kSide);
+  const int64_t down = ceilDiv(s.rows, kSide);
+  const int64_t number = blockIdx.x;
+  const int64_t column = number % across * kSide;
+  const int64_t row = number / across % down * kSide;
+  const int64_t b = number / across / down;
+  const int lane = int(threadIdx.x) % kSide;
+  const int line = int(threadIdx.x) / kSide;
+  SL_UNROLL
+  for (int i = line; i < kSide; i += kLines) {
+    if (row + i < s.rows && column + lane < s.cols) {
+      square[i][lane] = in[b * s.inBatch + (row + i) * s.inRow + column + lane];
+    }
+  }
+  __syncthreads();
+  SL_UNROLL
+  for (int i = line; i < kSide; i += kLines) {
+    if (column + i < s.cols && row + lane < s.rows) {
+      out[b * s.outBatch + (column + i) * s.outCol + row + lane] = square[lane][i];
+    }
+  }
+}
+
+#else
 
 /// A type of the same size that vectors can hold.
 template <int Bytes>
@@ -98,6 +131,8 @@ SL_INLINE void transpose(sl_ctx*, sl_team team, TransposeShape s, const E* in, E
     }
   }
 }
+
+#endif  // __CUDACC__
 
 }  // namespace sl
 

@@ -27,7 +27,10 @@ llvm::LogicalResult LinearOp::verify() {
     return opError(*this) << "x has " << space.print(x.back()) << " features but weight has "
                           << space.print(weight[1]) << " (linear_c1)";
   }
-  const mlir::Type element = getX().getType().getElementType();
+  const bool pairs = getResult().getType().getElementType().isF32() &&
+                     getX().getType().getElementType().isBF16() &&
+                     getWeight().getType().getElementType().isBF16();
+  const mlir::Type element = (pairs ? getResult() : getX()).getType().getElementType();
   for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getWeight(), "weight"),
                              {getBias(), "bias"},
                              {getResult(), "the result"}}) {

@@ -62,7 +62,7 @@ static bool areTexts(mlir::Attribute value) {
 llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, NamedAttribute attribute) {
   // What passes note on an op: its phase, the kernel chosen and why, the layout of its result, strides of a parameter's
   // storage, and for a measurement the key of its problem and what was chosen (passes/tuned_choices.h); on a function: its
-  // parameters are live; on the module: the target, routes by op as [kernel, who said so], measured choices by key, candidates.
+  // parameters are live; on the module: the target, routes by op as [kernel, who said so], measured choices by key, candidates, what may be rounded to TF32.
   const llvm::StringRef name = attribute.getName().getValue();
   const mlir::Attribute value = attribute.getValue();
   const bool known = (name == kPrepare && llvm::isa<mlir::UnitAttr>(value)) ||
@@ -76,7 +76,8 @@ llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, Na
                      (name == "op.alone" && llvm::isa<mlir::BoolAttr>(value)) ||
                      (name == "op.choices" && llvm::isa<mlir::ModuleOp>(operation) && areTexts(value)) ||
                      (name == "op.candidates" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<mlir::ArrayAttr>(value)) ||
-                     (name == "op.routes" && llvm::isa<mlir::ModuleOp>(operation) && areRoutes(value));
+                     (name == "op.routes" && llvm::isa<mlir::ModuleOp>(operation) && areRoutes(value)) ||
+                     (name == "op.tf32" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<StringAttr>(value));
   if (known) {
     return mlir::success();
   }

@@ -50,8 +50,8 @@ Clock meet(const Clock& a, const Clock& b) {
 
 class Checker {
  public:
-  Checker(const MayShare& mayShare, llvm::StringRef constraint, StringAttr team)
-      : mayShare_(mayShare), constraint_(constraint), team_(team) {}
+  Checker(const MayShare& mayShare, llvm::StringRef constraint, StringAttr team, bool isAlone)
+      : mayShare_(mayShare), constraint_(constraint), team_(team), isAlone_(isAlone) {}
 
   mlir::LogicalResult checkBlock(mlir::Block& block) {
     for (Operation& op : block) {
@@ -129,6 +129,9 @@ class Checker {
         return error;
       }
     }
+    if (isAlone_ && llvm::isa<kernel::LoadOp>(op)) {
+      return mlir::success();  // a team of one has the number before it enqueues anything more
+    }
     for (const Access& access : accessesOf(op)) {
       state_.past.push_back({access.root, access.writes, queue, time, op});
     }
@@ -138,6 +141,7 @@ class Checker {
   const MayShare& mayShare_;
   llvm::StringRef constraint_;
   StringAttr team_;
+  bool isAlone_;  ///< the team is one thread
   State state_;
   llvm::DenseMap<StringAttr, int64_t> count_;
 };
@@ -175,7 +179,7 @@ mlir::LogicalResult verifyQueueOrder(mlir::Region& region, const MayShare& maySh
   auto program = region.getParentOfType<kernel::ProgramOp>();
   auto queues = program.getBodyBlock()->getOps<kernel::QueueOp>();
   kernel::QueueOp team = *queues.begin();
-  return Checker(mayShare, constraint, team.getSymNameAttr()).checkBlock(region.front());
+  return Checker(mayShare, constraint, team.getSymNameAttr(), program.getTarget().getThreads() == 1).checkBlock(region.front());
 }
 
 }  // namespace straightline

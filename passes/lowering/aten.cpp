@@ -111,6 +111,9 @@ std::pair<mlir::FlatSymbolRefAttr, Value> Lowering::planAten(mlir::Location loc,
       builder.getStrArrayAttr(roles), types({}), builder.getStringAttr(kernel.op), builder.getDictionaryAttr(attributes),
       builder.getStringAttr(kernel.run_symbol), builder.getStringAttr(kernel.plan_symbol), builder.getStringAttr(destroy),
       builder.getUnitAttr());
+  if (target_.getBackend() != "cpu") {
+    decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(target_.getBackend()));
+  }
   std::string text;
   llvm::raw_string_ostream(text) << decl;
   auto [found, inserted] = atenHandles_.try_emplace(text);

@@ -184,15 +184,17 @@ class ContractionLowering {
     return mlir::ArrayAttr::get(lowering_.context(), attributes);
   }
 
-  /// Kernels take up to four operands beside the accumulator and write one result: of their own element type on a CPU, of
-  /// any type on a device, where an epilogue works on scalars.
+  /// Kernels take up to four operands beside the accumulator and write one result: on a CPU of their own element type or, where
+  /// that is float32, of 16-bit floats; of any type on a device, where an epilogue works on scalars.
   bool epilogueFits() {
     constexpr size_t kMostEpilogueOperands = 4;
-    if (onDevice()) {
-      return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1;
-    }
-    return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1 && elementOf(fusion_.getResult(0)) == element() &&
-           llvm::all_of(accesses_, [&](const Access& access) { return elementOf(fusion_.getInputs()[access.operand]) == element(); });
+    const auto fits = [&](Value tensor) {
+      const mlir::Type type = elementOf(tensor);
+      const bool widens = spec_.family != "winograd" && element().isF32() && (type.isBF16() || type.isF16());
+      return onDevice() || type == element() || widens;
+    };
+    return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1 && fits(fusion_.getResult(0)) &&
+           llvm::all_of(accesses_, [&](const Access& access) { return fits(fusion_.getInputs()[access.operand]); });
   }
   static mlir::Type elementOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
 
@@ -231,7 +233,7 @@ class ContractionLowering {
     if (found != lowering_.packs_.end()) {
       return found->second;
     }
-    kernel::BufferType packedType = lowering_.contiguousType(packedExtents, element());
+    kernel::BufferType packedType = lowering_.contiguousType(packedExtents, elementOf(weight));
     const bool early = isKnownEarly(weight) && !lowering_.inPrepare();
     packing.inputs = {source};
     packing.op = "pack";
@@ -325,6 +327,9 @@ class ContractionLowering {
       packing.family = "pack_gemm";
       packing.name = "pack_gemm" + sizes({n, k});
       packing.tune = {lowering_.named("nr", lowering_.number(nr))};
+      if (const int64_t pairs = tuneValue("pairs"); pairs > 1) {
+        packing.tune.push_back(lowering_.named("pairs", lowering_.number(pairs)));
+      }
       packing.shape = {lowering_.named("n", lowering_.number(n)), lowering_.named("k", lowering_.number(k)),
                        lowering_.named("strideN", lowering_.number(strides[0])),
                        lowering_.named("strideK", lowering_.number(strides[1]))};
@@ -819,6 +824,9 @@ class ContractionLowering {
     Value wanted = wantedPlace();
     Value out = wanted;
     const bool anyLayout = spec_.family == "convolution_direct";
+    if (onDevice() && tuneValue("rows") > 0 && (g.c / g.groups > 1 || wholePieces(g) != g.c)) {
+      in = wholePieces(g) == g.c ? channelsLast(in, llvm::SmallVector<int64_t>(8, 0)) : paddedImage(in, wholePieces(g));
+    }
     if (!anyLayout) {
       in = channelsLast(in, requiredBorder(g, spec_.family, tuneValue("m")));
       if (lowering_.stridesOf(Lowering::typeOf(out))[1] != constant(1)) {
@@ -898,7 +906,7 @@ class ContractionLowering {
   Value packConvolution(Value weight, const ConvolutionGeometry& g) {
     Value source = lowering_.bufferOf(weight);
     if (spec_.family == "convolution_direct") {
-      return source;
+      return onDevice() && tuneValue("rows") > 0 ? channelsLastWeight(weight, g) : source;
     }
     Exprs strides = lowering_.stridesOf(Lowering::typeOf(source));
     const Exprs extents = lowering_.extentsOf(Lowering::typeOf(source));
@@ -929,6 +937,93 @@ class ContractionLowering {
                     lowering_.named("kb", lowering_.number(kb))};
     return pack(weight, packing,
                 {extents[0].floorDiv(kb), constant((m + 2) * (m + 2)), constant(kb / nr), extents[1], constant(nr)});
+  }
+
+  /// Channels in whole pieces of 16 bytes, which the tiles of a device gather at once; those beyond the image's own are zeros.
+  int64_t wholePieces(const ConvolutionGeometry& g) {
+    const auto piece = static_cast<int64_t>(128 / element().getIntOrFloatBitWidth());
+    return g.groups == 1 && g.c > 1 ? (g.c + piece - 1) / piece * piece : g.c;
+  }
+
+  /// Strides over `extents`, [n, channels, ...], with the channels innermost.
+  Exprs channelsInnermost(const Exprs& extents) {
+    llvm::SmallVector<int64_t> innermostFirst = {1};
+    for (size_t dim = extents.size() - 1; dim > 1; --dim) {
+      innermostFirst.push_back(static_cast<int64_t>(dim));
+    }
+    innermostFirst.push_back(0);
+    Exprs strides(extents.size());
+    AffineExpr stride = constant(1);
+    for (int64_t dim : innermostFirst) {
+      strides[dim] = stride;
+      stride = stride * extents[dim];
+    }
+    return strides;
+  }
+
+  /// Copies `from` to `to`, which may have more channels: zeros.
+  void copyChannels(Value from, Value to, llvm::StringRef op, llvm::StringRef why) {
+    const mlir::Location loc = fusion_.getLoc();
+    const mlir::Type elements = Lowering::typeOf(to).getElementType();
+    const Exprs inside = lowering_.extentsOf(Lowering::typeOf(from));
+    const Exprs strides = lowering_.stridesOf(Lowering::typeOf(to));
+    Exprs rest = lowering_.extentsOf(Lowering::typeOf(to));
+    if (rest[1] == inside[1]) {
+      lowering_.copy(loc, from, to, op, why);
+      return;
+    }
+    rest[1] = rest[1] - inside[1];
+    KernelSpec fill;
+    fill.name = "fill";
+    fill.op = op.str();
+    fill.why = "channels beyond the image's own are zeros";
+    fill.outputs = {lowering_.view(loc, to, lowering_.type(rest, elements, strides), strides[1] * inside[1])};
+    mlir::Type scalar = scalarType(elements);
+    fill.bodies.push_back({"body", {}, [=](mlir::OpBuilder& builder, mlir::ValueRange) {
+      return llvm::SmallVector<Value>{
+          mlir::arith::ConstantOp::create(builder, builder.getUnknownLoc(), builder.getZeroAttr(scalar))};
+    }});
+    lowering_.launchPointwise(loc, fill, rest, {strides});
+    lowering_.copy(loc, from, lowering_.view(loc, to, lowering_.type(inside, elements, strides), constant(0)), op, why);
+  }
+
+  Value paddedImage(Value image, int64_t channels) {
+    Exprs extents = lowering_.extentsOf(Lowering::typeOf(image));
+    extents[1] = constant(channels);
+    Value padded = lowering_.slot(lowering_.type(extents, Lowering::typeOf(image).getElementType(), channelsInnermost(extents)));
+    copyChannels(image, padded, "reorder", "the convolution reads the channels of a pixel side by side, 16 bytes at a time");
+    return padded;
+  }
+
+  /// The weight as [k][kh][kw][c], which the tiles of a device read along.
+  Value channelsLastWeight(Value weight, const ConvolutionGeometry& g) {
+    Value source = lowering_.bufferOf(weight);
+    const kernel::BufferType type = Lowering::typeOf(source);
+    Exprs extents = lowering_.extentsOf(type);
+    const bool isWhole = wholePieces(g) == g.c;
+    extents[1] = isWhole ? extents[1] : constant(wholePieces(g));
+    const Exprs strides = channelsInnermost(extents);
+    const Exprs given = lowering_.stridesOf(type);
+    const bool fits = isWhole && llvm::all_of(llvm::seq<size_t>(0, extents.size()), [&](size_t dim) {
+      return given[dim] == strides[dim] || extents[dim] == constant(1);
+    });
+    if (fits) {
+      return source;
+    }
+    const kernel::BufferType wanted = lowering_.type(extents, type.getElementType(), strides);
+    constexpr llvm::StringLiteral kWhy = "the convolution reads the channels of a tap side by side";
+    if (!isKnownEarly(weight) || lowering_.inPrepare()) {
+      Value copied = lowering_.slot(wanted);
+      copyChannels(source, copied, "reorder", kWhy);
+      return copied;
+    }
+    const std::string key = "channels last," + std::to_string(reinterpret_cast<uintptr_t>(source.getAsOpaquePointer()));
+    Value& prepared = lowering_.packs_[key];
+    if (!prepared) {
+      prepared = preparedBuffer(weight, ".channels_last", wanted);
+      lowering_.atEndOfPrepare([&] { copyChannels(lowering_.viewInPrepare(source), prepared, "pack", kWhy); });
+    }
+    return prepared;
   }
 
   /// Strides of the weight as convolution_direct names its dims: group, output, input, kh, kw.

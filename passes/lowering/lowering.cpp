@@ -118,6 +118,10 @@ bool Lowering::isStatic(const Exprs& exprs) const {
 static double sharingUs(double threads) { return 0.25 + 0.025 * threads; }
 
 kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
+  constexpr llvm::StringLiteral kNative = "native.";
+  if (target_.getBackend() != "cpu" && llvm::StringRef(spec.why).starts_with(kNative)) {
+    spec.why = (target_.getBackend() + "." + llvm::StringRef(spec.why).drop_front(kNative.size())).str();  // the same family there
+  }
   auto types = [](llvm::ArrayRef<Value> values) {
     return llvm::map_to_vector(values, [](Value value) { return value.getType(); });
   };

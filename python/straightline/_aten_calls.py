@@ -43,6 +43,7 @@ class _Problem(ctypes.Structure):
         ("inputs", ctypes.c_int32), ("outputs", ctypes.c_int32), ("attributes", ctypes.c_void_p),
         ("attribute_count", ctypes.c_int32), ("threads", ctypes.c_int32), ("vector_bytes", ctypes.c_int32),
         ("l1_bytes", ctypes.c_int64), ("l2_bytes", ctypes.c_int64), ("text", ctypes.c_char_p), ("sizes", ctypes.c_int32),
+        ("variant", ctypes.c_int32), ("dot_bf16", ctypes.c_int32), ("device", ctypes.c_char_p),
     ]  # fmt: skip
 
 
@@ -124,7 +125,7 @@ def _scalar(found: re.Match[str]) -> Any:
     if found["text"] is not None:
         return re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], found["text"])
     if found["kind"]:
-        return torch.device("cpu") if found["kind"] == "device" else getattr(torch, found["name"])
+        return torch.device(found["name"]) if found["kind"] == "device" else getattr(torch, found["name"])
     if found["word"]:
         return {"true": True, "false": False, "none": None}[found["word"]]
     number = found["number"]
@@ -159,6 +160,7 @@ class _PlannedCall:
         layouts = [_layout(operand, numbers) for operand in operands]
         self._inputs, self._outputs = layouts[: problem.inputs], layouts[problem.inputs :]
         self._first_size = next(numbers)
+        self._device = (problem.device or b"cpu").decode()
         names = [argument.name for argument in self._op._schema.arguments]
         self._keywords = [
             name if argument.kwarg_only else None for name, argument in zip(names, self._op._schema.arguments)
@@ -170,7 +172,7 @@ class _PlannedCall:
 
         def tensor(place: _TensorAt) -> Any:
             pointers, layouts = (outputs, self._outputs) if place.output else (inputs, self._inputs)
-            real = _tensor_at(pointers[place.number], layouts[place.number], sizes)
+            real = _tensor_at(pointers[place.number], layouts[place.number], sizes, self._device)
             return torch.view_as_complex(real) if place.dtype else real
 
         def value(given: Any) -> Any:
@@ -215,15 +217,25 @@ def _layout(operand: _Operand, numbers: itertools.count[int]) -> _Layout:
     return _Layout(dtype, known(operand.extents), known(operand.strides))
 
 
-def _tensor_at(address: int | None, layout: _Layout, sizes: Any) -> Any:
+class _DeviceMemory:
+    """Bytes of a device as torch takes them."""
+
+    def __init__(self, address: int, count: int) -> None:
+        self.__cuda_array_interface__ = {"data": (address, False), "shape": (count,), "typestr": "|u1", "version": 3}
+
+
+def _tensor_at(address: int | None, layout: _Layout, sizes: Any, device: str) -> Any:
     """A tensor over memory of the program; it must not outlive the call."""
     import torch
 
     shape = [sizes[n.number] if isinstance(n, _Size) else n for n in layout.extents]
     strides = [sizes[n.number] if isinstance(n, _Size) else n for n in layout.strides]
     if 0 in shape or address is None:
-        return torch.empty(shape, dtype=layout.dtype)
+        return torch.empty(shape, dtype=layout.dtype, device=device)
     count = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides))
+    if device != "cpu":
+        held = torch.as_tensor(_DeviceMemory(address, count * layout.dtype.itemsize), device=device)
+        return held.view(layout.dtype).as_strided(shape, strides)
     memory = (ctypes.c_uint8 * (count * layout.dtype.itemsize)).from_address(address)
     return torch.frombuffer(memory, dtype=layout.dtype, count=count).as_strided(shape, strides)
 

@@ -56,6 +56,24 @@ def chosen(target: object, tensors: Iterable[Any]) -> str:
     return target
 
 
+def tf32() -> str:
+    """Which products of float32 torch lets a device round to TF32, for the pipeline: "convolution+matmul", or a part, or "".
+
+    torch's own defaults are convolutions only.
+    """
+    import torch
+
+    def allows(backend: Any, settings: Any) -> bool:
+        try:
+            return bool(backend.allow_tf32)
+        except RuntimeError:  # the newer settings were used, and torch refuses to answer by the older ones
+            return getattr(settings, "fp32_precision", "ieee") == "tf32"
+
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    kinds = (("convolution", cudnn, getattr(cudnn, "conv", None)), ("matmul", matmul, matmul))
+    return "+".join(kind for kind, backend, settings in kinds if allows(backend, settings))
+
+
 def check_options(*, devices: object) -> None:
     """Raises for options that mean nothing on a CUDA device."""
     if devices:

@@ -328,7 +328,8 @@ def compile(
         if tune:
             raise UserError(f"tune=True measures kernels of the cpu, but the target is {place}")
         _targets.open_compiler()
-        options += f" target={place}"
+        rounded = _targets.tf32()
+        options += f" target={place}" + (f" tf32={rounded}" if rounded else "")
         team = {"threads": 1}
     with kept_interrupts() as check_interrupts, CompileProgress() as progress:
         tuning = Tuning(progress, check_interrupts, cache) if tune else None

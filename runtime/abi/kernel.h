@@ -40,6 +40,8 @@ typedef struct sl_problem {
   const char* text;           ///< what the kernel alone reads beside numbers (for "aten" which op, with its arguments); NULL: nothing
   int32_t sizes;              ///< how many numbers `run` finds in the last place of `inputs` (see sl_kernel_desc); 0: no such place
   int32_t variant;            ///< which of the kernel's ways (see sl_kernel_desc.variants); 0: the one that its estimates choose
+  int32_t dot_bf16;           ///< 1: the target CPU sums products of pairs of bfloat16 in float32 (AVX512_BF16)
+  const char* device;         ///< where the program runs: "cuda"; NULL: the CPU
 } sl_problem;
 
 /// A tunable of an emitted family: its name, default and allowed range. #kernel.schedule attributes are verified against these.
@@ -56,7 +58,8 @@ typedef struct sl_kernel_desc {
   const char* op;        ///< the problem's op it answers to
   const char* family;    ///< emitted: template name ("gemm"); external: ""
   const char* summary;   ///< one line for `explain`
-  /// 1 when it takes the problem; else 0 and the reason, in words with both values, in `reason`. Required.
+  /// 1 when it takes the problem; else 0 and the reason, in words with both values, in `reason`. -1: the same, where nobody would expect
+  /// that it does (another dtype); said only to who asks for the kernel. Required.
   int32_t (*accepts)(const sl_problem* problem, char* reason, size_t reason_bytes);
   /// Estimated microseconds for one run. Required.
   double (*cost)(const sl_problem* problem);
@@ -84,6 +87,7 @@ typedef struct sl_kernel_desc {
   /// How many ways there are to set the tunables that are worth a measurement; `cost`, `workspace`, `tune` and `note` answer for
   /// way number `problem->variant`. Two numbers may give the same tunables. NULL: one.
   int32_t (*variants)(const sl_problem* problem);
+  int32_t any_device;    ///< 1: asked wherever the program runs (the problem says where), not only on the backend's own device
 } sl_kernel_desc;
 
 /// One launch on a device with machine code of its own. No blocks: nothing is launched (only a graph gets to see it).

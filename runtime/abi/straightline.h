@@ -107,7 +107,7 @@ SL_API int32_t sl_program_guard(const sl_program* program, const sl_tensor* inpu
 /// relative to the data of `root` for aliases, 0 for fresh outputs.
 SL_API void sl_program_result(const sl_program* program, int32_t i, const int64_t* extents, int64_t* shape, int64_t* strides, int64_t* offset_bytes);
 
-/// How many kernels and copies a run has as a graph; -1, with the reason in words: it cannot be launched as one.
+/// How many kernels and copies a run has as a graph (those of a loop counted once); -1, with the reason in words: it cannot be launched as one.
 SL_API int32_t sl_program_graph_nodes(const sl_program* program, sl_message* message);
 
 /// Value of an expression over the named extents.

@@ -71,8 +71,6 @@ kernel.program @two target(<"cuda", "sm_90">) {
     kernel.launch @matmul(%x) outs(%t) on @team {op = "matmul"} : (!x) -> !x
     // expected-error @below {{unsupported: attention on cuda: the attention kernel lacks the tunable 'depth' of its CUDA form}}
     kernel.launch @attention(%x) outs(%t) on @team {op = "attention"} : (!x) -> !x
-    // expected-error @below {{unsupported: floor_divide on cuda: kernels that look for bad values in their data have no CUDA form}}
-    kernel.launch @divide(%t) outs(%y) on @team {op = "floor_divide"} : (!x) -> !x
     kernel.return %y : !x
   }
 }
@@ -80,8 +78,34 @@ kernel.func @gemm(!x) outs(!x) schedule(<"gemm", shape = {n = 8}, tune = {}>) ti
 kernel.func @gemv(!x) outs(!x) schedule(<"gemv", shape = {n = 8}, tune = {rows = 4, mr = 4}>) ties([])
 kernel.func @matmul(!x) outs(!x) schedule(<"matmul", shape = {n = 8}, tune = {mr = 6, nr = 16}>) ties([])
 kernel.func @attention(!x) outs(!x) schedule(<"attention", shape = {b = 1}, tune = {mr = 6, nr = 16, rows = 48, keys = 64}>) ties([])
+
+// -----
+
+// Nothing fails by the context of the call there, and what the host needs of the device's data it copies and waits for.
+
+!x = !kernel.buffer<8xi64>
+!flag = !kernel.buffer<i1>
+// CHECK-LABEL: kernel.program @branch
+kernel.program @branch target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.run (%x "x": !x, %c "c": !flag) outs(%y "y": !x) {
+    // CHECK: %[[HOST:.*]] = kernel.slot
+    // CHECK: kernel.copy %{{.*}} to %[[HOST]] on @stream
+    // CHECK: %[[DONE:.*]] = kernel.record on @stream
+    // CHECK: kernel.wait %[[DONE]] on @team
+    // CHECK: kernel.load %[[HOST]][]
+    %s = kernel.load %c[] : !flag -> i1
+    kernel.if %s {
+      // CHECK: kernel.launch @divide({{.*}}) on @stream
+      kernel.launch @divide(%x) outs(%y) on @team {op = "floor_divide"} : (!x) -> !x
+    }
+    kernel.return %y : !x
+  }
+}
+// CHECK: kernel.func @divide
+// CHECK-NOT: can_fail
 kernel.func @divide(!x) outs(!x)
     schedule(<"pointwise", shape = {extent = [8], stride = [[1], [1]]}, tune = {rank = 1, inputs = 1}>) ties([]) can_fail
-    lambda body(%a: f32) {
-  kernel.yield %a : f32
+    lambda body(%a: i64) {
+  kernel.yield %a : i64
 }

@@ -22,11 +22,11 @@ func.func @small_row(%x: tensor<1x64xf32>) -> tensor<1x10xf32> {
   return %y : tensor<1x10xf32>
 }
 
-// A weight stored in 16 bits: gemv widens it by itself, and no copy in float32 is made.
+// A weight stored in 16 bits: gemm packs it as it is and widens it by itself, and no copy in float32 is made.
 // CHECK-LABEL: func.func @stored_row
 // CHECK: %[[W:.*]] = op.parameter "w" : tensor<1024x1024xbf16>
 // CHECK-NOT: op.to_dtype
-// CHECK: op.fusion{{.*}}%[[W]]{{.*}}op.kernel = "native.gemv"
+// CHECK: op.fusion{{.*}}%[[W]]{{.*}}op.kernel = "native.gemm"
 func.func @stored_row(%x: tensor<1x1024xf32>) -> tensor<1x1024xf32> {
   %w = op.parameter "w" : tensor<1024x1024xbf16>
   %f = op.to_dtype %w {op.prepare} : (tensor<1024x1024xbf16>) -> tensor<1024x1024xf32>
@@ -38,12 +38,12 @@ func.func @stored_row(%x: tensor<1x1024xf32>) -> tensor<1x1024xf32> {
 // CHECK-LABEL: func.func @widened_twice
 // CHECK: %[[W2:.*]] = op.parameter "w" : tensor<1024x1024xf16>
 // CHECK: %[[F2:.*]] = op.to_dtype %[[W2]]
-// CHECK: op.fusion{{.*}}%[[W2]]{{.*}}op.kernel = "native.gemv"
-// CHECK: op.fusion{{.*}}%[[F2]]{{.*}}op.kernel = "{{native.gemm|onednn.inner_product}}"
-func.func @widened_twice(%x: tensor<1x1024xf32>, %z: tensor<64x1024xf32>) -> (tensor<1x1024xf32>, tensor<64x1024xf32>) {
+// CHECK: op.fusion{{.*}}%[[W2]]{{.*}}op.kernel = "native.gemm"
+// CHECK: op.relu %[[F2]]
+func.func @widened_twice(%x: tensor<1x1024xf32>) -> (tensor<1x1024xf32>, tensor<1024x1024xf32>) {
   %w = op.parameter "w" : tensor<1024x1024xf16>
   %f = op.to_dtype %w {op.prepare} : (tensor<1024x1024xf16>) -> tensor<1024x1024xf32>
   %y = op.linear %x, %f : (tensor<1x1024xf32>, tensor<1024x1024xf32>) -> tensor<1x1024xf32>
-  %v = op.linear %z, %f : (tensor<64x1024xf32>, tensor<1024x1024xf32>) -> tensor<64x1024xf32>
-  return %y, %v : tensor<1x1024xf32>, tensor<64x1024xf32>
+  %v = op.relu %f : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+  return %y, %v : tensor<1x1024xf32>, tensor<1024x1024xf32>
 }

@@ -4,60 +4,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from models.bert_layer import BertLayer, EncoderLayer
-from straightline.demo_models import DigitsCnn
-from straightline.demo_models import ResNet18
-from models.small import Mlp, ReshapeAdd, RmsNorm, SingleAdd
+from models.bert_layer import EncoderLayer
+from models.cases import NAMED, settled
+from models.small import SingleAdd
 from policy import check, launches
-from torch import Tensor, nn
-
-Case = tuple[nn.Module, Callable[[], tuple[Tensor, ...]]]
-
-
-def settled(model: nn.Module) -> nn.Module:
-    """The model in eval mode, its batch norms with statistics that are not the identity."""
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            with torch.no_grad():
-                module.running_mean.normal_(0, 0.1)
-                module.running_var.uniform_(0.5, 1.5)
-                module.weight.uniform_(0.5, 1.5)
-                module.bias.normal_(0, 0.1)
-    return model.eval()
-
-
-def bert_inputs() -> tuple[Tensor, Tensor]:
-    mask = torch.ones(2, 24, dtype=torch.int64)
-    mask[1, 17:] = 0
-    return torch.randn(2, 24, 64), mask
-
-
-CASES: dict[str, Callable[[], Case]] = {
-    "single add": lambda: (SingleAdd(), lambda: (torch.randn(2, 3), torch.randn(2, 3))),
-    "reshape and add": lambda: (ReshapeAdd(), lambda: (torch.randn(8, 16, 8, 8), torch.randn(1024))),
-    "mlp 1": lambda: (Mlp(), lambda: (torch.randn(1, 64),)),
-    "mlp 32": lambda: (Mlp(), lambda: (torch.randn(32, 64),)),
-    "wide mlp 1": lambda: (Mlp((512, 1024, 512, 10)), lambda: (torch.randn(1, 512),)),
-    "rms norm": lambda: (RmsNorm(), lambda: (torch.randn(5, 32),)),
-    "digits cnn": lambda: (DigitsCnn(), lambda: (torch.randn(1, 1, 8, 8),)),
-    "digits cnn 16": lambda: (DigitsCnn(), lambda: (torch.randn(16, 1, 8, 8),)),
-    "bert layer": lambda: (BertLayer(), bert_inputs),
-    "encoder layer": lambda: (EncoderLayer(), lambda: (torch.randn(1, 32, 256),)),
-    "resnet-18 1": lambda: (ResNet18(), lambda: (torch.randn(1, 3, 224, 224),)),
-    "resnet-18 10": lambda: (ResNet18(), lambda: (torch.randn(10, 3, 224, 224),)),
-}
+from straightline.demo_models import ResNet18
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", NAMED)
 def test_model(name: str, threads: int) -> None:
-    model, inputs = CASES[name]()
-    compiled = check(settled(model), inputs(), calls=[inputs()], threads=threads)
+    make, inputs, _ = NAMED[name]
+    compiled = check(settled(make()), inputs(), calls=[inputs()], threads=threads)
     assert compiled.explain()["threads"] == threads
 
 

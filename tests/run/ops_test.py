@@ -69,13 +69,16 @@ FLOAT: list[Row] = [
     lambda x, y: x.abs().log2(), lambda x, y: x.abs().sqrt(), lambda x, y: x.abs().rsqrt(), lambda x, y: x.reciprocal(),
     lambda x, y: x.sin(), lambda x, y: x.cos(), lambda x, y: x.tan(), lambda x, y: x.tanh(), lambda x, y: x.sigmoid(),
     lambda x, y: x.erf(), lambda x, y: x.ceil(), lambda x, y: x.trunc(), lambda x, y: F.gelu(x), lambda x, y: F.gelu(x, approximate="tanh"),
-    lambda x, y: F.silu(x), lambda x, y: F.leaky_relu(x, 0.1), lambda x, y: F.elu(x, 0.7), lambda x, y: F.hardsigmoid(x),
-    lambda x, y: F.hardswish(x), lambda x, y: F.softplus(x, 2.0, 3.0), lambda x, y: F.mish(x), lambda x, y: F.selu(x),
+    lambda x, y: F.silu(x), lambda x, y: F.leaky_relu(x, 0.1), lambda x, y: F.elu(x, 0.7),
+    lambda x, y: F.softplus(x, 2.0, 3.0), lambda x, y: F.mish(x), lambda x, y: F.selu(x),
     lambda x, y: F.logsigmoid(x), lambda x, y: torch.atan2(x, y), lambda x, y: x.abs() ** y, lambda x, y: x**-1,
     lambda x, y: x.abs() ** 0.5, lambda x, y: 2**x, lambda x, y: torch.nan_to_num(x), lambda x, y: torch.lerp(x, y, 0.3),
     lambda x, y: torch.isinf(x), lambda x, y: F.relu6(x * 4), lambda x, y: F.hardtanh(x), lambda x, y: x.atan(),
     lambda x, y: torch.addcmul(x, x, y, value=0.5), lambda x, y: F.softsign(x), lambda x, y: x.frac(),
 ]  # fmt: skip
+
+#: torch on a CUDA device multiplies doubles by a sixth that was rounded to float: it is no reference there.
+SIXTHS: list[Row] = [lambda x, y: F.hardsigmoid(x), lambda x, y: F.hardswish(x)]
 
 INTEGER: list[Row] = [
     lambda x, y: x & y, lambda x, y: x | y, lambda x, y: x ^ y, lambda x, y: ~x, lambda x, y: x.sum(), lambda x, y: x.prod(1),
@@ -97,7 +100,11 @@ def test_elementwise(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_elementwise_float(dtype: torch.dtype) -> None:
-    rows(FLOAT, make(dtype, 5, 19), make(dtype, 5, 19))
+    rows(FLOAT + _sixths(dtype), make(dtype, 5, 19), make(dtype, 5, 19))
+
+
+def _sixths(dtype: torch.dtype) -> list[Row]:
+    return [] if dtype == F64 and torch.get_default_device().type == "cuda" else SIXTHS
 
 
 @pytest.mark.parametrize("dtype", [I64, I32, U8], ids=str)
@@ -126,7 +133,7 @@ def test_special_values(dtype: torch.dtype) -> None:
         lambda x, y: x.sin(), lambda x, y: x.cos(), lambda x, y: x.reciprocal(), lambda x, y: x.expm1(), lambda x, y: x % y,
         lambda x, y: torch.fmod(x, y), lambda x, y: x // y, lambda x, y: torch.atan2(x, y), lambda x, y: x.cumsum(1),
         lambda x, y: x ** 2, lambda x, y: x ** y, lambda x, y: F.softplus(x), lambda x, y: F.elu(x),
-        lambda x, y: F.hardswish(x), lambda x, y: x.trunc(), lambda x, y: x.floor(),
+        *_sixths(dtype), lambda x, y: x.trunc(), lambda x, y: x.floor(),
     ]  # fmt: skip
     rows(table, x, y)
 
@@ -380,6 +387,8 @@ def test_negative_indices() -> None:
     compiled = sl.compile(lambda x, i: x[i], (x, torch.tensor([0, 1])))
     for index in (torch.tensor([-1, 2]), torch.tensor([-5, 4])):
         assert torch.equal(compiled(x, index), x[index])
+    if x.is_cuda:
+        return  # a wrong one ends the process's work on the device, as torch's own assertions do
     for index in (torch.tensor([0, 5]), torch.tensor([-6, 0])):
         with pytest.raises(IndexError):
             compiled(x, index)

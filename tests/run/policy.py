@@ -89,7 +89,7 @@ def check_close(got: Tensor, eager: Tensor, reference: Tensor, what: str = "outp
 
 def bytes_of(x: Tensor) -> Tensor:
     """A copy, for a tensor of one element may be contiguous and have any stride."""
-    return torch.empty(x.shape, dtype=x.dtype).copy_(x.detach()).reshape(-1).view(torch.uint8)
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device).copy_(x.detach()).reshape(-1).view(torch.uint8)
 
 
 def same_bits(a: Any, b: Any) -> bool:
@@ -141,7 +141,7 @@ def clone(tree: Any) -> Any:
         if not isinstance(leaf, Tensor) or leaf.numel() == 0:
             return leaf
         storage = leaf.detach().untyped_storage().clone()
-        return torch.empty(0, dtype=leaf.dtype).set_(storage, leaf.storage_offset(), leaf.shape, leaf.stride())
+        return torch.empty(0, dtype=leaf.dtype, device=leaf.device).set_(storage, leaf.storage_offset(), leaf.shape, leaf.stride())
 
     return pytree.tree_map(one, tree)
 
@@ -159,7 +159,7 @@ def _moved(tree: Any) -> Any:
     def move(x: Tensor) -> None:
         if x.is_floating_point():
             eps = torch.finfo(x.dtype).eps
-            x.copy_(x.double() * (1 + eps * (2 * torch.rand(x.shape, dtype=torch.float64) - 1)))
+            x.copy_(x.double() * (1 + eps * (2 * torch.rand(x.shape, dtype=torch.float64, device=x.device) - 1)))
 
     if isinstance(tree, nn.Module):
         moved = copy.deepcopy(tree)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of 16-bit floats stay as they are stored where one row at a time reads them."""
+"""Weights of 16-bit floats: read as they are stored by gemv, packed without being widened by gemm, multiplied as pairs of bfloat16."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import straightline as sl
@@ -25,8 +27,8 @@ class TwoHeads(nn.Module):
 @pytest.mark.parametrize("rows", [1, 3])
 def test_no_widened_copy(dtype: torch.dtype, rows: int) -> None:
     model = nn.Linear(1024, 1023).to(dtype).eval()
-    rival = {"routes": {"linear": "native.gemv"}} if rows > 1 else {}  # packed panels win for three rows of this size
-    compiled = check(model, (torch.randn(rows, 1024, dtype=dtype),), calls=[(torch.randn(rows, 1024, dtype=dtype),)], **rival)
+    routes = {"linear": "native.gemv"}  # packed panels win where there is memory for them
+    compiled = check(model, (torch.randn(rows, 1024, dtype=dtype),), calls=[(torch.randn(rows, 1024, dtype=dtype),)], routes=routes)
     statements = compiled.explain().statements
     assert [row["kernel"].split("_")[0] for row in statements if "gemv" in row["kernel"]] == ["gemv"], statements
     large = [row for row in statements if row["phase"] == "prepare" and row["bytes"] > 2**20]
@@ -40,7 +42,37 @@ def test_no_widened_copy(dtype: torch.dtype, rows: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_one_row_and_many(dtype: torch.dtype) -> None:
     compiled = check(TwoHeads(dtype).eval(), (torch.randn(1, 1024, dtype=dtype), torch.randn(40, 1024, dtype=dtype)))
-    assert len([row for row in compiled.explain().statements if row["kernel"].startswith("gemv")]) == 1
+    wide = [row for row in compiled.explain().statements if row["op"] == "to_dtype" and row["bytes"] > 2**20]
+    assert not wide, "the weight is widened"
+
+
+def _kernels(compiled: Any) -> list[str]:
+    return [row["why"].split(":")[0] for row in compiled.explain().statements if row["phase"] == "run"]
+
+
+@pytest.mark.parametrize("rows", [2, 5, 16, 70])
+def test_bfloat16_in_and_out(rows: int) -> None:
+    """Two linears with an activation between: on a CPU with products of pairs nothing but them runs."""
+    model = nn.Sequential(nn.Linear(96, 130), nn.GELU(), nn.Linear(130, 50)).bfloat16().eval()
+    x = torch.randn(rows, 96).bfloat16()
+    compiled = check(model, (x,), calls=[(torch.randn(rows, 96).bfloat16(),)])
+    pairs = "dot_bf16 = 1" in compiled.ir("kernel")
+    assert not pairs or _kernels(compiled) == ["native.gemm_bf16"] * 2, _kernels(compiled)
+
+
+def test_who_else_reads_the_input() -> None:
+    """The residual reads the numbers that the linear takes; they are rounded to bfloat16 either way."""
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(64, 64).bfloat16(), nn.Linear(64, 64).bfloat16()
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = torch.nn.functional.layer_norm(self.first(x), (64,))
+            return y + self.second(y) * y.float().sum(-1, keepdim=True)
+
+    check(Residual().eval(), (torch.randn(9, 64).bfloat16(),), calls=[(torch.randn(9, 64).bfloat16(),)])
 
 
 def test_weights_that_are_computed_while_running() -> None:

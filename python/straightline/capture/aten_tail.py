@@ -100,8 +100,8 @@ class _Encoder:
             return f"layout.{str(value).removeprefix('torch.')}"
         if isinstance(value, torch.memory_format):
             return f"format.{str(value).removeprefix('torch.')}"
-        if kind == "DeviceObjType" and torch.device(value).type == "cpu":
-            return "device.cpu"
+        if kind == "DeviceObjType" and torch.device(value).type in ("cpu", "cuda"):
+            return f"device.{torch.device(value).type}"
         raise Reject(f"an argument of type {kind.removesuffix('Type')} is {value!r}")
 
 

@@ -153,6 +153,7 @@ const sl_kernel_desc kCall = {
     .destroy = sl_aten_call_plan_destroy,
     .note = nullptr,
     .variants = nullptr,
+    .any_device = 1,
 };
 
 }  // namespace

@@ -41,7 +41,8 @@ uint64_t versionNumber(const std::string& text) {
 bool isComplex(const Value& value) { return value.text.rfind("complex", 0) == 0; }
 
 /// Replaces the names of dtypes, layouts and formats by torch's numbers.
-bool resolve(Value* value, std::string* error) {
+/// `device`: where the program runs.
+bool resolve(Value* value, const std::string& device, std::string* error) {
   const char* kind = nullptr;
   switch (value->kind) {
     case Value::Kind::dtype:
@@ -63,8 +64,8 @@ bool resolve(Value* value, std::string* error) {
       }
       return true;
     case Value::Kind::device:
-      if (value->text != "cpu") {
-        *error = "device " + value->text + " but the program runs on cpu";
+      if (value->text != device) {
+        *error = "device " + value->text + " but the program runs on " + device;
         return false;
       }
       return true;
@@ -77,7 +78,7 @@ bool resolve(Value* value, std::string* error) {
       return true;
     case Value::Kind::list:
       for (Value& item : value->items) {
-        if (!resolve(&item, error)) {
+        if (!resolve(&item, device, error)) {
           return false;
         }
       }
@@ -131,9 +132,14 @@ std::unique_ptr<DispatcherCall> DispatcherCall::make(const TorchFunctions& torch
   auto call = std::make_unique<DispatcherCall>();
   call->torch_ = &torch;
   call->version_ = versionNumber(text.version);
+  const std::string device = deviceOf(problem);
+  if (!torchNumber("device_type", device, &call->device_)) {
+    *error = "torch has no device " + device;
+    return nullptr;
+  }
   for (auto* values : {&text.arguments, &text.results}) {
     for (Value& value : *values) {
-      if (!resolve(&value, error)) {
+      if (!resolve(&value, device, error)) {
         return nullptr;
       }
     }
@@ -170,7 +176,7 @@ TensorHandle DispatcherCall::view(const Layout& layout, void* data, const int64_
   }
   const int32_t dtype = value.text.empty() ? layout.dtype : static_cast<int32_t>(value.real);
   TensorHandle tensor = nullptr;
-  torch_->aoti_torch_create_tensor_from_blob(data, rank, extents, strides, 0, dtype, torch_->cpu, 0,
+  torch_->aoti_torch_create_tensor_from_blob(data, rank, extents, strides, 0, dtype, device_, 0,
                                              &tensor);
   return tensor;
 }
@@ -218,7 +224,7 @@ StableValue DispatcherCall::boxPresent(const Value& value, const Operands& opera
       return boxed(static_cast<int32_t>(value.number));
     case Value::Kind::device:
       // Type in the upper half, index (-1: the current one) in the lower.
-      return (StableValue{static_cast<uint32_t>(torch_->cpu)} << 32) | 0xFFFFFFFFu;
+      return (StableValue{static_cast<uint32_t>(device_)} << 32) | 0xFFFFFFFFu;
     case Value::Kind::text: {
       StringHandle text = nullptr;
       torch_->torch_new_string_handle(value.text.data(), value.text.size(), &text);

@@ -54,6 +54,7 @@ class DispatcherCall {
   std::string failure() const;
 
   const TorchFunctions* torch_;
+  int32_t device_ = 0;  ///< torch's number of the type; programs run on number 0 of a device
   CallText text_;
   uint64_t version_ = 0;
   size_t firstSize_ = 0;  ///< of the numbers of a call: what $0 means; those of the operands' layouts come first

@@ -46,8 +46,6 @@ const char* load(void* library, TorchFunctions* functions) {
   SL_TORCH_OPTIONAL(torch_new_stable_ivalue)
 #undef SL_TORCH
 #undef SL_TORCH_OPTIONAL
-  const auto cpu = reinterpret_cast<int32_t (*)()>(find(library, "aoti_torch_device_type_cpu"));
-  functions->cpu = cpu ? cpu() : 0;
   return missing;
 }
 
@@ -81,6 +79,11 @@ bool torchNumber(const char* kind, const std::string& name, int32_t* out) {
   }
   *out = function();
   return true;
+}
+
+std::string deviceOf(const sl_problem& problem) {
+  const bool says = problem.size > offsetof(sl_problem, device) && problem.device;
+  return says ? problem.device : "cpu";
 }
 
 std::string torchDtypeName(sl_dtype dtype) {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "straightline/abi/entry.h"
+#include "straightline/abi/kernel.h"
 
 namespace straightline::aten {
 
@@ -44,15 +44,16 @@ struct TorchFunctions {
   // From 2.13 on; null before.
   const char* (*torch_exception_get_what_without_backtrace)();
   int32_t (*torch_new_stable_ivalue)(StableValue** out);
-
-  int32_t cpu;  ///< device type
 };
 
 /// Null when the process has no torch of 2.10 or newer; `reason` (nullable) then says so.
 const TorchFunctions* torchFunctions(std::string* reason);
 
-/// Torch's number of `kind`_`name`, kinds being dtype, layout and memory_format; false when it has no such thing.
+/// Torch's number of `kind`_`name`, kinds being dtype, layout, memory_format and device_type; false when it has no such thing.
 bool torchNumber(const char* kind, const std::string& name, int32_t* out);
+
+/// "cpu" or "cuda".
+std::string deviceOf(const sl_problem& problem);
 
 /// "float32", or "" for what torch has no name for.
 std::string torchDtypeName(sl_dtype dtype);

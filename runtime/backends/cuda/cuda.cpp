@@ -274,7 +274,8 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc), kName, 0,     allocate, 
                                 finish,                 graphCreate,  graphBegin,            graphLaunch};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
-const sl_kernel_desc kKernels[] = {attentionKernel, gemvKernel, linearKernel, matmulKernel};
+const sl_kernel_desc kKernels[] = {attentionKernel, convolutionKernel, gemvKernel,
+                                    linearKernel,    matmulKernel,      transposeKernel};
 
 }  // namespace
 }  // namespace straightline::cuda

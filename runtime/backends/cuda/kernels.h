@@ -10,11 +10,12 @@
 
 namespace straightline::cuda {
 
-/// A kernel that is emitted, takes the tunables that `tune` fills and has nothing to plan, to free or to say.
+/// A kernel that is emitted, takes the tunables that `tune` fills and has nothing to plan or to free.
 template <size_t N>
 constexpr sl_kernel_desc describe(const char* name, const char* op, const char* family, const char* summary,
                                   const sl_tunable (&tunables)[N], decltype(sl_kernel_desc::accepts) accepts,
-                                  decltype(sl_kernel_desc::cost) cost, decltype(sl_kernel_desc::tune) tune) {
+                                  decltype(sl_kernel_desc::cost) cost, decltype(sl_kernel_desc::tune) tune,
+                                  decltype(sl_kernel_desc::note) note = nullptr) {
   return {
       .size = sizeof(sl_kernel_desc),
       .name = name,
@@ -35,15 +36,17 @@ constexpr sl_kernel_desc describe(const char* name, const char* op, const char* 
       .run_symbol = nullptr,
       .run = nullptr,
       .destroy = nullptr,
-      .note = nullptr,
+      .note = note,
       .variants = nullptr,
   };
 }
 
 extern const sl_kernel_desc attentionKernel;
+extern const sl_kernel_desc convolutionKernel;
 extern const sl_kernel_desc gemvKernel;
 extern const sl_kernel_desc linearKernel;
 extern const sl_kernel_desc matmulKernel;
+extern const sl_kernel_desc transposeKernel;
 
 }  // namespace straightline::cuda
 

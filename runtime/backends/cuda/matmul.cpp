@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuda.linear and cuda.matmul: products of any size and strides by tiles in shared memory.
+#include <cstdio>
+
 #include "kernels.h"
 #include "tuning.h"
 
@@ -12,33 +14,45 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return sl::native::needsOperands(p, 2, reason, bytes) && acceptsFloats(p, 2, reason, bytes) ? 1 : 0;
 }
 
+bool hasTf32(const sl_problem* p) { return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0; }
+
+/// Of an element; tiles for tensor cores are those of 16-bit elements.
+int64_t tileBytes(const sl_problem* p) { return hasTf32(p) ? 2 : p->operands[0].dtype.bits / 8; }
+
 double cost(const sl_problem* p) {
   return tileMicroseconds(attribute(p, "batch", 1), attribute(p, "m", kUnknown), attribute(p, "n", kUnknown),
-                          attribute(p, "k", kUnknown), p->operands[0].dtype.bits / 8);
+                          attribute(p, "k", kUnknown), tileBytes(p));
 }
 
 void tune(const sl_problem* p, int64_t* values) {
   const TileChoice c = tileChoice(attribute(p, "batch", 1), attribute(p, "m", kUnknown), attribute(p, "n", kUnknown),
-                                  attribute(p, "k", kUnknown), p->operands[0].dtype.bits / 8);
+                                  attribute(p, "k", kUnknown), tileBytes(p));
   values[0] = c.mr;
   values[1] = c.nr;
   values[2] = c.rows;
   values[3] = c.columns;
   values[4] = c.threads;
   values[5] = c.splits;
+  values[6] = hasTf32(p) ? 1 : 0;
+}
+
+void note(const sl_problem* p, char* text, size_t bytes) {
+  if (hasTf32(p)) {
+    std::snprintf(text, bytes, "TF32: factors are rounded to 10 bits, as torch.backends.cuda.matmul.allow_tf32 says");
+  }
 }
 
 constexpr sl_tunable kTunables[] = {
     {"mr", 4, 1, 64}, {"nr", 4, 1, 64}, {"rows", 32, 16, 128}, {"columns", 64, 16, 128}, {"threads", 128, 32, 1024},
-    {"splits", 1, 1, kMostSplits}};
+    {"splits", 1, 1, kMostSplits}, {"tf32", 0, 0, 1}};
 
 }  // namespace
 
 extern const sl_kernel_desc linearKernel =
     describe("cuda.linear", "linear", "matmul", "tiles in shared memory over the framework's own weight, epilogue fused", kTunables,
-             accepts, cost, tune);
+             accepts, cost, tune, note);
 extern const sl_kernel_desc matmulKernel =
     describe("cuda.matmul", "matmul", "matmul", "batched product by tiles in shared memory, any strides, epilogue fused", kTunables,
-             accepts, cost, tune);
+             accepts, cost, tune, note);
 
 }  // namespace straightline::cuda

@@ -90,7 +90,8 @@ inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int
     const bool isShared = c.rows < 128 && (bytes != 2 || c.rows < 64);
     const int64_t most = isShared ? std::min(kMostSplits, floorToPowerOf2(std::max<int64_t>(1, depth / kShortestPart))) : 1;
     const bool isLast = i + 1 == kTiles;
-    if (!isLast && (tiles * most < wanted || c.rows >= 2 * std::max<int64_t>(rows, 32))) {
+    const bool isHalfEmpty = c.rows >= 2 * std::max<int64_t>(rows, 32) || c.columns >= 2 * std::max<int64_t>(known(n, 1024), 32);
+    if (!isLast && (tiles * most < wanted || isHalfEmpty)) {
       continue;
     }
     while (c.splits < most && (tiles * c.splits < wanted || (depth / c.splits >= 1024 && tiles * c.splits <= 4 * kProcessors))) {

@@ -96,6 +96,7 @@ extern const sl_kernel_desc attentionKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = nullptr,
+    .any_device = 0,
 };
 
 }  // namespace sl::native

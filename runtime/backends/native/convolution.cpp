@@ -54,6 +54,7 @@ extern const sl_kernel_desc convolutionKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = [](const sl_problem*) { return kConvolutionVariants; },
+    .any_device = 0,
 };
 
 }  // namespace sl::native

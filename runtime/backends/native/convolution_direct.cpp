@@ -59,6 +59,7 @@ extern const sl_kernel_desc convolutionDirectKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = nullptr,
+    .any_device = 0,
 };
 
 }  // namespace sl::native

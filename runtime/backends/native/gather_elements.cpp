@@ -41,6 +41,7 @@ extern const sl_kernel_desc gatherElementsKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = nullptr,
+    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -37,7 +37,8 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 
 double cost(const sl_problem* p) {
   const Sizes s = sizesOf(p);
-  return gemmMicroseconds(s.m, s.n, s.k, s.elementBytes, machineOf(p));
+  const int64_t stored = attribute(p, "stored_bits", 8 * s.elementBytes) / 8;
+  return gemmMicroseconds(s.m, s.n, s.k, s.elementBytes, stored, machineOf(p));
 }
 
 void tune(const sl_problem* p, int64_t* values) {
@@ -80,6 +81,7 @@ extern const sl_kernel_desc gemmKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = [](const sl_problem*) { return kGemmVariants; },
+    .any_device = 0,
 };
 
 }  // namespace sl::native

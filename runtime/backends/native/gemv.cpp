@@ -68,6 +68,7 @@ extern const sl_kernel_desc gemvKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = [](const sl_problem*) { return kGemvVariants; },
+    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -40,7 +40,7 @@ double cost(const sl_problem* p) {
   const Machine machine = machineOf(p);
   const double packing = double(n * k * elementBytes) * 2 / machine.bandwidth(machine.l2Bytes);
   return double(batch == kUnknown ? kTypicalRows : batch) *
-         (gemmMicroseconds(attribute(p, "m", kUnknown), n, k, elementBytes, machine) +
+         (gemmMicroseconds(attribute(p, "m", kUnknown), n, k, elementBytes, elementBytes, machine) +
           packing / double(machine.threads));
 }
 
@@ -85,6 +85,7 @@ extern const sl_kernel_desc matmulKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = [](const sl_problem*) { return kGemmVariants; },
+    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -8,6 +8,7 @@
 //   x [..., k], weight [n, k], [bias [n]]; y [..., n]
 //   attributes: m (product of the leading extents of x, SL_DYNAMIC when not static), n, k
 //   native.gemm: weight packed by pack_gemm with the same nr. native.gemv: m <= 4, weight as it is.
+//   native.gemm_bf16: both bfloat16 (attribute bfloat16), weight packed with pairs = 2; needs AVX512_BF16.
 // op "matmul"
 //   a [b..., m, k], b [b..., k, n]; c [b..., m, n]; at most 3 batch dims
 //   attributes: batch (product), m, n, k; k is static

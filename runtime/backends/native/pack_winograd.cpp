@@ -43,6 +43,7 @@ extern const sl_kernel_desc packWinogradKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = nullptr,
+    .any_device = 0,
 };
 
 }  // namespace sl::native

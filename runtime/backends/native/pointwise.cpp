@@ -42,6 +42,7 @@ extern const sl_kernel_desc pointwiseKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = nullptr,
+    .any_device = 0,
 };
 
 }  // namespace sl::native

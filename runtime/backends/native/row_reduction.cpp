@@ -44,6 +44,7 @@ extern const sl_kernel_desc rowReductionKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = nullptr,
+    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -55,6 +55,7 @@ extern const sl_kernel_desc transposeKernel = {
     .destroy = nullptr,
     .note = nullptr,
     .variants = nullptr,
+    .any_device = 0,
 };
 
 }  // namespace sl::native

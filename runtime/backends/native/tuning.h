@@ -92,9 +92,9 @@ inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementByt
 }
 
 inline double gemmMicroseconds(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
-                               const Machine& machine) {
+                               int64_t storedBytes, const Machine& machine) {
   const int64_t rows = m == kUnknown ? kTypicalRows : m;
-  const int64_t weightBytes = n * k * elementBytes;
+  const int64_t weightBytes = n * k * storedBytes;
   const double compute =
       2.0 * double(rows) * double(n) * double(k) / (machine.peak(elementBytes) * 0.93);
   const double memory = double(weightBytes) / machine.bandwidth(weightBytes);

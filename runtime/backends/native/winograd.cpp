@@ -94,6 +94,7 @@ extern const sl_kernel_desc winogradKernel = {
     .destroy = nullptr,
     .note = note,
     .variants = [](const sl_problem*) { return kWinogradVariants; },
+    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -442,6 +442,7 @@ const sl_kernel_desc kInnerProduct = {
     .destroy = sl_onednn_inner_product_plan_destroy,
     .note = nullptr,
     .variants = nullptr,
+    .any_device = 0,
 };
 
 }  // namespace straightline::onednn

@@ -70,7 +70,7 @@ struct Linear {
 
 std::string refusal(const sl_problem& problem) {
   char reason[256] = "";
-  return findKernel()->accepts(&problem, reason, sizeof(reason)) ? "accepted" : reason;
+  return findKernel()->accepts(&problem, reason, sizeof(reason)) == 1 ? "accepted" : reason;
 }
 
 TEST(OnednnInnerProduct, IsRegisteredWithItsSymbols) {

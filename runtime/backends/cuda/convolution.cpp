@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuda.convolution: every convolution. A product of tiles, gathered from the image, where a group has channels enough; a thread
+// an output element otherwise.
+#include <cstdio>
+
+#include "kernels.h"
+#include "tuning.h"
+
+namespace straightline::cuda {
+namespace {
+
+using sl::native::attribute;
+
+/// Fewer output channels of a group than these would leave most of a tile empty.
+constexpr int64_t kFewestColumns = 8;
+
+/// The problem as a product.
+struct Product {
+  int64_t groups, m, n, k;
+  bool isTiled, hasTf32;
+  int64_t bytes;
+
+  explicit Product(const sl_problem* p)
+      : groups(attribute(p, "groups", 1)), bytes(p->operands[0].dtype.bits / 8) {
+    const int64_t batch = attribute(p, "n", kUnknown);
+    m = batch == kUnknown ? kUnknown : batch * attribute(p, "ho", 1) * attribute(p, "wo", 1);
+    n = attribute(p, "k", 1) / groups;
+    k = attribute(p, "c", 1) / groups * attribute(p, "kh", 1) * attribute(p, "kw", 1);
+    isTiled = attribute(p, "transposed", 0) == 0 && n >= kFewestColumns;
+    hasTf32 = isTiled && bytes == 4 && attribute(p, "tf32", 0) != 0;
+  }
+  /// Tiles for tensor cores are those of 16-bit elements.
+  int64_t tileBytes() const { return hasTf32 ? 2 : bytes; }
+};
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  if (!sl::native::needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, reason, bytes)) {
+    return 0;
+  }
+  for (const char* name : {"c", "h", "w", "k", "ho", "wo"}) {
+    if (attribute(p, name, 1) == kUnknown) {
+      return sl::native::refuse(reason, bytes, "%s is dynamic; only the batch may be", name);
+    }
+  }
+  return 1;
+}
+
+double cost(const sl_problem* p) {
+  const Product c(p);
+  return c.isTiled ? tileMicroseconds(c.groups, c.m, c.n, c.k, c.tileBytes())
+                   : kLaunchUs + 2e-7 * double(known(c.m, 1024)) * double(c.n * c.groups) * double(c.k);
+}
+
+void tune(const sl_problem* p, int64_t* values) {
+  const Product c(p);
+  values[0] = attribute(p, "transposed", 0);
+  if (!c.isTiled) {
+    return;
+  }
+  const TileChoice tiles = tileChoice(c.groups, c.m, c.n, c.k, c.tileBytes());
+  values[1] = tiles.mr;
+  values[2] = tiles.nr;
+  values[3] = tiles.rows;
+  values[4] = tiles.columns;
+  values[5] = tiles.threads;
+  values[6] = tiles.splits;
+  values[7] = c.hasTf32 ? 1 : 0;
+}
+
+void note(const sl_problem* p, char* text, size_t bytes) {
+  if (Product(p).hasTf32) {
+    std::snprintf(text, bytes, "TF32: factors are rounded to 10 bits, as torch.backends.cudnn.allow_tf32 says");
+  }
+}
+
+constexpr sl_tunable kTunables[] = {{"transposed", 0, 0, 1}, {"mr", 0, 0, 64},      {"nr", 0, 0, 64},
+                                    {"rows", 0, 0, 128},     {"columns", 0, 0, 128}, {"threads", 0, 0, 1024},
+                                    {"splits", 1, 1, kMostSplits}, {"tf32", 0, 0, 1}};
+
+}  // namespace
+
+extern const sl_kernel_desc convolutionKernel =
+    describe("cuda.convolution", "convolution", "convolution_direct",
+             "a product whose rows are gathered from the image, epilogue fused", kTunables, accepts, cost, tune, note);
+
+}  // namespace straightline::cuda

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The model set for a CUDA device, compiled on a machine that need not have one: what runs there, and what kernels take.
+
+Answers are checked on a device by bench/cuda_models.py.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from models.cases import ALL, settled
+from models.cond import Cond, Double
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import straightline as sl
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from bench.cubin import resources_in
+
+_TARGET = "cuda:sm_90"
+_STATIC_SHARED = 49 << 10  # bytes that a kernel may declare, and one KiB that every block has
+_REGISTERS = 65536  # of a processor
+
+
+def _kernels_are_fit(cache: Path) -> None:
+    """None has to keep what does not fit in registers in memory."""
+    kernels = resources_in(cache)
+    assert kernels
+    for kernel in kernels:
+        assert kernel.stack == 0, f"{kernel} spills"
+        assert 0 < kernel.registers <= 255 and kernel.shared <= _STATIC_SHARED, kernel
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_compiles(name: str, cache: Path) -> None:
+    make, inputs, tail = ALL[name]
+    compiled = sl.compile(settled(make()), inputs(), target=_TARGET)
+    explained = compiled.explain()
+    rows = [row for row in explained.statements if row["phase"] == "run" and row["kernel"]]
+    assert {row["op"].split(".")[1] for row in rows if row["backend"] == "aten"} == set(tail)
+    assert {row["backend"] for row in rows} <= {"cuda", "cublaslt", "aten"}
+    assert explained["launch"] == ("stream" if tail else "graph")
+    assert not tail or "is done by torch" in str(explained["launch_reason"])
+    _kernels_are_fit(cache)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("name", ["digits cnn 16", "mobilenet", "convnext"])
+def test_convolutions_of_other_types(name: str, dtype: torch.dtype, cache: Path) -> None:
+    make, inputs, _ = ALL[name]
+    compiled = sl.compile(settled(make()).to(dtype), tuple(x.to(dtype) for x in inputs()), target=_TARGET)
+    rows = [row for row in compiled.explain().statements if row["family"] == "convolution_direct"]
+    assert rows and "TF32" not in str([row["why"] for row in rows])
+    _kernels_are_fit(cache)
+
+
+def test_resnet_is_channels_last_throughout() -> None:
+    """20 convolutions, pool, mean and linear; the image is turned, and has a fourth channel of zeros."""
+    compiled = sl.compile(settled(ALL["resnet-18 1"].make()), ALL["resnet-18 1"].inputs(), target=_TARGET)
+    rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
+    assert sum(row["family"] == "convolution_direct" for row in rows) == 20
+    assert sum("relu" in row["op"] for row in rows if row["family"] == "convolution_direct") == 17
+    assert len(rows) <= 25, [(row["op"], row["why"]) for row in rows]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_tf32_is_what_torch_says(allowed: bool) -> None:
+    model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.Flatten(2), nn.Linear(36, 40)).eval()
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.allow_tf32, matmul.allow_tf32
+    try:
+        cudnn.allow_tf32, matmul.allow_tf32 = allowed, not allowed
+        compiled = sl.compile(model, (torch.randn(4, 8, 8, 8),), target=_TARGET)
+    finally:
+        cudnn.allow_tf32, matmul.allow_tf32 = before
+    rows = {row["family"]: str(row["why"]) for row in compiled.explain().statements}
+    assert ("TF32" in rows["convolution_direct"]) == allowed
+    assert ("TF32" in rows["matmul"]) == (not allowed)
+    assert compiled.code.count(".tf32 = 1") == 1
+
+
+class _Grouped(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(32, 64, 3, groups=2, padding=1)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return F.relu(self.conv(x) + y)
+
+
+def test_a_residual_is_part_of_the_convolution() -> None:
+    compiled = sl.compile(_Grouped().eval(), (torch.randn(2, 32, 9, 9), torch.randn(2, 64, 9, 9)), target=_TARGET)
+    rows = [row for row in compiled.explain().statements if row["family"] == "convolution_direct"]
+    assert [row["op"] for row in rows] == ["convolution, add, relu"]
+
+
+def test_a_batch_may_be_dynamic() -> None:
+    batch = torch.export.Dim("batch", min=1, max=64)
+    model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.ReLU(), nn.MaxPool2d(2)).eval()
+    compiled = sl.compile(model, (torch.randn(3, 8, 8, 8),), target=_TARGET, dynamic_shapes=({0: batch},))
+    assert "batch" in compiled.code.split("sl_program_run")[1]
+
+
+@pytest.mark.parametrize(("model", "reads"), [(Cond(), 1), (Double(), 1)], ids=["cond", "while"])
+def test_what_the_host_reads_is_shown(model: nn.Module, reads: int) -> None:
+    compiled = sl.compile(model, (torch.rand(4),), target=_TARGET)
+    explained = compiled.explain()
+    assert sum(row["op"] == "read on the host" for row in explained.statements) == reads
+    assert explained["launch"] == "stream" and "no graph" in str(explained["launch_reason"])
+    assert compiled.code.count("const sl::Event ") == reads
+
+
+def test_a_loop_of_known_length_is_a_graph() -> None:
+    compiled = sl.compile(ALL["lstm"].make().eval(), ALL["lstm"].inputs(), target=_TARGET)
+    assert compiled.explain()["launch"] == "graph"
+    assert "for (" in compiled.code.split("sl_program_run")[1]

@@ -838,7 +838,7 @@ class ContractionLowering {
           strides[dim] = stride;
           stride = stride * extents_[dim];
         }
-        out = lowering_.slot(lowering_.type(extents_, element(), strides));
+        out = lowering_.slot(lowering_.type(extents_, written(), strides));
       }
       const Exprs outStrides = lowering_.stridesOf(Lowering::typeOf(out));
       for (size_t i = 0; i < epilogueBuffers_.size(); ++i) {

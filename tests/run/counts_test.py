@@ -62,7 +62,7 @@ COUNTS = {
 
 
 def _cases() -> dict[str, Case]:
-    return {case.name: case for case in load_folder(_FOLDER).cases if case.group != "linears"}
+    return {case.name: case for case in load_folder(_FOLDER).cases if case.group != "linears" and case.device == "cpu"}
 
 
 CASES = _cases()

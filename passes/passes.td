@@ -117,6 +117,18 @@ def SelectKernels : KernelPass<"select-kernels"> {
                  Option<"list", "list", "bool", "false", "record what there is to measure (op.candidates)">];
 }
 
+def GroupProducts : KernelPass<"group-products"> {
+  let summary = "products of the same few rows become one kernel, with what makes the rows";
+  let description = [{
+    Linears of one x that got a kernel of family gemv, pairs of them that meet in one expression, and the norm or the elementwise ops
+    that make x for them alone, become one op.fusion of family product_group where the registry has a kernel for the op linear_group
+    that accepts it and costs less. For devices; see passes/group_products.cpp.
+  }];
+  let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,
+                 Option<"avoid", "avoid", "std::string", "\"\"", "a kernel that is never taken, by name; empty: none">,
+                 Option<"allow", "allow", "std::string", "\"\"", "backends that kernels may come from, as a+b; empty: all">];
+}
+
 def AssignLayouts : KernelPass<"assign-layouts"> {
   let summary = "channels-last memory and zero borders around convolutions";
   let description = [{

@@ -72,6 +72,8 @@ void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& option
   manager.addPass(passes::createDecomposeReductions());
   // 4. The kernel decides the layout that it reads and writes, so it is chosen first.
   manager.addPass(passes::createSelectKernels({options.prefer, options.avoid, options.allow, options.listCandidates}));
+  // 5. What got the kernel for few rows may share one with its neighbours; all the others stay as they were chosen.
+  manager.addPass(passes::createGroupProducts({options.prefer, options.avoid, options.allow}));
   manager.addPass(passes::createAssignLayouts());
 }
 

@@ -44,6 +44,7 @@ constexpr sl_kernel_desc describe(const char* name, const char* op, const char* 
 extern const sl_kernel_desc attentionKernel;
 extern const sl_kernel_desc convolutionKernel;
 extern const sl_kernel_desc gemvKernel;
+extern const sl_kernel_desc gemvGroupKernel;
 extern const sl_kernel_desc linearKernel;
 extern const sl_kernel_desc matmulKernel;
 extern const sl_kernel_desc transposeKernel;

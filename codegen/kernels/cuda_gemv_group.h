@@ -14,6 +14,7 @@
 #define STRAIGHTLINE_KERNELS_CUDA_GEMV_GROUP_H
 
 #include "straightline/kernels/cuda_epilogue.h"
+#include "straightline/kernels/cuda_request.h"
 
 namespace sl {
 namespace gemv_group_detail {
@@ -46,24 +47,6 @@ SL_INLINE Sums<T, N> laneAt(Sums<T, N> value, int distance) {
   }
   return other;
 }
-
-/// 16 bytes that have been asked for; the compiler neither moves the request nor looks at them before pin().
-struct Piece16 {
-  unsigned word[4];
-
-  SL_INLINE_MEMBER void request(const void* p) {
-    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
-                 : "l"(p));
-  }
-  SL_INLINE_MEMBER void pin() {
-    asm volatile("" : "+r"(word[0]), "+r"(word[1]), "+r"(word[2]), "+r"(word[3]));
-  }
-  template <class T>
-  SL_INLINE_MEMBER Piece<T, kWholePiece<T>> as() const {
-    return __builtin_bit_cast(Piece<T, kWholePiece<T>>, *this);
-  }
-};
 
 /// Calls f(Number<0>), f(Number<1>), ...
 template <int I>
@@ -324,7 +307,7 @@ SL_INLINE void gemv_group(GemvGroupShape s, Given... given) {
   const detail::Work<T, W> work(s, all);
   const int lane = int(threadIdx.x) % T.lanes;
   const bool inPieces = work.isAlignedForPieces();
-  detail::Piece16 pieces[T.unroll][kUsed];
+  Piece16 pieces[T.unroll][kUsed];
   const auto request = [&](int from) {
     SL_UNROLL
     for (int u = 0; u < T.unroll; ++u) {

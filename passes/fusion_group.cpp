@@ -40,8 +40,8 @@ size_t operandCount(const FusionGroup& group) {
   for (Operation* member : group) {
     for (Value operand : member->getOperands()) {
       Operation* maker = operand.getDefiningOp();
-      if (maker && group.contains(maker)) {
-        continue;
+      if ((maker && group.contains(maker)) || llvm::isa_and_nonnull<op::FullOp>(maker)) {
+        continue;  // a splat literal is written into the body
       }
       inputs.insert(llvm::isa_and_nonnull<op::ExpandOp>(maker) ? maker->getOperand(0) : operand);
     }

@@ -65,6 +65,14 @@ def SplitPrepare : OpLevelPass<"split-prepare", "::mlir::func::FuncOp"> {
   let options = [Option<"freeze", "freeze", "bool", "true", "parameters are constant between two calls of prepare">];
 }
 
+def SplitConcatenations : OpLevelPass<"split-concatenations", "::mlir::func::FuncOp"> {
+  let summary = "elementwise ops behind a concatenation of halves are done half by half";
+  let description = [{
+    Where both halves of a concatenation along the last dim are made from halves of one tensor (rotary embedding), the ops behind it
+    and what made that tensor, norms included, work on halves, so that nothing needs to be moved. See passes/split_concatenations.cpp.
+  }];
+}
+
 def FuseContractions : OpLevelPass<"fuse-contractions", "::mlir::func::FuncOp"> {
   let summary = "linear, matmul and convolution with the elementwise ops after them";
   let description = [{

@@ -76,8 +76,17 @@ constexpr sl_tunable kTunables[] = {{"rows", 1, 1, 8},         {"lanes", 32, 1, 
 
 }  // namespace
 
-extern const sl_kernel_desc gemvGroupKernel =
-    describe("cuda.gemv_group", "linear_group", "gemv_group",
-             "products of the same rows in one kernel, which makes those rows in each block", kTunables, accepts, cost, tune);
+extern constinit const sl_kernel_desc gemvGroupKernel = sl::EmittedKernel{
+    .name = "cuda.gemv_group",
+    .backend = "cuda",
+    .op = "linear_group",
+    .family = "gemv_group",
+    .summary = "products of the same rows in one kernel, which makes those rows in each block",
+    .accepts = accepts,
+    .cost = cost,
+    .tunables = kTunables,
+    .tune = tune,
+    .whole_team = false,
+};
 
 }  // namespace straightline::cuda

@@ -36,7 +36,7 @@ from models.cond import Cond, Double  # noqa: E402
 from models.counter import Counter as CountingModel  # noqa: E402
 
 from bench.cubin import resources_in  # noqa: E402
-from bench.cuda_slice import _kernels_seen, time_call  # noqa: E402
+from bench.cuda_decode import profile_of, times_of  # noqa: E402
 
 _LARGE = ("resnet-18 1", "resnet-18 10")
 _HALVES = (*_LARGE, "mobilenet", "vit", "decoder, 16 tokens", "gpt2", "mixture", "convnext", "unet, nearest", "digits cnn 16")
@@ -109,17 +109,9 @@ def check(compiled: Any, eager: nn.Module, reference: nn.Module, inputs: tuple[T
     policy.check_tree(got, torchs, exact, errors=errors_with_ten_bits(before, inputs))
 
 
-def slowest(call: Callable[[], object], count: int = 6) -> dict[str, float]:
-    """Microseconds of a call that its slowest kernels take, by name."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-        for _ in range(10):
-            call()
-        torch.cuda.synchronize()
-    times: Counter[str] = Counter()
-    for event in profile.events():
-        if event.device_type == torch.autograd.DeviceType.CUDA:
-            times[event.name] += event.time_range.elapsed_us() / 10
-    return {name: round(us, 2) for name, us in times.most_common(count)}
+def slowest(kernels: dict[str, float], count: int = 6) -> dict[str, float]:
+    """Those that take the most of a call."""
+    return dict(list(kernels.items())[:count])
 
 
 @torch.no_grad()
@@ -152,20 +144,18 @@ def run(work: Work, timed: bool) -> Iterator[dict[str, Any]]:
     waits = bool(asked.get("synchronizations"))
     assert waits == bool(reads), f"{reads} reads on the host are shown, but asked of the driver: {asked}"
     # In a graph a kernel may begin, and wait, while the one ahead runs: its time says something only by stream.
-    _, kernels_us = _kernels_seen(lambda: by_stream(*inputs))
-    _, eager_us = _kernels_seen(lambda: eager(*inputs))
-    enqueue, done = time_call(lambda: compiled(*inputs))
-    eager_enqueue, eager_done = time_call(lambda: eager(*inputs))
+    times, eager_times = times_of(lambda: compiled(*inputs)), times_of(lambda: eager(*inputs))
+    mine, theirs = profile_of(lambda: by_stream(*inputs)), profile_of(lambda: eager(*inputs))
     base = {"case": work.name, "dtype": str(work.dtype).removeprefix("torch."), "tf32": work.tf32}
     families = Counter(row.get("family") or row["kernel"] for row in rows)
-    yield {**base, "contender": "straightline", "sync_us": done, "enqueue_us": enqueue, "kernels_us": kernels_us,
-           "slowest_us": slowest(lambda: by_stream(*inputs)) if work.name in _LARGE else {},
+    yield {**base, "contender": "straightline", **times, "kernels_us": sum(mine.values()),
+           "slowest_us": slowest(mine) if work.name in _LARGE else {},
            "launches": len(rows), "launch": explained["launch"], "families": dict(families), "driver_calls": asked,
            "compile_s": compile_s, "most_registers": max(k.registers for k in kernels),
            "most_shared_bytes": max(k.shared for k in kernels),
            "kernels_that_spill": [k.kernel for k in kernels if k.stack]}  # fmt: skip
-    yield {**base, "contender": "eager", "sync_us": eager_done, "enqueue_us": eager_enqueue, "kernels_us": eager_us,
-           "slowest_us": slowest(lambda: eager(*inputs)) if work.name in _LARGE else {}}  # fmt: skip
+    yield {**base, "contender": "eager", **eager_times, "kernels_us": sum(theirs.values()),
+           "slowest_us": slowest(theirs) if work.name in _LARGE else {}}  # fmt: skip
 
 
 def main() -> None:

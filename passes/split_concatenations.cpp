@@ -256,6 +256,7 @@ class Splitter {
                  : llvm::isa<op::AminOp>(op) ? make_.make<op::MinimumOp>(low, high)
                                              : make_.make<op::AddOp>(low, high);
     Value result = copy(op, both, type);
+    result.getDefiningOp()->setAttr("dims", builder_.getDenseI64ArrayAttr({lastDim()}));  // views may have changed the rank
     return llvm::isa<op::MeanOp>(op) ? make_.make<op::MulOp>(result, make_.full(type, 0.5)) : result;
   }
 

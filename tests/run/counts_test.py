@@ -53,7 +53,7 @@ COUNTS = {
     "gru_20": Counts(41, 21248, moves=1),
     "encoder_256": Counts(7, 98304, arena_of_two=114688),
     "encoder_64": Counts(7, 14336, arena_of_two=19712),
-    "decoder_layer": Counts(launches=18, arena=91776, moves=2, borders=0, arena_of_two=158976),
+    "decoder_layer": Counts(launches=12, arena=91776, moves=0, borders=0, arena_of_two=158976),
     "dlrm": Counts(25, 3524, moves=10, arena_of_two=5572),
     "audio_10ms": Counts(29, 54272, moves=2, borders=6),
     "resnet18_b1": Counts(40, 4072448, moves=1, borders=16),

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What emitted CUDA C++ computes, without a device: groups of products, attention in parts, halves of rows (cuda_on_host.py)."""
+
+from __future__ import annotations
+
+import copy
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from cuda_on_host import run_on_host
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import straightline as sl
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from bench.cases.models import DecodeStep
+
+_OWN = {"linear": "cuda", "matmul": "cuda"}
+pytestmark = pytest.mark.skipif(shutil.which("clang++-22") is None, reason="needs clang++-22")
+
+
+class Projections(nn.Module):
+    """Three products of one x, of different widths, with and without biases, each with an epilogue of its own."""
+
+    def __init__(self, dim: int, widths: tuple[int, int, int], norm: bool) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(dim) if norm else nn.Identity()
+        self.a, self.b, self.c = (nn.Linear(dim, width, bias=width % 2 == 0) for width in widths)
+
+    def forward(self, x: Tensor, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = self.norm(x)
+        return torch.relu(self.a(y)), self.b(y) + r, self.c(y)
+
+
+class Gated(nn.Module):
+    """SwiGLU between a norm and a residual, with biases."""
+
+    def __init__(self, dim: int, hidden: int) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(dim)
+        self.gate, self.up, self.down = nn.Linear(dim, hidden), nn.Linear(dim, hidden), nn.Linear(hidden, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.norm(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+class Rotary(nn.Module):
+    """Rotary embedding behind a norm of heads, whose result is read elsewhere too."""
+
+    def __init__(self, heads: int, size: int) -> None:
+        super().__init__()
+        self.heads, self.size = heads, size
+        self.norm = nn.LayerNorm(size)
+        self.register_buffer("cos", torch.randn(1, size))
+        self.register_buffer("sin", torch.randn(1, size))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.view(-1, self.heads, self.size)
+        y = y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)
+        a, b = y.chunk(2, -1)
+        return y * self.cos + torch.cat((-b, a), -1) * self.sin, y.amax(-1)
+
+
+def _compare(model: nn.Module, inputs: tuple[Tensor, ...], folder: Path, families: list[str] | None) -> None:
+    """Within four times eager's distance from float64."""
+    model = model.eval()
+    compiled = sl.compile(model, inputs, target="cuda:sm_80", routes=_OWN)
+    rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
+    assert families is None or [row["family"] for row in rows] == families, [row["kernel"] for row in rows]
+    with torch.inference_mode():
+        eager = model(*inputs)
+        exact = copy.deepcopy(model).double()(*(x.double() for x in inputs))
+    eagers, exacts = ((x,) if isinstance(x, Tensor) else x for x in (eager, exact))
+    got = tuple(torch.empty_like(y) for y in eagers)
+    run_on_host(compiled, model, inputs, got, folder)
+    for mine, torchs, best in zip(got, eagers, exacts, strict=True):
+        scale = best.abs().max()
+        bound = 4 * (torchs.double() - best).abs().max() / scale + (1e-6 if mine.dtype is torch.float32 else 1e-2)
+        assert (mine.double() - best).abs().max() / scale <= bound
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_decode_step(dtype: torch.dtype, tmp_path: Path) -> None:
+    model = DecodeStep(2, dim=256, heads=4, kv_heads=2, head_dim=64, ffn=384, tokens=40).to(dtype)
+    _compare(model, (torch.randn(1, 1, 256).to(dtype),), tmp_path, None)
+
+
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize(("rows", "dim", "widths"), [(1, 512, (70, 33, 8)), (5, 64, (128, 64, 64)), (16, 30, (6, 5, 40)), (3, 7, (2, 1, 9))])
+def test_products_of_different_widths(rows: int, dim: int, widths: tuple[int, int, int], norm: bool, tmp_path: Path) -> None:
+    """Rows of 30 and of 7 elements do not begin at multiples of 16 bytes."""
+    inputs = (torch.randn(rows, dim), torch.randn(rows, widths[1]))
+    _compare(Projections(dim, widths, norm), inputs, tmp_path, ["gemv_group"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 4])
+def test_gated_products(rows: int, dtype: torch.dtype, tmp_path: Path) -> None:
+    model = Gated(96, 200).to(dtype)
+    _compare(model, (torch.randn(rows, 96).to(dtype),), tmp_path, ["gemv_group", "gemv"])
+
+
+def test_a_norm_that_somebody_else_reads_stays_a_kernel(tmp_path: Path) -> None:
+    class Read(Projections):
+        def forward(self, x: Tensor, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            y = self.norm(x)
+            return torch.relu(self.a(y)), self.b(y) + r, y
+
+    inputs = (torch.randn(2, 64), torch.randn(2, 32))
+    _compare(Read(64, (16, 32, 8), True), inputs, tmp_path, ["row_reduction", "gemv_group"])
+
+
+def test_rotary_embedding_is_one_kernel(tmp_path: Path) -> None:
+    model = Rotary(4, 64)
+    compiled = sl.compile(model.eval(), (torch.randn(3, 256),), target="cuda:sm_80")
+    assert "copy" not in " ".join(str(row["kernel"]) for row in compiled.explain().statements)
+    _compare(model, (torch.randn(3, 256),), tmp_path, None)
+
+
+def test_weights_of_the_run_wait() -> None:
+    """A weight that the run computes is not read before the kernel ahead has ended."""
+
+    class Computed(nn.Module):
+        def forward(self, x: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+            return F.linear(x, a * 2), F.linear(x, b + 1)
+
+    given = (torch.randn(2, 64), torch.randn(32, 64), torch.randn(48, 64))
+    code = sl.compile(Computed(), given, target="cuda:sm_90", routes=_OWN).code
+    assert re.findall(r"\.early = (\d)", code) == ["0"]
+    fixed = Projections(64, (32, 48, 16), False).eval()
+    code = sl.compile(fixed, (torch.randn(2, 64), torch.randn(2, 48)), target="cuda:sm_90", routes=_OWN).code
+    assert re.findall(r"\.early = (\d)", code) == ["1"]
+
+
+def test_a_route_to_one_kernel_leaves_no_groups() -> None:
+    given = (torch.randn(2, 64), torch.randn(2, 48))
+    model = Projections(64, (32, 48, 16), False).eval()
+    compiled = sl.compile(model, given, target="cuda:sm_90", routes={"linear": "cuda.gemv"})
+    assert [row["family"] for row in compiled.explain().statements if row["phase"] == "run"] == ["gemv"] * 3

@@ -400,7 +400,11 @@ SL_INLINE V exp2(V x) {
 }
 template <class V>
 SL_INLINE V expm1(V x) {
-  return throughDouble(x, [](auto d) { return elementary::exponentialMinus1(d); });
+  if constexpr (kSame<Element<V>, float>) {
+    return elementary::exponentialMinus1Float(x);
+  } else {
+    return elementary::exponentialMinus1(x);
+  }
 }
 template <class V>
 SL_INLINE V log(V x) {
@@ -408,7 +412,11 @@ SL_INLINE V log(V x) {
 }
 template <class V>
 SL_INLINE V log1p(V x) {
-  return throughDouble(x, [](auto d) { return elementary::logarithm1Plus(d); });
+  if constexpr (kSame<Element<V>, float>) {
+    return elementary::logarithm1PlusFloat(x);
+  } else {
+    return elementary::logarithm1Plus(x);
+  }
 }
 template <class V>
 SL_INLINE V log2(V x) {
@@ -423,12 +431,21 @@ SL_INLINE V rsqrt(V x) {
   return Element<V>(1) / elementary::squareRoot(x);
 }
 template <class V>
+SL_INLINE V sineOrCosine(V x, double turn) {
+#if defined(__FMA__)
+  if constexpr (kSame<Element<V>, float>) {
+    return elementary::sineOrCosineFloat(x, turn);
+  }
+#endif
+  return elementary::sineOrCosine(x, turn);
+}
+template <class V>
 SL_INLINE V sin(V x) {
-  return elementary::sineOrCosine(x, 0.0);
+  return sineOrCosine(x, 0.0);
 }
 template <class V>
 SL_INLINE V cos(V x) {
-  return elementary::sineOrCosine(x, 1.0);
+  return sineOrCosine(x, 1.0);
 }
 template <class V>
 SL_INLINE V tan(V x) {

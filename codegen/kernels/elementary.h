@@ -8,9 +8,9 @@
 //
 //   exp     1.1  (1.0604 at 0x1.abb838p+4)       sin   0.9  (0.8751 at -0x1.f88128p+61)
 //   exp2    1.1  (1.0748 at 0x1.28b7dp-1)        cos   0.9  (0.8811 at -0x1.b1c092p+38)
-//   expm1   0.51 (0.5000)                        tan   0.51 (0.5000)
+//   expm1   1.8  (1.7455 at 0x1.633bc6p-2)       tan   0.51 (0.5000)
 //   log     1.0  (0.9869 at 0x1.55830ap-1)       tanh  1.4  (1.3320 at 0x1.43183ap-1)
-//   log1p   0.51 (0.5000)                        erf   1.4  (1.3573 at -0x1.0e65e2p+0)
+//   log1p   1.8  (1.7358 at 0x1.564e86p-2)       erf   1.4  (1.3573 at -0x1.0e65e2p+0; AVX-512: 1.1711)
 //   log2    0.51 (0.5000)                        sqrt  0.5
 //   rsqrt   1.5  (1.4903 at 0x1.019566p-60)      floor, ceil, trunc, round_even, abs: exact
 //
@@ -24,8 +24,8 @@
 // bits, and below about -88 (gelu: -5.5) all of them, where the result is next to nothing.
 //
 // One source for a scalar and for a vector, so that a vector loop and its scalar tail agree bit by
-// bit. float versions of the functions that networks run over large tensors (exp, log, tanh, erf)
-// work in float; the others compute in double. Coefficients are Chebyshev fits made with mpmath (60
+// bit. float versions of the functions that networks run over large tensors (exp, expm1, log, log1p, tanh, erf, and sin and cos
+// where multiply-adds are fused) work in float; the others compute in double. Coefficients are Chebyshev fits made with mpmath (60
 // digits) for the intervals named beside them.
 #ifndef STRAIGHTLINE_KERNELS_ELEMENTARY_H
 #define STRAIGHTLINE_KERNELS_ELEMENTARY_H

@@ -188,6 +188,15 @@ bool isReadAsBfloat(op::LinearOp linear) {
   return elementOf(linear.getX()).isBF16() && elementOf(linear.getResult()).isF32();
 }
 
+StoredOperands storedOperands(op::FusionOp fusion, op::LinearOp linear) {
+  StoredOperands operands{fusionInput(fusion, linear.getX()), fusionInput(fusion, linear.getWeight()), {}, false};
+  const Value stored = storedWeight(operands.weight);
+  operands.weightElement = elementOf(stored ? stored : operands.weight);
+  operands.bothBfloat = isReadAsBfloat(linear) || (stored && operands.weightElement.isBF16() &&
+                                                   linear.getWeight().hasOneUse() && bfloatBehind(operands.x));
+  return operands;
+}
+
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   Operation* root = contractionRoot(fusion);
   auto known = [&](Value argument) { return isKnownEarly(fusionInput(fusion, argument)); };
@@ -234,12 +243,9 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   const llvm::SmallVector<int64_t> x = sizesOf(root->getOperand(0));
   llvm::ArrayRef<int64_t> leading = llvm::ArrayRef<int64_t>(result).drop_back();
   if (isLinear) {
-    const Value weight = fusionInput(fusion, linear.getWeight());
-    const Value stored = storedWeight(weight);
-    problem.addAttribute("stored_bits", elementOf(stored ? stored : weight).getIntOrFloatBitWidth());
-    const bool isBfloat = isReadAsBfloat(linear) || (stored && elementOf(stored).isBF16() && linear.getWeight().hasOneUse() &&
-                                                     bfloatBehind(fusionInput(fusion, linear.getX())));
-    problem.addAttribute("bfloat16", isBfloat ? 1 : 0);
+    const StoredOperands stored = storedOperands(fusion, linear);
+    problem.addAttribute("stored_bits", stored.weightElement.getIntOrFloatBitWidth());
+    problem.addAttribute("bfloat16", stored.bothBfloat ? 1 : 0);
     problem.addAttribute("m", productOf(leading));
   } else {
     problem.addAttribute("batch", leading.empty() ? 1 : productOf(leading.drop_back()));

@@ -42,6 +42,14 @@ Bfloat bfloatBehind(mlir::Value x);
 /// Whether the linear of float32 has been given x and weight as bfloat16.
 bool isReadAsBfloat(op::LinearOp linear);
 
+/// What the linear's operands are where they come from: before they are widened to the float32 that it is computed with.
+struct StoredOperands {
+  mlir::Value x, weight;     ///< inputs of the fusion
+  mlir::Type weightElement;  ///< what the weight is stored as
+  bool bothBfloat = false;   ///< x and weight are bfloat16 there
+};
+StoredOperands storedOperands(op::FusionOp fusion, op::LinearOp linear);
+
 /// On a fusion: the number of the way in which its kernel is asked to do it. Absent: 0.
 inline constexpr char kVariantAttribute[] = "op.variant";
 

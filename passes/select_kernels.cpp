@@ -31,17 +31,11 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       if (!root) {
         return;
       }
-      fusion->removeAttr(kVariantAttribute);
-      fusion->removeAttr("op.alone");
-      const KernelWishes wishes{prefer, routeOf(getOperation(), root->getName().stripDialect()), avoid, allow};
-      const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), wishes);
-      if (!choice.kernel) {
-        emitNoKernel(root, choice, wishes);
+      const KernelWishes wishes = wishesFor(root, avoid);
+      if (!choose(fusion, target, wishes)) {
         failedHere = true;
         return;
       }
-      fusion->setAttr("op.kernel", mlir::StringAttr::get(&getContext(), choice.kernel->name));
-      fusion->setAttr("op.why", mlir::StringAttr::get(&getContext(), choice.why));
       const std::string key = choiceKey(fusion, target);
       if (!key.empty()) {
         applyMeasured(fusion, target, wishes, key);
@@ -70,6 +64,22 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   }
 
  private:
+  KernelWishes wishesFor(mlir::Operation* root, llvm::StringRef avoided) {
+    return {prefer, routeOf(getOperation(), root->getName().stripDialect()), avoided, allow};
+  }
+  /// Records the kernel that the estimates choose, and why; with none, reports that and answers false.
+  static bool choose(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes) {
+    fusion->removeAttr(kVariantAttribute);
+    fusion->removeAttr("op.alone");
+    const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), wishes);
+    if (!choice.kernel) {
+      emitNoKernel(contractionRoot(fusion), choice, wishes);
+      return false;
+    }
+    fusion->setAttr("op.kernel", mlir::StringAttr::get(fusion.getContext(), choice.kernel->name));
+    fusion->setAttr("op.why", mlir::StringAttr::get(fusion.getContext(), choice.why));
+    return true;
+  }
   static const sl_kernel_desc* kernelOf(op::FusionOp fusion) {
     auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
     return name ? findKernel(name.getValue()) : nullptr;
@@ -99,18 +109,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       if (all) {
         return;
       }
-      mlir::Operation* root = contractionRoot(fusion);
-      const KernelWishes wishes{prefer, routeOf(getOperation(), root->getName().stripDialect()), kPairs, allow};
-      fusion->removeAttr(kVariantAttribute);
-      fusion->removeAttr("op.alone");
-      const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), wishes);
-      if (!choice.kernel) {
-        emitNoKernel(root, choice, wishes);
-        agreed = false;
-        return;
-      }
-      fusion->setAttr("op.kernel", mlir::StringAttr::get(&getContext(), choice.kernel->name));
-      fusion->setAttr("op.why", mlir::StringAttr::get(&getContext(), choice.why));
+      agreed &= choose(fusion, target, wishesFor(contractionRoot(fusion), kPairs));
     });
     return mlir::success(agreed);
   }
@@ -120,11 +119,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     const unsigned input = fusionInputIndex(fusion, linear.getX());
     const mlir::Value x = fusion->getOperand(input);
     Bfloat behind = bfloatBehind(x);
-    auto narrow = [&](mlir::Type element) {
-      auto type = llvm::cast<mlir::RankedTensorType>(linear.getX().getType());
-      return mlir::RankedTensorType::get(type.getShape(), element, type.getEncoding());
-    };
-    const mlir::Type type = narrow(mlir::BFloat16Type::get(fusion.getContext()));
+    const mlir::RankedTensorType type = linear.getX().getType().clone(mlir::BFloat16Type::get(fusion.getContext()));
     if (behind.source) {
       fusion->setOperand(input, behind.source);
       if (x.use_empty()) {
@@ -139,7 +134,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
         convert->erase();
       }
     }
-    linear.getX().setType(llvm::cast<mlir::RankedTensorType>(type));
+    linear.getX().setType(type);
   }
 
   /// Takes the measured choice where there is one that is still a candidate.
@@ -174,10 +169,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       if (!key || fusion->hasAttr(op::kPrepare) || !seen.insert(key.getValue()).second) {
         return;
       }
-      mlir::Operation* root = contractionRoot(fusion);
-      const KernelWishes wishes{prefer, routeOf(getOperation(), root->getName().stripDialect()), avoid, allow};
       llvm::SmallVector<mlir::Attribute> candidates;
-      for (const Candidate& candidate : candidatesOf(fusion, target, wishes)) {
+      for (const Candidate& candidate : candidatesOf(fusion, target, wishesFor(contractionRoot(fusion), avoid))) {
         candidates.push_back(builder.getStringAttr(candidate.text()));
       }
       rows.push_back(builder.getDictionaryAttr({builder.getNamedAttr("key", key),

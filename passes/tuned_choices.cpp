@@ -36,31 +36,6 @@ std::string typeText(mlir::Type type) {
   return text;
 }
 
-/// What a kernel of a linear of float32 may read before it is widened.
-struct Narrow {
-  explicit Narrow(op::FusionOp fusion) {
-    auto linear = llvm::dyn_cast<op::LinearOp>(contractionRoot(fusion));
-    if (!linear) {
-      return;
-    }
-    weightInput = fusionInput(fusion, linear.getWeight());
-    xInput = fusionInput(fusion, linear.getX());
-    const mlir::Type read = linear.getWeight().getType().getElementType();
-    if (read != linear.getResult().getType().getElementType()) {
-      weight = read;
-      x = isReadAsBfloat(linear);
-      return;
-    }
-    if (Value stored = storedWeight(weightInput)) {
-      weight = llvm::cast<mlir::RankedTensorType>(stored.getType()).getElementType();
-      x = weight.isBF16() && static_cast<bool>(bfloatBehind(xInput));
-    }
-  }
-  Value weightInput, xInput;
-  mlir::Type weight;  ///< what it is stored as; null: float32
-  bool x = false;     ///< bfloat16
-};
-
 bool isStatic(const sl_problem& problem) {
   return llvm::all_of(llvm::ArrayRef(problem.operands, problem.inputs + problem.outputs), [](const sl_operand& operand) {
     return llvm::all_of(llvm::ArrayRef(operand.extents, operand.rank), [](int64_t size) { return size != SL_DYNAMIC; });
@@ -141,9 +116,11 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
       }
     }
   }
-  const Narrow narrow(fusion);
-  key += narrow.weight ? ",weight:" + typeText(narrow.weight) : "";
-  key += narrow.x ? ",x:bf16" : "";
+  if (auto linear = llvm::dyn_cast<op::LinearOp>(root)) {
+    const StoredOperands stored = storedOperands(fusion, linear);
+    key += stored.weightElement != linear.getResult().getType().getElementType() ? ",weight:" + typeText(stored.weightElement) : "";
+    key += stored.bothBfloat ? ",x:bf16" : "";
+  }
   for (Operation& op : fusion.getBody().front().without_terminator()) {
     key += &op == root ? "" : "+" + op.getName().stripDialect().str();
   }
@@ -155,13 +132,13 @@ std::string moduleOf(op::FusionOp fusion) {
   mlir::OpBuilder builder(context);
   const mlir::Location loc = builder.getUnknownLoc();
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(loc);
-  const Narrow narrow(fusion);
+  auto linear = llvm::dyn_cast<op::LinearOp>(contractionRoot(fusion));
+  const StoredOperands stored = linear ? storedOperands(fusion, linear) : StoredOperands();
   auto typeOf = [&](Value input) -> mlir::Type {
     auto type = llvm::cast<mlir::RankedTensorType>(input.getType());
-    const mlir::Type element = input == narrow.weightInput && narrow.weight ? narrow.weight
-                               : input == narrow.xInput && narrow.x         ? builder.getBF16Type()
-                                                                            : type.getElementType();
-    return mlir::RankedTensorType::get(type.getShape(), element, type.getEncoding());
+    return input == stored.weight                       ? type.clone(stored.weightElement)
+           : input == stored.x && stored.bothBfloat ? type.clone(builder.getBF16Type())
+                                                        : type;
   };
   llvm::SmallVector<mlir::Type> arguments;
   for (Value input : fusion.getInputs()) {

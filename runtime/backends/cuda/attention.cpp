@@ -74,8 +74,17 @@ constexpr sl_tunable kTunables[] = {{"rows", 16, 1, 16},  {"keys", 64, 16, 64}, 
 
 }  // namespace
 
-extern const sl_kernel_desc attentionKernel =
-    describe("cuda.attention", "attention", "attention", "softmax taken online over tiles of keys, which blocks of a cluster share",
-             kTunables, accepts, cost, tune);
+extern constinit const sl_kernel_desc attentionKernel = sl::EmittedKernel{
+    .name = "cuda.attention",
+    .backend = "cuda",
+    .op = "attention",
+    .family = "attention",
+    .summary = "softmax taken online over tiles of keys, which blocks of a cluster share",
+    .accepts = accepts,
+    .cost = cost,
+    .tunables = kTunables,
+    .tune = tune,
+    .whole_team = false,
+};
 
 }  // namespace straightline::cuda

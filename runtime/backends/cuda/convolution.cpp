@@ -79,8 +79,18 @@ constexpr sl_tunable kTunables[] = {{"transposed", 0, 0, 1}, {"mr", 0, 0, 64},  
 
 }  // namespace
 
-extern const sl_kernel_desc convolutionKernel =
-    describe("cuda.convolution", "convolution", "convolution_direct",
-             "a product whose rows are gathered from the image, epilogue fused", kTunables, accepts, cost, tune, note);
+extern constinit const sl_kernel_desc convolutionKernel = sl::EmittedKernel{
+    .name = "cuda.convolution",
+    .backend = "cuda",
+    .op = "convolution",
+    .family = "convolution_direct",
+    .summary = "a product whose rows are gathered from the image, epilogue fused",
+    .accepts = accepts,
+    .cost = cost,
+    .tunables = kTunables,
+    .tune = tune,
+    .whole_team = false,
+    .note = note,
+};
 
 }  // namespace straightline::cuda

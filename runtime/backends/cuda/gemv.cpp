@@ -47,8 +47,17 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc gemvKernel =
-    describe("cuda.gemv", "linear", "gemv", "dot products over the framework's own weight, which is read once",
-             kTunables, accepts, cost, tune);
+extern constinit const sl_kernel_desc gemvKernel = sl::EmittedKernel{
+    .name = "cuda.gemv",
+    .backend = "cuda",
+    .op = "linear",
+    .family = "gemv",
+    .summary = "dot products over the framework's own weight, which is read once",
+    .accepts = accepts,
+    .cost = cost,
+    .tunables = kTunables,
+    .tune = tune,
+    .whole_team = false,
+};
 
 }  // namespace straightline::cuda

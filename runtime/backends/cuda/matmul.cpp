@@ -48,11 +48,31 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc linearKernel =
-    describe("cuda.linear", "linear", "matmul", "tiles in shared memory over the framework's own weight, epilogue fused", kTunables,
-             accepts, cost, tune, note);
-extern const sl_kernel_desc matmulKernel =
-    describe("cuda.matmul", "matmul", "matmul", "batched product by tiles in shared memory, any strides, epilogue fused", kTunables,
-             accepts, cost, tune, note);
+extern constinit const sl_kernel_desc linearKernel = sl::EmittedKernel{
+    .name = "cuda.linear",
+    .backend = "cuda",
+    .op = "linear",
+    .family = "matmul",
+    .summary = "tiles in shared memory over the framework's own weight, epilogue fused",
+    .accepts = accepts,
+    .cost = cost,
+    .tunables = kTunables,
+    .tune = tune,
+    .whole_team = false,
+    .note = note,
+};
+extern constinit const sl_kernel_desc matmulKernel = sl::EmittedKernel{
+    .name = "cuda.matmul",
+    .backend = "cuda",
+    .op = "matmul",
+    .family = "matmul",
+    .summary = "batched product by tiles in shared memory, any strides, epilogue fused",
+    .accepts = accepts,
+    .cost = cost,
+    .tunables = kTunables,
+    .tune = tune,
+    .whole_team = false,
+    .note = note,
+};
 
 }  // namespace straightline::cuda

@@ -39,7 +39,17 @@ void tune(const sl_problem*, int64_t* values) { values[0] = 32; }
 
 }  // namespace
 
-extern const sl_kernel_desc transposeKernel = describe("cuda.transpose", "transpose", "transpose",
-                                                       "squares turned in shared memory", kTunables, accepts, cost, tune);
+extern constinit const sl_kernel_desc transposeKernel = sl::EmittedKernel{
+    .name = "cuda.transpose",
+    .backend = "cuda",
+    .op = "transpose",
+    .family = "transpose",
+    .summary = "squares turned in shared memory",
+    .accepts = accepts,
+    .cost = cost,
+    .tunables = kTunables,
+    .tune = tune,
+    .whole_team = false,
+};
 
 }  // namespace straightline::cuda

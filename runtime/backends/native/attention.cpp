@@ -74,8 +74,7 @@ constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 12},      {"nr", 16, 16, 32}, {
 
 }  // namespace
 
-extern const sl_kernel_desc attentionKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc attentionKernel = EmittedKernel{
     .name = "native.attention",
     .backend = "native",
     .op = "attention",
@@ -85,18 +84,7 @@ extern const sl_kernel_desc attentionKernel = {
     .cost = cost,
     .workspace = workspace,
     .tunables = kTunables,
-    .tunable_count = 6,
     .tune = tune,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -32,8 +32,7 @@ constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},   {"nr", 16, 8, 64},  {"kh
 
 }  // namespace
 
-extern const sl_kernel_desc convolutionKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc convolutionKernel = EmittedKernel{
     .name = "native.convolution",
     .backend = "native",
     .op = "convolution",
@@ -41,20 +40,9 @@ extern const sl_kernel_desc convolutionKernel = {
     .summary = "implicit GEMM over NHWC, packed weight, border in the buffer, epilogue fused",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 6,
     .tune = tune,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
     .variants = [](const sl_problem*) { return kConvolutionVariants; },
-    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -37,8 +37,7 @@ constexpr sl_tunable kTunables[] = {{"transposed", 0, 0, 1}, {"pixels", 4, 1, 8}
 
 }  // namespace
 
-extern const sl_kernel_desc convolutionDirectKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc convolutionDirectKernel = EmittedKernel{
     .name = "native.convolution_direct",
     .backend = "native",
     .op = "convolution",
@@ -48,18 +47,7 @@ extern const sl_kernel_desc convolutionDirectKernel = {
     .cost = cost,
     .workspace = workspace,
     .tunables = kTunables,
-    .tunable_count = 2,
     .tune = tune,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -59,8 +59,7 @@ constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},
 
 }  // namespace
 
-extern const sl_kernel_desc gemmKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc gemmKernel = EmittedKernel{
     .name = "native.gemm",
     .backend = "native",
     .op = "linear",
@@ -68,20 +67,9 @@ extern const sl_kernel_desc gemmKernel = {
     .summary = "packed weight panels, register tiles of mr x nr, epilogue fused",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 5,
     .tune = tune,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
     .variants = [](const sl_problem*) { return kGemmVariants; },
-    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -61,8 +61,7 @@ constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},       {"nr", 16, 4, 96},
 
 }  // namespace
 
-extern const sl_kernel_desc gemmBf16Kernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc gemmBf16Kernel = EmittedKernel{
     .name = "native.gemm_bf16",
     .backend = "native",
     .op = "linear",
@@ -70,20 +69,9 @@ extern const sl_kernel_desc gemmBf16Kernel = {
     .summary = "packed weight panels of bfloat16, products of pairs summed in float32",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 6,
     .tune = tune,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
     .variants = [](const sl_problem*) { return kGemmVariants; },
-    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -45,8 +45,7 @@ constexpr sl_tunable kTunables[] = {{"rows", 4, 1, 8}, {"mr", 4, 1, 4}};
 
 }  // namespace
 
-extern const sl_kernel_desc gemvKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc gemvKernel = EmittedKernel{
     .name = "native.gemv",
     .backend = "native",
     .op = "linear",
@@ -55,20 +54,9 @@ extern const sl_kernel_desc gemvKernel = {
                "a weight of 16-bit floats stays as it is",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 2,
     .tune = tune,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
     .variants = [](const sl_problem*) { return kGemvVariants; },
-    .any_device = 0,
 };
 
 }  // namespace sl::native

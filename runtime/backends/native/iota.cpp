@@ -19,8 +19,7 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc iotaKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc iotaKernel = EmittedKernel{
     .name = "native.iota",
     .backend = "native",
     .op = "iota",
@@ -28,20 +27,7 @@ extern const sl_kernel_desc iotaKernel = {
     .summary = "arithmetic sequence",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 1,
-    .tune = nullptr,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -63,8 +63,7 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc matmulKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc matmulKernel = EmittedKernel{
     .name = "native.matmul",
     .backend = "native",
     .op = "matmul",
@@ -74,18 +73,8 @@ extern const sl_kernel_desc matmulKernel = {
     .cost = cost,
     .workspace = workspace,
     .tunables = kTunables,
-    .tunable_count = 4,
     .tune = tune,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
     .variants = [](const sl_problem*) { return kGemmVariants; },
-    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -62,4 +62,5 @@ extern "C" const sl_backend_desc sl_backend_native = {
     .kernels = kKernels,
     .kernel_count = static_cast<int32_t>(sizeof(kKernels) / sizeof(kKernels[0])),
     .device = nullptr,
+    .runs_on = nullptr,
 };

@@ -4,6 +4,7 @@
 #ifndef STRAIGHTLINE_BACKENDS_NATIVE_NATIVE_H
 #define STRAIGHTLINE_BACKENDS_NATIVE_NATIVE_H
 
+#include "backends/emitted_kernel.h"
 #include "straightline/abi/kernel.h"
 
 extern "C" const sl_backend_desc sl_backend_native;

@@ -19,8 +19,7 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc packGemmKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc packGemmKernel = EmittedKernel{
     .name = "native.pack_gemm",
     .backend = "native",
     .op = "pack_gemm",
@@ -28,20 +27,7 @@ extern const sl_kernel_desc packGemmKernel = {
     .summary = "linear weight into panels of nr columns",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 1,
-    .tune = nullptr,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
 };
 
 }  // namespace sl::native

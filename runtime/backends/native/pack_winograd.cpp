@@ -21,8 +21,7 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc packWinogradKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc packWinogradKernel = EmittedKernel{
     .name = "native.pack_winograd",
     .backend = "native",
     .op = "pack_winograd",
@@ -30,20 +29,7 @@ extern const sl_kernel_desc packWinogradKernel = {
     .summary = "G g G^T in double, panels in the order of use",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 3,
-    .tune = nullptr,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -20,8 +20,7 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc pointwiseKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc pointwiseKernel = EmittedKernel{
     .name = "native.pointwise",
     .backend = "native",
     .op = "pointwise",
@@ -29,20 +28,8 @@ extern const sl_kernel_desc pointwiseKernel = {
     .summary = "loop nest with merged dims, vectorised over the innermost",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 2,
-    .tune = nullptr,
-    .can_fail = 1,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
+    .can_fail = true,
 };
 
 }  // namespace sl::native

@@ -20,8 +20,7 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc poolKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc poolKernel = EmittedKernel{
     .name = "native.pool",
     .backend = "native",
     .op = "pool",
@@ -29,20 +28,7 @@ extern const sl_kernel_desc poolKernel = {
     .summary = "windows vectorised over channels or columns",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 2,
-    .tune = nullptr,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -22,8 +22,7 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc rowReductionKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc rowReductionKernel = EmittedKernel{
     .name = "native.row_reduction",
     .backend = "native",
     .op = "row_reduction",
@@ -31,20 +30,7 @@ extern const sl_kernel_desc rowReductionKernel = {
     .summary = "stages over each row, results fused with elementwise work",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 11,
-    .tune = nullptr,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
 };
 
 }  // namespace sl::native

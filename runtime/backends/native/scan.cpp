@@ -19,8 +19,7 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc scanKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc scanKernel = EmittedKernel{
     .name = "native.scan",
     .backend = "native",
     .op = "scan",
@@ -28,20 +27,7 @@ extern const sl_kernel_desc scanKernel = {
     .summary = "running sum along one dim",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 1,
-    .tune = nullptr,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -19,8 +19,7 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc scatterRowsKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc scatterRowsKernel = EmittedKernel{
     .name = "native.scatter_rows",
     .backend = "native",
     .op = "scatter_rows",
@@ -28,20 +27,8 @@ extern const sl_kernel_desc scatterRowsKernel = {
     .summary = "whole rows written or added at places, index checked",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 1,
-    .tune = nullptr,
-    .can_fail = 1,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
+    .can_fail = true,
 };
 
 }  // namespace sl::native

@@ -33,8 +33,7 @@ constexpr sl_tunable kTunables[] = {{"block", 16, 2, 64}};
 
 }  // namespace
 
-extern const sl_kernel_desc transposeKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc transposeKernel = EmittedKernel{
     .name = "native.transpose",
     .backend = "native",
     .op = "transpose",
@@ -42,20 +41,7 @@ extern const sl_kernel_desc transposeKernel = {
     .summary = "square blocks turned in registers, contiguous loads and stores",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 1,
-    .tune = nullptr,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
 };
 
 }  // namespace sl::native

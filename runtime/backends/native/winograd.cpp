@@ -72,8 +72,7 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc winogradKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc winogradKernel = EmittedKernel{
     .name = "native.winograd",
     .backend = "native",
     .op = "convolution",
@@ -83,18 +82,9 @@ extern const sl_kernel_desc winogradKernel = {
     .cost = cost,
     .workspace = workspace,
     .tunables = kTunables,
-    .tunable_count = 7,
     .tune = tune,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
     .note = note,
     .variants = [](const sl_problem*) { return kWinogradVariants; },
-    .any_device = 0,
 };
 
 }  // namespace sl::native

@@ -19,8 +19,7 @@ constexpr sl_tunable kTunables[] = {
 
 }  // namespace
 
-extern const sl_kernel_desc zeroBorderKernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc zeroBorderKernel = EmittedKernel{
     .name = "native.zero_border",
     .backend = "native",
     .op = "zero_border",
@@ -28,20 +27,7 @@ extern const sl_kernel_desc zeroBorderKernel = {
     .summary = "clears what lies between the extents and the storage",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 1,
-    .tune = nullptr,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
 };
 
 }  // namespace sl::native

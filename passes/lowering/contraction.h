@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// linear, matmul and convolution with their epilogues. The kernel was chosen by select_kernels (attribute op.kernel); here
+// its operands are brought into the form that the kernel's family asks for: weights packed in prepare, rows collapsed,
+// activations channels-last with their zero border.
+#ifndef STRAIGHTLINE_PASSES_LOWERING_CONTRACTION_H
+#define STRAIGHTLINE_PASSES_LOWERING_CONTRACTION_H
+
+#include "passes/contraction_problem.h"
+#include "passes/kernel_choice.h"
+#include "passes/lowering/loops.h"
+
+namespace straightline::lowering {
+
+/// Lowers one fusion around a contraction. Defined in contraction.cpp (epilogues, packing, linear and matmul),
+/// contraction_library.cpp (calls of libraries) and convolution.cpp.
+class ContractionLowering {
+ public:
+  ContractionLowering(Lowering& lowering, op::FusionOp fusion);
+
+  mlir::LogicalResult lower();
+
+ private:
+  mlir::LogicalResult lowerEmitted();
+  mlir::AffineExpr constant(int64_t value) { return lowering_.constant(value); }
+  int64_t tuneValue(llvm::StringRef key);
+  /// The fusion's input that the root's operand `i` is.
+  mlir::Value outer(unsigned i) { return fusionInput(fusion_, root_->getOperand(i)); }
+  mlir::Value outer(mlir::Value operand) { return fusionInput(fusion_, operand); }
+
+  // --- epilogue
+
+  mlir::Value epilogueBias();
+  int64_t channelDim() { return llvm::isa<op::ConvolutionOp>(root_) ? 1 : static_cast<int64_t>(extents_.size()) - 1; }
+
+  mlir::LogicalResult findEpilogue();
+
+  mlir::OperandRange yielded() { return fusion_.getBody().front().getTerminator()->getOperands(); }
+  mlir::Type element() { return llvm::cast<mlir::RankedTensorType>(root_->getResult(0).getType()).getElementType(); }
+  /// What the kernel sums products of `element()` in.
+  mlir::Type accumulator() {
+    return element().getIntOrFloatBitWidth() < 32 ? mlir::Float32Type::get(lowering_.context()) : element();
+  }
+  /// What the kernel writes.
+  mlir::Type written() { return plain_ ? element() : elementOf(fusion_.getResult(0)); }
+  /// Whether the kernel is a library's that puts its work on a device's queue.
+  bool runsOnQueue() { return onDevice() && spec_.family.empty(); }
+  bool onDevice() { return lowering_.target().getBackend() != "cpu"; }
+
+  /// The epilogue operands as buffers of the result's extents (strides 0 where broadcast).
+  void bindEpilogue();
+
+  /// Copies epilogue operand `i` to memory laid out as `strides`.
+  void materialise(size_t i, const Exprs& strides);
+
+  void addEpilogueBody();
+
+  mlir::Attribute epilogueStrideAttribute(llvm::ArrayRef<Exprs> rows);
+
+  /// Kernels take up to four operands beside the accumulator and write one result: on a CPU of their own element type or, where
+  /// that is float32, of 16-bit floats; of any type on a device, where an epilogue works on scalars.
+  bool epilogueFits();
+  static mlir::Type elementOf(mlir::Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
+
+  /// The contraction with its bias alone, then an elementwise kernel for the rest.
+  mlir::LogicalResult lowerInTwo();
+  /// Where the contraction's own result is wanted.
+  mlir::Value wantedPlace() { return plain_ ? plainResult_ : lowering_.destination(fusion_.getResult(0)); }
+
+  // --- packing
+
+  /// The weight in the kernel's own layout: made in prepare when the weight is known then, per call otherwise. One pack
+  /// serves every launch that wants the same layout of the same weight.
+  mlir::Value pack(mlir::Value weight, KernelSpec packing, const Exprs& packedExtents);
+
+  static std::string weightName(mlir::Value weight);
+
+  mlir::AffineExpr ceilDiv(mlir::AffineExpr value, int64_t by) { return (value + (by - 1)).floorDiv(by); }
+
+  // --- linear
+
+  /// Buffer and row stride of a [.., k] operand whose leading dims are one loop; copied when they are not.
+  std::pair<mlir::Value, mlir::AffineExpr> collapseRows(mlir::Value buffer, llvm::StringRef why);
+
+  mlir::LogicalResult lowerLinear();
+
+  /// A linear as one product with its weight [n, k] as it is stored, read as [k, n].
+  mlir::LogicalResult finishAsMatmul(llvm::ArrayRef<mlir::AffineExpr> size, std::pair<mlir::Value, mlir::AffineExpr> x,
+                                     mlir::Value weight,
+                                     const std::pair<std::pair<mlir::Value, mlir::AffineExpr>, mlir::Value>& result,
+                                     llvm::ArrayRef<Exprs> epilogueRows);
+
+  /// Where the kernel writes: the wanted place when its rows are one stride apart, else memory of its own that is copied.
+  std::pair<std::pair<mlir::Value, mlir::AffineExpr>, mlir::Value> resultPlace();
+
+  std::string sizes(llvm::ArrayRef<mlir::AffineExpr> values);
+
+  /// "_bias_relu": what the epilogue does, for the kernel's name.
+  std::string suffix() { return (epilogueBias() ? "_bias" : "") + elementwiseNames(); }
+  /// "_relu": the same without the bias.
+  std::string elementwiseNames();
+
+  mlir::LogicalResult finish(mlir::Value a, mlir::Value b, mlir::Value out, mlir::Value wanted);
+
+  // --- external libraries
+
+  /// Of a library on a device's queue: any strides of which one is 1, the bias of a linear, one activation.
+  mlir::LogicalResult lowerProductOnQueue();
+
+  /// What the library does behind its product, as it numbers it (CUBLASLT_EPILOGUE_RELU, _GELU); 0: nothing; -1: not all of what
+  /// there is to do.
+  int64_t libraryActivation();
+
+  /// The buffer, or a dense copy where neither of its last two dims lies densely.
+  mlir::Value withUnitStride(mlir::Value buffer);
+
+  /// Notes the strides of an operand of a batched product, whose leading dims are one loop; copied when they are not.
+  mlir::Value putBatched(llvm::StringRef name, mlir::Value buffer, llvm::SmallVectorImpl<mlir::NamedAttribute>& attributes);
+
+  mlir::LogicalResult lowerExternal();
+
+  /// The buffer of a value known before the first run; when its elements do not lie densely, a dense copy made in prepare.
+  mlir::Value denseConstant(mlir::Value tensor);
+  static constexpr llvm::StringLiteral kDense = "the library takes dense rows";
+
+  /// New storage that prepare fills, named after `tensor`.
+  mlir::Value preparedBuffer(mlir::Value tensor, llvm::StringRef suffix, kernel::BufferType type) {
+    return lowering_.preparedBuffer(fusion_.getLoc(), type, weightName(tensor) + suffix.str());
+  }
+
+  /// `constants`: those at the end of `inputs` that the plan reads.
+  void callLibrary(llvm::ArrayRef<mlir::Value> inputs, llvm::ArrayRef<mlir::Value> constants, mlir::Value out,
+                   llvm::ArrayRef<mlir::NamedAttribute> attributes);
+
+  /// The epilogue beyond the bias as an elementwise kernel.
+  void launchRest(mlir::Value from);
+
+  // --- matmul (also a linear whose weight is computed while running)
+
+  mlir::LogicalResult lowerMatmul();
+
+  // --- convolution
+
+  /// A [n, c, h, w] buffer with channels contiguous and at least this border; copied to one when it is not.
+  mlir::Value channelsLast(mlir::Value buffer, llvm::ArrayRef<int64_t> need);
+
+  /// 1-D convolutions are 2-D ones of height 1.
+  mlir::Value as2d(mlir::Value buffer);
+
+  mlir::LogicalResult lowerConvolution();
+
+  mlir::Value packConvolution(mlir::Value weight, const ConvolutionGeometry& g);
+
+  /// Channels in whole pieces of 16 bytes, which the tiles of a device gather at once; those beyond the image's own are zeros.
+  int64_t wholePieces(const ConvolutionGeometry& g);
+
+  /// Strides over `extents`, [n, channels, ...], with the channels innermost.
+  Exprs channelsInnermost(const Exprs& extents);
+
+  /// Copies `from` to `to`, which may have more channels: zeros.
+  void copyChannels(mlir::Value from, mlir::Value to, llvm::StringRef op, llvm::StringRef why);
+
+  mlir::Value paddedImage(mlir::Value image, int64_t channels);
+
+  /// The weight as [k][kh][kw][c], which the tiles of a device read along.
+  mlir::Value channelsLastWeight(mlir::Value weight, const ConvolutionGeometry& g);
+
+  /// Strides of the weight as convolution_direct names its dims: group, output, input, kh, kw.
+  Exprs directWeightStrides(mlir::Value weight, const ConvolutionGeometry& g);
+
+  Lowering& lowering_;
+  op::FusionOp fusion_;
+  Problem problem_;
+  mlir::Operation* root_;
+  const sl_kernel_desc* kernel_ = nullptr;
+  Exprs extents_;
+  mlir::AffineMap identity_;
+  llvm::SmallVector<Access> accesses_;
+  llvm::SmallVector<mlir::Value> epilogueBuffers_;
+  llvm::SmallVector<Exprs> epilogueStrides_;
+  KernelSpec spec_;
+  bool plain_ = false;      ///< only the contraction and its bias are being lowered
+  mlir::Value plainResult_;
+};
+
+}  // namespace straightline::lowering
+
+#endif  // STRAIGHTLINE_PASSES_LOWERING_CONTRACTION_H

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contractions that a library computes: its operands, its plan in prepare and its call.
+#include "passes/lowering/contraction.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace straightline::lowering {
+
+using mlir::AffineExpr;
+using mlir::AffineMap;
+using mlir::failure;
+using mlir::LogicalResult;
+using mlir::Operation;
+using mlir::success;
+using mlir::Value;
+
+LogicalResult ContractionLowering::lowerProductOnQueue() {
+  auto linear = llvm::dyn_cast<op::LinearOp>(root_);
+  const mlir::Location loc = fusion_.getLoc();
+  const int64_t activation = libraryActivation();
+  const bool whole = activation >= 0;
+  Value wanted = whole ? lowering_.destination(fusion_.getResult(0)) : Value();
+  const bool direct = whole && lowering_.stridesOf(Lowering::typeOf(wanted)) == lowering_.rowMajor(extents_);
+  Value out = direct ? wanted : lowering_.slot(lowering_.contiguousType(extents_, element()));
+  Value a = lowering_.bufferOf(outer(0u));
+  Value b = lowering_.bufferOf(outer(1u));
+  llvm::SmallVector<mlir::NamedAttribute> attributes;
+  auto put = [&](llvm::StringRef key, AffineExpr value) { attributes.push_back(lowering_.named(key, lowering_.number(value))); };
+  const Exprs weight = lowering_.extentsOf(Lowering::typeOf(b));
+  if (linear) {
+    auto [rows, stride] = collapseRows(a, kDense);
+    a = rows;
+    b = withUnitStride(b);
+    const Exprs strides = lowering_.stridesOf(Lowering::typeOf(b));
+    Exprs leading(extents_.begin(), extents_.end() - 1);
+    put("m", lowering_.product(leading));
+    put("k", weight[1]);
+    put("aRow", stride);
+    put("bRow", strides[1]);
+    put("bCol", strides[0]);
+  } else {
+    put("m", extents_.size() > 1 ? extents_[extents_.size() - 2] : constant(1));
+    put("k", weight[weight.size() - 2]);
+    a = putBatched("a", withUnitStride(a), attributes);
+    b = putBatched("b", withUnitStride(b), attributes);
+    putBatched("c", out, attributes);
+  }
+  put("n", extents_.back());
+  put("activation", constant(std::max<int64_t>(activation, 0)));
+  const sl_problem asked = problem_.view();
+  for (int32_t i = 0; i < asked.attribute_count; ++i) {
+    if (llvm::StringRef(asked.attributes[i].name) == "tf32") {
+      put("tf32", constant(asked.attributes[i].value));
+    }
+  }
+  llvm::SmallVector<Value> inputs = {a, b};
+  if (epilogueBias()) {
+    inputs.push_back(lowering_.contiguous(loc, lowering_.bufferOf(outer(epilogueBias())), kDense));
+  }
+  callLibrary(inputs, {}, out, attributes);
+  if (!whole) {
+    launchRest(out);
+  } else if (!direct) {
+    lowering_.copy(loc, out, wanted, "copy", "the result is wanted in another layout than the library writes");
+  }
+  return success();
+}
+
+int64_t ContractionLowering::libraryActivation() {
+  constexpr int64_t kRelu = 2, kGelu = 32;
+  // The library's tanh has some 20 bits.
+  const auto isGelu = [&](Operation* op) {
+    auto gelu = llvm::dyn_cast<op::GeluOp>(op);
+    return gelu && gelu.getApproximate() == "tanh" && element().getIntOrFloatBitWidth() == 16;
+  };
+  if (fusion_.getNumResults() != 1) {
+    return -1;
+  }
+  const Value result = root_->getResult(0);
+  if (yielded()[0] == result) {
+    return 0;
+  }
+  auto converted = [](Value value) {  // what 16-bit floats are widened for lies between
+    auto cast = llvm::dyn_cast_if_present<op::ToDtypeOp>(value.getDefiningOp());
+    return cast && value.hasOneUse() ? cast.getX() : value;
+  };
+  Operation* last = elementOf(fusion_.getResult(0)) == element() ? converted(yielded()[0]).getDefiningOp() : nullptr;
+  if (!last || last->getNumOperands() != 1 || !result.hasOneUse() || converted(last->getOperand(0)) != result) {
+    return -1;
+  }
+  return llvm::isa<op::ReluOp>(last) ? kRelu : isGelu(last) ? kGelu : -1;
+}
+
+Value ContractionLowering::withUnitStride(Value buffer) {
+  const Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
+  const bool isDense = strides.back() == constant(1) || (strides.size() > 1 && strides[strides.size() - 2] == constant(1));
+  return isDense ? buffer : lowering_.contiguous(fusion_.getLoc(), buffer, kDense);
+}
+
+Value ContractionLowering::putBatched(llvm::StringRef name, Value buffer,
+                                      llvm::SmallVectorImpl<mlir::NamedAttribute>& attributes) {
+  auto put = [&](const char* what, AffineExpr value) {
+    attributes.push_back(lowering_.named((name + what).str(), lowering_.number(value)));
+  };
+  auto extents = lowering_.extentsOf(Lowering::typeOf(buffer));
+  Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
+  const size_t dims = std::max<size_t>(extents.size(), 2) - 2;
+  auto batch = mergeLoops(makeLoops(lowering_, Exprs(extents.begin(), extents.begin() + dims),
+                                    {Exprs(strides.begin(), strides.begin() + dims)}));
+  if (batch.size() > 1) {
+    buffer = lowering_.contiguous(fusion_.getLoc(), buffer, kDense);
+    return putBatched(name, buffer, attributes);
+  }
+  put("Batch", batch.empty() ? constant(0) : batch[0].strides[0]);
+  put("Row", strides.size() > 1 ? strides[strides.size() - 2] : extents.back());
+  put("Col", strides.back());
+  if (name == "c") {
+    attributes.push_back(lowering_.named("batch", lowering_.number(batch.empty() ? constant(1) : batch[0].extent)));
+  }
+  return buffer;
+}
+
+LogicalResult ContractionLowering::lowerExternal() {
+  if (runsOnQueue()) {
+    return lowerProductOnQueue();
+  }
+  auto linear = llvm::dyn_cast<op::LinearOp>(root_);
+  if (!linear) {
+    return fusion_.emitOpError() << "kernel " << kernel_->name << " is external, and only linear has a calling rule";
+  }
+  const mlir::Location loc = fusion_.getLoc();
+  Value weight = outer(linear.getWeight());
+  Exprs leading(extents_.begin(), extents_.end() - 1);
+  const AffineExpr m = lowering_.product(leading);
+  Value x = lowering_.contiguous(loc, lowering_.bufferOf(outer(linear.getX())), kDense);
+  x = lowering_.tryReshape(loc, x, {m, lowering_.extentsOf(weight)[1]});
+  llvm::SmallVector<Value> constants = {denseConstant(weight)};
+  if (linear.getBias()) {
+    constants.push_back(denseConstant(outer(linear.getBias())));
+  }
+  // The library computes x * w^T + b; whatever follows is an elementwise kernel over its result.
+  const bool plain = fusion_.getNumResults() == 1 && yielded()[0] == root_->getResult(0);
+  Value wanted = plain ? lowering_.destination(fusion_.getResult(0)) : Value();
+  Value whole = plain && lowering_.stridesOf(Lowering::typeOf(wanted)) == lowering_.rowMajor(extents_)
+                    ? wanted
+                    : lowering_.slot(lowering_.contiguousType(extents_, element()));
+  Value flat = lowering_.tryReshape(loc, whole, {m, extents_.back()});
+  llvm::SmallVector<Value> inputs = {x};
+  llvm::append_range(inputs, constants);
+  llvm::SmallVector<mlir::NamedAttribute> attributes;
+  const sl_problem asked = problem_.view();
+  for (int32_t i = 0; i < asked.attribute_count; ++i) {
+    attributes.push_back(lowering_.named(asked.attributes[i].name, lowering_.number(asked.attributes[i].value)));
+  }
+  callLibrary(inputs, constants, flat, attributes);
+  if (whole != wanted) {
+    launchRest(whole);
+  }
+  return success();
+}
+
+Value ContractionLowering::denseConstant(Value tensor) {
+  Value buffer = lowering_.bufferOf(tensor);
+  const Exprs extents = lowering_.extentsOf(Lowering::typeOf(buffer));
+  if (lowering_.stridesOf(Lowering::typeOf(buffer)) == lowering_.rowMajor(extents) ||
+      lowering_.inPrepare()) {
+    return lowering_.contiguous(fusion_.getLoc(), buffer, kDense);
+  }
+  const std::string key = "dense," + std::to_string(reinterpret_cast<uintptr_t>(buffer.getAsOpaquePointer()));
+  Value& dense = lowering_.packs_[key];
+  if (!dense) {
+    dense = preparedBuffer(tensor, ".dense", lowering_.contiguousType(extents, Lowering::typeOf(buffer).getElementType()));
+    lowering_.atEndOfPrepare([&] {
+      lowering_.copy(fusion_.getLoc(), lowering_.viewInPrepare(buffer), dense, "copy", kDense);
+    });
+  }
+  return dense;
+}
+
+void ContractionLowering::callLibrary(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants, Value out,
+                                      llvm::ArrayRef<mlir::NamedAttribute> attributes) {
+  mlir::OpBuilder builder(lowering_.context());
+  const mlir::Location loc = fusion_.getLoc();
+  const mlir::StringAttr plan = kernel_->plan_symbol ? builder.getStringAttr(kernel_->plan_symbol) : mlir::StringAttr();
+  const mlir::StringAttr destroy = plan ? builder.getStringAttr(plan.getValue() + "_destroy") : mlir::StringAttr();
+  builder.setInsertionPointToEnd(lowering_.module_.getBody());
+  auto types = [&](llvm::ArrayRef<Value> values) {
+    return builder.getTypeArrayAttr(llvm::map_to_vector(values, [](Value value) { return value.getType(); }));
+  };
+  llvm::SmallVector<bool> isConstant(inputs.size(), true);
+  std::fill(isConstant.begin(), isConstant.end() - constants.size(), false);
+  const sl_problem asked = problem_.view();
+  llvm::SmallVector<Value> workspace;
+  if (const int64_t bytes = kernel_->workspace ? kernel_->workspace(&asked) : 0; bytes > 0) {
+    workspace.push_back(lowering_.slot(lowering_.contiguousType({constant(bytes)}, builder.getI8Type())));
+  }
+  std::string name = llvm::StringRef(kernel_->name).str();
+  std::replace(name.begin(), name.end(), '.', '_');
+  name += "_" + std::to_string(lowering_.usedNames_["decl." + name]++);
+  auto decl = kernel::DeclOp::create(builder, loc, builder.getStringAttr(name), types(inputs),
+                         mlir::DenseBoolArrayAttr::get(lowering_.context(), isConstant), types({out}),
+                         builder.getStrArrayAttr({"write"}), types(workspace), builder.getStringAttr(kernel_->op),
+                         builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel_->run_symbol),
+                         plan, destroy, kernel_->can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
+  if (runsOnQueue()) {
+    decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(lowering_.target().getBackend()));
+  }
+  auto queue = mlir::FlatSymbolRefAttr::get(lowering_.context(), lowering_.teamQueue());
+  auto callee = mlir::FlatSymbolRefAttr::get(lowering_.context(), name);
+  Value handle;
+  if (plan) {
+    builder.setInsertionPoint(lowering_.prepare_);
+    handle = kernel::HandleOp::create(builder, loc, kernel::HandleType::get(lowering_.context()),
+                                      builder.getStringAttr(name), destroy);
+    llvm::SmallVector<Value> early = llvm::map_to_vector(constants, [&](Value constant) { return lowering_.viewInPrepare(constant); });
+    builder.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
+    kernel::PlanOp::create(builder, loc, callee, early, handle, queue);
+  }
+  auto call = kernel::CallOp::create(lowering_.builder_, loc, callee, inputs, mlir::ValueRange{out}, handle, workspace,
+                                     queue, kernel_->whole_team ? mlir::IntegerAttr() : builder.getI64IntegerAttr(1),
+                                     builder.getStringAttr(spec_.op), builder.getStringAttr(spec_.why));
+  call->setAttr("kernel.cost_us", builder.getF64FloatAttr(spec_.costUs));
+  if (!spec_.choice.empty()) {
+    call->setAttr("kernel.choice", builder.getStringAttr(spec_.choice));
+  }
+}
+
+}  // namespace straightline::lowering

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions: layouts of the image and of the weight, and what the kernels of the three families are told.
+#include "passes/lowering/contraction.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+namespace straightline::lowering {
+
+using mlir::AffineExpr;
+using mlir::AffineMap;
+using mlir::failure;
+using mlir::LogicalResult;
+using mlir::Operation;
+using mlir::success;
+using mlir::Value;
+
+Value ContractionLowering::channelsLast(Value buffer, llvm::ArrayRef<int64_t> need) {
+  kernel::BufferType type = Lowering::typeOf(buffer);
+  const Exprs strides = lowering_.stridesOf(type);
+  const Exprs extents = lowering_.extentsOf(type);
+  bool fits = strides[1] == constant(1) || extents[1] == constant(1);
+  for (size_t i = 0; i < need.size(); ++i) {
+    fits &= need[i] <= (type.hasBorder() ? type.getBorder()[i] : 0);
+  }
+  if (fits) {
+    return buffer;
+  }
+  Exprs fresh(4);
+  AffineExpr stride = constant(1);
+  for (int64_t dim : {1, 3, 2, 0}) {
+    fresh[dim] = stride;
+    stride = stride * (extents[dim] + (need[2 * dim] + need[2 * dim + 1]));
+  }
+  llvm::SmallVector<int64_t> border(need);
+  if (llvm::all_of(border, [](int64_t width) { return width == 0; })) {
+    border.clear();
+  }
+  Value copied = lowering_.slot(lowering_.type(extents, type.getElementType(), fresh, border));
+  if (!border.empty()) {
+    lowering_.zeroBorder(fusion_.getLoc(), copied);
+  }
+  lowering_.copy(fusion_.getLoc(), buffer, copied, "reorder", "the convolution reads channels last, with its border in place");
+  return copied;
+}
+
+Value ContractionLowering::as2d(Value buffer) {
+  kernel::BufferType type = Lowering::typeOf(buffer);
+  if (type.getRank() == 4) {
+    return buffer;
+  }
+  Exprs extents = lowering_.extentsOf(type);
+  Exprs strides = lowering_.stridesOf(type);
+  llvm::SmallVector<int64_t> border(type.getBorder());
+  const int64_t around = border.empty() ? 0 : border[4] + border[5];
+  if (!border.empty()) {
+    border.insert(border.begin() + 4, {0, 0});
+  }
+  extents.insert(extents.begin() + 2, constant(1));
+  strides.insert(strides.begin() + 2, strides[2] * (extents[3] + around));
+  return lowering_.view(fusion_.getLoc(), buffer, lowering_.type(extents, type.getElementType(), strides, border), constant(0));
+}
+
+LogicalResult ContractionLowering::lowerConvolution() {
+  auto convolution = llvm::cast<op::ConvolutionOp>(root_);
+  const ConvolutionGeometry g = convolutionGeometry(convolution);
+  bindEpilogue();
+  const bool oneD = extents_.size() == 3;
+  Value in = as2d(lowering_.bufferOf(outer(convolution.getX())));
+  Value wanted = wantedPlace();
+  Value out = wanted;
+  const bool anyLayout = spec_.family == "convolution_direct";
+  if (onDevice() && tuneValue("rows") > 0 && (g.c / g.groups > 1 || wholePieces(g) != g.c)) {
+    in = wholePieces(g) == g.c ? channelsLast(in, llvm::SmallVector<int64_t>(8, 0)) : paddedImage(in, wholePieces(g));
+  }
+  if (!anyLayout) {
+    in = channelsLast(in, requiredBorder(g, spec_.family, tuneValue("m")));
+    if (lowering_.stridesOf(Lowering::typeOf(out))[1] != constant(1)) {
+      out = lowering_.slot(lowering_.type(extents_, written(), channelsInnermost(extents_)));
+    }
+    const Exprs outStrides = lowering_.stridesOf(Lowering::typeOf(out));
+    for (size_t i = 0; i < epilogueBuffers_.size(); ++i) {
+      if (epilogueStrides_[i][1] != constant(0) && epilogueStrides_[i][1] != constant(1)) {
+        materialise(i, outStrides);
+      }
+    }
+  }
+  Value out4 = as2d(out);
+  const Exprs inExtents = lowering_.extentsOf(Lowering::typeOf(in));
+  const Exprs outExtents = lowering_.extentsOf(Lowering::typeOf(out4));
+  const Exprs inStrides = lowering_.stridesOf(Lowering::typeOf(in));
+  const Exprs outStrides = lowering_.stridesOf(Lowering::typeOf(out4));
+  llvm::SmallVector<Exprs> epilogueRows;
+  for (Exprs strides : epilogueStrides_) {
+    if (oneD) {
+      strides.insert(strides.begin() + 2, constant(0));
+    }
+    epilogueRows.push_back({strides[0], strides[2], strides[3], strides[1]});
+  }
+  Value weight = outer(convolution.getWeight());
+  Value b = packConvolution(weight, g);
+  auto put = [&](llvm::StringRef key, mlir::Attribute value) { spec_.shape.push_back(lowering_.named(key, value)); };
+  put("n", lowering_.number(inExtents[0]));
+  put("h", lowering_.number(inExtents[2]));
+  put("w", lowering_.number(inExtents[3]));
+  put("c", lowering_.number(inExtents[1]));
+  put("k", lowering_.number(outExtents[1]));
+  if (spec_.family != "winograd") {
+    put("ho", lowering_.number(outExtents[2]));
+    put("wo", lowering_.number(outExtents[3]));
+    if (anyLayout) {
+      put("kh", lowering_.number(g.kh));
+      put("kw", lowering_.number(g.kw));
+      put("groups", lowering_.number(g.groups));
+    }
+    put("strideH", lowering_.number(g.strideH));
+    put("strideW", lowering_.number(g.strideW));
+    put("padH", lowering_.number(g.padH));
+    put("padW", lowering_.number(g.padW));
+    put("dilationH", lowering_.number(g.dilationH));
+    put("dilationW", lowering_.number(g.dilationW));
+  }
+  if (anyLayout) {
+    put("inStride", lowering_.numbers({inStrides[0], inStrides[2], inStrides[3], inStrides[1]}));
+    put("outStride", lowering_.numbers({outStrides[0], outStrides[2], outStrides[3], outStrides[1]}));
+    put("weightStride", lowering_.numbers(directWeightStrides(b, g)));
+  } else {
+    put("inStride", lowering_.numbers({inStrides[0], inStrides[2], inStrides[3]}));
+    put("outStride", lowering_.numbers({outStrides[0], outStrides[2], outStrides[3]}));
+    if (spec_.family == "winograd") {
+      llvm::SmallVector<int64_t> border(8, 0);
+      if (Lowering::typeOf(in).hasBorder()) {
+        border.assign(Lowering::typeOf(in).getBorder().begin(), Lowering::typeOf(in).getBorder().end());
+      }
+      put("border", lowering_.numbers({constant(border[4]), constant(border[5]), constant(border[6]), constant(border[7])}));
+    }
+  }
+  put("epilogueStride", epilogueStrideAttribute(epilogueRows));
+  spec_.name = spec_.family + sizes({inExtents[0], inExtents[1], inExtents[2], inExtents[3], outExtents[1]}) + "_" +
+               std::to_string(g.kh) + "x" + std::to_string(g.kw) + suffix();
+  return finish(in, b, out, wanted);
+}
+
+Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeometry& g) {
+  Value source = lowering_.bufferOf(weight);
+  if (spec_.family == "convolution_direct") {
+    return onDevice() && tuneValue("rows") > 0 ? channelsLastWeight(weight, g) : source;
+  }
+  Exprs strides = lowering_.stridesOf(Lowering::typeOf(source));
+  const Exprs extents = lowering_.extentsOf(Lowering::typeOf(source));
+  if (strides.size() == 3) {
+    strides.insert(strides.begin() + 2, constant(0));
+  }
+  const int64_t nr = tuneValue("nr");
+  KernelSpec packing;
+  packing.family = "pack_" + spec_.family;
+  packing.name = packing.family + sizes({extents[0], extents[1], constant(g.kh), constant(g.kw)});
+  packing.shape = {lowering_.named("o", lowering_.number(extents[0])), lowering_.named("i", lowering_.number(extents[1]))};
+  auto put = [&](llvm::StringRef key, mlir::Attribute value) { packing.shape.push_back(lowering_.named(key, value)); };
+  if (spec_.family == "convolution") {
+    put("kh", lowering_.number(g.kh));
+    put("kw", lowering_.number(g.kw));
+  }
+  put("strideO", lowering_.number(strides[0]));
+  put("strideI", lowering_.number(strides[1]));
+  put("strideH", lowering_.number(strides[2]));
+  put("strideW", lowering_.number(strides[3]));
+  if (spec_.family == "convolution") {
+    packing.tune = {lowering_.named("nr", lowering_.number(nr))};
+    return pack(weight, packing, {ceilDiv(extents[0], nr), constant(g.kh), constant(g.kw), extents[1], constant(nr)});
+  }
+  const int64_t m = tuneValue("m");
+  const int64_t kb = tuneValue("kb");
+  packing.tune = {lowering_.named("m", lowering_.number(m)), lowering_.named("nr", lowering_.number(nr)),
+                  lowering_.named("kb", lowering_.number(kb))};
+  return pack(weight, packing,
+              {extents[0].floorDiv(kb), constant((m + 2) * (m + 2)), constant(kb / nr), extents[1], constant(nr)});
+}
+
+int64_t ContractionLowering::wholePieces(const ConvolutionGeometry& g) {
+  const auto piece = static_cast<int64_t>(128 / element().getIntOrFloatBitWidth());
+  return g.groups == 1 && g.c > 1 ? (g.c + piece - 1) / piece * piece : g.c;
+}
+
+Exprs ContractionLowering::channelsInnermost(const Exprs& extents) {
+  llvm::SmallVector<int64_t> innermostFirst = {1};
+  for (size_t dim = extents.size() - 1; dim > 1; --dim) {
+    innermostFirst.push_back(static_cast<int64_t>(dim));
+  }
+  innermostFirst.push_back(0);
+  Exprs strides(extents.size());
+  AffineExpr stride = constant(1);
+  for (int64_t dim : innermostFirst) {
+    strides[dim] = stride;
+    stride = stride * extents[dim];
+  }
+  return strides;
+}
+
+void ContractionLowering::copyChannels(Value from, Value to, llvm::StringRef op, llvm::StringRef why) {
+  const mlir::Location loc = fusion_.getLoc();
+  const mlir::Type elements = Lowering::typeOf(to).getElementType();
+  const Exprs inside = lowering_.extentsOf(Lowering::typeOf(from));
+  const Exprs strides = lowering_.stridesOf(Lowering::typeOf(to));
+  Exprs rest = lowering_.extentsOf(Lowering::typeOf(to));
+  if (rest[1] == inside[1]) {
+    lowering_.copy(loc, from, to, op, why);
+    return;
+  }
+  rest[1] = rest[1] - inside[1];
+  KernelSpec fill;
+  fill.name = "fill";
+  fill.op = op.str();
+  fill.why = "channels beyond the image's own are zeros";
+  fill.outputs = {lowering_.view(loc, to, lowering_.type(rest, elements, strides), strides[1] * inside[1])};
+  mlir::Type scalar = scalarType(elements);
+  fill.bodies.push_back({"body", {}, [=](mlir::OpBuilder& builder, mlir::ValueRange) {
+    return llvm::SmallVector<Value>{
+        mlir::arith::ConstantOp::create(builder, builder.getUnknownLoc(), builder.getZeroAttr(scalar))};
+  }});
+  lowering_.launchPointwise(loc, fill, rest, {strides});
+  lowering_.copy(loc, from, lowering_.view(loc, to, lowering_.type(inside, elements, strides), constant(0)), op, why);
+}
+
+Value ContractionLowering::paddedImage(Value image, int64_t channels) {
+  Exprs extents = lowering_.extentsOf(Lowering::typeOf(image));
+  extents[1] = constant(channels);
+  Value padded = lowering_.slot(lowering_.type(extents, Lowering::typeOf(image).getElementType(), channelsInnermost(extents)));
+  copyChannels(image, padded, "reorder", "the convolution reads the channels of a pixel side by side, 16 bytes at a time");
+  return padded;
+}
+
+Value ContractionLowering::channelsLastWeight(Value weight, const ConvolutionGeometry& g) {
+  Value source = lowering_.bufferOf(weight);
+  const kernel::BufferType type = Lowering::typeOf(source);
+  Exprs extents = lowering_.extentsOf(type);
+  const bool isWhole = wholePieces(g) == g.c;
+  extents[1] = isWhole ? extents[1] : constant(wholePieces(g));
+  const Exprs strides = channelsInnermost(extents);
+  const Exprs given = lowering_.stridesOf(type);
+  const bool fits = isWhole && llvm::all_of(llvm::seq<size_t>(0, extents.size()), [&](size_t dim) {
+    return given[dim] == strides[dim] || extents[dim] == constant(1);
+  });
+  if (fits) {
+    return source;
+  }
+  const kernel::BufferType wanted = lowering_.type(extents, type.getElementType(), strides);
+  constexpr llvm::StringLiteral kWhy = "the convolution reads the channels of a tap side by side";
+  if (!isKnownEarly(weight) || lowering_.inPrepare()) {
+    Value copied = lowering_.slot(wanted);
+    copyChannels(source, copied, "reorder", kWhy);
+    return copied;
+  }
+  const std::string key = "channels last," + std::to_string(reinterpret_cast<uintptr_t>(source.getAsOpaquePointer()));
+  Value& prepared = lowering_.packs_[key];
+  if (!prepared) {
+    prepared = preparedBuffer(weight, ".channels_last", wanted);
+    lowering_.atEndOfPrepare([&] { copyChannels(lowering_.viewInPrepare(source), prepared, "pack", kWhy); });
+  }
+  return prepared;
+}
+
+Exprs ContractionLowering::directWeightStrides(Value weight, const ConvolutionGeometry& g) {
+  Exprs strides = lowering_.stridesOf(Lowering::typeOf(weight));
+  const Exprs extents = lowering_.extentsOf(Lowering::typeOf(weight));
+  if (strides.size() == 3) {
+    strides.insert(strides.begin() + 2, constant(0));
+  }
+  const AffineExpr perGroup = strides[0] * extents[0].floorDiv(g.groups);
+  if (g.transposed) {
+    return {perGroup, strides[1], strides[0], strides[2], strides[3]};
+  }
+  return {perGroup, strides[0], strides[1], strides[2], strides[3]};
+}
+
+}  // namespace straightline::lowering

@@ -55,8 +55,7 @@ constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14}, {"nr", 16, 4, 96}, {"mc", 
 
 }  // namespace
 
-extern const sl_kernel_desc gemmInt8Kernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc gemmInt8Kernel = EmittedKernel{
     .name = "native.gemm_int8",
     .backend = "native",
     .op = "linear",
@@ -64,20 +63,9 @@ extern const sl_kernel_desc gemmInt8Kernel = {
     .summary = "packed weight panels of int8, four products a lane summed in int32, epilogue fused",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 4,
     .tune = tune,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
     .variants = [](const sl_problem*) { return kGemmInt8Variants; },
-    .any_device = 0,
 };
 
 }  // namespace sl::native

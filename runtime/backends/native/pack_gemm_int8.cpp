@@ -23,8 +23,7 @@ constexpr sl_tunable kTunables[] = {{"nr", 16, 4, 96}};
 
 }  // namespace
 
-extern const sl_kernel_desc packGemmInt8Kernel = {
-    .size = sizeof(sl_kernel_desc),
+extern constinit const sl_kernel_desc packGemmInt8Kernel = EmittedKernel{
     .name = "native.pack_gemm_int8",
     .backend = "native",
     .op = "pack_gemm_int8",
@@ -32,20 +31,7 @@ extern const sl_kernel_desc packGemmInt8Kernel = {
     .summary = "linear weight of int8 into panels of nr columns, four of k side by side",
     .accepts = accepts,
     .cost = cost,
-    .workspace = nullptr,
     .tunables = kTunables,
-    .tunable_count = 1,
-    .tune = nullptr,
-    .can_fail = 0,
-    .whole_team = 1,
-    .plan_symbol = nullptr,
-    .plan = nullptr,
-    .run_symbol = nullptr,
-    .run = nullptr,
-    .destroy = nullptr,
-    .note = nullptr,
-    .variants = nullptr,
-    .any_device = 0,
 };
 
 }  // namespace sl::native

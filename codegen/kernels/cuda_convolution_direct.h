@@ -64,14 +64,7 @@ struct Patches {
   template <int V>
   SL_INLINE_MEMBER void load(T* to, int64_t row, int64_t at) const {
     if (inPieces) {
-      if (const T* from = find(row, at)) {
-        loadPieces<V>(to, from);
-        return;
-      }
-      SL_UNROLL
-      for (int j = 0; j < V; ++j) {
-        to[j] = T{};
-      }
+      loadPiecesOrZeros<V>(to, find(row, at));
       return;
     }
     SL_UNROLL

@@ -50,16 +50,9 @@ struct Source {
   /// V neighbours along the side that is read; zeros beyond the operand.
   template <int V>
   SL_INLINE_MEMBER void load(T* to, int64_t row, int64_t at) const {
-    const T* from = p + row * rowStride + at * depthStride;
+    const T* from = address(row, at);
     if (inPieces) {
-      if (row < rows && at < depth) {
-        loadPieces<V>(to, from);
-        return;
-      }
-      SL_UNROLL
-      for (int j = 0; j < V; ++j) {
-        to[j] = T{};
-      }
+      loadPiecesOrZeros<V>(to, exists(row, at) ? from : nullptr);
       return;
     }
     SL_UNROLL

@@ -42,6 +42,19 @@ SL_INLINE void loadPieces(T* to, const T* p) {
   }
 }
 
+/// The same, or zeros for no address.
+template <int N, class T>
+SL_INLINE void loadPiecesOrZeros(T* to, const T* p) {
+  if (p) {
+    loadPieces<N>(to, p);
+    return;
+  }
+  SL_UNROLL
+  for (int i = 0; i < N; ++i) {
+    to[i] = T{};
+  }
+}
+
 /// p[0], p[stride], ... of which the first `count` exist; the others are left as they are.
 template <int N, class T>
 SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {

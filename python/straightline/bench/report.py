@@ -158,6 +158,18 @@ def _bar_words(result: BarResult) -> str:
     return f"{words}: {microseconds(result.taken_us)} of {microseconds(result.allowed_us)} {unit}, {state}"
 
 
+def _failure(measured: Measured) -> str:
+    """Why there is no figure of Straightline's."""
+    failed = next((record for record in measured.records if record.contender == "straightline"), None)
+    return f"[red]{failed.status}[/]" if failed else _NONE
+
+
+def _bars_cell(measured: Measured) -> str:
+    results = [result for result in bars(measured) if result.met is not None]
+    missed = sum(result.met is False for result in results)
+    return f"[red]{missed} missed[/]" if missed else "[green]met[/]" if results else _NONE
+
+
 def summary_table(everything: list[Measured], facts: dict[str, Any]) -> Table:
     """A line for each case: Straightline against the best peer, the floor and the limit."""
     if any(measured.case.device == "cuda" for measured in everything):
@@ -173,13 +185,9 @@ def summary_table(everything: list[Measured], facts: dict[str, Any]) -> Table:
     for measured in everything:
         ours, peer = timed(measured, "straightline"), best_peer(measured)
         if ours is None or ours.min_us is None:
-            failed = next((r for r in measured.records if r.contender == "straightline"), None)
-            words = f"[red]{failed.status}[/]" if failed else _NONE
-            table.add_row(measured.case.name, str(measured.threads), words, *[_NONE] * 7)
+            table.add_row(measured.case.name, str(measured.threads), _failure(measured), *[_NONE] * 7)
             continue
-        results = [result for result in bars(measured) if result.met is not None]
         limit = measured.limit[0] if measured.limit else 0.0
-        missed = sum(result.met is False for result in results)
         table.add_row(
             measured.case.name,
             str(measured.threads),
@@ -190,7 +198,7 @@ def summary_table(everything: list[Measured], facts: dict[str, Any]) -> Table:
             _ratio(ratio(ours, timed(measured, "eager"))),
             _ratio(ratio(timed(measured, "straightline_c") or ours, timed(measured, "floor"))),
             f"{ours.min_us / limit:,.2f}" if limit >= _LEAST_LIMIT_US else _NONE,
-            f"[red]{missed} missed[/]" if missed else "[green]met[/]" if results else _NONE,
+            _bars_cell(measured),
         )
     means = ", ".join(
         f"{mean:.2f} over {count} cases with {threads} thread{'s' if threads > 1 else ''}"
@@ -213,12 +221,8 @@ def _cuda_summary(everything: list[Measured], facts: dict[str, Any]) -> Table:
     for measured in everything:
         ours, peer = timed(measured, "straightline"), best_peer(measured)
         if ours is None:
-            failed = next((r for r in measured.records if r.contender == "straightline"), None)
-            words = f"[red]{failed.status}[/]" if failed else _NONE
-            table.add_row(measured.case.name, words, *[_NONE] * 7)
+            table.add_row(measured.case.name, _failure(measured), *[_NONE] * 7)
             continue
-        results = [result for result in bars(measured) if result.met is not None]
-        missed = sum(result.met is False for result in results)
         table.add_row(
             measured.case.name,
             microseconds(ours.sync_us),
@@ -228,7 +232,7 @@ def _cuda_summary(everything: list[Measured], facts: dict[str, Any]) -> Table:
             _ratio(ratio(ours, peer)),
             _ratio(ratio(ours, timed(measured, "eager"))),
             _ratio(ratio(ours, timed(measured, "compile_reduce_overhead"))),
-            f"[red]{missed} missed[/]" if missed else "[green]met[/]" if results else _NONE,
+            _bars_cell(measured),
         )
     return table
 

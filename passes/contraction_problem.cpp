@@ -157,7 +157,10 @@ Value storedWeight(Value weight) {
     return {};
   }
   const mlir::Type stored = elementOf(source);
-  return stored.isBF16() || stored.isF16() ? source : Value();
+  auto module = source.getDefiningOp()->getParentOfType<mlir::ModuleOp>();
+  auto target = module ? module->getAttrOfType<kernel::TargetAttr>("op.target") : kernel::TargetAttr();
+  const bool takesBytes = !target || target.getBackend() == "cpu";
+  return stored.isBF16() || stored.isF16() || (takesBytes && stored.isSignlessInteger(8)) ? source : Value();
 }
 
 Bfloat bfloatBehind(Value x) {

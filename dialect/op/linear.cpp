@@ -13,7 +13,7 @@ using Extents = ExtentSpace::Extents;
 static bool isStoredNarrow(Value weight) {
   const mlir::Type element =
       llvm::cast<mlir::RankedTensorType>(weight.getType()).getElementType();
-  return element.isBF16() || element.isF16();
+  return element.isBF16() || element.isF16() || element.isSignlessInteger(8);
 }
 
 /// Whether the elements of x and weight are those of a product of 8-bit integers.

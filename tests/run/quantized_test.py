@@ -226,3 +226,16 @@ def test_quantize_bit_for_bit() -> None:
     for call in (x, x * 3):
         for i, (got, want) in enumerate(zip(compiled(call), both(call), strict=True)):
             assert same_bits(got, want), (i, got[got != want], want[got != want])
+
+
+def test_narrow_conversions() -> None:
+    """Clamped floats become bytes without 64 bits between; NaN is 0 either way, and what is not clamped wraps as in C."""
+    scale = random.uniform(0.01, 0.3)
+
+    def quantize(x: Tensor) -> tuple[Tensor, Tensor]:
+        return Q.quantize_per_tensor(x, scale, 7, 0, 255, U8), x.nan_to_num(0.0).clamp(-3e9, 3e9).to(U8)
+
+    x = torch.cat([torch.randn(8, 40) * 50, torch.tensor([float("inf"), -float("inf"), float("nan"), 300.0]).repeat(8, 10)])
+    compiled = sl.compile(quantize, (x,))
+    assert same_bits(compiled(x), quantize(x))
+    assert "cast<int32_t>" in compiled.code

@@ -32,7 +32,8 @@
 //   arith.sitofp uitofp fptosi fptoui extf truncf extsi extui trunci index_cast
 //                                   sl::cast<T>(a); a bool becomes 0 or 1; cast<bool> is a != 0
 //     trunci to i1                  sl::cast<bool>(sl::bitwise_and(a, sl::constant(a, 1)))
-//     extui from i8..i64            sl::cast<T>(sl::unsigned_of(a))
+//     extui, uitofp from i8..i64    sl::cast<T>(sl::unsigned_of(a))
+//     extsi, sitofp from i8         sl::cast<T>(sl::signed_of(a))
 //     extsi from i1                 sl::negate(sl::cast<T>(a))
 //   math.absf absi                  sl::abs(a)
 //   math.exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos tan tanh erf

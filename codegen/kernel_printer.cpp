@@ -85,9 +85,16 @@ bool takesFixedShape(FuncOp func) {
 
 }  // namespace
 
-bool waitsFirst(FuncOp func) {
+/// Its template waits, behind what it may ask for before.
+static bool waitsItself(FuncOp func) { return func.getSchedule().getFamily() == "gemv_group"; }
+
+bool mayStartEarly(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
-  return kernel::runsOnDevice(func) && llvm::is_contained({"gemv", "pointwise", "row_reduction"}, family);
+  // Attention of one query over a cache has fewer blocks than there are processors.
+  auto queries = llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getShapeValue("s"));
+  const bool isSmall = family == "attention" && queries && queries.getInt() == 1;
+  return kernel::runsOnDevice(func) &&
+         (isSmall || waitsItself(func) || llvm::is_contained({"gemv", "pointwise", "row_reduction"}, family));
 }
 
 std::string kernelSignature(FuncOp func) {
@@ -95,8 +102,10 @@ std::string kernelSignature(FuncOp func) {
   std::string head;
   if (auto threads = func->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr)) {
     auto cluster = func->getAttrOfType<mlir::IntegerAttr>(kernel::kClusterAttr);
-    head = cluster ? "SL_CLUSTER_KERNEL(" + std::to_string(threads.getInt()) + ", " + std::to_string(cluster.getInt()) + ") "
-                   : "SL_KERNEL(" + std::to_string(threads.getInt()) + ") ";
+    auto resident = func->getAttrOfType<mlir::IntegerAttr>(kernel::kResidentAttr);
+    const mlir::IntegerAttr second = cluster ? cluster : resident;
+    head = cluster ? "SL_CLUSTER_KERNEL(" : resident ? "SL_RESIDENT_KERNEL(" : "SL_KERNEL(";
+    head += std::to_string(threads.getInt()) + (second ? ", " + std::to_string(second.getInt()) : "") + ") ";
   } else {
     items = {"sl_ctx* ctx", "sl_team team"};
     head = "extern \"C\" void ";
@@ -124,7 +133,7 @@ mlir::FailureOr<std::string> printKernel(FuncOp func) {
   const std::string head = "  sl::" + family + "<";
 
   std::string text = kernelSignature(func) + " {\n";
-  text += waitsFirst(func) ? "  sl::awaitPrevious();\n" : "";
+  text += mayStartEarly(func) && !waitsItself(func) ? "  sl::awaitPrevious();\n" : "";
   text += head + structText(structs + "Tune", schedule.getTune(), spelling, head.size(), 6) + ">(\n";
   text += kernel::runsOnDevice(func) ? "      " : "      ctx, team,\n      ";
   if (takesFixedShape(func)) {

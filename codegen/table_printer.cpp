@@ -309,7 +309,7 @@ class Printer {
         table("sl_device_code", "code_" + entry.name,
               {"{sizeof(sl_device_code), " + stringLiteral(entry.name) + ", &" + imageName(entry) + ", " +
                expr(blocks.getExpr(), blocks.getNames()) + ", " + std::to_string(threads.getInt()) + ", " +
-               std::to_string(arguments.size() + scalars.size()) + ", " + (waitsFirst(llvm::cast<kernel::FuncOp>(entry.op)) ? "1" : "0") + "}"});
+               std::to_string(arguments.size() + scalars.size()) + ", " + (mayStartEarly(llvm::cast<kernel::FuncOp>(entry.op)) ? "1" : "0") + "}"});
       }
       std::string cost;
       llvm::raw_string_ostream(cost) << llvm::format("%.3g", entry.costUs);

@@ -54,6 +54,10 @@ StoredOperands storedOperands(op::FusionOp fusion, op::LinearOp linear);
 /// On a fusion: the number of the way in which its kernel is asked to do it. Absent: 0.
 inline constexpr char kVariantAttribute[] = "op.variant";
 
+/// On a fusion of family product_group: the tunables of its kernel, and what it is estimated to take.
+inline constexpr char kGroupTuneAttribute[] = "op.tune";
+inline constexpr char kGroupCostAttribute[] = "op.cost_us";
+
 /// On a module: which products of float32 ("convolution", "matmul", "convolution+matmul") may be rounded to TF32.
 inline constexpr char kTf32Attribute[] = "op.tf32";
 

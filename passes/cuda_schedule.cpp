@@ -219,6 +219,18 @@ void scheduleGemv(kernel::FuncOp function) {
   finish(function, {}, blocks, threads);
 }
 
+/// A block for so many results of each part. Two fit on a processor, so that the next kernel can come early.
+void scheduleGemvGroup(kernel::FuncOp function) {
+  const int64_t threads = tuneOf(function, "threads");
+  const int64_t columns = threads / tuneOf(function, "lanes") * tuneOf(function, "rows");
+  int64_t blocks = 0;
+  for (const Size& n : sizes(function.getSchedule().getShapeValue("n"))) {
+    blocks += *n.dividedUp(columns).known();
+  }
+  finish(function, {}, Size(function.getContext(), blocks), threads);
+  function->setAttr(kernel::kResidentAttr, mlir::Builder(function.getContext()).getI64IntegerAttr(2));
+}
+
 /// Blocks that share the work of one: the kernel's wish where the architecture has clusters.
 int64_t clusterFor(kernel::FuncOp function, llvm::StringRef arch) {
   constexpr int kFirstWithClusters = 90;
@@ -300,9 +312,11 @@ void scheduleTranspose(kernel::FuncOp function) {
 /// Tunables without which there is no grid. A kernel that was chosen for a CPU lacks them.
 llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
   static constexpr llvm::StringRef kGemv[] = {"rows", "mr", "lanes", "threads"};
+  static constexpr llvm::StringRef kGroup[] = {"rows", "lanes", "threads", "unroll", "mr", "depth", "parts", "weights"};
   static constexpr llvm::StringRef kMatmul[] = {"rows", "columns", "threads"};
   static constexpr llvm::StringRef kAttention[] = {"rows", "keys", "depth", "threads"};
   return family == "gemv"        ? llvm::ArrayRef<llvm::StringRef>(kGemv)
+         : family == "gemv_group" ? llvm::ArrayRef<llvm::StringRef>(kGroup)
          : family == "matmul"    ? llvm::ArrayRef<llvm::StringRef>(kMatmul)
          : family == "attention" ? llvm::ArrayRef<llvm::StringRef>(kAttention)
                                  : llvm::ArrayRef<llvm::StringRef>();
@@ -312,7 +326,7 @@ llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
 
 std::string whyNotOnCuda(kernel::FuncOp function) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
-  if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "matmul", "attention", "convolution_direct",
+  if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct",
                            "gather_rows", "gather_elements", "scatter_rows", "scan", "pool", "transpose"}, family)) {
     return "kernels of family '" + family.str() + "' have no CUDA form";
   }
@@ -340,6 +354,8 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
     scheduleElements(function, shapeOf(function, "count"));
   } else if (family == "gemv") {
     scheduleGemv(function);
+  } else if (family == "gemv_group") {
+    scheduleGemvGroup(function);
   } else if (family == "matmul") {
     scheduleMatmul(function, arch);
   } else if (family == "convolution_direct") {

@@ -33,36 +33,6 @@ llvm::SmallVector<Operation*> usersInBlock(Operation* operation) {
   return users;
 }
 
-/// No path leaves the group and enters it again.
-bool isConvex(const FusionGroup& group) {
-  Operation* last =
-      *llvm::max_element(group, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
-  llvm::SmallVector<Operation*> open;
-  llvm::DenseSet<Operation*> seen;
-  for (Operation* member : group) {
-    for (Operation* user : usersInBlock(member)) {
-      if (!group.contains(user) && seen.insert(user).second) {
-        open.push_back(user);
-      }
-    }
-  }
-  while (!open.empty()) {
-    Operation* outside = open.pop_back_val();
-    if (!outside->isBeforeInBlock(last)) {
-      continue;
-    }
-    for (Operation* user : usersInBlock(outside)) {
-      if (group.contains(user)) {
-        return false;
-      }
-      if (seen.insert(user).second) {
-        open.push_back(user);
-      }
-    }
-  }
-  return true;
-}
-
 /// Distinct values read from outside plus values given to the outside.
 size_t operandCount(const FusionGroup& group) {
   llvm::DenseSet<Value> inputs;
@@ -70,8 +40,8 @@ size_t operandCount(const FusionGroup& group) {
   for (Operation* member : group) {
     for (Value operand : member->getOperands()) {
       Operation* maker = operand.getDefiningOp();
-      if (maker && group.contains(maker)) {
-        continue;
+      if ((maker && group.contains(maker)) || llvm::isa_and_nonnull<op::FullOp>(maker)) {
+        continue;  // a splat literal is written into the body
       }
       inputs.insert(llvm::isa_and_nonnull<op::ExpandOp>(maker) ? maker->getOperand(0) : operand);
     }
@@ -182,6 +152,35 @@ bool isIndexArithmetic(Operation* operation) {
     }
   }
   return loopIndex;
+}
+
+bool isConvex(const FusionGroup& group) {
+  Operation* last =
+      *llvm::max_element(group, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
+  llvm::SmallVector<Operation*> open;
+  llvm::DenseSet<Operation*> seen;
+  for (Operation* member : group) {
+    for (Operation* user : usersInBlock(member)) {
+      if (!group.contains(user) && seen.insert(user).second) {
+        open.push_back(user);
+      }
+    }
+  }
+  while (!open.empty()) {
+    Operation* outside = open.pop_back_val();
+    if (!outside->isBeforeInBlock(last)) {
+      continue;
+    }
+    for (Operation* user : usersInBlock(outside)) {
+      if (group.contains(user)) {
+        return false;
+      }
+      if (seen.insert(user).second) {
+        open.push_back(user);
+      }
+    }
+  }
+  return true;
 }
 
 bool inSamePhase(Operation* a, Operation* b) {

@@ -18,6 +18,9 @@ using FusionGroup = llvm::SetVector<mlir::Operation*>;
 /// kernel.
 bool isIndexArithmetic(mlir::Operation* operation);
 
+/// No path leaves the group and enters it again. The block must be in topological order.
+bool isConvex(const FusionGroup& group);
+
 /// Both depend on parameters only, or neither does.
 bool inSamePhase(mlir::Operation* a, mlir::Operation* b);
 

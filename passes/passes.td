@@ -82,6 +82,14 @@ def SplitPrepare : OpLevelPass<"split-prepare", "::mlir::func::FuncOp"> {
   let options = [Option<"freeze", "freeze", "bool", "true", "parameters are constant between two calls of prepare">];
 }
 
+def SplitConcatenations : OpLevelPass<"split-concatenations", "::mlir::func::FuncOp"> {
+  let summary = "elementwise ops behind a concatenation of halves are done half by half";
+  let description = [{
+    Where both halves of a concatenation along the last dim are made from halves of one tensor (rotary embedding), the ops behind it
+    and what made that tensor, norms included, work on halves, so that nothing needs to be moved. See passes/split_concatenations.cpp.
+  }];
+}
+
 def FuseContractions : OpLevelPass<"fuse-contractions", "::mlir::func::FuncOp"> {
   let summary = "linear, matmul and convolution with the elementwise ops after them";
   let description = [{
@@ -132,6 +140,18 @@ def SelectKernels : KernelPass<"select-kernels"> {
                  Option<"avoid", "avoid", "std::string", "\"\"", "a kernel that is never taken, by name; empty: none">,
                  Option<"allow", "allow", "std::string", "\"\"", "backends that kernels may come from, as a+b; empty: all">,
                  Option<"list", "list", "bool", "false", "record what there is to measure (op.candidates)">];
+}
+
+def GroupProducts : KernelPass<"group-products"> {
+  let summary = "products of the same few rows become one kernel, with what makes the rows";
+  let description = [{
+    Linears of one x that got a kernel of family gemv, pairs of them that meet in one expression, and the norm or the elementwise ops
+    that make x for them alone, become one op.fusion of family product_group where the registry has a kernel for the op linear_group
+    that accepts it and costs less. For devices; see passes/group_products.cpp.
+  }];
+  let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,
+                 Option<"avoid", "avoid", "std::string", "\"\"", "a kernel that is never taken, by name; empty: none">,
+                 Option<"allow", "allow", "std::string", "\"\"", "backends that kernels may come from, as a+b; empty: all">];
 }
 
 def AssignLayouts : KernelPass<"assign-layouts"> {

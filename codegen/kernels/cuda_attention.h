@@ -41,11 +41,31 @@ struct Memory {
   Sum factor[Tune.rows];
 };
 
+/// Keys or values of one head; from `split` on they lie in a second part.
+template <AttentionTune Tune, class T>
+struct Source {
+  const T* first;
+  const T* second;
+  int64_t stride, secondStride, split;
+
+  SL_INLINE_MEMBER const T* line(int64_t key) const {
+    if constexpr (Tune.parts == 2) {
+      return key < split ? first + key * stride : second + (key - split) * secondStride;
+    } else {
+      return first + key * stride;
+    }
+  }
+  SL_INLINE_MEMBER bool isInPieces() const {
+    constexpr int V = kWholePiece<T>;
+    const bool fits = stride % V == 0 && isAligned<V>(first);
+    return Tune.parts == 1 ? fits : fits && secondStride % V == 0 && isAligned<V>(second);
+  }
+};
+
 /// What one block works on.
-template <class T>
+template <AttentionTune Tune, class T>
 struct Block {
-  const T* k;
-  const T* v;
+  Source<Tune, T> k, v;
   int64_t image, head, row0, rows;  ///< head of k; rows of all queries that it serves
 
   SL_INLINE_MEMBER int64_t headOf(const AttentionShape& s, int64_t row) const {
@@ -56,7 +76,7 @@ struct Block {
 /// Brings keys [from, from + keys) of one operand to shared memory; zeros beyond the operand. 16 bytes at a time arrive when
 /// their group does.
 template <AttentionTune Tune, class T, int PITCH>
-SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const T* p, int64_t stride, int64_t d, int64_t from, int64_t keys,
+SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source, int64_t d, int64_t from, int64_t keys,
                      bool inPieces) {
   constexpr int V = kWholePiece<T>;
   constexpr int kPieces = Tune.depth / V;
@@ -65,9 +85,9 @@ SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const T* p, int64_t stride, in
     const int key = number / kPieces;
     const int at = number % kPieces * V;
     const bool exists = from + key < keys;
-    const T* line = p + (from + key) * stride + at;
+    const T* line = (exists ? source.line(from + key) : source.first) + at;
     if (inPieces) {
-      tensor_core::copyLater(&tile[key][at], exists ? line : p, exists);
+      tensor_core::copyLater(&tile[key][at], exists ? line : source.first, exists);
     } else {
       SL_UNROLL
       for (int j = 0; j < V; ++j) {
@@ -79,7 +99,7 @@ SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const T* p, int64_t stride, in
 
 /// The score of `row` and `key` with scale and masks; -inf where nothing is kept.
 template <AttentionTune Tune, class Sum, class T, class M>
-SL_INLINE Sum masked(const AttentionShape& s, const Block<T>& block, const M* mask, Sum score, int64_t row, int64_t key) {
+SL_INLINE Sum masked(const AttentionShape& s, const Block<Tune, T>& block, const M* mask, Sum score, int64_t row, int64_t key) {
   constexpr Sum kNothing = -elementary::Format<Sum>::kInfinity;
   const int64_t query = row % s.s;
   if constexpr (Tune.mask != 0) {
@@ -99,7 +119,7 @@ SL_INLINE Sum masked(const AttentionShape& s, const Block<T>& block, const M* ma
 
 /// Scores of one tile of keys.
 template <AttentionTune Tune, class T, class Sum, class M>
-SL_INLINE void score(const AttentionShape& s, Memory<Tune, T, Sum>& memory, const Block<T>& block, const M* mask, Sum scale,
+SL_INLINE void score(const AttentionShape& s, Memory<Tune, T, Sum>& memory, const Block<Tune, T>& block, const M* mask, Sum scale,
                      int64_t from, int64_t last) {
   constexpr int V = kWholePiece<T>;
   constexpr int kShares = Tune.threads / Tune.keys;  // threads of one key
@@ -212,7 +232,7 @@ SL_INLINE void accumulate(const Memory<Tune, T, Sum>& memory, Sum (&sums)[Tune.r
 
 /// Merges what the blocks of the cluster have and writes this block's part of the rows.
 template <AttentionTune Tune, class T, class Sum, class Epilogue, class Ops>
-SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory, const Block<T>& block, const Epilogue& epilogue,
+SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory, const Block<Tune, T>& block, const Epilogue& epilogue,
                       const Ops& ops) {
   constexpr int N = kWholePiece<Sum>;
   int64_t steps[kMaxEpilogueOperands];
@@ -279,8 +299,8 @@ SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory, con
 }
 
 template <AttentionTune Tune, class Epilogue, class T, class M, class Ops>
-SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T* q, const T* k, const T* v, const M* mask,
-                      const Ops& ops) {
+SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T* q, const T* k, const T* v, const T* k2,
+                      const T* v2, const M* mask, const Ops& ops) {
   using Sum = SumOf<T>;
   using Shared = Memory<Tune, T, Sum>;
   constexpr int V = kWholePiece<T>;
@@ -289,7 +309,7 @@ SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T
                 kColumns <= Tune.threads);
   __shared__ alignas(16) char bytes[sizeof(Shared)];
   Shared& memory = *reinterpret_cast<Shared*>(bytes);
-  Block<T> block;
+  Block<Tune, T> block;
   block.rows = s.h / s.hk * s.s;
   const int64_t tiles = ceilDiv(block.rows, Tune.rows);
   int64_t number = int64_t(blockIdx.x) / Tune.splits;
@@ -297,10 +317,14 @@ SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T
   number /= tiles;
   block.head = number % s.hk;
   block.image = number / s.hk;
-  block.k = k + block.image * s.kStride[0] + block.head * s.kStride[1];
-  block.v = v + block.image * s.vStride[0] + block.head * s.vStride[1];
-  const bool inPieces = s.d % V == 0 && s.kStride[2] % V == 0 && s.vStride[2] % V == 0 && isAligned<V>(block.k) &&
-                        isAligned<V>(block.v);
+  const auto source = [&](const T* first, const int64_t (&stride)[3], const T* second, const int64_t (&secondStride)[3]) {
+    return Source<Tune, T>{first + block.image * stride[0] + block.head * stride[1],
+                           second + block.image * secondStride[0] + block.head * secondStride[1], stride[2], secondStride[2],
+                           s.split};
+  };
+  block.k = source(k, s.kStride, k2, s.k2Stride);
+  block.v = source(v, s.vStride, v2, s.v2Stride);
+  const bool inPieces = s.d % V == 0 && block.k.isInPieces() && block.v.isInPieces();
   // The keys that any row of this block keeps, and this block's part of them.
   int64_t last = s.t;
   if constexpr (Tune.causal != 0) {
@@ -331,9 +355,9 @@ SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T
   Sum sums[Tune.rows][kRun] = {};
   SL_NO_UNROLL
   for (; from < last; from += Tune.keys) {
-    fetch<Tune>(memory.tile.k, block.k, s.kStride[2], s.d, from, last, inPieces);
+    fetch<Tune>(memory.tile.k, block.k, s.d, from, last, inPieces);
     tensor_core::closeGroup();
-    fetch<Tune>(memory.tile.v, block.v, s.vStride[2], s.d, from, last, inPieces);
+    fetch<Tune>(memory.tile.v, block.v, s.d, from, last, inPieces);
     tensor_core::closeGroup();
     tensor_core::waitForGroups<1>();
     __syncthreads();
@@ -369,17 +393,29 @@ SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T
   finish<Tune>(s, memory, block, epilogue, ops);
 }
 
+template <AttentionTune Tune, class Epilogue, class T, class First, class... P>
+SL_INLINE void attendMasked(const AttentionShape& s, const Epilogue& epilogue, const T* q, const T* k, const T* v, const T* k2,
+                            const T* v2, First first, P... pointers) {
+  if constexpr (Tune.mask != 0) {
+    attend<Tune>(s, epilogue, q, k, v, k2, v2, first, epilogueOperands(pointers...));
+  } else {
+    attend<Tune>(s, epilogue, q, k, v, k2, v2, static_cast<const bool*>(nullptr), epilogueOperands(first, pointers...));
+  }
+}
+
 }  // namespace attention_detail
 
-/// pointers: [mask when Tune.mask], epilogue operands, outputs.
-template <AttentionTune Tune, class Epilogue, class T, class First, class... P>
-SL_INLINE void attention(AttentionShape s, Epilogue epilogue, const T* q, const T* k, const T* v, First first, P... pointers) {
-  if constexpr (Tune.mask != 0) {
-    attention_detail::attend<Tune>(s, epilogue, q, k, v, first, epilogueOperands(pointers...));
-  } else {
-    attention_detail::attend<Tune>(s, epilogue, q, k, v, static_cast<const bool*>(nullptr),
-                                   epilogueOperands(first, pointers...));
-  }
+/// pointers: [second parts of k and v when Tune.parts is 2], [mask when Tune.mask], epilogue operands, outputs.
+template <AttentionTune Tune, class Epilogue, class T, class... P>
+  requires(Tune.parts == 1)
+SL_INLINE void attention(AttentionShape s, Epilogue epilogue, const T* q, const T* k, const T* v, P... pointers) {
+  attention_detail::attendMasked<Tune>(s, epilogue, q, k, v, k, v, pointers...);
+}
+template <AttentionTune Tune, class Epilogue, class T, class... P>
+  requires(Tune.parts == 2)
+SL_INLINE void attention(AttentionShape s, Epilogue epilogue, const T* q, const T* k, const T* v, const T* k2, const T* v2,
+                         P... pointers) {
+  attention_detail::attendMasked<Tune>(s, epilogue, q, k, v, k2, v2, pointers...);
 }
 
 }  // namespace sl

@@ -25,14 +25,16 @@
 #define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000)
 /// An emitted kernel of so many threads a block.
 #define SL_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+/// The same with registers for so many blocks on one processor.
+#define SL_RESIDENT_KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 /// The same where neighbouring blocks work together (from sm_90 on).
 #define SL_CLUSTER_KERNEL(threads, blocks) \
   extern "C" __global__ void __cluster_dims__(blocks) __launch_bounds__(threads)
 
 namespace sl {
 
-/// What a kernel that may be launched before the one ahead of it has ended does first (sl_device_code.waits): lets the next
-/// one come as early, then waits until the one ahead has ended and all that it wrote can be seen. Every thread calls it.
+/// What a kernel that may be launched before the one ahead of it has ended does before it touches anything that the run
+/// writes (sl_device_code.waits): lets the next one come as early, then waits until the one ahead has ended and all that it wrote can be seen. Every thread calls it.
 SL_INLINE void awaitPrevious() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

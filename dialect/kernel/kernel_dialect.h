@@ -42,6 +42,8 @@ inline constexpr llvm::StringLiteral kBlocksAttr = "kernel.blocks";
 inline constexpr llvm::StringLiteral kThreadsAttr = "kernel.threads";
 /// Neighbouring blocks that work together; absent: each works alone.
 inline constexpr llvm::StringLiteral kClusterAttr = "kernel.cluster";
+/// Blocks that a processor must have room for, so that a kernel's registers are bounded; absent: one.
+inline constexpr llvm::StringLiteral kResidentAttr = "kernel.resident";
 bool runsOnDevice(mlir::Operation* entry);
 /// Of a kernel.decl: the backend of the device on whose queue the library puts its work; without it the library computes where
 /// it is called.

@@ -61,7 +61,8 @@ static bool areTexts(mlir::Attribute value) {
 
 llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, NamedAttribute attribute) {
   // What passes note on an op: its phase, the kernel chosen and why, the layout of its result, strides of a parameter's
-  // storage, and for a measurement the key of its problem and what was chosen (passes/tuned_choices.h); on a function: its
+  // storage, for a group of products its kernel's tunables and cost (passes/group_products.cpp), and for a measurement the key of its
+  // problem and what was chosen (passes/tuned_choices.h); on a function: its
   // parameters are live; on the module: the target, routes by op as [kernel, who said so], measured choices by key, candidates, what may be rounded to TF32.
   const llvm::StringRef name = attribute.getName().getValue();
   const mlir::Attribute value = attribute.getValue();
@@ -74,6 +75,8 @@ llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, Na
                      (name == "op.choice" && llvm::isa<StringAttr>(value)) ||
                      (name == "op.variant" && llvm::isa<mlir::IntegerAttr>(value)) ||
                      (name == "op.alone" && llvm::isa<mlir::BoolAttr>(value)) ||
+                     (name == "op.tune" && llvm::isa<mlir::DictionaryAttr>(value)) ||
+                     (name == "op.cost_us" && llvm::isa<mlir::FloatAttr>(value)) ||
                      (name == "op.choices" && llvm::isa<mlir::ModuleOp>(operation) && areTexts(value)) ||
                      (name == "op.candidates" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<mlir::ArrayAttr>(value)) ||
                      (name == "op.routes" && llvm::isa<mlir::ModuleOp>(operation) && areRoutes(value)) ||

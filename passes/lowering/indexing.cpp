@@ -304,9 +304,12 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
                 named("outStride", three(toStrides)), named("maskStride", numbers(maskStrides)),
                 named("epilogueStride", builder_.getArrayAttr({}))};
   if (inParts) {
-    spec.tune.push_back(named("parts", number(2)));
+    // In the order of the family's structs: behind `causal`, and before the strides of the epilogue.
+    auto* causal = llvm::find_if(spec.tune, [](mlir::NamedAttribute entry) { return entry.getName() == "causal"; });
+    spec.tune.insert(causal == spec.tune.end() ? causal : causal + 1, named("parts", number(2)));
+    const mlir::NamedAttribute epilogue = spec.shape.pop_back_val();
     spec.shape.append({named("split", number(four(extentsOf(keys.getTensors()[0]), constant(1))[2])),
-                       named("k2Stride", threeOf(inputs[3])), named("v2Stride", threeOf(inputs[4]))});
+                       named("k2Stride", threeOf(inputs[3])), named("v2Stride", threeOf(inputs[4])), epilogue});
   }
   spec.inputs = inputs;
   spec.outputs = {to};

@@ -522,6 +522,9 @@ LogicalResult Lowering::lowerOp(Operation* op) {
     if (fusion.getFamily() == "row_reduction") {
       return lowerRowReduction(fusion);
     }
+    if (fusion.getFamily() == "product_group") {
+      return lowerProductGroup(fusion);
+    }
     return lowerContraction(fusion);
   }
   if (llvm::isa<op::ElementwiseOpInterface>(op)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // State of the lowering from `op` (values) to `kernel` (buffers and statements). One class, its members grouped by file:
-// lowering.cpp (names, buffers, launches, the walk), pointwise.cpp, row_reduction.cpp, contraction.cpp, structure.cpp,
+// lowering.cpp (names, buffers, launches, the walk), pointwise.cpp, row_reduction.cpp, contraction.cpp, product_group.cpp, structure.cpp,
 // control.cpp. Every op value is bound to one kernel buffer; views become kernel.view and cost nothing.
 #ifndef STRAIGHTLINE_PASSES_LOWERING_LOWERING_H
 #define STRAIGHTLINE_PASSES_LOWERING_LOWERING_H
@@ -151,6 +151,7 @@ class Lowering {
   mlir::LogicalResult lowerPointwise(op::FusionOp fusion);
   mlir::LogicalResult lowerRowReduction(op::FusionOp fusion);
   mlir::LogicalResult lowerContraction(op::FusionOp fusion);
+  mlir::LogicalResult lowerProductGroup(op::FusionOp fusion);
   mlir::LogicalResult lowerStructure(mlir::Operation* op);
   mlir::LogicalResult lowerControl(mlir::Operation* op);
   /// Launches an elementwise kernel over `extents` whose operands have the given strides per iteration dim.

@@ -221,7 +221,7 @@ AffineExpr Lowering::sliceStart(int64_t start, AffineExpr extent) const {
 bool Lowering::isReadInParts(op::CatOp cat) {
   auto attention = cat->hasOneUse() ? llvm::dyn_cast<op::ScaledDotProductAttentionOp>(*cat->getUsers().begin())
                                     : op::ScaledDotProductAttentionOp();
-  if (!attention || target_.getBackend() != "cpu" || attention->getBlock() != cat->getBlock()) {
+  if (!attention || attention->getBlock() != cat->getBlock()) {
     return false;
   }
   auto inTwo = [&](Value tensor) {

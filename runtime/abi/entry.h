@@ -199,7 +199,7 @@ typedef struct sl_device_code {
   sl_expr blocks;
   int32_t threads;               ///< of one block
   int32_t argument_count;        ///< addresses and int64_t scalars in the order of the entry, 8 bytes each
-  int32_t waits;                 ///< 1: touches memory only after it has waited for the kernel before it (griddepcontrol.wait)
+  int32_t waits;                 ///< 1: touches what a run writes only after it has waited for the kernel before it (griddepcontrol.wait)
 } sl_device_code;
 
 /// What statements call, by name.

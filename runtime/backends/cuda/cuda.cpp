@@ -274,7 +274,7 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc), kName, 0,     allocate, 
                                 finish,                 graphCreate,  graphBegin,            graphLaunch};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
-const sl_kernel_desc kKernels[] = {attentionKernel, convolutionKernel, gemvKernel,
+const sl_kernel_desc kKernels[] = {attentionKernel, convolutionKernel, gemvKernel, gemvGroupKernel,
                                     linearKernel,    matmulKernel,      transposeKernel};
 
 }  // namespace

@@ -57,6 +57,47 @@ inline double gemvMicroseconds(int64_t m, int64_t n, int64_t k, int64_t bytes) {
   return kLaunchUs + std::max(elements * double(bytes) / kBytesPerUs, elements * 2 * double(m) / kFlopsPerUs);
 }
 
+/// Tunables of family gemv_group (codegen/kernels/cuda_gemv_group.h).
+struct GroupChoice {
+  int64_t rows, lanes, threads, unroll, rowThreads, vector;
+};
+
+/// m <= 16 rows, `n` results of all parts together, of so many `weights` each. A block a processor where that is enough; a
+/// thread holds at most 24 pieces of 16 bytes of the weights, and a row of A is made by the whole block where there are few.
+inline GroupChoice groupChoice(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights, int64_t inputs) {
+  constexpr int64_t kMostPieces = 24, kMostSums = 16;
+  const int64_t pieces = ceilDivide(k, 16 / bytes);
+  GroupChoice c{};
+  c.threads = 256;
+  c.lanes = std::clamp<int64_t>(floorToPowerOf2(std::max<int64_t>(1, pieces)), 1, 32);
+  const int64_t most = std::max<int64_t>(1, std::min<int64_t>(4, kMostSums / (m * weights)));
+  c.rows = std::clamp<int64_t>(ceilDivide(n, kProcessors * (c.threads / c.lanes)), 1, most);
+  c.unroll = std::clamp<int64_t>(ceilDivide(pieces, c.lanes), 1, kMostPieces / (c.rows * weights));
+  c.rowThreads = m <= 2 && k >= 256 ? c.threads : 32;
+  c.vector = 1;
+  while (c.vector < 16 / bytes && k % (c.vector * 2) == 0 && k / (c.vector * 2) >= c.rowThreads && c.vector * 2 * inputs <= 32) {
+    c.vector *= 2;
+  }
+  return c;
+}
+
+/// What making m rows of k elements costs a block, before its products: the sums over a row are waited for, and each element
+/// is loaded and computed by one of its threads.
+inline double rowsMicroseconds(int64_t m, int64_t k, int64_t inputs, int64_t stages) {
+  constexpr double kStageUs = 0.3;
+  constexpr double kElementsPerUs = 24e3;
+  const double rows = m <= 2 ? double(m) : double(ceilDivide(m, 8));
+  return kStageUs * double(stages) * rows + double(m * k * inputs) / kElementsPerUs;
+}
+
+/// A is written to shared memory before it is used. Weights that are asked for before the kernel ahead has ended hide what
+/// they take, at most half of what a launch costs.
+inline double groupMicroseconds(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights, bool early) {
+  constexpr double kHiddenUs = 1.0, kStagedUs = 0.3;
+  const double hidden = early ? std::min(kHiddenUs, double(n * weights) * double(k * bytes) / kBytesPerUs) : 0;
+  return gemvMicroseconds(m, n * weights, k, bytes) + kStagedUs - hidden;
+}
+
 /// Tunables of family matmul (codegen/kernels/cuda_matmul.h).
 struct TileChoice {
   int64_t mr, nr, rows, columns, threads, splits;

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of the same few rows become one kernel: fusions whose linears read one x are put into one op.fusion of family
+// product_group, whose results are those of all. Three kinds of neighbours join:
+//
+//   u = fusion(x, wu) { linear };  y = fusion(x, wg, u) { silu(linear) * u }   ->  two linears that meet in one expression
+//   q = fusion(x, wq);  k = fusion(x, wk);  v = fusion(x, wv)                  ->  one fusion with three results
+//   x = fusion(a, w) { norm };  y = fusion(x, ..)                              ->  the norm in the products' fusion
+//
+// Runs after select-kernels and looks at linears that got a kernel of family gemv. Whether a group is taken decides the
+// registry: a kernel for the op linear_group must accept it, and cost less than what it stands for. A route for linear to
+// another kernel leaves none.
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/Format.h"
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/contraction_problem.h"
+#include "passes/fusion_group.h"
+#include "passes/passes.h"
+
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_GROUPPRODUCTS
+#include "passes/passes.h.inc"
+
+namespace {
+
+using mlir::Operation;
+using mlir::Value;
+
+/// Operands of an epilogue that kernels have strides for.
+constexpr unsigned kMostEpilogueOperands = 4;
+
+op::LinearOp linearOf(op::FusionOp fusion) { return llvm::cast<op::LinearOp>(contractionRoot(fusion)); }
+Value rowsOf(op::FusionOp fusion) { return fusionInput(fusion, linearOf(fusion).getX()); }
+
+/// What one part of a group is made from: a product, and the product whose result meets its own (null: none).
+struct Part {
+  op::FusionOp main, other;
+  int64_t weights() const { return other ? 2 : 1; }
+  void addTo(llvm::SmallVectorImpl<op::FusionOp>& members) const {
+    if (other) {
+      members.push_back(other);
+    }
+    members.push_back(main);
+  }
+};
+
+int64_t sizeOf(llvm::ArrayRef<int64_t> extents) {
+  int64_t size = 1;
+  for (const int64_t extent : extents) {
+    size = mlir::ShapedType::isDynamic(extent) || mlir::ShapedType::isDynamic(size) ? mlir::ShapedType::kDynamic : size * extent;
+  }
+  return size;
+}
+
+/// No kernel of a run writes it, so that it may be read before the kernels ahead have ended.
+bool isEarly(Value tensor) { return isKnownEarly(tensor) || llvm::isa_and_present<op::ParameterOp>(tensor.getDefiningOp()); }
+
+llvm::ArrayRef<int64_t> shapeOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getShape(); }
+mlir::Type elementOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
+
+/// How often the body reads operands beside the rows and the weight, which is what its kernel has to be given.
+unsigned epilogueOperands(op::FusionOp fusion) {
+  op::LinearOp linear = linearOf(fusion);
+  unsigned count = 0;
+  for (Value argument : fusion.getBody().front().getArguments()) {
+    if (argument != linear.getX() && argument != linear.getWeight()) {
+      count += static_cast<unsigned>(std::distance(argument.use_begin(), argument.use_end()));
+    }
+  }
+  return count;
+}
+
+/// A product that may be a part: one result, computed element by element from the linear's, whose rows are nothing else to it.
+bool mayBePart(op::FusionOp fusion) {
+  auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
+  const sl_kernel_desc* kernel = name ? findKernel(name.getValue()) : nullptr;
+  if (!kernel || llvm::StringRef(kernel->family) != "gemv" || fusion->hasAttr(op::kPrepare) ||
+      fusion->hasAttr(kVariantAttribute) || fusion.getNumResults() != 1) {
+    return false;
+  }
+  op::LinearOp linear = linearOf(fusion);
+  return linear.getX().hasOneUse() && linear.getWeight().hasOneUse() && linear.getX() != linear.getWeight() &&
+         elementOf(linear.getX()) == elementOf(linear.getWeight()) && epilogueOperands(fusion) <= kMostEpilogueOperands;
+}
+
+/// Whether `value` is an input that elementwise ops alone read, in the shape of the result.
+bool meetsElementwise(op::FusionOp fusion, Value value) {
+  bool found = false;
+  for (auto [input, argument] : llvm::zip(fusion.getInputs(), fusion.getBody().front().getArguments())) {
+    if (input != value) {
+      continue;
+    }
+    if (found || shapeOf(value) != shapeOf(fusion.getResult(0)) || !llvm::all_of(argument.getUsers(), [](Operation* user) {
+          return llvm::isa<op::ElementwiseOpInterface>(user);
+        })) {
+      return false;
+    }
+    found = true;
+  }
+  return found;
+}
+
+/// Products of one x in block order, pairs found.
+llvm::SmallVector<Part> partsOf(llvm::ArrayRef<op::FusionOp> products) {
+  llvm::SmallVector<Part> parts;
+  llvm::SmallPtrSet<Operation*, 8> taken;
+  for (op::FusionOp main : products) {
+    for (op::FusionOp other : products) {
+      const Value result = other.getResult(0);
+      // The main product reads the result no more when both are one: it has that operand less.
+      if (main != other && !taken.contains(main) && !taken.contains(other) && result.hasOneUse() &&
+          *result.getUsers().begin() == main && meetsElementwise(main, result) &&
+          epilogueOperands(main) + epilogueOperands(other) <= kMostEpilogueOperands) {
+        parts.push_back({main, other});
+        taken.insert(main);
+        taken.insert(other);
+      }
+    }
+  }
+  for (op::FusionOp product : products) {
+    if (!taken.contains(product)) {
+      parts.push_back({product, {}});
+    }
+  }
+  llvm::sort(parts, [](const Part& a, const Part& b) { return a.main->isBeforeInBlock(b.main); });
+  return parts;
+}
+
+/// What makes the rows, where it may be done in each block of the products: elementwise, with sums and the like over each row
+/// alone, and nobody else reads them. Null: x comes as it is.
+op::FusionOp makerOf(Value x, llvm::ArrayRef<op::FusionOp> products) {
+  auto maker = x.getDefiningOp<op::FusionOp>();
+  if (!maker || maker->hasAttr(op::kPrepare) || maker.getNumResults() != 1 || maker->getBlock() != products[0]->getBlock() ||
+      !llvm::is_contained({"row_reduction", "pointwise"}, maker.getFamily())) {
+    return {};
+  }
+  for (mlir::OpOperand& use : x.getUses()) {
+    auto product = llvm::dyn_cast<op::FusionOp>(use.getOwner());
+    if (!product || !llvm::is_contained(products, product) ||
+        fusionInputIndex(product, linearOf(product).getX()) != use.getOperandNumber()) {
+      return {};
+    }
+  }
+  const int64_t last = static_cast<int64_t>(shapeOf(x).size()) - 1;
+  for (Operation& op : maker.getBody().front().without_terminator()) {
+    auto reduction = llvm::dyn_cast<op::ReductionOpInterface>(op);
+    if (reduction && (reduction.keepsShape() || shapeOf(op.getOperand(0)) != shapeOf(x) ||
+                      reduction.getReducedDims() != llvm::SmallVector<int64_t>{last} ||
+                      !llvm::is_contained({"sum", "amax", "amin"}, reduction.getCombineKind()))) {
+      return {};
+    }
+  }
+  return maker;
+}
+
+int64_t stagesOf(op::FusionOp maker) {
+  int64_t stages = 0;
+  for (Operation& op : maker.getBody().front()) {
+    stages += llvm::isa<op::ReductionOpInterface>(op) ? 1 : 0;
+  }
+  return stages;
+}
+
+/// One fusion that does what all members do, where the last of them stands. What only members read of each other is no
+/// result. The block is brought into topological order again.
+op::FusionOp merged(llvm::ArrayRef<op::FusionOp> members, llvm::StringRef family) {
+  mlir::OpBuilder builder(members.back());
+  llvm::SmallVector<mlir::Location> locations;
+  for (op::FusionOp member : members) {
+    locations.push_back(member.getLoc());
+  }
+  const mlir::Location loc = builder.getFusedLoc(locations);
+  auto body = std::make_unique<mlir::Region>();
+  mlir::Block& block = body->emplaceBlock();
+  mlir::OpBuilder inside(builder.getContext());
+  inside.setInsertionPointToEnd(&block);
+  llvm::MapVector<Value, Value> known;  // outside -> inside
+  llvm::SmallVector<Value> inputs, results, yielded;
+  for (op::FusionOp member : members) {
+    mlir::IRMapping mapping;
+    mlir::Block& old = member.getBody().front();
+    for (auto [input, argument] : llvm::zip(member.getInputs(), old.getArguments())) {
+      Value& value = known[input];
+      // A weight may be read as another type than it was outside: what the body says counts.
+      if (!value) {
+        inputs.push_back(input);
+        value = block.addArgument(argument.getType(), loc);
+      }
+      mapping.map(argument, value);
+    }
+    for (Operation& op : old.without_terminator()) {
+      inside.clone(op, mapping);
+    }
+    for (auto [result, value] : llvm::zip(member.getResults(), old.getTerminator()->getOperands())) {
+      known[result] = mapping.lookup(value);
+      const bool isSeen = llvm::any_of(result.getUsers(), [&](Operation* user) {
+        return !llvm::is_contained(members, llvm::dyn_cast<op::FusionOp>(user));
+      });
+      if (isSeen) {
+        results.push_back(result);
+        yielded.push_back(known[result]);
+      }
+    }
+  }
+  op::YieldOp::create(inside, loc, yielded);
+  auto fusion = op::FusionOp::create(builder, loc, mlir::TypeRange(mlir::ValueRange(results)), inputs, family);
+  fusion.getBody().takeBody(*body);
+  for (auto [old, fresh] : llvm::zip(results, fusion.getResults())) {
+    old.replaceAllUsesWith(fresh);
+  }
+  for (op::FusionOp member : llvm::reverse(members)) {
+    member->erase();
+  }
+  mlir::sortTopologically(fusion->getBlock());
+  return fusion;
+}
+
+/// A choice of parts of one x, and what makes x if that joins them.
+struct Group {
+  llvm::SmallVector<Part> parts;
+  op::FusionOp maker;
+
+  llvm::SmallVector<op::FusionOp> products() const {
+    llvm::SmallVector<op::FusionOp> all;
+    for (const Part& part : parts) {
+      part.addTo(all);
+    }
+    llvm::sort(all, [](op::FusionOp a, op::FusionOp b) { return a->isBeforeInBlock(b); });
+    return all;
+  }
+  FusionGroup operations() const {
+    FusionGroup all;
+    for (op::FusionOp product : products()) {
+      all.insert(product);
+    }
+    return all;
+  }
+  llvm::SmallVector<op::FusionOp> members() const {
+    llvm::SmallVector<op::FusionOp> all = products();
+    if (maker) {
+      all.insert(all.begin(), maker);
+    }
+    return all;
+  }
+};
+
+struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
+  using GroupProductsBase::GroupProductsBase;
+
+  void runOnOperation() override {
+    target_ = targetOf(getOperation());
+    if (target_.getBackend() == "cpu") {
+      return;  // no kernel there: threads of a team share each product already (docs/benchmark.md)
+    }
+    for (auto function : getOperation().getOps<mlir::func::FuncOp>()) {
+      forEachBlock(function, [&](mlir::Block& block) { groupIn(block); });
+    }
+  }
+
+ private:
+  void groupIn(mlir::Block& block) {
+    llvm::MapVector<Value, llvm::SmallVector<op::FusionOp>> byRows;
+    for (auto fusion : block.getOps<op::FusionOp>()) {
+      if (mayBePart(fusion)) {
+        byRows[rowsOf(fusion)].push_back(fusion);
+      }
+    }
+    for (auto& [x, products] : byRows) {
+      llvm::SmallVector<Part> left = partsOf(products);
+      while (!left.empty()) {
+        Group group = groupFrom(left);
+        if (!group.parts.empty()) {
+          take(group);
+        }
+      }
+    }
+  }
+
+  /// The first part with as many of the others as one kernel accepts; they are removed from `left`. Empty: it stays alone.
+  Group groupFrom(llvm::SmallVectorImpl<Part>& left) {
+    Group group{{left.front()}, {}};
+    left.erase(left.begin());
+    if (!accepted(group)) {
+      return {};
+    }
+    for (auto* part = left.begin(); part != left.end();) {
+      Group larger = group;
+      larger.parts.push_back(*part);
+      const bool joins = part->weights() == group.parts[0].weights() &&
+                         elementOf(part->main.getInputs()[1]) == elementOf(group.parts[0].main.getInputs()[1]) &&
+                         isConvex(larger.operations()) && accepted(larger);
+      group = joins ? larger : group;
+      part = joins ? left.erase(part) : part + 1;
+    }
+    const llvm::SmallVector<op::FusionOp> products = group.products();
+    Group whole = group;
+    whole.maker = makerOf(rowsOf(products[0]), products);
+    if (whole.maker && accepted(whole)) {
+      return whole;
+    }
+    return choiceFor(group).costUs < costApart(group) ? group : Group{};
+  }
+
+  Problem problemOf(const Group& group) {
+    op::LinearOp linear = linearOf(group.parts[0].main);
+    const llvm::ArrayRef<int64_t> rows = shapeOf(linear.getX());
+    auto size = [](int64_t value) { return mlir::ShapedType::isDynamic(value) ? SL_DYNAMIC : value; };
+    const int64_t m = size(sizeOf(rows.drop_back()));
+    const int64_t k = size(rows.back());
+    int64_t n = 0;
+    for (const Part& part : group.parts) {
+      const int64_t more = size(shapeOf(linearOf(part.main).getWeight())[0]);
+      n = n == SL_DYNAMIC || more == SL_DYNAMIC ? SL_DYNAMIC : n + more;
+    }
+    bool early = true;
+    for (op::FusionOp product : group.products()) {
+      early = early && isEarly(fusionInput(product, linearOf(product).getWeight()));
+    }
+    op::FusionOp maker = group.maker;
+    Problem problem("linear_group", target_);
+    problem.addOperand(elementOf(linear.getX()), {m, k}, {k, 1}, false);
+    problem.addOperand(elementOf(linear.getWeight()), {n, k}, {k, 1}, early);
+    problem.addOperand(elementOf(linear.getResult()), {m, n}, {n, 1}, false);
+    problem.setInputs(2);
+    const std::pair<const char*, int64_t> values[] = {
+        {"m", m}, {"n", n}, {"k", k},
+        {"parts", static_cast<int64_t>(group.parts.size())},
+        {"weights", group.parts[0].weights()},
+        {"early", early ? 1 : 0},
+        {"row_inputs", maker ? static_cast<int64_t>(maker.getInputs().size()) : 1},
+        {"stages", maker ? stagesOf(maker) : 0}};
+    for (auto [name, value] : values) {
+      problem.addAttribute(name, value);
+    }
+    return problem;
+  }
+
+  KernelChoice choiceFor(const Group& group) {
+    return chooseKernel(problemOf(group), {prefer, routeOf(getOperation(), "linear"), avoid, allow});
+  }
+  bool accepted(const Group& group) { return choiceFor(group).kernel != nullptr; }
+
+  double costApart(const Group& group) {
+    double us = 0;
+    for (op::FusionOp product : group.products()) {
+      const sl_kernel_desc* kernel = findKernel(product->getAttrOfType<mlir::StringAttr>("op.kernel").getValue());
+      const Problem problem = contractionProblem(product, target_);
+      const sl_problem asked = problem.view();
+      us += kernel->cost(&asked);
+    }
+    return us;
+  }
+
+  void take(const Group& group) {
+    const Problem problem = problemOf(group);
+    const KernelChoice choice = choiceFor(group);
+    const size_t count = group.products().size();
+    std::string why = choice.kernel->name + std::string(": ") + (count == 1 ? "a product" : std::to_string(count) + " products of the same rows") +
+                      (group.maker ? ", which each block makes" : "");
+    llvm::raw_string_ostream(why) << llvm::format(", in one kernel: estimated %.2f us (products apart: %.2f us)", choice.costUs, costApart(group));
+    mlir::NamedAttrList tunables;
+    for (mlir::NamedAttribute value : tuneAttributes(&getContext(), *choice.kernel, problem)) {
+      tunables.append(value);
+    }
+    op::FusionOp fusion = merged(group.members(), "product_group");
+    fusion->setAttr("op.kernel", mlir::StringAttr::get(&getContext(), choice.kernel->name));
+    fusion->setAttr("op.why", mlir::StringAttr::get(&getContext(), why));
+    fusion->setAttr(kGroupTuneAttribute, tunables.getDictionary(&getContext()));
+    fusion->setAttr(kGroupCostAttribute, mlir::FloatAttr::get(mlir::Float64Type::get(&getContext()), choice.costUs));
+  }
+
+  kernel::TargetAttr target_;
+};
+
+}  // namespace
+
+}  // namespace straightline::passes

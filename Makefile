@@ -71,8 +71,9 @@ bench: $(VENV_BENCH) build
 
 # The one-argument functions over all 2^32 float32 inputs, in C++ and as compiled: half an hour. Tests take every 61st.
 every-float: $(VENV_TEST) build
-	cmake --build build/$(PRESET) --target kernels_every_float_test
-	STRAIGHTLINE_EVERY_FLOAT=1 build/$(PRESET)/codegen/kernels/kernels_every_float_test
+	cmake --build build/$(PRESET) --target kernels_every_float_native_test kernels_every_float_x86-64-v3_test
+	STRAIGHTLINE_EVERY_FLOAT=1 build/$(PRESET)/codegen/kernels/kernels_every_float_native_test
+	STRAIGHTLINE_EVERY_FLOAT=1 build/$(PRESET)/codegen/kernels/kernels_every_float_x86-64-v3_test
 	STRAIGHTLINE_EVERY_FLOAT=1 PYTHONPATH=build/$(PRESET)/python $(PY) -m pytest tests/run/every_float_test.py
 
 # For another Python than the build's: the version, or the path of an interpreter.

@@ -137,6 +137,13 @@ FailureOr<std::string> ScalarPrinter::conversion(Operation* op) const {
   if (llvm::isa<mlir::arith::ExtSIOp, mlir::arith::SIToFPOp>(op) && fromBool) {
     return "sl::negate(sl::cast<" + type + ">(" + from + "))";
   }
+  // A number of 8 bits may be kept in either of the two types, for ui8 is i8 here.
+  if (llvm::isa<mlir::arith::ExtUIOp, mlir::arith::UIToFPOp>(op) && !fromBool) {
+    return "sl::cast<" + type + ">(sl::unsigned_of(" + from + "))";
+  }
+  if (llvm::isa<mlir::arith::ExtSIOp, mlir::arith::SIToFPOp>(op) && op->getOperand(0).getType().isInteger(8)) {
+    return "sl::cast<" + type + ">(sl::signed_of(" + from + "))";
+  }
   return "sl::cast<" + type + ">(" + from + ")";
 }
 

@@ -157,7 +157,10 @@ Value storedWeight(Value weight) {
     return {};
   }
   const mlir::Type stored = elementOf(source);
-  return stored.isBF16() || stored.isF16() ? source : Value();
+  auto module = source.getDefiningOp()->getParentOfType<mlir::ModuleOp>();
+  auto target = module ? module->getAttrOfType<kernel::TargetAttr>("op.target") : kernel::TargetAttr();
+  const bool takesBytes = !target || target.getBackend() == "cpu";
+  return stored.isBF16() || stored.isF16() || (takesBytes && stored.isSignlessInteger(8)) ? source : Value();
 }
 
 Bfloat bfloatBehind(Value x) {
@@ -202,7 +205,9 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   auto known = [&](Value argument) { return isKnownEarly(fusionInput(fusion, argument)); };
   auto linear = llvm::dyn_cast<op::LinearOp>(root);
   // On a device nothing is packed, so there it does not matter when the weight is known.
-  const bool isLinear = linear && (known(linear.getWeight()) || target.getBackend() != "cpu");
+  const bool isConstant = linear && (known(linear.getWeight()) || target.getBackend() != "cpu");
+  // The kernel for 8-bit integers packs a weight that is not known on each call.
+  const bool isLinear = isConstant || (linear && elementOf(linear.getX()).isInteger(8));
   const bool isConvolution = llvm::isa<op::ConvolutionOp>(root);
   // On a CPU a linear whose weight is computed while running is a matmul with a transposed operand.
   Problem problem(isConvolution ? "convolution" : isLinear ? "linear" : "matmul", target);
@@ -211,7 +216,8 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
       addConvolutionTensor(problem, operand, i == 0, known(operand));
     } else if (isLinear && (i == 1 || (i == 0 && isReadAsBfloat(linear)))) {
       const llvm::SmallVector<int64_t> sizes = sizesOf(operand);
-      problem.addOperand(elementOf(isReadAsBfloat(linear) ? linear.getResult() : linear.getX()), sizes, rowMajor(sizes), i == 1);
+      problem.addOperand(elementOf(isReadAsBfloat(linear) ? linear.getResult() : linear.getX()), sizes, rowMajor(sizes),
+                         i == 1 && isConstant);
     } else {
       addTensor(problem, operand, known(operand));
     }

@@ -28,7 +28,8 @@ ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution);
 /// Zero elements that the family wants around its [n, c, h, w] input: pairs (before, after) per dim.
 llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::StringRef family, int64_t winogradM);
 
-/// What a linear's weight of float32 is widened from, when that is a tensor of 16-bit floats known early; else null.
+/// What a linear's weight of float32 is widened from, when that is a tensor of 16-bit floats, or on a
+/// CPU of 8-bit integers, known early; else null.
 mlir::Value storedWeight(mlir::Value weight);
 
 /// What x of float32 is widened from, when that is bfloat16: by itself, or as the last thing that its fusion does.

@@ -38,6 +38,23 @@ def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
                         "leave linear, matmul and attention of f16 and bf16 to kernels that round once">];
 }
 
+def QuantizedLinears : OpLevelPass<"quantized-linears", "::mlir::func::FuncOp"> {
+  let summary = "linears of dequantized tensors over the bytes themselves";
+  let description = [{
+    A tensor counts as dequantized where it is (q - zero) * scale in f32 (or in f64, rounded to f32): q of i8 or ui8, zero absent or of
+    integers (literal, or converted from integers), zero and scale the same along each row (the last dim).
+
+    linear((q - zx) * sx, (w - zw) * sw, bias), up to 65793 features (33025 where the weight has zero points, or is unsigned), becomes
+    the linear of the bytes with its sums in i32, which are exact; from them zx times the sums of the weight's rows and zw times those of
+    q's (each less its zero point), then the scales, then the bias, in f32: three or four roundings where the linear of floats has one
+    for each product. Unsigned bytes become signed ones, 128 less.
+
+    linear(x, w * sw, bias) of another x and a weight of i8 whose zero point is absent or a literal 0 becomes linear(x, w) * sw + bias,
+    so that the weight is kept and read as bytes. Sums without the scale may be up to 1 / sw times larger: x beyond 1e34 / features
+    overflows. Not on devices, which have no kernels for bytes.
+  }];
+}
+
 def FoldBatchNorm : OpLevelPass<"fold-batch-norm", "::mlir::func::FuncOp"> {
   let summary = "batch norms into the contraction before them, or into one multiply-add";
   let description = [{

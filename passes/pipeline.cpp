@@ -55,6 +55,10 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
+  // 6. Behind the widening of 16-bit floats, so that there is one form of a linear.
+  manager.addNestedPass<mlir::func::FuncOp>(passes::createQuantizedLinears());
+  manager.addPass(mlir::createCanonicalizerPass());
+  manager.addPass(mlir::createCSEPass());
   manager.addPass(passes::createVerifyOpLevel({"decomposed"}));
 }
 

@@ -180,7 +180,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     getOperation()->setAttr("op.candidates", builder.getArrayAttr(rows));
   }
 
-  /// gemv and gemm widen a weight of 16-bit floats by themselves: no widened copy is kept for them.
+  /// gemv and gemm widen a weight of 16-bit floats, or of bytes, by themselves: no widened copy is kept for them.
   static void readStoredWeight(op::FusionOp fusion, op::LinearOp linear) {
     const unsigned input = fusionInputIndex(fusion, linear.getWeight());
     const mlir::Value widened = fusion->getOperand(input);

@@ -8,9 +8,9 @@
 //
 //   exp     1.1  (1.0604 at 0x1.abb838p+4)       sin   0.9  (0.8751 at -0x1.f88128p+61)
 //   exp2    1.1  (1.0748 at 0x1.28b7dp-1)        cos   0.9  (0.8811 at -0x1.b1c092p+38)
-//   expm1   0.51 (0.5000)                        tan   0.51 (0.5000)
+//   expm1   1.8  (1.7455 at 0x1.633bc6p-2)       tan   0.51 (0.5000)
 //   log     1.0  (0.9869 at 0x1.55830ap-1)       tanh  1.4  (1.3320 at 0x1.43183ap-1)
-//   log1p   0.51 (0.5000)                        erf   1.4  (1.3573 at -0x1.0e65e2p+0)
+//   log1p   1.8  (1.7358 at 0x1.564e86p-2)       erf   1.4  (1.3573 at -0x1.0e65e2p+0; AVX-512: 1.1711)
 //   log2    0.51 (0.5000)                        sqrt  0.5
 //   rsqrt   1.5  (1.4903 at 0x1.019566p-60)      floor, ceil, trunc, round_even, abs: exact
 //
@@ -24,8 +24,8 @@
 // bits, and below about -88 (gelu: -5.5) all of them, where the result is next to nothing.
 //
 // One source for a scalar and for a vector, so that a vector loop and its scalar tail agree bit by
-// bit. float versions of the functions that networks run over large tensors (exp, log, tanh, erf)
-// work in float; the others compute in double. Coefficients are Chebyshev fits made with mpmath (60
+// bit. float versions of the functions that networks run over large tensors (exp, expm1, log, log1p, tanh, erf, and sin and cos
+// where multiply-adds are fused) work in float; the others compute in double. Coefficients are Chebyshev fits made with mpmath (60
 // digits) for the intervals named beside them.
 #ifndef STRAIGHTLINE_KERNELS_ELEMENTARY_H
 #define STRAIGHTLINE_KERNELS_ELEMENTARY_H
@@ -255,7 +255,21 @@ SL_INLINE V exponential2(V x) {
   V r = (x - n) * kLn2<T>;
   return scale(V((r * r) * exponentialTail(r) + r + T(1)), n);
 }
-/// exp(x) - 1; double only.
+/// exp(x) - 1.
+template <class V>
+SL_INLINE V exponentialMinus1Float(V x) {
+  V limited = clampKeepingNan(x, -18.0f, 89.0f);
+  V n = nearestSmall(V(limited * kLog2E<float>));
+  V high = limited - n * kLn2High<float>;
+  V low = n * kLn2Low<float>;
+  V r = high - low;
+  V rest = (high - r) - low;
+  V p = (r * r) * exponentialTail(r) + rest + r;
+  // Half of 2^n (p + (1 - 2^-n)): 2^128 is no number.
+  V half = pow2(V(n - 1.0f));
+  return select(mask(x == 0.0f), x, V(fma(p, half, V(half - 0.5f)) * 2.0f));
+}
+/// The same in double.
 template <class V>
 SL_INLINE V exponentialMinus1(V x) {
   V limited = clampKeepingNan(x, -40.0, 710.0);
@@ -292,11 +306,10 @@ SL_INLINE void splitExponent(V x, V& m, V& n) {
   n = convert<T>(exponent);
   n = select(tiny, V(n - T(kBits)), n);
 }
-/// high + log(m) + low for a mantissa of splitExponent. float: f - f^2/2 + f^3 P(f).
+/// high + log(1 + f) + low, 1 + f a mantissa of splitExponent. float: f - f^2/2 + f^3 P(f).
 template <class V>
-SL_INLINE V logMantissa(V m, V low, V high) {
+SL_INLINE V logFraction(V f, V low, V high) {
   using T = Element<V>;
-  V f = m - T(1);
   if constexpr (kSame<T, float>) {
     constexpr float c[] = {0.33333319425582886f,  -0.24999988079071045f, 0.20003780722618103f,
                            -0.16670140624046326f, 0.14118309319019318f,  -0.12346190214157104f,
@@ -315,6 +328,10 @@ SL_INLINE V logMantissa(V m, V low, V high) {
     V half = f * f * 0.5;
     return high - ((half - (s * (half + r) + low)) - f);
   }
+}
+template <class V>
+SL_INLINE V logMantissa(V m, V low, V high) {
+  return logFraction(V(m - Element<V>(1)), low, high);
 }
 /// Puts in log's values for 0, negatives, infinity and NaN.
 template <class V>
@@ -342,7 +359,19 @@ SL_INLINE V logarithm2(V x) {
   V l = logMantissa(m, V{}, V{});
   return logSpecial(x, V(n + (l * 0x1.71547652b82fep+0 + l * 0x1.777d0ffda0d24p-56)));
 }
-/// log(1 + x); double only. The rounding error of 1 + x is put back in.
+/// log(1 + x). The exponent is that of 1 + x, the fraction comes from x: it is rounded once.
+template <class V>
+SL_INLINE V logarithm1PlusFloat(V x) {
+  V u = x + 1.0f;
+  V m;
+  V n;
+  splitExponent(u, m, n);
+  V power = pow2(V(-n));  // no number for the largest n, where x alone tells the fraction
+  V f = select(mask(x > 0x1p25f), V(m - 1.0f), fma(x, power, V(power - 1.0f)));
+  V result = logSpecial(u, logFraction(f, V(n * kLn2Low<float>), V(n * kLn2High<float>)));
+  return select(mask(x == 0.0f), x, result);
+}
+/// The same in double. The rounding error of 1 + x is put back in.
 template <class V>
 SL_INLINE V logarithm1Plus(V x) {
   V u = x + 1.0;
@@ -386,6 +415,89 @@ SL_INLINE V hyperbolicTangent(V x) {
   }
 }
 
+#if defined(__AVX512F__)
+/// erf(n / 8 + d) as the first row's number plus d times the polynomial of the others, |d| <= 1/16; n = 0: the argument plus that.
+inline constexpr float kErrorFunction[6][32] = {
+    {0.0f, 0.140316203f, 0.276326388f, 0.404116899f, 0.520499885f, 0.623240888f, 0.711155653f, 0.784075081f,
+     0.842700779f, 0.888388216f, 0.92290014f, 0.948170066f, 0.966105163f, 0.978443742f, 0.986671686f, 0.99199003f,
+     0.995322287f, 0.997345984f, 0.998537302f, 0.999217033f, 0.999593019f, 0.999794602f, 0.999899387f, 0.999952137f,
+     0.999977887f, 0.999990106f, 0.999995708f, 0.999998212f, 0.999999285f, 0.999999702f, 0.999999881f, 1.0f},
+    {0.128379166f, 1.11088526f, 1.06001413f, 0.980352819f, 0.87878257f, 0.763499558f, 0.642931044f, 0.524745047f,
+     0.415107489f, 0.318273962f, 0.236521125f, 0.170359775f, 0.118930288f, 0.0804722607f, 0.0527749956f,
+     0.0335458294f, 0.0206669848f, 0.0123408204f, 0.00714231888f, 0.004006478f, 0.00217828434f, 0.0011478751f,
+     0.000586277223f, 0.000290228287f, 0.000139253054f, 6.47586858e-05f, 2.91890246e-05f, 1.27517405e-05f,
+     5.39942675e-06f, 2.21592018e-06f, 8.81432186e-07f, 3.39822378e-07f},
+    {-9.27659583e-43f, -0.138860554f, -0.265003353f, -0.367632061f, -0.439391047f, -0.477187008f, -0.482198179f,
+     -0.459151864f, -0.415107518f, -0.358058274f, -0.295651495f, -0.234244794f, -0.178395525f, -0.130767494f,
+     -0.0923562869f, -0.0628984496f, -0.0413339734f, -0.0262242351f, -0.0160702039f, -0.00951537024f,
+     -0.00544569734f, -0.00301316148f, -0.00161225453f, -0.000834400882f, -0.000417755626f, -0.000202368727f,
+     -9.48630768e-05f, -4.30364271e-05f, -1.88976228e-05f, -8.03252169e-06f, -3.3052786e-06f, -1.31676859e-06f},
+    {-0.37612626f, -0.358723253f, -0.309170723f, -0.234876171f, -0.146463782f, -0.055671908f, 0.026788706f,
+     0.0929235145f, 0.138369098f, 0.162452281f, 0.167535782f, 0.15793772f, 0.138752028f, 0.114840649f, 0.0901573151f,
+     0.0674411133f, 0.0482229814f, 0.0330374129f, 0.0217245575f, 0.0137305325f, 0.00835008733f, 0.00489042327f,
+     0.00276038563f, 0.00150253344f, 0.000789098791f, 0.0004000185f, 0.000195808898f, 9.25824643e-05f,
+     4.22952326e-05f, 1.86735942e-05f, 7.96953827e-06f, 3.28845113e-06f},
+    {2.62677601e-40f, 0.0685965419f, 0.126783133f, 0.166338935f, 0.182835549f, 0.176258102f, 0.150555804f,
+     0.112345904f, 0.0692070127f, 0.0280490462f, -0.00605550269f, -0.0303924829f, -0.0445045382f, -0.0496484898f,
+     -0.0480584316f, -0.0422398075f, -0.0344427042f, -0.0263696965f, -0.0190975461f, -0.0131484075f, -0.00863603503f,
+     -0.00542526413f, -0.00326620787f, -0.00188732939f, -0.00104800414f, -0.000559784647f, -0.000287857663f,
+     -0.000142603953f, -6.80980738e-05f, -3.13619894e-05f, -1.3935557e-05f, -5.97667122e-06f},
+    {0.112706833f, 0.104064576f, 0.0799742714f, 0.0454486981f, 0.00734953955f, -0.0273455605f, -0.0531527884f,
+     -0.0671251416f, -0.0691106245f, -0.0612767823f, -0.0471633151f, -0.0306128748f, -0.0148894126f, -0.00216509448f,
+     0.0065947948f, 0.0114385262f, 0.0130725913f, 0.0124863498f, 0.0106543982f, 0.00835798867f, 0.00611999212f,
+     0.00422120234f, 0.00275896164f, 0.00171584392f, 0.00101845467f, 0.000578263192f, 0.000314627745f,
+     0.000164273311f, 8.2400722e-05f, 3.97464064e-05f, 1.84505607e-05f, 8.24813651e-06f}};
+
+/// table[index], a lane each; index is 0 .. 31.
+template <class V>
+SL_INLINE V lookUp(const float (&table)[32], IntegerLike<V> index) {
+  using Sixteen = vec<float, 16>;
+  if constexpr (kLanes<V> == 1) {
+    return table[index];
+  } else if constexpr (kLanes<V> == 16) {
+    Sixteen low = load<16>(table);
+    Sixteen high = load<16>(table + 16);
+#if defined(__clang__)
+    return __builtin_ia32_vpermi2varps512(low, index, high);
+#else
+    return __builtin_shuffle(low, high, index);
+#endif
+  } else if constexpr (kLanes<V> < 16) {
+    vec<int32_t, 16> wide{};
+    __builtin_memcpy(&wide, &index, sizeof(index));
+    Sixteen found = lookUp<Sixteen>(table, wide);
+    V result;
+    __builtin_memcpy(&result, &found, sizeof(result));
+    return result;
+  } else {
+    auto low = lookUp<Like<float, decltype(lowHalf(index))>>(table, lowHalf(index));
+    auto high = lookUp<Like<float, decltype(highHalf(index))>>(table, highHalf(index));
+    V result;
+    __builtin_memcpy(&result, &low, sizeof(low));
+    __builtin_memcpy(reinterpret_cast<char*>(&result) + sizeof(low), &high, sizeof(high));
+    return result;
+  }
+}
+
+/// A polynomial for each eighth: a register holds what 16 of them begin with.
+template <class V>
+SL_INLINE V errorFunctionFloat(V x) {
+  using I = IntegerLike<V>;
+  V a = absolute(x);
+  V t = select(mask(a > 3.93f), splat<V>(3.93f), a);  // from there on the sum is 1
+  V shifted = fma(t, splat<V>(8.0f), splat<V>(Format<float>::kMagic));
+  V n = shifted - Format<float>::kMagic;
+  I index = bitcast<I>(shifted) & 31;
+  V d = fma(n, splat<V>(-0.125f), t);
+  V p = lookUp<V>(kErrorFunction[5], index);
+  SL_UNROLL
+  for (int i = 4; i > 0; --i) {
+    p = fma(p, d, lookUp<V>(kErrorFunction[i], index));
+  }
+  V first = select(mask(index == 0), t, lookUp<V>(kErrorFunction[0], index));
+  return copySign(fma(p, d, first), x);
+}
+#else
 template <class V>
 SL_INLINE V errorFunctionFloat(V x) {
   constexpr float small[] = {0.12837915122509003f,  -0.37612491846084595f, 0.11281786113977432f,
@@ -402,6 +514,7 @@ SL_INLINE V errorFunctionFloat(V x) {
   far = select(mask(a >= 4.0f), splat<V>(1.0f), far);
   return select(mask(a < 0.925f), near, copySign(far, x));
 }
+#endif
 
 /// erfc on [1 + i/2, 1.5 + i/2], about the middle of each interval.
 inline constexpr double kComplementaryError[10][16] = {

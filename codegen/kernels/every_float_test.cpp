@@ -64,8 +64,8 @@ struct Function {
 
 template <class F>
 void inVectors(const float* x, float* y, F f) {
-  for (int i = 0; i < kBlock; i += 8) {
-    sl::store(y + i, f(sl::load<8>(x + i)));
+  for (int i = 0; i < kBlock; i += 16) {
+    sl::store(y + i, f(sl::load<16>(x + i)));
   }
 }
 
@@ -80,12 +80,12 @@ void inVectors(const float* x, float* y, F f) {
 const Function kFunctions[] = {
     SL_FUNCTION(exp, 1.1, std::exp(x), SL_FAST(exp)),
     SL_FUNCTION(exp2, 1.1, std::exp2(x), SL_FAST(exp2)),
-    SL_FUNCTION(expm1, 0.51, std::expm1(x), SL_FAST(expm1)),
+    SL_FUNCTION(expm1, 1.8, std::expm1(x), SL_FAST(expm1)),
     SL_FUNCTION(log, 1.0, std::log(x), SL_FAST(log)),
-    SL_FUNCTION(log1p, 0.51, std::log1p(x), SL_FAST(log1p)),
+    SL_FUNCTION(log1p, 1.8, std::log1p(x), SL_FAST(log1p)),
     SL_FUNCTION(log2, 0.51, std::log2(x), SL_FAST(log2)),
-    SL_FUNCTION(sin, 0.9, std::sin(x), SL_FAST(sin)),
-    SL_FUNCTION(cos, 0.9, std::cos(x), SL_FAST(cos)),
+    SL_FUNCTION(sin, 1.0, std::sin(x), SL_FAST(sin)),
+    SL_FUNCTION(cos, 1.0, std::cos(x), SL_FAST(cos)),
     SL_FUNCTION(tan, 0.51, std::tan(x), SL_FAST(tan)),
     SL_FUNCTION(tanh, 1.4, std::tanh(x), SL_FAST(tanh)),
     SL_FUNCTION(erf, 1.4, std::erf(x), SL_FAST(erf)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Families `gemm` (C[M,N] = epilogue(A[M,K] * B[K,N]), B packed by pack_gemm) and the panel driver
-// that `convolution` shares. A packed B of 16-bit floats is widened in registers; with pairs = 2 both
+// that `convolution` shares. A packed B of 16-bit floats or bytes is widened in registers; with pairs = 2 both
 // are bfloat16, and a step of the reduction takes two neighbours of k. The result never lives in C before the epilogue, so an operand may be
 // the same buffer as an output.
 //

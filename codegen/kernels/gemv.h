@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Family `gemv`: C[M,N] = epilogue(A[M,K] * W[N,K]^T) for small M with the weight in the
-// framework's own layout. A weight of bfloat16 or half is read as it is stored and widened in
-// registers, which halves what comes from memory; sums are those of float.
+// framework's own layout. A weight of bfloat16, half or int8 is read as it is stored and widened in
+// registers, which halves (quarters) what comes from memory; sums are those of float.
 //
 // Cost: the weight is read once, at what memory gives to a few streams over the small pages of a framework's memory: 21-31
 // GB/s on one thread from DRAM for eight rows at a time, 16-26 for four. No packed copy, no prepare step. A packed copy (gemm)

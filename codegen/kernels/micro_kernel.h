@@ -30,6 +30,12 @@ struct __attribute__((may_alias)) BfloatPair {
   uint16_t low, high;
 };
 
+/// Four neighbours along k, as one step of a reduction of 8-bit integers takes them: signed in A, in B unsigned, each 128 more
+/// than what it stands for. At any address.
+struct __attribute__((may_alias)) ByteQuad {
+  uint8_t bytes[4];
+};
+
 /// What products of elements of A and of B are summed in.
 template <class B>
 struct SumOf {
@@ -39,14 +45,22 @@ template <>
 struct SumOf<double> {
   using type = double;
 };
+template <>
+struct SumOf<ByteQuad> {
+  using type = int32_t;
+};
+
+/// Elements that a step takes as they are, in 32 bits.
+template <class B>
+inline constexpr bool kSeveral = kSame<B, BfloatPair> || kSame<B, ByteQuad>;
 
 /// N elements of B as a step takes them: widened, or as they are.
 template <class T, int N, class B>
 SL_INLINE auto loadFactor(const B* p) {
-  if constexpr (kSame<B, BfloatPair>) {
-    vec<uint32_t, N> pairs;
-    __builtin_memcpy(&pairs, p, sizeof(pairs));
-    return pairs;
+  if constexpr (kSeveral<B>) {
+    vec<uint32_t, N> several;
+    __builtin_memcpy(&several, p, sizeof(several));
+    return several;
   } else if constexpr (kSame<B, T>) {
     return load<N>(p);
   } else {
@@ -56,10 +70,10 @@ SL_INLINE auto loadFactor(const B* p) {
 /// An element of A in all lanes.
 template <class T, int N, class A>
 SL_INLINE auto splatFactor(const A& a) {
-  if constexpr (kSame<A, BfloatPair>) {
-    uint32_t pair;
-    __builtin_memcpy(&pair, &a, sizeof(pair));
-    return splat<vec<uint32_t, N>>(pair);
+  if constexpr (kSeveral<A>) {
+    uint32_t several;
+    __builtin_memcpy(&several, &a, sizeof(several));
+    return splat<vec<uint32_t, N>>(several);
   } else {
     return splat<vec<T, N>>(a);
   }
@@ -78,6 +92,51 @@ SL_INLINE vec<float, N> multiplyPairs(vec<uint32_t, N> a, vec<uint32_t, N> b, ve
   const vec<uint32_t, N> high = splat<vec<uint32_t, N>>(0xffff0000u);
   sum = fma(__builtin_bit_cast(V, a & high), __builtin_bit_cast(V, b & high), sum);
   return fma(__builtin_bit_cast(V, a << 16), __builtin_bit_cast(V, b << 16), sum);
+}
+
+/// sum + the four products of signed bytes of `a` and unsigned ones of `b`, modulo 2^32: nothing saturates on the way, for
+/// 255 * -128 is a number of 16 bits and two of them are one of 32.
+template <int N>
+SL_INLINE vec<int32_t, N> multiplyQuads(vec<uint32_t, N> a, vec<uint32_t, N> b, vec<int32_t, N> sum) {
+  using Halves = vec<int16_t, 2 * N>;
+#if defined(__AVX512VNNI__)
+  if constexpr (N == 16) {
+#if defined(__clang__) && __clang_major__ >= 22
+    using Unsigned = unsigned char __attribute__((vector_size(64)));
+    using Signed = char __attribute__((vector_size(64)));
+    return __builtin_ia32_vpdpbusd512(sum, bitcast<Unsigned>(b), bitcast<Signed>(a));
+#elif defined(__clang__)
+    return __builtin_ia32_vpdpbusd512(sum, bitcast<vec<int32_t, N>>(b), bitcast<vec<int32_t, N>>(a));
+#else
+    return __builtin_ia32_vpdpbusd_v16si(sum, bitcast<vec<int32_t, N>>(b), bitcast<vec<int32_t, N>>(a));
+#endif
+  }
+#endif
+  // Even and odd bytes as numbers of 16 bits: products of two pairs, each summed in 32 bits.
+  const Halves both = bitcast<Halves>(a);
+  const Halves even = (both << 8) >> 8, odd = both >> 8;
+  const auto bytes = bitcast<vec<uint16_t, 2 * N>>(b);
+  const Halves lower = bitcast<Halves>(bytes & uint16_t(0xff)), upper = bitcast<Halves>(bytes >> 8);
+#if defined(__AVX512BW__) && defined(__clang__)
+  if constexpr (N == 16) {
+    return sum + __builtin_ia32_pmaddwd512(even, lower) + __builtin_ia32_pmaddwd512(odd, upper);
+  }
+#endif
+#if defined(__AVX2__)
+  if constexpr (N == 8) {
+    return sum + __builtin_ia32_pmaddwd256(even, lower) + __builtin_ia32_pmaddwd256(odd, upper);
+  }
+#endif
+#if defined(__SSE2__)
+  if constexpr (N == 4) {
+    return sum + __builtin_ia32_pmaddwd128(even, lower) + __builtin_ia32_pmaddwd128(odd, upper);
+  }
+#endif
+  const auto products = [](Halves x, Halves y) SL_INLINE_LAMBDA {
+    const auto wideX = bitcast<vec<int32_t, N>>(x), wideY = bitcast<vec<int32_t, N>>(y);
+    return ((wideX << 16) >> 16) * ((wideY << 16) >> 16) + (wideX >> 16) * (wideY >> 16);
+  };
+  return sum + products(even, lower) + products(odd, upper);
 }
 
 /// Calls f(Index<count>{}), 1 <= count <= Max. Folds away when `count` is a literal.
@@ -172,6 +231,8 @@ SL_INLINE void multiplyStep(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int6
     for (int j = 0; j < NV; ++j) {
       if constexpr (kSame<B, BfloatPair>) {
         tile.v[i][j] = multiplyPairs<N>(x, bv[j], tile.v[i][j]);
+      } else if constexpr (kSame<B, ByteQuad>) {
+        tile.v[i][j] = multiplyQuads<N>(x, bv[j], tile.v[i][j]);
       } else {
         tile.v[i][j] = fma(x, bv[j], tile.v[i][j]);
       }

@@ -32,7 +32,8 @@
 //   arith.sitofp uitofp fptosi fptoui extf truncf extsi extui trunci index_cast
 //                                   sl::cast<T>(a); a bool becomes 0 or 1; cast<bool> is a != 0
 //     trunci to i1                  sl::cast<bool>(sl::bitwise_and(a, sl::constant(a, 1)))
-//     extui from i8..i64            sl::cast<T>(sl::unsigned_of(a))
+//     extui, uitofp from i8..i64    sl::cast<T>(sl::unsigned_of(a))
+//     extsi, sitofp from i8         sl::cast<T>(sl::signed_of(a))
 //     extsi from i1                 sl::negate(sl::cast<T>(a))
 //   math.absf absi                  sl::abs(a)
 //   math.exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos tan tanh erf
@@ -400,7 +401,11 @@ SL_INLINE V exp2(V x) {
 }
 template <class V>
 SL_INLINE V expm1(V x) {
-  return throughDouble(x, [](auto d) { return elementary::exponentialMinus1(d); });
+  if constexpr (kSame<Element<V>, float>) {
+    return elementary::exponentialMinus1Float(x);
+  } else {
+    return elementary::exponentialMinus1(x);
+  }
 }
 template <class V>
 SL_INLINE V log(V x) {
@@ -408,7 +413,11 @@ SL_INLINE V log(V x) {
 }
 template <class V>
 SL_INLINE V log1p(V x) {
-  return throughDouble(x, [](auto d) { return elementary::logarithm1Plus(d); });
+  if constexpr (kSame<Element<V>, float>) {
+    return elementary::logarithm1PlusFloat(x);
+  } else {
+    return elementary::logarithm1Plus(x);
+  }
 }
 template <class V>
 SL_INLINE V log2(V x) {
@@ -423,12 +432,21 @@ SL_INLINE V rsqrt(V x) {
   return Element<V>(1) / elementary::squareRoot(x);
 }
 template <class V>
+SL_INLINE V sineOrCosine(V x, double turn) {
+#if defined(__FMA__)
+  if constexpr (kSame<Element<V>, float>) {
+    return elementary::sineOrCosineFloat(x, turn);
+  }
+#endif
+  return elementary::sineOrCosine(x, turn);
+}
+template <class V>
 SL_INLINE V sin(V x) {
-  return elementary::sineOrCosine(x, 0.0);
+  return sineOrCosine(x, 0.0);
 }
 template <class V>
 SL_INLINE V cos(V x) {
-  return elementary::sineOrCosine(x, 1.0);
+  return sineOrCosine(x, 1.0);
 }
 template <class V>
 SL_INLINE V tan(V x) {

@@ -81,14 +81,11 @@ SL_INLINE V interleave(V a, V b, Ints<I...>) {
   return __builtin_shufflevector(a, b, ((Second ? N / 2 : 0) + I / 2 + (I % 2) * N)...);
 }
 
-/// Turns one block of N x N. Each round rotates the bits of (row, lane) by one place, so that after
-/// log2(N) rounds row and lane are exchanged.
+/// Exchanges rows and lanes of N vectors of N lanes. Each round rotates the bits of (row, lane) by one place, so that
+/// after log2(N) rounds the two are exchanged.
 template <int N, class U>
-SL_INLINE void transposeBlock(const U* in, int64_t inRow, U* out, int64_t outCol) {
-  vec<U, N> rows[N], next[N];
-  for (int r = 0; r < N; ++r) {
-    rows[r] = load<N>(in + r * inRow);
-  }
+SL_INLINE void turnLanes(vec<U, N> (&rows)[N]) {
+  vec<U, N> next[N];
   SL_UNROLL
   for (int round = 1; round < N; round *= 2) {
     SL_UNROLL
@@ -101,6 +98,16 @@ SL_INLINE void transposeBlock(const U* in, int64_t inRow, U* out, int64_t outCol
       rows[r] = next[r];
     }
   }
+}
+
+/// Turns one block of N x N.
+template <int N, class U>
+SL_INLINE void transposeBlock(const U* in, int64_t inRow, U* out, int64_t outCol) {
+  vec<U, N> rows[N];
+  for (int r = 0; r < N; ++r) {
+    rows[r] = load<N>(in + r * inRow);
+  }
+  turnLanes<N, U>(rows);
   for (int c = 0; c < N; ++c) {
     store(out + c * outCol, rows[c]);
   }

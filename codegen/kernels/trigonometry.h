@@ -168,7 +168,19 @@ template <class V>
 SL_INLINE auto quadrantBits(V n) {
   return bitcast<IntegerLike<V>>(V(n + Format<double>::kMagic));
 }
-/// V is float, double or a vector; `turn` is 0 for the sine and 1 for the cosine.
+/// sin or cos of the reduced argument: `turn` is 0 for the sine and 1 for the cosine.
+template <class V, class I>
+SL_INLINE V ofQuadrant(V high, V low, I quadrant) {
+  using B = Element<I>;
+  auto odd = mask((quadrant & B(1)) != B(0));
+  auto negative = mask((quadrant & B(2)) != B(0));
+  Unrounded<V> s = sineKernel(high, low);
+  Unrounded<V> c = cosineKernel(high, low);
+  V result = select(odd, V(c.high + c.low), V(s.high + s.low));
+  return select(negative, V(-result), result);
+}
+
+/// V is float, double or a vector.
 template <class V>
 SL_INLINE V sineOrCosine(V x, double turn) {
   using T = Element<V>;
@@ -180,15 +192,31 @@ SL_INLINE V sineOrCosine(V x, double turn) {
   if constexpr (kSame<T, float>) {
     low = convert<float>(D(r.high - convert<double>(high)));
   }
-  auto q = quadrantBits(D(r.quadrant + turn));
-  auto odd = mask((q & int64_t(1)) != int64_t(0));
-  auto negative = mask((q & int64_t(2)) != int64_t(0));
-  Unrounded<V> s = sineKernel(high, low);
-  Unrounded<V> c = cosineKernel(high, low);
-  V result = select(odd, V(c.high + c.low), V(s.high + s.low));
-  result = select(negative, V(-result), result);
+  V result = ofQuadrant(high, low, quadrantBits(D(r.quadrant + turn)));
   return turn == 0.0 ? select(mask(x == T(0)), x, result) : result;
 }
+#if defined(__FMA__)
+/// float: arguments below 2^13 are reduced in float, whose fused products are exact where it counts: x - n * kFirst is a
+/// multiple of 2^-23 below 1, and the rest is kept in two parts.
+template <class V>
+SL_INLINE V sineOrCosineFloat(V x, double turn) {
+  V n = nearestSmall(V(x * 0x1.45f306p-1f));
+  V a = fma(n, splat<V>(-0x1.921fb6p+0f), x);
+  V second = n * 0x1.777a5cp-25f;
+  V lost = fma(n, splat<V>(0x1.777a5cp-25f), V(-second));
+  V high = a + second;
+  V low = fma(n, splat<V>(0x1.ee59dap-50f), V(((a - high) + second) + lost));
+  using I = IntegerLike<V>;
+  I quadrant = bitcast<I>(V(n + (Format<float>::kMagic + float(turn))));
+  V result = ofQuadrant(high, low, quadrant);
+  result = turn == 0.0 ? select(mask(x == 0.0f), x, result) : result;
+  auto large = !mask(absolute(x) < 0x1p13f);
+  if (SL_UNLIKELY(anyLane(large))) {
+    result = select(large, sineOrCosine(x, turn), result);
+  }
+  return result;
+}
+#endif
 template <class V>
 SL_INLINE V tangent(V x) {
   using T = Element<V>;

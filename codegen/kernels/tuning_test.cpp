@@ -208,6 +208,34 @@ TEST(NativeBackend, GemmTunablesAreLegal) {
   }
 }
 
+constexpr sl_dtype kInt8{0, 8, 1};
+
+Problem int8Linear(int64_t m, int64_t n, int64_t k, int32_t bytes, bool constant = true, sl_dtype weight = kInt8) {
+  return Problem("linear", {operand({m, k}, false, false, kInt8), operand({n, k}, constant, false, weight), operand({m, n})},
+                 {{"m", m}, {"n", n}, {"k", k}}, 1, bytes);
+}
+
+TEST(NativeBackend, LinearOfInt8) {
+  EXPECT_EQ(best(int8Linear(16, 100, 64, 64)), "native.gemm_int8");
+  EXPECT_EQ(best(int8Linear(16, 100, 64, 32, false)), "native.gemm_int8");  // packed on each call
+  EXPECT_EQ(refusal("native.gemm_int8", int8Linear(16, 100, 64, 64, true, kFloat32)), "x and weight are not both int8");
+  EXPECT_EQ(refusal("native.gemm_int8", int8Linear(16, SL_DYNAMIC, 64, 64)),
+            "n=-1 and k=64, needs static sizes of at least 1");
+  for (int32_t bytes : {32, 64}) {
+    for (int64_t m : {int64_t(SL_DYNAMIC), int64_t(1), int64_t(5), int64_t(1000)}) {
+      for (int64_t n : {1, 17, 40, 1000}) {
+        Problem p = int8Linear(m, n, 64, bytes);
+        for (; p.raw.variant < find("native.gemm_int8").variants(&p.raw); ++p.raw.variant) {
+          auto t = tuned("native.gemm_int8", p);
+          EXPECT_EQ(t["nr"] % (bytes / 4), 0) << "nr is whole vectors";
+          EXPECT_EQ(t["mc"] % t["mr"], 0);
+          EXPECT_LE(t["mr"] * t["nr"] / (bytes / 4), bytes == 64 ? 24 : 16) << "registers";
+        }
+      }
+    }
+  }
+}
+
 TEST(NativeBackend, EveryWayIsLegal) {
   const auto checkWays = [](const std::string& kernel, Problem&& p, const auto& check) {
     for (; p.raw.variant < find(kernel).variants(&p.raw); ++p.raw.variant) {

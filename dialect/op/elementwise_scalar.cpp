@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scalar meaning of each elementwise op, as PyTorch defines it, in upstream arith and math.
 // Printers, lowering and the constant folder all use this and nothing else.
+#include <cmath>
+
 #include "dialect/op/op_verify.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -301,6 +303,18 @@ Value PowOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {
                      : s.make<math::IPowIOp>(scalars[0], scalars[1]);
 }
 
+/// Whether a float has been clamped to numbers of 32 bits (it may be NaN): then the nearest integer needs no 64.
+static bool isWithin32Bits(Value x) {
+  auto limit = [](Value constant) {
+    auto op = constant.getDefiningOp<arith::ConstantOp>();
+    auto number = op ? llvm::dyn_cast<mlir::FloatAttr>(op.getValue()) : mlir::FloatAttr();
+    return number && std::abs(number.getValueAsDouble()) < 0x1p31;
+  };
+  auto below = x.getDefiningOp<arith::MinimumFOp>();
+  auto above = below ? below.getLhs().getDefiningOp<arith::MaximumFOp>() : arith::MaximumFOp();
+  return above && limit(below.getRhs()) && limit(above.getRhs());
+}
+
 Value ToDtypeOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {
   Scalar s(builder, loc, *this);
   const Value x = scalars[0];
@@ -321,9 +335,10 @@ Value ToDtypeOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalar
                                : arith::TruncFOp::create(builder, loc, to, x).getResult();
   }
   if (s.isFloat()) {
-    // As C through int64_t: a negative float wraps in an unsigned type instead of being undefined.
-    const Value wide = arith::FPToSIOp::create(builder, loc, builder.getI64Type(), x);
-    return toWidth == 64 ? wide : arith::TruncIOp::create(builder, loc, to, wide).getResult();
+    // As C through int64_t (int32_t where that is the same): a negative float wraps in an unsigned type instead of being undefined.
+    const unsigned throughWidth = toWidth < 32 && isWithin32Bits(x) ? 32 : 64;
+    const Value wide = arith::FPToSIOp::create(builder, loc, builder.getIntegerType(throughWidth), x);
+    return toWidth == throughWidth ? wide : arith::TruncIOp::create(builder, loc, to, wide).getResult();
   }
   if (llvm::isa<mlir::FloatType>(to)) {
     return s.isUnsigned() ? arith::UIToFPOp::create(builder, loc, to, x).getResult()

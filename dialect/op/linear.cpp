@@ -13,7 +13,13 @@ using Extents = ExtentSpace::Extents;
 static bool isStoredNarrow(Value weight) {
   const mlir::Type element =
       llvm::cast<mlir::RankedTensorType>(weight.getType()).getElementType();
-  return element.isBF16() || element.isF16();
+  return element.isBF16() || element.isF16() || element.isSignlessInteger(8);
+}
+
+/// Whether the elements of x and weight are those of a product of 8-bit integers.
+static bool isOfBytes(LinearOp op) {
+  return op.getX().getType().getElementType().isSignlessInteger(8) &&
+         op.getWeight().getType().getElementType().isSignlessInteger(8);
 }
 
 llvm::LogicalResult LinearOp::verify() {
@@ -30,11 +36,16 @@ llvm::LogicalResult LinearOp::verify() {
   const bool pairs = getResult().getType().getElementType().isF32() &&
                      getX().getType().getElementType().isBF16() &&
                      getWeight().getType().getElementType().isBF16();
-  const mlir::Type element = (pairs ? getResult() : getX()).getType().getElementType();
+  const mlir::Type element = isOfBytes(*this) ? mlir::IntegerType::get(getContext(), 32)
+                             : pairs          ? getResult().getType().getElementType()
+                                              : getX().getType().getElementType();
+  if (isOfBytes(*this) && getBias()) {
+    return opError(*this) << "bias is of " << getBias().getType() << " but x and weight of i8 have none (linear_c6)";
+  }
   for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getWeight(), "weight"),
                              {getBias(), "bias"},
                              {getResult(), "the result"}}) {
-    if (value == getWeight() && element.isF32() && isStoredNarrow(getWeight())) {
+    if (value == getWeight() && (isOfBytes(*this) || (element.isF32() && isStoredNarrow(getWeight())))) {
       continue;
     }
     if (failed(verifyElements(*this, value, name, element, "linear_c5"))) {

@@ -12,8 +12,9 @@ def Op_LinearOp : Op_PureOp<"linear", [Op_Contraction]> {
     - (linear_c2) x has rank 1 or more, weight rank 2
     - (linear_c3) bias has extent n
     - (linear_c4) the result has x's extents with n as the last
-    - (linear_c5) equal element types, but that the weight of f32 may be stored as bf16 or f16, which the kernel widens, and x and weight
-      of f32 both as bf16
+    - (linear_c5) equal element types, but that the weight of f32 may be stored as bf16, f16 or i8, which the kernel widens, and x and weight
+      of f32 both as bf16; x and weight of i8 are summed in i32 (modulo 2^32)
+    - (linear_c6) there is no bias where x and weight are i8
   }];
   let arguments = (ins Op_Tensor:$x, Op_Tensor:$weight, Optional<Op_Tensor>:$bias);
   let results = (outs Op_Tensor:$result);

@@ -160,7 +160,9 @@ bool ContractionLowering::epilogueFits() {
   const auto fits = [&](Value tensor) {
     const mlir::Type type = elementOf(tensor);
     const bool widens = spec_.family != "winograd" && element().isF32() && (type.isBF16() || type.isF16());
-    return onDevice() || type == element() || widens;
+    // Behind sums of 32 bits there are scales, and what is quantized again.
+    const bool scales = element().isInteger(32) && type.getIntOrFloatBitWidth() <= 32 && !type.isInteger(1);
+    return onDevice() || type == element() || widens || scales;
   };
   return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1 && fits(fusion_.getResult(0)) &&
          llvm::all_of(accesses_, [&](const Access& access) { return fits(fusion_.getInputs()[access.operand]); });
@@ -276,12 +278,12 @@ LogicalResult ContractionLowering::lowerLinear() {
   }
   spec_.shape = {lowering_.named("m", lowering_.number(m)), lowering_.named("n", lowering_.number(n)),
                  lowering_.named("k", lowering_.number(k)), lowering_.named("lda", lowering_.number(lda))};
-  if (spec_.family == "gemm") {
+  if (spec_.family == "gemm" || spec_.family == "gemm_int8") {
     KernelSpec packing;
     const int64_t nr = tuneValue("nr");
     const Exprs strides = lowering_.stridesOf(Lowering::typeOf(b));
-    packing.family = "pack_gemm";
-    packing.name = "pack_gemm" + sizes({n, k});
+    packing.family = "pack_" + spec_.family;
+    packing.name = packing.family + sizes({n, k});
     packing.tune = {lowering_.named("nr", lowering_.number(nr))};
     if (const int64_t pairs = tuneValue("pairs"); pairs > 1) {
       packing.tune.push_back(lowering_.named("pairs", lowering_.number(pairs)));
@@ -289,7 +291,7 @@ LogicalResult ContractionLowering::lowerLinear() {
     packing.shape = {lowering_.named("n", lowering_.number(n)), lowering_.named("k", lowering_.number(k)),
                      lowering_.named("strideN", lowering_.number(strides[0])),
                      lowering_.named("strideK", lowering_.number(strides[1]))};
-    b = pack(weight, packing, {ceilDiv(n, nr), k, constant(nr)});
+    b = pack(weight, packing, {ceilDiv(n, nr), spec_.family == "gemm" ? k : 4 * ceilDiv(k, 4), constant(nr)});
   } else {
     auto [plain, ldw] = collapseRows(b, "the rows of the weight are one stride apart");
     b = plain;

@@ -57,7 +57,8 @@ class ContractionLowering {
   mlir::Attribute epilogueStrideAttribute(llvm::ArrayRef<Exprs> rows);
 
   /// Kernels take up to four operands beside the accumulator and write one result: on a CPU of their own element type or, where
-  /// that is float32, of 16-bit floats; of any type on a device, where an epilogue works on scalars.
+  /// that is float32, of 16-bit floats; where it is int32, of any type of 8 to 32 bits; of any type on a device, where an epilogue
+  /// works on scalars.
   bool epilogueFits();
   static mlir::Type elementOf(mlir::Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
 

@@ -24,7 +24,7 @@ NAMELESS: dict[str, tuple[str, str, str]] = {
     "op of one family": ("relu", "native", "there is one way only to do 'relu'.*; routes are for convolution, linear"),
     "reduction": ("softmax", "onednn", "there is one way only to do 'softmax'"),
     "backend": ("linear", "mkl", "unknown backend 'mkl'; there are native"),
-    "kernel": ("linear", "native.gem", r"there is no kernel 'native\.gem' for linear; there are native\.gemm, native\.gemm_bf16, native\.gemv"),
+    "kernel": ("linear", "native.gem", r"there is no kernel 'native\.gem' for linear; there are native\.gemm, native\.gemm_bf16, native\.gemm_int8, native\.gemv"),
     "kernel of another op": ("linear", "native.winograd", r"there is no kernel 'native\.winograd' for linear"),
     "dots": ("a.b.c", "native", r"unknown op 'a\.b\.c'"),
 }

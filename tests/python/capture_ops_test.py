@@ -271,3 +271,10 @@ def test_large_literal_is_a_parameter() -> None:
     captured = record(lambda x: x[:8] + torch.tensor(small.tolist()) + torch.tensor(large.tolist())[:8], randn(8))
     assert captured.builder.names().count("constant") == 1
     assert [t.numel() for t in captured.parameters.values()] == [100]
+
+
+def test_int8_products() -> None:
+    """uint8 is int8 with its highest bit flipped, and 128 times the sums of the other factor."""
+    rows = [lambda s, u, w: torch._int_mm(s, w), lambda s, u, w: torch._int_mm(u, w), lambda s, u, w: torch._int_mm(s, w.t().contiguous().t())]
+    draw = lambda low, high, dtype, *shape: torch.randint(low, high, shape, dtype=dtype)  # noqa: E731
+    check_rows(rows, lambda: (draw(-128, 128, torch.int8, 3, 5), draw(0, 256, U8, 3, 5), draw(-128, 128, torch.int8, 5, 4)))

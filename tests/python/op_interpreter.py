@@ -359,6 +359,12 @@ def _attention(q, k, v, mask=None, *, is_causal, scale):
     )
 
 
+def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    if x.dtype == torch.int8:  # sums are of 32 bits
+        return x.int() @ weight.int().t()
+    return F.linear(x, weight, bias)
+
+
 def _convolution(x, w, b=None, **k):
     names = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
     return torch.convolution(x, w, b, *(k[name] for name in names))
@@ -414,7 +420,7 @@ _OPS |= {
     ),
     "group_norm": lambda x, w, b, groups, eps: F.group_norm(x, groups, w, b, eps),
     "batch_norm": lambda x, w, b, m, v, eps: F.batch_norm(x, m, v, w, b, False, 0.0, eps),
-    "linear": F.linear,
+    "linear": _linear,
     "scaled_dot_product_attention": _attention,
     "convolution": _convolution,
     "max_pool2d": F.max_pool2d,

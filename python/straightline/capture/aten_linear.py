@@ -114,6 +114,32 @@ def _mv(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return matmul(ctx, a.self, a.get("vec", a.get("tensor")))
 
 
+@converter("aten._int_mm.default")
+def _int_mm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    return int8_linear(ctx, a.self, ctx.permute(a.mat2, [1, 0]), node)
+
+
+def int8_linear(ctx: Importer, x: Tensor, weight: Tensor, node: torch.fx.Node) -> Tensor:
+    """The product of x [m, k] of int8 or uint8 and weight [n, k] of int8, summed in int32."""
+    if x.dtype not in ("i8", "ui8") or weight.dtype != "i8":
+        raise Reject(f"a product of {x.dtype} and {weight.dtype}, native kernels have i8 and i8", "int8 and int8")
+    where = node.meta["val"].device.type
+    if where != "cpu":
+        raise Reject(f"a product of int8 on {where}, native kernels have it on the CPU", "bfloat16 or float16")
+    if not all(isinstance(extent, int) and extent > 0 for extent in weight.extents):
+        n, k = weight.extents
+        raise Reject(f"a product of int8 with n={n} and k={k}", "static sizes of at least 1")
+    type = TensorType("i32", (x.extents[0], weight.extents[0]))
+    if x.dtype == "i8":
+        return ctx.emit_one("linear", [x, weight], type)
+    # With its highest bit flipped an unsigned byte is the signed one that is 128 less: 128 times the weight's rows are added.
+    flipped = ctx.emit_one("bitwise_xor", [x, ctx.full(128, "ui8", x.extents)], x.type)
+    product = ctx.emit_one("linear", [ctx.cast(flipped, "i8"), weight], type)
+    rows = ctx.emit_one("sum", [ctx.cast(weight, "i64")], TensorType("i64", weight.extents[:1]), {"dims": [1], "keepdim": False})
+    scaled = ctx.emit_one("mul", [rows, ctx.full(128, "i64", rows.extents)], rows.type)
+    return ctx.emit_one("add", [product, ctx.expand(ctx.cast(scaled, "i32"), type.extents)], type)
+
+
 def _transposed(node: Any) -> torch.fx.Node | None:
     """The matrix that an FX node transposes, if that is what it does."""
     if not isinstance(node, torch.fx.Node):

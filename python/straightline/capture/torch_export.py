@@ -39,6 +39,7 @@ from straightline.capture import (  # noqa: F401  (the families register their c
     aten_elementwise,
     aten_indexing,
     aten_linear,
+    aten_quantized,
     aten_reduction,
     aten_shape,
 )

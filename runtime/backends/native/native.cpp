@@ -8,6 +8,7 @@
 //   x [..., k], weight [n, k], [bias [n]]; y [..., n]
 //   attributes: m (product of the leading extents of x, SL_DYNAMIC when not static), n, k
 //   native.gemm: weight packed by pack_gemm with the same nr. native.gemv: m <= 4, weight as it is.
+//   native.gemm_int8: both int8, y int32, no bias; weight packed by pack_gemm_int8, constant or not.
 //   native.gemm_bf16: both bfloat16 (attribute bfloat16), weight packed with pairs = 2; needs AVX512_BF16.
 // op "matmul"
 //   a [b..., m, k], b [b..., k, n]; c [b..., m, n]; at most 3 batch dims
@@ -32,7 +33,7 @@
 // op "scatter_rows": indices, src; y, which holds the old values.
 // op "fill", "zero_border", "iota": no inputs; y.
 // op "transpose": x; y = x with rows and columns exchanged. attributes: rows, cols (of x)
-// op "pack_gemm", "pack_convolution", "pack_winograd": weight; packed weight.
+// op "pack_gemm", "pack_gemm_int8", "pack_convolution", "pack_winograd": weight; packed weight.
 //   These have one kernel each, which accepts all but too high a rank (packs: other dtypes).
 //
 // gemm, gemv, matmul and convolution_direct take float32 and float64; winograd, convolution and

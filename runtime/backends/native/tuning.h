@@ -109,6 +109,51 @@ inline double gemmMicroseconds(int64_t m, int64_t n, int64_t k, int64_t elementB
   return 0.03 + std::max(compute, memory) / double(machine.threads);
 }
 
+struct GemmInt8Choice {
+  int64_t mr, nr, mc, prefetch;
+};
+
+/// m may be kUnknown. Sums are 32 bits wide. Zen 4, one thread: any tile of 16 sums or more reaches the instruction's one a cycle
+/// (467 Gop/s) while A and panels stay in L2; from beyond it wide ones read A less often (64 x 4096 x 4096: 445, 12 x 2 vectors
+/// 401). Without VNNI 4 x 4 vectors of AVX2: 155, 6 x 2: 149, 6 x 1: 111.
+inline GemmInt8Choice chooseGemmInt8(int64_t m, int64_t n, const Machine& machine) {
+  const int64_t lanes = machine.vectorBytes / 4;
+  GemmInt8Choice c{};
+  c.nr = std::min(roundUpTo(n, lanes), 4 * lanes);
+  const bool wide = machine.vectorBytes >= 64;
+  const int64_t most = c.nr <= lanes ? (wide ? 12 : 6) : c.nr <= 2 * lanes ? (wide ? 12 : 6) : wide ? 6 : 4;
+  c.mr = m == kUnknown ? most : balancedRows(m, most);
+  c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
+  return c;
+}
+
+inline constexpr int32_t kGemmInt8Variants = 4;
+inline GemmInt8Choice gemmInt8Variant(int32_t variant, int64_t m, int64_t n, const Machine& machine) {
+  GemmInt8Choice c = chooseGemmInt8(m, n, machine);
+  const int64_t lanes = machine.vectorBytes / 4;
+  if (variant == 1 || variant == 2) {
+    const int64_t most = machine.vectorBytes < 64 ? (variant == 1 ? 6 : 4) : variant == 1 ? 12 : 14;
+    c.nr = std::min(c.nr, (variant == 1 ? 2 : 1) * lanes);
+    c.mr = m == kUnknown ? most : balancedRows(m, most);
+    c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
+  } else if (variant == 3) {
+    c.prefetch = 2;
+  }
+  return c;
+}
+
+/// The packing of a weight that is computed while running is part of it.
+inline double gemmInt8Microseconds(int64_t m, int64_t n, int64_t k, bool packsEachTime, bool hasVnni, const Machine& machine) {
+  const int64_t rows = m == kUnknown ? kTypicalRows : m;
+  const int64_t bytes = n * k;
+  // Against float32: four products a lane, half as many instructions a cycle; without VNNI two instructions and their widening.
+  const double operations = machine.peak(4) * (hasVnni ? 4.0 : 1.6);
+  const double compute = 2.0 * double(rows) * double(n) * double(k) / operations;
+  const double memory = double(bytes) / machine.bandwidth(bytes);
+  const double packing = packsEachTime ? double(bytes) * 0.05e-3 + 2.0 * memory : 0.0;
+  return 0.03 + (std::max(compute, memory) + packing) / double(machine.threads);
+}
+
 struct GemvChoice {
   int64_t rows, mr;
 };

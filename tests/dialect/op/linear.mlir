@@ -16,3 +16,10 @@ func.func @linear(%x: tensor<?x8xf32, #op.dims<[b, 8]>>, %w: tensor<3x8xf32>, %b
   return
 }
 
+// CHECK-LABEL: func.func @bytes
+func.func @bytes(%x: tensor<?x8xi8, #op.dims<[b, 8]>>, %w: tensor<3x8xi8>) -> tensor<?x3xi32, #op.dims<[b, 3]>> {
+  // CHECK: op.linear{{.*}} : (tensor<?x8xi8, #op.dims<[b, 8]>>, tensor<3x8xi8>) -> tensor<?x3xi32, #op.dims<[b, 3]>>
+  %y = op.linear %x, %w : (tensor<?x8xi8, #op.dims<[b, 8]>>, tensor<3x8xi8>) -> tensor<?x3xi32, #op.dims<[b, 3]>>
+  return %y : tensor<?x3xi32, #op.dims<[b, 3]>>
+}
+

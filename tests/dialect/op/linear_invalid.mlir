@@ -48,6 +48,30 @@ func.func @linear_c5(%x: tensor<4x8xf32>, %w: tensor<3x8xf64>) {
 
 // -----
 
+func.func @linear_c5_bytes(%x: tensor<4x8xi8>, %w: tensor<3x8xi8>) {
+  // expected-error @+1 {{linear: the result has elements 'i8' but 'i32' are needed (linear_c5)}}
+  %y = op.linear %x, %w : (tensor<4x8xi8>, tensor<3x8xi8>) -> tensor<4x3xi8>
+  return
+}
+
+// -----
+
+func.func @linear_c5_bytes_and_floats(%x: tensor<4x8xi8>, %w: tensor<3x8xf32>) {
+  // expected-error @+1 {{linear: weight has elements 'f32' but 'i8' are needed (linear_c5)}}
+  %y = op.linear %x, %w : (tensor<4x8xi8>, tensor<3x8xf32>) -> tensor<4x3xi32>
+  return
+}
+
+// -----
+
+func.func @linear_c6(%x: tensor<4x8xi8>, %w: tensor<3x8xi8>, %b: tensor<3xi32>) {
+  // expected-error @+1 {{linear: bias is of 'tensor<3xi32>' but x and weight of i8 have none (linear_c6)}}
+  %y = op.linear %x, %w, %b : (tensor<4x8xi8>, tensor<3x8xi8>, tensor<3xi32>) -> tensor<4x3xi32>
+  return
+}
+
+// -----
+
 func.func @matmul_c1(%a: tensor<4x8xf32>, %b: tensor<3x8xf32>) {
   // expected-error @+1 {{matmul: a has k = 8 but b has k = 3 (matmul_c1)}}
   %y = op.matmul %a, %b : (tensor<4x8xf32>, tensor<3x8xf32>) -> tensor<4x8xf32>

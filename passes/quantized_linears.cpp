@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "dialect/kernel/kernel_dialect.h"
+#include "dialect/op/canonicalize.h"
+#include "passes/passes.h"
+#include "passes/value_builder.h"
+
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_QUANTIZEDLINEARS
+#include "passes/passes.h.inc"
+
+using mlir::PatternRewriter;
+using mlir::RankedTensorType;
+using mlir::Value;
+using Extents = ValueBuilder::Extents;
+
+namespace {
+
+bool isByte(mlir::Type element) { return element.isSignlessInteger(8) || element.isUnsignedInteger(8); }
+
+/// What holds each difference of two bytes, and of a byte and a zero point.
+bool holdsDifferences(mlir::Type element) {
+  return element.isF32() || element.isF64() || element.isSignlessInteger(32) || element.isSignlessInteger(64);
+}
+
+/// A number for each row of a tensor (all but its last dim), or for all of it.
+struct PerRow {
+  Value value;             ///< with a last extent of 1, or of no dim
+  mlir::TypedAttr literal; ///< instead of a value
+  explicit operator bool() const { return value || literal; }
+};
+
+PerRow perRow(Value tensor) {
+  if (mlir::TypedAttr literal = op::splatOf(tensor)) {
+    return {{}, literal};
+  }
+  auto expand = tensor.getDefiningOp<op::ExpandOp>();
+  if (!expand) {
+    return {};
+  }
+  const RankedTensorType type = expand.getX().getType();
+  return type.getRank() == 0 || type.getShape().back() == 1 ? PerRow{expand.getX(), {}} : PerRow();
+}
+
+/// (q - zero) * scale of a tensor of bytes q, where zero (integers; absent: none) and scale are the same along each row.
+struct Affine {
+  Value q;
+  PerRow zero, scale;
+};
+
+bool isInteger(const PerRow& number) {
+  if (number.value) {
+    return llvm::isa<mlir::IntegerType>(ValueBuilder::elementOf(number.value));
+  }
+  if (auto real = llvm::dyn_cast<mlir::FloatAttr>(number.literal)) {
+    return real.getValue().isInteger();
+  }
+  return true;
+}
+
+/// The tensor of bytes that `value` is, through conversions that change no number; null when there is none.
+Value bytesBehind(Value value) {
+  while (!isByte(ValueBuilder::elementOf(value))) {
+    auto convert = value.getDefiningOp<op::ToDtypeOp>();
+    if (!convert || !holdsDifferences(ValueBuilder::elementOf(value))) {
+      return {};
+    }
+    value = convert.getX();
+  }
+  return value;
+}
+
+/// A zero point as it was before it was converted and expanded.
+PerRow zeroPoint(Value tensor) {
+  if (PerRow plain = perRow(tensor)) {
+    if (plain.literal || isInteger(plain)) {
+      return plain;
+    }
+    // A float that was an integer before it was expanded.
+    Value source = plain.value;
+    while (auto convert = source.getDefiningOp<op::ToDtypeOp>()) {
+      if (!holdsDifferences(ValueBuilder::elementOf(source))) {
+        return {};
+      }
+      source = convert.getX();
+    }
+    return {source, {}};
+  }
+  auto convert = tensor.getDefiningOp<op::ToDtypeOp>();
+  return convert && holdsDifferences(ValueBuilder::elementOf(tensor)) ? zeroPoint(convert.getX()) : PerRow();
+}
+
+std::optional<Affine> affineOf(Value tensor) {
+  auto rounded = tensor.getDefiningOp<op::ToDtypeOp>();  // per-token scales are of f64
+  if (rounded && ValueBuilder::elementOf(tensor).isF32() && ValueBuilder::elementOf(rounded.getX()).isF64()) {
+    tensor = rounded.getX();
+  }
+  auto product = tensor.getDefiningOp<op::MulOp>();
+  if (!product) {
+    return std::nullopt;
+  }
+  for (unsigned place : {0u, 1u}) {
+    Affine affine;
+    affine.scale = perRow(product->getOperand(1 - place));
+    Value shifted = product->getOperand(place);
+    if (!affine.scale) {
+      continue;
+    }
+    affine.q = bytesBehind(shifted);
+    if (affine.q) {
+      return affine;
+    }
+    for (auto convert = shifted.getDefiningOp<op::ToDtypeOp>(); convert && holdsDifferences(ValueBuilder::elementOf(shifted));
+         convert = shifted.getDefiningOp<op::ToDtypeOp>()) {
+      shifted = convert.getX();
+    }
+    auto difference = shifted.getDefiningOp<op::SubOp>();
+    if (!difference || !holdsDifferences(difference.getType().getElementType())) {
+      continue;
+    }
+    affine.q = bytesBehind(difference->getOperand(0));
+    affine.zero = zeroPoint(difference->getOperand(1));
+    if (affine.q && affine.zero && isInteger(affine.zero)) {
+      return affine;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Writes the linear over the bytes.
+class Writer {
+ public:
+  Writer(PatternRewriter& rewriter, op::LinearOp linear)
+      : build_(rewriter, linear.getLoc()), linear_(linear), result_(build_.extents(linear.getResult())) {}
+
+  /// linear((a - zx) * sx, (w - zw) * sw) + bias, the sums in i32.
+  Value ofBytes(const Affine& x, const Affine& weight) {
+    const Value a = signedBytes(x.q), w = signedBytes(weight.q);
+    const mlir::Type i32 = build_.builder().getI32Type();
+    const int64_t features = llvm::cast<RankedTensorType>(w.getType()).getDimSize(1);
+    Value sums = build_.make<op::LinearOp>(build_.type(i32, result_), a, w, Value());
+    const Value zeroX = zeroOf(x), zeroW = zeroOf(weight);
+    const bool isOne = !zeroX || isScalar(zeroX);
+    if (zeroX) {
+      const Value columns = rowSums(w, /*keepdim=*/false);
+      // One zero point for all of x is part of a vector over the columns; one for each row is a factor of its own.
+      Value moved = isOne ? build_.make<op::MulOp>(columns, build_.expand(scalar(zeroX), build_.extents(columns)))
+                          : build_.make<op::MulOp>(wide(columns), build_.expand(zeroX, result_));
+      sums = build_.make<op::SubOp>(sums, isOne ? wide(moved) : moved);
+    }
+    if (zeroW) {
+      Value rows = rowSums(a, /*keepdim=*/true);
+      if (zeroX) {
+        const Value count = build_.fullLike(rows, static_cast<double>(features));
+        const Value shift = isOne ? scalar(zeroX) : zeroX;
+        rows = build_.make<op::SubOp>(rows, build_.make<op::MulOp>(count, build_.expand(shift, build_.extents(rows))));
+      }
+      sums = build_.make<op::SubOp>(sums, build_.make<op::MulOp>(build_.expand(rows, result_), wide(columnVector(zeroW))));
+    }
+    const mlir::Type f32 = build_.builder().getF32Type();
+    const Value real = build_.toDtype(sums, f32);
+    const Value scaleX = numbers(x.scale, f32), scaleW = columnVector(numbers(weight.scale, f32));
+    if (isScalar(scaleX)) {
+      const Value scale = build_.make<op::MulOp>(scaleW, build_.expand(scalar(scaleX), build_.extents(scaleW)));
+      return withBias(build_.make<op::MulOp>(real, wide(scale)));
+    }
+    return withBias(build_.make<op::MulOp>(build_.make<op::MulOp>(real, build_.expand(scaleX, result_)), wide(scaleW)));
+  }
+
+  /// linear(x, w * sw) + bias, the weight stored as bytes.
+  Value ofStoredWeight(const Affine& weight) {
+    const mlir::Type f32 = build_.builder().getF32Type();
+    const Value sums = build_.make<op::LinearOp>(linear_.getType(), linear_.getX(), build_.toDtype(weight.q, f32), Value());
+    return withBias(build_.make<op::MulOp>(sums, wide(columnVector(numbers(weight.scale, f32)))));
+  }
+
+ private:
+  static bool isScalar(Value value) {
+    auto type = llvm::cast<RankedTensorType>(value.getType());
+    return type.hasStaticShape() && type.getNumElements() == 1;
+  }
+  Value scalar(Value value) { return build_.reshape(value, {}); }
+  /// [n] or one number, over the result.
+  Value wide(Value value) { return build_.expand(value, result_); }
+  /// One number a row of the weight, [n, 1] or of no dim, as [n].
+  Value columnVector(Value value) {
+    return isScalar(value) ? build_.expand(scalar(value), {result_.back()}) : build_.reshape(value, {result_.back()});
+  }
+  Value numbers(const PerRow& number, mlir::Type element) {
+    if (number.value) {
+      return build_.toDtype(number.value, element);
+    }
+    auto real = llvm::dyn_cast<mlir::FloatAttr>(number.literal);
+    const double value = real ? real.getValueAsDouble()
+                              : static_cast<double>(llvm::cast<mlir::IntegerAttr>(number.literal).getValue().getSExtValue());
+    return build_.full(build_.type(element, {}), value);
+  }
+  /// Unsigned bytes with their highest bit flipped are the signed ones that are 128 less.
+  Value signedBytes(Value q) {
+    if (!ValueBuilder::elementOf(q).isUnsignedInteger(8)) {
+      return q;
+    }
+    return build_.toDtype(build_.make<op::BitwiseXorOp>(q, build_.fullLike(q, 128)), build_.builder().getIntegerType(8));
+  }
+  /// The zero point of the signed bytes as i32; null where it is 0.
+  Value zeroOf(const Affine& affine) {
+    const int64_t offset = ValueBuilder::elementOf(affine.q).isUnsignedInteger(8) ? 128 : 0;
+    const mlir::Type i32 = build_.builder().getI32Type();
+    if (!affine.zero || affine.zero.literal) {
+      const int64_t zero = (affine.zero ? literalOf(affine.zero) : 0) - offset;
+      return zero == 0 ? Value() : build_.full(build_.type(i32, {}), static_cast<double>(zero));
+    }
+    const Value zero = build_.toDtype(affine.zero.value, i32);
+    return offset == 0 ? zero : build_.make<op::SubOp>(zero, build_.fullLike(zero, static_cast<double>(offset)));
+  }
+  static int64_t literalOf(const PerRow& number) {
+    if (auto real = llvm::dyn_cast<mlir::FloatAttr>(number.literal)) {
+      return static_cast<int64_t>(real.getValueAsDouble());
+    }
+    const auto integer = llvm::cast<mlir::IntegerAttr>(number.literal);
+    return integer.getType().isUnsignedInteger() ? static_cast<int64_t>(integer.getValue().getZExtValue())
+                                                 : integer.getValue().getSExtValue();
+  }
+  /// Sums over the last dim as i32; there are reductions of i64.
+  Value rowSums(Value bytes, bool keepdim) {
+    const Value whole = build_.toDtype(bytes, build_.builder().getI64Type());
+    Extents extents = build_.extents(bytes);
+    const int64_t last = static_cast<int64_t>(extents.size()) - 1;
+    if (keepdim) {
+      extents.back() = build_.number(1);
+    } else {
+      extents.pop_back();
+    }
+    const mlir::Type i64 = build_.builder().getI64Type();
+    return build_.toDtype(build_.make<op::SumOp>(build_.type(i64, extents), whole, llvm::ArrayRef<int64_t>(last), keepdim),
+                          build_.builder().getI32Type());
+  }
+  Value withBias(Value value) {
+    return linear_.getBias() ? build_.make<op::AddOp>(value, wide(linear_.getBias())) : value;
+  }
+
+  ValueBuilder build_;
+  op::LinearOp linear_;
+  Extents result_;
+};
+
+struct QuantizedLinear : mlir::OpRewritePattern<op::LinearOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  llvm::LogicalResult matchAndRewrite(op::LinearOp linear, PatternRewriter& rewriter) const override {
+    const RankedTensorType type = linear.getWeight().getType();
+    if (!linear.getType().getElementType().isF32() || !type.hasStaticShape() || type.getNumElements() == 0) {
+      return rewriter.notifyMatchFailure(linear, "the result is not of f32, or the weight has no static size");
+    }
+    const std::optional<Affine> weight = affineOf(linear.getWeight());
+    if (!weight) {
+      return rewriter.notifyMatchFailure(linear, "the weight is not scaled by rows of bytes");
+    }
+    const std::optional<Affine> x = affineOf(linear.getX());
+    const bool isPlain = isWithoutZero(*weight);
+    if (x && type.getDimSize(1) <= longestSum(*weight)) {
+      rewriter.replaceOp(linear, Writer(rewriter, linear).ofBytes(*x, *weight));
+      return mlir::success();
+    }
+    if (!isPlain) {
+      return rewriter.notifyMatchFailure(linear, "the weight of a linear of floats has zero points");
+    }
+    rewriter.replaceOp(linear, Writer(rewriter, linear).ofStoredWeight(*weight));
+    return mlir::success();
+  }
+
+ private:
+  /// Signed bytes and no zero point but a literal 0.
+  static bool isWithoutZero(const Affine& weight) {
+    if (!ValueBuilder::elementOf(weight.q).isSignlessInteger(8) || weight.zero.value) {
+      return false;
+    }
+    auto real = llvm::dyn_cast_if_present<mlir::FloatAttr>(weight.zero.literal);
+    auto whole = llvm::dyn_cast_if_present<mlir::IntegerAttr>(weight.zero.literal);
+    return !weight.zero || (real ? real.getValue().isZero() : whole.getValue().isZero());
+  }
+  /// So many products of differences of bytes are below 2^31.
+  static int64_t longestSum(const Affine& weight) {
+    constexpr int64_t kLargestSum = (int64_t{1} << 31) - 1;
+    return kLargestSum / (255 * (isWithoutZero(weight) ? 128 : 255));
+  }
+};
+
+struct QuantizedLinearsPass : impl::QuantizedLinearsBase<QuantizedLinearsPass> {
+  void runOnOperation() override {
+    auto target = getOperation()->getParentOfType<mlir::ModuleOp>()->getAttrOfType<kernel::TargetAttr>("op.target");
+    if (target && target.getBackend() != "cpu") {
+      return;  // there are no kernels for bytes
+    }
+    mlir::RewritePatternSet patterns(&getContext());
+    patterns.add<QuantizedLinear>(&getContext());
+    if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns)))) {
+      getOperation().emitError() << "quantized-linears: the rewriting does not come to an end";
+      signalPassFailure();
+    }
+  }
+};
+
+}  // namespace
+
+}  // namespace straightline::passes

@@ -1,0 +1,115 @@
+// RUN: straightline-opt %s --split-input-file --quantized-linears | FileCheck %s
+
+// Both bytes: the sums are exact, then zero point of x (a literal), scales, bias.
+// CHECK-LABEL: func.func @both
+// CHECK-DAG: %[[W:.*]] = op.parameter "w"
+// CHECK: %[[ACC:.*]] = op.linear %arg0, %[[W]] : (tensor<4x8xi8>, tensor<3x8xi8>) -> tensor<4x3xi32>
+// CHECK: op.sum {{.*}} : (tensor<3x8xi64>) -> tensor<3xi64>
+// CHECK: op.sub %[[ACC]], {{.*}} : (tensor<4x3xi32>, tensor<4x3xi32>) -> tensor<4x3xi32>
+// CHECK-NEXT: op.to_dtype {{.*}} -> tensor<4x3xf32>
+// CHECK: op.mul
+// CHECK: op.add
+func.func @both(%q: tensor<4x8xi8>) -> tensor<4x3xf32> {
+  %w = op.parameter "w" : tensor<3x8xi8>
+  %s = op.parameter "s" : tensor<3x1xf32>
+  %b = op.parameter "b" : tensor<3xf32>
+  %zero = op.full {value = 5.0 : f64} : tensor<4x8xf32>
+  %scale = op.full {value = 0.5 : f64} : tensor<4x8xf32>
+  %qf = op.to_dtype %q : (tensor<4x8xi8>) -> tensor<4x8xf32>
+  %qz = op.sub %qf, %zero : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %x = op.mul %qz, %scale : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %wf = op.to_dtype %w : (tensor<3x8xi8>) -> tensor<3x8xf32>
+  %sx = op.expand %s : (tensor<3x1xf32>) -> tensor<3x8xf32>
+  %wd = op.mul %wf, %sx : (tensor<3x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+  %y = op.linear %x, %wd, %b : (tensor<4x8xf32>, tensor<3x8xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+  return %y : tensor<4x3xf32>
+}
+
+// -----
+
+// The weight alone: it stays stored as bytes, the scale comes behind the sums.
+// CHECK-LABEL: func.func @weight
+// CHECK: %[[WIDE:.*]] = op.to_dtype %{{.*}} : (tensor<3x8xi8>) -> tensor<3x8xf32>
+// CHECK: op.linear %arg0, %[[WIDE]] : (tensor<4x8xf32>, tensor<3x8xf32>) -> tensor<4x3xf32>
+// CHECK: op.mul
+func.func @weight(%x: tensor<4x8xf32>) -> tensor<4x3xf32> {
+  %w = op.parameter "w" : tensor<3x8xi8>
+  %s = op.parameter "s" : tensor<3x1xf32>
+  %wf = op.to_dtype %w : (tensor<3x8xi8>) -> tensor<3x8xf32>
+  %sx = op.expand %s : (tensor<3x1xf32>) -> tensor<3x8xf32>
+  %wd = op.mul %wf, %sx : (tensor<3x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+  %y = op.linear %x, %wd : (tensor<4x8xf32>, tensor<3x8xf32>) -> tensor<4x3xf32>
+  return %y : tensor<4x3xf32>
+}
+
+// -----
+
+// A scale for each column of the weight is no factor of the sums.
+// CHECK-LABEL: func.func @per_input
+// CHECK: op.linear {{.*}} : (tensor<4x8xf32>, tensor<3x8xf32>) -> tensor<4x3xf32>
+// CHECK-NEXT: return
+func.func @per_input(%x: tensor<4x8xf32>) -> tensor<4x3xf32> {
+  %w = op.parameter "w" : tensor<3x8xi8>
+  %s = op.parameter "s" : tensor<8xf32>
+  %wf = op.to_dtype %w : (tensor<3x8xi8>) -> tensor<3x8xf32>
+  %sx = op.expand %s : (tensor<8xf32>) -> tensor<3x8xf32>
+  %wd = op.mul %wf, %sx : (tensor<3x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+  %y = op.linear %x, %wd : (tensor<4x8xf32>, tensor<3x8xf32>) -> tensor<4x3xf32>
+  return %y : tensor<4x3xf32>
+}
+
+// -----
+
+// A zero point that is no integer leaves no exact sum.
+// CHECK-LABEL: func.func @half_a_zero_point
+// CHECK-NOT: xi32>
+func.func @half_a_zero_point(%q: tensor<4x8xi8>) -> tensor<4x3xf32> {
+  %w = op.parameter "w" : tensor<3x8xi8>
+  %zero = op.full {value = 0.5 : f64} : tensor<4x8xf32>
+  %scale = op.full {value = 0.5 : f64} : tensor<4x8xf32>
+  %qf = op.to_dtype %q : (tensor<4x8xi8>) -> tensor<4x8xf32>
+  %qz = op.sub %qf, %zero : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %x = op.mul %qz, %scale : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %wf = op.to_dtype %w : (tensor<3x8xi8>) -> tensor<3x8xf32>
+  %sw = op.full {value = 0.25 : f64} : tensor<3x8xf32>
+  %wd = op.mul %wf, %sw : (tensor<3x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+  %y = op.linear %x, %wd : (tensor<4x8xf32>, tensor<3x8xf32>) -> tensor<4x3xf32>
+  return %y : tensor<4x3xf32>
+}
+
+// -----
+
+// Bytes that are subtracted as bytes wrap around: the difference itself is what is multiplied.
+// CHECK-LABEL: func.func @wraps
+// CHECK: %[[D:.*]] = op.sub %arg0, {{.*}} -> tensor<4x8xi8>
+// CHECK: op.linear %[[D]], {{.*}} -> tensor<4x3xi32>
+func.func @wraps(%q: tensor<4x8xi8>) -> tensor<4x3xf32> {
+  %w = op.parameter "w" : tensor<3x8xi8>
+  %zero = op.full {value = 5 : i64} : tensor<4x8xi8>
+  %scale = op.full {value = 0.5 : f64} : tensor<4x8xf32>
+  %qz = op.sub %q, %zero : (tensor<4x8xi8>, tensor<4x8xi8>) -> tensor<4x8xi8>
+  %qf = op.to_dtype %qz : (tensor<4x8xi8>) -> tensor<4x8xf32>
+  %x = op.mul %qf, %scale : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %wf = op.to_dtype %w : (tensor<3x8xi8>) -> tensor<3x8xf32>
+  %sw = op.full {value = 0.25 : f64} : tensor<3x8xf32>
+  %wd = op.mul %wf, %sw : (tensor<3x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+  %y = op.linear %x, %wd : (tensor<4x8xf32>, tensor<3x8xf32>) -> tensor<4x3xf32>
+  return %y : tensor<4x3xf32>
+}
+
+// -----
+
+// A device has no kernels for bytes.
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
+  // CHECK-LABEL: func.func @device
+  // CHECK: op.linear {{.*}} : (tensor<4x8xf32>, tensor<3x8xf32>) -> tensor<4x3xf32>
+  // CHECK-NEXT: return
+  func.func @device(%x: tensor<4x8xf32>) -> tensor<4x3xf32> {
+    %w = op.parameter "w" : tensor<3x8xi8>
+    %sw = op.full {value = 0.25 : f64} : tensor<3x8xf32>
+    %wf = op.to_dtype %w : (tensor<3x8xi8>) -> tensor<3x8xf32>
+    %wd = op.mul %wf, %sw : (tensor<3x8xf32>, tensor<3x8xf32>) -> tensor<3x8xf32>
+    %y = op.linear %x, %wd : (tensor<4x8xf32>, tensor<3x8xf32>) -> tensor<4x3xf32>
+    return %y : tensor<4x3xf32>
+  }
+}

@@ -40,10 +40,10 @@ fi
 if [[ ${#failed[@]} -gt 0 ]]; then
   echo "failed so far: ${failed[*]}"
 fi
-# Two at a time: tests/run with the random graphs, which take as long as all other folders together, and these.
+# Two at a time: tests/run, which takes as long as all other folders together, and these.
 others=()
 for folder in tests/*/; do
-  if [[ $folder != tests/run/ && $folder != tests/property/ && -n $(find "$folder" -name '*_test.py' -print -quit) ]]; then
+  if [[ $folder != tests/run/ && -n $(find "$folder" -name '*_test.py' -print -quit) ]]; then
     others+=("$folder")
   fi
 done
@@ -53,8 +53,8 @@ export PYTHONPATH="build/$preset/python"
 .venv/bin/python -m pytest "${others[@]}" </dev/null >"$log" 2>&1 &
 pid=$!
 start=$SECONDS
-echo "=== pytest tests/run tests/property"
-.venv/bin/python -m pytest tests/run tests/property </dev/null
+echo "=== pytest tests/run"
+.venv/bin/python -m pytest tests/run </dev/null
 run_status=$?
 echo "=== pytest ${others[*]}"
 wait "$pid"

@@ -190,6 +190,14 @@ SL_INLINE V lanewise(V a, V b, F f) {
     return r;
   }
 }
+/// The vector of which these are the halves.
+template <class V, class H>
+SL_INLINE V joined(H low, H high) {
+  V r;
+  __builtin_memcpy(&r, &low, sizeof(low));
+  __builtin_memcpy(reinterpret_cast<char*>(&r) + sizeof(low), &high, sizeof(high));
+  return r;
+}
 template <class V>
 SL_INLINE V clampKeepingNan(V x, Element<V> low, Element<V> high) {
   x = select(mask(x > high), splat<V>(high), x);
@@ -427,7 +435,7 @@ inline constexpr float kErrorFunction[6][32] = {
      0.0335458294f, 0.0206669848f, 0.0123408204f, 0.00714231888f, 0.004006478f, 0.00217828434f, 0.0011478751f,
      0.000586277223f, 0.000290228287f, 0.000139253054f, 6.47586858e-05f, 2.91890246e-05f, 1.27517405e-05f,
      5.39942675e-06f, 2.21592018e-06f, 8.81432186e-07f, 3.39822378e-07f},
-    {-9.27659583e-43f, -0.138860554f, -0.265003353f, -0.367632061f, -0.439391047f, -0.477187008f, -0.482198179f,
+    {0.0f, -0.138860554f, -0.265003353f, -0.367632061f, -0.439391047f, -0.477187008f, -0.482198179f,
      -0.459151864f, -0.415107518f, -0.358058274f, -0.295651495f, -0.234244794f, -0.178395525f, -0.130767494f,
      -0.0923562869f, -0.0628984496f, -0.0413339734f, -0.0262242351f, -0.0160702039f, -0.00951537024f,
      -0.00544569734f, -0.00301316148f, -0.00161225453f, -0.000834400882f, -0.000417755626f, -0.000202368727f,
@@ -437,7 +445,7 @@ inline constexpr float kErrorFunction[6][32] = {
      0.0674411133f, 0.0482229814f, 0.0330374129f, 0.0217245575f, 0.0137305325f, 0.00835008733f, 0.00489042327f,
      0.00276038563f, 0.00150253344f, 0.000789098791f, 0.0004000185f, 0.000195808898f, 9.25824643e-05f,
      4.22952326e-05f, 1.86735942e-05f, 7.96953827e-06f, 3.28845113e-06f},
-    {2.62677601e-40f, 0.0685965419f, 0.126783133f, 0.166338935f, 0.182835549f, 0.176258102f, 0.150555804f,
+    {0.0f, 0.0685965419f, 0.126783133f, 0.166338935f, 0.182835549f, 0.176258102f, 0.150555804f,
      0.112345904f, 0.0692070127f, 0.0280490462f, -0.00605550269f, -0.0303924829f, -0.0445045382f, -0.0496484898f,
      -0.0480584316f, -0.0422398075f, -0.0344427042f, -0.0263696965f, -0.0190975461f, -0.0131484075f, -0.00863603503f,
      -0.00542526413f, -0.00326620787f, -0.00188732939f, -0.00104800414f, -0.000559784647f, -0.000287857663f,
@@ -472,10 +480,7 @@ SL_INLINE V lookUp(const float (&table)[32], IntegerLike<V> index) {
   } else {
     auto low = lookUp<Like<float, decltype(lowHalf(index))>>(table, lowHalf(index));
     auto high = lookUp<Like<float, decltype(highHalf(index))>>(table, highHalf(index));
-    V result;
-    __builtin_memcpy(&result, &low, sizeof(low));
-    __builtin_memcpy(reinterpret_cast<char*>(&result) + sizeof(low), &high, sizeof(high));
-    return result;
+    return joined<V>(low, high);
   }
 }
 
@@ -776,10 +781,7 @@ SL_INLINE V squareRoot(V x) {
   } else {
     auto low = squareRoot(lowHalf(x));
     auto high = squareRoot(highHalf(x));
-    V r;
-    __builtin_memcpy(&r, &low, sizeof(low));
-    __builtin_memcpy(reinterpret_cast<char*>(&r) + sizeof(low), &high, sizeof(high));
-    return r;
+    return joined<V>(low, high);
   }
 #else
   return lanewise(

@@ -20,6 +20,7 @@ from straightline import (
     _call_support,
     _compiler,
     _emitted,
+    _ending,
     _launch,
     _paths,
     _signature,
@@ -331,7 +332,7 @@ def compile(
         rounded = _targets.tf32()
         options += f" target={place}" + (f" tf32={rounded}" if rounded else "")
         team = {"threads": 1}
-    with kept_interrupts() as check_interrupts, CompileProgress() as progress:
+    with _ending.held_off(), kept_interrupts() as check_interrupts, CompileProgress() as progress:
         tuning = Tuning(progress, check_interrupts, cache) if tune else None
         captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
         check_interrupts()
@@ -630,9 +631,10 @@ def _compile(
     module: _compiler.Module, progress: CompileProgress, tuning: Tuning | None, **options: Any
 ) -> _compiler.Compilation:
     """Compiles, and hands on what the disk cache had to say (a damaged entry, a folder that cannot be written)."""
-    options = options if tuning is None else tuning.options(module, options)
-    progress.compilation = _compiler.Progress()
-    compilation = _compiler.compile(module, progress=progress.compilation, **options)
+    with _ending.allowed():
+        options = options if tuning is None else tuning.options(module, options)
+        progress.compilation = _compiler.Progress()
+        compilation = _compiler.compile(module, progress=progress.compilation, **options)
     for note in compilation.notes.splitlines():
         warnings.warn(note, CacheWarning, stacklevel=3)
     return compilation

@@ -85,6 +85,22 @@ def compilations():
 threading.Thread(target=compilations, daemon=True).start()
 time.sleep(1.0)
 """,
+    # Which goes through torch's own code hundreds of times, and is awaited.
+    "a capture": """
+begun, over = threading.Event(), []
+def model(x):
+    begun.set()
+    for _ in range(300):
+        x = x.clone().set_(x.detach()) + 1
+    return x
+def capture():
+    try:
+        sl.compile(model, (torch.randn(3),), cache=False, **options)
+    finally:
+        over.append(True)
+threading.Thread(target=capture, daemon=True).start()
+begun.wait()
+""",
 }
 
 

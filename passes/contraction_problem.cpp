@@ -191,6 +191,13 @@ bool isReadAsBfloat(op::LinearOp linear) {
   return elementOf(linear.getX()).isBF16() && elementOf(linear.getResult()).isF32();
 }
 
+bool isOfBfloat(op::FusionOp fusion, op::MatmulOp matmul) {
+  return llvm::all_of(matmul->getOperands(), [&](Value operand) {
+    const bool isReadHereAlone = llvm::all_of(operand.getUsers(), [&](Operation* user) { return user == matmul; });
+    return elementOf(operand).isBF16() || (isReadHereAlone && bfloatBehind(fusionInput(fusion, operand)).source);
+  });
+}
+
 StoredOperands storedOperands(op::FusionOp fusion, op::LinearOp linear) {
   StoredOperands operands{fusionInput(fusion, linear.getX()), fusionInput(fusion, linear.getWeight()), {}, false};
   const Value stored = storedWeight(operands.weight);
@@ -218,6 +225,9 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
       const llvm::SmallVector<int64_t> sizes = sizesOf(operand);
       problem.addOperand(elementOf(isReadAsBfloat(linear) ? linear.getResult() : linear.getX()), sizes, rowMajor(sizes),
                          i == 1 && isConstant);
+    } else if (i < 2 && elementOf(operand).isBF16() && elementOf(root->getResult(0)).isF32()) {
+      const llvm::SmallVector<int64_t> sizes = sizesOf(operand);
+      problem.addOperand(elementOf(root->getResult(0)), sizes, rowMajor(sizes), known(operand));
     } else {
       addTensor(problem, operand, known(operand));
     }
@@ -256,6 +266,8 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   } else {
     problem.addAttribute("batch", leading.empty() ? 1 : productOf(leading.drop_back()));
     problem.addAttribute("m", leading.empty() ? 1 : leading.back());
+    auto matmul = llvm::dyn_cast<op::MatmulOp>(root);
+    problem.addAttribute("bfloat16", matmul && isOfBfloat(fusion, matmul) ? 1 : 0);
   }
   problem.addAttribute("n", result.back());
   problem.addAttribute("k", x.back());

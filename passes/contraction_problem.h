@@ -43,6 +43,9 @@ Bfloat bfloatBehind(mlir::Value x);
 /// Whether the linear of float32 has been given x and weight as bfloat16.
 bool isReadAsBfloat(op::LinearOp linear);
 
+/// Whether a and b of the product are bfloat16: read as such, or by themselves widened for this product alone.
+bool isOfBfloat(op::FusionOp fusion, op::MatmulOp matmul);
+
 /// What the linear's operands are where they come from: before they are widened to the float32 that it is computed with.
 struct StoredOperands {
   mlir::Value x, weight;     ///< inputs of the fusion

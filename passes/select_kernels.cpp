@@ -19,6 +19,8 @@ namespace {
 
 /// The kernel that reads x and weight as bfloat16.
 constexpr llvm::StringLiteral kPairs = "native.gemm_bf16";
+/// The one that reads a and b so.
+constexpr llvm::StringLiteral kPairsOfProduct = "native.matmul_bf16";
 
 struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   using SelectKernelsBase::SelectKernelsBase;
@@ -53,6 +55,9 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     }
     getOperation().walk([](op::FusionOp fusion) {
       const sl_kernel_desc* kernel = kernelOf(fusion);
+      if (kernel && kPairsOfProduct == kernel->name) {
+        readBfloat(fusion, llvm::cast<op::MatmulOp>(contractionRoot(fusion)));
+      }
       if (kernel && (llvm::StringRef(kernel->family) == "gemv" || llvm::StringRef(kernel->family) == "gemm")) {
         auto linear = llvm::cast<op::LinearOp>(contractionRoot(fusion));
         readStoredWeight(fusion, linear);
@@ -135,6 +140,23 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       }
     }
     linear.getX().setType(type);
+  }
+
+  /// Gives the product what its operands are widened from.
+  static void readBfloat(op::FusionOp fusion, op::MatmulOp matmul) {
+    for (mlir::Value operand : matmul->getOperands()) {
+      const unsigned input = fusionInputIndex(fusion, operand);
+      const mlir::Value widened = fusion->getOperand(input);
+      const auto type = llvm::cast<mlir::RankedTensorType>(operand.getType());
+      if (type.getElementType().isBF16()) {
+        continue;  // both operands are one tensor, or the pass has run before
+      }
+      fusion->setOperand(input, bfloatBehind(widened).source);
+      operand.setType(op::withElementType(type, mlir::BFloat16Type::get(fusion.getContext())));
+      if (widened.use_empty() && widened.getDefiningOp()->use_empty()) {
+        widened.getDefiningOp()->erase();
+      }
+    }
   }
 
   /// Takes the measured choice where there is one that is still a candidate.

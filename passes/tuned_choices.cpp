@@ -121,6 +121,9 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
     key += stored.weightElement != linear.getResult().getType().getElementType() ? ",weight:" + typeText(stored.weightElement) : "";
     key += stored.bothBfloat ? ",x:bf16" : "";
   }
+  if (auto matmul = llvm::dyn_cast<op::MatmulOp>(root)) {
+    key += isOfBfloat(fusion, matmul) ? ",bf16" : "";
+  }
   for (Operation& op : fusion.getBody().front().without_terminator()) {
     key += &op == root ? "" : "+" + op.getName().stripDialect().str();
   }
@@ -134,8 +137,13 @@ std::string moduleOf(op::FusionOp fusion) {
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(loc);
   auto linear = llvm::dyn_cast<op::LinearOp>(contractionRoot(fusion));
   const StoredOperands stored = linear ? storedOperands(fusion, linear) : StoredOperands();
+  auto matmul = llvm::dyn_cast<op::MatmulOp>(contractionRoot(fusion));
+  const bool isOfPairs = matmul && isOfBfloat(fusion, matmul);
   auto typeOf = [&](Value input) -> mlir::Type {
     auto type = llvm::cast<mlir::RankedTensorType>(input.getType());
+    if (isOfPairs && (input == fusionInput(fusion, matmul.getA()) || input == fusionInput(fusion, matmul.getB()))) {
+      return type.clone(builder.getBF16Type());
+    }
     return input == stored.weight                       ? type.clone(stored.weightElement)
            : input == stored.x && stored.bothBfloat ? type.clone(builder.getBF16Type())
                                                         : type;

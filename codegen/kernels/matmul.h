@@ -23,6 +23,7 @@ struct MatmulTune {
   int threads = 0;  ///< CUDA only: of a block
   int splits = 1;   ///< CUDA only: blocks of a cluster that share a reduction; more than 1 from sm_90 on
   int tf32 = 0;     ///< CUDA only: 1: products of float by tensor cores, factors rounded to 10 bits
+  int pairs = 1;    ///< 2: A and B are bfloat16, k is even and contiguous in A; a step takes two neighbours of k
 };
 
 /// Strides in elements. The innermost stride of C is 1; of an epilogue operand [b0][b1][b2][m][n]
@@ -110,6 +111,61 @@ SL_INLINE void packPanel(const T* b, int64_t bRow, int64_t bCol, int64_t k, int6
   }
 }
 
+/// packed[k / 2][NR] = pairs of neighbours of B[k][0..columns), zero padded.
+template <int NR>
+SL_INLINE void packPairs(const bfloat16* b, int64_t bRow, int64_t bCol, int64_t steps, int64_t columns, BfloatPair* packed) {
+  constexpr int N = panelLanes<float>(NR);
+  using Pairs = vec<uint32_t, N>;
+  uint32_t* to = reinterpret_cast<uint32_t*>(packed);
+  const auto put = [](uint32_t* at, Pairs pairs) SL_INLINE_LAMBDA { __builtin_memcpy(at, &pairs, sizeof(pairs)); };
+  int64_t done = 0;
+  if (bCol == 1 && columns == NR) {
+    for (; done < steps; ++done) {
+      const bfloat16* row = b + 2 * done * bRow;
+      SL_UNROLL
+      for (int j = 0; j < NR; j += N) {
+        SL_PREFETCH(row + 16 * bRow + j);  // an address only, which may lie beyond B
+        SL_PREFETCH(row + 17 * bRow + j);
+        const Pairs low = __builtin_convertvector(load<N>(row + j).bits, Pairs);
+        const Pairs high = __builtin_convertvector(load<N>(row + bRow + j).bits, Pairs);
+        put(to + done * NR + j, low | (high << 16));
+      }
+    }
+  } else if (bRow == 1 && columns == NR) {
+    for (; done + N <= steps; done += N) {
+      SL_NO_UNROLL
+      for (int j = 0; j < NR; j += N) {
+        Pairs rows[N];
+        for (int r = 0; r < N; ++r) {
+          __builtin_memcpy(&rows[r], b + (j + r) * bCol + 2 * done, sizeof(Pairs));
+        }
+        turnLanes<N, uint32_t>(rows);
+        for (int c = 0; c < N; ++c) {
+          put(to + (done + c) * NR + j, rows[c]);
+        }
+      }
+    }
+  }
+  for (; done < steps; ++done) {
+    SL_NO_UNROLL
+    for (int64_t j = 0; j < NR; ++j) {
+      const bfloat16* at = b + 2 * done * bRow + j * bCol;
+      packed[done * NR + j] = j < columns ? BfloatPair{at[0].bits, at[bRow].bits} : BfloatPair{};
+    }
+  }
+}
+
+/// Rows of one batch item of bfloat16, two elements at a time.
+struct BatchPairRows {
+  static constexpr bool kOpaque = false;
+  BatchRows<bfloat16> rows;
+
+  SL_INLINE_MEMBER const BfloatPair* pointer(int64_t row) const {
+    return reinterpret_cast<const BfloatPair*>(rows.pointer(row));
+  }
+  SL_INLINE_MEMBER RowOffsets offsets(int64_t row) const { return rows.offsets(row); }
+};
+
 /// pointers: epilogue operands, outputs, then `char* workspace` of matmulWorkspace bytes (64-byte
 /// aligned).
 template <MatmulTune Tune, class Epilogue, class T, class Ops>
@@ -118,7 +174,7 @@ SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& ep
   constexpr GemmTune kGemm{
       .mr = Tune.mr, .nr = Tune.nr, .kc = Tune.kc, .mc = Tune.mc, .prefetch = 0};
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
-  T* packed = reinterpret_cast<T*>(workspace + team.index * matmulWorkspace<T>(s, Tune, 1));
+  char* own = workspace + team.index * matmulWorkspace<T>(s, Tune, 1);
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][4], s.epilogueStride[1][4],
                                                s.epilogueStride[2][4], s.epilogueStride[3][4]};
   const int64_t panels = ceilDiv(s.n, Tune.nr);
@@ -152,15 +208,26 @@ SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& ep
       }
     }
     const int64_t columns = minOf(Tune.nr, s.n - panel * Tune.nr);
-    const bool inPlace = s.bCol == 1 && columns == Tune.nr && blocks.end - blocks.begin <= 4;
-    if (!inPlace) {
-      packPanel<Tune.nr>(bItem, s.bRow, s.bCol, s.k, columns, packed);
-    }
-    const Reduction reduction{.run = s.k, .step = s.aCol};
-    for (int64_t first = blocks.begin; first < blocks.end; first += kTiles) {
-      runPanel<kGemm>(source, rows, first, minOf(first + kTiles, blocks.end), reduction,
-                      inPlace ? bItem : packed, inPlace ? s.bRow : Tune.nr, steps, panel * Tune.nr,
-                      columns, 1, epilogue, ops);
+    if constexpr (Tune.pairs == 2) {
+      BfloatPair* packed = reinterpret_cast<BfloatPair*>(own);
+      packPairs<Tune.nr>(bItem, s.bRow, s.bCol, s.k / 2, columns, packed);
+      const BatchPairRows pairs{source};
+      for (int64_t first = blocks.begin; first < blocks.end; first += kTiles) {
+        runPanel<kGemm>(pairs, rows, first, minOf(first + kTiles, blocks.end), Reduction{.run = s.k / 2},
+                        static_cast<const BfloatPair*>(packed), Tune.nr, steps, panel * Tune.nr, columns, 1, epilogue, ops);
+      }
+    } else {
+      T* packed = reinterpret_cast<T*>(own);
+      const bool inPlace = s.bCol == 1 && columns == Tune.nr && blocks.end - blocks.begin <= 4;
+      if (!inPlace) {
+        packPanel<Tune.nr>(bItem, s.bRow, s.bCol, s.k, columns, packed);
+      }
+      const Reduction reduction{.run = s.k, .step = s.aCol};
+      for (int64_t first = blocks.begin; first < blocks.end; first += kTiles) {
+        runPanel<kGemm>(source, rows, first, minOf(first + kTiles, blocks.end), reduction,
+                        inPlace ? bItem : packed, inPlace ? s.bRow : Tune.nr, steps, panel * Tune.nr,
+                        columns, 1, epilogue, ops);
+      }
     }
   }
 }

@@ -78,8 +78,10 @@ llvm::LogicalResult MatmulOp::verify() {
                           << " but b has k = " << space.print(b[b.size() - 2]) << " (matmul_c1)";
   }
   const mlir::Type element = getA().getType().getElementType();
+  const mlir::Type summed = getResult().getType().getElementType();
+  const bool pairs = summed.isF32() && element.isBF16();  // as select_kernels has it for a kernel that reads them so
   if (failed(verifyElements(*this, getB(), "b", element, "matmul_c4")) ||
-      failed(verifyElements(*this, getResult(), "the result", element, "matmul_c4"))) {
+      failed(verifyElements(*this, getResult(), "the result", pairs ? summed : element, "matmul_c4"))) {
     return failure();
   }
   Extents expected = a;

@@ -476,6 +476,9 @@ LogicalResult ContractionLowering::lowerMatmul() {
   if (spec_.family == "matvec") {
     makeDenseForMatvec(a, b);
   }
+  if (tuneValue("pairs") == 2 && lowering_.stridesOf(Lowering::typeOf(a)).back() != constant(1)) {
+    a = lowering_.contiguous(fusion_.getLoc(), a, "pairs of neighbours along k are one step of the product");
+  }
   Exprs aStrides = lowering_.stridesOf(Lowering::typeOf(a));
   Exprs bStrides = lowering_.stridesOf(Lowering::typeOf(b));
   const Exprs aExtents = lowering_.extentsOf(Lowering::typeOf(a));

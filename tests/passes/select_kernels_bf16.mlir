@@ -85,3 +85,33 @@ module attributes {op.target = #kernel.target<"cpu", "x86-64-v4", vector_bytes =
     return %y : tensor<8x32xf32>
   }
 }
+
+// -----
+
+// A product of tensors of the run takes what they are widened from, too.
+module attributes {op.target = #kernel.target<"cpu", "znver4", vector_bytes = 64, dot_bf16 = 1>} {
+  // CHECK-LABEL: func.func @product
+  // CHECK-NOT: op.to_dtype
+  // CHECK: op.kernel = "native.matmul_bf16"
+  // CHECK: op.matmul {{.*}} : (tensor<8x64xbf16>, tensor<64x32xbf16>) -> tensor<8x32xf32>
+  func.func @product(%a: tensor<8x64xbf16>, %b: tensor<64x32xbf16>) -> tensor<8x32xf32> {
+    %x = op.to_dtype %a : (tensor<8x64xbf16>) -> tensor<8x64xf32>
+    %z = op.to_dtype %b : (tensor<64x32xbf16>) -> tensor<64x32xf32>
+    %y = op.matmul %x, %z : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
+    return %y : tensor<8x32xf32>
+  }
+}
+
+// -----
+
+// One of them alone is not enough.
+module attributes {op.target = #kernel.target<"cpu", "znver4", vector_bytes = 64, dot_bf16 = 1>} {
+  // CHECK-LABEL: func.func @half
+  // CHECK: op.kernel = "native.matmul"
+  // CHECK: op.matmul {{.*}} : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
+  func.func @half(%a: tensor<8x64xbf16>, %b: tensor<64x32xf32>) -> tensor<8x32xf32> {
+    %x = op.to_dtype %a : (tensor<8x64xbf16>) -> tensor<8x64xf32>
+    %y = op.matmul %x, %b : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
+    return %y : tensor<8x32xf32>
+  }
+}

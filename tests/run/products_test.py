@@ -109,3 +109,48 @@ def test_infinities_beyond_the_end_of_a_row_stay_there() -> None:
     a = torch.full((9, 20), torch.inf)
     a[:, :13] = torch.randn(9, 13)
     check(lambda a, x: (a[:, :13] @ x, x @ a.t()[:13]), (a, torch.randn(13)))
+
+
+def _bfloat(*sizes: int) -> Tensor:
+    return torch.randn(sizes).bfloat16()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [(1, 2, 3), (2, 0, 3), (5, 64, 33), (17, 40, 48), (7, 131, 65), (33, 62, 32), (64, 600, 40)],
+)
+def test_bfloat16(m: int, k: int, n: int, threads: int) -> None:
+    """Either operand along either side, in batches, with an epilogue; an odd k is widened."""
+
+    def products(a: Tensor, b: Tensor) -> list[Tensor]:
+        return [
+            a @ b,
+            a[0] @ b[0, 1] + 1,
+            a @ b.mT.contiguous().mT,
+            a.mT.contiguous().mT @ b,
+            (a @ b).relu().float(),
+        ]
+
+    compiled = check(products, (_bfloat(3, 2, m, k), _bfloat(3, 2, k, n)), threads=threads)
+    if "dot_bf16 = 1" in compiled.ir("kernel") and k % 2 == 0 and k > 0 and m > 1:
+        assert set(_kernels(compiled)) == {"native.matmul_bf16"}
+
+
+def test_bfloat16_that_others_read() -> None:
+    """One tensor is both operands; the widened numbers have readers of their own; the CPU has no products of pairs."""
+    check(lambda a: (a @ a, a @ a.mT, a.float().sum(), a * 2), (_bfloat(34, 34),))
+    check(lambda a, b: a.float() @ b.float(), (_bfloat(8, 16), _bfloat(16, 8)))
+    compiled = check(lambda a, b: a @ b, (_bfloat(20, 30), _bfloat(30, 20)), cpu="x86-64-v3")
+    assert _kernels(compiled) == ["native.matmul"]
+
+
+def test_bfloat16_of_any_batch() -> None:
+    shapes = ({0: Dim("b", min=1, max=9)},) * 2
+    calls = [(_bfloat(n, 20, 32), _bfloat(n, 32, 19)) for n in (1, 9)]
+    check(
+        lambda a, b: a @ b,
+        (_bfloat(3, 20, 32), _bfloat(3, 32, 19)),
+        calls=calls,
+        dynamic_shapes=shapes,
+    )

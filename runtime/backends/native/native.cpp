@@ -14,7 +14,7 @@
 //   a [b..., m, k], b [b..., k, n]; c [b..., m, n]; at most 3 batch dims
 //   attributes: batch (product), m, n, k; k is static
 //   native.matmul: panels of b packed on each call. native.matvec: m = 1 or n = 1; the matrix dense along one of its sides, the
-//   vector dense, nothing packed.
+//   vector dense, nothing packed. native.matmul_bf16: both bfloat16 (attribute bfloat16), k even; needs AVX512_BF16.
 // op "convolution"
 //   x [n, c, h, w], weight [k, c / groups, kh, kw] (transposed: [c, k / groups, kh, kw]), [bias];
 //   y [n, k, ho, wo]. Dims in ATen's order, the strides say the layout; 1-D comes as h = kh = 1;

@@ -547,8 +547,7 @@ SL_INLINE V trunc_divide(V a, V b) {
 template <class V>
 SL_INLINE V fmod(V a, V b) {
   if constexpr (kFloating<Element<V>>) {
-    return elementary::lanewise(a, b,
-                                [](auto x, auto y) { return elementary::remainderScalar(x, y); });
+    return elementary::remainder(a, b);
   } else {
     return elementary::lanewise(a, b, [](auto x, auto y) { return rest(x, y); });
   }

@@ -52,6 +52,29 @@ SL_INLINE Wide<T, N> loadZeroFilled(const T* p, int64_t count) {
   return load<N>(lanes);
 }
 
+/// Elements [done, k) of a row beside zeros, fewer than N. Where the row has N elements its last N are read: those that came
+/// before are made zero, for they may be infinities.
+template <class T, int N>
+struct LastLanes {
+  using Bits = vec<typename SignedOfSize<sizeof(T)>::type, N>;
+  int64_t done, k;
+  Bits wanted;
+
+  SL_INLINE_MEMBER LastLanes(int64_t from, int64_t to) : done(from), k(to) {
+    Bits lane;
+    SL_UNROLL
+    for (int l = 0; l < N; ++l) {
+      lane[l] = l;
+    }
+    wanted = lane >= Element<Bits>(N - (k - done));
+  }
+  template <class W>
+  SL_INLINE_MEMBER vec<T, N> of(const W* row) const {
+    return k < N ? cast<T>(loadZeroFilled<N>(row + done, k - done))
+                 : bitcast<vec<T, N>>(bitcast<Bits>(cast<T>(load<N>(row + k - N))) & wanted);
+  }
+};
+
 /// sums[i * N + r] = a row i . weight row r, for MR rows of A and R rows of the weight (rows at or
 /// beyond `valid` repeat the last valid one).
 template <int R, int MR, int N, class T, class W>
@@ -85,16 +108,24 @@ SL_INLINE void dotRows(const T* a, int64_t lda, const W* w, int64_t ldw, int64_t
     }
   }
   SL_NO_UNROLL
-  for (; i < k; i += N) {
-    const int64_t count = minOf(N, k - i);
+  for (; i + N <= k; i += N) {
     SL_UNROLL
     for (int r = 0; r < R; ++r) {
-      const vec<T, N> q =
-          cast<T>(count == N ? load<N>(row[r] + i) : loadZeroFilled<N>(row[r] + i, count));
+      const vec<T, N> q = cast<T>(load<N>(row[r] + i));
       SL_UNROLL
       for (int m = 0; m < MR; ++m) {
-        const T* x = a + m * lda + i;
-        acc[0][m][r] = fma(q, count == N ? load<N>(x) : loadZeroFilled<N>(x, count), acc[0][m][r]);
+        acc[0][m][r] = fma(q, load<N>(a + m * lda + i), acc[0][m][r]);
+      }
+    }
+  }
+  if (i < k) {
+    const LastLanes<T, N> last(i, k);
+    SL_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const vec<T, N> q = last.of(row[r]);
+      SL_UNROLL
+      for (int m = 0; m < MR; ++m) {
+        acc[0][m][r] = fma(q, last.of(a + m * lda), acc[0][m][r]);
       }
     }
   }

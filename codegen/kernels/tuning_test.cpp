@@ -164,6 +164,19 @@ TEST(NativeBackend, ChoosesTheKernelOfALinear) {
   EXPECT_EQ(refusal("native.gemm", half), "operand 0 is float16, needs float32 or float64");
 }
 
+Problem product(int64_t m, int64_t n, int64_t k) {
+  return Problem("matmul", {operand({m, k}), operand({k, n}), operand({m, n})}, {{"batch", 1}, {"m", m}, {"n", n}, {"k", k}}, 1, 64);
+}
+
+TEST(NativeBackend, ChoosesTheKernelOfAProduct) {
+  EXPECT_EQ(best(product(2048, 1, 2048)), "native.matvec");
+  EXPECT_EQ(best(product(1, 2048, 2048)), "native.matvec");
+  EXPECT_EQ(best(product(1, SL_DYNAMIC, 64)), "native.matvec");
+  EXPECT_EQ(best(product(2, 2048, 2048)), "native.matmul");
+  EXPECT_EQ(refusal("native.matvec", product(2, SL_DYNAMIC, 64)), "m=2 and n=-1, needs one of them to be 1");
+  EXPECT_EQ(refusal("native.matvec", product(1, 2, SL_DYNAMIC)), "k is dynamic, needs a static size for the workspace");
+}
+
 TEST(NativeBackend, ChoosesTheKernelOfAConvolution) {
   EXPECT_EQ(best(convolution(1, 64, 56, 64, 3, 1)), "native.winograd");
   EXPECT_EQ(best(convolution(1, 512, 7, 512, 3, 1)), "native.winograd");

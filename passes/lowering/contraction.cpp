@@ -419,9 +419,63 @@ void ContractionLowering::launchRest(Value from) {
   lowering_.launchPointwise(fusion_.getLoc(), rest, extents_, strides);
 }
 
+void ContractionLowering::makeDenseForMatvec(Value& a, Value& b) {
+  const bool isColumn = extents_.back() == constant(1);
+  const bool isLinear = llvm::isa<op::LinearOp>(root_);
+  Value& matrix = isColumn ? a : b;
+  Value& vector = isColumn ? b : a;
+  const AffineExpr one = constant(1);
+  const kernel::BufferType vectorType = Lowering::typeOf(vector);
+  const size_t along = lowering_.extentsOf(vectorType).size() - (isColumn && !isLinear ? 2 : 1);
+  if (lowering_.stridesOf(vectorType)[along] != one && lowering_.extentsOf(vectorType)[along] != one) {
+    vector = lowering_.contiguous(fusion_.getLoc(), vector, "the vector of a product is read densely");
+  }
+  const Exprs strides = lowering_.stridesOf(Lowering::typeOf(matrix));
+  const Exprs extents = lowering_.extentsOf(Lowering::typeOf(matrix));
+  const bool isDense = extents.size() < 2 || llvm::any_of(llvm::seq<size_t>(extents.size() - 2, extents.size()), [&](size_t dim) {
+    return strides[dim] == one || extents[dim] == one;
+  });
+  if (!isDense) {
+    matrix = lowering_.contiguous(fusion_.getLoc(), matrix, "the matrix of a product is read along its rows or its columns");
+  }
+}
+
+LogicalResult ContractionLowering::finishAsMatvec(MatvecOperands operands) {
+  const bool isColumn = operands.n == constant(1);
+  const AffineExpr rows = isColumn ? operands.m : operands.n;
+  // Where there is one of them its stride says nothing: the kernel takes 1 for "lies along".
+  AffineExpr row = isColumn ? operands.aStrides[0] : operands.bStrides[1];
+  AffineExpr col = isColumn ? operands.aStrides[1] : operands.bStrides[0];
+  if (operands.k == constant(1)) {
+    col = constant(1);
+  } else if (rows == constant(1) && col != constant(1)) {
+    row = constant(1);
+  }
+  auto put = [&](llvm::StringRef key, mlir::Attribute value) { spec_.shape.push_back(lowering_.named(key, value)); };
+  llvm::SmallVector<Exprs> epilogueRows;
+  for (const Exprs& strides : operands.epilogueRows) {  // [b0, b1, b2, m, n]
+    epilogueRows.push_back({strides[0], strides[1], strides[2], strides[isColumn ? 3 : 4]});
+  }
+  put("batch", lowering_.numbers(lowering::extentsOf(operands.batch)));
+  put("rows", lowering_.number(rows));
+  put("k", lowering_.number(operands.k));
+  put("mBatch", lowering_.numbers(stridesOf(operands.batch, isColumn ? 0 : 1)));
+  put("mRow", lowering_.number(row));
+  put("mCol", lowering_.number(col));
+  put("xBatch", lowering_.numbers(stridesOf(operands.batch, isColumn ? 1 : 0)));
+  put("outBatch", lowering_.numbers(stridesOf(operands.batch, 2)));
+  put("outStep", lowering_.number(isColumn ? operands.cRow : constant(1)));
+  put("epilogueStride", epilogueStrideAttribute(epilogueRows));
+  spec_.name = "matvec" + sizes({operands.items, operands.m, operands.n, operands.k}) + suffix();
+  return finish(isColumn ? operands.a : operands.b, isColumn ? operands.b : operands.a, operands.out, operands.wanted);
+}
+
 LogicalResult ContractionLowering::lowerMatmul() {
   Value a = lowering_.bufferOf(outer(0u));
   Value b = lowering_.bufferOf(outer(1u));
+  if (spec_.family == "matvec") {
+    makeDenseForMatvec(a, b);
+  }
   Exprs aStrides = lowering_.stridesOf(Lowering::typeOf(a));
   Exprs bStrides = lowering_.stridesOf(Lowering::typeOf(b));
   const Exprs aExtents = lowering_.extentsOf(Lowering::typeOf(a));
@@ -469,6 +523,13 @@ LogicalResult ContractionLowering::lowerMatmul() {
     epilogueRows.push_back(row);
   }
   const AffineExpr k = aExtents.back();
+  if (spec_.family == "matvec") {
+    return finishAsMatvec({.a = a, .b = b, .out = out, .wanted = wanted, .items = lowering_.product(take(extents)),
+                           .m = extents[batchDims], .n = extents[batchDims + 1], .k = k,
+                           .aStrides = {aStrides[batchDims], aStrides[batchDims + 1]},
+                           .bStrides = {bStrides[batchDims], bStrides[batchDims + 1]}, .cRow = outStrides[batchDims],
+                           .batch = batch, .epilogueRows = epilogueRows});
+  }
   auto put = [&](llvm::StringRef key, mlir::Attribute value) { spec_.shape.push_back(lowering_.named(key, value)); };
   put("batch", lowering_.numbers(lowering::extentsOf(batch)));
   put("m", lowering_.number(extents[batchDims]));

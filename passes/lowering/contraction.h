@@ -139,6 +139,21 @@ class ContractionLowering {
 
   mlir::LogicalResult lowerMatmul();
 
+  /// A product with one row (m = 1) or one column (n = 1): buffers, sizes and strides of a[m, k], b[k, n] and c[m, n]; batch
+  /// strides are those of a, b, c and the epilogue operands.
+  struct MatvecOperands {
+    mlir::Value a, b, out, wanted;
+    mlir::AffineExpr items, m, n, k;
+    std::array<mlir::AffineExpr, 2> aStrides, bStrides;
+    mlir::AffineExpr cRow;
+    llvm::ArrayRef<Loop> batch;
+    llvm::ArrayRef<Exprs> epilogueRows;  ///< [b0, b1, b2, m, n]
+  };
+  mlir::LogicalResult finishAsMatvec(MatvecOperands operands);
+
+  /// Copies what matvec cannot read where it lies: a vector that is not dense, a matrix dense along neither side.
+  void makeDenseForMatvec(mlir::Value& a, mlir::Value& b);
+
   // --- convolution
 
   /// A [n, c, h, w] buffer with channels contiguous and at least this border; copied to one when it is not.

@@ -11,8 +11,9 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return 0;
   }
   for (int32_t i = 0; i < 2; ++i) {
-    if (p->operands[i].rank < 2 || p->operands[i].rank > 5) {
-      return refuse(reason, bytes, "operand %d has rank %d, needs 2 to 5", i, p->operands[i].rank);
+    const int32_t least = 2 - (i == 0);  // a linear of a vector
+    if (p->operands[i].rank < least || p->operands[i].rank > 5) {
+      return refuse(reason, bytes, "operand %d has rank %d, needs %d to 5", i, p->operands[i].rank, least);
     }
   }
   if (attribute(p, "k", kUnknown) == kUnknown) {
@@ -39,8 +40,9 @@ double cost(const sl_problem* p) {
   const int64_t elementBytes = p->operands[0].dtype.bits / 8;
   const Machine machine = machineOf(p);
   const double packing = double(n * k * elementBytes) * 2 / machine.bandwidth(machine.l2Bytes);
+  const int64_t computed = roundUpTo(n, machine.vectorBytes / elementBytes);  // panels are whole vectors
   return double(batch == kUnknown ? kTypicalRows : batch) *
-         (gemmMicroseconds(attribute(p, "m", kUnknown), n, k, elementBytes, elementBytes, machine) +
+         (gemmMicroseconds(attribute(p, "m", kUnknown), computed, k, elementBytes, elementBytes, machine) +
           packing / double(machine.threads));
 }
 

@@ -13,6 +13,8 @@
 // op "matmul"
 //   a [b..., m, k], b [b..., k, n]; c [b..., m, n]; at most 3 batch dims
 //   attributes: batch (product), m, n, k; k is static
+//   native.matmul: panels of b packed on each call. native.matvec: m = 1 or n = 1; the matrix dense along one of its sides, the
+//   vector dense, nothing packed.
 // op "convolution"
 //   x [n, c, h, w], weight [k, c / groups, kh, kw] (transposed: [c, k / groups, kh, kw]), [bias];
 //   y [n, k, ho, wo]. Dims in ATen's order, the strides say the layout; 1-D comes as h = kh = 1;
@@ -36,7 +38,7 @@
 // op "pack_gemm", "pack_gemm_int8", "pack_convolution", "pack_winograd": weight; packed weight.
 //   These have one kernel each, which accepts all but too high a rank (packs: other dtypes).
 //
-// gemm, gemv, matmul and convolution_direct take float32 and float64; winograd, convolution and
+// gemm, gemv, matmul, matvec and convolution_direct take float32 and float64; winograd, convolution and
 // attention float32. An epilogue has at most 4 operands beside the accumulator
 // (kMaxEpilogueOperands), and any number of outputs that share one layout.
 //

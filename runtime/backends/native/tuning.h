@@ -178,9 +178,10 @@ inline double gemvMicroseconds(int64_t m, int64_t n, int64_t k, int64_t elementB
   const double widening = storedBytes < elementBytes ? 1.0 + 2.0 / double(std::min<int64_t>(m, 4)) : 1.0;
   const double compute =
       widening * 2.0 * double(m) * double(n) * double(k) / (machine.peak(elementBytes) * 0.93);
-  // Each result is a sum across a vector, and where k is no whole number of vectors one over a copy.
+  // Each result is a sum across a vector; where k is no whole number of vectors the last one is masked, or where there is but
+  // that a copy.
   const bool tail = k * elementBytes % machine.vectorBytes != 0;
-  const double sums = double(m) * double(n) * (tail ? 0.004 : 0.0008);
+  const double sums = double(m) * double(n) * (!tail ? 0.0008 : k * elementBytes < machine.vectorBytes ? 0.004 : 0.0015);
   return 0.04 + (double(ceilDivide(m, 4)) * std::max(memory, compute) + sums) / double(machine.threads);
 }
 

@@ -416,6 +416,29 @@ def test_structure() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("dtype", [F32, torch.bfloat16, I64, BOOL], ids=str)
+def test_rolls(dtype: torch.dtype) -> None:
+    """Copies of whole pieces: two for each dim that is rolled, however far."""
+    table: list[Row] = [
+        lambda x: x.roll(3, 1), lambda x: x.roll(-20, 0), lambda x: x.roll(7, 2), lambda x: x.roll(5), lambda x: x.roll((1, -2), (0, 1)),
+        lambda x: x.roll((1, 2, 3, -4), (0, 1, 2, 0)), lambda x: x.roll((2, -2), (-1, 2)), lambda x: x[:, :1].roll(2, 1),
+        lambda x: x.mT.roll(2, 1), lambda x: x[:0].roll(1, 0), lambda x: x[:, :0].roll(1), lambda x: x[0, 0, 0].roll(3),
+        lambda x: x.reshape(1, 5, 2, 3, 7).roll((1, 2, 1, 1, 4), (0, 1, 2, 3, 4)),
+    ]  # fmt: skip
+    rows(table, make(dtype, 5, 6, 7))
+    check(lambda x: x.roll((2, -3), (0, 1)) + 1, (make(dtype, 40, 300),), threads=2)
+
+
+def test_rolls_of_dynamic_sizes() -> None:
+    n = torch.export.Dim("n", min=3, max=64)
+    native: list[Row] = [lambda x: x.roll((3, -1), (0, 1)), lambda x: x.roll((-3, 4), (0, 1)), lambda x: x.roll(2), lambda x: x.roll(2, 1)]
+    calls = [(torch.randn(size, 5),) for size in (3, 4, 17, 64)]
+    compiled = check(lambda x: [row(x) for row in native], (torch.randn(8, 5),), calls=calls, dynamic_shapes=({0: n},))
+    assert not [s for s in compiled.explain().statements if s["backend"] == "aten"]
+    # The seam of this one is not known before the call.
+    check(lambda x: x.roll(4, 0), (torch.randn(8, 5),), calls=calls, dynamic_shapes=({0: n},))
+
+
 def test_a_part_of_several_concatenations() -> None:
     """A computed value lies in one of them and is copied to the others."""
 

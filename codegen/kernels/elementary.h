@@ -149,12 +149,53 @@ SL_INLINE V pow2(V n) {
   U k = bitcast<U>(V(n + Fmt<V>::kMagic)) - bitcast<U>(splat<V>(Fmt<V>::kMagic));
   return bitcast<V>(U((k + T(Fmt<V>::kBias)) << T(Fmt<V>::kMantissa)));
 }
+/// The vector of which these are the halves.
+template <class V, class H>
+SL_INLINE V joined(H low, H high) {
+  V r;
+  __builtin_memcpy(&r, &low, sizeof(low));
+  __builtin_memcpy(reinterpret_cast<char*>(&r) + sizeof(low), &high, sizeof(high));
+  return r;
+}
+#if defined(__clang__) && defined(__AVX512VL__)
+/// x * 2^n, rounded once; an instruction of any width.
+template <class V>
+SL_INLINE V scale(V x, V n) {
+  using T = Element<V>;
+  constexpr bool kFloat = kSame<T, float>;
+  if constexpr (sizeof(V) > 64) {
+    auto low = scale(lowHalf(x), lowHalf(n));
+    return joined<V>(low, scale(highHalf(x), highHalf(n)));
+  } else if constexpr (sizeof(V) < 16) {
+    vec<T, 16 / int(sizeof(T))> wideX{};
+    vec<T, 16 / int(sizeof(T))> wideN{};
+    __builtin_memcpy(&wideX, &x, sizeof(x));
+    __builtin_memcpy(&wideN, &n, sizeof(n));
+    wideX = scale(wideX, wideN);
+    __builtin_memcpy(&x, &wideX, sizeof(x));
+    return x;
+  } else if constexpr (sizeof(V) == 64 && kFloat) {
+    return __builtin_ia32_scalefps512_mask(x, n, x, -1, 4);  // 4: rounding as the thread has it
+  } else if constexpr (sizeof(V) == 64) {
+    return __builtin_ia32_scalefpd512_mask(x, n, x, -1, 4);
+  } else if constexpr (sizeof(V) == 32 && kFloat) {
+    return __builtin_ia32_scalefps256_mask(x, n, x, -1);
+  } else if constexpr (sizeof(V) == 32) {
+    return __builtin_ia32_scalefpd256_mask(x, n, x, -1);
+  } else if constexpr (kFloat) {
+    return __builtin_ia32_scalefps128_mask(x, n, x, -1);
+  } else {
+    return __builtin_ia32_scalefpd128_mask(x, n, x, -1);
+  }
+}
+#else
 /// x * 2^n in two steps, so that overflow and denormal results come out right.
 template <class V>
 SL_INLINE V scale(V x, V n) {
   V first = nearestSmall(V(n * Element<V>(0.5)));
   return x * pow2(first) * pow2(V(n - first));
 }
+#endif
 /// c[0] + c[1] x + ... by Horner's rule.
 template <class V, int N>
 SL_INLINE V horner(V x, const Element<V> (&c)[N]) {
@@ -189,14 +230,6 @@ SL_INLINE V lanewise(V a, V b, F f) {
     }
     return r;
   }
-}
-/// The vector of which these are the halves.
-template <class V, class H>
-SL_INLINE V joined(H low, H high) {
-  V r;
-  __builtin_memcpy(&r, &low, sizeof(low));
-  __builtin_memcpy(reinterpret_cast<char*>(&r) + sizeof(low), &high, sizeof(high));
-  return r;
 }
 template <class V>
 SL_INLINE V clampKeepingNan(V x, Element<V> low, Element<V> high) {

@@ -223,6 +223,33 @@ def test_softmax_and_norms() -> None:
     check(Norms().double().eval(), (torch.randn(5, 6, 18, dtype=F64),))
 
 
+@pytest.mark.parametrize("shape,dtype,ways", [
+    ((37, 3), F32, [{}]), ((20, 9), F32, [{"threads": 2}]), ((5, 100), F32, [{}, {"threads": 2}, {"cpu": "x86-64-v3"}]),
+    ((3, 1), F32, [{}]), ((1, 40), F64, [{}]), ((2, 19, 33), F64, [{"threads": 2}, {"cpu": "x86-64-v3"}]), ((2, 0, 3), F32, [{}]),
+    ((4, 7, 300), torch.bfloat16, [{"threads": 2}]), ((4, 7, 300), F32, [{"threads": 2}]),
+], ids=str)  # fmt: skip
+def test_softmax_over_an_outer_dim(shape: tuple[int, ...], dtype: torch.dtype, ways: list[dict[str, Any]]) -> None:
+    """Lanes along what is contiguous, where there is enough of it."""
+    dim = len(shape) - 2
+    table: list[Row] = [
+        lambda x: x.softmax(dim), lambda x: x.log_softmax(dim), lambda x: x.logsumexp(dim), lambda x: x.softmax(0),
+        lambda x: (x - x.mean(dim, keepdim=True)) / (x.var(dim, keepdim=True, correction=0) + 1e-3).sqrt(),
+        lambda x: (x * 3).softmax(dim).sum(dim), lambda x: x.softmax(-1), lambda x: x.double().softmax(dim),
+    ]  # fmt: skip
+    for way in ways:
+        rows(table, make(dtype, *shape) * 4, **way)
+
+
+def test_softmax_over_an_outer_dim_of_named_sizes() -> None:
+    n, m = torch.export.Dim("n", min=1, max=3000), torch.export.Dim("m", min=1, max=90)
+    calls = [(torch.randn(2, *sizes),) for sizes in ((1, 1), (5, 15), (1000, 16), (33, 17), (7, 90))]
+    check(lambda x: (x.softmax(1), x.softmax(0)), (torch.randn(2, 5, 6),), calls=calls, dynamic_shapes=({1: n, 2: m},))
+    far = torch.export.Dim("far", min=1, max=10**6)
+    calls = [(torch.randn(size, 40),) for size in (1, 50, 3000)]
+    check(lambda x: x.softmax(0), (torch.randn(5, 40),), calls=calls, dynamic_shapes=({0: far},))
+    check(lambda x: x.softmax(0), (torch.randn(40000, 35),))  # too many to keep
+
+
 def test_cumulative() -> None:
     rows([lambda x: x.cumsum(0), lambda x: x.cumsum(1), lambda x: x.cumsum(-1), lambda x: x.flip(1).cumsum(1)], torch.randn(5, 7, 9))
     rows([lambda x: x.cumsum(0), lambda x: x.cumsum(1)], make(I64, 6, 9))

@@ -1,4 +1,4 @@
-// RUN: straightline-opt %s --split-input-file --fuse-reductions --decompose-reductions --lower-to-kernel | FileCheck %s
+// RUN: straightline-opt %s --split-input-file --fuse-reductions --fuse-pointwise --decompose-reductions --lower-to-kernel | FileCheck %s
 
 // Rows whose elements are apart, while neighbouring rows are side by side: lanes go along rows, and what is kept is kept for all of them.
 module {
@@ -60,5 +60,38 @@ module {
     %s = op.softmax %t {dim = 1 : i64} : (tensor<?x100xf32, #op.dims<[b, 100]>>) -> tensor<?x100xf32, #op.dims<[b, 100]>>
     %y = op.permute %s {dims = array<i64: 1, 0>} : (tensor<?x100xf32, #op.dims<[b, 100]>>) -> tensor<100x?xf32, #op.dims<[100, b]>>
     return %y : tensor<100x?xf32, #op.dims<[100, b]>>
+  }
+}
+
+// -----
+
+// What is permuted back is written in the order in which it was read.
+module {
+  // CHECK-LABEL: kernel.program @between
+  // CHECK: %[[S:.*]] = kernel.slot : !kernel.buffer<256x100xf32, strides [1, 256]>
+  // CHECK: kernel.launch @rows_max_sum_256_by_100(%{{.*}}) outs(%[[S]])
+  // CHECK: %[[V:.*]] = kernel.view %[[S]] offset(0) : {{.*}} -> !kernel.buffer<100x256xf32>
+  // CHECK: kernel.launch @{{[a-z0-9_]+}}(%[[V]])
+  func.func @between(%x: tensor<100x256xf32> {op.name = "x"}) -> (tensor<100x256xf32> {op.name = "y"}) {
+    %t = op.permute %x {dims = array<i64: 1, 0>} : (tensor<100x256xf32>) -> tensor<256x100xf32>
+    %s = op.softmax %t {dim = 1 : i64} : (tensor<256x100xf32>) -> tensor<256x100xf32>
+    %p = op.permute %s {dims = array<i64: 1, 0>} : (tensor<256x100xf32>) -> tensor<100x256xf32>
+    %y = op.exp %p : (tensor<100x256xf32>) -> tensor<100x256xf32>
+    return %y : tensor<100x256xf32>
+  }
+}
+
+// -----
+
+// Rows that are read one after the other are written so, whoever permutes them later.
+module {
+  // CHECK-LABEL: kernel.program @rows
+  // CHECK: kernel.slot : !kernel.buffer<256x100xf32>
+  // CHECK: kernel.launch @rows_max_sum_256_by_100
+  func.func @rows(%x: tensor<256x100xf32> {op.name = "x"}) -> (tensor<100x256xf32> {op.name = "y"}) {
+    %s = op.softmax %x {dim = 1 : i64} : (tensor<256x100xf32>) -> tensor<256x100xf32>
+    %p = op.permute %s {dims = array<i64: 1, 0>} : (tensor<256x100xf32>) -> tensor<100x256xf32>
+    %y = op.exp %p : (tensor<100x256xf32>) -> tensor<100x256xf32>
+    return %y : tensor<100x256xf32>
   }
 }

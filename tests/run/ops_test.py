@@ -240,6 +240,8 @@ def test_softmax_over_an_outer_dim(shape: tuple[int, ...], dtype: torch.dtype, w
         lambda x: x.softmax(dim), lambda x: x.log_softmax(dim), lambda x: x.logsumexp(dim), lambda x: x.softmax(0),
         lambda x: (x - x.mean(dim, keepdim=True)) / (x.var(dim, keepdim=True, correction=0) + 1e-3).sqrt(),
         lambda x: (x * 3).softmax(dim).sum(dim), lambda x: x.softmax(-1), lambda x: x.double().softmax(dim),
+        lambda x: (x * 3).softmax(dim) * x + 1, lambda x: x.softmax(dim) @ x.mT, lambda x: x.softmax(dim).reshape(-1).cumsum(0),
+        lambda x: F.layer_norm(x.mT, (x.shape[dim],)).mT.abs(), lambda x: torch.cat([x.softmax(dim), x.log_softmax(dim)], dim),
     ]  # fmt: skip
     for way in _ways(*ways):
         rows(table, make(dtype, *shape) * 4, **way)

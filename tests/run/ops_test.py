@@ -103,6 +103,11 @@ def test_elementwise_float(dtype: torch.dtype) -> None:
     rows(FLOAT + _sixths(dtype), make(dtype, 5, 19), make(dtype, 5, 19))
 
 
+def _ways(*ways: dict[str, Any]) -> list[dict[str, Any]]:
+    """Options to compile with; those that name a CPU mean nothing on a device."""
+    return [way for way in ways if "cpu" not in way or torch.get_default_device().type != "cuda"]
+
+
 def _sixths(dtype: torch.dtype) -> list[Row]:
     return [] if dtype == F64 and torch.get_default_device().type == "cuda" else SIXTHS
 
@@ -221,6 +226,35 @@ def test_softmax_and_norms() -> None:
         model.batch.running_mean.normal_()
     check(model, (torch.randn(5, 6, 18),))
     check(Norms().double().eval(), (torch.randn(5, 6, 18, dtype=F64),))
+
+
+@pytest.mark.parametrize("shape,dtype,ways", [
+    ((37, 3), F32, [{}]), ((20, 9), F32, [{"threads": 2}]), ((5, 100), F32, [{}, {"threads": 2}, {"cpu": "x86-64-v3"}]),
+    ((3, 1), F32, [{}]), ((1, 40), F64, [{}]), ((2, 19, 33), F64, [{"threads": 2}, {"cpu": "x86-64-v3"}]), ((2, 0, 3), F32, [{}]),
+    ((4, 7, 300), torch.bfloat16, [{"threads": 2}]), ((4, 7, 300), F32, [{"threads": 2}]),
+], ids=str)  # fmt: skip
+def test_softmax_over_an_outer_dim(shape: tuple[int, ...], dtype: torch.dtype, ways: list[dict[str, Any]]) -> None:
+    """Lanes along what is contiguous, where there is enough of it."""
+    dim = len(shape) - 2
+    table: list[Row] = [
+        lambda x: x.softmax(dim), lambda x: x.log_softmax(dim), lambda x: x.logsumexp(dim), lambda x: x.softmax(0),
+        lambda x: (x - x.mean(dim, keepdim=True)) / (x.var(dim, keepdim=True, correction=0) + 1e-3).sqrt(),
+        lambda x: (x * 3).softmax(dim).sum(dim), lambda x: x.softmax(-1), lambda x: x.double().softmax(dim),
+        lambda x: (x * 3).softmax(dim) * x + 1, lambda x: x.softmax(dim) @ x.mT, lambda x: x.softmax(dim).reshape(-1).cumsum(0),
+        lambda x: F.layer_norm(x.mT, (x.shape[dim],)).mT.abs(), lambda x: torch.cat([x.softmax(dim), x.log_softmax(dim)], dim),
+    ]  # fmt: skip
+    for way in _ways(*ways):
+        rows(table, make(dtype, *shape) * 4, **way)
+
+
+def test_softmax_over_an_outer_dim_of_named_sizes() -> None:
+    n, m = torch.export.Dim("n", min=1, max=3000), torch.export.Dim("m", min=1, max=90)
+    calls = [(torch.randn(2, *sizes),) for sizes in ((1, 1), (5, 15), (1000, 16), (33, 17), (7, 90))]
+    check(lambda x: (x.softmax(1), x.softmax(0)), (torch.randn(2, 5, 6),), calls=calls, dynamic_shapes=({1: n, 2: m},))
+    far = torch.export.Dim("far", min=1, max=10**6)
+    calls = [(torch.randn(size, 40),) for size in (1, 50, 3000)]
+    check(lambda x: x.softmax(0), (torch.randn(5, 40),), calls=calls, dynamic_shapes=({0: far},))
+    check(lambda x: x.softmax(0), (torch.randn(40000, 35),))  # too many to keep
 
 
 def test_cumulative() -> None:
@@ -380,6 +414,41 @@ def test_indexing() -> None:
         i = torch.randint(0, 20, (2, 6)).to(dtype)
         check(Table(), (i, torch.randn(4, 9), torch.randint(0, 9, (4, 11))))
     check(Table(), (torch.randint(0, 20, (2, 6)), torch.randn(4, 9), torch.randint(0, 9, (4, 11))), threads=2)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, torch.bfloat16, BOOL], ids=str)
+def test_gathers(dtype: torch.dtype) -> None:
+    """Indices are checked some at a time; one that is expanded stands for a row."""
+    x = make(dtype, 3, 19, 33)
+    last, middle = torch.randint(0, 33, (3, 17, 40)), torch.randint(0, 19, (2, 50, 20))
+    one = torch.randint(0, 19, (3, 5, 1))
+    table: list[Row] = [
+        lambda x, last, middle, one: x.gather(2, last), lambda x, last, middle, one: x.gather(1, middle),
+        lambda x, last, middle, one: x.gather(0, last[:, :, :33] % 3), lambda x, last, middle, one: x.mT.gather(1, last[:, :, :18]),
+        lambda x, last, middle, one: x.gather(2, last.mT[:, :15]), lambda x, last, middle, one: x.gather(2, last[:, :, ::2]),
+        lambda x, last, middle, one: x.gather(1, one.expand(3, 5, 33)), lambda x, last, middle, one: x.gather(1, one),
+        lambda x, last, middle, one: x[:, :1].gather(1, last[:, :, :33] * 0), lambda x, last, middle, one: x.gather(1, middle[:, :0]),
+    ]  # fmt: skip
+    for way in _ways({}, {"threads": 2}, {"cpu": "x86-64-v3"}):
+        rows(table, x, last, middle, one, **way)
+
+
+def test_wrong_indices_of_gathers() -> None:
+    x, index = torch.randn(9, 70), torch.randint(0, 70, (9, 64))
+    if x.is_cuda:
+        return  # a wrong one ends the process's work on the device, as torch's own assertions do
+    n = torch.export.Dim("n", min=1, max=100)
+    for function, shapes in ((lambda x, i: x.gather(1, i), None), (lambda x, i: x.gather(1, i), ({1: n}, None))):
+        compiled = sl.compile(function, (x, index), dynamic_shapes=shapes)
+        for wrong in (-1, 70, -70, 2**31 + 5, -(2**63), 2**63 - 1):
+            for row, column in ((0, 0), (4, 20), (8, 63)):
+                bad = index.clone()
+                bad[row, column] = wrong
+                with pytest.raises(IndexError, match=f"{wrong}"):
+                    compiled(x, bad)
+                with pytest.raises((IndexError, RuntimeError)):
+                    function(x, bad)
+            assert torch.equal(compiled(x, index), function(x, index))
 
 
 def test_negative_indices() -> None:

@@ -80,7 +80,7 @@ std::string structText(const std::string& type, llvm::ArrayRef<mlir::NamedAttrib
 bool takesFixedShape(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
   return func.getScalarNames().empty() && !kernel::runsOnDevice(func) &&
-         llvm::is_contained({"pointwise", "fill", "zero_border", "row_reduction"}, family);
+         llvm::is_contained({"pointwise", "fill", "zero_border", "row_reduction", "convolution_direct"}, family);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the memory order of images [n, c, h, w] and signals [n, c, w], so that no reorder stands between convolutions:
-// what a channels-last kernel writes is channels last, and so is what elementwise and pooling ops make of it or of a part
-// of it. A value that convolutions read gets the
+// what a channels-last kernel writes is channels last, and so is what elementwise ops, pooling ops and convolutions of any
+// layout (depthwise, grouped, transposed) make of it or of a part of it. A value that convolutions read gets the
 // zero border that they rely on. Attention writes in the order that its readers permute it to. Recorded as
 // op.layout = {order, border} on the op that makes the value; the order lists dims from the slowest to the fastest.
 //
@@ -26,6 +26,12 @@ using mlir::Value;
 bool isChannelsLastKernel(op::FusionOp fusion) {
   auto kernel = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
   return kernel && (kernel == "native.convolution" || kernel == "native.winograd" || kernel == "cuda.convolution");
+}
+
+/// Its kernel reads and writes any order: the one that its image comes in is passed on.
+bool isConvolutionOfAnyLayout(op::FusionOp fusion) {
+  auto kernel = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
+  return kernel && kernel == "native.convolution_direct";
 }
 
 /// The order in which the result of an attention, [b, h, s, d], is wanted by all its readers, when they leave a head's elements
@@ -115,7 +121,7 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
       }
       auto fusion = llvm::dyn_cast<op::FusionOp>(op);
       const bool writes = fusion && isChannelsLastKernel(fusion);
-      const bool passesOn = (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(op) || (fusion && fusion.getFamily() == "pointwise")) && follows(op);
+      const bool passesOn = (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(op) || (fusion && (fusion.getFamily() == "pointwise" || isConvolutionOfAnyLayout(fusion)))) && follows(op);
       if (!(writes || passesOn) || wantsRowMajor(op->getResult(0))) {
         return;
       }

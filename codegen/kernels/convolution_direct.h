@@ -5,7 +5,8 @@
 // they use into a small workspace.
 //
 // Cost: vectorised over output channels of a group (or over channels when each group has one
-// output): 10-30% of peak with contiguous channels, 3-10% otherwise. Take it for depthwise
+// output): 10-30% of peak with contiguous channels, 3-10% otherwise. Depthwise over row-major images: along rows of pixels
+// (depthwise_planes.h), 20-50%. Take it for depthwise
 // (memory-bound anyway), transposed and small problems. In CUDA C++ (cuda_convolution_direct.h) it is every convolution, as a
 // product of tiles where a group has channels enough.
 #ifndef STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H
@@ -61,15 +62,17 @@ SL_INLINE int64_t tapSource(int64_t out, int64_t tap, int64_t stride, int64_t pa
 #if defined(__CUDACC__)
 #include "straightline/kernels/cuda_convolution_direct.h"
 #else
-#include "straightline/kernels/micro_kernel.h"
+#include "straightline/kernels/depthwise_planes.h"
 
 namespace sl {
 
-/// Bytes of workspace: the weights of one vector of output channels per thread.
+/// Bytes of workspace: the weights of one vector of output channels per thread, or a few rows of a plane.
 template <class T = float>
 constexpr int64_t convolutionDirectWorkspace(const ConvolutionDirectShape& s, int64_t vectorBytes,
                                              int64_t threads) {
-  return threads * ((s.c / s.groups * s.kh * s.kw * vectorBytes + 127) / 128 * 128);
+  const int64_t weights = (s.c / s.groups * s.kh * s.kw * vectorBytes + 127) / 128 * 128;
+  const int64_t rows = s.c == s.groups ? depthwisePlanesWorkspace(s, sizeof(T), vectorBytes) : 0;
+  return threads * (weights < rows ? rows : weights);
 }
 
 /// A vector of output channels: `count` channels from `first` on, read from input channels `input`
@@ -185,15 +188,31 @@ SL_INLINE void directRow(const ConvolutionDirectShape& s, const ChannelBlock& bl
   }
 }
 
-template <ConvolutionDirectTune Tune, class T, class Epilogue, class Ops>
-SL_INLINE void convolutionDirectWith(sl_team team, const ConvolutionDirectShape& s,
-                                     const Epilogue& epilogue, const T* in, const T* weight,
-                                     const Ops& ops, char* workspace) {
+/// A shape that is known when the kernel is compiled is a constant object, which every loop over it knows.
+template <auto SHAPE>
+SL_INLINE const ConvolutionDirectShape& shapeOf(const Fixed<SHAPE>&) {
+  return SHAPE;
+}
+SL_INLINE const ConvolutionDirectShape& shapeOf(const ConvolutionDirectShape& s) { return s; }
+
+template <ConvolutionDirectTune Tune, class Shape, class T, class Epilogue, class Ops>
+SL_INLINE void convolutionDirectWith(sl_team team, const Shape& shape, const Epilogue& epilogue,
+                                     const T* in, const T* weight, const Ops& ops, char* workspace) {
+  const ConvolutionDirectShape& s = shapeOf(shape);
   constexpr int N = kNativeLanes<T>;
   T* own = reinterpret_cast<T*>(workspace +
                                 team.index * convolutionDirectWorkspace<T>(s, kVectorBytes, 1));
   const int64_t inputs = s.c / s.groups;
   const int64_t outputs = s.k / s.groups;
+  if constexpr (Tune.transposed == 0) {
+    const bool inPlanes = s.inStride[2] == 1 && s.outStride[2] == 1 && (s.inStride[3] != 1 || s.c == 1);
+    // Rows shorter than half a vector leave most lanes idle: gathering as many channels takes less then.
+    const bool isWorth = s.wo > N / 2 || outputs > 1 || s.c < N;
+    if (inPlanes && inputs == 1 && isWorth) {
+      depthwisePlanes<!kSame<Shape, ConvolutionDirectShape>>(team, s, epilogue, in, weight, ops, reinterpret_cast<char*>(own));
+      return;
+    }
+  }
   // Depthwise: one input and one output per group, so a vector spans groups.
   const bool perLane = inputs == 1 && outputs == 1;
   const int64_t perGroup = ceilDiv(perLane ? s.k : outputs, N);
@@ -221,9 +240,9 @@ SL_INLINE void convolutionDirectWith(sl_team team, const ConvolutionDirectShape&
 }
 
 /// pointers: epilogue operands, outputs, `char* workspace` (64-byte aligned).
-template <ConvolutionDirectTune Tune, class Epilogue, class T, class... P>
-SL_INLINE void convolution_direct(sl_ctx*, sl_team team, ConvolutionDirectShape s,
-                                  Epilogue epilogue, const T* in, const T* weight, P... pointers) {
+template <ConvolutionDirectTune Tune, class Shape, class Epilogue, class T, class... P>
+SL_INLINE void convolution_direct(sl_ctx*, sl_team team, Shape s, Epilogue epilogue, const T* in, const T* weight,
+                                  P... pointers) {
   withWorkspace(
       [&](const auto& ops, char* workspace) SL_INLINE_LAMBDA {
         convolutionDirectWith<Tune>(team, s, epilogue, in, weight, ops, workspace);

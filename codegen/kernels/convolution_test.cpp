@@ -355,6 +355,25 @@ TEST(ConvolutionDirect, Depthwise) {
   }
 }
 
+/// Row-major planes: several vectors to a row, more rows than are copied at once, several outputs of one input, long kernels.
+TEST(ConvolutionDirect, DepthwisePlanes) {
+  for (int i = 0; i < 60; ++i) {
+    Problem p = randomDirect(false);
+    p.h = pick(1, 40);
+    p.w = pick(1, 200);
+    p.kh = pick(1, 5);
+    p.kw = i % 3 == 0 ? pick(1, 31) : p.kh;
+    p.padW = pick(0, p.kw);
+    p.groups = p.c = pick(1, 3);
+    p.k = p.groups * pick(1, 2);
+    if (i % 2 == 0) {
+      p.strideH = p.strideW = p.dilationH = p.dilationW = 1;
+    }
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, float>(p, false, int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, double>(p, false, int(pick(1, 3)));
+  }
+}
+
 TEST(ConvolutionDirect, Transposed) {
   for (int i = 0; i < 120; ++i) {
     runDirect<ConvolutionDirectTune{.transposed = 1, .pixels = 1}, float>(

@@ -315,6 +315,15 @@ TEST(NativeBackend, OtherWorkspacesAreTheTemplatesOwn) {
     EXPECT_EQ(find("native.convolution_direct").workspace(&d.raw),
               sl::convolutionDirectWorkspace<float>(
                   sl::ConvolutionDirectShape{.c = 12, .kh = 3, .kw = 3, .groups = 4}, 32, threads));
+    for (int64_t size : {7, 56, 300}) {
+      for (int64_t stride : {1, 2}) {
+        const Problem deep = convolution(1, 12, size, 12, 5, stride, true, 12, 64, threads);
+        const int64_t out = (size + 4 - 5) / stride + 1;
+        const sl::ConvolutionDirectShape shape{.h = size, .w = size, .c = 12, .ho = out, .wo = out, .kh = 5, .kw = 5, .groups = 12,
+                                               .strideH = stride, .strideW = stride, .padH = 2, .padW = 2, .dilationH = 1, .dilationW = 1};
+        EXPECT_EQ(find("native.convolution_direct").workspace(&deep.raw), sl::convolutionDirectWorkspace<float>(shape, 64, threads));
+      }
+    }
     const Problem m("matmul", {operand({2, 7, 33}), operand({2, 33, 20}), operand({2, 7, 20})},
                     {{"batch", 2}, {"m", 7}, {"n", 20}, {"k", 33}}, threads, 32);
     ASSERT_EQ(refusal("native.matmul", m), "");

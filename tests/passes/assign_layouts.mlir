@@ -39,6 +39,23 @@ func.func @signal(%x: tensor<1x8x32xf32>) -> tensor<1x16x32xf32> {
   return %y : tensor<1x16x32xf32>
 }
 
+// A kernel of any layout passes on the one that its image comes in: between channels-last convolutions nothing is reordered.
+// CHECK-LABEL: func.func @depthwise
+func.func @depthwise(%x: tensor<1x8x14x14xf32>) -> tensor<1x8x14x14xf32> {
+  %u = op.parameter "u" : tensor<16x8x1x1xf32>
+  %v = op.parameter "v" : tensor<16x1x3x3xf32>
+  %w = op.parameter "w" : tensor<8x16x1x1xf32>
+  // CHECK: op.kernel = "native.convolution", op.layout = {{.*}}order = array<i64: 0, 2, 3, 1>}
+  %a = op.convolution %x, %u {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 0, 0>, stride = array<i64: 1, 1>, transposed = false}
+      : (tensor<1x8x14x14xf32>, tensor<16x8x1x1xf32>) -> tensor<1x16x14x14xf32>
+  // CHECK: op.kernel = "native.convolution_direct", op.layout = {{.*}}order = array<i64: 0, 2, 3, 1>}
+  %b = op.convolution %a, %v {dilation = array<i64: 1, 1>, groups = 16 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 1, 1>, stride = array<i64: 1, 1>, transposed = false}
+      : (tensor<1x16x14x14xf32>, tensor<16x1x3x3xf32>) -> tensor<1x16x14x14xf32>
+  %c = op.convolution %b, %w {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 0, 0>, stride = array<i64: 1, 1>, transposed = false}
+      : (tensor<1x16x14x14xf32>, tensor<8x16x1x1xf32>) -> tensor<1x8x14x14xf32>
+  return %c : tensor<1x8x14x14xf32>
+}
+
 // A reshape reads rows: the convolution before it writes row-major.
 // CHECK-LABEL: func.func @flattened
 func.func @flattened(%x: tensor<1x8x14x14xf32>) -> tensor<1x3136xf32> {

@@ -7,6 +7,7 @@ import pytest
 import torch
 from policy import check, launches
 from torch import Tensor, nn
+from torch.export import Dim
 
 import straightline as sl
 
@@ -87,3 +88,63 @@ def test_a_weight_whose_shape_takes_a_copy_is_copied_once() -> None:
     rows = sl.compile(model, (x,)).explain().statements
     assert [row["op"] for row in rows if row["op"] == "reshape" and row["phase"] == "run"] == []
     assert [row["op"] for row in rows if row["op"] == "reshape" and row["phase"] == "prepare"] == ["reshape"] * 2
+
+
+def _deep(
+    channels: int, kernel: int | tuple[int, int], outputs: int = 1, **more: object
+) -> nn.Conv2d:
+    return nn.Conv2d(channels, channels * outputs, kernel, groups=channels, **more)
+
+
+@pytest.mark.parametrize("cpu", ["", "x86-64-v3"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_depthwise_over_row_major_images(dtype: torch.dtype, cpu: str) -> None:
+    """Every kind of kernel and width: two rows at once and an odd one left, strides, dilation, several outputs of a channel."""
+    models = [
+        (_deep(5, 3, padding=1), (2, 5, 7, 17)), (_deep(3, 5, padding=2), (1, 3, 20, 40)), (_deep(2, 7, padding=3), (1, 2, 9, 66)),
+        (_deep(4, 3, stride=2, padding=1), (1, 4, 13, 35)), (_deep(2, (2, 4), stride=(1, 3), padding=(0, 2)), (1, 2, 6, 50)),
+        (_deep(2, 3, dilation=2, padding=2), (1, 2, 12, 21)), (_deep(3, 3, 2, padding=1), (1, 3, 10, 33)), (_deep(1, 3), (1, 1, 5, 5)),
+        (_deep(40, 3, padding=1), (1, 40, 6, 6)), (_deep(2, 3, padding=1), (1, 2, 90, 130)),
+    ]  # fmt: skip
+    for model, shape in models:
+        check(
+            nn.Sequential(model, nn.SiLU()).to(dtype).eval(),
+            (torch.randn(shape, dtype=dtype),),
+            cpu=cpu,
+            threads=1,
+        )
+
+
+def test_depthwise_by_two_threads_and_of_any_batch() -> None:
+    """The epilogue adds what it is given, in place, and the size of the batch is not known."""
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.deep = _deep(6, 3, padding=1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return (self.deep(x) + x.exp()).relu()
+
+    check(Residual().eval(), (torch.randn(1, 6, 40, 41),), threads=2)
+    calls = [(torch.randn(n, 6, 11, 19),) for n in (1, 7)]
+    check(
+        Residual().eval(),
+        (torch.randn(3, 6, 11, 19),),
+        calls=calls,
+        dynamic_shapes=({0: Dim("n", min=1, max=9)},),
+    )
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_nothing_is_reordered_around_a_depthwise_convolution(stride: int) -> None:
+    model = nn.Sequential(
+        nn.Conv2d(8, 32, 1),
+        nn.ReLU6(),
+        _deep(32, 3, stride=stride, padding=1),
+        nn.ReLU6(),
+        nn.Conv2d(32, 8, 1),
+    ).eval()
+    compiled = check(model, (torch.randn(2, 8, 15, 15),))
+    reorders = [row["why"] for row in launches(compiled) if row["op"] in ("reorder", "copy")]
+    assert len(reorders) == 2, reorders  # what comes in, and what goes out

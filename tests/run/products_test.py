@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-import straightline as sl
 import torch
 from policy import check, launches
 from torch import Tensor, nn
@@ -19,7 +18,11 @@ _CPUS = ["", "x86-64-v3"]
 
 def _kernels(compiled: object) -> list[str]:
     """The kernels of the program's products."""
-    return [str(row["why"]).split(":")[0] for row in launches(compiled) if "matmul" in row["op"] or "linear" in row["op"]]
+    return [
+        str(row["why"]).split(":")[0]
+        for row in launches(compiled)
+        if "matmul" in row["op"] or "linear" in row["op"]
+    ]
 
 
 def _turned(a: Tensor) -> Tensor:
@@ -28,13 +31,23 @@ def _turned(a: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("cpu", _CPUS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize(("rows", "k"), [(1, 1), (7, 5), (16, 16), (33, 100), (300, 65), (5, 0), (1, 500)])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str
+)
+@pytest.mark.parametrize(
+    ("rows", "k"), [(1, 1), (7, 5), (16, 16), (33, 100), (300, 65), (5, 0), (1, 500)]
+)
 def test_with_a_column_and_with_a_row(rows: int, k: int, dtype: torch.dtype, cpu: str) -> None:
     """In one program: a matrix along its rows and along its columns, on either side of the vector."""
 
     def products(a: Tensor, x: Tensor) -> list[Tensor]:
-        return [torch.mv(a, x), torch.mv(a.t(), a[:, 0] if k else a.sum(1)), x @ a.t() + 1, (x * 2) @ a.t().contiguous(), torch.dot(x, x)]
+        return [
+            torch.mv(a, x),
+            torch.mv(a.t(), a[:, 0] if k else a.sum(1)),
+            x @ a.t() + 1,
+            (x * 2) @ a.t().contiguous(),
+            torch.dot(x, x),
+        ]
 
     a = torch.randn(rows, k, dtype=dtype)
     x = torch.randn(k, dtype=dtype)
@@ -48,7 +61,14 @@ def test_batches(threads: int) -> None:
     """One row, one column, shared operands and operands with gaps, by two threads, too."""
 
     def products(a: Tensor, x: Tensor, y: Tensor) -> list[Tensor]:
-        return [a @ x, y @ a, a[0, 0] @ x, a[:, :, ::2, 1::3] @ x[:, :, 1::3], (y @ a).relu() + a[:, :, :1] * 0.5, x.mT @ a.mT]
+        return [
+            a @ x,
+            y @ a,
+            a[0, 0] @ x,
+            a[:, :, ::2, 1::3] @ x[:, :, 1::3],
+            (y @ a).relu() + a[:, :, :1] * 0.5,
+            x.mT @ a.mT,
+        ]
 
     a, x, y = torch.randn(3, 4, 30, 21), torch.randn(3, 4, 21, 1), torch.randn(3, 1, 1, 30)
     check(products, (a, x, y), threads=threads)
@@ -64,8 +84,16 @@ def test_sizes_that_are_not_known() -> None:
     """A named number of columns may well be one; a named batch multiplies by a row."""
     n, b = Dim("n", min=1, max=40), Dim("b", min=1, max=9)
     shapes = ({0: b}, {0: b, 2: n})
-    other = [(torch.randn(count, 1, 12), torch.randn(count, 12, columns)) for count, columns in ((1, 1), (9, 40), (2, 1), (1, 17))]
-    check(lambda x, y: x @ y, (torch.randn(3, 1, 12), torch.randn(3, 12, 5)), calls=other, dynamic_shapes=shapes)
+    other = [
+        (torch.randn(count, 1, 12), torch.randn(count, 12, columns))
+        for count, columns in ((1, 1), (9, 40), (2, 1), (1, 17))
+    ]
+    check(
+        lambda x, y: x @ y,
+        (torch.randn(3, 1, 12), torch.randn(3, 12, 5)),
+        calls=other,
+        dynamic_shapes=shapes,
+    )
 
 
 def test_a_linear_whose_weight_may_change() -> None:

@@ -22,9 +22,25 @@ double cost(const sl_problem* p) {
                    double(machine.threads);
 }
 
+/// Bytes; as depthwisePlanesWorkspace in codegen/kernels/depthwise_planes.h.
+int64_t planesWorkspace(const ConvolutionProblem& c, int64_t elementBytes, int64_t vectorBytes) {
+  constexpr int64_t kBytes = 16 << 10;
+  const int64_t lanes = vectorBytes / elementBytes;
+  const int64_t read = roundUpTo(c.wo, lanes) + (c.kw - 1) * c.dilationW / c.strideW + 1;
+  const int64_t held = (c.w + c.padW) / c.strideW + 1 + lanes;
+  const int64_t length = roundUpTo(std::max(read, held), lanes) * c.strideW;
+  const int64_t span = (c.kh - 1) * c.dilationH + 1;
+  const int64_t most = kBytes / elementBytes / length;
+  const int64_t outputs = std::min(most > span ? (most - span) / c.strideH + 1 : 1, std::max<int64_t>(c.ho, 1));
+  return roundUpTo(((outputs - 1) * c.strideH + span) * length * elementBytes + c.kh * c.kw * 16, 128);
+}
+
 int64_t workspace(const sl_problem* p) {
   const ConvolutionProblem c(p);
-  return machineOf(p).threads * roundUpTo(c.depth() * machineOf(p).vectorBytes, 128);
+  const Machine machine = machineOf(p);
+  const int64_t weights = roundUpTo(c.depth() * machine.vectorBytes, 128);
+  const int64_t rows = c.c == c.groups ? planesWorkspace(c, p->operands[0].dtype.bits / 8, machine.vectorBytes) : 0;
+  return machine.threads * std::max(weights, rows);
 }
 
 void tune(const sl_problem* p, int64_t* values) {

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Depthwise convolution of row-major images, for convolution_direct: vectors lie along the rows of one channel's plane. A few rows
+// are copied between zeros into a workspace in the first cache, so that no tap asks whether it is inside; with a stride the columns
+// of each phase stand together, so that every tap reads whole vectors.
+#ifndef STRAIGHTLINE_KERNELS_DEPTHWISE_PLANES_H
+#define STRAIGHTLINE_KERNELS_DEPTHWISE_PLANES_H
+
+#include "straightline/kernels/micro_kernel.h"
+
+namespace sl {
+
+/// The copied rows: [rows][strideW phases][phase] elements. Column q of phase p is column q * strideW + p - padW of the image.
+struct PlaneRows {
+  int64_t phase;    ///< columns of a phase, zeros included
+  int64_t length;   ///< elements of a row
+  int64_t rows;     ///< of the image, for `outputs` rows of the result
+  int64_t outputs;  ///< rows of the result that are made of them
+
+  template <class S>
+  SL_INLINE_MEMBER constexpr PlaneRows(const S& s, int64_t elementBytes, int64_t vectorBytes) {
+    const int64_t lanes = vectorBytes / elementBytes;
+    const int64_t reach = (s.kw - 1) * s.dilationW / s.strideW + 1;
+    const int64_t read = (s.wo + lanes - 1) / lanes * lanes + reach;
+    const int64_t held = (s.w + s.padW) / s.strideW + 1 + lanes;  // what is copied, and a vector of zeros behind it
+    phase = ((read > held ? read : held) + lanes - 1) / lanes * lanes;
+    length = phase * s.strideW;
+    const int64_t span = (s.kh - 1) * s.dilationH + 1;
+    const int64_t most = kBytes / elementBytes / length;
+    outputs = most > span ? (most - span) / s.strideH + 1 : 1;
+    outputs = outputs < s.ho ? outputs : s.ho < 1 ? 1 : s.ho;
+    rows = (outputs - 1) * s.strideH + span;
+  }
+
+  static constexpr int64_t kBytes = 16 << 10;  ///< beside what streams through a first cache of 32 KiB
+};
+
+/// Bytes for a thread.
+template <class S>
+constexpr int64_t depthwisePlanesWorkspace(const S& s, int64_t elementBytes, int64_t vectorBytes) {
+  const PlaneRows plane(s, elementBytes, vectorBytes);
+  return (plane.rows * plane.length * elementBytes + s.kh * s.kw * 16 + 127) / 128 * 128;
+}
+
+/// One row of the image, or zeros where `from` is null.
+template <int N, class T, class S>
+SL_INLINE void copyPlaneRow(const S& s, const PlaneRows& plane, const T* from, T* to) {
+  const vec<T, N> zero{};
+  for (int64_t p = 0; p < s.strideW; ++p, to += plane.phase) {
+    const int64_t begin = p < s.padW ? ceilDiv(s.padW - p, s.strideW) : 0;
+    const int64_t last = s.w - 1 + s.padW - p;
+    const int64_t end = from == nullptr || last < 0 ? begin : maxOf(last / s.strideW + 1, begin);
+    for (int64_t q = 0; q < begin; ++q) {
+      to[q] = T(0);
+    }
+    int64_t q = begin;
+    const T* source = from + (from == nullptr ? 0 : q * s.strideW + p - s.padW);
+    for (; q + N <= end; q += N, source += N * s.strideW) {
+      store(to + q, loadLanes<N>(source, s.strideW, N));
+    }
+    if (q < end && end - begin >= N) {  // some elements a second time
+      store(to + end - N, loadLanes<N>(source - (q - (end - N)) * s.strideW, s.strideW, N));
+    } else if (q < end) {
+      storeLanes(to + q, 1, int(end - q), loadLanes<N>(source, s.strideW, int(end - q)));
+    }
+    for (q = end; q + N <= plane.phase; q += N) {
+      store(to + q, zero);
+    }
+    store(to + plane.phase - N, zero);
+  }
+}
+
+/// A tap of one output channel: how far its rows are from the first tap's, and its weight.
+template <class T>
+struct PlaneTap {
+  int64_t offset;
+  T weight;
+};
+
+/// sums[0..V) += one tap of V vectors.
+template <int V, int N, class T>
+SL_INLINE void addTap(const vec<T, N> (&from)[V], T weight, vec<T, N> (&sums)[V]) {
+  const auto factor = splat<vec<T, N>>(weight);
+  SL_UNROLL
+  for (int v = 0; v < V; ++v) {
+    sums[v] = fma(from[v], factor, sums[v]);
+  }
+}
+
+/// V vectors of a row of the result, to `results`. `rows`: what the first tap of the first of them reads.
+template <int V, int N, class T>
+SL_INLINE void sumRow(const PlaneTap<T>* taps, int64_t count, const T* rows, T* results) {
+  vec<T, N> sums[V] = {};
+  SL_NO_UNROLL
+  for (int64_t t = 0; t < count; ++t) {
+    vec<T, N> from[V];
+    SL_UNROLL
+    for (int v = 0; v < V; ++v) {
+      from[v] = load<N>(rows + taps[t].offset + v * N);
+    }
+    addTap<V, N>(from, taps[t].weight, sums);
+  }
+  SL_UNROLL
+  for (int v = 0; v < V; ++v) {
+    store(results + v * N, sums[v]);
+  }
+}
+
+/// V vectors of two rows of the result where neither stride nor dilation comes between: a row of the image is read once for both.
+/// The second goes to `results + next`. KH x KW: the kernel.
+template <int KH, int KW, int V, int N, class T>
+SL_INLINE void sumTwoRows(const PlaneTap<T>* taps, const T* rows, int64_t length, T* results, int64_t next) {
+  vec<T, N> upper[V] = {}, lower[V] = {};
+  SL_UNROLL
+  for (int i = 0; i <= KH; ++i) {
+    SL_UNROLL
+    for (int j = 0; j < KW; ++j) {
+      vec<T, N> from[V];
+      SL_UNROLL
+      for (int v = 0; v < V; ++v) {
+        from[v] = load<N>(rows + i * length + j + v * N);
+      }
+      if (i < KH) {
+        addTap<V, N>(from, taps[i * KW + j].weight, upper);
+      }
+      if (i > 0) {
+        addTap<V, N>(from, taps[(i - 1) * KW + j].weight, lower);
+      }
+    }
+  }
+  SL_UNROLL
+  for (int v = 0; v < V; ++v) {
+    store(results + v * N, upper[v]);
+    store(results + next + v * N, lower[v]);
+  }
+}
+
+/// For one input channel a group and images whose columns lie side by side. Known: the compiler knows the shape, and compiles one
+/// of the ways for it.
+template <bool Known, class S, class Epilogue, class T, class Ops>
+SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogue, const T* in, const T* weight, const Ops& ops,
+                               char* workspace) {
+  constexpr int N = kNativeLanes<T>;
+  constexpr int kVectors = 4;
+  const PlaneRows plane(s, sizeof(T), kVectorBytes);
+  T* copied = reinterpret_cast<T*>(workspace);
+  PlaneTap<T>* taps = reinterpret_cast<PlaneTap<T>*>(copied + plane.rows * plane.length);
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][2], s.epilogueStride[1][2], s.epilogueStride[2][2],
+                                               s.epilogueStride[3][2]};
+  const int64_t outputs = s.k / s.groups;
+  const int64_t parts = ceilDiv(s.ho, plane.outputs);
+  const int64_t vectors = ceilDiv(s.wo, N);
+  const Range mine = split(s.n * s.c * parts, team, 1);
+  SL_NO_UNROLL
+  for (int64_t unit = mine.begin; unit < mine.end; ++unit) {
+    const int64_t image = unit / parts / s.c, channel = unit / parts % s.c;
+    const int64_t first = unit % parts * plane.outputs;
+    const int64_t count = minOf(plane.outputs, s.ho - first);
+    const T* from = in + image * s.inStride[0] + channel * s.inStride[3];
+    const int64_t top = first * s.strideH - s.padH;
+    const int64_t rows = (count - 1) * s.strideH + (s.kh - 1) * s.dilationH + 1;
+    SL_NO_UNROLL
+    for (int64_t r = 0; r < rows; ++r) {
+      const bool inside = top + r >= 0 && top + r < s.h;
+      copyPlaneRow<N>(s, plane, inside ? from + (top + r) * s.inStride[1] : nullptr, copied + r * plane.length);
+    }
+    SL_NO_UNROLL
+    for (int64_t k = channel * outputs; k < (channel + 1) * outputs; ++k) {
+      const T* from = weight + channel * s.weightStride[0] + k % outputs * s.weightStride[1];
+      for (int64_t i = 0; i < s.kh; ++i) {
+        for (int64_t j = 0; j < s.kw; ++j) {
+          const int64_t column = j * s.dilationW;
+          taps[i * s.kw + j] = {i * s.dilationH * plane.length + column % s.strideW * plane.phase + column / s.strideW,
+                                from[i * s.weightStride[3] + j * s.weightStride[4]]};
+        }
+      }
+      const bool isDense = s.strideH == 1 && s.strideW == 1 && s.dilationH == 1 && s.dilationW == 1;
+      const int64_t side = isDense && s.kh == s.kw && (s.kh == 3 || (Known && (s.kh == 5 || s.kh == 7))) ? s.kh : 0;
+      const int64_t atOnce = side != 0 ? 2 : 1;
+      SL_NO_UNROLL
+      for (int64_t y = 0; y < count; y += atOnce) {
+        const bool two = y + atOnce <= count && atOnce == 2;
+        const T* rowsHere = copied + y * s.strideH * plane.length;
+        SL_NO_UNROLL
+        for (int64_t v = 0; v < vectors; v += kVectors) {
+          const int64_t many = minOf(kVectors, vectors - v);
+          alignas(64) T results[2 * kVectors * N];
+          withCount<kVectors>(many, [&](auto known) SL_INLINE_LAMBDA {
+            constexpr int V = decltype(known)::value;
+            const T* from = rowsHere + v * N;
+            if (!two) {
+              sumRow<V, N>(taps, s.kh * s.kw, from, results);
+            } else if (side == 3) {
+              sumTwoRows<3, 3, V, N>(taps, from, plane.length, results, kVectors * N);
+            } else if constexpr (Known) {
+              if (side == 5) {
+                sumTwoRows<5, 5, V, N>(taps, from, plane.length, results, kVectors * N);
+              } else {
+                sumTwoRows<7, 7, V, N>(taps, from, plane.length, results, kVectors * N);
+              }
+            }
+          });
+          SL_NO_UNROLL
+          for (int64_t r = 0; r < (two ? 2 : 1); ++r) {
+            const int64_t row = first + y + r;
+            RowOffsets at;
+            at.output = image * s.outStride[0] + row * s.outStride[1] + k * s.outStride[3];
+            SL_UNROLL
+            for (int q = 0; q < Ops::kInputs; ++q) {
+              at.operand[q] = image * s.epilogueStride[q][0] + row * s.epilogueStride[q][1] + k * s.epilogueStride[q][3];
+            }
+            SL_NO_UNROLL
+            for (int64_t i = 0; i < many; ++i) {
+              const int64_t x = (v + i) * N;
+              finish<N>(epilogue, ops, load<N>(results + (r * kVectors + i) * N), at, steps, x, 1, minOf(N, s.wo - x));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_DEPTHWISE_PLANES_H

@@ -115,6 +115,8 @@ void checkScan(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnS
 }
 TEST(Scan, CumulativeSum) {
   checkScan<float, float>(37, 100, 100, 1);
+  checkScan<float, float>(11, 900, 900, 1);
+  checkScan<int32_t, int64_t>(4, 33, 33, 1);
   checkScan<float, float>(37, 100, 1, 37);
   checkScan<double, double>(5, 70, 1, 5);
   checkScan<int32_t, int64_t>(33, 20, 1, 33);

@@ -261,6 +261,10 @@ def test_cumulative() -> None:
     rows([lambda x: x.cumsum(0), lambda x: x.cumsum(1), lambda x: x.cumsum(-1), lambda x: x.flip(1).cumsum(1)], torch.randn(5, 7, 9))
     rows([lambda x: x.cumsum(0), lambda x: x.cumsum(1)], make(I64, 6, 9))
     rows([lambda x: x.cumsum(0), lambda x: (x > 0).cumsum(1)], make(I32, 6, 9))
+    several: list[Row] = [lambda x: x.cumsum(1), lambda x: x.abs().cumsum(1).neg(), lambda x: x[:, ::3].cumsum(1), lambda x: x[:3].cumsum(1)]
+    for dtype in (F32, F64, torch.bfloat16, U8):
+        for way in _ways({}, {"threads": 2}):
+            rows(several, make(dtype, 13, 300), **way)
 
 
 # Products -------------------------------------------------------------------------------------------------------------

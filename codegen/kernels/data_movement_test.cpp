@@ -115,6 +115,8 @@ void checkScan(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnS
 }
 TEST(Scan, CumulativeSum) {
   checkScan<float, float>(37, 100, 100, 1);
+  checkScan<float, float>(11, 900, 900, 1);
+  checkScan<int32_t, int64_t>(4, 33, 33, 1);
   checkScan<float, float>(37, 100, 1, 37);
   checkScan<double, double>(5, 70, 1, 5);
   checkScan<int32_t, int64_t>(33, 20, 1, 33);
@@ -285,6 +287,72 @@ TEST(GatherElements, AlongEachDim) {
     shape.dimExtent = 0;
     EXPECT_EQ(gather(), SL_INDEX_ERROR);
     EXPECT_EQ(out[3], 0.0);
+  }
+}
+
+/// in [m, d] gathered along d (IN 0), or [d, m] along its first dim (IN 1), with one index for an element or (expanded) for a row.
+template <class E, class I>
+void checkGatherRuns(int64_t rows, int64_t count, int64_t extent, bool alongLast, bool expanded, int64_t bad) {
+  std::mt19937_64 random(freshSeed());
+  std::vector<E> in(size_t(std::max<int64_t>(rows, extent) * std::max(count, extent)));
+  for (E& v : in) {
+    v = E(random() % 100);
+  }
+  std::vector<I> index(size_t(expanded ? rows : rows * count));
+  for (I& i : index) {
+    i = I(random() % uint64_t(extent));
+  }
+  const size_t wrong = index.size() / 2;
+  if (bad != 0) {
+    index[wrong] = I(bad);
+  }
+  const int64_t indexRow = expanded ? 1 : count;
+  const int64_t indexStep = expanded ? 0 : 1;
+  const sl::GatherElementsShape shape{
+      .extent = {rows, count},
+      .stride = {{alongLast ? extent : 0, alongLast ? 0 : 1}, {indexRow, indexStep}, {count, 1}},
+      .dimExtent = extent,
+      .dimStride = alongLast ? 1 : count};
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<E> out(size_t(rows * count), E(111));
+    sl_ctx failure;
+    const int32_t status = runTeam(
+        threads,
+        [&](sl_ctx* ctx, sl_team team) {
+          sl::gather_elements<sl::GatherElementsTune{.rank = 2}>(
+              ctx, team, shape, static_cast<const E*>(in.data()),
+              static_cast<const I*>(index.data()), out.data());
+        },
+        &failure);
+    EXPECT_EQ(status, bad != 0 ? SL_INDEX_ERROR : SL_OK);
+    if (bad != 0) {
+      EXPECT_EQ(failure.detail[0], bad);
+      EXPECT_EQ(failure.detail[1], 0);
+      EXPECT_EQ(failure.detail[2], extent - 1);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < count; ++c) {
+        const int64_t place = index[size_t(r * indexRow + c * indexStep)];
+        if (place >= 0 && place < extent) {
+          const int64_t at = alongLast ? r * extent + place : place * count + c;
+          ASSERT_EQ(out[size_t(r * count + c)], in[size_t(at)]) << r << " " << c << " of " << rows << "x" << count;
+        }
+      }
+    }
+  }
+}
+TEST(GatherElements, Runs) {
+  for (int64_t count : {1, 7, 16, 17, 40, 1500}) {
+    for (bool alongLast : {true, false}) {
+      checkGatherRuns<float, int64_t>(5, count, 33, alongLast, false, 0);
+      checkGatherRuns<uint8_t, int32_t>(3, count, 100, alongLast, false, 0);
+      checkGatherRuns<double, int64_t>(5, count, 33, alongLast, true, 0);
+      for (int64_t bad : {int64_t(-1), int64_t(33), INT64_MIN, INT64_MAX}) {
+        checkGatherRuns<float, int64_t>(5, count, 33, alongLast, false, bad);
+      }
+      checkGatherRuns<int64_t, int32_t>(5, count, 33, alongLast, true, INT32_MIN);
+      checkGatherRuns<float, int32_t>(2, count, 33, alongLast, false, INT32_MAX);
+    }
   }
 }
 

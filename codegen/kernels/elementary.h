@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementary functions on float, double and their vectors: polynomials, no library call. Everything
-// the emitter prints is in scalar.h; this file and trigonometry.h hold the numerics.
+// the emitter prints is in scalar.h; this file, powers.h and trigonometry.h hold the numerics.
 //
 // Bounds, in units of the last place of the exact value (0.5 is the best possible), with denormal
 // arguments and results, infinities, NaN and the sign of zero as IEEE 754 and C say. For float over
@@ -149,12 +149,53 @@ SL_INLINE V pow2(V n) {
   U k = bitcast<U>(V(n + Fmt<V>::kMagic)) - bitcast<U>(splat<V>(Fmt<V>::kMagic));
   return bitcast<V>(U((k + T(Fmt<V>::kBias)) << T(Fmt<V>::kMantissa)));
 }
+/// The vector of which these are the halves.
+template <class V, class H>
+SL_INLINE V joined(H low, H high) {
+  V r;
+  __builtin_memcpy(&r, &low, sizeof(low));
+  __builtin_memcpy(reinterpret_cast<char*>(&r) + sizeof(low), &high, sizeof(high));
+  return r;
+}
+#if defined(__clang__) && defined(__AVX512VL__)
+/// x * 2^n, rounded once; an instruction of any width.
+template <class V>
+SL_INLINE V scale(V x, V n) {
+  using T = Element<V>;
+  constexpr bool kFloat = kSame<T, float>;
+  if constexpr (sizeof(V) > 64) {
+    auto low = scale(lowHalf(x), lowHalf(n));
+    return joined<V>(low, scale(highHalf(x), highHalf(n)));
+  } else if constexpr (sizeof(V) < 16) {
+    vec<T, 16 / int(sizeof(T))> wideX{};
+    vec<T, 16 / int(sizeof(T))> wideN{};
+    __builtin_memcpy(&wideX, &x, sizeof(x));
+    __builtin_memcpy(&wideN, &n, sizeof(n));
+    wideX = scale(wideX, wideN);
+    __builtin_memcpy(&x, &wideX, sizeof(x));
+    return x;
+  } else if constexpr (sizeof(V) == 64 && kFloat) {
+    return __builtin_ia32_scalefps512_mask(x, n, x, -1, 4);  // 4: rounding as the thread has it
+  } else if constexpr (sizeof(V) == 64) {
+    return __builtin_ia32_scalefpd512_mask(x, n, x, -1, 4);
+  } else if constexpr (sizeof(V) == 32 && kFloat) {
+    return __builtin_ia32_scalefps256_mask(x, n, x, -1);
+  } else if constexpr (sizeof(V) == 32) {
+    return __builtin_ia32_scalefpd256_mask(x, n, x, -1);
+  } else if constexpr (kFloat) {
+    return __builtin_ia32_scalefps128_mask(x, n, x, -1);
+  } else {
+    return __builtin_ia32_scalefpd128_mask(x, n, x, -1);
+  }
+}
+#else
 /// x * 2^n in two steps, so that overflow and denormal results come out right.
 template <class V>
 SL_INLINE V scale(V x, V n) {
   V first = nearestSmall(V(n * Element<V>(0.5)));
   return x * pow2(first) * pow2(V(n - first));
 }
+#endif
 /// c[0] + c[1] x + ... by Horner's rule.
 template <class V, int N>
 SL_INLINE V horner(V x, const Element<V> (&c)[N]) {
@@ -189,14 +230,6 @@ SL_INLINE V lanewise(V a, V b, F f) {
     }
     return r;
   }
-}
-/// The vector of which these are the halves.
-template <class V, class H>
-SL_INLINE V joined(H low, H high) {
-  V r;
-  __builtin_memcpy(&r, &low, sizeof(low));
-  __builtin_memcpy(reinterpret_cast<char*>(&r) + sizeof(low), &high, sizeof(high));
-  return r;
 }
 template <class V>
 SL_INLINE V clampKeepingNan(V x, Element<V> low, Element<V> high) {
@@ -588,165 +621,7 @@ SL_INLINE double errorFunctionDouble(double x) {
   return copySign(1.0 - horner(a - (interval * 0.5 + 1.25), kComplementaryError[interval]), x);
 }
 
-// ---- powers ----
-
-/// a + b and a * b without loss: high + low.
-struct Double2 {
-  double high;
-  double low;
-};
-SL_INLINE Double2 exactSum(double a, double b) {
-  double s = a + b;
-  double t = s - a;
-  return {s, (a - (s - t)) + (b - t)};
-}
-SL_INLINE Double2 exactProduct(double a, double b) {
-  double p = a * b;
-#if defined(__CUDACC__)
-  return {p, __fma_rn(a, b, -p)};
-#elif defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)
-  return {p, __builtin_fma(a, b, -p)};
-#else
-  double as = a * 0x1.0000002p27;
-  double bs = b * 0x1.0000002p27;
-  double ah = as - (as - a);
-  double bh = bs - (bs - b);
-  double al = a - ah;
-  double bl = b - bh;
-  return {p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
-#endif
-}
-
-/// log(x) to about 2^-66 relative, x positive and finite.
-SL_INLINE Double2 logarithmExact(double x) {
-  constexpr double c[] = {0.4,
-                          0.28571428571429364,
-                          0.22222222221655907,
-                          0.181818183353876,
-                          0.15384594963074136,
-                          0.13334804663624336,
-                          0.11706237148816372,
-                          0.11723170160799075};
-  double m;
-  double n;
-  splitExponent(x, m, n);
-  double f = m - 1.0;
-  Double2 d = exactSum(2.0, f);
-  double s = f / d.high;
-  Double2 sd = exactProduct(s, d.high);
-  double sLow = ((f - sd.high) - sd.low - s * d.low) / d.high;
-  Double2 z = exactProduct(s, s);
-  z.low += 2.0 * s * sLow;
-  // 2/3 s^3 in two parts, then the rest of the series in one.
-  Double2 w = exactProduct(s, 0x1.5555555555555p-1);
-  w.low += sLow * 0x1.5555555555555p-1 + s * 0x1.5555555555555p-55;
-  Double2 cube = exactProduct(w.high, z.high);
-  cube.low += w.high * z.low + w.low * z.high;
-  double tail = s * z.high * z.high * horner(z.high, c);
-  Double2 first = exactSum(n * kLn2High<double>, 2.0 * s);
-  Double2 second = exactSum(first.high, cube.high);
-  double low = second.low + (first.low + (n * kLn2Low<double> + (2.0 * sLow + (cube.low + tail))));
-  return exactSum(second.high, low);
-}
-
-/// Values of pow(x, y) that do not follow from |x|^y: signs, and the cases that make NaN on the
-/// way.
-template <class V>
-SL_INLINE V powerSpecial(V x, V y, V magnitude) {
-  using T = Element<V>;
-  auto whole = mask(truncate(y) == y);
-  V halved = y * T(0.5);
-  auto odd = both(whole, mask(truncate(halved) != halved));
-  auto negative = mask(bitcast<IntegerLike<V>>(x) < typename Fmt<V>::Int(0));
-  V result = select(both(odd, negative), V(-magnitude), magnitude);
-  auto invalid = both(both(mask(x < T(0)), !whole), mask(x > -Fmt<V>::kInfinity));
-  result = select(invalid, splat<V>(Fmt<V>::kNan), result);
-  result = select(both(mask(x == T(-1)), mask(absolute(y) == Fmt<V>::kInfinity)), splat<V>(T(1)),
-                  result);
-  result = select(either(mask(x != x), mask(y != y)), V(x + y), result);
-  return select(either(mask(x == T(1)), mask(y == T(0))), splat<V>(T(1)), result);
-}
-SL_INLINE double powerDouble(double x, double y) {
-  double a = absolute(x);
-  double magnitude;
-  if (a == 0.0 || a == Format<double>::kInfinity || a != a || absolute(y) > 0x1p66) {
-    magnitude = exponential(y * logarithm(a));
-  } else {
-    Double2 l = logarithmExact(a);
-    Double2 p = exactProduct(y, l.high);
-    double low = p.low + y * l.low;
-    magnitude = exponential(p.high, absolute(p.high) < 800.0 ? low : 0.0);
-  }
-  return powerSpecial(x, y, magnitude);
-}
-/// float: log and exp in double leave 20 bits to spare.
-template <class V>
-SL_INLINE V powerFloat(V x, V y) {
-  using D = Like<double, V>;
-  D l = logarithm(convert<double>(absolute(x)));
-  return powerSpecial(x, y, convert<float>(exponential(D(convert<double>(y) * l))));
-}
-
-// ---- remainders and roots ----
-
-/// x - trunc(x / y) y without rounding, sign of x. Long division on the bits: exact for every pair.
-template <class T>
-SL_NOINLINE T remainderBits(T x, T y) {
-  using U = Conditional<kSame<T, float>, uint32_t, uint64_t>;
-  using Bits = typename U::type;
-  constexpr int kM = Format<T>::kMantissa;
-  constexpr Bits kMask = (Bits(1) << kM) - 1;
-  constexpr int kTop = kSame<T, float> ? 255 : 2047;
-  Bits a = bitcast<Bits>(absolute(x));
-  Bits b = bitcast<Bits>(absolute(y));
-  int ea = int(a >> kM);
-  int eb = int(b >> kM);
-  if (ea == kTop || b == 0 || x != x || y != y) {
-    return Format<T>::kNan;
-  }
-  if (a < b || eb == kTop) {
-    return x;
-  }
-  Bits ma = ea == 0 ? a : (a & kMask) | (Bits(1) << kM);
-  Bits mb = eb == 0 ? b : (b & kMask) | (Bits(1) << kM);
-  ea = ea == 0 ? 1 : ea;
-  eb = eb == 0 ? 1 : eb;
-  ma %= mb;
-  for (; ea > eb; --ea) {
-    ma <<= 1;
-    ma = ma >= mb ? ma - mb : ma;
-  }
-  if (ma == 0) {
-    return copySign(T(0), x);
-  }
-  while ((ma >> kM) == 0 && ea > 1) {
-    ma <<= 1;
-    --ea;
-  }
-  Bits r = (ma >> kM) == 0 ? ma : (ma & kMask) | (Bits(ea) << kM);
-  return copySign(bitcast<T>(r), x);
-}
-SL_INLINE float remainderScalar(float x, float y) {
-  double q = double(x) / double(y);
-  if (absolute(q) < 1.0) {
-    return x;
-  }
-  if (SL_LIKELY(absolute(q) < 0x1p28)) {
-    double b = absolute(double(y));
-    double a = absolute(double(x));
-    double r = a - truncate(absolute(q)) * b;  // 28 + 24 bits: exact
-    r = r < 0.0 ? r + b : r;
-    r = r >= b ? r - b : r;
-    return copySign(float(r), x);
-  }
-  return remainderBits(x, y);
-}
-SL_INLINE double remainderScalar(double x, double y) {
-  if (absolute(x) < absolute(y)) {
-    return x;
-  }
-  return remainderBits(x, y);
-}
+// ---- roots ----
 
 template <class V>
 SL_INLINE V squareRoot(V x) {

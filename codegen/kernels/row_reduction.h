@@ -23,12 +23,13 @@
 // ones are) lanes along rows. Sums are taken by lanes in blocks whose sums are added pairwise, so
 // the error grows with log(n) and the result depends on the vector width of the target only.
 //
-// Workspace, only with kept = 1: per thread roundUp(inner elements * sizeof(value type), 64) bytes;
-// tune.columns = 1 lets rows go to lanes for kept = 1 as well and needs 64 bytes per inner element
-// (128 for double). Rows are split over the team. An element output may be an input's buffer when
-// their strides are equal. With Fixed<RowReductionShape{...}> the way that this shape does not take is
-// not compiled. In CUDA C++ (cuda_row_reduction.h) there is no ctx, no team, no workspace and nothing kept:
-// `threads` threads of the grid share a row and keep its inputs in registers.
+// Workspace, only with kept = 1: per thread roundUp(inner elements * sizeof(value type), 64) bytes.
+// With kept = 1 lanes go along rows only where tune.columns says how many; the workspace then has
+// so many values per inner element. Rows are split over the team. An element output may be an
+// input's buffer when their strides are equal. With Fixed<RowReductionShape{...}> the way that this
+// shape does not take is not compiled. In CUDA C++ (cuda_row_reduction.h) there is no ctx, no team,
+// no workspace and nothing kept: `threads` threads of the grid share a row and keep its inputs in
+// registers.
 #ifndef STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
 #define STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
 
@@ -49,7 +50,7 @@ struct RowReductionTune {
   int kept = 0;       ///< 1: one stage hands a value per element to the later lambdas
   int keptStage = 0;  ///< which
   int stages = 1;
-  int columns = 0;  ///< 1: the workspace is large enough for lanes along rows (see above)
+  int columns = 0;  ///< lanes along rows, a power of two; 0: a few registers, none with kept = 1
   Combine combine[4] = {};
   Value value[4] = {};
   int threads = 1;  ///< CUDA only: threads a row, a power of two; more than 32 are the whole block
@@ -661,7 +662,8 @@ SL_INLINE constexpr auto innerNest(const RowReductionShape& shape) {
 template <RowReductionTune T, class Outer, class Inner>
 SL_INLINE constexpr bool rowsInLanes(const Outer& outer, const Inner& inner) {
   bool possible = T.kept == 0 || T.columns != 0;
-  return possible && !inner.innerIsVector() && outer.innerIsVector() && outer.innerExtent() > 1;
+  return possible && !inner.innerIsVector() && outer.innerIsVector() &&
+         outer.innerExtent() >= (T.columns != 0 ? T.columns : 2);
 }
 
 /// The loops of a call.
@@ -726,10 +728,12 @@ template <RowReductionTune T, class Nests, class L, class P, int... S, int... I>
 struct Problem<T, Nests, L, P, Ints<S...>, Ints<I...>> : Nests {
   static constexpr int kOperands = kOperandsOf<T>;
   /// Lanes along a row; along rows a few registers per operand, so that a cache line is used at
-  /// once.
+  /// once, unless the tunables say how many.
   static constexpr int kLanesInner =
       lanesFor<InputType<T, I, P>..., typename StageType<T, S, P>::type...>();
-  static constexpr int kLanesRows = T.kept != 0 ? kLanesInner : kLanesInner * 4;
+  static constexpr int kLanesRows = T.columns != 0 ? T.columns
+                                    : T.kept != 0  ? kLanesInner
+                                                   : kLanesInner * 4;
   using InnerCursor = Cursor<T.innerRank, kOperands>;
   L lambdas;   ///< tuple
   P pointers;  ///< tuple

@@ -57,7 +57,8 @@ size_t sizeOf(const Layout& l) {
 void softmax(const Layout& l, int threads, bool inPlace) {
   std::vector<float> x = randomFloats(sizeOf(l), -20, 20);
   std::vector<float> y = inPlace ? x : std::vector<float>(x.size(), 7.0f);
-  std::vector<char> workspace(size_t(threads) * size_t(l.columns + 1) * 64 + 64);
+  constexpr int kMostLanes = 32;
+  std::vector<char> workspace(size_t(threads) * size_t(l.columns + 1) * kMostLanes * sizeof(float) + 64);
   RowReductionShape shape{.outer = {l.rows}, .inner = {l.columns}};
   shape.stride[0][0][0] = shape.stride[1][0][0] = l.rowStride;
   shape.stride[0][1][0] = shape.stride[1][1][0] = l.columnStride;
@@ -83,7 +84,9 @@ void softmax(const Layout& l, int threads, bool inPlace) {
   };
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
     if (threads == 2) {
-      body(ctx, team, sl::Index<1>{});
+      body(ctx, team, sl::Index<8>{});
+    } else if (threads == 3) {
+      body(ctx, team, sl::Index<kMostLanes>{});
     } else {
       body(ctx, team, sl::Index<0>{});
     }
@@ -112,6 +115,8 @@ TEST(RowReduction, Softmax) {
       softmax(l, threads, false);
     }
     softmax(l, 1, true);
+    softmax(l, 2, true);
+    softmax(l, 3, true);
   }
 }
 

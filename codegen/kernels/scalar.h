@@ -54,6 +54,7 @@
 #define STRAIGHTLINE_KERNELS_SCALAR_H
 
 #include "straightline/kernels/elementary.h"
+#include "straightline/kernels/powers.h"
 #include "straightline/kernels/trigonometry.h"
 #include "straightline/kernels/vector.h"
 
@@ -510,8 +511,7 @@ SL_INLINE V pow(V a, V b) {
   if constexpr (kSame<Element<V>, float>) {
     return elementary::powerFloat(a, b);
   } else if constexpr (kSame<Element<V>, double>) {
-    return elementary::lanewise(a, b,
-                                [](double x, double y) { return elementary::powerDouble(x, y); });
+    return elementary::powerDouble(a, b);
   } else {
     return elementary::lanewise(a, b, [](auto x, auto y) { return powerInteger(x, y); });
   }
@@ -547,8 +547,7 @@ SL_INLINE V trunc_divide(V a, V b) {
 template <class V>
 SL_INLINE V fmod(V a, V b) {
   if constexpr (kFloating<Element<V>>) {
-    return elementary::lanewise(a, b,
-                                [](auto x, auto y) { return elementary::remainderScalar(x, y); });
+    return elementary::remainder(a, b);
   } else {
     return elementary::lanewise(a, b, [](auto x, auto y) { return rest(x, y); });
   }

@@ -227,6 +227,33 @@ void checkBinary(const char* name, T (*scalar)(T, T), void (*vector)(const T*, c
   printf("%s %s: %.3f ulp\n", sizeof(T) == 4 ? "float" : "double", name, worst);
 }
 
+/// Dividends at, just below and just above multiples of the divisor, where a rounded quotient is one too large.
+template <class T>
+void checkRemaindersNearMultiples() {
+  std::mt19937_64 random = freshGenerator();
+  std::uniform_real_distribution<T> range(0.001, 30);
+  for (int i = 0; i < 1 << 17; ++i) {
+    T x[8];
+    T y[8];
+    T r[8];
+    for (int j = 0; j < 8; ++j) {
+      y[j] = random() % 2 == 0 ? range(random) : -range(random);
+      const T multiple = T(int64_t(random() >> (42 + random() % 22))) * y[j];
+      x[j] = j % 3 == 0 ? multiple : std::nextafter(multiple, T(j % 3 == 1 ? 1e30 : -1e30));
+    }
+    sl::store(r, sl::fmod(sl::load<8>(x), sl::load<8>(y)));
+    for (int j = 0; j < 8; ++j) {
+      EXPECT_EQ(r[j], std::fmod(x[j], y[j])) << std::hexfloat << x[j] << " " << y[j];
+      EXPECT_EQ(std::signbit(r[j]), std::signbit(x[j])) << std::hexfloat << x[j] << " " << y[j];
+      EXPECT_EQ(sl::fmod(x[j], y[j]), r[j]);
+    }
+  }
+}
+TEST(Scalar, RemaindersNearMultiples) {
+  checkRemaindersNearMultiples<float>();
+  checkRemaindersNearMultiples<double>();
+}
+
 template <class T>
 void checkBinaryFunctions() {
   using W = Wider<T>;

@@ -5,7 +5,8 @@
 //
 // Sums run in double for float and double, in float for 16-bit floats (as ATen on the CPU), in
 // int64 for integers and bool. in and out may be one buffer. The team splits the other dims; lanes
-// run along them where they are contiguous. In CUDA C++ `threads` neighbours (1 or 32) share a row.
+// run along them where they are contiguous, else a few rows are summed at a time. In CUDA C++
+// `threads` neighbours (1 or 32) share a row.
 #ifndef STRAIGHTLINE_KERNELS_SCAN_H
 #define STRAIGHTLINE_KERNELS_SCAN_H
 
@@ -110,6 +111,26 @@ SL_INLINE void scanLanes(const ScanShape& s, const In* in, Out* out, int64_t inL
   }
 }
 
+inline constexpr int kRows = 4;  ///< side by side, as many as hide how long an addition takes
+
+/// kRows rows, each summed as it would be alone.
+template <class In, class Out>
+SL_INLINE void scanRows(const ScanShape& s, const In* const (&in)[kRows],
+                        Out* const (&out)[kRows]) {
+  using A = Sum<In>;
+  A sum[kRows] = {};
+  for (int64_t i = 0; i < s.count; ++i) {
+    SL_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      sum[row] = add(sum[row], cast<A>(in[row][i * s.stride[0]]));
+    }
+    SL_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      out[row][i * s.stride[1]] = cast<Out>(sum[row]);
+    }
+  }
+}
+
 }  // namespace scan_detail
 
 template <ScanTune T, class In, class Out>
@@ -129,11 +150,29 @@ SL_INLINE void scan(sl_ctx*, sl_team team, ScanShape s, const In* in, Out* out) 
   }
   Range part = split(total / run * groups, team, ceilDiv(1024, maxOf(s.count, 1)));
   Cursor<T.rank, 2> at;
-  for (int64_t i = part.begin; i < part.end; ++i) {
+  const In* from = in;
+  Out* to = out;
+  auto seek = [&](int64_t i) SL_LAMBDA {
     at.seek(nest, nest.rank - 1, i / groups);
     int64_t first = i % groups * (lanes ? N : 1);
-    const In* from = in + at.offset[0] + first * nest.innerStride(0);
-    Out* to = out + at.offset[1] + first * nest.innerStride(1);
+    from = in + at.offset[0] + first * nest.innerStride(0);
+    to = out + at.offset[1] + first * nest.innerStride(1);
+    return first;
+  };
+  int64_t i = part.begin;
+  constexpr int kRows = scan_detail::kRows;
+  for (; !lanes && i + kRows <= part.end; i += kRows) {
+    const In* ins[kRows];
+    Out* outs[kRows];
+    for (int row = 0; row < kRows; ++row) {
+      seek(i + row);
+      ins[row] = from;
+      outs[row] = to;
+    }
+    scan_detail::scanRows(s, ins, outs);
+  }
+  for (; i < part.end; ++i) {
+    int64_t first = seek(i);
     if (lanes) {
       scan_detail::scanLanes<N>(s, from, to, 1, 1, int(minOf(N, run - first)));
     } else {

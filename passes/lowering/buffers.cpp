@@ -192,16 +192,38 @@ Value Lowering::wantedDestination(Value tensor) {
   return {};
 }
 
+/// A reduction over other dims than the last is one over the last ones of a permuted tensor, permuted back: what it makes lies
+/// as its readers see it, and so in the order in which it is read. Empty for anything else.
+static llvm::SmallVector<int64_t> orderBeforePermute(Value tensor) {
+  auto fusion = tensor.getDefiningOp<op::FusionOp>();
+  if (!fusion || fusion.getFamily() != "row_reduction" || tensor.use_empty()) {
+    return {};
+  }
+  auto back = llvm::dyn_cast<op::PermuteOp>(*tensor.getUsers().begin());
+  const bool oneOrder = back && llvm::all_of(tensor.getUsers(), [&](Operation* user) {
+    auto permute = llvm::dyn_cast<op::PermuteOp>(user);
+    return permute && permute.getDims() == back.getDims();
+  });
+  const bool undoes = oneOrder && llvm::any_of(fusion.getInputs(), [&](Value input) {
+    auto there = input.getDefiningOp<op::PermuteOp>();
+    return there && there.getDims().size() == back.getDims().size() &&
+           llvm::all_of(llvm::enumerate(back.getDims()),
+                        [&](auto dim) { return there.getDims()[dim.value()] == static_cast<int64_t>(dim.index()); });
+  });
+  return undoes ? llvm::to_vector(back.getDims()) : llvm::SmallVector<int64_t>();
+}
+
 Value Lowering::allocatePlain(Value tensor) {
   const Exprs extents = extentsOf(tensor);
   mlir::Type element = llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
   Operation* op = tensor.getDefiningOp();
   auto layout = op ? op->getAttrOfType<mlir::DictionaryAttr>("op.layout") : mlir::DictionaryAttr();
-  if (!layout) {
+  const llvm::SmallVector<int64_t> before = layout ? llvm::SmallVector<int64_t>() : orderBeforePermute(tensor);
+  if (!layout && before.empty()) {
     return slot(contiguousType(extents, element));
   }
-  auto order = layout.getAs<mlir::DenseI64ArrayAttr>("order").asArrayRef();
-  auto border = layout.getAs<mlir::DenseI64ArrayAttr>("border");
+  const llvm::ArrayRef<int64_t> order = layout ? layout.getAs<mlir::DenseI64ArrayAttr>("order").asArrayRef() : before;
+  auto border = layout ? layout.getAs<mlir::DenseI64ArrayAttr>("border") : mlir::DenseI64ArrayAttr();
   llvm::SmallVector<int64_t> widths(border ? border.asArrayRef() : llvm::ArrayRef<int64_t>());
   Exprs strides(extents.size());
   AffineExpr stride = constant(1);

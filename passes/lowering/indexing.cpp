@@ -177,7 +177,7 @@ LogicalResult Lowering::lowerIndexing(Operation* op) {
                   named("dimExtent", number(extentsOf(gather.getX())[dim])), named("dimStride", number(dimStride))};
     spec.inputs = {from, index};
     spec.outputs = {to};
-    spec.costUs = static_cast<double>(upperBound(product(extents))) * 0.002;
+    spec.costUs = static_cast<double>(upperBound(product(extents))) * 0.0006;
     launch(loc, spec);
     return success();
   }

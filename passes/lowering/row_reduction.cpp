@@ -3,6 +3,8 @@
 // the results of the stages before it; then come the results of a row and the results of each element.
 //
 //   softmax: stage 0 max(x); stage 1 sum(exp(x - r0)), kept; elements kept / r1
+#include <limits>
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -41,6 +43,8 @@ class RowReduction {
     }
     KernelSpec spec;
     bindOperands(spec);
+    makeNests();
+    chooseColumns();
     buildBodies(spec);
     buildSchedule(spec);
     lowering_.launch(fusion_.getLoc(), spec);
@@ -84,7 +88,8 @@ class RowReduction {
     for (auto [i, reduction] : llvm::enumerate(reductions_)) {
       Value value = reduction->getOperand(0);
       const bool again = llvm::any_of(value.getUsers(), [&](Operation* user) { return user != reduction; });
-      if (keeps && again && isExpensive(value.getDefiningOp()) && llvm::isa<mlir::Float32Type>(elementType(value))) {
+      if (keeps && again && isExpensive(value.getDefiningOp()) &&
+          llvm::isa<mlir::Float32Type, mlir::Float64Type>(elementType(value))) {
         kept_ = value;
         keptStage_ = i;
         break;
@@ -297,7 +302,7 @@ class RowReduction {
     }
   }
 
-  void buildSchedule(KernelSpec& spec) {
+  void makeNests() {  // needs the strides of all operands
     Exprs outerExtents;
     Exprs innerExtents;
     llvm::SmallVector<Exprs> outerStrides(strides_.size());
@@ -309,8 +314,61 @@ class RowReduction {
         (isReduced ? innerStrides : outerStrides)[operand].push_back(strides_[operand][dim]);
       }
     }
-    const llvm::SmallVector<Loop> outer = mergeLoops(makeLoops(lowering_, outerExtents, outerStrides));
-    const llvm::SmallVector<Loop> inner = mergeLoops(makeLoops(lowering_, innerExtents, innerStrides));
+    outer_ = mergeLoops(makeLoops(lowering_, outerExtents, outerStrides));
+    inner_ = mergeLoops(makeLoops(lowering_, innerExtents, innerStrides));
+  }
+
+  bool isVector(llvm::ArrayRef<Loop> loops) {
+    return loops.empty() || llvm::all_of(loops.back().strides, [&](mlir::AffineExpr stride) {
+             return stride == lowering_.constant(0) || stride == lowering_.constant(1);
+           });
+  }
+
+  /// Bytes of a kept value.
+  int64_t keptBytes() { return valueName(elementType(reductions_[keptStage_]->getOperand(0))) == "f32" ? 4 : 8; }
+
+  /// A kept value whose rows are not contiguous, while their neighbours are: lanes along neighbouring rows. Without a kept
+  /// value the template does that by itself.
+  void chooseColumns() {
+    if (!kept_ || outer_.empty() || isVector(inner_) || !isVector(outer_)) {
+      return;
+    }
+    // Relative times of a group of so many rows (softmax of float32 over the first of two dims, AVX-512); 0: a row by itself.
+    struct Way {
+      int64_t lanes;
+      double time;
+    };
+    constexpr Way kWays[] = {{0, 0.3}, {8, 1.0}, {16, 1.4}, {32, 2.3}};
+    const std::optional<int64_t> run = symbolic::constantValue(outer_.back().extent);
+    const std::optional<int64_t> rows = symbolic::constantValue(lowering_.product(extentsOf(outer_)));
+    if (run == 0) {
+      return;
+    }
+    if (run && rows) {
+      double best = std::numeric_limits<double>::infinity();
+      for (const Way& way : kWays) {
+        const int64_t each = std::max<int64_t>(way.lanes, 1);
+        const int64_t groups = *rows / *run * llvm::divideCeil(*run, each);
+        const double time = static_cast<double>(llvm::divideCeil(groups, lowering_.target().getThreads())) * way.time;
+        if (*run >= each && time < best) {
+          best = time;
+          columns_ = way.lanes;
+        }
+      }
+    } else {
+      columns_ = 16;  // the template looks whether there are so many
+    }
+    // What no cache of a thread holds is computed again instead.
+    constexpr int64_t kMostKept = int64_t(4) << 20;
+    const int64_t count = lowering_.upperBound(lowering_.product(extentsOf(inner_)));
+    if (columns_ != 0 && count > kMostKept / (columns_ * keptBytes())) {
+      kept_ = {};
+    }
+  }
+
+  void buildSchedule(KernelSpec& spec) {
+    const llvm::SmallVector<Loop>& outer = outer_;
+    const llvm::SmallVector<Loop>& inner = inner_;
     llvm::SmallVector<mlir::Attribute> strideRows;
     for (size_t operand = 0; operand < strides_.size(); ++operand) {
       strideRows.push_back(mlir::ArrayAttr::get(
@@ -329,8 +387,11 @@ class RowReduction {
                  lowering_.named("elementOutputs", count(elementResults_.size())),
                  lowering_.named("kept", count(kept_ ? 1 : 0)),
                  lowering_.named("keptStage", count(kept_ ? keptStage_ : 0)),
-                 lowering_.named("stages", count(reductions_.size())),
-                 lowering_.named("combine", mlir::ArrayAttr::get(lowering_.context(), combine))};
+                 lowering_.named("stages", count(reductions_.size()))};
+    if (columns_ != 0) {
+      spec.tune.push_back(lowering_.named("columns", count(columns_)));
+    }
+    spec.tune.push_back(lowering_.named("combine", mlir::ArrayAttr::get(lowering_.context(), combine)));
     addValueTypes(spec);
     spec.shape = {lowering_.named("outer", lowering_.numbers(extentsOf(outer))),
                   lowering_.named("inner", lowering_.numbers(extentsOf(inner))),
@@ -345,10 +406,9 @@ class RowReduction {
     const double elements = static_cast<double>(lowering_.upperBound(lowering_.product(extents_)));
     spec.costUs = elements * 0.0003 * static_cast<double>(reductions_.size() + 1);
     if (kept_) {
-      // One row of values per thread.
-      const Exprs innerAll = extentsOf(inner);
-      const int64_t bytes = valueName(elementType(reductions_[keptStage_]->getOperand(0))) == "f32" ? 4 : 8;
-      mlir::AffineExpr row = (lowering_.product(innerAll) * bytes + 63).floorDiv(64) * 64;
+      // One row of values per thread, or a group of rows.
+      const int64_t bytes = keptBytes() * std::max<int64_t>(columns_, 1);
+      mlir::AffineExpr row = (lowering_.product(extentsOf(inner)) * bytes + 63).floorDiv(64) * 64;
       spec.workspace.push_back(lowering_.slot(lowering_.contiguousType(
           {row * lowering_.target().getThreads()}, mlir::IntegerType::get(lowering_.context(), 8))));
     }
@@ -367,6 +427,9 @@ class RowReduction {
   llvm::SmallVector<Exprs> strides_;
   Value kept_;
   size_t keptStage_ = 0;
+  llvm::SmallVector<Loop> outer_;
+  llvm::SmallVector<Loop> inner_;
+  int64_t columns_ = 0;  ///< lanes along rows; 0: as the template chooses
 };
 
 }  // namespace

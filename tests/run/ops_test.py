@@ -103,6 +103,11 @@ def test_elementwise_float(dtype: torch.dtype) -> None:
     rows(FLOAT + _sixths(dtype), make(dtype, 5, 19), make(dtype, 5, 19))
 
 
+def _ways(*ways: dict[str, Any]) -> list[dict[str, Any]]:
+    """Options to compile with; those that name a CPU mean nothing on a device."""
+    return [way for way in ways if "cpu" not in way or torch.get_default_device().type != "cuda"]
+
+
 def _sixths(dtype: torch.dtype) -> list[Row]:
     return [] if dtype == F64 and torch.get_default_device().type == "cuda" else SIXTHS
 
@@ -223,10 +228,43 @@ def test_softmax_and_norms() -> None:
     check(Norms().double().eval(), (torch.randn(5, 6, 18, dtype=F64),))
 
 
+@pytest.mark.parametrize("shape,dtype,ways", [
+    ((37, 3), F32, [{}]), ((20, 9), F32, [{"threads": 2}]), ((5, 100), F32, [{}, {"threads": 2}, {"cpu": "x86-64-v3"}]),
+    ((3, 1), F32, [{}]), ((1, 40), F64, [{}]), ((2, 19, 33), F64, [{"threads": 2}, {"cpu": "x86-64-v3"}]), ((2, 0, 3), F32, [{}]),
+    ((4, 7, 300), torch.bfloat16, [{"threads": 2}]), ((4, 7, 300), F32, [{"threads": 2}]),
+], ids=str)  # fmt: skip
+def test_softmax_over_an_outer_dim(shape: tuple[int, ...], dtype: torch.dtype, ways: list[dict[str, Any]]) -> None:
+    """Lanes along what is contiguous, where there is enough of it."""
+    dim = len(shape) - 2
+    table: list[Row] = [
+        lambda x: x.softmax(dim), lambda x: x.log_softmax(dim), lambda x: x.logsumexp(dim), lambda x: x.softmax(0),
+        lambda x: (x - x.mean(dim, keepdim=True)) / (x.var(dim, keepdim=True, correction=0) + 1e-3).sqrt(),
+        lambda x: (x * 3).softmax(dim).sum(dim), lambda x: x.softmax(-1), lambda x: x.double().softmax(dim),
+        lambda x: (x * 3).softmax(dim) * x + 1, lambda x: x.softmax(dim) @ x.mT, lambda x: x.softmax(dim).reshape(-1).cumsum(0),
+        lambda x: F.layer_norm(x.mT, (x.shape[dim],)).mT.abs(), lambda x: torch.cat([x.softmax(dim), x.log_softmax(dim)], dim),
+    ]  # fmt: skip
+    for way in _ways(*ways):
+        rows(table, make(dtype, *shape) * 4, **way)
+
+
+def test_softmax_over_an_outer_dim_of_named_sizes() -> None:
+    n, m = torch.export.Dim("n", min=1, max=3000), torch.export.Dim("m", min=1, max=90)
+    calls = [(torch.randn(2, *sizes),) for sizes in ((1, 1), (5, 15), (1000, 16), (33, 17), (7, 90))]
+    check(lambda x: (x.softmax(1), x.softmax(0)), (torch.randn(2, 5, 6),), calls=calls, dynamic_shapes=({1: n, 2: m},))
+    far = torch.export.Dim("far", min=1, max=10**6)
+    calls = [(torch.randn(size, 40),) for size in (1, 50, 3000)]
+    check(lambda x: x.softmax(0), (torch.randn(5, 40),), calls=calls, dynamic_shapes=({0: far},))
+    check(lambda x: x.softmax(0), (torch.randn(40000, 35),))  # too many to keep
+
+
 def test_cumulative() -> None:
     rows([lambda x: x.cumsum(0), lambda x: x.cumsum(1), lambda x: x.cumsum(-1), lambda x: x.flip(1).cumsum(1)], torch.randn(5, 7, 9))
     rows([lambda x: x.cumsum(0), lambda x: x.cumsum(1)], make(I64, 6, 9))
     rows([lambda x: x.cumsum(0), lambda x: (x > 0).cumsum(1)], make(I32, 6, 9))
+    several: list[Row] = [lambda x: x.cumsum(1), lambda x: x.abs().cumsum(1).neg(), lambda x: x[:, ::3].cumsum(1), lambda x: x[:3].cumsum(1)]
+    for dtype in (F32, F64, torch.bfloat16, U8):
+        for way in _ways({}, {"threads": 2}):
+            rows(several, make(dtype, 13, 300), **way)
 
 
 # Products -------------------------------------------------------------------------------------------------------------
@@ -382,6 +420,41 @@ def test_indexing() -> None:
     check(Table(), (torch.randint(0, 20, (2, 6)), torch.randn(4, 9), torch.randint(0, 9, (4, 11))), threads=2)
 
 
+@pytest.mark.parametrize("dtype", [F32, F64, torch.bfloat16, BOOL], ids=str)
+def test_gathers(dtype: torch.dtype) -> None:
+    """Indices are checked some at a time; one that is expanded stands for a row."""
+    x = make(dtype, 3, 19, 33)
+    last, middle = torch.randint(0, 33, (3, 17, 40)), torch.randint(0, 19, (2, 50, 20))
+    one = torch.randint(0, 19, (3, 5, 1))
+    table: list[Row] = [
+        lambda x, last, middle, one: x.gather(2, last), lambda x, last, middle, one: x.gather(1, middle),
+        lambda x, last, middle, one: x.gather(0, last[:, :, :33] % 3), lambda x, last, middle, one: x.mT.gather(1, last[:, :, :18]),
+        lambda x, last, middle, one: x.gather(2, last.mT[:, :15]), lambda x, last, middle, one: x.gather(2, last[:, :, ::2]),
+        lambda x, last, middle, one: x.gather(1, one.expand(3, 5, 33)), lambda x, last, middle, one: x.gather(1, one),
+        lambda x, last, middle, one: x[:, :1].gather(1, last[:, :, :33] * 0), lambda x, last, middle, one: x.gather(1, middle[:, :0]),
+    ]  # fmt: skip
+    for way in _ways({}, {"threads": 2}, {"cpu": "x86-64-v3"}):
+        rows(table, x, last, middle, one, **way)
+
+
+def test_wrong_indices_of_gathers() -> None:
+    x, index = torch.randn(9, 70), torch.randint(0, 70, (9, 64))
+    if x.is_cuda:
+        return  # a wrong one ends the process's work on the device, as torch's own assertions do
+    n = torch.export.Dim("n", min=1, max=100)
+    for function, shapes in ((lambda x, i: x.gather(1, i), None), (lambda x, i: x.gather(1, i), ({1: n}, None))):
+        compiled = sl.compile(function, (x, index), dynamic_shapes=shapes)
+        for wrong in (-1, 70, -70, 2**31 + 5, -(2**63), 2**63 - 1):
+            for row, column in ((0, 0), (4, 20), (8, 63)):
+                bad = index.clone()
+                bad[row, column] = wrong
+                with pytest.raises(IndexError, match=f"{wrong}"):
+                    compiled(x, bad)
+                with pytest.raises((IndexError, RuntimeError)):
+                    function(x, bad)
+            assert torch.equal(compiled(x, index), function(x, index))
+
+
 def test_negative_indices() -> None:
     x = torch.randn(5, 4)
     compiled = sl.compile(lambda x, i: x[i], (x, torch.tensor([0, 1])))
@@ -414,6 +487,29 @@ def test_structure() -> None:
         ],
         torch.randn(5, 6), torch.randn(5, 6),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [F32, torch.bfloat16, I64, BOOL], ids=str)
+def test_rolls(dtype: torch.dtype) -> None:
+    """Copies of whole pieces: two for each dim that is rolled, however far."""
+    table: list[Row] = [
+        lambda x: x.roll(3, 1), lambda x: x.roll(-20, 0), lambda x: x.roll(7, 2), lambda x: x.roll(5), lambda x: x.roll((1, -2), (0, 1)),
+        lambda x: x.roll((1, 2, 3, -4), (0, 1, 2, 0)), lambda x: x.roll((2, -2), (-1, 2)), lambda x: x[:, :1].roll(2, 1),
+        lambda x: x.mT.roll(2, 1), lambda x: x[:0].roll(1, 0), lambda x: x[:, :0].roll(1), lambda x: x[0, 0, 0].roll(3),
+        lambda x: x.reshape(1, 5, 2, 3, 7).roll((1, 2, 1, 1, 4), (0, 1, 2, 3, 4)),
+    ]  # fmt: skip
+    rows(table, make(dtype, 5, 6, 7))
+    check(lambda x: x.roll((2, -3), (0, 1)) + 1, (make(dtype, 40, 300),), threads=2)
+
+
+def test_rolls_of_dynamic_sizes() -> None:
+    n = torch.export.Dim("n", min=3, max=64)
+    native: list[Row] = [lambda x: x.roll((3, -1), (0, 1)), lambda x: x.roll((-3, 4), (0, 1)), lambda x: x.roll(2), lambda x: x.roll(2, 1)]
+    calls = [(torch.randn(size, 5),) for size in (3, 4, 17, 64)]
+    compiled = check(lambda x: [row(x) for row in native], (torch.randn(8, 5),), calls=calls, dynamic_shapes=({0: n},))
+    assert not [s for s in compiled.explain().statements if s["backend"] == "aten"]
+    # The seam of this one is not known before the call.
+    check(lambda x: x.roll(4, 0), (torch.randn(8, 5),), calls=calls, dynamic_shapes=({0: n},))
 
 
 def test_a_part_of_several_concatenations() -> None:

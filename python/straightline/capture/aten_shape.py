@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -247,6 +248,57 @@ def _repeat(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 def _flip(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dims = sorted(wrap(d, a.self.rank) for d in a.dims)
     return ctx.emit_one("flip", [a.self], a.self.type, {"dims": dims})
+
+
+@converter("aten.roll.default")
+def _roll(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
+    """Slices at the seams, joined the other way round: every piece is copied as it lies."""
+    type = ctx.result_type(node)
+    fake = node.args[0].meta["val"]
+    x, dims, sizes = a.self, a.dims, fake.shape
+    if not dims:  # the flattened tensor
+        sizes = (fake.numel(),)
+        x, dims = ctx.reshape(x, (ctx.extents.dim(sizes[0]),)), (0,)
+    shifts: dict[int, int | Extent] = {}
+    for shift, dim in zip(a.shifts, dims, strict=True):
+        dim = wrap(dim, x.rank)
+        if isinstance(shift, Extent):
+            raise Reject(f"roll by the dynamic size {shift}", "a constant shift")
+        shifts[dim] = shifts.get(dim, 0) + shift
+    seams = [(dim, seam) for dim, shift in shifts.items() if (seam := _seam(sizes[dim], shift))]
+    if not seams or 0 in x.extents:
+        return ctx.emit_one("clone", [a.self], type)
+    for first in range(0, len(seams), 3):  # cut along more dims at a time, the pieces would be many
+        x = _rolled(ctx, x, seams[first : first + 3])
+    return ctx.reshape(x, type.extents)
+
+
+def _seam(size: int | torch.SymInt, shift: int) -> int:
+    """Where the part that comes first begins: counted from the end where the size is dynamic, 0 for nowhere."""
+    if isinstance(size, int):
+        return -shift % size if size else 0
+    least = size.node.shape_env.bound_sympy(size.node.expr).lower
+    if abs(shift) > least:
+        raise Reject(f"roll by {shift} of a dynamic dimension of at least {least}", f"at least {abs(shift)} elements")
+    return -shift
+
+
+def _rolled(ctx: Importer, x: Tensor, seams: Sequence[tuple[int, int]]) -> Tensor:
+    if not seams:
+        return x
+    (dim, seam), *rest = seams
+    size = x.extents[dim]
+    counts: list[Dim]
+    if isinstance(size, int):
+        counts = [size - seam, seam]
+    elif seam < 0:
+        counts = [-seam, Extent(f"{size} + {seam}")]
+    else:
+        counts = [Extent(f"{size} + -{seam}"), seam]
+    later = slice_tensor(ctx, x, dim, seam, SLICE_END if isinstance(size, Extent) else size, counts[0])
+    earlier = slice_tensor(ctx, x, dim, 0, seam, counts[1])
+    parts = [_rolled(ctx, part, rest) for part in (later, earlier)]
+    return ctx.emit_one("cat", parts, x.type, {"dim": dim})
 
 
 @converter("aten.constant_pad_nd.default")

@@ -19,7 +19,7 @@ class PhaseAnalysis {
   /// With `freeze` false parameters count as inputs.
   explicit PhaseAnalysis(bool freeze = true) : freeze_(freeze) {}
 
-  /// The value depends on parameters and constants only.
+  /// The value depends on parameters and constants only: not on inputs, nor on named sizes.
   bool isPrepared(mlir::Value value);
 
  private:

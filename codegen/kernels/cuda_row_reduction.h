@@ -263,7 +263,7 @@ SL_INLINE void row_reduction(RowReductionShape shape, A... lambdasThenPointers) 
   constexpr int kLambdas = T.stages + (T.rowOutputs > 0 ? 1 : 0) + (T.elementOutputs > 0 ? 1 : 0);
   constexpr int kPointers = T.inputs + T.rowOutputs + T.elementOutputs;
   static_assert(int(sizeof...(A)) == kLambdas + kPointers);
-  static_assert(T.inputs >= 1 && T.stages >= 1 && T.stages <= 4 && T.kept == 0 &&
+  static_assert(T.inputs >= 0 && T.stages >= 1 && T.stages <= 4 && T.kept == 0 &&
                 T.rowOutputs + T.elementOutputs > 0 && (T.threads & (T.threads - 1)) == 0);
   auto all = tupleOf(lambdasThenPointers...);
   reduction::start<T>(shape, all, IntsUpTo<kLambdas>{}, IntsUpTo<kPointers>{});

@@ -811,7 +811,7 @@ SL_INLINE void begin(sl_team team, const Shape& shape, A... lambdasThenPointers)
   constexpr int kLambdas = T.stages + (T.rowOutputs > 0 ? 1 : 0) + (T.elementOutputs > 0 ? 1 : 0);
   constexpr int kPointers = T.inputs + T.rowOutputs + T.elementOutputs;
   static_assert(int(sizeof...(A)) == kLambdas + kPointers + (T.kept != 0 ? 1 : 0));
-  static_assert(T.inputs >= 1 && T.stages >= 1 && T.stages <= 4 &&
+  static_assert(T.inputs >= 0 && T.stages >= 1 && T.stages <= 4 &&
                 T.rowOutputs + T.elementOutputs > 0);
   auto all = tupleOf(lambdasThenPointers...);
   start<T, Nests>(team, shape, all, IntsUpTo<kLambdas>{}, IntsUpTo<kPointers>{});

@@ -5,6 +5,8 @@
 
 // LIVE-NOT: op.prepare
 
+op.symbol @n {max = 64 : i64, min = 2 : i64}
+
 // Arithmetic on parameters moves, and the expand and literal that feed it; the view after it stays.
 // CHECK-LABEL: func.func @moves
 func.func @moves(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
@@ -32,6 +34,22 @@ func.func @stays(%x: tensor<3x4xf32>) -> tensor<3x4xf32> {
   %a = op.add %x, %t : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
   %y = op.add %a, %n : (tensor<3x4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>
   return %y : tensor<3x4xf32>
+}
+
+// Refused: what a call's sizes tell, and a parameter laid out by them.
+// CHECK-LABEL: func.func @sizes
+func.func @sizes(%x: tensor<?x5xf32, #op.dims<[n, 5]>>) -> tensor<?x5xf32, #op.dims<[n, 5]>> {
+  // CHECK-NOT: op.prepare
+  %i = op.iota {start = 0 : i64, step = 1 : i64} : tensor<?xi64, #op.dims<[n + 1]>>
+  %l = op.select %i {dim = 0 : i64, index = -1 : i64} : (tensor<?xi64, #op.dims<[n + 1]>>) -> tensor<i64>
+  %f = op.to_dtype %l : (tensor<i64>) -> tensor<f32>
+  %w = op.parameter "w" : tensor<5xf32>
+  %m = op.expand %w : (tensor<5xf32>) -> tensor<?x5xf32, #op.dims<[n, 5]>>
+  %c = op.exp %m : (tensor<?x5xf32, #op.dims<[n, 5]>>) -> tensor<?x5xf32, #op.dims<[n, 5]>>
+  %e = op.expand %f : (tensor<f32>) -> tensor<?x5xf32, #op.dims<[n, 5]>>
+  %a = op.add %x, %e : (tensor<?x5xf32, #op.dims<[n, 5]>>, tensor<?x5xf32, #op.dims<[n, 5]>>) -> tensor<?x5xf32, #op.dims<[n, 5]>>
+  %y = op.mul %a, %c : (tensor<?x5xf32, #op.dims<[n, 5]>>, tensor<?x5xf32, #op.dims<[n, 5]>>) -> tensor<?x5xf32, #op.dims<[n, 5]>>
+  return %y : tensor<?x5xf32, #op.dims<[n, 5]>>
 }
 
 // Refused: a result belongs to the caller, so its op runs each time; what feeds it moves.

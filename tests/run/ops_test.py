@@ -512,6 +512,38 @@ def test_rolls_of_dynamic_sizes() -> None:
     check(lambda x: x.roll(4, 0), (torch.randn(8, 5),), calls=calls, dynamic_shapes=({0: n},))
 
 
+def test_sizes_as_numbers() -> None:
+    """What a named size tells is known when a call begins and no earlier, also where no input takes part in it."""
+    n = torch.export.Dim("n", min=2, max=64)
+    weight = torch.nn.Parameter(torch.randn(5))
+    table: list[Row] = [
+        lambda x: x + x.shape[0], lambda x: x.sum(0) / x.shape[0], lambda x: x * torch.tensor(x.shape[0]),
+        lambda x: x / torch.full((), x.shape[0], dtype=F32), lambda x: x * torch.arange(x.shape[0])[:, None],
+        lambda x: x[(torch.arange(x.shape[0]) - 4) % x.shape[0]], lambda x: x + torch.arange(x.shape[0] * 2).sum(),
+        lambda x: x + torch.zeros(x.shape[0], 5).softmax(0), lambda x: torch.ones(x.shape[0], x.shape[0], dtype=x.dtype).tril() @ x,
+    ]  # fmt: skip
+
+    class Uses(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = weight
+
+        def forward(self, x: Tensor) -> list[Tensor]:
+            return [*(row(x) for row in table), x + self.weight.expand(x.shape[0], 5).exp().cumsum(0)]
+
+    calls = [(torch.randn(size, 5),) for size in (2, 3, 17, 64)]
+    for freeze in (True, False):
+        check(Uses(), (torch.randn(8, 5),), calls=calls, dynamic_shapes=({0: n},), freeze=freeze)
+
+
+def test_reductions_of_literals() -> None:
+    """A kernel that reads nothing."""
+    rows([
+        lambda x: x + torch.ones(5, 6).sum(), lambda x: x + torch.ones(5, 6).softmax(0), lambda x: x + torch.full((5, 6), 3.0).amax(1, keepdim=True),
+        lambda x: x + torch.zeros_like(x).log_softmax(1), lambda x: x + torch.ones(6, 5).mean(0)[:, None], lambda x: torch.ones_like(x).var(0) * x,
+    ], make(F32, 5, 6))  # fmt: skip
+
+
 def test_a_part_of_several_concatenations() -> None:
     """A computed value lies in one of them and is copied to the others."""
 

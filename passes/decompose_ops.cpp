@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/decompose_averages.h"
 #include "passes/decompose_lstm.h"
 #include "passes/decompose_transposed_convolution.h"
 #include "passes/passes.h"
@@ -266,6 +267,7 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     mlir::RewritePatternSet patterns(&getContext());
     patterns.add<DecomposeSelect, DecomposeSelectScatter, DecomposeGroupNorm, DecomposeAdaptivePool,
                  TrailingReduction>(&getContext());
+    addAveragePatterns(patterns);
     addLstmPatterns(patterns);
     addTransposedConvolutionPatterns(patterns);
     addWidenHalfPatterns(patterns, [this](mlir::Operation* operation) {

@@ -25,7 +25,8 @@ def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
   let summary = "rewrite ops without a kernel of their own into others";
   let description = [{
     lstm -> one linear over all steps and an op.for for each layer and direction; group_norm -> reshape and layer_norm;
-    adaptive_avg_pool2d -> mean or avg_pool2d; a transposed convolution of static sizes, one group and no dilation -> an ordinary one
+    adaptive_avg_pool2d -> mean or avg_pool2d; mean, var and layer_norm over named extents -> sums over a number made of these;
+    a transposed convolution of static sizes, one group and no dilation -> an ordinary one
     whose channels are the phases of the stride, interleaved; select -> slice and reshape; select_scatter -> reshape and slice_scatter;
     scaled_dot_product_attention -> matmul, softmax, matmul (unless keep-attention); a reduction over other than the trailing
     dims -> the same over a permuted view; arithmetic on f16 and bf16 -> the same in f32, rounded once, as PyTorch does it on a

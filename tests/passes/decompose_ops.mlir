@@ -127,3 +127,33 @@ func.func @transposed_convolution_as_it_is(%x: tensor<1x4x5xf32>) -> (tensor<1x2
       : (tensor<1x4x5xf32>, tensor<4x2x3xf32>) -> tensor<1x2x13xf32>
   return %y, %z : tensor<1x2x11xf32>, tensor<1x2x13xf32>
 }
+
+op.symbol @h {max = 64 : i64, min = 2 : i64}
+
+// The number of elements is made of the extent; over static dims the reduction stays.
+// CHECK-LABEL: func.func @averages
+func.func @averages(%x: tensor<4x?xf32, #op.dims<[4, h]>>, %s: tensor<4x8xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // CHECK: %[[I:.*]] = op.iota {{.*}} : tensor<?xi64, #op.dims<[h + 1]>>
+  // CHECK: %[[L:.*]] = op.slice %[[I]] {dim = 0 : i64, end = 9223372036854775807 : i64, start = -1 : i64, step = 1 : i64}
+  // CHECK: %[[C:.*]] = op.reshape %[[L]] : (tensor<1xi64>) -> tensor<i64>
+  // CHECK: %[[N:.*]] = op.to_dtype %[[C]] : (tensor<i64>) -> tensor<f32>
+  // CHECK: %[[S:.*]] = op.sum %{{.*}} {dims = array<i64: 1>, keepdim = true}
+  // CHECK: %[[E:.*]] = op.expand %[[N]]
+  // CHECK: op.div %[[S]], %[[E]]
+  // CHECK: op.mean %{{.*}} : (tensor<4x8xf32>)
+  %m = op.mean %x {dims = array<i64: 1>, keepdim = false} : (tensor<4x?xf32, #op.dims<[4, h]>>) -> tensor<4xf32>
+  %k = op.mean %s {dims = array<i64: 1>, keepdim = false} : (tensor<4x8xf32>) -> tensor<4xf32>
+  return %m, %k : tensor<4xf32>, tensor<4xf32>
+}
+
+// Less the correction, not below nothing.
+// CHECK-LABEL: func.func @deviations
+func.func @deviations(%x: tensor<4x?xf32, #op.dims<[4, h]>>) -> tensor<4xf32> {
+  // CHECK: op.sub
+  // CHECK: op.mul
+  // CHECK: %[[S:.*]] = op.sub {{.*}} : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  // CHECK: op.maximum %[[S]]
+  // CHECK-NOT: op.var
+  %v = op.var %x {correction = 1.0 : f64, dims = array<i64: 1>, keepdim = false} : (tensor<4x?xf32, #op.dims<[4, h]>>) -> tensor<4xf32>
+  return %v : tensor<4xf32>
+}

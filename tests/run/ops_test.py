@@ -536,6 +536,20 @@ def test_sizes_as_numbers() -> None:
         check(Uses(), (torch.randn(8, 5),), calls=calls, dynamic_shapes=({0: n},), freeze=freeze)
 
 
+@pytest.mark.parametrize("dtype", [F32, torch.bfloat16], ids=str)
+def test_averages_over_named_sizes(dtype: torch.dtype) -> None:
+    """By a number that is made of the sizes; nothing of it goes through torch."""
+    height, width = (torch.export.Dim(name, min=2, max=64) for name in "hw")
+    table: list[Row] = [
+        lambda x: x.mean(3), lambda x: x.mean((2, 3)), lambda x: x.mean(), lambda x: x.std(2), lambda x: x.var((1, 3), correction=0, keepdim=True),
+        lambda x: x.var(3, correction=70), lambda x: torch.var_mean(x, 3)[0], lambda x: F.adaptive_avg_pool2d(F.relu(x), 1).flatten(1),
+        lambda x: F.group_norm(x, 2, x.new_ones(4) * 2, x.new_ones(4)), lambda x: F.instance_norm(x), lambda x: x.mean(2).mean(2),
+    ]  # fmt: skip
+    calls = [(torch.randn(2, 4, *sizes).to(dtype),) for sizes in ((6, 5), (2, 2), (64, 33), (7, 64))]
+    compiled = check(lambda x: [row(x) for row in table], calls[0], calls=calls, dynamic_shapes=({2: height, 3: width},))
+    assert not [s for s in compiled.explain().statements if s["backend"] == "aten"]
+
+
 def test_reductions_of_literals() -> None:
     """A kernel that reads nothing."""
     rows([

@@ -53,8 +53,6 @@ def reduce(
     ctx: Importer, op: str, x: Tensor, dims: Sequence[int], keepdim: bool, **attributes: Any
 ) -> Tensor:
     """Emits a reduction; over no dimension at all (a 0-d tensor) it is a copy where that is its meaning."""
-    if op in ("mean", "var"):
-        _needs_static_rows(op, x, dims)
     if op in ("amax", "amin"):
         _needs_elements(ctx, op, x, dims)
     if x.rank == 0:  # dims refer to a dimension of size 1 that is not there
@@ -263,7 +261,6 @@ def _rms_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 
 def _group_norm(ctx: Importer, x: Tensor, a: Arguments, groups: int) -> Tensor:
-    _needs_static_rows("group_norm", x, range(1, x.rank))
     attributes = {"groups": groups, "eps": float(a.eps)}
     return ctx.emit_one("group_norm", [x, a.weight, a.bias], x.type, attributes)
 

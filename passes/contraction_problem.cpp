@@ -193,8 +193,14 @@ bool isReadAsBfloat(op::LinearOp linear) {
 
 bool isOfBfloat(op::FusionOp fusion, op::MatmulOp matmul) {
   return llvm::all_of(matmul->getOperands(), [&](Value operand) {
+    if (elementOf(operand).isBF16()) {
+      return true;
+    }
     const bool isReadHereAlone = llvm::all_of(operand.getUsers(), [&](Operation* user) { return user == matmul; });
-    return elementOf(operand).isBF16() || (isReadHereAlone && bfloatBehind(fusionInput(fusion, operand)).source);
+    const Value source = bfloatBehind(fusionInput(fusion, operand)).source;
+    // What prepare makes of a parameter before it widens it is gone when a run begins.
+    Operation* maker = source ? source.getDefiningOp() : nullptr;
+    return isReadHereAlone && source && !(maker && maker->hasAttr(op::kPrepare));
   });
 }
 

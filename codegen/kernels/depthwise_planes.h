@@ -5,6 +5,7 @@
 #ifndef STRAIGHTLINE_KERNELS_DEPTHWISE_PLANES_H
 #define STRAIGHTLINE_KERNELS_DEPTHWISE_PLANES_H
 
+#include "straightline/kernels/epilogue.h"
 #include "straightline/kernels/micro_kernel.h"
 
 namespace sl {

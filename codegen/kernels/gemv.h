@@ -80,62 +80,71 @@ struct LastLanes {
 template <int R, int MR, int N, class T, class W>
 SL_INLINE void dotRows(const T* a, int64_t lda, const W* w, int64_t ldw, int64_t k, int64_t valid,
                        T* sums) {
+  // Longer rows are sums of sums: the error of one grows with its length.
+  constexpr int64_t kBlock = 8192;
   // Two sets of accumulators where they fit: one does not cover the latency of the multiply-add.
   constexpr int U = MR * R * 2 <= 12 ? 2 : 1;
-  vec<T, N> acc[U][MR][R] = {};
   const W* row[R];
   SL_UNROLL
   for (int r = 0; r < R; ++r) {
     row[r] = w + minOf(r, valid - 1) * ldw;
   }
   int64_t i = 0;
-  for (; i + U * N <= k; i += U * N) {
-    SL_UNROLL
-    for (int u = 0; u < U; ++u) {
-      vec<T, N> x[MR];
+  SL_NO_UNROLL
+  do {
+    const bool isFirst = i == 0;
+    const int64_t end = minOf(k, i + kBlock);
+    vec<T, N> acc[U][MR][R] = {};
+    for (; i + U * N <= end; i += U * N) {
       SL_UNROLL
-      for (int m = 0; m < MR; ++m) {
-        x[m] = load<N>(a + m * lda + i + u * N);
-      }
-      SL_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const vec<T, N> q = cast<T>(load<N>(row[r] + i + u * N));
+      for (int u = 0; u < U; ++u) {
+        vec<T, N> x[MR];
         SL_UNROLL
         for (int m = 0; m < MR; ++m) {
-          acc[u][m][r] = fma(q, x[m], acc[u][m][r]);
+          x[m] = load<N>(a + m * lda + i + u * N);
+        }
+        SL_UNROLL
+        for (int r = 0; r < R; ++r) {
+          const vec<T, N> q = cast<T>(load<N>(row[r] + i + u * N));
+          SL_UNROLL
+          for (int m = 0; m < MR; ++m) {
+            acc[u][m][r] = fma(q, x[m], acc[u][m][r]);
+          }
         }
       }
     }
-  }
-  SL_NO_UNROLL
-  for (; i + N <= k; i += N) {
-    SL_UNROLL
-    for (int r = 0; r < R; ++r) {
-      const vec<T, N> q = cast<T>(load<N>(row[r] + i));
+    SL_NO_UNROLL
+    for (; i + N <= end; i += N) {
       SL_UNROLL
-      for (int m = 0; m < MR; ++m) {
-        acc[0][m][r] = fma(q, load<N>(a + m * lda + i), acc[0][m][r]);
+      for (int r = 0; r < R; ++r) {
+        const vec<T, N> q = cast<T>(load<N>(row[r] + i));
+        SL_UNROLL
+        for (int m = 0; m < MR; ++m) {
+          acc[0][m][r] = fma(q, load<N>(a + m * lda + i), acc[0][m][r]);
+        }
       }
     }
-  }
-  if (i < k) {
-    const LastLanes<T, N> last(i, k);
-    SL_UNROLL
-    for (int r = 0; r < R; ++r) {
-      const vec<T, N> q = last.of(row[r]);
+    if (i < end) {
+      const LastLanes<T, N> last(i, end);
       SL_UNROLL
-      for (int m = 0; m < MR; ++m) {
-        acc[0][m][r] = fma(q, last.of(a + m * lda), acc[0][m][r]);
+      for (int r = 0; r < R; ++r) {
+        const vec<T, N> q = last.of(row[r]);
+        SL_UNROLL
+        for (int m = 0; m < MR; ++m) {
+          acc[0][m][r] = fma(q, last.of(a + m * lda), acc[0][m][r]);
+        }
+      }
+      i = end;
+    }
+    SL_UNROLL
+    for (int m = 0; m < MR; ++m) {
+      SL_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const T sum = horizontalSum(U == 2 ? acc[0][m][r] + acc[U - 1][m][r] : acc[0][m][r]);
+        sums[m * N + r] = isFirst ? sum : sums[m * N + r] + sum;
       }
     }
-  }
-  SL_UNROLL
-  for (int m = 0; m < MR; ++m) {
-    SL_UNROLL
-    for (int r = 0; r < R; ++r) {
-      sums[m * N + r] = horizontalSum(U == 2 ? acc[0][m][r] + acc[U - 1][m][r] : acc[0][m][r]);
-    }
-  }
+  } while (i < k);
 }
 
 /// C = epilogue(A * W^T). pointers: epilogue operands, then outputs.

@@ -139,8 +139,8 @@ def test_threads(
     assert done.returncode == 0, done.stderr[-8000:]
 
 
-def _faulty(builder: Builder, name: str, pattern: str, replacement: str, poison: bool) -> CompletedProcess[str]:
-    """Runs the MLP's text with a planted mistake."""
+def _faulty(builder: Builder, name: str, pattern: str, replacement: str, poison: bool, runs: int = 1) -> CompletedProcess[str]:
+    """Runs the MLP's text with a planted mistake, up to so many times until the sanitizer reports it; the last run."""
 
     def plant(code: str) -> str:
         text, count = re.subn(pattern, replacement, code, flags=re.M)
@@ -148,7 +148,11 @@ def _faulty(builder: Builder, name: str, pattern: str, replacement: str, poison:
         return text
 
     program = builder.start(name, _example("mlp_32"), threads=2, poison=poison, fault=plant).result()
-    return builder.sanitizer.run(program, _ROUNDS)
+    for _ in range(runs):
+        done = builder.sanitizer.run(program, _ROUNDS)
+        if done.returncode == 99:
+            break
+    return done
 
 
 def test_reports_a_row_too_many(address: Builder) -> None:
@@ -173,7 +177,11 @@ def test_reports_a_dead_slot_that_is_read(address: Builder) -> None:
 
 
 def test_reports_a_missing_barrier(thread: Builder) -> None:
-    """Without its barriers the second layer reads rows that another thread still writes."""
-    done = _faulty(thread, "barrier", r"^ *sl_barrier\(team\);\n", "", poison=False)
+    """Without its barriers the second layer reads rows that another thread still writes.
+
+    Where one thread is far ahead the sanitizer has forgotten its accesses when the other one's come: once in many runs on a busy
+    machine it reports nothing, and the results are wrong.
+    """
+    done = _faulty(thread, "barrier", r"^ *sl_barrier\(team\);\n", "", poison=False, runs=5)
     assert done.returncode == 99, done
     assert "data race" in done.stderr

@@ -87,7 +87,7 @@ SL_INLINE void reduceRuns(Tile<T, N, MR, NV>& tile, Rows<A, MR> a, const Reducti
 
 /// One panel of B (row k at panel + k * bStride) times the row blocks [first, last) of `rows`, `kc`
 /// steps of the reduction at a time. Partial results are kept in a local buffer between the blocks
-/// of K. Source: `pointer(row)` of A, `offsets(row)`; `kOpaque`: see Rows::makeOpaque.
+/// of K, each of which is summed by itself: an error grows with the length of a block. Source: `pointer(row)` of A, `offsets(row)`; `kOpaque`: see Rows::makeOpaque.
 template <GemmTune Tune, class B, class Source, class Epilogue, class Ops>
 SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t first, int64_t last,
                         const Reduction& reduction, const B* panel, int64_t bStride,
@@ -120,11 +120,7 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
           a.makeOpaque();
         }
         T* saved = partial + (Tune.kc == 0 ? 0 : (block - first) * Tune.mr * Tune.nr);
-        if (atStart) {
-          tile.clear();
-        } else {
-          tile.loadFrom(saved, Tune.nr);
-        }
+        tile.clear();
         const char* ahead = nullptr;
         if constexpr (Tune.prefetch > 0) {
           // Several row blocks: each fetches its share of the next block of the panel. A single
@@ -137,6 +133,9 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
                                                 uint64_t(distance));
         }
         reduceRuns<Tune.prefetch>(tile, a, reduction, run, panel + k0 * bStride, bStride, ahead);
+        if (!atStart) {
+          tile.addFrom(saved, Tune.nr);
+        }
         if (atEnd) {
           SL_UNROLL
           for (int i = 0; i < MR; ++i) {

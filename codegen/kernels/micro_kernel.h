@@ -185,6 +185,15 @@ struct Tile {
       }
     }
   }
+  SL_INLINE_MEMBER void addFrom(const T* p, int64_t rowStride) {
+    SL_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      SL_UNROLL
+      for (int j = 0; j < NV; ++j) {
+        v[i][j] += load<N>(p + i * rowStride + j * N);
+      }
+    }
+  }
   SL_INLINE_MEMBER void storeTo(T* p, int64_t rowStride) const {
     SL_UNROLL
     for (int i = 0; i < MR; ++i) {

@@ -62,6 +62,8 @@ inline GemmChoice withGemmBlocks(GemmChoice c, int64_t m, int64_t n, int64_t k,
   const bool reused = m == kUnknown || rows > c.mr;
   if (reused && k * c.nr * elementBytes > machine.l1Bytes) {
     c.kc = std::max<int64_t>(128, machine.l1Bytes / (c.nr * elementBytes) / 4 * 4);
+  } else if (constexpr int64_t kLongest = 8192; k > kLongest) {
+    c.kc = kLongest / 2;  // longer sums are sums of sums
   }
   c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
   c.prefetch =

@@ -75,7 +75,7 @@ _KEPT = frozenset(
     """linear matmul layer_norm group_norm rms_norm gelu silu softmax log_softmax scaled_dot_product_attention lstm
     max_pool2d avg_pool2d adaptive_avg_pool2d hardswish hardsigmoid elu leaky_relu softplus floor_divide embedding
     masked_fill clamp_min clamp_max clamp relu6 hardtanh dropout feature_dropout alpha_dropout feature_alpha_dropout
-    stack unbind split chunk max min rsub baddbmm mv dot upsample_bicubic2d im2col col2im roll""".split()
+    stack unbind split chunk max min rsub baddbmm mv dot upsample_bicubic2d im2col col2im roll trace""".split()
 )  # fmt: skip
 
 _TIES = {

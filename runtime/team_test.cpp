@@ -61,9 +61,30 @@ int32_t runHeld(sl_ctx*, sl_team team, const sl_bindings*) {
   return runCount(nullptr, team, nullptr);
 }
 
+/// Whether every thread of the process but this one sleeps, as the system's own table has it.
+bool othersSleep() {
+  std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir("/proc/self/task"), closedir);
+  while (const dirent* task = readdir(tasks.get())) {
+    if (task->d_name[0] == '.' || atoi(task->d_name) == gettid()) {
+      continue;
+    }
+    std::ifstream file(std::string("/proc/self/task/") + task->d_name + "/stat");
+    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    const size_t name = line.rfind(')');
+    if (name != std::string::npos && line[name + 2] != 'S') {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// And until they sleep, which takes longer on a busy machine.
 void pauseLongerThanWorkersSpin() {
   const timespec pause{0, 20000000};
   nanosleep(&pause, nullptr);
+  for (int i = 0; i < 10000 && !othersSleep(); ++i) {
+    usleep(1000);
+  }
 }
 
 class TeamTest : public ::testing::Test {
@@ -175,23 +196,6 @@ TEST_F(TeamTest, ASecondCallerRunsAloneAndNeverWaits) {
   EXPECT_EQ(1, callersSize);
   hold = 2;
   first.join();
-}
-
-/// Whether every thread of the process but this one sleeps, as the system's own table has it.
-bool othersSleep() {
-  std::unique_ptr<DIR, int (*)(DIR*)> tasks(opendir("/proc/self/task"), closedir);
-  while (const dirent* task = readdir(tasks.get())) {
-    if (task->d_name[0] == '.' || atoi(task->d_name) == gettid()) {
-      continue;
-    }
-    std::ifstream file(std::string("/proc/self/task/") + task->d_name + "/stat");
-    const std::string line{std::istreambuf_iterator<char>(file), {}};
-    const size_t name = line.rfind(')');
-    if (name != std::string::npos && line[name + 2] != 'S') {
-      return false;
-    }
-  }
-  return true;
 }
 
 std::atomic<int32_t> verdicts{0};

@@ -87,7 +87,8 @@ SL_INLINE void reduceRuns(Tile<T, N, MR, NV>& tile, Rows<A, MR> a, const Reducti
 
 /// One panel of B (row k at panel + k * bStride) times the row blocks [first, last) of `rows`, `kc`
 /// steps of the reduction at a time. Partial results are kept in a local buffer between the blocks
-/// of K, each of which is summed by itself: an error grows with the length of a block. Source: `pointer(row)` of A, `offsets(row)`; `kOpaque`: see Rows::makeOpaque.
+/// of K, each of which is summed by itself: an error grows with the length of a block.
+/// Source: `pointer(row)` of A, `offsets(row)`; `kOpaque`: see Rows::makeOpaque.
 template <GemmTune Tune, class B, class Source, class Epilogue, class Ops>
 SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t first, int64_t last,
                         const Reduction& reduction, const B* panel, int64_t bStride,

@@ -124,6 +124,7 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
   items.push_back("0");  // a library's kernel has one way
   items.push_back(std::to_string(target.getDotBf16()));
   items.push_back(target.getBackend() == "cpu" ? "nullptr" : stringLiteral(target.getBackend()));
+  items.push_back(std::to_string(target.getFmaBytes()));
   writer.call("static constexpr sl_problem " + problemName(decl) + " = {", items, "};\n");
 }
 

@@ -2,6 +2,7 @@
 #include "passes/contraction_problem.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/phase.h"
 
@@ -96,7 +97,38 @@ void addTf32(Problem& problem, op::FusionOp fusion, llvm::StringRef kind) {
   }
 }
 
+/// Attribute resident: bytes of weights that a call reads, where the module says so.
+void addResident(Problem& problem, op::FusionOp fusion) {
+  auto module = fusion->getParentOfType<mlir::ModuleOp>();
+  auto bytes = module ? module->getAttrOfType<mlir::IntegerAttr>(kResidentAttribute) : mlir::IntegerAttr();
+  if (bytes && problem.device() == "cpu") {
+    problem.addAttribute("resident", bytes.getInt());
+  }
+}
+
 }  // namespace
+
+void recordResidentBytes(mlir::ModuleOp module) {
+  if (module->hasAttr(kResidentAttribute)) {
+    return;
+  }
+  llvm::SmallPtrSet<void*, 32> seen;
+  int64_t bytes = 0;
+  module.walk([&](op::FusionOp fusion) {
+    Operation* root = contractionRoot(fusion);
+    if (!root || fusion->hasAttr(op::kPrepare)) {
+      return;
+    }
+    for (Value input : fusion.getInputs()) {
+      auto type = llvm::cast<mlir::RankedTensorType>(input.getType());
+      if (isKnownEarly(input) && type.hasStaticShape() && seen.insert(input.getAsOpaquePointer()).second) {
+        const Value stored = storedWeight(input);
+        bytes += type.getNumElements() * elementOf(stored ? stored : input).getIntOrFloatBitWidth() / 8;
+      }
+    }
+  });
+  module->setAttr(kResidentAttribute, mlir::IntegerAttr::get(mlir::IntegerType::get(module.getContext(), 64), bytes));
+}
 
 ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution) {
   const llvm::SmallVector<int64_t> x = sizesOf(convolution.getX());
@@ -248,6 +280,7 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
     addTensor(problem, root->getResult(0), false);
   }
   addTf32(problem, fusion, isConvolution ? "convolution" : "matmul");
+  addResident(problem, fusion);
   if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
     const ConvolutionGeometry g = convolutionGeometry(convolution);
     const std::pair<const char*, int64_t> values[] = {

@@ -64,6 +64,11 @@ inline constexpr char kGroupCostAttribute[] = "op.cost_us";
 /// On a module: which products of float32 ("convolution", "matmul", "convolution+matmul") may be rounded to TF32.
 inline constexpr char kTf32Attribute[] = "op.tf32";
 
+/// On a module: bytes of weights that a call reads.
+inline constexpr char kResidentAttribute[] = "op.resident_bytes";
+/// Counts them, where the module does not say it yet.
+void recordResidentBytes(mlir::ModuleOp module);
+
 /// The problem, in the way that the fusion's choice names. A linear's weight counts as of the type that it is computed with;
 /// what it is stored as is the attribute stored_bits.
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target);

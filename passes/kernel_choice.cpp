@@ -12,7 +12,7 @@ kernel::TargetAttr targetOf(mlir::ModuleOp module) {
   if (auto target = module->getAttrOfType<kernel::TargetAttr>("op.target")) {
     return target;
   }
-  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576, 0);
+  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576, 0, 64);
 }
 
 sl_dtype dtypeOf(mlir::Type element) {
@@ -66,6 +66,7 @@ sl_problem Problem::view() const {
   problem.sizes = sizes_;
   problem.variant = variant_;
   problem.dot_bf16 = static_cast<int32_t>(target_.getDotBf16());
+  problem.fma_bytes = static_cast<int32_t>(target_.getFmaBytes());
   problem.device = device() == "cpu" ? nullptr : target_.getBackend().data();
   return problem;
 }

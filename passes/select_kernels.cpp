@@ -28,6 +28,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   void runOnOperation() override {
     const kernel::TargetAttr target = targetOf(getOperation());
     bool failedHere = false;
+    recordResidentBytes(getOperation());
     getOperation().walk([&](op::FusionOp fusion) {
       mlir::Operation* root = contractionRoot(fusion);
       if (!root) {

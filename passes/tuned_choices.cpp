@@ -185,6 +185,10 @@ std::string moduleOf(op::FusionOp fusion) {
     results.push_back(mapping.lookupOrDefault(value));
   }
   mlir::func::ReturnOp::create(builder, loc, results);
+  // Its kernels are those of a layer among others.
+  if (mlir::Attribute bytes = fusion->getParentOfType<mlir::ModuleOp>()->getAttr(kResidentAttribute)) {
+    (*module)->setAttr(kResidentAttribute, bytes);
+  }
   std::string text;
   llvm::raw_string_ostream stream(text);
   module->print(stream);

@@ -40,6 +40,7 @@ TargetOptions targetOptions(const jit::Target& target, const CompileRequest& req
   options.pipeline = request.pipeline;
   options.vectorBytes = jit::hasFeature(target, "avx512f") ? 64 : 32;
   options.dotBf16 = options.vectorBytes == 64 && jit::hasFeature(target, "avx512bf16");
+  options.fmaBytes = jit::beginsTwoWideVectors(target) ? 128 : options.fmaBytes;
   if (target.cpu == jit::hostTarget().cpu) {
     const long l1 = ::sysconf(_SC_LEVEL1_DCACHE_SIZE);
     const long l2 = ::sysconf(_SC_LEVEL2_CACHE_SIZE);

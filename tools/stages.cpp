@@ -29,12 +29,12 @@ class ProductStages final : public Stages {
     if (!arch.empty()) {
       const TargetOptions none;  // caches and vectors of the host say nothing about a device
       module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), kCuda, arch, 1, none.vectorBytes,
-                                                           none.l1Bytes, none.l2Bytes, 0));
+                                                           none.l1Bytes, none.l2Bytes, 0, none.fmaBytes));
       return;
     }
     module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), "cpu", target.cpu, target.threads,
                                                          target.vectorBytes, target.l1Bytes, target.l2Bytes,
-                                                         target.dotBf16 ? 1 : 0));
+                                                         target.dotBf16 ? 1 : 0, target.fmaBytes));
   }
 
   Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const override {

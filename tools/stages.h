@@ -24,6 +24,7 @@ struct TargetOptions {
   int64_t l1Bytes = 32768;   ///< data cache of one core
   int64_t l2Bytes = 1048576;
   bool dotBf16 = false;   ///< AVX512_BF16: sums of products of pairs of bfloat16
+  int64_t fmaBytes = 64;  ///< of operands of multiply-adds begun in a cycle: 128 where two vectors of 64 bytes are
   std::string pipeline;   ///< "key=value key=value" for the pipeline's own options
   std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;  ///< sees the module after each group of passes; may be empty
 };

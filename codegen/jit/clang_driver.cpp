@@ -121,6 +121,15 @@ bool hasFeature(const Target& target, const std::string& feature) {
   return llvm::is_contained(all, llvm::StringRef(feature));
 }
 
+bool beginsTwoWideVectors(const Target& target) {
+  if (!hasFeature(target, "avx512f")) {
+    return false;
+  }
+  // A virtual machine may give its processor another name; tiles of a matrix unit are in server cores only.
+  static constexpr llvm::StringLiteral kNames[] = {"skylake-avx512", "cascadelake", "cooperlake", "icelake-server", "znver5", "znver6"};
+  return hasFeature(target, "amx-tile") || llvm::is_contained(kNames, llvm::StringRef(target.cpu));
+}
+
 std::vector<std::string> featuresMissingHere(const Target& target) {
   std::vector<std::string> missing;
   if (target.cpu == hostTarget().cpu) {

@@ -26,6 +26,9 @@ std::optional<Target> targetNamed(const std::string& cpu);
 
 /// Whether the target's CPU has a feature, by LLVM's name ("avx512f").
 bool hasFeature(const Target& target, const std::string& feature);
+/// Whether a core begins two multiply-adds of 64 bytes in a cycle, as far as name and features tell: Intel's server cores and Zen 5
+/// do, others with AVX-512 begin one.
+bool beginsTwoWideVectors(const Target& target);
 
 /// Features that `target` needs and this machine lacks ("avx512f"); empty when code for it can run here.
 std::vector<std::string> featuresMissingHere(const Target& target);

@@ -160,6 +160,15 @@ TEST_F(CompileProgramTest, TargetCpu) {
   EXPECT_EQ(error_.message, "unknown target cpu 'pentium-9000'");
 }
 
+TEST(Target, WhoBeginsTwoWideMultiplyAdds) {
+  for (const char* cpu : {"skylake-avx512", "icelake-server", "sapphirerapids", "graniterapids", "znver5"}) {
+    EXPECT_TRUE(beginsTwoWideVectors(*targetNamed(cpu))) << cpu;
+  }
+  for (const char* cpu : {"x86-64-v3", "x86-64-v4", "znver4", "tigerlake", "haswell"}) {
+    EXPECT_FALSE(beginsTwoWideVectors(*targetNamed(cpu))) << cpu;
+  }
+}
+
 TEST_F(CompileProgramTest, TargetThatCannotRunHere) {
   options_.cpu = "diamondrapids";
   if (featuresMissingHere(*targetNamed(options_.cpu)).empty()) {

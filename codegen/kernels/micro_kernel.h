@@ -4,7 +4,7 @@
 // of A, MR * NV multiply-adds.
 //
 // 6 x 2 vectors (12 accumulators) is the best AVX2 shape (95-100% of peak from L1/L2); AVX-512 has
-// 32 registers, so up to 14 x 1 or 8 x 3 fit. Remainders are balanced: 16 rows with mr = 6 run as 6
+// 32 registers, so up to 14 x 1, 14 x 2 or 8 x 3 fit; where two multiply-adds are begun in a cycle, 14 x 1 is bound by its loads. Remainders are balanced: 16 rows with mr = 6 run as 6
 // + 5 + 5, never 6 + 6 + 4.
 #ifndef STRAIGHTLINE_KERNELS_MICRO_KERNEL_H
 #define STRAIGHTLINE_KERNELS_MICRO_KERNEL_H

@@ -62,6 +62,7 @@ struct Problem {
     raw.l2_bytes = 1 << 20;
   }
   Problem(const Problem&) = delete;
+  Problem(Problem&&) = default;
 };
 
 const sl_kernel_desc& find(const std::string& name) {
@@ -198,6 +199,41 @@ TEST(NativeBackend, SevenBySevenTakesTheSmallerTransformAtBatchOne) {
   EXPECT_EQ(tuned("native.winograd", convolution(1, 512, 7, 512, 3, 1))["m"], 2);
   EXPECT_EQ(tuned("native.winograd", convolution(10, 512, 7, 512, 3, 1))["m"], 4);
   EXPECT_EQ(tuned("native.winograd", convolution(1, 64, 56, 64, 3, 1))["m"], 4);
+}
+
+/// The same on a CPU that begins two multiply-adds of 64 bytes in a cycle, in a program whose weights have `resident` bytes.
+Problem twoWide(Problem p, int64_t resident = 0) {
+  p.attributes.push_back({"resident", resident});
+  p.raw.attributes = p.attributes.data();
+  p.raw.attribute_count = static_cast<int32_t>(p.attributes.size());
+  p.raw.operands = p.operands.data();
+  p.raw.vector_bytes = 64;
+  p.raw.fma_bytes = 128;
+  p.raw.l2_bytes = 2 << 20;
+  return p;
+}
+
+TEST(NativeBackend, EachLoadServesSeveralMultiplyAddsWhereTwoAreBegunInACycle) {
+  for (int64_t m : {5, 16, 17, 23, 24, 64, 1000}) {
+    for (int64_t n : {17, 64, 80, 1000, 1024}) {
+      auto t = tuned("native.gemm", twoWide(linear(m, n, 256)));
+      EXPECT_GE(t["nr"], 32) << m << " " << n;
+      EXPECT_LE(t["mr"] * t["nr"] / 16, 28) << "registers";
+      EXPECT_EQ(t["mc"] % t["mr"], 0);
+    }
+  }
+  EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256)))["mr"], 8);
+  EXPECT_EQ(tuned("native.gemm", twoWide(linear(64, 1024, 256)))["nr"], 64);
+  EXPECT_EQ(tuned("native.gemm", twoWide(linear(64, 80, 256)))["nr"], 32) << "panels of 64 would be empty for the most part";
+  EXPECT_EQ(tuned("native.gemm", linear(16, 1024, 256, 64))["nr"], 16) << "one multiply-add in a cycle";
+  EXPECT_EQ(tuned("native.convolution", twoWide(convolution(1, 64, 56, 128, 3, 2)))["mr"], 10);
+  EXPECT_EQ(tuned("native.winograd", twoWide(convolution(1, 64, 56, 64, 3, 1)))["mr"], 12);
+}
+
+TEST(NativeBackend, WeightsThatOthersPushOutOfTheCacheAreFetchedAhead) {
+  EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256)))["prefetch"], 0) << "1 MiB stays in L2 by itself";
+  EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256), 3 << 20))["prefetch"], 4);
+  EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256, 64, 2), 3 << 20))["prefetch"], 0) << "each thread has half of them";
 }
 
 TEST(NativeBackend, GemmTunablesAreLegal) {

@@ -60,8 +60,9 @@ def Kernel_TargetAttr : Kernel_Attr<"Target", "target"> {
     DefaultValuedParameter<"int64_t", "32">:$vector_bytes,
     DefaultValuedParameter<"int64_t", "32768">:$l1,
     DefaultValuedParameter<"int64_t", "1048576">:$l2,
-    DefaultValuedParameter<"int64_t", "0", "1: the CPU sums products of pairs of bfloat16 in float32">:$dot_bf16);
-  let assemblyFormat = [{ `<` $backend `,` $cpu (`,` struct($threads, $vector_bytes, $l1, $l2, $dot_bf16)^)? `>` }];
+    DefaultValuedParameter<"int64_t", "0", "1: the CPU sums products of pairs of bfloat16 in float32">:$dot_bf16,
+    DefaultValuedParameter<"int64_t", "64", "bytes of operands of multiply-adds that the CPU begins in a cycle">:$fma_bytes);
+  let assemblyFormat = [{ `<` $backend `,` $cpu (`,` struct($threads, $vector_bytes, $l1, $l2, $dot_bf16, $fma_bytes)^)? `>` }];
 }
 
 #endif

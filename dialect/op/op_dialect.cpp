@@ -80,6 +80,7 @@ llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, Na
                      (name == "op.choices" && llvm::isa<mlir::ModuleOp>(operation) && areTexts(value)) ||
                      (name == "op.candidates" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<mlir::ArrayAttr>(value)) ||
                      (name == "op.routes" && llvm::isa<mlir::ModuleOp>(operation) && areRoutes(value)) ||
+                     (name == "op.resident_bytes" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<mlir::IntegerAttr>(value)) ||
                      (name == "op.tf32" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<StringAttr>(value));
   if (known) {
     return mlir::success();

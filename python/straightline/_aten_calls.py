@@ -44,6 +44,7 @@ class _Problem(ctypes.Structure):
         ("attribute_count", ctypes.c_int32), ("threads", ctypes.c_int32), ("vector_bytes", ctypes.c_int32),
         ("l1_bytes", ctypes.c_int64), ("l2_bytes", ctypes.c_int64), ("text", ctypes.c_char_p), ("sizes", ctypes.c_int32),
         ("variant", ctypes.c_int32), ("dot_bf16", ctypes.c_int32), ("device", ctypes.c_char_p),
+        ("fma_bytes", ctypes.c_int32),
     ]  # fmt: skip
 
 

@@ -42,6 +42,7 @@ typedef struct sl_problem {
   int32_t variant;            ///< which of the kernel's ways (see sl_kernel_desc.variants); 0: the one that its estimates choose
   int32_t dot_bf16;           ///< 1: the target CPU sums products of pairs of bfloat16 in float32 (AVX512_BF16)
   const char* device;         ///< where the program runs: "cuda"; NULL: the CPU
+  int32_t fma_bytes;          ///< bytes of operands of multiply-adds that a core of the target CPU begins in a cycle: 64 or 128; 0: not known
 } sl_problem;
 
 /// A tunable of an emitted family: its name, default and allowed range. #kernel.schedule attributes are verified against these.

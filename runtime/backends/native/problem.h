@@ -12,11 +12,6 @@
 
 namespace sl::native {
 
-inline Machine machineOf(const sl_problem* p) {
-  return {p->vector_bytes, p->l1_bytes > 0 ? p->l1_bytes : 32 << 10,
-          p->l2_bytes > 0 ? p->l2_bytes : 512 << 10, p->threads > 0 ? p->threads : 1};
-}
-
 /// Value of an attribute, `fallback` when the problem has none; SL_DYNAMIC becomes kUnknown.
 inline int64_t attribute(const sl_problem* p, const char* name, int64_t fallback) {
   for (int32_t i = 0; i < p->attribute_count; ++i) {
@@ -26,6 +21,15 @@ inline int64_t attribute(const sl_problem* p, const char* name, int64_t fallback
     }
   }
   return fallback;
+}
+
+inline Machine machineOf(const sl_problem* p) {
+  return {.vectorBytes = p->vector_bytes,
+          .l1Bytes = p->l1_bytes > 0 ? p->l1_bytes : 32 << 10,
+          .l2Bytes = p->l2_bytes > 0 ? p->l2_bytes : 512 << 10,
+          .threads = p->threads > 0 ? p->threads : 1,
+          .fmaBytes = p->fma_bytes > 0 ? p->fma_bytes : 64,
+          .residentBytes = attribute(p, "resident", 0)};
 }
 
 inline const sl_operand& output(const sl_problem* p) { return p->operands[p->inputs]; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Block sizes and cost estimates of the native kernel families, as plain functions of the problem.
-// Measured on Zen 3 and Zen 4 (one thread reaches 95% of peak with these); a family's header under
+// Measured on Zen 3 and Zen 4 (one thread reaches 95% of peak with these), `twoWide` on Granite Rapids; a family's header under
 // codegen/kernels says why. Dynamic extents come in as kUnknown.
 #ifndef STRAIGHTLINE_BACKENDS_NATIVE_TUNING_H
 #define STRAIGHTLINE_BACKENDS_NATIVE_TUNING_H
@@ -18,10 +18,13 @@ inline constexpr int64_t kTypicalRows = 16;
 /// The target CPU as tuning sees it.
 struct Machine {
   int64_t vectorBytes, l1Bytes, l2Bytes, threads;
+  int64_t fmaBytes = 64;  ///< of operands of multiply-adds begun in a cycle
+  int64_t residentBytes = 0;  ///< weights that a call of the program reads, all together; 0: not known
 
-  /// Floating-point operations per microsecond and thread: 2 multiply-adds of 32 bytes per cycle
-  /// at 3.2 GHz. (512-bit vectors are counted the same: Zen 4 splits them.)
-  double peak(int64_t elementBytes) const { return 3200.0 * 2 * 2 * (32.0 / double(elementBytes)); }
+  /// Floating-point operations per microsecond and thread at 3.2 GHz.
+  double peak(int64_t elementBytes) const { return 3200.0 * 2 * (double(fmaBytes) / double(elementBytes)); }
+  /// Two multiply-adds of whole 64-byte vectors a cycle: as many loads a cycle as that, so a value that is loaded must serve several.
+  bool isTwoWide() const { return vectorBytes >= 64 && fmaBytes >= 128; }
   /// Bytes per microsecond and thread when `bytes` are streamed again and again.
   double bandwidth(int64_t bytes) const {
     return bytes <= l1Bytes ? 140e3 : bytes <= l2Bytes ? 72e3 : bytes <= 16 * l2Bytes ? 50e3 : 22e3;
@@ -41,6 +44,8 @@ inline int64_t balancedRows(int64_t rows, int64_t most) {
 inline int64_t prefetchLines(int64_t rows, int64_t mr, int64_t nr, int64_t elementBytes,
                              int64_t weightBytes, const Machine& machine) {
   const int64_t blocks = ceilDivide(std::max<int64_t>(rows, 1), mr);
+  // What other layers read meanwhile pushes these weights out.
+  weightBytes = std::max(weightBytes, machine.residentBytes / machine.threads);
   // One pass over all panels is one stream, which the processor fetches ahead itself from L3.
   if (weightBytes <= (blocks == 1 ? 16 : 1) * machine.l2Bytes) {
     return 0;
@@ -71,6 +76,22 @@ inline GemmChoice withGemmBlocks(GemmChoice c, int64_t m, int64_t n, int64_t k,
   return c;
 }
 
+/// The tile for more than 4 rows of at least two vectors where the CPU begins two multiply-adds of 64 bytes a cycle. Granite Rapids,
+/// GFlop/s of one thread (12 x 1 vectors beside it, whose loads are as many as its multiply-adds): 16 rows of 1024 x 1024 from L2 206
+/// (175), 4 of these from L3 150 (112); 64 rows 210 (178) and 190 (145).
+inline GemmChoice twoWideGemm(int64_t m, int64_t n, int64_t k, int64_t elementBytes, const Machine& machine) {
+  const int64_t lanes = machine.vectorBytes / elementBytes;
+  constexpr int64_t kManyRows = 24;
+  const bool fillsFour = roundUpTo(n, 4 * lanes) <= n + n / 8;
+  if (fillsFour && (m == kUnknown || m >= kManyRows || m <= 6)) {
+    GemmChoice c = withGemmBlocks({6, 4 * lanes, 0, 0, 0}, m, n, k, elementBytes, machine);
+    c.kc = c.kc == 0 ? 0 : 256;
+    return c;
+  }
+  const bool isOneBlock = m != kUnknown && m <= 14;
+  return withGemmBlocks({isOneBlock ? m : 10, 2 * lanes, 0, 0, 0}, m, n, k, elementBytes, machine);
+}
+
 /// m may be kUnknown. elementBytes 4 or 8.
 inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
                              const Machine& machine) {
@@ -82,6 +103,8 @@ inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementByt
     constexpr int64_t kNarrow[] = {0, 6, 4, 3, 2};
     c.nr = std::min(roundUpTo(n, lanes), (wide ? kWide : kNarrow)[m] * lanes);
     c.mr = m;
+  } else if (machine.isTwoWide() && n > lanes) {
+    return twoWideGemm(m, n, k, elementBytes, machine);
   } else if (wide && m > 12 && n >= 4 * lanes && 4 * m * k * elementBytes >= machine.l2Bytes) {
     // A comes from beyond L2, or crowds the panels there, once for each panel: wide ones ask for it less often (64 x 4096 x 4096:
     // 108 GFlop/s against 95 of one vector, 64 x 1024 x 1024: 116 against 110; below that one vector is better).
@@ -197,7 +220,7 @@ inline ConvolutionChoice chooseConvolution(int64_t pixels, int64_t k, int64_t de
   const int64_t lanes = machine.vectorBytes / 4;
   ConvolutionChoice c{};
   c.nr = k <= lanes ? lanes : 2 * lanes;
-  c.mr = c.nr == lanes ? 12 : 6;
+  c.mr = c.nr == lanes ? 12 : machine.isTwoWide() ? 10 : 6;
   if (pixels != kUnknown) {
     c.mr = balancedRows(std::min<int64_t>(pixels, 96), c.mr);
   }
@@ -234,7 +257,7 @@ inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t
   WinogradChoice x{};
   x.m = m;
   x.nr = machine.vectorBytes >= 64 && k % 32 == 0 ? 32 : 16;
-  x.mr = machine.vectorBytes >= 64 && x.nr == 16 ? 12 : 6;
+  x.mr = machine.vectorBytes >= 64 && x.nr == 16 ? 12 : machine.isTwoWide() ? 12 : 6;
   // Few tiles and weights beyond L2: every thread reads its own part of the weights.
   const bool byOutputs = (weightBytes > machine.l2Bytes && tiles <= 64) != otherMode;
   x.mode = byOutputs ? 1 : 0;

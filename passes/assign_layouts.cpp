@@ -25,7 +25,8 @@ using mlir::Value;
 
 bool isChannelsLastKernel(op::FusionOp fusion) {
   auto kernel = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
-  return kernel && (kernel == "native.convolution" || kernel == "native.winograd" || kernel == "cuda.convolution");
+  return kernel && (kernel == "native.convolution" || kernel == "native.winograd" || kernel == "cuda.convolution" ||
+                    kernel == "cudnn.convolution");
 }
 
 /// Its kernel reads and writes any order: the one that its image comes in is passed on.

@@ -22,6 +22,7 @@ extern "C" const sl_backend_desc sl_backend_native __attribute__((weak));
 extern "C" const sl_backend_desc sl_backend_cuda __attribute__((weak));
 // Libraries of such devices; each is opened when it is first used.
 extern "C" const sl_backend_desc sl_backend_cublaslt __attribute__((weak));
+extern "C" const sl_backend_desc sl_backend_cudnn __attribute__((weak));
 
 namespace straightline {
 namespace {
@@ -207,6 +208,9 @@ void addBuiltIns() {
     }
     if (&sl_backend_cublaslt) {
       add(&sl_backend_cublaslt, nullptr);
+    }
+    if (&sl_backend_cudnn) {
+      add(&sl_backend_cudnn, nullptr);
     }
     if (!addSibling("onednn", &whyNoOnednn())) {
       add(&kAbsentOnednn, nullptr);

@@ -111,6 +111,22 @@ class ContractionLowering {
   /// there is to do.
   int64_t libraryActivation();
 
+  /// A convolution of a library on a device's queue: dense and channels last, with bias, residual and ReLU.
+  mlir::LogicalResult lowerConvolutionOnQueue();
+
+  /// The epilogue behind the bias as relu(y + residual), either of which may be missing. Not `isAll`: there is something else.
+  struct AddAndRelu {
+    bool isAll = false, hasRelu = false;
+    mlir::Value residual;  ///< argument of the fusion, of the type of the result
+  };
+  AddAndRelu addAndRelu();
+
+  bool isDenseChannelsLast(kernel::BufferType type);
+  /// The buffer, or a copy of it.
+  mlir::Value denseChannelsLast(mlir::Value buffer, llvm::StringRef why);
+  /// As many zeros, of the convolution's type; made in prepare, once for all convolutions.
+  mlir::Value zeroBias(mlir::AffineExpr count);
+
   /// The buffer, or a dense copy where neither of its last two dims lies densely.
   mlir::Value withUnitStride(mlir::Value buffer);
 

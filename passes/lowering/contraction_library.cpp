@@ -3,6 +3,7 @@
 #include "passes/lowering/contraction.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 namespace straightline::lowering {
 
@@ -91,6 +92,129 @@ int64_t ContractionLowering::libraryActivation() {
   return llvm::isa<op::ReluOp>(last) ? kRelu : isGelu(last) ? kGelu : -1;
 }
 
+ContractionLowering::AddAndRelu ContractionLowering::addAndRelu() {
+  const AddAndRelu other;
+  const Value result = root_->getResult(0);
+  const auto isPassing = [&](mlir::Type type) { return type == element() || type.isF32(); };
+  // 16-bit floats are widened, and rounded between ops, where the library computes in float32 and rounds at the end.
+  const auto before = [&](Value value) {
+    auto cast = llvm::dyn_cast_if_present<op::ToDtypeOp>(value.getDefiningOp());
+    while (cast && isPassing(elementOf(cast.getX())) && isPassing(elementOf(value)) &&
+           (value.hasOneUse() || llvm::isa<mlir::BlockArgument>(cast.getX()))) {
+      value = cast.getX();
+      cast = llvm::dyn_cast_if_present<op::ToDtypeOp>(value.getDefiningOp());
+    }
+    return value;
+  };
+  if (fusion_.getNumResults() != 1 || elementOf(fusion_.getResult(0)) != element()) {
+    return other;
+  }
+  AddAndRelu found;
+  found.isAll = true;
+  Value value = before(yielded()[0]);
+  if (auto relu = value.getDefiningOp<op::ReluOp>(); relu && value.hasOneUse()) {
+    found.hasRelu = true;
+    value = before(relu.getX());
+  }
+  if (auto add = value.getDefiningOp<op::AddOp>(); add && value.hasOneUse()) {
+    const bool isFirst = before(add->getOperand(0)) == result;
+    Value added = before(add->getOperand(isFirst ? 1 : 0));
+    value = before(add->getOperand(isFirst ? 0 : 1));
+    auto argument = llvm::dyn_cast<mlir::BlockArgument>(added);
+    if (!argument || argument.getType() != result.getType()) {
+      return other;
+    }
+    found.residual = argument;
+  }
+  return value == result && result.hasOneUse() ? found : other;
+}
+
+Value ContractionLowering::denseChannelsLast(Value buffer, llvm::StringRef why) {
+  const kernel::BufferType type = Lowering::typeOf(buffer);
+  if (isDenseChannelsLast(type)) {
+    return buffer;
+  }
+  const Exprs extents = lowering_.extentsOf(type);
+  Value copied = lowering_.slot(lowering_.type(extents, type.getElementType(), channelsInnermost(extents)));
+  lowering_.copy(fusion_.getLoc(), buffer, copied, "reorder", why);
+  return copied;
+}
+
+bool ContractionLowering::isDenseChannelsLast(kernel::BufferType type) {
+  const Exprs extents = lowering_.extentsOf(type);
+  const Exprs strides = lowering_.stridesOf(type);
+  const Exprs dense = channelsInnermost(extents);
+  return llvm::all_of(llvm::seq<size_t>(0, extents.size()),
+                      [&](size_t dim) { return strides[dim] == dense[dim] || extents[dim] == constant(1); });
+}
+
+Value ContractionLowering::zeroBias(AffineExpr count) {
+  const kernel::BufferType type = lowering_.contiguousType({count}, element());
+  const auto fill = [&](Value to) {
+    KernelSpec spec;
+    spec.name = "fill";
+    spec.op = "fill";
+    spec.why = "the library adds a bias before the ReLU and behind the residual";
+    spec.outputs = {to};
+    mlir::Type scalar = scalarType(element());
+    spec.bodies.push_back({"body", {}, [=](mlir::OpBuilder& builder, mlir::ValueRange) {
+      return llvm::SmallVector<Value>{
+          mlir::arith::ConstantOp::create(builder, builder.getUnknownLoc(), builder.getZeroAttr(scalar))};
+    }});
+    lowering_.launchPointwise(fusion_.getLoc(), spec, {count}, {{constant(1)}});
+  };
+  if (lowering_.inPrepare()) {
+    Value zeros = lowering_.slot(type);
+    fill(zeros);
+    return zeros;
+  }
+  std::string key = "zero bias,";
+  llvm::raw_string_ostream(key) << count << "," << element();
+  Value& prepared = lowering_.packs_[key];
+  if (!prepared) {
+    prepared = lowering_.preparedBuffer(fusion_.getLoc(), type, "no_bias.");
+    lowering_.atEndOfPrepare([&] { fill(prepared); });
+  }
+  return prepared;
+}
+
+LogicalResult ContractionLowering::lowerConvolutionOnQueue() {
+  auto convolution = llvm::cast<op::ConvolutionOp>(root_);
+  constexpr llvm::StringLiteral kWhy = "the library reads dense pixels, channels last";
+  const ConvolutionGeometry g = convolutionGeometry(convolution);
+  const mlir::Location loc = fusion_.getLoc();
+  const AddAndRelu epilogue = addAndRelu();
+  Value wanted = epilogue.isAll ? lowering_.destination(fusion_.getResult(0)) : Value();
+  const bool direct = wanted && isDenseChannelsLast(Lowering::typeOf(wanted));
+  Value out = direct ? wanted : lowering_.slot(lowering_.type(extents_, element(), channelsInnermost(extents_)));
+  Value image = lowering_.bufferOf(outer(convolution.getX()));
+  image = wholePieces(g) == g.c ? denseChannelsLast(image, kWhy) : paddedImage(image, wholePieces(g));
+  llvm::SmallVector<Value> inputs = {image, channelsLastWeight(outer(convolution.getWeight()), g)};
+  if (epilogueBias()) {
+    inputs.push_back(lowering_.contiguous(loc, lowering_.bufferOf(outer(epilogueBias())), kDense));
+  } else if (epilogue.residual || epilogue.hasRelu) {
+    inputs.push_back(zeroBias(extents_[1]));
+  }
+  if (epilogue.residual) {
+    inputs.push_back(denseChannelsLast(lowering_.bufferOf(outer(epilogue.residual)), kWhy));
+  }
+  llvm::SmallVector<mlir::NamedAttribute> attributes;
+  const sl_problem asked = problem_.view();
+  for (int32_t i = 0; i < asked.attribute_count; ++i) {
+    const llvm::StringRef name = asked.attributes[i].name;
+    attributes.push_back(lowering_.named(name, lowering_.number(name == "c" ? wholePieces(g) : asked.attributes[i].value)));
+  }
+  attributes.push_back(lowering_.named("relu", lowering_.number(epilogue.hasRelu ? 1 : 0)));
+  attributes.push_back(lowering_.named("workspace_bytes", lowering_.number(kernel_->workspace(&asked))));
+  callLibrary(inputs, {}, out, attributes);
+  if (!epilogue.isAll) {
+    launchRest(out);
+  } else if (!direct) {
+    lowering_.copy(loc, out, wanted, "copy", "the result is wanted in another layout than the library writes");
+  }
+  return success();
+}
+
 Value ContractionLowering::withUnitStride(Value buffer) {
   const Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
   const bool isDense = strides.back() == constant(1) || (strides.size() > 1 && strides[strides.size() - 2] == constant(1));
@@ -122,7 +246,7 @@ Value ContractionLowering::putBatched(llvm::StringRef name, Value buffer,
 
 LogicalResult ContractionLowering::lowerExternal() {
   if (runsOnQueue()) {
-    return lowerProductOnQueue();
+    return llvm::isa<op::ConvolutionOp>(root_) ? lowerConvolutionOnQueue() : lowerProductOnQueue();
   }
   auto linear = llvm::dyn_cast<op::LinearOp>(root_);
   if (!linear) {

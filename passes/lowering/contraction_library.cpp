@@ -196,7 +196,9 @@ LogicalResult ContractionLowering::lowerConvolutionOnQueue() {
     inputs.push_back(zeroBias(extents_[1]));
   }
   if (epilogue.residual) {
-    inputs.push_back(denseChannelsLast(lowering_.bufferOf(outer(epilogue.residual)), kWhy));
+    const Value residual = outer(epilogue.residual);
+    const bool isImage = residual == outer(convolution.getX()) && wholePieces(g) == g.c;
+    inputs.push_back(isImage ? image : denseChannelsLast(lowering_.bufferOf(residual), kWhy));
   }
   llvm::SmallVector<mlir::NamedAttribute> attributes;
   const sl_problem asked = problem_.view();

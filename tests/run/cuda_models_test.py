@@ -48,10 +48,22 @@ def test_compiles(name: str, cache: Path) -> None:
     explained = compiled.explain()
     rows = [row for row in explained.statements if row["phase"] == "run" and row["kernel"]]
     assert {row["op"].split(".")[1] for row in rows if row["backend"] == "aten"} == set(tail)
-    assert {row["backend"] for row in rows} <= {"cuda", "cublaslt", "aten"}
+    assert {row["backend"] for row in rows} <= {"cuda", "cublaslt", "cudnn", "aten"}
     assert explained["launch"] == ("stream" if tail else "graph")
     assert not tail or "is done by torch" in str(explained["launch_reason"])
     _kernels_are_fit(cache)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", ["digits cnn", "resnet-18 1", "mobilenet", "convnext", "unet, nearest", "detection"])
+def test_all_convolutions_by_cudnn(name: str, dtype: torch.dtype) -> None:
+    make, inputs, _ = ALL[name]
+    model, given = settled(make()).to(dtype), tuple(x.to(dtype) for x in inputs())
+    compiled = sl.compile(model, given, target=_TARGET, routes={"convolution": "cudnn"})
+    rows = [row for row in compiled.explain().statements if row["phase"] == "run" and row["kernel"]]
+    convolutions = sum(isinstance(module, nn.Conv1d | nn.Conv2d) for module in model.modules())
+    assert sum(row["backend"] == "cudnn" for row in rows) == convolutions
+    assert not any(row["family"] == "convolution_direct" for row in rows)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
@@ -64,13 +76,18 @@ def test_convolutions_of_other_types(name: str, dtype: torch.dtype, cache: Path)
     _kernels_are_fit(cache)
 
 
-def test_resnet_is_channels_last_throughout() -> None:
+@pytest.mark.parametrize("route", ["cuda", "cudnn", None])
+def test_resnet_is_channels_last_throughout(route: str | None) -> None:
     """20 convolutions, pool, mean and linear; the image is turned, and has a fourth channel of zeros."""
-    compiled = sl.compile(settled(ALL["resnet-18 1"].make()), ALL["resnet-18 1"].inputs(), target=_TARGET)
+    given = {} if route is None else {"routes": {"convolution": route}}
+    compiled = sl.compile(settled(ALL["resnet-18 1"].make()), ALL["resnet-18 1"].inputs(), target=_TARGET, **given)
     rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
-    assert sum(row["family"] == "convolution_direct" for row in rows) == 20
-    assert sum("relu" in row["op"] for row in rows if row["family"] == "convolution_direct") == 17
+    convolutions = [row for row in rows if row["op"].startswith("convolution")]
+    assert len(convolutions) == 20
+    assert sum("relu" in row["op"] for row in convolutions) == 17
     assert len(rows) <= 25, [(row["op"], row["why"]) for row in rows]
+    backends = {row["backend"] for row in convolutions}
+    assert backends == ({"cuda", "cudnn"} if route is None else {route}), "small ones are ours, large ones the library's"
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -98,9 +115,11 @@ class _Grouped(nn.Module):
         return F.relu(self.conv(x) + y)
 
 
-def test_a_residual_is_part_of_the_convolution() -> None:
-    compiled = sl.compile(_Grouped().eval(), (torch.randn(2, 32, 9, 9), torch.randn(2, 64, 9, 9)), target=_TARGET)
-    rows = [row for row in compiled.explain().statements if row["family"] == "convolution_direct"]
+@pytest.mark.parametrize("route", ["cuda", "cudnn"])
+def test_a_residual_is_part_of_the_convolution(route: str) -> None:
+    given = (torch.randn(2, 32, 9, 9), torch.randn(2, 64, 9, 9))
+    compiled = sl.compile(_Grouped().eval(), given, target=_TARGET, routes={"convolution": route})
+    rows = [row for row in compiled.explain().statements if row["backend"] == route and "convolution" in row["op"]]
     assert [row["op"] for row in rows] == ["convolution, add, relu"]
 
 

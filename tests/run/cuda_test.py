@@ -8,7 +8,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -454,6 +456,70 @@ def test_one_line_moves_a_product() -> None:
     with pytest.raises(sl.UserError, match="m is dynamic, needs sizes that are known when it is planned"):
         batch = torch.export.Dim("batch", min=2, max=64)
         sl.compile(nn.Linear(8, 8), (torch.randn(5, 8),), target=_TARGET, routes={"linear": "cublaslt"}, dynamic_shapes=({0: batch},))
+
+
+class _Residual(nn.Module):
+    def __init__(self, bias: bool = True, one: bool = False) -> None:
+        super().__init__()
+        self.conv = (nn.Conv1d if one else nn.Conv2d)(16, 16, 3, padding=1, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.conv(x) + x)
+
+
+def _declared(compiled: Any) -> str:
+    """What the plan of the one convolution is told."""
+    (text,) = re.findall(r"kernel.decl @cudnn_convolution_0.*?\n.*?\{(.*?)\}", compiled.ir("kernel"))
+    return text
+
+
+def test_one_line_moves_a_convolution() -> None:
+    model = nn.Conv2d(8, 16, 3).eval()
+    for route, backend in (("cuda", "cuda"), ("cuda.convolution", "cuda"), ("cudnn", "cudnn"), ("cudnn.convolution", "cudnn")):
+        compiled = sl.compile(model, (torch.randn(2, 8, 9, 9),), target=_TARGET, routes={"convolution": route})
+        (row,) = [row for row in _launches(compiled) if row["op"] == "convolution"]
+        assert row["backend"] == backend and f"route convolution = {route}" in str(row["why"])
+    with pytest.raises(sl.UserError, match="n is dynamic, needs sizes that are known when it is planned"):
+        batch = torch.export.Dim("batch", min=2, max=64)
+        given = {"target": _TARGET, "routes": {"convolution": "cudnn"}, "dynamic_shapes": ({0: batch},)}
+        sl.compile(model, (torch.randn(5, 8, 9, 9),), **given)
+    with pytest.raises(sl.UserError, match="runs on cuda, the program on cpu"):
+        sl.compile(model, (torch.randn(2, 8, 9, 9),), routes={"convolution": "cudnn"})
+    with pytest.raises(sl.UserError, match="cudnn.convolution: transposed=1, needs 0"):
+        transposed = nn.ConvTranspose2d(8, 8, 3, stride=2, groups=2).eval()
+        sl.compile(transposed, (torch.randn(2, 8, 9, 9),), target=_TARGET, routes={"convolution": "cudnn"})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("bias", "one"), [(True, False), (False, False), (True, True)])
+def test_bias_residual_and_relu_are_the_librarys(bias: bool, one: bool, dtype: torch.dtype) -> None:
+    x = torch.randn((2, 16, 9) if one else (2, 16, 9, 9)).to(dtype)
+    compiled = sl.compile(_Residual(bias, one).to(dtype).eval(), (x,), target=_TARGET, routes={"convolution": "cudnn"})
+    assert [row["backend"] for row in _launches(compiled)] == ["cuda", "cudnn", "cuda"], "but what turns image and result"
+    assert "relu = 1" in _declared(compiled) and ("tf32 = 1" in _declared(compiled)) == (dtype is torch.float32)
+    assert "sl_queue_launch(ctx, io->queues[1], thunk_cudnn_convolution_0" in compiled.code
+    assert ("no_bias" in compiled.ir("kernel")) == (not bias)
+    python = sl.compile(_Residual(bias, one).to(dtype).eval(), (x,), target=_TARGET, routes={"convolution": "cudnn"}, emit="python")
+    assert "cudnn.cudnn_convolution_0(queue_1, cudnn_convolution_0_handle, " in python.code
+
+
+@pytest.mark.parametrize("then", [F.silu, lambda y: F.relu(y * y), lambda y: (y, F.relu(y))])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_what_else_follows_a_convolution_is_a_kernel(then: Callable[[Tensor], Any], dtype: torch.dtype) -> None:
+    conv = nn.Conv2d(8, 16, 3).to(dtype).eval()
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = conv
+
+        def forward(self, x: Tensor) -> Any:
+            return then(self.conv(x))
+
+    compiled = sl.compile(Model(), (torch.randn(2, 8, 9, 9).to(dtype),), target=_TARGET, routes={"convolution": "cudnn"})
+    rows = _launches(compiled)
+    assert sum(row["backend"] == "cudnn" for row in rows) == 1 and "relu = 0" in _declared(compiled)
+    assert sum("epilogue" in str(row["why"]) for row in rows) == 1, rows
 
 
 @pytest.mark.parametrize("shape", [((6, 65, 33), (6, 33, 17)), ((2, 3, 65, 33), (3, 33, 17)), ((33,), (33, 8)), ((5, 33), (33,))])

@@ -45,10 +45,22 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return 1;
 }
 
+/// Fits what was measured on an H200 (bench/results/cuda_convolutions_h200.json), most of it within a third: a step of the
+/// reduction takes longer than one of a product, because its rows are gathered.
 double cost(const sl_problem* p) {
   const Product c(p);
-  return c.isTiled ? tileMicroseconds(c.groups, c.m, c.n, c.k, c.tileBytes())
-                   : kLaunchUs + 2e-7 * double(known(c.m, 1024)) * double(c.n * c.groups) * double(c.k);
+  if (!c.isTiled) {
+    return kLaunchUs + 1e-6 * double(known(c.m, 1024)) * double(c.n * c.groups) * double(c.k);
+  }
+  constexpr int64_t kFewChannels = 8;
+  const bool hasFewChannels = c.groups == 1 && attribute(p, "c", 1) <= kFewChannels;  // most of what is gathered is zeros
+  const double times = c.hasTf32        ? (hasFewChannels ? 5.2 : 2.6)
+                       : c.bytes == 2 ? (hasFewChannels ? 5.1 : 1.7)
+                                      : (hasFewChannels ? 2.5 : 1.8);
+  const double pixels = double(known(attribute(p, "n", 1), 8)) * double(attribute(p, "h", 1) * attribute(p, "w", 1));
+  const double moved = pixels * double(attribute(p, "c", 1)) + double(known(c.m, 1024)) * double(c.n * c.groups);
+  return kLaunchUs + 0.5 + times * (tileMicroseconds(c.groups, c.m, c.n, c.k, c.tileBytes()) - kLaunchUs) +
+         moved * double(c.bytes) / 2.2e6;
 }
 
 void tune(const sl_problem* p, int64_t* values) {

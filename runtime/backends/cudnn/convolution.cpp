@@ -90,14 +90,29 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return 1;
 }
 
+/// Fits what was measured on an H200 (bench/results/cuda_convolutions_h200.json), most of it within a third.
 double cost(const sl_problem* p) {
   const Sizes s(p);
   const int bits = p->operands[0].dtype.bits;
-  const double startUs = 4.0;
-  const double flopsPerUs = bits == 16 ? 400e6 : isTf32(p) ? 200e6 : 30e6;
-  const double flops = 2.0 * double(s.result()) * double(s.c / s.groups) * double(s.kh * s.kw);
-  const double moved = double(s.image() + s.result() + s.weight()) * bits / 8;
-  return cuda::kLaunchUs + startUs + std::max(flops / flopsPerUs, moved / 3.0e6);
+  const bool isExact = bits == 32 && !isTf32(p);
+  const int64_t piece = 128 / bits;
+  const int64_t c = s.groups == 1 && s.c > 1 ? cuda::ceilDivide(s.c, piece) * piece : s.c / s.groups;
+  constexpr double kPlainEdgesUs = 0.5;  // in a graph no kernel begins before its neighbours have ended
+  const double startUs = (isExact ? 10.0 : bits == 32 ? 4.6 : 3.2) + kPlainEdgesUs + cuda::kLaunchUs;
+  if (c == 1 && s.groups > 1) {
+    return startUs + double(s.result() * s.kh * s.kw) / (bits == 32 ? 160e3 : 215e3);
+  }
+  const double depth = double(c * s.kh * s.kw);
+  const double columns = double(s.groups * cuda::ceilDivide(s.k / s.groups, 64) * 64);  // tiles, full or not
+  const double flops = 2 * double(s.n * s.ho * s.wo) * columns * depth;
+  const double moveUs = double(s.image() + s.result() + s.weight()) * bits / 8 / 3.0e6;
+  if (isExact) {  // the library turns image and result around such a kernel, and does not split long reductions
+    return startUs + std::max({0.028 * depth, flops / 15e6, moveUs});
+  }
+  const bool hasFewChannels = s.groups == 1 && c < 16;
+  const double flopsPerUs = (bits == 32 ? 200e6 : 450e6) / (hasFewChannels ? 4 : 1);
+  const double padUs = hasFewChannels && bits == 32 ? 4.0 : 0;  // a kernel of its own
+  return startUs + padUs + 0.0012 * depth + std::max(flops / flopsPerUs, moveUs);
 }
 
 /// What an engine may need that turns or pads all of its operands, within bounds: it is asked for without a device, and an engine that
@@ -276,9 +291,9 @@ bool sumsPlainProducts(const Descriptor& config, bool exact) {
 }
 
 /// The first proposal that is fit for the problem and needs no more workspace than there will be. A status of the library.
-Status choose(const Descriptor& graph, bool exact, int64_t mostWorkspace, Engine* engine) {
+Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact, int64_t mostWorkspace, Engine* engine) {
   const Handle handle = library().handle;
-  for (const Heuristic mode : {kByTime, kFallback}) {
+  for (const Heuristic mode : modes) {
     for (Descriptor& config : proposals(graph, mode)) {
       if (!sumsPlainProducts(config, exact)) {
         continue;
@@ -296,14 +311,14 @@ Status choose(const Descriptor& graph, bool exact, int64_t mostWorkspace, Engine
   return kNotSupported;
 }
 
-Status build(const sl_problem* p, int64_t alignment, Engine* engine) {
+Status build(const sl_problem* p, int64_t alignment, std::initializer_list<Heuristic> modes, Engine* engine) {
   GraphBuilder builder(p, alignment, engine);
   const Descriptor& graph = builder.graph(p->inputs, attribute(p, "relu", 0) != 0);
   if (builder.status() != kSuccess) {
     return builder.status();
   }
   const bool exact = p->operands[0].dtype.bits == 32 && !isTf32(p);
-  return choose(graph, exact, attribute(p, "workspace_bytes", 0), engine);
+  return choose(graph, modes, exact, attribute(p, "workspace_bytes", 0), engine);
 }
 
 int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** handle) {
@@ -317,11 +332,11 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
   const std::lock_guard<std::mutex> lock(handleMutex());
   auto plan = std::make_unique<Plan>();
   plan->inputs = p->inputs;
-  if (const Status status = build(p, kFullAlignment, &plan->aligned); status != kSuccess) {
+  if (const Status status = build(p, kFullAlignment, {kByTime, kFallback}, &plan->aligned); status != kSuccess) {
     return fail(ctx, SL_UNSUPPORTED, words("planning a convolution", status));
   }
-  // None: less aligned addresses are refused when they come.
-  build(p, p->operands[0].dtype.bits / 8, &plan->unaligned);
+  // The fast engines want full alignment, whatever the tensors say. None: such addresses are refused when they come.
+  build(p, p->operands[0].dtype.bits / 8, {kFallback}, &plan->unaligned);
   *handle = plan.release();
   return SL_OK;
 }

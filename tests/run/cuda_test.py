@@ -496,14 +496,14 @@ def test_bias_residual_and_relu_are_the_librarys(bias: bool, one: bool, dtype: t
     x = torch.randn((2, 16, 9) if one else (2, 16, 9, 9)).to(dtype)
     compiled = sl.compile(_Residual(bias, one).to(dtype).eval(), (x,), target=_TARGET, routes={"convolution": "cudnn"})
     assert [row["backend"] for row in _launches(compiled)] == ["cuda", "cudnn", "cuda"], "but what turns image and result"
-    assert "relu = 1" in _declared(compiled) and ("tf32 = 1" in _declared(compiled)) == (dtype is torch.float32)
+    assert "relu = 1" in _declared(compiled)
     assert "sl_queue_launch(ctx, io->queues[1], thunk_cudnn_convolution_0" in compiled.code
     assert ("no_bias" in compiled.ir("kernel")) == (not bias)
     python = sl.compile(_Residual(bias, one).to(dtype).eval(), (x,), target=_TARGET, routes={"convolution": "cudnn"}, emit="python")
     assert "cudnn.cudnn_convolution_0(queue_1, cudnn_convolution_0_handle, " in python.code
 
 
-@pytest.mark.parametrize("then", [F.silu, lambda y: F.relu(y * y), lambda y: (y, F.relu(y))])
+@pytest.mark.parametrize("then", [F.silu, lambda y: F.relu(torch.tanh(y)), lambda y: (y, F.relu(y))])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_what_else_follows_a_convolution_is_a_kernel(then: Callable[[Tensor], Any], dtype: torch.dtype) -> None:
     conv = nn.Conv2d(8, 16, 3).to(dtype).eval()

@@ -192,7 +192,10 @@ def check_odd(routes: dict[str, str]) -> None:
         storage = torch.zeros(x.numel() + 1, device="cuda", dtype=dtype)
         odd = storage[1:].as_strided(last.shape, last.stride()).copy_(last)
         assert odd.data_ptr() % 16
-        policy.check_close(of_last(odd), fast(x), fast(x).double(), "image at an odd address")
+        try:
+            check(of_last, model, policy.reference_of(model), (odd,), dtype is torch.float32)
+        except sl.UnsupportedError as error:  # of 16 bits there is no such engine in cuDNN 9.19
+            assert dtype is torch.float16 and "not multiples of 16 bytes" in str(error), error
         x[1, 3, 4, 4] = float("nan")
         assert torch.equal(fast(x).isnan(), model(x).isnan()) and fast(x).isnan().any(), "NaN is lost in the ReLU"
 

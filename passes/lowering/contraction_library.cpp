@@ -154,7 +154,7 @@ Value ContractionLowering::zeroBias(AffineExpr count) {
     KernelSpec spec;
     spec.name = "fill";
     spec.op = "fill";
-    spec.why = "the library adds a bias before the ReLU and behind the residual";
+    spec.why = "a residual or a ReLU by the library comes with a bias";
     spec.outputs = {to};
     mlir::Type scalar = scalarType(element());
     spec.bodies.push_back({"body", {}, [=](mlir::OpBuilder& builder, mlir::ValueRange) {

@@ -55,12 +55,12 @@ double cost(const sl_problem* p) {
   constexpr int64_t kFewChannels = 8;
   const bool hasFewChannels = c.groups == 1 && attribute(p, "c", 1) <= kFewChannels;  // most of what is gathered is zeros
   const double times = c.hasTf32        ? (hasFewChannels ? 5.2 : 2.6)
-                       : c.bytes == 2 ? (hasFewChannels ? 5.1 : 1.7)
+                       : c.bytes == 2 ? (hasFewChannels ? 6.5 : 1.7)
                                       : (hasFewChannels ? 2.5 : 1.8);
   const double pixels = double(known(attribute(p, "n", 1), 8)) * double(attribute(p, "h", 1) * attribute(p, "w", 1));
   const double moved = pixels * double(attribute(p, "c", 1)) + double(known(c.m, 1024)) * double(c.n * c.groups);
   return kLaunchUs + 0.5 + times * (tileMicroseconds(c.groups, c.m, c.n, c.k, c.tileBytes()) - kLaunchUs) +
-         moved * double(c.bytes) / 2.2e6;
+         moved * double(c.bytes) / 1.8e6;
 }
 
 void tune(const sl_problem* p, int64_t* values) {

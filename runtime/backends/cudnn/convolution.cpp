@@ -97,7 +97,7 @@ double cost(const sl_problem* p) {
   const bool isExact = bits == 32 && !isTf32(p);
   const int64_t piece = 128 / bits;
   const int64_t c = s.groups == 1 && s.c > 1 ? cuda::ceilDivide(s.c, piece) * piece : s.c / s.groups;
-  constexpr double kPlainEdgesUs = 0.5;  // in a graph no kernel begins before its neighbours have ended
+  constexpr double kPlainEdgesUs = 2.0;  // in a graph no kernel begins before its neighbours have ended
   const double startUs = (isExact ? 10.0 : bits == 32 ? 4.6 : 3.2) + kPlainEdgesUs + cuda::kLaunchUs;
   if (c == 1 && s.groups > 1) {
     return startUs + double(s.result() * s.kh * s.kw) / (bits == 32 ? 160e3 : 215e3);
@@ -369,7 +369,7 @@ int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void*
   });
   Engine* engine = aligned ? &plan->aligned : &plan->unaligned;
   if (!engine->plan) {
-    return fail(ctx, SL_UNSUPPORTED, "cuDNN: it has no engine for addresses that are not multiples of 16 bytes");
+    return fail(ctx, SL_UNSUPPORTED, "cuDNN: it has no engine for addresses that are not multiples of 16 bytes (cuda.convolution takes any)");
   }
   const std::lock_guard<std::mutex> lock(plan->mutex);
   if (const Status status = address(engine, std::move(addresses), workspace); status != kSuccess) {

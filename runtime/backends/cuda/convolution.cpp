@@ -52,7 +52,7 @@ double cost(const sl_problem* p) {
   if (!c.isTiled) {
     return kLaunchUs + 1e-6 * double(known(c.m, 1024)) * double(c.n * c.groups) * double(c.k);
   }
-  constexpr int64_t kFewChannels = 8;
+  constexpr int64_t kFewChannels = 4;
   const bool hasFewChannels = c.groups == 1 && attribute(p, "c", 1) <= kFewChannels;  // most of what is gathered is zeros
   const double times = c.hasTf32        ? (hasFewChannels ? 5.2 : 2.6)
                        : c.bytes == 2 ? (hasFewChannels ? 6.5 : 1.7)

@@ -86,7 +86,11 @@ bool takesFixedShape(FuncOp func) {
 }  // namespace
 
 /// Its template waits, behind what it may ask for before.
-static bool waitsItself(FuncOp func) { return func.getSchedule().getFamily() == "gemv_group"; }
+static bool waitsItself(FuncOp func) {
+  const StringRef family = func.getSchedule().getFamily().getValue();
+  auto held = llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getTuneValue("held"));
+  return family == "gemv_group" || (family == "attention" && held && held.getInt() > 0);
+}
 
 bool mayStartEarly(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();

@@ -41,6 +41,15 @@ bool isKnownEarly(Value tensor) {
          (op->hasTrait<op::View>() && isKnownEarly(op->getOperand(0)));
 }
 
+bool isFixedInRun(Value tensor) {
+  Operation* op = tensor.getDefiningOp();
+  while (op && op->hasTrait<op::View>() && !isKnownEarly(op->getResult(0))) {
+    tensor = op->getOperand(0);
+    op = tensor.getDefiningOp();
+  }
+  return op && (isKnownEarly(tensor) || llvm::isa<op::ParameterOp>(op));
+}
+
 namespace {
 
 llvm::SmallVector<int64_t> sizesOf(Value tensor) {

@@ -17,6 +17,10 @@ mlir::Value fusionInput(op::FusionOp fusion, mlir::Value argument);
 /// one.
 bool isKnownEarly(mlir::Value tensor);
 
+/// Whether no kernel of a run writes it, so that one may read it before the kernels ahead have ended: what prepare has made,
+/// literals, parameters (live ones, too), and views of these.
+bool isFixedInRun(mlir::Value tensor);
+
 /// Numbers of a 2-D convolution; a 1-D one has h = 1 and kh = 1.
 struct ConvolutionGeometry {
   int64_t n, c, h, w, k, ho, wo;  ///< SL_DYNAMIC where symbolic

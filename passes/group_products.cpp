@@ -53,9 +53,6 @@ int64_t sizeOf(llvm::ArrayRef<int64_t> extents) {
   return size;
 }
 
-/// No kernel of a run writes it, so that it may be read before the kernels ahead have ended.
-bool isEarly(Value tensor) { return isKnownEarly(tensor) || llvm::isa_and_present<op::ParameterOp>(tensor.getDefiningOp()); }
-
 llvm::ArrayRef<int64_t> shapeOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getShape(); }
 mlir::Type elementOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
 
@@ -315,7 +312,7 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
     }
     bool early = true;
     for (op::FusionOp product : group.products()) {
-      early = early && isEarly(fusionInput(product, linearOf(product).getWeight()));
+      early = early && isFixedInRun(fusionInput(product, linearOf(product).getWeight()));
     }
     op::FusionOp maker = group.maker;
     Problem problem("linear_group", target_);

@@ -30,6 +30,8 @@ struct AttentionTune {
   int parts = 1;
   int depth = 0;    ///< CUDA only: d, rounded up to whole pieces of 16 bytes
   int threads = 0;  ///< CUDA only: of a block
+  int held = 0;     ///< CUDA only: keys that lanes hold at once in registers; 0: tiles of keys in shared memory
+  int early = 0;    ///< CUDA only: 1: no kernel of the run writes k or v (where they have two parts, the first of them)
   int splits = 1;   ///< CUDA only: blocks of a cluster that share the keys; more than 1 from sm_90 on
 };
 

@@ -12,14 +12,13 @@
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_H
 #define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_H
 
-#include "straightline/kernels/cuda_cluster.h"
+#include "straightline/kernels/cuda_attention_held.h"
 #include "straightline/kernels/cuda_tensor_core.h"
 
 namespace sl {
 namespace attention_detail {
 
 inline constexpr int kRun = 4;  ///< neighbours along d that a thread sums
-inline constexpr int kWarp = 32;
 
 /// Shared memory of a block.
 template <AttentionTune Tune, class T, class Sum>
@@ -39,38 +38,6 @@ struct Memory {
   Sum highest[Tune.rows];
   Sum total[Tune.rows];
   Sum factor[Tune.rows];
-};
-
-/// Keys or values of one head; from `split` on they lie in a second part.
-template <AttentionTune Tune, class T>
-struct Source {
-  const T* first;
-  const T* second;
-  int64_t stride, secondStride, split;
-
-  SL_INLINE_MEMBER const T* line(int64_t key) const {
-    if constexpr (Tune.parts == 2) {
-      return key < split ? first + key * stride : second + (key - split) * secondStride;
-    } else {
-      return first + key * stride;
-    }
-  }
-  SL_INLINE_MEMBER bool isInPieces() const {
-    constexpr int V = kWholePiece<T>;
-    const bool fits = stride % V == 0 && isAligned<V>(first);
-    return Tune.parts == 1 ? fits : fits && secondStride % V == 0 && isAligned<V>(second);
-  }
-};
-
-/// What one block works on.
-template <AttentionTune Tune, class T>
-struct Block {
-  Source<Tune, T> k, v;
-  int64_t image, head, row0, rows;  ///< head of k; rows of all queries that it serves
-
-  SL_INLINE_MEMBER int64_t headOf(const AttentionShape& s, int64_t row) const {
-    return head * (s.h / s.hk) + row / s.s;
-  }
 };
 
 /// Brings keys [from, from + keys) of one operand to shared memory; zeros beyond the operand. 16 bytes at a time arrive when
@@ -95,26 +62,6 @@ SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source,
       }
     }
   }
-}
-
-/// The score of `row` and `key` with scale and masks; -inf where nothing is kept.
-template <AttentionTune Tune, class Sum, class T, class M>
-SL_INLINE Sum masked(const AttentionShape& s, const Block<Tune, T>& block, const M* mask, Sum score, int64_t row, int64_t key) {
-  constexpr Sum kNothing = -elementary::Format<Sum>::kInfinity;
-  const int64_t query = row % s.s;
-  if constexpr (Tune.mask != 0) {
-    const M m = mask[block.image * s.maskStride[0] + block.headOf(s, row) * s.maskStride[1] + query * s.maskStride[2] +
-                     key * s.maskStride[3]];
-    if constexpr (kSame<M, bool>) {
-      score = m ? score : kNothing;
-    } else {
-      score += cast<Sum>(m);
-    }
-  }
-  if constexpr (Tune.causal != 0) {
-    score = key <= query ? score : kNothing;
-  }
-  return score;
 }
 
 /// Scores of one tile of keys.
@@ -298,45 +245,13 @@ SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory, con
   }
 }
 
-template <AttentionTune Tune, class Epilogue, class T, class M, class Ops>
-SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T* q, const T* k, const T* v, const T* k2,
-                      const T* v2, const M* mask, const Ops& ops) {
-  using Sum = SumOf<T>;
+/// `block` and its part [from, last) of the keys are found.
+template <AttentionTune Tune, class T, class Sum, class Epilogue, class M, class Ops>
+SL_INLINE void attendTiles(const AttentionShape& s, Memory<Tune, T, Sum>& memory, const Epilogue& epilogue, const Block<Tune, T>& block,
+                           int64_t from, int64_t last, const T* q, const M* mask, const Ops& ops, bool inPieces) {
   using Shared = Memory<Tune, T, Sum>;
-  constexpr int V = kWholePiece<T>;
   constexpr int kColumns = Tune.depth / kRun;
-  static_assert(Tune.depth % V == 0 && Tune.depth % kRun == 0 && Tune.keys % 4 == 0 && Tune.threads % Tune.keys == 0 &&
-                kColumns <= Tune.threads);
-  __shared__ alignas(16) char bytes[sizeof(Shared)];
-  Shared& memory = *reinterpret_cast<Shared*>(bytes);
-  Block<Tune, T> block;
-  block.rows = s.h / s.hk * s.s;
-  const int64_t tiles = ceilDiv(block.rows, Tune.rows);
-  int64_t number = int64_t(blockIdx.x) / Tune.splits;
-  block.row0 = number % tiles * Tune.rows;
-  number /= tiles;
-  block.head = number % s.hk;
-  block.image = number / s.hk;
-  const auto source = [&](const T* first, const int64_t (&stride)[3], const T* second, const int64_t (&secondStride)[3]) {
-    return Source<Tune, T>{first + block.image * stride[0] + block.head * stride[1],
-                           second + block.image * secondStride[0] + block.head * secondStride[1], stride[2], secondStride[2],
-                           s.split};
-  };
-  block.k = source(k, s.kStride, k2, s.k2Stride);
-  block.v = source(v, s.vStride, v2, s.v2Stride);
-  const bool inPieces = s.d % V == 0 && block.k.isInPieces() && block.v.isInPieces();
-  // The keys that any row of this block keeps, and this block's part of them.
-  int64_t last = s.t;
-  if constexpr (Tune.causal != 0) {
-    const int64_t end = minOf(block.row0 + Tune.rows, block.rows) - 1;
-    last = minOf(last, end / s.s == block.row0 / s.s ? end % s.s + 1 : s.s);
-  }
-  int64_t from = 0;
-  if constexpr (Tune.splits > 1) {
-    const int64_t each = ceilDiv(ceilDiv(last, Tune.keys), Tune.splits) * Tune.keys;
-    from = minOf(cluster::rank() * each, last);
-    last = minOf(from + each, last);
-  }
+  static_assert(Tune.depth % kRun == 0 && Tune.keys % 4 == 0 && Tune.threads % Tune.keys == 0 && kColumns <= Tune.threads);
   SL_NO_UNROLL
   for (int i = int(threadIdx.x); i < Tune.rows * Tune.depth; i += Tune.threads) {
     const int64_t row = minOf(block.row0 + i / Tune.depth, block.rows - 1);
@@ -391,6 +306,57 @@ SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T
     }
   }
   finish<Tune>(s, memory, block, epilogue, ops);
+}
+
+template <AttentionTune Tune, class Epilogue, class T, class M, class Ops>
+SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T* q, const T* k, const T* v, const T* k2,
+                      const T* v2, const M* mask, const Ops& ops) {
+  using Sum = SumOf<T>;
+  constexpr int V = kWholePiece<T>;
+  static_assert(Tune.depth % V == 0);
+  Block<Tune, T> block;
+  block.rows = s.h / s.hk * s.s;
+  const int64_t tiles = ceilDiv(block.rows, Tune.rows);
+  int64_t number = int64_t(blockIdx.x) / Tune.splits;
+  block.row0 = number % tiles * Tune.rows;
+  number /= tiles;
+  block.head = number % s.hk;
+  block.image = number / s.hk;
+  const auto source = [&](const T* first, const int64_t (&stride)[3], const T* second, const int64_t (&secondStride)[3]) {
+    return Source<Tune, T>{first + block.image * stride[0] + block.head * stride[1],
+                           second + block.image * secondStride[0] + block.head * secondStride[1], stride[2], secondStride[2],
+                           s.split};
+  };
+  block.k = source(k, s.kStride, k2, s.k2Stride);
+  block.v = source(v, s.vStride, v2, s.v2Stride);
+  const bool inPieces = s.d % V == 0 && block.k.isInPieces() && block.v.isInPieces();
+  // The keys that any row of this block keeps, and this block's part of them.
+  int64_t last = s.t;
+  if constexpr (Tune.causal != 0) {
+    const int64_t end = minOf(block.row0 + Tune.rows, block.rows) - 1;
+    last = minOf(last, end / s.s == block.row0 / s.s ? end % s.s + 1 : s.s);
+  }
+  int64_t from = 0;
+  if constexpr (Tune.splits > 1) {
+    const int64_t each = ceilDiv(ceilDiv(last, Tune.keys), Tune.splits) * Tune.keys;
+    from = minOf(cluster::rank() * each, last);
+    last = minOf(from + each, last);
+  }
+  using Tiles = Memory<Tune, T, Sum>;
+  if constexpr (Tune.held > 0) {
+    using Shared = HeldMemory<Tune, T, Sum>;
+    __shared__ alignas(16) char bytes[sizeof(Shared) > sizeof(Tiles) ? sizeof(Shared) : sizeof(Tiles)];
+    const bool rowsInPieces = s.qStride[0] % V == 0 && s.qStride[1] % V == 0 && s.qStride[2] % V == 0 && isAligned<V>(q);
+    if (inPieces && rowsInPieces) {
+      attendHeld<Tune, T, Sum>(s, *reinterpret_cast<Shared*>(bytes), epilogue, block, from, last, q, mask, ops);
+      return;
+    }
+    awaitPrevious();
+    attendTiles<Tune, T, Sum>(s, *reinterpret_cast<Tiles*>(bytes), epilogue, block, from, last, q, mask, ops, inPieces);
+  } else {
+    __shared__ alignas(16) char bytes[sizeof(Tiles)];
+    attendTiles<Tune, T, Sum>(s, *reinterpret_cast<Tiles*>(bytes), epilogue, block, from, last, q, mask, ops, inPieces);
+  }
 }
 
 template <AttentionTune Tune, class Epilogue, class T, class First, class... P>

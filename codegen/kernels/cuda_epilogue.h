@@ -17,6 +17,21 @@ using SumOf = typename Conditional<kSame<T, double>, double, float>::type;
 template <class T>
 inline constexpr int kWholePiece = 16 / int(sizeof(T));
 
+/// Element `number` of some that were loaded as words, as what products are summed in; bfloat16 without a step between.
+template <class Sum, class T>
+SL_INLINE Sum partAs(const uint32_t* words, int number) {
+  if constexpr (kSame<T, bfloat16> && kSame<Sum, float>) {
+    const uint32_t word = words[number / 2];
+    return bitcast<float>(number % 2 != 0 ? word & 0xffff0000u : word << 16);
+  } else if constexpr (sizeof(T) == 2) {
+    return cast<Sum>(partOf<T>(words[number / 2], number % 2));
+  } else if constexpr (sizeof(T) == 4) {
+    return cast<Sum>(bitcast<T>(words[number]));
+  } else {
+    return cast<Sum>(bitcast<T>(uint64_t(words[2 * number]) | uint64_t(words[2 * number + 1]) << 32));
+  }
+}
+
 /// Whether `p` lies at a multiple of N elements.
 template <int N, class T>
 SL_INLINE bool isAligned(const T* p) {

@@ -146,24 +146,27 @@ SL_INLINE RowReductionShape rowShape(const GemvGroupShape& s) {
   return shape;
 }
 
+/// Sums of one result that a thread has under way, so that an addition need not wait for the one before it.
+template <GemvGroupTune T>
+inline constexpr int kChains = T.mr * T.rows * T.weights >= 4 ? 1 : T.mr * T.rows * T.weights >= 2 ? 2 : 4;
+
 /// sums of every result += what `pieces` has of the weights * A, from element k0 of the rows on.
 template <GemvGroupTune T, class Sum, class W>
 SL_INLINE void useStep(const Piece16 (&pieces)[T.rows * T.weights], const W* staged, int k0,
-                       Sums<Sum, T.weights> (&sums)[T.mr * T.rows]) {
+                       Sums<Sum, T.weights> (&sums)[kChains<T>][T.mr * T.rows]) {
   constexpr int V = kWholePiece<W>;
   SL_UNROLL
   for (int m = 0; m < T.mr; ++m) {
-    Run<W, V> x;
-    loadPieces<V>(x.at, staged + m * T.depth + k0);
+    uint32_t x[4];
+    loadPieces<4>(x, reinterpret_cast<const uint32_t*>(staged + m * T.depth + k0));
     SL_UNROLL
     for (int r = 0; r < T.rows; ++r) {
       SL_UNROLL
       for (int w = 0; w < T.weights; ++w) {
-        const Piece<W, V> piece = pieces[r * T.weights + w].template as<W>();
-        Sum& sum = sums[m * T.rows + r].at[w];
         SL_UNROLL
         for (int j = 0; j < V; ++j) {
-          sum = fma(cast<Sum>(x.at[j]), cast<Sum>(piece.at[j]), sum);
+          Sum& sum = sums[j % kChains<T>][m * T.rows + r].at[w];
+          sum = fma(partAs<Sum, W>(x, j), partAs<Sum, W>(pieces[r * T.weights + w].word, j), sum);
         }
       }
     }
@@ -320,7 +323,7 @@ SL_INLINE void gemv_group(GemvGroupShape s, Given... given) {
   constexpr int kRowsAtOnce = T.threads / T.rowThreads;
   rows.thread = int(threadIdx.x) % T.rowThreads;
   const int firstRow = int(threadIdx.x) / T.rowThreads;
-  rows.active = rows.seek(firstRow);
+  rows.active = rows.seek(firstRow) || T.mr == 1 && kRowsAtOnce == 1;
   if constexpr (kKeeps) {
     detail::keep<T, true>(rows);
   }
@@ -331,7 +334,7 @@ SL_INLINE void gemv_group(GemvGroupShape s, Given... given) {
     request(0);
   }
   if constexpr (T.early != 0) {
-    awaitPrevious();
+    letNextComeAndAwaitPrevious();
   }
 
   typename detail::EndingsOf<T, All>::type endings;
@@ -362,7 +365,7 @@ SL_INLINE void gemv_group(GemvGroupShape s, Given... given) {
   }
   __syncthreads();
 
-  detail::Sums<Sum, T.weights> sums[T.mr * T.rows] = {};
+  detail::Sums<Sum, T.weights> chains[detail::kChains<T>][T.mr * T.rows] = {};
   if (inPieces) {
     SL_NO_UNROLL
     for (int from = 0; from < T.depth; from += kStep * T.unroll) {
@@ -377,7 +380,7 @@ SL_INLINE void gemv_group(GemvGroupShape s, Given... given) {
         }
         const int k0 = from + u * kStep + lane * V;
         if (T.depth % (kStep * T.unroll) == 0 || k0 < T.depth) {
-          detail::useStep<T, Sum, W>(pieces[u], staged, k0, sums);
+          detail::useStep<T, Sum, W>(pieces[u], staged, k0, chains);
         }
       }
     }
@@ -388,10 +391,18 @@ SL_INLINE void gemv_group(GemvGroupShape s, Given... given) {
       for (int m = 0; m < T.mr; ++m) {
         SL_UNROLL
         for (int i = 0; i < kUsed; ++i) {
-          Sum& sum = sums[m * T.rows + i / T.weights].at[i % T.weights];
+          Sum& sum = chains[0][m * T.rows + i / T.weights].at[i % T.weights];
           sum = fma(cast<Sum>(staged[m * T.depth + k0]), cast<Sum>(work.row[i][k0]), sum);
         }
       }
+    }
+  }
+  auto& sums = chains[0];
+  SL_UNROLL
+  for (int i = 0; i < T.mr * T.rows; ++i) {
+    SL_UNROLL
+    for (int c = 1; c < detail::kChains<T>; ++c) {
+      sums[i] += chains[c][i];
     }
   }
   LaneSum<T.mr * T.rows, T.lanes>::sum(sums);

@@ -55,7 +55,41 @@ SL_INLINE void loadPiecesOrZeros(T* to, const T* p) {
   }
 }
 
-/// p[0], p[stride], ... of which the first `count` exist; the others are left as they are.
+/// Element `number` of a word of elements that are narrower.
+template <class T>
+SL_INLINE T partOf(uint32_t word, int number) {
+  return bitcast<T>(typename UnsignedOfSize<sizeof(T)>::type(word >> (8 * int(sizeof(T)) * number)));
+}
+
+/// p[0], p[stride], ... of which the first `count` exist; nobody looks at the others. Elements that are narrower than a
+/// register stay together in words until they are used: whoever took them apart here would wait for them here, one operand
+/// after the other.
+template <int N, class T>
+  requires(sizeof(T) < 4 && N * sizeof(T) % 4 == 0)
+SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {
+  constexpr int kParts = 4 / int(sizeof(T));
+  constexpr int kWords = N / kParts;
+  uint32_t words[kWords];
+  if (inPieces<N>(p, stride, count)) {
+    loadPieces<kWords>(words, reinterpret_cast<const uint32_t*>(p));
+  } else {
+    SL_UNROLL
+    for (int i = 0; i < kWords; ++i) {
+      words[i] = 0;
+      SL_UNROLL
+      for (int j = 0; j < kParts; ++j) {
+        if (i * kParts + j < count) {
+          const auto bits = bitcast<typename UnsignedOfSize<sizeof(T)>::type>(p[(i * kParts + j) * stride]);
+          words[i] |= uint32_t(bits) << (8 * int(sizeof(T)) * j);
+        }
+      }
+    }
+  }
+  SL_UNROLL
+  for (int i = 0; i < N; ++i) {
+    to[i] = partOf<T>(words[i / kParts], i % kParts);
+  }
+}
 template <int N, class T>
 SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {
   if (inPieces<N>(p, stride, count)) {

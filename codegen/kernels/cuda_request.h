@@ -16,6 +16,14 @@ struct Piece16 {
                  : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
                  : "l"(p));
   }
+  /// Stays what it is where nothing is wanted; `p` is not looked at then.
+  SL_INLINE_MEMBER void requestIf(bool wanted, const void* p) {
+    asm volatile(
+        "{\n\t.reg .pred wanted;\n\tsetp.ne.s32 wanted, %5, 0;\n\t"
+        "@wanted ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
+        : "+r"(word[0]), "+r"(word[1]), "+r"(word[2]), "+r"(word[3])
+        : "l"(p), "r"(int(wanted)));
+  }
   SL_INLINE_MEMBER void pin() {
     asm volatile("" : "+r"(word[0]), "+r"(word[1]), "+r"(word[2]), "+r"(word[3]));
   }

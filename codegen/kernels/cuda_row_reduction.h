@@ -121,8 +121,21 @@ struct Rows<T, L, P, Ints<I...>> {
     }
     return count;
   }
+  /// Whether every thread of a row has `each` whole runs: nothing is to be asked element by element.
+  SL_INLINE_MEMBER bool isWhole() const {
+    return T.each > 0 && T.innerRank == 1 && innerExtent() == int64_t(T.each) * T.threads * T.vector;
+  }
   SL_INLINE_MEMBER Place<kOperands> place(int64_t number, int64_t count) const {
     Place<kOperands> at;
+    if (isWhole()) {
+      at.position = number * T.vector;
+      at.count = active ? T.vector : 0;
+      SL_UNROLL
+      for (int o = 0; o < kOperands; ++o) {
+        at.offset[o] = row[o] + at.position * innerStride(o);
+      }
+      return at;
+    }
     bool exists = active && number < count;
     int64_t each = ceilDiv(innerExtent(), T.vector);
     int64_t first = each > 0 ? number % each * T.vector : 0;
@@ -189,7 +202,7 @@ SL_INLINE void runStages(Q& q, R& results) {
     q.forRuns([&](auto& values, const auto& at) {
       SL_UNROLL
       for (int j = 0; j < T.vector; ++j) {
-        if (j < at.count) {
+        if (q.isWhole() || j < at.count) {
           auto elements = Q::elements(values, j);
           auto nothing = tupleOf();
           auto outputs = tupleOf(Slot<Type>{});
@@ -220,7 +233,7 @@ SL_INLINE void writeElements(Q& q, R& results, Ints<I...> all) {
     auto written = tupleOf(Run<InputType<T, kFirst + I, decltype(q.pointers)>, T.vector>{}...);
     SL_UNROLL
     for (int j = 0; j < T.vector; ++j) {
-      if (j < at.count) {
+      if (q.isWhole() || j < at.count) {
         auto elements = Q::elements(values, j);
         auto nothing = tupleOf();
         auto outputs = tupleOf(InputType<T, kFirst + I, decltype(q.pointers)>{}...);

@@ -2,6 +2,7 @@
 // Ops that read through indices (embedding, index_select, gather), running sums, flips, and attention.
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/contraction_problem.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/loops.h"
 
@@ -293,6 +294,8 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
       entry.setValue(number(attention.getMask() ? 1 : 0));
     } else if (entry.getName() == "causal") {
       entry.setValue(number(attention.getIsCausal() ? 1 : 0));
+    } else if (entry.getName() == "early") {
+      entry.setValue(number(!inPrepare() && isFixedInRun(tensors[1]) && isFixedInRun(tensors[2]) ? 1 : 0));
     }
   }
   auto three = [&](const Exprs& strides) { return numbers({strides[0], strides[1], strides[2]}); };

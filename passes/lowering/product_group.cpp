@@ -280,7 +280,6 @@ class ProductGroup {
     }));
   }
   mlir::Attribute array(llvm::ArrayRef<mlir::Attribute> values) { return mlir::ArrayAttr::get(lowering_.context(), values); }
-  bool isEarly(Value tensor) { return isKnownEarly(tensor) || llvm::isa_and_present<op::ParameterOp>(tensor.getDefiningOp()); }
 
   void buildTune() {
     auto chosen = fusion_->getAttrOfType<mlir::DictionaryAttr>(kGroupTuneAttribute);
@@ -290,11 +289,11 @@ class ProductGroup {
     for (Part& part : parts_) {
       operands.push_back(number(static_cast<int64_t>(part.operands.size())));
       for (op::LinearOp linear : part.linears) {
-        early = early && isEarly(fusionInput(fusion_, linear.getWeight()));
+        early = early && isFixedInRun(fusionInput(fusion_, linear.getWeight()));
       }
     }
     for (const RowOperand& operand : rowOperands_) {
-      earlyInputs.push_back(number(isEarly(fusion_.getInputs()[operand.access.operand]) ? 1 : 0));
+      earlyInputs.push_back(number(isFixedInRun(fusion_.getInputs()[operand.access.operand]) ? 1 : 0));
     }
     llvm::SmallVector<llvm::StringRef> combine, values;
     for (op::ReductionOpInterface reduction : reductions_) {

@@ -115,6 +115,15 @@ void call(void (*kernel)(P...), void* const* arguments, const int64_t* grid) {
 inline void __syncthreads() { cuda_host::blockBarrier.meet(int(blockDim.x)); }
 inline void __syncwarp() { cuda_host::meetWarp(); }
 template <class T>
+T __shfl_sync(unsigned, T value, int lane) {
+  memcpy(&cuda_host::exchanged[threadIdx.x], &value, sizeof(T));
+  cuda_host::meetWarp();
+  T other;
+  memcpy(&other, &cuda_host::exchanged[threadIdx.x / 32 * 32 + lane], sizeof(T));
+  cuda_host::meetWarp();
+  return other;
+}
+template <class T>
 T __shfl_xor_sync(unsigned, T value, int distance) {
   memcpy(&cuda_host::exchanged[threadIdx.x], &value, sizeof(T));
   cuda_host::meetWarp();
@@ -146,6 +155,11 @@ namespace sl {
 struct Piece16 {
   unsigned word[4];
   void request(const void* p) { memcpy(this, p, sizeof(*this)); }
+  void requestIf(bool wanted, const void* p) {
+    if (wanted) {
+      request(p);
+    }
+  }
   void pin() {}
   template <class T>
   Piece<T, kWholePiece<T>> as() const { return __builtin_bit_cast(Piece<T, kWholePiece<T>>, *this); }
@@ -161,6 +175,12 @@ void waitForGroups() {}
 namespace cluster {
 inline int rank() { return 0; }
 inline void meet() { __syncthreads(); }
+inline void arriveFirst() {}
+inline void wait() {}
+inline void expect(uint64_t*, int) {}
+template <bool OTHERS, class T>
+void send(int, T* p, T value, uint64_t*) { *p = value; }
+inline void awaitSent(uint64_t*) {}
 template <bool OTHERS, class T>
 T oneFrom(int, const T* p) { return *p; }
 template <bool OTHERS, int N, class T>

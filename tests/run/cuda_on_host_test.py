@@ -114,6 +114,49 @@ def test_a_norm_that_somebody_else_reads_stays_a_kernel(tmp_path: Path) -> None:
     _compare(Read(64, (16, 32, 8), True), inputs, tmp_path, ["row_reduction", "gemv_group"])
 
 
+class Cached(nn.Module):
+    """Attention over a cache and what is new."""
+
+    def __init__(self, causal: bool) -> None:
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q: Tensor, old: Tensor, new: Tensor, mask: Tensor | None = None) -> Tensor:
+        keys, values = torch.cat((old, new), 2), torch.cat((2 * old, 1 - new), 2)
+        return F.scaled_dot_product_attention(q, keys, values, mask, is_causal=self.causal, enable_gqa=q.shape[1] != keys.shape[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("heads", "shared", "s", "old", "new", "d", "mask"),
+    [
+        (4, 2, 1, 150, 1, 128, None),  # two rows a block, in two groups of 16 lanes or one after the other
+        (2, 2, 1, 70, 3, 64, torch.bool),
+        (3, 1, 2, 9, 300, 32, torch.float32),  # six rows
+        (8, 1, 1, 600, 2, 96, None),  # 12 pieces of 16 bytes for 16 lanes, or 24 for 32
+        (1, 1, 3, 5, 2, 256, torch.bool),
+    ],
+)
+def test_attention_of_few_queries(
+    heads: int, shared: int, s: int, old: int, new: int, d: int, mask: torch.dtype | None, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    """In parts that lie apart; one row of a mask keeps nothing."""
+    inputs = [torch.randn(2, heads, s, d).to(dtype), *(torch.randn(2, shared, n, d).to(dtype) for n in (old, new))]
+    if mask is not None:
+        keep = torch.rand(s, old + new) < 0.6
+        keep[-1] = mask is torch.float32
+        inputs.append(keep if mask is torch.bool else torch.randn(s, old + new).to(dtype))
+    compiled = sl.compile(Cached(False), tuple(inputs), target="cuda:sm_80")
+    held = re.findall(r"\.held = (\d)", compiled.code)
+    assert held == ["0"] if d * dtype.itemsize > 512 else held in (["4"], ["8"])
+    _compare(Cached(False), tuple(inputs), tmp_path, None)
+
+
+def test_causal_attention_of_few_queries(tmp_path: Path) -> None:
+    inputs = (torch.randn(1, 2, 4, 64), torch.randn(1, 2, 2, 64), torch.randn(1, 2, 2, 64))
+    _compare(Cached(True), inputs, tmp_path, None)
+
+
 def test_rotary_embedding_is_one_kernel(tmp_path: Path) -> None:
     model = Rotary(4, 64)
     compiled = sl.compile(model.eval(), (torch.randn(3, 256),), target="cuda:sm_80")

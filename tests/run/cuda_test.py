@@ -226,9 +226,33 @@ def test_attention_is_one_kernel(dtype: torch.dtype, mask: torch.dtype | None, c
 
 def test_a_token_over_a_cache_is_split_over_its_keys() -> None:
     inputs = _heads(torch.bfloat16, 16, 8, 1, 512, 128)
-    for target, head, blocks in (("cuda:sm_90", "SL_CLUSTER_KERNEL(128, 8)", 128), ("cuda:sm_80", "SL_KERNEL(128)", 16)):
+    for target, head, blocks in (("cuda:sm_90", "SL_CLUSTER_KERNEL(256, 8)", 128), ("cuda:sm_80", "SL_KERNEL(256)", 16)):
         code = sl.compile(_Attention(), inputs, target=target).code
         assert head in code and f".blocks = {blocks}," in code
+        assert ".held = 8, .early = 0" in code and "awaitPrevious" not in code, "it waits by itself"
+
+
+@pytest.mark.parametrize(
+    ("heads", "s", "d", "held"), [(2, 1, 128, 8), (2, 4, 128, 8), (4, 3, 128, 4), (2, 9, 128, 0), (2, 1, 36, 0), (2, 1, 256, 8)]
+)
+def test_few_queries_hold_their_keys_in_registers(heads: int, s: int, d: int, held: int) -> None:
+    """Rows of a block are the queries of all heads that share keys; lines of 36 elements are no whole pieces of 16 bytes."""
+    code = sl.compile(_Attention(), _heads(torch.bfloat16, heads, 2, s, 512, d), target=_TARGET).code
+    assert re.findall(r"\.held = (\d)", code) == [str(held)]
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_a_cache_that_no_kernel_writes_is_read_early(freeze: bool) -> None:
+    model, inputs = CUDA_CHAINS[-1][0].make()
+    code = sl.compile(model, inputs, target=_TARGET, freeze=freeze).code
+    assert re.findall(r"\.held = 8, \.early = (\d)", code) == ["1"]
+
+    class Grown(nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            return F.scaled_dot_product_attention(q, torch.cumsum(k, 2), v)
+
+    code = sl.compile(Grown(), _heads(torch.bfloat16, 2, 2, 1, 64, 64), target=_TARGET).code
+    assert re.findall(r"\.early = (\d)", code) == ["0"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -66,11 +66,14 @@ void tune(const sl_problem* p, int64_t* values) {
   values[3] = attribute(p, "is_causal", 0);
   values[4] = c.depth;
   values[5] = c.threads;
-  values[6] = c.splits;
+  values[6] = c.held;
+  values[7] = 0;
+  values[8] = c.splits;
 }
 
 constexpr sl_tunable kTunables[] = {{"rows", 16, 1, 16},  {"keys", 64, 16, 64},       {"mask", 0, 0, 1},          {"causal", 0, 0, 1},
-                                    {"depth", 64, 2, 512}, {"threads", 128, 128, 128}, {"splits", 1, 1, kMostSplits}};
+                                    {"depth", 64, 2, 512}, {"threads", 128, 128, 256}, {"held", 0, 0, 8},
+                                    {"early", 0, 0, 1},    {"splits", 1, 1, kMostSplits}};
 
 }  // namespace
 

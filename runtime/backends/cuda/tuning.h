@@ -62,8 +62,9 @@ struct GroupChoice {
   int64_t rows, lanes, threads, unroll, rowThreads, vector;
 };
 
-/// m <= 16 rows, `n` results of all parts together, of so many `weights` each. A block a processor where that is enough; a
-/// thread holds at most 24 pieces of 16 bytes of the weights, and a row of A is made by the whole block where there are few.
+/// m <= 16 rows, `n` results of all parts together, of so many `weights` each. Two blocks a processor where that is enough (one for many rows, which
+/// use what a thread has read again); a thread holds at most 24 pieces of 16 bytes of the weights, and a row of A is made by the
+/// whole block where there are few, in runs of one length where that is possible.
 inline GroupChoice groupChoice(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights, int64_t inputs) {
   constexpr int64_t kMostPieces = 24, kMostSums = 16;
   const int64_t pieces = ceilDivide(k, 16 / bytes);
@@ -71,12 +72,15 @@ inline GroupChoice groupChoice(int64_t m, int64_t n, int64_t k, int64_t bytes, i
   c.threads = 256;
   c.lanes = std::clamp<int64_t>(floorToPowerOf2(std::max<int64_t>(1, pieces)), 1, 32);
   const int64_t most = std::max<int64_t>(1, std::min<int64_t>(4, kMostSums / (m * weights)));
-  c.rows = std::clamp<int64_t>(ceilDivide(n, kProcessors * (c.threads / c.lanes)), 1, most);
+  c.rows = std::clamp<int64_t>(ceilDivide(n, (m <= 2 ? 2 : 1) * kProcessors * (c.threads / c.lanes)), 1, most);
   c.unroll = std::clamp<int64_t>(ceilDivide(pieces, c.lanes), 1, kMostPieces / (c.rows * weights));
   c.rowThreads = m <= 2 && k >= 256 ? c.threads : 32;
   c.vector = 1;
   while (c.vector < 16 / bytes && k % (c.vector * 2) == 0 && k / (c.vector * 2) >= c.rowThreads && c.vector * 2 * inputs <= 32) {
     c.vector *= 2;
+  }
+  while (c.vector > 1 && k % (c.vector * c.rowThreads) != 0 && k % c.rowThreads == 0) {
+    c.vector /= 2;
   }
   return c;
 }
@@ -156,15 +160,26 @@ inline double tileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t k, i
 
 /// Tunables of family attention (codegen/kernels/cuda_attention.h).
 struct AttentionChoice {
-  int64_t rows, keys, depth, threads, splits;
+  int64_t rows, keys, depth, threads, splits, held;
 };
 
-/// Bytes of shared memory that the kernel declares (attention_detail::Memory).
+/// Bytes of shared memory that the kernel declares: attention_detail::Memory, or HeldMemory where that is larger.
 inline int64_t attentionBytes(const AttentionChoice& c, int64_t bytes) {
   const int64_t sum = bytes == 8 ? 8 : 4;
   const int64_t tile = c.keys * (c.depth + 16 / bytes) * 2 * bytes;
   const int64_t parts = std::max<int64_t>(1, c.threads / (c.depth / 4)) * c.rows * c.depth * sum;
-  return ceilDivide(std::max(tile, parts), 16) * 16 + (c.rows * (c.depth + c.keys) + 3 * c.rows) * sum;
+  const int64_t tiles = ceilDivide(std::max(tile, parts), 16) * 16 + (c.rows * (c.depth + c.keys) + 3 * c.rows) * sum;
+  // A part for each group of lanes that has keys of its own, of at most 32 lanes and 16 bytes each.
+  const int64_t groups = std::max<int64_t>(1, 32 / std::max<int64_t>(1, c.depth * bytes / 16));
+  const int64_t held = (c.threads / 32 * groups + 2) * c.rows * (c.depth + 4) * sum;
+  return c.held > 0 ? std::max(tiles, held) : tiles;
+}
+
+/// Keys that a group of lanes holds in registers at once: few rows of whole pieces of 16 bytes. 0: tiles in shared memory.
+inline int64_t heldKeys(int64_t rows, int64_t d, int64_t bytes) {
+  constexpr int64_t kMostRows = 8, kMostBytes = 512;
+  const bool fits = rows != kUnknown && rows <= kMostRows && bytes <= 4 && d * bytes % 16 == 0 && d * bytes <= kMostBytes;
+  return !fits ? 0 : rows <= 4 ? 8 : 4;
 }
 
 /// `rows`: queries of the heads that share a head of keys. No rows in the answer: d is too large.
@@ -172,7 +187,8 @@ inline AttentionChoice attentionChoice(int64_t heads, int64_t rows, int64_t t, i
   constexpr int64_t kSharedBytes = 48 << 10;
   constexpr int64_t kMostRows = 16;
   AttentionChoice c{std::clamp<int64_t>(known(rows, kMostRows), 1, kMostRows), 0, ceilDivide(std::max<int64_t>(d, 1), 16 / bytes) * (16 / bytes),
-                    128, 1};
+                    128, 1, heldKeys(rows, d, bytes)};
+  c.threads = c.held > 0 ? 256 : 128;
   const int64_t tiles = known(heads, 8) * ceilDivide(std::max<int64_t>(known(rows, kMostRows), 1), c.rows);
   for (; c.rows > 0; c.rows /= 2) {
     for (c.keys = 64; c.keys >= 16; c.keys /= 2) {

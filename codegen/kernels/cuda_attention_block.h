@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a block of attention in CUDA C++ works on, and what a score becomes; for both bodies of the family.
+#ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_BLOCK_H
+#define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_BLOCK_H
+
+#include "straightline/kernels/cuda_epilogue.h"
+
+namespace sl::attention_detail {
+
+inline constexpr int kWarp = 32;
+
+/// Keys or values of one head; from `split` on they lie in a second part.
+template <AttentionTune Tune, class T>
+struct Source {
+  const T* first;
+  const T* second;
+  int64_t stride, secondStride, split;
+
+  SL_INLINE_MEMBER const T* line(int64_t key) const {
+    if constexpr (Tune.parts == 2) {
+      return key < split ? first + key * stride : second + (key - split) * secondStride;
+    } else {
+      return first + key * stride;
+    }
+  }
+  SL_INLINE_MEMBER bool isInPieces() const {
+    constexpr int V = kWholePiece<T>;
+    const bool fits = stride % V == 0 && isAligned<V>(first);
+    return Tune.parts == 1 ? fits : fits && secondStride % V == 0 && isAligned<V>(second);
+  }
+};
+
+/// What one block works on.
+template <AttentionTune Tune, class T>
+struct Block {
+  Source<Tune, T> k, v;
+  int64_t image, head, row0, rows;  ///< head of k; rows of all queries that it serves
+
+  SL_INLINE_MEMBER int64_t headOf(const AttentionShape& s, int64_t row) const {
+    return head * (s.h / s.hk) + row / s.s;
+  }
+};
+
+/// The score of `row` and `key` with scale and masks; -inf where nothing is kept.
+template <AttentionTune Tune, class Sum, class T, class M>
+SL_INLINE Sum masked(const AttentionShape& s, const Block<Tune, T>& block, const M* mask, Sum score, int64_t row, int64_t key) {
+  constexpr Sum kNothing = -elementary::Format<Sum>::kInfinity;
+  const int64_t query = row % s.s;
+  if constexpr (Tune.mask != 0) {
+    const M m = mask[block.image * s.maskStride[0] + block.headOf(s, row) * s.maskStride[1] + query * s.maskStride[2] +
+                     key * s.maskStride[3]];
+    if constexpr (kSame<M, bool>) {
+      score = m ? score : kNothing;
+    } else {
+      score += cast<Sum>(m);
+    }
+  }
+  if constexpr (Tune.causal != 0) {
+    score = key <= query ? score : kNothing;
+  }
+  return score;
+}
+
+}  // namespace sl::attention_detail
+
+#endif  // STRAIGHTLINE_KERNELS_CUDA_ATTENTION_BLOCK_H

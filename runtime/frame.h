@@ -34,6 +34,8 @@ struct sl_frame {
   uint64_t order = 0;                       ///< of the queue of the last run (sl_device_desc.queue_order); 0: unknown
   bool captured = false;                    ///< its runs become part of a graph of the caller's
   sl_queue graph;                           ///< gathers runs that are launched at once; made by the first such run
+  std::vector<uint64_t> launched;           ///< what the straight line could see when the graph was launched last
+  bool isLaunched = false;                  ///< `launched` is that; false: the last run failed, or there was none
   /// Context of a run with device queues: kernels may use it after sl_run has returned, so it lives
   /// here.
   sl_ctx context{};

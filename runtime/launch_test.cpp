@@ -17,6 +17,7 @@ struct Notes : DeviceCalls {
   int64_t arenas = 0;    ///< alive
   bool passed = false;   ///< what a query answers
   bool captured = false;
+  bool forgets = false;  ///< its graph cannot be launched again as it is
 };
 Notes& notes() {
   static Notes instance;
@@ -91,11 +92,20 @@ int32_t graphLaunch(void*, sl_ctx*) {
   return SL_OK;
 }
 
+int32_t graphAgain(void*, sl_ctx*, void* queue) {
+  if (notes().forgets) {
+    return 0;
+  }
+  note("the same for " + std::to_string(numberOf(queue)));
+  return 1;
+}
+
 const sl_device_desc kDevice = {sizeof(sl_device_desc), "launching", 0,    allocate, deallocate, queueCreate,
                                 queueDestroy,           launch,      copy, record,   wait,       synchronize,
                                 eventDestroy,           query,       load, unload,   start,      queueAdopt,
                                 1,                      queueOrder,  queueCaptured,  recordAgain,
-                                finish,                 graphCreate, graphBegin,     graphLaunch};
+                                finish,                 graphCreate, graphBegin,     graphLaunch,
+                                graphAgain};
 const sl_backend_desc kBackend = {sizeof(sl_backend_desc), SL_ABI_VERSION, "launching", nullptr, 0, &kDevice};
 
 /// One kernel; the number of its blocks is the first extent, the arena has as many KiB.
@@ -255,7 +265,25 @@ TEST_F(Launch, AGraphWithAnArenaIsGuardedByAnEventOfTheStream) {
   make(true);
   sl_queue* queue = stream(5);
   EXPECT_EQ("graph, begin for 5, start x2 on 100, launch, record on 5", run(queue, 2, SL_LAUNCH_GRAPH));
-  EXPECT_EQ("begin for 5, start x2 on 100, launch, again on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH));
+}
+
+TEST_F(Launch, ARunOfWhatWasLaunchedLastGathersNothing) {
+  make(true);
+  sl_queue* queue = stream(5);
+  EXPECT_EQ("graph, begin for 5, start x2 on 100, launch, record on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("the same for 5, again on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("the same for 5, again on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH)) << "another size";
+  EXPECT_EQ("the same for 5, again on 5", run(queue, 1, SL_LAUNCH_GRAPH));
+  notes().forgets = true;
+  EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH)) << "the device does not know it any more";
+  notes().forgets = false;
+  executor = sl_interpreter();
+  EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH)) << "who interprets is shown every statement";
+  executor = nullptr;
+  run(queue, 9, SL_LAUNCH_GRAPH, SL_DEVICE_ERROR);
+  EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH)) << "the last run failed";
 }
 
 TEST_F(Launch, EachStreamKeepsItsGraphThoughNothingIsGuarded) {

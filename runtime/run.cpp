@@ -143,8 +143,37 @@ int32_t execute(const sl_program& program, Team* team, const sl_executor* execut
   return team->run(program.desc->run, ctx, &bindings, program.brief);
 }
 
+/// Whether all that the straight line reads is what it was when the frame's graph was launched last, so that it would gather the
+/// same again; notes what is new.
+bool isAsLaunched(const sl_program& program, sl_frame* frame, const sl_bindings& bindings) {
+  const sl_program_desc& desc = *program.desc;
+  const struct {
+    const void* values;
+    int32_t count;
+  } tables[] = {{bindings.parameters, desc.parameter_count}, {bindings.prepared, desc.space_count},
+                {bindings.handles, desc.handle_count},       {bindings.arenas, desc.space_count},
+                {bindings.inputs, desc.input_count},         {bindings.outputs, desc.output_count},
+                {bindings.extents, desc.extent_count}};
+  size_t words = 0;
+  for (const auto& table : tables) {
+    words += static_cast<size_t>(table.count);
+  }
+  bool same = frame->isLaunched;
+  frame->launched.resize(words);  // the first run allocates
+  uint64_t* known = frame->launched.data();
+  for (const auto& table : tables) {
+    const size_t bytes = static_cast<size_t>(table.count) * sizeof(uint64_t);
+    if (bytes > 0 && (!same || std::memcmp(known, table.values, bytes) != 0)) {
+      same = false;
+      std::memcpy(known, table.values, bytes);
+    }
+    known += table.count;
+  }
+  return same;
+}
+
 /// As `execute`, with everything for the device launched at once. The frame has the graph: what it knows of the last run is
-/// what changed since.
+/// what changed since. Where nothing did, the straight line has nothing to say.
 int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team, const sl_executor* executor, sl_ctx* ctx,
                        const sl_bindings& bindings) {
   auto* target = static_cast<sl_queue*>(frame->queues[program.orderedQueue]);
@@ -157,6 +186,12 @@ int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team, c
       return SL_DEVICE_ERROR;
     }
   }
+  const bool same = isAsLaunched(program, frame, bindings);
+  frame->isLaunched = false;
+  if (same && !executor && !ctx->profile && device->graph_again && device->graph_again(graph->handle, ctx, target->handle)) {
+    frame->isLaunched = ctx->status == SL_OK;
+    return ctx->status;
+  }
   if (const int32_t status = device->graph_begin(graph->handle, ctx, target->handle)) {
     return status;
   }
@@ -166,7 +201,9 @@ int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team, c
   if (result != SL_OK || __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE) != SL_OK) {
     return result;
   }
-  return device->graph_launch(graph->handle, ctx);
+  const int32_t launched = device->graph_launch(graph->handle, ctx);
+  frame->isLaunched = launched == SL_OK;
+  return launched;
 }
 
 /// Kernels on a device's queue may touch their context after sl_run has returned: they get the

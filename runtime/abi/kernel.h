@@ -143,6 +143,8 @@ typedef struct sl_device_desc {
   void* (*graph_create)(void);
   int32_t (*graph_begin)(void* graph, sl_ctx* ctx, void* queue);
   int32_t (*graph_launch)(void* graph, sl_ctx* ctx);
+  /// Launches on `queue` what the last run gathered and launched: 1. 0: that is not known any more, and the run has to gather it.
+  int32_t (*graph_again)(void* graph, sl_ctx* ctx, void* queue);
 } sl_device_desc;
 
 /// What `straightline_backend_v1` of a shared library returns, and what built-in backends hand to the registry.

@@ -228,6 +228,15 @@ int32_t graphLaunch(void* graph, sl_ctx* ctx) {
   return gathers(graph) ? failed(ctx, asQueue(graph)->graph->launch(streamOf(graph))) : SL_OK;
 }
 
+int32_t graphAgain(void* graph, sl_ctx* ctx, void* queue) {
+  if (!gathers(graph) || !asQueue(graph)->graph->isWhole()) {
+    return 0;
+  }
+  asQueue(graph)->stream = streamOf(queue);
+  failed(ctx, asQueue(graph)->graph->launch(streamOf(graph)));
+  return 1;
+}
+
 int32_t refuse(const std::string& words, int32_t status, char* reason, size_t bytes) {
   std::snprintf(reason, bytes, "%s", words.c_str());
   return status;
@@ -271,7 +280,8 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc), kName, 0,     allocate, 
                                 queueDestroy,           launch, copy, record,   wait,        synchronize,
                                 eventDestroy,           query, load,  unload,   start,       queueAdopt,
                                 1,                      queueOrder,   queueCaptured,         recordAgain,
-                                finish,                 graphCreate,  graphBegin,            graphLaunch};
+                                finish,                 graphCreate,  graphBegin,            graphLaunch,
+                                graphAgain};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
 const sl_kernel_desc kKernels[] = {attentionKernel, convolutionKernel, gemvKernel, gemvGroupKernel,

@@ -53,6 +53,8 @@ class LaunchGraph {
   /// The run's next node: what `call` enqueues, captured on a stream of the graph's own. It is captured again, and that child
   /// graph alone replaced, when a value differs from the last run's. A failure of the entry itself is in its ctx.
   Result library(const LibraryCall& call);
+  /// Whether the last run gathered all of its nodes and launched them, so that `launch` would do just that again.
+  bool isWhole() const { return exec_ && position_ == nodes_.size(); }
   /// Launches what was gathered since `begin`. A run of another number or other kinds of nodes makes the graph anew.
   Result launch(Stream stream);
 

@@ -216,6 +216,13 @@ void grow(FusionGroup& group, llvm::function_ref<bool(Operation*)> accepts) {
   }
 }
 
+void restoreOrder(op::FusionOp fusion) {
+  // What it reads stands before its last member, which it has replaced; what reads it may stand between the members.
+  if (llvm::any_of(usersInBlock(fusion), [&](Operation* user) { return user->isBeforeInBlock(fusion); })) {
+    mlir::sortTopologically(fusion->getBlock());
+  }
+}
+
 op::FusionOp outline(const FusionGroup& group, llvm::StringRef family, mlir::ValueRange leading) {
   llvm::SmallVector<Operation*> members(group.begin(), group.end());
   llvm::sort(members, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
@@ -259,7 +266,7 @@ op::FusionOp outline(const FusionGroup& group, llvm::StringRef family, mlir::Val
     member->dropAllUses();
     member->erase();
   }
-  mlir::sortTopologically(block);
+  restoreOrder(fusion);
   eraseDead(*block);
   return fusion;
 }

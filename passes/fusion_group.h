@@ -34,6 +34,10 @@ void grow(FusionGroup& group, llvm::function_ref<bool(mlir::Operation*)> accepts
 op::FusionOp outline(const FusionGroup& group, llvm::StringRef family,
                      mlir::ValueRange leading = {});
 
+/// Brings the block into topological order again, of which only this fusion, which stands where the last op that it was made of
+/// stood, may be out. Sorting a block takes as long as the block is, so it is not done for nothing.
+void restoreOrder(op::FusionOp fusion);
+
 /// Calls `fuse` with every block of the function that is no fusion's body, innermost last.
 void forEachBlock(mlir::func::FuncOp function, llvm::function_ref<void(mlir::Block&)> fuse);
 

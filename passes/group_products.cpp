@@ -11,7 +11,6 @@
 // another kernel leaves none.
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
-#include "mlir/Analysis/TopologicalSortUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/contraction_problem.h"
 #include "passes/fusion_group.h"
@@ -209,7 +208,7 @@ op::FusionOp merged(llvm::ArrayRef<op::FusionOp> members, llvm::StringRef family
   for (op::FusionOp member : llvm::reverse(members)) {
     member->erase();
   }
-  mlir::sortTopologically(fusion->getBlock());
+  restoreOrder(fusion);
   return fusion;
 }
 

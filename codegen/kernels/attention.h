@@ -101,8 +101,8 @@ SL_INLINE void multiplyBlock(const T* a, int64_t aRow, int64_t valid, int64_t ro
         tile.clear();
       }
       const T* panel = b + p * panelStride;
-      const char* none = nullptr;
-      multiply<0>(tile, row, 1, panel, bStride, depth, none);
+      Ahead none;
+      multiply<0, 1>(tile, row, 1, panel, bStride, depth, none);
       tile.storeTo(to, cRow);
     }
   }

@@ -17,7 +17,7 @@
 namespace sl {
 
 /// mr output pixels x nr output channels in registers; nr as packed. mc: pixels per pass over a
-/// weight panel. prefetch: as for gemm, for layers whose weights do not stay in L2.
+/// weight panel. prefetch, prefetchStreams: as for gemm, for layers whose weights do not stay in L2.
 struct ConvolutionTune {
   int mr = 6;
   int nr = 16;
@@ -25,6 +25,7 @@ struct ConvolutionTune {
   int kw = 3;
   int mc = 96;
   int prefetch = 0;
+  int prefetchStreams = 1;
 };
 
 /// Input [n][h][w][c], output [n][ho][wo][k]: strides of n, h, w in elements, channels contiguous.
@@ -81,8 +82,12 @@ struct PixelRows {
 template <ConvolutionTune Tune, class Epilogue, class T, class... P>
 SL_INLINE void convolution(sl_ctx*, sl_team team, ConvolutionShape s, Epilogue epilogue,
                            const T* in, const T* weight, P... pointers) {
-  constexpr GemmTune kGemm{
-      .mr = Tune.mr, .nr = Tune.nr, .kc = 0, .mc = Tune.mc, .prefetch = Tune.prefetch};
+  constexpr GemmTune kGemm{.mr = Tune.mr,
+                           .nr = Tune.nr,
+                           .kc = 0,
+                           .mc = Tune.mc,
+                           .prefetch = Tune.prefetch,
+                           .prefetchStreams = Tune.prefetchStreams};
   using Ops = EpilogueOperands<P...>;
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
                                                s.epilogueStride[2][3], s.epilogueStride[3][3]};

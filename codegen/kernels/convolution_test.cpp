@@ -230,7 +230,7 @@ TEST(Convolution, Kernel1x1) {
 }
 
 TEST(Convolution, Kernel2x5WidePanel) {
-  forManyProblems<ConvolutionTune{.mr = 4, .nr = 32, .kh = 2, .kw = 5, .mc = 8, .prefetch = 2}>(60);
+  forManyProblems<ConvolutionTune{.mr = 4, .nr = 32, .kh = 2, .kw = 5, .mc = 8, .prefetch = 2, .prefetchStreams = 2}>(60);
 }
 
 TEST(Convolution, Stem7x7) {

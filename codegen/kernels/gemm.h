@@ -8,7 +8,8 @@
 // speed and gemv (which needs no packed copy) is as fast or faster. Blocking: a panel of B (kc * nr
 // elements, L1 or L2) is used by all rows of a chunk of mc rows (A chunk in L2) before the next
 // panel is touched. `prefetch` = cache lines of the next panel fetched per 4 steps of k; worth
-// 15-30% when weights come from L3 or memory, costs as much when they are in L2 already.
+// 15-30% when weights come from L3 or memory, costs as much when they are in L2 already. prefetchStreams divides
+// `prefetch`: so many places are asked for in turn (Ahead).
 #ifndef STRAIGHTLINE_KERNELS_GEMM_H
 #define STRAIGHTLINE_KERNELS_GEMM_H
 
@@ -26,6 +27,7 @@ struct GemmTune {
   int kc = 512;
   int mc = 96;
   int prefetch = 0;
+  int prefetchStreams = 1;
   int pairs = 1;
 };
 
@@ -72,13 +74,13 @@ struct Reduction {
 
 /// tile += A * panel over [k0, k0 + count) of the only run (blocked K), or over all runs when
 /// `count` is all of it.
-template <int Prefetch, class T, int N, int MR, int NV, class A, class B>
+template <int Prefetch, int Streams, class T, int N, int MR, int NV, class A, class B>
 SL_INLINE void reduceRuns(Tile<T, N, MR, NV>& tile, Rows<A, MR> a, const Reduction& r,
-                          int64_t runLength, const B* b, int64_t bStride, const char* ahead) {
+                          int64_t runLength, const B* b, int64_t bStride, Ahead ahead) {
   for (int64_t h = 0; h < r.outer; ++h) {
     Rows<A, MR> row = a;
     for (int64_t w = 0; w < r.inner; ++w) {
-      multiply<Prefetch>(tile, row, r.step, b, bStride, runLength, ahead);
+      multiply<Prefetch, Streams>(tile, row, r.step, b, bStride, runLength, ahead);
       row.advance(r.innerStride);
     }
     a.advance(r.outerStride);
@@ -122,18 +124,10 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
         }
         T* saved = partial + (Tune.kc == 0 ? 0 : (block - first) * Tune.mr * Tune.nr);
         tile.clear();
-        const char* ahead = nullptr;
-        if constexpr (Tune.prefetch > 0) {
-          // Several row blocks: each fetches its share of the next block of the panel. A single
-          // one: 2 KiB ahead. An address only, which may lie beyond the weight.
-          const int64_t distance = last - first > 1
-                                       ? kc * Tune.nr * int64_t(sizeof(B)) +
-                                             (block - first) * (kc / 4) * (64 * Tune.prefetch)
-                                       : 2048;
-          ahead = reinterpret_cast<const char*>(reinterpret_cast<uint64_t>(panel + k0 * bStride) +
-                                                uint64_t(distance));
-        }
-        reduceRuns<Tune.prefetch>(tile, a, reduction, run, panel + k0 * bStride, bStride, ahead);
+        const B* from = panel + k0 * bStride;
+        const Ahead ahead = aheadOf<Tune.prefetch, Tune.prefetchStreams>(from, kc * Tune.nr * int64_t(sizeof(B)), kc, block - first,
+                                                                         last - first == 1);
+        reduceRuns<Tune.prefetch, Tune.prefetchStreams>(tile, a, reduction, run, from, bStride, ahead);
         if (!atStart) {
           tile.addFrom(saved, Tune.nr);
         }

@@ -16,12 +16,13 @@
 namespace sl {
 
 /// mr x nr: tile in registers; nr must be what the weight was packed with. mc: rows that share one pass over a panel.
-/// prefetch: cache lines of the next panel fetched per 16 elements of k.
+/// prefetch: cache lines of the next panel fetched per 16 elements of k; prefetchStreams: as for gemm.
 struct GemmInt8Tune {
   int mr = 6;
   int nr = 16;
   int mc = 96;
   int prefetch = 0;
+  int prefetchStreams = 1;
 };
 
 /// C and every epilogue operand are indexed [m][n]; the innermost stride of C is 1, as that of A.
@@ -81,15 +82,10 @@ SL_INLINE void runBytePanel(const Source& source, const RowBlocks& rows, int64_t
           tile.v[i][j] = splat<vec<int32_t, N>>(start[row - rows.begin(first) + i]);
         }
       }
-      const char* ahead = nullptr;
-      if constexpr (Tune.prefetch > 0) {
-        // As in gemm: an address only, which may lie beyond the weight.
-        const int64_t distance =
-            last - first > 1 ? (whole + (rest != 0)) * Tune.nr * 4 + (block - first) * (whole / 4) * (64 * Tune.prefetch) : 2048;
-        ahead = reinterpret_cast<const char*>(reinterpret_cast<uint64_t>(panel) + uint64_t(distance));
-      }
+      Ahead ahead = aheadOf<Tune.prefetch, Tune.prefetchStreams>(panel, (whole + (rest != 0)) * Tune.nr * 4, whole, block - first,
+                                                                 last - first == 1);
       const ByteQuad* b = panel;
-      multiply<Tune.prefetch>(tile, a, 1, b, Tune.nr, whole, ahead);
+      multiply<Tune.prefetch, Tune.prefetchStreams>(tile, a, 1, b, Tune.nr, whole, ahead);
       if (rest != 0) {
         ByteQuad quads[MR];
         Rows<ByteQuad, MR> tail;

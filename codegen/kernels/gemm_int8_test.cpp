@@ -76,7 +76,7 @@ void checkShapes() {
 }
 
 TEST(GemmInt8, EveryShape) {
-  checkShapes<GemmInt8Tune{.mr = 1, .nr = 64, .mc = 96, .prefetch = 2}>();
+  checkShapes<GemmInt8Tune{.mr = 1, .nr = 64, .mc = 96, .prefetch = 2, .prefetchStreams = 2}>();
   checkShapes<GemmInt8Tune{.mr = 12, .nr = 32, .mc = 24, .prefetch = 0}>();
   checkShapes<GemmInt8Tune{.mr = 4, .nr = 16, .mc = 96, .prefetch = 1}>();
   checkShapes<GemmInt8Tune{.mr = 6, .nr = 8, .mc = 4, .prefetch = 0}>();

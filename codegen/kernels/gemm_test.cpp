@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm, gemv and matmul against double references: remainders everywhere, teams of 1 to 3, canaries
 // around outputs.
+#include <set>
+
 #include "straightline/kernels/gemm.h"
 
 #include "straightline/kernels/gemv.h"
@@ -203,7 +205,7 @@ TEST(Gemm, NoRowsWriteNothing) {
 
 TEST(Gemm, BlockedReductionAndRowChunks) {
   forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
-    runGemm<GemmTune{.mr = 4, .nr = 32, .kc = 16, .mc = 12, .prefetch = 2}, float>(m, n, k,
+    runGemm<GemmTune{.mr = 4, .nr = 32, .kc = 16, .mc = 12, .prefetch = 2, .prefetchStreams = 2}, float>(m, n, k,
                                                                                    threads);
   });
 }
@@ -393,6 +395,24 @@ TEST(Matmul, MatchesDoubleReference) {
       }
     }
   }
+}
+
+TEST(Ahead, RowBlocksAndTheirStreamsAskForEachLineOfTheNextPanelOnce) {
+  constexpr int64_t kSteps = 64, kPanel = kSteps * 32 * 4;
+  std::set<const char*> lines;
+  const char* panel = reinterpret_cast<const char*>(uint64_t{1} << 20);
+  for (int64_t block = 0; block < 2; ++block) {
+    const Ahead ahead = aheadOf<4, 4>(panel, kPanel, kSteps, block, false);
+    for (int64_t step = 0; step < kSteps; step += 4) {
+      for (int64_t stream = 0; stream < 4; ++stream) {
+        EXPECT_TRUE(lines.insert(ahead.at + stream * ahead.streamBytes + step / 4 * 64).second);
+      }
+    }
+  }
+  EXPECT_EQ(lines.size(), kPanel / 64);
+  EXPECT_EQ(*lines.begin(), panel + kPanel);
+  EXPECT_EQ(*lines.rbegin(), panel + 2 * kPanel - 64);
+  EXPECT_EQ((aheadOf<2, 1>(panel, kPanel, kSteps, 0, true).at), panel + 2048);
 }
 
 }  // namespace

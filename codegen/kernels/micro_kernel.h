@@ -279,12 +279,34 @@ SL_INLINE void multiplyRowByRow(Tile<T, N, MR, 1>& tile, Rows<T, MR> a, int64_t 
   }
 }
 
+/// What is asked for ahead: `at`, and so many bytes on from one stream of lines to the next. A core's own requests are too few for the
+/// way to memory (16 lines under way: 11 GB/s); what its L2 fetches ahead by itself is one stream for each page that is being
+/// read, so several places at once are several streams (Granite Rapids, 100 MB of weights, 16 rows: 11.5 GB/s in order, 16.2 in four streams).
+struct Ahead {
+  const char* at = nullptr;
+  int64_t streamBytes = 0;
+};
+
+/// What row block `block` of a panel asks for: its share of the next panel, `panelBytes` on. The only block and a single stream: 2 KiB
+/// ahead. Addresses only, which may lie beyond the weight. `steps`: of the reduction.
+template <int Prefetch, int Streams>
+SL_INLINE Ahead aheadOf(const void* panel, int64_t panelBytes, int64_t steps, int64_t block, bool isOnly) {
+  if constexpr (Prefetch == 0) {
+    return {};
+  } else {
+    static_assert(Prefetch % Streams == 0);
+    const int64_t streamBytes = steps / 4 * (64 * (Prefetch / Streams));
+    const int64_t distance = isOnly && Streams == 1 ? 2048 : panelBytes + block * streamBytes * Streams;
+    return {reinterpret_cast<const char*>(reinterpret_cast<uint64_t>(panel) + uint64_t(distance)), streamBytes};
+  }
+}
+
 /// tile += A[MR, run] * B[run, NV * N]; element k of a row is p[k * aStep], row k of B is b[k *
 /// bStride]. Moves `b` (and `ahead`) past what was used. Every 4 steps prefetch `Prefetch` lines at
-/// `ahead` into L2.
-template <int Prefetch, class T, int N, int MR, int NV, class A, class B>
+/// `ahead` into L2, the next of each of `Streams` in turn.
+template <int Prefetch, int Streams, class T, int N, int MR, int NV, class A, class B>
 SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int64_t aStep, const B*& b,
-                        int64_t bStride, int64_t run, const char*& ahead) {
+                        int64_t bStride, int64_t run, Ahead& ahead) {
   if constexpr (kSame<A, T> && kSame<B, T> && NV == 1 && MR > 1 && Prefetch == 0 && kVectorRegisters >= kShortRun + 8) {
     if (__builtin_constant_p(run) && run <= kShortRun && run % 4 == 0) {
       multiplyRowByRow(tile, a, aStep, b, bStride, run);
@@ -309,9 +331,9 @@ SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int64_t 
     if constexpr (Prefetch > 0) {
       SL_UNROLL
       for (int q = 0; q < Prefetch; ++q) {
-        __builtin_prefetch(ahead + 64 * q, 0, 2);
+        __builtin_prefetch(ahead.at + q % Streams * ahead.streamBytes + q / Streams * 64, 0, 2);
       }
-      ahead += 64 * Prefetch;
+      ahead.at += 64 * (Prefetch / Streams);
     }
   }
   SL_UNROLL

@@ -233,7 +233,33 @@ TEST(NativeBackend, EachLoadServesSeveralMultiplyAddsWhereTwoAreBegunInACycle) {
 TEST(NativeBackend, WeightsThatOthersPushOutOfTheCacheAreFetchedAhead) {
   EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256)))["prefetch"], 0) << "1 MiB stays in L2 by itself";
   EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256), 3 << 20))["prefetch"], 4);
+  EXPECT_EQ(tuned("native.gemm", twoWide(linear(8, 1024, 256), 3 << 20))["prefetch"], 8) << "one block fetches all of a panel";
   EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256, 64, 2), 3 << 20))["prefetch"], 0) << "each thread has half of them";
+}
+
+TEST(NativeBackend, SeveralStreamsAreFetchedAheadWhereACoreFollowsThem) {
+  auto streams = [](const char* kernel, Problem p, int64_t resident = 40 << 20) {
+    return tuned(kernel, twoWide(std::move(p), resident))["prefetchStreams"];
+  };
+  EXPECT_EQ(streams("native.gemm", linear(1, 1024, 64)), 1) << "one row has nothing to gain";
+  EXPECT_EQ(streams("native.gemm", linear(4, 1024, 64)), 8);
+  EXPECT_EQ(streams("native.gemm", linear(4, 1024, 64), 3 << 20), 1) << "few rows ask for too much where L3 serves them";
+  EXPECT_EQ(streams("native.gemm", linear(8, 1024, 64), 3 << 20), 8);
+  EXPECT_EQ(streams("native.winograd", convolution(1, 512, 7, 512, 3, 1)), 4);
+  EXPECT_EQ(streams("native.convolution", convolution(1, 256, 14, 512, 3, 2)), 2);
+  EXPECT_EQ(tuned("native.gemm", linear(16, 1024, 4096, 64))["prefetchStreams"], 1) << "measured where two multiply-adds a cycle begin";
+}
+
+TEST(NativeBackend, WinogradChunksAreOfOneSize) {
+  for (int64_t size : {7, 14, 28, 30, 56, 57}) {
+    for (int32_t threads : {1, 2, 3}) {
+      auto t = tuned("native.winograd", convolution(1, 128, size, 128, 3, 1, true, 1, 64, threads));
+      const int64_t across = (size + t["m"] - 1) / t["m"];
+      const int64_t tiles = across * across, own = t["mode"] == 1 ? tiles : (tiles + threads - 1) / threads;
+      const int64_t chunks = (own + t["tiles"] - 1) / t["tiles"];
+      EXPECT_LT(chunks * t["tiles"] - own, chunks) << size << " " << threads;
+    }
+  }
 }
 
 TEST(NativeBackend, GemmTunablesAreLegal) {
@@ -267,6 +293,8 @@ Problem int8Linear(int64_t m, int64_t n, int64_t k, int32_t bytes, bool constant
 TEST(NativeBackend, LinearOfInt8) {
   EXPECT_EQ(best(int8Linear(16, 100, 64, 64)), "native.gemm_int8");
   EXPECT_EQ(best(int8Linear(16, 100, 64, 32, false)), "native.gemm_int8");  // packed on each call
+  EXPECT_EQ(tuned("native.gemm_int8", twoWide(int8Linear(6, 1024, 256, 64), 3 << 20))["prefetch"], 16);
+  EXPECT_EQ(tuned("native.gemm_int8", int8Linear(6, 1024, 256, 64))["prefetch"], 0);
   EXPECT_EQ(refusal("native.gemm_int8", int8Linear(16, 100, 64, 64, true, kFloat32)), "x and weight are not both int8");
   EXPECT_EQ(refusal("native.gemm_int8", int8Linear(16, SL_DYNAMIC, 64, 64)),
             "n=-1 and k=64, needs static sizes of at least 1");

@@ -27,7 +27,7 @@ namespace sl {
 
 /// m: 2 or 4. tiles: tiles per chunk (V and M of a chunk should fit L2). kb: output channels per
 /// pass over V, as packed. mr, nr: register tile. mode: 0 = kTile, 1 = kOutputs. prefetch: lines of
-/// the next weight panel per 4 channels.
+/// the next weight panel per 4 channels, prefetchStreams: as for gemm.
 struct WinogradTune {
   int m = 4;
   int tiles = 24;
@@ -36,6 +36,7 @@ struct WinogradTune {
   int nr = 16;
   int mode = 0;
   int prefetch = 1;
+  int prefetchStreams = 1;
 };
 inline constexpr int kWinogradTile = 0;
 inline constexpr int kWinogradOutputs = 1;
@@ -224,14 +225,13 @@ SL_INLINE void winogradMultiply(const WinogradPlan& plan, int64_t c, int64_t cou
   const bool full = count == Tune.tiles;
   const int64_t blocks = full ? kBlocks : ceilDiv(count, kHigh);
   const int64_t big = full ? kBig : blocks;
-  const char* next = reinterpret_cast<const char*>(u + c * Tune.nr);
   SL_NO_UNROLL
   for (int64_t xi = 0; xi < plan.points; ++xi) {
     SL_NO_UNROLL
     for (int64_t k = 0; k < Tune.kb; k += Tune.nr) {
       const T* a = v + xi * plan.vStride;
       T* to = m + xi * plan.mStride + k;
-      const char* ahead = next;
+      int64_t done = 0;  // row blocks
       const auto rowBlock = [&](auto rows) SL_INLINE_LAMBDA {
         constexpr int MR = decltype(rows)::value;
         Tile<T, N, MR, NV> tile;
@@ -242,7 +242,8 @@ SL_INLINE void winogradMultiply(const WinogradPlan& plan, int64_t c, int64_t cou
         }
         tile.clear();
         const T* panel = u;
-        multiply<Tune.prefetch>(tile, row, 1, panel, Tune.nr, c, ahead);
+        Ahead ahead = aheadOf<Tune.prefetch, Tune.prefetchStreams>(u, c * Tune.nr * int64_t(sizeof(T)), c, done++, false);
+        multiply<Tune.prefetch, Tune.prefetchStreams>(tile, row, 1, panel, Tune.nr, c, ahead);
         tile.storeTo(to, Tune.kb);
         a += MR * c;
         to += MR * Tune.kb;
@@ -258,7 +259,6 @@ SL_INLINE void winogradMultiply(const WinogradPlan& plan, int64_t c, int64_t cou
         }
       }
       u += c * Tune.nr;
-      next += c * Tune.nr * int64_t(sizeof(T));
     }
   }
 }

@@ -4,7 +4,7 @@
 
 // Measured choices of the module come before the estimates where they are candidates, and only there.
 // LIST: op.candidates = [
-// LIST-SAME: candidates = ["native.gemm[mr:1,nr:16,kc:0,mc:96,prefetch:0]",
+// LIST-SAME: candidates = ["native.gemm[mr:1,nr:16,kc:0,mc:96,prefetch:0,prefetchStreams:1]",
 // LIST-SAME: key = "linear(1x64:f32,10x64:f32c)->1x10:f32@1"
 // LIST-SAME: module = "module {{.*}}op.parameter
 module attributes {op.choices = {"linear(1x64:f32,10x64:f32c)->1x10:f32@1" = "native.gemv[rows:4,mr:1]",

@@ -24,11 +24,13 @@ void tune(const sl_problem* p, int64_t* values) {
   values[2] = c.kh;
   values[3] = c.kw;
   values[4] = x.mc;
-  values[5] = x.prefetch;
+  values[5] = x.prefetch.lines;
+  values[6] = x.prefetch.streams;
 }
 
 constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},   {"nr", 16, 8, 64},  {"kh", 3, 1, 4096},
-                                    {"kw", 3, 1, 4096}, {"mc", 96, 1, 480}, {"prefetch", 0, 0, 8}};
+                                    {"kw", 3, 1, 4096}, {"mc", 96, 1, 480}, {"prefetch", 0, 0, 16},
+                                    {"prefetchStreams", 1, 1, 16}};
 
 }  // namespace
 

@@ -44,14 +44,16 @@ double cost(const sl_problem* p) {
 
 void tune(const sl_problem* p, int64_t* values) {
   const Sizes s = sizesOf(p);
-  const GemmInt8Choice c = gemmInt8Variant(p->variant, s.m, s.n, machineOf(p));
+  const GemmInt8Choice c = gemmInt8Variant(p->variant, s.m, s.n, s.k, machineOf(p));
   values[0] = c.mr;
   values[1] = c.nr;
   values[2] = c.mc;
-  values[3] = c.prefetch;
+  values[3] = c.prefetch.lines;
+  values[4] = c.prefetch.streams;
 }
 
-constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14}, {"nr", 16, 4, 96}, {"mc", 96, 1, 480}, {"prefetch", 0, 0, 8}};
+constexpr sl_tunable kTunables[] = {
+    {"mr", 6, 1, 14}, {"nr", 16, 4, 96}, {"mc", 96, 1, 480}, {"prefetch", 0, 0, 16}, {"prefetchStreams", 1, 1, 16}};
 
 }  // namespace
 

@@ -47,9 +47,7 @@ GemmChoice choice(const sl_problem* p) {
   // As for native.gemm_bf16: two vectors of results come first for more than 4 rows.
   const bool few = s.m != kUnknown && s.m <= 4;
   const int32_t way = !few && p->variant < 2 ? 1 - p->variant : p->variant;
-  GemmChoice c = gemmVariant(way, s.m, s.n, s.steps, kStepBytes, machineOf(p));
-  c.prefetch = 0;
-  return c;
+  return gemmVariant(way, s.m, s.n, s.steps, kStepBytes, machineOf(p));
 }
 
 double cost(const sl_problem* p) {

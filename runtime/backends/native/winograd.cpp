@@ -54,7 +54,8 @@ void tune(const sl_problem* p, int64_t* values) {
   values[3] = x.mr;
   values[4] = x.nr;
   values[5] = x.mode;
-  values[6] = x.prefetch;
+  values[6] = x.prefetch.lines;
+  values[7] = x.prefetch.streams;
 }
 
 /// Measured against float64 with normal inputs (points 0, +-3/4, +-3/2): F(4x4) 1.4e-6 at 64 channels and 2.1e-6 at 256,
@@ -68,7 +69,7 @@ void note(const sl_problem* p, char* text, size_t bytes) {
 
 constexpr sl_tunable kTunables[] = {
     {"m", 4, 2, 4},     {"tiles", 24, 1, 96}, {"kb", 64, 16, 4096}, {"mr", 6, 1, 14},
-    {"nr", 16, 16, 32}, {"mode", 0, 0, 1},    {"prefetch", 1, 0, 8}};
+    {"nr", 16, 16, 32}, {"mode", 0, 0, 1},    {"prefetch", 1, 0, 16}, {"prefetchStreams", 1, 1, 16}};
 
 }  // namespace
 

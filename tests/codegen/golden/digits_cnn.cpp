@@ -133,7 +133,7 @@ extern "C" void copy_4x8x8(sl_ctx* ctx, sl_team team, const float* a0, float* o0
 extern "C" void convolution_4x1x8x8x16_3x3_bias_relu(sl_ctx* ctx, sl_team team, const float* a0,
     const float* a1, const float* a2, float* o0) {
   sl::convolution<sl::ConvolutionTune{.mr = 6, .nr = 16, .kh = 3, .kw = 3, .mc = 96,
-      .prefetch = 0}>(
+      .prefetch = 0, .prefetchStreams = 1}>(
       ctx, team,
       sl::ConvolutionShape{.n = 4, .h = 8, .w = 8, .c = 1, .k = 16, .ho = 8, .wo = 8,
           .strideH = 1, .strideW = 1, .padH = 1, .padW = 1, .dilationH = 1, .dilationW = 1,
@@ -168,7 +168,7 @@ extern "C" void max_pool2d(sl_ctx* ctx, sl_team team, const float* a0, float* o0
 extern "C" void winograd_4x16x4x4x32_3x3_bias_relu(sl_ctx* ctx, sl_team team, const float* a0,
     const float* a1, const float* a2, float* o0, int8_t* w0) {
   sl::winograd<sl::WinogradTune{.m = 4, .tiles = 2, .kb = 32, .mr = 6, .nr = 16, .mode = 0,
-      .prefetch = 0}>(
+      .prefetch = 0, .prefetchStreams = 1}>(
       ctx, team,
       sl::WinogradShape{.n = 4, .h = 4, .w = 4, .c = 16, .k = 32, .inStride = {576, 96, 16},
           .outStride = {512, 128, 32}, .border = {1, 1, 1, 1}, .epilogueStride = {{0, 0, 0, 1}}},
@@ -192,7 +192,8 @@ extern "C" void max_pool2d_2(sl_ctx* ctx, sl_team team, const float* a0, float* 
 
 extern "C" void gemm_4x10x128_bias(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
     const float* a2, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 4, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0}>(
+  sl::gemm<sl::GemmTune{.mr = 4, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
+      .prefetchStreams = 1}>(
       ctx, team,
       sl::GemmShape{.m = 4, .n = 10, .k = 128, .lda = 128, .ldc = 10, .epilogueStride = {{0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {

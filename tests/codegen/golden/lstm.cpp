@@ -38,7 +38,8 @@ extern "C" void copy_50x2x8(sl_ctx* ctx, sl_team team, const float* a0, float* o
 
 extern "C" void gemm_100x64x8_bias(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
     const float* a2, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0}>(
+  sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
+      .prefetchStreams = 1}>(
       ctx, team,
       sl::GemmShape{.m = 100, .n = 64, .k = 8, .lda = 8, .ldc = 64, .epilogueStride = {{0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
@@ -90,7 +91,8 @@ extern "C" void copy_1600(sl_ctx* ctx, sl_team team, const float* a0, float* o0)
 
 extern "C" void gemm_2x64x16_bias_add(sl_ctx* ctx, sl_team team, const float* a0,
     const float* a1, const float* a2, const float* a3, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 2, .nr = 32, .kc = 0, .mc = 96, .prefetch = 0}>(
+  sl::gemm<sl::GemmTune{.mr = 2, .nr = 32, .kc = 0, .mc = 96, .prefetch = 0,
+      .prefetchStreams = 1}>(
       ctx, team,
       sl::GemmShape{.m = 2, .n = 64, .k = 16, .lda = 16, .ldc = 64,
           .epilogueStride = {{0, 1}, {64, 1}}},
@@ -155,7 +157,8 @@ extern "C" void copy_2x50x16(sl_ctx* ctx, sl_team team, const float* a0, float* 
 
 extern "C" void gemm_100x5x16_bias(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
     const float* a2, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 12, .nr = 8, .kc = 0, .mc = 96, .prefetch = 0}>(
+  sl::gemm<sl::GemmTune{.mr = 12, .nr = 8, .kc = 0, .mc = 96, .prefetch = 0,
+      .prefetchStreams = 1}>(
       ctx, team,
       sl::GemmShape{.m = 100, .n = 5, .k = 16, .lda = 16, .ldc = 5, .epilogueStride = {{0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {

@@ -20,7 +20,8 @@ extern "C" void pack_gemm_10x64(sl_ctx* ctx, sl_team team, const float* a0, floa
 
 extern "C" void gemm_1x64x64_bias_relu(sl_ctx* ctx, sl_team team, const float* a0,
     const float* a1, const float* a2, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 1, .nr = 48, .kc = 0, .mc = 96, .prefetch = 0}>(
+  sl::gemm<sl::GemmTune{.mr = 1, .nr = 48, .kc = 0, .mc = 96, .prefetch = 0,
+      .prefetchStreams = 1}>(
       ctx, team,
       sl::GemmShape{.m = 1, .n = 64, .k = 64, .lda = 64, .ldc = 64, .epilogueStride = {{0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
@@ -33,7 +34,8 @@ extern "C" void gemm_1x64x64_bias_relu(sl_ctx* ctx, sl_team team, const float* a
 
 extern "C" void gemm_1x64x64_bias_relu_2(sl_ctx* ctx, sl_team team, const float* a0,
     const float* a1, const float* a2, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 1, .nr = 48, .kc = 0, .mc = 96, .prefetch = 0}>(
+  sl::gemm<sl::GemmTune{.mr = 1, .nr = 48, .kc = 0, .mc = 96, .prefetch = 0,
+      .prefetchStreams = 1}>(
       ctx, team,
       sl::GemmShape{.m = 1, .n = 64, .k = 64, .lda = 64, .ldc = 64, .epilogueStride = {{0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {
@@ -46,7 +48,8 @@ extern "C" void gemm_1x64x64_bias_relu_2(sl_ctx* ctx, sl_team team, const float*
 
 extern "C" void gemm_1x10x64_bias(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
     const float* a2, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 1, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0}>(
+  sl::gemm<sl::GemmTune{.mr = 1, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
+      .prefetchStreams = 1}>(
       ctx, team,
       sl::GemmShape{.m = 1, .n = 10, .k = 64, .lda = 64, .ldc = 10, .epilogueStride = {{0, 1}}},
       [](auto x0, auto x1, auto& y0) SL_LAMBDA {

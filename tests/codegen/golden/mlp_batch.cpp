@@ -27,7 +27,8 @@ extern "C" void pack_gemm_10x256(sl_ctx* ctx, sl_team team, const float* a0, flo
 
 extern "C" void gemm_32x256x64_bias_relu(sl_ctx* ctx, sl_team team, const float* a0,
     const float* a1, const float* a2, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0}>(
+  sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
+      .prefetchStreams = 1}>(
       ctx, team,
       sl::GemmShape{.m = 32, .n = 256, .k = 64, .lda = 64, .ldc = 256,
           .epilogueStride = {{0, 1}}},
@@ -41,7 +42,8 @@ extern "C" void gemm_32x256x64_bias_relu(sl_ctx* ctx, sl_team team, const float*
 
 extern "C" void gemm_32x256x256_bias_relu(sl_ctx* ctx, sl_team team, const float* a0,
     const float* a1, const float* a2, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0}>(
+  sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
+      .prefetchStreams = 1}>(
       ctx, team,
       sl::GemmShape{.m = 32, .n = 256, .k = 256, .lda = 256, .ldc = 256,
           .epilogueStride = {{0, 1}}},
@@ -55,7 +57,8 @@ extern "C" void gemm_32x256x256_bias_relu(sl_ctx* ctx, sl_team team, const float
 
 extern "C" void gemm_32x10x256_bias(sl_ctx* ctx, sl_team team, const float* a0, const float* a1,
     const float* a2, float* o0) {
-  sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0}>(
+  sl::gemm<sl::GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96, .prefetch = 0,
+      .prefetchStreams = 1}>(
       ctx, team,
       sl::GemmShape{.m = 32, .n = 10, .k = 256, .lda = 256, .ldc = 10,
           .epilogueStride = {{0, 1}}},

@@ -300,7 +300,8 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     const mlir::RankedTensorType q = attention.getQ().getType(), k = attention.getK().getType();
     const mlir::Type element = q.getElementType();
     const int64_t rank = q.getRank();
-    if (element.isF64() || rank > 4 || rank < 2 || q.isDynamicDim(rank - 1) || q.getDimSize(rank - 1) > kLargestHead) {
+    const bool isOneSize = attention.getV().getType().getDimSize(rank - 1) == q.getDimSize(rank - 1);
+    if (element.isF64() || rank > 4 || rank < 2 || q.isDynamicDim(rank - 1) || q.getDimSize(rank - 1) > kLargestHead || !isOneSize) {
       return false;
     }
     if (!element.isF32()) {

@@ -305,50 +305,7 @@ Value ContractionLowering::denseConstant(Value tensor) {
 
 void ContractionLowering::callLibrary(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants, Value out,
                                       llvm::ArrayRef<mlir::NamedAttribute> attributes) {
-  mlir::OpBuilder builder(lowering_.context());
-  const mlir::Location loc = fusion_.getLoc();
-  const mlir::StringAttr plan = kernel_->plan_symbol ? builder.getStringAttr(kernel_->plan_symbol) : mlir::StringAttr();
-  const mlir::StringAttr destroy = plan ? builder.getStringAttr(plan.getValue() + "_destroy") : mlir::StringAttr();
-  builder.setInsertionPointToEnd(lowering_.module_.getBody());
-  auto types = [&](llvm::ArrayRef<Value> values) {
-    return builder.getTypeArrayAttr(llvm::map_to_vector(values, [](Value value) { return value.getType(); }));
-  };
-  llvm::SmallVector<bool> isConstant(inputs.size(), true);
-  std::fill(isConstant.begin(), isConstant.end() - constants.size(), false);
-  const sl_problem asked = problem_.view();
-  llvm::SmallVector<Value> workspace;
-  if (const int64_t bytes = kernel_->workspace ? kernel_->workspace(&asked) : 0; bytes > 0) {
-    workspace.push_back(lowering_.slot(lowering_.contiguousType({constant(bytes)}, builder.getI8Type())));
-  }
-  std::string name = llvm::StringRef(kernel_->name).str();
-  std::replace(name.begin(), name.end(), '.', '_');
-  name += "_" + std::to_string(lowering_.usedNames_["decl." + name]++);
-  auto decl = kernel::DeclOp::create(builder, loc, builder.getStringAttr(name), types(inputs),
-                         mlir::DenseBoolArrayAttr::get(lowering_.context(), isConstant), types({out}),
-                         builder.getStrArrayAttr({"write"}), types(workspace), builder.getStringAttr(kernel_->op),
-                         builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel_->run_symbol),
-                         plan, destroy, kernel_->can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
-  if (runsOnQueue()) {
-    decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(lowering_.target().getBackend()));
-  }
-  auto queue = mlir::FlatSymbolRefAttr::get(lowering_.context(), lowering_.teamQueue());
-  auto callee = mlir::FlatSymbolRefAttr::get(lowering_.context(), name);
-  Value handle;
-  if (plan) {
-    builder.setInsertionPoint(lowering_.prepare_);
-    handle = kernel::HandleOp::create(builder, loc, kernel::HandleType::get(lowering_.context()),
-                                      builder.getStringAttr(name), destroy);
-    llvm::SmallVector<Value> early = llvm::map_to_vector(constants, [&](Value constant) { return lowering_.viewInPrepare(constant); });
-    builder.setInsertionPointToEnd(&lowering_.prepare_.getBody().front());
-    kernel::PlanOp::create(builder, loc, callee, early, handle, queue);
-  }
-  auto call = kernel::CallOp::create(lowering_.builder_, loc, callee, inputs, mlir::ValueRange{out}, handle, workspace,
-                                     queue, kernel_->whole_team ? mlir::IntegerAttr() : builder.getI64IntegerAttr(1),
-                                     builder.getStringAttr(spec_.op), builder.getStringAttr(spec_.why));
-  call->setAttr("kernel.cost_us", builder.getF64FloatAttr(spec_.costUs));
-  if (!spec_.choice.empty()) {
-    call->setAttr("kernel.choice", builder.getStringAttr(spec_.choice));
-  }
+  lowering_.callLibrary(fusion_.getLoc(), {*kernel_, problem_, spec_}, inputs, constants, out, attributes);
 }
 
 }  // namespace straightline::lowering

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that read through indices (embedding, index_select, gather), running sums, flips, and attention.
+#include <bit>
+#include <cmath>
+
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/contraction_problem.h"
@@ -274,8 +277,13 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
         four(stridesOf(typeOf(inputs.back())), constant(0)));
   }
   problem.setInputs(attention.getMask() ? 4 : 3);
-  add(to, q, toStrides);
+  Exprs result = q;
+  result[3] = four(extentsOf(attention.getV()), constant(1))[3];
+  add(to, result, toStrides);
   problem.addAttribute("is_causal", attention.getIsCausal() ? 1 : 0);
+  if (inParts) {
+    problem.addAttribute("parts", 2);
+  }
   const KernelWishes wishes{{}, routeOf(module_, attention->getName().stripDialect()), {}};
   const KernelChoice choice = chooseKernel(problem, wishes);
   if (!choice.kernel) {
@@ -288,6 +296,32 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
   spec.why = choice.why;
   spec.costUs = choice.costUs;
   spec.costOfTeam = true;
+  const double scale = attention.getScale() ? attention.getScale()->convertToDouble() : 0.0;
+  auto finish = [&] {
+    if (to != wanted) {
+      copy(loc, to, wanted, "copy", "the result is wanted in another layout than attention writes");
+    }
+    return success();
+  };
+  if (spec.family.empty()) {
+    // It reads extents and strides from the operands: all of them get four dims. (Of float32, as the library takes it.)
+    const float known = static_cast<float>(scale != 0.0 ? scale : 1.0 / std::sqrt(static_cast<double>(*symbolic::constantValue(q[3]))));
+    auto whole = [&](Value buffer, const Exprs& extents, const Exprs& strides) {
+      return extents.size() == 4 && extentsOf(typeOf(buffer)) == extents
+                 ? buffer
+                 : view(loc, buffer, type(extents, typeOf(buffer).getElementType(), strides), constant(0));
+    };
+    llvm::SmallVector<Value> given;
+    for (auto [buffer, tensor] : llvm::zip(llvm::ArrayRef(inputs).take_front(3), tensors)) {
+      given.push_back(whole(buffer, four(extentsOf(tensor), constant(1)), four(stridesOf(typeOf(buffer)), constant(0))));
+    }
+    if (attention.getMask()) {
+      given.push_back(whole(inputs.back(), four(extentsOf(attention.getMask()), constant(1)), maskStrides));
+    }
+    callLibrary(loc, {*choice.kernel, problem, spec}, given, {}, whole(to, four(extentsOf(attention.getResult()), constant(1)), toStrides),
+                {named("is_causal", number(attention.getIsCausal() ? 1 : 0)), named("scale_bits", number(std::bit_cast<uint32_t>(known)))});
+    return finish();
+  }
   spec.tune = tuneAttributes(context_, *choice.kernel, problem);
   for (mlir::NamedAttribute& entry : spec.tune) {
     if (entry.getName() == "mask") {
@@ -300,7 +334,6 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
   }
   auto three = [&](const Exprs& strides) { return numbers({strides[0], strides[1], strides[2]}); };
   auto threeOf = [&](Value buffer) { return three(four(stridesOf(typeOf(buffer)), constant(0))); };
-  const double scale = attention.getScale() ? attention.getScale()->convertToDouble() : 0.0;
   spec.shape = {named("b", number(q[0])), named("h", number(q[1])), named("hk", number(k[1])), named("s", number(q[2])),
                 named("t", number(k[2])), named("d", number(q[3])), named("scale", builder_.getF64FloatAttr(scale)),
                 named("qStride", three(qStrides)), named("kStride", threeOf(inputs[1])), named("vStride", threeOf(inputs[2])),
@@ -336,10 +369,7 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
     spec.workspace.push_back(slot(contiguousType({constant(bytes)}, builder_.getI8Type())));
   }
   launch(loc, spec);
-  if (to != wanted) {
-    copy(loc, to, wanted, "copy", "the result is wanted in another layout than attention writes");
-  }
-  return success();
+  return finish();
 }
 
 }  // namespace straightline::lowering

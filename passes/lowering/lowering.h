@@ -136,6 +136,15 @@ class Lowering {
   kernel::LaunchOp launch(mlir::Location loc, KernelSpec& spec);
   /// Elementwise copy between buffers of equal extents and any strides.
   void copy(mlir::Location loc, mlir::Value from, mlir::Value to, llvm::StringRef op, llvm::StringRef why);
+  /// A library's kernel as it was chosen: its declaration, its plan in prepare, and the call. The last inputs are `constants`, which the
+  /// plan reads; `attributes` is what it is told.
+  struct LibraryKernel {
+    const sl_kernel_desc& kernel;
+    const Problem& problem;
+    const KernelSpec& spec;
+  };
+  void callLibrary(mlir::Location loc, const LibraryKernel& chosen, llvm::ArrayRef<mlir::Value> inputs,
+                   llvm::ArrayRef<mlir::Value> constants, mlir::Value out, llvm::ArrayRef<mlir::NamedAttribute> attributes);
   void zeroBorder(mlir::Location loc, mlir::Value buffer);
   bool inPrepare() const { return inPrepare_; }
   /// Symbol of the caller's queue. Extents share its name space, and a user may have called one "team".

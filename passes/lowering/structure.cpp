@@ -224,6 +224,14 @@ bool Lowering::isReadInParts(op::CatOp cat) {
   if (!attention || attention->getBlock() != cat->getBlock()) {
     return false;
   }
+  // A library takes many queries of 16-bit floats, and wants whole keys: a copy costs less than doing without it.
+  constexpr int64_t kManyQueries = 64;
+  const Exprs queries = extentsOf(attention.getQ());
+  const std::optional<int64_t> count = queries.size() < 2 ? std::nullopt : symbolic::constantValue(queries[queries.size() - 2]);
+  if (target_.getBackend() != "cpu" && attention.getQ().getType().getElementType().getIntOrFloatBitWidth() == 16 && count &&
+      *count >= kManyQueries) {
+    return false;
+  }
   auto inTwo = [&](Value tensor) {
     auto made = tensor.getDefiningOp<op::CatOp>();
     const bool alongKeys = made && made->hasOneUse() && made->getBlock() == cat->getBlock() &&

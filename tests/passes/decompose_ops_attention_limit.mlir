@@ -52,3 +52,12 @@ func.func @double(%q: tensor<1x1x2x16xf64>) -> tensor<1x1x2x16xf64> {
   %y = op.scaled_dot_product_attention %q, %q, %q {is_causal = false, scale = 0.1 : f64} : (tensor<1x1x2x16xf64>, tensor<1x1x2x16xf64>, tensor<1x1x2x16xf64>) -> tensor<1x1x2x16xf64>
   return %y : tensor<1x1x2x16xf64>
 }
+
+// Values of another size than keys.
+// CHECK-LABEL: func.func @two_sizes
+// CHECK-NOT: op.scaled_dot_product_attention
+// CHECK: return
+func.func @two_sizes(%q: tensor<1x1x2x16xbf16>, %v: tensor<1x1x2x32xbf16>) -> tensor<1x1x2x32xbf16> {
+  %y = op.scaled_dot_product_attention %q, %q, %v {is_causal = false, scale = 0.1 : f64} : (tensor<1x1x2x16xbf16>, tensor<1x1x2x16xbf16>, tensor<1x1x2x32xbf16>) -> tensor<1x1x2x32xbf16>
+  return %y : tensor<1x1x2x32xbf16>
+}

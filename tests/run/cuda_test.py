@@ -269,8 +269,53 @@ def test_a_head_that_is_too_large_is_products() -> None:
 
 def test_much_attention_of_float32_is_products() -> None:
     for dtype, families in ((torch.float32, ["matmul", "row_reduction", "matmul"]), (torch.bfloat16, ["attention"])):
-        compiled = sl.compile(_Attention(True), _heads(dtype, 8, 8, 256, 256, 64), target=_TARGET)
+        given = {"target": _TARGET, "routes": None if dtype is torch.float32 else {"scaled_dot_product_attention": "cuda"}}
+        compiled = sl.compile(_Attention(True), _heads(dtype, 8, 8, 256, 256, 64), **given)
         assert [row["family"] for row in _launches(compiled)] == families
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_much_attention_of_16_bits_is_the_librarys(dtype: torch.dtype) -> None:
+    given = _heads(dtype, 8, 2, 256, 256, 64)
+    compiled = sl.compile(_Attention(True), given, target=_TARGET)
+    (row,) = _launches(compiled)
+    assert row["backend"] == "cudnn" and "captured again" in str(row["why"]) and "cuda.attention: estimated" in str(row["why"])
+    assert "is_causal = 1 : i64, scale_bits = 1040187392 : i64" in compiled.ir("kernel"), "0.125 as float32"
+    assert "sl_queue_launch(ctx, io->queues[1], thunk_cudnn_attention_0" in compiled.code
+    python = sl.compile(_Attention(True), given, target=_TARGET, emit="python")
+    assert "cudnn.cudnn_attention_0(queue_1, cudnn_attention_0_handle, " in python.code
+
+
+def test_one_line_moves_an_attention() -> None:
+    route = lambda kernel: {"target": _TARGET, "routes": {"scaled_dot_product_attention": kernel}}  # noqa: E731
+    small = _heads(torch.float16, 4, 4, 9, 9, 64)
+    for kernel, backend in (("cuda", "cuda"), ("cuda.attention", "cuda"), ("cudnn", "cudnn"), ("cudnn.attention", "cudnn")):
+        (row,) = _launches(sl.compile(_Attention(), small, **route(kernel)))
+        assert row["backend"] == backend and f"route scaled_dot_product_attention = {kernel}" in str(row["why"])
+    with pytest.raises(sl.UserError, match="cudnn.attention: operand 0 is float32, needs 16 bits"):
+        sl.compile(_Attention(), _heads(torch.float32, 4, 4, 9, 9, 64), **route("cudnn"))
+    with pytest.raises(sl.UserError, match="cudnn.attention: head size of operand 0 is 20, needs a multiple of 8 up to 256"):
+        sl.compile(_Attention(), _heads(torch.float16, 4, 4, 9, 9, 20), **route("cudnn"))
+    with pytest.raises(sl.UserError, match="cudnn.attention: mask is bool8, needs float32 or the type of q"):
+        sl.compile(_Attention(), (*small, torch.rand(9, 9) < 0.5), **route("cudnn"))
+    with pytest.raises(sl.UserError, match="extent 0 of operand 0 is dynamic, needs sizes that are known when it is planned"):
+        batch = torch.export.Dim("batch", min=2, max=64)
+        sl.compile(_Attention(), small, dynamic_shapes=({0: batch}, {0: batch}, {0: batch}), **route("cudnn"))
+    with pytest.raises(sl.UserError, match="runs on cuda, the program on cpu"):
+        sl.compile(_Attention(), small, routes={"scaled_dot_product_attention": "cudnn"})
+
+
+def test_tokens_before_heads_need_no_copy_for_the_library() -> None:
+    """Queries, keys, values and the result with a token's heads beside each other, as projections write and read them."""
+
+    class Turned(nn.Module):
+        def forward(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            y = F.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
+            return y.transpose(1, 2).reshape(2, 256, 512)
+
+    given = tuple(torch.randn(2, 256, 8, 64).to(torch.bfloat16) for _ in range(3))
+    (row,) = _launches(sl.compile(Turned(), given, target=_TARGET))
+    assert row["backend"] == "cudnn"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

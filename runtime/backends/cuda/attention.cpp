@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuda.attention: scaled dot-product attention with an online softmax, for few queries or little work.
+#include <algorithm>
+
 #include "kernels.h"
 #include "tuning.h"
 
@@ -37,6 +39,10 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     if (o.extents[1] == SL_DYNAMIC || o.extents[3] == SL_DYNAMIC) {
       return refuse(reason, bytes, "operand %d has a dynamic number of heads or head size, needs static ones", i);
     }
+    if (o.extents[3] != p->operands[0].extents[3]) {
+      return refuse(reason, bytes, "head size of operand %d is %lld, needs that of q, %lld", i, static_cast<long long>(o.extents[3]),
+                    static_cast<long long>(p->operands[0].extents[3]));
+    }
   }
   const int64_t heads = p->operands[0].extents[1], shared = p->operands[1].extents[1];
   if (shared < 1 || heads % shared != 0) {
@@ -49,13 +55,20 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return 1;
 }
 
+/// Fits what was measured on an H200 (bench/results/cuda_attention_h200.json), most of it within a third.
 double cost(const sl_problem* p) {
-  constexpr double kFlopsPerUs = 20e6;
-  double flops = 4.0 * double(extent(p->operands[0], 3)) * double(known(extent(p->operands[1], 2), 1024));
-  for (int32_t d = 0; d < 3; ++d) {
-    flops *= double(known(extent(p->operands[0], d), 16));
+  constexpr double kStartUs = 2.0, kBytesPerUs = 2.5e6, kUsPerKeyAndFeature = 0.0008;
+  const AttentionChoice c = choice(p);
+  const int64_t d = extent(p->operands[0], 3), keys = known(extent(p->operands[1], 2), 1024), rows = known(rowsOf(p), 16);
+  const double heads = double(known(headsOf(p), 16));
+  if (c.held > 0) {
+    const double movedBytes = 2 * heads * double(keys * d) * p->operands[0].dtype.bits / 8;
+    return kLaunchUs + kStartUs + movedBytes / kBytesPerUs * std::max(1.0, double(rows) / 3);
   }
-  return kLaunchUs + flops / kFlopsPerUs;
+  const double pairsPerUs = 47e3 * (d <= 32 ? 2.0 : d <= 128 ? 1.0 : 128.0 / double(d));
+  const double pairs = heads * double(rows) * double(keys) * (attribute(p, "is_causal", 0) != 0 && keys > 512 ? 0.6 : 1.0);
+  const double stepsUs = kUsPerKeyAndFeature * double(keys * d) / double(std::max<int64_t>(c.splits, 1));
+  return kLaunchUs + kStartUs + std::max(stepsUs, pairs / pairsPerUs);
 }
 
 void tune(const sl_problem* p, int64_t* values) {

@@ -6,17 +6,14 @@
 // convolution (+ residual) + bias (then ReLU), in this order. So no plan compiles anything. (Chains that begin otherwise, without a
 // bias say, are for engines that are compiled when they are planned; of exact float32 there are none.) What lies between is float32.
 #include <algorithm>
-#include <array>
-#include <cstring>
-#include <deque>
-#include <iterator>
+#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "backends/cuda/driver.h"
 #include "backends/cuda/tuning.h"
-#include "library.h"
+#include "engine.h"
+#include "kernels.h"
 #include "straightline/abi/straightline.h"
 
 namespace straightline::cudnn {
@@ -24,11 +21,6 @@ namespace {
 
 using sl::native::attribute;
 using sl::native::kUnknown;
-
-constexpr int64_t kFullAlignment = 16;  ///< bytes; of addresses that are less aligned an engine of its own is kept
-constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;  ///< of a tensor
-
-Type typeOf(sl_dtype dtype) { return dtype.bits == 32 ? kFloat32 : dtype.code == 4 ? kBfloat16 : kFloat16; }
 
 bool isTf32(const sl_problem* p) { return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0; }
 
@@ -81,13 +73,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return sl::native::refuse(reason, bytes, "a tensor has %lld elements, at most %lld", static_cast<long long>(most),
                               static_cast<long long>(kMostElements));
   }
-  // Where there is a device it is this one that the program is for.
-  if (cuda::driver().error.empty()) {
-    if (const std::string missing = whyMissing(); !missing.empty()) {
-      return sl::native::refuse(reason, bytes, "%s", missing.c_str());
-    }
-  }
-  return 1;
+  return isThere(reason, bytes);
 }
 
 /// Fits what was measured on an H200 (bench/results/cuda_convolutions_h200.json), most of it within a third.
@@ -134,31 +120,22 @@ void note(const sl_problem* p, char* text, size_t bytes) {
 /// Names of tensors in a graph; those behind kBetween are what lies between its operations.
 enum Id : int64_t { kImage = 1, kWeight, kResult, kBias, kResidual, kBetween };
 
-using Dims = std::array<int64_t, 4>;  ///< n, channels, h, w
-
-/// An execution plan for addresses of one alignment, with all that it was made of.
-struct Engine {
-  std::deque<Descriptor> parts;  ///< of the graph
-  Descriptor config, plan, pack;  ///< the pack holds the addresses of the last run
-  std::vector<const void*> addresses;
+/// An execution plan for addresses of one alignment.
+struct AlignedEngine {
+  Engine engine;
+  Pack pack;
 };
 
 struct Plan {
-  Engine aligned, unaligned;
+  AlignedEngine aligned, unaligned;
   int32_t inputs = 2;
   std::mutex mutex;  ///< of the packs
 };
 
-int32_t fail(sl_ctx* ctx, int32_t status, const std::string& text) {
-  sl_fail_text(ctx, status, text.c_str());
-  return status;
-}
-
-/// Builds the graph of a problem, part by part. The parts stay with the engine, the first failure of one is kept.
-class GraphBuilder {
+class ConvolutionGraph : GraphBuilder {
  public:
-  GraphBuilder(const sl_problem* p, int64_t alignment, Engine* engine)
-      : s_(p), type_(typeOf(p->operands[0].dtype)), alignment_(alignment), engine_(engine) {}
+  ConvolutionGraph(const sl_problem* p, int64_t alignment, Engine* engine)
+      : GraphBuilder(engine), s_(p), type_(typeOf(p->operands[0].dtype)), alignment_(alignment) {}
 
   const Descriptor& graph(int32_t inputs, bool hasRelu) {
     const bool isBiased = inputs > 2, hasResidual = inputs > 3;
@@ -173,33 +150,17 @@ class GraphBuilder {
     if (hasRelu) {
       pointwise(kRelu, *last, nullptr);
     }
-    Descriptor made(kOperationGraph);
-    const Handle handle = library().handle;
-    made.put(kGraphHandle, kOfHandle, 1, &handle);
-    made.put(kGraphOperations, kOfDescriptor, static_cast<int64_t>(operations_.size()), operations_.data());
-    return keep(std::move(made));
+    return finishGraph();
   }
 
-  Status status() const { return status_; }
+  using GraphBuilder::status;
 
  private:
-  Dims resultDims() const { return {s_.n, s_.k, s_.ho, s_.wo}; }
+  /// Dims are n, channels, h, w.
+  Four resultDims() const { return {s_.n, s_.k, s_.ho, s_.wo}; }
 
-  const Descriptor& keep(Descriptor made) {
-    made.finish();
-    status_ = status_ == kSuccess ? made.status() : status_;
-    return engine_->parts.emplace_back(std::move(made));
-  }
-
-  const Descriptor& tensor(int64_t id, Type type, const Dims& d, bool isVirtual) {
-    const Dims strides = {d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]};
-    Descriptor made(kTensor);
-    made.put(kTensorId, {id}).put(kTensorType, kOfDataType, type).put(kTensorDims, d).put(kTensorStrides, strides);
-    made.put(kTensorAlignment, {alignment_});
-    if (isVirtual) {
-      made.put(kTensorVirtual, kOfBoolean, 1, &isVirtual);
-    }
-    return keep(std::move(made));
+  const Descriptor& tensor(int64_t id, Type type, const Four& d, bool isVirtual) {
+    return GraphBuilder::tensor({id, type, d, {d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]}, alignment_, isVirtual});
   }
 
   /// What the next operation writes: the result where it is the last one.
@@ -221,98 +182,25 @@ class GraphBuilder {
     Descriptor operation(kConvolutionForward);
     operation.put(kForwardConvolution, descriptor).put(kForwardX, image).put(kForwardW, weight).put(kForwardY, result);
     operation.put(kForwardAlpha, 1.0f).put(kForwardBeta, 0.0f);
-    operations_.push_back(keep(std::move(operation)).raw());
+    add(std::move(operation));
     return result;
   }
 
   /// What it writes.
   const Descriptor& pointwise(Pointwise mode, const Descriptor& x, const Descriptor* other) {
-    Descriptor how(kPointwiseDescriptor);
-    how.put(kPointwiseMode, kOfPointwiseMode, mode).put(kPointwisePrecision, kOfDataType, kFloat32);
-    if (mode == kRelu) {
-      how.put(kPointwiseNan, kOfNanPropagation, 1);
-    }
-    const Descriptor& descriptor = keep(std::move(how));
     const Descriptor& result = next();
-    Descriptor operation(kPointwiseOperation);
-    operation.put(kOperationPointwise, descriptor).put(kOperationX, x).put(kOperationY, result);
-    if (other) {
-      operation.put(kOperationB, *other);
-    }
-    operations_.push_back(keep(std::move(operation)).raw());
+    GraphBuilder::pointwise({mode, &x, other}, result);
     return result;
   }
 
   const Sizes s_;
   const Type type_;
   const int64_t alignment_;
-  Engine* engine_;
-  int left_ = 0;                  ///< operations that are still to come
-  std::vector<void*> operations_;
-  Status status_ = kSuccess;
+  int left_ = 0;  ///< operations that are still to come
 };
 
-/// Engines that the heuristic proposes, the best first. None: it knows none, or fails.
-std::vector<Descriptor> proposals(const Descriptor& graph, Heuristic mode) {
-  Descriptor heuristics(kHeuristics);
-  heuristics.put(kHeuristicsGraph, graph).put(kHeuristicsMode, kOfHeuristicMode, mode).finish();
-  int64_t count = 0;
-  if (!heuristics || library().get(heuristics.raw(), kHeuristicsResults, kOfDescriptor, 0, &count, nullptr) != kSuccess) {
-    return {};
-  }
-  std::vector<Descriptor> configs;
-  std::vector<void*> raw;
-  for (int64_t i = 0; i < count; ++i) {
-    configs.emplace_back(kEngineConfig);
-    raw.push_back(configs.back().raw());
-  }
-  int64_t filled = 0;
-  const Status status = library().get(heuristics.raw(), kHeuristicsResults, kOfDescriptor, count, &filled, raw.data());
-  configs.resize(status == kSuccess ? std::min(count, filled) : 0);
-  return configs;
-}
-
-/// Whether the engine sums plain products of the factors as they are, in float32 and always in the same order; with `exact` also
-/// none that are rounded to TF32, which is what tensor cores make of float32.
-bool sumsPlainProducts(const Descriptor& config, bool exact) {
-  constexpr int64_t kMostNotes = 32;
-  Descriptor engine(kEngine);
-  void* raw = engine.raw();
-  int64_t count = 0;
-  int notes[kMostNotes];
-  if (library().get(config.raw(), kConfigEngine, kOfDescriptor, 1, &count, &raw) != kSuccess ||
-      library().get(raw, kEngineNotes, kOfNumericalNote, kMostNotes, &count, notes) != kSuccess) {
-    return false;
-  }
-  return std::none_of(notes, notes + std::min(count, kMostNotes), [&](int note) {
-    return note == kDownConvertsInputs || note == kReducedPrecision || note == kNondeterministic || note == kFft ||
-           (note >= kWinograd && note <= kLastWinograd) || (exact && note == kTensorCore);
-  });
-}
-
-/// The first proposal that is fit for the problem and needs no more workspace than there will be. A status of the library.
-Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact, int64_t mostWorkspace, Engine* engine) {
-  const Handle handle = library().handle;
-  for (const Heuristic mode : modes) {
-    for (Descriptor& config : proposals(graph, mode)) {
-      if (!sumsPlainProducts(config, exact)) {
-        continue;
-      }
-      Descriptor plan(kExecutionPlan);
-      plan.put(kPlanHandle, kOfHandle, 1, &handle).put(kPlanConfig, config).finish();
-      int64_t needed = 0, count = 0;
-      if (plan && library().get(plan.raw(), kPlanWorkspace, kOfInt64, 1, &count, &needed) == kSuccess && needed <= mostWorkspace) {
-        engine->config = std::move(config);
-        engine->plan = std::move(plan);
-        return kSuccess;
-      }
-    }
-  }
-  return kNotSupported;
-}
-
 Status build(const sl_problem* p, int64_t alignment, std::initializer_list<Heuristic> modes, Engine* engine) {
-  GraphBuilder builder(p, alignment, engine);
+  ConvolutionGraph builder(p, alignment, engine);
   const Descriptor& graph = builder.graph(p->inputs, attribute(p, "relu", 0) != 0);
   if (builder.status() != kSuccess) {
     return builder.status();
@@ -323,96 +211,64 @@ Status build(const sl_problem* p, int64_t alignment, std::initializer_list<Heuri
 
 int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** handle) {
   const cuda::Entered entered(cuda::driver());
-  if (!cuda::driver().error.empty() || !entered) {
-    return fail(ctx, SL_UNSUPPORTED, cuda::driver().error.empty() ? "the device's context cannot be entered" : cuda::driver().error);
-  }
-  if (const Functions& lib = library(); !lib.error.empty()) {
-    return fail(ctx, SL_UNSUPPORTED, lib.error);
+  if (const std::string error = whyUnusable(entered); !error.empty()) {
+    return fail(ctx, SL_UNSUPPORTED, error);
   }
   const std::lock_guard<std::mutex> lock(handleMutex());
   auto plan = std::make_unique<Plan>();
   plan->inputs = p->inputs;
-  if (const Status status = build(p, kFullAlignment, {kByTime, kFallback}, &plan->aligned); status != kSuccess) {
+  if (const Status status = build(p, kFullAlignment, {kByTime, kFallback}, &plan->aligned.engine); status != kSuccess) {
     return fail(ctx, SL_UNSUPPORTED, words("planning a convolution", status));
   }
   // The fast engines want full alignment, whatever the tensors say. None: such addresses are refused when they come.
-  build(p, p->operands[0].dtype.bits / 8, {kFallback}, &plan->unaligned);
+  build(p, p->operands[0].dtype.bits / 8, {kFallback}, &plan->unaligned.engine);
   *handle = plan.release();
   return SL_OK;
 }
 
 //===- run -----------------------------------------------------------------===//
 
-/// Puts the addresses into the engine's pack, unless it has them from the last run.
-Status address(Engine* engine, std::vector<const void*> addresses, const void* workspace) {
-  addresses.push_back(workspace);
-  if (engine->pack && engine->addresses == addresses) {
-    return kSuccess;
-  }
-  static constexpr int64_t kIds[] = {kImage, kWeight, kResult, kBias, kResidual};
-  const auto count = static_cast<int64_t>(addresses.size()) - 1;
-  Descriptor pack(kVariantPack);
-  pack.put(kPackIds, kOfInt64, count, kIds).put(kPackAddresses, kOfAddress, count, addresses.data());
-  pack.put(kPackWorkspace, kOfAddress, 1, &workspace).finish();
-  engine->pack = std::move(pack);
-  engine->addresses = std::move(addresses);
-  return engine->pack.status();
-}
-
 int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void* const* outputs, void* workspace) {
+  static constexpr int64_t kIds[] = {kImage, kWeight, kResult, kBias, kResidual};
   auto* plan = static_cast<Plan*>(handle);
-  const Functions& lib = library();
   std::vector<const void*> addresses = {inputs[0], inputs[1], outputs[0]};
   addresses.insert(addresses.end(), inputs + 2, inputs + plan->inputs);
-  const bool aligned = std::all_of(addresses.begin(), addresses.end(), [](const void* address) {
-    return reinterpret_cast<uintptr_t>(address) % kFullAlignment == 0;
-  });
-  Engine* engine = aligned ? &plan->aligned : &plan->unaligned;
-  if (!engine->plan) {
+  AlignedEngine* chosen = areAligned(addresses) ? &plan->aligned : &plan->unaligned;
+  if (!chosen->engine.plan) {
     return fail(ctx, SL_UNSUPPORTED, "cuDNN: it has no engine for addresses that are not multiples of 16 bytes (cuda.convolution takes any)");
   }
   const std::lock_guard<std::mutex> lock(plan->mutex);
-  if (const Status status = address(engine, std::move(addresses), workspace); status != kSuccess) {
-    return fail(ctx, SL_DEVICE_ERROR, words("cudnnBackendFinalize of a variant pack", status));
-  }
-  const std::lock_guard<std::mutex> ofHandle(handleMutex());
-  Status status = lib.setStream(lib.handle, sl_cuda_stream());
-  if (status != kSuccess) {
-    return fail(ctx, SL_DEVICE_ERROR, words("cudnnSetStream", status));
-  }
-  status = lib.execute(lib.handle, engine->plan.raw(), engine->pack.raw());
-  return status == kSuccess ? int32_t{SL_OK} : fail(ctx, SL_DEVICE_ERROR, words("cudnnBackendExecute", status));
+  return enqueue(ctx, chosen->engine, &chosen->pack, std::span(kIds, addresses.size()), std::move(addresses), workspace);
 }
 
 void destroy(void* handle) { delete static_cast<Plan*>(handle); }
 
-const sl_kernel_desc kKernels[] = {{
-    .size = sizeof(sl_kernel_desc),
-    .name = "cudnn.convolution",
-    .backend = "cudnn",
-    .op = "convolution",
-    .family = "",
-    .summary = "NVIDIA's convolution, with bias, residual and ReLU",
-    .accepts = accepts,
-    .cost = cost,
-    .workspace = workspace,
-    .tunables = nullptr,
-    .tunable_count = 0,
-    .tune = nullptr,
-    .can_fail = 1,
-    .whole_team = 0,
-    .plan_symbol = "sl_cudnn_convolution_plan",
-    .plan = reinterpret_cast<void*>(makePlan),
-    .run_symbol = "sl_cudnn_convolution_run",
-    .run = reinterpret_cast<void*>(run),
-    .destroy = destroy,
-    .note = note,
-    .variants = nullptr,
-}};
-
 }  // namespace
-}  // namespace straightline::cudnn
 
-extern "C" const sl_backend_desc sl_backend_cudnn = {
-    sizeof(sl_backend_desc), SL_ABI_VERSION, "cudnn", straightline::cudnn::kKernels,
-    std::size(straightline::cudnn::kKernels), nullptr, "cuda"};
+sl_kernel_desc convolutionKernel() {
+  return {
+      .size = sizeof(sl_kernel_desc),
+      .name = "cudnn.convolution",
+      .backend = "cudnn",
+      .op = "convolution",
+      .family = "",
+      .summary = "NVIDIA's convolution, with bias, residual and ReLU",
+      .accepts = accepts,
+      .cost = cost,
+      .workspace = workspace,
+      .tunables = nullptr,
+      .tunable_count = 0,
+      .tune = nullptr,
+      .can_fail = 1,
+      .whole_team = 0,
+      .plan_symbol = "sl_cudnn_convolution_plan",
+      .plan = reinterpret_cast<void*>(makePlan),
+      .run_symbol = "sl_cudnn_convolution_run",
+      .run = reinterpret_cast<void*>(run),
+      .destroy = destroy,
+      .note = note,
+      .variants = nullptr,
+  };
+}
+
+}  // namespace straightline::cudnn

@@ -22,9 +22,13 @@ inline constexpr Status kSuccess = 0;
 inline constexpr Status kNotSupported = 3000;  ///< of what the library has no engine for; up to 3999
 
 /// cudnnDataType_t.
-enum Type : int { kFloat32 = 0, kFloat16 = 2, kBfloat16 = 9 };
+enum Type : int { kFloat32 = 0, kFloat16 = 2, kInt32 = 4, kBfloat16 = 9, kBoolean = 11 };
 /// cudnnPointwiseMode_t.
-enum Pointwise : int { kAdd = 0, kRelu = 100 };
+enum Pointwise : int {
+  kAdd = 0, kMultiply = 1, kDivide = 6, kSubtract = 9, kExp = 13, kLog = 15, kRelu = 100, kIsNotLess = 303, kIndex = 501, kChoose = 601,
+};
+/// cudnnReduceTensorOp_t.
+enum Reduction : int { kSum = 0, kMaximum = 3 };
 /// cudnnConvolutionMode_t: what frameworks call a convolution does not turn the filter.
 inline constexpr int kCrossCorrelation = 1;
 /// cudnnBackendHeurMode_t: engines by their estimated time, and those that are there where the others are not.
@@ -38,28 +42,33 @@ enum NumericalNote : int {
 enum Kind : int {
   kPointwiseDescriptor = 0, kConvolutionDescriptor = 1, kEngine = 2, kEngineConfig = 3, kHeuristics = 4, kExecutionPlan = 5,
   kConvolutionForward = 10, kPointwiseOperation = 13, kOperationGraph = 15, kVariantPack = 16, kTensor = 17,
+  kMatmulDescriptor = 18, kMatmulOperation = 19, kReductionDescriptor = 21, kReductionOperation = 22,
 };
 
 /// cudnnBackendAttributeType_t.
 enum ValueType : int {
   kOfHandle = 0, kOfDataType = 1, kOfBoolean = 2, kOfInt64 = 3, kOfFloat = 4, kOfAddress = 6, kOfConvolutionMode = 7,
   kOfHeuristicMode = 8, kOfNanPropagation = 10, kOfNumericalNote = 11, kOfPointwiseMode = 14, kOfDescriptor = 15,
+  kOfReduction = 18,
 };
 
 /// cudnnBackendAttributeName_t, in the words of the library without what all of them begin with.
 enum Attribute : int {
-  kPointwiseMode = 0, kPointwisePrecision = 1, kPointwiseNan = 2,
+  kPointwiseMode = 0, kPointwisePrecision = 1, kPointwiseNan = 2, kPointwiseAxis = 9,
   kConvolutionCompute = 100, kConvolutionMode = 101, kConvolutionDilations = 102, kConvolutionStrides = 103,
   kConvolutionPostPaddings = 104, kConvolutionPrePaddings = 105, kConvolutionSpatialDims = 106,
   kHeuristicsMode = 200, kHeuristicsGraph = 201, kHeuristicsResults = 202,
   kConfigEngine = 300,
   kPlanHandle = 400, kPlanConfig = 401, kPlanWorkspace = 402,
   kForwardAlpha = 700, kForwardBeta = 701, kForwardConvolution = 702, kForwardW = 703, kForwardX = 704, kForwardY = 705,
-  kOperationPointwise = 750, kOperationX = 751, kOperationB = 752, kOperationY = 753,
+  kOperationPointwise = 750, kOperationX = 751, kOperationB = 752, kOperationY = 753, kOperationT = 758,
   kGraphHandle = 800, kGraphOperations = 801,
   kTensorAlignment = 900, kTensorType = 901, kTensorDims = 902, kTensorStrides = 903, kTensorId = 906, kTensorVirtual = 907,
+  kTensorByValue = 908,
   kPackIds = 1000, kPackAddresses = 1001, kPackWorkspace = 1003,
   kEngineNotes = 1303,
+  kMatmulCompute = 1500, kMatmulA = 1520, kMatmulB = 1521, kMatmulC = 1522, kOperationMatmul = 1523,
+  kReductionOperator = 1600, kReductionCompute = 1601, kReductionX = 1610, kReductionY = 1611, kOperationReduction = 1612,
 };
 
 /// (what it returns, member, symbol, parameters)

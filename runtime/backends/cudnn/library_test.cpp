@@ -4,21 +4,28 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "straightline/abi/straightline.h"
 
 namespace straightline::cudnn {
 namespace {
 
-const sl_kernel_desc* convolution() {
+const sl_kernel_desc* kernelNamed(const std::string& name) {
   for (int32_t i = 0; i < sl_backend_count(); ++i) {
     const sl_backend_desc* backend = sl_backend_at(i);
-    if (std::string(backend->name) == "cudnn") {
+    for (int32_t k = 0; std::string(backend->name) == "cudnn" && k < backend->kernel_count; ++k) {
       EXPECT_STREQ(backend->runs_on, "cuda");
-      return backend->kernel_count == 1 ? &backend->kernels[0] : nullptr;
+      if (name == backend->kernels[k].name) {
+        return &backend->kernels[k];
+      }
     }
   }
   return nullptr;
 }
+
+using Plan = int32_t (*)(sl_ctx*, const sl_problem*, const void* const*, void**);
 
 TEST(CudnnLibrary, AMissingLibraryIsSaidByName) {
   if (whyMissing().empty()) {
@@ -30,7 +37,7 @@ TEST(CudnnLibrary, AMissingLibraryIsSaidByName) {
 }
 
 TEST(CudnnLibrary, APlanWithoutADeviceFailsInWords) {
-  const sl_kernel_desc* kernel = convolution();
+  const sl_kernel_desc* kernel = kernelNamed("cudnn.convolution");
   ASSERT_NE(kernel, nullptr);
   EXPECT_EQ(sl_symbol("sl_cudnn_convolution_run"), kernel->run);
   EXPECT_EQ(sl_symbol("sl_cudnn_convolution_plan_destroy"), reinterpret_cast<void*>(kernel->destroy));
@@ -51,7 +58,6 @@ TEST(CudnnLibrary, APlanWithoutADeviceFailsInWords) {
   problem.attribute_count = static_cast<int32_t>(std::size(attributes));
   char reason[256] = "";
   EXPECT_EQ(kernel->workspace(&problem), 1 << 20) << "the least that is asked for";
-  using Plan = int32_t (*)(sl_ctx*, const sl_problem*, const void* const*, void**);
   sl_ctx ctx{};
   void* handle = nullptr;
   const int32_t status = reinterpret_cast<Plan>(kernel->plan)(&ctx, &problem, nullptr, &handle);
@@ -62,6 +68,139 @@ TEST(CudnnLibrary, APlanWithoutADeviceFailsInWords) {
   EXPECT_EQ(status, SL_UNSUPPORTED);
   EXPECT_EQ(handle, nullptr);
   EXPECT_TRUE(kernel->accepts(&problem, reason, sizeof reason) == 1 || std::string(reason).find("cuDNN") == 0) << reason;
+}
+
+/// Queries, keys, values (, a mask), result of 16-bit floats: 2 images of 8 heads of 64, 2 of keys, 100 queries, 130 keys.
+class CudnnAttention : public ::testing::Test {
+ protected:
+  static sl_operand dense(std::vector<int64_t> extents, sl_dtype dtype = {2, 16, 1}) {
+    sl_operand made{dtype, 4, {}, {}, 0};
+    int64_t stride = 1;
+    for (int32_t dim = 3; dim >= 0; --dim) {
+      made.extents[dim] = extents[static_cast<size_t>(dim)];
+      made.strides[dim] = stride;
+      stride *= made.extents[dim];
+    }
+    return made;
+  }
+  void mask(sl_operand operand) { operands.insert(operands.begin() + 3, operand); }
+
+  sl_problem problem() {
+    sl_problem made{};
+    made.size = sizeof made;
+    made.op = "attention";
+    made.operands = operands.data();
+    made.inputs = static_cast<int32_t>(operands.size()) - 1;
+    made.outputs = 1;
+    made.attributes = attributes.data();
+    made.attribute_count = static_cast<int32_t>(attributes.size());
+    return made;
+  }
+  /// Empty: it accepts.
+  std::string refusal() {
+    char reason[256] = "";
+    const sl_problem asked = problem();
+    const bool accepts = kernel->accepts(&asked, reason, sizeof reason) == 1;
+    EXPECT_EQ(accepts, std::string(reason).empty()) << reason;
+    return reason;
+  }
+
+  const sl_kernel_desc* kernel = kernelNamed("cudnn.attention");
+  std::vector<sl_operand> operands = {dense({2, 8, 100, 64}), dense({2, 2, 130, 64}), dense({2, 2, 130, 64}), dense({2, 8, 100, 64})};
+  std::vector<sl_attribute> attributes = {{"is_causal", 1}, {"scale_bits", 0x3e000000}};
+};
+
+TEST_F(CudnnAttention, WhatItTakes) {
+  ASSERT_NE(kernel, nullptr);
+  if (!refusal().empty()) {
+    GTEST_SKIP() << "there is a device, and no library: " << refusal();
+  }
+  mask(dense({1, 1, 100, 130}));
+  EXPECT_EQ("", refusal()) << "a mask of the type of q, broadcast";
+  operands[3] = dense({2, 8, 1, 130}, {2, 32, 1});
+  EXPECT_EQ("", refusal()) << "a float32 mask of the keys";
+  const sl_problem asked = problem();
+  EXPECT_EQ(kernel->workspace(&asked), 1 << 20);
+}
+
+TEST_F(CudnnAttention, AnotherType) {
+  for (sl_operand& operand : operands) {
+    operand.dtype = {2, 32, 1};
+  }
+  EXPECT_EQ("operand 0 is float32, needs 16 bits", refusal());
+}
+
+TEST_F(CudnnAttention, KeysInParts) {
+  attributes.push_back({"parts", 2});
+  EXPECT_EQ("keys and values come in 2 parts, needs one", refusal());
+}
+
+TEST_F(CudnnAttention, AnotherRank) {
+  operands[1].rank = 3;
+  EXPECT_EQ("operand 1 has rank 3, needs 4 (b, h, s, d)", refusal());
+}
+
+TEST_F(CudnnAttention, SizesThatAreNotKnown) {
+  operands[0].extents[2] = SL_DYNAMIC;
+  EXPECT_EQ("extent 2 of operand 0 is dynamic, needs sizes that are known when it is planned", refusal());
+}
+
+TEST_F(CudnnAttention, NoQueries) {
+  operands[0].extents[2] = operands[3].extents[2] = 0;
+  EXPECT_EQ("extent 2 of operand 0 is 0, needs 1 or more", refusal());
+}
+
+TEST_F(CudnnAttention, AHeadThatIsNoMultipleOfEight) {
+  operands[0] = dense({2, 8, 100, 20});
+  EXPECT_EQ("head size of operand 0 is 20, needs a multiple of 8 up to 256", refusal());
+  operands[0] = dense({2, 8, 100, 264});
+  EXPECT_EQ("head size of operand 0 is 264, needs a multiple of 8 up to 256", refusal());
+}
+
+TEST_F(CudnnAttention, StridesBetweenPiecesOf16Bytes) {
+  operands[2].strides[2] = 68;
+  EXPECT_EQ("stride of dim 2 of operand 2 is 68, needs a multiple of 8", refusal());
+  operands[2].strides[2] = 64;
+  operands[3].strides[3] = 2;
+  EXPECT_EQ("stride of dim 3 of operand 3 is 2, needs 1", refusal());
+}
+
+TEST_F(CudnnAttention, TooManyElements) {
+  operands[1] = dense({2, 2, int64_t{1} << 23, 64});
+  EXPECT_EQ("operand 1 has 2147483648 elements, at most 2147483647", refusal());
+}
+
+TEST_F(CudnnAttention, TooManyImages) {
+  operands = {dense({70000, 1, 1, 64}), dense({70000, 1, 1, 64}), dense({70000, 1, 1, 64}), dense({70000, 1, 1, 64})};
+  EXPECT_EQ("70000 images of 1 heads, at most 65535 of each", refusal());
+}
+
+TEST_F(CudnnAttention, HeadsThatShareNoKeys) {
+  operands[1] = operands[2] = dense({2, 3, 130, 64});
+  EXPECT_EQ("8 query heads and 3 key heads, needs a multiple", refusal());
+}
+
+TEST_F(CudnnAttention, AMaskOfAnotherKind) {
+  mask(dense({1, 1, 100, 130}, {6, 8, 1}));
+  EXPECT_EQ("mask is bool8, needs float32 or the type of q", refusal());
+  operands[3] = dense({1, 1, 100, 1});
+  EXPECT_EQ("mask has 1 elements along the keys, needs 130", refusal());
+}
+
+TEST_F(CudnnAttention, APlanWithoutADeviceFailsInWords) {
+  ASSERT_NE(kernel, nullptr);
+  EXPECT_EQ(sl_symbol("sl_cudnn_attention_run"), kernel->run);
+  EXPECT_EQ(sl_symbol("sl_cudnn_attention_plan_destroy"), reinterpret_cast<void*>(kernel->destroy));
+  const sl_problem asked = problem();
+  sl_ctx ctx{};
+  void* handle = nullptr;
+  if (reinterpret_cast<Plan>(kernel->plan)(&ctx, &asked, nullptr, &handle) == SL_OK) {
+    kernel->destroy(handle);
+    GTEST_SKIP() << "there is a device, with the library";
+  }
+  EXPECT_EQ(ctx.status, SL_UNSUPPORTED);
+  EXPECT_EQ(handle, nullptr);
+  EXPECT_NE(std::string(ctx.text), "");
 }
 
 }  // namespace

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs of the library, the engine that is chosen for one, and its runs: what all kernels of this backend have in common.
+#ifndef STRAIGHTLINE_RUNTIME_BACKENDS_CUDNN_ENGINE_H
+#define STRAIGHTLINE_RUNTIME_BACKENDS_CUDNN_ENGINE_H
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver.h"
+#include "library.h"
+#include "straightline/abi/kernel.h"
+
+namespace straightline::cudnn {
+
+inline constexpr int64_t kFullAlignment = 16;              ///< bytes; what the fast engines ask of addresses
+inline constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;  ///< of a tensor
+
+/// Leaves the words in ctx. Returns the status.
+int32_t fail(sl_ctx* ctx, int32_t status, const std::string& text);
+/// Why nothing can be planned: no driver, no context, no library. Empty: something can.
+std::string whyUnusable(const cuda::Entered& entered);
+/// For `accepts`, 1 or 0 with the reason: where there is a device it is this one that the program is for, and the library must be there.
+int32_t isThere(char* reason, size_t bytes);
+/// cudnnDataType_t of a float of 16 or 32 bits.
+Type typeOf(sl_dtype dtype);
+
+using Four = std::array<int64_t, 4>;
+
+/// A tensor of four dims, in elements. A virtual one lies between two operations and has no address; one by value is a number whose
+/// address is the host's.
+struct TensorFacts {
+  int64_t id;
+  Type type;
+  Four dims, strides;
+  int64_t alignment = kFullAlignment;  ///< bytes
+  bool isVirtual = false;
+  bool isByValue = false;
+};
+
+/// An elementwise operation of up to three operands. All descriptors must outlive the graph.
+struct PointwiseFacts {
+  Pointwise mode;
+  const Descriptor* x;
+  const Descriptor* b = nullptr;
+  const Descriptor* t = nullptr;  ///< of a choice: where x is taken, else b
+  Type precision = kFloat32;
+  int64_t axis = -1;  ///< of kIndex
+};
+
+/// An engine with its execution plan, and the graph that it was chosen for.
+struct Engine {
+  std::deque<Descriptor> parts;  ///< of the graph
+  Descriptor config, plan;
+};
+
+/// Addresses for a run of an engine, kept from the last one. One thread at a time.
+struct Pack {
+  Descriptor descriptor;
+  std::vector<const void*> addresses;
+};
+
+/// Builds a graph, part by part. The parts stay with the engine, the first failure of one is kept. Hold handleMutex.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(Engine* engine) : engine_(engine) {}
+
+ protected:
+  const Descriptor& keep(Descriptor made);
+  /// An operation behind those before it.
+  void add(Descriptor operation) { operations_.push_back(keep(std::move(operation)).raw()); }
+  const Descriptor& tensor(const TensorFacts& facts);
+  void pointwise(const PointwiseFacts& facts, const Descriptor& result);
+  const Descriptor& finishGraph();
+  Status status() const { return status_; }
+
+ private:
+  Engine* engine_;
+  std::vector<void*> operations_;
+  Status status_ = kSuccess;
+};
+
+/// Takes the first engine that the heuristics propose for the graph, that sums products of the factors as they are, in float32 and
+/// always in the same order, and that needs no more workspace than there will be. `exact`: none that rounds float32 to TF32 either.
+/// Hold handleMutex. A status of the library.
+Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact, int64_t mostWorkspace, Engine* engine);
+
+/// Whether all of them are multiples of kFullAlignment.
+bool areAligned(std::span<const void* const> addresses);
+
+/// Puts the engine's work on the stream of this call. `addresses` belong to the tensors named in `ids`, in their order. SL_OK, or a
+/// failure in ctx.
+int32_t enqueue(sl_ctx* ctx, const Engine& engine, Pack* pack, std::span<const int64_t> ids, std::vector<const void*> addresses,
+                const void* workspace);
+
+}  // namespace straightline::cudnn
+
+#endif  // STRAIGHTLINE_RUNTIME_BACKENDS_CUDNN_ENGINE_H

@@ -3,9 +3,9 @@
 
     python -m bench.cuda_attention --json result.json --seconds 120
 
-Answers are compared with float64: no further from it than four times torch's own (and half a unit of the type's last place of the
-largest value). Microseconds: `kernels_us` is the time of all kernels of a call by stream, `sync_us` a call in a graph and the wait
-for it; torch's scaled_dot_product_attention stands beside, captured. Fails when an answer is wrong.
+Answers are compared with float64: no further from it than four times torch's own and half a unit of the type's last place of
+the largest value. Microseconds: `kernels_us` is the time of all kernels of a call by stream, `sync_us` a call in a graph and
+the wait for it; torch's scaled_dot_product_attention stands beside, captured. Fails when an answer is wrong.
 """
 
 from __future__ import annotations

@@ -295,7 +295,9 @@ void destroyFrame(sl_frame* frame) {
       mark.device->event_destroy(mark.event);
     }
   }
-  closeDeviceQueue(&frame->graph);
+  for (LaunchedGraph& graph : frame->graphs.graphs) {
+    closeDeviceQueue(&graph.queue);
+  }
   for (sl_queue& queue : frame->deviceQueues) {
     closeDeviceQueue(&queue);
   }

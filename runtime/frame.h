@@ -3,6 +3,7 @@
 #ifndef STRAIGHTLINE_RUNTIME_FRAME_H
 #define STRAIGHTLINE_RUNTIME_FRAME_H
 
+#include <array>
 #include <atomic>
 #include <vector>
 
@@ -19,6 +20,29 @@ struct QueueMark {
   bool pending = false;                    ///< the queue may not have passed it yet
 };
 
+/// A graph of a frame, with all that the straight line could see when it was launched last.
+struct LaunchedGraph {
+  sl_queue queue;                 ///< gathers runs that are launched at once
+  std::vector<uint64_t> seen;     ///< the words of sl_bindings
+  uint64_t weights = 0;           ///< serial of their set
+  bool isLaunched = false;        ///< `seen` is that; false: the last run failed, or there was none
+  uint64_t run = 0;               ///< number of the frame's run that used it last
+};
+
+/// The graphs of a frame: one, and further ones for bindings that come back. (A framework's allocator gives results two or three
+/// addresses in turn, a server has some sizes: each has its graph then, and nothing is gathered.) Runs of a frame follow each
+/// other, so all graphs share its arena.
+struct FrameGraphs {
+  static constexpr size_t kMost = 4;
+  static constexpr size_t kRemembered = 8;
+  std::array<LaunchedGraph, kMost> graphs;
+  size_t count = 0;                            ///< of `graphs` that were made
+  size_t gathered = 0;                         ///< which one gathered last
+  uint64_t runs = 0;
+  std::array<uint64_t, kRemembered> misses{};  ///< hashes of what the last runs saw that had to gather; 0: none
+  size_t nextMiss = 0;
+};
+
 }  // namespace straightline
 
 /// Owned by exactly one party at any time: a caller between lease and return, the pool otherwise; or, when its run was captured,
@@ -33,9 +57,7 @@ struct sl_frame {
   const sl_queue* leasedFor = nullptr;      ///< runs on it need not wait for the last one, unless it is null
   uint64_t order = 0;                       ///< of the queue of the last run (sl_device_desc.queue_order); 0: unknown
   bool captured = false;                    ///< its runs become part of a graph of the caller's
-  sl_queue graph;                           ///< gathers runs that are launched at once; made by the first such run
-  std::vector<uint64_t> launched;           ///< what the straight line could see when the graph was launched last
-  bool isLaunched = false;                  ///< `launched` is that; false: the last run failed, or there was none
+  straightline::FrameGraphs graphs;         ///< of runs that are launched at once; made by the first such run
   /// Context of a run with device queues: kernels may use it after sl_run has returned, so it lives
   /// here.
   sl_ctx context{};

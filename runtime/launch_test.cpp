@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "device_notes_for_tests.h"
@@ -17,7 +18,8 @@ struct Notes : DeviceCalls {
   int64_t arenas = 0;    ///< alive
   bool passed = false;   ///< what a query answers
   bool captured = false;
-  bool forgets = false;  ///< its graph cannot be launched again as it is
+  bool forgets = false;  ///< its graphs cannot be launched again as they are
+  int graphs = 0;        ///< that were made
 };
 Notes& notes() {
   static Notes instance;
@@ -25,7 +27,7 @@ Notes& notes() {
 }
 void note(const std::string& call) { notes().calls.push_back(call); }
 
-constexpr int kGraph = 100;  ///< number of a queue that gathers
+constexpr int kGraph = 100;  ///< number of the first queue that gathers
 int numberOf(void* queue) { return *static_cast<int*>(queue); }
 
 void* allocate(size_t bytes, size_t) {
@@ -37,7 +39,12 @@ void deallocate(void* address, size_t) {
   ::operator delete(address);
 }
 void* queueCreate() { return new int(-1); }
-void queueDestroy(void* queue) { delete static_cast<int*>(queue); }
+void queueDestroy(void* queue) {
+  if (numberOf(queue) >= kGraph) {
+    note("forget " + std::to_string(numberOf(queue)));
+  }
+  delete static_cast<int*>(queue);
+}
 void* queueAdopt(int32_t, void* native) { return new int(static_cast<int>(reinterpret_cast<intptr_t>(native))); }
 int32_t load(const sl_device_code*, void** kernel, char*, size_t) {
   *kernel = &notes();
@@ -81,7 +88,7 @@ int32_t queueCaptured(void*) { return notes().captured; }
 void finish() { note("finish"); }
 void* graphCreate() {
   note("graph");
-  return new int(kGraph);
+  return new int(kGraph + notes().graphs++);
 }
 int32_t graphBegin(void*, sl_ctx*, void* queue) {
   note("begin for " + std::to_string(numberOf(queue)));
@@ -92,11 +99,11 @@ int32_t graphLaunch(void*, sl_ctx*) {
   return SL_OK;
 }
 
-int32_t graphAgain(void*, sl_ctx*, void* queue) {
+int32_t graphAgain(void* graph, sl_ctx*, void* queue) {
   if (notes().forgets) {
     return 0;
   }
-  note("the same for " + std::to_string(numberOf(queue)));
+  note("the same" + (numberOf(graph) > kGraph ? " of " + std::to_string(numberOf(graph)) : "") + " for " + std::to_string(numberOf(queue)));
   return 1;
 }
 
@@ -284,6 +291,79 @@ TEST_F(Launch, ARunOfWhatWasLaunchedLastGathersNothing) {
   executor = nullptr;
   run(queue, 9, SL_LAUNCH_GRAPH, SL_DEVICE_ERROR);
   EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH)) << "the last run failed";
+}
+
+TEST_F(Launch, WhatComesBackHasAGraphOfItsOwn) {
+  make(true);
+  sl_queue* queue = stream(5);
+  run(queue, 8, SL_LAUNCH_GRAPH);  // the arena grows no more
+  EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("begin for 5, start x2 on 100, launch, again on 5", run(queue, 2, SL_LAUNCH_GRAPH)) << "in place of the last";
+  EXPECT_EQ("graph, begin for 5, start x1 on 101, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH)) << "for the second time";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ("the same for 5, again on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+    EXPECT_EQ("the same of 101 for 5, again on 5", run(queue, 1, SL_LAUNCH_GRAPH));
+  }
+  EXPECT_EQ("begin for 5, start x3 on 101, launch, again on 5", run(queue, 3, SL_LAUNCH_GRAPH)) << "what is new: where the last that gathered went";
+  EXPECT_EQ("the same for 5, again on 5", run(queue, 2, SL_LAUNCH_GRAPH)) << "the other one stays";
+}
+
+TEST_F(Launch, WhereNothingComesBackThereIsOneGraph) {
+  make(false);
+  sl_queue* queue = stream(5);
+  for (int64_t blocks : {1, 2, 3, 4, 5, 6, 7, 8, 0}) {
+    run(queue, blocks, SL_LAUNCH_GRAPH);
+  }
+  EXPECT_EQ(1, notes().graphs);
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "eight others were in between: it is forgotten";
+}
+
+TEST_F(Launch, AFrameHasFourGraphsAtMost) {
+  make(false);
+  sl_queue* queue = stream(5);
+  for (int round = 0; round < 3; ++round) {
+    for (int64_t blocks : {1, 2, 3, 4, 5}) {
+      run(queue, blocks, SL_LAUNCH_GRAPH);
+    }
+  }
+  EXPECT_EQ(4, notes().graphs);
+  for (int round = 0; round < 2; ++round) {
+    for (int64_t blocks : {5, 4, 3}) {
+      run(queue, blocks, SL_LAUNCH_GRAPH);
+    }
+  }
+  const std::string last = run(queue, 5, SL_LAUNCH_GRAPH) + run(queue, 4, SL_LAUNCH_GRAPH) + run(queue, 3, SL_LAUNCH_GRAPH);
+  EXPECT_EQ(last.find("begin"), std::string::npos) << last << ": the graphs that were used longest ago gave way";
+  EXPECT_EQ(4, notes().graphs);
+}
+
+TEST_F(Launch, ARunThatIsGatheredAgainStaysWithItsGraph) {
+  make(false);
+  sl_queue* queue = stream(5);
+  notes().forgets = true;
+  EXPECT_EQ("graph, begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH));
+  EXPECT_EQ(1, notes().graphs);
+}
+
+TEST_F(Launch, OtherWeightsForgetWhatAGraphKnows) {
+  make(false);
+  sl_queue* queue = stream(5);
+  run(queue, 2, SL_LAUNCH_GRAPH);
+  EXPECT_EQ("the same for 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  sl_weights* first = weights;
+  ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, nullptr));
+  notes().take();
+  EXPECT_EQ("forget 100, graph, begin for 5, start x2 on 101, launch", run(queue, 2, SL_LAUNCH_GRAPH))
+      << "all addresses are the same; what stands there need not be";
+  EXPECT_EQ("the same of 101 for 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  std::swap(first, weights);
+  EXPECT_EQ("graph, begin for 5, start x2 on 102, launch", run(queue, 2, SL_LAUNCH_GRAPH)) << "they come back";
+  std::swap(first, weights);
+  EXPECT_EQ("the same of 101 for 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  std::swap(first, weights);
+  EXPECT_EQ("the same of 102 for 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  sl_weights_release(first);
 }
 
 TEST_F(Launch, EachStreamKeepsItsGraphThoughNothingIsGuarded) {

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // sl_run: binds, runs, says what went wrong. In the steady state no heap allocation, no lock, no
 // string compare.
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
+#include <span>
 
 #include "boundary.h"
 #include "failure.h"
@@ -143,73 +146,155 @@ int32_t execute(const sl_program& program, Team* team, const sl_executor* execut
   return team->run(program.desc->run, ctx, &bindings, program.brief);
 }
 
-/// Whether all that the straight line reads is what it was when the frame's graph was launched last, so that it would gather the
-/// same again; notes what is new.
-bool isAsLaunched(const sl_program& program, sl_frame* frame, const sl_bindings& bindings) {
-  const sl_program_desc& desc = *program.desc;
-  const struct {
+/// All that a straight line reads, as words; what changes most often comes first, so that a difference is found early.
+class Seen {
+ public:
+  Seen(const sl_program_desc& desc, const sl_bindings& bindings, uint64_t weights)
+      : tables_{{{bindings.outputs, desc.output_count},
+                 {bindings.inputs, desc.input_count},
+                 {bindings.extents, desc.extent_count},
+                 {bindings.arenas, desc.space_count},
+                 {bindings.parameters, desc.parameter_count},
+                 {bindings.prepared, desc.space_count},
+                 {bindings.handles, desc.handle_count}}},
+        weights_(weights) {
+    for (const Table& table : tables_) {
+      words_ += static_cast<size_t>(table.count);
+    }
+  }
+
+  bool isIn(const LaunchedGraph& graph) const {
+    if (!graph.isLaunched || graph.weights != weights_) {
+      return false;
+    }
+    const uint64_t* known = graph.seen.data();
+    for (const Table& table : tables_) {
+      if (table.count > 0 && std::memcmp(known, table.values, bytesOf(table)) != 0) {
+        return false;
+      }
+      known += table.count;
+    }
+    return true;
+  }
+
+  /// A graph that gathered for other weights forgets everything: their handles may have given way to others at the same addresses.
+  void writeTo(LaunchedGraph* graph) const {
+    if (graph->weights != weights_) {
+      closeDeviceQueue(&graph->queue);
+    }
+    graph->weights = weights_;
+    graph->seen.resize(words_);  // its first run allocates
+    uint64_t* to = graph->seen.data();
+    for (const Table& table : tables_) {
+      if (table.count > 0) {
+        std::memcpy(to, table.values, bytesOf(table));
+      }
+      to += table.count;
+    }
+  }
+
+  /// FNV-1a by words; never 0. It decides what is kept, not what is right.
+  uint64_t hash() const {
+    uint64_t value = 0xcbf29ce484222325 ^ weights_;
+    for (const Table& table : tables_) {
+      const auto* bytes = static_cast<const unsigned char*>(table.values);
+      for (int32_t i = 0; i < table.count; ++i) {
+        uint64_t word = 0;
+        std::memcpy(&word, bytes + static_cast<size_t>(i) * sizeof(word), sizeof(word));
+        value = (value ^ word) * 0x100000001b3;
+      }
+    }
+    return value | 1;
+  }
+
+ private:
+  struct Table {
     const void* values;
     int32_t count;
-  } tables[] = {{bindings.parameters, desc.parameter_count}, {bindings.prepared, desc.space_count},
-                {bindings.handles, desc.handle_count},       {bindings.arenas, desc.space_count},
-                {bindings.inputs, desc.input_count},         {bindings.outputs, desc.output_count},
-                {bindings.extents, desc.extent_count}};
-  size_t words = 0;
-  for (const auto& table : tables) {
-    words += static_cast<size_t>(table.count);
-  }
-  bool same = frame->isLaunched;
-  frame->launched.resize(words);  // the first run allocates
-  uint64_t* known = frame->launched.data();
-  for (const auto& table : tables) {
-    const size_t bytes = static_cast<size_t>(table.count) * sizeof(uint64_t);
-    if (bytes > 0 && (!same || std::memcmp(known, table.values, bytes) != 0)) {
-      same = false;
-      std::memcpy(known, table.values, bytes);
+  };
+  static size_t bytesOf(const Table& table) { return static_cast<size_t>(table.count) * sizeof(uint64_t); }
+
+  std::array<Table, 7> tables_;
+  const uint64_t weights_;
+  size_t words_ = 0;
+};
+
+/// The graph that launched the same last; null: none.
+LaunchedGraph* graphOf(FrameGraphs* frame, const Seen& seen) {
+  for (size_t i = 0; i < frame->count; ++i) {
+    if (seen.isIn(frame->graphs[i])) {
+      return &frame->graphs[i];
     }
-    known += table.count;
   }
-  return same;
+  return nullptr;
 }
 
-/// As `execute`, with everything for the device launched at once. The frame has the graph: what it knows of the last run is
-/// what changed since. Where nothing did, the straight line has nothing to say.
+/// The graph that gathers what none launched last. What comes back gets one that nothing is known of, else a new one while there
+/// is room (and the device can launch it again as it is), else the one that was used longest ago. What is new goes where the last
+/// that gathered went: where nothing ever comes back one graph is updated, and the others stay as they are.
+LaunchedGraph* graphToGather(FrameGraphs* frame, const Seen& seen, const sl_device_desc& device) {
+  const auto graphs = std::span(frame->graphs).first(frame->count);
+  const uint64_t hash = seen.hash();
+  const bool comesBack = std::find(frame->misses.begin(), frame->misses.end(), hash) != frame->misses.end();
+  if (!comesBack) {
+    frame->misses[frame->nextMiss] = hash;
+    frame->nextMiss = (frame->nextMiss + 1) % frame->misses.size();
+  }
+  const auto idle = std::find_if(graphs.begin(), graphs.end(), [](const LaunchedGraph& graph) { return !graph.isLaunched; });
+  if (graphs.empty() || (comesBack && idle == graphs.end() && frame->count < frame->graphs.size() && device.graph_again)) {
+    frame->gathered = frame->count++;
+  } else if (comesBack) {
+    const auto oldest = std::min_element(graphs.begin(), graphs.end(),
+                                         [](const LaunchedGraph& a, const LaunchedGraph& b) { return a.run < b.run; });
+    frame->gathered = static_cast<size_t>((idle != graphs.end() ? idle : oldest) - graphs.begin());
+  }
+  return &frame->graphs[frame->gathered];
+}
+
+/// As `execute`, with everything for the device launched at once. Where a graph of the frame launched just that last, the straight
+/// line has nothing to say; else it is gathered, and what the graph knows of its last run is what changed since.
 int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team, const sl_executor* executor, sl_ctx* ctx,
-                       const sl_bindings& bindings) {
+                       const sl_bindings& bindings, uint64_t weights) {
   auto* target = static_cast<sl_queue*>(frame->queues[program.orderedQueue]);
   const sl_device_desc* device = target->device;
-  sl_queue* graph = &frame->graph;
-  if (!graph->handle) {
-    *graph = {nullptr, device, device->graph_create(), true};
-    if (!graph->handle) {
+  const Seen seen(*program.desc, bindings, weights);
+  LaunchedGraph* graph = graphOf(&frame->graphs, seen);
+  const bool isKnown = graph != nullptr;
+  if (!isKnown) {
+    graph = graphToGather(&frame->graphs, seen, *device);
+    seen.writeTo(graph);
+  }
+  graph->run = ++frame->graphs.runs;
+  graph->isLaunched = false;
+  if (isKnown && !executor && !ctx->profile && device->graph_again && device->graph_again(graph->queue.handle, ctx, target->handle)) {
+    graph->isLaunched = ctx->status == SL_OK;
+    return ctx->status;
+  }
+  if (!graph->queue.handle) {
+    graph->queue = {nullptr, device, device->graph_create(), true};
+    if (!graph->queue.handle) {
       sl_fail_text(ctx, SL_DEVICE_ERROR, "no graph could be made");
       return SL_DEVICE_ERROR;
     }
   }
-  const bool same = isAsLaunched(program, frame, bindings);
-  frame->isLaunched = false;
-  if (same && !executor && !ctx->profile && device->graph_again && device->graph_again(graph->handle, ctx, target->handle)) {
-    frame->isLaunched = ctx->status == SL_OK;
-    return ctx->status;
-  }
-  if (const int32_t status = device->graph_begin(graph->handle, ctx, target->handle)) {
+  if (const int32_t status = device->graph_begin(graph->queue.handle, ctx, target->handle)) {
     return status;
   }
-  frame->queues[program.orderedQueue] = graph;
+  frame->queues[program.orderedQueue] = &graph->queue;
   const int32_t result = execute(program, team, executor, ctx, bindings);
   frame->queues[program.orderedQueue] = target;
   if (result != SL_OK || __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE) != SL_OK) {
     return result;
   }
-  const int32_t launched = device->graph_launch(graph->handle, ctx);
-  frame->isLaunched = launched == SL_OK;
+  const int32_t launched = device->graph_launch(graph->queue.handle, ctx);
+  graph->isLaunched = launched == SL_OK;
   return launched;
 }
 
 /// Kernels on a device's queue may touch their context after sl_run has returned: they get the
 /// frame's.
 int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team, const sl_queue& queue, int32_t launch,
-                        const sl_executor* executor, const sl_bindings& bindings, sl_ctx* ctx,
+                        const sl_executor* executor, const sl_bindings& bindings, uint64_t weights, sl_ctx* ctx,
                         sl_message* message) {
   const bool captured = isCaptured(program, *frame, queue, launch);
   if (frame->leasedFor != &queue) {
@@ -225,7 +310,7 @@ int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team, 
   own->profile_user = ctx->profile_user;
   __atomic_store_n(&own->cancel, ctx->cancel, __ATOMIC_RELAXED);
   const int32_t result = launch == SL_LAUNCH_GRAPH && !captured
-                             ? executeAsGraph(program, frame, team, executor, own, bindings)
+                             ? executeAsGraph(program, frame, team, executor, own, bindings, weights)
                              : execute(program, team, executor, own, bindings);
   __atomic_store_n(&own->cancel, static_cast<const int32_t*>(nullptr),
                    __ATOMIC_RELAXED);  // the caller's, gone soon
@@ -300,7 +385,7 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
       return SL_UNSUPPORTED;
     }
     if (program->asynchronous) {
-      return runAsynchronous(*program, frame, host->team, *queue, launch, executor, bindings, ctx, message);
+      return runAsynchronous(*program, frame, host->team, *queue, launch, executor, bindings, weights->serial, ctx, message);
     }
     const int32_t result = execute(*program, host->team, executor, ctx, bindings);
     if (result != SL_OK || ctx->status != SL_OK) {

@@ -15,10 +15,17 @@ struct sl_weights {
   void (*release)(void*) = nullptr;
   void* user = nullptr;
   std::atomic<int32_t> references{1};
+  const uint64_t serial = nextSerial();       ///< no other set of this process has had it: addresses of a set that has gone come back
   std::vector<void*> parameters;              ///< borrowed
   std::vector<straightline::Block> prepared;  ///< by memory space
   std::vector<void*> preparedAddresses;       ///< of `prepared`, what sl_bindings points at
   std::vector<void*> handles;
+
+ private:
+  static uint64_t nextSerial() {
+    static std::atomic<uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
 };
 
 #endif  // STRAIGHTLINE_RUNTIME_WEIGHTS_H

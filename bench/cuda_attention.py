@@ -24,7 +24,8 @@ from straightline.bench import machine
 from torch import Tensor
 from torch.nn import functional as F
 
-from bench.cuda_decode import captured, distance, profile_of, times_of
+from bench.cases.models import EncoderLayer
+from bench.cuda_decode import captured, check, distance, profile_of, times_of
 
 _OP = "scaled_dot_product_attention"
 _ROUTES: dict[str, dict[str, str] | None] = {"cudnn": {_OP: "cudnn"}, "cuda": {_OP: "cuda"}, "default": None}
@@ -188,9 +189,29 @@ def measure(name: str, case: Case, dtype: torch.dtype) -> dict[str, Any]:
         estimated = float(str(row["why"]).split("estimated ")[1].split(" us")[0])
         names = [name[:60] for name in kernels]
         record[contender] = {**times, "kernels_us": sum(kernels.values()), "estimated": estimated, "kernels": names}
+    rows = sl.compile(model, given).explain().statements
+    record["chosen"] = next(row["backend"] for row in rows if row["op"] == _OP)
     call = captured(lambda _: model(*given), given[0])  # type: ignore[arg-type]
     record["torch"] = {**times_of(call, 40), "kernels_us": sum(profile_of(lambda: model(*given)).values())}
     return record
+
+
+def measure_layer(tokens: int) -> list[dict[str, Any]]:
+    """An encoder layer of a thousand features, bfloat16: as it is chosen, with our attention, and eager as a graph."""
+    with torch.device("cuda"):
+        model = EncoderLayer(1024, 16, 4096).eval().to(torch.bfloat16).requires_grad_(False)
+        x = torch.randn(1, tokens, 1024).to(torch.bfloat16)
+    made = []
+    base = {"part": "model", "case": f"encoder layer, {tokens} tokens"}
+    for contender in ("default", "cuda"):
+        compiled = sl.compile(model, (x,), routes=_ROUTES[contender])
+        answer = check(f"{base['case']}, {contender}", compiled, model, x)
+        assert answer["ok"], answer
+        made.append({**base, "contender": contender, **times_of(lambda c=compiled: c(x), 40)})
+    made.append({**base, "contender": "eager in a graph", **times_of(captured(model, x), 40)})
+    for record in made:
+        _say(f"{record['case']:34}{record['contender']:18}sync {record['sync_us']:8.1f}")
+    return made
 
 
 def main() -> int:
@@ -198,7 +219,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seconds", type=float, default=120)
-    parser.add_argument("--parts", default="checks,layers")
+    parser.add_argument("--parts", default="checks,layers,models")
     options = parser.parse_args()
     until = time.monotonic() + options.seconds
     records: list[dict[str, Any]] = []
@@ -234,7 +255,14 @@ def main() -> int:
             a, b, c = record["cudnn"], record["cuda"], record["torch"]
             kernels = f"{a['kernels_us']:15.1f}{b['kernels_us']:8.1f}{c['kernels_us']:8.1f}"
             sync = f"{a['sync_us']:14.1f}{b['sync_us']:8.1f}{c['sync_us']:8.1f}"
-            _say(f"{name:26}{kernels}{sync}{a['estimated']:12.1f}{b['estimated']:8.1f}  {len(a['kernels'])}")
+            _say(f"{name:26}{kernels}{sync}{a['estimated']:12.1f}{b['estimated']:8.1f}  {record['chosen']}")
+    if "models" in options.parts:
+        for tokens in (128, 512, 2048):
+            try:
+                records += measure_layer(tokens)
+            except Exception as error:
+                failures.append(f"{tokens} tokens: {type(error).__name__}: {str(error)[:600]}")
+                _say(failures[-1])
     if options.json:
         about = {"machine": machine.description("cuda"), "versions": _versions(), "date": machine.date()}
         options.json.write_text(json.dumps({**about, "records": records, "failures": failures}, indent=1) + "\n")

@@ -373,10 +373,10 @@ class _Capture:
     ) -> None:
         import torch
 
+        begin = time.perf_counter()  # torch.export is imported now, which takes seconds: they are the capture's
         from straightline.capture.torch_export import capture
 
         self.uses_numpy, self.args, self.kwargs = _torch_examples(args, kwargs)
-        begin = time.perf_counter()
         self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), allows_aten)
         if isinstance(model, torch.export.ExportedProgram):
             own = model.example_inputs

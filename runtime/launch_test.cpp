@@ -354,16 +354,35 @@ TEST_F(Launch, OtherWeightsForgetWhatAGraphKnows) {
   sl_weights* first = weights;
   ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, nullptr));
   notes().take();
-  EXPECT_EQ("forget 100, graph, begin for 5, start x2 on 101, launch", run(queue, 2, SL_LAUNCH_GRAPH))
+  EXPECT_EQ("graph, begin for 5, start x2 on 101, launch", run(queue, 2, SL_LAUNCH_GRAPH))
       << "all addresses are the same; what stands there need not be";
   EXPECT_EQ("the same of 101 for 5", run(queue, 2, SL_LAUNCH_GRAPH));
   std::swap(first, weights);
-  EXPECT_EQ("graph, begin for 5, start x2 on 102, launch", run(queue, 2, SL_LAUNCH_GRAPH)) << "they come back";
+  EXPECT_EQ("the same for 5", run(queue, 2, SL_LAUNCH_GRAPH)) << "they come back";
+  EXPECT_EQ("begin for 5, start x3 on 100, launch", run(queue, 3, SL_LAUNCH_GRAPH)) << "what is new goes to a graph of its weights";
   std::swap(first, weights);
-  EXPECT_EQ("the same of 101 for 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("begin for 5, start x4 on 101, launch", run(queue, 4, SL_LAUNCH_GRAPH));
   std::swap(first, weights);
-  EXPECT_EQ("the same of 102 for 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("begin for 5, start x5 on 100, launch", run(queue, 5, SL_LAUNCH_GRAPH));
   sl_weights_release(first);
+}
+
+TEST_F(Launch, AFifthSetOfWeightsTakesTheOldestGraphWhichForgets) {
+  make(false);
+  sl_queue* queue = stream(5);
+  std::vector<sl_weights*> sets = {weights};
+  std::string asked;
+  for (int i = 0; i < 5; ++i) {
+    asked = run(queue, 2, SL_LAUNCH_GRAPH);
+    ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, nullptr));
+    sets.push_back(weights);
+    notes().take();
+  }
+  EXPECT_EQ("forget 100, graph, begin for 5, start x2 on 104, launch", asked);
+  sets.pop_back();
+  for (sl_weights* set : sets) {
+    sl_weights_release(set);
+  }
 }
 
 TEST_F(Launch, EachStreamKeepsItsGraphThoughNothingIsGuarded) {

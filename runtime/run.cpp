@@ -163,8 +163,11 @@ class Seen {
     }
   }
 
+  /// Whether the graph gathered last for these weights.
+  bool isOf(const LaunchedGraph& graph) const { return graph.weights == weights_; }
+
   bool isIn(const LaunchedGraph& graph) const {
-    if (!graph.isLaunched || graph.weights != weights_) {
+    if (!graph.isLaunched || !isOf(graph)) {
       return false;
     }
     const uint64_t* known = graph.seen.data();
@@ -231,7 +234,8 @@ LaunchedGraph* graphOf(FrameGraphs* frame, const Seen& seen) {
 
 /// The graph that gathers what none launched last. What comes back gets one that nothing is known of, else a new one while there
 /// is room (and the device can launch it again as it is), else the one that was used longest ago. What is new goes where the last
-/// that gathered went: where nothing ever comes back one graph is updated, and the others stay as they are.
+/// that gathered went, or to another one of the same weights: where nothing ever comes back one graph for each of some sets of weights
+/// is updated, and the others stay as they are.
 LaunchedGraph* graphToGather(FrameGraphs* frame, const Seen& seen, const sl_device_desc& device) {
   const auto graphs = std::span(frame->graphs).first(frame->count);
   const uint64_t hash = seen.hash();
@@ -240,12 +244,17 @@ LaunchedGraph* graphToGather(FrameGraphs* frame, const Seen& seen, const sl_devi
     frame->misses[frame->nextMiss] = hash;
     frame->nextMiss = (frame->nextMiss + 1) % frame->misses.size();
   }
+  const auto isOlder = [](const LaunchedGraph& a, const LaunchedGraph& b) { return a.run < b.run; };
   const auto idle = std::find_if(graphs.begin(), graphs.end(), [](const LaunchedGraph& graph) { return !graph.isLaunched; });
-  if (graphs.empty() || (comesBack && idle == graphs.end() && frame->count < frame->graphs.size() && device.graph_again)) {
+  const bool hasRoom = frame->count < frame->graphs.size() && device.graph_again;
+  const bool isOfOthers = frame->count > 0 && !seen.isOf(frame->graphs[frame->gathered]);
+  const auto own = std::find_if(graphs.begin(), graphs.end(), [&](const LaunchedGraph& graph) { return seen.isOf(graph); });
+  if (!comesBack && isOfOthers && own != graphs.end()) {
+    frame->gathered = static_cast<size_t>(own - graphs.begin());
+  } else if (graphs.empty() || ((comesBack || isOfOthers) && idle == graphs.end() && hasRoom)) {
     frame->gathered = frame->count++;
-  } else if (comesBack) {
-    const auto oldest = std::min_element(graphs.begin(), graphs.end(),
-                                         [](const LaunchedGraph& a, const LaunchedGraph& b) { return a.run < b.run; });
+  } else if (comesBack || isOfOthers) {
+    const auto oldest = std::min_element(graphs.begin(), graphs.end(), isOlder);
     frame->gathered = static_cast<size_t>((idle != graphs.end() ? idle : oldest) - graphs.begin());
   }
   return &frame->graphs[frame->gathered];

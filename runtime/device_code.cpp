@@ -8,7 +8,7 @@ namespace straightline {
 
 DeviceKernels::~DeviceKernels() { unload(); }
 
-int32_t DeviceKernels::load(const sl_program_desc& desc, sl_message* message) {
+int32_t DeviceKernels::load(const sl_program_desc& desc, int32_t device, sl_message* message) {
   if (loaded_.load(std::memory_order_acquire)) {
     return SL_OK;
   }
@@ -32,7 +32,7 @@ int32_t DeviceKernels::load(const sl_program_desc& desc, sl_message* message) {
     devices_.resize(table_.size());
     char reason[512] = "";
     const int32_t status =
-        backend->device->load(entry.code, &table_[static_cast<size_t>(i)], reason, sizeof(reason));
+        backend->device->load(device, entry.code, &table_[static_cast<size_t>(i)], reason, sizeof(reason));
     if (status != SL_OK) {
       MessageWriter(message).text("kernel '").text(entry.name).text("' cannot be loaded: ").text(reason);
       unload();

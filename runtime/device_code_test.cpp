@@ -27,23 +27,23 @@ Notes& notes() {
 }
 void note(const std::string& call) { notes().calls.push_back(call); }
 
-void* allocate(size_t bytes, size_t) { return ::operator new(bytes); }
-void deallocate(void* address, size_t) { ::operator delete(address); }
-void* queueCreate() {
+void* allocate(int32_t, size_t bytes, size_t) { return ::operator new(bytes); }
+void deallocate(int32_t, void* address, size_t) { ::operator delete(address); }
+void* queueCreate(int32_t) {
   note("create");
   return new int(-1);
 }
 void queueDestroy(void* queue) { delete static_cast<int*>(queue); }
 void* queueAdopt(int32_t device, void* native) {
-  return device == 0 ? new int(static_cast<int>(reinterpret_cast<intptr_t>(native))) : nullptr;
+  return device < 2 ? new int(static_cast<int>(reinterpret_cast<intptr_t>(native))) : nullptr;
 }
-int32_t load(const sl_device_code* code, void** kernel, char* reason, size_t bytes) {
+int32_t load(int32_t device, const sl_device_code* code, void** kernel, char* reason, size_t bytes) {
   if (notes().refusals > 0) {
     --notes().refusals;
     std::snprintf(reason, bytes, "no device today");
     return SL_UNSUPPORTED;
   }
-  note(std::string("load ") + code->symbol + " of " + std::to_string(code->image->bytes));
+  note(std::string("load ") + code->symbol + " of " + std::to_string(code->image->bytes) + (device ? " for " + std::to_string(device) : std::string()));
   *kernel = const_cast<char*>(code->symbol);
   return SL_OK;
 }
@@ -95,7 +95,7 @@ class DeviceCode : public ::testing::Test {
     ASSERT_EQ(SL_OK, sl_queue_team(1, &team, nullptr));
   }
 
-  void make(int64_t arenaBytes) {
+  void make(int64_t arenaBytes, int32_t device = 0) {
     const int32_t space = builder.space("noting");
     builder.queue("noting");
     builder.extent("blocks", 0, 9);
@@ -106,7 +106,7 @@ class DeviceCode : public ::testing::Test {
     desc->entries = &entry;
     desc->entry_count = 1;
     sl_message message;
-    ASSERT_EQ(SL_OK, sl_program_create(desc, nullptr, nullptr, &program, &message)) << message.text;
+    ASSERT_EQ(SL_OK, sl_program_create_on(desc, device, nullptr, nullptr, &program, &message)) << message.text;
     ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, &message)) << message.text;
   }
 
@@ -150,6 +150,40 @@ TEST_F(DeviceCode, RunsOnTheCallersOwnQueueAndAsksForNothingElse) {
   ASSERT_EQ(SL_OK, call({x}, {}, {2})) << call.message.text;
   EXPECT_EQ("load twice of 4, twice 2x64 on 5 of 7, twice 2x64 on 5 of 7", notes().take());
   sl_queue_release(queue);
+}
+
+TEST_F(DeviceCode, IsLoadedOnTheProgramsDeviceAndRefusesQueuesOfAnother) {
+  make(0, 1);
+  EXPECT_EQ(1, sl_program_device(program));
+  sl_queue* there = nullptr;
+  sl_queue* elsewhere = nullptr;
+  ASSERT_EQ(SL_OK, sl_queue_adopt("noting", 1, reinterpret_cast<void*>(5), &there, nullptr));
+  ASSERT_EQ(SL_OK, sl_queue_adopt("noting", 0, reinterpret_cast<void*>(5), &elsewhere, nullptr));
+  Call call(program, weights, there);
+  ASSERT_EQ(SL_OK, call({x}, {}, {2})) << call.message.text;
+  EXPECT_EQ("load twice of 4 for 1, twice 2x64 on 5 of 7", notes().take());
+  Call wrong(program, weights, elsewhere);
+  EXPECT_EQ(SL_INVALID_ARGUMENT, wrong({x}, {}, {2}));
+  EXPECT_STREQ("the queue is on device 0 but the program is on device 1", wrong.message.text);
+  EXPECT_EQ("", notes().take());
+  sl_queue_release(there);
+  sl_queue_release(elsewhere);
+}
+
+TEST_F(DeviceCode, WeightsOfAnotherDeviceAreRefused) {
+  make(0, 1);
+  sl_program* first = nullptr;
+  sl_weights* there = nullptr;
+  ASSERT_EQ(SL_OK, sl_program_create(sl_program_description(program), nullptr, nullptr, &first, nullptr));
+  ASSERT_EQ(SL_OK, sl_weights_create(first, nullptr, nullptr, nullptr, &there, nullptr));
+  Call call(first, weights, team);
+  EXPECT_EQ(SL_INVALID_ARGUMENT, call({x}, {}, {2}));
+  EXPECT_STREQ("the weights are on device 1 but the program is on device 0", call.message.text);
+  Call right(first, there, team);
+  EXPECT_EQ(SL_OK, right({x}, {}, {2})) << "two programs over one description";
+  EXPECT_EQ("load twice of 4, create, twice 2x64 on -1 of 7", notes().take());
+  sl_weights_release(there);
+  sl_program_release(first);
 }
 
 TEST_F(DeviceCode, AFrameWithAnArenaIsGuardedByAnEvent) {
@@ -200,8 +234,8 @@ TEST_F(DeviceCode, QueuesThatCannotBeAdopted) {
   make(0);
   sl_queue* queue = nullptr;
   sl_message message;
-  EXPECT_EQ(SL_DEVICE_ERROR, sl_queue_adopt("noting", 1, nullptr, &queue, &message));
-  EXPECT_STREQ("backend 'noting' refuses a queue of its device 1", message.text);
+  EXPECT_EQ(SL_DEVICE_ERROR, sl_queue_adopt("noting", 2, nullptr, &queue, &message));
+  EXPECT_STREQ("backend 'noting' refuses a queue of its device 2", message.text);
   EXPECT_EQ(SL_UNSUPPORTED, sl_queue_adopt("native", 0, nullptr, &queue, &message));
   EXPECT_STREQ("backend 'native' takes no queue of its caller", message.text);
 }

@@ -185,16 +185,6 @@ void sweepOverflow(FramePool* pool) {
   }
 }
 
-int32_t reportNoMemory(const sl_program& program, size_t space, size_t bytes, sl_message* message) {
-  MessageWriter(message)
-      .text("out of memory: the program needs an arena of ")
-      .number(static_cast<int64_t>(bytes))
-      .text(" bytes in memory space '")
-      .text(program.desc->spaces[space])
-      .text("'");
-  return SL_OUT_OF_MEMORY;
-}
-
 /// Makes each arena large enough. The frame stays consistent (smaller) on failure.
 int32_t growArenas(sl_frame* frame, const int64_t* extents, sl_message* message) {
   const sl_program& program = *frame->program;
@@ -206,11 +196,11 @@ int32_t growArenas(sl_frame* frame, const int64_t* extents, sl_message* message)
     }
     waitForFrame(frame);  // the run before may still use the smaller one
     releaseBlock(program.spaceDevices[i], &block);
-    const bool allocated = allocateBlock(program.spaceDevices[i], bytes, &block);
+    const bool allocated = allocateBlock(program.spaceDevices[i], program.device, bytes, &block);
     frame->addresses[i] = block.address;
     if (!allocated) {
       block = {};
-      return reportNoMemory(program, i, bytes, message);
+      return reportNoMemory(program, i, "the program needs an arena of ", static_cast<int64_t>(bytes), "", message);
     }
   }
   return SL_OK;
@@ -232,6 +222,7 @@ std::unique_ptr<sl_frame, FrameDeleter> makeFrame(sl_program* program) {
   frame->queues.resize(queues);
   frame->marks.resize(queues);
   frame->context.size = sizeof(sl_ctx);
+  frame->context.device = program->device;
   return frame;
 }
 
@@ -254,7 +245,7 @@ bool takeLateFailure(sl_frame* frame, int32_t* status, sl_message* message) {
 /// A frame for a run on `queue`, with what is known about the order of that queue; null when a new one is needed.
 sl_frame* takeFor(sl_program* program, const sl_queue* queue, int32_t launch, uint64_t* order, bool* captured) {
   const size_t ordered = program->orderedQueue;
-  const sl_device_desc* device = ordered && queue ? queue->device : nullptr;
+  const sl_device_desc* device = ordered && queue && queue->number == program->device ? queue->device : nullptr;
   if (device && device == program->queueDevices[ordered] && (program->deviceArena || launch == SL_LAUNCH_GRAPH)) {
     *captured = device->queue_captured && device->queue_captured(queue->handle);
     if (*captured) {

@@ -180,7 +180,7 @@ bool compare(const sl_program& program, const sl_tensor* tensors, int64_t* exten
     const sl_tensor& tensor = tensors[i];
     const GuardDim* dims = plan.dims.data() + input.firstDim;
     if (!sameDtype(tensor.dtype, input.dtype) || tensor.device_type != input.deviceType ||
-        tensor.rank != input.rank) {
+        (input.device >= 0 && tensor.device_id != input.device) || tensor.rank != input.rank) {
       const bool dtype = sameDtype(tensor.dtype, input.dtype);
       *mismatch = {!dtype                      ? Mismatch::kDtype
                    : tensor.rank != input.rank ? Mismatch::kRank
@@ -325,11 +325,15 @@ const char* deviceName(int32_t type) {
   }
 }
 
-void writeDevice(int32_t type, MessageWriter* writer) {
+/// `number` -1: it says nothing.
+void writeDevice(int32_t type, int32_t number, MessageWriter* writer) {
   if (const char* name = deviceName(type)) {
     writer->text(name);
   } else {
     writer->text("device type ").number(type);
+  }
+  if (number >= 0) {
+    writer->text(":").number(number);
   }
 }
 
@@ -349,9 +353,9 @@ void describe(const sl_program& program, const Mismatch& mismatch, const sl_tens
       break;
     case Mismatch::kDevice:
       writer.text("it is on ");
-      writeDevice(tensor.device_type, &writer);
+      writeDevice(tensor.device_type, tensor.device_type == kCpu ? -1 : tensor.device_id, &writer);
       writer.text(" but this program was compiled for ");
-      writeDevice(input.deviceType, &writer);
+      writeDevice(input.deviceType, input.device, &writer);
       writer.text("; move it or compile for that device");
       break;
     case Mismatch::kRank:
@@ -424,15 +428,15 @@ __attribute__((noinline, cold)) int32_t reportUnbound(const sl_program& program,
 
 }  // namespace
 
-GuardPlan buildGuardPlan(const sl_program_desc& desc) {
+GuardPlan buildGuardPlan(const sl_program_desc& desc, int32_t device) {
   GuardPlan plan;
   for (int32_t i = 0; i < desc.input_count; ++i) {
     const sl_buffer* buffer = inputBuffer(desc, i);
     const uint32_t itemBytes =
         (static_cast<uint32_t>(buffer->dtype.bits) * buffer->dtype.lanes + 7) / 8;
     const bool power = itemBytes != 0 && std::has_single_bit(itemBytes);
-    plan.inputs.push_back({buffer->dtype, buffer->rank, deviceTypeOf(desc.spaces[buffer->space]), 0,
-                           power ? itemBytes - 1 : 0, false, buffer});
+    const int32_t type = deviceTypeOf(desc.spaces[buffer->space]);
+    plan.inputs.push_back({buffer->dtype, buffer->rank, type, type == kCpu ? -1 : device, 0, power ? itemBytes - 1 : 0, false, buffer});
   }
   Bound bound{std::vector<bool>(static_cast<size_t>(desc.extent_count))};
   for (GuardInput& input : plan.inputs) {

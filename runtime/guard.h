@@ -33,6 +33,7 @@ struct GuardInput {
   sl_dtype dtype;
   int32_t rank;
   int32_t deviceType;      ///< DLDeviceType
+  int32_t device;          ///< its number; -1: any, on the host
   uint32_t firstDim;       ///< index into GuardPlan::dims
   uint32_t alignmentMask;  ///< bytes of one element - 1
   bool late;               ///< some size or stride is an expression
@@ -46,7 +47,8 @@ struct GuardPlan {
 };
 
 /// Precondition: `desc` passed checkDescription.
-GuardPlan buildGuardPlan(const sl_program_desc& desc);
+/// `device`: the number of that on which the program is.
+GuardPlan buildGuardPlan(const sl_program_desc& desc, int32_t device);
 
 }  // namespace straightline
 

@@ -229,7 +229,7 @@ TEST(Guard, DeviceAndAlignment) {
   t.add({2});
   t.tensors[0].device_type = 2;
   EXPECT_EQ(
-      "input 'x': it is on cuda but this program was compiled for cpu; move it or compile for that "
+      "input 'x': it is on cuda:0 but this program was compiled for cpu; move it or compile for that "
       "device",
       guard(t));
   t.tensors[0].device_type = 1;
@@ -238,6 +238,37 @@ TEST(Guard, DeviceAndAlignment) {
             guard(t));
   t.tensors[0].data = storage + 1;
   EXPECT_EQ("", guard(t)) << "an element's alignment is enough";
+}
+
+TEST(Guard, TheNumberOfTheHostIsNoMatter) {
+  DescriptionBuilder b;
+  b.input("x", kFloat32, {b.constant(2)});
+  Guard guard(&b);
+  Tensors t;
+  t.add({2});
+  t.tensors[0].device_id = 3;
+  EXPECT_EQ("", guard(t));
+}
+
+TEST(Guard, ATensorOnAnotherDeviceIsNamedWithBothNumbers) {
+  DescriptionBuilder b;
+  b.space("cuda");
+  b.queue("cuda");
+  b.input("x", kFloat32, {b.constant(2)});
+  sl_program_desc* desc = b.build(runNothing);
+  const_cast<sl_buffer*>(desc->buffers)[0].space = 1;
+  sl_program* program = nullptr;
+  sl_message message;
+  ASSERT_EQ(SL_OK, sl_program_create_on(desc, 1, nullptr, nullptr, &program, &message)) << message.text;
+  Tensors t;
+  t.add({2});
+  t.tensors[0].device_type = 2;
+  t.tensors[0].device_id = 1;
+  EXPECT_EQ(SL_OK, sl_program_guard(program, t.tensors.data(), 1, nullptr, &message)) << message.text;
+  t.tensors[0].device_id = 0;
+  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_guard(program, t.tensors.data(), 1, nullptr, &message));
+  EXPECT_STREQ("input 'x': it is on cuda:0 but this program was compiled for cuda:1; move it or compile for that device", message.text);
+  sl_program_release(program);
 }
 
 TEST(Guard, HugeSizesDoNotWrapAround) {
@@ -252,8 +283,7 @@ TEST(Guard, HugeSizesDoNotWrapAround) {
   EXPECT_EQ(SL_OUT_OF_MEMORY,
             sl_frame_lease(guard.program, guard.extents.data(), &frame, &message));
   EXPECT_STREQ(
-      "out of memory: the program needs an arena of 9223372036854775807 bytes in memory space "
-      "'host'",
+      "out of memory: the program needs an arena of 9223372036854775807 bytes in 'host'",
       message.text);
 }
 

@@ -17,8 +17,8 @@ size_t roundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * u
 
 }  // namespace
 
-bool allocateBlock(const sl_device_desc* device, size_t bytes, Block* block) {
-  *block = {};
+bool allocateBlock(const sl_device_desc* device, int32_t number, size_t bytes, Block* block) {
+  *block = {nullptr, 0, number};
   if (bytes == 0) {
     return true;
   }
@@ -26,7 +26,7 @@ bool allocateBlock(const sl_device_desc* device, size_t bytes, Block* block) {
     return false;
   }
   if (device) {
-    block->address = device->allocate(bytes, kAlignment);
+    block->address = device->allocate(number, bytes, kAlignment);
     block->bytes = bytes;
     return block->address != nullptr;
   }
@@ -53,7 +53,7 @@ void releaseBlock(const sl_device_desc* device, Block* block) {
     return;
   }
   if (device) {
-    device->deallocate(block->address, block->bytes);
+    device->deallocate(block->number, block->address, block->bytes);
   } else {
     std::free(block->address);
   }

@@ -101,7 +101,7 @@ class Interpreter {
       const sl_buffer& buffer = desc_.buffers[number];
       const int64_t bytes = std::max<int64_t>(sl_expr_value(&buffer.bytes, io_.extents), 1);
       Block& block = blocks_[static_cast<size_t>(number)];
-      if (!allocateBlock(nullptr, static_cast<size_t>(bytes), &block)) {
+      if (!allocateBlock(nullptr, 0, static_cast<size_t>(bytes), &block)) {
         return stop(i, SL_OUT_OF_MEMORY, bytes);
       }
       addresses_[static_cast<size_t>(number)] =
@@ -139,7 +139,7 @@ class Interpreter {
   void freeAllocated(size_t kept) {
     while (allocated_.size() > kept) {
       const Allocated& memory = allocated_.back();
-      sl_free(desc_.spaces[memory.space], addresses_[static_cast<size_t>(memory.buffer)], memory.bytes);
+      sl_free(desc_.spaces[memory.space], program_.device, addresses_[static_cast<size_t>(memory.buffer)], memory.bytes);
       allocated_.pop_back();
     }
   }
@@ -284,7 +284,7 @@ class Interpreter {
     const int32_t buffer = s.operands[s.inputs];
     const int32_t space = desc_.buffers[buffer].space;
     const int64_t bytes = scalar(s, 0);
-    void* made = sl_alloc(desc_.spaces[space], static_cast<size_t>(bytes));
+    void* made = sl_alloc(desc_.spaces[space], program_.device, static_cast<size_t>(bytes));
     if (!made) {
       return stop(i, SL_OUT_OF_MEMORY, bytes);
     }

@@ -30,15 +30,15 @@ void note(const std::string& call) { notes().calls.push_back(call); }
 constexpr int kGraph = 100;  ///< number of the first queue that gathers
 int numberOf(void* queue) { return *static_cast<int*>(queue); }
 
-void* allocate(size_t bytes, size_t) {
+void* allocate(int32_t, size_t bytes, size_t) {
   ++notes().arenas;
   return ::operator new(bytes);
 }
-void deallocate(void* address, size_t) {
+void deallocate(int32_t, void* address, size_t) {
   --notes().arenas;
   ::operator delete(address);
 }
-void* queueCreate() { return new int(-1); }
+void* queueCreate(int32_t) { return new int(-1); }
 void queueDestroy(void* queue) {
   if (numberOf(queue) >= kGraph) {
     note("forget " + std::to_string(numberOf(queue)));
@@ -46,7 +46,7 @@ void queueDestroy(void* queue) {
   delete static_cast<int*>(queue);
 }
 void* queueAdopt(int32_t, void* native) { return new int(static_cast<int>(reinterpret_cast<intptr_t>(native))); }
-int32_t load(const sl_device_code*, void** kernel, char*, size_t) {
+int32_t load(int32_t, const sl_device_code*, void** kernel, char*, size_t) {
   *kernel = &notes();
   return SL_OK;
 }
@@ -85,8 +85,8 @@ int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int
 int32_t copy(void*, sl_ctx*, void*, const char*, const void*, const char*, size_t) { return SL_INTERNAL; }
 uint64_t queueOrder(void* queue) { return static_cast<uint64_t>(numberOf(queue)); }
 int32_t queueCaptured(void*) { return notes().captured; }
-void finish() { note("finish"); }
-void* graphCreate() {
+void finish(int32_t device) { note("finish" + (device ? " " + std::to_string(device) : std::string())); }
+void* graphCreate(int32_t) {
   note("graph");
   return new int(kGraph + notes().graphs++);
 }
@@ -137,7 +137,7 @@ class Launch : public ::testing::Test {
     EXPECT_EQ(0, notes().arenas);
   }
 
-  void make(bool hasArena, sl_statement_kind kind = SL_STATEMENT_LAUNCH, int64_t hostArena = 0) {
+  void make(bool hasArena, sl_statement_kind kind = SL_STATEMENT_LAUNCH, int64_t hostArena = 0, int32_t device = 0) {
     const int32_t space = builder.space("launching");
     builder.queue("launching");
     const int32_t blocks = builder.extent("blocks", 0, 9);
@@ -158,7 +158,7 @@ class Launch : public ::testing::Test {
     desc->entries = &entry;
     desc->entry_count = 1;
     sl_message message;
-    ASSERT_EQ(SL_OK, sl_program_create(desc, nullptr, nullptr, &program, &message)) << message.text;
+    ASSERT_EQ(SL_OK, sl_program_create_on(desc, device, nullptr, nullptr, &program, &message)) << message.text;
     ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, &message)) << message.text;
   }
 
@@ -468,6 +468,14 @@ TEST_F(Launch, WeightsWaitForRunsThatLeaveNoEvent) {
   sl_weights_release(weights);
   weights = nullptr;
   EXPECT_EQ("finish", notes().take());
+}
+
+TEST_F(Launch, WeightsWaitForTheirOwnDeviceAlone) {
+  make(true, SL_STATEMENT_LAUNCH, 0, 1);
+  notes().take();
+  sl_weights_release(weights);
+  weights = nullptr;
+  EXPECT_EQ("finish 1", notes().take());
 }
 
 TEST_F(Launch, WeightsWaitForRunsWhoseFrameHasBeenLentAgain) {

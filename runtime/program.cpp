@@ -177,6 +177,21 @@ void planGraph(sl_program* program) {
 
 }  // namespace
 
+int32_t reportNoMemory(const sl_program& program, size_t space, const char* who, int64_t bytes, const char* of, sl_message* message) {
+  const sl_device_desc* device = program.spaceDevices[space];
+  const char* missing = device && device->missing ? device->missing(program.device) : nullptr;
+  MessageWriter writer(message);
+  if (missing) {
+    writer.text(missing);
+    return SL_DEVICE_ERROR;
+  }
+  writer.text("out of memory: ").text(who).number(bytes).text(" bytes").text(of).text(" in '").text(program.desc->spaces[space]).text("'");
+  if (device) {
+    writer.text(" of device ").number(program.device);
+  }
+  return SL_OUT_OF_MEMORY;
+}
+
 const char* userName(const sl_buffer& buffer) {
   return buffer.source && buffer.source[0] ? buffer.source : buffer.name;
 }
@@ -185,6 +200,11 @@ const char* userName(const sl_buffer& buffer) {
 
 int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), void* user,
                           sl_program** out, sl_message* message) {
+  return sl_program_create_on(desc, 0, release, user, out, message);
+}
+
+int32_t sl_program_create_on(const sl_program_desc* desc, int32_t device, void (*release)(void*), void* user,
+                             sl_program** out, sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     if (!checkDescription(desc, message)) {
@@ -197,6 +217,12 @@ int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), v
     if (!findDevices(program.get(), message)) {
       return SL_UNSUPPORTED;
     }
+    if (device < 0 || (device != 0 && !program->asynchronous)) {
+      MessageWriter(message).text("device ").number(device).text(" was asked for but ").text(
+          program->asynchronous ? "the first one is number 0" : "the program runs on the host");
+      return SL_INVALID_ARGUMENT;
+    }
+    program->device = device;
     sizeArenas(program.get());
     planTeam(program.get());
     program->orderedQueue = orderedQueue(*program);
@@ -205,7 +231,7 @@ int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), v
       program->deviceArena |= !isConstant(bytes) || sl_expr_value(&bytes, nullptr) > 0;
     }
     planGraph(program.get());
-    program->guard = buildGuardPlan(*desc);
+    program->guard = buildGuardPlan(*desc, device);
     program->placed = placedBuffers(*desc);
     *out = program.release();
     return SL_OK;
@@ -235,6 +261,8 @@ int32_t sl_program_graph_nodes(const sl_program* program, sl_message* message) {
   }
   return program->graphNodes;
 }
+
+int32_t sl_program_device(const sl_program* program) { return program->device; }
 
 const sl_program_desc* sl_program_description(const sl_program* program) { return program->desc; }
 

@@ -20,6 +20,7 @@ struct sl_program {
   void (*release)(void*) = nullptr;
   void* user = nullptr;
   std::atomic<int32_t> references{1};
+  int32_t device = 0;                               ///< number of the device on which it is, 0 on the host
   straightline::GuardPlan guard;
   std::vector<const sl_device_desc*> spaceDevices;  ///< by memory space, null for the host
   std::vector<const sl_device_desc*> queueDevices;  ///< by queue index, null for the caller's team
@@ -50,6 +51,10 @@ bool checkDescription(const sl_program_desc* desc, sl_message* message);
 
 /// By buffer: 0 when a statement has to make its address (allocations, views at index values, views of either).
 std::vector<uint8_t> placedBuffers(const sl_program_desc& desc);
+
+/// "out of memory: <who> needs <bytes> bytes<of what>", with the memory space and its device, unless that device cannot be used at all,
+/// which it then says instead. Returns the status.
+int32_t reportNoMemory(const sl_program& program, size_t space, const char* who, int64_t bytes, const char* of, sl_message* message);
 
 /// Name of a buffer as the user knows it: its framework name, else its name in the emitted text.
 const char* userName(const sl_buffer& buffer);

@@ -35,10 +35,11 @@ int32_t runEntry(sl_ctx* ctx, sl_team team, const sl_bindings* bindings) {
 
 }  // namespace
 
-bool openDeviceQueue(const sl_device_desc* device, sl_queue* queue) {
+bool openDeviceQueue(const sl_device_desc* device, int32_t number, sl_queue* queue) {
   queue->team = nullptr;
   queue->device = device;
-  queue->handle = device->queue_create();
+  queue->number = number;
+  queue->handle = device->queue_create(number);
   return queue->handle != nullptr;
 }
 
@@ -85,7 +86,7 @@ int32_t sl_queue_team(int32_t threads, sl_queue** out, sl_message* message) {
   });
 }
 
-int32_t sl_queue_create(const char* backend, sl_queue** out, sl_message* message) {
+int32_t sl_queue_create(const char* backend, int32_t device, sl_queue** out, sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     const sl_backend_desc* found = findBackend(backend);
@@ -98,8 +99,8 @@ int32_t sl_queue_create(const char* backend, sl_queue** out, sl_message* message
       return SL_UNSUPPORTED;
     }
     auto queue = std::make_unique<sl_queue>();
-    if (!openDeviceQueue(found->device, queue.get())) {
-      MessageWriter(message).text("backend '").text(backend).text("' could not make a queue");
+    if (!openDeviceQueue(found->device, device, queue.get())) {
+      MessageWriter(message).text("backend '").text(backend).text("' could not make a queue on its device ").number(device);
       return SL_OUT_OF_MEMORY;
     }
     *out = queue.release();
@@ -120,6 +121,7 @@ int32_t sl_queue_adopt(const char* backend, int32_t device, void* native, sl_que
     }
     auto queue = std::make_unique<sl_queue>();
     queue->device = found->device;
+    queue->number = device;
     queue->handle = found->device->queue_adopt(device, native);
     if (!queue->handle) {
       MessageWriter(message).text("backend '").text(backend).text("' refuses a queue of its device ").number(device);

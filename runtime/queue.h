@@ -11,13 +11,14 @@ struct sl_queue {
   straightline::Team* team = nullptr;  ///< shared, lives as long as the process
   const sl_device_desc* device = nullptr;
   void* handle = nullptr;  ///< the device's queue, owned
+  int32_t number = 0;      ///< of the device
   bool gathers = false;    ///< what is started on it becomes nodes of a graph, launches without blocks too
 };
 
 namespace straightline {
 
-/// Creates the device's queue into `queue`; false when the device cannot.
-bool openDeviceQueue(const sl_device_desc* device, sl_queue* queue);
+/// Creates a queue of device `number` of a kind into `queue`; false when the device cannot.
+bool openDeviceQueue(const sl_device_desc* device, int32_t number, sl_queue* queue);
 /// Waits for what is enqueued. Legal on a queue that was never opened.
 void closeDeviceQueue(sl_queue* queue);
 

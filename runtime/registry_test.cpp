@@ -59,7 +59,7 @@ TEST(Registry, OtherVersionsAndBrokenKernelsAreRefused) {
   sl_backend_desc backend = {sizeof(sl_backend_desc), 9, "broken", nullptr, 0, nullptr};
   sl_message message;
   EXPECT_EQ(SL_INVALID_ARGUMENT, sl_backend_register(&backend, &message));
-  EXPECT_STREQ("backend 'broken': its abi_version is 9 but this runtime has 5", message.text);
+  EXPECT_STREQ("backend 'broken': its abi_version is 9 but this runtime has 6", message.text);
   sl_kernel_desc k = kernel();
   k.accepts = nullptr;
   backend = {sizeof(sl_backend_desc), SL_ABI_VERSION, "broken", &k, 1, nullptr};
@@ -86,24 +86,24 @@ TEST(Registry, MemoryOfRunTimeSize) {
   EXPECT_EQ(reinterpret_cast<void*>(&sl_alloc), sl_symbol("sl_alloc"));
   EXPECT_EQ(reinterpret_cast<void*>(&sl_free), sl_symbol("sl_free"));
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{1000}, size_t{5} << 20}) {
-    void* made = sl_alloc("host", bytes);
+    void* made = sl_alloc("host", 0, bytes);
     ASSERT_NE(nullptr, made);
     EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(made) % 64);
     std::memset(made, 1, bytes);
-    sl_free("host", made, bytes);
+    sl_free("host", 0, made, bytes);
   }
-  EXPECT_EQ(nullptr, sl_alloc("nowhere", 8));
+  EXPECT_EQ(nullptr, sl_alloc("nowhere", 0, 8));
 }
 
 TEST(Registry, QueuesOfUnknownOrHostBackendsAreUnsupported) {
   sl_queue* queue = nullptr;
   sl_message message;
-  EXPECT_EQ(SL_UNSUPPORTED, sl_queue_create("nowhere", &queue, &message));
+  EXPECT_EQ(SL_UNSUPPORTED, sl_queue_create("nowhere", 0, &queue, &message));
   EXPECT_STREQ("no backend 'nowhere' is registered", message.text);
   static const sl_backend_desc host = {
       sizeof(sl_backend_desc), SL_ABI_VERSION, "hosted", nullptr, 0, nullptr};
   ASSERT_EQ(SL_OK, sl_backend_register(&host, &message));
-  EXPECT_EQ(SL_UNSUPPORTED, sl_queue_create("hosted", &queue, &message));
+  EXPECT_EQ(SL_UNSUPPORTED, sl_queue_create("hosted", 0, &queue, &message));
   EXPECT_STREQ("backend 'hosted' has no queues of its own: it runs on the caller's team",
                message.text);
 }

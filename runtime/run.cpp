@@ -21,12 +21,17 @@ namespace {
 /// thread.
 sl_queue& callerAlone() {
   static Team team(1);
-  static sl_queue queue{&team, nullptr, nullptr};
+  static sl_queue queue{&team, nullptr, nullptr, 0};
   return queue;
 }
 
 __attribute__((noinline, cold)) int32_t reportMisuse(const char* text, sl_message* message) {
   MessageWriter(message).text(text);
+  return SL_INVALID_ARGUMENT;
+}
+
+__attribute__((noinline, cold)) int32_t reportDevices(const char* what, int32_t number, const sl_program& program, sl_message* message) {
+  MessageWriter(message).text(what).text(" on device ").number(number).text(" but the program is on device ").number(program.device);
   return SL_INVALID_ARGUMENT;
 }
 
@@ -70,8 +75,9 @@ sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue
       frame->queues[i] = queue;
     } else {
       sl_queue* own = &frame->deviceQueues[i];
-      if (!own->handle && !openDeviceQueue(device, own)) {
-        MessageWriter(message).text("backend '").text(program.desc->queues[i]).text("' could not make a queue");
+      if (!own->handle && !openDeviceQueue(device, program.device, own)) {
+        MessageWriter(message).text("backend '").text(program.desc->queues[i]).text("' could not make a queue on its device ").number(
+            program.device);
         return nullptr;
       }
       frame->queues[i] = own;
@@ -280,7 +286,7 @@ int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team, c
     return ctx->status;
   }
   if (!graph->queue.handle) {
-    graph->queue = {nullptr, device, device->graph_create(), true};
+    graph->queue = {nullptr, device, device->graph_create(program.device), program.device, true};
     if (!graph->queue.handle) {
       sl_fail_text(ctx, SL_DEVICE_ERROR, "no graph could be made");
       return SL_DEVICE_ERROR;
@@ -360,14 +366,21 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
     if (weights->program->desc != program->desc) {
       return reportMisuse("the weights were prepared for another program", message);
     }
+    if (weights->program->device != program->device) {
+      return reportDevices("the weights are", weights->program->device, *program, message);
+    }
+    if (queue->device && queue->number != program->device) {
+      return reportDevices("the queue is", queue->number, *program, message);
+    }
     if (!fits(*program, *frame, args->extents)) {
       return reportMisuse("the frame was leased for smaller extents than this call has", message);
     }
     clearFailure(ctx);
+    ctx->device = program->device;
     if (ctx->cancel && __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED) != 0) {
       return reportFailure(*program, ctx, SL_CANCELLED, message);
     }
-    if (const int32_t status = program->kernels.load(*program->desc, message)) {
+    if (const int32_t status = program->kernels.load(*program->desc, program->device, message)) {
       return status;
     }
     sl_queue* host = bindQueues(*program, frame, queue, message);

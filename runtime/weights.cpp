@@ -52,15 +52,9 @@ class PrepareResources {
     scratchAddresses.resize(scratch_.size());
     for (size_t i = 0; i < scratch_.size(); ++i) {
       const int64_t bytes = sl_expr_value(&desc.scratch_bytes[i], nullptr);
-      if (!allocateBlock(program_.spaceDevices[i], bytes > 0 ? static_cast<size_t>(bytes) : 0,
+      if (!allocateBlock(program_.spaceDevices[i], program_.device, bytes > 0 ? static_cast<size_t>(bytes) : 0,
                          &scratch_[i])) {
-        MessageWriter(message)
-            .text("out of memory: prepare needs ")
-            .number(bytes)
-            .text(" bytes of scratch in '")
-            .text(desc.spaces[i])
-            .text("'");
-        return SL_OUT_OF_MEMORY;
+        return reportNoMemory(program_, i, "prepare needs ", bytes, " of scratch", message);
       }
       scratchAddresses[i] = scratch_[i].address;
     }
@@ -74,11 +68,12 @@ class PrepareResources {
       if (!program_.queueDevices[i]) {
         continue;
       }
-      if (!openDeviceQueue(program_.queueDevices[i], &deviceQueues_[i])) {
+      if (!openDeviceQueue(program_.queueDevices[i], program_.device, &deviceQueues_[i])) {
         MessageWriter(message)
             .text("backend '")
             .text(desc.queues[i])
-            .text("' could not make a queue");
+            .text("' could not make a queue on its device ")
+            .number(program_.device);
         return SL_OUT_OF_MEMORY;
       }
       queues[i] = &deviceQueues_[i];
@@ -113,15 +108,9 @@ int32_t allocatePrepared(sl_weights* weights, sl_message* message) {
   weights->preparedAddresses.resize(weights->prepared.size());
   for (size_t i = 0; i < weights->prepared.size(); ++i) {
     const int64_t bytes = sl_expr_value(&desc.prepared_bytes[i], nullptr);
-    if (!allocateBlock(program.spaceDevices[i], bytes > 0 ? static_cast<size_t>(bytes) : 0,
+    if (!allocateBlock(program.spaceDevices[i], program.device, bytes > 0 ? static_cast<size_t>(bytes) : 0,
                        &weights->prepared[i])) {
-      MessageWriter(message)
-          .text("out of memory: the prepared weights need ")
-          .number(bytes)
-          .text(" bytes in '")
-          .text(desc.spaces[i])
-          .text("'");
-      return SL_OUT_OF_MEMORY;
+      return reportNoMemory(program, i, "the prepared weights need ", bytes, "", message);
     }
     weights->preparedAddresses[i] = weights->prepared[i].address;
   }
@@ -136,7 +125,7 @@ int32_t prepare(sl_weights* weights, const sl_executor* executor, sl_message* me
   if (executor == sl_interpreter() && !interpretable(*weights->program, message)) {
     return SL_UNSUPPORTED;
   }
-  if (const int32_t status = weights->program->kernels.load(desc, message)) {
+  if (const int32_t status = weights->program->kernels.load(desc, weights->program->device, message)) {
     return status;
   }
   PrepareResources resources(*weights->program);
@@ -160,6 +149,7 @@ int32_t prepare(sl_weights* weights, const sl_executor* executor, sl_message* me
   bindings.kernels = weights->program->kernels.table();
   sl_ctx ctx{};
   ctx.size = sizeof(ctx);
+  ctx.device = weights->program->device;
   clearFailure(&ctx);
   Team* team = static_cast<sl_queue*>(resources.queues[0])->team;
   const int32_t result = executor ? executor->execute(executor->user, weights->program, 0, &ctx, &bindings)
@@ -216,7 +206,7 @@ void sl_weights_release(sl_weights* weights) {
   // Runs with these weights may still be enqueued. A frame in the order of a queue may have been lent again behind such a run,
   // so that its event tells nothing any more: then everything is waited for.
   if (const size_t queue = weights->program->orderedQueue) {
-    weights->program->queueDevices[queue]->finish();
+    weights->program->queueDevices[queue]->finish(weights->program->device);
   } else if (weights->program->asynchronous) {
     straightline::waitForPool(&weights->program->frames);
   }

@@ -346,7 +346,7 @@ Failure Compilation::load(const CompileRequest& request) {
   }
   sl_message text;
   text.text[0] = '\0';
-  if (sl_program_create(description, releaseCode, code.get(), &program_, &text) != SL_OK) {
+  if (sl_program_create_on(description, request.device, releaseCode, code.get(), &program_, &text) != SL_OK) {
     program_ = nullptr;
     return Failure::internal(std::string("the runtime refuses the emitted program: ") + text.text);
   }

@@ -22,6 +22,7 @@ struct CompileRequest {
   int team = 0;            ///< more than `threads`: up to so many instead of it where the estimate is more than `teamFromUs`
   double teamFromUs = 0;   ///< each thread of the team has at least half of this to do
   int kernelsPerUnit = 1;  ///< compiled together
+  int32_t device = 0;      ///< number of that on which the program is
   std::string pipeline;
   bool emitOnly = false;
   bool useCache = true;

@@ -219,6 +219,7 @@ int32_t sl_compile(const sl_module* module, const sl_compile_options* options, s
       request.team = options->team;
       request.teamFromUs = options->team_from_us;
       request.kernelsPerUnit = std::max(options->kernels_per_unit, 1);
+      request.device = options->device;
     }
     auto compilation = std::make_unique<sl_compilation>();
     Failure failure = Compilation::compile(*module->module, request, &compilation->compilation);

@@ -130,6 +130,7 @@ typedef struct sl_compile_options {
   int32_t team;           ///< more than `threads`: plan for up to so many instead when one call of the program for `threads` is estimated to take
   double team_from_us;    ///< more than this, for one more with each half of it; decided before anything is compiled
   int32_t kernels_per_unit;  ///< more than 1: so many kernels are compiled, and kept in the disk cache, as one: less work for clang, less to share
+  int32_t device;         ///< number of the device, where the program is for one: it changes nothing that is compiled
 } sl_compile_options;
 
 /// Compiles a module, which stays as it was. `options` NULL: all defaults. May block for seconds; call it without interpreter locks.

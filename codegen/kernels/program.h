@@ -137,9 +137,9 @@ class Event {
 class Allocation {
  public:
   SL_INLINE_MEMBER Allocation(sl_ctx* ctx, sl_team team, int64_t* cell, const char* space, int64_t bytes)
-      : team_(team), space_(space), bytes_(bytes) {
+      : team_(team), space_(space), bytes_(bytes), device_(ctx->device) {
     if (team.index == 0) {
-      void* made = sl_alloc(space, size_t(bytes));
+      void* made = sl_alloc(space, ctx->device, size_t(bytes));
       if (!made) {
         sl_fail_at(ctx, SL_OUT_OF_MEMORY, bytes, 0, 0);
       }
@@ -151,7 +151,7 @@ class Allocation {
   SL_INLINE_MEMBER ~Allocation() {
     sl_barrier(team_);
     if (team_.index == 0 && address_) {
-      sl_free(space_, address_, size_t(bytes_));
+      sl_free(space_, device_, address_, size_t(bytes_));
     }
   }
   Allocation(const Allocation&) = delete;
@@ -163,6 +163,7 @@ class Allocation {
   sl_team team_;
   const char* space_;
   int64_t bytes_;
+  int32_t device_;
   void* address_;
 };
 

@@ -21,7 +21,7 @@ static void dealloc(PyObject* object) {
   Buffer* buffer = (Buffer*)object;
   PyTypeObject* type = Py_TYPE(object);
   if (buffer->owned_bytes) {
-    sl_free(buffer->io->desc->spaces[buffer->line->space], buffer->data, buffer->owned_bytes);
+    sl_free(buffer->io->desc->spaces[buffer->line->space], sl_program_device(buffer->io->program), buffer->data, buffer->owned_bytes);
   }
   Py_XDECREF((PyObject*)buffer->io);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);

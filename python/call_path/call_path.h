@@ -243,6 +243,7 @@ typedef struct sl_output_plan {
   int64_t shape[SL_MAX_RANK];
   int64_t strides[SL_MAX_RANK];
   int32_t device_type;
+  int32_t device;  ///< its number, on the host 0
   PyObject* numpy_dtype;  ///< nullable, owned: made by the first call with numpy arrays
   PyObject* numpy_shape;  ///< nullable, owned: tuple for numpy.empty, when fixed
   PyObject* reused_name;  ///< nullable, borrowed: reuse_outputs is on, and what messages call the result
@@ -284,8 +285,8 @@ void slFreshClear(sl_fresh* fresh);
 /// Checks an `out=` tensor against what was compiled for the output.
 int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
                const sl_output_plan* plan, const int64_t* shape, const int64_t* strides);
-/// 0 unless the tensor is on that device ("cpu" is one); only the first device of a type is used.
-int slOnDevice(const sl_tensor* tensor, int32_t device_type);
+/// 0 unless the tensor is on that device; "cpu" is one, whatever its number.
+int slOnDevice(const sl_tensor* tensor, int32_t device_type, int32_t device);
 /// "cpu", "cuda:1", "dlpack device 7": new reference.
 PyObject* slDeviceName(int32_t device_type, int32_t device_id);
 
@@ -302,9 +303,9 @@ void slKeptClear(sl_output_plan* plan);
 
 // ---- streams.c
 
-/// The queue over the framework's current stream of device 0; borrowed, kept for good. NULL with an
+/// The queue over the framework's current stream of a CUDA device; borrowed, kept for good. NULL with an
 /// exception.
-sl_queue* slCurrentStream(const sl_dl_exchange* exchange);
+sl_queue* slCurrentStream(const sl_dl_exchange* exchange, int32_t device);
 /// cuda_calls(): what the runtime asked of the driver so far, by kind; None, or why there is no device.
 PyObject* slCudaCalls(PyObject* module, PyObject* none);
 PyObject* slCudaMissing(PyObject* module, PyObject* none);

@@ -125,8 +125,8 @@ static int borrowInputs(Callable* self, Scratch* scratch, sl_grad_mode* mode) {
 static int fixedMatches(const FixedInput* want, const sl_tensor* given) {
   if (given->dtype.code != want->dtype.code || given->dtype.bits != want->dtype.bits ||
       given->dtype.lanes != want->dtype.lanes || given->rank != want->rank ||
-      !slOnDevice(given, want->device_type) || !given->strides) {
-    return given->rank == 0 && want->rank == 0 && slOnDevice(given, want->device_type) &&
+      !slOnDevice(given, want->device_type, want->device) || !given->strides) {
+    return given->rank == 0 && want->rank == 0 && slOnDevice(given, want->device_type, want->device) &&
            memcmp(&given->dtype, &want->dtype, sizeof(sl_dtype)) == 0;
   }
   for (int32_t d = 0; d < want->rank; ++d) {
@@ -150,14 +150,6 @@ int slAllMatch(const Callable* self, const sl_tensor* tensors) {
 /// description set *miss instead, which costs no words.
 static int guard(Callable* self, Scratch* scratch, int* miss) {
   const int32_t count = self->desc->input_count;
-  for (int32_t i = 0; i < count; ++i) {
-    const sl_tensor* tensor = &scratch->tensors[i];
-    if (tensor->device_type == SL_DLPACK_CUDA && tensor->device_id != 0) {
-      PyErr_Format(slUnsupportedError, "'%U' is on cuda:%d but programs run on cuda:0 only",
-                   self->names[i], (int)tensor->device_id);
-      return -1;
-    }
-  }
   if (!slAllMatch(self, scratch->tensors)) {  // named extents to find, or words for what differs
     if (miss && self->desc->extent_count == 0) {
       *miss = 1;
@@ -307,7 +299,7 @@ static int execute(Callable* self, Scratch* scratch, const sl_dl_exchange* excha
   sl_message message;
   message.text[0] = '\0';
   sl_queue* queue = self->queue;
-  if (self->device_type == SL_DLPACK_CUDA && !(queue = slCurrentStream(exchange))) {
+  if (self->device_type == SL_DLPACK_CUDA && !(queue = slCurrentStream(exchange, sl_program_device(self->program)))) {
     return -1;
   }
   sl_frame* frame = NULL;

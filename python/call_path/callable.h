@@ -34,6 +34,7 @@ typedef struct FixedInput {
   sl_dtype dtype;
   int32_t rank;
   int32_t device_type;
+  int32_t device;   // its number
   int32_t written;  // 1: the program updates this input in place
   int64_t shape[SL_MAX_RANK];
   int64_t strides[SL_MAX_RANK];

@@ -289,7 +289,7 @@ static PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t coun
     return NULL;
   }
   const char* space = io->desc->spaces[io->desc->buffers[number].space];
-  void* memory = sl_alloc(space, (size_t)bytes);
+  void* memory = sl_alloc(space, sl_program_device(io->program), (size_t)bytes);
   if (!memory) {
     sl_fail(io->ctx, SL_OUT_OF_MEMORY, bytes, 0, 0);
   }
@@ -297,7 +297,7 @@ static PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t coun
   if (buffer && memory) {
     ((Buffer*)buffer)->owned_bytes = bytes > 0 ? (size_t)bytes : 1;
   } else if (memory) {
-    sl_free(space, memory, (size_t)bytes);
+    sl_free(space, sl_program_device(io->program), memory, (size_t)bytes);
   }
   return buffer;
 }

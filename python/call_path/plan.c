@@ -40,6 +40,7 @@ int slPlanInputs(Callable* self) {
     input->dtype = buffer->dtype;
     input->rank = buffer->rank;
     input->device_type = slDeviceType(desc, buffer);
+    input->device = sl_program_device(self->program);
     int empty = 0;
     for (int32_t d = 0; desc->extent_count == 0 && d < buffer->rank; ++d) {
       input->shape[d] = sl_expr_value(&buffer->extents[d], NULL);
@@ -85,6 +86,7 @@ int slPlanOutputs(Callable* self) {
     sl_output_plan* plan = &self->outputs[buffer->index];
     plan->buffer = buffer;
     plan->device_type = slDeviceType(desc, buffer);
+    plan->device = sl_program_device(self->program);
     plan->fixed = desc->extent_count == 0;
     if (plan->fixed) {
       plan->bytes = slOutputShape(buffer, NULL, plan->shape, plan->strides);

@@ -116,9 +116,9 @@ static int allocateNumpy(sl_fresh* fresh, sl_output_plan* plan, int64_t bytes, c
   return fresh->object ? slNumpyData(fresh->object, &fresh->data) : -1;
 }
 
-int slOnDevice(const sl_tensor* tensor, int32_t device_type) {
+int slOnDevice(const sl_tensor* tensor, int32_t device_type, int32_t device) {
   return tensor->device_type == device_type &&
-         (device_type == SL_DLPACK_CPU || tensor->device_id == 0);
+         (device_type == SL_DLPACK_CPU || tensor->device_id == device);
 }
 
 PyObject* slDeviceName(int32_t device_type, int32_t device_id) {
@@ -157,7 +157,7 @@ static int allocateOnDevice(sl_fresh* fresh, const sl_dl_exchange* exchange, sl_
   int64_t elements = (bytes + item - 1) / item;
   int64_t step = 1;
   sl_dl_tensor prototype = {.data = NULL,
-                            .device = {plan->device_type, 0},
+                            .device = {plan->device_type, plan->device},
                             .rank = 1,
                             .dtype = plan->buffer->dtype,
                             .shape = &elements,
@@ -246,9 +246,9 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
                const sl_output_plan* plan, const int64_t* shape, const int64_t* strides) {
   const sl_buffer* buffer = plan->buffer;
   const sl_dtype want = buffer->dtype;
-  if (!slOnDevice(tensor, plan->device_type)) {
+  if (!slOnDevice(tensor, plan->device_type, plan->device)) {
     PyObject* given = slDeviceName(tensor->device_type, tensor->device_id);
-    PyObject* wanted = slDeviceName(plan->device_type, 0);
+    PyObject* wanted = slDeviceName(plan->device_type, plan->device);
     if (given && wanted) {
       PyErr_Format(slGuardError, "out '%U' is on %U but the program runs on %U", name, given,
                    wanted);

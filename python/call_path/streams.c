@@ -8,22 +8,23 @@
 typedef struct Known {
   struct Known* next;
   void* stream;
+  int32_t device;
   sl_queue* queue;
 } Known;
 static Known* known_;  // the GIL guards it
 
-sl_queue* slCurrentStream(const sl_dl_exchange* exchange) {
+sl_queue* slCurrentStream(const sl_dl_exchange* exchange, int32_t device) {
   if (!exchange || !exchange->stream) {
     PyErr_SetString(slUnsupportedError,
                     "a program on a device needs a framework that tells its current stream by dlpack, such as torch");
     return NULL;
   }
   void* stream = NULL;
-  if (exchange->stream(SL_DLPACK_CUDA, 0, &stream)) {
+  if (exchange->stream(SL_DLPACK_CUDA, device, &stream)) {
     return NULL;
   }
   for (Known* known = known_; known; known = known->next) {
-    if (known->stream == stream) {
+    if (known->stream == stream && known->device == device) {
       return known->queue;
     }
   }
@@ -34,13 +35,14 @@ sl_queue* slCurrentStream(const sl_dl_exchange* exchange) {
     PyErr_NoMemory();
     return NULL;
   }
-  const int32_t status = sl_queue_adopt("cuda", 0, stream, &known->queue, &message);
+  const int32_t status = sl_queue_adopt("cuda", device, stream, &known->queue, &message);
   if (status != SL_OK) {
     PyMem_Free(known);
     slRaiseStatus(status, message.text);
     return NULL;
   }
   known->stream = stream;
+  known->device = device;
   known->next = known_;
   known_ = known;
   return known->queue;

@@ -115,13 +115,13 @@ static const sl_buffer* parameterBuffer(const sl_program_desc* desc, int32_t ind
 }
 
 /// Parameters have no named extents, so their expressions need no values.
-static int checkParameter(const sl_program_desc* desc, const sl_buffer* buffer,
-                          const sl_tensor* tensor, const sl_borrow* borrow) {
+static int checkParameter(const sl_program* program, const sl_buffer* buffer, const sl_tensor* tensor,
+                          const sl_borrow* borrow) {
   const sl_dtype want = buffer->dtype;
-  const int32_t device_type = slDeviceType(desc, buffer);
-  if (!slOnDevice(tensor, device_type)) {
+  const int32_t device_type = slDeviceType(sl_program_description(program), buffer);
+  if (!slOnDevice(tensor, device_type, sl_program_device(program))) {
     PyObject* given = slDeviceName(tensor->device_type, tensor->device_id);
-    PyObject* wanted = slDeviceName(device_type, 0);
+    PyObject* wanted = slDeviceName(device_type, sl_program_device(program));
     if (given && wanted) {
       PyErr_Format(slUserError, "parameter '%s' is on %U but the program runs on %U",
                    buffer->source, given, wanted);
@@ -192,8 +192,9 @@ static void keepLive(sl_live* live, PyObject* object, PyObject* name, const sl_t
 /// Borrows parameter i. What is kept alive is not the given object but something that owns its
 /// storage alone (a detached tensor): assigning to `parameter.data` later must not free what the
 /// program reads.
-static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* object,
+static int takeParameter(const sl_program* program, int32_t i, PyObject* object,
                          sl_weights_record* record, void** pointers) {
+  const sl_program_desc* desc = sl_program_description(program);
   const sl_buffer* buffer = parameterBuffer(desc, i);
   if (!buffer) {
     PyErr_Format(slInternalError, "the program has %d parameters but describes none with number %d",
@@ -214,7 +215,7 @@ static int takeParameter(const sl_program_desc* desc, int32_t i, PyObject* objec
   if (failed) {
     return -1;
   }
-  failed = checkParameter(desc, buffer, &tensor, &borrow);
+  failed = checkParameter(program, buffer, &tensor, &borrow);
   PyObject* base = NULL;
   if (!failed) {
     base = slSupport("storage_owner", "(O)", object);
@@ -303,7 +304,7 @@ static PyObject* makeWeights(sl_program* program, PyObject* list, int live, PyOb
     goto done;
   }
   for (int32_t i = 0; i < (int32_t)count; ++i) {
-    if (takeParameter(desc, i, PyList_GetItem(list, i), record, pointers)) {
+    if (takeParameter(program, i, PyList_GetItem(list, i), record, pointers)) {
       goto done;
     }
   }

@@ -52,7 +52,7 @@ _Pointers = ctypes.POINTER(ctypes.c_void_p)
 _Numbers = ctypes.POINTER(ctypes.c_int64)
 _PlanFn = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(_Problem), _Numbers, ctypes.c_void_p, ctypes.c_int64)
 _RunFn = ctypes.CFUNCTYPE(
-    ctypes.c_int32, ctypes.c_int64, _Pointers, _Pointers, _Numbers, ctypes.c_void_p, ctypes.c_int64
+    ctypes.c_int32, ctypes.c_int64, ctypes.c_int32, _Pointers, _Pointers, _Numbers, ctypes.c_void_p, ctypes.c_int64
 )
 _ForgetFn = ctypes.CFUNCTYPE(None, ctypes.c_int64)
 
@@ -167,13 +167,15 @@ class _PlannedCall:
             name if argument.kwarg_only else None for name, argument in zip(names, self._op._schema.arguments)
         ]
 
-    def run(self, inputs: Any, outputs: Any, sizes: Any) -> None:
-        """Calls the op and copies its results into the outputs."""
+    def run(self, number: int, inputs: Any, outputs: Any, sizes: Any) -> None:
+        """Calls the op on device `number` and copies its results into the outputs."""
         import torch
+
+        device = self._device if self._device == "cpu" else f"{self._device}:{number}"
 
         def tensor(place: _TensorAt) -> Any:
             pointers, layouts = (outputs, self._outputs) if place.output else (inputs, self._inputs)
-            real = _tensor_at(pointers[place.number], layouts[place.number], sizes, self._device)
+            real = _tensor_at(pointers[place.number], layouts[place.number], sizes, device)
             return torch.view_as_complex(real) if place.dtype else real
 
         def value(given: Any) -> Any:
@@ -302,8 +304,8 @@ def _plan(problem: Any, identity: Any, message: int, message_bytes: int) -> int:
 
 
 @_RunFn
-def _run(identity: int, inputs: Any, outputs: Any, sizes: Any, message: int, message_bytes: int) -> int:
-    return _guarded(lambda: _plans[identity].run(inputs, outputs, sizes), message, message_bytes)
+def _run(identity: int, device: int, inputs: Any, outputs: Any, sizes: Any, message: int, message_bytes: int) -> int:
+    return _guarded(lambda: _plans[identity].run(device, inputs, outputs, sizes), message, message_bytes)
 
 
 @_ForgetFn

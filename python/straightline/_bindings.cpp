@@ -382,11 +382,11 @@ class CompilingThread {
 };
 
 Compilation compileModule(const Module& module, const std::string& cpu, int32_t threads, const std::string& pipeline,
-                          bool emitOnly, bool cache, Progress* progress, int32_t team, double teamFromUs, int32_t kernelsPerUnit) {
+                          bool emitOnly, bool cache, Progress* progress, int32_t team, double teamFromUs, int32_t kernelsPerUnit, int32_t device) {
   Progress unseen;
   sl_progress* const told = (progress != nullptr ? progress : &unseen)->get();
   const sl_compile_options options{sizeof(sl_compile_options), cpu.c_str(), threads, pipeline.c_str(), emitOnly ? 1 : 0,
-                                   cache ? 0 : 1, told, team, teamFromUs, kernelsPerUnit};
+                                   cache ? 0 : 1, told, team, teamFromUs, kernelsPerUnit, device};
   sl_compilation* compilation = nullptr;
   sl_text* error = nullptr;
   int32_t kind = SL_ERROR_NONE;
@@ -493,6 +493,7 @@ PYBIND11_MODULE(_compiler, m) {
   m.def("compile", &compileModule, py::arg("module"), py::kw_only(), py::arg("cpu") = "", py::arg("threads") = 1,
         py::arg("pipeline") = "", py::arg("emit_only") = false, py::arg("cache") = true, py::arg("progress") = py::none(),
         py::arg("team") = 0, py::arg("team_from_us") = 0.0, py::arg("kernels_per_unit") = 1,
+        py::arg("device") = 0,
         "Compiles a module; the GIL is released meanwhile. For `team` threads instead where the estimate is more than team_from_us.");
   pthread_atfork(nullptr, nullptr, [] { live_ = new Running(); });
   py::module_::import("atexit").attr("register")(py::cpp_function(&endCompilations));

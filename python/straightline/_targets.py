@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from straightline import _call
-from straightline.errors import UnsupportedError, UserError
+from straightline.errors import UserError
 
 #: Where NVIDIA's wheels keep the run-time compiler, under any folder of the namespace package `nvidia`.
 _WHEELS = (
@@ -21,12 +21,35 @@ _WHEELS = (
 )
 
 
-def chosen(target: object, tensors: Iterable[Any]) -> str:
+def number_of(tensors: Iterable[Any]) -> int:
+    """The number of the CUDA device on which the example inputs are; 0 where none is on one.
+
+    Raises:
+        UserError: They are on two.
+    """
+    import torch
+
+    first = None
+    for i, tensor in enumerate(tensors, 1):
+        if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cuda":
+            continue
+        if first is None:
+            first = (i, tensor.device)
+        elif tensor.device != first[1]:
+            raise UserError(
+                f"example tensor {first[0]} is on {first[1]} but example tensor {i} is on {tensor.device}: "
+                "a program runs on one device"
+            )
+    return (first[1].index or 0) if first is not None else 0
+
+
+def chosen(target: object, tensors: Iterable[Any], number: int) -> str:
     """The target as "cpu" or "cuda:sm_NN".
 
     Args:
         target: What the user gave; None: where the example inputs are.
         tensors: The example inputs.
+        number: The device on which they are.
 
     Raises:
         UserError: There is no such target, or the inputs are elsewhere.
@@ -47,7 +70,7 @@ def chosen(target: object, tensors: Iterable[Any]) -> str:
             raise UserError(
                 "target is 'cuda' but torch finds no device: name one to compile for it anywhere, such as 'cuda:sm_90'"
             )
-        major, minor = torch.cuda.get_device_capability(0)
+        major, minor = torch.cuda.get_device_capability(number)
         return f"cuda:sm_{major}{minor}"
     if not isinstance(target, str) or not re.fullmatch(r"cuda:sm_\d{2,3}[a-z]?", target):
         raise UserError(
@@ -93,10 +116,12 @@ def open_compiler() -> None:
 
 def settle(tensors: Iterable[Any]) -> None:
     """Waits until what the current stream writes into tensors on a CUDA device is there: calls read them on any stream."""
-    if any(getattr(getattr(tensor, "device", None), "type", "cpu") == "cuda" for tensor in tensors):
+    devices = {tensor.device for tensor in tensors if getattr(getattr(tensor, "device", None), "type", "cpu") == "cuda"}
+    if devices:
         import torch
 
-        torch.cuda.current_stream(0).synchronize()
+        for device in devices:
+            torch.cuda.current_stream(device).synchronize()
 
 
 def why_not_here(tensors: dict[str, Any]) -> str:
@@ -106,8 +131,7 @@ def why_not_here(tensors: dict[str, Any]) -> str:
         tensors: Example inputs and parameters, by name.
 
     Raises:
-        UserError: Some of them are on a device and some are not.
-        UnsupportedError: One is on another device than the first.
+        UserError: Some of them are on a device and some are not, or they are on several.
     """
     away = [name for name, tensor in tensors.items() if tensor.device.type != "cuda"]
     if away and len(away) < len(tensors):
@@ -115,9 +139,11 @@ def why_not_here(tensors: dict[str, Any]) -> str:
         raise UserError(
             f"{here} is on cuda but {', '.join(away)} {'is' if len(away) == 1 else 'are'} not: move the model and its inputs"
         )
-    for name, tensor in tensors.items():
-        if tensor.device.type == "cuda" and tensor.device.index not in (0, None):
-            raise UnsupportedError(f"{name} is on {tensor.device} but programs run on cuda:0 only")
+    here = {name: tensor.device for name, tensor in tensors.items() if name not in away}
+    first = next(iter(here), "")
+    for name, device in here.items():
+        if device != here[first]:
+            raise UserError(f"{first} is on {here[first]} but {name} is on {device}: move the model and its inputs to one device")
     missing = _call.cuda_missing()
     if missing:
         return missing

@@ -10,11 +10,12 @@
 extern "C" {
 #endif
 
-/// `bytes` of the memory space, aligned to 64; NULL when there is none. 0 bytes give an address that is not NULL.
-SL_API void* sl_alloc(const char* space, size_t bytes);
+/// `bytes` of the memory space on device number `device` (sl_ctx.device), aligned to 64; NULL when there is none. 0 bytes give an
+/// address that is not NULL.
+SL_API void* sl_alloc(const char* space, int32_t device, size_t bytes);
 
 /// Gives it back. Nothing that is enqueued may still use it: the program has waited for it.
-SL_API void sl_free(const char* space, void* address, size_t bytes);
+SL_API void sl_free(const char* space, int32_t device, void* address, size_t bytes);
 
 #ifdef __cplusplus
 }  // extern "C"

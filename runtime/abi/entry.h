@@ -9,7 +9,7 @@
 
 #include "straightline/abi/types.h"
 
-#define SL_ABI_VERSION 5
+#define SL_ABI_VERSION 6
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,6 +43,7 @@ typedef struct sl_ctx {
   void (*profile)(void* user, int32_t statement, int32_t begin);  ///< nullable; called by thread 0 only
   void* profile_user;
   char text[SL_FAILURE_TEXT_BYTES];  ///< what a library said about the first failure (sl_fail_text), "" when nothing; terminated
+  int32_t device;           ///< number of the device on which the program is; set by the runtime, 0 on the host
 } sl_ctx;
 
 /// State shared by the threads of one team; opaque to emitted code but for the barrier below.

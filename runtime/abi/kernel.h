@@ -100,14 +100,15 @@ typedef struct sl_grid {
 } sl_grid;
 
 /// Memory and queues of a backend with its own address space or its own order of execution. Host code never dereferences
-/// an address of a space whose `host_access` is 0. Thread rules: every function may be called from any thread.
+/// an address of a space whose `host_access` is 0. One description serves all devices of its kind, by number from 0: what makes
+/// something is told on which, and what was made knows it. Thread rules: every function may be called from any thread.
 typedef struct sl_device_desc {
   uint64_t size;
   const char* space;     ///< memory space name ("host", "cuda", ...)
   int32_t host_access;   ///< 1: addresses can be dereferenced by host code
-  void* (*allocate)(size_t bytes, size_t alignment);   ///< NULL when out of memory
-  void (*deallocate)(void* address, size_t bytes);
-  void* (*queue_create)(void);
+  void* (*allocate)(int32_t device, size_t bytes, size_t alignment);   ///< NULL when out of memory
+  void (*deallocate)(int32_t device, void* address, size_t bytes);
+  void* (*queue_create)(int32_t device);
   void (*queue_destroy)(void* queue);                  ///< waits for what is enqueued
   /// Enqueues entry(ctx, team of one, pointers, scalars); copies both arrays before it returns. A device whose queues do not
   /// run host functions calls the entry at once, for it to enqueue work of its own there (see sl_cuda_stream).
@@ -121,11 +122,11 @@ typedef struct sl_device_desc {
   void (*event_destroy)(void* event);                  ///< legal while waits for it are still enqueued
   int32_t (*query)(void* event);                       ///< 1 when the event has fired; never blocks
   // Devices with machine code of their own; NULL: launch calls host functions. `reason` takes words when the status is not SL_OK.
-  int32_t (*load)(const sl_device_code* code, void** kernel, char* reason, size_t reason_bytes);
+  int32_t (*load)(int32_t device, const sl_device_code* code, void** kernel, char* reason, size_t reason_bytes);
   void (*unload)(void* kernel);
   /// Enqueues `kernel`; arguments[i] is the address of its i-th argument, read before this returns.
   int32_t (*start)(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void* const* arguments);
-  /// A queue over one that the caller has (of device number `device`); queue_destroy leaves that alone. NULL: there is no such thing.
+  /// A queue over one that the caller has; queue_destroy leaves that alone. NULL: there is no such thing.
   void* (*queue_adopt)(int32_t device, void* native);
   int32_t independent;   ///< 1: nothing that is enqueued touches its sl_ctx
   // What is NULL below the device does not have.
@@ -136,15 +137,17 @@ typedef struct sl_device_desc {
   int32_t (*queue_captured)(void* queue);
   /// Makes an event of this device's fire when the queue has passed this point, and not at the one before; 0: it could not.
   int32_t (*record_again)(void* queue, void* event);
-  /// Blocks until everything that was enqueued on any queue has run.
-  void (*finish)(void);
+  /// Blocks until everything that was enqueued on any queue of the device has run.
+  void (*finish)(int32_t device);
   // A whole run as one launch: a queue that gathers what is started and copied on it, for `queue_destroy` to destroy. One run
   // at a time: graph_begin says on which queue it will be launched, graph_launch launches it there.
-  void* (*graph_create)(void);
+  void* (*graph_create)(int32_t device);
   int32_t (*graph_begin)(void* graph, sl_ctx* ctx, void* queue);
   int32_t (*graph_launch)(void* graph, sl_ctx* ctx);
   /// Launches on `queue` what the last run gathered and launched: 1. 0: that is not known any more, and the run has to gather it.
   int32_t (*graph_again)(void* graph, sl_ctx* ctx, void* queue);
+  /// Why the device of this number cannot be used, in words that live as long as the process; NULL: it can.
+  const char* (*missing)(int32_t device);
 } sl_device_desc;
 
 /// What `straightline_backend_v1` of a shared library returns, and what built-in backends hand to the registry.

@@ -50,6 +50,10 @@ SL_API const sl_executor* sl_interpreter(void);
 /// Takes the description (which must outlive the program) after checking size and abi_version. `release(user)` is called
 /// when the last reference goes; it frees code and description. SL_INVALID_ARGUMENT names both versions when they differ.
 SL_API int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), void* user, sl_program** out, sl_message* message);
+/// The same on device number `device` of the kind that the program is for; the code is that of any. One of the host has number 0.
+SL_API int32_t sl_program_create_on(const sl_program_desc* desc, int32_t device, void (*release)(void*), void* user, sl_program** out, sl_message* message);
+/// The number of the device on which it runs, with its weights, frames and tensors.
+SL_API int32_t sl_program_device(const sl_program* program);
 SL_API void sl_program_retain(sl_program* program);
 SL_API void sl_program_release(sl_program* program);
 SL_API const sl_program_desc* sl_program_description(const sl_program* program);
@@ -67,8 +71,8 @@ SL_API size_t sl_weights_prepared_bytes(const sl_weights* weights);
 /// life of the process, re-made in the child after fork. A team runs one program at a time; a second caller runs alone
 /// with a team of its own calling thread (never waits).
 SL_API int32_t sl_queue_team(int32_t threads, sl_queue** out, sl_message* message);
-/// A queue of a registered backend's device. Destroying waits for what is enqueued.
-SL_API int32_t sl_queue_create(const char* backend, sl_queue** out, sl_message* message);
+/// A queue of device number `device` of a registered backend. Destroying waits for what is enqueued.
+SL_API int32_t sl_queue_create(const char* backend, int32_t device, sl_queue** out, sl_message* message);
 /// A queue over one that the caller has: a stream of device number `device`. Releasing it leaves the stream alone.
 SL_API int32_t sl_queue_adopt(const char* backend, int32_t device, void* native, sl_queue** out, sl_message* message);
 SL_API void sl_queue_release(sl_queue* queue);
@@ -121,7 +125,8 @@ SL_API void sl_program_addresses(const sl_program* program, int32_t phase, const
 /// Writes what `ctx` says went wrong: the values, the op and where it comes from.
 SL_API void sl_failure_message(const sl_program* program, const sl_ctx* ctx, sl_message* message);
 
-/// Runs the straight line, or what args->executor makes of it. Preconditions: `args` passed the guard; frame leased from `program` for the same extents.
+/// Runs the straight line, or what args->executor makes of it, on `queue`: a team, or one of the program's own device.
+/// Preconditions: `args` passed the guard; frame leased from `program` for the same extents.
 /// Thread-safe: any number of concurrent calls with distinct frames. The message is complete (statement and source named).
 SL_API int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* frame, sl_queue* queue, const sl_args* args, sl_ctx* ctx, sl_message* message);
 

@@ -137,7 +137,7 @@ x = torch.randn(n)
 arena = sl.compile(lambda x: (x[:, None] * x[None, :]).cumsum(0).amax(0), (x,), **options)
 output = sl.compile(lambda x: x[:, None] * x[None, :], (x,), **options)
 for _ in range(2):
-    refused("the program needs an arena of 3200000000 bytes in memory space 'host'", lambda: arena(x))
+    refused("the program needs an arena of 3200000000 bytes in 'host'", lambda: arena(x))
     refused("output 'mul' needs 1600000000 bytes", lambda: output(x))
 
 n = 12288  # a multiple of every tile's columns: packed, the weight is as large as it was

@@ -104,11 +104,11 @@ bool plan(const sl_problem& problem, Plan* plan, std::string* error) {
   return plan->dispatcher != nullptr;
 }
 
-bool run(const Plan& plan, const void* const* inputs, void* const* outputs, std::string* error) {
+bool run(const Plan& plan, int32_t device, const void* const* inputs, void* const* outputs, std::string* error) {
   const auto* sizes =
       plan.hasSizes ? static_cast<const int64_t*>(inputs[plan.inputs]) : nullptr;
   if (plan.dispatcher) {
-    return plan.dispatcher->run(inputs, outputs, sizes, error);
+    return plan.dispatcher->run(device, inputs, outputs, sizes, error);
   }
   const sl_aten_python* functions = python.load(std::memory_order_acquire);
   if (!functions) {
@@ -117,7 +117,7 @@ bool run(const Plan& plan, const void* const* inputs, void* const* outputs, std:
   }
   char message[kMessageBytes] = "";
   const auto call = [&] {
-    return functions->run(plan.id, inputs, outputs, sizes, message, kMessageBytes);
+    return functions->run(plan.id, device, inputs, outputs, sizes, message, kMessageBytes);
   };
   if (stoppingWhenEnded(call) != 0) {
     *error = message;
@@ -191,7 +191,7 @@ int32_t sl_aten_call_run(sl_ctx* ctx, sl_team team, void* handle, const void* co
   const auto* plan = static_cast<const Plan*>(handle);
   try {
     std::string error;
-    return run(*plan, inputs, outputs, &error) ? SL_OK : fail(ctx, plan->name + ": " + error);
+    return run(*plan, ctx->device, inputs, outputs, &error) ? SL_OK : fail(ctx, plan->name + ": " + error);
   } catch (const std::bad_alloc&) {
     sl_fail(ctx, SL_OUT_OF_MEMORY, 0, 0, 0);
     return SL_OUT_OF_MEMORY;

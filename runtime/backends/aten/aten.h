@@ -15,7 +15,8 @@ typedef struct sl_aten_python {
   uint64_t size;
   /// Checks that the op still has the schema that was captured. For the door "python" also keeps what `run` needs, as `id`.
   int32_t (*plan)(const sl_problem* problem, int64_t* id, char* message, int64_t message_bytes);
-  int32_t (*run)(int64_t id, const void* const* inputs, void* const* outputs, const int64_t* sizes,
+  /// `device`: the number of that on which the program is.
+  int32_t (*run)(int64_t id, int32_t device, const void* const* inputs, void* const* outputs, const int64_t* sizes,
                  char* message, int64_t message_bytes);
   void (*forget)(int64_t id);
 } sl_aten_python;

@@ -164,8 +164,9 @@ std::string DispatcherCall::failure() const {
   return "torch " + text_.version + " writes its message to standard error only";
 }
 
-TensorHandle DispatcherCall::view(const Layout& layout, void* data, const int64_t* sizes,
+TensorHandle DispatcherCall::view(const Layout& layout, void* data, const Operands& operands,
                                   const Value& value) const {
+  const int64_t* sizes = operands.sizes;
   int64_t extents[SL_MAX_RANK];
   int64_t strides[SL_MAX_RANK];
   const bool complex = isComplex(value);
@@ -176,8 +177,8 @@ TensorHandle DispatcherCall::view(const Layout& layout, void* data, const int64_
   }
   const int32_t dtype = value.text.empty() ? layout.dtype : static_cast<int32_t>(value.real);
   TensorHandle tensor = nullptr;
-  torch_->aoti_torch_create_tensor_from_blob(data, rank, extents, strides, 0, dtype, device_, 0,
-                                             &tensor);
+  torch_->aoti_torch_create_tensor_from_blob(data, rank, extents, strides, 0, dtype, device_,
+                                             operands.device, &tensor);
   return tensor;
 }
 
@@ -206,10 +207,9 @@ StableValue DispatcherCall::boxPresent(const Value& value, const Operands& opera
     case Value::Kind::none:
       return 0;
     case Value::Kind::input:
-      return boxed(view(inputs_[index], const_cast<void*>(operands.inputs[index]), operands.sizes,
-                        value));
+      return boxed(view(inputs_[index], const_cast<void*>(operands.inputs[index]), operands, value));
     case Value::Kind::output:
-      return boxed(view(outputs_[index], operands.outputs[index], operands.sizes, value));
+      return boxed(view(outputs_[index], operands.outputs[index], operands, value));
     case Value::Kind::size:
       return boxed(operands.sizes[firstSize_ + index]);
     case Value::Kind::integer:
@@ -223,8 +223,8 @@ StableValue DispatcherCall::boxPresent(const Value& value, const Operands& opera
     case Value::Kind::format:
       return boxed(static_cast<int32_t>(value.number));
     case Value::Kind::device:
-      // Type in the upper half, index (-1: the current one) in the lower.
-      return (StableValue{static_cast<uint32_t>(device_)} << 32) | 0xFFFFFFFFu;
+      // Type in the upper half, index in the lower; the host has none (-1).
+      return (StableValue{static_cast<uint32_t>(device_)} << 32) | (value.text == "cpu" ? 0xFFFFFFFFu : static_cast<uint32_t>(operands.device));
     case Value::Kind::text: {
       StringHandle text = nullptr;
       torch_->torch_new_string_handle(value.text.data(), value.text.size(), &text);
@@ -276,7 +276,7 @@ bool DispatcherCall::takeTensor(const Value& result, TensorHandle got, const Ope
     return false;
   }
   // Through copy_ and not memcpy: the result may be lazily negated or conjugated, with any strides.
-  TensorHandle to = view(outputs_[index], operands.outputs[index], operands.sizes, result);
+  TensorHandle to = view(outputs_[index], operands.outputs[index], operands, result);
   const bool copied = torch_->aoti_torch_copy_(to, got, 0) == 0;
   if (!copied) {
     *error = failure();
@@ -314,9 +314,9 @@ bool DispatcherCall::take(const Value& result, StableValue got, const Operands& 
   return fine;
 }
 
-bool DispatcherCall::run(const void* const* inputs, void* const* outputs, const int64_t* sizes,
+bool DispatcherCall::run(int32_t device, const void* const* inputs, void* const* outputs, const int64_t* sizes,
                          std::string* error) const {
-  const Operands operands{inputs, outputs, sizes};
+  const Operands operands{inputs, outputs, sizes, device};
   std::vector<StableValue> stack(std::max(text_.arguments.size(), text_.results.size()), 0);
   for (size_t i = 0; i < text_.arguments.size(); ++i) {
     stack[i] = box(text_.arguments[i], operands);

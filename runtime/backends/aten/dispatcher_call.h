@@ -31,7 +31,7 @@ class DispatcherCall {
   static std::unique_ptr<DispatcherCall> make(const TorchFunctions& torch, CallText text,
                                               const sl_problem& problem, std::string* error);
   /// False with words in `error` when the op fails or gives other results than planned.
-  bool run(const void* const* inputs, void* const* outputs, const int64_t* sizes,
+  bool run(int32_t device, const void* const* inputs, void* const* outputs, const int64_t* sizes,
            std::string* error) const;
 
  private:
@@ -39,9 +39,10 @@ class DispatcherCall {
     const void* const* inputs;
     void* const* outputs;
     const int64_t* sizes;
+    int32_t device;  ///< number of that on which the program is
   };
   /// A tensor over a buffer; `complex` when its last dim holds real and imaginary part.
-  TensorHandle view(const Layout& layout, void* data, const int64_t* sizes,
+  TensorHandle view(const Layout& layout, void* data, const Operands& operands,
                     const Value& value) const;
   StableValue box(const Value& value, const Operands& operands) const;
   StableValue boxPresent(const Value& value, const Operands& operands) const;
@@ -54,7 +55,7 @@ class DispatcherCall {
   std::string failure() const;
 
   const TorchFunctions* torch_;
-  int32_t device_ = 0;  ///< torch's number of the type; programs run on number 0 of a device
+  int32_t device_ = 0;  ///< torch's number of the type
   CallText text_;
   uint64_t version_ = 0;
   size_t firstSize_ = 0;  ///< of the numbers of a call: what $0 means; those of the operands' layouts come first

@@ -3,6 +3,9 @@
 
 #include <dlfcn.h>
 
+#include <map>
+#include <mutex>
+
 namespace straightline::cublaslt {
 namespace {
 
@@ -31,8 +34,7 @@ std::string open(Functions* functions) {
   }
   SL_CUBLASLT(SL_CUBLASLT_BIND)
 #undef SL_CUBLASLT_BIND
-  const Status status = functions->create(&functions->handle);
-  return status == kSuccess ? "" : words("cublasLtCreate", status);
+  return "";
 }
 
 }  // namespace
@@ -63,6 +65,20 @@ const Functions& library() {
     return made;
   }();
   return *instance;
+}
+
+Handle handleOf(int32_t device, std::string* error) {
+  static std::mutex mutex;
+  static auto* const made = new std::map<int32_t, Handle>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  Handle& handle = (*made)[device];
+  if (!handle) {
+    if (const Status status = library().create(&handle); status != kSuccess) {
+      handle = nullptr;
+      *error = words("cublasLtCreate", status);
+    }
+  }
+  return handle;
 }
 
 }  // namespace straightline::cublaslt

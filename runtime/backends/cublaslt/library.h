@@ -69,17 +69,20 @@ struct Heuristic {
          Layout bLayout, const void* beta, const void* c, Layout cLayout, void* d, Layout dLayout,                \
          const Algorithm* algorithm, void* workspace, size_t workspaceBytes, void* stream))
 
-/// The functions, and the one handle of this process: it may be used by several threads at once.
+/// The functions.
 struct Functions {
 #define SL_CUBLASLT_MEMBER(member, symbol, parameters) Status(*member) parameters = nullptr;
   SL_CUBLASLT(SL_CUBLASLT_MEMBER)
 #undef SL_CUBLASLT_MEMBER
-  Handle handle = nullptr;
   std::string error;  ///< why it cannot be used, with the library's name; empty when it can
 };
 
-/// Opened by the first call; any thread. The device's context must be current. Look at `error` first.
+/// Opened by the first call; any thread. Look at `error` first.
 const Functions& library();
+
+/// The handle of a device, of this process: it may be used by several threads at once. Null, with the reason: there is none.
+/// The device's context must be current, and the library be there.
+Handle handleOf(int32_t device, std::string* error);
 
 /// Why the library cannot be opened, without using the device; empty when it can.
 std::string whyMissing();

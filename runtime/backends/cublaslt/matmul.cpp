@@ -93,6 +93,7 @@ struct PreferenceDestroy {
 
 /// The library's matrices are column-major: it multiplies the transposed product, so its A is our B.
 struct Plan {
+  Handle handle = nullptr;
   std::unique_ptr<Matmul_, MatmulDestroy> matmul;
   std::unique_ptr<Layout_, LayoutDestroy> a, b, result;
   Algorithm aligned, unaligned;
@@ -144,7 +145,7 @@ Status choose(const Plan& plan, uint32_t alignment, Algorithm* chosen, bool* fou
   Heuristic best{};
   int count = 0;
   if (status == kSuccess) {
-    status = lib.heuristic(lib.handle, plan.matmul.get(), plan.a.get(), plan.b.get(), plan.result.get(), plan.result.get(), made, 1,
+    status = lib.heuristic(plan.handle, plan.matmul.get(), plan.a.get(), plan.b.get(), plan.result.get(), plan.result.get(), made, 1,
                            &best, &count);
   }
   *found = status == kSuccess && count > 0 && best.state == kSuccess;
@@ -170,15 +171,21 @@ Status describeAll(const sl_problem* p, Plan* plan) {
 }
 
 int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** handle) {
-  const cuda::Entered entered(cuda::driver());
-  if (!cuda::driver().error.empty() || !entered) {
-    return fail(ctx, SL_UNSUPPORTED, cuda::driver().error.empty() ? "the device's context cannot be entered" : cuda::driver().error);
+  const cuda::OpenDevice& device = cuda::openDevice(ctx->device);
+  const cuda::Entered entered(device);
+  if (!entered) {
+    return fail(ctx, SL_UNSUPPORTED, device.words(entered.result));
   }
   const Functions& lib = library();
   if (!lib.error.empty()) {
     return fail(ctx, SL_UNSUPPORTED, lib.error);
   }
   auto plan = std::make_unique<Plan>();
+  std::string error;
+  plan->handle = handleOf(ctx->device, &error);
+  if (!plan->handle) {
+    return fail(ctx, SL_UNSUPPORTED, error);
+  }
   plan->biased = p->inputs > 2;
   Status status = describeAll(p, plan.get());
   bool found = false;
@@ -214,7 +221,7 @@ int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void*
   }
   const float one = 1, zero = 0;
   const Status status =
-      lib.matmul(lib.handle, plan->matmul.get(), &one, inputs[1], plan->a.get(), inputs[0], plan->b.get(), &zero, outputs[0],
+      lib.matmul(plan->handle, plan->matmul.get(), &one, inputs[1], plan->a.get(), inputs[0], plan->b.get(), &zero, outputs[0],
                  plan->result.get(), outputs[0], plan->result.get(), aligned ? &plan->aligned : &plan->unaligned, workspace,
                  kWorkspaceBytes, sl_cuda_stream());
   return status == kSuccess ? int32_t{SL_OK} : fail(ctx, SL_DEVICE_ERROR, words("cublasLtMatmul", status));

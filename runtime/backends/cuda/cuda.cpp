@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backend for NVIDIA's devices: memory space, queues over streams, launches of machine code. Its kernels are emitted as
-// CUDA C++; here stand only those that compete with others (kernels.h). One device, number 0.
+// CUDA C++; here stand only those that compete with others (kernels.h).
 #include <cstdio>
 #include <cstring>
 #include <iterator>
@@ -17,6 +17,7 @@ namespace {
 constexpr char kName[] = "cuda";
 
 struct Queue {
+  const OpenDevice& device;
   Stream stream;                       ///< of a gathering queue: where the run that it gathers will be launched
   bool owned;
   std::unique_ptr<LaunchGraph> graph;  ///< not null: it gathers a run
@@ -24,25 +25,32 @@ struct Queue {
 
 Queue* asQueue(void* queue) { return static_cast<Queue*>(queue); }
 Stream streamOf(void* queue) { return asQueue(queue)->stream; }
-Event asEvent(void* event) { return static_cast<Event>(event); }
+const OpenDevice& deviceOf(void* queue) { return asQueue(queue)->device; }
+
+struct Mark {
+  const OpenDevice& device;
+  Event event;
+};
+Mark* asMark(void* event) { return static_cast<Mark*>(event); }
 
 /// A kernel with the library that holds it.
 struct Loaded {
+  const OpenDevice& device;
   Library library;
   KernelFacts facts;
 };
 
-int32_t failed(sl_ctx* ctx, Result result) {
+int32_t failed(sl_ctx* ctx, const OpenDevice& device, Result result) {
   if (result == kSuccess) {
     return SL_OK;
   }
-  sl_fail_text(ctx, SL_DEVICE_ERROR, driver().words(result).c_str());
+  sl_fail_text(ctx, SL_DEVICE_ERROR, device.words(result).c_str());
   return SL_DEVICE_ERROR;
 }
 
-void* allocate(size_t bytes, size_t) {  // the driver aligns to 256 bytes
+void* allocate(int32_t device, size_t bytes, size_t) {  // the driver aligns to 256 bytes
   Address address = 0;
-  const Entered entered(driver());
+  const Entered entered(openDevice(device));
   if (!entered) {
     return nullptr;
   }
@@ -50,27 +58,29 @@ void* allocate(size_t bytes, size_t) {  // the driver aligns to 256 bytes
   return driver().allocate(&address, bytes) == kSuccess ? reinterpret_cast<void*>(address) : nullptr;
 }
 
-void deallocate(void* address, size_t) {
-  if (const Entered entered(driver()); entered) {
+void deallocate(int32_t device, void* address, size_t) {
+  if (const Entered entered(openDevice(device)); entered) {
     const RelaxedCapture relaxed(driver());
     driver().release(reinterpret_cast<Address>(address));
   }
 }
 
 /// Ordered with the default stream, where a framework may still be writing parameters.
-void* queueCreate() {
+void* queueCreate(int32_t number) {
   Stream stream = nullptr;
-  const Entered entered(driver());
-  return entered && driver().streamCreate(&stream, 0) == kSuccess ? new Queue{stream, true, nullptr} : nullptr;
+  const OpenDevice& device = openDevice(number);
+  const Entered entered(device);
+  return entered && driver().streamCreate(&stream, 0) == kSuccess ? new Queue{device, stream, true, nullptr} : nullptr;
 }
 
-void* queueAdopt(int32_t device, void* native) {
-  return device == 0 && driver().error.empty() ? new Queue{static_cast<Stream>(native), false, nullptr} : nullptr;
+void* queueAdopt(int32_t number, void* native) {
+  const OpenDevice& device = openDevice(number);
+  return device.error.empty() ? new Queue{device, static_cast<Stream>(native), false, nullptr} : nullptr;
 }
 
 void queueDestroy(void* handle) {
   Queue* queue = asQueue(handle);
-  const Entered entered(driver());  // for the graph's destructor too
+  const Entered entered(queue->device);  // for the graph's destructor too
   if (queue->owned && entered) {
     driver().streamSynchronize(queue->stream);
     driver().streamDestroy(queue->stream);
@@ -81,7 +91,7 @@ void queueDestroy(void* handle) {
 /// Where the driver cannot say (the default stream while another one is captured) the launch says what is wrong.
 int32_t queueCaptured(void* queue) {
   int status = 0;
-  const Entered entered(driver());
+  const Entered entered(deviceOf(queue));
   return entered && driver().streamCapturing(streamOf(queue), &status) == kSuccess && status != 0 ? 1 : 0;
 }
 
@@ -99,19 +109,19 @@ int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void*
   const auto threads = static_cast<unsigned>(grid->threads);
   const auto sharedBytes = static_cast<unsigned>(grid->shared_bytes);
   if (gathers(queue)) {
-    return failed(ctx, asQueue(queue)->graph->kernel(facts, blocks, threads, sharedBytes, arguments));
+    return failed(ctx, deviceOf(queue), asQueue(queue)->graph->kernel(facts, blocks, threads, sharedBytes, arguments));
   }
   if (blocks == 0) {
     return SL_OK;
   }
-  const Entered entered(driver());
+  const Entered entered(deviceOf(queue));
   if (!entered) {
-    return failed(ctx, entered.result);
+    return failed(ctx, deviceOf(queue), entered.result);
   }
   const Result result = driver().launch(facts.kernel, blocks, 1, 1, threads, 1, 1, sharedBytes, streamOf(queue),
                                         const_cast<void**>(arguments), nullptr);
   const bool waits = result == kSuccess && driver().waits && !queueCaptured(queue);
-  return failed(ctx, waits ? driver().streamSynchronize(streamOf(queue)) : result);
+  return failed(ctx, deviceOf(queue), waits ? driver().streamSynchronize(streamOf(queue)) : result);
 }
 
 /// An entry of a library, which puts its own work on the stream: it is called at once, on the calling thread.
@@ -120,15 +130,15 @@ int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int
   const LibraryCall call{ctx, reinterpret_cast<sl_thunk_fn>(entry), pointers, pointerCount, scalars, scalarCount};
   if (gathers(queue)) {
     const Result result = asQueue(queue)->graph->library(call);
-    return result == kSuccess ? ctx->status : failed(ctx, result);
+    return result == kSuccess ? ctx->status : failed(ctx, deviceOf(queue), result);
   }
-  const Entered entered(driver());
+  const Entered entered(deviceOf(queue));
   if (!entered) {
-    return failed(ctx, entered.result);
+    return failed(ctx, deviceOf(queue), entered.result);
   }
   call.run(streamOf(queue));
   if (ctx->status == SL_OK && driver().waits && !queueCaptured(queue)) {
-    return failed(ctx, driver().streamSynchronize(streamOf(queue)));
+    return failed(ctx, deviceOf(queue), driver().streamSynchronize(streamOf(queue)));
   }
   return ctx->status;
 }
@@ -144,23 +154,23 @@ int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinatio
       sl_fail(ctx, SL_INTERNAL, 0, 0, 0);  // sl_program_graph_nodes refuses such programs
       return SL_INTERNAL;
     }
-    return failed(ctx, asQueue(queue)->graph->copy(to, from, bytes));
+    return failed(ctx, deviceOf(queue), asQueue(queue)->graph->copy(to, from, bytes));
   }
   if (bytes == 0) {
     return SL_OK;
   }
-  const Entered entered(driver());
+  const Entered entered(deviceOf(queue));
   if (!entered) {
-    return failed(ctx, entered.result);
+    return failed(ctx, deviceOf(queue), entered.result);
   }
   if (toDevice && fromDevice) {
-    return failed(ctx, driver().copyOnDevice(to, from, bytes, streamOf(queue)));
+    return failed(ctx, deviceOf(queue), driver().copyOnDevice(to, from, bytes, streamOf(queue)));
   }
   if (toDevice) {
-    return failed(ctx, driver().copyToDevice(to, source, bytes, streamOf(queue)));
+    return failed(ctx, deviceOf(queue), driver().copyToDevice(to, source, bytes, streamOf(queue)));
   }
   if (fromDevice) {
-    return failed(ctx, driver().copyToHost(destination, from, bytes, streamOf(queue)));
+    return failed(ctx, deviceOf(queue), driver().copyToHost(destination, from, bytes, streamOf(queue)));
   }
   sl_fail(ctx, SL_INTERNAL, 0, 0, 0);  // between host buffers the team copies
   return SL_INTERNAL;
@@ -169,40 +179,49 @@ int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinatio
 /// Null when the driver gives no event: then nothing can be waited for but the stream itself.
 void* record(void* queue) {
   Event event = nullptr;
-  const Entered entered(driver());
+  const Entered entered(deviceOf(queue));
   const RelaxedCapture relaxed(driver());
   if (!entered || driver().eventCreate(&event, kEventWithoutTiming) != kSuccess ||
       driver().eventRecord(event, streamOf(queue)) != kSuccess) {
     driver().streamSynchronize(streamOf(queue));
     return nullptr;
   }
-  return event;
+  return new Mark{deviceOf(queue), event};
 }
 
-void wait(void* queue, void* event) { driver().streamWait(streamOf(queue), asEvent(event), 0); }
+void wait(void* queue, void* event) {
+  const Entered entered(deviceOf(queue));
+  driver().streamWait(streamOf(queue), asMark(event)->event, 0);
+}
 void synchronize(void* event) {
-  const Entered entered(driver());
   if (event) {
-    driver().eventSynchronize(asEvent(event));
+    const Entered entered(asMark(event)->device);
+    driver().eventSynchronize(asMark(event)->event);
   }
 }
 void eventDestroy(void* event) {
-  if (const Entered entered(driver()); event && entered) {
-    driver().eventDestroy(asEvent(event));
+  if (event) {
+    if (const Entered entered(asMark(event)->device); entered) {
+      driver().eventDestroy(asMark(event)->event);
+    }
+    delete asMark(event);
   }
 }
 int32_t query(void* event) {
-  const Entered entered(driver());
+  if (!event) {
+    return 1;
+  }
+  const Entered entered(asMark(event)->device);
   const RelaxedCapture relaxed(driver());
-  return !event || driver().eventQuery(asEvent(event)) != kNotReady ? 1 : 0;
+  return driver().eventQuery(asMark(event)->event) != kNotReady ? 1 : 0;
 }
 int32_t recordAgain(void* queue, void* event) {
-  const Entered entered(driver());
-  return entered && driver().eventRecord(asEvent(event), streamOf(queue)) == kSuccess ? 1 : 0;
+  const Entered entered(deviceOf(queue));
+  return entered && driver().eventRecord(asMark(event)->event, streamOf(queue)) == kSuccess ? 1 : 0;
 }
 
-void finish() {
-  if (const Entered entered(driver()); entered) {
+void finish(int32_t device) {
+  if (const Entered entered(openDevice(device)); entered) {
     driver().finish();
   }
 }
@@ -210,13 +229,16 @@ void finish() {
 uint64_t queueOrder(void* queue) {
   const Stream stream = streamOf(queue);
   unsigned long long id = 0;
-  const Entered entered(driver());
+  const Entered entered(deviceOf(queue));
   const bool known = reinterpret_cast<uintptr_t>(stream) != kPerThreadStream && entered &&
                      driver().streamId(stream, &id) == kSuccess;
   return known ? id + 1 : 0;
 }
 
-void* graphCreate() { return new Queue{nullptr, false, std::make_unique<LaunchGraph>(driver())}; }
+void* graphCreate(int32_t number) {
+  const OpenDevice& device = openDevice(number);
+  return new Queue{device, nullptr, false, std::make_unique<LaunchGraph>(device)};
+}
 
 int32_t graphBegin(void* graph, sl_ctx*, void* queue) {
   asQueue(graph)->stream = streamOf(queue);
@@ -225,7 +247,7 @@ int32_t graphBegin(void* graph, sl_ctx*, void* queue) {
 }
 
 int32_t graphLaunch(void* graph, sl_ctx* ctx) {
-  return gathers(graph) ? failed(ctx, asQueue(graph)->graph->launch(streamOf(graph))) : SL_OK;
+  return gathers(graph) ? failed(ctx, deviceOf(graph), asQueue(graph)->graph->launch(streamOf(graph))) : SL_OK;
 }
 
 int32_t graphAgain(void* graph, sl_ctx* ctx, void* queue) {
@@ -233,7 +255,7 @@ int32_t graphAgain(void* graph, sl_ctx* ctx, void* queue) {
     return 0;
   }
   asQueue(graph)->stream = streamOf(queue);
-  failed(ctx, asQueue(graph)->graph->launch(streamOf(graph)));
+  failed(ctx, deviceOf(graph), asQueue(graph)->graph->launch(streamOf(graph)));
   return 1;
 }
 
@@ -242,15 +264,28 @@ int32_t refuse(const std::string& words, int32_t status, char* reason, size_t by
   return status;
 }
 
-int32_t load(const sl_device_code* code, void** kernel, char* reason, size_t bytes) {
+/// Why machine code was not taken: with what the device and its driver are where it is for another one, or a newer driver.
+std::string loadFailure(const OpenDevice& device, Result result) {
+  std::string words = device.words(result);
+  const bool isUnfit = result == kInvalidImage || result == kNoImageForDevice || result == kNewerImage;
+  if (isUnfit && device.error.empty()) {
+    const int version = driver().version;
+    words += "; device " + std::to_string(device.number) + " is sm_" + std::to_string(device.major) + std::to_string(device.minor) +
+             ", its driver is for CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  }
+  return words;
+}
+
+int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* reason, size_t bytes) {
+  const OpenDevice& device = openDevice(number);
   if (!driver().error.empty()) {
     return refuse(driver().error, SL_UNSUPPORTED, reason, bytes);
   }
-  const Entered entered(driver());
+  const Entered entered(device);
   Result result = entered.result;
   const RelaxedCapture relaxed(driver());
   constexpr int kFirstThatWaits = 9;  // older ones have no such instruction, and the kernel nothing in its place
-  Loaded loaded{nullptr, {nullptr, code->argument_count, code->waits != 0 && driver().major >= kFirstThatWaits}};
+  Loaded loaded{device, nullptr, {nullptr, code->argument_count, code->waits != 0 && device.major >= kFirstThatWaits}};
   if (result == kSuccess) {
     result = driver().libraryLoad(&loaded.library, code->image->data, nullptr, nullptr, 0, nullptr, nullptr, 0);
   }
@@ -261,7 +296,7 @@ int32_t load(const sl_device_code* code, void** kernel, char* reason, size_t byt
     }
   }
   if (result != kSuccess) {
-    return refuse(driver().words(result), result == kOutOfMemory ? SL_OUT_OF_MEMORY : SL_DEVICE_ERROR, reason, bytes);
+    return refuse(loadFailure(device, result), result == kOutOfMemory ? SL_OUT_OF_MEMORY : SL_DEVICE_ERROR, reason, bytes);
   }
   *kernel = new Loaded(loaded);
   return SL_OK;
@@ -269,11 +304,16 @@ int32_t load(const sl_device_code* code, void** kernel, char* reason, size_t byt
 
 void unload(void* kernel) {
   auto* loaded = static_cast<Loaded*>(kernel);
-  if (const Entered entered(driver()); entered) {
+  if (const Entered entered(loaded->device); entered) {
     driver().finish();  // the program is going; a kernel of it may still be running
     driver().libraryUnload(loaded->library);
   }
   delete loaded;
+}
+
+const char* missing(int32_t device) {
+  const std::string& error = openDevice(device).error;
+  return error.empty() ? nullptr : error.c_str();
 }
 
 const sl_device_desc kDevice = {sizeof(sl_device_desc), kName, 0,     allocate, deallocate,  queueCreate,
@@ -281,7 +321,7 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc), kName, 0,     allocate, 
                                 eventDestroy,           query, load,  unload,   start,       queueAdopt,
                                 1,                      queueOrder,   queueCaptured,         recordAgain,
                                 finish,                 graphCreate,  graphBegin,            graphLaunch,
-                                graphAgain};
+                                graphAgain,             missing};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
 const sl_kernel_desc kKernels[] = {attentionKernel, convolutionKernel, gemvKernel, gemvGroupKernel,

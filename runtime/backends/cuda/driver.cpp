@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 namespace straightline::cuda {
 namespace {
@@ -43,22 +44,42 @@ std::string open(Driver* driver) {
   if (const Result result = driver->init(0); result != kSuccess) {
     return "NVIDIA's driver finds no device: " + driver->words(result);
   }
-  int version = 0;
+  int& version = driver->version;
   driver->driverVersion(&version);
   if (version < kOldest) {
     return "NVIDIA's driver is for CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) +
            " but 12.0 or newer is needed";
   }
-  Device device = 0;
-  Result result = driver->deviceGet(&device, 0);
-  if (result == kSuccess) {
-    result = driver->primaryContext(&driver->context, device);
-  }
   driver->process = getpid();
-  driver->deviceAttribute(&driver->major, kComputeMajor, device);
   const char* waits = std::getenv("STRAIGHTLINE_SYNC");
   driver->waits = waits && std::strcmp(waits, "1") == 0;
-  return result == kSuccess ? "" : "device 0 cannot be used: " + driver->words(result);
+  return "";
+}
+
+/// Fills what is known of a device.
+void open(OpenDevice* device) {
+  const Driver& driver = device->driver;
+  if (!driver.error.empty()) {
+    device->error = driver.error;
+    return;
+  }
+  int count = 0;
+  driver.deviceCount(&count);
+  if (device->number < 0 || device->number >= count) {
+    device->result = kInvalidDevice;
+    device->error = "there is no device " + std::to_string(device->number) + ": NVIDIA's driver has " + std::to_string(count);
+    return;
+  }
+  Device handle = 0;
+  device->result = driver.deviceGet(&handle, device->number);
+  if (device->result == kSuccess) {
+    device->result = driver.primaryContext(&device->context, handle);
+  }
+  driver.deviceAttribute(&device->major, kComputeMajor, handle);
+  driver.deviceAttribute(&device->minor, kComputeMinor, handle);
+  if (device->result != kSuccess) {
+    device->error = "device " + std::to_string(device->number) + " cannot be used: " + driver.words(device->result);
+  }
 }
 
 }  // namespace
@@ -99,6 +120,23 @@ const Driver& driver() {
     return made;
   }();
   return *instance;
+}
+
+const OpenDevice& openDevice(int32_t number) {
+  constexpr int32_t kMost = 64;
+  static std::atomic<const OpenDevice*> known[kMost + 1];  // never destroyed; the last one stands for numbers that no machine has
+  static std::mutex mutex;
+  std::atomic<const OpenDevice*>& place = known[number >= 0 && number < kMost ? number : kMost];
+  if (const OpenDevice* device = place.load(std::memory_order_acquire)) {
+    return *device;
+  }
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (!place.load(std::memory_order_relaxed)) {
+    auto* made = new OpenDevice{driver(), number};
+    open(made);
+    place.store(made, std::memory_order_release);
+  }
+  return *place;
 }
 
 }  // namespace straightline::cuda

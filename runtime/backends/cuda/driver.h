@@ -17,6 +17,10 @@ using Result = int;
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kNotInitialized = 3;
+inline constexpr Result kInvalidDevice = 101;
+inline constexpr Result kInvalidImage = 200;
+inline constexpr Result kNoImageForDevice = 209;
+inline constexpr Result kNewerImage = 222;
 inline constexpr Result kNotReady = 600;
 inline constexpr Result kFirstOfKernels = 700;  ///< up to kLastOfKernels: a kernel failed, and with it the context
 inline constexpr Result kLastOfKernels = 720;
@@ -74,6 +78,7 @@ struct EdgeData {
 };
 
 inline constexpr int kComputeMajor = 75;      ///< CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+inline constexpr int kComputeMinor = 76;
 inline constexpr int kRelaxed = 2;            ///< of CUstreamCaptureMode: other threads' captures forbid this thread nothing
 inline constexpr uintptr_t kPerThreadStream = 2;  ///< the handle that means another stream in each thread
 
@@ -81,6 +86,7 @@ inline constexpr uintptr_t kPerThreadStream = 2;  ///< the handle that means ano
 #define SL_CUDA_DRIVER(ENTRY)                                                                                       \
   ENTRY(init, cuInit, others, (unsigned flags))                                                                     \
   ENTRY(driverVersion, cuDriverGetVersion, others, (int* version))                                                  \
+  ENTRY(deviceCount, cuDeviceGetCount, others, (int* count))                                                        \
   ENTRY(deviceGet, cuDeviceGet, others, (Device * device, int ordinal))                                             \
   ENTRY(deviceAttribute, cuDeviceGetAttribute, others, (int* value, int attribute, Device device))                  \
   ENTRY(primaryContext, cuDevicePrimaryCtxRetain, others, (Context * context, Device device))                       \
@@ -170,38 +176,52 @@ struct EntryOf<Result(P...)> {
   using type = Entry<P...>;
 };
 
-/// The functions, with the primary context of device 0, which frameworks use as well.
+/// The functions.
 struct Driver {
 #define SL_CUDA_MEMBER(member, symbol, kind, parameters) EntryOf<Result parameters>::type member;
   SL_CUDA_DRIVER(SL_CUDA_MEMBER)
   SL_CUDA_NEWER_DRIVER(SL_CUDA_MEMBER)
 #undef SL_CUDA_MEMBER
-  Context context = nullptr;
   std::string error;  ///< why it cannot be used; empty when it can
   int process = 0;     ///< that opened it
-  int major = 0;       ///< of its compute capability
+  int version = 0;     ///< 12040: CUDA 12.4
   bool waits = false;  ///< STRAIGHTLINE_SYNC: each launch is waited for, so that what fails is known by its statement
 
   /// "CUDA_ERROR_OUT_OF_MEMORY (2): out of memory", and what may be done about it.
   std::string words(Result result) const;
 };
 
-/// While it lives the device's context is the calling thread's; then what the thread had before, if it had one.
+/// One device, by its number, with its primary context, which frameworks use as well. Lives as long as the process.
+struct OpenDevice {
+  const Driver& driver;
+  int32_t number = 0;
+  Context context = nullptr;
+  int major = 0, minor = 0;        ///< of its compute capability
+  std::string error;               ///< why it cannot be used; empty when it can
+  Result result = kNotInitialized; ///< of opening it
+
+  /// The driver's words, or why the device cannot be used at all.
+  std::string words(Result failure) const { return error.empty() ? driver.words(failure) : error; }
+};
+
+/// While it lives the device's context is the calling thread's; then what the thread had before. A thread that had none keeps that
+/// of device 0, which is what frameworks take such a thread for.
 class Entered {
  public:
-  explicit Entered(const Driver& driver) : result(kNotInitialized), driver_(driver) {
-    Context current = nullptr;
-    if (!driver.error.empty() || (result = driver.currentContext(&current)) != kSuccess || current == driver.context) {
+  explicit Entered(const OpenDevice& device) : result(device.result), device_(device) {
+    if (result != kSuccess || (result = device.driver.currentContext(&before_)) != kSuccess) {
       return;
     }
-    result = driver.setContext(driver.context);
-    before_ = current;
+    if (before_ != device.context) {
+      result = device.driver.setContext(device.context);
+      changed_ = before_ || device.number != 0;
+    }
   }
   Entered(const Entered&) = delete;
   Entered& operator=(const Entered&) = delete;
   ~Entered() {
-    if (before_) {
-      driver_.setContext(before_);
+    if (changed_) {
+      device_.driver.setContext(before_);
     }
   }
   /// Whether it is so.
@@ -209,8 +229,9 @@ class Entered {
   Result result;
 
  private:
-  const Driver& driver_;
+  const OpenDevice& device_;
   Context before_ = nullptr;
+  bool changed_ = false;
 };
 
 /// While it lives, what this thread asks for does not break what another thread captures (allocating, say, or asking an event).
@@ -228,6 +249,9 @@ class RelaxedCapture {
 
 /// Opened by the first call; any thread. Look at `error` first.
 const Driver& driver();
+
+/// The device of this number, opened by the first call for it, since a context takes memory there; any thread. Look at `error` first.
+const OpenDevice& openDevice(int32_t number);
 
 }  // namespace straightline::cuda
 

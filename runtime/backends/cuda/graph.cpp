@@ -68,7 +68,7 @@ Result LaunchGraph::library(const LibraryCall& call) {
     ++position_;
     return kSuccess;
   }
-  const Entered entered(driver_);
+  const Entered entered(device_);
   if (!entered) {
     return entered.result;
   }
@@ -151,7 +151,7 @@ Result LaunchGraph::update(const Node& like, const uint64_t* values) {
                                                           std::equal(own, own + node.count, values)))) {
     return kSuccess;
   }
-  const Entered entered(driver_);
+  const Entered entered(device_);
   Result result = entered.result;
   if (result == kSuccess && like.enabled) {
     node.blocks = like.blocks;
@@ -162,7 +162,7 @@ Result LaunchGraph::update(const Node& like, const uint64_t* values) {
       result = driver_.graphSetKernel(exec_, node.handle, &parameters);
     } else {
       const CopyParameters parameters = copyParameters(node);
-      result = driver_.graphSetCopy(exec_, node.handle, &parameters, driver_.context);
+      result = driver_.graphSetCopy(exec_, node.handle, &parameters, device_.context);
     }
   }
   if (result == kSuccess && node.enabled != like.enabled) {
@@ -182,7 +182,7 @@ Result LaunchGraph::launch(Stream stream) {
   if (nodes_.empty()) {
     return kSuccess;
   }
-  const Entered entered(driver_);
+  const Entered entered(device_);
   if (!entered) {
     return entered.result;
   }
@@ -247,7 +247,7 @@ Result LaunchGraph::addNode(Node* node, const Node* before) {
     result = driver_.graphAddKernel(&node->handle, graph_, from, from ? 1 : 0, &parameters);
   } else {
     const CopyParameters parameters = copyParameters(*node);
-    result = driver_.graphAddCopy(&node->handle, graph_, from, from ? 1 : 0, &parameters, driver_.context);
+    result = driver_.graphAddCopy(&node->handle, graph_, from, from ? 1 : 0, &parameters, device_.context);
   }
   if (result == kSuccess && early) {
     result = driver_.graphAddEdges(graph_, &before->handle, &node->handle, &kProgrammatic, 1);
@@ -269,7 +269,7 @@ KernelNodeParameters LaunchGraph::kernelParameters(const Node& node) {
   parameters.sharedBytes = node.sharedBytes;
   parameters.arguments = places_.data();
   parameters.kernel = node.facts.kernel;
-  parameters.context = driver_.context;
+  parameters.context = device_.context;
   return parameters;
 }
 

@@ -38,7 +38,7 @@ struct LibraryCall {
 /// One owner at a time. A function that fails leaves nothing half done: the next run makes the graph anew.
 class LaunchGraph {
  public:
-  explicit LaunchGraph(const Driver& driver) : driver_(driver) {}
+  explicit LaunchGraph(const OpenDevice& device) : device_(device), driver_(device.driver) {}
   LaunchGraph(const LaunchGraph&) = delete;
   LaunchGraph& operator=(const LaunchGraph&) = delete;
   /// Legal while the graph is running.
@@ -87,6 +87,7 @@ class LaunchGraph {
   KernelNodeParameters kernelParameters(const Node& node);
   CopyParameters copyParameters(const Node& node) const;
 
+  const OpenDevice& device_;
   const Driver& driver_;
   std::vector<Node> nodes_;
   std::vector<uint64_t> values_;

@@ -255,7 +255,8 @@ class LaunchGraphTest : public ::testing::Test {
 
   Kernel_ f{"f", 2}, g{"g", 2};
   const Driver driver = makeDriver();
-  std::unique_ptr<LaunchGraph> graph = std::make_unique<LaunchGraph>(driver);
+  const OpenDevice device{driver, 0, nullptr, 9, 0, "", kSuccess};
+  std::unique_ptr<LaunchGraph> graph = std::make_unique<LaunchGraph>(device);
 };
 
 TEST_F(LaunchGraphTest, TheFirstRunMakesAChainAndTheSameAgainOnlyLaunchesIt) {
@@ -342,7 +343,7 @@ TEST_F(LaunchGraphTest, ARunThatEndsEarlyIsForgotten) {
 
 TEST_F(LaunchGraphTest, KernelsThatWaitMayStartEarlyWhereBothDo) {
   EXPECT_EQ("f(1, 10)x4 ~ g(10, 20)x4 ~ f(20, 2)x4", runEarly(4));
-  graph = std::make_unique<LaunchGraph>(driver);
+  graph = std::make_unique<LaunchGraph>(device);
   graph->begin();
   run(&f, 1, 10, 4, 0, true);
   graph->copy(20, 10, 8);
@@ -398,7 +399,8 @@ TEST_F(LaunchGraphTest, ALibraryThatFailsLeavesNothing) {
 TEST_F(LaunchGraphTest, AnOlderDriverHasPlainEdges) {
   Driver older = makeDriver();
   older.graphAddEdges.function = nullptr;
-  graph = std::make_unique<LaunchGraph>(older);
+  const OpenDevice olderDevice{older, 0, nullptr, 9, 0, "", kSuccess};
+  graph = std::make_unique<LaunchGraph>(olderDevice);
   EXPECT_EQ("f(1, 10)x4 g(10, 20)x4 f(20, 2)x4", runEarly(4));
   graph.reset();  // before its driver
 }

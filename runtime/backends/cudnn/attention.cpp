@@ -251,8 +251,8 @@ struct Plan {
 };
 
 /// What an engine was chosen for, and compiled.
-std::vector<int64_t> keyOf(const sl_problem* p) {
-  std::vector<int64_t> key = {isCausal(p) ? 1 : 0, p->inputs};
+std::vector<int64_t> keyOf(const sl_problem* p, int32_t device) {
+  std::vector<int64_t> key = {device, isCausal(p) ? 1 : 0, p->inputs};
   for (int32_t i = 0; i <= p->inputs; ++i) {
     const sl_operand& o = p->operands[i];
     key.insert(key.end(), {o.dtype.code, o.dtype.bits});
@@ -262,14 +262,18 @@ std::vector<int64_t> keyOf(const sl_problem* p) {
   return key;
 }
 
-/// The engine of an equal problem whose plan still lives, or a new one; null with the status of the library. Hold handleMutex.
-std::shared_ptr<const Engine> engineFor(const sl_problem* p, Status* status) {
+/// The engine of an equal problem on the device whose plan still lives, or a new one; null with the status of the library. Hold the
+/// device's mutex.
+std::shared_ptr<const Engine> engineFor(const sl_problem* p, DeviceHandle* device, Status* status) {
+  static std::mutex mutex;  // devices share the table
   static auto* const engines = new std::map<std::vector<int64_t>, std::weak_ptr<const Engine>>;
-  std::weak_ptr<const Engine>& known = (*engines)[keyOf(p)];
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::weak_ptr<const Engine>& known = (*engines)[keyOf(p, device->number)];
   if (std::shared_ptr<const Engine> living = known.lock()) {
     return living;
   }
   auto made = std::make_shared<Engine>();
+  made->device = device;
   AttentionGraph builder(p, made.get());
   const Descriptor& graph = builder.graph();
   *status = builder.status() == kSuccess ? choose(graph, {kByTime, kFallback}, false, kWorkspaceBytes, made.get()) : builder.status();
@@ -281,17 +285,20 @@ std::shared_ptr<const Engine> engineFor(const sl_problem* p, Status* status) {
 }
 
 int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** handle) {
-  const cuda::Entered entered(cuda::driver());
-  if (const std::string error = whyUnusable(entered); !error.empty()) {
+  const cuda::OpenDevice& open = cuda::openDevice(ctx->device);
+  const cuda::Entered entered(open);
+  std::string error;
+  DeviceHandle* const device = usable(open, entered, &error);
+  if (!device) {
     return fail(ctx, SL_UNSUPPORTED, error);
   }
   auto plan = std::make_unique<Plan>();
   plan->scale = std::bit_cast<float>(static_cast<uint32_t>(attribute(p, "scale_bits", 0)));
   plan->isCausal = isCausal(p);
   plan->isMasked = p->inputs > 3;
-  const std::lock_guard<std::mutex> lock(handleMutex());
+  const std::lock_guard<std::mutex> lock(device->mutex);
   Status status = kSuccess;
-  plan->engine = engineFor(p, &status);
+  plan->engine = engineFor(p, device, &status);
   if (!plan->engine) {
     return fail(ctx, SL_UNSUPPORTED, words("planning an attention", status));
   }
@@ -323,9 +330,11 @@ int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void*
 }
 
 void destroy(void* handle) {
-  const cuda::Entered entered(cuda::driver());  // the last plan of an engine unloads what was compiled for it
-  const std::lock_guard<std::mutex> lock(handleMutex());
-  delete static_cast<Plan*>(handle);
+  auto* plan = static_cast<Plan*>(handle);
+  DeviceHandle* const device = plan->engine->device;
+  const cuda::Entered entered(cuda::openDevice(device->number));  // the last plan of an engine unloads what was compiled for it
+  const std::lock_guard<std::mutex> lock(device->mutex);
+  delete plan;
 }
 
 }  // namespace

@@ -193,13 +193,15 @@ class ConvolutionGraph : GraphBuilder {
     return result;
   }
 
+  const Handle handle_;
   const Sizes s_;
   const Type type_;
   const int64_t alignment_;
   int left_ = 0;  ///< operations that are still to come
 };
 
-Status build(const sl_problem* p, int64_t alignment, std::initializer_list<Heuristic> modes, Engine* engine) {
+Status build(DeviceHandle* device, const sl_problem* p, int64_t alignment, std::initializer_list<Heuristic> modes, Engine* engine) {
+  engine->device = device;
   ConvolutionGraph builder(p, alignment, engine);
   const Descriptor& graph = builder.graph(p->inputs, attribute(p, "relu", 0) != 0);
   if (builder.status() != kSuccess) {
@@ -210,18 +212,21 @@ Status build(const sl_problem* p, int64_t alignment, std::initializer_list<Heuri
 }
 
 int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** handle) {
-  const cuda::Entered entered(cuda::driver());
-  if (const std::string error = whyUnusable(entered); !error.empty()) {
+  const cuda::OpenDevice& open = cuda::openDevice(ctx->device);
+  const cuda::Entered entered(open);
+  std::string error;
+  DeviceHandle* const device = usable(open, entered, &error);
+  if (!device) {
     return fail(ctx, SL_UNSUPPORTED, error);
   }
-  const std::lock_guard<std::mutex> lock(handleMutex());
+  const std::lock_guard<std::mutex> lock(device->mutex);
   auto plan = std::make_unique<Plan>();
   plan->inputs = p->inputs;
-  if (const Status status = build(p, kFullAlignment, {kByTime, kFallback}, &plan->aligned.engine); status != kSuccess) {
+  if (const Status status = build(device, p, kFullAlignment, {kByTime, kFallback}, &plan->aligned.engine); status != kSuccess) {
     return fail(ctx, SL_UNSUPPORTED, words("planning a convolution", status));
   }
   // The fast engines want full alignment, whatever the tensors say. None: such addresses are refused when they come.
-  build(p, p->operands[0].dtype.bits / 8, {kFallback}, &plan->unaligned.engine);
+  build(device, p, p->operands[0].dtype.bits / 8, {kFallback}, &plan->unaligned.engine);
   *handle = plan.release();
   return SL_OK;
 }

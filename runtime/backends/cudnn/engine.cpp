@@ -70,11 +70,9 @@ int32_t fail(sl_ctx* ctx, int32_t status, const std::string& text) {
   return status;
 }
 
-std::string whyUnusable(const cuda::Entered& entered) {
-  if (!cuda::driver().error.empty()) {
-    return cuda::driver().error;
-  }
-  return entered ? library().error : "the device's context cannot be entered";
+DeviceHandle* usable(const cuda::OpenDevice& device, const cuda::Entered& entered, std::string* error) {
+  *error = entered ? library().error : device.words(entered.result);
+  return error->empty() ? handleOf(device.number, error) : nullptr;
 }
 
 int32_t isThere(char* reason, size_t bytes) {
@@ -128,21 +126,19 @@ void GraphBuilder::pointwise(const PointwiseFacts& facts, const Descriptor& resu
 
 const Descriptor& GraphBuilder::finishGraph() {
   Descriptor made(kOperationGraph);
-  const Handle handle = library().handle;
-  made.put(kGraphHandle, kOfHandle, 1, &handle);
+  made.put(kGraphHandle, kOfHandle, 1, &engine_->device->handle);
   made.put(kGraphOperations, kOfDescriptor, static_cast<int64_t>(operations_.size()), operations_.data());
   return keep(std::move(made));
 }
 
 Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact, int64_t mostWorkspace, Engine* engine) {
-  const Handle handle = library().handle;
   for (const Heuristic mode : modes) {
     for (Descriptor& config : proposals(graph, mode)) {
       if (!sumsPlainProducts(config, exact)) {
         continue;
       }
       Descriptor plan(kExecutionPlan);
-      plan.put(kPlanHandle, kOfHandle, 1, &handle).put(kPlanConfig, config).finish();
+      plan.put(kPlanHandle, kOfHandle, 1, &engine->device->handle).put(kPlanConfig, config).finish();
       int64_t needed = 0, count = 0;
       if (plan && library().get(plan.raw(), kPlanWorkspace, kOfInt64, 1, &count, &needed) == kSuccess && needed <= mostWorkspace) {
         engine->config = std::move(config);
@@ -166,12 +162,13 @@ int32_t enqueue(sl_ctx* ctx, const Engine& engine, Pack* pack, std::span<const i
     return fail(ctx, SL_DEVICE_ERROR, words("cudnnBackendFinalize of a variant pack", status));
   }
   const Functions& lib = library();
-  const std::lock_guard<std::mutex> lock(handleMutex());
-  Status status = lib.setStream(lib.handle, sl_cuda_stream());
+  DeviceHandle& device = *engine.device;
+  const std::lock_guard<std::mutex> lock(device.mutex);
+  Status status = lib.setStream(device.handle, sl_cuda_stream());
   if (status != kSuccess) {
     return fail(ctx, SL_DEVICE_ERROR, words("cudnnSetStream", status));
   }
-  status = lib.execute(lib.handle, engine.plan.raw(), pack->descriptor.raw());
+  status = lib.execute(device.handle, engine.plan.raw(), pack->descriptor.raw());
   return status == kSuccess ? int32_t{SL_OK} : fail(ctx, SL_DEVICE_ERROR, words("cudnnBackendExecute", status));
 }
 

@@ -22,8 +22,8 @@ inline constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;  ///< of a tens
 
 /// Leaves the words in ctx. Returns the status.
 int32_t fail(sl_ctx* ctx, int32_t status, const std::string& text);
-/// Why nothing can be planned: no driver, no context, no library. Empty: something can.
-std::string whyUnusable(const cuda::Entered& entered);
+/// What plans of a device that was entered use; null with the reason: no driver, no context, no library.
+DeviceHandle* usable(const cuda::OpenDevice& device, const cuda::Entered& entered, std::string* error);
 /// For `accepts`, 1 or 0 with the reason: where there is a device it is this one that the program is for, and the library must be there.
 int32_t isThere(char* reason, size_t bytes);
 /// cudnnDataType_t of a float of 16 or 32 bits.
@@ -54,6 +54,7 @@ struct PointwiseFacts {
 
 /// An engine with its execution plan, and the graph that it was chosen for.
 struct Engine {
+  DeviceHandle* device = nullptr;  ///< of the process
   std::deque<Descriptor> parts;  ///< of the graph
   Descriptor config, plan;
 };
@@ -64,7 +65,7 @@ struct Pack {
   std::vector<const void*> addresses;
 };
 
-/// Builds a graph, part by part. The parts stay with the engine, the first failure of one is kept. Hold handleMutex.
+/// Builds a graph, part by part. The parts stay with the engine, the first failure of one is kept. Hold the mutex of the engine's device.
 class GraphBuilder {
  public:
   explicit GraphBuilder(Engine* engine) : engine_(engine) {}
@@ -86,7 +87,7 @@ class GraphBuilder {
 
 /// Takes the first engine that the heuristics propose for the graph, that sums products of the factors as they are, in float32 and
 /// always in the same order, and that needs no more workspace than there will be. `exact`: none that rounds float32 to TF32 either.
-/// Hold handleMutex. A status of the library.
+/// Hold the mutex of the engine's device. A status of the library.
 Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact, int64_t mostWorkspace, Engine* engine);
 
 /// Whether all of them are multiples of kFullAlignment.

@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <map>
+
 namespace straightline::cudnn {
 namespace {
 
@@ -25,10 +27,7 @@ std::string open(Functions* functions) {
   }
   SL_CUDNN(SL_CUDNN_BIND)
 #undef SL_CUDNN_BIND
-  const Status status = functions->create(&functions->handle);
-  return status == kSuccess ? ""
-                            : "cuDNN: cudnnCreate fails with " + std::to_string(status) + " (" +
-                                  functions->statusText(status) + ")";
+  return "";
 }
 
 }  // namespace
@@ -55,9 +54,20 @@ const Functions& library() {
   return *instance;
 }
 
-std::mutex& handleMutex() {
-  static std::mutex* const mutex = new std::mutex;
-  return *mutex;
+DeviceHandle* handleOf(int32_t device, std::string* error) {
+  static std::mutex mutex;
+  static auto* const made = new std::map<int32_t, DeviceHandle>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  DeviceHandle& found = (*made)[device];
+  found.number = device;
+  if (!found.handle) {
+    if (const Status status = library().create(&found.handle); status != kSuccess) {
+      found.handle = nullptr;
+      *error = words("cudnnCreate", status);
+      return nullptr;
+    }
+  }
+  return &found;
 }
 
 Descriptor::Descriptor(Kind kind) { status_ = library().descriptorCreate(kind, &raw_); }

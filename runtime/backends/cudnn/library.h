@@ -85,20 +85,27 @@ enum Attribute : int {
   ENTRY(Status, finalize, cudnnBackendFinalize, (void* descriptor))                                                  \
   ENTRY(Status, execute, cudnnBackendExecute, (Handle handle, void* plan, void* pack))
 
-/// The functions, and the one handle of this process.
+/// The functions.
 struct Functions {
 #define SL_CUDNN_MEMBER(result, member, symbol, parameters) result(*member) parameters = nullptr;
   SL_CUDNN(SL_CUDNN_MEMBER)
 #undef SL_CUDNN_MEMBER
-  Handle handle = nullptr;
   std::string error;  ///< why it cannot be used, with the library's name; empty when it can
 };
 
-/// Opened by the first call; any thread. The device's context must be current. Look at `error` first.
+/// Opened by the first call; any thread. Look at `error` first.
 const Functions& library();
 
-/// The handle has one stream at a time: held from setStream to the end of execute.
-std::mutex& handleMutex();
+/// The handle of a device, of this process. It has one stream at a time: `mutex` is held from setStream to the end of execute.
+struct DeviceHandle {
+  int32_t number = 0;  ///< of the device
+  Handle handle = nullptr;
+  std::mutex mutex;
+};
+
+/// Made by the first call for a device; any thread. Null, with the reason: there is none. The device's context must be current, and
+/// the library be there.
+DeviceHandle* handleOf(int32_t device, std::string* error);
 
 /// Why the library cannot be opened, without using the device; empty when it can.
 std::string whyMissing();

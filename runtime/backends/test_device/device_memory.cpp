@@ -85,9 +85,9 @@ size_t DeviceMemory::liveBytes() {
   return bytes;
 }
 
-DeviceMemory& deviceMemory() {
-  static DeviceMemory* const instance = new DeviceMemory;
-  return *instance;
+DeviceMemory& deviceMemory(int number) {
+  static DeviceMemory* const instances = new DeviceMemory[kDevices];
+  return instances[number];
 }
 
 }  // namespace straightline::test_device

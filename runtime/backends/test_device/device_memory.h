@@ -31,7 +31,10 @@ class DeviceMemory {
   char* worker_ = nullptr;         ///< readable and writable
 };
 
-DeviceMemory& deviceMemory();
+inline constexpr int kDevices = 2;
+
+/// That of device number 0 or 1.
+DeviceMemory& deviceMemory(int number);
 
 }  // namespace straightline::test_device
 

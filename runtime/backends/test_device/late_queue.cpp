@@ -61,7 +61,7 @@ bool Event::fired() {
   return fired_;
 }
 
-LateQueue::LateQueue() : number_(++queuesMade), worker_([this] { work(); }) {}
+LateQueue::LateQueue(int device) : device_(device), number_(++queuesMade), worker_([this] { work(); }) {}
 
 LateQueue::~LateQueue() {
   {

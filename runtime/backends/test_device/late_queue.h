@@ -30,13 +30,14 @@ class Event {
 /// A worker thread that runs items in order, each at least a delay after it was enqueued.
 class LateQueue {
  public:
-  LateQueue();
+  explicit LateQueue(int device);
   /// Waits for what is enqueued.
   ~LateQueue();
 
   void enqueue(std::function<void()> item);
   /// No other queue of the process has had it.
   uint64_t number() const { return number_; }
+  int device() const { return device_; }
 
  private:
   struct Item {
@@ -49,6 +50,7 @@ class LateQueue {
   std::condition_variable changed_;
   std::deque<Item> items_;
   bool closing_ = false;
+  const int device_;
   const uint64_t number_;
   std::thread worker_;  ///< last: starts when everything else is there
 };

@@ -3,7 +3,9 @@
 // a real device would only sometimes punish: host code that touches a device address faults, and
 // work that nobody waited for has not run.
 //
-// Memory is one memfd mapped twice. The device address (what `allocate` gives) is PROT_NONE; the
+// There are two, numbers 0 and 1, and neither takes an address of the other.
+//
+// Memory of each is one memfd mapped twice. The device address (what `allocate` gives) is PROT_NONE; the
 // worker uses the other mapping, at the same offset. Fresh and freed memory is all bits set: NaN as
 // floats, -1 as integers.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_TEST_DEVICE_H
@@ -32,6 +34,7 @@ SL_API void sl_test_device_set_independent(int32_t independent);
 
 /// Bytes allocated at this moment, and items executed since the process started.
 SL_API size_t sl_test_device_live_bytes(void);
+SL_API size_t sl_test_device_live_bytes_on(int32_t device);
 SL_API int64_t sl_test_device_executed(void);
 
 /// The worker's address for a device address (tests look at device memory with it), NULL when it is

@@ -33,25 +33,25 @@ using TestDeviceDeathTest = TestDevice;
 
 TEST_F(TestDeviceDeathTest, HostAccessFaults) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  auto* address = static_cast<volatile float*>(device->allocate(64, 64));
+  auto* address = static_cast<volatile float*>(device->allocate(0, 64, 64));
   ASSERT_NE(nullptr, address);
   EXPECT_DEATH({ address[0] = 1.0f; }, "");
   EXPECT_DEATH({ [[maybe_unused]] const float value = address[3]; }, "");
-  device->deallocate(const_cast<float*>(address), 64);
+  device->deallocate(0, const_cast<float*>(address), 64);
 }
 
 TEST_F(TestDevice, MemoryIsAlignedDistinctAndReturned) {
   const size_t before = sl_test_device_live_bytes();
-  void* a = device->allocate(100, 64);
-  void* b = device->allocate(100, 64);
+  void* a = device->allocate(0, 100, 64);
+  void* b = device->allocate(0, 100, 64);
   EXPECT_EQ(0u, reinterpret_cast<uintptr_t>(b) % 64);
   EXPECT_GE(std::abs(static_cast<char*>(a) - static_cast<char*>(b)), 100);
   EXPECT_EQ(before + 200, sl_test_device_live_bytes());
-  device->deallocate(a, 100);
-  void* c = device->allocate(80, 64);
+  device->deallocate(0, a, 100);
+  void* c = device->allocate(0, 80, 64);
   EXPECT_EQ(a, c) << "first fit";
-  device->deallocate(b, 100);
-  device->deallocate(c, 80);
+  device->deallocate(0, b, 100);
+  device->deallocate(0, c, 80);
   EXPECT_EQ(before, sl_test_device_live_bytes());
 }
 
@@ -65,8 +65,8 @@ void addOne(sl_ctx*, sl_team team, void* const* pointers, const int64_t* scalars
 
 TEST_F(TestDevice, ItemsRunLateAndInOrder) {
   sl_queue* queue = nullptr;
-  ASSERT_EQ(SL_OK, sl_queue_create("test_device", &queue, nullptr));
-  void* memory = device->allocate(16, 64);
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", 0, &queue, nullptr));
+  void* memory = device->allocate(0, 16, 64);
   float host[4] = {1, 2, 3, 4};
   float back[4] = {};
   sl_ctx ctx{};
@@ -90,16 +90,16 @@ TEST_F(TestDevice, ItemsRunLateAndInOrder) {
   EXPECT_EQ(4, back[0]);
   EXPECT_EQ(7, back[3]);
   sl_queue_forget(event, queue);
-  device->deallocate(memory, 16);
+  device->deallocate(0, memory, 16);
   sl_queue_release(queue);
 }
 
 TEST_F(TestDevice, AnEventOrdersTwoQueuesAndMayBeForgottenAtOnce) {
   sl_queue* first = nullptr;
   sl_queue* second = nullptr;
-  ASSERT_EQ(SL_OK, sl_queue_create("test_device", &first, nullptr));
-  ASSERT_EQ(SL_OK, sl_queue_create("test_device", &second, nullptr));
-  void* memory = device->allocate(16, 64);
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", 0, &first, nullptr));
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", 0, &second, nullptr));
+  void* memory = device->allocate(0, 16, 64);
   const float host[4] = {5, 5, 5, 5};
   float late[4] = {};
   sl_ctx ctx{};
@@ -113,13 +113,13 @@ TEST_F(TestDevice, AnEventOrdersTwoQueuesAndMayBeForgottenAtOnce) {
   sl_queue_release(second);  // waits for what is enqueued
   sl_queue_release(first);
   EXPECT_EQ(5, late[0]);
-  device->deallocate(memory, 16);
+  device->deallocate(0, memory, 16);
 }
 
 TEST_F(TestDevice, AddressesOfTheWrongSpaceAreInternalErrors) {
   sl_queue* queue = nullptr;
-  ASSERT_EQ(SL_OK, sl_queue_create("test_device", &queue, nullptr));
-  void* memory = device->allocate(16, 64);
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", 0, &queue, nullptr));
+  void* memory = device->allocate(0, 16, 64);
   float host[4] = {};
   sl_ctx ctx{};
   EXPECT_EQ(SL_INTERNAL,
@@ -135,13 +135,13 @@ TEST_F(TestDevice, AddressesOfTheWrongSpaceAreInternalErrors) {
   sl_queue_release(queue);
   EXPECT_EQ(SL_INTERNAL, ctx.status) << "a kernel was given a host address";
   EXPECT_EQ(0, host[0]);
-  device->deallocate(memory, 16);
+  device->deallocate(0, memory, 16);
 }
 
 TEST_F(TestDevice, ReadingWhatNobodyWroteGivesNan) {
   sl_queue* second = nullptr;
-  ASSERT_EQ(SL_OK, sl_queue_create("test_device", &second, nullptr));
-  void* memory = device->allocate(16, 64);
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", 0, &second, nullptr));
+  void* memory = device->allocate(0, 16, 64);
   float seen[4] = {};
   sl_ctx ctx{};
   sl_test_device_set_delay(0);
@@ -149,7 +149,7 @@ TEST_F(TestDevice, ReadingWhatNobodyWroteGivesNan) {
                 sizeof(seen));  // nobody wrote and nobody waited
   sl_queue_release(second);
   EXPECT_TRUE(std::isnan(seen[0]));
-  device->deallocate(memory, 16);
+  device->deallocate(0, memory, 16);
 }
 
 // ---- programs that use the device
@@ -206,7 +206,7 @@ void awaitExecuted(int64_t items) {
 
 class DeviceProgram {
  public:
-  explicit DeviceProgram(sl_entry_fn run) {
+  explicit DeviceProgram(sl_entry_fn run, int32_t device = 0) {
     const int32_t space = builder_.space("test_device");
     builder_.queue("test_device");
     builder_.extent("wait", 1, 2);
@@ -217,8 +217,8 @@ class DeviceProgram {
     builder_.arena(space, builder_.constant(128));
     builder_.prepared(space, builder_.constant(16));
     sl_message message;
-    EXPECT_EQ(SL_OK, sl_program_create(builder_.build(run, prepareOnDevice), nullptr, nullptr,
-                                       &program, &message))
+    EXPECT_EQ(SL_OK, sl_program_create_on(builder_.build(run, prepareOnDevice), device, nullptr, nullptr,
+                                          &program, &message))
         << message.text;
     void* parameters[] = {w};
     EXPECT_EQ(SL_OK, sl_weights_create(program, parameters, nullptr, nullptr, &weights, &message))
@@ -252,6 +252,49 @@ TEST_F(TestDevice, AProgramThatWaitsHasItsResultOnTheHost) {
     }
   }
   EXPECT_EQ(before, sl_test_device_live_bytes()) << "arenas and prepared data are freed";
+}
+
+// Each of the two devices refuses addresses of the other (and the host), so a run that mixed them would fail.
+TEST_F(TestDevice, TwoProgramsOnTwoDevicesInTwoThreads) {
+  const size_t before[] = {sl_test_device_live_bytes_on(0), sl_test_device_live_bytes_on(1)};
+  sl_test_device_set_delay(100);
+  {
+    DeviceProgram programs[] = {DeviceProgram(runOnDevice, 0), DeviceProgram(runOnDevice, 1)};
+    EXPECT_EQ(before[0] + 16, sl_test_device_live_bytes_on(0)) << "what is prepared";
+    EXPECT_EQ(before[1] + 16, sl_test_device_live_bytes_on(1));
+    std::vector<std::thread> threads;
+    for (DeviceProgram& p : programs) {
+      threads.emplace_back([&p] {
+        sl_queue* own = nullptr;
+        ASSERT_EQ(SL_OK, sl_queue_create("test_device", sl_program_device(p.program), &own, nullptr));
+        for (int i = 0; i < 20; ++i) {
+          Call call(p.program, p.weights, i % 2 ? own : p.team);
+          float x[4] = {1, 2, 3, static_cast<float>(i)}, y[4] = {};
+          ASSERT_EQ(SL_OK, call({x}, {y}, {1})) << call.message.text;
+          ASSERT_EQ(40 + i, y[3]);
+        }
+        sl_queue_release(own);
+      });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    EXPECT_LE(before[1] + 16 + 128, sl_test_device_live_bytes_on(1)) << "and the arena";
+  }
+  EXPECT_EQ(before[0], sl_test_device_live_bytes_on(0));
+  EXPECT_EQ(before[1], sl_test_device_live_bytes_on(1));
+}
+
+TEST_F(TestDevice, ADeviceThatIsNotThereIsSaidByNumber) {
+  sl_queue* queue = nullptr;
+  sl_message message;
+  EXPECT_EQ(SL_OUT_OF_MEMORY, sl_queue_create("test_device", 2, &queue, &message));
+  EXPECT_STREQ("backend 'test_device' could not make a queue on its device 2", message.text);
+  DescriptionBuilder builder;
+  sl_program* program = nullptr;
+  const sl_program_desc* onHost = builder.build([](sl_ctx*, sl_team, const sl_bindings*) -> int32_t { return SL_OK; });
+  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create_on(onHost, 1, nullptr, nullptr, &program, &message));
+  EXPECT_STREQ("device 1 was asked for but the program runs on the host", message.text);
 }
 
 // Contract: E9.
@@ -291,7 +334,7 @@ TEST_F(TestDevice, AFrameIsLentAgainOnceTheQueueHasPassed) {
 TEST_F(TestDevice, TheCallersOwnQueueIsUsed) {
   DeviceProgram p(runOnDevice);
   sl_queue* stream = nullptr;
-  ASSERT_EQ(SL_OK, sl_queue_create("test_device", &stream, nullptr));
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", 0, &stream, nullptr));
   Call call(p.program, p.weights, stream);
   float x[4] = {1, 1, 1, 1}, y[4] = {};
   ASSERT_EQ(SL_OK, call({x}, {y}, {2})) << call.message.text;
@@ -310,8 +353,8 @@ TEST_F(TestDevice, CallsOnOneQueueShareAFrameInItsOrderAndCallsOnTwoDoNot) {
   sl_test_device_set_independent(1);
   DeviceProgram p(runOnDevice);
   sl_queue *first = nullptr, *second = nullptr;
-  ASSERT_EQ(SL_OK, sl_queue_create("test_device", &first, nullptr));
-  ASSERT_EQ(SL_OK, sl_queue_create("test_device", &second, nullptr));
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", 0, &first, nullptr));
+  ASSERT_EQ(SL_OK, sl_queue_create("test_device", 0, &second, nullptr));
   Call onFirst(p.program, p.weights, first), onSecond(p.program, p.weights, second);
   constexpr int kCalls = 20;
   float x[2][kCalls][4], y[2][kCalls][4] = {};
@@ -348,7 +391,7 @@ TEST_F(TestDevice, ThreadsOnQueuesOfTheirOwnNeverMeetInAFrame) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       sl_queue* queue = nullptr;
-      failed += sl_queue_create("test_device", &queue, nullptr) != SL_OK;
+      failed += sl_queue_create("test_device", 0, &queue, nullptr) != SL_OK;
       Call call(p.program, p.weights, queue);
       for (int i = 0; i < kCalls; ++i) {
         std::fill_n(&x[t][4 * i], 4, static_cast<float>(1000 * t + i));

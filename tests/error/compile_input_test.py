@@ -248,3 +248,9 @@ def test_a_compiled_function_is_not_copied() -> None:
 def test_levels(level: Any) -> None:
     with pytest.raises(sl.UserError, match=f"no IR level {level!r}: 'op' or 'kernel'"):
         sl.compile(add, (X, X)).ir(level)
+
+
+def test_a_result_that_is_elsewhere() -> None:
+    """A program gives none that is not on its own device; what is elsewhere in between does not matter."""
+    words = r"output \w+ is on meta but inputs and parameters are on cpu: a program's results are where it runs"
+    refuses(sl.UnsupportedError, words, lambda x: (x * 2, torch.ones(3, device="meta")), (X,))

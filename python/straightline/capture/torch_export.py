@@ -634,6 +634,7 @@ class _Import:
         results: list[Result] = []
         places: dict[tuple[int, bool], int] = {}  # identity of a builder value, alias -> its result
         nodes, values = self._output_nodes(), self._output_values()
+        home = {_device_of(node) for node in self._exported.graph.nodes if node.op == "placeholder"} - {None}
         written = {
             node for node, spec in zip(nodes, self._signature.output_specs) if spec.kind in _TIES
         }
@@ -648,6 +649,7 @@ class _Import:
                     "nearest supported form: torch.view_as_real of it"
                 )
             elif isinstance(value, Tensor):
+                _check_home(home, node, spec.arg.name)
                 alias = _viewed(node) in written
                 if (id(value), alias) not in places:
                     places[id(value), alias] = len(results)
@@ -692,6 +694,21 @@ def _unused(name: str, results: Sequence[Result]) -> str:
     while name in taken:
         name += "_tied"
     return name
+
+
+def _device_of(node: Any) -> Any:
+    """Where a node's tensor is; None: it has none."""
+    return getattr(node.meta.get("val"), "device", None)
+
+
+def _check_home(home: set[Any], node: Any, name: str) -> None:
+    """Raises for a result that is not where all inputs and parameters (`home`) are: a program gives none elsewhere."""
+    device = _device_of(node)
+    if len(home) == 1 and device is not None and device not in home:
+        raise UnsupportedError(
+            f"output {name} is on {device} but inputs and parameters are on {next(iter(home))}: "
+            "a program's results are where it runs; move this one behind the call"
+        )
 
 
 def _viewed(node: Any) -> Any:

@@ -20,13 +20,17 @@ using mlir::Attribute;
 using mlir::StringAttr;
 
 /// Fewer threads than these leave processors of an H200 (132 of 2,048 threads) without work.
-constexpr int64_t kManyThreads = 132 * 2048;
+constexpr int64_t kProcessors = 132;
+constexpr int64_t kManyThreads = kProcessors * 2048;
+constexpr int64_t kMostCluster = 8;  ///< blocks on every device that has clusters
 constexpr int64_t kThreads = 256;  ///< of a block of an elementwise kernel
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMostBytes = 16;     ///< that one instruction moves
 constexpr int64_t kMostVector = 8;
 constexpr int64_t kMostThreads = 1024; ///< of one block
-constexpr int64_t kMostKept = 64;      ///< elements of a row that a thread keeps in registers
+constexpr int64_t kMostKept = 64;      ///< words of a row that a thread keeps in registers
+/// The same in a block of so many threads, which have 64 registers each from 1,024 on.
+constexpr int64_t mostKept(int64_t threads) { return threads > 512 ? kMostKept / 2 : kMostKept; }
 
 /// A size that may be known only per call. Names of both sides of an operation are merged.
 class Size {
@@ -151,7 +155,27 @@ void scheduleElements(kernel::FuncOp function, const Size& elements) {
   finish(function, {}, elements.dividedUp(kThreads), kThreads);
 }
 
-void scheduleRowReduction(kernel::FuncOp function) {
+/// What a block of a row reduction has to do, for an estimate of its time.
+struct RowWork {
+  int64_t runs;      ///< of `vector` neighbours in a row
+  int64_t keptEach;  ///< words that a thread keeps for each run
+  int64_t bytes;     ///< of all inputs, for each run
+  int64_t stages;
+  bool writesElements;
+};
+
+/// Nanoseconds of a row that `splits` blocks of `threads` threads share, on an H200: a block reads 80 bytes a nanosecond while all
+/// its loads are under way at once and 40 where each stage goes round; blocks of a cluster wait for each other once a stage.
+int64_t rowTime(const RowWork& work, int64_t splits, int64_t threads) {
+  constexpr int64_t kMeetNs = 700;
+  const int64_t each = llvm::divideCeil(work.runs, threads * splits);
+  const int64_t bytes = llvm::divideCeil(work.runs, splits) * work.bytes;
+  const bool keeps = each * work.keptEach <= mostKept(threads);
+  const int64_t reading = keeps ? bytes / 80 : bytes / 40 * (work.stages + (work.writesElements ? 1 : 0));
+  return reading + (splits > 1 ? kMeetNs * work.stages : 0);
+}
+
+void scheduleRowReduction(kernel::FuncOp function, llvm::StringRef arch) {
   mlir::MLIRContext* context = function.getContext();
   kernel::ScheduleAttr schedule = function.getSchedule();
   const llvm::SmallVector<Size> innerExtents = sizes(schedule.getShapeValue("inner"));
@@ -177,15 +201,22 @@ void scheduleRowReduction(kernel::FuncOp function) {
     dense = dense && isDense(1, innerExtents.size() - 1);
     across = across && isDense(0, outerExtents.size() - 1);
   }
-  const int64_t vector = vectorFor(bytesOfWidest(function), inner, innerExtents.size() == 1 && outerExtents.empty(), dense);
+  int64_t words = 0, widest = 1;
+  for (auto [number, type] : llvm::enumerate(llvm::concat<const Attribute>(function.getInputs(), function.getOutputs()))) {
+    const bool isInput = number < static_cast<size_t>(inputs);
+    words += isInput ? std::max<int64_t>(1, bytesOf(type) / 4) : 0;
+    widest = isInput || static_cast<int64_t>(number) >= inputs + rowOutputs ? std::max(widest, bytesOf(type)) : widest;
+  }
+  const int64_t vector = vectorFor(widest, inner, innerExtents.size() == 1 && outerExtents.empty(), dense);
   const Size runs =
       product(context, llvm::ArrayRef(innerExtents).drop_back(innerExtents.empty() ? 0 : 1)).times(inner.dividedUp(vector));
   const int64_t manyRows = rows.known().value_or(kManyThreads);
   auto each = [&](int64_t threads) { return llvm::divideCeil(runs.known().value_or(kManyThreads), threads); };
-  auto kept = [&](int64_t threads) { return static_cast<int64_t>(each(threads)) * vector * inputs; };
+  auto kept = [&](int64_t threads) { return static_cast<int64_t>(each(threads)) * vector * words; };
 
   int64_t threads = kThreads;
-  if (!dense && across && manyRows >= kManyThreads / 8) {
+  const bool isShort = runs.known() && *runs.known() <= kWarp && manyRows >= kProcessors * kWarp;
+  if (!dense && across && (isShort || manyRows >= kManyThreads / 8)) {
     threads = 1;  // neighbouring threads take neighbouring rows, which lie side by side
   } else if (runs.known()) {
     threads = std::min<int64_t>(kMostThreads, llvm::PowerOf2Ceil(std::max<int64_t>(1, *runs.known())));
@@ -194,14 +225,44 @@ void scheduleRowReduction(kernel::FuncOp function) {
       threads /= 2;
     }
   }
-  const bool keeps = runs.known() && kept(threads) <= kMostKept;
+  // Few long rows: a row for the blocks of a cluster, as long as all of them find a place at once.
+  int64_t splits = 1;
+  if (runs.known() && rows.known() && dense && hasClusters(arch) && threads > kWarp) {
+    int64_t bytes = 0;
+    for (auto [operand, type] : llvm::enumerate(function.getInputs())) {
+      const bool isOfRow = innerExtents.empty() || Size(llvm::cast<ArrayAttr>(array(
+          llvm::cast<ArrayAttr>(schedule.getShapeValue("stride"))[operand], 1))[innerExtents.size() - 1]).is(0);
+      bytes += isOfRow ? 0 : bytesOf(type) * vector;
+    }
+    const RowWork work{*runs.known(), vector * words, bytes,
+                       llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("stages")).getInt(),
+                       llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("elementOutputs")).getInt() > 0};
+    int64_t best = rowTime(work, 1, threads);
+    for (int64_t wanted = 2; wanted <= kMostCluster && manyRows * wanted <= kProcessors; wanted *= 2) {
+      const int64_t fewer = std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(work.runs, wanted)), 2 * kWarp, kMostThreads);
+      if (const int64_t time = rowTime(work, wanted, fewer); time < best) {
+        best = time;
+        splits = wanted;
+        threads = fewer;
+      }
+    }
+    if (splits > 1) {
+      function->setAttr(kernel::kClusterAttr, mlir::Builder(context).getI64IntegerAttr(splits));
+    }
+  }
+  const int64_t sharers = threads * splits;
+  const bool keeps = runs.known() && kept(sharers) <= mostKept(threads);
   int64_t block = threads;
   if (threads <= kWarp) {
     const int64_t wanted = rows.known() ? std::min<int64_t>(128, *rows.known() * threads) : 128;
     block = std::max<int64_t>(kWarp, llvm::alignTo(wanted, kWarp));
   }
-  finish(function, {{"threads", threads}, {"vector", vector}, {"each", keeps ? static_cast<int64_t>(each(threads)) : 0}},
-         rows.dividedUp(block / threads), block);
+  Tune chosen = {{"threads", threads}, {"vector", vector}, {"each", keeps ? static_cast<int64_t>(each(sharers)) : 0}};
+  if (splits > 1) {
+    chosen.push_back({"splits", splits});
+  }
+  finish(function, chosen,
+         rows.dividedUp(block / threads).times(Size(context, splits)), block);
 }
 
 int64_t tuneOf(kernel::FuncOp function, llvm::StringRef key) {
@@ -233,11 +294,7 @@ void scheduleGemvGroup(kernel::FuncOp function) {
 
 /// Blocks that share the work of one: the kernel's wish where the architecture has clusters.
 int64_t clusterFor(kernel::FuncOp function, llvm::StringRef arch) {
-  constexpr int kFirstWithClusters = 90;
-  int number = 0;
-  arch.consume_front("sm_");
-  arch.consumeInteger(10, number);
-  const int64_t splits = number >= kFirstWithClusters ? std::max<int64_t>(1, tuneOf(function, "splits")) : 1;
+  const int64_t splits = hasClusters(arch) ? std::max<int64_t>(1, tuneOf(function, "splits")) : 1;
   if (splits > 1) {
     function->setAttr(kernel::kClusterAttr, mlir::Builder(function.getContext()).getI64IntegerAttr(splits));
   }
@@ -324,6 +381,14 @@ llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
 
 }  // namespace
 
+bool hasClusters(llvm::StringRef arch) {
+  constexpr int kFirstWithClusters = 90;
+  int number = 0;
+  arch.consume_front("sm_");
+  arch.consumeInteger(10, number);
+  return number >= kFirstWithClusters;
+}
+
 std::string whyNotOnCuda(kernel::FuncOp function) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
   if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct",
@@ -347,7 +412,7 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
   if (family == "pointwise") {
     schedulePointwise(function);
   } else if (family == "row_reduction") {
-    scheduleRowReduction(function);
+    scheduleRowReduction(function, arch);
   } else if (family == "fill") {
     scheduleElements(function, product(function.getContext(), sizes(function.getSchedule().getShapeValue("extent"))));
   } else if (family == "iota") {

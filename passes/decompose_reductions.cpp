@@ -9,6 +9,7 @@
 #include "dialect/op/op_dialect.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/PatternMatch.h"
+#include "passes/decompose_reductions.h"
 #include "passes/passes.h"
 
 namespace straightline::passes {
@@ -95,8 +96,9 @@ Value shapedAs(mlir::OpBuilder& builder, Location loc, Value rows, RankedTensorT
   return rows.getType() == wanted ? rows : op::ReshapeOp::create(builder, loc, wanted, rows).getResult();
 }
 
-/// The replacement of `op`, null when it is no composite reduction, failure with a diagnostic when it cannot be written.
-mlir::FailureOr<Value> decompose(Operation* operation, mlir::OpBuilder& builder) {
+}  // namespace
+
+mlir::FailureOr<Value> writeReduction(Operation* operation, mlir::OpBuilder& builder) {
   auto reduction = llvm::dyn_cast<op::ReductionOpInterface>(operation);
   if (!reduction || llvm::isa<op::SumOp, op::AmaxOp, op::AminOp, op::ProdOp, op::AnyOp, op::AllOp, op::ArgmaxOp, op::ArgminOp>(operation)) {
     return Value();
@@ -134,13 +136,15 @@ mlir::FailureOr<Value> decompose(Operation* operation, mlir::OpBuilder& builder)
   return shapedAs(builder, loc, rows.binary<op::DivOp>(squares, rows.full(rows.rowType(), over)), result);
 }
 
+namespace {
+
 struct DecomposeReductionsPass : impl::DecomposeReductionsBase<DecomposeReductionsPass> {
   void runOnOperation() override {
     bool failedHere = false;
     getOperation().walk([&](op::FusionOp fusion) {
       for (Operation& operation : llvm::make_early_inc_range(fusion.getBody().front().without_terminator())) {
         mlir::OpBuilder builder(&operation);
-        mlir::FailureOr<Value> replacement = decompose(&operation, builder);
+        mlir::FailureOr<Value> replacement = writeReduction(&operation, builder);
         failedHere |= failed(replacement);
         if (succeeded(replacement) && *replacement) {
           operation.getResult(0).replaceAllUsesWith(*replacement);

@@ -83,6 +83,16 @@ def SplitPrepare : OpLevelPass<"split-prepare", "::mlir::func::FuncOp"> {
   let options = [Option<"freeze", "freeze", "bool", "true", "parameters are constant between two calls of prepare">];
 }
 
+def SplitReductions : OpLevelPass<"split-reductions", "::mlir::func::FuncOp"> {
+  let summary = "few long rows become parts that a device reduces side by side, then the parts";
+  let description = [{
+    sum, amax, amin, prod, any, all, argmax, argmin, and what is written as these (mean, var, softmax, norms), of at most 16 rows that are too
+    long for the blocks of a cluster, and of up to some ten thousand rows that lie side by side. The merge has a fixed order. Refuses named
+    extents, and lengths without a divisor near the number of parts wanted. See passes/split_reductions.cpp.
+  }];
+  let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the device's architecture">];
+}
+
 def SplitConcatenations : OpLevelPass<"split-concatenations", "::mlir::func::FuncOp"> {
   let summary = "elementwise ops behind a concatenation of halves are done half by half";
   let description = [{

@@ -59,6 +59,12 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   manager.addNestedPass<mlir::func::FuncOp>(passes::createQuantizedLinears());
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
+  // 7. A device has many more places for blocks than there may be rows; behind 5, which puts what is reduced last.
+  if (!options.cuda.empty()) {
+    manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitReductions({options.cuda}));
+    manager.addPass(mlir::createCanonicalizerPass());
+    manager.addPass(mlir::createCSEPass());
+  }
   manager.addPass(passes::createVerifyOpLevel({"decomposed"}));
 }
 

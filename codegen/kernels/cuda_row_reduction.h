@@ -6,12 +6,15 @@
 // `threads` threads share a row: up to 32 are neighbours in one warp and a block has several rows, more are the whole block.
 // The innermost loop is cut into runs of `vector` neighbours, which go round the threads of the row. With each > 0 a thread
 // reads its runs once (there are at most `each` of them) and keeps them in registers; with each == 0 every stage reads them
-// anew. The grid has a block for every blockDim.x / threads rows.
+// anew. The grid has a block for every blockDim.x / threads rows. With splits > 1 a row is a cluster's: `threads` threads of each
+// of its blocks share it, and what the blocks have meets through their shared memory.
 //
-// Every thread of a row has the results of all stages, to the last bit: partial results meet in a butterfly.
+// Every thread of a row has the results of all stages, to the last bit: partial results meet in a butterfly, in the same order
+// in every call.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ROW_REDUCTION_H
 #define STRAIGHTLINE_KERNELS_CUDA_ROW_REDUCTION_H
 
+#include "straightline/kernels/cuda_cluster.h"
 #include "straightline/kernels/cuda_operands.h"
 
 namespace sl {
@@ -64,6 +67,47 @@ SL_INLINE void mergeThreads(A& mine) {
   }
 }
 
+template <class T>
+SL_INLINE uint64_t asWord(T value) {
+  if constexpr (sizeof(T) == 8) {
+    return bitcast<uint64_t>(value);
+  } else if constexpr (sizeof(T) == 4) {
+    return bitcast<uint32_t>(value);
+  } else {
+    return uint64_t(value);
+  }
+}
+template <class T>
+SL_INLINE void fromWord(T& value, uint64_t word) {
+  if constexpr (sizeof(T) == 8) {
+    value = bitcast<T>(word);
+  } else if constexpr (sizeof(T) == 4) {
+    value = bitcast<T>(uint32_t(word));
+  } else {
+    value = T(word);
+  }
+}
+
+/// Merges what the blocks of a cluster have, each the same in all of its threads. Every thread of the cluster calls it. What a
+/// block offers is read by the others until they meet again.
+template <int SPLITS, int STAGE, Combine C, class A>
+SL_INLINE void mergeBlocks(A& mine) {
+  __shared__ uint64_t offered[2];
+  if (threadIdx.x == 0) {
+    offered[0] = asWord(mine.best);
+    if constexpr (isArg(C)) {
+      offered[1] = asWord(mine.where);
+    }
+  }
+  cluster::meet();
+  const int from = int(threadIdx.x) % SPLITS;
+  fromWord(mine.best, cluster::oneFrom<true>(from, offered));
+  if constexpr (isArg(C)) {
+    fromWord(mine.where, cluster::oneFrom<true>(from, offered + 1));
+  }
+  mergeLanes<C>(mine, SPLITS);
+}
+
 /// Where one run lies.
 template <int O>
 struct Place {
@@ -80,6 +124,7 @@ struct Rows<T, L, P, Ints<I...>> {
   static constexpr int kOperands = T.inputs + T.rowOutputs + T.elementOutputs;
   static constexpr int kLast = T.innerRank > 0 ? T.innerRank - 1 : 0;
   static constexpr int kKept = T.each > 0 ? T.each : 1;
+  static constexpr int kSharers = T.threads * T.splits;  ///< threads of a row
   using Values = Tuple<Run<InputType<T, I, P>, T.vector>...>;
   L lambdas;   ///< tuple
   P pointers;  ///< tuple
@@ -123,7 +168,7 @@ struct Rows<T, L, P, Ints<I...>> {
   }
   /// Whether every thread of a row has `each` whole runs: nothing is to be asked element by element.
   SL_INLINE_MEMBER bool isWhole() const {
-    return T.each > 0 && T.innerRank == 1 && innerExtent() == int64_t(T.each) * T.threads * T.vector;
+    return T.each > 0 && T.innerRank == 1 && innerExtent() == int64_t(T.each) * kSharers * T.vector;
   }
   SL_INLINE_MEMBER Place<kOperands> place(int64_t number, int64_t count) const {
     Place<kOperands> at;
@@ -166,7 +211,7 @@ struct Rows<T, L, P, Ints<I...>> {
     int64_t count = runs();
     SL_UNROLL
     for (int i = 0; i < T.each; ++i) {
-      load(kept[i], place(thread + i * T.threads, count));
+      load(kept[i], place(thread + i * kSharers, count));
     }
   }
   /// Calls visit(values, place) for each run of this thread.
@@ -176,14 +221,24 @@ struct Rows<T, L, P, Ints<I...>> {
     if constexpr (T.each > 0) {
       SL_UNROLL
       for (int i = 0; i < T.each; ++i) {
-        visit(kept[i], place(thread + i * T.threads, count));
+        visit(kept[i], place(thread + i * kSharers, count));
       }
     } else {
-      for (int64_t number = thread; active && number < count; number += T.threads) {
-        Values values;
-        Place<kOperands> at = place(number, count);
-        load(values, at);
-        visit(values, at);
+      // Several runs are asked for before the first is used.
+      constexpr int kBytes = int((sizeof(InputType<T, I, P>) + ... + 0)) * T.vector;
+      constexpr int kAhead = kBytes > 32 ? 1 : kBytes > 16 || ((sizeof(InputType<T, I, P>) == 8) || ... || false) ? 2 : 4;
+      for (int64_t number = thread; active && number < count; number += kSharers * kAhead) {
+        Values values[kAhead];
+        Place<kOperands> at[kAhead];
+        SL_UNROLL
+        for (int i = 0; i < kAhead; ++i) {
+          at[i] = place(number + i * kSharers, count);
+          load(values[i], at[i]);
+        }
+        SL_UNROLL
+        for (int i = 0; i < kAhead; ++i) {
+          visit(values[i], at[i]);
+        }
       }
     }
   }
@@ -214,6 +269,9 @@ SL_INLINE void runStages(Q& q, R& results) {
     });
     A total = mergeChains(chain);
     mergeThreads<T.threads, STAGE, T.combine[STAGE]>(total);
+    if constexpr (T.splits > 1) {
+      mergeBlocks<T.splits, STAGE, T.combine[STAGE]>(total);
+    }
     get<STAGE>(results) = total.result();
     runStages<STAGE + 1, T>(q, results);
   }
@@ -254,11 +312,19 @@ SL_INLINE void start(const RowReductionShape& shape, All& all, Ints<L...>, Ints<
   auto lambdas = tupleOf(get<L>(all)...);
   auto pointers = tupleOf(get<kLambdas + P>(all)...);
   Rows<T, decltype(lambdas), decltype(pointers)> q{lambdas, pointers, shape};
-  q.thread = int(threadIdx.x) % T.threads;
-  q.active = q.seek(int64_t(blockIdx.x) * (blockDim.x / T.threads) + threadIdx.x / T.threads);
+  if constexpr (T.splits > 1) {
+    q.thread = cluster::rank() * T.threads + int(threadIdx.x);
+    q.active = q.seek(blockIdx.x / T.splits);
+  } else {
+    q.thread = int(threadIdx.x) % T.threads;
+    q.active = q.seek(int64_t(blockIdx.x) * (blockDim.x / T.threads) + threadIdx.x / T.threads);
+  }
   q.keepInputs();
   typename ResultsOf<T, decltype(pointers), 1, IntsUpTo<T.stages>>::type results{};
   runStages<0, T>(q, results);
+  if constexpr (T.splits > 1) {
+    cluster::arrive();  // has read the last of what the others offer
+  }
   if constexpr (T.rowOutputs > 0) {
     if (q.active && q.thread == 0) {
       writeRow<T>(q, results, IntsUpTo<T.stages>{}, IntsUpTo<T.rowOutputs>{});
@@ -266,6 +332,9 @@ SL_INLINE void start(const RowReductionShape& shape, All& all, Ints<L...>, Ints<
   }
   if constexpr (T.elementOutputs > 0) {
     writeElements<T>(q, results, IntsUpTo<T.elementOutputs>{});
+  }
+  if constexpr (T.splits > 1) {
+    cluster::wait();
   }
 }
 
@@ -277,7 +346,8 @@ SL_INLINE void row_reduction(RowReductionShape shape, A... lambdasThenPointers) 
   constexpr int kPointers = T.inputs + T.rowOutputs + T.elementOutputs;
   static_assert(int(sizeof...(A)) == kLambdas + kPointers);
   static_assert(T.inputs >= 0 && T.stages >= 1 && T.stages <= 4 && T.kept == 0 &&
-                T.rowOutputs + T.elementOutputs > 0 && (T.threads & (T.threads - 1)) == 0);
+                T.rowOutputs + T.elementOutputs > 0 && (T.threads & (T.threads - 1)) == 0 &&
+                (T.splits & (T.splits - 1)) == 0 && (T.splits == 1 || (T.threads >= reduction::kWarp && T.splits <= reduction::kWarp)));
   auto all = tupleOf(lambdasThenPointers...);
   reduction::start<T>(shape, all, IntsUpTo<kLambdas>{}, IntsUpTo<kPointers>{});
 }

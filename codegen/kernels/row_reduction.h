@@ -56,6 +56,7 @@ struct RowReductionTune {
   int threads = 1;  ///< CUDA only: threads a row, a power of two; more than 32 are the whole block
   int vector = 1;   ///< CUDA only: neighbours along the innermost loop that a thread takes
   int each = 0;     ///< CUDA only: vectors of each input that a thread keeps in registers; 0: read anew by every stage
+  int splits = 1;   ///< CUDA only: blocks of a cluster that share a row, a power of two up to 32
 };
 
 struct RowReductionShape {

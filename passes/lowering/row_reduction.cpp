@@ -139,6 +139,12 @@ class RowReduction {
            llvm::any_of(op->getOperands(), [&](Value operand) { return readsOperand(operand); });
   }
 
+  /// What the template hands on of a stage: integers are reduced in 64 bits.
+  static mlir::Type resultType(op::ReductionOpInterface reduction) {
+    mlir::Type type = scalarType(elementType(reduction->getResult(0)));
+    return llvm::isa<mlir::IntegerType>(type) && !type.isInteger(1) ? mlir::IntegerType::get(type.getContext(), 64) : type;
+  }
+
   /// When the reduced dims have one element, shapes do not tell rows from elements: the ops do.
   bool dependsOnlyOnRows(Value value) {
     Operation* op = value.getDefiningOp();
@@ -227,7 +233,7 @@ class RowReduction {
       const bool readsInputs = name != "row";
       llvm::SmallVector<mlir::Type> arguments(readsInputs ? argumentTypes_ : llvm::SmallVector<mlir::Type>());
       for (size_t i = 0; i < stage; ++i) {
-        arguments.push_back(scalarType(elementType(reductions_[i]->getResult(0))));
+        arguments.push_back(resultType(reductions_[i]));
       }
       const bool readsKept = kept_ && stage > keptStage_ && readsInputs;
       if (readsKept) {
@@ -237,11 +243,15 @@ class RowReduction {
         auto leaf = [&](unsigned operand, AccessMap map) {
           return given[llvm::find(accesses_, Access{operand, map}) - accesses_.begin()];
         };
-        llvm::SmallVector<Value> results;
+        llvm::SmallVector<Value> results, reduced;
         bool failedHere = false;
+        const mlir::ValueRange stages = given.drop_front(readsInputs ? accesses_.size() : 0).take_front(stage);
+        for (auto [i, wide] : llvm::enumerate(stages)) {
+          const mlir::Type narrow = scalarType(elementType(reductions_[i]->getResult(0)));
+          reduced.push_back(wide.getType() == narrow ? wide : mlir::arith::TruncIOp::create(builder, fusion_.getLoc(), narrow, wide).getResult());
+        }
         for (auto [value, map] : values) {
-          results.push_back(scalar(builder, value, map, stage, given.drop_front(readsInputs ? accesses_.size() : 0),
-                                   readsKept ? given.back() : Value(), leaf, failedHere));
+          results.push_back(scalar(builder, value, map, stage, reduced, readsKept ? given.back() : Value(), leaf, failedHere));
         }
         assert(!failedHere && "findAccesses has evaluated the same values");
         if (keeps) {

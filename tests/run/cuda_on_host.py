@@ -38,6 +38,7 @@ def _pointers(addresses: list[int]) -> ctypes.Array[ctypes.c_void_p]:
 
 def _build(code: str, folder: Path) -> ctypes.CDLL:
     """One library of the program's text: the device's part with fibers, the host's as it is."""
+    folder.mkdir(exist_ok=True)
     device, host = code.split("// C++.\n")
     kernels = re.findall(r"^SL_(?:RESIDENT_)?KERNEL\([^)]*\) (\w+)\(", device, re.M)
     numbers = dict(re.findall(r"io->kernels\[(\d+)\], &grid, arguments\);  // (\w+)", host))
@@ -55,6 +56,8 @@ def _build(code: str, folder: Path) -> ctypes.CDLL:
         'extern "C" int32_t sl_queue_start(sl_ctx*, void*, void* kernel, const sl_grid* grid, void* const* arguments) {\n'
         "  const int64_t shape[] = {int64_t(grid->blocks), int64_t(grid->threads)};\n"
         "  host_start(reinterpret_cast<int64_t>(kernel) - 1, arguments, shape);\n  return 0;\n}\n"
+        'extern "C" int32_t sl_queue_copy(sl_ctx*, void*, void* to, const char*, const void* from, const char*, size_t bytes) {\n'
+        "  __builtin_memcpy(to, from, bytes);\n  return 0;\n}\n"
     )
     include = folder / "straightline"
     include.mkdir(exist_ok=True)

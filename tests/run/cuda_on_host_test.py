@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,58 @@ def test_a_route_to_one_kernel_leaves_no_groups() -> None:
     model = Projections(64, (32, 48, 16), False).eval()
     compiled = sl.compile(model, given, target="cuda:sm_90", routes={"linear": "cuda.gemv"})
     assert [row["family"] for row in compiled.explain().statements if row["phase"] == "run"] == ["gemv"] * 3
+
+
+class Reduced(nn.Module):
+    """Reductions of one operand."""
+
+    def __init__(self, *functions: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return tuple(function(x) for function in self.functions)
+
+
+_PARTS = ["row_reduction"] * 2  #: of each row, then of them
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "families"),
+    [
+        (lambda x: x.sum(), (300, 250), _PARTS),
+        (lambda x: (x * x).sum(-1, keepdim=True).sqrt(), (2, 70000), _PARTS),
+        (lambda x: x.mean((0, 2)), (200, 3, 300), _PARTS[:1]),  # not neighbours
+        (lambda x: x.amax(-1), (3, 66000), _PARTS),
+        (lambda x: x.amin(0), (40000, 7), _PARTS),
+        (lambda x: (1 + x / 1e6).prod(1), (2, 33000, 3), _PARTS),
+        (lambda x: x.var(-1), (1, 70000), _PARTS * 2),
+        (lambda x: x.softmax(0), (33000, 4), [*_PARTS * 2, "pointwise"]),
+        (lambda x: F.layer_norm(x, (90000,), x[0].exp()), (2, 90000), ["pointwise", *_PARTS * 2, "pointwise"]),
+        (lambda x: x.logsumexp(-1), (2, 70000), _PARTS * 2),
+        (lambda x: x.sum(-1), (1, 65537), ["row_reduction"]),  # a prime
+    ],
+)
+def test_long_rows_are_reduced_in_parts(
+    function: Callable[[Tensor], Tensor], shape: tuple[int, ...], families: list[str], tmp_path: Path
+) -> None:
+    _compare(Reduced(function), (torch.randn(shape),), tmp_path, families)
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((2, 70000), 1), ((33000, 3), 0), ((66000,), 0)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+def test_places_in_long_rows(shape: tuple[int, ...], dim: int, dtype: torch.dtype, tmp_path: Path) -> None:
+    """The first of equals, and of NaNs, wherever parts begin."""
+    model = Reduced(lambda x: x.argmax(dim), lambda x: x.argmin(dim), lambda x: (x > 8).any(dim), lambda x: (x < 9).all(dim))
+    x = torch.randint(-9, 10, shape).to(dtype)
+    compiled = sl.compile(model, (x,), target="cuda:sm_80")
+    for number in range(3):
+        got = tuple(torch.empty_like(y) for y in model(x))
+        run_on_host(compiled, model, (x,), got, tmp_path / str(number))
+        for mine, its in zip(got, model(x), strict=True):
+            assert torch.equal(mine, its)
+        if number == 0:
+            x = x.clone().clamp_(-9, 8)  # none is greater than 8
+        elif dtype is torch.float32:
+            places = torch.randint(x.numel(), (5,))
+            x.view(-1)[places] = torch.tensor([torch.nan, torch.inf, torch.nan, -torch.inf, torch.nan])

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0
+// Few long rows on a device, where a kernel gives a row to a block (or to the blocks of a cluster): parts of each row are reduced
+// side by side by the whole device, then the parts, in their order. No atomics, so a sum is the same in every call.
+//
+//   sum(x [o, n], dims = [1])  ->  sum(sum(reshape(x) [o, parts, c], dims = [2]) [o, parts], dims = [1])
+//
+// Rows that lie side by side in memory (a reduction over an outer dim) are cut so that neighbouring threads read neighbours:
+//
+//   sum(permute(x [n, i]), dims = [1])  ->  sum(permute(sum(permute(reshape(x) [c, parts, i]) [parts, i, c]) [parts, i]))
+//
+// argmax(x): m = amax(x) and the first place where x == m or x is NaN of each part; then of the parts where m == amax(m) or m is NaN
+// the least place in the row. Softmax, norms, mean and var of such rows are
+// written as sums and maxima first. Elementwise ops that make x for the reduction alone are done on the parts, too.
+//
+// Refuses: named extents; rows whose length has no divisor near the number of parts wanted; reduced dims that are not
+// neighbours in memory.
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
+#include "passes/cuda_schedule.h"
+#include "passes/decompose_reductions.h"
+#include "passes/passes.h"
+#include "passes/value_builder.h"
+
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_SPLITREDUCTIONS
+#include "passes/passes.h.inc"
+
+namespace {
+
+using mlir::Operation;
+using mlir::RankedTensorType;
+using mlir::Value;
+
+/// How one reduction is cut. In memory its operand is [outer.., n.., inner..] with the dims n reduced, `count` elements a row; dim i
+/// of the operand itself, [outer.., inner.., n..], is dim order[i] of that.
+struct Cut {
+  llvm::SmallVector<int64_t> order;
+  llvm::SmallVector<int64_t> outer, inner;  ///< extents
+  int64_t first = 0, last = 0;              ///< dims that are reduced, in memory
+  int64_t count = 1;
+  int64_t parts = 1;
+  bool acrossRows = false;  ///< element e of a row is in part e % parts instead of e / (count / parts)
+
+  int64_t each() const { return count / parts; }
+};
+
+int64_t productOf(llvm::ArrayRef<int64_t> factors) {
+  return std::accumulate(factors.begin(), factors.end(), int64_t(1), std::multiplies<>());
+}
+
+/// A divisor of `count` near `wanted` (a third to three times); those that leave parts of a multiple of `unit` come first. 1: none.
+int64_t divisorNear(int64_t count, int64_t wanted, int64_t unit) {
+  int64_t best = 1;
+  double least = std::numeric_limits<double>::infinity();
+  for (int64_t divisor = std::max<int64_t>(2, wanted / 3); divisor <= std::min(3 * wanted, count / 2); ++divisor) {
+    if (count % divisor != 0) {
+      continue;
+    }
+    const double distance = std::abs(std::log(static_cast<double>(divisor) / static_cast<double>(wanted))) +
+                            (count / divisor % unit == 0 ? 0 : 2);
+    if (distance < least) {
+      least = distance;
+      best = divisor;
+    }
+  }
+  return best;
+}
+
+class Splitter {
+ public:
+  explicit Splitter(bool clusters) : clusters_(clusters) {}
+
+  void run(mlir::func::FuncOp function) {
+    llvm::SmallVector<op::ReductionOpInterface> found;
+    function.walk([&](op::ReductionOpInterface reduction) { found.push_back(reduction); });
+    for (op::ReductionOpInterface reduction : found) {
+      if (cutOf(reduction)) {
+        write(reduction);
+      }
+    }
+    found.clear();
+    function.walk([&](op::ReductionOpInterface reduction) { found.push_back(reduction); });
+    for (op::ReductionOpInterface reduction : found) {
+      if (std::optional<Cut> cut = cutOf(reduction)) {
+        split(reduction, *cut);
+      }
+    }
+  }
+
+ private:
+  /// Whether to cut a reduction, and how. On an H200 (bench/results/cuda_reductions_h200.json): a second kernel takes some 2 us.
+  std::optional<Cut> cutOf(op::ReductionOpInterface reduction) const {
+    Cut cut;
+    const Value x = reduction->getOperand(0);
+    auto type = llvm::cast<RankedTensorType>(x.getType());
+    const llvm::SmallVector<int64_t> reduced = reduction.getReducedDims();
+    if (!type.hasStaticShape() || type.getNumElements() == 0 || reduced.empty()) {
+      return std::nullopt;
+    }
+    const size_t kept = type.getRank() - reduced.size();
+    if (!llvm::equal(reduced, llvm::seq<int64_t>(kept, type.getRank()))) {
+      return std::nullopt;  // decompose-ops has put the reduced dims last
+    }
+    cut.order = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+    if (op::PermuteOp permute = permuteBehind(x)) {
+      cut.order = llvm::to_vector(permute.getDims());
+      type = permute.getX().getType();
+    }
+    const llvm::ArrayRef<int64_t> order = cut.order;
+    cut.first = order[kept];
+    cut.last = order.back();
+    if (!llvm::equal(order.drop_front(kept), llvm::seq(cut.first, cut.last + 1)) || !llvm::is_sorted(order.take_front(kept))) {
+      return std::nullopt;
+    }
+    const llvm::ArrayRef<int64_t> extents = type.getShape();
+    cut.outer = llvm::to_vector(extents.take_front(cut.first));
+    cut.inner = llvm::to_vector(extents.drop_front(cut.last + 1));
+    cut.count = productOf(extents.slice(cut.first, cut.last + 1 - cut.first));
+    cut.acrossRows = productOf(cut.inner) > 1;
+    choose(cut);
+    return cut.parts > 1 ? std::optional<Cut>(cut) : std::nullopt;
+  }
+
+  /// The permutation of what an elementwise chain reads: where the elements of its result lie, as it were.
+  static op::PermuteOp permuteBehind(Value x) {
+    Operation* maker = x.getDefiningOp();
+    if (auto permute = llvm::dyn_cast_if_present<op::PermuteOp>(maker)) {
+      return permute;
+    }
+    if (!llvm::isa_and_present<op::ElementwiseOpInterface>(maker)) {
+      return {};
+    }
+    for (Value operand : maker->getOperands()) {
+      if (op::PermuteOp permute = permuteBehind(operand)) {
+        return permute;
+      }
+    }
+    return {};
+  }
+
+  void choose(Cut& cut) const {
+    constexpr int64_t kBlocks = 2 * 132;
+    constexpr int64_t kFewRows = 16;
+    constexpr int64_t kUnit = 8;  // a part is read 16 bytes at a time
+    constexpr int64_t kThreads = 132 * 1024;
+    constexpr int64_t kRowsForThreads = 132 * 2048 / 8;  // from here on each thread has a row of its own (cuda_schedule)
+    constexpr int64_t kFewElements = int64_t(1) << 19;
+    constexpr int64_t kLongColumn = int64_t(1) << 15;
+    // Without clusters a row is one block's.
+    const int64_t longRow = clusters_ ? int64_t(1) << 18 : int64_t(1) << 16;
+    const int64_t rows = productOf(cut.outer) * productOf(cut.inner);
+    if (!cut.acrossRows) {
+      if (cut.count > longRow && rows <= kFewRows) {
+        cut.parts = divisorNear(cut.count, kBlocks / rows, kUnit);
+      }
+      return;
+    }
+    const int64_t elements = rows * cut.count;
+    const int64_t wanted = std::min(kThreads, elements / 16) / rows;
+    if (rows < kRowsForThreads && (elements >= kFewElements || cut.count >= kLongColumn) && wanted >= 4) {
+      cut.parts = divisorNear(cut.count, wanted, 1);
+    }
+  }
+
+  /// Composite reductions as plain ones. What is written so is for these alone, and may be done again.
+  void write(op::ReductionOpInterface reduction) {
+    mlir::OpBuilder builder(reduction);
+    Operation* before = reduction->getPrevNode();
+    mlir::FailureOr<Value> replacement = writeReduction(reduction, builder);
+    if (failed(replacement) || !*replacement) {
+      return;
+    }
+    for (Operation* op = before ? before->getNextNode() : &reduction->getBlock()->front(); op != reduction; op = op->getNextNode()) {
+      own_.insert(op);
+    }
+    reduction->getResult(0).replaceAllUsesWith(*replacement);
+    reduction->erase();
+  }
+
+  /// The parts of rows as the last dim: [outer.., parts, inner.., each].
+  class Parts {
+   public:
+    Parts(ValueBuilder& build, const Cut& cut, const llvm::DenseSet<Operation*>& own, Operation* reader)
+        : build_(build), cut_(cut), own_(own) {
+      inside_.insert(reader);
+    }
+
+    /// The parts of an operand of the reduction, or, `asInMemory`, of what a permute makes one of.
+    Value of(Value value, bool asInMemory = false) {
+      if (Value known = done_.lookup(value)) {
+        return known;
+      }
+      Operation* maker = value.getDefiningOp();
+      const bool isOurs = maker && isFor(maker);
+      auto permute = llvm::dyn_cast_if_present<op::PermuteOp>(maker);
+      Value result;
+      if (isOurs && llvm::isa<op::ElementwiseOpInterface>(maker)) {
+        inside_.insert(maker);
+        llvm::SmallVector<Value> operands;
+        for (Value operand : maker->getOperands()) {
+          operands.push_back(of(operand, asInMemory));
+        }
+        Operation* copy = build_.builder().clone(*maker);
+        copy->setOperands(operands);
+        copy->getResult(0).setType(build_.type(ValueBuilder::elementOf(value), finalExtents()));
+        result = copy->getResult(0);
+      } else if (permute && !asInMemory && permute.getDims() == llvm::ArrayRef(cut_.order)) {
+        if (isOurs) {
+          inside_.insert(maker);
+        }
+        result = of(permute.getX(), true);
+      } else if (auto full = llvm::dyn_cast_if_present<op::FullOp>(maker)) {
+        result = build_.make<op::FullOp>(build_.type(ValueBuilder::elementOf(value), finalExtents()), full.getValue());
+      } else if (auto expand = llvm::dyn_cast_if_present<op::ExpandOp>(maker)) {
+        result = expanded(expand, asInMemory);
+      } else {
+        result = arranged(value, llvm::cast<RankedTensorType>(value.getType()).getShape(), asInMemory, cut_.parts, cut_.each());
+      }
+      done_[value] = result;
+      return result;
+    }
+
+   private:
+    /// Whether nobody outside needs the op's result.
+    bool isFor(Operation* maker) const {
+      return own_.contains(maker) || llvm::all_of(maker->getUsers(), [&](Operation* user) { return inside_.contains(user); });
+    }
+
+    ValueBuilder::Extents numbers(llvm::ArrayRef<int64_t> values) {
+      return llvm::map_to_vector(values, [&](int64_t value) { return build_.number(value); });
+    }
+    ValueBuilder::Extents finalExtents() {
+      llvm::SmallVector<int64_t> extents(cut_.outer);
+      extents.push_back(cut_.parts);
+      llvm::append_range(extents, cut_.inner);
+      extents.push_back(cut_.each());
+      return numbers(extents);
+    }
+    int64_t firstReduced(bool asInMemory) const { return asInMemory ? cut_.first : cut_.outer.size() + cut_.inner.size(); }
+    int64_t reducedDims() const { return cut_.last + 1 - cut_.first; }
+
+    /// `value` has extents `all`, whose reduced dims have parts * each elements.
+    Value arranged(Value value, llvm::ArrayRef<int64_t> all, bool asInMemory, int64_t parts, int64_t each) {
+      const int64_t first = firstReduced(asInMemory), outer = cut_.outer.size(), kept = outer + cut_.inner.size();
+      llvm::SmallVector<int64_t> extents(all.take_front(first));
+      llvm::append_range(extents, cut_.acrossRows ? llvm::ArrayRef<int64_t>{each, parts} : llvm::ArrayRef<int64_t>{parts, each});
+      llvm::append_range(extents, all.drop_front(first + reducedDims()));
+      const Value whole = build_.reshape(value, numbers(extents));
+      // Kept dims stand before and behind the two.
+      auto place = [&](int64_t dim) { return dim < first ? dim : dim + 2; };
+      llvm::SmallVector<int64_t> order;
+      for (int64_t dim = 0; dim < kept; ++dim) {
+        if (dim == outer) {
+          order.push_back(cut_.acrossRows ? first + 1 : first);
+        }
+        order.push_back(place(dim));
+      }
+      if (kept == outer) {
+        order.push_back(cut_.acrossRows ? first + 1 : first);
+      }
+      order.push_back(cut_.acrossRows ? first : first + 1);
+      return llvm::is_sorted(order) ? whole : build_.permute(whole, order);
+    }
+
+    /// What is repeated is arranged before it is: a value a row, or the same for all rows.
+    Value expanded(op::ExpandOp expand, bool asInMemory) {
+      const auto whole = llvm::cast<RankedTensorType>(expand.getType());
+      const auto from = llvm::cast<RankedTensorType>(expand.getX().getType());
+      llvm::SmallVector<int64_t> extents(whole.getRank() - from.getRank(), 1);
+      llvm::append_range(extents, from.getShape());
+      const llvm::ArrayRef<int64_t> reduced = llvm::ArrayRef<int64_t>(extents).slice(firstReduced(asInMemory), reducedDims());
+      if (llvm::all_of(reduced, [](int64_t extent) { return extent == 1; })) {
+        return build_.expand(arranged(expand.getX(), extents, asInMemory, 1, 1), finalExtents());
+      }
+      if (productOf(reduced) == cut_.count) {
+        return build_.expand(arranged(expand.getX(), extents, asInMemory, cut_.parts, cut_.each()), finalExtents());
+      }
+      return arranged(expand, whole.getShape(), asInMemory, cut_.parts, cut_.each());
+    }
+
+    ValueBuilder& build_;
+    const Cut& cut_;
+    const llvm::DenseSet<Operation*>& own_;
+    llvm::DenseSet<Operation*> inside_;
+    llvm::DenseMap<Value, Value> done_;
+  };
+
+  /// `like` over the last dim of x.
+  static Value reduceLast(ValueBuilder& build, Operation* like, Value x) {
+    ValueBuilder::Extents extents = build.extents(x);
+    const int64_t last = extents.size() - 1;
+    extents.pop_back();
+    Operation* reduction = build.builder().clone(*like);
+    reduction->setOperand(0, x);
+    if (reduction->hasAttr("dims")) {
+      reduction->setAttr("dims", build.builder().getDenseI64ArrayAttr({last}));
+    } else {
+      reduction->setAttr("dim", build.builder().getI64IntegerAttr(last));
+    }
+    reduction->setAttr("keepdim", build.builder().getBoolAttr(false));
+    reduction->getResult(0).setType(build.type(ValueBuilder::elementOf(like->getResult(0)), extents));
+    return reduction->getResult(0);
+  }
+
+  /// [outer.., parts, inner..] -> [outer.., inner.., parts].
+  static Value partsLast(ValueBuilder& build, Value parts, const Cut& cut) {
+    const int64_t at = cut.outer.size(), rank = at + 1 + cut.inner.size();
+    llvm::SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, at));
+    llvm::append_range(order, llvm::seq<int64_t>(at + 1, rank));
+    order.push_back(at);
+    return llvm::is_sorted(order) ? parts : build.permute(parts, order);
+  }
+
+  /// Best over the last dim of x, which is kept as 1.
+  template <class Best>
+  static Value bestOf(ValueBuilder& build, Value x) {
+    ValueBuilder::Extents extents = build.extents(x);
+    const llvm::SmallVector<int64_t> last = {static_cast<int64_t>(extents.size()) - 1};
+    extents.back() = build.number(1);
+    return build.make<Best>(build.type(ValueBuilder::elementOf(x), extents), x, build.builder().getDenseI64ArrayAttr(last),
+                            build.builder().getBoolAttr(true));
+  }
+
+  /// Whether an element is the best of its row, or a NaN: the best is one where any is.
+  template <class Best>
+  static Value isBest(ValueBuilder& build, Value x, Value best) {
+    const ValueBuilder::Extents extents = build.extents(x);
+    const RankedTensorType truth = build.type(build.builder().getI1Type(), extents);
+    const Value equal = build.make<op::EqOp>(truth, x, build.expand(best, extents));
+    return llvm::isa<mlir::FloatType>(ValueBuilder::elementOf(x))
+               ? build.make<op::LogicalOrOp>(truth, equal, build.make<op::NeOp>(truth, x, x))
+               : equal;
+  }
+
+  /// The place in its row of the first best element. Each part's best and its place come from one kernel.
+  template <class Best>
+  static Value placeOfBest(ValueBuilder& build, Value parts, const Cut& cut) {
+    const mlir::Type index = build.builder().getI64Type();
+    const Value best = bestOf<Best>(build, parts);
+    const Value wins = isBest<Best>(build, parts, best);
+    const Value chosen = build.toDtype(wins, build.builder().getF32Type());
+    ValueBuilder::Extents rows = build.extents(parts);
+    rows.pop_back();
+    const Value inPart = build.make<op::ArgmaxOp>(build.type(index, rows), chosen, build.builder().getI64IntegerAttr(rows.size()),
+                                                  build.builder().getBoolAttr(false));
+    const Value values = partsLast(build, build.reshape(best, rows), cut), places = partsLast(build, inPart, cut);
+
+    const ValueBuilder::Extents all = build.extents(values);
+    const RankedTensorType numbers = build.type(index, all);
+    llvm::SmallVector<int64_t> starts;
+    for (int64_t part = 0; part < cut.parts; ++part) {
+      starts.push_back(cut.acrossRows ? part : part * cut.each());
+    }
+    const auto vector = RankedTensorType::get({cut.parts}, index);
+    const Value start = build.make<op::ConstantOp>(vector, mlir::DenseElementsAttr::get(vector, llvm::ArrayRef<int64_t>(starts)));
+    const Value scaled = cut.acrossRows ? build.make<op::MulOp>(numbers, places, build.full(numbers, static_cast<double>(cut.parts))) : places;
+    const Value where = build.make<op::AddOp>(numbers, scaled, build.expand(start, all));
+    const Value first = build.make<op::WhereOp>(isBest<Best>(build, values, bestOf<Best>(build, values)), where,
+                                                build.full(numbers, static_cast<double>(cut.count)));
+    return bestOf<op::AminOp>(build, first);
+  }
+
+  void split(op::ReductionOpInterface reduction, const Cut& cut) {
+    if (!llvm::isa<op::SumOp, op::AmaxOp, op::AminOp, op::ProdOp, op::AnyOp, op::AllOp, op::ArgmaxOp, op::ArgminOp>(*reduction)) {
+      return;
+    }
+    mlir::OpBuilder builder(reduction);
+    ValueBuilder build(builder, reduction->getLoc());
+    const Value parts = Parts(build, cut, own_, reduction).of(reduction->getOperand(0));
+    Value result;
+    if (llvm::isa<op::ArgmaxOp>(*reduction)) {
+      result = placeOfBest<op::AmaxOp>(build, parts, cut);
+    } else if (llvm::isa<op::ArgminOp>(*reduction)) {
+      result = placeOfBest<op::AminOp>(build, parts, cut);
+    } else {
+      result = reduceLast(build, reduction, partsLast(build, reduceLast(build, reduction, parts), cut));
+    }
+    const ValueBuilder::Extents wanted = build.extents(reduction->getResult(0));
+    reduction->getResult(0).replaceAllUsesWith(build.reshape(result, wanted));
+    own_.erase(reduction);
+    reduction->erase();
+  }
+
+  bool clusters_;
+  llvm::DenseSet<Operation*> own_;  ///< ops that a composite reduction was written as
+};
+
+struct SplitReductionsPass : impl::SplitReductionsBase<SplitReductionsPass> {
+  using SplitReductionsBase::SplitReductionsBase;
+
+  void runOnOperation() override { Splitter(hasClusters(arch)).run(getOperation()); }
+};
+
+}  // namespace
+
+}  // namespace straightline::passes

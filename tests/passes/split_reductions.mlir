@@ -1,0 +1,71 @@
+// RUN: straightline-opt %s --split-reductions | FileCheck %s
+// RUN: straightline-opt %s --split-reductions=arch=sm_80 | FileCheck %s --check-prefix=OLD
+// RUN: straightline-opt %s --split-reductions -o %t.once && straightline-opt %t.once --split-reductions -o %t.twice && diff %t.once %t.twice
+
+// 264 blocks are wanted for 2 rows: 128 parts of 8192, a divisor. What makes x for the sum alone is done on the parts.
+// CHECK-LABEL: func.func @rows
+func.func @rows(%x: tensor<2x1048576xf32>) -> tensor<2x1xf32> {
+  // CHECK: %[[X:.*]] = op.reshape %{{.*}} : (tensor<2x1048576xf32>) -> tensor<2x128x8192xf32>
+  // CHECK: %[[E:.*]] = op.exp %[[X]]
+  // CHECK: %[[P:.*]] = op.sum %[[E]] {dims = array<i64: 2>, keepdim = false} : (tensor<2x128x8192xf32>) -> tensor<2x128xf32>
+  // CHECK: %[[S:.*]] = op.sum %[[P]] {dims = array<i64: 1>, keepdim = false} : (tensor<2x128xf32>) -> tensor<2xf32>
+  // CHECK: op.reshape %[[S]] : (tensor<2xf32>) -> tensor<2x1xf32>
+  %e = op.exp %x : (tensor<2x1048576xf32>) -> tensor<2x1048576xf32>
+  %s = op.sum %e {dims = array<i64: 1>, keepdim = true} : (tensor<2x1048576xf32>) -> tensor<2x1xf32>
+  return %s : tensor<2x1xf32>
+}
+
+// 8 rows side by side of 65536: 65536 * 8 / 16 threads, so 4096 parts of 16 elements that are 4096 apart.
+// CHECK-LABEL: func.func @columns
+func.func @columns(%x: tensor<65536x8xf32>) -> tensor<8xf32> {
+  // CHECK: %[[C:.*]] = op.reshape %{{.*}} : (tensor<65536x8xf32>) -> tensor<16x4096x8xf32>
+  // CHECK: %[[X:.*]] = op.permute %[[C]] {dims = array<i64: 1, 2, 0>} : (tensor<16x4096x8xf32>) -> tensor<4096x8x16xf32>
+  // CHECK: %[[P:.*]] = op.amax %[[X]] {dims = array<i64: 2>, keepdim = false} : (tensor<4096x8x16xf32>) -> tensor<4096x8xf32>
+  // CHECK: %[[Q:.*]] = op.permute %[[P]] {dims = array<i64: 1, 0>} : (tensor<4096x8xf32>) -> tensor<8x4096xf32>
+  // CHECK: op.amax %[[Q]] {dims = array<i64: 1>, keepdim = false} : (tensor<8x4096xf32>) -> tensor<8xf32>
+  %t = op.permute %x {dims = array<i64: 1, 0>} : (tensor<65536x8xf32>) -> tensor<8x65536xf32>
+  %s = op.amax %t {dims = array<i64: 1>, keepdim = false} : (tensor<8x65536xf32>) -> tensor<8xf32>
+  return %s : tensor<8xf32>
+}
+
+// The first place of the largest of each part; then of the parts that have the largest of all, or a NaN.
+// CHECK-LABEL: func.func @place
+func.func @place(%x: tensor<1048576xf32>) -> tensor<i64> {
+  // CHECK: %[[M:.*]] = op.amax %[[X:.*]] {dims = array<i64: 1>, keepdim = true} : (tensor<256x4096xf32>) -> tensor<256x1xf32>
+  // CHECK: op.ne %[[X]], %[[X]]
+  // CHECK: op.argmax {{.*}} : (tensor<256x4096xf32>) -> tensor<256xi64>
+  // CHECK: op.constant dense<{{.*}}> : tensor<256xi64>
+  // CHECK: op.amin {{.*}} : (tensor<256xi64>) -> tensor<1xi64>
+  %s = op.argmax %x {dim = 0 : i64, keepdim = false} : (tensor<1048576xf32>) -> tensor<i64>
+  return %s : tensor<i64>
+}
+
+// A softmax of one long row: its maximum, its sum, and what is left for each element.
+// CHECK-LABEL: func.func @softmax
+func.func @softmax(%x: tensor<1x1048576xf32>) -> tensor<1x1048576xf32> {
+  // CHECK: op.amax {{.*}} : (tensor<1x256x4096xf32>) -> tensor<1x256xf32>
+  // CHECK: op.amax {{.*}} : (tensor<1x256xf32>) -> tensor<1xf32>
+  // CHECK: op.sum {{.*}} : (tensor<1x256x4096xf32>) -> tensor<1x256xf32>
+  // CHECK: op.sum {{.*}} : (tensor<1x256xf32>) -> tensor<1xf32>
+  // CHECK: op.div {{.*}} -> tensor<1x1048576xf32>
+  %s = op.softmax %x {dim = 1 : i64} : (tensor<1x1048576xf32>) -> tensor<1x1048576xf32>
+  return %s : tensor<1x1048576xf32>
+}
+
+// Refused: rows for all processors; a prime length; a named extent; rows that the blocks of a cluster hold (a block alone does not).
+// CHECK-LABEL: func.func @stays
+// OLD-LABEL: func.func @stays
+func.func @stays(%a: tensor<40x1048576xf32>, %b: tensor<1x1048583xf32>, %c: tensor<?x8xf32, #op.dims<[n, 8]>>, %d: tensor<2x131072xf32>)
+    -> (tensor<40xf32>, tensor<1xf32>, tensor<8xf32>, tensor<2xf32>) {
+  // CHECK-COUNT-4: op.sum
+  // CHECK-NOT: op.sum
+  // CHECK: return
+  // OLD-COUNT-5: op.sum
+  // OLD-NOT: op.sum
+  %0 = op.sum %a {dims = array<i64: 1>, keepdim = false} : (tensor<40x1048576xf32>) -> tensor<40xf32>
+  %1 = op.sum %b {dims = array<i64: 1>, keepdim = false} : (tensor<1x1048583xf32>) -> tensor<1xf32>
+  %t = op.permute %c {dims = array<i64: 1, 0>} : (tensor<?x8xf32, #op.dims<[n, 8]>>) -> tensor<8x?xf32, #op.dims<[8, n]>>
+  %2 = op.sum %t {dims = array<i64: 1>, keepdim = false} : (tensor<8x?xf32, #op.dims<[8, n]>>) -> tensor<8xf32>
+  %3 = op.sum %d {dims = array<i64: 1>, keepdim = false} : (tensor<2x131072xf32>) -> tensor<2xf32>
+  return %0, %1, %2, %3 : tensor<40xf32>, tensor<1xf32>, tensor<8xf32>, tensor<2xf32>
+}

@@ -119,7 +119,7 @@ struct DecomposeAdaptivePool : OpRewritePattern<op::AdaptiveAvgPool2dOp> {
   }
 };
 
-/// attention -> matmul(q, k^T) * scale, mask, softmax, matmul(.., v).
+/// attention -> matmul(q, k^T) * scale, mask, softmax (0 where a mask keeps nothing), matmul(.., v).
 struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
   DecomposeAttention(mlir::MLIRContext* context, std::function<bool(op::ScaledDotProductAttentionOp)> staysWhole)
       : OpRewritePattern(context), staysWhole(std::move(staysWhole)) {}
@@ -149,7 +149,8 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
     if (attention.getIsCausal()) {
       scores = causal(build, scores);
     }
-    const Value weights = build.make<op::SoftmaxOp>(scores.getType(), scores, rank - 1);
+    const Value weights = attention.getMask() ? softmaxOrZero(build, scores)
+                                              : build.make<op::SoftmaxOp>(scores.getType(), scores, rank - 1);
     rewriter.replaceOp(attention, build.matmul(weights, v));
     return success();
   }
@@ -172,6 +173,23 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
     repeated.insert(repeated.begin() + head + 1, build.number(repeats));
     joined[head] = q[head];
     return build.reshape(build.expand(build.reshape(value, split), repeated), joined);
+  }
+
+  /// A query for which the mask keeps no key has weights of 0, as in torch, and not of 0 / 0. Written out, so that the maximum is
+  /// taken once.
+  static Value softmaxOrZero(ValueBuilder& build, Value scores) {
+    const Extents all = build.extents(scores);
+    Extents rows = all;
+    rows.back() = build.number(1);
+    const RankedTensorType row = build.type(ValueBuilder::elementOf(scores), rows);
+    const llvm::SmallVector<int64_t> last = {static_cast<int64_t>(all.size()) - 1};
+    const Value most = build.make<op::AmaxOp>(row, scores, last, /*keepdim=*/true);
+    const Value powers = build.make<op::ExpOp>(scores.getType(), build.make<op::SubOp>(scores, build.expand(most, all)));
+    const Value sum = build.make<op::SumOp>(row, powers, last, /*keepdim=*/true);
+    const Value some = build.make<op::NeOp>(build.type(build.builder().getI1Type(), rows), most,
+                                            build.full(row, -std::numeric_limits<double>::infinity()));
+    return build.make<op::WhereOp>(build.expand(some, all), build.make<op::DivOp>(powers, build.expand(sum, all)),
+                                   build.fullLike(scores, 0));
   }
 
   static Value masked(ValueBuilder& build, Value scores, Value mask) {
@@ -294,14 +312,17 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
   bool staysWhole(op::ScaledDotProductAttentionOp attention) {
     constexpr int64_t kFewRows = 16;
     constexpr int64_t kLargestHead = 256;
-    if (!keepAttention || largestAttention < 0) {
-      return keepAttention;
-    }
     const mlir::RankedTensorType q = attention.getQ().getType(), k = attention.getK().getType();
     const mlir::Type element = q.getElementType();
     const int64_t rank = q.getRank();
     const bool isOneSize = attention.getV().getType().getDimSize(rank - 1) == q.getDimSize(rank - 1);
-    if (element.isF64() || rank > 4 || rank < 2 || q.isDynamicDim(rank - 1) || q.getDimSize(rank - 1) > kLargestHead || !isOneSize) {
+    if (element.isF64()) {
+      return false;  // the kernels sum in f32
+    }
+    if (!keepAttention || largestAttention < 0) {
+      return keepAttention;
+    }
+    if (rank > 4 || rank < 2 || q.isDynamicDim(rank - 1) || q.getDimSize(rank - 1) > kLargestHead || !isOneSize) {
       return false;
     }
     if (!element.isF32()) {

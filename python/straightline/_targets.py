@@ -47,8 +47,8 @@ def chosen(target: object, tensors: Iterable[Any], number: int) -> str:
     """The target as "cpu" or "cuda:sm_NN".
 
     Args:
-        target: What the user gave; None: where the example inputs are.
-        tensors: The example inputs.
+        target: What the user gave; None: where the tensors are.
+        tensors: The example inputs, or what stands for them (`stand_ins`).
         number: The device on which they are.
 
     Raises:
@@ -77,6 +77,16 @@ def chosen(target: object, tensors: Iterable[Any], number: int) -> str:
             f"target is {target!r} but must be None, 'cpu', 'cuda' or 'cuda:sm_NN', such as 'cuda:sm_90'"
         )
     return target
+
+
+def stand_ins(model: Any) -> list[Any]:
+    """Tensors where a call without any would compute: an exported program's example, else a model's own, else what torch makes."""
+    import torch
+
+    if isinstance(model, torch.export.ExportedProgram):
+        return torch.utils._pytree.tree_leaves(model.example_inputs or ()) or list(model.state_dict.values())
+    own = list(model.parameters()) + list(model.buffers()) if isinstance(model, torch.nn.Module) else []
+    return own or [torch.empty(0)]
 
 
 def tf32() -> str:

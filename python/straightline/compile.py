@@ -266,8 +266,8 @@ def compile(
         reuse_outputs: A result that nobody holds any more becomes the result of a later call, which then allocates nothing: calls
             take turns between two tensors (cpu, fixed sizes). A view of a result does not hold it: it changes with later calls.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
-        target: "cpu", "cuda" or "cuda:sm_90"; by default where the example inputs are. Of several CUDA devices it is the one that
-            has the examples. For a device that is not here give its architecture and examples on the cpu: the program can
+        target: "cpu", "cuda" or "cuda:sm_90"; by default where the example inputs are (without any: the model's tensors). Of
+            several CUDA devices it is the one that has them. For a device that is not here give its architecture and examples on the cpu: the program can
             be looked at then, a call says what is missing.
         launch: How kernels get to a CUDA device: "stream" (one by one) or "graph" (all of a call at once, and only what changed
             since the last call is told to the driver); by default a graph, where the program can be one.
@@ -323,8 +323,8 @@ def compile(
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     options += "" if winograd else " avoid=native.winograd"
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
-    own = model.example_inputs if isinstance(model, torch.export.ExportedProgram) else None
-    leaves = torch.utils._pytree.tree_leaves(examples if own is None else own)
+    is_exported = isinstance(model, torch.export.ExportedProgram)
+    leaves = ([] if is_exported else torch.utils._pytree.tree_leaves(examples)) or _targets.stand_ins(model)
     number = _targets.number_of(leaves)
     place = _targets.chosen(target, leaves, number)
     _launch.check(launch, place)

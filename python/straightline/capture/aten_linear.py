@@ -195,8 +195,6 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     lead = -3 if a.enable_gqa else -2
     batch = _broadcast(_broadcast(q.extents[:lead], k.extents[:lead]), v.extents[:lead])
     q, k, v = (ctx.expand(x, (*batch, *x.extents[lead:])) for x in (q, k, v))
-    if q.dtype == "f64":
-        raise Reject("attention of f64, the native kernel has f32", "float32")
     if q.rank > 4 or width != v.extents[-1] or not isinstance(width, int):
         raise Reject(
             f"attention of rank {q.rank} with heads of {width} and {v.extents[-1]}, "

@@ -3,8 +3,8 @@
 
     python -m bench.cuda_reductions --json result.json
 
-`stream_us` is a call's share of a CUDA graph of 20 calls on inputs that together are more than L2 holds (or 32 of them), so neither the host nor a
-cache helps; `bound_us` is the bytes read and written over 4.8 TB/s. Fails when an answer is wrong.
+`stream_us` is a call's share of a CUDA graph of 20 calls on inputs that together are more than L2 holds (or 32 of them), so
+neither the host nor a cache helps; `bound_us` is the bytes read and written over 4.8 TB/s. Fails when an answer is wrong.
 """
 
 from __future__ import annotations
@@ -99,11 +99,13 @@ def measure(name: str, function: Callable[[Tensor], Tensor], shape: tuple[int, .
     else:
         assert torch.equal(got, eager), f"{name} {shape}: {got} but eager {eager}"
     size = x.numel() * x.element_size()
-    inputs = [x, *(torch.randn(shape, device="cuda").to(dtype) for _ in range(min(31, (128 << 20) // size)))]
-    rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
-    common = {"case": f"{name} {'x'.join(map(str, shape))} {str(dtype)[6:]}", "bound_us": (size + got.numel() * got.element_size()) / _BYTES_PER_US}
+    others = min(31, (128 << 20) // size)
+    inputs = [x, *(torch.randn(shape, device="cuda").to(dtype) for _ in range(others))]
+    label = f"{name} {'x'.join(map(str, shape))} {str(dtype)[6:]}"
+    common = {"case": label, "bound_us": (size + got.numel() * got.element_size()) / _BYTES_PER_US}
+    kernels = [row["kernel"] for row in compiled.explain().statements if row["phase"] == "run"]
     return [
-        {**common, "contender": "straightline", "stream_us": _graph_us(compiled, inputs), "kernels": [row["kernel"] for row in rows]},
+        {**common, "contender": "straightline", "stream_us": _graph_us(compiled, inputs), "kernels": kernels},
         {**common, "contender": "eager", "stream_us": _graph_us(function, inputs)},
     ]
 
@@ -125,7 +127,8 @@ def main() -> None:
             print(failures[-1], flush=True)
             continue
         records += [ours, eager]
-        print(f"{ours['case']:38} {ours['stream_us']:8.1f}   eager {eager['stream_us']:8.1f}   bound {ours['bound_us']:7.2f}   {len(ours['kernels'])} kernels", flush=True)
+        times = f"{ours['stream_us']:8.1f}   eager {eager['stream_us']:8.1f}   bound {ours['bound_us']:7.2f}"
+        print(f"{ours['case']:38} {times}   {len(ours['kernels'])} kernels", flush=True)
     if options.json:
         facts = {
             "machine": machine.description("cuda"), "versions": {"python": sys.version.split()[0], "torch": torch.__version__},

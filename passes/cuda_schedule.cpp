@@ -22,7 +22,6 @@ using mlir::StringAttr;
 /// Fewer threads than these leave processors of an H200 (132 of 2,048 threads) without work.
 constexpr int64_t kProcessors = 132;
 constexpr int64_t kManyThreads = kProcessors * 2048;
-constexpr int64_t kMostCluster = 8;  ///< blocks on every device that has clusters
 constexpr int64_t kThreads = 256;  ///< of a block of an elementwise kernel
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMostBytes = 16;     ///< that one instruction moves
@@ -160,19 +159,23 @@ struct RowWork {
   int64_t runs;      ///< of `vector` neighbours in a row
   int64_t keptEach;  ///< words that a thread keeps for each run
   int64_t bytes;     ///< of all inputs, for each run
+  int64_t elementBytes;  ///< of all inputs, for each element
   int64_t stages;
   bool writesElements;
 };
 
 /// Nanoseconds of a row that `splits` blocks of `threads` threads share, on an H200: a block reads 80 bytes a nanosecond while all
-/// its loads are under way at once and 40 where each stage goes round; blocks of a cluster wait for each other once a stage.
+/// its loads are under way at once and 40 where each stage goes round, and computes 6 elements a nanosecond in each; blocks of a cluster
+/// wait for each other once a stage.
 int64_t rowTime(const RowWork& work, int64_t splits, int64_t threads) {
   constexpr int64_t kMeetNs = 700;
   const int64_t each = llvm::divideCeil(work.runs, threads * splits);
   const int64_t bytes = llvm::divideCeil(work.runs, splits) * work.bytes;
   const bool keeps = each * work.keptEach <= mostKept(threads);
-  const int64_t reading = keeps ? bytes / 80 : bytes / 40 * (work.stages + (work.writesElements ? 1 : 0));
-  return reading + (splits > 1 ? kMeetNs * work.stages : 0);
+  const int64_t rounds = work.stages + (work.writesElements ? 1 : 0);
+  const int64_t reading = keeps ? bytes / 80 : bytes / 40 * rounds;
+  const int64_t computing = bytes / work.elementBytes / 6 * rounds;
+  return std::max(reading, computing) + (splits > 1 ? kMeetNs * work.stages : 0);
 }
 
 void scheduleRowReduction(kernel::FuncOp function, llvm::StringRef arch) {
@@ -224,23 +227,30 @@ void scheduleRowReduction(kernel::FuncOp function, llvm::StringRef arch) {
     while (threads > kWarp && manyRows * threads > kManyThreads && kept(threads / 2) <= kMostKept / 2) {
       threads /= 2;
     }
+    while (threads > kThreads && manyRows * threads > kManyThreads / 4 && kept(threads / 2) <= kMostKept / 4) {
+      threads /= 2;  // smaller blocks fit beside each other
+    }
   }
-  // Few long rows: a row for the blocks of a cluster, as long as all of them find a place at once.
+  // Few long rows: a row for the blocks of a cluster, in as many rounds as the device needs (a block of that many registers is a
+  // processor's).
   int64_t splits = 1;
-  if (runs.known() && rows.known() && dense && hasClusters(arch) && threads > kWarp) {
+  if (runs.known() && rows.known() && dense && largestCluster(arch) > 1 && threads > kWarp) {
     int64_t bytes = 0;
     for (auto [operand, type] : llvm::enumerate(function.getInputs())) {
       const bool isOfRow = innerExtents.empty() || Size(llvm::cast<ArrayAttr>(array(
           llvm::cast<ArrayAttr>(schedule.getShapeValue("stride"))[operand], 1))[innerExtents.size() - 1]).is(0);
       bytes += isOfRow ? 0 : bytesOf(type) * vector;
     }
-    const RowWork work{*runs.known(), vector * words, bytes,
+    const RowWork work{*runs.known(), vector * words, bytes, std::max<int64_t>(1, bytes / vector),
                        llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("stages")).getInt(),
                        llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("elementOutputs")).getInt() > 0};
-    int64_t best = rowTime(work, 1, threads);
-    for (int64_t wanted = 2; wanted <= kMostCluster && manyRows * wanted <= kProcessors; wanted *= 2) {
+    auto wholeTime = [&](int64_t wanted, int64_t given) {
+      return static_cast<int64_t>(llvm::divideCeil(manyRows * wanted, kProcessors)) * rowTime(work, wanted, given);
+    };
+    int64_t best = wholeTime(1, threads);
+    for (int64_t wanted = 2; wanted <= largestCluster(arch); wanted *= 2) {
       const int64_t fewer = std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(work.runs, wanted)), 2 * kWarp, kMostThreads);
-      if (const int64_t time = rowTime(work, wanted, fewer); time < best) {
+      if (const int64_t time = wholeTime(wanted, fewer); time < best) {
         best = time;
         splits = wanted;
         threads = fewer;
@@ -294,7 +304,7 @@ void scheduleGemvGroup(kernel::FuncOp function) {
 
 /// Blocks that share the work of one: the kernel's wish where the architecture has clusters.
 int64_t clusterFor(kernel::FuncOp function, llvm::StringRef arch) {
-  const int64_t splits = hasClusters(arch) ? std::max<int64_t>(1, tuneOf(function, "splits")) : 1;
+  const int64_t splits = largestCluster(arch) > 1 ? std::max<int64_t>(1, tuneOf(function, "splits")) : 1;
   if (splits > 1) {
     function->setAttr(kernel::kClusterAttr, mlir::Builder(function.getContext()).getI64IntegerAttr(splits));
   }
@@ -381,12 +391,12 @@ llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
 
 }  // namespace
 
-bool hasClusters(llvm::StringRef arch) {
+int64_t largestCluster(llvm::StringRef arch) {
   constexpr int kFirstWithClusters = 90;
   int number = 0;
   arch.consume_front("sm_");
   arch.consumeInteger(10, number);
-  return number >= kFirstWithClusters;
+  return number >= kFirstWithClusters ? 8 : 1;
 }
 
 std::string whyNotOnCuda(kernel::FuncOp function) {

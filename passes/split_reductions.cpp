@@ -54,11 +54,11 @@ int64_t productOf(llvm::ArrayRef<int64_t> factors) {
   return std::accumulate(factors.begin(), factors.end(), int64_t(1), std::multiplies<>());
 }
 
-/// A divisor of `count` near `wanted` (a third to three times); those that leave parts of a multiple of `unit` come first. 1: none.
+/// A divisor of `count` near `wanted` (a third to five times); those that leave parts of a multiple of `unit` come first. 1: none.
 int64_t divisorNear(int64_t count, int64_t wanted, int64_t unit) {
   int64_t best = 1;
   double least = std::numeric_limits<double>::infinity();
-  for (int64_t divisor = std::max<int64_t>(2, wanted / 3); divisor <= std::min(3 * wanted, count / 2); ++divisor) {
+  for (int64_t divisor = std::max<int64_t>(2, wanted / 3); divisor <= std::min(5 * wanted, count / 2); ++divisor) {
     if (count % divisor != 0) {
       continue;
     }
@@ -123,7 +123,7 @@ class Splitter {
     cut.inner = llvm::to_vector(extents.drop_front(cut.last + 1));
     cut.count = productOf(extents.slice(cut.first, cut.last + 1 - cut.first));
     cut.acrossRows = productOf(cut.inner) > 1;
-    choose(cut);
+    choose(cut, isAlone(reduction));
     return cut.parts > 1 ? std::optional<Cut>(cut) : std::nullopt;
   }
 
@@ -144,7 +144,45 @@ class Splitter {
     return {};
   }
 
-  void choose(Cut& cut) const {
+  /// Whether no other reduction reads the same rows with the result, or gave what these are compared with: else one kernel with
+  /// several stages does all of it in a cluster.
+  static bool isAlone(op::ReductionOpInterface reduction) {
+    if (reduction.keepsShape() || llvm::isa<op::VarOp>(*reduction)) {
+      return false;
+    }
+    const auto elements = llvm::cast<RankedTensorType>(reduction->getOperand(0).getType()).getNumElements();
+    auto isPlain = [](Operation* op) { return op && (llvm::isa<op::ElementwiseOpInterface>(op) || op->hasTrait<op::View>()); };
+    llvm::SetVector<Operation*> behind, ahead;
+    behind.insert(reduction);
+    for (size_t i = 0; i < behind.size(); ++i) {
+      for (Operation* user : behind[i]->getUsers()) {
+        if (isPlain(user)) {
+          behind.insert(user);
+        }
+        const auto type = user->getNumResults() == 1 ? llvm::dyn_cast<RankedTensorType>(user->getResult(0).getType()) : RankedTensorType();
+        if (isPlain(user) && type.hasStaticShape() && type.getNumElements() >= elements) {
+          return false;
+        }
+      }
+    }
+    if (Operation* maker = reduction->getOperand(0).getDefiningOp()) {
+      ahead.insert(maker);
+    }
+    for (size_t i = 0; i < ahead.size(); ++i) {
+      if (llvm::isa<op::ReductionOpInterface>(ahead[i])) {
+        return false;
+      }
+      for (Value operand : ahead[i]->getOperands()) {
+        Operation* maker = operand.getDefiningOp();
+        if (isPlain(ahead[i]) && maker) {
+          ahead.insert(maker);
+        }
+      }
+    }
+    return true;
+  }
+
+  void choose(Cut& cut, bool isAlone) const {
     constexpr int64_t kBlocks = 2 * 132;
     constexpr int64_t kFewRows = 16;
     constexpr int64_t kUnit = 8;  // a part is read 16 bytes at a time
@@ -152,8 +190,8 @@ class Splitter {
     constexpr int64_t kRowsForThreads = 132 * 2048 / 8;  // from here on each thread has a row of its own (cuda_schedule)
     constexpr int64_t kFewElements = int64_t(1) << 19;
     constexpr int64_t kLongColumn = int64_t(1) << 15;
-    // Without clusters a row is one block's.
-    const int64_t longRow = clusters_ ? int64_t(1) << 18 : int64_t(1) << 16;
+    // What several stages read stays in the registers of a cluster up to here; without clusters a row is one block's.
+    const int64_t longRow = clusters_ && !isAlone ? int64_t(1) << 18 : int64_t(1) << 16;
     const int64_t rows = productOf(cut.outer) * productOf(cut.inner);
     if (!cut.acrossRows) {
       if (cut.count > longRow && rows <= kFewRows) {
@@ -349,8 +387,13 @@ class Splitter {
     rows.pop_back();
     const Value inPart = build.make<op::ArgmaxOp>(build.type(index, rows), chosen, build.builder().getI64IntegerAttr(rows.size()),
                                                   build.builder().getBoolAttr(false));
-    const Value values = partsLast(build, build.reshape(best, rows), cut), places = partsLast(build, inPart, cut);
-
+    // Of another rank, so that what follows is not taken for work on the parts' own rows.
+    auto apart = [&](Value x) {
+      ValueBuilder::Extents extents = build.extents(x);
+      extents.insert(extents.begin(), build.number(1));
+      return build.reshape(x, extents);
+    };
+    const Value values = apart(partsLast(build, build.reshape(best, rows), cut)), places = apart(partsLast(build, inPart, cut));
     const ValueBuilder::Extents all = build.extents(values);
     const RankedTensorType numbers = build.type(index, all);
     llvm::SmallVector<int64_t> starts;
@@ -394,7 +437,7 @@ class Splitter {
 struct SplitReductionsPass : impl::SplitReductionsBase<SplitReductionsPass> {
   using SplitReductionsBase::SplitReductionsBase;
 
-  void runOnOperation() override { Splitter(hasClusters(arch)).run(getOperation()); }
+  void runOnOperation() override { Splitter(largestCluster(arch) > 1).run(getOperation()); }
 };
 
 }  // namespace

@@ -80,7 +80,7 @@ def chosen(target: object, tensors: Iterable[Any], number: int) -> str:
 
 
 def stand_ins(model: Any) -> list[Any]:
-    """Tensors where a call without any would compute: an exported program's example, else a model's own, else what torch makes."""
+    """Tensors where a call without any computes: an exported program's example, else a model's own, else what torch makes."""
     import torch
 
     if isinstance(model, torch.export.ExportedProgram):

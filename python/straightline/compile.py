@@ -267,8 +267,8 @@ def compile(
             take turns between two tensors (cpu, fixed sizes). A view of a result does not hold it: it changes with later calls.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         target: "cpu", "cuda" or "cuda:sm_90"; by default where the example inputs are (without any: the model's tensors). Of
-            several CUDA devices it is the one that has them. For a device that is not here give its architecture and examples on the cpu: the program can
-            be looked at then, a call says what is missing.
+            several CUDA devices it is the one that has them. For a device that is not here give its architecture and examples on
+            the cpu: the program can be looked at then, a call says what is missing.
         launch: How kernels get to a CUDA device: "stream" (one by one) or "graph" (all of a call at once, and only what changed
             since the last call is told to the driver); by default a graph, where the program can be one.
         cache: Use the disk cache of compiled code.

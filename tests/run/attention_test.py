@@ -45,3 +45,30 @@ def test_a_cache_and_what_is_new(number: int) -> None:
     compiled = check(model, tuple(inputs), threads=1 + number % 2)
     rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
     assert not any(row["op"] == "cat" for row in rows), [row["op"] for row in rows]
+
+
+class Attend(nn.Module):
+    """Of any type; queries may share keys."""
+
+    def __init__(self, causal: bool) -> None:
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, *mask, is_causal=self.causal, enable_gqa=q.shape[1] != k.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("heads", "shared", "s", "mask", "causal"),
+    [(4, 2, 1, None, False), (3, 3, 5, None, True), (2, 1, 40, torch.bool, False), (2, 2, 3, torch.float64, False)],
+)
+def test_float64_is_products(heads: int, shared: int, s: int, mask: torch.dtype | None, causal: bool) -> None:
+    """No kernel sums in float64, and none is torch's. A mask that keeps nothing of a row gives 0."""
+    inputs = [torch.randn(2, h, n, 24, dtype=torch.float64) for h, n in ((heads, s), (shared, 70), (shared, 70))]
+    if mask is not None:
+        keep = torch.rand(s, 70) < 0.7
+        keep[s // 2] = False
+        inputs.append(keep if mask is torch.bool else torch.zeros(s, 70, dtype=mask).masked_fill_(~keep, -torch.inf))
+    compiled = check(Attend(causal), tuple(inputs))
+    rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
+    assert {row["family"] for row in rows} >= {"row_reduction"} and not any(row["backend"] == "aten" for row in rows)

@@ -230,13 +230,12 @@ def test_places_in_long_rows(shape: tuple[int, ...], dim: int, dtype: torch.dtyp
     model = Reduced(lambda x: x.argmax(dim), lambda x: x.argmin(dim), lambda x: (x > 8).any(dim), lambda x: (x < 9).all(dim))
     x = torch.randint(-9, 10, shape).to(dtype)
     compiled = sl.compile(model, (x,), target="cuda:sm_80")
-    for number in range(3):
+    for number in range(2 if dtype is torch.float32 else 1):
         got = tuple(torch.empty_like(y) for y in model(x))
         run_on_host(compiled, model, (x,), got, tmp_path / str(number))
         for mine, its in zip(got, model(x), strict=True):
             assert torch.equal(mine, its)
-        if number == 0:
-            x = x.clone().clamp_(-9, 8)  # none is greater than 8
-        elif dtype is torch.float32:
+        if dtype is torch.float32:
+            x = x.clamp(-9, 8)  # none is greater than 8
             places = torch.randint(x.numel(), (5,))
             x.view(-1)[places] = torch.tensor([torch.nan, torch.inf, torch.nan, -torch.inf, torch.nan])

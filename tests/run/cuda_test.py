@@ -22,6 +22,7 @@ from straightline import _call
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from straightline.bench.case import Case
+from bench.cubin import resources_in
 from bench.cuda_cases import CUDA_CASES, CUDA_CHAINS
 
 _TARGET = "cuda:sm_90"
@@ -188,6 +189,47 @@ def test_long_reductions_are_split_over_a_cluster() -> None:
         assert splits is not None and grid is not None
         assert (found is not None) == clusters and int(splits[1]) == (int(found[2]) if found else 1)
         assert int(grid[1]) % int(splits[1]) == 0
+
+
+class _Of(nn.Module):
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "clusters", "kernels"),
+    [
+        (lambda x: x.softmax(-1), (4, 151936), ["8"], 1),
+        (lambda x: x.argmax(-1), (1, 151936), [], 2),  # one stage
+        (lambda x: (x > 4).all(-1), (3, 150001), ["8"], 1),  # a prime has no parts
+        (lambda x: x.argmax(-1), (1, 1048583), ["8"], 1),
+        (lambda x: x.softmax(-1), (400, 32768), [], 1),  # rows enough, and each fits into a block's registers
+        (lambda x: x.softmax(-1), (256, 65536), [], 1),  # enough rows, each read again by each stage
+        (lambda x: x.sum(), (4096, 4096), [], 2),
+        (lambda x: x.argmax(0), (100000, 64), [], 2),
+        (lambda x: x.softmax(-1), (64, 1024), [], 1),
+    ],
+)
+def test_few_long_rows_are_shared(
+    function: Callable[[Tensor], Tensor],
+    shape: tuple[int, ...],
+    clusters: list[str],
+    kernels: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the blocks of a cluster, or by two kernels; nothing spills."""
+    monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(tmp_path))
+    compiled = sl.compile(_Of(function), (torch.zeros(shape),), target=_TARGET)
+    assert re.findall(r"SL_CLUSTER_KERNEL\(\d+, (\d+)\)", compiled.code) == clusters
+    assert [row["family"] for row in _launches(compiled)] == ["row_reduction"] * kernels
+    for kernel in resources_in(tmp_path):
+        assert kernel.stack == 0 and kernel.registers <= 64, kernel
+    assert "CLUSTER" not in sl.compile(_Of(function), (torch.zeros(shape),), target="cuda:sm_80").code
 
 
 def test_a_product_of_unknown_rows() -> None:

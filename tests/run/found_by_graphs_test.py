@@ -148,3 +148,10 @@ def test_bits_taken_from_two_and_selected(dtype: torch.dtype) -> None:
 
     for n in (3, 70):
         check(where, (torch.randint(-100, 100, (n,)).to(dtype), torch.randint(-100, 100, (n,)).to(dtype), torch.rand(n) > 0.5))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.int64])
+def test_a_maximum_of_integers_is_compared_with_its_row(dtype: torch.dtype) -> None:
+    """In one kernel: reductions of integers are done in 64 bits, and what they handed on was not narrowed again."""
+    x = torch.randint(0, 9, (3, 40)).to(dtype)
+    check(lambda x: ((x == x.amax(-1, keepdim=True)).any(-1), x - x.amin(-1, keepdim=True)), (x,))

@@ -193,7 +193,6 @@ class ConvolutionGraph : GraphBuilder {
     return result;
   }
 
-  const Handle handle_;
   const Sizes s_;
   const Type type_;
   const int64_t alignment_;

@@ -51,16 +51,15 @@ inline Prefetch choosePrefetch(int64_t rows, int64_t mr, int64_t nr, int64_t ele
   // What other layers read meanwhile pushes these weights out.
   weightBytes = std::max(weightBytes, machine.residentBytes / machine.threads);
   const int64_t lines = std::max<int64_t>(ceilDivide(4 * nr * elementBytes / 64, blocks), 1);
-  // One pass over all panels is one stream, which the processor fetches ahead itself from L3.
-  const bool isOneStream = blocks == 1;
   if (machine.isTwoWide()) {
     // Granite Rapids, 256 x 256 from 100 MB of weights, us (without): 2 rows 12.0 (17.4), 8 rows 14.1 (23.3), 16 rows 16.1 (28.7).
     // One row has nothing to gain, few rows lose where a smaller cache serves them.
     const int64_t least = rows <= 1 ? INT64_MAX : (rows <= 4 ? 16 : 1) * machine.l2Bytes;
-    constexpr int64_t kMost = 16;
-    return weightBytes > least ? Prefetch{std::min(lines, kMost), std::min(lines, kMost)} : Prefetch{};
+    const int64_t streams = std::min<int64_t>(lines, 16);
+    return weightBytes > least ? Prefetch{streams, streams} : Prefetch{};
   }
-  if (weightBytes <= (isOneStream ? 16 : 1) * machine.l2Bytes) {
+  // One pass over all panels is one stream, which the processor fetches ahead itself from L3.
+  if (weightBytes <= (blocks == 1 ? 16 : 1) * machine.l2Bytes) {
     return {};
   }
   return {std::min<int64_t>(lines, 8), 1};

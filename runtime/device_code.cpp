@@ -1,10 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_code.h"
 
+#include <string>
+
 #include "message_writer.h"
 #include "registry.h"
 
 namespace straightline {
+
+namespace {
+
+/// "cuda:sm_90" of the text of a #kernel.target<"cuda", "sm_90">; any other text as it is.
+std::string nameOf(const char* target) {
+  const std::string text = target ? target : "";
+  size_t quotes[4] = {};
+  for (size_t i = 0, from = 0; i < 4; ++i, from = quotes[i - 1] + 1) {
+    quotes[i] = text.find('"', from);
+    if (quotes[i] == std::string::npos) {
+      return text;
+    }
+  }
+  return text.substr(quotes[0] + 1, quotes[1] - quotes[0] - 1) + ":" + text.substr(quotes[2] + 1, quotes[3] - quotes[2] - 1);
+}
+
+}  // namespace
 
 DeviceKernels::~DeviceKernels() { unload(); }
 
@@ -34,7 +53,13 @@ int32_t DeviceKernels::load(const sl_program_desc& desc, int32_t device, sl_mess
     const int32_t status =
         backend->device->load(device, entry.code, &table_[static_cast<size_t>(i)], reason, sizeof(reason));
     if (status != SL_OK) {
-      MessageWriter(message).text("kernel '").text(entry.name).text("' cannot be loaded: ").text(reason);
+      MessageWriter(message)
+          .text("kernel '")
+          .text(entry.name)
+          .text("' cannot be loaded: ")
+          .text(reason)
+          .text("; the program is for ")
+          .text(nameOf(desc.target).c_str());
       unload();
       return status;
     }

@@ -124,7 +124,7 @@ def test_code_that_the_device_does_not_take(driver: Path) -> None:
     text = _said(driver, _WEIGHTS, LOAD=209)
     assert re.fullmatch(
         r"DeviceError: kernel '\w+' cannot be loaded: CUDA_ERROR_NO_BINARY_FOR_GPU \(209\): as it is; "
-        r"device 0 is sm_90, its driver is for CUDA 12\.4",
+        r"device 0 is sm_90, its driver is for CUDA 12\.4; the program is for cuda:sm_90",
         text,
     ), text
 

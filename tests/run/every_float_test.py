@@ -90,7 +90,7 @@ def _ulps(got: Tensor, exact: Tensor) -> Tensor:
 def test_no_binade_is_worse_than_torchs_by_more_than_three_ulps(name: str) -> None:
     function, exact = FUNCTIONS[name]
     compiled = sl.compile(lambda x: function(x), (torch.empty(_COUNT),), threads=1)
-    assert all(row["backend"] == "native" for row in compiled.explain().statements)
+    assert all(row["backend"] in ("native", "cuda") for row in compiled.explain().statements)
     ours, torchs = torch.zeros(512, dtype=torch.float64), torch.zeros(512, dtype=torch.float64)
     with torch.inference_mode():
         for x, binades in _inputs():

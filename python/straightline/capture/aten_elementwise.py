@@ -114,12 +114,20 @@ def _binary(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute
 def _scale(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute: str) -> Tensor:
     """A product or quotient: eager computes it in float32 where the tensor is half and the second operand a number.
 
-    The number may be Python's or a tensor of no dimension and another type. (In sums, and as the first operand, it is rounded
-    to half first, as `_binary` does.)
+    The number may be Python's or, on the CPU, a tensor of no dimension and another type. (In sums, and as the first operand, it
+    is rounded to half first, as `_binary` does.)
     """
     number = x if not isinstance(x, Tensor) else y
-    inexact = compute in _HALF and _is_wider(number, compute)
+    inexact = compute in _HALF and _is_wider(number, compute) and not (isinstance(number, Tensor) and _is_on_cuda(node))
     return _binary(ctx, op, node, x, y, "f32" if inexact else compute)
+
+
+def _is_on_cuda(node: torch.fx.Node) -> bool:
+    """Where eager takes Python's numbers beside half tensors as float32, in sums too, and rounds tensors of no dimension.
+
+    Source: TensorIterator and `opmath_symmetric_gpu_kernel_with_scalars` of ATen's CUDA kernels.
+    """
+    return bool(node.meta["val"].device.type == "cuda")
 
 
 def _is_wider(number: Any, half: str) -> bool:
@@ -149,8 +157,8 @@ def _add_sub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     op = "add" if ".add." in str(node.target) else "sub"
     if dtype == "i1" and op == "add":  # torch adds booleans as a logical or
         return _binary(ctx, "logical_or", node, a.self, a.other, "i1")
-    if a.alpha != 1 and dtype in _HALF:  # eager rounds alpha, and the result once
-        alpha = _rounded(a.alpha, dtype)
+    if dtype in _HALF and (a.alpha != 1 or (_is_on_cuda(node) and not isinstance(a.other, Tensor))):
+        alpha = a.alpha if _is_on_cuda(node) else _rounded(a.alpha, dtype)  # eager rounds alpha on the CPU, and the result once
         other = ctx.cast(a.other, dtype) if isinstance(a.other, Tensor) else a.other
         return _binary(ctx, op, node, ctx.cast(a.self, dtype), _scaled(ctx, other, alpha, "f32"), "f32")
     return _binary(ctx, op, node, a.self, _scaled(ctx, a.other, a.alpha, dtype), dtype)
@@ -159,7 +167,9 @@ def _add_sub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten.rsub.Tensor", "aten.rsub.Scalar")
 def _rsub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dtype = ctx.promoted(a.self, a.other)
-    return _binary(ctx, "sub", node, a.other, _scaled(ctx, a.self, a.alpha, dtype), dtype)
+    wide = dtype in _HALF and _is_on_cuda(node) and (a.alpha != 1 or not isinstance(a.other, Tensor))
+    compute = "f32" if wide else dtype
+    return _binary(ctx, "sub", node, a.other, _scaled(ctx, a.self, a.alpha, compute), compute)
 
 
 @converter("aten.mul.Tensor", "aten.mul.Scalar")

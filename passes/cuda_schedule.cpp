@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include "mlir/IR/Builders.h"
+#include "passes/decompose_lstm.h"
 
 namespace straightline::passes {
 
@@ -376,6 +377,20 @@ void scheduleTranspose(kernel::FuncOp function) {
   finish(function, {}, blocks, kThreads);
 }
 
+/// A cluster for some rows of the batch. The sizes are those for which decompose-ops found a plan.
+void scheduleLstmSequence(kernel::FuncOp function, llvm::StringRef arch) {
+  mlir::MLIRContext* context = function.getContext();
+  const Size batch = shapeOf(function, "batch");
+  const mlir::Type element = llvm::cast<BufferType>(llvm::cast<mlir::TypeAttr>(function.getOutputs()[0]).getValue()).getElementType();
+  const LstmSequencePlan plan =
+      *planLstmSequence(tuneOf(function, "hidden"), *batch.known(), element, largestCluster(arch));
+  finish(function, {{"lanes", plan.lanes}, {"blocks", plan.blocks}, {"rows", plan.rows}, {"threads", plan.threads}},
+         batch.dividedUp(plan.rows).times(Size(context, plan.blocks)), plan.threads);
+  if (plan.blocks > 1) {
+    function->setAttr(kernel::kClusterAttr, mlir::Builder(context).getI64IntegerAttr(plan.blocks));
+  }
+}
+
 /// Tunables without which there is no grid. A kernel that was chosen for a CPU lacks them.
 llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
   static constexpr llvm::StringRef kGemv[] = {"rows", "mr", "lanes", "threads"};
@@ -402,7 +417,7 @@ int64_t largestCluster(llvm::StringRef arch) {
 std::string whyNotOnCuda(kernel::FuncOp function) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
   if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct",
-                           "gather_rows", "gather_elements", "scatter_rows", "scan", "pool", "transpose"}, family)) {
+                           "gather_rows", "gather_elements", "scatter_rows", "scan", "pool", "transpose", "lstm_sequence"}, family)) {
     return "kernels of family '" + family.str() + "' have no CUDA form";
   }
   for (const llvm::StringRef key : neededTunables(family)) {
@@ -448,6 +463,8 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
                                                  shapeOf(function, "outH"), shapeOf(function, "outW")}));
   } else if (family == "transpose") {
     scheduleTranspose(function);
+  } else if (family == "lstm_sequence") {
+    scheduleLstmSequence(function, arch);
   } else {
     scheduleAttention(function, arch);
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/decompose_lstm.h"
 
+#include <algorithm>
+
+#include "llvm/Support/MathExtras.h"
 #include "passes/value_builder.h"
 
 namespace straightline::passes {
@@ -101,7 +104,54 @@ Sequence loop(ValueBuilder& build, Value projected, const CellState& start,
   return {forOp.getResult(2), forOp.getResult(0), forOp.getResult(1)};
 }
 
-Sequence direction(ValueBuilder& build, op::LstmOp lstm, Value x, int64_t cell, bool reversed) {
+/// Whether every element is zero, seen through views.
+bool isZero(Value value) {
+  while (auto* made = value.getDefiningOp()) {
+    if (auto full = llvm::dyn_cast<op::FullOp>(made)) {
+      auto number = llvm::dyn_cast<mlir::FloatAttr>(full.getValue());
+      return number && number.getValue().isZero();
+    }
+    if (!made->hasTrait<op::View>()) {
+      return false;
+    }
+    value = made->getOperand(0);
+  }
+  return false;
+}
+
+/// All steps in one kernel, where it has a plan for these sizes.
+std::optional<Sequence> whole(ValueBuilder& build, op::LstmOp lstm, Value x, int64_t cell, bool reversed, int64_t largestCluster) {
+  constexpr int64_t kFewestSteps = 4;  // fewer are as fast by themselves
+  const CellWeights weights = weightsOf(lstm, cell);
+  const Extents extents = build.extents(x);
+  const auto type = llvm::cast<mlir::RankedTensorType>(x.getType());
+  const int64_t hidden = lstm.getH0().getType().getDimSize(2);
+  if (type.isDynamicDim(1) || (!type.isDynamicDim(0) && type.getDimSize(0) < kFewestSteps) ||
+      !planLstmSequence(hidden, type.getDimSize(1), type.getElementType(), largestCluster)) {
+    return std::nullopt;
+  }
+  Value bias = weights.inputBias;
+  if (bias) {
+    bias = build.make<op::AddOp>(bias, weights.hiddenBias);
+  }
+  const Value projected = build.linear(x, weights.inputs, bias);
+  Value h0, c0;
+  if (!isZero(lstm.getH0()) || !isZero(lstm.getC0())) {
+    h0 = entry(build, lstm.getH0(), cell);
+    c0 = entry(build, lstm.getC0(), cell);
+  }
+  const mlir::Type element = type.getElementType();
+  const Extents state = {extents[1], build.number(hidden)};
+  auto made = op::LstmSequenceOp::create(build.builder(), build.loc(), build.type(element, {extents[0], extents[1], state[1]}),
+                                         build.type(element, state), build.type(element, state), projected, weights.hidden, h0, c0,
+                                         build.builder().getBoolAttr(reversed));
+  return Sequence{made.getY(), made.getH(), made.getC()};
+}
+
+Sequence direction(ValueBuilder& build, op::LstmOp lstm, Value x, int64_t cell, bool reversed, int64_t largestCluster) {
+  if (std::optional<Sequence> sequence = whole(build, lstm, x, cell, reversed, largestCluster)) {
+    return *sequence;
+  }
   const CellWeights weights = weightsOf(lstm, cell);
   // With a named number of steps the last index is no literal: the sequence itself is reversed.
   const bool flips = reversed && !symbolic::constantValue(build.extents(x)[0]);
@@ -119,7 +169,10 @@ Sequence direction(ValueBuilder& build, op::LstmOp lstm, Value x, int64_t cell, 
 }
 
 struct DecomposeLstm : mlir::OpRewritePattern<op::LstmOp> {
-  using OpRewritePattern::OpRewritePattern;
+  DecomposeLstm(mlir::MLIRContext* context, int64_t largestCluster)
+      : OpRewritePattern(context), largestCluster(largestCluster) {}
+
+  int64_t largestCluster;
 
   llvm::LogicalResult matchAndRewrite(op::LstmOp lstm,
                                       mlir::PatternRewriter& rewriter) const override {
@@ -133,7 +186,7 @@ struct DecomposeLstm : mlir::OpRewritePattern<op::LstmOp> {
     for (int64_t layer = 0; layer < static_cast<int64_t>(lstm.getNumLayers()); ++layer) {
       llvm::SmallVector<Value> y;
       for (int64_t each = 0; each < directions; ++each) {
-        const Sequence sequence = direction(build, lstm, x, layer * directions + each, each == 1);
+        const Sequence sequence = direction(build, lstm, x, layer * directions + each, each == 1, largestCluster);
         y.push_back(sequence.y);
         h.push_back(stacked(build, sequence.h));
         c.push_back(stacked(build, sequence.c));
@@ -148,8 +201,43 @@ struct DecomposeLstm : mlir::OpRewritePattern<op::LstmOp> {
 
 }  // namespace
 
-void addLstmPatterns(mlir::RewritePatternSet& patterns) {
-  patterns.add<DecomposeLstm>(patterns.getContext());
+std::optional<LstmSequencePlan> planLstmSequence(int64_t hidden, int64_t batch, mlir::Type element, int64_t largestCluster) {
+  constexpr int64_t kGates = 4, kRun = 4;  // of the kernel: rows of the weight a unit, neighbouring columns of a lane
+  constexpr int64_t kRegisters = 65536, kMost = 255;  // of a processor, a fourth for every fourth warp of a block; of a thread
+  constexpr int64_t kOfARow = 13, kOthers = 40;       // registers of a thread: sums, inputs and cell of a row; addresses
+  constexpr int64_t kMostThreads = 512;
+  constexpr int64_t kMostRows = 4;
+  constexpr int64_t kBlocks = 128;              // of a device at once
+  // Fitted to an H200 (bench/results/cuda_recurrent_h200.json): us of any step, what a cluster adds, instructions of the functions.
+  constexpr double kAlone = 0.35, kMeet = 0.1, kFunctions = 250, kClock = 1700, kSchedulers = 4;
+  std::optional<LstmSequencePlan> best;
+  const int64_t words = element.isF64() ? 2 : 1;
+  for (int64_t blocks = 1; blocks <= largestCluster && hidden > 0 && batch > 0; blocks *= 2) {
+    const int64_t units = llvm::divideCeil(hidden, blocks);
+    const int64_t rows = llvm::divideCeil(batch, kBlocks / blocks);
+    for (const int64_t lanes : {8, 16, 32}) {
+      const int64_t threads = llvm::alignTo(units * lanes, 32);
+      const int64_t columns = kRun * llvm::divideCeil(hidden, kRun * lanes);
+      const int64_t registers = (kGates * columns + kOfARow * rows) * words + kOthers;
+      const int64_t most = std::min<int64_t>(kMost, kRegisters / static_cast<int64_t>(llvm::alignTo(threads, 128)) / 8 * 8);
+      if ((blocks - 1) * units >= hidden || threads > kMostThreads || registers > most || rows > kMostRows) {
+        continue;
+      }
+      // A warp's multiply-adds and exchanges take turns on the four schedulers of a processor; a double takes two.
+      const double sums = static_cast<double>(kGates) * (static_cast<double>(columns) + 2.0 * llvm::Log2_64(lanes));
+      const double instructions = static_cast<double>(rows * words) * (sums + kFunctions);
+      const double turns = std::max(1.0, static_cast<double>(threads) / 32 / kSchedulers);
+      const double us = kAlone + (blocks > 1 ? kMeet : 0) + instructions * turns / kClock;
+      if (!best || us < best->stepUs) {
+        best = LstmSequencePlan{lanes, blocks, rows, threads, us};
+      }
+    }
+  }
+  return best;
+}
+
+void addLstmPatterns(mlir::RewritePatternSet& patterns, int64_t largestCluster) {
+  patterns.add<DecomposeLstm>(patterns.getContext(), largestCluster);
 }
 
 }  // namespace straightline::passes

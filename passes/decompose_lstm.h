@@ -2,12 +2,25 @@
 #ifndef STRAIGHTLINE_PASSES_DECOMPOSE_LSTM_H
 #define STRAIGHTLINE_PASSES_DECOMPOSE_LSTM_H
 
+#include <optional>
+
 #include "mlir/IR/PatternMatch.h"
 
 namespace straightline::passes {
 
-/// lstm -> linear over all steps and one op.for for each layer and direction.
-void addLstmPatterns(mlir::RewritePatternSet& patterns);
+/// How the kernel for all steps of one direction (family lstm_sequence, whose words these are) divides its work.
+struct LstmSequencePlan {
+  int64_t lanes = 8, blocks = 1, rows = 1, threads = 32;
+  double stepUs = 0;  ///< estimated
+};
+
+/// The one that is estimated to be fastest, with at most `largestCluster` blocks; none where the weight does not fit into the registers of
+/// a cluster, or the batch into the clusters of a device.
+std::optional<LstmSequencePlan> planLstmSequence(int64_t hidden, int64_t batch, mlir::Type element, int64_t largestCluster);
+
+/// lstm -> for each layer and direction a linear over all steps, then an op.for, or lstm_sequence where there is a plan for it with
+/// `largestCluster` blocks (0: where there is no such kernel).
+void addLstmPatterns(mlir::RewritePatternSet& patterns, int64_t largestCluster);
 
 }  // namespace straightline::passes
 

@@ -31,6 +31,11 @@ SL_INLINE void expect(uint64_t* barrier, int bytes) {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(bytes) : "memory");
 }
+/// The same once more, behind awaitSent() of the last time.
+SL_INLINE void expectAgain(uint64_t* barrier, int bytes) {
+  const uint32_t place = uint32_t(__cvta_generic_to_shared(barrier));
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(bytes) : "memory");
+}
 /// Writes to the shared memory of block `number`, at the place where this block has `p`, and says so at its `barrier`. Behind
 /// wait(). With TOGETHER false there is one block, and no barrier.
 template <bool TOGETHER, class T>
@@ -56,12 +61,12 @@ SL_INLINE void send(int number, T* p, T value, uint64_t* barrier) {
     }
   }
 }
-/// Waits until all that was expected is there; every thread that reads it calls it.
-SL_INLINE void awaitSent(uint64_t* barrier) {
+/// Waits until all that was expected is there; every thread that reads it calls it. `parity` is 0 the first time, then 1, 0, ..
+SL_INLINE void awaitSent(uint64_t* barrier, int parity = 0) {
   const uint32_t place = uint32_t(__cvta_generic_to_shared(barrier));
   asm volatile(
-      "{\n\t.reg .pred done;\nagain_%=:\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n\t"
-      "@!done bra again_%=;\n\t}" ::"r"(place)
+      "{\n\t.reg .pred done;\nagain_%=:\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
+      "@!done bra again_%=;\n\t}" ::"r"(place), "r"(parity)
       : "memory");
 }
 

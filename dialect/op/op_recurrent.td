@@ -24,4 +24,25 @@ def Op_LstmOp : Op_PlainOp<"lstm"> {
   let hasVerifier = 1;
 }
 
+def Op_LstmSequenceOp : Op_PlainOp<"lstm_sequence", [AttrSizedOperandSegments]> {
+  let summary = "one direction of one layer of lstm over a whole sequence, behind the products of its inputs";
+  let description = [{
+    projected [s, b, 4h] (x times w_ih, and both biases; gates in the order i, f, g, o), weight [4h, h]; h0 and c0 [b, h], zeros
+    where they are left out. Results: y [s, b, h], the last h and c [b, h]. `reversed`: from the last step to the first. What
+    decompose-ops leaves of lstm where a device has a kernel for all steps.
+
+    - (lstm_sequence_c1) projected is [s, b, 4h] and weight [4h, h] with a static h
+    - (lstm_sequence_c2) h0 and c0 are both [b, h], or both left out
+    - (lstm_sequence_c3) y is [s, b, h], h and c are [b, h]
+    - (lstm_sequence_c4) equal element types
+  }];
+  let arguments = (ins Op_FloatTensor:$projected, Op_FloatTensor:$weight, Optional<Op_FloatTensor>:$h0,
+                       Optional<Op_FloatTensor>:$c0, BoolAttr:$reversed);
+  let results = (outs Op_Tensor:$y, Op_Tensor:$h, Op_Tensor:$c);
+  let assemblyFormat = [{
+    $projected `,` $weight (`start` $h0^)? (`cell` $c0^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif  // STRAIGHTLINE_OP_RECURRENT_TD

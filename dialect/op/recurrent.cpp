@@ -75,4 +75,42 @@ llvm::LogicalResult LstmOp::verify() {
   return verifyExtents(*this, space, "c", space.of(getC()), c0, "lstm_c4");
 }
 
+llvm::LogicalResult LstmSequenceOp::verify() {
+  ExtentSpace space;
+  const Extents projected = space.of(getProjected()), weight = space.of(getWeight());
+  if (projected.size() != 3 || weight.size() != 2) {
+    return opError(*this) << "projected and weight have ranks " << projected.size() << " and " << weight.size()
+                          << " but 3 and 2 are needed (lstm_sequence_c1)";
+  }
+  const AffineExpr hidden = weight[1];
+  if (!symbolic::constantValue(hidden)) {
+    return opError(*this) << "the hidden size is a named extent but a static one is needed (lstm_sequence_c1)";
+  }
+  if (failed(verifyExtents(*this, space, "projected", projected, {projected[0], projected[1], hidden * 4}, "lstm_sequence_c1")) ||
+      failed(verifyExtents(*this, space, "weight", weight, {hidden * 4, hidden}, "lstm_sequence_c1"))) {
+    return failure();
+  }
+  if (!getH0() != !getC0()) {
+    return opError(*this) << "has " << (getH0() ? "h0" : "c0") << " alone but both or neither are needed (lstm_sequence_c2)";
+  }
+  const Extents state = {projected[1], hidden};
+  if (getH0() && (failed(verifyExtents(*this, space, "h0", space.of(getH0()), state, "lstm_sequence_c2")) ||
+                  failed(verifyExtents(*this, space, "c0", space.of(getC0()), state, "lstm_sequence_c2")))) {
+    return failure();
+  }
+  if (failed(verifyExtents(*this, space, "y", space.of(getY()), {projected[0], projected[1], hidden}, "lstm_sequence_c3")) ||
+      failed(verifyExtents(*this, space, "h", space.of(getH()), state, "lstm_sequence_c3")) ||
+      failed(verifyExtents(*this, space, "c", space.of(getC()), state, "lstm_sequence_c3"))) {
+    return failure();
+  }
+  llvm::SmallVector<Value> values(getOperands());
+  llvm::append_range(values, (*this)->getResults());
+  for (Value value : values) {
+    if (failed(verifyElements(*this, value, "an operand or result", getProjected().getType().getElementType(), "lstm_sequence_c4"))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
 }  // namespace straightline::op

@@ -482,6 +482,24 @@ LogicalResult Lowering::finishReturn() {
   return success();
 }
 
+/// Whether `buffer` has every element where `place` has it: both over one storage, from one offset on, with strides that differ
+/// where there is one element only.
+bool Lowering::isSamePlace(Value buffer, Value place) {
+  const auto start = [&](Value value) -> std::pair<Value, Attribute> {
+    auto view = value.getDefiningOp<kernel::ViewOp>();
+    const Attribute zero = kernel::ExtentAttr::get(context_, 0);
+    return view ? std::pair<Value, Attribute>(view.getIndices().empty() ? view.getBase() : Value(view), view.getOffset())
+                : std::pair<Value, Attribute>(value, zero);
+  };
+  if (start(buffer) != start(place) || extentsOf(typeOf(buffer)) != extentsOf(typeOf(place))) {
+    return false;
+  }
+  const Exprs strides = stridesOf(typeOf(buffer)), wanted = stridesOf(typeOf(place));
+  return llvm::all_of(llvm::enumerate(extentsOf(typeOf(place))), [&](auto extent) {
+    return extent.value() == constant(1) || strides[extent.index()] == wanted[extent.index()];
+  });
+}
+
 /// The output argument of result `i`, holding what `buffer` holds.
 Value Lowering::freshResult(unsigned i, Value buffer) {
   Value place = outputArgument(i);
@@ -492,7 +510,7 @@ Value Lowering::freshResult(unsigned i, Value buffer) {
     run_.setOutputNamesAttr(builder_.getArrayAttr(outputNames));
     place = run_.getBody().addArgument(contiguousType(extentsOf(typeOf(buffer)), typeOf(buffer).getElementType()), run_.getLoc());
   }
-  if (buffer != place) {
+  if (!isSamePlace(buffer, place)) {
     copy(run_.getLoc(), buffer, place, "copy", "a result has storage of its own");
   }
   return place;

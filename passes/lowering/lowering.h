@@ -176,6 +176,7 @@ class Lowering {
   mlir::LogicalResult declareProgram();
   mlir::LogicalResult finishReturn();
   mlir::Value freshResult(unsigned i, mlir::Value buffer);
+  bool isSamePlace(mlir::Value buffer, mlir::Value place);
   mlir::Value viewOfTied(mlir::Value tensor);
   void demotePrepared();
   /// A buffer of prepare seen through views that stand in run, as prepare sees it.
@@ -205,6 +206,7 @@ class Lowering {
   mlir::LogicalResult lowerScatterRows(mlir::Operation* op);
   mlir::LogicalResult lowerIndexing(mlir::Operation* op);
   mlir::LogicalResult lowerAttention(op::ScaledDotProductAttentionOp op);
+  mlir::LogicalResult lowerLstmSequence(op::LstmSequenceOp sequence);
   mlir::LogicalResult lowerAten(op::AtenOp aten);
   /// The declaration and the handle of one op with its arguments; made when there is none yet.
   std::pair<mlir::FlatSymbolRefAttr, mlir::Value> planAten(mlir::Location loc, const std::string& symbol,

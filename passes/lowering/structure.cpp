@@ -61,6 +61,7 @@ LogicalResult Lowering::lowerStructure(Operation* op) {
       .Case<op::EmbeddingOp, op::GatherOp, op::IndexSelectOp, op::CumsumOp, op::FlipOp>(
           [&](auto) { return lowerIndexing(op); })
       .Case([&](op::ScaledDotProductAttentionOp attention) { return lowerAttention(attention); })
+      .Case([&](op::LstmSequenceOp sequence) { return lowerLstmSequence(sequence); })
       .Case([&](op::AtenOp aten) { return lowerAten(aten); })
       .Default([](Operation* other) -> LogicalResult {
         return other->emitOpError("has no lowering to kernels; decompose_ops or a fusion pass probably lacks a case");
@@ -258,7 +259,7 @@ LogicalResult Lowering::lowerCat(op::CatOp cat) {
     Value from = bufferOf(part);
     // A part that stands here twice has one place and is copied to the other; its place in another cat says nothing here.
     Value placed = llvm::count(cat.getTensors(), part) == 1 ? catPlace_.lookup({cat, part}) : Value();
-    if (!placed || from != placed) {
+    if (!placed || !isSamePlace(from, placed)) {
       Value to = view(cat.getLoc(), whole, type(extents, typeOf(whole).getElementType(), strides), at * strides[dim]);
       copy(cat.getLoc(), from, to, "cat", "the part could not be written in place by what made it");
     }

@@ -54,7 +54,7 @@ COUNTS = {
     "encoder_256": Counts(7, 98304, arena_of_two=114688),
     "encoder_64": Counts(7, 14336, arena_of_two=19712),
     "decoder_layer": Counts(launches=12, arena=91776, moves=0, borders=0, arena_of_two=158976),
-    "dlrm": Counts(25, 3524, moves=10, arena_of_two=5572),
+    "dlrm": Counts(16, 3524, moves=1, arena_of_two=5572),
     "audio_10ms": Counts(29, 54272, moves=2, borders=6),
     "resnet18_b1": Counts(40, 4072448, moves=1, borders=16),
     "resnet18_b10": Counts(40, 40724480, moves=1, borders=16),

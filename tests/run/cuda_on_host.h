@@ -181,7 +181,8 @@ inline void wait() {}
 inline void expect(uint64_t*, int) {}
 template <bool OTHERS, class T>
 void send(int, T* p, T value, uint64_t*) { *p = value; }
-inline void awaitSent(uint64_t*) {}
+inline void expectAgain(uint64_t*, int) {}
+inline void awaitSent(uint64_t*, int = 0) {}
 template <bool OTHERS, class T>
 T oneFrom(int, const T* p) { return *p; }
 template <bool OTHERS, int N, class T>

@@ -76,7 +76,7 @@ def _compare(model: nn.Module, inputs: tuple[Tensor, ...], folder: Path, familie
         eager = model(*inputs)
         exact = copy.deepcopy(model).double()(*(x.double() for x in inputs))
     eagers, exacts = ((x,) if isinstance(x, Tensor) else x for x in (eager, exact))
-    got = tuple(torch.empty_like(y) for y in eagers)
+    got = tuple(torch.empty_like(y, memory_format=torch.contiguous_format) for y in eagers)
     run_on_host(compiled, model, inputs, got, folder)
     for mine, torchs, best in zip(got, eagers, exacts, strict=True):
         scale = best.abs().max()
@@ -239,3 +239,26 @@ def test_places_in_long_rows(shape: tuple[int, ...], dim: int, dtype: torch.dtyp
             x = x.clamp(-9, 8)  # none is greater than 8
             places = torch.randint(x.numel(), (5,))
             x.view(-1)[places] = torch.tensor([torch.nan, torch.inf, torch.nan, -torch.inf, torch.nan])
+
+
+class Sequence(nn.Module):
+    """Layers of LSTM from a given start, or zeros."""
+
+    def __init__(self, features: int, hidden: int, **options: bool | int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(features, hidden, **options)
+
+    def forward(self, x: Tensor, h: Tensor | None = None, c: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        y, (last, cell) = self.lstm(x, None if h is None or c is None else (h, c))
+        return y, last, cell
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize(("steps", "batch", "features", "hidden"), [(4, 1, 3, 5), (5, 3, 7, 20), (7, 2, 4, 33)])  # linears of 16 rows at most
+def test_all_steps_in_one_kernel(steps: int, batch: int, features: int, hidden: int, dtype: torch.dtype, tmp_path: Path) -> None:
+    """One block; from a start, and both directions of two layers from zeros, of any order of dims."""
+    start = torch.randn(1, batch, hidden).to(dtype)
+    _compare(Sequence(features, hidden).to(dtype), (torch.randn(steps, batch, features).to(dtype), start, start / 2), tmp_path, None)
+    model = Sequence(features, hidden, num_layers=2, bidirectional=True, batch_first=True, bias=batch > 1).to(dtype)
+    (tmp_path / "2").mkdir()
+    _compare(model, (torch.randn(batch, steps, features).to(dtype),), tmp_path / "2", None)

@@ -21,6 +21,7 @@ import straightline as sl
 _FAMILIES = {
     "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct", "gather_rows",
     "gather_elements", "scatter_rows", "scan", "pool", "transpose",
+    "lstm_sequence",
 }  # fmt: skip
 _OWN = {"linear": "cuda", "matmul": "cuda", "convolution": "cuda"}
 
@@ -69,6 +70,8 @@ def _cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "gather": (_Of(lambda s, x, i: torch.gather(x, 1, i)), (_r(5, 9), torch.randint(9, (5, 4)))),
         "scatter": (_Of(lambda s, x, i, y: x.index_add(0, i, y)), (_r(9, 5), torch.randint(9, (4,)), _r(4, 5))),
         "scan": (_Of(lambda s, x: (x.cumsum(1), x.cumsum(0))), (_r(7, 133),)),
+        "lstm, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
+        "lstm, a cluster": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(7, 131, batch_first=True)), (_r(5, 9, 7),)),
         "transpose": (_Of(lambda s, x: x.transpose(1, 2).contiguous()), (_r(2, 65, 37),)),
         "range and fill": (_Of(lambda s, x: (torch.arange(x.shape[0], device=x.device), torch.full((9,), 2.0, device=x.device), x + 1)), (_r(9),)),
     }  # fmt: skip

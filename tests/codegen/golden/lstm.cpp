@@ -353,7 +353,6 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
       return sl::stop(ctx, team, 13);
     }
   }
-  float* const getitem_1_view_2 = getitem_1;
   float* const t_2_view_1 = t_2;
   // copy: fc (lstm.py:26)
   if (team.index == 0) {
@@ -362,10 +361,6 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   // linear: fc (lstm.py:26)
   if (team.index == 0) {
     gemm_100x5x16_bias(ctx, sl::alone(), t, fc_weight_packed, fc_bias, linear);
-  }
-  // copy
-  if (team.index == 0) {
-    copy_32_2(ctx, sl::alone(), getitem_1_view_2, getitem_1);
   }
   return SL_OK;
 }
@@ -597,8 +592,7 @@ static constexpr int32_t operands_17[] = {14, 29};
 static constexpr int32_t operands_18[] = {28, 29};
 static constexpr int32_t operands_20[] = {31, 12};
 static constexpr int32_t operands_21[] = {12, 8, 6, 10};
-static constexpr int32_t operands_22[] = {30, 11};
-static constexpr int32_t operands_23[] = {10, 11};
+static constexpr int32_t operands_22[] = {10, 11};
 static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_64x8", "pack", "lstm (lstm.py:25)", operands_0, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_64x16", "pack", "lstm (lstm.py:25)", operands_1, 1, 1, nullptr, 0},
@@ -622,8 +616,7 @@ static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_END, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_2x50x16", "copy", "fc (lstm.py:26)", operands_20, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x5x16_bias", "linear", "fc (lstm.py:26)", operands_21, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32_2", "copy", "", operands_22, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_23, 2, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_22, 2, 0, nullptr, 0},
 };
 
 static constexpr sl_result results[] = {
@@ -642,7 +635,7 @@ extern const sl_program_desc sl_program;
 const sl_program_desc sl_program = {
     sizeof(sl_program_desc), SL_ABI_VERSION, "forward", "#kernel.target<\"cpu\", \"x86-64-v3\">",
     sl_program_prepare, sl_program_run,
-    buffers, 32, statements, 24, nullptr, 0,
+    buffers, 32, statements, 23, nullptr, 0,
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     6, 0, 1, 2, 1,

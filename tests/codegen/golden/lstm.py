@@ -29,7 +29,6 @@ def run(io):
     fc_bias = buffers[6]  # parameter "fc.bias": float32[5]
     fc_weight_packed = buffers[8]  # prepared "fc.weight.packed": float32[1, 16, 8]
     linear = buffers[10]  # output "linear": float32[2, 50, 5]
-    getitem_1 = buffers[11]  # output "getitem_1": float32[1, 2, 16]
     t = buffers[12]  # arena: float32[2, 50, 16]
     t_1 = buffers[13]  # arena: float32[2, 64]
     t_2 = buffers[14]  # arena: float32[50, 2, 16]
@@ -76,12 +75,9 @@ def run(io):
         # dynamic_update_slice: lstm (lstm.py:25)
         native.copy_32_2(alone, getitem_1_view_1, t_2_view)
         io.back_edge(13)
-    getitem_1_view_2 = buffers[30]  # getitem_1: float32[1, 2, 16]
     t_2_view_1 = buffers[31]  # t_2: float32[2, 50, 16]
     # copy: fc (lstm.py:26)
     native.copy_2x50x16(alone, t_2_view_1, t)
     # linear: fc (lstm.py:26)
     native.gemm_100x5x16_bias(alone, t, fc_weight_packed, fc_bias, linear)
-    # copy
-    native.copy_32_2(alone, getitem_1_view_2, getitem_1)
 

@@ -8,3 +8,12 @@ func.func @recurrent(%x: tensor<7x2x3xf32>, %h: tensor<2x2x4xf32>, %wi: tensor<1
   return
 }
 
+
+// CHECK-LABEL: func.func @sequence
+func.func @sequence(%p: tensor<?x2x16xf32, #op.dims<[s, 2, 16]>>, %w: tensor<16x4xf32>, %h: tensor<2x4xf32>) {
+  // CHECK: op.lstm_sequence %{{.*}}, %{{.*}} start %{{.*}} cell %{{.*}} {reversed = true} : (tensor<?x2x16xf32, #op.dims<[s, 2, 16]>>, tensor<16x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>, tensor<2x4xf32>, tensor<2x4xf32>)
+  %y, %hn, %cn = op.lstm_sequence %p, %w start %h cell %h {reversed = true} : (tensor<?x2x16xf32, #op.dims<[s, 2, 16]>>, tensor<16x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>) -> (tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>, tensor<2x4xf32>, tensor<2x4xf32>)
+  // CHECK: op.lstm_sequence %{{[^ ]*}}, %{{[^ ]*}} {reversed = false}
+  %z, %hz, %cz = op.lstm_sequence %p, %w {reversed = false} : (tensor<?x2x16xf32, #op.dims<[s, 2, 16]>>, tensor<16x4xf32>) -> (tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}

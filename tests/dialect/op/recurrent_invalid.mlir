@@ -37,3 +37,59 @@ func.func @lstm_c5(%x: tensor<7x2x3xf32>, %h: tensor<1x2x4xf32>, %w0: tensor<16x
   %y, %hn, %cn = op.lstm %x, %h, %h, %w0, %w1 {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false} : (tensor<7x2x3xf32>, tensor<1x2x4xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x4xf64>) -> (tensor<7x2x4xf32>, tensor<1x2x4xf32>, tensor<1x2x4xf32>)
   return
 }
+
+// -----
+
+func.func @lstm_sequence_c1(%p: tensor<7x2x12xf32>, %w: tensor<16x4xf32>) {
+  // expected-error @+1 {{lstm_sequence: projected has extents [7, 2, 12] but [7, 2, 16] are needed (lstm_sequence_c1)}}
+  %y, %hn, %cn = op.lstm_sequence %p, %w {reversed = false} : (tensor<7x2x12xf32>, tensor<16x4xf32>) -> (tensor<7x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @lstm_sequence_c1_named(%p: tensor<7x2x16xf32>, %w: tensor<16x?xf32, #op.dims<[16, h]>>) {
+  // expected-error @+1 {{lstm_sequence: the hidden size is a named extent but a static one is needed (lstm_sequence_c1)}}
+  %y, %hn, %cn = op.lstm_sequence %p, %w {reversed = false} : (tensor<7x2x16xf32>, tensor<16x?xf32, #op.dims<[16, h]>>) -> (tensor<7x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @lstm_sequence_c1_ranks(%p: tensor<7x16xf32>, %w: tensor<16x4xf32>) {
+  // expected-error @+1 {{lstm_sequence: projected and weight have ranks 2 and 2 but 3 and 2 are needed (lstm_sequence_c1)}}
+  %y, %hn, %cn = op.lstm_sequence %p, %w {reversed = false} : (tensor<7x16xf32>, tensor<16x4xf32>) -> (tensor<7x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @lstm_sequence_c2(%p: tensor<7x2x16xf32>, %w: tensor<16x4xf32>, %h: tensor<3x4xf32>) {
+  // expected-error @+1 {{lstm_sequence: h0 has extents [3, 4] but [2, 4] are needed (lstm_sequence_c2)}}
+  %y, %hn, %cn = op.lstm_sequence %p, %w start %h cell %h {reversed = false} : (tensor<7x2x16xf32>, tensor<16x4xf32>, tensor<3x4xf32>, tensor<3x4xf32>) -> (tensor<7x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @lstm_sequence_c2_alone(%p: tensor<7x2x16xf32>, %w: tensor<16x4xf32>, %h: tensor<2x4xf32>) {
+  // expected-error @+1 {{lstm_sequence: has h0 alone but both or neither are needed (lstm_sequence_c2)}}
+  %y, %hn, %cn = op.lstm_sequence %p, %w start %h {reversed = false} : (tensor<7x2x16xf32>, tensor<16x4xf32>, tensor<2x4xf32>) -> (tensor<7x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @lstm_sequence_c3(%p: tensor<7x2x16xf32>, %w: tensor<16x4xf32>) {
+  // expected-error @+1 {{lstm_sequence: y has extents [7, 2, 8] but [7, 2, 4] are needed (lstm_sequence_c3)}}
+  %y, %hn, %cn = op.lstm_sequence %p, %w {reversed = false} : (tensor<7x2x16xf32>, tensor<16x4xf32>) -> (tensor<7x2x8xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}
+
+// -----
+
+func.func @lstm_sequence_c4(%p: tensor<7x2x16xf32>, %w: tensor<16x4xf64>) {
+  // expected-error @+1 {{lstm_sequence: an operand or result has elements 'f64' but 'f32' are needed (lstm_sequence_c4)}}
+  %y, %hn, %cn = op.lstm_sequence %p, %w {reversed = false} : (tensor<7x2x16xf32>, tensor<16x4xf64>) -> (tensor<7x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return
+}

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent layers on an NVIDIA device: answers against float64, then times beside eager (cuDNN) and its CUDA graph.
+
+    python -m bench.cuda_recurrent --json result.json
+
+Fails when an answer is wrong, or the same call gives other bits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import straightline as sl
+import torch
+from torch import Tensor, nn
+
+from bench.cuda_decode import times_of
+
+#: features, hidden, batch, steps, type, options of nn.LSTM
+_CHECKED = [
+    *((*sizes, torch.float32, {})
+      for sizes in ((3, 1, 1, 4), (12, 24, 4, 20), (64, 64, 1, 50), (40, 131, 3, 33), (64, 256, 1, 100))),
+    *((16, 97, 70, 9, dtype, {}) for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)),
+    *((30, 140, 33, 21, dtype, {"num_layers": 2, "bidirectional": True, "batch_first": True})
+      for dtype in (torch.float32, torch.bfloat16, torch.float64)),
+]  # fmt: skip
+_TIMED = [
+    (64, 128, 1, 20, torch.float32, {}), (64, 128, 1, 100, torch.float32, {}), (64, 64, 1, 100, torch.float32, {}),
+    (64, 256, 1, 100, torch.float32, {}), (64, 256, 32, 100, torch.float32, {}), (64, 256, 1, 100, torch.float16, {}),
+    (64, 128, 1, 20, torch.float32, {"bidirectional": True}), (64, 128, 1, 20, torch.float32, {"num_layers": 2}),
+    (64, 512, 1, 20, torch.float32, {}),
+]  # fmt: skip
+
+
+class Layers(nn.Module):
+    """x -> y and the last states; from zeros, or from a given start."""
+
+    def __init__(self, features: int, hidden: int, **options: Any) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(features, hidden, **options)
+
+    def forward(self, x: Tensor, h: Tensor | None = None, c: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """All h, and the last h and c."""
+        y, (last, cell) = self.lstm(x, None if h is None or c is None else (h, c))
+        return y, last, cell
+
+
+def made(case: tuple[Any, ...]) -> tuple[nn.Module, Tensor]:
+    """A model and its input."""
+    features, hidden, batch, steps, dtype, options = case
+    model = Layers(features, hidden, **options).to(dtype).eval()
+    return model, torch.randn((batch, steps, features) if options.get("batch_first") else (steps, batch, features)).to(dtype)
+
+
+def check(case: tuple[Any, ...]) -> int:
+    """From zeros and from a start; the same bits in many calls. Returns the launches of a call."""
+    model, x = made(case)
+    features, hidden, batch, steps, dtype, options = case
+    exact = Layers(features, hidden, **options).double().eval()
+    exact.load_state_dict(model.state_dict())
+    states = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
+    start = torch.randn(states, batch, hidden).to(dtype)
+    launches = 0
+    for given in ((x,), (x, start, start * 0.5)):
+        compiled = sl.compile(model, given)
+        launches = sum(row["phase"] == "run" for row in compiled.explain().statements)
+        first = compiled(*given)
+        eager, right = model(*given), exact(*(t.double() for t in given))
+        for mine, torchs, best in zip(first, eager, right, strict=True):
+            bound = 4 * (torchs.double() - best).abs().max().item() + {8: 1e-13, 4: 2e-6, 2: 2e-2}[dtype.itemsize]
+            error = (mine.double() - best).abs().max().item()
+            assert error <= bound, f"{case}: off by {error}, bound {bound}"
+        for _ in range(40):
+            again = compiled(*given)
+            assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True)), f"{case}: other bits in another call"
+    return launches
+
+
+def graph_of(function: Callable[[], Any]) -> Callable[[], Any]:
+    """A CUDA graph of what a function launches."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            function()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph.replay
+
+
+def measure(case: tuple[Any, ...]) -> dict[str, Any]:
+    """Microseconds of ours, of eager, and of eager's graph."""
+    model, x = made(case)
+    features, hidden, batch, steps, dtype, options = case
+    compiled = sl.compile(model, (x,))
+    kind = str(dtype).removeprefix("torch.")
+    name = f"lstm({features}, {hidden}), batch {batch}, {steps} steps, {kind}" + (f", {options}" if options else "")
+    launches = sum(row["phase"] == "run" for row in compiled.explain().statements)
+    record: dict[str, Any] = {"case": name, "launches": launches}
+    record["straightline"] = times_of(lambda: compiled(x))
+    record["eager"] = times_of(lambda: model(x))
+    try:
+        record["eager_graph"] = times_of(graph_of(lambda: model(x)))
+    except Exception as error:  # it is a comparison: a peer that cannot is reported as such
+        record["eager_graph"] = str(error)[:200]
+    return record
+
+
+@torch.no_grad()
+def main() -> None:
+    """Checks, measures, prints, writes JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--commit", default="unknown")
+    options = parser.parse_args()
+    seed = torch.seed() % 2**32
+    torch.manual_seed(seed)
+    torch.set_default_device("cuda")
+    torch.backends.cudnn.allow_tf32 = False  # as ours: exact float32
+    print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}", flush=True)
+    failures: list[str] = []
+    for case in _CHECKED:
+        try:
+            check(case)
+        except Exception as error:
+            failures.append(f"{case}: {type(error).__name__}: {str(error)[:300]}")
+            print(failures[-1], flush=True)
+    print(f"{len(_CHECKED) - len(failures)} of {len(_CHECKED)} right", flush=True)
+    records = []
+    for case in _TIMED:
+        record = measure(case)
+        records.append(record)
+        sync = {who: round(times["sync_us"], 1) for who, times in record.items() if isinstance(times, dict)}
+        print(record["case"], record["launches"], sync, flush=True)
+    if options.json:
+        facts = {
+            "machine": f"{torch.cuda.get_device_name(0)}, {platform.machine()}",
+            "versions": {"python": sys.version.split()[0], "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()},
+            "date": time.strftime("%Y-%m-%d"), "commit": options.commit, "seed": seed, "checked": len(_CHECKED),
+            "failures": failures, "records": records,
+        }  # fmt: skip
+        options.json.write_text(json.dumps(facts, indent=1) + "\n")
+    if failures:
+        raise SystemExit(f"{len(failures)} of {len(_CHECKED)} failed")
+
+
+if __name__ == "__main__":
+    main()

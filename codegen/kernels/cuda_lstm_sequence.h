@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// The body of family `lstm_sequence`; included by lstm_sequence.h, which says what it computes.
+//
+// A cluster takes `rows` of the batch through all steps; its blocks share the units, and `lanes` neighbouring threads one unit: each
+// holds its columns of the unit's four rows of the weight in registers, for good. A step is then
+//   1. wait until all of the last step's h is in this block's shared memory,
+//   2. multiply and add, sum over the lanes: every lane has the unit's gates and computes c and h,
+//   3. lane j sends h to block j of the cluster (st.async, which counts at the receiver's barrier; cuda_cluster.h).
+// So the weight is read once, and blocks meet nowhere but in what they send each other. There are two places for h, used in turns: who
+// has all of h[t + 1] knows that every block has read h[t], because each sent its own h[t + 1] after that. The idea of keeping a
+// recurrent weight in registers across steps is that of persistent RNNs (Diamos et al., ICML 2016).
+#ifndef STRAIGHTLINE_KERNELS_CUDA_LSTM_SEQUENCE_H
+#define STRAIGHTLINE_KERNELS_CUDA_LSTM_SEQUENCE_H
+
+#include "straightline/kernels/cuda_cluster.h"
+#include "straightline/kernels/cuda_epilogue.h"
+
+namespace sl {
+namespace lstm_sequence_detail {
+
+inline constexpr int kGates = 4;
+inline constexpr int kRun = 4;  ///< neighbouring columns of a lane
+
+template <class Sum>
+SL_INLINE Sum sigmoid(Sum x) {
+  return Sum(1) / (Sum(1) + exp(-x));
+}
+
+/// What is the same for all steps.
+template <LstmSequenceTune T>
+struct Layout {
+  static constexpr int kUnits = (T.hidden + T.blocks - 1) / T.blocks;  ///< of a block
+  static constexpr int kRuns = (T.hidden + kRun * T.lanes - 1) / (kRun * T.lanes);
+  static constexpr int kWidth = kRuns * kRun * T.lanes;  ///< of a row of h: zeros behind `hidden`
+  static_assert(T.threads % 32 == 0 && T.threads >= kUnits * T.lanes && T.blocks <= T.lanes && (T.blocks - 1) * kUnits < T.hidden);
+};
+
+}  // namespace lstm_sequence_detail
+
+template <LstmSequenceTune Tune, class T>
+SL_INLINE void lstm_sequence(LstmSequenceShape s, const T* projected, const T* weight, const T* h0, const T* c0, T* y, T* h, T* c) {
+  using namespace lstm_sequence_detail;
+  using L = Layout<Tune>;
+  using Sum = SumOf<T>;
+  constexpr int kRows = Tune.rows;
+  constexpr bool kTogether = Tune.blocks > 1;
+  constexpr int kSentBytes = kRows * Tune.hidden * int(sizeof(Sum));  // to each block, a step
+  __shared__ alignas(16) Sum held[2][kRows][L::kWidth];               // h as the next step reads it
+  __shared__ uint64_t arrived[2];
+
+  const int thread = int(threadIdx.x), lane = thread % Tune.lanes, place = thread / Tune.lanes;
+  int block = 0;
+  if constexpr (kTogether) {
+    block = cluster::rank();
+  }
+  const int unit = block * L::kUnits + place;
+  const bool isUnit = place < L::kUnits && unit < Tune.hidden;
+  const int64_t first = int64_t(blockIdx.x) / Tune.blocks * kRows;  // row of the batch
+
+  if constexpr (Tune.early == 0) {
+    awaitPrevious();
+  }
+  Sum weights[kGates][L::kRuns * kRun];
+  SL_UNROLL
+  for (int gate = 0; gate < kGates; ++gate) {
+    const T* const row = weight + (int64_t(gate) * Tune.hidden + (isUnit ? unit : 0)) * s.weightStride;
+    SL_UNROLL
+    for (int i = 0; i < L::kRuns * kRun; ++i) {
+      const int column = (i / kRun * Tune.lanes + lane) * kRun + i % kRun;
+      weights[gate][i] = isUnit && column < Tune.hidden ? cast<Sum>(row[column]) : Sum(0);
+    }
+  }
+  if constexpr (kTogether) {
+    if (thread == 0) {
+      cluster::expect(&arrived[0], kSentBytes);
+      cluster::expect(&arrived[1], kSentBytes);
+    }
+    cluster::arriveFirst();
+  }
+  if constexpr (Tune.early != 0) {
+    awaitPrevious();
+  }
+
+  for (int i = thread; i < kRows * L::kWidth; i += Tune.threads) {
+    const int row = i / L::kWidth, column = i % L::kWidth;
+    Sum value(0);
+    if constexpr (Tune.start != 0) {
+      if (column < Tune.hidden && first + row < s.batch) {
+        value = cast<Sum>(h0[(first + row) * s.startStride[0] + column]);
+      }
+    }
+    held[0][row][column] = value;
+    if (column >= Tune.hidden) {
+      held[1][row][column] = Sum(0);  // before it others may have written already
+    }
+  }
+  Sum cell[kRows] = {};
+  if constexpr (Tune.start != 0) {
+    SL_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      cell[row] = isUnit && first + row < s.batch ? cast<Sum>(c0[(first + row) * s.startStride[1] + unit]) : Sum(0);
+    }
+  }
+  // What x contributes to a step is asked for a step ahead.
+  T next[kRows][kGates];
+  auto ask = [&](int64_t step) SL_LAMBDA {
+    const int64_t at = (Tune.reversed != 0 ? s.steps - 1 - step : step) * s.projectedStride[0];
+    SL_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      const bool isThere = isUnit && first + row < s.batch;
+      const T* const from = projected + at + (isThere ? first + row : 0) * s.projectedStride[1] + (isUnit ? unit : 0);
+      SL_UNROLL
+      for (int gate = 0; gate < kGates; ++gate) {
+        next[row][gate] = from[gate * Tune.hidden];
+      }
+    }
+  };
+  if (s.steps > 0) {
+    ask(0);
+  }
+  __syncthreads();
+  if constexpr (kTogether) {
+    cluster::wait();
+    if (thread / 32 * 32 >= L::kUnits * Tune.lanes) {
+      return;  // a warp without a unit: nobody waits for it
+    }
+  }
+
+  SL_NO_UNROLL
+  for (int64_t step = 0; step < s.steps; ++step) {
+    const int turn = int(step & 1);
+    if constexpr (kTogether) {
+      if (step > 0) {
+        cluster::awaitSent(&arrived[turn], int((step - 1) >> 1 & 1));
+        if (thread == 0) {
+          cluster::expectAgain(&arrived[turn], kSentBytes);
+        }
+      }
+    }
+    Sum sums[kRows][kGates] = {};
+    SL_UNROLL
+    for (int run = 0; run < L::kRuns; ++run) {
+      SL_UNROLL
+      for (int row = 0; row < kRows; ++row) {
+        Sum values[kRun];
+        loadPieces<kRun>(values, &held[turn][row][(run * Tune.lanes + lane) * kRun]);
+        SL_UNROLL
+        for (int gate = 0; gate < kGates; ++gate) {
+          SL_UNROLL
+          for (int i = 0; i < kRun; ++i) {
+            sums[row][gate] = fma(weights[gate][run * kRun + i], values[i], sums[row][gate]);
+          }
+        }
+      }
+    }
+    Sum inputs[kRows][kGates];
+    SL_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      SL_UNROLL
+      for (int gate = 0; gate < kGates; ++gate) {
+        inputs[row][gate] = cast<Sum>(next[row][gate]);
+      }
+    }
+    if (step + 1 < s.steps) {
+      ask(step + 1);
+    }
+    SL_UNROLL
+    for (int distance = Tune.lanes / 2; distance > 0; distance /= 2) {
+      SL_UNROLL
+      for (int row = 0; row < kRows; ++row) {
+        SL_UNROLL
+        for (int gate = 0; gate < kGates; ++gate) {
+          sums[row][gate] += laneAt(sums[row][gate], distance);
+        }
+      }
+    }
+    const int64_t at = (Tune.reversed != 0 ? s.steps - 1 - step : step) * s.yStride[0];
+    SL_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      const Sum in = sigmoid(sums[row][0] + inputs[row][0]), forget = sigmoid(sums[row][1] + inputs[row][1]);
+      const Sum candidate = tanh(sums[row][2] + inputs[row][2]), out = sigmoid(sums[row][3] + inputs[row][3]);
+      cell[row] = forget * cell[row] + in * candidate;
+      const T value = cast<T>(out * tanh(cell[row]));
+      if (isUnit && step + 1 < s.steps && lane < Tune.blocks) {
+        cluster::send<kTogether>(lane, &held[turn ^ 1][row][unit], cast<Sum>(value), &arrived[turn ^ 1]);
+      }
+      if (isUnit && first + row < s.batch && lane == row % Tune.lanes) {
+        y[at + (first + row) * s.yStride[1] + unit * s.yStride[2]] = value;
+        if (step + 1 == s.steps) {
+          h[(first + row) * s.endStride[0] + unit] = value;
+          c[(first + row) * s.endStride[1] + unit] = cast<T>(cell[row]);
+        }
+      }
+    }
+    if constexpr (!kTogether) {
+      __syncthreads();
+    }
+  }
+}
+
+template <LstmSequenceTune Tune, class T>
+SL_INLINE void lstm_sequence(LstmSequenceShape s, const T* projected, const T* weight, T* y, T* h, T* c) {
+  static_assert(Tune.start == 0);
+  lstm_sequence<Tune>(s, projected, weight, static_cast<const T*>(nullptr), static_cast<const T*>(nullptr), y, h, c);
+}
+
+}  // namespace sl
+
+#endif  // STRAIGHTLINE_KERNELS_CUDA_LSTM_SEQUENCE_H

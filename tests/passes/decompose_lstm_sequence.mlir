@@ -1,0 +1,55 @@
+// RUN: straightline-opt %s --decompose-ops="largest-cluster=8" | FileCheck %s
+
+// Where the weight fits into the registers of a cluster, all steps are one op; zeros need no operand, biases are added once.
+// CHECK-LABEL: func.func @both_directions
+func.func @both_directions(%x: tensor<7x2x3xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x4xf32>, %b: tensor<16xf32>)
+    -> (tensor<7x2x8xf32>, tensor<2x2x4xf32>) {
+  // CHECK: %[[B:.*]] = op.add %[[ARG:.*]], %[[ARG]]
+  // CHECK: %[[P:.*]] = op.linear %{{[^ ]*}}, %{{[^ ]*}}, %[[B]]
+  // CHECK: %[[F:.*]], %{{.*}}, %{{.*}} = op.lstm_sequence %[[P]], %{{[^ ]*}} {reversed = false}
+  // CHECK: %[[R:.*]], %{{.*}}, %{{.*}} = op.lstm_sequence %{{[^ ]*}}, %{{[^ ]*}} {reversed = true}
+  // CHECK-NOT: op.for
+  // CHECK: op.cat %[[F]], %[[R]] {dim = 2 : i64}
+  %zero = op.full {value = 0.0 : f64} : tensor<f32>
+  %h = op.expand %zero : (tensor<f32>) -> tensor<2x2x4xf32>
+  %y, %hn, %cn = op.lstm %x, %h, %h, %wi, %wh, %b, %b, %wi, %wh, %b, %b
+      {num_layers = 1 : i64, bidirectional = true, batch_first = false, has_biases = true}
+      : (tensor<7x2x3xf32>, tensor<2x2x4xf32>, tensor<2x2x4xf32>, tensor<16x3xf32>, tensor<16x4xf32>, tensor<16xf32>, tensor<16xf32>,
+         tensor<16x3xf32>, tensor<16x4xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<7x2x8xf32>, tensor<2x2x4xf32>, tensor<2x2x4xf32>)
+  return %y, %hn : tensor<7x2x8xf32>, tensor<2x2x4xf32>
+}
+
+// A start that is given, and a named number of steps.
+// CHECK-LABEL: func.func @from_a_start
+func.func @from_a_start(%x: tensor<?x2x3xf32, #op.dims<[s, 2, 3]>>, %h: tensor<1x2x4xf32>, %wi: tensor<16x3xf32>, %wh: tensor<16x4xf32>)
+    -> tensor<?x2x4xf32, #op.dims<[s, 2, 4]>> {
+  // CHECK: op.lstm_sequence %{{[^ ]*}}, %{{[^ ]*}} start %{{[^ ]*}} cell %{{[^ ]*}} {reversed = false}
+  %y, %hn, %cn = op.lstm %x, %h, %h, %wi, %wh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false}
+      : (tensor<?x2x3xf32, #op.dims<[s, 2, 3]>>, tensor<1x2x4xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x4xf32>)
+      -> (tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>, tensor<1x2x4xf32>, tensor<1x2x4xf32>)
+  return %y : tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>
+}
+
+// Too few steps, a batch beyond the clusters of a device, a named batch, a weight beyond the registers of a cluster: a loop.
+// CHECK-LABEL: func.func @loops
+// CHECK-NOT: op.lstm_sequence
+func.func @loops(%a: tensor<3x2x3xf32>, %b: tensor<7x513x3xf32>, %c: tensor<7x?x3xf32, #op.dims<[7, n, 3]>>, %d: tensor<7x2x3xf32>,
+                 %ha: tensor<1x2x4xf32>, %hb: tensor<1x513x4xf32>, %hc: tensor<1x?x4xf32, #op.dims<[1, n, 4]>>, %hd: tensor<1x2x512xf32>,
+                 %wi: tensor<16x3xf32>, %wh: tensor<16x4xf32>, %wi512: tensor<2048x3xf32>, %wh512: tensor<2048x512xf32>)
+    -> (tensor<3x2x4xf32>, tensor<7x513x4xf32>, tensor<7x?x4xf32, #op.dims<[7, n, 4]>>, tensor<7x2x512xf32>) {
+  // CHECK-COUNT-4: op.for
+  %ya, %a1, %a2 = op.lstm %a, %ha, %ha, %wi, %wh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false}
+      : (tensor<3x2x3xf32>, tensor<1x2x4xf32>, tensor<1x2x4xf32>, tensor<16x3xf32>, tensor<16x4xf32>)
+      -> (tensor<3x2x4xf32>, tensor<1x2x4xf32>, tensor<1x2x4xf32>)
+  %yb, %b1, %b2 = op.lstm %b, %hb, %hb, %wi, %wh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false}
+      : (tensor<7x513x3xf32>, tensor<1x513x4xf32>, tensor<1x513x4xf32>, tensor<16x3xf32>, tensor<16x4xf32>)
+      -> (tensor<7x513x4xf32>, tensor<1x513x4xf32>, tensor<1x513x4xf32>)
+  %yc, %c1, %c2 = op.lstm %c, %hc, %hc, %wi, %wh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false}
+      : (tensor<7x?x3xf32, #op.dims<[7, n, 3]>>, tensor<1x?x4xf32, #op.dims<[1, n, 4]>>, tensor<1x?x4xf32, #op.dims<[1, n, 4]>>,
+         tensor<16x3xf32>, tensor<16x4xf32>)
+      -> (tensor<7x?x4xf32, #op.dims<[7, n, 4]>>, tensor<1x?x4xf32, #op.dims<[1, n, 4]>>, tensor<1x?x4xf32, #op.dims<[1, n, 4]>>)
+  %yd, %d1, %d2 = op.lstm %d, %hd, %hd, %wi512, %wh512 {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false}
+      : (tensor<7x2x3xf32>, tensor<1x2x512xf32>, tensor<1x2x512xf32>, tensor<2048x3xf32>, tensor<2048x512xf32>)
+      -> (tensor<7x2x512xf32>, tensor<1x2x512xf32>, tensor<1x2x512xf32>)
+  return %ya, %yb, %yc, %yd : tensor<3x2x4xf32>, tensor<7x513x4xf32>, tensor<7x?x4xf32, #op.dims<[7, n, 4]>>, tensor<7x2x512xf32>
+}

@@ -96,6 +96,8 @@ bool hasNonzeroDivisor(Operation* op) {
   return value && !value.getValue().isZero();
 }
 
+bool isByte(mlir::Type type) { return type.isInteger(8); }
+
 bool isConstant(mlir::Value value) { return value.getDefiningOp<mlir::arith::ConstantOp>() != nullptr; }
 
 }  // namespace
@@ -110,10 +112,18 @@ std::string ScalarPrinter::constant(Operation* op) const {
   if (like_.name.empty()) {
     return value.getType().isInteger(1) ? literal : cppType(value.getType()) + "(" + literal + ")";
   }
-  if (like_.type == value.getType()) {
+  if (like_.type == value.getType() && !isByte(like_.type)) {
     return "sl::constant(" + like_.name + ", " + literal + ")";
   }
   return "sl::constantAs<" + cppType(value.getType()) + ">(" + like_.name + ", " + literal + ")";
+}
+
+std::string ScalarPrinter::operand(Operation* op, unsigned i) const {
+  const mlir::Value value = op->getOperand(i);
+  // What comes from a buffer has the buffer's type, uint8_t or int8_t; all other numbers of 8 bits are int8_t.
+  Operation* maker = value.getDefiningOp();
+  const bool isComputed = maker && llvm::isa<mlir::arith::ArithDialect, mlir::math::MathDialect>(maker->getDialect());
+  return isByte(value.getType()) && !isComputed ? "sl::signed_of(" + nameOf(value) + ")" : nameOf(value);
 }
 
 std::string ScalarPrinter::unsignedForm(StringRef function, Operation* op) const {
@@ -121,12 +131,12 @@ std::string ScalarPrinter::unsignedForm(StringRef function, Operation* op) const
   const std::string name = (usesContext(op) ? "checked_" : "") + function.str();
   // The result takes the type of the operands again, so that it goes with other signed values.
   return "sl::bitcast<decltype(" + operand(op, 0) + ")>(sl::" + name + "(" + context + "sl::unsigned_of(" +
-         operand(op, 0) + "), sl::unsigned_of(" + operand(op, 1) + ")))";
+         stored(op, 0) + "), sl::unsigned_of(" + stored(op, 1) + ")))";
 }
 
 FailureOr<std::string> ScalarPrinter::conversion(Operation* op) const {
   const std::string type = cppType(op->getResult(0).getType());
-  const std::string from = operand(op, 0);
+  const std::string from = stored(op, 0);
   const bool fromBool = op->getOperand(0).getType().isInteger(1);
   if (llvm::isa<mlir::arith::BitcastOp>(op)) {
     return "sl::bitcast<sl::Wide<" + type + ", sl::kLanes<decltype(" + from + ")>>>(" + from + ")";
@@ -137,12 +147,11 @@ FailureOr<std::string> ScalarPrinter::conversion(Operation* op) const {
   if (llvm::isa<mlir::arith::ExtSIOp, mlir::arith::SIToFPOp>(op) && fromBool) {
     return "sl::negate(sl::cast<" + type + ">(" + from + "))";
   }
-  // A number of 8 bits may be kept in either of the two types, for ui8 is i8 here.
   if (llvm::isa<mlir::arith::ExtUIOp, mlir::arith::UIToFPOp>(op) && !fromBool) {
     return "sl::cast<" + type + ">(sl::unsigned_of(" + from + "))";
   }
-  if (llvm::isa<mlir::arith::ExtSIOp, mlir::arith::SIToFPOp>(op) && op->getOperand(0).getType().isInteger(8)) {
-    return "sl::cast<" + type + ">(sl::signed_of(" + from + "))";
+  if (llvm::isa<mlir::arith::ExtSIOp, mlir::arith::SIToFPOp>(op)) {
+    return "sl::cast<" + type + ">(" + operand(op, 0) + ")";
   }
   return "sl::cast<" + type + ">(" + from + ")";
 }
@@ -153,7 +162,7 @@ FailureOr<std::string> ScalarPrinter::comparison(Operation* op) const {
   auto call = [&](StringRef name) { return "sl::" + name.str() + "(" + a + ", " + b + ")"; };
   auto negated = [&](StringRef name) { return "sl::logical_not(" + call(name) + ")"; };
   auto isUnsigned = [&](StringRef name) {
-    return "sl::" + name.str() + "(sl::unsigned_of(" + a + "), sl::unsigned_of(" + b + "))";
+    return "sl::" + name.str() + "(sl::unsigned_of(" + stored(op, 0) + "), sl::unsigned_of(" + stored(op, 1) + "))";
   };
   const std::string unordered = "sl::logical_or(sl::isnan(" + a + "), sl::isnan(" + b + "))";
   if (auto compare = llvm::dyn_cast<mlir::arith::CmpIOp>(op)) {

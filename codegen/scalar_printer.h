@@ -34,7 +34,10 @@ class ScalarPrinter {
   mlir::FailureOr<std::string> comparison(mlir::Operation* op) const;
   std::string constant(mlir::Operation* op) const;
   std::string unsignedForm(llvm::StringRef function, mlir::Operation* op) const;
-  std::string operand(mlir::Operation* op, unsigned i) const { return nameOf(op->getOperand(i)); }
+  /// A number of 8 bits as int8_t, whatever holds it, so that the operands of an op have one type.
+  std::string operand(mlir::Operation* op, unsigned i) const;
+  /// As it is: for what gives the same for int8_t and uint8_t.
+  std::string stored(mlir::Operation* op, unsigned i) const { return nameOf(op->getOperand(i)); }
 
   llvm::DenseMap<mlir::Value, std::string> names_;
   Like like_;

@@ -33,7 +33,6 @@
 //                                   sl::cast<T>(a); a bool becomes 0 or 1; cast<bool> is a != 0
 //     trunci to i1                  sl::cast<bool>(sl::bitwise_and(a, sl::constant(a, 1)))
 //     extui, uitofp from i8..i64    sl::cast<T>(sl::unsigned_of(a))
-//     extsi, sitofp from i8         sl::cast<T>(sl::signed_of(a))
 //     extsi from i1                 sl::negate(sl::cast<T>(a))
 //   math.absf absi                  sl::abs(a)
 //   math.exp exp2 expm1 log log2 log1p sqrt rsqrt sin cos tan tanh erf
@@ -45,6 +44,9 @@
 //   math.isnan isinf isfinite       sl::isnan(a), sl::isinf(a), sl::isfinite(a)
 //   arith.remf                      sl::fmod(a, b)
 //   math.clampf                     sl::minimum(high, sl::maximum(low, x))
+//
+// ui8 is i8 in the IR: an argument of a lambda that is i8 has the type of its buffer, uint8_t or int8_t, and is read as
+// sl::signed_of(a); every other number of 8 bits is int8_t.
 //
 // An integer divisor that may be zero: checked_trunc_divide, checked_floor_divide,
 // checked_remainder_floor and checked_fmod(ctx, a, b) report SL_ZERO_DIVISION; the lambda is then

@@ -145,6 +145,16 @@ class RowReduction {
     return llvm::isa<mlir::IntegerType>(type) && !type.isInteger(1) ? mlir::IntegerType::get(type.getContext(), 64) : type;
   }
 
+  /// A number of 8 bits as the template reduces it: ui8 and i8 are one type here, so that it cannot tell which way to widen.
+  Value widened(mlir::OpBuilder& builder, Value scalar, mlir::Type element) {
+    if (!scalar.getType().isInteger(8)) {
+      return scalar;
+    }
+    const mlir::Type wide = builder.getI64Type();
+    return element.isUnsignedInteger() ? mlir::arith::ExtUIOp::create(builder, fusion_.getLoc(), wide, scalar).getResult()
+                                       : mlir::arith::ExtSIOp::create(builder, fusion_.getLoc(), wide, scalar).getResult();
+  }
+
   /// When the reduced dims have one element, shapes do not tell rows from elements: the ops do.
   bool dependsOnlyOnRows(Value value) {
     Operation* op = value.getDefiningOp();
@@ -252,6 +262,9 @@ class RowReduction {
         }
         for (auto [value, map] : values) {
           results.push_back(scalar(builder, value, map, stage, reduced, readsKept ? given.back() : Value(), leaf, failedHere));
+        }
+        if (name.starts_with("stage")) {
+          results.front() = widened(builder, results.front(), elementType(values.front().first));
         }
         assert(!failedHere && "findAccesses has evaluated the same values");
         if (keeps) {

@@ -117,6 +117,59 @@ def test_elementwise_integer(dtype: torch.dtype) -> None:
     rows(INTEGER, make(dtype, 5, 19), make(dtype, 5, 19))
 
 
+I8, I16 = torch.int8, torch.int16
+_COMPARISONS = [torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge]
+
+#: With itself reduced, in one kernel.
+WITH_ITS_REDUCTIONS: list[Row] = [
+    *(lambda x, y, c=c: c(x, x.max()) for c in _COMPARISONS),
+    *(lambda x, y, c=c: c(x, x.amin(-1, keepdim=True)) for c in _COMPARISONS),
+    *(lambda x, y, c=c: c(x.amax(0, keepdim=True), x) for c in _COMPARISONS),
+    lambda x, y: x + x.amax(-1, keepdim=True), lambda x, y: (x - x.amin(-1, keepdim=True)) // (x.amax(-1, keepdim=True) | 1),
+    lambda x, y: torch.where(x > 3, x, x.amin()), lambda x, y: torch.maximum(x, y.amax(-1, keepdim=True)),
+    lambda x, y: (x.amax(-1), x * x.amax(-1, keepdim=True)), lambda x, y: x == x.argmax(-1, keepdim=True),
+    lambda x, y: x - x.sum(-1, keepdim=True, dtype=x.dtype), lambda x, y: x * x.prod(0, dtype=x.dtype), lambda x, y: (x + y).amax(-1),
+]  # fmt: skip
+
+
+def _whole_range(dtype: torch.dtype) -> Tensor:
+    limits = torch.iinfo(dtype)
+    return torch.randint(max(limits.min, -(2**40)), min(limits.max, 2**40) + 1, (5, 19)).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [I64, I32, I16, I8, U8], ids=str)
+def test_integers_with_their_reductions(dtype: torch.dtype) -> None:
+    rows(WITH_ITS_REDUCTIONS, _whole_range(dtype), _whole_range(dtype))
+
+
+#: Bytes that a kernel gets from its operands beside bytes that it makes (x: uint8, y: int8, z: int32).
+BYTES: list[Row] = [
+    lambda x, y, z: x + z.to(U8), lambda x, y, z: y + z.to(I8), lambda x, y, z: torch.where(z > 0, x, z.to(U8)),
+    lambda x, y, z: x + y.to(U8), lambda x, y, z: x.to(I8) + y, lambda x, y, z: x.to(I8) >> 1, lambda x, y, z: y.to(U8) >> 1,
+    lambda x, y, z: x.to(I8) < 0, lambda x, y, z: y.to(U8) > 100, lambda x, y, z: x.to(I8) <= y, lambda x, y, z: x >= y.to(U8),
+    lambda x, y, z: torch.maximum(x.to(I8), y), lambda x, y, z: torch.minimum(x, y.to(U8)), lambda x, y, z: x.to(I8) // (y | 1),
+    lambda x, y, z: x % (y.to(U8) | 1), lambda x, y, z: (z > 0).to(U8) + x, lambda x, y, z: (z.float() / 9).abs().to(U8) * x,
+    lambda x, y, z: torch.where(z > 0, x, torch.tensor(200, dtype=U8)), lambda x, y, z: x.to(I8).abs(), lambda x, y, z: -x,
+    lambda x, y, z: x.clamp(3, 200), lambda x, y, z: y.to(U8).clamp(3, 200), lambda x, y, z: x.to(I8).float() + y.to(U8),
+    lambda x, y, z: x.to(I8).amax(-1), lambda x, y, z: y.to(U8).amin(-1), lambda x, y, z: z.to(U8).amax(), lambda x, y, z: z.to(U8).argmax(-1),
+    lambda x, y, z: x.to(I8).argmin(0), lambda x, y, z: y.to(U8).sum(-1), lambda x, y, z: x.to(I8).prod(-1), lambda x, y, z: z.to(U8).any(-1),
+    lambda x, y, z: z.to(U8) == z.to(U8).amax(-1, keepdim=True), lambda x, y, z: y.to(U8) >= y.to(U8).amax(-1, keepdim=True),
+    lambda x, y, z: (x + z.to(U8)).amax(-1), lambda x, y, z: (y + x.to(I8)).amin(0), lambda x, y, z: z.to(U8).cumsum(-1),
+    lambda x, y, z: (x ^ 255) < x, lambda x, y, z: y.to(U8) & x, lambda x, y, z: ~x == y.to(U8),
+]  # fmt: skip
+
+
+def test_bytes_of_both_signs() -> None:
+    rows(BYTES, _whole_range(U8), _whole_range(I8), torch.randint(-1000, 1000, (5, 19), dtype=I32))
+
+
+def test_a_byte_that_the_host_compares() -> None:
+    """A number that the straight line itself reads."""
+    model = lambda x: torch.cond(x.max() > 100, lambda x: x + 1, lambda x: x - 1, (x,))  # noqa: E731
+    for value in (99, 200):
+        check(model, (torch.full((5,), value, dtype=U8),))
+
+
 def test_elementwise_bool() -> None:
     rows(LOGICAL, make(BOOL, 5, 19), make(BOOL, 5, 19))
 

@@ -134,11 +134,20 @@ def settle(tensors: Iterable[Any]) -> None:
             torch.cuda.current_stream(device).synchronize()
 
 
-def why_not_here(tensors: dict[str, Any]) -> str:
+def _runs(target: str, major: int, minor: int) -> bool:
+    """Whether a device takes machine code for `target`: one of its generation and no older; with a suffix no other."""
+    found = re.fullmatch(r"cuda:sm_(\d+)(\d)([a-z]?)", target)
+    if found is None:
+        return True
+    return int(found[1]) == major and (int(found[2]) == minor if found[3] else int(found[2]) <= minor)
+
+
+def why_not_here(tensors: dict[str, Any], target: str) -> str:
     """Why a program for a CUDA device cannot be called in this process; empty when it can.
 
     Args:
         tensors: Example inputs and parameters, by name.
+        target: What it was compiled for: "cuda:sm_NN".
 
     Raises:
         UserError: Some of them are on a device and some are not, or they are on several.
@@ -157,8 +166,12 @@ def why_not_here(tensors: dict[str, Any]) -> str:
     missing = _call.cuda_missing()
     if missing:
         return missing
-    return (
-        "its example tensors are on the cpu: compile with the model and its inputs on cuda"
-        if away
-        else ""
-    )
+    if away:
+        return "its example tensors are on the cpu: compile with the model and its inputs on cuda"
+    if not here:
+        return ""
+    import torch
+
+    number = here[first].index or 0
+    major, minor = torch.cuda.get_device_capability(number)
+    return "" if _runs(target, major, minor) else f"device {number} is sm_{major}{minor}"

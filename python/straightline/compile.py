@@ -406,13 +406,14 @@ class _Capture:
     ) -> CompiledFunction | CompiledElsewhere:
         """The program with the model's own parameters, bound to the signature of the example.
 
-        `place`: "cpu", or a CUDA device; where that or the tensors on it are missing, it is something to look at.
+        `place`: "cpu", or a CUDA device; where that or the tensors on it are missing, or it is of another kind, this is
+        something to look at.
         """
         way = _launch.chosen(launch, place, compilation.program)
         binding = self._binding(
             model, compilation, table, live=live, path=path, reuse=reuse, launch=way, tuning=tuning
         )
-        why = _targets.why_not_here(self._tensors()) if place != "cpu" else ""
+        why = _targets.why_not_here(self._tensors(), place) if place != "cpu" else ""
         if why:
             return CompiledElsewhere(compilation, binding, why, python)
         return binding.first(compilation, self.captured.parameters, python, copies)

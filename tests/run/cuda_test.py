@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import straightline as sl
-from straightline import _call
+from straightline import _call, _targets
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from straightline.bench.case import Case
@@ -88,6 +89,22 @@ def test_scalar_operations_compile(dtype: torch.dtype) -> None:
 def test_integers_compile(dtype: torch.dtype) -> None:
     x, y = torch.randint(0, 2, (64, 40)).to(dtype), torch.randint(0, 2, (40,)).to(dtype)
     compiled = sl.compile(lambda a, b: ((a & b) | (a ^ b), a != b, (a > 0).any(1)), (x, y), target=_TARGET)
+    assert {row["backend"] for row in _launches(compiled)} == {"cuda"}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
+def test_integers_with_their_reductions_compile(dtype: torch.dtype) -> None:
+    """In one kernel, where numbers of 8 bits may be held in two types."""
+    x = torch.randint(0, 100, (64, 40)).to(dtype)
+    compares = (torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge)
+    compiled = sl.compile(
+        lambda x: (
+            *(c(x, x.max()) for c in compares), *(c(x, x.amin(-1, keepdim=True)) for c in compares),
+            x + x.amax(-1, keepdim=True), torch.where(x > 3, x, x.amin()), x.to(torch.int8) > x.to(torch.uint8).sum(0),
+            x.to(torch.uint8) + x.to(torch.int16).to(torch.uint8), x.to(torch.int8).amax(-1),
+        ),
+        (x,), target=_TARGET,
+    )  # fmt: skip
     assert {row["backend"] for row in _launches(compiled)} == {"cuda"}
 
 
@@ -230,6 +247,28 @@ def test_few_long_rows_are_shared(
     for kernel in resources_in(tmp_path):
         assert kernel.stack == 0 and kernel.registers <= 64, kernel
     assert "CLUSTER" not in sl.compile(_Of(function), (torch.zeros(shape),), target="cuda:sm_80").code
+
+
+@pytest.mark.parametrize(
+    ("target", "device", "why"),
+    [
+        ("cuda:sm_90", (9, 0), ""),
+        ("cuda:sm_90a", (9, 0), ""),
+        ("cuda:sm_80", (8, 6), ""),
+        ("cuda:sm_120", (12, 1), ""),
+        ("cuda:sm_80", (9, 0), "device 0 is sm_90"),
+        ("cuda:sm_86", (8, 0), "device 0 is sm_80"),
+        ("cuda:sm_100a", (10, 3), "device 0 is sm_103"),
+        ("cuda:sm_100", (12, 0), "device 0 is sm_120"),
+    ],
+)
+def test_code_for_another_device_is_to_be_looked_at(
+    target: str, device: tuple[int, int], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not loaded, though its examples are on a device."""
+    monkeypatch.setattr(_call, "cuda_missing", lambda: "")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda number: device)
+    assert _targets.why_not_here({"x": SimpleNamespace(device=torch.device("cuda", 0))}, target) == why
 
 
 def test_a_product_of_unknown_rows() -> None:

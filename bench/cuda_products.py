@@ -102,7 +102,7 @@ def check_captures() -> None:
         compiled(x, out=out)
         _judge(model, (x,), out, f"layers {dtype}")
         asked = _asked(lambda: [compiled(x, out=out) for _ in range(20)])
-        assert asked == {"graph_launches": 20, "events": 20}, asked
+        assert asked == {"graph_launches": 20}, asked
         asked = _asked(lambda: compiled(other, out=apart))
         assert asked.get("captures") == 1 and "instantiations" not in asked and "synchronizations" not in asked, asked
         _judge(model, (other,), apart, f"layers {dtype}, other addresses")

@@ -75,6 +75,9 @@ void passed(QueueMark* mark) {
 
 /// True when no work that used the frame is still enqueued. Never blocks.
 bool hasPassed(sl_frame* frame) {
+  if (frame->unmarked) {
+    return false;
+  }
   for (QueueMark& mark : frame->marks) {
     if (!mark.pending) {
       continue;
@@ -88,6 +91,9 @@ bool hasPassed(sl_frame* frame) {
 }
 
 bool isPending(const sl_frame& frame) {
+  if (frame.unmarked) {
+    return true;
+  }
   for (const QueueMark& mark : frame.marks) {
     if (mark.pending) {
       return true;
@@ -114,7 +120,7 @@ void putBack(FramePool* pool, sl_frame* frame) {
       return;
     }
   }
-  if (isPending(*frame)) {
+  if (!frame->unmarked && isPending(*frame)) {
     push(&pool->overflow, frame);
   } else {
     destroyFrame(frame);
@@ -242,6 +248,17 @@ bool takeLateFailure(sl_frame* frame, int32_t* status, sl_message* message) {
   return true;
 }
 
+/// Notes the order of a lease.
+void noteOrder(FramePool* pool, uint64_t order) {
+  uint64_t known = pool->order.load(std::memory_order_relaxed);
+  if (known == 0 && order != 0 && pool->order.compare_exchange_strong(known, order, std::memory_order_relaxed)) {
+    return;
+  }
+  if (known != order || order == 0) {
+    pool->order.store(FramePool::kSeveral, std::memory_order_relaxed);
+  }
+}
+
 /// A frame for a run on `queue`, with what is known about the order of that queue; null when a new one is needed.
 sl_frame* takeFor(sl_program* program, const sl_queue* queue, int32_t launch, uint64_t* order, bool* captured) {
   const size_t ordered = program->orderedQueue;
@@ -252,6 +269,9 @@ sl_frame* takeFor(sl_program* program, const sl_queue* queue, int32_t launch, ui
       return takeUnmarked(&program->frames);  // while a graph is captured no event may be asked
     }
     *order = device->queue_order(queue->handle);
+    if (program->frames.order.load(std::memory_order_relaxed) != *order || *order == 0) {
+      noteOrder(&program->frames, *order);
+    }
     if (sl_frame* frame = *order ? takeInOrder(&program->frames, *order) : nullptr) {
       return frame;
     }
@@ -270,7 +290,18 @@ void destroyList(std::atomic<sl_frame*>* frames) {
 
 }  // namespace
 
+bool needsNoMark(const sl_frame& frame) {
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  return frame.order != 0 && frame.program->frames.order.load(std::memory_order_relaxed) == frame.order &&
+         sl_frame_bytes(&frame) <= kMostBytes;
+}
+
 void waitForFrame(sl_frame* frame) {
+  if (frame->unmarked) {
+    const sl_program& program = *frame->program;
+    program.queueDevices[program.orderedQueue]->finish(program.device);
+    frame->unmarked = false;
+  }
   for (QueueMark& mark : frame->marks) {
     if (mark.pending) {
       mark.device->synchronize(mark.event);

@@ -56,6 +56,7 @@ struct sl_frame {
   std::vector<straightline::QueueMark> marks;  ///< by queue index
   const sl_queue* leasedFor = nullptr;      ///< runs on it need not wait for the last one, unless it is null
   uint64_t order = 0;                       ///< of the queue of the last run (sl_device_desc.queue_order); 0: unknown
+  bool unmarked = false;                    ///< the last run left no event: until it is waited for, only that order may have it
   bool captured = false;                    ///< its runs become part of a graph of the caller's
   straightline::FrameGraphs graphs;         ///< of runs that are launched at once; made by the first such run
   /// Context of a run with device queues: kernels may use it after sl_run has returned, so it lives
@@ -75,9 +76,15 @@ struct FramePool {
   std::atomic<sl_frame*> slots[kSlots] = {};
   std::atomic<uint64_t> orders[kSlots] = {};  ///< sl_frame.order of what is in the slot; a hint, for only its owner may read a frame
   std::atomic<sl_frame*> overflow{nullptr};
+  /// The one order that all leases so far had; kSeveral: there were others, or one that is not known; 0: none yet.
+  std::atomic<uint64_t> order{0};
+  static constexpr uint64_t kSeveral = ~uint64_t{0};
   std::atomic<sl_frame*> captured{nullptr};   ///< those of captured graphs, until the program goes
 };
 
+/// Whether a run in this order, behind which the frame may be lent again at once, need not leave an event: nobody else has asked
+/// for a frame, and what would stay with the order if somebody did is small.
+bool needsNoMark(const sl_frame& frame);
 /// Blocks until nothing that was enqueued with this frame is running, then forgets the events.
 void waitForFrame(sl_frame* frame);
 /// Waits for pending work and frees arenas, queues and the frame itself.

@@ -188,11 +188,11 @@ class Launch : public ::testing::Test {
 };
 
 // Contract: E9.
-TEST_F(Launch, OneStreamUsesOneFrameAndOneEventAndAsksNothing) {
+TEST_F(Launch, OneStreamUsesOneFrameAndLeavesNoEventAndAsksNothing) {
   make(true);
   sl_queue* first = stream(5);
-  EXPECT_EQ("start x2 on 5, record on 5", run(first, 2));
-  EXPECT_EQ("start x2 on 5, again on 5", run(first, 2)) << "nothing is asked: it runs behind the first";
+  EXPECT_EQ("start x2 on 5", run(first, 2));
+  EXPECT_EQ("start x2 on 5", run(first, 2)) << "nothing is asked: it runs behind the first";
   EXPECT_EQ(1, notes().arenas);
 }
 
@@ -200,19 +200,46 @@ TEST_F(Launch, AnotherStreamTakesAFrameOnlyWhenItsQueueHasPassed) {
   make(true);
   sl_queue *first = stream(5), *second = stream(6);
   run(first, 2);
-  EXPECT_EQ("query, start x2 on 6, record on 6", run(second, 2)) << "still running: a frame of its own";
+  EXPECT_EQ("start x2 on 6, record on 6", run(second, 2)) << "the first left no event: a frame of its own";
   EXPECT_EQ(2, notes().arenas);
-  EXPECT_EQ("start x2 on 5, again on 5", run(first, 2));
+  EXPECT_EQ("start x2 on 5, record on 5", run(first, 2));
   EXPECT_EQ("start x2 on 6, again on 6", run(second, 2));
+  EXPECT_EQ("query, query, start x2 on 7, record on 7", run(stream(7), 2)) << "both still running";
   notes().passed = true;
-  EXPECT_EQ("query, start x2 on 7, again on 7", run(stream(7), 2)) << "the first that has passed";
-  EXPECT_EQ(2, notes().arenas);
+  EXPECT_EQ("query, start x2 on 8, again on 8", run(stream(8), 2)) << "the first that has passed";
+  EXPECT_EQ(3, notes().arenas);
+}
+
+TEST_F(Launch, ALargeArenaLeavesAnEvent) {
+  make(true);
+  sl_queue* queue = stream(5);
+  EXPECT_EQ("start x65537 on 5, record on 5", run(queue, 65537)) << "64 MiB and more would be kept from other streams";
+  EXPECT_EQ("start x2 on 5, again on 5", run(queue, 2)) << "it has grown";
+}
+
+TEST_F(Launch, AnUnknownOrderIsAnotherOrder) {
+  make(true);
+  sl_queue* queue = stream(5);
+  run(queue, 2);
+  EXPECT_EQ("start x2 on 0, record on 0", run(stream(0), 2));
+  EXPECT_EQ("start x2 on 5, record on 5", run(queue, 2));
+}
+
+TEST_F(Launch, AFrameWithoutAnEventIsWaitedForWhenItGoes) {
+  make(true);
+  run(stream(5), 2);
+  sl_weights_release(weights);
+  weights = nullptr;
+  notes().take();
+  sl_program_release(program);
+  program = nullptr;
+  EXPECT_EQ("finish", notes().take().substr(0, 6));
 }
 
 TEST_F(Launch, AStreamThatIsSeenTwiceHasOneOrder) {
   make(true);
   run(stream(5), 2);
-  EXPECT_EQ("start x2 on 5, again on 5", run(stream(5), 2)) << "another queue over the same stream";
+  EXPECT_EQ("start x2 on 5", run(stream(5), 2)) << "another queue over the same stream";
 }
 
 TEST_F(Launch, AnUnknownOrderIsNoOrder) {
@@ -226,9 +253,12 @@ TEST_F(Launch, AnArenaThatMustGrowWaitsForWhoStillUsesIt) {
   make(true);
   sl_queue* queue = stream(5);
   run(queue, 2);
-  EXPECT_EQ("start x1 on 5, again on 5", run(queue, 1));
-  EXPECT_EQ("synchronize, start x4 on 5, again on 5", run(queue, 4));
-  EXPECT_EQ(1, notes().arenas);
+  EXPECT_EQ("start x1 on 5", run(queue, 1));
+  EXPECT_EQ("finish, start x4 on 5", run(queue, 4)) << "no event says when";
+  run(stream(6), 8);
+  run(queue, 1);
+  EXPECT_EQ("synchronize, start x5 on 5, again on 5", run(queue, 5));
+  EXPECT_EQ(2, notes().arenas);
 }
 
 TEST_F(Launch, WithAnArenaOfTheHostNothingIsInOrder) {
@@ -251,11 +281,11 @@ TEST_F(Launch, ASecondRunOnOneLeaseRunsBehindTheFirst) {
   ctx.size = sizeof(ctx);
   ASSERT_EQ(SL_OK, sl_run(program, weights, frame, queue, &args, &ctx, &message));
   ASSERT_EQ(SL_OK, sl_run(program, weights, frame, queue, &args, &ctx, &message));
-  EXPECT_EQ("start x2 on 5, record on 5, start x2 on 5, again on 5", notes().take());
+  EXPECT_EQ("start x2 on 5, start x2 on 5", notes().take());
   ASSERT_EQ(SL_OK, sl_run(program, weights, frame, other, &args, &ctx, &message));
-  EXPECT_EQ("synchronize, start x2 on 6, again on 6", notes().take()) << "it was leased for another queue";
+  EXPECT_EQ("finish, start x2 on 6, record on 6", notes().take()) << "it was leased for another queue";
   sl_frame_return(frame);
-  EXPECT_EQ("query, start x2 on 5, record on 5", run(queue, 2)) << "the frame is not in the order of 5 any more";
+  EXPECT_EQ("query, start x2 on 5", run(queue, 2)) << "the frame is not in the order of 5 any more";
 }
 
 TEST_F(Launch, AGraphIsMadeOnceAFrameAndGathersEveryRun) {
@@ -271,6 +301,7 @@ TEST_F(Launch, AGraphIsMadeOnceAFrameAndGathersEveryRun) {
 TEST_F(Launch, AGraphWithAnArenaIsGuardedByAnEventOfTheStream) {
   make(true);
   sl_queue* queue = stream(5);
+  run(stream(6), 2);
   EXPECT_EQ("graph, begin for 5, start x2 on 100, launch, record on 5", run(queue, 2, SL_LAUNCH_GRAPH));
   EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH));
 }
@@ -278,34 +309,34 @@ TEST_F(Launch, AGraphWithAnArenaIsGuardedByAnEventOfTheStream) {
 TEST_F(Launch, ARunOfWhatWasLaunchedLastGathersNothing) {
   make(true);
   sl_queue* queue = stream(5);
-  EXPECT_EQ("graph, begin for 5, start x2 on 100, launch, record on 5", run(queue, 2, SL_LAUNCH_GRAPH));
-  EXPECT_EQ("the same for 5, again on 5", run(queue, 2, SL_LAUNCH_GRAPH));
-  EXPECT_EQ("the same for 5, again on 5", run(queue, 2, SL_LAUNCH_GRAPH));
-  EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH)) << "another size";
-  EXPECT_EQ("the same for 5, again on 5", run(queue, 1, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("graph, begin for 5, start x2 on 100, launch", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("the same for 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("the same for 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "another size";
+  EXPECT_EQ("the same for 5", run(queue, 1, SL_LAUNCH_GRAPH));
   notes().forgets = true;
-  EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH)) << "the device does not know it any more";
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "the device does not know it any more";
   notes().forgets = false;
   executor = sl_interpreter();
-  EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH)) << "who interprets is shown every statement";
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "who interprets is shown every statement";
   executor = nullptr;
   run(queue, 9, SL_LAUNCH_GRAPH, SL_DEVICE_ERROR);
-  EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH)) << "the last run failed";
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "the last run failed";
 }
 
 TEST_F(Launch, WhatComesBackHasAGraphOfItsOwn) {
   make(true);
   sl_queue* queue = stream(5);
   run(queue, 8, SL_LAUNCH_GRAPH);  // the arena grows no more
-  EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH));
-  EXPECT_EQ("begin for 5, start x2 on 100, launch, again on 5", run(queue, 2, SL_LAUNCH_GRAPH)) << "in place of the last";
-  EXPECT_EQ("graph, begin for 5, start x1 on 101, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH)) << "for the second time";
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("begin for 5, start x2 on 100, launch", run(queue, 2, SL_LAUNCH_GRAPH)) << "in place of the last";
+  EXPECT_EQ("graph, begin for 5, start x1 on 101, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "for the second time";
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ("the same for 5, again on 5", run(queue, 2, SL_LAUNCH_GRAPH));
-    EXPECT_EQ("the same of 101 for 5, again on 5", run(queue, 1, SL_LAUNCH_GRAPH));
+    EXPECT_EQ("the same for 5", run(queue, 2, SL_LAUNCH_GRAPH));
+    EXPECT_EQ("the same of 101 for 5", run(queue, 1, SL_LAUNCH_GRAPH));
   }
-  EXPECT_EQ("begin for 5, start x3 on 101, launch, again on 5", run(queue, 3, SL_LAUNCH_GRAPH)) << "what is new: where the last that gathered went";
-  EXPECT_EQ("the same for 5, again on 5", run(queue, 2, SL_LAUNCH_GRAPH)) << "the other one stays";
+  EXPECT_EQ("begin for 5, start x3 on 101, launch", run(queue, 3, SL_LAUNCH_GRAPH)) << "what is new: where the last that gathered went";
+  EXPECT_EQ("the same for 5", run(queue, 2, SL_LAUNCH_GRAPH)) << "the other one stays";
 }
 
 TEST_F(Launch, WhereNothingComesBackThereIsOneGraph) {
@@ -408,8 +439,8 @@ TEST_F(Launch, TheInterpreterStartsTheSameKernels) {
   make(true);
   sl_queue* queue = stream(5);
   executor = sl_interpreter();
-  EXPECT_EQ("start x2 on 5, record on 5", run(queue, 2));
-  EXPECT_EQ("graph, begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("start x2 on 5", run(queue, 2));
+  EXPECT_EQ("graph, begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH));
 }
 
 TEST_F(Launch, ALibraryIsCalledWhereItsQueueIs) {
@@ -417,8 +448,8 @@ TEST_F(Launch, ALibraryIsCalledWhereItsQueueIs) {
   sl_queue* queue = stream(5);
   executor = sl_interpreter();
   EXPECT_EQ(1, sl_program_graph_nodes(program, nullptr));
-  EXPECT_EQ("call on 5, library, record on 5", run(queue, 2));
-  EXPECT_EQ("graph, begin for 5, call on 100, library, launch, again on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("call on 5, library", run(queue, 2));
+  EXPECT_EQ("graph, begin for 5, call on 100, library, launch", run(queue, 2, SL_LAUNCH_GRAPH));
 }
 
 TEST_F(Launch, AFailedStartLaunchesNothing) {
@@ -436,7 +467,7 @@ TEST_F(Launch, UnderACaptureKernelsAreStartedOneByOneAndTheArenaStays) {
   EXPECT_EQ("start x2 on 5", run(queue, 2, SL_LAUNCH_GRAPH));
   EXPECT_EQ(2, notes().arenas) << "the captured graph refers to the first";
   notes().captured = false;
-  EXPECT_EQ("graph, begin for 5, start x2 on 100, launch, record on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("graph, begin for 5, start x2 on 100, launch", run(queue, 2, SL_LAUNCH_GRAPH));
   EXPECT_EQ(3, notes().arenas);
   notes().captured = true;
   EXPECT_EQ("start x2 on 6", run(stream(6), 2)) << "nothing is asked about the one that is still running";

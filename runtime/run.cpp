@@ -113,6 +113,10 @@ bool leavesFrameAlone(const sl_device_desc* device, const sl_program& program, c
 /// Marks where each device queue stands, so that the frame is not lent again before the queue has
 /// passed.
 void recordQueues(const sl_program& program, sl_frame* frame) {
+  frame->unmarked = program.deviceArena && needsNoMark(*frame);
+  if (frame->unmarked) {
+    return;
+  }
   for (size_t i = 0; i < frame->queues.size(); ++i) {
     if (!program.queueDevices[i] || leavesFrameAlone(program.queueDevices[i], program, *frame)) {
       continue;
@@ -204,13 +208,14 @@ class Seen {
 
   /// FNV-1a by words; never 0. It decides what is kept, not what is right.
   uint64_t hash() const {
-    uint64_t value = 0xcbf29ce484222325 ^ weights_;
+    constexpr uint64_t kPrime = 0x100000001b3;
+    uint64_t value = (0xcbf29ce484222325 ^ weights_) * kPrime;
     for (const Table& table : tables_) {
       const auto* bytes = static_cast<const unsigned char*>(table.values);
       for (int32_t i = 0; i < table.count; ++i) {
         uint64_t word = 0;
         std::memcpy(&word, bytes + static_cast<size_t>(i) * sizeof(word), sizeof(word));
-        value = (value ^ word) * 0x100000001b3;
+        value = (value ^ word) * kPrime;
       }
     }
     return value | 1;

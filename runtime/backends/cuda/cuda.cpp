@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backend for NVIDIA's devices: memory space, queues over streams, launches of machine code. Its kernels are emitted as
 // CUDA C++; here stand only those that compete with others (kernels.h).
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
@@ -21,6 +22,7 @@ struct Queue {
   Stream stream;                       ///< of a gathering queue: where the run that it gathers will be launched
   bool owned;
   std::unique_ptr<LaunchGraph> graph;  ///< not null: it gathers a run
+  std::atomic<uint64_t> order{0};      ///< of a default stream, which lives as long as its context: asked once
 };
 
 Queue* asQueue(void* queue) { return static_cast<Queue*>(queue); }
@@ -88,8 +90,13 @@ void queueDestroy(void* handle) {
   delete queue;
 }
 
-/// Where the driver cannot say (the default stream while another one is captured) the launch says what is wrong.
+bool isDefault(Stream stream) { return reinterpret_cast<uintptr_t>(stream) <= kLegacyStream; }
+
+/// The default stream cannot be captured. While another one is, the launch says what is wrong.
 int32_t queueCaptured(void* queue) {
+  if (isDefault(streamOf(queue))) {
+    return 0;
+  }
   int status = 0;
   const Entered entered(deviceOf(queue));
   return entered && driver().streamCapturing(streamOf(queue), &status) == kSuccess && status != 0 ? 1 : 0;
@@ -228,11 +235,18 @@ void finish(int32_t device) {
 
 uint64_t queueOrder(void* queue) {
   const Stream stream = streamOf(queue);
+  if (const uint64_t known = asQueue(queue)->order.load(std::memory_order_relaxed)) {
+    return known;
+  }
   unsigned long long id = 0;
   const Entered entered(deviceOf(queue));
   const bool known = reinterpret_cast<uintptr_t>(stream) != kPerThreadStream && entered &&
                      driver().streamId(stream, &id) == kSuccess;
-  return known ? id + 1 : 0;
+  const uint64_t order = known ? id + 1 : 0;
+  if (isDefault(stream)) {
+    asQueue(queue)->order.store(order, std::memory_order_relaxed);
+  }
+  return order;
 }
 
 void* graphCreate(int32_t number) {

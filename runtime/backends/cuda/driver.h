@@ -80,6 +80,7 @@ struct EdgeData {
 inline constexpr int kComputeMajor = 75;      ///< CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 inline constexpr int kComputeMinor = 76;
 inline constexpr int kRelaxed = 2;            ///< of CUstreamCaptureMode: other threads' captures forbid this thread nothing
+inline constexpr uintptr_t kLegacyStream = 1;     ///< the default stream of a context, as 0 is
 inline constexpr uintptr_t kPerThreadStream = 2;  ///< the handle that means another stream in each thread
 
 /// (member, symbol in the library, kind of sl_cuda_calls that counts it, parameters)

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A libcuda.so.1 that has one device and does nothing: what a call costs on the host without it. bench/cuda_call_path.py adds a
+// function that answers 0 for every other symbol that the runtime asks for.
+#include <stddef.h>
+
+static size_t made = 64;  // handles are numbers that nothing reads
+
+int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+int cuDeviceGetCount(int* count) { return *count = 1, 0; }
+int cuDeviceGet(int* device, int number) { return *device = number, 0; }
+int cuDeviceGetAttribute(int* value, int attribute, int device) { return *value = attribute == 75 ? 9 : 0, 0; }
+int cuDevicePrimaryCtxRetain(void** context, int device) { return *context = (void*)64, 0; }
+int cuCtxGetCurrent(void** context) { return *context = (void*)64, 0; }
+int cuGetErrorName(int error, const char** name) { return *name = "CUDA_ERROR_OTHER", 0; }
+int cuGetErrorString(int error, const char** text) { return *text = "as it is", 0; }
+int cuLibraryLoadData(void** library) { return *library = (void*)++made, 0; }
+int cuLibraryGetKernel(void** kernel) { return *kernel = (void*)++made, 0; }
+int cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
+  static unsigned long long next = 1ull << 40;
+  *address = next;
+  next += (bytes + 255) / 256 * 256;
+  return 0;
+}
+int cuStreamCreate(void** stream, unsigned flags) { return *stream = (void*)++made, 0; }
+int cuStreamGetId(void* stream, unsigned long long* id) { return *id = 7, 0; }
+int cuEventCreate(void** event, unsigned flags) { return *event = (void*)++made, 0; }
+int cuGraphCreate(void** graph) { return *graph = (void*)++made, 0; }
+int cuGraphAddKernelNode_v2(void** node) { return *node = (void*)++made, 0; }
+int cuGraphAddMemcpyNode(void** node) { return *node = (void*)++made, 0; }
+int cuGraphAddEmptyNode(void** node) { return *node = (void*)++made, 0; }
+int cuGraphInstantiateWithFlags(void** exec) { return *exec = (void*)++made, 0; }

@@ -71,6 +71,8 @@ class LaunchGraph {
     Graph child = nullptr;        ///< what was captured of it; the graph has a copy
   };
 
+  /// Whether the graph has just this next: what most launches of a walk are.
+  bool isSame(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes, void* const* arguments) const;
   Result add(const Node& like, const uint64_t* values);
   /// Makes node `position_` of the graph like this one; both are of one kind.
   Result update(const Node& like, const uint64_t* values);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
+#include <future>
 #include <map>
 
 #include "codegen/jit/clang_driver.h"
@@ -58,12 +60,6 @@ struct LoadedCode {
 };
 void releaseCode(void* user) { delete static_cast<LoadedCode*>(user); }
 
-void report(sl_progress* progress, int32_t stage) {
-  if (progress != nullptr) {
-    __atomic_store_n(&progress->stage, stage, __ATOMIC_RELAXED);
-  }
-}
-
 /// Adds the seconds of its life to a sum.
 class Stopwatch {
  public:
@@ -77,6 +73,58 @@ class Stopwatch {
   double* sum_;
   Clock::time_point begin_ = Clock::now();
 };
+
+/// The compilation of a program's kernels for a device, which goes on beside that of its host text until somebody needs an image.
+/// On the heap: a jump out of LLVM (fatal_guard.h) leaves it to its thread.
+class DeviceCompilation {
+ public:
+  /// `options` are copied. Fills device and images of `code`, which outlive it.
+  DeviceCompilation(const Emitted& emitted, const jit::CompileOptions& options, LoadedCode* code) : code_(code) {
+    if (emitted.deviceUnits.empty()) {
+      return;
+    }
+    work_ = std::async(std::launch::async, [this, &emitted, options] {
+      const auto begin = std::chrono::steady_clock::now();
+      code_->device = jit::compileForDevice(emitted.deviceUnits, emitted.deviceArch, options, &error_);
+      seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    });
+  }
+  /// The images by symbol, when they are there; none where it failed. Adds the seconds that this took to `waited`. One thread at a time.
+  std::map<std::string, sl_device_image>& finish(double* waited) {
+    if (work_.valid()) {
+      const Stopwatch watch(waited);
+      try {
+        work_.get();
+      } catch (const std::exception& exception) {
+        error_ = {jit::CompileError::Kind::internal, exception.what()};
+      }
+      failed_ = !code_->device;
+      if (failed_) {
+        return code_->images;
+      }
+      for (const auto& [name, image] : code_->device->images) {
+        code_->images[name + "_image"] = {sizeof(sl_device_image), image.data(), image.size()};
+      }
+    }
+    return code_->images;
+  }
+  bool failed() const { return failed_; }
+  const jit::CompileError& error() const { return error_; }
+  double seconds() const { return seconds_; }
+
+ private:
+  LoadedCode* code_;
+  jit::CompileError error_;
+  double seconds_ = 0;
+  bool failed_ = false;
+  std::future<void> work_;  ///< last: its end waits for the thread
+};
+
+void report(sl_progress* progress, int32_t stage) {
+  if (progress != nullptr) {
+    __atomic_store_n(&progress->stage, stage, __ATOMIC_RELAXED);
+  }
+}
 
 std::string milliseconds(double value) {
   char text[32];
@@ -294,49 +342,43 @@ Failure Compilation::load(const CompileRequest& request) {
   }
   report(request.progress, SL_STAGE_UNITS);
   options.stop = request.progress != nullptr ? &request.progress->stop : nullptr;
-  options.onUnit = [&](const jit::UnitReport& unit) {
-    if (request.progress != nullptr) {
-      __atomic_fetch_add(&request.progress->units_done, 1, __ATOMIC_RELAXED);
+  options.onUnit = [this, progress = request.progress, usesCache = request.useCache](const jit::UnitReport& unit) {
+    if (progress != nullptr) {
+      __atomic_fetch_add(&progress->units_done, 1, __ATOMIC_RELAXED);
     }
     if (settings_.log.codegen) {
       logLine("codegen", unit.name + ": " + milliseconds(unit.milliseconds) +
                              (!unit.ok ? ", does not compile" : unit.cached ? ", from the cache" : ", compiled"));
     }
-    if (settings_.log.cache && request.useCache) {
+    if (settings_.log.cache && usesCache) {
       logLine("cache", std::string(unit.cached ? "hit " : "miss ") + unit.name + " " + unit.key);
     }
   };
   const jit::ObjectCache& cache = request.useCache ? jit::ObjectCache::process() : none;
   const jit::CacheCounts before = cache.counts();
-  if (!emitted_.deviceUnits.empty()) {
-    const auto deviceBegin = std::chrono::steady_clock::now();
-    code->device = jit::compileForDevice(emitted_.deviceUnits, emitted_.deviceArch, options, &error);
-    if (!code->device) {
-      return {kindOf(error.kind), error.message};
-    }
-    for (const auto& [name, image] : code->device->images) {
-      code->images[name + "_image"] = {sizeof(sl_device_image), image.data(), image.size()};
-    }
-    seconds_.units = std::chrono::duration<double>(std::chrono::steady_clock::now() - deviceBegin).count();
-    compiled_ = code->device->compiled;
-    cached_ = code->device->cached;
-  }
+  const auto device = std::make_unique<DeviceCompilation>(emitted_, options, code.get());
+  double waited = 0;
   options.resolver = [&](const std::string& name) -> void* {
-    const auto image = code->images.find(name);
+    auto image = device->finish(&waited).find(name);
     return image != code->images.end() ? &image->second : sl_symbol(name.c_str());
   };
   code->host = jit::compileProgram(units, {emitted_.symbol}, options, &error);
+  double ended = 0;
+  device->finish(&ended);
   if (settings_.log.cache) {
     logCache(cache, before, code->host ? code->host->notes : std::vector<std::string>());
+  }
+  if (device->failed()) {  // the host's link then lacks what the device's part should have given
+    return {kindOf(device->error().kind), device->error().message};
   }
   if (!code->host) {
     return {kindOf(error.kind), error.message};
   }
-  compiled_ += code->host->compiled;
-  cached_ += code->host->cached;
-  seconds_.units += code->host->unitsSeconds;
+  compiled_ += code->host->compiled + (code->device ? code->device->compiled : 0);
+  cached_ += code->host->cached + (code->device ? code->device->cached : 0);
+  seconds_.units += std::max(device->seconds(), code->host->unitsSeconds);
   seconds_.clang += code->host->clangSeconds;
-  seconds_.link = code->host->linkSeconds;
+  seconds_.link = std::max(0.0, code->host->linkSeconds - waited);
   notes_ = code->host->notes;
   const Stopwatch watch(&seconds_.load);
   std::string message;

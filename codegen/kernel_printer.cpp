@@ -98,7 +98,7 @@ bool mayStartEarly(FuncOp func) {
   auto queries = llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getShapeValue("s"));
   const bool isSmall = family == "attention" && queries && queries.getInt() == 1;
   return kernel::runsOnDevice(func) &&
-         (isSmall || waitsItself(func) || llvm::is_contained({"gemv", "pointwise", "row_reduction"}, family));
+         (isSmall || waitsItself(func) || llvm::is_contained({"gemv", "pointwise", "row_reduction", "topk"}, family));
 }
 
 std::string kernelSignature(FuncOp func) {

@@ -357,7 +357,7 @@ void scheduleScatterRows(kernel::FuncOp function) {
   scheduleElements(function, shapeOf(function, "outer").times(shapeOf(function, "run")));
 }
 
-/// A warp a row, unless neighbouring rows lie side by side or are many.
+/// A warp a row, or where rows are few and long a block, unless neighbouring rows lie side by side or are many.
 void scheduleScan(kernel::FuncOp function) {
   const llvm::SmallVector<Size> outer = sizes(function.getSchedule().getShapeValue("outer"));
   const Size rows = product(function.getContext(), outer);
@@ -367,7 +367,29 @@ void scheduleScan(kernel::FuncOp function) {
   }
   const bool isLong = shapeOf(function, "count").known().value_or(kWarp) >= kWarp / 2;
   const int64_t threads = across || !isLong ? 1 : kWarp;
+  constexpr int64_t kLongRow = 2048;
+  const int64_t most = shapeOf(function, "count").known().value_or(0);
+  if (most >= kLongRow && rows.known() && *rows.known() * kWarp < (across ? kThreads : kManyThreads / 2)) {
+    const int64_t block = most >= 4 * kLongRow ? kMostThreads : kThreads;
+    return finish(function, {{"threads", block}}, rows, block);
+  }
   finish(function, {{"threads", threads}}, rows.times(Size(function.getContext(), threads)).dividedUp(kThreads), kThreads);
+}
+
+/// The tunables come from the lowering, which cuts long rows; what is left is to count blocks.
+void scheduleTopk(kernel::FuncOp function) {
+  const int64_t threads = tuneOf(function, "threads");
+  if (tuneOf(function, "way") == 3) {
+    const Size rows = product(function.getContext(), sizes(function.getSchedule().getShapeValue("outer")));
+    return scheduleElements(function, rows.times(shapeOf(function, "count")));
+  }
+  // Those that take the best of parts have a row a block.
+  const bool merges = function.getInputs().size() == 2;
+  const Size rows = product(function.getContext(), sizes(function.getSchedule().getShapeValue("outer")))
+                        .times(merges ? Size(function.getContext(), 1) : shapeOf(function, "parts"));
+  const int64_t wanted = rows.known() ? std::min<int64_t>(4 * kWarp, *rows.known() * threads) : 4 * kWarp;
+  const int64_t block = threads > kWarp ? threads : std::max<int64_t>(kWarp, llvm::alignTo(wanted, kWarp));
+  finish(function, {}, rows.dividedUp(block / threads), block);
 }
 
 void scheduleTranspose(kernel::FuncOp function) {
@@ -397,7 +419,9 @@ llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
   static constexpr llvm::StringRef kGroup[] = {"rows", "lanes", "threads", "unroll", "mr", "depth", "parts", "weights"};
   static constexpr llvm::StringRef kMatmul[] = {"rows", "columns", "threads"};
   static constexpr llvm::StringRef kAttention[] = {"rows", "keys", "depth", "threads"};
-  return family == "gemv"        ? llvm::ArrayRef<llvm::StringRef>(kGemv)
+  static constexpr llvm::StringRef kTopk[] = {"threads", "each", "word"};
+  return family == "topk"        ? llvm::ArrayRef<llvm::StringRef>(kTopk)
+         : family == "gemv"      ? llvm::ArrayRef<llvm::StringRef>(kGemv)
          : family == "gemv_group" ? llvm::ArrayRef<llvm::StringRef>(kGroup)
          : family == "matmul"    ? llvm::ArrayRef<llvm::StringRef>(kMatmul)
          : family == "attention" ? llvm::ArrayRef<llvm::StringRef>(kAttention)
@@ -417,7 +441,7 @@ int64_t largestCluster(llvm::StringRef arch) {
 std::string whyNotOnCuda(kernel::FuncOp function) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
   if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct",
-                           "gather_rows", "gather_elements", "scatter_rows", "scan", "pool", "transpose", "lstm_sequence"}, family)) {
+                           "gather_rows", "gather_elements", "scatter_rows", "scan", "pool", "topk", "transpose", "lstm_sequence"}, family)) {
     return "kernels of family '" + family.str() + "' have no CUDA form";
   }
   for (const llvm::StringRef key : neededTunables(family)) {
@@ -461,6 +485,8 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
   } else if (family == "pool") {
     scheduleElements(function, product(context, {shapeOf(function, "batch"), shapeOf(function, "channels"),
                                                  shapeOf(function, "outH"), shapeOf(function, "outW")}));
+  } else if (family == "topk") {
+    scheduleTopk(function);
   } else if (family == "transpose") {
     scheduleTranspose(function);
   } else if (family == "lstm_sequence") {

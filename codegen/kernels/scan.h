@@ -6,7 +6,7 @@
 // Sums run in double for float and double, in float for 16-bit floats (as ATen on the CPU), in
 // int64 for integers and bool. in and out may be one buffer. The team splits the other dims; lanes
 // run along them where they are contiguous, else a few rows are summed at a time. In CUDA C++
-// `threads` neighbours (1 or 32) share a row.
+// `threads` share a row: one, a warp, or a block.
 #ifndef STRAIGHTLINE_KERNELS_SCAN_H
 #define STRAIGHTLINE_KERNELS_SCAN_H
 
@@ -17,7 +17,7 @@ namespace sl {
 
 struct ScanTune {
   int rank = 0;
-  int threads = 1;  ///< CUDA only: of one warp, that share a row
+  int threads = 1;  ///< CUDA only: that share a row; 1, 32 (a warp) or those of a block
 };
 
 struct ScanShape {
@@ -56,6 +56,54 @@ SL_INLINE A fromLast(A value) {
   }
 }
 
+/// One row by a block, a run of EACH neighbours a thread at a time: runs, warps and the block are summed in this order.
+template <int THREADS, class In, class Out>
+SL_INLINE void scanRowByBlock(const ScanShape& s, const In* in, Out* out) {
+  using A = Sum<In>;
+  constexpr int kEach = 4, kWarps = THREADS / 32;
+  __shared__ alignas(16) char memory[kWarps * sizeof(A)];
+  A* warpSums = reinterpret_cast<A*>(memory);
+  const int thread = int(threadIdx.x), lane = thread % 32;
+  A before{};
+  for (int64_t first = 0; first < s.count; first += THREADS * kEach) {
+    const int64_t begin = first + thread * kEach;
+    A sums[kEach];
+    SL_UNROLL
+    for (int i = 0; i < kEach; ++i) {
+      sums[i] = begin + i < s.count ? cast<A>(in[(begin + i) * s.stride[0]]) : A{};
+    }
+    SL_UNROLL
+    for (int i = 1; i < kEach; ++i) {
+      sums[i] = add(sums[i - 1], sums[i]);
+    }
+    A upTo = sums[kEach - 1];  // of this lane and those before it
+    SL_UNROLL
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const A other = fromBefore(upTo, distance);
+      upTo = lane >= distance ? add(other, upTo) : upTo;
+    }
+    const A lanes = fromBefore(upTo, 1);
+    if (lane == 31) {
+      warpSums[thread / 32] = upTo;
+    }
+    __syncthreads();
+    A mine = before;
+    SL_UNROLL
+    for (int warp = 0; warp < kWarps; ++warp) {
+      mine = warp < thread / 32 ? add(mine, warpSums[warp]) : mine;
+      before = add(before, warpSums[warp]);
+    }
+    mine = lane > 0 ? add(mine, lanes) : mine;
+    SL_UNROLL
+    for (int i = 0; i < kEach; ++i) {
+      if (begin + i < s.count) {
+        out[(begin + i) * s.stride[1]] = cast<Out>(add(mine, sums[i]));
+      }
+    }
+    __syncthreads();  // before the sums of warps are written again
+  }
+}
+
 /// One row by one thread, or by all lanes of a warp, 32 elements at a time.
 template <int THREADS, class In, class Out>
 SL_INLINE void scanRow(const ScanShape& s, const In* in, Out* out) {
@@ -84,7 +132,7 @@ SL_INLINE void scanRow(const ScanShape& s, const In* in, Out* out) {
 
 template <ScanTune T, class In, class Out>
 SL_INLINE void scan(ScanShape s, const In* in, Out* out) {
-  static_assert(T.threads == 1 || T.threads == 32);
+  static_assert(T.threads == 1 || T.threads % 32 == 0);
   int64_t number = threadNumber() / T.threads;
   SL_UNROLL
   for (int d = T.rank - 1; d >= 0; --d) {
@@ -93,7 +141,9 @@ SL_INLINE void scan(ScanShape s, const In* in, Out* out) {
     in += i * s.outerStride[0][d];
     out += i * s.outerStride[1][d];
   }
-  if (number == 0) {
+  if constexpr (T.threads > 32) {
+    scan_detail::scanRowByBlock<T.threads>(s, in, out);  // the grid has a block a row
+  } else if (number == 0) {
     scan_detail::scanRow<T.threads>(s, in, out);
   }
 }

@@ -98,6 +98,29 @@ llvm::LogicalResult verifyRowMap(mlir::Operation* operation) {
 
 llvm::LogicalResult CumsumOp::verify() { return verifyRowMap(*this); }
 
+llvm::LogicalResult TopkOp::verify() {
+  ExtentSpace space;
+  Extents expected = space.of(getX());
+  const auto dim = static_cast<int64_t>(getDim()), k = static_cast<int64_t>(getK());
+  if (failed(verifyDim(*this, dim, expected.size(), "topk_c1"))) {
+    return failure();
+  }
+  const std::optional<int64_t> extent = symbolic::constantValue(expected[dim]);
+  if (!extent || k < 1 || k > *extent) {
+    return opError(*this) << "k is " << k << " but x has " << space.print(expected[dim])
+                          << " elements along dim " << dim << " (topk_c2)";
+  }
+  expected[dim] = mlir::getAffineConstantExpr(k, getContext());
+  if (failed(verifyExtents(*this, space, "values", space.of(getValues()), expected, "topk_c3")) ||
+      failed(verifyExtents(*this, space, "indices", space.of(getIndices()), expected, "topk_c3")) ||
+      failed(verifyElements(*this, getValues(), "values", getX().getType().getElementType(),
+                            "topk_c4"))) {
+    return failure();
+  }
+  return verifyElements(*this, getIndices(), "indices", mlir::IntegerType::get(getContext(), 64),
+                        "topk_c4");
+}
+
 llvm::LogicalResult LayerNormOp::verify() {
   ExtentSpace space;
   const Extents from = space.of(getX());

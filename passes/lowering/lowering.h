@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // State of the lowering from `op` (values) to `kernel` (buffers and statements). One class, its members grouped by file:
 // lowering.cpp (names, buffers, launches, the walk), pointwise.cpp, row_reduction.cpp, contraction.cpp, product_group.cpp, structure.cpp,
-// control.cpp. Every op value is bound to one kernel buffer; views become kernel.view and cost nothing.
+// control.cpp, topk.cpp. Every op value is bound to one kernel buffer; views become kernel.view and cost nothing.
 #ifndef STRAIGHTLINE_PASSES_LOWERING_LOWERING_H
 #define STRAIGHTLINE_PASSES_LOWERING_LOWERING_H
 
@@ -205,6 +205,7 @@ class Lowering {
   mlir::LogicalResult lowerGatherRows(mlir::Operation* op, mlir::Value table, int64_t dim, mlir::Value indices);
   mlir::LogicalResult lowerScatterRows(mlir::Operation* op);
   mlir::LogicalResult lowerIndexing(mlir::Operation* op);
+  mlir::LogicalResult lowerTopk(op::TopkOp topk);
   mlir::LogicalResult lowerAttention(op::ScaledDotProductAttentionOp op);
   mlir::LogicalResult lowerLstmSequence(op::LstmSequenceOp sequence);
   mlir::LogicalResult lowerAten(op::AtenOp aten);

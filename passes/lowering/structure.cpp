@@ -60,6 +60,7 @@ LogicalResult Lowering::lowerStructure(Operation* op) {
       .Case<op::IndexCopyOp, op::IndexAddOp>([&](auto) { return lowerScatterRows(op); })
       .Case<op::EmbeddingOp, op::GatherOp, op::IndexSelectOp, op::CumsumOp, op::FlipOp>(
           [&](auto) { return lowerIndexing(op); })
+      .Case([&](op::TopkOp topk) { return lowerTopk(topk); })
       .Case([&](op::ScaledDotProductAttentionOp attention) { return lowerAttention(attention); })
       .Case([&](op::LstmSequenceOp sequence) { return lowerLstmSequence(sequence); })
       .Case([&](op::AtenOp aten) { return lowerAten(aten); })

@@ -338,7 +338,7 @@ def compile(
         team = {"threads": 1}
     with _ending.held_off(), kept_interrupts() as check_interrupts, CompileProgress() as progress:
         tuning = Tuning(progress, check_interrupts, cache) if tune else None
-        captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed) for example in examples]
+        captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed, place.partition(":")[0]) for example in examples]
         check_interrupts()
         _check_distinct(captures)
         first = captures[0].captured
@@ -374,7 +374,7 @@ class _Capture:
     """One example of a model, captured."""
 
     def __init__(
-        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any, allows_aten: bool
+        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any, allows_aten: bool, device: str
     ) -> None:
         import torch
 
@@ -382,7 +382,7 @@ class _Capture:
         from straightline.capture.torch_export import capture
 
         self.uses_numpy, self.args, self.kwargs = _torch_examples(args, kwargs)
-        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), allows_aten)
+        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), allows_aten, device)
         if isinstance(model, torch.export.ExportedProgram):
             own = model.example_inputs
             self.args, self.kwargs = own if own is not None else ((), {})

@@ -411,6 +411,7 @@ _OPS |= {
     "argmin": lambda x, dim, keepdim: x.argmin(dim, keepdim),
     "softmax": lambda x, dim: torch.softmax(x, dim),
     "log_softmax": lambda x, dim: torch.log_softmax(x, dim),
+    "topk": lambda x, dim, k, largest: tuple(y.narrow(dim, 0, k) for y in x.sort(dim=dim, stable=True, descending=largest)),
     "cumsum": lambda x, dim: x.cumsum(dim, dtype=x.dtype),
     "layer_norm": lambda x, w, b, normalized_rank, eps: F.layer_norm(
         x, x.shape[x.ndim - normalized_rank :], w, b, eps

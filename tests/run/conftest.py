@@ -44,7 +44,6 @@ _OF_THE_CPU = {
     "cuda_on_host_test.py": "",
     "cuda_test.py::test_a_call_without_a_device_says_what_is_missing": "",
     "cuda_test.py::test_a_route_to_a_kernel_of_the_host_is_refused": "",
-    "cuda_test.py::test_few_long_rows_are_shared": "",  # compiles for sm_80, too, whose code the device does not load
     "cuda_test.py::test_on_the_cpu_nothing_is_launched": "",
     "cuda_test.py::test_one_line_moves_a_convolution": "",
     "cuda_test.py::test_one_line_moves_an_attention": "",
@@ -62,6 +61,7 @@ _OF_THE_CPU = {
     "products_test.py::test_with_a_column_and_with_a_row": "",
     "products_test.py::test_a_linear_whose_weight_may_change": "",
     "products_test.py::test_bfloat16_that_others_read": "",
+    "order_test.py::test_what_is_no_distribution": "",  # a failed assertion ends the context
     "quantized_test.py": "",
     "real_models_test.py::test_an_index_outside_the_cache": "",  # an assertion on a device
     "real_models_test.py::test_float64": "mobilenet",  # torch's hardswish multiplies by 1/6 in float32 there (3e-8 off)

@@ -132,6 +132,22 @@ T __shfl_xor_sync(unsigned, T value, int distance) {
   cuda_host::meetWarp();
   return other;
 }
+template <class T>
+T __shfl_up_sync(unsigned, T value, int distance) {
+  memcpy(&cuda_host::exchanged[threadIdx.x], &value, sizeof(T));
+  cuda_host::meetWarp();
+  T other = value;
+  if (int(threadIdx.x % 32) >= distance) {
+    memcpy(&other, &cuda_host::exchanged[threadIdx.x - distance], sizeof(T));
+  }
+  cuda_host::meetWarp();
+  return other;
+}
+inline unsigned atomicAdd(unsigned* p, unsigned value) {
+  const unsigned old = *p;
+  *p += value;
+  return old;
+}
 inline void __assertfail(const char* what, const char*, unsigned, const char*, size_t) {
   fprintf(stderr, "a kernel failed: %s\n", what);
   abort();

@@ -262,3 +262,52 @@ def test_all_steps_in_one_kernel(steps: int, batch: int, features: int, hidden: 
     model = Sequence(features, hidden, num_layers=2, bidirectional=True, batch_first=True, bias=batch > 1).to(dtype)
     (tmp_path / "2").mkdir()
     _compare(model, (torch.randn(batch, steps, features).to(dtype),), tmp_path / "2", None)
+
+
+_HARD = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan])
+
+
+@pytest.mark.parametrize(
+    ("k", "shape", "dim", "dtype", "ways"),
+    [
+        (8, (5, 64), 1, torch.float32, ["0"]),
+        (2, (9, 100), 1, torch.bfloat16, ["0"]),
+        (None, (3, 100), 1, torch.int64, ["1"]),
+        (None, (700, 3), 0, torch.float32, ["1"]),
+        (50, (2, 3000), 1, torch.bfloat16, ["2"]),
+        (50, (1, 3000), 1, torch.float64, ["2"]),
+        (40, (2, 30000), 1, torch.float32, ["2", "2"]),
+        (None, (2, 5001), 1, torch.float32, ["1", "3"]),
+    ],
+)
+def test_rows_in_order(
+    k: int | None, shape: tuple[int, ...], dim: int, dtype: torch.dtype, ways: list[str], seed: int, tmp_path: Path
+) -> None:
+    """As a stable sort: random numbers, and ties with NaN and both zeros. 16-bit words, 64-bit ones and pairs."""
+    largest = seed % 2 == 0
+    model = Reduced(lambda x: x.sort(dim=dim, descending=largest)[0] if k is None else x.topk(k, dim, largest)[0])
+    places = Reduced(lambda x: x.argsort(dim, largest) if k is None else x.topk(k, dim, largest)[1])
+    x = torch.randint(-5, 6, shape).to(dtype) if seed % 4 < 2 else (torch.randn(shape) * 99).to(dtype)
+    if dtype.is_floating_point and seed % 4 < 2:
+        x = torch.where(torch.rand(shape) < 0.3, _HARD[torch.randint(5, shape)].to(dtype), x)
+    best, where = x.sort(dim=dim, stable=True, descending=largest)
+    for number, (one, want) in enumerate(((model, best), (places, where))):
+        want = want.narrow(dim, 0, shape[dim] if k is None else k)
+        compiled = sl.compile(one, (x,), target="cuda:sm_80")
+        assert re.findall(r"TopkTune\{[^}]*\.way = (\d)", compiled.code) == ways
+        got = torch.empty(want.shape, dtype=want.dtype)
+        run_on_host(compiled, one, (x,), (got,), tmp_path / str(number))
+        torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(("shape", "threads"), [((3, 133), 32), ((2, 5001), 256), ((1, 20000), 1024), ((40000, 1), 1024)])
+def test_running_sums(shape: tuple[int, ...], threads: int, tmp_path: Path) -> None:
+    x = torch.randint(-9, 10, shape)
+    dim = 0 if shape[1] == 1 else 1
+    for number, given in enumerate((x, x.float())):
+        model = Reduced(lambda x: x.cumsum(dim))
+        compiled = sl.compile(model, (given,), target="cuda:sm_80")
+        assert f".threads = {threads}" in compiled.code
+        got = torch.empty_like(given)
+        run_on_host(compiled, model, (given,), (got,), tmp_path / str(number))
+        assert torch.equal(got, given.cumsum(dim))

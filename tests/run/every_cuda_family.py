@@ -20,7 +20,7 @@ import straightline as sl
 #: All that passes/cuda_schedule.cpp knows but fill, whose work elementwise kernels do.
 _FAMILIES = {
     "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct", "gather_rows",
-    "gather_elements", "scatter_rows", "scan", "pool", "transpose",
+    "gather_elements", "scatter_rows", "scan", "pool", "topk", "transpose",
     "lstm_sequence",
 }  # fmt: skip
 _OWN = {"linear": "cuda", "matmul": "cuda", "convolution": "cuda"}
@@ -69,7 +69,12 @@ def _cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "embedding": (_Of(lambda s, i: s.a(i), a=nn.Embedding(50, 20)), (torch.randint(50, (3, 7)),)),
         "gather": (_Of(lambda s, x, i: torch.gather(x, 1, i)), (_r(5, 9), torch.randint(9, (5, 4)))),
         "scatter": (_Of(lambda s, x, i, y: x.index_add(0, i, y)), (_r(9, 5), torch.randint(9, (4,)), _r(4, 5))),
-        "scan": (_Of(lambda s, x: (x.cumsum(1), x.cumsum(0))), (_r(7, 133),)),
+        "scan": (_Of(lambda s, x: (x.cumsum(1), x.cumsum(0), x.flatten().cumsum(0))), (_r(17, 133),)),
+        "experts": (_Of(lambda s, x: x.topk(3)), (_r(5, 60),)),
+        "sorted": (_Of(lambda s, x: (*x.sort(1, descending=True), x.argsort(0))), (_r(3, 1003),)),
+        "merged": (_Of(lambda s, x: x.sort()), (_r(2, 5003),)),
+        "selected": (_Of(lambda s, x: x.topk(20, largest=False)), (_r(2, 2501),)),
+        "selected from parts": (_Of(lambda s, x: x.topk(40)), (_r(2, 30011),)),
         "lstm, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
         "lstm, a cluster": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(7, 131, batch_first=True)), (_r(5, 9, 7),)),
         "transpose": (_Of(lambda s, x: x.transpose(1, 2).contiguous()), (_r(2, 65, 37),)),

@@ -23,8 +23,6 @@ from straightline.capture.importer import (
 )
 
 NEAREST["aten.as_strided"] = "view, transpose, slice or expand"
-NEAREST["aten.sort"] = "amax, amin, argmax or argmin"
-NEAREST["aten.topk"] = "amax and argmax along one dimension"
 NEAREST["aten.nonzero"] = "where with a mask, which keeps shapes known"
 
 

@@ -178,6 +178,8 @@ class Importer:
     unsupported: list[UnsupportedNode] = field(default_factory=list)
     #: Whether ops without a native form may be called through the framework.
     allows_aten: bool = True
+    #: Where the program runs: "cpu", or a device's kind.
+    device: str = "cpu"
     #: FX node -> Tensor, list of Tensor (several results), or a number or extent.
     environment: dict[torch.fx.Node, Any] = field(default_factory=dict)
 

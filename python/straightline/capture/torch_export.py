@@ -39,6 +39,7 @@ from straightline.capture import (  # noqa: F401  (the families register their c
     aten_elementwise,
     aten_indexing,
     aten_linear,
+    aten_order,
     aten_quantized,
     aten_reduction,
     aten_shape,
@@ -101,6 +102,7 @@ def capture(
     dynamic_shapes: Any = None,
     builder: Builder | None = None,
     allows_aten: bool = True,
+    device: str = "cpu",
 ) -> Captured:
     """Captures a model into `builder` calls.
 
@@ -111,6 +113,7 @@ def capture(
         dynamic_shapes: as in `torch.export.export`; the names of its `Dim`s name the symbols.
         builder: receives the function; a `TextBuilder` when None.
         allows_aten: whether an op without a native form becomes a call through the framework.
+        device: where the program runs, "cpu" or "cuda"; ops whose kernels there take fewer sizes go through the framework.
 
     Raises:
         UserError: the model is in training mode, or fails on the example inputs.
@@ -130,7 +133,7 @@ def capture(
             exported = _export(module, tuple(args), kwargs, dynamic_shapes)
         _refuse_hidden_guards(exported, dynamic_shapes)
         exported = _decompose(exported)
-    return _Import(exported, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten)
+    return _Import(exported, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, device)
 
 
 # Export ---------------------------------------------------------------------------------------------------------------
@@ -392,11 +395,11 @@ class _Import:
         self._by_storage: dict[tuple[Any, ...], Tensor] = {}
         self._name_by_storage: dict[tuple[Any, ...], str] = {}
 
-    def run(self, allows_aten: bool) -> Captured:
+    def run(self, allows_aten: bool, device: str) -> Captured:
         """Makes all builder calls and returns the description of the result."""
         symbols = self._symbols()
         printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
-        self._ctx = Importer(self._builder, printer, allows_aten=allows_aten)
+        self._ctx = Importer(self._builder, printer, allows_aten=allows_aten, device=device)
         for spec in symbols.values():
             self._builder.symbol(spec.name, spec.min, spec.max)
         inputs = self._inputs()

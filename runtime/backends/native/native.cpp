@@ -31,6 +31,7 @@
 //   attribute: is_causal
 // op "pointwise": any inputs; any outputs.        op "row_reduction": x, any; any.
 // op "pool": x; y.                                op "scan": x; y.
+// op "topk": x; values, indices.
 // op "gather_rows": table, indices; y.            op "gather_elements": x, indices; y.
 // op "scatter_rows": indices, src; y, which holds the old values.
 // op "fill", "zero_border", "iota": no inputs; y.

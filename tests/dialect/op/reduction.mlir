@@ -29,6 +29,8 @@ func.func @reductions(%x: tensor<4x8xf32>) {
   %log_softmax = op.log_softmax %x {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   // CHECK: op.cumsum{{.*}}{dim = 1 : i64}{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %cumsum = op.cumsum %x {dim = 1 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  // CHECK: op.topk{{.*}}{dim = 1 : i64, k = 3 : i64, largest = true}{{.*}} : (tensor<4x8xf32>) -> (tensor<4x3xf32>, tensor<4x3xi64>)
+  %values, %indices = op.topk %x {dim = 1 : i64, k = 3 : i64, largest = true} : (tensor<4x8xf32>) -> (tensor<4x3xf32>, tensor<4x3xi64>)
   return
 }
 

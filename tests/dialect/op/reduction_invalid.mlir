@@ -64,6 +64,47 @@ func.func @row_c2(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %v: tensor<3xf32>, %r:
 
 // -----
 
+func.func @topk_c1(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{topk: dim 2 is outside a tensor of rank 2 (topk_c1)}}
+  %v, %i = op.topk %x {dim = 2 : i64, k = 1 : i64, largest = true} : (tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xi64>)
+  return
+}
+
+// -----
+
+func.func @topk_c2(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{topk: k is 9 but x has 8 elements along dim 1 (topk_c2)}}
+  %v, %i = op.topk %x {dim = 1 : i64, k = 9 : i64, largest = true} : (tensor<4x8xf32>) -> (tensor<4x9xf32>, tensor<4x9xi64>)
+  return
+}
+
+// -----
+
+op.symbol @n {min = 4 : i64, max = 64 : i64}
+func.func @topk_c2_named(%x: tensor<4x?xf32, #op.dims<[4, n]>>) {
+  // expected-error @+1 {{topk: k is 2 but x has n elements along dim 1 (topk_c2)}}
+  %v, %i = op.topk %x {dim = 1 : i64, k = 2 : i64, largest = true} : (tensor<4x?xf32, #op.dims<[4, n]>>) -> (tensor<4x2xf32>, tensor<4x2xi64>)
+  return
+}
+
+// -----
+
+func.func @topk_c3(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{topk: indices has extents [4, 3] but [4, 2] are needed (topk_c3)}}
+  %v, %i = op.topk %x {dim = 1 : i64, k = 2 : i64, largest = true} : (tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x3xi64>)
+  return
+}
+
+// -----
+
+func.func @topk_c4(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{(topk_c4)}}
+  %v, %i = op.topk %x {dim = 1 : i64, k = 2 : i64, largest = true} : (tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>)
+  return
+}
+
+// -----
+
 func.func @layer_norm_c1(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %v: tensor<3xf32>, %r: tensor<8xf32>) {
   // expected-error @+1 {{layer_norm: normalized_rank is 3 but x has rank 2 (layer_norm_c1)}}
   %z = op.layer_norm %x {eps = 1.0e-5 : f64, normalized_rank = 3 : i64} : (tensor<4x8xf32>) -> tensor<4x8xf32>

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.topk: the first elements of each row in order, or all of them.
+#include "backends/native/native.h"
+#include "backends/native/problem.h"
+
+namespace sl::native {
+namespace {
+
+int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
+  return needsOperands(p, 1, reason, bytes) && acceptsRanks(p, reason, bytes) ? 1 : 0;
+}
+
+double cost(const sl_problem* p) { return moveMicroseconds(p); }
+
+// The pass sets them from the problem: they describe it and are no choice.
+constexpr sl_tunable kTunables[] = {
+    {"rank", 0, 0, 8},
+    {"largest", 1, 0, 1},
+};
+
+}  // namespace
+
+extern constinit const sl_kernel_desc topkKernel = EmittedKernel{
+    .name = "native.topk",
+    .backend = "native",
+    .op = "topk",
+    .family = "topk",
+    .summary = "the largest or smallest elements along one dim, or a stable sort",
+    .accepts = accepts,
+    .cost = cost,
+    .tunables = kTunables,
+};
+
+}  // namespace sl::native

@@ -109,7 +109,7 @@ _ANSWERS: list[tuple[int | None, bool, tuple[int, ...], torch.dtype]] = [
     (1024, False, (1, 151_936), _F32),
     (5, True, (2, 30_000), torch.float64),
     (100, True, (1, 152_000), torch.int64),
-    (None, True, (2, 152_000), _F32),
+    (None, True, (2, 32_000), _F32),
     (5000, True, (2, 20_000), _BF16),
 ]
 
@@ -210,7 +210,9 @@ def measure(name: str, function: Function, shape: tuple[int, ...], dtype: torch.
         results[contender] = call(inputs[0])
     ours, eager = ((r,) if isinstance(r, Tensor) else r for r in (results["straightline"], results["eager"]))
     if name in ("cumsum", "top p"):
-        torch.testing.assert_close(ours[0], eager[0], rtol=1e-4, atol=1e-4)
+        exact = function(inputs[0].double())
+        mine, its = ((y.double() - exact).abs().max() for y in (ours[0], eager[0]))
+        assert mine <= 4 * its + 1e-6 * exact.abs().max(), f"{name} {shape}: off by {float(mine)}, eager by {float(its)}"
     else:
         assert torch.equal(ours[0], eager[0]), f"{name} {shape}"
     label = f"{name} of {'x'.join(map(str, shape))} {str(dtype)[6:]}"

@@ -367,10 +367,10 @@ void scheduleScan(kernel::FuncOp function) {
   }
   const bool isLong = shapeOf(function, "count").known().value_or(kWarp) >= kWarp / 2;
   const int64_t threads = across || !isLong ? 1 : kWarp;
-  constexpr int64_t kLongRow = 2048;
+  constexpr int64_t kLongRow = 1024;
   const int64_t most = shapeOf(function, "count").known().value_or(0);
   if (most >= kLongRow && rows.known() && *rows.known() * kWarp < (across ? kThreads : kManyThreads / 2)) {
-    const int64_t block = most >= 4 * kLongRow ? kMostThreads : kThreads;
+    const int64_t block = most >= 8 * kLongRow ? kMostThreads : kThreads;
     return finish(function, {{"threads", block}}, rows, block);
   }
   finish(function, {{"threads", threads}}, rows.times(Size(function.getContext(), threads)).dividedUp(kThreads), kThreads);

@@ -90,7 +90,8 @@ def SplitReductions : OpLevelPass<"split-reductions", "::mlir::func::FuncOp"> {
   let description = [{
     sum, amax, amin, prod, any, all, argmax, argmin, and what is written as these (mean, var, softmax, norms), of at most 16 rows that are too
     long for the blocks of a cluster, and of up to some ten thousand rows that lie side by side. The merge has a fixed order. Refuses named
-    extents, and lengths without a divisor near the number of parts wanted. See passes/split_reductions.cpp.
+    extents, and lengths without a divisor near the number of parts wanted. cumsum along the last dim of at most 16 rows of 16,384 and more
+    likewise. See passes/split_reductions.cpp.
   }];
   let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the device's architecture">];
 }

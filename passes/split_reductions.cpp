@@ -9,7 +9,11 @@
 //   sum(permute(x [n, i]), dims = [1])  ->  sum(permute(sum(permute(reshape(x) [c, parts, i]) [parts, i, c]) [parts, i]))
 //
 // argmax(x): m = amax(x) and the first place where x == m or x is NaN of each part; then of the parts where m == amax(m) or m is NaN
-// the least place in the row. Softmax, norms, mean and var of such rows are
+// the least place in the row. A running sum is that of each part, then of what the parts before have:
+//
+//   cumsum(x [o, n])  ->  p = cumsum(reshape(x) [o, parts, c], dim = 2);  p + cat(0, cumsum(p[.., -1])[.., :-1])
+//
+// Softmax, norms, mean and var of such rows are
 // written as sums and maxima first. Elementwise ops that make x for the reduction alone are done on the parts, too.
 //
 // Refuses: named extents; rows whose length has no divisor near the number of parts wanted; reduced dims that are not
@@ -91,6 +95,11 @@ class Splitter {
         split(reduction, *cut);
       }
     }
+    llvm::SmallVector<op::CumsumOp> scans;
+    function.walk([&](op::CumsumOp scan) { scans.push_back(scan); });
+    for (op::CumsumOp scan : scans) {
+      splitScan(scan);
+    }
   }
 
  private:
@@ -125,6 +134,40 @@ class Splitter {
     cut.acrossRows = productOf(cut.inner) > 1;
     choose(cut, isAlone(reduction));
     return cut.parts > 1 ? std::optional<Cut>(cut) : std::nullopt;
+  }
+
+  /// Parts of a few long rows, as long as there are many: a warp or a block goes along each. What the parts before have is shifted, not
+  /// subtracted, which would be NaN behind an infinity.
+  static void splitScan(op::CumsumOp scan) {
+    constexpr int64_t kLongRow = int64_t(1) << 14, kFewRows = 16;
+    const RankedTensorType type = llvm::cast<RankedTensorType>(scan.getX().getType());
+    const int64_t dim = static_cast<int64_t>(scan.getDim());
+    if (!type.hasStaticShape() || dim != type.getRank() - 1 || type.getDimSize(dim) < kLongRow ||
+        type.getNumElements() > kFewRows * type.getDimSize(dim)) {
+      return;
+    }
+    const int64_t count = type.getDimSize(dim);
+    const int64_t parts = divisorNear(count, static_cast<int64_t>(std::sqrt(static_cast<double>(count))), 1);
+    if (parts == 1) {
+      return;
+    }
+    mlir::OpBuilder builder(scan);
+    ValueBuilder build(builder, scan.getLoc());
+    const ValueBuilder::Extents all = build.extents(scan.getX());
+    ValueBuilder::Extents rows = all, cut = all, one = all;
+    rows[dim] = cut[dim] = build.number(parts);
+    cut.push_back(build.number(count / parts));
+    one[dim] = build.number(1);
+    const Value whole = build.reshape(scan.getX(), cut);
+    const Value own = build.make<op::CumsumOp>(whole.getType(), whole, dim + 1);
+    const Value totals = build.reshape(build.slice(own, dim + 1, count / parts - 1, count / parts), rows);
+    const Value upTo = build.make<op::CumsumOp>(totals.getType(), totals, dim);
+    const Value nothing = build.full(build.type(type.getElementType(), one), 0);
+    const Value before = build.cat({nothing, build.slice(upTo, dim, 0, parts - 1)}, dim);
+    rows.push_back(build.number(1));
+    const Value sum = build.make<op::AddOp>(own, build.expand(build.reshape(before, rows), cut));
+    scan.getResult().replaceAllUsesWith(build.reshape(sum, all));
+    scan.erase();
   }
 
   /// The permutation of what an elementwise chain reads: where the elements of its result lie, as it were.

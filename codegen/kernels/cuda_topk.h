@@ -7,7 +7,8 @@
 //   way 1   bitonic sort: between registers, between lanes, and above a warp through shared memory
 //   way 2   digits of 11 bits from the top, counted in shared memory, narrow down which words can be among the k least, until
 //           `list` holds them; these are sorted
-//   way 3   all parts are sorted: a thread an element, whose rank is its place in its part and what binary search says of the others
+//   way 3   all parts are sorted: a thread an element, whose rank is its place in its part and what binary
+//           search says of the others
 // Nothing depends on the order in which threads come, so a call gives the same bits again.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_TOPK_H
 #define STRAIGHTLINE_KERNELS_CUDA_TOPK_H
@@ -420,8 +421,8 @@ SL_INLINE void topk(TopkShape s, const E* x, E* values, int64_t* indices) {
   });
 }
 
-/// Parts of rows: the words of each part are neighbours, and those of a part that has fewer than `kept` elements end with such as come
-/// after all others.
+/// Parts of rows: the words of each part are neighbours, and those of a part that has fewer than `kept` elements
+/// end with such as come after all others.
 template <TopkTune T, class E>
 SL_INLINE void topk(TopkShape s, const E* x, int64_t* words) {
   using namespace topk_detail;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `topk`: the k largest (or smallest) elements of each row in their order, and their places; with k = count, a stable sort.
+// Family `topk`: the k largest (or smallest) elements of each row in their order, and their places; with
+// k = count, a stable sort.
 //
 //   sl::topk<TopkTune{.rank, .largest}>(ctx, team, shape, x, values, indices)
 //

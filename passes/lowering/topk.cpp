@@ -30,7 +30,7 @@ struct Held {
 };
 
 constexpr int64_t kMostSorted = 2048;  ///< words that a block sorts whole: a longer row is merged from parts
-constexpr int64_t kMostMerged = 1 << 18;  ///< that are merged from sorted parts: from here on too many parts are searched
+constexpr int64_t kMostMerged = 1 << 15;  ///< that are merged from sorted parts: of more, a radix sort is faster (cuda_topk_h200.json)
 
 /// Words that a block selects from, in its registers.
 int64_t mostHeld(int64_t wordBytes) { return kMostThreads * (wordBytes == 16 ? 8 : 16); }
@@ -97,8 +97,7 @@ Cut cutOf(int64_t rows, int64_t count, int64_t k, int64_t most) {
   if (count > kMostMerged) {
     return {0};
   }
-  const int64_t sorted = count > 32 * kMostSorted ? 2 * kMostSorted : kMostSorted;
-  const int64_t cut = llvm::divideCeil(count, sorted);
+  const int64_t cut = llvm::divideCeil(count, kMostSorted);
   return {cut, static_cast<int64_t>(llvm::divideCeil(count, cut)), true};
 }
 

@@ -75,3 +75,32 @@ func.func @held(%d: tensor<2x131072xf32>) -> tensor<2x131072xf32> {
   %0 = op.softmax %d {dim = 1 : i64} : (tensor<2x131072xf32>) -> tensor<2x131072xf32>
   return %0 : tensor<2x131072xf32>
 }
+
+// sqrt(20000) = 141 parts are wanted: 160 or 125, of the rest each. What the parts before have is shifted by one.
+// CHECK-LABEL: func.func @running
+// CHECK: %[[X:.*]] = op.reshape %{{.*}} : (tensor<2x20000xf32>) -> tensor<2x[[PARTS:[0-9]+]]x[[EACH:[0-9]+]]xf32>
+// CHECK: %[[OWN:.*]] = op.cumsum %[[X]] {dim = 2 : i64}
+// CHECK: %[[LAST:.*]] = op.slice %[[OWN]]
+// CHECK: %[[TOTALS:.*]] = op.reshape %[[LAST]] : (tensor<2x[[PARTS]]x1xf32>) -> tensor<2x[[PARTS]]xf32>
+// CHECK: %[[UPTO:.*]] = op.cumsum %[[TOTALS]] {dim = 1 : i64}
+// CHECK: %[[SHIFTED:.*]] = op.slice %[[UPTO]]
+// CHECK: op.cat %{{.*}}, %[[SHIFTED]] {dim = 1 : i64}
+// CHECK: op.add %[[OWN]]
+func.func @running(%x: tensor<2x20000xf32>) -> tensor<2x20000xf32> {
+  %y = op.cumsum %x {dim = 1 : i64} : (tensor<2x20000xf32>) -> tensor<2x20000xf32>
+  return %y : tensor<2x20000xf32>
+}
+
+// A prime, a dim that is not the last, rows enough, and a short row stay whole.
+// CHECK-LABEL: func.func @whole_running
+// CHECK-NOT: op.reshape
+// CHECK-COUNT-4: op.cumsum
+// CHECK-NOT: op.cumsum
+// CHECK: return
+func.func @whole_running(%a: tensor<16411xf32>, %b: tensor<20000x1xf32>, %c: tensor<17x20000xf32>, %d: tensor<4000xi64>) -> (tensor<16411xf32>, tensor<20000x1xf32>, tensor<17x20000xf32>, tensor<4000xi64>) {
+  %e = op.cumsum %a {dim = 0 : i64} : (tensor<16411xf32>) -> tensor<16411xf32>
+  %f = op.cumsum %b {dim = 0 : i64} : (tensor<20000x1xf32>) -> tensor<20000x1xf32>
+  %g = op.cumsum %c {dim = 1 : i64} : (tensor<17x20000xf32>) -> tensor<17x20000xf32>
+  %h = op.cumsum %d {dim = 0 : i64} : (tensor<4000xi64>) -> tensor<4000xi64>
+  return %e, %f, %g, %h : tensor<16411xf32>, tensor<20000x1xf32>, tensor<17x20000xf32>, tensor<4000xi64>
+}

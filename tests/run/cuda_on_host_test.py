@@ -300,14 +300,16 @@ def test_rows_in_order(
         torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.parametrize(("shape", "threads"), [((3, 133), 32), ((2, 5001), 256), ((1, 20000), 1024), ((40000, 1), 1024)])
+@pytest.mark.parametrize(("shape", "threads"), [((3, 133), 32), ((2, 5001), 256), ((1, 10007), 1024), ((2, 20000), 32), ((16411,), 1024)])
 def test_running_sums(shape: tuple[int, ...], threads: int, tmp_path: Path) -> None:
+    """A warp a row, a block, and parts of rows (20,000 = 125 * 160; 16,411 is a prime), also behind an infinity and NaN."""
     x = torch.randint(-9, 10, shape)
-    dim = 0 if shape[1] == 1 else 1
-    for number, given in enumerate((x, x.float())):
-        model = Reduced(lambda x: x.cumsum(dim))
+    hard = x.float()
+    hard.view(-1)[[x.numel() // 3, x.numel() // 2]] = torch.tensor([torch.inf, torch.nan])
+    for number, given in enumerate((x, x.float(), hard)):
+        model = Reduced(lambda x: x.cumsum(-1))
         compiled = sl.compile(model, (given,), target="cuda:sm_80")
         assert f".threads = {threads}" in compiled.code
         got = torch.empty_like(given)
         run_on_host(compiled, model, (given,), (got,), tmp_path / str(number))
-        assert torch.equal(got, given.cumsum(dim))
+        torch.testing.assert_close(got, given.cumsum(-1), rtol=0, atol=0, equal_nan=True)

@@ -22,7 +22,7 @@ from straightline.capture.importer import (
 
 #: Limits of a device (passes/lowering/topk.cpp): the longest row that is merged from sorted parts; in longer ones the largest k,
 #: and what a block selects from, elements of up to 32 bits and of 64.
-_MOST_MERGED, _MOST_WANTED, _MOST_HELD = 1 << 18, 1024, {False: 16384, True: 8192}
+_MOST_MERGED, _MOST_WANTED, _MOST_HELD = 1 << 15, 1024, {False: 16384, True: 8192}
 
 
 def _check_device(ctx: Importer, what: str, x: Tensor, count: int, k: int) -> None:

@@ -27,6 +27,7 @@ Notes& notes() {
 }
 void note(const std::string& call) { notes().calls.push_back(call); }
 
+constexpr int kSteps = 8;     ///< blocks of a run that says two steps before its kernel
 constexpr int kGraph = 100;  ///< number of the first queue that gathers
 int numberOf(void* queue) { return *static_cast<int*>(queue); }
 
@@ -107,17 +108,26 @@ int32_t graphAgain(void* graph, sl_ctx*, void* queue) {
   return 1;
 }
 
+void graphStep(void* graph, int32_t number, const int32_t* after, int32_t count) {
+  note("step " + std::to_string(number) + (count ? " behind " + std::to_string(after[0]) : "") + " on " + std::to_string(numberOf(graph)));
+}
+
 const sl_device_desc kDevice = {sizeof(sl_device_desc), "launching", 0,    allocate, deallocate, queueCreate,
                                 queueDestroy,           launch,      copy, record,   wait,       synchronize,
                                 eventDestroy,           query,       load, unload,   start,      queueAdopt,
                                 1,                      queueOrder,  queueCaptured,  recordAgain,
                                 finish,                 graphCreate, graphBegin,     graphLaunch,
-                                graphAgain};
+                                graphAgain,             nullptr,     graphStep};
 const sl_backend_desc kBackend = {sizeof(sl_backend_desc), SL_ABI_VERSION, "launching", nullptr, 0, &kDevice};
 
 /// One kernel; the number of its blocks is the first extent, the arena has as many KiB.
 int32_t runOne(sl_ctx* ctx, sl_team, const sl_bindings* io) {
   const sl_grid grid = {sizeof(sl_grid), io->extents[0], 64, 0};
+  if (io->extents[0] == kSteps) {
+    const int32_t after[] = {0};
+    sl_queue_step(io->queues[1], 0, nullptr, 0);
+    sl_queue_step(io->queues[1], 1, after, 1);
+  }
   return sl_queue_start(ctx, io->queues[1], io->kernels[0], &grid, nullptr);
 }
 
@@ -194,6 +204,13 @@ TEST_F(Launch, OneStreamUsesOneFrameAndLeavesNoEventAndAsksNothing) {
   EXPECT_EQ("start x2 on 5", run(first, 2));
   EXPECT_EQ("start x2 on 5", run(first, 2)) << "nothing is asked: it runs behind the first";
   EXPECT_EQ(1, notes().arenas);
+}
+
+TEST_F(Launch, OnlyAQueueThatGathersIsToldOfSteps) {
+  make(true);
+  EXPECT_EQ("start x8 on 5, record on 5", run(stream(5), kSteps)) << "a stream runs the order of the calls";
+  EXPECT_EQ("query, graph, begin for 6, step 0 on 100, step 1 behind 0 on 100, start x8 on 100, launch, record on 6",
+            run(stream(6), kSteps, SL_LAUNCH_GRAPH));
 }
 
 TEST_F(Launch, AnotherStreamTakesAFrameOnlyWhenItsQueueHasPassed) {

@@ -156,6 +156,13 @@ int32_t sl_queue_start(sl_ctx* ctx, void* queue, void* kernel, const sl_grid* gr
   return grid->blocks > 0 || q->gathers ? q->device->start(q->handle, ctx, kernel, grid, arguments) : SL_OK;
 }
 
+void sl_queue_step(void* queue, int32_t number, const int32_t* after, int32_t count) {
+  const sl_queue* q = straightline::asQueue(queue);
+  if (q->gathers && q->device->graph_step) {
+    q->device->graph_step(q->handle, number, after, count);
+  }
+}
+
 void sl_queue_run(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
                   const int64_t* scalars, int32_t alone) {
   straightline::Team* team = straightline::asQueue(queue)->team;

@@ -255,7 +255,7 @@ const Symbol kSymbols[] = {
     SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),   SL_SYMBOL(sl_queue_forget),
     SL_SYMBOL(memcpy),          SL_SYMBOL(memset),          SL_SYMBOL(memmove),
     SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),        SL_SYMBOL(sl_free),
-    SL_SYMBOL(sl_queue_start),
+    SL_SYMBOL(sl_queue_start),  SL_SYMBOL(sl_queue_step),
 };
 #undef SL_SYMBOL
 

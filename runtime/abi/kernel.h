@@ -148,6 +148,8 @@ typedef struct sl_device_desc {
   int32_t (*graph_again)(void* graph, sl_ctx* ctx, void* queue);
   /// Why the device of this number cannot be used, in words that live as long as the process; NULL: it can.
   const char* (*missing)(int32_t device);
+  /// What is enqueued on a graph from here is step `number` of its run, behind the steps `after` (queue.h: sl_queue_step).
+  void (*graph_step)(void* graph, int32_t number, const int32_t* after, int32_t count);
 } sl_device_desc;
 
 /// What `straightline_backend_v1` of a shared library returns, and what built-in backends hand to the registry.

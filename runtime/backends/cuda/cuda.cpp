@@ -273,6 +273,12 @@ int32_t graphAgain(void* graph, sl_ctx* ctx, void* queue) {
   return 1;
 }
 
+void graphStep(void* graph, int32_t number, const int32_t* after, int32_t count) {
+  if (gathers(graph)) {
+    asQueue(graph)->graph->step(number, after, count);
+  }
+}
+
 int32_t refuse(const std::string& words, int32_t status, char* reason, size_t bytes) {
   std::snprintf(reason, bytes, "%s", words.c_str());
   return status;
@@ -335,7 +341,7 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc), kName, 0,     allocate, 
                                 eventDestroy,           query, load,  unload,   start,       queueAdopt,
                                 1,                      queueOrder,   queueCaptured,         recordAgain,
                                 finish,                 graphCreate,  graphBegin,            graphLaunch,
-                                graphAgain,             missing};
+                                graphAgain,             missing,      graphStep};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
 const sl_kernel_desc kKernels[] = {attentionKernel, convolutionKernel, gemvKernel, gemvGroupKernel,

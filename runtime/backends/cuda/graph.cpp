@@ -31,10 +31,30 @@ LaunchGraph::~LaunchGraph() {
 
 void LaunchGraph::begin() {
   position_ = 0;
+  current_ = -1;
+  ahead_.clear();
   if (!exec_) {
     forget(0);
   }
 }
+
+void LaunchGraph::step(int32_t number, const int32_t* after, int32_t count) {
+  if (current_ >= 0) {
+    const auto place = static_cast<size_t>(current_);
+    ends_.resize(std::max(ends_.size(), place + 1));
+    ends_[place].assign(ahead_.begin(), ahead_.end());
+  }
+  current_ = number;
+  ahead_.clear();
+  for (int32_t i = 0; i < count; ++i) {
+    const Places& end = ends_[static_cast<size_t>(after[i])];
+    ahead_.insert(ahead_.end(), end.begin(), end.end());
+  }
+  std::sort(ahead_.begin(), ahead_.end());
+  ahead_.erase(std::unique(ahead_.begin(), ahead_.end()), ahead_.end());
+}
+
+void LaunchGraph::advance() { ahead_.assign(1, static_cast<uint32_t>(position_++)); }
 
 Result LaunchGraph::kernel(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes,
                            void* const* arguments) {
@@ -88,7 +108,7 @@ Result LaunchGraph::library(const LibraryCall& call) {
   like.entry = call.entry;
   const bool isKnown = exec_ && position_ < nodes_.size() && fits(nodes_[position_], like);
   if (isKnown && std::equal(given_.data(), given_.data() + count, values_.data() + nodes_[position_].first)) {
-    ++position_;
+    advance();
     return kSuccess;
   }
   const Entered entered(device_);
@@ -102,10 +122,11 @@ Result LaunchGraph::library(const LibraryCall& call) {
     return result;
   }
   if (isKnown && driver_.graphSetChild(exec_, nodes_[position_].handle, captured) == kSuccess) {
-    Node& node = nodes_[position_++];
+    Node& node = nodes_[position_];
     drop(&node);
     node.child = captured;
     std::copy(given_.data(), given_.data() + count, values_.data() + node.first);
+    advance();
     return kSuccess;
   }
   if (exec_) {  // another kind of node, or the library took another way
@@ -144,7 +165,7 @@ void LaunchGraph::drop(Node* node) {
 Result LaunchGraph::take(const Node& like, const uint64_t* values) {
   if (exec_ && position_ < nodes_.size() && fits(nodes_[position_], like)) {
     const Result result = update(like, values);
-    ++position_;
+    advance();
     return result;
   }
   if (exec_) {
@@ -155,7 +176,9 @@ Result LaunchGraph::take(const Node& like, const uint64_t* values) {
 }
 
 bool LaunchGraph::fits(const Node& node, const Node& like) const {
-  return node.facts.kernel == like.facts.kernel && node.entry == like.entry && node.count == like.count && node.threads == like.threads &&
+  const bool isBehind = std::equal(ahead_.begin(), ahead_.end(), after_.begin() + static_cast<ptrdiff_t>(node.firstAfter),
+                                   after_.begin() + static_cast<ptrdiff_t>(node.firstAfter + node.countAfter));
+  return isBehind && node.facts.kernel == like.facts.kernel && node.entry == like.entry && node.count == like.count && node.threads == like.threads &&
          (like.enabled ? !node.empty : !programmatic_);
 }
 
@@ -163,7 +186,10 @@ Result LaunchGraph::add(const Node& like, const uint64_t* values) {
   nodes_.push_back(like);
   nodes_.back().first = values_.size();
   values_.insert(values_.end(), values, values + like.count);
-  ++position_;
+  nodes_.back().firstAfter = after_.size();
+  nodes_.back().countAfter = ahead_.size();
+  after_.insert(after_.end(), ahead_.begin(), ahead_.end());
+  advance();
   return kSuccess;
 }
 
@@ -233,6 +259,7 @@ void LaunchGraph::forget(size_t keep) {
   }
   if (keep < nodes_.size()) {
     values_.resize(nodes_[keep].first);
+    after_.resize(nodes_[keep].firstAfter);
     nodes_.resize(keep);
   }
 }
@@ -243,7 +270,7 @@ Result LaunchGraph::build() {
   const bool idle = std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return !node.enabled; });
   plain_ = plain_ || idle || !driver_.graphAddEdges.function;
   for (size_t i = 0; result == kSuccess && i < nodes_.size(); ++i) {
-    result = addNode(&nodes_[i], i ? &nodes_[i - 1] : nullptr);
+    result = addNode(&nodes_[i]);
   }
   if (result == kSuccess) {
     result = driver_.graphInstantiate(&exec_, graph_, 0);
@@ -256,24 +283,33 @@ Result LaunchGraph::build() {
   return result;
 }
 
-Result LaunchGraph::addNode(Node* node, const Node* before) {
-  const bool early = before && !plain_ && before->facts.kernel && before->facts.waits && node->facts.kernel && node->facts.waits;
-  const GraphNode* from = before && !early ? &before->handle : nullptr;
+Result LaunchGraph::addNode(Node* node) {
+  const uint32_t* ahead = after_.data() + node->firstAfter;
+  const auto waits = [](const Node& other) { return other.facts.kernel && other.facts.waits; };
+  // All edges to a node are of one kind: it waits for every kernel ahead by itself, or starts behind the ends of all.
+  const bool early = node->countAfter > 0 && !plain_ && waits(*node) &&
+                     std::all_of(ahead, ahead + node->countAfter, [&](uint32_t place) { return waits(nodes_[place]); });
+  handles_.clear();
+  for (size_t i = 0; i < node->countAfter; ++i) {
+    handles_.push_back(nodes_[ahead[i]].handle);
+  }
+  const GraphNode* from = early ? nullptr : handles_.data();
+  const size_t count = early ? 0 : handles_.size();
   Result result = kSuccess;
   node->empty = !node->facts.kernel && !node->enabled;  // a copy of nothing may have no addresses
   if (node->entry) {
-    result = driver_.graphAddChild(&node->handle, graph_, from, from ? 1 : 0, node->child);
+    result = driver_.graphAddChild(&node->handle, graph_, from, count, node->child);
   } else if (node->empty) {
-    result = driver_.graphAddEmpty(&node->handle, graph_, from, from ? 1 : 0);
+    result = driver_.graphAddEmpty(&node->handle, graph_, from, count);
   } else if (node->facts.kernel) {
     const KernelNodeParameters parameters = kernelParameters(*node);
-    result = driver_.graphAddKernel(&node->handle, graph_, from, from ? 1 : 0, &parameters);
+    result = driver_.graphAddKernel(&node->handle, graph_, from, count, &parameters);
   } else {
     const CopyParameters parameters = copyParameters(*node);
-    result = driver_.graphAddCopy(&node->handle, graph_, from, from ? 1 : 0, &parameters, device_.context);
+    result = driver_.graphAddCopy(&node->handle, graph_, from, count, &parameters, device_.context);
   }
-  if (result == kSuccess && early) {
-    result = driver_.graphAddEdges(graph_, &before->handle, &node->handle, &kProgrammatic, 1);
+  for (size_t i = 0; result == kSuccess && early && i < handles_.size(); ++i) {
+    result = driver_.graphAddEdges(graph_, &handles_[i], &node->handle, &kProgrammatic, 1);
     programmatic_ = true;
   }
   return result;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run of a straight line as one CUDA graph: a chain of kernels, copies and what libraries do, in the order in which one stream
-// would run them.
+// A run of a straight line as one CUDA graph of kernels, copies and what libraries do: a chain, in the order in which one stream
+// would run them, or where the run says steps (`step`) what lies between these.
 //
 // The straight line is walked on every run. The first walk is kept and made a graph; a later one is compared with it, node by
 // node, and only what differs (addresses, scalars, the grid) is written into the graph. A graph that is still running keeps
@@ -46,6 +46,10 @@ class LaunchGraph {
 
   /// A run begins. One that was begun and not launched is forgotten.
   void begin();
+  /// What the run gathers from here up to the next call is step `number` (from 0 on, each once a run): its first node comes behind all of
+  /// the steps `after`, which were begun before it, or is a first one of the graph where there are none; the others behind the node before.
+  /// Without such a call a node comes behind the one before it. A step without nodes hands on what it comes behind. `after` is read before this returns.
+  void step(int32_t number, const int32_t* after, int32_t count);
   /// The run's next node: a grid, nothing where it has no blocks. `arguments` as those of cuLaunchKernel, read before this returns.
   Result kernel(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes, void* const* arguments);
   /// The run's next node: a copy within the device's memory, nothing where there are no bytes.
@@ -65,6 +69,7 @@ class LaunchGraph {
     size_t first;       ///< its values in values_: the arguments; of a copy destination, source and bytes
     size_t count;
     bool enabled;       ///< whether the graph runs it: it has blocks or bytes
+    size_t firstAfter = 0, countAfter = 0;  ///< in after_: the nodes that it comes behind
     bool empty = false; ///< the graph has nothing there that could be made to run
     GraphNode handle = nullptr;
     sl_thunk_fn entry = nullptr;  ///< not null: a library's work, its pointers and scalars are the values
@@ -82,10 +87,12 @@ class LaunchGraph {
   void drop(Node* node);
   /// Whether `update` can make a node of the graph like this one.
   bool fits(const Node& node, const Node& like) const;
+  /// The run has had one more node.
+  void advance();
   /// Forgets the graph and what the runs before had at and behind `keep`.
   void forget(size_t keep);
   Result build();
-  Result addNode(Node* node, const Node* before);
+  Result addNode(Node* node);
   KernelNodeParameters kernelParameters(const Node& node);
   CopyParameters copyParameters(const Node& node) const;
 
@@ -96,6 +103,12 @@ class LaunchGraph {
   std::vector<void*> places_;    ///< of one node's values, while the driver reads them
   std::vector<uint64_t> given_;  ///< of the node that is being compared
   size_t position_ = 0;          ///< how many nodes this run has had
+  using Places = std::vector<uint32_t>;  ///< numbers of nodes
+  Places after_;                 ///< of all nodes what they come behind, one after the other
+  Places ahead_;                 ///< what the next node comes behind, in order
+  std::vector<Places> ends_;     ///< of each step of this run that has ended, what comes behind it comes behind
+  int32_t current_ = -1;         ///< the step of this run; -1: it has said none
+  std::vector<GraphNode> handles_;  ///< of one node's ahead, while the driver reads them
   Stream captures_ = nullptr;    ///< made when the first library is captured
   Graph graph_ = nullptr;
   GraphExec exec_ = nullptr;     ///< null: nodes_ is what this run has had so far

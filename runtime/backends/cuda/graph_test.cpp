@@ -135,7 +135,7 @@ Driver makeDriver() {
     return add(node, graph, from, count, "-");
   };
   driver.graphAddEdges.function = [](Graph, const GraphNode* from, const GraphNode* to, const EdgeData* data, size_t count) {
-    (*to)->after.assign(from, from + count);
+    (*to)->after.insert((*to)->after.end(), from, from + count);
     (*to)->early = data->fromPort == 1 && data->toPort == 0 && data->type == 1;
     return answer("edge");
   };
@@ -176,9 +176,14 @@ Driver makeDriver() {
     seen.launched.clear();
     for (size_t i = 0; i < exec->order.size(); ++i) {
       const GraphNode_& node = exec->nodes.at(exec->order[i]);
-      EXPECT_EQ(i ? 1u : 0u, node.after.size()) << "a chain";
-      EXPECT_TRUE(i == 0 || node.after[0] == exec->order[i - 1]) << "in order";
-      seen.launched += (i ? (node.early ? " ~ " : " ") : "") + (node.enabled ? node.text : "-");
+      const bool isBehindLast = i ? node.after == std::vector<GraphNode_*>{exec->order[i - 1]} : node.after.empty();
+      std::string after;  // "{0,2}": the places of what it comes behind, where that is not the one before
+      for (GraphNode_* other : node.after) {
+        const auto place = std::find(exec->order.begin(), exec->order.begin() + static_cast<ptrdiff_t>(i), other) - exec->order.begin();
+        EXPECT_LT(place, static_cast<ptrdiff_t>(i)) << "behind one that is made later";
+        after += (after.empty() ? "" : ",") + std::to_string(place);
+      }
+      seen.launched += (i ? (node.early ? " ~ " : " ") : "") + (isBehindLast ? "" : "{" + after + "}") + (node.enabled ? node.text : "-");
     }
     return answer("launch");
   };
@@ -243,6 +248,27 @@ class LaunchGraphTest : public ::testing::Test {
     run(&f, 1, 10, 4, 0, true);
     run(&g, 10, 20, blocks, 0, true);
     run(&f, 20, 2, 4, 0, true);
+    EXPECT_EQ(kSuccess, graph->launch(nullptr));
+    return seen.launched;
+  }
+  struct Part {
+    int32_t step;  ///< it begins this one; -1: none
+    std::vector<int32_t> after;
+    std::vector<uint64_t> outs;  ///< of kernels that read 1
+    bool waits = true;
+    unsigned blocks = 4;
+  };
+  /// One run of kernels in steps.
+  std::string runSteps(const std::vector<Part>& parts) {
+    graph->begin();
+    for (const Part& part : parts) {
+      if (part.step >= 0) {
+        graph->step(part.step, part.after.data(), static_cast<int32_t>(part.after.size()));
+      }
+      for (uint64_t out : part.outs) {
+        EXPECT_EQ(kSuccess, run(&f, 1, out, part.blocks, 0, part.waits));
+      }
+    }
     EXPECT_EQ(kSuccess, graph->launch(nullptr));
     return seen.launched;
   }
@@ -362,6 +388,45 @@ TEST_F(LaunchGraphTest, NoneStartsEarlyInAGraphWhereANodeMayDoNothing) {
   EXPECT_EQ("1 updates, 1 made", changes());
   EXPECT_EQ("f(1, 10)x4 g(10, 20)x4 f(20, 2)x4", runEarly(4)) << "it may happen again";
   EXPECT_EQ("2 updates, 0 made", changes());
+}
+
+TEST_F(LaunchGraphTest, StepsForkAndJoin) {
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ f(1, 4)x4 ~ {0}f(1, 5)x4 ~ {2,3}f(1, 6)x4",
+            runSteps({{0, {}, {2}}, {1, {0}, {3, 4}}, {2, {0}, {5}}, {3, {1, 2}, {6}}}));
+  EXPECT_EQ("0 updates, 1 made", changes());
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ f(1, 7)x4 ~ {0}f(1, 8)x4 ~ {2,3}f(1, 6)x4",
+            runSteps({{0, {}, {2}}, {1, {0}, {3, 7}}, {2, {0}, {8}}, {3, {1, 2}, {6}}}))
+      << "other addresses";
+  EXPECT_EQ("2 updates, 0 made", changes());
+  EXPECT_EQ("f(1, 2)x4 {}f(1, 3)x4 ~ {0,1}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {}, {3}}, {2, {1, 0}, {4}}}))
+      << "two that come behind nothing";
+}
+
+TEST_F(LaunchGraphTest, OtherEdgesMakeTheGraphAnew) {
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ {0}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {0}, {4}}}));
+  changes();
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {1}, {4}}}));
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ f(1, 4)x4", runSteps({{-1, {}, {2, 3, 4}}})) << "a run without steps";
+  EXPECT_EQ("0 updates, 1 made", changes());
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ {0}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {0}, {4}}}));
+  EXPECT_EQ("0 updates, 1 made", changes());
+}
+
+TEST_F(LaunchGraphTest, AStepWithoutNodesHandsOnWhatItComesBehind) {
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ {0}f(1, 4)x4 ~ {1,2}f(1, 5)x4",
+            runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {0}, {4}}, {3, {1, 2}, {}}, {4, {3}, {5}}}));
+  EXPECT_EQ("f(1, 2)x4 {}f(1, 5)x4", runSteps({{0, {}, {2}}, {1, {}, {}}, {2, {1}, {5}}})) << "behind nothing";
+}
+
+TEST_F(LaunchGraphTest, AKernelWaitsForAllThatItComesBehindOrForNone) {
+  EXPECT_EQ("f(1, 2)x4 {}f(1, 3)x4 {0,1}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {}, {3}, false}, {2, {0, 1}, {4}}}))
+      << "one of those ahead does not let it come early";
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 {0}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {0}, {4}, false}}))
+      << "one that does not wait itself, beside one that does";
+  changes();
+  EXPECT_EQ("f(1, 2)x4 - {0}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {0}, {3}, true, 0}, {2, {0}, {4}, false}}))
+      << "one does nothing: no kernel of the graph comes early";
+  EXPECT_EQ("1 updates, 1 made", changes());
 }
 
 TEST_F(LaunchGraphTest, ALibraryIsCapturedAgainOnlyWhereItsArgumentsChange) {

@@ -4,7 +4,8 @@
     python -m bench.cuda_branches --json result.json
 
 Each part of a model is a function compiled by itself. They are captured into one CUDA graph twice: in order on one stream, and
-forked and joined where nothing depends. The difference is what branches on several streams can win; both have plain edges.
+forked and joined where nothing depends. The difference is what branches on several streams can win; both have plain edges. Beside
+them stands the program in its own graph, with its lanes and without (cuda_lanes_h200.json has those of another script).
 """
 
 from __future__ import annotations
@@ -156,21 +157,25 @@ def main() -> None:
         ("bidirectional GRU, 20 steps", lambda: both_ways(nn.GRU, 20)),
     ]
     rows = []
-    print(f"{'':32} one stream   several    whole program (its own graph), us until done")
+    print(f"{'':32} one stream   several      whole  with lanes=False (its own graph), us until done")
     for name, make in (case for case in cases if options.only in case[0]):
         try:
             stages, model, *inputs = make()
             one, several = captured(stages, []), captured(stages, [torch.cuda.Stream() for _ in range(3)])
-            whole = sl.compile(model, tuple(inputs))
+            whole, ordered = sl.compile(model, tuple(inputs)), sl.compile(model, tuple(inputs), lanes=False)
             want = whole(*inputs)
             row: dict[str, Any] = {"case": name, "launch": whole.explain()["launch"]}
             row["nodes"] = sum(r["phase"] == "run" for r in whole.explain().statements)
+            row["lanes"] = len({r.get("lane", 0) for r in whole.explain().statements if r["phase"] == "run"})
             for _ in range(2):
-                calls = {"one_us": one.replay, "several_us": several.replay, "whole_us": lambda: whole(*inputs, out=want)}
+                calls = {
+                    "one_us": one.replay, "several_us": several.replay, "whole_us": lambda: whole(*inputs, out=want),
+                    "whole_one_order_us": lambda: ordered(*inputs, out=want),
+                }  # fmt: skip
                 for key, call in calls.items():
                     row[key] = min(row.get(key, 1e9), round(sync_us(call), 2))
             rows.append(row)
-            times = " ".join(f"{row[key]:10.1f}" for key in ("one_us", "several_us", "whole_us"))
+            times = " ".join(f"{row[key]:10.1f}" for key in ("one_us", "several_us", "whole_us", "whole_one_order_us"))
             print(f"{name:32} {times} ({row['nodes']})", flush=True)
         except Exception as error:
             print(f"{name:32} {type(error).__name__}: {str(error)[:300]}", flush=True)

@@ -173,6 +173,9 @@ class Explainer {
     row["kernel"] = call ? call.getEntry().getValue() : llvm::StringRef("copy");
     auto function = call ? llvm::dyn_cast_if_present<kernel::FuncOp>(kernel::lookupEntry(line.op, call.getEntry())) : kernel::FuncOp();
     row["family"] = function ? function.getSchedule().getFamily().getValue() : llvm::StringRef();
+    if (auto lane = line.op->getAttrOfType<mlir::IntegerAttr>(kernel::kLaneAttr)) {
+      row["lane"] = lane.getInt();
+    }
     row["backend"] = call ? backendOf(call.getEntryOp()) : "runtime";
     if (auto cost = line.op->getAttrOfType<mlir::FloatAttr>("kernel.cost_us"); cost && line.phase == 1) {
       estimatedUs_ += cost.getValueAsDouble();

@@ -144,6 +144,15 @@ class Printer final : public StatementPrinter {
     return llvm::map_to_vector(call.extents, [&](mlir::StringAttr name) { return index_.extentName(name); });
   }
 
+  /// Where the run is not gathered for one launch, and on a team's queue, the order of the text is all there is.
+  void step(QueueUse queue, int64_t number, llvm::ArrayRef<int64_t> after) override {
+    externals_.insert("sl_queue_step");
+    printGuarded(true, [&] {
+      printArray("const int32_t", "after", llvm::map_to_vector(after, [](int64_t step) { return std::to_string(step); }));
+      writer_.call("sl_queue_step(", {queueText(queue), std::to_string(number), after.empty() ? "nullptr" : "after", std::to_string(after.size())}, ");");
+    });
+  }
+
   void call(const EntryCall& call) override {
     if (call.entry.kind == SL_ENTRY_PLAN) {
       printPlan(call);

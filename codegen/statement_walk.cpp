@@ -21,6 +21,7 @@ class Walk {
     for (Operation& op : block) {
       const bool timed = profile_ && llvm::isa<kernel::LaunchOp, kernel::CallOp, kernel::CopyOp, kernel::PlanOp>(op);
       comment(&op);
+      step(&op);
       if (timed) {
         printer_.profile(number(&op), true);
       }
@@ -50,6 +51,19 @@ class Walk {
   static bool isInLibrary(Operation* op) {
     auto call = llvm::dyn_cast<kernel::CallOp>(op);
     return (call && llvm::cast<kernel::KernelCallInterface>(op).getTeamSize() == 1) || llvm::isa<kernel::PlanOp>(op);
+  }
+
+  void step(Operation* op) {
+    auto number = op->getAttrOfType<mlir::IntegerAttr>(kernel::kStepAttr);
+    if (!number) {
+      return;
+    }
+    mlir::FlatSymbolRefAttr symbol;  // a loop's statements are on one queue
+    op->walk([&](Operation* inner) {
+      auto own = inner->getAttrOfType<mlir::FlatSymbolRefAttr>("queue");
+      symbol = own ? own : symbol;
+    });
+    printer_.step(queue(symbol), number.getInt(), op->getAttrOfType<mlir::DenseI64ArrayAttr>(kernel::kAfterAttr).asArrayRef());
   }
 
   /// "linear, relu: fc (model.py:12)".

@@ -34,6 +34,8 @@ class StatementPrinter {
 
   virtual void comment(const std::string& text) = 0;
   virtual void profile(int statement, bool begins) = 0;
+  /// A step begins here, behind the steps `after` (kernel.step). Whoever runs the order of the text has nothing to say.
+  virtual void step(QueueUse, int64_t /*number*/, llvm::ArrayRef<int64_t> /*after*/) {}
   virtual void call(const EntryCall& call) = 0;
   /// The program ends here when the statement before has failed. `inLibrary`: thread 0 alone was in a library there.
   virtual void stopIfFailed(int statement, bool inLibrary) = 0;

@@ -203,6 +203,14 @@ def PlaceOnCuda : KernelPass<"place-on-cuda"> {
   }];
 }
 
+def PlaceLanes : KernelPass<"place-lanes"> {
+  let summary = "say which statements of a program on an NVIDIA device its graph may run at once";
+  let description = [{
+    Where independent branches are long and alike by estimate, or two small kernels stand between the same two, statements of run get
+    kernel.step and kernel.after. Everything else, and any other launch, runs the order of the text. See passes/place_lanes.cpp.
+  }];
+}
+
 def OrderPrepare : KernelPass<"order-prepare"> {
   let summary = "make scratch of prepare just before it is read";
   let description = [{

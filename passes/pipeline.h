@@ -12,6 +12,9 @@
 
 namespace straightline {
 
+/// Of a module, in tests: place-lanes gives every branch a lane, whatever the estimates say.
+inline constexpr llvm::StringLiteral kEveryLaneAttribute = "kernel.every_lane";
+
 /// A registered backend with a device, and the name of its memory space.
 struct DeviceChoice {
   std::string backend;
@@ -33,6 +36,8 @@ struct PipelineOptions {
   std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;
   DeviceChoice device; ///< where all statements run, with copies at the edges; empty: on the caller's team
   std::string cuda;    ///< architecture ("sm_90") of the NVIDIA device where tensors and statements are; empty: the CPU
+  bool lanes = true;   ///< the graph of such a device may run long branches at once
+  bool everyLane = false;  ///< sets kEveryLaneAttribute
   std::string tf32;    ///< "convolution+matmul": which products of float32 a device may round to TF32; empty: none
 };
 

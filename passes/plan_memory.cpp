@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gives every slot of run and prepare its place in the arena of its space, and every prepared buffer its place in the
-// Weights. Slots whose sizes are numbers (or bounded closely enough) are placed by best fit over their live ranges, the
+// Weights. Where a device may run statements at once (kernel.step), a slot's place is given again only to what begins when all that touches
+// it has ended. Slots whose sizes are numbers (or bounded closely enough) are placed by best fit over their live ranges, the
 // largest first; slots of sizes only known per call share classes: slots of one class have disjoint live ranges and equal
 // sizes, and class offsets are sums evaluated per call. Everything is aligned to 64 bytes; borders are part of the storage.
 //
@@ -11,6 +12,7 @@
 #include "llvm/Support/MathExtras.h"
 #include "passes/passes.h"
 #include "passes/live_ranges.h"
+#include "passes/step_order.h"
 
 namespace straightline::passes {
 
@@ -26,17 +28,40 @@ constexpr int64_t kAlignment = 64;
 /// A named size is planned at its bound when all slots together stay below this.
 constexpr int64_t kBoundedLimit = int64_t{256} << 20;
 
+/// When a slot's bytes matter.
+struct Life {
+  LiveRange range;         ///< in the order of the text
+  StepOrder::Places places;  ///< of what touches it, where something may run at once
+};
+
 struct Placed {
-  LiveRange range;
+  Life life;
   int64_t offset;
   int64_t bytes;
 };
 
+class Lives {
+ public:
+  explicit Lives(mlir::Region& region) : ranges_(region), order_(region) {}
+  Life of(Value slot) const { return {ranges_.of(slot), order_.placesOf(slot)}; }
+  /// Whether two slots may not share bytes.
+  bool together(const Life& a, const Life& b) const {
+    if (a.range.overlaps(b.range)) {
+      return true;
+    }
+    return !(a.range.first < b.range.first ? order_.isBefore(a.places, b.places) : order_.isBefore(b.places, a.places));
+  }
+
+ private:
+  LiveRanges ranges_;
+  StepOrder order_;
+};
+
 /// Lowest-waste gap among what is live at the same time.
-int64_t bestFit(llvm::ArrayRef<Placed> placed, LiveRange range, int64_t bytes) {
+int64_t bestFit(llvm::ArrayRef<Placed> placed, const Lives& lives, const Life& life, int64_t bytes) {
   llvm::SmallVector<const Placed*> live;
   for (const Placed& other : placed) {
-    if (other.range.overlaps(range)) {
+    if (lives.together(other.life, life)) {
       live.push_back(&other);
     }
   }
@@ -74,7 +99,7 @@ class Planner {
   }
 
   void planRegion(mlir::Region& region) {
-    const LiveRanges ranges(region);
+    const Lives lives(region);
     llvm::MapVector<mlir::StringRef, llvm::SmallVector<kernel::SlotOp>> bySpace;
     region.walk([&](kernel::SlotOp slot) {
       if (LiveRanges::users(slot.getBuffer()).empty()) {
@@ -84,7 +109,7 @@ class Planner {
       }
     });
     for (auto& [space, slots] : bySpace) {
-      planSpace(ranges, slots);
+      planSpace(lives, slots);
     }
   }
 
@@ -110,7 +135,7 @@ class Planner {
     }
   }
 
-  void planSpace(const LiveRanges& ranges, llvm::ArrayRef<kernel::SlotOp> slots) {
+  void planSpace(const Lives& lives, llvm::ArrayRef<kernel::SlotOp> slots) {
     // Sizes at their bounds; a size without a useful bound stays symbolic.
     llvm::SmallVector<std::pair<kernel::SlotOp, int64_t>> fixed;
     llvm::SmallVector<kernel::SlotOp> symbolicSlots;
@@ -132,34 +157,35 @@ class Planner {
     llvm::SmallVector<Placed> placed;
     int64_t end = 0;
     for (auto [slot, bytes] : fixed) {
-      const LiveRange range = ranges.of(slot.getBuffer());
-      const int64_t offset = bestFit(placed, range, bytes);
-      placed.push_back({range, offset, bytes});
+      Life life = lives.of(slot.getBuffer());
+      const int64_t offset = bestFit(placed, lives, life, bytes);
+      placed.push_back({std::move(life), offset, bytes});
       end = std::max(end, offset + bytes);
       slot.setOffsetAttr(attribute(mlir::getAffineConstantExpr(offset, program_.getContext())));
     }
-    planSymbolic(ranges, symbolicSlots, end);
+    planSymbolic(lives, symbolicSlots, end);
   }
 
-  void planSymbolic(const LiveRanges& ranges, llvm::ArrayRef<kernel::SlotOp> slots, int64_t start) {
+  void planSymbolic(const Lives& lives, llvm::ArrayRef<kernel::SlotOp> slots, int64_t start) {
     struct SizeClass {
       AffineExpr bytes;
       llvm::SmallVector<kernel::SlotOp> members;
+      std::vector<Life> lives;
     };
     llvm::SmallVector<SizeClass> classes;
     for (kernel::SlotOp slot : slots) {
-      const LiveRange range = ranges.of(slot.getBuffer());
+      Life life = lives.of(slot.getBuffer());
       const AffineExpr bytes = bytesOf(llvm::cast<kernel::BufferType>(slot.getBuffer().getType()));
       auto* found = llvm::find_if(classes, [&](const SizeClass& candidate) {
-        return candidate.bytes == bytes && llvm::none_of(candidate.members, [&](kernel::SlotOp member) {
-                 return ranges.of(member.getBuffer()).overlaps(range);
-               });
+        return candidate.bytes == bytes &&
+               llvm::none_of(candidate.lives, [&](const Life& other) { return lives.together(other, life); });
       });
       if (found == classes.end()) {
-        classes.push_back({bytes, {slot}});
-      } else {
-        found->members.push_back(slot);
+        classes.push_back({bytes, {}, {}});
+        found = &classes.back();
       }
+      found->members.push_back(slot);
+      found->lives.push_back(std::move(life));
     }
     AffineExpr offset = mlir::getAffineConstantExpr(start, program_.getContext());
     for (SizeClass& sizeClass : classes) {

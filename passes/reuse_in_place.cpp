@@ -5,10 +5,12 @@
 //   launch @relu(%a) outs(%b), %a dead afterwards  ->  launch @relu(%a) outs(%a)
 //
 // Refuses: storage that is not a slot, different types, another operand of the same statement in the same storage that is
-// not tied to the result, an operand that is read again (also by the next round of a loop), a result that is written before.
+// not tied to the result, an operand that is read again (also by the next round of a loop) or that something else touches which may run at
+// the same time (kernel.step), a result that is written before, or whose border is by the first statement of a step.
 #include "llvm/ADT/STLExtras.h"
 #include "passes/passes.h"
 #include "passes/live_ranges.h"
+#include "passes/step_order.h"
 
 namespace straightline::passes {
 
@@ -61,7 +63,7 @@ struct ReuseInPlacePass : impl::ReuseInPlaceBase<ReuseInPlacePass> {
     Operation* statement = call.getOperation();
     const int64_t here = ranges.position(statement);
     const LiveRange inputRange = ranges.of(input);
-    if (inputRange.last > here) {
+    if (inputRange.last > here || !StepOrder(region).isBefore(input, statement)) {
       return false;
     }
     // Another operand in the operand's storage, or in the result's, is only safe when tied to this result.
@@ -83,7 +85,7 @@ struct ReuseInPlacePass : impl::ReuseInPlaceBase<ReuseInPlacePass> {
       if (ranges.position(user) >= here) {
         continue;
       }
-      if (!isZeroBorder(user) || user->getBlock() != statement->getBlock()) {
+      if (!isZeroBorder(user) || user->getBlock() != statement->getBlock() || user->hasAttr(kernel::kStepAttr)) {
         return false;
       }
       borders.push_back(user);

@@ -49,6 +49,9 @@ class ProductStages final : public Stages {
       if (!options.tf32.empty()) {
         module->setAttr(kTf32Attribute, mlir::StringAttr::get(module.getContext(), options.tf32));
       }
+      if (options.everyLane) {
+        module->setAttr(kEveryLaneAttribute, mlir::UnitAttr::get(module.getContext()));
+      }
       straightline::buildPipeline(manager, options);
     } else {
       buildKernelLevelPipeline(manager, options);

@@ -49,6 +49,18 @@ bool runsOnDevice(mlir::Operation* entry);
 /// it is called.
 inline constexpr llvm::StringLiteral kRunsOnAttr = "kernel.runs_on";
 
+/// Of a statement of run's own block: what a graph of the device may run at once with what. A statement with kernel.step = n (i64, counted
+/// from 0) begins step n, which holds it and those behind it up to the next that begins one, in order, and comes behind the steps
+/// kernel.after (array<i64>, all of them smaller). Without any of these, statements of a queue come one behind the other in the order
+/// of the text, which is right in any case. kernel.lane (i64) is for people: what shares a number comes one behind the other.
+inline constexpr llvm::StringLiteral kStepAttr = "kernel.step";
+inline constexpr llvm::StringLiteral kAfterAttr = "kernel.after";
+inline constexpr llvm::StringLiteral kLaneAttr = "kernel.lane";
+
+/// Whether two buffers of one storage may have an element in common. False only where sizes, strides and offsets are numbers that say
+/// so: apart in memory, or apart in a dim of the storage (slices of it).
+bool mayOverlap(mlir::Value a, mlir::Value b);
+
 /// The value that owns the storage of `buffer`: follows views to a storage op, slot, alloc or argument of run.
 mlir::Value storageRoot(mlir::Value buffer);
 

@@ -150,7 +150,7 @@ class Checker {
 
 llvm::SmallVector<Access> accessesOf(Operation* op) {
   llvm::SmallVector<Access> accesses;
-  auto add = [&](Value buffer, bool writes) { accesses.push_back({kernel::storageRoot(buffer), writes}); };
+  auto add = [&](Value buffer, bool writes) { accesses.push_back({kernel::storageRoot(buffer), writes, buffer}); };
   if (auto call = llvm::dyn_cast<kernel::KernelCallInterface>(op)) {
     for (Value input : call.getInputs()) {
       add(input, false);

@@ -85,6 +85,18 @@ LogicalResult verifyHandles(kernel::ProgramOp program) {
   return mlir::success();
 }
 
+/// Prepare is never launched at once.
+LogicalResult verifyNoSteps(kernel::PrepareOp prepare) {
+  const mlir::WalkResult result = prepare.walk([](Operation* op) {
+    if (!op->hasAttr(kernel::kStepAttr) && !op->hasAttr(kernel::kAfterAttr)) {
+      return mlir::WalkResult::advance();
+    }
+    op->emitOpError() << "begins a step in prepare, expected that in run (kernel_level_c7)";
+    return mlir::WalkResult::interrupt();
+  });
+  return mlir::failure(result.wasInterrupted());
+}
+
 class VerifyKernelLevelPass
     : public mlir::PassWrapper<VerifyKernelLevelPass, mlir::OperationPass<mlir::ModuleOp>> {
  public:
@@ -114,7 +126,9 @@ LogicalResult verifyKernelLevel(mlir::ModuleOp module) {
   if (prepare && failed(verifyQueueOrder(prepare.getBody(), same, "kernel_level_c6"))) {
     return mlir::failure();
   }
-  return verifyQueueOrder(program.getRunOp().getBody(), same, "kernel_level_c6");
+  mlir::Region& run = program.getRunOp().getBody();
+  const bool isOrdered = succeeded(verifyQueueOrder(run, same, "kernel_level_c6")) && succeeded(verifyStepOrder(run, same, "kernel_level_c7"));
+  return mlir::success(isOrdered && (!prepare || succeeded(verifyNoSteps(prepare))));
 }
 
 std::unique_ptr<mlir::Pass> createVerifyKernelLevelPass() { return std::make_unique<VerifyKernelLevelPass>(); }

@@ -174,7 +174,10 @@ LogicalResult verifyPhase(mlir::Region& region, llvm::ArrayRef<Point> points) {
     const bool slots = a.getDefiningOp<kernel::SlotOp>() && b.getDefiningOp<kernel::SlotOp>();
     return a == b || (slots && overlap(a, b, points));
   };
-  return verifyQueueOrder(region, shares, "planned_c4");
+  if (failed(verifyQueueOrder(region, shares, "planned_c4"))) {
+    return mlir::failure();
+  }
+  return verifyStepOrder(region, shares, "planned_c6");
 }
 
 LogicalResult verifyPrepared(kernel::ProgramOp program, llvm::ArrayRef<Point> points) {

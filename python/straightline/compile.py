@@ -236,6 +236,7 @@ def compile(
     cpu: str = "",
     target: str | None = None,
     launch: str | None = None,
+    lanes: bool = True,
     cache: bool = True,
     allow: Sequence[str] | None = None,
     routes: Mapping[str, str] | None = None,
@@ -243,6 +244,7 @@ def compile(
     tune: bool = False,
     _prefer: str = "",
     _device: str = "",
+    _every_lane: bool = False,
     _kernels_per_unit: int = 1,
     **unknown: Any,
 ) -> Callable[..., Any]:
@@ -271,6 +273,7 @@ def compile(
             the cpu: the program can be looked at then, a call says what is missing.
         launch: How kernels get to a CUDA device: "stream" (one by one) or "graph" (all of a call at once, and only what changed
             since the last call is told to the driver); by default a graph, where the program can be one.
+        lanes: False: a graph runs everything in one order, also long branches that could run at once and win by it.
         cache: Use the disk cache of compiled code.
         allow: Backends that kernels may come from, such as ("native", "onednn"); by default all. Without "aten" an op that only
             the framework has is refused, with its source line.
@@ -306,7 +309,7 @@ def compile(
     _refuse_unknown(unknown)
     _check_options(
         freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache, routes=routes,
-        winograd=winograd, tune=tune,
+        winograd=winograd, tune=tune, lanes=lanes,
     )
     team = _threads.plan(threads)
     allowed = _allowed_backends(allow)
@@ -335,6 +338,7 @@ def compile(
         _targets.open_compiler()
         rounded = _targets.tf32()
         options += f" target={place}" + (f" tf32={rounded}" if rounded else "")
+        options += " lanes=every" if _every_lane else "" if lanes and launch != "stream" else " lanes=false"
         team = {"threads": 1}
     with _ending.held_off(), kept_interrupts() as check_interrupts, CompileProgress() as progress:
         tuning = Tuning(progress, check_interrupts, cache) if tune else None
@@ -597,6 +601,7 @@ def _check_options(
     routes: object,
     winograd: object,
     tune: object,
+    lanes: object = True,
 ) -> None:
     if not isinstance(cpu, str):
         raise UserError(f"cpu is {cpu!r} but must be the name of a cpu, or '' for this machine's")
@@ -604,7 +609,7 @@ def _check_options(
         raise UserError(f"emit is {emit!r} but must be 'cpp' or 'python'")
     if fast_path is not None and not isinstance(fast_path, bool):
         raise UserError(f"fast_path is {fast_path!r} but must be True, False or None")
-    flags = {"freeze": freeze, "reuse_outputs": reuse_outputs, "cache": cache, "winograd": winograd, "tune": tune}
+    flags = {"freeze": freeze, "reuse_outputs": reuse_outputs, "cache": cache, "winograd": winograd, "tune": tune, "lanes": lanes}
     for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")

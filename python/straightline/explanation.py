@@ -16,7 +16,7 @@ class Explanation:
             `parameter_bytes`, `estimated_us`, `path` ("straight line", "python" or "interpreter": what a call where `explain`
             was called takes), `path_reason`, `launch` ("stream" or "graph" on a CUDA device, else None), `launch_reason`
             and `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why`
-            and `bytes`.
+            and `bytes`, and where a graph runs some at once `lane`: those of one number run one behind the other.
     """
 
     def __init__(self, facts: dict[str, Any], more: Sequence[dict[str, Any]] = ()) -> None:
@@ -49,11 +49,13 @@ class Explanation:
         if len(self.programs) > 1:
             title += f"; {facts['example']}"
         table = Table(title=title)
-        for column in ("phase", "op", "source", "kernel", "backend", "bytes", "why"):
-            table.add_column(column, justify="right" if column == "bytes" else "left", overflow="fold")
+        has_lanes = any("lane" in row for row in facts["statements"])
+        for column in ("phase", *(["lane"] if has_lanes else []), "op", "source", "kernel", "backend", "bytes", "why"):
+            table.add_column(column, justify="right" if column in ("bytes", "lane") else "left", overflow="fold")
         for row in facts["statements"]:
+            lane = [str(row.get("lane", ""))] if has_lanes else []
             table.add_row(
-                row["phase"], row["op"], row["source"], row["kernel"], row["backend"], f"{row['bytes']:,}", row["why"]
+                row["phase"], *lane, row["op"], row["source"], row["kernel"], row["backend"], f"{row['bytes']:,}", row["why"]
             )
         return table
 

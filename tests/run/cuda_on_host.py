@@ -56,6 +56,7 @@ def _build(code: str, folder: Path) -> ctypes.CDLL:
         'extern "C" int32_t sl_queue_start(sl_ctx*, void*, void* kernel, const sl_grid* grid, void* const* arguments) {\n'
         "  const int64_t shape[] = {int64_t(grid->blocks), int64_t(grid->threads)};\n"
         "  host_start(reinterpret_cast<int64_t>(kernel) - 1, arguments, shape);\n  return 0;\n}\n"
+        'extern "C" void sl_queue_step(void*, int32_t, const int32_t*, int32_t) {}  // the order of the text\n'
         'extern "C" int32_t sl_queue_copy(sl_ctx*, void*, void* to, const char*, const void* from, const char*, size_t bytes) {\n'
         "  __builtin_memcpy(to, from, bytes);\n  return 0;\n}\n"
     )

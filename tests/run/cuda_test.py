@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -738,3 +739,86 @@ def test_python_shows_each_launch() -> None:
     library = sl.compile(nn.Linear(64, 64).eval(), (torch.randn(40, 64),), routes={"linear": "cublaslt"}, **given)
     assert "cublaslt.cublaslt_linear_0(queue_1, cublaslt_linear_0_handle, " in library.code
     assert "cublaslt.cublaslt_linear_0_plan(" in library.code.partition("def run(io)")[0]
+
+
+class _Inception(nn.Module):
+    """GoogLeNet's block 4b."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.to3, self.three = nn.Conv2d(512, 160, 1), nn.Conv2d(512, 112, 1), nn.Conv2d(112, 224, 3, padding=1)
+        self.to5, self.five, self.last = nn.Conv2d(512, 24, 1), nn.Conv2d(24, 64, 3, padding=1), nn.Conv2d(512, 64, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = F.relu(self.one(x)), F.relu(self.three(F.relu(self.to3(x))))
+        return torch.cat([a, b, F.relu(self.five(F.relu(self.to5(x)))), F.relu(self.last(F.max_pool2d(x, 3, 1, 1)))], 1)
+
+
+def _lanes(function: object) -> int:
+    return len({row.get("lane", 0) for row in _launches(function)})
+
+
+def _branching() -> dict[str, tuple[nn.Module, Tensor, int]]:
+    x = torch.randn(1, 512, 14, 14).contiguous(memory_format=torch.channels_last)
+    return {
+        "inception": (_Inception().to(memory_format=torch.channels_last), x, 4),
+        "lstm": (nn.LSTM(128, 256, bidirectional=True), torch.randn(20, 1, 128), 2),
+        "gru": (nn.GRU(128, 256, bidirectional=True), torch.randn(20, 1, 128), 2),
+        "chain": (nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64)), torch.randn(4, 64), 1),
+    }
+
+
+@pytest.mark.parametrize("name", ["inception", "lstm", "gru", "chain"])
+def test_long_branches_have_lanes(name: str) -> None:
+    model, x, lanes = _branching()[name]
+    compiled = sl.compile(model.eval(), (x,), target=_TARGET)
+    apart = sl.compile(model.eval(), (x,), target=_TARGET, lanes=False)
+    assert (_lanes(compiled), _lanes(apart)) == (lanes, 1)
+    assert compiled.explain()["arena_bytes"] >= apart.explain()["arena_bytes"]
+    steps = re.findall(r"sl_queue_step\(io->queues\[1\], (\d+), ", compiled.code.split("sl_program_run(")[1])
+    assert steps == [str(i) for i in range(len(steps))] and bool(steps) == (lanes > 1)
+    assert "sl_queue_step" not in apart.code.split("sl_program_run(")[1] and "kernel.step" not in apart.ir("kernel")
+    assert bool(re.search(r"┃ *lane *┃", str(compiled.explain()))) == (lanes > 1)
+
+
+def test_a_stream_has_one_order() -> None:
+    model, x, _ = _branching()["lstm"]
+    compiled = sl.compile(model.eval(), (x,), target=_TARGET, launch="stream")
+    assert _lanes(compiled) == 1 and "kernel.step" not in compiled.ir("kernel")
+
+
+def test_lanes_is_a_flag() -> None:
+    with pytest.raises(sl.UserError, match="lanes is 2 but must be True or False"):
+        sl.compile(nn.ReLU(), (torch.zeros(3),), lanes=2)
+
+
+class _Random(nn.Module):
+    """Operations whose operands are drawn from what is there: diamonds, updates in place, dead ends, slices of one buffer."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        draw = random.Random(seed)
+        self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(3))
+        self.plan = [(draw.randrange(6), draw.randrange(max(0, n - 5), n), draw.randrange(max(0, n - 7), n)) for n in range(1, 24)]
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        values = [x]
+        for kind, a, b in self.plan:
+            one, other = values[a], values[b]
+            ways = [
+                lambda one=one: F.relu(one) * 1.5, lambda one=one, other=other: one + other * 0.5,
+                lambda one=one, kind=kind: self.layers[len(values) % 3](one), lambda one=one: one.softmax(-1),
+                lambda one=one, other=other: torch.cat([one[:, :16].tanh(), other[:, 16:].sin()], 1),
+                lambda one=one, other=other: one @ other.t() @ other,
+            ]  # fmt: skip
+            values.append(ways[kind]())
+        return values[-1], values[-3], values[-4]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_branch_may_have_a_lane(seed: int) -> None:
+    """The verifier of the planned level looks at each pair of statements that touch the same bytes."""
+    torch.manual_seed(seed)
+    model, x = _Random(seed).eval(), torch.randn(32, 32)
+    compiled = sl.compile(model, (x,), target=_TARGET, _every_lane=True)
+    assert _lanes(compiled) > 1 and "kernel.step" in compiled.ir("kernel")

@@ -78,6 +78,7 @@ def _cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "lstm, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
         "lstm, a cluster": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(7, 131, batch_first=True)), (_r(5, 9, 7),)),
         "transpose": (_Of(lambda s, x: x.transpose(1, 2).contiguous()), (_r(2, 65, 37),)),
+        "lanes": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(16, 24, bidirectional=True)), (_r(12, 2, 16),)),
         "range and fill": (_Of(lambda s, x: (torch.arange(x.shape[0], device=x.device), torch.full((9,), 2.0, device=x.device), x + 1)), (_r(9),)),
     }  # fmt: skip
 

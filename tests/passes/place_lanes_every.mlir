@@ -1,0 +1,156 @@
+// RUN: straightline-opt %s -split-input-file --place-lanes --verify-kernel-level --reuse-in-place --plan-memory --verify-planned-level | FileCheck %s
+
+// Every branch gets a lane where the module says so (tests do). Kernels of family transpose have a cost that is a device's (kernel.cost_us); a slot has 4096 bytes.
+
+// Two branches of 24 us: the second begins beside the first, and what the one may have of the other's memory in the order of the text
+// (here a slot of the first, which is dead by then) it does not get.
+// CHECK-LABEL: kernel.program @two_long
+// CHECK: kernel.slot offset(0)
+// CHECK-NEXT: kernel.slot offset(4096)
+// CHECK-NEXT: kernel.slot offset(8192)
+// CHECK-NEXT: kernel.slot offset(12288)
+!v = !kernel.buffer<1024xf32, space "cuda">
+module attributes {kernel.every_lane} {
+kernel.program @two_long target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.queue @stream backend("cuda")
+  kernel.run (%x "x": !v) outs(%y "y": !v) {
+    %a = kernel.slot : !v
+    %b = kernel.slot : !v
+    %c = kernel.slot : !v
+    %d = kernel.slot : !v
+    kernel.launch @f(%x) outs(%a) on @stream {kernel.cost_us = 12.0 : f64} : (!v) -> !v
+    kernel.launch @f(%a) outs(%b) on @stream {kernel.cost_us = 12.0 : f64} : (!v) -> !v
+    kernel.launch @f(%x) outs(%c) on @stream {kernel.cost_us = 12.0 : f64} : (!v) -> !v
+    kernel.launch @f(%c) outs(%d) on @stream {kernel.cost_us = 12.0 : f64} : (!v) -> !v
+    kernel.launch @g(%b, %d) outs(%y) on @stream {kernel.cost_us = 4.0 : f64} : (!v, !v) -> !v
+    kernel.return %y : !v
+  }
+}
+kernel.func @f(!v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) ties([])
+kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) ties([])
+}
+
+// -----
+
+// One chain is one order: there is nothing to say, and two slots do.
+// CHECK-LABEL: kernel.program @chain
+// CHECK-NOT: kernel.step
+// CHECK: kernel.return
+!v = !kernel.buffer<1024xf32, space "cuda">
+module attributes {kernel.every_lane} {
+kernel.program @chain target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.queue @stream backend("cuda")
+  kernel.run (%x "x": !v) outs(%y "y": !v) {
+    %a = kernel.slot : !v
+    %b = kernel.slot : !v
+    %c = kernel.slot : !v
+    kernel.launch @f(%x) outs(%a) on @stream {kernel.cost_us = 40.0 : f64} : (!v) -> !v
+    kernel.launch @f(%a) outs(%b) on @stream {kernel.cost_us = 40.0 : f64} : (!v) -> !v
+    kernel.launch @f(%b) outs(%c) on @stream {kernel.cost_us = 40.0 : f64} : (!v) -> !v
+    kernel.launch @f(%c) outs(%y) on @stream {kernel.cost_us = 40.0 : f64} : (!v) -> !v
+    kernel.return %y : !v
+  }
+}
+kernel.func @f(!v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) ties([])
+kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) ties([])
+}
+
+// -----
+
+// A branch of 8 us beside one of 80 stays in the order of the text, unless every branch is to have a lane.
+// CHECK-LABEL: kernel.program @short_beside_long
+// CHECK: kernel.launch @f(%{{.*}}) outs(%{{.*}}) on @stream {kernel.after = array<i64>, {{.*}}kernel.step = 1 : i64}
+// CHECK-NEXT: kernel.launch @g(%{{.*}}) outs(%{{.*}}) on @stream {kernel.after = array<i64: 0, 1>
+!v = !kernel.buffer<1024xf32, space "cuda">
+module attributes {kernel.every_lane} {
+kernel.program @short_beside_long target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.queue @stream backend("cuda")
+  kernel.run (%x "x": !v) outs(%y "y": !v) {
+    %a = kernel.slot : !v
+    %b = kernel.slot : !v
+    %c = kernel.slot : !v
+    kernel.launch @f(%x) outs(%a) on @stream {kernel.cost_us = 40.0 : f64} : (!v) -> !v
+    kernel.launch @f(%a) outs(%b) on @stream {kernel.cost_us = 40.0 : f64} : (!v) -> !v
+    kernel.launch @f(%x) outs(%c) on @stream {kernel.cost_us = 8.0 : f64} : (!v) -> !v
+    kernel.launch @g(%b, %c) outs(%y) on @stream {kernel.cost_us = 4.0 : f64} : (!v, !v) -> !v
+    kernel.return %y : !v
+  }
+}
+kernel.func @f(!v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) ties([])
+kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) ties([])
+}
+
+// -----
+
+// Two of 4 us: too short.
+// CHECK-LABEL: kernel.program @too_short
+// CHECK: kernel.step = 2
+!v = !kernel.buffer<1024xf32, space "cuda">
+module attributes {kernel.every_lane} {
+kernel.program @too_short target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.queue @stream backend("cuda")
+  kernel.run (%x "x": !v) outs(%y "y": !v) {
+    %a = kernel.slot : !v
+    %b = kernel.slot : !v
+    kernel.launch @f(%x) outs(%a) on @stream {kernel.cost_us = 4.0 : f64} : (!v) -> !v
+    kernel.launch @f(%x) outs(%b) on @stream {kernel.cost_us = 4.0 : f64} : (!v) -> !v
+    kernel.launch @g(%a, %b) outs(%y) on @stream {kernel.cost_us = 4.0 : f64} : (!v, !v) -> !v
+    kernel.return %y : !v
+  }
+}
+kernel.func @f(!v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) ties([])
+kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) ties([])
+}
+
+// -----
+
+// One element in common, and they stay in order.
+// CHECK-LABEL: kernel.program @overlapping
+// CHECK-NOT: kernel.step
+// CHECK: kernel.return
+!v = !kernel.buffer<1024xf32, space "cuda">
+!h = !kernel.buffer<512xf32, space "cuda">
+module attributes {kernel.every_lane} {
+kernel.program @overlapping target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.queue @stream backend("cuda")
+  kernel.run (%x "x": !v) outs(%y "y": !v) {
+    %l = kernel.view %y offset(0) : !v -> !h
+    %r = kernel.view %y offset(511) : !v -> !h
+    kernel.launch @h(%x) outs(%l) on @stream {kernel.cost_us = 20.0 : f64} : (!v) -> !h
+    kernel.launch @h(%x) outs(%r) on @stream {kernel.cost_us = 20.0 : f64} : (!v) -> !h
+    kernel.return %y : !v
+  }
+}
+kernel.func @h(!v) outs(!h) schedule(<"transpose", shape = {}, tune = {}>) ties([])
+}
+
+// -----
+
+// A program that waits for a number of the device is no graph: refused.
+// CHECK-LABEL: kernel.program @waiting
+// CHECK-NOT: kernel.step
+// CHECK: kernel.return
+!v = !kernel.buffer<1024xf32, space "cuda">
+module attributes {kernel.every_lane} {
+kernel.program @waiting target(<"cuda", "sm_90">) {
+  kernel.queue @team backend("cpu")
+  kernel.queue @stream backend("cuda")
+  kernel.run (%x "x": !v) outs(%y "y": !v) {
+    %a = kernel.slot : !v
+    %b = kernel.slot : !v
+    kernel.launch @f(%x) outs(%a) on @stream {kernel.cost_us = 20.0 : f64} : (!v) -> !v
+    kernel.launch @f(%x) outs(%b) on @stream {kernel.cost_us = 20.0 : f64} : (!v) -> !v
+    %e = kernel.record on @stream
+    kernel.wait %e on @team
+    kernel.launch @g(%a, %b) outs(%y) on @stream {kernel.cost_us = 4.0 : f64} : (!v, !v) -> !v
+    kernel.return %y : !v
+  }
+}
+kernel.func @f(!v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) ties([])
+kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) ties([])
+}

@@ -64,7 +64,7 @@ kernel::FuncOp functionOf(Operation* op) {
 
 /// Their cost is that of a device; of other families it is that of a CPU (passes/lowering).
 bool isEstimated(llvm::StringRef family) {
-  return llvm::is_contained({"gemv", "gemv_group", "matmul", "convolution_direct", "attention", "transpose"}, family);
+  return llvm::is_contained({"gemv", "gemv_group", "matmul", "convolution_direct", "attention", "transpose", "lstm_sequence"}, family);
 }
 
 double bytesOf(Operation* op) {

@@ -71,7 +71,7 @@ CASES = _cases()
 def _explained(name: str, threads: int) -> dict[str, Any]:
     """Planned and emitted, not compiled: counting needs no code."""
     model, inputs = CASES[name].make()
-    module = _Capture(model, inputs, {}, None, True).module
+    module = _Capture(model, inputs, {}, None, True, "cpu").module
     pipeline = "freeze=true allow=native+aten"
     compilation = _compiler.compile(module, emit_only=True, cpu="x86-64-v3", threads=threads, pipeline=pipeline)
     return json.loads(compilation.explain_json)

@@ -313,3 +313,24 @@ def test_running_sums(shape: tuple[int, ...], threads: int, tmp_path: Path) -> N
         got = torch.empty_like(given)
         run_on_host(compiled, model, (given,), (got,), tmp_path / str(number))
         torch.testing.assert_close(got, given.cumsum(-1), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["x + 1003.3", "1003.3 + x", "x - 0.7 x", "1.003 - x", "x * 1.003", "x + 3 x"])
+def test_numbers_beside_half_tensors(name: str, tmp_path: Path) -> None:
+    """As eager has them on a device: numbers and alpha are float32, and the result is rounded once."""
+    functions = {
+        "x + 1003.3": lambda x: x + 1003.3,
+        "1003.3 + x": lambda x: 1003.3 + x,
+        "x - 0.7 x": lambda x: torch.sub(x, x * 1.003, alpha=0.7),
+        "1.003 - x": lambda x: 1.003 - x,
+        "x * 1.003": lambda x: x * 1.003,
+        "x + 3 x": lambda x: torch.add(x, x, alpha=3),
+    }
+    x = torch.randn(257).bfloat16()
+    model = Reduced(functions[name])
+    compiled = sl.compile(model, (x,), target="cuda:sm_80")
+    got = torch.empty_like(x)
+    run_on_host(compiled, model, (x,), (got,), tmp_path)
+    wide = x.float()
+    want = {"x - 0.7 x": wide - 0.7 * (wide * 1.003).bfloat16().float()}.get(name, functions[name](wide)).bfloat16()
+    torch.testing.assert_close(got, want, rtol=0, atol=0)

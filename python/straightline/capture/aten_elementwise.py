@@ -115,19 +115,19 @@ def _scale(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute:
     """A product or quotient: eager computes it in float32 where the tensor is half and the second operand a number.
 
     The number may be Python's or, on the CPU, a tensor of no dimension and another type. (In sums, and as the first operand, it
-    is rounded to half first, as `_binary` does.)
+    is rounded to half first, as `_binary` does; on a device `_is_kept` says when not.)
     """
     number = x if not isinstance(x, Tensor) else y
-    inexact = compute in _HALF and _is_wider(number, compute) and not (isinstance(number, Tensor) and _is_on_cuda(node))
+    inexact = compute in _HALF and _is_wider(number, compute) and not (isinstance(number, Tensor) and ctx.device != "cpu")
     return _binary(ctx, op, node, x, y, "f32" if inexact else compute)
 
 
-def _is_on_cuda(node: torch.fx.Node) -> bool:
-    """Where eager takes Python's numbers beside half tensors as float32, in sums too, and rounds tensors of no dimension.
+def _is_kept(ctx: Importer, number: Any, alpha: float) -> bool:
+    """Whether eager keeps a number beside half tensors, or alpha, as float32 in a sum or difference: on a device.
 
     Source: TensorIterator and `opmath_symmetric_gpu_kernel_with_scalars` of ATen's CUDA kernels.
     """
-    return bool(node.meta["val"].device.type == "cuda")
+    return ctx.device != "cpu" and (alpha != 1 or not isinstance(number, Tensor))
 
 
 def _is_wider(number: Any, half: str) -> bool:
@@ -157,8 +157,8 @@ def _add_sub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     op = "add" if ".add." in str(node.target) else "sub"
     if dtype == "i1" and op == "add":  # torch adds booleans as a logical or
         return _binary(ctx, "logical_or", node, a.self, a.other, "i1")
-    if dtype in _HALF and (a.alpha != 1 or (_is_on_cuda(node) and not isinstance(a.other, Tensor))):
-        alpha = a.alpha if _is_on_cuda(node) else _rounded(a.alpha, dtype)  # eager rounds alpha on the CPU, and the result once
+    if dtype in _HALF and (a.alpha != 1 or _is_kept(ctx, a.other, a.alpha)):
+        alpha = a.alpha if ctx.device != "cpu" else _rounded(a.alpha, dtype)  # eager rounds alpha on the CPU, and the result once
         other = ctx.cast(a.other, dtype) if isinstance(a.other, Tensor) else a.other
         return _binary(ctx, op, node, ctx.cast(a.self, dtype), _scaled(ctx, other, alpha, "f32"), "f32")
     return _binary(ctx, op, node, a.self, _scaled(ctx, a.other, a.alpha, dtype), dtype)
@@ -167,8 +167,7 @@ def _add_sub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten.rsub.Tensor", "aten.rsub.Scalar")
 def _rsub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dtype = ctx.promoted(a.self, a.other)
-    wide = dtype in _HALF and _is_on_cuda(node) and (a.alpha != 1 or not isinstance(a.other, Tensor))
-    compute = "f32" if wide else dtype
+    compute = "f32" if dtype in _HALF and _is_kept(ctx, a.other, a.alpha) else dtype
     return _binary(ctx, "sub", node, a.other, _scaled(ctx, a.self, a.alpha, compute), compute)
 
 

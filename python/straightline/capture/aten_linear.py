@@ -123,7 +123,7 @@ def int8_linear(ctx: Importer, x: Tensor, weight: Tensor, node: torch.fx.Node) -
     """The product of x [m, k] of int8 or uint8 and weight [n, k] of int8, summed in int32."""
     if x.dtype not in ("i8", "ui8") or weight.dtype != "i8":
         raise Reject(f"a product of {x.dtype} and {weight.dtype}, native kernels have i8 and i8", "int8 and int8")
-    where = node.meta["val"].device.type
+    where = ctx.device
     if where != "cpu":
         raise Reject(f"a product of int8 on {where}, native kernels have it on the CPU", "bfloat16 or float16")
     if not all(isinstance(extent, int) and extent > 0 for extent in weight.extents):

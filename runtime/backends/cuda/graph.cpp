@@ -60,7 +60,7 @@ Result LaunchGraph::kernel(const KernelFacts& facts, unsigned blocks, unsigned t
                            void* const* arguments) {
   const auto count = static_cast<size_t>(facts.arguments);
   if (isSame(facts, blocks, threads, sharedBytes, arguments)) {
-    ++position_;
+    advance();
     return kSuccess;
   }
   given_.resize(std::max(given_.size(), count));
@@ -77,7 +77,7 @@ bool LaunchGraph::isSame(const KernelFacts& facts, unsigned blocks, unsigned thr
   }
   const Node& node = nodes_[position_];
   if (node.facts.kernel != facts.kernel || node.blocks != blocks || node.threads != threads || node.sharedBytes != sharedBytes ||
-      !node.enabled) {
+      !node.enabled || !isNext(node)) {
     return false;
   }
   const uint64_t* own = values_.data() + node.first;
@@ -175,11 +175,14 @@ Result LaunchGraph::take(const Node& like, const uint64_t* values) {
   return add(like, values);
 }
 
+bool LaunchGraph::isNext(const Node& node) const {
+  return std::equal(ahead_.begin(), ahead_.end(), after_.begin() + static_cast<ptrdiff_t>(node.firstAfter),
+                    after_.begin() + static_cast<ptrdiff_t>(node.firstAfter + node.countAfter));
+}
+
 bool LaunchGraph::fits(const Node& node, const Node& like) const {
-  const bool isBehind = std::equal(ahead_.begin(), ahead_.end(), after_.begin() + static_cast<ptrdiff_t>(node.firstAfter),
-                                   after_.begin() + static_cast<ptrdiff_t>(node.firstAfter + node.countAfter));
-  return isBehind && node.facts.kernel == like.facts.kernel && node.entry == like.entry && node.count == like.count && node.threads == like.threads &&
-         (like.enabled ? !node.empty : !programmatic_);
+  return isNext(node) && node.facts.kernel == like.facts.kernel && node.entry == like.entry && node.count == like.count &&
+         node.threads == like.threads && (like.enabled ? !node.empty : !programmatic_);
 }
 
 Result LaunchGraph::add(const Node& like, const uint64_t* values) {

@@ -85,6 +85,8 @@ class LaunchGraph {
   /// What the call enqueues, as a graph of its own; null with a failure in ctx.
   Result capture(const LibraryCall& call, Graph* captured);
   void drop(Node* node);
+  /// Whether the node comes behind what this run's next one comes behind.
+  bool isNext(const Node& node) const;
   /// Whether `update` can make a node of the graph like this one.
   bool fits(const Node& node, const Node& like) const;
   /// The run has had one more node.

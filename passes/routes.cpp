@@ -49,7 +49,7 @@ std::string whyNoSuchOp(const Route& route, mlir::MLIRContext* context) {
   return (exists ? "there is one way only to do '" + route.op +
                        "': native's emitted kernels, in which it stands beside its neighbours"
                  : "unknown op '" + route.op + "'") +
-         "; routes are for " + opNames();
+         "; routes are for " + opNames() + ", and to aten for any op";
 }
 
 }  // namespace
@@ -58,6 +58,9 @@ llvm::ArrayRef<RoutedOp> routedOps() { return kRoutedOps; }
 
 std::string whyNoRoute(const Route& route, mlir::MLIRContext* context) {
   const RoutedOp* op = llvm::find_if(kRoutedOps, [&](const RoutedOp& known) { return route.op == known.name; });
+  if (route.kernel == kFrameworkRoute && mlir::RegisteredOperationName::lookup("op." + route.op, context)) {
+    return "";
+  }
   if (op == std::end(kRoutedOps)) {
     return whyNoSuchOp(route, context);
   }

@@ -27,6 +27,9 @@ struct RoutedOp {
 };
 llvm::ArrayRef<RoutedOp> routedOps();
 
+/// The backend of torch's ops. A route to it holds for any op, and is done when a model is captured: what would become that op stays torch's.
+inline constexpr const char* kFrameworkRoute = "aten";
+
 /// Why a route names nothing that exists, with what does exist; "" when it is sound. `context` knows the op dialect.
 std::string whyNoRoute(const Route& route, mlir::MLIRContext* context);
 

@@ -11,10 +11,13 @@
 #include "codegen/jit/fatal_guard.h"
 #include "codegen/jit/object_cache.h"
 #include "llvm/Config/llvm-config.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 #include "tools/compilation.h"
 #include "tools/module_builder.h"
 #include "tools/module_context.h"
 #include "tools/module_parameters.h"
+#include "tools/pipeline_options.h"
 #include "tools/timing.h"
 
 using straightline::Compilation;
@@ -317,6 +320,25 @@ void sl_cache_inspect(sl_cache_info* info) {
                      counts.hits, counts.misses, counts.damaged, counts.stored, counts.evicted};
   full.size = std::min<uint64_t>(info->size, sizeof(full));
   std::copy_n(reinterpret_cast<const char*>(&full), full.size, reinterpret_cast<char*>(info));
+}
+
+int32_t sl_routes(const char* pipeline, sl_text** out, sl_text** error) {
+  return guarded(error, [&] {
+    mlir::DialectRegistry registry;
+    straightline::productStages().registerDialects(registry);
+    mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+    context.loadAllAvailableDialects();
+    straightline::PipelineOptions options;
+    Failure failure = straightline::readPipelineOptions(viewOf(pipeline).str(), &context, &options);
+    llvm::json::Object routes;
+    for (const straightline::Route& route : options.routes) {
+      routes[route.op] = llvm::json::Array{route.kernel, route.origin};
+    }
+    if (!failure.failed()) {
+      *out = makeText(llvm::formatv("{0}", llvm::json::Value(std::move(routes))).str());
+    }
+    return failure;
+  });
 }
 
 uint64_t sl_cache_clear(void) { return straightline::jit::ObjectCache::process().clear(); }

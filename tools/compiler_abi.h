@@ -178,6 +178,9 @@ SL_API sl_text* sl_cache_directory(void);  ///< empty when there is no cache
 SL_API void sl_cache_inspect(sl_cache_info* info);
 SL_API uint64_t sl_cache_clear(void);      ///< how many entries it deleted
 
+/// The routes of an option text (as sl_compile_options.pipeline) and of the environment, as JSON: {"linear": ["aten", "the argument routes"]}.
+SL_API int32_t sl_routes(const char* pipeline, sl_text** out, sl_text** error);
+
 // Tools -------------------------------------------------------------------------------------------------------------
 
 /// `straightline-opt`: any pass on a file, mlir-opt's command line. Returns the exit status.

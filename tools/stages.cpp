@@ -10,6 +10,7 @@
 #include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "passes/tuned_choices.h"
+#include "tools/module_context.h"
 #include "tools/pipeline_options.h"
 #include "tools/register_all.h"
 
@@ -17,6 +18,23 @@ namespace straightline {
 namespace {
 
 constexpr char kCuda[] = "cuda";
+
+/// A model that is captured has none of these ops left; a module that was written has them as they are.
+Failure checkFrameworkRoutes(mlir::ModuleOp module, llvm::ArrayRef<Route> routes) {
+  for (const Route& route : routes) {
+    mlir::Operation* found = nullptr;
+    module.walk([&](mlir::Operation* op) {
+      if (route.kernel == kFrameworkRoute && op->getName().getStringRef() == "op." + route.op) {
+        found = op;
+      }
+    });
+    if (found) {
+      return Failure::user("route " + route.op + " = " + route.kernel + " (" + route.origin + "): " + found->getName().getStringRef().str() +
+                           " stands in the module (" + describeLocation(found->getLoc()) + "), expected a model that is captured, whose calls of torch can stay torch's");
+    }
+  }
+  return Failure::none();
+}
 
 class ProductStages final : public Stages {
  public:
@@ -44,6 +62,10 @@ class ProductStages final : public Stages {
     }
     options.afterGroup = target.afterGroup;
     if (module.getOps<kernel::ProgramOp>().empty()) {
+      if (Failure failure = checkFrameworkRoutes(module, options.routes); failure.failed()) {
+        return failure;
+      }
+      llvm::erase_if(options.routes, [](const Route& route) { return route.kernel == kFrameworkRoute; });
       setRoutes(module, options.routes);
       setChoices(module, options.choices);
       if (!options.tf32.empty()) {

@@ -413,6 +413,12 @@ Compilation compileModule(const Module& module, const std::string& cpu, int32_t 
   return Compilation(compilation);
 }
 
+std::string routesOf(const std::string& pipeline) {
+  sl_text *error = nullptr, *out = nullptr;
+  check(sl_routes(pipeline.c_str(), &out, &error), error);
+  return toStr(out);
+}
+
 py::dict cacheInfo() {
   sl_cache_info info{};
   info.size = sizeof(info);
@@ -497,6 +503,7 @@ PYBIND11_MODULE(_compiler, m) {
         "Compiles a module; the GIL is released meanwhile. For `team` threads instead where the estimate is more than team_from_us.");
   pthread_atfork(nullptr, nullptr, [] { live_ = new Running(); });
   py::module_::import("atexit").attr("register")(py::cpp_function(&endCompilations));
+  m.def("routes_json", &routesOf, py::arg("pipeline"), "The routes of an option text and of the environment, as JSON.");
   m.def("cache_info", &cacheInfo, "Place, size and counts of the disk cache.");
   m.def("cache_clear", &sl_cache_clear, "Deletes all entries of the disk cache; returns how many.");
   m.def("opt_main", &optMain, py::arg("arguments"), "straightline-opt's command line; returns the exit status.");

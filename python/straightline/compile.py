@@ -12,7 +12,8 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, SupportsIndex
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 from straightline import (
     _aten_calls,
@@ -278,7 +279,7 @@ def compile(
         allow: Backends that kernels may come from, such as ("native", "onednn"); by default all. Without "aten" an op that only
             the framework has is refused, with its source line.
         routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
-            estimates say. Before routes of the environment (docs/options.md).
+            estimates say; "aten" for any op: torch's. Before routes of the environment (docs/options.md).
         winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per
             layer what its error is.
         tune: Measure the ways in which each contraction of fixed sizes could be done on this machine instead of estimating
@@ -342,7 +343,8 @@ def compile(
         team = {"threads": 1}
     with _ending.held_off(), kept_interrupts() as check_interrupts, CompileProgress() as progress:
         tuning = Tuning(progress, check_interrupts, cache) if tune else None
-        captures = [_Capture(model, *example, dynamic_shapes, "aten" in allowed, place.partition(":")[0]) for example in examples]
+        where = _Where(place.partition(":")[0], "aten" in allowed, _to_aten(options))
+        captures = [_Capture(model, *example, dynamic_shapes, where) for example in examples]
         check_interrupts()
         _check_distinct(captures)
         first = captures[0].captured
@@ -374,11 +376,27 @@ def compile(
     return _grouped(functions)
 
 
+class _Where(NamedTuple):
+    """What capture is told about where ops run."""
+
+    device: str = "cpu"
+    allows_aten: bool = True
+    #: Ops that stay torch's, each with who said so.
+    to_aten: Mapping[str, str] = MappingProxyType({})
+
+
+def _to_aten(options: str) -> dict[str, str]:
+    """The routes to `aten` of the options and of the environment."""
+    if "=aten" not in options and not any(name.startswith(("STRAIGHTLINE_ROUTE_", "STRAIGHTLINE_ROUTES")) for name in os.environ):
+        return {}
+    return {op: origin for op, (kernel, origin) in json.loads(_compiler.routes_json(options)).items() if kernel == "aten"}
+
+
 class _Capture:
     """One example of a model, captured."""
 
     def __init__(
-        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any, allows_aten: bool, device: str
+        self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any, where: _Where
     ) -> None:
         import torch
 
@@ -386,7 +404,8 @@ class _Capture:
         from straightline.capture.torch_export import capture
 
         self.uses_numpy, self.args, self.kwargs = _torch_examples(args, kwargs)
-        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), allows_aten, device)
+        told = {"allows_aten": where.allows_aten, "device": where.device, "to_aten": where.to_aten}
+        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), **told)
         if isinstance(model, torch.export.ExportedProgram):
             own = model.example_inputs
             self.args, self.kwargs = own if own is not None else ((), {})

@@ -21,7 +21,7 @@ from policy import same_bits
 import straightline as sl
 from straightline import _compiler
 from straightline.bench.case import Case, load_folder
-from straightline.compile import _Capture
+from straightline.compile import _Capture, _Where
 
 _FOLDER = pathlib.Path(__file__).parents[2] / "bench" / "cases"
 
@@ -71,7 +71,7 @@ CASES = _cases()
 def _explained(name: str, threads: int) -> dict[str, Any]:
     """Planned and emitted, not compiled: counting needs no code."""
     model, inputs = CASES[name].make()
-    module = _Capture(model, inputs, {}, None, True, "cpu").module
+    module = _Capture(model, inputs, {}, None, _Where()).module
     pipeline = "freeze=true allow=native+aten"
     compilation = _compiler.compile(module, emit_only=True, cpu="x86-64-v3", threads=threads, pipeline=pipeline)
     return json.loads(compilation.explain_json)

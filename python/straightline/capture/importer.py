@@ -180,6 +180,10 @@ class Importer:
     allows_aten: bool = True
     #: Where the program runs: "cpu", or a device's kind.
     device: str = "cpu"
+    #: Ops that the user wants torch to do, with who said so.
+    to_aten: Mapping[str, str] = field(default_factory=dict)
+    #: Whether a converter is at work, whose ops routes hold for.
+    converts: bool = False
     #: FX node -> Tensor, list of Tensor (several results), or a number or extent.
     environment: dict[torch.fx.Node, Any] = field(default_factory=dict)
 
@@ -194,6 +198,8 @@ class Importer:
         regions: int = 0,
     ) -> list[Tensor]:
         """Appends `op.NAME`; None operands are absent optional ones."""
+        if self.converts and name in self.to_aten:
+            raise Reject(f"route {name} = aten ({self.to_aten[name]})")
         present = [operand.value for operand in operands if operand is not None]
         segments = [0 if x is None else 1 for x in operands] if name in _SEGMENTED else None
         values = self.builder.op(
@@ -336,9 +342,13 @@ class Importer:
             arguments = self.arguments(node) if has_schema else Arguments({})
             if name not in TAKES_COMPLEX and any(isinstance(x, Complex) for x in _leaves(arguments)):
                 raise Reject("complex numbers", "two real tensors")
+            self.converts = True
             self.environment[node] = function(self, arguments, node)
         except (Reject, UnsupportedError) as refusal:
+            self.converts = False
             self._run_through_framework(node, name, refusal)
+        finally:
+            self.converts = False
 
     def _run_through_framework(
         self, node: torch.fx.Node, name: str, refusal: Reject | UnsupportedError

@@ -103,6 +103,7 @@ def capture(
     builder: Builder | None = None,
     allows_aten: bool = True,
     device: str = "cpu",
+    to_aten: Mapping[str, str] | None = None,
 ) -> Captured:
     """Captures a model into `builder` calls.
 
@@ -114,6 +115,7 @@ def capture(
         builder: receives the function; a `TextBuilder` when None.
         allows_aten: whether an op without a native form becomes a call through the framework.
         device: where the program runs, "cpu" or "cuda"; ops whose kernels there take fewer sizes go through the framework.
+        to_aten: ops that are to go through the framework, each with who said so.
 
     Raises:
         UserError: the model is in training mode, or fails on the example inputs.
@@ -133,7 +135,7 @@ def capture(
             exported = _export(module, tuple(args), kwargs, dynamic_shapes)
         _refuse_hidden_guards(exported, dynamic_shapes)
         exported = _decompose(exported)
-    return _Import(exported, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, device)
+    return _Import(exported, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, device, to_aten or {})
 
 
 # Export ---------------------------------------------------------------------------------------------------------------
@@ -395,11 +397,11 @@ class _Import:
         self._by_storage: dict[tuple[Any, ...], Tensor] = {}
         self._name_by_storage: dict[tuple[Any, ...], str] = {}
 
-    def run(self, allows_aten: bool, device: str) -> Captured:
+    def run(self, allows_aten: bool, device: str, to_aten: Mapping[str, str]) -> Captured:
         """Makes all builder calls and returns the description of the result."""
         symbols = self._symbols()
         printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
-        self._ctx = Importer(self._builder, printer, allows_aten=allows_aten, device=device)
+        self._ctx = Importer(self._builder, printer, allows_aten=allows_aten, device=device, to_aten=to_aten)
         for spec in symbols.values():
             self._builder.symbol(spec.name, spec.min, spec.max)
         inputs = self._inputs()

@@ -201,7 +201,7 @@ TEST_F(DeviceCode, AFailedLoadIsToldAndTriedAgain) {
   notes().refusals = 1;
   Call call(program, weights, team);
   EXPECT_EQ(SL_UNSUPPORTED, call({x}, {}, {1}));
-  EXPECT_STREQ("kernel 'twice' cannot be loaded: no device today", call.message.text);
+  EXPECT_STREQ("kernel 'twice' cannot be loaded: no device today; the program is for cpu", call.message.text);
   EXPECT_EQ(SL_OK, call({x}, {}, {1})) << call.message.text;
 }
 

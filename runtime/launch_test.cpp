@@ -208,8 +208,8 @@ TEST_F(Launch, OneStreamUsesOneFrameAndLeavesNoEventAndAsksNothing) {
 
 TEST_F(Launch, OnlyAQueueThatGathersIsToldOfSteps) {
   make(true);
-  EXPECT_EQ("start x8 on 5, record on 5", run(stream(5), kSteps)) << "a stream runs the order of the calls";
-  EXPECT_EQ("query, graph, begin for 6, step 0 on 100, step 1 behind 0 on 100, start x8 on 100, launch, record on 6",
+  EXPECT_EQ("start x8 on 5", run(stream(5), kSteps)) << "a stream runs the order of the calls";
+  EXPECT_EQ("graph, begin for 6, step 0 on 100, step 1 behind 0 on 100, start x8 on 100, launch, record on 6",
             run(stream(6), kSteps, SL_LAUNCH_GRAPH));
 }
 

@@ -10,9 +10,6 @@ bits differ.
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
 import random
 import sys
 import time
@@ -25,6 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from bench import cuda_results
 from bench.cases.models import DecodeStep
 from bench.cuda_branches import both_ways, inception, recommender, residual_block
 
@@ -172,9 +170,7 @@ def measure(model: nn.Module, inputs: tuple[Tensor, ...], runs: int, every: bool
 @torch.inference_mode()
 def main() -> None:
     """Checks, measures, prints, writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--commit", default="unknown")
+    parser = cuda_results.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=300, help="begin nothing new after so many")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--dags", type=int, default=20)
@@ -196,11 +192,7 @@ def main() -> None:
             record = {"case": name, "wrong": options.runs, "error": f"{type(error).__name__}: {str(error)[:400]}"}
         records.append(record)
         print(record, flush=True)
-        if options.json:
-            machine = f"{torch.cuda.get_device_name(0)}, {platform.machine()}"
-            facts = {"machine": machine, "versions": {"torch": torch.__version__}, "date": time.strftime("%Y-%m-%d"),
-                     "commit": options.commit, "records": records}  # fmt: skip
-            options.json.write_text(json.dumps(facts, indent=1) + "\n")
+        cuda_results.write(options, records)
     if wrong := [record["case"] for record in records if record["wrong"]]:
         raise SystemExit(f"other bits: {wrong}")
 

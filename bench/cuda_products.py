@@ -8,24 +8,21 @@ Fails when an answer is wrong, or a library's work is captured more often than i
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import straightline as sl
 import torch
 from straightline import _call
-from straightline.bench import machine
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from bench import cuda_results
 
 _ROWS = (32, 128, 512, 2048)
 _SIZES = ((1024, 1024), (4096, 4096))
@@ -191,12 +188,8 @@ def measure() -> list[dict[str, Any]]:
 @torch.no_grad()
 def main() -> None:
     """Checks, measures, writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--commit", default="unknown")
-    options = parser.parse_args()
-    seed = torch.seed() % 2**32
-    torch.manual_seed(seed)
+    options = cuda_results.parser(__doc__).parse_args()
+    seed = cuda_results.seeded()
     print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}")
     failures = []
     with ProcessPoolExecutor(12, mp_context=get_context("spawn")) as pool:
@@ -211,12 +204,7 @@ def main() -> None:
         for one in warming:
             one.result()
     records = measure()
-    if options.json:
-        facts = {
-            "machine": machine.description("cuda"), "versions": {"python": sys.version.split()[0], "torch": torch.__version__},
-            "date": machine.date(), "commit": options.commit, "seed": seed, "records": records,
-        }  # fmt: skip
-        options.json.write_text(json.dumps(facts, indent=1) + "\n")
+    cuda_results.write(options, records, seed=seed)
     if failures:
         raise SystemExit(f"{len(failures)} failures")
 

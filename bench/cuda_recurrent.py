@@ -8,19 +8,13 @@ Fails when an answer is wrong, or the same call gives other bits.
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import straightline as sl
 import torch
 from torch import Tensor, nn
 
+from bench import cuda_results
 from bench.cuda_decode import times_of
 
 #: features, hidden, batch, steps, type, options of nn.LSTM
@@ -83,20 +77,6 @@ def check(case: tuple[Any, ...]) -> int:
     return launches
 
 
-def graph_of(function: Callable[[], Any]) -> Callable[[], Any]:
-    """A CUDA graph of what a function launches."""
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            function()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        function()
-    return graph.replay
-
-
 def measure(case: tuple[Any, ...]) -> dict[str, Any]:
     """Microseconds of ours, of eager, and of eager's graph."""
     model, x = made(case)
@@ -109,7 +89,7 @@ def measure(case: tuple[Any, ...]) -> dict[str, Any]:
     record["straightline"] = times_of(lambda: compiled(x))
     record["eager"] = times_of(lambda: model(x))
     try:
-        record["eager_graph"] = times_of(graph_of(lambda: model(x)))
+        record["eager_graph"] = times_of(cuda_results.graph_of(lambda: model(x)))
     except Exception as error:  # it is a comparison: a peer that cannot is reported as such
         record["eager_graph"] = str(error)[:200]
     return record
@@ -118,12 +98,8 @@ def measure(case: tuple[Any, ...]) -> dict[str, Any]:
 @torch.no_grad()
 def main() -> None:
     """Checks, measures, prints, writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--commit", default="unknown")
-    options = parser.parse_args()
-    seed = torch.seed() % 2**32
-    torch.manual_seed(seed)
+    options = cuda_results.parser(__doc__).parse_args()
+    seed = cuda_results.seeded()
     torch.set_default_device("cuda")
     torch.backends.cudnn.allow_tf32 = False  # as ours: exact float32
     print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}", flush=True)
@@ -141,14 +117,7 @@ def main() -> None:
         records.append(record)
         sync = {who: round(times["sync_us"], 1) for who, times in record.items() if isinstance(times, dict)}
         print(record["case"], record["launches"], sync, flush=True)
-    if options.json:
-        facts = {
-            "machine": f"{torch.cuda.get_device_name(0)}, {platform.machine()}",
-            "versions": {"python": sys.version.split()[0], "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()},
-            "date": time.strftime("%Y-%m-%d"), "commit": options.commit, "seed": seed, "checked": len(_CHECKED),
-            "failures": failures, "records": records,
-        }  # fmt: skip
-        options.json.write_text(json.dumps(facts, indent=1) + "\n")
+    cuda_results.write(options, records, seed=seed, checked=len(_CHECKED), failures=failures)
     if failures:
         raise SystemExit(f"{len(failures)} of {len(_CHECKED)} failed")
 

@@ -9,19 +9,15 @@ neither the host nor a cache helps; `bound_us` is the bytes read and written ove
 
 from __future__ import annotations
 
-import argparse
-import json
-import statistics
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import straightline as sl
 import torch
-from straightline.bench import machine
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from bench import cuda_results
 
 _BYTES_PER_US = 4.8e6
 _CALLS = 20
@@ -64,27 +60,6 @@ class _Of(nn.Module):
         return self.function(x)
 
 
-def _graph_us(call: Callable[[Tensor], object], inputs: list[Tensor]) -> float:
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for x in inputs[:2]:
-            call(x)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=stream):
-        for i in range(_CALLS):
-            call(inputs[i % len(inputs)])
-    times = []
-    for _ in range(11):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end) * 1000 / _CALLS)
-    return statistics.median(times)
-
-
 @torch.no_grad()
 def measure(name: str, function: Callable[[Tensor], Tensor], shape: tuple[int, ...], dtype: torch.dtype) -> list[dict[str, Any]]:
     """Records of ours and of eager; raises when an answer is wrong."""
@@ -105,19 +80,15 @@ def measure(name: str, function: Callable[[Tensor], Tensor], shape: tuple[int, .
     common = {"case": label, "bound_us": (size + got.numel() * got.element_size()) / _BYTES_PER_US}
     kernels = [row["kernel"] for row in compiled.explain().statements if row["phase"] == "run"]
     return [
-        {**common, "contender": "straightline", "stream_us": _graph_us(compiled, inputs), "kernels": kernels},
-        {**common, "contender": "eager", "stream_us": _graph_us(function, inputs)},
+        {**common, "contender": "straightline", "stream_us": cuda_results.graph_us(compiled, inputs, _CALLS), "kernels": kernels},
+        {**common, "contender": "eager", "stream_us": cuda_results.graph_us(function, inputs, _CALLS)},
     ]
 
 
 def main() -> None:
     """Checks, measures, writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--commit", default="unknown")
-    options = parser.parse_args()
-    seed = torch.seed() % 2**32
-    torch.manual_seed(seed)
+    options = cuda_results.parser(__doc__).parse_args()
+    seed = cuda_results.seeded()
     records, failures = [], []
     for case in _CASES:
         try:
@@ -129,12 +100,7 @@ def main() -> None:
         records += [ours, eager]
         times = f"{ours['stream_us']:8.1f}   eager {eager['stream_us']:8.1f}   bound {ours['bound_us']:7.2f}"
         print(f"{ours['case']:38} {times}   {len(ours['kernels'])} kernels", flush=True)
-    if options.json:
-        facts = {
-            "machine": machine.description("cuda"), "versions": {"python": sys.version.split()[0], "torch": torch.__version__},
-            "date": machine.date(), "commit": options.commit, "seed": seed, "records": records,
-        }  # fmt: skip
-        options.json.write_text(json.dumps(facts, indent=1) + "\n")
+    cuda_results.write(options, records, seed=seed)
     if failures:
         raise SystemExit(f"{len(failures)} failures")
 

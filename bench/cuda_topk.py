@@ -9,19 +9,16 @@ Answers first, also of ties, NaN and both zeros: they are those of a stable sort
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import straightline as sl
 import torch
-from straightline.bench import machine
 from torch import Tensor, nn
+
+from bench import cuda_results
 
 _CALLS = 20
 _F32, _BF16 = torch.float32, torch.bfloat16
@@ -160,28 +157,11 @@ def check_answers() -> int:
 
 def _graph_us(call: Function, inputs: list[Tensor]) -> float | None:
     try:
-        stream = torch.cuda.Stream()
-        with torch.cuda.stream(stream):
-            for x in inputs[:2]:
-                call(x)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream):
-            for i in range(_CALLS):
-                call(inputs[i % len(inputs)])
+        return cuda_results.graph_us(call, inputs, _CALLS)
     except RuntimeError as error:
         print(f"  no graph: {str(error)[:150]}", flush=True)
         torch.cuda.synchronize()
         return None
-    times = []
-    for _ in range(11):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end) * 1000 / _CALLS)
-    return statistics.median(times)
 
 
 def _call_us(call: Function, inputs: list[Tensor]) -> float:
@@ -226,14 +206,11 @@ def measure(name: str, function: Function, shape: tuple[int, ...], dtype: torch.
 
 def main() -> None:
     """Checks, measures, writes JSON."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--commit", default="unknown")
+    parser = cuda_results.parser(__doc__)
     parser.add_argument("--seconds", type=float, default=1e9, help="torch.compile is left out from here on")
     options = parser.parse_args()
     begin = time.perf_counter()
-    seed = torch.seed() % 2**32
-    torch.manual_seed(seed)
+    seed = cuda_results.seeded()
     print(f"seed {seed}; {check_answers()} answers right; {time.perf_counter() - begin:.0f} s", flush=True)
     records, failures = [], []
     for case in sorted(_TIMED, key=lambda c: (c[0], c[2], c[3]) not in _COMPILED):
@@ -249,12 +226,7 @@ def main() -> None:
             f"{r['contender']} {-1 if r['stream_us'] is None else r['stream_us']:.1f} ({r['call_us']:.1f})" for r in found
         )
         print(f"{found[0]['case']:32} {times}   {found[0]['kernels']}   {time.perf_counter() - begin:.0f} s", flush=True)
-    if options.json:
-        facts = {
-            "machine": machine.description("cuda"), "versions": {"python": sys.version.split()[0], "torch": torch.__version__},
-            "date": machine.date(), "commit": options.commit, "seed": seed, "records": records,
-        }  # fmt: skip
-        options.json.write_text(json.dumps(facts, indent=1) + "\n")
+    cuda_results.write(options, records, seed=seed)
     if failures:
         raise SystemExit(f"{len(failures)} failures")
 

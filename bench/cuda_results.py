@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scripts for an NVIDIA device share: their arguments, the file of their results, and times of a CUDA graph."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from straightline.bench import machine
+from torch import Tensor
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """With --json and --commit."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--json", type=Path)
+    made.add_argument("--commit", default="unknown")
+    return made
+
+
+def seeded() -> int:
+    """A fresh seed, which torch has."""
+    seed = torch.seed() % 2**32
+    torch.manual_seed(seed)
+    return seed
+
+
+def write(options: argparse.Namespace, records: list[dict[str, Any]], **more: Any) -> None:
+    """Machine, versions, date, commit, what else is given, and the records; nothing without --json."""
+    if not options.json:
+        return
+    versions = {"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda}
+    if torch.backends.cudnn.is_available():
+        versions["cudnn"] = str(torch.backends.cudnn.version())
+    facts = {"machine": machine.description("cuda"), "versions": versions, "date": machine.date(), "commit": options.commit}
+    options.json.write_text(json.dumps({**facts, **more, "records": records}, indent=1) + "\n")
+
+
+def graph_of(function: Callable[[], Any]) -> Callable[[], None]:
+    """The replay of a CUDA graph of what a function launches, which has been called twice before."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        function()
+        function()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        function()
+    return graph.replay
+
+
+def graph_us(call: Callable[[Tensor], object], inputs: list[Tensor], calls: int) -> float:
+    """Microseconds of a call, of so many in one graph, which take turns with the inputs; the median of 11 replays."""
+
+    def several() -> None:
+        for i in range(calls):
+            call(inputs[i % len(inputs)])
+
+    replay = graph_of(several)
+    times = []
+    for _ in range(11):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        replay()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) * 1000 / calls)
+    return statistics.median(times)

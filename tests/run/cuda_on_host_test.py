@@ -19,6 +19,7 @@ import straightline as sl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.cases.models import DecodeStep
+from bench.cuda_recurrent import Layers
 
 _OWN = {"linear": "cuda", "matmul": "cuda"}
 
@@ -79,9 +80,8 @@ def _compare(model: nn.Module, inputs: tuple[Tensor, ...], folder: Path, familie
     got = tuple(torch.empty_like(y, memory_format=torch.contiguous_format) for y in eagers)
     run_on_host(compiled, model, inputs, got, folder)
     for mine, torchs, best in zip(got, eagers, exacts, strict=True):
-        scale = best.abs().max()
-        bound = 4 * (torchs.double() - best).abs().max() / scale + (1e-6 if mine.dtype is torch.float32 else 1e-2)
-        assert (mine.double() - best).abs().max() / scale <= bound
+        bound = 4 * (torchs.double() - best).abs().max() + (1e-6 if mine.dtype is torch.float32 else 1e-2) * best.abs().max()
+        assert (mine.double() - best).abs().max() <= bound  # not of a ratio: relu may leave nothing but zeros
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -241,25 +241,13 @@ def test_places_in_long_rows(shape: tuple[int, ...], dim: int, dtype: torch.dtyp
             x.view(-1)[places] = torch.tensor([torch.nan, torch.inf, torch.nan, -torch.inf, torch.nan])
 
 
-class Sequence(nn.Module):
-    """Layers of LSTM from a given start, or zeros."""
-
-    def __init__(self, features: int, hidden: int, **options: bool | int) -> None:
-        super().__init__()
-        self.lstm = nn.LSTM(features, hidden, **options)
-
-    def forward(self, x: Tensor, h: Tensor | None = None, c: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        y, (last, cell) = self.lstm(x, None if h is None or c is None else (h, c))
-        return y, last, cell
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize(("steps", "batch", "features", "hidden"), [(4, 1, 3, 5), (5, 3, 7, 20), (7, 2, 4, 33)])  # linears of 16 rows at most
 def test_all_steps_in_one_kernel(steps: int, batch: int, features: int, hidden: int, dtype: torch.dtype, tmp_path: Path) -> None:
     """One block; from a start, and both directions of two layers from zeros, of any order of dims."""
     start = torch.randn(1, batch, hidden).to(dtype)
-    _compare(Sequence(features, hidden).to(dtype), (torch.randn(steps, batch, features).to(dtype), start, start / 2), tmp_path, None)
-    model = Sequence(features, hidden, num_layers=2, bidirectional=True, batch_first=True, bias=batch > 1).to(dtype)
+    _compare(Layers(features, hidden).to(dtype), (torch.randn(steps, batch, features).to(dtype), start, start / 2), tmp_path, None)
+    model = Layers(features, hidden, num_layers=2, bidirectional=True, batch_first=True, bias=batch > 1).to(dtype)
     (tmp_path / "2").mkdir()
     _compare(model, (torch.randn(batch, steps, features).to(dtype),), tmp_path / "2", None)
 

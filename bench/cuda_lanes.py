@@ -111,7 +111,7 @@ def lanes_of(compiled: Any) -> int:
 
 def results_of(result: Any) -> list[Tensor]:
     """As a list."""
-    return [result] if isinstance(result, Tensor) else list(torch.utils._pytree.tree_leaves(result))
+    return list(torch.utils._pytree.tree_leaves(result))
 
 
 def other(x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ Fails when an answer is wrong, or the same call gives other bits.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import straightline as sl
@@ -105,11 +106,7 @@ def main() -> None:
     print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}", flush=True)
     failures: list[str] = []
     for case in _CHECKED:
-        try:
-            check(case)
-        except Exception as error:
-            failures.append(f"{case}: {type(error).__name__}: {str(error)[:300]}")
-            print(failures[-1], flush=True)
+        cuda_results.attempted(failures, str(case), partial(check, case))
     print(f"{len(_CHECKED) - len(failures)} of {len(_CHECKED)} right", flush=True)
     records = []
     for case in _TIMED:

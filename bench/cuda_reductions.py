@@ -10,6 +10,7 @@ neither the host nor a cache helps; `bound_us` is the bytes read and written ove
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import straightline as sl
@@ -91,13 +92,11 @@ def main() -> None:
     seed = cuda_results.seeded()
     records, failures = [], []
     for case in _CASES:
-        try:
-            ours, eager = measure(*case)
-        except Exception as error:
-            failures.append(f"{case[0]} {case[2]}: {type(error).__name__}: {str(error)[:600]}")
-            print(failures[-1], flush=True)
+        found = cuda_results.attempted(failures, f"{case[0]} {case[2]}", partial(measure, *case))
+        if found is None:
             continue
-        records += [ours, eager]
+        records += found
+        ours, eager = found
         times = f"{ours['stream_us']:8.1f}   eager {eager['stream_us']:8.1f}   bound {ours['bound_us']:7.2f}"
         print(f"{ours['case']:38} {times}   {len(ours['kernels'])} kernels", flush=True)
     cuda_results.write(options, records, seed=seed)

@@ -31,6 +31,16 @@ def seeded() -> int:
     return seed
 
 
+def attempted(failures: list[str], what: str, work: Callable[[], Any]) -> Any:
+    """What `work` gives; None where it fails, which is printed and noted."""
+    try:
+        return work()
+    except Exception as error:
+        failures.append(f"{what}: {type(error).__name__}: {str(error)[:1200]}")
+        print(failures[-1], flush=True)
+        return None
+
+
 def write(options: argparse.Namespace, records: list[dict[str, Any]], **more: Any) -> None:
     """Machine, versions, date, commit, what else is given, and the records; nothing without --json."""
     if not options.json:

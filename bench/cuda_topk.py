@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import straightline as sl
@@ -215,11 +216,9 @@ def main() -> None:
     records, failures = [], []
     for case in sorted(_TIMED, key=lambda c: (c[0], c[2], c[3]) not in _COMPILED):
         others = (case[0], case[2], case[3]) in _COMPILED and time.perf_counter() - begin < options.seconds
-        try:
-            found = measure(*case, others)
-        except Exception as error:
-            failures.append(f"{case[0]} {case[2]}: {type(error).__name__}: {str(error)[:600]}")
-            print(failures[-1], flush=True)
+        work = partial(measure, *case, others)
+        found = cuda_results.attempted(failures, f"{case[0]} {case[2]}", work)
+        if found is None:
             continue
         records += found
         times = "   ".join(

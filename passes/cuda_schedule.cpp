@@ -125,6 +125,13 @@ void finish(kernel::FuncOp function, const Tune& chosen, const Size& blocks, int
   function->setAttr(kernel::kThreadsAttr, builder.getI64IntegerAttr(threads));
 }
 
+/// So many neighbouring blocks work together; one is none.
+void setCluster(kernel::FuncOp function, int64_t blocks) {
+  if (blocks > 1) {
+    function->setAttr(kernel::kClusterAttr, mlir::Builder(function.getContext()).getI64IntegerAttr(blocks));
+  }
+}
+
 void schedulePointwise(kernel::FuncOp function) {
   mlir::MLIRContext* context = function.getContext();
   kernel::ScheduleAttr schedule = function.getSchedule();
@@ -257,9 +264,7 @@ void scheduleRowReduction(kernel::FuncOp function, llvm::StringRef arch) {
         threads = fewer;
       }
     }
-    if (splits > 1) {
-      function->setAttr(kernel::kClusterAttr, mlir::Builder(context).getI64IntegerAttr(splits));
-    }
+    setCluster(function, splits);
   }
   const int64_t sharers = threads * splits;
   const bool keeps = runs.known() && kept(sharers) <= mostKept(threads);
@@ -306,9 +311,7 @@ void scheduleGemvGroup(kernel::FuncOp function) {
 /// Blocks that share the work of one: the kernel's wish where the architecture has clusters.
 int64_t clusterFor(kernel::FuncOp function, llvm::StringRef arch) {
   const int64_t splits = largestCluster(arch) > 1 ? std::max<int64_t>(1, tuneOf(function, "splits")) : 1;
-  if (splits > 1) {
-    function->setAttr(kernel::kClusterAttr, mlir::Builder(function.getContext()).getI64IntegerAttr(splits));
-  }
+  setCluster(function, splits);
   return splits;
 }
 
@@ -408,9 +411,7 @@ void scheduleLstmSequence(kernel::FuncOp function, llvm::StringRef arch) {
       *planLstmSequence(tuneOf(function, "hidden"), *batch.known(), element, largestCluster(arch));
   finish(function, {{"lanes", plan.lanes}, {"blocks", plan.blocks}, {"rows", plan.rows}, {"threads", plan.threads}},
          batch.dividedUp(plan.rows).times(Size(context, plan.blocks)), plan.threads);
-  if (plan.blocks > 1) {
-    function->setAttr(kernel::kClusterAttr, mlir::Builder(context).getI64IntegerAttr(plan.blocks));
-  }
+  setCluster(function, plan.blocks);
 }
 
 /// Tunables without which there is no grid. A kernel that was chosen for a CPU lacks them.

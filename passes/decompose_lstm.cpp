@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "dialect/op/canonicalize.h"
 #include "llvm/Support/MathExtras.h"
 #include "passes/value_builder.h"
 
@@ -104,19 +105,10 @@ Sequence loop(ValueBuilder& build, Value projected, const CellState& start,
   return {forOp.getResult(2), forOp.getResult(0), forOp.getResult(1)};
 }
 
-/// Whether every element is zero, seen through views.
+/// Whether it is a literal of zeros.
 bool isZero(Value value) {
-  while (auto* made = value.getDefiningOp()) {
-    if (auto full = llvm::dyn_cast<op::FullOp>(made)) {
-      auto number = llvm::dyn_cast<mlir::FloatAttr>(full.getValue());
-      return number && number.getValue().isZero();
-    }
-    if (!made->hasTrait<op::View>()) {
-      return false;
-    }
-    value = made->getOperand(0);
-  }
-  return false;
+  auto number = llvm::dyn_cast_if_present<mlir::FloatAttr>(op::splatOf(value));
+  return number && number.getValue().isZero();
 }
 
 /// All steps in one kernel, where it has a plan for these sizes.

@@ -324,12 +324,9 @@ void sl_cache_inspect(sl_cache_info* info) {
 
 int32_t sl_routes(const char* pipeline, sl_text** out, sl_text** error) {
   return guarded(error, [&] {
-    mlir::DialectRegistry registry;
-    straightline::productStages().registerDialects(registry);
-    mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
-    context.loadAllAvailableDialects();
+    straightline::ModuleContext context(straightline::productStages());
     straightline::PipelineOptions options;
-    Failure failure = straightline::readPipelineOptions(viewOf(pipeline).str(), &context, &options);
+    Failure failure = straightline::readPipelineOptions(viewOf(pipeline).str(), &context.context, &options);
     llvm::json::Object routes;
     for (const straightline::Route& route : options.routes) {
       routes[route.op] = llvm::json::Array{route.kernel, route.origin};

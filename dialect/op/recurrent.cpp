@@ -31,6 +31,18 @@ llvm::LogicalResult verifyWeights(LstmOp op, ExtentSpace& space, AffineExpr inpu
   return success();
 }
 
+/// Of all operands and results.
+llvm::LogicalResult verifyEqualElements(mlir::Operation* operation, mlir::Type element, llvm::StringRef constraint) {
+  llvm::SmallVector<Value> values(operation->getOperands());
+  llvm::append_range(values, operation->getResults());
+  for (Value value : values) {
+    if (failed(verifyElements(operation, value, "an operand or result", element, constraint))) {
+      return failure();
+    }
+  }
+  return success();
+}
+
 }  // namespace
 
 llvm::LogicalResult LstmOp::verify() {
@@ -57,13 +69,8 @@ llvm::LogicalResult LstmOp::verify() {
   if (failed(verifyWeights(*this, space, x[2], hidden))) {
     return failure();
   }
-  const mlir::Type element = getX().getType().getElementType();
-  llvm::SmallVector<Value> values(getOperands());
-  llvm::append_range(values, (*this)->getResults());
-  for (Value value : values) {
-    if (failed(verifyElements(*this, value, "an operand or result", element, "lstm_c5"))) {
-      return failure();
-    }
+  if (failed(verifyEqualElements(*this, getX().getType().getElementType(), "lstm_c5"))) {
+    return failure();
   }
   const AffineExpr features = hidden * directions;
   const Extents y =
@@ -103,14 +110,7 @@ llvm::LogicalResult LstmSequenceOp::verify() {
       failed(verifyExtents(*this, space, "c", space.of(getC()), state, "lstm_sequence_c3"))) {
     return failure();
   }
-  llvm::SmallVector<Value> values(getOperands());
-  llvm::append_range(values, (*this)->getResults());
-  for (Value value : values) {
-    if (failed(verifyElements(*this, value, "an operand or result", getProjected().getType().getElementType(), "lstm_sequence_c4"))) {
-      return failure();
-    }
-  }
-  return success();
+  return verifyEqualElements(*this, getProjected().getType().getElementType(), "lstm_sequence_c4");
 }
 
 }  // namespace straightline::op

@@ -283,7 +283,7 @@ LogicalResult ContractionLowering::lowerLinear() {
     const int64_t nr = tuneValue("nr");
     const Exprs strides = lowering_.stridesOf(Lowering::typeOf(b));
     packing.family = "pack_" + spec_.family;
-    packing.name = packing.family + sizes({n, k});
+    packing.name = packing.family + sizeName({n, k});
     packing.tune = {lowering_.named("nr", lowering_.number(nr))};
     if (const int64_t pairs = tuneValue("pairs"); pairs > 1) {
       packing.tune.push_back(lowering_.named("pairs", lowering_.number(pairs)));
@@ -299,7 +299,7 @@ LogicalResult ContractionLowering::lowerLinear() {
   }
   spec_.shape.push_back(lowering_.named("ldc", lowering_.number(ldc)));
   spec_.shape.push_back(lowering_.named("epilogueStride", epilogueStrideAttribute(strideRows)));
-  spec_.name = spec_.family + sizes({m, n, k}) + suffix();
+  spec_.name = spec_.family + sizeName({m, n, k}) + suffix();
   return finish(x, b, place.first, direct);
 }
 
@@ -325,7 +325,7 @@ LogicalResult ContractionLowering::finishAsMatmul(llvm::ArrayRef<AffineExpr> siz
   put("bCol", lowering_.number(weightStrides[0]));
   put("cRow", lowering_.number(result.first.second));
   put("epilogueStride", epilogueStrideAttribute(epilogueStrides));
-  spec_.name = "linear" + sizes(size) + suffix();
+  spec_.name = "linear" + sizeName(size) + suffix();
   return finish(x.first, weight, result.first.first, result.second);
 }
 
@@ -340,15 +340,6 @@ std::pair<std::pair<Value, AffineExpr>, Value> ContractionLowering::resultPlace(
   }
   Value fresh = lowering_.slot(lowering_.contiguousType(extents_, written()));
   return {{fresh, extents_.back()}, wanted};
-}
-
-std::string ContractionLowering::sizes(llvm::ArrayRef<AffineExpr> values) {
-  std::string text;
-  for (AffineExpr value : values) {
-    std::optional<int64_t> size = symbolic::constantValue(value);
-    text += (text.empty() ? "_" : "x") + (size ? std::to_string(*size) : std::string("n"));
-  }
-  return text;
 }
 
 std::string ContractionLowering::elementwiseNames() {
@@ -466,7 +457,7 @@ LogicalResult ContractionLowering::finishAsMatvec(MatvecOperands operands) {
   put("outBatch", lowering_.numbers(stridesOf(operands.batch, 2)));
   put("outStep", lowering_.number(isColumn ? operands.cRow : constant(1)));
   put("epilogueStride", epilogueStrideAttribute(epilogueRows));
-  spec_.name = "matvec" + sizes({operands.items, operands.m, operands.n, operands.k}) + suffix();
+  spec_.name = "matvec" + sizeName({operands.items, operands.m, operands.n, operands.k}) + suffix();
   return finish(isColumn ? operands.a : operands.b, isColumn ? operands.b : operands.a, operands.out, operands.wanted);
 }
 
@@ -547,7 +538,7 @@ LogicalResult ContractionLowering::lowerMatmul() {
   put("cBatch", lowering_.numbers(stridesOf(batch, 2)));
   put("cRow", lowering_.number(outStrides[batchDims]));
   put("epilogueStride", epilogueStrideAttribute(epilogueRows));
-  spec_.name = "matmul" + sizes({lowering_.product(take(extents)), extents[batchDims], extents[batchDims + 1], k}) + suffix();
+  spec_.name = "matmul" + sizeName({lowering_.product(take(extents)), extents[batchDims], extents[batchDims + 1], k}) + suffix();
   return finish(a, b, out, wanted);
 }
 LogicalResult Lowering::lowerContraction(op::FusionOp fusion) { return ContractionLowering(*this, fusion).lower(); }

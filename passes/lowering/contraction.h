@@ -93,8 +93,6 @@ class ContractionLowering {
   /// Where the kernel writes: the wanted place when its rows are one stride apart, else memory of its own that is copied.
   std::pair<std::pair<mlir::Value, mlir::AffineExpr>, mlir::Value> resultPlace();
 
-  std::string sizes(llvm::ArrayRef<mlir::AffineExpr> values);
-
   /// "_bias_relu": what the epilogue does, for the kernel's name.
   std::string suffix() { return (epilogueBias() ? "_bias" : "") + elementwiseNames(); }
   /// "_relu": the same without the bias.

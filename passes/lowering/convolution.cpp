@@ -136,7 +136,7 @@ LogicalResult ContractionLowering::lowerConvolution() {
     }
   }
   put("epilogueStride", epilogueStrideAttribute(epilogueRows));
-  spec_.name = spec_.family + sizes({inExtents[0], inExtents[1], inExtents[2], inExtents[3], outExtents[1]}) + "_" +
+  spec_.name = spec_.family + sizeName({inExtents[0], inExtents[1], inExtents[2], inExtents[3], outExtents[1]}) + "_" +
                std::to_string(g.kh) + "x" + std::to_string(g.kw) + suffix();
   return finish(in, b, out, wanted);
 }
@@ -154,7 +154,7 @@ Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeomet
   const int64_t nr = tuneValue("nr");
   KernelSpec packing;
   packing.family = "pack_" + spec_.family;
-  packing.name = packing.family + sizes({extents[0], extents[1], constant(g.kh), constant(g.kw)});
+  packing.name = packing.family + sizeName({extents[0], extents[1], constant(g.kh), constant(g.kw)});
   packing.shape = {lowering_.named("o", lowering_.number(extents[0])), lowering_.named("i", lowering_.number(extents[1]))};
   auto put = [&](llvm::StringRef key, mlir::Attribute value) { packing.shape.push_back(lowering_.named(key, value)); };
   if (spec_.family == "convolution") {

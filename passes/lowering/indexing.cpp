@@ -18,15 +18,6 @@ using mlir::Operation;
 using mlir::success;
 using mlir::Value;
 
-namespace {
-
-Exprs without(Exprs values, int64_t dim) {
-  values.erase(values.begin() + dim);
-  return values;
-}
-
-}  // namespace
-
 /// table [outer.., extent, run..], indices [count..]: loops of each group must be one.
 LogicalResult Lowering::lowerGatherRows(Operation* op, Value table, int64_t dim, Value indices) {
   const mlir::Location loc = op->getLoc();
@@ -349,12 +340,7 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
   }
   spec.inputs = inputs;
   spec.outputs = {to};
-  std::string size;
-  for (AffineExpr extent : {q[0], q[1], q[2], k[2], q[3]}) {
-    std::optional<int64_t> value = symbolic::constantValue(extent);
-    size += (size.empty() ? "_" : "x") + (value ? std::to_string(*value) : std::string("n"));
-  }
-  spec.name = "attention" + size;
+  spec.name = "attention" + sizeName({q[0], q[1], q[2], k[2], q[3]});
   const mlir::Type element = typeOf(to).getElementType();
   const mlir::Type sum = element.getIntOrFloatBitWidth() < 32 ? builder_.getF32Type() : element;
   spec.bodies.push_back({"epilogue", {sum}, [=](mlir::OpBuilder& builder, mlir::ValueRange given) {

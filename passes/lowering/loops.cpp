@@ -51,13 +51,20 @@ Exprs stridesOf(llvm::ArrayRef<Loop> loops, size_t operand) {
   return llvm::map_to_vector(loops, [&](const Loop& loop) { return loop.strides[operand]; });
 }
 
-std::string sizeName(llvm::ArrayRef<Loop> loops) {
+std::string sizeName(llvm::ArrayRef<mlir::AffineExpr> extents) {
   std::string name;
-  for (const Loop& loop : loops) {
-    std::optional<int64_t> size = symbolic::constantValue(loop.extent);
+  for (mlir::AffineExpr extent : extents) {
+    std::optional<int64_t> size = symbolic::constantValue(extent);
     name += (name.empty() ? "_" : "x") + (size ? std::to_string(*size) : std::string("n"));
   }
   return name;
+}
+
+std::string sizeName(llvm::ArrayRef<Loop> loops) { return sizeName(extentsOf(loops)); }
+
+Exprs without(Exprs values, int64_t dim) {
+  values.erase(values.begin() + dim);
+  return values;
 }
 
 }  // namespace straightline::lowering

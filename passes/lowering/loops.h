@@ -22,7 +22,10 @@ void orderLoops(Lowering& lowering, llvm::SmallVectorImpl<Loop>& loops, size_t k
 Exprs extentsOf(llvm::ArrayRef<Loop> loops);
 Exprs stridesOf(llvm::ArrayRef<Loop> loops, size_t operand);
 /// "_8x1024"; a symbolic extent is "n".
+std::string sizeName(llvm::ArrayRef<mlir::AffineExpr> extents);
 std::string sizeName(llvm::ArrayRef<Loop> loops);
+/// Values, one a dim, without that of `dim`.
+Exprs without(Exprs values, int64_t dim);
 
 }  // namespace straightline::lowering
 

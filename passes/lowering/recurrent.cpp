@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // lstm_sequence: all steps of one direction of a layer in one launch. place-on-cuda chooses how it divides the work.
 #include "passes/contraction_problem.h"
-#include "passes/lowering/lowering.h"
+#include "passes/lowering/loops.h"
 
 namespace straightline::lowering {
 
-using mlir::AffineExpr;
-using mlir::failure;
 using mlir::LogicalResult;
 using mlir::success;
 using mlir::Value;
@@ -65,12 +63,7 @@ LogicalResult Lowering::lowerLstmSequence(op::LstmSequenceOp sequence) {
                 named("startStride", numbers(starts)),
                 named("yStride", numbers(stridesOf(typeOf(y)))),
                 named("endStride", numbers(ends))};
-  std::string size;
-  for (AffineExpr extent : extents) {
-    std::optional<int64_t> value = symbolic::constantValue(extent);
-    size += (size.empty() ? "_" : "x") + (value ? std::to_string(*value) : std::string("n"));
-  }
-  spec.name = "lstm_sequence" + size;
+  spec.name = spec.family + sizeName(extents);
   spec.costUs = static_cast<double>(upperBound(extents[0])) * 0.7;  // a step
   launch(loc, spec);
   for (auto [written, wanted] : copies) {

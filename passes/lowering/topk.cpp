@@ -101,18 +101,13 @@ Cut cutOf(int64_t rows, int64_t count, int64_t k, int64_t most) {
   return {cut, static_cast<int64_t>(llvm::divideCeil(count, cut)), true};
 }
 
-Exprs withoutDim(Exprs values, int64_t dim) {
-  values.erase(values.begin() + dim);
-  return values;
-}
-
 }  // namespace
 
 LogicalResult Lowering::lowerTopk(op::TopkOp topk) {
   const mlir::Location loc = topk.getLoc();
   const auto dim = static_cast<int64_t>(topk.getDim()), k = static_cast<int64_t>(topk.getK());
   const Exprs extents = extentsOf(topk.getX());
-  const Exprs outer = withoutDim(extents, dim);
+  const Exprs outer = without(extents, dim);
   const int64_t count = *symbolic::constantValue(extents[dim]);
   Value x = bufferOf(topk.getX());
   Value values = destination(topk.getValues()), wanted = destination(topk.getIndices()), indices = wanted;
@@ -144,7 +139,7 @@ LogicalResult Lowering::lowerTopk(op::TopkOp topk) {
   const std::string size = "_" + std::to_string(k) + "of" + std::to_string(count);
   Value words;
   const int64_t wordWide = wordBytes(bytes, count, parts > 1);
-  auto strides = [&](Value buffer) { return buffer ? withoutDim(stridesOf(typeOf(buffer)), dim) : Exprs(outer.size(), constant(0)); };
+  auto strides = [&](Value buffer) { return buffer ? without(stridesOf(typeOf(buffer)), dim) : Exprs(outer.size(), constant(0)); };
   auto along = [&](Value buffer) { return buffer ? stridesOf(typeOf(buffer))[dim] : constant(0); };
   auto fill = [&](Value first, Value second, const Held& how) {
     Exprs wordStrides(outer.size(), constant(0));

@@ -404,8 +404,7 @@ class _Capture:
         from straightline.capture.torch_export import capture
 
         self.uses_numpy, self.args, self.kwargs = _torch_examples(args, kwargs)
-        told = {"allows_aten": where.allows_aten, "device": where.device, "to_aten": where.to_aten}
-        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), **told)
+        self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), **where._asdict())
         if isinstance(model, torch.export.ExportedProgram):
             own = model.example_inputs
             self.args, self.kwargs = own if own is not None else ((), {})

@@ -19,3 +19,13 @@ func.func @forward(%x: tensor<4xf32> {op.name = "x"}) -> (tensor<4xf32> {op.name
   %y = op.exp %x : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// What decompose-ops makes for devices only.
+func.func @forward(%p: tensor<5x2x16xf32> {op.name = "p"}, %w: tensor<16x4xf32> {op.name = "w"}) -> (tensor<5x2x4xf32> {op.name = "y"}) {
+  // expected-error@+1 {{'op.lstm_sequence' op unsupported: lstm_sequence has a kernel for devices only; lstm is supported}}
+  %y, %h, %c = op.lstm_sequence %p, %w {reversed = false}
+      : (tensor<5x2x16xf32>, tensor<16x4xf32>) -> (tensor<5x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+  return %y : tensor<5x2x4xf32>
+}

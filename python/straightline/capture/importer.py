@@ -342,13 +342,20 @@ class Importer:
             arguments = self.arguments(node) if has_schema else Arguments({})
             if name not in TAKES_COMPLEX and any(isinstance(x, Complex) for x in _leaves(arguments)):
                 raise Reject("complex numbers", "two real tensors")
-            self.converts = True
-            self.environment[node] = function(self, arguments, node)
+            with self._routes_hold(True):
+                self.environment[node] = function(self, arguments, node)
         except (Reject, UnsupportedError) as refusal:
-            self.converts = False
-            self._run_through_framework(node, name, refusal)
+            with self._routes_hold(False):
+                self._run_through_framework(node, name, refusal)
+
+    @contextmanager
+    def _routes_hold(self, hold: bool) -> Iterator[None]:
+        """For a node, which may be one of a branch of another."""
+        before, self.converts = self.converts, hold
+        try:
+            yield
         finally:
-            self.converts = False
+            self.converts = before
 
     def _run_through_framework(
         self, node: torch.fx.Node, name: str, refusal: Reject | UnsupportedError

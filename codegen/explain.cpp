@@ -177,10 +177,36 @@ class Explainer {
       row["lane"] = lane.getInt();
     }
     row["backend"] = call ? backendOf(call.getEntryOp()) : "runtime";
+    if (json::Array names = capturedAgainFor(line); !names.empty()) {
+      row["captured_again"] = std::move(names);
+    }
     if (auto cost = line.op->getAttrOfType<mlir::FloatAttr>("kernel.cost_us"); cost && line.phase == 1) {
       estimatedUs_ += cost.getValueAsDouble();
     }
     return row;
+  }
+
+  /// Names of inputs and results whose addresses a library gets: a graph of the device captures its part again where one is new.
+  json::Array capturedAgainFor(const StatementLine& line) {
+    json::Array names;
+    auto call = llvm::dyn_cast<kernel::CallOp>(line.op);
+    auto declared = call ? llvm::dyn_cast_if_present<kernel::DeclOp>(kernel::lookupEntry(line.op, call.getEntry())) : kernel::DeclOp();
+    if (!declared || !declared->hasAttr(kernel::kRunsOnAttr) || !declared.getPlan() || line.phase != 1) {
+      return names;
+    }
+    llvm::SmallVector<mlir::Value> seen;
+    for (mlir::Value operand : line.op->getOperands()) {
+      if (!llvm::isa<kernel::BufferType>(operand.getType())) {
+        continue;
+      }
+      mlir::Value root = kernel::storageRoot(operand);
+      const BufferLine& buffer = index_.buffers()[index_.bufferNumber(root)];
+      if ((buffer.role == SL_ROLE_INPUT || buffer.role == SL_ROLE_OUTPUT) && !llvm::is_contained(seen, root)) {
+        seen.push_back(root);
+        names.push_back(buffer.source);
+      }
+    }
+    return names;
   }
 
   void noteArena(mlir::Value buffer, int phase) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/contraction_problem.h"
 
+#include "dialect/op/canonicalize.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -48,6 +49,20 @@ bool isFixedInRun(Value tensor) {
     op = tensor.getDefiningOp();
   }
   return op && (isKnownEarly(tensor) || llvm::isa<op::ParameterOp>(op));
+}
+
+bool isAtGraphEdge(Value tensor) {
+  Operation* parent = tensor.getParentRegion()->getParentOp();
+  auto module = parent->getParentOfType<mlir::ModuleOp>();
+  if (!module || targetOf(module).getBackend() == "cpu" || module->hasAttr(kLaunchAttribute)) {
+    return false;
+  }
+  Value whole = tensor;
+  while (whole.getDefiningOp() && whole.getDefiningOp()->hasTrait<op::View>()) {
+    whole = whole.getDefiningOp()->getOperand(0);
+  }
+  auto argument = llvm::dyn_cast<mlir::BlockArgument>(whole);
+  return (argument && llvm::isa<mlir::func::FuncOp>(argument.getOwner()->getParentOp())) || op::escapes(tensor);
 }
 
 namespace {
@@ -288,6 +303,9 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   } else {
     addTensor(problem, root->getResult(0), false);
   }
+  // An image that a caller gives or gets is turned by a kernel of ours first or last.
+  problem.setAtEdge(!isConvolution && (llvm::any_of(root->getOperands(), [&](Value argument) { return isAtGraphEdge(fusionInput(fusion, argument)); }) ||
+                                       llvm::any_of(fusion.getResults(), isAtGraphEdge)));
   addTf32(problem, fusion, isConvolution ? "convolution" : "matmul");
   addResident(problem, fusion);
   if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {

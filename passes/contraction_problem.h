@@ -21,6 +21,10 @@ bool isKnownEarly(mlir::Value tensor);
 /// literals, parameters (live ones, too), and views of these.
 bool isFixedInRun(mlir::Value tensor);
 
+/// Whether some kernel of a run reads or writes the tensor where the caller has it: it is an argument of the function, a result, or
+/// a view of one, and the program may be launched as a graph of a device (no op.launch = "stream").
+bool isAtGraphEdge(mlir::Value tensor);
+
 /// Numbers of a 2-D convolution; a 1-D one has h = 1 and kh = 1.
 struct ConvolutionGeometry {
   int64_t n, c, h, w, k, ho, wo;  ///< SL_DYNAMIC where symbolic
@@ -67,6 +71,9 @@ inline constexpr char kGroupCostAttribute[] = "op.cost_us";
 
 /// On a module: which products of float32 ("convolution", "matmul", "convolution+matmul") may be rounded to TF32.
 inline constexpr char kTf32Attribute[] = "op.tf32";
+
+/// On a module: "stream" where kernels are launched one by one, never as a graph.
+inline constexpr char kLaunchAttribute[] = "op.launch";
 
 /// On a module: bytes of weights that a call reads.
 inline constexpr char kResidentAttribute[] = "op.resident_bytes";

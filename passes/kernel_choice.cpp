@@ -123,7 +123,7 @@ bool goesAnywhere(const sl_kernel_desc& kernel) {
 class Contest {
  public:
   Contest(const Problem& problem, const KernelWishes& wishes)
-      : asked_(problem.view()), device_(problem.device()), wishes_(wishes) {}
+      : asked_(problem.view()), device_(problem.device()), atEdge_(problem.atEdge()), wishes_(wishes) {}
 
   void ask(const sl_kernel_desc& kernel) {
     if (llvm::StringRef(kernel.op) != asked_.op) {
@@ -156,17 +156,23 @@ class Contest {
       }
       return;
     }
-    const double cost = kernel.cost(&asked_);
-    const bool stays = winnerIsPreferred_ == isPreferred ? choice_.costUs <= cost : winnerIsPreferred_;
+    // What a library launches is seen by a capture alone; nodes of our own kernels are given new addresses.
+    const bool isCapturedAgain = atEdge_ && device_ != kernel.backend && !goesAnywhere(kernel);
+    const double cost = kernel.cost(&asked_), more = isCapturedAgain ? kCapturedAgainUs : 0;
+    const std::string estimate =
+        "estimated " + microseconds(cost) + (isCapturedAgain ? " and " + microseconds(more) + " at the graph's edge" : "");
+    const bool stays = winnerIsPreferred_ == isPreferred ? counted_ <= cost + more : winnerIsPreferred_;
     if (!isAllowed || (choice_.kernel && stays)) {
-      mention(others_, kernel.name, "estimated " + microseconds(cost));
+      mention(others_, kernel.name, estimate);
       return;
     }
     if (choice_.kernel) {
-      mention(others_, choice_.kernel->name, "estimated " + microseconds(choice_.costUs));
+      mention(others_, choice_.kernel->name, estimate_);
     }
+    estimate_ = estimate;
     choice_.kernel = &kernel;
     choice_.costUs = cost;
+    counted_ = cost + more;
     winnerIsPreferred_ = isPreferred;
   }
 
@@ -193,7 +199,7 @@ class Contest {
       choice_.kernel->note(&asked_, note, sizeof note);
     }
     choice_.why = std::string(choice_.kernel->name) + ": " + (routed.empty() ? "" : routed + ", ") +
-                  (winnerIsPreferred_ ? "preferred, " : "") + "estimated " + microseconds(choice_.costUs) +
+                  (winnerIsPreferred_ ? "preferred, " : "") + estimate_ +
                   (note[0] != '\0' ? ", " : "") + note + (others_.empty() ? "" : " (" + others_ + ")");
     return choice_;
   }
@@ -212,8 +218,11 @@ class Contest {
 
   const sl_problem asked_;
   const llvm::StringRef device_;
+  const bool atEdge_;
   const KernelWishes& wishes_;
   KernelChoice choice_;
+  double counted_ = 0;    ///< microseconds that the choice counts: its cost, and more where a graph captures it again
+  std::string estimate_;  ///< the same in words
   bool winnerIsPreferred_ = false;
   bool preferredWasAsked_ = false;
   bool isElsewhere_ = false;  ///< another device has a kernel for it

@@ -30,6 +30,9 @@ class Problem {
   }
   /// Which of a kernel's ways is asked about (sl_kernel_desc.variants).
   void setVariant(int32_t variant) { variant_ = variant; }
+  /// In a graph of a device, it reads or writes memory of the caller's, whose address may be another one in each call.
+  void setAtEdge(bool atEdge) { atEdge_ = atEdge; }
+  bool atEdge() const { return atEdge_; }
   /// Where the program runs: "cpu", or the backend of a device. Only its kernels are asked.
   llvm::StringRef device() const { return target_.getBackend(); }
   /// Valid until the problem changes or goes.
@@ -42,6 +45,7 @@ class Problem {
   int32_t sizes_ = 0;
   int32_t variant_ = 0;
   int32_t inputs_ = 0;
+  bool atEdge_ = false;
   llvm::SmallVector<sl_operand> operands_;
   llvm::SmallVector<std::pair<std::string, int64_t>> attributes_;
   mutable llvm::SmallVector<sl_attribute> attributeViews_;
@@ -60,6 +64,11 @@ struct KernelWishes {
   llvm::StringRef avoided;     ///< a kernel that is not to be taken, by name; empty: none
   llvm::StringRef allowed;     ///< backends that may be taken ("native+onednn"); empty: all
 };
+
+/// What a kernel of a library costs more at the edge of a graph. A capture of its part for an address that has not been seen takes
+/// some 10 us of the host's (an H200, bench/results/cuda_calls_h200.json); most callers' addresses come back, and a frame keeps four
+/// graphs, so one call in five is thought to be such a call.
+inline constexpr double kCapturedAgainUs = 2.0;
 
 /// The cheapest kernel that accepts, among those that the wishes leave. When a route leaves none, `why` says which reasons
 /// its kernels give.

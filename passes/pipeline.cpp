@@ -105,7 +105,7 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
   if (!options.cuda.empty()) {
     manager.addPass(passes::createPlaceOnCuda());
     // Before memory is given: what runs at once may not share it. Poison is in the order of the text alone.
-    if (options.lanes && !options.poison) {
+    if (options.graph && options.lanes && !options.poison) {
       manager.addPass(passes::createPlaceLanes());
     }
     manager.addPass(createVerifyKernelLevelPass());

@@ -36,6 +36,7 @@ struct PipelineOptions {
   std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;
   DeviceChoice device; ///< where all statements run, with copies at the edges; empty: on the caller's team
   std::string cuda;    ///< architecture ("sm_90") of the NVIDIA device where tensors and statements are; empty: the CPU
+  bool graph = true;   ///< a run on such a device may be launched as a graph
   bool lanes = true;   ///< the graph of such a device may run long branches at once
   bool everyLane = false;  ///< sets kEveryLaneAttribute
   std::string tf32;    ///< "convolution+matmul": which products of float32 a device may round to TF32; empty: none

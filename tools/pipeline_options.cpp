@@ -62,6 +62,8 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     options->freeze = value == "true";
   } else if (key == "poison" && isSwitch) {
     options->poison = value == "true";
+  } else if (key == "launch" && value == "stream") {
+    options->graph = false;
   } else if (key == "lanes" && isSwitch) {
     options->lanes = value == "true";
   } else if (key == "lanes" && value == "every") {
@@ -91,7 +93,7 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     addRoute(routes, {key.drop_front(kRouteKey.size()).str(), value.str(), "the argument routes"});
   } else {
     return Failure::user("unknown pipeline option '" + word +
-                         "'; valid are freeze=true, freeze=false, poison=true, poison=false, lanes=true, lanes=false, lanes=every, allow=BACKEND+BACKEND, avoid=KERNEL, prefer=BACKEND, device=BACKEND, "
+                         "'; valid are freeze=true, freeze=false, poison=true, poison=false, launch=stream, lanes=true, lanes=false, lanes=every, allow=BACKEND+BACKEND, avoid=KERNEL, prefer=BACKEND, device=BACKEND, "
                          "target=cuda:sm_NN, tf32=convolution, tf32=matmul, tf32=convolution+matmul, route.OP=BACKEND[.KERNEL], choice.KEY=CANDIDATE, list_candidates=true and profile=true");
   }
   return Failure::none();

@@ -71,6 +71,9 @@ class ProductStages final : public Stages {
       if (!options.tf32.empty()) {
         module->setAttr(kTf32Attribute, mlir::StringAttr::get(module.getContext(), options.tf32));
       }
+      if (!options.graph) {
+        module->setAttr(kLaunchAttribute, mlir::StringAttr::get(module.getContext(), "stream"));
+      }
       if (options.everyLane) {
         module->setAttr(kEveryLaneAttribute, mlir::UnitAttr::get(module.getContext()));
       }

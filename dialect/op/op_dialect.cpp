@@ -81,6 +81,7 @@ llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, Na
                      (name == "op.candidates" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<mlir::ArrayAttr>(value)) ||
                      (name == "op.routes" && llvm::isa<mlir::ModuleOp>(operation) && areRoutes(value)) ||
                      (name == "op.resident_bytes" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<mlir::IntegerAttr>(value)) ||
+                     (name == "op.launch" && llvm::isa<mlir::ModuleOp>(operation) && value == StringAttr::get(value.getContext(), "stream")) ||
                      (name == "op.tf32" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<StringAttr>(value));
   if (known) {
     return mlir::success();

@@ -275,6 +275,8 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
   if (inParts) {
     problem.addAttribute("parts", 2);
   }
+  problem.setAtEdge(llvm::any_of(tensors, isAtGraphEdge) || (attention.getMask() && isAtGraphEdge(attention.getMask())) ||
+                    isAtGraphEdge(attention.getResult()));
   const KernelWishes wishes{{}, routeOf(module_, attention->getName().stripDialect()), {}};
   const KernelChoice choice = chooseKernel(problem, wishes);
   if (!choice.kernel) {

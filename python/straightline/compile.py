@@ -339,7 +339,8 @@ def compile(
         _targets.open_compiler()
         rounded = _targets.tf32()
         options += f" target={place}" + (f" tf32={rounded}" if rounded else "")
-        options += " lanes=every" if _every_lane else "" if lanes and launch != "stream" else " lanes=false"
+        options += " launch=stream" if launch == "stream" else ""
+        options += " lanes=every" if _every_lane else "" if lanes else " lanes=false"
         team = {"threads": 1}
     with _ending.held_off(), kept_interrupts() as check_interrupts, CompileProgress() as progress:
         tuning = Tuning(progress, check_interrupts, cache) if tune else None

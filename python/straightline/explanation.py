@@ -17,6 +17,8 @@ class Explanation:
             was called takes), `path_reason`, `launch` ("stream" or "graph" on a CUDA device, else None), `launch_reason`
             and `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why`
             and `bytes`, and where a graph runs some at once `lane`: those of one number run one behind the other.
+            `captured_again` of a library's kernel on a CUDA device: inputs and results whose addresses it gets, so that a graph
+            captures it again where one of them is new.
     """
 
     def __init__(self, facts: dict[str, Any], more: Sequence[dict[str, Any]] = ()) -> None:
@@ -52,10 +54,13 @@ class Explanation:
         has_lanes = any("lane" in row for row in facts["statements"])
         for column in ("phase", *(["lane"] if has_lanes else []), "op", "source", "kernel", "backend", "bytes", "why"):
             table.add_column(column, justify="right" if column in ("bytes", "lane") else "left", overflow="fold")
+        is_graph = facts.get("launch") == "graph"
         for row in facts["statements"]:
+            again = row.get("captured_again", []) if is_graph else []
+            why = row["why"] + (f"; captured again where {' or '.join(again)} is elsewhere" if again else "")
             lane = [str(row.get("lane", ""))] if has_lanes else []
             table.add_row(
-                row["phase"], *lane, row["op"], row["source"], row["kernel"], row["backend"], f"{row['bytes']:,}", row["why"]
+                row["phase"], *lane, row["op"], row["source"], row["kernel"], row["backend"], f"{row['bytes']:,}", why
             )
         return table
 

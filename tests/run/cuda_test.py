@@ -591,12 +591,26 @@ def test_large_products_are_a_librarys(dtype: torch.dtype) -> None:
     launches = _launches(compiled)
     assert [row["backend"] for row in launches] == ["cublaslt", "cublaslt", "cublaslt", "cuda"]
     assert "captured again when an address changes" in str(launches[0]["why"]) and "cuda.linear: estimated" in str(launches[0]["why"])
+    assert [row.get("captured_again") for row in launches] == [["x"], None, None, None], "the last one writes the result"
+    assert "; captured again where x is elsewhere" in re.sub(r"[│\s]+", " ", str(compiled.explain()))
     run = compiled.code.split("sl_program_run(")[1].split("\n}\n")[0]
     assert run.count("sl_queue_launch(ctx, io->queues[1], thunk_cublaslt_linear_") == 3
     ir = compiled.ir("kernel")
     decls = re.findall(r"kernel.decl @cublaslt_linear_\d.*?\n.*?\{(.*?)\}", ir)
     assert [re.search(r"activation = (\d+)", decl)[1] for decl in decls] == ["32", "0", "0"], "GELU is in the epilogue"
     assert 'kernel.plan @cublaslt_linear_0() outs' in ir and 'kernel.runs_on = "cuda"' in ir
+
+
+def test_the_edge_of_a_graph_is_ours() -> None:
+    """Where a library is little better, what has the caller's memory is not left to it; by `launch="stream"` it is."""
+    model = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(3))).to(torch.bfloat16).eval()
+    given = (torch.randn(128, 512).to(torch.bfloat16),)
+    backends = lambda **more: [row["backend"] for row in _launches(sl.compile(model, given, target=_TARGET, **more))]  # noqa: E731
+    assert backends() == backends(launch="graph") == ["cuda", "cublaslt", "cuda"]
+    assert backends(launch="stream") == ["cublaslt"] * 3
+    results = sl.compile(model, given, target=_TARGET, routes={"linear": "cublaslt"})
+    assert [row.get("captured_again") for row in _launches(results)] == [["input"], None, ["linear_2"]]
+    assert "elsewhere" not in str(sl.compile(model, given, target=_TARGET, routes={"linear": "cublaslt"}, launch="stream").explain())
 
 
 def test_one_line_moves_a_product() -> None:

@@ -497,4 +497,22 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
   }
 }
 
+double estimateOnCuda(mlir::Operation* statement) {
+  constexpr double kBytesPerUs = 4.2e6;
+  auto launch = llvm::dyn_cast<kernel::LaunchOp>(statement);
+  auto function = launch ? llvm::dyn_cast_if_present<kernel::FuncOp>(launch.getEntryOp()) : kernel::FuncOp();
+  // Of the other families kernel.cost_us is a CPU's (passes/lowering).
+  const bool isOfDevice = !function || llvm::is_contained({"gemv", "gemv_group", "matmul", "convolution_direct", "attention", "transpose", "lstm_sequence"},
+                                                          function.getSchedule().getFamily().getValue());
+  if (auto cost = statement->getAttrOfType<mlir::FloatAttr>("kernel.cost_us"); cost && isOfDevice) {
+    return cost.getValueAsDouble();
+  }
+  double bytes = 0;
+  for (mlir::Value operand : statement->getOperands()) {
+    auto type = llvm::dyn_cast<kernel::BufferType>(operand.getType());
+    bytes += type ? static_cast<double>(symbolic::constantValue(type.bytes()).value_or(0)) : 0;
+  }
+  return kKernelUs + bytes / kBytesPerUs;
+}
+
 }  // namespace straightline::passes

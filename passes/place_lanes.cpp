@@ -19,6 +19,7 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/cuda_schedule.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
@@ -35,8 +36,6 @@ using mlir::Operation;
 using mlir::Value;
 
 // Of an H200, as the kernels' own estimates are (runtime/backends/cuda/tuning.h).
-constexpr double kLaunchUs = 2.0;
-constexpr double kBytesPerUs = 4.2e6;
 constexpr int64_t kProcessors = 132;
 // Measured on an H200 (docs/benchmark.md, "Branches"): the branches of an inception block, the directions of a recurrent layer and a ResNet's
 // downsampling convolution (5 to 7 us) win; what has not been measured are many kernels of 2 us beside each other.
@@ -62,32 +61,16 @@ kernel::FuncOp functionOf(Operation* op) {
   return launch ? llvm::dyn_cast_if_present<kernel::FuncOp>(launch.getEntryOp()) : kernel::FuncOp();
 }
 
-/// Their cost is that of a device; of other families it is that of a CPU (passes/lowering).
-bool isEstimated(llvm::StringRef family) {
-  return llvm::is_contained({"gemv", "gemv_group", "matmul", "convolution_direct", "attention", "transpose", "lstm_sequence"}, family);
-}
-
-double bytesOf(Operation* op) {
-  double bytes = 0;
-  for (Value operand : op->getOperands()) {
-    auto type = llvm::dyn_cast<kernel::BufferType>(operand.getType());
-    bytes += type ? static_cast<double>(symbolic::constantValue(type.bytes()).value_or(0)) : 0;
-  }
-  return bytes;
-}
-
 /// Sets the times of one statement.
 void estimate(Operation* op, Unit* unit) {
-  auto cost = op->getAttrOfType<mlir::FloatAttr>("kernel.cost_us");
   kernel::FuncOp function = functionOf(op);
-  const bool isKnown = cost && (!function || isEstimated(function.getSchedule().getFamily().getValue()));
-  unit->us = isKnown ? cost.getValueAsDouble() : kLaunchUs + bytesOf(op) / kBytesPerUs;
+  unit->us = estimateOnCuda(op);
   double share = 0.5;  // of a library's kernel nothing is known
   if (auto blocks = function ? function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr) : kernel::ExtentAttr()) {
     const std::optional<int64_t> count = symbolic::constantValue(blocks.getExpr());
     share = count ? std::min(1.0, static_cast<double>(*count) / (2.0 * kProcessors)) : 1.0;
   }
-  unit->busyUs = std::max(0.0, unit->us - kLaunchUs) * share;
+  unit->busyUs = std::max(0.0, unit->us - kKernelUs) * share;
 }
 
 int64_t tripsOf(kernel::ForOp loop) {

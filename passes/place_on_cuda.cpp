@@ -95,6 +95,9 @@ class Placer {
   void moveStatements() {
     llvm::SetVector<Operation*> functions, libraries;
     program_.walk([&](Operation* op) {
+      if (llvm::isa<kernel::LaunchOp, kernel::CopyOp>(op)) {
+        op->setAttr("kernel.cost_us", builder_.getF64FloatAttr(estimateOnCuda(op)));
+      }
       if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
         launch.setQueueAttr(stream_);
         launch.removeTeamAttr();

@@ -124,8 +124,8 @@ static constexpr sl_device_code code_linear_nx300x512[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "gemv_1x300x512_bias", "cuda", SL_ENTRY_KERNEL, 1, arguments_gemv_1x300x512_bias, 4, nullptr, 0, 0, nullptr, code_gemv_1x300x512_bias},
-    {sizeof(sl_entry), "linear_nx300x512", "cuda", SL_ENTRY_KERNEL, 1, arguments_linear_nx300x512, 3, names_linear_nx300x512, 1, 0, nullptr, code_linear_nx300x512},
+    {sizeof(sl_entry), "gemv_1x300x512_bias", "cuda", SL_ENTRY_KERNEL, 1, arguments_gemv_1x300x512_bias, 4, nullptr, 0, 2.07, nullptr, code_gemv_1x300x512_bias},
+    {sizeof(sl_entry), "linear_nx300x512", "cuda", SL_ENTRY_KERNEL, 1, arguments_linear_nx300x512, 3, names_linear_nx300x512, 1, 2.07, nullptr, code_linear_nx300x512},
 };
 
 static constexpr int32_t operands_0[] = {2, 0, 1, 4};
@@ -161,7 +161,7 @@ const sl_program_desc sl_program = {
     results, 2, spaces, 2, queues, 2,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     2, 0, 2, 2, 1,
-    entries, 2, nullptr, 0};
+    entries, 2, nullptr, 4.15};
 }  // extern "C"
 
 }  // namespace sl_tables

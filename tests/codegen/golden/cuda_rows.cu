@@ -133,8 +133,8 @@ static constexpr sl_device_code code_mean[] = {
 };
 
 static constexpr sl_entry entries[] = {
-    {sizeof(sl_entry), "scale", "cuda", SL_ENTRY_KERNEL, 1, arguments_scale, 4, names_scale, 1, 0, nullptr, code_scale},
-    {sizeof(sl_entry), "mean", "cuda", SL_ENTRY_KERNEL, 1, arguments_mean, 2, names_mean, 1, 0, nullptr, code_mean},
+    {sizeof(sl_entry), "scale", "cuda", SL_ENTRY_KERNEL, 1, arguments_scale, 4, names_scale, 1, 2, nullptr, code_scale},
+    {sizeof(sl_entry), "mean", "cuda", SL_ENTRY_KERNEL, 1, arguments_mean, 2, names_mean, 1, 2, nullptr, code_mean},
 };
 
 static constexpr int32_t operands_0[] = {1, 2};
@@ -172,7 +172,7 @@ const sl_program_desc sl_program = {
     results, 1, spaces, 2, queues, 2,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     1, 0, 1, 1, 1,
-    entries, 2, constants, 0};
+    entries, 2, constants, 4};
 }  // extern "C"
 
 }  // namespace sl_tables

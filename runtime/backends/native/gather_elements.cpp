@@ -6,12 +6,6 @@
 namespace sl::native {
 namespace {
 
-int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
-  return needsOperands(p, 2, reason, bytes) && acceptsRanks(p, reason, bytes) ? 1 : 0;
-}
-
-double cost(const sl_problem* p) { return moveMicroseconds(p); }
-
 // The pass sets them from the problem: they describe it and are no choice.
 constexpr sl_tunable kTunables[] = {
     {"rank", 1, 1, 8},
@@ -25,8 +19,8 @@ extern constinit const sl_kernel_desc gatherElementsKernel = EmittedKernel{
     .op = "gather_elements",
     .family = "gather_elements",
     .summary = "one element per index, index checked",
-    .accepts = accepts,
-    .cost = cost,
+    .accepts = acceptsAnyTypes<2>,
+    .cost = moveMicroseconds,
     .tunables = kTunables,
     .can_fail = true,
 };

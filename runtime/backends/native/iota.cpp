@@ -6,12 +6,6 @@
 namespace sl::native {
 namespace {
 
-int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
-  return needsOperands(p, 0, reason, bytes) && acceptsRanks(p, reason, bytes) ? 1 : 0;
-}
-
-double cost(const sl_problem* p) { return moveMicroseconds(p); }
-
 // The pass sets them from the problem: they describe it and are no choice.
 constexpr sl_tunable kTunables[] = {
     {"unused", 0, 0, 0},
@@ -25,8 +19,8 @@ extern constinit const sl_kernel_desc iotaKernel = EmittedKernel{
     .op = "iota",
     .family = "iota",
     .summary = "arithmetic sequence",
-    .accepts = accepts,
-    .cost = cost,
+    .accepts = acceptsAnyTypes<0>,
+    .cost = moveMicroseconds,
     .tunables = kTunables,
 };
 

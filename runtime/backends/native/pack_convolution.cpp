@@ -10,8 +10,6 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return needsOperands(p, 1, reason, bytes) && acceptsFloats(p, 1, false, reason, bytes) ? 1 : 0;
 }
 
-double cost(const sl_problem* p) { return moveMicroseconds(p); }
-
 // The pass sets them from the problem: they describe it and are no choice.
 constexpr sl_tunable kTunables[] = {
     {"nr", 16, 8, 64},
@@ -26,7 +24,7 @@ extern constinit const sl_kernel_desc packConvolutionKernel = EmittedKernel{
     .family = "pack_convolution",
     .summary = "OIHW weight into panels of nr output channels",
     .accepts = accepts,
-    .cost = cost,
+    .cost = moveMicroseconds,
     .tunables = kTunables,
 };
 

@@ -16,8 +16,6 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
              : refuse(reason, bytes, "operand 0 is %s%d, needs int8", dtypeName(t), t.bits);
 }
 
-double cost(const sl_problem* p) { return moveMicroseconds(p); }
-
 // The pass sets them from the problem: they describe it and are no choice.
 constexpr sl_tunable kTunables[] = {{"nr", 16, 4, 96}};
 
@@ -30,7 +28,7 @@ extern constinit const sl_kernel_desc packGemmInt8Kernel = EmittedKernel{
     .family = "pack_gemm_int8",
     .summary = "linear weight of int8 into panels of nr columns, four of k side by side",
     .accepts = accepts,
-    .cost = cost,
+    .cost = moveMicroseconds,
     .tunables = kTunables,
 };
 

@@ -94,6 +94,12 @@ inline int32_t acceptsRanks(const sl_problem* p, char* reason, size_t bytes) {
   return 1;
 }
 
+/// Of a kernel for any types: it has so many inputs at least, and no operand has too many dims.
+template <int32_t kInputs>
+int32_t acceptsAnyTypes(const sl_problem* p, char* reason, size_t bytes) {
+  return needsOperands(p, kInputs, reason, bytes) && acceptsRanks(p, reason, bytes) ? 1 : 0;
+}
+
 /// Microseconds to move the operands once, for kernels that do little else.
 inline double moveMicroseconds(const sl_problem* p) {
   int64_t total = 0;

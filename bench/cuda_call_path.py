@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parents[1]
-_HERE = "STRAIGHTLINE_FAKE_CUDA"
+#: The environment's variable that says where `build` has put them.
+HERE = "STRAIGHTLINE_FAKE_CUDA"
 
 
-def _build(folder: Path) -> None:
+def build(folder: Path) -> None:
     """A libcuda.so.1 with every function that the runtime asks for, and the module of tensors."""
     driver = (_ROOT / "bench" / "fake_cuda" / "driver.c").read_text()
     symbols = re.findall(r"ENTRY\(\w+, (cu\w+),", (_ROOT / "runtime" / "backends" / "cuda" / "driver.h").read_text())
@@ -46,8 +47,9 @@ def _build(folder: Path) -> None:
     )  # fmt: skip
 
 
-def _fake() -> Any:
-    path = Path(os.environ[_HERE]) / "fake_tensors.so"
+def fake_tensors() -> Any:
+    """The module of tensors."""
+    path = Path(os.environ[HERE]) / "fake_tensors.so"
     spec = importlib.util.spec_from_file_location("fake_tensors", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -55,12 +57,13 @@ def _fake() -> Any:
     return module
 
 
-def _on_device(fake: Any, tensor: Any) -> Any:
+def on_device(tensors: Any, tensor: Any) -> Any:
+    """Of the tensor's sizes and type."""
     import torch
 
     codes = {torch.bfloat16: 4, torch.bool: 6, torch.uint8: 1}
     code = codes.get(tensor.dtype, 2 if tensor.dtype.is_floating_point else 0)
-    return fake.make(tuple(tensor.shape), tuple(tensor.stride()), code, tensor.element_size() * 8)
+    return tensors.make(tuple(tensor.shape), tuple(tensor.stride()), code, tensor.element_size() * 8)
 
 
 def _models() -> dict[str, tuple[Callable[[], tuple[Any, tuple[Any, ...]]], str]]:
@@ -91,29 +94,34 @@ def _models() -> dict[str, tuple[Callable[[], tuple[Any, tuple[Any, ...]]], str]
     }
 
 
-def _compiled(model: Any, inputs: tuple[Any, ...], launch: str) -> Any:
+def compiled(model: Any, inputs: tuple[Any, ...], launch: str, **options: Any) -> Any:
+    """For a device, by our own kernels."""
     import straightline as sl
 
     ours = dict.fromkeys(("linear", "matmul", "convolution", "scaled_dot_product_attention"), "cuda")
-    return sl.compile(model.requires_grad_(False), inputs, target="cuda:sm_90", launch=launch, routes=ours)
+    return sl.compile(model.requires_grad_(False), inputs, target="cuda:sm_90", launch=launch, routes=ours, **options)
 
 
-def _made(fake: Any, make: Callable[[], tuple[Any, tuple[Any, ...]]], launch: str) -> tuple[Any, list[Any], Any]:
+def made(
+    tensors: Any, make: Callable[[], tuple[Any, tuple[Any, ...]]], launch: str, **options: Any
+) -> tuple[Any, list[Any], Any]:
     """The compiled function over tensors of the device that is not there, its arguments, and a result to be overwritten."""
     from straightline import _call
 
     model, inputs = make()
-    looked_at = _compiled(model, inputs, launch)
+    looked_at = compiled(model, inputs, launch, **options)
     binding, compilation = looked_at._binding, looked_at._compilation
     parameters = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    own = [_on_device(fake, parameters[name]) for name in binding.names]
+    own = [on_device(tensors, parameters[name]) for name in binding.names]
     weights = _call.weights(compilation.program, own, False, None)
     function = _call.Callable(compilation.program, weights, binding.inputs, binding.outputs, binding.options)
-    arguments = [_on_device(fake, tensor) for tensor in inputs]
-    return function, arguments, _on_device(fake, model(*inputs))
+    if looked_at._emitted is not None:
+        function._python = looked_at._emitted.run
+    arguments = [on_device(tensors, tensor) for tensor in inputs]
+    return function, arguments, on_device(tensors, model(*inputs))
 
 
-def _ways(fake: Any, function: Any, arguments: list[Any], out: Any) -> dict[str, tuple[Callable[[], object], bool]]:
+def _ways(tensors: Any, function: Any, arguments: list[Any], out: Any) -> dict[str, tuple[Callable[[], object], bool]]:
     """Calls, and whether addresses never come back."""
     last: list[Any] = [None]
 
@@ -141,14 +149,14 @@ def _nanoseconds(call: Callable[[], object], calls: int) -> float:
 def _measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     from straightline import _call
 
-    fake = _fake()
+    tensors = fake_tensors()
     records = []
     for name, (make, launch) in _models().items():
         if options.only not in name:
             continue
-        function, arguments, out = _made(fake, make, launch)
-        for way, (call, keeps) in _ways(fake, function, arguments, out).items():
-            fake.keeps(keeps)
+        function, arguments, out = made(tensors, make, launch)
+        for way, (call, keeps) in _ways(tensors, function, arguments, out).items():
+            tensors.keeps(keeps)
             for _ in range(40):
                 call()
             before = _call.cuda_calls()
@@ -169,13 +177,13 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=3000)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    if _HERE not in os.environ:
+    if HERE not in os.environ:
         for name, (make, launch) in _models().items():  # into the disk cache: NVRTC has no use for such a driver
             if options.only in name:
-                _compiled(*make(), launch)
+                compiled(*make(), launch)
         with tempfile.TemporaryDirectory() as folder:
-            _build(Path(folder))
-            environment = {**os.environ, _HERE: folder, "LD_LIBRARY_PATH": folder}
+            build(Path(folder))
+            environment = {**os.environ, HERE: folder, "LD_LIBRARY_PATH": folder}
             done = subprocess.run([sys.executable, "-m", "bench.cuda_call_path", *sys.argv[1:]], env=environment, check=False)
         sys.exit(done.returncode)
     records = _measure(options)

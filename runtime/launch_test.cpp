@@ -197,6 +197,16 @@ class Launch : public ::testing::Test {
   const sl_executor* executor = nullptr;
 };
 
+TEST_F(Launch, OrderOfAQueue) {
+  sl_queue* team = nullptr;
+  ASSERT_EQ(SL_OK, sl_queue_team(1, &team, nullptr));
+  EXPECT_NE(0u, sl_queue_order(team));
+  EXPECT_EQ(7u, sl_queue_order(stream(7)));
+  EXPECT_EQ(0u, sl_queue_order(stream(0))) << "it has none";
+  notes().captured = 1;
+  EXPECT_EQ(0u, sl_queue_order(stream(7))) << "what is captured runs whenever its graph does";
+}
+
 // Contract: E9.
 TEST_F(Launch, OneStreamUsesOneFrameAndLeavesNoEventAndAsksNothing) {
   make(true);

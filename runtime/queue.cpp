@@ -140,6 +140,15 @@ void sl_queue_release(sl_queue* queue) {
   delete queue;
 }
 
+uint64_t sl_queue_order(const sl_queue* queue) {
+  if (queue->team) {
+    return 1;  // a call has ended before the next begins
+  }
+  const sl_device_desc* device = queue->device;
+  const bool isCaptured = device->queue_captured && device->queue_captured(queue->handle);
+  return isCaptured || !device->queue_order ? 0 : device->queue_order(queue->handle);
+}
+
 int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
                         int32_t pointer_count, const int64_t* scalars, int32_t scalar_count) {
   const sl_queue* q = straightline::asQueue(queue);

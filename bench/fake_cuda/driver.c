@@ -4,6 +4,18 @@
 #include <stddef.h>
 
 static size_t made = 64;  // handles are numbers that nothing reads
+static void* last;        // stream of the last launch
+static int capturing;
+
+void* fake_last_stream(void) { return last; }
+void fake_capture(int on) { capturing = on; }
+
+int cuLaunchKernel(void* kernel, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ,
+                   unsigned sharedBytes, void* stream) {
+  return last = stream, 0;
+}
+int cuGraphLaunch(void* graph, void* stream) { return last = stream, 0; }
+int cuStreamIsCapturing(void* stream, int* status) { return *status = capturing, 0; }
 
 int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
 int cuDeviceGetCount(int* count) { return *count = 1, 0; }
@@ -22,7 +34,7 @@ int cuMemAlloc_v2(unsigned long long* address, size_t bytes) {
   return 0;
 }
 int cuStreamCreate(void** stream, unsigned flags) { return *stream = (void*)++made, 0; }
-int cuStreamGetId(void* stream, unsigned long long* id) { return *id = 7, 0; }
+int cuStreamGetId(void* stream, unsigned long long* id) { return *id = 7 + (size_t)stream, 0; }
 int cuEventCreate(void** event, unsigned flags) { return *event = (void*)++made, 0; }
 int cuGraphCreate(void** graph) { return *graph = (void*)++made, 0; }
 int cuGraphAddKernelNode_v2(void** node) { return *node = (void*)++made, 0; }

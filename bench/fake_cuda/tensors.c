@@ -21,6 +21,7 @@ static PyObject* type_;
 static uintptr_t next_ = (uintptr_t)1 << 44;
 static uintptr_t free_;  // the address that was given back last, taken by the next one
 static int keeps_;       // addresses never come back
+static void* stream_;    // the current one; NULL: the default
 
 static void release(sl_dl_managed* managed) {
   free_ = (uintptr_t)managed->tensor.data;
@@ -63,7 +64,7 @@ static int borrow(void* object, sl_dl_tensor* out) {
 }
 
 static int stream(int32_t type, int32_t device, void** out) {
-  *out = NULL;  // the default one
+  *out = stream_;
   return 0;
 }
 
@@ -103,10 +104,20 @@ static PyObject* keeps(PyObject* module, PyObject* flag) {
   Py_RETURN_NONE;
 }
 
+/// place(tensor): its address.
+static PyObject* place(PyObject* module, PyObject* tensor) { return PyLong_FromVoidPtr(((Tensor*)tensor)->tensor.data); }
+
+/// stream(handle): the current one from now on.
+static PyObject* setStream(PyObject* module, PyObject* handle) {
+  stream_ = PyLong_AsVoidPtr(handle);
+  Py_RETURN_NONE;
+}
+
 PyMODINIT_FUNC PyInit_fake_tensors(void) {
   static PyType_Slot slots[] = {{Py_tp_dealloc, dealloc}, {0, NULL}};
   static PyType_Spec spec = {"fake_tensors.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEFAULT, slots};
-  static PyMethodDef methods[] = {{"make", make, METH_VARARGS, ""}, {"keeps", keeps, METH_O, ""}, {NULL, NULL, 0, NULL}};
+  static PyMethodDef methods[] = {{"make", make, METH_VARARGS, ""}, {"keeps", keeps, METH_O, ""},
+                                  {"place", place, METH_O, ""}, {"stream", setStream, METH_O, ""}, {NULL, NULL, 0, NULL}};
   static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "fake_tensors", NULL, -1, methods, NULL, NULL, NULL, NULL};
   PyObject* module = PyModule_Create(&definition);
   type_ = PyType_FromSpec(&spec);

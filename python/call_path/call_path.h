@@ -233,6 +233,7 @@ enum { SL_KEPT = 2 };
 typedef struct sl_kept {
   PyObject* object;  ///< nullable, owned
   void* data;
+  uint64_t order;  ///< of the call that wrote it last (sl_queue_order): only one of the same comes behind what reads it there
   sl_seen seen;
 } sl_kept;
 
@@ -292,12 +293,12 @@ PyObject* slDeviceName(int32_t device_type, int32_t device_id);
 
 // ---- kept_outputs.c
 
-/// Takes a result of an earlier call that only the plan holds, is as it was and overlaps none of the
+/// Takes a result of an earlier call of the same order that only the plan holds, is as it was and overlaps none of the
 /// `count` inputs. 1: fresh has it; 0: there is none.
-int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode* mode,
+int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode* mode, uint64_t order,
                const sl_tensor* inputs, int32_t count);
-/// Remembers a result that is about to be handed out, in place of the oldest.
-void slKeptAdd(sl_output_plan* plan, const sl_fresh* fresh);
+/// Remembers a result that is about to be handed out by a call of this order, in place of the oldest.
+void slKeptAdd(sl_output_plan* plan, const sl_fresh* fresh, uint64_t order);
 int slKeptTraverse(sl_output_plan* plan, visitproc visit, void* arg);
 void slKeptClear(sl_output_plan* plan);
 

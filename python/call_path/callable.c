@@ -255,8 +255,8 @@ static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_ki
     if (!fresh->object) {
       sl_output_plan* plan = &self->outputs[o];
       int failed;
-      if (plan->reused_name && slKeptTake(plan, fresh, kind, mode, scratch->tensors,
-                                          self->desc->input_count)) {
+      if (plan->reused_name && scratch->order &&
+          slKeptTake(plan, fresh, kind, mode, scratch->order, scratch->tensors, self->desc->input_count)) {
         failed = 0;
       } else if (plan->fixed) {
         failed = slFreshAllocate(fresh, kind, exchange, plan, plan->bytes, plan->shape, plan->strides);
@@ -295,13 +295,22 @@ PyObject* slOverrideFastPath(PyObject* module, PyObject* value) {
   return before < 0 ? Py_NewRef(Py_None) : PyBool_FromLong(before);
 }
 
-static int execute(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange) {
-  sl_message message;
-  message.text[0] = '\0';
-  sl_queue* queue = self->queue;
-  if (self->device_type == SL_DLPACK_CUDA && !(queue = slCurrentStream(exchange, sl_program_device(self->program)))) {
+/// Where the call runs, and in which order. What a capture of the caller's writes belongs to its graph, which writes it again whenever
+/// it is launched, so nothing of it is kept.
+static int chooseQueue(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange) {
+  const int on_device = self->device_type == SL_DLPACK_CUDA;
+  scratch->queue = on_device ? slCurrentStream(exchange, sl_program_device(self->program)) : self->queue;
+  if (!scratch->queue) {
     return -1;
   }
+  scratch->order = self->reuse_outputs ? sl_queue_order(scratch->queue) : 0;
+  return 0;
+}
+
+static int execute(Callable* self, Scratch* scratch) {
+  sl_message message;
+  message.text[0] = '\0';
+  sl_queue* queue = scratch->queue;
   sl_frame* frame = NULL;
   int32_t status = sl_frame_lease_on(self->program, queue, self->launch, scratch->extents, &frame, &message);
   if (status == SL_OK) {
@@ -396,8 +405,8 @@ static PyObject* buildResult(Callable* self, Scratch* scratch, sl_kind kind,
     if (slFreshWrap(&scratch->fresh[o], exchange)) {
       return NULL;
     }
-    if (self->outputs[o].reused_name && !out) {
-      slKeptAdd(&self->outputs[o], &scratch->fresh[o]);
+    if (self->outputs[o].reused_name && scratch->order && !out) {
+      slKeptAdd(&self->outputs[o], &scratch->fresh[o], scratch->order);
     }
   }
   for (int32_t r = 0; r < self->desc->result_count; ++r) {
@@ -489,8 +498,9 @@ PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
     }
   }
   if (!failed && takeWeights(self, scratch) == 0 &&
+      chooseQueue(self, scratch, exchange) == 0 &&
       prepareOutputs(self, scratch, out, kind, exchange, &mode) == 0 &&
-      execute(self, scratch, exchange) == 0) {
+      execute(self, scratch) == 0) {
     result = buildResult(self, scratch, kind, exchange, out);
   }
   if (scratch->looked_at) {

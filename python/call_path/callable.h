@@ -22,6 +22,8 @@ typedef struct Scratch {
   sl_range* out_ranges;  // [outputs]: of those given by `out=`
   PyObject** outs;       // [results], owned: tensors of `out=`
   PyObject** results;    // [results], owned
+  sl_queue* queue;       // of this call: on a device the caller's current stream
+  uint64_t order;        // with reuse_outputs that of the queue; 0: no result of another call is taken, nor this one's kept
   int32_t borrowed;      // how many borrows have begun
   Io* looked_at;         // nullable, owned: the call's, when arrays show its memory
   PyObject* weights;     // owned: the set that this call began with
@@ -125,7 +127,7 @@ void slKeepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange* exch
 int slPlanInputs(Callable* self);
 int slPlanOutputs(Callable* self);
 int slPlanResults(Callable* self);
-/// Which outputs reuse_outputs may take again: fixed sizes, on the cpu, with no result that is a view of them.
+/// Which outputs reuse_outputs may take again: fixed sizes, with no result that is a view of them.
 void slPlanReuse(Callable* self);
 /// Every input of the program must be a tensor somewhere in the arguments. Fills names, allocates
 /// seen.

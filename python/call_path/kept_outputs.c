@@ -39,11 +39,11 @@ static void forget(sl_kept* kept) {
   Py_XDECREF(object);
 }
 
-int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode* mode,
+int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode* mode, uint64_t order,
                const sl_tensor* inputs, int32_t count) {
   for (int32_t k = 0; k < SL_KEPT; ++k) {
     sl_kept* kept = &plan->kept[k];
-    if (!kept->object || Py_REFCNT(kept->object) != 1) {
+    if (!kept->object || Py_REFCNT(kept->object) != 1 || kept->order != order) {
       continue;
     }
     sl_range range;
@@ -65,7 +65,7 @@ int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode
   return 0;
 }
 
-void slKeptAdd(sl_output_plan* plan, const sl_fresh* fresh) {
+void slKeptAdd(sl_output_plan* plan, const sl_fresh* fresh, uint64_t order) {
   for (int32_t k = 0; k < SL_KEPT; ++k) {
     if (plan->kept[k].object == fresh->object) {
       return;
@@ -77,6 +77,7 @@ void slKeptAdd(sl_output_plan* plan, const sl_fresh* fresh) {
   Py_INCREF(fresh->object);
   kept->object = fresh->object;
   kept->data = fresh->data;
+  kept->order = order;
 }
 
 int slKeptTraverse(sl_output_plan* plan, visitproc visit, void* arg) {

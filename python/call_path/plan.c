@@ -135,7 +135,7 @@ int slPlanResults(Callable* self) {
 }
 
 void slPlanReuse(Callable* self) {
-  const int32_t count = self->reuse_outputs && self->device_type == SL_DLPACK_CPU ? self->desc->result_count : 0;
+  const int32_t count = self->reuse_outputs ? self->desc->result_count : 0;
   for (int32_t r = 0; r < count; ++r) {
     const int32_t o = self->results[r].output;
     if (o >= 0 && self->outputs[o].fixed) {

@@ -24,11 +24,11 @@ int slExecutePython(Callable* self, Scratch* scratch, sl_frame* frame) {
   SlPythonCall python = {io, function, scratch->weights};
   const sl_executor executor = {sizeof(executor), slIoExecute, &python};
   const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data, scratch->extents,
-                        &executor};
+                        &executor, self->launch};
   sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
   sl_message message;
   message.text[0] = '\0';
-  const int32_t status = sl_run(self->program, scratch->record->weights, frame, self->queue, &args,
+  const int32_t status = sl_run(self->program, scratch->record->weights, frame, scratch->queue, &args,
                                 &context, &message);
   Py_DECREF(function);
   if (io->looked_at) {

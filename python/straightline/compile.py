@@ -267,7 +267,9 @@ def compile(
         fast_path: False: calls run the same kernels one by one through an interpreter (`sl.fast_path` around a call overrides
             it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
         reuse_outputs: A result that nobody holds any more becomes the result of a later call, which then allocates nothing: calls
-            take turns between two tensors (cpu, fixed sizes). A view of a result does not hold it: it changes with later calls.
+            take turns between two tensors (fixed sizes). A view of a result does not hold it: it changes with later calls. On a
+            device a call takes what one on the same stream made, and not while a graph is captured: a result that another stream
+            reads must be held until that has been done.
         cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
         target: "cpu", "cuda" or "cuda:sm_90"; by default where the example inputs are (without any: the model's tensors). Of
             several CUDA devices it is the one that has them. For a device that is not here give its architecture and examples on

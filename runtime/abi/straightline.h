@@ -76,6 +76,9 @@ SL_API int32_t sl_queue_create(const char* backend, int32_t device, sl_queue** o
 /// A queue over one that the caller has: a stream of device number `device`. Releasing it leaves the stream alone.
 SL_API int32_t sl_queue_adopt(const char* backend, int32_t device, void* native, sl_queue** out, sl_message* message);
 SL_API void sl_queue_release(sl_queue* queue);
+/// Number of the order that work on the queue has: what is enqueued later on a queue with the same number runs behind it. A team has
+/// one, too. 0: there is none, or the caller captures the stream behind the queue, so that what is enqueued runs whenever its graph does.
+SL_API uint64_t sl_queue_order(const sl_queue* queue);
 
 /// Leases a frame large enough for these extents; lock-free when one is in the pool, allocates otherwise.
 SL_API int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** out, sl_message* message);

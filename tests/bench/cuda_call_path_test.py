@@ -12,15 +12,23 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[2]
 
 
+def _run(folder: Path, *arguments: str) -> str:
+    search = os.pathsep.join([str(_ROOT), *(p for p in sys.path if p)])
+    environment = {**os.environ, "PYTHONPATH": search}
+    done = subprocess.run([sys.executable, *arguments], env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_streams_and_results_of_calls(tmp_path: Path) -> None:
+    """Each path launches on the current stream; `reuse_outputs` takes a result again where nothing can still be reading it."""
+    assert _run(tmp_path, str(Path(__file__).with_name("on_fake_device.py"))).splitlines()[-1] == "right"
+
+
 def test_a_call_asks_for_its_launch_and_nothing_else(tmp_path: Path) -> None:
     """On the default stream, by stream and as a graph; an address that is new costs one update of a node."""
     path = tmp_path / "calls.json"
-    command = [sys.executable, "-m", "bench.cuda_call_path", "--only", "mlp_256", "--calls", "5", "--json", str(path)]
-    search = os.pathsep.join([str(_ROOT), *(p for p in sys.path if p)])
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": search}, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    _run(tmp_path, "-m", "bench.cuda_call_path", "--only", "mlp_256", "--calls", "5", "--json", str(path))
     asked = {(r["case"], r["way"]): r["asked"] for r in json.loads(path.read_text())["records"]}
     for way in ("out=", "result let go", "the last result kept"):
         assert asked["mlp_256", way] == {"launches": 8, "others": 8}, way  # the context, once for each

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Straightline on a CUDA device: one graph a call, or one launch a kernel; also with `out=`."""
+"""Straightline on a CUDA device: one graph a call, or one launch a kernel; also with `out=` and `reuse_outputs=True`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class CudaStraightLine(Contender):
     rows = {
         "straightline": "Straightline",
         "straightline_out": "Straightline, out=",
+        "straightline_reuse": "Straightline, reuse_outputs",
         "straightline_stream": "Straightline, by stream",
     }
     kind = "ours"
@@ -35,6 +36,8 @@ class CudaStraightLine(Contender):
             calls = {"straightline": cuda_call(function, task.inputs, launches=launches, configuration=chosen)}
             out = tree_map(lambda t: t.clone(), function(*task.inputs))
             calls["straightline_out"] = cuda_call(function, task.inputs, launches=launches, out=out)
+            reusing, _, _ = _compiled(task, reuse_outputs=True)
+            calls["straightline_reuse"] = cuda_call(reusing, task.inputs, launches=launches)
             calls["straightline_stream"] = _by_stream(task)
         return Prepared(calls, seconds, {"torch": torch.__version__}, [function, out], own, cached)
 

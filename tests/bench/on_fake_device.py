@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams and results of calls on a CUDA device that is not there (bench/cuda_call_path.py): run as a process of its own.
+
+Prints "right" at the end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.cuda_call_path import HERE, build, compiled, fake_tensors, made
+
+_OPTIONS: tuple[dict[str, Any], ...] = ({}, {"fast_path": False}, {"emit": "python"})
+_LAUNCHES = ("stream", "graph")
+
+
+def _model() -> tuple[Any, tuple[Any, ...]]:
+    """Two kernels, for which there is an arena."""
+    return torch.nn.Sequential(torch.nn.Softmax(-1), torch.nn.Linear(64, 64), torch.nn.Softmax(0)).eval(), (torch.randn(8, 64),)
+
+
+def _calls_go_to_the_current_stream(tensors: Any, driver: Any) -> None:
+    for launch in _LAUNCHES:
+        for options in _OPTIONS:
+            function, arguments, _ = made(tensors, _model, launch, **options)
+            for stream in (0x1000, 0, 0x2000, 0x2000, 0x1000):
+                tensors.stream(stream)
+                function(*arguments)
+                assert (driver.fake_last_stream() or 0) == stream, (launch, options, stream)
+    tensors.stream(0)
+
+
+def _graphs_are_launched_as_such(tensors: Any) -> None:
+    from straightline import _call
+
+    for options in _OPTIONS:
+        function, arguments, _ = made(tensors, _model, "graph", **options)
+        function(*arguments)
+        before = _call.cuda_calls()
+        function(*arguments)
+        after = _call.cuda_calls()
+        assert after["graph_launches"] == before["graph_launches"] + 1 and after["launches"] == before["launches"], options
+
+
+def _place(tensors: Any, function: Any, arguments: list[Any]) -> int:
+    return tensors.place(function(*arguments))
+
+
+def _results_are_used_again(tensors: Any, driver: Any) -> None:
+    tensors.keeps(True)  # a fresh result is at an address of its own
+    for launch in _LAUNCHES:
+        for options in _OPTIONS:
+            function, arguments, out = made(tensors, _model, launch, reuse_outputs=True, **options)
+            place = partial(_place, tensors, function, arguments)
+            first = [place() for _ in range(6)]
+            assert len(set(first)) == 1, "nobody holds the last one"
+            held = function(*arguments)
+            assert tensors.place(held) == first[0] and place() != first[0], "but this one is held"
+            del held
+            assert len({place() for _ in range(6)}) <= 2
+            taken = {place() for _ in range(4)}
+            tensors.stream(0x1000)
+            there = [place() for _ in range(4)]
+            assert not taken & {there[0]} and len(set(there)) == 1, "another stream may still read what this one wrote"
+            tensors.stream(0)
+            driver.fake_capture(1)
+            tensors.stream(0x1000)
+            captured = [place() for _ in range(4)]
+            driver.fake_capture(0)
+            assert len(set(captured)) == 4 and not set(captured) & {*taken, *there}, "a graph of the caller's owns what it writes"
+            assert place() not in captured
+            tensors.stream(0)
+            assert function(*arguments, out=out) is out and place() != tensors.place(out)
+    tensors.keeps(False)
+
+
+def main() -> None:
+    """The checks, in a process whose driver is the one made for it."""
+    if HERE not in os.environ:
+        for launch in _LAUNCHES:  # into the disk cache: NVRTC has no use for such a driver
+            for options in _OPTIONS:
+                compiled(*_model(), launch, **options)
+        with tempfile.TemporaryDirectory() as folder:
+            build(Path(folder))
+            environment = {**os.environ, HERE: folder, "LD_LIBRARY_PATH": folder}
+            sys.exit(subprocess.run([sys.executable, __file__], env=environment, check=False).returncode)
+    tensors = fake_tensors()
+    driver = ctypes.CDLL("libcuda.so.1")
+    driver.fake_last_stream.restype = ctypes.c_void_p
+    _calls_go_to_the_current_stream(tensors, driver)
+    _graphs_are_launched_as_such(tensors)
+    _results_are_used_again(tensors, driver)
+    print("right")
+
+
+if __name__ == "__main__":
+    main()

@@ -45,7 +45,7 @@ _OF_THE_CPU = {
     "cuda_test.py::test_a_call_without_a_device_says_what_is_missing": "",
     "cuda_test.py::test_a_route_to_a_kernel_of_the_host_is_refused": "",
     "cuda_test.py::test_on_the_cpu_nothing_is_launched": "",
-    "cuda_test.py::test_one_line_moves_a_convolution": "",
+    "cuda_libraries_test.py::test_one_line_moves_a_convolution": "",
     "cuda_test.py::test_one_line_moves_an_attention": "",
     "cuda_test.py::test_options_that_do_not_fit": "",
     "cuda_test.py::test_the_cpu_path_knows_nothing_of_it": "",

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cuBLASLt and cuDNN do of a program for a CUDA device, and what they are not given, on a machine that has none of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import straightline as sl
+
+_TARGET = "cuda:sm_90"
+
+
+def _launches(function: object) -> list[dict[str, object]]:
+    return [row for row in function.explain().statements if row["phase"] == "run"]  # type: ignore[attr-defined]
+
+
+class _Gated(nn.Module):
+    """Two products with what a library takes behind them, and one with what it does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down, self.last = nn.Linear(2048, 4096), nn.Linear(4096, 2048, bias=False), nn.Linear(2048, 2048)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.down(F.gelu(self.up(x), approximate="tanh"))
+        return x + torch.tanh(F.relu(self.last(x)))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_large_products_are_a_librarys(dtype: torch.dtype) -> None:
+    compiled = sl.compile(_Gated().to(dtype).eval(), (torch.randn(512, 2048).to(dtype),), target=_TARGET)
+    launches = _launches(compiled)
+    assert [row["backend"] for row in launches] == ["cublaslt", "cublaslt", "cublaslt", "cuda"]
+    assert "captured again when an address changes" in str(launches[0]["why"]) and "cuda.linear: estimated" in str(launches[0]["why"])
+    assert [row.get("captured_again") for row in launches] == [["x"], None, None, None], "the last one writes the result"
+    assert "; captured again where x is elsewhere" in re.sub(r"[│\s]+", " ", str(compiled.explain()))
+    run = compiled.code.split("sl_program_run(")[1].split("\n}\n")[0]
+    assert run.count("sl_queue_launch(ctx, io->queues[1], thunk_cublaslt_linear_") == 3
+    ir = compiled.ir("kernel")
+    decls = re.findall(r"kernel.decl @cublaslt_linear_\d.*?\n.*?\{(.*?)\}", ir)
+    assert [re.search(r"activation = (\d+)", decl)[1] for decl in decls] == ["32", "0", "0"], "GELU is in the epilogue"
+    assert 'kernel.plan @cublaslt_linear_0() outs' in ir and 'kernel.runs_on = "cuda"' in ir
+
+
+def test_the_edge_of_a_graph_is_ours() -> None:
+    """Where a library is little better, what has the caller's memory is not left to it; by `launch="stream"` it is."""
+    model = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(3))).to(torch.bfloat16).eval()
+    given = (torch.randn(128, 512).to(torch.bfloat16),)
+    backends = lambda **more: [row["backend"] for row in _launches(sl.compile(model, given, target=_TARGET, **more))]  # noqa: E731
+    assert backends() == backends(launch="graph") == ["cuda", "cublaslt", "cuda"]
+    assert backends(launch="stream") == ["cublaslt"] * 3
+    results = sl.compile(model, given, target=_TARGET, routes={"linear": "cublaslt"})
+    assert [row.get("captured_again") for row in _launches(results)] == [["input"], None, ["linear_2"]]
+    assert "elsewhere" not in str(sl.compile(model, given, target=_TARGET, routes={"linear": "cublaslt"}, launch="stream").explain())
+
+
+def test_one_line_moves_a_product() -> None:
+    for route, backend in (("cuda", "cuda"), ("cublaslt", "cublaslt"), ("cublaslt.linear", "cublaslt")):
+        compiled = sl.compile(nn.Linear(64, 64).eval(), (torch.randn(40, 64),), target=_TARGET, routes={"linear": route})
+        (launch,) = _launches(compiled)
+        assert launch["backend"] == backend and f"route linear = {route}" in str(launch["why"])
+    with pytest.raises(sl.UserError, match="m is dynamic, needs sizes that are known when it is planned"):
+        batch = torch.export.Dim("batch", min=2, max=64)
+        sl.compile(nn.Linear(8, 8), (torch.randn(5, 8),), target=_TARGET, routes={"linear": "cublaslt"}, dynamic_shapes=({0: batch},))
+
+
+class _Residual(nn.Module):
+    def __init__(self, bias: bool = True, one: bool = False) -> None:
+        super().__init__()
+        self.conv = (nn.Conv1d if one else nn.Conv2d)(16, 16, 3, padding=1, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.conv(x) + x)
+
+
+def _declared(compiled: Any) -> str:
+    """What the plan of the one convolution is told."""
+    (text,) = re.findall(r"kernel.decl @cudnn_convolution_0.*?\n.*?\{(.*?)\}", compiled.ir("kernel"))
+    return text
+
+
+def test_one_line_moves_a_convolution() -> None:
+    model = nn.Conv2d(8, 16, 3).eval()
+    for route, backend in (("cuda", "cuda"), ("cuda.convolution", "cuda"), ("cudnn", "cudnn"), ("cudnn.convolution", "cudnn")):
+        compiled = sl.compile(model, (torch.randn(2, 8, 9, 9),), target=_TARGET, routes={"convolution": route})
+        (row,) = [row for row in _launches(compiled) if row["op"] == "convolution"]
+        assert row["backend"] == backend and f"route convolution = {route}" in str(row["why"])
+    with pytest.raises(sl.UserError, match="n is dynamic, needs sizes that are known when it is planned"):
+        batch = torch.export.Dim("batch", min=2, max=64)
+        given = {"target": _TARGET, "routes": {"convolution": "cudnn"}, "dynamic_shapes": ({0: batch},)}
+        sl.compile(model, (torch.randn(5, 8, 9, 9),), **given)
+    with pytest.raises(sl.UserError, match="runs on cuda, the program on cpu"):
+        sl.compile(model, (torch.randn(2, 8, 9, 9),), routes={"convolution": "cudnn"})
+    with pytest.raises(sl.UserError, match="cudnn.convolution: transposed=1, needs 0"):
+        transposed = nn.ConvTranspose2d(8, 8, 3, stride=2, groups=2).eval()
+        sl.compile(transposed, (torch.randn(2, 8, 9, 9),), target=_TARGET, routes={"convolution": "cudnn"})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("bias", "one"), [(True, False), (False, False), (True, True)])
+def test_bias_residual_and_relu_are_the_librarys(bias: bool, one: bool, dtype: torch.dtype) -> None:
+    x = torch.randn((2, 16, 9) if one else (2, 16, 9, 9)).to(dtype)
+    compiled = sl.compile(_Residual(bias, one).to(dtype).eval(), (x,), target=_TARGET, routes={"convolution": "cudnn"})
+    assert [row["backend"] for row in _launches(compiled)] == ["cuda", "cudnn", "cuda"], "but what turns image and result"
+    assert "relu = 1" in _declared(compiled)
+    assert "sl_queue_launch(ctx, io->queues[1], thunk_cudnn_convolution_0" in compiled.code
+    assert ("no_bias" in compiled.ir("kernel")) == (not bias)
+    python = sl.compile(_Residual(bias, one).to(dtype).eval(), (x,), target=_TARGET, routes={"convolution": "cudnn"}, emit="python")
+    assert "cudnn.cudnn_convolution_0(queue_1, cudnn_convolution_0_handle, " in python.code
+
+
+@pytest.mark.parametrize("then", [F.silu, lambda y: F.relu(torch.tanh(y))])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_what_else_follows_a_convolution_is_a_kernel(then: Callable[[Tensor], Any], dtype: torch.dtype) -> None:
+    conv = nn.Conv2d(8, 16, 3).to(dtype).eval()
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = conv
+
+        def forward(self, x: Tensor) -> Any:
+            return then(self.conv(x))
+
+    compiled = sl.compile(Model(), (torch.randn(2, 8, 9, 9).to(dtype),), target=_TARGET, routes={"convolution": "cudnn"})
+    rows = _launches(compiled)
+    assert sum(row["backend"] == "cudnn" for row in rows) == 1 and "relu = 0" in _declared(compiled)
+    assert sum("epilogue" in str(row["why"]) for row in rows) == 1, rows
+
+
+@pytest.mark.parametrize("shape", [((6, 65, 33), (6, 33, 17)), ((2, 3, 65, 33), (3, 33, 17)), ((33,), (33, 8)), ((5, 33), (33,))])
+def test_operands_of_any_strides_reach_the_library(shape: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    a, b = (torch.randn(sizes) for sizes in shape)
+    inputs = [(a, b)]
+    if a.dim() > 1 and b.dim() > 1:
+        inputs.append((a.mT.contiguous().mT, b.mT.contiguous().mT))
+        inputs.append((a.repeat_interleave(2, -1)[..., ::2], b))
+    for given in inputs:
+        compiled = sl.compile(lambda a, b: a @ b, given, target=_TARGET, routes={"matmul": "cublaslt", "linear": "cublaslt"})
+        assert "cublaslt" in {row["backend"] for row in _launches(compiled)}

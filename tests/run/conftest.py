@@ -42,6 +42,7 @@ _OF_THE_CPU = {
     "compile_mlir_test.py": "",  # its programs are compiled for the CPU
     "counts_test.py": "",
     "cuda_on_host_test.py": "",
+    "cuda_products_on_host_test.py": "",
     "cuda_test.py::test_a_call_without_a_device_says_what_is_missing": "",
     "cuda_test.py::test_a_route_to_a_kernel_of_the_host_is_refused": "",
     "cuda_test.py::test_on_the_cpu_nothing_is_launched": "",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Emitted CUDA C++ as C++ for the host, so that what kernels compute can be tested without a device: a block's threads are
 // fibers of one thread that hand over at barriers and exchanges between lanes; blocks follow each other. Nothing here says
-// anything about time, about races between blocks or about what a warp may not do. No tensor cores, no clusters, no float16. For clang.
+// anything about time, about races between blocks or about what a warp may not do. No clusters, no float16. For clang.
 #ifndef STRAIGHTLINE_TESTS_CUDA_ON_HOST_H
 #define STRAIGHTLINE_TESTS_CUDA_ON_HOST_H
 
@@ -187,6 +187,65 @@ inline void copyLater(void* to, const void* from, bool exists) {
 inline void closeGroup() {}
 template <int N>
 void waitForGroups() {}
+
+// What the lanes of a warp show each other.
+static const void* lines[2048];
+static uint32_t factorsA[2048][4], factorsB[2048][2];
+
+/// Part j lies at the lines that lanes 8 j to 8 j + 7 name: a lane gets two neighbours of line lane / 4, or transposed of column lane / 4.
+template <bool TRANSPOSED>
+void loadParts(uint32_t (&to)[4], const void* line) {
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane;
+  lines[threadIdx.x] = line;
+  cuda_host::meetWarp();
+  for (unsigned j = 0; j < 4; ++j) {
+    for (unsigned half = 0; half < 2; ++half) {
+      const unsigned row = TRANSPOSED ? lane % 4 * 2 + half : lane / 4, column = TRANSPOSED ? lane / 4 : lane % 4 * 2 + half;
+      const uint32_t element = static_cast<const uint16_t*>(lines[warp + j * 8 + row])[column];
+      to[j] = half == 0 ? element : to[j] | element << 16;
+    }
+  }
+  cuda_host::meetWarp();
+}
+
+/// To nearest, ties away from zero.
+template <int M, int N>
+void roundFactors(uint32_t (&factors)[M][N]) {
+  for (auto& row : factors) {
+    for (uint32_t& word : row) {
+      word = isfinite(__builtin_bit_cast(float, word)) ? (word + 0x1000) & ~0x1fffu : word;
+    }
+  }
+}
+
+/// One number of 16 columns of A or rows of B (8 where a word is a number), as the lanes have them (PTX, "Matrix Fragments").
+template <class T>
+float numberOf(uint32_t word, int which) {
+  if constexpr (sizeof(T) == 4) {
+    return __builtin_bit_cast(float, word);
+  } else {
+    return __builtin_bit_cast(float, (which ? word >> 16 : word & 0xffffu) << 16);
+  }
+}
+template <class T>
+void multiply(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+  static_assert(kSame<T, float> || kSame<T, bfloat16>, "no float16 on the host");
+  constexpr int kNumbers = 4 / sizeof(T);  // of a word
+  memcpy(factorsA[threadIdx.x], a, sizeof(a));
+  memcpy(factorsB[threadIdx.x], b, sizeof(b));
+  cuda_host::meetWarp();
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x - lane;
+  for (int i = 0; i < 4; ++i) {
+    const unsigned row = lane / 4, column = lane % 4 * 2 + i % 2;
+    for (unsigned k = 0; k < 8; ++k) {  // words along the reduction
+      for (int which = 0; which < kNumbers; ++which) {
+        sums[i] += numberOf<T>(factorsA[warp + row * 4 + k % 4][k / 4 * 2 + i / 2], which) *
+                   numberOf<T>(factorsB[warp + column * 4 + k % 4][k / 4], which);
+      }
+    }
+  }
+  cuda_host::meetWarp();
+}
 }  // namespace tensor_core
 namespace cluster {
 inline int rank() { return 0; }
@@ -199,6 +258,8 @@ template <bool OTHERS, class T>
 void send(int, T* p, T value, uint64_t*) { *p = value; }
 inline void expectAgain(uint64_t*, int) {}
 inline void awaitSent(uint64_t*, int = 0) {}
+template <class T, int N>
+void loadFrom(int, T (&to)[N], const T* p) { memcpy(to, p, sizeof(to)); }
 template <bool OTHERS, class T>
 T oneFrom(int, const T* p) { return *p; }
 template <bool OTHERS, int N, class T>

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs as programs for a CUDA device, whose text runs on the host (tests/run/cuda_on_host.h), against eager under the policy.
+
+STRAIGHTLINE_PROPERTY_GRAPHS and STRAIGHTLINE_PROPERTY_SEED as in graphs_test.py; of so many graphs a tenth.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from checks import Batch, check_graph, graph_of
+from cuda_on_host import run_on_host
+from graphs import Graph
+from torch import Tensor
+
+import straightline as sl
+
+_BATCH = 10
+_GRAPHS = int(os.environ.get("STRAIGHTLINE_PROPERTY_GRAPHS") or ("2000" if os.environ.get("CI") else "200")) // 10
+_SEED = int(os.environ.get("STRAIGHTLINE_PROPERTY_SEED", "0")) or random.SystemRandom().randrange(1, 2**32)
+
+
+class _Copies(Batch):
+    """Results that share memory with nothing."""
+
+    def forward(self, *inputs: Tensor) -> list[Any]:
+        return [[y.clone() for y in results] for results in super().forward(*inputs)]
+
+
+def _results(graphs: list[Graph], inputs: list[list[Tensor]], folder: Path) -> list[list[Tensor]]:
+    flat = tuple(tensor for tensors in inputs for tensor in tensors)
+    model = _Copies(graphs)
+    compiled = sl.compile(model, flat, target="cuda:sm_80", routes={"linear": "cuda", "matmul": "cuda"}, cache=False)
+    assert {row["backend"] for row in compiled.explain().statements if row["phase"] == "run"} <= {"cuda", "runtime"}
+    with torch.no_grad():
+        got = [[torch.empty_like(y, memory_format=torch.contiguous_format) for y in results] for results in model(*flat)]
+    # Equal results are one output of the program.
+    ir = compiled.ir("kernel")
+    outputs = re.findall(r'(%\w+) "[^"]*": !kernel\.buffer', ir.rpartition("kernel.run ")[2].partition("\n")[0].partition("outs(")[2])
+    returned = ir.rpartition("kernel.return ")[2].partition(" : ")[0].split(", ")
+    leaves = [y for results in got for y in results]
+    places: dict[str, Tensor] = {}
+    for name, leaf in zip(returned, leaves, strict=True):
+        places.setdefault(name, leaf)
+    assert set(places) == set(outputs)
+    run_on_host(compiled, model, flat, tuple(places[name] for name in outputs), folder)
+    for name, leaf in zip(returned, leaves, strict=True):
+        leaf.copy_(places[name].view(leaf.shape))
+    return got
+
+
+@pytest.mark.parametrize("batch", range(max(1, _GRAPHS // _BATCH)))
+def test_random_graphs(batch: int, tmp_path: Path) -> None:
+    numbers = random.Random(_SEED + batch)
+    graphs = [graph_of(numbers.randrange(2**63)) for _ in range(_BATCH)]
+    inputs = [graph.tensors() for graph in graphs]
+    failures = []
+    for graph, got, given in zip(graphs, _results(graphs, inputs, tmp_path), inputs, strict=True):
+        try:
+            check_graph(graph, got, given)
+        except AssertionError as error:
+            failures.append(f"{str(error)[:500]}\n{graph.text()}of seed {graph.seed}")
+    assert not failures, "\n\n".join([f"STRAIGHTLINE_PROPERTY_SEED={_SEED}, batch {batch}", *failures])

@@ -8,6 +8,7 @@ Fails when an answer is wrong, or the same call gives other bits.
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 from bench import cuda_results
 from bench.cuda_decode import times_of
 
-#: features, hidden, batch, steps, type, options of nn.LSTM
+#: features, hidden, batch, steps, type, options of nn.LSTM or nn.GRU; of each cell
 _CHECKED = [
     *((*sizes, torch.float32, {})
       for sizes in ((3, 1, 1, 4), (12, 24, 4, 20), (64, 64, 1, 50), (40, 131, 3, 33), (64, 256, 1, 100))),
@@ -26,6 +27,7 @@ _CHECKED = [
     *((30, 140, 33, 21, dtype, {"num_layers": 2, "bidirectional": True, "batch_first": True})
       for dtype in (torch.float32, torch.bfloat16, torch.float64)),
 ]  # fmt: skip
+_CELLS = (nn.LSTM, nn.GRU)
 _TIMED = [
     (64, 128, 1, 20, torch.float32, {}), (64, 128, 1, 100, torch.float32, {}), (64, 64, 1, 100, torch.float32, {}),
     (64, 256, 1, 100, torch.float32, {}), (64, 256, 32, 100, torch.float32, {}), (64, 256, 1, 100, torch.float16, {}),
@@ -37,33 +39,34 @@ _TIMED = [
 class Layers(nn.Module):
     """x -> y and the last states; from zeros, or from a given start."""
 
-    def __init__(self, features: int, hidden: int, **options: Any) -> None:
+    def __init__(self, cell: type[nn.RNNBase], features: int, hidden: int, **options: Any) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(features, hidden, **options)
+        self.layers = cell(features, hidden, **options)
 
-    def forward(self, x: Tensor, h: Tensor | None = None, c: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """All h, and the last h and c."""
-        y, (last, cell) = self.lstm(x, None if h is None or c is None else (h, c))
-        return y, last, cell
+    def forward(self, x: Tensor, *start: Tensor) -> tuple[Tensor, ...]:
+        """All h, and the last h (and c)."""
+        y, last = self.layers(x, start if len(start) > 1 else start[0] if start else None)
+        return (y, *last) if isinstance(last, tuple) else (y, last)
 
 
-def made(case: tuple[Any, ...]) -> tuple[nn.Module, Tensor]:
+def made(cell: type[nn.RNNBase], case: tuple[Any, ...]) -> tuple[nn.Module, Tensor]:
     """A model and its input."""
     features, hidden, batch, steps, dtype, options = case
-    model = Layers(features, hidden, **options).to(dtype).eval()
+    model = Layers(cell, features, hidden, **options).to(dtype).eval()
     return model, torch.randn((batch, steps, features) if options.get("batch_first") else (steps, batch, features)).to(dtype)
 
 
-def check(case: tuple[Any, ...]) -> int:
+def check(cell: type[nn.RNNBase], case: tuple[Any, ...]) -> int:
     """From zeros and from a start; the same bits in many calls. Returns the launches of a call."""
-    model, x = made(case)
+    model, x = made(cell, case)
     features, hidden, batch, steps, dtype, options = case
-    exact = Layers(features, hidden, **options).double().eval()
+    exact = Layers(cell, features, hidden, **options).double().eval()
     exact.load_state_dict(model.state_dict())
     states = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
     start = torch.randn(states, batch, hidden).to(dtype)
+    starts = (start, start * 0.5) if cell is nn.LSTM else (start,)
     launches = 0
-    for given in ((x,), (x, start, start * 0.5)):
+    for given in ((x,), (x, *starts)):
         compiled = sl.compile(model, given)
         launches = sum(row["phase"] == "run" for row in compiled.explain().statements)
         first = compiled(*given)
@@ -71,22 +74,22 @@ def check(case: tuple[Any, ...]) -> int:
         for mine, torchs, best in zip(first, eager, right, strict=True):
             bound = 4 * (torchs.double() - best).abs().max().item() + {8: 1e-13, 4: 2e-6, 2: 2e-2}[dtype.itemsize]
             error = (mine.double() - best).abs().max().item()
-            assert error <= bound, f"{case}: off by {error}, bound {bound}"
+            assert error <= bound, f"{cell.__name__} {case}: off by {error}, bound {bound}"
         for _ in range(40):
             again = compiled(*given)
-            assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True)), f"{case}: other bits in another call"
+            assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True)), f"{cell.__name__} {case}: other bits"
     return launches
 
 
-def measure(case: tuple[Any, ...]) -> dict[str, Any]:
+def measure(cell: type[nn.RNNBase], case: tuple[Any, ...]) -> dict[str, Any]:
     """Microseconds of ours, of eager, and of eager's graph."""
-    model, x = made(case)
+    model, x = made(cell, case)
     features, hidden, batch, steps, dtype, options = case
     compiled = sl.compile(model, (x,))
     kind = str(dtype).removeprefix("torch.")
-    name = f"lstm({features}, {hidden}), batch {batch}, {steps} steps, {kind}" + (f", {options}" if options else "")
+    name = f"{cell.__name__.lower()}({features}, {hidden}), batch {batch}, {steps} steps, {kind}"
     launches = sum(row["phase"] == "run" for row in compiled.explain().statements)
-    record: dict[str, Any] = {"case": name, "launches": launches}
+    record: dict[str, Any] = {"case": name + (f", {options}" if options else ""), "launches": launches}
     record["straightline"] = times_of(lambda: compiled(x))
     record["eager"] = times_of(lambda: model(x))
     try:
@@ -105,18 +108,19 @@ def main() -> None:
     torch.backends.cudnn.allow_tf32 = False  # as ours: exact float32
     print(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}", flush=True)
     failures: list[str] = []
-    for case in _CHECKED:
-        cuda_results.attempted(failures, str(case), partial(check, case))
-    print(f"{len(_CHECKED) - len(failures)} of {len(_CHECKED)} right", flush=True)
+    checked = list(itertools.product(_CELLS, _CHECKED))
+    for cell, case in checked:
+        cuda_results.attempted(failures, f"{cell.__name__} {case}", partial(check, cell, case))
+    print(f"{len(checked) - len(failures)} of {len(checked)} right", flush=True)
     records = []
-    for case in _TIMED:
-        record = measure(case)
+    for cell, case in itertools.product(_CELLS, _TIMED):
+        record = measure(cell, case)
         records.append(record)
         sync = {who: round(times["sync_us"], 1) for who, times in record.items() if isinstance(times, dict)}
         print(record["case"], record["launches"], sync, flush=True)
-    cuda_results.write(options, records, seed=seed, checked=len(_CHECKED), failures=failures)
+    cuda_results.write(options, records, seed=seed, checked=len(checked), failures=failures)
     if failures:
-        raise SystemExit(f"{len(failures)} of {len(_CHECKED)} failed")
+        raise SystemExit(f"{len(failures)} of {len(checked)} failed")
 
 
 if __name__ == "__main__":

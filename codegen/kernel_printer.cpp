@@ -89,7 +89,7 @@ bool takesFixedShape(FuncOp func) {
 static bool waitsItself(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
   auto held = llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getTuneValue("held"));
-  return family == "gemv_group" || family == "lstm_sequence" || (family == "attention" && held && held.getInt() > 0);
+  return family == "gemv_group" || family == "recurrent_sequence" || (family == "attention" && held && held.getInt() > 0);
 }
 
 bool mayStartEarly(FuncOp func) {

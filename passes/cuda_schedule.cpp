@@ -7,7 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include "mlir/IR/Builders.h"
-#include "passes/decompose_lstm.h"
+#include "passes/decompose_recurrent.h"
 
 namespace straightline::passes {
 
@@ -403,12 +403,12 @@ void scheduleTranspose(kernel::FuncOp function) {
 }
 
 /// A cluster for some rows of the batch. The sizes are those for which decompose-ops found a plan.
-void scheduleLstmSequence(kernel::FuncOp function, llvm::StringRef arch) {
+void scheduleRecurrentSequence(kernel::FuncOp function, llvm::StringRef arch) {
   mlir::MLIRContext* context = function.getContext();
   const Size batch = shapeOf(function, "batch");
   const mlir::Type element = llvm::cast<BufferType>(llvm::cast<mlir::TypeAttr>(function.getOutputs()[0]).getValue()).getElementType();
-  const LstmSequencePlan plan =
-      *planLstmSequence(tuneOf(function, "hidden"), *batch.known(), element, largestCluster(arch));
+  const RecurrentSequencePlan plan =
+      *planRecurrentSequence(tuneOf(function, "gates"), tuneOf(function, "hidden"), *batch.known(), element, largestCluster(arch));
   finish(function, {{"lanes", plan.lanes}, {"blocks", plan.blocks}, {"rows", plan.rows}, {"threads", plan.threads}},
          batch.dividedUp(plan.rows).times(Size(context, plan.blocks)), plan.threads);
   setCluster(function, plan.blocks);
@@ -442,7 +442,7 @@ int64_t largestCluster(llvm::StringRef arch) {
 std::string whyNotOnCuda(kernel::FuncOp function) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
   if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct",
-                           "gather_rows", "gather_elements", "scatter_rows", "scan", "pool", "topk", "transpose", "lstm_sequence"}, family)) {
+                           "gather_rows", "gather_elements", "scatter_rows", "scan", "pool", "topk", "transpose", "recurrent_sequence"}, family)) {
     return "kernels of family '" + family.str() + "' have no CUDA form";
   }
   for (const llvm::StringRef key : neededTunables(family)) {
@@ -490,8 +490,8 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
     scheduleTopk(function);
   } else if (family == "transpose") {
     scheduleTranspose(function);
-  } else if (family == "lstm_sequence") {
-    scheduleLstmSequence(function, arch);
+  } else if (family == "recurrent_sequence") {
+    scheduleRecurrentSequence(function, arch);
   } else {
     scheduleAttention(function, arch);
   }
@@ -502,7 +502,7 @@ double estimateOnCuda(mlir::Operation* statement) {
   auto launch = llvm::dyn_cast<kernel::LaunchOp>(statement);
   auto function = launch ? llvm::dyn_cast_if_present<kernel::FuncOp>(launch.getEntryOp()) : kernel::FuncOp();
   // Of the other families kernel.cost_us is a CPU's (passes/lowering).
-  const bool isOfDevice = !function || llvm::is_contained({"gemv", "gemv_group", "matmul", "convolution_direct", "attention", "transpose", "lstm_sequence"},
+  const bool isOfDevice = !function || llvm::is_contained({"gemv", "gemv_group", "matmul", "convolution_direct", "attention", "transpose", "recurrent_sequence"},
                                                           function.getSchedule().getFamily().getValue());
   if (auto cost = statement->getAttrOfType<mlir::FloatAttr>("kernel.cost_us"); cost && isOfDevice) {
     return cost.getValueAsDouble();

@@ -3,7 +3,7 @@
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/decompose_averages.h"
-#include "passes/decompose_lstm.h"
+#include "passes/decompose_recurrent.h"
 #include "passes/decompose_transposed_convolution.h"
 #include "passes/passes.h"
 #include "passes/value_builder.h"
@@ -286,7 +286,7 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     patterns.add<DecomposeSelect, DecomposeSelectScatter, DecomposeGroupNorm, DecomposeAdaptivePool,
                  TrailingReduction>(&getContext());
     addAveragePatterns(patterns);
-    addLstmPatterns(patterns, largestCluster);
+    addRecurrentPatterns(patterns, largestCluster);
     addTransposedConvolutionPatterns(patterns);
     addWidenHalfPatterns(patterns, [this](mlir::Operation* operation) {
       auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);
@@ -346,6 +346,10 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     if (auto lstm = llvm::dyn_cast<op::LstmOp>(operation)) {
       lstm.emitError() << "unsupported: lstm with the hidden state " << lstm.getH0().getType()
                        << "; a static hidden size is supported";
+      return true;
+    }
+    if (auto gru = llvm::dyn_cast<op::GruOp>(operation)) {
+      gru.emitError() << "unsupported: gru with the hidden state " << gru.getH0().getType() << "; a static hidden size is supported";
       return true;
     }
     auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);

@@ -24,6 +24,25 @@ def Op_LstmOp : Op_PlainOp<"lstm"> {
   let hasVerifier = 1;
 }
 
+def Op_GruOp : Op_PlainOp<"gru"> {
+  let summary = "layers of gated recurrent units over whole sequences";
+  let description = [{
+    x [s, b, i] (batch_first: [b, s, i]); h0 [layers * directions, b, h]. Weights of a layer and direction, layers outermost:
+    w_ih [3h, i], w_hh [3h, h], and with `has_biases` b_ih [3h], b_hh [3h]; gates in the order r, z, n. A step is
+    n = tanh(x w_in + b_in + r * (h w_hn + b_hn)), h' = n + z * (h - n), r and z sigmoids of their sums.
+
+    - (gru_c1) x and h0 have rank 3 and equal batches
+    - (gru_c2) the number of weights fits layers, directions and biases
+    - (gru_c3) each weight has its extents
+    - (gru_c4) y is [s, b, directions * h] (batch_first: [b, s, ..]); h has the type of h0
+    - (gru_c5) equal element types
+  }];
+  let arguments = (ins Op_FloatTensor:$x, Op_FloatTensor:$h0, Variadic<Op_FloatTensor>:$weights,
+                       I64Attr:$num_layers, BoolAttr:$bidirectional, BoolAttr:$batch_first, BoolAttr:$has_biases);
+  let results = (outs Op_Tensor:$y, Op_Tensor:$h);
+  let hasVerifier = 1;
+}
+
 def Op_LstmSequenceOp : Op_PlainOp<"lstm_sequence", [AttrSizedOperandSegments]> {
   let summary = "one direction of one layer of lstm over a whole sequence, behind the products of its inputs";
   let description = [{
@@ -41,6 +60,27 @@ def Op_LstmSequenceOp : Op_PlainOp<"lstm_sequence", [AttrSizedOperandSegments]> 
   let results = (outs Op_Tensor:$y, Op_Tensor:$h, Op_Tensor:$c);
   let assemblyFormat = [{
     $projected `,` $weight (`start` $h0^)? (`cell` $c0^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Op_GruSequenceOp : Op_PlainOp<"gru_sequence", [AttrSizedOperandSegments]> {
+  let summary = "one direction of one layer of gru over a whole sequence, behind the products of its inputs";
+  let description = [{
+    projected [s, b, 3h] (x times w_ih, and the biases but b_hn; gates in the order r, z, n), weight [3h, h], bias [h] (b_hn); h0 [b, h],
+    zeros where it is left out. Results: y [s, b, h], the last h [b, h]. `reversed`: from the last step to the first. What
+    decompose-ops leaves of gru where a device has a kernel for all steps.
+
+    - (gru_sequence_c1) projected is [s, b, 3h] and weight [3h, h] with a static h
+    - (gru_sequence_c2) bias is [h] and h0 [b, h]
+    - (gru_sequence_c3) y is [s, b, h], h is [b, h]
+    - (gru_sequence_c4) equal element types
+  }];
+  let arguments = (ins Op_FloatTensor:$projected, Op_FloatTensor:$weight, Optional<Op_FloatTensor>:$bias,
+                       Optional<Op_FloatTensor>:$h0, BoolAttr:$reversed);
+  let results = (outs Op_Tensor:$y, Op_Tensor:$h);
+  let assemblyFormat = [{
+    $projected `,` $weight (`bias` $bias^)? (`start` $h0^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }

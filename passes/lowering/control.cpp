@@ -78,9 +78,22 @@ LogicalResult Lowering::lowerIf(op::IfOp op) {
   return success();
 }
 
+bool Lowering::isWrittenByLoops(Value tensor) {
+  auto full = tensor.getDefiningOp<op::FullOp>();
+  return full && !full->hasAttr("op.prepare") && !full->use_empty() && llvm::all_of(full->getUsers(), [&](Operation* user) {
+           return llvm::isa<op::ForOp>(user) && user->getBlock() == full->getBlock() && !user->hasAttr("op.prepare");
+         });
+}
+
 LogicalResult Lowering::lowerFor(op::ForOp op) {
   llvm::SmallVector<Value> places = llvm::map_to_vector(op.getResults(), [&](Value result) { return destination(result); });
   for (auto [init, place] : llvm::zip(op.getInits(), places)) {
+    if (isWrittenByLoops(init)) {
+      if (failed(lowerGenerated(init.getDefiningOp(), place))) {
+        return failure();
+      }
+      continue;
+    }
     Value from = bufferOf(init);
     if (from != place) {
       copy(op.getLoc(), from, place, "for", "the first value of what the loop carries");

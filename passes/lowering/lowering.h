@@ -207,7 +207,10 @@ class Lowering {
   mlir::LogicalResult lowerIndexing(mlir::Operation* op);
   mlir::LogicalResult lowerTopk(op::TopkOp topk);
   mlir::LogicalResult lowerAttention(op::ScaledDotProductAttentionOp op);
-  mlir::LogicalResult lowerLstmSequence(op::LstmSequenceOp sequence);
+  mlir::LogicalResult lowerSequence(op::LstmSequenceOp sequence);
+  mlir::LogicalResult lowerSequence(op::GruSequenceOp sequence);
+  struct SequenceParts;
+  mlir::LogicalResult lowerSequence(mlir::Operation* op, const SequenceParts& parts);
   mlir::LogicalResult lowerAten(op::AtenOp aten);
   /// The declaration and the handle of one op with its arguments; made when there is none yet.
   std::pair<mlir::FlatSymbolRefAttr, mlir::Value> planAten(mlir::Location loc, const std::string& symbol,
@@ -217,6 +220,9 @@ class Lowering {
                                                            llvm::ArrayRef<llvm::StringRef> roles,
                                                            llvm::ArrayRef<mlir::Attribute> sizes);
   mlir::LogicalResult lowerConstant(mlir::Operation* op);
+  mlir::LogicalResult lowerGenerated(mlir::Operation* op, mlir::Value place);
+  /// Whether a full has no storage: each loop that begins with it writes it where it carries it.
+  static bool isWrittenByLoops(mlir::Value tensor);
   mlir::LogicalResult lowerIf(op::IfOp op);
   mlir::LogicalResult lowerFor(op::ForOp op);
   mlir::LogicalResult lowerWhile(op::WhileOp op);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lstm_sequence: all steps of one direction of a layer in one launch. place-on-cuda chooses how it divides the work.
+// lstm_sequence, gru_sequence: all steps of one direction of a layer in one launch. place-on-cuda chooses how it divides the work.
 #include "passes/contraction_problem.h"
 #include "passes/lowering/loops.h"
 
@@ -9,34 +9,65 @@ using mlir::LogicalResult;
 using mlir::success;
 using mlir::Value;
 
-LogicalResult Lowering::lowerLstmSequence(op::LstmSequenceOp sequence) {
-  const mlir::Location loc = sequence.getLoc();
+/// What the kernel reads and writes besides its sizes. `starts` is empty for zeros; `bias` may be null.
+struct Lowering::SequenceParts {
+  llvm::StringRef cell;
+  int64_t gates;
+  Value projected, weight, bias;
+  llvm::SmallVector<Value> starts;
+  Value y;
+  llvm::SmallVector<Value> ends;
+  bool isReversed;
+};
+
+LogicalResult Lowering::lowerSequence(op::LstmSequenceOp sequence) {
+  SequenceParts parts{"lstm", 4, sequence.getProjected(), sequence.getWeight(), {}, {}, sequence.getY(), {sequence.getH(), sequence.getC()},
+                      sequence.getReversed()};
+  if (sequence.getH0()) {
+    parts.starts = {sequence.getH0(), sequence.getC0()};
+  }
+  return lowerSequence(sequence, parts);
+}
+
+LogicalResult Lowering::lowerSequence(op::GruSequenceOp sequence) {
+  SequenceParts parts{"gru", 3, sequence.getProjected(), sequence.getWeight(), sequence.getBias(), {}, sequence.getY(), {sequence.getH()},
+                      sequence.getReversed()};
+  if (sequence.getH0()) {
+    parts.starts = {sequence.getH0()};
+  }
+  return lowerSequence(sequence, parts);
+}
+
+LogicalResult Lowering::lowerSequence(mlir::Operation* op, const SequenceParts& parts) {
+  const mlir::Location loc = op->getLoc();
+  const std::string cell = parts.cell.str();
   if (target_.getBackend() == "cpu") {
-    return sequence.emitOpError() << "unsupported: lstm_sequence has a kernel for devices only; lstm is supported";
+    return op->emitOpError() << "unsupported: " << cell << "_sequence has a kernel for devices only; " << cell << " is supported";
   }
   // Neighbours of a step lie side by side; of y, any strides.
   auto dense = [&](Value tensor) {
     Value buffer = bufferOf(tensor);
-    return stridesOf(typeOf(buffer)).back() == constant(1) ? buffer : contiguous(loc, buffer, "lstm reads neighbouring units");
+    return stridesOf(typeOf(buffer)).back() == constant(1) ? buffer : contiguous(loc, buffer, cell + " reads neighbouring units");
   };
-  Value projected = dense(sequence.getProjected()), weight = dense(sequence.getWeight());
-  const Exprs extents = extentsOf(sequence.getY());
+  Value projected = dense(parts.projected), weight = dense(parts.weight);
+  const Exprs extents = extentsOf(parts.y);
   KernelSpec spec;
-  spec.family = spec.op = "lstm_sequence";
-  spec.why = "cuda.lstm_sequence: all steps in one kernel, the weight in registers";
+  spec.family = "recurrent_sequence";
+  spec.op = cell + "_sequence";
+  spec.why = "cuda.recurrent_sequence: all steps in one kernel, the weight in registers";
   spec.inputs = {projected, weight};
-  Exprs starts(2, constant(0)), ends;
-  if (sequence.getH0()) {
-    starts.clear();
-    for (Value start : {sequence.getH0(), sequence.getC0()}) {
-      spec.inputs.push_back(dense(start));
-      starts.push_back(stridesOf(typeOf(spec.inputs.back()))[0]);
-    }
+  if (parts.bias) {
+    spec.inputs.push_back(dense(parts.bias));
   }
-  Value y = destination(sequence.getY());
+  Exprs starts(2, constant(0)), ends(2, constant(0));
+  for (auto [place, start] : llvm::enumerate(parts.starts)) {
+    spec.inputs.push_back(dense(start));
+    starts[place] = stridesOf(typeOf(spec.inputs.back()))[0];
+  }
+  Value y = destination(parts.y);
   spec.outputs = {y};
   llvm::SmallVector<std::pair<Value, Value>> copies;
-  for (Value end : {Value(sequence.getH()), Value(sequence.getC())}) {
+  for (auto [place, end] : llvm::enumerate(parts.ends)) {
     Value wanted = destination(end);
     Value written = wanted;
     if (stridesOf(typeOf(wanted)).back() != constant(1)) {
@@ -44,17 +75,19 @@ LogicalResult Lowering::lowerLstmSequence(op::LstmSequenceOp sequence) {
       copies.push_back({written, wanted});
     }
     spec.outputs.push_back(written);
-    ends.push_back(stridesOf(typeOf(written))[0]);
+    ends[place] = stridesOf(typeOf(written))[0];
   }
   const Exprs from = stridesOf(typeOf(projected));
-  const bool isEarly = !inPrepare() && isFixedInRun(sequence.getWeight());
-  spec.tune = {named("hidden", number(extents[2])),
+  const bool isEarly = !inPrepare() && isFixedInRun(parts.weight);
+  spec.tune = {named("gates", number(parts.gates)),
+               named("hidden", number(extents[2])),
                named("lanes", number(0)),
                named("blocks", number(0)),
                named("rows", number(0)),
                named("threads", number(0)),
-               named("start", number(sequence.getH0() ? 1 : 0)),
-               named("reversed", number(sequence.getReversed() ? 1 : 0)),
+               named("bias", number(parts.bias ? 1 : 0)),
+               named("start", number(parts.starts.empty() ? 0 : 1)),
+               named("reversed", number(parts.isReversed ? 1 : 0)),
                named("early", number(isEarly ? 1 : 0))};
   spec.shape = {named("steps", number(extents[0])),
                 named("batch", number(extents[1])),
@@ -63,11 +96,11 @@ LogicalResult Lowering::lowerLstmSequence(op::LstmSequenceOp sequence) {
                 named("startStride", numbers(starts)),
                 named("yStride", numbers(stridesOf(typeOf(y)))),
                 named("endStride", numbers(ends))};
-  spec.name = spec.family + sizeName(extents);
+  spec.name = spec.op + sizeName(extents);
   spec.costUs = static_cast<double>(upperBound(extents[0])) * 0.7;  // a step
   launch(loc, spec);
   for (auto [written, wanted] : copies) {
-    copy(loc, written, wanted, "copy", "the result is wanted in another layout than lstm writes");
+    copy(loc, written, wanted, "copy", "the result is wanted in another layout than " + cell + " writes");
   }
   return success();
 }

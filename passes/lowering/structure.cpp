@@ -62,7 +62,7 @@ LogicalResult Lowering::lowerStructure(Operation* op) {
           [&](auto) { return lowerIndexing(op); })
       .Case([&](op::TopkOp topk) { return lowerTopk(topk); })
       .Case([&](op::ScaledDotProductAttentionOp attention) { return lowerAttention(attention); })
-      .Case([&](op::LstmSequenceOp sequence) { return lowerLstmSequence(sequence); })
+      .Case<op::LstmSequenceOp, op::GruSequenceOp>([&](auto sequence) { return lowerSequence(sequence); })
       .Case([&](op::AtenOp aten) { return lowerAten(aten); })
       .Default([](Operation* other) -> LogicalResult {
         return other->emitOpError("has no lowering to kernels; decompose_ops or a fusion pass probably lacks a case");
@@ -98,13 +98,23 @@ LogicalResult Lowering::lowerConstant(Operation* op) {
                      .getBuffer());
     return success();
   }
-  // A full or an iota that some kernel reads as memory: written once where it stands.
+  if (isWrittenByLoops(tensor)) {
+    return success();
+  }
+  return lowerGenerated(op, destination(tensor));
+}
+
+/// A full or an iota that some kernel reads as memory: written once where it stands.
+LogicalResult Lowering::lowerGenerated(Operation* op, Value place) {
+  Value tensor = op->getResult(0);
+  const Exprs extents = extentsOf(tensor);
+  mlir::OpBuilder::InsertionGuard guard(builder_);
   KernelSpec spec;
   const bool isFull = llvm::isa<op::FullOp>(op);
   spec.op = op->getName().stripDialect().str();
   spec.why = "read as memory by an op that is not elementwise";
   mlir::Type scalar = scalarType(elementType(tensor));
-  spec.outputs = {destination(tensor)};
+  spec.outputs = {place};
   if (isFull) {
     spec.name = "fill";
     mlir::Attribute value = llvm::cast<op::FullOp>(op).getValue();

@@ -29,3 +29,11 @@ func.func @forward(%p: tensor<5x2x16xf32> {op.name = "p"}, %w: tensor<16x4xf32> 
       : (tensor<5x2x16xf32>, tensor<16x4xf32>) -> (tensor<5x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
   return %y : tensor<5x2x4xf32>
 }
+
+// -----
+
+func.func @forward(%p: tensor<5x2x12xf32> {op.name = "p"}, %w: tensor<12x4xf32> {op.name = "w"}) -> (tensor<5x2x4xf32> {op.name = "y"}) {
+  // expected-error@+1 {{'op.gru_sequence' op unsupported: gru_sequence has a kernel for devices only; gru is supported}}
+  %y, %h = op.gru_sequence %p, %w {reversed = false} : (tensor<5x2x12xf32>, tensor<12x4xf32>) -> (tensor<5x2x4xf32>, tensor<2x4xf32>)
+  return %y : tensor<5x2x4xf32>
+}

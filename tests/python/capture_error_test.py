@@ -14,6 +14,7 @@ from straightline import demo_models
 from straightline.capture import capture
 from straightline.errors import UnsupportedError, UserError
 from torch import nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 
@@ -39,9 +40,10 @@ def test_functional_dropout_in_training_mode() -> None:
         capture(lambda x: F.dropout(x, 0.5, True), (torch.randn(3),))
 
 
-def test_lstm_dropout_in_training_mode() -> None:
-    model = nn.LSTM(4, 4, 2, dropout=0.3)
-    with pytest.raises(UserError, match="LSTM"):
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+def test_dropout_of_recurrent_layers_in_training_mode(cell: type[nn.RNNBase]) -> None:
+    model = cell(4, 4, 2, dropout=0.3)
+    with pytest.raises(UserError, match=cell.__name__):
         capture(model, (torch.randn(3, 1, 4),))
 
 
@@ -115,7 +117,45 @@ def test_not_a_model() -> None:
         capture(3, (torch.randn(3),))
 
 
-def test_packed_lstm_and_projection() -> None:
+def test_gru_function_with_dropout_in_training_mode() -> None:
+    weights = [torch.randn(9, 3) for _ in range(4)]
+    with pytest.raises(UserError, match="GRU dropout of 0.5"):
+        capture(lambda x, h: torch.gru(x, h, weights, False, 2, 0.5, True, False, False), (torch.randn(4, 2, 3), torch.randn(2, 2, 3)))
+
+
+class Packed(nn.Module):
+    """A recurrent layer over the packed form of x [steps, n, 4]."""
+
+    def __init__(self, cell: type[nn.RNNBase]) -> None:
+        super().__init__()
+        self.cell = cell(4, 5)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        return pad_packed_sequence(self.cell(pack_padded_sequence(x, lengths))[0])[0]
+
+
+class AlreadyPacked(Packed):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.cell(PackedSequence(x, torch.tensor([3, 2, 2])))[0].data
+
+
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+def test_packed_sequences(cell: type[nn.RNNBase]) -> None:
+    for model, inputs in ((Packed(cell), (torch.randn(4, 3, 4), torch.tensor([4, 3, 2]))), (AlreadyPacked(cell), (torch.randn(7, 4),))):
+        with pytest.raises(UnsupportedError, match="^packed sequences: .*; nearest supported form: nn.LSTM and nn.GRU over a padded tensor$"):
+            capture(model.eval(), inputs)
+
+
+def test_a_gru_over_one_row_and_many_states() -> None:
+    """Eager broadcasts; without the framework's own it is refused."""
+    weights = [torch.randn(9, 3) for _ in range(2)]
+    with pytest.raises(UnsupportedError, match="gru over x .*equal batches"):
+        capture(
+            lambda x, h: torch.gru(x, h, weights, False, 1, 0.0, False, False, False), (torch.randn(4, 1, 3), torch.randn(1, 2, 3)), allows_aten=False
+        )
+
+
+def test_lstm_with_a_projection() -> None:
     with pytest.raises(UnsupportedError, match="proj_size"):
         capture(nn.LSTM(4, 4, proj_size=2).eval(), (torch.randn(3, 1, 4),), allows_aten=False)
 

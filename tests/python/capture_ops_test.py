@@ -209,7 +209,7 @@ CONVOLUTION: list[tuple[Callable[[], nn.Module], tuple[int, ...]]] = [
     (lambda: nn.MaxPool2d(2, dilation=2), (3, 8, 8)), (lambda: nn.MaxPool1d(2), (2, 3, 8)), (lambda: nn.AvgPool2d(3, 2, padding=1, count_include_pad=False), (2, 3, 8, 8)),
     (lambda: nn.AvgPool2d(2, divisor_override=3), (3, 8, 8)), (lambda: nn.AdaptiveAvgPool2d((3, 2)), (2, 3, 8, 7)), (lambda: nn.AdaptiveAvgPool2d(1), (3, 8, 7)),
     (lambda: nn.BatchNorm1d(3), (4, 3)), (lambda: nn.BatchNorm2d(3, affine=False), (2, 3, 4, 4)), (lambda: nn.BatchNorm2d(3, track_running_stats=False), (2, 3, 4, 4)), (lambda: nn.GroupNorm(2, 4), (2, 4, 5, 5)),
-    (lambda: nn.InstanceNorm2d(3, affine=True), (2, 3, 4, 4)), (lambda: nn.PReLU(), (2, 3)), (lambda: nn.GRU(4, 5, batch_first=True), (2, 3, 4)),
+    (lambda: nn.InstanceNorm2d(3, affine=True), (2, 3, 4, 4)), (lambda: nn.PReLU(), (2, 3)), (lambda: nn.GRU(4, 5, batch_first=True), (2, 3, 4)), (lambda: nn.GRU(4, 5, 2, bias=False), (3, 4)),
     (lambda: nn.LSTM(4, 5, 2, bias=False), (3, 2, 4)), (lambda: nn.LSTM(4, 5), (3, 4)), (lambda: nn.Upsample(scale_factor=2), (1, 2, 3, 3)), (lambda: nn.RNN(4, 5), (3, 2, 4)), (lambda: nn.AvgPool1d(2), (2, 3, 8)),
 ]  # fmt: skip
 

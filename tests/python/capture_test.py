@@ -49,6 +49,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Inputs]] = {
         lambda: lstm.LstmTagger(layers=2, bidirectional=True),
         lambda: (randn(2, 7, 8),),
     ),
+    "gru_2_bidirectional": (lambda: nn.GRU(8, 6, 2, batch_first=True, bidirectional=True), lambda: (randn(2, 7, 8),)),
     "counter": (counter.Counter, lambda: (randn(4),)),
     "row_cache": (counter.RowCache, lambda: (randn(4),)),
     "cond": (cond.Cond, lambda: (randn(4),)),
@@ -150,6 +151,7 @@ def test_ops_that_stay_whole() -> None:
     kept = {
         "resnet18": {"convolution": 20, "batch_norm": 20, "relu": 17, "max_pool2d": 1, "linear": 1},
         "lstm": {"lstm": 1, "linear": 1},
+        "gru_2_bidirectional": {"gru": 1, "linear": 0},
         "encoder_layer": {
             "layer_norm": 2, "scaled_dot_product_attention": 1, "gelu": 1, "linear": 4,
         },
@@ -358,3 +360,14 @@ def test_derived_dimension() -> None:
     name = symbol.name
     assert [str(e) for e in captured.inputs[0].type.extents] == [f"{name} * 2", "3"]
     parse(capture(lambda x: x + 1, (randn(6, 3),), None, ({0: 2 * half},)).builder.text())
+
+
+def test_a_gru_of_any_steps_and_rows() -> None:
+    """The steps are not gone through, whatever the type; the program that comes out has both names."""
+    batch, steps = torch.export.Dim("b", min=1, max=9), torch.export.Dim("s", min=1, max=4000)
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        model = nn.GRU(4, 5, 2, batch_first=True, bidirectional=True).to(dtype).eval()
+        captured = record(model, randn(2, 6, 4).to(dtype), dynamic_shapes=({0: batch, 1: steps},))
+        (gru,) = (op for op in captured.builder.ops() if op.name == "op.gru")
+        assert [str(e) for e in gru.results[0].type.extents] == ["b", "s", "10"], gru
+        assert captured.builder.names().count("gru") == 1 and "linear" not in captured.builder.names()

@@ -346,6 +346,10 @@ def _lstm(x, h0, c0, *weights, num_layers, bidirectional, batch_first, has_biase
     )
 
 
+def _gru(x, h0, *weights, num_layers, bidirectional, batch_first, has_biases):
+    return torch.gru(x, h0, weights, has_biases, num_layers, 0.0, False, bidirectional, batch_first)
+
+
 def _prod(x: torch.Tensor, dims: list[int], keepdim: bool) -> torch.Tensor:
     for dim in sorted(dims, reverse=True):
         x = x.prod(dim, keepdim=keepdim, dtype=x.dtype)
@@ -430,6 +434,7 @@ _OPS |= {
     "embedding": lambda w, i: F.embedding(i, w),
     "gather": lambda x, i, dim: x.gather(dim, i),
     "index_select": lambda x, i, dim: x.index_select(dim, i),
+    "gru": _gru,
     "lstm": _lstm,
 }
 

@@ -141,30 +141,32 @@ def test_what_the_host_reads_is_shown(model: nn.Module, reads: int) -> None:
     assert compiled.code.count("const sl::Event ") == reads
 
 
-def test_a_loop_of_known_length_is_a_graph() -> None:
-    """The steps of an LSTM whose weight the registers of a cluster cannot hold."""
-    compiled = sl.compile(nn.LSTM(16, 512).eval(), (torch.randn(5, 1, 16),), target=_TARGET)
+@pytest.mark.parametrize(("cell", "steps"), [(nn.LSTM, 5), (nn.GRU, 40)])
+def test_a_loop_of_known_length_is_a_graph(cell: type[nn.RNNBase], steps: int) -> None:
+    """The steps of a layer whose weight the registers of a cluster cannot hold."""
+    compiled = sl.compile(cell(16, 512).eval(), (torch.randn(steps, 1, 16),), target=_TARGET)
     assert compiled.explain()["launch"] == "graph"
     assert "for (" in compiled.code.split("sl_program_run")[1]
 
 
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(
     ("hidden", "batch", "blocks"), [(24, 1, 1), (128, 1, 8), (128, 40, 8), (131, 3, 8), (200, 33, 8)], ids=["small", "one", "many", "odd", "large"]
 )
 def test_a_recurrent_layer_is_one_kernel(
-    hidden: int, batch: int, blocks: int, dtype: torch.dtype, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hidden: int, batch: int, blocks: int, dtype: torch.dtype, cell: type[nn.RNNBase], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All steps of an LSTM; the weight stays in registers, none of which spills."""
+    """All steps; the weight stays in registers, none of which spills."""
     monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(tmp_path))
     if dtype is torch.float64:
         hidden, batch = min(hidden, 140), min(batch, 3)  # twice the registers
-    model = nn.LSTM(40, hidden, batch_first=True).to(dtype).eval()
+    model = cell(40, hidden, batch_first=True).to(dtype).eval()
     compiled = sl.compile(model, (torch.randn(batch, 20, 40).to(dtype),), target=_TARGET)
     rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
-    assert [row["family"] for row in rows].count("lstm_sequence") == 1
+    assert [row["family"] for row in rows].count("recurrent_sequence") == 1
     assert len(rows) <= 3, [row["kernel"] for row in rows]
     if hidden > 24 or dtype is not torch.float64:  # whose functions take twice the instructions: two blocks are faster
         assert int(re.search(r"\.blocks = (\d+), \.rows", compiled.code)[1]) == blocks  # type: ignore[index]
-    (kernel,) = (kernel for kernel in resources_in(tmp_path) if kernel.kernel.startswith("lstm"))
+    (kernel,) = (kernel for kernel in resources_in(tmp_path) if kernel.kernel.startswith(cell.__name__.lower()))
     assert kernel.stack == 0, kernel

@@ -249,13 +249,40 @@ def test_places_in_long_rows(shape: tuple[int, ...], dim: int, dtype: torch.dtyp
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize(("steps", "batch", "features", "hidden"), [(4, 1, 3, 5), (5, 3, 7, 20), (7, 2, 4, 33)])  # linears of 16 rows at most
-def test_all_steps_in_one_kernel(steps: int, batch: int, features: int, hidden: int, dtype: torch.dtype, tmp_path: Path) -> None:
-    """One block; from a start, and both directions of two layers from zeros, of any order of dims."""
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+def test_all_steps_in_one_kernel(
+    cell: type[nn.RNNBase], steps: int, batch: int, features: int, hidden: int, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    """One block; from a start, and both directions of two layers from zeros and from a start, of any order of dims."""
     start = torch.randn(1, batch, hidden).to(dtype)
-    _compare(Layers(features, hidden).to(dtype), (torch.randn(steps, batch, features).to(dtype), start, start / 2), tmp_path, None)
-    model = Layers(features, hidden, num_layers=2, bidirectional=True, batch_first=True, bias=batch > 1).to(dtype)
-    (tmp_path / "2").mkdir()
-    _compare(model, (torch.randn(batch, steps, features).to(dtype),), tmp_path / "2", None)
+    starts = (start, start / 2) if cell is nn.LSTM else (start,)
+    _compare(Layers(cell, features, hidden, bias=batch != 2).to(dtype), (torch.randn(steps, batch, features).to(dtype), *starts), tmp_path, None)
+    model = Layers(cell, features, hidden, num_layers=2, bidirectional=True, batch_first=True, bias=batch > 1).to(dtype)
+    x = torch.randn(batch, steps, features).to(dtype)
+    starts = tuple(torch.randn(4, batch, hidden).to(dtype) for _ in starts)
+    for number, given in enumerate(((x,), (x, *starts))):
+        (tmp_path / str(number)).mkdir()
+        _compare(model, given, tmp_path / str(number), None)
+    compiled = sl.compile(model, (x,), target="cuda:sm_80")
+    assert sum(row["family"] == "recurrent_sequence" for row in compiled.explain().statements) == 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_sequence_of_a_gru_in_parts(dtype: torch.dtype, tmp_path: Path) -> None:
+    """What a later call goes on from has all that the kernel knew: the same bits."""
+    model = Layers(nn.GRU, 6, 21).to(dtype).eval()
+    x, h = torch.randn(9, 1, 6).to(dtype), torch.randn(1, 1, 21).to(dtype)
+
+    def ours(x: Tensor, h: Tensor, name: str) -> tuple[Tensor, ...]:
+        got = tuple(torch.empty_like(t) for t in model(x, h))
+        (tmp_path / name).mkdir()
+        run_on_host(sl.compile(model, (x, h), target="cuda:sm_80", routes=_OWN), model, (x, h), got, tmp_path / name)
+        return got
+
+    whole, last = ours(x, h, "whole")
+    first, between = ours(x[:5], h, "first")
+    second, end = ours(x[5:], between, "second")
+    assert torch.equal(torch.cat((first, second)), whole) and torch.equal(end, last)
 
 
 _HARD = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan])

@@ -22,7 +22,7 @@ import straightline as sl
 _FAMILIES = {
     "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct", "gather_rows",
     "gather_elements", "scatter_rows", "scan", "pool", "topk", "transpose",
-    "lstm_sequence",
+    "recurrent_sequence",
 }  # fmt: skip
 _OWN = {"linear": "cuda", "matmul": "cuda", "convolution": "cuda"}
 
@@ -78,6 +78,8 @@ def _cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "selected from parts": (_Of(lambda s, x: x.topk(40)), (_r(2, 30011),)),
         "lstm, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
         "lstm, a cluster": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(7, 131, batch_first=True)), (_r(5, 9, 7),)),
+        "gru, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.GRU(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
+        "gru, a cluster": (_Of(lambda s, x, h: s.a(x, h)[0], a=nn.GRU(7, 131, batch_first=True)), (_r(5, 9, 7), _r(1, 5, 131))),
         "transpose": (_Of(lambda s, x: x.transpose(1, 2).contiguous()), (_r(2, 65, 37),)),
         "lanes": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(16, 24, bidirectional=True)), (_r(12, 2, 16),)),
         "range and fill": (_Of(lambda s, x: (torch.arange(x.shape[0], device=x.device), torch.full((9,), 2.0, device=x.device), x + 1)), (_r(9),)),

@@ -72,12 +72,13 @@ def test_many_ops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         torch.testing.assert_close(compiled(*inputs), model(*inputs))
 
 
-def test_what_it_is_for_alone_is_moved() -> None:
-    """The products that an LSTM is made of are not the model's own."""
-    model = nn.LSTM(5, 7).eval()
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+def test_what_it_is_for_alone_is_moved(cell: type[nn.RNNBase]) -> None:
+    """The products that a recurrent layer is made of are not the model's own."""
+    model = cell(5, 7).eval()
     x = torch.randn(3, 2, 5)
     assert not _of_torch(sl.compile(model, (x,), routes={"linear": "aten"}))
-    compiled = sl.compile(model, (x,), routes={"lstm": "aten"})
+    compiled = sl.compile(model, (x,), routes={cell.__name__.lower(): "aten"})
     assert _of_torch(compiled)
     with torch.inference_mode():
         torch.testing.assert_close(compiled(x)[0], model(x)[0])

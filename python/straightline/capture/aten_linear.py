@@ -21,8 +21,8 @@ from straightline.capture.importer import (
 )
 from straightline.errors import UserError
 
-NEAREST["aten.gru"] = "nn.LSTM"
-NEAREST["aten.lstm"] = "nn.LSTM over a tensor, not over a packed sequence"
+NEAREST["aten.gru"] = "nn.GRU over a padded tensor, not over a packed sequence"
+NEAREST["aten.lstm"] = "nn.LSTM over a padded tensor, not over a packed sequence"
 
 
 def needs_native_floats(what: str, x: Tensor) -> None:
@@ -214,22 +214,27 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 # Recurrent ------------------------------------------------------------------------------------------------------------
 
 
-@converter("aten.lstm.input")
-def _lstm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+def _layers(ctx: Importer, a: Arguments, what: str, state: Tensor) -> dict[str, Any]:
+    """The attributes of lstm and gru, behind what both refuse."""
     if a.train and a.dropout:
-        raise training_error(f"LSTM dropout of {a.dropout}", ctx.location)
-    needs_native_floats("lstm", a.input)
-    if not isinstance(a.hx[0].extents[-1], int):
-        raise Reject("lstm with a dynamic hidden size", "a static hidden size")
-    per_layer = (4 if a.has_biases else 2) * (2 if a.bidirectional else 1)
-    if len(a.params) != a.num_layers * per_layer:
-        raise Reject("LSTM with a projection (proj_size)", "an LSTM followed by a linear layer")
-    attributes = {
+        raise training_error(f"{what.upper()} dropout of {a.dropout}", ctx.location)
+    needs_native_floats(what, a.input)
+    if not isinstance(state.extents[-1], int):
+        raise Reject(f"{what} with a dynamic hidden size", "a static hidden size")
+    return {
         "num_layers": a.num_layers,
         "bidirectional": bool(a.bidirectional),
         "batch_first": bool(a.batch_first),
         "has_biases": bool(a.has_biases),
     }
+
+
+@converter("aten.lstm.input")
+def _lstm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    attributes = _layers(ctx, a, "lstm", a.hx[0])
+    per_layer = (4 if a.has_biases else 2) * (2 if a.bidirectional else 1)
+    if len(a.params) != a.num_layers * per_layer:
+        raise Reject("LSTM with a projection (proj_size)", "an LSTM followed by a linear layer")
     types = [ctx.result_type(node, index) for index in range(3)]
     if types[1].extents != a.hx[0].extents:
         raise UserError(
@@ -237,3 +242,13 @@ def _lstm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
             f"{list(a.hx[0].extents)}, a mistake of torch before 2.13: give the module, at {ctx.location}"
         )
     return ctx.emit("lstm", [a.input, *a.hx, *a.params], types, attributes)
+
+
+@converter("aten.gru.input")
+def _gru(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    attributes = _layers(ctx, a, "gru", a.hx)
+    batch = a.input.extents[0 if a.batch_first else 1] if a.input.rank == 3 else None
+    if a.hx.rank != 3 or a.hx.extents[1] != batch:
+        raise Reject(f"gru over x {list(a.input.extents)} and h {list(a.hx.extents)}", "3 dims each and equal batches")
+    types = [ctx.result_type(node, index) for index in range(2)]
+    return ctx.emit("gru", [a.input, a.hx, *a.params], types, attributes)

@@ -18,7 +18,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch._decomp import decompositions
 from torch.export import ExportedProgram, _trace
 from torch.export.graph_signature import (
     ConstantArgument,
@@ -68,12 +67,13 @@ from straightline.capture.model_check import (
     check_module,
     check_tensor,
 )
+from straightline.capture.recurrent_layers import is_of_packed_sequences, sized_recurrent_layers
 from straightline.capture.text_builder import TextBuilder
 from straightline.errors import InternalError, UnsupportedError, UserError
 
 # Ops that torch would decompose and that the `op` dialect has whole.
 _KEPT = frozenset(
-    """linear matmul layer_norm group_norm rms_norm gelu silu softmax log_softmax scaled_dot_product_attention lstm
+    """linear matmul layer_norm group_norm rms_norm gelu silu softmax log_softmax scaled_dot_product_attention lstm gru
     max_pool2d avg_pool2d adaptive_avg_pool2d hardswish hardsigmoid elu leaky_relu softplus floor_divide embedding
     masked_fill clamp_min clamp_max clamp relu6 hardtanh dropout feature_dropout alpha_dropout feature_alpha_dropout
     stack unbind split chunk max min rsub baddbmm mv dot upsample_bicubic2d im2col col2im roll trace""".split()
@@ -191,24 +191,6 @@ def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> tracebac
     )
 
 
-def _with_states_of_lstm(choose: Callable[..., Any]) -> Callable[..., Any]:
-    """What torch chooses for a layer of an LSTM over fake tensors, with the right sizes of its states.
-
-    Before 2.13 they have a dim too many.
-    """
-
-    def chosen(*arguments: Any) -> Callable[..., Any]:
-        own = choose(*arguments)
-
-        def layer(inp: torch.Tensor, hidden: Sequence[torch.Tensor], *rest: Any, **named: Any) -> Any:
-            y, states = own(inp, hidden, *rest, **named)
-            return y, tuple(state.reshape(before.shape) for state, before in zip(states, hidden))
-
-        return layer
-
-    return chosen
-
-
 _LOGS_OF_FAILURES = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch.export._trace")
 
 
@@ -229,14 +211,11 @@ def _plain_ops() -> Iterator[None]:
         log.addFilter(_below_warning)
     before = vars(_trace).get("print", print)
     _trace.print = lambda *texts, **options: None  # type: ignore[attr-defined]
-    lstm = decompositions.select_one_layer_lstm_function
-    decompositions.select_one_layer_lstm_function = _with_states_of_lstm(lstm)
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), sized_recurrent_layers(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        decompositions.select_one_layer_lstm_function = lstm
         torch.backends.mha.set_fastpath_enabled(fast)
         TracerBase._filter_traceback_frames = own_filter  # noqa: SLF001
         _trace.print = before  # type: ignore[attr-defined]
@@ -302,6 +281,9 @@ def _export_error(error: Exception) -> Exception:
     text = str(error).strip().split("\n\nThe error above occurred")[0]
     chain: BaseException | None = error
     while chain is not None:
+        if is_of_packed_sequences(chain):
+            what = text.splitlines()[0]
+            return UnsupportedError(f"packed sequences: {what}; nearest supported form: nn.LSTM and nn.GRU over a padded tensor")
         if isinstance(chain, GuardOnDataDependentSymNode):
             return UnsupportedError(
                 f"python control flow on the data of a tensor: {text}; nearest supported form: torch.cond"

@@ -69,26 +69,6 @@ extern "C" void fill_1600(sl_ctx* ctx, sl_team team, float* o0) {
       o0);
 }
 
-extern "C" void copy_32(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
-  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
-      ctx, team,
-      sl::Fixed<sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}}}>{},
-      [](auto x0, auto& y0) SL_LAMBDA {
-        y0 = x0;
-      },
-      a0, o0);
-}
-
-extern "C" void copy_1600(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
-  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
-      ctx, team,
-      sl::Fixed<sl::PointwiseShape{.extent = {1600}, .stride = {{1}, {1}}}>{},
-      [](auto x0, auto& y0) SL_LAMBDA {
-        y0 = x0;
-      },
-      a0, o0);
-}
-
 extern "C" void gemm_2x64x16_bias_add(sl_ctx* ctx, sl_team team, const float* a0,
     const float* a1, const float* a2, const float* a3, float* o0) {
   sl::gemm<sl::GemmTune{.mr = 2, .nr = 32, .kc = 0, .mc = 96, .prefetch = 0,
@@ -135,7 +115,7 @@ extern "C" void pointwise_sigmoid_2x16(sl_ctx* ctx, sl_team team, const float* a
       a0, a1, a2, a3, a4, o0, o1);
 }
 
-extern "C" void copy_32_2(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
+extern "C" void copy_32(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
   sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
       ctx, team,
       sl::Fixed<sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}}}>{},
@@ -202,14 +182,6 @@ static void thunk_fill_1600(sl_ctx* ctx, sl_team team, void* const* pointers, co
   fill_1600(ctx, team, static_cast<float*>(pointers[0]));
 }
 
-static void thunk_copy_32(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  copy_32(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
-}
-
-static void thunk_copy_1600(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  copy_1600(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
-}
-
 static void thunk_gemm_2x64x16_bias_add(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
   gemm_2x64x16_bias_add(ctx, team, static_cast<const float*>(pointers[0]),
       static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
@@ -223,8 +195,8 @@ static void thunk_pointwise_sigmoid_2x16(sl_ctx* ctx, sl_team team, void* const*
       static_cast<float*>(pointers[5]), static_cast<float*>(pointers[6]));
 }
 
-static void thunk_copy_32_2(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  copy_32_2(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
+static void thunk_copy_32(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
+  copy_32(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
 }
 
 static void thunk_copy_2x50x16(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
@@ -282,57 +254,45 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   float* const t_1 = sl::at<float>(io->arenas[0], t_1_at);
   constexpr int64_t t_2_at = 25600;
   float* const t_2 = sl::at<float>(io->arenas[0], t_2_at);
-  constexpr int64_t t_3_at = 38400;
+  constexpr int64_t t_3_at = 32512;
   float* const t_3 = sl::at<float>(io->arenas[0], t_3_at);
-  constexpr int64_t t_4_at = 32000;
+  constexpr int64_t t_4_at = 0;
   float* const t_4 = sl::at<float>(io->arenas[0], t_4_at);
   constexpr int64_t t_5_at = 25600;
   float* const t_5 = sl::at<float>(io->arenas[0], t_5_at);
-  constexpr int64_t t_6_at = 0;
-  float* const t_6 = sl::at<float>(io->arenas[0], t_6_at);
-  constexpr int64_t t_7_at = 25600;
-  float* const t_7 = sl::at<float>(io->arenas[0], t_7_at);
   const float* const x_view = x;
   // copy: lstm (lstm.py:25)
   if (team.index == 0) {
-    copy_50x2x8(ctx, sl::alone(), x_view, t_7);
+    copy_50x2x8(ctx, sl::alone(), x_view, t_5);
   }
   // linear: lstm (lstm.py:25)
   if (team.index == 0) {
-    gemm_100x64x8_bias(ctx, sl::alone(), t_7, lstm_weight_ih_l0_packed, lstm_bias_ih_l0, t_6);
-  }
-  // full: lstm (lstm.py:25)
-  if (team.index == 0) {
-    fill_32(ctx, sl::alone(), t_5);
-  }
-  // full: lstm (lstm.py:25)
-  if (team.index == 0) {
-    fill_1600(ctx, sl::alone(), t_4);
+    gemm_100x64x8_bias(ctx, sl::alone(), t_5, lstm_weight_ih_l0_packed, lstm_bias_ih_l0, t_4);
   }
   float* const getitem_1_view = getitem_1;
-  // for: lstm (lstm.py:25)
+  // full: lstm (lstm.py:25)
   if (team.index == 0) {
-    copy_32(ctx, sl::alone(), t_5, getitem_1_view);
+    fill_32(ctx, sl::alone(), getitem_1_view);
   }
-  // for: lstm (lstm.py:25)
+  // full: lstm (lstm.py:25)
   if (team.index == 0) {
-    copy_32(ctx, sl::alone(), t_5, t_3);
+    fill_32(ctx, sl::alone(), t_3);
   }
-  // for: lstm (lstm.py:25)
+  // full: lstm (lstm.py:25)
   if (team.index == 0) {
-    copy_1600(ctx, sl::alone(), t_4, t_2);
+    fill_1600(ctx, sl::alone(), t_2);
   }
   const int64_t n = 0;
   const int64_t n_1 = 50;
   const int64_t n_2 = 1;
   // for: lstm (lstm.py:25)
   for (int64_t i = n; i < n_1; i += n_2) {
-    float* const t_6_view = t_6 + i * 128;
-    float* const t_6_view_view = t_6_view;
+    float* const t_4_view = t_4 + i * 128;
+    float* const t_4_view_view = t_4_view;
     // linear, add: lstm (lstm.py:25)
     if (team.index == 0) {
       gemm_2x64x16_bias_add(ctx, sl::alone(), getitem_1_view, lstm_weight_hh_l0_packed,
-          lstm_bias_hh_l0, t_6_view_view, t_1);
+          lstm_bias_hh_l0, t_4_view_view, t_1);
     }
     float* const t_1_view = t_1;
     float* const t_1_view_1 = t_1 + 16;
@@ -347,10 +307,10 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
     float* const t_2_view = t_2 + i * 32;
     // dynamic_update_slice: lstm (lstm.py:25)
     if (team.index == 0) {
-      copy_32_2(ctx, sl::alone(), getitem_1_view_1, t_2_view);
+      copy_32(ctx, sl::alone(), getitem_1_view_1, t_2_view);
     }
     if (sl::cancelled(ctx, team)) {
-      return sl::stop(ctx, team, 13);
+      return sl::stop(ctx, team, 11);
     }
   }
   float* const t_2_view_1 = t_2;
@@ -394,14 +354,14 @@ static constexpr sl_expr_step e22[] = {{'c', 800}};
 static constexpr sl_expr_step e23[] = {{'c', 6400}};
 static constexpr sl_expr_step e24[] = {{'c', 32000}};
 static constexpr sl_expr_step e25[] = {{'c', 25600}};
-static constexpr sl_expr_step e26[] = {{'c', 38400}};
+static constexpr sl_expr_step e26[] = {{'c', 32512}};
 static constexpr sl_expr_step e27[] = {{'c', 192}};
-static constexpr sl_expr_step e28[] = {{'v', 10}};
-static constexpr sl_expr_step e29[] = {{'v', 11}};
-static constexpr sl_expr_step e30[] = {{'v', 12}};
-static constexpr sl_expr_step e31[] = {{'v', 13}, {'c', 512}, {'*', 0}};
-static constexpr sl_expr_step e32[] = {{'v', 13}, {'c', 128}, {'*', 0}};
-static constexpr sl_expr_step e33[] = {{'c', 38528}};
+static constexpr sl_expr_step e28[] = {{'v', 8}};
+static constexpr sl_expr_step e29[] = {{'v', 9}};
+static constexpr sl_expr_step e30[] = {{'v', 10}};
+static constexpr sl_expr_step e31[] = {{'v', 11}, {'c', 512}, {'*', 0}};
+static constexpr sl_expr_step e32[] = {{'v', 11}, {'c', 128}, {'*', 0}};
+static constexpr sl_expr_step e33[] = {{'c', 32640}};
 static constexpr sl_expr_step e34[] = {{'c', 6656}};
 static constexpr sl_expr l0[] = {{e0, 1}};
 static constexpr sl_expr l1[] = {{e1, 1}};
@@ -460,14 +420,12 @@ static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l22, l23, {e24, 1}, {e11, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l24, l19, {e25, 1}, {e23, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_3", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l25, l7, {e26, 1}, {e7, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l24, l19, {e24, 1}, {e23, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 2, l25, l7, {e25, 1}, {e7, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_6", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l26, l27, {e2, 1}, {e25, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_7", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l28, l29, {e25, 1}, {e19, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_4", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l26, l27, {e2, 1}, {e25, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_5", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 3, l28, l29, {e25, 1}, {e19, 1}, {e2, 1}},
     {sizeof(sl_buffer), "x_view", "", SL_ROLE_VIEW, 0, -1, 9, {2, 32, 1}, 3, l28, l30, {e2, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "getitem_1_view", "", SL_ROLE_VIEW, 0, -1, 11, {2, 32, 1}, 2, l25, l7, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_6_view", "", SL_ROLE_VIEW, 0, -1, 18, {2, 32, 1}, 3, l31, l27, {e2, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_6_view_view", "", SL_ROLE_VIEW, 0, -1, 22, {2, 32, 1}, 2, l22, l23, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_4_view", "", SL_ROLE_VIEW, 0, -1, 16, {2, 32, 1}, 3, l31, l27, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_4_view_view", "", SL_ROLE_VIEW, 0, -1, 20, {2, 32, 1}, 2, l22, l23, {e2, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 2, l25, l23, {e2, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_1_view_1", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 2, l25, l23, {e0, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_1_view_2", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 2, l25, l23, {e7, 1}, {e2, 1}, {e2, 1}},
@@ -513,16 +471,6 @@ static constexpr sl_argument arguments_fill_1600[] = {
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l24, l19},
 };
 
-static constexpr sl_argument arguments_copy_32[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l7},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l25, l7},
-};
-
-static constexpr sl_argument arguments_copy_1600[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l24, l19},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l24, l19},
-};
-
 static constexpr sl_argument arguments_gemm_2x64x16_bias_add[] = {
     {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l7},
     {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l8, l9},
@@ -541,7 +489,7 @@ static constexpr sl_argument arguments_pointwise_sigmoid_2x16[] = {
     {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l25, l7},
 };
 
-static constexpr sl_argument arguments_copy_32_2[] = {
+static constexpr sl_argument arguments_copy_32[] = {
     {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l18, l32},
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l18, l19},
 };
@@ -566,11 +514,9 @@ static constexpr sl_entry entries[] = {
     {sizeof(sl_entry), "gemm_100x64x8_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x64x8_bias, 4, nullptr, 0, 1.11, thunk_gemm_100x64x8_bias, nullptr},
     {sizeof(sl_entry), "fill_32", "native", SL_ENTRY_KERNEL, 0, arguments_fill_32, 1, nullptr, 0, 0.0016, thunk_fill_32, nullptr},
     {sizeof(sl_entry), "fill_1600", "native", SL_ENTRY_KERNEL, 0, arguments_fill_1600, 1, nullptr, 0, 0.08, thunk_fill_1600, nullptr},
-    {sizeof(sl_entry), "copy_32", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32, 2, nullptr, 0, 0.0032, thunk_copy_32, nullptr},
-    {sizeof(sl_entry), "copy_1600", "native", SL_ENTRY_KERNEL, 0, arguments_copy_1600, 2, nullptr, 0, 0.16, thunk_copy_1600, nullptr},
     {sizeof(sl_entry), "gemm_2x64x16_bias_add", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_2x64x16_bias_add, 5, nullptr, 0, 0.073, thunk_gemm_2x64x16_bias_add, nullptr},
     {sizeof(sl_entry), "pointwise_sigmoid_2x16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_sigmoid_2x16, 7, nullptr, 0, 0.0112, thunk_pointwise_sigmoid_2x16, nullptr},
-    {sizeof(sl_entry), "copy_32_2", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32_2, 2, nullptr, 0, 0.0032, thunk_copy_32_2, nullptr},
+    {sizeof(sl_entry), "copy_32", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32, 2, nullptr, 0, 0.0032, thunk_copy_32, nullptr},
     {sizeof(sl_entry), "copy_2x50x16", "native", SL_ENTRY_KERNEL, 0, arguments_copy_2x50x16, 2, nullptr, 0, 0.16, thunk_copy_2x50x16, nullptr},
     {sizeof(sl_entry), "gemm_100x5x16_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x5x16_bias, 4, nullptr, 0, 0.198, thunk_gemm_100x5x16_bias, nullptr},
 };
@@ -578,21 +524,19 @@ static constexpr sl_entry entries[] = {
 static constexpr int32_t operands_0[] = {1, 2};
 static constexpr int32_t operands_1[] = {4, 5};
 static constexpr int32_t operands_2[] = {7, 8};
-static constexpr int32_t operands_3[] = {20, 19};
-static constexpr int32_t operands_4[] = {19, 2, 0, 18};
-static constexpr int32_t operands_5[] = {17};
-static constexpr int32_t operands_6[] = {16};
-static constexpr int32_t operands_7[] = {17, 21};
-static constexpr int32_t operands_8[] = {17, 15};
-static constexpr int32_t operands_9[] = {16, 14};
-static constexpr int32_t operands_14[] = {18, 22};
-static constexpr int32_t operands_15[] = {21, 5, 3, 23, 13};
-static constexpr int32_t operands_16[] = {25, 15, 24, 26, 27, 15, 21};
-static constexpr int32_t operands_17[] = {14, 29};
-static constexpr int32_t operands_18[] = {28, 29};
-static constexpr int32_t operands_20[] = {31, 12};
-static constexpr int32_t operands_21[] = {12, 8, 6, 10};
-static constexpr int32_t operands_22[] = {10, 11};
+static constexpr int32_t operands_3[] = {18, 17};
+static constexpr int32_t operands_4[] = {17, 2, 0, 16};
+static constexpr int32_t operands_5[] = {19};
+static constexpr int32_t operands_6[] = {15};
+static constexpr int32_t operands_7[] = {14};
+static constexpr int32_t operands_12[] = {16, 20};
+static constexpr int32_t operands_13[] = {19, 5, 3, 21, 13};
+static constexpr int32_t operands_14[] = {23, 15, 22, 24, 25, 15, 19};
+static constexpr int32_t operands_15[] = {14, 27};
+static constexpr int32_t operands_16[] = {26, 27};
+static constexpr int32_t operands_18[] = {29, 12};
+static constexpr int32_t operands_19[] = {12, 8, 6, 10};
+static constexpr int32_t operands_20[] = {10, 11};
 static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_64x8", "pack", "lstm (lstm.py:25)", operands_0, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_64x16", "pack", "lstm (lstm.py:25)", operands_1, 1, 1, nullptr, 0},
@@ -600,23 +544,21 @@ static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_50x2x8", "copy", "lstm (lstm.py:25)", operands_3, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x64x8_bias", "linear", "lstm (lstm.py:25)", operands_4, 3, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_32", "full", "lstm (lstm.py:25)", operands_5, 0, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_1600", "full", "lstm (lstm.py:25)", operands_6, 0, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32", "for", "lstm (lstm.py:25)", operands_7, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32", "for", "lstm (lstm.py:25)", operands_8, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_1600", "for", "lstm (lstm.py:25)", operands_9, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_32", "full", "lstm (lstm.py:25)", operands_6, 0, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_1600", "full", "lstm (lstm.py:25)", operands_7, 0, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l34, 1},
     {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l35, 1},
     {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l1, 1},
     {sizeof(sl_statement), SL_STATEMENT_FOR, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l36, 3},
-    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_14, 1, 1, l37, 1},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_2x64x16_bias_add", "linear, add", "lstm (lstm.py:25)", operands_15, 4, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "pointwise_sigmoid_2x16", "sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul", "lstm (lstm.py:25)", operands_16, 5, 2, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_17, 1, 1, l38, 1},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32_2", "dynamic_update_slice", "lstm (lstm.py:25)", operands_18, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_12, 1, 1, l37, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_2x64x16_bias_add", "linear, add", "lstm (lstm.py:25)", operands_13, 4, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "pointwise_sigmoid_2x16", "sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul", "lstm (lstm.py:25)", operands_14, 5, 2, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_15, 1, 1, l38, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32", "dynamic_update_slice", "lstm (lstm.py:25)", operands_16, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_END, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_2x50x16", "copy", "fc (lstm.py:26)", operands_20, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x5x16_bias", "linear", "fc (lstm.py:26)", operands_21, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_22, 2, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_2x50x16", "copy", "fc (lstm.py:26)", operands_18, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x5x16_bias", "linear", "fc (lstm.py:26)", operands_19, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_20, 2, 0, nullptr, 0},
 };
 
 static constexpr sl_result results[] = {
@@ -635,11 +577,11 @@ extern const sl_program_desc sl_program;
 const sl_program_desc sl_program = {
     sizeof(sl_program_desc), SL_ABI_VERSION, "forward", "#kernel.target<\"cpu\", \"x86-64-v3\">",
     sl_program_prepare, sl_program_run,
-    buffers, 32, statements, 23, nullptr, 0,
+    buffers, 30, statements, 21, nullptr, 0,
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     6, 0, 1, 2, 1,
-    entries, 14, nullptr, 0};
+    entries, 12, nullptr, 0};
 }  // extern "C"
 
 }  // namespace sl_tables

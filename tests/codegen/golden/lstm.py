@@ -33,49 +33,43 @@ def run(io):
     t_1 = buffers[13]  # arena: float32[2, 64]
     t_2 = buffers[14]  # arena: float32[50, 2, 16]
     t_3 = buffers[15]  # arena: float32[2, 16]
-    t_4 = buffers[16]  # arena: float32[50, 2, 16]
-    t_5 = buffers[17]  # arena: float32[2, 16]
-    t_6 = buffers[18]  # arena: float32[50, 2, 64]
-    t_7 = buffers[19]  # arena: float32[50, 2, 8]
-    x_view = buffers[20]  # x: float32[50, 2, 8]
+    t_4 = buffers[16]  # arena: float32[50, 2, 64]
+    t_5 = buffers[17]  # arena: float32[50, 2, 8]
+    x_view = buffers[18]  # x: float32[50, 2, 8]
     # copy: lstm (lstm.py:25)
-    native.copy_50x2x8(alone, x_view, t_7)
+    native.copy_50x2x8(alone, x_view, t_5)
     # linear: lstm (lstm.py:25)
-    native.gemm_100x64x8_bias(alone, t_7, lstm_weight_ih_l0_packed, lstm_bias_ih_l0, t_6)
+    native.gemm_100x64x8_bias(alone, t_5, lstm_weight_ih_l0_packed, lstm_bias_ih_l0, t_4)
+    getitem_1_view = buffers[19]  # getitem_1: float32[2, 16]
     # full: lstm (lstm.py:25)
-    native.fill_32(alone, t_5)
+    native.fill_32(alone, getitem_1_view)
     # full: lstm (lstm.py:25)
-    native.fill_1600(alone, t_4)
-    getitem_1_view = buffers[21]  # getitem_1: float32[2, 16]
-    # for: lstm (lstm.py:25)
-    native.copy_32(alone, t_5, getitem_1_view)
-    # for: lstm (lstm.py:25)
-    native.copy_32(alone, t_5, t_3)
-    # for: lstm (lstm.py:25)
-    native.copy_1600(alone, t_4, t_2)
+    native.fill_32(alone, t_3)
+    # full: lstm (lstm.py:25)
+    native.fill_1600(alone, t_2)
     n = 0
     n_1 = 50
     n_2 = 1
     # for: lstm (lstm.py:25)
     for i in range(n, n_1, n_2):
-        t_6_view = t_6.view(22, i * 128)  # float32[1, 2, 64]
-        t_6_view_view = t_6_view.view(23, 0)  # float32[2, 64]
+        t_4_view = t_4.view(20, i * 128)  # float32[1, 2, 64]
+        t_4_view_view = t_4_view.view(21, 0)  # float32[2, 64]
         # linear, add: lstm (lstm.py:25)
         native.gemm_2x64x16_bias_add(alone, getitem_1_view, lstm_weight_hh_l0_packed,
-            lstm_bias_hh_l0, t_6_view_view, t_1)
-        t_1_view = buffers[24]  # t_1: float32[2, 16]
-        t_1_view_1 = buffers[25]  # t_1 + 16: float32[2, 16]
-        t_1_view_2 = buffers[26]  # t_1 + 32: float32[2, 16]
-        t_1_view_3 = buffers[27]  # t_1 + 48: float32[2, 16]
+            lstm_bias_hh_l0, t_4_view_view, t_1)
+        t_1_view = buffers[22]  # t_1: float32[2, 16]
+        t_1_view_1 = buffers[23]  # t_1 + 16: float32[2, 16]
+        t_1_view_2 = buffers[24]  # t_1 + 32: float32[2, 16]
+        t_1_view_3 = buffers[25]  # t_1 + 48: float32[2, 16]
         # sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul: lstm (lstm.py:25)
         native.pointwise_sigmoid_2x16(alone, t_1_view_1, t_3, t_1_view, t_1_view_2, t_1_view_3,
             t_3, getitem_1_view)
-        getitem_1_view_1 = buffers[28]  # getitem_1: float32[1, 2, 16]
-        t_2_view = t_2.view(29, i * 32)  # float32[1, 2, 16]
+        getitem_1_view_1 = buffers[26]  # getitem_1: float32[1, 2, 16]
+        t_2_view = t_2.view(27, i * 32)  # float32[1, 2, 16]
         # dynamic_update_slice: lstm (lstm.py:25)
-        native.copy_32_2(alone, getitem_1_view_1, t_2_view)
-        io.back_edge(13)
-    t_2_view_1 = buffers[31]  # t_2: float32[2, 50, 16]
+        native.copy_32(alone, getitem_1_view_1, t_2_view)
+        io.back_edge(11)
+    t_2_view_1 = buffers[29]  # t_2: float32[2, 50, 16]
     # copy: fc (lstm.py:26)
     native.copy_2x50x16(alone, t_2_view_1, t)
     # linear: fc (lstm.py:26)

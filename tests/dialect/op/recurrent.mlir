@@ -17,3 +17,19 @@ func.func @sequence(%p: tensor<?x2x16xf32, #op.dims<[s, 2, 16]>>, %w: tensor<16x
   %z, %hz, %cz = op.lstm_sequence %p, %w {reversed = false} : (tensor<?x2x16xf32, #op.dims<[s, 2, 16]>>, tensor<16x4xf32>) -> (tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>, tensor<2x4xf32>, tensor<2x4xf32>)
   return
 }
+
+// CHECK-LABEL: func.func @gru
+func.func @gru(%x: tensor<2x?x3xf32, #op.dims<[2, s, 3]>>, %h: tensor<2x2x4xf32>, %wi: tensor<12x3xf32>, %wh: tensor<12x4xf32>, %b: tensor<12xf32>) {
+  // CHECK: op.gru{{.*}}{batch_first = true, bidirectional = true, has_biases = true, num_layers = 1 : i64}{{.*}} -> (tensor<2x?x8xf32, #op.dims<[2, s, 8]>>, tensor<2x2x4xf32>)
+  %y, %hn = op.gru %x, %h, %wi, %wh, %b, %b, %wi, %wh, %b, %b {batch_first = true, bidirectional = true, has_biases = true, num_layers = 1 : i64} : (tensor<2x?x3xf32, #op.dims<[2, s, 3]>>, tensor<2x2x4xf32>, tensor<12x3xf32>, tensor<12x4xf32>, tensor<12xf32>, tensor<12xf32>, tensor<12x3xf32>, tensor<12x4xf32>, tensor<12xf32>, tensor<12xf32>) -> (tensor<2x?x8xf32, #op.dims<[2, s, 8]>>, tensor<2x2x4xf32>)
+  return
+}
+
+// CHECK-LABEL: func.func @gru_sequence
+func.func @gru_sequence(%p: tensor<?x2x12xf32, #op.dims<[s, 2, 12]>>, %w: tensor<12x4xf32>, %b: tensor<4xf32>, %h: tensor<2x4xf32>) {
+  // CHECK: op.gru_sequence %{{.*}}, %{{.*}} bias %{{.*}} start %{{.*}} {reversed = true} : (tensor<?x2x12xf32, #op.dims<[s, 2, 12]>>, tensor<12x4xf32>, tensor<4xf32>, tensor<2x4xf32>) -> (tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>, tensor<2x4xf32>)
+  %y, %hn = op.gru_sequence %p, %w bias %b start %h {reversed = true} : (tensor<?x2x12xf32, #op.dims<[s, 2, 12]>>, tensor<12x4xf32>, tensor<4xf32>, tensor<2x4xf32>) -> (tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>, tensor<2x4xf32>)
+  // CHECK: op.gru_sequence %{{[^ ]*}}, %{{[^ ]*}} {reversed = false}
+  %z, %hz = op.gru_sequence %p, %w {reversed = false} : (tensor<?x2x12xf32, #op.dims<[s, 2, 12]>>, tensor<12x4xf32>) -> (tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>, tensor<2x4xf32>)
+  return
+}

@@ -53,3 +53,39 @@ func.func @loops(%a: tensor<3x2x3xf32>, %b: tensor<7x513x3xf32>, %c: tensor<7x?x
       -> (tensor<7x2x512xf32>, tensor<1x2x512xf32>, tensor<1x2x512xf32>)
   return %ya, %yb, %yc, %yd : tensor<3x2x4xf32>, tensor<7x513x4xf32>, tensor<7x?x4xf32, #op.dims<[7, n, 4]>>, tensor<7x2x512xf32>
 }
+
+// Of a GRU: the bias of n's product with h is an operand, the others are added once.
+// CHECK-LABEL: func.func @gru
+func.func @gru(%x: tensor<7x2x3xf32>, %h: tensor<1x2x4xf32>, %wi: tensor<12x3xf32>, %wh: tensor<12x4xf32>, %bi: tensor<12xf32>, %bh: tensor<12xf32>)
+    -> (tensor<7x2x4xf32>, tensor<7x2x4xf32>) {
+  // CHECK: %[[N:.*]] = op.slice %[[BH:[^ ]*]] {{.*}}start = 8
+  // CHECK: %[[RZ:.*]] = op.slice %[[BH]] {{.*}}start = 0
+  // CHECK: %[[C:.*]] = op.cat %[[RZ]], %{{.*}} {dim = 0 : i64}
+  // CHECK: %[[B:.*]] = op.add %{{[^ ]*}}, %[[C]]
+  // CHECK: %[[P:.*]] = op.linear %{{[^ ]*}}, %{{[^ ]*}}, %[[B]]
+  // CHECK: op.gru_sequence %[[P]], %{{[^ ]*}} bias %[[N]] start %{{[^ ]*}} {reversed = false}
+  // CHECK: op.gru_sequence %{{[^ ]*}}, %{{[^ ]*}} {reversed = false}
+  // CHECK-NOT: op.for
+  %y, %hn = op.gru %x, %h, %wi, %wh, %bi, %bh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = true}
+      : (tensor<7x2x3xf32>, tensor<1x2x4xf32>, tensor<12x3xf32>, tensor<12x4xf32>, tensor<12xf32>, tensor<12xf32>)
+      -> (tensor<7x2x4xf32>, tensor<1x2x4xf32>)
+  %zero = op.full {value = 0.0 : f64} : tensor<f32>
+  %zeros = op.expand %zero : (tensor<f32>) -> tensor<1x2x4xf32>
+  %z, %hz = op.gru %x, %zeros, %wi, %wh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false}
+      : (tensor<7x2x3xf32>, tensor<1x2x4xf32>, tensor<12x3xf32>, tensor<12x4xf32>) -> (tensor<7x2x4xf32>, tensor<1x2x4xf32>)
+  return %y, %z : tensor<7x2x4xf32>, tensor<7x2x4xf32>
+}
+
+// Three rows of the weight a unit: a GRU fits where an LSTM does not.
+// CHECK-LABEL: func.func @a_larger_one_fits
+func.func @a_larger_one_fits(%x: tensor<7x1x3xf32>, %h: tensor<1x1x288xf32>, %wi: tensor<864x3xf32>, %wh: tensor<864x288xf32>,
+                             %vi: tensor<1152x3xf32>, %vh: tensor<1152x288xf32>) -> (tensor<7x1x288xf32>, tensor<7x1x288xf32>) {
+  // CHECK: op.gru_sequence
+  // CHECK: op.for
+  %y, %hn = op.gru %x, %h, %wi, %wh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false}
+      : (tensor<7x1x3xf32>, tensor<1x1x288xf32>, tensor<864x3xf32>, tensor<864x288xf32>) -> (tensor<7x1x288xf32>, tensor<1x1x288xf32>)
+  %z, %hz, %cz = op.lstm %x, %h, %h, %vi, %vh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false}
+      : (tensor<7x1x3xf32>, tensor<1x1x288xf32>, tensor<1x1x288xf32>, tensor<1152x3xf32>, tensor<1152x288xf32>)
+      -> (tensor<7x1x288xf32>, tensor<1x1x288xf32>, tensor<1x1x288xf32>)
+  return %y, %z : tensor<7x1x288xf32>, tensor<7x1x288xf32>
+}

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of family `lstm_sequence`; included by lstm_sequence.h, which says what it computes.
+// The body of family `recurrent_sequence`; included by recurrent_sequence.h, which says what it computes.
 //
 // A cluster takes `rows` of the batch through all steps; its blocks share the units, and `lanes` neighbouring threads one unit: each
-// holds its columns of the unit's four rows of the weight in registers, for good. A step is then
+// holds its columns of the unit's rows of the weight, one a gate, in registers, for good. A step is then
 //   1. wait until all of the last step's h is in this block's shared memory,
-//   2. multiply and add, sum over the lanes: every lane has the unit's gates and computes c and h,
+//   2. multiply and add, sum over the lanes: every lane has the unit's gates and computes its state,
 //   3. lane j sends h to block j of the cluster (st.async, which counts at the receiver's barrier; cuda_cluster.h).
 // So the weight is read once, and blocks meet nowhere but in what they send each other. There are two places for h, used in turns: who
 // has all of h[t + 1] knows that every block has read h[t], because each sent its own h[t + 1] after that. The idea of keeping a
 // recurrent weight in registers across steps is that of persistent RNNs (Diamos et al., ICML 2016).
-#ifndef STRAIGHTLINE_KERNELS_CUDA_LSTM_SEQUENCE_H
-#define STRAIGHTLINE_KERNELS_CUDA_LSTM_SEQUENCE_H
+#ifndef STRAIGHTLINE_KERNELS_CUDA_RECURRENT_SEQUENCE_H
+#define STRAIGHTLINE_KERNELS_CUDA_RECURRENT_SEQUENCE_H
 
 #include "straightline/kernels/cuda_cluster.h"
 #include "straightline/kernels/cuda_epilogue.h"
 
 namespace sl {
-namespace lstm_sequence_detail {
+namespace recurrent_sequence_detail {
 
-inline constexpr int kGates = 4;
+inline constexpr int kLstm = 4, kGru = 3;  ///< gates
 inline constexpr int kRun = 4;  ///< neighbouring columns of a lane
 
 template <class Sum>
@@ -27,19 +27,28 @@ SL_INLINE Sum sigmoid(Sum x) {
 }
 
 /// What is the same for all steps.
-template <LstmSequenceTune T>
+template <RecurrentSequenceTune T>
 struct Layout {
   static constexpr int kUnits = (T.hidden + T.blocks - 1) / T.blocks;  ///< of a block
   static constexpr int kRuns = (T.hidden + kRun * T.lanes - 1) / (kRun * T.lanes);
   static constexpr int kWidth = kRuns * kRun * T.lanes;  ///< of a row of h: zeros behind `hidden`
+  static_assert(T.gates == kGru || (T.gates == kLstm && T.bias == 0));
   static_assert(T.threads % 32 == 0 && T.threads >= kUnits * T.lanes && T.blocks <= T.lanes && (T.blocks - 1) * kUnits < T.hidden);
 };
 
-}  // namespace lstm_sequence_detail
+}  // namespace recurrent_sequence_detail
 
-template <LstmSequenceTune Tune, class T>
-SL_INLINE void lstm_sequence(LstmSequenceShape s, const T* projected, const T* weight, const T* h0, const T* c0, T* y, T* h, T* c) {
-  using namespace lstm_sequence_detail;
+/// `rest`: [bias,] [h0, [c0,]] y, h [, c].
+template <RecurrentSequenceTune Tune, class T, class... Rest>
+SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, const T* weight, Rest*... rest) {
+  using namespace recurrent_sequence_detail;
+  constexpr int kGates = Tune.gates;
+  constexpr bool kIsLstm = kGates == kLstm;
+  constexpr int kStates = kIsLstm ? 2 : 1, kInputs = Tune.bias + Tune.start * kStates;
+  static_assert(sizeof...(rest) == kInputs + 1 + kStates);
+  const T* const given[] = {rest...};
+  T* const y = const_cast<T*>(given[kInputs]);
+  T* const ends[] = {const_cast<T*>(given[kInputs + 1]), const_cast<T*>(given[kInputs + kStates])};  // h, c; of GRU h alone
   using L = Layout<Tune>;
   using Sum = SumOf<T>;
   constexpr int kRows = Tune.rows;
@@ -86,7 +95,7 @@ SL_INLINE void lstm_sequence(LstmSequenceShape s, const T* projected, const T* w
     Sum value(0);
     if constexpr (Tune.start != 0) {
       if (column < Tune.hidden && first + row < s.batch) {
-        value = cast<Sum>(h0[(first + row) * s.startStride[0] + column]);
+        value = cast<Sum>(given[Tune.bias][(first + row) * s.startStride[0] + column]);  // h0
       }
     }
     held[0][row][column] = value;
@@ -94,12 +103,17 @@ SL_INLINE void lstm_sequence(LstmSequenceShape s, const T* projected, const T* w
       held[1][row][column] = Sum(0);  // before it others may have written already
     }
   }
-  Sum cell[kRows] = {};
+  Sum state[kRows] = {};  // c, of GRU the unit's own h
   if constexpr (Tune.start != 0) {
+    constexpr int kLast = kStates - 1;
     SL_UNROLL
     for (int row = 0; row < kRows; ++row) {
-      cell[row] = isUnit && first + row < s.batch ? cast<Sum>(c0[(first + row) * s.startStride[1] + unit]) : Sum(0);
+      state[row] = isUnit && first + row < s.batch ? cast<Sum>(given[Tune.bias + kLast][(first + row) * s.startStride[kLast] + unit]) : Sum(0);
     }
+  }
+  Sum bias(0);
+  if constexpr (Tune.bias != 0) {
+    bias = isUnit ? cast<Sum>(given[0][unit]) : Sum(0);
   }
   // What x contributes to a step is asked for a step ahead.
   T next[kRows][kGates];
@@ -177,18 +191,27 @@ SL_INLINE void lstm_sequence(LstmSequenceShape s, const T* projected, const T* w
     const int64_t at = (Tune.reversed != 0 ? s.steps - 1 - step : step) * s.yStride[0];
     SL_UNROLL
     for (int row = 0; row < kRows; ++row) {
-      const Sum in = sigmoid(sums[row][0] + inputs[row][0]), forget = sigmoid(sums[row][1] + inputs[row][1]);
-      const Sum candidate = tanh(sums[row][2] + inputs[row][2]), out = sigmoid(sums[row][3] + inputs[row][3]);
-      cell[row] = forget * cell[row] + in * candidate;
-      const T value = cast<T>(out * tanh(cell[row]));
+      const Sum one = sigmoid(sums[row][0] + inputs[row][0]), other = sigmoid(sums[row][1] + inputs[row][1]);  // i and f, r and z
+      T value;
+      if constexpr (kIsLstm) {
+        const Sum candidate = tanh(sums[row][2] + inputs[row][2]), out = sigmoid(sums[row][3] + inputs[row][3]);
+        state[row] = other * state[row] + one * candidate;
+        value = cast<T>(out * tanh(state[row]));
+      } else {
+        const Sum candidate = tanh(inputs[row][2] + one * (sums[row][2] + bias));
+        value = cast<T>(candidate + other * (state[row] - candidate));
+        state[row] = cast<Sum>(value);
+      }
       if (isUnit && step + 1 < s.steps && lane < Tune.blocks) {
         cluster::send<kTogether>(lane, &held[turn ^ 1][row][unit], cast<Sum>(value), &arrived[turn ^ 1]);
       }
       if (isUnit && first + row < s.batch && lane == row % Tune.lanes) {
         y[at + (first + row) * s.yStride[1] + unit * s.yStride[2]] = value;
         if (step + 1 == s.steps) {
-          h[(first + row) * s.endStride[0] + unit] = value;
-          c[(first + row) * s.endStride[1] + unit] = cast<T>(cell[row]);
+          ends[0][(first + row) * s.endStride[0] + unit] = value;
+          if constexpr (kIsLstm) {
+            ends[1][(first + row) * s.endStride[1] + unit] = cast<T>(state[row]);
+          }
         }
       }
     }
@@ -198,12 +221,6 @@ SL_INLINE void lstm_sequence(LstmSequenceShape s, const T* projected, const T* w
   }
 }
 
-template <LstmSequenceTune Tune, class T>
-SL_INLINE void lstm_sequence(LstmSequenceShape s, const T* projected, const T* weight, T* y, T* h, T* c) {
-  static_assert(Tune.start == 0);
-  lstm_sequence<Tune>(s, projected, weight, static_cast<const T*>(nullptr), static_cast<const T*>(nullptr), y, h, c);
-}
-
 }  // namespace sl
 
-#endif  // STRAIGHTLINE_KERNELS_CUDA_LSTM_SEQUENCE_H
+#endif  // STRAIGHTLINE_KERNELS_CUDA_RECURRENT_SEQUENCE_H

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/decompose_recurrent.h"
+
+#include <algorithm>
+
+#include "dialect/op/canonicalize.h"
+#include "llvm/Support/MathExtras.h"
+#include "passes/value_builder.h"
+
+namespace straightline::passes {
+
+using mlir::AffineExpr;
+using mlir::Value;
+using Extents = ValueBuilder::Extents;
+
+namespace {
+
+constexpr int64_t kLstmGates = 4, kGruGates = 3;
+
+/// Weights of one layer and direction; biases may be null.
+struct CellWeights {
+  Value inputs, hidden, inputBias, hiddenBias;
+};
+
+/// What a step hands on: h [b, h], and of lstm c [b, h].
+using State = llvm::SmallVector<Value, 2>;
+
+/// What one pass over the steps gives: y [s, b, h] and the last state.
+struct Sequence {
+  Value y;
+  State last;
+};
+
+/// lstm or gru, with what its layers have in common.
+struct Layers {
+  mlir::Operation* operation;
+  int64_t gates;
+  Value x;
+  State starts;  ///< [layers * directions, b, h] each
+  mlir::OperandRange weights;
+  int64_t count;
+  bool isBidirectional, isBatchFirst, isBiased;
+
+  int64_t hidden() const { return llvm::cast<mlir::RankedTensorType>(starts[0].getType()).getDimSize(2); }
+
+  CellWeights weightsOf(int64_t cell) const {
+    const int64_t first = cell * (isBiased ? 4 : 2);
+    return {weights[first], weights[first + 1], isBiased ? weights[first + 2] : Value(), isBiased ? weights[first + 3] : Value()};
+  }
+};
+
+template <typename Op>
+Layers layersOf(Op op, int64_t gates, State starts) {
+  return {op,           gates, op.getX(), std::move(starts), op.getWeights(), static_cast<int64_t>(op.getNumLayers()), op.getBidirectional(),
+          op.getBatchFirst(), op.getHasBiases()};
+}
+Layers layersOf(op::LstmOp lstm) { return layersOf(lstm, kLstmGates, {lstm.getH0(), lstm.getC0()}); }
+Layers layersOf(op::GruOp gru) { return layersOf(gru, kGruGates, {gru.getH0()}); }
+
+/// Entry `index` of [n, b, h] as [b, h].
+Value entry(ValueBuilder& build, Value stacked, int64_t index) {
+  const Value row = build.slice(stacked, 0, index, index + 1);
+  return build.reshape(row, llvm::ArrayRef<AffineExpr>(build.extents(row)).drop_front());
+}
+
+/// [b, h] as [1, b, h].
+Value stacked(ValueBuilder& build, Value value) {
+  Extents extents = build.extents(value);
+  extents.insert(extents.begin(), build.number(1));
+  return build.reshape(value, extents);
+}
+
+/// Gate `place` of [b, gates * h].
+Value gate(ValueBuilder& build, Value gates, int64_t place, int64_t hidden) {
+  return build.slice(gates, 1, place * hidden, (place + 1) * hidden);
+}
+
+/// One step of lstm; gates in the order i, f, g, o.
+State lstmStep(ValueBuilder& build, Value projected, const State& state, const CellWeights& weights, int64_t hidden) {
+  const Value recurrent = build.linear(state[0], weights.hidden, weights.hiddenBias);
+  const Value gates = build.make<op::AddOp>(recurrent, projected);
+  const Value in = build.make<op::SigmoidOp>(gate(build, gates, 0, hidden)), forget = build.make<op::SigmoidOp>(gate(build, gates, 1, hidden));
+  const Value cell = build.make<op::TanhOp>(gate(build, gates, 2, hidden)), out = build.make<op::SigmoidOp>(gate(build, gates, 3, hidden));
+  const Value kept = build.make<op::MulOp>(forget, state[1]), added = build.make<op::MulOp>(in, cell);
+  const Value c = build.make<op::AddOp>(kept, added);
+  return {build.make<op::MulOp>(out, build.make<op::TanhOp>(c)), c};
+}
+
+/// One step of gru; gates in the order r, z, n.
+State gruStep(ValueBuilder& build, Value projected, const State& state, const CellWeights& weights, int64_t hidden) {
+  const Value recurrent = build.linear(state[0], weights.hidden, weights.hiddenBias);
+  auto sigmoid = [&](int64_t place) {
+    return build.make<op::SigmoidOp>(build.make<op::AddOp>(gate(build, recurrent, place, hidden), gate(build, projected, place, hidden)));
+  };
+  const Value reset = sigmoid(0), update = sigmoid(1);
+  const Value candidate =
+      build.make<op::TanhOp>(build.make<op::AddOp>(gate(build, projected, 2, hidden), build.make<op::MulOp>(gate(build, recurrent, 2, hidden), reset)));
+  const Value kept = build.make<op::MulOp>(build.make<op::SubOp>(state[0], candidate), update);
+  return {build.make<op::AddOp>(kept, candidate)};
+}
+
+/// `projected` [b, gates * h].
+State step(ValueBuilder& build, const Layers& layers, Value projected, const State& state, const CellWeights& weights) {
+  const auto next = layers.gates == kGruGates ? gruStep : lstmStep;
+  return next(build, projected, state, weights, layers.hidden());
+}
+
+/// The loop over steps; `reversed` counts down by index arithmetic (static number of steps).
+Sequence loop(ValueBuilder& build, const Layers& layers, Value projected, const State& start, const CellWeights& weights, bool reversed) {
+  mlir::OpBuilder& builder = build.builder();
+  const Extents extents = build.extents(projected);
+  Extents result = {extents[0]};
+  llvm::append_range(result, build.extents(start[0]));
+  llvm::SmallVector<Value> inits = llvm::to_vector(start);
+  inits.push_back(build.full(build.type(ValueBuilder::elementOf(projected), result), 0.0));
+  const op::DimsAttr bounds = op::DimsAttr::get(
+      builder.getContext(), build.space().list({build.number(0), extents[0], build.number(1)}));
+  auto forOp = op::ForOp::create(builder, build.loc(), mlir::TypeRange(mlir::ValueRange(inits)),
+                                 bounds, inits);
+  mlir::OpBuilder::InsertionGuard guard(builder);
+  mlir::Block* body = builder.createBlock(&forOp.getBody());
+  const auto indexType = mlir::RankedTensorType::get({}, builder.getI64Type());
+  Value index = body->addArgument(indexType, build.loc());
+  State state;
+  for (Value init : start) {
+    state.push_back(body->addArgument(init.getType(), build.loc()));
+  }
+  const Value y = body->addArgument(inits.back().getType(), build.loc());
+  if (reversed) {
+    const int64_t last = *symbolic::constantValue(extents[0]) - 1;
+    index = build.make<op::SubOp>(build.full(indexType, static_cast<double>(last)), index);
+  }
+  Extents row = extents;
+  row[0] = build.number(1);
+  const Value slice =
+      build.make<op::DynamicSliceOp>(build.type(ValueBuilder::elementOf(projected), row), projected,
+                                     index, /*dim=*/0, /*length=*/1);
+  const Value inputs = build.reshape(slice, llvm::ArrayRef<AffineExpr>(row).drop_front());
+  llvm::SmallVector<Value> next = llvm::to_vector(step(build, layers, inputs, state, weights));
+  next.push_back(build.make<op::DynamicUpdateSliceOp>(y.getType(), y, stacked(build, next[0]), index, /*dim=*/0));
+  op::YieldOp::create(builder, build.loc(), next);
+  mlir::ValueRange results = forOp.getResults();
+  return {results.back(), State(results.drop_back())};
+}
+
+/// Each step by itself.
+Sequence unrolled(ValueBuilder& build, const Layers& layers, Value projected, const State& start, const CellWeights& weights, bool reversed) {
+  State state = start;
+  const int64_t steps = *symbolic::constantValue(build.extents(projected)[0]);
+  llvm::SmallVector<Value> y(steps);
+  for (int64_t i = 0; i < steps; ++i) {
+    const int64_t index = reversed ? steps - 1 - i : i;
+    state = step(build, layers, entry(build, projected, index), state, weights);
+    y[index] = stacked(build, state[0]);
+  }
+  return {build.cat(y, 0), state};
+}
+
+/// Whether it is a literal of zeros.
+bool isZero(Value value) {
+  auto number = llvm::dyn_cast_if_present<mlir::FloatAttr>(op::splatOf(value));
+  return number && number.getValue().isZero();
+}
+
+/// All steps in one kernel, where it has a plan for these sizes.
+std::optional<Sequence> whole(ValueBuilder& build, const Layers& layers, Value x, int64_t cell, bool reversed, int64_t largestCluster) {
+  constexpr int64_t kFewestSteps = 4;  // fewer are as fast by themselves
+  const CellWeights weights = layers.weightsOf(cell);
+  const Extents extents = build.extents(x);
+  const auto type = llvm::cast<mlir::RankedTensorType>(x.getType());
+  const int64_t hidden = layers.hidden();
+  if (type.isDynamicDim(1) || (!type.isDynamicDim(0) && type.getDimSize(0) < kFewestSteps) ||
+      !planRecurrentSequence(layers.gates, hidden, type.getDimSize(1), type.getElementType(), largestCluster)) {
+    return std::nullopt;
+  }
+  Value bias = weights.inputBias, candidateBias;
+  if (bias && layers.gates == kGruGates) {  // the one of n is multiplied by r
+    candidateBias = build.slice(weights.hiddenBias, 0, 2 * hidden, 3 * hidden);
+    const Value none = build.full(build.type(type.getElementType(), {build.number(hidden)}), 0.0);
+    bias = build.make<op::AddOp>(bias, build.cat({build.slice(weights.hiddenBias, 0, 0, 2 * hidden), none}, 0));
+  } else if (bias) {
+    bias = build.make<op::AddOp>(bias, weights.hiddenBias);
+  }
+  const Value projected = build.linear(x, weights.inputs, bias);
+  State start(layers.starts.size());
+  if (!llvm::all_of(layers.starts, isZero)) {
+    llvm::transform(layers.starts, start.begin(), [&](Value all) { return entry(build, all, cell); });
+  }
+  const mlir::Type element = type.getElementType();
+  const mlir::Type state = build.type(element, {extents[1], build.number(hidden)});
+  const mlir::Type y = build.type(element, {extents[0], extents[1], build.number(hidden)});
+  const mlir::BoolAttr isReversed = build.builder().getBoolAttr(reversed);
+  if (layers.gates == kGruGates) {
+    auto made = op::GruSequenceOp::create(build.builder(), build.loc(), y, state, projected, weights.hidden, candidateBias, start[0], isReversed);
+    return Sequence{made.getY(), {made.getH()}};
+  }
+  auto made = op::LstmSequenceOp::create(build.builder(), build.loc(), y, state, state, projected, weights.hidden, start[0], start[1], isReversed);
+  return Sequence{made.getY(), {made.getH(), made.getC()}};
+}
+
+Sequence direction(ValueBuilder& build, const Layers& layers, Value x, int64_t cell, bool reversed, int64_t largestCluster) {
+  constexpr int64_t kMostUnrolled = 32;
+  if (std::optional<Sequence> sequence = whole(build, layers, x, cell, reversed, largestCluster)) {
+    return *sequence;
+  }
+  const CellWeights weights = layers.weightsOf(cell);
+  const std::optional<int64_t> count = symbolic::constantValue(build.extents(x)[0]);
+  // With a named number of steps the last index is no literal: the sequence itself is reversed.
+  const bool flips = reversed && !count;
+  const llvm::SmallVector<int64_t> steps = {0};
+  if (flips) {
+    x = build.make<op::FlipOp>(x.getType(), x, steps);
+  }
+  const Value projected = build.linear(x, weights.inputs, weights.inputBias);
+  State start;
+  for (Value all : layers.starts) {
+    start.push_back(entry(build, all, cell));
+  }
+  const bool isFew = layers.gates == kGruGates && count && *count > 0 && *count <= kMostUnrolled;
+  Sequence sequence = (isFew ? unrolled : loop)(build, layers, projected, start, weights, reversed && !flips);
+  if (flips) {
+    sequence.y = build.make<op::FlipOp>(sequence.y.getType(), sequence.y, steps);
+  }
+  return sequence;
+}
+
+template <typename Op>
+struct DecomposeLayers : mlir::OpRewritePattern<Op> {
+  DecomposeLayers(mlir::MLIRContext* context, int64_t largestCluster)
+      : mlir::OpRewritePattern<Op>(context), largestCluster(largestCluster) {}
+
+  int64_t largestCluster;
+
+  llvm::LogicalResult matchAndRewrite(Op op, mlir::PatternRewriter& rewriter) const override {
+    const Layers layers = layersOf(op);
+    if (mlir::ShapedType::isDynamic(layers.hidden())) {
+      return rewriter.notifyMatchFailure(op, "the hidden size is a named extent");
+    }
+    ValueBuilder build(rewriter, op.getLoc());
+    const int64_t directions = layers.isBidirectional ? 2 : 1;
+    Value x = layers.isBatchFirst ? build.permute(layers.x, {1, 0, 2}) : layers.x;
+    llvm::SmallVector<llvm::SmallVector<Value>, 2> last(layers.starts.size());
+    for (int64_t layer = 0; layer < layers.count; ++layer) {
+      llvm::SmallVector<Value> y;
+      for (int64_t each = 0; each < directions; ++each) {
+        const Sequence sequence = direction(build, layers, x, layer * directions + each, each == 1, largestCluster);
+        y.push_back(sequence.y);
+        for (auto [all, state] : llvm::zip_equal(last, sequence.last)) {
+          all.push_back(stacked(build, state));
+        }
+      }
+      x = build.cat(y, 2);
+    }
+    llvm::SmallVector<Value> results = {layers.isBatchFirst ? build.permute(x, {1, 0, 2}) : x};
+    for (llvm::ArrayRef<Value> all : last) {
+      results.push_back(build.cat(all, 0));
+    }
+    rewriter.replaceOp(op, results);
+    return mlir::success();
+  }
+};
+
+}  // namespace
+
+std::optional<RecurrentSequencePlan> planRecurrentSequence(int64_t gates, int64_t hidden, int64_t batch, mlir::Type element,
+                                                           int64_t largestCluster) {
+  constexpr int64_t kRun = 4;  // of the kernel: neighbouring columns of a lane
+  constexpr int64_t kRegisters = 65536, kMost = 255;  // of a processor, a fourth for every fourth warp of a block; of a thread
+  const int64_t ofARow = 3 * gates + 1;               // registers of a thread: sums, inputs (two steps') and state of a row
+  constexpr int64_t kOthers = 40;                     // addresses
+  constexpr int64_t kMostThreads = 512;
+  constexpr int64_t kMostRows = 4;
+  constexpr int64_t kBlocks = 128;              // of a device at once
+  // Fitted to an H200 (bench/results/cuda_recurrent_h200.json, LSTMs): us of any step, what a cluster adds, instructions of a function: LSTM
+  // has five of them a unit (i, f, g, o, tanh of c), GRU three.
+  constexpr double kAlone = 0.35, kMeet = 0.1, kFunction = 50, kClock = 1700, kSchedulers = 4;
+  const double functions = kFunction * (gates == kGruGates ? 3 : 5);
+  std::optional<RecurrentSequencePlan> best;
+  const int64_t words = element.isF64() ? 2 : 1;
+  for (int64_t blocks = 1; blocks <= largestCluster && hidden > 0 && batch > 0; blocks *= 2) {
+    const int64_t units = llvm::divideCeil(hidden, blocks);
+    const int64_t rows = llvm::divideCeil(batch, kBlocks / blocks);
+    for (const int64_t lanes : {8, 16, 32}) {
+      const int64_t threads = llvm::alignTo(units * lanes, 32);
+      const int64_t columns = kRun * llvm::divideCeil(hidden, kRun * lanes);
+      const int64_t registers = (gates * columns + ofARow * rows) * words + kOthers;
+      const int64_t most = std::min<int64_t>(kMost, kRegisters / static_cast<int64_t>(llvm::alignTo(threads, 128)) / 8 * 8);
+      if ((blocks - 1) * units >= hidden || threads > kMostThreads || registers > most || rows > kMostRows) {
+        continue;
+      }
+      // A warp's multiply-adds and exchanges take turns on the four schedulers of a processor; a double takes two.
+      const double sums = static_cast<double>(gates) * (static_cast<double>(columns) + 2.0 * llvm::Log2_64(lanes));
+      const double instructions = static_cast<double>(rows * words) * (sums + functions);
+      const double turns = std::max(1.0, static_cast<double>(threads) / 32 / kSchedulers);
+      const double us = kAlone + (blocks > 1 ? kMeet : 0) + instructions * turns / kClock;
+      if (!best || us < best->stepUs) {
+        best = RecurrentSequencePlan{lanes, blocks, rows, threads, us};
+      }
+    }
+  }
+  return best;
+}
+
+void addRecurrentPatterns(mlir::RewritePatternSet& patterns, int64_t largestCluster) {
+  patterns.add<DecomposeLayers<op::LstmOp>, DecomposeLayers<op::GruOp>>(patterns.getContext(), largestCluster);
+}
+
+}  // namespace straightline::passes

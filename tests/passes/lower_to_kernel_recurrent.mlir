@@ -1,0 +1,33 @@
+// RUN: straightline-opt %s --split-input-file --lower-to-kernel | FileCheck %s
+
+// All steps are one launch. A GRU has three gates, a bias of its own and no c: strides of what is not there are 0. Its sizes come from
+// its operands, how it divides its work from place-on-cuda.
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
+  // CHECK-LABEL: kernel.program @gru
+  // CHECK: kernel.launch @gru_sequence_5x2x4(%arg0, %arg1, %arg2, %arg3) outs(%arg4, %arg5) {{.*}}op = "gru_sequence"{{.*}}cuda.recurrent_sequence
+  // CHECK-NOT: kernel.launch
+  // CHECK: schedule(<"recurrent_sequence", shape = {steps = 5, batch = 2, projectedStride = [24, 12], weightStride = 4, startStride = [4, 0],
+  // CHECK-SAME: yStride = [8, 4, 1], endStride = [4, 0]}, tune = {gates = 3, hidden = 4, lanes = 0, blocks = 0, rows = 0, threads = 0,
+  // CHECK-SAME: bias = 1, start = 1, reversed = 1, early = 0}>)
+  func.func @gru(%p: tensor<5x2x12xf32> {op.name = "p"}, %w: tensor<12x4xf32> {op.name = "w"}, %b: tensor<4xf32> {op.name = "b"},
+                 %h: tensor<2x4xf32> {op.name = "h"}) -> (tensor<5x2x4xf32> {op.name = "y"}, tensor<2x4xf32> {op.name = "hn"}) {
+    %y, %hn = op.gru_sequence %p, %w bias %b start %h {reversed = true}
+        : (tensor<5x2x12xf32>, tensor<12x4xf32>, tensor<4xf32>, tensor<2x4xf32>) -> (tensor<5x2x4xf32>, tensor<2x4xf32>)
+    return %y, %hn : tensor<5x2x4xf32>, tensor<2x4xf32>
+  }
+}
+
+// -----
+
+// An LSTM from zeros; a weight that is a parameter is read before the kernel ahead has ended.
+module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
+  // CHECK-LABEL: kernel.program @lstm
+  // CHECK: kernel.launch @lstm_sequence_5x2x4(%arg0, %{{.*}}) outs(%arg1, %{{.*}}, %{{.*}}) {{.*}}op = "lstm_sequence"
+  // CHECK: startStride = [0, 0], yStride = [8, 4, 1], endStride = [4, 4]}, tune = {gates = 4, hidden = 4,
+  // CHECK-SAME: bias = 0, start = 0, reversed = 0, early = 1}>)
+  func.func @lstm(%p: tensor<5x2x16xf32> {op.name = "p"}) -> (tensor<5x2x4xf32> {op.name = "y"}) {
+    %w = op.parameter "w" : tensor<16x4xf32>
+    %y, %h, %c = op.lstm_sequence %p, %w {reversed = false} : (tensor<5x2x16xf32>, tensor<16x4xf32>) -> (tensor<5x2x4xf32>, tensor<2x4xf32>, tensor<2x4xf32>)
+    return %y : tensor<5x2x4xf32>
+  }
+}

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""nn.GRU beside eager: any number of steps and rows, layers, directions, biases, starts and types."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import straightline as sl
+import torch
+from policy import check, launches
+from torch import Tensor, nn
+from torch.export import Dim
+
+
+def _inputs(model: nn.GRU, steps: int, batch: int, start: bool) -> tuple[Tensor, ...]:
+    """x, and a start where it is asked for."""
+    dtype = model.weight_ih_l0.dtype
+    x = torch.randn((batch, steps, model.input_size) if model.batch_first else (steps, batch, model.input_size)).to(dtype)
+    states = model.num_layers * (2 if model.bidirectional else 1)
+    return (x, torch.randn(states, batch, model.hidden_size).to(dtype)) if start else (x,)
+
+
+_FORMS = {
+    "plain": ({}, False),
+    "without biases": ({"bias": False}, True),
+    "batch first": ({"batch_first": True}, True),
+    "both ways": ({"bidirectional": True}, False),
+    "three layers": ({"num_layers": 3, "bidirectional": True, "batch_first": True, "dropout": 0.3}, True),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("form", _FORMS)
+def test_any_number_of_steps_and_rows(form: str, threads: int) -> None:
+    """One program; the text says nothing of how many steps there are."""
+    options, start = _FORMS[form]
+    model = nn.GRU(6, 11, **options).eval()
+    steps, batch = Dim("s", min=1, max=300), Dim("b", min=1, max=9)
+    first = bool(options.get("batch_first"))
+    shapes = ({0: batch, 1: steps} if first else {0: steps, 1: batch}, {1: batch})[: 1 + start]
+    calls = [_inputs(model, *sizes, start) for sizes in ((1, 1), (2, 3), (300, 1), (41, 9), (1, 9))]
+    compiled = check(model, calls[1], calls=calls, dynamic_shapes=shapes, threads=threads)
+    directions = model.num_layers * (2 if model.bidirectional else 1)
+    assert compiled.ir("kernel").count("kernel.for") == directions
+    assert len(compiled.code) < 100_000 * directions
+
+
+@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize("steps", [1, 2, 32, 33])
+def test_known_sizes(steps: int, form: str) -> None:
+    """Few steps are so many products and cells, more are a loop."""
+    options, start = _FORMS[form]
+    model = nn.GRU(5, 8, **options).eval()
+    compiled = check(model, _inputs(model, steps, 2, start), calls=[_inputs(model, steps, 2, start)])
+    assert ("kernel.for" in compiled.ir("kernel")) == (steps > 32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("steps", [3, 60])
+def test_types(steps: int, dtype: torch.dtype) -> None:
+    model = nn.GRU(7, 12, 2, bidirectional=True).to(dtype).eval()
+    check(model, _inputs(model, steps, 3, True))
+
+
+def test_without_a_batch() -> None:
+    model = nn.GRU(4, 6, bidirectional=True).eval()
+    check(model, (torch.randn(5, 4),))
+    check(model, (torch.randn(5, 4), torch.randn(2, 6)), calls=[(torch.randn(9, 4), torch.randn(2, 6))], dynamic_shapes=({0: Dim("s", max=50)}, {}))
+
+
+def test_long_sequences_cost_no_text() -> None:
+    """200 steps are three kernels a step in a loop."""
+    model = nn.GRU(40, 64, batch_first=True).eval()
+    compiled = sl.compile(model, (torch.randn(1, 200, 40),))
+    assert len(compiled.code) < 60_000 and len(launches(compiled)) < 12
+    assert re.search(r"arith\.constant 200 : index|kernel\.size\(200\)", compiled.ir("kernel"))
+
+
+def test_a_sequence_in_parts() -> None:
+    """Frames of a stream of audio, each from the last one's state, are the whole sequence."""
+    model = nn.GRU(6, 16, 2).eval()
+    steps = Dim("s", min=1, max=64)
+    compiled = sl.compile(model, (torch.randn(7, 1, 6), torch.zeros(2, 1, 16)), dynamic_shapes=({0: steps}, {}))
+    x, h = torch.randn(40, 1, 6), torch.zeros(2, 1, 16)
+    whole, last = compiled(x, h)
+    parts = []
+    for frame in x.split([1, 16, 2, 21]):
+        y, h = compiled(frame, h)
+        parts.append(y)
+    assert torch.allclose(torch.cat(parts), whole, atol=1e-6) and torch.allclose(h, last, atol=1e-6)

@@ -53,7 +53,8 @@ def test_known_sizes(steps: int, form: str) -> None:
     options, start = _FORMS[form]
     model = nn.GRU(5, 8, **options).eval()
     compiled = check(model, _inputs(model, steps, 2, start), calls=[_inputs(model, steps, 2, start)])
-    assert ("kernel.for" in compiled.ir("kernel")) == (steps > 32)
+    if torch.get_default_device().type == "cpu":  # a device has a kernel for all of them
+        assert ("kernel.for" in compiled.ir("kernel")) == (steps > 32)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
@@ -70,11 +71,13 @@ def test_without_a_batch() -> None:
 
 
 def test_long_sequences_cost_no_text() -> None:
-    """200 steps are three kernels a step in a loop."""
+    """200 steps are three kernels a step in a loop, and two before it: x's product and the y that the loop begins with."""
     model = nn.GRU(40, 64, batch_first=True).eval()
-    compiled = sl.compile(model, (torch.randn(1, 200, 40),))
-    assert len(compiled.code) < 60_000 and len(launches(compiled)) < 12
-    assert re.search(r"arith\.constant 200 : index|kernel\.size\(200\)", compiled.ir("kernel"))
+    compiled = check(model, (torch.randn(1, 200, 40),))
+    assert len(compiled.code) < 60_000
+    if torch.get_default_device().type == "cpu":
+        assert len(launches(compiled)) == 6  # and the h that it begins with
+        assert re.search(r"arith\.constant 200 : index|kernel\.size\(200\)", compiled.ir("kernel"))
 
 
 def test_a_sequence_in_parts() -> None:
@@ -88,4 +91,4 @@ def test_a_sequence_in_parts() -> None:
     for frame in x.split([1, 16, 2, 21]):
         y, h = compiled(frame, h)
         parts.append(y)
-    assert torch.allclose(torch.cat(parts), whole, atol=1e-6) and torch.allclose(h, last, atol=1e-6)
+    assert torch.allclose(torch.cat(parts), whole, atol=1e-5) and torch.allclose(h, last, atol=1e-5)

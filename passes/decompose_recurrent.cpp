@@ -33,7 +33,6 @@ struct Sequence {
 
 /// lstm or gru, with what its layers have in common.
 struct Layers {
-  mlir::Operation* operation;
   int64_t gates;
   Value x;
   State starts;  ///< [layers * directions, b, h] each
@@ -51,8 +50,8 @@ struct Layers {
 
 template <typename Op>
 Layers layersOf(Op op, int64_t gates, State starts) {
-  return {op,           gates, op.getX(), std::move(starts), op.getWeights(), static_cast<int64_t>(op.getNumLayers()), op.getBidirectional(),
-          op.getBatchFirst(), op.getHasBiases()};
+  const int64_t count = static_cast<int64_t>(op.getNumLayers());
+  return {gates, op.getX(), std::move(starts), op.getWeights(), count, op.getBidirectional(), op.getBatchFirst(), op.getHasBiases()};
 }
 Layers layersOf(op::LstmOp lstm) { return layersOf(lstm, kLstmGates, {lstm.getH0(), lstm.getC0()}); }
 Layers layersOf(op::GruOp gru) { return layersOf(gru, kGruGates, {gru.getH0()}); }

@@ -245,6 +245,59 @@ def check_captured() -> None:
     assert torch.equal(captured, compiled(x))
 
 
+def check_paths_on_streams() -> None:
+    """Straight line, interpreter and Python read what the current stream writes before, and are read by what it does after."""
+    side = torch.cuda.Stream()
+    for launch in ("graph", "stream"):
+        for options in ({}, {"fast_path": False}, {"emit": "python"}):
+            model, x, compiled = made(3, launch=launch, **options)
+            compiled(x)
+            given = torch.full_like(x, torch.nan)
+            torch.cuda.synchronize()
+            with torch.cuda.stream(side):
+                for _ in range(3):
+                    given.fill_(torch.nan)
+                    torch.cuda._sleep(20_000_000)
+                    given.copy_(x)
+                    copy_of_result = compiled(given).clone()
+                side.synchronize()
+            judge(model, x, copy_of_result, f"{options} by {launch} on another stream")
+
+
+def check_reused() -> None:
+    """`reuse_outputs` takes what one on the same stream made, and nothing of a capture."""
+    model, x, compiled = made(3, reuse_outputs=True)
+    here = {compiled(x).data_ptr() for _ in range(6)}
+    held = [compiled(x * (i + 1)) for i in range(4)]
+    for i, result in enumerate(held):
+        judge(model, x * (i + 1), result, "held")
+    del held, result
+
+    def let_go() -> None:
+        for _ in range(20):
+            compiled(x)
+
+    let_go()
+    expect(asked(let_go), "let go at once", graph_launches=20)
+    here |= {compiled(x).data_ptr() for _ in range(2)}
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        there = [compiled(x).data_ptr() for _ in range(6)]
+        side.synchronize()
+    assert len(set(there)) <= 2 and there[0] not in here, (here, there)
+    graph, fixed = torch.cuda.CUDAGraph(), x * 2
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        captured = compiled(fixed)
+    place = captured.data_ptr()
+    del captured
+    after = compiled(x)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert after.data_ptr() != place, "a graph that is replayed writes there"
+    judge(model, x, after, "beside a replay")
+
+
 def check_other_context() -> None:
     """A thread whose current context is another one gets its answer and keeps its context."""
     model, x, compiled = made(3)
@@ -345,7 +398,7 @@ def main() -> None:
     failures = []
     checks = (
         check_counts, check_named_sizes, check_not_waited_for, check_threads, check_deleted, check_captured,
-        check_other_context, check_attributed, check_forked,
+        check_paths_on_streams, check_reused, check_other_context, check_attributed, check_forked,
     )  # fmt: skip
     for check in checks:
         try:

@@ -47,6 +47,17 @@ def build(folder: Path) -> None:
     )  # fmt: skip
 
 
+def run_there(command: list[str]) -> int:
+    """Runs it with the driver and the tensors; its exit status.
+
+    What it compiles must be in the disk cache: NVRTC has no use for such a driver.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        build(Path(folder))
+        environment = {**os.environ, HERE: folder, "LD_LIBRARY_PATH": folder}
+        return subprocess.run([sys.executable, *command], env=environment, check=False).returncode
+
+
 def fake_tensors() -> Any:
     """The module of tensors."""
     path = Path(os.environ[HERE]) / "fake_tensors.so"
@@ -178,14 +189,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if HERE not in os.environ:
-        for name, (make, launch) in _models().items():  # into the disk cache: NVRTC has no use for such a driver
+        for name, (make, launch) in _models().items():
             if options.only in name:
                 compiled(*make(), launch)
-        with tempfile.TemporaryDirectory() as folder:
-            build(Path(folder))
-            environment = {**os.environ, HERE: folder, "LD_LIBRARY_PATH": folder}
-            done = subprocess.run([sys.executable, "-m", "bench.cuda_call_path", *sys.argv[1:]], env=environment, check=False)
-        sys.exit(done.returncode)
+        sys.exit(run_there(["-m", "bench.cuda_call_path", *sys.argv[1:]]))
     records = _measure(options)
     if options.json:
         options.json.write_text(json.dumps({"records": records}, indent=1) + "\n")

@@ -5,13 +5,12 @@
     python -m bench.cuda_checks --out FOLDER --only memcheck tests --seconds 200
 
 Nothing here is a measurement: the checks disturb each other. Ends with a table (check, outcome, seconds, its last line) and
-FOLDER/checks.json (the same, with machine, versions and date); fails where a check does, or has not ended in time.
+FOLDER/checks.json, or --json (the same, with machine, versions and date); fails where a check does, or has not ended in time.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+import importlib.util
 import os
 import re
 import shutil
@@ -24,23 +23,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+
+from bench import cuda_results
+from bench.cuda_models import NAMES
+
 _ROOT = Path(__file__).resolve().parents[1]
 
 
 class Check(NamedTuple):
-    """A process; `workers`: of the machine's cores, about."""
+    """A process."""
 
     name: str
     command: Sequence[str]
     environment: dict[str, str] = {}
-    workers: int = 1
-
-
-def _model_names() -> list[str]:
-    sys.path[:0] = [str(_ROOT / "tests"), str(_ROOT / "tests" / "run")]
-    from models.cases import ALL
-
-    return [*ALL, "cond", "while", "counter"]
 
 
 def _checks(cores: int) -> list[Check]:
@@ -54,18 +50,13 @@ def _checks(cores: int) -> list[Check]:
     if shutil.which("compute-sanitizer"):
         for tool in ("memcheck", "racecheck"):
             found.append(Check(tool, ["compute-sanitizer", "--error-exitcode", "9", "--tool", tool, *families]))
-    names, groups = _model_names(), max(1, min(5, cores // 3))
+    groups = max(1, min(5, cores // 3))
     for group in range(groups):
-        found.append(Check(f"models_{group}", [python, "-m", "bench.cuda_models", "--once", *names[group::groups]]))
+        found.append(Check(f"models_{group}", [python, "-m", "bench.cuda_models", "--once", *NAMES[group::groups]]))
     tests = [python, "-m", "pytest", "-q", "--show-capture=no", "--tb=short", "-p", "no:cacheprovider", "tests/run"]
-    workers = max(1, cores // 2)
-    try:
-        import xdist  # noqa: F401
-
-        tests += ["-n", str(workers), "--dist", "worksteal"]
-    except ImportError:
-        workers = 1
-    found.append(Check("tests", tests, {"STRAIGHTLINE_TEST_DEVICE": "cuda", "OMP_NUM_THREADS": "1"}, workers))
+    if importlib.util.find_spec("xdist"):
+        tests += ["-n", str(max(1, cores // 2)), "--dist", "worksteal"]
+    found.append(Check("tests", tests, {"STRAIGHTLINE_TEST_DEVICE": "cuda", "OMP_NUM_THREADS": "1"}))
     return found
 
 
@@ -98,12 +89,13 @@ def _run(check: Check, folder: Path, deadline: float) -> dict[str, Any]:
 
 def main() -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = cuda_results.parser(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of the logs")
     parser.add_argument("--only", nargs="*", help="checks whose name begins with one of these")
     parser.add_argument("--seconds", type=float, default=1500, help="until all are ended")
-    parser.add_argument("--commit", default="unknown")
     options = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("there is no CUDA device")
     options.out.mkdir(parents=True, exist_ok=True)
     cores = len(os.sched_getaffinity(0))
     checks = [c for c in _checks(cores) if not options.only or any(c.name.startswith(word) for word in options.only)]
@@ -112,13 +104,8 @@ def main() -> int:
     deadline = time.monotonic() + options.seconds
     with ThreadPoolExecutor(len(checks)) as pool:
         records = list(pool.map(lambda check: _run(check, options.out, deadline), checks))
-    import torch
-
-    facts = {
-        "device": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none", "torch": torch.__version__,
-        "python": sys.version.split()[0], "date": time.strftime("%Y-%m-%d"), "commit": options.commit,
-    }  # fmt: skip
-    (options.out / "checks.json").write_text(json.dumps({**facts, "records": records}, indent=1) + "\n")
+    options.json = options.json or options.out / "checks.json"
+    cuda_results.write(options, records)
     wrong = [record for record in records if record["outcome"] != "right"]
     print(f"{len(records) - len(wrong)} of {len(records)} checks are right", flush=True)
     return int(bool(wrong))

@@ -39,6 +39,7 @@ from bench.cubin import resources_in  # noqa: E402
 from bench.cuda_decode import profile_of, times_of  # noqa: E402
 
 _LARGE = ("resnet-18 1", "resnet-18 10")
+NAMES = (*ALL, "cond", "while", "counter")
 _HALVES = (*_LARGE, "mobilenet", "vit", "decoder, 16 tokens", "gpt2", "mixture", "convnext", "unet, nearest", "digits cnn 16")
 
 

@@ -3,6 +3,7 @@
 
 #include "codegen/cpp_text.h"
 #include "codegen/program_index.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/JSON.h"
 
 namespace straightline::codegen {
@@ -190,19 +191,19 @@ class Explainer {
   json::Array capturedAgainFor(const StatementLine& line) {
     json::Array names;
     auto call = llvm::dyn_cast<kernel::CallOp>(line.op);
-    auto declared = call ? llvm::dyn_cast_if_present<kernel::DeclOp>(kernel::lookupEntry(line.op, call.getEntry())) : kernel::DeclOp();
+    auto declared = call ? llvm::dyn_cast_if_present<kernel::DeclOp>(call.getEntryOp()) : kernel::DeclOp();
     if (!declared || !declared->hasAttr(kernel::kRunsOnAttr) || !declared.getPlan() || line.phase != 1) {
       return names;
     }
-    llvm::SmallVector<mlir::Value> seen;
+    llvm::SmallSetVector<mlir::Value, 4> roots;
     for (mlir::Value operand : line.op->getOperands()) {
-      if (!llvm::isa<kernel::BufferType>(operand.getType())) {
-        continue;
+      if (llvm::isa<kernel::BufferType>(operand.getType())) {
+        roots.insert(kernel::storageRoot(operand));
       }
-      mlir::Value root = kernel::storageRoot(operand);
+    }
+    for (mlir::Value root : roots) {
       const BufferLine& buffer = index_.buffers()[index_.bufferNumber(root)];
-      if ((buffer.role == SL_ROLE_INPUT || buffer.role == SL_ROLE_OUTPUT) && !llvm::is_contained(seen, root)) {
-        seen.push_back(root);
+      if (buffer.role == SL_ROLE_INPUT || buffer.role == SL_ROLE_OUTPUT) {
         names.push_back(buffer.source);
       }
     }

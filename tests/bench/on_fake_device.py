@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
 import sys
-import tempfile
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from bench.cuda_call_path import HERE, build, compiled, fake_tensors, made
+from bench.cuda_call_path import HERE, compiled, fake_tensors, made, run_there
 
 _OPTIONS: tuple[dict[str, Any], ...] = ({}, {"fast_path": False}, {"emit": "python"})
 _LAUNCHES = ("stream", "graph")
@@ -86,13 +83,10 @@ def _results_are_used_again(tensors: Any, driver: Any) -> None:
 def main() -> None:
     """The checks, in a process whose driver is the one made for it."""
     if HERE not in os.environ:
-        for launch in _LAUNCHES:  # into the disk cache: NVRTC has no use for such a driver
+        for launch in _LAUNCHES:
             for options in _OPTIONS:
                 compiled(*_model(), launch, **options)
-        with tempfile.TemporaryDirectory() as folder:
-            build(Path(folder))
-            environment = {**os.environ, HERE: folder, "LD_LIBRARY_PATH": folder}
-            sys.exit(subprocess.run([sys.executable, __file__], env=environment, check=False).returncode)
+        sys.exit(run_there([__file__]))
     tensors = fake_tensors()
     driver = ctypes.CDLL("libcuda.so.1")
     driver.fake_last_stream.restype = ctypes.c_void_p

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import torch
 from checks import Batch, check_graph, graph_of
 from cuda_on_host import run_on_host
 from graphs import Graph
+from statements import launches_of
 from torch import Tensor
 
 import straightline as sl
@@ -37,21 +37,10 @@ def _results(graphs: list[Graph], inputs: list[list[Tensor]], folder: Path) -> l
     flat = tuple(tensor for tensors in inputs for tensor in tensors)
     model = _Copies(graphs)
     compiled = sl.compile(model, flat, target="cuda:sm_80", routes={"linear": "cuda", "matmul": "cuda"}, cache=False)
-    assert {row["backend"] for row in compiled.explain().statements if row["phase"] == "run"} <= {"cuda", "runtime"}
+    assert {row["backend"] for row in launches_of(compiled)} <= {"cuda", "runtime"}
     with torch.no_grad():
         got = [[torch.empty_like(y, memory_format=torch.contiguous_format) for y in results] for results in model(*flat)]
-    # Equal results are one output of the program.
-    ir = compiled.ir("kernel")
-    outputs = re.findall(r'(%\w+) "[^"]*": !kernel\.buffer', ir.rpartition("kernel.run ")[2].partition("\n")[0].partition("outs(")[2])
-    returned = ir.rpartition("kernel.return ")[2].partition(" : ")[0].split(", ")
-    leaves = [y for results in got for y in results]
-    places: dict[str, Tensor] = {}
-    for name, leaf in zip(returned, leaves, strict=True):
-        places.setdefault(name, leaf)
-    assert set(places) == set(outputs)
-    run_on_host(compiled, model, flat, tuple(places[name] for name in outputs), folder)
-    for name, leaf in zip(returned, leaves, strict=True):
-        leaf.copy_(places[name].view(leaf.shape))
+    run_on_host(compiled, model, flat, tuple(y for results in got for y in results), folder)
     return got
 
 

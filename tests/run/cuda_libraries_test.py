@@ -9,16 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from statements import launches_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import straightline as sl
 
 _TARGET = "cuda:sm_90"
-
-
-def _launches(function: object) -> list[dict[str, object]]:
-    return [row for row in function.explain().statements if row["phase"] == "run"]  # type: ignore[attr-defined]
 
 
 class _Gated(nn.Module):
@@ -36,7 +33,7 @@ class _Gated(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_large_products_are_a_librarys(dtype: torch.dtype) -> None:
     compiled = sl.compile(_Gated().to(dtype).eval(), (torch.randn(512, 2048).to(dtype),), target=_TARGET)
-    launches = _launches(compiled)
+    launches = launches_of(compiled)
     assert [row["backend"] for row in launches] == ["cublaslt", "cublaslt", "cublaslt", "cuda"]
     assert "captured again when an address changes" in str(launches[0]["why"]) and "cuda.linear: estimated" in str(launches[0]["why"])
     assert [row.get("captured_again") for row in launches] == [["x"], None, None, None], "the last one writes the result"
@@ -53,18 +50,18 @@ def test_the_edge_of_a_graph_is_ours() -> None:
     """Where a library is little better, what has the caller's memory is not left to it; by `launch="stream"` it is."""
     model = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(3))).to(torch.bfloat16).eval()
     given = (torch.randn(128, 512).to(torch.bfloat16),)
-    backends = lambda **more: [row["backend"] for row in _launches(sl.compile(model, given, target=_TARGET, **more))]  # noqa: E731
+    backends = lambda **more: [row["backend"] for row in launches_of(sl.compile(model, given, target=_TARGET, **more))]  # noqa: E731
     assert backends() == backends(launch="graph") == ["cuda", "cublaslt", "cuda"]
     assert backends(launch="stream") == ["cublaslt"] * 3
     results = sl.compile(model, given, target=_TARGET, routes={"linear": "cublaslt"})
-    assert [row.get("captured_again") for row in _launches(results)] == [["input"], None, ["linear_2"]]
+    assert [row.get("captured_again") for row in launches_of(results)] == [["input"], None, ["linear_2"]]
     assert "elsewhere" not in str(sl.compile(model, given, target=_TARGET, routes={"linear": "cublaslt"}, launch="stream").explain())
 
 
 def test_one_line_moves_a_product() -> None:
     for route, backend in (("cuda", "cuda"), ("cublaslt", "cublaslt"), ("cublaslt.linear", "cublaslt")):
         compiled = sl.compile(nn.Linear(64, 64).eval(), (torch.randn(40, 64),), target=_TARGET, routes={"linear": route})
-        (launch,) = _launches(compiled)
+        (launch,) = launches_of(compiled)
         assert launch["backend"] == backend and f"route linear = {route}" in str(launch["why"])
     with pytest.raises(sl.UserError, match="m is dynamic, needs sizes that are known when it is planned"):
         batch = torch.export.Dim("batch", min=2, max=64)
@@ -90,7 +87,7 @@ def test_one_line_moves_a_convolution() -> None:
     model = nn.Conv2d(8, 16, 3).eval()
     for route, backend in (("cuda", "cuda"), ("cuda.convolution", "cuda"), ("cudnn", "cudnn"), ("cudnn.convolution", "cudnn")):
         compiled = sl.compile(model, (torch.randn(2, 8, 9, 9),), target=_TARGET, routes={"convolution": route})
-        (row,) = [row for row in _launches(compiled) if row["op"] == "convolution"]
+        (row,) = [row for row in launches_of(compiled) if row["op"] == "convolution"]
         assert row["backend"] == backend and f"route convolution = {route}" in str(row["why"])
     with pytest.raises(sl.UserError, match="n is dynamic, needs sizes that are known when it is planned"):
         batch = torch.export.Dim("batch", min=2, max=64)
@@ -108,7 +105,7 @@ def test_one_line_moves_a_convolution() -> None:
 def test_bias_residual_and_relu_are_the_librarys(bias: bool, one: bool, dtype: torch.dtype) -> None:
     x = torch.randn((2, 16, 9) if one else (2, 16, 9, 9)).to(dtype)
     compiled = sl.compile(_Residual(bias, one).to(dtype).eval(), (x,), target=_TARGET, routes={"convolution": "cudnn"})
-    assert [row["backend"] for row in _launches(compiled)] == ["cuda", "cudnn", "cuda"], "but what turns image and result"
+    assert [row["backend"] for row in launches_of(compiled)] == ["cuda", "cudnn", "cuda"], "but what turns image and result"
     assert "relu = 1" in _declared(compiled)
     assert "sl_queue_launch(ctx, io->queues[1], thunk_cudnn_convolution_0" in compiled.code
     assert ("no_bias" in compiled.ir("kernel")) == (not bias)
@@ -130,7 +127,7 @@ def test_what_else_follows_a_convolution_is_a_kernel(then: Callable[[Tensor], An
             return then(self.conv(x))
 
     compiled = sl.compile(Model(), (torch.randn(2, 8, 9, 9).to(dtype),), target=_TARGET, routes={"convolution": "cudnn"})
-    rows = _launches(compiled)
+    rows = launches_of(compiled)
     assert sum(row["backend"] == "cudnn" for row in rows) == 1 and "relu = 0" in _declared(compiled)
     assert sum("epilogue" in str(row["why"]) for row in rows) == 1, rows
 
@@ -144,4 +141,4 @@ def test_operands_of_any_strides_reach_the_library(shape: tuple[tuple[int, ...],
         inputs.append((a.repeat_interleave(2, -1)[..., ::2], b))
     for given in inputs:
         compiled = sl.compile(lambda a, b: a @ b, given, target=_TARGET, routes={"matmul": "cublaslt", "linear": "cublaslt"})
-        assert "cublaslt" in {row["backend"] for row in _launches(compiled)}
+        assert "cublaslt" in {row["backend"] for row in launches_of(compiled)}

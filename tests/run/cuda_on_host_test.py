@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import sys
 from collections.abc import Callable
@@ -11,8 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cuda_on_host import run_on_host
-from policy import torch_errors
+from cuda_on_host import compare, run_on_host
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -69,25 +67,8 @@ class Rotary(nn.Module):
 
 
 def _compare(model: nn.Module, inputs: tuple[Tensor, ...], folder: Path, families: list[str] | None) -> None:
-    """Within four times eager's distance from float64, or its largest where inputs move by an ulp, and a little of the scale."""
-    model = model.eval()
-    compiled = sl.compile(model, inputs, target="cuda:sm_80", routes=_OWN)
-    rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
+    rows = compare(model, inputs, folder, _OWN)
     assert families is None or [row["family"] for row in rows] == families, [row["kernel"] for row in rows]
-    with torch.inference_mode():
-        eager = model(*inputs)
-        exact = copy.deepcopy(model).double()(*(x.double() for x in inputs))
-    eagers, exacts = ((x,) if isinstance(x, Tensor) else x for x in (eager, exact))
-    got = tuple(torch.empty_like(y, memory_format=torch.contiguous_format) for y in eagers)
-    run_on_host(compiled, model, inputs, got, folder)
-    part = {torch.float64: 2e-15, torch.float32: 1e-6}
-    for i, (mine, torchs, best) in enumerate(zip(got, eagers, exacts, strict=True)):
-        # Not as a ratio: relu may leave nothing but zeros.
-        allowed = part.get(mine.dtype, 1e-2) * best.abs().max()
-        error = (mine.double() - best).abs().max()
-        if not error <= 4 * (torchs.double() - best).abs().max() + allowed:
-            of_torch = torch_errors(model, (inputs, {}))[i]
-            assert error <= 4 * of_torch + allowed, f"output {i} is off by {error}, torch by {of_torch} at most, and {allowed} is allowed"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from statements import launches_of
 
 import straightline as sl
 
@@ -15,10 +16,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.cubin import resources_in
 
 _TARGET = "cuda:sm_90"
-
-
-def _launches(function: object) -> list[dict[str, object]]:
-    return [row for row in function.explain().statements if row["phase"] == "run"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +39,7 @@ def test_rows_in_order_stay_in_registers(
     """As kernels of ours, with no op of torch, so a graph; nothing spills, and what is shared fits."""
     monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(tmp_path))
     compiled = sl.compile(lambda x: tuple(x.sort() if k is None else x.topk(k)), (torch.zeros(shape, dtype=dtype),), target=_TARGET)
-    rows = _launches(compiled)
+    rows = launches_of(compiled)
     assert [(row["backend"], row["family"]) for row in rows] == [("cuda", "topk")] * kernels
     for kernel in resources_in(tmp_path):
         assert kernel.stack == 0 and kernel.registers <= 64 and kernel.shared <= 48 << 10, kernel
@@ -52,11 +49,11 @@ def test_rows_too_long_to_be_put_in_order() -> None:
     """They stay torch's, with the reason; without torch they are refused."""
     x = torch.zeros(1, 300000)
     compiled = sl.compile(lambda x: tuple(x.sort()), (x,), target=_TARGET)
-    assert "rows of 300000 elements of f32 on a device" in str(_launches(compiled)[0]["why"])
+    assert "rows of 300000 elements of f32 on a device" in str(launches_of(compiled)[0]["why"])
     with pytest.raises(sl.UnsupportedError, match="rows of at most 32768 elements, or k up to 1024"):
         sl.compile(lambda x: tuple(x.topk(2000)), (x,), target=_TARGET, allow=("native",))
     rows = torch.export.Dim("rows", min=1, max=64)
     for shapes in (None, ({0: rows},)):
         few = sl.compile(lambda x: tuple(x.topk(20)), (x.expand(3, -1),), target=_TARGET, allow=("native",), dynamic_shapes=shapes)
-        assert [row["family"] for row in _launches(few)] == ["topk", "topk"]
+        assert [row["family"] for row in launches_of(few)] == ["topk", "topk"]
     assert "rows" in few.code.split("sl_program_run(")[1]

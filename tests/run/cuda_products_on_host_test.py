@@ -4,23 +4,18 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from cuda_on_host import run_on_host
-from policy import torch_errors
+from cuda_on_host import compare
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-import straightline as sl
 
 _OWN = dict.fromkeys(("linear", "matmul", "convolution"), "cuda")
-#: Of the scale; TF32 has 11 bits.
-_PART = {torch.float64: 2e-15, torch.float32: 1e-6, torch.bfloat16: 1e-2}
 
 
 class Of(nn.Module):
@@ -34,21 +29,9 @@ class Of(nn.Module):
         return self.function(*inputs)
 
 
-def compare(model: nn.Module, inputs: tuple[Tensor, ...], folder: Path, family: str | None = "matmul", *, tf32: bool = False) -> None:
-    """Within four times eager's distance from float64, or its largest where inputs move by an ulp, and a little of the scale."""
-    compiled = sl.compile(model.eval(), inputs, target="cuda:sm_80", routes=_OWN)
-    rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
+def _compare(model: nn.Module, inputs: tuple[Tensor, ...], folder: Path, family: str | None = "matmul", *, tf32: bool = False) -> None:
+    rows = compare(model, inputs, folder, _OWN, 4e-3 if tf32 else None)  # TF32 has 11 bits
     assert {row["backend"] for row in rows} == {"cuda"} and (family is None or family in {row["family"] for row in rows})
-    with torch.inference_mode():
-        eager = model(*inputs)
-        exact = copy.deepcopy(model).double()(*(x.double() for x in inputs))
-    got = torch.empty_like(eager, memory_format=torch.contiguous_format)
-    run_on_host(compiled, model, inputs, (got,), folder)
-    scale, error = exact.abs().max(), (got.double() - exact).abs().max()
-    little = (4e-3 if tf32 else _PART[eager.dtype]) * scale
-    if not error <= 4 * (eager.double() - exact).abs().max() + little:
-        of_torch = torch_errors(model, (inputs, {}))[0]
-        assert error <= 4 * of_torch + little, f"off by {error}, torch by {of_torch} at most, and {little} is allowed"
 
 
 @contextlib.contextmanager
@@ -74,7 +57,7 @@ def test_linears(m: int, k: int, n: int, dtype: torch.dtype, tmp_path: Path) -> 
         def forward(self, x: Tensor, r: Tensor) -> Tensor:
             return F.gelu(self.linear(x)) + r
 
-    compare(Layer().to(dtype), (torch.randn(m, k).to(dtype), torch.randn(m, n).to(dtype)), tmp_path)
+    _compare(Layer().to(dtype), (torch.randn(m, k).to(dtype), torch.randn(m, n).to(dtype)), tmp_path)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -86,13 +69,13 @@ def test_products_of_any_strides(turned: str, dtype: torch.dtype, tmp_path: Path
         a = a.mT.contiguous().mT
     if "b" in turned:
         b = b.mT.contiguous().mT
-    compare(Of(lambda a, b: a @ b), (a, b), tmp_path)
+    _compare(Of(lambda a, b: a @ b), (a, b), tmp_path)
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(32, 40, 24), (65, 136, 72)])
 def test_factors_of_tf32(m: int, k: int, n: int, tmp_path: Path) -> None:
     with allowed(torch.backends.cuda.matmul, True):
-        compare(nn.Linear(k, n), (torch.randn(m, k),), tmp_path, tf32=True)
+        _compare(nn.Linear(k, n), (torch.randn(m, k),), tmp_path, tf32=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, "tf32"])
@@ -125,4 +108,4 @@ def test_convolutions(
     tf32 = isinstance(dtype, str)
     kind = torch.float32 if isinstance(dtype, str) else dtype
     with allowed(torch.backends.cudnn, tf32):
-        compare(Block().to(kind), (torch.randn(2, channels[0], *image).to(kind),), tmp_path, None, tf32=tf32)
+        _compare(Block().to(kind), (torch.randn(2, channels[0], *image).to(kind),), tmp_path, None, tf32=tf32)

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from statements import launches_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -30,15 +31,11 @@ _TARGET = "cuda:sm_90"
 _OWN = {"linear": "cuda", "matmul": "cuda"}  # our kernels, whatever a library would take
 
 
-def _launches(function: object) -> list[dict[str, object]]:
-    return [row for row in function.explain().statements if row["phase"] == "run"]  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("case", CUDA_CASES, ids=lambda case: case.name)
 def test_is_one_kernel_with_its_source_and_its_launch(case: Case) -> None:
     model, inputs = case.make()
     compiled = sl.compile(model, inputs, target=_TARGET, cache=False)
-    (launch,) = _launches(compiled)
+    (launch,) = launches_of(compiled)
     assert (launch["backend"], launch["family"]) in {("cuda", "pointwise"), ("cuda", "row_reduction")}
     code = compiled.code
     assert code.startswith("// CUDA C++ for sm_90.\n")
@@ -82,14 +79,14 @@ class _Scalars(nn.Module):
 def test_scalar_operations_compile(dtype: torch.dtype) -> None:
     x, y = torch.randn(7, 33).to(dtype), torch.randn(33).to(dtype)
     compiled = sl.compile(_Scalars().eval(), (x, y), target=_TARGET)
-    assert {row["backend"] for row in _launches(compiled)} == {"cuda"}
+    assert {row["backend"] for row in launches_of(compiled)} == {"cuda"}
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool, torch.uint8])
 def test_integers_compile(dtype: torch.dtype) -> None:
     x, y = torch.randint(0, 2, (64, 40)).to(dtype), torch.randint(0, 2, (40,)).to(dtype)
     compiled = sl.compile(lambda a, b: ((a & b) | (a ^ b), a != b, (a > 0).any(1)), (x, y), target=_TARGET)
-    assert {row["backend"] for row in _launches(compiled)} == {"cuda"}
+    assert {row["backend"] for row in launches_of(compiled)} == {"cuda"}
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
@@ -105,7 +102,7 @@ def test_integers_with_their_reductions_compile(dtype: torch.dtype) -> None:
         ),
         (x,), target=_TARGET,
     )  # fmt: skip
-    assert {row["backend"] for row in _launches(compiled)} == {"cuda"}
+    assert {row["backend"] for row in launches_of(compiled)} == {"cuda"}
 
 
 _ROWS = {
@@ -126,13 +123,13 @@ def test_reductions_compile(name: str) -> None:
     shape, dims = _ROWS[name]
     x = torch.empty(shape)
     compiled = sl.compile(lambda x: (x.sum(dims), (x - x.amax(dims, keepdim=True)).exp()), (x,), target=_TARGET)
-    assert {row["backend"] for row in _launches(compiled)} == {"cuda"}
-    assert "row_reduction" in {row["family"] for row in _launches(compiled)}
+    assert {row["backend"] for row in launches_of(compiled)} == {"cuda"}
+    assert "row_reduction" in {row["family"] for row in launches_of(compiled)}
 
 
 def test_arguments_of_largest_and_softmax_compile() -> None:
     compiled = sl.compile(lambda x: (x.argmax(-1), F.softmax(x, -1)), (torch.randn(20, 300),), target=_TARGET)
-    assert {row["family"] for row in _launches(compiled)} == {"row_reduction"}
+    assert {row["family"] for row in launches_of(compiled)} == {"row_reduction"}
     assert ".kept = 0" in compiled.code
 
 
@@ -143,7 +140,7 @@ _FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 def test_a_chain_of_small_linears_is_a_kernel_each(dtype: torch.dtype) -> None:
     layers = [layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.ReLU())]
     compiled = sl.compile(nn.Sequential(*layers).eval().to(dtype), (torch.randn(1, 256).to(dtype),), target=_TARGET, cache=False)
-    launches = _launches(compiled)
+    launches = launches_of(compiled)
     assert [(row["family"], row["backend"]) for row in launches] == [("gemv", "cuda")] * 8
     assert all(str(row["why"]).startswith("cuda.gemv: estimated") and "native" not in str(row["why"]) for row in launches)
     assert compiled._compilation.counts == (2, 0), "eight layers of one size are one kernel"
@@ -153,7 +150,7 @@ def test_a_chain_of_small_linears_is_a_kernel_each(dtype: torch.dtype) -> None:
 def test_a_chain_with_rows() -> None:
     layers = [layer for _ in range(5) for layer in (nn.Linear(16, 16), nn.ReLU())]
     compiled = sl.compile(nn.Sequential(*layers).eval(), (torch.randn(4, 16),), target=_TARGET, cache=False)
-    assert {row["family"] for row in _launches(compiled)} == {"gemv"} and ".mr = 4" in compiled.code
+    assert {row["family"] for row in launches_of(compiled)} == {"gemv"} and ".mr = 4" in compiled.code
     assert ".blocks = 1," in compiled.code
 
 
@@ -172,7 +169,7 @@ class _Block(nn.Module):
 @pytest.mark.parametrize(("rows", "family"), [(16, "gemv"), (17, "matmul"), (300, "matmul")])
 def test_epilogues_are_fused(dtype: torch.dtype, rows: int, family: str) -> None:
     compiled = sl.compile(_Block(72).eval().to(dtype), (torch.randn(rows, 72).to(dtype),), target=_TARGET, routes=_OWN)
-    launches = _launches(compiled)
+    launches = launches_of(compiled)
     assert len(launches) == 2 and {str(row["backend"]) for row in launches} == {"cuda"}
     if not (rows == 16 and dtype.itemsize == 2):  # the tensor cores may win there
         assert {row["family"] for row in launches} == {family}
@@ -191,7 +188,7 @@ _PRODUCTS = {
 def test_products_of_any_size_compile(name: str, dtype: torch.dtype, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     inputs = torch.randn(a).to(dtype), torch.randn(b).to(dtype)
     compiled = sl.compile(_PRODUCTS[name], inputs, target=_TARGET, routes=_OWN)
-    launches = _launches(compiled)
+    launches = launches_of(compiled)
     assert {row["backend"] for row in launches} == {"cuda"}
     assert [row["family"] for row in launches if row["family"] != "pointwise"] == ["matmul"]
 
@@ -243,7 +240,7 @@ def test_few_long_rows_are_shared(
     monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(tmp_path))
     compiled = sl.compile(_Of(function), (torch.zeros(shape),), target=_TARGET)
     assert re.findall(r"SL_CLUSTER_KERNEL\(\d+, (\d+)\)", compiled.code) == clusters
-    assert [row["family"] for row in _launches(compiled)] == ["row_reduction"] * kernels
+    assert [row["family"] for row in launches_of(compiled)] == ["row_reduction"] * kernels
     for kernel in resources_in(tmp_path):
         assert kernel.stack == 0 and kernel.registers <= 64, kernel
     assert "CLUSTER" not in sl.compile(_Of(function), (torch.zeros(shape),), target="cuda:sm_80").code
@@ -275,7 +272,7 @@ def test_a_product_of_unknown_rows() -> None:
     batch = torch.export.Dim("batch", min=2, max=100000)
     model = nn.Sequential(nn.Linear(64, 48), nn.ReLU()).eval()
     compiled = sl.compile(model, (torch.randn(5, 64),), target=_TARGET, dynamic_shapes=({0: batch},))
-    (launch,) = _launches(compiled)
+    (launch,) = launches_of(compiled)
     assert launch["family"] == "matmul" and "cuda.gemv: m is dynamic, needs 1 to 16" in str(launch["why"])
     grid = re.search(r"\.blocks = (.*), \.threads", compiled.code)
     assert grid is not None and "batch" in grid[1]
@@ -301,7 +298,7 @@ def test_attention_is_one_kernel(dtype: torch.dtype, mask: torch.dtype | None, c
     if mask is not None:
         inputs += (torch.rand(5, 130) < 0.7 if mask is torch.bool else torch.randn(5, 130).to(dtype),)
     compiled = sl.compile(_Attention(causal), inputs, target=_TARGET)
-    assert [row["family"] for row in _launches(compiled)] == ["attention"]
+    assert [row["family"] for row in launches_of(compiled)] == ["attention"]
     assert f".mask = {int(mask is not None)}, .causal = {int(causal)}, .depth = 40" in compiled.code.replace("\n     ", "")
 
 
@@ -340,26 +337,26 @@ def test_a_cache_that_no_kernel_writes_is_read_early(freeze: bool) -> None:
 @pytest.mark.parametrize("size", [1, 96, 160, 256])
 def test_heads_of_any_size_fit_into_shared_memory(size: int, dtype: torch.dtype) -> None:
     compiled = sl.compile(_Attention(), _heads(dtype, 2, 2, 12, 40, size), target=_TARGET)
-    assert [row["family"] for row in _launches(compiled)] == ["attention"]
+    assert [row["family"] for row in launches_of(compiled)] == ["attention"]
 
 
 def test_a_head_that_is_too_large_is_products() -> None:
     compiled = sl.compile(_Attention(), _heads(torch.float32, 2, 2, 3, 40, 257), target=_TARGET)
-    assert [row["family"] for row in _launches(compiled)] == ["matmul", "row_reduction", "matmul"]
+    assert [row["family"] for row in launches_of(compiled)] == ["matmul", "row_reduction", "matmul"]
 
 
 def test_much_attention_of_float32_is_products() -> None:
     for dtype, families in ((torch.float32, ["matmul", "row_reduction", "matmul"]), (torch.bfloat16, ["attention"])):
         given = {"target": _TARGET, "routes": None if dtype is torch.float32 else {"scaled_dot_product_attention": "cuda"}}
         compiled = sl.compile(_Attention(True), _heads(dtype, 8, 8, 256, 256, 64), **given)
-        assert [row["family"] for row in _launches(compiled)] == families
+        assert [row["family"] for row in launches_of(compiled)] == families
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_much_attention_of_16_bits_is_the_librarys(dtype: torch.dtype) -> None:
     given = _heads(dtype, 8, 2, 256, 256, 64)
     compiled = sl.compile(_Attention(True), given, target=_TARGET)
-    (row,) = _launches(compiled)
+    (row,) = launches_of(compiled)
     assert row["backend"] == "cudnn" and "captured again" in str(row["why"]) and "cuda.attention: estimated" in str(row["why"])
     assert "is_causal = 1 : i64, scale_bits = 1040187392 : i64" in compiled.ir("kernel"), "0.125 as float32"
     assert "sl_queue_launch(ctx, io->queues[1], thunk_cudnn_attention_0" in compiled.code
@@ -371,7 +368,7 @@ def test_one_line_moves_an_attention() -> None:
     route = lambda kernel: {"target": _TARGET, "routes": {"scaled_dot_product_attention": kernel}}  # noqa: E731
     small = _heads(torch.float16, 4, 4, 9, 9, 64)
     for kernel, backend in (("cuda", "cuda"), ("cuda.attention", "cuda"), ("cudnn", "cudnn"), ("cudnn.attention", "cudnn")):
-        (row,) = _launches(sl.compile(_Attention(), small, **route(kernel)))
+        (row,) = launches_of(sl.compile(_Attention(), small, **route(kernel)))
         assert row["backend"] == backend and f"route scaled_dot_product_attention = {kernel}" in str(row["why"])
     with pytest.raises(sl.UserError, match="cudnn.attention: operand 0 is float32, needs 16 bits"):
         sl.compile(_Attention(), _heads(torch.float32, 4, 4, 9, 9, 64), **route("cudnn"))
@@ -395,7 +392,7 @@ def test_tokens_before_heads_need_no_copy_for_the_library() -> None:
             return y.transpose(1, 2).reshape(2, 256, 512)
 
     given = tuple(torch.randn(2, 256, 8, 64).to(torch.bfloat16) for _ in range(3))
-    (row,) = _launches(sl.compile(Turned(), given, target=_TARGET))
+    (row,) = launches_of(sl.compile(Turned(), given, target=_TARGET))
     assert row["backend"] == "cudnn"
 
 
@@ -404,7 +401,7 @@ def test_layers_of_transformers_compile(dtype: torch.dtype) -> None:
     for case, _ in CUDA_CHAINS[-3:]:
         model, inputs = case.make()
         given = tuple(x.to(dtype) for x in inputs)
-        families = {row["family"] for row in _launches(sl.compile(model.to(dtype), given, target=_TARGET, routes=_OWN))}
+        families = {row["family"] for row in launches_of(sl.compile(model.to(dtype), given, target=_TARGET, routes=_OWN))}
         assert families >= {"row_reduction", "gemv_group" if "decode" in case.name else "matmul"}
         assert families <= {"row_reduction", "pointwise", "gemv", "gemv_group", "matmul", "attention"}
 
@@ -415,7 +412,7 @@ def test_a_layer_at_one_token_is_seven_kernels() -> None:
     model, inputs = CUDA_CHAINS[-1][0].make()
     compiled = sl.compile(model, inputs, target=_TARGET)
     families = ["gemv_group", "row_reduction", "row_reduction", "attention", "gemv_group", "gemv_group", "gemv_group"]
-    assert [row["family"] for row in _launches(compiled)] == families
+    assert [row["family"] for row in launches_of(compiled)] == families
     assert len(re.findall(r"SL_RESIDENT_KERNEL\(256, 2\)", compiled.code)) == 4
     rows = re.findall(r"\{sizeof\(sl_device_code\), .*, (\d+), (\d+)\},", compiled.code)
     assert all(waits == "1" for _, waits in rows), "each may come while the one ahead runs"
@@ -450,7 +447,7 @@ def test_a_literal_is_copied_once_by_prepare() -> None:
     compiled = sl.compile(lambda x: x * table, (torch.randn(4, 33),), target=_TARGET)
     rows = compiled.explain().statements
     assert [row["kernel"] for row in rows if row["phase"] == "prepare"] in ([], ["copy"])
-    assert len(_launches(compiled)) == 1
+    assert len(launches_of(compiled)) == 1
 
 
 def test_an_index_is_checked_on_the_device() -> None:
@@ -493,7 +490,7 @@ def test_explain_says_how_kernels_are_launched(launch: str | None, expected: str
     assert explained["launch"] == expected and re.fullmatch(why, explained["launch_reason"])
     assert f"launch: {expected} ({explained['launch_reason']})" in re.sub(r"\s+", " ", str(explained))
     nodes, reason = _call.graph_nodes(compiled._compilation.program)
-    assert nodes == len(_launches(compiled)) >= 2 and reason == ""
+    assert nodes == len(launches_of(compiled)) >= 2 and reason == ""
     if launch is None:
         assert explained["launch_reason"].startswith(f"{nodes} nodes")
 
@@ -575,7 +572,7 @@ def test_the_cpu_path_knows_nothing_of_it() -> None:
 def test_estimates_are_a_devices() -> None:
     """Two microseconds a kernel, and 48 MB at 4.2 TB/s; a CPU takes thousands."""
     given = (torch.randn(2048, 2048), torch.randn(2048, 2048))
-    (row,) = _launches(compiled := sl.compile(lambda x, y: x + y, given, target=_TARGET))
+    (row,) = launches_of(compiled := sl.compile(lambda x, y: x + y, given, target=_TARGET))
     assert row["family"] == "pointwise" and compiled.explain()["estimated_us"] == pytest.approx(2 + 3 * 4 * 2048**2 / 4.2e6)
 
 
@@ -586,7 +583,7 @@ def test_python_shows_each_launch() -> None:
     compiled = sl.compile(both, (torch.randn(5, 64),), dynamic_shapes=({0: batch},), **given)
     assert "from straightline.kernels import cuda\n" in compiled.code
     launches = re.findall(r"cuda\.(\w+)\(queue_1, [\w\s,]*?grid=([\w\s+*/(),-]+),\s+block=(\d+)\)", compiled.code)
-    assert len(launches) == len(_launches(compiled)) == 2 and any("batch" in grid for _, grid, _ in launches), compiled.code
+    assert len(launches) == len(launches_of(compiled)) == 2 and any("batch" in grid for _, grid, _ in launches), compiled.code
     kernels = {entry.name for entry in compiled.kernels.cuda}
     assert {name for name, _, _ in launches} == kernels
     library = sl.compile(nn.Linear(64, 64).eval(), (torch.randn(40, 64),), routes={"linear": "cublaslt"}, **given)
@@ -608,7 +605,7 @@ class _Inception(nn.Module):
 
 
 def _lanes(function: object) -> int:
-    return len({row.get("lane", 0) for row in _launches(function)})
+    return len({row.get("lane", 0) for row in launches_of(function)})
 
 
 def _branching() -> dict[str, tuple[nn.Module, Tensor, int]]:

@@ -277,10 +277,17 @@ SL_INLINE void runStages(Q& q, R& results) {
   }
 }
 
-template <RowReductionTune T, class Q, class R, int... J, int... I>
-SL_INLINE void writeRow(Q& q, R& results, Ints<J...>, Ints<I...>) {
+/// What the row lambda reads of its inputs.
+template <RowReductionTune T, class Q, int... G>
+SL_INLINE auto loadRowInputs(const Q& q, Ints<G...>) {
+  constexpr int kGiven = T.inputs - T.rowInputs;
+  return tupleOf((q.active && q.thread == 0 ? get<kGiven + G>(q.pointers)[q.row[kGiven + G]]
+                                            : InputType<T, kGiven + G, decltype(q.pointers)>{})...);
+}
+template <RowReductionTune T, class Q, class R, class Given, int... G, int... J, int... I>
+SL_INLINE void writeRow(Q& q, R& results, Given& given, Ints<G...>, Ints<J...>, Ints<I...>) {
   auto outputs = tupleOf(InputType<T, T.inputs + I, decltype(q.pointers)>{}...);
-  get<T.stages>(q.lambdas)(get<J>(results)..., get<I>(outputs)...);
+  get<T.stages>(q.lambdas)(get<G>(given)..., get<J>(results)..., get<I>(outputs)...);
   ((get<T.inputs + I>(q.pointers)[q.row[T.inputs + I]] = get<I>(outputs)), ...);
 }
 
@@ -320,6 +327,7 @@ SL_INLINE void start(const RowReductionShape& shape, All& all, Ints<L...>, Ints<
     q.active = q.seek(int64_t(blockIdx.x) * (blockDim.x / T.threads) + threadIdx.x / T.threads);
   }
   q.keepInputs();
+  auto given = loadRowInputs<T>(q, IntsUpTo<T.rowInputs>{});
   typename ResultsOf<T, decltype(pointers), 1, IntsUpTo<T.stages>>::type results{};
   runStages<0, T>(q, results);
   if constexpr (T.splits > 1) {
@@ -327,7 +335,7 @@ SL_INLINE void start(const RowReductionShape& shape, All& all, Ints<L...>, Ints<
   }
   if constexpr (T.rowOutputs > 0) {
     if (q.active && q.thread == 0) {
-      writeRow<T>(q, results, IntsUpTo<T.stages>{}, IntsUpTo<T.rowOutputs>{});
+      writeRow<T>(q, results, given, IntsUpTo<T.rowInputs>{}, IntsUpTo<T.stages>{}, IntsUpTo<T.rowOutputs>{});
     }
   }
   if constexpr (T.elementOutputs > 0) {

@@ -8,11 +8,11 @@
 //
 // Lambdas, in this order:
 //   stage i       (elements of all inputs..., r0 .. r(i-1), [kept when i > keptStage], auto& value
-//   [, auto& keep when i == keptStage]) row           (r0 ..., auto& out...) when rowOutputs > 0;
-//   called once per row element       (elements..., r0 ..., [kept], auto& out...)         when
-//   elementOutputs > 0
+//                  [, auto& keep when i == keptStage])
+//   row           (values of the last rowInputs inputs..., r0 ..., auto& out...) when rowOutputs > 0; called once per row
+//   element       (elements of all inputs..., r0 ..., [kept], auto& out...) when elementOutputs > 0
 // `value` and `keep` take what is assigned to them and convert it to the stage's value type. A
-// per-row input is an input whose inner strides are 0.
+// per-row input is an input whose inner strides are 0; those that the row lambda reads come last.
 //
 // Value type of a stage (`value`): automatic is bool for any and all, otherwise float when an input
 // is floating (double when one is double), otherwise int64. It is the type of r_i, but argmax and
@@ -45,6 +45,7 @@ struct RowReductionTune {
   int outerRank = 0;
   int innerRank = 0;
   int inputs = 1;
+  int rowInputs = 0;  ///< inputs that the row lambda reads
   int rowOutputs = 0;
   int elementOutputs = 0;
   int kept = 0;       ///< 1: one stage hands a value per element to the later lambdas
@@ -574,12 +575,15 @@ SL_INLINE void runStages(const Q& q, const int64_t* row, int rows, R& results, K
 }
 
 /// The row lambda on M rows: M is N for lanes along rows and 1 otherwise.
-template <int M, RowReductionTune T, class Q, class R, int... J, int... I>
-SL_INLINE void writeRows(const Q& q, const int64_t* row, int count, R& results, Ints<J...>,
-                         Ints<I...>) {
+template <int M, RowReductionTune T, class Q, class R, int... G, int... J, int... I>
+SL_INLINE void writeRows(const Q& q, const int64_t* row, int count, R& results, Ints<G...>,
+                         Ints<J...>, Ints<I...>) {
+  constexpr int kGiven = T.inputs - T.rowInputs;
+  auto given = tupleOf(loadLanes<M>(get<kGiven + G>(q.pointers) + row[kGiven + G],
+                                    M == 1 ? 0 : q.outer.innerStride(kGiven + G), count)...);
   auto values = tupleOf(narrow<M>(get<J>(results))...);
   auto outputs = tupleOf(Wide<InputType<T, T.inputs + I, decltype(q.pointers)>, M>{}...);
-  get<T.stages>(q.lambdas)(get<J>(values)..., get<I>(outputs)...);
+  get<T.stages>(q.lambdas)(get<G>(given)..., get<J>(values)..., get<I>(outputs)...);
   (storeLanes(get<T.inputs + I>(q.pointers) + row[T.inputs + I],
               M == 1 ? 1 : q.outer.innerStride(T.inputs + I), count, get<I>(outputs)),
    ...);
@@ -605,8 +609,8 @@ SL_INLINE void doRows(const Q& q, const int64_t* row, int rows, K* keep) {
   typename ResultsOf<T, decltype(q.pointers), N, IntsUpTo<T.stages>>::type results{};
   runStages<N, COLUMNS, T, 0>(q, row, rows, results, keep);
   if constexpr (T.rowOutputs > 0) {
-    writeRows<COLUMNS ? N : 1, T>(q, row, COLUMNS ? rows : 1, results, IntsUpTo<T.stages>{},
-                                  IntsUpTo<T.rowOutputs>{});
+    writeRows<COLUMNS ? N : 1, T>(q, row, COLUMNS ? rows : 1, results, IntsUpTo<T.rowInputs>{},
+                                  IntsUpTo<T.stages>{}, IntsUpTo<T.rowOutputs>{});
   }
   if constexpr (T.elementOutputs > 0) {
     constexpr IntsUpTo<T.elementOutputs> kAll;

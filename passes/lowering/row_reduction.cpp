@@ -78,9 +78,7 @@ class RowReduction {
     }
     identity_ = AffineMap::getMultiDimIdentityMap(extents_.size(), lowering_.context());
     for (auto [i, value] : llvm::enumerate(body().getTerminator()->getOperands())) {
-      // The row lambda sees results of reductions only: a result of a row that reads an operand as well is written (with the
-      // same value) for each element.
-      (rowMap(value) && !readsOperand(value) ? rowResults_ : elementResults_).push_back(i);
+      (rowMap(value) ? rowResults_ : elementResults_).push_back(i);
     }
     // The first expensive reduced value that is needed again later is kept. Not on a GPU, where computing it again costs less
     // than memory does.
@@ -127,16 +125,6 @@ class RowReduction {
       return AffineMap::get(rank, 0, keep, lowering_.context());
     }
     return {};
-  }
-
-  /// Whether the value depends on the fusion's inputs other than through reductions.
-  bool readsOperand(Value value) {
-    if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
-      return !splatOf(fusion_.getInputs()[argument.getArgNumber()].getDefiningOp());
-    }
-    Operation* op = value.getDefiningOp();
-    return !llvm::isa<op::ReductionOpInterface>(op) &&
-           llvm::any_of(op->getOperands(), [&](Value operand) { return readsOperand(operand); });
   }
 
   /// What the template hands on of a stage: integers are reduced in 64 bits.
@@ -194,10 +182,18 @@ class RowReduction {
     for (auto [i, reduction] : llvm::enumerate(reductions_)) {
       scalar(builder, reduction->getOperand(0), identity_, i, results, {}, leaf, failedHere);
     }
-    for (Value value : body().getTerminator()->getOperands()) {
-      AffineMap rows = rowMap(value);
-      scalar(builder, value, rows ? rows : identity_, reductions_.size(), results, {}, leaf, failedHere);
+    for (unsigned i : elementResults_) {
+      scalar(builder, body().getTerminator()->getOperand(i), identity_, reductions_.size(), results, {}, leaf, failedHere);
     }
+    llvm::SmallVector<Access> all = std::move(accesses_);
+    accesses_.clear();
+    for (unsigned i : rowResults_) {
+      Value value = body().getTerminator()->getOperand(i);
+      scalar(builder, value, rowMap(value), reductions_.size(), results, {}, leaf, failedHere);
+    }
+    rowInputs_ = accesses_.size();
+    llvm::erase_if(all, [&](const Access& access) { return llvm::is_contained(accesses_, access); });
+    accesses_.insert(accesses_.begin(), all.begin(), all.end());
     // Uses inside scratch must go before the block arguments do.
     scratch.dropAllReferences();
     return failure(failedHere);
@@ -216,17 +212,13 @@ class RowReduction {
       spec.outputs.push_back(lowering_.destination(fusion_.getResult(i)));
       addStrides(spec.outputs.back(), rowMap(body().getTerminator()->getOperand(i)));
     }
-    llvm::SmallVector<bool> perRow(rowResults_.size(), true);
     for (unsigned i : elementResults_) {
       spec.outputs.push_back(lowering_.destination(fusion_.getResult(i)));
-      AffineMap rows = rowMap(body().getTerminator()->getOperand(i));
-      addStrides(spec.outputs.back(), rows ? rows : identity_);
-      perRow.push_back(static_cast<bool>(rows));
+      addStrides(spec.outputs.back(), identity_);
     }
     for (size_t input = 0; input < spec.inputs.size(); ++input) {
       for (size_t output = rowResults_.size(); output < spec.outputs.size(); ++output) {
-        // What is written anew for each chunk of a row would be read by the next one.
-        if (!perRow[output] && strides_[input] == strides_[spec.inputs.size() + output] &&
+        if (strides_[input] == strides_[spec.inputs.size() + output] &&
             Lowering::typeOf(spec.inputs[input]).getElementType() ==
                 Lowering::typeOf(spec.outputs[output]).getElementType()) {
           spec.ties.push_back({static_cast<int64_t>(input), static_cast<int64_t>(output)});
@@ -239,23 +231,23 @@ class RowReduction {
   void buildBodies(KernelSpec& spec) {
     auto addBody = [&](std::string name, size_t stage, llvm::SmallVector<std::pair<Value, AffineMap>> values,
                        bool keeps) {
-      // The row lambda gets results of reductions only.
-      const bool readsInputs = name != "row";
-      llvm::SmallVector<mlir::Type> arguments(readsInputs ? argumentTypes_ : llvm::SmallVector<mlir::Type>());
+      const bool ofRow = name == "row";
+      const size_t skipped = ofRow ? accesses_.size() - rowInputs_ : 0;
+      llvm::SmallVector<mlir::Type> arguments(llvm::ArrayRef(argumentTypes_).drop_front(skipped));
       for (size_t i = 0; i < stage; ++i) {
         arguments.push_back(resultType(reductions_[i]));
       }
-      const bool readsKept = kept_ && stage > keptStage_ && readsInputs;
+      const bool readsKept = kept_ && stage > keptStage_ && !ofRow;
       if (readsKept) {
         arguments.push_back(elementType(kept_));
       }
       spec.bodies.push_back({name, arguments, [=, this](mlir::OpBuilder& builder, mlir::ValueRange given) {
         auto leaf = [&](unsigned operand, AccessMap map) {
-          return given[llvm::find(accesses_, Access{operand, map}) - accesses_.begin()];
+          return given[llvm::find(accesses_, Access{operand, map}) - accesses_.begin() - skipped];
         };
         llvm::SmallVector<Value> results, reduced;
         bool failedHere = false;
-        const mlir::ValueRange stages = given.drop_front(readsInputs ? accesses_.size() : 0).take_front(stage);
+        const mlir::ValueRange stages = given.drop_front(accesses_.size() - skipped).take_front(stage);
         for (auto [i, wide] : llvm::enumerate(stages)) {
           const mlir::Type narrow = scalarType(elementType(reductions_[i]->getResult(0)));
           reduced.push_back(wide.getType() == narrow ? wide : mlir::arith::TruncIOp::create(builder, fusion_.getLoc(), narrow, wide).getResult());
@@ -286,9 +278,7 @@ class RowReduction {
     }
     llvm::SmallVector<std::pair<Value, AffineMap>> elements;
     for (unsigned i : elementResults_) {
-      Value value = body().getTerminator()->getOperand(i);
-      AffineMap rowsOf = rowMap(value);
-      elements.push_back({value, rowsOf ? rowsOf : identity_});
+      elements.push_back({body().getTerminator()->getOperand(i), identity_});
     }
     if (!elements.empty()) {
       addBody("element", reductions_.size(), elements, false);
@@ -405,12 +395,15 @@ class RowReduction {
     spec.family = "row_reduction";
     spec.tune = {lowering_.named("outerRank", count(outer.size())),
                  lowering_.named("innerRank", count(inner.size())),
-                 lowering_.named("inputs", count(spec.inputs.size())),
-                 lowering_.named("rowOutputs", count(rowResults_.size())),
-                 lowering_.named("elementOutputs", count(elementResults_.size())),
-                 lowering_.named("kept", count(kept_ ? 1 : 0)),
-                 lowering_.named("keptStage", count(kept_ ? keptStage_ : 0)),
-                 lowering_.named("stages", count(reductions_.size()))};
+                 lowering_.named("inputs", count(spec.inputs.size()))};
+    if (rowInputs_ > 0) {
+      spec.tune.push_back(lowering_.named("rowInputs", count(rowInputs_)));
+    }
+    spec.tune.append({lowering_.named("rowOutputs", count(rowResults_.size())),
+                      lowering_.named("elementOutputs", count(elementResults_.size())),
+                      lowering_.named("kept", count(kept_ ? 1 : 0)),
+                      lowering_.named("keptStage", count(kept_ ? keptStage_ : 0)),
+                      lowering_.named("stages", count(reductions_.size()))});
     if (columns_ != 0) {
       spec.tune.push_back(lowering_.named("columns", count(columns_)));
     }
@@ -445,7 +438,8 @@ class RowReduction {
   AffineMap identity_;
   llvm::SmallVector<unsigned> rowResults_;
   llvm::SmallVector<unsigned> elementResults_;
-  llvm::SmallVector<Access> accesses_;
+  llvm::SmallVector<Access> accesses_;  ///< those of row results last
+  size_t rowInputs_ = 0;                ///< how many these are
   llvm::SmallVector<mlir::Type> argumentTypes_;
   llvm::SmallVector<Exprs> strides_;
   Value kept_;

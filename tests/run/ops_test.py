@@ -654,3 +654,31 @@ def test_reductions_after_a_kept_row(columns: int) -> None:
     for _ in range(3):
         z = torch.randn(3, 7, columns)
         torch.testing.assert_close(compiled(z), torch.softmax(z, -1).amax(-1))
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, torch.bfloat16, I64], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((5, 70), 1), ((70, 5), 0), ((3, 40, 7), 1), ((3, 1, 9), 1), ((4, 6, 5), (0, 2)), ((4, 0), 1), ((0, 4), 0), ((0, 4), 1)],
+    ids=str,
+)
+def test_results_of_rows_with_operands_of_rows(shape: tuple[int, ...], dim: int | tuple[int, ...], dtype: torch.dtype) -> None:
+    """Beside a reduction stands what has one element a row, also where a row is empty or its neighbours are lanes."""
+    x = make(dtype, *shape)
+    r, k = make(dtype, *x.sum(dim).shape), make(dtype, *x.sum(dim, keepdim=True).shape)
+    table: list[Row] = [
+        lambda x, r, k: x.sum(dim) + r,
+        lambda x, r, k: x.sum(dim, keepdim=True) * k - 1,
+        lambda x, r, k: (x + k).sum(dim) * k.squeeze(dim),
+        lambda x, r, k: (x.sum(dim) + r, x.sum(dim, keepdim=True) * k + x, x.sum(dim)),
+    ]
+    rows(table, x, r, k)
+    for row in table:
+        check(row, (x, r, k))
+
+
+def test_results_of_rows_of_a_length_known_per_call() -> None:
+    """An empty row gives what stands beside its sum."""
+    length = torch.export.Dim("n", min=0, max=100)
+    calls = [(torch.rand(6, n), torch.rand(6)) for n in (0, 1, 33, 100)]
+    check(lambda x, r: ((x.sum(-1) + r).sqrt(), x.sum(0)), (torch.rand(6, 7), torch.rand(6)), calls=calls, dynamic_shapes=({1: length}, None))

@@ -133,6 +133,7 @@ SL_INLINE void weigh(Memory<Tune, T, Sum>& memory) {
     for (int distance = kWarp / 2; distance > 0; distance /= 2) {
       total += laneAt(total, distance);
     }
+    __syncwarp();  // the others have read highest[row]; exchanges between lanes order nothing (CUDA, "Warp Shuffle Functions")
     if (lane == 0) {
       const Sum factor = exp(memory.highest[row] - shift);
       memory.factor[row] = factor;

@@ -135,8 +135,17 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
   __syncthreads();
   if constexpr (kTogether) {
     cluster::wait();
-    if (thread / 32 * 32 >= L::kUnits * Tune.lanes) {
-      return;  // a warp without a unit: nobody waits for it
+    // A warp without a unit: nobody waits for it, so it does not read what is sent. The first one takes it all the same, since the
+    // others write to this block's memory.
+    const int firstOfWarp = thread / 32 * 32 / Tune.lanes;
+    if (firstOfWarp >= L::kUnits || block * L::kUnits + firstOfWarp >= Tune.hidden) {
+      for (int64_t step = 1; thread < 32 && step < s.steps; ++step) {
+        cluster::awaitSent(&arrived[step & 1], int((step - 1) >> 1 & 1));
+        if (thread == 0) {
+          cluster::expectAgain(&arrived[step & 1], kSentBytes);
+        }
+      }
+      return;
     }
   }
 
@@ -187,6 +196,9 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
           sums[row][gate] += laneAt(sums[row][gate], distance);
         }
       }
+    }
+    if constexpr (kTogether) {
+      __syncwarp();  // who gets what is sent writes to held[turn] next: the other lanes have read it
     }
     const int64_t at = (Tune.reversed != 0 ? s.steps - 1 - step : step) * s.yStride[0];
     SL_UNROLL

@@ -31,24 +31,9 @@
 #define SL_CLUSTER_KERNEL(threads, blocks) \
   extern "C" __global__ void __cluster_dims__(blocks) __launch_bounds__(threads)
 
-namespace sl {
+#include "straightline/kernels/cuda_previous.h"
 
-/// What a kernel that may be launched before the one ahead of it has ended does before it touches anything that the run
-/// writes (sl_device_code.waits): waits until the one ahead has ended and all that it wrote can be seen, then lets the next one
-/// come as early. Every thread calls it.
-SL_INLINE void awaitPrevious() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-/// The same where the kernel has asked for much before: the next one comes, and asks for its own, while this one waits.
-SL_INLINE void letNextComeAndAwaitPrevious() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
+namespace sl {
 
 /// Ends the kernel where `holds` is false, as a failed assertion does: the driver reports SL_DEVICE_ERROR's words from then on.
 SL_INLINE void failUnless(bool holds, const char* what) {

@@ -65,7 +65,7 @@ namespace sl {
 // ---- conversions ----
 
 SL_INLINE float toFloat(bfloat16 x) { return bitcast<float>(uint32_t(x.bits) << 16); }
-#if defined(__CUDACC__)
+#if defined(__CUDA_ARCH__)
 SL_INLINE float toFloat(half x) {
   float r;
   asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits));
@@ -86,7 +86,7 @@ SL_INLINE bfloat16 toBfloat16(float x) {
   return {uint16_t((u & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : r)};
 #endif
 }
-#if defined(__CUDACC__)
+#if defined(__CUDA_ARCH__)
 SL_INLINE half toHalf(float x) {
   half r;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"(x));
@@ -94,7 +94,9 @@ SL_INLINE half toHalf(float x) {
 }
 #else
 SL_INLINE half toHalf(float x) { return {bitcast<uint16_t>(_Float16(x))}; }
+#endif
 
+#if !defined(__CUDACC__)
 template <int N>
 SL_INLINE vec<float, N> toFloat(Packed<bfloat16, N> x) {
   return bitcast<vec<float, N>>(

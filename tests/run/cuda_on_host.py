@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a program for a CUDA device on the host: its emitted text, compiled by clang with cuda_on_host.h for the device's part.
+"""Runs a program for a CUDA device on the host: its emitted text, compiled by clang over host_device/, in a process of its own.
 
-Run so and compared with eager: `compare`.
+STRAIGHTLINE_HOST_SANITIZER=thread or address (or `sanitizer` of `run_on_host`) runs it under that sanitizer: see host_device/machine.h
+for what that finds. Run so and compared with eager: `compare`.
 """
 
 from __future__ import annotations
 
 import copy
-import ctypes
+import functools
+import os
 import re
+import struct
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,78 +25,103 @@ from torch.utils import _pytree as pytree
 
 import straightline as sl
 
-_HERE = Path(__file__).resolve().parent
-_ROOT = _HERE.parents[1]
-#: Of arenas and prepared data; small models only.
-_BYTES = 64 << 20
+_HERE = Path(__file__).resolve().parent / "host_device"
+_ROOT = _HERE.parents[2]
 #: Of the scale, beside eager's own error; 16-bit floats: a hundredth.
 _PARTS = {torch.float64: 2e-15, torch.float32: 1e-6}
+_SANITIZER = os.environ.get("STRAIGHTLINE_HOST_SANITIZER")
+_CLANG = ("clang++-22", "-std=c++20", "-O1", "-g1", "-w", "-fPIC")
+#: More kernels than cases: those that a case does not launch.
+_SECONDS = 900
 
 
-class _Team(ctypes.Structure):
-    _fields_ = (("shared", ctypes.c_void_p), ("index", ctypes.c_int32), ("size", ctypes.c_int32))
+@functools.cache
+def _tree() -> tempfile.TemporaryDirectory[str]:
+    """A folder for what is made once a process: headers under their names, the machine."""
+    folder = tempfile.TemporaryDirectory()
+    include = Path(folder.name) / "straightline"
+    include.mkdir()
+    (include / "abi").symlink_to(_ROOT / "runtime/abi")
+    (include / "kernels").symlink_to(_ROOT / "codegen/kernels")
+    return folder
 
 
-class _Bindings(ctypes.Structure):
-    _fields_ = (
-        ("size", ctypes.c_uint64),
-        *((name, ctypes.POINTER(ctypes.c_void_p))
-          for name in ("parameters", "prepared", "handles", "arenas", "inputs", "outputs")),
-        ("extents", ctypes.POINTER(ctypes.c_int64)),
-        ("queues", ctypes.POINTER(ctypes.c_void_p)),
-        ("kernels", ctypes.POINTER(ctypes.c_void_p)),
-    )  # fmt: skip
+@functools.cache
+def _machine(sanitizer: str | None) -> Path:
+    folder = Path(_tree().name)
+    program, part = folder / f"machine_{sanitizer}", folder / f"machine_{sanitizer}.o"
+    # Not instrumented: what it does is not the kernels' doing.
+    subprocess.run([*_CLANG, f"-I{folder}", "-c", _HERE / "machine.cpp", "-o", part], check=True)
+    subprocess.run(["clang++-22", *_flags(sanitizer), "-rdynamic", part, "-o", program, "-ldl", "-lpthread"], check=True)
+    return program
 
 
-def _pointers(addresses: list[int]) -> ctypes.Array[ctypes.c_void_p]:
-    return (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+def _flags(sanitizer: str | None) -> list[str]:
+    """Without entries of functions: warps hand over in the midst of them."""
+    entries = ["-mllvm", "-tsan-instrument-func-entry-exit=0"] if sanitizer == "thread" else []
+    return [f"-fsanitize={sanitizer}", *entries] if sanitizer else []
 
 
-def _build(code: str, folder: Path) -> ctypes.CDLL:
-    """One library of the program's text: the device's part with fibers, the host's as it is."""
+def _build(code: str, folder: Path, sanitizer: str | None) -> Path:
+    """A library of the program's text: the device's part as it would be there, the host's as it is."""
     folder.mkdir(exist_ok=True)
     device, host = code.split("// C++.\n")
-    kernels = re.findall(r"^SL_(?:RESIDENT_)?KERNEL\([^)]*\) (\w+)\(", device, re.M)
-    numbers = dict(re.findall(r"io->kernels\[(\d+)\], &grid, arguments\);  // (\w+)", host))
-    assert set(numbers.values()) == set(kernels), "every kernel, and none that this cannot run"
-    cases = "".join(f"  case {number}: cuda_host::call({name}, arguments, grid); break;\n" for number, name in numbers.items())
+    kernels = re.findall(r"^SL_(?:RESIDENT_|CLUSTER_)?KERNEL\([^)]*\) (\w+)\(", device, re.M)
+    clusters = {name: blocks for blocks, name in re.findall(r"^SL_CLUSTER_KERNEL\(\d+, (\d+)\) (\w+)\(", device, re.M)}
+    cases = "".join(
+        f'  if (strcmp(entry->name, "{name}") == 0) {{\n    what.cluster = {clusters.get(name, 1)};\n'
+        f"    host_device::call({name}, arguments, what);\n    return SL_OK;\n  }}\n"
+        for name in kernels
+    )
+    threads = sanitizer == "thread" or bool(clusters)
     (folder / "device.cpp").write_text(
-        f'#include "{_HERE / "cuda_on_host.h"}"\n{device}\n'
-        'extern "C" void host_start(int64_t kernel, void* const* arguments, const int64_t* grid) {\n'
-        f"  switch (kernel) {{\n{cases}  }}\n}}\n"
+        f'{"#define STRAIGHTLINE_BLOCKS_ARE_THREADS 1" if threads else ""}\n#include "{_HERE / "cuda.h"}"\n{device}\n'
+        '#include "straightline/abi/queue.h"\n'
+        'extern "C" int32_t sl_queue_start(sl_ctx*, void*, void* kernel, const sl_grid* grid, void* const* arguments) {\n'
+        "  const auto* entry = static_cast<const sl_entry*>(kernel);\n"
+        "  host_device::Launch what;\n  what.blocks = grid->blocks;\n  what.threads = grid->threads;\n"
+        "  what.early = entry->code->waits;\n  what.kernel = entry;\n  what.arguments = arguments;\n  what.shared = &host_device::sharedMemory;\n"
+        f"{cases}  host_device::fail(entry->name);\n}}\n"
     )
     images = "".join(f'extern "C" const sl_device_image {name}_image = {{}};\n' for name in kernels)
-    (folder / "host.cpp").write_text(
-        f"{host}\n{images}"
-        'extern "C" void host_start(int64_t kernel, void* const* arguments, const int64_t* grid);\n'
-        'extern "C" int32_t sl_queue_start(sl_ctx*, void*, void* kernel, const sl_grid* grid, void* const* arguments) {\n'
-        "  const int64_t shape[] = {int64_t(grid->blocks), int64_t(grid->threads)};\n"
-        "  host_start(reinterpret_cast<int64_t>(kernel) - 1, arguments, shape);\n  return 0;\n}\n"
-        'extern "C" void sl_queue_step(void*, int32_t, const int32_t*, int32_t) {}  // the order of the text\n'
-        'extern "C" int32_t sl_queue_copy(sl_ctx*, void*, void* to, const char*, const void* from, const char*, size_t bytes) {\n'
-        "  __builtin_memcpy(to, from, bytes);\n  return 0;\n}\n"
-    )
-    include = folder / "straightline"
-    include.mkdir(exist_ok=True)
-    for name, target in (("abi", _ROOT / "runtime/abi"), ("kernels", _ROOT / "codegen/kernels")):
-        if not (include / name).exists():
-            (include / name).symlink_to(target)
+    (folder / "host.cpp").write_text(f"{host}\n{images}")
     library = folder / "program.so"
-    subprocess.run(
-        ["clang++-22", "-std=c++20", "-O1", "-w", "-fPIC", "-shared", f"-I{folder}", "-o", library, folder / "device.cpp",
-         folder / "host.cpp"],
-        check=True,
-    )  # fmt: skip
-    return ctypes.CDLL(str(library))
+    parts = []
+    for name, flags in (("device", _flags(sanitizer)), ("host", [])):
+        parts.append(folder / f"{name}.o")
+        subprocess.run([*_CLANG, *flags, f"-I{_tree().name}", "-c", folder / f"{name}.cpp", "-o", parts[-1]], check=True)
+    subprocess.run(["clang++-22", *_flags(sanitizer), "-shared", *parts, "-o", library], check=True)
+    return library
 
 
-def run_on_host(compiled: object, model: nn.Module, inputs: tuple[Tensor, ...], results: tuple[Tensor, ...], folder: Path) -> None:
-    """Calls `compiled` (for a device without clusters: sm_80) and fills `results`, which have its shapes and types.
+def _cluster(code: str) -> str:
+    """The largest one of a program."""
+    return max(re.findall(r"^SL_CLUSTER_KERNEL\(\d+, (\d+)\)", code, re.M), key=int, default="1")
 
-    None of them may be a view of an input or of another one; equal ones are one output of the program.
+
+def _bytes(tensor: Tensor) -> bytes:
+    """Of its storage, from its first element on."""
+    count = 0 if tensor.numel() == 0 else 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = torch.as_strided(tensor.detach(), (count,), (1,))
+    return flat.view(torch.uint8).numpy().tobytes() if count else b""
+
+
+def _shorter(report: str) -> str:
+    """Without types, and the frames of one access that are not in our headers."""
+    lines = (re.sub(r"<.*>| \(BuildId.*", "", line) for line in report.splitlines())
+    return "\n".join(line[:200] for line in lines if "    #" not in line or "straightline/kernels" in line or "device.cpp" in line)[:4000]
+
+
+def run_on_host(
+    compiled: object, model: nn.Module, inputs: tuple[Tensor, ...], results: tuple[Tensor, ...], folder: Path, sanitizer: str | None = _SANITIZER
+) -> None:
+    """Calls `compiled` (for a CUDA device) and fills `results`, which have its shapes and types.
+
+    None of them may be a view of an input or of another one; equal ones are one output of the program. AssertionError with its words
+    where the machine or the sanitizer has found something.
     """
     code, ir = compiled.code, compiled.ir("kernel")  # type: ignore[attr-defined]
-    library = _build(code, folder)
+    library = _build(code, folder, sanitizer)
     head = ir.rpartition("kernel.run ")[2].partition("\n")[0]
     outputs = re.findall(r'(%\w+) "[^"]*": !kernel\.buffer', head.partition("outs(")[2])
     returned = ir.rpartition("kernel.return ")[2].partition(" : ")[0].split(", ")
@@ -101,41 +130,50 @@ def run_on_host(compiled: object, model: nn.Module, inputs: tuple[Tensor, ...], 
         places.setdefault(name, result)
     assert set(places) == set(outputs), "a result is a view"
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    names = re.findall(r'kernel\.parameter "([^"]+)"', ir)
-    parameters = [named[name].data_ptr() for name in names]
-    arenas = [torch.full((_BYTES,), 255, dtype=torch.uint8) for _ in range(2)]  # NaN where nothing was written
-    prepared = [torch.full((_BYTES,), 255, dtype=torch.uint8) for _ in range(2)]
-    arrays = [_pointers(a) for a in (
-        parameters, [t.data_ptr() for t in prepared], [], [t.data_ptr() for t in arenas], [x.data_ptr() for x in inputs],
-        [places[name].data_ptr() for name in outputs],
-    )]  # fmt: skip
-    kernels = _pointers(list(range(1, 2 + max(map(int, re.findall(r"io->kernels\[(\d+)\]", code)), default=0))))
-    bindings = _Bindings(ctypes.sizeof(_Bindings), *arrays, None, _pointers([0, 0]), kernels)
-    context = ctypes.create_string_buffer(1 << 14)
-    ctypes.c_uint64.from_buffer(context).value = 1 << 14
-    for entry in ("sl_program_prepare", "sl_program_run"):
-        if hasattr(library, entry):
-            status = getattr(library, entry)(context, _Team(None, 0, 1), ctypes.byref(bindings))
-            assert status == 0, f"{entry}: {status}"
+    given = [[named[name] for name in re.findall(r'kernel\.parameter "([^"]+)"', ir)], list(inputs)]
+    with (folder / "call.bin").open("wb") as file:
+        for tensors in given:
+            file.write(struct.pack("<q", len(tensors)))
+            for data in map(_bytes, tensors):
+                file.write(struct.pack("<q", len(data)))
+                file.write(data)
+        file.write(struct.pack("<q", len(outputs)))
+        for name in outputs:
+            file.write(struct.pack("<q", places[name].nbytes))
+    words = [_machine(sanitizer), library, folder / "call.bin", folder / "results.bin", str(torch.initial_seed()), _cluster(code)]
+    options = {"TSAN_OPTIONS": "halt_on_error=1:history_size=7", "ASAN_OPTIONS": "detect_leaks=0"}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, env={**os.environ, **options})
+    assert done.returncode == 0, f"{' '.join(map(str, words))}: {done.returncode}\n{_shorter(done.stderr)}"
+    data = (folder / "results.bin").read_bytes()
+    for name in outputs:
+        place, data = data[: places[name].nbytes], data[places[name].nbytes :]
+        if place:
+            places[name].copy_(torch.frombuffer(bytearray(place), dtype=places[name].dtype).view(places[name].shape))
     for name, result in zip(returned, results, strict=True):
         if places[name] is not result:
             result.copy_(places[name].view(result.shape))
 
 
 def compare(
-    model: nn.Module, inputs: tuple[Tensor, ...], folder: Path, routes: dict[str, str], part: float | None = None
+    model: nn.Module,
+    inputs: tuple[Tensor, ...],
+    folder: Path,
+    routes: dict[str, str],
+    part: float | None = None,
+    target: str = "cuda:sm_80",
+    sanitizer: str | None = _SANITIZER,
 ) -> list[dict[str, Any]]:
     """Within four times eager's distance from float64, or its largest where inputs move by an ulp, and a part of the scale.
 
     Returns what a call launches.
     """
     model = model.eval()
-    compiled = sl.compile(model, inputs, target="cuda:sm_80", routes=routes)
+    compiled = sl.compile(model, inputs, target=target, routes=routes)
     with torch.inference_mode():
         eagers = pytree.tree_leaves(model(*inputs))
-        exacts = pytree.tree_leaves(copy.deepcopy(model).double()(*(x.double() for x in inputs)))
+        exacts = pytree.tree_leaves(copy.deepcopy(model).double()(*(x.double() if x.is_floating_point() else x for x in inputs)))
     got = tuple(torch.empty_like(y, memory_format=torch.contiguous_format) for y in eagers)
-    run_on_host(compiled, model, inputs, got, folder)
+    run_on_host(compiled, model, inputs, got, folder, sanitizer)
     for i, (mine, torchs, best) in enumerate(zip(got, eagers, exacts, strict=True)):
         # Not as a ratio: relu may leave nothing but zeros.
         allowed = (_PARTS.get(mine.dtype, 1e-2) if part is None else part) * best.abs().max()

@@ -44,7 +44,7 @@ def allowed(products: Any, tf32: bool) -> Iterator[None]:
         products.allow_tf32 = before
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("m", "k", "n"), [(17, 64, 8), (33, 100, 70), (130, 17, 129), (64, 512, 48)])
 def test_linears(m: int, k: int, n: int, dtype: torch.dtype, tmp_path: Path) -> None:
     """With a bias, GELU and a residual; edges of tiles in all three sizes."""
@@ -60,7 +60,7 @@ def test_linears(m: int, k: int, n: int, dtype: torch.dtype, tmp_path: Path) -> 
     _compare(Layer().to(dtype), (torch.randn(m, k).to(dtype), torch.randn(m, n).to(dtype)), tmp_path)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
 def test_products_of_any_strides(turned: str, dtype: torch.dtype, tmp_path: Path) -> None:
     """Batches, one of them shared, with the reduction along or across the rows."""
@@ -78,7 +78,7 @@ def test_factors_of_tf32(m: int, k: int, n: int, tmp_path: Path) -> None:
         _compare(nn.Linear(k, n), (torch.randn(m, k),), tmp_path, tf32=True)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, "tf32"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, "tf32"])
 @pytest.mark.parametrize(
     ("channels", "image", "options"),
     [

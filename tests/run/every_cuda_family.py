@@ -24,7 +24,7 @@ _FAMILIES = {
     "gather_elements", "scatter_rows", "scan", "pool", "topk", "transpose",
     "recurrent_sequence",
 }  # fmt: skip
-_OWN = {"linear": "cuda", "matmul": "cuda", "convolution": "cuda"}
+OWN = {"linear": "cuda", "matmul": "cuda", "convolution": "cuda"}
 
 
 class _Of(nn.Module):
@@ -42,7 +42,7 @@ def _r(*sizes: int) -> Tensor:
     return torch.randn(sizes)
 
 
-def _cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
+def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     keep = torch.rand(5, 77) < 0.6
     attend = F.scaled_dot_product_attention
     return {
@@ -91,7 +91,7 @@ def main() -> int:
     seen: set[str] = set()
     wrong = 0
     words = sys.argv[1:]
-    for name, (model, inputs) in _cases().items():
+    for name, (model, inputs) in cases().items():
         if words and not any(word in name for word in words):
             continue
         model.eval()
@@ -99,7 +99,7 @@ def main() -> int:
             right = model.double()(*(x.double() if x.is_floating_point() else x for x in inputs))
         model.float().cuda()
         given = tuple(x.cuda() for x in inputs)
-        compiled = sl.compile(model, given, routes=_OWN)
+        compiled = sl.compile(model, given, routes=OWN)
         seen |= {str(row["family"]) for row in compiled.explain().statements if row["phase"] == "run" and row["family"]}
         got = compiled(*given)
         for mine, best in zip(*((y,) if isinstance(y, Tensor) else y for y in (got, right)), strict=True):
@@ -107,7 +107,7 @@ def main() -> int:
             if not error < 1e-4:
                 wrong += 1
                 print(f"{name}: {error}")
-    print(f"{len(_cases())} programs, {wrong} wrong; families without one: {sorted(_FAMILIES - seen)}")
+    print(f"{len(cases())} programs, {wrong} wrong; families without one: {sorted(_FAMILIES - seen)}")
     return int(wrong > 0 or not (words or _FAMILIES <= seen))
 
 

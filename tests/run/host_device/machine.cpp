@@ -1,0 +1,784 @@
+// SPDX-License-Identifier: Apache-2.0
+// machine.h, and `machine PROGRAM.so CALL RESULTS SEED CLUSTER`, which prepares and runs the program of a library: buffers of exact size,
+// filled from the file CALL, what it has written in the file RESULTS.
+#include <dlfcn.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "straightline/abi/entry.h"
+#include "straightline/abi/queue.h"
+
+#include "machine.h"
+
+// The sanitizers' own functions, where this is linked with one.
+extern "C" {
+[[gnu::weak]] void* __tsan_get_current_fiber();
+[[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
+[[gnu::weak]] void __tsan_destroy_fiber(void*);
+[[gnu::weak]] void __tsan_switch_to_fiber(void*, unsigned flags);
+[[gnu::weak]] void __tsan_acquire(void*);
+[[gnu::weak]] void __tsan_release(void*);
+[[gnu::weak]] void __tsan_write_range(void*, unsigned long bytes);
+[[gnu::weak]] void __tsan_read_range(void*, unsigned long bytes);
+[[gnu::weak]] void __sanitizer_start_switch_fiber(void** stack, const void* bottom, size_t bytes);
+[[gnu::weak]] void __sanitizer_finish_switch_fiber(void* stack, const void** bottom, size_t* bytes);
+[[gnu::weak]] void __asan_poison_memory_region(const volatile void*, size_t);
+[[gnu::weak]] void __asan_unpoison_memory_region(const volatile void*, size_t);
+}
+
+__thread cuda_place threadIdx, blockIdx, blockDim;
+
+namespace host_device {
+namespace {
+
+constexpr size_t kStackBytes = 256 << 10;
+constexpr size_t kShownBytes = 16;
+constexpr unsigned kNoOrder = 1;  // of a switch: __tsan_switch_to_fiber_no_sync
+constexpr int kWarp = 32;
+
+void acquire(void* what) {
+  if (__tsan_acquire) {
+    __tsan_acquire(what);
+  }
+}
+void release(void* what) {
+  if (__tsan_release) {
+    __tsan_release(what);
+  }
+}
+/// memcpy would be an access to the sanitizer.
+void copyBytes(void* to, const void* from, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    const_cast<volatile char*>(static_cast<char*>(to))[i] = static_cast<const char*>(from)[i];
+  }
+}
+
+uint64_t randomState = 1;
+/// xorshift64* (Marsaglia, "Xorshift RNGs"; Vigna).
+uint64_t nextRandom(uint64_t* state) {
+  *state ^= *state >> 12;
+  *state ^= *state << 25;
+  *state ^= *state >> 27;
+  return *state * 0x2545F4914F6CDD1D;
+}
+
+/// Where `live` threads meet again and again. What is before it in one comes before what is behind it in all: the places are
+/// two, since who arrives next may be there before all have left.
+struct Meeting {
+  int arrived = 0;
+  unsigned round = 0;
+  char places[2] = {};
+};
+
+struct Copy {
+  void* to;
+  char bytes[16];
+  int group;
+};
+constexpr size_t kMostCopies = 256;  // under way in a thread; fibers make no memory, which would be theirs to the sanitizer
+
+struct Fiber {
+  ucontext_t context;
+  char* stack = nullptr;
+  void* watched = nullptr;  ///< who this is to ThreadSanitizer
+  bool finished = false, waited = false;
+  unsigned clusterRound = 0;
+  std::vector<Copy> copies;
+  int group = 0;
+};
+
+struct Block;
+struct Cluster {
+  std::vector<Block*> blocks;
+  std::atomic<int> ready{0}, left{0};
+  std::atomic_flag isBusy;  // of what follows; a mutex would order its users
+  int live = 0, arrived = 0;
+  std::atomic<unsigned> round{0};
+  char places[2] = {};
+
+  /// Counts a thread that arrives or ends. Returns the round in which it did.
+  unsigned count(bool ends) {
+    while (isBusy.test_and_set()) {
+      sched_yield();
+    }
+    const unsigned now = round.load();
+    live -= ends ? 1 : 0;
+    arrived += ends ? 0 : 1;
+    if (arrived > 0 && arrived >= live) {
+      arrived = 0;
+      round.fetch_add(1);
+    }
+    isBusy.clear();
+    return now;
+  }
+};
+
+/// What runs one block after the other, which are in order therefore; two of them are not. A thread of the host, or the caller.
+/// ThreadSanitizer tells 255 threads apart and forgets what else there was, so to it a warp is one, but for those whose lanes are looked at.
+struct Processor {
+  std::vector<Fiber> fibers;
+  char* memory = nullptr;  ///< of stacks and `shown`; not from malloc, whose free is an access to the sanitizer
+  char* shown = nullptr;   ///< 16 bytes a thread
+  char place = 0;          ///< in whose order its blocks are
+  std::atomic<int> given{0}, taken{0};
+  Block* next = nullptr;
+};
+
+struct Block {
+  const Launch* what = nullptr;
+  Cluster* cluster = nullptr;
+  Processor* processor = nullptr;
+  int number = 0, rank = 0;
+  int launch = 0;
+  Meeting meeting;
+  std::vector<Meeting> warps;
+  std::vector<int> warpLive;
+  int live = 0;
+  uint64_t moves = 0;  // of anything: else all wait for ever
+  uint64_t random = 1;
+  ucontext_t scheduler;
+  void* schedulerWatched = nullptr;
+  char* shared = nullptr;
+  size_t sharedBytes = 0;
+  char begun = 0;  ///< its memory is there
+  std::atomic<bool> gone{false};
+};
+
+thread_local Block* block = nullptr;
+Fiber& mine() { return block->processor->fibers[threadIdx.x]; }
+
+void switchTo(ucontext_t* from, ucontext_t* to, void* watched, const void* bottom, size_t bytes, bool dies) {
+  void* fake = nullptr;
+  if (__sanitizer_start_switch_fiber) {
+    __sanitizer_start_switch_fiber(dies ? nullptr : &fake, bottom, bytes);
+  }
+  if (__tsan_switch_to_fiber) {
+    __tsan_switch_to_fiber(watched, kNoOrder);
+  }
+  swapcontext(from, to);
+  if (__sanitizer_finish_switch_fiber) {
+    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+  }
+}
+
+thread_local const void* schedulerStack = nullptr;
+thread_local size_t schedulerStackBytes = 0;
+
+/// Lets the other threads go on.
+void handOver(bool dies = false) {
+  switchTo(&mine().context, &block->scheduler, block->schedulerWatched, schedulerStack, schedulerStackBytes, dies);
+}
+
+void openIfFull(Meeting& where, int live) {
+  if (where.arrived > 0 && where.arrived >= live) {
+    where.arrived = 0;
+    ++where.round;
+    ++block->moves;
+  }
+}
+void meet(Meeting& where, const int& live, bool orders) {
+  const unsigned round = where.round;
+  if (orders) {
+    release(&where.places[round & 1]);
+  }
+  ++where.arrived;
+  ++block->moves;
+  openIfFull(where, live);
+  while (where.round == round) {
+    handOver();
+  }
+  if (orders) {
+    acquire(&where.places[round & 1]);
+  }
+}
+
+// ---- the order of launches, as graph.cpp has it ----
+
+struct Done {
+  bool waits;
+};
+std::vector<Done> done;
+constexpr int kMostLaunches = 1 << 16;
+char ends[kMostLaunches];  // what a launch has done
+std::vector<int> ahead;    // launches that the next one comes behind
+std::vector<std::vector<int>> stepEnds;
+int currentStep = -1;
+std::vector<int> behind;  // those of the launch under way
+bool isEarly = false;
+
+void acquireBehind() {
+  for (int launch : behind) {
+    acquire(&ends[launch]);
+  }
+}
+
+char hostPlace;  // what the host has done
+
+void entryOfFiber() {
+  if (__sanitizer_finish_switch_fiber) {
+    __sanitizer_finish_switch_fiber(nullptr, &schedulerStack, &schedulerStackBytes);
+  }
+  acquire(&hostPlace);
+  acquire(&block->processor->place);
+  for (Block* one : block->cluster->blocks) {
+    acquire(&one->begun);
+  }
+  if (!isEarly) {
+    acquireBehind();
+  }
+  block->what->entry(block->what->body);
+  Fiber& fiber = mine();
+  if (isEarly && !fiber.waited) {
+    fail("a thread of a kernel that may start early has ended without waiting for those ahead");
+  }
+  release(&ends[block->launch]);
+  release(&block->processor->place);
+  fiber.finished = true;
+  ++block->moves;
+  --block->live;
+  --block->warpLive[threadIdx.x / kWarp];
+  openIfFull(block->meeting, block->live);
+  openIfFull(block->warps[threadIdx.x / kWarp], block->warpLive[threadIdx.x / kWarp]);
+  block->cluster->count(true);
+  handOver(true);
+  fail("a thread goes on behind its end");
+}
+
+void runBlock(Block* which) {
+  block = which;
+  const Launch& what = *which->what;
+  const int threads = what.threads;
+  blockDim.x = unsigned(threads);
+  blockIdx.x = unsigned(which->number);
+  if (what.shared) {
+    char* first = nullptr;
+    size_t bytes = 0;
+    what.shared(&first, &bytes);
+    which->shared = first;
+    which->sharedBytes = bytes;
+    for (size_t i = 0; i < which->sharedBytes; ++i) {
+      const_cast<volatile char*>(which->shared)[i] = char(0xff);  // NaN
+    }
+  }
+  which->schedulerWatched = __tsan_get_current_fiber ? __tsan_get_current_fiber() : nullptr;
+  std::vector<Fiber>& fibers = which->processor->fibers;
+  for (int i = 0; i < threads; ++i) {
+    Fiber& fiber = fibers[i];
+    fiber.finished = fiber.waited = false;
+    fiber.copies.clear();
+    fiber.group = 0;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack;
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, &entryOfFiber, 0);
+  }
+  release(&which->begun);
+  which->cluster->ready.fetch_add(1);
+  while (which->cluster->ready.load() < int(which->cluster->blocks.size())) {
+    sched_yield();
+  }
+  while (which->live > 0) {
+    const uint64_t before = which->moves;
+    const uint64_t drawn = nextRandom(&which->random);
+    const int first = int(drawn >> 1 & 0xffffff) % threads;
+    for (int n = 0; n < threads; ++n) {
+      const int i = (drawn & 1 ? first + n : first - n + threads) % threads;
+      if (!fibers[i].finished) {
+        threadIdx.x = unsigned(i);
+        switchTo(&which->scheduler, &fibers[i].context, fibers[i].watched, fibers[i].stack, kStackBytes, false);
+      }
+    }
+    if (which->moves == before) {
+      if (which->cluster->blocks.size() == 1) {
+        fail("threads of a block wait for each other");
+      }
+      sched_yield();
+    }
+  }
+  acquire(&which->processor->place);
+  which->gone = true;
+  if (__tsan_write_range && which->sharedBytes > 0) {
+    __tsan_write_range(which->shared, which->sharedBytes);  // who of the cluster may still read it?
+    release(&which->processor->place);
+  }
+  which->cluster->left.fetch_add(1);
+  while (which->cluster->left.load() < int(which->cluster->blocks.size())) {
+    sched_yield();
+  }
+  block = nullptr;
+}
+
+std::vector<std::unique_ptr<Processor>> processors;
+bool areThreads = false;
+size_t nextProcessor = 0;
+
+void sleepWhile(std::atomic<int>& what, int value) { syscall(SYS_futex, &what, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0); }
+void set(std::atomic<int>& what, int value) {
+  what = value;
+  syscall(SYS_futex, &what, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
+void serve(Processor* processor) {
+  for (int count = 0;; ++count) {
+    while (processor->given.load() == count) {
+      sleepWhile(processor->given, count);
+    }
+    runBlock(processor->next);
+    set(processor->taken, count + 1);
+  }
+}
+
+/// For blocks of at most so many threads and clusters of at most so many blocks.
+void makeProcessors(int threads, int cluster) {
+  constexpr int kTold = 250;
+  const bool isWatched = __tsan_create_fiber != nullptr;
+  areThreads = isWatched || cluster > 1;
+  const int warps = (threads + kWarp - 1) / kWarp;
+  const int count = isWatched ? std::max(cluster, std::min(6, kTold / (warps + 1))) : cluster;
+  int left = kTold - count * (warps + 1);
+  for (int number = 0; number < count; ++number) {
+    processors.push_back(std::make_unique<Processor>());
+    Processor& made = *processors.back();
+    const size_t bytes = (kStackBytes + kShownBytes) * size_t(threads);
+    made.memory =
+        static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    if (made.memory == MAP_FAILED) {
+      fail("no memory for stacks");
+    }
+    made.shown = made.memory + kStackBytes * size_t(threads);
+    made.fibers = std::vector<Fiber>(size_t(threads));
+    const int apart = left < kWarp ? -1 : number == 0 ? 0 : int(nextRandom(&randomState) % uint64_t(warps));  // a warp of single lanes
+    left -= apart < 0 ? 0 : kWarp - 1;
+    for (int i = 0; i < threads; ++i) {
+      Fiber& fiber = made.fibers[i];
+      fiber.stack = made.memory + kStackBytes * size_t(i);
+      fiber.copies.reserve(kMostCopies);
+      if (isWatched) {
+        fiber.watched = i % kWarp == 0 || i / kWarp == apart ? __tsan_create_fiber(0) : made.fibers[i - 1].watched;
+      }
+    }
+    if (areThreads) {
+      std::thread(&serve, &made).detach();
+    }
+  }
+}
+
+void runCluster(const Launch& what, int64_t first, int launch) {
+  Cluster cluster;
+  std::vector<Block> blocks(size_t(what.cluster));
+  for (int rank = 0; rank < what.cluster; ++rank) {
+    Block& made = blocks[rank];
+    made.what = &what;
+    made.cluster = &cluster;
+    made.processor = processors[nextProcessor++ % processors.size()].get();
+    made.number = int(first) + rank;
+    made.rank = rank;
+    made.launch = launch;
+    const int warps = (what.threads + kWarp - 1) / kWarp;
+    made.warps.resize(size_t(warps));
+    made.warpLive.assign(size_t(warps), kWarp);
+    made.warpLive.back() = what.threads - (warps - 1) * kWarp;
+    made.live = what.threads;
+    made.random = nextRandom(&randomState) | 1;
+    cluster.blocks.push_back(&made);
+  }
+  cluster.live = what.threads * what.cluster;
+  if (!areThreads) {
+    runBlock(&blocks[0]);
+    return;
+  }
+  for (Block& made : blocks) {
+    made.processor->next = &made;
+    set(made.processor->given, made.processor->given.load() + 1);
+  }
+  for (Block& made : blocks) {
+    for (int taken = made.processor->taken.load(); taken < made.processor->given.load(); taken = made.processor->taken.load()) {
+      sleepWhile(made.processor->taken, taken);
+    }
+  }
+}
+
+}  // namespace
+
+void fail(const char* what) {
+  fprintf(stderr, "the device on the host: %s (block %u, thread %u)\n", what, blockIdx.x, threadIdx.x);
+  fflush(stderr);
+  _Exit(3);
+}
+
+void meetBlock() { meet(block->meeting, block->live, true); }
+void meetWarp(bool orders) { meet(block->warps[threadIdx.x / kWarp], block->warpLive[threadIdx.x / kWarp], orders); }
+
+void show(const void* what, unsigned bytes) {
+  copyBytes(&block->processor->shown[threadIdx.x * kShownBytes], what, bytes);
+  meetWarp(false);
+}
+const void* shown(unsigned lane) { return &block->processor->shown[(threadIdx.x / kWarp * kWarp + lane) * kShownBytes]; }
+void hide() { meetWarp(false); }
+
+void awaitPrevious() {
+  if (isEarly) {
+    acquireBehind();
+  }
+  mine().waited = true;
+}
+
+void copyLater(void* to, const void* from, bool exists) {
+  Copy copy{to, {}, mine().group};
+  if (exists) {
+    if (__tsan_read_range) {
+      __tsan_read_range(const_cast<void*>(from), 16);
+    }
+    copyBytes(copy.bytes, from, 16);
+  }
+  if (__tsan_write_range) {
+    __tsan_write_range(to, 16);
+  }
+  for (int i = 0; i < 16; ++i) {
+    static_cast<volatile char*>(to)[i] = char(0xff);
+  }
+  if (mine().copies.size() == kMostCopies) {
+    fail("too many copies under way");
+  }
+  mine().copies.push_back(copy);
+}
+void closeGroup() { ++mine().group; }
+void waitForGroups(int kept) {
+  std::vector<Copy>& copies = mine().copies;
+  size_t still = 0;
+  for (const Copy& copy : copies) {
+    if (copy.group >= mine().group - kept) {
+      copyBytes(&copies[still++], &copy, sizeof(copy));
+      continue;
+    }
+    if (__tsan_write_range) {
+      __tsan_write_range(copy.to, sizeof(copy.bytes));
+    }
+    copyBytes(copy.to, copy.bytes, sizeof(copy.bytes));
+  }
+  copies.resize(still);
+}
+
+int rank() { return block->rank; }
+void arrive(bool releases) {
+  Cluster& cluster = *block->cluster;
+  if (releases) {
+    release(&cluster.places[cluster.round.load() & 1]);  // no other round can begin before this thread has arrived
+  }
+  mine().clusterRound = cluster.count(false);
+  ++block->moves;
+}
+void wait() {
+  Cluster& cluster = *block->cluster;
+  const unsigned round = mine().clusterRound;
+  while (cluster.round.load() == round) {
+    handOver();
+  }
+  ++block->moves;
+  acquire(&cluster.places[round & 1]);
+}
+
+// An mbarrier of one arrival: bytes that are still to come (32 bits), arrivals (16), phase (16).
+namespace {
+struct Word {
+  int32_t bytes;
+  uint16_t pending, phase;
+};
+template <class Change>
+void change(uint64_t* barrier, Change how) {
+  uint64_t old = __atomic_load_n(barrier, __ATOMIC_SEQ_CST), word;
+  do {
+    Word state = __builtin_bit_cast(Word, old);
+    how(state);
+    if (state.pending == 0 && state.bytes == 0) {
+      state.phase ^= 1;
+      state.pending = 1;
+    }
+    word = __builtin_bit_cast(uint64_t, state);
+  } while (!__atomic_compare_exchange_n(barrier, &old, word, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+}
+}  // namespace
+void expect(uint64_t* barrier, int bytes, bool first) {
+  if (first) {
+    __atomic_store_n(barrier, __builtin_bit_cast(uint64_t, Word{0, 1, 0}), __ATOMIC_SEQ_CST);
+  }
+  change(barrier, [&](Word& state) {
+    state.bytes += bytes;
+    --state.pending;
+  });
+}
+void complete(uint64_t* barrier, int bytes) {
+  release(barrier);
+  change(barrier, [&](Word& state) { state.bytes -= bytes; });
+}
+void awaitSent(const uint64_t* barrier, int parity) {
+  while (__builtin_bit_cast(Word, __atomic_load_n(barrier, __ATOMIC_SEQ_CST)).phase == uint16_t(parity)) {
+    handOver();
+  }
+  ++block->moves;
+  acquire(const_cast<uint64_t*>(barrier));
+}
+void* there(int number, const void* p) {
+  Block& other = *block->cluster->blocks[size_t(number)];
+  if (other.gone) {
+    fail("shared memory of a block that has ended");
+  }
+  const ptrdiff_t offset = static_cast<const char*>(p) - block->shared;
+  if (offset < 0 || size_t(offset) >= block->sharedBytes) {
+    fail("not shared memory");
+  }
+  return other.shared + offset;
+}
+
+// ---- what a launch may touch ----
+
+const sl_program_desc* program = nullptr;
+/// What the program keeps in one memory space, and the role of the buffers in it.
+struct Kept {
+  char* first;
+  int64_t bytes;
+  int32_t role, space;
+};
+std::vector<Kept> keeps;
+
+int64_t valueOf(const sl_expr& expression) {
+  if (expression.count != 1 || expression.steps[0].op != 'c') {
+    fail("a size that is known per call");
+  }
+  return expression.steps[0].value;
+}
+
+void allow(void* const* arguments, const sl_entry& kernel) {
+  if (!__asan_poison_memory_region) {
+    return;
+  }
+  for (const Kept& kept : keeps) {
+    __asan_poison_memory_region(kept.first, size_t(kept.bytes));
+  }
+  for (int i = 0; i < kernel.argument_count; ++i) {
+    const sl_argument& argument = kernel.arguments[i];
+    char* const first = *static_cast<char* const*>(arguments[i]);
+    int64_t last = 0;  // element
+    for (int dim = 0; dim < argument.rank; ++dim) {
+      const int64_t extent = valueOf(argument.extents[dim]);
+      last = extent == 0 ? -1 : last < 0 ? last : last + (extent - 1) * valueOf(argument.strides[dim]);
+    }
+    const int64_t element = std::max(1, argument.dtype.bits / 8);
+    __asan_unpoison_memory_region(first, size_t(last + 1) * size_t(element));
+    for (const Kept& kept : keeps) {
+      for (int b = 0; b < program->buffer_count; ++b) {  // with the border around it
+        const sl_buffer& buffer = program->buffers[b];
+        if (buffer.role == kept.role && buffer.space == kept.space && valueOf(buffer.lead) > 0 && kept.first + valueOf(buffer.offset) == first) {
+          __asan_unpoison_memory_region(first - valueOf(buffer.lead), size_t(valueOf(buffer.bytes)));
+        }
+      }
+    }
+  }
+}
+
+void launch(const Launch& what) {
+  if (what.kernel) {
+    allow(what.arguments, *what.kernel);
+  }
+  const int number = int(done.size());
+  if (number >= kMostLaunches) {
+    fail("too many launches");
+  }
+  behind = ahead;
+  isEarly = what.early && !behind.empty() && std::all_of(behind.begin(), behind.end(), [](int i) { return done[size_t(i)].waits; });
+  done.push_back({what.early});
+  ahead = {number};
+  release(&hostPlace);
+  const int64_t clusters = what.blocks / what.cluster;
+  const bool forward = nextRandom(&randomState) >> 63;
+  for (int64_t i = 0; i < clusters; ++i) {
+    runCluster(what, (forward ? i : clusters - 1 - i) * what.cluster, number);
+  }
+}
+
+}  // namespace host_device
+
+using namespace host_device;
+
+namespace {
+
+/// Ends of launches are known to the host from here on.
+void awaitAll() {
+  for (size_t i = 0; i < done.size(); ++i) {
+    acquire(&ends[i]);
+  }
+  ahead.clear();
+  currentStep = -1;
+}
+
+struct Copied {
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+void copyOnDevice(const void* given) {
+  const auto* copied = static_cast<const Copied*>(given);
+  if (__tsan_read_range) {
+    __tsan_read_range(const_cast<void*>(copied->from), copied->bytes);
+    __tsan_write_range(copied->to, copied->bytes);
+  }
+  copyBytes(copied->to, copied->from, copied->bytes);
+}
+
+}  // namespace
+
+extern "C" {
+void sl_queue_step(void*, int32_t number, const int32_t* after, int32_t count) {
+  if (currentStep >= 0) {
+    stepEnds.resize(std::max(stepEnds.size(), size_t(currentStep) + 1));
+    stepEnds[size_t(currentStep)] = ahead;
+  }
+  currentStep = number;
+  ahead.clear();
+  for (int32_t i = 0; i < count; ++i) {
+    const std::vector<int>& end = stepEnds[size_t(after[i])];
+    ahead.insert(ahead.end(), end.begin(), end.end());
+  }
+}
+int32_t sl_queue_copy(sl_ctx*, void*, void* to, const char*, const void* from, const char*, size_t bytes) {
+  const Copied copied{to, from, bytes};
+  if (__asan_unpoison_memory_region) {
+    __asan_unpoison_memory_region(to, bytes);
+    __asan_unpoison_memory_region(from, bytes);
+  }
+  Launch what;
+  what.blocks = 1;
+  what.threads = 1;
+  what.entry = &copyOnDevice;
+  what.body = &copied;
+  launch(what);
+  return SL_OK;
+}
+void __assertfail(const char* what, const char*, unsigned, const char*, size_t) { fail(what); }
+}
+
+namespace {
+
+class Buffers {
+ public:
+  explicit Buffers(FILE* file) : file_(file) {}
+  int64_t number() {
+    int64_t value = 0;
+    if (fread(&value, sizeof(value), 1, file_) != 1) {
+      fail("the file of the call is too short");
+    }
+    return value;
+  }
+  /// Of exact size, at a multiple of what torch's allocator of a device gives at least.
+  void* make(int64_t bytes, bool filled) {
+    void* p = nullptr;
+    if (posix_memalign(&p, 256, size_t(std::max<int64_t>(bytes, 1))) != 0) {
+      fail("no memory");
+    }
+    memset(p, 0xff, size_t(bytes));
+    if (filled && bytes > 0 && fread(p, size_t(bytes), 1, file_) != 1) {
+      fail("the file of the call is too short");
+    }
+    return p;
+  }
+
+ private:
+  FILE* file_;
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+  void* library = count == 6 ? dlopen(words[1], RTLD_LAZY) : nullptr;
+  if (!library) {
+    fprintf(stderr, "machine PROGRAM.so CALL RESULTS SEED CLUSTER: %s\n", count == 6 ? dlerror() : "");
+    return 2;
+  }
+  program = static_cast<const sl_program_desc*>(dlsym(library, "sl_program"));
+  FILE* file = fopen(words[2], "rb");
+  randomState = strtoull(words[4], nullptr, 10) | 1;
+  Buffers buffers(file);
+  std::vector<const void*> parameters;
+  std::vector<void*> inputs, outputs, prepared, scratch, arenas, kernels;
+  std::vector<int64_t> outputBytes;
+  for (int64_t n = buffers.number(); n > 0; --n) {
+    parameters.push_back(buffers.make(buffers.number(), true));
+  }
+  for (int64_t n = buffers.number(); n > 0; --n) {
+    inputs.push_back(buffers.make(buffers.number(), true));
+  }
+  for (int64_t n = buffers.number(); n > 0; --n) {
+    outputBytes.push_back(buffers.number());
+    outputs.push_back(buffers.make(outputBytes.back(), false));
+  }
+  for (int space = 0; space < program->space_count; ++space) {
+    prepared.push_back(buffers.make(valueOf(program->prepared_bytes[space]), false));
+    scratch.push_back(buffers.make(valueOf(program->scratch_bytes[space]), false));
+    arenas.push_back(buffers.make(valueOf(program->arena_bytes[space]), false));
+  }
+  int threads = 1;
+  for (int i = 0; i < program->entry_count; ++i) {
+    kernels.push_back(const_cast<sl_entry*>(&program->entries[i]));
+    threads = std::max(threads, program->entries[i].code ? program->entries[i].code->threads : 1);
+  }
+  makeProcessors(threads, atoi(words[5]));
+  std::vector<void*> queues(size_t(program->queue_count));
+  alignas(64) static char context[1 << 14];
+  auto* ctx = reinterpret_cast<sl_ctx*>(context);
+  ctx->size = sizeof(context);
+  sl_bindings bindings{};
+  bindings.size = sizeof(bindings);
+  bindings.parameters = parameters.data();
+  bindings.prepared = prepared.data();
+  bindings.inputs = inputs.data();
+  bindings.outputs = outputs.data();
+  bindings.queues = queues.data();
+  bindings.kernels = kernels.data();
+  const auto keep = [&](const std::vector<void*>& of, const sl_expr* bytes, int32_t role) {
+    for (int space = 0; space < program->space_count; ++space) {
+      keeps.push_back({static_cast<char*>(of[space]), valueOf(bytes[space]), role, space});
+    }
+  };
+  const sl_team team{nullptr, 0, 1};
+  keep(prepared, program->prepared_bytes, SL_ROLE_PREPARED);
+  int32_t status = SL_OK;
+  if (program->prepare) {
+    bindings.arenas = scratch.data();
+    keep(scratch, program->scratch_bytes, SL_ROLE_ARENA);
+    status = program->prepare(ctx, team, &bindings);
+    awaitAll();
+  }
+  if (status == SL_OK) {
+    bindings.arenas = arenas.data();
+    keep(arenas, program->arena_bytes, SL_ROLE_ARENA);
+    status = program->run(ctx, team, &bindings);
+    awaitAll();
+  }
+  if (status != SL_OK) {
+    fprintf(stderr, "status %d\n", status);
+    return 4;
+  }
+  FILE* results = fopen(words[3], "wb");
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputBytes[i] > 0 && fwrite(outputs[i], size_t(outputBytes[i]), 1, results) != 1) {
+      fail("the file of the results cannot be written");
+    }
+  }
+  fclose(results);
+  fflush(nullptr);
+  _Exit(0);
+}

@@ -57,9 +57,7 @@ def _machine(sanitizer: str | None) -> Path:
 
 
 def _flags(sanitizer: str | None) -> list[str]:
-    """Without entries of functions: warps hand over in the midst of them."""
-    entries = ["-mllvm", "-tsan-instrument-func-entry-exit=0"] if sanitizer == "thread" else []
-    return [f"-fsanitize={sanitizer}", *entries] if sanitizer else []
+    return [f"-fsanitize={sanitizer}"] if sanitizer else []
 
 
 def _build(code: str, folder: Path, sanitizer: str | None) -> Path:
@@ -87,7 +85,9 @@ def _build(code: str, folder: Path, sanitizer: str | None) -> Path:
     (folder / "host.cpp").write_text(f"{host}\n{images}")
     library = folder / "program.so"
     parts = []
-    for name, flags in (("device", _flags(sanitizer)), ("host", [])):
+    # Warps hand over in the midst of functions, whose entries therefore mean nothing to the sanitizer.
+    entries = ["-mllvm", "-tsan-instrument-func-entry-exit=0"] if sanitizer == "thread" else []
+    for name, flags in (("device", [*_flags(sanitizer), *entries]), ("host", [])):
         parts.append(folder / f"{name}.o")
         subprocess.run([*_CLANG, *flags, f"-I{_tree().name}", "-c", folder / f"{name}.cpp", "-o", parts[-1]], check=True)
     subprocess.run(["clang++-22", *_flags(sanitizer), "-shared", *parts, "-o", library], check=True)

@@ -95,11 +95,16 @@ class Printer final : public StatementPrinter {
     writer_.indent();
     printLocals(region, index_, writer_);
     inPrepare_ = llvm::isa<kernel::PrepareOp>(region.getParentOp());
+    isAlone_ = isForOneThread(region);
     if (failed(walkStatements(region, index_, profile_, *this))) {
       return mlir::failure();
     }
     writer_.line("return SL_OK;");
-    const std::string body = writer_.take();
+    std::string body = writer_.take();
+    if (isAlone_) {
+      const std::string team = mentions(body, "team") ? "  team = sl::alone();\n" : "";
+      body = "  if (team.index != 0) {  // every statement is thread 0's\n    return SL_OK;\n  }\n" + team + body;
+    }
     // A parameter without a use has no name, so that nothing warns.
     auto parameter = [&](StringRef type, StringRef parameterName) {
       return type.str() + (mentions(body, parameterName) ? " " + parameterName.str() : "");
@@ -107,6 +112,25 @@ class Printer final : public StatementPrinter {
     out += "extern \"C\" int32_t " + name + "(" + parameter("sl_ctx*", "ctx") + ", " + parameter("sl_team", "team") +
            ", " + parameter("const sl_bindings*", "io") + ") {\n" + body + "}\n\n";
     return mlir::success();
+  }
+
+  /// Whether thread 0 does all the work of a phase, so that nobody waits for anybody: the text then has no test for it at each
+  /// statement, and no barrier, each of which costs the compiler a loop (196 launches: 2.9 s of clang instead of 0.6).
+  bool isForOneThread(mlir::Region& region) const {
+    bool works = false;
+    const mlir::WalkResult result = region.walk([&](Operation* op) {
+      auto call = llvm::dyn_cast<kernel::KernelCallInterface>(op);
+      auto copy = llvm::dyn_cast<kernel::CopyOp>(op);
+      works |= call || copy || llvm::isa<kernel::PlanOp>(op);
+      const bool isShared = (call && call.getTeamSize() != 1) || copy;
+      const bool onTeam = isShared && isTeam(op->getAttrOfType<mlir::FlatSymbolRefAttr>("queue"));
+      return onTeam ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
+    });
+    return works && !result.wasInterrupted();
+  }
+
+  bool isTeam(mlir::FlatSymbolRefAttr queue) const {
+    return kernel::QueueOp(index_.queues()[index_.queueNumber(queue)]).getBackend() == "cpu";
   }
 
   void comment(const std::string& text) override { writer_.line("// " + text); }
@@ -166,9 +190,12 @@ class Printer final : public StatementPrinter {
       llvm::SmallVector<std::string> items = {"ctx", call.alone ? "sl::alone()" : "team"};
       items.append(pointersOf(call));
       items.append(scalarsOf(call));
-      printGuarded(call.alone, [&] { writer_.call(call.entry.name + "(", items, ");"); });
+      printGuarded(call.alone && !isAlone_, [&] { writer_.call(call.entry.name + "(", items, ");"); });
     }
   }
+
+  /// Begins a scope of thread 0, or of the whole team.
+  std::string scope(bool alone) const { return alone && !isAlone_ ? "if (team.index == 0) {" : "{"; }
 
   /// In braces behind a test for thread 0 where only that one takes part.
   void printGuarded(bool guarded, llvm::function_ref<void()> print) {
@@ -176,7 +203,7 @@ class Printer final : public StatementPrinter {
       print();
       return;
     }
-    writer_.line("if (team.index == 0) {");
+    writer_.line(scope(true));
     writer_.indent();
     print();
     writer_.dedent();
@@ -239,7 +266,7 @@ class Printer final : public StatementPrinter {
   }
 
   void printExternal(const EntryCall& call) {
-    writer_.line(call.alone ? "if (team.index == 0) {" : "{");
+    writer_.line(scope(call.alone));
     writer_.indent();
     auto decl = llvm::cast<kernel::DeclOp>(call.entry.op);
     llvm::SmallVector<std::string> inputs = namesOf(call.inputs);
@@ -409,6 +436,7 @@ class Printer final : public StatementPrinter {
   Writer writer_;
   bool usesScalars_ = false;
   bool inPrepare_ = false;
+  bool isAlone_ = false;  ///< the phase is for one thread
   UniqueTexts externals_;
 };
 

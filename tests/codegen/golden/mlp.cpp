@@ -88,6 +88,9 @@ static void thunk_gemm_1x10x64_bias(sl_ctx* ctx, sl_team team, void* const* poin
 }
 
 extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
+  if (team.index != 0) {  // every statement is thread 0's
+    return SL_OK;
+  }
   const float* const layers_0_weight = static_cast<const float*>(io->parameters[1]);
   constexpr int64_t layers_0_weight_packed_at = 0;
   float* const layers_0_weight_packed = sl::at<float>(io->prepared[0], layers_0_weight_packed_at);
@@ -98,21 +101,18 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   constexpr int64_t layers_2_weight_packed_at = 49152;
   float* const layers_2_weight_packed = sl::at<float>(io->prepared[0], layers_2_weight_packed_at);
   // pack: layers.0 (small.py:34), small.py:36
-  if (team.index == 0) {
-    pack_gemm_64x64(ctx, sl::alone(), layers_0_weight, layers_0_weight_packed);
-  }
+  pack_gemm_64x64(ctx, sl::alone(), layers_0_weight, layers_0_weight_packed);
   // pack: layers.1 (small.py:34), small.py:36
-  if (team.index == 0) {
-    pack_gemm_64x64(ctx, sl::alone(), layers_1_weight, layers_1_weight_packed);
-  }
+  pack_gemm_64x64(ctx, sl::alone(), layers_1_weight, layers_1_weight_packed);
   // pack: layers.2 (small.py:34)
-  if (team.index == 0) {
-    pack_gemm_10x64(ctx, sl::alone(), layers_2_weight, layers_2_weight_packed);
-  }
+  pack_gemm_10x64(ctx, sl::alone(), layers_2_weight, layers_2_weight_packed);
   return SL_OK;
 }
 
 extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
+  if (team.index != 0) {  // every statement is thread 0's
+    return SL_OK;
+  }
   const float* const layers_0_bias = static_cast<const float*>(io->parameters[0]);
   constexpr int64_t layers_0_weight_packed_at = 0;
   const float* const layers_0_weight_packed = sl::at<const float>(io->prepared[0], layers_0_weight_packed_at);
@@ -129,17 +129,11 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   constexpr int64_t t_1_at = 256;
   float* const t_1 = sl::at<float>(io->arenas[0], t_1_at);
   // linear, relu: layers.0 (small.py:34), small.py:36
-  if (team.index == 0) {
-    gemm_1x64x64_bias_relu(ctx, sl::alone(), x, layers_0_weight_packed, layers_0_bias, t_1);
-  }
+  gemm_1x64x64_bias_relu(ctx, sl::alone(), x, layers_0_weight_packed, layers_0_bias, t_1);
   // linear, relu: layers.1 (small.py:34), small.py:36
-  if (team.index == 0) {
-    gemm_1x64x64_bias_relu_2(ctx, sl::alone(), t_1, layers_1_weight_packed, layers_1_bias, t);
-  }
+  gemm_1x64x64_bias_relu_2(ctx, sl::alone(), t_1, layers_1_weight_packed, layers_1_bias, t);
   // linear: layers.2 (small.py:34)
-  if (team.index == 0) {
-    gemm_1x10x64_bias(ctx, sl::alone(), t, layers_2_weight_packed, layers_2_bias, linear_2);
-  }
+  gemm_1x10x64_bias(ctx, sl::alone(), t, layers_2_weight_packed, layers_2_bias, linear_2);
   return SL_OK;
 }
 

@@ -11,10 +11,14 @@
 namespace straightline::codegen {
 namespace {
 
-/// Kernels that the program launches, in the order of first use.
-llvm::SetVector<kernel::FuncOp> launchedFuncs(kernel::ProgramOp program) {
+/// Of kernels that only prepare starts (packing, casts, folding) so many are compiled as one. NVRTC takes 23 ms to begin and 13 to
+/// read the headers, of the 57 that such a kernel takes by itself. More would win little, and keep one thread when others are done.
+constexpr size_t kPreparedTogether = 8;
+
+/// Kernels that a program, or a phase of it, launches, in the order of first use.
+llvm::SetVector<kernel::FuncOp> launchedFuncs(mlir::Operation* root) {
   llvm::SetVector<kernel::FuncOp> funcs;
-  program.walk<mlir::WalkOrder::PreOrder>([&](kernel::LaunchOp launch) {
+  root->walk<mlir::WalkOrder::PreOrder>([&](kernel::LaunchOp launch) {
     if (auto func = llvm::dyn_cast_or_null<kernel::FuncOp>(launch.getEntryOp())) {
       funcs.insert(func);
     }
@@ -40,6 +44,15 @@ std::string headline(kernel::ProgramOp program, const std::string& comment) {
   kernel::TargetAttr target = program.getTarget();
   return comment + " Program " + program.getSymName().str() + " for " + target.getBackend().str() + " " +
          target.getCpu().str() + ", threads: " + std::to_string(target.getThreads()) + ".\n";
+}
+
+/// Adds a kernel to the last of `units` where that has room, else begins one.
+void addTogether(const std::string& kernel, const std::string& text, std::vector<DeviceUnit>* units) {
+  if (units->empty() || units->back().kernels.size() == kPreparedTogether) {
+    units->emplace_back();
+  }
+  units->back().kernels.push_back(kernel);
+  units->back().text += text;
 }
 
 std::string lines(const UniqueTexts& includes) {
@@ -74,6 +87,8 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
   std::string kernels;
   std::string deviceKernels;
   std::string prototypes;
+  const llvm::SetVector<kernel::FuncOp> started = launchedFuncs(program.getRunOp());
+  std::vector<DeviceUnit> prepared;
   for (kernel::FuncOp func : launchedFuncs(program)) {
     mlir::FailureOr<std::string> body = printKernel(func);
     if (failed(body)) {
@@ -87,7 +102,12 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
     }
     if (onDevice) {
       deviceKernels += *body + "\n";
-      emitted.deviceKernels.push_back({func.getSymName().str(), lines(own) + *body, {}});
+      const std::string name = func.getSymName().str();
+      if (started.contains(func)) {
+        emitted.deviceUnits.push_back({{name}, lines(own) + *body});
+      } else {
+        addTogether(name, lines(own) + *body, &prepared);
+      }
       continue;
     }
     kernels += *body + "\n";
@@ -95,6 +115,7 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
     emitted.kernels.push_back({func.getSymName().str(), lines(own) + *body, {}});
     text->externals.push_back(func.getSymName().str());
   }
+  llvm::append_range(emitted.deviceUnits, prepared);
   const std::string tables = printTables(program, index, text->hasPrepare);
   auto separated = [](const std::string& part) { return part.empty() ? part : part + "\n"; };
 
@@ -110,7 +131,7 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
     return mlir::failure();
   }
   emitted.python = headline(program, "#") + *python;
-  if (!emitted.deviceKernels.empty()) {
+  if (!emitted.deviceUnits.empty()) {
     emitted.arch = program.getTarget().getCpu().str();
     emitted.listing = "// CUDA C++ for " + emitted.arch + ".\n" + lines(deviceIncludes) + deviceKernels + "// C++.\n";
   }

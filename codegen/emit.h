@@ -18,10 +18,16 @@ struct EmittedUnit {
   std::vector<std::string> externals;  ///< extern "C" names it calls and does not define
 };
 
+/// CUDA C++ that is compiled as one.
+struct DeviceUnit {
+  std::vector<std::string> kernels;  ///< their symbols
+  std::string text;
+};
+
 struct Emitted {
   std::vector<EmittedUnit> kernels;  ///< one for each kernel.func that the program launches
   EmittedUnit program;               ///< sl_program_prepare, sl_program_run and the tables with `sl_program`
-  std::vector<EmittedUnit> deviceKernels;  ///< CUDA C++, one for each kernel.func that runs on the device
+  std::vector<DeviceUnit> deviceUnits;  ///< each kernel of run by itself, then those that only prepare starts, some together
   std::string arch;          ///< of the device ("sm_90"), "" where there is none
   std::string listing;               ///< all of it as one translation unit: what fn.code shows (kernels of a device are one of their own before it)
   std::string python;                ///< the program as a Python module: what fn.code shows with emit="python"; "" with a device's kernels

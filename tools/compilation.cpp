@@ -78,14 +78,14 @@ class Stopwatch {
 /// On the heap: a jump out of LLVM (fatal_guard.h) leaves it to its thread.
 class DeviceCompilation {
  public:
-  /// `options` are copied. Fills device and images of `code`, which outlive it.
-  DeviceCompilation(const Emitted& emitted, const jit::CompileOptions& options, LoadedCode* code) : code_(code) {
+  /// `options` are copied. Fills device and images of `code`, which outlives it, as `emitted` does.
+  DeviceCompilation(const Emitted& emitted, const jit::CompileOptions& options, LoadedCode* code) : emitted_(emitted), code_(code) {
     if (emitted.deviceUnits.empty()) {
       return;
     }
-    work_ = std::async(std::launch::async, [this, &emitted, options] {
+    work_ = std::async(std::launch::async, [this, options] {
       const auto begin = std::chrono::steady_clock::now();
-      code_->device = jit::compileForDevice(emitted.deviceUnits, emitted.deviceArch, options, &error_);
+      code_->device = jit::compileForDevice(emitted_.deviceUnits, emitted_.deviceArch, options, &error_);
       seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     });
   }
@@ -102,8 +102,9 @@ class DeviceCompilation {
       if (failed_) {
         return code_->images;
       }
-      for (const auto& [name, image] : code_->device->images) {
-        code_->images[name + "_image"] = {sizeof(sl_device_image), image.data(), image.size()};
+      for (const auto& [kernel, unit] : emitted_.unitOfDeviceKernel) {
+        const std::string& image = code_->device->images.at(unit);
+        code_->images[kernel + "_image"] = {sizeof(sl_device_image), image.data(), image.size()};
       }
     }
     return code_->images;
@@ -113,6 +114,7 @@ class DeviceCompilation {
   double seconds() const { return seconds_; }
 
  private:
+  const Emitted& emitted_;
   LoadedCode* code_;
   jit::CompileError error_;
   double seconds_ = 0;

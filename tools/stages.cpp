@@ -115,8 +115,11 @@ class ProductStages final : public Stages {
     for (codegen::EmittedUnit& kernel : text->kernels) {
       emitted->units.push_back({std::move(kernel.name), std::move(kernel.text)});
     }
-    for (codegen::EmittedUnit& kernel : text->deviceKernels) {
-      emitted->deviceUnits.push_back({std::move(kernel.name), std::move(kernel.text)});
+    for (codegen::DeviceUnit& unit : text->deviceUnits) {
+      emitted->deviceUnits.push_back({unit.kernels.front(), std::move(unit.text)});
+      for (const std::string& kernel : unit.kernels) {
+        emitted->unitOfDeviceKernel[kernel] = unit.kernels.front();
+      }
     }
     emitted->deviceArch = text->arch;
     emitted->explain = codegen::explainProgram(module);

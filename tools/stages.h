@@ -5,6 +5,7 @@
 #define STRAIGHTLINE_TOOLS_STAGES_H
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct TargetOptions {
 /// What emission made of a module at kernel level.
 struct Emitted {
   std::vector<jit::Unit> units;  ///< the program's unit first, then the kernels
-  std::vector<jit::Unit> deviceUnits;  ///< CUDA C++: kernels, by name
+  std::vector<jit::Unit> deviceUnits;  ///< CUDA C++, by the name of the first kernel in each
+  std::map<std::string, std::string> unitOfDeviceKernel;  ///< which of them holds a kernel
   std::string deviceArch;        ///< what those are compiled for, "sm_90"
   std::string symbol;            ///< extern "C" name of the program's sl_program_desc
   std::string listing;           ///< all text, for people

@@ -7,6 +7,7 @@ Prints "right" at the end.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import sys
 from functools import partial
@@ -48,6 +49,37 @@ def _graphs_are_launched_as_such(tensors: Any) -> None:
         assert after["graph_launches"] == before["graph_launches"] + 1 and after["launches"] == before["launches"], options
 
 
+def _many_weights() -> tuple[Any, tuple[Any, ...]]:
+    """Ten kernels that only prepare starts."""
+    weights = torch.nn.ParameterList([torch.nn.Parameter(torch.randn(3 + n)) for n in range(10)])
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = weights
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * torch.stack([weight.exp().sum() for weight in self.weights])
+
+    return Model().eval(), (torch.randn(4, 10),)
+
+
+def _kernels_of_one_image_share_it(tensors: Any) -> None:
+    from straightline import _call
+
+    looked_at = compiled(*_many_weights(), "stream")
+    kernels = {row["kernel"] for row in looked_at.explain().statements}
+    images = sum(looked_at._compilation.counts) - 1  # and the program
+    before = _call.cuda_calls()["loads"]
+    function, arguments, _ = made(tensors, _many_weights, "stream")
+    function(*arguments)
+    assert images < len(kernels) - 6
+    assert _call.cuda_calls()["loads"] - before == len(kernels) + images, "each image is given to the driver once"
+    del function
+    gc.collect()
+    assert _call.cuda_calls()["loads"] - before == len(kernels) + 2 * images, "and taken back once"
+
+
 def _place(tensors: Any, function: Any, arguments: list[Any]) -> int:
     return tensors.place(function(*arguments))
 
@@ -86,6 +118,7 @@ def main() -> None:
         for launch in _LAUNCHES:
             for options in _OPTIONS:
                 compiled(*_model(), launch, **options)
+        compiled(*_many_weights(), "stream")
         sys.exit(run_there([__file__]))
     tensors = fake_tensors()
     driver = ctypes.CDLL("libcuda.so.1")
@@ -93,6 +126,7 @@ def main() -> None:
     _calls_go_to_the_current_stream(tensors, driver)
     _graphs_are_launched_as_such(tensors)
     _results_are_used_again(tensors, driver)
+    _kernels_of_one_image_share_it(tensors)
     print("right")
 
 

@@ -561,6 +561,41 @@ def test_machine_code_is_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert second._compilation.counts == (0, 2)
 
 
+class _Prepared(nn.Module):
+    """Ten kernels that only prepare starts, and one of run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList([nn.Parameter(torch.randn(3 + n)) for n in range(10)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.stack([weight.exp().sum() for weight in self.weights])
+
+
+def test_kernels_of_prepare_are_compiled_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(tmp_path))
+    model, inputs = _Prepared(), (torch.randn(4, 10),)
+
+    def counts() -> tuple[int, int]:
+        return sl.compile(model, inputs, target=_TARGET)._compilation.counts
+
+    compiled = sl.compile(model, inputs, target=_TARGET)
+    statements = compiled.explain().statements
+    started = {phase: {row["kernel"] for row in statements if row["phase"] == phase} for phase in ("prepare", "run")}
+    prepared = started["prepare"] - started["run"]
+    assert len(prepared) > 8, "more than go into one"
+    units = 1 + len(started["run"]) + -(-len(prepared) // 8)
+    assert compiled._compilation.counts == (units, 0), "the program, each kernel of run, up to eight of prepare at a time"
+    assert {kernel.kernel for kernel in resources_in(tmp_path)} == prepared | started["run"]
+    assert counts() == (0, units)
+    images = [path for path in tmp_path.rglob("*") if path.is_file() and b"\x7fELF" in path.read_bytes()]
+    largest = max(images, key=lambda path: path.read_bytes().count(b".text.rows_"))
+    largest.write_bytes(largest.read_bytes()[:-7])
+    with pytest.warns(sl.CacheWarning, match="damaged"):
+        assert counts() == (1, units - 1), "the damaged one alone"
+    assert counts() == (0, units)
+
+
 def test_the_cpu_path_knows_nothing_of_it() -> None:
     before = _call.cuda_calls()
     compiled = sl.compile(lambda x: x + 1, (torch.randn(4),))

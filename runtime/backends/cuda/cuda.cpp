@@ -5,7 +5,10 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "driver.h"
 #include "graph.h"
@@ -35,10 +38,24 @@ struct Mark {
 };
 Mark* asMark(void* event) { return static_cast<Mark*>(event); }
 
-/// A kernel with the library that holds it.
+/// An image in the driver; its kernels share it.
+struct LoadedImage {
+  const OpenDevice& device;
+  Library library = nullptr;
+  LoadedImage(const OpenDevice& on, Library loaded) : device(on), library(loaded) {}
+  LoadedImage(const LoadedImage&) = delete;
+  LoadedImage& operator=(const LoadedImage&) = delete;
+  ~LoadedImage() {
+    if (const Entered entered(device); entered) {
+      driver().libraryUnload(library);
+    }
+  }
+};
+
+/// A kernel with the image that holds it.
 struct Loaded {
   const OpenDevice& device;
-  Library library;
+  std::shared_ptr<LoadedImage> image;
   KernelFacts facts;
 };
 
@@ -296,6 +313,26 @@ std::string loadFailure(const OpenDevice& device, Result result) {
   return words;
 }
 
+/// Null with `result` set on failure. An image stays at its address for as long as one of its kernels is loaded.
+std::shared_ptr<LoadedImage> loadImage(const OpenDevice& device, const sl_device_image& image, Result* result) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<std::pair<int32_t, const void*>, std::weak_ptr<LoadedImage>>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::erase_if(*known, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<LoadedImage>& place = (*known)[{device.number, image.data}];
+  if (std::shared_ptr<LoadedImage> loaded = place.lock()) {
+    return loaded;
+  }
+  Library library = nullptr;
+  *result = driver().libraryLoad(&library, image.data, nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (*result != kSuccess) {
+    return nullptr;
+  }
+  auto loaded = std::make_shared<LoadedImage>(device, library);
+  place = loaded;
+  return loaded;
+}
+
 int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* reason, size_t bytes) {
   const OpenDevice& device = openDevice(number);
   if (!driver().error.empty()) {
@@ -307,13 +344,10 @@ int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* re
   constexpr int kFirstThatWaits = 9;  // older ones have no such instruction, and the kernel nothing in its place
   Loaded loaded{device, nullptr, {nullptr, code->argument_count, code->waits != 0 && device.major >= kFirstThatWaits}};
   if (result == kSuccess) {
-    result = driver().libraryLoad(&loaded.library, code->image->data, nullptr, nullptr, 0, nullptr, nullptr, 0);
+    loaded.image = loadImage(device, *code->image, &result);
   }
   if (result == kSuccess) {
-    result = driver().libraryKernel(&loaded.facts.kernel, loaded.library, code->symbol);
-    if (result != kSuccess) {
-      driver().libraryUnload(loaded.library);
-    }
+    result = driver().libraryKernel(&loaded.facts.kernel, loaded.image->library, code->symbol);
   }
   if (result != kSuccess) {
     return refuse(loadFailure(device, result), result == kOutOfMemory ? SL_OUT_OF_MEMORY : SL_DEVICE_ERROR, reason, bytes);
@@ -326,7 +360,6 @@ void unload(void* kernel) {
   auto* loaded = static_cast<Loaded*>(kernel);
   if (const Entered entered(loaded->device); entered) {
     driver().finish();  // the program is going; a kernel of it may still be running
-    driver().libraryUnload(loaded->library);
   }
   delete loaded;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/contraction_problem.h"
 
-#include "dialect/op/canonicalize.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/phase.h"
 
@@ -51,6 +51,52 @@ bool isFixedInRun(Value tensor) {
   return op && (isKnownEarly(tensor) || llvm::isa<op::ParameterOp>(op));
 }
 
+namespace {
+
+/// The values that take an operand of a terminator: results of the loop or branch that it ends, and what a loop hands to its next round.
+llvm::SmallVector<Value> takersOf(mlir::OpOperand& handed) {
+  Operation* parent = handed.getOwner()->getParentOp();
+  const unsigned number = handed.getOperandNumber();
+  return llvm::TypeSwitch<Operation*, llvm::SmallVector<Value>>(parent)
+      .Case<op::IfOp>([&](op::IfOp op) -> llvm::SmallVector<Value> { return {op->getResult(number)}; })
+      .Case<op::ForOp>([&](op::ForOp loop) -> llvm::SmallVector<Value> {
+        return {loop.getResult(number), loop.getBody().getArgument(number + 1)};  // behind the counter
+      })
+      .Case<op::WhileOp>([&](op::WhileOp loop) -> llvm::SmallVector<Value> {
+        if (handed.getOwner()->getParentRegion() == &loop.getCondition()) {
+          return {};  // whether it goes on
+        }
+        return {loop.getResult(number), loop.getBody().getArgument(number)};
+      })
+      .Default([](Operation*) -> llvm::SmallVector<Value> { return {}; });
+}
+
+/// Whether `tensor`, a view of it, or what a loop or a branch makes of it by handing it on, is a result of the function.
+bool isResult(Value tensor) {
+  llvm::SmallVector<Value> open = {tensor};
+  llvm::SmallPtrSet<Value, 4> seen;
+  while (!open.empty()) {
+    const Value value = open.pop_back_val();
+    if (!seen.insert(value).second) {
+      continue;
+    }
+    for (mlir::OpOperand& use : value.getUses()) {
+      Operation* user = use.getOwner();
+      if (llvm::isa<mlir::func::ReturnOp>(user)) {
+        return true;
+      }
+      if (user->hasTrait<mlir::OpTrait::IsTerminator>()) {
+        open.append(takersOf(use));
+      } else if (user->hasTrait<op::View>()) {
+        open.push_back(user->getResult(0));
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 bool isAtGraphEdge(Value tensor) {
   Operation* parent = tensor.getParentRegion()->getParentOp();
   auto module = parent->getParentOfType<mlir::ModuleOp>();
@@ -62,7 +108,7 @@ bool isAtGraphEdge(Value tensor) {
     whole = whole.getDefiningOp()->getOperand(0);
   }
   auto argument = llvm::dyn_cast<mlir::BlockArgument>(whole);
-  return (argument && llvm::isa<mlir::func::FuncOp>(argument.getOwner()->getParentOp())) || op::escapes(tensor);
+  return (argument && llvm::isa<mlir::func::FuncOp>(argument.getOwner()->getParentOp())) || isResult(tensor);
 }
 
 namespace {

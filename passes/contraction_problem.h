@@ -22,7 +22,7 @@ bool isKnownEarly(mlir::Value tensor);
 bool isFixedInRun(mlir::Value tensor);
 
 /// Whether some kernel of a run reads or writes the tensor where the caller has it: it is an argument of the function, a result, or
-/// a view of one, and the program may be launched as a graph of a device (no op.launch = "stream").
+/// a view of one, also by way of loops and branches that hand it on, and the program may be launched as a graph of a device (no op.launch = "stream").
 bool isAtGraphEdge(mlir::Value tensor);
 
 /// Numbers of a 2-D convolution; a 1-D one has h = 1 and kh = 1.

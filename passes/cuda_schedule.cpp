@@ -499,12 +499,7 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
 
 double estimateOnCuda(mlir::Operation* statement) {
   constexpr double kBytesPerUs = 4.2e6;
-  auto launch = llvm::dyn_cast<kernel::LaunchOp>(statement);
-  auto function = launch ? llvm::dyn_cast_if_present<kernel::FuncOp>(launch.getEntryOp()) : kernel::FuncOp();
-  // Of the other families kernel.cost_us is a CPU's (passes/lowering).
-  const bool isOfDevice = !function || llvm::is_contained({"gemv", "gemv_group", "matmul", "convolution_direct", "attention", "transpose", "recurrent_sequence"},
-                                                          function.getSchedule().getFamily().getValue());
-  if (auto cost = statement->getAttrOfType<mlir::FloatAttr>("kernel.cost_us"); cost && isOfDevice) {
+  if (auto cost = statement->getAttrOfType<mlir::FloatAttr>("kernel.cost_us")) {
     return cost.getValueAsDouble();
   }
   double bytes = 0;

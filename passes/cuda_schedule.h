@@ -19,8 +19,8 @@ int64_t largestCluster(llvm::StringRef arch);
 /// Microseconds from the end of one kernel to the first result of the next, on an H200 as runtime/backends/cuda/tuning.h has it.
 inline constexpr double kKernelUs = 2.0;
 
-/// Estimated microseconds of a launch, library call or copy on an H200: by its own estimate (kernel.cost_us) where its family has one
-/// for devices, else kKernelUs and its bytes at the speed of device memory; those of named extents count nothing.
+/// Estimated microseconds of a launch, library call or copy on an H200: kernel.cost_us where it has that (a kernel's own
+/// estimate, from the lowering), else kKernelUs and its bytes at the speed of device memory; those of named extents count nothing.
 double estimateOnCuda(mlir::Operation* statement);
 
 /// Adds the tunables of the CUDA form to the schedule and sets the grid (kernel.blocks, kernel.threads, kernel.cluster) for

@@ -39,7 +39,7 @@ LogicalResult ContractionLowering::lower() {
   }
   const sl_problem asked = problem_.view();
   spec_.costUs = kernel_->cost(&asked);
-  spec_.costOfTeam = true;
+  spec_.ownCost = true;
   spec_.canFail = kernel_->can_fail != 0;
   spec_.wholeTeam = kernel_->whole_team != 0;
   spec_.family = kernel_->family;

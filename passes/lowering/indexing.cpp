@@ -288,7 +288,7 @@ LogicalResult Lowering::lowerAttention(op::ScaledDotProductAttentionOp attention
   spec.op = "scaled_dot_product_attention";
   spec.why = choice.why;
   spec.costUs = choice.costUs;
-  spec.costOfTeam = true;
+  spec.ownCost = true;
   const double scale = attention.getScale() ? attention.getScale()->convertToDouble() : 0.0;
   auto finish = [&] {
     if (to != wanted) {

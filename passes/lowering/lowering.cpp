@@ -171,7 +171,7 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
     function = found->second;
   }
   const auto threads = static_cast<double>(target_.getThreads());
-  const double sharedUs = spec.costOfTeam ? spec.costUs : spec.costUs / threads;
+  const double sharedUs = spec.ownCost ? spec.costUs : spec.costUs / threads;
   const double aloneUs = sharedUs * threads;
   const bool shared = spec.wholeTeam && (spec.alone ? !*spec.alone : aloneUs - sharedUs >= sharingUs(threads));
   auto launch = kernel::LaunchOp::create(
@@ -182,7 +182,9 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   if (!spec.choice.empty()) {
     launch->setAttr("kernel.choice", builder_.getStringAttr(spec.choice));
   }
-  launch->setAttr("kernel.cost_us", builder_.getF64FloatAttr(shared ? sharedUs : aloneUs));
+  if (spec.ownCost || target_.getBackend() == "cpu") {  // place-on-cuda estimates the others
+    launch->setAttr("kernel.cost_us", builder_.getF64FloatAttr(shared ? sharedUs : aloneUs));
+  }
   return launch;
 }
 
@@ -227,7 +229,7 @@ static bool launchTranspose(Lowering& lowering, Location loc, Value from, Value 
   spec.op = opName.str();
   spec.why = choice.why;
   spec.costUs = choice.costUs;
-  spec.costOfTeam = true;
+  spec.ownCost = true;
   spec.tune = tuneAttributes(lowering.context(), *choice.kernel, problem);
   auto entry = [&](llvm::StringRef key, mlir::AffineExpr value) { return lowering.named(key, lowering.number(value)); };
   spec.shape = {entry("batch", batch.extent),        entry("rows", rows.extent),          entry("cols", cols.extent),

@@ -44,8 +44,8 @@ struct KernelSpec {
   bool wholeTeam = true;
   std::optional<bool> alone;  ///< a measured choice about the team; nullopt: by the cost
   std::string choice;         ///< key under which it was or can be measured; empty: nothing to choose
-  double costUs = 0;       ///< estimated, on one thread unless `costOfTeam`
-  bool costOfTeam = false; ///< a kernel's own estimate, which is for the team
+  double costUs = 0;       ///< estimated, on one thread of a CPU unless `ownCost`
+  bool ownCost = false;    ///< a kernel's own estimate: for the team, or for the device that it runs on
   std::string op;   ///< ops it came from, "linear, relu"
   std::string why;  ///< why this kernel, for `explain`
 };

@@ -331,7 +331,7 @@ class ProductGroup {
     spec_.op = Lowering::opNames(fusion_);
     spec_.why = fusion_->getAttrOfType<mlir::StringAttr>("op.why").str();
     spec_.costUs = fusion_->getAttrOfType<mlir::FloatAttr>(kGroupCostAttribute).getValueAsDouble();
-    spec_.costOfTeam = true;
+    spec_.ownCost = true;
     buildTune();
     auto pair = [&](AffineExpr a, AffineExpr b) { return lowering_.numbers({a, b}); };
     llvm::SmallVector<mlir::Attribute> rowStrides, weightStrides, operandStrides;

@@ -98,6 +98,7 @@ LogicalResult Lowering::lowerSequence(mlir::Operation* op, const SequenceParts& 
                 named("endStride", numbers(ends))};
   spec.name = spec.op + sizeName(extents);
   spec.costUs = static_cast<double>(upperBound(extents[0])) * 0.7;  // a step
+  spec.ownCost = true;
   launch(loc, spec);
   for (auto [written, wanted] : copies) {
     copy(loc, written, wanted, "copy", "the result is wanted in another layout than " + cell + " writes");

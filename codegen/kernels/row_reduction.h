@@ -33,13 +33,11 @@
 #ifndef STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
 #define STRAIGHTLINE_KERNELS_ROW_REDUCTION_H
 
+#include "straightline/kernels/accumulator.h"
 #include "straightline/kernels/operands.h"
 #include "straightline/kernels/scalar.h"
 
 namespace sl {
-
-enum class Combine { sum, max, min, prod, any, all, argmax, argmin };
-enum class Value { automatic, f32, f64, i64, i1 };
 
 struct RowReductionTune {
   int outerRank = 0;
@@ -88,167 +86,6 @@ SL_INLINE V constant(const Slot<V>&, T value) {
 
 namespace reduction {
 
-template <Value K, Combine C, class... T>
-struct ValueTypeOf {
-  static constexpr bool kAny = C == Combine::any || C == Combine::all;
-  static constexpr bool kDouble = (kSame<T, double> || ...);
-  static constexpr bool kFloat = ((kSame<T, float> || kPacked16<T>) || ...);
-  using Automatic =
-      Conditional<kAny, bool,
-                  typename Conditional<kDouble, double,
-                                       typename Conditional<kFloat, float, int64_t>::type>::type>;
-  using type = typename Conditional<
-      K == Value::automatic, typename Automatic::type,
-      typename Conditional<
-          K == Value::f32, float,
-          typename Conditional<K == Value::f64, double,
-                               typename Conditional<K == Value::i64, int64_t, bool>::type>::type>::
-          type>::type;
-};
-
-inline constexpr bool isArg(Combine c) { return c == Combine::argmax || c == Combine::argmin; }
-
-template <Combine C, class V>
-SL_INLINE V combineValues(V a, V b) {
-  if constexpr (C == Combine::sum) {
-    return add(a, b);
-  } else if constexpr (C == Combine::prod) {
-    return multiply(a, b);
-  } else if constexpr (C == Combine::max) {
-    return maximum(a, b);
-  } else if constexpr (C == Combine::min) {
-    return minimum(a, b);
-  } else if constexpr (C == Combine::any) {
-    return bitwise_or(a, b);
-  } else {
-    return bitwise_and(a, b);
-  }
-}
-template <Combine C, class T>
-SL_INLINE T identity() {
-  if constexpr (C == Combine::sum || C == Combine::any) {
-    return T(0);
-  } else if constexpr (C == Combine::prod || C == Combine::all) {
-    return T(1);
-  } else {
-    constexpr bool kMost = C == Combine::min || C == Combine::argmin;
-    if constexpr (kFloating<T>) {
-      return kMost ? elementary::Format<T>::kInfinity : -elementary::Format<T>::kInfinity;
-    } else if constexpr (kSame<T, bool>) {
-      return kMost;
-    } else {
-      return kMost ? T(9223372036854775807LL) : T(INT64_MIN_SL);
-    }
-  }
-}
-
-/// Running result of a stage, N lanes of values T.
-template <Combine C, class T, int N>
-struct Accumulator {
-  using V = Wide<T, N>;
-  using Result = T;
-  V best = splat<V>(identity<C, T>());
-
-  SL_INLINE_MEMBER void take(V v, int64_t, int64_t) { best = combineValues<C>(best, v); }
-  SL_INLINE_MEMBER void merge(const Accumulator& other) {
-    best = combineValues<C>(best, other.best);
-  }
-  SL_INLINE_MEMBER Wide<Result, N> result() const { return best; }
-  SL_INLINE_MEMBER Result fold() const {
-    return foldLanes(best, [](auto a, auto b) SL_LAMBDA { return combineValues<C>(a, b); });
-  }
-};
-/// argmax and argmin: value and position; a NaN is better than any number, the first of equals
-/// stays.
-template <Combine C, class T, int N>
-  requires(isArg(C))
-struct Accumulator<C, T, N> {
-  using V = Wide<T, N>;
-  using I = Wide<int64_t, N>;
-  using Result = int64_t;
-  V best = splat<V>(identity<C, T>());
-  I where = splat<I>(-1);
-
-  template <class U>
-  SL_INLINE_MEMBER static auto better(U a, U b) {
-    auto beyond = C == Combine::argmax ? gt(a, b) : lt(a, b);
-    if constexpr (kFloating<T>) {
-      return either(beyond, both(elementary::mask(a != a), elementary::mask(b == b)));
-    } else {
-      return beyond;
-    }
-  }
-  /// Lane i is element at + i * step.
-  SL_INLINE_MEMBER void take(V v, int64_t at, int64_t step) {
-    I index = splat<I>(at);
-    if constexpr (N > 1) {
-      for (int i = 0; i < N; ++i) {
-        index[i] += i * step;
-      }
-    }
-    auto take = either(better(v, best), lt(where, splat<I>(0)));
-    best = select(take, v, best);
-    where = select(take, index, where);
-  }
-  template <class W, class J>
-  SL_INLINE_MEMBER static void mergeOne(W& value, J& place, W otherValue, J otherPlace) {
-    auto filled = ge(otherPlace, splat<J>(0));
-    auto wins =
-        either(better(otherValue, value), both(!better(value, otherValue), lt(otherPlace, place)));
-    auto take = both(filled, either(wins, lt(place, splat<J>(0))));
-    value = select(take, otherValue, value);
-    place = select(take, otherPlace, place);
-  }
-  SL_INLINE_MEMBER void merge(const Accumulator& other) {
-    mergeOne(best, where, other.best, other.where);
-  }
-  SL_INLINE_MEMBER I result() const { return maximum(where, splat<I>(0)); }
-  SL_INLINE_MEMBER int64_t fold() const {
-    T value = lane(best, 0);
-    int64_t place = lane(where, 0);
-    for (int i = 1; i < N; ++i) {
-      mergeOne(value, place, T(lane(best, i)), int64_t(lane(where, i)));
-    }
-    return maximum(place, int64_t(0));
-  }
-};
-
-/// Sums of blocks, added pairwise: slot i holds the sum of 2^i blocks.
-template <class A, bool USED>
-struct Cascade {
-  static constexpr int kLevels = 40;
-  typename A::V
-      level[kLevels];  ///< left uninitialised: only the slots of set bits of `blocks` hold anything
-  uint64_t blocks = 0;
-
-  SL_INLINE_MEMBER void push(A a) {
-    int i = 0;
-    for (; ((blocks >> i) & 1) != 0; ++i) {
-      A sum;
-      sum.best = level[i];
-      sum.merge(a);
-      a = sum;
-    }
-    level[i] = a.best;
-    ++blocks;
-  }
-  SL_INLINE_MEMBER A total() const {
-    A sum;
-    for (int i = 0; (blocks >> i) != 0; ++i) {
-      if (((blocks >> i) & 1) != 0) {
-        A part;
-        part.best = level[i];
-        sum.merge(part);
-      }
-    }
-    return sum;
-  }
-};
-
-/// Nothing, for what needs no cascade.
-template <class A>
-struct Cascade<A, false> {};
-
 template <RowReductionTune T, int I, class P>
 using InputType =
     Pointee<typename RemoveReference<decltype(get<I>(*static_cast<P*>(nullptr)))>::type>;
@@ -273,20 +110,6 @@ struct ResultsOf<T, P, N, Ints<S...>> {
 template <RowReductionTune T, class P>
 using KeptType = typename StageType<T, T.keptStage, P>::type;
 
-template <class A, int K>
-SL_INLINE A mergeChains(const A (&chain)[K]) {
-  A r[K];
-  for (int i = 0; i < K; ++i) {
-    r[i] = chain[i];
-  }
-  for (int step = 1; step < K; step *= 2) {
-    for (int i = 0; i + step < K; i += 2 * step) {
-      r[i].merge(r[i + step]);
-    }
-  }
-  return r[0];
-}
-
 /// Calls f(elements..., results..., [kept], outputs...).
 template <class F, class E, class R, class K, class O, int... I, int... J, int... M, int... Q>
 SL_INLINE void invoke(F& f, E& elements, R& results, K& kept, O& outputs, Ints<I...>, Ints<J...>,
@@ -300,6 +123,7 @@ SL_INLINE void invoke(F& f, E& elements, R& results, K& kept, O& outputs, Ints<I
 #if defined(__CUDACC__)
 #include "straightline/kernels/cuda_row_reduction.h"
 #else
+#include "straightline/kernels/row_walk.h"
 
 namespace sl {
 namespace reduction {
@@ -313,22 +137,6 @@ SL_INLINE auto narrow(V v) {
     return v;
   }
 }
-
-/// Lane view of one chunk: where its operands are and how many lanes exist.
-template <int O>
-struct Chunk {
-  int64_t offset[O];
-  int64_t laneStride[O];
-  int count;
-};
-
-/// The same along the inner dims of a known shape.
-template <class Q, int COUNT>
-struct FixedChunk {
-  int64_t offset[Q::kOperands];
-  static constexpr auto laneStride = Q::kInnerStrides.values;
-  static constexpr int count = COUNT;
-};
 
 template <int N, RowReductionTune T, class Q, class At, int... I>
 SL_INLINE auto loadInputs(const Q& q, const At& at, Ints<I...>) {
@@ -366,152 +174,6 @@ SL_INLINE void takeChunk(const Q& q, const At& at, R& results, A& accumulator, K
     }
   }
   accumulator.take(v, position, alongInner ? 1 : 0);
-}
-
-inline constexpr int kChains = 4;  ///< independent accumulators along a row
-inline constexpr int kBlock = 16;  ///< values per lane between two steps of the cascade
-
-/// Rounds of all chains that alongInner makes; flush() is called after every kBlock of them.
-SL_INLINE constexpr int64_t roundsAlong(int64_t run, int64_t total, int each) {
-  return run == 0 ? 0 : total / run * maxOf(run / each, 1);
-}
-
-/// Visits the inner dims of a known shape: see alongInner.
-template <int N, int CHAINS, class Q, class Visit, class Flush>
-SL_INLINE void alongFixed(const Q&, const int64_t* row, Visit visit, Flush flush) {
-  constexpr int O = Q::kOperands;
-  constexpr int64_t kRun = Q::inner.innerExtent();
-  constexpr int64_t kTotal = Q::inner.count();
-  constexpr bool kFlushes = roundsAlong(kRun, kTotal, CHAINS * N) >= kBlock;
-  typename Q::InnerCursor cursor;
-  FixedChunk<Q, N> at;
-  auto step = [&]() SL_LAMBDA {
-    for (int o = 0; o < O; ++o) {
-      at.offset[o] += N * at.laneStride[o];
-    }
-  };
-  int rounds = 0;
-  auto endOfRound = [&]() SL_LAMBDA {
-    if constexpr (kFlushes) {
-      if (++rounds == kBlock) {
-        rounds = 0;
-        flush();
-      }
-    }
-  };
-  for (int64_t first = 0; first < kTotal; first += kRun) {
-    for (int o = 0; o < O; ++o) {
-      at.offset[o] = row[o] + cursor.offset[o];
-    }
-    if constexpr (kRun >= CHAINS * N) {
-      for (int64_t i = 0; i + CHAINS * N <= kRun; i += CHAINS * N) {
-        unrolled<CHAINS>([&](auto chain) SL_LAMBDA {
-          visit(at, first + i + chain * N, chain);
-          step();
-        });
-        endOfRound();
-      }
-    }
-    constexpr int64_t kRest = kRun / (CHAINS * N) * (CHAINS * N);
-    if constexpr (kRun - kRest >= N) {
-      for (int64_t i = kRest; i + N <= kRun; i += N) {
-        visit(at, first + i, Index<0>{});
-        step();
-      }
-    }
-    if constexpr (kRun % N != 0) {
-      FixedChunk<Q, int(kRun % N)> tail;
-      for (int o = 0; o < O; ++o) {
-        tail.offset[o] = at.offset[o];
-      }
-      visit(tail, first + kRun / N * N, Index<0>{});
-    }
-    if constexpr (kRun < CHAINS * N) {
-      endOfRound();
-    }
-    cursor.advance(Q::inner, Q::inner.rank - 1);
-  }
-}
-
-/// Visits the inner dims of a shape that is known when the kernel runs: see alongInner.
-template <int N, int CHAINS, class Q, class Visit, class Flush>
-SL_INLINE void alongGiven(const Q& q, const int64_t* row, Visit visit, Flush flush) {
-  constexpr int O = Q::kOperands;
-  int64_t run = q.inner.innerExtent();
-  int64_t total = q.inner.count();
-  typename Q::InnerCursor cursor;
-  Chunk<O> at;
-  for (int o = 0; o < O; ++o) {
-    at.laneStride[o] = q.inner.innerStride(o);
-  }
-  auto step = [&]() SL_LAMBDA {
-    for (int o = 0; o < O; ++o) {
-      at.offset[o] += N * at.laneStride[o];
-    }
-  };
-  int rounds = 0;
-  for (int64_t first = 0; first < total; first += run) {
-    for (int o = 0; o < O; ++o) {
-      at.offset[o] = row[o] + cursor.offset[o];
-    }
-    at.count = N;
-    int64_t i = 0;
-    for (; i + CHAINS * N <= run; i += CHAINS * N) {
-      unrolled<CHAINS>([&](auto chain) SL_LAMBDA {
-        visit(at, first + i + chain * N, chain);
-        step();
-      });
-      if (++rounds == kBlock) {
-        rounds = 0;
-        flush();
-      }
-    }
-    for (; i < run; i += N) {
-      at.count = int(minOf(N, run - i));
-      visit(at, first + i, Index<0>{});
-      step();
-    }
-    if (run < CHAINS * N && ++rounds == kBlock) {
-      rounds = 0;
-      flush();
-    }
-    cursor.advance(q.inner, q.inner.rank - 1);
-  }
-}
-
-/// Visits the inner dims of the row at `row` N elements at a time: visit(chunk, position, chain),
-/// and flush() after every kBlock rounds of all chains.
-template <int N, int CHAINS, class Q, class Visit, class Flush>
-SL_INLINE void alongInner(const Q& q, const int64_t* row, Visit visit, Flush flush) {
-  if constexpr (Q::kFixed) {
-    alongFixed<N, CHAINS>(q, row, visit, flush);
-  } else {
-    alongGiven<N, CHAINS>(q, row, visit, flush);
-  }
-}
-
-/// Visits the inner dims one element at a time for `count` neighbouring rows at once (lanes along
-/// rows).
-template <class Q, class Visit, class Flush>
-SL_INLINE void alongRows(const Q& q, const int64_t* row, int count, Visit visit, Flush flush) {
-  constexpr int O = Q::kOperands;
-  int64_t total = q.inner.count();
-  typename Q::InnerCursor cursor;
-  Chunk<O> at;
-  at.count = count;
-  for (int o = 0; o < O; ++o) {
-    at.laneStride[o] = q.outer.innerStride(o);
-  }
-  for (int64_t position = 0; position < total; ++position) {
-    for (int o = 0; o < O; ++o) {
-      at.offset[o] = row[o] + cursor.offset[o];
-    }
-    visit(at, position);
-    if ((position + 1) % kBlock == 0) {
-      flush();
-    }
-    cursor.advance(q.inner, q.inner.rank);
-  }
 }
 
 /// Place of an element's kept value; null when nothing is kept.

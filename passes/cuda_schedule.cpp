@@ -7,6 +7,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include "mlir/IR/Builders.h"
+#include "passes/cuda_architecture.h"
 #include "passes/decompose_recurrent.h"
 
 namespace straightline::passes {
@@ -20,9 +21,6 @@ using mlir::ArrayAttr;
 using mlir::Attribute;
 using mlir::StringAttr;
 
-/// Fewer threads than these leave processors of an H200 (132 of 2,048 threads) without work.
-constexpr int64_t kProcessors = 132;
-constexpr int64_t kManyThreads = kProcessors * 2048;
 constexpr int64_t kThreads = 256;  ///< of a block of an elementwise kernel
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMostBytes = 16;     ///< that one instruction moves
@@ -132,7 +130,7 @@ void setCluster(kernel::FuncOp function, int64_t blocks) {
   }
 }
 
-void schedulePointwise(kernel::FuncOp function) {
+void schedulePointwise(kernel::FuncOp function, const CudaArchitecture& device) {
   mlir::MLIRContext* context = function.getContext();
   kernel::ScheduleAttr schedule = function.getSchedule();
   const llvm::SmallVector<Size> extents = sizes(schedule.getShapeValue("extent"));
@@ -148,7 +146,7 @@ void schedulePointwise(kernel::FuncOp function) {
   }
   int64_t vector = vectorFor(bytesOfWidest(function), inner, extents.size() == 1, dense);
   const std::optional<int64_t> all = outer.times(inner).known();
-  while (vector > 1 && all && *all / vector < kManyThreads / 8) {
+  while (vector > 1 && all && *all / vector < device.allThreads() / 8) {
     vector /= 2;  // latency counts more than instructions
   }
   const Size runs = outer.times(inner.dividedUp(vector));
@@ -186,7 +184,9 @@ int64_t rowTime(const RowWork& work, int64_t splits, int64_t threads) {
   return std::max(reading, computing) + (splits > 1 ? kMeetNs * work.stages : 0);
 }
 
-void scheduleRowReduction(kernel::FuncOp function, llvm::StringRef arch) {
+void scheduleRowReduction(kernel::FuncOp function, const CudaArchitecture& device) {
+  // Fewer threads than these leave processors without work.
+  const int64_t manyThreads = device.allThreads();
   mlir::MLIRContext* context = function.getContext();
   kernel::ScheduleAttr schedule = function.getSchedule();
   const llvm::SmallVector<Size> innerExtents = sizes(schedule.getShapeValue("inner"));
@@ -221,28 +221,28 @@ void scheduleRowReduction(kernel::FuncOp function, llvm::StringRef arch) {
   const int64_t vector = vectorFor(widest, inner, innerExtents.size() == 1 && outerExtents.empty(), dense);
   const Size runs =
       product(context, llvm::ArrayRef(innerExtents).drop_back(innerExtents.empty() ? 0 : 1)).times(inner.dividedUp(vector));
-  const int64_t manyRows = rows.known().value_or(kManyThreads);
-  auto each = [&](int64_t threads) { return llvm::divideCeil(runs.known().value_or(kManyThreads), threads); };
+  const int64_t manyRows = rows.known().value_or(manyThreads);
+  auto each = [&](int64_t threads) { return llvm::divideCeil(runs.known().value_or(manyThreads), threads); };
   auto kept = [&](int64_t threads) { return static_cast<int64_t>(each(threads)) * vector * words; };
 
   int64_t threads = kThreads;
-  const bool isShort = runs.known() && *runs.known() <= kWarp && manyRows >= kProcessors * kWarp;
-  if (!dense && across && (isShort || manyRows >= kManyThreads / 8)) {
+  const bool isShort = runs.known() && *runs.known() <= kWarp && manyRows >= device.processors * kWarp;
+  if (!dense && across && (isShort || manyRows >= manyThreads / 8)) {
     threads = 1;  // neighbouring threads take neighbouring rows, which lie side by side
   } else if (runs.known()) {
     threads = std::min<int64_t>(kMostThreads, llvm::PowerOf2Ceil(std::max<int64_t>(1, *runs.known())));
     // Rows enough for all processors: fewer threads a row have less to say to each other.
-    while (threads > kWarp && manyRows * threads > kManyThreads && kept(threads / 2) <= kMostKept / 2) {
+    while (threads > kWarp && manyRows * threads > manyThreads && kept(threads / 2) <= kMostKept / 2) {
       threads /= 2;
     }
-    while (threads > kThreads && manyRows * threads > kManyThreads / 4 && kept(threads / 2) <= kMostKept / 4) {
+    while (threads > kThreads && manyRows * threads > manyThreads / 4 && kept(threads / 2) <= kMostKept / 4) {
       threads /= 2;  // smaller blocks fit beside each other
     }
   }
   // Few long rows: a row for the blocks of a cluster, in as many rounds as the device needs (a block of that many registers is a
   // processor's).
   int64_t splits = 1;
-  if (runs.known() && rows.known() && dense && largestCluster(arch) > 1 && threads > kWarp) {
+  if (runs.known() && rows.known() && dense && device.largestCluster > 1 && threads > kWarp) {
     int64_t bytes = 0;
     for (auto [operand, type] : llvm::enumerate(function.getInputs())) {
       const bool isOfRow = innerExtents.empty() || Size(llvm::cast<ArrayAttr>(array(
@@ -253,10 +253,10 @@ void scheduleRowReduction(kernel::FuncOp function, llvm::StringRef arch) {
                        llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("stages")).getInt(),
                        llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("elementOutputs")).getInt() > 0};
     auto wholeTime = [&](int64_t wanted, int64_t given) {
-      return static_cast<int64_t>(llvm::divideCeil(manyRows * wanted, kProcessors)) * rowTime(work, wanted, given);
+      return static_cast<int64_t>(llvm::divideCeil(manyRows * wanted, device.processors)) * rowTime(work, wanted, given);
     };
     int64_t best = wholeTime(1, threads);
-    for (int64_t wanted = 2; wanted <= largestCluster(arch); wanted *= 2) {
+    for (int64_t wanted = 2; wanted <= device.largestCluster; wanted *= 2) {
       const int64_t fewer = std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(work.runs, wanted)), 2 * kWarp, kMostThreads);
       if (const int64_t time = wholeTime(wanted, fewer); time < best) {
         best = time;
@@ -265,6 +265,11 @@ void scheduleRowReduction(kernel::FuncOp function, llvm::StringRef arch) {
       }
     }
     setCluster(function, splits);
+  }
+  // Half as many threads with twice the registers, where what each would keep spills.
+  const int64_t keptByMany = kept(threads * splits);
+  if (runs.known() && threads > kMostThreads / 2 && keptByMany > device.keptByMany && keptByMany <= mostKept(threads)) {
+    threads /= 2;
   }
   const int64_t sharers = threads * splits;
   const bool keeps = runs.known() && kept(sharers) <= mostKept(threads);
@@ -309,14 +314,14 @@ void scheduleGemvGroup(kernel::FuncOp function) {
 }
 
 /// Blocks that share the work of one: the kernel's wish where the architecture has clusters.
-int64_t clusterFor(kernel::FuncOp function, llvm::StringRef arch) {
-  const int64_t splits = largestCluster(arch) > 1 ? std::max<int64_t>(1, tuneOf(function, "splits")) : 1;
+int64_t clusterFor(kernel::FuncOp function, const CudaArchitecture& device) {
+  const int64_t splits = std::clamp<int64_t>(tuneOf(function, "splits"), 1, device.largestCluster);
   setCluster(function, splits);
   return splits;
 }
 
-void scheduleMatmul(kernel::FuncOp function, llvm::StringRef arch) {
-  const int64_t splits = clusterFor(function, arch);
+void scheduleMatmul(kernel::FuncOp function, const CudaArchitecture& device) {
+  const int64_t splits = clusterFor(function, device);
   const Size batch = product(function.getContext(), sizes(function.getSchedule().getShapeValue("batch")));
   const Size blocks = batch.times(shapeOf(function, "m").dividedUp(tuneOf(function, "rows")))
                           .times(shapeOf(function, "n").dividedUp(tuneOf(function, "columns")))
@@ -324,8 +329,8 @@ void scheduleMatmul(kernel::FuncOp function, llvm::StringRef arch) {
   finish(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
 }
 
-void scheduleAttention(kernel::FuncOp function, llvm::StringRef arch) {
-  const int64_t splits = clusterFor(function, arch);
+void scheduleAttention(kernel::FuncOp function, const CudaArchitecture& device) {
+  const int64_t splits = clusterFor(function, device);
   const int64_t served = *shapeOf(function, "h").known() / *shapeOf(function, "hk").known();
   const Size rows = shapeOf(function, "s").times(Size(function.getContext(), served));
   const Size blocks = product(function.getContext(), {shapeOf(function, "b"), shapeOf(function, "hk"),
@@ -333,13 +338,13 @@ void scheduleAttention(kernel::FuncOp function, llvm::StringRef arch) {
   finish(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
 }
 
-void scheduleConvolution(kernel::FuncOp function, llvm::StringRef arch) {
+void scheduleConvolution(kernel::FuncOp function, const CudaArchitecture& device) {
   const Size pixels = product(function.getContext(), {shapeOf(function, "n"), shapeOf(function, "ho"), shapeOf(function, "wo")});
   if (tuneOf(function, "rows") == 0) {
     scheduleElements(function, pixels.times(shapeOf(function, "k")));
     return;
   }
-  const int64_t splits = clusterFor(function, arch);
+  const int64_t splits = clusterFor(function, device);
   const int64_t groups = *shapeOf(function, "groups").known();
   const Size outputs(function.getContext(), *shapeOf(function, "k").known() / groups);
   const Size blocks = pixels.dividedUp(tuneOf(function, "rows"))
@@ -361,7 +366,7 @@ void scheduleScatterRows(kernel::FuncOp function) {
 }
 
 /// A warp a row, or where rows are few and long a block, unless neighbouring rows lie side by side or are many.
-void scheduleScan(kernel::FuncOp function) {
+void scheduleScan(kernel::FuncOp function, const CudaArchitecture& device) {
   const llvm::SmallVector<Size> outer = sizes(function.getSchedule().getShapeValue("outer"));
   const Size rows = product(function.getContext(), outer);
   bool across = !outer.empty();
@@ -372,7 +377,7 @@ void scheduleScan(kernel::FuncOp function) {
   const int64_t threads = across || !isLong ? 1 : kWarp;
   constexpr int64_t kLongRow = 1024;
   const int64_t most = shapeOf(function, "count").known().value_or(0);
-  if (most >= kLongRow && rows.known() && *rows.known() * kWarp < (across ? kThreads : kManyThreads / 2)) {
+  if (most >= kLongRow && rows.known() && *rows.known() * kWarp < (across ? kThreads : device.allThreads() / 2)) {
     const int64_t block = most >= 8 * kLongRow ? kMostThreads : kThreads;
     return finish(function, {{"threads", block}}, rows, block);
   }
@@ -403,12 +408,12 @@ void scheduleTranspose(kernel::FuncOp function) {
 }
 
 /// A cluster for some rows of the batch. The sizes are those for which decompose-ops found a plan.
-void scheduleRecurrentSequence(kernel::FuncOp function, llvm::StringRef arch) {
+void scheduleRecurrentSequence(kernel::FuncOp function, const CudaArchitecture& device) {
   mlir::MLIRContext* context = function.getContext();
   const Size batch = shapeOf(function, "batch");
   const mlir::Type element = llvm::cast<BufferType>(llvm::cast<mlir::TypeAttr>(function.getOutputs()[0]).getValue()).getElementType();
   const RecurrentSequencePlan plan =
-      *planRecurrentSequence(tuneOf(function, "gates"), tuneOf(function, "hidden"), *batch.known(), element, largestCluster(arch));
+      *planRecurrentSequence(tuneOf(function, "gates"), tuneOf(function, "hidden"), *batch.known(), element, device.largestCluster);
   finish(function, {{"lanes", plan.lanes}, {"blocks", plan.blocks}, {"rows", plan.rows}, {"threads", plan.threads}},
          batch.dividedUp(plan.rows).times(Size(context, plan.blocks)), plan.threads);
   setCluster(function, plan.blocks);
@@ -431,14 +436,6 @@ llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
 
 }  // namespace
 
-int64_t largestCluster(llvm::StringRef arch) {
-  constexpr int kFirstWithClusters = 90;
-  int number = 0;
-  arch.consume_front("sm_");
-  arch.consumeInteger(10, number);
-  return number >= kFirstWithClusters ? 8 : 1;
-}
-
 std::string whyNotOnCuda(kernel::FuncOp function) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
   if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct",
@@ -457,12 +454,13 @@ std::string whyNotOnCuda(kernel::FuncOp function) {
 }
 
 void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
+  const CudaArchitecture& device = cudaArchitecture(arch);
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
   mlir::MLIRContext* context = function.getContext();
   if (family == "pointwise") {
-    schedulePointwise(function);
+    schedulePointwise(function, device);
   } else if (family == "row_reduction") {
-    scheduleRowReduction(function, arch);
+    scheduleRowReduction(function, device);
   } else if (family == "fill") {
     scheduleElements(function, product(function.getContext(), sizes(function.getSchedule().getShapeValue("extent"))));
   } else if (family == "iota") {
@@ -472,9 +470,9 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
   } else if (family == "gemv_group") {
     scheduleGemvGroup(function);
   } else if (family == "matmul") {
-    scheduleMatmul(function, arch);
+    scheduleMatmul(function, device);
   } else if (family == "convolution_direct") {
-    scheduleConvolution(function, arch);
+    scheduleConvolution(function, device);
   } else if (family == "gather_rows") {
     scheduleGatherRows(function);
   } else if (family == "gather_elements") {
@@ -482,7 +480,7 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
   } else if (family == "scatter_rows") {
     scheduleScatterRows(function);
   } else if (family == "scan") {
-    scheduleScan(function);
+    scheduleScan(function, device);
   } else if (family == "pool") {
     scheduleElements(function, product(context, {shapeOf(function, "batch"), shapeOf(function, "channels"),
                                                  shapeOf(function, "outH"), shapeOf(function, "outW")}));
@@ -491,9 +489,9 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
   } else if (family == "transpose") {
     scheduleTranspose(function);
   } else if (family == "recurrent_sequence") {
-    scheduleRecurrentSequence(function, arch);
+    scheduleRecurrentSequence(function, device);
   } else {
-    scheduleAttention(function, arch);
+    scheduleAttention(function, device);
   }
 }
 

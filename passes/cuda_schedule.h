@@ -12,10 +12,6 @@ namespace straightline::passes {
 /// Why a kernel has no CUDA form; "" when it has one.
 std::string whyNotOnCuda(kernel::FuncOp function);
 
-/// Blocks that can read each other's shared memory on every device of an architecture ("sm_90"); 1 before clusters. (16, which an
-/// H200 can be asked for, took longer than 8 for rows of 150,000: seven such clusters run at once.)
-int64_t largestCluster(llvm::StringRef arch);
-
 /// Microseconds from the end of one kernel to the first result of the next, on an H200 as runtime/backends/cuda/tuning.h has it.
 inline constexpr double kKernelUs = 2.0;
 

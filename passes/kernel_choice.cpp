@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "llvm/ADT/STLExtras.h"
+#include "passes/cuda_architecture.h"
 #include "straightline/abi/straightline.h"
 
 namespace straightline {
@@ -30,6 +31,16 @@ sl_dtype dtypeOf(mlir::Type element) {
   return make(integer.isUnsigned() ? 1 : 0, integer.getWidth());
 }
 
+namespace {
+
+constexpr const char* kTargetFacts[] = {"sm", "processors", "cluster"};
+
+}  // namespace
+
+bool isOfTarget(const sl_attribute& attribute) {
+  return llvm::is_contained(kTargetFacts, llvm::StringRef(attribute.name));
+}
+
 Problem::Problem(std::string op, kernel::TargetAttr target) : op_(std::move(op)), target_(target) {}
 
 void Problem::addOperand(mlir::Type element, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides,
@@ -49,6 +60,12 @@ sl_problem Problem::view() const {
   attributeViews_.clear();
   for (const auto& [name, value] : attributes_) {
     attributeViews_.push_back({name.c_str(), value});
+  }
+  if (device() == "cuda") {
+    const CudaArchitecture& arch = cudaArchitecture(target_.getCpu());
+    attributeViews_.push_back({kTargetFacts[0], cudaNumber(target_.getCpu())});
+    attributeViews_.push_back({kTargetFacts[1], arch.processors});
+    attributeViews_.push_back({kTargetFacts[2], arch.largestCluster});
   }
   sl_problem problem{};
   problem.size = sizeof(problem);

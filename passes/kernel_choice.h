@@ -35,7 +35,8 @@ class Problem {
   bool atEdge() const { return atEdge_; }
   /// Where the program runs: "cpu", or the backend of a device. Only its kernels are asked.
   llvm::StringRef device() const { return target_.getBackend(); }
-  /// Valid until the problem changes or goes.
+  /// Valid until the problem changes or goes. On "cuda" with the attributes `sm` (90 for sm_90),
+  /// `processors` and `cluster` (cuda_architecture.h).
   sl_problem view() const;
 
  private:
@@ -50,6 +51,9 @@ class Problem {
   llvm::SmallVector<std::pair<std::string, int64_t>> attributes_;
   mutable llvm::SmallVector<sl_attribute> attributeViews_;
 };
+
+/// Whether it says what the problem is asked for, rather than what it is: no plan is told.
+bool isOfTarget(const sl_attribute& attribute);
 
 struct KernelChoice {
   const sl_kernel_desc* kernel = nullptr;  ///< null when none takes the problem

@@ -4,7 +4,7 @@
 
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/cuda_schedule.h"
+#include "passes/cuda_architecture.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 
@@ -53,7 +53,7 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   decompose.keepAttention = true;
   decompose.largestAttention = options.cuda.empty() ? -1 : kLargestAttention;
   decompose.keepHalfProducts = !options.cuda.empty();
-  decompose.largestCluster = options.cuda.empty() ? 0 : passes::largestCluster(options.cuda);
+  decompose.largestCluster = options.cuda.empty() ? 0 : cudaArchitecture(options.cuda).largestCluster;
   manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());

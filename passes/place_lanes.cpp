@@ -19,6 +19,7 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/cuda_architecture.h"
 #include "passes/cuda_schedule.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
@@ -35,8 +36,6 @@ using llvm::BitVector;
 using mlir::Operation;
 using mlir::Value;
 
-// Of an H200, as the kernels' own estimates are (runtime/backends/cuda/tuning.h).
-constexpr int64_t kProcessors = 132;
 // Measured on an H200 (docs/benchmark.md, "Branches"): the branches of an inception block, the directions of a recurrent layer and a ResNet's
 // downsampling convolution (5 to 7 us) win; what has not been measured are many kernels of 2 us beside each other.
 constexpr double kShortestLaneUs = 4.5; ///< of a lane
@@ -62,13 +61,13 @@ kernel::FuncOp functionOf(Operation* op) {
 }
 
 /// Sets the times of one statement.
-void estimate(Operation* op, Unit* unit) {
+void estimate(Operation* op, int64_t processors, Unit* unit) {
   kernel::FuncOp function = functionOf(op);
   unit->us = estimateOnCuda(op);
   double share = 0.5;  // of a library's kernel nothing is known
   if (auto blocks = function ? function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr) : kernel::ExtentAttr()) {
     const std::optional<int64_t> count = symbolic::constantValue(blocks.getExpr());
-    share = count ? std::min(1.0, static_cast<double>(*count) / (2.0 * kProcessors)) : 1.0;
+    share = count ? std::min(1.0, static_cast<double>(*count) / (2.0 * static_cast<double>(processors))) : 1.0;
   }
   unit->busyUs = std::max(0.0, unit->us - kKernelUs) * share;
 }
@@ -91,7 +90,9 @@ bool mayWait(Operation* op) {
 
 class Placer {
  public:
-  Placer(kernel::ProgramOp program, bool every) : program_(program), every_(every), block_(program.getRunOp().getBody().front()) {}
+  Placer(kernel::ProgramOp program, bool every)
+      : program_(program), every_(every), processors_(cudaArchitecture(program.getTarget().getCpu()).processors),
+        block_(program.getRunOp().getBody().front()) {}
 
   void place() {
     if (!gather()) {
@@ -131,7 +132,7 @@ class Placer {
       if (auto loop = llvm::dyn_cast<kernel::ForOp>(op)) {
         estimateLoop(loop, &unit);
       } else {
-        estimate(&op, &unit);
+        estimate(&op, processors_, &unit);
         unit.waits = mayWait(&op);
       }
       units_.push_back(std::move(unit));
@@ -139,13 +140,13 @@ class Placer {
     return units_.size() > 1;
   }
 
-  static void estimateLoop(kernel::ForOp loop, Unit* unit) {
+  void estimateLoop(kernel::ForOp loop, Unit* unit) {
     for (Operation& op : loop.getBody().front()) {
       Unit inner(&op);
       if (auto nested = llvm::dyn_cast<kernel::ForOp>(op)) {
         estimateLoop(nested, &inner);
       } else if (llvm::isa<kernel::LaunchOp, kernel::CopyOp, kernel::CallOp>(op)) {
-        estimate(&op, &inner);
+        estimate(&op, processors_, &inner);
       }
       unit->us += inner.us * static_cast<double>(tripsOf(loop));
       unit->busyUs += inner.busyUs * static_cast<double>(tripsOf(loop));
@@ -422,6 +423,7 @@ class Placer {
 
   kernel::ProgramOp program_;
   bool every_;
+  int64_t processors_;
   mlir::Block& block_;
   std::vector<Unit> units_;
   std::vector<BitVector> after_;  ///< of each unit, those that need it

@@ -25,7 +25,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
-#include "passes/cuda_schedule.h"
+#include "passes/cuda_architecture.h"
 #include "passes/decompose_reductions.h"
 #include "passes/passes.h"
 #include "passes/value_builder.h"
@@ -78,7 +78,7 @@ int64_t divisorNear(int64_t count, int64_t wanted, int64_t unit) {
 
 class Splitter {
  public:
-  explicit Splitter(bool clusters) : clusters_(clusters) {}
+  explicit Splitter(const CudaArchitecture& device) : device_(device) {}
 
   void run(mlir::func::FuncOp function) {
     llvm::SmallVector<op::ReductionOpInterface> found;
@@ -226,25 +226,25 @@ class Splitter {
   }
 
   void choose(Cut& cut, bool isAlone) const {
-    constexpr int64_t kBlocks = 2 * 132;
+    const int64_t blocks = 2 * device_.processors;
     constexpr int64_t kFewRows = 16;
     constexpr int64_t kUnit = 8;  // a part is read 16 bytes at a time
-    constexpr int64_t kThreads = 132 * 1024;
-    constexpr int64_t kRowsForThreads = 132 * 2048 / 8;  // from here on each thread has a row of its own (cuda_schedule)
+    const int64_t threads = device_.allThreads() / 2;
+    const int64_t rowsForThreads = device_.allThreads() / 8;  // from here on each thread has a row of its own (cuda_schedule)
     constexpr int64_t kFewElements = int64_t(1) << 19;
     constexpr int64_t kLongColumn = int64_t(1) << 15;
     // What several stages read stays in the registers of a cluster up to here; without clusters a row is one block's.
-    const int64_t longRow = clusters_ && !isAlone ? int64_t(1) << 18 : int64_t(1) << 16;
+    const int64_t longRow = device_.largestCluster > 1 && !isAlone ? int64_t(1) << 18 : int64_t(1) << 16;
     const int64_t rows = productOf(cut.outer) * productOf(cut.inner);
     if (!cut.acrossRows) {
       if (cut.count > longRow && rows <= kFewRows) {
-        cut.parts = divisorNear(cut.count, kBlocks / rows, kUnit);
+        cut.parts = divisorNear(cut.count, blocks / rows, kUnit);
       }
       return;
     }
     const int64_t elements = rows * cut.count;
-    const int64_t wanted = std::min(kThreads, elements / 16) / rows;
-    if (rows < kRowsForThreads && (elements >= kFewElements || cut.count >= kLongColumn) && wanted >= 4) {
+    const int64_t wanted = std::min(threads, elements / 16) / rows;
+    if (rows < rowsForThreads && (elements >= kFewElements || cut.count >= kLongColumn) && wanted >= 4) {
       cut.parts = divisorNear(cut.count, wanted, 1);
     }
   }
@@ -473,14 +473,14 @@ class Splitter {
     reduction->erase();
   }
 
-  bool clusters_;
+  const CudaArchitecture& device_;
   llvm::DenseSet<Operation*> own_;  ///< ops that a composite reduction was written as
 };
 
 struct SplitReductionsPass : impl::SplitReductionsBase<SplitReductionsPass> {
   using SplitReductionsBase::SplitReductionsBase;
 
-  void runOnOperation() override { Splitter(largestCluster(arch) > 1).run(getOperation()); }
+  void runOnOperation() override { Splitter(cudaArchitecture(arch)).run(getOperation()); }
 };
 
 }  // namespace

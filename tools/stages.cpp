@@ -6,6 +6,7 @@
 #include "codegen/explain.h"
 #include "dialect/kernel/kernel_dialect.h"
 #include "passes/contraction_problem.h"
+#include "passes/cuda_architecture.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
@@ -68,7 +69,8 @@ class ProductStages final : public Stages {
       llvm::erase_if(options.routes, [](const Route& route) { return route.kernel == kFrameworkRoute; });
       setRoutes(module, options.routes);
       setChoices(module, options.choices);
-      if (!options.tf32.empty()) {
+      // Older devices have no such instructions, and torch's flags mean nothing there.
+      if (!options.tf32.empty() && cudaNumber(options.cuda) >= kFirstWithTf32) {
         module->setAttr(kTf32Attribute, mlir::StringAttr::get(module.getContext(), options.tf32));
       }
       if (!options.graph) {

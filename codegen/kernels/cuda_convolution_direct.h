@@ -144,7 +144,7 @@ SL_INLINE void byTiles(const ConvolutionDirectShape& s, const Epilogue& epilogue
   const Patches<T> patches(s, in, tile.group, tile.row);
   const products::Source<T> columns(weight + tile.group * s.weightStride[0] + tile.column * s.weightStride[1],
                                     s.weightStride[1], 1, tile.outputs - tile.column, patches.depth);
-  if constexpr (kPacked16<T> || (Tune.tf32 != 0 && kSame<T, float>)) {
+  if constexpr (products::kByWarps<kTiles>) {
     products::byWarps<kTiles, T>(tile, patches, columns, patches.depth, epilogue, ops);
   } else {
     products::byThreads<kTiles, T>(tile, patches, columns, patches.depth, epilogue, ops);

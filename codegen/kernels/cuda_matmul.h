@@ -9,7 +9,8 @@
 // item, tiles of neighbouring rows side by side. The blocks of a tile are a cluster: each sums a part of the reduction, then
 // each finishes a part of the tile from the sums of all, which it reads in their shared memory.
 //
-// - float and double: a thread has mr x nr results; products are summed by fused multiply-adds.
+// - float and double: a thread has mr x nr results; products are summed by fused multiply-adds. So are, in float, those of
+//   bfloat16 where a thread has mr x nr results of it (before sm_80, whose tensor cores are the first to take bfloat16).
 // - bfloat16, half, and float with `tf32`: a warp has mr x nr results, made by tensor cores with sums of float; several tiles
 //   are under way. With `tf32` factors are rounded to 10 bits of mantissa, to nearest.
 //
@@ -62,6 +63,10 @@ struct Source {
     }
   }
 };
+
+/// Whether a warp has mr x nr results; else a thread has.
+template <MatmulTune Tune>
+inline constexpr bool kByWarps = Tune.rows / Tune.mr * (Tune.columns / Tune.nr) * 32 == Tune.threads;
 
 /// Offsets of one batch item, and which tile of it a block makes.
 template <class A, class B>
@@ -168,9 +173,10 @@ SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const 
   cluster::meet();  // the others may still read
 }
 
-// ---- float, double: fused multiply-adds ----
+// ---- fused multiply-adds ----
 
-/// A tile of ROWS x DEPTH on its way from memory: in registers of THREADS threads, then in shared memory as [DEPTH][ROWS].
+/// A tile of ROWS x DEPTH on its way from memory: in registers of THREADS threads, then in shared memory as [DEPTH][ROWS] of the type that is
+/// summed.
 template <class T, int ROWS, int DEPTH, int THREADS>
 struct Stage {
   static constexpr int V = kWholePiece<T>;
@@ -178,6 +184,7 @@ struct Stage {
   static constexpr bool kRagged = ROWS * DEPTH / V % THREADS != 0;
   /// Steps of the reduction do not share banks with their neighbours.
   static constexpr int kPitch = ROWS + V;
+  using Sum = SumOf<T>;
   T piece[kPieces][V];
 
   template <class S>
@@ -198,7 +205,7 @@ struct Stage {
     }
   }
   template <class S>
-  SL_INLINE_MEMBER void store(const S& source, T (&tile)[DEPTH][kPitch]) const {
+  SL_INLINE_MEMBER void store(const S& source, Sum (&tile)[DEPTH][kPitch]) const {
     SL_UNROLL
     for (int i = 0; i < kPieces; ++i) {
       int row, at;
@@ -206,9 +213,16 @@ struct Stage {
       if (!kRagged || int(threadIdx.x) + i * THREADS < ROWS * DEPTH / V) {
         SL_UNROLL
         for (int j = 0; j < V; ++j) {
-          tile[at + (source.alongDepth ? j : 0)][row + (source.alongDepth ? 0 : j)] = piece[i][j];
+          tile[at + (source.alongDepth ? j : 0)][row + (source.alongDepth ? 0 : j)] = wide(piece[i][j]);
         }
       }
+    }
+  }
+  static SL_INLINE_MEMBER Sum wide(T x) {
+    if constexpr (kSame<T, Sum>) {
+      return x;
+    } else {
+      return toFloat(x);
     }
   }
 };
@@ -219,26 +233,27 @@ inline constexpr int kChunk = COUNT < kWholePiece<T> ? COUNT : kWholePiece<T>;
 
 template <MatmulTune Tune, class T, class Item, class A, class B, class Epilogue, class Ops>
 SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth, const Epilogue& epilogue, const Ops& ops) {
-  constexpr int kDepth = Tune.rows + Tune.columns <= 128 && sizeof(T) == 4 ? 32 : 16;
+  using Sum = SumOf<T>;
+  constexpr int kDepth = Tune.rows + Tune.columns <= 128 && sizeof(Sum) == 4 ? 32 : 16;
   constexpr int kThreads = Tune.threads;
   constexpr int MR = Tune.mr, NR = Tune.nr;
-  constexpr int CM = kChunk<T, MR>, CN = kChunk<T, NR>;
+  constexpr int CM = kChunk<Sum, MR>, CN = kChunk<Sum, NR>;
   constexpr int kAcross = Tune.columns / NR;
   static_assert(Tune.rows / MR * kAcross == kThreads && MR % CM == 0 && NR % CN == 0);
   using StageA = Stage<T, Tune.rows, kDepth, kThreads>;
   using StageB = Stage<T, Tune.columns, kDepth, kThreads>;
   struct Tiles {
-    T a[2][kDepth][StageA::kPitch];
-    T b[2][kDepth][StageB::kPitch];
+    Sum a[2][kDepth][StageA::kPitch];
+    Sum b[2][kDepth][StageB::kPitch];
   };
   constexpr int kTileBytes = int(sizeof(Tiles));
-  constexpr int kSumBytes = Tune.splits > 1 ? Tune.rows * Tune.columns * int(sizeof(T)) : 0;
+  constexpr int kSumBytes = Tune.splits > 1 ? Tune.rows * Tune.columns * int(sizeof(Sum)) : 0;
   __shared__ alignas(16) char memory[kTileBytes > kSumBytes ? kTileBytes : kSumBytes];
   Tiles& tiles = *reinterpret_cast<Tiles*>(memory);
   const Part<kDepth, Tune.splits> part(depth);
   const int down = int(threadIdx.x) / kAcross * CM;
   const int across = int(threadIdx.x) % kAcross * CN;
-  T sums[MR][NR] = {};
+  Sum sums[MR][NR] = {};
   StageA stageA;
   StageB stageB;
   stageA.load(a, part.first);
@@ -256,7 +271,7 @@ SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth
     }
     SL_UNROLL
     for (int d = 0; d < kDepth; ++d) {
-      T x[MR], y[NR];
+      Sum x[MR], y[NR];
       SL_UNROLL
       for (int i = 0; i < MR; i += CM) {
         loadPieces<CM>(x + i, &tiles.a[now][d][down + i / CM * (Tune.rows * CM / MR)]);
@@ -280,7 +295,7 @@ SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth
       __syncthreads();
     }
   }
-  T* together = reinterpret_cast<T*>(memory);
+  Sum* together = reinterpret_cast<Sum*>(memory);
   if constexpr (Tune.splits > 1) {
     __syncthreads();
   }
@@ -298,7 +313,7 @@ SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth
     }
   }
   if constexpr (Tune.splits > 1) {
-    finishTogether<Tune, kWholePiece<T>>(item, epilogue, ops, together);
+    finishTogether<Tune, kWholePiece<Sum>>(item, epilogue, ops, together);
   }
 }
 
@@ -487,7 +502,7 @@ SL_INLINE void matmul(MatmulShape s, Epilogue epilogue, const T* a, const T* b, 
   const detail::Item<T, T> item(s, a, b, Tune);
   const detail::Source<T> rows(item.a, s.aRow, s.aCol, s.m - item.row, s.k);
   const detail::Source<T> columns(item.b, s.bCol, s.bRow, s.n - item.column, s.k);
-  if constexpr (kPacked16<T> || (Tune.tf32 != 0 && kSame<T, float>)) {
+  if constexpr (detail::kByWarps<Tune>) {
     detail::byWarps<Tune, T>(item, rows, columns, s.k, epilogue, ops);
   } else {
     detail::byThreads<Tune, T>(item, rows, columns, s.k, epilogue, ops);

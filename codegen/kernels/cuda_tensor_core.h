@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions of NVIDIA's tensor cores (from sm_80 on) and of the copies that feed them.
+// Instructions of NVIDIA's tensor cores and of the copies that feed them: sm_80 and later. Before (sm_75) there are products of half alone, in
+// smaller parts, and no copies that are not waited for.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_TENSOR_CORE_H
 #define STRAIGHTLINE_KERNELS_CUDA_TENSOR_CORE_H
 
@@ -11,16 +12,28 @@ SL_INLINE uint32_t sharedAddress(const void* p) { return uint32_t(__cvta_generic
 
 /// Copies 16 bytes to shared memory without waiting; zeros when there is nothing.
 SL_INLINE void copyLater(void* to, const void* from, bool exists) {
+#if __CUDA_ARCH__ < 800
+  Piece<uint32_t, 4> piece;
+  loadPiecesOrZeros<4>(piece.at, exists ? static_cast<const uint32_t*>(from) : nullptr);
+  *static_cast<Piece<uint32_t, 4>*>(to) = piece;
+#else
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedAddress(to)), "l"(from),
                "r"(exists ? 16 : 0)
                : "memory");
+#endif
 }
 /// Ends a group of copies.
-SL_INLINE void closeGroup() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+SL_INLINE void closeGroup() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
 /// Waits until this thread has at most N groups under way.
 template <int N>
 SL_INLINE void waitForGroups() {
+#if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+#endif
 }
 
 /// Four parts of 8 x 8 elements of 16 bits as mma takes them; lane i gives the address of line i % 8 of part i / 8.
@@ -52,6 +65,12 @@ SL_INLINE void roundFactors(uint32_t (&factors)[M][N]) {
   }
 }
 
+#if __CUDA_ARCH__ < 800
+inline constexpr bool kHalfParts = true;  ///< products of half take 8 steps of the reduction at once, not 16
+#else
+inline constexpr bool kHalfParts = false;
+#endif
+
 /// sums[16][8] += a[16][D] * b[D][8], where D elements are 32 bytes. A lane has sums of rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next.
 template <class T>
 SL_INLINE void multiply(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
@@ -65,6 +84,13 @@ SL_INLINE void multiply(float (&sums)[4], const uint32_t (&a)[4], const uint32_t
                  "{%0, %1, %2, %3};"
                  : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else if constexpr (kHalfParts) {
+    SL_UNROLL
+    for (int part = 0; part < 2; ++part) {
+      asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                   : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                   : "r"(a[2 * part]), "r"(a[2 * part + 1]), "r"(b[part]));
+    }
   } else {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                  "{%0, %1, %2, %3};"

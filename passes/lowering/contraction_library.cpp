@@ -204,6 +204,9 @@ LogicalResult ContractionLowering::lowerConvolutionOnQueue() {
   const sl_problem asked = problem_.view();
   for (int32_t i = 0; i < asked.attribute_count; ++i) {
     const llvm::StringRef name = asked.attributes[i].name;
+    if (isOfTarget(asked.attributes[i])) {
+      continue;
+    }
     attributes.push_back(lowering_.named(name, lowering_.number(name == "c" ? wholePieces(g) : asked.attributes[i].value)));
   }
   attributes.push_back(lowering_.named("relu", lowering_.number(epilogue.hasRelu ? 1 : 0)));

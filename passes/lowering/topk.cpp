@@ -9,6 +9,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
+#include "passes/cuda_architecture.h"
 #include "passes/lowering/loops.h"
 
 namespace straightline::lowering {
@@ -69,14 +70,14 @@ Held heldFor(int64_t count, int64_t k, int64_t word, bool selects) {
 }
 
 /// Parts of a row to select from for two kernels of like length, each of which fills the device where it can; 0 where two do not do.
-int64_t selectedParts(int64_t rows, int64_t count, int64_t k, int64_t most) {
-  constexpr int64_t kBlocks = 2 * 132;  // of an H200
+int64_t selectedParts(int64_t rows, int64_t count, int64_t k, int64_t most, int64_t processors) {
+  const int64_t blocks = 2 * processors;
   const int64_t fewest = llvm::divideCeil(count, most), highest = most / k;
   if (2 * k > kMostListed || fewest > highest) {
     return 0;
   }
   const auto balanced = static_cast<int64_t>(std::sqrt(static_cast<double>(count) / static_cast<double>(k)));
-  return std::clamp(std::min(balanced, kBlocks / std::max<int64_t>(1, rows)), fewest, highest);
+  return std::clamp(std::min(balanced, blocks / std::max<int64_t>(1, rows)), fewest, highest);
 }
 
 /// How a row is cut.
@@ -86,11 +87,11 @@ struct Cut {
   bool merges = false;  ///< parts are sorted whole
 };
 
-Cut cutOf(int64_t rows, int64_t count, int64_t k, int64_t most) {
+Cut cutOf(int64_t rows, int64_t count, int64_t k, int64_t most, int64_t processors) {
   if (count <= kMostSorted || (count <= most && isSelected(count, k))) {
     return {};
   }
-  const int64_t parts = count > most && isSelected(count, k) ? selectedParts(rows, count, k, most) : 0;
+  const int64_t parts = count > most && isSelected(count, k) ? selectedParts(rows, count, k, most, processors) : 0;
   if (parts > 0) {
     return {parts, k, false};
   }
@@ -126,7 +127,7 @@ LogicalResult Lowering::lowerTopk(op::TopkOp topk) {
   const int64_t bytes = typeOf(x).elementBytes();
   const int64_t most = mostHeld(bytes == 8 ? 16 : 8);
   const int64_t rows = upperBound(product(outer));
-  const Cut cut = onDevice ? cutOf(rows, count, k, most) : Cut();
+  const Cut cut = onDevice ? cutOf(rows, count, k, most, cudaArchitecture(target_.getCpu()).processors) : Cut();
   const int64_t parts = cut.parts;
   if (parts == 0) {
     return topk.emitOpError() << "takes " << k << " of " << count << " elements of " << typeOf(x).getElementType()

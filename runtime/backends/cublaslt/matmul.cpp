@@ -35,6 +35,9 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   if (p->operands[0].dtype.bits == 64) {
     return sl::native::refuse(reason, bytes, "operand 0 is float64, needs 16 or 32 bits: the library adds no bias to others");
   }
+  if (const cuda::Target target = cuda::targetOf(p); typeOf(p->operands[0].dtype) == kBfloat16 && target.sm < cuda::kFirstWithTf32) {
+    return sl::native::refuse(reason, bytes, "bfloat16 on sm_%lld, needs sm_80 or later", static_cast<long long>(target.sm));
+  }
   for (const char* name : {"batch", "m", "n", "k"}) {
     const int64_t value = attribute(p, name, std::strcmp(name, "batch") == 0 ? 1 : kUnknown);
     if (value == kUnknown) {
@@ -65,7 +68,7 @@ double cost(const sl_problem* p) {
   const int bits = p->operands[0].dtype.bits;
   const double startUs = bits == 16 ? 2.5 : 6.0;  // its kernels do not begin before the one ahead has ended
   // Of float32 what its largest products come near: the estimates of our own kernel are as hopeful.
-  const double flopsPerUs = bits == 16 ? 750e6 : isTf32(p) ? 300e6 : 64e6;
+  const double flopsPerUs = (bits == 16 ? 750e6 : isTf32(p) ? 300e6 : 64e6) * cuda::targetOf(p).ofH200();
   // A tile that is not full costs as much as one that is.
   const double rows = double(cuda::ceilDivide(int64_t(m), 64) * 64), columns = double(cuda::ceilDivide(int64_t(n), 64) * 64);
   const double bytes = batch * (m * k + k * n + m * n) * bits / 8;
@@ -197,7 +200,7 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
     choose(*plan, p->operands[0].dtype.bits / 8, &plan->unaligned, &plan->hasUnaligned);
   }
   if (status != kSuccess) {
-    return fail(ctx, SL_UNSUPPORTED, words("planning a product", status));
+    return fail(ctx, SL_UNSUPPORTED, words("planning a product", status) + "; routes={'linear': 'cuda', 'matmul': 'cuda'} does without");
   }
   *handle = plan.release();
   return SL_OK;

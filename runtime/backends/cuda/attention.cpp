@@ -24,7 +24,7 @@ int64_t rowsOf(const sl_problem* p) {
 
 AttentionChoice choice(const sl_problem* p) {
   return attentionChoice(headsOf(p), rowsOf(p), extent(p->operands[1], 2), extent(p->operands[0], 3),
-                         p->operands[0].dtype.bits / 8);
+                         p->operands[0].dtype.bits / 8, targetOf(p));
 }
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
@@ -68,7 +68,7 @@ double cost(const sl_problem* p) {
   const double pairsPerUs = 47e3 * (d <= 32 ? 2.0 : d <= 128 ? 1.0 : 128.0 / double(d));
   const double pairs = heads * double(rows) * double(keys) * (attribute(p, "is_causal", 0) != 0 && keys > 512 ? 0.6 : 1.0);
   const double stepsUs = kUsPerKeyAndFeature * double(keys * d) / double(std::max<int64_t>(c.splits, 1));
-  return kLaunchUs + kStartUs + std::max(stepsUs, pairs / pairsPerUs);
+  return kLaunchUs + kStartUs + std::max(stepsUs, pairs / (pairsPerUs * targetOf(p).ofH200()));
 }
 
 void tune(const sl_problem* p, int64_t* values) {

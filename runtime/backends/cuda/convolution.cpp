@@ -18,19 +18,19 @@ constexpr int64_t kFewestColumns = 8;
 struct Product {
   int64_t groups, m, n, k;
   bool isTiled, hasTf32;
-  int64_t bytes;
+  int64_t bytes, tileBytes;
+  Target target;
 
   explicit Product(const sl_problem* p)
-      : groups(attribute(p, "groups", 1)), bytes(p->operands[0].dtype.bits / 8) {
+      : groups(attribute(p, "groups", 1)), bytes(p->operands[0].dtype.bits / 8), target(targetOf(p)) {
     const int64_t batch = attribute(p, "n", kUnknown);
     m = batch == kUnknown ? kUnknown : batch * attribute(p, "ho", 1) * attribute(p, "wo", 1);
     n = attribute(p, "k", 1) / groups;
     k = attribute(p, "c", 1) / groups * attribute(p, "kh", 1) * attribute(p, "kw", 1);
     isTiled = attribute(p, "transposed", 0) == 0 && n >= kFewestColumns;
     hasTf32 = isTiled && bytes == 4 && attribute(p, "tf32", 0) != 0;
+    tileBytes = cuda::tileBytes(p->operands[0].dtype, hasTf32, target);
   }
-  /// Tiles for tensor cores are those of 16-bit elements.
-  int64_t tileBytes() const { return hasTf32 ? 2 : bytes; }
 };
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
@@ -55,11 +55,11 @@ double cost(const sl_problem* p) {
   constexpr int64_t kFewChannels = 4;
   const bool hasFewChannels = c.groups == 1 && attribute(p, "c", 1) <= kFewChannels;  // most of what is gathered is zeros
   const double times = c.hasTf32        ? (hasFewChannels ? 5.2 : 2.6)
-                       : c.bytes == 2 ? (hasFewChannels ? 6.5 : 1.7)
+                       : c.tileBytes == 2 ? (hasFewChannels ? 6.5 : 1.7)
                                       : (hasFewChannels ? 2.5 : 1.8);
   const double pixels = double(known(attribute(p, "n", 1), 8)) * double(attribute(p, "h", 1) * attribute(p, "w", 1));
   const double moved = pixels * double(attribute(p, "c", 1)) + double(known(c.m, 1024)) * double(c.n * c.groups);
-  return kLaunchUs + 0.5 + times * (tileMicroseconds(c.groups, c.m, c.n, c.k, c.tileBytes()) - kLaunchUs) +
+  return kLaunchUs + 0.5 + times * (tileMicroseconds(c.groups, c.m, c.n, c.k, c.tileBytes, c.target) - kLaunchUs) +
          moved * double(c.bytes) / 1.8e6;
 }
 
@@ -69,7 +69,7 @@ void tune(const sl_problem* p, int64_t* values) {
   if (!c.isTiled) {
     return;
   }
-  const TileChoice tiles = tileChoice(c.groups, c.m, c.n, c.k, c.tileBytes());
+  const TileChoice tiles = tileChoice(c.groups, c.m, c.n, c.k, c.tileBytes, c.target);
   values[1] = tiles.mr;
   values[2] = tiles.nr;
   values[3] = tiles.rows;

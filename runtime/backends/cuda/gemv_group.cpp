@@ -62,7 +62,7 @@ double cost(const sl_problem* p) {
 
 void tune(const sl_problem* p, int64_t* values) {
   const GroupChoice c = groupChoice(attribute(p, "m", 1), attribute(p, "n", 1), attribute(p, "k", 1), bytesOf(p),
-                                    attribute(p, "weights", 1), attribute(p, "row_inputs", 1));
+                                    attribute(p, "weights", 1), attribute(p, "row_inputs", 1), targetOf(p).processors);
   values[0] = c.rows;
   values[1] = c.lanes;
   values[2] = c.threads;

@@ -16,17 +16,16 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 
 bool hasTf32(const sl_problem* p) { return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0; }
 
-/// Of an element; tiles for tensor cores are those of 16-bit elements.
-int64_t tileBytes(const sl_problem* p) { return hasTf32(p) ? 2 : p->operands[0].dtype.bits / 8; }
+int64_t tileBytesOf(const sl_problem* p) { return tileBytes(p->operands[0].dtype, hasTf32(p), targetOf(p)); }
 
 double cost(const sl_problem* p) {
   return tileMicroseconds(attribute(p, "batch", 1), attribute(p, "m", kUnknown), attribute(p, "n", kUnknown),
-                          attribute(p, "k", kUnknown), tileBytes(p));
+                          attribute(p, "k", kUnknown), tileBytesOf(p), targetOf(p));
 }
 
 void tune(const sl_problem* p, int64_t* values) {
   const TileChoice c = tileChoice(attribute(p, "batch", 1), attribute(p, "m", kUnknown), attribute(p, "n", kUnknown),
-                                  attribute(p, "k", kUnknown), tileBytes(p));
+                                  attribute(p, "k", kUnknown), tileBytesOf(p), targetOf(p));
   values[0] = c.mr;
   values[1] = c.nr;
   values[2] = c.rows;

@@ -13,7 +13,19 @@ namespace straightline::cuda {
 
 using sl::native::kUnknown;
 
-inline constexpr int64_t kProcessors = 132;
+/// What a program is compiled for: sm_90 is {90, 132, 8}. Which blocks and splits are best depends on the processors; what time they take is
+/// an H200's, and of another device as if each of its processors were one of an H200.
+struct Target {
+  int64_t sm, processors;
+  int64_t mostSplits;  ///< blocks that may share a reduction: those of a cluster, up to kMostSplits
+  double ofH200() const { return double(processors) / 132; }
+};
+inline Target targetOf(const sl_problem* p) {
+  return {sl::native::attribute(p, "sm", 90), sl::native::attribute(p, "processors", 132), sl::native::attribute(p, "cluster", 8)};
+}
+
+inline constexpr int64_t kFirstWithTf32 = 80;  ///< and with products of bfloat16 by tensor cores
+
 inline constexpr double kBytesPerUs = 4.2e6;  ///< that device memory gives
 inline constexpr double kLaunchUs = 2.0;      ///< from the end of one kernel to the first result of the next
 
@@ -63,16 +75,17 @@ struct GroupChoice {
 };
 
 /// m <= 16 rows, `n` results of all parts together, of so many `weights` each. Two blocks a processor where that is enough (one for many rows, which
-/// use what a thread has read again); a thread holds at most 24 pieces of 16 bytes of the weights, and a row of A is made by the
+/// use what a thread has read again); a thread holds at most 16 pieces of 16 bytes of 4 rows of weights (more than that spills), and a row of A is made by the
 /// whole block where there are few, in runs of one length where that is possible.
-inline GroupChoice groupChoice(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights, int64_t inputs) {
-  constexpr int64_t kMostPieces = 24, kMostSums = 16;
+inline GroupChoice groupChoice(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights, int64_t inputs,
+                               int64_t processors) {
+  constexpr int64_t kMostPieces = 16, kMostSums = 16, kMostAddresses = 4;
   const int64_t pieces = ceilDivide(k, 16 / bytes);
   GroupChoice c{};
   c.threads = 256;
   c.lanes = std::clamp<int64_t>(floorToPowerOf2(std::max<int64_t>(1, pieces)), 1, 32);
-  const int64_t most = std::max<int64_t>(1, std::min<int64_t>(4, kMostSums / (m * weights)));
-  c.rows = std::clamp<int64_t>(ceilDivide(n, (m <= 2 ? 2 : 1) * kProcessors * (c.threads / c.lanes)), 1, most);
+  const int64_t most = std::max<int64_t>(1, std::min<int64_t>(kMostAddresses / weights, kMostSums / (m * weights)));
+  c.rows = std::clamp<int64_t>(ceilDivide(n, (m <= 2 ? 2 : 1) * processors * (c.threads / c.lanes)), 1, most);
   c.unroll = std::clamp<int64_t>(ceilDivide(pieces, c.lanes), 1, kMostPieces / (c.rows * weights));
   c.rowThreads = m <= 2 && k >= 256 ? c.threads : 32;
   c.vector = 1;
@@ -107,11 +120,18 @@ struct TileChoice {
   int64_t mr, nr, rows, columns, threads, splits;
 };
 
-inline constexpr int64_t kMostSplits = 8;         ///< blocks of a cluster on every device that has them
+/// Bytes of an element as tileChoice counts them: tiles for tensor cores are those of 2 bytes. Products that have no instruction there are
+/// summed by multiply-adds of float32.
+inline int64_t tileBytes(sl_dtype dtype, bool isTf32, const Target& target) {
+  const bool isBfloat = dtype.code == 4;
+  return isTf32 ? 2 : isBfloat && target.sm < kFirstWithTf32 ? 4 : dtype.bits / 8;
+}
+
+inline constexpr int64_t kMostSplits = 8;         ///< the largest cluster of any device
 inline constexpr int64_t kShortestPart = 64;      ///< steps of the reduction that are worth a block of their own
 
 /// The largest tile of which there are enough for all processors, where the blocks that share a tile count too.
-inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes) {
+inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes, const Target& target) {
   constexpr int64_t kTiles = 4;
   static constexpr TileChoice kOfThreads[kTiles] = {
       {8, 8, 128, 128, 256, 1}, {8, 4, 64, 64, 128, 1}, {4, 4, 32, 64, 128, 1}, {4, 4, 32, 32, 64, 1}};
@@ -122,24 +142,24 @@ inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int
   if (bytes == 2 && rows <= 16) {  // a row of tiles: what matters is how many blocks read the other operand
     TileChoice c{16, 16, 16, 64, 128, 1};
     const int64_t tiles = known(batch, 8) * ceilDivide(known(n, 1024), c.columns);
-    while (c.splits < kMostSplits && depth / c.splits >= 2 * kShortestPart && tiles * c.splits < kProcessors * 4 / 3) {
+    while (c.splits < target.mostSplits && depth / c.splits >= 2 * kShortestPart && tiles * c.splits < target.processors * 4 / 3) {
       c.splits *= 2;
     }
     return c;
   }
-  const int64_t wanted = kProcessors * 15 / 16;
+  const int64_t wanted = target.processors * 15 / 16;
   for (int64_t i = bytes == 8 ? 1 : 0; i < kTiles; ++i) {
     TileChoice c = bytes == 2 ? kOfWarps[i] : kOfThreads[i];
     const int64_t tiles = known(batch, 8) * ceilDivide(rows, c.rows) * ceilDivide(known(n, 1024), c.columns);
     // Tensor cores finish a part before the blocks have met, so large tiles are not shared.
     const bool isShared = c.rows < 128 && (bytes != 2 || c.rows < 64);
-    const int64_t most = isShared ? std::min(kMostSplits, floorToPowerOf2(std::max<int64_t>(1, depth / kShortestPart))) : 1;
+    const int64_t most = isShared ? std::min(target.mostSplits, floorToPowerOf2(std::max<int64_t>(1, depth / kShortestPart))) : 1;
     const bool isLast = i + 1 == kTiles;
     const bool isHalfEmpty = c.rows >= 2 * std::max<int64_t>(rows, 32) || c.columns >= 2 * std::max<int64_t>(known(n, 1024), 32);
     if (!isLast && (tiles * most < wanted || isHalfEmpty)) {
       continue;
     }
-    while (c.splits < most && (tiles * c.splits < wanted || (depth / c.splits >= 1024 && tiles * c.splits <= 4 * kProcessors))) {
+    while (c.splits < most && (tiles * c.splits < wanted || (depth / c.splits >= 1024 && tiles * c.splits <= 4 * target.processors))) {
       c.splits *= 2;
     }
     return c;
@@ -147,14 +167,14 @@ inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int
   return kOfThreads[kTiles - 1];
 }
 
-inline double tileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes) {
+inline double tileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes, const Target& target) {
   constexpr double kMeetUs = 1.0;
-  const TileChoice c = tileChoice(batch, m, n, k, bytes);
+  const TileChoice c = tileChoice(batch, m, n, k, bytes, target);
   const double tiles = double(known(batch, 8) * ceilDivide(known(m, 64), c.rows) * ceilDivide(known(n, 1024), c.columns));
   // Of one step of the reduction, for a tile on a processor of its own.
   const double area = double(c.rows * c.columns) / (64.0 * 64);
   const double stepUs = bytes == 2 ? 0.01 + 0.003 * area : (0.02 + 0.03 * area) * (bytes == 8 ? 2 : 1);
-  const double rounds = std::max(1.0, tiles * double(c.splits) / double(2 * kProcessors));
+  const double rounds = std::max(1.0, tiles * double(c.splits) / double(2 * target.processors));
   return kLaunchUs + rounds * stepUs * double(known(k, 1024)) / double(c.splits) + (c.splits > 1 ? kMeetUs : 0);
 }
 
@@ -183,7 +203,7 @@ inline int64_t heldKeys(int64_t rows, int64_t d, int64_t bytes) {
 }
 
 /// `rows`: queries of the heads that share a head of keys. No rows in the answer: d is too large.
-inline AttentionChoice attentionChoice(int64_t heads, int64_t rows, int64_t t, int64_t d, int64_t bytes) {
+inline AttentionChoice attentionChoice(int64_t heads, int64_t rows, int64_t t, int64_t d, int64_t bytes, const Target& target) {
   constexpr int64_t kSharedBytes = 48 << 10;
   constexpr int64_t kMostRows = 16;
   AttentionChoice c{std::clamp<int64_t>(known(rows, kMostRows), 1, kMostRows), 0, ceilDivide(std::max<int64_t>(d, 1), 16 / bytes) * (16 / bytes),
@@ -195,7 +215,7 @@ inline AttentionChoice attentionChoice(int64_t heads, int64_t rows, int64_t t, i
       if (c.depth / 4 > c.threads || attentionBytes(c, bytes) > kSharedBytes) {
         continue;
       }
-      while (c.splits < kMostSplits && tiles * c.splits * 2 <= kProcessors && c.keys * c.splits < known(t, 1024)) {
+      while (c.splits < target.mostSplits && tiles * c.splits * 2 <= target.processors && c.keys * c.splits < known(t, 1024)) {
         c.splits *= 2;
       }
       return c;

@@ -30,6 +30,9 @@ using sl::native::refuse;
 
 constexpr int64_t kPiece = 8;        ///< elements of 16 bits in what the library loads at once
 constexpr int64_t kLargestHead = 256;
+constexpr int64_t kFirstWithAttention = 80;  ///< cuDNN's "Attention", Support Matrix: Ampere or newer
+/// Larger heads are supported on others by some versions only (the same matrix from 9.18 on; before, sm_90 alone), and none was tried there.
+constexpr int64_t kHeadElsewhere = 128, kMeasured = 90;
 constexpr int64_t kMostImages = 65535;  ///< blocks along an axis of the grid
 constexpr int64_t kWorkspaceBytes = 1 << 20;
 
@@ -97,8 +100,12 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   if (!sl::native::needsOperands(p, 3, reason, bytes) || !cuda::acceptsFloats(p, 3, reason, bytes)) {
     return 0;
   }
+  const cuda::Target target = cuda::targetOf(p);
   if (p->operands[0].dtype.bits != 16) {
     return refuse(reason, bytes, "operand 0 is float%d, needs 16 bits", p->operands[0].dtype.bits);
+  }
+  if (target.sm < kFirstWithAttention) {
+    return refuse(reason, bytes, "the program is for sm_%lld, needs sm_80 or later", static_cast<long long>(target.sm));
   }
   if (attribute(p, "parts", 1) != 1) {
     return refuse(reason, bytes, "keys and values come in 2 parts, needs one");
@@ -109,6 +116,10 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     }
   }
   const Sizes sizes(p);
+  if (sizes.d > kHeadElsewhere && target.sm != kMeasured) {
+    return refuse(reason, bytes, "head size %lld on sm_%lld, needs at most %lld there", static_cast<long long>(sizes.d),
+                  static_cast<long long>(target.sm), static_cast<long long>(kHeadElsewhere));
+  }
   if (sizes.h % sizes.hk != 0) {
     return refuse(reason, bytes, "%lld query heads and %lld key heads, needs a multiple", static_cast<long long>(sizes.h),
                   static_cast<long long>(sizes.hk));
@@ -133,7 +144,7 @@ double cost(const sl_problem* p) {
   const double tiles = double(z.b * z.h) * double(cuda::ceilDivide(z.s, 128)) * double(cuda::ceilDivide(z.t, 128));
   const double pairs = tiles * 128 * 128 * (isCausal(p) && z.s > 128 ? 0.6 : 1.0);
   const double maskUs = p->inputs > 3 ? 4.5 : 0;
-  const double perPairUs = std::max(1 / kPowersPerUs, 4.0 * double(z.d) / kFlopsPerUs);
+  const double perPairUs = std::max(1 / kPowersPerUs, 4.0 * double(z.d) / kFlopsPerUs) / cuda::targetOf(p).ofH200();
   return cuda::kLaunchUs + kStartUs + kPlainEdgesUs + maskUs + std::max(kUsPerKey * double(z.t), pairs * perPairUs);
 }
 
@@ -300,7 +311,7 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
   Status status = kSuccess;
   plan->engine = engineFor(p, device, &status);
   if (!plan->engine) {
-    return fail(ctx, SL_UNSUPPORTED, words("planning an attention", status));
+    return fail(ctx, SL_UNSUPPORTED, words("planning an attention", status) + "; routes={'scaled_dot_product_attention': 'cuda'} does without");
   }
   *handle = plan.release();
   return SL_OK;

@@ -59,6 +59,9 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   if (attribute(p, "transposed", 0) != 0) {
     return sl::native::refuse(reason, bytes, "transposed=1, needs 0");
   }
+  if (const cuda::Target target = cuda::targetOf(p); typeOf(p->operands[0].dtype) == kBfloat16 && target.sm < cuda::kFirstWithTf32) {
+    return sl::native::refuse(reason, bytes, "bfloat16 on sm_%lld, needs sm_80 or later", static_cast<long long>(target.sm));
+  }
   for (const char* name : {"n", "c", "h", "w", "k", "ho", "wo", "kh", "kw"}) {
     const int64_t value = attribute(p, name, kUnknown);
     if (value == kUnknown) {
@@ -81,22 +84,23 @@ double cost(const sl_problem* p) {
   const Sizes s(p);
   const int bits = p->operands[0].dtype.bits;
   const bool isExact = bits == 32 && !isTf32(p);
+  const double ofH200 = cuda::targetOf(p).ofH200();
   const int64_t piece = 128 / bits;
   const int64_t c = s.groups == 1 && s.c > 1 ? cuda::ceilDivide(s.c, piece) * piece : s.c / s.groups;
   constexpr double kPlainEdgesUs = 2.0;  // in a graph no kernel begins before its neighbours have ended
   const double startUs = (isExact ? 10.0 : bits == 32 ? 4.6 : 3.2) + kPlainEdgesUs + cuda::kLaunchUs;
   if (c == 1 && s.groups > 1) {
-    return startUs + double(s.result() * s.kh * s.kw) / (bits == 32 ? 160e3 : 215e3);
+    return startUs + double(s.result() * s.kh * s.kw) / ((bits == 32 ? 160e3 : 215e3) * ofH200);
   }
   const double depth = double(c * s.kh * s.kw);
   const double columns = double(s.groups * cuda::ceilDivide(s.k / s.groups, 64) * 64);  // tiles, full or not
   const double flops = 2 * double(s.n * s.ho * s.wo) * columns * depth;
   const double moveUs = double(s.image() + s.result() + s.weight()) * bits / 8 / 3.0e6;
   if (isExact) {  // the library turns image and result around such a kernel, and does not split long reductions
-    return startUs + std::max({0.028 * depth, flops / 15e6, moveUs});
+    return startUs + std::max({0.028 * depth, flops / (15e6 * ofH200), moveUs});
   }
   const bool hasFewChannels = s.groups == 1 && c < 16;
-  const double flopsPerUs = (bits == 32 ? 200e6 : 450e6) / (hasFewChannels ? 4 : 1);
+  const double flopsPerUs = (bits == 32 ? 200e6 : 450e6) * ofH200 / (hasFewChannels ? 4 : 1);
   const double padUs = hasFewChannels && bits == 32 ? 4.0 : 0;  // a kernel of its own
   return startUs + padUs + 0.0012 * depth + std::max(flops / flopsPerUs, moveUs);
 }
@@ -222,7 +226,7 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
   auto plan = std::make_unique<Plan>();
   plan->inputs = p->inputs;
   if (const Status status = build(device, p, kFullAlignment, {kByTime, kFallback}, &plan->aligned.engine); status != kSuccess) {
-    return fail(ctx, SL_UNSUPPORTED, words("planning a convolution", status));
+    return fail(ctx, SL_UNSUPPORTED, words("planning a convolution", status) + "; routes={'convolution': 'cuda'} does without");
   }
   // The fast engines want full alignment, whatever the tensors say. None: such addresses are refused when they come.
   build(device, p, p->operands[0].dtype.bits / 8, {kFallback}, &plan->unaligned.engine);

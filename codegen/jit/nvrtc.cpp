@@ -71,6 +71,11 @@ std::string bind(Nvrtc* nvrtc, void* library, const std::string& path) {
     }
   }
   nvrtc->version(&nvrtc->major, &nvrtc->minor);
+  constexpr int kOldestMajor = 12, kOldestMinor = 3;  // the first with __builtin_bit_cast
+  if (nvrtc->major < kOldestMajor || (nvrtc->major == kOldestMajor && nvrtc->minor < kOldestMinor)) {
+    return path + " is NVRTC " + std::to_string(nvrtc->major) + "." + std::to_string(nvrtc->minor) + ", needs " +
+           std::to_string(kOldestMajor) + "." + std::to_string(kOldestMinor) + " or newer; `pip install nvidia-cuda-nvrtc` brings it, and STRAIGHTLINE_NVRTC names it";
+  }
   return "";
 }
 
@@ -96,21 +101,32 @@ const Nvrtc& library() {
   return *instance;
 }
 
+/// Kernels have no form for older devices (codegen/kernels/cuda_tensor_core.h).
+constexpr int kOldest = 75;
+
 /// "" when the library compiles for `arch`.
 std::string whyNotFor(const Nvrtc& nvrtc, const std::string& arch) {
   int count = 0;
   nvrtc.archCount(&count);
   std::vector<int> numbers(static_cast<size_t>(std::max(count, 0)));
   nvrtc.archs(numbers.data());
+  const int wanted = std::atoi(arch.c_str() + 3);
+  if (wanted < kOldest) {
+    return "target cuda:" + arch + " is too old, needs sm_" + std::to_string(kOldest) + " (Turing) or later; target='cpu' takes any model";
+  }
   std::string known;
+  int nearest = 0;  // whose machine code a device of the target runs
   for (const int number : numbers) {
-    if (std::atoi(arch.c_str() + 3) == number) {
+    if (wanted == number) {
       return "";
     }
     known += (known.empty() ? "sm_" : ", sm_") + std::to_string(number);
+    nearest = number / 10 == wanted / 10 && number < wanted && number >= kOldest ? number : nearest;
   }
   return "target cuda:" + arch + " is unknown to NVRTC " + std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor) +
-         ", which knows " + known;
+         ", which knows " + known +
+         (nearest > 0 ? "; its devices run what target='cuda:sm_" + std::to_string(nearest) + "' gives"
+                      : "; a newer one is `pip install --upgrade nvidia-cuda-nvrtc`, or named by STRAIGHTLINE_NVRTC");
 }
 
 std::vector<std::string> arguments(const std::string& arch) {

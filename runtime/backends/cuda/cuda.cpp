@@ -301,7 +301,8 @@ int32_t refuse(const std::string& words, int32_t status, char* reason, size_t by
   return status;
 }
 
-/// Why machine code was not taken: with what the device and its driver are where it is for another one, or a newer driver.
+/// Why machine code was not taken: with what the device and its driver are where it is for another one, or a newer driver: a driver of
+/// CUDA 12 does not take all that an NVRTC of CUDA 13 makes.
 std::string loadFailure(const OpenDevice& device, Result result) {
   std::string words = device.words(result);
   const bool isUnfit = result == kInvalidImage || result == kNoImageForDevice || result == kNewerImage;
@@ -309,6 +310,7 @@ std::string loadFailure(const OpenDevice& device, Result result) {
     const int version = driver().version;
     words += "; device " + std::to_string(device.number) + " is sm_" + std::to_string(device.major) + std::to_string(device.minor) +
              ", its driver is for CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+    words += result == kNoImageForDevice ? "" : " and takes what an NVRTC of that version makes (STRAIGHTLINE_NVRTC names one)";
   }
   return words;
 }

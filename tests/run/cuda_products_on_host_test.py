@@ -29,8 +29,10 @@ class Of(nn.Module):
         return self.function(*inputs)
 
 
-def _compare(model: nn.Module, inputs: tuple[Tensor, ...], folder: Path, family: str | None = "matmul", *, tf32: bool = False) -> None:
-    rows = compare(model, inputs, folder, _OWN, 4e-3 if tf32 else None)  # TF32 has 11 bits
+def _compare(
+    model: nn.Module, inputs: tuple[Tensor, ...], folder: Path, family: str | None = "matmul", *, tf32: bool = False, target: str = "cuda:sm_80"
+) -> None:
+    rows = compare(model, inputs, folder, _OWN, 4e-3 if tf32 else None, target)  # TF32 has 11 bits
     assert {row["backend"] for row in rows} == {"cuda"} and (family is None or family in {row["family"] for row in rows})
 
 
@@ -70,6 +72,21 @@ def test_products_of_any_strides(turned: str, dtype: torch.dtype, tmp_path: Path
     if "b" in turned:
         b = b.mT.contiguous().mT
     _compare(Of(lambda a, b: a @ b), (a, b), tmp_path)
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize(("m", "k", "n"), [(40, 72, 24), (33, 41, 70), (130, 300, 136)])
+def test_bfloat16_without_tensor_cores_for_it(m: int, k: int, n: int, turned: str, tmp_path: Path) -> None:
+    """sm_75: tiles of float32, whole pieces of 16 bytes or not, with an epilogue."""
+    a, b = torch.randn(2, m, k).bfloat16(), torch.randn(2, k, n).bfloat16()
+    a = a.mT.contiguous().mT if "a" in turned else a
+    b = b.mT.contiguous().mT if "b" in turned else b
+    _compare(Of(lambda a, b: F.gelu(a @ b)), (a, b), tmp_path, target="cuda:sm_75")
+
+
+def test_a_bfloat16_convolution_without_tensor_cores_for_it(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Conv2d(5, 18, 3, padding=1), nn.ReLU(), nn.Conv2d(18, 40, 3, stride=2), nn.ReLU()).bfloat16()
+    _compare(model, (torch.randn(2, 5, 9, 11).bfloat16(),), tmp_path, "convolution_direct", target="cuda:sm_75")
 
 
 @pytest.mark.parametrize(("m", "k", "n"), [(32, 40, 24), (65, 136, 72)])

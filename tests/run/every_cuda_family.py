@@ -5,7 +5,7 @@
     compute-sanitizer --tool racecheck python tests/run/every_cuda_family.py
 
 Answers are checked too, and that no family is missing (words behind the file's name: cases whose names contain one of them, alone). The sanitizer is
-slow, so there is little of everything.
+slow, so there is little of everything. cuda_architectures_test.py compiles the same cases for devices that are not here.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _FAMILIES = {
     "gather_elements", "scatter_rows", "scan", "pool", "topk", "transpose",
     "recurrent_sequence",
 }  # fmt: skip
+#: Routes to our own kernels throughout.
 OWN = {"linear": "cuda", "matmul": "cuda", "convolution": "cuda"}
 
 
@@ -43,6 +44,7 @@ def _r(*sizes: int) -> Tensor:
 
 
 def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
+    """Models with inputs, by what they show."""
     keep = torch.rand(5, 77) < 0.6
     attend = F.scaled_dot_product_attention
     return {

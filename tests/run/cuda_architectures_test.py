@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Devices that are not here: every family of kernels (every_cuda_family.py) compiled for their architectures.
+
+Compiling makes machine code, for which the assembler in NVRTC refuses instructions that the architecture does not have; what is looked at
+here is what kernels take. Nothing runs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from every_cuda_family import OWN, cases
+from torch import nn
+from torch.nn import functional as F
+
+import straightline as sl
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from bench.cubin import resources_in
+
+#: Turing, Ampere, Ada, Hopper, Blackwell of data centres and of desks. sm_86 has what sm_89 has.
+_ARCHS = (75, 80, 89, 90, 100, 120)
+#: These have the instructions of the one before: what schedules make of their numbers of processors and threads is looked at alone.
+_LIKE_OTHERS = (89, 100)
+_SCHEDULED = ("rows of a cluster", "parts of rows", "gated", "tiles", "attention of", "selected from", "gru, a")
+_FIRST_WITH_CLUSTERS = 90
+_STATIC_SHARED = 48 << 10  # bytes that a kernel may declare on any of them
+_RESERVED_SHARED = 1 << 10  # of a block, from sm_80 on, counted with those that are declared from sm_90 on
+_REGISTERS = 65536  # of a processor
+_REGISTERS_AT_ONCE = 8  # of a thread
+
+
+@contextmanager
+def _known_to_nvrtc() -> Iterator[None]:
+    try:
+        yield
+    except sl.UnsupportedError as error:
+        if "is unknown to NVRTC" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
+def _fits(model: nn.Module, inputs: tuple[torch.Tensor, ...], arch: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Compiles for a device of `arch`; no kernel keeps registers in memory or takes more than a processor has. Returns the text."""
+    monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(folder))
+    with _known_to_nvrtc():
+        compiled = sl.compile(model.eval(), inputs, target=f"cuda:sm_{arch}", routes=OWN)
+    threads = {name: int(count) for count, name in re.findall(r"^SL_\w*KERNEL\((\d+)[^)]*\) (\w+)\(", compiled.code, re.M)}
+    kernels = resources_in(folder)
+    assert {kernel.kernel for kernel in kernels} == set(threads)
+    for kernel in kernels:
+        assert kernel.stack == 0, f"{kernel} spills"
+        assert kernel.shared <= _STATIC_SHARED + (_RESERVED_SHARED if arch >= _FIRST_WITH_CLUSTERS else 0), kernel
+        registers = -(-kernel.registers // _REGISTERS_AT_ONCE) * _REGISTERS_AT_ONCE
+        assert 0 < registers * threads[kernel.kernel] <= _REGISTERS, (kernel, threads[kernel.kernel])
+    assert "SL_CLUSTER_KERNEL" not in compiled.code or arch >= _FIRST_WITH_CLUSTERS
+    return compiled.code
+
+
+@pytest.mark.parametrize("arch", _ARCHS)
+@pytest.mark.parametrize("name", cases())
+def test_every_family(name: str, arch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if arch in _LIKE_OTHERS and not name.startswith(_SCHEDULED):
+        pytest.skip(f"sm_{arch} has what the architecture before it has")
+    _fits(*cases()[name], arch, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("arch", [75, 80])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", ["few rows", "tiles", "tiles, a long sum", "attention", "convolution", "gru, a cluster"])
+def test_half_numbers(name: str, dtype: torch.dtype, arch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensor cores take bfloat16 from sm_80 on; before, such products are summed by multiply-adds: there are no tiles of warps."""
+    model, inputs = cases()[name]
+    code = _fits(model.to(dtype), tuple(x.to(dtype) if x.is_floating_point() else x for x in inputs), arch, tmp_path, monkeypatch)
+    tiles = re.findall(r"\.mr = (\d+),\s+\.nr = (\d+),\s+\.rows = (\d+),\s+\.columns = (\d+),\s+\.threads = (\d+)", code)
+    assert bool(tiles) == (name.startswith(("tiles", "convolution", "gru")))
+    for mr, nr, rows, columns, threads in (map(int, tile) for tile in tiles):
+        assert rows * columns // (mr * nr) == threads // (1 if arch < 80 and dtype is torch.bfloat16 else 32)
+
+
+def _of(linear: nn.Module, rows: int, dtype: torch.dtype) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return linear.to(dtype).eval(), (torch.randn(rows, 64).to(dtype),)
+
+
+def test_bfloat16_is_not_for_libraries_before_sm_80() -> None:
+    model, inputs = _of(nn.Linear(64, 64), 512, torch.bfloat16)
+    with _known_to_nvrtc():
+        compiled = sl.compile(model, inputs, target="cuda:sm_75")
+    (row,) = [row for row in compiled.explain().statements if row["phase"] == "run" and row["kernel"]]
+    assert row["backend"] == "cuda" and "cublaslt.linear: bfloat16 on sm_75, needs sm_80 or later" in row["why"]
+    with pytest.raises(sl.UserError, match=r"route linear = cublaslt .* cannot be honoured: cublaslt.linear: bfloat16 on sm_75, needs sm_80 or later"):
+        sl.compile(model, inputs, target="cuda:sm_75", routes={"linear": "cublaslt"})
+    with pytest.raises(sl.UserError, match="cudnn.convolution: bfloat16 on sm_75, needs sm_80 or later"):
+        sl.compile(nn.Conv2d(8, 8, 3).bfloat16().eval(), (torch.randn(1, 8, 9, 9).bfloat16(),), target="cuda:sm_75", routes={"convolution": "cudnn"})
+
+
+@pytest.mark.parametrize(
+    ("arch", "head", "why"),
+    [
+        (75, 64, "the program is for sm_75, needs sm_80 or later"),
+        (89, 256, "head size 256 on sm_89, needs at most 128 there"),
+        (120, 136, "head size 136 on sm_120, needs at most 128 there"),
+        (80, 128, ""),
+        (90, 256, ""),
+    ],
+)
+def test_which_attention_cudnn_has(arch: int, head: int, why: str) -> None:
+    inputs = tuple(torch.randn(1, 2, 512, head, dtype=torch.float16) for _ in range(3))
+    with _known_to_nvrtc():
+        (row,) = [
+            row
+            for row in sl.compile(F.scaled_dot_product_attention, inputs, target=f"cuda:sm_{arch}").explain().statements
+            if row["phase"] == "run" and row["kernel"]
+        ]
+    assert row["backend"] == ("cuda" if why else "cudnn") and why in row["why"], row["why"]
+
+
+@pytest.mark.parametrize(("arch", "rounded"), [(75, 0), (80, 2)])
+def test_tf32_begins_with_sm_80(arch: int, rounded: int) -> None:
+    """Torch's flags mean nothing on older devices, where float32 is float32."""
+    model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.Flatten(2), nn.Linear(36, 40)).eval()
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.allow_tf32, matmul.allow_tf32
+    try:
+        cudnn.allow_tf32 = matmul.allow_tf32 = True
+        with _known_to_nvrtc():
+            compiled = sl.compile(model, (torch.randn(4, 8, 8, 8),), target=f"cuda:sm_{arch}", routes=OWN)
+    finally:
+        cudnn.allow_tf32, matmul.allow_tf32 = before
+    assert compiled.code.count(".tf32 = 1") == rounded
+
+
+@pytest.mark.parametrize("arch", [20, 52, 60, 70, 72])
+def test_what_is_too_old(arch: int) -> None:
+    with pytest.raises(sl.UnsupportedError, match=rf"target cuda:sm_{arch} is too old, needs sm_75 \(Turing\) or later"):
+        sl.compile(lambda x: x + 1, (torch.randn(4),), target=f"cuda:sm_{arch}", cache=False)
+
+
+@pytest.mark.parametrize(
+    ("arch", "advice"),
+    [(119, r"; its devices run what target='cuda:sm_110' gives"), (999, r"; a newer one is `pip install --upgrade nvidia-cuda-nvrtc`, or named by")],
+)
+def test_what_nvrtc_does_not_know(arch: int, advice: str) -> None:
+    with pytest.raises(sl.UnsupportedError, match=rf"target cuda:sm_{arch} is unknown to NVRTC \d+\.\d+, which knows sm_75, .*{advice}"):
+        sl.compile(lambda x: x + 1, (torch.randn(4),), target=f"cuda:sm_{arch}", cache=False)
+
+
+def test_an_nvrtc_that_is_too_old(tmp_path: Path) -> None:
+    names = ("GetNumSupportedArchs", "GetSupportedArchs", "GetErrorString", "CreateProgram", "DestroyProgram", "CompileProgram",
+             "GetProgramLogSize", "GetProgramLog", "GetCUBINSize", "GetCUBIN")  # fmt: skip
+    source = "int nvrtcVersion(int* major, int* minor) { *major = 12; *minor = 2; return 0; }\n"
+    (tmp_path / "nvrtc.c").write_text(source + "".join(f"int nvrtc{name}(void) {{ return 1; }}\n" for name in names))
+    library = tmp_path / "libnvrtc.so.12"
+    subprocess.run(["clang-22", "-shared", "-fPIC", "-o", library, tmp_path / "nvrtc.c"], check=True)
+    script = (
+        "import torch, straightline as sl\n"
+        "try: sl.compile(lambda x: x + 1, (torch.randn(4),), target='cuda:sm_80', cache=False)\n"
+        "except sl.UnsupportedError as error: print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script], env={**os.environ, "STRAIGHTLINE_NVRTC": str(library)}, capture_output=True, text=True, check=True
+    )
+    assert f"{library} is NVRTC 12.2, needs 12.3 or newer" in done.stdout, done.stdout

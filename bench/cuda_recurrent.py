@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from bench import cuda_results
 from bench.cuda_decode import times_of
 
-#: features, hidden, batch, steps, type, options of nn.LSTM or nn.GRU; of each cell
+#: features, hidden, batch, steps, type, options of nn.LSTM, nn.GRU or nn.RNN; of each cell
 _CHECKED = [
     *((*sizes, torch.float32, {})
       for sizes in ((3, 1, 1, 4), (12, 24, 4, 20), (64, 64, 1, 50), (40, 131, 3, 33), (64, 256, 1, 100))),
@@ -27,7 +27,7 @@ _CHECKED = [
     *((30, 140, 33, 21, dtype, {"num_layers": 2, "bidirectional": True, "batch_first": True})
       for dtype in (torch.float32, torch.bfloat16, torch.float64)),
 ]  # fmt: skip
-_CELLS = (nn.LSTM, nn.GRU)
+_CELLS = (nn.LSTM, nn.GRU, nn.RNN)
 _TIMED = [
     (64, 128, 1, 20, torch.float32, {}), (64, 128, 1, 100, torch.float32, {}), (64, 64, 1, 100, torch.float32, {}),
     (64, 256, 1, 100, torch.float32, {}), (64, 256, 32, 100, torch.float32, {}), (64, 256, 1, 100, torch.float16, {}),

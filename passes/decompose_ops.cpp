@@ -343,13 +343,9 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
                        << "]; an output that divides static extents, or 1 x 1, is supported";
       return true;
     }
-    if (auto lstm = llvm::dyn_cast<op::LstmOp>(operation)) {
-      lstm.emitError() << "unsupported: lstm with the hidden state " << lstm.getH0().getType()
-                       << "; a static hidden size is supported";
-      return true;
-    }
-    if (auto gru = llvm::dyn_cast<op::GruOp>(operation)) {
-      gru.emitError() << "unsupported: gru with the hidden state " << gru.getH0().getType() << "; a static hidden size is supported";
+    if (llvm::isa<op::LstmOp, op::GruOp, op::RnnOp>(operation)) {
+      operation->emitError() << "unsupported: " << operation->getName().stripDialect() << " with the hidden state "
+                             << operation->getOperand(1).getType() << "; a static hidden size is supported";
       return true;
     }
     auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);

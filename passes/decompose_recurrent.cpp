@@ -15,7 +15,7 @@ using Extents = ValueBuilder::Extents;
 
 namespace {
 
-constexpr int64_t kLstmGates = 4, kGruGates = 3;
+constexpr int64_t kLstmGates = op::LstmOp::kGates, kGruGates = op::GruOp::kGates, kRnnGates = op::RnnOp::kGates;
 
 /// Weights of one layer and direction; biases may be null.
 struct CellWeights {
@@ -31,7 +31,7 @@ struct Sequence {
   State last;
 };
 
-/// lstm or gru, with what its layers have in common.
+/// lstm, gru or rnn, with what its layers have in common.
 struct Layers {
   int64_t gates;
   Value x;
@@ -39,6 +39,7 @@ struct Layers {
   mlir::OperandRange weights;
   int64_t count;
   bool isBidirectional, isBatchFirst, isBiased;
+  mlir::StringAttr nonlinearity;  ///< of rnn
 
   int64_t hidden() const { return llvm::cast<mlir::RankedTensorType>(starts[0].getType()).getDimSize(2); }
 
@@ -49,12 +50,16 @@ struct Layers {
 };
 
 template <typename Op>
-Layers layersOf(Op op, int64_t gates, State starts) {
-  const int64_t count = static_cast<int64_t>(op.getNumLayers());
-  return {gates, op.getX(), std::move(starts), op.getWeights(), count, op.getBidirectional(), op.getBatchFirst(), op.getHasBiases()};
+Layers layersOf(Op op) {
+  Layers layers = {Op::kGates, op.getX(), {op.getH0()}, op.getWeights(), static_cast<int64_t>(op.getNumLayers()), op.getBidirectional(),
+                   op.getBatchFirst(), op.getHasBiases(), {}};
+  if constexpr (std::is_same_v<Op, op::LstmOp>) {
+    layers.starts.push_back(op.getC0());
+  } else if constexpr (std::is_same_v<Op, op::RnnOp>) {
+    layers.nonlinearity = op.getNonlinearityAttr();
+  }
+  return layers;
 }
-Layers layersOf(op::LstmOp lstm) { return layersOf(lstm, kLstmGates, {lstm.getH0(), lstm.getC0()}); }
-Layers layersOf(op::GruOp gru) { return layersOf(gru, kGruGates, {gru.getH0()}); }
 
 /// Entry `index` of [n, b, h] as [b, h].
 Value entry(ValueBuilder& build, Value stacked, int64_t index) {
@@ -98,10 +103,22 @@ State gruStep(ValueBuilder& build, Value projected, const State& state, const Ce
   return {build.make<op::AddOp>(kept, candidate)};
 }
 
+/// One step of rnn.
+State rnnStep(ValueBuilder& build, Value projected, const State& state, const CellWeights& weights, llvm::StringRef nonlinearity) {
+  const Value sum = build.make<op::AddOp>(build.linear(state[0], weights.hidden, weights.hiddenBias), projected);
+  return {nonlinearity == "relu" ? Value(build.make<op::ReluOp>(sum)) : Value(build.make<op::TanhOp>(sum))};
+}
+
 /// `projected` [b, gates * h].
 State step(ValueBuilder& build, const Layers& layers, Value projected, const State& state, const CellWeights& weights) {
-  const auto next = layers.gates == kGruGates ? gruStep : lstmStep;
-  return next(build, projected, state, weights, layers.hidden());
+  switch (layers.gates) {
+    case kLstmGates:
+      return lstmStep(build, projected, state, weights, layers.hidden());
+    case kGruGates:
+      return gruStep(build, projected, state, weights, layers.hidden());
+    default:
+      return rnnStep(build, projected, state, weights, layers.nonlinearity);
+  }
 }
 
 /// The loop over steps; `reversed` counts down by index arithmetic (static number of steps).
@@ -193,6 +210,10 @@ std::optional<Sequence> whole(ValueBuilder& build, const Layers& layers, Value x
     auto made = op::GruSequenceOp::create(build.builder(), build.loc(), y, state, projected, weights.hidden, candidateBias, start[0], isReversed);
     return Sequence{made.getY(), {made.getH()}};
   }
+  if (layers.gates == kRnnGates) {
+    auto made = op::RnnSequenceOp::create(build.builder(), build.loc(), y, state, projected, weights.hidden, start[0], isReversed, layers.nonlinearity);
+    return Sequence{made.getY(), {made.getH()}};
+  }
   auto made = op::LstmSequenceOp::create(build.builder(), build.loc(), y, state, state, projected, weights.hidden, start[0], start[1], isReversed);
   return Sequence{made.getY(), {made.getH(), made.getC()}};
 }
@@ -215,7 +236,7 @@ Sequence direction(ValueBuilder& build, const Layers& layers, Value x, int64_t c
   for (Value all : layers.starts) {
     start.push_back(entry(build, all, cell));
   }
-  const bool isFew = layers.gates == kGruGates && count && *count > 0 && *count <= kMostUnrolled;
+  const bool isFew = layers.gates != kLstmGates && count && *count > 0 && *count <= kMostUnrolled;
   Sequence sequence = (isFew ? unrolled : loop)(build, layers, projected, start, weights, reversed && !flips);
   if (flips) {
     sequence.y = build.make<op::FlipOp>(sequence.y.getType(), sequence.y, steps);
@@ -270,10 +291,10 @@ std::optional<RecurrentSequencePlan> planRecurrentSequence(int64_t gates, int64_
   constexpr int64_t kMostThreads = 512;
   constexpr int64_t kMostRows = 4;
   constexpr int64_t kBlocks = 128;              // of a device at once
-  // Fitted to an H200 (bench/results/cuda_recurrent_h200.json, LSTMs): us of any step, what a cluster adds, instructions of a function: LSTM
-  // has five of them a unit (i, f, g, o, tanh of c), GRU three.
+  // Fitted to an H200 (bench/results/cuda_recurrent_h200.json, LSTMs): us of any step, what a cluster adds, instructions of a function: a gate
+  // has one, and LSTM one more (tanh of c).
   constexpr double kAlone = 0.35, kMeet = 0.1, kFunction = 50, kClock = 1700, kSchedulers = 4;
-  const double functions = kFunction * (gates == kGruGates ? 3 : 5);
+  const double functions = kFunction * static_cast<double>(gates == kLstmGates ? gates + 1 : gates);
   std::optional<RecurrentSequencePlan> best;
   const int64_t words = element.isF64() ? 2 : 1;
   for (int64_t blocks = 1; blocks <= largestCluster && hidden > 0 && batch > 0; blocks *= 2) {
@@ -301,7 +322,7 @@ std::optional<RecurrentSequencePlan> planRecurrentSequence(int64_t gates, int64_
 }
 
 void addRecurrentPatterns(mlir::RewritePatternSet& patterns, int64_t largestCluster) {
-  patterns.add<DecomposeLayers<op::LstmOp>, DecomposeLayers<op::GruOp>>(patterns.getContext(), largestCluster);
+  patterns.add<DecomposeLayers<op::LstmOp>, DecomposeLayers<op::GruOp>, DecomposeLayers<op::RnnOp>>(patterns.getContext(), largestCluster);
 }
 
 }  // namespace straightline::passes

@@ -15,12 +15,12 @@ struct RecurrentSequencePlan {
 };
 
 /// The one that is estimated to be fastest, with at most `largestCluster` blocks; none where the weight does not fit into the registers of
-/// a cluster, or the batch into the clusters of a device. `gates`: 4 of lstm, 3 of gru.
+/// a cluster, or the batch into the clusters of a device. `gates`: rows of the weight a unit, 4 of lstm, 3 of gru, 1 of rnn.
 std::optional<RecurrentSequencePlan> planRecurrentSequence(int64_t gates, int64_t hidden, int64_t batch, mlir::Type element,
                                                            int64_t largestCluster);
 
-/// lstm, gru -> for each layer and direction a linear over all steps, then an op.for (few steps of gru: each step by itself), or lstm_sequence
-/// or gru_sequence where there is a plan for it with `largestCluster` blocks (0: where there is no such kernel).
+/// lstm, gru, rnn -> for each layer and direction a linear over all steps, then an op.for (few steps of gru and rnn: each step by itself), or
+/// lstm_sequence, gru_sequence or rnn_sequence where there is a plan for it with `largestCluster` blocks (0: where there is no such kernel).
 void addRecurrentPatterns(mlir::RewritePatternSet& patterns, int64_t largestCluster);
 
 }  // namespace straightline::passes

@@ -24,8 +24,8 @@ def VerifyOpLevel : OpLevelPass<"verify-op-level", "::mlir::ModuleOp"> {
 def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
   let summary = "rewrite ops without a kernel of their own into others";
   let description = [{
-    lstm, gru -> for each layer and direction one linear over all steps, then an op.for (up to 32 steps of gru: each by itself), or
-    lstm_sequence or gru_sequence (largest-cluster); group_norm -> reshape and layer_norm;
+    lstm, gru, rnn -> for each layer and direction one linear over all steps, then an op.for (up to 32 steps of gru and rnn: each by
+    itself), or lstm_sequence, gru_sequence or rnn_sequence (largest-cluster); group_norm -> reshape and layer_norm;
     adaptive_avg_pool2d -> mean or avg_pool2d; mean, var and layer_norm over named extents -> sums over a number made of these;
     a transposed convolution of static sizes, one group and no dilation -> an ordinary one
     whose channels are the phases of the stride, interleaved; select -> slice and reshape; select_scatter -> reshape and slice_scatter;
@@ -39,7 +39,7 @@ def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
                  Option<"keepHalfProducts", "keep-half-products", "bool", "false",
                         "leave linear, matmul and attention of f16 and bf16 to kernels that round once">,
                  Option<"largestCluster", "largest-cluster", "int64_t", "0",
-                        "lstm and gru whose weights fit into the registers of so many blocks become lstm_sequence and gru_sequence; 0: none does">];
+                        "lstm, gru and rnn whose weights fit into the registers of so many blocks become lstm_sequence, gru_sequence, rnn_sequence; 0: none does">];
 }
 
 def QuantizedLinears : OpLevelPass<"quantized-linears", "::mlir::func::FuncOp"> {

@@ -17,7 +17,7 @@ namespace {
 
 /// The pass that removes such an op, or "".
 llvm::StringRef decomposedBy(Operation* operation) {
-  if (llvm::isa<op::LstmOp, op::GruOp, op::GroupNormOp, op::AdaptiveAvgPool2dOp, op::SelectOp,
+  if (llvm::isa<op::LstmOp, op::GruOp, op::RnnOp, op::GroupNormOp, op::AdaptiveAvgPool2dOp, op::SelectOp,
                 op::SelectScatterOp>(operation)) {
     return "decompose-ops";
   }

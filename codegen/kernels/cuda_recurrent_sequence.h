@@ -18,12 +18,18 @@
 namespace sl {
 namespace recurrent_sequence_detail {
 
-inline constexpr int kLstm = 4, kGru = 3;  ///< gates
+inline constexpr int kLstm = 4, kGru = 3, kRnn = 1;  ///< gates
 inline constexpr int kRun = 4;  ///< neighbouring columns of a lane
 
 template <class Sum>
 SL_INLINE Sum sigmoid(Sum x) {
   return Sum(1) / (Sum(1) + exp(-x));
+}
+
+/// NaN stays.
+template <class Sum>
+SL_INLINE Sum relu(Sum x) {
+  return x <= Sum(0) ? Sum(0) : x;
 }
 
 /// What is the same for all steps.
@@ -32,7 +38,8 @@ struct Layout {
   static constexpr int kUnits = (T.hidden + T.blocks - 1) / T.blocks;  ///< of a block
   static constexpr int kRuns = (T.hidden + kRun * T.lanes - 1) / (kRun * T.lanes);
   static constexpr int kWidth = kRuns * kRun * T.lanes;  ///< of a row of h: zeros behind `hidden`
-  static_assert(T.gates == kGru || (T.gates == kLstm && T.bias == 0));
+  static_assert(T.gates == kGru || ((T.gates == kLstm || T.gates == kRnn) && T.bias == 0));
+  static_assert(T.relu == 0 || T.gates == kRnn);
   static_assert(T.threads % 32 == 0 && T.threads >= kUnits * T.lanes && T.blocks <= T.lanes && (T.blocks - 1) * kUnits < T.hidden);
 };
 
@@ -48,7 +55,7 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
   static_assert(sizeof...(rest) == kInputs + 1 + kStates);
   const T* const given[] = {rest...};
   T* const y = const_cast<T*>(given[kInputs]);
-  T* const ends[] = {const_cast<T*>(given[kInputs + 1]), const_cast<T*>(given[kInputs + kStates])};  // h, c; of GRU h alone
+  T* const ends[] = {const_cast<T*>(given[kInputs + 1]), const_cast<T*>(given[kInputs + kStates])};  // h, c; of GRU and RNN h alone
   using L = Layout<Tune>;
   using Sum = SumOf<T>;
   constexpr int kRows = Tune.rows;
@@ -104,7 +111,7 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
     }
   }
   Sum state[kRows] = {};  // c, of GRU the unit's own h
-  if constexpr (Tune.start != 0) {
+  if constexpr (Tune.start != 0 && kGates != kRnn) {
     constexpr int kLast = kStates - 1;
     SL_UNROLL
     for (int row = 0; row < kRows; ++row) {
@@ -203,15 +210,19 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
     const int64_t at = (Tune.reversed != 0 ? s.steps - 1 - step : step) * s.yStride[0];
     SL_UNROLL
     for (int row = 0; row < kRows; ++row) {
-      const Sum one = sigmoid(sums[row][0] + inputs[row][0]), other = sigmoid(sums[row][1] + inputs[row][1]);  // i and f, r and z
       T value;
-      if constexpr (kIsLstm) {
+      if constexpr (kGates == kRnn) {
+        const Sum sum = sums[row][0] + inputs[row][0];
+        value = cast<T>(Tune.relu != 0 ? relu(sum) : tanh(sum));
+      } else if constexpr (kIsLstm) {
+        const Sum in = sigmoid(sums[row][0] + inputs[row][0]), forget = sigmoid(sums[row][1] + inputs[row][1]);
         const Sum candidate = tanh(sums[row][2] + inputs[row][2]), out = sigmoid(sums[row][3] + inputs[row][3]);
-        state[row] = other * state[row] + one * candidate;
+        state[row] = forget * state[row] + in * candidate;
         value = cast<T>(out * tanh(state[row]));
       } else {
-        const Sum candidate = tanh(inputs[row][2] + one * (sums[row][2] + bias));
-        value = cast<T>(candidate + other * (state[row] - candidate));
+        const Sum reset = sigmoid(sums[row][0] + inputs[row][0]), update = sigmoid(sums[row][1] + inputs[row][1]);
+        const Sum candidate = tanh(inputs[row][2] + reset * (sums[row][2] + bias));
+        value = cast<T>(candidate + update * (state[row] - candidate));
         state[row] = cast<Sum>(value);
       }
       if (isUnit && step + 1 < s.steps && lane < Tune.blocks) {

@@ -7,11 +7,13 @@
 //     p = projected[t] + h weight^T,  c = sigmoid(pf) c + sigmoid(pi) tanh(pg),  h = sigmoid(po) tanh(c),  y[t] = h
 //   gates = 3, gated recurrent units, in the order r, z, n; it may have a bias [hidden], of n's product with h:
 //     p = projected[t],  q = h weight^T,  n = tanh(pn + sigmoid(pr + qr) (qn + bias)),  h = n + sigmoid(pz + qz) (h - n),  y[t] = h
+//   gates = 1, plain recurrent units, f tanh or where `relu` relu:
+//     h = f(projected[t] + h weight^T),  y[t] = h
 //
 // projected [steps, batch, gates hidden] (x's product and the other biases), weight [gates hidden, hidden], h0 and c0 [batch, hidden] (zeros
 // where `start` is 0), y [steps, batch, hidden], h and c [batch, hidden], all of one type of floats; within a step neighbours lie side by
 // side but for y. Sums and c are float32, of float64 float64; h is rounded to the type once a step, and what comes after reads the rounded
-// one: a sequence that is continued from its last h has the bits of the whole (GRU). cuda_recurrent_sequence.h says how.
+// one: a sequence that is continued from its last h has the bits of the whole (but LSTM's). cuda_recurrent_sequence.h says how.
 #ifndef STRAIGHTLINE_KERNELS_RECURRENT_SEQUENCE_H
 #define STRAIGHTLINE_KERNELS_RECURRENT_SEQUENCE_H
 
@@ -21,7 +23,7 @@
 namespace sl {
 
 struct RecurrentSequenceTune {
-  int gates = 4;     ///< 4: LSTM, 3: GRU
+  int gates = 4;     ///< 4: LSTM, 3: GRU, 1: RNN
   int hidden = 0;    ///< units
   int lanes = 8;     ///< 8, 16 or 32 neighbouring threads that share a unit
   int blocks = 1;    ///< of a cluster, which share the units; each has at least one
@@ -31,6 +33,7 @@ struct RecurrentSequenceTune {
   int start = 0;     ///< whether there is h0 (and c0)
   int reversed = 0;  ///< from the last step to the first
   int early = 0;     ///< whether no kernel of a run writes the weight
+  int relu = 0;      ///< whether RNN's function is relu
 };
 
 struct RecurrentSequenceShape {

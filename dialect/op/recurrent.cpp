@@ -12,14 +12,30 @@ using Extents = ExtentSpace::Extents;
 
 namespace {
 
-/// What the layers of lstm and of gru have in common: a constraint is the op's name and a number.
-struct LayersVerifier {
+using Named = std::pair<llvm::StringRef, Value>;
+
+/// What the ops of all cells have in common: a constraint is the op's name and a number.
+struct CellVerifier {
   mlir::Operation* operation;
   int64_t gates;
-  ExtentSpace space;
+  ExtentSpace space = {};
+
+  template <typename Op>
+  static CellVerifier of(Op op) {
+    return {op.getOperation(), Op::kGates};
+  }
 
   std::string constraint(int number) const {
     return (operation->getName().stripDialect() + "_c" + llvm::Twine(number)).str();
+  }
+
+  llvm::LogicalResult all(llvm::ArrayRef<Named> values, const Extents& expected, int number) {
+    for (auto [name, value] : values) {
+      if (failed(verifyExtents(operation, space, name, space.of(value), expected, constraint(number)))) {
+        return failure();
+      }
+    }
+    return success();
   }
 
   /// c3.
@@ -53,18 +69,31 @@ struct LayersVerifier {
     return success();
   }
 
-  /// All but the ranks. `starts` and `ends`: the states with their names.
+  /// rnn_c6 and rnn_sequence_c5.
+  llvm::LogicalResult nonlinearity(llvm::StringRef name, int number) const {
+    if (name == "tanh" || name == "relu") {
+      return success();
+    }
+    return opError(operation) << "nonlinearity is \"" << name << "\" but tanh or relu is needed (" << constraint(number) << ")";
+  }
+
+  /// c1 to c5 of layers. `starts` and `ends`: the states with their names.
   template <typename Op>
-  llvm::LogicalResult rest(Op op, llvm::ArrayRef<std::pair<llvm::StringRef, Value>> starts, llvm::ArrayRef<std::pair<llvm::StringRef, Value>> ends) {
+  llvm::LogicalResult layers(Op op, llvm::ArrayRef<Named> starts, llvm::ArrayRef<Named> ends) {
+    llvm::SmallVector<Named> ranked = {{"x", op.getX()}};
+    llvm::append_range(ranked, starts);
+    for (auto [name, value] : ranked) {
+      if (const size_t rank = space.of(value).size(); rank != 3) {
+        return opError(op) << name << " has rank " << rank << " but 3 is needed (" << constraint(1) << ")";
+      }
+    }
     const Extents x = space.of(op.getX()), h0 = space.of(op.getH0());
     const int64_t directions = op.getBidirectional() ? 2 : 1;
     const AffineExpr batch = op.getBatchFirst() ? x[0] : x[1], steps = op.getBatchFirst() ? x[1] : x[0];
     const AffineExpr hidden = h0[2];
     const Extents state = {mlir::getAffineConstantExpr(op.getNumLayers() * directions, op.getContext()), batch, hidden};
-    for (auto [name, start] : starts) {
-      if (failed(verifyExtents(operation, space, name, space.of(start), state, constraint(1)))) {
-        return failure();
-      }
+    if (failed(all(starts, state, 1))) {
+      return failure();
     }
     const size_t count = op.getNumLayers() * directions * (op.getHasBiases() ? 4 : 2);
     if (op.getWeights().size() != count) {
@@ -75,20 +104,12 @@ struct LayersVerifier {
     }
     const AffineExpr features = hidden * directions;
     const Extents y = op.getBatchFirst() ? Extents{batch, steps, features} : Extents{steps, batch, features};
-    if (failed(verifyExtents(operation, space, "y", space.of(op.getY()), y, constraint(4)))) {
-      return failure();
-    }
-    for (auto [name, end] : ends) {
-      if (failed(verifyExtents(operation, space, name, space.of(end), state, constraint(4)))) {
-        return failure();
-      }
-    }
-    return success();
+    return failed(all({{"y", op.getY()}}, y, 4)) ? failure() : all(ends, state, 4);
   }
 
-  /// c1 of a sequence.
+  /// c1 to c4 of a sequence. `bias` may be null, and `starts` empty.
   template <typename Op>
-  llvm::LogicalResult products(Op op) {
+  llvm::LogicalResult sequence(Op op, Value bias, llvm::ArrayRef<Named> starts, llvm::ArrayRef<Named> ends) {
     const Extents projected = space.of(op.getProjected()), weight = space.of(op.getWeight());
     if (projected.size() != 3 || weight.size() != 2) {
       return opError(op) << "projected and weight have ranks " << projected.size() << " and " << weight.size() << " but 3 and 2 are needed ("
@@ -98,71 +119,46 @@ struct LayersVerifier {
     if (!symbolic::constantValue(hidden)) {
       return opError(op) << "the hidden size is a named extent but a static one is needed (" << constraint(1) << ")";
     }
-    if (failed(verifyExtents(operation, space, "projected", projected, {projected[0], projected[1], hidden * gates}, constraint(1)))) {
+    const Extents state = {projected[1], hidden};
+    if (failed(all({{"projected", op.getProjected()}}, {projected[0], projected[1], hidden * gates}, 1)) ||
+        failed(all({{"weight", op.getWeight()}}, {hidden * gates, hidden}, 1)) || (bias && failed(all({{"bias", bias}}, {hidden}, 2))) ||
+        failed(all(starts, state, 2)) || failed(all({{"y", op.getY()}}, {projected[0], projected[1], hidden}, 3)) || failed(all(ends, state, 3))) {
       return failure();
     }
-    return verifyExtents(operation, space, "weight", weight, {hidden * gates, hidden}, constraint(1));
+    return equalElements(4);
   }
 };
 
 }  // namespace
 
 llvm::LogicalResult LstmOp::verify() {
-  const int64_t x = getX().getType().getRank(), h0 = getH0().getType().getRank(), c0 = getC0().getType().getRank();
-  if (x != 3 || h0 != 3 || c0 != 3) {
-    return opError(*this) << "x, h0 and c0 have ranks " << x << ", " << h0 << " and " << c0 << " but 3 is needed (lstm_c1)";
-  }
-  return LayersVerifier{getOperation(), 4, {}}.rest(*this, {{"h0", getH0()}, {"c0", getC0()}}, {{"h", getH()}, {"c", getC()}});
+  return CellVerifier::of(*this).layers(*this, {{"h0", getH0()}, {"c0", getC0()}}, {{"h", getH()}, {"c", getC()}});
 }
 
-llvm::LogicalResult GruOp::verify() {
-  const int64_t x = getX().getType().getRank(), h0 = getH0().getType().getRank();
-  if (x != 3 || h0 != 3) {
-    return opError(*this) << "x and h0 have ranks " << x << " and " << h0 << " but 3 is needed (gru_c1)";
-  }
-  return LayersVerifier{getOperation(), 3, {}}.rest(*this, {{"h0", getH0()}}, {{"h", getH()}});
+llvm::LogicalResult GruOp::verify() { return CellVerifier::of(*this).layers(*this, {{"h0", getH0()}}, {{"h", getH()}}); }
+
+llvm::LogicalResult RnnOp::verify() {
+  CellVerifier verifier = CellVerifier::of(*this);
+  return failed(verifier.layers(*this, {{"h0", getH0()}}, {{"h", getH()}})) ? failure() : verifier.nonlinearity(getNonlinearity(), 6);
 }
 
 llvm::LogicalResult LstmSequenceOp::verify() {
-  LayersVerifier verifier{getOperation(), 4, {}};
-  ExtentSpace& space = verifier.space;
-  if (failed(verifier.products(*this))) {
-    return failure();
-  }
   if (!getH0() != !getC0()) {
     return opError(*this) << "has " << (getH0() ? "h0" : "c0") << " alone but both or neither are needed (lstm_sequence_c2)";
   }
-  const Extents y = {space.of(getProjected())[0], space.of(getProjected())[1], space.of(getWeight())[1]}, state = {y[1], y[2]};
-  if (getH0() && (failed(verifyExtents(*this, space, "h0", space.of(getH0()), state, "lstm_sequence_c2")) ||
-                  failed(verifyExtents(*this, space, "c0", space.of(getC0()), state, "lstm_sequence_c2")))) {
-    return failure();
-  }
-  if (failed(verifyExtents(*this, space, "y", space.of(getY()), y, "lstm_sequence_c3")) ||
-      failed(verifyExtents(*this, space, "h", space.of(getH()), state, "lstm_sequence_c3")) ||
-      failed(verifyExtents(*this, space, "c", space.of(getC()), state, "lstm_sequence_c3"))) {
-    return failure();
-  }
-  return verifier.equalElements(4);
+  const llvm::SmallVector<Named> starts = getH0() ? llvm::SmallVector<Named>{{"h0", getH0()}, {"c0", getC0()}} : llvm::SmallVector<Named>();
+  return CellVerifier::of(*this).sequence(*this, {}, starts, {{"h", getH()}, {"c", getC()}});
 }
 
 llvm::LogicalResult GruSequenceOp::verify() {
-  LayersVerifier verifier{getOperation(), 3, {}};
-  ExtentSpace& space = verifier.space;
-  if (failed(verifier.products(*this))) {
-    return failure();
-  }
-  const Extents y = {space.of(getProjected())[0], space.of(getProjected())[1], space.of(getWeight())[1]}, state = {y[1], y[2]};
-  if (getBias() && failed(verifyExtents(*this, space, "bias", space.of(getBias()), {y[2]}, "gru_sequence_c2"))) {
-    return failure();
-  }
-  if (getH0() && failed(verifyExtents(*this, space, "h0", space.of(getH0()), state, "gru_sequence_c2"))) {
-    return failure();
-  }
-  if (failed(verifyExtents(*this, space, "y", space.of(getY()), y, "gru_sequence_c3")) ||
-      failed(verifyExtents(*this, space, "h", space.of(getH()), state, "gru_sequence_c3"))) {
-    return failure();
-  }
-  return verifier.equalElements(4);
+  const llvm::SmallVector<Named> starts = getH0() ? llvm::SmallVector<Named>{{"h0", getH0()}} : llvm::SmallVector<Named>();
+  return CellVerifier::of(*this).sequence(*this, getBias(), starts, {{"h", getH()}});
+}
+
+llvm::LogicalResult RnnSequenceOp::verify() {
+  CellVerifier verifier = CellVerifier::of(*this);
+  const llvm::SmallVector<Named> starts = getH0() ? llvm::SmallVector<Named>{{"h0", getH0()}} : llvm::SmallVector<Named>();
+  return failed(verifier.sequence(*this, {}, starts, {{"h", getH()}})) ? failure() : verifier.nonlinearity(getNonlinearity(), 5);
 }
 
 }  // namespace straightline::op

@@ -209,6 +209,7 @@ class Lowering {
   mlir::LogicalResult lowerAttention(op::ScaledDotProductAttentionOp op);
   mlir::LogicalResult lowerSequence(op::LstmSequenceOp sequence);
   mlir::LogicalResult lowerSequence(op::GruSequenceOp sequence);
+  mlir::LogicalResult lowerSequence(op::RnnSequenceOp sequence);
   struct SequenceParts;
   mlir::LogicalResult lowerSequence(mlir::Operation* op, const SequenceParts& parts);
   mlir::LogicalResult lowerAten(op::AtenOp aten);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// lstm_sequence, gru_sequence: all steps of one direction of a layer in one launch. place-on-cuda chooses how it divides the work.
+// lstm_sequence, gru_sequence, rnn_sequence: all steps of one direction of a layer in one launch. place-on-cuda chooses how it divides the work.
 #include "passes/contraction_problem.h"
 #include "passes/lowering/loops.h"
 
@@ -13,28 +13,45 @@ using mlir::Value;
 struct Lowering::SequenceParts {
   llvm::StringRef cell;
   int64_t gates;
-  Value projected, weight, bias;
+  Value projected, weight;
   llvm::SmallVector<Value> starts;
   Value y;
   llvm::SmallVector<Value> ends;
   bool isReversed;
+  Value bias = {};
+  bool isRelu = false;
+
+  template <typename Op>
+  static SequenceParts of(Op sequence) {
+    SequenceParts parts = {Op::getOperationName(), Op::kGates, sequence.getProjected(), sequence.getWeight(), {}, sequence.getY(), {sequence.getH()},
+                           sequence.getReversed()};
+    parts.cell.consume_front("op.");
+    parts.cell.consume_back("_sequence");
+    if (sequence.getH0()) {
+      parts.starts = {sequence.getH0()};
+    }
+    return parts;
+  }
 };
 
 LogicalResult Lowering::lowerSequence(op::LstmSequenceOp sequence) {
-  SequenceParts parts{"lstm", 4, sequence.getProjected(), sequence.getWeight(), {}, {}, sequence.getY(), {sequence.getH(), sequence.getC()},
-                      sequence.getReversed()};
-  if (sequence.getH0()) {
-    parts.starts = {sequence.getH0(), sequence.getC0()};
+  SequenceParts parts = SequenceParts::of(sequence);
+  parts.ends.push_back(sequence.getC());
+  if (sequence.getC0()) {
+    parts.starts.push_back(sequence.getC0());
   }
   return lowerSequence(sequence, parts);
 }
 
 LogicalResult Lowering::lowerSequence(op::GruSequenceOp sequence) {
-  SequenceParts parts{"gru", 3, sequence.getProjected(), sequence.getWeight(), sequence.getBias(), {}, sequence.getY(), {sequence.getH()},
-                      sequence.getReversed()};
-  if (sequence.getH0()) {
-    parts.starts = {sequence.getH0()};
-  }
+  SequenceParts parts = SequenceParts::of(sequence);
+  parts.bias = sequence.getBias();
+  return lowerSequence(sequence, parts);
+}
+
+LogicalResult Lowering::lowerSequence(op::RnnSequenceOp sequence) {
+  SequenceParts parts = SequenceParts::of(sequence);
+  parts.isRelu = sequence.getNonlinearity() == "relu";
   return lowerSequence(sequence, parts);
 }
 
@@ -88,7 +105,8 @@ LogicalResult Lowering::lowerSequence(mlir::Operation* op, const SequenceParts& 
                named("bias", number(parts.bias ? 1 : 0)),
                named("start", number(parts.starts.empty() ? 0 : 1)),
                named("reversed", number(parts.isReversed ? 1 : 0)),
-               named("early", number(isEarly ? 1 : 0))};
+               named("early", number(isEarly ? 1 : 0)),
+               named("relu", number(parts.isRelu ? 1 : 0))};
   spec.shape = {named("steps", number(extents[0])),
                 named("batch", number(extents[1])),
                 named("projectedStride", numbers({from[0], from[1]})),

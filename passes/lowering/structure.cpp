@@ -62,7 +62,7 @@ LogicalResult Lowering::lowerStructure(Operation* op) {
           [&](auto) { return lowerIndexing(op); })
       .Case([&](op::TopkOp topk) { return lowerTopk(topk); })
       .Case([&](op::ScaledDotProductAttentionOp attention) { return lowerAttention(attention); })
-      .Case<op::LstmSequenceOp, op::GruSequenceOp>([&](auto sequence) { return lowerSequence(sequence); })
+      .Case<op::LstmSequenceOp, op::GruSequenceOp, op::RnnSequenceOp>([&](auto sequence) { return lowerSequence(sequence); })
       .Case([&](op::AtenOp aten) { return lowerAten(aten); })
       .Default([](Operation* other) -> LogicalResult {
         return other->emitOpError("has no lowering to kernels; decompose_ops or a fusion pass probably lacks a case");

@@ -44,6 +44,7 @@ def sources() -> dict[str, str]:
         ),
         "lstm": (nn.LSTM(4, 4, batch_first=True), (torch.randn(1, 3, 4),), None),
         "gru": (nn.GRU(4, 4, batch_first=True), (torch.randn(1, 3, 4),), None),
+        "rnn": (nn.RNN(4, 4, batch_first=True), (torch.randn(1, 3, 4),), None),
         "norm": (nn.Sequential(nn.LayerNorm(4), nn.GELU()), (x,), ({0: batch},)),
         "embedding": (nn.Embedding(5, 4), (index,), None),
         "mixed": (mixed, (x, index), None),

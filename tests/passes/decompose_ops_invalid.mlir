@@ -33,3 +33,16 @@ func.func @gru(%x: tensor<7x2x3xf32>, %h: tensor<1x2x?xf32, #op.dims<[1, 2, h]>>
          tensor<?x?xf32, #op.dims<[h * 3, h]>>) -> (tensor<7x2x?xf32, #op.dims<[7, 2, h]>>, tensor<1x2x?xf32, #op.dims<[1, 2, h]>>)
   return %y : tensor<7x2x?xf32, #op.dims<[7, 2, h]>>
 }
+
+// -----
+
+func.func @rnn(%x: tensor<7x2x3xf32>, %h: tensor<1x2x?xf32, #op.dims<[1, 2, h]>>,
+               %wi: tensor<?x3xf32, #op.dims<[h, 3]>>, %wh: tensor<?x?xf32, #op.dims<[h, h]>>)
+    -> tensor<7x2x?xf32, #op.dims<[7, 2, h]>> {
+  // expected-error @+1 {{unsupported: rnn with the hidden state}}
+  %y, %hn = op.rnn %x, %h, %wi, %wh
+      {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false, nonlinearity = "tanh"}
+      : (tensor<7x2x3xf32>, tensor<1x2x?xf32, #op.dims<[1, 2, h]>>, tensor<?x3xf32, #op.dims<[h, 3]>>,
+         tensor<?x?xf32, #op.dims<[h, h]>>) -> (tensor<7x2x?xf32, #op.dims<[7, 2, h]>>, tensor<1x2x?xf32, #op.dims<[1, 2, h]>>)
+  return %y : tensor<7x2x?xf32, #op.dims<[7, 2, h]>>
+}

@@ -99,3 +99,29 @@ func.func @many_steps(%x: tensor<33x2x3xf32>, %z: tensor<?x2x3xf32, #op.dims<[s,
       -> (tensor<?x2x8xf32, #op.dims<[s, 2, 8]>>, tensor<2x2x4xf32>)
   return %y, %y2 : tensor<33x2x4xf32>, tensor<?x2x8xf32, #op.dims<[s, 2, 8]>>
 }
+
+// Of an RNN: few steps by themselves, many and named ones as a loop; one product and one function a step.
+// CHECK-LABEL: func.func @rnn
+func.func @rnn(%few: tensor<2x2x3xf32>, %many: tensor<33x2x3xf32>, %named: tensor<?x2x3xf32, #op.dims<[s, 2, 3]>>, %h: tensor<1x2x4xf32>,
+               %wi: tensor<4x3xf32>, %wh: tensor<4x4xf32>, %bi: tensor<4xf32>, %bh: tensor<4xf32>)
+    -> (tensor<2x2x4xf32>, tensor<33x2x4xf32>, tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>) {
+  // CHECK: op.linear %arg0
+  // CHECK-COUNT-2: op.relu
+  // CHECK: op.cat
+  // CHECK: %[[P:.*]] = op.linear %arg1, %{{[^ ]*}}, %[[BI:[^ ]*]] :
+  // CHECK: op.for %[[I:.*]] = 0 to 33 step 1 iter(%[[H:.*]] = %{{.*}}, %[[Y:.*]] = %{{.*}})
+  // CHECK: op.dynamic_slice %[[P]], %[[I]] {dim = 0 : i64, length = 1 : i64}
+  // CHECK: %[[R:.*]] = op.linear %[[H]], %{{[^ ]*}}, %{{[^ ]*}} :
+  // CHECK: %[[S:.*]] = op.add %[[R]], %{{.*}}
+  // CHECK: op.tanh %[[S]]
+  // CHECK: op.dynamic_update_slice %[[Y]], %{{.*}}, %[[I]] {dim = 0 : i64}
+  // CHECK: op.for %{{.*}} = 0 to s step 1
+  %y, %hn = op.rnn %few, %h, %wi, %wh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false, nonlinearity = "relu"}
+      : (tensor<2x2x3xf32>, tensor<1x2x4xf32>, tensor<4x3xf32>, tensor<4x4xf32>) -> (tensor<2x2x4xf32>, tensor<1x2x4xf32>)
+  %y2, %hn2 = op.rnn %many, %h, %wi, %wh, %bi, %bh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = true, nonlinearity = "tanh"}
+      : (tensor<33x2x3xf32>, tensor<1x2x4xf32>, tensor<4x3xf32>, tensor<4x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<33x2x4xf32>, tensor<1x2x4xf32>)
+  %y3, %hn3 = op.rnn %named, %h, %wi, %wh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false, nonlinearity = "tanh"}
+      : (tensor<?x2x3xf32, #op.dims<[s, 2, 3]>>, tensor<1x2x4xf32>, tensor<4x3xf32>, tensor<4x4xf32>)
+      -> (tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>, tensor<1x2x4xf32>)
+  return %y, %y2, %y3 : tensor<2x2x4xf32>, tensor<33x2x4xf32>, tensor<?x2x4xf32, #op.dims<[s, 2, 4]>>
+}

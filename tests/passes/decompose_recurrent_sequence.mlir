@@ -89,3 +89,20 @@ func.func @a_larger_one_fits(%x: tensor<7x1x3xf32>, %h: tensor<1x1x288xf32>, %wi
       -> (tensor<7x1x288xf32>, tensor<1x1x288xf32>, tensor<1x1x288xf32>)
   return %y, %z : tensor<7x1x288xf32>, tensor<7x1x288xf32>
 }
+
+// Of an RNN: both biases are added once, and layers of up to 512 units fit.
+// CHECK-LABEL: func.func @rnn
+func.func @rnn(%x: tensor<7x1x3xf32>, %h: tensor<1x1x512xf32>, %wi: tensor<512x3xf32>, %wh: tensor<512x512xf32>, %b: tensor<512xf32>,
+               %g: tensor<1x1x513xf32>, %vi: tensor<513x3xf32>, %vh: tensor<513x513xf32>) -> (tensor<7x1x512xf32>, tensor<7x1x513xf32>) {
+  // CHECK: %[[B:.*]] = op.add %[[ARG:.*]], %[[ARG]]
+  // CHECK: %[[P:.*]] = op.linear %{{[^ ]*}}, %{{[^ ]*}}, %[[B]]
+  // CHECK: op.rnn_sequence %[[P]], %{{[^ ]*}} start %{{[^ ]*}} {nonlinearity = "relu", reversed = false}
+  // CHECK-NOT: op.rnn_sequence
+  // CHECK-COUNT-7: op.tanh
+  %y, %hn = op.rnn %x, %h, %wi, %wh, %b, %b {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = true, nonlinearity = "relu"}
+      : (tensor<7x1x3xf32>, tensor<1x1x512xf32>, tensor<512x3xf32>, tensor<512x512xf32>, tensor<512xf32>, tensor<512xf32>)
+      -> (tensor<7x1x512xf32>, tensor<1x1x512xf32>)
+  %z, %hz = op.rnn %x, %g, %vi, %vh {num_layers = 1 : i64, bidirectional = false, batch_first = false, has_biases = false, nonlinearity = "tanh"}
+      : (tensor<7x1x3xf32>, tensor<1x1x513xf32>, tensor<513x3xf32>, tensor<513x513xf32>) -> (tensor<7x1x513xf32>, tensor<1x1x513xf32>)
+  return %y, %z : tensor<7x1x512xf32>, tensor<7x1x513xf32>
+}

@@ -37,3 +37,12 @@ func.func @forward(%p: tensor<5x2x12xf32> {op.name = "p"}, %w: tensor<12x4xf32> 
   %y, %h = op.gru_sequence %p, %w {reversed = false} : (tensor<5x2x12xf32>, tensor<12x4xf32>) -> (tensor<5x2x4xf32>, tensor<2x4xf32>)
   return %y : tensor<5x2x4xf32>
 }
+
+// -----
+
+func.func @forward(%p: tensor<5x2x4xf32> {op.name = "p"}, %w: tensor<4x4xf32> {op.name = "w"}) -> (tensor<5x2x4xf32> {op.name = "y"}) {
+  // expected-error@+1 {{'op.rnn_sequence' op unsupported: rnn_sequence has a kernel for devices only; rnn is supported}}
+  %y, %h = op.rnn_sequence %p, %w {nonlinearity = "tanh", reversed = false}
+      : (tensor<5x2x4xf32>, tensor<4x4xf32>) -> (tensor<5x2x4xf32>, tensor<2x4xf32>)
+  return %y : tensor<5x2x4xf32>
+}

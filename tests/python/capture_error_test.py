@@ -40,7 +40,7 @@ def test_functional_dropout_in_training_mode() -> None:
         capture(lambda x: F.dropout(x, 0.5, True), (torch.randn(3),))
 
 
-@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
 def test_dropout_of_recurrent_layers_in_training_mode(cell: type[nn.RNNBase]) -> None:
     model = cell(4, 4, 2, dropout=0.3)
     with pytest.raises(UserError, match=cell.__name__):
@@ -139,19 +139,20 @@ class AlreadyPacked(Packed):
         return self.cell(PackedSequence(x, torch.tensor([3, 2, 2])))[0].data
 
 
-@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
 def test_packed_sequences(cell: type[nn.RNNBase]) -> None:
     for model, inputs in ((Packed(cell), (torch.randn(4, 3, 4), torch.tensor([4, 3, 2]))), (AlreadyPacked(cell), (torch.randn(7, 4),))):
-        with pytest.raises(UnsupportedError, match="^packed sequences: .*; nearest supported form: nn.LSTM and nn.GRU over a padded tensor$"):
+        with pytest.raises(UnsupportedError, match="^packed sequences: .*; nearest supported form: nn.LSTM, nn.GRU and nn.RNN over a padded tensor$"):
             capture(model.eval(), inputs)
 
 
-def test_a_gru_over_one_row_and_many_states() -> None:
+@pytest.mark.parametrize(("function", "gates", "what"), [(torch.gru, 3, "gru"), (torch.rnn_tanh, 1, "rnn"), (torch.rnn_relu, 1, "rnn")])
+def test_one_row_and_many_states(function: Callable[..., Any], gates: int, what: str) -> None:
     """Eager broadcasts; without the framework's own it is refused."""
-    weights = [torch.randn(9, 3) for _ in range(2)]
-    with pytest.raises(UnsupportedError, match="gru over x .*equal batches"):
+    weights = [torch.randn(gates * 3, 3) for _ in range(2)]
+    with pytest.raises(UnsupportedError, match=f"{what} over x .*equal batches"):
         capture(
-            lambda x, h: torch.gru(x, h, weights, False, 1, 0.0, False, False, False), (torch.randn(4, 1, 3), torch.randn(1, 2, 3)), allows_aten=False
+            lambda x, h: function(x, h, weights, False, 1, 0.0, False, False, False), (torch.randn(4, 1, 3), torch.randn(1, 2, 3)), allows_aten=False
         )
 
 

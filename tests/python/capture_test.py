@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -50,6 +51,8 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Inputs]] = {
         lambda: (randn(2, 7, 8),),
     ),
     "gru_2_bidirectional": (lambda: nn.GRU(8, 6, 2, batch_first=True, bidirectional=True), lambda: (randn(2, 7, 8),)),
+    "rnn_2_bidirectional": (lambda: nn.RNN(8, 6, 2, batch_first=True, bidirectional=True), lambda: (randn(2, 7, 8),)),
+    "rnn_relu": (lambda: nn.RNN(8, 6, nonlinearity="relu", bias=False), lambda: (randn(7, 2, 8),)),
     "counter": (counter.Counter, lambda: (randn(4),)),
     "row_cache": (counter.RowCache, lambda: (randn(4),)),
     "cond": (cond.Cond, lambda: (randn(4),)),
@@ -152,6 +155,8 @@ def test_ops_that_stay_whole() -> None:
         "resnet18": {"convolution": 20, "batch_norm": 20, "relu": 17, "max_pool2d": 1, "linear": 1},
         "lstm": {"lstm": 1, "linear": 1},
         "gru_2_bidirectional": {"gru": 1, "linear": 0},
+        "rnn_2_bidirectional": {"rnn": 1, "linear": 0},
+        "rnn_relu": {"rnn": 1, "linear": 0},
         "encoder_layer": {
             "layer_norm": 2, "scaled_dot_product_attention": 1, "gelu": 1, "linear": 4,
         },
@@ -362,12 +367,14 @@ def test_derived_dimension() -> None:
     parse(capture(lambda x: x + 1, (randn(6, 3),), None, ({0: 2 * half},)).builder.text())
 
 
-def test_a_gru_of_any_steps_and_rows() -> None:
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN, partial(nn.RNN, nonlinearity="relu")], ids=["lstm", "gru", "rnn", "rnn_relu"])
+def test_a_recurrent_layer_of_any_steps_and_rows(cell: Callable[..., nn.RNNBase]) -> None:
     """The steps are not gone through, whatever the type; the program that comes out has both names."""
     batch, steps = torch.export.Dim("b", min=1, max=9), torch.export.Dim("s", min=1, max=4000)
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
-        model = nn.GRU(4, 5, 2, batch_first=True, bidirectional=True).to(dtype).eval()
+        model = cell(4, 5, 2, batch_first=True, bidirectional=True).to(dtype).eval()
+        name = {"RNN_TANH": "rnn", "RNN_RELU": "rnn"}.get(model.mode, model.mode.lower())
         captured = record(model, randn(2, 6, 4).to(dtype), dynamic_shapes=({0: batch, 1: steps},))
-        (gru,) = (op for op in captured.builder.ops() if op.name == "op.gru")
-        assert [str(e) for e in gru.results[0].type.extents] == ["b", "s", "10"], gru
-        assert captured.builder.names().count("gru") == 1 and "linear" not in captured.builder.names()
+        (layer,) = (op for op in captured.builder.ops() if op.name == f"op.{name}")
+        assert [str(e) for e in layer.results[0].type.extents] == ["b", "s", "10"], layer
+        assert captured.builder.names().count(name) == 1 and "linear" not in captured.builder.names()

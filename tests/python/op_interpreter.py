@@ -350,6 +350,11 @@ def _gru(x, h0, *weights, num_layers, bidirectional, batch_first, has_biases):
     return torch.gru(x, h0, weights, has_biases, num_layers, 0.0, False, bidirectional, batch_first)
 
 
+def _rnn(x, h0, *weights, num_layers, bidirectional, batch_first, has_biases, nonlinearity):
+    run = {"tanh": torch.rnn_tanh, "relu": torch.rnn_relu}[nonlinearity]
+    return run(x, h0, weights, has_biases, num_layers, 0.0, False, bidirectional, batch_first)
+
+
 def _prod(x: torch.Tensor, dims: list[int], keepdim: bool) -> torch.Tensor:
     for dim in sorted(dims, reverse=True):
         x = x.prod(dim, keepdim=keepdim, dtype=x.dtype)
@@ -436,6 +441,7 @@ _OPS |= {
     "index_select": lambda x, i, dim: x.index_select(dim, i),
     "gru": _gru,
     "lstm": _lstm,
+    "rnn": _rnn,
 }
 
 

@@ -141,15 +141,15 @@ def test_what_the_host_reads_is_shown(model: nn.Module, reads: int) -> None:
     assert compiled.code.count("const sl::Event ") == reads
 
 
-@pytest.mark.parametrize(("cell", "steps"), [(nn.LSTM, 5), (nn.GRU, 40)])
+@pytest.mark.parametrize(("cell", "steps"), [(nn.LSTM, 5), (nn.GRU, 40), (nn.RNN, 40)])
 def test_a_loop_of_known_length_is_a_graph(cell: type[nn.RNNBase], steps: int) -> None:
     """The steps of a layer whose weight the registers of a cluster cannot hold."""
-    compiled = sl.compile(cell(16, 512).eval(), (torch.randn(steps, 1, 16),), target=_TARGET)
+    compiled = sl.compile(cell(16, 1024 if cell is nn.RNN else 512).eval(), (torch.randn(steps, 1, 16),), target=_TARGET)
     assert compiled.explain()["launch"] == "graph"
     assert "for (" in compiled.code.split("sl_program_run")[1]
 
 
-@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(
     ("hidden", "batch", "blocks"), [(24, 1, 1), (128, 1, 8), (128, 40, 8), (131, 3, 8), (200, 33, 8)], ids=["small", "one", "many", "odd", "large"]

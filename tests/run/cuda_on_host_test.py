@@ -230,7 +230,7 @@ def test_places_in_long_rows(shape: tuple[int, ...], dim: int, dtype: torch.dtyp
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize(("steps", "batch", "features", "hidden"), [(4, 1, 3, 5), (5, 3, 7, 20), (7, 2, 4, 33)])  # linears of 16 rows at most
-@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
 def test_all_steps_in_one_kernel(
     cell: type[nn.RNNBase], steps: int, batch: int, features: int, hidden: int, dtype: torch.dtype, tmp_path: Path
 ) -> None:
@@ -249,9 +249,10 @@ def test_all_steps_in_one_kernel(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_a_sequence_of_a_gru_in_parts(dtype: torch.dtype, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cell", [nn.GRU, nn.RNN])
+def test_a_sequence_in_parts(cell: type[nn.RNNBase], dtype: torch.dtype, tmp_path: Path) -> None:
     """What a later call goes on from has all that the kernel knew: the same bits."""
-    model = Layers(nn.GRU, 6, 21).to(dtype).eval()
+    model = Layers(cell, 6, 21).to(dtype).eval()
     x, h = torch.randn(9, 1, 6).to(dtype), torch.randn(1, 1, 21).to(dtype)
 
     def ours(x: Tensor, h: Tensor, name: str) -> tuple[Tensor, ...]:

@@ -81,6 +81,8 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "lstm, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
         "lstm, a cluster": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(7, 131, batch_first=True)), (_r(5, 9, 7),)),
         "gru, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.GRU(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
+        "rnn, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.RNN(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
+        "rnn, a cluster": (_Of(lambda s, x, h: s.a(x, h)[0], a=nn.RNN(7, 390, nonlinearity="relu")), (_r(5, 9, 7), _r(1, 9, 390))),
         "gru, a cluster": (_Of(lambda s, x, h: s.a(x, h)[0], a=nn.GRU(7, 131, batch_first=True)), (_r(5, 9, 7), _r(1, 5, 131))),
         "transpose": (_Of(lambda s, x: x.transpose(1, 2).contiguous()), (_r(2, 65, 37),)),
         "lanes": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(16, 24, bidirectional=True)), (_r(12, 2, 16),)),

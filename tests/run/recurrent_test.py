@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nn.GRU beside eager: any number of steps and rows, layers, directions, biases, starts and types."""
+"""nn.GRU, nn.RNN and nn.LSTM beside eager: any number of steps and rows, layers, directions, biases, starts and types."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import straightline as sl
@@ -13,12 +15,33 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 
-def _inputs(model: nn.GRU, steps: int, batch: int, start: bool) -> tuple[Tensor, ...]:
+def _relu(*sizes: int, **options: Any) -> nn.RNN:
+    return nn.RNN(*sizes, nonlinearity="relu", **options)
+
+
+_CELLS = {"gru": nn.GRU, "rnn": nn.RNN, "rnn_relu": _relu, "lstm": nn.LSTM}
+_cells = pytest.mark.parametrize("cell", _CELLS.values(), ids=_CELLS)
+
+
+class Layers(nn.Module):
+    """x -> y and the last states; from zeros, or from a given start."""
+
+    def __init__(self, layers: nn.RNNBase) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: Tensor, *start: Tensor) -> tuple[Tensor, ...]:
+        y, last = self.layers(x, start if len(start) > 1 else start[0] if start else None)
+        return (y, *last) if isinstance(last, tuple) else (y, last)
+
+
+def _inputs(model: nn.RNNBase, steps: int, batch: int, start: bool) -> tuple[Tensor, ...]:
     """x, and a start where it is asked for."""
     dtype = model.weight_ih_l0.dtype
     x = torch.randn((batch, steps, model.input_size) if model.batch_first else (steps, batch, model.input_size)).to(dtype)
     states = model.num_layers * (2 if model.bidirectional else 1)
-    return (x, torch.randn(states, batch, model.hidden_size).to(dtype)) if start else (x,)
+    count = 0 if not start else 2 if isinstance(model, nn.LSTM) else 1
+    return (x, *(torch.randn(states, batch, model.hidden_size).to(dtype) for _ in range(count)))
 
 
 _FORMS = {
@@ -32,47 +55,62 @@ _FORMS = {
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("form", _FORMS)
-def test_any_number_of_steps_and_rows(form: str, threads: int) -> None:
+@_cells
+def test_any_number_of_steps_and_rows(cell: Callable[..., nn.RNNBase], form: str, threads: int) -> None:
     """One program; the text says nothing of how many steps there are."""
     options, start = _FORMS[form]
-    model = nn.GRU(6, 11, **options).eval()
+    layers = cell(6, 11, **options).eval()
     steps, batch = Dim("s", min=1, max=300), Dim("b", min=1, max=9)
-    first = bool(options.get("batch_first"))
-    shapes = ({0: batch, 1: steps} if first else {0: steps, 1: batch}, {1: batch})[: 1 + start]
-    calls = [_inputs(model, *sizes, start) for sizes in ((1, 1), (2, 3), (300, 1), (41, 9), (1, 9))]
-    compiled = check(model, calls[1], calls=calls, dynamic_shapes=shapes, threads=threads)
-    directions = model.num_layers * (2 if model.bidirectional else 1)
+    calls = [_inputs(layers, *sizes, start) for sizes in ((1, 1), (2, 3), (300, 1), (41, 9), (1, 9))]
+    shape = {0: batch, 1: steps} if layers.batch_first else {0: steps, 1: batch}
+    shapes = (shape, tuple({1: batch} for _ in calls[0][1:])) if start else (shape,)
+    compiled = check(Layers(layers), calls[1], calls=calls, dynamic_shapes=shapes, threads=threads)
+    directions = layers.num_layers * (2 if layers.bidirectional else 1)
     assert compiled.ir("kernel").count("kernel.for") == directions
     assert len(compiled.code) < 100_000 * directions
 
 
 @pytest.mark.parametrize("form", _FORMS)
 @pytest.mark.parametrize("steps", [1, 2, 32, 33])
-def test_known_sizes(steps: int, form: str) -> None:
-    """Few steps are so many products and cells, more are a loop."""
+@_cells
+def test_known_sizes(cell: Callable[..., nn.RNNBase], steps: int, form: str) -> None:
+    """Few steps are so many products and cells (of an LSTM a loop), more are a loop."""
     options, start = _FORMS[form]
-    model = nn.GRU(5, 8, **options).eval()
-    compiled = check(model, _inputs(model, steps, 2, start), calls=[_inputs(model, steps, 2, start)])
+    layers = cell(5, 8, **options).eval()
+    compiled = check(Layers(layers), _inputs(layers, steps, 2, start), calls=[_inputs(layers, steps, 2, start)])
     if torch.get_default_device().type == "cpu":  # a device has a kernel for all of them
-        assert ("kernel.for" in compiled.ir("kernel")) == (steps > 32)
+        assert ("kernel.for" in compiled.ir("kernel")) == (steps > 32 or cell is nn.LSTM)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("steps", [3, 60])
-def test_types(steps: int, dtype: torch.dtype) -> None:
-    model = nn.GRU(7, 12, 2, bidirectional=True).to(dtype).eval()
-    check(model, _inputs(model, steps, 3, True))
+@_cells
+def test_types(cell: Callable[..., nn.RNNBase], steps: int, dtype: torch.dtype) -> None:
+    layers = cell(7, 12, 2, bidirectional=True).to(dtype).eval()
+    check(Layers(layers), _inputs(layers, steps, 3, True))
 
 
-def test_without_a_batch() -> None:
-    model = nn.GRU(4, 6, bidirectional=True).eval()
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+@_cells
+def test_types_over_any_number_of_steps(cell: Callable[..., nn.RNNBase], dtype: torch.dtype) -> None:
+    layers = cell(7, 12, bidirectional=True).to(dtype).eval()
+    calls = [_inputs(layers, steps, 3, False) for steps in (5, 1, 40)]
+    compiled = check(Layers(layers), calls[0], calls=calls, dynamic_shapes=({0: Dim("s", min=1, max=64)},))
+    if torch.get_default_device().type == "cpu":
+        assert compiled.ir("kernel").count("kernel.for") == 2
+
+
+@pytest.mark.parametrize("cell", [nn.GRU, nn.RNN])
+def test_without_a_batch(cell: type[nn.RNNBase]) -> None:
+    model = cell(4, 6, bidirectional=True).eval()
     check(model, (torch.randn(5, 4),))
     check(model, (torch.randn(5, 4), torch.randn(2, 6)), calls=[(torch.randn(9, 4), torch.randn(2, 6))], dynamic_shapes=({0: Dim("s", max=50)}, {}))
 
 
-def test_long_sequences_cost_no_text() -> None:
+@pytest.mark.parametrize("cell", [nn.GRU, nn.RNN])
+def test_long_sequences_cost_no_text(cell: type[nn.RNNBase]) -> None:
     """200 steps are three kernels a step in a loop, and two before it: x's product and the y that the loop begins with."""
-    model = nn.GRU(40, 64, batch_first=True).eval()
+    model = cell(40, 64, batch_first=True).eval()
     compiled = check(model, (torch.randn(1, 200, 40),))
     assert len(compiled.code) < 60_000
     if torch.get_default_device().type == "cpu":
@@ -80,9 +118,10 @@ def test_long_sequences_cost_no_text() -> None:
         assert re.search(r"arith\.constant 200 : index|kernel\.size\(200\)", compiled.ir("kernel"))
 
 
-def test_a_sequence_in_parts() -> None:
+@pytest.mark.parametrize("cell", [nn.GRU, nn.RNN])
+def test_a_sequence_in_parts(cell: type[nn.RNNBase]) -> None:
     """Frames of a stream of audio, each from the last one's state, are the whole sequence."""
-    model = nn.GRU(6, 16, 2).eval()
+    model = cell(6, 16, 2).eval()
     steps = Dim("s", min=1, max=64)
     compiled = sl.compile(model, (torch.randn(7, 1, 6), torch.zeros(2, 1, 16)), dynamic_shapes=({0: steps}, {}))
     x, h = torch.randn(40, 1, 6), torch.zeros(2, 1, 16)

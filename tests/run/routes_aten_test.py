@@ -72,7 +72,7 @@ def test_many_ops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         torch.testing.assert_close(compiled(*inputs), model(*inputs))
 
 
-@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
 def test_what_it_is_for_alone_is_moved(cell: type[nn.RNNBase]) -> None:
     """The products that a recurrent layer is made of are not the model's own."""
     model = cell(5, 7).eval()

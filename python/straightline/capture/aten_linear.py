@@ -21,8 +21,12 @@ from straightline.capture.importer import (
 )
 from straightline.errors import UserError
 
-NEAREST["aten.gru"] = "nn.GRU over a padded tensor, not over a packed sequence"
-NEAREST["aten.lstm"] = "nn.LSTM over a padded tensor, not over a packed sequence"
+NEAREST.update(
+    {
+        f"aten.{op}": f"nn.{layer} over a padded tensor, not over a packed sequence"
+        for op, layer in (("gru", "GRU"), ("lstm", "LSTM"), ("rnn_tanh", "RNN"), ("rnn_relu", "RNN"))
+    }
+)
 
 
 def needs_native_floats(what: str, x: Tensor) -> None:
@@ -215,7 +219,7 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 
 def _layers(ctx: Importer, a: Arguments, what: str, state: Tensor) -> dict[str, Any]:
-    """The attributes of lstm and gru, behind what both refuse."""
+    """The attributes of lstm, gru and rnn, behind what all refuse."""
     if a.train and a.dropout:
         raise training_error(f"{what.upper()} dropout of {a.dropout}", ctx.location)
     needs_native_floats(what, a.input)
@@ -244,11 +248,26 @@ def _lstm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     return ctx.emit("lstm", [a.input, *a.hx, *a.params], types, attributes)
 
 
-@converter("aten.gru.input")
-def _gru(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
-    attributes = _layers(ctx, a, "gru", a.hx)
+def _layers_of_h(ctx: Importer, a: Arguments, node: torch.fx.Node, what: str, **more: Any) -> list[Tensor]:
+    """Layers of a cell whose state is h alone."""
+    attributes = _layers(ctx, a, what, a.hx) | more
     batch = a.input.extents[0 if a.batch_first else 1] if a.input.rank == 3 else None
     if a.hx.rank != 3 or a.hx.extents[1] != batch:
-        raise Reject(f"gru over x {list(a.input.extents)} and h {list(a.hx.extents)}", "3 dims each and equal batches")
+        raise Reject(f"{what} over x {list(a.input.extents)} and h {list(a.hx.extents)}", "3 dims each and equal batches")
     types = [ctx.result_type(node, index) for index in range(2)]
-    return ctx.emit("gru", [a.input, a.hx, *a.params], types, attributes)
+    return ctx.emit(what, [a.input, a.hx, *a.params], types, attributes)
+
+
+@converter("aten.gru.input")
+def _gru(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    return _layers_of_h(ctx, a, node, "gru")
+
+
+@converter("aten.rnn_tanh.input")
+def _rnn_tanh(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    return _layers_of_h(ctx, a, node, "rnn", nonlinearity="tanh")
+
+
+@converter("aten.rnn_relu.input")
+def _rnn_relu(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
+    return _layers_of_h(ctx, a, node, "rnn", nonlinearity="relu")

@@ -17,50 +17,34 @@ from straightline.capture.importer import TORCH_FOLDER
 Layer = Callable[..., tuple[torch.Tensor, Any]]
 
 
-def _with_states_of_lstm(choose: Callable[..., Layer]) -> Callable[..., Layer]:
-    """What torch chooses for a layer of an LSTM over fake tensors, with the right sizes of its states.
-
-    Before 2.13 they have a dim too many.
-    """
-
-    def chosen(*arguments: Any) -> Layer:
-        own = choose(*arguments)
-
-        def layer(inp: torch.Tensor, hidden: Sequence[torch.Tensor], *rest: Any, **named: Any) -> Any:
-            y, states = own(inp, hidden, *rest, **named)
-            return y, tuple(state.reshape(before.shape) for state, before in zip(states, hidden))
-
-        return layer
-
-    return chosen
-
-
 def _without_steps(own: Layer) -> Layer:
-    """A layer of recurrent cells over fake tensors; of GRUs, sizes and types without going through the steps.
+    """A layer of recurrent cells over fake tensors: sizes and types without going through the steps.
 
     torch goes through them for the sizes alone, which makes a constant of a named number of steps.
     """
 
-    def layer(inp: torch.Tensor, hidden: torch.Tensor, params: Any, has_biases: bool, hidden_fn: Any, **named: Any) -> Any:
-        if hidden_fn is not decompositions.gru_cell or get_proxy_mode() is not None:  # where the steps become nodes
-            return own(inp, hidden, params, has_biases, hidden_fn, **named)
-        size = hidden.shape[-1]
-        x, h = (torch.nn.functional.linear(value, weight)[..., :size] for value, weight in zip((inp, hidden), params))
-        return x + h, h + hidden
+    def layer(inp: torch.Tensor, hidden: Any, params: Sequence[torch.Tensor], *rest: Any, **named: Any) -> Any:
+        if get_proxy_mode() is not None:  # where the steps become nodes
+            return own(inp, hidden, params, *rest, **named)
+        states = (hidden,) if isinstance(hidden, torch.Tensor) else hidden
+        h = states[0]
+        x, recurrent = (torch.nn.functional.linear(value, weight)[..., : h.shape[-1]] for value, weight in zip((inp, h), params))
+        ends = tuple(recurrent + h if state is h else torch.empty_like(state) for state in states)
+        return x + h, ends[0] if isinstance(hidden, torch.Tensor) else ends
 
     return layer
 
 
 @contextmanager
 def sized_recurrent_layers() -> Iterator[None]:
-    """While exporting, by one thread at a time: layers of LSTMs and GRUs have their sizes, whatever the number of steps."""
-    own = decompositions.select_one_layer_lstm_function, decompositions.one_layer_rnn
-    decompositions.select_one_layer_lstm_function = _with_states_of_lstm(own[0])
-    decompositions.one_layer_rnn = _without_steps(own[1])
+    """While exporting, by one thread at a time: recurrent layers have their sizes, whatever the number of steps."""
+    select, rnn = decompositions.select_one_layer_lstm_function, decompositions.one_layer_rnn
+    decompositions.select_one_layer_lstm_function = lambda *arguments: _without_steps(select(*arguments))
+    decompositions.one_layer_rnn = _without_steps(rnn)
     try:
         yield
     finally:
-        decompositions.select_one_layer_lstm_function, decompositions.one_layer_rnn = own
+        decompositions.select_one_layer_lstm_function, decompositions.one_layer_rnn = select, rnn
 
 
 def is_of_packed_sequences(error: BaseException) -> bool:

@@ -74,9 +74,10 @@ from straightline.errors import InternalError, UnsupportedError, UserError
 # Ops that torch would decompose and that the `op` dialect has whole.
 _KEPT = frozenset(
     """linear matmul layer_norm group_norm rms_norm gelu silu softmax log_softmax scaled_dot_product_attention lstm gru
-    max_pool2d avg_pool2d adaptive_avg_pool2d hardswish hardsigmoid elu leaky_relu softplus floor_divide embedding
-    masked_fill clamp_min clamp_max clamp relu6 hardtanh dropout feature_dropout alpha_dropout feature_alpha_dropout
-    stack unbind split chunk max min rsub baddbmm mv dot upsample_bicubic2d im2col col2im roll trace""".split()
+    rnn_tanh rnn_relu max_pool2d avg_pool2d adaptive_avg_pool2d hardswish hardsigmoid elu leaky_relu softplus
+    floor_divide embedding masked_fill clamp_min clamp_max clamp relu6 hardtanh dropout feature_dropout
+    alpha_dropout feature_alpha_dropout stack unbind split chunk max min rsub baddbmm mv dot upsample_bicubic2d
+    im2col col2im roll trace""".split()
 )  # fmt: skip
 
 _TIES = {
@@ -283,7 +284,8 @@ def _export_error(error: Exception) -> Exception:
     while chain is not None:
         if is_of_packed_sequences(chain):
             what = text.splitlines()[0]
-            return UnsupportedError(f"packed sequences: {what}; nearest supported form: nn.LSTM and nn.GRU over a padded tensor")
+            nearest = "nn.LSTM, nn.GRU and nn.RNN over a padded tensor"
+            return UnsupportedError(f"packed sequences: {what}; nearest supported form: {nearest}")
         if isinstance(chain, GuardOnDataDependentSymNode):
             return UnsupportedError(
                 f"python control flow on the data of a tensor: {text}; nearest supported form: torch.cond"

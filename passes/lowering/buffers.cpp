@@ -275,6 +275,9 @@ Value Lowering::destination(Value tensor) {
     return found->second;
   }
   Value buffer = wantedDestination(tensor);
+  if (!buffer && !inPrepare_) {
+    buffer = takeRow(tensor);
+  }
   if (!buffer && inPrepare_) {
     // Something that run reads outlives prepare; what only prepare reads is scratch.
     if (outlivesPrepare(tensor)) {

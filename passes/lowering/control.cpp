@@ -85,9 +85,64 @@ bool Lowering::isWrittenByLoops(Value tensor) {
          });
 }
 
+op::DynamicUpdateSliceOp Lowering::rowUpdate(mlir::BlockArgument carried) {
+  mlir::Block* body = carried.getOwner();
+  auto loop = llvm::dyn_cast<op::ForOp>(body->getParentOp());
+  if (!loop || carried.getArgNumber() == 0 || !carried.hasOneUse()) {
+    return {};
+  }
+  auto update = llvm::dyn_cast<op::DynamicUpdateSliceOp>(*carried.user_begin());
+  if (!update || update->getBlock() != body || update.getX() != carried || !update.getResult().hasOneUse()) {
+    return {};
+  }
+  mlir::OpOperand& use = *update.getResult().use_begin();
+  if (use.getOwner() != body->getTerminator() || use.getOperandNumber() != carried.getArgNumber() - 1) {
+    return {};
+  }
+  op::DimsAttr bounds = loop.getBounds();
+  const Exprs limits = llvm::map_to_vector(bounds.getExprs(), [&](mlir::AffineExpr expr) { return rebased(expr, bounds.getNames()); });
+  const int64_t dim = update.getDim();
+  const mlir::AffineExpr rows = extentsOf(carried)[dim];
+  if (limits[0] != constant(0) || limits[1] != rows || limits[2] != constant(1) || extentsOf(update.getSrc())[dim] != constant(1)) {
+    return {};
+  }
+  Value counter = body->getArgument(0);
+  if (update.getIndex() == counter) {
+    return update;
+  }
+  // From the last row to the first.
+  auto back = update.getIndex().getDefiningOp<op::SubOp>();
+  auto last = back && back.getY() == counter ? llvm::dyn_cast_if_present<mlir::IntegerAttr>(splatOf(back.getX().getDefiningOp())) : mlir::IntegerAttr();
+  return last && rows == constant(last.getInt() + 1) ? update : op::DynamicUpdateSliceOp();
+}
+
+Value Lowering::takeRow(Value tensor) {
+  for (Operation* user : tensor.getUsers()) {
+    auto reshape = llvm::dyn_cast<op::ReshapeOp>(user);
+    Value src = reshape ? reshape.getResult() : tensor;
+    auto update = reshape && src.hasOneUse() ? llvm::dyn_cast<op::DynamicUpdateSliceOp>(*src.user_begin()) : llvm::dyn_cast<op::DynamicUpdateSliceOp>(user);
+    auto carried = update && update.getSrc() == src ? llvm::dyn_cast<mlir::BlockArgument>(update.getX()) : mlir::BlockArgument();
+    if (!carried || taken_.contains(update) || tensor.getParentBlock() != update->getBlock() || rowUpdate(carried) != update) {
+      continue;
+    }
+    Value whole = destination(update.getResult());
+    FailureOr<Value> row = whole == bufferOf(carried) ? dynamicPart(update.getLoc(), whole, update.getIndex(), update.getDim(), src) : FailureOr<Value>(Value());
+    Value place = succeeded(row) && *row && reshape ? tryReshape(user->getLoc(), *row, extentsOf(tensor)) : succeeded(row) ? *row : Value();
+    if (place) {
+      taken_.insert(update);
+      return place;
+    }
+  }
+  return {};
+}
+
 LogicalResult Lowering::lowerFor(op::ForOp op) {
   llvm::SmallVector<Value> places = llvm::map_to_vector(op.getResults(), [&](Value result) { return destination(result); });
-  for (auto [init, place] : llvm::zip(op.getInits(), places)) {
+  mlir::Block& body = op.getBody().front();
+  for (auto [init, place, carried] : llvm::zip(op.getInits(), places, body.getArguments().drop_front())) {
+    if (rowUpdate(carried)) {
+      continue;  // nobody sees the first value
+    }
     if (isWrittenByLoops(init)) {
       if (failed(lowerGenerated(init.getDefiningOp(), place))) {
         return failure();
@@ -107,7 +162,6 @@ LogicalResult Lowering::lowerFor(op::ForOp op) {
   auto loop = kernel::ForOp::create(builder_, op.getLoc(), limits[0], limits[1], limits[2]);
   mlir::OpBuilder::InsertionGuard guard(builder_);
   builder_.setInsertionPointToEnd(&loop.getBody().front());
-  mlir::Block& body = op.getBody().front();
   counters_[body.getArgument(0)] = loop.getCounter();
   for (auto [argument, place] : llvm::zip(body.getArguments().drop_front(), places)) {
     bind(argument, place);

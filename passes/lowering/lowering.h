@@ -224,6 +224,13 @@ class Lowering {
   mlir::LogicalResult lowerGenerated(mlir::Operation* op, mlir::Value place);
   /// Whether a full has no storage: each loop that begins with it writes it where it carries it.
   static bool isWrittenByLoops(mlir::Value tensor);
+  /// The update of one row of what a loop carries as `carried`, where its rounds together replace every row and read none; else null.
+  op::DynamicUpdateSliceOp rowUpdate(mlir::BlockArgument carried);
+  /// The row that `tensor` replaces in what a loop carries, seen with its extents, for the op that makes `tensor` to write: the update
+  /// then has nothing to do. Null where there is no such row, or it was given out before.
+  mlir::Value takeRow(mlir::Value tensor);
+  /// The part of `base` that begins at an index computed at run time along `dim`, with the extents of `part`.
+  mlir::FailureOr<mlir::Value> dynamicPart(mlir::Location loc, mlir::Value base, mlir::Value index, int64_t dim, mlir::Value part);
   mlir::LogicalResult lowerIf(op::IfOp op);
   mlir::LogicalResult lowerFor(op::ForOp op);
   mlir::LogicalResult lowerWhile(op::WhileOp op);
@@ -248,6 +255,7 @@ class Lowering {
   llvm::DenseMap<unsigned, unsigned> outputOfResult_;      ///< function result -> output argument
   /// A concatenation and one of its parts -> the part's place in it; a value may be a part of several.
   llvm::DenseMap<std::pair<mlir::Operation*, mlir::Value>, mlir::Value> catPlace_;
+  llvm::DenseSet<mlir::Operation*> taken_;                 ///< updates whose row is written by what makes it
   std::map<std::string, kernel::FuncOp> functions_;        ///< text without name -> function
   llvm::StringMap<unsigned> usedNames_;
   llvm::StringSet<> takenNames_;                           ///< of kernels

@@ -222,6 +222,15 @@ LogicalResult Lowering::lowerPointwise(op::FusionOp fusion) {
     spec.outputs.push_back(buffer);
     strides.push_back(stridesOf(typeOf(buffer)));
   }
+  // What a loop carries and is a row of another thing that it carries (h and y) is written to both at once.
+  llvm::SmallVector<Value> yielded(yield->getOperands());
+  for (auto [result, value] : llvm::zip(fusion.getResults(), yield->getOperands())) {
+    if (Value row = inPrepare_ ? Value() : takeRow(result)) {
+      yielded.push_back(value);
+      spec.outputs.push_back(row);
+      strides.push_back(stridesOf(typeOf(row)));
+    }
+  }
   // An operand of the same strides as an output may share its storage: each element is read before it is written.
   for (size_t input = 0; input < accesses.size(); ++input) {
     for (size_t output = 0; output < spec.outputs.size(); ++output) {
@@ -236,7 +245,7 @@ LogicalResult Lowering::lowerPointwise(op::FusionOp fusion) {
     ScalarEvaluator evaluator(fusion, builder, [&](unsigned operand, AccessMap map) {
       return arguments[llvm::find(accesses, Access{operand, map}) - accesses.begin()];
     });
-    return llvm::map_to_vector(yield->getOperands(), [&](Value value) { return *evaluator.evaluate(value, identity); });
+    return llvm::map_to_vector(yielded, [&](Value value) { return *evaluator.evaluate(value, identity); });
   }});
   launchPointwise(fusion.getLoc(), spec, extents, strides);
   return success();

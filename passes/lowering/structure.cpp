@@ -24,11 +24,14 @@ mlir::Type elementType(Value tensor) {
 
 }  // namespace
 
-/// Fusions print equal elements as literals; anything else reads memory.
+/// Fusions and index arithmetic print equal elements as literals; anything else reads memory.
 static bool readAsMemory(Value tensor) {
   return llvm::any_of(tensor.getUsers(), [](Operation* user) {
     if (user->hasTrait<op::View>()) {
       return readAsMemory(user->getResult(0));
+    }
+    if (llvm::isa<op::ElementwiseOpInterface>(user)) {
+      return false;  // outside a fusion: index arithmetic
     }
     auto fusion = llvm::dyn_cast<op::FusionOp>(user);
     return !fusion || (fusion.getFamily() != "pointwise" && fusion.getFamily() != "row_reduction");
@@ -330,24 +333,28 @@ LogicalResult Lowering::lowerSliceScatter(op::SliceScatterOp scatter) {
   return success();
 }
 
-LogicalResult Lowering::lowerDynamic(Operation* op) {
-  auto slice = llvm::dyn_cast<op::DynamicSliceOp>(op);
-  auto update = llvm::dyn_cast<op::DynamicUpdateSliceOp>(op);
-  FailureOr<Value> index = indexValue(op->getLoc(), slice ? slice.getIndex() : update.getIndex());
-  if (failed(index)) {
+FailureOr<Value> Lowering::dynamicPart(mlir::Location loc, Value base, Value index, int64_t dim, Value part) {
+  FailureOr<Value> number = indexValue(loc, index);
+  if (failed(number)) {
     return failure();
   }
-  const int64_t dim = slice ? slice.getDim() : update.getDim();
   const std::string name = "i" + std::to_string(usedNames_["index."]++);
-  llvm::SmallVector<mlir::StringAttr> allNames(names_);
-  allNames.push_back(mlir::StringAttr::get(context_, name));
-  const AffineExpr position = mlir::getAffineSymbolExpr(allNames.size() - 1, context_);
-  if (slice) {
-    Value from = bufferOf(slice.getX());
-    const Exprs strides = stridesOf(typeOf(from));
-    bind(slice.getResult(), view(op->getLoc(), from, type(extentsOf(slice.getResult()), typeOf(from).getElementType(), strides),
-                                 position * strides[dim], {{name, *index}}));
-    return success();
+  const AffineExpr position = mlir::getAffineSymbolExpr(names_.size(), context_);  // behind the names of extents
+  const Exprs strides = stridesOf(typeOf(base));
+  return view(loc, base, type(extentsOf(part), typeOf(base).getElementType(), strides), position * strides[dim], {{name, *number}});
+}
+
+LogicalResult Lowering::lowerDynamic(Operation* op) {
+  if (auto slice = llvm::dyn_cast<op::DynamicSliceOp>(op)) {
+    FailureOr<Value> part = dynamicPart(op->getLoc(), bufferOf(slice.getX()), slice.getIndex(), slice.getDim(), slice.getResult());
+    if (succeeded(part)) {
+      bind(slice.getResult(), *part);
+    }
+    return mlir::success(succeeded(part));
+  }
+  auto update = llvm::cast<op::DynamicUpdateSliceOp>(op);
+  if (taken_.contains(update)) {
+    return success();  // written already, and the result is bound
   }
   Value from = bufferOf(update.getX());
   Value src = bufferOf(update.getSrc());
@@ -355,10 +362,11 @@ LogicalResult Lowering::lowerDynamic(Operation* op) {
   if (from != whole) {
     copy(op->getLoc(), from, whole, "dynamic_update_slice", "the old value is still read, or belongs to the caller");
   }
-  const Exprs strides = stridesOf(typeOf(whole));
-  Value part = view(op->getLoc(), whole, type(extentsOf(update.getSrc()), typeOf(whole).getElementType(), strides),
-                    position * strides[dim], {{name, *index}});
-  copy(op->getLoc(), src, part, "dynamic_update_slice", "the slice that is replaced");
+  FailureOr<Value> part = dynamicPart(op->getLoc(), whole, update.getIndex(), update.getDim(), update.getSrc());
+  if (failed(part)) {
+    return failure();
+  }
+  copy(op->getLoc(), src, *part, "dynamic_update_slice", "the slice that is replaced");
   return success();
 }
 

@@ -11,11 +11,11 @@
 func.func @loops(%a: tensor<4x3xf32> {op.name = "a"}, %x: tensor<1x3xf32> {op.name = "x"})
     -> (tensor<4x3xf32> {op.name = "y"}, tensor<4x3xf32> {op.name = "z"}, tensor<4x3xf32> {op.name = "v"}) {
   %none = op.full {value = 0.0 : f64} : tensor<4x3xf32>
-  %y = op.for %i = 0 to 4 step 1 iter(%c = %none) : (tensor<4x3xf32>) {
+  %y = op.for %i = 1 to 4 step 1 iter(%c = %none) : (tensor<4x3xf32>) {
     %next = op.dynamic_update_slice %c, %x, %i {dim = 0 : i64} : (tensor<4x3xf32>, tensor<1x3xf32>, tensor<i64>) -> tensor<4x3xf32>
     op.yield %next : tensor<4x3xf32>
   }
-  %z, %v = op.for %i = 0 to 4 step 1 iter(%c = %none, %d = %a) : (tensor<4x3xf32>, tensor<4x3xf32>) {
+  %z, %v = op.for %i = 1 to 4 step 1 iter(%c = %none, %d = %a) : (tensor<4x3xf32>, tensor<4x3xf32>) {
     %next = op.dynamic_update_slice %c, %x, %i {dim = 0 : i64} : (tensor<4x3xf32>, tensor<1x3xf32>, tensor<i64>) -> tensor<4x3xf32>
     %other = op.dynamic_update_slice %d, %x, %i {dim = 0 : i64} : (tensor<4x3xf32>, tensor<1x3xf32>, tensor<i64>) -> tensor<4x3xf32>
     op.yield %next, %other : tensor<4x3xf32>, tensor<4x3xf32>
@@ -33,7 +33,7 @@ func.func @loops(%a: tensor<4x3xf32> {op.name = "a"}, %x: tensor<1x3xf32> {op.na
 // CHECK: kernel.for
 func.func @read_elsewhere(%x: tensor<1x3xf32> {op.name = "x"}) -> (tensor<4x3xf32> {op.name = "y"}, tensor<4x3xf32> {op.name = "z"}) {
   %none = op.full {value = 0.0 : f64} : tensor<4x3xf32>
-  %y = op.for %i = 0 to 4 step 1 iter(%c = %none) : (tensor<4x3xf32>) {
+  %y = op.for %i = 1 to 4 step 1 iter(%c = %none) : (tensor<4x3xf32>) {
     %next = op.dynamic_update_slice %c, %x, %i {dim = 0 : i64} : (tensor<4x3xf32>, tensor<1x3xf32>, tensor<i64>) -> tensor<4x3xf32>
     op.yield %next : tensor<4x3xf32>
   }

@@ -248,6 +248,15 @@ def test_all_steps_in_one_kernel(
     assert sum(row["family"] == "recurrent_sequence" for row in compiled.explain().statements) == 4
 
 
+@pytest.mark.parametrize(("cell", "hidden", "steps"), [(nn.LSTM, 130, 4), (nn.GRU, 140, 33), (nn.RNN, 260, 33)])
+def test_steps_in_a_loop(cell: type[nn.RNNBase], hidden: int, steps: int, tmp_path: Path) -> None:
+    """Layers too large for one kernel: in both directions a step's h goes to its place and to y at once."""
+    model = Layers(cell, 3, hidden, bidirectional=True).eval()
+    x = torch.randn(steps, 1, 3)
+    assert sl.compile(model, (x,), target="cuda:sm_80", routes=_OWN).code.count("for (") >= 2
+    _compare(model, (x,), tmp_path, None)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("cell", [nn.GRU, nn.RNN])
 def test_a_sequence_in_parts(cell: type[nn.RNNBase], dtype: torch.dtype, tmp_path: Path) -> None:

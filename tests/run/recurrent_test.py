@@ -107,15 +107,25 @@ def test_without_a_batch(cell: type[nn.RNNBase]) -> None:
     check(model, (torch.randn(5, 4), torch.randn(2, 6)), calls=[(torch.randn(9, 4), torch.randn(2, 6))], dynamic_shapes=({0: Dim("s", max=50)}, {}))
 
 
-@pytest.mark.parametrize("cell", [nn.GRU, nn.RNN])
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
 def test_long_sequences_cost_no_text(cell: type[nn.RNNBase]) -> None:
-    """200 steps are three kernels a step in a loop, and two before it: x's product and the y that the loop begins with."""
+    """200 steps are two kernels a step in a loop, and before it x's product and the states that the loop begins with."""
     model = cell(40, 64, batch_first=True).eval()
     compiled = check(model, (torch.randn(1, 200, 40),))
     assert len(compiled.code) < 60_000
     if torch.get_default_device().type == "cpu":
-        assert len(launches(compiled)) == 6  # and the h that it begins with
+        assert len(launches(compiled)) == (5 if cell is nn.LSTM else 4)  # rows of y are written by the cell, of an RNN by the product
         assert re.search(r"arith\.constant 200 : index|kernel\.size\(200\)", compiled.ir("kernel"))
+
+
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
+def test_no_steps(cell: type[nn.RNNBase]) -> None:
+    """Eager refuses them; here nothing happens to the states."""
+    model = Layers(cell(4, 6, bidirectional=True).eval())
+    x, *starts = _inputs(model.layers, 3, 2, True)
+    compiled = sl.compile(model, (x, *starts), dynamic_shapes=({0: Dim("s", min=0, max=50)}, tuple({} for _ in starts)))
+    y, *last = compiled(x[:0], *starts)
+    assert y.shape == (0, 2, 12) and all(torch.equal(end, start) for end, start in zip(last, starts, strict=True))
 
 
 @pytest.mark.parametrize("cell", [nn.GRU, nn.RNN])

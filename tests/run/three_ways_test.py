@@ -83,6 +83,9 @@ CASES: dict[str, Callable[[], tuple[Any, list[Call], dict[str, Any]]]] = {
     "gru of any steps": lambda: (
         nn.GRU(5, 7, 2, bidirectional=True).eval(), [(torch.randn(n, 2, 5),) for n in (6, 1, 80)], {"dynamic_shapes": ({0: Dim("s", min=1, max=80)},)},
     ),
+    "rnn of any steps": lambda: (
+        nn.RNN(5, 7, 2, bidirectional=True).eval(), [(torch.randn(n, 2, 5),) for n in (6, 1, 80)], {"dynamic_shapes": ({0: Dim("s", min=1, max=80)},)},
+    ),
     "cond": lambda: (Cond(), [(torch.ones(4),), (-torch.ones(4),), (torch.rand(4),)], {}),
     "while": lambda: (Double(), [(torch.full((3,), v),) for v in (20.0, 1e-3, 400.0, 0.0, -1.0)], {}),
     "state": lambda: (Counter(), [(torch.randn(4),) for _ in range(4)], {}),

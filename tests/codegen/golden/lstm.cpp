@@ -59,16 +59,6 @@ extern "C" void fill_32(sl_ctx* ctx, sl_team team, float* o0) {
       o0);
 }
 
-extern "C" void fill_1600(sl_ctx* ctx, sl_team team, float* o0) {
-  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 0}>(
-      ctx, team,
-      sl::Fixed<sl::PointwiseShape{.extent = {1600}, .stride = {{1}}}>{},
-      [](auto& y0) SL_LAMBDA {
-        y0 = sl::constant(y0, 0.0f);
-      },
-      o0);
-}
-
 extern "C" void gemm_2x64x16_bias_add(sl_ctx* ctx, sl_team team, const float* a0,
     const float* a1, const float* a2, const float* a3, float* o0) {
   sl::gemm<sl::GemmTune{.mr = 2, .nr = 32, .kc = 0, .mc = 96, .prefetch = 0,
@@ -85,12 +75,13 @@ extern "C" void gemm_2x64x16_bias_add(sl_ctx* ctx, sl_team team, const float* a0
 }
 
 extern "C" void pointwise_sigmoid_2x16(sl_ctx* ctx, sl_team team, const float* a0,
-    const float* a1, const float* a2, const float* a3, const float* a4, float* o0, float* o1) {
+    const float* a1, const float* a2, const float* a3, const float* a4, float* o0, float* o1,
+    float* o2) {
   sl::pointwise<sl::PointwiseTune{.rank = 2, .inputs = 5}>(
       ctx, team,
       sl::Fixed<sl::PointwiseShape{.extent = {2, 16},
-          .stride = {{64, 1}, {16, 1}, {64, 1}, {64, 1}, {64, 1}, {16, 1}, {16, 1}}}>{},
-      [](auto x0, auto x1, auto x2, auto x3, auto x4, auto& y0, auto& y1) SL_LAMBDA {
+          .stride = {{64, 1}, {16, 1}, {64, 1}, {64, 1}, {64, 1}, {16, 1}, {16, 1}, {16, 1}}}>{},
+      [](auto x0, auto x1, auto x2, auto x3, auto x4, auto& y0, auto& y1, auto& y2) SL_LAMBDA {
         auto t0 = -x0;
         auto t1 = sl::exp(t0);
         auto t2 = sl::constant(x0, 1.0f) + t1;
@@ -111,18 +102,9 @@ extern "C" void pointwise_sigmoid_2x16(sl_ctx* ctx, sl_team team, const float* a
         auto t17 = t15 * t16;
         y0 = t11;
         y1 = t17;
+        y2 = t17;
       },
-      a0, a1, a2, a3, a4, o0, o1);
-}
-
-extern "C" void copy_32(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
-  sl::pointwise<sl::PointwiseTune{.rank = 1, .inputs = 1}>(
-      ctx, team,
-      sl::Fixed<sl::PointwiseShape{.extent = {32}, .stride = {{1}, {1}}}>{},
-      [](auto x0, auto& y0) SL_LAMBDA {
-        y0 = x0;
-      },
-      a0, o0);
+      a0, a1, a2, a3, a4, o0, o1, o2);
 }
 
 extern "C" void copy_2x50x16(sl_ctx* ctx, sl_team team, const float* a0, float* o0) {
@@ -178,10 +160,6 @@ static void thunk_fill_32(sl_ctx* ctx, sl_team team, void* const* pointers, cons
   fill_32(ctx, team, static_cast<float*>(pointers[0]));
 }
 
-static void thunk_fill_1600(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  fill_1600(ctx, team, static_cast<float*>(pointers[0]));
-}
-
 static void thunk_gemm_2x64x16_bias_add(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
   gemm_2x64x16_bias_add(ctx, team, static_cast<const float*>(pointers[0]),
       static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
@@ -192,11 +170,8 @@ static void thunk_pointwise_sigmoid_2x16(sl_ctx* ctx, sl_team team, void* const*
   pointwise_sigmoid_2x16(ctx, team, static_cast<const float*>(pointers[0]),
       static_cast<const float*>(pointers[1]), static_cast<const float*>(pointers[2]),
       static_cast<const float*>(pointers[3]), static_cast<const float*>(pointers[4]),
-      static_cast<float*>(pointers[5]), static_cast<float*>(pointers[6]));
-}
-
-static void thunk_copy_32(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
-  copy_32(ctx, team, static_cast<const float*>(pointers[0]), static_cast<float*>(pointers[1]));
+      static_cast<float*>(pointers[5]), static_cast<float*>(pointers[6]),
+      static_cast<float*>(pointers[7]));
 }
 
 static void thunk_copy_2x50x16(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t*) {
@@ -211,9 +186,6 @@ static void thunk_gemm_100x5x16_bias(sl_ctx* ctx, sl_team team, void* const* poi
 }
 
 extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
-  if (team.index != 0) {  // every statement is thread 0's
-    return SL_OK;
-  }
   const float* const lstm_weight_ih_l0 = static_cast<const float*>(io->parameters[1]);
   constexpr int64_t lstm_weight_ih_l0_packed_at = 0;
   float* const lstm_weight_ih_l0_packed = sl::at<float>(io->prepared[0], lstm_weight_ih_l0_packed_at);
@@ -224,19 +196,21 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   constexpr int64_t fc_weight_packed_at = 6144;
   float* const fc_weight_packed = sl::at<float>(io->prepared[0], fc_weight_packed_at);
   // pack: lstm (lstm.py:25)
-  pack_gemm_64x8(ctx, sl::alone(), lstm_weight_ih_l0, lstm_weight_ih_l0_packed);
+  if (team.index == 0) {
+    pack_gemm_64x8(ctx, sl::alone(), lstm_weight_ih_l0, lstm_weight_ih_l0_packed);
+  }
   // pack: lstm (lstm.py:25)
-  pack_gemm_64x16(ctx, sl::alone(), lstm_weight_hh_l0, lstm_weight_hh_l0_packed);
+  if (team.index == 0) {
+    pack_gemm_64x16(ctx, sl::alone(), lstm_weight_hh_l0, lstm_weight_hh_l0_packed);
+  }
   // pack: fc (lstm.py:26)
-  pack_gemm_5x16(ctx, sl::alone(), fc_weight, fc_weight_packed);
+  if (team.index == 0) {
+    pack_gemm_5x16(ctx, sl::alone(), fc_weight, fc_weight_packed);
+  }
   return SL_OK;
 }
 
 extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
-  if (team.index != 0) {  // every statement is thread 0's
-    return SL_OK;
-  }
-  team = sl::alone();
   const float* const lstm_bias_ih_l0 = static_cast<const float*>(io->parameters[0]);
   constexpr int64_t lstm_weight_ih_l0_packed_at = 0;
   const float* const lstm_weight_ih_l0_packed = sl::at<const float>(io->prepared[0], lstm_weight_ih_l0_packed_at);
@@ -263,16 +237,22 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   float* const t_5 = sl::at<float>(io->arenas[0], t_5_at);
   const float* const x_view = x;
   // copy: lstm (lstm.py:25)
-  copy_50x2x8(ctx, sl::alone(), x_view, t_5);
+  if (team.index == 0) {
+    copy_50x2x8(ctx, sl::alone(), x_view, t_5);
+  }
   // linear: lstm (lstm.py:25)
-  gemm_100x64x8_bias(ctx, sl::alone(), t_5, lstm_weight_ih_l0_packed, lstm_bias_ih_l0, t_4);
+  if (team.index == 0) {
+    gemm_100x64x8_bias(ctx, sl::alone(), t_5, lstm_weight_ih_l0_packed, lstm_bias_ih_l0, t_4);
+  }
   float* const getitem_1_view = getitem_1;
   // full: lstm (lstm.py:25)
-  fill_32(ctx, sl::alone(), getitem_1_view);
+  if (team.index == 0) {
+    fill_32(ctx, sl::alone(), getitem_1_view);
+  }
   // full: lstm (lstm.py:25)
-  fill_32(ctx, sl::alone(), t_3);
-  // full: lstm (lstm.py:25)
-  fill_1600(ctx, sl::alone(), t_2);
+  if (team.index == 0) {
+    fill_32(ctx, sl::alone(), t_3);
+  }
   const int64_t n = 0;
   const int64_t n_1 = 50;
   const int64_t n_2 = 1;
@@ -281,28 +261,34 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
     float* const t_4_view = t_4 + i * 128;
     float* const t_4_view_view = t_4_view;
     // linear, add: lstm (lstm.py:25)
-    gemm_2x64x16_bias_add(ctx, sl::alone(), getitem_1_view, lstm_weight_hh_l0_packed,
-        lstm_bias_hh_l0, t_4_view_view, t_1);
+    if (team.index == 0) {
+      gemm_2x64x16_bias_add(ctx, sl::alone(), getitem_1_view, lstm_weight_hh_l0_packed,
+          lstm_bias_hh_l0, t_4_view_view, t_1);
+    }
     float* const t_1_view = t_1;
     float* const t_1_view_1 = t_1 + 16;
     float* const t_1_view_2 = t_1 + 32;
     float* const t_1_view_3 = t_1 + 48;
-    // sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul: lstm (lstm.py:25)
-    pointwise_sigmoid_2x16(ctx, sl::alone(), t_1_view_1, t_3, t_1_view, t_1_view_2, t_1_view_3,
-        t_3, getitem_1_view);
-    float* const getitem_1_view_1 = getitem_1;
     float* const t_2_view = t_2 + i * 32;
-    // dynamic_update_slice: lstm (lstm.py:25)
-    copy_32(ctx, sl::alone(), getitem_1_view_1, t_2_view);
+    float* const t_2_view_view = t_2_view;
+    // sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul: lstm (lstm.py:25)
+    if (team.index == 0) {
+      pointwise_sigmoid_2x16(ctx, sl::alone(), t_1_view_1, t_3, t_1_view, t_1_view_2,
+          t_1_view_3, t_3, getitem_1_view, t_2_view_view);
+    }
     if (sl::cancelled(ctx, team)) {
-      return sl::stop(ctx, team, 11);
+      return sl::stop(ctx, team, 10);
     }
   }
   float* const t_2_view_1 = t_2;
   // copy: fc (lstm.py:26)
-  copy_2x50x16(ctx, sl::alone(), t_2_view_1, t);
+  if (team.index == 0) {
+    copy_2x50x16(ctx, sl::alone(), t_2_view_1, t);
+  }
   // linear: fc (lstm.py:26)
-  gemm_100x5x16_bias(ctx, sl::alone(), t, fc_weight_packed, fc_bias, linear);
+  if (team.index == 0) {
+    gemm_100x5x16_bias(ctx, sl::alone(), t, fc_weight_packed, fc_bias, linear);
+  }
   return SL_OK;
 }
 
@@ -337,11 +323,11 @@ static constexpr sl_expr_step e24[] = {{'c', 32000}};
 static constexpr sl_expr_step e25[] = {{'c', 25600}};
 static constexpr sl_expr_step e26[] = {{'c', 32512}};
 static constexpr sl_expr_step e27[] = {{'c', 192}};
-static constexpr sl_expr_step e28[] = {{'v', 8}};
-static constexpr sl_expr_step e29[] = {{'v', 9}};
-static constexpr sl_expr_step e30[] = {{'v', 10}};
-static constexpr sl_expr_step e31[] = {{'v', 11}, {'c', 512}, {'*', 0}};
-static constexpr sl_expr_step e32[] = {{'v', 11}, {'c', 128}, {'*', 0}};
+static constexpr sl_expr_step e28[] = {{'v', 7}};
+static constexpr sl_expr_step e29[] = {{'v', 8}};
+static constexpr sl_expr_step e30[] = {{'v', 9}};
+static constexpr sl_expr_step e31[] = {{'v', 10}, {'c', 512}, {'*', 0}};
+static constexpr sl_expr_step e32[] = {{'v', 10}, {'c', 128}, {'*', 0}};
 static constexpr sl_expr_step e33[] = {{'c', 32640}};
 static constexpr sl_expr_step e34[] = {{'c', 6656}};
 static constexpr sl_expr l0[] = {{e0, 1}};
@@ -411,8 +397,9 @@ static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "t_1_view_1", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 2, l25, l23, {e0, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_1_view_2", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 2, l25, l23, {e7, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_1_view_3", "", SL_ROLE_VIEW, 0, -1, 13, {2, 32, 1}, 2, l25, l23, {e27, 1}, {e2, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "getitem_1_view_1", "", SL_ROLE_VIEW, 0, -1, 11, {2, 32, 1}, 3, l18, l32, {e2, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_2_view", "", SL_ROLE_VIEW, 0, -1, 14, {2, 32, 1}, 3, l18, l19, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_2_view_view", "", SL_ROLE_VIEW, 0, -1, 26, {2, 32, 1}, 2, l25, l7, {e2, 1}, {e2, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "getitem_1_view_1", "", SL_ROLE_VIEW, 0, -1, 11, {2, 32, 1}, 3, l18, l32, {e2, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "getitem_1_view_2", "", SL_ROLE_VIEW, 0, -1, 11, {2, 32, 1}, 3, l18, l32, {e2, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_2_view_1", "", SL_ROLE_VIEW, 0, -1, 14, {2, 32, 1}, 3, l20, l33, {e2, 1}, {e2, 1}, {e2, 1}},
 };
@@ -448,10 +435,6 @@ static constexpr sl_argument arguments_fill_32[] = {
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l25, l7},
 };
 
-static constexpr sl_argument arguments_fill_1600[] = {
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l24, l19},
-};
-
 static constexpr sl_argument arguments_gemm_2x64x16_bias_add[] = {
     {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l7},
     {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l8, l9},
@@ -468,11 +451,7 @@ static constexpr sl_argument arguments_pointwise_sigmoid_2x16[] = {
     {sizeof(sl_argument), "a4", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 2, l25, l23},
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l25, l7},
     {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l25, l7},
-};
-
-static constexpr sl_argument arguments_copy_32[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 3, l18, l32},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 3, l18, l19},
+    {sizeof(sl_argument), "o2", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 2, l25, l7},
 };
 
 static constexpr sl_argument arguments_copy_2x50x16[] = {
@@ -494,10 +473,8 @@ static constexpr sl_entry entries[] = {
     {sizeof(sl_entry), "copy_50x2x8", "native", SL_ENTRY_KERNEL, 0, arguments_copy_50x2x8, 2, nullptr, 0, 0.08, thunk_copy_50x2x8, nullptr},
     {sizeof(sl_entry), "gemm_100x64x8_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x64x8_bias, 4, nullptr, 0, 1.11, thunk_gemm_100x64x8_bias, nullptr},
     {sizeof(sl_entry), "fill_32", "native", SL_ENTRY_KERNEL, 0, arguments_fill_32, 1, nullptr, 0, 0.0016, thunk_fill_32, nullptr},
-    {sizeof(sl_entry), "fill_1600", "native", SL_ENTRY_KERNEL, 0, arguments_fill_1600, 1, nullptr, 0, 0.08, thunk_fill_1600, nullptr},
     {sizeof(sl_entry), "gemm_2x64x16_bias_add", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_2x64x16_bias_add, 5, nullptr, 0, 0.073, thunk_gemm_2x64x16_bias_add, nullptr},
-    {sizeof(sl_entry), "pointwise_sigmoid_2x16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_sigmoid_2x16, 7, nullptr, 0, 0.0112, thunk_pointwise_sigmoid_2x16, nullptr},
-    {sizeof(sl_entry), "copy_32", "native", SL_ENTRY_KERNEL, 0, arguments_copy_32, 2, nullptr, 0, 0.0032, thunk_copy_32, nullptr},
+    {sizeof(sl_entry), "pointwise_sigmoid_2x16", "native", SL_ENTRY_KERNEL, 0, arguments_pointwise_sigmoid_2x16, 8, nullptr, 0, 0.0128, thunk_pointwise_sigmoid_2x16, nullptr},
     {sizeof(sl_entry), "copy_2x50x16", "native", SL_ENTRY_KERNEL, 0, arguments_copy_2x50x16, 2, nullptr, 0, 0.16, thunk_copy_2x50x16, nullptr},
     {sizeof(sl_entry), "gemm_100x5x16_bias", "native", SL_ENTRY_KERNEL, 0, arguments_gemm_100x5x16_bias, 4, nullptr, 0, 0.198, thunk_gemm_100x5x16_bias, nullptr},
 };
@@ -509,15 +486,13 @@ static constexpr int32_t operands_3[] = {18, 17};
 static constexpr int32_t operands_4[] = {17, 2, 0, 16};
 static constexpr int32_t operands_5[] = {19};
 static constexpr int32_t operands_6[] = {15};
-static constexpr int32_t operands_7[] = {14};
-static constexpr int32_t operands_12[] = {16, 20};
-static constexpr int32_t operands_13[] = {19, 5, 3, 21, 13};
-static constexpr int32_t operands_14[] = {23, 15, 22, 24, 25, 15, 19};
-static constexpr int32_t operands_15[] = {14, 27};
-static constexpr int32_t operands_16[] = {26, 27};
-static constexpr int32_t operands_18[] = {29, 12};
-static constexpr int32_t operands_19[] = {12, 8, 6, 10};
-static constexpr int32_t operands_20[] = {10, 11};
+static constexpr int32_t operands_11[] = {16, 20};
+static constexpr int32_t operands_12[] = {19, 5, 3, 21, 13};
+static constexpr int32_t operands_13[] = {14, 26};
+static constexpr int32_t operands_14[] = {23, 15, 22, 24, 25, 15, 19, 27};
+static constexpr int32_t operands_16[] = {30, 12};
+static constexpr int32_t operands_17[] = {12, 8, 6, 10};
+static constexpr int32_t operands_18[] = {10, 11};
 static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_64x8", "pack", "lstm (lstm.py:25)", operands_0, 1, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 0, 1, "pack_gemm_64x16", "pack", "lstm (lstm.py:25)", operands_1, 1, 1, nullptr, 0},
@@ -526,20 +501,18 @@ static constexpr sl_statement statements[] = {
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x64x8_bias", "linear", "lstm (lstm.py:25)", operands_4, 3, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_32", "full", "lstm (lstm.py:25)", operands_5, 0, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_32", "full", "lstm (lstm.py:25)", operands_6, 0, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "fill_1600", "full", "lstm (lstm.py:25)", operands_7, 0, 1, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l34, 1},
     {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l35, 1},
     {sizeof(sl_statement), SL_STATEMENT_SIZE, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l1, 1},
     {sizeof(sl_statement), SL_STATEMENT_FOR, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, l36, 3},
-    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_12, 1, 1, l37, 1},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_2x64x16_bias_add", "linear, add", "lstm (lstm.py:25)", operands_13, 4, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "pointwise_sigmoid_2x16", "sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul", "lstm (lstm.py:25)", operands_14, 5, 2, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_15, 1, 1, l38, 1},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_32", "dynamic_update_slice", "lstm (lstm.py:25)", operands_16, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_11, 1, 1, l37, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_2x64x16_bias_add", "linear, add", "lstm (lstm.py:25)", operands_12, 4, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_VIEW, 0, 1, 0, "", "", "lstm (lstm.py:25)", operands_13, 1, 1, l38, 1},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "pointwise_sigmoid_2x16", "sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul", "lstm (lstm.py:25)", operands_14, 5, 3, nullptr, 0},
     {sizeof(sl_statement), SL_STATEMENT_END, 0, 1, 0, "", "", "lstm (lstm.py:25)", nullptr, 0, 0, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_2x50x16", "copy", "fc (lstm.py:26)", operands_18, 1, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x5x16_bias", "linear", "fc (lstm.py:26)", operands_19, 3, 1, nullptr, 0},
-    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_20, 2, 0, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "copy_2x50x16", "copy", "fc (lstm.py:26)", operands_16, 1, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 1, "gemm_100x5x16_bias", "linear", "fc (lstm.py:26)", operands_17, 3, 1, nullptr, 0},
+    {sizeof(sl_statement), SL_STATEMENT_RETURN, 0, 1, 0, "", "", "", operands_18, 2, 0, nullptr, 0},
 };
 
 static constexpr sl_result results[] = {
@@ -558,11 +531,11 @@ extern const sl_program_desc sl_program;
 const sl_program_desc sl_program = {
     sizeof(sl_program_desc), SL_ABI_VERSION, "forward", "#kernel.target<\"cpu\", \"x86-64-v3\">",
     sl_program_prepare, sl_program_run,
-    buffers, 30, statements, 21, nullptr, 0,
+    buffers, 31, statements, 19, nullptr, 0,
     results, 2, spaces, 1, queues, 1,
     arena_bytes, scratch_bytes, prepared_bytes, nullptr,
     6, 0, 1, 2, 1,
-    entries, 12, nullptr, 0};
+    entries, 10, nullptr, 0};
 }  // extern "C"
 
 }  // namespace sl_tables

@@ -45,8 +45,6 @@ def run(io):
     native.fill_32(alone, getitem_1_view)
     # full: lstm (lstm.py:25)
     native.fill_32(alone, t_3)
-    # full: lstm (lstm.py:25)
-    native.fill_1600(alone, t_2)
     n = 0
     n_1 = 50
     n_2 = 1
@@ -61,15 +59,13 @@ def run(io):
         t_1_view_1 = buffers[23]  # t_1 + 16: float32[2, 16]
         t_1_view_2 = buffers[24]  # t_1 + 32: float32[2, 16]
         t_1_view_3 = buffers[25]  # t_1 + 48: float32[2, 16]
+        t_2_view = t_2.view(26, i * 32)  # float32[1, 2, 16]
+        t_2_view_view = t_2_view.view(27, 0)  # float32[2, 16]
         # sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul: lstm (lstm.py:25)
         native.pointwise_sigmoid_2x16(alone, t_1_view_1, t_3, t_1_view, t_1_view_2, t_1_view_3,
-            t_3, getitem_1_view)
-        getitem_1_view_1 = buffers[26]  # getitem_1: float32[1, 2, 16]
-        t_2_view = t_2.view(27, i * 32)  # float32[1, 2, 16]
-        # dynamic_update_slice: lstm (lstm.py:25)
-        native.copy_32(alone, getitem_1_view_1, t_2_view)
-        io.back_edge(11)
-    t_2_view_1 = buffers[29]  # t_2: float32[2, 50, 16]
+            t_3, getitem_1_view, t_2_view_view)
+        io.back_edge(10)
+    t_2_view_1 = buffers[30]  # t_2: float32[2, 50, 16]
     # copy: fc (lstm.py:26)
     native.copy_2x50x16(alone, t_2_view_1, t)
     # linear: fc (lstm.py:26)

@@ -170,3 +170,11 @@ def test_a_recurrent_layer_is_one_kernel(
         assert int(re.search(r"\.blocks = (\d+), \.rows", compiled.code)[1]) == blocks  # type: ignore[index]
     (kernel,) = (kernel for kernel in resources_in(tmp_path) if kernel.kernel.startswith(cell.__name__.lower()))
     assert kernel.stack == 0, kernel
+
+
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
+def test_any_number_of_steps_is_one_kernel_a_direction(dtype: torch.dtype, cell: type[nn.RNNBase]) -> None:
+    model = cell(8, 24, bidirectional=True).to(dtype).eval()
+    compiled = sl.compile(model, (torch.randn(6, 2, 8).to(dtype),), target=_TARGET, dynamic_shapes=({0: torch.export.Dim("s", min=1, max=500)},))
+    assert [row["family"] for row in compiled.explain().statements].count("recurrent_sequence") == 2

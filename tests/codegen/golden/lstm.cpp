@@ -186,6 +186,9 @@ static void thunk_gemm_100x5x16_bias(sl_ctx* ctx, sl_team team, void* const* poi
 }
 
 extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
+  if (team.index != 0) {  // every statement is thread 0's
+    return SL_OK;
+  }
   const float* const lstm_weight_ih_l0 = static_cast<const float*>(io->parameters[1]);
   constexpr int64_t lstm_weight_ih_l0_packed_at = 0;
   float* const lstm_weight_ih_l0_packed = sl::at<float>(io->prepared[0], lstm_weight_ih_l0_packed_at);
@@ -196,21 +199,19 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   constexpr int64_t fc_weight_packed_at = 6144;
   float* const fc_weight_packed = sl::at<float>(io->prepared[0], fc_weight_packed_at);
   // pack: lstm (lstm.py:25)
-  if (team.index == 0) {
-    pack_gemm_64x8(ctx, sl::alone(), lstm_weight_ih_l0, lstm_weight_ih_l0_packed);
-  }
+  pack_gemm_64x8(ctx, sl::alone(), lstm_weight_ih_l0, lstm_weight_ih_l0_packed);
   // pack: lstm (lstm.py:25)
-  if (team.index == 0) {
-    pack_gemm_64x16(ctx, sl::alone(), lstm_weight_hh_l0, lstm_weight_hh_l0_packed);
-  }
+  pack_gemm_64x16(ctx, sl::alone(), lstm_weight_hh_l0, lstm_weight_hh_l0_packed);
   // pack: fc (lstm.py:26)
-  if (team.index == 0) {
-    pack_gemm_5x16(ctx, sl::alone(), fc_weight, fc_weight_packed);
-  }
+  pack_gemm_5x16(ctx, sl::alone(), fc_weight, fc_weight_packed);
   return SL_OK;
 }
 
 extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
+  if (team.index != 0) {  // every statement is thread 0's
+    return SL_OK;
+  }
+  team = sl::alone();
   const float* const lstm_bias_ih_l0 = static_cast<const float*>(io->parameters[0]);
   constexpr int64_t lstm_weight_ih_l0_packed_at = 0;
   const float* const lstm_weight_ih_l0_packed = sl::at<const float>(io->prepared[0], lstm_weight_ih_l0_packed_at);
@@ -237,22 +238,14 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   float* const t_5 = sl::at<float>(io->arenas[0], t_5_at);
   const float* const x_view = x;
   // copy: lstm (lstm.py:25)
-  if (team.index == 0) {
-    copy_50x2x8(ctx, sl::alone(), x_view, t_5);
-  }
+  copy_50x2x8(ctx, sl::alone(), x_view, t_5);
   // linear: lstm (lstm.py:25)
-  if (team.index == 0) {
-    gemm_100x64x8_bias(ctx, sl::alone(), t_5, lstm_weight_ih_l0_packed, lstm_bias_ih_l0, t_4);
-  }
+  gemm_100x64x8_bias(ctx, sl::alone(), t_5, lstm_weight_ih_l0_packed, lstm_bias_ih_l0, t_4);
   float* const getitem_1_view = getitem_1;
   // full: lstm (lstm.py:25)
-  if (team.index == 0) {
-    fill_32(ctx, sl::alone(), getitem_1_view);
-  }
+  fill_32(ctx, sl::alone(), getitem_1_view);
   // full: lstm (lstm.py:25)
-  if (team.index == 0) {
-    fill_32(ctx, sl::alone(), t_3);
-  }
+  fill_32(ctx, sl::alone(), t_3);
   const int64_t n = 0;
   const int64_t n_1 = 50;
   const int64_t n_2 = 1;
@@ -261,10 +254,8 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
     float* const t_4_view = t_4 + i * 128;
     float* const t_4_view_view = t_4_view;
     // linear, add: lstm (lstm.py:25)
-    if (team.index == 0) {
-      gemm_2x64x16_bias_add(ctx, sl::alone(), getitem_1_view, lstm_weight_hh_l0_packed,
-          lstm_bias_hh_l0, t_4_view_view, t_1);
-    }
+    gemm_2x64x16_bias_add(ctx, sl::alone(), getitem_1_view, lstm_weight_hh_l0_packed,
+        lstm_bias_hh_l0, t_4_view_view, t_1);
     float* const t_1_view = t_1;
     float* const t_1_view_1 = t_1 + 16;
     float* const t_1_view_2 = t_1 + 32;
@@ -272,23 +263,17 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
     float* const t_2_view = t_2 + i * 32;
     float* const t_2_view_view = t_2_view;
     // sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul: lstm (lstm.py:25)
-    if (team.index == 0) {
-      pointwise_sigmoid_2x16(ctx, sl::alone(), t_1_view_1, t_3, t_1_view, t_1_view_2,
-          t_1_view_3, t_3, getitem_1_view, t_2_view_view);
-    }
+    pointwise_sigmoid_2x16(ctx, sl::alone(), t_1_view_1, t_3, t_1_view, t_1_view_2, t_1_view_3,
+        t_3, getitem_1_view, t_2_view_view);
     if (sl::cancelled(ctx, team)) {
       return sl::stop(ctx, team, 10);
     }
   }
   float* const t_2_view_1 = t_2;
   // copy: fc (lstm.py:26)
-  if (team.index == 0) {
-    copy_2x50x16(ctx, sl::alone(), t_2_view_1, t);
-  }
+  copy_2x50x16(ctx, sl::alone(), t_2_view_1, t);
   // linear: fc (lstm.py:26)
-  if (team.index == 0) {
-    gemm_100x5x16_bias(ctx, sl::alone(), t, fc_weight_packed, fc_bias, linear);
-  }
+  gemm_100x5x16_bias(ctx, sl::alone(), t, fc_weight_packed, fc_bias, linear);
   return SL_OK;
 }
 

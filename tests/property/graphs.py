@@ -119,7 +119,7 @@ class Maker:
         """A graph of 3 to 30 steps with every value used or returned."""
         graph = self.graph
         graph.seed = self._pick(0, 2**31)
-        base = tuple(self._pick(1, 7) for _ in range(self._pick(1, 4)))
+        base = tuple(self._pick(1, 7) if self._pick(0, 19) else 0 for _ in range(self._pick(1, 4)))
         for i in range(self._pick(1, 4)):
             dtype = self._one(("f32", "f32", "f32", "f64", "bf16", "torch.int64", "torch.bool"))
             bound = {"torch.int64": 9.0, "torch.bool": 1.0}.get(dtype, 3.0)
@@ -338,7 +338,7 @@ class Maker:
 
     def _reduce(self) -> None:
         value = self._value(rank=1)
-        if value is None or 0 in value.shape:
+        if value is None:
             return
         shape, dim = list(value.shape), self._dim(value)
         keep = bool(self._pick(0, 1))
@@ -351,10 +351,11 @@ class Maker:
             choices += [(f".any{tail}", "torch.bool", reduced, True, 1.0), (f".all{tail}", "torch.bool", reduced, True, 1.0)]
             choices += [(f".sum{tail}", "torch.int64", reduced, True, float(size))]
         else:
-            choices += [(f".{kind}{tail}", value.dtype, reduced, value.pure, value.bound) for kind in ("amax", "amin")]
+            if size:  # of nothing there is no largest
+                choices += [(f".{kind}{tail}", value.dtype, reduced, value.pure, value.bound) for kind in ("amax", "amin")]
             choices += [(f".sum{tail}", value.dtype, reduced, value.pure and not floats, value.bound * size)]
             choices += [(f".cumsum({dim})", value.dtype, shape, value.pure and not floats, value.bound * size)]
-            if value.pure:
+            if value.pure and size:
                 choices += [(f".{kind}{tail}", "torch.int64", reduced, True, float(size)) for kind in ("argmax", "argmin")]
         if floats:
             choices += [(f".mean{tail}", value.dtype, reduced, False, value.bound)]

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each family of emitted CUDA kernels on the host under sanitizers: what every_cuda_family.py runs on a device, with clusters and early starts.
+"""Each family of emitted CUDA kernels (every_cuda_family.py), and the model set, on the host under sanitizers, with clusters and early starts.
 
 Under ThreadSanitizer also the order of launches holds (host_device/machine.h). That both find what they are for is tested below.
 """
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 import torch
 from cuda_on_host import run_on_host
 from every_cuda_family import OWN, cases
+from models.cases import ALL, settled
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 import straightline as sl
 
@@ -21,19 +24,36 @@ import straightline as sl
 @pytest.mark.parametrize("sanitizer", ["thread", "address"])
 @pytest.mark.parametrize("name", cases())
 def test_family(name: str, sanitizer: str, tmp_path: Path) -> None:
-    torch.backends.cudnn.allow_tf32 = False
     model, inputs = cases()[name]
     model.eval()
     with torch.no_grad():
         right: Any = model.double()(*(x.double() if x.is_floating_point() else x for x in inputs))
         model.float()
         like: Any = model(*inputs)
-    compiled = sl.compile(model, inputs, target="cuda:sm_90", routes=OWN)
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        compiled = sl.compile(model, inputs, target="cuda:sm_90", routes=OWN)
     right, like = ((y,) if isinstance(y, Tensor) else y for y in (right, like))
     got = tuple(torch.empty_like(y, memory_format=torch.contiguous_format) for y in like)
     run_on_host(compiled, model, inputs, got, tmp_path, sanitizer)
     for mine, best in zip(got, right, strict=True):
         assert (mine.double() - best.double()).abs().max() <= 1e-4 * best.double().abs().max().clamp_min(1e-30)
+
+
+#: Their own kernels alone; convolutions of ResNet-18 take minutes here.
+_MODELS = [name for name, (_, _, tail) in ALL.items() if not tail and not name.startswith("resnet")]
+
+
+@pytest.mark.parametrize("name", _MODELS)
+def test_model(name: str, tmp_path: Path) -> None:
+    model, inputs = settled(ALL[name].make()), ALL[name].inputs()
+    with torch.backends.cudnn.flags(allow_tf32=False):
+        compiled = sl.compile(model, inputs, target="cuda:sm_90", routes=OWN)
+    with torch.no_grad():
+        right = pytree.tree_leaves(copy.deepcopy(model)(*inputs))
+    got = tuple(torch.empty_like(y, memory_format=torch.contiguous_format) for y in right)
+    run_on_host(compiled, model, inputs, got, tmp_path, "thread")
+    for mine, best in zip(got, right, strict=True):
+        assert (mine - best).abs().max() <= 2e-5 * best.abs().max()
 
 
 class _Changed:

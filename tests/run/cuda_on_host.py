@@ -117,8 +117,8 @@ def run_on_host(
 ) -> None:
     """Calls `compiled` (for a CUDA device) and fills `results`, which have its shapes and types.
 
-    None of them may be a view of an input or of another one; equal ones are one output of the program. AssertionError with its words
-    where the machine or the sanitizer has found something.
+    None of them may be a view of an input or of another one; equal ones are one output of the program. Buffers that it updates stay
+    as they are. AssertionError with its words where the machine or the sanitizer has found something.
     """
     code, ir = compiled.code, compiled.ir("kernel")  # type: ignore[attr-defined]
     library = _build(code, folder, sanitizer)
@@ -129,8 +129,8 @@ def run_on_host(
     for name, result in zip(returned, results, strict=True):
         places.setdefault(name, result)
     assert set(places) == set(outputs), "a result is a view"
-    named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    given = [[named[name] for name in re.findall(r'kernel\.parameter "([^"]+)"', ir)], list(inputs)]
+    named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers(remove_duplicate=False))}
+    given = [[named[name] for kind in ("parameter", "state") for name in re.findall(rf'kernel\.{kind} "([^"]+)"', ir)], list(inputs)]
     with (folder / "call.bin").open("wb") as file:
         for tensors in given:
             file.write(struct.pack("<q", len(tensors)))

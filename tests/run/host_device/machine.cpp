@@ -27,7 +27,6 @@
 extern "C" {
 [[gnu::weak]] void* __tsan_get_current_fiber();
 [[gnu::weak]] void* __tsan_create_fiber(unsigned flags);
-[[gnu::weak]] void __tsan_destroy_fiber(void*);
 [[gnu::weak]] void __tsan_switch_to_fiber(void*, unsigned flags);
 [[gnu::weak]] void __tsan_acquire(void*);
 [[gnu::weak]] void __tsan_release(void*);
@@ -36,6 +35,7 @@ extern "C" {
 [[gnu::weak]] void __sanitizer_start_switch_fiber(void** stack, const void* bottom, size_t bytes);
 [[gnu::weak]] void __sanitizer_finish_switch_fiber(void* stack, const void** bottom, size_t* bytes);
 [[gnu::weak]] void __asan_poison_memory_region(const volatile void*, size_t);
+[[gnu::weak]] void* __asan_region_is_poisoned(void*, size_t);
 [[gnu::weak]] void __asan_unpoison_memory_region(const volatile void*, size_t);
 }
 
@@ -63,6 +63,31 @@ void release(void* what) {
 void copyBytes(void* to, const void* from, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) {
     const_cast<volatile char*>(static_cast<char*>(to))[i] = static_cast<const char*>(from)[i];
+  }
+}
+
+/// With NaN.
+void fillBytes(void* what, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) {
+    static_cast<volatile char*>(what)[i] = char(0xff);
+  }
+}
+
+/// An access of the thread that runs.
+void reads(const void* what, size_t bytes) {
+  if (__tsan_read_range) {
+    __tsan_read_range(const_cast<void*>(what), bytes);
+  }
+  if (__asan_region_is_poisoned && __asan_region_is_poisoned(const_cast<void*>(what), bytes)) {
+    fail("reads what is not there");
+  }
+}
+void writes(void* what, size_t bytes) {
+  if (__tsan_write_range) {
+    __tsan_write_range(what, bytes);
+  }
+  if (__asan_region_is_poisoned && __asan_region_is_poisoned(what, bytes)) {
+    fail("writes what is not there");
   }
 }
 
@@ -207,17 +232,14 @@ void meet(Meeting& where, const int& live, bool orders) {
 
 // ---- the order of launches, as graph.cpp has it ----
 
-struct Done {
-  bool waits;
-};
-std::vector<Done> done;
+std::vector<bool> waits;   // of each launch, whether it waits for those ahead by itself
 constexpr int kMostLaunches = 1 << 16;
 char ends[kMostLaunches];  // what a launch has done
 std::vector<int> ahead;    // launches that the next one comes behind
 std::vector<std::vector<int>> stepEnds;
 int currentStep = -1;
-std::vector<int> behind;  // those of the launch under way
-bool isEarly = false;
+std::vector<int> behind;   // those of the launch under way
+bool isEarly = false;      // the launch under way
 
 void acquireBehind() {
   for (int launch : behind) {
@@ -269,9 +291,7 @@ void runBlock(Block* which) {
     what.shared(&first, &bytes);
     which->shared = first;
     which->sharedBytes = bytes;
-    for (size_t i = 0; i < which->sharedBytes; ++i) {
-      const_cast<volatile char*>(which->shared)[i] = char(0xff);  // NaN
-    }
+    fillBytes(first, bytes);
   }
   which->schedulerWatched = __tsan_get_current_fiber ? __tsan_get_current_fiber() : nullptr;
   std::vector<Fiber>& fibers = which->processor->fibers;
@@ -311,10 +331,10 @@ void runBlock(Block* which) {
   }
   acquire(&which->processor->place);
   which->gone = true;
-  if (__tsan_write_range && which->sharedBytes > 0) {
-    __tsan_write_range(which->shared, which->sharedBytes);  // who of the cluster may still read it?
-    release(&which->processor->place);
+  if (which->sharedBytes > 0) {
+    writes(which->shared, which->sharedBytes);  // who of the cluster may still read it?
   }
+  release(&which->processor->place);
   which->cluster->left.fetch_add(1);
   while (which->cluster->left.load() < int(which->cluster->blocks.size())) {
     sched_yield();
@@ -440,17 +460,11 @@ void awaitPrevious() {
 void copyLater(void* to, const void* from, bool exists) {
   Copy copy{to, {}, mine().group};
   if (exists) {
-    if (__tsan_read_range) {
-      __tsan_read_range(const_cast<void*>(from), 16);
-    }
-    copyBytes(copy.bytes, from, 16);
+    reads(from, sizeof(copy.bytes));
+    copyBytes(copy.bytes, from, sizeof(copy.bytes));
   }
-  if (__tsan_write_range) {
-    __tsan_write_range(to, 16);
-  }
-  for (int i = 0; i < 16; ++i) {
-    static_cast<volatile char*>(to)[i] = char(0xff);
-  }
+  writes(to, sizeof(copy.bytes));
+  fillBytes(to, sizeof(copy.bytes));
   if (mine().copies.size() == kMostCopies) {
     fail("too many copies under way");
   }
@@ -465,9 +479,7 @@ void waitForGroups(int kept) {
       copyBytes(&copies[still++], &copy, sizeof(copy));
       continue;
     }
-    if (__tsan_write_range) {
-      __tsan_write_range(copy.to, sizeof(copy.bytes));
-    }
+    writes(copy.to, sizeof(copy.bytes));
     copyBytes(copy.to, copy.bytes, sizeof(copy.bytes));
   }
   copies.resize(still);
@@ -597,13 +609,13 @@ void launch(const Launch& what) {
   if (what.kernel) {
     allow(what.arguments, *what.kernel);
   }
-  const int number = int(done.size());
+  const int number = int(waits.size());
   if (number >= kMostLaunches) {
     fail("too many launches");
   }
   behind = ahead;
-  isEarly = what.early && !behind.empty() && std::all_of(behind.begin(), behind.end(), [](int i) { return done[size_t(i)].waits; });
-  done.push_back({what.early});
+  isEarly = what.early && !behind.empty() && std::all_of(behind.begin(), behind.end(), [](int i) { return waits[size_t(i)]; });
+  waits.push_back(what.early);
   ahead = {number};
   release(&hostPlace);
   const int64_t clusters = what.blocks / what.cluster;
@@ -621,7 +633,7 @@ namespace {
 
 /// Ends of launches are known to the host from here on.
 void awaitAll() {
-  for (size_t i = 0; i < done.size(); ++i) {
+  for (size_t i = 0; i < waits.size(); ++i) {
     acquire(&ends[i]);
   }
   ahead.clear();
@@ -635,10 +647,8 @@ struct Copied {
 };
 void copyOnDevice(const void* given) {
   const auto* copied = static_cast<const Copied*>(given);
-  if (__tsan_read_range) {
-    __tsan_read_range(const_cast<void*>(copied->from), copied->bytes);
-    __tsan_write_range(copied->to, copied->bytes);
-  }
+  reads(copied->from, copied->bytes);
+  writes(copied->to, copied->bytes);
   copyBytes(copied->to, copied->from, copied->bytes);
 }
 

@@ -44,7 +44,7 @@ __thread cuda_place threadIdx, blockIdx, blockDim;
 namespace host_device {
 namespace {
 
-constexpr size_t kStackBytes = 256 << 10;
+constexpr size_t kStackBytes = 64 << 10;
 constexpr size_t kShownBytes = 16;
 constexpr unsigned kNoOrder = 1;  // of a switch: __tsan_switch_to_fiber_no_sync
 constexpr int kWarp = 32;

@@ -31,7 +31,7 @@ _ROOT = _HERE.parents[2]
 _PARTS = {torch.float64: 2e-15, torch.float32: 1e-6}
 _SANITIZER = os.environ.get("STRAIGHTLINE_HOST_SANITIZER")
 _CLANG = ("clang++-22", "-std=c++20", "-O1", "-g1", "-w", "-fPIC")
-#: More kernels than cases: those that a case does not launch.
+#: Of one program; large ones take minutes under a sanitizer.
 _SECONDS = 900
 
 
@@ -60,12 +60,17 @@ def _flags(sanitizer: str | None) -> list[str]:
     return [f"-fsanitize={sanitizer}"] if sanitizer else []
 
 
+def _clusters(code: str) -> dict[str, int]:
+    """Blocks that work together, of each kernel that has such."""
+    return {name: int(blocks) for blocks, name in re.findall(r"^SL_CLUSTER_KERNEL\(\d+, (\d+)\) (\w+)\(", code, re.M)}
+
+
 def _build(code: str, folder: Path, sanitizer: str | None) -> Path:
     """A library of the program's text: the device's part as it would be there, the host's as it is."""
     folder.mkdir(exist_ok=True)
     device, host = code.split("// C++.\n")
     kernels = re.findall(r"^SL_(?:RESIDENT_|CLUSTER_)?KERNEL\([^)]*\) (\w+)\(", device, re.M)
-    clusters = {name: blocks for blocks, name in re.findall(r"^SL_CLUSTER_KERNEL\(\d+, (\d+)\) (\w+)\(", device, re.M)}
+    clusters = _clusters(device)
     cases = "".join(
         f'  if (strcmp(entry->name, "{name}") == 0) {{\n    what.cluster = {clusters.get(name, 1)};\n'
         f"    host_device::call({name}, arguments, what);\n    return SL_OK;\n  }}\n"
@@ -92,11 +97,6 @@ def _build(code: str, folder: Path, sanitizer: str | None) -> Path:
         subprocess.run([*_CLANG, *flags, f"-I{_tree().name}", "-c", folder / f"{name}.cpp", "-o", parts[-1]], check=True)
     subprocess.run(["clang++-22", *_flags(sanitizer), "-shared", *parts, "-o", library], check=True)
     return library
-
-
-def _cluster(code: str) -> str:
-    """The largest one of a program."""
-    return max(re.findall(r"^SL_CLUSTER_KERNEL\(\d+, (\d+)\)", code, re.M), key=int, default="1")
 
 
 def _bytes(tensor: Tensor) -> bytes:
@@ -140,7 +140,7 @@ def run_on_host(
         file.write(struct.pack("<q", len(outputs)))
         for name in outputs:
             file.write(struct.pack("<q", places[name].nbytes))
-    words = [_machine(sanitizer), library, folder / "call.bin", folder / "results.bin", str(torch.initial_seed()), _cluster(code)]
+    words = [_machine(sanitizer), library, folder / "call.bin", folder / "results.bin", str(torch.initial_seed()), str(max(_clusters(code).values(), default=1))]
     options = {"TSAN_OPTIONS": "halt_on_error=1:history_size=7", "ASAN_OPTIONS": "detect_leaks=0"}
     done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, env={**os.environ, **options})
     assert done.returncode == 0, f"{' '.join(map(str, words))}: {done.returncode}\n{_shorter(done.stderr)}"

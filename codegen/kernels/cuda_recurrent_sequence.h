@@ -26,12 +26,6 @@ SL_INLINE Sum sigmoid(Sum x) {
   return Sum(1) / (Sum(1) + exp(-x));
 }
 
-/// NaN stays.
-template <class Sum>
-SL_INLINE Sum relu(Sum x) {
-  return x <= Sum(0) ? Sum(0) : x;
-}
-
 /// What is the same for all steps.
 template <RecurrentSequenceTune T>
 struct Layout {
@@ -142,17 +136,9 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
   __syncthreads();
   if constexpr (kTogether) {
     cluster::wait();
-    // A warp without a unit: nobody waits for it, so it does not read what is sent. The first one takes it all the same, since the
-    // others write to this block's memory.
     const int firstOfWarp = thread / 32 * 32 / Tune.lanes;
     if (firstOfWarp >= L::kUnits || block * L::kUnits + firstOfWarp >= Tune.hidden) {
-      for (int64_t step = 1; thread < 32 && step < s.steps; ++step) {
-        cluster::awaitSent(&arrived[step & 1], int((step - 1) >> 1 & 1));
-        if (thread == 0) {
-          cluster::expectAgain(&arrived[step & 1], kSentBytes);
-        }
-      }
-      return;
+      return;  // a warp without a unit (never a block's first): nobody waits for it, so it may not read what is sent
     }
   }
 
@@ -213,7 +199,7 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
       T value;
       if constexpr (kGates == kRnn) {
         const Sum sum = sums[row][0] + inputs[row][0];
-        value = cast<T>(Tune.relu != 0 ? relu(sum) : tanh(sum));
+        value = cast<T>(Tune.relu != 0 ? maximum(sum, Sum(0)) : tanh(sum));
       } else if constexpr (kIsLstm) {
         const Sum in = sigmoid(sums[row][0] + inputs[row][0]), forget = sigmoid(sums[row][1] + inputs[row][1]);
         const Sum candidate = tanh(sums[row][2] + inputs[row][2]), out = sigmoid(sums[row][3] + inputs[row][3]);

@@ -41,6 +41,8 @@ _OF_THE_CPU = {
     "aten_test.py::test_what_becomes_of_it": "",
     "compile_mlir_test.py": "",  # its programs are compiled for the CPU
     "counts_test.py": "",
+    "cuda_architectures_test.py": "",
+    "cuda_families_on_host_test.py": "",
     "cuda_on_host_test.py": "",
     "cuda_products_on_host_test.py": "",
     "cuda_test.py::test_a_call_without_a_device_says_what_is_missing": "",

@@ -298,6 +298,36 @@ def check_reused() -> None:
     judge(model, x, after, "beside a replay")
 
 
+def check_results_are_torchs() -> None:
+    """What torch knows of its own ops' results: streams that still read them, their sizes, the memory that they take."""
+    side = torch.cuda.Stream()
+    for options in ({}, {"launch": "stream"}, {"emit": "python"}, {"fast_path": False}):
+        model, x, compiled = made(3, **options)
+        first = compiled(x)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(int(1e8))
+            read_late = first.clone()
+        first.record_stream(side)
+        place = first.data_ptr()
+        del first
+        second = compiled(x * 2)
+        assert second.data_ptr() != place, f"{options}: another stream reads there"
+        side.synchronize()
+        judge(model, x, read_late, f"{options}: read late")
+        before = torch.cuda.memory_allocated()
+        third = compiled(x)
+        assert torch.cuda.memory_allocated() - before == third.nbytes
+        assert third.resize_(40, 256).shape == (40, 256)
+        with torch.device("cpu"), torch.inference_mode():  # a mode of torch's functions
+            assert compiled(x).device.type == "cuda"
+    names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float64")
+    dtypes = [getattr(torch, name) for name in names]
+    x = torch.randint(0, 99, (3, 5), device="cuda").float()
+    results = sl.compile(lambda x: [x.to(dtype) for dtype in dtypes], (x,))(x)
+    assert all(torch.equal(result, x.to(dtype)) for result, dtype in zip(results, dtypes, strict=True))
+
+
 def check_other_context() -> None:
     """A thread whose current context is another one gets its answer and keeps its context."""
     model, x, compiled = made(3)
@@ -398,7 +428,7 @@ def main() -> None:
     failures = []
     checks = (
         check_counts, check_named_sizes, check_not_waited_for, check_threads, check_deleted, check_captured,
-        check_paths_on_streams, check_reused, check_other_context, check_attributed, check_forked,
+        check_paths_on_streams, check_reused, check_results_are_torchs, check_other_context, check_attributed, check_forked,
     )  # fmt: skip
     for check in checks:
         try:

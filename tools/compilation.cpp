@@ -356,7 +356,7 @@ Failure Compilation::load(const CompileRequest& request) {
       logLine("cache", std::string(unit.cached ? "hit " : "miss ") + unit.name + " " + unit.key);
     }
   };
-  const jit::ObjectCache& cache = request.useCache ? jit::ObjectCache::process() : none;
+  jit::ObjectCache& cache = request.useCache ? jit::ObjectCache::process() : none;
   const jit::CacheCounts before = cache.counts();
   const auto device = std::make_unique<DeviceCompilation>(emitted_, options, code.get());
   double waited = 0;
@@ -367,8 +367,12 @@ Failure Compilation::load(const CompileRequest& request) {
   code->host = jit::compileProgram(units, {emitted_.symbol}, options, &error);
   double ended = 0;
   device->finish(&ended);
+  notes_ = code->host ? code->host->notes : std::vector<std::string>();
+  for (std::string& note : cache.takeNotes()) {  // the device's part may have gone on for longer
+    notes_.push_back(std::move(note));
+  }
   if (settings_.log.cache) {
-    logCache(cache, before, code->host ? code->host->notes : std::vector<std::string>());
+    logCache(cache, before, notes_);
   }
   if (device->failed()) {  // the host's link then lacks what the device's part should have given
     return {kindOf(device->error().kind), device->error().message};
@@ -381,7 +385,6 @@ Failure Compilation::load(const CompileRequest& request) {
   seconds_.units += std::max(device->seconds(), code->host->unitsSeconds);
   seconds_.clang += code->host->clangSeconds;
   seconds_.link = std::max(0.0, code->host->linkSeconds - waited);
-  notes_ = code->host->notes;
   const Stopwatch watch(&seconds_.load);
   std::string message;
   const auto* description = static_cast<const sl_program_desc*>(code->host->code->lookup(emitted_.symbol, &message));

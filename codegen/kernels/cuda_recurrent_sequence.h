@@ -132,6 +132,20 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
   };
   if (s.steps > 0) {
     ask(0);
+  } else if (isUnit) {  // the last states are the first ones
+    SL_UNROLL
+    for (int row = 0; row < kRows; ++row) {
+      if (first + row < s.batch && lane == row % Tune.lanes) {
+        SL_UNROLL
+        for (int number = 0; number < kStates; ++number) {
+          T start(0);
+          if constexpr (Tune.start != 0) {
+            start = given[Tune.bias + number][(first + row) * s.startStride[number] + unit];
+          }
+          ends[number][(first + row) * s.endStride[number] + unit] = start;
+        }
+      }
+    }
   }
   __syncthreads();
   if constexpr (kTogether) {

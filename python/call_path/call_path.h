@@ -6,6 +6,7 @@
 //   tree.c        nested arguments <-> leaves in fixed positions
 //   signature.c   positional and keyword arguments -> the slots of a compiled signature
 //   results.c     fresh outputs, `out=` tensors and views
+//   torch_tensors.c  outputs on a device, as torch's own tensors
 //   streams.c     the caller's current stream
 //   weights.c     parameters whose storage a program uses
 //   plan.c        what a callable reads from its program's description when it is made
@@ -274,6 +275,10 @@ typedef struct sl_fresh {
 /// Evaluates the buffer's extents and strides; gives the bytes to allocate.
 int64_t slOutputShape(const sl_buffer* buffer, const int64_t* extents, int64_t* shape,
                       int64_t* strides);
+/// Raises that there is no memory for an output, with what its allocator said (nullable).
+void slNotAllocated(const sl_output_plan* plan, const char* reason);
+/// Tuple of ints: new reference.
+PyObject* slSizeTuple(int32_t rank, const int64_t* values);
 void slOutputPlanClear(sl_output_plan* plan);
 /// Allocates storage for a fresh output of the given kind: on a device by `exchange`. shape and
 /// strides have the buffer's rank.
@@ -290,6 +295,13 @@ int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
 int slOnDevice(const sl_tensor* tensor, int32_t device_type, int32_t device);
 /// "cpu", "cuda:1", "dlpack device 7": new reference.
 PyObject* slDeviceName(int32_t device_type, int32_t device_id);
+
+// ---- torch_tensors.c
+
+/// A tensor of torch's own allocator on the plan's device, uninitialized, in the order of the current stream: new reference, and
+/// where its elements are. NULL with an exception that has torch's words. `exchange` is torch's.
+PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchange, const int64_t* shape,
+                       const int64_t* strides, void** data);
 
 // ---- kept_outputs.c
 

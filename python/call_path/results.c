@@ -37,7 +37,7 @@ void slOutputPlanClear(sl_output_plan* plan) {
   slKeptClear(plan);
 }
 
-static PyObject* sizeTuple(int32_t rank, const int64_t* values) {
+PyObject* slSizeTuple(int32_t rank, const int64_t* values) {
   PyObject* tuple = PyTuple_New(rank);
   for (int32_t d = 0; tuple && d < rank; ++d) {
     PyObject* value = PyLong_FromLongLong(values[d]);
@@ -93,7 +93,7 @@ static int allocateNumpy(sl_fresh* fresh, sl_output_plan* plan, int64_t bytes, c
   PyObject* size = plan->numpy_shape;
   Py_XINCREF(size);
   if (!size) {
-    size = sizeTuple(rank, shape);
+    size = slSizeTuple(rank, shape);
     if (size && plan->fixed) {
       Py_INCREF(size);
       plan->numpy_shape = size;
@@ -102,7 +102,7 @@ static int allocateNumpy(sl_fresh* fresh, sl_output_plan* plan, int64_t bytes, c
   if (size && isContiguous(rank, shape, strides)) {
     fresh->object = PyObject_CallFunctionObjArgs(numpy_empty, size, plan->numpy_dtype, NULL);
   } else if (size) {
-    PyObject* steps = sizeTuple(rank, strides);
+    PyObject* steps = slSizeTuple(rank, strides);
     if (steps) {
       fresh->object = slSupport("numpy_empty_strided", "(OOOL)", size, steps, plan->numpy_dtype,
                                 (long long)bytes);
@@ -132,18 +132,22 @@ PyObject* slDeviceName(int32_t device_type, int32_t device_id) {
   }
 }
 
+void slNotAllocated(const sl_output_plan* plan, const char* reason) {
+  sl_message text;
+  PyOS_snprintf(text.text, sizeof(text.text), "output '%s' could not be allocated: %s", plan->buffer->source,
+                reason ? reason : "no reason given");
+  slRaiseStatus(SL_OUT_OF_MEMORY, text.text);
+}
+
 /// What an allocator says becomes the exception.
 static void allocationFailed(void* user, const char* kind, const char* message) {
   (void)kind;
   if (!PyErr_Occurred()) {
-    sl_message text;
-    PyOS_snprintf(text.text, sizeof(text.text), "output '%s' could not be allocated: %s",
-                  ((const sl_output_plan*)user)->buffer->source, message ? message : "no reason given");
-    slRaiseStatus(SL_OUT_OF_MEMORY, text.text);
+    slNotAllocated(user, message);
   }
 }
 
-/// By the framework, so that its own pool, and its rules of streams, hold. It allocates a row of
+/// By another framework, so that its own pool, and its rules of streams, hold. It allocates a row of
 /// elements, which is then described anew: strides are ours.
 static int allocateOnDevice(sl_fresh* fresh, const sl_dl_exchange* exchange, sl_output_plan* plan,
                             int64_t bytes, const int64_t* shape, const int64_t* strides) {
@@ -185,6 +189,10 @@ static int allocateOnDevice(sl_fresh* fresh, const sl_dl_exchange* exchange, sl_
 int slFreshAllocate(sl_fresh* fresh, sl_kind kind, const sl_dl_exchange* exchange,
                     sl_output_plan* plan, int64_t bytes, const int64_t* shape,
                     const int64_t* strides) {
+  if (plan->device_type != SL_DLPACK_CPU && kind == SL_KIND_TORCH) {
+    fresh->object = slTorchEmpty(plan, exchange, shape, strides, &fresh->data);
+    return fresh->object ? 0 : -1;
+  }
   if (plan->device_type != SL_DLPACK_CPU) {
     return allocateOnDevice(fresh, exchange, plan, bytes, shape, strides);
   }

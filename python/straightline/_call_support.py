@@ -180,6 +180,13 @@ def numpy_empty_strided(
     return numpy.ndarray(shape, dtype, memory, 0, tuple(s * dtype.itemsize for s in strides))
 
 
+def torch_empty_strided(shape: tuple[int, ...], strides: tuple[int, ...], code: int, bits: int, device: str) -> Any:
+    """A new tensor of torch's, uninitialized."""
+    import torch
+
+    return torch.empty_strided(shape, strides, dtype=getattr(torch, dtype_name(code, bits)), device=device)
+
+
 def op_failure(message: str) -> BaseException:
     """The exception for an op of a framework that failed.
 

@@ -49,10 +49,12 @@ def _tree() -> tempfile.TemporaryDirectory[str]:
 @functools.cache
 def _machine(sanitizer: str | None) -> Path:
     folder = Path(_tree().name)
-    program, part = folder / f"machine_{sanitizer}", folder / f"machine_{sanitizer}.o"
+    program, parts = folder / f"machine_{sanitizer}", []
     # Not instrumented: what it does is not the kernels' doing.
-    subprocess.run([*_CLANG, f"-I{folder}", "-c", _HERE / "machine.cpp", "-o", part], check=True)
-    subprocess.run(["clang++-22", *_flags(sanitizer), "-rdynamic", part, "-o", program, "-ldl", "-lpthread"], check=True)
+    for source in (_HERE / "machine.cpp", _ROOT / "runtime/expression.cpp"):
+        parts.append(folder / f"{source.stem}_{sanitizer}.o")
+        subprocess.run([*_CLANG, f"-I{folder}", "-c", source, "-o", parts[-1]], check=True)
+    subprocess.run(["clang++-22", *_flags(sanitizer), "-rdynamic", *parts, "-o", program, "-ldl", "-lpthread"], check=True)
     return program
 
 
@@ -115,7 +117,7 @@ def _shorter(report: str) -> str:
 def run_on_host(
     compiled: object, model: nn.Module, inputs: tuple[Tensor, ...], results: tuple[Tensor, ...], folder: Path, sanitizer: str | None = _SANITIZER
 ) -> None:
-    """Calls `compiled` (for a CUDA device) and fills `results`, which have its shapes and types.
+    """Calls `compiled` (for a CUDA device) and fills `results`, which have its shapes and types; sizes that have names are those of `inputs`.
 
     None of them may be a view of an input or of another one; equal ones are one output of the program. Buffers that it updates stay
     as they are. AssertionError with its words where the machine or the sanitizer has found something.
@@ -130,11 +132,13 @@ def run_on_host(
         places.setdefault(name, result)
     assert set(places) == set(outputs), "a result is a view"
     named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers(remove_duplicate=False))}
-    given = [[named[name] for kind in ("parameter", "state") for name in re.findall(rf'kernel\.{kind} "([^"]+)"', ir)], list(inputs)]
+    owned = [named[name] for kind in ("parameter", "state") for name in re.findall(rf'kernel\.{kind} "([^"]+)"', ir)]
     with (folder / "call.bin").open("wb") as file:
-        for tensors in given:
+        for tensors, sized in ((owned, False), (inputs, True)):
             file.write(struct.pack("<q", len(tensors)))
-            for data in map(_bytes, tensors):
+            for tensor in tensors:
+                file.write(struct.pack(f"<{tensor.ndim + 1}q", tensor.ndim, *tensor.shape) if sized else b"")
+                data = _bytes(tensor)
                 file.write(struct.pack("<q", len(data)))
                 file.write(data)
         file.write(struct.pack("<q", len(outputs)))

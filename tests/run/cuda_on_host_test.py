@@ -248,6 +248,27 @@ def test_all_steps_in_one_kernel(
     assert sum(row["family"] == "recurrent_sequence" for row in compiled.explain().statements) == 4
 
 
+@pytest.mark.parametrize(  # of 5 one block, of 140 a cluster
+    ("cell", "hidden", "given"), [(nn.LSTM, 5, True), (nn.LSTM, 140, False), (nn.GRU, 5, False), (nn.GRU, 140, True), (nn.RNN, 5, True)]
+)
+def test_any_number_of_steps(cell: type[nn.RNNBase], hidden: int, given: bool, tmp_path: Path) -> None:
+    """Without steps the last states are the first ones (eager refuses such)."""
+    model = Layers(cell, 3, hidden, bidirectional=True).eval()
+    start = torch.randn(2, 2, hidden)
+    starts = ((start, start / 2) if cell is nn.LSTM else (start,)) if given else ()
+    compiled = sl.compile(
+        model, (torch.randn(4, 2, 3), *starts), target="cuda:sm_90", routes=_OWN,
+        dynamic_shapes=({0: torch.export.Dim("steps", min=0, max=50)}, *((tuple({} for _ in starts),) if given else ())),
+    )  # fmt: skip
+    for steps in (0, 1, 6):
+        x = torch.randn(steps, 2, 3)
+        right = model(x, *starts) if steps else (torch.empty(0, 2, 2 * hidden), *(starts or [torch.zeros_like(start)] * (1 + (cell is nn.LSTM))))
+        got = tuple(torch.empty_like(t) for t in right)
+        run_on_host(compiled, model, (x, *starts), got, tmp_path / str(steps))
+        for mine, its in zip(got, right, strict=True):
+            torch.testing.assert_close(mine, its)
+
+
 @pytest.mark.parametrize(("cell", "hidden", "steps"), [(nn.LSTM, 130, 4), (nn.GRU, 140, 33), (nn.RNN, 260, 33)])
 def test_steps_in_a_loop(cell: type[nn.RNNBase], hidden: int, steps: int, tmp_path: Path) -> None:
     """Layers too large for one kernel: in both directions a step's h goes to its place and to y at once."""

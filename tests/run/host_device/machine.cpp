@@ -20,6 +20,7 @@
 
 #include "straightline/abi/entry.h"
 #include "straightline/abi/queue.h"
+#include "straightline/abi/straightline.h"
 
 #include "machine.h"
 
@@ -567,11 +568,22 @@ struct Kept {
 };
 std::vector<Kept> keeps;
 
+std::vector<int64_t> extents;  // of this call
+
 int64_t valueOf(const sl_expr& expression) {
-  if (expression.count != 1 || expression.steps[0].op != 'c') {
-    fail("a size that is known per call");
+  for (int64_t i = 0; i < expression.count; ++i) {
+    if (expression.steps[i].op == 'v') {
+      fail("a size that is known within a call");
+    }
   }
-  return expression.steps[0].value;
+  return sl_expr_value(&expression, extents.data());
+}
+
+/// A dim of an input: what it says of the named sizes.
+void learn(const sl_expr& expression, int64_t value) {
+  if (expression.count == 1 && expression.steps[0].op == 's') {
+    extents[size_t(expression.steps[0].value)] = value;
+  }
 }
 
 void allow(void* const* arguments, const sl_entry& kernel) {
@@ -731,7 +743,18 @@ int main(int count, char** words) {
   for (int64_t n = buffers.number(); n > 0; --n) {
     parameters.push_back(buffers.make(buffers.number(), true));
   }
-  for (int64_t n = buffers.number(); n > 0; --n) {
+  extents.resize(size_t(program->extent_count), 1);
+  const int64_t inputCount = buffers.number();
+  for (int64_t n = 0; n < inputCount; ++n) {
+    const int64_t rank = buffers.number();
+    for (int64_t dim = 0; dim < rank; ++dim) {
+      const int64_t value = buffers.number();
+      for (int b = 0; b < program->buffer_count; ++b) {
+        if (program->buffers[b].role == SL_ROLE_INPUT && program->buffers[b].index == n) {
+          learn(program->buffers[b].extents[dim], value);
+        }
+      }
+    }
     inputs.push_back(buffers.make(buffers.number(), true));
   }
   for (int64_t n = buffers.number(); n > 0; --n) {
@@ -755,6 +778,7 @@ int main(int count, char** words) {
   ctx->size = sizeof(context);
   sl_bindings bindings{};
   bindings.size = sizeof(bindings);
+  bindings.extents = extents.data();
   bindings.parameters = parameters.data();
   bindings.prepared = prepared.data();
   bindings.inputs = inputs.data();

@@ -303,7 +303,11 @@ def check_results_are_torchs() -> None:
     side = torch.cuda.Stream()
     for options in ({}, {"launch": "stream"}, {"emit": "python"}, {"fast_path": False}):
         model, x, compiled = made(3, **options)
+        compiled(x)  # what is made once
+        before = torch.cuda.memory_allocated()
         first = compiled(x)
+        more = torch.cuda.memory_allocated() - before
+        assert more == first.nbytes, f"{options}: {more} bytes"
         torch.cuda.synchronize()
         with torch.cuda.stream(side):
             torch.cuda._sleep(int(1e8))
@@ -315,17 +319,18 @@ def check_results_are_torchs() -> None:
         assert second.data_ptr() != place, f"{options}: another stream reads there"
         side.synchronize()
         judge(model, x, read_late, f"{options}: read late")
-        before = torch.cuda.memory_allocated()
         third = compiled(x)
-        assert torch.cuda.memory_allocated() - before == third.nbytes
-        assert third.resize_(40, 256).shape == (40, 256)
+        assert third.resize_(40, 256).shape == (40, 256), options
         with torch.device("cpu"), torch.inference_mode():  # a mode of torch's functions
-            assert compiled(x).device.type == "cuda"
+            assert compiled(x).device.type == "cuda", options
     names = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float64")
     dtypes = [getattr(torch, name) for name in names]
     x = torch.randint(0, 99, (3, 5), device="cuda").float()
     results = sl.compile(lambda x: [x.to(dtype) for dtype in dtypes], (x,))(x)
-    assert all(torch.equal(result, x.to(dtype)) for result, dtype in zip(results, dtypes, strict=True))
+    for result, dtype in zip(results, dtypes, strict=True):
+        assert torch.equal(result, x.to(dtype)), dtype
+    large = torch.randn(1 << 20, device="cuda")
+    judge(nn.Tanh(), large, sl.compile(nn.Tanh(), (large,))(large), "a large result")
 
 
 def check_other_context() -> None:

@@ -300,7 +300,7 @@ PyObject* slDeviceName(int32_t device_type, int32_t device_id);
 
 /// A tensor of torch's own allocator on the plan's device, uninitialized, in the order of the current stream: new reference, and
 /// where its elements are. NULL with an exception that has torch's words. `exchange` is torch's.
-PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchange, const int64_t* shape,
+PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchange, int64_t bytes, const int64_t* shape,
                        const int64_t* strides, void** data);
 
 // ---- kept_outputs.c

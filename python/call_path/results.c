@@ -190,7 +190,7 @@ int slFreshAllocate(sl_fresh* fresh, sl_kind kind, const sl_dl_exchange* exchang
                     sl_output_plan* plan, int64_t bytes, const int64_t* shape,
                     const int64_t* strides) {
   if (plan->device_type != SL_DLPACK_CPU && kind == SL_KIND_TORCH) {
-    fresh->object = slTorchEmpty(plan, exchange, shape, strides, &fresh->data);
+    fresh->object = slTorchEmpty(plan, exchange, bytes, shape, strides, &fresh->data);
     return fresh->object ? 0 : -1;
   }
   if (plan->device_type != SL_DLPACK_CPU) {

@@ -45,14 +45,18 @@ static int32_t scalarType(sl_dtype dtype) {
   return -1;
 }
 
-static PyObject* byShim(const sl_output_plan* plan, const int64_t* shape, const int64_t* strides) {
+/// Half a microsecond is nothing for larger results, and where memory lacks, for them as a rule, the shim of torch 2.11 writes a
+/// backtrace to the error stream.
+enum { kSmallBytes = 1 << 20 };
+
+static PyObject* byShim(const sl_output_plan* plan, int64_t bytes, const int64_t* shape, const int64_t* strides) {
   enum { kCuda = 1 };  // of aoti_torch_device_type_cuda
   if (!shim_.looked) {
     lookUp();
   }
   const int32_t type = scalarType(plan->buffer->dtype);
   void* handle = NULL;
-  if (!shim_.empty || type < 0 || plan->device_type != SL_DLPACK_CUDA ||
+  if (!shim_.empty || type < 0 || bytes > kSmallBytes || plan->device_type != SL_DLPACK_CUDA ||
       shim_.empty(plan->buffer->rank, shape, strides, type, kCuda, plan->device, &handle)) {
     return NULL;
   }
@@ -61,7 +65,7 @@ static PyObject* byShim(const sl_output_plan* plan, const int64_t* shape, const 
   return object;
 }
 
-/// Also where the shim failed, which says why with a backtrace, if at all.
+/// Also where the shim failed, which does not say why.
 static PyObject* byPython(const sl_output_plan* plan, const int64_t* shape, const int64_t* strides) {
   PyErr_Clear();
   PyObject* sizes = slSizeTuple(plan->buffer->rank, shape);
@@ -87,9 +91,9 @@ static PyObject* byPython(const sl_output_plan* plan, const int64_t* shape, cons
   return object;
 }
 
-PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchange, const int64_t* shape,
+PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchange, int64_t bytes, const int64_t* shape,
                        const int64_t* strides, void** data) {
-  PyObject* object = byShim(plan, shape, strides);
+  PyObject* object = byShim(plan, bytes, shape, strides);
   if (!object) {
     object = byPython(plan, shape, strides);
   }

@@ -10,6 +10,7 @@ slow, so there is little of everything. cuda_architectures_test.py compiles the 
 
 from __future__ import annotations
 
+import math
 import sys
 
 import torch
@@ -43,6 +44,12 @@ def _r(*sizes: int) -> Tensor:
     return torch.randn(sizes)
 
 
+def _distinct(*sizes: int) -> Tensor:
+    """What is equal may come in any order from torch."""
+    count = math.prod(sizes)
+    return torch.randperm(count).reshape(sizes).float() / count - 0.5
+
+
 def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
     """Models with inputs, by what they show."""
     keep = torch.rand(5, 77) < 0.6
@@ -73,11 +80,11 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "gather": (_Of(lambda s, x, i: torch.gather(x, 1, i)), (_r(5, 9), torch.randint(9, (5, 4)))),
         "scatter": (_Of(lambda s, x, i, y: x.index_add(0, i, y)), (_r(9, 5), torch.randint(9, (4,)), _r(4, 5))),
         "scan": (_Of(lambda s, x: (x.cumsum(1), x.cumsum(0), x.flatten().cumsum(0))), (_r(17, 133),)),
-        "experts": (_Of(lambda s, x: x.topk(3)), (_r(5, 60),)),
-        "sorted": (_Of(lambda s, x: (*x.sort(1, descending=True), x.argsort(0))), (_r(3, 1003),)),
-        "merged": (_Of(lambda s, x: x.sort()), (_r(2, 5003),)),
-        "selected": (_Of(lambda s, x: x.topk(20, largest=False)), (_r(2, 2501),)),
-        "selected from parts": (_Of(lambda s, x: x.topk(40)), (_r(2, 30011),)),
+        "experts": (_Of(lambda s, x: x.topk(3)), (_distinct(5, 60),)),
+        "sorted": (_Of(lambda s, x: (*x.sort(1, descending=True), x.argsort(0))), (_distinct(3, 1003),)),
+        "merged": (_Of(lambda s, x: x.sort()), (_distinct(2, 5003),)),
+        "selected": (_Of(lambda s, x: x.topk(20, largest=False)), (_distinct(2, 2501),)),
+        "selected from parts": (_Of(lambda s, x: x.topk(40)), (_distinct(2, 30011),)),
         "lstm, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
         "lstm, a cluster": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(7, 131, batch_first=True)), (_r(5, 9, 7),)),
         "gru, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.GRU(5, 20, bidirectional=True)), (_r(9, 3, 5),)),

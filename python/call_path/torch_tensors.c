@@ -109,6 +109,12 @@ PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchang
     Py_DECREF(object);
     return NULL;
   }
+  if (!tensor.data && bytes > 0) {
+    PyErr_Format(slUnsupportedError, "torch made result '%s' without memory, as in a mode of fake tensors: call outside of it",
+                 plan->buffer->source);
+    Py_DECREF(object);
+    return NULL;
+  }
   *data = (char*)tensor.data + tensor.byte_offset;
   return object;
 }

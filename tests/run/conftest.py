@@ -44,6 +44,7 @@ _OF_THE_CPU = {
     "counts_test.py": "",
     "cuda_architectures_test.py": "",
     "cuda_families_on_host_test.py": "",
+    "cuda_named_sizes_on_host_test.py": "",
     "cuda_on_host_test.py": "",
     "cuda_products_on_host_test.py": "",
     "cuda_test.py::test_a_call_without_a_device_says_what_is_missing": "",

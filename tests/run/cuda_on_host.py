@@ -79,7 +79,7 @@ def _build(code: str, folder: Path, sanitizer: str | None) -> Path:
         for name in kernels
     )
     threads = sanitizer == "thread" or bool(clusters)
-    (folder / "device.cpp").write_text(
+    text = (
         f'{"#define STRAIGHTLINE_BLOCKS_ARE_THREADS 1" if threads else ""}\n#include "{_HERE / "cuda.h"}"\n{device}\n'
         '#include "straightline/abi/queue.h"\n'
         'extern "C" int32_t sl_queue_start(sl_ctx*, void*, void* kernel, const sl_grid* grid, void* const* arguments) {\n'
@@ -89,8 +89,12 @@ def _build(code: str, folder: Path, sanitizer: str | None) -> Path:
         f"{cases}  host_device::fail(entry->name);\n}}\n"
     )
     images = "".join(f'extern "C" const sl_device_image {name}_image = {{}};\n' for name in kernels)
-    (folder / "host.cpp").write_text(f"{host}\n{images}")
+    texts = {"device": text, "host": f"{host}\n{images}"}
     library = folder / "program.so"
+    if library.exists() and all((folder / f"{name}.cpp").read_text() == text for name, text in texts.items()):
+        return library
+    for name, text in texts.items():
+        (folder / f"{name}.cpp").write_text(text)
     parts = []
     # Warps hand over in the midst of functions, whose entries therefore mean nothing to the sanitizer.
     entries = ["-mllvm", "-tsan-instrument-func-entry-exit=0"] if sanitizer == "thread" else []
@@ -118,6 +122,8 @@ def run_on_host(
     compiled: object, model: nn.Module, inputs: tuple[Tensor, ...], results: tuple[Tensor, ...], folder: Path, sanitizer: str | None = _SANITIZER
 ) -> None:
     """Calls `compiled` (for a CUDA device) and fills `results`, which have its shapes and types; sizes that have names are those of `inputs`.
+
+    A folder in which this program ran before (under the same sanitizer) has its library.
 
     None of them may be a view of an input or of another one; equal ones are one output of the program. Buffers that it updates stay
     as they are. AssertionError with its words where the machine or the sanitizer has found something.

@@ -333,6 +333,17 @@ def check_results_are_torchs() -> None:
     judge(nn.Tanh(), large, sl.compile(nn.Tanh(), (large,))(large), "a large result")
 
 
+def check_buffers_are_shown() -> None:
+    """Emitted Python shows what lies on the device: a copy of what the kernels before have made."""
+    model, x, compiled = made(4, emit="python")
+    compiled.code += '    held.extend(b.numpy() for b in io.buffers if b.role == "output")\n'
+    held: list[Any] = []
+    compiled.run.__globals__["held"] = held
+    y = compiled(x)
+    judge(model, x, y, "emitted Python that is looked at")
+    assert len(held) == 1 and torch.equal(torch.from_numpy(held[0]), y.cpu())
+
+
 def check_other_context() -> None:
     """A thread whose current context is another one gets its answer and keeps its context."""
     model, x, compiled = made(3)
@@ -433,7 +444,8 @@ def main() -> None:
     failures = []
     checks = (
         check_counts, check_named_sizes, check_not_waited_for, check_threads, check_deleted, check_captured,
-        check_paths_on_streams, check_reused, check_results_are_torchs, check_other_context, check_attributed, check_forked,
+        check_paths_on_streams, check_reused, check_results_are_torchs,
+        check_buffers_are_shown, check_other_context, check_attributed, check_forked,
     )  # fmt: skip
     for check in checks:
         try:

@@ -2,6 +2,7 @@
 // Buffers of emitted Python: an address and a line of the program's buffer table.
 #include "emitted.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 PyTypeObject* slBufferType;
@@ -237,42 +238,101 @@ static int isReadOnly(const Buffer* buffer) {
   return root->role == SL_ROLE_INPUT;
 }
 
-/// numpy(): the memory as an array. It stays what it is after the call: the call then keeps its frame and arguments. A copy
-/// for bfloat16 (as float32) and in prepare, whose scratch memory goes.
-static PyObject* asNumpy(PyObject* self, PyObject* unused) {
-  (void)unused;
-  Buffer* buffer = (Buffer*)self;
-  Io* io = buffer->io;
-  if (!io->looked_at && slIoActive(io, "the buffer")) {
+/// Bytes from element 0 to behind the last one.
+static size_t spanBytes(const Buffer* buffer) {
+  int64_t last = 0;
+  for (int32_t d = 0; d < buffer->line->rank; ++d) {
+    const int64_t extent = sl_expr_value(&buffer->line->extents[d], buffer->io->extent_values);
+    if (extent == 0) {
+      return 0;
+    }
+    last += (extent - 1) * sl_expr_value(&buffer->line->strides[d], buffer->io->extent_values);
+  }
+  return (size_t)(last + 1) * ((buffer->line->dtype.bits + 7u) / 8);
+}
+
+/// What a device's memory holds once all that was enqueued so far has run, for the caller to free. NULL with an exception.
+static void* copiedToHost(const Buffer* buffer) {
+  const Io* io = buffer->io;
+  const char* space = io->desc->spaces[buffer->line->space];
+  void* queue = NULL;
+  for (int32_t q = 0; q < io->desc->queue_count && !queue; ++q) {
+    queue = strcmp(io->desc->queues[q], space) == 0 ? io->bindings->queues[q] : NULL;
+  }
+  const size_t bytes = spanBytes(buffer);
+  void* host = queue ? malloc(bytes ? bytes : 1) : NULL;
+  if (!host) {
+    PyErr_Format(slUnsupportedError, "buffer '%s' lies in the memory '%s', which the host cannot read now", buffer->line->name, space);
     return NULL;
   }
-  if (buffer->line->space != 0 || buffer->line->role == SL_ROLE_HANDLE) {
-    PyErr_Format(slUnsupportedError, "buffer '%s' %s", buffer->line->name,
-                 buffer->line->role == SL_ROLE_HANDLE ? "is a library's handle, not an array"
-                                                      : "lies in a device's memory, which the host cannot read");
+  int32_t status = SL_OK;
+  Py_BEGIN_ALLOW_THREADS
+  if (bytes) {
+    status = sl_queue_copy(io->ctx, queue, host, io->desc->spaces[0], buffer->data, space, bytes);
+    void* event = sl_queue_record(queue);
+    sl_queue_wait(io->bindings->queues[0], event, queue);
+    sl_queue_forget(event, queue);
+    status = status == SL_OK ? __atomic_load_n(&io->ctx->status, __ATOMIC_ACQUIRE) : status;
+  }
+  Py_END_ALLOW_THREADS
+  if (status != SL_OK) {
+    free(host);
+    sl_message message;
+    PyOS_snprintf(message.text, sizeof(message.text), "buffer '%s' could not be copied to the host", buffer->line->name);
+    slRaiseStatus(status, message.text);
     return NULL;
   }
+  return host;
+}
+
+/// An array over `data`, which has the buffer's layout.
+static PyObject* arrayOver(PyObject* self, void* data, int copy) {
+  const Buffer* buffer = (Buffer*)self;
   PyObject* shape = getShape(self, NULL);
   PyObject* strides =
       shape ? longTuple(buffer, buffer->line->strides, (buffer->line->dtype.bits + 7) / 8) : NULL;
   PyObject* array = NULL;
   if (strides) {
-    const int copy = io->phase == 0;
-    array = slSupport("buffer_array", "(ONOOiiOO)", self, PyLong_FromVoidPtr(buffer->data), shape, strides,
+    array = slSupport("buffer_array", "(ONOOiiOO)", self, PyLong_FromVoidPtr(data), shape, strides,
                       (int)buffer->line->dtype.code, (int)buffer->line->dtype.bits,
                       isReadOnly(buffer) ? Py_True : Py_False, copy ? Py_True : Py_False);
-    if (array && !copy) {
-      io->looked_at = 1;
-    }
   }
   Py_XDECREF(shape);
   Py_XDECREF(strides);
   return array;
 }
 
+/// numpy(): the memory as an array. It stays what it is after the call: the call then keeps its frame and arguments. A copy
+/// for bfloat16 (as float32), in prepare, whose scratch memory goes, and of a device's memory, which is waited for.
+static PyObject* asNumpy(PyObject* self, PyObject* unused) {
+  (void)unused;
+  Buffer* buffer = (Buffer*)self;
+  Io* io = buffer->io;
+  const int is_there = buffer->line->space != 0;
+  if ((is_there || !io->looked_at) && slIoActive(io, "the buffer")) {
+    return NULL;
+  }
+  if (buffer->line->role == SL_ROLE_HANDLE) {
+    PyErr_Format(slUnsupportedError, "buffer '%s' is a library's handle, not an array", buffer->line->name);
+    return NULL;
+  }
+  if (is_there) {
+    void* data = copiedToHost(buffer);
+    PyObject* array = data ? arrayOver(self, data, 1) : NULL;
+    free(data);
+    return array;
+  }
+  const int copy = io->phase == 0;
+  PyObject* array = arrayOver(self, buffer->data, copy);
+  if (array && !copy) {
+    io->looked_at = 1;
+  }
+  return array;
+}
+
 static PyMethodDef methods[] = {
     {"numpy", asNumpy, METH_NOARGS,
-     "numpy()\n--\n\nThe memory as a numpy array; bfloat16 as float32, copied."},
+     "numpy()\n--\n\nThe memory as a numpy array; bfloat16 as float32, copied; of a device a copy, for which it waits."},
     {"view", (PyCFunction)(void (*)(void))view, METH_FASTCALL,
      "view(number, elements)\n--\n\nBuffer `number` of the program, `elements` elements on."},
     {NULL, NULL, 0, NULL},

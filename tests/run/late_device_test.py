@@ -6,10 +6,13 @@ from __future__ import annotations
 import concurrent.futures
 import ctypes
 import pathlib
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import numpy
 import pytest
 import torch
 from policy import check, check_call
@@ -102,6 +105,28 @@ def test_three_ways_give_the_same_bits(device: _Device, threads: int) -> None:
         results = [function(x) for function in compiled]
         assert device.executed >= before + 3 * 5
         assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_emitted_python_shows_what_lies_there(device: _Device, dtype: torch.dtype) -> None:
+    """A copy, made behind what was enqueued before; outside of a call there is nothing."""
+    model, x = _mlp().to(dtype), torch.randn(6, 48).to(dtype)
+    compiled = sl.compile(model, (x,), emit="python", _device="test_device")
+    buffer = re.findall(r"native\.\w+\(queue_1, (?:\w+, )*?(\w+)(?:, [a-z_]+=\d+)*\)", compiled.code)[-1]
+    text = compiled.code
+    compiled.code = text + f"    held.append({buffer}); held.append({buffer}.numpy()); held.append({buffer}.numpy())\n"
+    held: list[Any] = []
+    compiled.run.__globals__["held"] = held
+    device.delay(0.02)
+    y = compiled(x)
+    shown, first, second = held
+    assert shown.space == "test_device" and first is not second and not numpy.shares_memory(first, second)
+    assert first.shape == tuple(y.shape) and numpy.array_equal(first, y.float().numpy()) and numpy.array_equal(second, first)
+    held.clear()
+    later = compiled(x * 2)
+    assert numpy.array_equal(held[1], later.float().numpy()) and not numpy.array_equal(held[1], first)
+    with pytest.raises(sl.UserError, match="call"):
+        shown.numpy()
 
 
 def test_layer_norm_and_softmax(device: _Device) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from straightline.bench import answers
+from straightline.bench import answers, machine, worker
 from straightline.bench.case import load_folder
+from straightline.bench.contenders.cuda_inductor import library_of_package
 from straightline.bench.session import Reference, Session, Settings
 from straightline.bench.worker_client import WorkerClient, WorkerGone
 
@@ -89,6 +91,27 @@ def test_single_calls_are_waited_for_one_by_one(monkeypatch: pytest.MonkeyPatch)
     timed = cuda_timing.timed(call, samples=1, sample_s=0.002)
     assert len(timed["sync_us"]) == len(timed["enqueue_us"]) == 10 and min(timed["sync_us"]) >= 2000 > min(timed["enqueue_us"])
     assert timed["samples_us"][0] >= 2000 and timed["calls"] >= 1
+
+
+def test_who_calls_stays_on_one_core() -> None:
+    allowed = os.sched_getaffinity(0)
+    core = machine.quietest_core()
+    assert core in allowed and os.sched_getaffinity(0) == allowed
+    with worker._on_core(core):
+        assert os.sched_getaffinity(0) == {core}
+    assert os.sched_getaffinity(0) == allowed
+    with worker._on_core(None):
+        assert os.sched_getaffinity(0) == allowed
+
+
+def test_a_package_of_aot_inductor_without_its_loader(tmp_path: Path) -> None:
+    import torch
+
+    x = torch.randn(4, 8)
+    program = torch.export.export(torch.nn.Tanh(), (x,))
+    path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    (result,) = library_of_package(path, "cpu")(x)
+    torch.testing.assert_close(result, torch.tanh(x))
 
 
 def test_cases_that_prepare_beside_each_other(tmp_path: Path) -> None:

@@ -331,12 +331,13 @@ class Session:
         others = [other for other in entrants if other is not entrant and other.client]
         _settle([other.client.pid for other in others if other.client])
         before = {other.contender.name: machine.processor_seconds(other.client.pid) for other in others if other.client}
+        core = machine.quietest_core() if self._settings.device == "cuda" else None  # of the one thread that calls
         with entrant.losing_its_process():
             for record in entrant.standing():
                 assert entrant.client is not None
                 done = entrant.client.ask(
                     self._settings.limit_s, "time", row=record.contender, samples=self._settings.samples,
-                    sample_s=self._settings.sample_s,
+                    sample_s=self._settings.sample_s, core=core,
                 )  # fmt: skip
                 if not done["ok"]:
                     record.status, record.reason = "failed", done["reason"]

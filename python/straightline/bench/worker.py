@@ -5,8 +5,9 @@
     check     row, file                                 ->  writes the results of one call as an .npz file
     count     row                                       ->  allocations per call, null where they cannot be counted;
                                                             on a device launches and kernels_us instead
-    time      row, samples, sample_s                    ->  samples_us, calls (in each sample); on a device also
-                                                            sync_us and enqueue_us, one for each of `samples` single calls
+    time      row, samples, sample_s, core              ->  samples_us, calls (in each sample); on a device also
+                                                            sync_us and enqueue_us, one for each of `samples` single calls;
+                                                            the calling thread runs on `core` meanwhile, unless that is null
     quit
 
 An answer has "ok": true, or false with "kind" ("unavailable", "unsupported" or "failed") and "reason". Between requests the
@@ -24,6 +25,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -118,7 +120,7 @@ class Worker:
         row, sample_s = request["row"], request["sample_s"]
         loop = self._prepared.calls[row].loop
         if self._device == "cuda":
-            with _inference():
+            with _inference(), _on_core(request["core"]):
                 return cuda_timing.timed(self._prepared.calls[row], request["samples"], sample_s)
         with _inference():
             if (row, sample_s) not in self._calls:
@@ -150,6 +152,17 @@ def _inference() -> contextlib.AbstractContextManager[Any]:
     import torch
 
     return torch.inference_mode()
+
+
+@contextlib.contextmanager
+def _on_core(core: int | None) -> Iterator[None]:
+    """Keeps the calling thread there; a library's threads stay where they are."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, allowed if core is None else {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def _answer(worker: Worker, request: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import copy
 import ctypes
 import gc
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -334,14 +335,30 @@ def check_results_are_torchs() -> None:
 
 
 def check_buffers_are_shown() -> None:
-    """Emitted Python shows what lies on the device: a copy of what the kernels before have made."""
-    model, x, compiled = made(4, emit="python")
-    compiled.code += '    held.extend(b.numpy() for b in io.buffers if b.role == "output")\n'
-    held: list[Any] = []
-    compiled.run.__globals__["held"] = held
-    y = compiled(x)
-    judge(model, x, y, "emitted Python that is looked at")
-    assert len(held) == 1 and torch.equal(torch.from_numpy(held[0]), y.cpu())
+    """Emitted Python shows what lies on the device: a copy of what the kernels before have made, in the middle of a graph too."""
+    model, x = Chain(4).cuda().requires_grad_(False), torch.randn(16, 256, device="cuda")
+    seen = {}
+    for launch in ("graph", "stream"):
+        compiled = sl.compile(model, (x,), emit="python", launch=launch)
+        plain = compiled.code
+        middle = re.search(r"^    (\w+) = buffers\[\d+\]  # arena.*?(?=^    \w+\.\w+\(queue_1, \1,)", plain, re.M | re.S)
+        assert middle, plain
+        look = f"    held.append({middle[1]}.numpy())\n"
+        compiled.code = plain[: middle.end()] + look + plain[middle.end() :]
+        compiled.code += '    held.extend(b.numpy() for b in io.buffers if b.role == "output")\n'
+        held: list[Any] = []
+        compiled.run.__globals__["held"] = held
+        for _ in range(3):
+            held.clear()
+            y = compiled(x)
+            judge(model, x, y, "emitted Python that is looked at")
+            between, last = (torch.from_numpy(array) for array in held)
+            assert torch.equal(last, y.cpu()) and between.abs().max() > 0
+        seen[launch] = between
+        compiled.code = plain
+        for _ in range(3):
+            judge(model, x, compiled(x), "emitted Python that is not looked at any more")
+    assert torch.equal(seen["graph"], seen["stream"])
 
 
 def check_other_context() -> None:

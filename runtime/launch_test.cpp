@@ -203,8 +203,12 @@ TEST_F(Launch, OrderOfAQueue) {
   EXPECT_NE(0u, sl_queue_order(team));
   EXPECT_EQ(7u, sl_queue_order(stream(7)));
   EXPECT_EQ(0u, sl_queue_order(stream(0))) << "it has none";
+  EXPECT_EQ(0, sl_queue_captured(team));
+  EXPECT_EQ(0, sl_queue_captured(stream(7)));
   notes().captured = 1;
   EXPECT_EQ(0u, sl_queue_order(stream(7))) << "what is captured runs whenever its graph does";
+  EXPECT_EQ(1, sl_queue_captured(stream(7)));
+  EXPECT_EQ(0, sl_queue_captured(team));
 }
 
 // Contract: E9.

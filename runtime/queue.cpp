@@ -145,8 +145,12 @@ uint64_t sl_queue_order(const sl_queue* queue) {
     return 1;  // a call has ended before the next begins
   }
   const sl_device_desc* device = queue->device;
-  const bool isCaptured = device->queue_captured && device->queue_captured(queue->handle);
-  return isCaptured || !device->queue_order ? 0 : device->queue_order(queue->handle);
+  return sl_queue_captured(queue) || !device->queue_order ? 0 : device->queue_order(queue->handle);
+}
+
+int32_t sl_queue_captured(const sl_queue* queue) {
+  const sl_device_desc* device = queue->device;
+  return device && device->queue_captured ? device->queue_captured(queue->handle) : 0;
 }
 
 int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,

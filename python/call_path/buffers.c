@@ -252,12 +252,18 @@ static size_t spanBytes(const Buffer* buffer) {
 }
 
 /// What a device's memory holds once all that was enqueued so far has run, for the caller to free. NULL with an exception.
+/// What a graph was to launch at the end of the call is launched by then, and the rest of the call comes one by one.
 static void* copiedToHost(const Buffer* buffer) {
   const Io* io = buffer->io;
   const char* space = io->desc->spaces[buffer->line->space];
   void* queue = NULL;
   for (int32_t q = 0; q < io->desc->queue_count && !queue; ++q) {
     queue = strcmp(io->desc->queues[q], space) == 0 ? io->bindings->queues[q] : NULL;
+  }
+  if (queue && sl_queue_captured(queue)) {
+    PyErr_Format(slUnsupportedError, "buffer '%s' cannot be read while a graph is captured: nothing runs before it is launched",
+                 buffer->line->name);
+    return NULL;
   }
   const size_t bytes = spanBytes(buffer);
   void* host = queue ? malloc(bytes ? bytes : 1) : NULL;
@@ -269,16 +275,19 @@ static void* copiedToHost(const Buffer* buffer) {
   Py_BEGIN_ALLOW_THREADS
   if (bytes) {
     status = sl_queue_copy(io->ctx, queue, host, io->desc->spaces[0], buffer->data, space, bytes);
-    void* event = sl_queue_record(queue);
-    sl_queue_wait(io->bindings->queues[0], event, queue);
-    sl_queue_forget(event, queue);
-    status = status == SL_OK ? __atomic_load_n(&io->ctx->status, __ATOMIC_ACQUIRE) : status;
+    if (status == SL_OK) {
+      void* event = sl_queue_record(queue);
+      sl_queue_wait(io->bindings->queues[0], event, queue);
+      sl_queue_forget(event, queue);
+      status = __atomic_load_n(&io->ctx->status, __ATOMIC_ACQUIRE);
+    }
   }
   Py_END_ALLOW_THREADS
   if (status != SL_OK) {
     free(host);
     sl_message message;
-    PyOS_snprintf(message.text, sizeof(message.text), "buffer '%s' could not be copied to the host", buffer->line->name);
+    PyOS_snprintf(message.text, sizeof(message.text), "%s: buffer '%s' could not be copied to the host",
+                  io->ctx->text[0] ? io->ctx->text : "the device failed", buffer->line->name);
     slRaiseStatus(status, message.text);
     return NULL;
   }

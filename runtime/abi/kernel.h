@@ -140,7 +140,8 @@ typedef struct sl_device_desc {
   /// Blocks until everything that was enqueued on any queue of the device has run.
   void (*finish)(int32_t device);
   // A whole run as one launch: a queue that gathers what is started and copied on it, for `queue_destroy` to destroy. One run
-  // at a time: graph_begin says on which queue it will be launched, graph_launch launches it there.
+  // at a time: graph_begin says on which queue it will be launched, graph_launch launches it there. A copy to the host launches
+  // what the run has gathered, which then gathers no more.
   void* (*graph_create)(int32_t device);
   int32_t (*graph_begin)(void* graph, sl_ctx* ctx, void* queue);
   int32_t (*graph_launch)(void* graph, sl_ctx* ctx);

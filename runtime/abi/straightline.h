@@ -80,6 +80,9 @@ SL_API void sl_queue_release(sl_queue* queue);
 /// one, too. 0: there is none, or the caller captures the stream behind the queue, so that what is enqueued runs whenever its graph does.
 SL_API uint64_t sl_queue_order(const sl_queue* queue);
 
+/// 1: the caller captures the stream behind the queue, so nothing that is enqueued runs before the caller launches that graph.
+SL_API int32_t sl_queue_captured(const sl_queue* queue);
+
 /// Leases a frame large enough for these extents; lock-free when one is in the pool, allocates otherwise.
 SL_API int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** out, sl_message* message);
 /// How the kernels of a device's queue get there.

@@ -112,6 +112,43 @@ def _results_are_used_again(tensors: Any, driver: Any) -> None:
     tensors.keeps(False)
 
 
+def _a_look_launches_what_was_gathered(tensors: Any, driver: Any) -> None:
+    """What comes behind it follows one by one, and the next call without one is a whole graph again."""
+    import straightline as sl
+    from straightline import _call
+
+    def asked(kind: str) -> int:
+        before = _call.cuda_calls()[kind]
+        function(*arguments)
+        return _call.cuda_calls()[kind] - before
+
+    imports = "from straightline.kernels import cuda\n"
+    text = compiled(*_model(), "graph", emit="python").code.replace(imports, "")
+    for place, kernels_behind in ((text.index("    t_view = "), 1), (len(text), 0)):
+        for kind, looks, first, second in (
+            ("graph_launches", 1, 1, 1), ("launches", kernels_behind, 0, 0), ("copies", 1, 0, 0), ("instantiations", kernels_behind, 1, 0),
+        ):  # fmt: skip
+            function, arguments, _ = made(tensors, _model, "graph", emit="python")
+            plain = function._python
+            scope = {"cuda": plain.__globals__["cuda"], "held": []}
+            exec(text[:place] + "    held.append(t.numpy())\n" + text[place:], scope)
+            looking = scope["run"]
+            for run, expected in ((plain, None), (looking, looks), (plain, first), (plain, second), (looking, looks)):
+                function._python = run
+                count = asked(kind)
+                assert expected is None or count == expected, (place, kind, count, expected)
+    tensors.stream(0x1000)
+    driver.fake_capture(1)
+    try:
+        function(*arguments)
+        raise AssertionError("a look while the caller captures")
+    except sl.UnsupportedError as error:
+        assert "'t'" in str(error) and "while a graph is captured" in str(error), error
+    finally:
+        driver.fake_capture(0)
+        tensors.stream(0)
+
+
 def main() -> None:
     """The checks, in a process whose driver is the one made for it."""
     if HERE not in os.environ:
@@ -127,6 +164,7 @@ def main() -> None:
     _graphs_are_launched_as_such(tensors)
     _results_are_used_again(tensors, driver)
     _kernels_of_one_image_share_it(tensors)
+    _a_look_launches_what_was_gathered(tensors, driver)
     print("right")
 
 

@@ -25,6 +25,7 @@ struct Queue {
   Stream stream;                       ///< of a gathering queue: where the run that it gathers will be launched
   bool owned;
   std::unique_ptr<LaunchGraph> graph;  ///< not null: it gathers a run
+  bool direct = false;                 ///< the host has asked for what this run had made so far: the rest is not gathered
   std::atomic<uint64_t> order{0};      ///< of a default stream, which lives as long as its context: asked once
 };
 
@@ -120,7 +121,13 @@ int32_t queueCaptured(void* queue) {
 }
 
 /// Whether the queue keeps what it is given for the launch of the graph.
-bool gathers(void* queue) { return asQueue(queue)->graph && !driver().waits; }
+bool gathers(void* queue) { return asQueue(queue)->graph && !asQueue(queue)->direct && !driver().waits; }
+
+/// Launches what was gathered so far, for the host to read.
+Result stopGathering(void* queue) {
+  asQueue(queue)->direct = true;
+  return asQueue(queue)->graph->launchOnce(streamOf(queue));
+}
 
 int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void* const* arguments) {
   constexpr int64_t kMostBlocks = 0x7fffffff;
@@ -174,11 +181,16 @@ int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinatio
   const auto to = reinterpret_cast<Address>(destination);
   const auto from = reinterpret_cast<Address>(source);
   if (gathers(queue)) {
-    if (!toDevice || !fromDevice) {
+    if (!fromDevice) {
       sl_fail(ctx, SL_INTERNAL, 0, 0, 0);  // sl_program_graph_nodes refuses such programs
       return SL_INTERNAL;
     }
-    return failed(ctx, deviceOf(queue), asQueue(queue)->graph->copy(to, from, bytes));
+    if (toDevice) {
+      return failed(ctx, deviceOf(queue), asQueue(queue)->graph->copy(to, from, bytes));
+    }
+    if (const int32_t status = failed(ctx, deviceOf(queue), stopGathering(queue)); status != SL_OK) {
+      return status;
+    }
   }
   if (bytes == 0) {
     return SL_OK;
@@ -273,6 +285,7 @@ void* graphCreate(int32_t number) {
 
 int32_t graphBegin(void* graph, sl_ctx*, void* queue) {
   asQueue(graph)->stream = streamOf(queue);
+  asQueue(graph)->direct = false;
   asQueue(graph)->graph->begin();
   return SL_OK;
 }

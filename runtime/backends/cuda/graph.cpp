@@ -247,6 +247,12 @@ Result LaunchGraph::launch(Stream stream) {
   return driver_.graphLaunch(exec_, stream);
 }
 
+Result LaunchGraph::launchOnce(Stream stream) {
+  const Result result = launch(stream);
+  forget(0);
+  return result;
+}
+
 void LaunchGraph::forget(size_t keep) {
   if (exec_) {
     driver_.graphExecDestroy(exec_);

@@ -61,6 +61,8 @@ class LaunchGraph {
   bool isWhole() const { return exec_ && position_ == nodes_.size(); }
   /// Launches what was gathered since `begin`. A run of another number or other kinds of nodes makes the graph anew.
   Result launch(Stream stream);
+  /// The same of a run that gathers no more; the next one makes the graph anew.
+  Result launchOnce(Stream stream);
 
  private:
   struct Node {

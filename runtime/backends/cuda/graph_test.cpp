@@ -295,6 +295,21 @@ TEST_F(LaunchGraphTest, TheFirstRunMakesAChainAndTheSameAgainOnlyLaunchesIt) {
   EXPECT_EQ(6, seen.launches);
 }
 
+TEST_F(LaunchGraphTest, APartIsLaunchedOnceAndForgotten) {
+  runAll(1, 2);
+  changes();
+  graph->begin();
+  run(&f, 1, 10);
+  EXPECT_EQ(kSuccess, graph->launchOnce(nullptr));
+  EXPECT_EQ("f(1, 10)x4", seen.launched);
+  EXPECT_FALSE(graph->isWhole());
+  EXPECT_EQ("0 updates, 1 made", changes());
+  EXPECT_EQ("f(1, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(1, 2));
+  EXPECT_EQ("0 updates, 1 made", changes());
+  graph->begin();
+  EXPECT_EQ(kSuccess, graph->launchOnce(nullptr)) << "of nothing";
+}
+
 TEST_F(LaunchGraphTest, OnlyNodesThatDifferAreUpdated) {
   runAll(1, 2);
   changes();

@@ -103,20 +103,25 @@ class Explainer {
       llvm::raw_string_ostream(element) << type.getElementType();
       json::Array shape;
       for (mlir::AffineExpr extent : type.getExtents()) {
-        if (std::optional<int64_t> size = symbolic::constantValue(extent)) {
-          shape.push_back(*size);
-          continue;
-        }
-        std::string text;
-        llvm::raw_string_ostream stream(text);
-        symbolic::printExpr(stream, extent, type.getNames());
-        shape.push_back(text);
+        shape.push_back(numberOrText(extent, type.getNames()));
       }
       const BufferLine& line = index_.buffers()[index_.bufferNumber(value)];
       rows.push_back(json::Object{{"name", line.source}, {"type", element}, {"shape", std::move(shape)}});
     }
     return rows;
   }
+
+  /// An expression over named extents as text.
+  static json::Value numberOrText(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names) {
+    if (std::optional<int64_t> number = symbolic::constantValue(expr)) {
+      return *number;
+    }
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    symbolic::printExpr(stream, expr, names);
+    return text;
+  }
+  static json::Value numberOrText(kernel::ExtentAttr extent) { return numberOrText(extent.getExpr(), extent.getNames()); }
 
   /// At the upper bounds of the named extents; 0 for a handle.
   int64_t bytesOf(mlir::Value value) {
@@ -176,6 +181,10 @@ class Explainer {
     row["family"] = function ? function.getSchedule().getFamily().getValue() : llvm::StringRef();
     if (auto lane = line.op->getAttrOfType<mlir::IntegerAttr>(kernel::kLaneAttr)) {
       row["lane"] = lane.getInt();
+    }
+    if (function && function->hasAttr(kernel::kBlocksAttr)) {
+      row["blocks"] = numberOrText(function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr));
+      row["block_threads"] = function->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr).getInt();
     }
     row["backend"] = call ? backendOf(call.getEntryOp()) : "runtime";
     if (json::Array names = capturedAgainFor(line); !names.empty()) {

@@ -47,7 +47,7 @@ std::string opNames() {
 std::string whyNoSuchOp(const Route& route, mlir::MLIRContext* context) {
   const bool exists = mlir::RegisteredOperationName::lookup("op." + route.op, context).has_value();
   return (exists ? "there is one way only to do '" + route.op +
-                       "': native's emitted kernels, in which it stands beside its neighbours"
+                       "': emitted kernels, in which it stands beside its neighbours"
                  : "unknown op '" + route.op + "'") +
          "; routes are for " + opNames() + ", and to aten for any op";
 }

@@ -397,6 +397,11 @@ Failure Compilation::load(const CompileRequest& request) {
     program_ = nullptr;
     return Failure::internal(std::string("the runtime refuses the emitted program: ") + text.text);
   }
+  if (code->device) {
+    for (const auto& [kernel, unit] : emitted_.unitOfDeviceKernel) {
+      images_.push_back({kernel, code->device->images.at(unit)});
+    }
+  }
   code.release();  // the program's from now on
   return Failure::none();
 }

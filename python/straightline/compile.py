@@ -20,6 +20,7 @@ from straightline import (
     _call,
     _call_support,
     _compiler,
+    _cubin,
     _emitted,
     _ending,
     _launch,
@@ -131,6 +132,7 @@ class _Methods:
             explained["compile_seconds"].update(function._binding.seconds)
             if function._binding.tuning is not None:
                 function._binding.tuning.explain(explained["statements"])
+            _add_resources(explained["statements"], function._compilation.images)
             facts.append({**explained, **own})
         return explanation.Explanation(facts[0], facts[1:])
 
@@ -278,8 +280,8 @@ def compile(
             since the last call is told to the driver); by default a graph, where the program can be one.
         lanes: False: a graph runs everything in one order, also long branches that could run at once and win by it.
         cache: Use the disk cache of compiled code.
-        allow: Backends that kernels may come from, such as ("native", "onednn"); by default all. Without "aten" an op that only
-            the framework has is refused, with its source line.
+        allow: Backends that kernels may come from, such as ("native", "onednn"), on a CUDA device of "cuda", "cublaslt", "cudnn"
+            and "aten"; by default all. Without "aten" an op that only the framework has is refused, with its source line.
         routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
             estimates say; "aten" for any op: torch's. Before routes of the environment (docs/options.md).
         winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per
@@ -315,7 +317,6 @@ def compile(
         winograd=winograd, tune=tune, lanes=lanes,
     )
     team = _threads.plan(threads)
-    allowed = _allowed_backends(allow)
     _aten_calls.install()
     path = _paths.chosen(fast_path)
     examples = _examples(args, kwargs)
@@ -326,13 +327,14 @@ def compile(
     # nobody will ask for again, which clang compiles faster together.
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
-    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     options += "" if winograd else " avoid=native.winograd"
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     is_exported = isinstance(model, torch.export.ExportedProgram)
     leaves = ([] if is_exported else torch.utils._pytree.tree_leaves(examples)) or _targets.stand_ins(model)
     number = _targets.number_of(leaves)
     place = _targets.chosen(target, leaves, number)
+    allowed = _allowed_backends(allow, place.partition(":")[0])
+    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     _launch.check(launch, place)
     if place != "cpu":
         _targets.check_options(devices=_device)
@@ -600,6 +602,16 @@ class _Binding:
         return made
 
 
+def _add_resources(statements: list[dict[str, Any]], images: Sequence[tuple[str, bytes]]) -> None:
+    """What each kernel for a device takes of a processor, read from its machine code."""
+    holders = dict(images)
+    of = {found.kernel: found for image in set(holders.values()) for found in _cubin.resources_of(image)}
+    for row in statements:
+        if row["kernel"] in holders:
+            taken = of[row["kernel"]]
+            row.update(registers=taken.registers, shared_bytes=taken.shared, stack_bytes=taken.stack)
+
+
 def _refuse_unknown(unknown: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:
     function = function or compile
     parameters = inspect.signature(function).parameters.values()
@@ -642,21 +654,22 @@ def _check_options(
             raise UserError(f"routes has {op!r}: {kernel!r}; an entry is an op's name and 'backend' or 'backend.kernel'")
 
 
-#: Every backend that a kernel may come from.
-_BACKENDS = ("native", "onednn", "aten")
+#: The backends that a kernel may come from, by where the program runs; only the first has elementwise and row kernels.
+_BACKENDS = {"cpu": ("native", "onednn", "aten"), "cuda": ("cuda", "cublaslt", "cudnn", "aten")}
 
 
-def _allowed_backends(allow: Sequence[str] | None) -> tuple[str, ...]:
+def _allowed_backends(allow: Sequence[str] | None, device: str = "cpu") -> tuple[str, ...]:
+    backends = _BACKENDS[device]
     if allow is None:
-        return _BACKENDS
+        return backends
     if isinstance(allow, str) or not isinstance(allow, Sequence):
-        raise UserError(f"allow is {allow!r} but must be a sequence of backends, such as ('native', 'onednn')")
+        raise UserError(f"allow is {allow!r} but must be a sequence of backends, such as {backends[:2]}")
     for name in allow:
-        if name not in _BACKENDS:
-            raise UserError(f"allow has the backend {name!r}; valid are {', '.join(_BACKENDS)}")
-    if "native" not in allow:
-        raise UserError(f"allow is {tuple(allow)} but must have 'native': only it has elementwise and row kernels")
-    return tuple(name for name in _BACKENDS if name in allow)
+        if name not in backends:
+            raise UserError(f"allow has the backend {name!r}; valid on {device} are {', '.join(backends)}")
+    if backends[0] not in allow:
+        raise UserError(f"allow is {tuple(allow)} but must have {backends[0]!r}: only it has elementwise and row kernels")
+    return tuple(name for name in backends if name in allow)
 
 
 def _compile(

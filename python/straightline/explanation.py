@@ -18,7 +18,8 @@ class Explanation:
             and `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why`
             and `bytes`, and where a graph runs some at once `lane`: those of one number run one behind the other.
             `captured_again` of a library's kernel on a CUDA device: inputs and results whose addresses it gets, so that a graph
-            captures it again where one of them is new.
+            captures it again where one of them is new. Of our kernels there: `blocks` and `block_threads` of a launch, and what
+            the machine code says, `registers` and `stack_bytes` of a thread and `shared_bytes` of a block.
     """
 
     def __init__(self, facts: dict[str, Any], more: Sequence[dict[str, Any]] = ()) -> None:
@@ -52,15 +53,19 @@ class Explanation:
             title += f"; {facts['example']}"
         table = Table(title=title)
         has_lanes = any("lane" in row for row in facts["statements"])
-        for column in ("phase", *(["lane"] if has_lanes else []), "op", "source", "kernel", "backend", "bytes", "why"):
-            table.add_column(column, justify="right" if column in ("bytes", "lane") else "left", overflow="fold")
+        is_launched = any("blocks" in row for row in facts["statements"])
+        more = (["lane"] if has_lanes else [], ["grid", "registers"] if is_launched else [])
+        for column in ("phase", *more[0], "op", "source", "kernel", "backend", *more[1], "bytes", "why"):
+            table.add_column(column, justify="right" if column in ("bytes", "lane", "registers") else "left", overflow="fold")
         is_graph = facts.get("launch") == "graph"
         for row in facts["statements"]:
             again = row.get("captured_again", []) if is_graph else []
             why = row["why"] + (f"; captured again where {' or '.join(again)} is elsewhere" if again else "")
             lane = [str(row.get("lane", ""))] if has_lanes else []
+            grid = f"{row['blocks']} x {row['block_threads']}" if "blocks" in row else ""
+            launched = [grid, str(row.get("registers", ""))] if is_launched else []
             table.add_row(
-                row["phase"], *lane, row["op"], row["source"], row["kernel"], row["backend"], f"{row['bytes']:,}", why
+                row["phase"], *lane, row["op"], row["source"], row["kernel"], row["backend"], *launched, f"{row['bytes']:,}", why
             )
         return table
 

@@ -51,9 +51,9 @@ def test_rows_too_long_to_be_put_in_order() -> None:
     compiled = sl.compile(lambda x: tuple(x.sort()), (x,), target=_TARGET)
     assert "rows of 300000 elements of f32 on a device" in str(launches_of(compiled)[0]["why"])
     with pytest.raises(sl.UnsupportedError, match="rows of at most 32768 elements, or k up to 1024"):
-        sl.compile(lambda x: tuple(x.topk(2000)), (x,), target=_TARGET, allow=("native",))
+        sl.compile(lambda x: tuple(x.topk(2000)), (x,), target=_TARGET, allow=("cuda",))
     rows = torch.export.Dim("rows", min=1, max=64)
     for shapes in (None, ({0: rows},)):
-        few = sl.compile(lambda x: tuple(x.topk(20)), (x.expand(3, -1),), target=_TARGET, allow=("native",), dynamic_shapes=shapes)
+        few = sl.compile(lambda x: tuple(x.topk(20)), (x.expand(3, -1),), target=_TARGET, allow=("cuda",), dynamic_shapes=shapes)
         assert [row["family"] for row in launches_of(few)] == ["topk", "topk"]
     assert "rows" in few.code.split("sl_program_run(")[1]

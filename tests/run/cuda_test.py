@@ -496,6 +496,41 @@ def test_explain_says_how_kernels_are_launched(launch: str | None, expected: str
         assert explained["launch_reason"].startswith(f"{nodes} nodes")
 
 
+def test_explain_shows_what_a_kernel_takes() -> None:
+    """As the emitted text and the machine code have it."""
+    model = nn.Sequential(nn.Linear(96, 200), nn.ReLU(), nn.Softmax(-1)).eval()
+    rows = torch.export.Dim("rows", min=1, max=500)
+    for x, shapes in ((torch.randn(20, 96), None), (torch.randn(20, 96), ({0: rows},))):
+        compiled = sl.compile(model, (x,), target=_TARGET, routes=_OWN, dynamic_shapes=shapes)
+        explained = compiled.explain()
+        for row in launches_of(compiled):
+            bound = re.search(rf"^SL_KERNEL\((\d+)\) {row['kernel']}\(", compiled.code, re.M)
+            assert bound and int(bound[1]) == row["block_threads"]
+            assert 8 <= row["registers"] <= 65536 // row["block_threads"] and row["stack_bytes"] == 0 <= row["shared_bytes"]
+            assert isinstance(row["blocks"], int) == (shapes is None)
+            assert shapes is not None or f" {row['blocks']} x {row['block_threads']} " in str(explained)
+        products, _ = launches_of(compiled)
+        assert products["shared_bytes"] > 0, "tiles of a product lie in shared memory"
+    on_cpu = sl.compile(model, (x,)).explain()
+    assert not any({"blocks", "registers"} & row.keys() for row in on_cpu.statements) and "registers" not in str(on_cpu)
+
+
+def test_backends_that_are_allowed() -> None:
+    x = torch.randn(8, 64)
+    model = nn.Sequential(nn.Linear(64, 64), nn.Softmax(-1)).eval()
+    compiled = sl.compile(model, (x,), target=_TARGET, allow=("cuda",))
+    assert {row["backend"] for row in launches_of(compiled)} == {"cuda"}
+    assert "cublaslt.linear: not allowed" in compiled.explain().statements[0]["why"]
+    with pytest.raises(sl.UserError, match=r"allow has the backend 'native'; valid on cuda are cuda, cublaslt, cudnn, aten"):
+        sl.compile(model, (x,), target=_TARGET, allow=("native", "aten"))
+    with pytest.raises(sl.UserError, match=r"allow is \('cublaslt', 'aten'\) but must have 'cuda'"):
+        sl.compile(model, (x,), target=_TARGET, allow=("cublaslt", "aten"))
+    with pytest.raises(sl.UserError, match=r"allow has the backend 'cuda'; valid on cpu are native, onednn, aten"):
+        sl.compile(model, (x,), allow=("native", "cuda"))
+    with pytest.raises(sl.UnsupportedError, match=r"aten\._linalg_det.*which `allow` leaves out"):
+        sl.compile(lambda x: torch.linalg.det(x[:, :8]), (x,), target=_TARGET, allow=("cuda",))
+
+
 def test_how_it_is_launched_is_no_part_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(tmp_path))
     first = sl.compile(_three_kernels, (torch.randn(30, 40),), target=_TARGET, launch="stream")

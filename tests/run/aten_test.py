@@ -128,7 +128,7 @@ def test_allow() -> None:
     assert "nearest supported form: assignment to a constant slice" in text
     check(lambda x: x @ x.t(), (x,), allow=("native",))
     check(model, (x,), allow=["native", "aten"])
-    for wrong, words in ((("native", "cuda"), "'cuda'; valid are native, onednn, aten"), ("native", "sequence of backends"),
+    for wrong, words in ((("native", "cuda"), "'cuda'; valid on cpu are native, onednn, aten"), ("native", "sequence of backends"),
                          (("aten",), "must have 'native'")):  # fmt: skip
         with pytest.raises(sl.UserError, match=re.escape(words)):
             sl.compile(model, (x,), allow=wrong)

@@ -97,6 +97,15 @@ def SplitReductions : OpLevelPass<"split-reductions", "::mlir::func::FuncOp"> {
   let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the device's architecture">];
 }
 
+def OrientWeights : OpLevelPass<"orient-weights", "::mlir::func::FuncOp"> {
+  let summary = "weights [k, n] of products of few rows are turned once, in prepare";
+  let description = [{
+    For a device, up to 16 rows, numbers of at most 32 bits. matmul(x, w [k, n]) -> linear(x, clone(permute(w))), and the same for a linear
+    whose weight is a turned one, where w is known before the first run (not with freeze=false); matmul(x, permute(w [n, k])) -> linear(x, w)
+    for any w. Refuses batched products, named rows, and matmuls with a route that linears do not have.
+  }];
+}
+
 def SplitConcatenations : OpLevelPass<"split-concatenations", "::mlir::func::FuncOp"> {
   let summary = "elementwise ops behind a concatenation of halves are done half by half";
   let description = [{

@@ -74,20 +74,26 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
 void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
   // 1. Before fusion: a fusion lies wholly in prepare or wholly in run.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitPrepare({options.freeze}));
-  // 2. Before fusion, which cannot put ops on both sides of a concatenation into one kernel; after 1, so that what prepare makes is
+  // 2. After 1, which says what is live; before fusion, so that what becomes a linear has a linear's epilogue and neighbours. A weight
+  //    of two products is turned once.
+  if (!options.cuda.empty()) {
+    manager.addNestedPass<mlir::func::FuncOp>(passes::createOrientWeights());
+    manager.addPass(mlir::createCSEPass());
+  }
+  // 3. Before fusion, which cannot put ops on both sides of a concatenation into one kernel; after 1, so that what prepare makes is
   //    left whole.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitConcatenations());
-  // 3. Contractions take their epilogues first, for saving a pass over the result is worth the most there; reductions take
+  // 4. Contractions take their epilogues first, for saving a pass over the result is worth the most there; reductions take
   //    what is left around them; the rest is elementwise.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFuseContractions());
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFuseReductions());
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFusePointwise());
   manager.addPass(passes::createVerifyOpLevel({"fused"}));
-  // 4. Softmax and norms helped to decide what belongs together; from here on only sums and maxima are wanted.
+  // 5. Softmax and norms helped to decide what belongs together; from here on only sums and maxima are wanted.
   manager.addPass(passes::createDecomposeReductions());
-  // 5. The kernel decides the layout that it reads and writes, so it is chosen first.
+  // 6. The kernel decides the layout that it reads and writes, so it is chosen first.
   manager.addPass(passes::createSelectKernels({options.prefer, options.avoid, options.allow, options.listCandidates}));
-  // 6. What got the kernel for few rows may share one with its neighbours; all the others stay as they were chosen.
+  // 7. What got the kernel for few rows may share one with its neighbours; all the others stay as they were chosen.
   manager.addPass(passes::createGroupProducts({options.prefer, options.avoid, options.allow}));
   manager.addPass(passes::createAssignLayouts());
 }

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from cuda_on_host import compare, run_on_host
+from statements import launches_of
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -90,6 +91,34 @@ def test_products_of_different_widths(rows: int, dim: int, widths: tuple[int, in
 def test_gated_products(rows: int, dtype: torch.dtype, tmp_path: Path) -> None:
     model = Gated(96, 200).to(dtype)
     _compare(model, (torch.randn(rows, 96).to(dtype),), tmp_path, ["gemv_group", "gemv"])
+
+
+class Sideways(nn.Module):
+    """Weights as GPT-2's checkpoints have them, [k, n]; the last product is by an embedding's, turned."""
+
+    def __init__(self, dim: int, hidden: int, words: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Parameter(torch.randn(dim, hidden)), nn.Parameter(torch.randn(hidden, dim))
+        self.bias, self.words = nn.Parameter(torch.randn(hidden)), nn.Embedding(words, dim)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x + F.gelu(torch.addmm(self.bias, x, self.up)) @ self.down
+        return y @ self.words.weight.t(), F.linear(y, self.up.t())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [1, 3, 16])
+def test_weights_that_lie_sideways_are_turned_once(rows: int, dtype: torch.dtype, tmp_path: Path) -> None:
+    """Those of up and down, which two products share; an embedding's lies as it should."""
+    model = Sideways(48, 100, 70).to(dtype).eval()
+    x = torch.randn(rows, 48).to(dtype)
+    _compare(model, (x,), tmp_path, None)
+    compiled = sl.compile(model, (x,), target="cuda:sm_90", routes=_OWN)
+    turned = [row for row in compiled.explain().statements if row["kernel"].startswith("transpose")]
+    assert [row["phase"] for row in turned] == ["prepare", "prepare"], "up once for both of its products"
+    assert {row["family"] for row in launches_of(compiled)} <= {"gemv", "gemv_group"}
+    live = sl.compile(model, (x,), target="cuda:sm_90", routes=_OWN, freeze=False).explain()
+    assert live["prepared_bytes"] == 0
 
 
 def test_a_norm_that_somebody_else_reads_stays_a_kernel(tmp_path: Path) -> None:

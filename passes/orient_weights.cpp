@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/contraction_problem.h"
+#include "passes/passes.h"
+#include "passes/routes.h"
+#include "passes/value_builder.h"
+
+namespace straightline::passes {
+
+#define GEN_PASS_DEF_ORIENTWEIGHTS
+#include "passes/passes.h.inc"
+
+using mlir::failure;
+using mlir::LogicalResult;
+using mlir::success;
+using mlir::Value;
+
+namespace {
+
+/// As many as the kernel for few rows takes (cuda.gemv). Others read a weight of either order equally well.
+constexpr int64_t kMostRows = 16;
+
+/// Whether what makes the value only turns a matrix.
+op::PermuteOp turned(Value matrix) { return matrix.getDefiningOp<op::PermuteOp>(); }
+
+/// matmul(x [m, k], permute(w [n, k]))  ->  linear(x, w)
+/// matmul(x [m, k], w [k, n])           ->  linear(x, clone(permute(w))), the clone in prepare
+/// linear(x, permute(w [k, n]))         ->  linear(x, clone(permute(w))), the clone in prepare
+struct OrientWeight : mlir::RewritePattern {
+  OrientWeight(mlir::MLIRContext* context, bool takesMatmuls)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), takesMatmuls(takesMatmuls) {}
+
+  LogicalResult matchAndRewrite(mlir::Operation* product, mlir::PatternRewriter& rewriter) const override {
+    auto matmul = llvm::dyn_cast<op::MatmulOp>(product);
+    auto linear = llvm::dyn_cast<op::LinearOp>(product);
+    if ((!linear && !(matmul && takesMatmuls)) || product->hasAttr(op::kPrepare)) {
+      return failure();
+    }
+    const Value x = product->getOperand(0), weight = product->getOperand(1);
+    auto type = llvm::cast<mlir::RankedTensorType>(product->getResult(0).getType());
+    auto element = llvm::dyn_cast<mlir::FloatType>(ValueBuilder::elementOf(weight));
+    if (!element || element.getWidth() > 32) {
+      return rewriter.notifyMatchFailure(product, "the kernel for few rows has no such numbers");
+    }
+    if (matmul && type.getRank() != 2) {
+      return rewriter.notifyMatchFailure(product, "a weight for each of several products");
+    }
+    const auto rows = type.getShape().drop_back();
+    if (llvm::any_of(rows, mlir::ShapedType::isDynamic) ||
+        mlir::ShapedType::getNumElements(rows) > kMostRows) {
+      return rewriter.notifyMatchFailure(product, "not known to be few rows");
+    }
+    ValueBuilder build(rewriter, product->getLoc());
+    if (op::PermuteOp turn = turned(weight); matmul && turn) {
+      rewriter.replaceOp(product, build.linear(x, turn.getX(), Value()));
+      return success();
+    }
+    if (!isKnownEarly(weight) || (linear && !turned(weight))) {
+      return rewriter.notifyMatchFailure(product, "the weight is not known before the first run, or lies as it should");
+    }
+    const Value source = linear ? turned(weight).getX() : weight;
+    const Value view = build.permute(source, {1, 0});
+    const Value copy = build.make<op::CloneOp>(view.getType(), view);
+    for (const Value made : {view, copy}) {
+      made.getDefiningOp()->setAttr(op::kPrepare, rewriter.getUnitAttr());
+    }
+    rewriter.replaceOp(product, build.linear(x, copy, linear ? linear.getBias() : Value()));
+    return success();
+  }
+
+ private:
+  bool takesMatmuls;  ///< nobody has said how they are done
+};
+
+/// A route for matmul is one for linear only where that has the same, to a whole backend.
+bool mayBecomeLinears(mlir::ModuleOp module) {
+  const std::optional<Route> matmul = module ? routeOf(module, "matmul") : std::nullopt;
+  const std::optional<Route> linear = module ? routeOf(module, "linear") : std::nullopt;
+  return !matmul || (linear && linear->kernel == matmul->kernel && !llvm::StringRef(matmul->kernel).contains('.'));
+}
+
+struct OrientWeightsPass : impl::OrientWeightsBase<OrientWeightsPass> {
+  using OrientWeightsBase::OrientWeightsBase;
+
+  void runOnOperation() override {
+    mlir::RewritePatternSet patterns(&getContext());
+    patterns.add<OrientWeight>(&getContext(), mayBecomeLinears(getOperation()->getParentOfType<mlir::ModuleOp>()));
+    if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns)))) {
+      getOperation().emitError() << "orient-weights: the rewriting does not come to an end";
+      signalPassFailure();
+    }
+  }
+};
+
+}  // namespace
+
+}  // namespace straightline::passes

@@ -1,0 +1,70 @@
+// RUN: straightline-opt %s --orient-weights | FileCheck %s
+// RUN: straightline-opt %s --orient-weights -o %t.once && straightline-opt %t.once --orient-weights -o %t.twice && diff %t.once %t.twice
+
+// CHECK-LABEL: func.func @product
+func.func @product(%x: tensor<4x32xf32>) -> tensor<4x48xf32> {
+  // CHECK: %[[W:.*]] = op.parameter
+  // CHECK: %[[V:.*]] = op.permute %[[W]] {dims = array<i64: 1, 0>, op.prepare} : (tensor<32x48xf32>) -> tensor<48x32xf32>
+  // CHECK: %[[C:.*]] = op.clone %[[V]] {op.prepare}
+  // CHECK: op.linear %{{.*}}, %[[C]] : (tensor<4x32xf32>, tensor<48x32xf32>) -> tensor<4x48xf32>
+  // CHECK-NOT: op.matmul
+  %w = op.parameter "w" : tensor<32x48xf32>
+  %y = op.matmul %x, %w : (tensor<4x32xf32>, tensor<32x48xf32>) -> tensor<4x48xf32>
+  return %y : tensor<4x48xf32>
+}
+
+// CHECK-LABEL: func.func @turned_linear
+func.func @turned_linear(%x: tensor<2x3x32xbf16>) -> tensor<2x3x48xbf16> {
+  // CHECK: %[[C:.*]] = op.clone %{{.*}} {op.prepare} : (tensor<48x32xbf16>) -> tensor<48x32xbf16>
+  // CHECK: op.linear %{{.*}}, %[[C]], %{{.*}}
+  %w = op.parameter "w" : tensor<32x48xbf16>
+  %b = op.parameter "b" : tensor<48xbf16>
+  %t = op.permute %w {dims = array<i64: 1, 0>} : (tensor<32x48xbf16>) -> tensor<48x32xbf16>
+  %y = op.linear %x, %t, %b : (tensor<2x3x32xbf16>, tensor<48x32xbf16>, tensor<48xbf16>) -> tensor<2x3x48xbf16>
+  return %y : tensor<2x3x48xbf16>
+}
+
+// As the weight of an embedding is used once more: it lies as a linear wants it, known early or not.
+// CHECK-LABEL: func.func @turned_product
+func.func @turned_product(%x: tensor<1x32xf16>, %w: tensor<48x32xf16>) -> tensor<1x48xf16> {
+  // CHECK: op.linear %{{.*}}, %arg1 : (tensor<1x32xf16>, tensor<48x32xf16>) -> tensor<1x48xf16>
+  %t = op.permute %w {dims = array<i64: 1, 0>} : (tensor<48x32xf16>) -> tensor<32x48xf16>
+  %y = op.matmul %x, %t : (tensor<1x32xf16>, tensor<32x48xf16>) -> tensor<1x48xf16>
+  return %y : tensor<1x48xf16>
+}
+
+// A plain linear stays; so do more rows, a weight that is computed, a batch, float64, live parameters.
+// CHECK-LABEL: func.func @stays
+func.func @stays(%x: tensor<4x32xf32>, %many: tensor<17x32xf32>, %w: tensor<32x48xf32>, %a: tensor<2x4x32xf32>, %d: tensor<4x32xf64>) -> (tensor<4x48xf32>, tensor<17x48xf32>, tensor<4x48xf32>, tensor<2x4x48xf32>, tensor<4x48xf64>) {
+  // CHECK-NOT: op.clone
+  // CHECK: op.linear
+  // CHECK-COUNT-4: op.matmul
+  // CHECK-NOT: op.clone
+  %p = op.parameter "p" : tensor<48x32xf32>
+  %q = op.parameter "q" : tensor<32x48xf32>
+  %r = op.parameter "r" : tensor<2x32x48xf32>
+  %s = op.parameter "s" : tensor<32x48xf64>
+  %0 = op.linear %x, %p : (tensor<4x32xf32>, tensor<48x32xf32>) -> tensor<4x48xf32>
+  %1 = op.matmul %many, %q : (tensor<17x32xf32>, tensor<32x48xf32>) -> tensor<17x48xf32>
+  %2 = op.matmul %x, %w : (tensor<4x32xf32>, tensor<32x48xf32>) -> tensor<4x48xf32>
+  %3 = op.matmul %a, %r : (tensor<2x4x32xf32>, tensor<2x32x48xf32>) -> tensor<2x4x48xf32>
+  %4 = op.matmul %d, %s : (tensor<4x32xf64>, tensor<32x48xf64>) -> tensor<4x48xf64>
+  return %0, %1, %2, %3, %4 : tensor<4x48xf32>, tensor<17x48xf32>, tensor<4x48xf32>, tensor<2x4x48xf32>, tensor<4x48xf64>
+}
+
+// CHECK-LABEL: func.func @live
+func.func @live(%x: tensor<4x32xf32>) -> tensor<4x48xf32> attributes {op.live_parameters} {
+  // CHECK: op.matmul
+  %w = op.parameter "w" : tensor<32x48xf32>
+  %y = op.matmul %x, %w : (tensor<4x32xf32>, tensor<32x48xf32>) -> tensor<4x48xf32>
+  return %y : tensor<4x48xf32>
+}
+
+op.symbol @n {max = 64 : i64, min = 1 : i64}
+// CHECK-LABEL: func.func @named
+func.func @named(%x: tensor<?x32xf32, #op.dims<[n, 32]>>) -> tensor<?x48xf32, #op.dims<[n, 48]>> {
+  // CHECK: op.matmul
+  %w = op.parameter "w" : tensor<32x48xf32>
+  %y = op.matmul %x, %w : (tensor<?x32xf32, #op.dims<[n, 32]>>, tensor<32x48xf32>) -> tensor<?x48xf32, #op.dims<[n, 48]>>
+  return %y : tensor<?x48xf32, #op.dims<[n, 48]>>
+}

@@ -90,9 +90,11 @@ def SplitReductions : OpLevelPass<"split-reductions", "::mlir::func::FuncOp"> {
   let summary = "few long rows become parts that a device reduces side by side, then the parts";
   let description = [{
     sum, amax, amin, prod, any, all, argmax, argmin, and what is written as these (mean, var, softmax, norms), of at most 16 rows that are too
-    long for the blocks of a cluster, and of up to some ten thousand rows that lie side by side. The merge has a fixed order. Refuses named
-    extents, and lengths without a divisor near the number of parts wanted. cumsum along the last dim of at most 16 rows of 16,384 and more
-    likewise. See passes/split_reductions.cpp.
+    long for the blocks of a cluster, and of up to some ten thousand rows that lie side by side. The merge has a fixed order. Several reduced
+    dims are cut as one where that is a view of all that the elementwise ops before the reduction read; where something is repeated, turned or
+    sliced along them, one of them is cut, which is a view always, so that nothing of the size of what is reduced is written. Refuses named
+    extents, lengths (or, of the latter, dims) without a divisor near the number of parts wanted, and reduced dims that are not neighbours in
+    memory. cumsum along the last dim of at most 16 rows of 16,384 and more likewise. See passes/split_reductions.cpp.
   }];
   let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the device's architecture">];
 }

@@ -16,8 +16,17 @@
 // Softmax, norms, mean and var of such rows are
 // written as sums and maxima first. Elementwise ops that make x for the reduction alone are done on the parts, too.
 //
-// Refuses: named extents; rows whose length has no divisor near the number of parts wanted; reduced dims that are not
+// Several reduced dims are one where that is a view of everything that those ops read. Where it is not (a row that is repeated, an
+// operand with its dims exchanged, a slice), one of them is cut, which is a view whatever the strides, and the others are dims of the
+// parts or of each part:
+//
+//   sum(x [n, m] + expand(b [m]), dims = [0, 1])
+//     ->  sum(sum(reshape(x) [parts, c, m] + expand(reshape(b) [1, 1, m]), dims = [1, 2]) [parts], dims = [0])
+//
+// Refuses: named extents; rows whose length has no divisor near the number of parts wanted, and several dims of which none has
+// where one must be cut, for a copy of what is repeated would be as large as all that is reduced; reduced dims that are not
 // neighbours in memory.
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -41,39 +50,97 @@ using mlir::Operation;
 using mlir::RankedTensorType;
 using mlir::Value;
 
-/// How one reduction is cut. In memory its operand is [outer.., n.., inner..] with the dims n reduced, `count` elements a row; dim i
-/// of the operand itself, [outer.., inner.., n..], is dim order[i] of that.
-struct Cut {
-  llvm::SmallVector<int64_t> order;
-  llvm::SmallVector<int64_t> outer, inner;  ///< extents
-  int64_t first = 0, last = 0;              ///< dims that are reduced, in memory
-  int64_t count = 1;
-  int64_t parts = 1;
-  bool acrossRows = false;  ///< element e of a row is in part e % parts instead of e / (count / parts)
-
-  int64_t each() const { return count / parts; }
-};
-
 int64_t productOf(llvm::ArrayRef<int64_t> factors) {
   return std::accumulate(factors.begin(), factors.end(), int64_t(1), std::multiplies<>());
 }
 
-/// A divisor of `count` near `wanted` (a third to five times); those that leave parts of a multiple of `unit` come first. 1: none.
-int64_t divisorNear(int64_t count, int64_t wanted, int64_t unit) {
-  int64_t best = 1;
-  double least = std::numeric_limits<double>::infinity();
-  for (int64_t divisor = std::max<int64_t>(2, wanted / 3); divisor <= std::min(5 * wanted, count / 2); ++divisor) {
-    if (count % divisor != 0) {
-      continue;
+using Dims = llvm::SmallVector<int64_t>;
+
+/// How one reduction is cut. In memory its operand is [outer.., n.., inner..] with the dims n reduced, `count` elements a row; dim i
+/// of the operand itself, [outer.., inner.., n..], is dim order[i] of that.
+struct Cut {
+  Dims order;
+  Dims outer, inner;            ///< extents
+  int64_t first = 0, last = 0;  ///< dims that are reduced, in memory
+  Dims reduced;                 ///< their extents in memory, or `count` alone where all may be one dim
+  int64_t count = 1;
+  size_t at = 0;             ///< of `reduced`, the one that is cut in two
+  size_t from = 0, to = 1;   ///< of `reduced`, those that are dims of the parts, `at` in part: the last of them (`acrossRows`, the first)
+  int64_t parts = 1;
+  bool acrossRows = false;  ///< element e of a row is in part e % parts instead of e / (count / parts)
+
+  int64_t each() const { return count / parts; }
+  size_t reducedDims() const { return last + 1 - first; }
+  bool isOfParts(size_t dim) const { return from <= dim && dim < to; }
+
+  /// What the parts get of reduced[at].
+  int64_t pieces() const {
+    const llvm::ArrayRef<int64_t> dims = reduced;
+    return parts / (productOf(dims.slice(from, at - from)) * productOf(dims.slice(at + 1, to - at - 1)));
+  }
+  Dims partDims() const {
+    Dims dims(llvm::ArrayRef<int64_t>(reduced).slice(from, to - from));
+    dims[at - from] = pieces();
+    return dims;
+  }
+  Dims eachDims() const {
+    Dims dims;
+    for (auto [dim, extent] : llvm::enumerate(reduced)) {
+      if (dim == at || !isOfParts(dim)) {
+        dims.push_back(dim == at ? extent / pieces() : extent);
+      }
     }
-    const double distance = std::abs(std::log(static_cast<double>(divisor) / static_cast<double>(wanted))) +
-                            (count / divisor % unit == 0 ? 0 : 2);
-    if (distance < least) {
-      least = distance;
-      best = divisor;
+    return dims;
+  }
+
+  /// Where the dims of the operand are that lie so in memory.
+  Dims toMemory() const {
+    Dims dims(order.size());
+    for (auto [from, to] : llvm::enumerate(order)) {
+      dims[to] = from;
+    }
+    return dims;
+  }
+  /// Whether the reduced dims follow each other in the operand as in memory.
+  bool isInOrder() const { return llvm::is_sorted(llvm::ArrayRef<int64_t>(order).take_back(reducedDims())); }
+};
+
+/// Cuts one of the reduced dims so that there are near `wanted` parts (a third to five times). Those with elements in runs of a multiple
+/// of `unit` come first, then those that leave nothing of other dims between their elements. One part: there is no such divisor.
+void cutNear(Cut& cut, int64_t wanted, int64_t unit) {
+  const llvm::ArrayRef<int64_t> reduced = cut.reduced;
+  const int64_t fewest = std::max<int64_t>(2, wanted / 3), most = std::min(5 * wanted, cut.count / 2);
+  double least = std::numeric_limits<double>::infinity();
+  auto consider = [&](size_t at, size_t from, size_t to) {
+    const int64_t others = productOf(reduced.slice(from, to - from)) / reduced[at];
+    const bool isOneRun = cut.acrossRows ? to == reduced.size() : from == 0;
+    for (int64_t divisor = 1; divisor <= std::min(most / others, reduced[at]); ++divisor) {
+      const int64_t parts = others * divisor, run = reduced[at] / divisor * productOf(reduced.drop_front(at + 1));
+      if (reduced[at] % divisor != 0 || parts < fewest) {
+        continue;
+      }
+      const double distance = std::abs(std::log(static_cast<double>(parts) / static_cast<double>(wanted))) +
+                              (run % unit == 0 ? 0 : 2) + (isOneRun ? 0 : 1);
+      if (distance < least) {
+        least = distance;
+        cut.at = at;
+        cut.from = from;
+        cut.to = to;
+        cut.parts = parts;
+      }
+    }
+  };
+  for (size_t at = 0; at < reduced.size(); ++at) {
+    if (cut.acrossRows) {
+      for (size_t to = at + 1; to <= reduced.size(); ++to) {
+        consider(at, at, to);
+      }
+    } else {
+      for (size_t from = 0; from <= at; ++from) {
+        consider(at, from, at + 1);
+      }
     }
   }
-  return best;
 }
 
 class Splitter {
@@ -122,18 +189,77 @@ class Splitter {
       type = permute.getX().getType();
     }
     const llvm::ArrayRef<int64_t> order = cut.order;
-    cut.first = order[kept];
-    cut.last = order.back();
-    if (!llvm::equal(order.drop_front(kept), llvm::seq(cut.first, cut.last + 1)) || !llvm::is_sorted(order.take_front(kept))) {
+    cut.first = *llvm::min_element(order.drop_front(kept));
+    cut.last = *llvm::max_element(order.drop_front(kept));
+    if (cut.reducedDims() != reduced.size()) {
+      return std::nullopt;
+    }
+    if (!llvm::is_sorted(order.take_front(kept))) {
       return std::nullopt;
     }
     const llvm::ArrayRef<int64_t> extents = type.getShape();
     cut.outer = llvm::to_vector(extents.take_front(cut.first));
     cut.inner = llvm::to_vector(extents.drop_front(cut.last + 1));
-    cut.count = productOf(extents.slice(cut.first, cut.last + 1 - cut.first));
+    cut.reduced = llvm::to_vector(extents.slice(cut.first, cut.reducedDims()));
+    cut.count = productOf(cut.reduced);
     cut.acrossRows = productOf(cut.inner) > 1;
+    if (areOneDim(cut, x, false)) {
+      cut.reduced = {cut.count};
+    }
     choose(cut, isAlone(reduction));
     return cut.parts > 1 ? std::optional<Cut>(cut) : std::nullopt;
+  }
+
+  /// Whether the reduced dims of an operand of the reduction, or, `asInMemory`, of what a permute makes one of, can be one dim with no
+  /// copy of anything that it is made of.
+  static bool areOneDim(const Cut& cut, Value value, bool asInMemory) {
+    Operation* maker = value.getDefiningOp();
+    if (cut.reducedDims() == 1 || llvm::isa_and_present<op::FullOp>(maker)) {
+      return true;
+    }
+    if (llvm::isa_and_present<op::ElementwiseOpInterface>(maker)) {
+      return llvm::all_of(maker->getOperands(), [&](Value operand) { return areOneDim(cut, operand, asInMemory); });
+    }
+    if (auto permute = llvm::dyn_cast_if_present<op::PermuteOp>(maker)) {
+      return !asInMemory && permute.getDims() == llvm::ArrayRef(cut.order) && areOneDim(cut, permute.getX(), true);
+    }
+    const int64_t first = asInMemory ? cut.first : cut.outer.size() + cut.inner.size();
+    if (auto expand = llvm::dyn_cast_if_present<op::ExpandOp>(maker)) {
+      const Dims extents = llvm::to_vector(llvm::ArrayRef<int64_t>(extentsBefore(expand)).slice(first, cut.reducedDims()));
+      if (llvm::all_of(extents, [](int64_t extent) { return extent == 1; })) {
+        return true;
+      }
+      return (asInMemory || cut.isInOrder()) && productOf(extents) == cut.count && isRowMajor(expand.getX());
+    }
+    if (!asInMemory && !cut.isInOrder()) {
+      return false;
+    }
+    // What is left out of outer dims, or at the ends of the first reduced one, does not come between elements of a row.
+    auto slice = llvm::dyn_cast_if_present<op::SliceOp>(maker);
+    const bool isOuter = slice && static_cast<int64_t>(slice.getDim()) < first + (slice.getStep() == 1 ? 1 : 0);
+    return isRowMajor(isOuter ? slice.getX() : value);
+  }
+
+  /// As far as is known: not a view that may have strides of its own, nor given with such.
+  static bool isRowMajor(Value value) {
+    constexpr llvm::StringLiteral kStrides = "op.strides";
+    if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
+      auto function = llvm::dyn_cast<mlir::func::FuncOp>(argument.getOwner()->getParentOp());
+      return !function || !function.getArgAttr(argument.getArgNumber(), kStrides);
+    }
+    Operation* maker = value.getDefiningOp();
+    if (llvm::isa<op::ReshapeOp>(maker)) {
+      return isRowMajor(maker->getOperand(0));
+    }
+    return !maker->hasTrait<op::View>() && !maker->hasAttr(kStrides);
+  }
+
+  /// Of what is repeated, with as many dims as it has then.
+  static Dims extentsBefore(op::ExpandOp expand) {
+    const auto from = llvm::cast<RankedTensorType>(expand.getX().getType());
+    Dims extents(llvm::cast<RankedTensorType>(expand.getType()).getRank() - from.getRank(), 1);
+    llvm::append_range(extents, from.getShape());
+    return extents;
   }
 
   /// Parts of a few long rows, as long as there are many: a warp or a block goes along each. What the parts before have is shifted, not
@@ -147,7 +273,11 @@ class Splitter {
       return;
     }
     const int64_t count = type.getDimSize(dim);
-    const int64_t parts = divisorNear(count, static_cast<int64_t>(std::sqrt(static_cast<double>(count))), 1);
+    Cut places;
+    places.reduced = {count};
+    places.count = count;
+    cutNear(places, static_cast<int64_t>(std::sqrt(static_cast<double>(count))), 1);
+    const int64_t parts = places.parts;
     if (parts == 1) {
       return;
     }
@@ -238,14 +368,14 @@ class Splitter {
     const int64_t rows = productOf(cut.outer) * productOf(cut.inner);
     if (!cut.acrossRows) {
       if (cut.count > longRow && rows <= kFewRows) {
-        cut.parts = divisorNear(cut.count, blocks / rows, kUnit);
+        cutNear(cut, blocks / rows, kUnit);
       }
       return;
     }
     const int64_t elements = rows * cut.count;
     const int64_t wanted = std::min(threads, elements / 16) / rows;
     if (rows < rowsForThreads && (elements >= kFewElements || cut.count >= kLongColumn) && wanted >= 4) {
-      cut.parts = divisorNear(cut.count, wanted, 1);
+      cutNear(cut, wanted, 1);
     }
   }
 
@@ -264,7 +394,11 @@ class Splitter {
     reduction->erase();
   }
 
-  /// The parts of rows as the last dim: [outer.., parts, inner.., each].
+  static ValueBuilder::Extents numbersOf(ValueBuilder& build, llvm::ArrayRef<int64_t> values) {
+    return llvm::map_to_vector(values, [&](int64_t value) { return build.number(value); });
+  }
+
+  /// The parts of rows as the last dims: [outer.., parts.., inner.., each..].
   class Parts {
    public:
     Parts(ValueBuilder& build, const Cut& cut, const llvm::DenseSet<Operation*>& own, Operation* reader)
@@ -274,7 +408,7 @@ class Splitter {
 
     /// The parts of an operand of the reduction, or, `asInMemory`, of what a permute makes one of.
     Value of(Value value, bool asInMemory = false) {
-      if (Value known = done_.lookup(value)) {
+      if (Value known = done_[asInMemory].lookup(value)) {
         return known;
       }
       Operation* maker = value.getDefiningOp();
@@ -301,9 +435,9 @@ class Splitter {
       } else if (auto expand = llvm::dyn_cast_if_present<op::ExpandOp>(maker)) {
         result = expanded(expand, asInMemory);
       } else {
-        result = arranged(value, llvm::cast<RankedTensorType>(value.getType()).getShape(), asInMemory, cut_.parts, cut_.each());
+        result = arranged(value, llvm::cast<RankedTensorType>(value.getType()).getShape(), asInMemory);
       }
-      done_[value] = result;
+      done_[asInMemory][value] = result;
       return result;
     }
 
@@ -313,76 +447,75 @@ class Splitter {
       return own_.contains(maker) || llvm::all_of(maker->getUsers(), [&](Operation* user) { return inside_.contains(user); });
     }
 
-    ValueBuilder::Extents numbers(llvm::ArrayRef<int64_t> values) {
-      return llvm::map_to_vector(values, [&](int64_t value) { return build_.number(value); });
-    }
     ValueBuilder::Extents finalExtents() {
-      llvm::SmallVector<int64_t> extents(cut_.outer);
-      extents.push_back(cut_.parts);
+      Dims extents(cut_.outer);
+      llvm::append_range(extents, cut_.partDims());
       llvm::append_range(extents, cut_.inner);
-      extents.push_back(cut_.each());
-      return numbers(extents);
+      llvm::append_range(extents, cut_.eachDims());
+      return numbersOf(build_, extents);
     }
-    int64_t firstReduced(bool asInMemory) const { return asInMemory ? cut_.first : cut_.outer.size() + cut_.inner.size(); }
-    int64_t reducedDims() const { return cut_.last + 1 - cut_.first; }
 
-    /// `value` has extents `all`, whose reduced dims have parts * each elements.
-    Value arranged(Value value, llvm::ArrayRef<int64_t> all, bool asInMemory, int64_t parts, int64_t each) {
-      const int64_t first = firstReduced(asInMemory), outer = cut_.outer.size(), kept = outer + cut_.inner.size();
-      llvm::SmallVector<int64_t> extents(all.take_front(first));
-      llvm::append_range(extents, cut_.acrossRows ? llvm::ArrayRef<int64_t>{each, parts} : llvm::ArrayRef<int64_t>{parts, each});
-      llvm::append_range(extents, all.drop_front(first + reducedDims()));
-      const Value whole = build_.reshape(value, numbers(extents));
-      // Kept dims stand before and behind the two.
-      auto place = [&](int64_t dim) { return dim < first ? dim : dim + 2; };
-      llvm::SmallVector<int64_t> order;
-      for (int64_t dim = 0; dim < kept; ++dim) {
-        if (dim == outer) {
-          order.push_back(cut_.acrossRows ? first + 1 : first);
+    /// `value` has `extents`, some of which are 1 where it is repeated afterwards; the reduced ones all are or none where they become
+    /// one dim.
+    Value arranged(Value value, llvm::ArrayRef<int64_t> extents, bool asInMemory) {
+      Dims all(extents);
+      if (!asInMemory && !llvm::is_sorted(cut_.order)) {
+        const Dims toMemory = cut_.toMemory();
+        value = build_.permute(build_.reshape(value, numbersOf(build_, all)), toMemory);
+        all = llvm::map_to_vector(toMemory, [&](int64_t dim) { return extents[dim]; });
+      }
+      const int64_t outer = cut_.outer.size(), inner = cut_.inner.size();
+      Dims reduced(llvm::ArrayRef<int64_t>(all).slice(cut_.first, cut_.reducedDims()));
+      if (cut_.reduced.size() == 1) {
+        reduced = {productOf(reduced)};
+      }
+      Dims pieces(llvm::ArrayRef<int64_t>(all).take_front(outer)), partPlaces, eachPlaces;
+      auto add = [&](int64_t extent, bool isOfParts) {
+        (isOfParts ? partPlaces : eachPlaces).push_back(pieces.size());
+        pieces.push_back(extent);
+      };
+      for (auto [dim, extent] : llvm::enumerate(reduced)) {
+        if (dim == cut_.at) {
+          const int64_t parts = extent == 1 ? 1 : cut_.pieces();
+          add(cut_.acrossRows ? extent / parts : parts, !cut_.acrossRows);
+          add(cut_.acrossRows ? parts : extent / parts, cut_.acrossRows);
+        } else {
+          add(extent, cut_.isOfParts(dim));
         }
-        order.push_back(place(dim));
       }
-      if (kept == outer) {
-        order.push_back(cut_.acrossRows ? first + 1 : first);
-      }
-      order.push_back(cut_.acrossRows ? first : first + 1);
+      const int64_t end = pieces.size();
+      llvm::append_range(pieces, llvm::ArrayRef<int64_t>(all).take_back(inner));
+      const Value whole = build_.reshape(value, numbersOf(build_, pieces));
+      Dims order = llvm::to_vector(llvm::seq<int64_t>(0, outer));
+      llvm::append_range(order, partPlaces);
+      llvm::append_range(order, llvm::seq<int64_t>(end, end + inner));
+      llvm::append_range(order, eachPlaces);
       return llvm::is_sorted(order) ? whole : build_.permute(whole, order);
     }
 
-    /// What is repeated is arranged before it is: a value a row, or the same for all rows.
+    /// What is repeated is arranged before it is.
     Value expanded(op::ExpandOp expand, bool asInMemory) {
-      const auto whole = llvm::cast<RankedTensorType>(expand.getType());
-      const auto from = llvm::cast<RankedTensorType>(expand.getX().getType());
-      llvm::SmallVector<int64_t> extents(whole.getRank() - from.getRank(), 1);
-      llvm::append_range(extents, from.getShape());
-      const llvm::ArrayRef<int64_t> reduced = llvm::ArrayRef<int64_t>(extents).slice(firstReduced(asInMemory), reducedDims());
-      if (llvm::all_of(reduced, [](int64_t extent) { return extent == 1; })) {
-        return build_.expand(arranged(expand.getX(), extents, asInMemory, 1, 1), finalExtents());
-      }
-      if (productOf(reduced) == cut_.count) {
-        return build_.expand(arranged(expand.getX(), extents, asInMemory, cut_.parts, cut_.each()), finalExtents());
-      }
-      return arranged(expand, whole.getShape(), asInMemory, cut_.parts, cut_.each());
+      return build_.expand(arranged(expand.getX(), extentsBefore(expand), asInMemory), finalExtents());
     }
 
     ValueBuilder& build_;
     const Cut& cut_;
     const llvm::DenseSet<Operation*>& own_;
     llvm::DenseSet<Operation*> inside_;
-    llvm::DenseMap<Value, Value> done_;
+    std::array<llvm::DenseMap<Value, Value>, 2> done_;  ///< a square operand may be read both ways
   };
 
-  /// `like` over the last dim of x.
-  static Value reduceLast(ValueBuilder& build, Operation* like, Value x) {
+  /// `like` over the last dims of x.
+  static Value reduceLast(ValueBuilder& build, Operation* like, Value x, size_t dims = 1) {
     ValueBuilder::Extents extents = build.extents(x);
-    const int64_t last = extents.size() - 1;
-    extents.pop_back();
+    const int64_t rank = extents.size(), kept = rank - dims;
+    extents.truncate(kept);
     Operation* reduction = build.builder().clone(*like);
     reduction->setOperand(0, x);
     if (reduction->hasAttr("dims")) {
-      reduction->setAttr("dims", build.builder().getDenseI64ArrayAttr({last}));
+      reduction->setAttr("dims", build.builder().getDenseI64ArrayAttr(llvm::to_vector(llvm::seq(kept, rank))));
     } else {
-      reduction->setAttr("dim", build.builder().getI64IntegerAttr(last));
+      reduction->setAttr("dim", build.builder().getI64IntegerAttr(kept));
     }
     reduction->setAttr("keepdim", build.builder().getBoolAttr(false));
     reduction->getResult(0).setType(build.type(ValueBuilder::elementOf(like->getResult(0)), extents));
@@ -465,7 +598,11 @@ class Splitter {
     } else if (llvm::isa<op::ArgminOp>(*reduction)) {
       result = placeOfBest<op::AminOp>(build, parts, cut);
     } else {
-      result = reduceLast(build, reduction, partsLast(build, reduceLast(build, reduction, parts), cut));
+      Dims rows(cut.outer);
+      rows.push_back(cut.parts);
+      llvm::append_range(rows, cut.inner);
+      const Value reduced = build.reshape(reduceLast(build, reduction, parts, cut.eachDims().size()), numbersOf(build, rows));
+      result = reduceLast(build, reduction, partsLast(build, reduced, cut));
     }
     const ValueBuilder::Extents wanted = build.extents(reduction->getResult(0));
     reduction->getResult(0).replaceAllUsesWith(build.reshape(result, wanted));

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -237,6 +238,54 @@ def test_long_rows_are_reduced_in_parts(
     function: Callable[[Tensor], Tensor], shape: tuple[int, ...], families: list[str], tmp_path: Path
 ) -> None:
     _compare(Reduced(function), (torch.randn(shape),), tmp_path, families)
+
+
+class Applied(nn.Module):
+    """A function of two operands."""
+
+    def __init__(self, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.function(x, y)
+
+
+_ALL = (512, 640)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "dtype"),
+    [
+        (lambda x, y: ((x + y) ** 2).sum(), (_ALL, (640,)), torch.float32),
+        (lambda x, y: ((x + y) ** 2).sum(), (_ALL, (512, 1)), torch.float32),
+        (lambda x, y: ((x + y) ** 2).sum(), (_ALL, ()), torch.float32),
+        (lambda x, y: (x * x.T * y).abs().sum(), ((600, 1), (1,)), torch.float32),
+        (lambda x, y: (x - y.T).abs().mean(), (_ALL, (640, 512)), torch.float32),
+        (lambda x, y: (x - 2 * x.T + y).sum(1), ((768, 768), (768,)), torch.float32),  # one operand both ways
+        (lambda x, y: (x - 2 * x.T + y).sum(0), ((768, 768), (768,)), torch.float32),
+        (lambda x, y: (x * y).exp().sum(), ((640, 512), (640, 1)), torch.bfloat16),
+        (lambda x, y: (x * y).amax(), (_ALL, (640,)), torch.float16),
+        (lambda x, y: (x * y).amin((0, 1)), ((256, 512, 8), (512, 1)), torch.float32),
+        (lambda x, y: (x * y).abs().sum((0, 1)), ((512, 128, 8), (512, 1, 8)), torch.float32),
+        (lambda x, y: (x * y).abs().sum(0), ((70000, 8), (8,)), torch.float32),
+        (lambda x, y: (x * y).abs().sum((1, 2)), ((2, 512, 640), (640,)), torch.float32),
+        (lambda x, y: (x * y[:, 1:]).abs().sum(), ((40, 128, 66), (128, 67)), torch.float32),
+        (lambda x, y: (x[:, 8:] + y.permute(2, 0, 1)).abs().sum(), ((64, 136, 32), (128, 32, 64)), torch.float32),
+        (lambda x, y: torch.linalg.norm(x - y), (_ALL, (640,)), torch.float32),
+        (lambda x, y: (x - y > 3).any().float(), (_ALL, (640,)), torch.float32),
+    ],
+)
+def test_what_reductions_in_parts_read_is_not_copied(
+    function: Callable[[Tensor, Tensor], Tensor], shapes: tuple[tuple[int, ...], ...], dtype: torch.dtype, tmp_path: Path
+) -> None:
+    """Parts of what is repeated, turned or sliced are views of it: what is kept are a number or two of each part."""
+    model, given = Applied(function), tuple(torch.randn(shape).to(dtype) for shape in shapes)
+    rows = compare(model, given, tmp_path, _OWN)
+    assert [row["family"] for row in rows[:2]] == _PARTS and {row["family"] for row in rows[2:]} <= {"pointwise"}, rows
+    parts = math.prod(int(extent) for extent in re.findall(r"\d+", rows[0]["kernel"].rpartition("_by_")[0]))
+    assert parts >= 216 // 3, rows[0]["kernel"]
+    assert sl.compile(model, given, target="cuda:sm_80", routes=_OWN).explain()["arena_bytes"] <= 4 * parts + 64
 
 
 @pytest.mark.parametrize(("shape", "dim"), [((2, 70000), 1), ((33000, 3), 0), ((66000,), 0)])

@@ -20,6 +20,8 @@ _DRIVER = """
 #include <stdlib.h>
 #include <string.h>
 static int number(const char* name, int otherwise) { const char* text = getenv(name); return text ? atoi(text) : otherwise; }
+/* NVRTC, which tells its version to a driver that is there, calls it without a look whether there is one. */
+int cuGetExportTable(const void** table, const void* id) { *table = 0; return 500; }
 int cuInit(unsigned flags) { return number("FAKE_INIT", 0); }
 int cuDriverGetVersion(int* version) { *version = number("FAKE_VERSION", 12040); return 0; }
 int cuDeviceGetCount(int* count) { *count = 1; return 0; }
@@ -63,6 +65,10 @@ def said(work):
 
 _WEIGHTS = "said(lambda: _call.weights(program(), []))"
 _CALL = 'said(lambda: sl.compile(model, (torch.randn(4, 33),), target="cuda:sm_90")(torch.randn(4, 33)))'
+_LINEAR = """
+said(lambda: sl.compile(torch.nn.Linear(64, 64).eval(), (torch.randn(40, 64),), target="cuda:sm_90",
+                        routes={"linear": "cublaslt"}))
+"""
 _CONVOLUTION = """
 said(lambda: sl.compile(torch.nn.Conv2d(64, 64, 3).eval(), (torch.randn(1, 64, 8, 8),), target="cuda:sm_90",
                         routes={"convolution": "cudnn"}))
@@ -86,7 +92,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _said(folder: Path, script: str, **settings: int) -> str:
+    """What `script` prints beside the driver of `folder`. Nothing is cached: NVRTC itself runs beside it, whichever test is first."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), **{f"FAKE_{name}": str(v) for name, v in settings.items()}}
+    environment["STRAIGHTLINE_CACHE_DIR"] = ""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _PRELUDE + script], env=environment, capture_output=True, text=True, check=False
     )
@@ -146,6 +154,12 @@ def test_a_device_that_cannot_be_used(driver: Path) -> None:
 def test_cudnn_that_is_missing_beside_a_device(driver: Path) -> None:
     text = _said(driver, _CONVOLUTION)
     assert text.startswith("UserError") and "cuDNN is missing: libcudnn.so.9 cannot be opened" in text, text
+
+
+def test_cublaslt_that_is_missing_beside_a_device(driver: Path) -> None:
+    text = _said(driver, _LINEAR)
+    assert text.startswith("UserError") and "route linear = cublaslt" in text, text
+    assert "cuBLASLt is missing: neither libcublasLt.so.13 nor libcublasLt.so.12 can be opened" in text, text
 
 
 def test_an_architecture_that_nvrtc_does_not_know(driver: Path) -> None:

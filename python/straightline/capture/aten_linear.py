@@ -72,7 +72,8 @@ def _matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
     if x.rank > 5:
         raise Reject(f"matmul of rank {x.rank}, native kernels have up to 5", "three batch dims")
     if ctx.device == "cpu" and not isinstance(x.extents[-1], int):
-        raise Reject(f"matmul over the named extent {x.extents[-1]}, native kernels have it on devices", "products over a static dim")
+        why = f"matmul over the named extent {x.extents[-1]}, native kernels have it on devices"
+        raise Reject(why, "products over a static dim")
     return ctx.emit_one("matmul", [x, y], TensorType(x.dtype, (*x.extents[:-1], y.extents[-1])))
 
 

@@ -128,13 +128,30 @@ def test_with_a_device_the_tensors_are_missing(driver: Path) -> None:
 
 
 def test_code_that_the_device_does_not_take(driver: Path) -> None:
-    """Another architecture, or made by an NVRTC that is newer than the driver."""
-    text = _said(driver, _WEIGHTS, LOAD=209)
+    """Another architecture, with a driver that takes what this NVRTC makes."""
+    text = _said(driver, _WEIGHTS, LOAD=209, VERSION=13050)
     assert re.fullmatch(
         r"DeviceError: kernel '\w+' cannot be loaded: CUDA_ERROR_NO_BINARY_FOR_GPU \(209\): as it is; "
-        r"device 0 is sm_90, its driver is for CUDA 12\.4; the program is for cuda:sm_90",
+        r"device 0 is sm_90, its driver is for CUDA 13\.5; the kernel was compiled by NVRTC \d+\.\d+; the program is for cuda:sm_90",
         text,
     ), text
+
+
+@pytest.mark.parametrize("error", [200, 209, 222])
+def test_an_nvrtc_of_a_newer_cuda_than_the_driver(error: int, driver: Path) -> None:
+    """Both versions, and what to do about it."""
+    text = _said(driver, _WEIGHTS, LOAD=error)
+    made = re.search(r"its driver is for CUDA 12\.4; the kernel was compiled by NVRTC (\d+)\.\d+; such a driver may not take", text)
+    assert made is not None and int(made[1]) > 12, text
+    assert text.endswith(
+        f"needs a driver of CUDA {made[1]} or an NVRTC of CUDA 12 (`pip install nvidia-cuda-nvrtc-cu12`, "
+        "STRAIGHTLINE_NVRTC=<site-packages>/nvidia/cuda_nvrtc/lib/libnvrtc.so.12); the program is for cuda:sm_90"
+    ), text
+
+
+def test_a_driver_of_the_same_cuda_that_takes_no_such_code(driver: Path) -> None:
+    text = _said(driver, _WEIGHTS, LOAD=222, VERSION=13000)
+    assert text.endswith("; the driver takes what an NVRTC of its own version makes (STRAIGHTLINE_NVRTC names one); the program is for cuda:sm_90")
 
 
 def test_memory_that_is_not_there(driver: Path) -> None:

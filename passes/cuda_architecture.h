@@ -61,6 +61,11 @@ inline const CudaArchitecture& cudaArchitecture(llvm::StringRef arch) {
 /// The first with instructions of tensor cores for bfloat16 and TF32 (PTX ISA, mma).
 inline constexpr int kFirstWithTf32 = 80;
 
+/// The first with a form for it alone ("sm_90a"), and the first with one for its family ("sm_100f"): CUDA Programming Guide, "Compute
+/// Capabilities". NVRTC knows no other suffix. python/straightline/_targets.py has the same.
+inline constexpr int kFirstWithOwnFeatures = 90;
+inline constexpr int kFirstWithFamilies = 100;
+
 }  // namespace straightline
 
 #endif  // STRAIGHTLINE_PASSES_CUDA_ARCHITECTURE_H

@@ -116,7 +116,7 @@ class DeviceCode : public ::testing::Test {
   }
 
   float x[4] = {7, 7, 7, 7};
-  const sl_device_image image = {sizeof(sl_device_image), "code", 4};
+  const sl_device_image image = {sizeof(sl_device_image), "code", 4, 0};
   const sl_device_code code = {sizeof(sl_device_code), "twice", &image, {}, 64, 0, 0};
   const sl_entry entry = {sizeof(sl_entry), "twice", "noting", SL_ENTRY_KERNEL, 1, nullptr, 0, nullptr, 0, 0, nullptr, &code};
   DescriptionBuilder builder;

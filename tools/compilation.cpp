@@ -104,7 +104,7 @@ class DeviceCompilation {
       }
       for (const auto& [kernel, unit] : emitted_.unitOfDeviceKernel) {
         const std::string& image = code_->device->images.at(unit);
-        code_->images[kernel + "_image"] = {sizeof(sl_device_image), image.data(), image.size()};
+        code_->images[kernel + "_image"] = {sizeof(sl_device_image), image.data(), image.size(), code_->device->compiler};
       }
     }
     return code_->images;

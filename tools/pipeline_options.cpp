@@ -14,6 +14,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include "passes/cuda_architecture.h"
 #include "straightline/abi/straightline.h"
 
 namespace straightline {
@@ -40,11 +41,19 @@ Failure chooseDevice(const std::string& backend, DeviceChoice* choice) {
 
 constexpr llvm::StringRef kCudaTarget = "cuda:";
 
-/// sm_ and a number, with at most one letter behind it ("sm_90a").
+/// sm_ and a number of two or three digits; behind it at most an `a` (from sm_90 on) or `f` (from sm_100 on), as NVRTC takes them.
 bool isArch(llvm::StringRef arch) {
-  const bool named = arch.consume_front("sm_");
-  const size_t digits = arch.take_while(llvm::isDigit).size();
-  return named && digits >= 2 && (digits == arch.size() || (digits + 1 == arch.size() && llvm::isAlpha(arch.back())));
+  if (!arch.consume_front("sm_")) {
+    return false;
+  }
+  const llvm::StringRef digits = arch.take_while(llvm::isDigit);
+  const llvm::StringRef suffix = arch.drop_front(digits.size());
+  int number = 0;
+  if (digits.size() < 2 || digits.size() > 3 || digits.getAsInteger(10, number)) {
+    return false;
+  }
+  return suffix.empty() || (suffix == "a" && number >= kFirstWithOwnFeatures) ||
+         (suffix == "f" && number >= kFirstWithFamilies);
 }
 
 /// Routes by op; the first that is added counts.
@@ -84,7 +93,8 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     return chooseDevice(value.str(), &options->device);
   } else if (key == "target") {
     if (!value.starts_with(kCudaTarget) || !isArch(value.drop_front(kCudaTarget.size()))) {
-      return Failure::user("unknown target '" + value.str() + "'; valid are cuda:sm_NN, such as cuda:sm_90");
+      return Failure::user("unknown target '" + value.str() + "'; valid are cuda:sm_NN, such as cuda:sm_90, with a behind it from " +
+                           std::to_string(kFirstWithOwnFeatures) + " on and f from " + std::to_string(kFirstWithFamilies) + " on");
     }
     options->cuda = value.drop_front(kCudaTarget.size()).str();
   } else if (key == "tf32" && (value == "convolution" || value == "matmul" || value == "convolution+matmul")) {

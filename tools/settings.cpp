@@ -47,6 +47,10 @@ Failure readSettings(Settings* settings) {
   if (const std::string trouble = jit::ObjectCache::environmentTrouble(); !trouble.empty()) {
     return Failure::user(trouble);
   }
+  const char* sync = std::getenv("STRAIGHTLINE_SYNC");
+  if (const llvm::StringRef waits(sync == nullptr ? "" : sync); !waits.empty() && waits != "0" && waits != "1") {
+    return Failure::user("STRAIGHTLINE_SYNC is '" + waits.str() + "' but must be '0' or '1'");
+  }
   if (const char* folder = std::getenv("STRAIGHTLINE_DUMP")) {
     settings->dump = folder;
   }

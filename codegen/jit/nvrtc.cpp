@@ -89,7 +89,7 @@ std::string open(Nvrtc* nvrtc) {
     tried += "\n  " + std::string(reason != nullptr ? reason : path.c_str());
   }
   return "NVIDIA's run-time compiler libnvrtc.so.13 (or .12) is needed to compile for a CUDA device and cannot be opened; "
-         "`pip install nvidia-cuda-nvrtc` brings it:" + tried;
+         "`pip install nvidia-cuda-nvrtc` brings it (for a driver of CUDA 12 nvidia-cuda-nvrtc-cu12):" + tried;
 }
 
 const Nvrtc& library() {
@@ -194,6 +194,7 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, 
   keyed.push_back("nvrtc " + std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor));
   ObjectCache& cache = options.cache != nullptr ? *options.cache : ObjectCache::process();
   auto program = std::make_unique<DeviceProgram>();
+  program->compiler = nvrtc.major * 1000 + nvrtc.minor * 10;
   // Units are compiled beside each other; the first failure ends what has not begun.
   std::atomic<size_t> next = 0;
   std::atomic<bool> stops = false;

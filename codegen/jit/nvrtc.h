@@ -14,6 +14,7 @@ namespace straightline::jit {
 
 struct DeviceProgram {
   std::map<std::string, std::string> images;  ///< cubins, by the name of their unit
+  int compiler = 0;  ///< the library's version, as CUDA's driver counts: 13050 is 13.5
   unsigned compiled = 0;
   unsigned cached = 0;
 };

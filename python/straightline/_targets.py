@@ -20,6 +20,9 @@ _WHEELS = (
     "cuda_nvrtc/lib/libnvrtc.so.12",
 )
 
+#: The first architecture with a form of its own ("sm_90a"), and with one for its family ("sm_100f"): passes/cuda_architecture.h.
+_FIRST_WITH = {"a": 90, "f": 100}
+
 
 def number_of(tensors: Iterable[Any]) -> int:
     """The number of the CUDA device on which the example inputs are; 0 where none is on one.
@@ -72,10 +75,17 @@ def chosen(target: object, tensors: Iterable[Any], number: int) -> str:
             )
         major, minor = torch.cuda.get_device_capability(number)
         return f"cuda:sm_{major}{minor}"
-    if not isinstance(target, str) or not re.fullmatch(r"cuda:sm_\d{2,3}[a-z]?", target):
+    named = re.fullmatch(r"cuda:sm_([0-9]{2,3})([a-z]?)", target) if isinstance(target, str) else None
+    if named is None:
         raise UserError(
             f"target is {target!r} but must be None, 'cpu', 'cuda' or 'cuda:sm_NN', such as 'cuda:sm_90'"
         )
+    number, suffix = int(named[1]), named[2]
+    if suffix and (suffix not in _FIRST_WITH or number < _FIRST_WITH[suffix]):
+        others = [f"'cuda:sm_{number}{letter}'" for letter, first in _FIRST_WITH.items() if number >= first]
+        valid = " or ".join([f"'cuda:sm_{number}'", *others])
+        rule = " and ".join(f"'{letter}' (from sm_{first} on)" for letter, first in _FIRST_WITH.items())
+        raise UserError(f"target is {target!r} but sm_{number} has no form '{suffix}': give {valid}; suffixes are {rule}")
     return target
 
 
@@ -135,11 +145,11 @@ def settle(tensors: Iterable[Any]) -> None:
 
 
 def _runs(target: str, major: int, minor: int) -> bool:
-    """Whether a device takes machine code for `target`: one of its generation and no older; with a suffix no other."""
+    """Whether a device takes machine code for `target`: one of its generation and no older (so with `f`); with `a` no other."""
     found = re.fullmatch(r"cuda:sm_(\d+)(\d)([a-z]?)", target)
     if found is None:
         return True
-    return int(found[1]) == major and (int(found[2]) == minor if found[3] else int(found[2]) <= minor)
+    return int(found[1]) == major and (int(found[2]) == minor if found[3] == "a" else int(found[2]) <= minor)
 
 
 def why_not_here(tensors: dict[str, Any], target: str) -> str:

@@ -190,7 +190,12 @@ typedef enum sl_entry_kind {
 } sl_entry_kind;
 
 /// Machine code of one emitted unit for a device. Lives as long as the program.
-typedef struct sl_device_image { uint64_t size; const void* data; uint64_t bytes; } sl_device_image;
+typedef struct sl_device_image {
+  uint64_t size;
+  const void* data;
+  uint64_t bytes;
+  int32_t compiler;  ///< CUDA's version of who made it, as its driver counts: 13050 is 13.5; 0: unknown
+} sl_device_image;
 
 /// A kernel that runs on a device and not on the host: a grid of blocks of threads.
 typedef struct sl_device_code {

@@ -129,6 +129,20 @@ def test_a_device_that_is_not_there(
     assert "openvino is none of eager, eager_graph, compile, compile_reduce_overhead" in capsys.readouterr().err
 
 
+def test_a_model_for_a_device_that_is_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the file nor its model, which would be made on the device, is touched."""
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (tmp_path / "mine.py").write_text("raise AssertionError('the file was read')\n")
+    arguments = ["bench", "--model", str(tmp_path / "mine.py"), "--device", "cuda"]
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == "straightline bench: --device cuda but torch sees no CUDA device here\n"
+    assert main([*arguments, "--threads", "1"]) == 2 and "--threads is for --device cpu" in capsys.readouterr().err
+
+
 def test_places_without_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["bench"]) == 2

@@ -20,6 +20,8 @@ _DRIVER = """
 #include <stdlib.h>
 #include <string.h>
 static int number(const char* name, int otherwise) { const char* text = getenv(name); return text ? atoi(text) : otherwise; }
+/* NVRTC, which tells its version to a driver that is there, calls it without a look whether there is one. */
+int cuGetExportTable(const void** table, const void* id) { *table = 0; return 500; }
 int cuInit(unsigned flags) { return number("FAKE_INIT", 0); }
 int cuDriverGetVersion(int* version) { *version = number("FAKE_VERSION", 12040); return 0; }
 int cuDeviceGetCount(int* count) { *count = 1; return 0; }
@@ -63,6 +65,10 @@ def said(work):
 
 _WEIGHTS = "said(lambda: _call.weights(program(), []))"
 _CALL = 'said(lambda: sl.compile(model, (torch.randn(4, 33),), target="cuda:sm_90")(torch.randn(4, 33)))'
+_LINEAR = """
+said(lambda: sl.compile(torch.nn.Linear(64, 64).eval(), (torch.randn(40, 64),), target="cuda:sm_90",
+                        routes={"linear": "cublaslt"}))
+"""
 _CONVOLUTION = """
 said(lambda: sl.compile(torch.nn.Conv2d(64, 64, 3).eval(), (torch.randn(1, 64, 8, 8),), target="cuda:sm_90",
                         routes={"convolution": "cudnn"}))
@@ -86,7 +92,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _said(folder: Path, script: str, **settings: int) -> str:
+    """What `script` prints beside the driver of `folder`. Nothing is cached: NVRTC itself runs beside it, whichever test is first."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), **{f"FAKE_{name}": str(v) for name, v in settings.items()}}
+    environment["STRAIGHTLINE_CACHE_DIR"] = ""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _PRELUDE + script], env=environment, capture_output=True, text=True, check=False
     )
@@ -120,13 +128,30 @@ def test_with_a_device_the_tensors_are_missing(driver: Path) -> None:
 
 
 def test_code_that_the_device_does_not_take(driver: Path) -> None:
-    """Another architecture, or made by an NVRTC that is newer than the driver."""
-    text = _said(driver, _WEIGHTS, LOAD=209)
+    """Another architecture, with a driver that takes what this NVRTC makes."""
+    text = _said(driver, _WEIGHTS, LOAD=209, VERSION=13050)
     assert re.fullmatch(
         r"DeviceError: kernel '\w+' cannot be loaded: CUDA_ERROR_NO_BINARY_FOR_GPU \(209\): as it is; "
-        r"device 0 is sm_90, its driver is for CUDA 12\.4; the program is for cuda:sm_90",
+        r"device 0 is sm_90, its driver is for CUDA 13\.5; the kernel was compiled by NVRTC \d+\.\d+; the program is for cuda:sm_90",
         text,
     ), text
+
+
+@pytest.mark.parametrize("error", [200, 209, 222])
+def test_an_nvrtc_of_a_newer_cuda_than_the_driver(error: int, driver: Path) -> None:
+    """Both versions, and what to do about it."""
+    text = _said(driver, _WEIGHTS, LOAD=error)
+    made = re.search(r"its driver is for CUDA 12\.4; the kernel was compiled by NVRTC (\d+)\.\d+; such a driver may not take", text)
+    assert made is not None and int(made[1]) > 12, text
+    assert text.endswith(
+        f"needs a driver of CUDA {made[1]} or an NVRTC of CUDA 12 (`pip install nvidia-cuda-nvrtc-cu12`, "
+        "STRAIGHTLINE_NVRTC=<site-packages>/nvidia/cuda_nvrtc/lib/libnvrtc.so.12); the program is for cuda:sm_90"
+    ), text
+
+
+def test_a_driver_of_the_same_cuda_that_takes_no_such_code(driver: Path) -> None:
+    text = _said(driver, _WEIGHTS, LOAD=222, VERSION=13000)
+    assert text.endswith("; the driver takes what an NVRTC of its own version makes (STRAIGHTLINE_NVRTC names one); the program is for cuda:sm_90")
 
 
 def test_memory_that_is_not_there(driver: Path) -> None:
@@ -146,6 +171,12 @@ def test_a_device_that_cannot_be_used(driver: Path) -> None:
 def test_cudnn_that_is_missing_beside_a_device(driver: Path) -> None:
     text = _said(driver, _CONVOLUTION)
     assert text.startswith("UserError") and "cuDNN is missing: libcudnn.so.9 cannot be opened" in text, text
+
+
+def test_cublaslt_that_is_missing_beside_a_device(driver: Path) -> None:
+    text = _said(driver, _LINEAR)
+    assert text.startswith("UserError") and "route linear = cublaslt" in text, text
+    assert "cuBLASLt is missing: neither libcublasLt.so.13 nor libcublasLt.so.12 can be opened" in text, text
 
 
 def test_an_architecture_that_nvrtc_does_not_know(driver: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import straightline as sl
 import torch
+from straightline import _compiler
 from torch import nn
 
 MODEL, X = nn.Linear(64, 48).eval(), torch.randn(32, 64)
@@ -109,6 +110,29 @@ def test_an_unknown_topic(text: str, word: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("STRAIGHTLINE_LOG", text)
     with pytest.raises(sl.UserError, match=f"STRAIGHTLINE_LOG has '{word}'; valid are route, passes, codegen, cache"):
         sl.compile(MODEL, (X,))
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_75a", "cuda:sm_90f", "cuda:sm_90x", "cuda:sm_1000", "cuda:sm_9", "cuda:sm_100fa", "sm_90"])
+def test_a_target_of_the_pipeline_that_does_not_exist(target: str) -> None:
+    """As NVRTC knows them; `target` of compile is asked in tests/run/cuda_test.py."""
+    module = _compiler.Module.parse(sl.compile(MODEL, (X,)).ir("op"))
+    with pytest.raises(sl.UserError, match=f"unknown target '{target}'; valid are cuda:sm_NN, .* with a behind it from 90 on and f from 100 on"):
+        _compiler.compile(module, pipeline=f"target={target}")
+
+
+@pytest.mark.parametrize("text", ["banana", "true", "2", " 1"])
+def test_a_wait_that_is_neither_on_nor_off(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the cpu as well, where nothing waits."""
+    monkeypatch.setenv("STRAIGHTLINE_SYNC", text)
+    for target in (None, "cuda:sm_90"):
+        with pytest.raises(sl.UserError, match=f"STRAIGHTLINE_SYNC is '{text}' but must be '0' or '1'"):
+            sl.compile(MODEL, (X,), target=target)
+
+
+@pytest.mark.parametrize("text", ["", "0", "1"])
+def test_a_wait_that_is_on_or_off(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STRAIGHTLINE_SYNC", text)
+    sl.compile(MODEL, (X,))
 
 
 def test_an_unknown_hook(monkeypatch: pytest.MonkeyPatch) -> None:

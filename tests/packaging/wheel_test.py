@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -91,6 +92,17 @@ except sl.UserError as error:
     print(str(error).replace(chr(10), " "))
 """
 
+CUDA = """
+import torch, straightline as sl
+try:
+    compiled = sl.compile(torch.nn.Linear(64, 48).eval(), (torch.randn(32, 64),), target="cuda:sm_90", cache=False)
+except sl.UnsupportedError as error:
+    print("refused: " + str(error).replace(chr(10), " "))
+else:
+    print([row["backend"] for row in compiled.explain().statements if row["phase"] == "run"], "SL_KERNEL" in compiled.code)
+print(sl.__file__)
+"""
+
 
 def _names(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
@@ -100,6 +112,20 @@ def _names(wheel: Path) -> set[str]:
 def _environment(wheels: Any, command: Callable[..., str], version: str, folder: Path) -> Path:
     command(wheels.interpreter(version), "-m", "venv", folder)
     return folder / "bin" / "python"
+
+
+def _beside_torch(wheels: Any, command: Callable[..., str], folder: Path) -> Path:
+    """Torch and the like are those of this environment, by a path file; straightline comes from the wheel alone."""
+    python = _environment(wheels, command, THIS, folder / "venv")
+    command(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheels.wheel(THIS))
+    site = Path(command(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    framework = folder / "framework"
+    framework.mkdir()
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if entry.suffix != ".pth" and not entry.name.startswith("straightline"):  # not the build tree's
+            (framework / entry.name).symlink_to(entry)
+    (site / "framework.pth").write_text(f"{framework}\n")
+    return python
 
 
 def test_what_the_wheel_holds(wheels: Any) -> None:
@@ -119,21 +145,32 @@ def test_what_the_wheel_holds(wheels: Any) -> None:
 
 
 def test_resnet_18_in_a_clean_environment(wheels: Any, command: Callable[..., str], tmp_path: Path) -> None:
-    """Torch and numpy are those of this environment, by a path file; straightline comes from the wheel alone."""
-    wheel = wheels.wheel(THIS)
-    python = _environment(wheels, command, THIS, tmp_path / "venv")
-    command(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
-    site = Path(command(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    framework = tmp_path / "framework"
-    framework.mkdir()
-    for entry in Path(sysconfig.get_path("purelib")).iterdir():
-        if entry.suffix != ".pth" and not entry.name.startswith("straightline"):  # not the build tree's
-            (framework / entry.name).symlink_to(entry)
-    (site / "framework.pth").write_text(f"{framework}\n")
+    python = _beside_torch(wheels, command, tmp_path)
     place, why = command(python, "-c", RESNET, cwd=tmp_path).strip().splitlines()[-2:]
     assert Path(place).is_relative_to(tmp_path), place
     # oneDNN is an extra that was not asked for: its kernel says so, and nothing fails.
     assert "onednn.inner_product: not available: libdnnl" in why and "straightline[onednn]" in why, why
+
+
+def test_a_cuda_device_in_a_clean_environment(wheels: Any, command: Callable[..., str], tmp_path: Path) -> None:
+    """By the wheel of NVRTC beside it; without that by the one that is named; without any, what to install is said."""
+    python = _beside_torch(wheels, command, tmp_path)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "STRAIGHTLINE"))}
+
+    def said(**settings: str) -> str:
+        text, place = command(python, "-c", CUDA, cwd=tmp_path, env=clean | settings).strip().splitlines()[-2:]
+        assert Path(place).is_relative_to(tmp_path), place
+        return text
+
+    compiles = "['cuda'] True"
+    assert said() == compiles
+    (nvrtc,) = (tmp_path / "framework" / "nvidia").glob("cu*/lib/libnvrtc.so.*")
+    named = nvrtc.resolve()
+    (tmp_path / "framework" / "nvidia").unlink()
+    assert said(STRAIGHTLINE_NVRTC=str(named)) == compiles
+    refused = said(STRAIGHTLINE_NVRTC=str(nvrtc))
+    assert refused.startswith("refused: NVIDIA's run-time compiler libnvrtc.so.13 (or .12) is needed"), refused
+    assert "`pip install nvidia-cuda-nvrtc` brings it (for a driver of CUDA 12 nvidia-cuda-nvrtc-cu12)" in refused, refused
 
 
 def _capture(folder: Path) -> None:

@@ -257,6 +257,7 @@ def test_few_long_rows_are_shared(
         ("cuda:sm_80", (9, 0), "device 0 is sm_90"),
         ("cuda:sm_86", (8, 0), "device 0 is sm_80"),
         ("cuda:sm_100a", (10, 3), "device 0 is sm_103"),
+        ("cuda:sm_100f", (10, 3), ""),
         ("cuda:sm_100", (12, 0), "device 0 is sm_120"),
     ],
 )
@@ -462,6 +463,9 @@ def test_an_index_is_checked_on_the_device() -> None:
     [
         ({"target": "cuda:sm_9"}, sl.UserError, "target is 'cuda:sm_9' but must be None, 'cpu', 'cuda' or 'cuda:sm_NN'"),
         ({"target": 90}, sl.UserError, "target is 90 but must be"),
+        ({"target": "cuda:sm_75a"}, sl.UserError, "target is 'cuda:sm_75a' but sm_75 has no form 'a': give 'cuda:sm_75'; suffixes are 'a' "),
+        ({"target": "cuda:sm_90f"}, sl.UserError, "target is 'cuda:sm_90f' but sm_90 has no form 'f': give 'cuda:sm_90' or 'cuda:sm_90a'; "),
+        ({"target": "cuda:sm_120x"}, sl.UserError, "give 'cuda:sm_120' or 'cuda:sm_120a' or 'cuda:sm_120f'; suffixes are 'a' .from sm_90 on. and 'f' .from sm_100 on."),
         ({"target": "cuda:sm_20"}, sl.UnsupportedError, r"target cuda:sm_20 is too old, needs sm_75 \(Turing\) or later; target='cpu' takes any model"),
         ({"target": _TARGET, "launch": "graphs"}, sl.UserError, "launch is 'graphs' but must be None, 'stream' or 'graph'"),
         ({"launch": True}, sl.UserError, "launch is True but must be None, 'stream' or 'graph'"),

@@ -63,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _collection(options: argparse.Namespace) -> tuple[Collection, dict[str, str]]:
     if options.model is not None:
+        if options.device == "cuda":
+            _check_cuda(options)  # the model is made on it
         case = load_model_file(options.model, options.device)
         case.make()  # what the file lacks is said here, before any process starts
         return Collection(options.model.resolve().parent, (case,)), {"model": str(options.model.resolve())}

@@ -2,12 +2,14 @@
 // The backend for NVIDIA's devices: memory space, queues over streams, launches of machine code. Its kernels are emitted as
 // CUDA C++; here stand only those that compete with others (kernels.h).
 #include <atomic>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "driver.h"
@@ -314,16 +316,33 @@ int32_t refuse(const std::string& words, int32_t status, char* reason, size_t by
   return status;
 }
 
-/// Why machine code was not taken: with what the device and its driver are where it is for another one, or a newer driver: a driver of
-/// CUDA 12 does not take all that an NVRTC of CUDA 13 makes.
-std::string loadFailure(const OpenDevice& device, Result result) {
+std::string cudaVersion(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+
+/// What helps where the driver is of an older CUDA than the NVRTC that made machine code. NVIDIA's wheels for CUDA 12 and 13 differ by name.
+std::string remedyFor(int driverVersion, int compiler) {
+  const std::string own = std::to_string(driverVersion / 1000);
+  const bool is12 = driverVersion < 13000;
+  return "; such a driver may not take what that makes: needs a driver of CUDA " + std::to_string(compiler / 1000) +
+         " or an NVRTC of CUDA " + own + " (`pip install " +
+         (is12 ? "nvidia-cuda-nvrtc-cu12" : "'nvidia-cuda-nvrtc==" + own + ".*'") +
+         "`, STRAIGHTLINE_NVRTC=<site-packages>/nvidia/" + (is12 ? "cuda_nvrtc" : "cu" + own) + "/lib/libnvrtc.so." + own + ")";
+}
+
+/// Why machine code was not taken: with what device, driver and compiler are where it is for another device, or for a newer driver.
+std::string loadFailure(const OpenDevice& device, Result result, const sl_device_image& image) {
   std::string words = device.words(result);
+  const int compiler = image.size >= offsetof(sl_device_image, compiler) + sizeof(image.compiler) ? image.compiler : 0;
   const bool isUnfit = result == kInvalidImage || result == kNoImageForDevice || result == kNewerImage;
   if (isUnfit && device.error.empty()) {
     const int version = driver().version;
     words += "; device " + std::to_string(device.number) + " is sm_" + std::to_string(device.major) + std::to_string(device.minor) +
-             ", its driver is for CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-    words += result == kNoImageForDevice ? "" : " and takes what an NVRTC of that version makes (STRAIGHTLINE_NVRTC names one)";
+             ", its driver is for CUDA " + cudaVersion(version);
+    words += compiler > 0 ? "; the kernel was compiled by NVRTC " + cudaVersion(compiler) : "";
+    if (compiler / 1000 > version / 1000) {
+      words += remedyFor(version, compiler);
+    } else if (result != kNoImageForDevice) {
+      words += "; the driver takes what an NVRTC of its own version makes (STRAIGHTLINE_NVRTC names one)";
+    }
   }
   return words;
 }
@@ -365,7 +384,7 @@ int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* re
     result = driver().libraryKernel(&loaded.facts.kernel, loaded.image->library, code->symbol);
   }
   if (result != kSuccess) {
-    return refuse(loadFailure(device, result), result == kOutOfMemory ? SL_OUT_OF_MEMORY : SL_DEVICE_ERROR, reason, bytes);
+    return refuse(loadFailure(device, result, *code->image), result == kOutOfMemory ? SL_OUT_OF_MEMORY : SL_DEVICE_ERROR, reason, bytes);
   }
   *kernel = new Loaded(loaded);
   return SL_OK;

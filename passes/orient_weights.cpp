@@ -20,8 +20,11 @@ namespace {
 /// As many as the kernel for few rows takes (cuda.gemv). Others read a weight of either order equally well.
 constexpr int64_t kMostRows = 16;
 
-/// Whether what makes the value only turns a matrix.
-op::PermuteOp turned(Value matrix) { return matrix.getDefiningOp<op::PermuteOp>(); }
+/// What makes the value where that turns a matrix; else null.
+op::PermuteOp turned(Value matrix) {
+  auto permute = matrix.getDefiningOp<op::PermuteOp>();
+  return permute && permute.getDims() == llvm::ArrayRef<int64_t>{1, 0} ? permute : op::PermuteOp();
+}
 
 /// matmul(x [m, k], permute(w [n, k]))  ->  linear(x, w)
 /// matmul(x [m, k], w [k, n])           ->  linear(x, clone(permute(w))), the clone in prepare
@@ -58,11 +61,20 @@ struct OrientWeight : mlir::RewritePattern {
     if (!isKnownEarly(weight) || (linear && !turned(weight))) {
       return rewriter.notifyMatchFailure(product, "the weight is not known before the first run, or lies as it should");
     }
-    const Value source = linear ? turned(weight).getX() : weight;
-    const Value view = build.permute(source, {1, 0});
-    const Value copy = build.make<op::CloneOp>(view.getType(), view);
-    for (const Value made : {view, copy}) {
-      made.getDefiningOp()->setAttr(op::kPrepare, rewriter.getUnitAttr());
+    Value source = linear ? turned(weight).getX() : weight;
+    mlir::Block& block = product->getParentOfType<mlir::func::FuncOp>().getBody().front();
+    if (source.getParentBlock() != &block) {
+      return rewriter.notifyMatchFailure(product, "the weight is a view within a loop or a branch, where nothing is prepared");
+    }
+    Value copy;
+    {  // beside what prepare makes, also for a product in a loop
+      const mlir::OpBuilder::InsertionGuard guard(rewriter);
+      rewriter.setInsertionPoint(block.findAncestorOpInBlock(*product));
+      const Value view = build.permute(source, {1, 0});
+      copy = build.make<op::CloneOp>(view.getType(), view);
+      for (const Value made : {view, copy}) {
+        made.getDefiningOp()->setAttr(op::kPrepare, rewriter.getUnitAttr());
+      }
     }
     rewriter.replaceOp(product, build.linear(x, copy, linear ? linear.getBias() : Value()));
     return success();

@@ -52,6 +52,28 @@ func.func @stays(%x: tensor<4x32xf32>, %many: tensor<17x32xf32>, %w: tensor<32x4
   return %0, %1, %2, %3, %4 : tensor<4x48xf32>, tensor<17x48xf32>, tensor<4x48xf32>, tensor<2x4x48xf32>, tensor<4x48xf64>
 }
 
+// The copy of a weight that a branch reads is made outside of it; nothing is prepared within one.
+// CHECK-LABEL: func.func @branch
+func.func @branch(%c: tensor<i1>, %x: tensor<4x32xf32>) -> tensor<4x48xf32> {
+  // CHECK: %[[C:.*]] = op.clone %{{.*}} {op.prepare} : (tensor<48x32xf32>) -> tensor<48x32xf32>
+  // CHECK: op.if
+  // CHECK: op.linear %{{.*}}, %[[C]]
+  // CHECK: op.slice
+  // CHECK-NEXT: op.matmul
+  // CHECK-NOT: op.clone
+  %w = op.parameter "w" : tensor<32x48xf32>
+  %v = op.parameter "v" : tensor<32x50xf32>
+  %y = op.if %c -> (tensor<4x48xf32>) {
+    %a = op.matmul %x, %w : (tensor<4x32xf32>, tensor<32x48xf32>) -> tensor<4x48xf32>
+    op.yield %a : tensor<4x48xf32>
+  } else {
+    %s = op.slice %v {dim = 1 : i64, start = 0 : i64, end = 48 : i64, step = 1 : i64} : (tensor<32x50xf32>) -> tensor<32x48xf32>
+    %b = op.matmul %x, %s : (tensor<4x32xf32>, tensor<32x48xf32>) -> tensor<4x48xf32>
+    op.yield %b : tensor<4x48xf32>
+  }
+  return %y : tensor<4x48xf32>
+}
+
 // CHECK-LABEL: func.func @live
 func.func @live(%x: tensor<4x32xf32>) -> tensor<4x48xf32> attributes {op.live_parameters} {
   // CHECK: op.matmul

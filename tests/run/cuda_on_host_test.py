@@ -122,6 +122,32 @@ def test_weights_that_lie_sideways_are_turned_once(rows: int, dtype: torch.dtype
     assert live["prepared_bytes"] == 0
 
 
+class Repeated(nn.Module):
+    """A sideways weight in a loop, and one in a branch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.again, self.once = nn.Parameter(torch.randn(32, 32) * 0.2), nn.Parameter(torch.randn(32, 32))
+        self.bias = nn.Parameter(torch.randn(32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        def step(i: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            return i + 1, torch.tanh(y @ self.again) + self.bias
+
+        _, y = torch.while_loop(lambda i, y: i < 3, step, (torch.zeros((), dtype=torch.int64), x))
+        return torch.cond(y.sum() > 0, lambda y: y @ self.once, lambda y: y - 1, (y,))
+
+
+@pytest.mark.parametrize("options", [{}, {"freeze": False}])
+def test_weights_that_lie_sideways_in_loops_and_branches(options: dict[str, bool]) -> None:
+    """Turned by prepare, outside of them."""
+    rows = sl.compile(Repeated().eval(), (torch.randn(2, 32),), target="cuda:sm_90", routes=_OWN, **options).explain().statements
+    turned = [row["phase"] for row in rows if row["kernel"].startswith("transpose")]
+    assert turned == ([] if options else ["prepare", "prepare"])
+    products = [row["family"] for row in rows if "matmul" in row["op"] or "linear" in row["op"]]
+    assert products == ["matmul" if options else "gemv"] * 2
+
+
 def test_a_norm_that_somebody_else_reads_stays_a_kernel(tmp_path: Path) -> None:
     class Read(Projections):
         def forward(self, x: Tensor, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:

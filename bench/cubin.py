@@ -3,12 +3,9 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
-from straightline._cubin import Resources, resources_of
-
-_CUDA = 190  # e_machine
+from straightline._cubin import Resources, is_cubin, resources_of
 
 
 def resources_in(cache: Path) -> list[Resources]:
@@ -17,6 +14,6 @@ def resources_in(cache: Path) -> list[Resources]:
     for path in sorted(path for path in cache.rglob("*") if path.is_file()):
         data = path.read_bytes()
         at = data.find(b"\x7fELF")
-        if at >= 0 and struct.unpack_from("<H", data, at + 18)[0] == _CUDA:
+        if at >= 0 and is_cubin(data[at:]):
             found.extend(resources_of(data[at:]))
     return found

@@ -96,8 +96,8 @@ struct Cut {
   /// Where the dims of the operand are that lie so in memory.
   Dims toMemory() const {
     Dims dims(order.size());
-    for (auto [from, to] : llvm::enumerate(order)) {
-      dims[to] = from;
+    for (auto [dim, place] : llvm::enumerate(order)) {
+      dims[place] = dim;
     }
     return dims;
   }
@@ -191,10 +191,7 @@ class Splitter {
     const llvm::ArrayRef<int64_t> order = cut.order;
     cut.first = *llvm::min_element(order.drop_front(kept));
     cut.last = *llvm::max_element(order.drop_front(kept));
-    if (cut.reducedDims() != reduced.size()) {
-      return std::nullopt;
-    }
-    if (!llvm::is_sorted(order.take_front(kept))) {
+    if (cut.reducedDims() != reduced.size() || !llvm::is_sorted(order.take_front(kept))) {
       return std::nullopt;
     }
     const llvm::ArrayRef<int64_t> extents = type.getShape();

@@ -398,8 +398,8 @@ Failure Compilation::load(const CompileRequest& request) {
     return Failure::internal(std::string("the runtime refuses the emitted program: ") + text.text);
   }
   if (code->device) {
-    for (const auto& [kernel, unit] : emitted_.unitOfDeviceKernel) {
-      images_.push_back({kernel, code->device->images.at(unit)});
+    for (const auto& [unit, image] : code->device->images) {
+      images_.emplace_back(image);
     }
   }
   code.release();  // the program's from now on

@@ -40,12 +40,6 @@ struct CompileSeconds {
   double load = 0;   ///< the runtime's checks of the program
 };
 
-/// Machine code of a kernel for a device.
-struct DeviceImage {
-  std::string kernel;
-  llvm::StringRef code;  ///< the program's; kernels of one unit share it
-};
-
 /// What one compilation made. Immutable; getters are thread-safe.
 class Compilation {
  public:
@@ -59,7 +53,8 @@ class Compilation {
   /// The explanation of emitted(), with `compile_seconds`.
   std::string explain() const;
   sl_program* program() const { return program_; }  ///< NULL after emitOnly; owned
-  const std::vector<DeviceImage>& images() const { return images_; }
+  /// Machine code for a device.
+  const std::vector<llvm::StringRef>& images() const { return images_; }
   unsigned compiled() const { return compiled_; }
   unsigned cached() const { return cached_; }
   const std::vector<std::string>& notes() const { return notes_; }
@@ -84,7 +79,7 @@ class Compilation {
   mlir::OwningOpRef<mlir::ModuleOp> kernelLevel_;
   Emitted emitted_;
   sl_program* program_ = nullptr;
-  std::vector<DeviceImage> images_;  ///< while program_ lives
+  std::vector<llvm::StringRef> images_;  ///< the program's
   unsigned compiled_ = 0;
   unsigned cached_ = 0;
   std::vector<std::string> notes_;

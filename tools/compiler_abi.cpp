@@ -281,11 +281,10 @@ int32_t sl_compilation_image_count(const sl_compilation* compilation) {
   return static_cast<int32_t>(compilation->compilation->images().size());
 }
 
-void sl_compilation_image(const sl_compilation* compilation, int32_t i, const char** kernel, const void** data, size_t* bytes) {
-  const straightline::DeviceImage& image = compilation->compilation->images().at(i);
-  *kernel = image.kernel.c_str();
-  *data = image.code.data();
-  *bytes = image.code.size();
+void sl_compilation_image(const sl_compilation* compilation, int32_t i, const void** data, size_t* bytes) {
+  const llvm::StringRef image = compilation->compilation->images().at(i);
+  *data = image.data();
+  *bytes = image.size();
 }
 
 void sl_compilation_counts(const sl_compilation* compilation, int32_t* compiled, int32_t* cached) {

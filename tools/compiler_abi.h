@@ -150,9 +150,9 @@ SL_API sl_text* sl_compilation_explain(const sl_compilation* compilation);
 /// Units of emitted text; name and text are borrowed from the compilation. `i` counts from 0.
 SL_API int32_t sl_compilation_unit_count(const sl_compilation* compilation);
 SL_API void sl_compilation_unit(const sl_compilation* compilation, int32_t i, const char** name, const char** text);
-/// Machine code of kernels for a device; kernel and data are borrowed from the compilation. Several kernels may share theirs.
+/// Machine code for a device, each of one kernel or several; data is borrowed from the compilation.
 SL_API int32_t sl_compilation_image_count(const sl_compilation* compilation);
-SL_API void sl_compilation_image(const sl_compilation* compilation, int32_t i, const char** kernel, const void** data, size_t* bytes);
+SL_API void sl_compilation_image(const sl_compilation* compilation, int32_t i, const void** data, size_t* bytes);
 /// How many units clang compiled and how many the disk cache held.
 SL_API void sl_compilation_counts(const sl_compilation* compilation, int32_t* compiled, int32_t* cached);
 /// Warnings (trouble with the cache), one per line; empty as a rule.

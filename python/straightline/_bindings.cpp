@@ -240,14 +240,13 @@ class Compilation {
     return result;
   }
 
-  std::vector<std::pair<std::string, py::bytes>> images() const {
-    std::vector<std::pair<std::string, py::bytes>> result;
+  std::vector<py::bytes> images() const {
+    std::vector<py::bytes> result;
     for (int32_t i = 0; i < sl_compilation_image_count(get()); ++i) {
-      const char* kernel = nullptr;
       const void* data = nullptr;
       size_t bytes = 0;
-      sl_compilation_image(get(), i, &kernel, &data, &bytes);
-      result.emplace_back(kernel, py::bytes(static_cast<const char*>(data), bytes));
+      sl_compilation_image(get(), i, &data, &bytes);
+      result.emplace_back(static_cast<const char*>(data), bytes);
     }
     return result;
   }
@@ -499,7 +498,7 @@ PYBIND11_MODULE(_compiler, m) {
       .def_property_readonly("explain_json", &Compilation::explain)
       .def_property_readonly("notes", &Compilation::notes)
       .def_property_readonly("units", &Compilation::units, "Pairs of name and text.")
-      .def_property_readonly("images", &Compilation::images, "Pairs of a kernel for a device and the machine code that holds it.")
+      .def_property_readonly("images", &Compilation::images, "Machine code for a device, each of one kernel or several.")
       .def_property_readonly("counts", &Compilation::counts, "Units that clang compiled, and units from the cache.")
       .def_property_readonly("program", &Compilation::program)
       .def("ir", &Compilation::ir, py::arg("level"), py::kw_only(), py::arg("locations") = false,

@@ -25,11 +25,15 @@ def _c_string(data: bytes, at: int) -> str:
     return data[at : data.index(b"\0", at)].decode()
 
 
+def is_cubin(image: bytes) -> bool:
+    """Whether it begins as one."""
+    return image[:4] == b"\x7fELF" and struct.unpack_from("<H", image, 18) == (_CUDA,)
+
+
 def resources_of(image: bytes) -> Iterator[Resources]:
     """Of every kernel in a cubin."""
-    (machine,) = struct.unpack_from("<H", image, 18)
-    if image[:4] != b"\x7fELF" or machine != _CUDA:
-        raise ValueError(f"not a cubin: it begins with {image[:4]!r}, machine {machine}")
+    if not is_cubin(image):
+        raise ValueError(f"not a cubin: it begins with {image[:20]!r}")
     (table,) = struct.unpack_from("<Q", image, 40)
     size, count, names_at = struct.unpack_from("<HHH", image, 58)
     headers = [struct.unpack_from("<IIQQQQIIQQ", image, table + i * size) for i in range(count)]

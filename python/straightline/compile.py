@@ -602,13 +602,11 @@ class _Binding:
         return made
 
 
-def _add_resources(statements: list[dict[str, Any]], images: Sequence[tuple[str, bytes]]) -> None:
+def _add_resources(statements: list[dict[str, Any]], images: Sequence[bytes]) -> None:
     """What each kernel for a device takes of a processor, read from its machine code."""
-    holders = dict(images)
-    of = {found.kernel: found for image in set(holders.values()) for found in _cubin.resources_of(image)}
+    of = {found.kernel: found for image in images for found in _cubin.resources_of(image)}
     for row in statements:
-        if row["kernel"] in holders:
-            taken = of[row["kernel"]]
+        if taken := of.get(row["kernel"]):
             row.update(registers=taken.registers, shared_bytes=taken.shared, stack_bytes=taken.stack)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from straightline.bench import answers, machine, worker
+from straightline.bench import answers, machine
 from straightline.bench.case import load_folder
 from straightline.bench.contenders.cuda_inductor import library_of_package
 from straightline.bench.session import Reference, Session, Settings
@@ -97,10 +97,10 @@ def test_who_calls_stays_on_one_core() -> None:
     allowed = os.sched_getaffinity(0)
     core = machine.quietest_core()
     assert core in allowed and os.sched_getaffinity(0) == allowed
-    with worker._on_core(core):
+    with machine.on_core(core):
         assert os.sched_getaffinity(0) == {core}
     assert os.sched_getaffinity(0) == allowed
-    with worker._on_core(None):
+    with machine.on_core(None):
         assert os.sched_getaffinity(0) == allowed
 
 

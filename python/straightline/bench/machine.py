@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import datetime
 import importlib.metadata
@@ -10,7 +11,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,28 +98,35 @@ def spin_ratio() -> float:
     return worst
 
 
+@contextlib.contextmanager
+def on_core(core: int | None) -> Iterator[None]:
+    """Keeps the calling thread there, unless it is None; a library's threads stay where they are."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, allowed if core is None else {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 def quietest_core() -> int:
     """The core, of those that the calling thread may use, on which a loop of a fraction of a millisecond takes the least time.
 
     On a rented machine it differs by half from core to core and from second to second: the other hyper-thread of a core may be
     somebody else's, which no meter in here shows.
     """
-    allowed = os.sched_getaffinity(0)
 
     def seconds(core: int) -> float:
-        os.sched_setaffinity(0, {core})
         taken = []
-        for _ in range(3):
-            begun = time.perf_counter()
-            for _ in range(_SHORT_SPIN):
-                pass
-            taken.append(time.perf_counter() - begun)
+        with on_core(core):
+            for _ in range(3):
+                begun = time.perf_counter()
+                for _ in range(_SHORT_SPIN):
+                    pass
+                taken.append(time.perf_counter() - begun)
         return min(taken)
 
-    try:
-        return min(sorted(allowed), key=seconds)
-    finally:
-        os.sched_setaffinity(0, allowed)
+    return min(sorted(os.sched_getaffinity(0)), key=seconds)
 
 
 def warnings_before() -> list[str]:

@@ -25,11 +25,10 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from straightline.bench import cuda_timing
+from straightline.bench import cuda_timing, machine
 
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 #: Calls before the first sample of a visit: caches are the others' by now, and clocks have dropped.
@@ -120,7 +119,7 @@ class Worker:
         row, sample_s = request["row"], request["sample_s"]
         loop = self._prepared.calls[row].loop
         if self._device == "cuda":
-            with _inference(), _on_core(request["core"]):
+            with _inference(), machine.on_core(request["core"]):
                 return cuda_timing.timed(self._prepared.calls[row], request["samples"], sample_s)
         with _inference():
             if (row, sample_s) not in self._calls:
@@ -152,17 +151,6 @@ def _inference() -> contextlib.AbstractContextManager[Any]:
     import torch
 
     return torch.inference_mode()
-
-
-@contextlib.contextmanager
-def _on_core(core: int | None) -> Iterator[None]:
-    """Keeps the calling thread there; a library's threads stay where they are."""
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, allowed if core is None else {core})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
 
 
 def _answer(worker: Worker, request: dict[str, Any]) -> dict[str, Any]:

@@ -101,13 +101,17 @@ class Planner {
   void planRegion(mlir::Region& region) {
     const Lives lives(region);
     llvm::MapVector<mlir::StringRef, llvm::SmallVector<kernel::SlotOp>> bySpace;
+    llvm::SmallVector<kernel::SlotOp> unused;  // erased after the walk, whose next op may be a view of it
     region.walk([&](kernel::SlotOp slot) {
       if (LiveRanges::users(slot.getBuffer()).empty()) {
-        eraseUnused(slot);
+        unused.push_back(slot);
       } else {
         bySpace[llvm::cast<kernel::BufferType>(slot.getBuffer().getType()).getSpace()].push_back(slot);
       }
     });
+    for (kernel::SlotOp slot : unused) {
+      eraseUnused(slot);
+    }
     for (auto& [space, slots] : bySpace) {
       planSpace(lives, slots);
     }

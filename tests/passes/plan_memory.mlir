@@ -21,7 +21,7 @@ module {
       kernel.copy %w to %q on @team : !x to !x
     }
     kernel.run (%x "x": !x, %i "i": !b, %k "k": !n) outs(%y "y": !x, %j "j": !b, %m "m": !n) {
-      // The largest is placed first; what is dead gives its place to %t; %u has no reader and goes.
+      // The largest is placed first; what is dead gives its place to %t; %u has no reader and goes, with its views.
       // CHECK: %[[S:.*]] = kernel.slot offset(832)
       // CHECK-NEXT: %[[L:.*]] = kernel.slot offset(0)
       // CHECK-NEXT: %[[T:.*]] = kernel.slot offset(0)
@@ -32,6 +32,8 @@ module {
       // CHECK-NEXT: %[[O:.*]] = kernel.slot offset({{.*}}n * 12{{.*}})
       // CHECK-NEXT: kernel.launch
       %u = kernel.slot : !x
+      %half = kernel.view %u offset(50) : !x -> !kernel.buffer<50xf32>
+      %quarter = kernel.view %half offset(25) : !kernel.buffer<50xf32> -> !kernel.buffer<25xf32>
       %s = kernel.slot : !x
       %l = kernel.slot : !large
       %t = kernel.slot : !x

@@ -278,13 +278,47 @@ struct TrailingReduction : mlir::OpInterfaceRewritePattern<op::ReductionOpInterf
   }
 };
 
+/// No kernel of a library takes sizes of zero. A product that has no elements, or that sums none, is a constant: zeros (attention to no
+/// key as well, as in torch), or a linear's bias.
+struct FoldEmptyProduct : mlir::RewritePattern {
+  explicit FoldEmptyProduct(mlir::MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
+
+  llvm::LogicalResult matchAndRewrite(mlir::Operation* product, PatternRewriter& rewriter) const override {
+    auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(product);
+    if (!attention && !product->hasTrait<op::Contraction>()) {
+      return mlir::failure();
+    }
+    const auto type = llvm::cast<RankedTensorType>(product->getResult(0).getType());
+    if (!llvm::is_contained(type.getShape(), 0) && !(attention ? seesNothing(attention) : sumsNothing(product))) {
+      return rewriter.notifyMatchFailure(product, "there is something to do");
+    }
+    ValueBuilder build(rewriter, product->getLoc());
+    if (auto linear = llvm::dyn_cast<op::LinearOp>(product); linear && linear.getBias()) {
+      rewriter.replaceOp(product, build.broadcast(linear.getBias(), type.getRank() - 1, build.extents(linear.getResult())));
+    } else {
+      rewriter.replaceOp(product, build.full(type, 0));
+    }
+    return success();
+  }
+
+ private:
+  static bool seesNothing(op::ScaledDotProductAttentionOp attention) {
+    const RankedTensorType keys = attention.getK().getType();
+    return keys.getDimSize(keys.getRank() - 2) == 0;
+  }
+  static bool sumsNothing(mlir::Operation* product) {
+    return llvm::isa<op::LinearOp, op::MatmulOp>(product) &&
+           llvm::cast<RankedTensorType>(product->getOperand(0).getType()).getShape().back() == 0;
+  }
+};
+
 struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
   using DecomposeOpsBase::DecomposeOpsBase;
 
   void runOnOperation() override {
     mlir::RewritePatternSet patterns(&getContext());
     patterns.add<DecomposeSelect, DecomposeSelectScatter, DecomposeGroupNorm, DecomposeAdaptivePool,
-                 TrailingReduction>(&getContext());
+                 TrailingReduction, FoldEmptyProduct>(&getContext());
     addAveragePatterns(patterns);
     addRecurrentPatterns(patterns, largestCluster);
     addTransposedConvolutionPatterns(patterns);

@@ -30,7 +30,8 @@ def DecomposeOps : OpLevelPass<"decompose-ops", "::mlir::func::FuncOp"> {
     a transposed convolution of static sizes, one group and no dilation -> an ordinary one
     whose channels are the phases of the stride, interleaved; select -> slice and reshape; select_scatter -> reshape and slice_scatter;
     scaled_dot_product_attention -> matmul, softmax, matmul (unless keep-attention); a reduction over other than the trailing
-    dims -> the same over a permuted view; arithmetic on f16 and bf16 -> the same in f32, rounded once, as PyTorch does it on a
+    dims -> the same over a permuted view; products and attention of fixed sizes without elements, or that sum none -> a constant or
+    the bias; arithmetic on f16 and bf16 -> the same in f32, rounded once, as PyTorch does it on a
     cpu. Softmax, norms and the other reductions stay whole.
   }];
   let options = [Option<"keepAttention", "keep-attention", "bool", "false", "leave scaled_dot_product_attention">,

@@ -157,3 +157,31 @@ func.func @deviations(%x: tensor<4x?xf32, #op.dims<[4, h]>>) -> tensor<4xf32> {
   %v = op.var %x {correction = 1.0 : f64, dims = array<i64: 1>, keepdim = false} : (tensor<4x?xf32, #op.dims<[4, h]>>) -> tensor<4xf32>
   return %v : tensor<4xf32>
 }
+
+// Products of no elements, or over none, are constants; a batch of a named size keeps its name.
+// CHECK-LABEL: func.func @empty_products
+func.func @empty_products(%x: tensor<?x0xf32, #op.dims<[b, 0]>>, %w: tensor<3x0xf32>, %bias: tensor<3xf32>, %none: tensor<0x3xf32>)
+    -> (tensor<?x3xf32, #op.dims<[b, 3]>>, tensor<?x3xf32, #op.dims<[b, 3]>>, tensor<0x0xf32>, tensor<3x3xf32>) {
+  // CHECK-NOT: op.linear
+  // CHECK: %[[B:.*]] = op.expand %{{.*}} : (tensor<3xf32>) -> tensor<?x3xf32, #op.dims<[b, 3]>>
+  // CHECK: %[[Z:.*]] = op.full {{.*}}0.0{{.*}} tensor<?x3xf32, #op.dims<[b, 3]>>
+  // CHECK: %[[E:.*]] = op.full {{.*}} tensor<0x0xf32>
+  // CHECK: %[[S:.*]] = op.full {{.*}} tensor<3x3xf32>
+  // CHECK: return %[[B]], %[[Z]], %[[E]], %[[S]]
+  %a = op.linear %x, %w, %bias : (tensor<?x0xf32, #op.dims<[b, 0]>>, tensor<3x0xf32>, tensor<3xf32>) -> tensor<?x3xf32, #op.dims<[b, 3]>>
+  %c = op.linear %x, %w : (tensor<?x0xf32, #op.dims<[b, 0]>>, tensor<3x0xf32>) -> tensor<?x3xf32, #op.dims<[b, 3]>>
+  %d = op.matmul %none, %w : (tensor<0x3xf32>, tensor<3x0xf32>) -> tensor<0x0xf32>
+  %e = op.matmul %w, %none : (tensor<3x0xf32>, tensor<0x3xf32>) -> tensor<3x3xf32>
+  return %a, %c, %d, %e : tensor<?x3xf32, #op.dims<[b, 3]>>, tensor<?x3xf32, #op.dims<[b, 3]>>, tensor<0x0xf32>, tensor<3x3xf32>
+}
+
+// Attention to no key is zero.
+// CHECK-LABEL: func.func @attention_to_nothing
+func.func @attention_to_nothing(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x0x8xf32>) -> tensor<1x2x4x8xf32> {
+  // CHECK-NOT: op.scaled_dot_product_attention
+  // CHECK: %[[Z:.*]] = op.full {{.*}} tensor<1x2x4x8xf32>
+  // CHECK: return %[[Z]]
+  %y = op.scaled_dot_product_attention %q, %k, %k {is_causal = false, scale = 1.0 : f64}
+      : (tensor<1x2x4x8xf32>, tensor<1x2x0x8xf32>, tensor<1x2x0x8xf32>) -> tensor<1x2x4x8xf32>
+  return %y : tensor<1x2x4x8xf32>
+}

@@ -39,6 +39,8 @@ def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         raise Reject(f"convolution over {rank} dims, native kernels have up to 2", "conv2d")
     if not all(isinstance(extent, int) for extent in (*a.input.extents[1:], *a.weight.extents)):
         raise Reject("convolution with a dynamic size other than the batch", "static channels and image")
+    if a.input.extents[1] == 0:
+        raise Reject("convolution over 0 channels, whose result torch gives the extents of the input", "at least one channel")
     attributes = {
         "stride": _pair(a.stride, rank),
         "padding": _pair(a.padding, rank),
@@ -110,9 +112,9 @@ def _avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten.adaptive_avg_pool2d.default", "aten._adaptive_avg_pool2d.default")
 def _adaptive_avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     attributes = {"output_size": _pair(a.output_size)}
-    if 0 in a.self.extents[1:]:
-        raise UserError(f"adaptive_avg_pool2d of {list(a.self.extents)}, which is empty, at {ctx.location}")
-    if attributes["output_size"] != [1, 1]:
+    if attributes["output_size"] != [1, 1]:  # those are means, of nothing too
+        if 0 in a.self.extents[1:]:
+            raise UserError(f"adaptive_avg_pool2d of {list(a.self.extents)}, which is empty, at {ctx.location}")
         for size, target in zip(a.self.extents[-2:], attributes["output_size"]):
             if not isinstance(size, int) or target < 1 or size % target:
                 raise Reject(f"adaptive_avg_pool2d from {size} to {target}", "a size that divides a static extent, or 1")

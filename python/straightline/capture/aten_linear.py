@@ -208,7 +208,10 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     mask = a.attn_mask
     if mask is not None:  # boolean (True attends) or added to the scores
         mask = ctx.expand(mask, (*q.extents[:-1], k.extents[-2]))
-    scale = 1.0 / math.sqrt(int(str(width))) if a.scale is None else float(a.scale)
+    if a.scale is None:
+        scale = 1.0 / math.sqrt(width) if width else 1.0
+    else:
+        scale = float(a.scale)
     attributes = {"is_causal": bool(a.is_causal), "scale": scale}
     type = TensorType(q.dtype, (*q.extents[:-1], v.extents[-1]))
     operands = [q, k, v, mask]

@@ -14,7 +14,7 @@ def VerifyOpLevel : OpLevelPass<"verify-op-level", "::mlir::ModuleOp"> {
   let description = [{
     Stage "captured": functions hold ops of `op` and `func` only, all values are tensors of static rank and known element
     type, names of inputs, results and parameters are unique (a parameter read twice has one type), every named extent has an
-    `op.symbol`. Stage "decomposed": moreover no op is left that decompose-ops and fold-batch-norm remove. Stage "fused":
+    `op.symbol`; an op marked op.prepare stands in the function's own block and reads nothing of a run. Stage "decomposed": moreover no op is left that decompose-ops and fold-batch-norm remove. Stage "fused":
     moreover elementwise ops, reductions and contractions stand in fusions only (index arithmetic of loops excepted).
     The message names the pass that is likely missing.
   }];
@@ -82,7 +82,8 @@ def SplitPrepare : OpLevelPass<"split-prepare", "::mlir::func::FuncOp"> {
   let description = [{
     Something moves only when its chain contains arithmetic or data movement: literals and views alone would only cost memory.
     Literals and views that feed marked ops are marked as well (a copy, when run needs them too). An op whose result, or a
-    view of it, is returned stays: results belong to the caller. With freeze=false parameters are live and move nothing.
+    view of it, is returned stays, for results belong to the caller; where something that moves reads it, it moves and the caller gets a
+    copy. With freeze=false parameters are live and move nothing.
   }];
   let options = [Option<"freeze", "freeze", "bool", "true", "parameters are constant between two calls of prepare">];
 }

@@ -62,8 +62,13 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
     // Users stand before their operands in this order, so that chains of literals and views follow
     // their users.
     for (Operation& operation : llvm::make_early_inc_range(llvm::reverse(block))) {
-      if (isCheap(&operation) && !operation.hasAttr(op::kPrepare)) {
+      if (operation.hasAttr(op::kPrepare) || isStorage(&operation)) {
+        continue;
+      }
+      if (isCheap(&operation)) {
         followUsers(&operation);
+      } else if (llvm::any_of(operation.getUses(), [&](mlir::OpOperand& use) { return isMarkedUse(use); })) {
+        copyReturned(&operation);
       }
     }
   }
@@ -77,6 +82,24 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
   bool isMarkedUse(mlir::OpOperand& use) {
     Operation* user = getOperation().getBody().front().findAncestorOpInBlock(*use.getOwner());
     return user && user->hasAttr(op::kPrepare);
+  }
+
+  /// What is made of a result that the caller gets moves, and so does the result; the caller gets a copy.
+  void copyReturned(Operation* operation) {
+    mark(operation);
+    mlir::OpBuilder builder(operation->getContext());
+    builder.setInsertionPointAfter(operation);
+    for (Value result : operation->getResults()) {
+      if (!isReturned(result)) {
+        continue;
+      }
+      const Value copy = op::CloneOp::create(builder, operation->getLoc(), result.getType(), result);
+      result.replaceUsesWithIf(copy, [&](mlir::OpOperand& use) {
+        Operation* user = use.getOwner();
+        const bool isView = user->hasTrait<op::View>() && !isMarkedUse(use);
+        return user->hasTrait<mlir::OpTrait::IsTerminator>() || (isView && isReturned(user->getResult(0)));
+      });
+    }
   }
 
   void followUsers(Operation* operation) {

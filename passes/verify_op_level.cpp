@@ -52,7 +52,7 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
       symbols.insert(symbol.getSymName());
     }
     getOperation().walk([&](Operation* operation) {
-      sound &= isOfLevel(operation) && hasSoundValues(operation, symbols) && isOfStage(operation) &&
+      sound &= isOfLevel(operation) && hasSoundValues(operation, symbols) && isOfStage(operation) && isOfOnePhase(operation) &&
                (stage != "captured" || hasElementsToChoose(operation));
     });
     for (mlir::func::FuncOp function : getOperation().getOps<mlir::func::FuncOp>()) {
@@ -150,6 +150,25 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
                              << "' stands outside a fusion at stage fused: is " << pass
                              << " missing?";
       return false;
+    }
+    return true;
+  }
+
+  /// What is done before the first run reads nothing of a run.
+  bool isOfOnePhase(Operation* operation) {
+    if (!operation->hasAttr(op::kPrepare)) {
+      return true;
+    }
+    if (!llvm::isa<mlir::func::FuncOp>(operation->getParentOp())) {
+      operation->emitError() << "'" << operation->getName() << "' is marked op.prepare but stands within a loop, a branch or a fusion";
+      return false;
+    }
+    for (mlir::Value operand : operation->getOperands()) {
+      Operation* maker = operand.getDefiningOp();
+      if (!maker || !(maker->hasAttr(op::kPrepare) || llvm::isa<op::ParameterOp, op::ConstantOp>(maker))) {
+        operation->emitError() << "'" << operation->getName() << "' is marked op.prepare but reads what only a run has";
+        return false;
+      }
     }
     return true;
   }

@@ -63,6 +63,25 @@ func.func @returned() -> tensor<3xf32> {
   return %n : tensor<3xf32>
 }
 
+// What is made of a result moves, so the result does; the caller gets a copy of it, also through a view.
+// CHECK-LABEL: func.func @returned_and_read
+func.func @returned_and_read(%x: tensor<3x1xf32>) -> (tensor<3xf32>, tensor<3x1xf32>, tensor<3x1xf32>) {
+  // CHECK: %[[E:.*]] = op.exp %{{.*}} {op.prepare}
+  // CHECK: %[[COPY:.*]] = op.clone %[[E]] : (tensor<3xf32>) -> tensor<3xf32>
+  // CHECK: %[[N:.*]] = op.neg %[[E]] {op.prepare}
+  // CHECK: %[[VIEW:.*]] = op.reshape %[[COPY]] : (tensor<3xf32>) -> tensor<3x1xf32>
+  // CHECK: %[[M:.*]] = op.reshape %[[N]] : (tensor<3xf32>) -> tensor<3x1xf32>
+  // CHECK: %[[Y:.*]] = op.mul %{{.*}}, %[[M]]
+  // CHECK: return %[[COPY]], %[[VIEW]], %[[Y]]
+  %w = op.parameter "w" : tensor<3xf32>
+  %e = op.exp %w : (tensor<3xf32>) -> tensor<3xf32>
+  %n = op.neg %e : (tensor<3xf32>) -> tensor<3xf32>
+  %v = op.reshape %e : (tensor<3xf32>) -> tensor<3x1xf32>
+  %m = op.reshape %n : (tensor<3xf32>) -> tensor<3x1xf32>
+  %y = op.mul %x, %m : (tensor<3x1xf32>, tensor<3x1xf32>) -> tensor<3x1xf32>
+  return %e, %v, %y : tensor<3xf32>, tensor<3x1xf32>, tensor<3x1xf32>
+}
+
 // A view that both phases read is there twice.
 // CHECK-LABEL: func.func @both
 func.func @both(%x: tensor<3x1xf32>) -> (tensor<3x1xf32>, tensor<3x1xf32>) {

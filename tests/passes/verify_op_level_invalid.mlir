@@ -58,3 +58,35 @@ func.func @nothing(%x: tensor<0x3xf32>) {
   %y = op.amax %x {dims = array<i64: 0>, keepdim = false} : (tensor<0x3xf32>) -> tensor<3xf32>
   return
 }
+
+// -----
+
+func.func @reads_a_run(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'op.neg' is marked op.prepare but reads what only a run has}}
+  %y = op.neg %x {op.prepare} : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @reads_what_a_run_makes() -> tensor<4xf32> {
+  %w = op.parameter "w" : tensor<4xf32>
+  %x = op.exp %w : (tensor<4xf32>) -> tensor<4xf32>
+  // expected-error @+1 {{'op.neg' is marked op.prepare but reads what only a run has}}
+  %y = op.neg %x {op.prepare} : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func @within_a_branch(%c: tensor<i1>) -> tensor<4xf32> {
+  %w = op.parameter "w" : tensor<4xf32>
+  %y = op.if %c -> (tensor<4xf32>) {
+    // expected-error @+1 {{'op.neg' is marked op.prepare but stands within a loop, a branch or a fusion}}
+    %n = op.neg %w {op.prepare} : (tensor<4xf32>) -> tensor<4xf32>
+    op.yield %n : tensor<4xf32>
+  } else {
+    op.yield %w : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}

@@ -378,3 +378,22 @@ def test_a_recurrent_layer_of_any_steps_and_rows(cell: Callable[..., nn.RNNBase]
         (layer,) = (op for op in captured.builder.ops() if op.name == f"op.{name}")
         assert [str(e) for e in layer.results[0].type.extents] == ["b", "s", "10"], layer
         assert captured.builder.names().count(name) == 1 and "linear" not in captured.builder.names()
+
+
+@pytest.mark.parametrize(
+    "model,again",
+    [
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(), nn.Flatten(), nn.Linear(16, 2)), False),
+        (lambda x: (x.transpose(2, 3) @ x.sum((0, 1)), x.all(), torch.zeros_like(x), x[0].squeeze(0)), False),
+        (lambda x: torch.logaddexp2(x, x).square(), True),  # an op that torch takes apart
+        (lambda x: x.clone().add_(1), True),  # a write
+        (lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), True),
+    ],
+    ids=["layers", "ops", "taken apart", "a write", "a branch"],
+)  # fmt: skip
+def test_traced_again_only_where_that_changes_something(model: Any, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    whole = torch.export.ExportedProgram.run_decompositions
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", lambda *args: calls.append(1) or whole(*args))
+    capture(model.eval() if isinstance(model, nn.Module) else model, (torch.randn(2, 3, 4, 4),))
+    assert len(calls) == again

@@ -155,3 +155,30 @@ def test_a_maximum_of_integers_is_compared_with_its_row(dtype: torch.dtype) -> N
     """In one kernel: reductions of integers are done in 64 bits, and what they handed on was not narrowed again."""
     x = torch.randint(0, 9, (3, 40)).to(dtype)
     check(lambda x: ((x == x.amax(-1, keepdim=True)).any(-1), x - x.amin(-1, keepdim=True)), (x,))
+
+
+def test_a_result_of_which_more_is_prepared() -> None:
+    """What the caller gets was made by each run; what is made of it, and of parameters alone, before the first: lowering crashed."""
+
+    class Gated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gate = nn.Parameter(torch.randn(3, 6))
+
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            gate = self.gate.sigmoid()
+            best, places = (gate * 2).max(1)
+            return gate, x * gate.sqrt(), gate.t(), best, x[:, :1] + best.exp()[:, None], places
+
+    def literals(x: Tensor) -> tuple[Tensor, ...]:
+        zeros = x.new_zeros(3, 3)
+        both = torch.cat([zeros, zeros], 1).abs()
+        return both.square(), torch.rsqrt(both.square() + 1) * x
+
+    for freeze in (True, False):
+        compiled = check(Gated(), (torch.randn(3, 6),), freeze=freeze)
+        gate = compiled(torch.zeros(3, 6))[0]
+        expected = gate.clone()
+        gate.zero_()  # the caller's own
+        assert torch.equal(compiled(torch.zeros(3, 6))[0], expected)
+    check(literals, (torch.randn(3, 6),))

@@ -408,7 +408,8 @@ def test_conv_of_other_ranks() -> None:
     {"kernel_size": 3}, {"kernel_size": 3, "stride": 2, "groups": 2},
 ], ids=str)  # fmt: skip
 def test_conv_transpose(options: dict[str, Any]) -> None:
-    check(nn.ConvTranspose2d(4, 6, **options), (torch.randn(2, 4, 5, 6),))
+    for shape in ((2, 4, 5, 6), (4, 5, 6)):
+        check(nn.ConvTranspose2d(4, 6, **options), (torch.randn(shape),))
 
 
 def test_convolution_epilogues() -> None:

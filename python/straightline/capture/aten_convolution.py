@@ -31,26 +31,33 @@ def _pair(values: Any, count: int = 2) -> list[int]:
     return listed * count if len(listed) == 1 else listed
 
 
-@converter("aten.convolution.default")
+@converter(
+    "aten.convolution.default", "aten.conv1d.default", "aten.conv2d.default",
+    "aten.conv_transpose1d.default", "aten.conv_transpose2d.input",
+)  # fmt: skip
 def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     needs_native_floats("convolution", a.input)
-    rank = a.input.rank - 2
+    rank = a.weight.rank - 2
     if rank > 2:
         raise Reject(f"convolution over {rank} dims, native kernels have up to 2", "conv2d")
-    if not all(isinstance(extent, int) for extent in (*a.input.extents[1:], *a.weight.extents)):
+    type = ctx.result_type(node)
+    if a.input.rank == rank + 1:
+        x, inner = ctx.reshape(a.input, (1, *a.input.extents)), TensorType(type.dtype, (1, *type.extents))
+    else:
+        x, inner = a.input, type
+    if not all(isinstance(extent, int) for extent in (*x.extents[1:], *a.weight.extents)):
         raise Reject("convolution with a dynamic size other than the batch", "static channels and image")
-    if a.input.extents[1] == 0:
+    if x.extents[1] == 0:
         raise Reject("convolution over 0 channels, whose result torch gives the extents of the input", "at least one channel")
     attributes = {
         "stride": _pair(a.stride, rank),
         "padding": _pair(a.padding, rank),
         "dilation": _pair(a.dilation, rank),
-        "transposed": bool(a.transposed),
-        "output_padding": _pair(a.output_padding, rank),
+        "transposed": bool(a.get("transposed", "transpose" in str(node.target))),
+        "output_padding": _pair(a.get("output_padding", 0), rank),
         "groups": a.groups,
     }
-    operands = [a.input, a.weight, a.bias]
-    return ctx.emit_one("convolution", operands, ctx.result_type(node), attributes)
+    return ctx.reshape(ctx.emit_one("convolution", [x, a.weight, a.bias], inner, attributes), type.extents)
 
 
 def _pool(

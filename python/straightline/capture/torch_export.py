@@ -12,7 +12,7 @@ import os
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -71,13 +71,15 @@ from straightline.capture.recurrent_layers import is_of_packed_sequences, sized_
 from straightline.capture.text_builder import TextBuilder
 from straightline.errors import InternalError, UnsupportedError, UserError
 
-# Ops that torch would decompose and that the `op` dialect has whole.
+# Ops (or overloads) that torch would decompose and that the `op` dialect has whole, or that are as easily imported as what
+# torch makes of them: a graph of nothing else is not traced once more.
 _KEPT = frozenset(
     """linear matmul layer_norm group_norm rms_norm gelu silu softmax log_softmax scaled_dot_product_attention lstm gru
     rnn_tanh rnn_relu max_pool2d avg_pool2d adaptive_avg_pool2d hardswish hardsigmoid elu leaky_relu softplus
     floor_divide embedding masked_fill clamp_min clamp_max clamp relu6 hardtanh dropout feature_dropout
     alpha_dropout feature_alpha_dropout stack unbind split chunk max min rsub baddbmm mv dot upsample_bicubic2d
-    im2col col2im roll trace""".split()
+    im2col col2im roll trace conv1d.default conv2d.default conv_transpose1d.default conv_transpose2d.input transpose t squeeze
+    zeros zeros_like new_zeros ones ones_like new_ones sum all arange""".split()
 )  # fmt: skip
 
 _TIES = {
@@ -322,11 +324,14 @@ def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> Non
 
 
 def _decompose(exported: ExportedProgram) -> ExportedProgram:
+    """A graph of ops that are imported one by one, without writes. One that is so already stays: torch would trace it again."""
     table = torch.export.default_decompositions()
     for op in list(table):
-        namespace, _, name = op._schema.name.partition("::")
-        if namespace == "aten" and name in _KEPT:
+        name = str(op).removeprefix("aten.")
+        if name in _KEPT or name.rpartition(".")[0] in _KEPT:
             table.pop(op)
+    if all(_is_plain(node, table) for node in exported.graph.nodes):
+        return exported
     state = (t for t in exported.state_dict.values() if isinstance(t, torch.Tensor))
     try:
         with _mode_of(state), _plain_ops():
@@ -339,6 +344,15 @@ def _decompose(exported: ExportedProgram) -> ExportedProgram:
                 "nearest supported form: separate buffers"
             ) from error
         raise _export_error(error) from error
+
+
+def _is_plain(node: torch.fx.Node, table: Container[Any]) -> bool:
+    """Whether decomposition would leave the node alone: no branch, no write, and a result that somebody reads."""
+    if node.op != "call_function":
+        return node.op != "get_attr"
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return getattr(node.target, "__module__", "") == "_operator"  # arithmetic of sizes, and one of several results
+    return bool(node.users) and not node.target._schema.is_mutable and node.target not in table
 
 
 def _overlapping_views(exported: ExportedProgram) -> tuple[str, str] | None:

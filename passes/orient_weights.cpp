@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/contraction_problem.h"
 #include "passes/passes.h"
@@ -24,6 +25,21 @@ constexpr int64_t kMostRows = 16;
 op::PermuteOp turned(Value matrix) {
   auto permute = matrix.getDefiningOp<op::PermuteOp>();
   return permute && permute.getDims() == llvm::ArrayRef<int64_t>{1, 0} ? permute : op::PermuteOp();
+}
+
+/// The same value as prepare has it: a view that a run would make is made there.
+Value inPrepare(mlir::OpBuilder& builder, Value value) {
+  mlir::Operation* maker = value.getDefiningOp();
+  if (maker->hasAttr(op::kPrepare) || llvm::isa<op::ParameterOp, op::ConstantOp>(maker)) {
+    return value;
+  }
+  mlir::IRMapping known;
+  for (Value operand : maker->getOperands()) {
+    known.map(operand, inPrepare(builder, operand));
+  }
+  mlir::Operation* copy = builder.clone(*maker, known);
+  copy->setAttr(op::kPrepare, builder.getUnitAttr());
+  return copy->getResult(0);
 }
 
 /// matmul(x [m, k], permute(w [n, k]))  ->  linear(x, w)
@@ -70,7 +86,7 @@ struct OrientWeight : mlir::RewritePattern {
     {  // beside what prepare makes, also for a product in a loop
       const mlir::OpBuilder::InsertionGuard guard(rewriter);
       rewriter.setInsertionPoint(block.findAncestorOpInBlock(*product));
-      const Value view = build.permute(source, {1, 0});
+      const Value view = build.permute(inPrepare(rewriter, source), {1, 0});
       copy = build.make<op::CloneOp>(view.getType(), view);
       for (const Value made : {view, copy}) {
         made.getDefiningOp()->setAttr(op::kPrepare, rewriter.getUnitAttr());
@@ -97,7 +113,10 @@ struct OrientWeightsPass : impl::OrientWeightsBase<OrientWeightsPass> {
   void runOnOperation() override {
     mlir::RewritePatternSet patterns(&getContext());
     patterns.add<OrientWeight>(&getContext(), mayBecomeLinears(getOperation()->getParentOfType<mlir::ModuleOp>()));
-    if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns)))) {
+    // Nothing is folded any more: what folds to a view of prepare could have readers in run.
+    const mlir::GreedyRewriteConfig config =
+        mlir::GreedyRewriteConfig().enableFolding(false).setRegionSimplificationLevel(mlir::GreedySimplifyRegionLevel::Disabled);
+    if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns), config))) {
       getOperation().emitError() << "orient-weights: the rewriting does not come to an end";
       signalPassFailure();
     }

@@ -163,12 +163,13 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
       operation->emitError() << "'" << operation->getName() << "' is marked op.prepare but stands within a loop, a branch or a fusion";
       return false;
     }
-    for (mlir::Value operand : operation->getOperands()) {
+    const bool early = llvm::all_of(operation->getOperands(), [](mlir::Value operand) {
       Operation* maker = operand.getDefiningOp();
-      if (!maker || !(maker->hasAttr(op::kPrepare) || llvm::isa<op::ParameterOp, op::ConstantOp>(maker))) {
-        operation->emitError() << "'" << operation->getName() << "' is marked op.prepare but reads what only a run has";
-        return false;
-      }
+      return maker && (maker->hasAttr(op::kPrepare) || llvm::isa<op::ParameterOp, op::ConstantOp>(maker));
+    });
+    if (!early) {
+      operation->emitError() << "'" << operation->getName() << "' is marked op.prepare but reads what only a run has";
+      return false;
     }
     return true;
   }

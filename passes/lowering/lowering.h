@@ -120,6 +120,8 @@ class Lowering {
   mlir::Value view(mlir::Location loc, mlir::Value base, kernel::BufferType type, mlir::AffineExpr offset,
                    llvm::ArrayRef<std::pair<std::string, mlir::Value>> indices = {});
   mlir::Value bufferOf(mlir::Value tensor);
+  /// A view that prepare made, for a run: it has one of its own.
+  mlir::Value asRunHasIt(mlir::Value buffer);
   void bind(mlir::Value tensor, mlir::Value buffer) { buffers_[tensor] = buffer; }
   /// Where a fresh value is to be written: the place its user wants (an output, a tied buffer, a part of a
   /// concatenation), else a slot with the layout that assign_layouts chose.
@@ -250,6 +252,7 @@ class Lowering {
   kernel::RunOp run_;
   bool inPrepare_ = false;
   llvm::DenseMap<mlir::Value, mlir::Value> buffers_;
+  llvm::DenseMap<mlir::Value, mlir::Value> viewsOfRun_;    ///< of views that prepare made
   llvm::DenseMap<mlir::Value, mlir::Value> counters_;      ///< loop index tensors -> index values
   llvm::DenseMap<mlir::Value, mlir::Value> placeOfYield_;  ///< values yielded by the region being lowered -> place
   llvm::DenseMap<unsigned, unsigned> outputOfResult_;      ///< function result -> output argument

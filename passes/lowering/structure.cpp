@@ -104,6 +104,9 @@ LogicalResult Lowering::lowerConstant(Operation* op) {
   if (isWrittenByLoops(tensor)) {
     return success();
   }
+  if (!llvm::isa<op::FullOp, op::IotaOp>(op)) {
+    return op->emitOpError("is read before it is lowered");
+  }
   return lowerGenerated(op, destination(tensor));
 }
 

@@ -83,3 +83,23 @@ module {
     return %y, %keys : tensor<1x2x1x16xf32>, tensor<1x2x21x16xf32>
   }
 }
+
+// -----
+
+// A view that prepare has, read by a run as well: each has its own.
+// CHECK-LABEL: kernel.program @prepared_view
+func.func @prepared_view() -> (tensor<3x2xf32>, tensor<3x2xf32>) {
+  // CHECK: %[[W:.*]] = kernel.parameter "w"
+  // CHECK: kernel.prepare {
+  // CHECK-NEXT: %[[V:.*]] = kernel.view %[[W]]
+  // CHECK-NEXT: kernel.launch @{{.*}}(%[[V]])
+  // CHECK: kernel.run
+  // CHECK: %[[OWN:.*]] = kernel.view %[[W]]
+  // CHECK: kernel.launch @{{.*}}(%[[OWN]])
+  %w = op.parameter "w" : tensor<2x3xf32>
+  %v = op.permute %w {dims = array<i64: 1, 0>, op.prepare} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %c = op.clone %v {op.prepare} : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  %d = op.clone %v : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  %f = op.flip %c {dims = array<i64: 0>} : (tensor<3x2xf32>) -> tensor<3x2xf32>
+  return %d, %f : tensor<3x2xf32>, tensor<3x2xf32>
+}

@@ -90,3 +90,18 @@ func.func @named(%x: tensor<?x32xf32, #op.dims<[n, 32]>>) -> tensor<?x48xf32, #o
   %y = op.matmul %x, %w : (tensor<?x32xf32, #op.dims<[n, 32]>>, tensor<32x48xf32>) -> tensor<?x48xf32, #op.dims<[n, 48]>>
   return %y : tensor<?x48xf32, #op.dims<[n, 48]>>
 }
+
+// What is turned is a view, which prepare then makes for itself.
+// CHECK-LABEL: func.func @view
+func.func @view(%x: tensor<4x32xf32>) -> (tensor<4x48xf32>, tensor<32x48xf32>) {
+  // CHECK: %[[LATE:.*]] = op.reshape %[[W:.*]] : (tensor<1536xf32>) -> tensor<32x48xf32>
+  // CHECK: %[[V:.*]] = op.reshape %[[W]] {op.prepare} : (tensor<1536xf32>) -> tensor<32x48xf32>
+  // CHECK: %[[T:.*]] = op.permute %[[V]] {dims = array<i64: 1, 0>, op.prepare}
+  // CHECK: %[[C:.*]] = op.clone %[[T]] {op.prepare}
+  // CHECK: op.linear %{{.*}}, %[[C]]
+  // CHECK: return %{{.*}}, %[[LATE]]
+  %w = op.parameter "w" : tensor<1536xf32>
+  %v = op.reshape %w : (tensor<1536xf32>) -> tensor<32x48xf32>
+  %y = op.matmul %x, %v : (tensor<4x32xf32>, tensor<32x48xf32>) -> tensor<4x48xf32>
+  return %y, %v : tensor<4x48xf32>, tensor<32x48xf32>
+}

@@ -33,19 +33,35 @@ def graph_of(seed: int) -> Graph:
 
 
 class Batch(nn.Module):
-    """Graphs side by side, each over inputs of its own."""
+    """Graphs side by side, each over inputs of its own, of which a model may have some, or all, as parameters and buffers."""
 
-    def __init__(self, graphs: list[Graph]) -> None:
+    def __init__(self, graphs: list[Graph], inputs: list[list[Tensor]]) -> None:
         super().__init__()
         self._functions = [graph.function() for graph in graphs]
-        self._counts = [len(graph.inputs) for graph in graphs]
+        self._names: list[list[str]] = []
+        #: What a call gets.
+        self.given: tuple[Tensor, ...] = ()
+        for number, (graph, tensors) in enumerate(zip(graphs, inputs, strict=True)):
+            numbers = random.Random(graph.seed)
+            kept = numbers.choice((0.0, 0.0, 0.5, 1.0))
+            self._names.append([self._keep(tensor, f"p{number}_{i}", numbers.random() < kept) for i, tensor in enumerate(tensors)])
 
-    def forward(self, *inputs: Tensor) -> list[Any]:
-        results = []
-        for function, count in zip(self._functions, self._counts, strict=True):
-            results.append(function(*inputs[:count]))
-            inputs = inputs[count:]
-        return results
+    def _keep(self, tensor: Tensor, name: str, kept: bool) -> str:
+        if not kept:
+            self.given += (tensor,)
+            return ""
+        if tensor.is_floating_point():
+            self.register_parameter(name, nn.Parameter(tensor, requires_grad=False))
+        else:
+            self.register_buffer(name, tensor)
+        return name
+
+    def forward(self, *given: Tensor) -> list[Any]:
+        left = iter(given)
+        return [
+            function(*(getattr(self, name) if name else next(left) for name in names))
+            for function, names in zip(self._functions, self._names, strict=True)
+        ]
 
 
 def wide_enough(graph: Graph, output: Value, eager: dict[str, Tensor], reference: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -95,15 +111,15 @@ def check_graph(graph: Graph, results: Any, inputs: list[Tensor]) -> None:
 def ways(graphs: list[Graph], alone: bool = True) -> tuple[list[Any], list[list[Tensor]]]:
     """Results of a batch, which are the same three ways; `alone`: each kernel is a unit of its own."""
     inputs = [graph.tensors() for graph in graphs]
-    flat = [tensor for tensors in inputs for tensor in tensors]
+    batch = Batch(graphs, inputs)
     options: dict[str, Any] = {} if alone else {"cache": False, "_kernels_per_unit": 1_000_000}
-    compiled = sl.compile(Batch(graphs), tuple(flat), threads=1, emit="python", **options)
+    compiled = sl.compile(batch, batch.given, threads=1, emit="python", **options)
     with torch.no_grad():
-        python = compiled(*flat)
+        python = compiled(*batch.given)
         with sl.fast_path(False):
-            interpreted = compiled(*flat)
+            interpreted = compiled(*batch.given)
         del compiled._python  # without it the straight line of the same program runs
-        straight = compiled(*flat)
+        straight = compiled(*batch.given)
     assert same_bits(python, straight), "python and C++ differ"
     assert same_bits(interpreted, straight), "the interpreter and C++ differ"
     return straight, inputs

@@ -36,13 +36,12 @@ class _Copies(Batch):
 
 
 def _results(graphs: list[Graph], inputs: list[list[Tensor]], target: str, folder: Path) -> list[list[Tensor]]:
-    flat = tuple(tensor for tensors in inputs for tensor in tensors)
-    model = _Copies(graphs)
-    compiled = sl.compile(model, flat, target=target, routes={"linear": "cuda", "matmul": "cuda"}, cache=False)
+    model = _Copies(graphs, inputs)
+    compiled = sl.compile(model, model.given, target=target, routes={"linear": "cuda", "matmul": "cuda"}, cache=False)
     assert {row["backend"] for row in launches_of(compiled)} <= {"cuda", "runtime"}
     with torch.no_grad():
-        got = [[torch.empty_like(y, memory_format=torch.contiguous_format) for y in results] for results in model(*flat)]
-    run_on_host(compiled, model, flat, tuple(y for results in got for y in results), folder)
+        got = [[torch.empty_like(y, memory_format=torch.contiguous_format) for y in results] for results in model(*model.given)]
+    run_on_host(compiled, model, model.given, tuple(y for results in got for y in results), folder)
     return got
 
 

@@ -122,6 +122,18 @@ def test_weights_that_lie_sideways_are_turned_once(rows: int, dtype: torch.dtype
     assert live["prepared_bytes"] == 0
 
 
+def test_weights_that_are_views(tmp_path: Path) -> None:
+    class Views(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.flat, self.wide = nn.Parameter(torch.randn(32 * 48)), nn.Parameter(torch.randn(48, 64))
+
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            return x @ self.flat.view(32, 48), F.linear(x, self.wide[:, ::2]), x @ self.wide[:32, 1:41], x @ self.wide.exp()[:32]
+
+    _compare(Views().eval(), (torch.randn(4, 32),), tmp_path, None)
+
+
 class Repeated(nn.Module):
     """A sideways weight in a loop, and one in a branch."""
 

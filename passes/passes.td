@@ -14,8 +14,9 @@ def VerifyOpLevel : OpLevelPass<"verify-op-level", "::mlir::ModuleOp"> {
   let description = [{
     Stage "captured": functions hold ops of `op` and `func` only, all values are tensors of static rank and known element
     type, names of inputs, results and parameters are unique (a parameter read twice has one type), every named extent has an
-    `op.symbol`; an op marked op.prepare stands in the function's own block and reads nothing of a run. Stage "decomposed": moreover no op is left that decompose-ops and fold-batch-norm remove. Stage "fused":
-    moreover elementwise ops, reductions and contractions stand in fusions only (index arithmetic of loops excepted).
+    `op.symbol`; an op marked op.prepare stands in the function's own block and reads nothing of a run. Stage "decomposed":
+    moreover no op is left that decompose-ops and fold-batch-norm remove. Stage "fused": moreover elementwise ops, reductions and
+    contractions stand in fusions only (index arithmetic of loops excepted).
     The message names the pass that is likely missing.
   }];
   let options = [Option<"stage", "stage", "std::string", "\"captured\"", "captured, decomposed or fused">];

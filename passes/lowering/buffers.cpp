@@ -2,7 +2,6 @@
 // Where values live: buffers, views of them, storage that a value's reader has for it, storage of prepare.
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
-#include "mlir/IR/IRMapping.h"
 #include "passes/contraction_problem.h"
 #include "passes/lowering/lowering.h"
 #include "passes/lowering/loops.h"
@@ -77,7 +76,7 @@ Value Lowering::root(Value buffer) {
 Value Lowering::bufferOf(Value tensor) {
   auto found = buffers_.find(tensor);
   if (found != buffers_.end()) {
-    return inPrepare_ ? found->second : asRunHasIt(found->second);
+    return inPrepare_ ? found->second : viewInRun(found->second);
   }
   // Parameters, states and literals are declared when first used, so that unused ones cost nothing.
   Operation* op = tensor.getDefiningOp();
@@ -86,27 +85,6 @@ Value Lowering::bufferOf(Value tensor) {
     llvm::report_fatal_error("a value is read before it is lowered", /*gen_crash_diag=*/false);
   }
   return buffers_.lookup(tensor);
-}
-
-Value Lowering::asRunHasIt(Value buffer) {
-  auto view = buffer.getDefiningOp<kernel::ViewOp>();
-  if (!view || !prepare_->isAncestor(view)) {
-    return buffer;
-  }
-  const Value base = asRunHasIt(view.getBase());
-  Value& made = viewsOfRun_[buffer];
-  if (!made) {
-    mlir::OpBuilder::InsertionGuard guard(builder_);
-    if (base == view.getBase()) {
-      builder_.setInsertionPointToStart(&run_.getBody().front());
-    } else {
-      builder_.setInsertionPointAfterValue(base);
-    }
-    mlir::IRMapping known;
-    known.map(view.getBase(), base);
-    made = builder_.clone(*view, known)->getResult(0);
-  }
-  return made;
 }
 
 /// True when `tensor` may be written into `storage` although it holds a value that is still read: every reader of the old
@@ -292,10 +270,29 @@ Value Lowering::viewInPrepare(Value buffer) {
   return kernel::ViewOp::create(builder, view.getLoc(), typeOf(buffer), base, view.getOffset()).getResult();
 }
 
+Value Lowering::viewInRun(Value buffer) {
+  auto view = buffer.getDefiningOp<kernel::ViewOp>();
+  if (!view || !prepare_->isAncestor(view)) {
+    return buffer;
+  }
+  const Value base = viewInRun(view.getBase());
+  Value& made = viewsInRun_[buffer];
+  if (!made) {
+    mlir::OpBuilder builder(context());
+    if (base == view.getBase()) {
+      builder.setInsertionPointToStart(&run_.getBody().front());
+    } else {
+      builder.setInsertionPointAfterValue(base);
+    }
+    made = kernel::ViewOp::create(builder, view.getLoc(), typeOf(buffer), base, view.getOffset()).getResult();
+  }
+  return made;
+}
+
 Value Lowering::destination(Value tensor) {
   auto found = buffers_.find(tensor);
   if (found != buffers_.end()) {
-    return inPrepare_ ? found->second : asRunHasIt(found->second);
+    return found->second;
   }
   Value buffer = wantedDestination(tensor);
   if (!buffer && !inPrepare_) {

@@ -120,8 +120,6 @@ class Lowering {
   mlir::Value view(mlir::Location loc, mlir::Value base, kernel::BufferType type, mlir::AffineExpr offset,
                    llvm::ArrayRef<std::pair<std::string, mlir::Value>> indices = {});
   mlir::Value bufferOf(mlir::Value tensor);
-  /// A view that prepare made, for a run: it has one of its own.
-  mlir::Value asRunHasIt(mlir::Value buffer);
   void bind(mlir::Value tensor, mlir::Value buffer) { buffers_[tensor] = buffer; }
   /// Where a fresh value is to be written: the place its user wants (an output, a tied buffer, a part of a
   /// concatenation), else a slot with the layout that assign_layouts chose.
@@ -183,6 +181,8 @@ class Lowering {
   void demotePrepared();
   /// A buffer of prepare seen through views that stand in run, as prepare sees it.
   mlir::Value viewInPrepare(mlir::Value buffer);
+  /// Likewise a view of prepare that run reads; the same one each time.
+  mlir::Value viewInRun(mlir::Value buffer);
   /// New storage that prepare fills and run reads. A name that ends with a point or was given before gets a number.
   mlir::Value preparedBuffer(mlir::Location loc, kernel::BufferType type, llvm::StringRef name);
   /// Statements that `make` creates while run is being lowered stand at the end of prepare.
@@ -252,7 +252,7 @@ class Lowering {
   kernel::RunOp run_;
   bool inPrepare_ = false;
   llvm::DenseMap<mlir::Value, mlir::Value> buffers_;
-  llvm::DenseMap<mlir::Value, mlir::Value> viewsOfRun_;    ///< of views that prepare made
+  llvm::DenseMap<mlir::Value, mlir::Value> viewsInRun_;    ///< of views that prepare made
   llvm::DenseMap<mlir::Value, mlir::Value> counters_;      ///< loop index tensors -> index values
   llvm::DenseMap<mlir::Value, mlir::Value> placeOfYield_;  ///< values yielded by the region being lowered -> place
   llvm::DenseMap<unsigned, unsigned> outputOfResult_;      ///< function result -> output argument

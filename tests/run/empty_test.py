@@ -42,7 +42,7 @@ _OURS: list[_Row] = [
 ]  # fmt: skip
 #: On a device these are torch's, or a library's.
 _LIBRARIES: list[_Row] = [
-    lambda x: F.one_hot((x > 0).long(), 2).sum(1),    lambda x: x.exp().sort(1)[0].sin(), lambda x: x.exp().topk(1, 1)[0].sin(), lambda x: F.interpolate(x.exp(), scale_factor=2.0),
+    lambda x: F.one_hot((x > 0).long(), 2).sum(1), lambda x: x.exp().sort(1)[0].sin(), lambda x: x.exp().topk(1, 1)[0].sin(), lambda x: F.interpolate(x.exp(), scale_factor=2.0),
     lambda x: F.conv1d(x.exp(), x.new_ones(4, x.shape[1], 1), x.new_ones(4)).relu() if x.shape[1] else x * 2,
     lambda x: F.conv1d(x.exp(), x.new_ones(4, x.shape[1], 1)), lambda x: F.unfold(x.exp()[None], (1, 1)),
 ]  # fmt: skip

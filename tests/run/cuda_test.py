@@ -515,7 +515,7 @@ def test_explain_shows_what_a_kernel_takes() -> None:
             assert shapes is not None or f" {row['blocks']} x {row['block_threads']} " in str(explained)
         products, _ = launches_of(compiled)
         assert products["shared_bytes"] > 0, "tiles of a product lie in shared memory"
-    on_cpu = sl.compile(model, (x,)).explain()
+    on_cpu = sl.compile(model.to("cpu"), (x.to("cpu"),)).explain()
     assert not any({"blocks", "registers"} & row.keys() for row in on_cpu.statements) and "registers" not in str(on_cpu)
 
 
@@ -530,7 +530,7 @@ def test_backends_that_are_allowed() -> None:
     with pytest.raises(sl.UserError, match=r"allow is \('cublaslt', 'aten'\) but must have 'cuda'"):
         sl.compile(model, (x,), target=_TARGET, allow=("cublaslt", "aten"))
     with pytest.raises(sl.UserError, match=r"allow has the backend 'cuda'; valid on cpu are native, onednn, aten"):
-        sl.compile(model, (x,), allow=("native", "cuda"))
+        sl.compile(model.to("cpu"), (x.to("cpu"),), allow=("native", "cuda"))
     with pytest.raises(sl.UnsupportedError, match=r"aten\._linalg_det.*which `allow` leaves out"):
         sl.compile(lambda x: torch.linalg.det(x[:, :8]), (x,), target=_TARGET, allow=("cuda",))
 

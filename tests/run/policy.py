@@ -22,6 +22,9 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+#: The backend of Straightline's own kernels where tests make their models and inputs.
+OWN_BACKEND = "cuda" if torch.get_default_device().type == "cuda" else "native"
+
 _TORCH_ERRORS = 4.0
 _ULPS = 8.0
 #: How often inputs are moved to learn torch's error.

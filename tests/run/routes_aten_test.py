@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from policy import OWN_BACKEND
 from torch import Tensor, nn
 
 import straightline as sl
@@ -91,7 +92,7 @@ def test_refusals() -> None:
     with pytest.raises(sl.UserError, match=r"there is one way only to do 'softmax'.*and to aten for any op"):
         sl.compile(model, inputs, routes={"softmax": "native"})
     with pytest.raises(sl.UnsupportedError, match=r"softmax.*route softmax = aten \(the argument routes\)"):
-        sl.compile(model, inputs, routes={"softmax": "aten"}, allow=("native",))
+        sl.compile(model, inputs, routes={"softmax": "aten"}, allow=(OWN_BACKEND,))
     written = sl.compile(model, inputs).ir("op")
     with pytest.raises(sl.UserError, match=r"route softmax = aten.*op.softmax stands in the module.*expected a model that is captured"):
         sl.compile_mlir(written, parameters=dict(model.state_dict()), routes={"softmax": "aten"})

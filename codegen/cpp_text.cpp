@@ -60,6 +60,8 @@ void appendSource(mlir::Location location, llvm::SmallVectorImpl<std::string>& p
   }
 }
 
+bool isWord(char c) { return llvm::isAlnum(c) || c == '_'; }
+
 }  // namespace
 
 std::string cppType(mlir::Type type) {
@@ -187,7 +189,6 @@ std::string sourceOf(mlir::Location location) {
 }
 
 bool mentions(llvm::StringRef text, llvm::StringRef word) {
-  auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
   for (size_t at = text.find(word); at != llvm::StringRef::npos; at = text.find(word, at + 1)) {
     const bool starts = at == 0 || !isWord(text[at - 1]);
     const size_t end = at + word.size();
@@ -196,6 +197,18 @@ bool mentions(llvm::StringRef text, llvm::StringRef word) {
     }
   }
   return false;
+}
+
+llvm::StringSet<> wordsOf(llvm::StringRef text) {
+  llvm::StringSet<> words;
+  while (!text.empty()) {
+    const llvm::StringRef word = text.take_while(isWord);
+    if (!word.empty()) {
+      words.insert(word);
+    }
+    text = text.drop_front(word.size()).drop_until(isWord);
+  }
+  return words;
 }
 
 std::string wrapped(llvm::ArrayRef<std::string> items, size_t column, size_t indent) {

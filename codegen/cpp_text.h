@@ -10,6 +10,7 @@
 
 #include "dialect/kernel/kernel_dialect.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
 #include "mlir/IR/Location.h"
 
 namespace straightline::codegen {
@@ -43,6 +44,9 @@ std::string sourceOf(mlir::Location location);
 
 /// Whether `word` stands in `text` as a word of its own.
 bool mentions(llvm::StringRef text, llvm::StringRef word);
+
+/// All words of `text`, for many questions of that kind.
+llvm::StringSet<> wordsOf(llvm::StringRef text);
 
 /// Joins `items` by ", ", breaking before the one that would pass column 100; continuation lines are indented.
 std::string wrapped(llvm::ArrayRef<std::string> items, size_t column, size_t indent);

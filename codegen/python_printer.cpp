@@ -101,10 +101,11 @@ class Printer final : public StatementPrinter {
     }
     const std::string statements = writer_.take();
     const std::string code = withoutComments(statements);
+    const llvm::StringSet<> words = wordsOf(code);
     Writer locals(4);
     locals.indent();
     auto bind = [&](const std::string& local, const std::string& text) {
-      if (mentions(code, local)) {
+      if (words.contains(local)) {
         locals.line(local + " = " + text);
       }
     };

@@ -28,15 +28,34 @@ symbolic::ExprList canonicalShape(ArrayRef<StringAttr> names, ArrayRef<AffineExp
   return symbolic::canonical(names, all);
 }
 
+int64_t around(ArrayRef<int64_t> border, size_t dim) {
+  return border.empty() ? 0 : border[2 * dim] + border[2 * dim + 1];
+}
+
+/// What the extents with their borders from `dim` on multiply to, for dim = 0 .. rank, where they are numbers; else nothing. Sizes
+/// are asked for all the time, and expressions of numbers are slow.
+SmallVector<int64_t> products(ArrayRef<AffineExpr> extents, ArrayRef<int64_t> border) {
+  SmallVector<int64_t> result(extents.size() + 1, 1);
+  for (size_t dim = extents.size(); dim-- > 0;) {
+    const std::optional<int64_t> extent = symbolic::constantValue(extents[dim]);
+    if (!extent || llvm::MulOverflow(result[dim + 1], *extent + around(border, dim), result[dim])) {
+      return {};
+    }
+  }
+  return result;
+}
+
 /// Row-major strides of the extents with their borders.
 SmallVector<AffineExpr> rowMajorStrides(MLIRContext* context, ArrayRef<AffineExpr> extents,
                                         ArrayRef<int64_t> border) {
+  if (const SmallVector<int64_t> numbers = products(extents, border); !numbers.empty()) {
+    return symbolic::constants(context, ArrayRef(numbers).drop_front()).exprs;
+  }
   SmallVector<AffineExpr> strides(extents.size());
   AffineExpr product = mlir::getAffineConstantExpr(1, context);
   for (size_t dim = extents.size(); dim-- > 0;) {
     strides[dim] = product;
-    const int64_t around = border.empty() ? 0 : border[2 * dim] + border[2 * dim + 1];
-    product = product * (extents[dim] + around);
+    product = product * (extents[dim] + around(border, dim));
   }
   return strides;
 }
@@ -219,6 +238,10 @@ void BufferType::print(mlir::AsmPrinter& printer) const {
 }
 
 bool BufferType::isContiguous() const {
+  if (const SmallVector<int64_t> numbers = products(getExtents(), getBorder()); !numbers.empty()) {
+    return llvm::all_of(llvm::zip_equal(getStrides(), ArrayRef(numbers).drop_front()),
+                        [](auto pair) { return symbolic::constantValue(std::get<0>(pair)) == std::get<1>(pair); });
+  }
   return ArrayRef<AffineExpr>(rowMajorStrides(getContext(), getExtents(), getBorder())) ==
          getStrides();
 }
@@ -246,22 +269,24 @@ int64_t BufferType::elementBytes() const {
 }
 
 AffineExpr BufferType::bytes() const {
-  if (symbolic::constantValue(numElements()) == 0) {
+  if (llvm::any_of(getExtents(), [](AffineExpr extent) { return symbolic::constantValue(extent) == 0; })) {
     return mlir::getAffineConstantExpr(0, getContext());
   }
   ArrayRef<int64_t> border = getBorder();
-  auto around = [&](size_t dim) { return border.empty() ? 0 : border[2 * dim] + border[2 * dim + 1]; };
   if (isContiguous()) {
+    if (const SmallVector<int64_t> numbers = products(getExtents(), border); !numbers.empty()) {
+      return mlir::getAffineConstantExpr(numbers.front(), getContext()) * elementBytes();
+    }
     AffineExpr product = mlir::getAffineConstantExpr(1, getContext());
     for (auto [dim, extent] : llvm::enumerate(getExtents())) {
-      product = product * (extent + around(dim));
+      product = product * (extent + around(border, dim));
     }
     return product * elementBytes();
   }
   // The last element that the strides reach; right for extents of at least 1.
   AffineExpr last = mlir::getAffineConstantExpr(0, getContext());
   for (auto [dim, extent] : llvm::enumerate(getExtents())) {
-    last = last + (extent + (around(dim) - 1)) * getStrides()[dim];
+    last = last + (extent + (around(border, dim) - 1)) * getStrides()[dim];
   }
   return (last + 1) * elementBytes();
 }

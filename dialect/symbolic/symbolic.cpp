@@ -40,6 +40,9 @@ ExprList constants(mlir::MLIRContext* context, llvm::ArrayRef<int64_t> values) {
 
 AffineExpr rebase(AffineExpr expr, llvm::ArrayRef<StringAttr> from,
                   llvm::SmallVectorImpl<StringAttr>& names) {
+  if (from.empty()) {
+    return expr;
+  }
   llvm::SmallVector<AffineExpr> replacements;
   for (auto [position, name] : llvm::enumerate(from)) {
     auto* found = llvm::find(names, name);

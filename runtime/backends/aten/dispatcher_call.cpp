@@ -164,8 +164,37 @@ std::string DispatcherCall::failure() const {
   return "torch " + text_.version + " writes its message to standard error only";
 }
 
-TensorHandle DispatcherCall::view(const Layout& layout, void* data, const Operands& operands,
-                                  const Value& value) const {
+/// Tensors that are made before anything is boxed, so that nothing is half boxed when one cannot be: those that nobody took are
+/// given back.
+class DispatcherCall::Views {
+ public:
+  explicit Views(const TorchFunctions& torch) : torch_(torch) {}
+  Views(const Views&) = delete;
+  Views& operator=(const Views&) = delete;
+  ~Views() {
+    for (; taken_ < made_.size(); ++taken_) {
+      torch_.aoti_torch_delete_tensor_object(made_[taken_]);
+    }
+  }
+  bool add(TensorHandle tensor) {
+    if (tensor) {
+      made_.push_back(tensor);
+    }
+    return tensor != nullptr;
+  }
+  TensorHandle take() { return made_[taken_++]; }
+
+ private:
+  const TorchFunctions& torch_;
+  std::vector<TensorHandle> made_;
+  size_t taken_ = 0;
+};
+
+TensorHandle DispatcherCall::view(const Value& value, const Operands& operands) const {
+  const auto index = static_cast<size_t>(value.number);
+  const bool isInput = value.kind == Value::Kind::input;
+  const Layout& layout = isInput ? inputs_[index] : outputs_[index];
+  void* data = isInput ? const_cast<void*>(operands.inputs[index]) : operands.outputs[index];
   const int64_t* sizes = operands.sizes;
   int64_t extents[SL_MAX_RANK];
   int64_t strides[SL_MAX_RANK];
@@ -175,18 +204,29 @@ TensorHandle DispatcherCall::view(const Layout& layout, void* data, const Operan
     extents[dim] = valueOf(layout.extents[dim], layout.extentSizes[dim], sizes);
     strides[dim] = valueOf(layout.strides[dim], layout.strideSizes[dim], sizes) / (complex ? 2 : 1);
   }
+  if (std::find(extents, extents + rank, 0) != extents + rank) {
+    data = nullptr;  // torch asks the driver whose any other address is, and nobody's need not be a device's
+  }
   const int32_t dtype = value.text.empty() ? layout.dtype : static_cast<int32_t>(value.real);
   TensorHandle tensor = nullptr;
-  torch_->aoti_torch_create_tensor_from_blob(data, rank, extents, strides, 0, dtype, device_,
-                                             operands.device, &tensor);
-  return tensor;
+  const bool failed = torch_->aoti_torch_create_tensor_from_blob(data, rank, extents, strides, 0, dtype, device_,
+                                                                 operands.device, &tensor) != 0;
+  return failed ? nullptr : tensor;
 }
 
-StableValue DispatcherCall::box(const Value& value, const Operands& operands) const {
+bool DispatcherCall::viewAll(const Value& value, const Operands& operands, Views* views) const {
+  if (value.kind == Value::Kind::input || value.kind == Value::Kind::output) {
+    return views->add(view(value, operands));
+  }
+  return std::all_of(value.items.begin(), value.items.end(),
+                     [&](const Value& item) { return viewAll(item, operands, views); });
+}
+
+StableValue DispatcherCall::box(const Value& value, const Operands& operands, Views* views) const {
   if (value.kind == Value::Kind::none) {
     return 0;
   }
-  const StableValue present = boxPresent(value, operands);
+  const StableValue present = boxPresent(value, operands, views);
   if (!value.optional) {
     return present;
   }
@@ -201,17 +241,15 @@ StableValue DispatcherCall::box(const Value& value, const Operands& operands) co
   return boxed(place);
 }
 
-StableValue DispatcherCall::boxPresent(const Value& value, const Operands& operands) const {
-  const size_t index = static_cast<size_t>(value.number);
+StableValue DispatcherCall::boxPresent(const Value& value, const Operands& operands, Views* views) const {
   switch (value.kind) {
     case Value::Kind::none:
       return 0;
     case Value::Kind::input:
-      return boxed(view(inputs_[index], const_cast<void*>(operands.inputs[index]), operands, value));
     case Value::Kind::output:
-      return boxed(view(outputs_[index], operands.outputs[index], operands, value));
+      return boxed(views->take());
     case Value::Kind::size:
-      return boxed(operands.sizes[firstSize_ + index]);
+      return boxed(operands.sizes[firstSize_ + static_cast<size_t>(value.number)]);
     case Value::Kind::integer:
       return boxed(value.number);
     case Value::Kind::real:
@@ -234,7 +272,7 @@ StableValue DispatcherCall::boxPresent(const Value& value, const Operands& opera
       ListHandle list = nullptr;
       torch_->torch_new_list_reserve_size(value.items.size(), &list);
       for (const Value& item : value.items) {
-        torch_->torch_list_push_back(list, box(item, operands));
+        torch_->torch_list_push_back(list, box(item, operands, views));
       }
       return boxed(list);
     }
@@ -276,12 +314,14 @@ bool DispatcherCall::takeTensor(const Value& result, TensorHandle got, const Ope
     return false;
   }
   // Through copy_ and not memcpy: the result may be lazily negated or conjugated, with any strides.
-  TensorHandle to = view(outputs_[index], operands.outputs[index], operands, result);
-  const bool copied = torch_->aoti_torch_copy_(to, got, 0) == 0;
+  TensorHandle to = view(result, operands);
+  const bool copied = to && torch_->aoti_torch_copy_(to, got, 0) == 0;
   if (!copied) {
     *error = failure();
   }
-  torch_->aoti_torch_delete_tensor_object(to);
+  if (to) {
+    torch_->aoti_torch_delete_tensor_object(to);
+  }
   return copied;
 }
 
@@ -317,9 +357,16 @@ bool DispatcherCall::take(const Value& result, StableValue got, const Operands& 
 bool DispatcherCall::run(int32_t device, const void* const* inputs, void* const* outputs, const int64_t* sizes,
                          std::string* error) const {
   const Operands operands{inputs, outputs, sizes, device};
+  Views views(*torch_);
+  for (const Value& argument : text_.arguments) {
+    if (!viewAll(argument, operands, &views)) {
+      *error = failure();
+      return false;
+    }
+  }
   std::vector<StableValue> stack(std::max(text_.arguments.size(), text_.results.size()), 0);
   for (size_t i = 0; i < text_.arguments.size(); ++i) {
-    stack[i] = box(text_.arguments[i], operands);
+    stack[i] = box(text_.arguments[i], operands, &views);
   }
   if (torch_->torch_call_dispatcher(text_.name.c_str(), text_.overload.c_str(), stack.data(),
                                     version_) != 0) {

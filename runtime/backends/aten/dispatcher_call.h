@@ -41,11 +41,14 @@ class DispatcherCall {
     const int64_t* sizes;
     int32_t device;  ///< number of that on which the program is
   };
-  /// A tensor over a buffer; `complex` when its last dim holds real and imaginary part.
-  TensorHandle view(const Layout& layout, void* data, const Operands& operands,
-                    const Value& value) const;
-  StableValue box(const Value& value, const Operands& operands) const;
-  StableValue boxPresent(const Value& value, const Operands& operands) const;
+  class Views;
+  /// A tensor over the buffer of an input or output, of real and imaginary parts in its last dim where `value` says so; null where
+  /// torch fails.
+  TensorHandle view(const Value& value, const Operands& operands) const;
+  /// Those of a value, in the order in which it is boxed; false where torch fails.
+  bool viewAll(const Value& value, const Operands& operands, Views* views) const;
+  StableValue box(const Value& value, const Operands& operands, Views* views) const;
+  StableValue boxPresent(const Value& value, const Operands& operands, Views* views) const;
   bool take(const Value& result, StableValue got, const Operands& operands,
             std::string* error) const;
   bool takeTensor(const Value& result, TensorHandle got, const Operands& operands,

@@ -125,7 +125,6 @@ inline constexpr uintptr_t kPerThreadStream = 2;  ///< the handle that means ano
   ENTRY(exchangeCaptureMode, cuThreadExchangeStreamCaptureMode, others, (int* mode))                                \
   ENTRY(graphCreate, cuGraphCreate, others, (Graph * graph, unsigned flags))                                        \
   ENTRY(graphDestroy, cuGraphDestroy, others, (Graph graph))                                                        \
-  ENTRY(graphNodes, cuGraphGetNodes, others, (Graph graph, GraphNode * nodes, size_t* count))                       \
   ENTRY(graphAddKernel, cuGraphAddKernelNode_v2, others,                                                            \
         (GraphNode * node, Graph graph, const GraphNode* from, size_t count, const KernelNodeParameters* parameters)) \
   ENTRY(graphAddCopy, cuGraphAddMemcpyNode, others,                                                                 \

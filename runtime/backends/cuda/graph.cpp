@@ -8,8 +8,6 @@ namespace {
 
 constexpr size_t kCopyValues = 3;
 
-bool hasFailed(const LibraryCall& call) { return __atomic_load_n(&call.ctx->status, __ATOMIC_ACQUIRE) != SL_OK; }
-
 thread_local Stream libraryStream = nullptr;  ///< see sl_cuda_stream
 
 /// What comes behind may start once every block of the kernel has let it, and waits for its end itself.
@@ -119,14 +117,11 @@ Result LaunchGraph::library(const LibraryCall& call) {
   }
   Graph captured = nullptr;
   const Result result = capture(call, &captured);
-  if (result != kSuccess || hasFailed(call)) {
+  if (result != kSuccess || !captured) {
     forget(0);
     return result;
   }
-  const auto becomes = [&](const Node& node) {
-    return node.child && captured ? driver_.graphSetChild(exec_, node.handle, captured) == kSuccess : !node.child && !captured;
-  };
-  if (isKnown && becomes(nodes_[position_])) {
+  if (isKnown && driver_.graphSetChild(exec_, nodes_[position_].handle, captured) == kSuccess) {
     Node& node = nodes_[position_];
     drop(&node);
     node.child = captured;
@@ -152,12 +147,8 @@ Result LaunchGraph::capture(const LibraryCall& call, Graph* captured) {
   }
   call.run(captures_);
   result = driver_.captureEnd(captures_, captured);
-  const bool failed = hasFailed(call);
-  size_t count = 0;
-  if (result == kSuccess && !failed && *captured) {
-    result = driver_.graphNodes(*captured, nullptr, &count);
-  }
-  if (*captured && (result != kSuccess || count == 0)) {
+  const bool failed = __atomic_load_n(&call.ctx->status, __ATOMIC_ACQUIRE) != SL_OK;
+  if ((failed || result != kSuccess) && *captured) {
     driver_.graphDestroy(*captured);
     *captured = nullptr;
   }
@@ -314,11 +305,10 @@ Result LaunchGraph::addNode(Node* node) {
   const GraphNode* from = early ? nullptr : handles_.data();
   const size_t count = early ? 0 : handles_.size();
   Result result = kSuccess;
-  // A copy of nothing may have no addresses; a library may have nothing to do.
-  node->empty = !node->facts.kernel && !node->enabled;
-  if (node->child) {
+  node->empty = !node->facts.kernel && !node->enabled;  // a copy of nothing may have no addresses
+  if (node->entry) {
     result = driver_.graphAddChild(&node->handle, graph_, from, count, node->child);
-  } else if (node->empty || node->entry) {
+  } else if (node->empty) {
     result = driver_.graphAddEmpty(&node->handle, graph_, from, count);
   } else if (node->facts.kernel) {
     const KernelNodeParameters parameters = kernelParameters(*node);

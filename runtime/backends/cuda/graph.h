@@ -75,7 +75,7 @@ class LaunchGraph {
     bool empty = false; ///< the graph has nothing there that could be made to run
     GraphNode handle = nullptr;
     sl_thunk_fn entry = nullptr;  ///< not null: a library's work, its pointers and scalars are the values
-    Graph child = nullptr;        ///< what was captured of it, of which the graph has a copy; null where it enqueued nothing
+    Graph child = nullptr;        ///< what was captured of it; the graph has a copy
   };
 
   /// Whether the graph has just this next: what most launches of a walk are.
@@ -84,7 +84,7 @@ class LaunchGraph {
   /// Makes node `position_` of the graph like this one; both are of one kind.
   Result update(const Node& like, const uint64_t* values);
   Result take(const Node& like, const uint64_t* values);
-  /// What the call enqueues, as a graph of its own; null where that is nothing, and with a failure in ctx.
+  /// What the call enqueues, as a graph of its own; null with a failure in ctx.
   Result capture(const LibraryCall& call, Graph* captured);
   void drop(Node* node);
   /// Whether the node comes behind what this run's next one comes behind.

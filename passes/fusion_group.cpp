@@ -218,8 +218,22 @@ void grow(FusionGroup& group, llvm::function_ref<bool(Operation*)> accepts) {
 
 void restoreOrder(op::FusionOp fusion) {
   // What it reads stands before its last member, which it has replaced; what reads it may stand between the members.
-  if (llvm::any_of(usersInBlock(fusion), [&](Operation* user) { return user->isBeforeInBlock(fusion); })) {
-    mlir::sortTopologically(fusion->getBlock());
+  llvm::SetVector<Operation*> late;
+  const auto add = [&](Operation* operation) {
+    for (Operation* user : usersInBlock(operation)) {
+      if (user->isBeforeInBlock(fusion)) {
+        late.insert(user);
+      }
+    }
+  };
+  add(fusion);
+  for (size_t i = 0; i < late.size(); ++i) {
+    add(late[i]);
+  }
+  llvm::SmallVector<Operation*> ordered = late.takeVector();
+  llvm::sort(ordered, [](Operation* a, Operation* b) { return a->isBeforeInBlock(b); });
+  for (Operation* operation : llvm::reverse(ordered)) {
+    operation->moveAfter(fusion);
   }
 }
 

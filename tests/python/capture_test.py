@@ -385,11 +385,12 @@ def test_a_recurrent_layer_of_any_steps_and_rows(cell: Callable[..., nn.RNNBase]
     [
         (nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(), nn.Flatten(), nn.Linear(16, 2)), False),
         (lambda x: (x.transpose(2, 3) @ x.sum((0, 1)), x.all(), torch.zeros_like(x), x[0].squeeze(0)), False),
+        (lambda x: x.half().float() + x.to(torch.float64).mean(), False),
         (lambda x: torch.logaddexp2(x, x).square(), True),  # an op that torch takes apart
         (lambda x: x.clone().add_(1), True),  # a write
         (lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), True),
     ],
-    ids=["layers", "ops", "taken apart", "a write", "a branch"],
+    ids=["layers", "ops", "dtypes", "taken apart", "a write", "a branch"],
 )  # fmt: skip
 def test_traced_again_only_where_that_changes_something(model: Any, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []

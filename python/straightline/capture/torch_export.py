@@ -352,6 +352,8 @@ def _is_plain(node: torch.fx.Node, table: Container[Any]) -> bool:
         return node.op != "get_attr"
     if not isinstance(node.target, torch._ops.OpOverload):
         return getattr(node.target, "__module__", "") == "_operator"  # arithmetic of sizes, and one of several results
+    if node.target is torch.ops.aten._assert_tensor_metadata.default:
+        return True  # what `x.to(dtype)` leaves behind: it held while torch traced
     return bool(node.users) and not node.target._schema.is_mutable and node.target not in table
 
 

@@ -289,14 +289,14 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
   const float* const norm1_running_mean = static_cast<const float*>(io->parameters[4]);
   constexpr int64_t prepared_0_at = 0;
   float* const prepared_0 = sl::at<float>(io->prepared[0], prepared_0_at);
-  const float* const norm2_weight = static_cast<const float*>(io->parameters[5]);
-  const float* const norm2_running_var = static_cast<const float*>(io->parameters[6]);
-  const float* const conv2_bias = static_cast<const float*>(io->parameters[7]);
-  const float* const norm2_bias = static_cast<const float*>(io->parameters[8]);
-  const float* const norm2_running_mean = static_cast<const float*>(io->parameters[9]);
-  constexpr int64_t prepared_1_at = 64;
-  float* const prepared_1 = sl::at<float>(io->prepared[0], prepared_1_at);
-  const float* const conv1_weight = static_cast<const float*>(io->parameters[10]);
+  const float* const conv1_weight = static_cast<const float*>(io->parameters[5]);
+  const float* const norm2_weight = static_cast<const float*>(io->parameters[6]);
+  const float* const norm2_running_var = static_cast<const float*>(io->parameters[7]);
+  const float* const conv2_bias = static_cast<const float*>(io->parameters[8]);
+  const float* const norm2_bias = static_cast<const float*>(io->parameters[9]);
+  const float* const norm2_running_mean = static_cast<const float*>(io->parameters[10]);
+  constexpr int64_t prepared_2_at = 64;
+  float* const prepared_2 = sl::at<float>(io->prepared[0], prepared_2_at);
   const float* const conv2_weight = static_cast<const float*>(io->parameters[11]);
   constexpr int64_t conv1_weight_packed_at = 192;
   float* const conv1_weight_packed = sl::at<float>(io->prepared[0], conv1_weight_packed_at);
@@ -318,12 +318,12 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
     pointwise_to_dtype_16(ctx, sl::alone(), norm1_weight, norm1_running_var, conv1_bias,
         norm1_bias, norm1_running_mean, t_1, prepared_0);
   }
+  double* const t_1_view = t_1;
   // to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
   if (team.index == 0) {
     pointwise_to_dtype_32(ctx, sl::alone(), norm2_weight, norm2_running_var, conv2_bias,
-        norm2_bias, norm2_running_mean, t, prepared_1);
+        norm2_bias, norm2_running_mean, t, prepared_2);
   }
-  double* const t_1_view = t_1;
   double* const t_view = t;
   // to_dtype, mul, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
   if (team.index == 0) {
@@ -346,8 +346,8 @@ extern "C" int32_t sl_program_prepare(sl_ctx* ctx, sl_team team, const sl_bindin
 extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* io) {
   constexpr int64_t prepared_0_at = 0;
   const float* const prepared_0 = sl::at<const float>(io->prepared[0], prepared_0_at);
-  constexpr int64_t prepared_1_at = 64;
-  const float* const prepared_1 = sl::at<const float>(io->prepared[0], prepared_1_at);
+  constexpr int64_t prepared_2_at = 64;
+  const float* const prepared_2 = sl::at<const float>(io->prepared[0], prepared_2_at);
   constexpr int64_t conv1_weight_packed_at = 192;
   const float* const conv1_weight_packed = sl::at<const float>(io->prepared[0], conv1_weight_packed_at);
   constexpr int64_t conv2_weight_packed_at = 768;
@@ -391,7 +391,7 @@ extern "C" int32_t sl_program_run(sl_ctx* ctx, sl_team team, const sl_bindings* 
   }
   sl_barrier(team);
   // convolution, relu: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
-  winograd_4x16x4x4x32_3x3_bias_relu(ctx, team, t_5, conv2_weight_packed, prepared_1, t_4, t_3);
+  winograd_4x16x4x4x32_3x3_bias_relu(ctx, team, t_5, conv2_weight_packed, prepared_2, t_4, t_3);
   sl_barrier(team);
   // max_pool2d: demo_models.py:25
   if (team.index == 0) {
@@ -412,11 +412,11 @@ static constexpr sl_expr_step e0[] = {{'c', 16}};
 static constexpr sl_expr_step e1[] = {{'c', 1}};
 static constexpr sl_expr_step e2[] = {{'c', 0}};
 static constexpr sl_expr_step e3[] = {{'c', 64}};
-static constexpr sl_expr_step e4[] = {{'c', 32}};
-static constexpr sl_expr_step e5[] = {{'c', 128}};
-static constexpr sl_expr_step e6[] = {{'c', 9}};
-static constexpr sl_expr_step e7[] = {{'c', 3}};
-static constexpr sl_expr_step e8[] = {{'c', 576}};
+static constexpr sl_expr_step e4[] = {{'c', 9}};
+static constexpr sl_expr_step e5[] = {{'c', 3}};
+static constexpr sl_expr_step e6[] = {{'c', 576}};
+static constexpr sl_expr_step e7[] = {{'c', 32}};
+static constexpr sl_expr_step e8[] = {{'c', 128}};
 static constexpr sl_expr_step e9[] = {{'c', 144}};
 static constexpr sl_expr_step e10[] = {{'c', 18432}};
 static constexpr sl_expr_step e11[] = {{'c', 48}};
@@ -453,38 +453,38 @@ static constexpr sl_expr_step e41[] = {{'c', 18688}};
 static constexpr sl_expr_step e42[] = {{'c', 82688}};
 static constexpr sl_expr l0[] = {{e0, 1}};
 static constexpr sl_expr l1[] = {{e1, 1}};
-static constexpr sl_expr l2[] = {{e4, 1}};
-static constexpr sl_expr l3[] = {{e0, 1}, {e1, 1}, {e7, 1}, {e7, 1}};
-static constexpr sl_expr l4[] = {{e6, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
-static constexpr sl_expr l5[] = {{e4, 1}, {e0, 1}, {e7, 1}, {e7, 1}};
-static constexpr sl_expr l6[] = {{e9, 1}, {e6, 1}, {e7, 1}, {e1, 1}};
-static constexpr sl_expr l7[] = {{e1, 1}, {e7, 1}, {e7, 1}, {e1, 1}, {e0, 1}};
+static constexpr sl_expr l2[] = {{e0, 1}, {e1, 1}, {e5, 1}, {e5, 1}};
+static constexpr sl_expr l3[] = {{e4, 1}, {e4, 1}, {e5, 1}, {e1, 1}};
+static constexpr sl_expr l4[] = {{e7, 1}};
+static constexpr sl_expr l5[] = {{e7, 1}, {e0, 1}, {e5, 1}, {e5, 1}};
+static constexpr sl_expr l6[] = {{e9, 1}, {e4, 1}, {e5, 1}, {e1, 1}};
+static constexpr sl_expr l7[] = {{e1, 1}, {e5, 1}, {e5, 1}, {e1, 1}, {e0, 1}};
 static constexpr sl_expr l8[] = {{e9, 1}, {e11, 1}, {e0, 1}, {e0, 1}, {e1, 1}};
 static constexpr sl_expr l9[] = {{e1, 1}, {e13, 1}, {e15, 1}, {e0, 1}, {e0, 1}};
 static constexpr sl_expr l10[] = {{e10, 1}, {e14, 1}, {e16, 1}, {e0, 1}, {e1, 1}};
 static constexpr sl_expr l11[] = {{e19, 1}};
-static constexpr sl_expr l12[] = {{e19, 1}, {e5, 1}};
-static constexpr sl_expr l13[] = {{e5, 1}, {e1, 1}};
-static constexpr sl_expr l14[] = {{e1, 1}, {e5, 1}, {e0, 1}};
+static constexpr sl_expr l12[] = {{e19, 1}, {e8, 1}};
+static constexpr sl_expr l13[] = {{e8, 1}, {e1, 1}};
+static constexpr sl_expr l14[] = {{e1, 1}, {e8, 1}, {e0, 1}};
 static constexpr sl_expr l15[] = {{e22, 1}, {e0, 1}, {e1, 1}};
 static constexpr sl_expr l16[] = {{e0, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
 static constexpr sl_expr l17[] = {{e1, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
-static constexpr sl_expr l18[] = {{e4, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
+static constexpr sl_expr l18[] = {{e7, 1}, {e1, 1}, {e1, 1}, {e1, 1}};
 static constexpr sl_expr l19[] = {{e25, 1}, {e1, 1}, {e26, 1}, {e26, 1}};
 static constexpr sl_expr l20[] = {{e3, 1}, {e3, 1}, {e26, 1}, {e1, 1}};
 static constexpr sl_expr l21[] = {{e25, 1}, {e19, 1}};
 static constexpr sl_expr l22[] = {{e19, 1}, {e1, 1}};
-static constexpr sl_expr l23[] = {{e25, 1}, {e4, 1}, {e15, 1}, {e15, 1}};
-static constexpr sl_expr l24[] = {{e5, 1}, {e25, 1}, {e15, 1}, {e1, 1}};
+static constexpr sl_expr l23[] = {{e25, 1}, {e7, 1}, {e15, 1}, {e15, 1}};
+static constexpr sl_expr l24[] = {{e8, 1}, {e25, 1}, {e15, 1}, {e1, 1}};
 static constexpr sl_expr l25[] = {{e29, 1}};
-static constexpr sl_expr l26[] = {{e25, 1}, {e4, 1}, {e25, 1}, {e25, 1}};
-static constexpr sl_expr l27[] = {{e14, 1}, {e1, 1}, {e5, 1}, {e4, 1}};
+static constexpr sl_expr l26[] = {{e25, 1}, {e7, 1}, {e25, 1}, {e25, 1}};
+static constexpr sl_expr l27[] = {{e14, 1}, {e1, 1}, {e8, 1}, {e7, 1}};
 static constexpr sl_expr l28[] = {{e25, 1}, {e0, 1}, {e25, 1}, {e25, 1}};
-static constexpr sl_expr l29[] = {{e8, 1}, {e1, 1}, {e31, 1}, {e0, 1}};
+static constexpr sl_expr l29[] = {{e6, 1}, {e1, 1}, {e31, 1}, {e0, 1}};
 static constexpr sl_expr l30[] = {{e35, 1}, {e1, 1}, {e19, 1}, {e1, 1}};
 static constexpr sl_expr l31[] = {{e25, 1}, {e0, 1}, {e26, 1}, {e26, 1}};
-static constexpr sl_expr l32[] = {{e27, 1}, {e1, 1}, {e5, 1}, {e0, 1}};
-static constexpr sl_expr l33[] = {{e25, 1}, {e5, 1}};
+static constexpr sl_expr l32[] = {{e27, 1}, {e1, 1}, {e8, 1}, {e0, 1}};
+static constexpr sl_expr l33[] = {{e25, 1}, {e8, 1}};
 
 static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "norm1_weight", "norm1.weight", SL_ROLE_PARAMETER, 0, 0, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
@@ -493,23 +493,23 @@ static constexpr sl_buffer buffers[] = {
     {sizeof(sl_buffer), "norm1_bias", "norm1.bias", SL_ROLE_PARAMETER, 0, 3, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
     {sizeof(sl_buffer), "norm1_running_mean", "norm1.running_mean", SL_ROLE_PARAMETER, 0, 4, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
     {sizeof(sl_buffer), "prepared_0", "prepared.0", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 1, l0, l1, {e2, 1}, {e3, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "norm2_weight", "norm2.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e5, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "norm2_running_var", "norm2.running_var", SL_ROLE_PARAMETER, 0, 6, -1, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e5, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "conv2_bias", "conv2.bias", SL_ROLE_PARAMETER, 0, 7, -1, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e5, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "norm2_bias", "norm2.bias", SL_ROLE_PARAMETER, 0, 8, -1, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e5, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "norm2_running_mean", "norm2.running_mean", SL_ROLE_PARAMETER, 0, 9, -1, {2, 32, 1}, 1, l2, l1, {e2, 1}, {e5, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "prepared_1", "prepared.1", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 1, l2, l1, {e3, 1}, {e5, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "conv1_weight", "conv1.weight", SL_ROLE_PARAMETER, 0, 10, -1, {2, 32, 1}, 4, l3, l4, {e2, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv1_weight", "conv1.weight", SL_ROLE_PARAMETER, 0, 5, -1, {2, 32, 1}, 4, l2, l3, {e2, 1}, {e6, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm2_weight", "norm2.weight", SL_ROLE_PARAMETER, 0, 6, -1, {2, 32, 1}, 1, l4, l1, {e2, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm2_running_var", "norm2.running_var", SL_ROLE_PARAMETER, 0, 7, -1, {2, 32, 1}, 1, l4, l1, {e2, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv2_bias", "conv2.bias", SL_ROLE_PARAMETER, 0, 8, -1, {2, 32, 1}, 1, l4, l1, {e2, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm2_bias", "norm2.bias", SL_ROLE_PARAMETER, 0, 9, -1, {2, 32, 1}, 1, l4, l1, {e2, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "norm2_running_mean", "norm2.running_mean", SL_ROLE_PARAMETER, 0, 10, -1, {2, 32, 1}, 1, l4, l1, {e2, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "prepared_2", "prepared.2", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 1, l4, l1, {e3, 1}, {e8, 1}, {e2, 1}},
     {sizeof(sl_buffer), "conv2_weight", "conv2.weight", SL_ROLE_PARAMETER, 0, 11, -1, {2, 32, 1}, 4, l5, l6, {e2, 1}, {e10, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "conv1_weight_packed", "conv1.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 5, l7, l8, {e12, 1}, {e8, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv1_weight_packed", "conv1.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 5, l7, l8, {e12, 1}, {e6, 1}, {e2, 1}},
     {sizeof(sl_buffer), "conv2_weight_packed", "conv2.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 5, l9, l10, {e17, 1}, {e18, 1}, {e2, 1}},
     {sizeof(sl_buffer), "fc_bias", "fc.bias", SL_ROLE_PARAMETER, 0, 12, -1, {2, 32, 1}, 1, l11, l1, {e2, 1}, {e20, 1}, {e2, 1}},
     {sizeof(sl_buffer), "fc_weight", "fc.weight", SL_ROLE_PARAMETER, 0, 13, -1, {2, 32, 1}, 2, l12, l13, {e2, 1}, {e21, 1}, {e2, 1}},
     {sizeof(sl_buffer), "fc_weight_packed", "fc.weight.packed", SL_ROLE_PREPARED, 0, -1, -1, {2, 32, 1}, 3, l14, l15, {e23, 1}, {e24, 1}, {e2, 1}},
     {sizeof(sl_buffer), "conv2", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l5, l6, {e2, 1}, {e10, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "conv1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l3, l4, {e2, 1}, {e8, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l2, l1, {e10, 1}, {e16, 1}, {e2, 1}},
-    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l0, l1, {e8, 1}, {e5, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "conv1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 32, 1}, 4, l2, l3, {e2, 1}, {e6, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l4, l1, {e10, 1}, {e16, 1}, {e2, 1}},
+    {sizeof(sl_buffer), "t_1", "", SL_ROLE_ARENA, 0, -1, -1, {2, 64, 1}, 1, l0, l1, {e6, 1}, {e8, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_1_view", "", SL_ROLE_VIEW, 0, -1, 22, {2, 64, 1}, 4, l16, l17, {e2, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "t_view", "", SL_ROLE_VIEW, 0, -1, 21, {2, 64, 1}, 4, l18, l17, {e2, 1}, {e2, 1}, {e2, 1}},
     {sizeof(sl_buffer), "x", "x", SL_ROLE_INPUT, 0, 0, -1, {2, 32, 1}, 4, l19, l20, {e2, 1}, {e27, 1}, {e2, 1}},
@@ -534,23 +534,23 @@ static constexpr sl_argument arguments_pointwise_to_dtype_16[] = {
 };
 
 static constexpr sl_argument arguments_pointwise_to_dtype_32[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
-    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
-    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
-    {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
-    {sizeof(sl_argument), "a4", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 64, 1}, 1, l2, l1},
-    {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 1, l2, l1},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l4, l1},
+    {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l4, l1},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l4, l1},
+    {sizeof(sl_argument), "a3", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l4, l1},
+    {sizeof(sl_argument), "a4", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l4, l1},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 64, 1}, 1, l4, l1},
+    {sizeof(sl_argument), "o1", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 1, l4, l1},
 };
 
 static constexpr sl_argument arguments_pointwise_to_dtype_16x9[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l3, l4},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l2, l3},
     {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 64, 1}, 4, l16, l17},
-    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l3, l4},
+    {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l2, l3},
 };
 
 static constexpr sl_argument arguments_pack_convolution_16x1x3x3[] = {
-    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l3, l4},
+    {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l2, l3},
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 5, l7, l8},
 };
 
@@ -598,7 +598,7 @@ static constexpr sl_argument arguments_max_pool2d[] = {
 static constexpr sl_argument arguments_winograd_4x16x4x4x32_3x3_bias_relu[] = {
     {sizeof(sl_argument), "a0", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 4, l28, l29},
     {sizeof(sl_argument), "a1", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 5, l9, l10},
-    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l2, l1},
+    {sizeof(sl_argument), "a2", SL_ARGUMENT_INPUT, 0, {2, 32, 1}, 1, l4, l1},
     {sizeof(sl_argument), "o0", SL_ARGUMENT_OUTPUT, 0, {2, 32, 1}, 4, l26, l27},
     {sizeof(sl_argument), "w0", SL_ARGUMENT_WORKSPACE, 0, {0, 8, 1}, 1, l25, l1},
 };
@@ -634,8 +634,8 @@ static constexpr sl_entry entries[] = {
 };
 
 static constexpr int32_t operands_0[] = {0, 1, 2, 3, 4, 22, 5};
-static constexpr int32_t operands_1[] = {6, 7, 8, 9, 10, 21, 11};
-static constexpr int32_t operands_2[] = {12, 23, 20};
+static constexpr int32_t operands_1[] = {7, 8, 9, 10, 11, 21, 12};
+static constexpr int32_t operands_2[] = {6, 23, 20};
 static constexpr int32_t operands_4[] = {20, 14};
 static constexpr int32_t operands_6[] = {13, 24, 19};
 static constexpr int32_t operands_8[] = {19, 15};
@@ -645,7 +645,7 @@ static constexpr int32_t operands_11[] = {25, 31};
 static constexpr int32_t operands_13[] = {31, 14, 5, 32};
 static constexpr int32_t operands_14[] = {30};
 static constexpr int32_t operands_16[] = {32, 30};
-static constexpr int32_t operands_18[] = {30, 15, 11, 29, 28};
+static constexpr int32_t operands_18[] = {30, 15, 12, 29, 28};
 static constexpr int32_t operands_20[] = {29, 27};
 static constexpr int32_t operands_21[] = {33, 18, 16, 26};
 static constexpr int32_t operands_22[] = {26};

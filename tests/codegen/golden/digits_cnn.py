@@ -12,13 +12,13 @@ def prepare(io):
     norm1_bias = buffers[3]  # parameter "norm1.bias": float32[16]
     norm1_running_mean = buffers[4]  # parameter "norm1.running_mean": float32[16]
     prepared_0 = buffers[5]  # prepared "prepared.0": float32[16]
-    norm2_weight = buffers[6]  # parameter "norm2.weight": float32[32]
-    norm2_running_var = buffers[7]  # parameter "norm2.running_var": float32[32]
-    conv2_bias = buffers[8]  # parameter "conv2.bias": float32[32]
-    norm2_bias = buffers[9]  # parameter "norm2.bias": float32[32]
-    norm2_running_mean = buffers[10]  # parameter "norm2.running_mean": float32[32]
-    prepared_1 = buffers[11]  # prepared "prepared.1": float32[32]
-    conv1_weight = buffers[12]  # parameter "conv1.weight": float32[16, 1, 3, 3]
+    conv1_weight = buffers[6]  # parameter "conv1.weight": float32[16, 1, 3, 3]
+    norm2_weight = buffers[7]  # parameter "norm2.weight": float32[32]
+    norm2_running_var = buffers[8]  # parameter "norm2.running_var": float32[32]
+    conv2_bias = buffers[9]  # parameter "conv2.bias": float32[32]
+    norm2_bias = buffers[10]  # parameter "norm2.bias": float32[32]
+    norm2_running_mean = buffers[11]  # parameter "norm2.running_mean": float32[32]
+    prepared_2 = buffers[12]  # prepared "prepared.2": float32[32]
     conv2_weight = buffers[13]  # parameter "conv2.weight": float32[32, 16, 3, 3]
     conv1_weight_packed = buffers[14]  # prepared "conv1.weight.packed": float32[1, 3, 3, 1, 16]
     conv2_weight_packed = buffers[15]  # prepared "conv2.weight.packed": float32[1, 36, 2, 16, 16]
@@ -31,10 +31,10 @@ def prepare(io):
     # to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
     native.pointwise_to_dtype_16(alone, norm1_weight, norm1_running_var, conv1_bias, norm1_bias,
         norm1_running_mean, t_1, prepared_0)
+    t_1_view = buffers[23]  # t_1: float64[16, 1, 1, 1]
     # to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
     native.pointwise_to_dtype_32(alone, norm2_weight, norm2_running_var, conv2_bias, norm2_bias,
-        norm2_running_mean, t, prepared_1)
-    t_1_view = buffers[23]  # t_1: float64[16, 1, 1, 1]
+        norm2_running_mean, t, prepared_2)
     t_view = buffers[24]  # t: float64[32, 1, 1, 1]
     # to_dtype, mul, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
     native.pointwise_to_dtype_16x9(alone, conv1_weight, t_1_view, conv1)
@@ -53,7 +53,7 @@ def run(io):
     alone = io.alone
     buffers = io.buffers
     prepared_0 = buffers[5]  # prepared "prepared.0": float32[16]
-    prepared_1 = buffers[11]  # prepared "prepared.1": float32[32]
+    prepared_2 = buffers[12]  # prepared "prepared.2": float32[32]
     conv1_weight_packed = buffers[14]  # prepared "conv1.weight.packed": float32[1, 3, 3, 1, 16]
     conv2_weight_packed = buffers[15]  # prepared "conv2.weight.packed": float32[1, 36, 2, 16, 16]
     fc_bias = buffers[16]  # parameter "fc.bias": float32[10]
@@ -77,7 +77,7 @@ def run(io):
     # max_pool2d: demo_models.py:24
     native.max_pool2d(alone, t_7, t_5)
     # convolution, relu: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
-    native.winograd_4x16x4x4x32_3x3_bias_relu(team, t_5, conv2_weight_packed, prepared_1, t_4,
+    native.winograd_4x16x4x4x32_3x3_bias_relu(team, t_5, conv2_weight_packed, prepared_2, t_4,
         t_3)
     # max_pool2d: demo_models.py:25
     native.max_pool2d_2(alone, t_4, t_2)

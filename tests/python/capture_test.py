@@ -387,10 +387,11 @@ def test_a_recurrent_layer_of_any_steps_and_rows(cell: Callable[..., nn.RNNBase]
         (lambda x: (x.transpose(2, 3) @ x.sum((0, 1)), x.all(), torch.zeros_like(x), x[0].squeeze(0)), False),
         (lambda x: x.half().float() + x.to(torch.float64).mean(), False),
         (lambda x: torch.logaddexp2(x, x).square(), True),  # an op that torch takes apart
-        (lambda x: x.clone().add_(1), True),  # a write
+        (lambda x: x.exp().add_(1), False),
+        (lambda x: x.exp()[0].add_(1), True),
         (lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), True),
     ],
-    ids=["layers", "ops", "dtypes", "taken apart", "a write", "a branch"],
+    ids=["layers", "ops", "dtypes", "taken apart", "a write", "a write to a view", "a branch"],
 )  # fmt: skip
 def test_traced_again_only_where_that_changes_something(model: Any, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []

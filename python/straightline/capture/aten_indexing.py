@@ -103,11 +103,13 @@ def _index_write(
 def _index_copy(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     name = "index_add" if "index_add" in str(node.target) else "index_copy"
     _needs_index(a.index)
-    if a.self.rank == 0 or a.index.rank != 1:
+    if a.self.rank == 0 or a.index.rank > 1:
         raise Reject(f"{name} of rank {a.self.rank} at places of rank {a.index.rank}", "an index of rank 1")
     if a.get("alpha", 1) != 1:
         raise Reject(f"{name} with alpha {a.alpha}", "alpha 1")
-    return _index_write(ctx, name, a.self, wrap(a.dim, a.self.rank), a.index, a.source)
+    dim, index = wrap(a.dim, a.self.rank), ctx.reshape(a.index, (a.index.extents or (1,)))
+    source = ctx.reshape(a.source, (*a.self.extents[:dim], *index.extents, *a.self.extents[dim + 1 :]))
+    return _index_write(ctx, name, a.self, dim, index, source)
 
 
 @converter("aten.index_put.default", "aten._unsafe_index_put.default")

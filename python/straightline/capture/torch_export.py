@@ -53,6 +53,7 @@ from straightline.capture.captured import (
     TiedResult,
 )
 from straightline.capture.extents import DEFAULT_MAX, ExtentPrinter
+from straightline.capture.functional import Functional, is_write, without_writes
 from straightline.capture.importer import (
     TORCH_FOLDER,
     Complex,
@@ -79,8 +80,12 @@ _KEPT = frozenset(
     floor_divide embedding masked_fill clamp_min clamp_max clamp relu6 hardtanh dropout feature_dropout
     alpha_dropout feature_alpha_dropout stack unbind split chunk max min rsub baddbmm mv dot upsample_bicubic2d
     im2col col2im roll trace conv1d.default conv2d.default conv_transpose1d.default conv_transpose2d.input transpose t squeeze
-    zeros zeros_like new_zeros ones ones_like new_ones sum all arange""".split()
+    zeros zeros_like new_zeros ones ones_like new_ones sum all arange index_copy.default index_add.default where""".split()
 )  # fmt: skip
+
+_DROPOUTS = frozenset(("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"))
+#: Ops that may stand in a graph without anybody who reads what they give.
+_WITHOUT_READERS = _DROPOUTS | {"aten::_assert_tensor_metadata"}
 
 _TIES = {
     OutputKind.BUFFER_MUTATION: "state",
@@ -323,19 +328,23 @@ def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> Non
         )
 
 
-def _decompose(exported: ExportedProgram) -> ExportedProgram:
-    """A graph of ops that are imported one by one, without writes. One that is so already stays: torch would trace it again."""
+def _decompose(exported: ExportedProgram) -> ExportedProgram | Functional:
+    """A graph of ops that are imported one by one, without writes: torch traces it again for that, where it is not so nearly."""
     table = torch.export.default_decompositions()
     for op in list(table):
         name = str(op).removeprefix("aten.")
         if name in _KEPT or name.rpartition(".")[0] in _KEPT:
             table.pop(op)
-    if all(_is_plain(node, table) for node in exported.graph.nodes):
-        return exported
     state = (t for t in exported.state_dict.values() if isinstance(t, torch.Tensor))
     try:
-        with _mode_of(state), _plain_ops():
-            return exported.run_decompositions(table)
+        with _past_dropouts(exported):
+            others = [node for node in exported.graph.nodes if not _is_plain(node, table)]
+            if not others:
+                return exported
+            if all(map(is_write, others)) and (functional := without_writes(exported, lambda op: op not in table)):
+                return functional
+            with _mode_of(state), _plain_ops():
+                return exported.run_decompositions(table)
     except Exception as error:
         overlap = _overlapping_views(exported) if isinstance(error, AssertionError) else None
         if overlap:
@@ -352,9 +361,34 @@ def _is_plain(node: torch.fx.Node, table: Container[Any]) -> bool:
         return node.op != "get_attr"
     if not isinstance(node.target, torch._ops.OpOverload):
         return getattr(node.target, "__module__", "") == "_operator"  # arithmetic of sizes, and one of several results
-    if node.target is torch.ops.aten._assert_tensor_metadata.default:
-        return True  # what `x.to(dtype)` leaves behind: it held while torch traced
+    if node.target._schema.name in _WITHOUT_READERS:
+        return node.target not in table
     return bool(node.users) and not node.target._schema.is_mutable and node.target not in table
+
+
+@contextmanager
+def _past_dropouts(exported: ExportedProgram) -> Iterator[None]:
+    """Dropout in eval mode gives its argument itself. To torch it is a copy, which matters where one of both is overwritten."""
+    writes = any(map(is_write, exported.graph.nodes))
+    passed = [node for node in exported.graph.nodes if writes and _is_dropout_in_eval_mode(node)]
+    before = [(user, user.args, user.kwargs) for node in passed for user in node.users]
+    for node in passed:
+        node.replace_all_uses_with(node.args[0])
+    try:
+        yield
+    finally:
+        for user, args, kwargs in before:
+            user.args, user.kwargs = args, kwargs
+
+
+def _is_dropout_in_eval_mode(node: torch.fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.name in _DROPOUTS and node.kwargs.get("train", *node.args[2:]) is False
+
+
+def _graph_modules(exported: ExportedProgram | Functional) -> Iterator[torch.fx.GraphModule]:
+    """Of the program and of its branches and loops."""
+    return (m for m in exported.graph_module.modules() if isinstance(m, torch.fx.GraphModule))
 
 
 def _overlapping_views(exported: ExportedProgram) -> tuple[str, str] | None:
@@ -377,7 +411,7 @@ class _Import:
 
     def __init__(
         self,
-        exported: ExportedProgram,
+        exported: ExportedProgram | Functional,
         builder: Builder,
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
@@ -466,7 +500,7 @@ class _Import:
     def _sizes_above_zero(self) -> set[str]:
         """Symbols, by torch's names, that must not be 0: a largest or smallest element is taken over them."""
         found: set[str] = set()
-        modules = (m for m in self._exported.graph_module.modules() if isinstance(m, torch.fx.GraphModule))
+        modules = _graph_modules(self._exported)
         for node in itertools.chain.from_iterable(module.graph.nodes for module in modules):
             if str(node.target) not in OF_SOME_ELEMENT:
                 continue

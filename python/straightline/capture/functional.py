@@ -9,7 +9,8 @@ a buffer. These need a new name for the new value and no tracing.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,9 @@ _FRESH = frozenset(
     """linear matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d batch_norm layer_norm group_norm
     instance_norm max_pool1d max_pool2d max_pool3d adaptive_avg_pool2d scaled_dot_product_attention silu""".split()
 )
+_DROPOUTS = frozenset(("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"))
+#: Ops that may stand in a graph without anybody who reads what they give.
+WITHOUT_READERS = _DROPOUTS | {"aten::_assert_tensor_metadata"}
 #: What `x.to(dtype)` leaves behind; it held while torch traced.
 _CHECK = torch.ops.aten._assert_tensor_metadata.default
 
@@ -84,6 +88,26 @@ def without_writes(exported: ExportedProgram, is_kept: Callable[[_Op], bool]) ->
 def is_write(node: Node) -> bool:
     """Whether a node is a call of an op that overwrites an argument."""
     return isinstance(node.target, _Op) and node.target._schema.is_mutable
+
+
+@contextmanager
+def past_dropouts(exported: ExportedProgram) -> Iterator[None]:
+    """Dropout in eval mode gives its argument itself. To torch it is a copy, which matters where one of both is overwritten."""
+    writes = any(map(is_write, exported.graph.nodes))
+    passed = [node for node in exported.graph.nodes if writes and _is_dropout_in_eval_mode(node)]
+    before = [(user, user.args, user.kwargs) for node in passed for user in node.users]
+    for node in passed:
+        node.replace_all_uses_with(node.args[0])
+    try:
+        yield
+    finally:
+        for user, args, kwargs in before:
+            user.args, user.kwargs = args, kwargs
+
+
+def _is_dropout_in_eval_mode(node: torch.fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.name in _DROPOUTS and node.kwargs.get("train", *node.args[2:]) is False
 
 
 def _form(node: Node, is_kept: Callable[[_Op], bool]) -> _Op | None:

@@ -53,7 +53,13 @@ from straightline.capture.captured import (
     TiedResult,
 )
 from straightline.capture.extents import DEFAULT_MAX, ExtentPrinter
-from straightline.capture.functional import Functional, is_write, without_writes
+from straightline.capture.functional import (
+    WITHOUT_READERS,
+    Functional,
+    is_write,
+    past_dropouts,
+    without_writes,
+)
 from straightline.capture.importer import (
     TORCH_FOLDER,
     Complex,
@@ -82,10 +88,6 @@ _KEPT = frozenset(
     im2col col2im roll trace conv1d.default conv2d.default conv_transpose1d.default conv_transpose2d.input transpose t squeeze
     zeros zeros_like new_zeros ones ones_like new_ones sum all arange index_copy.default index_add.default where""".split()
 )  # fmt: skip
-
-_DROPOUTS = frozenset(("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"))
-#: Ops that may stand in a graph without anybody who reads what they give.
-_WITHOUT_READERS = _DROPOUTS | {"aten::_assert_tensor_metadata"}
 
 _TIES = {
     OutputKind.BUFFER_MUTATION: "state",
@@ -337,7 +339,7 @@ def _decompose(exported: ExportedProgram) -> ExportedProgram | Functional:
             table.pop(op)
     state = (t for t in exported.state_dict.values() if isinstance(t, torch.Tensor))
     try:
-        with _past_dropouts(exported):
+        with past_dropouts(exported):
             others = [node for node in exported.graph.nodes if not _is_plain(node, table)]
             if not others:
                 return exported
@@ -361,29 +363,9 @@ def _is_plain(node: torch.fx.Node, table: Container[Any]) -> bool:
         return node.op != "get_attr"
     if not isinstance(node.target, torch._ops.OpOverload):
         return getattr(node.target, "__module__", "") == "_operator"  # arithmetic of sizes, and one of several results
-    if node.target._schema.name in _WITHOUT_READERS:
+    if node.target._schema.name in WITHOUT_READERS:
         return node.target not in table
     return bool(node.users) and not node.target._schema.is_mutable and node.target not in table
-
-
-@contextmanager
-def _past_dropouts(exported: ExportedProgram) -> Iterator[None]:
-    """Dropout in eval mode gives its argument itself. To torch it is a copy, which matters where one of both is overwritten."""
-    writes = any(map(is_write, exported.graph.nodes))
-    passed = [node for node in exported.graph.nodes if writes and _is_dropout_in_eval_mode(node)]
-    before = [(user, user.args, user.kwargs) for node in passed for user in node.users]
-    for node in passed:
-        node.replace_all_uses_with(node.args[0])
-    try:
-        yield
-    finally:
-        for user, args, kwargs in before:
-            user.args, user.kwargs = args, kwargs
-
-
-def _is_dropout_in_eval_mode(node: torch.fx.Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and schema.name in _DROPOUTS and node.kwargs.get("train", *node.args[2:]) is False
 
 
 def _graph_modules(exported: ExportedProgram | Functional) -> Iterator[torch.fx.GraphModule]:

@@ -191,10 +191,16 @@ def _is_unseen(aliases: list[Node], writes: dict[Node, _Op], places: dict[Node, 
 
 def _last_use(memory: Node, user: Node, places: dict[Node, int]) -> int:
     """Where `user` uses memory last: it may give a view of it, which others use."""
-    reads = user.op == "output" or user.target is _CHECK or (is_write(user) and user.args[0] is not memory)
-    if reads or _is_fresh(user):
-        return places[user]
-    return max((_last_use(user, other, places) for other in user.users), default=places[user])
+    last = 0
+    open_uses, seen = [(memory, user)], {memory}
+    while open_uses:
+        memory, user = open_uses.pop()
+        last = max(last, places[user])
+        reads = user.op == "output" or user.target is _CHECK or (is_write(user) and user.args[0] is not memory)
+        if not (reads or user in seen or _is_fresh(user)):
+            seen.add(user)
+            open_uses += [(user, other) for other in user.users]
+    return last
 
 
 def _targets(exported: ExportedProgram, written: list[Node]) -> dict[Node, tuple[OutputKind, str]] | None:

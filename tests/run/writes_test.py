@@ -55,12 +55,12 @@ class _Filter(nn.Module):
 
 
 class _Tied(nn.Module):
-    """Two names for one buffer."""
+    """Two names for one buffer, or for two tensors of the same memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: bool) -> None:
         super().__init__()
         self.register_buffer("a", torch.zeros(5))
-        self.register_buffer("b", self.a)
+        self.register_buffer("b", self.a.detach() if apart else self.a)
 
     def forward(self, x: Tensor) -> Tensor:
         self.a.add_(x.mean(0))
@@ -114,7 +114,8 @@ _PLAIN: dict[str, tuple[Any, Callable[[], Tensor]]] = {
     "narrower values": (lambda x: _after(x, lambda y: y.copy_(x.half()), lambda y, _, z: y), _square),
     "of one row": (lambda x: _after(x, lambda y: y.add_(x[0]), lambda y, _, z: y), _square),
 }  # fmt: skip
-_PLAIN["two names"] = (_Tied(), _square)  # at which torch's second trace fails
+_PLAIN["two names"] = (_Tied(False), _square)  # at which torch's second trace fails
+_PLAIN["two tensors"] = (_Tied(True), _square)
 _TRACED_AGAIN: dict[str, tuple[Any, Callable[[], Tensor]]] = {
     "a wider value": (_Half(), _square),
     "to a view": (lambda x: _after(x, lambda y: y[0].add_(1), lambda y, _, z: y * 2), _square),

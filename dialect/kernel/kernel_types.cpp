@@ -45,6 +45,12 @@ SmallVector<int64_t> products(ArrayRef<AffineExpr> extents, ArrayRef<int64_t> bo
   return result;
 }
 
+/// Whether the strides are those that go with these products.
+bool areStrides(ArrayRef<AffineExpr> strides, ArrayRef<int64_t> products) {
+  return llvm::all_of(llvm::zip_equal(strides, products.drop_front()),
+                      [](auto pair) { return symbolic::constantValue(std::get<0>(pair)) == std::get<1>(pair); });
+}
+
 /// Row-major strides of the extents with their borders.
 SmallVector<AffineExpr> rowMajorStrides(MLIRContext* context, ArrayRef<AffineExpr> extents,
                                         ArrayRef<int64_t> border) {
@@ -239,8 +245,7 @@ void BufferType::print(mlir::AsmPrinter& printer) const {
 
 bool BufferType::isContiguous() const {
   if (const SmallVector<int64_t> numbers = products(getExtents(), getBorder()); !numbers.empty()) {
-    return llvm::all_of(llvm::zip_equal(getStrides(), ArrayRef(numbers).drop_front()),
-                        [](auto pair) { return symbolic::constantValue(std::get<0>(pair)) == std::get<1>(pair); });
+    return areStrides(getStrides(), numbers);
   }
   return ArrayRef<AffineExpr>(rowMajorStrides(getContext(), getExtents(), getBorder())) ==
          getStrides();
@@ -273,10 +278,11 @@ AffineExpr BufferType::bytes() const {
     return mlir::getAffineConstantExpr(0, getContext());
   }
   ArrayRef<int64_t> border = getBorder();
-  if (isContiguous()) {
-    if (const SmallVector<int64_t> numbers = products(getExtents(), border); !numbers.empty()) {
-      return mlir::getAffineConstantExpr(numbers.front(), getContext()) * elementBytes();
-    }
+  const SmallVector<int64_t> numbers = products(getExtents(), border);
+  if (!numbers.empty() && areStrides(getStrides(), numbers)) {
+    return mlir::getAffineConstantExpr(numbers.front(), getContext()) * elementBytes();
+  }
+  if (numbers.empty() && isContiguous()) {
     AffineExpr product = mlir::getAffineConstantExpr(1, getContext());
     for (auto [dim, extent] : llvm::enumerate(getExtents())) {
       product = product * (extent + around(border, dim));

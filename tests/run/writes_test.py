@@ -40,6 +40,18 @@ class _Cache(nn.Module):
         return (self.keys.transpose(1, 2) @ self.keys).softmax(-1), self.keys, self.count * 2
 
 
+class _Slot(nn.Module):
+    """A cache whose place is a number without dims."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.randn(2, 8, 4))
+        self.register_buffer("place", torch.tensor(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.keys.index_copy_(1, self.place, x).sum(1)
+
+
 class _Filter(nn.Module):
     """A state that is overwritten twice in a call, with what was read between."""
 
@@ -100,6 +112,7 @@ def _after(x: Tensor, write: Callable[[Tensor], Any], result: Callable[..., Any]
 _PLAIN: dict[str, tuple[Any, Callable[[], Tensor]]] = {
     "layers": (_net(), lambda: torch.randn(2, 3, 8, 8)),
     "a cache": (_Cache(), lambda: torch.randn(2, 1, 4)),
+    "a cache, one place": (_Slot(), lambda: torch.randn(2, 1, 4)),
     "a filter": (_Filter(), _square),
     "an input": (lambda x: (x.mul_(2), x + 1)[1], _square),
     "an input that is returned": (lambda x: x.mul_(2), _square),

@@ -9,7 +9,7 @@ a buffer. These need a new name for the new value and no tracing.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +72,8 @@ def without_writes(exported: ExportedProgram, is_kept: Callable[[_Op], bool]) ->
         if form is None:
             return None
         writes[node] = form
-    roots = _roots(writes, _names(exported))
+    state = {**exported.constants, **exported.state_dict}
+    roots = _roots(writes, _names(exported, state))
     if roots is None:
         return None
     aliases: dict[Node, list[Node]] = {roots[write]: [] for write in writes}
@@ -81,7 +82,7 @@ def without_writes(exported: ExportedProgram, is_kept: Callable[[_Op], bool]) ->
             aliases[root].append(node)
     if not all(_is_unseen(nodes, writes, places) for nodes in aliases.values()):
         return None
-    targets = _targets(exported, [root for root in aliases if root.op == "placeholder"])
+    targets = _targets(exported, state, [root for root in aliases if root.op == "placeholder"])
     return None if targets is None else _rewritten(exported, writes, roots, targets)
 
 
@@ -134,22 +135,26 @@ def _same_type(node: Node, form: _Op) -> bool:
     return got.dtype == want.dtype and got.dim() == want.dim() and same_sizes
 
 
-def _names(exported: ExportedProgram) -> dict[Node, Node]:
+def _names(exported: ExportedProgram, state: Mapping[str, Any]) -> dict[Node, Node]:
     """The first placeholder of the same tensor, of those of parameters and buffers."""
-    state = {**exported.constants, **exported.state_dict}
     tensors = {spec.arg.name: state.get(spec.target) for spec in exported.graph_signature.input_specs}
     first: dict[Any, Node] = {}
     names = {}
     for node in exported.graph.nodes:
         tensor = tensors.get(node.name) if node.op == "placeholder" else None
         if isinstance(tensor, torch.Tensor):
-            names[node] = first.setdefault(_view(tensor), node)
+            names[node] = first.setdefault(storage_key(tensor), node)
     return names
 
 
-def _view(tensor: torch.Tensor) -> Any:
-    """Equal for tensors of the same elements."""
-    return (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()) if tensor.numel() else id(tensor)
+def storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Equal for tensors that are the same view of the same storage."""
+    place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset())
+    return (
+        (*place, tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if tensor.numel()
+        else (id(tensor),)
+    )
 
 
 def _roots(writes: dict[Node, _Op], names: dict[Node, Node]) -> dict[Node, Node] | None:
@@ -203,17 +208,18 @@ def _last_use(memory: Node, user: Node, places: dict[Node, int]) -> int:
     return last
 
 
-def _targets(exported: ExportedProgram, written: list[Node]) -> dict[Node, tuple[OutputKind, str]] | None:
+def _targets(
+    exported: ExportedProgram, state: Mapping[str, Any], written: list[Node]
+) -> dict[Node, tuple[OutputKind, str]] | None:
     """What is overwritten, by its placeholder.
 
     None where torch has rules of its own for it, or another tensor is of the same memory.
     """
     specs = {spec.arg.name: spec for spec in exported.graph_signature.input_specs}
-    state = {**exported.constants, **exported.state_dict}
     views: dict[int, set[Any]] = {}
     for tensor in state.values():
         if isinstance(tensor, torch.Tensor) and tensor.numel():
-            views.setdefault(tensor.untyped_storage().data_ptr(), set()).add(_view(tensor))
+            views.setdefault(tensor.untyped_storage().data_ptr(), set()).add(storage_key(tensor))
     targets = {}
     for node in written:
         spec = specs[node.name]

@@ -58,6 +58,7 @@ from straightline.capture.functional import (
     Functional,
     is_write,
     past_dropouts,
+    storage_key,
     without_writes,
 )
 from straightline.capture.importer import (
@@ -365,7 +366,7 @@ def _is_plain(node: torch.fx.Node, table: Container[Any]) -> bool:
         return getattr(node.target, "__module__", "") == "_operator"  # arithmetic of sizes, and one of several results
     if node.target._schema.name in WITHOUT_READERS:
         return node.target not in table
-    return bool(node.users) and not node.target._schema.is_mutable and node.target not in table
+    return bool(node.users) and not is_write(node) and node.target not in table
 
 
 def _graph_modules(exported: ExportedProgram | Functional) -> Iterator[torch.fx.GraphModule]:
@@ -380,7 +381,7 @@ def _overlapping_views(exported: ExportedProgram) -> tuple[str, str] | None:
         if isinstance(tensor, torch.Tensor) and tensor.numel():
             place = tensor.untyped_storage().data_ptr()
             other, first = seen.setdefault(place, (name, tensor))
-            if _storage_key(first) != _storage_key(tensor):
+            if storage_key(first) != storage_key(tensor):
                 return other, name
     return None
 
@@ -601,14 +602,14 @@ class _Import:
             ):  # orders side effects, and each op that has one is refused by itself
                 self._ctx.environment[self._nodes[spec.arg.name]] = None
         tensors = {s.target: self._tensor_of(s) for s in specs}
-        state_storages = {_storage_key(tensors[name]) for name in mutated}
+        state_storages = {storage_key(tensors[name]) for name in mutated}
         for spec in specs:
             tensor = tensors[spec.target]
             node = self._nodes[spec.arg.name]
-            if not node.users and _storage_key(tensor) not in state_storages:
+            if not node.users and storage_key(tensor) not in state_storages:
                 continue
             self._ctx.location = Location(spec.target.rpartition(".")[0])
-            op = "state" if _storage_key(tensor) in state_storages else "parameter"
+            op = "state" if storage_key(tensor) in state_storages else "parameter"
             self._ctx.environment[node] = self._bind(op, spec, tensor)
 
     def _tensors(self) -> dict[str, torch.Tensor]:
@@ -634,7 +635,7 @@ class _Import:
         if literal and op == "parameter" and tensor.numel() <= _MAX_LITERAL_ELEMENTS:
             value = Dense(type, _bytes_of(tensor))
             return self._ctx.emit_one("constant", [], type, {"value": value})
-        key = _storage_key(tensor)
+        key = storage_key(tensor)
         if key in self._by_storage and tensor.numel():
             self._aliases[name] = self._name_by_storage[key]
             return self._by_storage[key]
@@ -761,16 +762,6 @@ def _leaf_shapes(value: Any, shape: Any) -> Iterator[Any]:
         parts = list(shape) if isinstance(shape, (list, tuple)) else [None] * len(children)
     for child, part in zip(children, parts):
         yield from _leaf_shapes(child, part)
-
-
-def _storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:
-    """Equal for tensors that are the same view of the same storage."""
-    place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset())
-    return (
-        (*place, tensor.dtype, tuple(tensor.shape), tensor.stride())
-        if tensor.numel()
-        else (id(tensor),)
-    )
 
 
 def _bytes_of(tensor: torch.Tensor) -> bytes:

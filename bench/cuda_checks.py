@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All checks of answers on an NVIDIA device, beside each other, each with a log of its own: what is right there, in one go.
+"""All checks of answers on an NVIDIA device, most beside each other, each with a log of its own: what is right there, in one go.
 
     python -m bench.cuda_checks --out FOLDER                       # everything; needs pytest for the tests
     python -m bench.cuda_checks --out FOLDER --only memcheck tests --seconds 200
@@ -29,6 +29,8 @@ from bench import cuda_results
 from bench.cuda_models import NAMES
 
 _ROOT = Path(__file__).resolve().parents[1]
+#: Files of tests/run with programs of many kernels, which run once more launched one by one.
+_BY_STREAM = ("attention", "found_by_graphs", "models", "products", "real_models", "recurrent", "several_examples", "writes")
 
 
 class Check(NamedTuple):
@@ -37,6 +39,7 @@ class Check(NamedTuple):
     name: str
     command: Sequence[str]
     environment: dict[str, str] = {}
+    alone: bool = False  # it looks at how much of the device's memory is free, or at how long something takes: before the others
 
 
 def _checks(cores: int) -> list[Check]:
@@ -44,8 +47,8 @@ def _checks(cores: int) -> list[Check]:
     families = [python, "tests/run/every_cuda_family.py"]
     found = [
         Check("families", families),
-        Check("launch", [python, "-m", "bench.cuda_launch"]),
-        Check("bad_input", [python, "-m", "bench.cuda_bad_input"]),
+        Check("launch", [python, "-m", "bench.cuda_launch"], alone=True),
+        Check("bad_input", [python, "-m", "bench.cuda_bad_input"], alone=True),
     ]
     if shutil.which("compute-sanitizer"):
         for tool in ("memcheck", "racecheck"):
@@ -53,10 +56,13 @@ def _checks(cores: int) -> list[Check]:
     groups = max(1, min(5, cores // 3))
     for group in range(groups):
         found.append(Check(f"models_{group}", [python, "-m", "bench.cuda_models", "--once", *NAMES[group::groups]]))
-    tests = [python, "-m", "pytest", "-q", "--show-capture=no", "--tb=short", "-p", "no:cacheprovider", "tests/run"]
+    tests = [python, "-m", "pytest", "--disable-warnings", "--show-capture=no", "--tb=short", "-p", "no:cacheprovider"]
     if importlib.util.find_spec("xdist"):
         tests += ["-n", str(max(1, cores // 2)), "--dist", "worksteal"]
-    found.append(Check("tests", tests, {"STRAIGHTLINE_TEST_DEVICE": "cuda", "OMP_NUM_THREADS": "1"}))
+    on_device = {"STRAIGHTLINE_TEST_DEVICE": "cuda", "OMP_NUM_THREADS": "1"}
+    found.append(Check("tests", [*tests, "tests/run"], on_device))
+    by_stream = [f"tests/run/{name}_test.py" for name in _BY_STREAM]
+    found.append(Check("by_stream", [*tests, *by_stream], {**on_device, "STRAIGHTLINE_TEST_LAUNCH": "stream"}))
     return found
 
 
@@ -102,8 +108,10 @@ def main() -> int:
     if not checks:
         parser.error(f"no check begins with one of {options.only}")
     deadline = time.monotonic() + options.seconds
-    with ThreadPoolExecutor(len(checks)) as pool:
-        records = list(pool.map(lambda check: _run(check, options.out, deadline), checks))
+    records = [_run(check, options.out, deadline) for check in checks if check.alone]
+    others = [check for check in checks if not check.alone]
+    with ThreadPoolExecutor(max(1, len(others))) as pool:
+        records += pool.map(lambda check: _run(check, options.out, deadline), others)
     options.json = options.json or options.out / "checks.json"
     cuda_results.write(options, records)
     wrong = [record for record in records if record["outcome"] != "right"]

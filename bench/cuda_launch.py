@@ -265,6 +265,29 @@ def check_paths_on_streams() -> None:
             judge(model, x, copy_of_result, f"{options} by {launch} on another stream")
 
 
+def check_weights_overwritten_between() -> None:
+    """A kernel that asks for its weights before the one ahead has ended gets those that the stream wrote before the call."""
+    model = nn.Sequential(*(module for _ in range(8) for module in (nn.Linear(256, 256), nn.Tanh()))).cuda().requires_grad_(False)
+    x, sets = torch.randn(1, 256, device="cuda"), [[torch.randn_like(p) / 16 for p in model.parameters()] for _ in range(2)]
+
+    def take(values: list[Tensor]) -> None:
+        torch._foreach_copy_(list(model.parameters()), values)
+
+    for launch in ("graph", "stream"):
+        for options in ({}, {"fast_path": False}, {"emit": "python"}):
+            compiled = sl.compile(model, (x,), freeze=False, launch=launch, **options)
+            got: list[Tensor] = []
+            for i in range(100):
+                if i % 10 == 0:
+                    torch.cuda._sleep(2_000_000)  # all that follows waits in the stream
+                take(sets[i % 2])
+                got.append(compiled(x))
+            for i, values in enumerate(sets):
+                take(values)
+                judge(model, x, got[i], f"weights {i}, {options} by {launch}")
+                assert all(torch.equal(result, got[i]) for result in got[i::2]), (i, options, launch)
+
+
 def check_reused() -> None:
     """`reuse_outputs` takes what one on the same stream made, and nothing of a capture."""
     model, x, compiled = made(3, reuse_outputs=True)
@@ -461,7 +484,7 @@ def main() -> None:
     failures = []
     checks = (
         check_counts, check_named_sizes, check_not_waited_for, check_threads, check_deleted, check_captured,
-        check_paths_on_streams, check_reused, check_results_are_torchs,
+        check_paths_on_streams, check_weights_overwritten_between, check_reused, check_results_are_torchs,
         check_buffers_are_shown, check_other_context, check_attributed, check_forked,
     )  # fmt: skip
     for check in checks:

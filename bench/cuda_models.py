@@ -117,10 +117,11 @@ def slowest(kernels: dict[str, float], count: int = 6) -> dict[str, float]:
 
 @torch.no_grad()
 def run(work: Work, timed: bool) -> Iterator[dict[str, Any]]:
-    """One record for straightline and one for eager; two answers are checked before anything is timed."""
+    """One record for straightline and one for eager; two answers of either launch are checked before anything is timed."""
     torch.backends.cudnn.allow_tf32 = work.tf32
     model = settled(work.make()).to(work.dtype).cuda()
     eager, reference = copy.deepcopy(model), policy.reference_of(model)
+    others = copy.deepcopy(model), policy.reference_of(model)
     inputs = converted(work.inputs(), work.dtype)
     tf32 = work.tf32 and work.dtype is torch.float32 and has_convolutions(model)
     start = time.perf_counter()
@@ -128,10 +129,11 @@ def run(work: Work, timed: bool) -> Iterator[dict[str, Any]]:
         os.environ["STRAIGHTLINE_CACHE_DIR"] = folder
         compiled = sl.compile(model, policy.clone(inputs))
         compile_s = time.perf_counter() - start
-        by_stream = sl.compile(model, policy.clone(inputs), launch="stream") if timed else compiled
+        by_stream = sl.compile(copy.deepcopy(model), policy.clone(inputs), launch="stream")  # which writes its buffers, too
         kernels = resources_in(Path(folder))
     for _ in range(2 if timed else 1):
         check(compiled, eager, reference, inputs, tf32)
+        check(by_stream, *others, inputs, tf32)
         inputs = converted(work.inputs(), work.dtype)
     if not timed:
         return

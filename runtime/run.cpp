@@ -17,6 +17,9 @@
 namespace straightline {
 namespace {
 
+/// What is read of a caller's context: what stands behind it only a frame's has.
+constexpr size_t kContextBytes = offsetof(sl_ctx, overlap);
+
 /// A team of one for callers that bring a device's queue: host statements run on the calling
 /// thread.
 sl_queue& callerAlone() {
@@ -40,7 +43,7 @@ __attribute__((noinline, cold)) int32_t reportContextSize(const sl_ctx& ctx, sl_
       .text("sl_ctx has ")
       .number(static_cast<int64_t>(ctx.size))
       .text(" bytes but this runtime needs ")
-      .number(sizeof(sl_ctx));
+      .number(kContextBytes);
   return SL_INVALID_ARGUMENT;
 }
 
@@ -326,6 +329,8 @@ int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team, 
   }
   sl_ctx* own = &frame->context;
   clearFailure(own);
+  own->overlap = 1;
+  own->behind = nullptr;
   own->profile = ctx->profile;
   own->profile_user = ctx->profile_user;
   __atomic_store_n(&own->cancel, ctx->cancel, __ATOMIC_RELAXED);
@@ -362,7 +367,7 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
                sl_queue* queue, const sl_args* args, sl_ctx* ctx, sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
-    if (ctx->size < sizeof(sl_ctx)) {
+    if (ctx->size < kContextBytes) {
       return reportContextSize(*ctx, message);
     }
     if (frame->program != program) {

@@ -5,14 +5,29 @@
 
 static size_t made = 64;  // handles are numbers that nothing reads
 static void* last;        // stream of the last launch
+static int early;         // launches that may start before the kernel ahead of them has ended
 static int capturing;
 
 void* fake_last_stream(void) { return last; }
 void fake_capture(int on) { capturing = on; }
+int fake_early(void) { return early; }
 
 int cuLaunchKernel(void* kernel, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ,
                    unsigned sharedBytes, void* stream) {
   return last = stream, 0;
+}
+struct launch_config {
+  unsigned grid[3], block[3], shared_bytes;
+  void* stream;
+  const struct launch_attribute {
+    unsigned id, reserved, value;
+  }* attributes;
+  unsigned attribute_count;
+};
+int cuLaunchKernelEx(const struct launch_config* config) {
+  const unsigned programmatic_serialization = 6;
+  early += config->attribute_count == 1 && config->attributes->id == programmatic_serialization && config->attributes->value == 1;
+  return last = config->stream, 0;
 }
 int cuGraphLaunch(void* graph, void* stream) { return last = stream, 0; }
 int cuStreamIsCapturing(void* stream, int* status) { return *status = capturing, 0; }

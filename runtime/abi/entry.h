@@ -44,6 +44,10 @@ typedef struct sl_ctx {
   void* profile_user;
   char text[SL_FAILURE_TEXT_BYTES];  ///< what a library said about the first failure (sl_fail_text), "" when nothing; terminated
   int32_t device;           ///< number of the device on which the program is; set by the runtime, 0 on the host
+  /// 1: a kernel may be started before the one ahead of it has ended, where both wait by themselves (sl_device_code.waits); set by the
+  /// runtime, for a run. 0: not so, as in prepare, where one may read early what another makes.
+  int32_t overlap;
+  const void* behind;       ///< where so: the queue on which such a kernel is the last thing that was enqueued; of its backend, NULL: none
 } sl_ctx;
 
 /// State shared by the threads of one team; opaque to emitted code but for the barrier below.

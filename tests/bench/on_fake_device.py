@@ -49,6 +49,31 @@ def _graphs_are_launched_as_such(tensors: Any) -> None:
         assert after["graph_launches"] == before["graph_launches"] + 1 and after["launches"] == before["launches"], options
 
 
+def _large_product() -> tuple[Any, tuple[Any, ...]]:
+    """Three kernels, the second of large tiles, which do not come early."""
+    return torch.nn.Sequential(torch.nn.Softmax(-1), torch.nn.Linear(64, 64), torch.nn.Softmax(0)).eval(), (torch.randn(512, 64),)
+
+
+def _kernels_come_early(tensors: Any, driver: Any) -> None:
+    """In a run, behind one that waits as well; not in prepare, and not the first one, behind which the caller's own work may stand."""
+    from straightline import _call
+
+    for options in _OPTIONS:
+        for model, captured, launches, expected in (
+            (_model, 0, 2, 1), (_model, 1, 2, 1), (_large_product, 0, 3, 0), (_many_weights, 0, 1, 0),
+        ):  # fmt: skip
+            before = driver.fake_early()
+            function, arguments, _ = made(tensors, model, "stream", **options)
+            function(*arguments)
+            assert driver.fake_early() - before == expected, ("with prepare", options, model)
+            driver.fake_capture(captured)
+            before, launched = driver.fake_early(), _call.cuda_calls()["launches"]
+            function(*arguments)
+            driver.fake_capture(0)
+            assert driver.fake_early() - before == expected, (options, model)
+            assert _call.cuda_calls()["launches"] - launched == launches, (options, model)
+
+
 def _many_weights() -> tuple[Any, tuple[Any, ...]]:
     """Ten kernels that only prepare starts."""
     weights = torch.nn.ParameterList([torch.nn.Parameter(torch.randn(3 + n)) for n in range(10)])
@@ -155,13 +180,16 @@ def main() -> None:
         for launch in _LAUNCHES:
             for options in _OPTIONS:
                 compiled(*_model(), launch, **options)
-        compiled(*_many_weights(), "stream")
+        for options in _OPTIONS:
+            for model in (_many_weights, _large_product):
+                compiled(*model(), "stream", **options)
         sys.exit(run_there([__file__]))
     tensors = fake_tensors()
     driver = ctypes.CDLL("libcuda.so.1")
     driver.fake_last_stream.restype = ctypes.c_void_p
     _calls_go_to_the_current_stream(tensors, driver)
     _graphs_are_launched_as_such(tensors)
+    _kernels_come_early(tensors, driver)
     _results_are_used_again(tensors, driver)
     _kernels_of_one_image_share_it(tensors)
     _a_look_launches_what_was_gathered(tensors, driver)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 #: The backend of Straightline's own kernels where tests make their models and inputs.
 OWN_BACKEND = "cuda" if torch.get_default_device().type == "cuda" else "native"
+
+#: How `check` compiles what does not say how it is launched; None: as it is by default.
+_LAUNCH = os.environ.get("STRAIGHTLINE_TEST_LAUNCH")
 
 _TORCH_ERRORS = 4.0
 _ULPS = 8.0
@@ -234,6 +238,8 @@ def check(
     that update buffers are compared over the sequence of calls, for all three carry their own buffers along.
     """
     kwargs = dict(kwargs or {})
+    if _LAUNCH:
+        options.setdefault("launch", _LAUNCH)
     eager = copy.deepcopy(model) if isinstance(model, nn.Module) else model
     reference = reference_of(model)
     compiled = sl.compile(model, tuple(clone(args)), clone(kwargs) or None, **options)

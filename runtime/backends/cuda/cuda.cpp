@@ -131,6 +131,24 @@ Result stopGathering(void* queue) {
   return asQueue(queue)->graph->launchOnce(streamOf(queue));
 }
 
+/// Whether launches on a stream may say that the kernel waits by itself for the one ahead, in a capture too.
+bool canOverlap() { return driver().launchWith.function && driver().graphAddEdges.function; }
+
+/// Starts the kernel on the stream: before the one ahead of it in this run has ended where both wait by themselves, else behind its end.
+Result startOnStream(void* queue, sl_ctx* ctx, const KernelFacts& facts, LaunchConfig config, void** arguments) {
+  Result result = kSuccess;
+  if (facts.waits && ctx->behind == queue) {
+    LaunchAttribute attribute{kProgrammaticSerialization, {}, 1, {}};
+    config.attributes = &attribute;
+    config.attributeCount = 1;
+    result = driver().launchWith(&config, facts.kernel, arguments, nullptr);
+  } else {
+    result = driver().launch(facts.kernel, config.gridX, 1, 1, config.blockX, 1, 1, config.sharedBytes, config.stream, arguments, nullptr);
+  }
+  ctx->behind = facts.waits && ctx->overlap && canOverlap() ? queue : nullptr;
+  return result;
+}
+
 int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void* const* arguments) {
   constexpr int64_t kMostBlocks = 0x7fffffff;
   if (grid->blocks > kMostBlocks) {
@@ -151,8 +169,8 @@ int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void*
   if (!entered) {
     return failed(ctx, deviceOf(queue), entered.result);
   }
-  const Result result = driver().launch(facts.kernel, blocks, 1, 1, threads, 1, 1, sharedBytes, streamOf(queue),
-                                        const_cast<void**>(arguments), nullptr);
+  const LaunchConfig config{blocks, 1, 1, threads, 1, 1, sharedBytes, streamOf(queue), nullptr, 0};
+  const Result result = startOnStream(queue, ctx, facts, config, const_cast<void**>(arguments));
   const bool waits = result == kSuccess && driver().waits && !queueCaptured(queue);
   return failed(ctx, deviceOf(queue), waits ? driver().streamSynchronize(streamOf(queue)) : result);
 }
@@ -165,6 +183,7 @@ int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int
     const Result result = asQueue(queue)->graph->library(call);
     return result == kSuccess ? ctx->status : failed(ctx, deviceOf(queue), result);
   }
+  ctx->behind = nullptr;
   const Entered entered(deviceOf(queue));
   if (!entered) {
     return failed(ctx, deviceOf(queue), entered.result);
@@ -197,6 +216,7 @@ int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinatio
   if (bytes == 0) {
     return SL_OK;
   }
+  ctx->behind = nullptr;
   const Entered entered(deviceOf(queue));
   if (!entered) {
     return failed(ctx, deviceOf(queue), entered.result);

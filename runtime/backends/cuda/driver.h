@@ -46,6 +46,23 @@ using Graph = Graph_*;
 using GraphNode = GraphNode_*;
 using GraphExec = GraphExec_*;
 
+/// CUlaunchAttribute.
+struct LaunchAttribute {
+  unsigned id;
+  unsigned char reserved[4];
+  unsigned value;
+  unsigned char unused[60];
+};
+inline constexpr unsigned kProgrammaticSerialization = 6;  ///< CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+/// CUlaunchConfig.
+struct LaunchConfig {
+  unsigned gridX, gridY, gridZ, blockX, blockY, blockZ, sharedBytes;
+  Stream stream;
+  LaunchAttribute* attributes;
+  unsigned attributeCount;
+};
+
 /// CUDA_KERNEL_NODE_PARAMS, version 2. One of `function` and `kernel` is null.
 struct KernelNodeParameters {
   void* function;
@@ -146,8 +163,11 @@ inline constexpr uintptr_t kPerThreadStream = 2;  ///< the handle that means ano
   ENTRY(graphEnable, cuGraphNodeSetEnabled, node_updates, (GraphExec graph, GraphNode node, unsigned enabled))      \
   ENTRY(graphLaunch, cuGraphLaunch, graph_launches, (GraphExec graph, Stream stream))
 
-/// What newer drivers have: its `function` is null where it is missing. CUDA 12.3:
+/// What newer drivers have: its `function` is null where it is missing. Edges with data are of CUDA 12.3, which a capture of launches that
+/// may come early asks for, too.
 #define SL_CUDA_NEWER_DRIVER(ENTRY)                                                                                 \
+  ENTRY(launchWith, cuLaunchKernelEx, launches,                                                                     \
+        (const LaunchConfig* config, Kernel kernel, void** arguments, void** extra))                                \
   ENTRY(graphAddEdges, cuGraphAddDependencies_v2, others,                                                           \
         (Graph graph, const GraphNode* from, const GraphNode* to, const EdgeData* data, size_t count))
 

@@ -241,9 +241,14 @@ json::Array listOfCandidates(mlir::ArrayAttr listed) {
     for (auto candidate : entry.getAs<mlir::ArrayAttr>("candidates").getAsRange<mlir::StringAttr>()) {
       candidates.push_back(candidate.getValue());
     }
+    json::Array atEdgeUs;
+    for (auto us : entry.getAs<mlir::ArrayAttr>("at_edge_us").getAsRange<mlir::FloatAttr>()) {
+      atEdgeUs.push_back(us.getValueAsDouble());
+    }
     rows.push_back(json::Object{{"key", entry.getAs<mlir::StringAttr>("key").getValue()},
                                 {"module", entry.getAs<mlir::StringAttr>("module").getValue()},
-                                {"candidates", std::move(candidates)}});
+                                {"candidates", std::move(candidates)},
+                                {"at_edge_us", std::move(atEdgeUs)}});
   }
   return rows;
 }

@@ -105,7 +105,8 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
     operands.push_back(operandText(type, false));
   }
   for (mlir::NamedAttribute attribute : decl.getProblem()) {
-    if (auto value = llvm::dyn_cast<mlir::IntegerAttr>(attribute.getValue())) {
+    auto value = llvm::dyn_cast<mlir::IntegerAttr>(attribute.getValue());
+    if (value && attribute.getName() != "variant") {
       attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " + intLiteral(value.getInt()) + "}");
     }
   }
@@ -121,7 +122,7 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
       std::to_string(target.getVectorBytes()), std::to_string(target.getL1()), std::to_string(target.getL2())};
   items.push_back(decl.getText() ? linesLiteral(decl.getText()) : "nullptr");
   items.push_back(std::to_string(decl.getSizes().size()));
-  items.push_back("0");  // a library's kernel has one way
+  items.push_back(std::to_string(decl.getVariant()));
   items.push_back(std::to_string(target.getDotBf16()));
   items.push_back(target.getBackend() == "cpu" ? "nullptr" : stringLiteral(target.getBackend()));
   items.push_back(std::to_string(target.getFmaBytes()));

@@ -140,7 +140,7 @@ bool goesAnywhere(const sl_kernel_desc& kernel) {
 class Contest {
  public:
   Contest(const Problem& problem, const KernelWishes& wishes)
-      : asked_(problem.view()), device_(problem.device()), atEdge_(problem.atEdge()), wishes_(wishes) {}
+      : problem_(problem), asked_(problem.view()), device_(problem.device()), wishes_(wishes) {}
 
   void ask(const sl_kernel_desc& kernel) {
     if (llvm::StringRef(kernel.op) != asked_.op) {
@@ -173,11 +173,9 @@ class Contest {
       }
       return;
     }
-    // What a library launches is seen by a capture alone; nodes of our own kernels are given new addresses.
-    const bool isCapturedAgain = atEdge_ && device_ != kernel.backend && !goesAnywhere(kernel);
-    const double cost = kernel.cost(&asked_), more = isCapturedAgain ? kCapturedAgainUs : 0;
+    const double cost = kernel.cost(&asked_), more = atEdgeUs(kernel, problem_);
     const std::string estimate =
-        "estimated " + microseconds(cost) + (isCapturedAgain ? " and " + microseconds(more) + " at the graph's edge" : "");
+        "estimated " + microseconds(cost) + (more > 0 ? " and " + microseconds(more) + " at the graph's edge" : "");
     const bool stays = winnerIsPreferred_ == isPreferred ? counted_ <= cost + more : winnerIsPreferred_;
     if (!isAllowed || (choice_.kernel && stays)) {
       mention(others_, kernel.name, estimate);
@@ -233,9 +231,9 @@ class Contest {
     text += (text.empty() ? "" : "; ") + name.str() + ": " + what.str();
   }
 
+  const Problem& problem_;
   const sl_problem asked_;
   const llvm::StringRef device_;
-  const bool atEdge_;
   const KernelWishes& wishes_;
   KernelChoice choice_;
   double counted_ = 0;    ///< microseconds that the choice counts: its cost, and more where a graph captures it again
@@ -253,6 +251,11 @@ KernelChoice chooseKernel(const Problem& problem, const KernelWishes& wishes) {
   Contest contest(problem, wishes);
   forEachKernel([&](const sl_kernel_desc& kernel) { contest.ask(kernel); });
   return contest.decide();
+}
+
+double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem) {
+  // What a library launches is seen by a capture alone; nodes of our own kernels are given new addresses.
+  return problem.atEdge() && problem.device() != kernel.backend && !goesAnywhere(kernel) ? kCapturedAgainUs : 0;
 }
 
 bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelWishes& wishes) {

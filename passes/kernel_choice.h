@@ -73,6 +73,8 @@ struct KernelWishes {
 /// some 10 us of the host's (an H200, bench/results/cuda_calls_h200.json); most callers' addresses come back, and a frame keeps four
 /// graphs, so one call in five is thought to be such a call.
 inline constexpr double kCapturedAgainUs = 2.0;
+/// That, for a kernel of a library at such an edge; 0 for all others.
+double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem);
 
 /// The cheapest kernel that accepts, among those that the wishes leave. When a route leaves none, `why` says which reasons
 /// its kernels give.

@@ -193,12 +193,15 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
         return;
       }
       llvm::SmallVector<mlir::Attribute> candidates;
+      llvm::SmallVector<double> atEdgeUs;
       for (const Candidate& candidate : candidatesOf(fusion, target, wishesFor(contractionRoot(fusion), avoid))) {
         candidates.push_back(builder.getStringAttr(candidate.text()));
+        atEdgeUs.push_back(candidate.atEdgeUs);
       }
       rows.push_back(builder.getDictionaryAttr({builder.getNamedAttr("key", key),
                                                 builder.getNamedAttr("module", builder.getStringAttr(moduleOf(fusion))),
-                                                builder.getNamedAttr("candidates", builder.getArrayAttr(candidates))}));
+                                                builder.getNamedAttr("candidates", builder.getArrayAttr(candidates)),
+                                                builder.getNamedAttr("at_edge_us", builder.getF64ArrayAttr(atEdgeUs))}));
     });
     getOperation()->setAttr("op.candidates", builder.getArrayAttr(rows));
   }

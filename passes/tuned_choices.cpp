@@ -49,7 +49,7 @@ void addWays(const sl_kernel_desc& kernel, Problem problem, int64_t threads, std
   for (int32_t way = 0; way < ways; ++way) {
     problem.setVariant(way);
     const sl_problem asked = problem.view();
-    Candidate candidate{&kernel, way, std::nullopt, tuneValues(kernel, problem), kernel.cost(&asked)};
+    Candidate candidate{&kernel, way, std::nullopt, tuneValues(kernel, problem), kernel.cost(&asked), atEdgeUs(kernel, problem)};
     if (llvm::any_of(candidates, [&](const Candidate& other) {
           return other.kernel == &kernel && other.tune == candidate.tune;
         })) {
@@ -95,9 +95,6 @@ std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr targ
 }
 
 std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
-  if (target.getBackend() != "cpu") {
-    return "";  // measuring is for kernels of the host
-  }
   const Problem problem = contractionProblem(fusion, target);
   const sl_problem view = problem.view();
   if (!isStatic(view)) {
@@ -127,7 +124,13 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
   for (Operation& op : fusion.getBody().front().without_terminator()) {
     key += &op == root ? "" : "+" + op.getName().stripDialect().str();
   }
-  return key + "@" + std::to_string(target.getThreads());
+  if (target.getBackend() == "cpu") {
+    return key + "@" + std::to_string(target.getThreads());
+  }
+  for (int32_t i = 0; i < view.attribute_count; ++i) {
+    key += llvm::StringRef(view.attributes[i].name) == "tf32" && view.attributes[i].value != 0 ? ",tf32" : "";
+  }
+  return key + (problem.atEdge() ? ",edge" : "") + "@" + target.getCpu().str();
 }
 
 std::string moduleOf(op::FusionOp fusion) {
@@ -186,8 +189,12 @@ std::string moduleOf(op::FusionOp fusion) {
   }
   mlir::func::ReturnOp::create(builder, loc, results);
   // Its kernels are those of a layer among others.
-  if (mlir::Attribute bytes = fusion->getParentOfType<mlir::ModuleOp>()->getAttr(kResidentAttribute)) {
+  auto whole = fusion->getParentOfType<mlir::ModuleOp>();
+  if (mlir::Attribute bytes = whole->getAttr(kResidentAttribute)) {
     (*module)->setAttr(kResidentAttribute, bytes);
+  }
+  if (const kernel::TargetAttr target = targetOf(whole); target.getBackend() != "cpu" && !contractionProblem(fusion, target).atEdge()) {
+    (*module)->setAttr(kLaunchAttribute, builder.getStringAttr("stream"));  // by itself it would be at the graph's edge
   }
   std::string text;
   llvm::raw_string_ostream stream(text);

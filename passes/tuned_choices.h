@@ -19,6 +19,7 @@ struct Candidate {
   std::optional<bool> alone;       ///< thread 0 does it alone, or the whole team does; nullopt: by the estimate
   llvm::SmallVector<int64_t> tune; ///< values in the order of the kernel's tunables
   double costUs;                   ///< estimated
+  double atEdgeUs;                 ///< what it costs more there (kernel_choice.h), which no measurement of it alone sees
 
   /// "native.gemm[mr:6,nr:16]", "native.gemm[mr:6,nr:16]alone", ".. ]shared".
   std::string text() const;
@@ -31,7 +32,8 @@ std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr targ
 /// Empty where a size is only known per call.
 std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target);
 
-/// The contraction with its epilogue as a captured module of its own: what is known early is a parameter, the rest an argument.
+/// The contraction with its epilogue as a captured module of its own: what is known early is a parameter, the rest an argument. One
+/// that is not at a graph's edge is not there either.
 std::string moduleOf(op::FusionOp fusion);
 
 /// One choice of the module attribute op.choices, by key; empty: there is none.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <random>
 #include <vector>
 
 #include "straightline/abi/straightline.h"
@@ -20,21 +21,32 @@ class Timing {
   Timing& operator=(const Timing&) = delete;
 
   /// Keeps the program. Parameters and inputs get numbers from `seed`, of the type and size that the program wants. A program whose
-  /// sizes are only known per call is the user's error.
+  /// sizes are only known per call is the user's error; one that a library cannot do here is unsupported, by this or by `run`.
   static Failure create(sl_program* program, uint64_t seed, std::unique_ptr<Timing>* out);
 
   /// Calls the program for at least `seconds`, and at least twice. Gives the least microseconds of a call. With a program that tells
   /// when its statements begin and end (profile=true), those that only move data into the order that a kernel reads do not count.
+  /// On a device calls follow each other without waiting, as one graph each where the program can be one; all that runs there counts.
   Failure run(double seconds, double* us);
 
  private:
   struct Memory;
   explicit Timing(sl_program* program);
   static void onStatement(void* user, int32_t statement, int32_t begin);
+  Failure openQueues(const sl_program_desc& desc);
+  /// Memory of the buffer where it is to lie, with numbers in it; null with a failure: there is none.
+  void* makeData(const sl_program_desc& desc, const sl_buffer& buffer, std::mt19937_64& random);
+  Failure runOnDevice(double seconds, double* us);
+  /// One call; on a device it has begun when this returns.
+  int32_t call(sl_frame* frame, int32_t launch, sl_message* message);
+  /// Waits for the device.
+  void finish();
 
   sl_program* program_;
   sl_weights* weights_ = nullptr;
-  sl_queue* queue_ = nullptr;
+  sl_queue* team_ = nullptr;    ///< shared, not owned
+  sl_queue* device_ = nullptr;  ///< of a program that runs on one
+  int64_t callsABatch_ = 1;     ///< on a device: between two waits
   std::vector<std::unique_ptr<Memory>> memory_;
   std::vector<void*> parameters_, inputs_, outputs_;
   std::vector<bool> movesOnly_;  ///< by statement

@@ -483,6 +483,11 @@ SmallVector<ExtentAttr> DeclOp::getSizes() {
   return sizes ? llvm::to_vector(sizes.getAsRange<ExtentAttr>()) : SmallVector<ExtentAttr>();
 }
 
+int64_t DeclOp::getVariant() {
+  auto variant = getProblem().getAs<mlir::IntegerAttr>("variant");
+  return variant ? variant.getInt() : 0;
+}
+
 SmallVector<StringAttr> DeclOp::getScalarNames() {
   SmallVector<StringAttr> names;
   for (ExtentAttr size : getSizes()) {

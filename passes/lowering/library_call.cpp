@@ -29,10 +29,14 @@ void Lowering::callLibrary(mlir::Location loc, const LibraryKernel& chosen, llvm
   std::string name = llvm::StringRef(kernel.name).str();
   std::replace(name.begin(), name.end(), '.', '_');
   name += "_" + std::to_string(usedNames_["decl." + name]++);
+  mlir::NamedAttrList described(attributes);
+  if (asked.variant != 0) {
+    described.set("variant", builder.getI64IntegerAttr(asked.variant));
+  }
   auto decl = kernel::DeclOp::create(builder, loc, builder.getStringAttr(name), types(inputs),
                                      mlir::DenseBoolArrayAttr::get(context_, isConstant), types({out}),
                                      builder.getStrArrayAttr({"write"}), types(workspace), builder.getStringAttr(kernel.op),
-                                     builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel.run_symbol), plan, destroy,
+                                     described.getDictionary(context_), builder.getStringAttr(kernel.run_symbol), plan, destroy,
                                      kernel.can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
   if (target_.getBackend() != "cpu" && chosen.spec.family.empty()) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(target_.getBackend()));

@@ -72,7 +72,11 @@ class Compilation:
     def ir(self, level: str, *, locations: bool = False, generic: bool = False, elide: bool = False) -> str: ...
 
 class Timing:
-    """A program of fixed sizes with random parameters and inputs, to be called for its time."""
+    """A program of fixed sizes with random parameters and inputs, to be called for its time.
+
+    Raises:
+        UnsupportedError: A library cannot do it here, as making it or `run` finds out.
+    """
 
     def __init__(self, program: Any, seed: int) -> None: ...
     def run(self, seconds: float) -> float:

@@ -117,10 +117,29 @@ def tf32() -> str:
     return "+".join(kind for kind, backend, settings in kinds if allows(backend, settings))
 
 
-def check_options(*, devices: object) -> None:
-    """Raises for options that mean nothing on a CUDA device."""
+def check_options(*, devices: object, tune: bool, place: str, tensors: Iterable[Any]) -> None:
+    """Raises for options that mean nothing on a CUDA device, or nothing on one that is not here.
+
+    Args:
+        devices: `_device` of `compile`.
+        tune: Whether ways are to be measured.
+        place: The target, "cuda:sm_NN".
+        tensors: The example inputs, or what stands for them.
+    """
     if devices:
         raise UserError(f"_device is {devices!r} but the target is a cuda device already")
+    if tune and not any(getattr(getattr(tensor, "device", None), "type", "cpu") == "cuda" for tensor in tensors):
+        raise UserError(
+            f"tune=True measures on the device, but the target is {place} and the example inputs are on the cpu: "
+            "give the model and its inputs on a device"
+        )
+
+
+def machine(number: int) -> str:
+    """What times on this CUDA device are of: its name, and the versions of the libraries, whose ways are numbers."""
+    import torch
+
+    return f"{torch.cuda.get_device_name(number)}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
 
 
 def open_compiler() -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from straightline import _compiler
 from straightline._progress import CompileProgress
-from straightline.errors import CacheWarning, InternalError
+from straightline.errors import CacheWarning, InternalError, UnsupportedError
 
 _FORMAT = 1
 _FILE = "tuning.json"
@@ -40,7 +40,7 @@ class Measured:
     """The choice for one contraction."""
 
     chosen: str
-    #: Least microseconds of a call, by candidate; the first one is the estimates' choice.
+    #: Least microseconds of a call, by candidate; the first one is the estimates' choice. Infinity: a library cannot do it here.
     times: Mapping[str, float]
 
     def __str__(self) -> str:
@@ -53,6 +53,7 @@ class Tuning:
     """Choices of one `compile`, and the file that keeps them.
 
     Attributes:
+        machine: What the times are of, for the file: a processor, or a device with its libraries.
         by_key: What was measured or found, by the key that `explain` gives as `choice`.
         timed: How many candidates this process has timed for it.
     """
@@ -60,13 +61,14 @@ class Tuning:
     progress: CompileProgress
     check_interrupts: Callable[[], None]
     cache: bool
+    machine: str
     by_key: dict[str, Measured] = field(default_factory=dict)
     timed: int = 0
 
     def options(self, module: _compiler.Module, options: dict[str, Any]) -> dict[str, Any]:
         """Options of a compilation of `module` with what is chosen; measures what is not known yet."""
         listing = _listing(module, options)
-        threads, machine = listing["threads"], f"{_processor()}, compiled for {listing['target']}"
+        threads, machine = listing["threads"], f"{self.machine}, compiled for {listing['target']}"
         known = _read(self._path(), machine, self.by_key)
         wanted = [row for row in listing["candidates"] if len(row["candidates"]) > 1]
         found = {row["key"]: known[row["key"]] for row in wanted if _fits(known.get(row["key"]), row)}
@@ -117,6 +119,7 @@ class Tuning:
             most = max(most, facts["parameter_bytes"] + facts["prepared_bytes"])
             self.check_interrupts()
         least = _least_times(programs, most, self.check_interrupts)
+        least = [us + more for us, more in zip(least, row["at_edge_us"], strict=True)]
         self.timed += len(programs)
         best = min(range(len(least)), key=least.__getitem__)
         best = best if least[best] <= _CLEARLY_FASTER * least[0] else 0
@@ -124,17 +127,28 @@ class Tuning:
 
 
 def _least_times(programs: list[Any], bytes_of_one: int, check_interrupts: Callable[[], None]) -> list[float]:
-    """Microseconds of each. All stand ready and are visited in turn, where memory allows; else each comes twice by itself."""
+    """Microseconds of each, infinity for what cannot be done here.
+
+    All stand ready and are visited in turn, where memory allows; else each comes twice by itself.
+    """
     seed = secrets.randbits(63)
     least = [float("inf")] * len(programs)
     together = bytes_of_one * len(programs) <= _MOST_BYTES
-    ready = [_compiler.Timing(program, seed) for program in programs] if together else []
+    able = list(range(len(programs)))
+    ready: dict[int, Any] = {}
     for _ in range(_ROUNDS if together else 2):
-        for i, program in enumerate(programs):
-            timing = ready[i] if together else _compiler.Timing(program, seed)
-            for _ in range(1 if together else _ROUNDS // 2):
-                least[i] = min(least[i], timing.run(_VISIT_SECONDS))
-                check_interrupts()  # one that Python dropped must not wait for the last round
+        for i in tuple(able):
+            try:
+                timing = ready.get(i) or _compiler.Timing(programs[i], seed)
+                for _ in range(1 if together else _ROUNDS // 2):
+                    least[i] = min(least[i], timing.run(_VISIT_SECONDS))
+            except UnsupportedError:  # a library's plan says so, nothing before that
+                able.remove(i)
+                least[i] = float("inf")
+                continue
+            if together:
+                ready[i] = timing
+            check_interrupts()  # one that Python dropped must not wait for the last round
     return least
 
 
@@ -149,7 +163,8 @@ def _fits(measured: Measured | None, row: Mapping[str, Any]) -> bool:
     return measured is not None and list(measured.times) == row["candidates"]
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The name of this machine's CPU, for `Tuning.machine`."""
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
         for line in file:
             if line.startswith("model name"):

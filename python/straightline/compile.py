@@ -33,7 +33,7 @@ from straightline import (
 )
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
-from straightline._tuning import Tuning
+from straightline._tuning import Tuning, processor
 from straightline.errors import CacheWarning, CopyError, UnsupportedError, UserError
 from straightline.module_builder import ModuleBuilder
 from straightline.parameters import ParameterTable, copied
@@ -287,7 +287,8 @@ def compile(
         winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per
             layer what its error is.
         tune: Measure the ways in which each contraction of fixed sizes could be done on this machine instead of estimating
-            them, and keep the choices in `tuning.json` beside the compiled code: seconds the first time, none later.
+            them, and keep the choices in `tuning.json` beside the compiled code: seconds the first time, none later. For a CUDA
+            device the example inputs must be on it.
         unknown: Refused, with the names that are near.
 
     Returns:
@@ -337,9 +338,7 @@ def compile(
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
     _launch.check(launch, place)
     if place != "cpu":
-        _targets.check_options(devices=_device)
-        if tune:
-            raise UserError(f"tune=True measures kernels of the cpu, but the target is {place}")
+        _targets.check_options(devices=_device, tune=tune, place=place, tensors=leaves)
         _targets.open_compiler()
         rounded = _targets.tf32()
         options += f" target={place}" + (f" tf32={rounded}" if rounded else "")
@@ -347,7 +346,10 @@ def compile(
         options += " lanes=every" if _every_lane else "" if lanes else " lanes=false"
         team = {"threads": 1}
     with _ending.held_off(), kept_interrupts() as check_interrupts, CompileProgress() as progress:
-        tuning = Tuning(progress, check_interrupts, cache) if tune else None
+        tuning = None
+        if tune:
+            machine = processor() if place == "cpu" else _targets.machine(number)
+            tuning = Tuning(progress, check_interrupts, cache, machine)
         where = _Where(place.partition(":")[0], "aten" in allowed, _to_aten(options))
         captures = [_Capture(model, *example, dynamic_shapes, where) for example in examples]
         check_interrupts()

@@ -11,7 +11,7 @@ from typing import Any
 from straightline import _aten_calls, _compiler, _launch, _paths, _signature, _threads
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
-from straightline._tuning import Tuning
+from straightline._tuning import Tuning, processor
 from straightline.compile import (
     CompiledFunction,
     _allowed_backends,
@@ -102,7 +102,7 @@ def compile_mlir(
     options += "" if winograd else " avoid=native.winograd"
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     with kept_interrupts() as check_interrupts, CompileProgress() as progress:
-        tuning = Tuning(progress, check_interrupts, cache) if tune else None
+        tuning = Tuning(progress, check_interrupts, cache, processor()) if tune else None
         compilation = _compile(module, progress, tuning, **team, cpu=cpu, pipeline=options, cache=cache)
     explained = json.loads(compilation.explain_json)
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]

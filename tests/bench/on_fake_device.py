@@ -174,6 +174,26 @@ def _a_look_launches_what_was_gathered(tensors: Any, driver: Any) -> None:
         tensors.stream(0)
 
 
+def _ways_are_measured() -> None:
+    """On the device, and each of them is taken where it is chosen; what a library's kernel costs at a graph's edge counts."""
+    from straightline import _compiler
+    from straightline._progress import CompileProgress
+    from straightline._tuning import Tuning
+
+    module = _compiler.Module.parse(compiled(*_model(), "stream").ir("op"))
+    pipeline = "freeze=true target=cuda:sm_90"
+    options = {"pipeline": pipeline, "threads": 1, "cache": False, "device": 0}
+    with CompileProgress() as progress:
+        tuning = Tuning(progress, lambda: None, False, "a device")
+        tuning.options(module, options)
+    ((key, measured),) = tuning.by_key.items()
+    assert key.endswith("@sm_90") and tuning.timed == len(measured.times) >= 2, (key, measured)
+    assert all(us > 0 for us in measured.times.values()), measured
+    for candidate in measured.times:
+        made = _compiler.compile(module, **{**options, "pipeline": f"{pipeline} choice.{key}={candidate}"})
+        assert f"measured: {candidate};" in made.explain_json, candidate
+
+
 def main() -> None:
     """The checks, in a process whose driver is the one made for it."""
     if HERE not in os.environ:
@@ -193,6 +213,7 @@ def main() -> None:
     _results_are_used_again(tensors, driver)
     _kernels_of_one_image_share_it(tensors)
     _a_look_launches_what_was_gathered(tensors, driver)
+    _ways_are_measured()
     print("right")
 
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -44,6 +46,34 @@ def test_large_products_are_a_librarys(dtype: torch.dtype) -> None:
     decls = re.findall(r"kernel.decl @cublaslt_linear_\d.*?\n.*?\{(.*?)\}", ir)
     assert [re.search(r"activation = (\d+)", decl)[1] for decl in decls] == ["32", "0", "0"], "GELU is in the epilogue"
     assert 'kernel.plan @cublaslt_linear_0() outs' in ir and 'kernel.runs_on = "cuda"' in ir
+
+
+def test_ways_that_may_be_measured() -> None:
+    """Every kernel that takes a contraction, of a library several ways; the one that is chosen reaches the library's plan."""
+    model = nn.Sequential(nn.Linear(64, 512), nn.Tanh(), nn.Linear(512, 64), nn.Tanh(), nn.Unflatten(1, (64, 1, 1)), nn.Conv2d(64, 64, 1))
+    captured = sl.compile(model.eval(), (torch.randn(48, 64),), target=_TARGET).ir("op")
+    pipeline = f"freeze=true target={_TARGET} tf32=convolution"
+    module = sl._compiler.Module.parse(captured)
+    compiled = partial(sl._compiler.compile, emit_only=True, threads=1)
+    rows = json.loads(compiled(module, pipeline=pipeline + " list_candidates=true").explain_json)["candidates"]
+    assert [row["key"].partition("(")[0] for row in rows] == ["linear", "linear", "convolution"]
+    assert [row["key"].endswith(",edge@sm_90") for row in rows] == [True, False, False]
+    for row in rows:
+        own = "cuda." + row["key"].partition("(")[0]
+        library, ways = ("cublaslt.linear", 8) if own == "cuda.linear" else ("cudnn.convolution", 6)
+        offered = [f"{library}[way:{way}]" for way in range(ways)]
+        assert set(offered) < set(row["candidates"]) and any(name.startswith(own) for name in row["candidates"])
+        costs = dict(zip(row["candidates"], row["at_edge_us"], strict=True))
+        assert {costs[name] for name in offered} == {2.0 if "edge" in row["key"] else 0.0}
+        for given in (module, sl._compiler.Module.parse(row["module"])):  # in its model, and by itself, where it is measured
+            made = compiled(given, pipeline=f"{pipeline} choice.{row['key']}={offered[3]}")
+            statements = json.loads(made.explain_json)["statements"]
+            (chosen,) = [line for line in statements if line.get("choice") == row["key"] and line["phase"] == "run"]
+            assert chosen["why"].startswith(f"measured: {offered[3]};"), chosen
+            (decl,) = re.findall(rf"kernel.decl @{chosen['kernel']}.*?\n.*?\{{(.*?)\}}", made.ir("kernel"))
+            assert "variant = 3 : i64" in decl, decl
+            problem = made.code.split(f"{chosen['kernel']}_problem = {{")[1].split("};")[0]
+            assert re.search(r'nullptr,\s*0,\s*3,\s*0,\s*"cuda"', problem), problem
 
 
 def test_the_edge_of_a_graph_is_ours() -> None:

@@ -170,11 +170,32 @@ def test_candidates_that_are_none_are_never_taken(file: pathlib.Path) -> None:
 def test_another_processor_and_other_constraints_have_records_of_their_own(file: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = nn.Linear(24, 20).eval(), torch.randn(3, 24)
     sl.compile(model, (x,), threads=1, tune=True)
-    monkeypatch.setattr("straightline._tuning._processor", lambda: "another one")
+    monkeypatch.setattr(sys.modules["straightline.compile"], "processor", lambda: "another one")
     assert _timed(sl.compile(model, (x,), threads=1, tune=True)) > 1
     assert len({record["machine"] for record in json.loads(file.read_text())["records"]}) == 2
     routed = sl.compile(model, (x,), threads=1, tune=True, routes={"linear": "native.gemm"})
     assert _timed(routed) > 1 and all(name.startswith("native.gemm[") for name in _tuned(routed)[0]["measured_us"])
+
+
+def test_what_cannot_be_done_here_is_not_chosen(file: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a library's plan finds out: here of the estimates' choice, which is the first one made."""
+    real, made = sl._compiler.Timing, []
+
+    def timing(program: Any, seed: int) -> Any:
+        made.append(program)
+        if program is made[0]:
+            raise sl.UnsupportedError("the library has no kernel for this problem")
+        return real(program, seed)
+
+    monkeypatch.setattr("straightline._compiler.Timing", timing)
+    model, x = _mlp()
+    for _ in range(2):  # measured, and read from the file
+        compiled = sl.compile(model, (x,), threads=1, tune=True)
+        first, *others = _tuned(compiled)[0]["measured_us"].items()
+        assert first[1] == float("inf") and all(us < first[1] for _, us in others)
+        assert first[0] not in _tuned(compiled)[0]["why"].split(" us")[0]
+        _close(compiled, model, x)
+    assert made.count(made[0]) == 1 and _timed(compiled) == 0
 
 
 def test_nothing_is_kept_without_a_cache(file: pathlib.Path) -> None:
@@ -237,7 +258,7 @@ def test_options() -> None:
     for value in (1, "yes", None):
         with pytest.raises(sl.UserError, match=f"tune is {value!r} but must be True or False"):
             sl.compile(nn.Linear(4, 4).eval(), (x,), tune=value)
-    with pytest.raises(sl.UserError, match="tune=True measures kernels of the cpu, but the target is cuda:sm_90"):
+    with pytest.raises(sl.UserError, match="tune=True measures on the device, but the target is cuda:sm_90 and the example inputs are on the cpu"):
         sl.compile(lambda x: x + 1, (x,), target="cuda:sm_90", tune=True)
 
 

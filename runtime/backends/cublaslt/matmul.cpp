@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // cublaslt.linear and cublaslt.matmul: products of fixed sizes with bias and activation by NVIDIA's library. Which of its
-// kernels is chosen by its heuristics once, when prepare makes the plan; a run enqueues it on the stream of its queue.
+// kernels is chosen by its heuristics once, when prepare makes the plan (by their order, or where it was measured one of the first
+// kWays); a run enqueues it on the stream of its queue.
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -18,6 +21,7 @@ using sl::native::attribute;
 using sl::native::kUnknown;
 
 constexpr int64_t kWorkspaceBytes = 32 << 20;  ///< what the library wants on devices with warpgroup instructions
+constexpr int32_t kWays = 8;                  ///< so many of the heuristics' kernels may be measured
 constexpr uint32_t kFullAlignment = 16;        ///< bytes; of addresses that are less aligned a kernel of its own is kept
 
 Type typeOf(sl_dtype dtype) {
@@ -134,8 +138,8 @@ Status describe(const sl_problem* p, const char* prefix, int64_t rows, int64_t c
   return status;
 }
 
-/// The library's own first choice for addresses of this alignment.
-Status choose(const Plan& plan, uint32_t alignment, Algorithm* chosen, bool* found) {
+/// Number `way` of what the library's heuristics give for addresses of this alignment, or their last one where they give fewer.
+Status choose(const Plan& plan, uint32_t alignment, int32_t way, Algorithm* chosen, bool* found) {
   const Functions& lib = library();
   Preference made = nullptr;
   Status status = lib.preferenceCreate(&made);
@@ -145,14 +149,19 @@ Status choose(const Plan& plan, uint32_t alignment, Algorithm* chosen, bool* fou
   for (int operand = 0; operand < 4 && status == kSuccess; ++operand) {
     status = lib.preferenceSet(made, kAlignmentOfA + operand, &alignment, sizeof alignment);
   }
-  Heuristic best{};
+  std::array<Heuristic, kWays> given{};
   int count = 0;
   if (status == kSuccess) {
-    status = lib.heuristic(plan.handle, plan.matmul.get(), plan.a.get(), plan.b.get(), plan.result.get(), plan.result.get(), made, 1,
-                           &best, &count);
+    status = lib.heuristic(plan.handle, plan.matmul.get(), plan.a.get(), plan.b.get(), plan.result.get(), plan.result.get(), made,
+                           way + 1, given.data(), &count);
   }
-  *found = status == kSuccess && count > 0 && best.state == kSuccess;
-  *chosen = best.algorithm;
+  *found = false;
+  for (int i = 0; status == kSuccess && i < count; ++i) {
+    if (given[static_cast<size_t>(i)].state == kSuccess) {
+      *chosen = given[static_cast<size_t>(i)].algorithm;
+      *found = true;
+    }
+  }
   return status;
 }
 
@@ -192,12 +201,13 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
   plan->biased = p->inputs > 2;
   Status status = describeAll(p, plan.get());
   bool found = false;
-  status = status == kSuccess ? choose(*plan, kFullAlignment, &plan->aligned, &found) : status;
+  const int32_t way = std::clamp(p->variant, 0, kWays - 1);
+  status = status == kSuccess ? choose(*plan, kFullAlignment, way, &plan->aligned, &found) : status;
   if (status == kSuccess && !found) {
     status = 15;
   }
   if (status == kSuccess) {  // none: less aligned addresses are refused when they come
-    choose(*plan, p->operands[0].dtype.bits / 8, &plan->unaligned, &plan->hasUnaligned);
+    choose(*plan, p->operands[0].dtype.bits / 8, way, &plan->unaligned, &plan->hasUnaligned);
   }
   if (status != kSuccess) {
     return fail(ctx, SL_UNSUPPORTED, words("planning a product", status) + "; routes={'linear': 'cuda', 'matmul': 'cuda'} does without");
@@ -232,6 +242,8 @@ int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void*
 
 void destroy(void* handle) { delete static_cast<Plan*>(handle); }
 
+constexpr sl_tunable kTunables[] = {{"way", 0, 0, kWays - 1}};
+
 sl_kernel_desc kernelOf(const char* name, const char* op, const char* summary) {
   return {
       .size = sizeof(sl_kernel_desc),
@@ -243,9 +255,9 @@ sl_kernel_desc kernelOf(const char* name, const char* op, const char* summary) {
       .accepts = accepts,
       .cost = cost,
       .workspace = workspace,
-      .tunables = nullptr,
-      .tunable_count = 0,
-      .tune = nullptr,
+      .tunables = kTunables,
+      .tunable_count = std::size(kTunables),
+      .tune = [](const sl_problem* p, int64_t* values) { values[0] = p->variant; },
       .can_fail = 1,
       .whole_team = 0,
       .plan_symbol = "sl_cublaslt_matmul_plan",
@@ -254,7 +266,7 @@ sl_kernel_desc kernelOf(const char* name, const char* op, const char* summary) {
       .run = reinterpret_cast<void*>(run),
       .destroy = destroy,
       .note = note,
-      .variants = nullptr,
+      .variants = [](const sl_problem*) { return kWays; },
   };
 }
 

@@ -287,7 +287,7 @@ std::shared_ptr<const Engine> engineFor(const sl_problem* p, DeviceHandle* devic
   made->device = device;
   AttentionGraph builder(p, made.get());
   const Descriptor& graph = builder.graph();
-  *status = builder.status() == kSuccess ? choose(graph, {kByTime, kFallback}, false, kWorkspaceBytes, made.get()) : builder.status();
+  *status = builder.status() == kSuccess ? choose(graph, {kByTime, kFallback}, false, kWorkspaceBytes, 0, made.get()) : builder.status();
   if (*status != kSuccess) {
     return nullptr;
   }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // cudnn.convolution: convolutions of fixed sizes with bias, residual and ReLU by NVIDIA's library. Which of its engines is chosen
-// by its heuristics once, when prepare makes the plan; a run enqueues it on the stream of its queue.
+// by its heuristics once, when prepare makes the plan (by their order, or where it was measured one of the first kWays); a run enqueues
+// it on the stream of its queue.
 //
 // The graph is one that the library has compiled engines for, whatever the sizes: the convolution alone, or
 // convolution (+ residual) + bias (then ReLU), in this order. So no plan compiles anything. (Chains that begin otherwise, without a
 // bias say, are for engines that are compiled when they are planned; of exact float32 there are none.) What lies between is float32.
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -21,6 +23,9 @@ namespace {
 
 using sl::native::attribute;
 using sl::native::kUnknown;
+
+constexpr int32_t kWays = 6;  ///< so many of the heuristics' engines may be measured
+constexpr sl_tunable kTunables[] = {{"way", 0, 0, kWays - 1}};
 
 bool isTf32(const sl_problem* p) { return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0; }
 
@@ -203,7 +208,7 @@ class ConvolutionGraph : GraphBuilder {
   int left_ = 0;  ///< operations that are still to come
 };
 
-Status build(DeviceHandle* device, const sl_problem* p, int64_t alignment, std::initializer_list<Heuristic> modes, Engine* engine) {
+Status build(DeviceHandle* device, const sl_problem* p, int64_t alignment, std::initializer_list<Heuristic> modes, int32_t way, Engine* engine) {
   engine->device = device;
   ConvolutionGraph builder(p, alignment, engine);
   const Descriptor& graph = builder.graph(p->inputs, attribute(p, "relu", 0) != 0);
@@ -211,7 +216,7 @@ Status build(DeviceHandle* device, const sl_problem* p, int64_t alignment, std::
     return builder.status();
   }
   const bool exact = p->operands[0].dtype.bits == 32 && !isTf32(p);
-  return choose(graph, modes, exact, attribute(p, "workspace_bytes", 0), engine);
+  return choose(graph, modes, exact, attribute(p, "workspace_bytes", 0), way, engine);
 }
 
 int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** handle) {
@@ -225,11 +230,11 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
   const std::lock_guard<std::mutex> lock(device->mutex);
   auto plan = std::make_unique<Plan>();
   plan->inputs = p->inputs;
-  if (const Status status = build(device, p, kFullAlignment, {kByTime, kFallback}, &plan->aligned.engine); status != kSuccess) {
+  if (const Status status = build(device, p, kFullAlignment, {kByTime, kFallback}, std::clamp(p->variant, 0, kWays - 1), &plan->aligned.engine); status != kSuccess) {
     return fail(ctx, SL_UNSUPPORTED, words("planning a convolution", status) + "; routes={'convolution': 'cuda'} does without");
   }
   // The fast engines want full alignment, whatever the tensors say. None: such addresses are refused when they come.
-  build(device, p, p->operands[0].dtype.bits / 8, {kFallback}, &plan->unaligned.engine);
+  build(device, p, p->operands[0].dtype.bits / 8, {kFallback}, 0, &plan->unaligned.engine);
   *handle = plan.release();
   return SL_OK;
 }
@@ -264,9 +269,9 @@ sl_kernel_desc convolutionKernel() {
       .accepts = accepts,
       .cost = cost,
       .workspace = workspace,
-      .tunables = nullptr,
-      .tunable_count = 0,
-      .tune = nullptr,
+      .tunables = kTunables,
+      .tunable_count = std::size(kTunables),
+      .tune = [](const sl_problem* p, int64_t* values) { values[0] = p->variant; },
       .can_fail = 1,
       .whole_team = 0,
       .plan_symbol = "sl_cudnn_convolution_plan",
@@ -275,7 +280,7 @@ sl_kernel_desc convolutionKernel() {
       .run = reinterpret_cast<void*>(run),
       .destroy = destroy,
       .note = note,
-      .variants = nullptr,
+      .variants = [](const sl_problem*) { return kWays; },
   };
 }
 

@@ -131,7 +131,7 @@ const Descriptor& GraphBuilder::finishGraph() {
   return keep(std::move(made));
 }
 
-Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact, int64_t mostWorkspace, Engine* engine) {
+Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact, int64_t mostWorkspace, int32_t way, Engine* engine) {
   for (const Heuristic mode : modes) {
     for (Descriptor& config : proposals(graph, mode)) {
       if (!sumsPlainProducts(config, exact)) {
@@ -143,11 +143,13 @@ Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, b
       if (plan && library().get(plan.raw(), kPlanWorkspace, kOfInt64, 1, &count, &needed) == kSuccess && needed <= mostWorkspace) {
         engine->config = std::move(config);
         engine->plan = std::move(plan);
-        return kSuccess;
+        if (way-- == 0) {
+          return kSuccess;
+        }
       }
     }
   }
-  return kNotSupported;
+  return engine->plan ? kSuccess : kNotSupported;
 }
 
 bool areAligned(std::span<const void* const> addresses) {

@@ -116,20 +116,22 @@ Failure Timing::openQueues(const sl_program_desc& desc) {
 
 void* Timing::makeData(const sl_program_desc& desc, const sl_buffer& buffer, std::mt19937_64& random) {
   const int64_t elements = elementsOf(buffer);
-  std::vector<std::byte> host(static_cast<size_t>(elements) * ((buffer.dtype.bits + 7) / 8));
-  fillRandom(host.data(), elements, buffer.dtype, random);
-  memory_.push_back(std::make_unique<Memory>(desc.spaces[buffer.space], sl_program_device(program_), host.size()));
+  const auto bytes = static_cast<size_t>(elements) * ((buffer.dtype.bits + 7) / 8);
+  memory_.push_back(std::make_unique<Memory>(desc.spaces[buffer.space], sl_program_device(program_), bytes));
   const Memory& made = *memory_.back();
-  if (!made.data || host.empty()) {
+  if (!made.data || bytes == 0) {
     return made.data;
   }
   if (buffer.space == 0) {
-    std::memcpy(made.data, host.data(), host.size());
+    std::memset(made.data, 0, bytes);
+    fillRandom(made.data, elements, buffer.dtype, random);
     return made.data;
   }
+  std::vector<std::byte> host(bytes);
+  fillRandom(host.data(), elements, buffer.dtype, random);
   sl_ctx ctx{};
   ctx.size = sizeof(ctx);
-  const int32_t status = sl_queue_copy(&ctx, device_, made.data, made.space, host.data(), desc.spaces[0], host.size());
+  const int32_t status = sl_queue_copy(&ctx, device_, made.data, made.space, host.data(), desc.spaces[0], bytes);
   finish();
   return status == SL_OK ? made.data : nullptr;
 }

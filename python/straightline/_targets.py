@@ -117,6 +117,10 @@ def tf32() -> str:
     return "+".join(kind for kind, backend, settings in kinds if allows(backend, settings))
 
 
+def _is_on_cuda(tensor: Any) -> bool:
+    return getattr(getattr(tensor, "device", None), "type", "cpu") == "cuda"
+
+
 def check_options(*, devices: object, tune: bool, place: str, tensors: Iterable[Any]) -> None:
     """Raises for options that mean nothing on a CUDA device, or nothing on one that is not here.
 
@@ -128,7 +132,7 @@ def check_options(*, devices: object, tune: bool, place: str, tensors: Iterable[
     """
     if devices:
         raise UserError(f"_device is {devices!r} but the target is a cuda device already")
-    if tune and not any(getattr(getattr(tensor, "device", None), "type", "cpu") == "cuda" for tensor in tensors):
+    if tune and not any(map(_is_on_cuda, tensors)):
         raise UserError(
             f"tune=True measures on the device, but the target is {place} and the example inputs are on the cpu: "
             "give the model and its inputs on a device"
@@ -155,7 +159,7 @@ def open_compiler() -> None:
 
 def settle(tensors: Iterable[Any]) -> None:
     """Waits until what the current stream writes into tensors on a CUDA device is there: calls read them on any stream."""
-    devices = {tensor.device for tensor in tensors if getattr(getattr(tensor, "device", None), "type", "cpu") == "cuda"}
+    devices = {tensor.device for tensor in tensors if _is_on_cuda(tensor)}
     if devices:
         import torch
 

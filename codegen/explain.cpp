@@ -3,6 +3,7 @@
 
 #include "codegen/cpp_text.h"
 #include "codegen/program_index.h"
+#include "dialect/op/op_dialect.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/JSON.h"
 
@@ -259,7 +260,7 @@ std::string explainProgram(mlir::ModuleOp module) {
   std::string text;
   for (auto program : module.getOps<kernel::ProgramOp>()) {
     json::Object facts = Explainer(program).explain();
-    if (auto candidates = module->getAttrOfType<mlir::ArrayAttr>("op.candidates")) {
+    if (auto candidates = module->getAttrOfType<mlir::ArrayAttr>(op::kCandidates)) {
       facts["candidates"] = listOfCandidates(candidates);
     }
     llvm::raw_string_ostream(text) << json::Value(std::move(facts));

@@ -64,6 +64,8 @@ StoredOperands storedOperands(op::FusionOp fusion, op::LinearOp linear);
 
 /// On a fusion: the number of the way in which its kernel is asked to do it. Absent: 0.
 inline constexpr char kVariantAttribute[] = "op.variant";
+/// The kernel that the estimates chose, where a measured choice came before it.
+inline constexpr char kEstimatedAttribute[] = "op.estimated";
 
 /// On a fusion of family product_group: the tunables of its kernel, and what it is estimated to take.
 inline constexpr char kGroupTuneAttribute[] = "op.tune";

@@ -6,9 +6,10 @@
 //   q = fusion(x, wq);  k = fusion(x, wk);  v = fusion(x, wv)                  ->  one fusion with three results
 //   x = fusion(a, w) { norm };  y = fusion(x, ..)                              ->  the norm in the products' fusion
 //
-// Runs after select-kernels and looks at linears that got a kernel of family gemv. Whether a group is taken decides the
-// registry: a kernel for the op linear_group must accept it, and cost less than what it stands for. A route for linear to
-// another kernel leaves none.
+// Runs after select-kernels and looks at linears to which the estimates gave a kernel of family gemv. Whether a group is taken
+// decides the registry: a kernel for the op linear_group must accept it, and cost less than what it stands for. A route for linear
+// to another kernel leaves none. A group is worth more than what measuring its products one by one could tell, so what was measured
+// for one of them (op.choices) counts only where it stays by itself, and op.candidates lists only such ones.
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 #include "mlir/IR/IRMapping.h"
@@ -67,17 +68,22 @@ unsigned epilogueOperands(op::FusionOp fusion) {
   return count;
 }
 
+/// The estimates' choice; null: the fusion has none.
+const sl_kernel_desc* estimatedKernel(op::FusionOp fusion) {
+  auto name = fusion->getAttrOfType<mlir::StringAttr>(fusion->hasAttr(kEstimatedAttribute) ? kEstimatedAttribute : "op.kernel");
+  return name ? findKernel(name.getValue()) : nullptr;
+}
+
 /// A product that may be a part: one result, computed element by element from the linear's, whose rows are nothing else to it.
 bool mayBePart(op::FusionOp fusion) {
-  auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
-  const sl_kernel_desc* kernel = name ? findKernel(name.getValue()) : nullptr;
-  if (!kernel || llvm::StringRef(kernel->family) != "gemv" || fusion->hasAttr(op::kPrepare) ||
-      fusion->hasAttr(kVariantAttribute) || fusion.getNumResults() != 1) {
+  const sl_kernel_desc* kernel = estimatedKernel(fusion);
+  if (!kernel || llvm::StringRef(kernel->family) != "gemv" || fusion->hasAttr(op::kPrepare) || fusion.getNumResults() != 1) {
     return false;
   }
   op::LinearOp linear = linearOf(fusion);
-  return linear.getX().hasOneUse() && linear.getWeight().hasOneUse() && linear.getX() != linear.getWeight() &&
-         elementOf(linear.getX()) == elementOf(linear.getWeight()) && epilogueOperands(fusion) <= kMostEpilogueOperands;
+  // Of a weight that is stored in another type that kernel makes no other copy, others do.
+  return !storedWeight(fusionInput(fusion, linear.getWeight())) && linear.getX().hasOneUse() && linear.getWeight().hasOneUse() &&
+         linear.getX() != linear.getWeight() && elementOf(linear.getX()) == elementOf(linear.getWeight()) && epilogueOperands(fusion) <= kMostEpilogueOperands;
 }
 
 /// Whether `value` is an input that elementwise ops alone read, in the shape of the result.
@@ -252,9 +258,23 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
     for (auto function : getOperation().getOps<mlir::func::FuncOp>()) {
       forEachBlock(function, [&](mlir::Block& block) { groupIn(block); });
     }
+    keepCandidatesOfSingles();
   }
 
  private:
+  void keepCandidatesOfSingles() {
+    auto rows = getOperation()->getAttrOfType<mlir::ArrayAttr>(op::kCandidates);
+    if (!rows) {
+      return;
+    }
+    llvm::DenseSet<mlir::Attribute> keys;
+    getOperation().walk([&](op::FusionOp fusion) { keys.insert(fusion->getAttr("op.choice")); });
+    const auto kept = llvm::filter_to_vector(rows, [&](mlir::Attribute row) {
+      return keys.contains(llvm::cast<mlir::DictionaryAttr>(row).get("key"));
+    });
+    getOperation()->setAttr(op::kCandidates, mlir::ArrayAttr::get(&getContext(), kept));
+  }
+
   void groupIn(mlir::Block& block) {
     llvm::MapVector<Value, llvm::SmallVector<op::FusionOp>> byRows;
     for (auto fusion : block.getOps<op::FusionOp>()) {
@@ -340,10 +360,10 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
   double costApart(const Group& group) {
     double us = 0;
     for (op::FusionOp product : group.products()) {
-      const sl_kernel_desc* kernel = findKernel(product->getAttrOfType<mlir::StringAttr>("op.kernel").getValue());
-      const Problem problem = contractionProblem(product, target_);
+      Problem problem = contractionProblem(product, target_);
+      problem.setVariant(0);
       const sl_problem asked = problem.view();
-      us += kernel->cost(&asked);
+      us += estimatedKernel(product)->cost(&asked);
     }
     return us;
   }

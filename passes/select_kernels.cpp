@@ -77,6 +77,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   static bool choose(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes) {
     fusion->removeAttr(kVariantAttribute);
     fusion->removeAttr("op.alone");
+    fusion->removeAttr(kEstimatedAttribute);
     const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), wishes);
     if (!choice.kernel) {
       emitNoKernel(contractionRoot(fusion), choice, wishes);
@@ -172,6 +173,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       if (candidate.text() != text) {
         continue;
       }
+      fusion->setAttr(kEstimatedAttribute, fusion->getAttr("op.kernel"));
       fusion->setAttr("op.kernel", builder.getStringAttr(candidate.kernel->name));
       fusion->setAttr("op.why", builder.getStringAttr("measured: " + text + "; by the estimates " + why));
       fusion->setAttr(kVariantAttribute, builder.getI64IntegerAttr(candidate.variant));
@@ -203,7 +205,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
                                                 builder.getNamedAttr("candidates", builder.getArrayAttr(candidates)),
                                                 builder.getNamedAttr("at_edge_us", builder.getF64ArrayAttr(atEdgeUs))}));
     });
-    getOperation()->setAttr("op.candidates", builder.getArrayAttr(rows));
+    getOperation()->setAttr(op::kCandidates, builder.getArrayAttr(rows));
   }
 
   /// gemv and gemm widen a weight of 16-bit floats, or of bytes, by themselves: no widened copy is kept for them.

@@ -40,17 +40,30 @@ bool movesOnly(const sl_statement& statement) {
                                                      .Default(false);
 }
 
+/// So many numbers are random, behind which they come again: making gigabytes of them takes longer than measuring. A prime, so that
+/// no two rows of a usual size are the same.
+constexpr int64_t kRandomNumbers = 65'537;
+
+template <class T, class Make>
+void fill(void* data, int64_t count, Make make) {
+  auto* numbers = static_cast<T*>(data);
+  std::generate_n(numbers, std::min(count, kRandomNumbers), make);
+  for (int64_t i = kRandomNumbers; i < count; i += kRandomNumbers) {
+    std::copy_n(numbers, std::min(count - i, kRandomNumbers), numbers + i);
+  }
+}
+
 template <class T>
 void fillRandom(void* data, int64_t count, std::mt19937_64& random) {
   std::uniform_real_distribution<T> range(-1, 1);
-  std::generate_n(static_cast<T*>(data), count, [&] { return range(random); });
+  fill<T>(data, count, [&] { return range(random); });
 }
 
 /// Numbers of 16 bits with `fraction` bits behind the exponent, between 0.5 and 1 or -1 and -0.5.
 void fillRandomHalves(void* data, int64_t count, int fraction, std::mt19937_64& random) {
   const uint16_t oneHalf = static_cast<uint16_t>((fraction == 10 ? 14 : 126) << fraction);
   const uint16_t free = static_cast<uint16_t>(0x8000 | ((1 << fraction) - 1));
-  std::generate_n(static_cast<uint16_t*>(data), count, [&] { return static_cast<uint16_t>(oneHalf | (random() & free)); });
+  fill<uint16_t>(data, count, [&] { return static_cast<uint16_t>(oneHalf | (random() & free)); });
 }
 
 void fillRandom(void* data, int64_t count, sl_dtype type, std::mt19937_64& random) {

@@ -67,7 +67,7 @@ llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, Na
   const llvm::StringRef name = attribute.getName().getValue();
   const mlir::Attribute value = attribute.getValue();
   const bool known = (name == kPrepare && llvm::isa<mlir::UnitAttr>(value)) ||
-                     ((name == "op.kernel" || name == "op.why") && llvm::isa<StringAttr>(value)) ||
+                     ((name == "op.kernel" || name == "op.estimated" || name == "op.why") && llvm::isa<StringAttr>(value)) ||
                      (name == "op.layout" && llvm::isa<mlir::DictionaryAttr>(value)) ||
                      (name == "op.strides" && llvm::isa<DimsAttr>(value)) ||
                      (name == "op.live_parameters" && llvm::isa<mlir::UnitAttr>(value)) ||
@@ -78,7 +78,7 @@ llvm::LogicalResult OpDialect::verifyOperationAttribute(Operation* operation, Na
                      (name == "op.tune" && llvm::isa<mlir::DictionaryAttr>(value)) ||
                      (name == "op.cost_us" && llvm::isa<mlir::FloatAttr>(value)) ||
                      (name == "op.choices" && llvm::isa<mlir::ModuleOp>(operation) && areTexts(value)) ||
-                     (name == "op.candidates" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<mlir::ArrayAttr>(value)) ||
+                     (name == kCandidates && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<mlir::ArrayAttr>(value)) ||
                      (name == "op.routes" && llvm::isa<mlir::ModuleOp>(operation) && areRoutes(value)) ||
                      (name == "op.resident_bytes" && llvm::isa<mlir::ModuleOp>(operation) && llvm::isa<mlir::IntegerAttr>(value)) ||
                      (name == "op.launch" && llvm::isa<mlir::ModuleOp>(operation) && value == StringAttr::get(value.getContext(), "stream")) ||

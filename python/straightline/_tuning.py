@@ -2,9 +2,10 @@
 """`tune=True`: measures the ways in which each contraction could be done, and keeps what was fastest in a readable file.
 
 What there is to measure comes from the compiler (`list_candidates=true`): for each distinct contraction of fixed sizes a small
-module of its own and the candidates, of which the first is the estimates' choice. Each candidate becomes a program that is timed;
-the programs of one contraction are visited in turn, so that a machine that slows down slows all of them down. The file says
-nothing that is executed: its choice counts only where it is one of the candidates that the compiler lists now.
+module of its own and the candidates, of which the first is the estimates' choice. All candidates are compiled first, several at
+once, and then timed with nothing beside them; the programs of one contraction are visited in turn, so that a machine that slows
+down slows all of them down. The file says nothing that is executed: its choice counts only where it is one of the candidates that
+the compiler lists now.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import secrets
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,9 +76,12 @@ class Tuning:
         found = {row["key"]: known[row["key"]] for row in wanted if _fits(known.get(row["key"]), row)}
         missing = [row for row in wanted if row["key"] not in found]
         fresh: dict[str, Measured] = {}
+        plain = {name: value for name, value in options.items() if name not in ("team", "team_from_us")}
+        compiled = self._compiled(missing, {**plain, "threads": threads})
         for number, row in enumerate(missing):
             self.progress.measuring = (f"measuring {row['key'].split('(')[0]}", number, len(missing))
-            measured = self._measured(row, {**options, "threads": threads})
+            measured = self._measured(row, compiled[number])
+            compiled[number] = []
             if measured is not None:
                 fresh[row["key"]] = measured
             self.check_interrupts()
@@ -86,7 +91,6 @@ class Tuning:
         chosen = {**found, **fresh}
         self.by_key.update(chosen)
         words = "".join(f" choice.{key}={measured.chosen}" for key, measured in chosen.items())
-        plain = {name: value for name, value in options.items() if name not in ("team", "team_from_us")}
         return {**plain, "threads": threads, "pipeline": options["pipeline"] + words}
 
     def explain(self, statements: list[dict[str, Any]]) -> None:
@@ -101,29 +105,48 @@ class Tuning:
         folder = _compiler.cache_info()["directory"] if self.cache else ""
         return os.path.join(folder, _FILE) if folder else ""
 
-    def _measured(self, row: Mapping[str, Any], options: dict[str, Any]) -> Measured | None:
+    def _compiled(self, rows: list[dict[str, Any]], options: dict[str, Any]) -> list[list[_compiler.Compilation]]:
+        """A program for each candidate of each row, by as many threads as there are processors: none is timed meanwhile."""
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "straightline-tuning") as pool:
+            try:
+                pending = [[pool.submit(_compile, row, name, options) for name in row["candidates"]] for row in rows]
+                return [[self._waited(one, rows[i], i, len(rows)) for one in of_row] for i, of_row in enumerate(pending)]
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _waited(
+        self, pending: Future[_compiler.Compilation], row: Mapping[str, Any], number: int, count: int
+    ) -> _compiler.Compilation:
+        self.progress.measuring = (f"compiling ways to do {row['key'].split('(')[0]}", number, count)
+        compilation = pending.result()
+        self.check_interrupts()
+        return compilation
+
+    def _measured(self, row: Mapping[str, Any], compiled: list[_compiler.Compilation]) -> Measured | None:
         """None: by itself it is another contraction than in its model (folding reached further), so the estimates stay."""
-        module = _compiler.Module.parse(row["module"], "tuning")
-        programs, most = [], 0
-        for candidate in row["candidates"]:
-            words = f" profile=true choice.{row['key']}={candidate}"
-            plain = {name: value for name, value in options.items() if name not in ("team", "team_from_us")}
-            compilation = _compiler.compile(module, **{**plain, "pipeline": options["pipeline"] + words})
+        most = 0
+        for candidate, compilation in zip(row["candidates"], compiled, strict=True):
             facts = json.loads(compilation.explain_json)
             mine = [line for line in facts["statements"] if line.get("choice") == row["key"] and line["phase"] == "run"]
             if not mine:
                 return None
             if not mine[0]["why"].startswith(f"measured: {candidate};"):
                 raise InternalError(f"{candidate} was listed as a candidate for {row['key']} but is none: {mine[0]['why']}")
-            programs.append(compilation.program)
             most = max(most, facts["parameter_bytes"] + facts["prepared_bytes"])
-            self.check_interrupts()
-        least = _least_times(programs, most, self.check_interrupts)
+        least = _least_times([compilation.program for compilation in compiled], most, self.check_interrupts)
         least = [us + more for us, more in zip(least, row["at_edge_us"], strict=True)]
-        self.timed += len(programs)
+        self.timed += len(compiled)
         best = min(range(len(least)), key=least.__getitem__)
         best = best if least[best] <= _CLEARLY_FASTER * least[0] else 0
         return Measured(row["candidates"][best], dict(zip(row["candidates"], least, strict=True)))
+
+
+def _compile(row: Mapping[str, Any], candidate: str, options: Mapping[str, Any]) -> _compiler.Compilation:
+    """A candidate's program. Each has a module of its own, for one is compiled by one thread at a time."""
+    module = _compiler.Module.parse(row["module"], "tuning")
+    words = f" profile=true choice.{row['key']}={candidate}"
+    return _compiler.compile(module, **{**options, "pipeline": options["pipeline"] + words})
 
 
 def _least_times(programs: list[Any], bytes_of_one: int, check_interrupts: Callable[[], None]) -> list[float]:

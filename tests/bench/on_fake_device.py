@@ -180,7 +180,8 @@ def _ways_are_measured() -> None:
     from straightline._progress import CompileProgress
     from straightline._tuning import Tuning
 
-    module = _compiler.Module.parse(compiled(*_model(), "stream").ir("op"))
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Softmax(-1)).eval()
+    module = _compiler.Module.parse(compiled(model, (torch.randn(8, 64),), "stream").ir("op"))
     pipeline = "freeze=true target=cuda:sm_90"
     options = {"pipeline": pipeline, "threads": 1, "cache": False, "device": 0}
     with CompileProgress() as progress:

@@ -11,7 +11,7 @@ module attributes {op.choices = {"linear(1x64:f32,10x64:f32c)->1x10:f32@1" = "na
                                  "linear(2x64:f32,10x64:f32c)->2x10:f32@1" = "native.magic[mr:1]",
                                  "linear(9x64:f32,10x64:f32c)->9x10:f32@1" = "native.gemv[rows:4,mr:1]"}} {
   // CHECK-LABEL: func.func @measured
-  // CHECK: op.fusion{{.*}}op.choice = "linear(1x64:f32,10x64:f32c)->1x10:f32@1", op.kernel = "native.gemv", op.variant = {{[1-9].*}}op.why = "measured: native.gemv[rows:4,mr:1]; by the estimates native.gemm: estimated
+  // CHECK: op.fusion{{.*}}op.choice = "linear(1x64:f32,10x64:f32c)->1x10:f32@1", op.estimated = "native.gemm", op.kernel = "native.gemv", op.variant = {{[1-9].*}}op.why = "measured: native.gemv[rows:4,mr:1]; by the estimates native.gemm: estimated
   func.func @measured(%x: tensor<1x64xf32>) -> tensor<1x10xf32> {
     %w = op.parameter "w" : tensor<10x64xf32>
     %y = op.linear %x, %w : (tensor<1x64xf32>, tensor<10x64xf32>) -> tensor<1x10xf32>

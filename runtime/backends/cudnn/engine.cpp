@@ -132,9 +132,10 @@ const Descriptor& GraphBuilder::finishGraph() {
 }
 
 Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact, int64_t mostWorkspace, int32_t way, Engine* engine) {
+  int32_t passed = 0;
   for (const Heuristic mode : modes) {
     for (Descriptor& config : proposals(graph, mode)) {
-      if (!sumsPlainProducts(config, exact)) {
+      if (!sumsPlainProducts(config, exact) || passed++ < way) {  // what is passed by is not planned: that takes milliseconds each
         continue;
       }
       Descriptor plan(kExecutionPlan);
@@ -143,13 +144,11 @@ Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, b
       if (plan && library().get(plan.raw(), kPlanWorkspace, kOfInt64, 1, &count, &needed) == kSuccess && needed <= mostWorkspace) {
         engine->config = std::move(config);
         engine->plan = std::move(plan);
-        if (way-- == 0) {
-          return kSuccess;
-        }
+        return kSuccess;
       }
     }
   }
-  return engine->plan ? kSuccess : kNotSupported;
+  return way > 0 ? choose(graph, modes, exact, mostWorkspace, 0, engine) : kNotSupported;
 }
 
 bool areAligned(std::span<const void* const> addresses) {

@@ -4,6 +4,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace straightline {
@@ -40,6 +41,33 @@ bool isStatic(const sl_problem& problem) {
   return llvm::all_of(llvm::ArrayRef(problem.operands, problem.inputs + problem.outputs), [](const sl_operand& operand) {
     return llvm::all_of(llvm::ArrayRef(operand.extents, operand.rank), [](int64_t size) { return size != SL_DYNAMIC; });
   });
+}
+
+int64_t rankOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getRank(); }
+
+/// An image, or a signal, of a convolution on a device: [n, c, h, w].
+bool isDeviceImage(op::FusionOp fusion, kernel::TargetAttr target, Value tensor) {
+  Operation* root = contractionRoot(fusion);
+  return target.getBackend() != "cpu" && llvm::isa<op::ConvolutionOp>(root) && !isKnownEarly(tensor) &&
+         rankOf(tensor) == rankOf(root->getResult(0));
+}
+
+/// Whether the image lies as a caller has it, a channel after the other; between convolutions images lie channels last
+/// (assign_layouts.cpp), and nothing turns them.
+bool isCallersImage(Value image) {
+  auto argument = llvm::dyn_cast<mlir::BlockArgument>(image);
+  return (argument && llvm::isa<mlir::func::FuncOp>(argument.getOwner()->getParentOp())) ||
+         llvm::any_of(image.getUsers(), [](Operation* user) { return llvm::isa<mlir::func::ReturnOp>(user); });
+}
+
+/// Dims from the outermost in memory to the innermost: channels last.
+llvm::SmallVector<int64_t> channelsLast(int64_t rank) {
+  llvm::SmallVector<int64_t> order = {0};
+  for (int64_t dim = 2; dim < rank; ++dim) {
+    order.push_back(dim);
+  }
+  order.push_back(1);
+  return order;
 }
 
 /// Adds the kernel's ways that differ, and for the first one both ways to spread it over the team where that is a question.
@@ -124,6 +152,11 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
   for (Operation& op : fusion.getBody().front().without_terminator()) {
     key += &op == root ? "" : "+" + op.getName().stripDialect().str();
   }
+  auto isTurned = [&](Value tensor) { return isDeviceImage(fusion, target, tensor) && isCallersImage(tensor); };
+  for (auto [i, input] : llvm::enumerate(fusion.getInputs())) {
+    key += isTurned(input) ? ",turned" + std::to_string(i) : "";
+  }
+  key += llvm::any_of(fusion.getResults(), isTurned) ? ",turned" : "";
   if (target.getBackend() == "cpu") {
     return key + "@" + std::to_string(target.getThreads());
   }
@@ -142,8 +175,14 @@ std::string moduleOf(op::FusionOp fusion) {
   const StoredOperands stored = linear ? storedOperands(fusion, linear) : StoredOperands();
   auto matmul = llvm::dyn_cast<op::MatmulOp>(contractionRoot(fusion));
   const bool isOfPairs = matmul && isOfBfloat(fusion, matmul);
+  const kernel::TargetAttr target = targetOf(fusion->getParentOfType<mlir::ModuleOp>());
+  auto isChannelsLast = [&](Value tensor) { return isDeviceImage(fusion, target, tensor) && !isCallersImage(tensor); };
+  auto inMemory = [&](Value tensor) {
+    auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
+    return isChannelsLast(tensor) ? type.clone(mlir::applyPermutation(type.getShape(), channelsLast(type.getRank()))) : type;
+  };
   auto typeOf = [&](Value input) -> mlir::Type {
-    auto type = llvm::cast<mlir::RankedTensorType>(input.getType());
+    mlir::RankedTensorType type = inMemory(input);
     if (isOfPairs && (input == fusionInput(fusion, matmul.getA()) || input == fusionInput(fusion, matmul.getB()))) {
       return type.clone(builder.getBF16Type());
     }
@@ -157,10 +196,10 @@ std::string moduleOf(op::FusionOp fusion) {
       arguments.push_back(typeOf(input));
     }
   }
-  auto types = [](mlir::ValueRange values) { return llvm::to_vector(values.getTypes()); };
+  const auto resultTypes = llvm::map_to_vector(fusion.getResults(), [&](Value result) -> mlir::Type { return inMemory(result); });
   builder.setInsertionPointToEnd(module->getBody());
   auto function = mlir::func::FuncOp::create(builder, loc, "forward",
-                                             builder.getFunctionType(arguments, types(fusion.getResults())));
+                                             builder.getFunctionType(arguments, resultTypes));
   builder.setInsertionPointToEnd(function.addEntryBlock());
   mlir::IRMapping mapping;
   unsigned argument = 0;
@@ -174,6 +213,9 @@ std::string moduleOf(op::FusionOp fusion) {
     } else {
       made = op::ParameterOp::create(builder, loc, typeOf(input), "p" + std::to_string(i));
     }
+    if (isChannelsLast(input)) {
+      made = op::PermuteOp::create(builder, loc, input.getType(), made, mlir::invertPermutationVector(channelsLast(rankOf(input))));
+    }
     if (made.getType() != input.getType()) {
       made = op::ToDtypeOp::create(builder, loc, input.getType(), made);
     }
@@ -185,7 +227,11 @@ std::string moduleOf(op::FusionOp fusion) {
   llvm::SmallVector<Value> results;
   for (auto [i, value] : llvm::enumerate(fusion.getBody().front().getTerminator()->getOperands())) {
     function.setResultAttr(i, "op.name", builder.getStringAttr("y" + std::to_string(i)));
-    results.push_back(mapping.lookupOrDefault(value));
+    Value result = mapping.lookupOrDefault(value);
+    if (isChannelsLast(fusion.getResult(i))) {
+      result = op::PermuteOp::create(builder, loc, resultTypes[i], result, channelsLast(rankOf(result)));
+    }
+    results.push_back(result);
   }
   mlir::func::ReturnOp::create(builder, loc, results);
   // Its kernels are those of a layer among others.
@@ -193,7 +239,7 @@ std::string moduleOf(op::FusionOp fusion) {
   if (mlir::Attribute bytes = whole->getAttr(kResidentAttribute)) {
     (*module)->setAttr(kResidentAttribute, bytes);
   }
-  if (const kernel::TargetAttr target = targetOf(whole); target.getBackend() != "cpu" && !contractionProblem(fusion, target).atEdge()) {
+  if (target.getBackend() != "cpu" && !contractionProblem(fusion, target).atEdge()) {
     (*module)->setAttr(kLaunchAttribute, builder.getStringAttr("stream"));  // by itself it would be at the graph's edge
   }
   std::string text;

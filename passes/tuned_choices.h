@@ -33,7 +33,7 @@ std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr targ
 std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target);
 
 /// The contraction with its epilogue as a captured module of its own: what is known early is a parameter, the rest an argument. One
-/// that is not at a graph's edge is not there either.
+/// that is not at a graph's edge is not there either, and a device's images between convolutions lie channels last here as well.
 std::string moduleOf(op::FusionOp fusion);
 
 /// One choice of the module attribute op.choices, by key; empty: there is none.

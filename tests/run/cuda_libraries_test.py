@@ -76,6 +76,25 @@ def test_ways_that_may_be_measured() -> None:
             assert re.search(r'nullptr,\s*0,\s*3,\s*0,\s*"cuda"', problem), problem
 
 
+def test_nothing_turns_images_that_are_measured_between_convolutions() -> None:
+    """They lie channels last there as well; only what a caller gives or gets is turned, which counts for the kernels that need it."""
+    model = nn.Sequential(*(nn.Conv2d(64, 64, 3, padding=1) for _ in range(3))).eval()
+    captured = sl.compile(model, (torch.randn(8, 64, 64, 64),), target=_TARGET).ir("op")  # each size the same: types tell nothing
+    pipeline = f"freeze=true target={_TARGET} tf32=convolution"
+    compiled = partial(sl._compiler.compile, emit_only=True, threads=1)
+    module = sl._compiler.Module.parse(captured)
+    rows = json.loads(compiled(module, pipeline=pipeline + " list_candidates=true").explain_json)["candidates"]
+    beside = []
+    for row in rows:
+        own = sl._compiler.Module.parse(row["module"])
+        for name in ("cudnn.convolution[way:1]", next(name for name in row["candidates"] if name.startswith("cuda."))):
+            facts = json.loads(compiled(own, pipeline=f"{pipeline} choice.{row['key']}={name}").explain_json)
+            run = [line for line in facts["statements"] if line["phase"] == "run"]
+            assert sum(line.get("choice") == row["key"] for line in run) == 1
+            beside.append(len(run) - 1)
+    assert beside == [1, 1, 0, 0, 1, 0], rows
+
+
 def test_the_edge_of_a_graph_is_ours() -> None:
     """Where a library is little better, what has the caller's memory is not left to it; by `launch="stream"` it is."""
     model = nn.Sequential(*(nn.Linear(512, 512, bias=False) for _ in range(3))).to(torch.bfloat16).eval()

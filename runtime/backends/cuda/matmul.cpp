@@ -19,8 +19,15 @@ bool hasTf32(const sl_problem* p) { return p->operands[0].dtype.bits == 32 && at
 int64_t tileBytesOf(const sl_problem* p) { return tileBytes(p->operands[0].dtype, hasTf32(p), targetOf(p)); }
 
 double cost(const sl_problem* p) {
-  return tileMicroseconds(attribute(p, "batch", 1), attribute(p, "m", kUnknown), attribute(p, "n", kUnknown),
-                          attribute(p, "k", kUnknown), tileBytesOf(p), targetOf(p));
+  const int64_t batch = attribute(p, "batch", 1), m = attribute(p, "m", kUnknown), n = attribute(p, "n", kUnknown);
+  const int64_t k = attribute(p, "k", kUnknown), bytes = tileBytesOf(p);
+  const double us = tileMicroseconds(batch, m, n, k, bytes, targetOf(p));
+  if (!hasTf32(p) || known(m, 64) > 16) {
+    return us;
+  }
+  // Few rows wait for the other operand, which has twice the bytes that tensor cores make of it.
+  constexpr double kLoadUs = 0.01;
+  return us + kLoadUs * double(known(k, 1024)) / double(tileChoice(batch, m, n, k, bytes, targetOf(p)).splits);
 }
 
 void tune(const sl_problem* p, int64_t* values) {

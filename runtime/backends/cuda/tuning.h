@@ -50,23 +50,24 @@ inline GemvChoice gemvChoice(int64_t m, int64_t n, int64_t k, int64_t bytes) {
   GemvChoice c{};
   c.mr = std::clamp<int64_t>(m, 1, 16);
   // Two pieces a thread where rows are longer than a warp; several rows of A reuse what a thread has read, and want it whole.
-  const int64_t wanted = pieces <= 32 || m >= 4 ? pieces : std::max<int64_t>(32, pieces / 2);
-  c.lanes = std::clamp<int64_t>(floorToPowerOf2(wanted), 1, m >= 4 ? 128 : 256);
+  const bool reuses = m >= (bytes >= 4 ? 3 : 4);
+  const int64_t wanted = pieces <= 32 || reuses ? pieces : std::max<int64_t>(32, pieces / 2);
+  c.lanes = std::clamp<int64_t>(floorToPowerOf2(wanted), 1, reuses ? 128 : 256);
   const int64_t work = known(n, 4096) * c.lanes;  // threads with one row of the weight each
-  if (m >= 4) {
+  if (reuses) {
     c.rows = work >= 300000 ? 4 : work >= 32768 ? 2 : 1;
   } else {
     c.rows = bytes >= 4 || work <= 140000 ? 1 : work <= 600000 ? 2 : 4;
   }
-  c.unroll = m >= 4 || c.rows >= 4 ? 1 : std::clamp<int64_t>(ceilDivide(pieces, c.lanes), 1, c.rows == 2 ? 2 : 4);
+  c.unroll = reuses || c.rows >= 4 ? 1 : std::clamp<int64_t>(ceilDivide(pieces, c.lanes), 1, c.rows == 2 ? 2 : 4);
   c.threads = std::max<int64_t>(c.lanes, 128);
   return c;
 }
 
 inline double gemvMicroseconds(int64_t m, int64_t n, int64_t k, int64_t bytes) {
-  constexpr double kFlopsPerUs = 20e6;  // loads of A between the multiply-adds
+  constexpr double kFlopsPerUs = 36e6;  // loads of A between the multiply-adds, which wait for the weight as well
   const double elements = double(known(n, 4096)) * double(known(k, 1024));
-  return kLaunchUs + std::max(elements * double(bytes) / kBytesPerUs, elements * 2 * double(m) / kFlopsPerUs);
+  return kLaunchUs + elements * double(bytes) / kBytesPerUs + elements * 2 * double(m) / kFlopsPerUs;
 }
 
 /// Tunables of family gemv_group (codegen/kernels/cuda_gemv_group.h).
@@ -108,10 +109,10 @@ inline double rowsMicroseconds(int64_t m, int64_t k, int64_t inputs, int64_t sta
 }
 
 /// A is written to shared memory before it is used. Weights that are asked for before the kernel ahead has ended hide what
-/// they take, at most half of what a launch costs.
+/// they take, at most half of what a launch costs; of more than two rows the sums take that back.
 inline double groupMicroseconds(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights, bool early) {
   constexpr double kHiddenUs = 1.0, kStagedUs = 0.3;
-  const double hidden = early ? std::min(kHiddenUs, double(n * weights) * double(k * bytes) / kBytesPerUs) : 0;
+  const double hidden = early && m <= 2 ? std::min(kHiddenUs, double(n * weights) * double(k * bytes) / kBytesPerUs) : 0;
   return gemvMicroseconds(m, n * weights, k, bytes) + kStagedUs - hidden;
 }
 

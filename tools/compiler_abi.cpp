@@ -300,10 +300,10 @@ sl_text* sl_compilation_notes(const sl_compilation* compilation) {
   return makeText(std::move(text));
 }
 
-int32_t sl_timing_create(sl_program* program, uint64_t seed, sl_timing** out, sl_text** error) {
+int32_t sl_timing_create(sl_program* program, uint64_t seed, int32_t by_stream, sl_timing** out, sl_text** error) {
   return guarded(error, [&] {
     auto timing = std::make_unique<sl_timing>();
-    Failure failure = straightline::Timing::create(program, seed, &timing->timing);
+    Failure failure = straightline::Timing::create(program, seed, by_stream != 0, &timing->timing);
     if (!failure.failed()) {
       *out = timing.release();
     }

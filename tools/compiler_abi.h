@@ -162,8 +162,9 @@ SL_API sl_text* sl_compilation_notes(const sl_compilation* compilation);
 
 typedef struct sl_timing sl_timing;  ///< a program with parameters, inputs and results of its own
 
-/// Memory for a program of fixed sizes, with numbers made from `seed`. `program` is retained.
-SL_API int32_t sl_timing_create(sl_program* program, uint64_t seed, sl_timing** out, sl_text** error);
+/// Memory for a program of fixed sizes, with numbers made from `seed`. `program` is retained. `by_stream`, nonzero: on a device it is
+/// launched kernel by kernel, else as a graph where it can be one.
+SL_API int32_t sl_timing_create(sl_program* program, uint64_t seed, int32_t by_stream, sl_timing** out, sl_text** error);
 /// Calls it for at least `seconds` (and twice) and gives the least microseconds of a call. Of a program that was compiled with
 /// profile=true, statements that only move data into the order that a kernel reads do not count.
 SL_API int32_t sl_timing_run(sl_timing* timing, double seconds, double* us, sl_text** error);

@@ -103,7 +103,7 @@ struct Timing::Memory {
   void* data;
 };
 
-Timing::Timing(sl_program* program) : program_(program) { sl_program_retain(program); }
+Timing::Timing(sl_program* program, bool byStream) : program_(program), byStream_(byStream) { sl_program_retain(program); }
 
 Timing::~Timing() {
   sl_weights_release(weights_);
@@ -156,12 +156,12 @@ void Timing::finish() {
   }
 }
 
-Failure Timing::create(sl_program* program, uint64_t seed, std::unique_ptr<Timing>* out) {
+Failure Timing::create(sl_program* program, uint64_t seed, bool byStream, std::unique_ptr<Timing>* out) {
   const sl_program_desc& desc = *sl_program_description(program);
   if (desc.extent_count > 0) {
     return Failure::user(std::string("a program is timed at fixed sizes, but '") + desc.extents[0].name + "' is known per call only");
   }
-  std::unique_ptr<Timing> timing(new Timing(program));
+  std::unique_ptr<Timing> timing(new Timing(program, byStream));
   if (Failure failure = timing->openQueues(desc); failure.failed()) {
     return failure;
   }
@@ -246,7 +246,7 @@ Failure Timing::runOnDevice(double seconds, double* us) {
   constexpr int64_t kBatchNs = 500'000, kMostCalls = 1024;
   const int64_t end = nowNs() + static_cast<int64_t>(seconds * 1e9);
   sl_message message{};
-  const int32_t launch = sl_program_graph_nodes(program_, &message) >= 0 ? SL_LAUNCH_GRAPH : SL_LAUNCH_STREAM;
+  const int32_t launch = !byStream_ && sl_program_graph_nodes(program_, &message) >= 0 ? SL_LAUNCH_GRAPH : SL_LAUNCH_STREAM;
   sl_frame* frame = nullptr;
   if (sl_frame_lease_on(program_, device_, launch, nullptr, &frame, &message) != SL_OK) {
     return cannotBeTimed(message.text);

@@ -22,16 +22,17 @@ class Timing {
 
   /// Keeps the program. Parameters and inputs get numbers from `seed`, of the type and size that the program wants. A program whose
   /// sizes are only known per call is the user's error; one that a library cannot do here is unsupported, by this or by `run`.
-  static Failure create(sl_program* program, uint64_t seed, std::unique_ptr<Timing>* out);
+  static Failure create(sl_program* program, uint64_t seed, bool byStream, std::unique_ptr<Timing>* out);
 
   /// Calls the program for at least `seconds`, and at least twice. Gives the least microseconds of a call. With a program that tells
   /// when its statements begin and end (profile=true), those that only move data into the order that a kernel reads do not count.
-  /// On a device calls follow each other without waiting, as one graph each where the program can be one; all that runs there counts.
+  /// On a device calls follow each other without waiting, as one graph each where the program can be one and it is not said to be
+  /// launched kernel by kernel (byStream); all that runs there counts.
   Failure run(double seconds, double* us);
 
  private:
   struct Memory;
-  explicit Timing(sl_program* program);
+  Timing(sl_program* program, bool byStream);
   static void onStatement(void* user, int32_t statement, int32_t begin);
   Failure openQueues(const sl_program_desc& desc);
   /// Memory of the buffer where it is to lie, with numbers in it; null with a failure: there is none.
@@ -43,6 +44,7 @@ class Timing {
   void finish();
 
   sl_program* program_;
+  bool byStream_;
   sl_weights* weights_ = nullptr;
   sl_queue* team_ = nullptr;    ///< shared, not owned
   sl_queue* device_ = nullptr;  ///< of a program that runs on one

@@ -270,7 +270,7 @@ class Compilation {
 /// A program with memory of its own, to be called for its time.
 class Timing {
  public:
-  Timing(const py::capsule& program, uint64_t seed) {
+  Timing(const py::capsule& program, uint64_t seed, bool byStream) {
     sl_timing* timing = nullptr;
     sl_text* error = nullptr;
     int32_t kind = SL_ERROR_NONE;
@@ -280,7 +280,7 @@ class Timing {
     }
     {
       const Released released;
-      kind = sl_timing_create(native, seed, &timing, &error);
+      kind = sl_timing_create(native, seed, byStream ? 1 : 0, &timing, &error);
     }
     check(kind, error);
     timing_.reset(timing);
@@ -505,7 +505,7 @@ PYBIND11_MODULE(_compiler, m) {
            py::arg("generic") = false, py::arg("elide") = false);
 
   py::class_<Timing>(m, "Timing", "A program of fixed sizes with random parameters and inputs, to be called for its time.")
-      .def(py::init<const py::capsule&, uint64_t>(), py::arg("program"), py::arg("seed"))
+      .def(py::init<const py::capsule&, uint64_t, bool>(), py::arg("program"), py::arg("seed"), py::arg("by_stream") = false)
       .def("run", &Timing::run, py::arg("seconds"), "Calls it for so long, at least twice; the least microseconds of a call.");
 
   m.def("compile", &compileModule, py::arg("module"), py::kw_only(), py::arg("cpu") = "", py::arg("threads") = 1,

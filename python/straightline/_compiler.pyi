@@ -78,7 +78,7 @@ class Timing:
         UnsupportedError: A library cannot do it here, as making it or `run` finds out.
     """
 
-    def __init__(self, program: Any, seed: int) -> None: ...
+    def __init__(self, program: Any, seed: int, by_stream: bool = False) -> None: ...
     def run(self, seconds: float) -> float:
         """Calls it for so long, at least twice; the least microseconds of a call."""
 

@@ -56,6 +56,7 @@ class Tuning:
 
     Attributes:
         machine: What the times are of, for the file: a processor, or a device with its libraries.
+        by_stream: Whether a device's kernels are launched one by one, not as a graph.
         by_key: What was measured or found, by the key that `explain` gives as `choice`.
         timed: How many candidates this process has timed for it.
     """
@@ -64,13 +65,15 @@ class Tuning:
     check_interrupts: Callable[[], None]
     cache: bool
     machine: str
+    by_stream: bool = False
     by_key: dict[str, Measured] = field(default_factory=dict)
     timed: int = 0
 
     def options(self, module: _compiler.Module, options: dict[str, Any]) -> dict[str, Any]:
         """Options of a compilation of `module` with what is chosen; measures what is not known yet."""
         listing = _listing(module, options)
-        threads, machine = listing["threads"], f"{self.machine}, compiled for {listing['target']}"
+        threads = listing["threads"]
+        machine = f"{self.machine}, compiled for {listing['target']}{', launched by stream' if self.by_stream else ''}"
         known = _read(self._path(), machine, self.by_key)
         wanted = [row for row in listing["candidates"] if len(row["candidates"]) > 1]
         found = {row["key"]: known[row["key"]] for row in wanted if _fits(known.get(row["key"]), row)}
@@ -134,7 +137,8 @@ class Tuning:
             if not mine[0]["why"].startswith(f"measured: {candidate};"):
                 raise InternalError(f"{candidate} was listed as a candidate for {row['key']} but is none: {mine[0]['why']}")
             most = max(most, facts["parameter_bytes"] + facts["prepared_bytes"])
-        least = _least_times([compilation.program for compilation in compiled], most, self.check_interrupts)
+        programs = [compilation.program for compilation in compiled]
+        least = _least_times(programs, most, self.by_stream, self.check_interrupts)
         least = [us + more for us, more in zip(least, row["at_edge_us"], strict=True)]
         self.timed += len(compiled)
         best = min(range(len(least)), key=least.__getitem__)
@@ -149,8 +153,10 @@ def _compile(row: Mapping[str, Any], candidate: str, options: Mapping[str, Any])
     return _compiler.compile(module, **{**options, "pipeline": options["pipeline"] + words})
 
 
-def _least_times(programs: list[Any], bytes_of_one: int, check_interrupts: Callable[[], None]) -> list[float]:
-    """Microseconds of each, infinity for what cannot be done here.
+def _least_times(
+    programs: list[Any], bytes_of_one: int, by_stream: bool, check_interrupts: Callable[[], None]
+) -> list[float]:
+    """Microseconds of each, infinity for what cannot be done here; on a device as a graph, or launched by stream.
 
     All stand ready and are visited in turn, where memory allows; else each comes twice by itself.
     """
@@ -162,7 +168,7 @@ def _least_times(programs: list[Any], bytes_of_one: int, check_interrupts: Calla
     for _ in range(_ROUNDS if together else 2):
         for i in tuple(able):
             try:
-                timing = ready.get(i) or _compiler.Timing(programs[i], seed)
+                timing = ready.get(i) or _compiler.Timing(programs[i], seed, by_stream)
                 for _ in range(1 if together else _ROUNDS // 2):
                     least[i] = min(least[i], timing.run(_VISIT_SECONDS))
             except UnsupportedError:  # a library's plan says so, nothing before that

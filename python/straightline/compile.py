@@ -349,7 +349,7 @@ def compile(
         tuning = None
         if tune:
             machine = processor() if place == "cpu" else _targets.machine(number)
-            tuning = Tuning(progress, check_interrupts, cache, machine)
+            tuning = Tuning(progress, check_interrupts, cache, machine, launch == "stream")
         where = _Where(place.partition(":")[0], "aten" in allowed, _to_aten(options))
         captures = [_Capture(model, *example, dynamic_shapes, where) for example in examples]
         check_interrupts()

@@ -175,8 +175,8 @@ def _a_look_launches_what_was_gathered(tensors: Any, driver: Any) -> None:
 
 
 def _ways_are_measured() -> None:
-    """On the device, and each of them is taken where it is chosen; what a library's kernel costs at a graph's edge counts."""
-    from straightline import _compiler
+    """On the device, launched as the program will be, and each of them is taken where it is chosen."""
+    from straightline import _call, _compiler
     from straightline._progress import CompileProgress
     from straightline._tuning import Tuning
 
@@ -184,9 +184,14 @@ def _ways_are_measured() -> None:
     module = _compiler.Module.parse(compiled(model, (torch.randn(8, 64),), "stream").ir("op"))
     pipeline = "freeze=true target=cuda:sm_90"
     options = {"pipeline": pipeline, "threads": 1, "cache": False, "device": 0}
-    with CompileProgress() as progress:
-        tuning = Tuning(progress, lambda: None, False, "a device")
-        tuning.options(module, options)
+    for launch in _LAUNCHES:
+        before = _call.cuda_calls()
+        with CompileProgress() as progress:
+            tuning = Tuning(progress, lambda: None, False, "a device", launch == "stream")
+            tuning.options(module, options)
+        after = _call.cuda_calls()
+        launched = [name for name in ("launches", "graph_launches") if after[name] > before[name]]
+        assert launched == ["graph_launches" if launch == "graph" else "launches"], (launch, launched)
     ((key, measured),) = tuning.by_key.items()
     assert key.endswith("@sm_90") and tuning.timed == len(measured.times) >= 2, (key, measured)
     assert all(us > 0 for us in measured.times.values()), measured

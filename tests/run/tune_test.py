@@ -181,7 +181,7 @@ def test_what_cannot_be_done_here_is_not_chosen(file: pathlib.Path, monkeypatch:
     """As a library's plan finds out: here of the estimates' choice, which is the first one made."""
     real, made = sl._compiler.Timing, []
 
-    def timing(program: Any, seed: int) -> Any:
+    def timing(program: Any, seed: int, by_stream: bool) -> Any:
         made.append(program)
         if program is made[0]:
             raise sl.UnsupportedError("the library has no kernel for this problem")

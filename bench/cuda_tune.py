@@ -47,7 +47,8 @@ def _cases() -> Iterator[tuple[str, Callable[[], nn.Module], tuple[int, ...], to
             nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Conv2d(64, 128, 1), nn.Sigmoid()
         )
         yield "convolutions", model, (4, 3, 58, 58), dtype, {}
-    yield "transposed convolution", lambda: nn.ConvTranspose2d(32, 16, 4, stride=2, padding=1), (1, 32, 28, 28), torch.float32, {}
+    transposed = partial(nn.ConvTranspose2d, 32, 16, 4, stride=2, padding=1)
+    yield "transposed convolution", transposed, (1, 32, 28, 28), torch.bfloat16, {}
     yield "encoder layer", lambda: EncoderLayer(512, 8, 2048), (1, 128, 512), torch.bfloat16, {}
     for images, dtype in ((1, torch.float32), (1, torch.float16), (10, torch.float32)):
         yield f"ResNet-18, {images} images", resnet18, (images, 3, 224, 224), dtype, {}

@@ -55,6 +55,26 @@ std::string describeLocation(mlir::Location location) {
   return "";
 }
 
+namespace {
+
+constexpr llvm::StringLiteral kUnsupported = "unsupported: ";
+constexpr llvm::StringLiteral kInvalid = "invalid: ";
+
+/// "linear has no kernel; why" of "'op.linear' op has no kernel; unsupported: why", "linear: why" of "'op.linear' op invalid: why".
+std::string wordsForUsers(llvm::StringRef message) {
+  std::string op;
+  if (message.consume_front("'")) {
+    const auto [name, rest] = message.split("' op ");
+    op = name.substr(name.find('.') + 1).str();
+    message = rest;
+  }
+  const llvm::StringRef marker = message.contains(kInvalid) ? kInvalid : kUnsupported;
+  const auto [before, why] = message.split(marker);
+  return op + (op.empty() ? "" : before.empty() ? ": " : " ") + before.str() + why.str();
+}
+
+}  // namespace
+
 DiagnosticLog::DiagnosticLog(mlir::MLIRContext* context)
     : handler_(context, [this](mlir::Diagnostic& diagnostic) { add(diagnostic); }) {}
 
@@ -63,30 +83,37 @@ void DiagnosticLog::add(mlir::Diagnostic& diagnostic) {
     return;
   }
   std::string message = diagnostic.str();
+  const auto line = [](std::string* text, mlir::Diagnostic& part, llvm::StringRef indent, llvm::StringRef words) {
+    const std::string place = describeLocation(part.getLocation());
+    *text += (text->empty() ? "" : "\n") + indent.str() + (place.empty() ? "" : place + ": ") + severityText(part.getSeverity()) + words.str();
+  };
+  bool isForUsers = false;
   if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error) {
-    const bool unsupported = llvm::StringRef(message).contains("unsupported: ");
-    const bool invalid = llvm::StringRef(message).contains("invalid: ");
+    const bool unsupported = llvm::StringRef(message).contains(kUnsupported);
+    const bool invalid = llvm::StringRef(message).contains(kInvalid);
     unsupported_ = unsupported_ || unsupported;
     invalid_ = invalid_ || invalid;
     other_ = other_ || !(unsupported || invalid);
+    isForUsers = unsupported || invalid;
   }
-  const auto line = [&](mlir::Diagnostic& part, const char* indent) {
-    const std::string place = describeLocation(part.getLocation());
-    text_ += (text_.empty() ? "" : "\n") + std::string(indent) + (place.empty() ? "" : place + ": ") +
-             severityText(part.getSeverity()) + part.str();
-  };
-  line(diagnostic, "");
+  line(&text_, diagnostic, "", message);
+  if (isForUsers) {
+    line(&words_, diagnostic, "", wordsForUsers(message));
+  }
   for (mlir::Diagnostic& note : diagnostic.getNotes()) {
-    line(note, "  ");
+    const std::string words = note.str();
+    line(&text_, note, "  ", words);
+    if (isForUsers && !llvm::StringRef(words).starts_with("see current operation")) {
+      line(&words_, note, "  ", words);
+    }
   }
 }
 
 Failure DiagnosticLog::failure(ErrorKind fallback, const std::string& head) const {
-  ErrorKind kind = fallback;
   if (!other_ && (unsupported_ || invalid_)) {
-    kind = invalid_ ? ErrorKind::user : ErrorKind::unsupported;
+    return {invalid_ ? ErrorKind::user : ErrorKind::unsupported, words_};
   }
-  return {kind, head + (text_.empty() ? "" : ":\n" + text_)};
+  return {fallback, head + (text_.empty() ? "" : ":\n" + text_)};
 }
 
 ModuleContext::ModuleContext(const Stages& chosen)

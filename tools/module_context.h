@@ -25,13 +25,15 @@ class DiagnosticLog {
   explicit DiagnosticLog(mlir::MLIRContext* context);
   bool empty() const { return text_.empty(); }
   const std::string& text() const { return text_; }
-  /// A failure with all text: unsupported or user when the errors begin with "unsupported: " or "invalid: ", else `fallback`.
+  /// A failure: unsupported or user when all errors say "unsupported: " or "invalid: ", in the words of these errors alone, without
+  /// MLIR's; else `fallback`, with all text behind `head`.
   Failure failure(ErrorKind fallback, const std::string& head) const;
 
  private:
   void add(mlir::Diagnostic& diagnostic);
 
   std::string text_;
+  std::string words_;  ///< of errors that are unsupported or invalid, for the user
   bool unsupported_ = false;
   bool invalid_ = false;
   bool other_ = false;  ///< an error of neither kind was among them

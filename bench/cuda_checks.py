@@ -49,8 +49,8 @@ def _checks(cores: int) -> list[Check]:
         Check("families", families),
         Check("launch", [python, "-m", "bench.cuda_launch"], alone=True),
         Check("bad_input", [python, "-m", "bench.cuda_bad_input"], alone=True),
+        Check("tune", [python, "-m", "bench.cuda_tune"]),
     ]
-    found.append(Check("tune", [python, "-m", "bench.cuda_tune"]))
     if shutil.which("compute-sanitizer"):
         for tool in ("memcheck", "racecheck"):
             found.append(Check(tool, ["compute-sanitizer", "--error-exitcode", "9", "--tool", tool, *families]))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -22,7 +21,7 @@ from typing import Any
 
 import straightline as sl
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 _ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_ROOT / "tests"), str(_ROOT / "tests" / "run")]
@@ -31,6 +30,7 @@ import policy  # noqa: E402
 from bench import cuda_results  # noqa: E402
 from bench.cases.models import EncoderLayer  # noqa: E402
 from bench.cases.resnet import resnet18  # noqa: E402
+from bench.cuda_decode import times_of  # noqa: E402
 
 _HALVES = (torch.bfloat16, torch.float16)
 
@@ -54,17 +54,6 @@ def _cases() -> Iterator[tuple[str, Callable[[], nn.Module], tuple[int, ...], to
         yield f"ResNet-18, {images} images", resnet18, (images, 3, 224, 224), dtype, {}
 
 
-def _microseconds(compiled: Any, x: Tensor) -> float:
-    """Of a call until the device is done; the median."""
-    times = []
-    for _ in range(200):
-        begin = time.perf_counter()
-        compiled(x)
-        torch.cuda.synchronize()
-        times.append((time.perf_counter() - begin) * 1e6)
-    return statistics.median(times)
-
-
 def _record(
     name: str, make: Callable[[], nn.Module], shape: tuple[int, ...], dtype: torch.dtype, options: dict[str, Any]
 ) -> dict[str, Any]:
@@ -86,7 +75,7 @@ def _record(
     return {
         "case": name, "dtype": str(dtype).removeprefix("torch."), "launch": options.get("launch", "graph"), "tune_s": seconds,
         "measured": len(rows), "others_than_estimated": sum(chosen[choice] != first[choice] for choice in rows),
-        "estimated_us": _microseconds(estimated, x), "tuned_us": _microseconds(tuned, x),
+        "estimated_us": times_of(partial(estimated, x))["sync_us"], "tuned_us": times_of(partial(tuned, x))["sync_us"],
         "choices": {choice: row["measured_us"] for choice, row in rows.items()},
     }  # fmt: skip
 

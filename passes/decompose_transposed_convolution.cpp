@@ -135,12 +135,11 @@ struct DecomposeTransposedConvolution : mlir::OpRewritePattern<op::ConvolutionOp
     const Extents extents = build.extents(value);
     const auto count = static_cast<int64_t>(axes.size());
     int64_t phases = 1;
-    llvm::SmallVector<int64_t> channelsLast = {0}, order = {0}, channelsSecond = {0, 1 + count};
+    llvm::SmallVector<int64_t> order = {0}, channelsSecond = {0, 1 + count};
     Extents split = {extents[0]}, joined = {extents[0]};
     for (auto [i, axis] : llvm::enumerate(axes)) {
       const auto dim = static_cast<int64_t>(i);
       phases *= axis.stride;
-      channelsLast.push_back(2 + dim);
       channelsSecond.push_back(1 + dim);
       order.append({1 + dim, 1 + count + dim});
       split.push_back(extents[i + 2]);
@@ -149,11 +148,10 @@ struct DecomposeTransposedConvolution : mlir::OpRewritePattern<op::ConvolutionOp
     for (const Axis& axis : axes) {
       split.push_back(build.number(axis.stride));
     }
-    channelsLast.push_back(1);
     order.push_back(1 + 2 * count);
     split.push_back(build.number(*symbolic::constantValue(extents[1]) / phases));
     joined.push_back(split.back());
-    value = build.reshape(build.permute(value, channelsLast), split);
+    value = build.reshape(build.permute(value, channelsLast(2 + count)), split);
     if (count > 1) {
       value = build.permute(value, order);
     }

@@ -6,12 +6,14 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/IRMapping.h"
+#include "passes/value_builder.h"
 
 namespace straightline {
 namespace {
 
 using mlir::Operation;
 using mlir::Value;
+using passes::channelsLast;
 
 constexpr char kChoicesAttribute[] = "op.choices";
 /// Between these many estimated microseconds of one thread it is worth asking whether to share.
@@ -58,16 +60,6 @@ bool isCallersImage(Value image) {
   auto argument = llvm::dyn_cast<mlir::BlockArgument>(image);
   return (argument && llvm::isa<mlir::func::FuncOp>(argument.getOwner()->getParentOp())) ||
          llvm::any_of(image.getUsers(), [](Operation* user) { return llvm::isa<mlir::func::ReturnOp>(user); });
-}
-
-/// Dims from the outermost in memory to the innermost: channels last.
-llvm::SmallVector<int64_t> channelsLast(int64_t rank) {
-  llvm::SmallVector<int64_t> order = {0};
-  for (int64_t dim = 2; dim < rank; ++dim) {
-    order.push_back(dim);
-  }
-  order.push_back(1);
-  return order;
 }
 
 /// Adds the kernel's ways that differ, and for the first one both ways to spread it over the team where that is a question.
@@ -175,7 +167,8 @@ std::string moduleOf(op::FusionOp fusion) {
   const StoredOperands stored = linear ? storedOperands(fusion, linear) : StoredOperands();
   auto matmul = llvm::dyn_cast<op::MatmulOp>(contractionRoot(fusion));
   const bool isOfPairs = matmul && isOfBfloat(fusion, matmul);
-  const kernel::TargetAttr target = targetOf(fusion->getParentOfType<mlir::ModuleOp>());
+  auto whole = fusion->getParentOfType<mlir::ModuleOp>();
+  const kernel::TargetAttr target = targetOf(whole);
   auto isChannelsLast = [&](Value tensor) { return isDeviceImage(fusion, target, tensor) && !isCallersImage(tensor); };
   auto inMemory = [&](Value tensor) {
     auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
@@ -235,7 +228,6 @@ std::string moduleOf(op::FusionOp fusion) {
   }
   mlir::func::ReturnOp::create(builder, loc, results);
   // Its kernels are those of a layer among others.
-  auto whole = fusion->getParentOfType<mlir::ModuleOp>();
   if (mlir::Attribute bytes = whole->getAttr(kResidentAttribute)) {
     (*module)->setAttr(kResidentAttribute, bytes);
   }

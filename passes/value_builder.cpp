@@ -3,6 +3,15 @@
 
 namespace straightline::passes {
 
+llvm::SmallVector<int64_t> channelsLast(int64_t rank) {
+  llvm::SmallVector<int64_t> order = {0};
+  for (int64_t dim = 2; dim < rank; ++dim) {
+    order.push_back(dim);
+  }
+  order.push_back(1);
+  return order;
+}
+
 using mlir::AffineExpr;
 using mlir::RankedTensorType;
 using mlir::Value;

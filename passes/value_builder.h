@@ -7,6 +7,9 @@
 
 namespace straightline::passes {
 
+/// Dims of an image or a signal, [n, c, h, w], with its channels last: [n, h, w, c].
+llvm::SmallVector<int64_t> channelsLast(int64_t rank);
+
 /// Builds ops at one location; result types follow from operands.
 class ValueBuilder {
  public:

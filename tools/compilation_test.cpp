@@ -162,13 +162,16 @@ TEST_F(CompilationTest, PassFailuresHaveTheRightKindAndAllDiagnostics) {
   stages_.body = [](mlir::ModuleOp module) {
     mlir::Operation& function = module.getBody()->front();
     function.emitError("unsupported: first");
+    function.emitOpError("has no kernel; unsupported: one");
+    function.emitError("'quoted' is unsupported: as it stands");
     mlir::InFlightDiagnostic second = function.emitError("unsupported: second");
     second.attachNote() << "nearest form";
     return mlir::LogicalResult(second);
   };
   Failure failure = compile(text);
   EXPECT_EQ(failure.kind, ErrorKind::unsupported);
-  EXPECT_EQ(failure.message, "fc (model.py:12): first\nfc (model.py:12): second\n  fc (model.py:12): note: nearest form");
+  EXPECT_EQ(failure.message, "fc (model.py:12): first\nfc (model.py:12): func has no kernel; one\nfc (model.py:12): 'quoted' is as it stands\n"
+                             "fc (model.py:12): second\n  fc (model.py:12): note: nearest form");
   EXPECT_EQ(dumped(), 0);
 
   stages_.body = [](mlir::ModuleOp module) { return mlir::LogicalResult(module.emitError("broken invariant")); };

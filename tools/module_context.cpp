@@ -63,8 +63,7 @@ constexpr llvm::StringLiteral kInvalid = "invalid: ";
 /// "linear has no kernel; why" of "'op.linear' op has no kernel; unsupported: why", "linear: why" of "'op.linear' op invalid: why".
 std::string wordsForUsers(llvm::StringRef message) {
   std::string op;
-  if (message.consume_front("'")) {
-    const auto [name, rest] = message.split("' op ");
+  if (const auto [name, rest] = message.split("' op "); name.starts_with("'") && name.size() < message.size()) {
     op = name.substr(name.find('.') + 1).str();
     message = rest;
   }

@@ -138,7 +138,10 @@ def _model(case: str) -> tuple[Any, tuple[Any, ...]]:
 
 def _row(case: str, state: str, measured: list[dict[str, float]]) -> dict[str, Any]:
     phases = {
-        phase: {"least": min(run[phase] for run in measured), "median": statistics.median(run[phase] for run in measured)}
+        phase: {
+            "least": min(run[phase] for run in measured),
+            "median": statistics.median(run[phase] for run in measured),
+        }
         for phase in (*_PHASES, "total")
     }
     return {

@@ -49,7 +49,9 @@ def _measured(call: Callable[[], object]) -> dict[str, Any]:
         torch.cuda.synchronize()
         enqueue.append(back - start)
         sync.append(time.perf_counter() - start)
-    asked = {kind: (count - before[kind]) / _CALLS for kind, count in _call.cuda_calls().items() if count != before[kind]}
+    asked = {
+        kind: (count - before[kind]) / _CALLS for kind, count in _call.cuda_calls().items() if count != before[kind]
+    }
     asked.pop("others", None)
     return {"enqueue_us": _median_us(enqueue), "sync_us": _median_us(sync), "asked": asked}
 
@@ -112,7 +114,11 @@ def main() -> None:
             shown = f"enqueue {times['enqueue_us']:7.2f}  sync {times['sync_us']:8.2f}  {times['asked']}"
             print(f"{name:18}{way:24}{shown}", flush=True)
     if options.json:
-        about = {"machine": machine.description("cuda"), "versions": {"torch": torch.__version__}, "date": machine.date()}
+        about = {
+            "machine": machine.description("cuda"),
+            "versions": {"torch": torch.__version__},
+            "date": machine.date(),
+        }
         options.json.write_text(json.dumps({**about, "records": records}, indent=1) + "\n")
 
 

@@ -62,7 +62,9 @@ class Case(NamedTuple):
                 q, k, v = (x.transpose(1, 2) for x in (q, k, v))
             bias = mask[0].to(q.dtype) if mask else None
             grouped = self.heads not in (0, self.q[1])
-            y = F.scaled_dot_product_attention(q, k, v, bias, is_causal=self.causal, scale=self.scale, enable_gqa=grouped)
+            y = F.scaled_dot_product_attention(
+                q, k, v, bias, is_causal=self.causal, scale=self.scale, enable_gqa=grouped
+            )
             return y.transpose(1, 2) if self.turned else y
 
         return attend
@@ -155,7 +157,9 @@ def check_odd() -> None:
     slow = sl.compile(case.model(), given, routes=routes, fast_path=False)
     python = sl.compile(case.model(), given, routes=routes, emit="python")
     assert torch.equal(fast(*given), slow(*given)) and torch.equal(fast(*given), python(*given)), "other bits"
-    odd = torch.zeros(given[0].numel() + 1, device="cuda", dtype=torch.bfloat16)[1:].view(given[0].shape).copy_(given[0])
+    odd = (
+        torch.zeros(given[0].numel() + 1, device="cuda", dtype=torch.bfloat16)[1:].view(given[0].shape).copy_(given[0])
+    )
     try:
         fast(odd, *given[1:])
         raise AssertionError("an odd address is not refused")
@@ -185,7 +189,9 @@ def measure(name: str, case: Case, dtype: torch.dtype) -> dict[str, Any]:
         by_stream = sl.compile(model, given, routes=_ROUTES[contender], launch="stream")
         by_stream(*given)
         kernels = profile_of(lambda by_stream=by_stream: by_stream(*given))
-        (row,) = [row for row in compiled.explain().statements if "estimated" in str(row["why"]) and row["phase"] == "run"]
+        (row,) = [
+            row for row in compiled.explain().statements if "estimated" in str(row["why"]) and row["phase"] == "run"
+        ]
         estimated = float(str(row["why"]).split("estimated ")[1].split(" us")[0])
         names = [name[:60] for name in kernels]
         record[contender] = {**times, "kernels_us": sum(kernels.values()), "estimated": estimated, "kernels": names}
@@ -229,7 +235,9 @@ def main() -> int:
             for dtype in (torch.bfloat16, torch.float16)[: 2 if number < 4 else 1]:
                 try:
                     mine, theirs = check_case(case, dtype, _ROUTES["cudnn"])
-                    records.append({"part": "check", "case": name, "dtype": str(dtype), "error": mine, "torch_error": theirs})
+                    records.append(
+                        {"part": "check", "case": name, "dtype": str(dtype), "error": mine, "torch_error": theirs}
+                    )
                 except Exception as error:
                     failures.append(f"{name} {dtype}: {type(error).__name__}: {str(error)[:600]}")
                     _say(failures[-1])
@@ -240,7 +248,9 @@ def main() -> int:
             _say(failures[-1])
         _say(f"{len(records)} checks right, {len(failures)} wrong")
     if "layers" in options.parts:
-        _say(f"{'':26}{'kernels: cudnn':>15}{'cuda':>8}{'torch':>8}{'sync: cudnn':>14}{'cuda':>8}{'torch':>8}{'estimates':>20}")
+        _say(
+            f"{'':26}{'kernels: cudnn':>15}{'cuda':>8}{'torch':>8}{'sync: cudnn':>14}{'cuda':>8}{'torch':>8}{'estimates':>20}"
+        )
         for name, case in _LAYERS.items():
             if time.monotonic() > until:
                 _say("no time for the other sizes")

@@ -40,7 +40,12 @@ def check_no_memory_for_the_arena() -> None:
     a, b = torch.randn(300_000, 8, device="cuda"), torch.randn(8, 300_000, device="cuda")
     compiled = sl.compile(model, (a, b), routes={"matmul": "cuda"})
     free = torch.cuda.mem_get_info()[0]
-    refused(MemoryError, lambda: compiled(a, b), "out of memory: the program needs an arena of", "bytes in 'cuda' of device 0")
+    refused(
+        MemoryError,
+        lambda: compiled(a, b),
+        "out of memory: the program needs an arena of",
+        "bytes in 'cuda' of device 0",
+    )
     assert torch.cuda.mem_get_info()[0] >= free - (64 << 20), "memory was kept"  # the driver has loaded the kernels
     module, x, fine = made(3)
     judge(module, x, fine(x), "behind it")
@@ -68,15 +73,24 @@ def check_mixed_devices() -> None:
     refused(sl.UserError, lambda: both(x, x.cpu()), "'b'", "it is on cpu", "compiled for cuda:0")
     refused(sl.UserError, lambda: both(x, x.cpu().numpy()), "one kind")
     refused(sl.UserError, lambda: sl.compile(lambda a, b: (a * 2, b * 3), (x, x.cpu())), "is on cuda", "is not")
-    refused(sl.UserError, lambda: sl.compile(module, (x,), target="cpu"), "target is 'cpu' but an example input is on cuda")
-    refused(sl.UserError, lambda: compiled.load_parameters({k: v.cpu() for k, v in module.state_dict().items()}), "cpu", "cuda:0")
+    refused(
+        sl.UserError, lambda: sl.compile(module, (x,), target="cpu"), "target is 'cpu' but an example input is on cuda"
+    )
+    refused(
+        sl.UserError,
+        lambda: compiled.load_parameters({k: v.cpu() for k, v in module.state_dict().items()}),
+        "cpu",
+        "cuda:0",
+    )
 
 
 def check_results_of_the_host() -> None:
     """A model on the device whose result is to be on the host."""
     x = torch.randn(8, 8, device="cuda")
     refused(sl.UnsupportedError, lambda: sl.compile(lambda x: (x * 2).cpu(), (x,)), "is on cpu", "are on cuda:0")
-    refused(sl.UnsupportedError, lambda: sl.compile(lambda x: (x * 2, torch.ones(3)), (x,)), "is on cpu", "are on cuda:0")
+    refused(
+        sl.UnsupportedError, lambda: sl.compile(lambda x: (x * 2, torch.ones(3)), (x,)), "is on cpu", "are on cuda:0"
+    )
     back = sl.compile(lambda x: (x * 2).cpu().cuda() + 1, (x,))
     assert torch.equal(back(x), x * 2 + 1)
 
@@ -120,7 +134,9 @@ def check_alternating_sizes() -> None:
     free = torch.cuda.mem_get_info()[0]
     counts = asked(rounds)
     print(f"    150 calls: {counts}, memory {free - torch.cuda.mem_get_info()[0]:+d} bytes")
-    assert counts.get("instantiations", 0) == 0 and "allocations" not in counts and "synchronizations" not in counts, counts
+    assert counts.get("instantiations", 0) == 0 and "allocations" not in counts and "synchronizations" not in counts, (
+        counts
+    )
     assert free - torch.cuda.mem_get_info()[0] <= 4 << 20
 
 

@@ -72,7 +72,11 @@ def inception() -> tuple[Stages, Any, Tensor]:
     ]  # fmt: skip
     made = [part(whole, branch, x) for branch in branches]
     join, _ = part(whole, lambda *y: torch.cat(y, 1), *(out for _, out in made))
-    return [[run for run, _ in made], [join]], Part(lambda x: torch.cat([branch(x) for branch in branches], 1), whole), x
+    return (
+        [[run for run, _ in made], [join]],
+        Part(lambda x: torch.cat([branch(x) for branch in branches], 1), whole),
+        x,
+    )
 
 
 def both_ways(kind: type[nn.RNNBase], length: int) -> tuple[Stages, Any, Tensor]:
@@ -148,7 +152,10 @@ def main() -> None:
     options = parser.parse_args()
     path = options.json
     cases: list[tuple[str, Callable[[], tuple[Any, ...]]]] = [
-        *((f"residual block {c} at {s}", lambda c=c, s=s: residual_block(c, s)) for c, s in ((128, 56), (256, 28), (512, 14))),
+        *(
+            (f"residual block {c} at {s}", lambda c=c, s=s: residual_block(c, s))
+            for c, s in ((128, 56), (256, 28), (512, 14))
+        ),
         ("inception block at 14", inception),
         ("recommender, 1 row", lambda: recommender(1)),
         ("recommender, 128 rows", lambda: recommender(128)),

@@ -30,7 +30,16 @@ from bench.cuda_models import NAMES
 
 _ROOT = Path(__file__).resolve().parents[1]
 #: Files of tests/run with programs of many kernels, which run once more launched one by one.
-_BY_STREAM = ("attention", "found_by_graphs", "models", "products", "real_models", "recurrent", "several_examples", "writes")
+_BY_STREAM = (
+    "attention",
+    "found_by_graphs",
+    "models",
+    "products",
+    "real_models",
+    "recurrent",
+    "several_examples",
+    "writes",
+)
 
 
 class Check(NamedTuple):
@@ -39,7 +48,9 @@ class Check(NamedTuple):
     name: str
     command: Sequence[str]
     environment: dict[str, str] = {}
-    alone: bool = False  # it looks at how much of the device's memory is free, or at how long something takes: before the others
+    alone: bool = (
+        False  # it looks at how much of the device's memory is free, or at how long something takes: before the others
+    )
 
 
 def _checks(cores: int) -> list[Check]:

@@ -62,7 +62,9 @@ _KINDS = (Kind(torch.float32), Kind(torch.float32, False), Kind(torch.float16), 
 class Layer(nn.Module):
     """A convolution and what follows it: "relu", "add" (of a second input), "add relu", "silu", "both" (two results)."""
 
-    def __init__(self, inside: int, out: int, kernel: Any = 3, *, then: str = "", one: bool = False, **options: Any) -> None:
+    def __init__(
+        self, inside: int, out: int, kernel: Any = 3, *, then: str = "", one: bool = False, **options: Any
+    ) -> None:
         super().__init__()
         self.conv = (nn.Conv1d if one else nn.Conv2d)(inside, out, kernel, **options)
         self.then = then
@@ -185,7 +187,9 @@ def check_odd(routes: dict[str, str]) -> None:
         fast = sl.compile(model, (x,), routes=routes)
         slow = sl.compile(model, (x,), routes=routes, fast_path=False)
         python = sl.compile(model, (x,), routes=routes, emit="python")
-        assert torch.equal(fast(x), slow(x)) and torch.equal(fast(x), python(x)), "interpreted, or by python: other bits"
+        assert torch.equal(fast(x), slow(x)) and torch.equal(fast(x), python(x)), (
+            "interpreted, or by python: other bits"
+        )
         last = x.to(memory_format=torch.channels_last)
         of_last = sl.compile(model, (last,), routes=routes)
         assert torch.equal(of_last(last), fast(x)), "channels last: other bits"
@@ -229,7 +233,9 @@ def layers() -> list[tuple[str, Case]]:
     for batch in (1, 10):
         for inside, out, image, kernel, stride in _RESNET:
             name = f"{batch}x{inside}x{image}x{image} -> {out}, {kernel}x{kernel} / {stride}"
-            case = _case((batch, inside, image, image), inside, out, kernel, stride=stride, padding=kernel // 2, then="relu")
+            case = _case(
+                (batch, inside, image, image), inside, out, kernel, stride=stride, padding=kernel // 2, then="relu"
+            )
             made.append((name, case))
     return made + list(_OTHERS)
 
@@ -322,7 +328,9 @@ def measure_models(
     return made
 
 
-def profile_models(made: list[tuple[dict[str, Any], Callable[[], object]]], left: Callable[[], float]) -> list[dict[str, Any]]:
+def profile_models(
+    made: list[tuple[dict[str, Any], Callable[[], object]]], left: Callable[[], float]
+) -> list[dict[str, Any]]:
     """The records, with the time of all kernels where there is time for it. Whoever profiles is slower from then on."""
     for record, call in made:
         if left() > 0:
@@ -331,7 +339,11 @@ def profile_models(made: list[tuple[dict[str, Any], Callable[[], object]]], left
     return [record for record, _ in made]
 
 
-_BARS = (("resnet-18 1", Kind(torch.float32)), ("resnet-18 1", Kind(torch.float16)), ("resnet-18 10", Kind(torch.float32)))
+_BARS = (
+    ("resnet-18 1", Kind(torch.float32)),
+    ("resnet-18 1", Kind(torch.float16)),
+    ("resnet-18 10", Kind(torch.float32)),
+)
 
 
 def bar(name: str, kind: Kind) -> dict[str, Any]:
@@ -404,7 +416,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--commit", default="unknown")
-    parser.add_argument("--parts", nargs="*", default=["checks", "layers", "models"], help="checks, layers, models, bars")
+    parser.add_argument(
+        "--parts", nargs="*", default=["checks", "layers", "models"], help="checks, layers, models, bars"
+    )
     parser.add_argument("--models", nargs="*", default=_MODELS)
     parser.add_argument("--contenders", nargs="*", default=_CONTENDERS, help=", ".join(_CONTENDERS))
     parser.add_argument("--seconds", type=float, default=1e9, help="parts that have not begun by then are left out")
@@ -418,7 +432,9 @@ def main() -> None:
     left = lambda: options.seconds - (time.perf_counter() - start)  # noqa: E731
     seed = torch.seed() % 2**32
     torch.manual_seed(seed)
-    _say(f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
+    _say(
+        f"seed {seed}, {torch.cuda.get_device_name(0)}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}"
+    )
     failures: list[str] = []
     records: list[dict[str, Any]] = []
     checked = 0

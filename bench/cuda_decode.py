@@ -95,7 +95,10 @@ def reduce_overhead(layers: int, seconds: float) -> dict[str, Any] | None:
     try:
         done = subprocess.run(command, timeout=seconds, capture_output=True, text=True, check=True)
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        print(f"reduce-overhead: {type(error).__name__} within {seconds:.0f} s: {str(error.stderr or '')[-500:]}", flush=True)
+        print(
+            f"reduce-overhead: {type(error).__name__} within {seconds:.0f} s: {str(error.stderr or '')[-500:]}",
+            flush=True,
+        )
         return None
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
@@ -113,7 +116,9 @@ def time_reduce_overhead(layers: int) -> None:
         torch.cuda.synchronize()
         compile_s = time.perf_counter() - start
         times = times_of(lambda: compiled(x), 40)
-    print(json.dumps({"contender": "reduce-overhead", "case": f"decode_step_{layers}", "compile_s": compile_s, **times}))
+    print(
+        json.dumps({"contender": "reduce-overhead", "case": f"decode_step_{layers}", "compile_s": compile_s, **times})
+    )
 
 
 def compile_seconds(compiled: Any, total: float) -> dict[str, float]:
@@ -212,7 +217,9 @@ class _Run:
             with torch.inference_mode():
                 kernels = profile_of(lambda: by_stream(x))
             print(json.dumps({name: round(us / layers, 2) for name, us in kernels.items()}, indent=0), flush=True)
-            self.records.append({"contender": "straightline, stream", "case": f"decode_step_{layers}", "kernels": kernels})
+            self.records.append(
+                {"contender": "straightline, stream", "case": f"decode_step_{layers}", "kernels": kernels}
+            )
 
 
 def main() -> None:

@@ -45,7 +45,9 @@ class Dag(nn.Module):
         self.layers = nn.ModuleList()
         self.plan: list[tuple[str, int, int, int]] = []
         for count in range(1, choice.randint(13, 31)):
-            kind = choice.choice(["relu", "add", "mul", "linear", "linear", "softmax", "norm", "cat", "product", "turned"])
+            kind = choice.choice(
+                ["relu", "add", "mul", "linear", "linear", "softmax", "norm", "cat", "product", "turned"]
+            )
             if kind in ("linear", "norm"):
                 self.layers.append(nn.Linear(_SIDE, _SIDE) if kind == "linear" else nn.LayerNorm(_SIDE))
             a, b = choice.randrange(max(0, count - 6), count), choice.randrange(max(0, count - 8), count)
@@ -95,11 +97,17 @@ def cases() -> Iterator[tuple[str, Callable[[], Made]]]:
     yield "decode step, 28 layers", lambda: decode(28)
     yield "inception block at 14", lambda: (inception()[1], inception()[2:])
     for kind in (nn.LSTM, nn.GRU):
-        yield f"{kind.__name__} both ways, 256, 20 steps", lambda kind=kind: (both_ways(kind, 20)[1], both_ways(kind, 20)[2:])
+        yield (
+            f"{kind.__name__} both ways, 256, 20 steps",
+            lambda kind=kind: (both_ways(kind, 20)[1], both_ways(kind, 20)[2:]),
+        )
     for channels, side in ((128, 56), (256, 28), (512, 14)):
         yield (
             f"residual block {channels} at {side}",
-            lambda channels=channels, side=side: (residual_block(channels, side)[1], residual_block(channels, side)[2:]),
+            lambda channels=channels, side=side: (
+                residual_block(channels, side)[1],
+                residual_block(channels, side)[2:],
+            ),
         )
     yield "recommender, 1 row", lambda: (recommender(1)[1], recommender(1)[2:])
 

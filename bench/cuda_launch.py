@@ -167,7 +167,9 @@ def check_threads() -> None:
                 if len(results) == 40:
                     stream.synchronize()
                     wrong.extend(
-                        "no set gives this" for got in results if not any(torch.allclose(got, a, atol=1e-6) for a in answers)
+                        "no set gives this"
+                        for got in results
+                        if not any(torch.allclose(got, a, atol=1e-6) for a in answers)
                     )
                     results.clear()
             stream.synchronize()
@@ -207,8 +209,12 @@ def check_captured() -> None:
         graph = torch.cuda.CUDAGraph()
         got: list[Tensor] = []
         with torch.cuda.graph(graph):
-            counts = asked(lambda function=function, fixed=fixed, got=got: got.extend([function(fixed), function(fixed)]))
-        assert counts["launches"] == 2 * nodes(function) and "events" not in counts and "synchronizations" not in counts, counts
+            counts = asked(
+                lambda function=function, fixed=fixed, got=got: got.extend([function(fixed), function(fixed)])
+            )
+        assert (
+            counts["launches"] == 2 * nodes(function) and "events" not in counts and "synchronizations" not in counts
+        ), counts
         for _ in range(3):
             fixed.copy_(torch.randn_like(fixed))
             between = function(x)
@@ -267,8 +273,15 @@ def check_paths_on_streams() -> None:
 
 def check_weights_overwritten_between() -> None:
     """A kernel that asks for its weights before the one ahead has ended gets those that the stream wrote before the call."""
-    model = nn.Sequential(*(module for _ in range(8) for module in (nn.Linear(256, 256), nn.Tanh()))).cuda().requires_grad_(False)
-    x, sets = torch.randn(1, 256, device="cuda"), [[torch.randn_like(p) / 16 for p in model.parameters()] for _ in range(2)]
+    model = (
+        nn.Sequential(*(module for _ in range(8) for module in (nn.Linear(256, 256), nn.Tanh())))
+        .cuda()
+        .requires_grad_(False)
+    )
+    x, sets = (
+        torch.randn(1, 256, device="cuda"),
+        [[torch.randn_like(p) / 16 for p in model.parameters()] for _ in range(2)],
+    )
 
     def take(values: list[Tensor]) -> None:
         torch._foreach_copy_(list(model.parameters()), values)
@@ -364,7 +377,9 @@ def check_buffers_are_shown() -> None:
     for launch in ("graph", "stream"):
         compiled = sl.compile(model, (x,), emit="python", launch=launch)
         plain = compiled.code
-        middle = re.search(r"^    (\w+) = buffers\[\d+\]  # arena.*?(?=^    \w+\.\w+\(queue_1, \1,)", plain, re.M | re.S)
+        middle = re.search(
+            r"^    (\w+) = buffers\[\d+\]  # arena.*?(?=^    \w+\.\w+\(queue_1, \1,)", plain, re.M | re.S
+        )
         assert middle, plain
         look = f"    held.append({middle[1]}.numpy())\n"
         compiled.code = plain[: middle.end()] + look + plain[middle.end() :]
@@ -457,7 +472,9 @@ def check_attributed() -> None:
     """With STRAIGHTLINE_SYNC=1 a kernel that faults is named; without it the call returns."""
     for sync in ("1", ""):
         environment = {**os.environ, "STRAIGHTLINE_SYNC": sync}
-        done = subprocess.run([sys.executable, "-c", _FAULT], env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", _FAULT], env=environment, capture_output=True, text=True, check=False
+        )
         text = done.stdout + done.stderr[-600:]
         if sync:
             assert "RETURNED" not in text and "CUDA_ERROR" in text and " at " in text, text

@@ -40,7 +40,17 @@ from bench.cuda_decode import profile_of, times_of  # noqa: E402
 
 _LARGE = ("resnet-18 1", "resnet-18 10")
 NAMES = (*ALL, "cond", "while", "counter")
-_HALVES = (*_LARGE, "mobilenet", "vit", "decoder, 16 tokens", "gpt2", "mixture", "convnext", "unet, nearest", "digits cnn 16")
+_HALVES = (
+    *_LARGE,
+    "mobilenet",
+    "vit",
+    "decoder, 16 tokens",
+    "gpt2",
+    "mixture",
+    "convnext",
+    "unet, nearest",
+    "digits cnn 16",
+)
 
 
 class Work(NamedTuple):
@@ -129,7 +139,9 @@ def run(work: Work, timed: bool) -> Iterator[dict[str, Any]]:
         os.environ["STRAIGHTLINE_CACHE_DIR"] = folder
         compiled = sl.compile(model, policy.clone(inputs))
         compile_s = time.perf_counter() - start
-        by_stream = sl.compile(copy.deepcopy(model), policy.clone(inputs), launch="stream")  # which writes its buffers, too
+        by_stream = sl.compile(
+            copy.deepcopy(model), policy.clone(inputs), launch="stream"
+        )  # which writes its buffers, too
         kernels = resources_in(Path(folder))
     for _ in range(2 if timed else 1):
         check(compiled, eager, reference, inputs, tf32)

@@ -44,7 +44,9 @@ class _Layers(nn.Module):
         return x + torch.tanh(F.relu(self.last(x)))
 
 
-def _compile(dtype: torch.dtype, rows: int, features: int, hidden: int, routes: dict[str, str]) -> tuple[Any, Any, Tensor]:
+def _compile(
+    dtype: torch.dtype, rows: int, features: int, hidden: int, routes: dict[str, str]
+) -> tuple[Any, Any, Tensor]:
     torch.manual_seed(0)
     model = nn.Linear(features, hidden, device="cuda").to(dtype).requires_grad_(False)
     x = torch.randn(rows, features, device="cuda").to(dtype)
@@ -64,7 +66,9 @@ def _judge(model: Callable[..., Tensor], inputs: tuple[Tensor, ...], got: Tensor
     scale = exact.abs().max()
     allowed = 4 * (model(*inputs).double() - exact).abs().max() + 8 * torch.finfo(got.dtype).eps * scale
     error = (got.double() - exact).abs().max()
-    assert got.shape == exact.shape and error <= allowed, f"{what}: error {error.item():.3g}, {allowed.item():.3g} is allowed"
+    assert got.shape == exact.shape and error <= allowed, (
+        f"{what}: error {error.item():.3g}, {allowed.item():.3g} is allowed"
+    )
     return (error / scale).item()
 
 

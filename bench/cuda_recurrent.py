@@ -53,7 +53,9 @@ def made(cell: type[nn.RNNBase], case: tuple[Any, ...]) -> tuple[nn.Module, Tens
     """A model and its input."""
     features, hidden, batch, steps, dtype, options = case
     model = Layers(cell, features, hidden, **options).to(dtype).eval()
-    return model, torch.randn((batch, steps, features) if options.get("batch_first") else (steps, batch, features)).to(dtype)
+    return model, torch.randn((batch, steps, features) if options.get("batch_first") else (steps, batch, features)).to(
+        dtype
+    )
 
 
 def check(cell: type[nn.RNNBase], case: tuple[Any, ...]) -> int:
@@ -77,7 +79,9 @@ def check(cell: type[nn.RNNBase], case: tuple[Any, ...]) -> int:
             assert error <= bound, f"{cell.__name__} {case}: off by {error}, bound {bound}"
         for _ in range(40):
             again = compiled(*given)
-            assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True)), f"{cell.__name__} {case}: other bits"
+            assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True)), (
+                f"{cell.__name__} {case}: other bits"
+            )
     return launches
 
 

@@ -62,7 +62,9 @@ class _Of(nn.Module):
 
 
 @torch.no_grad()
-def measure(name: str, function: Callable[[Tensor], Tensor], shape: tuple[int, ...], dtype: torch.dtype) -> list[dict[str, Any]]:
+def measure(
+    name: str, function: Callable[[Tensor], Tensor], shape: tuple[int, ...], dtype: torch.dtype
+) -> list[dict[str, Any]]:
     """Records of ours and of eager; raises when an answer is wrong."""
     x = torch.randn(shape, device="cuda").to(dtype)
     compiled = sl.compile(_Of(function), (x,))
@@ -71,7 +73,9 @@ def measure(name: str, function: Callable[[Tensor], Tensor], shape: tuple[int, .
     if got.is_floating_point():
         exact = function(x.double())
         mine, its = ((y.double() - exact).abs().max() for y in (got, eager))
-        assert mine <= 4 * its + 1e-6 * exact.abs().max(), f"{name} {shape}: off by {float(mine)}, eager by {float(its)}"
+        assert mine <= 4 * its + 1e-6 * exact.abs().max(), (
+            f"{name} {shape}: off by {float(mine)}, eager by {float(its)}"
+        )
     else:
         assert torch.equal(got, eager), f"{name} {shape}: {got} but eager {eager}"
     size = x.numel() * x.element_size()
@@ -81,7 +85,12 @@ def measure(name: str, function: Callable[[Tensor], Tensor], shape: tuple[int, .
     common = {"case": label, "bound_us": (size + got.numel() * got.element_size()) / _BYTES_PER_US}
     kernels = [row["kernel"] for row in compiled.explain().statements if row["phase"] == "run"]
     return [
-        {**common, "contender": "straightline", "stream_us": cuda_results.graph_us(compiled, inputs, _CALLS), "kernels": kernels},
+        {
+            **common,
+            "contender": "straightline",
+            "stream_us": cuda_results.graph_us(compiled, inputs, _CALLS),
+            "kernels": kernels,
+        },
         {**common, "contender": "eager", "stream_us": cuda_results.graph_us(function, inputs, _CALLS)},
     ]
 

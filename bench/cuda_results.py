@@ -48,7 +48,12 @@ def write(options: argparse.Namespace, records: list[dict[str, Any]], **more: An
     versions = {"python": sys.version.split()[0], "torch": torch.__version__, "cuda": torch.version.cuda}
     if torch.backends.cudnn.is_available():
         versions["cudnn"] = str(torch.backends.cudnn.version())
-    facts = {"machine": machine.description("cuda"), "versions": versions, "date": machine.date(), "commit": options.commit}
+    facts = {
+        "machine": machine.description("cuda"),
+        "versions": versions,
+        "date": machine.date(),
+        "commit": options.commit,
+    }
     options.json.write_text(json.dumps({**facts, **more, "records": records}, indent=1) + "\n")
 
 

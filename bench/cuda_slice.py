@@ -93,7 +93,9 @@ def run_case(case: Any, expected: int | None) -> dict[str, Any]:
         seen = _kernels_seen(lambda: compiled(*inputs))
         # A library may start several kernels for one call of it.
         own = all(row["backend"] == "cuda" for row in rows)
-        assert seen == 10 * len(rows) if own else seen >= 10 * len(rows), f"{case.name}: the profiler saw {seen} in 10 calls"
+        assert seen == 10 * len(rows) if own else seen >= 10 * len(rows), (
+            f"{case.name}: the profiler saw {seen} in 10 calls"
+        )
     return {"case": case.name, "launches": len(rows), "relative_error": error,
             "driver_calls": {kind: count / _CALLS for kind, count in asked.items() if count}}  # fmt: skip
 
@@ -156,7 +158,12 @@ def _attention() -> Iterator[tuple[str, Any, tuple[Tensor, ...]]]:
         return F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
 
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        for heads, shared, s, t, d in ((16, 8, 1, 512, 128), (4, 4, 77, 77, 64), (6, 2, 5, 130, 40), (8, 8, 300, 300, 64)):
+        for heads, shared, s, t, d in (
+            (16, 8, 1, 512, 128),
+            (4, 4, 77, 77, 64),
+            (6, 2, 5, 130, 40),
+            (8, 8, 300, 300, 64),
+        ):
             q, k, v = (torch.randn(2, h, n, d).to(dtype) for h, n in ((heads, s), (shared, t), (shared, t)))
             name = f"attention {dtype} {heads}/{shared} {s}x{t}x{d}"
             yield name, attend, (q, k, v)
@@ -170,7 +177,11 @@ def _widely() -> Iterator[tuple[str, Any, tuple[Tensor, ...]]]:
     for dtype in (torch.float32, torch.float64):
         yield f"scalars {dtype}", _Scalars(), (torch.randn(70, 333).to(dtype), torch.randn(333).to(dtype))
     for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        yield f"large {dtype}", lambda x, b: F.gelu(x + b) * x, (torch.randn(2000, 1024).to(dtype), torch.randn(1024).to(dtype))
+        yield (
+            f"large {dtype}",
+            lambda x, b: F.gelu(x + b) * x,
+            (torch.randn(2000, 1024).to(dtype), torch.randn(1024).to(dtype)),
+        )
     yield "odd", lambda x: x * 2 + 1, (torch.randn(1000003),)
     yield "misaligned", lambda x: x * 2 + 1, (torch.randn(4000001)[1:],)
     yield "transposed", lambda x, y: x.t() + y, (torch.randn(513, 700), torch.randn(700, 513))

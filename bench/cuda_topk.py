@@ -178,7 +178,9 @@ def _call_us(call: Function, inputs: list[Tensor]) -> float:
 
 
 @torch.no_grad()
-def measure(name: str, function: Function, shape: tuple[int, ...], dtype: torch.dtype, others: bool) -> list[dict[str, Any]]:
+def measure(
+    name: str, function: Function, shape: tuple[int, ...], dtype: torch.dtype, others: bool
+) -> list[dict[str, Any]]:
     """Records of ours, eager and perhaps torch.compile; raises when an answer is wrong."""
     inputs = [torch.randn(shape, device="cuda").to(dtype) for _ in range(4)]
     compiled = sl.compile(_Of(function), (inputs[0],))
@@ -193,14 +195,21 @@ def measure(name: str, function: Function, shape: tuple[int, ...], dtype: torch.
     if name in ("cumsum", "top p"):
         exact = function(inputs[0].double())
         mine, its = ((y.double() - exact).abs().max() for y in (ours[0], eager[0]))
-        assert mine <= 4 * its + 1e-6 * exact.abs().max(), f"{name} {shape}: off by {float(mine)}, eager by {float(its)}"
+        assert mine <= 4 * its + 1e-6 * exact.abs().max(), (
+            f"{name} {shape}: off by {float(mine)}, eager by {float(its)}"
+        )
     else:
         assert torch.equal(ours[0], eager[0]), f"{name} {shape}"
     label = f"{name} of {'x'.join(map(str, shape))} {str(dtype)[6:]}"
     kernels = [row["kernel"] for row in compiled.explain().statements if row["phase"] == "run"]
     records = []
     for contender, call in contenders.items():
-        record = {"case": label, "contender": contender, "stream_us": _graph_us(call, inputs), "call_us": _call_us(call, inputs)}
+        record = {
+            "case": label,
+            "contender": contender,
+            "stream_us": _graph_us(call, inputs),
+            "call_us": _call_us(call, inputs),
+        }
         records.append(record | ({"kernels": kernels} if contender == "straightline" else {}))
     return records
 
@@ -222,9 +231,12 @@ def main() -> None:
             continue
         records += found
         times = "   ".join(
-            f"{r['contender']} {-1 if r['stream_us'] is None else r['stream_us']:.1f} ({r['call_us']:.1f})" for r in found
+            f"{r['contender']} {-1 if r['stream_us'] is None else r['stream_us']:.1f} ({r['call_us']:.1f})"
+            for r in found
         )
-        print(f"{found[0]['case']:32} {times}   {found[0]['kernels']}   {time.perf_counter() - begin:.0f} s", flush=True)
+        print(
+            f"{found[0]['case']:32} {times}   {found[0]['kernels']}   {time.perf_counter() - begin:.0f} s", flush=True
+        )
     cuda_results.write(options, records, seed=seed)
     if failures:
         raise SystemExit(f"{len(failures)} failures")

@@ -44,7 +44,12 @@ def _cases() -> Iterator[tuple[str, Callable[[], nn.Module], tuple[int, ...], to
                 yield f"linears of {rows} rows, {launch}", model, (rows, 1024), dtype, {"launch": launch}
     for dtype in (torch.float32, torch.float16):
         model = lambda: nn.Sequential(  # noqa: E731
-            nn.Conv2d(3, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(), nn.Conv2d(64, 128, 1), nn.Sigmoid()
+            nn.Conv2d(3, 64, 3, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3),
+            nn.ReLU(),
+            nn.Conv2d(64, 128, 1),
+            nn.Sigmoid(),
         )
         yield "convolutions", model, (4, 3, 58, 58), dtype, {}
     transposed = partial(nn.ConvTranspose2d, 32, 16, 4, stride=2, padding=1)

@@ -41,7 +41,9 @@ void appendSource(mlir::Location location, llvm::SmallVectorImpl<std::string>& p
     }
   };
   if (auto file = llvm::dyn_cast<mlir::FileLineColLoc>(location)) {
-    add((llvm::sys::path::filename(file.getFilename().getValue()) + ":" + llvm::Twine(file.getLine())).str());
+    add((llvm::sys::path::filename(file.getFilename().getValue()) + ":" +
+         llvm::Twine(file.getLine()))
+            .str());
     return;
   }
   if (auto name = llvm::dyn_cast<mlir::NameLoc>(location)) {
@@ -106,7 +108,8 @@ std::string floatLiteral(const llvm::APFloat& value, mlir::Type type) {
 std::string doubleText(double value) { return shortest(value); }
 
 std::string intLiteral(int64_t value) {
-  return value == std::numeric_limits<int64_t>::min() ? "(-9223372036854775807 - 1)" : std::to_string(value);
+  return value == std::numeric_limits<int64_t>::min() ? "(-9223372036854775807 - 1)"
+                                                      : std::to_string(value);
 }
 
 std::string intLiteral(const llvm::APInt& value, mlir::Type type) {
@@ -129,7 +132,8 @@ std::string stringLiteral(llvm::StringRef value) {
       os << '\\' << c;
     } else if (byte < 32 || byte == 127 || c == '?') {
       // Three octal digits end the escape whatever follows; `?` could start a trigraph.
-      os << '\\' << char('0' + (byte >> 6)) << char('0' + ((byte >> 3) & 7)) << char('0' + (byte & 7));
+      os << '\\' << char('0' + (byte >> 6)) << char('0' + ((byte >> 3) & 7))
+         << char('0' + (byte & 7));
     } else {
       os << c;
     }
@@ -146,8 +150,8 @@ std::string scalarLiteral(mlir::TypedAttr value) {
   return intLiteral(integer.getValue(), integer.getType());
 }
 
-std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names, const Spelling& identifier,
-                       llvm::StringRef divide) {
+std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names,
+                       const Spelling& identifier, llvm::StringRef divide) {
   if (auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(expr)) {
     return intLiteral(constant.getValue());
   }
@@ -240,7 +244,8 @@ void Writer::line(const std::string& text) {
   text_ += '\n';
 }
 
-void Writer::call(const std::string& head, llvm::ArrayRef<std::string> items, const std::string& tail) {
+void Writer::call(const std::string& head, llvm::ArrayRef<std::string> items,
+                  const std::string& tail) {
   line(head + wrapped(items, indent_ + head.size(), indent_ + 4) + tail);
 }
 

@@ -21,8 +21,8 @@ using UniqueTexts = llvm::SetVector<std::string, std::vector<std::string>, std::
 /// "float", "sl::bfloat16", "bool", "int64_t" (index too), ...
 std::string cppType(mlir::Type type);
 
-/// Exact literal: shortest decimal that reads back as the same value; infinities and NaN as builtins. bfloat16 and half
-/// are written as float.
+/// Exact literal: shortest decimal that reads back as the same value; infinities and NaN as
+/// builtins. bfloat16 and half are written as float.
 std::string floatLiteral(const llvm::APFloat& value, mlir::Type type);
 /// Shortest decimal that reads back as the same double; finite values only.
 std::string doubleText(double value);
@@ -33,11 +33,11 @@ std::string stringLiteral(llvm::StringRef value);
 /// A typed scalar attribute.
 std::string scalarLiteral(mlir::TypedAttr value);
 
-/// Text of an expression; `identifier` says how a name is spelled. Operands are not negative, so C++ divides by `/`;
-/// Python's operator is `//`.
+/// Text of an expression; `identifier` says how a name is spelled. Operands are not negative, so
+/// C++ divides by `/`; Python's operator is `//`.
 using Spelling = std::function<std::string(mlir::StringAttr)>;
-std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names, const Spelling& identifier,
-                       llvm::StringRef divide = "/");
+std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names,
+                       const Spelling& identifier, llvm::StringRef divide = "/");
 
 /// "fc (model.py:12)", "model.py:12" or "": file names without folders.
 std::string sourceOf(mlir::Location location);
@@ -48,7 +48,8 @@ bool mentions(llvm::StringRef text, llvm::StringRef word);
 /// All words of `text`, for many questions of that kind.
 llvm::StringSet<> wordsOf(llvm::StringRef text);
 
-/// Joins `items` by ", ", breaking before the one that would pass column 100; continuation lines are indented.
+/// Joins `items` by ", ", breaking before the one that would pass column 100; continuation lines
+/// are indented.
 std::string wrapped(llvm::ArrayRef<std::string> items, size_t column, size_t indent);
 
 /// Text with an indentation of `step` columns a level.

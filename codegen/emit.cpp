@@ -11,8 +11,9 @@
 namespace straightline::codegen {
 namespace {
 
-/// Of kernels that only prepare starts (packing, casts, folding) so many are compiled as one. NVRTC takes 23 ms to begin and 13 to
-/// read the headers, of the 57 that such a kernel takes by itself. More would win little, and keep one thread when others are done.
+/// Of kernels that only prepare starts (packing, casts, folding) so many are compiled as one. NVRTC
+/// takes 23 ms to begin and 13 to read the headers, of the 57 that such a kernel takes by itself.
+/// More would win little, and keep one thread when others are done.
 constexpr size_t kPreparedTogether = 8;
 
 /// Kernels that a program, or a phase of it, launches, in the order of first use.
@@ -42,12 +43,13 @@ mlir::LogicalResult checkPlanned(kernel::ProgramOp program) {
 
 std::string headline(kernel::ProgramOp program, const std::string& comment) {
   kernel::TargetAttr target = program.getTarget();
-  return comment + " Program " + program.getSymName().str() + " for " + target.getBackend().str() + " " +
-         target.getCpu().str() + ", threads: " + std::to_string(target.getThreads()) + ".\n";
+  return comment + " Program " + program.getSymName().str() + " for " + target.getBackend().str() +
+         " " + target.getCpu().str() + ", threads: " + std::to_string(target.getThreads()) + ".\n";
 }
 
 /// Adds a kernel to the last of `units` where that has room, else begins one.
-void addTogether(const std::string& kernel, const std::string& text, std::vector<DeviceUnit>* units) {
+void addTogether(const std::string& kernel, const std::string& text,
+                 std::vector<DeviceUnit>* units) {
   if (units->empty() || units->back().kernels.size() == kPreparedTogether) {
     units->emplace_back();
   }
@@ -123,8 +125,8 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
   programIncludes.insert(text->includes.begin(), text->includes.end());
   includes.insert(text->includes.begin(), text->includes.end());
   emitted.program = {program.getSymName().str(),
-                     headline(program, "//") + lines(programIncludes) + separated(prototypes + text->declarations) +
-                         text->body + tables,
+                     headline(program, "//") + lines(programIncludes) +
+                         separated(prototypes + text->declarations) + text->body + tables,
                      text->externals};
   mlir::FailureOr<std::string> python = printPython(program, index);
   if (failed(python)) {
@@ -133,10 +135,11 @@ mlir::FailureOr<Emitted> emitProgram(mlir::ModuleOp module, const EmitOptions& o
   emitted.python = headline(program, "#") + *python;
   if (!emitted.deviceUnits.empty()) {
     emitted.arch = program.getTarget().getCpu().str();
-    emitted.listing = "// CUDA C++ for " + emitted.arch + ".\n" + lines(deviceIncludes) + deviceKernels + "// C++.\n";
+    emitted.listing = "// CUDA C++ for " + emitted.arch + ".\n" + lines(deviceIncludes) +
+                      deviceKernels + "// C++.\n";
   }
-  emitted.listing +=
-      headline(program, "//") + lines(includes) + kernels + separated(text->declarations) + text->body + tables;
+  emitted.listing += headline(program, "//") + lines(includes) + kernels +
+                     separated(text->declarations) + text->body + tables;
   return emitted;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// C++ text of a planned module. Deterministic: a function of the module (its program, kernels and source locations) and
-// the options; no addresses, times or folders.
+// C++ text of a planned module. Deterministic: a function of the module (its program, kernels and
+// source locations) and the options; no addresses, times or folders.
 #ifndef STRAIGHTLINE_CODEGEN_EMIT_H
 #define STRAIGHTLINE_CODEGEN_EMIT_H
 
@@ -11,9 +11,10 @@
 
 namespace straightline::codegen {
 
-/// One translation unit, whole in itself given the folder with straightline/abi and straightline/kernels.
+/// One translation unit, whole in itself given the folder with straightline/abi and
+/// straightline/kernels.
 struct EmittedUnit {
-  std::string name;                    ///< symbol of the kernel, or of the program
+  std::string name;  ///< symbol of the kernel, or of the program
   std::string text;
   std::vector<std::string> externals;  ///< extern "C" names it calls and does not define
 };
@@ -26,11 +27,17 @@ struct DeviceUnit {
 
 struct Emitted {
   std::vector<EmittedUnit> kernels;  ///< one for each kernel.func that the program launches
-  EmittedUnit program;               ///< sl_program_prepare, sl_program_run and the tables with `sl_program`
-  std::vector<DeviceUnit> deviceUnits;  ///< each kernel of run by itself, then those that only prepare starts, some together
-  std::string arch;          ///< of the device ("sm_90"), "" where there is none
-  std::string listing;               ///< all of it as one translation unit: what fn.code shows (kernels of a device are one of their own before it)
-  std::string python;                ///< the program as a Python module: what fn.code shows with emit="python"; "" with a device's kernels
+  /// sl_program_prepare, sl_program_run and the tables with `sl_program`
+  EmittedUnit program;
+  /// each kernel of run by itself, then those that only prepare starts, some together
+  std::vector<DeviceUnit> deviceUnits;
+  std::string arch;  ///< of the device ("sm_90"), "" where there is none
+  /// all of it as one translation unit: what fn.code shows (kernels of a device are one of their
+  /// own before it)
+  std::string listing;
+  /// the program as a Python module: what fn.code shows with emit="python"; "" with a device's
+  /// kernels
+  std::string python;
 };
 
 struct EmitOptions {

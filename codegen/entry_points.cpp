@@ -21,7 +21,8 @@ std::string typeName(mlir::Type type) {
   return text;
 }
 
-/// "muli_i64", "cmpi_slt_i64", "extf_bf16_f32": op, predicate, the types of operands and result, each once.
+/// "muli_i64", "cmpi_slt_i64", "extf_bf16_f32": op, predicate, the types of operands and result,
+/// each once.
 std::string scalarName(Operation* op) {
   std::string name = op->getName().stripDialect().str();
   if (auto compare = llvm::dyn_cast<mlir::arith::CmpIOp>(op)) {
@@ -55,7 +56,8 @@ void addBuffers(mlir::ArrayAttr types, StringRef prefix, sl_argument_role role,
   }
 }
 
-void addOutputs(Operation* entry, mlir::ArrayAttr types, llvm::SmallVectorImpl<EntryArgument>& arguments) {
+void addOutputs(Operation* entry, mlir::ArrayAttr types,
+                llvm::SmallVectorImpl<EntryArgument>& arguments) {
   for (auto [position, type] : llvm::enumerate(types.getAsValueRange<TypeAttr>())) {
     const sl_argument_role role =
         kernel::isOutputRead(entry, position) ? SL_ARGUMENT_READWRITE : SL_ARGUMENT_OUTPUT;
@@ -66,8 +68,8 @@ void addOutputs(Operation* entry, mlir::ArrayAttr types, llvm::SmallVectorImpl<E
 std::string pointerText(const EntryArgument& argument, size_t position) {
   const bool constant = argument.role == SL_ARGUMENT_INPUT;
   return std::string("static_cast<") + (constant ? "const " : "") +
-         cppType(llvm::cast<BufferType>(argument.type).getElementType()) + "*>(pointers[" + std::to_string(position) +
-         "])";
+         cppType(llvm::cast<BufferType>(argument.type).getElementType()) + "*>(pointers[" +
+         std::to_string(position) + "])";
 }
 
 std::string functionText(const EntryPoint& entry, const std::string& body) {
@@ -75,9 +77,9 @@ std::string functionText(const EntryPoint& entry, const std::string& body) {
   auto parameter = [&](StringRef type, StringRef name) {
     return type.str() + (mentions(body, name) ? " " + name.str() : "");
   };
-  return "static void thunk_" + entry.name + "(" + parameter("sl_ctx*", "ctx") + ", " + parameter("sl_team", "team") +
-         ", " + parameter("void* const*", "pointers") + ", " + parameter("const int64_t*", "scalars") + ") {\n" + body +
-         "}\n";
+  return "static void thunk_" + entry.name + "(" + parameter("sl_ctx*", "ctx") + ", " +
+         parameter("sl_team", "team") + ", " + parameter("void* const*", "pointers") + ", " +
+         parameter("const int64_t*", "scalars") + ") {\n" + body + "}\n";
 }
 
 std::string kernelBody(const EntryPoint& entry) {
@@ -98,7 +100,9 @@ std::string externalBody(kernel::DeclOp decl) {
   const size_t inputs = decl.getPlan() ? 1 : 0;
   const size_t outputs = inputs + decl.getInputs().size();
   const size_t workspace = outputs + decl.getOutputs().size();
-  auto offset = [](size_t count) { return count == 0 ? "pointers" : "pointers + " + std::to_string(count); };
+  auto offset = [](size_t count) {
+    return count == 0 ? "pointers" : "pointers + " + std::to_string(count);
+  };
   Writer writer;
   writer.indent();
   std::string inputsText = offset(inputs);
@@ -116,10 +120,11 @@ std::string externalBody(kernel::DeclOp decl) {
     writer.call("const void* const inputs[] = {", places, "};");
     inputsText = "inputs";
   }
-  writer.call("sl::report(ctx, " + decl.getRun().str() + "(",
-              {"ctx", "team", decl.getPlan() ? "pointers[0]" : "nullptr", inputsText, offset(outputs),
-               decl.getWorkspace().empty() ? "nullptr" : "pointers[" + std::to_string(workspace) + "]"},
-              "));");
+  writer.call(
+      "sl::report(ctx, " + decl.getRun().str() + "(",
+      {"ctx", "team", decl.getPlan() ? "pointers[0]" : "nullptr", inputsText, offset(outputs),
+       decl.getWorkspace().empty() ? "nullptr" : "pointers[" + std::to_string(workspace) + "]"},
+      "));");
   return writer.take();
 }
 
@@ -149,15 +154,16 @@ mlir::FailureOr<std::string> scalarBody(const EntryPoint& entry) {
   ScalarPrinter printer;
   for (auto [position, operand] : llvm::enumerate(op->getOperands())) {
     const std::string name = "x" + std::to_string(position);
-    writer.line("const auto " + name + " = sl::fromBits<" + cppType(operand.getType()) + ">(scalars[" +
-                std::to_string(position) + "]);");
+    writer.line("const auto " + name + " = sl::fromBits<" + cppType(operand.getType()) +
+                ">(scalars[" + std::to_string(position) + "]);");
     printer.bind(operand, name);
   }
   mlir::FailureOr<std::string> text = printer.expression(op);
   if (failed(text)) {
     return mlir::failure();
   }
-  writer.line("sl::toBits<" + cppType(op->getResult(0).getType()) + ">(pointers[0], " + *text + ");");
+  writer.line("sl::toBits<" + cppType(op->getResult(0).getType()) + ">(pointers[0], " + *text +
+              ");");
   return writer.take();
 }
 
@@ -183,7 +189,8 @@ void EntryPoints::add(Operation* statement, NameTable& names) {
   } else if (auto plan = llvm::dyn_cast<kernel::PlanOp>(statement)) {
     Operation* decl = kernel::lookupEntry(plan, plan.getCalleeAttr());
     const std::string name = plan.getCallee().str();
-    add(statement, {SL_ENTRY_PLAN, decl, "", backendOf(decl), 0}, "p:" + name, name + "_plan", &names);
+    add(statement, {SL_ENTRY_PLAN, decl, "", backendOf(decl), 0}, "p:" + name, name + "_plan",
+        &names);
   } else if (!llvm::isa<kernel::KernelDialect>(statement->getDialect()) &&
              !llvm::isa<mlir::arith::ConstantOp>(statement)) {
     const std::string name = scalarName(statement);
@@ -191,8 +198,8 @@ void EntryPoints::add(Operation* statement, NameTable& names) {
   }
 }
 
-void EntryPoints::add(Operation* statement, EntryPoint entry, const std::string& key, StringRef wish,
-                      NameTable* names) {
+void EntryPoints::add(Operation* statement, EntryPoint entry, const std::string& key,
+                      StringRef wish, NameTable* names) {
   const auto [place, isNew] = numbers_.try_emplace(key, static_cast<int>(entries_.size()));
   if (isNew) {
     entry.name = names ? names->unique(wish) : wish.str();
@@ -245,14 +252,16 @@ llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry) {
   if (auto func = llvm::dyn_cast<kernel::FuncOp>(entry.op)) {
     return func.getScalarNames();
   }
-  if (auto decl = llvm::dyn_cast<kernel::DeclOp>(entry.op); decl && entry.kind == SL_ENTRY_EXTERNAL) {
+  if (auto decl = llvm::dyn_cast<kernel::DeclOp>(entry.op);
+      decl && entry.kind == SL_ENTRY_EXTERNAL) {
     return decl.getScalarNames();
   }
   return {};
 }
 
 bool canFail(const EntryPoint& entry) {
-  return entry.kind == SL_ENTRY_PLAN || (entry.kind != SL_ENTRY_SCALAR && kernel::canFail(entry.op));
+  return entry.kind == SL_ENTRY_PLAN ||
+         (entry.kind != SL_ENTRY_SCALAR && kernel::canFail(entry.op));
 }
 
 std::string imageName(const EntryPoint& entry) { return entry.name + "_image"; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the statements of a program call: kernels, external entries, plans, scalar operations. The three printers and the
-// tables name them alike.
+// What the statements of a program call: kernels, external entries, plans, scalar operations. The
+// three printers and the tables name them alike.
 #ifndef STRAIGHTLINE_CODEGEN_ENTRY_POINTS_H
 #define STRAIGHTLINE_CODEGEN_ENTRY_POINTS_H
 
@@ -18,7 +18,7 @@ struct EntryPoint {
   mlir::Operation* op;  ///< kernel.func, kernel.decl, or the first scalar operation of its kind
   std::string name;
   std::string backend;
-  double costUs;        ///< of the slowest call, 0 when unknown
+  double costUs;  ///< of the slowest call, 0 when unknown
 };
 
 /// In order of first use, each once.
@@ -31,10 +31,13 @@ class EntryPoints {
   /// Null for a statement that calls nothing.
   const EntryPoint* of(mlir::Operation* statement) const;
   /// Position in `all`; `entry` is one of them.
-  size_t number(const EntryPoint& entry) const { return static_cast<size_t>(&entry - entries_.data()); }
+  size_t number(const EntryPoint& entry) const {
+    return static_cast<size_t>(&entry - entries_.data());
+  }
 
  private:
-  void add(mlir::Operation* statement, EntryPoint entry, const std::string& key, llvm::StringRef wish, NameTable* names);
+  void add(mlir::Operation* statement, EntryPoint entry, const std::string& key,
+           llvm::StringRef wish, NameTable* names);
 
   std::vector<EntryPoint> entries_;
   llvm::StringMap<int> numbers_;  ///< by key: one per kind and symbol
@@ -48,7 +51,8 @@ struct EntryArgument {
   mlir::Type type;
 };
 
-/// Arguments in the order of the thunk's pointers; for a scalar operation its result, then its operands.
+/// Arguments in the order of the thunk's pointers; for a scalar operation its result, then its
+/// operands.
 llvm::SmallVector<EntryArgument> argumentsOf(const EntryPoint& entry);
 /// Names of the run-time scalars of a kernel or an external entry.
 llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry);
@@ -56,10 +60,12 @@ bool canFail(const EntryPoint& entry);
 /// Symbol of the machine code of a kernel that runs on a device (an sl_device_image).
 std::string imageName(const EntryPoint& entry);
 
-/// "native" for a kernel.func ("cuda" where it runs on such a device), "onednn" for a kernel.decl whose run symbol is sl_onednn_..., "" otherwise.
+/// "native" for a kernel.func ("cuda" where it runs on such a device), "onednn" for a kernel.decl
+/// whose run symbol is sl_onednn_..., "" otherwise.
 std::string backendOf(mlir::Operation* entry);
 
-/// Text behind printProblem's. `static void thunk_k(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars)`.
+/// Text behind printProblem's. `static void thunk_k(sl_ctx*, sl_team, void* const* pointers, const
+/// int64_t* scalars)`.
 mlir::FailureOr<std::string> printThunk(const EntryPoint& entry);
 
 }  // namespace straightline::codegen

@@ -25,7 +25,8 @@ class Explainer {
         statements.push_back(std::move(*row));
       }
     }
-    std::vector<std::string> parameters(index_.count(SL_ROLE_PARAMETER) + index_.count(SL_ROLE_STATE));
+    std::vector<std::string> parameters(index_.count(SL_ROLE_PARAMETER) +
+                                        index_.count(SL_ROLE_STATE));
     int64_t parameterBytes = 0;
     for (const BufferLine& buffer : index_.buffers()) {
       if (buffer.role == SL_ROLE_PARAMETER || buffer.role == SL_ROLE_STATE) {
@@ -50,8 +51,9 @@ class Explainer {
   }
 
  private:
-  /// Parameters that `run` reads as they are and that are no results: a set of weights that shall not change with the
-  /// framework's tensors has to copy these. What only `prepare` reads is not needed after it.
+  /// Parameters that `run` reads as they are and that are no results: a set of weights that shall
+  /// not change with the framework's tensors has to copy these. What only `prepare` reads is not
+  /// needed after it.
   json::Array keptParameters() {
     json::Array names;
     for (auto parameter : program_.getBodyBlock()->getOps<kernel::ParameterOp>()) {
@@ -107,7 +109,8 @@ class Explainer {
         shape.push_back(numberOrText(extent, type.getNames()));
       }
       const BufferLine& line = index_.buffers()[index_.bufferNumber(value)];
-      rows.push_back(json::Object{{"name", line.source}, {"type", element}, {"shape", std::move(shape)}});
+      rows.push_back(
+          json::Object{{"name", line.source}, {"type", element}, {"shape", std::move(shape)}});
     }
     return rows;
   }
@@ -122,7 +125,9 @@ class Explainer {
     symbolic::printExpr(stream, expr, names);
     return text;
   }
-  static json::Value numberOrText(kernel::ExtentAttr extent) { return numberOrText(extent.getExpr(), extent.getNames()); }
+  static json::Value numberOrText(kernel::ExtentAttr extent) {
+    return numberOrText(extent.getExpr(), extent.getNames());
+  }
 
   /// At the upper bounds of the named extents; 0 for a handle.
   int64_t bytesOf(mlir::Value value) {
@@ -178,31 +183,39 @@ class Explainer {
     }
     row["bytes"] = bytes;
     row["kernel"] = call ? call.getEntry().getValue() : llvm::StringRef("copy");
-    auto function = call ? llvm::dyn_cast_if_present<kernel::FuncOp>(kernel::lookupEntry(line.op, call.getEntry())) : kernel::FuncOp();
+    auto function = call ? llvm::dyn_cast_if_present<kernel::FuncOp>(
+                               kernel::lookupEntry(line.op, call.getEntry()))
+                         : kernel::FuncOp();
     row["family"] = function ? function.getSchedule().getFamily().getValue() : llvm::StringRef();
     if (auto lane = line.op->getAttrOfType<mlir::IntegerAttr>(kernel::kLaneAttr)) {
       row["lane"] = lane.getInt();
     }
     if (function && function->hasAttr(kernel::kBlocksAttr)) {
-      row["blocks"] = numberOrText(function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr));
-      row["block_threads"] = function->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr).getInt();
+      row["blocks"] =
+          numberOrText(function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr));
+      row["block_threads"] =
+          function->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr).getInt();
     }
     row["backend"] = call ? backendOf(call.getEntryOp()) : "runtime";
     if (json::Array names = capturedAgainFor(line); !names.empty()) {
       row["captured_again"] = std::move(names);
     }
-    if (auto cost = line.op->getAttrOfType<mlir::FloatAttr>("kernel.cost_us"); cost && line.phase == 1) {
+    if (auto cost = line.op->getAttrOfType<mlir::FloatAttr>("kernel.cost_us");
+        cost && line.phase == 1) {
       estimatedUs_ += cost.getValueAsDouble();
     }
     return row;
   }
 
-  /// Names of inputs and results whose addresses a library gets: a graph of the device captures its part again where one is new.
+  /// Names of inputs and results whose addresses a library gets: a graph of the device captures its
+  /// part again where one is new.
   json::Array capturedAgainFor(const StatementLine& line) {
     json::Array names;
     auto call = llvm::dyn_cast<kernel::CallOp>(line.op);
-    auto declared = call ? llvm::dyn_cast_if_present<kernel::DeclOp>(call.getEntryOp()) : kernel::DeclOp();
-    if (!declared || !declared->hasAttr(kernel::kRunsOnAttr) || !declared.getPlan() || line.phase != 1) {
+    auto declared =
+        call ? llvm::dyn_cast_if_present<kernel::DeclOp>(call.getEntryOp()) : kernel::DeclOp();
+    if (!declared || !declared->hasAttr(kernel::kRunsOnAttr) || !declared.getPlan() ||
+        line.phase != 1) {
       return names;
     }
     llvm::SmallSetVector<mlir::Value, 4> roots;
@@ -239,7 +252,8 @@ json::Array listOfCandidates(mlir::ArrayAttr listed) {
   json::Array rows;
   for (auto entry : listed.getAsRange<mlir::DictionaryAttr>()) {
     json::Array candidates;
-    for (auto candidate : entry.getAs<mlir::ArrayAttr>("candidates").getAsRange<mlir::StringAttr>()) {
+    for (auto candidate :
+         entry.getAs<mlir::ArrayAttr>("candidates").getAsRange<mlir::StringAttr>()) {
       candidates.push_back(candidate.getValue());
     }
     json::Array atEdgeUs;

@@ -26,8 +26,8 @@ std::string numbersText(llvm::ArrayRef<mlir::AffineExpr> exprs) {
 std::string operandText(mlir::Type type, bool constant) {
   auto buffer = llvm::cast<BufferType>(type);
   return "{" + dtypeText(buffer.getElementType()) + ", " + std::to_string(buffer.getRank()) + ", " +
-         numbersText(buffer.getExtents()) + ", " + numbersText(buffer.getStrides()) + ", " + (constant ? "1" : "0") +
-         "}";
+         numbersText(buffer.getExtents()) + ", " + numbersText(buffer.getStrides()) + ", " +
+         (constant ? "1" : "0") + "}";
 }
 
 void printRows(const std::string& head, llvm::ArrayRef<std::string> rows, Writer& writer) {
@@ -98,7 +98,8 @@ std::string problemName(kernel::DeclOp decl) { return decl.getSymName().str() + 
 
 void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer) {
   llvm::SmallVector<std::string> operands, attributes;
-  for (auto [type, constant] : llvm::zip(decl.getInputs().getAsValueRange<TypeAttr>(), decl.getConstants())) {
+  for (auto [type, constant] :
+       llvm::zip(decl.getInputs().getAsValueRange<TypeAttr>(), decl.getConstants())) {
     operands.push_back(operandText(type, constant));
   }
   for (mlir::Type type : decl.getOutputs().getAsValueRange<TypeAttr>()) {
@@ -107,7 +108,8 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
   for (mlir::NamedAttribute attribute : decl.getProblem()) {
     auto value = llvm::dyn_cast<mlir::IntegerAttr>(attribute.getValue());
     if (value && attribute.getName() != "variant") {
-      attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " + intLiteral(value.getInt()) + "}");
+      attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " +
+                           intLiteral(value.getInt()) + "}");
     }
   }
   const std::string name = decl.getSymName().str();
@@ -115,11 +117,17 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
   if (!attributes.empty()) {
     printRows("static constexpr sl_attribute " + name + "_attributes[]", attributes, writer);
   }
-  llvm::SmallVector<std::string> items = {
-      "sizeof(sl_problem)", stringLiteral(decl.getOp()), name + "_operands", std::to_string(decl.getInputs().size()),
-      std::to_string(decl.getOutputs().size()), attributes.empty() ? "nullptr" : name + "_attributes",
-      std::to_string(attributes.size()), std::to_string(target.getThreads()),
-      std::to_string(target.getVectorBytes()), std::to_string(target.getL1()), std::to_string(target.getL2())};
+  llvm::SmallVector<std::string> items = {"sizeof(sl_problem)",
+                                          stringLiteral(decl.getOp()),
+                                          name + "_operands",
+                                          std::to_string(decl.getInputs().size()),
+                                          std::to_string(decl.getOutputs().size()),
+                                          attributes.empty() ? "nullptr" : name + "_attributes",
+                                          std::to_string(attributes.size()),
+                                          std::to_string(target.getThreads()),
+                                          std::to_string(target.getVectorBytes()),
+                                          std::to_string(target.getL1()),
+                                          std::to_string(target.getL2())};
   items.push_back(decl.getText() ? linesLiteral(decl.getText()) : "nullptr");
   items.push_back(std::to_string(decl.getSizes().size()));
   items.push_back(std::to_string(decl.getVariant()));

@@ -15,7 +15,8 @@ llvm::SmallVector<llvm::StringRef> externalSymbols(kernel::DeclOp decl);
 llvm::SmallVector<std::string> sizeTexts(kernel::DeclOp decl, const Spelling& spelling);
 std::string printExternalPrototypes(kernel::DeclOp decl);
 
-/// `static constexpr sl_problem k_problem = {...};` with the arrays it points to, for a declaration `k`.
+/// `static constexpr sl_problem k_problem = {...};` with the arrays it points to, for a declaration
+/// `k`.
 std::string problemName(kernel::DeclOp decl);
 void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer);
 

@@ -67,20 +67,23 @@ std::string valueText(StringRef key, Attribute value, const Spelling& spelling) 
 }
 
 /// `sl::GemmTune{.mr = 6, .nr = 16}`.
-std::string structText(const std::string& type, llvm::ArrayRef<mlir::NamedAttribute> values, const Spelling& spelling,
-                       size_t column, size_t indent) {
+std::string structText(const std::string& type, llvm::ArrayRef<mlir::NamedAttribute> values,
+                       const Spelling& spelling, size_t column, size_t indent) {
   llvm::SmallVector<std::string> items;
   for (mlir::NamedAttribute value : values) {
-    items.push_back("." + value.getName().str() + " = " + valueText(value.getName(), value.getValue(), spelling));
+    items.push_back("." + value.getName().str() + " = " +
+                    valueText(value.getName(), value.getValue(), spelling));
   }
   return type + "{" + wrapped(items, column + type.size() + 1, indent) + "}";
 }
 
-/// Whether the shape is a constant that the family decides by: fewer instructions, and a fraction of the time in clang.
+/// Whether the shape is a constant that the family decides by: fewer instructions, and a fraction
+/// of the time in clang.
 bool takesFixedShape(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
   return func.getScalarNames().empty() && !kernel::runsOnDevice(func) &&
-         llvm::is_contained({"pointwise", "fill", "zero_border", "row_reduction", "convolution_direct"}, family);
+         llvm::is_contained(
+             {"pointwise", "fill", "zero_border", "row_reduction", "convolution_direct"}, family);
 }
 
 }  // namespace
@@ -89,16 +92,19 @@ bool takesFixedShape(FuncOp func) {
 static bool waitsItself(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
   auto held = llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getTuneValue("held"));
-  return family == "gemv_group" || family == "recurrent_sequence" || (family == "attention" && held && held.getInt() > 0);
+  return family == "gemv_group" || family == "recurrent_sequence" ||
+         (family == "attention" && held && held.getInt() > 0);
 }
 
 bool mayStartEarly(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
   // Attention of one query over a cache has fewer blocks than there are processors.
-  auto queries = llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getShapeValue("s"));
+  auto queries =
+      llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getShapeValue("s"));
   const bool isSmall = family == "attention" && queries && queries.getInt() == 1;
   return kernel::runsOnDevice(func) &&
-         (isSmall || waitsItself(func) || llvm::is_contained({"gemv", "pointwise", "row_reduction", "topk"}, family));
+         (isSmall || waitsItself(func) ||
+          llvm::is_contained({"gemv", "pointwise", "row_reduction", "topk"}, family));
 }
 
 std::string kernelSignature(FuncOp func) {
@@ -109,7 +115,8 @@ std::string kernelSignature(FuncOp func) {
     auto resident = func->getAttrOfType<mlir::IntegerAttr>(kernel::kResidentAttr);
     const mlir::IntegerAttr second = cluster ? cluster : resident;
     head = cluster ? "SL_CLUSTER_KERNEL(" : resident ? "SL_RESIDENT_KERNEL(" : "SL_KERNEL(";
-    head += std::to_string(threads.getInt()) + (second ? ", " + std::to_string(second.getInt()) : "") + ") ";
+    head += std::to_string(threads.getInt()) +
+            (second ? ", " + std::to_string(second.getInt()) : "") + ") ";
   } else {
     items = {"sl_ctx* ctx", "sl_team team"};
     head = "extern \"C\" void ";
@@ -138,10 +145,12 @@ mlir::FailureOr<std::string> printKernel(FuncOp func) {
 
   std::string text = kernelSignature(func) + " {\n";
   text += mayStartEarly(func) && !waitsItself(func) ? "  sl::awaitPrevious();\n" : "";
-  text += head + structText(structs + "Tune", schedule.getTune(), spelling, head.size(), 6) + ">(\n";
+  text +=
+      head + structText(structs + "Tune", schedule.getTune(), spelling, head.size(), 6) + ">(\n";
   text += kernel::runsOnDevice(func) ? "      " : "      ctx, team,\n      ";
   if (takesFixedShape(func)) {
-    text += "sl::Fixed<" + structText(structs + "Shape", schedule.getShape(), spelling, 16, 10) + ">{}";
+    text +=
+        "sl::Fixed<" + structText(structs + "Shape", schedule.getShape(), spelling, 16, 10) + ">{}";
   } else {
     text += structText(structs + "Shape", schedule.getShape(), spelling, 6, 10);
   }

@@ -6,26 +6,29 @@
 namespace straightline::codegen {
 namespace {
 
-// Keywords, alternative tokens, common macros, and what emitted text uses itself: one set of names serves both texts.
+// Keywords, alternative tokens, common macros, and what emitted text uses itself: one set of names
+// serves both texts.
 constexpr llvm::StringLiteral kReserved[] = {
-    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
-    "catch", "char", "char8_t", "char16_t", "char32_t", "class", "compl", "concept", "const",
-    "const_cast", "consteval", "constexpr", "constinit", "continue", "co_await", "co_return",
-    "co_yield", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
-    "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
-    "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
-    "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "return",
-    "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch",
-    "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename",
-    "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
-    "NULL", "EOF", "assert", "errno", "linux", "unix", "main", "stdin", "stdout", "stderr",
-    "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t",
-    "size_t", "ctx", "team", "io", "sl", "abs", "exp", "log", "sin", "cos", "tan", "sqrt", "pow",
-    "floor", "ceil", "round", "trunc", "malloc", "free", "memcpy", "memset", "printf", "exit",
-    "signal", "y0", "j0", "y1", "j1", "gamma", "index", "time", "div", "read", "write",
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break",
+    "case", "catch", "char", "char8_t", "char16_t", "char32_t", "class", "compl", "concept",
+    "const", "const_cast", "consteval", "constexpr", "constinit", "continue", "co_await",
+    "co_return", "co_yield", "decltype", "default", "delete", "do", "double", "dynamic_cast",
+    "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if",
+    "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr",
+    "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast",
+    "requires", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast",
+    "struct", "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef",
+    "typeid", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t",
+    "while", "xor", "xor_eq", "NULL", "EOF", "assert", "errno", "linux", "unix", "main", "stdin",
+    "stdout", "stderr", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t",
+    "uint32_t", "uint64_t", "size_t", "ctx", "team", "io", "sl", "abs", "exp", "log", "sin", "cos",
+    "tan", "sqrt", "pow", "floor", "ceil", "round", "trunc", "malloc", "free", "memcpy", "memset",
+    "printf", "exit", "signal", "y0", "j0", "y1", "j1", "gamma", "index", "time", "div", "read",
+    "write",
     // Python's, and what emitted Python uses itself.
-    "False", "None", "True", "as", "async", "await", "def", "del", "elif", "except", "finally", "from", "global", "import",
-    "in", "is", "lambda", "nonlocal", "pass", "raise", "with", "yield", "range", "alone", "prepare", "run"};
+    "False", "None", "True", "as", "async", "await", "def", "del", "elif", "except", "finally",
+    "from", "global", "import", "in", "is", "lambda", "nonlocal", "pass", "raise", "with", "yield",
+    "range", "alone", "prepare", "run"};
 
 }  // namespace
 
@@ -44,7 +47,8 @@ std::string identifierFrom(llvm::StringRef name) {
   if (result.empty()) {
     return "v";
   }
-  // A leading capital after an underscore is the implementation's; a name of ours starts with a letter.
+  // A leading capital after an underscore is the implementation's; a name of ours starts with a
+  // letter.
   return llvm::isDigit(result.front()) ? "v" + result : result;
 }
 
@@ -72,7 +76,8 @@ std::string NameTable::unique(llvm::StringRef wish) {
   const std::string base = identifierFrom(wish);
   std::string name = base;
   int& next = next_[base];
-  while (taken_.contains(name) || taken_.contains(name + "_at") || taken_.contains(name + "_memory")) {
+  while (taken_.contains(name) || taken_.contains(name + "_at") ||
+         taken_.contains(name + "_memory")) {
     name = base + "_" + std::to_string(++next);
   }
   taken_.insert(name);

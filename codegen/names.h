@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unique C identifiers from framework names. The same names in the same order give the same identifiers.
+// Unique C identifiers from framework names. The same names in the same order give the same
+// identifiers.
 #ifndef STRAIGHTLINE_CODEGEN_NAMES_H
 #define STRAIGHTLINE_CODEGEN_NAMES_H
 
@@ -11,7 +12,8 @@
 
 namespace straightline::codegen {
 
-/// "layers.0.fc" -> "layers_0_fc"; never empty, never starts with a digit, never two underscores in a row.
+/// "layers.0.fc" -> "layers_0_fc"; never empty, never starts with a digit, never two underscores in
+/// a row.
 std::string identifierFrom(llvm::StringRef name);
 
 /// "row_reduction" -> "RowReduction".
@@ -21,8 +23,8 @@ std::string camelCase(llvm::StringRef name);
 class NameTable {
  public:
   NameTable();
-  /// identifierFrom(wish), with a number behind it when that is taken. Takes the names with these endings, too:
-  /// _at (a constant offset) and _memory (an allocation).
+  /// identifierFrom(wish), with a number behind it when that is taken. Takes the names with these
+  /// endings, too: _at (a constant offset) and _memory (an allocation).
   std::string unique(llvm::StringRef wish);
   /// Takes a name that is given (a symbol).
   void reserve(llvm::StringRef name) { taken_.insert(name); }

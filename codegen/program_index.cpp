@@ -74,9 +74,10 @@ ProgramIndex::ProgramIndex(kernel::ProgramOp program) {
       }
     }
   }
-  for (const char* name : {"arena", "prepared", "buffers", "statements", "extents", "results", "spaces", "queues",
-                           "arena_bytes", "scratch_bytes", "prepared_bytes", "destroy_handles", "entries", "constants",
-                           "sl_program", "sl_program_run", "sl_program_prepare", "native", "scalar"}) {
+  for (const char* name :
+       {"arena", "prepared", "buffers", "statements", "extents", "results", "spaces", "queues",
+        "arena_bytes", "scratch_bytes", "prepared_bytes", "destroy_handles", "entries", "constants",
+        "sl_program", "sl_program_run", "sl_program_prepare", "native", "scalar"}) {
     table_.reserve(name);
   }
   addStorage(program);
@@ -122,7 +123,8 @@ void ProgramIndex::addStorage(kernel::ProgramOp program) {
           addBuffer(p.getBuffer(), SL_ROLE_PREPARED, -1, p.getName(), p.getName());
         })
         .Case<kernel::HandleOp>([&](kernel::HandleOp h) {
-          addBuffer(h.getHandle(), SL_ROLE_HANDLE, handle++, h.getName(), (h.getName() + ".handle").str());
+          addBuffer(h.getHandle(), SL_ROLE_HANDLE, handle++, h.getName(),
+                    (h.getName() + ".handle").str());
         })
         .Case<kernel::ConstantOp>([&](kernel::ConstantOp c) {
           addBuffer(c.getBuffer(), SL_ROLE_CONSTANT, constant++, "", "constant");
@@ -130,7 +132,8 @@ void ProgramIndex::addStorage(kernel::ProgramOp program) {
   }
 }
 
-void ProgramIndex::addBuffer(Value value, sl_role role, int index, StringRef source, StringRef wish, bool scratch) {
+void ProgramIndex::addBuffer(Value value, sl_role role, int index, StringRef source, StringRef wish,
+                             bool scratch) {
   bufferNumbers_[value] = static_cast<int>(buffers_.size());
   names_[value] = table_.unique(wish);
   buffers_.push_back({value, role, index, source.str(), scratch});
@@ -219,7 +222,8 @@ int ProgramIndex::extentNumber(mlir::StringAttr name) const {
 }
 
 int ProgramIndex::count(sl_role role) const {
-  return static_cast<int>(llvm::count_if(buffers_, [&](const BufferLine& line) { return line.role == role; }));
+  return static_cast<int>(
+      llvm::count_if(buffers_, [&](const BufferLine& line) { return line.role == role; }));
 }
 
 }  // namespace straightline::codegen

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and names that the program's text and its tables share: buffers, statements, queues, spaces, extents.
+// Numbers and names that the program's text and its tables share: buffers, statements, queues,
+// spaces, extents.
 #ifndef STRAIGHTLINE_CODEGEN_PROGRAM_INDEX_H
 #define STRAIGHTLINE_CODEGEN_PROGRAM_INDEX_H
 
@@ -53,8 +54,8 @@ class ProgramIndex {
   const EntryPoints& entries() const { return entries_; }
 
  private:
-  void addBuffer(mlir::Value value, sl_role role, int index, llvm::StringRef source, llvm::StringRef wish,
-                 bool scratch = false);
+  void addBuffer(mlir::Value value, sl_role role, int index, llvm::StringRef source,
+                 llvm::StringRef wish, bool scratch = false);
   void addStorage(kernel::ProgramOp program);
   void addStatements(mlir::Block& block, int phase);
   void addLine(sl_statement_kind kind, mlir::Operation* op, int phase, bool first = true);

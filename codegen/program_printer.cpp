@@ -103,19 +103,23 @@ class Printer final : public StatementPrinter {
     std::string body = writer_.take();
     if (isAlone_) {
       const std::string team = mentions(body, "team") ? "  team = sl::alone();\n" : "";
-      body = "  if (team.index != 0) {  // every statement is thread 0's\n    return SL_OK;\n  }\n" + team + body;
+      body =
+          "  if (team.index != 0) {  // every statement is thread 0's\n    return SL_OK;\n  }\n" +
+          team + body;
     }
     // A parameter without a use has no name, so that nothing warns.
     auto parameter = [&](StringRef type, StringRef parameterName) {
       return type.str() + (mentions(body, parameterName) ? " " + parameterName.str() : "");
     };
-    out += "extern \"C\" int32_t " + name + "(" + parameter("sl_ctx*", "ctx") + ", " + parameter("sl_team", "team") +
-           ", " + parameter("const sl_bindings*", "io") + ") {\n" + body + "}\n\n";
+    out += "extern \"C\" int32_t " + name + "(" + parameter("sl_ctx*", "ctx") + ", " +
+           parameter("sl_team", "team") + ", " + parameter("const sl_bindings*", "io") + ") {\n" +
+           body + "}\n\n";
     return mlir::success();
   }
 
-  /// Whether thread 0 does all the work of a phase, so that nobody waits for anybody: the text then has no test for it at each
-  /// statement, and no barrier, each of which costs the compiler a loop (196 launches: 2.9 s of clang instead of 0.6).
+  /// Whether thread 0 does all the work of a phase, so that nobody waits for anybody: the text then
+  /// has no test for it at each statement, and no barrier, each of which costs the compiler a loop
+  /// (196 launches: 2.9 s of clang instead of 0.6).
   bool isForOneThread(mlir::Region& region) const {
     bool works = false;
     const mlir::WalkResult result = region.walk([&](Operation* op) {
@@ -136,7 +140,8 @@ class Printer final : public StatementPrinter {
   void comment(const std::string& text) override { writer_.line("// " + text); }
 
   void profile(int statement, bool begins) override {
-    writer_.line("sl::profile(ctx, team, " + std::to_string(statement) + ", " + (begins ? "1" : "0") + ");");
+    writer_.line("sl::profile(ctx, team, " + std::to_string(statement) + ", " +
+                 (begins ? "1" : "0") + ");");
   }
 
   void stopIfFailed(int statement, bool inLibrary) override {
@@ -151,7 +156,9 @@ class Printer final : public StatementPrinter {
 
   //===- statements --------------------------------------------------------===//
 
-  static std::string queueText(QueueUse queue) { return "io->queues[" + std::to_string(queue.number) + "]"; }
+  static std::string queueText(QueueUse queue) {
+    return "io->queues[" + std::to_string(queue.number) + "]";
+  }
 
   llvm::SmallVector<std::string> namesOf(llvm::ArrayRef<Value> buffers) const {
     return llvm::map_to_vector(buffers, [&](Value buffer) { return index_.name(buffer); });
@@ -165,15 +172,21 @@ class Printer final : public StatementPrinter {
   }
 
   llvm::SmallVector<std::string> scalarsOf(const EntryCall& call) const {
-    return llvm::map_to_vector(call.extents, [&](mlir::StringAttr name) { return index_.extentName(name); });
+    return llvm::map_to_vector(call.extents,
+                               [&](mlir::StringAttr name) { return index_.extentName(name); });
   }
 
-  /// Where the run is not gathered for one launch, and on a team's queue, the order of the text is all there is.
+  /// Where the run is not gathered for one launch, and on a team's queue, the order of the text is
+  /// all there is.
   void step(QueueUse queue, int64_t number, llvm::ArrayRef<int64_t> after) override {
     externals_.insert("sl_queue_step");
     printGuarded(true, [&] {
-      printArray("const int32_t", "after", llvm::map_to_vector(after, [](int64_t step) { return std::to_string(step); }));
-      writer_.call("sl_queue_step(", {queueText(queue), std::to_string(number), after.empty() ? "nullptr" : "after", std::to_string(after.size())}, ");");
+      printArray("const int32_t", "after",
+                 llvm::map_to_vector(after, [](int64_t step) { return std::to_string(step); }));
+      writer_.call("sl_queue_step(",
+                   {queueText(queue), std::to_string(number), after.empty() ? "nullptr" : "after",
+                    std::to_string(after.size())},
+                   ");");
     });
   }
 
@@ -190,12 +203,15 @@ class Printer final : public StatementPrinter {
       llvm::SmallVector<std::string> items = {"ctx", call.alone ? "sl::alone()" : "team"};
       items.append(pointersOf(call));
       items.append(scalarsOf(call));
-      printGuarded(call.alone && !isAlone_, [&] { writer_.call(call.entry.name + "(", items, ");"); });
+      printGuarded(call.alone && !isAlone_,
+                   [&] { writer_.call(call.entry.name + "(", items, ");"); });
     }
   }
 
   /// Begins a scope of thread 0, or of the whole team.
-  std::string scope(bool alone) const { return alone && !isAlone_ ? "if (team.index == 0) {" : "{"; }
+  std::string scope(bool alone) const {
+    return alone && !isAlone_ ? "if (team.index == 0) {" : "{";
+  }
 
   /// In braces behind a test for thread 0 where only that one takes part.
   void printGuarded(bool guarded, llvm::function_ref<void()> print) {
@@ -210,7 +226,8 @@ class Printer final : public StatementPrinter {
     writer_.line("}");
   }
 
-  void printArray(const std::string& type, const std::string& name, llvm::ArrayRef<std::string> items) {
+  void printArray(const std::string& type, const std::string& name,
+                  llvm::ArrayRef<std::string> items) {
     if (!items.empty()) {
       writer_.call(type + " " + name + "[] = {", items, "};");
     }
@@ -232,7 +249,8 @@ class Printer final : public StatementPrinter {
                    ", .threads = " + std::to_string(threads.getInt()) + ", .shared_bytes = 0};");
       printArray("void* const", "arguments", places);
       writer_.call("sl_queue_start(",
-                   {"ctx", queueText(call.queue), "io->kernels[" + std::to_string(index_.entries().number(call.entry)) + "]",
+                   {"ctx", queueText(call.queue),
+                    "io->kernels[" + std::to_string(index_.entries().number(call.entry)) + "]",
                     "&grid", places.empty() ? "nullptr" : "arguments"},
                    ");  // " + call.entry.name);
     });
@@ -253,9 +271,9 @@ class Printer final : public StatementPrinter {
       printArray("void* const", "pointers", pointers);
       printArray("const int64_t", "scalars", scalars);
       writer_.call("sl_queue_launch(",
-                   {"ctx", queueText(call.queue), "thunk_" + call.entry.name, pointers.empty() ? "nullptr" : "pointers",
-                    std::to_string(pointers.size()), scalars.empty() ? "nullptr" : "scalars",
-                    std::to_string(scalars.size())},
+                   {"ctx", queueText(call.queue), "thunk_" + call.entry.name,
+                    pointers.empty() ? "nullptr" : "pointers", std::to_string(pointers.size()),
+                    scalars.empty() ? "nullptr" : "scalars", std::to_string(scalars.size())},
                    ");");
     });
   }
@@ -278,8 +296,11 @@ class Printer final : public StatementPrinter {
     printArray("const void* const", "inputs", inputs);
     printArray("void* const", "outputs", namesOf(call.outputs));
     llvm::SmallVector<std::string> items = {
-        "ctx", call.alone ? "sl::alone()" : "team", handleText(call),
-        inputs.empty() ? "nullptr" : "inputs", call.outputs.empty() ? "nullptr" : "outputs",
+        "ctx",
+        call.alone ? "sl::alone()" : "team",
+        handleText(call),
+        inputs.empty() ? "nullptr" : "inputs",
+        call.outputs.empty() ? "nullptr" : "outputs",
         call.workspace.empty() ? "nullptr" : index_.name(call.workspace.front())};
     writer_.call("sl::report(ctx, " + decl.getRun().str() + "(", items, "));");
     writer_.dedent();
@@ -297,7 +318,8 @@ class Printer final : public StatementPrinter {
       }
       printArray("const void* const", "constants", places);
       writer_.call("sl::report(ctx, " + decl.getPlan()->str() + "(",
-                   {"ctx", "&" + problemName(decl), places.empty() ? "nullptr" : "constants", index_.name(call.handle)},
+                   {"ctx", "&" + problemName(decl), places.empty() ? "nullptr" : "constants",
+                    index_.name(call.handle)},
                    "));");
     });
   }
@@ -330,7 +352,8 @@ class Printer final : public StatementPrinter {
     externals_.insert("sl_queue_record");
     externals_.insert("sl_queue_forget");
     externals_.insert("sl_queue_wait");  // sl::Event mentions it
-    writer_.line("const sl::Event " + index_.name(record.getEvent()) + "(team, " + queueText(queue) + ");");
+    writer_.line("const sl::Event " + index_.name(record.getEvent()) + "(team, " +
+                 queueText(queue) + ");");
   }
 
   void wait(kernel::WaitOp wait, QueueUse queue) override {
@@ -338,7 +361,8 @@ class Printer final : public StatementPrinter {
   }
 
   void check(kernel::CheckOp check, int statement) override {
-    writer_.line("if (!" + index_.name(check.getCondition()) + ") {  // " + stringLiteral(check.getMessage()));
+    writer_.line("if (!" + index_.name(check.getCondition()) + ") {  // " +
+                 stringLiteral(check.getMessage()));
     writer_.line("  return sl::checkFailed(ctx, team, " + std::to_string(statement) + ");");
     writer_.line("}");
   }
@@ -349,10 +373,12 @@ class Printer final : public StatementPrinter {
     auto type = llvm::cast<BufferType>(alloc.getBuffer().getType());
     const std::string name = index_.name(alloc.getBuffer());
     const std::string bytes = alloc.getBytes() ? index_.name(alloc.getBytes()) : bytesText(type);
-    writer_.call("const sl::Allocation " + name + "_memory(",
-                 {"ctx", "team", index_.name(alloc.getCell()), stringLiteral(type.getSpace()), bytes}, ");");
+    writer_.call(
+        "const sl::Allocation " + name + "_memory(",
+        {"ctx", "team", index_.name(alloc.getCell()), stringLiteral(type.getSpace()), bytes}, ");");
     const std::string pointer = cppType(type.getElementType()) + "*";
-    writer_.line(pointer + " const " + name + " = static_cast<" + pointer + ">(" + name + "_memory.address());");
+    writer_.line(pointer + " const " + name + " = static_cast<" + pointer + ">(" + name +
+                 "_memory.address());");
   }
 
   void view(kernel::ViewOp view) override { printView(view, index_, writer_); }
@@ -360,23 +386,27 @@ class Printer final : public StatementPrinter {
   //===- scalars -----------------------------------------------------------===//
 
   void printScalar(Value result, const std::string& text) {
-    writer_.line("const " + cppType(result.getType()) + " " + index_.name(result) + " = " + text + ";");
+    writer_.line("const " + cppType(result.getType()) + " " + index_.name(result) + " = " + text +
+                 ";");
   }
 
   void size(kernel::SizeOp size) override {
     kernel::ExtentAttr value = size.getValue();
-    printScalar(size.getResult(), expression(value.getExpr(), value.getNames(), extentSpelling(index_)));
+    printScalar(size.getResult(),
+                expression(value.getExpr(), value.getNames(), extentSpelling(index_)));
   }
 
   void load(kernel::LoadOp load) override {
     auto name = [&](Value value) { return index_.name(value); };
-    printScalar(load.getResult(), index_.name(load.getBuffer()) + "[" + loadPlace(load, index_, name) + "]");
+    printScalar(load.getResult(),
+                index_.name(load.getBuffer()) + "[" + loadPlace(load, index_, name) + "]");
   }
 
   LogicalResult scalar(Operation* op, const EntryPoint&) override {
     ScalarPrinter printer;
     for (Value operand : op->getOperands()) {
-      const bool literal = operand.getDefiningOp<mlir::arith::ConstantOp>() && !operand.getType().isInteger(1);
+      const bool literal =
+          operand.getDefiningOp<mlir::arith::ConstantOp>() && !operand.getType().isInteger(1);
       const std::string name = index_.name(operand);
       printer.bind(operand, literal ? cppType(operand.getType()) + "(" + name + ")" : name);
     }
@@ -412,7 +442,8 @@ class Printer final : public StatementPrinter {
   void beginFor(kernel::ForOp loop) override {
     const std::string counter = index_.name(loop.getCounter());
     open("for (int64_t " + counter + " = " + index_.name(loop.getLower()) + "; " + counter + " < " +
-         index_.name(loop.getUpper()) + "; " + counter + " += " + index_.name(loop.getStep()) + ") {");
+         index_.name(loop.getUpper()) + "; " + counter + " += " + index_.name(loop.getStep()) +
+         ") {");
   }
 
   void beginWhile() override { open("while (true) {"); }
@@ -442,7 +473,8 @@ class Printer final : public StatementPrinter {
 
 }  // namespace
 
-mlir::FailureOr<ProgramText> printProgram(kernel::ProgramOp program, const ProgramIndex& index, bool profile) {
+mlir::FailureOr<ProgramText> printProgram(kernel::ProgramOp program, const ProgramIndex& index,
+                                          bool profile) {
   return Printer(program, index, profile).print();
 }
 

@@ -11,15 +11,17 @@
 namespace straightline::codegen {
 
 struct ProgramText {
-  std::vector<std::string> includes;      ///< whole lines
-  std::string declarations;               ///< prototypes of external entries
-  std::string body;                       ///< constants, thunks and the two functions
-  std::vector<std::string> externals;     ///< extern "C" names that the body calls, kernels not among them
+  std::vector<std::string> includes;  ///< whole lines
+  std::string declarations;           ///< prototypes of external entries
+  std::string body;                   ///< constants, thunks and the two functions
+  /// extern "C" names that the body calls, kernels not among them
+  std::vector<std::string> externals;
   bool hasPrepare;
 };
 
 /// `profile`: every statement tells ctx->profile when it begins and ends.
-mlir::FailureOr<ProgramText> printProgram(kernel::ProgramOp program, const ProgramIndex& index, bool profile);
+mlir::FailureOr<ProgramText> printProgram(kernel::ProgramOp program, const ProgramIndex& index,
+                                          bool profile);
 
 }  // namespace straightline::codegen
 

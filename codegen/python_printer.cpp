@@ -20,7 +20,8 @@ namespace {
 /// A value that C++ and Python read alike as double.
 std::string floatText(const llvm::APFloat& value) {
   if (value.isNaN() || value.isInfinity()) {
-    return std::string("float(\"") + (value.isNegative() ? "-" : "") + (value.isNaN() ? "nan" : "inf") + "\")";
+    return std::string("float(\"") + (value.isNegative() ? "-" : "") +
+           (value.isNaN() ? "nan" : "inf") + "\")";
   }
   llvm::APFloat exact = value;
   bool inexact = false;
@@ -53,23 +54,34 @@ std::string dtypeName(mlir::Type type) {
 
 const char* roleWord(sl_role role) {
   switch (role) {
-    case SL_ROLE_PARAMETER: return "parameter";
-    case SL_ROLE_STATE: return "state";
-    case SL_ROLE_PREPARED: return "prepared";
-    case SL_ROLE_HANDLE: return "handle";
-    case SL_ROLE_INPUT: return "input";
-    case SL_ROLE_OUTPUT: return "output";
-    case SL_ROLE_ARENA: return "arena";
-    case SL_ROLE_VIEW: return "view";
-    case SL_ROLE_CONSTANT: return "constant";
-    case SL_ROLE_RUNTIME: return "allocated";
+    case SL_ROLE_PARAMETER:
+      return "parameter";
+    case SL_ROLE_STATE:
+      return "state";
+    case SL_ROLE_PREPARED:
+      return "prepared";
+    case SL_ROLE_HANDLE:
+      return "handle";
+    case SL_ROLE_INPUT:
+      return "input";
+    case SL_ROLE_OUTPUT:
+      return "output";
+    case SL_ROLE_ARENA:
+      return "arena";
+    case SL_ROLE_VIEW:
+      return "view";
+    case SL_ROLE_CONSTANT:
+      return "constant";
+    case SL_ROLE_RUNTIME:
+      return "allocated";
   }
   return "";
 }
 
 class Printer final : public StatementPrinter {
  public:
-  Printer(kernel::ProgramOp program, const ProgramIndex& index) : program_(program), index_(index) {}
+  Printer(kernel::ProgramOp program, const ProgramIndex& index)
+      : program_(program), index_(index) {}
 
   mlir::FailureOr<std::string> print() {
     std::string functions;
@@ -84,8 +96,9 @@ class Printer final : public StatementPrinter {
     for (const EntryPoint& entry : index_.entries().all()) {
       backends.insert(entry.backend);
     }
-    const std::string imports =
-        backends.empty() ? "" : "from straightline.kernels import " + llvm::join(backends, ", ") + "\n\n";
+    const std::string imports = backends.empty() ? ""
+                                                 : "from straightline.kernels import " +
+                                                       llvm::join(backends, ", ") + "\n\n";
     return imports + functions;
   }
 
@@ -125,7 +138,8 @@ class Printer final : public StatementPrinter {
     for (int buffer : used.buffers) {
       const BufferLine& line = index_.buffers()[buffer];
       if (line.role != SL_ROLE_VIEW && line.role != SL_ROLE_RUNTIME) {
-        bind(index_.name(line.value), "buffers[" + std::to_string(buffer) + "]  # " + describe(line));
+        bind(index_.name(line.value),
+             "buffers[" + std::to_string(buffer) + "]  # " + describe(line));
       }
     }
     const std::string whole = locals.take() + statements;
@@ -207,8 +221,8 @@ class Printer final : public StatementPrinter {
     if (call.handle && !isPlan) {
       items.push_back(index_.name(call.handle));
     }
-    for (llvm::ArrayRef<Value> values :
-         {llvm::ArrayRef(call.inputs), llvm::ArrayRef(call.outputs), llvm::ArrayRef(call.workspace)}) {
+    for (llvm::ArrayRef<Value> values : {llvm::ArrayRef(call.inputs), llvm::ArrayRef(call.outputs),
+                                         llvm::ArrayRef(call.workspace)}) {
       for (Value value : values) {
         items.push_back(index_.name(value));
       }
@@ -229,12 +243,15 @@ class Printer final : public StatementPrinter {
     hasCode_.back() = true;
   }
 
-  void stopIfFailed(int statement, bool) override { code("io.stop_if_failed(" + std::to_string(statement) + ")"); }
+  void stopIfFailed(int statement, bool) override {
+    code("io.stop_if_failed(" + std::to_string(statement) + ")");
+  }
 
   void copy(kernel::CopyOp copy, QueueUse queue) override {
     auto type = llvm::cast<BufferType>(copy.getSource().getType());
     code(queueText(queue, false) + ".copy(" + index_.name(copy.getDestination()) + ", " +
-         index_.name(copy.getSource()) + ", " + expressionText(type.bytes(), type.getNames()) + ")");
+         index_.name(copy.getSource()) + ", " + expressionText(type.bytes(), type.getNames()) +
+         ")");
   }
 
   void barrier() override {}  // a call over the team returns when all threads have
@@ -257,8 +274,9 @@ class Printer final : public StatementPrinter {
   void alloc(kernel::AllocOp alloc) override {
     auto type = llvm::cast<BufferType>(alloc.getBuffer().getType());
     code(index_.name(alloc.getBuffer()) + " = io.alloc(" + numberOf(alloc.getBuffer()) + ", " +
-         (alloc.getBytes() ? nameOf(alloc.getBytes()) : expressionText(type.bytes(), type.getNames())) + ")  # " +
-         typeText(type));
+         (alloc.getBytes() ? nameOf(alloc.getBytes())
+                           : expressionText(type.bytes(), type.getNames())) +
+         ")  # " + typeText(type));
   }
 
   void view(kernel::ViewOp view) override {
@@ -266,15 +284,18 @@ class Printer final : public StatementPrinter {
       return;
     }
     kernel::ExtentAttr offset = view.getOffset();
-    const Spelling spelling = viewSpelling(view, index_, [&](Value value) { return nameOf(value); });
+    const Spelling spelling =
+        viewSpelling(view, index_, [&](Value value) { return nameOf(value); });
     const std::string place = expression(offset.getExpr(), offset.getNames(), spelling, "//");
     const std::string name = index_.name(view.getResult());
     const std::string base = index_.name(view.getBase());
     const std::string type = typeText(llvm::cast<BufferType>(view.getResult().getType()));
     if (isPlaced(view)) {
-      code(name + " = buffers[" + numberOf(view.getResult()) + "]  # " + base + (place == "0" ? "" : " + " + place) + ": " + type);
+      code(name + " = buffers[" + numberOf(view.getResult()) + "]  # " + base +
+           (place == "0" ? "" : " + " + place) + ": " + type);
     } else {
-      code(name + " = " + base + ".view(" + numberOf(view.getResult()) + ", " + place + ")  # " + type);
+      code(name + " = " + base + ".view(" + numberOf(view.getResult()) + ", " + place + ")  # " +
+           type);
     }
   }
 
@@ -304,8 +325,10 @@ class Printer final : public StatementPrinter {
   }
 
   LogicalResult scalar(Operation* op, const EntryPoint& entry) override {
-    llvm::SmallVector<std::string> items = llvm::map_to_vector(op->getOperands(), [&](Value v) { return nameOf(v); });
-    writer_.call(index_.name(op->getResult(0)) + " = " + entry.backend + "." + entry.name + "(", items, ")");
+    llvm::SmallVector<std::string> items =
+        llvm::map_to_vector(op->getOperands(), [&](Value v) { return nameOf(v); });
+    writer_.call(index_.name(op->getResult(0)) + " = " + entry.backend + "." + entry.name + "(",
+                 items, ")");
     hasCode_.back() = true;
     return mlir::success();
   }

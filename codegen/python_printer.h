@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program as Python: `prepare(io)` and `run(io)` over the same kernels, buffers and statements as the C++ text.
+// The program as Python: `prepare(io)` and `run(io)` over the same kernels, buffers and statements
+// as the C++ text.
 #ifndef STRAIGHTLINE_CODEGEN_PYTHON_PRINTER_H
 #define STRAIGHTLINE_CODEGEN_PYTHON_PRINTER_H
 
@@ -9,7 +10,8 @@
 
 namespace straightline::codegen {
 
-/// A whole module, without the headline. What `io`, its queues and buffers offer is python/straightline/_call.pyi.
+/// A whole module, without the headline. What `io`, its queues and buffers offer is
+/// python/straightline/_call.pyi.
 mlir::FailureOr<std::string> printPython(kernel::ProgramOp program, const ProgramIndex& index);
 
 }  // namespace straightline::codegen

@@ -86,19 +86,22 @@ StringRef unsignedFunctionOf(StringRef op) {
 }
 
 bool isDivision(Operation* op) {
-  return llvm::isa<mlir::arith::DivSIOp, mlir::arith::FloorDivSIOp, mlir::arith::RemSIOp, mlir::arith::DivUIOp,
-                   mlir::arith::RemUIOp>(op);
+  return llvm::isa<mlir::arith::DivSIOp, mlir::arith::FloorDivSIOp, mlir::arith::RemSIOp,
+                   mlir::arith::DivUIOp, mlir::arith::RemUIOp>(op);
 }
 
 bool hasNonzeroDivisor(Operation* op) {
   auto constant = op->getOperand(1).getDefiningOp<mlir::arith::ConstantOp>();
-  auto value = constant ? llvm::dyn_cast<mlir::IntegerAttr>(constant.getValue()) : mlir::IntegerAttr();
+  auto value =
+      constant ? llvm::dyn_cast<mlir::IntegerAttr>(constant.getValue()) : mlir::IntegerAttr();
   return value && !value.getValue().isZero();
 }
 
 bool isByte(mlir::Type type) { return type.isInteger(8); }
 
-bool isConstant(mlir::Value value) { return value.getDefiningOp<mlir::arith::ConstantOp>() != nullptr; }
+bool isConstant(mlir::Value value) {
+  return value.getDefiningOp<mlir::arith::ConstantOp>() != nullptr;
+}
 
 }  // namespace
 
@@ -120,18 +123,21 @@ std::string ScalarPrinter::constant(Operation* op) const {
 
 std::string ScalarPrinter::operand(Operation* op, unsigned i) const {
   const mlir::Value value = op->getOperand(i);
-  // What comes from a buffer has the buffer's type, uint8_t or int8_t; all other numbers of 8 bits are int8_t.
+  // What comes from a buffer has the buffer's type, uint8_t or int8_t; all other numbers of 8 bits
+  // are int8_t.
   Operation* maker = value.getDefiningOp();
-  const bool isComputed = maker && llvm::isa<mlir::arith::ArithDialect, mlir::math::MathDialect>(maker->getDialect());
-  return isByte(value.getType()) && !isComputed ? "sl::signed_of(" + nameOf(value) + ")" : nameOf(value);
+  const bool isComputed =
+      maker && llvm::isa<mlir::arith::ArithDialect, mlir::math::MathDialect>(maker->getDialect());
+  return isByte(value.getType()) && !isComputed ? "sl::signed_of(" + nameOf(value) + ")"
+                                                : nameOf(value);
 }
 
 std::string ScalarPrinter::unsignedForm(StringRef function, Operation* op) const {
   const std::string context = usesContext(op) ? "ctx, " : "";
   const std::string name = (usesContext(op) ? "checked_" : "") + function.str();
   // The result takes the type of the operands again, so that it goes with other signed values.
-  return "sl::bitcast<decltype(" + operand(op, 0) + ")>(sl::" + name + "(" + context + "sl::unsigned_of(" +
-         stored(op, 0) + "), sl::unsigned_of(" + stored(op, 1) + ")))";
+  return "sl::bitcast<decltype(" + operand(op, 0) + ")>(sl::" + name + "(" + context +
+         "sl::unsigned_of(" + stored(op, 0) + "), sl::unsigned_of(" + stored(op, 1) + ")))";
 }
 
 FailureOr<std::string> ScalarPrinter::conversion(Operation* op) const {
@@ -162,40 +168,67 @@ FailureOr<std::string> ScalarPrinter::comparison(Operation* op) const {
   auto call = [&](StringRef name) { return "sl::" + name.str() + "(" + a + ", " + b + ")"; };
   auto negated = [&](StringRef name) { return "sl::logical_not(" + call(name) + ")"; };
   auto isUnsigned = [&](StringRef name) {
-    return "sl::" + name.str() + "(sl::unsigned_of(" + stored(op, 0) + "), sl::unsigned_of(" + stored(op, 1) + "))";
+    return "sl::" + name.str() + "(sl::unsigned_of(" + stored(op, 0) + "), sl::unsigned_of(" +
+           stored(op, 1) + "))";
   };
   const std::string unordered = "sl::logical_or(sl::isnan(" + a + "), sl::isnan(" + b + "))";
   if (auto compare = llvm::dyn_cast<mlir::arith::CmpIOp>(op)) {
     switch (compare.getPredicate()) {
-      case mlir::arith::CmpIPredicate::eq: return call("eq");
-      case mlir::arith::CmpIPredicate::ne: return call("ne");
-      case mlir::arith::CmpIPredicate::slt: return call("lt");
-      case mlir::arith::CmpIPredicate::sle: return call("le");
-      case mlir::arith::CmpIPredicate::sgt: return call("gt");
-      case mlir::arith::CmpIPredicate::sge: return call("ge");
-      case mlir::arith::CmpIPredicate::ult: return isUnsigned("lt");
-      case mlir::arith::CmpIPredicate::ule: return isUnsigned("le");
-      case mlir::arith::CmpIPredicate::ugt: return isUnsigned("gt");
-      case mlir::arith::CmpIPredicate::uge: return isUnsigned("ge");
+      case mlir::arith::CmpIPredicate::eq:
+        return call("eq");
+      case mlir::arith::CmpIPredicate::ne:
+        return call("ne");
+      case mlir::arith::CmpIPredicate::slt:
+        return call("lt");
+      case mlir::arith::CmpIPredicate::sle:
+        return call("le");
+      case mlir::arith::CmpIPredicate::sgt:
+        return call("gt");
+      case mlir::arith::CmpIPredicate::sge:
+        return call("ge");
+      case mlir::arith::CmpIPredicate::ult:
+        return isUnsigned("lt");
+      case mlir::arith::CmpIPredicate::ule:
+        return isUnsigned("le");
+      case mlir::arith::CmpIPredicate::ugt:
+        return isUnsigned("gt");
+      case mlir::arith::CmpIPredicate::uge:
+        return isUnsigned("ge");
     }
   }
   switch (llvm::cast<mlir::arith::CmpFOp>(op).getPredicate()) {
-    case mlir::arith::CmpFPredicate::OEQ: return call("eq");
-    case mlir::arith::CmpFPredicate::OLT: return call("lt");
-    case mlir::arith::CmpFPredicate::OLE: return call("le");
-    case mlir::arith::CmpFPredicate::OGT: return call("gt");
-    case mlir::arith::CmpFPredicate::OGE: return call("ge");
-    case mlir::arith::CmpFPredicate::UNE: return call("ne");
-    case mlir::arith::CmpFPredicate::ULT: return negated("ge");
-    case mlir::arith::CmpFPredicate::ULE: return negated("gt");
-    case mlir::arith::CmpFPredicate::UGT: return negated("le");
-    case mlir::arith::CmpFPredicate::UGE: return negated("lt");
-    case mlir::arith::CmpFPredicate::ONE: return "sl::logical_and(" + call("ne") + ", sl::logical_not(" + unordered + "))";
-    case mlir::arith::CmpFPredicate::UEQ: return "sl::logical_or(" + call("eq") + ", " + unordered + ")";
-    case mlir::arith::CmpFPredicate::UNO: return unordered;
-    case mlir::arith::CmpFPredicate::ORD: return "sl::logical_not(" + unordered + ")";
-    case mlir::arith::CmpFPredicate::AlwaysFalse: return "sl::constantAs<bool>(" + a + ", false)";
-    case mlir::arith::CmpFPredicate::AlwaysTrue: return "sl::constantAs<bool>(" + a + ", true)";
+    case mlir::arith::CmpFPredicate::OEQ:
+      return call("eq");
+    case mlir::arith::CmpFPredicate::OLT:
+      return call("lt");
+    case mlir::arith::CmpFPredicate::OLE:
+      return call("le");
+    case mlir::arith::CmpFPredicate::OGT:
+      return call("gt");
+    case mlir::arith::CmpFPredicate::OGE:
+      return call("ge");
+    case mlir::arith::CmpFPredicate::UNE:
+      return call("ne");
+    case mlir::arith::CmpFPredicate::ULT:
+      return negated("ge");
+    case mlir::arith::CmpFPredicate::ULE:
+      return negated("gt");
+    case mlir::arith::CmpFPredicate::UGT:
+      return negated("le");
+    case mlir::arith::CmpFPredicate::UGE:
+      return negated("lt");
+    case mlir::arith::CmpFPredicate::ONE:
+      return "sl::logical_and(" + call("ne") + ", sl::logical_not(" + unordered + "))";
+    case mlir::arith::CmpFPredicate::UEQ:
+      return "sl::logical_or(" + call("eq") + ", " + unordered + ")";
+    case mlir::arith::CmpFPredicate::UNO:
+      return unordered;
+    case mlir::arith::CmpFPredicate::ORD:
+      return "sl::logical_not(" + unordered + ")";
+    case mlir::arith::CmpFPredicate::AlwaysFalse:
+      return "sl::constantAs<bool>(" + a + ", false)";
+    case mlir::arith::CmpFPredicate::AlwaysTrue:
+      return "sl::constantAs<bool>(" + a + ", true)";
   }
   return mlir::failure();
 }
@@ -211,19 +244,22 @@ FailureOr<std::string> ScalarPrinter::expression(Operation* op) const {
   if (llvm::isa<mlir::arith::CmpIOp, mlir::arith::CmpFOp>(op)) {
     return comparison(op);
   }
-  if (llvm::isa<mlir::arith::SIToFPOp, mlir::arith::UIToFPOp, mlir::arith::FPToSIOp, mlir::arith::FPToUIOp,
-                mlir::arith::ExtFOp, mlir::arith::TruncFOp, mlir::arith::ExtSIOp, mlir::arith::ExtUIOp,
-                mlir::arith::TruncIOp, mlir::arith::IndexCastOp, mlir::arith::IndexCastUIOp, mlir::arith::BitcastOp>(op)) {
+  if (llvm::isa<mlir::arith::SIToFPOp, mlir::arith::UIToFPOp, mlir::arith::FPToSIOp,
+                mlir::arith::FPToUIOp, mlir::arith::ExtFOp, mlir::arith::TruncFOp,
+                mlir::arith::ExtSIOp, mlir::arith::ExtUIOp, mlir::arith::TruncIOp,
+                mlir::arith::IndexCastOp, mlir::arith::IndexCastUIOp, mlir::arith::BitcastOp>(op)) {
     return conversion(op);
   }
   if (llvm::isa<mlir::math::FPowIOp>(op)) {
-    return "sl::pow(" + operand(op, 0) + ", sl::cast<" + cppType(op->getOperand(0).getType()) + ">(" + operand(op, 1) +
-           "))";
+    return "sl::pow(" + operand(op, 0) + ", sl::cast<" + cppType(op->getOperand(0).getType()) +
+           ">(" + operand(op, 1) + "))";
   }
   if (llvm::isa<mlir::math::ClampFOp>(op)) {
-    return "sl::minimum(" + operand(op, 2) + ", sl::maximum(" + operand(op, 1) + ", " + operand(op, 0) + "))";
+    return "sl::minimum(" + operand(op, 2) + ", sl::maximum(" + operand(op, 1) + ", " +
+           operand(op, 0) + "))";
   }
-  if (llvm::isa<mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(op) && isConstant(op->getOperand(1))) {
+  if (llvm::isa<mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(op) &&
+      isConstant(op->getOperand(1))) {
     // The first operand is the one whose NaN costs instructions.
     return "sl::" + functionOf(name).str() + "(" + operand(op, 1) + ", " + operand(op, 0) + ")";
   }
@@ -248,8 +284,9 @@ FailureOr<std::string> ScalarPrinter::expression(Operation* op) const {
 FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t indent) {
   mlir::Block& block = region.front();
   // Constants take the lanes of the first argument, or of the first result where there is none.
-  mlir::ValueRange lanes = block.getNumArguments() > 0 ? mlir::ValueRange(block.getArguments())
-                                                       : mlir::ValueRange(block.getTerminator()->getOperands());
+  mlir::ValueRange lanes = block.getNumArguments() > 0
+                               ? mlir::ValueRange(block.getArguments())
+                               : mlir::ValueRange(block.getTerminator()->getOperands());
   ScalarPrinter::Like like;
   if (!lanes.empty()) {
     like = {block.getNumArguments() > 0 ? "x0" : "y0", lanes.front().getType()};
@@ -285,11 +322,12 @@ FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t in
   for (mlir::BlockArgument argument : block.getArguments()) {
     // Argument 0 may be named in the text without a use in the region, for the lanes of constants.
     const bool named = body.find(printer.nameOf(argument)) != std::string::npos;
-    parameters += (parameters.empty() ? "auto" : ", auto") + (named ? " " + printer.nameOf(argument) : "");
+    parameters +=
+        (parameters.empty() ? "auto" : ", auto") + (named ? " " + printer.nameOf(argument) : "");
   }
   parameters += parameters.empty() || results.empty() ? "" : ", ";
-  return std::string(usesContext ? "[ctx](" : "[](") + parameters + results + ") SL_LAMBDA {" + body + "\n" +
-         std::string(indent, ' ') + "}";
+  return std::string(usesContext ? "[ctx](" : "[](") + parameters + results + ") SL_LAMBDA {" +
+         body + "\n" + std::string(indent, ' ') + "}";
 }
 
 }  // namespace straightline::codegen

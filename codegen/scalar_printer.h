@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalar operations (arith, math) as C++ in the vocabulary of codegen/kernels/scalar.h, which lists the spellings.
+// Scalar operations (arith, math) as C++ in the vocabulary of codegen/kernels/scalar.h, which lists
+// the spellings.
 #ifndef STRAIGHTLINE_CODEGEN_SCALAR_PRINTER_H
 #define STRAIGHTLINE_CODEGEN_SCALAR_PRINTER_H
 
@@ -20,7 +21,8 @@ class ScalarPrinter {
     mlir::Type type;
   };
   /// `checked`: integer division reports a zero divisor through `ctx`.
-  explicit ScalarPrinter(Like like = {}, bool checked = false) : like_(std::move(like)), checked_(checked) {}
+  explicit ScalarPrinter(Like like = {}, bool checked = false)
+      : like_(std::move(like)), checked_(checked) {}
 
   void bind(mlir::Value value, std::string text) { names_[value] = std::move(text); }
   std::string nameOf(mlir::Value value) const { return names_.lookup(value); }
@@ -44,8 +46,8 @@ class ScalarPrinter {
   bool checked_;
 };
 
-/// A region as a C++ lambda: arguments by value (x0, x1, ...), yielded values by reference (y0, y1, ...). Lines after the
-/// first are indented by `indent`.
+/// A region as a C++ lambda: arguments by value (x0, x1, ...), yielded values by reference (y0, y1,
+/// ...). Lines after the first are indented by `indent`.
 mlir::FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t indent);
 
 }  // namespace straightline::codegen

@@ -19,7 +19,9 @@ class Walk {
 
   LogicalResult block(mlir::Block& block) {
     for (Operation& op : block) {
-      const bool timed = profile_ && llvm::isa<kernel::LaunchOp, kernel::CallOp, kernel::CopyOp, kernel::PlanOp>(op);
+      const bool timed =
+          profile_ &&
+          llvm::isa<kernel::LaunchOp, kernel::CallOp, kernel::CopyOp, kernel::PlanOp>(op);
       comment(&op);
       step(&op);
       if (timed) {
@@ -50,7 +52,8 @@ class Walk {
   /// Whether thread 0 alone runs code that may have threads of its own.
   static bool isInLibrary(Operation* op) {
     auto call = llvm::dyn_cast<kernel::CallOp>(op);
-    return (call && llvm::cast<kernel::KernelCallInterface>(op).getTeamSize() == 1) || llvm::isa<kernel::PlanOp>(op);
+    return (call && llvm::cast<kernel::KernelCallInterface>(op).getTeamSize() == 1) ||
+           llvm::isa<kernel::PlanOp>(op);
   }
 
   void step(Operation* op) {
@@ -63,13 +66,14 @@ class Walk {
       auto own = inner->getAttrOfType<mlir::FlatSymbolRefAttr>("queue");
       symbol = own ? own : symbol;
     });
-    printer_.step(queue(symbol), number.getInt(), op->getAttrOfType<mlir::DenseI64ArrayAttr>(kernel::kAfterAttr).asArrayRef());
+    printer_.step(queue(symbol), number.getInt(),
+                  op->getAttrOfType<mlir::DenseI64ArrayAttr>(kernel::kAfterAttr).asArrayRef());
   }
 
   /// "linear, relu: fc (model.py:12)".
   void comment(Operation* op) {
-    if (llvm::isa<kernel::SlotOp, kernel::ViewOp, kernel::SizeOp, kernel::ReturnOp, kernel::ConditionOp,
-                  kernel::BarrierOp>(op) ||
+    if (llvm::isa<kernel::SlotOp, kernel::ViewOp, kernel::SizeOp, kernel::ReturnOp,
+                  kernel::ConditionOp, kernel::BarrierOp>(op) ||
         !llvm::isa<kernel::KernelDialect>(op->getDialect())) {
       return;
     }
@@ -85,7 +89,8 @@ class Walk {
 
   LogicalResult statement(Operation* op) {
     return llvm::TypeSwitch<Operation*, LogicalResult>(op)
-        .Case<kernel::SlotOp, kernel::ReturnOp, mlir::arith::ConstantOp>([](auto) { return mlir::success(); })
+        .Case<kernel::SlotOp, kernel::ReturnOp, mlir::arith::ConstantOp>(
+            [](auto) { return mlir::success(); })
         .Case<kernel::LaunchOp, kernel::CallOp>([&](auto call) { return entryCall(call); })
         .Case<kernel::PlanOp>([&](auto plan) { return planCall(plan); })
         .Case<kernel::CopyOp>([&](auto copy) {
@@ -131,7 +136,9 @@ class Walk {
         .Case<kernel::IfOp>([&](auto branch) { return ifStatement(branch); })
         .Case<kernel::ForOp>([&](auto loop) { return forLoop(loop); })
         .Case<kernel::WhileOp>([&](auto loop) { return whileLoop(loop); })
-        .Default([&](Operation* scalar) { return printer_.scalar(scalar, *index_.entries().of(scalar)); });
+        .Default([&](Operation* scalar) {
+          return printer_.scalar(scalar, *index_.entries().of(scalar));
+        });
   }
 
   QueueUse queue(mlir::FlatSymbolRefAttr symbol) const {
@@ -141,14 +148,9 @@ class Walk {
 
   LogicalResult entryCall(kernel::KernelCallInterface call) {
     const EntryPoint& entry = *index_.entries().of(call);
-    printer_.call({call,
-                   entry,
-                   queue(call.getQueueSymbol()),
-                   call.getTeamSize() == 1,
-                   call.getHandleOrNull(),
-                   llvm::to_vector(call.getInputs()),
-                   llvm::to_vector(call.getOutputs()),
-                   llvm::to_vector(call.getWorkspace()),
+    printer_.call({call, entry, queue(call.getQueueSymbol()), call.getTeamSize() == 1,
+                   call.getHandleOrNull(), llvm::to_vector(call.getInputs()),
+                   llvm::to_vector(call.getOutputs()), llvm::to_vector(call.getWorkspace()),
                    scalarNamesOf(entry)});
     return mlir::success();
   }
@@ -206,7 +208,8 @@ class Walk {
 
 }  // namespace
 
-LogicalResult walkStatements(mlir::Region& region, const ProgramIndex& index, bool profile, StatementPrinter& printer) {
+LogicalResult walkStatements(mlir::Region& region, const ProgramIndex& index, bool profile,
+                             StatementPrinter& printer) {
   return Walk(index, profile, printer).block(region.front());
 }
 

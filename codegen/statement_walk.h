@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one walk over the statements of a program: a case per kind of statement, no decisions, no text. Printers of
-// program text (C++, Python) say how each kind is spelled.
+// The one walk over the statements of a program: a case per kind of statement, no decisions, no
+// text. Printers of program text (C++, Python) say how each kind is spelled.
 #ifndef STRAIGHTLINE_CODEGEN_STATEMENT_WALK_H
 #define STRAIGHTLINE_CODEGEN_STATEMENT_WALK_H
 
@@ -34,10 +34,12 @@ class StatementPrinter {
 
   virtual void comment(const std::string& text) = 0;
   virtual void profile(int statement, bool begins) = 0;
-  /// A step begins here, behind the steps `after` (kernel.step). Whoever runs the order of the text has nothing to say.
+  /// A step begins here, behind the steps `after` (kernel.step). Whoever runs the order of the text
+  /// has nothing to say.
   virtual void step(QueueUse, int64_t /*number*/, llvm::ArrayRef<int64_t> /*after*/) {}
   virtual void call(const EntryCall& call) = 0;
-  /// The program ends here when the statement before has failed. `inLibrary`: thread 0 alone was in a library there.
+  /// The program ends here when the statement before has failed. `inLibrary`: thread 0 alone was in
+  /// a library there.
   virtual void stopIfFailed(int statement, bool inLibrary) = 0;
   virtual void copy(kernel::CopyOp copy, QueueUse queue) = 0;
   virtual void barrier() = 0;
@@ -55,8 +57,8 @@ class StatementPrinter {
   virtual void beginFor(kernel::ForOp loop) = 0;
   virtual void beginWhile() = 0;
   virtual void condition(kernel::ConditionOp condition) = 0;
-  /// The back edge of a loop: all threads leave at the same iteration, and none starts the next before all have ended
-  /// this one.
+  /// The back edge of a loop: all threads leave at the same iteration, and none starts the next
+  /// before all have ended this one.
   virtual void endLoop(int statement) = 0;
   /// Memory that `block` allocated goes here.
   virtual void endBlock(mlir::Block& block) = 0;

@@ -121,14 +121,16 @@ Placed placeOf(Value value) {
   return {{}, nullptr};
 }
 
-void printPlaced(Value value, const Placed& place, bool readOnly, const ProgramIndex& index, Writer& writer) {
+void printPlaced(Value value, const Placed& place, bool readOnly, const ProgramIndex& index,
+                 Writer& writer) {
   auto type = llvm::cast<BufferType>(value.getType());
   llvm::SmallVector<StringAttr> names;
   AffineExpr bytes = addressBytes(type, place.offset, names);
   const std::string name = index.name(value);
   const std::string constant = symbolic::constantValue(bytes) ? "constexpr" : "const";
   const std::string element = (readOnly ? "const " : "") + cppType(type.getElementType());
-  writer.line(constant + " int64_t " + name + "_at = " + expression(bytes, names, extentSpelling(index)) + ";");
+  writer.line(constant + " int64_t " + name +
+              "_at = " + expression(bytes, names, extentSpelling(index)) + ";");
   writer.line(element + "* const " + name + " = sl::at<" + element + ">(io->" + place.arenas + "[" +
               std::to_string(index.spaceNumber(type.getSpace())) + "], " + name + "_at);");
 }
@@ -137,13 +139,15 @@ void printLocal(const BufferLine& line, bool inPrepare, const ProgramIndex& inde
   const std::string name = index.name(line.value);
   const std::string position = "[" + std::to_string(line.index) + "]";
   if (line.role == SL_ROLE_HANDLE) {
-    writer.line(inPrepare ? "void** const " + name + " = const_cast<void**>(&io->handles" + position + ");"
+    writer.line(inPrepare ? "void** const " + name + " = const_cast<void**>(&io->handles" +
+                                position + ");"
                           : "void* const " + name + " = io->handles" + position + ";");
     return;
   }
   const bool readOnly = isReadOnly(line.value, inPrepare);
-  const std::string pointer = std::string(readOnly ? "const " : "") +
-                              cppType(llvm::cast<BufferType>(line.value.getType()).getElementType()) + "*";
+  const std::string pointer =
+      std::string(readOnly ? "const " : "") +
+      cppType(llvm::cast<BufferType>(line.value.getType()).getElementType()) + "*";
   const std::string head = pointer + " const " + name + " = static_cast<" + pointer + ">(";
   switch (line.role) {
     case SL_ROLE_PARAMETER:
@@ -164,7 +168,7 @@ void printLocal(const BufferLine& line, bool inPrepare, const ProgramIndex& inde
       printPlaced(line.value, placeOf(line.value), readOnly, index, writer);
       return;
     case SL_ROLE_HANDLE:
-    case SL_ROLE_VIEW:      // printed where they stand
+    case SL_ROLE_VIEW:  // printed where they stand
     case SL_ROLE_RUNTIME:
     case SL_ROLE_CONSTANT:  // the name of an array
       return;
@@ -177,7 +181,8 @@ Spelling extentSpelling(const ProgramIndex& index) {
   return [&index](StringAttr name) { return index.extentName(name); };
 }
 
-AffineExpr addressBytes(BufferType type, kernel::ExtentAttr offset, llvm::SmallVectorImpl<StringAttr>& names) {
+AffineExpr addressBytes(BufferType type, kernel::ExtentAttr offset,
+                        llvm::SmallVectorImpl<StringAttr>& names) {
   names.assign(type.getNames().begin(), type.getNames().end());
   AffineExpr bytes = type.storageOffsetElems() * type.elementBytes();
   return bytes + symbolic::rebase(offset.getExpr(), offset.getNames(), names);
@@ -187,7 +192,8 @@ bool isReadOnly(Value buffer, bool inPrepare) {
   Value root = kernel::storageRoot(buffer);
   if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(root)) {
     auto run = llvm::cast<kernel::RunOp>(argument.getOwner()->getParentOp());
-    return argument.getArgNumber() < run.getInputNames().size() && !run.getMutatedInputs()[argument.getArgNumber()];
+    return argument.getArgNumber() < run.getInputNames().size() &&
+           !run.getMutatedInputs()[argument.getArgNumber()];
   }
   mlir::Operation* owner = root.getDefiningOp();
   return llvm::isa<kernel::ParameterOp, kernel::ConstantOp>(owner) ||
@@ -197,7 +203,8 @@ bool isReadOnly(Value buffer, bool inPrepare) {
 mlir::FailureOr<std::string> printConstant(kernel::ConstantOp op, const ProgramIndex& index) {
   auto elements = llvm::dyn_cast<mlir::DenseElementsAttr>(op.getValue());
   if (!elements) {
-    return op.emitError() << "unsupported: literal data of kind " << op.getValue().getAbstractAttribute().getName()
+    return op.emitError() << "unsupported: literal data of kind "
+                          << op.getValue().getAbstractAttribute().getName()
                           << ", expected dense elements";
   }
   mlir::Type type = elements.getElementType();
@@ -252,7 +259,8 @@ void printLocals(mlir::Region& region, const ProgramIndex& index, Writer& writer
   const bool inPrepare = llvm::isa<kernel::PrepareOp>(region.getParentOp());
   const Locals locals = localsOf(region, index);
   for (int extent : locals.extents) {
-    writer.line("const int64_t " + index.extentName(kernel::ExtentOp(index.extents()[extent]).getSymNameAttr()) +
+    writer.line("const int64_t " +
+                index.extentName(kernel::ExtentOp(index.extents()[extent]).getSymNameAttr()) +
                 " = io->extents[" + std::to_string(extent) + "];");
   }
   for (int buffer : locals.buffers) {
@@ -267,7 +275,8 @@ std::string loadPlace(kernel::LoadOp load, const ProgramIndex& index, const Valu
     const std::string step = expression(stride, type.getNames(), extentSpelling(index));
     const std::string at = name(position);
     const bool simple = llvm::all_of(step, [](char c) { return llvm::isAlnum(c) || c == '_'; });
-    place += (place.empty() ? "" : " + ") + (step == "1" ? at : at + " * " + (simple ? step : "(" + step + ")"));
+    place += (place.empty() ? "" : " + ") +
+             (step == "1" ? at : at + " * " + (simple ? step : "(" + step + ")"));
   }
   return place.empty() ? "0" : place;
 }
@@ -292,12 +301,13 @@ void printView(kernel::ViewOp view, const ProgramIndex& index, Writer& writer) {
   kernel::ExtentAttr offset = view.getOffset();
   std::string address = index.name(view.getBase());
   if (offset.getConstant() != 0) {
-    const Spelling spelling = viewSpelling(view, index, [&](Value value) { return index.name(value); });
+    const Spelling spelling =
+        viewSpelling(view, index, [&](Value value) { return index.name(value); });
     address += " + " + expression(offset.getExpr(), offset.getNames(), spelling);
   }
   const bool inPrepare = view->getParentOfType<kernel::PrepareOp>() != nullptr;
-  const std::string pointer =
-      std::string(isReadOnly(view.getResult(), inPrepare) ? "const " : "") + cppType(result.getElementType()) + "*";
+  const std::string pointer = std::string(isReadOnly(view.getResult(), inPrepare) ? "const " : "") +
+                              cppType(result.getElementType()) + "*";
   if (cppType(base.getElementType()) != cppType(result.getElementType())) {
     address = "reinterpret_cast<" + pointer + ">(" + address + ")";
   }

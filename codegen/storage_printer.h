@@ -13,22 +13,26 @@ namespace straightline::codegen {
 /// How an index value is spelled.
 using ValueSpelling = std::function<std::string(mlir::Value)>;
 
-/// What a phase needs before its first statement, as numbers in the index: extents, and buffers that have an address then.
+/// What a phase needs before its first statement, as numbers in the index: extents, and buffers
+/// that have an address then.
 struct Locals {
   llvm::SmallVector<int> extents, buffers;
 };
 Locals localsOf(mlir::Region& region, const ProgramIndex& index);
 
-/// `alignas(64) static constexpr float c[] = {...};` An error on the op for data that has no elements in memory.
+/// `alignas(64) static constexpr float c[] = {...};` An error on the op for data that has no
+/// elements in memory.
 mlir::FailureOr<std::string> printConstant(kernel::ConstantOp op, const ProgramIndex& index);
 
-/// Locals of one phase: extents, arenas, and every buffer that `region` uses and that has an address at its start.
+/// Locals of one phase: extents, arenas, and every buffer that `region` uses and that has an
+/// address at its start.
 void printLocals(mlir::Region& region, const ProgramIndex& index, Writer& writer);
 
 /// `float* const view = base + 64;`
 void printView(kernel::ViewOp view, const ProgramIndex& index, Writer& writer);
 
-/// `i * 64 + 3`: the place of a loaded element, counted in elements from element 0. `name` says how an index is spelled.
+/// `i * 64 + 3`: the place of a loaded element, counted in elements from element 0. `name` says how
+/// an index is spelled.
 std::string loadPlace(kernel::LoadOp load, const ProgramIndex& index, const ValueSpelling& name);
 
 /// How the names in a view's offset are spelled: index values by `name`, all others as extents.

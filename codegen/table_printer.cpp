@@ -23,62 +23,100 @@ namespace {
 
 const char* kindName(sl_statement_kind kind) {
   switch (kind) {
-    case SL_STATEMENT_LAUNCH: return "SL_STATEMENT_LAUNCH";
-    case SL_STATEMENT_CALL: return "SL_STATEMENT_CALL";
-    case SL_STATEMENT_COPY: return "SL_STATEMENT_COPY";
-    case SL_STATEMENT_BARRIER: return "SL_STATEMENT_BARRIER";
-    case SL_STATEMENT_RECORD: return "SL_STATEMENT_RECORD";
-    case SL_STATEMENT_WAIT: return "SL_STATEMENT_WAIT";
-    case SL_STATEMENT_CHECK: return "SL_STATEMENT_CHECK";
-    case SL_STATEMENT_ALLOC: return "SL_STATEMENT_ALLOC";
-    case SL_STATEMENT_VIEW: return "SL_STATEMENT_VIEW";
-    case SL_STATEMENT_SIZE: return "SL_STATEMENT_SIZE";
-    case SL_STATEMENT_IF: return "SL_STATEMENT_IF";
-    case SL_STATEMENT_FOR: return "SL_STATEMENT_FOR";
-    case SL_STATEMENT_WHILE: return "SL_STATEMENT_WHILE";
-    case SL_STATEMENT_ELSE: return "SL_STATEMENT_ELSE";
-    case SL_STATEMENT_DO: return "SL_STATEMENT_DO";
-    case SL_STATEMENT_END: return "SL_STATEMENT_END";
-    case SL_STATEMENT_RETURN: return "SL_STATEMENT_RETURN";
-    case SL_STATEMENT_SCALAR: return "SL_STATEMENT_SCALAR";
+    case SL_STATEMENT_LAUNCH:
+      return "SL_STATEMENT_LAUNCH";
+    case SL_STATEMENT_CALL:
+      return "SL_STATEMENT_CALL";
+    case SL_STATEMENT_COPY:
+      return "SL_STATEMENT_COPY";
+    case SL_STATEMENT_BARRIER:
+      return "SL_STATEMENT_BARRIER";
+    case SL_STATEMENT_RECORD:
+      return "SL_STATEMENT_RECORD";
+    case SL_STATEMENT_WAIT:
+      return "SL_STATEMENT_WAIT";
+    case SL_STATEMENT_CHECK:
+      return "SL_STATEMENT_CHECK";
+    case SL_STATEMENT_ALLOC:
+      return "SL_STATEMENT_ALLOC";
+    case SL_STATEMENT_VIEW:
+      return "SL_STATEMENT_VIEW";
+    case SL_STATEMENT_SIZE:
+      return "SL_STATEMENT_SIZE";
+    case SL_STATEMENT_IF:
+      return "SL_STATEMENT_IF";
+    case SL_STATEMENT_FOR:
+      return "SL_STATEMENT_FOR";
+    case SL_STATEMENT_WHILE:
+      return "SL_STATEMENT_WHILE";
+    case SL_STATEMENT_ELSE:
+      return "SL_STATEMENT_ELSE";
+    case SL_STATEMENT_DO:
+      return "SL_STATEMENT_DO";
+    case SL_STATEMENT_END:
+      return "SL_STATEMENT_END";
+    case SL_STATEMENT_RETURN:
+      return "SL_STATEMENT_RETURN";
+    case SL_STATEMENT_SCALAR:
+      return "SL_STATEMENT_SCALAR";
   }
   return "";
 }
 
 const char* kindName(sl_entry_kind kind) {
   switch (kind) {
-    case SL_ENTRY_KERNEL: return "SL_ENTRY_KERNEL";
-    case SL_ENTRY_EXTERNAL: return "SL_ENTRY_EXTERNAL";
-    case SL_ENTRY_PLAN: return "SL_ENTRY_PLAN";
-    case SL_ENTRY_SCALAR: return "SL_ENTRY_SCALAR";
+    case SL_ENTRY_KERNEL:
+      return "SL_ENTRY_KERNEL";
+    case SL_ENTRY_EXTERNAL:
+      return "SL_ENTRY_EXTERNAL";
+    case SL_ENTRY_PLAN:
+      return "SL_ENTRY_PLAN";
+    case SL_ENTRY_SCALAR:
+      return "SL_ENTRY_SCALAR";
   }
   return "";
 }
 
 const char* roleName(sl_argument_role role) {
   switch (role) {
-    case SL_ARGUMENT_INPUT: return "SL_ARGUMENT_INPUT";
-    case SL_ARGUMENT_OUTPUT: return "SL_ARGUMENT_OUTPUT";
-    case SL_ARGUMENT_READWRITE: return "SL_ARGUMENT_READWRITE";
-    case SL_ARGUMENT_WORKSPACE: return "SL_ARGUMENT_WORKSPACE";
-    case SL_ARGUMENT_HANDLE: return "SL_ARGUMENT_HANDLE";
-    case SL_ARGUMENT_VALUE: return "SL_ARGUMENT_VALUE";
+    case SL_ARGUMENT_INPUT:
+      return "SL_ARGUMENT_INPUT";
+    case SL_ARGUMENT_OUTPUT:
+      return "SL_ARGUMENT_OUTPUT";
+    case SL_ARGUMENT_READWRITE:
+      return "SL_ARGUMENT_READWRITE";
+    case SL_ARGUMENT_WORKSPACE:
+      return "SL_ARGUMENT_WORKSPACE";
+    case SL_ARGUMENT_HANDLE:
+      return "SL_ARGUMENT_HANDLE";
+    case SL_ARGUMENT_VALUE:
+      return "SL_ARGUMENT_VALUE";
   }
   return "";
 }
 
 const char* roleName(sl_role role) {
   switch (role) {
-    case SL_ROLE_PARAMETER: return "SL_ROLE_PARAMETER";
-    case SL_ROLE_STATE: return "SL_ROLE_STATE";
-    case SL_ROLE_PREPARED: return "SL_ROLE_PREPARED";
-    case SL_ROLE_HANDLE: return "SL_ROLE_HANDLE";
-    case SL_ROLE_INPUT: return "SL_ROLE_INPUT";
-    case SL_ROLE_OUTPUT: return "SL_ROLE_OUTPUT";
-    case SL_ROLE_ARENA: return "SL_ROLE_ARENA";
-    case SL_ROLE_VIEW: return "SL_ROLE_VIEW";
-    case SL_ROLE_CONSTANT: return "SL_ROLE_CONSTANT";
-    case SL_ROLE_RUNTIME: return "SL_ROLE_RUNTIME";
+    case SL_ROLE_PARAMETER:
+      return "SL_ROLE_PARAMETER";
+    case SL_ROLE_STATE:
+      return "SL_ROLE_STATE";
+    case SL_ROLE_PREPARED:
+      return "SL_ROLE_PREPARED";
+    case SL_ROLE_HANDLE:
+      return "SL_ROLE_HANDLE";
+    case SL_ROLE_INPUT:
+      return "SL_ROLE_INPUT";
+    case SL_ROLE_OUTPUT:
+      return "SL_ROLE_OUTPUT";
+    case SL_ROLE_ARENA:
+      return "SL_ROLE_ARENA";
+    case SL_ROLE_VIEW:
+      return "SL_ROLE_VIEW";
+    case SL_ROLE_CONSTANT:
+      return "SL_ROLE_CONSTANT";
+    case SL_ROLE_RUNTIME:
+      return "SL_ROLE_RUNTIME";
   }
   return "";
 }
@@ -90,7 +128,9 @@ struct Operands {
 
 Operands operandsOf(Operation* op) {
   Operands result;
-  auto isBuffer = [](Value value) { return llvm::isa<BufferType, kernel::HandleType>(value.getType()); };
+  auto isBuffer = [](Value value) {
+    return llvm::isa<BufferType, kernel::HandleType>(value.getType());
+  };
   if (auto call = llvm::dyn_cast<kernel::KernelCallInterface>(op)) {
     if (Value handle = call.getHandleOrNull()) {
       result.inputs.push_back(handle);
@@ -113,7 +153,8 @@ Operands operandsOf(Operation* op) {
 
 class Printer {
  public:
-  Printer(kernel::ProgramOp program, const ProgramIndex& index) : program_(program), index_(index) {}
+  Printer(kernel::ProgramOp program, const ProgramIndex& index)
+      : program_(program), index_(index) {}
 
   std::string print(bool hasPrepare) {
     printBuffers();
@@ -130,13 +171,15 @@ class Printer {
     printDescription(hasPrepare);
     std::string steps;
     for (auto& [text, number] : steps_) {
-      steps += "static constexpr sl_expr_step e" + std::to_string(number) + "[] = {" + text + "};\n";
+      steps +=
+          "static constexpr sl_expr_step e" + std::to_string(number) + "[] = {" + text + "};\n";
     }
     for (auto& [text, number] : lists_) {
       steps += "static constexpr sl_expr l" + std::to_string(number) + "[] = {" + text + "};\n";
     }
-    return "// Tables: what an interpreter, a profiler or a loader reads.\nnamespace sl_tables {\n\n" + steps + "\n" +
-           text_ + "\n}  // namespace sl_tables\n";
+    return "// Tables: what an interpreter, a profiler or a loader reads.\nnamespace sl_tables "
+           "{\n\n" +
+           steps + "\n" + text_ + "\n}  // namespace sl_tables\n";
   }
 
  private:
@@ -196,9 +239,12 @@ class Printer {
   /// An sl_expr over shared steps.
   std::string expr(const std::string& text) {
     const int number = steps_.insert({text, static_cast<int>(steps_.size())}).first->second;
-    return "{e" + std::to_string(number) + ", " + std::to_string(llvm::StringRef(text).count('{')) + "}";
+    return "{e" + std::to_string(number) + ", " + std::to_string(llvm::StringRef(text).count('{')) +
+           "}";
   }
-  std::string expr(AffineExpr value, llvm::ArrayRef<StringAttr> names) { return expr(steps(value, names)); }
+  std::string expr(AffineExpr value, llvm::ArrayRef<StringAttr> names) {
+    return expr(steps(value, names));
+  }
   std::string expr(int64_t value) { return expr("{'c', " + intLiteral(value) + "}"); }
 
   /// An array of expressions, shared by all that hold the same.
@@ -206,13 +252,16 @@ class Printer {
     if (items.empty()) {
       return "nullptr";
     }
-    return "l" + std::to_string(lists_.insert({wrapped(items, 32, 4), static_cast<int>(lists_.size())}).first->second);
+    return "l" +
+           std::to_string(lists_.insert({wrapped(items, 32, 4), static_cast<int>(lists_.size())})
+                              .first->second);
   }
 
   void line(const std::string& text) { text_ += text + "\n"; }
 
   /// `static constexpr T name[] = {...};` and its name; "nullptr" when it would be empty.
-  std::string array(const std::string& type, const std::string& name, llvm::ArrayRef<std::string> items) {
+  std::string array(const std::string& type, const std::string& name,
+                    llvm::ArrayRef<std::string> items) {
     if (items.empty()) {
       return "nullptr";
     }
@@ -240,7 +289,8 @@ class Printer {
     if (auto view = line.value.getDefiningOp<kernel::ViewOp>()) {
       // An offset with index values is said by the view's statement.
       return isDynamicView(view) ? expr(0)
-                                 : expr(view.getOffset().getExpr() * type.elementBytes(), view.getOffset().getNames());
+                                 : expr(view.getOffset().getExpr() * type.elementBytes(),
+                                        view.getOffset().getNames());
     }
     ExtentAttr offset;
     if (auto slot = line.value.getDefiningOp<kernel::SlotOp>()) {
@@ -274,13 +324,16 @@ class Printer {
       auto view = buffer.value.getDefiningOp<kernel::ViewOp>();
       const int base = view ? index_.bufferNumber(view.getBase()) : -1;
       const bool owns = type && !view && buffer.role != SL_ROLE_RUNTIME;
-      rows.push_back("{sizeof(sl_buffer), " + stringLiteral(name) + ", " + stringLiteral(buffer.source) + ", " +
-                     roleName(buffer.role) + ", " + std::to_string(type ? index_.spaceNumber(type.getSpace()) : 0) +
-                     ", " + std::to_string(buffer.index) + ", " + std::to_string(base) + ", " +
+      rows.push_back("{sizeof(sl_buffer), " + stringLiteral(name) + ", " +
+                     stringLiteral(buffer.source) + ", " + roleName(buffer.role) + ", " +
+                     std::to_string(type ? index_.spaceNumber(type.getSpace()) : 0) + ", " +
+                     std::to_string(buffer.index) + ", " + std::to_string(base) + ", " +
                      (type ? dtypeText(type.getElementType()) : "{0, 8, 1}") + ", " +
                      layoutOf(type) + ", " + offsetOf(buffer) + ", " +
                      (owns ? expr(type.bytes(), type.getNames()) : expr(0)) + ", " +
-                     (owns ? expr(type.storageOffsetElems() * type.elementBytes(), type.getNames()) : expr(0)) + "}");
+                     (owns ? expr(type.storageOffsetElems() * type.elementBytes(), type.getNames())
+                           : expr(0)) +
+                     "}");
     }
     table("sl_buffer", "buffers", rows);
   }
@@ -294,9 +347,11 @@ class Printer {
       for (const EntryArgument& argument : argumentsOf(entry)) {
         auto type = llvm::dyn_cast_if_present<BufferType>(argument.type);
         const mlir::Type element = type ? type.getElementType() : argument.type;
-        arguments.push_back("{sizeof(sl_argument), " + stringLiteral(argument.name) + ", " + roleName(argument.role) +
-                            ", " + std::to_string(type ? index_.spaceNumber(type.getSpace()) : 0) + ", " +
-                            (element ? dtypeText(element) : "{0, 8, 1}") + ", " + layoutOf(type) + "}");
+        arguments.push_back("{sizeof(sl_argument), " + stringLiteral(argument.name) + ", " +
+                            roleName(argument.role) + ", " +
+                            std::to_string(type ? index_.spaceNumber(type.getSpace()) : 0) + ", " +
+                            (element ? dtypeText(element) : "{0, 8, 1}") + ", " + layoutOf(type) +
+                            "}");
       }
       for (StringAttr name : scalarNamesOf(entry)) {
         scalars.push_back(stringLiteral(name.getValue()));
@@ -307,17 +362,23 @@ class Printer {
         auto blocks = entry.op->getAttrOfType<ExtentAttr>(kernel::kBlocksAttr);
         auto threads = entry.op->getAttrOfType<mlir::IntegerAttr>(kernel::kThreadsAttr);
         table("sl_device_code", "code_" + entry.name,
-              {"{sizeof(sl_device_code), " + stringLiteral(entry.name) + ", &" + imageName(entry) + ", " +
-               expr(blocks.getExpr(), blocks.getNames()) + ", " + std::to_string(threads.getInt()) + ", " +
-               std::to_string(arguments.size() + scalars.size()) + ", " + (mayStartEarly(llvm::cast<kernel::FuncOp>(entry.op)) ? "1" : "0") + "}"});
+              {"{sizeof(sl_device_code), " + stringLiteral(entry.name) + ", &" + imageName(entry) +
+               ", " + expr(blocks.getExpr(), blocks.getNames()) + ", " +
+               std::to_string(threads.getInt()) + ", " +
+               std::to_string(arguments.size() + scalars.size()) + ", " +
+               (mayStartEarly(llvm::cast<kernel::FuncOp>(entry.op)) ? "1" : "0") + "}"});
       }
       std::string cost;
       llvm::raw_string_ostream(cost) << llvm::format("%.3g", entry.costUs);
-      rows.push_back("{sizeof(sl_entry), " + stringLiteral(entry.name) + ", " + stringLiteral(entry.backend) + ", " +
-                     kindName(entry.kind) + ", " + (canFail(entry) ? "1" : "0") + ", " +
+      rows.push_back("{sizeof(sl_entry), " + stringLiteral(entry.name) + ", " +
+                     stringLiteral(entry.backend) + ", " + kindName(entry.kind) + ", " +
+                     (canFail(entry) ? "1" : "0") + ", " +
                      (arguments.empty() ? "nullptr" : "arguments_" + entry.name) + ", " +
-                     std::to_string(arguments.size()) + ", " + scalarsName + ", " + std::to_string(scalars.size()) +
-                     ", " + cost + ", " + (kernel::runsOnDevice(entry.op) ? "nullptr, code_" + entry.name : "thunk_" + entry.name + ", nullptr") + "}");
+                     std::to_string(arguments.size()) + ", " + scalarsName + ", " +
+                     std::to_string(scalars.size()) + ", " + cost + ", " +
+                     (kernel::runsOnDevice(entry.op) ? "nullptr, code_" + entry.name
+                                                     : "thunk_" + entry.name + ", nullptr") +
+                     "}");
     }
     table("sl_entry", "entries", rows);
   }
@@ -326,7 +387,9 @@ class Printer {
 
   std::string entryOf(Operation* op) const {
     const EntryPoint* entry = index_.entries().of(op);
-    return entry ? entry->name : llvm::isa<kernel::LoadOp>(op) ? op->getName().getStringRef().str() : "";
+    return entry                           ? entry->name
+           : llvm::isa<kernel::LoadOp>(op) ? op->getName().getStringRef().str()
+                                           : "";
   }
 
   /// What messages name: the ops it came from; for a check its message.
@@ -359,7 +422,8 @@ class Printer {
       scalars.push_back(expr(type.bytes(), type.getNames()));
     } else if (auto alloc = llvm::dyn_cast<kernel::AllocOp>(op)) {
       auto type = llvm::cast<BufferType>(alloc.getBuffer().getType());
-      scalars.push_back(alloc.getBytes() ? expr(scalarStep(alloc.getBytes())) : expr(type.bytes(), type.getNames()));
+      scalars.push_back(alloc.getBytes() ? expr(scalarStep(alloc.getBytes()))
+                                         : expr(type.bytes(), type.getNames()));
     } else if (auto wait = llvm::dyn_cast<kernel::WaitOp>(op)) {
       scalars.push_back(expr(scalarStep(wait.getEvent())));
     } else if (auto view = llvm::dyn_cast<kernel::ViewOp>(op)) {
@@ -372,7 +436,8 @@ class Printer {
         return Value();
       };
       const int64_t bytes = llvm::cast<BufferType>(view.getResult().getType()).elementBytes();
-      scalars.push_back(expr(steps(view.getOffset().getExpr() * bytes, view.getOffset().getNames(), bound)));
+      scalars.push_back(
+          expr(steps(view.getOffset().getExpr() * bytes, view.getOffset().getNames(), bound)));
     } else {
       for (Value operand : op->getOperands()) {
         if (operand.getType().isIntOrIndexOrFloat()) {
@@ -391,7 +456,8 @@ class Printer {
       const bool starts = statement.kind != SL_STATEMENT_ELSE && statement.kind != SL_STATEMENT_END;
       Operands operands = starts ? operandsOf(op) : Operands();
       llvm::SmallVector<std::string> numbers;
-      for (llvm::ArrayRef<Value> values : {llvm::ArrayRef(operands.inputs), llvm::ArrayRef(operands.outputs)}) {
+      for (llvm::ArrayRef<Value> values :
+           {llvm::ArrayRef(operands.inputs), llvm::ArrayRef(operands.outputs)}) {
         for (Value value : values) {
           numbers.push_back(std::to_string(index_.bufferNumber(value)));
         }
@@ -401,13 +467,15 @@ class Printer {
       llvm::SmallVector<std::string> scalars = scalarsOf(statement);
       const std::string scalarsName = exprList(scalars);
       auto queue = op->getAttrOfType<mlir::FlatSymbolRefAttr>("queue");
-      rows.push_back("{sizeof(sl_statement), " + std::string(kindName(statement.kind)) + ", " +
-                     std::to_string(queue ? index_.queueNumber(queue) : 0) + ", " + std::to_string(statement.phase) +
-                     ", " + std::to_string(call ? call.getTeamSize() : 0) + ", " +
-                     stringLiteral(starts ? entryOf(op) : "") + ", " + stringLiteral(starts ? opOf(op) : "") + ", " +
-                     stringLiteral(sourceOf(op->getLoc())) + ", " + operandsName + ", " +
-                     std::to_string(operands.inputs.size()) + ", " + std::to_string(operands.outputs.size()) + ", " +
-                     scalarsName + ", " + std::to_string(scalars.size()) + "}");
+      rows.push_back(
+          "{sizeof(sl_statement), " + std::string(kindName(statement.kind)) + ", " +
+          std::to_string(queue ? index_.queueNumber(queue) : 0) + ", " +
+          std::to_string(statement.phase) + ", " + std::to_string(call ? call.getTeamSize() : 0) +
+          ", " + stringLiteral(starts ? entryOf(op) : "") + ", " +
+          stringLiteral(starts ? opOf(op) : "") + ", " + stringLiteral(sourceOf(op->getLoc())) +
+          ", " + operandsName + ", " + std::to_string(operands.inputs.size()) + ", " +
+          std::to_string(operands.outputs.size()) + ", " + scalarsName + ", " +
+          std::to_string(scalars.size()) + "}");
     }
     table("sl_statement", "statements", rows);
   }
@@ -417,8 +485,8 @@ class Printer {
   void printExtents() {
     llvm::SmallVector<std::string> rows;
     for (kernel::ExtentOp extent : index_.extents()) {
-      rows.push_back("{sizeof(sl_extent), " + stringLiteral(extent.getSymName()) + ", " + intLiteral(extent.getMin()) +
-                     ", " + intLiteral(extent.getMax()) + "}");
+      rows.push_back("{sizeof(sl_extent), " + stringLiteral(extent.getSymName()) + ", " +
+                     intLiteral(extent.getMin()) + ", " + intLiteral(extent.getMax()) + "}");
     }
     table("sl_extent", "extents", rows);
   }
@@ -455,10 +523,12 @@ class Printer {
         if (buffer.role != role || buffer.scratch != scratch || type.getSpace() != space) {
           continue;
         }
-        ExtentAttr offset = role == SL_ROLE_ARENA ? buffer.value.getDefiningOp<kernel::SlotOp>().getOffsetAttr()
-                                                  : buffer.value.getDefiningOp<kernel::PreparedOp>().getOffsetAttr();
+        ExtentAttr offset = role == SL_ROLE_ARENA
+                                ? buffer.value.getDefiningOp<kernel::SlotOp>().getOffsetAttr()
+                                : buffer.value.getDefiningOp<kernel::PreparedOp>().getOffsetAttr();
         llvm::SmallVector<StringAttr> names(type.getNames());
-        AffineExpr end = type.bytes() + symbolic::rebase(offset.getExpr(), offset.getNames(), names);
+        AffineExpr end =
+            type.bytes() + symbolic::rebase(offset.getExpr(), offset.getNames(), names);
         if (std::optional<int64_t> value = symbolic::constantValue(end)) {
           known = std::max(known, *value);
         } else {
@@ -505,13 +575,15 @@ class Printer {
     return text;
   }
 
-  /// Microseconds of a run; 0 where something in it has no estimate, or may run any number of times.
+  /// Microseconds of a run; 0 where something in it has no estimate, or may run any number of
+  /// times.
   static std::string estimate(kernel::RunOp run) {
     double sum = 0;
     const mlir::WalkResult known = run.walk([&](Operation* op) {
       auto cost = op->getAttrOfType<mlir::FloatAttr>("kernel.cost_us");
       sum += cost ? cost.getValueAsDouble() : 0;
-      const bool open = llvm::isa<kernel::ForOp, kernel::WhileOp>(op) || (llvm::isa<kernel::KernelCallInterface>(op) && !cost);
+      const bool open = llvm::isa<kernel::ForOp, kernel::WhileOp>(op) ||
+                        (llvm::isa<kernel::KernelCallInterface>(op) && !cost);
       return open ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
     });
     std::string text;
@@ -525,21 +597,28 @@ class Printer {
     };
     const size_t handles = index_.count(SL_ROLE_HANDLE);
     kernel::RunOp run = program_.getRunOp();
-    text_ += "\nextern \"C\" {\nextern const sl_program_desc sl_program;\nconst sl_program_desc sl_program = {\n";
-    line("    sizeof(sl_program_desc), SL_ABI_VERSION, " + stringLiteral(program_.getSymName()) + ", " +
-         stringLiteral(targetText()) + ",");
-    line(std::string("    ") + (hasPrepare ? "sl_program_prepare" : "nullptr") + ", sl_program_run,");
+    text_ +=
+        "\nextern \"C\" {\nextern const sl_program_desc sl_program;\nconst sl_program_desc "
+        "sl_program = {\n";
+    line("    sizeof(sl_program_desc), SL_ABI_VERSION, " + stringLiteral(program_.getSymName()) +
+         ", " + stringLiteral(targetText()) + ",");
+    line(std::string("    ") + (hasPrepare ? "sl_program_prepare" : "nullptr") +
+         ", sl_program_run,");
     line("    " + counted("buffers", index_.buffers().size()) + ", " +
-         counted("statements", index_.statements().size()) + ", " + counted("extents", index_.extents().size()) + ",");
+         counted("statements", index_.statements().size()) + ", " +
+         counted("extents", index_.extents().size()) + ",");
     line("    " + counted("results", run.getReturn().getResults().size()) + ", " +
-         counted("spaces", index_.spaces().size()) + ", " + counted("queues", index_.queues().size()) + ",");
+         counted("spaces", index_.spaces().size()) + ", " +
+         counted("queues", index_.queues().size()) + ",");
     line(std::string("    arena_bytes, scratch_bytes, prepared_bytes, ") +
          (handles == 0 ? "nullptr" : "destroy_handles") + ",");
-    line("    " + std::to_string(index_.count(SL_ROLE_PARAMETER) + index_.count(SL_ROLE_STATE)) + ", " +
-         std::to_string(handles) + ", " + std::to_string(run.getInputNames().size()) + ", " +
-         std::to_string(run.getOutputNames().size()) + ", " + std::to_string(program_.getTarget().getThreads()) + ",");
+    line("    " + std::to_string(index_.count(SL_ROLE_PARAMETER) + index_.count(SL_ROLE_STATE)) +
+         ", " + std::to_string(handles) + ", " + std::to_string(run.getInputNames().size()) + ", " +
+         std::to_string(run.getOutputNames().size()) + ", " +
+         std::to_string(program_.getTarget().getThreads()) + ",");
     line("    " + counted("entries", index_.entries().all().size()) + ", " +
-         (index_.count(SL_ROLE_CONSTANT) == 0 ? "nullptr" : "constants") + ", " + estimate(run) + "};");
+         (index_.count(SL_ROLE_CONSTANT) == 0 ? "nullptr" : "constants") + ", " + estimate(run) +
+         "};");
     line("}  // extern \"C\"");
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The constant description of a program (abi/entry.h): buffers, statements, extents, results, sizes.
+// The constant description of a program (abi/entry.h): buffers, statements, extents, results,
+// sizes.
 #ifndef STRAIGHTLINE_CODEGEN_TABLE_PRINTER_H
 #define STRAIGHTLINE_CODEGEN_TABLE_PRINTER_H
 

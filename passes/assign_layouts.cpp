@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the memory order of images [n, c, h, w] and signals [n, c, w], so that no reorder stands between convolutions:
-// what a channels-last kernel writes is channels last, and so is what elementwise ops, pooling ops and convolutions of any
-// layout (depthwise, grouped, transposed) make of it or of a part of it. A value that convolutions read gets the
-// zero border that they rely on. Attention writes in the order that its readers permute it to. Recorded as
-// op.layout = {order, border} on the op that makes the value; the order lists dims from the slowest to the fastest.
+// Chooses the memory order of images [n, c, h, w] and signals [n, c, w], so that no reorder stands
+// between convolutions: what a channels-last kernel writes is channels last, and so is what
+// elementwise ops, pooling ops and convolutions of any layout (depthwise, grouped, transposed) make
+// of it or of a part of it. A value that convolutions read gets the zero border that they rely on.
+// Attention writes in the order that its readers permute it to. Recorded as op.layout = {order,
+// border} on the op that makes the value; the order lists dims from the slowest to the fastest.
 //
-// Left alone: a value whose readers want row-major memory (a reshape of more than one pixel, a result of the function).
+// Left alone: a value whose readers want row-major memory (a reshape of more than one pixel, a
+// result of the function).
 #include "dialect/op/op_dialect.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -25,8 +27,8 @@ using mlir::Value;
 
 bool isChannelsLastKernel(op::FusionOp fusion) {
   auto kernel = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
-  return kernel && (kernel == "native.convolution" || kernel == "native.winograd" || kernel == "cuda.convolution" ||
-                    kernel == "cudnn.convolution");
+  return kernel && (kernel == "native.convolution" || kernel == "native.winograd" ||
+                    kernel == "cuda.convolution" || kernel == "cudnn.convolution");
 }
 
 /// Its kernel reads and writes any order: the one that its image comes in is passed on.
@@ -35,8 +37,9 @@ bool isConvolutionOfAnyLayout(op::FusionOp fusion) {
   return kernel && kernel == "native.convolution_direct";
 }
 
-/// The order in which the result of an attention, [b, h, s, d], is wanted by all its readers, when they leave a head's elements
-/// together (heads beside one another, as a rule): its kernel writes any such order at no cost. Empty: there is no such order.
+/// The order in which the result of an attention, [b, h, s, d], is wanted by all its readers, when
+/// they leave a head's elements together (heads beside one another, as a rule): its kernel writes
+/// any such order at no cost. Empty: there is no such order.
 llvm::SmallVector<int64_t> orderOfHeads(Operation* op) {
   if (!llvm::isa<op::ScaledDotProductAttentionOp>(op) || op->getResult(0).use_empty()) {
     return {};
@@ -46,21 +49,26 @@ llvm::SmallVector<int64_t> orderOfHeads(Operation* op) {
     return permute ? llvm::SmallVector<int64_t>(permute.getDims()) : llvm::SmallVector<int64_t>();
   };
   const llvm::SmallVector<int64_t> order = dimsOf(*op->user_begin());
-  const bool same = llvm::all_of(op->getUsers(), [&](Operation* user) { return dimsOf(user) == order; });
+  const bool same =
+      llvm::all_of(op->getUsers(), [&](Operation* user) { return dimsOf(user) == order; });
   return same && order.size() == 4 && order.back() == 3 ? order : llvm::SmallVector<int64_t>();
 }
 
 void setLayout(Operation* op, llvm::ArrayRef<int64_t> order, llvm::ArrayRef<int64_t> border) {
   mlir::Builder builder(op->getContext());
-  op->setAttr("op.layout", builder.getDictionaryAttr({builder.getNamedAttr("order", builder.getDenseI64ArrayAttr(order)),
-                                                      builder.getNamedAttr("border", builder.getDenseI64ArrayAttr(border))}));
+  op->setAttr("op.layout",
+              builder.getDictionaryAttr(
+                  {builder.getNamedAttr("order", builder.getDenseI64ArrayAttr(order)),
+                   builder.getNamedAttr("border", builder.getDenseI64ArrayAttr(border))}));
 }
 
 bool wantsRowMajor(Value value) {
   auto type = llvm::cast<RankedTensorType>(value.getType());
-  const bool onePixel = llvm::all_of(type.getShape().drop_front(2), [](int64_t size) { return size == 1; });
+  const bool onePixel =
+      llvm::all_of(type.getShape().drop_front(2), [](int64_t size) { return size == 1; });
   return llvm::any_of(value.getUsers(), [&](Operation* user) {
-    return (llvm::isa<op::ReshapeOp>(user) && !onePixel) || (llvm::isa<mlir::func::ReturnOp>(user) && !onePixel);
+    return (llvm::isa<op::ReshapeOp>(user) && !onePixel) ||
+           (llvm::isa<mlir::func::ReturnOp>(user) && !onePixel);
   });
 }
 
@@ -69,22 +77,29 @@ llvm::SmallVector<int64_t> borderFor(Value value, kernel::TargetAttr target) {
   llvm::SmallVector<int64_t> border(8, 0);
   for (Operation* user : value.getUsers()) {
     auto fusion = llvm::dyn_cast<op::FusionOp>(user);
-    auto convolution = fusion ? llvm::dyn_cast_if_present<op::ConvolutionOp>(contractionRoot(fusion)) : op::ConvolutionOp();
-    if (!convolution || !isChannelsLastKernel(fusion) || fusionInput(fusion, convolution.getX()) != value) {
+    auto convolution = fusion
+                           ? llvm::dyn_cast_if_present<op::ConvolutionOp>(contractionRoot(fusion))
+                           : op::ConvolutionOp();
+    if (!convolution || !isChannelsLastKernel(fusion) ||
+        fusionInput(fusion, convolution.getX()) != value) {
       continue;
     }
-    const sl_kernel_desc* kernel = findKernel(fusion->getAttrOfType<mlir::StringAttr>("op.kernel").getValue());
+    const sl_kernel_desc* kernel =
+        findKernel(fusion->getAttrOfType<mlir::StringAttr>("op.kernel").getValue());
     int64_t m = 0;
-    for (mlir::NamedAttribute entry : tuneAttributes(value.getContext(), *kernel, contractionProblem(fusion, target))) {
+    for (mlir::NamedAttribute entry :
+         tuneAttributes(value.getContext(), *kernel, contractionProblem(fusion, target))) {
       m = entry.getName() == "m" ? llvm::cast<mlir::IntegerAttr>(entry.getValue()).getInt() : m;
     }
-    const llvm::SmallVector<int64_t> need = requiredBorder(convolutionGeometry(convolution), kernel->family, m);
+    const llvm::SmallVector<int64_t> need =
+        requiredBorder(convolutionGeometry(convolution), kernel->family, m);
     for (size_t i = 0; i < border.size(); ++i) {
       border[i] = std::max(border[i], need[i]);
     }
   }
   if (llvm::cast<RankedTensorType>(value.getType()).getRank() == 3) {
-    border.erase(border.begin() + 4, border.begin() + 6);  // a signal is an image of height 1, which has no border there
+    // a signal is an image of height 1, which has no border there
+    border.erase(border.begin() + 4, border.begin() + 6);
   }
   return border;
 }
@@ -113,7 +128,8 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
         return;
       }
       auto type = llvm::dyn_cast<RankedTensorType>(op->getResult(0).getType());
-      if (!type || type.getRank() < 3 || type.getRank() > 4 || llvm::isa<op::FusionOp>(op->getParentOp())) {
+      if (!type || type.getRank() < 3 || type.getRank() > 4 ||
+          llvm::isa<op::FusionOp>(op->getParentOp())) {
         return;
       }
       if (const llvm::SmallVector<int64_t> order = orderOfHeads(op); !order.empty()) {
@@ -122,12 +138,16 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
       }
       auto fusion = llvm::dyn_cast<op::FusionOp>(op);
       const bool writes = fusion && isChannelsLastKernel(fusion);
-      const bool passesOn = (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(op) || (fusion && (fusion.getFamily() == "pointwise" || isConvolutionOfAnyLayout(fusion)))) && follows(op);
+      const bool passesOn =
+          (llvm::isa<op::MaxPool2dOp, op::AvgPool2dOp>(op) ||
+           (fusion && (fusion.getFamily() == "pointwise" || isConvolutionOfAnyLayout(fusion)))) &&
+          follows(op);
       if (!(writes || passesOn) || wantsRowMajor(op->getResult(0))) {
         return;
       }
-      const llvm::SmallVector<int64_t> order =
-          type.getRank() == 4 ? llvm::SmallVector<int64_t>{0, 2, 3, 1} : llvm::SmallVector<int64_t>{0, 2, 1};
+      const llvm::SmallVector<int64_t> order = type.getRank() == 4
+                                                   ? llvm::SmallVector<int64_t>{0, 2, 3, 1}
+                                                   : llvm::SmallVector<int64_t>{0, 2, 1};
       setLayout(op, order, borderFor(op->getResult(0), target));
     });
   }

@@ -53,14 +53,17 @@ bool isFixedInRun(Value tensor) {
 
 namespace {
 
-/// The values that take an operand of a terminator: results of the loop or branch that it ends, and what a loop hands to its next round.
+/// The values that take an operand of a terminator: results of the loop or branch that it ends, and
+/// what a loop hands to its next round.
 llvm::SmallVector<Value> takersOf(mlir::OpOperand& handed) {
   Operation* parent = handed.getOwner()->getParentOp();
   const unsigned number = handed.getOperandNumber();
   return llvm::TypeSwitch<Operation*, llvm::SmallVector<Value>>(parent)
-      .Case<op::IfOp>([&](op::IfOp op) -> llvm::SmallVector<Value> { return {op->getResult(number)}; })
+      .Case<op::IfOp>(
+          [&](op::IfOp op) -> llvm::SmallVector<Value> { return {op->getResult(number)}; })
       .Case<op::ForOp>([&](op::ForOp loop) -> llvm::SmallVector<Value> {
-        return {loop.getResult(number), loop.getBody().getArgument(number + 1)};  // behind the counter
+        // behind the counter
+        return {loop.getResult(number), loop.getBody().getArgument(number + 1)};
       })
       .Case<op::WhileOp>([&](op::WhileOp loop) -> llvm::SmallVector<Value> {
         if (handed.getOwner()->getParentRegion() == &loop.getCondition()) {
@@ -71,7 +74,8 @@ llvm::SmallVector<Value> takersOf(mlir::OpOperand& handed) {
       .Default([](Operation*) -> llvm::SmallVector<Value> { return {}; });
 }
 
-/// Whether `tensor`, a view of it, or what a loop or a branch makes of it by handing it on, is a result of the function.
+/// Whether `tensor`, a view of it, or what a loop or a branch makes of it by handing it on, is a
+/// result of the function.
 bool isResult(Value tensor) {
   llvm::SmallVector<Value> open = {tensor};
   llvm::SmallPtrSet<Value, 4> seen;
@@ -108,7 +112,8 @@ bool isAtGraphEdge(Value tensor) {
     whole = whole.getDefiningOp()->getOperand(0);
   }
   auto argument = llvm::dyn_cast<mlir::BlockArgument>(whole);
-  return (argument && llvm::isa<mlir::func::FuncOp>(argument.getOwner()->getParentOp())) || isResult(tensor);
+  return (argument && llvm::isa<mlir::func::FuncOp>(argument.getOwner()->getParentOp())) ||
+         isResult(tensor);
 }
 
 namespace {
@@ -123,20 +128,24 @@ llvm::SmallVector<int64_t> sizesOf(Value tensor) {
 llvm::SmallVector<int64_t> rowMajor(llvm::ArrayRef<int64_t> sizes) {
   llvm::SmallVector<int64_t> strides(sizes.size(), 1);
   for (int64_t dim = static_cast<int64_t>(sizes.size()) - 2; dim >= 0; --dim) {
-    strides[dim] = strides[dim + 1] == SL_DYNAMIC || sizes[dim + 1] == SL_DYNAMIC ? SL_DYNAMIC
-                                                                                   : strides[dim + 1] * sizes[dim + 1];
+    strides[dim] = strides[dim + 1] == SL_DYNAMIC || sizes[dim + 1] == SL_DYNAMIC
+                       ? SL_DYNAMIC
+                       : strides[dim + 1] * sizes[dim + 1];
   }
   return strides;
 }
 
-mlir::Type elementOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
+mlir::Type elementOf(Value tensor) {
+  return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
+}
 
 void addTensor(Problem& problem, Value tensor, bool isConstant) {
   const llvm::SmallVector<int64_t> sizes = sizesOf(tensor);
   problem.addOperand(elementOf(tensor), sizes, rowMajor(sizes), isConstant);
 }
 
-/// An image or a weight of a convolution in 2-D terms; images are channels last, as assign_layouts will make them.
+/// An image or a weight of a convolution in 2-D terms; images are channels last, as assign_layouts
+/// will make them.
 void addConvolutionTensor(Problem& problem, Value tensor, bool isImage, bool isConstant) {
   llvm::SmallVector<int64_t> sizes = sizesOf(tensor);
   if (sizes.size() == 3) {
@@ -158,10 +167,12 @@ int64_t productOf(llvm::ArrayRef<int64_t> sizes) {
   return product;
 }
 
-/// Attribute tf32 = 1 where the module says that such products may be rounded, so that a kernel can do it.
+/// Attribute tf32 = 1 where the module says that such products may be rounded, so that a kernel can
+/// do it.
 void addTf32(Problem& problem, op::FusionOp fusion, llvm::StringRef kind) {
   auto module = fusion->getParentOfType<mlir::ModuleOp>();
-  auto kinds = module ? module->getAttrOfType<mlir::StringAttr>(kTf32Attribute) : mlir::StringAttr();
+  auto kinds =
+      module ? module->getAttrOfType<mlir::StringAttr>(kTf32Attribute) : mlir::StringAttr();
   if (kinds && kinds.getValue().contains(kind)) {
     problem.addAttribute("tf32", 1);
   }
@@ -170,7 +181,8 @@ void addTf32(Problem& problem, op::FusionOp fusion, llvm::StringRef kind) {
 /// Attribute resident: bytes of weights that a call reads, where the module says so.
 void addResident(Problem& problem, op::FusionOp fusion) {
   auto module = fusion->getParentOfType<mlir::ModuleOp>();
-  auto bytes = module ? module->getAttrOfType<mlir::IntegerAttr>(kResidentAttribute) : mlir::IntegerAttr();
+  auto bytes =
+      module ? module->getAttrOfType<mlir::IntegerAttr>(kResidentAttribute) : mlir::IntegerAttr();
   if (bytes && problem.device() == "cpu") {
     problem.addAttribute("resident", bytes.getInt());
   }
@@ -191,13 +203,16 @@ void recordResidentBytes(mlir::ModuleOp module) {
     }
     for (Value input : fusion.getInputs()) {
       auto type = llvm::cast<mlir::RankedTensorType>(input.getType());
-      if (isKnownEarly(input) && type.hasStaticShape() && seen.insert(input.getAsOpaquePointer()).second) {
+      if (isKnownEarly(input) && type.hasStaticShape() &&
+          seen.insert(input.getAsOpaquePointer()).second) {
         const Value stored = storedWeight(input);
-        bytes += type.getNumElements() * elementOf(stored ? stored : input).getIntOrFloatBitWidth() / 8;
+        bytes +=
+            type.getNumElements() * elementOf(stored ? stored : input).getIntOrFloatBitWidth() / 8;
       }
     }
   });
-  module->setAttr(kResidentAttribute, mlir::IntegerAttr::get(mlir::IntegerType::get(module.getContext(), 64), bytes));
+  module->setAttr(kResidentAttribute,
+                  mlir::IntegerAttr::get(mlir::IntegerType::get(module.getContext(), 64), bytes));
 }
 
 ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution) {
@@ -206,7 +221,8 @@ ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution) {
   const llvm::SmallVector<int64_t> weight = sizesOf(convolution.getWeight());
   const bool oneD = x.size() == 3;
   auto along = [&](llvm::ArrayRef<int64_t> values, int64_t plain) {
-    return oneD ? std::pair<int64_t, int64_t>(plain, values[0]) : std::pair<int64_t, int64_t>(values[0], values[1]);
+    return oneD ? std::pair<int64_t, int64_t>(plain, values[0])
+                : std::pair<int64_t, int64_t>(values[0], values[1]);
   };
   ConvolutionGeometry g{};
   g.n = x[0];
@@ -223,9 +239,11 @@ ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution) {
   return g;
 }
 
-llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::StringRef family, int64_t winogradM) {
+llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::StringRef family,
+                                          int64_t winogradM) {
   llvm::SmallVector<int64_t> border(8, 0);
-  auto after = [&](int64_t size, int64_t out, int64_t stride, int64_t kernel, int64_t dilation, int64_t pad) {
+  auto after = [&](int64_t size, int64_t out, int64_t stride, int64_t kernel, int64_t dilation,
+                   int64_t pad) {
     return std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation - pad - (size - 1));
   };
   if (family == "convolution") {
@@ -234,8 +252,11 @@ llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::St
     border[6] = g.padW;
     border[7] = after(g.w, g.wo, g.strideW, g.kw, g.dilationW, g.padW);
   } else if (family == "winograd") {
-    // Whole tiles read m + 2 rows from one before the image on; with this border no tile needs a patch.
-    auto beyond = [&](int64_t size) { return (size + winogradM - 1) / winogradM * winogradM + 1 - size; };
+    // Whole tiles read m + 2 rows from one before the image on; with this border no tile needs a
+    // patch.
+    auto beyond = [&](int64_t size) {
+      return (size + winogradM - 1) / winogradM * winogradM + 1 - size;
+    };
     border[4] = 1;
     border[5] = beyond(g.h);
     border[6] = 1;
@@ -249,7 +270,8 @@ Value storedWeight(Value weight) {
   Value source;
   if (auto widened = llvm::dyn_cast_if_present<op::ToDtypeOp>(made)) {
     source = widened.getX();
-  } else if (auto fusion = llvm::dyn_cast_if_present<op::FusionOp>(made); fusion && fusion->getNumOperands() == 1) {
+  } else if (auto fusion = llvm::dyn_cast_if_present<op::FusionOp>(made);
+             fusion && fusion->getNumOperands() == 1) {
     auto body = fusion.getBody().front().without_terminator();
     if (llvm::hasSingleElement(body) && llvm::isa<op::ToDtypeOp>(*body.begin())) {
       source = fusion->getOperand(0);
@@ -260,15 +282,18 @@ Value storedWeight(Value weight) {
   }
   const mlir::Type stored = elementOf(source);
   auto module = source.getDefiningOp()->getParentOfType<mlir::ModuleOp>();
-  auto target = module ? module->getAttrOfType<kernel::TargetAttr>("op.target") : kernel::TargetAttr();
+  auto target =
+      module ? module->getAttrOfType<kernel::TargetAttr>("op.target") : kernel::TargetAttr();
   const bool takesBytes = !target || target.getBackend() == "cpu";
-  return stored.isBF16() || stored.isF16() || (takesBytes && stored.isSignlessInteger(8)) ? source : Value();
+  return stored.isBF16() || stored.isF16() || (takesBytes && stored.isSignlessInteger(8)) ? source
+                                                                                          : Value();
 }
 
 Bfloat bfloatBehind(Value x) {
   auto widens = [](Operation* op) {
     auto convert = llvm::dyn_cast_if_present<op::ToDtypeOp>(op);
-    const bool right = convert && elementOf(convert.getResult()).isF32() && elementOf(convert.getX()).isBF16();
+    const bool right =
+        convert && elementOf(convert.getResult()).isF32() && elementOf(convert.getX()).isBF16();
     return right ? convert : op::ToDtypeOp();
   };
   if (op::ToDtypeOp convert = widens(x.getDefiningOp())) {
@@ -279,7 +304,8 @@ Bfloat bfloatBehind(Value x) {
     return {};
   }
   const unsigned result = llvm::cast<mlir::OpResult>(x).getResultNumber();
-  op::ToDtypeOp convert = widens(fusion.getBody().front().getTerminator()->getOperand(result).getDefiningOp());
+  op::ToDtypeOp convert =
+      widens(fusion.getBody().front().getTerminator()->getOperand(result).getDefiningOp());
   if (!convert) {
     return {};
   }
@@ -298,7 +324,8 @@ bool isOfBfloat(op::FusionOp fusion, op::MatmulOp matmul) {
     if (elementOf(operand).isBF16()) {
       return true;
     }
-    const bool isReadHereAlone = llvm::all_of(operand.getUsers(), [&](Operation* user) { return user == matmul; });
+    const bool isReadHereAlone =
+        llvm::all_of(operand.getUsers(), [&](Operation* user) { return user == matmul; });
     const Value source = bfloatBehind(fusionInput(fusion, operand)).source;
     // What prepare makes of a parameter before it widens it is gone when a run begins.
     Operation* maker = source ? source.getDefiningOp() : nullptr;
@@ -307,11 +334,13 @@ bool isOfBfloat(op::FusionOp fusion, op::MatmulOp matmul) {
 }
 
 StoredOperands storedOperands(op::FusionOp fusion, op::LinearOp linear) {
-  StoredOperands operands{fusionInput(fusion, linear.getX()), fusionInput(fusion, linear.getWeight()), {}, false};
+  StoredOperands operands{
+      fusionInput(fusion, linear.getX()), fusionInput(fusion, linear.getWeight()), {}, false};
   const Value stored = storedWeight(operands.weight);
   operands.weightElement = elementOf(stored ? stored : operands.weight);
-  operands.bothBfloat = isReadAsBfloat(linear) || (stored && operands.weightElement.isBF16() &&
-                                                   linear.getWeight().hasOneUse() && bfloatBehind(operands.x));
+  operands.bothBfloat =
+      isReadAsBfloat(linear) || (stored && operands.weightElement.isBF16() &&
+                                 linear.getWeight().hasOneUse() && bfloatBehind(operands.x));
   return operands;
 }
 
@@ -331,8 +360,8 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
       addConvolutionTensor(problem, operand, i == 0, known(operand));
     } else if (isLinear && (i == 1 || (i == 0 && isReadAsBfloat(linear)))) {
       const llvm::SmallVector<int64_t> sizes = sizesOf(operand);
-      problem.addOperand(elementOf(isReadAsBfloat(linear) ? linear.getResult() : linear.getX()), sizes, rowMajor(sizes),
-                         i == 1 && isConstant);
+      problem.addOperand(elementOf(isReadAsBfloat(linear) ? linear.getResult() : linear.getX()),
+                         sizes, rowMajor(sizes), i == 1 && isConstant);
     } else if (i < 2 && elementOf(operand).isBF16() && elementOf(root->getResult(0)).isF32()) {
       const llvm::SmallVector<int64_t> sizes = sizesOf(operand);
       problem.addOperand(elementOf(root->getResult(0)), sizes, rowMajor(sizes), known(operand));
@@ -350,18 +379,32 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
     addTensor(problem, root->getResult(0), false);
   }
   // An image that a caller gives or gets is turned by a kernel of ours first or last.
-  problem.setAtEdge(!isConvolution && (llvm::any_of(root->getOperands(), [&](Value argument) { return isAtGraphEdge(fusionInput(fusion, argument)); }) ||
-                                       llvm::any_of(fusion.getResults(), isAtGraphEdge)));
+  problem.setAtEdge(
+      !isConvolution &&
+      (llvm::any_of(root->getOperands(),
+                    [&](Value argument) { return isAtGraphEdge(fusionInput(fusion, argument)); }) ||
+       llvm::any_of(fusion.getResults(), isAtGraphEdge)));
   addTf32(problem, fusion, isConvolution ? "convolution" : "matmul");
   addResident(problem, fusion);
   if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
     const ConvolutionGeometry g = convolutionGeometry(convolution);
-    const std::pair<const char*, int64_t> values[] = {
-        {"n", g.n},           {"c", g.c},           {"h", g.h},           {"w", g.w},
-        {"k", g.k},           {"ho", g.ho},         {"wo", g.wo},         {"kh", g.kh},
-        {"kw", g.kw},         {"stride_h", g.strideH}, {"stride_w", g.strideW}, {"pad_h", g.padH},
-        {"pad_w", g.padW},    {"dilation_h", g.dilationH}, {"dilation_w", g.dilationW}, {"groups", g.groups},
-        {"transposed", g.transposed ? 1 : 0}};
+    const std::pair<const char*, int64_t> values[] = {{"n", g.n},
+                                                      {"c", g.c},
+                                                      {"h", g.h},
+                                                      {"w", g.w},
+                                                      {"k", g.k},
+                                                      {"ho", g.ho},
+                                                      {"wo", g.wo},
+                                                      {"kh", g.kh},
+                                                      {"kw", g.kw},
+                                                      {"stride_h", g.strideH},
+                                                      {"stride_w", g.strideW},
+                                                      {"pad_h", g.padH},
+                                                      {"pad_w", g.padW},
+                                                      {"dilation_h", g.dilationH},
+                                                      {"dilation_w", g.dilationW},
+                                                      {"groups", g.groups},
+                                                      {"transposed", g.transposed ? 1 : 0}};
     for (auto [name, value] : values) {
       problem.addAttribute(name, value);
     }

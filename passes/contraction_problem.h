@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A contraction fusion (linear, matmul, convolution with an epilogue) as the problem that kernels are asked about.
+// A contraction fusion (linear, matmul, convolution with an epilogue) as the problem that kernels
+// are asked about.
 #ifndef STRAIGHTLINE_PASSES_CONTRACTION_PROBLEM_H
 #define STRAIGHTLINE_PASSES_CONTRACTION_PROBLEM_H
 
@@ -13,16 +14,17 @@ mlir::Operation* contractionRoot(op::FusionOp fusion);
 /// The fusion's input behind a block argument of its body.
 unsigned fusionInputIndex(op::FusionOp fusion, mlir::Value argument);
 mlir::Value fusionInput(op::FusionOp fusion, mlir::Value argument);
-/// Known before the first run: computed in prepare, a literal, a parameter that is not live (freeze=false), or a view of
-/// one.
+/// Known before the first run: computed in prepare, a literal, a parameter that is not live
+/// (freeze=false), or a view of one.
 bool isKnownEarly(mlir::Value tensor);
 
-/// Whether no kernel of a run writes it, so that one may read it before the kernels ahead have ended: what prepare has made,
-/// literals, parameters (live ones, too), and views of these.
+/// Whether no kernel of a run writes it, so that one may read it before the kernels ahead have
+/// ended: what prepare has made, literals, parameters (live ones, too), and views of these.
 bool isFixedInRun(mlir::Value tensor);
 
-/// Whether some kernel of a run reads or writes the tensor where the caller has it: it is an argument of the function, a result, or
-/// a view of one, also by way of loops and branches that hand it on, and the program may be launched as a graph of a device (no op.launch = "stream").
+/// Whether some kernel of a run reads or writes the tensor where the caller has it: it is an
+/// argument of the function, a result, or a view of one, also by way of loops and branches that
+/// hand it on, and the program may be launched as a graph of a device (no op.launch = "stream").
 bool isAtGraphEdge(mlir::Value tensor);
 
 /// Numbers of a 2-D convolution; a 1-D one has h = 1 and kh = 1.
@@ -33,28 +35,33 @@ struct ConvolutionGeometry {
 };
 ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution);
 
-/// Zero elements that the family wants around its [n, c, h, w] input: pairs (before, after) per dim.
-llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::StringRef family, int64_t winogradM);
+/// Zero elements that the family wants around its [n, c, h, w] input: pairs (before, after) per
+/// dim.
+llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::StringRef family,
+                                          int64_t winogradM);
 
-/// What a linear's weight of float32 is widened from, when that is a tensor of 16-bit floats, or on a
-/// CPU of 8-bit integers, known early; else null.
+/// What a linear's weight of float32 is widened from, when that is a tensor of 16-bit floats, or on
+/// a CPU of 8-bit integers, known early; else null.
 mlir::Value storedWeight(mlir::Value weight);
 
-/// What x of float32 is widened from, when that is bfloat16: by itself, or as the last thing that its fusion does.
+/// What x of float32 is widened from, when that is bfloat16: by itself, or as the last thing that
+/// its fusion does.
 struct Bfloat {
-  mlir::Value source;    ///< the tensor that is widened, where nothing else is done
-  op::FusionOp fusion;   ///< else the fusion that yields x
-  unsigned result = 0;   ///< which of its results x is
+  mlir::Value source;   ///< the tensor that is widened, where nothing else is done
+  op::FusionOp fusion;  ///< else the fusion that yields x
+  unsigned result = 0;  ///< which of its results x is
   explicit operator bool() const { return source || fusion; }
 };
 Bfloat bfloatBehind(mlir::Value x);
 /// Whether the linear of float32 has been given x and weight as bfloat16.
 bool isReadAsBfloat(op::LinearOp linear);
 
-/// Whether a and b of the product are bfloat16: read as such, or by themselves widened for this product alone.
+/// Whether a and b of the product are bfloat16: read as such, or by themselves widened for this
+/// product alone.
 bool isOfBfloat(op::FusionOp fusion, op::MatmulOp matmul);
 
-/// What the linear's operands are where they come from: before they are widened to the float32 that it is computed with.
+/// What the linear's operands are where they come from: before they are widened to the float32 that
+/// it is computed with.
 struct StoredOperands {
   mlir::Value x, weight;     ///< inputs of the fusion
   mlir::Type weightElement;  ///< what the weight is stored as
@@ -67,11 +74,13 @@ inline constexpr char kVariantAttribute[] = "op.variant";
 /// The kernel that the estimates chose, where a measured choice came before it.
 inline constexpr char kEstimatedAttribute[] = "op.estimated";
 
-/// On a fusion of family product_group: the tunables of its kernel, and what it is estimated to take.
+/// On a fusion of family product_group: the tunables of its kernel, and what it is estimated to
+/// take.
 inline constexpr char kGroupTuneAttribute[] = "op.tune";
 inline constexpr char kGroupCostAttribute[] = "op.cost_us";
 
-/// On a module: which products of float32 ("convolution", "matmul", "convolution+matmul") may be rounded to TF32.
+/// On a module: which products of float32 ("convolution", "matmul", "convolution+matmul") may be
+/// rounded to TF32.
 inline constexpr char kTf32Attribute[] = "op.tf32";
 
 /// On a module: "stream" where kernels are launched one by one, never as a graph.
@@ -82,8 +91,8 @@ inline constexpr char kResidentAttribute[] = "op.resident_bytes";
 /// Counts them, where the module does not say it yet.
 void recordResidentBytes(mlir::ModuleOp module);
 
-/// The problem, in the way that the fusion's choice names. A linear's weight counts as of the type that it is computed with;
-/// what it is stored as is the attribute stored_bits.
+/// The problem, in the way that the fusion's choice names. A linear's weight counts as of the type
+/// that it is computed with; what it is stored as is the attribute stored_bits.
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target);
 
 }  // namespace straightline

@@ -23,10 +23,10 @@ using mlir::StringAttr;
 
 constexpr int64_t kThreads = 256;  ///< of a block of an elementwise kernel
 constexpr int64_t kWarp = 32;
-constexpr int64_t kMostBytes = 16;     ///< that one instruction moves
+constexpr int64_t kMostBytes = 16;  ///< that one instruction moves
 constexpr int64_t kMostVector = 8;
-constexpr int64_t kMostThreads = 1024; ///< of one block
-constexpr int64_t kMostKept = 64;      ///< words of a row that a thread keeps in registers
+constexpr int64_t kMostThreads = 1024;  ///< of one block
+constexpr int64_t kMostKept = 64;       ///< words of a row that a thread keeps in registers
 /// The same in a block of so many threads, which have 64 registers each from 1,024 on.
 constexpr int64_t mostKept(int64_t threads) { return threads > 512 ? kMostKept / 2 : kMostKept; }
 
@@ -36,7 +36,8 @@ class Size {
   Size(mlir::MLIRContext* context, int64_t value) : attr_(ExtentAttr::get(context, value)) {}
   explicit Size(Attribute value) {
     auto integer = llvm::dyn_cast<mlir::IntegerAttr>(value);
-    attr_ = integer ? ExtentAttr::get(value.getContext(), integer.getInt()) : llvm::cast<ExtentAttr>(value);
+    attr_ = integer ? ExtentAttr::get(value.getContext(), integer.getInt())
+                    : llvm::cast<ExtentAttr>(value);
   }
   std::optional<int64_t> known() const { return attr_.getConstant(); }
   bool is(int64_t value) const { return known() == value; }
@@ -59,7 +60,8 @@ class Size {
   }
 
  private:
-  Size(llvm::ArrayRef<StringAttr> names, AffineExpr expr) : attr_(ExtentAttr::get(expr.getContext(), names, expr)) {}
+  Size(llvm::ArrayRef<StringAttr> names, AffineExpr expr)
+      : attr_(ExtentAttr::get(expr.getContext(), names, expr)) {}
 
   ExtentAttr attr_;
 };
@@ -78,10 +80,13 @@ int64_t bytesOfWidest(kernel::FuncOp function) {
   return widest;
 }
 
-ArrayAttr array(Attribute value, size_t i) { return llvm::cast<ArrayAttr>(llvm::cast<ArrayAttr>(value)[i]); }
+ArrayAttr array(Attribute value, size_t i) {
+  return llvm::cast<ArrayAttr>(llvm::cast<ArrayAttr>(value)[i]);
+}
 
 llvm::SmallVector<Size> sizes(Attribute value) {
-  return llvm::map_to_vector(llvm::cast<ArrayAttr>(value), [](Attribute item) { return Size(item); });
+  return llvm::map_to_vector(llvm::cast<ArrayAttr>(value),
+                             [](Attribute item) { return Size(item); });
 }
 
 Size product(mlir::MLIRContext* context, llvm::ArrayRef<Size> factors) {
@@ -92,7 +97,8 @@ Size product(mlir::MLIRContext* context, llvm::ArrayRef<Size> factors) {
   return result;
 }
 
-/// Neighbours that one thread takes, so that they move in one instruction; 1 where they do not lie side by side.
+/// Neighbours that one thread takes, so that they move in one instruction; 1 where they do not lie
+/// side by side.
 int64_t vectorFor(int64_t widest, const Size& inner, bool onlyLoop, bool dense) {
   int64_t vector = std::min(kMostVector, kMostBytes / std::min(widest, kMostBytes));
   while (vector > 1 && (!dense || !(onlyLoop || inner.isMultipleOf(vector)))) {
@@ -110,15 +116,16 @@ void finish(kernel::FuncOp function, const Tune& chosen, const Size& blocks, int
   llvm::SmallVector<mlir::NamedAttribute> tune(schedule.getTune());
   for (auto [key, value] : chosen) {
     const mlir::NamedAttribute entry = builder.getNamedAttr(key, builder.getI64IntegerAttr(value));
-    auto* found = llvm::find_if(tune, [&](mlir::NamedAttribute known) { return known.getName() == entry.getName(); });
+    auto* found = llvm::find_if(
+        tune, [&](mlir::NamedAttribute known) { return known.getName() == entry.getName(); });
     if (found == tune.end()) {
       tune.push_back(entry);
     } else {
       *found = entry;
     }
   }
-  function.setScheduleAttr(
-      kernel::ScheduleAttr::get(function.getContext(), schedule.getFamily(), schedule.getShape(), tune));
+  function.setScheduleAttr(kernel::ScheduleAttr::get(function.getContext(), schedule.getFamily(),
+                                                     schedule.getShape(), tune));
   function->setAttr(kernel::kBlocksAttr, blocks.attr());
   function->setAttr(kernel::kThreadsAttr, builder.getI64IntegerAttr(threads));
 }
@@ -126,7 +133,8 @@ void finish(kernel::FuncOp function, const Tune& chosen, const Size& blocks, int
 /// So many neighbouring blocks work together; one is none.
 void setCluster(kernel::FuncOp function, int64_t blocks) {
   if (blocks > 1) {
-    function->setAttr(kernel::kClusterAttr, mlir::Builder(function.getContext()).getI64IntegerAttr(blocks));
+    function->setAttr(kernel::kClusterAttr,
+                      mlir::Builder(function.getContext()).getI64IntegerAttr(blocks));
   }
 }
 
@@ -138,7 +146,8 @@ void schedulePointwise(kernel::FuncOp function, const CudaArchitecture& device) 
   const Size outer = product(context, llvm::ArrayRef(extents).drop_back(extents.empty() ? 0 : 1));
   const size_t inputs = function.getInputs().size();
   bool dense = !extents.empty();
-  for (auto [operand, row] : llvm::enumerate(llvm::cast<ArrayAttr>(schedule.getShapeValue("stride")))) {
+  for (auto [operand, row] :
+       llvm::enumerate(llvm::cast<ArrayAttr>(schedule.getShapeValue("stride")))) {
     if (dense) {
       const Size stride(llvm::cast<ArrayAttr>(row)[extents.size() - 1]);
       dense = stride.is(1) || (stride.is(0) && operand < inputs);
@@ -151,7 +160,9 @@ void schedulePointwise(kernel::FuncOp function, const CudaArchitecture& device) 
   }
   const Size runs = outer.times(inner.dividedUp(vector));
   const int64_t threads =
-      runs.known() ? std::clamp(static_cast<int64_t>(llvm::alignTo(*runs.known(), kWarp)), kWarp, kThreads) : kThreads;
+      runs.known()
+          ? std::clamp(static_cast<int64_t>(llvm::alignTo(*runs.known(), kWarp)), kWarp, kThreads)
+          : kThreads;
   finish(function, {{"vector", vector}}, runs.dividedUp(threads), threads);
 }
 
@@ -162,17 +173,18 @@ void scheduleElements(kernel::FuncOp function, const Size& elements) {
 
 /// What a block of a row reduction has to do, for an estimate of its time.
 struct RowWork {
-  int64_t runs;      ///< of `vector` neighbours in a row
-  int64_t keptEach;  ///< words that a thread keeps for each run
-  int64_t bytes;     ///< of all inputs, for each run
+  int64_t runs;          ///< of `vector` neighbours in a row
+  int64_t keptEach;      ///< words that a thread keeps for each run
+  int64_t bytes;         ///< of all inputs, for each run
   int64_t elementBytes;  ///< of all inputs, for each element
   int64_t stages;
   bool writesElements;
 };
 
-/// Nanoseconds of a row that `splits` blocks of `threads` threads share, on an H200: a block reads 80 bytes a nanosecond while all
-/// its loads are under way at once and 40 where each stage goes round, and computes 6 elements a nanosecond in each; blocks of a cluster
-/// wait for each other once a stage.
+/// Nanoseconds of a row that `splits` blocks of `threads` threads share, on an H200: a block reads
+/// 80 bytes a nanosecond while all its loads are under way at once and 40 where each stage goes
+/// round, and computes 6 elements a nanosecond in each; blocks of a cluster wait for each other
+/// once a stage.
 int64_t rowTime(const RowWork& work, int64_t splits, int64_t threads) {
   constexpr int64_t kMeetNs = 700;
   const int64_t each = llvm::divideCeil(work.runs, threads * splits);
@@ -194,12 +206,14 @@ void scheduleRowReduction(kernel::FuncOp function, const CudaArchitecture& devic
   const Size rows = product(context, outerExtents);
   const Size inner = innerExtents.empty() ? Size(context, 1) : innerExtents.back();
   const auto inputs = static_cast<int64_t>(function.getInputs().size());
-  const int64_t rowOutputs = llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("rowOutputs")).getInt();
+  const int64_t rowOutputs =
+      llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("rowOutputs")).getInt();
 
   // Along the innermost loop, and along the last of the outer ones.
   bool dense = !innerExtents.empty();
   bool across = !outerExtents.empty();
-  for (auto [operand, row] : llvm::enumerate(llvm::cast<ArrayAttr>(schedule.getShapeValue("stride")))) {
+  for (auto [operand, row] :
+       llvm::enumerate(llvm::cast<ArrayAttr>(schedule.getShapeValue("stride")))) {
     const auto number = static_cast<int64_t>(operand);
     if (number >= inputs && number < inputs + rowOutputs) {
       continue;
@@ -213,51 +227,72 @@ void scheduleRowReduction(kernel::FuncOp function, const CudaArchitecture& devic
     across = across && isDense(0, outerExtents.size() - 1);
   }
   int64_t words = 0, widest = 1;
-  for (auto [number, type] : llvm::enumerate(llvm::concat<const Attribute>(function.getInputs(), function.getOutputs()))) {
+  for (auto [number, type] : llvm::enumerate(
+           llvm::concat<const Attribute>(function.getInputs(), function.getOutputs()))) {
     const bool isInput = number < static_cast<size_t>(inputs);
     words += isInput ? std::max<int64_t>(1, bytesOf(type) / 4) : 0;
-    widest = isInput || static_cast<int64_t>(number) >= inputs + rowOutputs ? std::max(widest, bytesOf(type)) : widest;
+    widest = isInput || static_cast<int64_t>(number) >= inputs + rowOutputs
+                 ? std::max(widest, bytesOf(type))
+                 : widest;
   }
-  const int64_t vector = vectorFor(widest, inner, innerExtents.size() == 1 && outerExtents.empty(), dense);
+  const int64_t vector =
+      vectorFor(widest, inner, innerExtents.size() == 1 && outerExtents.empty(), dense);
   const Size runs =
-      product(context, llvm::ArrayRef(innerExtents).drop_back(innerExtents.empty() ? 0 : 1)).times(inner.dividedUp(vector));
+      product(context, llvm::ArrayRef(innerExtents).drop_back(innerExtents.empty() ? 0 : 1))
+          .times(inner.dividedUp(vector));
   const int64_t manyRows = rows.known().value_or(manyThreads);
-  auto each = [&](int64_t threads) { return llvm::divideCeil(runs.known().value_or(manyThreads), threads); };
+  auto each = [&](int64_t threads) {
+    return llvm::divideCeil(runs.known().value_or(manyThreads), threads);
+  };
   auto kept = [&](int64_t threads) { return static_cast<int64_t>(each(threads)) * vector * words; };
 
   int64_t threads = kThreads;
-  const bool isShort = runs.known() && *runs.known() <= kWarp && manyRows >= device.processors * kWarp;
+  const bool isShort =
+      runs.known() && *runs.known() <= kWarp && manyRows >= device.processors * kWarp;
   if (!dense && across && (isShort || manyRows >= manyThreads / 8)) {
     threads = 1;  // neighbouring threads take neighbouring rows, which lie side by side
   } else if (runs.known()) {
-    threads = std::min<int64_t>(kMostThreads, llvm::PowerOf2Ceil(std::max<int64_t>(1, *runs.known())));
+    threads =
+        std::min<int64_t>(kMostThreads, llvm::PowerOf2Ceil(std::max<int64_t>(1, *runs.known())));
     // Rows enough for all processors: fewer threads a row have less to say to each other.
-    while (threads > kWarp && manyRows * threads > manyThreads && kept(threads / 2) <= kMostKept / 2) {
+    while (threads > kWarp && manyRows * threads > manyThreads &&
+           kept(threads / 2) <= kMostKept / 2) {
       threads /= 2;
     }
-    while (threads > kThreads && manyRows * threads > manyThreads / 4 && kept(threads / 2) <= kMostKept / 4) {
+    while (threads > kThreads && manyRows * threads > manyThreads / 4 &&
+           kept(threads / 2) <= kMostKept / 4) {
       threads /= 2;  // smaller blocks fit beside each other
     }
   }
-  // Few long rows: a row for the blocks of a cluster, in as many rounds as the device needs (a block of that many registers is a
-  // processor's).
+  // Few long rows: a row for the blocks of a cluster, in as many rounds as the device needs (a
+  // block of that many registers is a processor's).
   int64_t splits = 1;
   if (runs.known() && rows.known() && dense && device.largestCluster > 1 && threads > kWarp) {
     int64_t bytes = 0;
     for (auto [operand, type] : llvm::enumerate(function.getInputs())) {
-      const bool isOfRow = innerExtents.empty() || Size(llvm::cast<ArrayAttr>(array(
-          llvm::cast<ArrayAttr>(schedule.getShapeValue("stride"))[operand], 1))[innerExtents.size() - 1]).is(0);
+      const bool isOfRow =
+          innerExtents.empty() ||
+          Size(llvm::cast<ArrayAttr>(
+                   array(llvm::cast<ArrayAttr>(schedule.getShapeValue("stride"))[operand],
+                         1))[innerExtents.size() - 1])
+              .is(0);
       bytes += isOfRow ? 0 : bytesOf(type) * vector;
     }
-    const RowWork work{*runs.known(), vector * words, bytes, std::max<int64_t>(1, bytes / vector),
-                       llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("stages")).getInt(),
-                       llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("elementOutputs")).getInt() > 0};
+    const RowWork work{
+        *runs.known(),
+        vector * words,
+        bytes,
+        std::max<int64_t>(1, bytes / vector),
+        llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("stages")).getInt(),
+        llvm::cast<mlir::IntegerAttr>(schedule.getTuneValue("elementOutputs")).getInt() > 0};
     auto wholeTime = [&](int64_t wanted, int64_t given) {
-      return static_cast<int64_t>(llvm::divideCeil(manyRows * wanted, device.processors)) * rowTime(work, wanted, given);
+      return static_cast<int64_t>(llvm::divideCeil(manyRows * wanted, device.processors)) *
+             rowTime(work, wanted, given);
     };
     int64_t best = wholeTime(1, threads);
     for (int64_t wanted = 2; wanted <= device.largestCluster; wanted *= 2) {
-      const int64_t fewer = std::clamp<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(work.runs, wanted)), 2 * kWarp, kMostThreads);
+      const int64_t fewer = std::clamp<int64_t>(
+          llvm::PowerOf2Ceil(llvm::divideCeil(work.runs, wanted)), 2 * kWarp, kMostThreads);
       if (const int64_t time = wholeTime(wanted, fewer); time < best) {
         best = time;
         splits = wanted;
@@ -268,7 +303,8 @@ void scheduleRowReduction(kernel::FuncOp function, const CudaArchitecture& devic
   }
   // Half as many threads with twice the registers, where what each would keep spills.
   const int64_t keptByMany = kept(threads * splits);
-  if (runs.known() && threads > kMostThreads / 2 && keptByMany > device.keptByMany && keptByMany <= mostKept(threads)) {
+  if (runs.known() && threads > kMostThreads / 2 && keptByMany > device.keptByMany &&
+      keptByMany <= mostKept(threads)) {
     threads /= 2;
   }
   const int64_t sharers = threads * splits;
@@ -278,30 +314,38 @@ void scheduleRowReduction(kernel::FuncOp function, const CudaArchitecture& devic
     const int64_t wanted = rows.known() ? std::min<int64_t>(128, *rows.known() * threads) : 128;
     block = std::max<int64_t>(kWarp, llvm::alignTo(wanted, kWarp));
   }
-  Tune chosen = {{"threads", threads}, {"vector", vector}, {"each", keeps ? static_cast<int64_t>(each(sharers)) : 0}};
+  Tune chosen = {{"threads", threads},
+                 {"vector", vector},
+                 {"each", keeps ? static_cast<int64_t>(each(sharers)) : 0}};
   if (splits > 1) {
     chosen.push_back({"splits", splits});
   }
-  finish(function, chosen,
-         rows.dividedUp(block / threads).times(Size(context, splits)), block);
+  finish(function, chosen, rows.dividedUp(block / threads).times(Size(context, splits)), block);
 }
 
 int64_t tuneOf(kernel::FuncOp function, llvm::StringRef key) {
-  auto value = llvm::dyn_cast_if_present<mlir::IntegerAttr>(function.getSchedule().getTuneValue(key));
+  auto value =
+      llvm::dyn_cast_if_present<mlir::IntegerAttr>(function.getSchedule().getTuneValue(key));
   return value ? value.getInt() : 0;
 }
 
-Size shapeOf(kernel::FuncOp function, llvm::StringRef key) { return Size(function.getSchedule().getShapeValue(key)); }
+Size shapeOf(kernel::FuncOp function, llvm::StringRef key) {
+  return Size(function.getSchedule().getShapeValue(key));
+}
 
-/// The tunables come from the kernel's description (runtime/backends/cuda); what is left is to count blocks.
+/// The tunables come from the kernel's description (runtime/backends/cuda); what is left is to
+/// count blocks.
 void scheduleGemv(kernel::FuncOp function) {
   const int64_t threads = tuneOf(function, "threads");
   const int64_t columns = threads / tuneOf(function, "lanes") * tuneOf(function, "rows");
-  const Size blocks = shapeOf(function, "n").dividedUp(columns).times(shapeOf(function, "m").dividedUp(tuneOf(function, "mr")));
+  const Size blocks = shapeOf(function, "n")
+                          .dividedUp(columns)
+                          .times(shapeOf(function, "m").dividedUp(tuneOf(function, "mr")));
   finish(function, {}, blocks, threads);
 }
 
-/// A block for so many results of each part. Two fit on a processor, so that the next kernel can come early.
+/// A block for so many results of each part. Two fit on a processor, so that the next kernel can
+/// come early.
 void scheduleGemvGroup(kernel::FuncOp function) {
   const int64_t threads = tuneOf(function, "threads");
   const int64_t columns = threads / tuneOf(function, "lanes") * tuneOf(function, "rows");
@@ -310,7 +354,8 @@ void scheduleGemvGroup(kernel::FuncOp function) {
     blocks += *n.dividedUp(columns).known();
   }
   finish(function, {}, Size(function.getContext(), blocks), threads);
-  function->setAttr(kernel::kResidentAttr, mlir::Builder(function.getContext()).getI64IntegerAttr(2));
+  function->setAttr(kernel::kResidentAttr,
+                    mlir::Builder(function.getContext()).getI64IntegerAttr(2));
 }
 
 /// Blocks that share the work of one: the kernel's wish where the architecture has clusters.
@@ -322,7 +367,8 @@ int64_t clusterFor(kernel::FuncOp function, const CudaArchitecture& device) {
 
 void scheduleMatmul(kernel::FuncOp function, const CudaArchitecture& device) {
   const int64_t splits = clusterFor(function, device);
-  const Size batch = product(function.getContext(), sizes(function.getSchedule().getShapeValue("batch")));
+  const Size batch =
+      product(function.getContext(), sizes(function.getSchedule().getShapeValue("batch")));
   const Size blocks = batch.times(shapeOf(function, "m").dividedUp(tuneOf(function, "rows")))
                           .times(shapeOf(function, "n").dividedUp(tuneOf(function, "columns")))
                           .times(Size(function.getContext(), splits));
@@ -333,13 +379,17 @@ void scheduleAttention(kernel::FuncOp function, const CudaArchitecture& device) 
   const int64_t splits = clusterFor(function, device);
   const int64_t served = *shapeOf(function, "h").known() / *shapeOf(function, "hk").known();
   const Size rows = shapeOf(function, "s").times(Size(function.getContext(), served));
-  const Size blocks = product(function.getContext(), {shapeOf(function, "b"), shapeOf(function, "hk"),
-                                                      rows.dividedUp(tuneOf(function, "rows")), Size(function.getContext(), splits)});
+  const Size blocks =
+      product(function.getContext(),
+              {shapeOf(function, "b"), shapeOf(function, "hk"),
+               rows.dividedUp(tuneOf(function, "rows")), Size(function.getContext(), splits)});
   finish(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
 }
 
 void scheduleConvolution(kernel::FuncOp function, const CudaArchitecture& device) {
-  const Size pixels = product(function.getContext(), {shapeOf(function, "n"), shapeOf(function, "ho"), shapeOf(function, "wo")});
+  const Size pixels =
+      product(function.getContext(),
+              {shapeOf(function, "n"), shapeOf(function, "ho"), shapeOf(function, "wo")});
   if (tuneOf(function, "rows") == 0) {
     scheduleElements(function, pixels.times(shapeOf(function, "k")));
     return;
@@ -356,8 +406,9 @@ void scheduleConvolution(kernel::FuncOp function, const CudaArchitecture& device
 /// A thread 16 bytes of a row.
 void scheduleGatherRows(kernel::FuncOp function) {
   const int64_t vector = kMostBytes / bytesOf(function.getOutputs()[0]);
-  scheduleElements(function, product(function.getContext(), {shapeOf(function, "outer"), shapeOf(function, "count"),
-                                                             shapeOf(function, "run").dividedUp(vector)}));
+  scheduleElements(function, product(function.getContext(),
+                                     {shapeOf(function, "outer"), shapeOf(function, "count"),
+                                      shapeOf(function, "run").dividedUp(vector)}));
 }
 
 /// A thread an element of every row: rows keep their order.
@@ -365,44 +416,53 @@ void scheduleScatterRows(kernel::FuncOp function) {
   scheduleElements(function, shapeOf(function, "outer").times(shapeOf(function, "run")));
 }
 
-/// A warp a row, or where rows are few and long a block, unless neighbouring rows lie side by side or are many.
+/// A warp a row, or where rows are few and long a block, unless neighbouring rows lie side by side
+/// or are many.
 void scheduleScan(kernel::FuncOp function, const CudaArchitecture& device) {
   const llvm::SmallVector<Size> outer = sizes(function.getSchedule().getShapeValue("outer"));
   const Size rows = product(function.getContext(), outer);
   bool across = !outer.empty();
-  for (const Attribute row : llvm::cast<ArrayAttr>(function.getSchedule().getShapeValue("outerStride"))) {
+  for (const Attribute row :
+       llvm::cast<ArrayAttr>(function.getSchedule().getShapeValue("outerStride"))) {
     across = across && Size(llvm::cast<ArrayAttr>(row)[outer.size() - 1]).is(1);
   }
   const bool isLong = shapeOf(function, "count").known().value_or(kWarp) >= kWarp / 2;
   const int64_t threads = across || !isLong ? 1 : kWarp;
   constexpr int64_t kLongRow = 1024;
   const int64_t most = shapeOf(function, "count").known().value_or(0);
-  if (most >= kLongRow && rows.known() && *rows.known() * kWarp < (across ? kThreads : device.allThreads() / 2)) {
+  if (most >= kLongRow && rows.known() &&
+      *rows.known() * kWarp < (across ? kThreads : device.allThreads() / 2)) {
     const int64_t block = most >= 8 * kLongRow ? kMostThreads : kThreads;
     return finish(function, {{"threads", block}}, rows, block);
   }
-  finish(function, {{"threads", threads}}, rows.times(Size(function.getContext(), threads)).dividedUp(kThreads), kThreads);
+  finish(function, {{"threads", threads}},
+         rows.times(Size(function.getContext(), threads)).dividedUp(kThreads), kThreads);
 }
 
 /// The tunables come from the lowering, which cuts long rows; what is left is to count blocks.
 void scheduleTopk(kernel::FuncOp function) {
   const int64_t threads = tuneOf(function, "threads");
   if (tuneOf(function, "way") == 3) {
-    const Size rows = product(function.getContext(), sizes(function.getSchedule().getShapeValue("outer")));
+    const Size rows =
+        product(function.getContext(), sizes(function.getSchedule().getShapeValue("outer")));
     return scheduleElements(function, rows.times(shapeOf(function, "count")));
   }
   // Those that take the best of parts have a row a block.
   const bool merges = function.getInputs().size() == 2;
-  const Size rows = product(function.getContext(), sizes(function.getSchedule().getShapeValue("outer")))
-                        .times(merges ? Size(function.getContext(), 1) : shapeOf(function, "parts"));
-  const int64_t wanted = rows.known() ? std::min<int64_t>(4 * kWarp, *rows.known() * threads) : 4 * kWarp;
-  const int64_t block = threads > kWarp ? threads : std::max<int64_t>(kWarp, llvm::alignTo(wanted, kWarp));
+  const Size rows =
+      product(function.getContext(), sizes(function.getSchedule().getShapeValue("outer")))
+          .times(merges ? Size(function.getContext(), 1) : shapeOf(function, "parts"));
+  const int64_t wanted =
+      rows.known() ? std::min<int64_t>(4 * kWarp, *rows.known() * threads) : 4 * kWarp;
+  const int64_t block =
+      threads > kWarp ? threads : std::max<int64_t>(kWarp, llvm::alignTo(wanted, kWarp));
   finish(function, {}, rows.dividedUp(block / threads), block);
 }
 
 void scheduleTranspose(kernel::FuncOp function) {
   constexpr int64_t kSide = 32;
-  const Size blocks = product(function.getContext(), {shapeOf(function, "batch"), shapeOf(function, "rows").dividedUp(kSide),
+  const Size blocks = product(function.getContext(), {shapeOf(function, "batch"),
+                                                      shapeOf(function, "rows").dividedUp(kSide),
                                                       shapeOf(function, "cols").dividedUp(kSide)});
   finish(function, {}, blocks, kThreads);
 }
@@ -411,10 +471,17 @@ void scheduleTranspose(kernel::FuncOp function) {
 void scheduleRecurrentSequence(kernel::FuncOp function, const CudaArchitecture& device) {
   mlir::MLIRContext* context = function.getContext();
   const Size batch = shapeOf(function, "batch");
-  const mlir::Type element = llvm::cast<BufferType>(llvm::cast<mlir::TypeAttr>(function.getOutputs()[0]).getValue()).getElementType();
+  const mlir::Type element =
+      llvm::cast<BufferType>(llvm::cast<mlir::TypeAttr>(function.getOutputs()[0]).getValue())
+          .getElementType();
   const RecurrentSequencePlan plan =
-      *planRecurrentSequence(tuneOf(function, "gates"), tuneOf(function, "hidden"), *batch.known(), element, device.largestCluster);
-  finish(function, {{"lanes", plan.lanes}, {"blocks", plan.blocks}, {"rows", plan.rows}, {"threads", plan.threads}},
+      *planRecurrentSequence(tuneOf(function, "gates"), tuneOf(function, "hidden"), *batch.known(),
+                             element, device.largestCluster);
+  finish(function,
+         {{"lanes", plan.lanes},
+          {"blocks", plan.blocks},
+          {"rows", plan.rows},
+          {"threads", plan.threads}},
          batch.dividedUp(plan.rows).times(Size(context, plan.blocks)), plan.threads);
   setCluster(function, plan.blocks);
 }
@@ -422,29 +489,34 @@ void scheduleRecurrentSequence(kernel::FuncOp function, const CudaArchitecture& 
 /// Tunables without which there is no grid. A kernel that was chosen for a CPU lacks them.
 llvm::ArrayRef<llvm::StringRef> neededTunables(llvm::StringRef family) {
   static constexpr llvm::StringRef kGemv[] = {"rows", "mr", "lanes", "threads"};
-  static constexpr llvm::StringRef kGroup[] = {"rows", "lanes", "threads", "unroll", "mr", "depth", "parts", "weights"};
+  static constexpr llvm::StringRef kGroup[] = {"rows", "lanes", "threads", "unroll",
+                                               "mr",   "depth", "parts",   "weights"};
   static constexpr llvm::StringRef kMatmul[] = {"rows", "columns", "threads"};
   static constexpr llvm::StringRef kAttention[] = {"rows", "keys", "depth", "threads"};
   static constexpr llvm::StringRef kTopk[] = {"threads", "each", "word"};
-  return family == "topk"        ? llvm::ArrayRef<llvm::StringRef>(kTopk)
-         : family == "gemv"      ? llvm::ArrayRef<llvm::StringRef>(kGemv)
+  return family == "topk"         ? llvm::ArrayRef<llvm::StringRef>(kTopk)
+         : family == "gemv"       ? llvm::ArrayRef<llvm::StringRef>(kGemv)
          : family == "gemv_group" ? llvm::ArrayRef<llvm::StringRef>(kGroup)
-         : family == "matmul"    ? llvm::ArrayRef<llvm::StringRef>(kMatmul)
-         : family == "attention" ? llvm::ArrayRef<llvm::StringRef>(kAttention)
-                                 : llvm::ArrayRef<llvm::StringRef>();
+         : family == "matmul"     ? llvm::ArrayRef<llvm::StringRef>(kMatmul)
+         : family == "attention"  ? llvm::ArrayRef<llvm::StringRef>(kAttention)
+                                  : llvm::ArrayRef<llvm::StringRef>();
 }
 
 }  // namespace
 
 std::string whyNotOnCuda(kernel::FuncOp function) {
   const llvm::StringRef family = function.getSchedule().getFamily().getValue();
-  if (!llvm::is_contained({"pointwise", "row_reduction", "fill", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct",
-                           "gather_rows", "gather_elements", "scatter_rows", "scan", "pool", "topk", "transpose", "recurrent_sequence"}, family)) {
+  if (!llvm::is_contained(
+          {"pointwise", "row_reduction", "fill", "iota", "gemv", "gemv_group", "matmul",
+           "attention", "convolution_direct", "gather_rows", "gather_elements", "scatter_rows",
+           "scan", "pool", "topk", "transpose", "recurrent_sequence"},
+          family)) {
     return "kernels of family '" + family.str() + "' have no CUDA form";
   }
   for (const llvm::StringRef key : neededTunables(family)) {
     if (tuneOf(function, key) < 1) {
-      return "the " + family.str() + " kernel lacks the tunable '" + key.str() + "' of its CUDA form";
+      return "the " + family.str() + " kernel lacks the tunable '" + key.str() +
+             "' of its CUDA form";
     }
   }
   if (!function.getWorkspace().empty()) {
@@ -462,7 +534,8 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
   } else if (family == "row_reduction") {
     scheduleRowReduction(function, device);
   } else if (family == "fill") {
-    scheduleElements(function, product(function.getContext(), sizes(function.getSchedule().getShapeValue("extent"))));
+    scheduleElements(function, product(function.getContext(),
+                                       sizes(function.getSchedule().getShapeValue("extent"))));
   } else if (family == "iota") {
     scheduleElements(function, shapeOf(function, "count"));
   } else if (family == "gemv") {
@@ -476,14 +549,16 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch) {
   } else if (family == "gather_rows") {
     scheduleGatherRows(function);
   } else if (family == "gather_elements") {
-    scheduleElements(function, product(context, sizes(function.getSchedule().getShapeValue("extent"))));
+    scheduleElements(function,
+                     product(context, sizes(function.getSchedule().getShapeValue("extent"))));
   } else if (family == "scatter_rows") {
     scheduleScatterRows(function);
   } else if (family == "scan") {
     scheduleScan(function, device);
   } else if (family == "pool") {
-    scheduleElements(function, product(context, {shapeOf(function, "batch"), shapeOf(function, "channels"),
-                                                 shapeOf(function, "outH"), shapeOf(function, "outW")}));
+    scheduleElements(function,
+                     product(context, {shapeOf(function, "batch"), shapeOf(function, "channels"),
+                                       shapeOf(function, "outH"), shapeOf(function, "outW")}));
   } else if (family == "topk") {
     scheduleTopk(function);
   } else if (family == "transpose") {

@@ -12,15 +12,17 @@ namespace straightline::passes {
 /// Why a kernel has no CUDA form; "" when it has one.
 std::string whyNotOnCuda(kernel::FuncOp function);
 
-/// Microseconds from the end of one kernel to the first result of the next, on an H200 as runtime/backends/cuda/tuning.h has it.
+/// Microseconds from the end of one kernel to the first result of the next, on an H200 as
+/// runtime/backends/cuda/tuning.h has it.
 inline constexpr double kKernelUs = 2.0;
 
-/// Estimated microseconds of a launch, library call or copy on an H200: kernel.cost_us where it has that (a kernel's own
-/// estimate, from the lowering), else kKernelUs and its bytes at the speed of device memory; those of named extents count nothing.
+/// Estimated microseconds of a launch, library call or copy on an H200: kernel.cost_us where it has
+/// that (a kernel's own estimate, from the lowering), else kKernelUs and its bytes at the speed of
+/// device memory; those of named extents count nothing.
 double estimateOnCuda(mlir::Operation* statement);
 
-/// Adds the tunables of the CUDA form to the schedule and sets the grid (kernel.blocks, kernel.threads, kernel.cluster) for
-/// an architecture ("sm_90"). Precondition: it has one.
+/// Adds the tunables of the CUDA form to the schedule and sets the grid (kernel.blocks,
+/// kernel.threads, kernel.cluster) for an architecture ("sm_90"). Precondition: it has one.
 void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch);
 
 }  // namespace straightline::passes

@@ -19,7 +19,8 @@ namespace {
 bool isNamed(Value x, llvm::ArrayRef<int64_t> dims) {
   auto type = llvm::cast<RankedTensorType>(x.getType());
   // 16-bit floats are widened first.
-  return type.getElementTypeBitWidth() > 16 && llvm::any_of(dims, [&](int64_t dim) { return type.isDynamicDim(dim); });
+  return type.getElementTypeBitWidth() > 16 &&
+         llvm::any_of(dims, [&](int64_t dim) { return type.isDynamicDim(dim); });
 }
 
 /// Averages over some dims of one tensor, kept with extent 1.
@@ -37,14 +38,16 @@ class Averages {
     if (correction == 0.0) {
       return count_;
     }
-    const Value less = build_.make<op::SubOp>(count_.getType(), count_, build_.fullLike(count_, correction));
+    const Value less =
+        build_.make<op::SubOp>(count_.getType(), count_, build_.fullLike(count_, correction));
     return build_.make<op::MaximumOp>(less.getType(), less, build_.fullLike(less, 0.0));
   }
   Value over(Value sum, Value count) {
     return build_.make<op::DivOp>(sum.getType(), sum, build_.expand(count, build_.extents(sum)));
   }
   Value sum(Value x) {
-    return build_.make<op::SumOp>(build_.type(build_.elementOf(x), row_), x, dims_, /*keepdim=*/true);
+    return build_.make<op::SumOp>(build_.type(build_.elementOf(x), row_), x, dims_,
+                                  /*keepdim=*/true);
   }
   Value centred() {
     const Value mean = build_.expand(over(sum(x_), count_), build_.extents(x_));
@@ -64,12 +67,15 @@ class Averages {
       }
       // The last of 0, 1, .., extent.
       const RankedTensorType type = build_.type(build_.builder().getI64Type(), {extent + 1});
-      const Value numbers = build_.make<op::IotaOp>(type, build_.builder().getI64IntegerAttr(0), build_.builder().getI64IntegerAttr(1));
-      const Value size = build_.reshape(build_.slice(numbers, 0, -1, std::numeric_limits<int64_t>::max()), {});
+      const Value numbers = build_.make<op::IotaOp>(type, build_.builder().getI64IntegerAttr(0),
+                                                    build_.builder().getI64IntegerAttr(1));
+      const Value size =
+          build_.reshape(build_.slice(numbers, 0, -1, std::numeric_limits<int64_t>::max()), {});
       product = product ? build_.make<op::MulOp>(size.getType(), product, size) : size;
     }
     if (known != 1) {
-      product = build_.make<op::MulOp>(product.getType(), product, build_.fullLike(product, static_cast<double>(known)));
+      product = build_.make<op::MulOp>(product.getType(), product,
+                                       build_.fullLike(product, static_cast<double>(known)));
     }
     return build_.toDtype(product, build_.elementOf(x_));
   }
@@ -90,7 +96,8 @@ struct DecomposeMean : OpRewritePattern<op::MeanOp> {
     }
     ValueBuilder build(rewriter, mean.getLoc());
     Averages rows(build, mean.getX(), mean.getDims());
-    rewriter.replaceOp(mean, build.reshape(rows.over(rows.sum(mean.getX()), rows.count()), build.extents(mean)));
+    rewriter.replaceOp(
+        mean, build.reshape(rows.over(rows.sum(mean.getX()), rows.count()), build.extents(mean)));
     return mlir::success();
   }
 };
@@ -115,10 +122,12 @@ struct DecomposeVar : OpRewritePattern<op::VarOp> {
 struct DecomposeLayerNorm : OpRewritePattern<op::LayerNormOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  llvm::LogicalResult matchAndRewrite(op::LayerNormOp norm, PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(op::LayerNormOp norm,
+                                      PatternRewriter& rewriter) const override {
     const Value x = norm.getX();
     const int64_t rank = norm.getX().getType().getRank();
-    const auto dims = llvm::to_vector(llvm::seq<int64_t>(rank - static_cast<int64_t>(norm.getNormalizedRank()), rank));
+    const auto dims = llvm::to_vector(
+        llvm::seq<int64_t>(rank - static_cast<int64_t>(norm.getNormalizedRank()), rank));
     if (!isNamed(x, dims)) {
       return rewriter.notifyMatchFailure(norm, "averages over static dims");
     }
@@ -127,14 +136,18 @@ struct DecomposeLayerNorm : OpRewritePattern<op::LayerNormOp> {
     const Value centred = rows.centred();
     const Value squares = build.make<op::MulOp>(centred.getType(), centred, centred);
     const Value variance = rows.over(rows.sum(squares), rows.count());
-    const Value shifted = build.make<op::AddOp>(variance.getType(), variance, build.fullLike(variance, norm.getEps().convertToDouble()));
+    const Value shifted = build.make<op::AddOp>(
+        variance.getType(), variance, build.fullLike(variance, norm.getEps().convertToDouble()));
     const Value scale = build.make<op::RsqrtOp>(shifted.getType(), shifted);
-    Value result = build.make<op::MulOp>(x.getType(), centred, build.expand(scale, build.extents(x)));
+    Value result =
+        build.make<op::MulOp>(x.getType(), centred, build.expand(scale, build.extents(x)));
     if (norm.getWeight()) {
-      result = build.make<op::MulOp>(x.getType(), result, build.expand(norm.getWeight(), build.extents(x)));
+      result = build.make<op::MulOp>(x.getType(), result,
+                                     build.expand(norm.getWeight(), build.extents(x)));
     }
     if (norm.getBias()) {
-      result = build.make<op::AddOp>(x.getType(), result, build.expand(norm.getBias(), build.extents(x)));
+      result = build.make<op::AddOp>(x.getType(), result,
+                                     build.expand(norm.getBias(), build.extents(x)));
     }
     rewriter.replaceOp(norm, result);
     return mlir::success();

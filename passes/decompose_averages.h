@@ -6,8 +6,8 @@
 
 namespace straightline::passes {
 
-/// mean, var and layer_norm over named extents -> sums over a number that is made of the extents. Over static ones they stay:
-/// decompose-reductions writes them with a literal.
+/// mean, var and layer_norm over named extents -> sums over a number that is made of the extents.
+/// Over static ones they stay: decompose-reductions writes them with a literal.
 void addAveragePatterns(mlir::RewritePatternSet& patterns);
 
 }  // namespace straightline::passes

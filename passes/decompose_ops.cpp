@@ -119,9 +119,11 @@ struct DecomposeAdaptivePool : OpRewritePattern<op::AdaptiveAvgPool2dOp> {
   }
 };
 
-/// attention -> matmul(q, k^T) * scale, mask, softmax (0 where a mask keeps nothing), matmul(.., v).
+/// attention -> matmul(q, k^T) * scale, mask, softmax (0 where a mask keeps nothing), matmul(..,
+/// v).
 struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
-  DecomposeAttention(mlir::MLIRContext* context, std::function<bool(op::ScaledDotProductAttentionOp)> staysWhole)
+  DecomposeAttention(mlir::MLIRContext* context,
+                     std::function<bool(op::ScaledDotProductAttentionOp)> staysWhole)
       : OpRewritePattern(context), staysWhole(std::move(staysWhole)) {}
 
   llvm::LogicalResult matchAndRewrite(op::ScaledDotProductAttentionOp attention,
@@ -149,8 +151,9 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
     if (attention.getIsCausal()) {
       scores = causal(build, scores);
     }
-    const Value weights = attention.getMask() ? softmaxOrZero(build, scores)
-                                              : build.make<op::SoftmaxOp>(scores.getType(), scores, rank - 1);
+    const Value weights = attention.getMask()
+                              ? softmaxOrZero(build, scores)
+                              : build.make<op::SoftmaxOp>(scores.getType(), scores, rank - 1);
     rewriter.replaceOp(attention, build.matmul(weights, v));
     return success();
   }
@@ -175,8 +178,8 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
     return build.reshape(build.expand(build.reshape(value, split), repeated), joined);
   }
 
-  /// A query for which the mask keeps no key has weights of 0, as in torch, and not of 0 / 0. Written out, so that the maximum is
-  /// taken once.
+  /// A query for which the mask keeps no key has weights of 0, as in torch, and not of 0 / 0.
+  /// Written out, so that the maximum is taken once.
   static Value softmaxOrZero(ValueBuilder& build, Value scores) {
     const Extents all = build.extents(scores);
     Extents rows = all;
@@ -184,11 +187,14 @@ struct DecomposeAttention : OpRewritePattern<op::ScaledDotProductAttentionOp> {
     const RankedTensorType row = build.type(ValueBuilder::elementOf(scores), rows);
     const llvm::SmallVector<int64_t> last = {static_cast<int64_t>(all.size()) - 1};
     const Value most = build.make<op::AmaxOp>(row, scores, last, /*keepdim=*/true);
-    const Value powers = build.make<op::ExpOp>(scores.getType(), build.make<op::SubOp>(scores, build.expand(most, all)));
+    const Value powers = build.make<op::ExpOp>(
+        scores.getType(), build.make<op::SubOp>(scores, build.expand(most, all)));
     const Value sum = build.make<op::SumOp>(row, powers, last, /*keepdim=*/true);
-    const Value some = build.make<op::NeOp>(build.type(build.builder().getI1Type(), rows), most,
-                                            build.full(row, -std::numeric_limits<double>::infinity()));
-    return build.make<op::WhereOp>(build.expand(some, all), build.make<op::DivOp>(powers, build.expand(sum, all)),
+    const Value some =
+        build.make<op::NeOp>(build.type(build.builder().getI1Type(), rows), most,
+                             build.full(row, -std::numeric_limits<double>::infinity()));
+    return build.make<op::WhereOp>(build.expand(some, all),
+                                   build.make<op::DivOp>(powers, build.expand(sum, all)),
                                    build.fullLike(scores, 0));
   }
 
@@ -278,23 +284,27 @@ struct TrailingReduction : mlir::OpInterfaceRewritePattern<op::ReductionOpInterf
   }
 };
 
-/// No kernel of a library takes sizes of zero. A product that has no elements, or that sums none, is a constant: zeros (attention to no
-/// key as well, as in torch), or a linear's bias.
+/// No kernel of a library takes sizes of zero. A product that has no elements, or that sums none,
+/// is a constant: zeros (attention to no key as well, as in torch), or a linear's bias.
 struct FoldEmptyProduct : mlir::RewritePattern {
-  explicit FoldEmptyProduct(mlir::MLIRContext* context) : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
+  explicit FoldEmptyProduct(mlir::MLIRContext* context)
+      : RewritePattern(MatchAnyOpTypeTag(), /*benefit=*/2, context) {}
 
-  llvm::LogicalResult matchAndRewrite(mlir::Operation* product, PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(mlir::Operation* product,
+                                      PatternRewriter& rewriter) const override {
     auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(product);
     if (!attention && !product->hasTrait<op::Contraction>()) {
       return mlir::failure();
     }
     const auto type = llvm::cast<RankedTensorType>(product->getResult(0).getType());
-    if (!llvm::is_contained(type.getShape(), 0) && !(attention ? seesNothing(attention) : sumsNothing(product))) {
+    if (!llvm::is_contained(type.getShape(), 0) &&
+        !(attention ? seesNothing(attention) : sumsNothing(product))) {
       return rewriter.notifyMatchFailure(product, "there is something to do");
     }
     ValueBuilder build(rewriter, product->getLoc());
     if (auto linear = llvm::dyn_cast<op::LinearOp>(product); linear && linear.getBias()) {
-      rewriter.replaceOp(product, build.broadcast(linear.getBias(), type.getRank() - 1, build.extents(linear.getResult())));
+      rewriter.replaceOp(product, build.broadcast(linear.getBias(), type.getRank() - 1,
+                                                  build.extents(linear.getResult())));
     } else {
       rewriter.replaceOp(product, build.full(type, 0));
     }
@@ -324,11 +334,14 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
     addTransposedConvolutionPatterns(patterns);
     addWidenHalfPatterns(patterns, [this](mlir::Operation* operation) {
       auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);
-      return keepHalfProducts && (attention ? staysWhole(attention) : llvm::isa<op::LinearOp, op::MatmulOp, op::ConvolutionOp, op::MaxPool2dOp, op::AvgPool2dOp>(operation));
+      return keepHalfProducts &&
+             (attention ? staysWhole(attention)
+                        : llvm::isa<op::LinearOp, op::MatmulOp, op::ConvolutionOp, op::MaxPool2dOp,
+                                    op::AvgPool2dOp>(operation));
     });
-    patterns.add<DecomposeAttention>(&getContext(), [this](op::ScaledDotProductAttentionOp attention) {
-      return staysWhole(attention);
-    });
+    patterns.add<DecomposeAttention>(
+        &getContext(),
+        [this](op::ScaledDotProductAttentionOp attention) { return staysWhole(attention); });
     if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError() << "decompose-ops: the rewriting does not come to an end";
       return signalPassFailure();
@@ -341,32 +354,36 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
   }
 
  private:
-  /// Whether attention is left to a kernel of its own. With a limit (a device): where there are few queries, or not much
-  /// work; 16-bit floats always, for products would round the scores.
+  /// Whether attention is left to a kernel of its own. With a limit (a device): where there are few
+  /// queries, or not much work; 16-bit floats always, for products would round the scores.
   bool staysWhole(op::ScaledDotProductAttentionOp attention) {
     constexpr int64_t kFewRows = 16;
     constexpr int64_t kLargestHead = 256;
     const mlir::RankedTensorType q = attention.getQ().getType(), k = attention.getK().getType();
     const mlir::Type element = q.getElementType();
     const int64_t rank = q.getRank();
-    const bool isOneSize = attention.getV().getType().getDimSize(rank - 1) == q.getDimSize(rank - 1);
+    const bool isOneSize =
+        attention.getV().getType().getDimSize(rank - 1) == q.getDimSize(rank - 1);
     if (element.isF64()) {
       return false;  // the kernels sum in f32
     }
     if (!keepAttention || largestAttention < 0) {
       return keepAttention;
     }
-    if (rank > 4 || rank < 2 || q.isDynamicDim(rank - 1) || q.getDimSize(rank - 1) > kLargestHead || !isOneSize) {
+    if (rank > 4 || rank < 2 || q.isDynamicDim(rank - 1) || q.getDimSize(rank - 1) > kLargestHead ||
+        !isOneSize) {
       return false;
     }
     if (!element.isF32()) {
       return true;
     }
-    if (!q.isDynamicDim(rank - 2) && rank > 2 && !q.isDynamicDim(rank - 3) && !k.isDynamicDim(rank - 3) &&
+    if (!q.isDynamicDim(rank - 2) && rank > 2 && !q.isDynamicDim(rank - 3) &&
+        !k.isDynamicDim(rank - 3) &&
         q.getDimSize(rank - 2) * q.getDimSize(rank - 3) <= kFewRows * k.getDimSize(rank - 3)) {
       return true;
     }
-    return q.hasStaticShape() && k.hasStaticShape() && q.getNumElements() * k.getDimSize(rank - 2) <= largestAttention;
+    return q.hasStaticShape() && k.hasStaticShape() &&
+           q.getNumElements() * k.getDimSize(rank - 2) <= largestAttention;
   }
 
   /// Reports an op that no pattern took.
@@ -378,8 +395,9 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
       return true;
     }
     if (llvm::isa<op::LstmOp, op::GruOp, op::RnnOp>(operation)) {
-      operation->emitError() << "unsupported: " << operation->getName().stripDialect() << " with the hidden state "
-                             << operation->getOperand(1).getType() << "; a static hidden size is supported";
+      operation->emitError() << "unsupported: " << operation->getName().stripDialect()
+                             << " with the hidden state " << operation->getOperand(1).getType()
+                             << "; a static hidden size is supported";
       return true;
     }
     auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);

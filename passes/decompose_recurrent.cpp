@@ -15,7 +15,8 @@ using Extents = ValueBuilder::Extents;
 
 namespace {
 
-constexpr int64_t kLstmGates = op::LstmOp::kGates, kGruGates = op::GruOp::kGates, kRnnGates = op::RnnOp::kGates;
+constexpr int64_t kLstmGates = op::LstmOp::kGates, kGruGates = op::GruOp::kGates,
+                  kRnnGates = op::RnnOp::kGates;
 
 /// Weights of one layer and direction; biases may be null.
 struct CellWeights {
@@ -41,18 +42,28 @@ struct Layers {
   bool isBidirectional, isBatchFirst, isBiased;
   mlir::StringAttr nonlinearity;  ///< of rnn
 
-  int64_t hidden() const { return llvm::cast<mlir::RankedTensorType>(starts[0].getType()).getDimSize(2); }
+  int64_t hidden() const {
+    return llvm::cast<mlir::RankedTensorType>(starts[0].getType()).getDimSize(2);
+  }
 
   CellWeights weightsOf(int64_t cell) const {
     const int64_t first = cell * (isBiased ? 4 : 2);
-    return {weights[first], weights[first + 1], isBiased ? weights[first + 2] : Value(), isBiased ? weights[first + 3] : Value()};
+    return {weights[first], weights[first + 1], isBiased ? weights[first + 2] : Value(),
+            isBiased ? weights[first + 3] : Value()};
   }
 };
 
 template <typename Op>
 Layers layersOf(Op op) {
-  Layers layers = {Op::kGates, op.getX(), {op.getH0()}, op.getWeights(), static_cast<int64_t>(op.getNumLayers()), op.getBidirectional(),
-                   op.getBatchFirst(), op.getHasBiases(), {}};
+  Layers layers = {Op::kGates,
+                   op.getX(),
+                   {op.getH0()},
+                   op.getWeights(),
+                   static_cast<int64_t>(op.getNumLayers()),
+                   op.getBidirectional(),
+                   op.getBatchFirst(),
+                   op.getHasBiases(),
+                   {}};
   if constexpr (std::is_same_v<Op, op::LstmOp>) {
     layers.starts.push_back(op.getC0());
   } else if constexpr (std::is_same_v<Op, op::RnnOp>) {
@@ -80,37 +91,48 @@ Value gate(ValueBuilder& build, Value gates, int64_t place, int64_t hidden) {
 }
 
 /// One step of lstm; gates in the order i, f, g, o.
-State lstmStep(ValueBuilder& build, Value projected, const State& state, const CellWeights& weights, int64_t hidden) {
+State lstmStep(ValueBuilder& build, Value projected, const State& state, const CellWeights& weights,
+               int64_t hidden) {
   const Value recurrent = build.linear(state[0], weights.hidden, weights.hiddenBias);
   const Value gates = build.make<op::AddOp>(recurrent, projected);
-  const Value in = build.make<op::SigmoidOp>(gate(build, gates, 0, hidden)), forget = build.make<op::SigmoidOp>(gate(build, gates, 1, hidden));
-  const Value cell = build.make<op::TanhOp>(gate(build, gates, 2, hidden)), out = build.make<op::SigmoidOp>(gate(build, gates, 3, hidden));
-  const Value kept = build.make<op::MulOp>(forget, state[1]), added = build.make<op::MulOp>(in, cell);
+  const Value in = build.make<op::SigmoidOp>(gate(build, gates, 0, hidden)),
+              forget = build.make<op::SigmoidOp>(gate(build, gates, 1, hidden));
+  const Value cell = build.make<op::TanhOp>(gate(build, gates, 2, hidden)),
+              out = build.make<op::SigmoidOp>(gate(build, gates, 3, hidden));
+  const Value kept = build.make<op::MulOp>(forget, state[1]),
+              added = build.make<op::MulOp>(in, cell);
   const Value c = build.make<op::AddOp>(kept, added);
   return {build.make<op::MulOp>(out, build.make<op::TanhOp>(c)), c};
 }
 
 /// One step of gru; gates in the order r, z, n.
-State gruStep(ValueBuilder& build, Value projected, const State& state, const CellWeights& weights, int64_t hidden) {
+State gruStep(ValueBuilder& build, Value projected, const State& state, const CellWeights& weights,
+              int64_t hidden) {
   const Value recurrent = build.linear(state[0], weights.hidden, weights.hiddenBias);
   auto sigmoid = [&](int64_t place) {
-    return build.make<op::SigmoidOp>(build.make<op::AddOp>(gate(build, recurrent, place, hidden), gate(build, projected, place, hidden)));
+    return build.make<op::SigmoidOp>(build.make<op::AddOp>(gate(build, recurrent, place, hidden),
+                                                           gate(build, projected, place, hidden)));
   };
   const Value reset = sigmoid(0), update = sigmoid(1);
-  const Value candidate =
-      build.make<op::TanhOp>(build.make<op::AddOp>(gate(build, projected, 2, hidden), build.make<op::MulOp>(gate(build, recurrent, 2, hidden), reset)));
+  const Value candidate = build.make<op::TanhOp>(
+      build.make<op::AddOp>(gate(build, projected, 2, hidden),
+                            build.make<op::MulOp>(gate(build, recurrent, 2, hidden), reset)));
   const Value kept = build.make<op::MulOp>(build.make<op::SubOp>(state[0], candidate), update);
   return {build.make<op::AddOp>(kept, candidate)};
 }
 
 /// One step of rnn.
-State rnnStep(ValueBuilder& build, Value projected, const State& state, const CellWeights& weights, llvm::StringRef nonlinearity) {
-  const Value sum = build.make<op::AddOp>(build.linear(state[0], weights.hidden, weights.hiddenBias), projected);
-  return {nonlinearity == "relu" ? Value(build.make<op::ReluOp>(sum)) : Value(build.make<op::TanhOp>(sum))};
+State rnnStep(ValueBuilder& build, Value projected, const State& state, const CellWeights& weights,
+              llvm::StringRef nonlinearity) {
+  const Value sum =
+      build.make<op::AddOp>(build.linear(state[0], weights.hidden, weights.hiddenBias), projected);
+  return {nonlinearity == "relu" ? Value(build.make<op::ReluOp>(sum))
+                                 : Value(build.make<op::TanhOp>(sum))};
 }
 
 /// `projected` [b, gates * h].
-State step(ValueBuilder& build, const Layers& layers, Value projected, const State& state, const CellWeights& weights) {
+State step(ValueBuilder& build, const Layers& layers, Value projected, const State& state,
+           const CellWeights& weights) {
   switch (layers.gates) {
     case kLstmGates:
       return lstmStep(build, projected, state, weights, layers.hidden());
@@ -122,7 +144,8 @@ State step(ValueBuilder& build, const Layers& layers, Value projected, const Sta
 }
 
 /// The loop over steps; `reversed` counts down by index arithmetic (static number of steps).
-Sequence loop(ValueBuilder& build, const Layers& layers, Value projected, const State& start, const CellWeights& weights, bool reversed) {
+Sequence loop(ValueBuilder& build, const Layers& layers, Value projected, const State& start,
+              const CellWeights& weights, bool reversed) {
   mlir::OpBuilder& builder = build.builder();
   const Extents extents = build.extents(projected);
   Extents result = {extents[0]};
@@ -153,14 +176,16 @@ Sequence loop(ValueBuilder& build, const Layers& layers, Value projected, const 
                                      index, /*dim=*/0, /*length=*/1);
   const Value inputs = build.reshape(slice, llvm::ArrayRef<AffineExpr>(row).drop_front());
   llvm::SmallVector<Value> next = llvm::to_vector(step(build, layers, inputs, state, weights));
-  next.push_back(build.make<op::DynamicUpdateSliceOp>(y.getType(), y, stacked(build, next[0]), index, /*dim=*/0));
+  next.push_back(build.make<op::DynamicUpdateSliceOp>(y.getType(), y, stacked(build, next[0]),
+                                                      index, /*dim=*/0));
   op::YieldOp::create(builder, build.loc(), next);
   mlir::ValueRange results = forOp.getResults();
   return {results.back(), State(results.drop_back())};
 }
 
 /// Each step by itself.
-Sequence unrolled(ValueBuilder& build, const Layers& layers, Value projected, const State& start, const CellWeights& weights, bool reversed) {
+Sequence unrolled(ValueBuilder& build, const Layers& layers, Value projected, const State& start,
+                  const CellWeights& weights, bool reversed) {
   State state = start;
   const int64_t steps = *symbolic::constantValue(build.extents(projected)[0]);
   llvm::SmallVector<Value> y(steps);
@@ -179,46 +204,55 @@ bool isZero(Value value) {
 }
 
 /// All steps in one kernel, where it has a plan for these sizes.
-std::optional<Sequence> whole(ValueBuilder& build, const Layers& layers, Value x, int64_t cell, bool reversed, int64_t largestCluster) {
+std::optional<Sequence> whole(ValueBuilder& build, const Layers& layers, Value x, int64_t cell,
+                              bool reversed, int64_t largestCluster) {
   constexpr int64_t kFewestSteps = 4;  // fewer are as fast by themselves
   const CellWeights weights = layers.weightsOf(cell);
   const Extents extents = build.extents(x);
   const auto type = llvm::cast<mlir::RankedTensorType>(x.getType());
   const int64_t hidden = layers.hidden();
   if (type.isDynamicDim(1) || (!type.isDynamicDim(0) && type.getDimSize(0) < kFewestSteps) ||
-      !planRecurrentSequence(layers.gates, hidden, type.getDimSize(1), type.getElementType(), largestCluster)) {
+      !planRecurrentSequence(layers.gates, hidden, type.getDimSize(1), type.getElementType(),
+                             largestCluster)) {
     return std::nullopt;
   }
   Value bias = weights.inputBias, candidateBias;
   if (bias && layers.gates == kGruGates) {  // the one of n is multiplied by r
     candidateBias = build.slice(weights.hiddenBias, 0, 2 * hidden, 3 * hidden);
     const Value none = build.full(build.type(type.getElementType(), {build.number(hidden)}), 0.0);
-    bias = build.make<op::AddOp>(bias, build.cat({build.slice(weights.hiddenBias, 0, 0, 2 * hidden), none}, 0));
+    bias = build.make<op::AddOp>(
+        bias, build.cat({build.slice(weights.hiddenBias, 0, 0, 2 * hidden), none}, 0));
   } else if (bias) {
     bias = build.make<op::AddOp>(bias, weights.hiddenBias);
   }
   const Value projected = build.linear(x, weights.inputs, bias);
   State start(layers.starts.size());
   if (!llvm::all_of(layers.starts, isZero)) {
-    llvm::transform(layers.starts, start.begin(), [&](Value all) { return entry(build, all, cell); });
+    llvm::transform(layers.starts, start.begin(),
+                    [&](Value all) { return entry(build, all, cell); });
   }
   const mlir::Type element = type.getElementType();
   const mlir::Type state = build.type(element, {extents[1], build.number(hidden)});
   const mlir::Type y = build.type(element, {extents[0], extents[1], build.number(hidden)});
   const mlir::BoolAttr isReversed = build.builder().getBoolAttr(reversed);
   if (layers.gates == kGruGates) {
-    auto made = op::GruSequenceOp::create(build.builder(), build.loc(), y, state, projected, weights.hidden, candidateBias, start[0], isReversed);
+    auto made = op::GruSequenceOp::create(build.builder(), build.loc(), y, state, projected,
+                                          weights.hidden, candidateBias, start[0], isReversed);
     return Sequence{made.getY(), {made.getH()}};
   }
   if (layers.gates == kRnnGates) {
-    auto made = op::RnnSequenceOp::create(build.builder(), build.loc(), y, state, projected, weights.hidden, start[0], isReversed, layers.nonlinearity);
+    auto made =
+        op::RnnSequenceOp::create(build.builder(), build.loc(), y, state, projected, weights.hidden,
+                                  start[0], isReversed, layers.nonlinearity);
     return Sequence{made.getY(), {made.getH()}};
   }
-  auto made = op::LstmSequenceOp::create(build.builder(), build.loc(), y, state, state, projected, weights.hidden, start[0], start[1], isReversed);
+  auto made = op::LstmSequenceOp::create(build.builder(), build.loc(), y, state, state, projected,
+                                         weights.hidden, start[0], start[1], isReversed);
   return Sequence{made.getY(), {made.getH(), made.getC()}};
 }
 
-Sequence direction(ValueBuilder& build, const Layers& layers, Value x, int64_t cell, bool reversed, int64_t largestCluster) {
+Sequence direction(ValueBuilder& build, const Layers& layers, Value x, int64_t cell, bool reversed,
+                   int64_t largestCluster) {
   constexpr int64_t kMostUnrolled = 32;
   if (std::optional<Sequence> sequence = whole(build, layers, x, cell, reversed, largestCluster)) {
     return *sequence;
@@ -237,7 +271,8 @@ Sequence direction(ValueBuilder& build, const Layers& layers, Value x, int64_t c
     start.push_back(entry(build, all, cell));
   }
   const bool isFew = layers.gates != kLstmGates && count && *count > 0 && *count <= kMostUnrolled;
-  Sequence sequence = (isFew ? unrolled : loop)(build, layers, projected, start, weights, reversed && !flips);
+  Sequence sequence =
+      (isFew ? unrolled : loop)(build, layers, projected, start, weights, reversed && !flips);
   if (flips) {
     sequence.y = build.make<op::FlipOp>(sequence.y.getType(), sequence.y, steps);
   }
@@ -263,7 +298,8 @@ struct DecomposeLayers : mlir::OpRewritePattern<Op> {
     for (int64_t layer = 0; layer < layers.count; ++layer) {
       llvm::SmallVector<Value> y;
       for (int64_t each = 0; each < directions; ++each) {
-        const Sequence sequence = direction(build, layers, x, layer * directions + each, each == 1, largestCluster);
+        const Sequence sequence =
+            direction(build, layers, x, layer * directions + each, each == 1, largestCluster);
         y.push_back(sequence.y);
         for (auto [all, state] : llvm::zip_equal(last, sequence.last)) {
           all.push_back(stacked(build, state));
@@ -282,17 +318,20 @@ struct DecomposeLayers : mlir::OpRewritePattern<Op> {
 
 }  // namespace
 
-std::optional<RecurrentSequencePlan> planRecurrentSequence(int64_t gates, int64_t hidden, int64_t batch, mlir::Type element,
+std::optional<RecurrentSequencePlan> planRecurrentSequence(int64_t gates, int64_t hidden,
+                                                           int64_t batch, mlir::Type element,
                                                            int64_t largestCluster) {
   constexpr int64_t kRun = 4;  // of the kernel: neighbouring columns of a lane
-  constexpr int64_t kRegisters = 65536, kMost = 255;  // of a processor, a fourth for every fourth warp of a block; of a thread
-  const int64_t ofARow = 3 * gates + 1;               // registers of a thread: sums, inputs (two steps') and state of a row
-  constexpr int64_t kOthers = 40;                     // addresses
+  // of a processor, a fourth for every fourth warp of a block; of a thread
+  constexpr int64_t kRegisters = 65536, kMost = 255;
+  // registers of a thread: sums, inputs (two steps') and state of a row
+  const int64_t ofARow = 3 * gates + 1;
+  constexpr int64_t kOthers = 40;  // addresses
   constexpr int64_t kMostThreads = 512;
   constexpr int64_t kMostRows = 4;
-  constexpr int64_t kBlocks = 128;              // of a device at once
-  // Fitted to an H200 (bench/results/cuda_recurrent_h200.json, LSTMs): us of any step, what a cluster adds, instructions of a function: a gate
-  // has one, and LSTM one more (tanh of c).
+  constexpr int64_t kBlocks = 128;  // of a device at once
+  // Fitted to an H200 (bench/results/cuda_recurrent_h200.json, LSTMs): us of any step, what a
+  // cluster adds, instructions of a function: a gate has one, and LSTM one more (tanh of c).
   constexpr double kAlone = 0.35, kMeet = 0.1, kFunction = 50, kClock = 1700, kSchedulers = 4;
   const double functions = kFunction * static_cast<double>(gates == kLstmGates ? gates + 1 : gates);
   std::optional<RecurrentSequencePlan> best;
@@ -304,12 +343,16 @@ std::optional<RecurrentSequencePlan> planRecurrentSequence(int64_t gates, int64_
       const int64_t threads = llvm::alignTo(units * lanes, 32);
       const int64_t columns = kRun * llvm::divideCeil(hidden, kRun * lanes);
       const int64_t registers = (gates * columns + ofARow * rows) * words + kOthers;
-      const int64_t most = std::min<int64_t>(kMost, kRegisters / static_cast<int64_t>(llvm::alignTo(threads, 128)) / 8 * 8);
-      if ((blocks - 1) * units >= hidden || threads > kMostThreads || registers > most || rows > kMostRows) {
+      const int64_t most = std::min<int64_t>(
+          kMost, kRegisters / static_cast<int64_t>(llvm::alignTo(threads, 128)) / 8 * 8);
+      if ((blocks - 1) * units >= hidden || threads > kMostThreads || registers > most ||
+          rows > kMostRows) {
         continue;
       }
-      // A warp's multiply-adds and exchanges take turns on the four schedulers of a processor; a double takes two.
-      const double sums = static_cast<double>(gates) * (static_cast<double>(columns) + 2.0 * llvm::Log2_64(lanes));
+      // A warp's multiply-adds and exchanges take turns on the four schedulers of a processor; a
+      // double takes two.
+      const double sums =
+          static_cast<double>(gates) * (static_cast<double>(columns) + 2.0 * llvm::Log2_64(lanes));
       const double instructions = static_cast<double>(rows * words) * (sums + functions);
       const double turns = std::max(1.0, static_cast<double>(threads) / 32 / kSchedulers);
       const double us = kAlone + (blocks > 1 ? kMeet : 0) + instructions * turns / kClock;
@@ -322,7 +365,8 @@ std::optional<RecurrentSequencePlan> planRecurrentSequence(int64_t gates, int64_
 }
 
 void addRecurrentPatterns(mlir::RewritePatternSet& patterns, int64_t largestCluster) {
-  patterns.add<DecomposeLayers<op::LstmOp>, DecomposeLayers<op::GruOp>, DecomposeLayers<op::RnnOp>>(patterns.getContext(), largestCluster);
+  patterns.add<DecomposeLayers<op::LstmOp>, DecomposeLayers<op::GruOp>, DecomposeLayers<op::RnnOp>>(
+      patterns.getContext(), largestCluster);
 }
 
 }  // namespace straightline::passes

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes softmax, log_softmax, layer_norm, rms_norm, mean and var as sums, maxima and elementwise ops, so that the lowering
-// of a row_reduction fusion knows plain reductions only. Works inside fusions: what belongs together is decided already.
+// Writes softmax, log_softmax, layer_norm, rms_norm, mean and var as sums, maxima and elementwise
+// ops, so that the lowering of a row_reduction fusion knows plain reductions only. Works inside
+// fusions: what belongs together is decided already.
 //
 //   softmax(x)    -> m = amax(x); e = exp(x - m); e / sum(e)
 //   layer_norm(x) -> d = x - sum(x) / n; d * rsqrt(sum(d * d) / n + eps) * weight + bias
 //
 // Refuses (unsupported): a mean over a row whose length is not known while compiling.
+#include "passes/decompose_reductions.h"
+
 #include "dialect/op/op_dialect.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/PatternMatch.h"
-#include "passes/decompose_reductions.h"
 #include "passes/passes.h"
 
 namespace straightline::passes {
@@ -36,7 +38,8 @@ class RowBuilder {
     for (int64_t dim : dims) {
       extents.exprs[dim] = mlir::getAffineConstantExpr(1, builder.getContext());
     }
-    rowType_ = op::tensorType(type_.getElementType(), symbolic::canonical(extents.names, extents.exprs));
+    rowType_ =
+        op::tensorType(type_.getElementType(), symbolic::canonical(extents.names, extents.exprs));
   }
 
   /// Elements of a row; nullopt when symbolic.
@@ -53,9 +56,12 @@ class RowBuilder {
 
   template <class Reduction>
   Value reduce(Value x) {
-    return Reduction::create(builder_, loc_, rowType_, x, builder_.getDenseI64ArrayAttr(dims_), builder_.getBoolAttr(true));
+    return Reduction::create(builder_, loc_, rowType_, x, builder_.getDenseI64ArrayAttr(dims_),
+                             builder_.getBoolAttr(true));
   }
-  Value expand(Value x) { return typeOf(x) == type_ ? x : op::ExpandOp::create(builder_, loc_, type_, x).getResult(); }
+  Value expand(Value x) {
+    return typeOf(x) == type_ ? x : op::ExpandOp::create(builder_, loc_, type_, x).getResult();
+  }
   template <class Unary>
   Value unary(Value x) {
     return Unary::create(builder_, loc_, x.getType(), x);
@@ -67,7 +73,9 @@ class RowBuilder {
   Value full(RankedTensorType type, double value) {
     return op::FullOp::create(builder_, loc_, type, builder_.getF64FloatAttr(value));
   }
-  Value mean(Value x, int64_t n) { return binary<op::DivOp>(reduce<op::SumOp>(x), full(rowType_, static_cast<double>(n))); }
+  Value mean(Value x, int64_t n) {
+    return binary<op::DivOp>(reduce<op::SumOp>(x), full(rowType_, static_cast<double>(n)));
+  }
   RankedTensorType rowType() const { return rowType_; }
 
  private:
@@ -93,14 +101,16 @@ Value normalise(RowBuilder& rows, Value centred, int64_t n, double eps, Value we
 }
 
 Value shapedAs(mlir::OpBuilder& builder, Location loc, Value rows, RankedTensorType wanted) {
-  return rows.getType() == wanted ? rows : op::ReshapeOp::create(builder, loc, wanted, rows).getResult();
+  return rows.getType() == wanted ? rows
+                                  : op::ReshapeOp::create(builder, loc, wanted, rows).getResult();
 }
 
 }  // namespace
 
 mlir::FailureOr<Value> writeReduction(Operation* operation, mlir::OpBuilder& builder) {
   auto reduction = llvm::dyn_cast<op::ReductionOpInterface>(operation);
-  if (!reduction || llvm::isa<op::SumOp, op::AmaxOp, op::AminOp, op::ProdOp, op::AnyOp, op::AllOp, op::ArgmaxOp, op::ArgminOp>(operation)) {
+  if (!reduction || llvm::isa<op::SumOp, op::AmaxOp, op::AminOp, op::ProdOp, op::AnyOp, op::AllOp,
+                              op::ArgmaxOp, op::ArgminOp>(operation)) {
     return Value();
   }
   const Location loc = operation->getLoc();
@@ -110,12 +120,15 @@ mlir::FailureOr<Value> writeReduction(Operation* operation, mlir::OpBuilder& bui
     Value shifted = rows.binary<op::SubOp>(x, rows.expand(rows.reduce<op::AmaxOp>(x)));
     Value powers = rows.unary<op::ExpOp>(shifted);
     Value sum = rows.reduce<op::SumOp>(powers);
-    return llvm::isa<op::SoftmaxOp>(operation) ? rows.binary<op::DivOp>(powers, rows.expand(sum))
-                                               : rows.binary<op::SubOp>(shifted, rows.expand(rows.unary<op::LogOp>(sum)));
+    return llvm::isa<op::SoftmaxOp>(operation)
+               ? rows.binary<op::DivOp>(powers, rows.expand(sum))
+               : rows.binary<op::SubOp>(shifted, rows.expand(rows.unary<op::LogOp>(sum)));
   }
   const std::optional<int64_t> n = rows.count();
   if (!n) {
-    operation->emitOpError("averages over a named extent; unsupported: the nearest supported form averages over static dims");
+    operation->emitOpError(
+        "averages over a named extent; unsupported: the nearest supported form averages over "
+        "static dims");
     return mlir::failure();
   }
   auto result = llvm::cast<RankedTensorType>(operation->getResult(0).getType());
@@ -124,7 +137,8 @@ mlir::FailureOr<Value> writeReduction(Operation* operation, mlir::OpBuilder& bui
   }
   if (auto norm = llvm::dyn_cast<op::LayerNormOp>(operation)) {
     Value centred = rows.binary<op::SubOp>(x, rows.expand(rows.mean(x, *n)));
-    return normalise(rows, centred, *n, norm.getEps().convertToDouble(), norm.getWeight(), norm.getBias());
+    return normalise(rows, centred, *n, norm.getEps().convertToDouble(), norm.getWeight(),
+                     norm.getBias());
   }
   if (auto norm = llvm::dyn_cast<op::RmsNormOp>(operation)) {
     return normalise(rows, x, *n, norm.getEps().convertToDouble(), norm.getWeight(), {});
@@ -132,8 +146,10 @@ mlir::FailureOr<Value> writeReduction(Operation* operation, mlir::OpBuilder& bui
   auto variance = llvm::cast<op::VarOp>(operation);
   Value centred = rows.binary<op::SubOp>(x, rows.expand(rows.mean(x, *n)));
   Value squares = rows.reduce<op::SumOp>(rows.binary<op::MulOp>(centred, centred));
-  const double over = std::max(0.0, static_cast<double>(*n) - variance.getCorrection().convertToDouble());
-  return shapedAs(builder, loc, rows.binary<op::DivOp>(squares, rows.full(rows.rowType(), over)), result);
+  const double over =
+      std::max(0.0, static_cast<double>(*n) - variance.getCorrection().convertToDouble());
+  return shapedAs(builder, loc, rows.binary<op::DivOp>(squares, rows.full(rows.rowType(), over)),
+                  result);
 }
 
 namespace {
@@ -142,7 +158,8 @@ struct DecomposeReductionsPass : impl::DecomposeReductionsBase<DecomposeReductio
   void runOnOperation() override {
     bool failedHere = false;
     getOperation().walk([&](op::FusionOp fusion) {
-      for (Operation& operation : llvm::make_early_inc_range(fusion.getBody().front().without_terminator())) {
+      for (Operation& operation :
+           llvm::make_early_inc_range(fusion.getBody().front().without_terminator())) {
         mlir::OpBuilder builder(&operation);
         mlir::FailureOr<Value> replacement = writeReduction(&operation, builder);
         failedHere |= failed(replacement);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Place o of a transposed convolution with stride s and padding p gets x[i] * w[k] for all i * s + k = o + p. With o + p = s * a + r
-// and k = s * j + r that is the sum over j of x[a - j] * w[s * j + r]: for each phase r an ordinary convolution over x with
-// ceil(kernel / s) taps in reverse order. All phases are channels of one convolution, whose result is interleaved and cropped
-// (the sub-pixel convolution of Shi et al., 2016, read backwards). It runs on the same kernels as any convolution, and where one
-// dim is upsampled alone the interleaved result is a view of channels-last memory.
+// Place o of a transposed convolution with stride s and padding p gets x[i] * w[k] for all i * s +
+// k = o + p. With o + p = s * a + r and k = s * j + r that is the sum over j of x[a - j] * w[s * j
+// + r]: for each phase r an ordinary convolution over x with ceil(kernel / s) taps in reverse
+// order. All phases are channels of one convolution, whose result is interleaved and cropped (the
+// sub-pixel convolution of Shi et al., 2016, read backwards). It runs on the same kernels as any
+// convolution, and where one dim is upsampled alone the interleaved result is a view of
+// channels-last memory.
 #include "passes/decompose_transposed_convolution.h"
 
 #include "llvm/Support/MathExtras.h"
@@ -20,7 +22,8 @@ namespace {
 /// One spatial dim.
 struct Axis {
   int64_t stride, padding, kernel, size, result;
-  int64_t skipped = 0;  ///< of the taps() - 1 zeros on both sides of x, those that the result does not need
+  /// of the taps() - 1 zeros on both sides of x, those that the result does not need
+  int64_t skipped = 0;
 
   int64_t taps() const { return llvm::divideCeil(kernel, stride); }
   int64_t border() const { return taps() - 1 - skipped; }
@@ -33,17 +36,19 @@ struct Axis {
 
 /// Null where a size is only known per call.
 std::optional<llvm::SmallVector<Axis>> axesOf(op::ConvolutionOp convolution) {
-  const mlir::RankedTensorType x = convolution.getX().getType(), weight = convolution.getWeight().getType();
+  const mlir::RankedTensorType x = convolution.getX().getType(),
+                               weight = convolution.getWeight().getType();
   auto result = llvm::cast<mlir::RankedTensorType>(convolution.getType());
   llvm::SmallVector<Axis> axes;
   for (int64_t dim = 2; dim < x.getRank(); ++dim) {
-    Axis axis{convolution.getStride()[dim - 2], convolution.getPadding()[dim - 2], weight.getDimSize(dim), x.getDimSize(dim),
-                    result.getDimSize(dim)};
+    Axis axis{convolution.getStride()[dim - 2], convolution.getPadding()[dim - 2],
+              weight.getDimSize(dim), x.getDimSize(dim), result.getDimSize(dim)};
     if (mlir::ShapedType::isDynamic(axis.kernel) || mlir::ShapedType::isDynamic(axis.size) ||
         mlir::ShapedType::isDynamic(axis.result)) {
       return std::nullopt;
     }
-    for (axis.skipped = std::min(axis.padding / axis.stride, axis.taps() - 1); axis.skipped > 0 && !axis.fits();) {
+    for (axis.skipped = std::min(axis.padding / axis.stride, axis.taps() - 1);
+         axis.skipped > 0 && !axis.fits();) {
       --axis.skipped;
     }
     axes.push_back(axis);
@@ -51,7 +56,8 @@ std::optional<llvm::SmallVector<Axis>> axesOf(op::ConvolutionOp convolution) {
   return axes;
 }
 
-/// weight [c, o, k..] -> [s.. * o, c, taps..]: phase by phase, taps in reverse order, zero where a phase has one less.
+/// weight [c, o, k..] -> [s.. * o, c, taps..]: phase by phase, taps in reverse order, zero where a
+/// phase has one less.
 Value phaseWeights(ValueBuilder& build, Value weight, llvm::ArrayRef<Axis> axes) {
   const Extents extents = build.extents(weight);
   Extents padded = extents, split = {extents[0], extents[1]}, joined = {extents[1], extents[0]};
@@ -74,7 +80,8 @@ Value phaseWeights(ValueBuilder& build, Value weight, llvm::ArrayRef<Axis> axes)
   }
   const mlir::Type element = ValueBuilder::elementOf(weight);
   if (wider) {
-    weight = build.make<op::ConstantPadNdOp>(build.type(element, padded), weight, widths, build.builder().getF64FloatAttr(0));
+    weight = build.make<op::ConstantPadNdOp>(build.type(element, padded), weight, widths,
+                                             build.builder().getF64FloatAttr(0));
   }
   weight = build.reshape(weight, split);
   if (!reversed.empty()) {
@@ -91,30 +98,37 @@ Value phaseWeights(ValueBuilder& build, Value weight, llvm::ArrayRef<Axis> axes)
 /// [o] repeated for each phase.
 Value phaseBias(ValueBuilder& build, Value bias, int64_t phases) {
   const Extents extents = build.extents(bias);
-  return build.reshape(build.broadcast(bias, 1, {build.number(phases), extents[0]}), {extents[0] * phases});
+  return build.reshape(build.broadcast(bias, 1, {build.number(phases), extents[0]}),
+                       {extents[0] * phases});
 }
 
 struct DecomposeTransposedConvolution : mlir::OpRewritePattern<op::ConvolutionOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  llvm::LogicalResult matchAndRewrite(op::ConvolutionOp convolution, mlir::PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(op::ConvolutionOp convolution,
+                                      mlir::PatternRewriter& rewriter) const override {
     if (!convolution.getTransposed() || convolution.getGroups() != 1 ||
         llvm::any_of(convolution.getDilation(), [](int64_t dilation) { return dilation != 1; })) {
-      return rewriter.notifyMatchFailure(convolution, "it is not transposed, or has groups or a dilation");
+      return rewriter.notifyMatchFailure(convolution,
+                                         "it is not transposed, or has groups or a dilation");
     }
     PhaseAnalysis phases;
     const std::optional<llvm::SmallVector<Axis>> axes = axesOf(convolution);
     if (!axes || !llvm::all_of(*axes, [](const Axis& axis) { return axis.fits(); }) ||
         !phases.isPrepared(convolution.getWeight())) {
-      return rewriter.notifyMatchFailure(convolution, "sizes or weights depend on the call, or the result ends beyond the last phase");
+      return rewriter.notifyMatchFailure(
+          convolution,
+          "sizes or weights depend on the call, or the result ends beyond the last phase");
     }
     ValueBuilder build(rewriter, convolution.getLoc());
-    rewriter.replaceOp(convolution, interleaved(build, phaseByPhase(build, convolution, *axes), *axes));
+    rewriter.replaceOp(convolution,
+                       interleaved(build, phaseByPhase(build, convolution, *axes), *axes));
     return mlir::success();
   }
 
  private:
-  static Value phaseByPhase(ValueBuilder& build, op::ConvolutionOp convolution, llvm::ArrayRef<Axis> axes) {
+  static Value phaseByPhase(ValueBuilder& build, op::ConvolutionOp convolution,
+                            llvm::ArrayRef<Axis> axes) {
     const Value weight = phaseWeights(build, convolution.getWeight(), axes);
     int64_t count = 1;
     Extents extents = {build.extents(convolution.getX())[0], build.extents(weight)[0]};
@@ -124,13 +138,16 @@ struct DecomposeTransposedConvolution : mlir::OpRewritePattern<op::ConvolutionOp
       extents.push_back(build.number(axis.places()));
       padding.push_back(axis.border());
     }
-    const Value bias = convolution.getBias() ? phaseBias(build, convolution.getBias(), count) : Value();
+    const Value bias =
+        convolution.getBias() ? phaseBias(build, convolution.getBias(), count) : Value();
     const llvm::SmallVector<int64_t> ones(axes.size(), 1), zeros(axes.size(), 0);
-    return build.make<op::ConvolutionOp>(build.type(ValueBuilder::elementOf(convolution.getX()), extents), convolution.getX(), weight,
-                                         bias, ones, padding, ones, /*transposed=*/false, zeros, /*groups=*/1);
+    return build.make<op::ConvolutionOp>(
+        build.type(ValueBuilder::elementOf(convolution.getX()), extents), convolution.getX(),
+        weight, bias, ones, padding, ones, /*transposed=*/false, zeros, /*groups=*/1);
   }
 
-  /// [n, s.. * o, places..] -> [n, o, result..]. Channels stand last in between, as they lie in memory.
+  /// [n, s.. * o, places..] -> [n, o, result..]. Channels stand last in between, as they lie in
+  /// memory.
   static Value interleaved(ValueBuilder& build, Value value, llvm::ArrayRef<Axis> axes) {
     const Extents extents = build.extents(value);
     const auto count = static_cast<int64_t>(axes.size());
@@ -158,7 +175,8 @@ struct DecomposeTransposedConvolution : mlir::OpRewritePattern<op::ConvolutionOp
     value = build.reshape(value, joined);
     for (auto [i, axis] : llvm::enumerate(axes)) {
       if (axis.result != axis.places() * axis.stride) {
-        value = build.slice(value, static_cast<int64_t>(i) + 1, axis.first(), axis.first() + axis.result);
+        value = build.slice(value, static_cast<int64_t>(i) + 1, axis.first(),
+                            axis.first() + axis.result);
       }
     }
     return build.permute(value, channelsSecond);

@@ -6,7 +6,8 @@
 
 namespace straightline::passes {
 
-/// A transposed convolution -> an ordinary one that computes all phases of the stride as channels, interleaved afterwards.
+/// A transposed convolution -> an ordinary one that computes all phases of the stride as channels,
+/// interleaved afterwards.
 void addTransposedConvolutionPatterns(mlir::RewritePatternSet& patterns);
 
 }  // namespace straightline::passes

@@ -16,7 +16,8 @@ bool isZero(mlir::Attribute value) {
   return llvm::cast<mlir::IntegerAttr>(value).getValue().isZero();
 }
 
-/// convolution(constant_pad_nd(x, pad, 0), w) {padding = p} -> convolution(x, w) {padding = p + pad}
+/// convolution(constant_pad_nd(x, pad, 0), w) {padding = p} -> convolution(x, w) {padding = p +
+/// pad}
 struct FoldPadIntoConvolution : mlir::OpRewritePattern<op::ConvolutionOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -27,7 +28,8 @@ struct FoldPadIntoConvolution : mlir::OpRewritePattern<op::ConvolutionOp> {
       return rewriter.notifyMatchFailure(convolution, "x is not padded with zeros");
     }
     if (convolution.getTransposed()) {
-      return rewriter.notifyMatchFailure(convolution, "padding of a transposed convolution crops its result");
+      return rewriter.notifyMatchFailure(convolution,
+                                         "padding of a transposed convolution crops its result");
     }
     const llvm::ArrayRef<int64_t> widths = pad.getPad();
     llvm::SmallVector<int64_t> padding(convolution.getPadding());
@@ -38,7 +40,8 @@ struct FoldPadIntoConvolution : mlir::OpRewritePattern<op::ConvolutionOp> {
         return rewriter.notifyMatchFailure(convolution, "a batch or channel dim is padded");
       }
       if (before != after || before < 0) {
-        return rewriter.notifyMatchFailure(convolution, "the two sides of a dim differ, or are cropped");
+        return rewriter.notifyMatchFailure(convolution,
+                                           "the two sides of a dim differ, or are cropped");
       }
       if (pair < padding.size()) {
         padding[padding.size() - 1 - pair] += before;

@@ -72,9 +72,11 @@ FusionGroup withEpilogue(Operation* contraction) {
   return longest;
 }
 
-/// Epilogues of a device take operands of any type, so what only widens one of 16 bits joins them: each group gets its own.
+/// Epilogues of a device take operands of any type, so what only widens one of 16 bits joins them:
+/// each group gets its own.
 void takeWidening(FusionGroup& group) {
-  for (Operation* member : llvm::to_vector(llvm::ArrayRef<Operation*>(group.getArrayRef()).drop_front())) {
+  for (Operation* member :
+       llvm::to_vector(llvm::ArrayRef<Operation*>(group.getArrayRef()).drop_front())) {
     for (mlir::OpOperand& operand : member->getOpOperands()) {
       auto widening = operand.get().getDefiningOp<op::ToDtypeOp>();
       if (!widening || group.contains(widening) || !inSamePhase(widening, member) ||
@@ -90,7 +92,8 @@ void takeWidening(FusionGroup& group) {
 }
 
 bool isForDevice(mlir::func::FuncOp function) {
-  auto target = function->getParentOfType<mlir::ModuleOp>()->getAttrOfType<kernel::TargetAttr>("op.target");
+  auto target =
+      function->getParentOfType<mlir::ModuleOp>()->getAttrOfType<kernel::TargetAttr>("op.target");
   return target && target.getBackend() != "cpu";
 }
 

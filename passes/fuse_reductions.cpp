@@ -35,12 +35,14 @@ class RowSplit {
            llvm::all_of(all.take_back(columns_),
                         [](mlir::AffineExpr extent) { return extent == 1; });
   }
-  /// One value a row that an expand to the full shape repeats along the row. Without the reduced dims it would be repeated along
-  /// the last of the outer ones instead: an expand adds dims in front.
+  /// One value a row that an expand to the full shape repeats along the row. Without the reduced
+  /// dims it would be repeated along the last of the outer ones instead: an expand adds dims in
+  /// front.
   bool isRowToExpand(Value value) {
     const op::ExtentSpace::Extents extents = shapeOf(value);
-    return isRow(value) && (extents.size() == full_.size() ||
-                            llvm::all_of(extents, [](mlir::AffineExpr extent) { return extent == 1; }));
+    return isRow(value) &&
+           (extents.size() == full_.size() ||
+            llvm::all_of(extents, [](mlir::AffineExpr extent) { return extent == 1; }));
   }
   /// The op reduces the same trailing dims of a tensor of the full shape.
   bool isReduction(Operation* operation) {
@@ -67,7 +69,8 @@ class RowSplit {
 /// Reductions that one kernel of the family can do one after the other.
 constexpr int kMostStages = 4;
 
-/// How many an op becomes: what decompose-reductions writes out is a maximum and a sum, or two sums.
+/// How many an op becomes: what decompose-reductions writes out is a maximum and a sum, or two
+/// sums.
 int stagesOf(Operation* operation) {
   if (!llvm::isa<op::ReductionOpInterface>(operation)) {
     return 0;

@@ -217,7 +217,8 @@ void grow(FusionGroup& group, llvm::function_ref<bool(Operation*)> accepts) {
 }
 
 void restoreOrder(op::FusionOp fusion) {
-  // What it reads stands before its last member, which it has replaced; what reads it may stand between the members.
+  // What it reads stands before its last member, which it has replaced; what reads it may stand
+  // between the members.
   llvm::SetVector<Operation*> late;
   const auto add = [&](Operation* operation) {
     for (Operation* user : usersInBlock(operation)) {

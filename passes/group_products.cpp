@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of the same few rows become one kernel: fusions whose linears read one x are put into one op.fusion of family
-// product_group, whose results are those of all. Three kinds of neighbours join:
+// Products of the same few rows become one kernel: fusions whose linears read one x are put into
+// one op.fusion of family product_group, whose results are those of all. Three kinds of neighbours
+// join:
 //
-//   u = fusion(x, wu) { linear };  y = fusion(x, wg, u) { silu(linear) * u }   ->  two linears that meet in one expression
-//   q = fusion(x, wq);  k = fusion(x, wk);  v = fusion(x, wv)                  ->  one fusion with three results
-//   x = fusion(a, w) { norm };  y = fusion(x, ..)                              ->  the norm in the products' fusion
+//   u = fusion(x, wu) { linear };  y = fusion(x, wg, u) { silu(linear) * u }   ->  two linears that
+//   meet in one expression
+//   q = fusion(x, wq);  k = fusion(x, wk);  v = fusion(x, wv)                  ->  one fusion with
+//   three results
+//   x = fusion(a, w) { norm };  y = fusion(x, ..)                              ->  the norm in the
+//   products' fusion
 //
-// Runs after select-kernels and looks at linears to which the estimates gave a kernel of family gemv. Whether a group is taken
-// decides the registry: a kernel for the op linear_group must accept it, and cost less than what it stands for. A route for linear
-// to another kernel leaves none. A group is worth more than what measuring its products one by one could tell, so what was measured
-// for one of them (op.choices) counts only where it stays by itself, and op.candidates lists only such ones.
+// Runs after select-kernels and looks at linears to which the estimates gave a kernel of family
+// gemv. Whether a group is taken decides the registry: a kernel for the op linear_group must accept
+// it, and cost less than what it stands for. A route for linear to another kernel leaves none. A
+// group is worth more than what measuring its products one by one could tell, so what was measured
+// for one of them (op.choices) counts only where it stays by itself, and op.candidates lists only
+// such ones.
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
 #include "mlir/IR/IRMapping.h"
@@ -30,10 +36,13 @@ using mlir::Value;
 /// Operands of an epilogue that kernels have strides for.
 constexpr unsigned kMostEpilogueOperands = 4;
 
-op::LinearOp linearOf(op::FusionOp fusion) { return llvm::cast<op::LinearOp>(contractionRoot(fusion)); }
+op::LinearOp linearOf(op::FusionOp fusion) {
+  return llvm::cast<op::LinearOp>(contractionRoot(fusion));
+}
 Value rowsOf(op::FusionOp fusion) { return fusionInput(fusion, linearOf(fusion).getX()); }
 
-/// What one part of a group is made from: a product, and the product whose result meets its own (null: none).
+/// What one part of a group is made from: a product, and the product whose result meets its own
+/// (null: none).
 struct Part {
   op::FusionOp main, other;
   int64_t weights() const { return other ? 2 : 1; }
@@ -48,15 +57,22 @@ struct Part {
 int64_t sizeOf(llvm::ArrayRef<int64_t> extents) {
   int64_t size = 1;
   for (const int64_t extent : extents) {
-    size = mlir::ShapedType::isDynamic(extent) || mlir::ShapedType::isDynamic(size) ? mlir::ShapedType::kDynamic : size * extent;
+    size = mlir::ShapedType::isDynamic(extent) || mlir::ShapedType::isDynamic(size)
+               ? mlir::ShapedType::kDynamic
+               : size * extent;
   }
   return size;
 }
 
-llvm::ArrayRef<int64_t> shapeOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getShape(); }
-mlir::Type elementOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
+llvm::ArrayRef<int64_t> shapeOf(Value tensor) {
+  return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getShape();
+}
+mlir::Type elementOf(Value tensor) {
+  return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
+}
 
-/// How often the body reads operands beside the rows and the weight, which is what its kernel has to be given.
+/// How often the body reads operands beside the rows and the weight, which is what its kernel has
+/// to be given.
 unsigned epilogueOperands(op::FusionOp fusion) {
   op::LinearOp linear = linearOf(fusion);
   unsigned count = 0;
@@ -70,30 +86,37 @@ unsigned epilogueOperands(op::FusionOp fusion) {
 
 /// The estimates' choice; null: the fusion has none.
 const sl_kernel_desc* estimatedKernel(op::FusionOp fusion) {
-  auto name = fusion->getAttrOfType<mlir::StringAttr>(fusion->hasAttr(kEstimatedAttribute) ? kEstimatedAttribute : "op.kernel");
+  auto name = fusion->getAttrOfType<mlir::StringAttr>(
+      fusion->hasAttr(kEstimatedAttribute) ? kEstimatedAttribute : "op.kernel");
   return name ? findKernel(name.getValue()) : nullptr;
 }
 
-/// A product that may be a part: one result, computed element by element from the linear's, whose rows are nothing else to it.
+/// A product that may be a part: one result, computed element by element from the linear's, whose
+/// rows are nothing else to it.
 bool mayBePart(op::FusionOp fusion) {
   const sl_kernel_desc* kernel = estimatedKernel(fusion);
-  if (!kernel || llvm::StringRef(kernel->family) != "gemv" || fusion->hasAttr(op::kPrepare) || fusion.getNumResults() != 1) {
+  if (!kernel || llvm::StringRef(kernel->family) != "gemv" || fusion->hasAttr(op::kPrepare) ||
+      fusion.getNumResults() != 1) {
     return false;
   }
   op::LinearOp linear = linearOf(fusion);
   // Of a weight that is stored in another type that kernel makes no other copy, others do.
-  return !storedWeight(fusionInput(fusion, linear.getWeight())) && linear.getX().hasOneUse() && linear.getWeight().hasOneUse() &&
-         linear.getX() != linear.getWeight() && elementOf(linear.getX()) == elementOf(linear.getWeight()) && epilogueOperands(fusion) <= kMostEpilogueOperands;
+  return !storedWeight(fusionInput(fusion, linear.getWeight())) && linear.getX().hasOneUse() &&
+         linear.getWeight().hasOneUse() && linear.getX() != linear.getWeight() &&
+         elementOf(linear.getX()) == elementOf(linear.getWeight()) &&
+         epilogueOperands(fusion) <= kMostEpilogueOperands;
 }
 
 /// Whether `value` is an input that elementwise ops alone read, in the shape of the result.
 bool meetsElementwise(op::FusionOp fusion, Value value) {
   bool found = false;
-  for (auto [input, argument] : llvm::zip(fusion.getInputs(), fusion.getBody().front().getArguments())) {
+  for (auto [input, argument] :
+       llvm::zip(fusion.getInputs(), fusion.getBody().front().getArguments())) {
     if (input != value) {
       continue;
     }
-    if (found || shapeOf(value) != shapeOf(fusion.getResult(0)) || !llvm::all_of(argument.getUsers(), [](Operation* user) {
+    if (found || shapeOf(value) != shapeOf(fusion.getResult(0)) ||
+        !llvm::all_of(argument.getUsers(), [](Operation* user) {
           return llvm::isa<op::ElementwiseOpInterface>(user);
         })) {
       return false;
@@ -129,11 +152,12 @@ llvm::SmallVector<Part> partsOf(llvm::ArrayRef<op::FusionOp> products) {
   return parts;
 }
 
-/// What makes the rows, where it may be done in each block of the products: elementwise, with sums and the like over each row
-/// alone, and nobody else reads them. Null: x comes as it is.
+/// What makes the rows, where it may be done in each block of the products: elementwise, with sums
+/// and the like over each row alone, and nobody else reads them. Null: x comes as it is.
 op::FusionOp makerOf(Value x, llvm::ArrayRef<op::FusionOp> products) {
   auto maker = x.getDefiningOp<op::FusionOp>();
-  if (!maker || maker->hasAttr(op::kPrepare) || maker.getNumResults() != 1 || maker->getBlock() != products[0]->getBlock() ||
+  if (!maker || maker->hasAttr(op::kPrepare) || maker.getNumResults() != 1 ||
+      maker->getBlock() != products[0]->getBlock() ||
       !llvm::is_contained({"row_reduction", "pointwise"}, maker.getFamily())) {
     return {};
   }
@@ -164,8 +188,8 @@ int64_t stagesOf(op::FusionOp maker) {
   return stages;
 }
 
-/// One fusion that does what all members do, where the last of them stands. What only members read of each other is no
-/// result. The block is brought into topological order again.
+/// One fusion that does what all members do, where the last of them stands. What only members read
+/// of each other is no result. The block is brought into topological order again.
 op::FusionOp merged(llvm::ArrayRef<op::FusionOp> members, llvm::StringRef family) {
   mlir::OpBuilder builder(members.back());
   llvm::SmallVector<mlir::Location> locations;
@@ -194,7 +218,8 @@ op::FusionOp merged(llvm::ArrayRef<op::FusionOp> members, llvm::StringRef family
     for (Operation& op : old.without_terminator()) {
       inside.clone(op, mapping);
     }
-    for (auto [result, value] : llvm::zip(member.getResults(), old.getTerminator()->getOperands())) {
+    for (auto [result, value] :
+         llvm::zip(member.getResults(), old.getTerminator()->getOperands())) {
       known[result] = mapping.lookup(value);
       const bool isSeen = llvm::any_of(result.getUsers(), [&](Operation* user) {
         return !llvm::is_contained(members, llvm::dyn_cast<op::FusionOp>(user));
@@ -206,7 +231,8 @@ op::FusionOp merged(llvm::ArrayRef<op::FusionOp> members, llvm::StringRef family
     }
   }
   op::YieldOp::create(inside, loc, yielded);
-  auto fusion = op::FusionOp::create(builder, loc, mlir::TypeRange(mlir::ValueRange(results)), inputs, family);
+  auto fusion = op::FusionOp::create(builder, loc, mlir::TypeRange(mlir::ValueRange(results)),
+                                     inputs, family);
   fusion.getBody().takeBody(*body);
   for (auto [old, fresh] : llvm::zip(results, fusion.getResults())) {
     old.replaceAllUsesWith(fresh);
@@ -253,7 +279,8 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
   void runOnOperation() override {
     target_ = targetOf(getOperation());
     if (target_.getBackend() == "cpu") {
-      return;  // no kernel there: threads of a team share each product already (docs/benchmark.md)
+      // no kernel there: threads of a team share each product already (docs/benchmark.md)
+      return;
     }
     for (auto function : getOperation().getOps<mlir::func::FuncOp>()) {
       forEachBlock(function, [&](mlir::Block& block) { groupIn(block); });
@@ -293,7 +320,8 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
     }
   }
 
-  /// The first part with as many of the others as one kernel accepts; they are removed from `left`. Empty: it stays alone.
+  /// The first part with as many of the others as one kernel accepts; they are removed from `left`.
+  /// Empty: it stays alone.
   Group groupFrom(llvm::SmallVectorImpl<Part>& left) {
     Group group{{left.front()}, {}};
     left.erase(left.begin());
@@ -303,9 +331,10 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
     for (auto* part = left.begin(); part != left.end();) {
       Group larger = group;
       larger.parts.push_back(*part);
-      const bool joins = part->weights() == group.parts[0].weights() &&
-                         elementOf(part->main.getInputs()[1]) == elementOf(group.parts[0].main.getInputs()[1]) &&
-                         isConvex(larger.operations()) && accepted(larger);
+      const bool joins =
+          part->weights() == group.parts[0].weights() &&
+          elementOf(part->main.getInputs()[1]) == elementOf(group.parts[0].main.getInputs()[1]) &&
+          isConvex(larger.operations()) && accepted(larger);
       group = joins ? larger : group;
       part = joins ? left.erase(part) : part + 1;
     }
@@ -321,7 +350,9 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
   Problem problemOf(const Group& group) {
     op::LinearOp linear = linearOf(group.parts[0].main);
     const llvm::ArrayRef<int64_t> rows = shapeOf(linear.getX());
-    auto size = [](int64_t value) { return mlir::ShapedType::isDynamic(value) ? SL_DYNAMIC : value; };
+    auto size = [](int64_t value) {
+      return mlir::ShapedType::isDynamic(value) ? SL_DYNAMIC : value;
+    };
     const int64_t m = size(sizeOf(rows.drop_back()));
     const int64_t k = size(rows.back());
     int64_t n = 0;
@@ -340,7 +371,9 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
     problem.addOperand(elementOf(linear.getResult()), {m, n}, {n, 1}, false);
     problem.setInputs(2);
     const std::pair<const char*, int64_t> values[] = {
-        {"m", m}, {"n", n}, {"k", k},
+        {"m", m},
+        {"n", n},
+        {"k", k},
         {"parts", static_cast<int64_t>(group.parts.size())},
         {"weights", group.parts[0].weights()},
         {"early", early ? 1 : 0},
@@ -353,7 +386,8 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
   }
 
   KernelChoice choiceFor(const Group& group) {
-    return chooseKernel(problemOf(group), {prefer, routeOf(getOperation(), "linear"), avoid, allow});
+    return chooseKernel(problemOf(group),
+                        {prefer, routeOf(getOperation(), "linear"), avoid, allow});
   }
   bool accepted(const Group& group) { return choiceFor(group).kernel != nullptr; }
 
@@ -372,9 +406,13 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
     const Problem problem = problemOf(group);
     const KernelChoice choice = choiceFor(group);
     const size_t count = group.products().size();
-    std::string why = choice.kernel->name + std::string(": ") + (count == 1 ? "a product" : std::to_string(count) + " products of the same rows") +
-                      (group.maker ? ", which each block makes" : "");
-    llvm::raw_string_ostream(why) << llvm::format(", in one kernel: estimated %.2f us (products apart: %.2f us)", choice.costUs, costApart(group));
+    std::string why =
+        choice.kernel->name + std::string(": ") +
+        (count == 1 ? "a product" : std::to_string(count) + " products of the same rows") +
+        (group.maker ? ", which each block makes" : "");
+    llvm::raw_string_ostream(why) << llvm::format(
+        ", in one kernel: estimated %.2f us (products apart: %.2f us)", choice.costUs,
+        costApart(group));
     mlir::NamedAttrList tunables;
     for (mlir::NamedAttribute value : tuneAttributes(&getContext(), *choice.kernel, problem)) {
       tunables.append(value);
@@ -383,7 +421,8 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
     fusion->setAttr("op.kernel", mlir::StringAttr::get(&getContext(), choice.kernel->name));
     fusion->setAttr("op.why", mlir::StringAttr::get(&getContext(), why));
     fusion->setAttr(kGroupTuneAttribute, tunables.getDictionary(&getContext()));
-    fusion->setAttr(kGroupCostAttribute, mlir::FloatAttr::get(mlir::Float64Type::get(&getContext()), choice.costUs));
+    fusion->setAttr(kGroupCostAttribute,
+                    mlir::FloatAttr::get(mlir::Float64Type::get(&getContext()), choice.costUs));
   }
 
   kernel::TargetAttr target_;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Puts a barrier before every statement that depends on one that another thread of the team may still be running: it reads
-// or writes memory that the other writes, or writes memory that the other reads. Memory is the storage of a buffer; two
-// slots conflict when their places in the arena overlap, so it runs after plan_memory. Two statements of thread 0 alone need
-// no barrier between them. A team of one needs none at all.
+// Puts a barrier before every statement that depends on one that another thread of the team may
+// still be running: it reads or writes memory that the other writes, or writes memory that the
+// other reads. Memory is the storage of a buffer; two slots conflict when their places in the arena
+// overlap, so it runs after plan_memory. Two statements of thread 0 alone need no barrier between
+// them. A team of one needs none at all.
 //
-// Statements of other queues need none: thread 0 alone enqueues them, and record and wait order them. A record on the team
-// counts what the whole team has done, so a barrier stands before it; where the team waits, thread 0 alone blocks, so a
-// barrier stands between the wait and the next statement of the team.
+// Statements of other queues need none: thread 0 alone enqueues them, and record and wait order
+// them. A record on the team counts what the whole team has done, so a barrier stands before it;
+// where the team waits, thread 0 alone blocks, so a barrier stands between the wait and the next
+// statement of the team.
 //
-// Control flow is treated as a whole: a barrier before it, at the end of a loop's body and after it, when anything is pending.
+// Control flow is treated as a whole: a barrier before it, at the end of a loop's body and after
+// it, when anything is pending.
 #include "llvm/ADT/STLExtras.h"
 #include "passes/passes.h"
 
@@ -43,7 +46,9 @@ bool overlap(Value a, Value b) {
   if (typeA.getSpace() != typeB.getSpace()) {
     return false;
   }
-  auto start = [](kernel::SlotOp slot) { return slot.getOffsetAttr() ? slot.getOffsetAttr().getConstant() : std::nullopt; };
+  auto start = [](kernel::SlotOp slot) {
+    return slot.getOffsetAttr() ? slot.getOffsetAttr().getConstant() : std::nullopt;
+  };
   const std::optional<int64_t> startA = start(slotA);
   const std::optional<int64_t> startB = start(slotB);
   const std::optional<int64_t> bytesA = symbolic::constantValue(typeA.bytes());
@@ -118,7 +123,9 @@ class BarrierInserter {
       for (Value input : call.getInputs()) {
         touches.push_back({kernel::storageRoot(input), false, first});
       }
-      for (Value output : llvm::concat<const Value>(llvm::SmallVector<Value>(call.getOutputs()), llvm::SmallVector<Value>(call.getWorkspace()))) {
+      for (Value output :
+           llvm::concat<const Value>(llvm::SmallVector<Value>(call.getOutputs()),
+                                     llvm::SmallVector<Value>(call.getWorkspace()))) {
         touches.push_back({kernel::storageRoot(output), true, first});
       }
     } else if (auto plan = llvm::dyn_cast<kernel::PlanOp>(op)) {
@@ -133,7 +140,8 @@ class BarrierInserter {
     }
     const bool conflict = llvm::any_of(touches, [&](const Touch& now) {
       return llvm::any_of(pending_, [&](const Touch& before) {
-        return (now.writes || before.writes) && !(now.firstThreadOnly && before.firstThreadOnly) && overlap(now.root, before.root);
+        return (now.writes || before.writes) && !(now.firstThreadOnly && before.firstThreadOnly) &&
+               overlap(now.root, before.root);
       });
     });
     if (conflict || (waited_ && !touches.empty())) {
@@ -155,7 +163,8 @@ struct InsertBarriersPass : impl::InsertBarriersBase<InsertBarriersPass> {
       }
       auto queues = program.getBodyBlock()->getOps<kernel::QueueOp>();
       if (queues.empty()) {
-        program.emitOpError("has no kernel.queue, so there is no team whose statements could be separated");
+        program.emitOpError(
+            "has no kernel.queue, so there is no team whose statements could be separated");
         return signalPassFailure();
       }
       BarrierInserter inserter(mlir::FlatSymbolRefAttr::get((*queues.begin()).getSymNameAttr()));

@@ -13,11 +13,14 @@ kernel::TargetAttr targetOf(mlir::ModuleOp module) {
   if (auto target = module->getAttrOfType<kernel::TargetAttr>("op.target")) {
     return target;
   }
-  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576, 0, 64);
+  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576, 0,
+                                 64);
 }
 
 sl_dtype dtypeOf(mlir::Type element) {
-  auto make = [](uint8_t code, unsigned bits) { return sl_dtype{code, static_cast<uint8_t>(bits), 1}; };
+  auto make = [](uint8_t code, unsigned bits) {
+    return sl_dtype{code, static_cast<uint8_t>(bits), 1};
+  };
   if (llvm::isa<mlir::BFloat16Type>(element)) {
     return make(4, 16);
   }
@@ -43,8 +46,8 @@ bool isOfTarget(const sl_attribute& attribute) {
 
 Problem::Problem(std::string op, kernel::TargetAttr target) : op_(std::move(op)), target_(target) {}
 
-void Problem::addOperand(mlir::Type element, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides,
-                         bool isConstant) {
+void Problem::addOperand(mlir::Type element, llvm::ArrayRef<int64_t> extents,
+                         llvm::ArrayRef<int64_t> strides, bool isConstant) {
   sl_operand operand{};
   operand.dtype = dtypeOf(element);
   operand.rank = static_cast<int32_t>(extents.size());
@@ -54,7 +57,9 @@ void Problem::addOperand(mlir::Type element, llvm::ArrayRef<int64_t> extents, ll
   operands_.push_back(operand);
 }
 
-void Problem::addAttribute(llvm::StringRef name, int64_t value) { attributes_.push_back({name.str(), value}); }
+void Problem::addAttribute(llvm::StringRef name, int64_t value) {
+  attributes_.push_back({name.str(), value});
+}
 
 sl_problem Problem::view() const {
   attributeViews_.clear();
@@ -109,7 +114,8 @@ std::string microseconds(double value) {
 
 const sl_kernel_desc* findKernel(llvm::StringRef name) {
   const sl_kernel_desc* found = nullptr;
-  forEachKernel([&](const sl_kernel_desc& kernel) { found = name == kernel.name ? &kernel : found; });
+  forEachKernel(
+      [&](const sl_kernel_desc& kernel) { found = name == kernel.name ? &kernel : found; });
   return found;
 }
 
@@ -147,8 +153,10 @@ class Contest {
       return;
     }
     const bool isAllowed = !wishes_.route || allows(*wishes_.route, kernel);
-    if (const llvm::StringRef device = deviceOf(kernel.backend); device != device_ && !goesAnywhere(kernel)) {
-      if (wishes_.route && isAllowed) {  // kernels of elsewhere are no news but to who asks for them
+    if (const llvm::StringRef device = deviceOf(kernel.backend);
+        device != device_ && !goesAnywhere(kernel)) {
+      // kernels of elsewhere are no news but to who asks for them
+      if (wishes_.route && isAllowed) {
         refuse(kernel, ("runs on " + device + ", the program on " + device_).str(), isAllowed);
       }
       isElsewhere_ = true;
@@ -175,8 +183,10 @@ class Contest {
     }
     const double cost = kernel.cost(&asked_), more = atEdgeUs(kernel, problem_);
     const std::string estimate =
-        "estimated " + microseconds(cost) + (more > 0 ? " and " + microseconds(more) + " at the graph's edge" : "");
-    const bool stays = winnerIsPreferred_ == isPreferred ? counted_ <= cost + more : winnerIsPreferred_;
+        "estimated " + microseconds(cost) +
+        (more > 0 ? " and " + microseconds(more) + " at the graph's edge" : "");
+    const bool stays =
+        winnerIsPreferred_ == isPreferred ? counted_ <= cost + more : winnerIsPreferred_;
     if (!isAllowed || (choice_.kernel && stays)) {
       mention(others_, kernel.name, estimate);
       return;
@@ -193,11 +203,13 @@ class Contest {
 
   KernelChoice decide() {
     if (!wishes_.preferred.empty() && !preferredWasAsked_) {
-      mention(others_, wishes_.preferred, "preferred, but no such backend has a kernel for " + std::string(asked_.op));
+      mention(others_, wishes_.preferred,
+              "preferred, but no such backend has a kernel for " + std::string(asked_.op));
     }
-    const std::string routed = wishes_.route ? "route " + wishes_.route->op + " = " + wishes_.route->kernel + " (" +
-                                                   wishes_.route->origin + ")"
-                                             : "";
+    const std::string routed = wishes_.route
+                                   ? "route " + wishes_.route->op + " = " + wishes_.route->kernel +
+                                         " (" + wishes_.route->origin + ")"
+                                   : "";
     if (!choice_.kernel && wishes_.route) {
       choice_.why = routed + " cannot be honoured: " +
                     (refusals_.empty() ? "there is no such kernel for it" : refusals_);
@@ -215,7 +227,8 @@ class Contest {
     }
     choice_.why = std::string(choice_.kernel->name) + ": " + (routed.empty() ? "" : routed + ", ") +
                   (winnerIsPreferred_ ? "preferred, " : "") + estimate_ +
-                  (note[0] != '\0' ? ", " : "") + note + (others_.empty() ? "" : " (" + others_ + ")");
+                  (note[0] != '\0' ? ", " : "") + note +
+                  (others_.empty() ? "" : " (" + others_ + ")");
     return choice_;
   }
 
@@ -236,13 +249,14 @@ class Contest {
   const llvm::StringRef device_;
   const KernelWishes& wishes_;
   KernelChoice choice_;
-  double counted_ = 0;    ///< microseconds that the choice counts: its cost, and more where a graph captures it again
+  /// microseconds that the choice counts: its cost, and more where a graph captures it again
+  double counted_ = 0;
   std::string estimate_;  ///< the same in words
   bool winnerIsPreferred_ = false;
   bool preferredWasAsked_ = false;
   bool isElsewhere_ = false;  ///< another device has a kernel for it
-  std::string refusals_;  ///< of the kernels that a route allows
-  std::string others_;    ///< everybody but the winner: what it would have cost, or why not
+  std::string refusals_;      ///< of the kernels that a route allows
+  std::string others_;        ///< everybody but the winner: what it would have cost, or why not
 };
 
 }  // namespace
@@ -254,20 +268,25 @@ KernelChoice chooseKernel(const Problem& problem, const KernelWishes& wishes) {
 }
 
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem) {
-  // What a library launches is seen by a capture alone; nodes of our own kernels are given new addresses.
-  return problem.atEdge() && problem.device() != kernel.backend && !goesAnywhere(kernel) ? kCapturedAgainUs : 0;
+  // What a library launches is seen by a capture alone; nodes of our own kernels are given new
+  // addresses.
+  return problem.atEdge() && problem.device() != kernel.backend && !goesAnywhere(kernel)
+             ? kCapturedAgainUs
+             : 0;
 }
 
 bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelWishes& wishes) {
   const sl_problem asked = problem.view();
   char reason[256];
-  return llvm::StringRef(kernel.op) == asked.op && deviceOf(kernel.backend) == problem.device() && (!wishes.route || allows(*wishes.route, kernel)) &&
+  return llvm::StringRef(kernel.op) == asked.op && deviceOf(kernel.backend) == problem.device() &&
+         (!wishes.route || allows(*wishes.route, kernel)) &&
          backendAllowed(wishes, kernel.backend) && wishes.avoided != kernel.name &&
          kernel.accepts(&asked, reason, sizeof reason) == 1;
 }
 
 void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes) {
-  root->emitOpError() << (wishes.route ? "invalid: " : "has no kernel; unsupported: ") << choice.why;
+  root->emitOpError() << (wishes.route ? "invalid: " : "has no kernel; unsupported: ")
+                      << choice.why;
 }
 
 llvm::SmallVector<int64_t> tuneValues(const sl_kernel_desc& kernel, const Problem& problem) {
@@ -282,7 +301,8 @@ llvm::SmallVector<int64_t> tuneValues(const sl_kernel_desc& kernel, const Proble
   return values;
 }
 
-llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context, const sl_kernel_desc& kernel,
+llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context,
+                                                       const sl_kernel_desc& kernel,
                                                        const Problem& problem) {
   const llvm::SmallVector<int64_t> values = tuneValues(kernel, problem);
   llvm::SmallVector<mlir::NamedAttribute> result;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the kernel registry (runtime/abi/kernel.h) which kernel should run a problem, and why not the others.
+// Asks the kernel registry (runtime/abi/kernel.h) which kernel should run a problem, and why not
+// the others.
 #ifndef STRAIGHTLINE_PASSES_KERNEL_CHOICE_H
 #define STRAIGHTLINE_PASSES_KERNEL_CHOICE_H
 
@@ -20,7 +21,8 @@ class Problem {
  public:
   Problem(std::string op, kernel::TargetAttr target);
   /// `extents` and `strides` may hold SL_DYNAMIC.
-  void addOperand(mlir::Type element, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides, bool isConstant);
+  void addOperand(mlir::Type element, llvm::ArrayRef<int64_t> extents,
+                  llvm::ArrayRef<int64_t> strides, bool isConstant);
   void setInputs(int32_t inputs) { inputs_ = inputs; }
   void addAttribute(llvm::StringRef name, int64_t value);
   /// What the kernel alone reads, and how many numbers it gets per call.
@@ -30,7 +32,8 @@ class Problem {
   }
   /// Which of a kernel's ways is asked about (sl_kernel_desc.variants).
   void setVariant(int32_t variant) { variant_ = variant; }
-  /// In a graph of a device, it reads or writes memory of the caller's, whose address may be another one in each call.
+  /// In a graph of a device, it reads or writes memory of the caller's, whose address may be
+  /// another one in each call.
   void setAtEdge(bool atEdge) { atEdge_ = atEdge; }
   bool atEdge() const { return atEdge_; }
   /// Where the program runs: "cpu", or the backend of a device. Only its kernels are asked.
@@ -58,26 +61,29 @@ bool isOfTarget(const sl_attribute& attribute);
 struct KernelChoice {
   const sl_kernel_desc* kernel = nullptr;  ///< null when none takes the problem
   double costUs = 0;
-  std::string why;                         ///< the winner and its rivals with their costs, the refusals with their reasons
+  /// the winner and its rivals with their costs, the refusals with their reasons
+  std::string why;
 };
 
 /// What overrides the cost of kernels.
 struct KernelWishes {
-  llvm::StringRef preferred;   ///< backend whose kernels are taken where they accept; empty: none
+  /// backend whose kernels are taken where they accept; empty: none
+  llvm::StringRef preferred;
   std::optional<Route> route;  ///< only kernels that it allows may be taken
   llvm::StringRef avoided;     ///< a kernel that is not to be taken, by name; empty: none
   llvm::StringRef allowed;     ///< backends that may be taken ("native+onednn"); empty: all
 };
 
-/// What a kernel of a library costs more at the edge of a graph. A capture of its part for an address that has not been seen takes
-/// some 10 us of the host's (an H200, bench/results/cuda_calls_h200.json); most callers' addresses come back, and a frame keeps four
+/// What a kernel of a library costs more at the edge of a graph. A capture of its part for an
+/// address that has not been seen takes some 10 us of the host's (an H200,
+/// bench/results/cuda_calls_h200.json); most callers' addresses come back, and a frame keeps four
 /// graphs, so one call in five is thought to be such a call.
 inline constexpr double kCapturedAgainUs = 2.0;
 /// That, for a kernel of a library at such an edge; 0 for all others.
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem);
 
-/// The cheapest kernel that accepts, among those that the wishes leave. When a route leaves none, `why` says which reasons
-/// its kernels give.
+/// The cheapest kernel that accepts, among those that the wishes leave. When a route leaves none,
+/// `why` says which reasons its kernels give.
 KernelChoice chooseKernel(const Problem& problem, const KernelWishes& wishes = {});
 /// Whether chooseKernel may take this kernel for this problem.
 bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelWishes& wishes);
@@ -90,9 +96,11 @@ const sl_kernel_desc* findKernel(llvm::StringRef name);
 /// The values of the kernel's tunables for the problem, in the order of its description.
 llvm::SmallVector<int64_t> tuneValues(const sl_kernel_desc& kernel, const Problem& problem);
 /// The same with their names.
-llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context, const sl_kernel_desc& kernel,
+llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context,
+                                                       const sl_kernel_desc& kernel,
                                                        const Problem& problem);
-/// The target that op-level passes plan for: module attribute `op.target`, else one thread of x86-64-v3.
+/// The target that op-level passes plan for: module attribute `op.target`, else one thread of
+/// x86-64-v3.
 kernel::TargetAttr targetOf(mlir::ModuleOp module);
 /// DLPack type of an element.
 sl_dtype dtypeOf(mlir::Type element);

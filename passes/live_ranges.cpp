@@ -45,8 +45,8 @@ LiveRange LiveRanges::of(Value root) const {
     int64_t first = positions_.lookup(user);
     int64_t last = first;
     // Loops between the user and the region in which the storage is made.
-    for (Operation* parent = user->getParentOp(); parent && region_.isAncestor(parent->getParentRegion());
-         parent = parent->getParentOp()) {
+    for (Operation* parent = user->getParentOp();
+         parent && region_.isAncestor(parent->getParentRegion()); parent = parent->getParentOp()) {
       if (parent->isAncestor(root.getParentBlock()->getParentOp())) {
         break;
       }

@@ -15,13 +15,14 @@ struct LiveRange {
   bool overlaps(const LiveRange& other) const { return first <= other.last && other.first <= last; }
 };
 
-/// Numbers the statements of a region in program order, nested ones included. A storage that is made outside a loop and
-/// touched inside it is live through the whole loop.
+/// Numbers the statements of a region in program order, nested ones included. A storage that is
+/// made outside a loop and touched inside it is live through the whole loop.
 class LiveRanges {
  public:
   explicit LiveRanges(mlir::Region& region);
   int64_t position(mlir::Operation* op) const { return positions_.lookup(op); }
-  /// Range of the storage that `root` (a slot, an argument, a prepared buffer) owns; views included.
+  /// Range of the storage that `root` (a slot, an argument, a prepared buffer) owns; views
+  /// included.
   LiveRange of(mlir::Value root) const;
   /// Every statement that touches the storage, views looked through.
   static llvm::SmallVector<mlir::Operation*> users(mlir::Value root);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From values to buffers and statements: see passes/lowering/lowering.h. The module's one public function becomes a
-// kernel.program of the same name, with the kernels that it launches beside it.
-#include "passes/passes.h"
+// From values to buffers and statements: see passes/lowering/lowering.h. The module's one public
+// function becomes a kernel.program of the same name, with the kernels that it launches beside it.
 #include "passes/contraction_problem.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/lowering.h"
+#include "passes/passes.h"
 
 namespace straightline::passes {
 
@@ -18,7 +18,8 @@ struct LowerToKernelPass : impl::LowerToKernelBase<LowerToKernelPass> {
     mlir::ModuleOp module = getOperation();
     llvm::SmallVector<mlir::func::FuncOp> functions(module.getOps<mlir::func::FuncOp>());
     if (functions.size() != 1) {
-      module.emitError() << "has " << functions.size() << " functions; a program is made of exactly one";
+      module.emitError() << "has " << functions.size()
+                         << " functions; a program is made of exactly one";
       signalPassFailure();
       return;
     }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moves statements of prepare that fill scratch to just before the first one that reads it.
 //
-//   launch @scale(%w0) outs(%a); launch @scale(%w1) outs(%b); launch @pack(%a) ...; launch @pack(%b) ...
-//     ->  launch @scale(%w0) outs(%a); launch @pack(%a) ...; launch @scale(%w1) outs(%b); launch @pack(%b) ...
+//   launch @scale(%w0) outs(%a); launch @scale(%w1) outs(%b); launch @pack(%a) ...; launch
+//   @pack(%b) ...
+//     ->  launch @scale(%w0) outs(%a); launch @pack(%a) ...; launch @scale(%w1) outs(%b); launch
+//         @pack(%b) ...
 //
-// Lowering makes the values in the order of the operations and packs them where their readers stand, which would keep a
-// second copy of all weights alive; this way there is one of the largest, and it is read while it lies in the caches.
+// Lowering makes the values in the order of the operations and packs them where their readers
+// stand, which would keep a second copy of all weights alive; this way there is one of the largest,
+// and it is read while it lies in the caches.
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/passes.h"
@@ -67,7 +70,8 @@ struct OrderPreparePass : impl::OrderPrepareBase<OrderPreparePass> {
            });
   }
 
-  /// From the last statement to the first: readers stand in their places before what they read is moved.
+  /// From the last statement to the first: readers stand in their places before what they read is
+  /// moved.
   static void order(mlir::Block& block) {
     llvm::SmallVector<Operation*> statements;
     for (Operation& op : block) {

@@ -18,7 +18,8 @@ using mlir::Value;
 
 namespace {
 
-/// As many as the kernel for few rows takes (cuda.gemv). Others read a weight of either order equally well.
+/// As many as the kernel for few rows takes (cuda.gemv). Others read a weight of either order
+/// equally well.
 constexpr int64_t kMostRows = 16;
 
 /// What makes the value where that turns a matrix; else null.
@@ -49,7 +50,8 @@ struct OrientWeight : mlir::RewritePattern {
   OrientWeight(mlir::MLIRContext* context, bool takesMatmuls)
       : RewritePattern(MatchAnyOpTypeTag(), 1, context), takesMatmuls(takesMatmuls) {}
 
-  LogicalResult matchAndRewrite(mlir::Operation* product, mlir::PatternRewriter& rewriter) const override {
+  LogicalResult matchAndRewrite(mlir::Operation* product,
+                                mlir::PatternRewriter& rewriter) const override {
     auto matmul = llvm::dyn_cast<op::MatmulOp>(product);
     auto linear = llvm::dyn_cast<op::LinearOp>(product);
     if ((!linear && !(matmul && takesMatmuls)) || product->hasAttr(op::kPrepare)) {
@@ -75,12 +77,14 @@ struct OrientWeight : mlir::RewritePattern {
       return success();
     }
     if (!isKnownEarly(weight) || (linear && !turned(weight))) {
-      return rewriter.notifyMatchFailure(product, "the weight is not known before the first run, or lies as it should");
+      return rewriter.notifyMatchFailure(
+          product, "the weight is not known before the first run, or lies as it should");
     }
     Value source = linear ? turned(weight).getX() : weight;
     mlir::Block& block = product->getParentOfType<mlir::func::FuncOp>().getBody().front();
     if (source.getParentBlock() != &block) {
-      return rewriter.notifyMatchFailure(product, "the weight is a view within a loop or a branch, where nothing is prepared");
+      return rewriter.notifyMatchFailure(
+          product, "the weight is a view within a loop or a branch, where nothing is prepared");
     }
     Value copy;
     {  // beside what prepare makes, also for a product in a loop
@@ -104,7 +108,8 @@ struct OrientWeight : mlir::RewritePattern {
 bool mayBecomeLinears(mlir::ModuleOp module) {
   const std::optional<Route> matmul = module ? routeOf(module, "matmul") : std::nullopt;
   const std::optional<Route> linear = module ? routeOf(module, "linear") : std::nullopt;
-  return !matmul || (linear && linear->kernel == matmul->kernel && !llvm::StringRef(matmul->kernel).contains('.'));
+  return !matmul || (linear && linear->kernel == matmul->kernel &&
+                     !llvm::StringRef(matmul->kernel).contains('.'));
 }
 
 struct OrientWeightsPass : impl::OrientWeightsBase<OrientWeightsPass> {
@@ -112,10 +117,12 @@ struct OrientWeightsPass : impl::OrientWeightsBase<OrientWeightsPass> {
 
   void runOnOperation() override {
     mlir::RewritePatternSet patterns(&getContext());
-    patterns.add<OrientWeight>(&getContext(), mayBecomeLinears(getOperation()->getParentOfType<mlir::ModuleOp>()));
+    patterns.add<OrientWeight>(&getContext(),
+                               mayBecomeLinears(getOperation()->getParentOfType<mlir::ModuleOp>()));
     // Nothing is folded any more: what folds to a view of prepare could have readers in run.
     const mlir::GreedyRewriteConfig config =
-        mlir::GreedyRewriteConfig().enableFolding(false).setRegionSimplificationLevel(mlir::GreedySimplifyRegionLevel::Disabled);
+        mlir::GreedyRewriteConfig().enableFolding(false).setRegionSimplificationLevel(
+            mlir::GreedySimplifyRegionLevel::Disabled);
     if (failed(mlir::applyPatternsGreedily(getOperation(), std::move(patterns), config))) {
       getOperation().emitError() << "orient-weights: the rewriting does not come to an end";
       signalPassFailure();

@@ -10,18 +10,21 @@ namespace straightline::passes {
 using mlir::Operation;
 using mlir::Value;
 
-/// Sizes that a call brings: of a result, or in an attribute (bounds of a loop), here or in a region.
+/// Sizes that a call brings: of a result, or in an attribute (bounds of a loop), here or in a
+/// region.
 static bool dependsOnNamedSizes(Operation* operation) {
   auto isNamed = [](mlir::Attribute attribute) {
     auto dims = llvm::dyn_cast_if_present<op::DimsAttr>(attribute);
     return dims && !dims.getNames().empty();
   };
   const mlir::WalkResult result = operation->walk([&](Operation* nested) {
-    const bool named = llvm::any_of(nested->getAttrs(), [&](mlir::NamedAttribute a) { return isNamed(a.getValue()); }) ||
-                       llvm::any_of(nested->getResultTypes(), [&](mlir::Type type) {
-                         auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type);
-                         return tensor && isNamed(tensor.getEncoding());
-                       });
+    const bool named =
+        llvm::any_of(nested->getAttrs(),
+                     [&](mlir::NamedAttribute a) { return isNamed(a.getValue()); }) ||
+        llvm::any_of(nested->getResultTypes(), [&](mlir::Type type) {
+          auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type);
+          return tensor && isNamed(tensor.getEncoding());
+        });
     return named ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
   });
   return result.wasInterrupted();
@@ -43,11 +46,13 @@ bool PhaseAnalysis::isPrepared(Operation* operation) {
     }
     auto aten = llvm::dyn_cast<op::AtenOp>(current);
     auto module = aten ? aten->getParentOfType<mlir::ModuleOp>() : mlir::ModuleOp();
-    // torch works on the stream that is current where it is called, and prepare's queue is another one.
+    // torch works on the stream that is current where it is called, and prepare's queue is another
+    // one.
     const bool onDevice = module && targetOf(module).getBackend() != "cpu";
-    const bool input = llvm::isa<op::StateOp>(current) || (aten && (aten.getEffectful() || onDevice)) ||
-                       (!freeze_ && llvm::isa<op::ParameterOp>(current)) || dependsOnNamedSizes(current) ||
-                       current->getName().getDialectNamespace() != "op";
+    const bool input =
+        llvm::isa<op::StateOp>(current) || (aten && (aten.getEffectful() || onDevice)) ||
+        (!freeze_ && llvm::isa<op::ParameterOp>(current)) || dependsOnNamedSizes(current) ||
+        current->getName().getDialectNamespace() != "op";
     llvm::SetVector<Value> operands(current->operand_begin(), current->operand_end());
     mlir::getUsedValuesDefinedAbove(current->getRegions(), operands);
     bool prepared = !input, complete = true;

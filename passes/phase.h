@@ -10,7 +10,8 @@
 
 namespace straightline::passes {
 
-/// Unit attribute of a function: its parameters may change between calls, so nothing made from them is kept.
+/// Unit attribute of a function: its parameters may change between calls, so nothing made from them
+/// is kept.
 inline constexpr llvm::StringLiteral kLiveParameters = "op.live_parameters";
 
 /// The block-level ops of `block` by whether they depend on parameters and constants only.

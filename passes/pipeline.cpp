@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of a graph, in order. Each phase says why it stands where it stands; a verifier stands at every boundary.
+// The way of a graph, in order. Each phase says why it stands where it stands; a verifier stands at
+// every boundary.
 #include "passes/pipeline.h"
 
 #include "mlir/Pass/PassRegistry.h"
@@ -41,19 +42,22 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   // 2. Identities and dead ops first: decompositions below then see each value once.
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
-  // 3. Before any kernel asks for a border: a padded copy of an activation would only be copied into a bordered one.
+  // 3. Before any kernel asks for a border: a padded copy of an activation would only be copied
+  //    into a bordered one.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldPad());
-  // 4. Before decomposing, because it wants to see batch norms whole; what it cannot fold it writes as a multiply-add.
+  // 4. Before decomposing, because it wants to see batch norms whole; what it cannot fold it writes
+  //    as a multiply-add.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldBatchNorm());
-  // 5. Everything without a kernel of its own becomes ops that have one. Attention has one; on a device it is for few queries or
-  //    little work (measured on an H200: from some 10 us on, products and a softmax are faster in f32), and products have
-  //    kernels for 16-bit floats.
+  // 5. Everything without a kernel of its own becomes ops that have one. Attention has one; on a
+  //    device it is for few queries or little work (measured on an H200: from some 10 us on,
+  //    products and a softmax are faster in f32), and products have kernels for 16-bit floats.
   constexpr int64_t kLargestAttention = 25'000'000;
   passes::DecomposeOpsOptions decompose;
   decompose.keepAttention = true;
   decompose.largestAttention = options.cuda.empty() ? -1 : kLargestAttention;
   decompose.keepHalfProducts = !options.cuda.empty();
-  decompose.largestCluster = options.cuda.empty() ? 0 : cudaArchitecture(options.cuda).largestCluster;
+  decompose.largestCluster =
+      options.cuda.empty() ? 0 : cudaArchitecture(options.cuda).largestCluster;
   manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
@@ -61,7 +65,8 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   manager.addNestedPass<mlir::func::FuncOp>(passes::createQuantizedLinears());
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
-  // 7. A device has many more places for blocks than there may be rows; behind 5, which puts what is reduced last.
+  // 7. A device has many more places for blocks than there may be rows; behind 5, which puts what
+  //    is reduced last.
   if (!options.cuda.empty()) {
     manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitReductions({options.cuda}));
     manager.addPass(mlir::createCanonicalizerPass());
@@ -74,26 +79,29 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
 void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
   // 1. Before fusion: a fusion lies wholly in prepare or wholly in run.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitPrepare({options.freeze}));
-  // 2. After 1, which says what is live; before fusion, so that what becomes a linear has a linear's epilogue and neighbours. A weight
-  //    of two products is turned once.
+  // 2. After 1, which says what is live; before fusion, so that what becomes a linear has a
+  //    linear's epilogue and neighbours. A weight of two products is turned once.
   if (!options.cuda.empty()) {
     manager.addNestedPass<mlir::func::FuncOp>(passes::createOrientWeights());
     manager.addPass(mlir::createCSEPass());
   }
-  // 3. Before fusion, which cannot put ops on both sides of a concatenation into one kernel; after 1, so that what prepare makes is
-  //    left whole.
+  // 3. Before fusion, which cannot put ops on both sides of a concatenation into one kernel; after
+  //    1, so that what prepare makes is left whole.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitConcatenations());
-  // 4. Contractions take their epilogues first, for saving a pass over the result is worth the most there; reductions take
-  //    what is left around them; the rest is elementwise.
+  // 4. Contractions take their epilogues first, for saving a pass over the result is worth the most
+  //    there; reductions take what is left around them; the rest is elementwise.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFuseContractions());
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFuseReductions());
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFusePointwise());
   manager.addPass(passes::createVerifyOpLevel({"fused"}));
-  // 5. Softmax and norms helped to decide what belongs together; from here on only sums and maxima are wanted.
+  // 5. Softmax and norms helped to decide what belongs together; from here on only sums and maxima
+  //    are wanted.
   manager.addPass(passes::createDecomposeReductions());
   // 6. The kernel decides the layout that it reads and writes, so it is chosen first.
-  manager.addPass(passes::createSelectKernels({options.prefer, options.avoid, options.allow, options.listCandidates}));
-  // 7. What got the kernel for few rows may share one with its neighbours; all the others stay as they were chosen.
+  manager.addPass(passes::createSelectKernels(
+      {options.prefer, options.avoid, options.allow, options.listCandidates}));
+  // 7. What got the kernel for few rows may share one with its neighbours; all the others stay as
+  //    they were chosen.
   manager.addPass(passes::createGroupProducts({options.prefer, options.avoid, options.allow}));
   manager.addPass(passes::createAssignLayouts());
 }
@@ -103,14 +111,16 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
   manager.addPass(passes::createLowerToKernel());
   manager.addPass(createVerifyKernelLevelPass());
   manager.addPass(passes::createOrderPrepare());
-  // 1. Before planning, for each memory space has its own plan. The order of the two queues is checked at once.
+  // 1. Before planning, for each memory space has its own plan. The order of the two queues is
+  //    checked at once.
   if (!options.device.backend.empty()) {
     manager.addPass(passes::createPlaceOnDevice({options.device.backend, options.device.space}));
     manager.addPass(createVerifyKernelLevelPass());
   }
   if (!options.cuda.empty()) {
     manager.addPass(passes::createPlaceOnCuda());
-    // Before memory is given: what runs at once may not share it. Poison is in the order of the text alone.
+    // Before memory is given: what runs at once may not share it. Poison is in the order of the
+    // text alone.
     if (options.graph && options.lanes && !options.poison) {
       manager.addPass(passes::createPlaceLanes());
     }
@@ -148,8 +158,9 @@ void buildKernelLevelPipeline(mlir::OpPassManager& manager, const PipelineOption
 }
 
 void registerKernelPasses() {
-  mlir::PassPipelineRegistration<>("straightline-pipeline", "all passes from the op level to the planned kernel level",
-                                   [](mlir::OpPassManager& manager) { buildPipeline(manager, {}); });
+  mlir::PassPipelineRegistration<>(
+      "straightline-pipeline", "all passes from the op level to the planned kernel level",
+      [](mlir::OpPassManager& manager) { buildPipeline(manager, {}); });
 }
 
 }  // namespace straightline

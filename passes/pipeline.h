@@ -23,29 +23,37 @@ struct DeviceChoice {
 
 /// What a user may choose about the pipeline.
 struct PipelineOptions {
-  bool freeze = true;  ///< parameters are constant between two calls of prepare
-  bool poison = false; ///< fill arena slots with NaN before their first use (debugging)
-  std::string allow;   ///< "native+onednn": the backends that kernels may come from; empty: all
-  std::string avoid;   ///< a kernel that is never taken ("native.winograd"); empty: none
-  std::string prefer;  ///< backend whose kernels are taken wherever they accept; empty: the cheapest kernel
+  bool freeze = true;   ///< parameters are constant between two calls of prepare
+  bool poison = false;  ///< fill arena slots with NaN before their first use (debugging)
+  std::string allow;    ///< "native+onednn": the backends that kernels may come from; empty: all
+  std::string avoid;    ///< a kernel that is never taken ("native.winograd"); empty: none
+  /// backend whose kernels are taken wherever they accept; empty: the cheapest kernel
+  std::string prefer;
   std::vector<Route> routes;  ///< at most one for each op
-  std::vector<std::pair<std::string, std::string>> choices;  ///< measured: key of a contraction, text of a candidate
+  /// measured: key of a contraction, text of a candidate
+  std::vector<std::pair<std::string, std::string>> choices;
   bool listCandidates = false;  ///< record what there is to measure
   bool profile = false;         ///< emitted statements tell when they begin and end
-  /// Called with the name of each group of passes and the module as the group left it; null: not called.
+  /// Called with the name of each group of passes and the module as the group left it; null: not
+  /// called.
   std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;
-  DeviceChoice device; ///< where all statements run, with copies at the edges; empty: on the caller's team
-  std::string cuda;    ///< architecture ("sm_90") of the NVIDIA device where tensors and statements are; empty: the CPU
-  bool graph = true;   ///< a run on such a device may be launched as a graph
-  bool lanes = true;   ///< the graph of such a device may run long branches at once
+  /// where all statements run, with copies at the edges; empty: on the caller's team
+  DeviceChoice device;
+  /// architecture ("sm_90") of the NVIDIA device where tensors and statements are; empty: the CPU
+  std::string cuda;
+  bool graph = true;       ///< a run on such a device may be launched as a graph
+  bool lanes = true;       ///< the graph of such a device may run long branches at once
   bool everyLane = false;  ///< sets kEveryLaneAttribute
-  std::string tf32;    ///< "convolution+matmul": which products of float32 a device may round to TF32; empty: none
+  /// "convolution+matmul": which products of float32 a device may round to TF32; empty: none
+  std::string tf32;
 };
 
-/// All passes from a captured module (op level, with the module attributes op.target and, where they say anything, op.routes and op.tf32) to a planned one (kernel level).
+/// All passes from a captured module (op level, with the module attributes op.target and, where
+/// they say anything, op.routes and op.tf32) to a planned one (kernel level).
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options);
 
-/// For a module that is at kernel level already (written by hand, or printed by `ir("kernel")`): checks and plans it.
+/// For a module that is at kernel level already (written by hand, or printed by `ir("kernel")`):
+/// checks and plans it.
 void buildKernelLevelPipeline(mlir::OpPassManager& manager, const PipelineOptions& options);
 
 /// Makes every pass known to straightline-opt.

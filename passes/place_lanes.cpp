@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says which statements of a program on an NVIDIA device its graph may run at once (kernel.step, kernel.after), where that is
-// estimated to save enough. The order of the text stays right, and is what everything else runs.
+// Says which statements of a program on an NVIDIA device its graph may run at once (kernel.step,
+// kernel.after), where that is estimated to save enough. The order of the text stays right, and is
+// what everything else runs.
 //
-//   launch @a(%x) outs(%s); launch @b(%s) outs(%t); launch @c(%x) outs(%u); launch @d(%t, %u) outs(%y)
+//   launch @a(%x) outs(%s); launch @b(%s) outs(%t); launch @c(%x) outs(%u); launch @d(%t, %u)
+//   outs(%y)
 //   ->  @a {step = 0, after = []}, @b, @c {step = 1, after = []}, @d {step = 2, after = [0, 1]}
 //
-//   1. Which statement needs which: two that touch the same elements, one of them writing, stay in order.
-//   2. A branch is a chain of statements without a fork or a join. It becomes a lane of its own where it is long, and so is what may run
-//      beside it: see `isWorthALane`. What belongs to no lane goes with what reads it, and the statements of a lane stay one behind the other.
-//   3. Small kernels between the same two kernels (the norms of queries and keys) run at once where all of these start early anyway.
-//   4. A statement comes behind the one before it in its lane and behind what it needs of others; what follows from the rest is left out.
+//   1. Which statement needs which: two that touch the same elements, one of them writing, stay in
+//      order.
+//   2. A branch is a chain of statements without a fork or a join. It becomes a lane of its own
+//      where it is long, and so is what may run beside it: see `isWorthALane`. What belongs to no
+//      lane goes with what reads it, and the statements of a lane stay one behind the other.
+//   3. Small kernels between the same two kernels (the norms of queries and keys) run at once where
+//      all of these start early anyway.
+//   4. A statement comes behind the one before it in its lane and behind what it needs of others;
+//      what follows from the rest is left out.
 //
-// Refuses: programs that are no graph (control flow that depends on data, work on the host), work of other libraries than those whose calls
-// are known to touch nothing but their operands. A loop with a counter is one statement. Runs before reuse-in-place and plan-memory, which
-// give nothing that two lanes touch at once the same memory.
+// Refuses: programs that are no graph (control flow that depends on data, work on the host), work
+// of other libraries than those whose calls are known to touch nothing but their operands. A loop
+// with a counter is one statement. Runs before reuse-in-place and plan-memory, which give nothing
+// that two lanes touch at once the same memory.
 #include <algorithm>
 
 #include "llvm/ADT/BitVector.h"
@@ -36,23 +43,25 @@ using llvm::BitVector;
 using mlir::Operation;
 using mlir::Value;
 
-// Measured on an H200 (docs/benchmark.md, "Branches"): the branches of an inception block, the directions of a recurrent layer and a ResNet's
-// downsampling convolution (5 to 7 us) win; what has not been measured are many kernels of 2 us beside each other.
-constexpr double kShortestLaneUs = 4.5; ///< of a lane
-constexpr double kLeastGainUs = 4.5;    ///< by the lane and what is beside it
-constexpr double kLikeness = 0.25;      ///< of a lane's length and the longest chain beside it, the shorter to the longer
-constexpr double kSmallUs = 4;          ///< a kernel that may run beside one of its kind
+// Measured on an H200 (docs/benchmark.md, "Branches"): the branches of an inception block, the
+// directions of a recurrent layer and a ResNet's downsampling convolution (5 to 7 us) win; what has
+// not been measured are many kernels of 2 us beside each other.
+constexpr double kShortestLaneUs = 4.5;  ///< of a lane
+constexpr double kLeastGainUs = 4.5;     ///< by the lane and what is beside it
+/// of a lane's length and the longest chain beside it, the shorter to the longer
+constexpr double kLikeness = 0.25;
+constexpr double kSmallUs = 4;  ///< a kernel that may run beside one of its kind
 constexpr int64_t kUnknownTrips = 16;
 
 struct Unit {
   explicit Unit(Operation* statement) : op(statement) {}
   Operation* op;
   llvm::SmallVector<Access> accesses;
-  double us = 0;        ///< by estimate
-  double busyUs = 0;    ///< of that, as if it had the whole device
-  bool waits = false;   ///< a kernel that may start before the one ahead has ended
+  double us = 0;                      ///< by estimate
+  double busyUs = 0;                  ///< of that, as if it had the whole device
+  bool waits = false;                 ///< a kernel that may start before the one ahead has ended
   llvm::SmallVector<unsigned> needs;  ///< directly, in order
-  BitVector before;     ///< all that it needs
+  BitVector before;                   ///< all that it needs
 };
 
 kernel::FuncOp functionOf(Operation* op) {
@@ -65,9 +74,12 @@ void estimate(Operation* op, int64_t processors, Unit* unit) {
   kernel::FuncOp function = functionOf(op);
   unit->us = estimateOnCuda(op);
   double share = 0.5;  // of a library's kernel nothing is known
-  if (auto blocks = function ? function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr) : kernel::ExtentAttr()) {
+  if (auto blocks = function ? function->getAttrOfType<kernel::ExtentAttr>(kernel::kBlocksAttr)
+                             : kernel::ExtentAttr()) {
     const std::optional<int64_t> count = symbolic::constantValue(blocks.getExpr());
-    share = count ? std::min(1.0, static_cast<double>(*count) / (2.0 * static_cast<double>(processors))) : 1.0;
+    share =
+        count ? std::min(1.0, static_cast<double>(*count) / (2.0 * static_cast<double>(processors)))
+              : 1.0;
   }
   unit->busyUs = std::max(0.0, unit->us - kKernelUs) * share;
 }
@@ -75,23 +87,32 @@ void estimate(Operation* op, int64_t processors, Unit* unit) {
 int64_t tripsOf(kernel::ForOp loop) {
   const auto number = [](Value value) -> std::optional<int64_t> {
     auto constant = value.getDefiningOp<mlir::arith::ConstantOp>();
-    auto attribute = constant ? llvm::dyn_cast<mlir::IntegerAttr>(constant.getValue()) : mlir::IntegerAttr();
+    auto attribute =
+        constant ? llvm::dyn_cast<mlir::IntegerAttr>(constant.getValue()) : mlir::IntegerAttr();
     return attribute ? std::optional(attribute.getInt()) : std::nullopt;
   };
-  const auto lower = number(loop.getLower()), upper = number(loop.getUpper()), step = number(loop.getStep());
-  return lower && upper && step && *step > 0 ? std::max<int64_t>(0, (*upper - *lower + *step - 1) / *step) : kUnknownTrips;
+  const auto lower = number(loop.getLower()), upper = number(loop.getUpper()),
+             step = number(loop.getStep());
+  return lower && upper && step && *step > 0
+             ? std::max<int64_t>(0, (*upper - *lower + *step - 1) / *step)
+             : kUnknownTrips;
 }
 
-/// The kernels of these families wait for what is ahead by themselves (codegen: mayStartEarly), or most of them do.
+/// The kernels of these families wait for what is ahead by themselves (codegen: mayStartEarly), or
+/// most of them do.
 bool mayWait(Operation* op) {
   kernel::FuncOp function = functionOf(op);
-  return function && llvm::is_contained({"gemv", "gemv_group", "pointwise", "row_reduction", "attention"}, function.getSchedule().getFamily());
+  return function &&
+         llvm::is_contained({"gemv", "gemv_group", "pointwise", "row_reduction", "attention"},
+                            function.getSchedule().getFamily());
 }
 
 class Placer {
  public:
   Placer(kernel::ProgramOp program, bool every)
-      : program_(program), every_(every), processors_(cudaArchitecture(program.getTarget().getCpu()).processors),
+      : program_(program),
+        every_(every),
+        processors_(cudaArchitecture(program.getTarget().getCpu()).processors),
         block_(program.getRunOp().getBody().front()) {}
 
   void place() {
@@ -114,11 +135,15 @@ class Placer {
   bool gather() {
     const mlir::WalkResult walked = block_.getParent()->walk([&](Operation* op) {
       if (llvm::isa<kernel::LaunchOp, kernel::CopyOp, kernel::CallOp>(op)) {
-        const bool isTold = !llvm::isa<kernel::CallOp>(op) || isKnownLibrary(llvm::cast<kernel::CallOp>(op));
-        return isTold && isOnDevice(op) ? mlir::WalkResult::advance() : mlir::WalkResult::interrupt();
+        const bool isTold =
+            !llvm::isa<kernel::CallOp>(op) || isKnownLibrary(llvm::cast<kernel::CallOp>(op));
+        return isTold && isOnDevice(op) ? mlir::WalkResult::advance()
+                                        : mlir::WalkResult::interrupt();
       }
-      const bool isPlain = llvm::isa<kernel::SlotOp, kernel::ViewOp, kernel::SizeOp, kernel::ForOp, kernel::ReturnOp>(op);
-      return isPlain || op->getDialect()->getNamespace() == "arith" ? mlir::WalkResult::advance() : mlir::WalkResult::interrupt();
+      const bool isPlain = llvm::isa<kernel::SlotOp, kernel::ViewOp, kernel::SizeOp, kernel::ForOp,
+                                     kernel::ReturnOp>(op);
+      return isPlain || op->getDialect()->getNamespace() == "arith" ? mlir::WalkResult::advance()
+                                                                    : mlir::WalkResult::interrupt();
     });
     if (walked.wasInterrupted()) {
       return false;
@@ -153,15 +178,18 @@ class Placer {
     }
   }
 
-  /// Its calls touch their operands and workspace alone, and two may run at once. An op of a framework may do anything.
+  /// Its calls touch their operands and workspace alone, and two may run at once. An op of a
+  /// framework may do anything.
   static bool isKnownLibrary(kernel::CallOp call) {
     auto decl = llvm::dyn_cast_if_present<kernel::DeclOp>(call.getEntryOp());
-    return decl && (decl.getRun().starts_with("sl_cudnn_") || decl.getRun().starts_with("sl_cublaslt_"));
+    return decl &&
+           (decl.getRun().starts_with("sl_cudnn_") || decl.getRun().starts_with("sl_cublaslt_"));
   }
 
   bool isOnDevice(Operation* op) {
     auto queue = op->getAttrOfType<mlir::FlatSymbolRefAttr>("queue");
-    auto found = queue ? program_.lookupSymbol<kernel::QueueOp>(queue.getAttr()) : kernel::QueueOp();
+    auto found =
+        queue ? program_.lookupSymbol<kernel::QueueOp>(queue.getAttr()) : kernel::QueueOp();
     return found && found.getBackend() == "cuda";
   }
 
@@ -173,7 +201,8 @@ class Placer {
   };
 
   void findNeeds() {
-    llvm::DenseMap<Value, std::pair<llvm::SmallVector<Past>, llvm::SmallVector<Past>>> past;  // by storage: reads, writes
+    // by storage: reads, writes
+    llvm::DenseMap<Value, std::pair<llvm::SmallVector<Past>, llvm::SmallVector<Past>>> past;
     for (auto [number, unit] : llvm::enumerate(units_)) {
       BitVector found(units());
       for (const Access& access : unit.accesses) {
@@ -194,7 +223,9 @@ class Placer {
         auto& [reads, writes] = past[access.root];
         (access.writes ? writes : reads).push_back({static_cast<unsigned>(number), access});
       }
-      unit.needs = reduced(found, &unit.before, [&](unsigned other) -> const BitVector& { return units_[other].before; });
+      unit.needs = reduced(found, &unit.before, [&](unsigned other) -> const BitVector& {
+        return units_[other].before;
+      });
     }
     after_.assign(units(), BitVector(units()));
     for (unsigned number = 0; number < units(); ++number) {
@@ -206,12 +237,15 @@ class Placer {
 
   unsigned units() const { return static_cast<unsigned>(units_.size()); }
 
-  /// Those of `all` that do not follow from another of them; `before` becomes all of them with what is before each.
-  static llvm::SmallVector<unsigned> reduced(const BitVector& all, BitVector* before,
-                                             llvm::function_ref<const BitVector&(unsigned)> beforeOf) {
+  /// Those of `all` that do not follow from another of them; `before` becomes all of them with what
+  /// is before each.
+  static llvm::SmallVector<unsigned> reduced(
+      const BitVector& all, BitVector* before,
+      llvm::function_ref<const BitVector&(unsigned)> beforeOf) {
     llvm::SmallVector<unsigned> kept;
     *before = BitVector(all.size());
-    for (int place = all.find_last(); place >= 0; place = all.find_prev(static_cast<unsigned>(place))) {
+    for (int place = all.find_last(); place >= 0;
+         place = all.find_prev(static_cast<unsigned>(place))) {
       const auto number = static_cast<unsigned>(place);
       if (!before->test(number)) {
         kept.push_back(number);
@@ -244,8 +278,9 @@ class Placer {
     }
   }
 
-  /// By estimate: with all that may run beside it, it takes so much less time than one order that more is won than edges without early
-  /// starts may lose, and neither is short or a small part of the other.
+  /// By estimate: with all that may run beside it, it takes so much less time than one order that
+  /// more is won than edges without early starts may lose, and neither is short or a small part of
+  /// the other.
   bool isWorthALane(llvm::ArrayRef<unsigned> branch) const {
     if (every_) {
       return true;
@@ -287,15 +322,18 @@ class Placer {
     for (unsigned number = 0; number < units(); ++number) {
       laneOf_[number] = laneOfBranch[branchOf_[number]];
     }
-    // With what reads it first; what nobody reads with what it needs last; the rest has a lane of its own.
+    // With what reads it first; what nobody reads with what it needs last; the rest has a lane of
+    // its own.
     for (unsigned number = units(); number-- > 0;) {
       for (unsigned reader = number + 1; laneOf_[number] == kNone && reader < units(); ++reader) {
-        laneOf_[number] = llvm::is_contained(units_[reader].needs, number) ? laneOf_[reader] : kNone;
+        laneOf_[number] =
+            llvm::is_contained(units_[reader].needs, number) ? laneOf_[reader] : kNone;
       }
     }
     for (unsigned number = 0; number < units(); ++number) {
       const Unit& unit = units_[number];
-      laneOf_[number] = laneOf_[number] == kNone && !unit.needs.empty() ? laneOf_[unit.needs.back()] : laneOf_[number];
+      laneOf_[number] = laneOf_[number] == kNone && !unit.needs.empty() ? laneOf_[unit.needs.back()]
+                                                                        : laneOf_[number];
     }
     for (int& lane : laneOf_) {
       lane = lane == kNone ? lanes : lane;
@@ -306,7 +344,8 @@ class Placer {
 
   //===- 3. small kernels beside each other --------------------------------===//
 
-  /// p, a, b, w one behind the other in a lane, where a and b need p, w needs both, and all may start early.
+  /// p, a, b, w one behind the other in a lane, where a and b need p, w needs both, and all may
+  /// start early.
   bool spreadSmallOnes() {
     std::vector<llvm::SmallVector<unsigned>> members(lanes_);
     for (unsigned number = 0; number < units(); ++number) {
@@ -327,11 +366,15 @@ class Placer {
 
   bool areSiblings(unsigned ahead, unsigned a, unsigned b, unsigned behind) const {
     const auto isSmall = [&](unsigned number) {
-      return units_[number].us <= kSmallUs && llvm::is_contained({"pointwise", "row_reduction"}, familyOf(number));
+      return units_[number].us <= kSmallUs &&
+             llvm::is_contained({"pointwise", "row_reduction"}, familyOf(number));
     };
-    const auto needs = [&](unsigned number, unsigned other) { return llvm::is_contained(units_[number].needs, other); };
-    return isSmall(a) && isSmall(b) && units_[ahead].waits && units_[behind].waits && units_[a].busyUs + units_[b].busyUs <= kSmallUs &&
-           needs(a, ahead) && needs(b, ahead) && needs(behind, a) && needs(behind, b);
+    const auto needs = [&](unsigned number, unsigned other) {
+      return llvm::is_contained(units_[number].needs, other);
+    };
+    return isSmall(a) && isSmall(b) && units_[ahead].waits && units_[behind].waits &&
+           units_[a].busyUs + units_[b].busyUs <= kSmallUs && needs(a, ahead) && needs(b, ahead) &&
+           needs(behind, a) && needs(behind, b);
   }
 
   llvm::StringRef familyOf(unsigned number) const {
@@ -355,10 +398,12 @@ class Placer {
         all.set(static_cast<unsigned>(ahead));
       }
       ahead = static_cast<int>(number);
-      edges.push_back(reduced(all, &before[number], [&](unsigned other) -> const BitVector& { return before[other]; }));
+      edges.push_back(reduced(all, &before[number],
+                              [&](unsigned other) -> const BitVector& { return before[other]; }));
     }
     const auto isBehindLast = [&](unsigned number) {
-      return number == 0 ? edges[number].empty() : edges[number] == llvm::SmallVector<unsigned>{number - 1};
+      return number == 0 ? edges[number].empty()
+                         : edges[number] == llvm::SmallVector<unsigned>{number - 1};
     };
     BitVector ends(units()), begins(units());  // steps
     for (unsigned number = 0; number < units(); ++number) {
@@ -384,7 +429,8 @@ class Placer {
     for (unsigned number = 0; number < units(); ++number) {
       Operation* op = units_[number].op;
       if (begins.test(number)) {
-        llvm::SmallVector<int64_t> after = llvm::map_to_vector(edges[number], [&](unsigned other) { return stepOf[other]; });
+        llvm::SmallVector<int64_t> after =
+            llvm::map_to_vector(edges[number], [&](unsigned other) { return stepOf[other]; });
         op->setAttr(kernel::kStepAttr, builder.getI64IntegerAttr(++step));
         op->setAttr(kernel::kAfterAttr, builder.getDenseI64ArrayAttr(after));
       }
@@ -405,7 +451,8 @@ class Placer {
       const auto lane = static_cast<unsigned>(laneOf_[number]);
       if (shown[lane] < 0) {
         size_t place = 0;
-        while (place < lastOfShown.size() && !before[number].test(static_cast<unsigned>(lastOfShown[place]))) {
+        while (place < lastOfShown.size() &&
+               !before[number].test(static_cast<unsigned>(lastOfShown[place]))) {
           ++place;
         }
         lastOfShown.resize(std::max(lastOfShown.size(), place + 1));

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves a program to an NVIDIA device where its tensors already are: inputs, results, parameters and states are in space
-// "cuda", nothing is copied at the edges and nothing waits. All statements go to one queue, which is the caller's stream, so
-// their order is that of the text.
+// Moves a program to an NVIDIA device where its tensors already are: inputs, results, parameters
+// and states are in space "cuda", nothing is copied at the edges and nothing waits. All statements
+// go to one queue, which is the caller's stream, so their order is that of the text.
 //
 //   launch @k(%x, %p) outs(%y) on @team  ->  launch @k(%x, %p) outs(%y) on @stream
 //
-// Literals are what the device lacks: prepare copies them once. Every kernel gets a grid (cuda_schedule.h). Control flow stays
-// the host's; where it depends on data, the host has that copied and waits for it:
+// Literals are what the device lacks: prepare copies them once. Every kernel gets a grid
+// (cuda_schedule.h). Control flow stays the host's; where it depends on data, the host has that
+// copied and waits for it:
 //
-//   %s = load %b[]  ->  copy %b to %h on @stream;  %e = record on @stream;  wait %e on @team;  %s = load %h[]
+//   %s = load %b[]  ->  copy %b to %h on @stream;  %e = record on @stream;  wait %e on @team;  %s =
+//   load %h[]
 //
-// All kernels and statements without a form for the device are reported, not the first alone. Runs before plan_memory.
+// All kernels and statements without a form for the device are reported, not the first alone. Runs
+// before plan_memory.
 #include "llvm/ADT/SetVector.h"
 #include "passes/cuda_schedule.h"
 #include "passes/passes.h"
@@ -36,7 +39,8 @@ class Placer {
 
   LogicalResult place() {
     if (program_.lookupSymbol(kQueue)) {
-      return program_.emitOpError() << "has a queue @" << kQueue << " already, expected the team alone";
+      return program_.emitOpError()
+             << "has a queue @" << kQueue << " already, expected the team alone";
     }
     if (failed(check())) {
       return mlir::failure();
@@ -59,17 +63,21 @@ class Placer {
       std::string why;
       if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
         why = whyNotOnCuda(llvm::cast<kernel::FuncOp>(launch.getEntryOp()));
-      } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op); call && runsHere(call.getEntryOp())) {
+      } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op);
+                 call && runsHere(call.getEntryOp())) {
         return;  // and so do its handle and its plan
-      } else if (auto load = llvm::dyn_cast<kernel::LoadOp>(op); load && !load.getIndices().empty()) {
-        why = "the host can wait for a single number, not for one of " + std::to_string(load.getIndices().size()) + " dims";
+      } else if (auto load = llvm::dyn_cast<kernel::LoadOp>(op);
+                 load && !load.getIndices().empty()) {
+        why = "the host can wait for a single number, not for one of " +
+              std::to_string(load.getIndices().size()) + " dims";
       } else if (llvm::isa<kernel::AllocOp, kernel::CallOp, kernel::RecordOp, kernel::WaitOp>(op)) {
         why = "'" + op->getName().getStringRef().str() + "' has no CUDA form";
       }
       if (!why.empty()) {
         auto name = op->getAttrOfType<mlir::StringAttr>("op");
-        mlir::emitError(op->getLoc()) << "unsupported: " << (name ? name.getValue() : op->getName().getStringRef())
-                                      << " on cuda: " << why;
+        mlir::emitError(op->getLoc())
+            << "unsupported: " << (name ? name.getValue() : op->getName().getStringRef())
+            << " on cuda: " << why;
         whole = false;
       }
     });
@@ -83,13 +91,15 @@ class Placer {
 
   BufferType onDevice(mlir::Type type) {
     auto buffer = llvm::cast<BufferType>(type);
-    return BufferType::get(program_.getContext(), buffer.getNames(), buffer.getExtents(), buffer.getElementType(),
-                           buffer.getStrides(), kBackend, buffer.getBorder());
+    return BufferType::get(program_.getContext(), buffer.getNames(), buffer.getExtents(),
+                           buffer.getElementType(), buffer.getStrides(), kBackend,
+                           buffer.getBorder());
   }
 
   mlir::ArrayAttr onDevice(mlir::ArrayAttr types) {
-    return builder_.getTypeArrayAttr(llvm::map_to_vector(types.getAsValueRange<mlir::TypeAttr>(),
-                                                         [&](mlir::Type type) -> mlir::Type { return onDevice(type); }));
+    return builder_.getTypeArrayAttr(
+        llvm::map_to_vector(types.getAsValueRange<mlir::TypeAttr>(),
+                            [&](mlir::Type type) -> mlir::Type { return onDevice(type); }));
   }
 
   void moveStatements() {
@@ -118,7 +128,8 @@ class Placer {
     }
     for (Operation* op : functions) {
       auto function = llvm::cast<kernel::FuncOp>(op);
-      // A bad index ends the kernel there, and what depends on a zero divisor is not defined, as in torch on a device.
+      // A bad index ends the kernel there, and what depends on a zero divisor is not defined, as in
+      // torch on a device.
       function.setCanFail(false);
       function.setInputsAttr(onDevice(function.getInputs()));
       function.setOutputsAttr(onDevice(function.getOutputs()));
@@ -154,12 +165,19 @@ class Placer {
     for (kernel::LoadOp load : loads) {
       auto type = llvm::cast<BufferType>(load.getBuffer().getType());
       builder_.setInsertionPoint(load);
-      Value host = kernel::SlotOp::create(builder_, load.getLoc(), BufferType::get(program_.getContext(), type.getNames(), type.getExtents(),
-                                                                                    type.getElementType(), type.getStrides(), "host", {}));
-      kernel::CopyOp::create(builder_, load.getLoc(), load.getBuffer(), host, stream_, builder_.getStringAttr("read on the host"),
-                             builder_.getStringAttr("control flow or a place in memory depends on this number: the call waits for it"));
-      auto done = kernel::RecordOp::create(builder_, load.getLoc(), kernel::EventType::get(program_.getContext()), stream_);
-      kernel::WaitOp::create(builder_, load.getLoc(), done.getEvent(), mlir::FlatSymbolRefAttr::get(team_.getSymNameAttr()));
+      Value host = kernel::SlotOp::create(
+          builder_, load.getLoc(),
+          BufferType::get(program_.getContext(), type.getNames(), type.getExtents(),
+                          type.getElementType(), type.getStrides(), "host", {}));
+      kernel::CopyOp::create(
+          builder_, load.getLoc(), load.getBuffer(), host, stream_,
+          builder_.getStringAttr("read on the host"),
+          builder_.getStringAttr(
+              "control flow or a place in memory depends on this number: the call waits for it"));
+      auto done = kernel::RecordOp::create(builder_, load.getLoc(),
+                                           kernel::EventType::get(program_.getContext()), stream_);
+      kernel::WaitOp::create(builder_, load.getLoc(), done.getEvent(),
+                             mlir::FlatSymbolRefAttr::get(team_.getSymNameAttr()));
       load.getBufferMutable().assign(host);
     }
   }
@@ -175,21 +193,24 @@ class Placer {
 
   /// A literal becomes prepared data; the runtime waits for prepare as a whole.
   void copyConstants() {
-    llvm::SmallVector<kernel::ConstantOp> constants(program_.getBodyBlock()->getOps<kernel::ConstantOp>());
+    llvm::SmallVector<kernel::ConstantOp> constants(
+        program_.getBodyBlock()->getOps<kernel::ConstantOp>());
     for (auto [number, constant] : llvm::enumerate(constants)) {
       if (constant->use_empty()) {
         continue;
       }
       mlir::Block& early = prepare().getBody().front();
       builder_.setInsertionPoint(prepare());
-      Value device = kernel::PreparedOp::create(builder_, constant.getLoc(), onDevice(constant->getResult(0).getType()),
-                                                builder_.getStringAttr("constant" + std::to_string(number) + ".device"),
-                                                kernel::ExtentAttr());
+      Value device = kernel::PreparedOp::create(
+          builder_, constant.getLoc(), onDevice(constant->getResult(0).getType()),
+          builder_.getStringAttr("constant" + std::to_string(number) + ".device"),
+          kernel::ExtentAttr());
       constant->getResult(0).replaceAllUsesWith(device);
       builder_.setInsertionPointToStart(&early);
-      kernel::CopyOp::create(builder_, constant.getLoc(), constant->getResult(0), device, stream_,
-                             builder_.getStringAttr("copy"),
-                             builder_.getStringAttr("once per set of weights: the device does not see host memory"));
+      kernel::CopyOp::create(
+          builder_, constant.getLoc(), constant->getResult(0), device, stream_,
+          builder_.getStringAttr("copy"),
+          builder_.getStringAttr("once per set of weights: the device does not see host memory"));
     }
   }
 

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves all statements of a program to the queue of a device with its own memory space. Slots and prepared buffers move
-// there; parameters and literals get a copy on the device, made in prepare; inputs are copied in at the start of run and
-// results copied out at its end. The team waits for the last copy, so that a call returns with its results in host memory.
+// Moves all statements of a program to the queue of a device with its own memory space. Slots and
+// prepared buffers move there; parameters and literals get a copy on the device, made in prepare;
+// inputs are copied in at the start of run and results copied out at its end. The team waits for
+// the last copy, so that a call returns with its results in host memory.
 //
 //   launch @k(%x, %p) outs(%y) on @team  ->  copy %x to %d on @device
 //                                            launch @k(%d, %q) outs(%e) on @device
-//                                            copy %e to %y on @device;  record on @device;  wait on @team
+//                                            copy %e to %y on @device;  record on @device;  wait on
+//                                            @team
 //
-// Everything runs on one queue, in order, so no statement needs an event but the last. Runs before plan_memory, which plans
-// each space by itself. Refused as unsupported: control flow, reads of scalars, memory of run-time size, library calls,
-// updates in place of inputs and states, and host storage whose elements do not lie densely.
+// Everything runs on one queue, in order, so no statement needs an event but the last. Runs before
+// plan_memory, which plans each space by itself. Refused as unsupported: control flow, reads of
+// scalars, memory of run-time size, library calls, updates in place of inputs and states, and host
+// storage whose elements do not lie densely.
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "passes/passes.h"
@@ -51,7 +54,8 @@ class Placer {
 
   LogicalResult check() {
     if (program_.lookupSymbol(kQueue)) {
-      return program_.emitOpError() << "has a queue @" << kQueue << " already, expected the team alone";
+      return program_.emitOpError()
+             << "has a queue @" << kQueue << " already, expected the team alone";
     }
     mlir::WalkResult result = program_.walk([&](Operation* op) {
       return failed(checkOp(op)) ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
@@ -76,13 +80,16 @@ class Placer {
   }
 
   LogicalResult checkOp(Operation* op) {
-    if (llvm::isa<kernel::ParameterOp, kernel::ConstantOp>(op) && !isStoredDensely(op->getResult(0))) {
+    if (llvm::isa<kernel::ParameterOp, kernel::ConstantOp>(op) &&
+        !isStoredDensely(op->getResult(0))) {
       return op->emitOpError() << "has type " << op->getResult(0).getType()
                                << "; unsupported: copying other than dense rows to a device";
     }
-    if (llvm::isa<kernel::StateOp, kernel::HandleOp, kernel::AllocOp, kernel::CallOp, kernel::PlanOp, kernel::LoadOp,
-                  kernel::CheckOp, kernel::IfOp, kernel::ForOp, kernel::WhileOp, kernel::RecordOp, kernel::WaitOp>(op)) {
-      return op->emitOpError() << "cannot be placed; unsupported: this statement on the device '" << backend_ << "'";
+    if (llvm::isa<kernel::StateOp, kernel::HandleOp, kernel::AllocOp, kernel::CallOp,
+                  kernel::PlanOp, kernel::LoadOp, kernel::CheckOp, kernel::IfOp, kernel::ForOp,
+                  kernel::WhileOp, kernel::RecordOp, kernel::WaitOp>(op)) {
+      return op->emitOpError() << "cannot be placed; unsupported: this statement on the device '"
+                               << backend_ << "'";
     }
     return mlir::success();
   }
@@ -96,8 +103,9 @@ class Placer {
 
   BufferType onDevice(mlir::Type type) {
     auto buffer = llvm::cast<BufferType>(type);
-    return BufferType::get(program_.getContext(), buffer.getNames(), buffer.getExtents(), buffer.getElementType(),
-                           buffer.getStrides(), space_, buffer.getBorder());
+    return BufferType::get(program_.getContext(), buffer.getNames(), buffer.getExtents(),
+                           buffer.getElementType(), buffer.getStrides(), space_,
+                           buffer.getBorder());
   }
   mlir::ArrayAttr onDevice(mlir::ArrayAttr types) {
     llvm::SmallVector<mlir::Type> moved;
@@ -148,7 +156,8 @@ class Placer {
       if (auto view = llvm::dyn_cast<kernel::ViewOp>(user)) {
         return isUsedByStatements(view.getResult(), region);
       }
-      return !llvm::isa<kernel::ReturnOp>(user) && (!region || region->isAncestor(user->getParentRegion()));
+      return !llvm::isa<kernel::ReturnOp>(user) &&
+             (!region || region->isAncestor(user->getParentRegion()));
     });
   }
 
@@ -181,11 +190,13 @@ class Placer {
                                   builder_.getStringAttr(why));
   }
 
-  /// Parameters and literals: prepared data when run reads them, scratch of prepare when only prepare does.
+  /// Parameters and literals: prepared data when run reads them, scratch of prepare when only
+  /// prepare does.
   void copyConstants() {
     llvm::SmallVector<Operation*> owners;
     for (Operation& op : *program_.getBodyBlock()) {
-      if (llvm::isa<kernel::ParameterOp, kernel::ConstantOp>(op) && isUsedByStatements(op.getResult(0))) {
+      if (llvm::isa<kernel::ParameterOp, kernel::ConstantOp>(op) &&
+          isUsedByStatements(op.getResult(0))) {
         owners.push_back(&op);
       }
     }
@@ -197,13 +208,17 @@ class Placer {
     for (auto [number, owner] : llvm::enumerate(owners)) {
       Value host = owner->getResult(0);
       BufferType type = onDevice(host.getType());
-      auto toPrepare = [&] { first ? builder_.setInsertionPoint(first) : builder_.setInsertionPointToEnd(&early); };
+      auto toPrepare = [&] {
+        first ? builder_.setInsertionPoint(first) : builder_.setInsertionPointToEnd(&early);
+      };
       auto parameter = llvm::dyn_cast<kernel::ParameterOp>(owner);
       Value device;
       if (isUsedByStatements(host, &program_.getRunOp().getBody())) {
-        const std::string name = parameter ? parameter.getName().str() : "constant" + std::to_string(number);
+        const std::string name =
+            parameter ? parameter.getName().str() : "constant" + std::to_string(number);
         builder_.setInsertionPoint(prepare());
-        device = kernel::PreparedOp::create(builder_, owner->getLoc(), type, builder_.getStringAttr(name + ".device"),
+        device = kernel::PreparedOp::create(builder_, owner->getLoc(), type,
+                                            builder_.getStringAttr(name + ".device"),
                                             kernel::ExtentAttr());
       } else {
         toPrepare();
@@ -211,7 +226,8 @@ class Placer {
       }
       redirect(host, device);
       toPrepare();
-      copy(owner->getLoc(), host, device, "once per set of weights: the device does not see host memory");
+      copy(owner->getLoc(), host, device,
+           "once per set of weights: the device does not see host memory");
     }
     builder_.setInsertionPointToEnd(&early);
     waitForDevice(prepare().getLoc());
@@ -248,8 +264,10 @@ class Placer {
   }
 
   void waitForDevice(mlir::Location loc) {
-    auto done = kernel::RecordOp::create(builder_, loc, kernel::EventType::get(program_.getContext()), device_);
-    kernel::WaitOp::create(builder_, loc, done.getEvent(), mlir::FlatSymbolRefAttr::get(team_.getSymNameAttr()));
+    auto done = kernel::RecordOp::create(builder_, loc,
+                                         kernel::EventType::get(program_.getContext()), device_);
+    kernel::WaitOp::create(builder_, loc, done.getEvent(),
+                           mlir::FlatSymbolRefAttr::get(team_.getSymNameAttr()));
   }
 
   // --- statements
@@ -286,8 +304,8 @@ struct PlaceOnDevicePass : impl::PlaceOnDeviceBase<PlaceOnDevicePass> {
 
   void runOnOperation() override {
     if (backend.empty() || space.empty()) {
-      getOperation().emitError() << "place-on-device needs a backend and its memory space but has '" << backend
-                                 << "' and '" << space << "'";
+      getOperation().emitError() << "place-on-device needs a backend and its memory space but has '"
+                                 << backend << "' and '" << space << "'";
       return signalPassFailure();
     }
     for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
@@ -296,7 +314,6 @@ struct PlaceOnDevicePass : impl::PlaceOnDeviceBase<PlaceOnDevicePass> {
       }
     }
   }
-
 };
 
 }  // namespace

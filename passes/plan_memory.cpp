@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gives every slot of run and prepare its place in the arena of its space, and every prepared buffer its place in the
-// Weights. Where a device may run statements at once (kernel.step), a slot's place is given again only to what begins when all that touches
-// it has ended. Slots whose sizes are numbers (or bounded closely enough) are placed by best fit over their live ranges, the
-// largest first; slots of sizes only known per call share classes: slots of one class have disjoint live ranges and equal
-// sizes, and class offsets are sums evaluated per call. Everything is aligned to 64 bytes; borders are part of the storage.
+// Gives every slot of run and prepare its place in the arena of its space, and every prepared
+// buffer its place in the Weights. Where a device may run statements at once (kernel.step), a
+// slot's place is given again only to what begins when all that touches it has ended. Slots whose
+// sizes are numbers (or bounded closely enough) are placed by best fit over their live ranges, the
+// largest first; slots of sizes only known per call share classes: slots of one class have disjoint
+// live ranges and equal sizes, and class offsets are sums evaluated per call. Everything is aligned
+// to 64 bytes; borders are part of the storage.
 //
-// Algorithm: greedy by size with best-fit gaps, as in Pisarchyk and Lee, "Efficient memory management for deep neural net
-// inference" (2020), section 5.2.
-#include "llvm/ADT/STLExtras.h"
+// Algorithm: greedy by size with best-fit gaps, as in Pisarchyk and Lee, "Efficient memory
+// management for deep neural net inference" (2020), section 5.2.
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
-#include "passes/passes.h"
 #include "passes/live_ranges.h"
+#include "passes/passes.h"
 #include "passes/step_order.h"
 
 namespace straightline::passes {
@@ -30,7 +32,7 @@ constexpr int64_t kBoundedLimit = int64_t{256} << 20;
 
 /// When a slot's bytes matter.
 struct Life {
-  LiveRange range;         ///< in the order of the text
+  LiveRange range;           ///< in the order of the text
   StepOrder::Places places;  ///< of what touches it, where something may run at once
 };
 
@@ -49,7 +51,8 @@ class Lives {
     if (a.range.overlaps(b.range)) {
       return true;
     }
-    return !(a.range.first < b.range.first ? order_.isBefore(a.places, b.places) : order_.isBefore(b.places, a.places));
+    return !(a.range.first < b.range.first ? order_.isBefore(a.places, b.places)
+                                           : order_.isBefore(b.places, a.places));
   }
 
  private:
@@ -58,7 +61,8 @@ class Lives {
 };
 
 /// Lowest-waste gap among what is live at the same time.
-int64_t bestFit(llvm::ArrayRef<Placed> placed, const Lives& lives, const Life& life, int64_t bytes) {
+int64_t bestFit(llvm::ArrayRef<Placed> placed, const Lives& lives, const Life& life,
+                int64_t bytes) {
   llvm::SmallVector<const Placed*> live;
   for (const Placed& other : placed) {
     if (lives.together(other.life, life)) {
@@ -82,7 +86,8 @@ int64_t bestFit(llvm::ArrayRef<Placed> placed, const Lives& lives, const Life& l
 
 class Planner {
  public:
-  explicit Planner(kernel::ProgramOp program) : program_(program), bounds_(program.getExtentBounds()) {
+  explicit Planner(kernel::ProgramOp program)
+      : program_(program), bounds_(program.getExtentBounds()) {
     for (auto extent : program.getBodyBlock()->getOps<kernel::ExtentOp>()) {
       names_.push_back(extent.getSymNameAttr());
     }
@@ -101,12 +106,14 @@ class Planner {
   void planRegion(mlir::Region& region) {
     const Lives lives(region);
     llvm::MapVector<mlir::StringRef, llvm::SmallVector<kernel::SlotOp>> bySpace;
-    llvm::SmallVector<kernel::SlotOp> unused;  // erased after the walk, whose next op may be a view of it
+    // erased after the walk, whose next op may be a view of it
+    llvm::SmallVector<kernel::SlotOp> unused;
     region.walk([&](kernel::SlotOp slot) {
       if (LiveRanges::users(slot.getBuffer()).empty()) {
         unused.push_back(slot);
       } else {
-        bySpace[llvm::cast<kernel::BufferType>(slot.getBuffer().getType()).getSpace()].push_back(slot);
+        bySpace[llvm::cast<kernel::BufferType>(slot.getBuffer().getType()).getSpace()].push_back(
+            slot);
       }
     });
     for (kernel::SlotOp slot : unused) {
@@ -119,8 +126,12 @@ class Planner {
 
  private:
   AffineExpr zero() { return mlir::getAffineConstantExpr(0, program_.getContext()); }
-  AffineExpr aligned(AffineExpr bytes) { return (bytes + (kAlignment - 1)).floorDiv(kAlignment) * kAlignment; }
-  kernel::ExtentAttr attribute(AffineExpr expr) { return kernel::ExtentAttr::get(program_.getContext(), names_, expr); }
+  AffineExpr aligned(AffineExpr bytes) {
+    return (bytes + (kAlignment - 1)).floorDiv(kAlignment) * kAlignment;
+  }
+  kernel::ExtentAttr attribute(AffineExpr expr) {
+    return kernel::ExtentAttr::get(program_.getContext(), names_, expr);
+  }
   AffineExpr bytesOf(kernel::BufferType type) {
     return symbolic::rebase(type.bytes(), type.getNames(), names_);
   }
@@ -148,12 +159,14 @@ class Planner {
       AffineExpr bytes = bytesOf(llvm::cast<kernel::BufferType>(slot.getBuffer().getType()));
       std::optional<int64_t> constant = symbolic::constantValue(bytes);
       std::optional<symbolic::Bounds> bounds = symbolic::bounds(bytes, names_, bounds_);
-      const bool bounded = bounds && bounds->highest <= kBoundedLimit && total + bounds->highest <= kBoundedLimit;
+      const bool bounded =
+          bounds && bounds->highest <= kBoundedLimit && total + bounds->highest <= kBoundedLimit;
       if (!constant && !bounded) {
         symbolicSlots.push_back(slot);
         continue;
       }
-      const int64_t size = llvm::alignTo(std::max<int64_t>(constant ? *constant : bounds->highest, 1), kAlignment);
+      const int64_t size =
+          llvm::alignTo(std::max<int64_t>(constant ? *constant : bounds->highest, 1), kAlignment);
       total += constant ? 0 : size;
       fixed.push_back({slot, size});
     }
@@ -181,8 +194,9 @@ class Planner {
       Life life = lives.of(slot.getBuffer());
       const AffineExpr bytes = bytesOf(llvm::cast<kernel::BufferType>(slot.getBuffer().getType()));
       auto* found = llvm::find_if(classes, [&](const SizeClass& candidate) {
-        return candidate.bytes == bytes &&
-               llvm::none_of(candidate.lives, [&](const Life& other) { return lives.together(other, life); });
+        return candidate.bytes == bytes && llvm::none_of(candidate.lives, [&](const Life& other) {
+                 return lives.together(other, life);
+               });
       });
       if (found == classes.end()) {
         classes.push_back({bytes, {}, {}});

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// For debugging (pipeline option poison=true): fills the storage of every arena slot, border included, before each statement
-// that may be the first to touch it in a run: NaN in floats, all bits set in integers. What was there belongs to a buffer that
-// is dead by then, so a program whose live ranges, borders and in-place updates are right gives the same results; one that
-// reads a byte it has not written gives NaN.
+// For debugging (pipeline option poison=true): fills the storage of every arena slot, border
+// included, before each statement that may be the first to touch it in a run: NaN in floats, all
+// bits set in integers. What was there belongs to a buffer that is dead by then, so a program whose
+// live ranges, borders and in-place updates are right gives the same results; one that reads a byte
+// it has not written gives NaN.
 //
 //   %a = kernel.slot offset(64) : T
 //   kernel.launch @relu(%x) outs(%a)   ->   %v = kernel.view %a (all of its storage)
 //                                           kernel.launch @poison(...) outs(%v) {team = 1}
 //                                           kernel.launch @relu(%x) outs(%a)
 //
-// Stands after plan_memory, whose plan it must not change, and before insert_barriers, which sees the fills as statements.
-// Leaves alone: memory of devices, bool (a byte that is neither 0 nor 1 would be a fault of its own).
+// Stands after plan_memory, whose plan it must not change, and before insert_barriers, which sees
+// the fills as statements. Leaves alone: memory of devices, bool (a byte that is neither 0 nor 1
+// would be a fault of its own).
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "passes/passes.h"
 #include "passes/live_ranges.h"
+#include "passes/passes.h"
 
 namespace straightline::passes {
 
@@ -32,12 +34,15 @@ mlir::TypedAttr poisonOf(mlir::Type element) {
     return mlir::FloatAttr::get(type, llvm::APFloat::getNaN(type.getFloatSemantics()));
   }
   const unsigned width = element.getIntOrFloatBitWidth();
-  return mlir::IntegerAttr::get(mlir::IntegerType::get(element.getContext(), width), llvm::APInt::getAllOnes(width));
+  return mlir::IntegerAttr::get(mlir::IntegerType::get(element.getContext(), width),
+                                llvm::APInt::getAllOnes(width));
 }
 
-/// Statements before which the storage holds nothing of this run. A loop counts as one statement: its later rounds read
-/// what its earlier ones have written. Both branches of an `if` are looked at.
-void firstTouches(mlir::Block& block, llvm::ArrayRef<Operation*> users, llvm::SmallVectorImpl<Operation*>& firsts) {
+/// Statements before which the storage holds nothing of this run. A loop counts as one statement:
+/// its later rounds read what its earlier ones have written. Both branches of an `if` are looked
+/// at.
+void firstTouches(mlir::Block& block, llvm::ArrayRef<Operation*> users,
+                  llvm::SmallVectorImpl<Operation*>& firsts) {
   for (Operation& op : block) {
     if (!llvm::any_of(users, [&](Operation* user) { return op.isAncestor(user); })) {
       continue;
@@ -87,14 +92,18 @@ struct PoisonSlotsPass : impl::PoisonSlotsBase<PoisonSlotsPass> {
   void poison(Value slot, kernel::BufferType type, Operation* before) {
     mlir::OpBuilder builder(before);
     const mlir::AffineExpr elements = type.bytes().floorDiv(type.elementBytes());
-    const symbolic::ExprList extents{llvm::SmallVector<mlir::StringAttr>(type.getNames()), {elements}};
-    auto whole = kernel::BufferType::contiguous(&getContext(), extents, type.getElementType(), type.getSpace());
-    auto offset = kernel::ExtentAttr::get(&getContext(), type.getNames(), -type.storageOffsetElems());
+    const symbolic::ExprList extents{llvm::SmallVector<mlir::StringAttr>(type.getNames()),
+                                     {elements}};
+    auto whole = kernel::BufferType::contiguous(&getContext(), extents, type.getElementType(),
+                                                type.getSpace());
+    auto offset =
+        kernel::ExtentAttr::get(&getContext(), type.getNames(), -type.storageOffsetElems());
     Value storage = kernel::ViewOp::create(builder, before->getLoc(), whole, slot, offset);
     auto launch = kernel::LaunchOp::create(
-        builder, before->getLoc(), mlir::FlatSymbolRefAttr::get(fillOf(whole).getSymNameAttr()), mlir::ValueRange(),
-        mlir::ValueRange(storage), mlir::ValueRange(), queue_, builder.getI64IntegerAttr(1),
-        builder.getStringAttr("poison"), builder.getStringAttr("pipeline option poison"));
+        builder, before->getLoc(), mlir::FlatSymbolRefAttr::get(fillOf(whole).getSymNameAttr()),
+        mlir::ValueRange(), mlir::ValueRange(storage), mlir::ValueRange(), queue_,
+        builder.getI64IntegerAttr(1), builder.getStringAttr("poison"),
+        builder.getStringAttr("pipeline option poison"));
     launch->setAttr("kernel.cost_us", builder.getF64FloatAttr(0));
   }
 
@@ -114,15 +123,18 @@ struct PoisonSlotsPass : impl::PoisonSlotsBase<PoisonSlotsPass> {
     const llvm::SmallVector<mlir::NamedAttribute> shape = {
         builder.getNamedAttr("extent", builder.getArrayAttr({number(type.getExtents()[0])})),
         builder.getNamedAttr("stride", builder.getArrayAttr({builder.getI64IntegerAttr(1)}))};
-    const llvm::SmallVector<mlir::NamedAttribute> tune = {builder.getNamedAttr("rank", builder.getI64IntegerAttr(1))};
-    auto schedule = kernel::ScheduleAttr::get(&getContext(), builder.getStringAttr("fill"), shape, tune);
+    const llvm::SmallVector<mlir::NamedAttribute> tune = {
+        builder.getNamedAttr("rank", builder.getI64IntegerAttr(1))};
+    auto schedule =
+        kernel::ScheduleAttr::get(&getContext(), builder.getStringAttr("fill"), shape, tune);
     const std::string name = "poison_" + std::to_string(functions_.size());
-    function = kernel::FuncOp::create(builder, builder.getUnknownLoc(), name, mlir::TypeRange(), mlir::TypeRange(type),
-                                      mlir::TypeRange(), schedule, {"body"});
+    function = kernel::FuncOp::create(builder, builder.getUnknownLoc(), name, mlir::TypeRange(),
+                                      mlir::TypeRange(type), mlir::TypeRange(), schedule, {"body"});
     mlir::Region& region = function.getBodies().front();
     mlir::Block* block = region.empty() ? &region.emplaceBlock() : &region.front();
     mlir::OpBuilder body = mlir::OpBuilder::atBlockEnd(block);
-    Value value = mlir::arith::ConstantOp::create(body, function.getLoc(), poisonOf(type.getElementType()));
+    Value value =
+        mlir::arith::ConstantOp::create(body, function.getLoc(), poisonOf(type.getElementType()));
     kernel::YieldOp::create(body, function.getLoc(), value);
     return function;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "dialect/kernel/kernel_dialect.h"
 #include "dialect/op/canonicalize.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/passes.h"
 #include "passes/value_builder.h"
 
@@ -17,17 +17,20 @@ using Extents = ValueBuilder::Extents;
 
 namespace {
 
-bool isByte(mlir::Type element) { return element.isSignlessInteger(8) || element.isUnsignedInteger(8); }
+bool isByte(mlir::Type element) {
+  return element.isSignlessInteger(8) || element.isUnsignedInteger(8);
+}
 
 /// What holds each difference of two bytes, and of a byte and a zero point.
 bool holdsDifferences(mlir::Type element) {
-  return element.isF32() || element.isF64() || element.isSignlessInteger(32) || element.isSignlessInteger(64);
+  return element.isF32() || element.isF64() || element.isSignlessInteger(32) ||
+         element.isSignlessInteger(64);
 }
 
 /// A number for each row of a tensor (all but its last dim), or for all of it.
 struct PerRow {
-  Value value;             ///< with a last extent of 1, or of no dim
-  mlir::TypedAttr literal; ///< instead of a value
+  Value value;              ///< with a last extent of 1, or of no dim
+  mlir::TypedAttr literal;  ///< instead of a value
   explicit operator bool() const { return value || literal; }
 };
 
@@ -43,7 +46,8 @@ PerRow perRow(Value tensor) {
   return type.getRank() == 0 || type.getShape().back() == 1 ? PerRow{expand.getX(), {}} : PerRow();
 }
 
-/// (q - zero) * scale of a tensor of bytes q, where zero (integers; absent: none) and scale are the same along each row.
+/// (q - zero) * scale of a tensor of bytes q, where zero (integers; absent: none) and scale are the
+/// same along each row.
 struct Affine {
   Value q;
   PerRow zero, scale;
@@ -59,7 +63,8 @@ bool isInteger(const PerRow& number) {
   return true;
 }
 
-/// The tensor of bytes that `value` is, through conversions that change no number; null when there is none.
+/// The tensor of bytes that `value` is, through conversions that change no number; null when there
+/// is none.
 Value bytesBehind(Value value) {
   while (!isByte(ValueBuilder::elementOf(value))) {
     auto convert = value.getDefiningOp<op::ToDtypeOp>();
@@ -88,12 +93,14 @@ PerRow zeroPoint(Value tensor) {
     return {source, {}};
   }
   auto convert = tensor.getDefiningOp<op::ToDtypeOp>();
-  return convert && holdsDifferences(ValueBuilder::elementOf(tensor)) ? zeroPoint(convert.getX()) : PerRow();
+  return convert && holdsDifferences(ValueBuilder::elementOf(tensor)) ? zeroPoint(convert.getX())
+                                                                      : PerRow();
 }
 
 std::optional<Affine> affineOf(Value tensor) {
   auto rounded = tensor.getDefiningOp<op::ToDtypeOp>();  // per-token scales are of f64
-  if (rounded && ValueBuilder::elementOf(tensor).isF32() && ValueBuilder::elementOf(rounded.getX()).isF64()) {
+  if (rounded && ValueBuilder::elementOf(tensor).isF32() &&
+      ValueBuilder::elementOf(rounded.getX()).isF64()) {
     tensor = rounded.getX();
   }
   auto product = tensor.getDefiningOp<op::MulOp>();
@@ -111,7 +118,8 @@ std::optional<Affine> affineOf(Value tensor) {
     if (affine.q) {
       return affine;
     }
-    for (auto convert = shifted.getDefiningOp<op::ToDtypeOp>(); convert && holdsDifferences(ValueBuilder::elementOf(shifted));
+    for (auto convert = shifted.getDefiningOp<op::ToDtypeOp>();
+         convert && holdsDifferences(ValueBuilder::elementOf(shifted));
          convert = shifted.getDefiningOp<op::ToDtypeOp>()) {
       shifted = convert.getX();
     }
@@ -132,7 +140,9 @@ std::optional<Affine> affineOf(Value tensor) {
 class Writer {
  public:
   Writer(PatternRewriter& rewriter, op::LinearOp linear)
-      : build_(rewriter, linear.getLoc()), linear_(linear), result_(build_.extents(linear.getResult())) {}
+      : build_(rewriter, linear.getLoc()),
+        linear_(linear),
+        result_(build_.extents(linear.getResult())) {}
 
   /// linear((a - zx) * sx, (w - zw) * sw) + bias, the sums in i32.
   Value ofBytes(const Affine& x, const Affine& weight) {
@@ -144,8 +154,10 @@ class Writer {
     const bool isOne = !zeroX || isScalar(zeroX);
     if (zeroX) {
       const Value columns = rowSums(w, /*keepdim=*/false);
-      // One zero point for all of x is part of a vector over the columns; one for each row is a factor of its own.
-      Value moved = isOne ? build_.make<op::MulOp>(columns, build_.expand(scalar(zeroX), build_.extents(columns)))
+      // One zero point for all of x is part of a vector over the columns; one for each row is a
+      // factor of its own.
+      Value moved = isOne ? build_.make<op::MulOp>(
+                                columns, build_.expand(scalar(zeroX), build_.extents(columns)))
                           : build_.make<op::MulOp>(wide(columns), build_.expand(zeroX, result_));
       sums = build_.make<op::SubOp>(sums, isOne ? wide(moved) : moved);
     }
@@ -154,24 +166,29 @@ class Writer {
       if (zeroX) {
         const Value count = build_.fullLike(rows, static_cast<double>(features));
         const Value shift = isOne ? scalar(zeroX) : zeroX;
-        rows = build_.make<op::SubOp>(rows, build_.make<op::MulOp>(count, build_.expand(shift, build_.extents(rows))));
+        rows = build_.make<op::SubOp>(
+            rows, build_.make<op::MulOp>(count, build_.expand(shift, build_.extents(rows))));
       }
-      sums = build_.make<op::SubOp>(sums, build_.make<op::MulOp>(build_.expand(rows, result_), wide(columnVector(zeroW))));
+      sums = build_.make<op::SubOp>(
+          sums, build_.make<op::MulOp>(build_.expand(rows, result_), wide(columnVector(zeroW))));
     }
     const mlir::Type f32 = build_.builder().getF32Type();
     const Value real = build_.toDtype(sums, f32);
     const Value scaleX = numbers(x.scale, f32), scaleW = columnVector(numbers(weight.scale, f32));
     if (isScalar(scaleX)) {
-      const Value scale = build_.make<op::MulOp>(scaleW, build_.expand(scalar(scaleX), build_.extents(scaleW)));
+      const Value scale =
+          build_.make<op::MulOp>(scaleW, build_.expand(scalar(scaleX), build_.extents(scaleW)));
       return withBias(build_.make<op::MulOp>(real, wide(scale)));
     }
-    return withBias(build_.make<op::MulOp>(build_.make<op::MulOp>(real, build_.expand(scaleX, result_)), wide(scaleW)));
+    return withBias(build_.make<op::MulOp>(
+        build_.make<op::MulOp>(real, build_.expand(scaleX, result_)), wide(scaleW)));
   }
 
   /// linear(x, w * sw) + bias, the weight stored as bytes.
   Value ofStoredWeight(const Affine& weight) {
     const mlir::Type f32 = build_.builder().getF32Type();
-    const Value sums = build_.make<op::LinearOp>(linear_.getType(), linear_.getX(), build_.toDtype(weight.q, f32), Value());
+    const Value sums = build_.make<op::LinearOp>(linear_.getType(), linear_.getX(),
+                                                 build_.toDtype(weight.q, f32), Value());
     return withBias(build_.make<op::MulOp>(sums, wide(columnVector(numbers(weight.scale, f32)))));
   }
 
@@ -185,15 +202,18 @@ class Writer {
   Value wide(Value value) { return build_.expand(value, result_); }
   /// One number a row of the weight, [n, 1] or of no dim, as [n].
   Value columnVector(Value value) {
-    return isScalar(value) ? build_.expand(scalar(value), {result_.back()}) : build_.reshape(value, {result_.back()});
+    return isScalar(value) ? build_.expand(scalar(value), {result_.back()})
+                           : build_.reshape(value, {result_.back()});
   }
   Value numbers(const PerRow& number, mlir::Type element) {
     if (number.value) {
       return build_.toDtype(number.value, element);
     }
     auto real = llvm::dyn_cast<mlir::FloatAttr>(number.literal);
-    const double value = real ? real.getValueAsDouble()
-                              : static_cast<double>(llvm::cast<mlir::IntegerAttr>(number.literal).getValue().getSExtValue());
+    const double value =
+        real ? real.getValueAsDouble()
+             : static_cast<double>(
+                   llvm::cast<mlir::IntegerAttr>(number.literal).getValue().getSExtValue());
     return build_.full(build_.type(element, {}), value);
   }
   /// Unsigned bytes with their highest bit flipped are the signed ones that are 128 less.
@@ -201,7 +221,8 @@ class Writer {
     if (!ValueBuilder::elementOf(q).isUnsignedInteger(8)) {
       return q;
     }
-    return build_.toDtype(build_.make<op::BitwiseXorOp>(q, build_.fullLike(q, 128)), build_.builder().getIntegerType(8));
+    return build_.toDtype(build_.make<op::BitwiseXorOp>(q, build_.fullLike(q, 128)),
+                          build_.builder().getIntegerType(8));
   }
   /// The zero point of the signed bytes as i32; null where it is 0.
   Value zeroOf(const Affine& affine) {
@@ -212,15 +233,18 @@ class Writer {
       return zero == 0 ? Value() : build_.full(build_.type(i32, {}), static_cast<double>(zero));
     }
     const Value zero = build_.toDtype(affine.zero.value, i32);
-    return offset == 0 ? zero : build_.make<op::SubOp>(zero, build_.fullLike(zero, static_cast<double>(offset)));
+    return offset == 0
+               ? zero
+               : build_.make<op::SubOp>(zero, build_.fullLike(zero, static_cast<double>(offset)));
   }
   static int64_t literalOf(const PerRow& number) {
     if (auto real = llvm::dyn_cast<mlir::FloatAttr>(number.literal)) {
       return static_cast<int64_t>(real.getValueAsDouble());
     }
     const auto integer = llvm::cast<mlir::IntegerAttr>(number.literal);
-    return integer.getType().isUnsignedInteger() ? static_cast<int64_t>(integer.getValue().getZExtValue())
-                                                 : integer.getValue().getSExtValue();
+    return integer.getType().isUnsignedInteger()
+               ? static_cast<int64_t>(integer.getValue().getZExtValue())
+               : integer.getValue().getSExtValue();
   }
   /// Sums over the last dim as i32; there are reductions of i64.
   Value rowSums(Value bytes, bool keepdim) {
@@ -233,7 +257,8 @@ class Writer {
       extents.pop_back();
     }
     const mlir::Type i64 = build_.builder().getI64Type();
-    return build_.toDtype(build_.make<op::SumOp>(build_.type(i64, extents), whole, llvm::ArrayRef<int64_t>(last), keepdim),
+    return build_.toDtype(build_.make<op::SumOp>(build_.type(i64, extents), whole,
+                                                 llvm::ArrayRef<int64_t>(last), keepdim),
                           build_.builder().getI32Type());
   }
   Value withBias(Value value) {
@@ -248,10 +273,13 @@ class Writer {
 struct QuantizedLinear : mlir::OpRewritePattern<op::LinearOp> {
   using OpRewritePattern::OpRewritePattern;
 
-  llvm::LogicalResult matchAndRewrite(op::LinearOp linear, PatternRewriter& rewriter) const override {
+  llvm::LogicalResult matchAndRewrite(op::LinearOp linear,
+                                      PatternRewriter& rewriter) const override {
     const RankedTensorType type = linear.getWeight().getType();
-    if (!linear.getType().getElementType().isF32() || !type.hasStaticShape() || type.getNumElements() == 0) {
-      return rewriter.notifyMatchFailure(linear, "the result is not of f32, or the weight has no static size");
+    if (!linear.getType().getElementType().isF32() || !type.hasStaticShape() ||
+        type.getNumElements() == 0) {
+      return rewriter.notifyMatchFailure(
+          linear, "the result is not of f32, or the weight has no static size");
     }
     const std::optional<Affine> weight = affineOf(linear.getWeight());
     if (!weight) {
@@ -264,7 +292,8 @@ struct QuantizedLinear : mlir::OpRewritePattern<op::LinearOp> {
       return mlir::success();
     }
     if (!isPlain) {
-      return rewriter.notifyMatchFailure(linear, "the weight of a linear of floats has zero points");
+      return rewriter.notifyMatchFailure(linear,
+                                         "the weight of a linear of floats has zero points");
     }
     rewriter.replaceOp(linear, Writer(rewriter, linear).ofStoredWeight(*weight));
     return mlir::success();
@@ -289,7 +318,9 @@ struct QuantizedLinear : mlir::OpRewritePattern<op::LinearOp> {
 
 struct QuantizedLinearsPass : impl::QuantizedLinearsBase<QuantizedLinearsPass> {
   void runOnOperation() override {
-    auto target = getOperation()->getParentOfType<mlir::ModuleOp>()->getAttrOfType<kernel::TargetAttr>("op.target");
+    auto target =
+        getOperation()->getParentOfType<mlir::ModuleOp>()->getAttrOfType<kernel::TargetAttr>(
+            "op.target");
     if (target && target.getBackend() != "cpu") {
       return;  // there are no kernels for bytes
     }

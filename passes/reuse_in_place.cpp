@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lets a kernel write its result over an operand that nobody reads any more, where the kernel says that the two may share
-// storage element by element (its ties).
+// Lets a kernel write its result over an operand that nobody reads any more, where the kernel says
+// that the two may share storage element by element (its ties).
 //
 //   launch @relu(%a) outs(%b), %a dead afterwards  ->  launch @relu(%a) outs(%a)
 //
-// Refuses: storage that is not a slot, different types, another operand of the same statement in the same storage that is
-// not tied to the result, an operand that is read again (also by the next round of a loop) or that something else touches which may run at
-// the same time (kernel.step), a result that is written before, or whose border is by the first statement of a step.
+// Refuses: storage that is not a slot, different types, another operand of the same statement in
+// the same storage that is not tied to the result, an operand that is read again (also by the next
+// round of a loop) or that something else touches which may run at the same time (kernel.step), a
+// result that is written before, or whose border is by the first statement of a step.
 #include "llvm/ADT/STLExtras.h"
-#include "passes/passes.h"
 #include "passes/live_ranges.h"
+#include "passes/passes.h"
 #include "passes/step_order.h"
 
 namespace straightline::passes {
@@ -24,7 +25,9 @@ using mlir::Value;
 
 bool isZeroBorder(Operation* op) {
   auto launch = llvm::dyn_cast<kernel::LaunchOp>(op);
-  auto function = launch ? llvm::dyn_cast_if_present<kernel::FuncOp>(kernel::lookupEntry(op, launch.getCalleeAttr())) : kernel::FuncOp();
+  auto function = launch ? llvm::dyn_cast_if_present<kernel::FuncOp>(
+                               kernel::lookupEntry(op, launch.getCalleeAttr()))
+                         : kernel::FuncOp();
   return function && function.getSchedule().getFamily() == "zero_border";
 }
 
@@ -40,7 +43,8 @@ struct ReuseInPlacePass : impl::ReuseInPlaceBase<ReuseInPlacePass> {
 
   void reuse(mlir::Region& region) {
     llvm::SmallVector<Operation*> calls;
-    region.walk<mlir::WalkOrder::PreOrder>([&](kernel::KernelCallInterface call) { calls.push_back(call); });
+    region.walk<mlir::WalkOrder::PreOrder>(
+        [&](kernel::KernelCallInterface call) { calls.push_back(call); });
     for (Operation* op : calls) {
       auto call = llvm::cast<kernel::KernelCallInterface>(op);
       for (kernel::Tie tie : call.getTies()) {
@@ -66,10 +70,13 @@ struct ReuseInPlacePass : impl::ReuseInPlaceBase<ReuseInPlacePass> {
     if (inputRange.last > here || !StepOrder(region).isBefore(input, statement)) {
       return false;
     }
-    // Another operand in the operand's storage, or in the result's, is only safe when tied to this result.
+    // Another operand in the operand's storage, or in the result's, is only safe when tied to this
+    // result.
     for (auto [i, other] : llvm::enumerate(call.getInputs())) {
-      const bool shares = kernel::storageRoot(other) == input || kernel::storageRoot(other) == output;
-      const bool tied = llvm::is_contained(call.getTies(), kernel::Tie{static_cast<int64_t>(i), tie.output});
+      const bool shares =
+          kernel::storageRoot(other) == input || kernel::storageRoot(other) == output;
+      const bool tied =
+          llvm::is_contained(call.getTies(), kernel::Tie{static_cast<int64_t>(i), tie.output});
       if (shares && !tied) {
         return false;
       }
@@ -85,7 +92,8 @@ struct ReuseInPlacePass : impl::ReuseInPlaceBase<ReuseInPlacePass> {
       if (ranges.position(user) >= here) {
         continue;
       }
-      if (!isZeroBorder(user) || user->getBlock() != statement->getBlock() || user->hasAttr(kernel::kStepAttr)) {
+      if (!isZeroBorder(user) || user->getBlock() != statement->getBlock() ||
+          user->hasAttr(kernel::kStepAttr)) {
         return false;
       }
       borders.push_back(user);

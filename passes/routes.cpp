@@ -57,8 +57,10 @@ std::string whyNoSuchOp(const Route& route, mlir::MLIRContext* context) {
 llvm::ArrayRef<RoutedOp> routedOps() { return kRoutedOps; }
 
 std::string whyNoRoute(const Route& route, mlir::MLIRContext* context) {
-  const RoutedOp* op = llvm::find_if(kRoutedOps, [&](const RoutedOp& known) { return route.op == known.name; });
-  if (route.kernel == kFrameworkRoute && mlir::RegisteredOperationName::lookup("op." + route.op, context)) {
+  const RoutedOp* op =
+      llvm::find_if(kRoutedOps, [&](const RoutedOp& known) { return route.op == known.name; });
+  if (route.kernel == kFrameworkRoute &&
+      mlir::RegisteredOperationName::lookup("op." + route.op, context)) {
     return "";
   }
   if (op == std::end(kRoutedOps)) {
@@ -83,16 +85,19 @@ std::string whyNoRoute(const Route& route, mlir::MLIRContext* context) {
     return "unknown backend '" + backend.str() + "'; there are " + backends.text();
   }
   if (!capable.contains(backend)) {
-    return "backend '" + backend.str() + "' has no kernel for " + route.op + "; " + kernels.text() + " can do it";
+    return "backend '" + backend.str() + "' has no kernel for " + route.op + "; " + kernels.text() +
+           " can do it";
   }
-  return "there is no kernel '" + route.kernel + "' for " + route.op + "; there are " + kernels.text();
+  return "there is no kernel '" + route.kernel + "' for " + route.op + "; there are " +
+         kernels.text();
 }
 
 void setRoutes(mlir::ModuleOp module, llvm::ArrayRef<Route> routes) {
   mlir::Builder builder(module.getContext());
   llvm::SmallVector<mlir::NamedAttribute> entries;
   for (const Route& route : routes) {
-    entries.push_back(builder.getNamedAttr(route.op, builder.getStrArrayAttr({route.kernel, route.origin})));
+    entries.push_back(
+        builder.getNamedAttr(route.op, builder.getStrArrayAttr({route.kernel, route.origin})));
   }
   if (!entries.empty()) {
     module->setAttr(kRoutesAttribute, builder.getDictionaryAttr(entries));

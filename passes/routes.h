@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernel the user wants for an op. Routes travel with the module (attribute op.routes), so that a printed module says all
-// that decides about its kernels.
+// Which kernel the user wants for an op. Routes travel with the module (attribute op.routes), so
+// that a printed module says all that decides about its kernels.
 #ifndef STRAIGHTLINE_PASSES_ROUTES_H
 #define STRAIGHTLINE_PASSES_ROUTES_H
 
@@ -17,20 +17,24 @@ namespace straightline {
 struct Route {
   std::string op;      ///< ATen's name: "linear"
   std::string kernel;  ///< "native", any kernel of that backend, or "native.gemm"
-  std::string origin;  ///< who said so, for messages: "the argument routes", "STRAIGHTLINE_ROUTE_linear", "routes.txt:3"
+  /// who said so, for messages: "the argument routes", "STRAIGHTLINE_ROUTE_linear", "routes.txt:3"
+  std::string origin;
 };
 
-/// An op that kernels compete for, and its name in the registry. Everything else has one family that can do it.
+/// An op that kernels compete for, and its name in the registry. Everything else has one family
+/// that can do it.
 struct RoutedOp {
   const char* name;
   const char* problem;
 };
 llvm::ArrayRef<RoutedOp> routedOps();
 
-/// The backend of torch's ops. A route to it holds for any op, and is done when a model is captured: what would become that op stays torch's.
+/// The backend of torch's ops. A route to it holds for any op, and is done when a model is
+/// captured: what would become that op stays torch's.
 inline constexpr const char* kFrameworkRoute = "aten";
 
-/// Why a route names nothing that exists, with what does exist; "" when it is sound. `context` knows the op dialect.
+/// Why a route names nothing that exists, with what does exist; "" when it is sound. `context`
+/// knows the op dialect.
 std::string whyNoRoute(const Route& route, mlir::MLIRContext* context);
 
 /// Writes the routes into the module. At most one for each op.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses a kernel for every contraction by asking the registry, and records it (op.kernel) with the reasons for it and
-// against its rivals (op.why). A route of the module (op.routes) leaves only the kernels that it allows; `prefer=BACKEND`
-// takes that backend's kernel wherever it has one that accepts, whatever its cost; `avoid=KERNEL` never takes that kernel. A
-// measured choice (op.choices, by the key that is recorded as op.choice) comes before the cost. With `list` the module gets
-// op.candidates: what there is to measure. A fusion that no kernel takes is an error; all are reported before the pass fails.
+// Chooses a kernel for every contraction by asking the registry, and records it (op.kernel) with
+// the reasons for it and against its rivals (op.why). A route of the module (op.routes) leaves only
+// the kernels that it allows; `prefer=BACKEND` takes that backend's kernel wherever it has one that
+// accepts, whatever its cost; `avoid=KERNEL` never takes that kernel. A measured choice
+// (op.choices, by the key that is recorded as op.choice) comes before the cost. With `list` the
+// module gets op.candidates: what there is to measure. A fusion that no kernel takes is an error;
+// all are reported before the pass fails.
 #include "dialect/op/op_dialect.h"
 #include "llvm/ADT/StringSet.h"
 #include "passes/contraction_problem.h"
@@ -59,7 +61,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       if (kernel && kPairsOfProduct == kernel->name) {
         readBfloat(fusion, llvm::cast<op::MatmulOp>(contractionRoot(fusion)));
       }
-      if (kernel && (llvm::StringRef(kernel->family) == "gemv" || llvm::StringRef(kernel->family) == "gemm")) {
+      if (kernel && (llvm::StringRef(kernel->family) == "gemv" ||
+                     llvm::StringRef(kernel->family) == "gemm")) {
         auto linear = llvm::cast<op::LinearOp>(contractionRoot(fusion));
         readStoredWeight(fusion, linear);
         if (isOfPairs(fusion)) {
@@ -73,7 +76,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   KernelWishes wishesFor(mlir::Operation* root, llvm::StringRef avoided) {
     return {prefer, routeOf(getOperation(), root->getName().stripDialect()), avoided, allow};
   }
-  /// Records the kernel that the estimates choose, and why; with none, reports that and answers false.
+  /// Records the kernel that the estimates choose, and why; with none, reports that and answers
+  /// false.
   static bool choose(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes) {
     fusion->removeAttr(kVariantAttribute);
     fusion->removeAttr("op.alone");
@@ -100,8 +104,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     return fusionInput(fusion, llvm::cast<op::LinearOp>(contractionRoot(fusion)).getX());
   }
 
-  /// A tensor that its fusion rounds to bfloat16 and widens again is kept as bfloat16 when all who read it take that; otherwise
-  /// the ones that would are given another kernel.
+  /// A tensor that its fusion rounds to bfloat16 and widens again is kept as bfloat16 when all who
+  /// read it take that; otherwise the ones that would are given another kernel.
   mlir::LogicalResult agreeAboutBfloat(kernel::TargetAttr target) {
     bool agreed = true;
     getOperation().walk([&](op::FusionOp fusion) {
@@ -109,10 +113,12 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
         return;
       }
       const mlir::Value x = xOf(fusion);
-      const bool all = bfloatBehind(x).source || llvm::all_of(x.getUses(), [&](mlir::OpOperand& use) {
-        auto reader = llvm::dyn_cast<op::FusionOp>(use.getOwner());
-        return reader && isOfPairs(reader) && xOf(reader) == x && llvm::count(reader->getOperands(), x) == 1;
-      });
+      const bool all =
+          bfloatBehind(x).source || llvm::all_of(x.getUses(), [&](mlir::OpOperand& use) {
+            auto reader = llvm::dyn_cast<op::FusionOp>(use.getOwner());
+            return reader && isOfPairs(reader) && xOf(reader) == x &&
+                   llvm::count(reader->getOperands(), x) == 1;
+          });
       if (all) {
         return;
       }
@@ -126,7 +132,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     const unsigned input = fusionInputIndex(fusion, linear.getX());
     const mlir::Value x = fusion->getOperand(input);
     Bfloat behind = bfloatBehind(x);
-    const mlir::RankedTensorType type = linear.getX().getType().clone(mlir::BFloat16Type::get(fusion.getContext()));
+    const mlir::RankedTensorType type =
+        linear.getX().getType().clone(mlir::BFloat16Type::get(fusion.getContext()));
     if (behind.source) {
       fusion->setOperand(input, behind.source);
       if (x.use_empty()) {
@@ -162,7 +169,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   }
 
   /// Takes the measured choice where there is one that is still a candidate.
-  void applyMeasured(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes, const std::string& key) {
+  void applyMeasured(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes,
+                     const std::string& key) {
     const std::string text = chosenText(getOperation(), key);
     if (text.empty()) {
       return;
@@ -175,14 +183,16 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       }
       fusion->setAttr(kEstimatedAttribute, fusion->getAttr("op.kernel"));
       fusion->setAttr("op.kernel", builder.getStringAttr(candidate.kernel->name));
-      fusion->setAttr("op.why", builder.getStringAttr("measured: " + text + "; by the estimates " + why));
+      fusion->setAttr("op.why",
+                      builder.getStringAttr("measured: " + text + "; by the estimates " + why));
       fusion->setAttr(kVariantAttribute, builder.getI64IntegerAttr(candidate.variant));
       if (candidate.alone) {
         fusion->setAttr("op.alone", builder.getBoolAttr(*candidate.alone));
       }
       return;
     }
-    fusion->setAttr("op.why", builder.getStringAttr(why + "; the measured " + text + " is no candidate"));
+    fusion->setAttr("op.why",
+                    builder.getStringAttr(why + "; the measured " + text + " is no candidate"));
   }
 
   void listCandidates(kernel::TargetAttr target) {
@@ -196,19 +206,22 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       }
       llvm::SmallVector<mlir::Attribute> candidates;
       llvm::SmallVector<double> atEdgeUs;
-      for (const Candidate& candidate : candidatesOf(fusion, target, wishesFor(contractionRoot(fusion), avoid))) {
+      for (const Candidate& candidate :
+           candidatesOf(fusion, target, wishesFor(contractionRoot(fusion), avoid))) {
         candidates.push_back(builder.getStringAttr(candidate.text()));
         atEdgeUs.push_back(candidate.atEdgeUs);
       }
-      rows.push_back(builder.getDictionaryAttr({builder.getNamedAttr("key", key),
-                                                builder.getNamedAttr("module", builder.getStringAttr(moduleOf(fusion))),
-                                                builder.getNamedAttr("candidates", builder.getArrayAttr(candidates)),
-                                                builder.getNamedAttr("at_edge_us", builder.getF64ArrayAttr(atEdgeUs))}));
+      rows.push_back(builder.getDictionaryAttr(
+          {builder.getNamedAttr("key", key),
+           builder.getNamedAttr("module", builder.getStringAttr(moduleOf(fusion))),
+           builder.getNamedAttr("candidates", builder.getArrayAttr(candidates)),
+           builder.getNamedAttr("at_edge_us", builder.getF64ArrayAttr(atEdgeUs))}));
     });
     getOperation()->setAttr(op::kCandidates, builder.getArrayAttr(rows));
   }
 
-  /// gemv and gemm widen a weight of 16-bit floats, or of bytes, by themselves: no widened copy is kept for them.
+  /// gemv and gemm widen a weight of 16-bit floats, or of bytes, by themselves: no widened copy is
+  /// kept for them.
   static void readStoredWeight(op::FusionOp fusion, op::LinearOp linear) {
     const unsigned input = fusionInputIndex(fusion, linear.getWeight());
     const mlir::Value widened = fusion->getOperand(input);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops behind a concatenation of two halves of one tensor's rows are done half by half, and so are the ops that
-// made that tensor, so that all of it is one kernel and nothing is moved (rotary embedding, with the norm before it):
+// Elementwise ops behind a concatenation of two halves of one tensor's rows are done half by half,
+// and so are the ops that made that tensor, so that all of it is one kernel and nothing is moved
+// (rotary embedding, with the norm before it):
 //
 //   y = norm(x);  z = y * cos + cat(-y[64:], y[:64]) * sin
-//     ->  s = sum(x0 * x0 + x1 * x1);  y0, y1 = ..;  z = cat(y0 * cos0 + -y1 * sin0, y1 * cos1 + y0 * sin1)
+//     ->  s = sum(x0 * x0 + x1 * x1);  y0, y1 = ..;  z = cat(y0 * cos0 + -y1 * sin0, y1 * cos1 + y0
+//         * sin1)
 //
-// What has another shape, another reader or depends on parameters only is read in halves, which are views. Sums and maxima
-// over the last dim become those of both halves together; dims before the last may be permuted or reshaped on the way. Runs before
-// fusion, which makes one group of the halves, each written where it is wanted in the concatenation.
+// What has another shape, another reader or depends on parameters only is read in halves, which are
+// views. Sums and maxima over the last dim become those of both halves together; dims before the
+// last may be permuted or reshaped on the way. Runs before fusion, which makes one group of the
+// halves, each written where it is wanted in the concatenation.
 #include <map>
 #include <tuple>
 #include <vector>
@@ -27,19 +30,24 @@ namespace {
 using mlir::Operation;
 using mlir::RankedTensorType;
 using mlir::Value;
-/// Views that lead to a value from what stands in the concatenation's order of dims, outermost first; all keep the last dim.
+/// Views that lead to a value from what stands in the concatenation's order of dims, outermost
+/// first; all keep the last dim.
 using Space = std::vector<Operation*>;
 
 RankedTensorType typeOf(Value value) { return llvm::cast<RankedTensorType>(value.getType()); }
 bool sameShape(Value a, Value b) {
-  return typeOf(a).getShape() == typeOf(b).getShape() && typeOf(a).getEncoding() == typeOf(b).getEncoding();
+  return typeOf(a).getShape() == typeOf(b).getShape() &&
+         typeOf(a).getEncoding() == typeOf(b).getEncoding();
 }
-bool isElementwise(Operation* op) { return llvm::isa_and_present<op::ElementwiseOpInterface>(op) && !op->hasAttr(op::kPrepare); }
+bool isElementwise(Operation* op) {
+  return llvm::isa_and_present<op::ElementwiseOpInterface>(op) && !op->hasAttr(op::kPrepare);
+}
 
 /// The half of x's rows that the slice is; -1: none.
 int halfOf(op::SliceOp slice, int64_t half) {
   const auto rank = typeOf(slice.getX()).getRank();
-  if (static_cast<int64_t>(slice.getDim()) != rank - 1 || slice.getStep() != 1 || typeOf(slice.getX()).getShape().back() != 2 * half ||
+  if (static_cast<int64_t>(slice.getDim()) != rank - 1 || slice.getStep() != 1 ||
+      typeOf(slice.getX()).getShape().back() != 2 * half ||
       typeOf(slice.getResult()).getShape().back() != half) {
     return -1;
   }
@@ -65,8 +73,9 @@ class Splitter {
       part(last_, {}, 0);
       part(last_, {}, 1);
       for (Operation* op : llvm::to_vector(visited_)) {
-        const bool closed = op == last_.getDefiningOp() ||
-                            llvm::all_of(op->getUsers(), [&](Operation* user) { return visited_.contains(user); });
+        const bool closed =
+            op == last_.getDefiningOp() ||
+            llvm::all_of(op->getUsers(), [&](Operation* user) { return visited_.contains(user); });
         if (!closed && leaves_.insert(op).second) {
           changed = true;
         }
@@ -80,11 +89,13 @@ class Splitter {
   }
 
  private:
-  /// Two parts of equal size along the last dim, both elementwise from halves of one tensor of the result's shape.
+  /// Two parts of equal size along the last dim, both elementwise from halves of one tensor of the
+  /// result's shape.
   bool fits() {
     const RankedTensorType type = typeOf(cat_.getResult());
     const int64_t rank = type.getRank();
-    if (cat_.getTensors().size() != 2 || rank == 0 || static_cast<int64_t>(cat_.getDim()) != rank - 1 || type.isDynamicDim(rank - 1) ||
+    if (cat_.getTensors().size() != 2 || rank == 0 ||
+        static_cast<int64_t>(cat_.getDim()) != rank - 1 || type.isDynamicDim(rank - 1) ||
         !sameShape(cat_.getTensors()[0], cat_.getTensors()[1]) || cat_->hasAttr(op::kPrepare)) {
       return false;
     }
@@ -103,7 +114,8 @@ class Splitter {
     last_ = cat_.getResult();
     while (last_.hasOneUse()) {
       Operation* user = *last_.getUsers().begin();
-      if (!isElementwise(user) || user->getBlock() != cat_->getBlock() || !sameShape(user->getResult(0), cat_.getResult())) {
+      if (!isElementwise(user) || user->getBlock() != cat_->getBlock() ||
+          !sameShape(user->getResult(0), cat_.getResult())) {
         break;
       }
       last_ = user->getResult(0);
@@ -117,7 +129,9 @@ class Splitter {
     extents.back() = make_.number(lastExtent);
     return make_.type(ValueBuilder::elementOf(value), extents);
   }
-  bool isOpen(Operation* op) { return op && !leaves_.contains(op) && op->getBlock() == cat_->getBlock(); }
+  bool isOpen(Operation* op) {
+    return op && !leaves_.contains(op) && op->getBlock() == cat_->getBlock();
+  }
 
   /// `op` with other operands, its result of `type`.
   Value copy(Operation* op, mlir::ValueRange operands, RankedTensorType type) {
@@ -149,10 +163,12 @@ class Splitter {
     }
     auto reshape = llvm::dyn_cast_if_present<op::ReshapeOp>(op);
     return reshape && typeOf(reshape.getX()).getRank() > 0 &&
-           typeOf(reshape.getX()).getShape().back() == typeOf(reshape.getResult()).getShape().back();
+           typeOf(reshape.getX()).getShape().back() ==
+               typeOf(reshape.getResult()).getShape().back();
   }
   Value splat(op::FullOp full, RankedTensorType type) {
-    return builds_ ? op::FullOp::create(builder_, full.getLoc(), type, full.getValue()).getResult() : Value();
+    return builds_ ? op::FullOp::create(builder_, full.getLoc(), type, full.getValue()).getResult()
+                   : Value();
   }
 
   /// Half `i` of a value of full rows.
@@ -193,21 +209,26 @@ class Splitter {
     if (expand && isOpen(op) && isRow(expand.getX(), value)) {
       visited_.insert(op);
       Value one = row(expand.getX(), space);
-      return builds_ ? op::ExpandOp::create(builder_, expand.getLoc(), type, one).getResult() : Value();
+      return builds_ ? op::ExpandOp::create(builder_, expand.getLoc(), type, one).getResult()
+                     : Value();
     }
-    return builds_ ? make_.slice(inOrder(value, space), lastDim(), i * half_, (i + 1) * half_) : Value();
+    return builds_ ? make_.slice(inOrder(value, space), lastDim(), i * half_, (i + 1) * half_)
+                   : Value();
   }
 
   /// A value of half rows: what the concatenation is made of.
   Value half(Value value) {
     Operation* op = value.getDefiningOp();
-    if (auto slice = llvm::dyn_cast_if_present<op::SliceOp>(op); slice && slice.getX() == source_ && halfOf(slice, half_) >= 0) {
+    if (auto slice = llvm::dyn_cast_if_present<op::SliceOp>(op);
+        slice && slice.getX() == source_ && halfOf(slice, half_) >= 0) {
       visited_.insert(op);
       return part(source_, {}, halfOf(slice, half_));
     }
     if (isOpen(op) && isElementwise(op)) {
       visited_.insert(op);
-      return copy(op, llvm::map_to_vector(op->getOperands(), [&](Value operand) { return half(operand); }), typeOf(value));
+      return copy(
+          op, llvm::map_to_vector(op->getOperands(), [&](Value operand) { return half(operand); }),
+          typeOf(value));
     }
     return value;
   }
@@ -235,7 +256,10 @@ class Splitter {
     }
     if (isOpen(op) && isElementwise(op)) {
       visited_.insert(op);
-      return copy(op, llvm::map_to_vector(op->getOperands(), [&](Value operand) { return row(operand, space); }), type);
+      return copy(op,
+                  llvm::map_to_vector(op->getOperands(),
+                                      [&](Value operand) { return row(operand, space); }),
+                  type);
     }
     auto reduction = llvm::dyn_cast_if_present<op::ReductionOpInterface>(op);
     if (reduction && isOpen(op) && isOfRow(reduction)) {
@@ -247,8 +271,10 @@ class Splitter {
   }
   bool isOfRow(op::ReductionOpInterface reduction) {
     const int64_t last = typeOf(reduction->getOperand(0)).getRank() - 1;
-    return llvm::isa<op::SumOp, op::MeanOp, op::AmaxOp, op::AminOp>(reduction) && reduction.keepsReducedDims() &&
-           typeOf(reduction->getOperand(0)).getShape().back() == 2 * half_ && reduction.getReducedDims() == llvm::SmallVector<int64_t>{last};
+    return llvm::isa<op::SumOp, op::MeanOp, op::AmaxOp, op::AminOp>(reduction) &&
+           reduction.keepsReducedDims() &&
+           typeOf(reduction->getOperand(0)).getShape().back() == 2 * half_ &&
+           reduction.getReducedDims() == llvm::SmallVector<int64_t>{last};
   }
   /// The reduction of both halves.
   Value reduced(Operation* op, Value low, Value high, RankedTensorType type) {
@@ -256,8 +282,10 @@ class Splitter {
                  : llvm::isa<op::AminOp>(op) ? make_.make<op::MinimumOp>(low, high)
                                              : make_.make<op::AddOp>(low, high);
     Value result = copy(op, both, type);
-    result.getDefiningOp()->setAttr("dims", builder_.getDenseI64ArrayAttr({lastDim()}));  // views may have changed the rank
-    return llvm::isa<op::MeanOp>(op) ? make_.make<op::MulOp>(result, make_.full(type, 0.5)) : result;
+    // views may have changed the rank
+    result.getDefiningOp()->setAttr("dims", builder_.getDenseI64ArrayAttr({lastDim()}));
+    return llvm::isa<op::MeanOp>(op) ? make_.make<op::MulOp>(result, make_.full(type, 0.5))
+                                     : result;
   }
 
   void build() {

@@ -67,7 +67,8 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
       }
       if (isCheap(&operation)) {
         followUsers(&operation);
-      } else if (llvm::any_of(operation.getUses(), [&](mlir::OpOperand& use) { return isMarkedUse(use); })) {
+      } else if (llvm::any_of(operation.getUses(),
+                              [&](mlir::OpOperand& use) { return isMarkedUse(use); })) {
         copyReturned(&operation);
       }
     }
@@ -84,7 +85,8 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
     return user && user->hasAttr(op::kPrepare);
   }
 
-  /// What is made of a result that the caller gets moves, and so does the result; the caller gets a copy.
+  /// What is made of a result that the caller gets moves, and so does the result; the caller gets a
+  /// copy.
   void copyReturned(Operation* operation) {
     mark(operation);
     mlir::OpBuilder builder(operation->getContext());
@@ -93,11 +95,13 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
       if (!isReturned(result)) {
         continue;
       }
-      const Value copy = op::CloneOp::create(builder, operation->getLoc(), result.getType(), result);
+      const Value copy =
+          op::CloneOp::create(builder, operation->getLoc(), result.getType(), result);
       result.replaceUsesWithIf(copy, [&](mlir::OpOperand& use) {
         Operation* user = use.getOwner();
         const bool isView = user->hasTrait<op::View>() && !isMarkedUse(use);
-        return user->hasTrait<mlir::OpTrait::IsTerminator>() || (isView && isReturned(user->getResult(0)));
+        return user->hasTrait<mlir::OpTrait::IsTerminator>() ||
+               (isView && isReturned(user->getResult(0)));
       });
     }
   }

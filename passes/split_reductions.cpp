@@ -1,31 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few long rows on a device, where a kernel gives a row to a block (or to the blocks of a cluster): parts of each row are reduced
-// side by side by the whole device, then the parts, in their order. No atomics, so a sum is the same in every call.
+// Few long rows on a device, where a kernel gives a row to a block (or to the blocks of a cluster):
+// parts of each row are reduced side by side by the whole device, then the parts, in their order.
+// No atomics, so a sum is the same in every call.
 //
-//   sum(x [o, n], dims = [1])  ->  sum(sum(reshape(x) [o, parts, c], dims = [2]) [o, parts], dims = [1])
+//   sum(x [o, n], dims = [1])  ->  sum(sum(reshape(x) [o, parts, c], dims = [2]) [o, parts], dims =
+//   [1])
 //
-// Rows that lie side by side in memory (a reduction over an outer dim) are cut so that neighbouring threads read neighbours:
+// Rows that lie side by side in memory (a reduction over an outer dim) are cut so that neighbouring
+// threads read neighbours:
 //
-//   sum(permute(x [n, i]), dims = [1])  ->  sum(permute(sum(permute(reshape(x) [c, parts, i]) [parts, i, c]) [parts, i]))
+//   sum(permute(x [n, i]), dims = [1])  ->  sum(permute(sum(permute(reshape(x) [c, parts, i])
+//   [parts, i, c]) [parts, i]))
 //
-// argmax(x): m = amax(x) and the first place where x == m or x is NaN of each part; then of the parts where m == amax(m) or m is NaN
-// the least place in the row. A running sum is that of each part, then of what the parts before have:
+// argmax(x): m = amax(x) and the first place where x == m or x is NaN of each part; then of the
+// parts where m == amax(m) or m is NaN the least place in the row. A running sum is that of each
+// part, then of what the parts before have:
 //
-//   cumsum(x [o, n])  ->  p = cumsum(reshape(x) [o, parts, c], dim = 2);  p + cat(0, cumsum(p[.., -1])[.., :-1])
+//   cumsum(x [o, n])  ->  p = cumsum(reshape(x) [o, parts, c], dim = 2);  p + cat(0, cumsum(p[..,
+//   -1])[.., :-1])
 //
-// Softmax, norms, mean and var of such rows are
-// written as sums and maxima first. Elementwise ops that make x for the reduction alone are done on the parts, too.
+// Softmax, norms, mean and var of such rows are written as sums and maxima first. Elementwise ops
+// that make x for the reduction alone are done on the parts, too.
 //
-// Several reduced dims are one where that is a view of everything that those ops read. Where it is not (a row that is repeated, an
-// operand with its dims exchanged, a slice), one of them is cut, which is a view whatever the strides, and the others are dims of the
-// parts or of each part:
+// Several reduced dims are one where that is a view of everything that those ops read. Where it is
+// not (a row that is repeated, an operand with its dims exchanged, a slice), one of them is cut,
+// which is a view whatever the strides, and the others are dims of the parts or of each part:
 //
 //   sum(x [n, m] + expand(b [m]), dims = [0, 1])
-//     ->  sum(sum(reshape(x) [parts, c, m] + expand(reshape(b) [1, 1, m]), dims = [1, 2]) [parts], dims = [0])
+//     ->  sum(sum(reshape(x) [parts, c, m] + expand(reshape(b) [1, 1, m]), dims = [1, 2]) [parts],
+//         dims = [0])
 //
-// Refuses: named extents; rows whose length has no divisor near the number of parts wanted, and several dims of which none has
-// where one must be cut, for a copy of what is repeated would be as large as all that is reduced; reduced dims that are not
-// neighbours in memory.
+// Refuses: named extents; rows whose length has no divisor near the number of parts wanted, and
+// several dims of which none has where one must be cut, for a copy of what is repeated would be as
+// large as all that is reduced; reduced dims that are not neighbours in memory.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -56,18 +63,23 @@ int64_t productOf(llvm::ArrayRef<int64_t> factors) {
 
 using Dims = llvm::SmallVector<int64_t>;
 
-/// How one reduction is cut. In memory its operand is [outer.., n.., inner..] with the dims n reduced, `count` elements a row; dim i
-/// of the operand itself, [outer.., inner.., n..], is dim order[i] of that.
+/// How one reduction is cut. In memory its operand is [outer.., n.., inner..] with the dims n
+/// reduced, `count` elements a row; dim i of the operand itself, [outer.., inner.., n..], is dim
+/// order[i] of that.
 struct Cut {
   Dims order;
   Dims outer, inner;            ///< extents
   int64_t first = 0, last = 0;  ///< dims that are reduced, in memory
-  Dims reduced;                 ///< their extents in memory, or `count` alone where all may be one dim
+  /// their extents in memory, or `count` alone where all may be one dim
+  Dims reduced;
   int64_t count = 1;
-  size_t at = 0;             ///< of `reduced`, the one that is cut in two
-  size_t from = 0, to = 1;   ///< of `reduced`, those that are dims of the parts, `at` in part: the last of them (`acrossRows`, the first)
+  size_t at = 0;  ///< of `reduced`, the one that is cut in two
+  /// of `reduced`, those that are dims of the parts, `at` in part: the last of them (`acrossRows`,
+  /// the first)
+  size_t from = 0, to = 1;
   int64_t parts = 1;
-  bool acrossRows = false;  ///< element e of a row is in part e % parts instead of e / (count / parts)
+  /// element e of a row is in part e % parts instead of e / (count / parts)
+  bool acrossRows = false;
 
   int64_t each() const { return count / parts; }
   size_t reducedDims() const { return last + 1 - first; }
@@ -76,7 +88,8 @@ struct Cut {
   /// What the parts get of reduced[at].
   int64_t pieces() const {
     const llvm::ArrayRef<int64_t> dims = reduced;
-    return parts / (productOf(dims.slice(from, at - from)) * productOf(dims.slice(at + 1, to - at - 1)));
+    return parts /
+           (productOf(dims.slice(from, at - from)) * productOf(dims.slice(at + 1, to - at - 1)));
   }
   Dims partDims() const {
     Dims dims(llvm::ArrayRef<int64_t>(reduced).slice(from, to - from));
@@ -102,25 +115,31 @@ struct Cut {
     return dims;
   }
   /// Whether the reduced dims follow each other in the operand as in memory.
-  bool isInOrder() const { return llvm::is_sorted(llvm::ArrayRef<int64_t>(order).take_back(reducedDims())); }
+  bool isInOrder() const {
+    return llvm::is_sorted(llvm::ArrayRef<int64_t>(order).take_back(reducedDims()));
+  }
 };
 
-/// Cuts one of the reduced dims so that there are near `wanted` parts (a third to five times). Those with elements in runs of a multiple
-/// of `unit` come first, then those that leave nothing of other dims between their elements. One part: there is no such divisor.
+/// Cuts one of the reduced dims so that there are near `wanted` parts (a third to five times).
+/// Those with elements in runs of a multiple of `unit` come first, then those that leave nothing of
+/// other dims between their elements. One part: there is no such divisor.
 void cutNear(Cut& cut, int64_t wanted, int64_t unit) {
   const llvm::ArrayRef<int64_t> reduced = cut.reduced;
-  const int64_t fewest = std::max<int64_t>(2, wanted / 3), most = std::min(5 * wanted, cut.count / 2);
+  const int64_t fewest = std::max<int64_t>(2, wanted / 3),
+                most = std::min(5 * wanted, cut.count / 2);
   double least = std::numeric_limits<double>::infinity();
   auto consider = [&](size_t at, size_t from, size_t to) {
     const int64_t others = productOf(reduced.slice(from, to - from)) / reduced[at];
     const bool isOneRun = cut.acrossRows ? to == reduced.size() : from == 0;
     for (int64_t divisor = 1; divisor <= std::min(most / others, reduced[at]); ++divisor) {
-      const int64_t parts = others * divisor, run = reduced[at] / divisor * productOf(reduced.drop_front(at + 1));
+      const int64_t parts = others * divisor,
+                    run = reduced[at] / divisor * productOf(reduced.drop_front(at + 1));
       if (reduced[at] % divisor != 0 || parts < fewest) {
         continue;
       }
-      const double distance = std::abs(std::log(static_cast<double>(parts) / static_cast<double>(wanted))) +
-                              (run % unit == 0 ? 0 : 2) + (isOneRun ? 0 : 1);
+      const double distance =
+          std::abs(std::log(static_cast<double>(parts) / static_cast<double>(wanted))) +
+          (run % unit == 0 ? 0 : 2) + (isOneRun ? 0 : 1);
       if (distance < least) {
         least = distance;
         cut.at = at;
@@ -170,7 +189,8 @@ class Splitter {
   }
 
  private:
-  /// Whether to cut a reduction, and how. On an H200 (bench/results/cuda_reductions_h200.json): a second kernel takes some 2 us.
+  /// Whether to cut a reduction, and how. On an H200 (bench/results/cuda_reductions_h200.json): a
+  /// second kernel takes some 2 us.
   std::optional<Cut> cutOf(op::ReductionOpInterface reduction) const {
     Cut cut;
     const Value x = reduction->getOperand(0);
@@ -207,33 +227,39 @@ class Splitter {
     return cut.parts > 1 ? std::optional<Cut>(cut) : std::nullopt;
   }
 
-  /// Whether the reduced dims of an operand of the reduction, or, `asInMemory`, of what a permute makes one of, can be one dim with no
-  /// copy of anything that it is made of.
+  /// Whether the reduced dims of an operand of the reduction, or, `asInMemory`, of what a permute
+  /// makes one of, can be one dim with no copy of anything that it is made of.
   static bool areOneDim(const Cut& cut, Value value, bool asInMemory) {
     Operation* maker = value.getDefiningOp();
     if (cut.reducedDims() == 1 || llvm::isa_and_present<op::FullOp>(maker)) {
       return true;
     }
     if (llvm::isa_and_present<op::ElementwiseOpInterface>(maker)) {
-      return llvm::all_of(maker->getOperands(), [&](Value operand) { return areOneDim(cut, operand, asInMemory); });
+      return llvm::all_of(maker->getOperands(),
+                          [&](Value operand) { return areOneDim(cut, operand, asInMemory); });
     }
     if (auto permute = llvm::dyn_cast_if_present<op::PermuteOp>(maker)) {
-      return !asInMemory && permute.getDims() == llvm::ArrayRef(cut.order) && areOneDim(cut, permute.getX(), true);
+      return !asInMemory && permute.getDims() == llvm::ArrayRef(cut.order) &&
+             areOneDim(cut, permute.getX(), true);
     }
     const int64_t first = asInMemory ? cut.first : cut.outer.size() + cut.inner.size();
     if (auto expand = llvm::dyn_cast_if_present<op::ExpandOp>(maker)) {
-      const Dims extents = llvm::to_vector(llvm::ArrayRef<int64_t>(extentsBefore(expand)).slice(first, cut.reducedDims()));
+      const Dims extents = llvm::to_vector(
+          llvm::ArrayRef<int64_t>(extentsBefore(expand)).slice(first, cut.reducedDims()));
       if (llvm::all_of(extents, [](int64_t extent) { return extent == 1; })) {
         return true;
       }
-      return (asInMemory || cut.isInOrder()) && productOf(extents) == cut.count && isRowMajor(expand.getX());
+      return (asInMemory || cut.isInOrder()) && productOf(extents) == cut.count &&
+             isRowMajor(expand.getX());
     }
     if (!asInMemory && !cut.isInOrder()) {
       return false;
     }
-    // What is left out of outer dims, or at the ends of the first reduced one, does not come between elements of a row.
+    // What is left out of outer dims, or at the ends of the first reduced one, does not come
+    // between elements of a row.
     auto slice = llvm::dyn_cast_if_present<op::SliceOp>(maker);
-    const bool isOuter = slice && static_cast<int64_t>(slice.getDim()) < first + (slice.getStep() == 1 ? 1 : 0);
+    const bool isOuter =
+        slice && static_cast<int64_t>(slice.getDim()) < first + (slice.getStep() == 1 ? 1 : 0);
     return isRowMajor(isOuter ? slice.getX() : value);
   }
 
@@ -259,8 +285,8 @@ class Splitter {
     return extents;
   }
 
-  /// Parts of a few long rows, as long as there are many: a warp or a block goes along each. What the parts before have is shifted, not
-  /// subtracted, which would be NaN behind an infinity.
+  /// Parts of a few long rows, as long as there are many: a warp or a block goes along each. What
+  /// the parts before have is shifted, not subtracted, which would be NaN behind an infinity.
   static void splitScan(op::CumsumOp scan) {
     constexpr int64_t kLongRow = int64_t(1) << 14, kFewRows = 16;
     const RankedTensorType type = llvm::cast<RankedTensorType>(scan.getX().getType());
@@ -287,7 +313,8 @@ class Splitter {
     one[dim] = build.number(1);
     const Value whole = build.reshape(scan.getX(), cut);
     const Value own = build.make<op::CumsumOp>(whole.getType(), whole, dim + 1);
-    const Value totals = build.reshape(build.slice(own, dim + 1, count / parts - 1, count / parts), rows);
+    const Value totals =
+        build.reshape(build.slice(own, dim + 1, count / parts - 1, count / parts), rows);
     const Value upTo = build.make<op::CumsumOp>(totals.getType(), totals, dim);
     const Value nothing = build.full(build.type(type.getElementType(), one), 0);
     const Value before = build.cat({nothing, build.slice(upTo, dim, 0, parts - 1)}, dim);
@@ -297,7 +324,8 @@ class Splitter {
     scan.erase();
   }
 
-  /// The permutation of what an elementwise chain reads: where the elements of its result lie, as it were.
+  /// The permutation of what an elementwise chain reads: where the elements of its result lie, as
+  /// it were.
   static op::PermuteOp permuteBehind(Value x) {
     Operation* maker = x.getDefiningOp();
     if (auto permute = llvm::dyn_cast_if_present<op::PermuteOp>(maker)) {
@@ -314,14 +342,17 @@ class Splitter {
     return {};
   }
 
-  /// Whether no other reduction reads the same rows with the result, or gave what these are compared with: else one kernel with
-  /// several stages does all of it in a cluster.
+  /// Whether no other reduction reads the same rows with the result, or gave what these are
+  /// compared with: else one kernel with several stages does all of it in a cluster.
   static bool isAlone(op::ReductionOpInterface reduction) {
     if (reduction.keepsShape() || llvm::isa<op::VarOp>(*reduction)) {
       return false;
     }
-    const auto elements = llvm::cast<RankedTensorType>(reduction->getOperand(0).getType()).getNumElements();
-    auto isPlain = [](Operation* op) { return op && (llvm::isa<op::ElementwiseOpInterface>(op) || op->hasTrait<op::View>()); };
+    const auto elements =
+        llvm::cast<RankedTensorType>(reduction->getOperand(0).getType()).getNumElements();
+    auto isPlain = [](Operation* op) {
+      return op && (llvm::isa<op::ElementwiseOpInterface>(op) || op->hasTrait<op::View>());
+    };
     llvm::SetVector<Operation*> behind, ahead;
     behind.insert(reduction);
     for (size_t i = 0; i < behind.size(); ++i) {
@@ -329,7 +360,9 @@ class Splitter {
         if (isPlain(user)) {
           behind.insert(user);
         }
-        const auto type = user->getNumResults() == 1 ? llvm::dyn_cast<RankedTensorType>(user->getResult(0).getType()) : RankedTensorType();
+        const auto type = user->getNumResults() == 1
+                              ? llvm::dyn_cast<RankedTensorType>(user->getResult(0).getType())
+                              : RankedTensorType();
         if (isPlain(user) && type.hasStaticShape() && type.getNumElements() >= elements) {
           return false;
         }
@@ -357,11 +390,14 @@ class Splitter {
     constexpr int64_t kFewRows = 16;
     constexpr int64_t kUnit = 8;  // a part is read 16 bytes at a time
     const int64_t threads = device_.allThreads() / 2;
-    const int64_t rowsForThreads = device_.allThreads() / 8;  // from here on each thread has a row of its own (cuda_schedule)
+    // from here on each thread has a row of its own (cuda_schedule)
+    const int64_t rowsForThreads = device_.allThreads() / 8;
     constexpr int64_t kFewElements = int64_t(1) << 19;
     constexpr int64_t kLongColumn = int64_t(1) << 15;
-    // What several stages read stays in the registers of a cluster up to here; without clusters a row is one block's.
-    const int64_t longRow = device_.largestCluster > 1 && !isAlone ? int64_t(1) << 18 : int64_t(1) << 16;
+    // What several stages read stays in the registers of a cluster up to here; without clusters a
+    // row is one block's.
+    const int64_t longRow =
+        device_.largestCluster > 1 && !isAlone ? int64_t(1) << 18 : int64_t(1) << 16;
     const int64_t rows = productOf(cut.outer) * productOf(cut.inner);
     if (!cut.acrossRows) {
       if (cut.count > longRow && rows <= kFewRows) {
@@ -371,12 +407,14 @@ class Splitter {
     }
     const int64_t elements = rows * cut.count;
     const int64_t wanted = std::min(threads, elements / 16) / rows;
-    if (rows < rowsForThreads && (elements >= kFewElements || cut.count >= kLongColumn) && wanted >= 4) {
+    if (rows < rowsForThreads && (elements >= kFewElements || cut.count >= kLongColumn) &&
+        wanted >= 4) {
       cutNear(cut, wanted, 1);
     }
   }
 
-  /// Composite reductions as plain ones. What is written so is for these alone, and may be done again.
+  /// Composite reductions as plain ones. What is written so is for these alone, and may be done
+  /// again.
   void write(op::ReductionOpInterface reduction) {
     mlir::OpBuilder builder(reduction);
     Operation* before = reduction->getPrevNode();
@@ -384,7 +422,8 @@ class Splitter {
     if (failed(replacement) || !*replacement) {
       return;
     }
-    for (Operation* op = before ? before->getNextNode() : &reduction->getBlock()->front(); op != reduction; op = op->getNextNode()) {
+    for (Operation* op = before ? before->getNextNode() : &reduction->getBlock()->front();
+         op != reduction; op = op->getNextNode()) {
       own_.insert(op);
     }
     reduction->getResult(0).replaceAllUsesWith(*replacement);
@@ -398,7 +437,8 @@ class Splitter {
   /// The parts of rows as the last dims: [outer.., parts.., inner.., each..].
   class Parts {
    public:
-    Parts(ValueBuilder& build, const Cut& cut, const llvm::DenseSet<Operation*>& own, Operation* reader)
+    Parts(ValueBuilder& build, const Cut& cut, const llvm::DenseSet<Operation*>& own,
+          Operation* reader)
         : build_(build), cut_(cut), own_(own) {
       inside_.insert(reader);
     }
@@ -428,11 +468,13 @@ class Splitter {
         }
         result = of(permute.getX(), true);
       } else if (auto full = llvm::dyn_cast_if_present<op::FullOp>(maker)) {
-        result = build_.make<op::FullOp>(build_.type(ValueBuilder::elementOf(value), finalExtents()), full.getValue());
+        result = build_.make<op::FullOp>(
+            build_.type(ValueBuilder::elementOf(value), finalExtents()), full.getValue());
       } else if (auto expand = llvm::dyn_cast_if_present<op::ExpandOp>(maker)) {
         result = expanded(expand, asInMemory);
       } else {
-        result = arranged(value, llvm::cast<RankedTensorType>(value.getType()).getShape(), asInMemory);
+        result =
+            arranged(value, llvm::cast<RankedTensorType>(value.getType()).getShape(), asInMemory);
       }
       done_[asInMemory][value] = result;
       return result;
@@ -441,7 +483,9 @@ class Splitter {
    private:
     /// Whether nobody outside needs the op's result.
     bool isFor(Operation* maker) const {
-      return own_.contains(maker) || llvm::all_of(maker->getUsers(), [&](Operation* user) { return inside_.contains(user); });
+      return own_.contains(maker) || llvm::all_of(maker->getUsers(), [&](Operation* user) {
+               return inside_.contains(user);
+             });
     }
 
     ValueBuilder::Extents finalExtents() {
@@ -452,8 +496,8 @@ class Splitter {
       return numbersOf(build_, extents);
     }
 
-    /// `value` has `extents`, some of which are 1 where it is repeated afterwards; the reduced ones all are or none where they become
-    /// one dim.
+    /// `value` has `extents`, some of which are 1 where it is repeated afterwards; the reduced ones
+    /// all are or none where they become one dim.
     Value arranged(Value value, llvm::ArrayRef<int64_t> extents, bool asInMemory) {
       Dims all(extents);
       if (!asInMemory && !llvm::is_sorted(cut_.order)) {
@@ -492,14 +536,16 @@ class Splitter {
 
     /// What is repeated is arranged before it is.
     Value expanded(op::ExpandOp expand, bool asInMemory) {
-      return build_.expand(arranged(expand.getX(), extentsBefore(expand), asInMemory), finalExtents());
+      return build_.expand(arranged(expand.getX(), extentsBefore(expand), asInMemory),
+                           finalExtents());
     }
 
     ValueBuilder& build_;
     const Cut& cut_;
     const llvm::DenseSet<Operation*>& own_;
     llvm::DenseSet<Operation*> inside_;
-    std::array<llvm::DenseMap<Value, Value>, 2> done_;  ///< a square operand may be read both ways
+    /// a square operand may be read both ways
+    std::array<llvm::DenseMap<Value, Value>, 2> done_;
   };
 
   /// `like` over the last dims of x.
@@ -510,12 +556,14 @@ class Splitter {
     Operation* reduction = build.builder().clone(*like);
     reduction->setOperand(0, x);
     if (reduction->hasAttr("dims")) {
-      reduction->setAttr("dims", build.builder().getDenseI64ArrayAttr(llvm::to_vector(llvm::seq(kept, rank))));
+      reduction->setAttr(
+          "dims", build.builder().getDenseI64ArrayAttr(llvm::to_vector(llvm::seq(kept, rank))));
     } else {
       reduction->setAttr("dim", build.builder().getI64IntegerAttr(kept));
     }
     reduction->setAttr("keepdim", build.builder().getBoolAttr(false));
-    reduction->getResult(0).setType(build.type(ValueBuilder::elementOf(like->getResult(0)), extents));
+    reduction->getResult(0).setType(
+        build.type(ValueBuilder::elementOf(like->getResult(0)), extents));
     return reduction->getResult(0);
   }
 
@@ -534,7 +582,8 @@ class Splitter {
     ValueBuilder::Extents extents = build.extents(x);
     const llvm::SmallVector<int64_t> last = {static_cast<int64_t>(extents.size()) - 1};
     extents.back() = build.number(1);
-    return build.make<Best>(build.type(ValueBuilder::elementOf(x), extents), x, build.builder().getDenseI64ArrayAttr(last),
+    return build.make<Best>(build.type(ValueBuilder::elementOf(x), extents), x,
+                            build.builder().getDenseI64ArrayAttr(last),
                             build.builder().getBoolAttr(true));
   }
 
@@ -549,7 +598,8 @@ class Splitter {
                : equal;
   }
 
-  /// The place in its row of the first best element. Each part's best and its place come from one kernel.
+  /// The place in its row of the first best element. Each part's best and its place come from one
+  /// kernel.
   template <class Best>
   static Value placeOfBest(ValueBuilder& build, Value parts, const Cut& cut) {
     const mlir::Type index = build.builder().getI64Type();
@@ -558,7 +608,8 @@ class Splitter {
     const Value chosen = build.toDtype(wins, build.builder().getF32Type());
     ValueBuilder::Extents rows = build.extents(parts);
     rows.pop_back();
-    const Value inPart = build.make<op::ArgmaxOp>(build.type(index, rows), chosen, build.builder().getI64IntegerAttr(rows.size()),
+    const Value inPart = build.make<op::ArgmaxOp>(build.type(index, rows), chosen,
+                                                  build.builder().getI64IntegerAttr(rows.size()),
                                                   build.builder().getBoolAttr(false));
     // Of another rank, so that what follows is not taken for work on the parts' own rows.
     auto apart = [&](Value x) {
@@ -566,7 +617,8 @@ class Splitter {
       extents.insert(extents.begin(), build.number(1));
       return build.reshape(x, extents);
     };
-    const Value values = apart(partsLast(build, build.reshape(best, rows), cut)), places = apart(partsLast(build, inPart, cut));
+    const Value values = apart(partsLast(build, build.reshape(best, rows), cut)),
+                places = apart(partsLast(build, inPart, cut));
     const ValueBuilder::Extents all = build.extents(values);
     const RankedTensorType numbers = build.type(index, all);
     llvm::SmallVector<int64_t> starts;
@@ -574,16 +626,22 @@ class Splitter {
       starts.push_back(cut.acrossRows ? part : part * cut.each());
     }
     const auto vector = RankedTensorType::get({cut.parts}, index);
-    const Value start = build.make<op::ConstantOp>(vector, mlir::DenseElementsAttr::get(vector, llvm::ArrayRef<int64_t>(starts)));
-    const Value scaled = cut.acrossRows ? build.make<op::MulOp>(numbers, places, build.full(numbers, static_cast<double>(cut.parts))) : places;
+    const Value start = build.make<op::ConstantOp>(
+        vector, mlir::DenseElementsAttr::get(vector, llvm::ArrayRef<int64_t>(starts)));
+    const Value scaled =
+        cut.acrossRows ? build.make<op::MulOp>(numbers, places,
+                                               build.full(numbers, static_cast<double>(cut.parts)))
+                       : places;
     const Value where = build.make<op::AddOp>(numbers, scaled, build.expand(start, all));
-    const Value first = build.make<op::WhereOp>(isBest<Best>(build, values, bestOf<Best>(build, values)), where,
-                                                build.full(numbers, static_cast<double>(cut.count)));
+    const Value first =
+        build.make<op::WhereOp>(isBest<Best>(build, values, bestOf<Best>(build, values)), where,
+                                build.full(numbers, static_cast<double>(cut.count)));
     return bestOf<op::AminOp>(build, first);
   }
 
   void split(op::ReductionOpInterface reduction, const Cut& cut) {
-    if (!llvm::isa<op::SumOp, op::AmaxOp, op::AminOp, op::ProdOp, op::AnyOp, op::AllOp, op::ArgmaxOp, op::ArgminOp>(*reduction)) {
+    if (!llvm::isa<op::SumOp, op::AmaxOp, op::AminOp, op::ProdOp, op::AnyOp, op::AllOp,
+                   op::ArgmaxOp, op::ArgminOp>(*reduction)) {
       return;
     }
     mlir::OpBuilder builder(reduction);
@@ -598,7 +656,8 @@ class Splitter {
       Dims rows(cut.outer);
       rows.push_back(cut.parts);
       llvm::append_range(rows, cut.inner);
-      const Value reduced = build.reshape(reduceLast(build, reduction, parts, cut.eachDims().size()), numbersOf(build, rows));
+      const Value reduced = build.reshape(
+          reduceLast(build, reduction, parts, cut.eachDims().size()), numbersOf(build, rows));
       result = reduceLast(build, reduction, partsLast(build, reduced, cut));
     }
     const ValueBuilder::Extents wanted = build.extents(reduction->getResult(0));

@@ -15,7 +15,8 @@ StepOrder::StepOrder(mlir::Region& region) : block_(region.front()) {
     return;
   }
   const auto count = static_cast<unsigned>(block_.getOperations().size());
-  llvm::DenseMap<int64_t, BitVector> ends;  // of each step that has ended: its last statement and those before that
+  // of each step that has ended: its last statement and those before that
+  llvm::DenseMap<int64_t, BitVector> ends;
   int64_t current = -1;
   BitVector ahead(count);
   for (auto [place, op] : llvm::enumerate(block_)) {
@@ -23,7 +24,8 @@ StepOrder::StepOrder(mlir::Region& region) : block_(region.front()) {
       ends[current] = ahead;
       current = step.getInt();
       ahead.reset();
-      for (int64_t after : op.getAttrOfType<mlir::DenseI64ArrayAttr>(kernel::kAfterAttr).asArrayRef()) {
+      for (int64_t after :
+           op.getAttrOfType<mlir::DenseI64ArrayAttr>(kernel::kAfterAttr).asArrayRef()) {
         ahead |= ends.lookup(after);
       }
     }
@@ -33,7 +35,9 @@ StepOrder::StepOrder(mlir::Region& region) : block_(region.front()) {
   }
 }
 
-unsigned StepOrder::placeOf(Operation* op) const { return places_.lookup(block_.findAncestorOpInBlock(*op)); }
+unsigned StepOrder::placeOf(Operation* op) const {
+  return places_.lookup(block_.findAncestorOpInBlock(*op));
+}
 
 StepOrder::Places StepOrder::placesOf(Value root) const {
   Places places(static_cast<unsigned>(before_.size()));
@@ -54,6 +58,8 @@ bool StepOrder::isBefore(const Places& earlier, const Places& later) const {
   return llvm::all_of(later.set_bits(), [&](unsigned place) { return isBefore(earlier, place); });
 }
 
-bool StepOrder::isBefore(Value root, Operation* op) const { return isOneOrder_ || isBefore(placesOf(root), placeOf(op)); }
+bool StepOrder::isBefore(Value root, Operation* op) const {
+  return isOneOrder_ || isBefore(placesOf(root), placeOf(op));
+}
 
 }  // namespace straightline

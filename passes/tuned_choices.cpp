@@ -21,7 +21,11 @@ constexpr double kLeastToShareUs = 0.5;
 constexpr double kMostToKeepUs = 40.0;
 
 std::string dtypeText(sl_dtype dtype) {
-  return (dtype.code == 4 ? "bf" : dtype.code == 2 ? "f" : dtype.code == 1 ? "u" : "i") + std::to_string(dtype.bits);
+  return (dtype.code == 4   ? "bf"
+          : dtype.code == 2 ? "f"
+          : dtype.code == 1 ? "u"
+                            : "i") +
+         std::to_string(dtype.bits);
 }
 
 /// "64x320:f32", with "c" behind what is constant.
@@ -40,36 +44,48 @@ std::string typeText(mlir::Type type) {
 }
 
 bool isStatic(const sl_problem& problem) {
-  return llvm::all_of(llvm::ArrayRef(problem.operands, problem.inputs + problem.outputs), [](const sl_operand& operand) {
-    return llvm::all_of(llvm::ArrayRef(operand.extents, operand.rank), [](int64_t size) { return size != SL_DYNAMIC; });
-  });
+  return llvm::all_of(llvm::ArrayRef(problem.operands, problem.inputs + problem.outputs),
+                      [](const sl_operand& operand) {
+                        return llvm::all_of(llvm::ArrayRef(operand.extents, operand.rank),
+                                            [](int64_t size) { return size != SL_DYNAMIC; });
+                      });
 }
 
-int64_t rankOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getRank(); }
+int64_t rankOf(Value tensor) {
+  return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getRank();
+}
 
 /// An image, or a signal, of a convolution on a device: [n, c, h, w].
 bool isDeviceImage(op::FusionOp fusion, kernel::TargetAttr target, Value tensor) {
   Operation* root = contractionRoot(fusion);
-  return target.getBackend() != "cpu" && llvm::isa<op::ConvolutionOp>(root) && !isKnownEarly(tensor) &&
-         rankOf(tensor) == rankOf(root->getResult(0));
+  return target.getBackend() != "cpu" && llvm::isa<op::ConvolutionOp>(root) &&
+         !isKnownEarly(tensor) && rankOf(tensor) == rankOf(root->getResult(0));
 }
 
-/// Whether the image lies as a caller has it, a channel after the other; between convolutions images lie channels last
-/// (assign_layouts.cpp), and nothing turns them.
+/// Whether the image lies as a caller has it, a channel after the other; between convolutions
+/// images lie channels last (assign_layouts.cpp), and nothing turns them.
 bool isCallersImage(Value image) {
   auto argument = llvm::dyn_cast<mlir::BlockArgument>(image);
   return (argument && llvm::isa<mlir::func::FuncOp>(argument.getOwner()->getParentOp())) ||
-         llvm::any_of(image.getUsers(), [](Operation* user) { return llvm::isa<mlir::func::ReturnOp>(user); });
+         llvm::any_of(image.getUsers(),
+                      [](Operation* user) { return llvm::isa<mlir::func::ReturnOp>(user); });
 }
 
-/// Adds the kernel's ways that differ, and for the first one both ways to spread it over the team where that is a question.
-void addWays(const sl_kernel_desc& kernel, Problem problem, int64_t threads, std::vector<Candidate>& candidates) {
+/// Adds the kernel's ways that differ, and for the first one both ways to spread it over the team
+/// where that is a question.
+void addWays(const sl_kernel_desc& kernel, Problem problem, int64_t threads,
+             std::vector<Candidate>& candidates) {
   const sl_problem first = problem.view();
   const int32_t ways = kernel.variants ? kernel.variants(&first) : 1;
   for (int32_t way = 0; way < ways; ++way) {
     problem.setVariant(way);
     const sl_problem asked = problem.view();
-    Candidate candidate{&kernel, way, std::nullopt, tuneValues(kernel, problem), kernel.cost(&asked), atEdgeUs(kernel, problem)};
+    Candidate candidate{&kernel,
+                        way,
+                        std::nullopt,
+                        tuneValues(kernel, problem),
+                        kernel.cost(&asked),
+                        atEdgeUs(kernel, problem)};
     if (llvm::any_of(candidates, [&](const Candidate& other) {
           return other.kernel == &kernel && other.tune == candidate.tune;
         })) {
@@ -77,8 +93,8 @@ void addWays(const sl_kernel_desc& kernel, Problem problem, int64_t threads, std
     }
     candidates.push_back(candidate);
     const double oneThreadUs = candidate.costUs * static_cast<double>(threads);
-    if (way == 0 && kernel.family[0] != '\0' && kernel.whole_team != 0 && threads > 1 && oneThreadUs >= kLeastToShareUs &&
-        oneThreadUs <= kMostToKeepUs) {
+    if (way == 0 && kernel.family[0] != '\0' && kernel.whole_team != 0 && threads > 1 &&
+        oneThreadUs >= kLeastToShareUs && oneThreadUs <= kMostToKeepUs) {
       candidate.alone = true;
       candidates.push_back(candidate);
       candidate.alone = false;
@@ -92,12 +108,14 @@ void addWays(const sl_kernel_desc& kernel, Problem problem, int64_t threads, std
 std::string Candidate::text() const {
   std::string text = std::string(kernel->name) + "[";
   for (int32_t i = 0; i < kernel->tunable_count; ++i) {
-    text += (i == 0 ? "" : ",") + std::string(kernel->tunables[i].name) + ":" + std::to_string(tune[i]);
+    text +=
+        (i == 0 ? "" : ",") + std::string(kernel->tunables[i].name) + ":" + std::to_string(tune[i]);
   }
   return text + "]" + (!alone ? "" : *alone ? "alone" : "shared");
 }
 
-std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes) {
+std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr target,
+                                    const KernelWishes& wishes) {
   Problem problem = contractionProblem(fusion, target);
   problem.setVariant(0);
   const KernelChoice first = chooseKernel(problem, wishes);
@@ -135,7 +153,9 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
   }
   if (auto linear = llvm::dyn_cast<op::LinearOp>(root)) {
     const StoredOperands stored = storedOperands(fusion, linear);
-    key += stored.weightElement != linear.getResult().getType().getElementType() ? ",weight:" + typeText(stored.weightElement) : "";
+    key += stored.weightElement != linear.getResult().getType().getElementType()
+               ? ",weight:" + typeText(stored.weightElement)
+               : "";
     key += stored.bothBfloat ? ",x:bf16" : "";
   }
   if (auto matmul = llvm::dyn_cast<op::MatmulOp>(root)) {
@@ -144,7 +164,9 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
   for (Operation& op : fusion.getBody().front().without_terminator()) {
     key += &op == root ? "" : "+" + op.getName().stripDialect().str();
   }
-  auto isTurned = [&](Value tensor) { return isDeviceImage(fusion, target, tensor) && isCallersImage(tensor); };
+  auto isTurned = [&](Value tensor) {
+    return isDeviceImage(fusion, target, tensor) && isCallersImage(tensor);
+  };
   for (auto [i, input] : llvm::enumerate(fusion.getInputs())) {
     key += isTurned(input) ? ",turned" + std::to_string(i) : "";
   }
@@ -153,7 +175,9 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
     return key + "@" + std::to_string(target.getThreads());
   }
   for (int32_t i = 0; i < view.attribute_count; ++i) {
-    key += llvm::StringRef(view.attributes[i].name) == "tf32" && view.attributes[i].value != 0 ? ",tf32" : "";
+    key += llvm::StringRef(view.attributes[i].name) == "tf32" && view.attributes[i].value != 0
+               ? ",tf32"
+               : "";
   }
   return key + (problem.atEdge() ? ",edge" : "") + "@" + target.getCpu().str();
 }
@@ -169,19 +193,24 @@ std::string moduleOf(op::FusionOp fusion) {
   const bool isOfPairs = matmul && isOfBfloat(fusion, matmul);
   auto whole = fusion->getParentOfType<mlir::ModuleOp>();
   const kernel::TargetAttr target = targetOf(whole);
-  auto isChannelsLast = [&](Value tensor) { return isDeviceImage(fusion, target, tensor) && !isCallersImage(tensor); };
+  auto isChannelsLast = [&](Value tensor) {
+    return isDeviceImage(fusion, target, tensor) && !isCallersImage(tensor);
+  };
   auto inMemory = [&](Value tensor) {
     auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
-    return isChannelsLast(tensor) ? type.clone(mlir::applyPermutation(type.getShape(), channelsLast(type.getRank()))) : type;
+    return isChannelsLast(tensor)
+               ? type.clone(mlir::applyPermutation(type.getShape(), channelsLast(type.getRank())))
+               : type;
   };
   auto typeOf = [&](Value input) -> mlir::Type {
     mlir::RankedTensorType type = inMemory(input);
-    if (isOfPairs && (input == fusionInput(fusion, matmul.getA()) || input == fusionInput(fusion, matmul.getB()))) {
+    if (isOfPairs && (input == fusionInput(fusion, matmul.getA()) ||
+                      input == fusionInput(fusion, matmul.getB()))) {
       return type.clone(builder.getBF16Type());
     }
-    return input == stored.weight                       ? type.clone(stored.weightElement)
+    return input == stored.weight                   ? type.clone(stored.weightElement)
            : input == stored.x && stored.bothBfloat ? type.clone(builder.getBF16Type())
-                                                        : type;
+                                                    : type;
   };
   llvm::SmallVector<mlir::Type> arguments;
   for (Value input : fusion.getInputs()) {
@@ -189,7 +218,8 @@ std::string moduleOf(op::FusionOp fusion) {
       arguments.push_back(typeOf(input));
     }
   }
-  const auto resultTypes = llvm::map_to_vector(fusion.getResults(), [&](Value result) -> mlir::Type { return inMemory(result); });
+  const auto resultTypes = llvm::map_to_vector(
+      fusion.getResults(), [&](Value result) -> mlir::Type { return inMemory(result); });
   builder.setInsertionPointToEnd(module->getBody());
   auto function = mlir::func::FuncOp::create(builder, loc, "forward",
                                              builder.getFunctionType(arguments, resultTypes));
@@ -199,15 +229,18 @@ std::string moduleOf(op::FusionOp fusion) {
   for (auto [i, input] : llvm::enumerate(fusion.getInputs())) {
     Value made;
     if (!isKnownEarly(input)) {
-      function.setArgAttr(argument, "op.name", builder.getStringAttr("x" + std::to_string(argument)));
+      function.setArgAttr(argument, "op.name",
+                          builder.getStringAttr("x" + std::to_string(argument)));
       made = function.getArgument(argument++);
-    } else if (Operation* literal = input.getDefiningOp(); llvm::isa<op::ConstantOp, op::FullOp>(literal)) {
+    } else if (Operation* literal = input.getDefiningOp();
+               llvm::isa<op::ConstantOp, op::FullOp>(literal)) {
       made = builder.clone(*literal)->getResult(0);
     } else {
       made = op::ParameterOp::create(builder, loc, typeOf(input), "p" + std::to_string(i));
     }
     if (isChannelsLast(input)) {
-      made = op::PermuteOp::create(builder, loc, input.getType(), made, mlir::invertPermutationVector(channelsLast(rankOf(input))));
+      made = op::PermuteOp::create(builder, loc, input.getType(), made,
+                                   mlir::invertPermutationVector(channelsLast(rankOf(input))));
     }
     if (made.getType() != input.getType()) {
       made = op::ToDtypeOp::create(builder, loc, input.getType(), made);
@@ -222,7 +255,8 @@ std::string moduleOf(op::FusionOp fusion) {
     function.setResultAttr(i, "op.name", builder.getStringAttr("y" + std::to_string(i)));
     Value result = mapping.lookupOrDefault(value);
     if (isChannelsLast(fusion.getResult(i))) {
-      result = op::PermuteOp::create(builder, loc, resultTypes[i], result, channelsLast(rankOf(result)));
+      result =
+          op::PermuteOp::create(builder, loc, resultTypes[i], result, channelsLast(rankOf(result)));
     }
     results.push_back(result);
   }
@@ -232,7 +266,8 @@ std::string moduleOf(op::FusionOp fusion) {
     (*module)->setAttr(kResidentAttribute, bytes);
   }
   if (target.getBackend() != "cpu" && !contractionProblem(fusion, target).atEdge()) {
-    (*module)->setAttr(kLaunchAttribute, builder.getStringAttr("stream"));  // by itself it would be at the graph's edge
+    // by itself it would be at the graph's edge
+    (*module)->setAttr(kLaunchAttribute, builder.getStringAttr("stream"));
   }
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -246,7 +281,8 @@ std::string chosenText(mlir::ModuleOp module, llvm::StringRef key) {
   return text ? text.str() : "";
 }
 
-void setChoices(mlir::ModuleOp module, llvm::ArrayRef<std::pair<std::string, std::string>> choices) {
+void setChoices(mlir::ModuleOp module,
+                llvm::ArrayRef<std::pair<std::string, std::string>> choices) {
   mlir::Builder builder(module.getContext());
   llvm::SmallVector<mlir::NamedAttribute> entries;
   for (const auto& [key, text] : choices) {

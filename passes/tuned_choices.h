@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choices that were measured: which kernel does a contraction, with which tunables, and whether the team shares it. This lists what
-// there is to measure and applies what was chosen; who measures is outside (python/straightline/_tuning.py).
+// Choices that were measured: which kernel does a contraction, with which tunables, and whether the
+// team shares it. This lists what there is to measure and applies what was chosen; who measures is
+// outside (python/straightline/_tuning.py).
 #ifndef STRAIGHTLINE_PASSES_TUNED_CHOICES_H
 #define STRAIGHTLINE_PASSES_TUNED_CHOICES_H
 
@@ -15,25 +16,29 @@ namespace straightline {
 /// One way to do a contraction.
 struct Candidate {
   const sl_kernel_desc* kernel;
-  int32_t variant;                 ///< of the kernel
-  std::optional<bool> alone;       ///< thread 0 does it alone, or the whole team does; nullopt: by the estimate
-  llvm::SmallVector<int64_t> tune; ///< values in the order of the kernel's tunables
-  double costUs;                   ///< estimated
-  double atEdgeUs;                 ///< what it costs more there (kernel_choice.h), which no measurement of it alone sees
+  int32_t variant;  ///< of the kernel
+  /// thread 0 does it alone, or the whole team does; nullopt: by the estimate
+  std::optional<bool> alone;
+  llvm::SmallVector<int64_t> tune;  ///< values in the order of the kernel's tunables
+  double costUs;                    ///< estimated
+  /// what it costs more there (kernel_choice.h), which no measurement of it alone sees
+  double atEdgeUs;
 
   /// "native.gemm[mr:6,nr:16]", "native.gemm[mr:6,nr:16]alone", ".. ]shared".
   std::string text() const;
 };
 
 /// Distinct candidates of a contraction; the first one is what the estimates choose.
-std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes);
+std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr target,
+                                    const KernelWishes& wishes);
 
-/// What makes two contractions one problem for a measurement: op, operands, attributes, epilogue and team, without spaces and '='.
-/// Empty where a size is only known per call.
+/// What makes two contractions one problem for a measurement: op, operands, attributes, epilogue
+/// and team, without spaces and '='. Empty where a size is only known per call.
 std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target);
 
-/// The contraction with its epilogue as a captured module of its own: what is known early is a parameter, the rest an argument. One
-/// that is not at a graph's edge is not there either, and a device's images between convolutions lie channels last here as well.
+/// The contraction with its epilogue as a captured module of its own: what is known early is a
+/// parameter, the rest an argument. One that is not at a graph's edge is not there either, and a
+/// device's images between convolutions lie channels last here as well.
 std::string moduleOf(op::FusionOp fusion);
 
 /// One choice of the module attribute op.choices, by key; empty: there is none.

@@ -17,8 +17,8 @@ namespace {
 
 /// The pass that removes such an op, or "".
 llvm::StringRef decomposedBy(Operation* operation) {
-  if (llvm::isa<op::LstmOp, op::GruOp, op::RnnOp, op::GroupNormOp, op::AdaptiveAvgPool2dOp, op::SelectOp,
-                op::SelectScatterOp>(operation)) {
+  if (llvm::isa<op::LstmOp, op::GruOp, op::RnnOp, op::GroupNormOp, op::AdaptiveAvgPool2dOp,
+                op::SelectOp, op::SelectScatterOp>(operation)) {
     return "decompose-ops";
   }
   return llvm::isa<op::BatchNormOp>(operation) ? "fold-batch-norm" : "";
@@ -52,8 +52,8 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
       symbols.insert(symbol.getSymName());
     }
     getOperation().walk([&](Operation* operation) {
-      sound &= isOfLevel(operation) && hasSoundValues(operation, symbols) && isOfStage(operation) && isOfOnePhase(operation) &&
-               (stage != "captured" || hasElementsToChoose(operation));
+      sound &= isOfLevel(operation) && hasSoundValues(operation, symbols) && isOfStage(operation) &&
+               isOfOnePhase(operation) && (stage != "captured" || hasElementsToChoose(operation));
     });
     for (mlir::func::FuncOp function : getOperation().getOps<mlir::func::FuncOp>()) {
       sound &= hasUniqueNames(function);
@@ -160,15 +160,19 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
       return true;
     }
     if (!llvm::isa<mlir::func::FuncOp>(operation->getParentOp())) {
-      operation->emitError() << "'" << operation->getName() << "' is marked op.prepare but stands within a loop, a branch or a fusion";
+      operation->emitError()
+          << "'" << operation->getName()
+          << "' is marked op.prepare but stands within a loop, a branch or a fusion";
       return false;
     }
     const bool early = llvm::all_of(operation->getOperands(), [](mlir::Value operand) {
       Operation* maker = operand.getDefiningOp();
-      return maker && (maker->hasAttr(op::kPrepare) || llvm::isa<op::ParameterOp, op::ConstantOp>(maker));
+      return maker &&
+             (maker->hasAttr(op::kPrepare) || llvm::isa<op::ParameterOp, op::ConstantOp>(maker));
     });
     if (!early) {
-      operation->emitError() << "'" << operation->getName() << "' is marked op.prepare but reads what only a run has";
+      operation->emitError() << "'" << operation->getName()
+                             << "' is marked op.prepare but reads what only a run has";
       return false;
     }
     return true;

@@ -61,7 +61,8 @@ struct WidenHalf : mlir::RewritePattern {
         results.push_back(after);
         continue;
       }
-      after.setType(op::withElementType(llvm::cast<mlir::RankedTensorType>(before.getType()), wide));
+      after.setType(
+          op::withElementType(llvm::cast<mlir::RankedTensorType>(before.getType()), wide));
       results.push_back(build.toDtype(after, ValueBuilder::elementOf(before)));
     }
     rewriter.replaceOp(operation, results);
@@ -73,7 +74,8 @@ struct WidenHalf : mlir::RewritePattern {
 
 }  // namespace
 
-void addWidenHalfPatterns(mlir::RewritePatternSet& patterns, std::function<bool(Operation*)> keeps) {
+void addWidenHalfPatterns(mlir::RewritePatternSet& patterns,
+                          std::function<bool(Operation*)> keeps) {
   patterns.add<WidenHalf>(patterns.getContext(), std::move(keeps));
 }
 

@@ -191,7 +191,8 @@ class Checker {
       }
       for (int32_t k = 0; k < statement.inputs + statement.outputs; ++k) {
         if (statement.operands[k] < 0 || statement.operands[k] >= desc_.buffer_count) {
-          return fail("statement number %d uses buffer %d of %d", i, statement.operands[k], desc_.buffer_count);
+          return fail("statement number %d uses buffer %d of %d", i, statement.operands[k],
+                      desc_.buffer_count);
         }
       }
       for (int32_t k = 0; k < statement.scalar_count; ++k) {
@@ -201,7 +202,8 @@ class Checker {
         }
       }
       if (statement.queue < 0 || statement.queue >= desc_.queue_count) {
-        return fail("statement number %d is on queue %d of %d", i, statement.queue, desc_.queue_count);
+        return fail("statement number %d is on queue %d of %d", i, statement.queue,
+                    desc_.queue_count);
       }
     }
     return true;
@@ -223,7 +225,8 @@ class Checker {
       if (!checkSize("sl_entry", i, entry.size, sizeof(sl_entry))) {
         return false;
       }
-      if (!entry.name || !entry.backend || (!entry.thunk && !entry.code) || (entry.argument_count > 0 && !entry.arguments) ||
+      if (!entry.name || !entry.backend || (!entry.thunk && !entry.code) ||
+          (entry.argument_count > 0 && !entry.arguments) ||
           (entry.scalar_count > 0 && !entry.scalars)) {
         return fail("entry number %d has no name, backend, thunk or table of arguments", i);
       }

@@ -14,7 +14,9 @@ void* sl_alloc(const char* space, int32_t device, size_t bytes) {
     return nullptr;
   }
   straightline::Block block;
-  return straightline::allocateBlock(kind, device, std::max<size_t>(bytes, 1), &block) ? block.address : nullptr;
+  return straightline::allocateBlock(kind, device, std::max<size_t>(bytes, 1), &block)
+             ? block.address
+             : nullptr;
 }
 
 void sl_free(const char* space, int32_t device, void* address, size_t bytes) {

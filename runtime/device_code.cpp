@@ -20,7 +20,8 @@ std::string nameOf(const char* target) {
       return text;
     }
   }
-  return text.substr(quotes[0] + 1, quotes[1] - quotes[0] - 1) + ":" + text.substr(quotes[2] + 1, quotes[3] - quotes[2] - 1);
+  return text.substr(quotes[0] + 1, quotes[1] - quotes[0] - 1) + ":" +
+         text.substr(quotes[2] + 1, quotes[3] - quotes[2] - 1);
 }
 
 }  // namespace
@@ -42,16 +43,20 @@ int32_t DeviceKernels::load(const sl_program_desc& desc, int32_t device, sl_mess
     }
     const sl_backend_desc* backend = findBackend(entry.backend);
     if (!backend || !backend->device || !backend->device->load) {
-      MessageWriter(message).text("kernel '").text(entry.name).text("' needs the backend '").text(entry.backend).text(
-          backend ? "', which loads no code" : "', which is not registered");
+      MessageWriter(message)
+          .text("kernel '")
+          .text(entry.name)
+          .text("' needs the backend '")
+          .text(entry.backend)
+          .text(backend ? "', which loads no code" : "', which is not registered");
       unload();
       return SL_UNSUPPORTED;
     }
     table_.resize(static_cast<size_t>(desc.entry_count));
     devices_.resize(table_.size());
     char reason[512] = "";
-    const int32_t status =
-        backend->device->load(device, entry.code, &table_[static_cast<size_t>(i)], reason, sizeof(reason));
+    const int32_t status = backend->device->load(
+        device, entry.code, &table_[static_cast<size_t>(i)], reason, sizeof(reason));
     if (status != SL_OK) {
       MessageWriter(message)
           .text("kernel '")

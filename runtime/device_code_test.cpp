@@ -18,8 +18,8 @@ namespace {
 
 /// What the device was asked, in order.
 struct Notes : DeviceCalls {
-  int refusals = 0;       ///< loads that fail from now on
-  bool refuses = false;   ///< starts fail
+  int refusals = 0;      ///< loads that fail from now on
+  bool refuses = false;  ///< starts fail
 };
 Notes& notes() {
   static Notes instance;
@@ -37,13 +37,15 @@ void queueDestroy(void* queue) { delete static_cast<int*>(queue); }
 void* queueAdopt(int32_t device, void* native) {
   return device < 2 ? new int(static_cast<int>(reinterpret_cast<intptr_t>(native))) : nullptr;
 }
-int32_t load(int32_t device, const sl_device_code* code, void** kernel, char* reason, size_t bytes) {
+int32_t load(int32_t device, const sl_device_code* code, void** kernel, char* reason,
+             size_t bytes) {
   if (notes().refusals > 0) {
     --notes().refusals;
     std::snprintf(reason, bytes, "no device today");
     return SL_UNSUPPORTED;
   }
-  note(std::string("load ") + code->symbol + " of " + std::to_string(code->image->bytes) + (device ? " for " + std::to_string(device) : std::string()));
+  note(std::string("load ") + code->symbol + " of " + std::to_string(code->image->bytes) +
+       (device ? " for " + std::to_string(device) : std::string()));
   *kernel = const_cast<char*>(code->symbol);
   return SL_OK;
 }
@@ -66,14 +68,34 @@ void wait(void*, void*) {}
 void synchronize(void*) {}
 void eventDestroy(void* event) { delete static_cast<int*>(event); }
 int32_t query(void*) { return 1; }
-int32_t launch(void*, sl_ctx*, void*, void* const*, int32_t, const int64_t*, int32_t) { return SL_INTERNAL; }
-int32_t copy(void*, sl_ctx*, void*, const char*, const void*, const char*, size_t) { return SL_INTERNAL; }
+int32_t launch(void*, sl_ctx*, void*, void* const*, int32_t, const int64_t*, int32_t) {
+  return SL_INTERNAL;
+}
+int32_t copy(void*, sl_ctx*, void*, const char*, const void*, const char*, size_t) {
+  return SL_INTERNAL;
+}
 
-const sl_device_desc kDevice = {sizeof(sl_device_desc), "noting", 0,      allocate, deallocate, queueCreate,
-                                queueDestroy,           launch,   copy,   record,   wait,       synchronize,
-                                eventDestroy,           query,    load,   unload,   start,      queueAdopt,
+const sl_device_desc kDevice = {sizeof(sl_device_desc),
+                                "noting",
+                                0,
+                                allocate,
+                                deallocate,
+                                queueCreate,
+                                queueDestroy,
+                                launch,
+                                copy,
+                                record,
+                                wait,
+                                synchronize,
+                                eventDestroy,
+                                query,
+                                load,
+                                unload,
+                                start,
+                                queueAdopt,
                                 1};
-const sl_backend_desc kBackend = {sizeof(sl_backend_desc), SL_ABI_VERSION, "noting", nullptr, 0, &kDevice};
+const sl_backend_desc kBackend = {
+    sizeof(sl_backend_desc), SL_ABI_VERSION, "noting", nullptr, 0, &kDevice};
 
 /// y = twice(x), as emitted text does it: the number of blocks is the first extent.
 int32_t runTwice(sl_ctx* ctx, sl_team, const sl_bindings* io) {
@@ -106,8 +128,10 @@ class DeviceCode : public ::testing::Test {
     desc->entries = &entry;
     desc->entry_count = 1;
     sl_message message;
-    ASSERT_EQ(SL_OK, sl_program_create_on(desc, device, nullptr, nullptr, &program, &message)) << message.text;
-    ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, &message)) << message.text;
+    ASSERT_EQ(SL_OK, sl_program_create_on(desc, device, nullptr, nullptr, &program, &message))
+        << message.text;
+    ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, &message))
+        << message.text;
   }
 
   void TearDown() override {
@@ -118,7 +142,8 @@ class DeviceCode : public ::testing::Test {
   float x[4] = {7, 7, 7, 7};
   const sl_device_image image = {sizeof(sl_device_image), "code", 4, 0};
   const sl_device_code code = {sizeof(sl_device_code), "twice", &image, {}, 64, 0, 0};
-  const sl_entry entry = {sizeof(sl_entry), "twice", "noting", SL_ENTRY_KERNEL, 1, nullptr, 0, nullptr, 0, 0, nullptr, &code};
+  const sl_entry entry = {sizeof(sl_entry), "twice", "noting", SL_ENTRY_KERNEL, 1,    nullptr, 0,
+                          nullptr,          0,       0,        nullptr,         &code};
   DescriptionBuilder builder;
   sl_program* program = nullptr;
   sl_weights* weights = nullptr;
@@ -144,7 +169,8 @@ TEST_F(DeviceCode, RunsOnTheCallersOwnQueueAndAsksForNothingElse) {
   make(0);
   sl_queue* queue = nullptr;
   sl_message message;
-  ASSERT_EQ(SL_OK, sl_queue_adopt("noting", 0, reinterpret_cast<void*>(5), &queue, &message)) << message.text;
+  ASSERT_EQ(SL_OK, sl_queue_adopt("noting", 0, reinterpret_cast<void*>(5), &queue, &message))
+      << message.text;
   Call call(program, weights, queue);
   ASSERT_EQ(SL_OK, call({x}, {}, {2})) << call.message.text;
   ASSERT_EQ(SL_OK, call({x}, {}, {2})) << call.message.text;
@@ -174,7 +200,8 @@ TEST_F(DeviceCode, WeightsOfAnotherDeviceAreRefused) {
   make(0, 1);
   sl_program* first = nullptr;
   sl_weights* there = nullptr;
-  ASSERT_EQ(SL_OK, sl_program_create(sl_program_description(program), nullptr, nullptr, &first, nullptr));
+  ASSERT_EQ(SL_OK,
+            sl_program_create(sl_program_description(program), nullptr, nullptr, &first, nullptr));
   ASSERT_EQ(SL_OK, sl_weights_create(first, nullptr, nullptr, nullptr, &there, nullptr));
   Call call(first, weights, team);
   EXPECT_EQ(SL_INVALID_ARGUMENT, call({x}, {}, {2}));
@@ -201,7 +228,8 @@ TEST_F(DeviceCode, AFailedLoadIsToldAndTriedAgain) {
   notes().refusals = 1;
   Call call(program, weights, team);
   EXPECT_EQ(SL_UNSUPPORTED, call({x}, {}, {1}));
-  EXPECT_STREQ("kernel 'twice' cannot be loaded: no device today; the program is for cpu", call.message.text);
+  EXPECT_STREQ("kernel 'twice' cannot be loaded: no device today; the program is for cpu",
+               call.message.text);
   EXPECT_EQ(SL_OK, call({x}, {}, {1})) << call.message.text;
 }
 
@@ -218,13 +246,17 @@ TEST_F(DeviceCode, WhatTheDeviceRefusesNamesItsWordsAndTheProgram) {
 TEST_F(DeviceCode, MustTakeAsManyArgumentsAsItsEntry) {
   sl_device_code wrong = code;
   wrong.argument_count = 3;
-  const sl_entry entry = {sizeof(sl_entry), "twice", "noting", SL_ENTRY_KERNEL, 1, nullptr, 0, nullptr, 0, 0, nullptr, &wrong};
+  const sl_entry entry = {sizeof(sl_entry), "twice", "noting", SL_ENTRY_KERNEL, 1,     nullptr, 0,
+                          nullptr,          0,       0,        nullptr,         &wrong};
   sl_program_desc* desc = builder.build(runTwice);
   desc->entries = &entry;
   desc->entry_count = 1;
   sl_message message;
   EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, nullptr, nullptr, &program, &message));
-  EXPECT_STREQ("program description 'forward': the machine code of entry number 0 takes 3 arguments but its entry has 0", message.text);
+  EXPECT_STREQ(
+      "program description 'forward': the machine code of entry number 0 takes 3 arguments but its "
+      "entry has 0",
+      message.text);
   wrong.size = 8;
   EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create(desc, nullptr, nullptr, &program, &message));
   EXPECT_NE(nullptr, std::strstr(message.text, "sl_device_code of entry number 0 has 8 bytes"));

@@ -61,7 +61,8 @@ int64_t combine(int64_t op, int64_t a, int64_t b) {
 
 }  // namespace
 
-const char* checkExpression(const sl_expr& expression, int32_t extentCount, int32_t statementCount) {
+const char* checkExpression(const sl_expr& expression, int32_t extentCount,
+                            int32_t statementCount) {
   if (expression.count == 0) {
     return nullptr;
   }

@@ -104,7 +104,8 @@ bool isPending(const sl_frame& frame) {
 
 void push(std::atomic<sl_frame*>* list, sl_frame* frame) {
   frame->next = list->load(std::memory_order_relaxed);
-  while (!list->compare_exchange_weak(frame->next, frame, std::memory_order_release, std::memory_order_relaxed)) {
+  while (!list->compare_exchange_weak(frame->next, frame, std::memory_order_release,
+                                      std::memory_order_relaxed)) {
   }
 }
 
@@ -166,7 +167,9 @@ sl_frame* takeInOrder(FramePool* pool, uint64_t order) {
 /// A frame of which it is known, without asking a device, that nothing of it is enqueued; or null.
 sl_frame* takeUnmarked(FramePool* pool) {
   for (std::atomic<sl_frame*>& slot : pool->slots) {
-    sl_frame* frame = slot.load(std::memory_order_relaxed) ? slot.exchange(nullptr, std::memory_order_acquire) : nullptr;
+    sl_frame* frame = slot.load(std::memory_order_relaxed)
+                          ? slot.exchange(nullptr, std::memory_order_acquire)
+                          : nullptr;
     if (frame && !isPending(*frame)) {
       return frame;
     }
@@ -206,7 +209,8 @@ int32_t growArenas(sl_frame* frame, const int64_t* extents, sl_message* message)
     frame->addresses[i] = block.address;
     if (!allocated) {
       block = {};
-      return reportNoMemory(program, i, "the program needs an arena of ", static_cast<int64_t>(bytes), "", message);
+      return reportNoMemory(program, i, "the program needs an arena of ",
+                            static_cast<int64_t>(bytes), "", message);
     }
   }
   return SL_OK;
@@ -251,7 +255,8 @@ bool takeLateFailure(sl_frame* frame, int32_t* status, sl_message* message) {
 /// Notes the order of a lease.
 void noteOrder(FramePool* pool, uint64_t order) {
   uint64_t known = pool->order.load(std::memory_order_relaxed);
-  if (known == 0 && order != 0 && pool->order.compare_exchange_strong(known, order, std::memory_order_relaxed)) {
+  if (known == 0 && order != 0 &&
+      pool->order.compare_exchange_strong(known, order, std::memory_order_relaxed)) {
     return;
   }
   if (known != order || order == 0) {
@@ -259,11 +264,15 @@ void noteOrder(FramePool* pool, uint64_t order) {
   }
 }
 
-/// A frame for a run on `queue`, with what is known about the order of that queue; null when a new one is needed.
-sl_frame* takeFor(sl_program* program, const sl_queue* queue, int32_t launch, uint64_t* order, bool* captured) {
+/// A frame for a run on `queue`, with what is known about the order of that queue; null when a new
+/// one is needed.
+sl_frame* takeFor(sl_program* program, const sl_queue* queue, int32_t launch, uint64_t* order,
+                  bool* captured) {
   const size_t ordered = program->orderedQueue;
-  const sl_device_desc* device = ordered && queue && queue->number == program->device ? queue->device : nullptr;
-  if (device && device == program->queueDevices[ordered] && (program->deviceArena || launch == SL_LAUNCH_GRAPH)) {
+  const sl_device_desc* device =
+      ordered && queue && queue->number == program->device ? queue->device : nullptr;
+  if (device && device == program->queueDevices[ordered] &&
+      (program->deviceArena || launch == SL_LAUNCH_GRAPH)) {
     *captured = device->queue_captured && device->queue_captured(queue->handle);
     if (*captured) {
       return takeUnmarked(&program->frames);  // while a graph is captured no event may be asked
@@ -292,7 +301,8 @@ void destroyList(std::atomic<sl_frame*>* frames) {
 
 bool needsNoMark(const sl_frame& frame) {
   constexpr size_t kMostBytes = size_t{64} << 20;
-  return frame.order != 0 && frame.program->frames.order.load(std::memory_order_relaxed) == frame.order &&
+  return frame.order != 0 &&
+         frame.program->frames.order.load(std::memory_order_relaxed) == frame.order &&
          sl_frame_bytes(&frame) <= kMostBytes;
 }
 
@@ -361,13 +371,14 @@ int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** o
   return sl_frame_lease_on(program, nullptr, SL_LAUNCH_STREAM, extents, out, message);
 }
 
-int32_t sl_frame_lease_on(sl_program* program, sl_queue* queue, int32_t launch, const int64_t* extents,
-                          sl_frame** out, sl_message* message) {
+int32_t sl_frame_lease_on(sl_program* program, sl_queue* queue, int32_t launch,
+                          const int64_t* extents, sl_frame** out, sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     uint64_t order = 0;
     bool captured = false;
-    std::unique_ptr<sl_frame, FrameDeleter> frame(takeFor(program, queue, launch, &order, &captured));
+    std::unique_ptr<sl_frame, FrameDeleter> frame(
+        takeFor(program, queue, launch, &order, &captured));
     if (!captured && program->frames.overflow.load(std::memory_order_relaxed)) {
       sweepOverflow(&program->frames);
     }

@@ -13,52 +13,62 @@
 
 namespace straightline {
 
-/// Where the last run's work on a queue ends. The event is kept for the next run where the device can record it again.
+/// Where the last run's work on a queue ends. The event is kept for the next run where the device
+/// can record it again.
 struct QueueMark {
   void* event = nullptr;
-  const sl_device_desc* device = nullptr;  ///< whose event it is (a run may use the caller's own stream)
-  bool pending = false;                    ///< the queue may not have passed it yet
+  /// whose event it is (a run may use the caller's own stream)
+  const sl_device_desc* device = nullptr;
+  bool pending = false;  ///< the queue may not have passed it yet
 };
 
 /// A graph of a frame, with all that the straight line could see when it was launched last.
 struct LaunchedGraph {
-  sl_queue queue;                 ///< gathers runs that are launched at once
-  std::vector<uint64_t> seen;     ///< the words of sl_bindings
-  uint64_t weights = 0;           ///< serial of their set
-  bool isLaunched = false;        ///< `seen` is that; false: the last run failed, or there was none
-  uint64_t run = 0;               ///< number of the frame's run that used it last
+  sl_queue queue;              ///< gathers runs that are launched at once
+  std::vector<uint64_t> seen;  ///< the words of sl_bindings
+  uint64_t weights = 0;        ///< serial of their set
+  /// `seen` is that; false: the last run failed, or there was none
+  bool isLaunched = false;
+  uint64_t run = 0;  ///< number of the frame's run that used it last
 };
 
-/// The graphs of a frame: one, and further ones for bindings that come back. (A framework's allocator gives results two or three
-/// addresses in turn, a server has some sizes: each has its graph then, and nothing is gathered.) Runs of a frame follow each
-/// other, so all graphs share its arena.
+/// The graphs of a frame: one, and further ones for bindings that come back. (A framework's
+/// allocator gives results two or three addresses in turn, a server has some sizes: each has its
+/// graph then, and nothing is gathered.) Runs of a frame follow each other, so all graphs share its
+/// arena.
 struct FrameGraphs {
   static constexpr size_t kMost = 4;
   static constexpr size_t kRemembered = 8;
   std::array<LaunchedGraph, kMost> graphs;
-  size_t count = 0;                            ///< of `graphs` that were made
-  size_t gathered = 0;                         ///< which one gathered last
+  size_t count = 0;     ///< of `graphs` that were made
+  size_t gathered = 0;  ///< which one gathered last
   uint64_t runs = 0;
-  std::array<uint64_t, kRemembered> misses{};  ///< hashes of what the last runs saw that had to gather; 0: none
+  /// hashes of what the last runs saw that had to gather; 0: none
+  std::array<uint64_t, kRemembered> misses{};
   size_t nextMiss = 0;
 };
 
 }  // namespace straightline
 
-/// Owned by exactly one party at any time: a caller between lease and return, the pool otherwise; or, when its run was captured,
-/// by the graph that the caller captured.
+/// Owned by exactly one party at any time: a caller between lease and return, the pool otherwise;
+/// or, when its run was captured, by the graph that the caller captured.
 struct sl_frame {
   sl_program* program = nullptr;
   std::vector<straightline::Block> arenas;  ///< by memory space
   std::vector<void*> addresses;             ///< of `arenas`, what sl_bindings points at
   std::vector<sl_queue> deviceQueues;       ///< by queue index; [0] is unused
-  std::vector<void*> queues;                ///< what sl_bindings points at; [0] is set by each run
+  /// what sl_bindings points at; [0] is set by each run
+  std::vector<void*> queues;
   std::vector<straightline::QueueMark> marks;  ///< by queue index
-  const sl_queue* leasedFor = nullptr;      ///< runs on it need not wait for the last one, unless it is null
-  uint64_t order = 0;                       ///< of the queue of the last run (sl_device_desc.queue_order); 0: unknown
-  bool unmarked = false;                    ///< the last run left no event: until it is waited for, only that order may have it
-  bool captured = false;                    ///< its runs become part of a graph of the caller's
-  straightline::FrameGraphs graphs;         ///< of runs that are launched at once; made by the first such run
+  /// runs on it need not wait for the last one, unless it is null
+  const sl_queue* leasedFor = nullptr;
+  /// of the queue of the last run (sl_device_desc.queue_order); 0: unknown
+  uint64_t order = 0;
+  /// the last run left no event: until it is waited for, only that order may have it
+  bool unmarked = false;
+  bool captured = false;  ///< its runs become part of a graph of the caller's
+  /// of runs that are launched at once; made by the first such run
+  straightline::FrameGraphs graphs;
   /// Context of a run with device queues: kernels may use it after sl_run has returned, so it lives
   /// here.
   sl_ctx context{};
@@ -74,16 +84,20 @@ namespace straightline {
 struct FramePool {
   static constexpr int32_t kSlots = 64;
   std::atomic<sl_frame*> slots[kSlots] = {};
-  std::atomic<uint64_t> orders[kSlots] = {};  ///< sl_frame.order of what is in the slot; a hint, for only its owner may read a frame
+  /// sl_frame.order of what is in the slot; a hint, for only its owner may read a frame
+  std::atomic<uint64_t> orders[kSlots] = {};
   std::atomic<sl_frame*> overflow{nullptr};
-  /// The one order that all leases so far had; kSeveral: there were others, or one that is not known; 0: none yet.
+  /// The one order that all leases so far had; kSeveral: there were others, or one that is not
+  /// known; 0: none yet.
   std::atomic<uint64_t> order{0};
   static constexpr uint64_t kSeveral = ~uint64_t{0};
-  std::atomic<sl_frame*> captured{nullptr};   ///< those of captured graphs, until the program goes
+  /// those of captured graphs, until the program goes
+  std::atomic<sl_frame*> captured{nullptr};
 };
 
-/// Whether a run in this order, behind which the frame may be lent again at once, need not leave an event: nobody else has asked
-/// for a frame, and what would stay with the order if somebody did is small.
+/// Whether a run in this order, behind which the frame may be lent again at once, need not leave an
+/// event: nobody else has asked for a frame, and what would stay with the order if somebody did is
+/// small.
 bool needsNoMark(const sl_frame& frame);
 /// Blocks until nothing that was enqueued with this frame is running, then forgets the events.
 void waitForFrame(sl_frame* frame);

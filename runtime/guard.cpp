@@ -436,7 +436,8 @@ GuardPlan buildGuardPlan(const sl_program_desc& desc, int32_t device) {
         (static_cast<uint32_t>(buffer->dtype.bits) * buffer->dtype.lanes + 7) / 8;
     const bool power = itemBytes != 0 && std::has_single_bit(itemBytes);
     const int32_t type = deviceTypeOf(desc.spaces[buffer->space]);
-    plan.inputs.push_back({buffer->dtype, buffer->rank, type, type == kCpu ? -1 : device, 0, power ? itemBytes - 1 : 0, false, buffer});
+    plan.inputs.push_back({buffer->dtype, buffer->rank, type, type == kCpu ? -1 : device, 0,
+                           power ? itemBytes - 1 : 0, false, buffer});
   }
   Bound bound{std::vector<bool>(static_cast<size_t>(desc.extent_count))};
   for (GuardInput& input : plan.inputs) {

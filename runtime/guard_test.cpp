@@ -229,7 +229,8 @@ TEST(Guard, DeviceAndAlignment) {
   t.add({2});
   t.tensors[0].device_type = 2;
   EXPECT_EQ(
-      "input 'x': it is on cuda:0 but this program was compiled for cpu; move it or compile for that "
+      "input 'x': it is on cuda:0 but this program was compiled for cpu; move it or compile for "
+      "that "
       "device",
       guard(t));
   t.tensors[0].device_type = 1;
@@ -259,15 +260,20 @@ TEST(Guard, ATensorOnAnotherDeviceIsNamedWithBothNumbers) {
   const_cast<sl_buffer*>(desc->buffers)[0].space = 1;
   sl_program* program = nullptr;
   sl_message message;
-  ASSERT_EQ(SL_OK, sl_program_create_on(desc, 1, nullptr, nullptr, &program, &message)) << message.text;
+  ASSERT_EQ(SL_OK, sl_program_create_on(desc, 1, nullptr, nullptr, &program, &message))
+      << message.text;
   Tensors t;
   t.add({2});
   t.tensors[0].device_type = 2;
   t.tensors[0].device_id = 1;
-  EXPECT_EQ(SL_OK, sl_program_guard(program, t.tensors.data(), 1, nullptr, &message)) << message.text;
+  EXPECT_EQ(SL_OK, sl_program_guard(program, t.tensors.data(), 1, nullptr, &message))
+      << message.text;
   t.tensors[0].device_id = 0;
   EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_guard(program, t.tensors.data(), 1, nullptr, &message));
-  EXPECT_STREQ("input 'x': it is on cuda:0 but this program was compiled for cuda:1; move it or compile for that device", message.text);
+  EXPECT_STREQ(
+      "input 'x': it is on cuda:0 but this program was compiled for cuda:1; move it or compile for "
+      "that device",
+      message.text);
   sl_program_release(program);
 }
 
@@ -282,9 +288,8 @@ TEST(Guard, HugeSizesDoNotWrapAround) {
   sl_message message;
   EXPECT_EQ(SL_OUT_OF_MEMORY,
             sl_frame_lease(guard.program, guard.extents.data(), &frame, &message));
-  EXPECT_STREQ(
-      "out of memory: the program needs an arena of 9223372036854775807 bytes in 'host'",
-      message.text);
+  EXPECT_STREQ("out of memory: the program needs an arena of 9223372036854775807 bytes in 'host'",
+               message.text);
 }
 
 }  // namespace

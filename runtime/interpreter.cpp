@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program run one statement at a time from its table, the way frameworks run a graph: look up, check, allocate, call.
+// The program run one statement at a time from its table, the way frameworks run a graph: look up,
+// check, allocate, call.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -17,7 +18,8 @@ namespace {
 /// One call. Everything it holds goes with it.
 class Interpreter {
  public:
-  Interpreter(const sl_program& program, const InterpreterPlan& plan, int32_t phase, sl_ctx* ctx, const sl_bindings& io)
+  Interpreter(const sl_program& program, const InterpreterPlan& plan, int32_t phase, sl_ctx* ctx,
+              const sl_bindings& io)
       : program_(program),
         desc_(*program.desc),
         plan_(plan),
@@ -77,8 +79,12 @@ class Interpreter {
     return next + 1;
   }
 
-  int64_t scalar(const sl_expr& value) const { return scalarValue(value, io_.extents, scalars_.data()); }
-  int64_t scalar(const sl_statement& statement, int32_t k) const { return scalar(statement.scalars[k]); }
+  int64_t scalar(const sl_expr& value) const {
+    return scalarValue(value, io_.extents, scalars_.data());
+  }
+  int64_t scalar(const sl_statement& statement, int32_t k) const {
+    return scalar(statement.scalars[k]);
+  }
 
   bool stop(int32_t statement, int32_t status, int64_t a = 0, int64_t b = 0, int64_t c = 0) {
     sl_fail(ctx_, status, a, b, c);
@@ -118,7 +124,8 @@ class Interpreter {
     return static_cast<char*>(address(buffer.base)) + sl_expr_value(&buffer.offset, io_.extents);
   }
 
-  /// Its own statement makes its address, or has done so: only such views are without a place and have one of their own.
+  /// Its own statement makes its address, or has done so: only such views are without a place and
+  /// have one of their own.
   bool dynamicView(int32_t number) const {
     return plan_.dynamicViews[static_cast<size_t>(number)] != 0;
   }
@@ -139,7 +146,8 @@ class Interpreter {
   void freeAllocated(size_t kept) {
     while (allocated_.size() > kept) {
       const Allocated& memory = allocated_.back();
-      sl_free(desc_.spaces[memory.space], program_.device, addresses_[static_cast<size_t>(memory.buffer)], memory.bytes);
+      sl_free(desc_.spaces[memory.space], program_.device,
+              addresses_[static_cast<size_t>(memory.buffer)], memory.bytes);
       allocated_.pop_back();
     }
   }
@@ -163,7 +171,8 @@ class Interpreter {
       case SL_STATEMENT_ALLOC:
         return alloc(i);
       case SL_STATEMENT_VIEW:
-        addresses_[static_cast<size_t>(s.operands[1])] = static_cast<char*>(address(s.operands[0])) + scalar(s, 0);
+        addresses_[static_cast<size_t>(s.operands[1])] =
+            static_cast<char*>(address(s.operands[0])) + scalar(s, 0);
         return true;
       case SL_STATEMENT_SIZE:
         scalars_[static_cast<size_t>(i)] = scalar(s, 0);
@@ -187,7 +196,9 @@ class Interpreter {
     return stop(i, SL_INTERNAL, s.kind);
   }
 
-  bool isTeam(const sl_statement& s) const { return !program_.queueDevices[static_cast<size_t>(s.queue)]; }
+  bool isTeam(const sl_statement& s) const {
+    return !program_.queueDevices[static_cast<size_t>(s.queue)];
+  }
 
   /// What a framework asks before it calls a kernel: same type, same layout.
   bool matches(const sl_argument& wanted, int32_t number) const {
@@ -220,7 +231,8 @@ class Interpreter {
       }
       void* pointer = address(s.operands[k]);
       // In prepare a handle's address is the place that `plan` writes.
-      const bool stored = phase_ == 0 && entry.kind == SL_ENTRY_EXTERNAL && entry.arguments[k].role == SL_ARGUMENT_HANDLE;
+      const bool stored = phase_ == 0 && entry.kind == SL_ENTRY_EXTERNAL &&
+                          entry.arguments[k].role == SL_ARGUMENT_HANDLE;
       pointers_.push_back(stored ? *static_cast<void**>(pointer) : pointer);
     }
     numbers_.clear();
@@ -233,8 +245,8 @@ class Interpreter {
       const bool alone = s.team == 1 || entry.kind == SL_ENTRY_PLAN;
       sl_queue_run(ctx_, io_.queues[0], entry.thunk, pointers_.data(), numbers_.data(), alone);
     } else {
-      sl_queue_launch(ctx_, io_.queues[s.queue], entry.thunk, pointers_.data(), entry.argument_count, numbers_.data(),
-                      s.scalar_count);
+      sl_queue_launch(ctx_, io_.queues[s.queue], entry.thunk, pointers_.data(),
+                      entry.argument_count, numbers_.data(), s.scalar_count);
     }
     return !entry.can_fail || !failedAt(i);
   }
@@ -248,7 +260,8 @@ class Interpreter {
     for (int64_t& number : numbers_) {
       arguments_.push_back(&number);
     }
-    const sl_grid grid{sizeof(sl_grid), sl_expr_value(&entry.code->blocks, io_.extents), entry.code->threads, 0};
+    const sl_grid grid{sizeof(sl_grid), sl_expr_value(&entry.code->blocks, io_.extents),
+                       entry.code->threads, 0};
     const auto number = static_cast<size_t>(&entry - desc_.entries);
     sl_queue_start(ctx_, io_.queues[s.queue], io_.kernels[number], &grid, arguments_.data());
   }
@@ -262,8 +275,8 @@ class Interpreter {
       std::memcpy(address(to), address(from), bytes);
       return true;
     }
-    sl_queue_copy(ctx_, io_.queues[s.queue], address(to), desc_.spaces[desc_.buffers[to].space], address(from),
-                  desc_.spaces[desc_.buffers[from].space], bytes);
+    sl_queue_copy(ctx_, io_.queues[s.queue], address(to), desc_.spaces[desc_.buffers[to].space],
+                  address(from), desc_.spaces[desc_.buffers[from].space], bytes);
     return true;
   }
 
@@ -304,7 +317,10 @@ class Interpreter {
       }
       const size_t bytes = buffer.dtype.bits / 8;
       result = 0;
-      std::memcpy(&result, static_cast<const char*>(address(s.operands[0])) + place * static_cast<int64_t>(bytes), bytes);
+      std::memcpy(
+          &result,
+          static_cast<const char*>(address(s.operands[0])) + place * static_cast<int64_t>(bytes),
+          bytes);
       return;
     }
     const sl_entry& entry = *plan_.entries.find(s.entry)->second;
@@ -325,7 +341,8 @@ class Interpreter {
     if (scalar(at(i), 0) != 0) {
       return block(i + 1, middle);
     }
-    return at(middle).kind != SL_STATEMENT_ELSE || block(middle + 1, plan_.jumps[static_cast<size_t>(middle)]);
+    return at(middle).kind != SL_STATEMENT_ELSE ||
+           block(middle + 1, plan_.jumps[static_cast<size_t>(middle)]);
   }
 
   bool backEdge(int32_t i) {
@@ -372,17 +389,18 @@ class Interpreter {
   const int32_t phase_;
   sl_ctx* const ctx_;
   const sl_bindings& io_;
-  std::vector<void*> addresses_;    ///< by buffer, null until known
-  std::vector<Block> blocks_;       ///< by buffer: memory of its own
-  std::vector<int64_t> scalars_;    ///< by statement; for RECORD a position in events_
+  std::vector<void*> addresses_;  ///< by buffer, null until known
+  std::vector<Block> blocks_;     ///< by buffer: memory of its own
+  std::vector<int64_t> scalars_;  ///< by statement; for RECORD a position in events_
   std::vector<Event> events_;
   std::vector<Allocated> allocated_;
-  std::vector<void*> pointers_;     ///< of the statement at hand
-  std::vector<void*> arguments_;    ///< where a device's kernel finds them
+  std::vector<void*> pointers_;   ///< of the statement at hand
+  std::vector<void*> arguments_;  ///< where a device's kernel finds them
   std::vector<int64_t> numbers_;
 };
 
-int32_t interpret(void*, const sl_program* program, int32_t phase, sl_ctx* ctx, const sl_bindings* bindings) {
+int32_t interpret(void*, const sl_program* program, int32_t phase, sl_ctx* ctx,
+                  const sl_bindings* bindings) {
   return Interpreter(*program, *program->interpreter, phase, ctx, *bindings).run();
 }
 
@@ -396,7 +414,8 @@ bool interpretable(const sl_program& program, sl_message* message) {
     }
   });
   InterpreterPlan none;
-  return program.interpreter || makeInterpreterPlan(program, &none, message);  // the words again
+  // the words again
+  return program.interpreter || makeInterpreterPlan(program, &none, message);
 }
 
 const sl_executor kInterpreter{sizeof(sl_executor), interpret, nullptr};

@@ -96,8 +96,9 @@ class Planner {
       if (s.kind == SL_STATEMENT_VIEW && s.outputs == 1) {
         plan_.dynamicViews[static_cast<size_t>(s.operands[s.inputs])] = 1;
       }
-      const bool calls = s.kind == SL_STATEMENT_LAUNCH || s.kind == SL_STATEMENT_CALL ||
-                         (s.kind == SL_STATEMENT_SCALAR && std::strcmp(s.entry, "kernel.load") != 0);
+      const bool calls =
+          s.kind == SL_STATEMENT_LAUNCH || s.kind == SL_STATEMENT_CALL ||
+          (s.kind == SL_STATEMENT_SCALAR && std::strcmp(s.entry, "kernel.load") != 0);
       if (!calls) {
         continue;
       }
@@ -156,7 +157,8 @@ class Planner {
   InterpreterPlan& plan_;
   sl_message* message_;
   const bool ownsArena_;
-  std::vector<int32_t> outermost_;  ///< by statement: the outermost region around it, else itself
+  /// by statement: the outermost region around it, else itself
+  std::vector<int32_t> outermost_;
 };
 
 }  // namespace

@@ -22,8 +22,8 @@ struct InterpreterPlan {
   std::unordered_map<std::string_view, const sl_entry*> entries;
   /// By statement: IF -> its ELSE or END, ELSE, FOR, WHILE and DO -> their END; -1 for others.
   std::vector<int32_t> jumps;
-  /// By statement outside any region: arena buffers whose first use it (or something inside it) is, and those whose last
-  /// use it is. What a loop or a branch touches lives through all of it.
+  /// By statement outside any region: arena buffers whose first use it (or something inside it) is,
+  /// and those whose last use it is. What a loop or a branch touches lives through all of it.
   std::vector<std::vector<int32_t>> allocates, frees;
   std::vector<uint8_t> dynamicViews;  ///< by buffer: 1 when a VIEW statement makes its address
 };
@@ -31,7 +31,8 @@ struct InterpreterPlan {
 /// False with a message that names what is missing or does not add up.
 bool makeInterpreterPlan(const sl_program& program, InterpreterPlan* plan, sl_message* message);
 
-/// Makes program.interpreter unless it is there; false with a message when it cannot be. Thread-safe.
+/// Makes program.interpreter unless it is there; false with a message when it cannot be.
+/// Thread-safe.
 bool interpretable(const sl_program& program, sl_message* message);
 
 }  // namespace straightline

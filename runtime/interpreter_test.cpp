@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the interpreter refuses, how it takes branches and loops, and one entry run on a team. What it computes is compared
-// with the straight line in tests/codegen/golden_run_test.cpp and tests/run/three_ways_test.py.
+// What the interpreter refuses, how it takes branches and loops, and one entry run on a team. What
+// it computes is compared with the straight line in tests/codegen/golden_run_test.cpp and
+// tests/run/three_ways_test.py.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -19,17 +20,22 @@ void addScalar(sl_ctx*, sl_team, void* const* pointers, const int64_t* scalars) 
   *static_cast<float*>(pointers[0]) += static_cast<float>(scalars[0]);
 }
 
-void failWithIndex(sl_ctx* ctx, sl_team, void* const*, const int64_t*) { sl_fail(ctx, SL_INDEX_ERROR, 9, 0, 3); }
+void failWithIndex(sl_ctx* ctx, sl_team, void* const*, const int64_t*) {
+  sl_fail(ctx, SL_INDEX_ERROR, 9, 0, 3);
+}
 
 /// A program over one output, whose statements a test fills in.
 class Interpreted : public ::testing::Test {
  protected:
   Interpreted() {
     output_ = builder_.buffer(SL_ROLE_OUTPUT, "y", kFloat32, {});
-    arguments_[0] = {sizeof(sl_argument), "o0", SL_ARGUMENT_READWRITE, 0, kFloat32, 0, nullptr, nullptr};
+    arguments_[0] = {
+        sizeof(sl_argument), "o0", SL_ARGUMENT_READWRITE, 0, kFloat32, 0, nullptr, nullptr};
     names_[0] = "n";
-    entries_[0] = {sizeof(sl_entry), "add", "native", SL_ENTRY_KERNEL, 0, arguments_, 1, names_, 1, 0, addScalar};
-    entries_[1] = {sizeof(sl_entry), "fail", "native", SL_ENTRY_KERNEL, 1, arguments_, 1, nullptr, 0, 0, failWithIndex};
+    entries_[0] = {sizeof(sl_entry), "add", "native", SL_ENTRY_KERNEL, 0, arguments_, 1,
+                   names_,           1,     0,        addScalar};
+    entries_[1] = {sizeof(sl_entry), "fail", "native", SL_ENTRY_KERNEL, 1, arguments_, 1,
+                   nullptr,          0,      0,        failWithIndex};
   }
 
   void add(sl_statement_kind kind, std::vector<sl_expr> scalars = {}, const char* entry = "") {
@@ -90,18 +96,18 @@ class Interpreted : public ::testing::Test {
 };
 
 TEST_F(Interpreted, CountsAndBranches) {
-  add(SL_STATEMENT_FOR, {number(0), number(5), number(2)});                // 0: i = 0, 2, 4
-  add(SL_STATEMENT_LAUNCH, {value(0)}, "add");                             // 1
-  add(SL_STATEMENT_IF, {value(0)});                                        // 2: i != 0
-  add(SL_STATEMENT_LAUNCH, {number(100)}, "add");                          // 3
-  add(SL_STATEMENT_ELSE);                                                  // 4
-  add(SL_STATEMENT_LAUNCH, {number(1000)}, "add");                         // 5
-  add(SL_STATEMENT_END);                                                   // 6
-  add(SL_STATEMENT_END);                                                   // 7
-  add(SL_STATEMENT_IF, {number(0)});                                       // 8
-  add(SL_STATEMENT_LAUNCH, {number(7)}, "add");                            // 9
-  add(SL_STATEMENT_END);                                                   // 10
-  add(SL_STATEMENT_LAUNCH, {number(20000)}, "add");                        // 11
+  add(SL_STATEMENT_FOR, {number(0), number(5), number(2)});  // 0: i = 0, 2, 4
+  add(SL_STATEMENT_LAUNCH, {value(0)}, "add");               // 1
+  add(SL_STATEMENT_IF, {value(0)});                          // 2: i != 0
+  add(SL_STATEMENT_LAUNCH, {number(100)}, "add");            // 3
+  add(SL_STATEMENT_ELSE);                                    // 4
+  add(SL_STATEMENT_LAUNCH, {number(1000)}, "add");           // 5
+  add(SL_STATEMENT_END);                                     // 6
+  add(SL_STATEMENT_END);                                     // 7
+  add(SL_STATEMENT_IF, {number(0)});                         // 8
+  add(SL_STATEMENT_LAUNCH, {number(7)}, "add");              // 9
+  add(SL_STATEMENT_END);                                     // 10
+  add(SL_STATEMENT_LAUNCH, {number(20000)}, "add");          // 11
   ASSERT_EQ(SL_OK, run()) << message.text;
   EXPECT_EQ(0 + 2 + 4 + 2 * 100 + 1000 + 20000, result);
 }
@@ -112,7 +118,8 @@ TEST_F(Interpreted, StopsAtTheFirstFailure) {
   add(SL_STATEMENT_LAUNCH, {number(1)}, "add");
   EXPECT_EQ(SL_INDEX_ERROR, run());
   EXPECT_EQ(1, result);
-  EXPECT_NE(std::string::npos, std::string(message.text).find("index 9 is out of range [0, 4)")) << message.text;
+  EXPECT_NE(std::string::npos, std::string(message.text).find("index 9 is out of range [0, 4)"))
+      << message.text;
   EXPECT_NE(std::string::npos, std::string(message.text).find("model.py:7")) << message.text;
 }
 
@@ -129,18 +136,21 @@ TEST_F(Interpreted, RefusesWhatDoesNotAddUp) {
   add(SL_STATEMENT_LAUNCH, {number(1)}, "add");
   EXPECT_EQ(SL_UNSUPPORTED, run(0));
   EXPECT_STREQ(
-      "program 'forward' cannot be interpreted: statement 0 calls an entry that the program does not list: add",
+      "program 'forward' cannot be interpreted: statement 0 calls an entry that the program does "
+      "not list: add",
       message.text);
   add(SL_STATEMENT_LAUNCH, {}, "add");
   EXPECT_EQ(SL_UNSUPPORTED, run());
-  EXPECT_NE(std::string::npos, std::string(message.text).find("statement 1 gives another number of arguments"))
+  EXPECT_NE(std::string::npos,
+            std::string(message.text).find("statement 1 gives another number of arguments"))
       << message.text;
 }
 
 TEST_F(Interpreted, RefusesRegionsWithoutEnd) {
   add(SL_STATEMENT_IF, {number(1)});
   EXPECT_EQ(SL_UNSUPPORTED, run());
-  EXPECT_STREQ("program 'forward' cannot be interpreted: statement 0 opens a region without an end", message.text);
+  EXPECT_STREQ("program 'forward' cannot be interpreted: statement 0 opens a region without an end",
+               message.text);
 }
 
 TEST_F(Interpreted, RefusesAnEndTooMany) {
@@ -150,7 +160,8 @@ TEST_F(Interpreted, RefusesAnEndTooMany) {
 }
 
 void countThreads(sl_ctx*, sl_team team, void* const* pointers, const int64_t* scalars) {
-  static_cast<std::atomic<int>*>(pointers[0])->fetch_add(team.size * 10 + static_cast<int>(scalars[0]));
+  static_cast<std::atomic<int>*>(pointers[0])
+      ->fetch_add(team.size * 10 + static_cast<int>(scalars[0]));
 }
 
 TEST(QueueRun, RunsOnAllThreadsOrOnOne) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames that are used again in the order of one queue, and runs that are launched as graphs, with a device that only notes what
-// is asked of it.
+// Frames that are used again in the order of one queue, and runs that are launched as graphs, with
+// a device that only notes what is asked of it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,8 +15,8 @@ namespace straightline::testing {
 namespace {
 
 struct Notes : DeviceCalls {
-  int64_t arenas = 0;    ///< alive
-  bool passed = false;   ///< what a query answers
+  int64_t arenas = 0;   ///< alive
+  bool passed = false;  ///< what a query answers
   bool captured = false;
   bool forgets = false;  ///< its graphs cannot be launched again as they are
   int graphs = 0;        ///< that were made
@@ -27,7 +27,7 @@ Notes& notes() {
 }
 void note(const std::string& call) { notes().calls.push_back(call); }
 
-constexpr int kSteps = 8;     ///< blocks of a run that says two steps before its kernel
+constexpr int kSteps = 8;    ///< blocks of a run that says two steps before its kernel
 constexpr int kGraph = 100;  ///< number of the first queue that gathers
 int numberOf(void* queue) { return *static_cast<int*>(queue); }
 
@@ -46,7 +46,9 @@ void queueDestroy(void* queue) {
   }
   delete static_cast<int*>(queue);
 }
-void* queueAdopt(int32_t, void* native) { return new int(static_cast<int>(reinterpret_cast<intptr_t>(native))); }
+void* queueAdopt(int32_t, void* native) {
+  return new int(static_cast<int>(reinterpret_cast<intptr_t>(native)));
+}
 int32_t load(int32_t, const sl_device_code*, void** kernel, char*, size_t) {
   *kernel = &notes();
   return SL_OK;
@@ -78,15 +80,20 @@ int32_t query(void*) {
   note("query");
   return notes().passed;
 }
-int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t, const int64_t* scalars, int32_t) {
+int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t,
+               const int64_t* scalars, int32_t) {
   note("call on " + std::to_string(numberOf(queue)));
   reinterpret_cast<sl_thunk_fn>(entry)(ctx, sl_team{nullptr, 0, 1}, pointers, scalars);
   return ctx->status;
 }
-int32_t copy(void*, sl_ctx*, void*, const char*, const void*, const char*, size_t) { return SL_INTERNAL; }
+int32_t copy(void*, sl_ctx*, void*, const char*, const void*, const char*, size_t) {
+  return SL_INTERNAL;
+}
 uint64_t queueOrder(void* queue) { return static_cast<uint64_t>(numberOf(queue)); }
 int32_t queueCaptured(void*) { return notes().captured; }
-void finish(int32_t device) { note("finish" + (device ? " " + std::to_string(device) : std::string())); }
+void finish(int32_t device) {
+  note("finish" + (device ? " " + std::to_string(device) : std::string()));
+}
 void* graphCreate(int32_t) {
   note("graph");
   return new int(kGraph + notes().graphs++);
@@ -104,21 +111,47 @@ int32_t graphAgain(void* graph, sl_ctx*, void* queue) {
   if (notes().forgets) {
     return 0;
   }
-  note("the same" + (numberOf(graph) > kGraph ? " of " + std::to_string(numberOf(graph)) : "") + " for " + std::to_string(numberOf(queue)));
+  note("the same" + (numberOf(graph) > kGraph ? " of " + std::to_string(numberOf(graph)) : "") +
+       " for " + std::to_string(numberOf(queue)));
   return 1;
 }
 
 void graphStep(void* graph, int32_t number, const int32_t* after, int32_t count) {
-  note("step " + std::to_string(number) + (count ? " behind " + std::to_string(after[0]) : "") + " on " + std::to_string(numberOf(graph)));
+  note("step " + std::to_string(number) + (count ? " behind " + std::to_string(after[0]) : "") +
+       " on " + std::to_string(numberOf(graph)));
 }
 
-const sl_device_desc kDevice = {sizeof(sl_device_desc), "launching", 0,    allocate, deallocate, queueCreate,
-                                queueDestroy,           launch,      copy, record,   wait,       synchronize,
-                                eventDestroy,           query,       load, unload,   start,      queueAdopt,
-                                1,                      queueOrder,  queueCaptured,  recordAgain,
-                                finish,                 graphCreate, graphBegin,     graphLaunch,
-                                graphAgain,             nullptr,     graphStep};
-const sl_backend_desc kBackend = {sizeof(sl_backend_desc), SL_ABI_VERSION, "launching", nullptr, 0, &kDevice};
+const sl_device_desc kDevice = {sizeof(sl_device_desc),
+                                "launching",
+                                0,
+                                allocate,
+                                deallocate,
+                                queueCreate,
+                                queueDestroy,
+                                launch,
+                                copy,
+                                record,
+                                wait,
+                                synchronize,
+                                eventDestroy,
+                                query,
+                                load,
+                                unload,
+                                start,
+                                queueAdopt,
+                                1,
+                                queueOrder,
+                                queueCaptured,
+                                recordAgain,
+                                finish,
+                                graphCreate,
+                                graphBegin,
+                                graphLaunch,
+                                graphAgain,
+                                nullptr,
+                                graphStep};
+const sl_backend_desc kBackend = {
+    sizeof(sl_backend_desc), SL_ABI_VERSION, "launching", nullptr, 0, &kDevice};
 
 /// One kernel; the number of its blocks is the first extent, the arena has as many KiB.
 int32_t runOne(sl_ctx* ctx, sl_team, const sl_bindings* io) {
@@ -147,7 +180,8 @@ class Launch : public ::testing::Test {
     EXPECT_EQ(0, notes().arenas);
   }
 
-  void make(bool hasArena, sl_statement_kind kind = SL_STATEMENT_LAUNCH, int64_t hostArena = 0, int32_t device = 0) {
+  void make(bool hasArena, sl_statement_kind kind = SL_STATEMENT_LAUNCH, int64_t hostArena = 0,
+            int32_t device = 0) {
     const int32_t space = builder.space("launching");
     builder.queue("launching");
     const int32_t blocks = builder.extent("blocks", 0, 9);
@@ -168,18 +202,23 @@ class Launch : public ::testing::Test {
     desc->entries = &entry;
     desc->entry_count = 1;
     sl_message message;
-    ASSERT_EQ(SL_OK, sl_program_create_on(desc, device, nullptr, nullptr, &program, &message)) << message.text;
-    ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, &message)) << message.text;
+    ASSERT_EQ(SL_OK, sl_program_create_on(desc, device, nullptr, nullptr, &program, &message))
+        << message.text;
+    ASSERT_EQ(SL_OK, sl_weights_create(program, nullptr, nullptr, nullptr, &weights, &message))
+        << message.text;
   }
 
   sl_queue* stream(int number) {
     sl_queue* queue = nullptr;
-    EXPECT_EQ(SL_OK, sl_queue_adopt("launching", 0, reinterpret_cast<void*>(static_cast<intptr_t>(number)), &queue, nullptr));
+    EXPECT_EQ(SL_OK,
+              sl_queue_adopt("launching", 0, reinterpret_cast<void*>(static_cast<intptr_t>(number)),
+                             &queue, nullptr));
     queues.push_back(queue);
     return queue;
   }
 
-  std::string run(sl_queue* queue, int64_t blocks, sl_launch launch = SL_LAUNCH_STREAM, int32_t expected = SL_OK) {
+  std::string run(sl_queue* queue, int64_t blocks, sl_launch launch = SL_LAUNCH_STREAM,
+                  int32_t expected = SL_OK) {
     Call call(program, weights, queue, launch, executor);
     EXPECT_EQ(expected, call({}, {}, {blocks})) << call.message.text;
     said = call.message.text;
@@ -188,7 +227,8 @@ class Launch : public ::testing::Test {
 
   const sl_device_image image = {sizeof(sl_device_image), "code", 4, 0};
   sl_device_code code = {sizeof(sl_device_code), "one", &image, {}, 64, 0, 0};
-  sl_entry entry = {sizeof(sl_entry), "kernel", "launching", SL_ENTRY_KERNEL, 1, nullptr, 0, nullptr, 0, 0, nullptr, &code};
+  sl_entry entry = {sizeof(sl_entry), "kernel", "launching", SL_ENTRY_KERNEL, 1,    nullptr, 0,
+                    nullptr,          0,        0,           nullptr,         &code};
   DescriptionBuilder builder;
   std::vector<sl_queue*> queues;
   sl_program* program = nullptr;
@@ -223,15 +263,18 @@ TEST_F(Launch, OneStreamUsesOneFrameAndLeavesNoEventAndAsksNothing) {
 TEST_F(Launch, OnlyAQueueThatGathersIsToldOfSteps) {
   make(true);
   EXPECT_EQ("start x8 on 5", run(stream(5), kSteps)) << "a stream runs the order of the calls";
-  EXPECT_EQ("graph, begin for 6, step 0 on 100, step 1 behind 0 on 100, start x8 on 100, launch, record on 6",
-            run(stream(6), kSteps, SL_LAUNCH_GRAPH));
+  EXPECT_EQ(
+      "graph, begin for 6, step 0 on 100, step 1 behind 0 on 100, start x8 on 100, launch, record "
+      "on 6",
+      run(stream(6), kSteps, SL_LAUNCH_GRAPH));
 }
 
 TEST_F(Launch, AnotherStreamTakesAFrameOnlyWhenItsQueueHasPassed) {
   make(true);
   sl_queue *first = stream(5), *second = stream(6);
   run(first, 2);
-  EXPECT_EQ("start x2 on 6, record on 6", run(second, 2)) << "the first left no event: a frame of its own";
+  EXPECT_EQ("start x2 on 6, record on 6", run(second, 2))
+      << "the first left no event: a frame of its own";
   EXPECT_EQ(2, notes().arenas);
   EXPECT_EQ("start x2 on 5, record on 5", run(first, 2));
   EXPECT_EQ("start x2 on 6, again on 6", run(second, 2));
@@ -244,7 +287,8 @@ TEST_F(Launch, AnotherStreamTakesAFrameOnlyWhenItsQueueHasPassed) {
 TEST_F(Launch, ALargeArenaLeavesAnEvent) {
   make(true);
   sl_queue* queue = stream(5);
-  EXPECT_EQ("start x65537 on 5, record on 5", run(queue, 65537)) << "64 MiB and more would be kept from other streams";
+  EXPECT_EQ("start x65537 on 5, record on 5", run(queue, 65537))
+      << "64 MiB and more would be kept from other streams";
   EXPECT_EQ("start x2 on 5, again on 5", run(queue, 2)) << "it has grown";
 }
 
@@ -297,7 +341,8 @@ TEST_F(Launch, WithAnArenaOfTheHostNothingIsInOrder) {
   sl_queue* queue = stream(5);
   run(queue, 2);
   EXPECT_EQ("query, start x2 on 5, record on 5", run(queue, 2));
-  EXPECT_EQ("query, query", run(queue, 2, SL_LAUNCH_GRAPH, SL_UNSUPPORTED)) << "a frame is looked for, and nothing is started";
+  EXPECT_EQ("query, query", run(queue, 2, SL_LAUNCH_GRAPH, SL_UNSUPPORTED))
+      << "a frame is looked for, and nothing is started";
 }
 
 TEST_F(Launch, ASecondRunOnOneLeaseRunsBehindTheFirst) {
@@ -314,7 +359,8 @@ TEST_F(Launch, ASecondRunOnOneLeaseRunsBehindTheFirst) {
   ASSERT_EQ(SL_OK, sl_run(program, weights, frame, queue, &args, &ctx, &message));
   EXPECT_EQ("start x2 on 5, start x2 on 5", notes().take());
   ASSERT_EQ(SL_OK, sl_run(program, weights, frame, other, &args, &ctx, &message));
-  EXPECT_EQ("finish, start x2 on 6, record on 6", notes().take()) << "it was leased for another queue";
+  EXPECT_EQ("finish, start x2 on 6, record on 6", notes().take())
+      << "it was leased for another queue";
   sl_frame_return(frame);
   EXPECT_EQ("query, start x2 on 5", run(queue, 2)) << "the frame is not in the order of 5 any more";
 }
@@ -324,7 +370,8 @@ TEST_F(Launch, AGraphIsMadeOnceAFrameAndGathersEveryRun) {
   sl_queue* queue = stream(5);
   EXPECT_EQ(1, sl_program_graph_nodes(program, nullptr));
   EXPECT_EQ("graph, begin for 5, start x2 on 100, launch", run(queue, 2, SL_LAUNCH_GRAPH));
-  EXPECT_EQ("begin for 5, start x0 on 100, launch", run(queue, 0, SL_LAUNCH_GRAPH)) << "a graph sees what starts nothing";
+  EXPECT_EQ("begin for 5, start x0 on 100, launch", run(queue, 0, SL_LAUNCH_GRAPH))
+      << "a graph sees what starts nothing";
   EXPECT_EQ("start x2 on 5", run(queue, 2)) << "by stream";
   EXPECT_EQ("", run(queue, 0)) << "an empty grid starts nothing";
 }
@@ -333,7 +380,8 @@ TEST_F(Launch, AGraphWithAnArenaIsGuardedByAnEventOfTheStream) {
   make(true);
   sl_queue* queue = stream(5);
   run(stream(6), 2);
-  EXPECT_EQ("graph, begin for 5, start x2 on 100, launch, record on 5", run(queue, 2, SL_LAUNCH_GRAPH));
+  EXPECT_EQ("graph, begin for 5, start x2 on 100, launch, record on 5",
+            run(queue, 2, SL_LAUNCH_GRAPH));
   EXPECT_EQ("begin for 5, start x1 on 100, launch, again on 5", run(queue, 1, SL_LAUNCH_GRAPH));
 }
 
@@ -343,16 +391,20 @@ TEST_F(Launch, ARunOfWhatWasLaunchedLastGathersNothing) {
   EXPECT_EQ("graph, begin for 5, start x2 on 100, launch", run(queue, 2, SL_LAUNCH_GRAPH));
   EXPECT_EQ("the same for 5", run(queue, 2, SL_LAUNCH_GRAPH));
   EXPECT_EQ("the same for 5", run(queue, 2, SL_LAUNCH_GRAPH));
-  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "another size";
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH))
+      << "another size";
   EXPECT_EQ("the same for 5", run(queue, 1, SL_LAUNCH_GRAPH));
   notes().forgets = true;
-  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "the device does not know it any more";
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH))
+      << "the device does not know it any more";
   notes().forgets = false;
   executor = sl_interpreter();
-  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "who interprets is shown every statement";
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH))
+      << "who interprets is shown every statement";
   executor = nullptr;
   run(queue, 9, SL_LAUNCH_GRAPH, SL_DEVICE_ERROR);
-  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "the last run failed";
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH))
+      << "the last run failed";
 }
 
 TEST_F(Launch, WhatComesBackHasAGraphOfItsOwn) {
@@ -360,13 +412,16 @@ TEST_F(Launch, WhatComesBackHasAGraphOfItsOwn) {
   sl_queue* queue = stream(5);
   run(queue, 8, SL_LAUNCH_GRAPH);  // the arena grows no more
   EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH));
-  EXPECT_EQ("begin for 5, start x2 on 100, launch", run(queue, 2, SL_LAUNCH_GRAPH)) << "in place of the last";
-  EXPECT_EQ("graph, begin for 5, start x1 on 101, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "for the second time";
+  EXPECT_EQ("begin for 5, start x2 on 100, launch", run(queue, 2, SL_LAUNCH_GRAPH))
+      << "in place of the last";
+  EXPECT_EQ("graph, begin for 5, start x1 on 101, launch", run(queue, 1, SL_LAUNCH_GRAPH))
+      << "for the second time";
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ("the same for 5", run(queue, 2, SL_LAUNCH_GRAPH));
     EXPECT_EQ("the same of 101 for 5", run(queue, 1, SL_LAUNCH_GRAPH));
   }
-  EXPECT_EQ("begin for 5, start x3 on 101, launch", run(queue, 3, SL_LAUNCH_GRAPH)) << "what is new: where the last that gathered went";
+  EXPECT_EQ("begin for 5, start x3 on 101, launch", run(queue, 3, SL_LAUNCH_GRAPH))
+      << "what is new: where the last that gathered went";
   EXPECT_EQ("the same for 5", run(queue, 2, SL_LAUNCH_GRAPH)) << "the other one stays";
 }
 
@@ -377,7 +432,8 @@ TEST_F(Launch, WhereNothingComesBackThereIsOneGraph) {
     run(queue, blocks, SL_LAUNCH_GRAPH);
   }
   EXPECT_EQ(1, notes().graphs);
-  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH)) << "eight others were in between: it is forgotten";
+  EXPECT_EQ("begin for 5, start x1 on 100, launch", run(queue, 1, SL_LAUNCH_GRAPH))
+      << "eight others were in between: it is forgotten";
 }
 
 TEST_F(Launch, AFrameHasFourGraphsAtMost) {
@@ -394,8 +450,10 @@ TEST_F(Launch, AFrameHasFourGraphsAtMost) {
       run(queue, blocks, SL_LAUNCH_GRAPH);
     }
   }
-  const std::string last = run(queue, 5, SL_LAUNCH_GRAPH) + run(queue, 4, SL_LAUNCH_GRAPH) + run(queue, 3, SL_LAUNCH_GRAPH);
-  EXPECT_EQ(last.find("begin"), std::string::npos) << last << ": the graphs that were used longest ago gave way";
+  const std::string last = run(queue, 5, SL_LAUNCH_GRAPH) + run(queue, 4, SL_LAUNCH_GRAPH) +
+                           run(queue, 3, SL_LAUNCH_GRAPH);
+  EXPECT_EQ(last.find("begin"), std::string::npos)
+      << last << ": the graphs that were used longest ago gave way";
   EXPECT_EQ(4, notes().graphs);
 }
 
@@ -421,7 +479,8 @@ TEST_F(Launch, OtherWeightsForgetWhatAGraphKnows) {
   EXPECT_EQ("the same of 101 for 5", run(queue, 2, SL_LAUNCH_GRAPH));
   std::swap(first, weights);
   EXPECT_EQ("the same for 5", run(queue, 2, SL_LAUNCH_GRAPH)) << "they come back";
-  EXPECT_EQ("begin for 5, start x3 on 100, launch", run(queue, 3, SL_LAUNCH_GRAPH)) << "what is new goes to a graph of its weights";
+  EXPECT_EQ("begin for 5, start x3 on 100, launch", run(queue, 3, SL_LAUNCH_GRAPH))
+      << "what is new goes to a graph of its weights";
   std::swap(first, weights);
   EXPECT_EQ("begin for 5, start x4 on 101, launch", run(queue, 4, SL_LAUNCH_GRAPH));
   std::swap(first, weights);
@@ -501,7 +560,8 @@ TEST_F(Launch, UnderACaptureKernelsAreStartedOneByOneAndTheArenaStays) {
   EXPECT_EQ("graph, begin for 5, start x2 on 100, launch", run(queue, 2, SL_LAUNCH_GRAPH));
   EXPECT_EQ(3, notes().arenas);
   notes().captured = true;
-  EXPECT_EQ("start x2 on 6", run(stream(6), 2)) << "nothing is asked about the one that is still running";
+  EXPECT_EQ("start x2 on 6", run(stream(6), 2))
+      << "nothing is asked about the one that is still running";
   EXPECT_EQ(4, notes().arenas);
 }
 
@@ -559,7 +619,10 @@ TEST_F(Launch, WhatCannotBeAGraphSaysWhy) {
   EXPECT_EQ(-1, sl_program_graph_nodes(program, &message));
   EXPECT_STREQ("mul at model.py:3 is control flow that depends on data", message.text);
   EXPECT_EQ("", run(stream(5), 2, SL_LAUNCH_GRAPH, SL_UNSUPPORTED));
-  EXPECT_EQ("the program cannot be launched as a graph: mul at model.py:3 is control flow that depends on data", said);
+  EXPECT_EQ(
+      "the program cannot be launched as a graph: mul at model.py:3 is control flow that depends "
+      "on data",
+      said);
 }
 
 TEST_F(Launch, AProgramOfTheHostHasNoGraph) {

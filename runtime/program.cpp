@@ -68,11 +68,13 @@ const char* whyNoNode(const sl_program& program, const sl_statement& statement) 
       return nullptr;
     case SL_STATEMENT_CALL:
       for (int32_t i = 0; i < desc.entry_count; ++i) {
-        if (std::strcmp(desc.entries[i].name, statement.entry) == 0 && std::strcmp(desc.entries[i].backend, "aten") == 0) {
+        if (std::strcmp(desc.entries[i].name, statement.entry) == 0 &&
+            std::strcmp(desc.entries[i].backend, "aten") == 0) {
           return " is done by torch, which puts its work on the current stream by itself";
         }
       }
-      return program.queueDevices[static_cast<size_t>(statement.queue)] ? nullptr : " runs on the host";
+      return program.queueDevices[static_cast<size_t>(statement.queue)] ? nullptr
+                                                                        : " runs on the host";
     case SL_STATEMENT_ALLOC:
       return " allocates memory";
     case SL_STATEMENT_BARRIER:
@@ -113,8 +115,8 @@ void planTeam(sl_program* program) {
   int32_t all = 0;
   for (int32_t i = 0; i < desc.statement_count; ++i) {
     const sl_statement& statement = desc.statements[i];
-    const bool works = statement.kind == SL_STATEMENT_LAUNCH || statement.kind == SL_STATEMENT_CALL ||
-                       statement.kind == SL_STATEMENT_COPY;
+    const bool works = statement.kind == SL_STATEMENT_LAUNCH ||
+                       statement.kind == SL_STATEMENT_CALL || statement.kind == SL_STATEMENT_COPY;
     all += statement.phase == 1 && works;
     shared += statement.phase == 1 && works && statement.team != 1;
   }
@@ -139,7 +141,8 @@ size_t orderedQueue(const sl_program& program) {
     const sl_expr& bytes = program.desc->arena_bytes[i];
     const bool none = isConstant(bytes) && sl_expr_value(&bytes, nullptr) <= 0;
     if (!none && program.spaceDevices[i] != device) {
-      return 0;  // the host, or another device, would write into it while the run before still reads it
+      // the host, or another device, would write into it while the run before still reads it
+      return 0;
     }
   }
   return found;
@@ -149,10 +152,12 @@ size_t orderedQueue(const sl_program& program) {
 void planGraph(sl_program* program) {
   const sl_program_desc& desc = *program->desc;
   const size_t queue = program->orderedQueue;
-  const bool takesGraphs = std::any_of(program->queueDevices.begin(), program->queueDevices.end(),
-                                       [](const sl_device_desc* device) { return device && device->graph_create; });
+  const bool takesGraphs =
+      std::any_of(program->queueDevices.begin(), program->queueDevices.end(),
+                  [](const sl_device_desc* device) { return device && device->graph_create; });
   if (!takesGraphs) {
-    program->whyNoGraph = std::string("program '") + desc.name + "' has no queue of a device that takes graphs";
+    program->whyNoGraph =
+        std::string("program '") + desc.name + "' has no queue of a device that takes graphs";
     return;
   }
   int32_t nodes = 0;
@@ -163,13 +168,15 @@ void planGraph(sl_program* program) {
     }
     if (const char* reason = whyNoNode(*program, statement)) {
       const bool named = statement.op && statement.op[0];
-      program->whyNoGraph = (named ? statement.op : "statement " + std::to_string(i)) + " at " + statement.source + reason;
+      program->whyNoGraph = (named ? statement.op : "statement " + std::to_string(i)) + " at " +
+                            statement.source + reason;
       return;
     }
     nodes += statement.queue == static_cast<int32_t>(queue);
   }
   if (!queue) {
-    program->whyNoGraph = std::string("program '") + desc.name + "' has more than one order of work or an arena elsewhere";
+    program->whyNoGraph = std::string("program '") + desc.name +
+                          "' has more than one order of work or an arena elsewhere";
     return;
   }
   program->graphNodes = nodes;
@@ -177,7 +184,8 @@ void planGraph(sl_program* program) {
 
 }  // namespace
 
-int32_t reportNoMemory(const sl_program& program, size_t space, const char* who, int64_t bytes, const char* of, sl_message* message) {
+int32_t reportNoMemory(const sl_program& program, size_t space, const char* who, int64_t bytes,
+                       const char* of, sl_message* message) {
   const sl_device_desc* device = program.spaceDevices[space];
   const char* missing = device && device->missing ? device->missing(program.device) : nullptr;
   MessageWriter writer(message);
@@ -185,7 +193,14 @@ int32_t reportNoMemory(const sl_program& program, size_t space, const char* who,
     writer.text(missing);
     return SL_DEVICE_ERROR;
   }
-  writer.text("out of memory: ").text(who).number(bytes).text(" bytes").text(of).text(" in '").text(program.desc->spaces[space]).text("'");
+  writer.text("out of memory: ")
+      .text(who)
+      .number(bytes)
+      .text(" bytes")
+      .text(of)
+      .text(" in '")
+      .text(program.desc->spaces[space])
+      .text("'");
   if (device) {
     writer.text(" of device ").number(program.device);
   }
@@ -203,8 +218,8 @@ int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), v
   return sl_program_create_on(desc, 0, release, user, out, message);
 }
 
-int32_t sl_program_create_on(const sl_program_desc* desc, int32_t device, void (*release)(void*), void* user,
-                             sl_program** out, sl_message* message) {
+int32_t sl_program_create_on(const sl_program_desc* desc, int32_t device, void (*release)(void*),
+                             void* user, sl_program** out, sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     if (!checkDescription(desc, message)) {
@@ -218,8 +233,12 @@ int32_t sl_program_create_on(const sl_program_desc* desc, int32_t device, void (
       return SL_UNSUPPORTED;
     }
     if (device < 0 || (device != 0 && !program->asynchronous)) {
-      MessageWriter(message).text("device ").number(device).text(" was asked for but ").text(
-          program->asynchronous ? "the first one is number 0" : "the program runs on the host");
+      MessageWriter(message)
+          .text("device ")
+          .number(device)
+          .text(" was asked for but ")
+          .text(program->asynchronous ? "the first one is number 0"
+                                      : "the program runs on the host");
       return SL_INVALID_ARGUMENT;
     }
     program->device = device;

@@ -20,25 +20,33 @@ struct sl_program {
   void (*release)(void*) = nullptr;
   void* user = nullptr;
   std::atomic<int32_t> references{1};
-  int32_t device = 0;                               ///< number of the device on which it is, 0 on the host
+  /// number of the device on which it is, 0 on the host
+  int32_t device = 0;
   straightline::GuardPlan guard;
   std::vector<const sl_device_desc*> spaceDevices;  ///< by memory space, null for the host
-  std::vector<const sl_device_desc*> queueDevices;  ///< by queue index, null for the caller's team
-  std::vector<size_t> arenaBytes;                   ///< by memory space, valid when staticArenas
-  bool staticArenas = true;                         ///< no arena's size depends on an extent
-  bool asynchronous = false;                        ///< some queue is a device's
-  bool alone = false;                               ///< no statement of run is for more than thread 0
-  bool brief = false;                               ///< a run takes less than waking a team that sleeps
-  /// The queue, where a frame may be used again behind its own last run on that queue: the only one of a device, whose work
-  /// touches nothing of the host's. 0: there is none.
+  /// by queue index, null for the caller's team
+  std::vector<const sl_device_desc*> queueDevices;
+  /// by memory space, valid when staticArenas
+  std::vector<size_t> arenaBytes;
+  bool staticArenas = true;   ///< no arena's size depends on an extent
+  bool asynchronous = false;  ///< some queue is a device's
+  /// no statement of run is for more than thread 0
+  bool alone = false;
+  /// a run takes less than waking a team that sleeps
+  bool brief = false;
+  /// The queue, where a frame may be used again behind its own last run on that queue: the only one
+  /// of a device, whose work touches nothing of the host's. 0: there is none.
   size_t orderedQueue = 0;
-  int32_t graphNodes = -1;                          ///< nodes of a run as a graph; -1: `whyNoGraph`
+  /// nodes of a run as a graph; -1: `whyNoGraph`
+  int32_t graphNodes = -1;
   std::string whyNoGraph;
-  bool deviceArena = false;                         ///< `orderedQueue`'s device has an arena to guard
+  /// `orderedQueue`'s device has an arena to guard
+  bool deviceArena = false;
   std::vector<uint8_t> placed;  ///< by buffer: 0 when a statement has to make its address
   mutable straightline::FramePool frames;
   mutable straightline::DeviceKernels kernels;
-  mutable std::once_flag interpreterOnce;  ///< guards `interpreter`, made by the first interpreted call
+  /// guards `interpreter`, made by the first interpreted call
+  mutable std::once_flag interpreterOnce;
   mutable std::unique_ptr<const straightline::InterpreterPlan> interpreter;
 };
 
@@ -49,12 +57,14 @@ namespace straightline {
 /// checks nothing again.
 bool checkDescription(const sl_program_desc* desc, sl_message* message);
 
-/// By buffer: 0 when a statement has to make its address (allocations, views at index values, views of either).
+/// By buffer: 0 when a statement has to make its address (allocations, views at index values, views
+/// of either).
 std::vector<uint8_t> placedBuffers(const sl_program_desc& desc);
 
-/// "out of memory: <who> needs <bytes> bytes<of what>", with the memory space and its device, unless that device cannot be used at all,
-/// which it then says instead. Returns the status.
-int32_t reportNoMemory(const sl_program& program, size_t space, const char* who, int64_t bytes, const char* of, sl_message* message);
+/// "out of memory: <who> needs <bytes> bytes<of what>", with the memory space and its device,
+/// unless that device cannot be used at all, which it then says instead. Returns the status.
+int32_t reportNoMemory(const sl_program& program, size_t space, const char* who, int64_t bytes,
+                       const char* of, sl_message* message);
 
 /// Name of a buffer as the user knows it: its framework name, else its name in the emitted text.
 const char* userName(const sl_buffer& buffer);

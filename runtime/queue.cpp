@@ -19,7 +19,8 @@ TeamQueue teamQueues[kMaxThreads + 1];
 
 sl_queue* asQueue(void* queue) { return static_cast<sl_queue*>(queue); }
 
-/// One entry as a job of a team, which hands its bindings to every thread: the rest lies behind them.
+/// One entry as a job of a team, which hands its bindings to every thread: the rest lies behind
+/// them.
 struct EntryJob {
   sl_bindings bindings;
   sl_thunk_fn entry;
@@ -100,7 +101,11 @@ int32_t sl_queue_create(const char* backend, int32_t device, sl_queue** out, sl_
     }
     auto queue = std::make_unique<sl_queue>();
     if (!openDeviceQueue(found->device, device, queue.get())) {
-      MessageWriter(message).text("backend '").text(backend).text("' could not make a queue on its device ").number(device);
+      MessageWriter(message)
+          .text("backend '")
+          .text(backend)
+          .text("' could not make a queue on its device ")
+          .number(device);
       return SL_OUT_OF_MEMORY;
     }
     *out = queue.release();
@@ -108,7 +113,8 @@ int32_t sl_queue_create(const char* backend, int32_t device, sl_queue** out, sl_
   });
 }
 
-int32_t sl_queue_adopt(const char* backend, int32_t device, void* native, sl_queue** out, sl_message* message) {
+int32_t sl_queue_adopt(const char* backend, int32_t device, void* native, sl_queue** out,
+                       sl_message* message) {
   using namespace straightline;
   return atBoundary(message, [&]() -> int32_t {
     const sl_backend_desc* found = findBackend(backend);
@@ -124,7 +130,11 @@ int32_t sl_queue_adopt(const char* backend, int32_t device, void* native, sl_que
     queue->number = device;
     queue->handle = found->device->queue_adopt(device, native);
     if (!queue->handle) {
-      MessageWriter(message).text("backend '").text(backend).text("' refuses a queue of its device ").number(device);
+      MessageWriter(message)
+          .text("backend '")
+          .text(backend)
+          .text("' refuses a queue of its device ")
+          .number(device);
       return SL_DEVICE_ERROR;
     }
     *out = queue.release();
@@ -164,9 +174,11 @@ int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const
   return __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE);
 }
 
-int32_t sl_queue_start(sl_ctx* ctx, void* queue, void* kernel, const sl_grid* grid, void* const* arguments) {
+int32_t sl_queue_start(sl_ctx* ctx, void* queue, void* kernel, const sl_grid* grid,
+                       void* const* arguments) {
   const sl_queue* q = straightline::asQueue(queue);
-  return grid->blocks > 0 || q->gathers ? q->device->start(q->handle, ctx, kernel, grid, arguments) : SL_OK;
+  return grid->blocks > 0 || q->gathers ? q->device->start(q->handle, ctx, kernel, grid, arguments)
+                                        : SL_OK;
 }
 
 void sl_queue_step(void* queue, int32_t number, const int32_t* after, int32_t count) {

@@ -12,7 +12,8 @@ struct sl_queue {
   const sl_device_desc* device = nullptr;
   void* handle = nullptr;  ///< the device's queue, owned
   int32_t number = 0;      ///< of the device
-  bool gathers = false;    ///< what is started on it becomes nodes of a graph, launches without blocks too
+  /// what is started on it becomes nodes of a graph, launches without blocks too
+  bool gathers = false;
 };
 
 namespace straightline {

@@ -124,8 +124,8 @@ std::vector<Sibling>& siblings() {
   return *instance;
 }
 
-/// Opens `libstraightline_backend_<name>.so` beside this library and adds its backend; false, and why,
-/// when that (or a library that it needs) is not installed or does not fit.
+/// Opens `libstraightline_backend_<name>.so` beside this library and adds its backend; false, and
+/// why, when that (or a library that it needs) is not installed or does not fit.
 bool addSibling(const char* name, std::string* why) {
   Dl_info self;
   if (dladdr(reinterpret_cast<const void*>(&addSibling), &self) == 0 || !self.dli_fname) {
@@ -161,8 +161,9 @@ bool addSibling(const char* name, std::string* why) {
   return true;
 }
 
-// oneDNN is an extra. Without it a backend of that name stands in whose kernel refuses every problem with the reason, so
-// that it is found where people look for it: beside the kernel that was chosen instead.
+// oneDNN is an extra. Without it a backend of that name stands in whose kernel refuses every
+// problem with the reason, so that it is found where people look for it: beside the kernel that was
+// chosen instead.
 
 /// Written before the stand-in is registered.
 std::string& whyNoOnednn() {
@@ -250,12 +251,11 @@ struct Symbol {
 
 #define SL_SYMBOL(name) {#name, reinterpret_cast<void*>(&name)}
 const Symbol kSymbols[] = {
-    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_fail_text),
-    SL_SYMBOL(sl_queue_launch), SL_SYMBOL(sl_queue_copy),
-    SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),   SL_SYMBOL(sl_queue_forget),
-    SL_SYMBOL(memcpy),          SL_SYMBOL(memset),          SL_SYMBOL(memmove),
-    SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),        SL_SYMBOL(sl_free),
-    SL_SYMBOL(sl_queue_start),  SL_SYMBOL(sl_queue_step),
+    SL_SYMBOL(sl_fail),         SL_SYMBOL(sl_fail_text),    SL_SYMBOL(sl_queue_launch),
+    SL_SYMBOL(sl_queue_copy),   SL_SYMBOL(sl_queue_record), SL_SYMBOL(sl_queue_wait),
+    SL_SYMBOL(sl_queue_forget), SL_SYMBOL(memcpy),          SL_SYMBOL(memset),
+    SL_SYMBOL(memmove),         SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),
+    SL_SYMBOL(sl_free),         SL_SYMBOL(sl_queue_start),  SL_SYMBOL(sl_queue_step),
 };
 #undef SL_SYMBOL
 

@@ -33,8 +33,15 @@ __attribute__((noinline, cold)) int32_t reportMisuse(const char* text, sl_messag
   return SL_INVALID_ARGUMENT;
 }
 
-__attribute__((noinline, cold)) int32_t reportDevices(const char* what, int32_t number, const sl_program& program, sl_message* message) {
-  MessageWriter(message).text(what).text(" on device ").number(number).text(" but the program is on device ").number(program.device);
+__attribute__((noinline, cold)) int32_t reportDevices(const char* what, int32_t number,
+                                                      const sl_program& program,
+                                                      sl_message* message) {
+  MessageWriter(message)
+      .text(what)
+      .text(" on device ")
+      .number(number)
+      .text(" but the program is on device ")
+      .number(program.device);
   return SL_INVALID_ARGUMENT;
 }
 
@@ -47,8 +54,11 @@ __attribute__((noinline, cold)) int32_t reportContextSize(const sl_ctx& ctx, sl_
   return SL_INVALID_ARGUMENT;
 }
 
-__attribute__((noinline, cold)) int32_t reportNoGraph(const sl_program& program, sl_message* message) {
-  MessageWriter(message).text("the program cannot be launched as a graph: ").text(program.whyNoGraph.c_str());
+__attribute__((noinline, cold)) int32_t reportNoGraph(const sl_program& program,
+                                                      sl_message* message) {
+  MessageWriter(message)
+      .text("the program cannot be launched as a graph: ")
+      .text(program.whyNoGraph.c_str());
   return SL_UNSUPPORTED;
 }
 
@@ -67,8 +77,10 @@ bool fits(const sl_program& program, const sl_frame& frame, const int64_t* exten
 }
 
 /// Host queue of a call, and the table that emitted text reads: the frame's device queues, or the
-/// caller's own stream in place of the one with the same device. Null, with a message: a device has no queue left.
-sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue, sl_message* message) {
+/// caller's own stream in place of the one with the same device. Null, with a message: a device has
+/// no queue left.
+sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue,
+                     sl_message* message) {
   sl_queue* team = queue->team ? queue : &callerAlone();
   for (size_t i = 0; i < frame->queues.size(); ++i) {
     const sl_device_desc* device = program.queueDevices[i];
@@ -79,8 +91,11 @@ sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue
     } else {
       sl_queue* own = &frame->deviceQueues[i];
       if (!own->handle && !openDeviceQueue(device, program.device, own)) {
-        MessageWriter(message).text("backend '").text(program.desc->queues[i]).text("' could not make a queue on its device ").number(
-            program.device);
+        MessageWriter(message)
+            .text("backend '")
+            .text(program.desc->queues[i])
+            .text("' could not make a queue on its device ")
+            .number(program.device);
         return nullptr;
       }
       frame->queues[i] = own;
@@ -89,8 +104,10 @@ sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue
   return team;
 }
 
-/// Whether a run on `queue` becomes part of a graph that the caller captures, where that makes a difference to the frame.
-bool isCaptured(const sl_program& program, const sl_frame& frame, const sl_queue& queue, int32_t launch) {
+/// Whether a run on `queue` becomes part of a graph that the caller captures, where that makes a
+/// difference to the frame.
+bool isCaptured(const sl_program& program, const sl_frame& frame, const sl_queue& queue,
+                int32_t launch) {
   if (program.orderedQueue && !program.deviceArena && launch == SL_LAUNCH_STREAM) {
     return false;
   }
@@ -101,7 +118,8 @@ bool isCaptured(const sl_program& program, const sl_frame& frame, const sl_queue
 }
 
 /// Nothing that is enqueued on a queue of this device touches the frame.
-bool leavesFrameAlone(const sl_device_desc* device, const sl_program& program, const sl_frame& frame) {
+bool leavesFrameAlone(const sl_device_desc* device, const sl_program& program,
+                      const sl_frame& frame) {
   if (program.orderedQueue) {
     return !program.deviceArena;
   }
@@ -159,7 +177,8 @@ int32_t execute(const sl_program& program, Team* team, const sl_executor* execut
   return team->run(program.desc->run, ctx, &bindings, program.brief);
 }
 
-/// All that a straight line reads, as words; what changes most often comes first, so that a difference is found early.
+/// All that a straight line reads, as words; what changes most often comes first, so that a
+/// difference is found early.
 class Seen {
  public:
   Seen(const sl_program_desc& desc, const sl_bindings& bindings, uint64_t weights)
@@ -193,7 +212,8 @@ class Seen {
     return true;
   }
 
-  /// A graph that gathered for other weights forgets everything: their handles may have given way to others at the same addresses.
+  /// A graph that gathered for other weights forgets everything: their handles may have given way
+  /// to others at the same addresses.
   void writeTo(LaunchedGraph* graph) const {
     if (graph->weights != weights_) {
       closeDeviceQueue(&graph->queue);
@@ -229,7 +249,9 @@ class Seen {
     const void* values;
     int32_t count;
   };
-  static size_t bytesOf(const Table& table) { return static_cast<size_t>(table.count) * sizeof(uint64_t); }
+  static size_t bytesOf(const Table& table) {
+    return static_cast<size_t>(table.count) * sizeof(uint64_t);
+  }
 
   std::array<Table, 7> tables_;
   const uint64_t weights_;
@@ -246,23 +268,27 @@ LaunchedGraph* graphOf(FrameGraphs* frame, const Seen& seen) {
   return nullptr;
 }
 
-/// The graph that gathers what none launched last. What comes back gets one that nothing is known of, else a new one while there
-/// is room (and the device can launch it again as it is), else the one that was used longest ago. What is new goes where the last
-/// that gathered went, or to another one of the same weights: where nothing ever comes back one graph for each of some sets of weights
-/// is updated, and the others stay as they are.
+/// The graph that gathers what none launched last. What comes back gets one that nothing is known
+/// of, else a new one while there is room (and the device can launch it again as it is), else the
+/// one that was used longest ago. What is new goes where the last that gathered went, or to another
+/// one of the same weights: where nothing ever comes back one graph for each of some sets of
+/// weights is updated, and the others stay as they are.
 LaunchedGraph* graphToGather(FrameGraphs* frame, const Seen& seen, const sl_device_desc& device) {
   const auto graphs = std::span(frame->graphs).first(frame->count);
   const uint64_t hash = seen.hash();
-  const bool comesBack = std::find(frame->misses.begin(), frame->misses.end(), hash) != frame->misses.end();
+  const bool comesBack =
+      std::find(frame->misses.begin(), frame->misses.end(), hash) != frame->misses.end();
   if (!comesBack) {
     frame->misses[frame->nextMiss] = hash;
     frame->nextMiss = (frame->nextMiss + 1) % frame->misses.size();
   }
   const auto isOlder = [](const LaunchedGraph& a, const LaunchedGraph& b) { return a.run < b.run; };
-  const auto idle = std::find_if(graphs.begin(), graphs.end(), [](const LaunchedGraph& graph) { return !graph.isLaunched; });
+  const auto idle = std::find_if(graphs.begin(), graphs.end(),
+                                 [](const LaunchedGraph& graph) { return !graph.isLaunched; });
   const bool hasRoom = frame->count < frame->graphs.size() && device.graph_again;
   const bool isOfOthers = frame->count > 0 && !seen.isOf(frame->graphs[frame->gathered]);
-  const auto own = std::find_if(graphs.begin(), graphs.end(), [&](const LaunchedGraph& graph) { return seen.isOf(graph); });
+  const auto own = std::find_if(graphs.begin(), graphs.end(),
+                                [&](const LaunchedGraph& graph) { return seen.isOf(graph); });
   if (!comesBack && isOfOthers && own != graphs.end()) {
     frame->gathered = static_cast<size_t>(own - graphs.begin());
   } else if (graphs.empty() || ((comesBack || isOfOthers) && idle == graphs.end() && hasRoom)) {
@@ -274,10 +300,12 @@ LaunchedGraph* graphToGather(FrameGraphs* frame, const Seen& seen, const sl_devi
   return &frame->graphs[frame->gathered];
 }
 
-/// As `execute`, with everything for the device launched at once. Where a graph of the frame launched just that last, the straight
-/// line has nothing to say; else it is gathered, and what the graph knows of its last run is what changed since.
-int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team, const sl_executor* executor, sl_ctx* ctx,
-                       const sl_bindings& bindings, uint64_t weights) {
+/// As `execute`, with everything for the device launched at once. Where a graph of the frame
+/// launched just that last, the straight line has nothing to say; else it is gathered, and what the
+/// graph knows of its last run is what changed since.
+int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team,
+                       const sl_executor* executor, sl_ctx* ctx, const sl_bindings& bindings,
+                       uint64_t weights) {
   auto* target = static_cast<sl_queue*>(frame->queues[program.orderedQueue]);
   const sl_device_desc* device = target->device;
   const Seen seen(*program.desc, bindings, weights);
@@ -289,7 +317,8 @@ int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team, c
   }
   graph->run = ++frame->graphs.runs;
   graph->isLaunched = false;
-  if (isKnown && !executor && !ctx->profile && device->graph_again && device->graph_again(graph->queue.handle, ctx, target->handle)) {
+  if (isKnown && !executor && !ctx->profile && device->graph_again &&
+      device->graph_again(graph->queue.handle, ctx, target->handle)) {
     graph->isLaunched = ctx->status == SL_OK;
     return ctx->status;
   }
@@ -316,14 +345,16 @@ int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team, c
 
 /// Kernels on a device's queue may touch their context after sl_run has returned: they get the
 /// frame's.
-int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team, const sl_queue& queue, int32_t launch,
-                        const sl_executor* executor, const sl_bindings& bindings, uint64_t weights, sl_ctx* ctx,
+int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
+                        const sl_queue& queue, int32_t launch, const sl_executor* executor,
+                        const sl_bindings& bindings, uint64_t weights, sl_ctx* ctx,
                         sl_message* message) {
   const bool captured = isCaptured(program, *frame, queue, launch);
   if (frame->leasedFor != &queue) {
     frame->order = 0;
     if (!captured) {
-      waitForFrame(frame);  // a second run on one lease: context and arenas are still the first one's
+      // a second run on one lease: context and arenas are still the first one's
+      waitForFrame(frame);
     }
     frame->captured |= captured;
   }
@@ -334,9 +365,10 @@ int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team, 
   own->profile = ctx->profile;
   own->profile_user = ctx->profile_user;
   __atomic_store_n(&own->cancel, ctx->cancel, __ATOMIC_RELAXED);
-  const int32_t result = launch == SL_LAUNCH_GRAPH && !captured
-                             ? executeAsGraph(program, frame, team, executor, own, bindings, weights)
-                             : execute(program, team, executor, own, bindings);
+  const int32_t result =
+      launch == SL_LAUNCH_GRAPH && !captured
+          ? executeAsGraph(program, frame, team, executor, own, bindings, weights)
+          : execute(program, team, executor, own, bindings);
   __atomic_store_n(&own->cancel, static_cast<const int32_t*>(nullptr),
                    __ATOMIC_RELAXED);  // the caller's, gone soon
   if (!captured) {
@@ -408,7 +440,8 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
                                frame->queues.data(),
                                program->kernels.table()};
     // An older caller's sl_args ends before the executor, or before the launch.
-    const sl_executor* executor = args->size >= offsetof(sl_args, launch) ? args->executor : nullptr;
+    const sl_executor* executor =
+        args->size >= offsetof(sl_args, launch) ? args->executor : nullptr;
     const int32_t launch = args->size >= sizeof(sl_args) ? args->launch : SL_LAUNCH_STREAM;
     if (launch == SL_LAUNCH_GRAPH && program->graphNodes < 0) {
       return reportNoGraph(*program, message);
@@ -417,7 +450,8 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
       return SL_UNSUPPORTED;
     }
     if (program->asynchronous) {
-      return runAsynchronous(*program, frame, host->team, *queue, launch, executor, bindings, weights->serial, ctx, message);
+      return runAsynchronous(*program, frame, host->team, *queue, launch, executor, bindings,
+                             weights->serial, ctx, message);
     }
     const int32_t result = execute(*program, host->team, executor, ctx, bindings);
     if (result != SL_OK || ctx->status != SL_OK) {

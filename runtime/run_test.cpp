@@ -346,8 +346,9 @@ TEST(Run, MisuseIsRefusedNotRun) {
   ctx.size = 8;
   EXPECT_EQ(SL_INVALID_ARGUMENT,
             sl_run(p.program, p.weights, frame, p.queue, &args, &ctx, &message));
-  EXPECT_EQ("sl_ctx has 8 bytes but this runtime needs " + std::to_string(offsetof(sl_ctx, overlap)),
-            message.text);
+  EXPECT_EQ(
+      "sl_ctx has 8 bytes but this runtime needs " + std::to_string(offsetof(sl_ctx, overlap)),
+      message.text);
   sl_frame_return(frame);
 }
 

@@ -223,8 +223,8 @@ int32_t Team::meetAfterLibrary(sl_team_shared* shared, int32_t index, int32_t fa
   if (index == 0) {
     verdict.store(failed, std::memory_order_relaxed);
   }
-  // Either a sleeper is counted before member 0 looks, or it sees member 0's arrival: both sides are
-  // sequentially consistent.
+  // Either a sleeper is counted before member 0 looks, or it sees member 0's arrival: both sides
+  // are sequentially consistent.
   mine.store(meeting, std::memory_order_seq_cst);
   if (index == 0) {
     if (team->resting_.value.load(std::memory_order_seq_cst) != 0) {

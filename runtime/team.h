@@ -26,7 +26,8 @@ class Team {
   /// Runs `entry` on every member; the caller is member 0. Returns when all have returned. When the
   /// team is at work for another caller, or the system refuses threads, the caller runs alone as a
   /// team of one; so it does when workers are asleep and the run is `brief`: waking them would take
-  /// longer. They are woken for the calls to come where one such run follows another. Takes no lock.
+  /// longer. They are woken for the calls to come where one such run follows another. Takes no
+  /// lock.
   int32_t run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, bool brief = false);
 
   int32_t size() const { return size_; }
@@ -76,8 +77,10 @@ class Team {
   Job job_{};            ///< written before generation_ moves, read after
   Shared shared_{};
   std::unique_ptr<Flag[]> arrive_;  ///< one per member; shared_.abi.arrive points here
-  Flag resting_;                    ///< workers in (or about to enter) a futex wait for member 0 to leave a library
-  /// What member 0 said at the last two meetings: a member still reads one of them while it may come to the next.
+  /// workers in (or about to enter) a futex wait for member 0 to leave a library
+  Flag resting_;
+  /// What member 0 said at the last two meetings: a member still reads one of them while it may
+  /// come to the next.
   std::atomic<int32_t> failedAtMeeting_[2]{};
   std::unique_ptr<std::atomic<int32_t>[]>
       threadIds_;  ///< kernel thread ids of the workers, 0 until known

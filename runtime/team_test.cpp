@@ -40,7 +40,8 @@ std::atomic<int32_t> members{0};
 std::atomic<int32_t> seenSize{0};
 std::atomic<int32_t> indices{0};
 std::atomic<int> hold{0};
-thread_local int32_t callersSize = 0;  // team size of this thread's last call, in which it is member 0
+// team size of this thread's last call, in which it is member 0
+thread_local int32_t callersSize = 0;
 
 int32_t runCount(sl_ctx*, sl_team team, const sl_bindings*) {
   members.fetch_add(1);
@@ -213,7 +214,8 @@ int32_t runLibrary(sl_ctx*, sl_team team, const sl_bindings*) {
       usleep(1000);
     }
     const int32_t failed = team.index == 0 && failing == meeting;
-    verdicts.fetch_add(team.shared->meet_after_library(team.shared, team.index, failed) << (8 * meeting));
+    verdicts.fetch_add(team.shared->meet_after_library(team.shared, team.index, failed)
+                       << (8 * meeting));
   }
   return SL_OK;
 }
@@ -237,7 +239,8 @@ int32_t runShortLibrary(sl_ctx*, sl_team team, const sl_bindings*) {
     if (team.index == 0 && meeting % 100 == 0) {
       usleep(30);
     }
-    failures += team.shared->meet_after_library(team.shared, team.index, team.index == 0 && meeting % 7 == 3);
+    failures += team.shared->meet_after_library(team.shared, team.index,
+                                                team.index == 0 && meeting % 7 == 3);
   }
   verdicts.fetch_add(failures);
   return SL_OK;

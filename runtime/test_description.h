@@ -169,19 +169,21 @@ class DescriptionBuilder {
 /// What one call needs, taken and given back.
 class Call {
  public:
-  Call(sl_program* program, sl_weights* weights, sl_queue* queue, sl_launch launch = SL_LAUNCH_STREAM,
-       const sl_executor* executor = nullptr)
+  Call(sl_program* program, sl_weights* weights, sl_queue* queue,
+       sl_launch launch = SL_LAUNCH_STREAM, const sl_executor* executor = nullptr)
       : program_(program), weights_(weights), queue_(queue), launch_(launch), executor_(executor) {}
 
   int32_t operator()(std::vector<void*> inputs, std::vector<void*> outputs,
                      std::vector<int64_t> extents = {}) {
     sl_frame* frame = nullptr;
-    if (const int32_t status = sl_frame_lease_on(program_, queue_, launch_, extents.data(), &frame, &message)) {
+    if (const int32_t status =
+            sl_frame_lease_on(program_, queue_, launch_, extents.data(), &frame, &message)) {
       return status;
     }
     ctx = {};
     ctx.size = sizeof(ctx);
-    const sl_args args{sizeof(sl_args), inputs.data(), outputs.data(), extents.data(), executor_, launch_};
+    const sl_args args{sizeof(sl_args), inputs.data(), outputs.data(),
+                       extents.data(),  executor_,     launch_};
     const int32_t status = sl_run(program_, weights_, frame, queue_, &args, &ctx, &message);
     sl_frame_return(frame);
     return status;

@@ -52,8 +52,8 @@ class PrepareResources {
     scratchAddresses.resize(scratch_.size());
     for (size_t i = 0; i < scratch_.size(); ++i) {
       const int64_t bytes = sl_expr_value(&desc.scratch_bytes[i], nullptr);
-      if (!allocateBlock(program_.spaceDevices[i], program_.device, bytes > 0 ? static_cast<size_t>(bytes) : 0,
-                         &scratch_[i])) {
+      if (!allocateBlock(program_.spaceDevices[i], program_.device,
+                         bytes > 0 ? static_cast<size_t>(bytes) : 0, &scratch_[i])) {
         return reportNoMemory(program_, i, "prepare needs ", bytes, " of scratch", message);
       }
       scratchAddresses[i] = scratch_[i].address;
@@ -108,8 +108,8 @@ int32_t allocatePrepared(sl_weights* weights, sl_message* message) {
   weights->preparedAddresses.resize(weights->prepared.size());
   for (size_t i = 0; i < weights->prepared.size(); ++i) {
     const int64_t bytes = sl_expr_value(&desc.prepared_bytes[i], nullptr);
-    if (!allocateBlock(program.spaceDevices[i], program.device, bytes > 0 ? static_cast<size_t>(bytes) : 0,
-                       &weights->prepared[i])) {
+    if (!allocateBlock(program.spaceDevices[i], program.device,
+                       bytes > 0 ? static_cast<size_t>(bytes) : 0, &weights->prepared[i])) {
       return reportNoMemory(program, i, "the prepared weights need ", bytes, "", message);
     }
     weights->preparedAddresses[i] = weights->prepared[i].address;
@@ -125,7 +125,8 @@ int32_t prepare(sl_weights* weights, const sl_executor* executor, sl_message* me
   if (executor == sl_interpreter() && !interpretable(*weights->program, message)) {
     return SL_UNSUPPORTED;
   }
-  if (const int32_t status = weights->program->kernels.load(desc, weights->program->device, message)) {
+  if (const int32_t status =
+          weights->program->kernels.load(desc, weights->program->device, message)) {
     return status;
   }
   PrepareResources resources(*weights->program);
@@ -152,8 +153,9 @@ int32_t prepare(sl_weights* weights, const sl_executor* executor, sl_message* me
   ctx.device = weights->program->device;
   clearFailure(&ctx);
   Team* team = static_cast<sl_queue*>(resources.queues[0])->team;
-  const int32_t result = executor ? executor->execute(executor->user, weights->program, 0, &ctx, &bindings)
-                                  : team->run(desc.prepare, &ctx, &bindings);
+  const int32_t result =
+      executor ? executor->execute(executor->user, weights->program, 0, &ctx, &bindings)
+               : team->run(desc.prepare, &ctx, &bindings);
   resources.finish();
   if (result == SL_OK && __atomic_load_n(&ctx.status, __ATOMIC_ACQUIRE) == SL_OK) {
     return SL_OK;
@@ -203,8 +205,9 @@ void sl_weights_release(sl_weights* weights) {
   if (!weights || weights->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
     return;
   }
-  // Runs with these weights may still be enqueued. A frame in the order of a queue may have been lent again behind such a run,
-  // so that its event tells nothing any more: then everything is waited for.
+  // Runs with these weights may still be enqueued. A frame in the order of a queue may have been
+  // lent again behind such a run, so that its event tells nothing any more: then everything is
+  // waited for.
   if (const size_t queue = weights->program->orderedQueue) {
     weights->program->queueDevices[queue]->finish(weights->program->device);
   } else if (weights->program->asynchronous) {

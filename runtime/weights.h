@@ -15,7 +15,8 @@ struct sl_weights {
   void (*release)(void*) = nullptr;
   void* user = nullptr;
   std::atomic<int32_t> references{1};
-  const uint64_t serial = nextSerial();       ///< no other set of this process has had it: addresses of a set that has gone come back
+  /// no other set of this process has had it: addresses of a set that has gone come back
+  const uint64_t serial = nextSerial();
   std::vector<void*> parameters;              ///< borrowed
   std::vector<straightline::Block> prepared;  ///< by memory space
   std::vector<void*> preparedAddresses;       ///< of `prepared`, what sl_bindings points at

@@ -44,7 +44,8 @@ class WeightsTest : public ::testing::Test {
     builder_.buffer(SL_ROLE_STATE, "running_mean", kFloat32, {});
     builder_.handle([](void* handle) { destroyedHandles->push_back(handle); });
     builder_.handle(
-        [](void* handle) { destroyedHandles->push_back(handle); });  // never made: never destroyed
+        // never made: never destroyed
+        [](void* handle) { destroyedHandles->push_back(handle); });
     builder_.prepared(0, builder_.constant(100));
     builder_.scratch(0, builder_.constant(64));
     builder_.statement(SL_STATEMENT_CALL, "linear", "model.py:5");

@@ -52,9 +52,10 @@ TargetOptions targetOptions(const jit::Target& target, const CompileRequest& req
   return options;
 }
 
-/// What the program's release callback deletes: the code with the constant description inside it, and what it names.
+/// What the program's release callback deletes: the code with the constant description inside it,
+/// and what it names.
 struct LoadedCode {
-  std::unique_ptr<jit::DeviceProgram> device;  ///< null: no kernel runs on a device
+  std::unique_ptr<jit::DeviceProgram> device;     ///< null: no kernel runs on a device
   std::map<std::string, sl_device_image> images;  ///< by symbol
   std::unique_ptr<jit::CompiledProgram> host;
 };
@@ -74,22 +75,26 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
-/// The compilation of a program's kernels for a device, which goes on beside that of its host text until somebody needs an image.
-/// On the heap: a jump out of LLVM (fatal_guard.h) leaves it to its thread.
+/// The compilation of a program's kernels for a device, which goes on beside that of its host text
+/// until somebody needs an image. On the heap: a jump out of LLVM (fatal_guard.h) leaves it to its
+/// thread.
 class DeviceCompilation {
  public:
   /// `options` are copied. Fills device and images of `code`, which outlives it, as `emitted` does.
-  DeviceCompilation(const Emitted& emitted, const jit::CompileOptions& options, LoadedCode* code) : emitted_(emitted), code_(code) {
+  DeviceCompilation(const Emitted& emitted, const jit::CompileOptions& options, LoadedCode* code)
+      : emitted_(emitted), code_(code) {
     if (emitted.deviceUnits.empty()) {
       return;
     }
     work_ = std::async(std::launch::async, [this, options] {
       const auto begin = std::chrono::steady_clock::now();
-      code_->device = jit::compileForDevice(emitted_.deviceUnits, emitted_.deviceArch, options, &error_);
+      code_->device =
+          jit::compileForDevice(emitted_.deviceUnits, emitted_.deviceArch, options, &error_);
       seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     });
   }
-  /// The images by symbol, when they are there; none where it failed. Adds the seconds that this took to `waited`. One thread at a time.
+  /// The images by symbol, when they are there; none where it failed. Adds the seconds that this
+  /// took to `waited`. One thread at a time.
   std::map<std::string, sl_device_image>& finish(double* waited) {
     if (work_.valid()) {
       const Stopwatch watch(waited);
@@ -104,7 +109,8 @@ class DeviceCompilation {
       }
       for (const auto& [kernel, unit] : emitted_.unitOfDeviceKernel) {
         const std::string& image = code_->device->images.at(unit);
-        code_->images[kernel + "_image"] = {sizeof(sl_device_image), image.data(), image.size(), code_->device->compiler};
+        code_->images[kernel + "_image"] = {sizeof(sl_device_image), image.data(), image.size(),
+                                            code_->device->compiler};
       }
     }
     return code_->images;
@@ -146,8 +152,10 @@ std::vector<jit::Unit> together(const std::vector<jit::Unit>& units, int kernels
   return result;
 }
 
-/// What happened in the cache between two looks at it; other compilations of this process count too.
-void logCache(const jit::ObjectCache& cache, const jit::CacheCounts& before, const std::vector<std::string>& notes) {
+/// What happened in the cache between two looks at it; other compilations of this process count
+/// too.
+void logCache(const jit::ObjectCache& cache, const jit::CacheCounts& before,
+              const std::vector<std::string>& notes) {
   const jit::CacheCounts now = cache.counts();
   for (const std::string& note : notes) {
     logLine("cache", note);
@@ -155,8 +163,9 @@ void logCache(const jit::ObjectCache& cache, const jit::CacheCounts& before, con
   if (cache.capBytes() == 0 || cache.directory().empty()) {
     return logLine("cache", "off");
   }
-  logLine("cache", cache.directory() + ": " + std::to_string(now.hits - before.hits) + " hits, " + std::to_string(now.misses - before.misses) +
-                       " misses, " + std::to_string(now.damaged - before.damaged) + " damaged, " +
+  logLine("cache", cache.directory() + ": " + std::to_string(now.hits - before.hits) + " hits, " +
+                       std::to_string(now.misses - before.misses) + " misses, " +
+                       std::to_string(now.damaged - before.damaged) + " damaged, " +
                        std::to_string(now.stored - before.stored) + " stored, " +
                        std::to_string(now.evicted - before.evicted) + " evicted");
 }
@@ -187,14 +196,16 @@ Failure Compilation::compile(const Module& module, const CompileRequest& request
     const std::lock_guard<std::mutex> lock(module.context->mutex);
     compilation->opLevel_ = module.op.get().clone();
     compilation->kernelLevel_ = module.op.get().clone();
-    if (Failure failure = module.isText ? compilation->verifyText() : Failure::none(); failure.failed()) {
+    if (Failure failure = module.isText ? compilation->verifyText() : Failure::none();
+        failure.failed()) {
       return failure;
     }
     if (Failure failure = compilation->dump_.open(compilation->settings_.dump); failure.failed()) {
       return failure;
     }
     if (compilation->dump_.isOpen()) {
-      compilation->dump_.write("captured.mlir", printModule(*compilation->opLevel_, SL_PRINT_LOCATIONS));
+      compilation->dump_.write("captured.mlir",
+                               printModule(*compilation->opLevel_, SL_PRINT_LOCATIONS));
     }
     Failure failure = compilation->lower(module, request, targetOptions(*target, request));
     if (failure.kind == ErrorKind::internal) {
@@ -227,13 +238,15 @@ void Compilation::logRoutes() const {
     return;
   }
   const llvm::json::Object* object = facts->getAsObject();
-  const llvm::json::Array* statements = object != nullptr ? object->getArray("statements") : nullptr;
+  const llvm::json::Array* statements =
+      object != nullptr ? object->getArray("statements") : nullptr;
   for (const llvm::json::Value& value : statements != nullptr ? *statements : llvm::json::Array()) {
     const llvm::json::Object& statement = *value.getAsObject();
     const auto text = [&](const char* key) { return statement.getString(key).value_or("").str(); };
     const std::string source = text("source"), why = text("why");
-    logLine("route", text("phase") + " " + text("op") + (source.empty() ? "" : " [" + source + "]") + " -> " +
-                         text("backend") + " " + text("kernel") + (why.empty() ? "" : ": " + why));
+    logLine("route", text("phase") + " " + text("op") +
+                         (source.empty() ? "" : " [" + source + "]") + " -> " + text("backend") +
+                         " " + text("kernel") + (why.empty() ? "" : ": " + why));
   }
 }
 
@@ -245,11 +258,13 @@ Failure Compilation::verifyText() const {
   return Failure::none();
 }
 
-Failure Compilation::lower(const Module& module, const CompileRequest& request, TargetOptions target) {
+Failure Compilation::lower(const Module& module, const CompileRequest& request,
+                           TargetOptions target) {
   if (Failure failure = plan(target); failure.failed()) {
     return failure;
   }
-  const double estimatedUs = request.team > request.threads ? context_->stages.estimatedUs(*kernelLevel_) : 0;
+  const double estimatedUs =
+      request.team > request.threads ? context_->stages.estimatedUs(*kernelLevel_) : 0;
   if (request.team > request.threads && estimatedUs > request.teamFromUs) {
     // Each thread gets at least half of what makes a team worth while.
     const double most = std::min<double>(estimatedUs / (request.teamFromUs / 2), request.team);
@@ -273,14 +288,16 @@ Failure Compilation::plan(const TargetOptions& machine) {
   }
   context_->stages.setTarget(*kernelLevel_, target);
   mlir::PassManager manager(&context_->context);
-  if (Failure failure = context_->stages.buildPipeline(manager, *kernelLevel_, target); failure.failed()) {
+  if (Failure failure = context_->stages.buildPipeline(manager, *kernelLevel_, target);
+      failure.failed()) {
     return failure;
   }
   if (settings_.log.passes) {
     manager.addInstrumentation(makePassLog());
   }
   return guarded([&](DiagnosticLog& log) {
-    return failed(manager.run(*kernelLevel_)) ? log.failure(ErrorKind::internal, "a pass failed") : Failure::none();
+    return failed(manager.run(*kernelLevel_)) ? log.failure(ErrorKind::internal, "a pass failed")
+                                              : Failure::none();
   });
 }
 
@@ -304,28 +321,34 @@ Failure Compilation::guarded(const std::function<Failure(DiagnosticLog&)>& body)
   if (jit::runGuarded([&] { failure = body(log); }, &fatal)) {
     return failure;
   }
-  // The module was left in the middle of a change: it is neither printed nor destroyed, nor is its context.
+  // The module was left in the middle of a change: it is neither printed nor destroyed, nor is its
+  // context.
   kernelLevel_.release();
   new std::shared_ptr<ModuleContext>(context_);
-  return Failure::internal("the compiler gave up: " + fatal + (log.empty() ? "" : "\n" + log.text()));
+  return Failure::internal("the compiler gave up: " + fatal +
+                           (log.empty() ? "" : "\n" + log.text()));
 }
 
 std::string Compilation::explain() const {
   if (!llvm::StringRef(emitted_.explain).ends_with("}")) {
     return emitted_.explain;
   }
-  llvm::json::Object seconds{{"passes", seconds_.passes}, {"emission", seconds_.emission}, {"units", seconds_.units},
-                             {"clang", seconds_.clang},   {"link", seconds_.link},         {"load", seconds_.load}};
-  std::string text = emitted_.explain.substr(0, emitted_.explain.size() - 1) + ",\"compile_seconds\":";
+  llvm::json::Object seconds{{"passes", seconds_.passes}, {"emission", seconds_.emission},
+                             {"units", seconds_.units},   {"clang", seconds_.clang},
+                             {"link", seconds_.link},     {"load", seconds_.load}};
+  std::string text =
+      emitted_.explain.substr(0, emitted_.explain.size() - 1) + ",\"compile_seconds\":";
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(seconds)) << "}";
   return text;
 }
 
 Failure Compilation::withIr(Failure failure) const {
   const unsigned flags = SL_PRINT_LOCATIONS | SL_PRINT_GENERIC;
-  failure.message += "\nthe module is kept in " + jit::keepText("op", ".mlir", printModule(*opLevel_, flags));
+  failure.message +=
+      "\nthe module is kept in " + jit::keepText("op", ".mlir", printModule(*opLevel_, flags));
   if (kernelLevel_) {
-    failure.message += "\nas far as the passes came: " + jit::keepText("failed", ".mlir", printModule(*kernelLevel_, flags));
+    failure.message += "\nas far as the passes came: " +
+                       jit::keepText("failed", ".mlir", printModule(*kernelLevel_, flags));
   }
   return failure;
 }
@@ -344,13 +367,16 @@ Failure Compilation::load(const CompileRequest& request) {
   }
   report(request.progress, SL_STAGE_UNITS);
   options.stop = request.progress != nullptr ? &request.progress->stop : nullptr;
-  options.onUnit = [this, progress = request.progress, usesCache = request.useCache](const jit::UnitReport& unit) {
+  options.onUnit = [this, progress = request.progress,
+                    usesCache = request.useCache](const jit::UnitReport& unit) {
     if (progress != nullptr) {
       __atomic_fetch_add(&progress->units_done, 1, __ATOMIC_RELAXED);
     }
     if (settings_.log.codegen) {
       logLine("codegen", unit.name + ": " + milliseconds(unit.milliseconds) +
-                             (!unit.ok ? ", does not compile" : unit.cached ? ", from the cache" : ", compiled"));
+                             (!unit.ok      ? ", does not compile"
+                              : unit.cached ? ", from the cache"
+                                            : ", compiled"));
     }
     if (settings_.log.cache && usesCache) {
       logLine("cache", std::string(unit.cached ? "hit " : "miss ") + unit.name + " " + unit.key);
@@ -368,13 +394,15 @@ Failure Compilation::load(const CompileRequest& request) {
   double ended = 0;
   device->finish(&ended);
   notes_ = code->host ? code->host->notes : std::vector<std::string>();
-  for (std::string& note : cache.takeNotes()) {  // the device's part may have gone on for longer
+  // the device's part may have gone on for longer
+  for (std::string& note : cache.takeNotes()) {
     notes_.push_back(std::move(note));
   }
   if (settings_.log.cache) {
     logCache(cache, before, notes_);
   }
-  if (device->failed()) {  // the host's link then lacks what the device's part should have given
+  // the host's link then lacks what the device's part should have given
+  if (device->failed()) {
     return {kindOf(device->error().kind), device->error().message};
   }
   if (!code->host) {
@@ -387,13 +415,15 @@ Failure Compilation::load(const CompileRequest& request) {
   seconds_.link = std::max(0.0, code->host->linkSeconds - waited);
   const Stopwatch watch(&seconds_.load);
   std::string message;
-  const auto* description = static_cast<const sl_program_desc*>(code->host->code->lookup(emitted_.symbol, &message));
+  const auto* description =
+      static_cast<const sl_program_desc*>(code->host->code->lookup(emitted_.symbol, &message));
   if (description == nullptr) {
     return Failure::internal("emitted program has no " + emitted_.symbol + ": " + message);
   }
   sl_message text;
   text.text[0] = '\0';
-  if (sl_program_create_on(description, request.device, releaseCode, code.get(), &program_, &text) != SL_OK) {
+  if (sl_program_create_on(description, request.device, releaseCode, code.get(), &program_,
+                           &text) != SL_OK) {
     program_ = nullptr;
     return Failure::internal(std::string("the runtime refuses the emitted program: ") + text.text);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a module of the `op` dialect to a program of the runtime: passes, emission, compilation of the text, link.
+// From a module of the `op` dialect to a program of the runtime: passes, emission, compilation of
+// the text, link.
 #ifndef STRAIGHTLINE_TOOLS_COMPILATION_H
 #define STRAIGHTLINE_TOOLS_COMPILATION_H
 
@@ -18,9 +19,10 @@
 namespace straightline {
 
 struct CompileRequest {
-  std::string cpu;       ///< "" or "host": this machine
+  std::string cpu;  ///< "" or "host": this machine
   int threads = 1;
-  int team = 0;            ///< more than `threads`: up to so many instead of it where the estimate is more than `teamFromUs`
+  /// more than `threads`: up to so many instead of it where the estimate is more than `teamFromUs`
+  int team = 0;
   double teamFromUs = 0;   ///< each thread of the team has at least half of this to do
   int kernelsPerUnit = 1;  ///< compiled together
   int32_t device = 0;      ///< number of that on which the program is
@@ -30,14 +32,16 @@ struct CompileRequest {
   sl_progress* progress = nullptr;  ///< nullable: told how far the compilation is
 };
 
-/// Wall-clock seconds of each phase of a compilation; `clang` alone is processor time, of all threads.
+/// Wall-clock seconds of each phase of a compilation; `clang` alone is processor time, of all
+/// threads.
 struct CompileSeconds {
   double passes = 0;
   double emission = 0;
-  double units = 0;  ///< emitted text to objects: looking them up in the cache, and compiling what it has not
+  /// emitted text to objects: looking them up in the cache, and compiling what it has not
+  double units = 0;
   double clang = 0;
   double link = 0;
-  double load = 0;   ///< the runtime's checks of the program
+  double load = 0;  ///< the runtime's checks of the program
 };
 
 /// What one compilation made. Immutable; getters are thread-safe.
@@ -47,7 +51,8 @@ class Compilation {
   Compilation(const Compilation&) = delete;
   Compilation& operator=(const Compilation&) = delete;
 
-  static Failure compile(const Module& module, const CompileRequest& request, std::unique_ptr<Compilation>* out);
+  static Failure compile(const Module& module, const CompileRequest& request,
+                         std::unique_ptr<Compilation>* out);
 
   const Emitted& emitted() const { return emitted_; }
   /// The explanation of emitted(), with `compile_seconds`.

@@ -57,8 +57,10 @@ class CompilationTest : public ::testing::Test {
   int dumped() const {
     std::error_code error;
     int count = 0;
-    for (std::filesystem::directory_iterator at(folder_.path() + "/dump", error), end; !error && at != end; ++at) {
-      count += at->is_regular_file() ? 1 : 0;  // not the folders with the levels of each compilation
+    for (std::filesystem::directory_iterator at(folder_.path() + "/dump", error), end;
+         !error && at != end; ++at) {
+      // not the folders with the levels of each compilation
+      count += at->is_regular_file() ? 1 : 0;
     }
     return count;
   }
@@ -92,12 +94,14 @@ TEST_F(CompilationTest, TheEstimateDecidesAboutTheTeamBeforeAnythingIsCompiled) 
   stages_.estimate = 100;
   ASSERT_FALSE(compile().failed());
   EXPECT_EQ(planned, 1);
-  EXPECT_NE(compilation_->explain().find("\"threads\": 1"), std::string::npos) << compilation_->explain();
+  EXPECT_NE(compilation_->explain().find("\"threads\": 1"), std::string::npos)
+      << compilation_->explain();
   stages_.estimate = 101;
   ASSERT_FALSE(compile().failed());
   EXPECT_EQ(planned, 3);
   EXPECT_EQ(compilation_->compiled() + compilation_->cached(), 1u);
-  EXPECT_NE(compilation_->explain().find("\"threads\": 2"), std::string::npos) << compilation_->explain();
+  EXPECT_NE(compilation_->explain().find("\"threads\": 2"), std::string::npos)
+      << compilation_->explain();
   for (const auto& [us, threads] : {std::pair(199, 3), std::pair(5000, 4)}) {
     stages_.estimate = us;
     ASSERT_FALSE(compile().failed());
@@ -170,11 +174,15 @@ TEST_F(CompilationTest, PassFailuresHaveTheRightKindAndAllDiagnostics) {
   };
   Failure failure = compile(text);
   EXPECT_EQ(failure.kind, ErrorKind::unsupported);
-  EXPECT_EQ(failure.message, "fc (model.py:12): first\nfc (model.py:12): func has no kernel; one\nfc (model.py:12): 'quoted' is as it stands\n"
-                             "fc (model.py:12): second\n  fc (model.py:12): note: nearest form");
+  EXPECT_EQ(failure.message,
+            "fc (model.py:12): first\nfc (model.py:12): func has no kernel; one\nfc (model.py:12): "
+            "'quoted' is as it stands\n"
+            "fc (model.py:12): second\n  fc (model.py:12): note: nearest form");
   EXPECT_EQ(dumped(), 0);
 
-  stages_.body = [](mlir::ModuleOp module) { return mlir::LogicalResult(module.emitError("broken invariant")); };
+  stages_.body = [](mlir::ModuleOp module) {
+    return mlir::LogicalResult(module.emitError("broken invariant"));
+  };
   failure = compile(text);
   EXPECT_EQ(failure.kind, ErrorKind::internal);
   EXPECT_NE(failure.message.find("broken invariant"), std::string::npos);
@@ -183,7 +191,9 @@ TEST_F(CompilationTest, PassFailuresHaveTheRightKindAndAllDiagnostics) {
 }
 
 TEST_F(CompilationTest, FatalErrorsAndExceptionsBecomeInternalErrors) {
-  stages_.body = [](mlir::ModuleOp) -> mlir::LogicalResult { llvm::report_fatal_error("planner exploded"); };
+  stages_.body = [](mlir::ModuleOp) -> mlir::LogicalResult {
+    llvm::report_fatal_error("planner exploded");
+  };
   Failure failure = compile();
   EXPECT_EQ(failure.kind, ErrorKind::internal);
   EXPECT_NE(failure.message.find("planner exploded"), std::string::npos);

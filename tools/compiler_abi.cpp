@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C boundary: each function turns C arguments into C++ ones, calls one function, and hands texts back. No exception
-// and no fatal error of LLVM leaves it.
+// The C boundary: each function turns C arguments into C++ ones, calls one function, and hands
+// texts back. No exception and no fatal error of LLVM leaves it.
 #include "tools/compiler_abi.h"
 
 #include <algorithm>
@@ -49,7 +49,9 @@ namespace {
 
 sl_text* makeText(std::string text) { return new sl_text{std::move(text)}; }
 
-llvm::StringRef viewOf(const char* text) { return text == nullptr ? llvm::StringRef() : llvm::StringRef(text); }
+llvm::StringRef viewOf(const char* text) {
+  return text == nullptr ? llvm::StringRef() : llvm::StringRef(text);
+}
 
 template <typename T>
 llvm::ArrayRef<T> listOf(const T* data, int32_t count) {
@@ -77,7 +79,8 @@ int32_t guarded(sl_text** error, const Work& work) {
   return static_cast<int32_t>(failure.kind);
 }
 
-/// The same for a call of a builder: what our front ends must not do is a bug, a user may get it wrong.
+/// The same for a call of a builder: what our front ends must not do is a bug, a user may get it
+/// wrong.
 template <typename Work>
 int32_t guardedBuild(const sl_builder* builder, sl_text** error, const Work& work) {
   return guarded(error, [&] {
@@ -97,15 +100,18 @@ void sl_text_release(sl_text* text) { delete text; }
 
 const char* sl_compiler_version(void) {
   static const std::string version = std::string("straightline ") + SL_VERSION + ", LLVM " +
-                                     LLVM_VERSION_STRING + ", host cpu " + straightline::jit::hostTarget().cpu;
+                                     LLVM_VERSION_STRING + ", host cpu " +
+                                     straightline::jit::hostTarget().cpu;
   return version.c_str();
 }
 
-int32_t sl_module_parse(const char* text, size_t bytes, const char* name, sl_module** out, sl_text** error) {
+int32_t sl_module_parse(const char* text, size_t bytes, const char* name, sl_module** out,
+                        sl_text** error) {
   return guarded(error, [&] {
     auto module = std::make_unique<sl_module>();
-    Failure failure = straightline::parseModule(straightline::productStages(), std::string_view(text, bytes),
-                                                viewOf(name).str(), &module->module);
+    Failure failure =
+        straightline::parseModule(straightline::productStages(), std::string_view(text, bytes),
+                                  viewOf(name).str(), &module->module);
     if (!failure.failed()) {
       *out = module.release();
     }
@@ -122,8 +128,10 @@ sl_text* sl_module_parameters(const sl_module* module) {
 }
 
 sl_text* sl_module_parameter_name(const sl_module* module, int32_t i) {
-  const std::vector<std::string> names = straightline::moduleParameterNames(module->module->op.get());
-  return i >= 0 && static_cast<size_t>(i) < names.size() ? makeText(names[static_cast<size_t>(i)]) : nullptr;
+  const std::vector<std::string> names =
+      straightline::moduleParameterNames(module->module->op.get());
+  return i >= 0 && static_cast<size_t>(i) < names.size() ? makeText(names[static_cast<size_t>(i)])
+                                                         : nullptr;
 }
 
 void sl_module_release(sl_module* module) { delete module; }
@@ -132,62 +140,76 @@ sl_builder* sl_builder_create(void) { return new sl_builder(straightline::produc
 void sl_builder_release(sl_builder* builder) { delete builder; }
 void sl_builder_set_user(sl_builder* builder) { builder->forUser = true; }
 
-int32_t sl_builder_symbol(sl_builder* builder, const char* name, int64_t min, int64_t max, sl_text** error) {
-  return guardedBuild(builder, error, [&] { return builder->builder.symbol(viewOf(name), min, max); });
+int32_t sl_builder_symbol(sl_builder* builder, const char* name, int64_t min, int64_t max,
+                          sl_text** error) {
+  return guardedBuild(builder, error,
+                      [&] { return builder->builder.symbol(viewOf(name), min, max); });
 }
 
-int32_t sl_builder_begin_function(sl_builder* builder, const char* name, const char* const* argument_names,
-                                  const char* const* argument_types, int32_t count, int32_t* values, sl_text** error) {
+int32_t sl_builder_begin_function(sl_builder* builder, const char* name,
+                                  const char* const* argument_names,
+                                  const char* const* argument_types, int32_t count, int32_t* values,
+                                  sl_text** error) {
   return guardedBuild(builder, error, [&] {
-    return builder->builder.beginFunction(viewOf(name), listOf(argument_names, count), listOf(argument_types, count),
-                                          values);
+    return builder->builder.beginFunction(viewOf(name), listOf(argument_names, count),
+                                          listOf(argument_types, count), values);
   });
 }
 
-int32_t sl_builder_attribute(sl_builder* builder, const char* name, const char* text, sl_text** error) {
-  return guardedBuild(builder, error, [&] { return builder->builder.attribute(viewOf(name), viewOf(text)); });
+int32_t sl_builder_attribute(sl_builder* builder, const char* name, const char* text,
+                             sl_text** error) {
+  return guardedBuild(builder, error,
+                      [&] { return builder->builder.attribute(viewOf(name), viewOf(text)); });
 }
 
-int32_t sl_builder_attribute_string(sl_builder* builder, const char* name, const char* value, size_t bytes,
-                                    sl_text** error) {
-  return guardedBuild(builder, error, [&] { return builder->builder.attributeString(viewOf(name), llvm::StringRef(value, bytes)); });
-}
-
-int32_t sl_builder_attribute_dense(sl_builder* builder, const char* name, const char* type, const void* data,
-                                   size_t bytes, sl_text** error) {
+int32_t sl_builder_attribute_string(sl_builder* builder, const char* name, const char* value,
+                                    size_t bytes, sl_text** error) {
   return guardedBuild(builder, error, [&] {
-    return builder->builder.attributeDense(viewOf(name), viewOf(type),
-                                           llvm::ArrayRef<char>(static_cast<const char*>(data), bytes));
+    return builder->builder.attributeString(viewOf(name), llvm::StringRef(value, bytes));
   });
 }
 
-int32_t sl_builder_op(sl_builder* builder, const char* name, const int32_t* operands, int32_t operand_count,
-                      const char* const* result_types, int32_t result_count, const int32_t* segments,
-                      int32_t segment_count, int32_t regions, const sl_location* location, int32_t* results,
-                      sl_text** error) {
+int32_t sl_builder_attribute_dense(sl_builder* builder, const char* name, const char* type,
+                                   const void* data, size_t bytes, sl_text** error) {
   return guardedBuild(builder, error, [&] {
-    return builder->builder.op(viewOf(name), listOf(operands, operand_count), listOf(result_types, result_count),
-                               listOf(segments, segment_count), segments != nullptr, regions, locationOf(location),
-                               results);
+    return builder->builder.attributeDense(
+        viewOf(name), viewOf(type), llvm::ArrayRef<char>(static_cast<const char*>(data), bytes));
   });
 }
 
-int32_t sl_builder_begin_region(sl_builder* builder, const char* const* argument_types, int32_t count, int32_t* values,
+int32_t sl_builder_op(sl_builder* builder, const char* name, const int32_t* operands,
+                      int32_t operand_count, const char* const* result_types, int32_t result_count,
+                      const int32_t* segments, int32_t segment_count, int32_t regions,
+                      const sl_location* location, int32_t* results, sl_text** error) {
+  return guardedBuild(builder, error, [&] {
+    return builder->builder.op(viewOf(name), listOf(operands, operand_count),
+                               listOf(result_types, result_count), listOf(segments, segment_count),
+                               segments != nullptr, regions, locationOf(location), results);
+  });
+}
+
+int32_t sl_builder_begin_region(sl_builder* builder, const char* const* argument_types,
+                                int32_t count, int32_t* values, sl_text** error) {
+  return guardedBuild(builder, error, [&] {
+    return builder->builder.beginRegion(listOf(argument_types, count), values);
+  });
+}
+
+int32_t sl_builder_end_region(sl_builder* builder, const int32_t* yields, int32_t count,
+                              const sl_location* location, sl_text** error) {
+  return guardedBuild(builder, error, [&] {
+    return builder->builder.endRegion(listOf(yields, count), locationOf(location));
+  });
+}
+
+int32_t sl_builder_end_function(sl_builder* builder, const int32_t* values,
+                                const char* const* names, const char* const* ties, int32_t count,
                                 sl_text** error) {
-  return guardedBuild(builder, error, [&] { return builder->builder.beginRegion(listOf(argument_types, count), values); });
-}
-
-int32_t sl_builder_end_region(sl_builder* builder, const int32_t* yields, int32_t count, const sl_location* location,
-                              sl_text** error) {
-  return guardedBuild(builder, error, [&] { return builder->builder.endRegion(listOf(yields, count), locationOf(location)); });
-}
-
-int32_t sl_builder_end_function(sl_builder* builder, const int32_t* values, const char* const* names,
-                                const char* const* ties, int32_t count, sl_text** error) {
   return guardedBuild(builder, error, [&] {
     llvm::SmallVector<straightline::FunctionResult> results;
     for (int32_t i = 0; i < count; ++i) {
-      results.push_back({values[i], viewOf(names[i]), ties == nullptr ? llvm::StringRef() : viewOf(ties[i])});
+      results.push_back(
+          {values[i], viewOf(names[i]), ties == nullptr ? llvm::StringRef() : viewOf(ties[i])});
     }
     return builder->builder.endFunction(results);
   });
@@ -205,12 +227,14 @@ int32_t sl_builder_finish(sl_builder* builder, sl_module** out, sl_text** error)
   });
 }
 
-int32_t sl_compile(const sl_module* module, const sl_compile_options* options, sl_compilation** out, sl_text** error) {
+int32_t sl_compile(const sl_module* module, const sl_compile_options* options, sl_compilation** out,
+                   sl_text** error) {
   return guarded(error, [&] {
     straightline::CompileRequest request;
     if (options != nullptr) {
       if (options->size != sizeof(sl_compile_options)) {
-        return Failure::user("sl_compile_options has " + std::to_string(options->size) + " bytes, this library expects " +
+        return Failure::user("sl_compile_options has " + std::to_string(options->size) +
+                             " bytes, this library expects " +
                              std::to_string(sizeof(sl_compile_options)));
       }
       request.cpu = viewOf(options->cpu).str();
@@ -251,8 +275,8 @@ sl_text* sl_compilation_python(const sl_compilation* compilation) {
   return makeText(compilation->compilation->emitted().python);
 }
 
-int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level, uint32_t flags, sl_text** out,
-                          sl_text** error) {
+int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level, uint32_t flags,
+                          sl_text** out, sl_text** error) {
   return guarded(error, [&] {
     std::string text;
     Failure failure = compilation->compilation->ir(viewOf(level).str(), flags, &text);
@@ -271,7 +295,8 @@ int32_t sl_compilation_unit_count(const sl_compilation* compilation) {
   return static_cast<int32_t>(compilation->compilation->emitted().units.size());
 }
 
-void sl_compilation_unit(const sl_compilation* compilation, int32_t i, const char** name, const char** text) {
+void sl_compilation_unit(const sl_compilation* compilation, int32_t i, const char** name,
+                         const char** text) {
   const straightline::jit::Unit& unit = compilation->compilation->emitted().units.at(i);
   *name = unit.name.c_str();
   *text = unit.text.c_str();
@@ -281,7 +306,8 @@ int32_t sl_compilation_image_count(const sl_compilation* compilation) {
   return static_cast<int32_t>(compilation->compilation->images().size());
 }
 
-void sl_compilation_image(const sl_compilation* compilation, int32_t i, const void** data, size_t* bytes) {
+void sl_compilation_image(const sl_compilation* compilation, int32_t i, const void** data,
+                          size_t* bytes) {
   const llvm::StringRef image = compilation->compilation->images().at(i);
   *data = image.data();
   *bytes = image.size();
@@ -300,7 +326,8 @@ sl_text* sl_compilation_notes(const sl_compilation* compilation) {
   return makeText(std::move(text));
 }
 
-int32_t sl_timing_create(sl_program* program, uint64_t seed, int32_t by_stream, sl_timing** out, sl_text** error) {
+int32_t sl_timing_create(sl_program* program, uint64_t seed, int32_t by_stream, sl_timing** out,
+                         sl_text** error) {
   return guarded(error, [&] {
     auto timing = std::make_unique<sl_timing>();
     Failure failure = straightline::Timing::create(program, seed, by_stream != 0, &timing->timing);
@@ -326,8 +353,14 @@ void sl_cache_inspect(sl_cache_info* info) {
   const straightline::jit::ObjectCache& cache = straightline::jit::ObjectCache::process();
   const straightline::jit::CacheCounts counts = cache.counts();
   const bool present = cache.capBytes() != 0 && !cache.directory().empty();
-  sl_cache_info full{sizeof(sl_cache_info), present ? cache.sizeBytes() : 0, present ? cache.capBytes() : 0,
-                     counts.hits, counts.misses, counts.damaged, counts.stored, counts.evicted};
+  sl_cache_info full{sizeof(sl_cache_info),
+                     present ? cache.sizeBytes() : 0,
+                     present ? cache.capBytes() : 0,
+                     counts.hits,
+                     counts.misses,
+                     counts.damaged,
+                     counts.stored,
+                     counts.evicted};
   full.size = std::min<uint64_t>(info->size, sizeof(full));
   std::copy_n(reinterpret_cast<const char*>(&full), full.size, reinterpret_cast<char*>(info));
 }
@@ -336,7 +369,8 @@ int32_t sl_routes(const char* pipeline, sl_text** out, sl_text** error) {
   return guarded(error, [&] {
     straightline::ModuleContext context(straightline::productStages());
     straightline::PipelineOptions options;
-    Failure failure = straightline::readPipelineOptions(viewOf(pipeline).str(), &context.context, &options);
+    Failure failure =
+        straightline::readPipelineOptions(viewOf(pipeline).str(), &context.context, &options);
     llvm::json::Object routes;
     for (const straightline::Route& route : options.routes) {
       routes[route.op] = llvm::json::Array{route.kernel, route.origin};

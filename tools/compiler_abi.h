@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiler's C ABI: what libstraightline_compiler.so exports. Front ends build or parse a module of the `op` dialect and
-// compile it; the result is a program of the runtime (straightline.h) plus everything a person may want to read about it.
+// The compiler's C ABI: what libstraightline_compiler.so exports. Front ends build or parse a
+// module of the `op` dialect and compile it; the result is a program of the runtime
+// (straightline.h) plus everything a person may want to read about it.
 //
-// Errors: each function that can fail returns sl_error_kind and, when it is not SL_ERROR_NONE, hands an sl_text to `error`
-// (never NULL), which the caller releases. Nothing throws across this boundary. `error` itself may not be NULL.
-// Threads: one object is used by one thread at a time; different objects from any threads. Getters of a compilation are const and
-// may run concurrently where they say so. Strings are UTF-8, borrowed for the call, zero-terminated unless a size goes along.
+// Errors: each function that can fail returns sl_error_kind and, when it is not SL_ERROR_NONE,
+// hands an sl_text to `error` (never NULL), which the caller releases. Nothing throws across this
+// boundary. `error` itself may not be NULL. Threads: one object is used by one thread at a time;
+// different objects from any threads. Getters of a compilation are const and may run concurrently
+// where they say so. Strings are UTF-8, borrowed for the call, zero-terminated unless a size goes
+// along.
 #ifndef STRAIGHTLINE_TOOLS_COMPILER_ABI_H
 #define STRAIGHTLINE_TOOLS_COMPILER_ABI_H
 
@@ -24,7 +27,8 @@ typedef enum sl_error_kind {
   SL_ERROR_NONE = 0,
   SL_ERROR_USER = 1,         ///< the input is wrong (malformed module, unknown option)
   SL_ERROR_UNSUPPORTED = 2,  ///< right, but beyond what Straightline does
-  SL_ERROR_INTERNAL = 3      ///< a bug of ours; the message names files that keep what is needed to reproduce it
+  /// a bug of ours; the message names files that keep what is needed to reproduce it
+  SL_ERROR_INTERNAL = 3
 } sl_error_kind;
 
 SL_API const char* sl_text_data(const sl_text* text);  ///< zero-terminated, valid until release
@@ -34,23 +38,26 @@ SL_API void sl_text_release(sl_text* text);            ///< NULL is fine
 /// "straightline 0.1.0, LLVM 22.1.8, host cpu znver4"; lives as long as the process.
 SL_API const char* sl_compiler_version(void);
 
-// Modules -----------------------------------------------------------------------------------------------------------
+// Modules -----------------------------------------------------------------------------------------
 
-/// Parses and verifies MLIR assembly or bytecode. `name` stands for the file in messages. A malformed module is a user error.
-SL_API int32_t sl_module_parse(const char* text, size_t bytes, const char* name, sl_module** out, sl_text** error);
+/// Parses and verifies MLIR assembly or bytecode. `name` stands for the file in messages. A
+/// malformed module is a user error.
+SL_API int32_t sl_module_parse(const char* text, size_t bytes, const char* name, sl_module** out,
+                               sl_text** error);
 
 #define SL_PRINT_LOCATIONS 1u  ///< with loc(...) on each op
 #define SL_PRINT_GENERIC 2u    ///< generic form
 #define SL_PRINT_ELIDE 4u      ///< large constants as ...: for people, does not parse back
 SL_API sl_text* sl_module_print(const sl_module* module, uint32_t flags);
-/// What the module reads beside its inputs, as JSON: [{"name", "kind": "parameter" or "state", "type": "f32", "shape": [..]}], a name once,
-/// in order of appearance, with "strides" where they are not row-major; a size that is no number is text.
+/// What the module reads beside its inputs, as JSON: [{"name", "kind": "parameter" or "state",
+/// "type": "f32", "shape": [..]}], a name once, in order of appearance, with "strides" where they
+/// are not row-major; a size that is no number is text.
 SL_API sl_text* sl_module_parameters(const sl_module* module);
 /// The name of number `i` of them; NULL when there are fewer.
 SL_API sl_text* sl_module_parameter_name(const sl_module* module, int32_t i);
 SL_API void sl_module_release(sl_module* module);
 
-// Builder -----------------------------------------------------------------------------------------------------------
+// Builder -----------------------------------------------------------------------------------------
 // Builds one module with one function, in program order. Values are numbers that the builder gives out, from 0. The ops are not
 // verified before sl_builder_finish. Types and attributes are MLIR assembly ("tensor<1x64xf32>", "2 : i64"). After an
 // error only sl_builder_release may follow.
@@ -63,129 +70,162 @@ typedef struct sl_location {
 
 SL_API sl_builder* sl_builder_create(void);
 SL_API void sl_builder_release(sl_builder* builder);
-/// The calls that follow are a user's, not a front end's of ours: what is wrong with them is a user error, and compiling checks the
-/// module as it checks one that was parsed.
+/// The calls that follow are a user's, not a front end's of ours: what is wrong with them is a user
+/// error, and compiling checks the module as it checks one that was parsed.
 SL_API void sl_builder_set_user(sl_builder* builder);
 
 /// Declares a named extent with inclusive bounds, before the function begins.
-SL_API int32_t sl_builder_symbol(sl_builder* builder, const char* name, int64_t min, int64_t max, sl_text** error);
+SL_API int32_t sl_builder_symbol(sl_builder* builder, const char* name, int64_t min, int64_t max,
+                                 sl_text** error);
 
-/// Attributes given before it (sl_builder_attribute with a position as name, "#op.dims<[..]>" as text) are the strides of
-/// arguments that are not row-major.
-/// Begins the function; the values of its arguments go to `values` [count]. Each argument carries its name as op.name.
-SL_API int32_t sl_builder_begin_function(sl_builder* builder, const char* name, const char* const* argument_names,
-                                         const char* const* argument_types, int32_t count, int32_t* values, sl_text** error);
+/// Attributes given before it (sl_builder_attribute with a position as name, "#op.dims<[..]>" as
+/// text) are the strides of arguments that are not row-major. Begins the function; the values of
+/// its arguments go to `values` [count]. Each argument carries its name as op.name.
+SL_API int32_t sl_builder_begin_function(sl_builder* builder, const char* name,
+                                         const char* const* argument_names,
+                                         const char* const* argument_types, int32_t count,
+                                         int32_t* values, sl_text** error);
 
-/// Attributes of the next op. The dense form takes row-major little-endian elements; i1 has a byte of 0 or 1 each.
-SL_API int32_t sl_builder_attribute(sl_builder* builder, const char* name, const char* text, sl_text** error);
-SL_API int32_t sl_builder_attribute_string(sl_builder* builder, const char* name, const char* value, size_t bytes, sl_text** error);
-SL_API int32_t sl_builder_attribute_dense(sl_builder* builder, const char* name, const char* type, const void* data, size_t bytes,
-                                          sl_text** error);
+/// Attributes of the next op. The dense form takes row-major little-endian elements; i1 has a byte
+/// of 0 or 1 each.
+SL_API int32_t sl_builder_attribute(sl_builder* builder, const char* name, const char* text,
+                                    sl_text** error);
+SL_API int32_t sl_builder_attribute_string(sl_builder* builder, const char* name, const char* value,
+                                           size_t bytes, sl_text** error);
+SL_API int32_t sl_builder_attribute_dense(sl_builder* builder, const char* name, const char* type,
+                                          const void* data, size_t bytes, sl_text** error);
 
-/// Appends an op and writes its results' values to `results` [result_count]. `segments` (NULL: none) are its operandSegmentSizes;
-/// the op takes the last `regions` regions that were ended and not yet taken, in order.
-SL_API int32_t sl_builder_op(sl_builder* builder, const char* name, const int32_t* operands, int32_t operand_count,
-                             const char* const* result_types, int32_t result_count, const int32_t* segments, int32_t segment_count,
-                             int32_t regions, const sl_location* location, int32_t* results, sl_text** error);
+/// Appends an op and writes its results' values to `results` [result_count]. `segments` (NULL:
+/// none) are its operandSegmentSizes; the op takes the last `regions` regions that were ended and
+/// not yet taken, in order.
+SL_API int32_t sl_builder_op(sl_builder* builder, const char* name, const int32_t* operands,
+                             int32_t operand_count, const char* const* result_types,
+                             int32_t result_count, const int32_t* segments, int32_t segment_count,
+                             int32_t regions, const sl_location* location, int32_t* results,
+                             sl_text** error);
 
 /// Begins a region of a later op; values from outside stay visible in it. Regions nest.
-SL_API int32_t sl_builder_begin_region(sl_builder* builder, const char* const* argument_types, int32_t count, int32_t* values,
-                                       sl_text** error);
+SL_API int32_t sl_builder_begin_region(sl_builder* builder, const char* const* argument_types,
+                                       int32_t count, int32_t* values, sl_text** error);
 /// Ends it with op.yield of `yields`.
-SL_API int32_t sl_builder_end_region(sl_builder* builder, const int32_t* yields, int32_t count, const sl_location* location,
-                                     sl_text** error);
+SL_API int32_t sl_builder_end_region(sl_builder* builder, const int32_t* yields, int32_t count,
+                                     const sl_location* location, sl_text** error);
 
-/// Ends the function. `names` are the op.name of each result, `ties` its op.tie ("input:NAME", "state:NAME"), "alias" for a
-/// result that is a view of what a tied result writes (op.alias), or NULL.
-SL_API int32_t sl_builder_end_function(sl_builder* builder, const int32_t* values, const char* const* names, const char* const* ties,
+/// Ends the function. `names` are the op.name of each result, `ties` its op.tie ("input:NAME",
+/// "state:NAME"), "alias" for a result that is a view of what a tied result writes (op.alias), or
+/// NULL.
+SL_API int32_t sl_builder_end_function(sl_builder* builder, const int32_t* values,
+                                       const char* const* names, const char* const* ties,
                                        int32_t count, sl_text** error);
 
-/// Verifies the module and hands it over; the builder is empty afterwards and only good for release. A module that does not
-/// verify is an internal error (the front end built it wrongly) that names the file where its text is kept.
+/// Verifies the module and hands it over; the builder is empty afterwards and only good for
+/// release. A module that does not verify is an internal error (the front end built it wrongly)
+/// that names the file where its text is kept.
 SL_API int32_t sl_builder_finish(sl_builder* builder, sl_module** out, sl_text** error);
 
-// Compilation -------------------------------------------------------------------------------------------------------
+// Compilation -------------------------------------------------------------------------------------
 
-/// How far a compilation is, for whoever shows it. Zeroed by the caller; written with relaxed atomic stores meanwhile, so that
-/// any thread may look. The other way round, any thread may set `stop` to end the compilation: with a user error, when the
-/// units that are being compiled are done.
+/// How far a compilation is, for whoever shows it. Zeroed by the caller; written with relaxed
+/// atomic stores meanwhile, so that any thread may look. The other way round, any thread may set
+/// `stop` to end the compilation: with a user error, when the units that are being compiled are
+/// done.
 typedef struct sl_progress {
   uint64_t size;       ///< sizeof(sl_progress)
   int32_t stage;       ///< 0: not begun, then SL_STAGE_*
   int32_t units_done;  ///< of `units`, when the stage is SL_STAGE_UNITS
   int32_t units;
-  int32_t stop;        ///< nonzero, stored atomically by the caller: stop
+  int32_t stop;  ///< nonzero, stored atomically by the caller: stop
 } sl_progress;
 
 enum { SL_STAGE_PASSES = 1, SL_STAGE_UNITS = 2 };
 
 typedef struct sl_compile_options {
-  uint64_t size;          ///< sizeof(sl_compile_options)
-  const char* cpu;        ///< NULL, "" or "host": this machine; else an LLVM CPU or level ("x86-64-v3")
-  int32_t threads;        ///< team size to plan for; 0: 1
-  const char* pipeline;   ///< options of the pass pipeline, "key=value key=value"; NULL: none
-  int32_t emit_only;      ///< 1: stop after emission: there is no program, and any CPU may be named
+  uint64_t size;  ///< sizeof(sl_compile_options)
+  /// NULL, "" or "host": this machine; else an LLVM CPU or level ("x86-64-v3")
+  const char* cpu;
+  int32_t threads;       ///< team size to plan for; 0: 1
+  const char* pipeline;  ///< options of the pass pipeline, "key=value key=value"; NULL: none
+  /// 1: stop after emission: there is no program, and any CPU may be named
+  int32_t emit_only;
   int32_t no_cache;       ///< 1: neither read nor write the disk cache
   sl_progress* progress;  ///< NULL: nobody looks
-  int32_t team;           ///< more than `threads`: plan for up to so many instead when one call of the program for `threads` is estimated to take
-  double team_from_us;    ///< more than this, for one more with each half of it; decided before anything is compiled
-  int32_t kernels_per_unit;  ///< more than 1: so many kernels are compiled, and kept in the disk cache, as one: less work for clang, less to share
-  int32_t device;         ///< number of the device, where the program is for one: it changes nothing that is compiled
+  /// more than `threads`: plan for up to so many instead when one call of the program for `threads`
+  /// is estimated to take
+  int32_t team;
+  /// more than this, for one more with each half of it; decided before anything is compiled
+  double team_from_us;
+  /// more than 1: so many kernels are compiled, and kept in the disk cache, as one: less work for
+  /// clang, less to share
+  int32_t kernels_per_unit;
+  /// number of the device, where the program is for one: it changes nothing that is compiled
+  int32_t device;
 } sl_compile_options;
 
-/// Compiles a module, which stays as it was. `options` NULL: all defaults. May block for seconds; call it without interpreter locks.
-SL_API int32_t sl_compile(const sl_module* module, const sl_compile_options* options, sl_compilation** out, sl_text** error);
+/// Compiles a module, which stays as it was. `options` NULL: all defaults. May block for seconds;
+/// call it without interpreter locks.
+SL_API int32_t sl_compile(const sl_module* module, const sl_compile_options* options,
+                          sl_compilation** out, sl_text** error);
 SL_API void sl_compilation_release(sl_compilation* compilation);
 
-/// The program, retained for the caller (sl_program_release); it outlives the compilation. NULL after emit_only.
+/// The program, retained for the caller (sl_program_release); it outlives the compilation. NULL
+/// after emit_only.
 SL_API sl_program* sl_compilation_program(const sl_compilation* compilation);
 /// The emitted text, for people: the program, then each kernel. Thread-safe, as all getters below.
 SL_API sl_text* sl_compilation_code(const sl_compilation* compilation);
 /// The same program as a Python module: prepare(io) and run(io) over the same kernels.
 SL_API sl_text* sl_compilation_python(const sl_compilation* compilation);
 /// IR at level "op" (as it came in) or "kernel" (as it was emitted); flags as for sl_module_print.
-SL_API int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level, uint32_t flags, sl_text** out, sl_text** error);
+SL_API int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level,
+                                 uint32_t flags, sl_text** out, sl_text** error);
 /// Choices and sizes as JSON (docs/explain.md names the fields).
 SL_API sl_text* sl_compilation_explain(const sl_compilation* compilation);
 /// Units of emitted text; name and text are borrowed from the compilation. `i` counts from 0.
 SL_API int32_t sl_compilation_unit_count(const sl_compilation* compilation);
-SL_API void sl_compilation_unit(const sl_compilation* compilation, int32_t i, const char** name, const char** text);
+SL_API void sl_compilation_unit(const sl_compilation* compilation, int32_t i, const char** name,
+                                const char** text);
 /// Machine code for a device, each of one kernel or several; data is borrowed from the compilation.
 SL_API int32_t sl_compilation_image_count(const sl_compilation* compilation);
-SL_API void sl_compilation_image(const sl_compilation* compilation, int32_t i, const void** data, size_t* bytes);
+SL_API void sl_compilation_image(const sl_compilation* compilation, int32_t i, const void** data,
+                                 size_t* bytes);
 /// How many units clang compiled and how many the disk cache held.
-SL_API void sl_compilation_counts(const sl_compilation* compilation, int32_t* compiled, int32_t* cached);
+SL_API void sl_compilation_counts(const sl_compilation* compilation, int32_t* compiled,
+                                  int32_t* cached);
 /// Warnings (trouble with the cache), one per line; empty as a rule.
 SL_API sl_text* sl_compilation_notes(const sl_compilation* compilation);
 
-// Timing -------------------------------------------------------------------------------------------------------------
+// Timing ------------------------------------------------------------------------------------------
 
-typedef struct sl_timing sl_timing;  ///< a program with parameters, inputs and results of its own
+/// a program with parameters, inputs and results of its own
+typedef struct sl_timing sl_timing;
 
-/// Memory for a program of fixed sizes, with numbers made from `seed`. `program` is retained. `by_stream`, nonzero: on a device it is
-/// launched kernel by kernel, else as a graph where it can be one.
-SL_API int32_t sl_timing_create(sl_program* program, uint64_t seed, int32_t by_stream, sl_timing** out, sl_text** error);
-/// Calls it for at least `seconds` (and twice) and gives the least microseconds of a call. Of a program that was compiled with
-/// profile=true, statements that only move data into the order that a kernel reads do not count.
+/// Memory for a program of fixed sizes, with numbers made from `seed`. `program` is retained.
+/// `by_stream`, nonzero: on a device it is launched kernel by kernel, else as a graph where it can
+/// be one.
+SL_API int32_t sl_timing_create(sl_program* program, uint64_t seed, int32_t by_stream,
+                                sl_timing** out, sl_text** error);
+/// Calls it for at least `seconds` (and twice) and gives the least microseconds of a call. Of a
+/// program that was compiled with profile=true, statements that only move data into the order that
+/// a kernel reads do not count.
 SL_API int32_t sl_timing_run(sl_timing* timing, double seconds, double* us, sl_text** error);
 SL_API void sl_timing_release(sl_timing* timing);
 
-// Disk cache --------------------------------------------------------------------------------------------------------
+// Disk cache --------------------------------------------------------------------------------------
 
 typedef struct sl_cache_info {
-  uint64_t size;                  ///< sizeof(sl_cache_info) as the caller knows it
-  uint64_t bytes_used, bytes_max; ///< 0, 0 when there is no cache
+  uint64_t size;                   ///< sizeof(sl_cache_info) as the caller knows it
+  uint64_t bytes_used, bytes_max;  ///< 0, 0 when there is no cache
   uint64_t hits, misses, damaged, stored, evicted;  ///< of this process
 } sl_cache_info;
 
 SL_API sl_text* sl_cache_directory(void);  ///< empty when there is no cache
 SL_API void sl_cache_inspect(sl_cache_info* info);
-SL_API uint64_t sl_cache_clear(void);      ///< how many entries it deleted
+SL_API uint64_t sl_cache_clear(void);  ///< how many entries it deleted
 
-/// The routes of an option text (as sl_compile_options.pipeline) and of the environment, as JSON: {"linear": ["aten", "the argument routes"]}.
+/// The routes of an option text (as sl_compile_options.pipeline) and of the environment, as JSON:
+/// {"linear": ["aten", "the argument routes"]}.
 SL_API int32_t sl_routes(const char* pipeline, sl_text** out, sl_text** error);
 
-// Tools -------------------------------------------------------------------------------------------------------------
+// Tools -------------------------------------------------------------------------------------------
 
 /// `straightline-opt`: any pass on a file, mlir-opt's command line. Returns the exit status.
 SL_API int32_t sl_opt_main(int32_t argc, char** argv);

@@ -9,8 +9,9 @@
 
 namespace straightline {
 
-/// STRAIGHTLINE_DUMP=FOLDER: FOLDER/compile-0001/01-captured.mlir, 02-simplified.mlir and so on; the next compilation, also of
-/// another process, takes the next number. Without a folder nothing is written.
+/// STRAIGHTLINE_DUMP=FOLDER: FOLDER/compile-0001/01-captured.mlir, 02-simplified.mlir and so on;
+/// the next compilation, also of another process, takes the next number. Without a folder nothing
+/// is written.
 class Dump {
  public:
   /// Makes FOLDER and the folder of this compilation.

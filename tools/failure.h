@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors of the compiler library, before they cross the C boundary. Messages: lower case, no full stop, both values.
+// Errors of the compiler library, before they cross the C boundary. Messages: lower case, no full
+// stop, both values.
 #ifndef STRAIGHTLINE_TOOLS_FAILURE_H
 #define STRAIGHTLINE_TOOLS_FAILURE_H
 
@@ -7,7 +8,8 @@
 
 namespace straightline {
 
-enum class ErrorKind { none = 0, user = 1, unsupported = 2, internal = 3 };  // values of sl_error_kind
+// values of sl_error_kind
+enum class ErrorKind { none = 0, user = 1, unsupported = 2, internal = 3 };
 
 /// What a function that can fail returns; `kind` none is success.
 struct [[nodiscard]] Failure {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// arc4random is the only symbol of glibc 2.36 that LLVM's archives want; a hidden one of our own lowers the floor to 2.34.
+// arc4random is the only symbol of glibc 2.36 that LLVM's archives want; a hidden one of our own
+// lowers the floor to 2.34.
 #include <stdint.h>
 #include <sys/random.h>
 

@@ -43,7 +43,8 @@ ModuleBuilder::ModuleBuilder(const Stages& stages)
 }
 
 ModuleBuilder::~ModuleBuilder() {
-  // Regions never taken hold ops that use values of the function: they go before it, and without their uses.
+  // Regions never taken hold ops that use values of the function: they go before it, and without
+  // their uses.
   for (auto& [region, block] : open_) {
     region->dropAllReferences();
   }
@@ -65,7 +66,8 @@ Failure ModuleBuilder::type(llvm::StringRef text, mlir::Type* out) {
   return Failure::none();
 }
 
-Failure ModuleBuilder::types(llvm::ArrayRef<const char*> texts, llvm::SmallVectorImpl<mlir::Type>* out) {
+Failure ModuleBuilder::types(llvm::ArrayRef<const char*> texts,
+                             llvm::SmallVectorImpl<mlir::Type>* out) {
   for (const char* text : texts) {
     mlir::Type parsed;
     if (Failure failure = type(text, &parsed); failure.failed()) {
@@ -76,7 +78,8 @@ Failure ModuleBuilder::types(llvm::ArrayRef<const char*> texts, llvm::SmallVecto
   return Failure::none();
 }
 
-Failure ModuleBuilder::valuesOf(llvm::ArrayRef<int32_t> numbers, llvm::SmallVectorImpl<mlir::Value>* out) const {
+Failure ModuleBuilder::valuesOf(llvm::ArrayRef<int32_t> numbers,
+                                llvm::SmallVectorImpl<mlir::Value>* out) const {
   for (int32_t number : numbers) {
     if (number < 0 || static_cast<std::size_t>(number) >= values_.size()) {
       return Failure::internal("builder: value " + std::to_string(number) + " of " +
@@ -108,7 +111,8 @@ mlir::Location ModuleBuilder::location(const SourceLocation& source) {
   return place;
 }
 
-Failure ModuleBuilder::create(mlir::OperationState& state, llvm::StringRef name, mlir::Operation** out) {
+Failure ModuleBuilder::create(mlir::OperationState& state, llvm::StringRef name,
+                              mlir::Operation** out) {
   if (!state.name.isRegistered()) {
     return Failure::internal("builder: unknown op " + quoted(name));
   }
@@ -133,7 +137,8 @@ Failure ModuleBuilder::symbol(llvm::StringRef name, int64_t min, int64_t max) {
   return create(state, "op.symbol", &made);
 }
 
-Failure ModuleBuilder::beginFunction(llvm::StringRef name, llvm::ArrayRef<const char*> argumentNames,
+Failure ModuleBuilder::beginFunction(llvm::StringRef name,
+                                     llvm::ArrayRef<const char*> argumentNames,
                                      llvm::ArrayRef<const char*> argumentTypes, int32_t* values) {
   if (function_) {
     return Failure::internal("builder: a second function " + quoted(name));
@@ -152,8 +157,10 @@ Failure ModuleBuilder::beginFunction(llvm::StringRef name, llvm::ArrayRef<const 
   // Attributes set before the function began are strides of arguments, named by position.
   for (mlir::NamedAttribute strides : std::exchange(pending_, {})) {
     unsigned position = 0;
-    if (strides.getName().getValue().getAsInteger(10, position) || position >= argumentNames.size()) {
-      return Failure::internal("builder: strides for argument " + quoted(strides.getName().getValue()) + ", which does not exist");
+    if (strides.getName().getValue().getAsInteger(10, position) ||
+        position >= argumentNames.size()) {
+      return Failure::internal("builder: strides for argument " +
+                               quoted(strides.getName().getValue()) + ", which does not exist");
     }
     function_.setArgAttr(position, "op.strides", strides.getValue());
   }
@@ -164,7 +171,8 @@ Failure ModuleBuilder::beginFunction(llvm::StringRef name, llvm::ArrayRef<const 
 Failure ModuleBuilder::attribute(llvm::StringRef name, llvm::StringRef text) {
   mlir::Attribute parsed = mlir::parseAttribute(text, &context_->context);
   if (!parsed) {
-    return log_.failure(ErrorKind::internal, "builder: not an attribute: " + name.str() + " = " + text.str());
+    return log_.failure(ErrorKind::internal,
+                        "builder: not an attribute: " + name.str() + " = " + text.str());
   }
   pending_.set(name, parsed);
   return Failure::none();
@@ -175,7 +183,8 @@ Failure ModuleBuilder::attributeString(llvm::StringRef name, llvm::StringRef val
   return Failure::none();
 }
 
-Failure ModuleBuilder::attributeDense(llvm::StringRef name, llvm::StringRef typeText, llvm::ArrayRef<char> data) {
+Failure ModuleBuilder::attributeDense(llvm::StringRef name, llvm::StringRef typeText,
+                                      llvm::ArrayRef<char> data) {
   mlir::Type parsed;
   if (Failure failure = type(typeText, &parsed); failure.failed()) {
     return failure;
@@ -186,8 +195,9 @@ Failure ModuleBuilder::attributeDense(llvm::StringRef name, llvm::StringRef type
   }
   const int64_t bytes = shaped.getNumElements() * elementBytes(shaped.getElementType());
   if (bytes != static_cast<int64_t>(data.size())) {
-    return Failure::internal("builder: constant of type " + quoted(typeText) + " needs " + std::to_string(bytes) +
-                             " bytes but has " + std::to_string(data.size()));
+    return Failure::internal("builder: constant of type " + quoted(typeText) + " needs " +
+                             std::to_string(bytes) + " bytes but has " +
+                             std::to_string(data.size()));
   }
   pending_.set(name, denseOf(shaped, data));
   return Failure::none();
@@ -195,7 +205,8 @@ Failure ModuleBuilder::attributeDense(llvm::StringRef name, llvm::StringRef type
 
 Failure ModuleBuilder::op(llvm::StringRef name, llvm::ArrayRef<int32_t> operands,
                           llvm::ArrayRef<const char*> resultTypes, llvm::ArrayRef<int32_t> segments,
-                          bool hasSegments, int regions, const SourceLocation& source, int32_t* results) {
+                          bool hasSegments, int regions, const SourceLocation& source,
+                          int32_t* results) {
   if (Failure failure = insideFunction(); failure.failed()) {
     return failure;
   }
@@ -207,8 +218,8 @@ Failure ModuleBuilder::op(llvm::StringRef name, llvm::ArrayRef<int32_t> operands
     return failure;
   }
   if (regions < 0 || static_cast<std::size_t>(regions) > ended_.size()) {
-    return Failure::internal("builder: " + quoted(name) + " takes " + std::to_string(regions) + " regions of " +
-                             std::to_string(ended_.size()));
+    return Failure::internal("builder: " + quoted(name) + " takes " + std::to_string(regions) +
+                             " regions of " + std::to_string(ended_.size()));
   }
   state.attributes = std::exchange(pending_, {});
   if (hasSegments) {
@@ -303,8 +314,8 @@ Failure ModuleBuilder::finish(std::unique_ptr<Module>* out) {
     return Failure::internal("builder: finished before");
   }
   if (failed(mlir::verify(*module_))) {
-    const std::string path =
-        jit::keepText("module", ".mlir", printModule(*module_, SL_PRINT_GENERIC | SL_PRINT_LOCATIONS));
+    const std::string path = jit::keepText(
+        "module", ".mlir", printModule(*module_, SL_PRINT_GENERIC | SL_PRINT_LOCATIONS));
     return {ErrorKind::internal,
             "the module does not verify; its text is kept in " + path + "\n" + log_.text()};
   }

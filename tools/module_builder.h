@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds a module op by op from names and texts; the C++ side of sl_builder (see compiler_abi.h for the rules).
+// Builds a module op by op from names and texts; the C++ side of sl_builder (see compiler_abi.h for
+// the rules).
 #ifndef STRAIGHTLINE_TOOLS_MODULE_BUILDER_H
 #define STRAIGHTLINE_TOOLS_MODULE_BUILDER_H
 
@@ -38,9 +39,9 @@ class ModuleBuilder {
   Failure attribute(llvm::StringRef name, llvm::StringRef text);
   Failure attributeString(llvm::StringRef name, llvm::StringRef value);
   Failure attributeDense(llvm::StringRef name, llvm::StringRef type, llvm::ArrayRef<char> data);
-  Failure op(llvm::StringRef name, llvm::ArrayRef<int32_t> operands, llvm::ArrayRef<const char*> resultTypes,
-             llvm::ArrayRef<int32_t> segments, bool hasSegments, int regions, const SourceLocation& location,
-             int32_t* results);
+  Failure op(llvm::StringRef name, llvm::ArrayRef<int32_t> operands,
+             llvm::ArrayRef<const char*> resultTypes, llvm::ArrayRef<int32_t> segments,
+             bool hasSegments, int regions, const SourceLocation& location, int32_t* results);
   Failure beginRegion(llvm::ArrayRef<const char*> argumentTypes, int32_t* values);
   Failure endRegion(llvm::ArrayRef<int32_t> yields, const SourceLocation& location);
   Failure endFunction(llvm::ArrayRef<FunctionResult> results);

@@ -14,7 +14,8 @@ class ModuleBuilderTest : public ::testing::Test {
  protected:
   int32_t begin() {
     int32_t value = -1;
-    const Failure failure = builder_.beginFunction("forward", List{"x"}, List{"tensor<2xi1>"}, &value);
+    const Failure failure =
+        builder_.beginFunction("forward", List{"x"}, List{"tensor<2xi1>"}, &value);
     EXPECT_FALSE(failure.failed()) << failure.message;
     return value;
   }
@@ -22,7 +23,8 @@ class ModuleBuilderTest : public ::testing::Test {
     if (Failure failure = builder_.attributeDense("value", type, data); failure.failed()) {
       return failure;
     }
-    return builder_.op("arith.constant", {}, List{type}, {}, false, 0, {"layer.0", "model.py", 7}, value);
+    return builder_.op("arith.constant", {}, List{type}, {}, false, 0, {"layer.0", "model.py", 7},
+                       value);
   }
 
   TestStages stages_;
@@ -67,23 +69,30 @@ TEST_F(ModuleBuilderTest, DenseConstantsKeepTheirBytes) {
 
 TEST_F(ModuleBuilderTest, MistakesAreInternalErrorsWithWords) {
   int32_t value = -1;
-  EXPECT_NE(builder_.op("arith.andi", {}, {}, {}, false, 0, {}, &value).message.find("no function"), std::string::npos);
+  EXPECT_NE(builder_.op("arith.andi", {}, {}, {}, false, 0, {}, &value).message.find("no function"),
+            std::string::npos);
   begin();
-  EXPECT_EQ(builder_.op("op.nonsense", {}, {}, {}, false, 0, {}, &value).message, "builder: unknown op 'op.nonsense'");
-  EXPECT_EQ(builder_.op("arith.andi", {9}, {}, {}, false, 0, {}, &value).message, "builder: value 9 of 1");
-  EXPECT_NE(builder_.op("arith.andi", {0, 0}, List{"tensor<"}, {}, false, 0, {}, &value).message.find("not a type: 'tensor<'"),
+  EXPECT_EQ(builder_.op("op.nonsense", {}, {}, {}, false, 0, {}, &value).message,
+            "builder: unknown op 'op.nonsense'");
+  EXPECT_EQ(builder_.op("arith.andi", {9}, {}, {}, false, 0, {}, &value).message,
+            "builder: value 9 of 1");
+  EXPECT_NE(builder_.op("arith.andi", {0, 0}, List{"tensor<"}, {}, false, 0, {}, &value)
+                .message.find("not a type: 'tensor<'"),
             std::string::npos);
   EXPECT_TRUE(builder_.attribute("value", "dense<").failed());
   EXPECT_EQ(builder_.op("arith.andi", {0, 0}, {}, {}, false, 2, {}, &value).message,
             "builder: 'arith.andi' takes 2 regions of 0");
   EXPECT_TRUE(builder_.endRegion({}, {}).failed());
   ASSERT_FALSE(builder_.beginRegion(List{"i1"}, &value).failed());
-  EXPECT_EQ(builder_.endFunction({}).message, "builder: the function ends with 1 open and 0 unused regions");
+  EXPECT_EQ(builder_.endFunction({}).message,
+            "builder: the function ends with 1 open and 0 unused regions");
 }
 
 TEST_F(ModuleBuilderTest, ModuleThatDoesNotVerifyIsKept) {
   int32_t value = begin();
-  ASSERT_FALSE(builder_.op("arith.addf", {value, value}, List{"tensor<2xi1>"}, {}, false, 0, {}, &value).failed());
+  ASSERT_FALSE(
+      builder_.op("arith.addf", {value, value}, List{"tensor<2xi1>"}, {}, false, 0, {}, &value)
+          .failed());
   ASSERT_FALSE(builder_.endFunction({}).failed());
   std::unique_ptr<Module> module;
   const Failure failure = builder_.finish(&module);

@@ -60,10 +60,12 @@ namespace {
 constexpr llvm::StringLiteral kUnsupported = "unsupported: ";
 constexpr llvm::StringLiteral kInvalid = "invalid: ";
 
-/// "linear has no kernel; why" of "'op.linear' op has no kernel; unsupported: why", "linear: why" of "'op.linear' op invalid: why".
+/// "linear has no kernel; why" of "'op.linear' op has no kernel; unsupported: why", "linear: why"
+/// of "'op.linear' op invalid: why".
 std::string wordsForUsers(llvm::StringRef message) {
   std::string op;
-  if (const auto [name, rest] = message.split("' op "); name.starts_with("'") && name.size() < message.size()) {
+  if (const auto [name, rest] = message.split("' op ");
+      name.starts_with("'") && name.size() < message.size()) {
     op = name.substr(name.find('.') + 1).str();
     message = rest;
   }
@@ -82,9 +84,11 @@ void DiagnosticLog::add(mlir::Diagnostic& diagnostic) {
     return;
   }
   std::string message = diagnostic.str();
-  const auto line = [](std::string* text, mlir::Diagnostic& part, llvm::StringRef indent, llvm::StringRef words) {
+  const auto line = [](std::string* text, mlir::Diagnostic& part, llvm::StringRef indent,
+                       llvm::StringRef words) {
     const std::string place = describeLocation(part.getLocation());
-    *text += (text->empty() ? "" : "\n") + indent.str() + (place.empty() ? "" : place + ": ") + severityText(part.getSeverity()) + words.str();
+    *text += (text->empty() ? "" : "\n") + indent.str() + (place.empty() ? "" : place + ": ") +
+             severityText(part.getSeverity()) + words.str();
   };
   bool isForUsers = false;
   if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An MLIR context with one module in it, and the diagnostics that MLIR emits while somebody works on it.
+// An MLIR context with one module in it, and the diagnostics that MLIR emits while somebody works
+// on it.
 #ifndef STRAIGHTLINE_TOOLS_MODULE_CONTEXT_H
 #define STRAIGHTLINE_TOOLS_MODULE_CONTEXT_H
 
@@ -19,14 +20,15 @@ namespace straightline {
 /// "fc (model.py:12)" for loc("fc"("model.py":12:0)); "" for an unknown location.
 std::string describeLocation(mlir::Location location);
 
-/// Collects the diagnostics of a context while it lives: errors with their notes, one per line, each with its location.
+/// Collects the diagnostics of a context while it lives: errors with their notes, one per line,
+/// each with its location.
 class DiagnosticLog {
  public:
   explicit DiagnosticLog(mlir::MLIRContext* context);
   bool empty() const { return text_.empty(); }
   const std::string& text() const { return text_; }
-  /// A failure: unsupported or user when all errors say "unsupported: " or "invalid: ", in the words of these errors alone, without
-  /// MLIR's; else `fallback`, with all text behind `head`.
+  /// A failure: unsupported or user when all errors say "unsupported: " or "invalid: ", in the
+  /// words of these errors alone, without MLIR's; else `fallback`, with all text behind `head`.
   Failure failure(ErrorKind fallback, const std::string& head) const;
 
  private:
@@ -40,7 +42,8 @@ class DiagnosticLog {
   mlir::ScopedDiagnosticHandler handler_;
 };
 
-/// Shared by a module and the compilations made of it; the mutex is held while the context is worked on.
+/// Shared by a module and the compilations made of it; the mutex is held while the context is
+/// worked on.
 struct ModuleContext {
   explicit ModuleContext(const Stages& stages);
   const Stages& stages;
@@ -54,7 +57,8 @@ struct Module {
   bool isText = false;  ///< the user wrote it: a broken contract is the user's error, not ours
 };
 
-Failure parseModule(const Stages& stages, std::string_view text, const std::string& name, std::unique_ptr<Module>* out);
+Failure parseModule(const Stages& stages, std::string_view text, const std::string& name,
+                    std::unique_ptr<Module>* out);
 
 /// `flags` are SL_PRINT_*. A module that may be invalid must be printed in generic form.
 std::string printModule(mlir::ModuleOp module, unsigned flags);

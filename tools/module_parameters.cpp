@@ -82,7 +82,8 @@ std::string moduleParameters(mlir::ModuleOp module) {
 
 std::vector<std::string> moduleParameterNames(mlir::ModuleOp module) {
   std::vector<std::string> names;
-  forEachParameter(module, [&](mlir::Operation*, llvm::StringRef name, bool) { names.push_back(name.str()); });
+  forEachParameter(
+      module, [&](mlir::Operation*, llvm::StringRef name, bool) { names.push_back(name.str()); });
   return names;
 }
 

@@ -10,7 +10,8 @@
 
 namespace straightline {
 
-/// JSON of the parameters and states of a module at op level or kernel level: see sl_module_parameters.
+/// JSON of the parameters and states of a module at op level or kernel level: see
+/// sl_module_parameters.
 std::string moduleParameters(mlir::ModuleOp module);
 /// Their names in the same order.
 std::vector<std::string> moduleParameterNames(mlir::ModuleOp module);

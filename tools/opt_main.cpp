@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/compiler_abi.h"
-
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "tools/compiler_abi.h"
 #include "tools/register_all.h"
 
 int sl_opt_main(int argc, char** argv) {

@@ -27,9 +27,13 @@ int countOps(mlir::Operation* op) {
 
 class PassLog final : public mlir::PassInstrumentation {
  public:
-  void runBeforePass(mlir::Pass*, mlir::Operation* op) override { open_.push_back({countOps(op), Clock::now()}); }
+  void runBeforePass(mlir::Pass*, mlir::Operation* op) override {
+    open_.push_back({countOps(op), Clock::now()});
+  }
   void runAfterPass(mlir::Pass* pass, mlir::Operation* op) override { end(pass, op, ""); }
-  void runAfterPassFailed(mlir::Pass* pass, mlir::Operation* op) override { end(pass, op, ", failed"); }
+  void runAfterPassFailed(mlir::Pass* pass, mlir::Operation* op) override {
+    end(pass, op, ", failed");
+  }
 
  private:
   struct Begin {
@@ -45,8 +49,8 @@ class PassLog final : public mlir::PassInstrumentation {
     }
     const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begin.time).count();
     char text[160];
-    std::snprintf(text, sizeof text, "%-24s %8.2f ms, %d -> %d ops%s", pass->getArgument().str().c_str(), ms, begin.ops,
-                  countOps(op), outcome);
+    std::snprintf(text, sizeof text, "%-24s %8.2f ms, %d -> %d ops%s",
+                  pass->getArgument().str().c_str(), ms, begin.ops, countOps(op), outcome);
     logLine("passes", text);
   }
 

@@ -8,7 +8,8 @@
 
 namespace straightline {
 
-/// STRAIGHTLINE_LOG=passes: a line for each pass with its time and the number of ops before and after it.
+/// STRAIGHTLINE_LOG=passes: a line for each pass with its time and the number of ops before and
+/// after it.
 std::unique_ptr<mlir::PassInstrumentation> makePassLog();
 
 }  // namespace straightline

@@ -41,7 +41,8 @@ Failure chooseDevice(const std::string& backend, DeviceChoice* choice) {
 
 constexpr llvm::StringRef kCudaTarget = "cuda:";
 
-/// sm_ and a number of two or three digits; behind it at most an `a` (from sm_90 on) or `f` (from sm_100 on), as NVRTC takes them.
+/// sm_ and a number of two or three digits; behind it at most an `a` (from sm_90 on) or `f` (from
+/// sm_100 on), as NVRTC takes them.
 bool isArch(llvm::StringRef arch) {
   if (!arch.consume_front("sm_")) {
     return false;
@@ -93,18 +94,25 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     return chooseDevice(value.str(), &options->device);
   } else if (key == "target") {
     if (!value.starts_with(kCudaTarget) || !isArch(value.drop_front(kCudaTarget.size()))) {
-      return Failure::user("unknown target '" + value.str() + "'; valid are cuda:sm_NN, such as cuda:sm_90, with a behind it from " +
-                           std::to_string(kFirstWithOwnFeatures) + " on and f from " + std::to_string(kFirstWithFamilies) + " on");
+      return Failure::user("unknown target '" + value.str() +
+                           "'; valid are cuda:sm_NN, such as cuda:sm_90, with a behind it from " +
+                           std::to_string(kFirstWithOwnFeatures) + " on and f from " +
+                           std::to_string(kFirstWithFamilies) + " on");
     }
     options->cuda = value.drop_front(kCudaTarget.size()).str();
-  } else if (key == "tf32" && (value == "convolution" || value == "matmul" || value == "convolution+matmul")) {
+  } else if (key == "tf32" &&
+             (value == "convolution" || value == "matmul" || value == "convolution+matmul")) {
     options->tf32 = value.str();
   } else if (key.starts_with(kRouteKey)) {
     addRoute(routes, {key.drop_front(kRouteKey.size()).str(), value.str(), "the argument routes"});
   } else {
-    return Failure::user("unknown pipeline option '" + word +
-                         "'; valid are freeze=true, freeze=false, poison=true, poison=false, launch=stream, lanes=true, lanes=false, lanes=every, allow=BACKEND+BACKEND, avoid=KERNEL, prefer=BACKEND, device=BACKEND, "
-                         "target=cuda:sm_NN, tf32=convolution, tf32=matmul, tf32=convolution+matmul, route.OP=BACKEND[.KERNEL], choice.KEY=CANDIDATE, list_candidates=true and profile=true");
+    return Failure::user(
+        "unknown pipeline option '" + word +
+        "'; valid are freeze=true, freeze=false, poison=true, poison=false, launch=stream, "
+        "lanes=true, lanes=false, lanes=every, allow=BACKEND+BACKEND, avoid=KERNEL, "
+        "prefer=BACKEND, device=BACKEND, "
+        "target=cuda:sm_NN, tf32=convolution, tf32=matmul, tf32=convolution+matmul, "
+        "route.OP=BACKEND[.KERNEL], choice.KEY=CANDIDATE, list_candidates=true and profile=true");
   }
   return Failure::none();
 }
@@ -126,7 +134,8 @@ void readVariables(Routes& routes) {
       entries.emplace_back(*entry);
     }
   }
-  std::sort(entries.begin(), entries.end());  // so that messages do not depend on the order of the environment
+  // so that messages do not depend on the order of the environment
+  std::sort(entries.begin(), entries.end());
   for (llvm::StringRef entry : entries) {
     const auto [name, value] = entry.split('=');
     if (!value.empty()) {
@@ -148,21 +157,25 @@ Failure readFile(Routes& routes) {
     if (text.empty()) {
       continue;
     }
-    const std::string origin = std::filesystem::path(path).filename().string() + ":" + std::to_string(number);
+    const std::string origin =
+        std::filesystem::path(path).filename().string() + ":" + std::to_string(number);
     const auto [left, right] = text.split('=');
     const llvm::StringRef op = left.trim(), kernel = right.trim();
-    if (op.empty() || kernel.empty() || op.contains(' ') || kernel.contains(' ') || kernel.contains('=')) {
-      return Failure::user(origin + ": '" + text.str() + "' is no route; a line is 'op = backend' or 'op = backend.kernel'");
+    if (op.empty() || kernel.empty() || op.contains(' ') || kernel.contains(' ') ||
+        kernel.contains('=')) {
+      return Failure::user(origin + ": '" + text.str() +
+                           "' is no route; a line is 'op = backend' or 'op = backend.kernel'");
     }
     const auto [first, isNew] = seen.try_emplace(op.str(), origin);
     if (!isNew) {
-      return Failure::user(origin + ": a second route for " + op.str() + "; the first is at " + first->second);
+      return Failure::user(origin + ": a second route for " + op.str() + "; the first is at " +
+                           first->second);
     }
     addRoute(routes, {op.str(), kernel.str(), origin});
   }
   if (!file.eof()) {  // a folder opens and fails at the first line
-    return Failure::user(std::string("STRAIGHTLINE_ROUTES is '") + path + "', which cannot be read: " +
-                         std::strerror(errno != 0 ? errno : EIO));
+    return Failure::user(std::string("STRAIGHTLINE_ROUTES is '") + path +
+                         "', which cannot be read: " + std::strerror(errno != 0 ? errno : EIO));
   }
   return Failure::none();
 }
@@ -180,7 +193,8 @@ std::string cudaArchOf(const std::string& text) {
   return "";
 }
 
-Failure readPipelineOptions(const std::string& text, mlir::MLIRContext* context, PipelineOptions* options) {
+Failure readPipelineOptions(const std::string& text, mlir::MLIRContext* context,
+                            PipelineOptions* options) {
   Routes routes;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
@@ -195,7 +209,8 @@ Failure readPipelineOptions(const std::string& text, mlir::MLIRContext* context,
   }
   for (auto& [op, route] : routes) {
     if (const std::string why = whyNoRoute(route, context); !why.empty()) {
-      return Failure::user("route " + op + " = " + route.kernel + " (" + route.origin + "): " + why);
+      return Failure::user("route " + op + " = " + route.kernel + " (" + route.origin +
+                           "): " + why);
     }
     options->routes.push_back(std::move(route));
   }

@@ -14,8 +14,8 @@
 namespace straightline {
 
 void registerAllDialects(mlir::DialectRegistry& registry) {
-  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect, kernel::KernelDialect,
-                  op::OpDialect>();
+  registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect,
+                  kernel::KernelDialect, op::OpDialect>();
 }
 
 void registerAllPasses() {

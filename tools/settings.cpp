@@ -13,14 +13,16 @@ namespace straightline {
 namespace {
 
 /// Calls `take` for each word of a list with commas; it says whether the word is known.
-Failure readList(const char* variable, const char* valid, const std::function<bool(llvm::StringRef)>& take) {
+Failure readList(const char* variable, const char* valid,
+                 const std::function<bool(llvm::StringRef)>& take) {
   const char* text = std::getenv(variable);
   llvm::SmallVector<llvm::StringRef> words;
-  llvm::StringRef(text == nullptr ? "" : text).split(words, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  llvm::StringRef(text == nullptr ? "" : text)
+      .split(words, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (llvm::StringRef word : words) {
     if (!take(word.trim())) {
-      return Failure::user(std::string(variable) + " has '" + word.trim().str() + "'; valid are " + valid +
-                           ", with commas between them");
+      return Failure::user(std::string(variable) + " has '" + word.trim().str() + "'; valid are " +
+                           valid + ", with commas between them");
     }
   }
   return Failure::none();
@@ -30,17 +32,18 @@ Failure readList(const char* variable, const char* valid, const std::function<bo
 
 Failure readSettings(Settings* settings) {
   LogTopics& log = settings->log;
-  Failure failure = readList("STRAIGHTLINE_LOG", "route, passes, codegen, cache", [&](llvm::StringRef word) {
-    bool* topic = word == "route"     ? &log.route
-                  : word == "passes"  ? &log.passes
-                  : word == "codegen" ? &log.codegen
-                  : word == "cache"   ? &log.cache
-                                      : nullptr;
-    if (topic != nullptr) {
-      *topic = true;
-    }
-    return topic != nullptr;
-  });
+  Failure failure =
+      readList("STRAIGHTLINE_LOG", "route, passes, codegen, cache", [&](llvm::StringRef word) {
+        bool* topic = word == "route"     ? &log.route
+                      : word == "passes"  ? &log.passes
+                      : word == "codegen" ? &log.codegen
+                      : word == "cache"   ? &log.cache
+                                          : nullptr;
+        if (topic != nullptr) {
+          *topic = true;
+        }
+        return topic != nullptr;
+      });
   if (failure.failed()) {
     return failure;
   }
@@ -48,7 +51,8 @@ Failure readSettings(Settings* settings) {
     return Failure::user(trouble);
   }
   const char* sync = std::getenv("STRAIGHTLINE_SYNC");
-  if (const llvm::StringRef waits(sync == nullptr ? "" : sync); !waits.empty() && waits != "0" && waits != "1") {
+  if (const llvm::StringRef waits(sync == nullptr ? "" : sync);
+      !waits.empty() && waits != "0" && waits != "1") {
     return Failure::user("STRAIGHTLINE_SYNC is '" + waits.str() + "' but must be '0' or '1'");
   }
   if (const char* folder = std::getenv("STRAIGHTLINE_DUMP")) {

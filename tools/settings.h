@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the environment asks of every compilation: a log and a dump. Read once when a compilation begins.
+// What the environment asks of every compilation: a log and a dump. Read once when a compilation
+// begins.
 #ifndef STRAIGHTLINE_TOOLS_SETTINGS_H
 #define STRAIGHTLINE_TOOLS_SETTINGS_H
 

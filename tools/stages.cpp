@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ties the compiler library to the layers below it: the one place that names dialects, the pipeline and emission.
+// Ties the compiler library to the layers below it: the one place that names dialects, the pipeline
+// and emission.
 #include "tools/stages.h"
 
 #include "codegen/emit.h"
@@ -20,7 +21,8 @@ namespace {
 
 constexpr char kCuda[] = "cuda";
 
-/// A model that is captured has none of these ops left; a module that was written has them as they are.
+/// A model that is captured has none of these ops left; a module that was written has them as they
+/// are.
 Failure checkFrameworkRoutes(mlir::ModuleOp module, llvm::ArrayRef<Route> routes) {
   for (const Route& route : routes) {
     mlir::Operation* found = nullptr;
@@ -30,8 +32,11 @@ Failure checkFrameworkRoutes(mlir::ModuleOp module, llvm::ArrayRef<Route> routes
       }
     });
     if (found) {
-      return Failure::user("route " + route.op + " = " + route.kernel + " (" + route.origin + "): " + found->getName().getStringRef().str() +
-                           " stands in the module (" + describeLocation(found->getLoc()) + "), expected a model that is captured, whose calls of torch can stay torch's");
+      return Failure::user(
+          "route " + route.op + " = " + route.kernel + " (" + route.origin +
+          "): " + found->getName().getStringRef().str() + " stands in the module (" +
+          describeLocation(found->getLoc()) +
+          "), expected a model that is captured, whose calls of torch can stay torch's");
     }
   }
   return Failure::none();
@@ -47,18 +52,22 @@ class ProductStages final : public Stages {
     const std::string arch = cudaArchOf(target.pipeline);
     if (!arch.empty()) {
       const TargetOptions none;  // caches and vectors of the host say nothing about a device
-      module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), kCuda, arch, 1, none.vectorBytes,
-                                                           none.l1Bytes, none.l2Bytes, 0, none.fmaBytes));
+      module->setAttr("op.target",
+                      kernel::TargetAttr::get(module.getContext(), kCuda, arch, 1, none.vectorBytes,
+                                              none.l1Bytes, none.l2Bytes, 0, none.fmaBytes));
       return;
     }
-    module->setAttr("op.target", kernel::TargetAttr::get(module.getContext(), "cpu", target.cpu, target.threads,
-                                                         target.vectorBytes, target.l1Bytes, target.l2Bytes,
-                                                         target.dotBf16 ? 1 : 0, target.fmaBytes));
+    module->setAttr("op.target",
+                    kernel::TargetAttr::get(module.getContext(), "cpu", target.cpu, target.threads,
+                                            target.vectorBytes, target.l1Bytes, target.l2Bytes,
+                                            target.dotBf16 ? 1 : 0, target.fmaBytes));
   }
 
-  Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const override {
+  Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module,
+                        const TargetOptions& target) const override {
     PipelineOptions options;
-    if (Failure failure = readPipelineOptions(target.pipeline, module.getContext(), &options); failure.failed()) {
+    if (Failure failure = readPipelineOptions(target.pipeline, module.getContext(), &options);
+        failure.failed()) {
       return failure;
     }
     options.afterGroup = target.afterGroup;
@@ -66,7 +75,8 @@ class ProductStages final : public Stages {
       if (Failure failure = checkFrameworkRoutes(module, options.routes); failure.failed()) {
         return failure;
       }
-      llvm::erase_if(options.routes, [](const Route& route) { return route.kernel == kFrameworkRoute; });
+      llvm::erase_if(options.routes,
+                     [](const Route& route) { return route.kernel == kFrameworkRoute; });
       setRoutes(module, options.routes);
       setChoices(module, options.choices);
       // Older devices have no such instructions, and torch's flags mean nothing there.
@@ -93,7 +103,8 @@ class ProductStages final : public Stages {
     if (!module.getOps<kernel::ProgramOp>().empty()) {
       manager.addPass(createVerifyKernelLevelPass());
     } else if (count != 1) {
-      return module.emitError() << "has " << count << " functions; a program is made of exactly one";
+      return module.emitError() << "has " << count
+                                << " functions; a program is made of exactly one";
     } else if ((*functions.begin()).isDeclaration()) {
       return (*functions.begin()).emitError() << "has no body";
     } else {
@@ -104,12 +115,15 @@ class ProductStages final : public Stages {
 
   double estimatedUs(mlir::ModuleOp module) const override { return codegen::estimatedUs(module); }
 
-  Failure emit(mlir::ModuleOp module, const TargetOptions& target, Emitted* emitted) const override {
+  Failure emit(mlir::ModuleOp module, const TargetOptions& target,
+               Emitted* emitted) const override {
     PipelineOptions options;
-    if (Failure failure = readPipelineOptions(target.pipeline, module.getContext(), &options); failure.failed()) {
+    if (Failure failure = readPipelineOptions(target.pipeline, module.getContext(), &options);
+        failure.failed()) {
       return failure;
     }
-    mlir::FailureOr<codegen::Emitted> text = codegen::emitProgram(module, {.profile = options.profile});
+    mlir::FailureOr<codegen::Emitted> text =
+        codegen::emitProgram(module, {.profile = options.profile});
     if (failed(text)) {
       return Failure::internal("emission failed");
     }

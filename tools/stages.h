@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compiler library asks of the layers below it: dialects, the pass pipeline, emission. One implementation ties the
-// real ones together (stages.cpp); unit tests put small ones in its place.
+// What the compiler library asks of the layers below it: dialects, the pass pipeline, emission. One
+// implementation ties the real ones together (stages.cpp); unit tests put small ones in its place.
 #ifndef STRAIGHTLINE_TOOLS_STAGES_H
 #define STRAIGHTLINE_TOOLS_STAGES_H
 
@@ -19,27 +19,30 @@ namespace straightline {
 
 /// The machine that a program is planned for.
 struct TargetOptions {
-  std::string cpu;        ///< an LLVM CPU name, never "host"
-  int threads = 1;        ///< team size
+  std::string cpu;           ///< an LLVM CPU name, never "host"
+  int threads = 1;           ///< team size
   int64_t vectorBytes = 32;  ///< widest vector: 64 with AVX-512
   int64_t l1Bytes = 32768;   ///< data cache of one core
   int64_t l2Bytes = 1048576;
-  bool dotBf16 = false;   ///< AVX512_BF16: sums of products of pairs of bfloat16
-  int64_t fmaBytes = 64;  ///< of operands of multiply-adds begun in a cycle: 128 where two vectors of 64 bytes are
-  std::string pipeline;   ///< "key=value key=value" for the pipeline's own options
-  std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;  ///< sees the module after each group of passes; may be empty
+  bool dotBf16 = false;  ///< AVX512_BF16: sums of products of pairs of bfloat16
+  /// of operands of multiply-adds begun in a cycle: 128 where two vectors of 64 bytes are
+  int64_t fmaBytes = 64;
+  std::string pipeline;  ///< "key=value key=value" for the pipeline's own options
+  /// sees the module after each group of passes; may be empty
+  std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;
 };
 
 /// What emission made of a module at kernel level.
 struct Emitted {
-  std::vector<jit::Unit> units;  ///< the program's unit first, then the kernels
+  std::vector<jit::Unit> units;        ///< the program's unit first, then the kernels
   std::vector<jit::Unit> deviceUnits;  ///< CUDA C++, by the name of the first kernel in each
   std::map<std::string, std::string> unitOfDeviceKernel;  ///< which of them holds a kernel
-  std::string deviceArch;        ///< what those are compiled for, "sm_90"
-  std::string symbol;            ///< extern "C" name of the program's sl_program_desc
-  std::string listing;           ///< all text, for people
-  std::string python;            ///< the program as a Python module; "" where a device has kernels
-  std::string explain;           ///< JSON
+  std::string deviceArch;                                 ///< what those are compiled for, "sm_90"
+  std::string symbol;   ///< extern "C" name of the program's sl_program_desc
+  std::string listing;  ///< all text, for people
+  /// the program as a Python module; "" where a device has kernels
+  std::string python;
+  std::string explain;  ///< JSON
 };
 
 class Stages {
@@ -48,14 +51,19 @@ class Stages {
   virtual void registerDialects(mlir::DialectRegistry& registry) const = 0;
   /// Writes the target into the module, where passes look for it.
   virtual void setTarget(mlir::ModuleOp module, const TargetOptions& target) const = 0;
-  /// Writes what the options ask of passes into the module, and adds all passes from the level of `module` (op, or kernel already) to the emitted kernel level. A pass says that something is beyond us by an error whose text
-  /// has "unsupported: ", and that the input is wrong by one that has "invalid: "; when any other error is among them, it is a bug.
-  virtual Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module, const TargetOptions& target) const = 0;
-  /// Whether a module that the user wrote keeps the contract of its level (op, or kernel). What it emits names the user's own lines.
+  /// Writes what the options ask of passes into the module, and adds all passes from the level of
+  /// `module` (op, or kernel already) to the emitted kernel level. A pass says that something is
+  /// beyond us by an error whose text has "unsupported: ", and that the input is wrong by one that
+  /// has "invalid: "; when any other error is among them, it is a bug.
+  virtual Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module,
+                                const TargetOptions& target) const = 0;
+  /// Whether a module that the user wrote keeps the contract of its level (op, or kernel). What it
+  /// emits names the user's own lines.
   virtual mlir::LogicalResult verifyText(mlir::ModuleOp module) const = 0;
   /// What one call is estimated to take, of a module that all passes have seen.
   virtual double estimatedUs(mlir::ModuleOp module) const = 0;
-  virtual Failure emit(mlir::ModuleOp module, const TargetOptions& target, Emitted* emitted) const = 0;
+  virtual Failure emit(mlir::ModuleOp module, const TargetOptions& target,
+                       Emitted* emitted) const = 0;
 };
 
 /// The product's stages.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stages for unit tests: MLIR's own dialects, a pipeline of one pass that the test gives, and emission of fixed text.
+// Stages for unit tests: MLIR's own dialects, a pipeline of one pass that the test gives, and
+// emission of fixed text.
 #ifndef STRAIGHTLINE_TOOLS_STAGES_FOR_TESTS_H
 #define STRAIGHTLINE_TOOLS_STAGES_FOR_TESTS_H
 
@@ -13,7 +14,8 @@
 namespace straightline {
 
 /// Runs a function on the module as a pass.
-class FunctionPass final : public mlir::PassWrapper<FunctionPass, mlir::OperationPass<mlir::ModuleOp>> {
+class FunctionPass final
+    : public mlir::PassWrapper<FunctionPass, mlir::OperationPass<mlir::ModuleOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FunctionPass)
   using Body = std::function<mlir::LogicalResult(mlir::ModuleOp)>;
@@ -38,7 +40,8 @@ class TestStages final : public Stages {
     registry.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect>();
   }
   void setTarget(mlir::ModuleOp, const TargetOptions&) const override {}
-  Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp, const TargetOptions&) const override {
+  Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp,
+                        const TargetOptions&) const override {
     manager.addPass(std::make_unique<FunctionPass>(body));
     return Failure::none();
   }
@@ -48,7 +51,8 @@ class TestStages final : public Stages {
     emitted->units = units;
     emitted->symbol = "sl_program";
     emitted->listing = units.empty() ? "" : units.front().text;
-    emitted->explain = "{\"cpu\": \"" + target.cpu + "\", \"threads\": " + std::to_string(target.threads) + "}";
+    emitted->explain =
+        "{\"cpu\": \"" + target.cpu + "\", \"threads\": " + std::to_string(target.threads) + "}";
     return Failure::none();
   }
 };

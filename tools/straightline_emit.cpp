@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// straightline-emit FILE.mlir: prints the C++ of a planned kernel-level module as one translation unit, or its Python.
+// straightline-emit FILE.mlir: prints the C++ of a planned kernel-level module as one translation
+// unit, or its Python.
 #include "codegen/emit.h"
 #include "dialect/kernel/kernel_dialect.h"
 #include "llvm/Support/CommandLine.h"
@@ -11,18 +12,23 @@
 
 int main(int argc, char** argv) {
   llvm::InitLLVM init(argc, argv);
-  llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("FILE.mlir"), llvm::cl::init("-"));
-  llvm::cl::opt<std::string> unit("unit", llvm::cl::desc("print one unit: a kernel's name, or the program's"));
+  llvm::cl::opt<std::string> input(llvm::cl::Positional, llvm::cl::desc("FILE.mlir"),
+                                   llvm::cl::init("-"));
+  llvm::cl::opt<std::string> unit(
+      "unit", llvm::cl::desc("print one unit: a kernel's name, or the program's"));
   llvm::cl::opt<bool> profile("profile", llvm::cl::desc("with calls of the profiling hook"));
   llvm::cl::opt<bool> python("python", llvm::cl::desc("print the program as Python"));
-  llvm::cl::ParseCommandLineOptions(argc, argv, "straightline-emit: C++ of a planned kernel-level module\n");
+  llvm::cl::ParseCommandLineOptions(argc, argv,
+                                    "straightline-emit: C++ of a planned kernel-level module\n");
 
   mlir::DialectRegistry registry;
-  registry.insert<mlir::arith::ArithDialect, mlir::math::MathDialect, straightline::kernel::KernelDialect>();
+  registry.insert<mlir::arith::ArithDialect, mlir::math::MathDialect,
+                  straightline::kernel::KernelDialect>();
   mlir::MLIRContext context(registry);
   llvm::SourceMgr sources;
   mlir::SourceMgrDiagnosticHandler diagnostics(sources, &context);
-  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceFile<mlir::ModuleOp>(input, sources, &context);
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::parseSourceFile<mlir::ModuleOp>(input, sources, &context);
   if (!module) {
     return 1;
   }

@@ -17,7 +17,9 @@ namespace straightline {
 namespace {
 
 int64_t nowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 /// Elements from the first to the last one.
@@ -36,12 +38,12 @@ int64_t elementsOf(const sl_buffer& buffer) {
 /// The statements that bring data into another order (passes/lowering names them so).
 bool movesOnly(const sl_statement& statement) {
   return statement.kind == SL_STATEMENT_COPY || llvm::StringSwitch<bool>(statement.op)
-                                                     .Cases({"copy", "reorder", "zero border"}, true)
-                                                     .Default(false);
+                                                    .Cases({"copy", "reorder", "zero border"}, true)
+                                                    .Default(false);
 }
 
-/// So many numbers are random, behind which they come again: making gigabytes of them takes longer than measuring. A prime, so that
-/// no two rows of a usual size are the same.
+/// So many numbers are random, behind which they come again: making gigabytes of them takes longer
+/// than measuring. A prime, so that no two rows of a usual size are the same.
 constexpr int64_t kRandomNumbers = 65'537;
 
 template <class T, class Make>
@@ -76,7 +78,9 @@ void fillRandom(void* data, int64_t count, sl_dtype type, std::mt19937_64& rando
   }
 }
 
-Failure cannotBeTimed(const std::string& why) { return Failure::internal("a candidate cannot be timed: " + why); }
+Failure cannotBeTimed(const std::string& why) {
+  return Failure::internal("a candidate cannot be timed: " + why);
+}
 
 /// Unsupported where a library has no kernel for it here, which only a plan or a call tells.
 Failure failureOf(int32_t status, const char* words) {
@@ -89,7 +93,10 @@ Failure failureOf(int32_t status, const char* words) {
 /// Of one memory space.
 struct Timing::Memory {
   Memory(const char* in, int32_t number, size_t count)
-      : space(in), device(number), bytes(std::max<size_t>(count, 1)), data(sl_alloc(space, device, bytes)) {}
+      : space(in),
+        device(number),
+        bytes(std::max<size_t>(count, 1)),
+        data(sl_alloc(space, device, bytes)) {}
   ~Memory() {
     if (data) {
       sl_free(space, device, data, bytes);
@@ -103,7 +110,9 @@ struct Timing::Memory {
   void* data;
 };
 
-Timing::Timing(sl_program* program, bool byStream) : program_(program), byStream_(byStream) { sl_program_retain(program); }
+Timing::Timing(sl_program* program, bool byStream) : program_(program), byStream_(byStream) {
+  sl_program_retain(program);
+}
 
 Timing::~Timing() {
   sl_weights_release(weights_);
@@ -127,10 +136,12 @@ Failure Timing::openQueues(const sl_program_desc& desc) {
   return Failure::none();
 }
 
-void* Timing::makeData(const sl_program_desc& desc, const sl_buffer& buffer, std::mt19937_64& random) {
+void* Timing::makeData(const sl_program_desc& desc, const sl_buffer& buffer,
+                       std::mt19937_64& random) {
   const int64_t elements = elementsOf(buffer);
   const auto bytes = static_cast<size_t>(elements) * ((buffer.dtype.bits + 7) / 8);
-  memory_.push_back(std::make_unique<Memory>(desc.spaces[buffer.space], sl_program_device(program_), bytes));
+  memory_.push_back(
+      std::make_unique<Memory>(desc.spaces[buffer.space], sl_program_device(program_), bytes));
   const Memory& made = *memory_.back();
   if (!made.data || bytes == 0) {
     return made.data;
@@ -144,7 +155,8 @@ void* Timing::makeData(const sl_program_desc& desc, const sl_buffer& buffer, std
   fillRandom(host.data(), elements, buffer.dtype, random);
   sl_ctx ctx{};
   ctx.size = sizeof(ctx);
-  const int32_t status = sl_queue_copy(&ctx, device_, made.data, made.space, host.data(), desc.spaces[0], bytes);
+  const int32_t status =
+      sl_queue_copy(&ctx, device_, made.data, made.space, host.data(), desc.spaces[0], bytes);
   finish();
   return status == SL_OK ? made.data : nullptr;
 }
@@ -156,10 +168,12 @@ void Timing::finish() {
   }
 }
 
-Failure Timing::create(sl_program* program, uint64_t seed, bool byStream, std::unique_ptr<Timing>* out) {
+Failure Timing::create(sl_program* program, uint64_t seed, bool byStream,
+                       std::unique_ptr<Timing>* out) {
   const sl_program_desc& desc = *sl_program_description(program);
   if (desc.extent_count > 0) {
-    return Failure::user(std::string("a program is timed at fixed sizes, but '") + desc.extents[0].name + "' is known per call only");
+    return Failure::user(std::string("a program is timed at fixed sizes, but '") +
+                         desc.extents[0].name + "' is known per call only");
   }
   std::unique_ptr<Timing> timing(new Timing(program, byStream));
   if (Failure failure = timing->openQueues(desc); failure.failed()) {
@@ -177,17 +191,19 @@ Failure Timing::create(sl_program* program, uint64_t seed, bool byStream, std::u
     }
     void* const data = timing->makeData(desc, buffer, random);
     if (!data) {
-      return cannotBeTimed(std::string("no memory in '") + desc.spaces[buffer.space] + "' for its data");
+      return cannotBeTimed(std::string("no memory in '") + desc.spaces[buffer.space] +
+                           "' for its data");
     }
-    (isParameter                      ? timing->parameters_
+    (isParameter                    ? timing->parameters_
      : buffer.role == SL_ROLE_INPUT ? timing->inputs_
-                                      : timing->outputs_)[buffer.index] = data;
+                                    : timing->outputs_)[buffer.index] = data;
   }
   for (int32_t i = 0; i < desc.statement_count; ++i) {
     timing->movesOnly_.push_back(movesOnly(desc.statements[i]));
   }
   sl_message message{};
-  if (const int32_t status = sl_weights_create(program, timing->parameters_.data(), nullptr, nullptr, &timing->weights_, &message)) {
+  if (const int32_t status = sl_weights_create(program, timing->parameters_.data(), nullptr,
+                                               nullptr, &timing->weights_, &message)) {
     return failureOf(status, message.text);
   }
   *out = std::move(timing);
@@ -246,7 +262,9 @@ Failure Timing::runOnDevice(double seconds, double* us) {
   constexpr int64_t kBatchNs = 500'000, kMostCalls = 1024;
   const int64_t end = nowNs() + static_cast<int64_t>(seconds * 1e9);
   sl_message message{};
-  const int32_t launch = !byStream_ && sl_program_graph_nodes(program_, &message) >= 0 ? SL_LAUNCH_GRAPH : SL_LAUNCH_STREAM;
+  const int32_t launch = !byStream_ && sl_program_graph_nodes(program_, &message) >= 0
+                             ? SL_LAUNCH_GRAPH
+                             : SL_LAUNCH_STREAM;
   sl_frame* frame = nullptr;
   if (sl_frame_lease_on(program_, device_, launch, nullptr, &frame, &message) != SL_OK) {
     return cannotBeTimed(message.text);

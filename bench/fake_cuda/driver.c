@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libcuda.so.1 that has one device and does nothing: what a call costs on the host without it. bench/cuda_call_path.py adds a
-// function that answers 0 for every other symbol that the runtime asks for.
+// A libcuda.so.1 that has one device and does nothing: what a call costs on the host without it.
+// bench/cuda_call_path.py adds a function that answers 0 for every other symbol that the runtime
+// asks for.
 #include <stddef.h>
 
 static size_t made = 64;  // handles are numbers that nothing reads
@@ -12,8 +13,8 @@ void* fake_last_stream(void) { return last; }
 void fake_capture(int on) { capturing = on; }
 int fake_early(void) { return early; }
 
-int cuLaunchKernel(void* kernel, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ,
-                   unsigned sharedBytes, void* stream) {
+int cuLaunchKernel(void* kernel, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
+                   unsigned blockY, unsigned blockZ, unsigned sharedBytes, void* stream) {
   return last = stream, 0;
 }
 struct launch_config {
@@ -26,18 +27,22 @@ struct launch_config {
 };
 int cuLaunchKernelEx(const struct launch_config* config) {
   const unsigned programmatic_serialization = 6;
-  early += config->attribute_count == 1 && config->attributes->id == programmatic_serialization && config->attributes->value == 1;
+  early += config->attribute_count == 1 && config->attributes->id == programmatic_serialization &&
+           config->attributes->value == 1;
   return last = config->stream, 0;
 }
 int cuGraphLaunch(void* graph, void* stream) { return last = stream, 0; }
 int cuStreamIsCapturing(void* stream, int* status) { return *status = capturing, 0; }
 
-// NVRTC, which tells its version to a driver that is there, calls it without a look whether there is one.
+// NVRTC, which tells its version to a driver that is there, calls it without a look whether there
+// is one.
 int cuGetExportTable(const void** table, const void* id) { return *table = NULL, 500; }
 int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
 int cuDeviceGetCount(int* count) { return *count = 1, 0; }
 int cuDeviceGet(int* device, int number) { return *device = number, 0; }
-int cuDeviceGetAttribute(int* value, int attribute, int device) { return *value = attribute == 75 ? 9 : 0, 0; }
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  return *value = attribute == 75 ? 9 : 0, 0;
+}
 int cuDevicePrimaryCtxRetain(void** context, int device) { return *context = (void*)64, 0; }
 int cuCtxGetCurrent(void** context) { return *context = (void*)64, 0; }
 int cuGetErrorName(int error, const char** name) { return *name = "CUDA_ERROR_OTHER", 0; }

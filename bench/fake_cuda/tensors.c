@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors on a device that is not there, with DLPack's exchange table, which is all that a call of a compiled function asks of a
-// framework. An address stands for memory that nobody touches.
+// Tensors on a device that is not there, with DLPack's exchange table, which is all that a call of
+// a compiled function asks of a framework. An address stands for memory that nobody touches.
 #define Py_LIMITED_API 0x030A0000
 #include <Python.h>
 #include <stdlib.h>
@@ -11,8 +11,7 @@
 enum { kRank = 8, kCuda = 2 };
 
 typedef struct Tensor {
-  PyObject_HEAD
-  sl_dl_tensor tensor;
+  PyObject_HEAD sl_dl_tensor tensor;
   int64_t sizes[2 * kRank];
   sl_dl_managed* managed;
 } Tensor;
@@ -28,7 +27,8 @@ static void release(sl_dl_managed* managed) {
   free(managed);
 }
 
-static int allocate(sl_dl_tensor* prototype, sl_dl_managed** out, void* user, void (*fail)(void*, const char*, const char*)) {
+static int allocate(sl_dl_tensor* prototype, sl_dl_managed** out, void* user,
+                    void (*fail)(void*, const char*, const char*)) {
   sl_dl_managed* made = calloc(1, sizeof(sl_dl_managed));
   made->version.major = 1;
   made->deleter = release;
@@ -84,7 +84,8 @@ static void dealloc(PyObject* object) {
 static PyObject* make(PyObject* module, PyObject* args) {
   PyObject *shape, *strides;
   int code, bits;
-  if (!PyArg_ParseTuple(args, "O!O!ii", &PyTuple_Type, &shape, &PyTuple_Type, &strides, &code, &bits)) {
+  if (!PyArg_ParseTuple(args, "O!O!ii", &PyTuple_Type, &shape, &PyTuple_Type, &strides, &code,
+                        &bits)) {
     return NULL;
   }
   int64_t sizes[kRank], steps[kRank];
@@ -93,7 +94,13 @@ static PyObject* make(PyObject* module, PyObject* args) {
     sizes[d] = PyLong_AsLongLong(PyTuple_GetItem(shape, d));
     steps[d] = PyLong_AsLongLong(PyTuple_GetItem(strides, d));
   }
-  const sl_dl_tensor like = {(void*)(next_ += (uintptr_t)1 << 32), {kCuda, 0}, rank, {(uint8_t)code, (uint8_t)bits, 1}, sizes, steps, 0};
+  const sl_dl_tensor like = {(void*)(next_ += (uintptr_t)1 << 32),
+                             {kCuda, 0},
+                             rank,
+                             {(uint8_t)code, (uint8_t)bits, 1},
+                             sizes,
+                             steps,
+                             0};
   return (PyObject*)describe(&like);
 }
 
@@ -105,7 +112,9 @@ static PyObject* keeps(PyObject* module, PyObject* flag) {
 }
 
 /// place(tensor): its address.
-static PyObject* place(PyObject* module, PyObject* tensor) { return PyLong_FromVoidPtr(((Tensor*)tensor)->tensor.data); }
+static PyObject* place(PyObject* module, PyObject* tensor) {
+  return PyLong_FromVoidPtr(((Tensor*)tensor)->tensor.data);
+}
 
 /// stream(handle): the current one from now on.
 static PyObject* setStream(PyObject* module, PyObject* handle) {
@@ -116,13 +125,18 @@ static PyObject* setStream(PyObject* module, PyObject* handle) {
 PyMODINIT_FUNC PyInit_fake_tensors(void) {
   static PyType_Slot slots[] = {{Py_tp_dealloc, dealloc}, {0, NULL}};
   static PyType_Spec spec = {"fake_tensors.Tensor", sizeof(Tensor), 0, Py_TPFLAGS_DEFAULT, slots};
-  static PyMethodDef methods[] = {{"make", make, METH_VARARGS, ""}, {"keeps", keeps, METH_O, ""},
-                                  {"place", place, METH_O, ""}, {"stream", setStream, METH_O, ""}, {NULL, NULL, 0, NULL}};
-  static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "fake_tensors", NULL, -1, methods, NULL, NULL, NULL, NULL};
+  static PyMethodDef methods[] = {{"make", make, METH_VARARGS, ""},
+                                  {"keeps", keeps, METH_O, ""},
+                                  {"place", place, METH_O, ""},
+                                  {"stream", setStream, METH_O, ""},
+                                  {NULL, NULL, 0, NULL}};
+  static struct PyModuleDef definition = {
+      PyModuleDef_HEAD_INIT, "fake_tensors", NULL, -1, methods, NULL, NULL, NULL, NULL};
   PyObject* module = PyModule_Create(&definition);
   type_ = PyType_FromSpec(&spec);
   PyObject* capsule = PyCapsule_New((void*)&table_, SL_DL_EXCHANGE_CAPSULE, NULL);
-  if (!module || !type_ || !capsule || PyObject_SetAttrString(type_, SL_DL_EXCHANGE_ATTRIBUTE, capsule)) {
+  if (!module || !type_ || !capsule ||
+      PyObject_SetAttrString(type_, SL_DL_EXCHANGE_ATTRIBUTE, capsule)) {
     return NULL;
   }
   return module;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The audio net of cases/models.py with FLOOR_CHANNELS channels and FLOOR_BLOCKS blocks over FLOOR_SAMPLES samples. Signals lie
-// [time][channel], so that each convolution is a product of rows: the three taps of a dilated one are gathered side by side.
+// The audio net of cases/models.py with FLOOR_CHANNELS channels and FLOOR_BLOCKS blocks over
+// FLOOR_SAMPLES samples. Signals lie [time][channel], so that each convolution is a product of
+// rows: the three taps of a dilated one are gathered side by side.
 #define FLOOR_ALONE
 #include "floor.h"
 
 using namespace floor_code;
 
 static constexpr int kChannels = FLOOR_CHANNELS, kBlocks = FLOOR_BLOCKS, kSamples = FLOOR_SAMPLES;
-static constexpr int kTaps = 8, kStep = 4, kPad = 2, kTimes = (kSamples + 2 * kPad - kTaps) / kStep + 1;
+static constexpr int kTaps = 8, kStep = 4, kPad = 2,
+                     kTimes = (kSamples + 2 * kPad - kTaps) / kStep + 1;
 static constexpr int kWide = 2 * kChannels, kGroups = 4;
 static constexpr int kRows = kTileRows, kVectors = 2, kPanel = kVectors * kLanes;
 static_assert(kTimes % kRows == 0 && kChannels % kPanel == 0 && kTaps <= kLanes);
@@ -61,17 +63,19 @@ static void prepare(const float* const* p) {
 }
 
 template <int kDepth, typename Finish>
-static __attribute__((noinline)) void product(const float* x, const float* w, const float* b, float* y, int columns, Finish finish) {
+static __attribute__((noinline)) void product(const float* x, const float* w, const float* b,
+                                              float* y, int columns, Finish finish) {
   for (int column = 0; column < columns; column += kPanel) {
     for (int row = 0; row < kTimes; row += kRows) {
-      tile<kRows, kVectors, 1, kDepth>(x + row * kDepth, kDepth, w + column * kDepth, kPanel, b + column, y + row * columns + column,
-                                       columns, finish);
+      tile<kRows, kVectors, 1, kDepth>(x + row * kDepth, kDepth, w + column * kDepth, kPanel,
+                                       b + column, y + row * columns + column, columns, finish);
     }
   }
 }
 
 static __attribute__((noinline)) void run(const void* const* inputs, void* const* outputs, int) {
-  alignas(64) static float taps[kTimes][3 * kChannels], x[kTimes][kChannels], gates[kTimes][kWide], gated[kTimes][kChannels];
+  alignas(64) static float taps[kTimes][3 * kChannels], x[kTimes][kChannels], gates[kTimes][kWide],
+      gated[kTimes][kChannels];
   alignas(64) static float both[kTimes][kWide], skips[kTimes][kChannels], pieces[kTimes][kLanes];
   const float* wave = static_cast<const float*>(inputs[0]);
   auto* windows = &taps[0][0];
@@ -81,7 +85,8 @@ static __attribute__((noinline)) void run(const void* const* inputs, void* const
       windows[t * kTaps + i] = at >= 0 && at < kSamples ? wave[at] : 0;
     }
   }
-  product<kTaps>(windows, stem, stemBias, x[0], kChannels, [](vec v, const float*) { return v < 0 ? v * slope : v; });
+  product<kTaps>(windows, stem, stemBias, x[0], kChannels,
+                 [](vec v, const float*) { return v < 0 ? v * slope : v; });
   std::memset(skips, 0, sizeof(skips));
   for (int b = 0; b < kBlocks; ++b) {
     const int dilation = 1 << b;
@@ -95,13 +100,15 @@ static __attribute__((noinline)) void run(const void* const* inputs, void* const
         }
       }
     }
-    product<3 * kChannels>(taps[0], blocks[b].conv, blocks[b].convBias, gates[0], kWide, [](vec v, const float*) { return v; });
+    product<3 * kChannels>(taps[0], blocks[b].conv, blocks[b].convBias, gates[0], kWide,
+                           [](vec v, const float*) { return v; });
     for (int t = 0; t < kTimes; ++t) {
       for (int c = 0; c < kChannels; c += kLanes) {
         store(gated[t] + c, tangent(load(gates[t] + c)) * sigmoid(load(gates[t] + kChannels + c)));
       }
     }
-    product<kChannels>(gated[0], blocks[b].out, blocks[b].outBias, both[0], kWide, [](vec v, const float*) { return v; });
+    product<kChannels>(gated[0], blocks[b].out, blocks[b].outBias, both[0], kWide,
+                       [](vec v, const float*) { return v; });
     for (int t = 0; t < kTimes; ++t) {
       for (int c = 0; c < kChannels; c += kLanes) {
         store(x[t] + c, load(x[t] + c) + load(both[t] + c));

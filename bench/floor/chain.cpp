@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FLOOR_LAYERS x (linear 16 -> 16, relu), x [4, 16]. Calls of one shared kernel: inlined copies miss the instruction cache.
+// FLOOR_LAYERS x (linear 16 -> 16, relu), x [4, 16]. Calls of one shared kernel: inlined copies
+// miss the instruction cache.
 #define FLOOR_ALONE
 #include "floor.h"
 
@@ -15,9 +16,11 @@ static void prepare(const float* const* parameters) {  // weight, bias of each l
   }
 }
 
-static __attribute__((noinline)) void layer(const float* x, const float* w, const float* b, float* y) {
+static __attribute__((noinline)) void layer(const float* x, const float* w, const float* b,
+                                            float* y) {
   // Two chains of sums where the registers allow it: one product of 16 is bound by latency.
-  tile<4, 16 / kLanes, kLanes == 16 ? 4 : 1, 16>(x, 16, w, 16, b, y, 16, [](vec v, const float*) { return relu(v); });
+  tile<4, 16 / kLanes, kLanes == 16 ? 4 : 1, 16>(x, 16, w, 16, b, y, 16,
+                                                 [](vec v, const float*) { return relu(v); });
 }
 
 static __attribute__((noinline)) void run(const void* const* inputs, void* const* outputs, int) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer of the shape of Qwen3-0.6B at one token over a cache of FLOOR_TOKENS: what takes the time is to read the weights once.
-// They are packed into panels on large pages, which memory serves as one stream; the cache is read where it is, and the oldest
-// token left out.
-// A thread has heads, then rows of the other products.
+// A layer of the shape of Qwen3-0.6B at one token over a cache of FLOOR_TOKENS: what takes the time
+// is to read the weights once. They are packed into panels on large pages, which memory serves as
+// one stream; the cache is read where it is, and the oldest token left out. A thread has heads,
+// then rows of the other products.
 #include "floor.h"
 
 using namespace floor_code;
 
-static constexpr int kDim = 1024, kHeads = 16, kKeyHeads = 8, kHead = 128, kFfn = 3072, kTokens = FLOOR_TOKENS;
+static constexpr int kDim = 1024, kHeads = 16, kKeyHeads = 8, kHead = 128, kFfn = 3072,
+                     kTokens = FLOOR_TOKENS;
 static constexpr int kShared = kHeads / kKeyHeads;
 static constexpr int kVectors = 4, kPanel = kVectors * kLanes;
 
@@ -36,13 +37,15 @@ static void prepare(const float* const* p) {
   hidden = floats(kFfn);
 }
 
-/// y[row] = finish(w[row] . x, row) for the rows [first, last), whole panels: one stream from memory.
+/// y[row] = finish(w[row] . x, row) for the rows [first, last), whole panels: one stream from
+/// memory.
 template <int kDepth, typename Finish>
-static __attribute__((noinline)) void rows(const float* x, const float* w, float* y, int first, int last, Finish finish) {
+static __attribute__((noinline)) void rows(const float* x, const float* w, float* y, int first,
+                                           int last, Finish finish) {
   for (int row = first; row < last; row += kPanel) {
     alignas(64) float sums[kPanel];
-    tile<1, kVectors, 2, kDepth>(x, 0, w + static_cast<int64_t>(row) * kDepth, kPanel, nullptr, sums, 0,
-                                 [](vec v, const float*) { return v; });
+    tile<1, kVectors, 2, kDepth>(x, 0, w + static_cast<int64_t>(row) * kDepth, kPanel, nullptr,
+                                 sums, 0, [](vec v, const float*) { return v; });
     for (int i = 0; i < kPanel; ++i) {
       y[row + i] = finish(sums[i], row + i);
     }
@@ -74,8 +77,10 @@ static __attribute__((noinline)) void attend(int head) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(kHead));
   const float* q = queries + head * kShared * kHead;
   alignas(64) float scores[kShared][kTokens];
-  const auto row = [&](const float* cache, const float* fresh, int token) {  // token 0 of the cache falls off its end
-    return token + 1 < kTokens ? cache + (static_cast<int64_t>(head) * kTokens + token) * kHead : fresh + head * kHead;
+  // token 0 of the cache falls off its end
+  const auto row = [&](const float* cache, const float* fresh, int token) {
+    return token + 1 < kTokens ? cache + (static_cast<int64_t>(head) * kTokens + token) * kHead
+                               : fresh + head * kHead;
   };
   for (int token = 0; token < kTokens; ++token) {
     const float* k = row(keyCache, newKeys, token);
@@ -120,7 +125,8 @@ static __attribute__((noinline)) void attend(int head) {
   }
 }
 
-static __attribute__((noinline)) void run(const void* const* inputs, void* const* outputs, int thread) {
+static __attribute__((noinline)) void run(const void* const* inputs, void* const* outputs,
+                                          int thread) {
   const float* x = static_cast<const float*>(inputs[0]);
   float* y = static_cast<float*>(outputs[0]);
   float* mine = normed[thread];
@@ -141,13 +147,17 @@ static __attribute__((noinline)) void run(const void* const* inputs, void* const
     attend(head);
   }
   barrier(thread);
-  rows<kHeads * kHead>(attended, out, middle, first(kDim), last(kDim), [&](float v, int i) { return v + x[i]; });
+  rows<kHeads * kHead>(attended, out, middle, first(kDim), last(kDim),
+                       [&](float v, int i) { return v + x[i]; });
   barrier(thread);
   norm(middle, norm2, mine, kDim);
-  rows<kDim>(mine, gate, hidden, first(kFfn), last(kFfn), [](float v, int) { return v / (1.0f + std::exp(-v)); });
-  rows<kDim>(mine, up, hidden, first(kFfn), last(kFfn), [](float v, int i) { return v * hidden[i]; });
+  rows<kDim>(mine, gate, hidden, first(kFfn), last(kFfn),
+             [](float v, int) { return v / (1.0f + std::exp(-v)); });
+  rows<kDim>(mine, up, hidden, first(kFfn), last(kFfn),
+             [](float v, int i) { return v * hidden[i]; });
   barrier(thread);
-  rows<kFfn>(hidden, down, y, first(kDim), last(kDim), [](float v, int i) { return v + middle[i]; });
+  rows<kFfn>(hidden, down, y, first(kDim), last(kDim),
+             [](float v, int i) { return v + middle[i]; });
 }
 
 FLOOR_EXPORTS

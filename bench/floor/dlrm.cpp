@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense features through two layers, one row of each of FLOOR_TABLES tables, the products of all pairs, three layers: one row.
+// Dense features through two layers, one row of each of FLOOR_TABLES tables, the products of all
+// pairs, three layers: one row.
 #define FLOOR_ALONE
 #include "floor.h"
 
 using namespace floor_code;
 
-static constexpr int kDense = 13, kDim = 32, kWide = 64, kTables = FLOOR_TABLES, kVectorsOf = kTables + 1;
+static constexpr int kDense = 13, kDim = 32, kWide = 64, kTables = FLOOR_TABLES,
+                     kVectorsOf = kTables + 1;
 static constexpr int kPairs = kVectorsOf * (kVectorsOf - 1) / 2, kTop = kDim + kPairs;
 static constexpr int kColumns = 16;  // the vectors' transpose, padded
 static_assert(kVectorsOf == 9 && kTop % 4 == 0);
@@ -36,7 +38,8 @@ static __attribute__((noinline)) void layer(const float* x, Linear linear, float
 
 static __attribute__((noinline)) void run(const void* const* inputs, void* const* outputs, int) {
   const auto* categories = static_cast<const int64_t*>(inputs[1]);
-  alignas(64) float wide[kWide], joined[kTop], vectors[kVectorsOf][kDim], turned[kDim][kColumns] = {};
+  alignas(64) float wide[kWide], joined[kTop], vectors[kVectorsOf][kDim],
+      turned[kDim][kColumns] = {};
   alignas(64) float products[kVectorsOf][kColumns];
   layer<kWide, 1, kDense>(static_cast<const float*>(inputs[0]), bottom[0], wide);
   layer<kDim, 4, kWide>(wide, bottom[1], vectors[0]);
@@ -49,8 +52,8 @@ static __attribute__((noinline)) void run(const void* const* inputs, void* const
     }
   }
   for (int i = 0; i < kVectorsOf; i += 3) {
-    tile<3, kColumns / kLanes, 1, kDim>(vectors[i], kDim, turned[0], kColumns, nullptr, products[i], kColumns,
-                                        [](vec v, const float*) { return v; });
+    tile<3, kColumns / kLanes, 1, kDim>(vectors[i], kDim, turned[0], kColumns, nullptr, products[i],
+                                        kColumns, [](vec v, const float*) { return v; });
   }
   std::memcpy(joined, vectors[0], sizeof(vectors[0]));
   float* at = joined + kDim;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// nn.TransformerEncoderLayer(FLOOR_DIM, FLOOR_HEADS, 4 * FLOOR_DIM, norm first, GELU) over FLOOR_TOKENS tokens, batch 1.
-// A thread does the heads that it has, from their projections to their results, then columns of the other products.
+// nn.TransformerEncoderLayer(FLOOR_DIM, FLOOR_HEADS, 4 * FLOOR_DIM, norm first, GELU) over
+// FLOOR_TOKENS tokens, batch 1. A thread does the heads that it has, from their projections to
+// their results, then columns of the other products.
 #include "floor.h"
 
 using namespace floor_code;
 
-static constexpr int kDim = FLOOR_DIM, kHeads = FLOOR_HEADS, kTokens = FLOOR_TOKENS, kFfn = 4 * kDim, kHead = kDim / kHeads;
+static constexpr int kDim = FLOOR_DIM, kHeads = FLOOR_HEADS, kTokens = FLOOR_TOKENS,
+                     kFfn = 4 * kDim, kHead = kDim / kHeads;
 static constexpr int kRows = kTileRows;
 static constexpr int kVectors = 2;
 static constexpr int kPanel = kVectors * kLanes;
@@ -48,19 +50,22 @@ static void prepare(const float* const* p) {
 
 /// Columns [first, last) of y[kTokens][columns] = x[kTokens][kDepth] * w + bias.
 template <int kDepth, typename Finish>
-static __attribute__((noinline)) void product(const float* x, Linear linear, float* y, int columns, int first, int last,
-                                              Finish finish) {
+static __attribute__((noinline)) void product(const float* x, Linear linear, float* y, int columns,
+                                              int first, int last, Finish finish) {
   for (int column = first; column < last; column += kPanel) {
     const float* panel = linear.weights + static_cast<int64_t>(column) * kDepth;
-    for (int row = 0; row < kTokens; row += kRows) {  // the first rows fetch the next panel, a prefetch past the end is harmless
+    // the first rows fetch the next panel, a prefetch past the end is harmless
+    for (int row = 0; row < kTokens; row += kRows) {
       const float* next = row == 0 ? panel + kPanel * kDepth : nullptr;
-      tile<kRows, kVectors, 1, kDepth>(x + row * kDepth, kDepth, panel, kPanel, linear.bias + column,
-                                       y + row * columns + column, columns, finish, next);
+      tile<kRows, kVectors, 1, kDepth>(x + row * kDepth, kDepth, panel, kPanel,
+                                       linear.bias + column, y + row * columns + column, columns,
+                                       finish, next);
     }
   }
 }
 
-static __attribute__((noinline)) void norm(const float* x, const float* scale, const float* shift, float* y, int first, int last) {
+static __attribute__((noinline)) void norm(const float* x, const float* scale, const float* shift,
+                                           float* y, int first, int last) {
   for (int row = first; row < last; ++row) {
     const float* from = x + row * kDim;
     vec total{}, squares{};
@@ -74,7 +79,8 @@ static __attribute__((noinline)) void norm(const float* x, const float* scale, c
     }
     const float factor = 1.0f / std::sqrt(sum(squares) / kDim + 1e-5f);
     for (int i = 0; i < kDim; i += kLanes) {
-      store(y + row * kDim + i, (load(from + i) - mean) * factor * load(scale + i) + load(shift + i));
+      store(y + row * kDim + i,
+            (load(from + i) - mean) * factor * load(scale + i) + load(shift + i));
     }
   }
 }
@@ -90,7 +96,8 @@ static __attribute__((noinline)) void attend(int head) {
     }
   }
   for (int row = 0; row < kTokens; row += kRows) {
-    tile<kRows, kKeys / kLanes, 1, kHead>(q + row * 3 * kDim, 3 * kDim, k, kKeys, nullptr, s + row * kKeys, kKeys,
+    tile<kRows, kKeys / kLanes, 1, kHead>(q + row * 3 * kDim, 3 * kDim, k, kKeys, nullptr,
+                                          s + row * kKeys, kKeys,
                                           [](vec x, const float*) { return x; });
   }
   for (int row = 0; row < kTokens; ++row) {
@@ -119,7 +126,8 @@ static __attribute__((noinline)) void attend(int head) {
   }
 }
 
-static __attribute__((noinline)) void run(const void* const* inputs, void* const* outputs, int thread) {
+static __attribute__((noinline)) void run(const void* const* inputs, void* const* outputs,
+                                          int thread) {
   const float* x = static_cast<const float*>(inputs[0]);
   float* y = static_cast<float*>(outputs[0]);
   const auto first = [&](int count) { return count * thread / FLOOR_THREADS; };
@@ -129,13 +137,15 @@ static __attribute__((noinline)) void run(const void* const* inputs, void* const
   norm(x, scale1, shift1, normed, first(kTokens), last(kTokens));
   barrier(thread);
   for (int part = 0; part < 3; ++part) {
-    product<kDim>(normed, qkv, projected, 3 * kDim, part * kDim + first(kHeads) * kHead, part * kDim + last(kHeads) * kHead, plain);
+    product<kDim>(normed, qkv, projected, 3 * kDim, part * kDim + first(kHeads) * kHead,
+                  part * kDim + last(kHeads) * kHead, plain);
   }
   for (int head = first(kHeads); head < last(kHeads); ++head) {
     attend(head);
   }
   barrier(thread);
-  product<kDim>(mixed, out, middle, kDim, first(kDim / kPanel) * kPanel, last(kDim / kPanel) * kPanel,
+  product<kDim>(mixed, out, middle, kDim, first(kDim / kPanel) * kPanel,
+                last(kDim / kPanel) * kPanel,
                 [&](vec v, const float* at) { return v + load(x + (at - middle)); });
   barrier(thread);
   norm(middle, scale2, shift2, normed, first(kTokens), last(kTokens));

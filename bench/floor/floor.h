@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the hand-written floors share: vectors, a tile of a matrix product, two threads that walk one straight line.
-// A floor's file says FLOOR_THREADS and its sizes by macros (the case gives them), defines
-//   static void prepare(const float* const* parameters);                         once: packs weights
-//   static void run(const void* const* inputs, void* const* outputs, int thread);  all threads walk through it
-// and ends with FLOOR_EXPORTS. FLOOR_ALONE before the include: a second thread would cost more than it saves. Frozen: it changes only where a faster way becomes known.
+// What the hand-written floors share: vectors, a tile of a matrix product, two threads that walk
+// one straight line. A floor's file says FLOOR_THREADS and its sizes by macros (the case gives
+// them), defines
+//   static void prepare(const float* const* parameters);                         once: packs
+//   weights
+//   static void run(const void* const* inputs, void* const* outputs, int thread);  all threads walk
+//   through it
+// and ends with FLOOR_EXPORTS. FLOOR_ALONE before the include: a second thread would cost more than
+// it saves. Frozen: it changes only where a faster way becomes known.
 #pragma once
 #include <sched.h>
 #include <sys/mman.h>
@@ -40,7 +44,8 @@ typedef int32_t vecInt __attribute__((vector_size(4 * kLanes)));
 
 FLOOR_INLINE vec load(const float* p) { return *reinterpret_cast<const vecUnaligned*>(p); }
 FLOOR_INLINE void store(float* p, vec v) { *reinterpret_cast<vecUnaligned*>(p) = v; }
-FLOOR_INLINE vec all(float x) { return x - vec{}; }  // x + 0 would be an addition: it changes -0
+// x + 0 would be an addition: it changes -0
+FLOOR_INLINE vec all(float x) { return x - vec{}; }
 FLOOR_INLINE vec relu(vec v) { return v < 0 ? vec{} : v; }  // keeps nan, as PyTorch's does
 
 FLOOR_INLINE float sum(vec v) {
@@ -66,13 +71,15 @@ inline float* floats(size_t count) {
   return static_cast<float*>(place);
 }
 
-/// Weights [n][k], as a linear layer has them, as panels [n / width][k][width]; missing columns are zero.
+/// Weights [n][k], as a linear layer has them, as panels [n / width][k][width]; missing columns are
+/// zero.
 inline float* packed(const float* w, int n, int k, int width) {
   const int panels = (n + width - 1) / width;
   float* out = floats(static_cast<size_t>(panels) * width * k);
   for (int column = 0; column < n; ++column) {
     for (int i = 0; i < k; ++i) {
-      out[(static_cast<size_t>(column / width) * k + i) * width + column % width] = w[static_cast<size_t>(column) * k + i];
+      out[(static_cast<size_t>(column / width) * k + i) * width + column % width] =
+          w[static_cast<size_t>(column) * k + i];
     }
   }
   return out;
@@ -85,12 +92,13 @@ inline float* padded(const float* b, int n, int width) {
   return out;
 }
 
-/// One tile: c[kRows][kVectors * kLanes] = bias + a[kRows][kDepth] * b[kDepth][kVectors * kLanes], then `finish(value, c's place)`.
-/// `kSplit` chains of sums hide the latency of the multiply-add where the tile is small. `next`, where there is one, is as
-/// long as b and will be read soon.
+/// One tile: c[kRows][kVectors * kLanes] = bias + a[kRows][kDepth] * b[kDepth][kVectors * kLanes],
+/// then `finish(value, c's place)`. `kSplit` chains of sums hide the latency of the multiply-add
+/// where the tile is small. `next`, where there is one, is as long as b and will be read soon.
 template <int kRows, int kVectors, int kSplit, int kDepth, typename Finish>
-FLOOR_INLINE void tile(const float* a, int64_t aStride, const float* b, int64_t bStride, const float* bias, float* c,
-                       int64_t cStride, Finish finish, const float* next = nullptr) {
+FLOOR_INLINE void tile(const float* a, int64_t aStride, const float* b, int64_t bStride,
+                       const float* bias, float* c, int64_t cStride, Finish finish,
+                       const float* next = nullptr) {
   vec sums[kSplit][kRows][kVectors];
   for (int v = 0; v < kVectors; ++v) {
     const vec first = bias != nullptr ? load(bias + v * kLanes) : vec{};
@@ -179,7 +187,8 @@ FLOOR_INLINE vec gelu(vec x) {
   return z < 0 ? half * tail : half * (2.0f - tail);
 }
 
-// Threads. The second one walks the same function; they meet at barriers, which spin, and yield when they spin for long.
+// Threads. The second one walks the same function; they meet at barriers, which spin, and yield
+// when they spin for long.
 struct alignas(128) Flag {
   std::atomic<uint32_t> value{0};
 };
@@ -222,7 +231,8 @@ inline cpu_set_t keepOn(int cpu, bool on) {
   return before;
 }
 
-/// Calls `run` so often, by FLOOR_THREADS threads; the second one lives for one loop. Returns seconds.
+/// Calls `run` so often, by FLOOR_THREADS threads; the second one lives for one loop. Returns
+/// seconds.
 template <typename Run>
 double timedLoop(Run run, const void* const* inputs, void* const* outputs, long calls) {
   static_assert(FLOOR_THREADS == 1 || FLOOR_THREADS == 2, "the floors know one thread and two");
@@ -261,8 +271,8 @@ double timedLoop(Run run, const void* const* inputs, void* const* outputs, long 
 
 }  // namespace floor_code
 
-#define FLOOR_EXPORTS                                                                                        \
-  extern "C" void floor_prepare(const float* const* parameters) { prepare(parameters); }                     \
-  extern "C" double floor_loop(const void* const* inputs, void* const* outputs, long calls) {                \
-    return floor_code::timedLoop(run, inputs, outputs, calls);                                               \
+#define FLOOR_EXPORTS                                                                         \
+  extern "C" void floor_prepare(const float* const* parameters) { prepare(parameters); }      \
+  extern "C" double floor_loop(const void* const* inputs, void* const* outputs, long calls) { \
+    return floor_code::timedLoop(run, inputs, outputs, calls);                                \
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nn.LSTMCell(64, 128) on one row without a state: with h and c zero the products of h and the forget gate fall away.
+// nn.LSTMCell(64, 128) on one row without a state: with h and c zero the products of h and the
+// forget gate fall away.
 #define FLOOR_ALONE
 #include "floor.h"
 
@@ -12,7 +13,8 @@ static_assert(kHidden % kPanel == 0);
 static const float* weights[3];  // of i, g, o: panels
 static const float* biases[3];
 
-static void prepare(const float* const* p) {  // weight_ih [i, f, g, o], weight_hh, bias_ih, bias_hh
+// weight_ih [i, f, g, o], weight_hh, bias_ih, bias_hh
+static void prepare(const float* const* p) {
   const int gates[3] = {0, 2, 3};
   for (int g = 0; g < 3; ++g) {
     const int first = gates[g] * kHidden;
@@ -25,7 +27,8 @@ static void prepare(const float* const* p) {  // weight_ih [i, f, g, o], weight_
   }
 }
 
-static __attribute__((noinline)) void product(const float* x, const float* w, const float* b, float* y) {
+static __attribute__((noinline)) void product(const float* x, const float* w, const float* b,
+                                              float* y) {
   for (int column = 0; column < kHidden; column += kPanel) {
     tile<1, kVectors, 2, kIn>(x, 0, w + column * kIn, kPanel, b + column, y + column, 0,
                               [](vec v, const float*) { return v; });

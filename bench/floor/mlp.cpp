@@ -27,15 +27,17 @@ static void prepare(const float* const* parameters) {  // weight, bias of each l
 }
 
 template <bool kRelu>
-static __attribute__((noinline)) void panels(const float* x, const float* w, const float* b, float* y, int first, int last) {
+static __attribute__((noinline)) void panels(const float* x, const float* w, const float* b,
+                                             float* y, int first, int last) {
   for (int p = first; p < last; ++p) {
-    tile<1, kPanel / kLanes, kSplit, FLOOR_WIDTH>(x, 0, w + static_cast<int64_t>(p) * FLOOR_WIDTH * kPanel, kPanel,
-                                                  b + p * kPanel, y + p * kPanel, 0,
-                                                  [](vec v, const float*) { return kRelu ? relu(v) : v; });
+    tile<1, kPanel / kLanes, kSplit, FLOOR_WIDTH>(
+        x, 0, w + static_cast<int64_t>(p) * FLOOR_WIDTH * kPanel, kPanel, b + p * kPanel,
+        y + p * kPanel, 0, [](vec v, const float*) { return kRelu ? relu(v) : v; });
   }
 }
 
-static __attribute__((noinline)) void run(const void* const* inputs, void* const* outputs, int thread) {
+static __attribute__((noinline)) void run(const void* const* inputs, void* const* outputs,
+                                          int thread) {
   const float* from = static_cast<const float*>(inputs[0]);
   for (int i = 0; i < FLOOR_LAYERS; ++i) {
     const int count = (width(i) + kPanel - 1) / kPanel;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 2 * relu(x + b) + mean of the row, x [8, 256], b [256]: a row stays in registers or the nearest cache.
+// 2 * relu(x + b) + mean of the row, x [8, 256], b [256]: a row stays in registers or the nearest
+// cache.
 #define FLOOR_ALONE
 #include "floor.h"
 

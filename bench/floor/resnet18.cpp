@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ResNet-18 for FLOOR_BATCH images of 3 x 224 x 224. Parameters: weight and bias, batch norms folded, of the stem, of each block's
-// two convolutions and of its shortcut where it has one, and of the last linear layer.
-// One image: every layer is shared by the threads. More: each thread takes images as far as 28 x 28, then they share layers.
+// ResNet-18 for FLOOR_BATCH images of 3 x 224 x 224. Parameters: weight and bias, batch norms
+// folded, of the stem, of each block's two convolutions and of its shortcut where it has one, and
+// of the last linear layer. One image: every layer is shared by the threads. More: each thread
+// takes images as far as 28 x 28, then they share layers.
 #include <algorithm>
 
 #include "convolution.h"
@@ -10,13 +11,15 @@ using namespace floor_code;
 
 static constexpr int kBatch = FLOOR_BATCH, kClasses = 1000;
 static constexpr bool kApart = kBatch > 1;  // the first half of the net image by image
-static constexpr int kClassColumns = 8 * kLanes, kClassesPadded = (kClasses + kClassColumns - 1) / kClassColumns * kClassColumns;
+static constexpr int kClassColumns = 8 * kLanes, kClassesPadded = (kClasses + kClassColumns - 1) /
+                                                                  kClassColumns * kClassColumns;
 static constexpr int kStem = 112 + 2, kPicture = 224 + 6;
 
 using At56 = Winograd<4, 56, 64, 24>;
 using At28 = Winograd<4, 28, 128, 24>;
 using At14 = Winograd<4, 14, 256, kApart ? 24 : 16>;
-using At7 = Winograd<kApart ? 4 : 2, 7, 512, kApart ? kBatch * 4 : 16>;  // F(4 x 4)'s weights do not pay for one image
+// F(4 x 4)'s weights do not pay for one image
+using At7 = Winograd<kApart ? 4 : 2, 7, 512, kApart ? kBatch * 4 : 16>;
 
 struct Block {
   Weights first, second, shortcut;
@@ -47,7 +50,9 @@ static Place makePlace(int images, int size, int channels) {
   return place;
 }
 
-static float* paddedBias(const float* bias, int count) { return floor_code::padded(bias, count, kColumns); }
+static float* paddedBias(const float* bias, int count) {
+  return floor_code::padded(bias, count, kColumns);
+}
 
 template <typename Same>
 static const float* transformed(const float* w) {
@@ -56,10 +61,14 @@ static const float* transformed(const float* w) {
 
 static const float* transformedFor(int stage, const float* w) {
   switch (stage) {
-    case 0: return transformed<At56>(w);
-    case 1: return transformed<At28>(w);
-    case 2: return transformed<At14>(w);
-    default: return transformed<At7>(w);
+    case 0:
+      return transformed<At56>(w);
+    case 1:
+      return transformed<At28>(w);
+    case 2:
+      return transformed<At14>(w);
+    default:
+      return transformed<At7>(w);
   }
 }
 
@@ -69,7 +78,9 @@ static void prepare(const float* const* p) {
   for (int i = 0; i < 8; ++i) {
     const int stage = i / 2, out = 64 << stage;
     const bool strides = stage > 0 && i % 2 == 0;
-    blocks[i].first = {strides ? packedConvolution(p[0], out, out / 2, 3) : transformedFor(stage, p[0]), paddedBias(p[1], out)};
+    blocks[i].first = {
+        strides ? packedConvolution(p[0], out, out / 2, 3) : transformedFor(stage, p[0]),
+        paddedBias(p[1], out)};
     blocks[i].second = {transformedFor(stage, p[2]), paddedBias(p[3], out)};
     p += 4;
     if (strides) {
@@ -77,12 +88,14 @@ static void prepare(const float* const* p) {
       p += 2;
     }
   }
-  classes = {packed(p[0], kClasses, 512, kClassColumns), floor_code::padded(p[1], kClasses, kClassColumns)};
+  classes = {packed(p[0], kClasses, 512, kClassColumns),
+             floor_code::padded(p[1], kClasses, kClassColumns)};
   const size_t most = 2 * std::max({At56::kScratch, At28::kScratch, At14::kScratch, At7::kScratch});
   for (int thread = 0; thread < FLOOR_THREADS; ++thread) {
     scratch[thread] = floats(most);
     if (thread == 0 || kApart) {
-      fronts[thread] = {floats(kPicture * kPicture * 3), floats(kStem * kStem * 64), makePlace(1, 56, 64), makePlace(1, 28, 128)};
+      fronts[thread] = {floats(kPicture * kPicture * 3), floats(kStem * kStem * 64),
+                        makePlace(1, 56, 64), makePlace(1, 28, 128)};
     }
   }
   at28 = kApart ? makePlace(kBatch, 28, 128) : fronts[0].at28;
@@ -108,8 +121,9 @@ static void begin(const float* x, Front& front, int part, int parts) {
       const float* from = front.picture + 2 * row * kPicture * 3;
       float* to = front.stem + ((row + 1) * kStem + 1) * 64 + panel * kColumns;
       balancedBlocks(112, [&]<int kRows>(int first) {
-        pixels<kRows, 7, 21>(from + first * 6, 6, kPicture * 3, stem.values + panel * 147 * kColumns,
-                             stem.bias + panel * kColumns, to + first * 64, 64, [](vec v, const float*) { return relu(v); });
+        pixels<kRows, 7, 21>(from + first * 6, 6, kPicture * 3,
+                             stem.values + panel * 147 * kColumns, stem.bias + panel * kColumns,
+                             to + first * 64, 64, [](vec v, const float*) { return relu(v); });
       });
     }
   }
@@ -119,10 +133,12 @@ static void begin(const float* x, Front& front, int part, int parts) {
       for (int c = 0; c < 64; c += kLanes) {
         vec most{};  // after the relu nothing is below the border's zeros
         for (int i = 0; i < 9; ++i) {
-          const vec v = load(front.stem + ((2 * row + i / 3) * kStem + 2 * column + i % 3) * 64 + c);
+          const vec v =
+              load(front.stem + ((2 * row + i / 3) * kStem + 2 * column + i % 3) * 64 + c);
           most = v > most ? v : most;
         }
-        store(front.at56.images[0] + ((row + 1) * floor_code::padded(56) + column + 1) * 64 + c, most);
+        store(front.at56.images[0] + ((row + 1) * floor_code::padded(56) + column + 1) * 64 + c,
+              most);
       }
     }
   }
@@ -161,7 +177,8 @@ static void convolve7(const float* x, Weights w, const float* residual, float* y
 
 static void end(float* y, int thread) {
   constexpr int kPadded = floor_code::padded(7);
-  for (int i = shareOf(kBatch * 512 / kLanes, thread, FLOOR_THREADS); i < shareOf(kBatch * 512 / kLanes, thread + 1, FLOOR_THREADS); ++i) {
+  for (int i = shareOf(kBatch * 512 / kLanes, thread, FLOOR_THREADS);
+       i < shareOf(kBatch * 512 / kLanes, thread + 1, FLOOR_THREADS); ++i) {
     const int image = i * kLanes / 512, c = i * kLanes % 512;
     vec total{};
     for (int row = 1; row < 8; ++row) {
@@ -173,11 +190,14 @@ static void end(float* y, int thread) {
   }
   meet(thread, FLOOR_THREADS);
   constexpr int kPanels = kClassesPadded / kClassColumns;
-  for (int panel = shareOf(kPanels, thread, FLOOR_THREADS); panel < shareOf(kPanels, thread + 1, FLOOR_THREADS); ++panel) {
+  for (int panel = shareOf(kPanels, thread, FLOOR_THREADS);
+       panel < shareOf(kPanels, thread + 1, FLOOR_THREADS); ++panel) {
     for (int image = 0; image < kBatch; ++image) {
-      tile<1, 8, 1, 512>(pooled + image * 512, 0, classes.values + static_cast<int64_t>(panel) * 512 * kClassColumns,
+      tile<1, 8, 1, 512>(pooled + image * 512, 0,
+                         classes.values + static_cast<int64_t>(panel) * 512 * kClassColumns,
                          kClassColumns, classes.bias + panel * kClassColumns,
-                         scores + image * kClassesPadded + panel * kClassColumns, 0, [](vec v, const float*) { return v; });
+                         scores + image * kClassesPadded + panel * kClassColumns, 0,
+                         [](vec v, const float*) { return v; });
     }
   }
   meet(thread, FLOOR_THREADS);
@@ -189,18 +209,23 @@ static void end(float* y, int thread) {
 static void run(const void* const* inputs, void* const* outputs, int thread) {
   const float* x = static_cast<const float*>(inputs[0]);
   if (kApart) {
-    constexpr size_t kImage = static_cast<size_t>(floor_code::padded(28)) * floor_code::padded(28) * 128;
-    for (int i = shareOf(kBatch, thread, FLOOR_THREADS); i < shareOf(kBatch, thread + 1, FLOOR_THREADS); ++i) {
+    constexpr size_t kImage =
+        static_cast<size_t>(floor_code::padded(28)) * floor_code::padded(28) * 128;
+    for (int i = shareOf(kBatch, thread, FLOOR_THREADS);
+         i < shareOf(kBatch, thread + 1, FLOOR_THREADS); ++i) {
       front(x + static_cast<int64_t>(i) * 3 * 224 * 224, fronts[thread], scratch[thread], 0, 1);
-      std::memcpy(at28.images[2] + i * kImage, fronts[thread].at28.images[2], kImage * sizeof(float));
+      std::memcpy(at28.images[2] + i * kImage, fronts[thread].at28.images[2],
+                  kImage * sizeof(float));
     }
     meet(thread, FLOOR_THREADS);
   } else {
     front(x, fronts[0], scratch[thread], thread, FLOOR_THREADS);
   }
   float* const* a = at14.images;
-  strided<1, 28, 128, 256, false>(at28.images[2], blocks[4].shortcut, a[2], kBatch, thread, FLOOR_THREADS);
-  strided<3, 28, 128, 256, true>(at28.images[2], blocks[4].first, a[1], kBatch, thread, FLOOR_THREADS);
+  strided<1, 28, 128, 256, false>(at28.images[2], blocks[4].shortcut, a[2], kBatch, thread,
+                                  FLOOR_THREADS);
+  strided<3, 28, 128, 256, true>(at28.images[2], blocks[4].first, a[1], kBatch, thread,
+                                 FLOOR_THREADS);
   meet(thread, FLOOR_THREADS);
   convolve14(a[1], blocks[4].second, a[2], a[0], thread);
   convolve14(a[0], blocks[5].first, nullptr, a[1], thread);

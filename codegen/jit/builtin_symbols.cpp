@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-// From libgcc.a, where they are hidden: the linker of this library binds them, dlsym would not find them.
+// From libgcc.a, where they are hidden: the linker of this library binds them, dlsym would not find
+// them.
 extern "C" {
 __int128 __divti3(__int128, __int128);
 __int128 __modti3(__int128, __int128);
@@ -17,8 +18,8 @@ __int128 __multi3(__int128, __int128);
 namespace straightline::jit {
 namespace {
 
-// bfloat16 and half travel in the low 16 bits of an SSE register, which is how _Float16 is passed; libgcc 12 lacks the
-// bfloat16 conversions.
+// bfloat16 and half travel in the low 16 bits of an SSE register, which is how _Float16 is passed;
+// libgcc 12 lacks the bfloat16 conversions.
 using Word = _Float16;
 
 Word word(std::uint16_t bits) { return std::bit_cast<Word>(bits); }
@@ -28,10 +29,12 @@ std::uint16_t roundToBfloat16(float value) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) {
     return static_cast<std::uint16_t>((bits >> 16) | 0x40u);  // a NaN stays one
   }
-  return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);  // to nearest, ties to even
+  // to nearest, ties to even
+  return static_cast<std::uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-/// double to float, rounded to odd: a second rounding to a narrower type then gives the same as one rounding.
+/// double to float, rounded to odd: a second rounding to a narrower type then gives the same as one
+/// rounding.
 float roundToOdd(double value) {
   const float nearest = static_cast<float>(value);
   const double back = nearest;
@@ -54,7 +57,8 @@ std::uint16_t roundToHalf(float value) {
   if (magnitude >= 0x47800000u) {  // 65536 and above
     return static_cast<std::uint16_t>(sign | 0x7c00u);
   }
-  if (magnitude < 0x38800000u) {  // below the smallest normal half: the float unit rounds at 2^-24
+  // below the smallest normal half: the float unit rounds at 2^-24
+  if (magnitude < 0x38800000u) {
     const float scaled = std::bit_cast<float>(magnitude) + 0.5f;  // ulp of 0.5 is 2^-24
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(scaled) - 0x3f000000u));
   }

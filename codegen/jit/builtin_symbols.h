@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that the code generator may call by itself (memory moves, 128-bit division, 16-bit float conversion).
+// Functions that the code generator may call by itself (memory moves, 128-bit division, 16-bit
+// float conversion).
 #ifndef STRAIGHTLINE_CODEGEN_JIT_BUILTIN_SYMBOLS_H
 #define STRAIGHTLINE_CODEGEN_JIT_BUILTIN_SYMBOLS_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks the 16-bit conversions against the compiler's own, over random bit patterns and the edges of each range.
+// Checks the 16-bit conversions against the compiler's own, over random bit patterns and the edges
+// of each range.
 #include "codegen/jit/builtin_symbols.h"
 
 #include <gtest/gtest.h>
@@ -38,16 +39,21 @@ TEST(BuiltinSymbols, HalfMatchesTheCompiler) {
     if (value != value) {
       continue;
     }
-    ASSERT_EQ(bits(callBuiltin<_Float16>("__truncsfhf2", value)), bits(static_cast<_Float16>(value))) << value;
-    const double wide = static_cast<double>(value) * (1.0 + 0x1p-40 * static_cast<int>(random() % 3 - 1));
-    ASSERT_EQ(bits(callBuiltin<_Float16>("__truncdfhf2", wide)), bits(static_cast<_Float16>(wide))) << wide;
+    ASSERT_EQ(bits(callBuiltin<_Float16>("__truncsfhf2", value)),
+              bits(static_cast<_Float16>(value)))
+        << value;
+    const double wide =
+        static_cast<double>(value) * (1.0 + 0x1p-40 * static_cast<int>(random() % 3 - 1));
+    ASSERT_EQ(bits(callBuiltin<_Float16>("__truncdfhf2", wide)), bits(static_cast<_Float16>(wide)))
+        << wide;
   }
   for (std::uint32_t pattern = 0; pattern < 0x10000; ++pattern) {
     const _Float16 half = std::bit_cast<_Float16>(static_cast<std::uint16_t>(pattern));
     const float expected = static_cast<float>(half);
     const float got = callBuiltin<float>("__extendhfsf2", half);
     if (expected == expected) {
-      ASSERT_EQ(std::bit_cast<std::uint32_t>(got), std::bit_cast<std::uint32_t>(expected)) << pattern;
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(got), std::bit_cast<std::uint32_t>(expected))
+          << pattern;
     } else {
       ASSERT_NE(got, got) << pattern;
     }
@@ -55,7 +61,9 @@ TEST(BuiltinSymbols, HalfMatchesTheCompiler) {
 }
 
 TEST(BuiltinSymbols, Bfloat16RoundsToNearestEven) {
-  const auto truncate = [](float value) { return bits(callBuiltin<_Float16>("__truncsfbf2", value)); };
+  const auto truncate = [](float value) {
+    return bits(callBuiltin<_Float16>("__truncsfbf2", value));
+  };
   EXPECT_EQ(truncate(1.0f), 0x3f80);
   EXPECT_EQ(truncate(std::bit_cast<float>(0x3f808000u)), 0x3f80);  // a tie goes to even
   EXPECT_EQ(truncate(std::bit_cast<float>(0x3f818000u)), 0x3f82);

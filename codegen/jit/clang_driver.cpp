@@ -48,9 +48,9 @@ llvm::IntrusiveRefCntPtr<llvm::vfs::InMemoryFileSystem> makeFileSystem(const std
   files->addFile(path, 0, llvm::MemoryBuffer::getMemBuffer(text, path));
   for (std::size_t i = 0; i < embeddedHeaderCount; ++i) {
     const EmbeddedHeader& header = embeddedHeaders[i];
-    files->addFile(std::string(kIncludeRoot) + "/" + header.path, 0,
-                   llvm::MemoryBuffer::getMemBuffer(llvm::StringRef(header.text, header.bytes),
-                                                    header.path));
+    files->addFile(
+        std::string(kIncludeRoot) + "/" + header.path, 0,
+        llvm::MemoryBuffer::getMemBuffer(llvm::StringRef(header.text, header.bytes), header.path));
   }
   return files;
 }
@@ -125,8 +125,10 @@ bool beginsTwoWideVectors(const Target& target) {
   if (!hasFeature(target, "avx512f")) {
     return false;
   }
-  // A virtual machine may give its processor another name; tiles of a matrix unit are in server cores only.
-  static constexpr llvm::StringLiteral kNames[] = {"skylake-avx512", "cascadelake", "cooperlake", "icelake-server", "znver5", "znver6"};
+  // A virtual machine may give its processor another name; tiles of a matrix unit are in server
+  // cores only.
+  static constexpr llvm::StringLiteral kNames[] = {"skylake-avx512", "cascadelake", "cooperlake",
+                                                   "icelake-server", "znver5",      "znver6"};
   return hasFeature(target, "amx-tile") || llvm::is_contained(kNames, llvm::StringRef(target.cpu));
 }
 
@@ -138,7 +140,8 @@ std::vector<std::string> featuresMissingHere(const Target& target) {
   llvm::SmallVector<llvm::StringRef, 64> needed;
   llvm::X86::getFeaturesForCPU(target.cpu, needed);
   for (llvm::StringRef feature : needed) {
-    // Only features that the host detection reports as absent count: it does not report tuning hints.
+    // Only features that the host detection reports as absent count: it does not report tuning
+    // hints.
     if (contains(hostTarget().features, "-" + feature.str())) {
       missing.push_back(feature.str());
     }
@@ -149,16 +152,19 @@ std::vector<std::string> featuresMissingHere(const Target& target) {
 std::vector<std::string> clangArguments(const ClangOptions& options) {
   std::vector<std::string> arguments = {
       "-triple", options.target.triple, "-target-cpu", options.target.cpu, "-emit-obj", "-O3",
-      // cc1 does not switch the vectorisers on by itself at -O3; the driver does. Here that of straight-line code (SLP) stays off:
-      // kernels are written with vectors, and what it made of short rows (sitofp of two i64) LLVM 22.1 compiled wrongly for AVX-512.
+      // cc1 does not switch the vectorisers on by itself at -O3; the driver does. Here that of
+      // straight-line code (SLP) stays off: kernels are written with vectors, and what it made of
+      // short rows (sitofp of two i64) LLVM 22.1 compiled wrongly for AVX-512.
       "-vectorize-loops", "-std=c++20", "-x", "c++", "-nostdsysteminc", "-nobuiltininc",
       "-nostdinc++", "-I", kIncludeRoot, "-mrelocation-model", "pic", "-pic-level", "2",
       // Unwind tables let profilers and debuggers walk through compiled code.
       "-mframe-pointer=none", "-funwind-tables=2", "-fno-rtti", "-fno-threadsafe-statics",
-      // Within an expression of a kernel's header, not from one op to the next: a product that is used twice, once rounded (the
-      // maximum of a row) and once inside a multiply-add, would not be the same number.
+      // Within an expression of a kernel's header, not from one op to the next: a product that is
+      // used twice, once rounded (the maximum of a row) and once inside a multiply-add, would not
+      // be the same number.
       "-ffp-contract=on",
-      // As the driver of a release does: names of values and checks of every function cost a tenth of the time.
+      // As the driver of a release does: names of values and checks of every function cost a tenth
+      // of the time.
       "-discard-value-names", "-disable-llvm-verifier",
       // Nobody runs static initialisers of a unit, so one must not have any.
       "-Werror=global-constructors"};
@@ -180,14 +186,16 @@ namespace {
 
 /// One run of clang over `text`, with what `prepare` changes about it.
 template <typename Prepare, typename Run>
-ClangOutput runClang(const std::string& path, const std::string& text, const std::vector<std::string>& arguments,
-                     const Prepare& prepare, const Run& run) {
+ClangOutput runClang(const std::string& path, const std::string& text,
+                     const std::vector<std::string>& arguments, const Prepare& prepare,
+                     const Run& run) {
   initializeTarget();
   std::vector<const char*> argv;
   for (const std::string& argument : arguments) {
     argv.push_back(argument.c_str());
   }
-  argv.insert(argv.end(), {"-main-file-name", path.c_str() + std::string(kRoot).size() + 1, path.c_str()});
+  argv.insert(argv.end(),
+              {"-main-file-name", path.c_str() + std::string(kRoot).size() + 1, path.c_str()});
 
   ClangOutput output;
   llvm::raw_string_ostream diagnosticStream(output.diagnostics);
@@ -218,8 +226,9 @@ ClangOutput runClang(const std::string& path, const std::string& text, const std
 class HeadersConsumer final : public clang::PCHGenerator {
  public:
   HeadersConsumer(clang::CompilerInstance& compiler, std::string* out)
-      : PCHGenerator(compiler.getPreprocessor(), compiler.getModuleCache(), /*OutputFile=*/"", /*isysroot=*/"",
-                     std::make_shared<clang::PCHBuffer>(), compiler.getCodeGenOpts(), {},
+      : PCHGenerator(compiler.getPreprocessor(), compiler.getModuleCache(), /*OutputFile=*/"",
+                     /*isysroot=*/"", std::make_shared<clang::PCHBuffer>(),
+                     compiler.getCodeGenOpts(), {},
                      /*AllowASTWithErrors=*/false, /*IncludeTimestamps=*/false),
         out_(out) {}
 
@@ -237,7 +246,8 @@ class HeadersConsumer final : public clang::PCHGenerator {
 class HeadersAction final : public clang::ASTFrontendAction {
  public:
   explicit HeadersAction(std::string* out) : out_(out) {}
-  std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler, llvm::StringRef) override {
+  std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler,
+                                                        llvm::StringRef) override {
     return std::make_unique<HeadersConsumer>(compiler, out_);
   }
   clang::TranslationUnitKind getTranslationUnitKind() override { return clang::TU_Prefix; }
@@ -251,29 +261,37 @@ class HeadersAction final : public clang::ASTFrontendAction {
 
 ClangOutput compileToObject(const std::string& name, const std::string& text,
                             const std::vector<std::string>& arguments, const std::string* headers) {
-  const auto prepare = [&](clang::CompilerInvocation& invocation, llvm::vfs::InMemoryFileSystem& files) {
+  const auto prepare = [&](clang::CompilerInvocation& invocation,
+                           llvm::vfs::InMemoryFileSystem& files) {
     if (headers != nullptr) {
-      files.addFile(kAllHeadersPath, 0, llvm::MemoryBuffer::getMemBuffer(allHeaders(), kAllHeadersPath));  // what it was made of
-      files.addFile(kHeadersPath, 0, llvm::MemoryBuffer::getMemBuffer(*headers, kHeadersPath, /*RequiresNullTerminator=*/false));
+      // what it was made of
+      files.addFile(kAllHeadersPath, 0,
+                    llvm::MemoryBuffer::getMemBuffer(allHeaders(), kAllHeadersPath));
+      files.addFile(kHeadersPath, 0,
+                    llvm::MemoryBuffer::getMemBuffer(*headers, kHeadersPath,
+                                                     /*RequiresNullTerminator=*/false));
       invocation.getPreprocessorOpts().ImplicitPCHInclude = kHeadersPath;
     }
   };
-  return runClang(unitPath(name), text, arguments, prepare, [](clang::CompilerInstance& compiler, std::string* out) {
-    llvm::SmallString<0> object;
-    compiler.setOutputStream(std::make_unique<llvm::raw_svector_ostream>(object));
-    llvm::LLVMContext context;
-    clang::EmitObjAction action(&context);
-    const bool ok = compiler.ExecuteAction(action);
-    if (ok) {
-      out->assign(object.data(), object.size());
-    }
-    return ok;
-  });
+  return runClang(unitPath(name), text, arguments, prepare,
+                  [](clang::CompilerInstance& compiler, std::string* out) {
+                    llvm::SmallString<0> object;
+                    compiler.setOutputStream(std::make_unique<llvm::raw_svector_ostream>(object));
+                    llvm::LLVMContext context;
+                    clang::EmitObjAction action(&context);
+                    const bool ok = compiler.ExecuteAction(action);
+                    if (ok) {
+                      out->assign(object.data(), object.size());
+                    }
+                    return ok;
+                  });
 }
 
 ClangOutput compileHeaders(std::vector<std::string> arguments) {
-  std::replace(arguments.begin(), arguments.end(), std::string("-emit-obj"), std::string("-emit-pch"));
-  arguments.push_back("-fpch-instantiate-templates");  // what functions of the headers need, once here and not in each unit
+  std::replace(arguments.begin(), arguments.end(), std::string("-emit-obj"),
+               std::string("-emit-pch"));
+  // what functions of the headers need, once here and not in each unit
+  arguments.push_back("-fpch-instantiate-templates");
   const auto prepare = [](clang::CompilerInvocation&, llvm::vfs::InMemoryFileSystem&) {};
   return runClang(kAllHeadersPath, allHeaders(), arguments, prepare,
                   [](clang::CompilerInstance& compiler, std::string* out) {

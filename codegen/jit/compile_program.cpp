@@ -27,7 +27,9 @@ using Clock = std::chrono::steady_clock;
 /// From so many units on that clang has to compile, parsing the headers once for all of them pays.
 constexpr std::size_t kWorthHeaders = 5;
 
-double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double secondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 /// Processor seconds of this thread.
 double threadSeconds() {
@@ -46,7 +48,8 @@ struct UnitResult {
 };
 
 /// Looks for the unit in the cache.
-bool findUnit(const Unit& unit, const std::vector<std::string>& arguments, ObjectCache& cache, UnitResult* result) {
+bool findUnit(const Unit& unit, const std::vector<std::string>& arguments, ObjectCache& cache,
+              UnitResult* result) {
   result->key = ObjectCache::key(unit.text, arguments);
   if (std::optional<std::string> object = cache.load(result->key)) {
     result->ok = true;
@@ -60,16 +63,18 @@ bool stopped(const CompileOptions& options) {
   return options.stop != nullptr && __atomic_load_n(options.stop, __ATOMIC_RELAXED) != 0;
 }
 
-/// Fails with headers and without them alike, so that the diagnostics are those of the text by itself.
-void compileUnit(const Unit& unit, const std::vector<std::string>& arguments, const PrecompiledHeaders& headers,
-                 ObjectCache& cache, UnitResult* result) {
+/// Fails with headers and without them alike, so that the diagnostics are those of the text by
+/// itself.
+void compileUnit(const Unit& unit, const std::vector<std::string>& arguments,
+                 const PrecompiledHeaders& headers, ObjectCache& cache, UnitResult* result) {
   const double begin = threadSeconds();
   ClangOutput output;
   std::string fatal;
   bool survived = runGuarded(
       [&] { output = compileToObject(unit.name, unit.text, arguments, headers.get()); }, &fatal);
   if (headers && !(survived && output.ok)) {
-    survived = runGuarded([&] { output = compileToObject(unit.name, unit.text, arguments); }, &fatal);
+    survived =
+        runGuarded([&] { output = compileToObject(unit.name, unit.text, arguments); }, &fatal);
   }
   result->clangSeconds = threadSeconds() - begin;
   if (!survived) {
@@ -100,14 +105,17 @@ void inThreads(std::size_t threads, const std::function<void()>& work) {
   }
 }
 
-/// Each from the cache or through clang. `headerSeconds`: what parsing the headers for all of them took.
-std::vector<UnitResult> compileUnits(const std::vector<Unit>& units, const std::vector<std::string>& arguments,
-                                     ObjectCache& cache, unsigned threads, const CompileOptions& options,
+/// Each from the cache or through clang. `headerSeconds`: what parsing the headers for all of them
+/// took.
+std::vector<UnitResult> compileUnits(const std::vector<Unit>& units,
+                                     const std::vector<std::string>& arguments, ObjectCache& cache,
+                                     unsigned threads, const CompileOptions& options,
                                      double* headerSeconds) {
   std::vector<UnitResult> results(units.size());
   const auto report = [&](std::size_t i, Clock::time_point begin) {
     if (options.onUnit) {
-      options.onUnit({units[i].name, results[i].key, secondsSince(begin) * 1e3, results[i].cached, results[i].ok});
+      options.onUnit({units[i].name, results[i].key, secondsSince(begin) * 1e3, results[i].cached,
+                      results[i].ok});
     }
   };
   std::vector<std::size_t> missing;
@@ -145,7 +153,8 @@ std::string join(const std::vector<std::string>& parts) {
   return text;
 }
 
-std::unique_ptr<CompiledProgram> fail(CompileError* error, CompileError::Kind kind, std::string message) {
+std::unique_ptr<CompiledProgram> fail(CompileError* error, CompileError::Kind kind,
+                                      std::string message) {
   error->kind = kind;
   error->message = std::move(message);
   return nullptr;
@@ -178,7 +187,8 @@ std::string keepText(const std::string& stem, const std::string& suffix, const s
 
 std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
                                                 const std::vector<std::string>& symbols,
-                                                const CompileOptions& options, CompileError* error) {
+                                                const CompileOptions& options,
+                                                CompileError* error) {
   const std::optional<Target> target = targetNamed(options.cpu);
   if (!target) {
     return fail(error, CompileError::Kind::user, "unknown target cpu '" + options.cpu + "'");
@@ -208,7 +218,8 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
     if (!results[i].ok) {
       return fail(error, CompileError::Kind::internal,
                   "emitted unit " + units[i].name + " does not compile; its text is kept in " +
-                      keepText(units[i].name, ".cpp", units[i].text) + "\n" + results[i].diagnostics);
+                      keepText(units[i].name, ".cpp", units[i].text) + "\n" +
+                      results[i].diagnostics);
     }
     ++(results[i].cached ? program->cached : program->compiled);
     program->clangSeconds += results[i].clangSeconds;
@@ -217,7 +228,8 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
   std::string message;
   const Clock::time_point linkBegin = Clock::now();
   const bool survived = runGuarded(
-      [&] { program->code = linkProgram(std::move(objects), options.resolver, symbols, &message); }, &message);
+      [&] { program->code = linkProgram(std::move(objects), options.resolver, symbols, &message); },
+      &message);
   if (!survived || !program->code) {
     return fail(error, CompileError::Kind::internal, "emitted units do not link: " + message);
   }

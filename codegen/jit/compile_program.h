@@ -13,7 +13,8 @@
 
 namespace straightline::jit {
 
-/// One translation unit of emitted text. `name` names it in diagnostics; it is unique within a program.
+/// One translation unit of emitted text. `name` names it in diagnostics; it is unique within a
+/// program.
 struct Unit {
   std::string name;
   std::string text;
@@ -29,13 +30,17 @@ struct UnitReport {
 };
 
 struct CompileOptions {
-  std::string cpu;                      ///< "" or "host", else a CPU that LLVM knows ("x86-64-v3")
+  /// "" or "host", else a CPU that LLVM knows ("x86-64-v3")
+  std::string cpu;
   unsigned threads = 0;                 ///< 0: as many as the process may use
   std::vector<std::string> clangExtra;  ///< further `clang -cc1` arguments
   ObjectCache* cache = nullptr;         ///< null: ObjectCache::process()
-  std::function<void(const UnitReport&)> onUnit;  ///< called after each unit, from any of the threads; may be empty
-  const int* stop = nullptr;            ///< nullable; nonzero, stored atomically by any thread: no further unit is compiled
-  SymbolResolver resolver;              ///< extern "C" names outside the program (the runtime's sl_symbol)
+  /// called after each unit, from any of the threads; may be empty
+  std::function<void(const UnitReport&)> onUnit;
+  /// nullable; nonzero, stored atomically by any thread: no further unit is compiled
+  const int* stop = nullptr;
+  /// extern "C" names outside the program (the runtime's sl_symbol)
+  SymbolResolver resolver;
 };
 
 struct CompileError {
@@ -54,15 +59,15 @@ struct CompiledProgram {
   double linkSeconds = 0;
 };
 
-/// Compiles and links `units`; `symbols` are looked up in them at once, so that every unresolved name is an error now.
-/// Null with `error` set otherwise. A unit that clang refuses is an internal error: the message holds the diagnostics
-/// and names the file that keeps its text. Thread-safe.
+/// Compiles and links `units`; `symbols` are looked up in them at once, so that every unresolved
+/// name is an error now. Null with `error` set otherwise. A unit that clang refuses is an internal
+/// error: the message holds the diagnostics and names the file that keeps its text. Thread-safe.
 std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
                                                 const std::vector<std::string>& symbols,
                                                 const CompileOptions& options, CompileError* error);
 
-/// Writes `text` to a file of its own in $STRAIGHTLINE_DUMP, else in the temporary folder, for a bug report. Returns its
-/// path, or a sentence saying why there is none.
+/// Writes `text` to a file of its own in $STRAIGHTLINE_DUMP, else in the temporary folder, for a
+/// bug report. Returns its path, or a sentence saying why there is none.
 std::string keepText(const std::string& stem, const std::string& suffix, const std::string& text);
 
 }  // namespace straightline::jit

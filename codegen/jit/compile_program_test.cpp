@@ -16,7 +16,8 @@ namespace {
 
 class CompileProgramTest : public ::testing::Test {
  protected:
-  std::unique_ptr<CompiledProgram> compile(const std::vector<Unit>& units, const std::vector<std::string>& symbols) {
+  std::unique_ptr<CompiledProgram> compile(const std::vector<Unit>& units,
+                                           const std::vector<std::string>& symbols) {
     return compileProgram(units, symbols, options_, &error_);
   }
 
@@ -30,19 +31,22 @@ class CompileProgramTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   ObjectCache cache_{folder_.path(), std::uint64_t{64} << 20};
-  CompileOptions options_{.cpu = {}, .threads = 2, .clangExtra = {}, .cache = &cache_, .onUnit = {}, .resolver = {}};
+  CompileOptions options_{
+      .cpu = {}, .threads = 2, .clangExtra = {}, .cache = &cache_, .onUnit = {}, .resolver = {}};
   CompileError error_;
 };
 
 Unit addUnit(int constant) {
   const std::string number = std::to_string(constant);
-  return {"add_" + number, "extern \"C\" int add_" + number + "(int x) { return x + " + number + "; }"};
+  return {"add_" + number,
+          "extern \"C\" int add_" + number + "(int x) { return x + " + number + "; }"};
 }
 
 TEST_F(CompileProgramTest, RunsCodeAgainstEmbeddedHeaders) {
   const Unit unit{"context",
                   "#include \"straightline/abi/entry.h\"\n"
-                  "extern \"C\" int32_t statement(const sl_ctx* ctx) { return ctx->statement + (int32_t)sizeof(size_t); }"};
+                  "extern \"C\" int32_t statement(const sl_ctx* ctx) { return ctx->statement + "
+                  "(int32_t)sizeof(size_t); }"};
   const std::unique_ptr<CompiledProgram> program = compile({unit}, {"statement"});
   ASSERT_TRUE(program) << error_.message;
   struct {
@@ -54,8 +58,12 @@ TEST_F(CompileProgramTest, RunsCodeAgainstEmbeddedHeaders) {
 }
 
 TEST_F(CompileProgramTest, UnitsSeeEachOtherAndTheResolver) {
-  const Unit kernel{"kernel", "extern \"C\" int outside(int); extern \"C\" int kernel(int x) { return outside(x) * 2; }"};
-  const Unit main{"main", "extern \"C\" int kernel(int); extern \"C\" int run(int x) { return kernel(x) + 1; }"};
+  const Unit kernel{
+      "kernel",
+      "extern \"C\" int outside(int); extern \"C\" int kernel(int x) { return outside(x) * 2; }"};
+  const Unit main{
+      "main",
+      "extern \"C\" int kernel(int); extern \"C\" int run(int x) { return kernel(x) + 1; }"};
   options_.resolver = [](const std::string& name) -> void* {
     return name == "outside" ? reinterpret_cast<void*>(+[](int x) { return x + 100; }) : nullptr;
   };
@@ -65,7 +73,9 @@ TEST_F(CompileProgramTest, UnitsSeeEachOtherAndTheResolver) {
 }
 
 TEST_F(CompileProgramTest, ProgramsDoNotSeeEachOther) {
-  const auto text = [](int value) { return "extern \"C\" int same() { return " + std::to_string(value) + "; }"; };
+  const auto text = [](int value) {
+    return "extern \"C\" int same() { return " + std::to_string(value) + "; }";
+  };
   const std::unique_ptr<CompiledProgram> one = compile({{"u", text(1)}}, {"same"});
   const std::unique_ptr<CompiledProgram> two = compile({{"u", text(2)}}, {"same"});
   ASSERT_TRUE(one && two) << error_.message;
@@ -74,12 +84,16 @@ TEST_F(CompileProgramTest, ProgramsDoNotSeeEachOther) {
 }
 
 TEST_F(CompileProgramTest, SupportFunctionsAreThere) {
-  const Unit unit{"support",
-                  "extern \"C\" void move(char* a, const char* b, __SIZE_TYPE__ n) { __builtin_memmove(a, b, n); }\n"
-                  "extern \"C\" long divide(long a, long b) { return (long)(((__int128)a << 64) / b >> 32); }\n"
-                  "extern \"C\" unsigned short half(double x) { _Float16 h = (_Float16)x; return __builtin_bit_cast(unsigned short, h); }\n"
-                  "extern \"C\" float brain(float x) { return (float)(__bf16)x; }\n"};
-  const std::unique_ptr<CompiledProgram> program = compile({unit}, {"move", "divide", "half", "brain"});
+  const Unit unit{
+      "support",
+      "extern \"C\" void move(char* a, const char* b, __SIZE_TYPE__ n) { __builtin_memmove(a, b, "
+      "n); }\n"
+      "extern \"C\" long divide(long a, long b) { return (long)(((__int128)a << 64) / b >> 32); }\n"
+      "extern \"C\" unsigned short half(double x) { _Float16 h = (_Float16)x; return "
+      "__builtin_bit_cast(unsigned short, h); }\n"
+      "extern \"C\" float brain(float x) { return (float)(__bf16)x; }\n"};
+  const std::unique_ptr<CompiledProgram> program =
+      compile({unit}, {"move", "divide", "half", "brain"});
   ASSERT_TRUE(program) << error_.message;
   EXPECT_EQ(function<unsigned short(double)>(*program, "half")(1.0), 0x3c00);
   EXPECT_EQ(function<float(float)>(*program, "brain")(1.0f + 0x1p-9f), 1.0f);
@@ -87,7 +101,9 @@ TEST_F(CompileProgramTest, SupportFunctionsAreThere) {
 }
 
 TEST_F(CompileProgramTest, MathLibraryIsNotReachable) {
-  EXPECT_FALSE(compile({{"m", "extern \"C\" float expf(float); extern \"C\" float f(float x) { return expf(x); }"}}, {"f"}));
+  EXPECT_FALSE(compile(
+      {{"m", "extern \"C\" float expf(float); extern \"C\" float f(float x) { return expf(x); }"}},
+      {"f"}));
   EXPECT_EQ(error_.kind, CompileError::Kind::internal);
   EXPECT_NE(error_.message.find("expf"), std::string::npos) << error_.message;
 }
@@ -121,7 +137,8 @@ TEST_F(CompileProgramTest, ErrorsOfTheBackEndAreErrorsToo) {
 }
 
 TEST_F(CompileProgramTest, StaticInitialisersAreRefused) {
-  EXPECT_FALSE(compile({{"u", "extern \"C\" int g(); int x = g(); extern \"C\" int f() { return x; }"}}, {"f"}));
+  EXPECT_FALSE(compile(
+      {{"u", "extern \"C\" int g(); int x = g(); extern \"C\" int f() { return x; }"}}, {"f"}));
   EXPECT_NE(error_.message.find("global constructor"), std::string::npos) << error_.message;
 }
 
@@ -161,7 +178,8 @@ TEST_F(CompileProgramTest, TargetCpu) {
 }
 
 TEST(Target, WhoBeginsTwoWideMultiplyAdds) {
-  for (const char* cpu : {"skylake-avx512", "icelake-server", "sapphirerapids", "graniterapids", "znver5"}) {
+  for (const char* cpu :
+       {"skylake-avx512", "icelake-server", "sapphirerapids", "graniterapids", "znver5"}) {
     EXPECT_TRUE(beginsTwoWideVectors(*targetNamed(cpu))) << cpu;
   }
   for (const char* cpu : {"x86-64-v3", "x86-64-v4", "znver4", "tigerlake", "haswell"}) {
@@ -176,7 +194,8 @@ TEST_F(CompileProgramTest, TargetThatCannotRunHere) {
   }
   EXPECT_FALSE(compile({addUnit(1)}, {"add_1"}));
   EXPECT_EQ(error_.kind, CompileError::Kind::unsupported);
-  EXPECT_NE(error_.message.find("target cpu diamondrapids needs "), std::string::npos) << error_.message;
+  EXPECT_NE(error_.message.find("target cpu diamondrapids needs "), std::string::npos)
+      << error_.message;
 }
 
 TEST_F(CompileProgramTest, ManyThreadsCompileAtOnce) {
@@ -188,10 +207,12 @@ TEST_F(CompileProgramTest, ManyThreadsCompileAtOnce) {
         const int constant = t * 10 + i;
         CompileError error;
         const std::unique_ptr<CompiledProgram> program =
-            compileProgram({addUnit(constant), addUnit(1000 + constant)}, {"add_" + std::to_string(constant)},
-                           options_, &error);
+            compileProgram({addUnit(constant), addUnit(1000 + constant)},
+                           {"add_" + std::to_string(constant)}, options_, &error);
         std::string message = error.message;
-        void* address = program ? program->code->lookup("add_" + std::to_string(1000 + constant), &message) : nullptr;
+        void* address =
+            program ? program->code->lookup("add_" + std::to_string(1000 + constant), &message)
+                    : nullptr;
         if (address == nullptr || reinterpret_cast<int (*)(int)>(address)(1) != 1001 + constant) {
           failures[t] = "wrong result; " + message;
         }
@@ -227,7 +248,8 @@ long mappedPages() {
 
 TEST_F(CompileProgramTest, CodeIsFreed) {
   const auto once = [&](int i) {
-    const std::unique_ptr<CompiledProgram> program = compile({addUnit(i)}, {"add_" + std::to_string(i)});
+    const std::unique_ptr<CompiledProgram> program =
+        compile({addUnit(i)}, {"add_" + std::to_string(i)});
     ASSERT_TRUE(program) << error_.message;
     ASSERT_EQ(function<int(int)>(*program, "add_" + std::to_string(i))(1), i + 1);
   };
@@ -240,7 +262,8 @@ TEST_F(CompileProgramTest, CodeIsFreed) {
     once(i);
   }
   EXPECT_LE(anonymousCodeMappings(), codeBefore);
-  EXPECT_LE(mappedPages() - pagesBefore, 2048);  // 8 MiB: 200 leaks of even one 64 kB mapping would be seen
+  // 8 MiB: 200 leaks of even one 64 kB mapping would be seen
+  EXPECT_LE(mappedPages() - pagesBefore, 2048);
 
   std::vector<std::unique_ptr<CompiledProgram>> kept;  // the counter above can count
   kept.push_back(compile({addUnit(1)}, {"add_1"}));

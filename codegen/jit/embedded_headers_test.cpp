@@ -12,7 +12,8 @@
 namespace straightline::jit {
 namespace {
 
-/// The headers through the links of the build tree: "straightline/abi/x.h" as everybody else sees it.
+/// The headers through the links of the build tree: "straightline/abi/x.h" as everybody else sees
+/// it.
 std::string onDisk(const std::string& path) {
   std::ifstream file(std::string(SL_INCLUDE_DIRECTORY) + "/" + path, std::ios::binary);
   std::stringstream text;
@@ -31,7 +32,8 @@ TEST(EmbeddedHeaders, AreTheFilesByteForByte) {
 
 TEST(EmbeddedHeaders, EachCompilesAlone) {
   for (const char* cpu : {"host", "x86-64-v3"}) {
-    ClangOptions options{.target = *targetNamed(cpu), .lineTables = false, .extra = {"-Wall", "-Werror"}};
+    ClangOptions options{
+        .target = *targetNamed(cpu), .lineTables = false, .extra = {"-Wall", "-Werror"}};
     for (std::size_t i = 0; i < embeddedHeaderCount; ++i) {
       if (std::string(embeddedHeaders[i].path).find("/cuda_") != std::string::npos &&
           std::string(embeddedHeaders[i].path).find("kernels/") != std::string::npos) {
@@ -39,7 +41,8 @@ TEST(EmbeddedHeaders, EachCompilesAlone) {
       }
       const std::string text = std::string("#include <") + embeddedHeaders[i].path + ">\n";
       const ClangOutput output = compileToObject("alone", text, clangArguments(options));
-      EXPECT_TRUE(output.ok) << cpu << ": " << embeddedHeaders[i].path << "\n" << output.diagnostics;
+      EXPECT_TRUE(output.ok) << cpu << ": " << embeddedHeaders[i].path << "\n"
+                             << output.diagnostics;
     }
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LLVM ends the process on errors that it calls fatal (and when memory runs out). Inside a user's Python that may not happen:
-// guarded code comes back with a message instead. Our copy of LLVM is private to this library, so the handlers see only our own work.
+// LLVM ends the process on errors that it calls fatal (and when memory runs out). Inside a user's
+// Python that may not happen: guarded code comes back with a message instead. Our copy of LLVM is
+// private to this library, so the handlers see only our own work.
 #ifndef STRAIGHTLINE_CODEGEN_JIT_FATAL_GUARD_H
 #define STRAIGHTLINE_CODEGEN_JIT_FATAL_GUARD_H
 
@@ -9,8 +10,9 @@
 
 namespace straightline::jit {
 
-/// Runs `work` on this thread; false with `message` when LLVM gave up in it or an exception left it. What `work` had allocated is then lost (its frames
-/// are left by a jump), which is the price of a process that goes on. May nest.
+/// Runs `work` on this thread; false with `message` when LLVM gave up in it or an exception left
+/// it. What `work` had allocated is then lost (its frames are left by a jump), which is the price
+/// of a process that goes on. May nest.
 bool runGuarded(const std::function<void()>& work, std::string* message);
 
 }  // namespace straightline::jit

@@ -23,7 +23,8 @@ TEST(FatalGuard, NestsAndIsPerThread) {
   std::string outer;
   std::string inner;
   EXPECT_TRUE(runGuarded(
-      [&] { EXPECT_FALSE(runGuarded([] { llvm::report_fatal_error("inner"); }, &inner)); }, &outer));
+      [&] { EXPECT_FALSE(runGuarded([] { llvm::report_fatal_error("inner"); }, &inner)); },
+      &outer));
   EXPECT_EQ(inner, "inner");
   std::string other;
   std::thread([&] { runGuarded([] { llvm::report_fatal_error("thread"); }, &other); }).join();

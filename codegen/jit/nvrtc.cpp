@@ -25,8 +25,8 @@ struct Nvrtc {
   Result (*archCount)(int* count);
   Result (*archs)(int* numbers);
   const char* (*errorText)(Result);
-  Result (*create)(Program*, const char* text, const char* name, int headers, const char* const* texts,
-                   const char* const* paths);
+  Result (*create)(Program*, const char* text, const char* name, int headers,
+                   const char* const* texts, const char* const* paths);
   Result (*destroy)(Program*);
   Result (*compile)(Program, int options, const char* const* values);
   Result (*logSize)(Program, size_t*);
@@ -38,9 +38,11 @@ struct Nvrtc {
   std::string error;  ///< why there is none; empty when there is one
 };
 
-/// Where the library may be, in the order in which to try: the system's, then that of NVIDIA's wheels beside this package.
+/// Where the library may be, in the order in which to try: the system's, then that of NVIDIA's
+/// wheels beside this package.
 std::vector<std::string> candidates() {
-  if (const char* chosen = std::getenv("STRAIGHTLINE_NVRTC"); chosen != nullptr && chosen[0] != '\0') {
+  if (const char* chosen = std::getenv("STRAIGHTLINE_NVRTC");
+      chosen != nullptr && chosen[0] != '\0') {
     return {chosen};
   }
   std::vector<std::string> paths = {"libnvrtc.so.13", "libnvrtc.so.12"};
@@ -56,7 +58,8 @@ std::vector<std::string> candidates() {
 
 std::string bind(Nvrtc* nvrtc, void* library, const std::string& path) {
   const auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
     return function != nullptr ? std::string() : path + " has no " + symbol;
   };
   for (const std::string& missing :
@@ -72,9 +75,11 @@ std::string bind(Nvrtc* nvrtc, void* library, const std::string& path) {
   }
   nvrtc->version(&nvrtc->major, &nvrtc->minor);
   constexpr int kOldestMajor = 12, kOldestMinor = 3;  // the first with __builtin_bit_cast
-  if (nvrtc->major < kOldestMajor || (nvrtc->major == kOldestMajor && nvrtc->minor < kOldestMinor)) {
-    return path + " is NVRTC " + std::to_string(nvrtc->major) + "." + std::to_string(nvrtc->minor) + ", needs " +
-           std::to_string(kOldestMajor) + "." + std::to_string(kOldestMinor) + " or newer; `pip install nvidia-cuda-nvrtc` brings it, and STRAIGHTLINE_NVRTC names it";
+  if (nvrtc->major < kOldestMajor ||
+      (nvrtc->major == kOldestMajor && nvrtc->minor < kOldestMinor)) {
+    return path + " is NVRTC " + std::to_string(nvrtc->major) + "." + std::to_string(nvrtc->minor) +
+           ", needs " + std::to_string(kOldestMajor) + "." + std::to_string(kOldestMinor) +
+           " or newer; `pip install nvidia-cuda-nvrtc` brings it, and STRAIGHTLINE_NVRTC names it";
   }
   return "";
 }
@@ -88,8 +93,11 @@ std::string open(Nvrtc* nvrtc) {
     const char* reason = dlerror();
     tried += "\n  " + std::string(reason != nullptr ? reason : path.c_str());
   }
-  return "NVIDIA's run-time compiler libnvrtc.so.13 (or .12) is needed to compile for a CUDA device and cannot be opened; "
-         "`pip install nvidia-cuda-nvrtc` brings it (for a driver of CUDA 12 nvidia-cuda-nvrtc-cu12):" + tried;
+  return "NVIDIA's run-time compiler libnvrtc.so.13 (or .12) is needed to compile for a CUDA "
+         "device and cannot be opened; "
+         "`pip install nvidia-cuda-nvrtc` brings it (for a driver of CUDA 12 "
+         "nvidia-cuda-nvrtc-cu12):" +
+         tried;
 }
 
 const Nvrtc& library() {
@@ -112,7 +120,8 @@ std::string whyNotFor(const Nvrtc& nvrtc, const std::string& arch) {
   nvrtc.archs(numbers.data());
   const int wanted = std::atoi(arch.c_str() + 3);
   if (wanted < kOldest) {
-    return "target cuda:" + arch + " is too old, needs sm_" + std::to_string(kOldest) + " (Turing) or later; target='cpu' takes any model";
+    return "target cuda:" + arch + " is too old, needs sm_" + std::to_string(kOldest) +
+           " (Turing) or later; target='cpu' takes any model";
   }
   std::string known;
   int nearest = 0;  // whose machine code a device of the target runs
@@ -123,14 +132,17 @@ std::string whyNotFor(const Nvrtc& nvrtc, const std::string& arch) {
     known += (known.empty() ? "sm_" : ", sm_") + std::to_string(number);
     nearest = number / 10 == wanted / 10 && number < wanted && number >= kOldest ? number : nearest;
   }
-  return "target cuda:" + arch + " is unknown to NVRTC " + std::to_string(nvrtc.major) + "." + std::to_string(nvrtc.minor) +
-         ", which knows " + known +
-         (nearest > 0 ? "; its devices run what target='cuda:sm_" + std::to_string(nearest) + "' gives"
-                      : "; a newer one is `pip install --upgrade nvidia-cuda-nvrtc`, or named by STRAIGHTLINE_NVRTC");
+  return "target cuda:" + arch + " is unknown to NVRTC " + std::to_string(nvrtc.major) + "." +
+         std::to_string(nvrtc.minor) + ", which knows " + known +
+         (nearest > 0
+              ? "; its devices run what target='cuda:sm_" + std::to_string(nearest) + "' gives"
+              : "; a newer one is `pip install --upgrade nvidia-cuda-nvrtc`, or named by "
+                "STRAIGHTLINE_NVRTC");
 }
 
 std::vector<std::string> arguments(const std::string& arch) {
-  return {"--gpu-architecture=" + arch, "--std=c++20", "--device-as-default-execution-space", "--device-int128"};
+  return {"--gpu-architecture=" + arch, "--std=c++20", "--device-as-default-execution-space",
+          "--device-int128"};
 }
 
 struct Output {
@@ -150,8 +162,8 @@ Output compileUnit(const Nvrtc& nvrtc, const Unit& unit, const std::vector<std::
   }
   Output output;
   Program program = nullptr;
-  Result result = nvrtc.create(&program, unit.text.c_str(), (unit.name + ".cu").c_str(), static_cast<int>(texts.size()),
-                               texts.data(), paths.data());
+  Result result = nvrtc.create(&program, unit.text.c_str(), (unit.name + ".cu").c_str(),
+                               static_cast<int>(texts.size()), texts.data(), paths.data());
   if (result == 0) {
     result = nvrtc.compile(program, static_cast<int>(values.size()), values.data());
   }
@@ -173,15 +185,18 @@ Output compileUnit(const Nvrtc& nvrtc, const Unit& unit, const std::vector<std::
   return output;
 }
 
-std::unique_ptr<DeviceProgram> fail(CompileError* error, CompileError::Kind kind, std::string message) {
+std::unique_ptr<DeviceProgram> fail(CompileError* error, CompileError::Kind kind,
+                                    std::string message) {
   *error = {kind, std::move(message)};
   return nullptr;
 }
 
 }  // namespace
 
-std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, const std::string& arch,
-                                                const CompileOptions& options, CompileError* error) {
+std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units,
+                                                const std::string& arch,
+                                                const CompileOptions& options,
+                                                CompileError* error) {
   const Nvrtc& nvrtc = library();
   if (!nvrtc.error.empty()) {
     return fail(error, CompileError::Kind::unsupported, nvrtc.error);
@@ -207,19 +222,22 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, 
       const std::string key = ObjectCache::key(unit.text, keyed);
       std::optional<std::string> image = cache.load(key);
       const bool isCached = image.has_value();
-      Output output = isCached ? Output{true, std::move(*image), ""} : compileUnit(nvrtc, unit, flags);
+      Output output =
+          isCached ? Output{true, std::move(*image), ""} : compileUnit(nvrtc, unit, flags);
       if (output.ok && !isCached) {
         cache.store(key, output.image);
       }
       const std::lock_guard<std::mutex> lock(mutex);
       if (options.onUnit) {
-        const std::chrono::duration<double, std::milli> passed = std::chrono::steady_clock::now() - begin;
+        const std::chrono::duration<double, std::milli> passed =
+            std::chrono::steady_clock::now() - begin;
         options.onUnit({unit.name, key, passed.count(), isCached, output.ok});
       }
       if (!output.ok) {
         if (!stops.exchange(true)) {
-          first = {CompileError::Kind::internal, "emitted unit " + unit.name + " does not compile; its text is kept in " +
-                                                     keepText(unit.name, ".cu", unit.text) + "\n" + output.log};
+          first = {CompileError::Kind::internal,
+                   "emitted unit " + unit.name + " does not compile; its text is kept in " +
+                       keepText(unit.name, ".cu", unit.text) + "\n" + output.log};
         }
         return;
       }
@@ -228,7 +246,8 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, 
     }
   };
   std::vector<std::thread> others;
-  for (size_t i = 1; i < std::min<size_t>(units.size(), std::max(1u, std::thread::hardware_concurrency())); ++i) {
+  for (size_t i = 1;
+       i < std::min<size_t>(units.size(), std::max(1u, std::thread::hardware_concurrency())); ++i) {
     others.emplace_back(work);
   }
   work();

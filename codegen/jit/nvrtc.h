@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CUDA C++ to machine code by NVIDIA's run-time compiler, which is opened when it is first used and needs no device.
+// CUDA C++ to machine code by NVIDIA's run-time compiler, which is opened when it is first used and
+// needs no device.
 #ifndef STRAIGHTLINE_CODEGEN_JIT_NVRTC_H
 #define STRAIGHTLINE_CODEGEN_JIT_NVRTC_H
 
@@ -19,10 +20,12 @@ struct DeviceProgram {
   unsigned cached = 0;
 };
 
-/// Compiles each unit for `arch` ("sm_90"); of the options cache and onUnit count. Null with `error` set otherwise: without
-/// the library or when it knows no such device that is unsupported; text that it refuses is an internal error, and the
-/// message names the file that keeps it. Thread-safe.
-std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units, const std::string& arch,
+/// Compiles each unit for `arch` ("sm_90"); of the options cache and onUnit count. Null with
+/// `error` set otherwise: without the library or when it knows no such device that is unsupported;
+/// text that it refuses is an internal error, and the message names the file that keeps it.
+/// Thread-safe.
+std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units,
+                                                const std::string& arch,
                                                 const CompileOptions& options, CompileError* error);
 
 }  // namespace straightline::jit

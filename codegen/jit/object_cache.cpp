@@ -51,7 +51,8 @@ Digest digestOf(std::string_view bytes) {
       llvm::ArrayRef(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()));
 }
 
-/// Length first, so that two lists of strings never hash alike by shifting bytes from one string to the next.
+/// Length first, so that two lists of strings never hash alike by shifting bytes from one string to
+/// the next.
 void add(llvm::BLAKE3& hasher, std::string_view text) {
   const std::uint64_t length = text.size();
   hasher.update(llvm::ArrayRef(reinterpret_cast<const std::uint8_t*>(&length), sizeof(length)));
@@ -104,7 +105,7 @@ bool writeAll(int descriptor, const void* data, std::size_t bytes) {
 }
 
 std::optional<std::string> readAll(int descriptor) {
-  struct stat status {};
+  struct stat status{};
   if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
     return std::nullopt;
   }
@@ -208,7 +209,8 @@ ObjectCache::ObjectCache(std::string directory, std::uint64_t capBytes)
 
 ObjectCache& ObjectCache::process() {
   static std::mutex mutex;
-  static auto* caches = new std::map<std::pair<std::string, std::uint64_t>, std::unique_ptr<ObjectCache>>;
+  static auto* caches =
+      new std::map<std::pair<std::string, std::uint64_t>, std::unique_ptr<ObjectCache>>;
   const std::lock_guard<std::mutex> lock(mutex);
   const std::uint64_t cap = capMegabytes().value_or(kDefaultCapMegabytes) << 20;
   std::unique_ptr<ObjectCache>& cache = (*caches)[{defaultDirectory(), cap}];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled objects on disk, one file per unit. Safe under concurrent processes: files appear whole (written aside, then
-// renamed) and carry a checksum; a damaged one is deleted and counts as absent. Trouble with the disk means no cache and
-// one note, never an error.
+// Compiled objects on disk, one file per unit. Safe under concurrent processes: files appear whole
+// (written aside, then renamed) and carry a checksum; a damaged one is deleted and counts as
+// absent. Trouble with the disk means no cache and one note, never an error.
 //
-// File: magic "SLOBJECT", u32 version, u32 zero, u64 length, 32 bytes BLAKE3 of the object, then the object; little endian.
+// File: magic "SLOBJECT", u32 version, u32 zero, u64 length, 32 bytes BLAKE3 of the object, then
+// the object; little endian.
 #ifndef STRAIGHTLINE_CODEGEN_JIT_OBJECT_CACHE_H
 #define STRAIGHTLINE_CODEGEN_JIT_OBJECT_CACHE_H
 
@@ -30,16 +31,17 @@ class ObjectCache {
   /// `directory` "" or a cap of 0: no cache. It is made on the first store.
   ObjectCache(std::string directory, std::uint64_t capBytes);
 
-  /// The cache of this process: $STRAIGHTLINE_CACHE_DIR (empty: none), else $XDG_CACHE_HOME/straightline, else
-  /// ~/.cache/straightline; at most $STRAIGHTLINE_CACHE_MAX_MB (512). The environment is read at each call, so that a
-  /// program may change it between compilations; caches made before stay valid.
+  /// The cache of this process: $STRAIGHTLINE_CACHE_DIR (empty: none), else
+  /// $XDG_CACHE_HOME/straightline, else ~/.cache/straightline; at most $STRAIGHTLINE_CACHE_MAX_MB
+  /// (512). The environment is read at each call, so that a program may change it between
+  /// compilations; caches made before stay valid.
   static ObjectCache& process();
 
   /// What is wrong with $STRAIGHTLINE_CACHE_MAX_MB; "" when it is a number or not set.
   static std::string environmentTrouble();
 
-  /// Key of a unit: hex BLAKE3 over its text without comments, the compiler's arguments and version, and all embedded
-  /// headers. Text that depends on line numbers counts whole.
+  /// Key of a unit: hex BLAKE3 over its text without comments, the compiler's arguments and
+  /// version, and all embedded headers. Text that depends on line numbers counts whole.
   static std::string key(std::string_view text, const std::vector<std::string>& arguments);
 
   std::optional<std::string> load(const std::string& key);
@@ -66,8 +68,9 @@ class ObjectCache {
   const std::uint64_t capBytes_;
   mutable std::mutex mutex_;
   bool enabled_;
-  bool surveyed_ = false;           ///< the directory was looked at once
-  std::uint64_t estimateBytes_ = 0; ///< size at the last survey plus what this process stored since
+  bool surveyed_ = false;  ///< the directory was looked at once
+  /// size at the last survey plus what this process stored since
+  std::uint64_t estimateBytes_ = 0;
   std::uint64_t sinceSurveyBytes_ = 0;
   CacheCounts counts_;
   std::vector<std::string> notes_;

@@ -78,7 +78,8 @@ TEST(ObjectCache, OldestEntriesGoAboveTheCap) {
   for (int i = 0; i < 9; ++i) {  // 9 * 1056 bytes: below the cap
     const std::string key = "k" + std::to_string(i);
     cache.store(key, std::string(1000, 'x'));
-    std::filesystem::last_write_time(folder.path() + "/" + key + ".slo", now - std::chrono::hours(20 - i));
+    std::filesystem::last_write_time(folder.path() + "/" + key + ".slo",
+                                     now - std::chrono::hours(20 - i));
   }
   EXPECT_EQ(cache.counts().evicted, 0u);
   EXPECT_TRUE(cache.load("k0"));  // now the newest
@@ -123,7 +124,8 @@ TEST(ObjectCache, NoDirectoryOrNoRoomMeansNoCache) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-/// Stores and loads the same keys as the other process does; every object read must be whole. Returns failures.
+/// Stores and loads the same keys as the other process does; every object read must be whole.
+/// Returns failures.
 int hammer(const std::string& folder, char letter) {
   ObjectCache cache(folder, 40'000);  // small: both processes evict all the time
   int failures = 0;
@@ -134,7 +136,8 @@ int hammer(const std::string& folder, char letter) {
       failures += object->find_first_not_of((*object)[0]) != std::string::npos ? 1 : 0;
     }
   }
-  return failures + static_cast<int>(cache.counts().damaged) + static_cast<int>(cache.takeNotes().size());
+  return failures + static_cast<int>(cache.counts().damaged) +
+         static_cast<int>(cache.takeNotes().size());
 }
 
 TEST(ObjectCache, TwoProcessesShareOneFolder) {

@@ -36,7 +36,8 @@ const Hooks& hooks() {
   return chosen;
 }
 
-/// ORC reports failures beside the error that a lookup returns; they are collected per thread and joined to its message.
+/// ORC reports failures beside the error that a lookup returns; they are collected per thread and
+/// joined to its message.
 thread_local std::string reportedErrors;
 
 void report(llvm::Error error) {
@@ -44,7 +45,8 @@ void report(llvm::Error error) {
   reportedErrors += (reportedErrors.empty() ? "" : "; ") + text;
 }
 
-/// Answers names that no unit defines: compiler support functions first, then what the caller knows.
+/// Answers names that no unit defines: compiler support functions first, then what the caller
+/// knows.
 class ResolverGenerator final : public orc::DefinitionGenerator {
  public:
   explicit ResolverGenerator(SymbolResolver resolver) : resolver_(std::move(resolver)) {}
@@ -63,14 +65,16 @@ class ResolverGenerator final : public orc::DefinitionGenerator {
                        llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
       }
     }
-    return found.empty() ? llvm::Error::success() : dylib.define(orc::absoluteSymbols(std::move(found)));
+    return found.empty() ? llvm::Error::success()
+                         : dylib.define(orc::absoluteSymbols(std::move(found)));
   }
 
  private:
   SymbolResolver resolver_;
 };
 
-/// The one ORC session of the process. Never destroyed: compiled code may run until the very end of the process.
+/// The one ORC session of the process. Never destroyed: compiled code may run until the very end of
+/// the process.
 class Session {
  public:
   static Session& process() {
@@ -92,7 +96,8 @@ class Session {
             .setJITTargetMachineBuilder(
                 orc::JITTargetMachineBuilder(llvm::Triple(hostTarget().triple)))
             .setPlatformSetUp(orc::setUpInactivePlatform)
-            // Each lookup links on its own thread. (Concurrent compilation is about IR; only objects come here.)
+            // Each lookup links on its own thread. (Concurrent compilation is about IR; only
+            // objects come here.)
             .setSupportConcurrentCompilation(false)
             .create();
     if (!jit) {
@@ -106,14 +111,15 @@ class Session {
     }
   }
 
-  /// The hook functions are hidden in this library, so dlsym cannot find them: their addresses are given by hand.
+  /// The hook functions are hidden in this library, so dlsym cannot find them: their addresses are
+  /// given by hand.
   void addHooks() {
     orc::ExecutionSession& session = jit_->getExecutionSession();
     orc::JITDylib& symbols = *jit_->getProcessSymbolsJITDylib();
     orc::SymbolMap map;
     const auto add = [&](const char* name, auto* function) {
-      map[session.intern(name)] = {
-          orc::ExecutorAddr::fromPtr(reinterpret_cast<void*>(function)), llvm::JITSymbolFlags::Exported};
+      map[session.intern(name)] = {orc::ExecutorAddr::fromPtr(reinterpret_cast<void*>(function)),
+                                   llvm::JITSymbolFlags::Exported};
     };
     add("llvm_orc_registerJITLoaderPerfStart", &llvm_orc_registerJITLoaderPerfStart);
     add("llvm_orc_registerJITLoaderPerfEnd", &llvm_orc_registerJITLoaderPerfEnd);
@@ -135,8 +141,9 @@ class Session {
       }
     }
     if (hooks().perf) {
-      auto plugin = orc::PerfSupportPlugin::Create(session.getExecutorProcessControl(), symbols,
-                                                   /*EmitDebugInfo=*/false, /*EmitUnwindInfo=*/true);
+      auto plugin =
+          orc::PerfSupportPlugin::Create(session.getExecutorProcessControl(), symbols,
+                                         /*EmitDebugInfo=*/false, /*EmitUnwindInfo=*/true);
       if (!plugin) {
         report(plugin.takeError());
       } else {
@@ -165,15 +172,15 @@ class OrcProgram final : public LinkedProgram {
 
   ~OrcProgram() override {
     if (llvm::Error error = jit_.getExecutionSession().removeJITDylibs(std::move(dylibs_))) {
-      llvm::consumeError(std::move(error));  // nothing can be done about it here; the code stays mapped
+      // nothing can be done about it here; the code stays mapped
+      llvm::consumeError(std::move(error));
     }
   }
 
   llvm::Error add(std::vector<Object> objects, const SymbolResolver& resolver) {
     orc::ExecutionSession& session = jit_.getExecutionSession();
     for (const Object& object : objects) {
-      dylibs_.push_back(
-          &session.createBareJITDylib(Session::process().freshName(object.name)));
+      dylibs_.push_back(&session.createBareJITDylib(Session::process().freshName(object.name)));
     }
     orc::JITDylib& outside = session.createBareJITDylib(Session::process().freshName("symbols"));
     outside.addGenerator(std::make_unique<ResolverGenerator>(resolver));
@@ -216,7 +223,8 @@ class OrcProgram final : public LinkedProgram {
 
 }  // namespace
 
-std::unique_ptr<LinkedProgram> linkProgram(std::vector<Object> objects, const SymbolResolver& resolver,
+std::unique_ptr<LinkedProgram> linkProgram(std::vector<Object> objects,
+                                           const SymbolResolver& resolver,
                                            const std::vector<std::string>& symbols,
                                            std::string* error) {
   Session& session = Session::process();

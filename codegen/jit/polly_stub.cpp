@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Debian's libclangCodeGen.a calls Polly's registration; libPolly.a is in a package that is not needed otherwise. An
-// empty registration takes its place.
+// Debian's libclangCodeGen.a calls Polly's registration; libPolly.a is in a package that is not
+// needed otherwise. An empty registration takes its place.
 #include "llvm/Plugins/PassPlugin.h"
 
 llvm::PassPluginLibraryInfo getPollyPluginInfo();

@@ -55,12 +55,14 @@ PrecompiledHeaders buildPrecompiledHeaders(const std::vector<std::string>& argum
       return entry->headers;
     }
   }
-  // Without the lock: others go on without the headers meanwhile, and two that build both come to the same.
+  // Without the lock: others go on without the headers meanwhile, and two that build both come to
+  // the same.
   ClangOutput output;
   std::string fatal;
   const bool survived = runGuarded([&] { output = compileHeaders(arguments); }, &fatal);
-  PrecompiledHeaders headers =
-      survived && output.ok ? std::make_shared<const std::string>(std::move(output.object)) : nullptr;
+  PrecompiledHeaders headers = survived && output.ok
+                                   ? std::make_shared<const std::string>(std::move(output.object))
+                                   : nullptr;
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (const Entry* entry = all.find(arguments)) {
     return entry->headers;

@@ -32,14 +32,17 @@ TEST(PrecompiledHeaders, ObjectsAreTheSameWithThem) {
 }
 
 TEST(PrecompiledHeaders, AreOfOneListOfArguments) {
-  const std::vector<std::string> arguments = clangArguments({hostTarget(), false, {"-DSL_UNUSED=1"}});
+  const std::vector<std::string> arguments =
+      clangArguments({hostTarget(), false, {"-DSL_UNUSED=1"}});
   EXPECT_EQ(findPrecompiledHeaders(arguments), nullptr);
-  EXPECT_EQ(buildPrecompiledHeaders(clangArguments({hostTarget(), false, {"-no-such-argument"}})), nullptr);
+  EXPECT_EQ(buildPrecompiledHeaders(clangArguments({hostTarget(), false, {"-no-such-argument"}})),
+            nullptr);
   EXPECT_EQ(findPrecompiledHeaders(arguments), nullptr);
   EXPECT_NE(buildPrecompiledHeaders(arguments), nullptr);
 }
 
-/// Headers that clang cannot use are as good as none: compileProgram compiles such a unit without them.
+/// Headers that clang cannot use are as good as none: compileProgram compiles such a unit without
+/// them.
 TEST(PrecompiledHeaders, DamageIsRefused) {
   const std::vector<std::string> arguments = clangArguments({hostTarget(), false, {}});
   std::string damaged = *buildPrecompiledHeaders(arguments);

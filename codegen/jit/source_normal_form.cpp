@@ -8,7 +8,9 @@ bool isIdentifier(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-bool isSpace(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v'; }
+bool isSpace(char c) {
+  return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
+}
 
 class Normalizer {
  public:
@@ -38,9 +40,7 @@ class Normalizer {
  private:
   bool starts(std::string_view prefix) const { return text_.substr(at_).starts_with(prefix); }
 
-  void space(char c) {
-    pending_ = (c == '\n' || pending_ == '\n') ? '\n' : ' ';
-  }
+  void space(char c) { pending_ = (c == '\n' || pending_ == '\n') ? '\n' : ' '; }
 
   void copy(std::size_t count) {
     if (pending_ != 0 && !output_.empty()) {
@@ -54,7 +54,8 @@ class Normalizer {
   void skipLineComment() {
     space(' ');
     while (at_ < text_.size() && text_[at_] != '\n') {
-      at_ += text_[at_] == '\\' && at_ + 1 < text_.size() ? 2 : 1;  // a backslash carries the comment on
+      // a backslash carries the comment on
+      at_ += text_[at_] == '\\' && at_ + 1 < text_.size() ? 2 : 1;
     }
   }
 
@@ -64,7 +65,8 @@ class Normalizer {
     at_ = end == std::string_view::npos ? text_.size() : end + 2;
   }
 
-  /// The text up to and including the closing quote, or to the end when there is none (the compiler will say so).
+  /// The text up to and including the closing quote, or to the end when there is none (the compiler
+  /// will say so).
   void copyQuoted(char quote) {
     std::size_t end = at_ + 1;
     while (end < text_.size() && text_[end] != quote && text_[end] != '\n') {

@@ -8,9 +8,10 @@
 
 namespace straightline::jit {
 
-/// `text` with each comment replaced by a space, then each run of white space by one space, or by one newline when it
-/// held one outside a comment's inside (line ends matter to preprocessor lines); none at the start and end of lines.
-/// String, character and raw string literals are kept byte for byte.
+/// `text` with each comment replaced by a space, then each run of white space by one space, or by
+/// one newline when it held one outside a comment's inside (line ends matter to preprocessor
+/// lines); none at the start and end of lines. String, character and raw string literals are kept
+/// byte for byte.
 std::string sourceNormalForm(std::string_view text);
 
 }  // namespace straightline::jit

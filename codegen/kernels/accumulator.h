@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stage of a reduction makes of its values: how two become one, running results of lanes and chains, and sums of blocks
-// that are added pairwise. On a CPU and in CUDA C++ alike; family `row_reduction` says what the results mean.
+// What a stage of a reduction makes of its values: how two become one, running results of lanes and
+// chains, and sums of blocks that are added pairwise. On a CPU and in CUDA C++ alike; family
+// `row_reduction` says what the results mean.
 #ifndef STRAIGHTLINE_KERNELS_ACCUMULATOR_H
 #define STRAIGHTLINE_KERNELS_ACCUMULATOR_H
 
@@ -145,7 +146,8 @@ template <class A, bool USED>
 struct Cascade {
   static constexpr int kLevels = 40;
   typename A::V
-      level[kLevels];  ///< left uninitialised: only the slots of set bits of `blocks` hold anything
+      /// left uninitialised: only the slots of set bits of `blocks` hold anything
+      level[kLevels];
   uint64_t blocks = 0;
 
   SL_INLINE_MEMBER void push(A a) {

@@ -30,13 +30,18 @@ struct AttentionTune {
   int parts = 1;
   int depth = 0;    ///< CUDA only: d, rounded up to whole pieces of 16 bytes
   int threads = 0;  ///< CUDA only: of a block
-  int held = 0;     ///< CUDA only: keys that lanes hold at once in registers; 0: tiles of keys in shared memory
-  int early = 0;    ///< CUDA only: 1: no kernel of the run writes k or v (where they have two parts, the first of them)
-  int splits = 1;   ///< CUDA only: blocks of a cluster that share the keys; more than 1 from sm_90 on
+  /// CUDA only: keys that lanes hold at once in registers; 0: tiles of keys in shared memory
+  int held = 0;
+  /// CUDA only: 1: no kernel of the run writes k or v (where they have two parts, the first of
+  /// them)
+  int early = 0;
+  /// CUDA only: blocks of a cluster that share the keys; more than 1 from sm_90 on
+  int splits = 1;
 };
 
 /// Strides of b, h, s (or t) in elements; maskStride of b, h, s, t (innermost 0 or 1); epilogue
-/// operands [b][h][s][d]. scale 0 means 1 / sqrt(d). split: keys in the first part, where there are two.
+/// operands [b][h][s][d]. scale 0 means 1 / sqrt(d). split: keys in the first part, where there are
+/// two.
 struct AttentionShape {
   int64_t b = 0, h = 0, hk = 0, s = 0, t = 0, d = 0;
   double scale = 0;
@@ -242,7 +247,7 @@ SL_INLINE void attendBlock(const AttentionShape& s, const AttentionPlan& plan,
       SL_NO_UNROLL
       for (int64_t c = 0; c < plan.depth; c += kPart) {
         T* p = result + row * plan.depth + c;
-        store(p, load<kPart>(p) * splat<vec<T, kPart>>(factor));
+        store(p, load<kPart>(p) * splat<vec<T, kPart> >(factor));
       }
     }
   }
@@ -252,8 +257,7 @@ SL_INLINE void attendBlock(const AttentionShape& s, const AttentionPlan& plan,
   if (s.d % Tune.nr != 0) {
     SL_NO_UNROLL
     for (int64_t c = 0; c < s.d; c += Tune.nr) {
-      packPanel<Tune.nr>(v + c, vRow, 1, count, minOf(Tune.nr, s.d - c),
-                         values + c * Tune.keys);
+      packPanel<Tune.nr>(v + c, vRow, 1, count, minOf(Tune.nr, s.d - c), values + c * Tune.keys);
     }
     from = values;
     vPanel = int64_t(Tune.nr) * Tune.keys;
@@ -302,10 +306,11 @@ SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilog
       const int64_t end = Tune.parts == 1 || part == 1 ? keys : minOf(keys, s.split);
       SL_NO_UNROLL
       for (int64_t key = first; key < end; key += Tune.keys) {
-        attendBlock<Tune>(s, plan, unit, mask, scale,
-                          AttentionBlock<T>{k + (key - first) * kStride[2], v + (key - first) * vStride[2],
-                                            kStride[2], vStride[2], key, minOf(Tune.keys, end - key)},
-                          work);
+        attendBlock<Tune>(
+            s, plan, unit, mask, scale,
+            AttentionBlock<T>{k + (key - first) * kStride[2], v + (key - first) * vStride[2],
+                              kStride[2], vStride[2], key, minOf(Tune.keys, end - key)},
+            work);
       }
     }
     SL_NO_UNROLL
@@ -324,7 +329,7 @@ SL_INLINE void attentionWith(sl_team team, const AttentionShape& s, const Epilog
         constexpr int kPart = panelLanes<T>(Tune.nr);
         vec<T, kPart> value{};
         if (keys > 0) {  // else nothing has been accumulated
-          value = load<kPart>(result + row * plan.depth + c) * splat<vec<T, kPart>>(inverse);
+          value = load<kPart>(result + row * plan.depth + c) * splat<vec<T, kPart> >(inverse);
         }
         finish<kPart>(epilogue, ops, value, at, steps, c, 1, minOf(kPart, s.d - c));
       }

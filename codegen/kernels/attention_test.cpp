@@ -75,7 +75,8 @@ std::vector<double> attend(const Heads& p, const float* q, const float* k, const
   return out;
 }
 
-/// Takes the keys from `split` on of every head out of `keys`, which is left without them (their places are spoilt).
+/// Takes the keys from `split` on of every head out of `keys`, which is left without them (their
+/// places are spoilt).
 std::vector<float> behind(std::vector<float>& keys, const Heads& p, int64_t split) {
   std::vector<float> part;
   for (int64_t head = 0; head < p.b * p.hk; ++head) {
@@ -91,7 +92,8 @@ void runAttention(const Heads& p, int threads, bool poison = false) {
   const std::string where = "attention b=" + std::to_string(p.b) + " h=" + std::to_string(p.h) +
                             " hk=" + std::to_string(p.hk) + " s=" + std::to_string(p.s) +
                             " t=" + std::to_string(p.t) + " d=" + std::to_string(p.d) +
-                            " threads=" + std::to_string(threads) + " parts=" + std::to_string(Tune.parts);
+                            " threads=" + std::to_string(threads) +
+                            " parts=" + std::to_string(Tune.parts);
   const std::vector<float> q = randomVector<float>(p.b * p.h * p.s * p.d, -2, 2);
   std::vector<float> k = randomVector<float>(p.b * p.hk * p.t * p.d, -2, 2);
   const std::vector<float> v = randomVector<float>(p.b * p.hk * p.t * p.d);
@@ -126,9 +128,11 @@ void runAttention(const Heads& p, int threads, bool poison = false) {
                              .epilogueStride = {}};
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
     const auto epilogue = [](auto acc, auto& out) { out = acc * 2.0f; };
-    const float *qp = q.data(), *kp = k1.data(), *vp = v1.data(), *k2p = k2.data(), *v2p = v2.data();
+    const float *qp = q.data(), *kp = k1.data(), *vp = v1.data(), *k2p = k2.data(),
+                *v2p = v2.data();
     if constexpr (Tune.mask != 0 && Tune.parts == 2) {
-      attention<Tune>(ctx, team, shape, epilogue, qp, kp, vp, k2p, v2p, mask, y.data(), work.data());
+      attention<Tune>(ctx, team, shape, epilogue, qp, kp, vp, k2p, v2p, mask, y.data(),
+                      work.data());
     } else if constexpr (Tune.mask != 0) {
       attention<Tune>(ctx, team, shape, epilogue, qp, kp, vp, mask, y.data(), work.data());
     } else if constexpr (Tune.parts == 2) {
@@ -192,8 +196,10 @@ TEST(Attention, AdditiveMaskAndCausal) {
 }
 
 TEST(Attention, InTwoParts) {
-  forManyHeads<AttentionTune{.mr = 2, .nr = 16, .rows = 4, .keys = 32, .mask = 0, .parts = 2}, bool>();
-  forManyHeads<AttentionTune{.mr = 4, .nr = 16, .rows = 8, .keys = 16, .mask = 1, .causal = 1, .parts = 2},
+  forManyHeads<AttentionTune{.mr = 2, .nr = 16, .rows = 4, .keys = 32, .mask = 0, .parts = 2},
+               bool>();
+  forManyHeads<AttentionTune{
+                   .mr = 4, .nr = 16, .rows = 8, .keys = 16, .mask = 1, .causal = 1, .parts = 2},
                float>();
 }
 

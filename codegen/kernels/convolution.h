@@ -17,7 +17,8 @@
 namespace sl {
 
 /// mr output pixels x nr output channels in registers; nr as packed. mc: pixels per pass over a
-/// weight panel. prefetch, prefetchStreams: as for gemm, for layers whose weights do not stay in L2.
+/// weight panel. prefetch, prefetchStreams: as for gemm, for layers whose weights do not stay in
+/// L2.
 struct ConvolutionTune {
   int mr = 6;
   int nr = 16;

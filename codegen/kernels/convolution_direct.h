@@ -5,10 +5,10 @@
 // they use into a small workspace.
 //
 // Cost: vectorised over output channels of a group (or over channels when each group has one
-// output): 10-30% of peak with contiguous channels, 3-10% otherwise. Depthwise over row-major images: along rows of pixels
-// (depthwise_planes.h), 20-50%. Take it for depthwise
-// (memory-bound anyway), transposed and small problems. In CUDA C++ (cuda_convolution_direct.h) it is every convolution, as a
-// product of tiles where a group has channels enough.
+// output): 10-30% of peak with contiguous channels, 3-10% otherwise. Depthwise over row-major
+// images: along rows of pixels (depthwise_planes.h), 20-50%. Take it for depthwise (memory-bound
+// anyway), transposed and small problems. In CUDA C++ (cuda_convolution_direct.h) it is every
+// convolution, as a product of tiles where a group has channels enough.
 #ifndef STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H
 #define STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H
 
@@ -16,8 +16,8 @@
 
 namespace sl {
 
-/// transposed: 0 or 1. pixels: output pixels of a row done at once where all their taps are inside. The others are those of
-/// MatmulTune, CUDA only; rows = 0: no tiles, a thread an output element.
+/// transposed: 0 or 1. pixels: output pixels of a row done at once where all their taps are inside.
+/// The others are those of MatmulTune, CUDA only; rows = 0: no tiles, a thread an output element.
 struct ConvolutionDirectTune {
   int transposed = 0;
   int pixels = 4;
@@ -66,7 +66,8 @@ SL_INLINE int64_t tapSource(int64_t out, int64_t tap, int64_t stride, int64_t pa
 
 namespace sl {
 
-/// Bytes of workspace: the weights of one vector of output channels per thread, or a few rows of a plane.
+/// Bytes of workspace: the weights of one vector of output channels per thread, or a few rows of a
+/// plane.
 template <class T = float>
 constexpr int64_t convolutionDirectWorkspace(const ConvolutionDirectShape& s, int64_t vectorBytes,
                                              int64_t threads) {
@@ -81,7 +82,8 @@ struct ChannelBlock {
   int64_t first, count;
   int64_t input;
   bool
-      perLane;  ///< depthwise: lane l reads input channel input + l instead of the group's channels
+      /// depthwise: lane l reads input channel input + l instead of the group's channels
+      perLane;
 };
 
 /// Accumulates pixels x0 .. x0 + Pixels - 1 of one output row; taps outside the input are skipped.
@@ -188,7 +190,8 @@ SL_INLINE void directRow(const ConvolutionDirectShape& s, const ChannelBlock& bl
   }
 }
 
-/// A shape that is known when the kernel is compiled is a constant object, which every loop over it knows.
+/// A shape that is known when the kernel is compiled is a constant object, which every loop over it
+/// knows.
 template <auto SHAPE>
 SL_INLINE const ConvolutionDirectShape& shapeOf(const Fixed<SHAPE>&) {
   return SHAPE;
@@ -197,7 +200,8 @@ SL_INLINE const ConvolutionDirectShape& shapeOf(const ConvolutionDirectShape& s)
 
 template <ConvolutionDirectTune Tune, class Shape, class T, class Epilogue, class Ops>
 SL_INLINE void convolutionDirectWith(sl_team team, const Shape& shape, const Epilogue& epilogue,
-                                     const T* in, const T* weight, const Ops& ops, char* workspace) {
+                                     const T* in, const T* weight, const Ops& ops,
+                                     char* workspace) {
   const ConvolutionDirectShape& s = shapeOf(shape);
   constexpr int N = kNativeLanes<T>;
   T* own = reinterpret_cast<T*>(workspace +
@@ -205,11 +209,14 @@ SL_INLINE void convolutionDirectWith(sl_team team, const Shape& shape, const Epi
   const int64_t inputs = s.c / s.groups;
   const int64_t outputs = s.k / s.groups;
   if constexpr (Tune.transposed == 0) {
-    const bool inPlanes = s.inStride[2] == 1 && s.outStride[2] == 1 && (s.inStride[3] != 1 || s.c == 1);
-    // Rows shorter than half a vector leave most lanes idle: gathering as many channels takes less then.
+    const bool inPlanes =
+        s.inStride[2] == 1 && s.outStride[2] == 1 && (s.inStride[3] != 1 || s.c == 1);
+    // Rows shorter than half a vector leave most lanes idle: gathering as many channels takes less
+    // then.
     const bool isWorth = s.wo > N / 2 || outputs > 1 || s.c < N;
     if (inPlanes && inputs == 1 && isWorth) {
-      depthwisePlanes<!kSame<Shape, ConvolutionDirectShape>>(team, s, epilogue, in, weight, ops, reinterpret_cast<char*>(own));
+      depthwisePlanes<!kSame<Shape, ConvolutionDirectShape> >(team, s, epilogue, in, weight, ops,
+                                                              reinterpret_cast<char*>(own));
       return;
     }
   }
@@ -241,8 +248,8 @@ SL_INLINE void convolutionDirectWith(sl_team team, const Shape& shape, const Epi
 
 /// pointers: epilogue operands, outputs, `char* workspace` (64-byte aligned).
 template <ConvolutionDirectTune Tune, class Shape, class Epilogue, class T, class... P>
-SL_INLINE void convolution_direct(sl_ctx*, sl_team team, Shape s, Epilogue epilogue, const T* in, const T* weight,
-                                  P... pointers) {
+SL_INLINE void convolution_direct(sl_ctx*, sl_team team, Shape s, Epilogue epilogue, const T* in,
+                                  const T* weight, P... pointers) {
   withWorkspace(
       [&](const auto& ops, char* workspace) SL_INLINE_LAMBDA {
         convolutionDirectWith<Tune>(team, s, epilogue, in, weight, ops, workspace);

@@ -230,7 +230,8 @@ TEST(Convolution, Kernel1x1) {
 }
 
 TEST(Convolution, Kernel2x5WidePanel) {
-  forManyProblems<ConvolutionTune{.mr = 4, .nr = 32, .kh = 2, .kw = 5, .mc = 8, .prefetch = 2, .prefetchStreams = 2}>(60);
+  forManyProblems<ConvolutionTune{
+      .mr = 4, .nr = 32, .kh = 2, .kw = 5, .mc = 8, .prefetch = 2, .prefetchStreams = 2}>(60);
 }
 
 TEST(Convolution, Stem7x7) {
@@ -355,7 +356,8 @@ TEST(ConvolutionDirect, Depthwise) {
   }
 }
 
-/// Row-major planes: several vectors to a row, more rows than are copied at once, several outputs of one input, long kernels.
+/// Row-major planes: several vectors to a row, more rows than are copied at once, several outputs
+/// of one input, long kernels.
 TEST(ConvolutionDirect, DepthwisePlanes) {
   for (int i = 0; i < 60; ++i) {
     Problem p = randomDirect(false);
@@ -369,8 +371,10 @@ TEST(ConvolutionDirect, DepthwisePlanes) {
     if (i % 2 == 0) {
       p.strideH = p.strideW = p.dilationH = p.dilationW = 1;
     }
-    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, float>(p, false, int(pick(1, 3)));
-    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, double>(p, false, int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, float>(p, false,
+                                                                          int(pick(1, 3)));
+    runDirect<ConvolutionDirectTune{.transposed = 0, .pixels = 4}, double>(p, false,
+                                                                           int(pick(1, 3)));
   }
 }
 

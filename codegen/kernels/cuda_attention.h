@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of family `attention` in CUDA C++; included by attention.h, which says what it does. There is no workspace.
+// The body of family `attention` in CUDA C++; included by attention.h, which says what it does.
+// There is no workspace.
 //
-//   sl::attention<AttentionTune{.rows, .keys, .mask, .causal, .depth, .threads, .splits}>(shape, epilogue, q, k, v, [mask],
+//   sl::attention<AttentionTune{.rows, .keys, .mask, .causal, .depth, .threads, .splits}>(shape,
+//   epilogue, q, k, v, [mask],
 //       operands..., outputs...)
 //
-// The queries of all heads that share a head of k and v are the rows of one matrix. A block takes `rows` of them and `keys`
-// keys at a time: k and v come to shared memory as they are stored, each key's product with the rows is one thread's, a warp
-// turns a row of scores into weights, and each thread sums `kRun` columns of the result over a share of the keys. The grid
-// has `splits` blocks (a cluster) for every `rows` rows of every head of k: each takes a part of the keys, and they merge
-// what they have through each other's shared memory. `depth` is d, rounded up to whole pieces of 16 bytes.
+// The queries of all heads that share a head of k and v are the rows of one matrix. A block takes
+// `rows` of them and `keys` keys at a time: k and v come to shared memory as they are stored, each
+// key's product with the rows is one thread's, a warp turns a row of scores into weights, and each
+// thread sums `kRun` columns of the result over a share of the keys. The grid has `splits` blocks
+// (a cluster) for every `rows` rows of every head of k: each takes a part of the keys, and they
+// merge what they have through each other's shared memory. `depth` is d, rounded up to whole pieces
+// of 16 bytes.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_H
 #define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_H
 
@@ -25,7 +29,8 @@ template <AttentionTune Tune, class T, class Sum>
 struct Memory {
   /// Lines of one piece lie in different banks.
   static constexpr int kPitch = Tune.depth + kWholePiece<T>;
-  static constexpr int kParts = Tune.threads / (Tune.depth / kRun) > 0 ? Tune.threads / (Tune.depth / kRun) : 1;
+  static constexpr int kParts =
+      Tune.threads / (Tune.depth / kRun) > 0 ? Tune.threads / (Tune.depth / kRun) : 1;
   union {
     struct {
       T k[Tune.keys][kPitch];
@@ -40,11 +45,11 @@ struct Memory {
   Sum factor[Tune.rows];
 };
 
-/// Brings keys [from, from + keys) of one operand to shared memory; zeros beyond the operand. 16 bytes at a time arrive when
-/// their group does.
+/// Brings keys [from, from + keys) of one operand to shared memory; zeros beyond the operand. 16
+/// bytes at a time arrive when their group does.
 template <AttentionTune Tune, class T, int PITCH>
-SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source, int64_t d, int64_t from, int64_t keys,
-                     bool inPieces) {
+SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source, int64_t d,
+                     int64_t from, int64_t keys, bool inPieces) {
   constexpr int V = kWholePiece<T>;
   constexpr int kPieces = Tune.depth / V;
   SL_NO_UNROLL
@@ -66,8 +71,9 @@ SL_INLINE void fetch(T (&tile)[Tune.keys][PITCH], const Source<Tune, T>& source,
 
 /// Scores of one tile of keys.
 template <AttentionTune Tune, class T, class Sum, class M>
-SL_INLINE void score(const AttentionShape& s, Memory<Tune, T, Sum>& memory, const Block<Tune, T>& block, const M* mask, Sum scale,
-                     int64_t from, int64_t last) {
+SL_INLINE void score(const AttentionShape& s, Memory<Tune, T, Sum>& memory,
+                     const Block<Tune, T>& block, const M* mask, Sum scale, int64_t from,
+                     int64_t last) {
   constexpr int V = kWholePiece<T>;
   constexpr int kShares = Tune.threads / Tune.keys;  // threads of one key
   constexpr int kEach = (Tune.rows + kShares - 1) / kShares;
@@ -94,8 +100,9 @@ SL_INLINE void score(const AttentionShape& s, Memory<Tune, T, Sum>& memory, cons
     const int row = share + i * kShares;
     if (Tune.rows % kShares == 0 || row < Tune.rows) {
       const bool exists = from + key < last && block.row0 + row < block.rows;
-      memory.scores[row][key] = exists ? masked<Tune>(s, block, mask, sums[i] * scale, block.row0 + row, from + key)
-                                       : -elementary::Format<Sum>::kInfinity;
+      memory.scores[row][key] =
+          exists ? masked<Tune>(s, block, mask, sums[i] * scale, block.row0 + row, from + key)
+                 : -elementary::Format<Sum>::kInfinity;
     }
   }
 }
@@ -111,7 +118,8 @@ SL_INLINE void weigh(Memory<Tune, T, Sum>& memory) {
     Sum top = memory.highest[row];
     SL_UNROLL
     for (int i = 0; i < kEach; ++i) {
-      x[i] = lane + i * kWarp < Tune.keys ? memory.scores[row][lane + i * kWarp] : -elementary::Format<Sum>::kInfinity;
+      x[i] = lane + i * kWarp < Tune.keys ? memory.scores[row][lane + i * kWarp]
+                                          : -elementary::Format<Sum>::kInfinity;
       top = x[i] > top ? x[i] : top;
     }
     SL_UNROLL
@@ -133,7 +141,9 @@ SL_INLINE void weigh(Memory<Tune, T, Sum>& memory) {
     for (int distance = kWarp / 2; distance > 0; distance /= 2) {
       total += laneAt(total, distance);
     }
-    __syncwarp();  // the others have read highest[row]; exchanges between lanes order nothing (CUDA, "Warp Shuffle Functions")
+    // the others have read highest[row]; exchanges between lanes order nothing (CUDA, "Warp Shuffle
+    // Functions")
+    __syncwarp();
     if (lane == 0) {
       const Sum factor = exp(memory.highest[row] - shift);
       memory.factor[row] = factor;
@@ -146,7 +156,8 @@ SL_INLINE void weigh(Memory<Tune, T, Sum>& memory) {
 
 /// sums = sums * factor + weights * v, over this thread's share of the keys.
 template <AttentionTune Tune, class T, class Sum>
-SL_INLINE void accumulate(const Memory<Tune, T, Sum>& memory, Sum (&sums)[Tune.rows][kRun], int part, int column) {
+SL_INLINE void accumulate(const Memory<Tune, T, Sum>& memory, Sum (&sums)[Tune.rows][kRun],
+                          int part, int column) {
   constexpr int kKeys = 4;  // at once
   SL_UNROLL
   for (int row = 0; row < Tune.rows; ++row) {
@@ -180,8 +191,8 @@ SL_INLINE void accumulate(const Memory<Tune, T, Sum>& memory, Sum (&sums)[Tune.r
 
 /// Merges what the blocks of the cluster have and writes this block's part of the rows.
 template <AttentionTune Tune, class T, class Sum, class Epilogue, class Ops>
-SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory, const Block<Tune, T>& block, const Epilogue& epilogue,
-                      const Ops& ops) {
+SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory,
+                      const Block<Tune, T>& block, const Epilogue& epilogue, const Ops& ops) {
   constexpr int N = kWholePiece<Sum>;
   int64_t steps[kMaxEpilogueOperands];
   SL_UNROLL
@@ -210,7 +221,10 @@ SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory, con
     SL_UNROLL
     for (int i = 0; i < Tune.splits; ++i) {
       // A part without keys weighs nothing, also where all parts are such.
-      const Sum weight = Tune.splits == 1 ? Sum(1) : highest[i] == -elementary::Format<Sum>::kInfinity ? Sum(0) : exp(highest[i] - top);
+      const Sum weight = Tune.splits == 1 ? Sum(1)
+                         : highest[i] == -elementary::Format<Sum>::kInfinity
+                             ? Sum(0)
+                             : exp(highest[i] - top);
       Sum part[N];
       cluster::someFrom<(Tune.splits > 1)>(i, part, &memory.parts[0][row][column]);
       total = fma(weight, cluster::oneFrom<(Tune.splits > 1)>(i, &memory.total[row]), total);
@@ -231,14 +245,16 @@ SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory, con
       RowOffsets offsets;
       SL_UNROLL
       for (int j = 0; j < kMaxEpilogueOperands; ++j) {
-        offsets.operand[j] =
-            block.image * s.epilogueStride[j][0] + head * s.epilogueStride[j][1] + query * s.epilogueStride[j][2];
+        offsets.operand[j] = block.image * s.epilogueStride[j][0] + head * s.epilogueStride[j][1] +
+                             query * s.epilogueStride[j][2];
       }
       EpilogueRun<N, Ops> run;
       const int count = int(minOf(N, s.d - column));
       run.load(ops, offsets, steps, column, count);
-      run.finish(epilogue, ops, result,
-                 block.image * s.outStride[0] + head * s.outStride[1] + query * s.outStride[2] + column, count);
+      run.finish(
+          epilogue, ops, result,
+          block.image * s.outStride[0] + head * s.outStride[1] + query * s.outStride[2] + column,
+          count);
     }
   }
   if constexpr (Tune.splits > 1) {
@@ -248,16 +264,19 @@ SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory, con
 
 /// `block` and its part [from, last) of the keys are found.
 template <AttentionTune Tune, class T, class Sum, class Epilogue, class M, class Ops>
-SL_INLINE void attendTiles(const AttentionShape& s, Memory<Tune, T, Sum>& memory, const Epilogue& epilogue, const Block<Tune, T>& block,
-                           int64_t from, int64_t last, const T* q, const M* mask, const Ops& ops, bool inPieces) {
+SL_INLINE void attendTiles(const AttentionShape& s, Memory<Tune, T, Sum>& memory,
+                           const Epilogue& epilogue, const Block<Tune, T>& block, int64_t from,
+                           int64_t last, const T* q, const M* mask, const Ops& ops, bool inPieces) {
   using Shared = Memory<Tune, T, Sum>;
   constexpr int kColumns = Tune.depth / kRun;
-  static_assert(Tune.depth % kRun == 0 && Tune.keys % 4 == 0 && Tune.threads % Tune.keys == 0 && kColumns <= Tune.threads);
+  static_assert(Tune.depth % kRun == 0 && Tune.keys % 4 == 0 && Tune.threads % Tune.keys == 0 &&
+                kColumns <= Tune.threads);
   SL_NO_UNROLL
   for (int i = int(threadIdx.x); i < Tune.rows * Tune.depth; i += Tune.threads) {
     const int64_t row = minOf(block.row0 + i / Tune.depth, block.rows - 1);
     const int at = i % Tune.depth;
-    const T* line = q + block.image * s.qStride[0] + block.headOf(s, row) * s.qStride[1] + row % s.s * s.qStride[2];
+    const T* line = q + block.image * s.qStride[0] + block.headOf(s, row) * s.qStride[1] +
+                    row % s.s * s.qStride[2];
     memory.q[i / Tune.depth][at] = at < s.d ? cast<Sum>(line[at]) : Sum(0);
   }
   if (int(threadIdx.x) < Tune.rows) {
@@ -310,8 +329,8 @@ SL_INLINE void attendTiles(const AttentionShape& s, Memory<Tune, T, Sum>& memory
 }
 
 template <AttentionTune Tune, class Epilogue, class T, class M, class Ops>
-SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T* q, const T* k, const T* v, const T* k2,
-                      const T* v2, const M* mask, const Ops& ops) {
+SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T* q, const T* k,
+                      const T* v, const T* k2, const T* v2, const M* mask, const Ops& ops) {
   using Sum = SumOf<T>;
   constexpr int V = kWholePiece<T>;
   static_assert(Tune.depth % V == 0);
@@ -323,10 +342,11 @@ SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T
   number /= tiles;
   block.head = number % s.hk;
   block.image = number / s.hk;
-  const auto source = [&](const T* first, const int64_t (&stride)[3], const T* second, const int64_t (&secondStride)[3]) {
+  const auto source = [&](const T* first, const int64_t (&stride)[3], const T* second,
+                          const int64_t (&secondStride)[3]) {
     return Source<Tune, T>{first + block.image * stride[0] + block.head * stride[1],
-                           second + block.image * secondStride[0] + block.head * secondStride[1], stride[2], secondStride[2],
-                           s.split};
+                           second + block.image * secondStride[0] + block.head * secondStride[1],
+                           stride[2], secondStride[2], s.split};
   };
   block.k = source(k, s.kStride, k2, s.k2Stride);
   block.v = source(v, s.vStride, v2, s.v2Stride);
@@ -346,42 +366,51 @@ SL_INLINE void attend(const AttentionShape& s, const Epilogue& epilogue, const T
   using Tiles = Memory<Tune, T, Sum>;
   if constexpr (Tune.held > 0) {
     using Shared = HeldMemory<Tune, T, Sum>;
-    __shared__ alignas(16) char bytes[sizeof(Shared) > sizeof(Tiles) ? sizeof(Shared) : sizeof(Tiles)];
-    const bool rowsInPieces = s.qStride[0] % V == 0 && s.qStride[1] % V == 0 && s.qStride[2] % V == 0 && isAligned<V>(q);
+    __shared__ alignas(
+        16) char bytes[sizeof(Shared) > sizeof(Tiles) ? sizeof(Shared) : sizeof(Tiles)];
+    const bool rowsInPieces =
+        s.qStride[0] % V == 0 && s.qStride[1] % V == 0 && s.qStride[2] % V == 0 && isAligned<V>(q);
     if (inPieces && rowsInPieces) {
-      attendHeld<Tune, T, Sum>(s, *reinterpret_cast<Shared*>(bytes), epilogue, block, from, last, q, mask, ops);
+      attendHeld<Tune, T, Sum>(s, *reinterpret_cast<Shared*>(bytes), epilogue, block, from, last, q,
+                               mask, ops);
       return;
     }
     awaitPrevious();
-    attendTiles<Tune, T, Sum>(s, *reinterpret_cast<Tiles*>(bytes), epilogue, block, from, last, q, mask, ops, inPieces);
+    attendTiles<Tune, T, Sum>(s, *reinterpret_cast<Tiles*>(bytes), epilogue, block, from, last, q,
+                              mask, ops, inPieces);
   } else {
     __shared__ alignas(16) char bytes[sizeof(Tiles)];
-    attendTiles<Tune, T, Sum>(s, *reinterpret_cast<Tiles*>(bytes), epilogue, block, from, last, q, mask, ops, inPieces);
+    attendTiles<Tune, T, Sum>(s, *reinterpret_cast<Tiles*>(bytes), epilogue, block, from, last, q,
+                              mask, ops, inPieces);
   }
 }
 
 template <AttentionTune Tune, class Epilogue, class T, class First, class... P>
-SL_INLINE void attendMasked(const AttentionShape& s, const Epilogue& epilogue, const T* q, const T* k, const T* v, const T* k2,
-                            const T* v2, First first, P... pointers) {
+SL_INLINE void attendMasked(const AttentionShape& s, const Epilogue& epilogue, const T* q,
+                            const T* k, const T* v, const T* k2, const T* v2, First first,
+                            P... pointers) {
   if constexpr (Tune.mask != 0) {
     attend<Tune>(s, epilogue, q, k, v, k2, v2, first, epilogueOperands(pointers...));
   } else {
-    attend<Tune>(s, epilogue, q, k, v, k2, v2, static_cast<const bool*>(nullptr), epilogueOperands(first, pointers...));
+    attend<Tune>(s, epilogue, q, k, v, k2, v2, static_cast<const bool*>(nullptr),
+                 epilogueOperands(first, pointers...));
   }
 }
 
 }  // namespace attention_detail
 
-/// pointers: [second parts of k and v when Tune.parts is 2], [mask when Tune.mask], epilogue operands, outputs.
+/// pointers: [second parts of k and v when Tune.parts is 2], [mask when Tune.mask], epilogue
+/// operands, outputs.
 template <AttentionTune Tune, class Epilogue, class T, class... P>
   requires(Tune.parts == 1)
-SL_INLINE void attention(AttentionShape s, Epilogue epilogue, const T* q, const T* k, const T* v, P... pointers) {
+SL_INLINE void attention(AttentionShape s, Epilogue epilogue, const T* q, const T* k, const T* v,
+                         P... pointers) {
   attention_detail::attendMasked<Tune>(s, epilogue, q, k, v, k, v, pointers...);
 }
 template <AttentionTune Tune, class Epilogue, class T, class... P>
   requires(Tune.parts == 2)
-SL_INLINE void attention(AttentionShape s, Epilogue epilogue, const T* q, const T* k, const T* v, const T* k2, const T* v2,
-                         P... pointers) {
+SL_INLINE void attention(AttentionShape s, Epilogue epilogue, const T* q, const T* k, const T* v,
+                         const T* k2, const T* v2, P... pointers) {
   attention_detail::attendMasked<Tune>(s, epilogue, q, k, v, k2, v2, pointers...);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a block of attention in CUDA C++ works on, and what a score becomes; for both bodies of the family.
+// What a block of attention in CUDA C++ works on, and what a score becomes; for both bodies of the
+// family.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_BLOCK_H
 #define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_BLOCK_H
 
@@ -43,12 +44,13 @@ struct Block {
 
 /// The score of `row` and `key` with scale and masks; -inf where nothing is kept.
 template <AttentionTune Tune, class Sum, class T, class M>
-SL_INLINE Sum masked(const AttentionShape& s, const Block<Tune, T>& block, const M* mask, Sum score, int64_t row, int64_t key) {
+SL_INLINE Sum masked(const AttentionShape& s, const Block<Tune, T>& block, const M* mask, Sum score,
+                     int64_t row, int64_t key) {
   constexpr Sum kNothing = -elementary::Format<Sum>::kInfinity;
   const int64_t query = row % s.s;
   if constexpr (Tune.mask != 0) {
-    const M m = mask[block.image * s.maskStride[0] + block.headOf(s, row) * s.maskStride[1] + query * s.maskStride[2] +
-                     key * s.maskStride[3]];
+    const M m = mask[block.image * s.maskStride[0] + block.headOf(s, row) * s.maskStride[1] +
+                     query * s.maskStride[2] + key * s.maskStride[3]];
     if constexpr (kSame<M, bool>) {
       score = m ? score : kNothing;
     } else {

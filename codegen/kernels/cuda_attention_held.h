@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of few queries in CUDA C++ (AttentionTune.held > 0); included by cuda_attention.h.
 //
-// Nothing is tiled: a group of lanes holds a query of `depth` elements between its lanes, asks for `held` keys and their values
-// at once, straight into registers, and goes on with the next ones. A warp has as many groups as fit: first for different rows
-// (queries of the heads that share keys), then for different keys. With early = 1 keys and values are asked for before the
-// kernel ahead has ended, those of the second part excepted. What groups have is merged in shared memory, what blocks of a
-// cluster have by sending it to the block that writes it.
+// Nothing is tiled: a group of lanes holds a query of `depth` elements between its lanes, asks for
+// `held` keys and their values at once, straight into registers, and goes on with the next ones. A
+// warp has as many groups as fit: first for different rows (queries of the heads that share keys),
+// then for different keys. With early = 1 keys and values are asked for before the kernel ahead has
+// ended, those of the second part excepted. What groups have is merged in shared memory, what
+// blocks of a cluster have by sending it to the block that writes it.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_HELD_H
 #define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_HELD_H
 
@@ -27,17 +28,20 @@ struct Held {
     }
     return power;
   }
-  static constexpr int kLanes = powerOf2(kPieces) < kWarp ? powerOf2(kPieces) : kWarp;  ///< of a group
-  static constexpr int kEach = (kPieces + kLanes - 1) / kLanes;                         ///< pieces of a line that a lane has
+  /// of a group
+  static constexpr int kLanes = powerOf2(kPieces) < kWarp ? powerOf2(kPieces) : kWarp;
+  /// pieces of a line that a lane has
+  static constexpr int kEach = (kPieces + kLanes - 1) / kLanes;
   static constexpr int kGroups = kWarp / kLanes;
   static constexpr int kRowGroups = powerOf2(Tune.rows) < kGroups ? powerOf2(Tune.rows) : kGroups;
   static constexpr int kKeyGroups = kGroups / kRowGroups;
   static constexpr int kRowsEach = (Tune.rows + kRowGroups - 1) / kRowGroups;  ///< of a group
   static constexpr int kWarps = Tune.threads / kWarp;
-  static constexpr int kParts = kWarps * kKeyGroups;    ///< groups that share a row's keys
-  static constexpr int kStep = kParts * Tune.held;      ///< keys of a block at once
+  static constexpr int kParts = kWarps * kKeyGroups;  ///< groups that share a row's keys
+  static constexpr int kStep = kParts * Tune.held;    ///< keys of a block at once
   static constexpr int kResults = Tune.rows * Tune.depth;
-  static constexpr int kMine = (kResults + Tune.splits - 1) / Tune.splits;  ///< results that a block of a cluster writes
+  /// results that a block of a cluster writes
+  static constexpr int kMine = (kResults + Tune.splits - 1) / Tune.splits;
 };
 
 /// Shared memory of a block: what its groups have, and what the blocks of the cluster have sent.
@@ -54,7 +58,8 @@ struct HeldMemory {
   uint64_t arrived;  ///< the barrier that what is sent completes
 };
 
-/// The lane, of LANES, that has value `number` of COUNT behind LaneSum<COUNT, LANES>, and which of its values that is.
+/// The lane, of LANES, that has value `number` of COUNT behind LaneSum<COUNT, LANES>, and which of
+/// its values that is.
 constexpr int laneOfSum(int count, int lanes, int number) {
   if (lanes == 1) {
     return 0;
@@ -63,7 +68,8 @@ constexpr int laneOfSum(int count, int lanes, int number) {
     return laneOfSum(count, lanes / 2, number);
   }
   const bool upper = number >= count / 2;
-  return (upper ? lanes / 2 : 0) + laneOfSum(count / 2, lanes / 2, upper ? number - count / 2 : number);
+  return (upper ? lanes / 2 : 0) +
+         laneOfSum(count / 2, lanes / 2, upper ? number - count / 2 : number);
 }
 constexpr int placeOfSum(int count, int lanes, int number) {
   if (lanes == 1 || count % 2 != 0) {
@@ -100,10 +106,12 @@ SL_INLINE bool isPiece(int lane, int e) {
   return H::kPieces % H::kLanes == 0 || lane + e * H::kLanes < H::kPieces;
 }
 
-/// Takes COUNT keys and their values into row r. `kept(i, score)`: the score of key i with scale and masks.
+/// Takes COUNT keys and their values into row r. `kept(i, score)`: the score of key i with scale
+/// and masks.
 template <AttentionTune Tune, class T, class Sum, int COUNT, class Kept>
 SL_INLINE void takeKeys(Progress<Tune, T, Sum>& progress, int r, Piece16 (&q)[Held<Tune, T>::kEach],
-                        Piece16 (&k)[COUNT][Held<Tune, T>::kEach], Piece16 (&v)[COUNT][Held<Tune, T>::kEach], const Kept& kept) {
+                        Piece16 (&k)[COUNT][Held<Tune, T>::kEach],
+                        Piece16 (&v)[COUNT][Held<Tune, T>::kEach], const Kept& kept) {
   using H = Held<Tune, T>;
   using Lanes = LaneSum<COUNT, H::kLanes>;
   constexpr Sum kNothing = -elementary::Format<Sum>::kInfinity;
@@ -165,10 +173,11 @@ SL_INLINE void takeKeys(Progress<Tune, T, Sum>& progress, int r, Piece16 (&q)[He
   });
 }
 
-/// Merges what the groups of the block have, sends each block of the cluster its results, and writes this block's.
+/// Merges what the groups of the block have, sends each block of the cluster its results, and
+/// writes this block's.
 template <AttentionTune Tune, class T, class Sum, class Epilogue, class Ops>
-SL_INLINE void finishHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& memory, const Block<Tune, T>& block,
-                          const Epilogue& epilogue, const Ops& ops) {
+SL_INLINE void finishHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& memory,
+                          const Block<Tune, T>& block, const Epilogue& epilogue, const Ops& ops) {
   using H = Held<Tune, T>;
   constexpr bool kTogether = Tune.splits > 1;
   constexpr Sum kNothing = -elementary::Format<Sum>::kInfinity;
@@ -183,11 +192,14 @@ SL_INLINE void finishHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
     return top;
   };
   // A part without keys weighs nothing, also where all parts are such.
-  const auto weightOf = [](Sum highest, Sum top) { return highest == kNothing ? Sum(0) : exp(highest - top); };
+  const auto weightOf = [](Sum highest, Sum top) {
+    return highest == kNothing ? Sum(0) : exp(highest - top);
+  };
   SL_NO_UNROLL
   for (int i = int(threadIdx.x); i < H::kParts * Tune.rows; i += Tune.threads) {
     const int row = i % Tune.rows;
-    memory.weight[i / Tune.rows][row] = weightOf(memory.highest[i / Tune.rows][row], highestOf(memory.highest, H::kParts, row));
+    memory.weight[i / Tune.rows][row] =
+        weightOf(memory.highest[i / Tune.rows][row], highestOf(memory.highest, H::kParts, row));
   }
   __syncthreads();
   if constexpr (kTogether) {
@@ -201,7 +213,8 @@ SL_INLINE void finishHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
     for (int i = 0; i < H::kParts; ++i) {
       sum = fma(memory.weight[i][row], memory.parts[i][row][number % Tune.depth], sum);
     }
-    cluster::send<kTogether>(number / H::kMine, &memory.sent[rank][number % H::kMine], sum, &memory.arrived);
+    cluster::send<kTogether>(number / H::kMine, &memory.sent[rank][number % H::kMine], sum,
+                             &memory.arrived);
   }
   SL_NO_UNROLL
   for (int i = int(threadIdx.x); i < Tune.splits * Tune.rows; i += Tune.threads) {
@@ -211,7 +224,8 @@ SL_INLINE void finishHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
     for (int p = 0; p < H::kParts; ++p) {
       total = fma(memory.weight[p][row], memory.total[p][row], total);
     }
-    cluster::send<kTogether>(i / Tune.rows, &memory.sentHighest[rank][row], highestOf(memory.highest, H::kParts, row), &memory.arrived);
+    cluster::send<kTogether>(i / Tune.rows, &memory.sentHighest[rank][row],
+                             highestOf(memory.highest, H::kParts, row), &memory.arrived);
     cluster::send<kTogether>(i / Tune.rows, &memory.sentTotal[rank][row], total, &memory.arrived);
   }
   if constexpr (kTogether) {
@@ -241,26 +255,32 @@ SL_INLINE void finishHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
       int64_t steps[kMaxEpilogueOperands];
       SL_UNROLL
       for (int j = 0; j < kMaxEpilogueOperands; ++j) {
-        offsets.operand[j] =
-            block.image * s.epilogueStride[j][0] + head * s.epilogueStride[j][1] + query * s.epilogueStride[j][2];
+        offsets.operand[j] = block.image * s.epilogueStride[j][0] + head * s.epilogueStride[j][1] +
+                             query * s.epilogueStride[j][2];
         steps[j] = s.epilogueStride[j][3];
       }
       EpilogueRun<1, Ops> run;
       run.load(ops, offsets, steps, column, 1);
-      run.finish(epilogue, ops, &result, block.image * s.outStride[0] + head * s.outStride[1] + query * s.outStride[2] + column, 1);
+      run.finish(
+          epilogue, ops, &result,
+          block.image * s.outStride[0] + head * s.outStride[1] + query * s.outStride[2] + column,
+          1);
     }
   }
 }
 
-/// `block` and its part [from, last) of the keys are found. All lines begin at multiples of 16 bytes, and d is depth.
+/// `block` and its part [from, last) of the keys are found. All lines begin at multiples of 16
+/// bytes, and d is depth.
 template <AttentionTune Tune, class T, class Sum, class Epilogue, class M, class Ops>
-SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& memory, const Epilogue& epilogue,
-                          const Block<Tune, T>& block, int64_t from, int64_t last, const T* q, const M* mask, const Ops& ops) {
+SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& memory,
+                          const Epilogue& epilogue, const Block<Tune, T>& block, int64_t from,
+                          int64_t last, const T* q, const M* mask, const Ops& ops) {
   using H = Held<Tune, T>;
   if constexpr (Tune.splits > 1) {
     if (threadIdx.x == 0) {
       const int64_t mine = maxOf(0, minOf(H::kMine, H::kResults - cluster::rank() * H::kMine));
-      cluster::expect(&memory.arrived, int(Tune.splits * (mine + 2 * Tune.rows) * int64_t(sizeof(Sum))));
+      cluster::expect(&memory.arrived,
+                      int(Tune.splits * (mine + 2 * Tune.rows) * int64_t(sizeof(Sum))));
     }
     cluster::arriveFirst();
   }
@@ -293,7 +313,8 @@ SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
   SL_UNROLL
   for (int r = 0; r < H::kRowsEach; ++r) {
     const int64_t row = minOf(block.row0 + rowGroup + r * H::kRowGroups, block.rows - 1);
-    const T* line = q + block.image * s.qStride[0] + block.headOf(s, row) * s.qStride[1] + row % s.s * s.qStride[2];
+    const T* line = q + block.image * s.qStride[0] + block.headOf(s, row) * s.qStride[1] +
+                    row % s.s * s.qStride[2];
     SL_UNROLL
     for (int e = 0; e < H::kEach; ++e) {
       rows[r][e] = Piece16{};
@@ -312,8 +333,9 @@ SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
       const int64_t row = block.row0 + rowGroup + r * H::kRowGroups;
       takeKeys<Tune>(progress, r, rows[r], keys, values, [&](int i, Sum score) {
         const int64_t key = first + i * H::kParts;
-        return key < stop && row < block.rows ? masked<Tune>(s, block, mask, score * scale, row, key)
-                                              : -elementary::Format<Sum>::kInfinity;
+        return key < stop && row < block.rows
+                   ? masked<Tune>(s, block, mask, score * scale, row, key)
+                   : -elementary::Format<Sum>::kInfinity;
       });
     }
   };
@@ -326,8 +348,10 @@ SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
       for (int e = 0; e < H::kEach; ++e) {
         newK[0][e] = newV[0][e] = Piece16{};
         const bool wanted = key < last && isPiece<Tune, T>(lane, e);
-        newK[0][e].requestIf(wanted, block.k.second + (key - s.split) * block.k.secondStride + (lane + e * H::kLanes) * H::V);
-        newV[0][e].requestIf(wanted, block.v.second + (key - s.split) * block.v.secondStride + (lane + e * H::kLanes) * H::V);
+        newK[0][e].requestIf(wanted, block.k.second + (key - s.split) * block.k.secondStride +
+                                         (lane + e * H::kLanes) * H::V);
+        newV[0][e].requestIf(wanted, block.v.second + (key - s.split) * block.v.secondStride +
+                                         (lane + e * H::kLanes) * H::V);
       }
       take(newK, newV, key, last);
     }
@@ -350,7 +374,8 @@ SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
           SL_UNROLL
           for (int j = 0; j < H::V; j += kWholePiece<Sum>) {
             *reinterpret_cast<Piece<Sum, kWholePiece<Sum>>*>(&memory.parts[part][row][at + j]) =
-                *reinterpret_cast<const Piece<Sum, kWholePiece<Sum>>*>(&progress.sums[r][e * H::V + j]);
+                *reinterpret_cast<const Piece<Sum, kWholePiece<Sum>>*>(
+                    &progress.sums[r][e * H::V + j]);
           }
         }
       }

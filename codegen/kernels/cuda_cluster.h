@@ -14,30 +14,36 @@ SL_INLINE int rank() {
   return int(number);
 }
 
-/// All threads of all blocks come here before one goes on; what they have written to shared memory is seen.
+/// All threads of all blocks come here before one goes on; what they have written to shared memory
+/// is seen.
 SL_INLINE void arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 /// The same where a block has written nothing yet but what expect() has.
-SL_INLINE void arriveFirst() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+SL_INLINE void arriveFirst() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 SL_INLINE void wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 SL_INLINE void meet() {
   arrive();
   wait();
 }
 
-/// What other blocks send to this one: `bytes` in all, once in the life of the block. Before arrive(), by one thread.
+/// What other blocks send to this one: `bytes` in all, once in the life of the block. Before
+/// arrive(), by one thread.
 SL_INLINE void expect(uint64_t* barrier, int bytes) {
   const uint32_t place = uint32_t(__cvta_generic_to_shared(barrier));
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(place) : "memory");
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(bytes)
+               : "memory");
 }
 /// The same once more, behind awaitSent() of the last time.
 SL_INLINE void expectAgain(uint64_t* barrier, int bytes) {
   const uint32_t place = uint32_t(__cvta_generic_to_shared(barrier));
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(place), "r"(bytes)
+               : "memory");
 }
-/// Writes to the shared memory of block `number`, at the place where this block has `p`, and says so at its `barrier`. Behind
-/// wait(). With TOGETHER false there is one block, and no barrier.
+/// Writes to the shared memory of block `number`, at the place where this block has `p`, and says
+/// so at its `barrier`. Behind wait(). With TOGETHER false there is one block, and no barrier.
 template <bool TOGETHER, class T>
 SL_INLINE void send(int number, T* p, T value, uint64_t* barrier) {
   if constexpr (!TOGETHER) {
@@ -51,22 +57,28 @@ SL_INLINE void send(int number, T* p, T value, uint64_t* barrier) {
                  : "=r"(there)
                  : "r"(uint32_t(__cvta_generic_to_shared(barrier))), "r"(number));
     if constexpr (sizeof(T) == 4) {
-      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(place),
-                   "r"(bitcast<uint32_t>(value)), "r"(there)
-                   : "memory");
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [%0], %1, [%2];" ::"r"(place),
+          "r"(bitcast<uint32_t>(value)), "r"(there)
+          : "memory");
     } else {
-      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.u64 [%0], %1, [%2];" ::"r"(place),
-                   "l"(bitcast<uint64_t>(value)), "r"(there)
-                   : "memory");
+      asm volatile(
+          "st.async.shared::cluster.mbarrier::complete_tx::bytes.u64 [%0], %1, [%2];" ::"r"(place),
+          "l"(bitcast<uint64_t>(value)), "r"(there)
+          : "memory");
     }
   }
 }
-/// Waits until all that was expected is there; every thread that reads it calls it. `parity` is 0 the first time, then 1, 0, ..
+/// Waits until all that was expected is there; every thread that reads it calls it. `parity` is 0
+/// the first time, then 1, 0, ..
 SL_INLINE void awaitSent(uint64_t* barrier, int parity = 0) {
   const uint32_t place = uint32_t(__cvta_generic_to_shared(barrier));
   asm volatile(
-      "{\n\t.reg .pred done;\nagain_%=:\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
-      "@!done bra again_%=;\n\t}" ::"r"(place), "r"(parity)
+      "{\n\t.reg .pred "
+      "done;\nagain_%=:\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], "
+      "%1;\n\t"
+      "@!done bra again_%=;\n\t}" ::"r"(place),
+      "r"(parity)
       : "memory");
 }
 

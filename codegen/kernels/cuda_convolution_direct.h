@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of family `convolution_direct` in CUDA C++; included by convolution_direct.h, which says what it does. There is no
-// workspace, and no border is read: a tap outside of the image is zero.
+// The body of family `convolution_direct` in CUDA C++; included by convolution_direct.h, which says
+// what it does. There is no workspace, and no border is read: a tap outside of the image is zero.
 //
-//   sl::convolution_direct<ConvolutionDirectTune{.transposed, .mr, .nr, .rows, .columns, .threads, .splits, .tf32}>(
+//   sl::convolution_direct<ConvolutionDirectTune{.transposed, .mr, .nr, .rows, .columns, .threads,
+//   .splits, .tf32}>(
 //       shape, epilogue, in, weight, operands..., outputs...)
 //
-// - rows > 0: a product, made by the tiles of family `matmul` (cuda_matmul.h): rows are output pixels, columns the output
-//   channels of a group, the reduction goes over (kh, kw, c) and is gathered from the image while it is copied to shared memory,
-//   in pieces of 16 bytes where the channels of a pixel lie side by side. The weight lies so: [group][k][kh][kw][c]. The grid
-//   has `splits` blocks for every tile of every group.
-// - rows == 0: a thread an output element, any weight; for few channels a group, and transposed convolutions.
+// - rows > 0: a product, made by the tiles of family `matmul` (cuda_matmul.h): rows are output
+//   pixels, columns the output channels of a group, the reduction goes over (kh, kw, c) and is
+//   gathered from the image while it is copied to shared memory, in pieces of 16 bytes where the
+//   channels of a pixel lie side by side. The weight lies so: [group][k][kh][kw][c]. The grid has
+//   `splits` blocks for every tile of every group.
+// - rows == 0: a thread an output element, any weight; for few channels a group, and transposed
+//   convolutions.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_CONVOLUTION_DIRECT_H
 #define STRAIGHTLINE_KERNELS_CUDA_CONVOLUTION_DIRECT_H
 
@@ -18,18 +21,20 @@
 namespace sl {
 namespace convolution_detail {
 
-/// What every output pixel of a block reads: a source of family `matmul` (rows are pixels, depth is [kh][kw][c]).
+/// What every output pixel of a block reads: a source of family `matmul` (rows are pixels, depth is
+/// [kh][kw][c]).
 template <class T>
 struct Patches {
   const ConvolutionDirectShape& s;
-  const T* p;       ///< the first channel of the group, in image 0
-  int64_t image;    ///< of the block's first row
-  uint32_t pixel;   ///< of the block's first row within that image
+  const T* p;      ///< the first channel of the group, in image 0
+  int64_t image;   ///< of the block's first row
+  uint32_t pixel;  ///< of the block's first row within that image
   int64_t rows, depth;
   uint32_t channels;  ///< of a group
   bool alongDepth, inPieces;
 
-  SL_INLINE_MEMBER Patches(const ConvolutionDirectShape& s, const T* in, int64_t group, int64_t firstRow)
+  SL_INLINE_MEMBER Patches(const ConvolutionDirectShape& s, const T* in, int64_t group,
+                           int64_t firstRow)
       : s(s), channels(uint32_t(s.c / s.groups)) {
     constexpr int V = kWholePiece<T>;
     p = in + group * channels * s.inStride[3];
@@ -38,8 +43,8 @@ struct Patches {
     rows = s.n * s.ho * s.wo - firstRow;
     depth = s.kh * s.kw * channels;
     alongDepth = s.inStride[3] == 1 || s.inStride[2] != 1;
-    inPieces = s.inStride[3] == 1 && channels % V == 0 && s.inStride[0] % V == 0 && s.inStride[1] % V == 0 &&
-               s.inStride[2] % V == 0 && isAligned<V>(p);
+    inPieces = s.inStride[3] == 1 && channels % V == 0 && s.inStride[0] % V == 0 &&
+               s.inStride[1] % V == 0 && s.inStride[2] % V == 0 && isAligned<V>(p);
   }
   /// NULL where there is nothing: beyond the rows, the depth, or the image.
   SL_INLINE_MEMBER const T* find(int64_t row, int64_t at) const {
@@ -52,12 +57,17 @@ struct Patches {
     const uint32_t y = number / columns % uint32_t(s.ho);
     const int64_t n = image + number / columns / uint32_t(s.ho);
     const uint32_t tap = uint32_t(at) / channels;
-    const int32_t fromY = int32_t(y * uint32_t(s.strideH) + tap / uint32_t(s.kw) * uint32_t(s.dilationH)) - int32_t(s.padH);
-    const int32_t fromX = int32_t(x * uint32_t(s.strideW) + tap % uint32_t(s.kw) * uint32_t(s.dilationW)) - int32_t(s.padW);
+    const int32_t fromY =
+        int32_t(y * uint32_t(s.strideH) + tap / uint32_t(s.kw) * uint32_t(s.dilationH)) -
+        int32_t(s.padH);
+    const int32_t fromX =
+        int32_t(x * uint32_t(s.strideW) + tap % uint32_t(s.kw) * uint32_t(s.dilationW)) -
+        int32_t(s.padW);
     if (uint32_t(fromY) >= uint32_t(s.h) || uint32_t(fromX) >= uint32_t(s.w)) {
       return nullptr;
     }
-    return p + n * s.inStride[0] + fromY * s.inStride[1] + fromX * s.inStride[2] + uint32_t(at) % channels * s.inStride[3];
+    return p + n * s.inStride[0] + fromY * s.inStride[1] + fromX * s.inStride[2] +
+           uint32_t(at) % channels * s.inStride[3];
   }
   SL_INLINE_MEMBER bool exists(int64_t row, int64_t at) const { return find(row, at) != nullptr; }
   SL_INLINE_MEMBER const T* address(int64_t row, int64_t at) const { return find(row, at); }
@@ -89,8 +99,9 @@ struct Steps {
 
 /// Finishes N output channels from `channel` on of one pixel.
 template <int N, class Sum, class Epilogue, class Ops>
-SL_INLINE void finishPixel(const ConvolutionDirectShape& s, const Epilogue& epilogue, const Ops& ops, const Sum* sums,
-                           int64_t pixel, int64_t channel, int count) {
+SL_INLINE void finishPixel(const ConvolutionDirectShape& s, const Epilogue& epilogue,
+                           const Ops& ops, const Sum* sums, int64_t pixel, int64_t channel,
+                           int count) {
   const int64_t x = pixel % s.wo;
   const int64_t y = pixel / s.wo % s.ho;
   const int64_t n = pixel / (s.wo * s.ho);
@@ -99,7 +110,8 @@ SL_INLINE void finishPixel(const ConvolutionDirectShape& s, const Epilogue& epil
   at.output = n * s.outStride[0] + y * s.outStride[1] + x * s.outStride[2];
   SL_UNROLL
   for (int j = 0; j < kMaxEpilogueOperands; ++j) {
-    at.operand[j] = n * s.epilogueStride[j][0] + y * s.epilogueStride[j][1] + x * s.epilogueStride[j][2];
+    at.operand[j] =
+        n * s.epilogueStride[j][0] + y * s.epilogueStride[j][1] + x * s.epilogueStride[j][2];
   }
   EpilogueRun<N, Ops> run;
   run.load(ops, at, steps.of, channel, count);
@@ -123,15 +135,18 @@ struct Tile {
     group = number / across;
   }
   template <int N, class Sum, class Epilogue, class Ops>
-  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i, int j) const {
+  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i,
+                               int j) const {
     if (row + i < s.n * s.ho * s.wo && column + j < outputs) {
-      finishPixel<N>(s, epilogue, ops, sums, row + i, group * outputs + column + j, int(minOf(N, outputs - column - j)));
+      finishPixel<N>(s, epilogue, ops, sums, row + i, group * outputs + column + j,
+                     int(minOf(N, outputs - column - j)));
     }
   }
 };
 
 template <ConvolutionDirectTune Tune, class T, class Epilogue, class Ops>
-SL_INLINE void byTiles(const ConvolutionDirectShape& s, const Epilogue& epilogue, const T* in, const T* weight, const Ops& ops) {
+SL_INLINE void byTiles(const ConvolutionDirectShape& s, const Epilogue& epilogue, const T* in,
+                       const T* weight, const Ops& ops) {
   constexpr MatmulTune kTiles{.mr = Tune.mr,
                               .nr = Tune.nr,
                               .rows = Tune.rows,
@@ -142,8 +157,9 @@ SL_INLINE void byTiles(const ConvolutionDirectShape& s, const Epilogue& epilogue
   namespace products = matmul_detail;
   const Tile<Tune> tile(s);
   const Patches<T> patches(s, in, tile.group, tile.row);
-  const products::Source<T> columns(weight + tile.group * s.weightStride[0] + tile.column * s.weightStride[1],
-                                    s.weightStride[1], 1, tile.outputs - tile.column, patches.depth);
+  const products::Source<T> columns(
+      weight + tile.group * s.weightStride[0] + tile.column * s.weightStride[1], s.weightStride[1],
+      1, tile.outputs - tile.column, patches.depth);
   if constexpr (products::kByWarps<kTiles>) {
     products::byWarps<kTiles, T>(tile, patches, columns, patches.depth, epilogue, ops);
   } else {
@@ -151,10 +167,11 @@ SL_INLINE void byTiles(const ConvolutionDirectShape& s, const Epilogue& epilogue
   }
 }
 
-/// Neighbouring threads have neighbouring channels where these lie side by side in the output, else neighbouring pixels.
+/// Neighbouring threads have neighbouring channels where these lie side by side in the output, else
+/// neighbouring pixels.
 template <ConvolutionDirectTune Tune, class T, class Epilogue, class Ops>
-SL_INLINE void byElements(const ConvolutionDirectShape& s, const Epilogue& epilogue, const T* in, const T* weight,
-                          const Ops& ops) {
+SL_INLINE void byElements(const ConvolutionDirectShape& s, const Epilogue& epilogue, const T* in,
+                          const T* weight, const Ops& ops) {
   using Sum = SumOf<T>;
   const int64_t pixels = s.n * s.ho * s.wo;
   const int64_t number = threadNumber();
@@ -163,22 +180,29 @@ SL_INLINE void byElements(const ConvolutionDirectShape& s, const Epilogue& epilo
   }
   const bool alongChannels = s.outStride[3] == 1;
   const int64_t channel = alongChannels ? number % s.k : number / (s.ho * s.wo) % s.k;
-  const int64_t pixel =
-      alongChannels ? number / s.k : number / (s.ho * s.wo * s.k) * (s.ho * s.wo) + number % (s.ho * s.wo);
+  const int64_t pixel = alongChannels
+                            ? number / s.k
+                            : number / (s.ho * s.wo * s.k) * (s.ho * s.wo) + number % (s.ho * s.wo);
   const int64_t y = pixel / s.wo % s.ho;
   const int64_t x = pixel % s.wo;
   const int64_t inputs = s.c / s.groups;
   const int64_t outputs = s.k / s.groups;
-  const T* image = in + pixel / (s.wo * s.ho) * s.inStride[0] + channel / outputs * inputs * s.inStride[3];
-  const T* filter = weight + channel / outputs * s.weightStride[0] + channel % outputs * s.weightStride[1];
+  const T* image =
+      in + pixel / (s.wo * s.ho) * s.inStride[0] + channel / outputs * inputs * s.inStride[3];
+  const T* filter =
+      weight + channel / outputs * s.weightStride[0] + channel % outputs * s.weightStride[1];
   Sum sum{};
   for (int64_t i = 0; i < s.kh; ++i) {
     const int64_t row = tapSource<Tune.transposed != 0>(y, i, s.strideH, s.padH, s.dilationH, s.h);
     for (int64_t j = 0; row >= 0 && j < s.kw; ++j) {
-      const int64_t column = tapSource<Tune.transposed != 0>(x, j, s.strideW, s.padW, s.dilationW, s.w);
+      const int64_t column =
+          tapSource<Tune.transposed != 0>(x, j, s.strideW, s.padW, s.dilationW, s.w);
       for (int64_t c = 0; column >= 0 && c < inputs; ++c) {
-        sum = fma(cast<Sum>(image[row * s.inStride[1] + column * s.inStride[2] + c * s.inStride[3]]),
-                  cast<Sum>(filter[c * s.weightStride[2] + i * s.weightStride[3] + j * s.weightStride[4]]), sum);
+        sum =
+            fma(cast<Sum>(image[row * s.inStride[1] + column * s.inStride[2] + c * s.inStride[3]]),
+                cast<Sum>(
+                    filter[c * s.weightStride[2] + i * s.weightStride[3] + j * s.weightStride[4]]),
+                sum);
       }
     }
   }
@@ -189,7 +213,8 @@ SL_INLINE void byElements(const ConvolutionDirectShape& s, const Epilogue& epilo
 
 /// pointers: epilogue operands, then outputs.
 template <ConvolutionDirectTune Tune, class Epilogue, class T, class... P>
-SL_INLINE void convolution_direct(ConvolutionDirectShape s, Epilogue epilogue, const T* in, const T* weight, P... pointers) {
+SL_INLINE void convolution_direct(ConvolutionDirectShape s, Epilogue epilogue, const T* in,
+                                  const T* weight, P... pointers) {
   const auto ops = epilogueOperands(pointers...);
   if constexpr (Tune.rows > 0) {
     static_assert(Tune.transposed == 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How contractions in CUDA C++ load, sum and finish: 16-byte pieces, sums over lanes, and the epilogue on a run of
-// neighbours of one row. Included by epilogue.h, which says what an epilogue is.
+// How contractions in CUDA C++ load, sum and finish: 16-byte pieces, sums over lanes, and the
+// epilogue on a run of neighbours of one row. Included by epilogue.h, which says what an epilogue
+// is.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_EPILOGUE_H
 #define STRAIGHTLINE_KERNELS_CUDA_EPILOGUE_H
 
@@ -17,7 +18,8 @@ using SumOf = typename Conditional<kSame<T, double>, double, float>::type;
 template <class T>
 inline constexpr int kWholePiece = 16 / int(sizeof(T));
 
-/// Element `number` of some that were loaded as words, as what products are summed in; bfloat16 without a step between.
+/// Element `number` of some that were loaded as words, as what products are summed in; bfloat16
+/// without a step between.
 template <class Sum, class T>
 SL_INLINE Sum partAs(const uint32_t* words, int number) {
   if constexpr (kSame<T, bfloat16> && kSame<Sum, float>) {
@@ -28,7 +30,8 @@ SL_INLINE Sum partAs(const uint32_t* words, int number) {
   } else if constexpr (sizeof(T) == 4) {
     return cast<Sum>(bitcast<T>(words[number]));
   } else {
-    return cast<Sum>(bitcast<T>(uint64_t(words[2 * number]) | uint64_t(words[2 * number + 1]) << 32));
+    return cast<Sum>(
+        bitcast<T>(uint64_t(words[2 * number]) | uint64_t(words[2 * number + 1]) << 32));
   }
 }
 
@@ -44,9 +47,10 @@ SL_INLINE T laneAt(T value, int distance) {
   return __shfl_xor_sync(0xffffffffu, value, distance);
 }
 
-/// Sums COUNT values over LANES neighbouring lanes. While the number of values is even, halves of them go to halves of
-/// the lanes, so that COUNT = LANES = 32 takes 31 exchanges. kLeft values stay, from number first() on; lanes with
-/// kCopies in common have the same ones, and those for which isFirst() speak for them.
+/// Sums COUNT values over LANES neighbouring lanes. While the number of values is even, halves of
+/// them go to halves of the lanes, so that COUNT = LANES = 32 takes 31 exchanges. kLeft values
+/// stay, from number first() on; lanes with kCopies in common have the same ones, and those for
+/// which isFirst() speak for them.
 template <int COUNT, int LANES>
 struct LaneSum {
   static constexpr bool kHalves = LANES > 1 && COUNT % 2 == 0;
@@ -87,8 +91,8 @@ struct LaneSum<COUNT, 1> {
   SL_INLINE void sum(T*) {}
 };
 
-/// Operands of the epilogue for N neighbours of a row, in registers. They are loaded before the sums are known, so that
-/// nothing waits for them at the end.
+/// Operands of the epilogue for N neighbours of a row, in registers. They are loaded before the
+/// sums are known, so that nothing waits for them at the end.
 template <int N, class Ops, class I = IntsUpTo<Ops::kInputs>, class O = IntsUpTo<Ops::kOutputs>>
 struct EpilogueRun;
 template <int N, class Ops, int... I, int... O>
@@ -98,14 +102,16 @@ struct EpilogueRun<N, Ops, Ints<I...>, Ints<O...>> {
   TupleOf<Ints<I...>, Run<At<I>, N>...> operands;
 
   /// Elements [column, column + count) of a row; steps: innermost strides.
-  SL_INLINE_MEMBER void load(const Ops& ops, const RowOffsets& at, const int64_t* steps, int64_t column,
-                             int count) {
-    (loadRun<N>(get<I>(operands).at, get<I>(ops) + at.operand[I] + column * steps[I], steps[I], count), ...);
+  SL_INLINE_MEMBER void load(const Ops& ops, const RowOffsets& at, const int64_t* steps,
+                             int64_t column, int count) {
+    (loadRun<N>(get<I>(operands).at, get<I>(ops) + at.operand[I] + column * steps[I], steps[I],
+                count),
+     ...);
   }
   /// Results of outputs whose innermost stride is `step`.
   template <class V, class Epilogue>
-  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const V* sums, int64_t output, int count,
-                               int64_t step = 1) {
+  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const V* sums,
+                               int64_t output, int count, int64_t step = 1) {
     TupleOf<Ints<O...>, Run<At<Ops::kInputs + O>, N>...> results;
     SL_UNROLL
     for (int j = 0; j < N; ++j) {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The body of family `gemv` in CUDA C++; included by gemv.h, which says what it does.
 //
-//   sl::gemv<GemvTune{.rows, .mr, .lanes, .threads, .unroll}>(shape, epilogue, a, weight, operands..., outputs...)
+//   sl::gemv<GemvTune{.rows, .mr, .lanes, .threads, .unroll}>(shape, epilogue, a, weight,
+//   operands..., outputs...)
 //
-// `lanes` threads share the reduction of `rows` rows of the weight with `mr` rows of A, so that a block reads each
-// element of A once for threads / lanes * rows results and nothing passes through shared memory but the sums of
-// different warps. A thread asks for unroll * rows pieces of 16 bytes of the weight before it uses the first. A and the
-// weight may have different types; sums are of float (of double for double). Rows that do not begin at multiples of 16
-// bytes are read element by element. The grid has a block for every threads / lanes * rows rows of the weight and every
-// mr rows of A, the former fastest.
+// `lanes` threads share the reduction of `rows` rows of the weight with `mr` rows of A, so that a
+// block reads each element of A once for threads / lanes * rows results and nothing passes through
+// shared memory but the sums of different warps. A thread asks for unroll * rows pieces of 16 bytes
+// of the weight before it uses the first. A and the weight may have different types; sums are of
+// float (of double for double). Rows that do not begin at multiples of 16 bytes are read element by
+// element. The grid has a block for every threads / lanes * rows rows of the weight and every mr
+// rows of A, the former fastest.
 //
-// Cost: the weight once at memory speed (see cuda_contraction_schedule.cpp for what decides the tunables).
+// Cost: the weight once at memory speed (see cuda_contraction_schedule.cpp for what decides the
+// tunables).
 #ifndef STRAIGHTLINE_KERNELS_CUDA_GEMV_H
 #define STRAIGHTLINE_KERNELS_CUDA_GEMV_H
 
@@ -19,9 +22,11 @@
 namespace sl {
 namespace gemv_detail {
 
-/// sums[m * rows + r] += this lane's part of row m of A times row r of the weight. V elements are read at once.
+/// sums[m * rows + r] += this lane's part of row m of A times row r of the weight. V elements are
+/// read at once.
 template <GemvTune T, int V, class Sum, class A, class W>
-SL_INLINE void dotPart(const A* (&a)[T.mr], const W* (&w)[T.rows], int64_t depth, int lane, Sum* sums) {
+SL_INLINE void dotPart(const A* (&a)[T.mr], const W* (&w)[T.rows], int64_t depth, int lane,
+                       Sum* sums) {
   constexpr int64_t kStep = T.lanes * V;
   SL_NO_UNROLL
   for (int64_t k0 = lane * V; k0 < depth; k0 += kStep * T.unroll) {
@@ -90,7 +95,8 @@ SL_INLINE void gemv(GemvShape s, Epilogue epilogue, const A* a, const W* weight,
   constexpr int kWarps = Tune.lanes > kWarp ? Tune.lanes / kWarp : 1;  // that share a reduction
   constexpr int kResults = Tune.mr * Tune.rows;
   constexpr int V = kWholePiece<A> < kWholePiece<W> ? kWholePiece<A> : kWholePiece<W>;
-  static_assert((Tune.lanes & (Tune.lanes - 1)) == 0 && Tune.threads % Tune.lanes == 0 && Tune.threads % kWarp == 0);
+  static_assert((Tune.lanes & (Tune.lanes - 1)) == 0 && Tune.threads % Tune.lanes == 0 &&
+                Tune.threads % kWarp == 0);
   const Ops ops = epilogueOperands(pointers...);
   const int lane = int(threadIdx.x) % Tune.lanes;
   const int group = int(threadIdx.x) / Tune.lanes;
@@ -109,7 +115,7 @@ SL_INLINE void gemv(GemvShape s, Epilogue epilogue, const A* a, const W* weight,
     w[r] = weight + minOf(n0 + r, s.n - 1) * s.ldw;
   }
   // The results that this thread finishes, and what their epilogue reads.
-  using Lanes = LaneSum<kResults, Tune.lanes < kWarp ? Tune.lanes : kWarp>;
+  using Lanes = LaneSum < kResults, Tune.lanes<kWarp ? Tune.lanes : kWarp>;
   constexpr int kMine =
       kWarps == 1 ? Lanes::kLeft : (kGroups * kResults + Tune.threads - 1) / Tune.threads;
   const int first = Lanes::first();
@@ -127,7 +133,8 @@ SL_INLINE void gemv(GemvShape s, Epilogue epilogue, const A* a, const W* weight,
   }
 
   Sum sums[kResults] = {};
-  if (s.k % V == 0 && s.lda % V == 0 && s.ldw % V == 0 && isAligned<kWholePiece<A>>(a) && isAligned<kWholePiece<W>>(weight)) {
+  if (s.k % V == 0 && s.lda % V == 0 && s.ldw % V == 0 && isAligned<kWholePiece<A>>(a) &&
+      isAligned<kWholePiece<W>>(weight)) {
     detail::dotPart<Tune, V>(x, w, s.k, lane, sums);
   } else {
     detail::dotPart<Tune, 1>(x, w, s.k, lane, sums);

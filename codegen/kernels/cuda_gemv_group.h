@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The body of family `gemv_group`; included by gemv_group.h, which says what it does.
 //
-// The grid has a block for every threads / lanes * rows results of part 0, then of part 1, ... A block
+// The grid has a block for every threads / lanes * rows results of part 0, then of part 1, ... A
+// block
 //   1. asks for the first `unroll` pieces of 16 bytes of its rows of the weights, into registers,
-//   2. waits for the kernel ahead (with early = 1 only now, so that the weights come while that still runs),
+//   2. waits for the kernel ahead (with early = 1 only now, so that the weights come while that
+//      still runs),
 //   3. makes A [mr][depth] in shared memory: stages over each row, then its elements,
 //   4. multiplies and adds, sums over lanes, and finishes each result in one thread.
-// So A is read once a block, and what takes long from memory does not begin behind the kernel ahead. Weights whose rows do
-// not begin at multiples of 16 bytes are read element by element, after the wait.
+// So A is read once a block, and what takes long from memory does not begin behind the kernel
+// ahead. Weights whose rows do not begin at multiples of 16 bytes are read element by element,
+// after the wait.
 //
-// Registers: at most half of a processor's for a block (SL_RESIDENT_KERNEL), or the next kernel could not come early.
+// Registers: at most half of a processor's for a block (SL_RESIDENT_KERNEL), or the next kernel
+// could not come early.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_GEMV_GROUP_H
 #define STRAIGHTLINE_KERNELS_CUDA_GEMV_GROUP_H
 
@@ -108,7 +112,8 @@ SL_INLINE void keep(Q& q) {
         [&](auto number) {
           constexpr int I = decltype(number)::value;
           if constexpr ((T.earlyInputs[I] != 0) == EARLY) {
-            loadRun<R.vector>(get<I>(q.kept[i]).at, get<I>(q.pointers) + at.offset[I], q.innerStride(I), at.count);
+            loadRun<R.vector>(get<I>(q.kept[i]).at, get<I>(q.pointers) + at.offset[I],
+                              q.innerStride(I), at.count);
           }
         },
         IntsUpTo<T.inputs>{});
@@ -125,10 +130,12 @@ SL_INLINE void makeRow(Q& q, const Pointers&) {
 }
 
 template <GemvGroupTune T, class Staged, class All, int... L, int... I>
-SL_INLINE auto rowsOf(const RowReductionShape& shape, Staged* staged, const All& all, Ints<L...>, Ints<I...>) {
+SL_INLINE auto rowsOf(const RowReductionShape& shape, Staged* staged, const All& all, Ints<L...>,
+                      Ints<I...>) {
   auto lambdas = tupleOf(get<L>(all)...);
   auto pointers = tupleOf(get<Places<T>::kInput + I>(all)..., staged);
-  return reduction::Rows<rowTune<T>(), decltype(lambdas), decltype(pointers)>{lambdas, pointers, shape};
+  return reduction::Rows<rowTune<T>(), decltype(lambdas), decltype(pointers)>{lambdas, pointers,
+                                                                              shape};
 }
 
 template <GemvGroupTune T>
@@ -146,9 +153,12 @@ SL_INLINE RowReductionShape rowShape(const GemvGroupShape& s) {
   return shape;
 }
 
-/// Sums of one result that a thread has under way, so that an addition need not wait for the one before it.
+/// Sums of one result that a thread has under way, so that an addition need not wait for the one
+/// before it.
 template <GemvGroupTune T>
-inline constexpr int kChains = T.mr * T.rows * T.weights >= 4 ? 1 : T.mr * T.rows * T.weights >= 2 ? 2 : 4;
+inline constexpr int kChains = T.mr * T.rows * T.weights >= 4   ? 1
+                               : T.mr * T.rows * T.weights >= 2 ? 2
+                                                                : 4;
 
 /// sums of every result += what `pieces` has of the weights * A, from element k0 of the rows on.
 template <GemvGroupTune T, class Sum, class W>
@@ -235,7 +245,8 @@ struct Ending<T, P, All, Ints<I...>> {
     return epilogueOperands(get<At::operand(P) + I>(all)..., get<At::output(P)>(all));
   }
   /// Row of A and column of C of result `number` of a group; false where there is none.
-  SL_INLINE_MEMBER static bool place(const GemvGroupShape& s, int64_t n0, int number, int64_t& m, int64_t& n) {
+  SL_INLINE_MEMBER static bool place(const GemvGroupShape& s, int64_t n0, int number, int64_t& m,
+                                     int64_t& n) {
     m = number / T.rows;
     n = n0 + number % T.rows;
     return n < s.n[P] && Lanes::isFirst();
@@ -256,8 +267,8 @@ struct Ending<T, P, All, Ints<I...>> {
     }
   }
   template <class Sum, int... W>
-  SL_INLINE_MEMBER void finish(const GemvGroupShape& s, const All& all, int64_t n0, const Sums<Sum, T.weights>* sums,
-                               Ints<W...>) {
+  SL_INLINE_MEMBER void finish(const GemvGroupShape& s, const All& all, int64_t n0,
+                               const Sums<Sum, T.weights>* sums, Ints<W...>) {
     const auto epilogue = [&](const Sums<Sum, T.weights>& sum, auto&&... others) {
       get<At::kEpilogue + P>(all)(sum.at[W]..., others...);
     };
@@ -303,7 +314,8 @@ SL_INLINE void gemv_group(GemvGroupShape s, Given... given) {
   constexpr int V = kWholePiece<W>;
   constexpr int kStep = T.lanes * V;
   constexpr int kUsed = T.rows * T.weights;
-  static_assert(T.lanes <= detail::kWarp && (T.lanes & (T.lanes - 1)) == 0 && T.threads % detail::kWarp == 0);
+  static_assert(T.lanes <= detail::kWarp && (T.lanes & (T.lanes - 1)) == 0 &&
+                T.threads % detail::kWarp == 0);
   static_assert(T.rowThreads == detail::kWarp || T.rowThreads == T.threads);
   __shared__ alignas(16) W staged[T.mr * T.depth];
 
@@ -318,7 +330,8 @@ SL_INLINE void gemv_group(GemvGroupShape s, Given... given) {
     }
   };
   const RowReductionShape shape = detail::rowShape<T>(s);
-  auto rows = detail::rowsOf<T>(shape, &staged[0], all, IntsUpTo<T.stages + 1>{}, IntsUpTo<T.inputs>{});
+  auto rows =
+      detail::rowsOf<T>(shape, &staged[0], all, IntsUpTo<T.stages + 1>{}, IntsUpTo<T.inputs>{});
   constexpr bool kKeeps = detail::rowTune<T>().each > 0;
   constexpr int kRowsAtOnce = T.threads / T.rowThreads;
   rows.thread = int(threadIdx.x) % T.rowThreads;

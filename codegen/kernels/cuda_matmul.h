@@ -1,24 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of family `matmul` in CUDA C++; included by matmul.h, which says what it does. There is no workspace.
+// The body of family `matmul` in CUDA C++; included by matmul.h, which says what it does. There is
+// no workspace.
 //
-//   sl::matmul<MatmulTune{.mr, .nr, .rows, .columns, .threads, .splits}>(shape, epilogue, a, b, operands..., outputs...)
+//   sl::matmul<MatmulTune{.mr, .nr, .rows, .columns, .threads, .splits}>(shape, epilogue, a, b,
+//   operands..., outputs...)
 //
-// A block makes rows x columns of the result, some steps of the reduction at a time, from tiles of A and B in shared
-// memory. Tiles are read along the contiguous side of their operand, in pieces of 16 bytes where sizes and addresses allow
-// it and element by element otherwise, so any strides will do. The grid has `splits` blocks for every tile of every batch
-// item, tiles of neighbouring rows side by side. The blocks of a tile are a cluster: each sums a part of the reduction, then
-// each finishes a part of the tile from the sums of all, which it reads in their shared memory.
+// A block makes rows x columns of the result, some steps of the reduction at a time, from tiles of
+// A and B in shared memory. Tiles are read along the contiguous side of their operand, in pieces of
+// 16 bytes where sizes and addresses allow it and element by element otherwise, so any strides will
+// do. The grid has `splits` blocks for every tile of every batch item, tiles of neighbouring rows
+// side by side. The blocks of a tile are a cluster: each sums a part of the reduction, then each
+// finishes a part of the tile from the sums of all, which it reads in their shared memory.
 //
-// - float and double: a thread has mr x nr results; products are summed by fused multiply-adds. So are, in float, those of
-//   bfloat16 where a thread has mr x nr results of it (before sm_80, whose tensor cores are the first to take bfloat16).
-// - bfloat16, half, and float with `tf32`: a warp has mr x nr results, made by tensor cores with sums of float; several tiles
-//   are under way. With `tf32` factors are rounded to 10 bits of mantissa, to nearest.
+// - float and double: a thread has mr x nr results; products are summed by fused multiply-adds. So
+//   are, in float, those of bfloat16 where a thread has mr x nr results of it (before sm_80, whose
+//   tensor cores are the first to take bfloat16).
+// - bfloat16, half, and float with `tf32`: a warp has mr x nr results, made by tensor cores with
+//   sums of float; several tiles are under way. With `tf32` factors are rounded to 10 bits of
+//   mantissa, to nearest.
 //
-// byThreads and byWarps know nothing of matrices: they take sources (what a block reads of one operand) and an item (which
-// part of the result a block makes). Convolutions have others (cuda_convolution.h).
+// byThreads and byWarps know nothing of matrices: they take sources (what a block reads of one
+// operand) and an item (which part of the result a block makes). Convolutions have others
+// (cuda_convolution.h).
 //
-// A source has: `alongDepth`, the reduction is the side to read along; `inPieces`, 16 bytes at a time; `exists(row, at)`;
-// `address(row, at)` of what exists; and `load<V>(to, row, at)`, V neighbours along the side that is read, zeros beyond.
+// A source has: `alongDepth`, the reduction is the side to read along; `inPieces`, 16 bytes at a
+// time; `exists(row, at)`; `address(row, at)` of what exists; and `load<V>(to, row, at)`, V
+// neighbours along the side that is read, zeros beyond.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_MATMUL_H
 #define STRAIGHTLINE_KERNELS_CUDA_MATMUL_H
 
@@ -28,7 +35,8 @@
 namespace sl {
 namespace matmul_detail {
 
-/// What a block reads of one operand: `rows` of them (columns of B are rows here), `depth` steps of the reduction.
+/// What a block reads of one operand: `rows` of them (columns of B are rows here), `depth` steps of
+/// the reduction.
 template <class T>
 struct Source {
   const T* p;
@@ -37,7 +45,8 @@ struct Source {
   bool alongDepth;  ///< the reduction is the side to read along
   bool inPieces;    ///< 16 bytes at a time
 
-  SL_INLINE_MEMBER Source(const T* first, int64_t rowStride, int64_t depthStride, int64_t rows, int64_t depth)
+  SL_INLINE_MEMBER Source(const T* first, int64_t rowStride, int64_t depthStride, int64_t rows,
+                          int64_t depth)
       : p(first), rowStride(rowStride), depthStride(depthStride), rows(rows), depth(depth) {
     constexpr int V = kWholePiece<T>;
     alongDepth = depthStride == 1 || rowStride != 1;
@@ -47,7 +56,9 @@ struct Source {
                isAligned<V>(first);
   }
   SL_INLINE_MEMBER bool exists(int64_t row, int64_t at) const { return row < rows && at < depth; }
-  SL_INLINE_MEMBER const T* address(int64_t row, int64_t at) const { return p + row * rowStride + at * depthStride; }
+  SL_INLINE_MEMBER const T* address(int64_t row, int64_t at) const {
+    return p + row * rowStride + at * depthStride;
+  }
   /// V neighbours along the side that is read; zeros beyond the operand.
   template <int V>
   SL_INLINE_MEMBER void load(T* to, int64_t row, int64_t at) const {
@@ -66,7 +77,8 @@ struct Source {
 
 /// Whether a warp has mr x nr results; else a thread has.
 template <MatmulTune Tune>
-inline constexpr bool kByWarps = Tune.rows / Tune.mr * (Tune.columns / Tune.nr) * 32 == Tune.threads;
+inline constexpr bool kByWarps =
+    Tune.rows / Tune.mr * (Tune.columns / Tune.nr) * 32 == Tune.threads;
 
 /// Offsets of one batch item, and which tile of it a block makes.
 template <class A, class B>
@@ -78,7 +90,8 @@ struct Item {
   int64_t row, column;
   int64_t steps[kMaxEpilogueOperands];
 
-  SL_INLINE_MEMBER Item(const MatmulShape& s, const A* firstA, const B* firstB, const MatmulTune& tune)
+  SL_INLINE_MEMBER Item(const MatmulShape& s, const A* firstA, const B* firstB,
+                        const MatmulTune& tune)
       : s(s), a(firstA), b(firstB) {
     const int64_t tileRows = tune.rows;
     const int64_t tileColumns = tune.columns;
@@ -112,7 +125,8 @@ struct Item {
   }
   /// Finishes N neighbours from (row + i, column + j) on.
   template <int N, class Sum, class Epilogue, class Ops>
-  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i, int j) const {
+  SL_INLINE_MEMBER void finish(const Epilogue& epilogue, const Ops& ops, const Sum* sums, int i,
+                               int j) const {
     const int64_t m = row + i;
     const int64_t n = column + j;
     if (m >= s.m || n >= s.n) {
@@ -148,14 +162,15 @@ struct Part {
   }
 };
 
-/// Finishes this block's part of a tile from the sums of all blocks of the cluster, each with its own in `sums` (shared
-/// memory, [rows][columns]).
+/// Finishes this block's part of a tile from the sums of all blocks of the cluster, each with its
+/// own in `sums` (shared memory, [rows][columns]).
 template <MatmulTune Tune, int N, class Sum, class Item, class Epilogue, class Ops>
-SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const Ops& ops, const Sum* sums) {
+SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const Ops& ops,
+                              const Sum* sums) {
   cluster::meet();
   SL_NO_UNROLL
-  for (int piece = cluster::rank() * Tune.threads + int(threadIdx.x); piece < Tune.rows * Tune.columns / N;
-       piece += Tune.splits * Tune.threads) {
+  for (int piece = cluster::rank() * Tune.threads + int(threadIdx.x);
+       piece < Tune.rows * Tune.columns / N; piece += Tune.splits * Tune.threads) {
     Run<Sum, N> part[Tune.splits];
     SL_UNROLL
     for (int block = 0; block < Tune.splits; ++block) {
@@ -168,15 +183,16 @@ SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const 
         part[0].at[j] += part[block].at[j];
       }
     }
-    item.template finish<N>(epilogue, ops, part[0].at, piece * N / Tune.columns, piece * N % Tune.columns);
+    item.template finish<N>(epilogue, ops, part[0].at, piece * N / Tune.columns,
+                            piece * N % Tune.columns);
   }
   cluster::meet();  // the others may still read
 }
 
 // ---- fused multiply-adds ----
 
-/// A tile of ROWS x DEPTH on its way from memory: in registers of THREADS threads, then in shared memory as [DEPTH][ROWS] of the type that is
-/// summed.
+/// A tile of ROWS x DEPTH on its way from memory: in registers of THREADS threads, then in shared
+/// memory as [DEPTH][ROWS] of the type that is summed.
 template <class T, int ROWS, int DEPTH, int THREADS>
 struct Stage {
   static constexpr int V = kWholePiece<T>;
@@ -213,7 +229,8 @@ struct Stage {
       if (!kRagged || int(threadIdx.x) + i * THREADS < ROWS * DEPTH / V) {
         SL_UNROLL
         for (int j = 0; j < V; ++j) {
-          tile[at + (source.alongDepth ? j : 0)][row + (source.alongDepth ? 0 : j)] = wide(piece[i][j]);
+          tile[at + (source.alongDepth ? j : 0)][row + (source.alongDepth ? 0 : j)] =
+              wide(piece[i][j]);
         }
       }
     }
@@ -227,12 +244,14 @@ struct Stage {
   }
 };
 
-/// COUNT results of one side in chunks of at most 16 bytes; chunks of a thread lie EXTENT / chunks apart.
+/// COUNT results of one side in chunks of at most 16 bytes; chunks of a thread lie EXTENT / chunks
+/// apart.
 template <class T, int COUNT>
 inline constexpr int kChunk = COUNT < kWholePiece<T> ? COUNT : kWholePiece<T>;
 
 template <MatmulTune Tune, class T, class Item, class A, class B, class Epilogue, class Ops>
-SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth, const Epilogue& epilogue, const Ops& ops) {
+SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth,
+                         const Epilogue& epilogue, const Ops& ops) {
   using Sum = SumOf<T>;
   constexpr int kDepth = Tune.rows + Tune.columns <= 128 && sizeof(Sum) == 4 ? 32 : 16;
   constexpr int kThreads = Tune.threads;
@@ -319,9 +338,10 @@ SL_INLINE void byThreads(const Item& item, const A& a, const B& b, int64_t depth
 
 // ---- bfloat16, half, float with tf32: tensor cores ----
 
-/// A tile of ROWS x DEPTH in shared memory, in pieces of 16 bytes along the side that is read: [ROWS][DEPTH] when that
-/// is the reduction, else [DEPTH][ROWS]; always [ROWS][DEPTH] for elements of 4 bytes, which ldmatrix cannot turn. The place
-/// of a piece in its line is exchanged so that 8 lines of one piece lie in different banks.
+/// A tile of ROWS x DEPTH in shared memory, in pieces of 16 bytes along the side that is read:
+/// [ROWS][DEPTH] when that is the reduction, else [DEPTH][ROWS]; always [ROWS][DEPTH] for elements
+/// of 4 bytes, which ldmatrix cannot turn. The place of a piece in its line is exchanged so that 8
+/// lines of one piece lie in different banks.
 template <class T, int ROWS, int DEPTH>
 struct SwizzledTile {
   static constexpr int V = kWholePiece<T>;
@@ -331,14 +351,16 @@ struct SwizzledTile {
   SL_INLINE int swizzled(int line, int piece) {
     constexpr int kPieces = LINE / V;
     constexpr int kMask = (kPieces < 8 ? kPieces : 8) - 1;
-    constexpr int kLinesOfBanks = kPieces < 8 ? 8 / kPieces : 1;  // lines that fill all banks once
+    // lines that fill all banks once
+    constexpr int kLinesOfBanks = kPieces < 8 ? 8 / kPieces : 1;
     return line * LINE + (piece ^ (line / kLinesOfBanks & kMask)) * V;
   }
   /// Of the piece with element (row, at).
   SL_INLINE int offset(bool alongDepth, int row, int at) {
     return alongDepth ? swizzled<DEPTH>(row, at / V) : swizzled<ROWS>(at, row / V);
   }
-  /// Asks for the tile: what can be copied in pieces arrives when its group does, the rest is written at once.
+  /// Asks for the tile: what can be copied in pieces arrives when its group does, the rest is
+  /// written at once.
   template <int THREADS, class S>
   SL_INLINE void fetch(T* tile, const S& source, int64_t from) {
     constexpr int kPieces = (kElements / V + THREADS - 1) / THREADS;
@@ -373,7 +395,8 @@ struct SwizzledTile {
 };
 
 template <MatmulTune Tune, class T, class Item, class A, class B, class Epilogue, class Ops>
-SL_INLINE void byWarps(const Item& item, const A& a, const B& b, int64_t depth, const Epilogue& epilogue, const Ops& ops) {
+SL_INLINE void byWarps(const Item& item, const A& a, const B& b, int64_t depth,
+                       const Epilogue& epilogue, const Ops& ops) {
   constexpr int kDepth = (Tune.rows + Tune.columns <= 128 ? 128 : 64) / int(sizeof(T));
   constexpr int V = kWholePiece<T>;
   constexpr int kStageBytes = (Tune.rows + Tune.columns) * kDepth * int(sizeof(T));
@@ -386,9 +409,11 @@ SL_INLINE void byWarps(const Item& item, const A& a, const B& b, int64_t depth, 
   using TileA = SwizzledTile<T, Tune.rows, kDepth>;
   using TileB = SwizzledTile<T, Tune.columns, kDepth>;
   constexpr int kSumBytes = Tune.splits > 1 ? Tune.rows * Tune.columns * int(sizeof(float)) : 0;
-  __shared__ alignas(16) char memory[kStages * kStageBytes > kSumBytes ? kStages * kStageBytes : kSumBytes];
+  __shared__ alignas(
+      16) char memory[kStages * kStageBytes > kSumBytes ? kStages * kStageBytes : kSumBytes];
   auto tileA = reinterpret_cast<T(*)[TileA::kElements]>(memory);
-  auto tileB = reinterpret_cast<T(*)[TileB::kElements]>(memory + kStages * TileA::kElements * sizeof(T));
+  auto tileB =
+      reinterpret_cast<T(*)[TileB::kElements]>(memory + kStages * TileA::kElements * sizeof(T));
   const Part<kDepth, Tune.splits> part(depth);
   const int lane = int(threadIdx.x) % 32;
   const int warp = int(threadIdx.x) / 32;
@@ -429,8 +454,8 @@ SL_INLINE void byWarps(const Item& item, const A& a, const B& b, int64_t depth, 
           tensor_core::loadParts<false>(
               x[i], tileA[now] + TileA::offset(true, row + part % 2 * 8 + other, k + part / 2 * V));
         } else {
-          tensor_core::loadParts<true>(
-              x[i], tileA[now] + TileA::offset(false, row + part % 2 * 8, k + part / 2 * 8 + other));
+          tensor_core::loadParts<true>(x[i], tileA[now] + TileA::offset(false, row + part % 2 * 8,
+                                                                        k + part / 2 * 8 + other));
         }
       }
       SL_UNROLL
@@ -442,10 +467,12 @@ SL_INLINE void byWarps(const Item& item, const A& a, const B& b, int64_t depth, 
         uint32_t both[4];
         if (b.alongDepth || !TileB::kTurns) {
           tensor_core::loadParts<false>(
-              both, tileB[now] + TileB::offset(true, column + part / 2 * 8 + other, k + part % 2 * V));
+              both,
+              tileB[now] + TileB::offset(true, column + part / 2 * 8 + other, k + part % 2 * V));
         } else {
           tensor_core::loadParts<true>(
-              both, tileB[now] + TileB::offset(false, column + part / 2 * 8, k + part % 2 * 8 + other));
+              both,
+              tileB[now] + TileB::offset(false, column + part / 2 * 8, k + part % 2 * 8 + other));
         }
         y[j][0] = both[0];
         y[j][1] = both[1];

@@ -21,7 +21,8 @@ struct alignas(sizeof(T) * N) Piece {
 template <class T, int N>
 inline constexpr int kPiece = N * int(sizeof(T)) <= 16 ? N : 16 / int(sizeof(T));
 
-/// Whether N elements from `p` on can be moved in pieces. Differs between calls (views), hardly between threads.
+/// Whether N elements from `p` on can be moved in pieces. Differs between calls (views), hardly
+/// between threads.
 template <int N, class T>
 SL_INLINE bool inPieces(const T* p, int64_t stride, int count) {
   constexpr unsigned kMask = unsigned(sizeof(T)) * kPiece<T, N> - 1;
@@ -58,12 +59,13 @@ SL_INLINE void loadPiecesOrZeros(T* to, const T* p) {
 /// Element `number` of a word of elements that are narrower.
 template <class T>
 SL_INLINE T partOf(uint32_t word, int number) {
-  return bitcast<T>(typename UnsignedOfSize<sizeof(T)>::type(word >> (8 * int(sizeof(T)) * number)));
+  return bitcast<T>(
+      typename UnsignedOfSize<sizeof(T)>::type(word >> (8 * int(sizeof(T)) * number)));
 }
 
-/// p[0], p[stride], ... of which the first `count` exist; nobody looks at the others. Elements that are narrower than a
-/// register stay together in words until they are used: whoever took them apart here would wait for them here, one operand
-/// after the other.
+/// p[0], p[stride], ... of which the first `count` exist; nobody looks at the others. Elements that
+/// are narrower than a register stay together in words until they are used: whoever took them apart
+/// here would wait for them here, one operand after the other.
 template <int N, class T>
   requires(sizeof(T) < 4 && N * sizeof(T) % 4 == 0)
 SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {
@@ -79,7 +81,8 @@ SL_INLINE void loadRun(T* to, const T* p, int64_t stride, int count) {
       SL_UNROLL
       for (int j = 0; j < kParts; ++j) {
         if (i * kParts + j < count) {
-          const auto bits = bitcast<typename UnsignedOfSize<sizeof(T)>::type>(p[(i * kParts + j) * stride]);
+          const auto bits =
+              bitcast<typename UnsignedOfSize<sizeof(T)>::type>(p[(i * kParts + j) * stride]);
           words[i] |= uint32_t(bits) << (8 * int(sizeof(T)) * j);
         }
       }

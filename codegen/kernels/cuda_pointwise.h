@@ -3,9 +3,9 @@
 //
 //   sl::pointwise<PointwiseTune{.rank, .inputs, .vector}>(shape, f, inputs..., outputs...)
 //
-// Thread i of a one-dimensional grid takes the i-th run of `vector` neighbours along the innermost loop, in pieces of up to
-// 16 bytes where addresses allow it. The grid has at least one thread a run: product of the outer extents times
-// ceil(innermost extent / vector).
+// Thread i of a one-dimensional grid takes the i-th run of `vector` neighbours along the innermost
+// loop, in pieces of up to 16 bytes where addresses allow it. The grid has at least one thread a
+// run: product of the outer extents times ceil(innermost extent / vector).
 #ifndef STRAIGHTLINE_KERNELS_CUDA_POINTWISE_H
 #define STRAIGHTLINE_KERNELS_CUDA_POINTWISE_H
 
@@ -14,8 +14,8 @@
 namespace sl {
 namespace pointwise_detail {
 
-/// Offsets of run `number`, and where it begins along the innermost loop. INDEX: the narrowest type that numbers all runs,
-/// for divisions of 64 bits are slow.
+/// Offsets of run `number`, and where it begins along the innermost loop. INDEX: the narrowest type
+/// that numbers all runs, for divisions of 64 bits are slow.
 template <PointwiseTune T, class INDEX, int O>
 SL_INLINE INDEX seek(const PointwiseShape& shape, INDEX number, INDEX runs, int64_t (&offset)[O]) {
   INDEX first = number % runs * T.vector;

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of family `recurrent_sequence`; included by recurrent_sequence.h, which says what it computes.
+// The body of family `recurrent_sequence`; included by recurrent_sequence.h, which says what it
+// computes.
 //
-// A cluster takes `rows` of the batch through all steps; its blocks share the units, and `lanes` neighbouring threads one unit: each
-// holds its columns of the unit's rows of the weight, one a gate, in registers, for good. A step is then
+// A cluster takes `rows` of the batch through all steps; its blocks share the units, and `lanes`
+// neighbouring threads one unit: each holds its columns of the unit's rows of the weight, one a
+// gate, in registers, for good. A step is then
 //   1. wait until all of the last step's h is in this block's shared memory,
-//   2. multiply and add, sum over the lanes: every lane has the unit's gates and computes its state,
-//   3. lane j sends h to block j of the cluster (st.async, which counts at the receiver's barrier; cuda_cluster.h).
-// So the weight is read once, and blocks meet nowhere but in what they send each other. There are two places for h, used in turns: who
-// has all of h[t + 1] knows that every block has read h[t], because each sent its own h[t + 1] after that. The idea of keeping a
-// recurrent weight in registers across steps is that of persistent RNNs (Diamos et al., ICML 2016).
+//   2. multiply and add, sum over the lanes: every lane has the unit's gates and computes its
+//      state,
+//   3. lane j sends h to block j of the cluster (st.async, which counts at the receiver's barrier;
+//      cuda_cluster.h).
+// So the weight is read once, and blocks meet nowhere but in what they send each other. There are
+// two places for h, used in turns: who has all of h[t + 1] knows that every block has read h[t],
+// because each sent its own h[t + 1] after that. The idea of keeping a recurrent weight in
+// registers across steps is that of persistent RNNs (Diamos et al., ICML 2016).
 #ifndef STRAIGHTLINE_KERNELS_CUDA_RECURRENT_SEQUENCE_H
 #define STRAIGHTLINE_KERNELS_CUDA_RECURRENT_SEQUENCE_H
 
@@ -19,7 +24,7 @@ namespace sl {
 namespace recurrent_sequence_detail {
 
 inline constexpr int kLstm = 4, kGru = 3, kRnn = 1;  ///< gates
-inline constexpr int kRun = 4;  ///< neighbouring columns of a lane
+inline constexpr int kRun = 4;                       ///< neighbouring columns of a lane
 
 template <class Sum>
 SL_INLINE Sum sigmoid(Sum x) {
@@ -31,17 +36,20 @@ template <RecurrentSequenceTune T>
 struct Layout {
   static constexpr int kUnits = (T.hidden + T.blocks - 1) / T.blocks;  ///< of a block
   static constexpr int kRuns = (T.hidden + kRun * T.lanes - 1) / (kRun * T.lanes);
-  static constexpr int kWidth = kRuns * kRun * T.lanes;  ///< of a row of h: zeros behind `hidden`
+  /// of a row of h: zeros behind `hidden`
+  static constexpr int kWidth = kRuns * kRun * T.lanes;
   static_assert(T.gates == kGru || ((T.gates == kLstm || T.gates == kRnn) && T.bias == 0));
   static_assert(T.relu == 0 || T.gates == kRnn);
-  static_assert(T.threads % 32 == 0 && T.threads >= kUnits * T.lanes && T.blocks <= T.lanes && (T.blocks - 1) * kUnits < T.hidden);
+  static_assert(T.threads % 32 == 0 && T.threads >= kUnits * T.lanes && T.blocks <= T.lanes &&
+                (T.blocks - 1) * kUnits < T.hidden);
 };
 
 }  // namespace recurrent_sequence_detail
 
 /// `rest`: [bias,] [h0, [c0,]] y, h [, c].
 template <RecurrentSequenceTune Tune, class T, class... Rest>
-SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, const T* weight, Rest*... rest) {
+SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, const T* weight,
+                                  Rest*... rest) {
   using namespace recurrent_sequence_detail;
   constexpr int kGates = Tune.gates;
   constexpr bool kIsLstm = kGates == kLstm;
@@ -49,13 +57,15 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
   static_assert(sizeof...(rest) == kInputs + 1 + kStates);
   const T* const given[] = {rest...};
   T* const y = const_cast<T*>(given[kInputs]);
-  T* const ends[] = {const_cast<T*>(given[kInputs + 1]), const_cast<T*>(given[kInputs + kStates])};  // h, c; of GRU and RNN h alone
+  // h, c; of GRU and RNN h alone
+  T* const ends[] = {const_cast<T*>(given[kInputs + 1]), const_cast<T*>(given[kInputs + kStates])};
   using L = Layout<Tune>;
   using Sum = SumOf<T>;
   constexpr int kRows = Tune.rows;
   constexpr bool kTogether = Tune.blocks > 1;
   constexpr int kSentBytes = kRows * Tune.hidden * int(sizeof(Sum));  // to each block, a step
-  __shared__ alignas(16) Sum held[2][kRows][L::kWidth];               // h as the next step reads it
+  // h as the next step reads it
+  __shared__ alignas(16) Sum held[2][kRows][L::kWidth];
   __shared__ uint64_t arrived[2];
 
   const int thread = int(threadIdx.x), lane = thread % Tune.lanes, place = thread / Tune.lanes;
@@ -73,7 +83,8 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
   Sum weights[kGates][L::kRuns * kRun];
   SL_UNROLL
   for (int gate = 0; gate < kGates; ++gate) {
-    const T* const row = weight + (int64_t(gate) * Tune.hidden + (isUnit ? unit : 0)) * s.weightStride;
+    const T* const row =
+        weight + (int64_t(gate) * Tune.hidden + (isUnit ? unit : 0)) * s.weightStride;
     SL_UNROLL
     for (int i = 0; i < L::kRuns * kRun; ++i) {
       const int column = (i / kRun * Tune.lanes + lane) * kRun + i % kRun;
@@ -109,7 +120,10 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
     constexpr int kLast = kStates - 1;
     SL_UNROLL
     for (int row = 0; row < kRows; ++row) {
-      state[row] = isUnit && first + row < s.batch ? cast<Sum>(given[Tune.bias + kLast][(first + row) * s.startStride[kLast] + unit]) : Sum(0);
+      state[row] =
+          isUnit && first + row < s.batch
+              ? cast<Sum>(given[Tune.bias + kLast][(first + row) * s.startStride[kLast] + unit])
+              : Sum(0);
     }
   }
   Sum bias(0);
@@ -123,7 +137,8 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
     SL_UNROLL
     for (int row = 0; row < kRows; ++row) {
       const bool isThere = isUnit && first + row < s.batch;
-      const T* const from = projected + at + (isThere ? first + row : 0) * s.projectedStride[1] + (isUnit ? unit : 0);
+      const T* const from =
+          projected + at + (isThere ? first + row : 0) * s.projectedStride[1] + (isUnit ? unit : 0);
       SL_UNROLL
       for (int gate = 0; gate < kGates; ++gate) {
         next[row][gate] = from[gate * Tune.hidden];
@@ -152,7 +167,9 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
     cluster::wait();
     const int firstOfWarp = thread / 32 * 32 / Tune.lanes;
     if (firstOfWarp >= L::kUnits || block * L::kUnits + firstOfWarp >= Tune.hidden) {
-      return;  // a warp without a unit (never a block's first): nobody waits for it, so it may not read what is sent
+      // a warp without a unit (never a block's first): nobody waits for it, so it may not read what
+      // is sent
+      return;
     }
   }
 
@@ -205,7 +222,8 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
       }
     }
     if constexpr (kTogether) {
-      __syncwarp();  // who gets what is sent writes to held[turn] next: the other lanes have read it
+      // who gets what is sent writes to held[turn] next: the other lanes have read it
+      __syncwarp();
     }
     const int64_t at = (Tune.reversed != 0 ? s.steps - 1 - step : step) * s.yStride[0];
     SL_UNROLL
@@ -215,18 +233,22 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
         const Sum sum = sums[row][0] + inputs[row][0];
         value = cast<T>(Tune.relu != 0 ? maximum(sum, Sum(0)) : tanh(sum));
       } else if constexpr (kIsLstm) {
-        const Sum in = sigmoid(sums[row][0] + inputs[row][0]), forget = sigmoid(sums[row][1] + inputs[row][1]);
-        const Sum candidate = tanh(sums[row][2] + inputs[row][2]), out = sigmoid(sums[row][3] + inputs[row][3]);
+        const Sum in = sigmoid(sums[row][0] + inputs[row][0]),
+                  forget = sigmoid(sums[row][1] + inputs[row][1]);
+        const Sum candidate = tanh(sums[row][2] + inputs[row][2]),
+                  out = sigmoid(sums[row][3] + inputs[row][3]);
         state[row] = forget * state[row] + in * candidate;
         value = cast<T>(out * tanh(state[row]));
       } else {
-        const Sum reset = sigmoid(sums[row][0] + inputs[row][0]), update = sigmoid(sums[row][1] + inputs[row][1]);
+        const Sum reset = sigmoid(sums[row][0] + inputs[row][0]),
+                  update = sigmoid(sums[row][1] + inputs[row][1]);
         const Sum candidate = tanh(inputs[row][2] + reset * (sums[row][2] + bias));
         value = cast<T>(candidate + update * (state[row] - candidate));
         state[row] = cast<Sum>(value);
       }
       if (isUnit && step + 1 < s.steps && lane < Tune.blocks) {
-        cluster::send<kTogether>(lane, &held[turn ^ 1][row][unit], cast<Sum>(value), &arrived[turn ^ 1]);
+        cluster::send<kTogether>(lane, &held[turn ^ 1][row][unit], cast<Sum>(value),
+                                 &arrived[turn ^ 1]);
       }
       if (isUnit && first + row < s.batch && lane == row % Tune.lanes) {
         y[at + (first + row) * s.yStride[1] + unit * s.yStride[2]] = value;

@@ -7,7 +7,8 @@
 
 namespace sl {
 
-/// 16 bytes that have been asked for; the compiler neither moves the request nor looks at them before pin().
+/// 16 bytes that have been asked for; the compiler neither moves the request nor looks at them
+/// before pin().
 struct Piece16 {
   unsigned word[4];
 

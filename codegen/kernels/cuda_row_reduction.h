@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of family `row_reduction` in CUDA C++; included by row_reduction.h, which says what it does.
+// The body of family `row_reduction` in CUDA C++; included by row_reduction.h, which says what it
+// does.
 //
-//   sl::row_reduction<RowReductionTune{...}>(shape, lambdas..., inputs..., rowOutputs..., elementOutputs...)
+//   sl::row_reduction<RowReductionTune{...}>(shape, lambdas..., inputs..., rowOutputs...,
+//   elementOutputs...)
 //
-// `threads` threads share a row: up to 32 are neighbours in one warp and a block has several rows, more are the whole block.
-// The innermost loop is cut into runs of `vector` neighbours, which go round the threads of the row. With each > 0 a thread
-// reads its runs once (there are at most `each` of them) and keeps them in registers; with each == 0 every stage reads them
-// anew. The grid has a block for every blockDim.x / threads rows. With splits > 1 a row is a cluster's: `threads` threads of each
-// of its blocks share it, and what the blocks have meets through their shared memory.
+// `threads` threads share a row: up to 32 are neighbours in one warp and a block has several rows,
+// more are the whole block. The innermost loop is cut into runs of `vector` neighbours, which go
+// round the threads of the row. With each > 0 a thread reads its runs once (there are at most
+// `each` of them) and keeps them in registers; with each == 0 every stage reads them anew. The grid
+// has a block for every blockDim.x / threads rows. With splits > 1 a row is a cluster's: `threads`
+// threads of each of its blocks share it, and what the blocks have meets through their shared
+// memory.
 //
-// Every thread of a row has the results of all stages, to the last bit: partial results meet in a butterfly, in the same order
-// in every call.
+// Every thread of a row has the results of all stages, to the last bit: partial results meet in a
+// butterfly, in the same order in every call.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ROW_REDUCTION_H
 #define STRAIGHTLINE_KERNELS_CUDA_ROW_REDUCTION_H
 
@@ -48,7 +52,8 @@ SL_INLINE void mergeLanes(A& mine, int count) {
   }
 }
 
-/// Merges what the THREADS threads of a row have. STAGE: each has memory of its own, so that one barrier is enough.
+/// Merges what the THREADS threads of a row have. STAGE: each has memory of its own, so that one
+/// barrier is enough.
 template <int THREADS, int STAGE, Combine C, class A>
 SL_INLINE void mergeThreads(A& mine) {
   if constexpr (THREADS <= kWarp) {
@@ -88,8 +93,8 @@ SL_INLINE void fromWord(T& value, uint64_t word) {
   }
 }
 
-/// Merges what the blocks of a cluster have, each the same in all of its threads. Every thread of the cluster calls it. What a
-/// block offers is read by the others until they meet again.
+/// Merges what the blocks of a cluster have, each the same in all of its threads. Every thread of
+/// the cluster calls it. What a block offers is read by the others until they meet again.
 template <int SPLITS, int STAGE, Combine C, class A>
 SL_INLINE void mergeBlocks(A& mine) {
   __shared__ uint64_t offered[2];
@@ -130,13 +135,12 @@ struct Rows<T, L, P, Ints<I...>> {
   P pointers;  ///< tuple
   const RowReductionShape& shape;
   int64_t row[kOperands];  ///< offsets of the row
-  bool active;             ///< false: a thread beyond the last row, which only takes part in merging
-  int thread;              ///< among those of the row
+  /// false: a thread beyond the last row, which only takes part in merging
+  bool active;
+  int thread;  ///< among those of the row
   Values kept[kKept];
 
-  SL_INLINE_MEMBER int64_t innerExtent() const {
-    return T.innerRank > 0 ? shape.inner[kLast] : 1;
-  }
+  SL_INLINE_MEMBER int64_t innerExtent() const { return T.innerRank > 0 ? shape.inner[kLast] : 1; }
   SL_INLINE_MEMBER int64_t innerStride(int o) const {
     bool perRow = o >= T.inputs && o < T.inputs + T.rowOutputs;
     return T.innerRank > 0 && !perRow ? shape.stride[o][1][kLast] : 0;
@@ -166,7 +170,8 @@ struct Rows<T, L, P, Ints<I...>> {
     }
     return count;
   }
-  /// Whether every thread of a row has `each` whole runs: nothing is to be asked element by element.
+  /// Whether every thread of a row has `each` whole runs: nothing is to be asked element by
+  /// element.
   SL_INLINE_MEMBER bool isWhole() const {
     return T.each > 0 && T.innerRank == 1 && innerExtent() == int64_t(T.each) * kSharers * T.vector;
   }
@@ -204,7 +209,8 @@ struct Rows<T, L, P, Ints<I...>> {
     return at;
   }
   SL_INLINE_MEMBER void load(Values& values, const Place<kOperands>& at) const {
-    (loadRun<T.vector>(get<I>(values).at, get<I>(pointers) + at.offset[I], innerStride(I), at.count),
+    (loadRun<T.vector>(get<I>(values).at, get<I>(pointers) + at.offset[I], innerStride(I),
+                       at.count),
      ...);
   }
   SL_INLINE_MEMBER void keepInputs() {
@@ -226,7 +232,10 @@ struct Rows<T, L, P, Ints<I...>> {
     } else {
       // Several runs are asked for before the first is used.
       constexpr int kBytes = int((sizeof(InputType<T, I, P>) + ... + 0)) * T.vector;
-      constexpr int kAhead = kBytes > 32 ? 1 : kBytes > 16 || ((sizeof(InputType<T, I, P>) == 8) || ... || false) ? 2 : 4;
+      constexpr int kAhead = kBytes > 32 ? 1
+                             : kBytes > 16 || ((sizeof(InputType<T, I, P>) == 8) || ... || false)
+                                 ? 2
+                                 : 4;
       for (int64_t number = thread; active && number < count; number += kSharers * kAhead) {
         Values values[kAhead];
         Place<kOperands> at[kAhead];
@@ -335,7 +344,8 @@ SL_INLINE void start(const RowReductionShape& shape, All& all, Ints<L...>, Ints<
   }
   if constexpr (T.rowOutputs > 0) {
     if (q.active && q.thread == 0) {
-      writeRow<T>(q, results, given, IntsUpTo<T.rowInputs>{}, IntsUpTo<T.stages>{}, IntsUpTo<T.rowOutputs>{});
+      writeRow<T>(q, results, given, IntsUpTo<T.rowInputs>{}, IntsUpTo<T.stages>{},
+                  IntsUpTo<T.rowOutputs>{});
     }
   }
   if constexpr (T.elementOutputs > 0) {
@@ -355,7 +365,8 @@ SL_INLINE void row_reduction(RowReductionShape shape, A... lambdasThenPointers) 
   static_assert(int(sizeof...(A)) == kLambdas + kPointers);
   static_assert(T.inputs >= 0 && T.stages >= 1 && T.stages <= 4 && T.kept == 0 &&
                 T.rowOutputs + T.elementOutputs > 0 && (T.threads & (T.threads - 1)) == 0 &&
-                (T.splits & (T.splits - 1)) == 0 && (T.splits == 1 || (T.threads >= reduction::kWarp && T.splits <= reduction::kWarp)));
+                (T.splits & (T.splits - 1)) == 0 &&
+                (T.splits == 1 || (T.threads >= reduction::kWarp && T.splits <= reduction::kWarp)));
   auto all = tupleOf(lambdasThenPointers...);
   reduction::start<T>(shape, all, IntsUpTo<kLambdas>{}, IntsUpTo<kPointers>{});
 }

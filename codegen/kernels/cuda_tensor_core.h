@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions of NVIDIA's tensor cores and of the copies that feed them: sm_80 and later. Before (sm_75) there are products of half alone, in
-// smaller parts, and no copies that are not waited for.
+// Instructions of NVIDIA's tensor cores and of the copies that feed them: sm_80 and later. Before
+// (sm_75) there are products of half alone, in smaller parts, and no copies that are not waited
+// for.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_TENSOR_CORE_H
 #define STRAIGHTLINE_KERNELS_CUDA_TENSOR_CORE_H
 
@@ -36,8 +37,8 @@ SL_INLINE void waitForGroups() {
 #endif
 }
 
-/// Four parts of 8 x 8 elements of 16 bits as mma takes them; lane i gives the address of line i % 8 of part i / 8.
-/// TRANSPOSED: lines are steps of the reduction.
+/// Four parts of 8 x 8 elements of 16 bits as mma takes them; lane i gives the address of line i %
+/// 8 of part i / 8. TRANSPOSED: lines are steps of the reduction.
 template <bool TRANSPOSED>
 SL_INLINE void loadParts(uint32_t (&to)[4], const void* line) {
   if constexpr (TRANSPOSED) {
@@ -66,36 +67,46 @@ SL_INLINE void roundFactors(uint32_t (&factors)[M][N]) {
 }
 
 #if __CUDA_ARCH__ < 800
-inline constexpr bool kHalfParts = true;  ///< products of half take 8 steps of the reduction at once, not 16
+/// products of half take 8 steps of the reduction at once, not 16
+inline constexpr bool kHalfParts = true;
 #else
 inline constexpr bool kHalfParts = false;
 #endif
 
-/// sums[16][8] += a[16][D] * b[D][8], where D elements are 32 bytes. A lane has sums of rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next.
+/// sums[16][8] += a[16][D] * b[D][8], where D elements are 32 bytes. A lane has sums of rows lane /
+/// 4 and lane / 4 + 8, columns lane % 4 * 2 and the next.
 template <class T>
 SL_INLINE void multiply(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   if constexpr (kSame<T, bfloat16>) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   } else if constexpr (kSame<T, float>) {
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   } else if constexpr (kHalfParts) {
     SL_UNROLL
     for (int part = 0; part < 2; ++part) {
-      asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-                   : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                   : "r"(a[2 * part]), "r"(a[2 * part + 1]), "r"(b[part]));
+      asm volatile(
+          "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, "
+          "%1, %2, %3};"
+          : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+          : "r"(a[2 * part]), "r"(a[2 * part + 1]), "r"(b[part]));
     }
   } else {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
   }
 }
 

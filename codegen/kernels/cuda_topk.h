@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The body of family `topk` in CUDA C++; included by topk.h, which says what it does and what a word is.
+// The body of family `topk` in CUDA C++; included by topk.h, which says what it does and what a
+// word is.
 //
-// `threads` threads hold a row (or a part of one), `each` words in registers. Up to 32 are neighbours in one warp and a block has
-// several rows, more are the block.
-//   way 0   k times the least word of all lanes (a butterfly), which is then taken away: few experts of many rows
+// `threads` threads hold a row (or a part of one), `each` words in registers. Up to 32 are
+// neighbours in one warp and a block has several rows, more are the block.
+//   way 0   k times the least word of all lanes (a butterfly), which is then taken away: few
+//           experts of many rows
 //   way 1   bitonic sort: between registers, between lanes, and above a warp through shared memory
-//   way 2   digits of 11 bits from the top, counted in shared memory, narrow down which words can be among the k least, until
-//           `list` holds them; these are sorted
-//   way 3   all parts are sorted: a thread an element, whose rank is its place in its part and what binary
-//           search says of the others
+//   way 2   digits of 11 bits from the top, counted in shared memory, narrow down which words can
+//           be among the k least, until `list` holds them; these are sorted
+//   way 3   all parts are sorted: a thread an element, whose rank is its place in its part and what
+//           binary search says of the others
 // Nothing depends on the order in which threads come, so a call gives the same bits again.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_TOPK_H
 #define STRAIGHTLINE_KERNELS_CUDA_TOPK_H
@@ -41,7 +43,9 @@ struct WordOf<16> {
 };
 /// Bits below the key.
 template <class W>
-inline constexpr int kPlaceBits = kSame<W, uint32_t> ? 16 : kSame<W, Pair> ? 64 : 32;
+inline constexpr int kPlaceBits = kSame<W, uint32_t> ? 16
+                                  : kSame<W, Pair>   ? 64
+                                                     : 32;
 
 /// Comes after all others: what is not there.
 template <class W>
@@ -116,15 +120,17 @@ SL_INLINE void setDigit(W& low, W& high, int shift, int digit) {
   }
 }
 
-/// What a kernel has in shared memory: the words that threads hand each other and those that are sorted at last.
+/// What a kernel has in shared memory: the words that threads hand each other and those that are
+/// sorted at last.
 template <int COUNT, class W>
 SL_INLINE W* sharedWords() {
   __shared__ alignas(16) char memory[COUNT * sizeof(W)];
   return reinterpret_cast<W*>(memory);
 }
 
-/// Sorts the E words of each of THREADS threads (of each such group of a block): thread t has ranks t * E .. t * E + E - 1
-/// afterwards. Above a warp all threads of the block call it, and `shared` has room for kExchanged words of each of them.
+/// Sorts the E words of each of THREADS threads (of each such group of a block): thread t has ranks
+/// t * E .. t * E + E - 1 afterwards. Above a warp all threads of the block call it, and `shared`
+/// has room for kExchanged words of each of them.
 inline constexpr int kExchanged = 2;
 template <int THREADS, int E, class W>
 SL_INLINE void sortHeld(W (&held)[E], W* shared) {
@@ -177,12 +183,13 @@ SL_INLINE void sortHeld(W (&held)[E], W* shared) {
   }
 }
 
-/// Which words can be among the `need` least that the threads of a block hold: those up to `high`, at most LIST of them.
+/// Which words can be among the `need` least that the threads of a block hold: those up to `high`,
+/// at most LIST of them.
 template <int THREADS, int E, int LIST, class W>
 SL_INLINE W boundOf(const W (&held)[E], int need, int keyBits, int placeBits) {
   __shared__ unsigned counts[kDigits];
   __shared__ int warpSums[kWarp];
-  __shared__ int found[3];  // digit, words with a lesser one, words with it
+  __shared__ int found[3];                  // digit, words with a lesser one, words with it
   constexpr int kEach = kDigits / THREADS;  // digits of a thread
   static_assert(kEach >= 1 && THREADS >= kWarp);
   const int thread = int(threadIdx.x), lane = thread % kWarp;
@@ -245,11 +252,13 @@ SL_INLINE W boundOf(const W (&held)[E], int need, int keyBits, int placeBits) {
     if (sure + found[2] <= LIST || shift == 0) {
       return high;
     }
-    // The next round writes `found` behind three barriers, and `counts` behind this one's last reading.
+    // The next round writes `found` behind three barriers, and `counts` behind this one's last
+    // reading.
   }
 }
 
-/// The row or part of this thread, and where its operands lie. False for a thread beyond the last row.
+/// The row or part of this thread, and where its operands lie. False for a thread beyond the last
+/// row.
 template <TopkTune T>
 struct Row {
   int64_t at[4] = {};
@@ -270,7 +279,9 @@ struct Row {
   }
 };
 
-SL_INLINE int bitsFor(int64_t count) { return count > 1 ? 64 - leadingZeros(uint64_t(count - 1)) : 1; }
+SL_INLINE int bitsFor(int64_t count) {
+  return count > 1 ? 64 - leadingZeros(uint64_t(count - 1)) : 1;
+}
 
 /// Orders what is held and calls put(rank, word) for ranks below `need`.
 template <TopkTune T, class W, class F>
@@ -298,7 +309,8 @@ SL_INLINE void order(W (&held)[T.each], int need, int keyBits, int64_t count, F 
       }
     }
   } else if constexpr (T.way == 1) {
-    constexpr int kRoom = T.threads > kWarp ? T.threads * (T.each < kExchanged ? T.each : kExchanged) : 1;
+    constexpr int kRoom =
+        T.threads > kWarp ? T.threads * (T.each < kExchanged ? T.each : kExchanged) : 1;
     sortHeld<T.threads>(held, sharedWords<kRoom, W>());
     SL_UNROLL
     for (int i = 0; i < T.each; ++i) {
@@ -308,8 +320,11 @@ SL_INLINE void order(W (&held)[T.each], int need, int keyBits, int64_t count, F 
       }
     }
   } else {
-    constexpr int kEach = T.list > T.threads ? T.list / T.threads : T.list <= 4 * kWarp ? (T.list + kWarp - 1) / kWarp : 1;
-    constexpr int kSorters = T.list / kEach;  // threads that sort the list: a warp, or all of the block
+    constexpr int kEach = T.list > T.threads    ? T.list / T.threads
+                          : T.list <= 4 * kWarp ? (T.list + kWarp - 1) / kWarp
+                                                : 1;
+    // threads that sort the list: a warp, or all of the block
+    constexpr int kSorters = T.list / kEach;
     constexpr int kRoom = T.threads * kExchanged > T.list ? T.threads * kExchanged : T.list;
     __shared__ unsigned listed;
     W* list = sharedWords<kRoom, W>();
@@ -319,7 +334,8 @@ SL_INLINE void order(W (&held)[T.each], int need, int keyBits, int64_t count, F 
     for (int i = thread; i < T.list; i += T.threads) {
       list[i] = lastWord<W>();
     }
-    const W high = boundOf<T.threads, T.each, T.list>(held, need, keyBits, bitsFor(count));  // behind barriers of its own
+    // behind barriers of its own
+    const W high = boundOf<T.threads, T.each, T.list>(held, need, keyBits, bitsFor(count));
     SL_UNROLL
     for (int i = 0; i < T.each; ++i) {
       if (!less(high, held[i]) && less(held[i], lastWord<W>())) {
@@ -358,13 +374,16 @@ SL_INLINE void hold(W (&held)[T.each], const E* row, int64_t stride, int64_t fir
   SL_UNROLL
   for (int i = 0; i < T.each; ++i) {
     const int64_t place = thread + i * T.threads;
-    held[i] = place < count ? wordOf<W>(keyOf<T.largest != 0>(values[i]), first + place) : lastWord<W>();
+    held[i] =
+        place < count ? wordOf<W>(keyOf<T.largest != 0>(values[i]), first + place) : lastWord<W>();
   }
 }
 
-/// Words of `parts` sorted parts of `each` (the last of fewer, `count` in all) that come before the one at `element`.
+/// Words of `parts` sorted parts of `each` (the last of fewer, `count` in all) that come before the
+/// one at `element`.
 template <class W>
-SL_INLINE int64_t rankAmong(const W* words, int64_t element, int64_t count, int64_t parts, int64_t each) {
+SL_INLINE int64_t rankAmong(const W* words, int64_t element, int64_t count, int64_t parts,
+                            int64_t each) {
   constexpr int kTogether = 4;  // searches under way at once
   const W word = words[element];
   const int64_t own = element / each;
@@ -398,7 +417,9 @@ SL_INLINE int64_t rankAmong(const W* words, int64_t element, int64_t count, int6
   return rank;
 }
 
-SL_INLINE int64_t rowNumber(int threads) { return int64_t(blockIdx.x) * (blockDim.x / threads) + threadIdx.x / threads; }
+SL_INLINE int64_t rowNumber(int threads) {
+  return int64_t(blockIdx.x) * (blockDim.x / threads) + threadIdx.x / threads;
+}
 
 }  // namespace topk_detail
 
@@ -421,8 +442,8 @@ SL_INLINE void topk(TopkShape s, const E* x, E* values, int64_t* indices) {
   });
 }
 
-/// Parts of rows: the words of each part are neighbours, and those of a part that has fewer than `kept` elements
-/// end with such as come after all others.
+/// Parts of rows: the words of each part are neighbours, and those of a part that has fewer than
+/// `kept` elements end with such as come after all others.
 template <TopkTune T, class E>
 SL_INLINE void topk(TopkShape s, const E* x, int64_t* words) {
   using namespace topk_detail;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Foundation of the kernel templates in CUDA C++: what vector.h is on a CPU. A thread works on scalars, so a value is
-// always a scalar T and sl::Wide<T, 1> is T; Mask and Packed are names that overloads mention and nothing makes. Read
-// by NVRTC with --std=c++20 and --device-as-default-execution-space.
+// Foundation of the kernel templates in CUDA C++: what vector.h is on a CPU. A thread works on
+// scalars, so a value is always a scalar T and sl::Wide<T, 1> is T; Mask and Packed are names that
+// overloads mention and nothing makes. Read by NVRTC with --std=c++20 and
+// --device-as-default-execution-space.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_VECTOR_H
 #define STRAIGHTLINE_KERNELS_CUDA_VECTOR_H
 
@@ -26,7 +27,8 @@
 /// An emitted kernel of so many threads a block.
 #define SL_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
 /// The same with registers for so many blocks on one processor.
-#define SL_RESIDENT_KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
+#define SL_RESIDENT_KERNEL(threads, blocks) \
+  extern "C" __global__ void __launch_bounds__(threads, blocks)
 /// The same where neighbouring blocks work together (from sm_90 on).
 #define SL_CLUSTER_KERNEL(threads, blocks) \
   extern "C" __global__ void __cluster_dims__(blocks) __launch_bounds__(threads)
@@ -35,7 +37,8 @@
 
 namespace sl {
 
-/// Ends the kernel where `holds` is false, as a failed assertion does: the driver reports SL_DEVICE_ERROR's words from then on.
+/// Ends the kernel where `holds` is false, as a failed assertion does: the driver reports
+/// SL_DEVICE_ERROR's words from then on.
 SL_INLINE void failUnless(bool holds, const char* what) {
   if (SL_UNLIKELY(!holds)) {
     __assertfail(what, __FILE__, __LINE__, "straightline", 1);
@@ -83,14 +86,14 @@ template <int Bytes>
 struct SignedOfSize;
 template <int Bytes>
 struct UnsignedOfSize;
-#define SL_INTEGER_OF_SIZE(bytes, name)  \
-  template <>                            \
-  struct SignedOfSize<bytes> {           \
-    using type = name;                   \
-  };                                     \
-  template <>                            \
-  struct UnsignedOfSize<bytes> {         \
-    using type = u##name;                \
+#define SL_INTEGER_OF_SIZE(bytes, name) \
+  template <>                           \
+  struct SignedOfSize<bytes> {          \
+    using type = name;                  \
+  };                                    \
+  template <>                           \
+  struct UnsignedOfSize<bytes> {        \
+    using type = u##name;               \
   };
 SL_INTEGER_OF_SIZE(1, int8_t)
 SL_INTEGER_OF_SIZE(2, int16_t)

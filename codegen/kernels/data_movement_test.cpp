@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families fill, zero_border, iota, scan, gather_rows, scatter_rows, gather_elements and transpose, on teams of one to three
-// threads.
+// Families fill, zero_border, iota, scan, gather_rows, scatter_rows, gather_elements and transpose,
+// on teams of one to three threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -199,7 +199,8 @@ void checkScatterRows(int64_t outer, int64_t extent, int64_t count, int64_t run,
   const std::vector<E> before = numbers(outer * extent * run);
   std::vector<I> index(static_cast<size_t>(count));
   for (I& i : index) {
-    i = I(random() % uint64_t(extent));  // with repetitions: the last one stays, sums have one order
+    // with repetitions: the last one stays, sums have one order
+    i = I(random() % uint64_t(extent));
   }
   if (bad != 0) {
     index[size_t(count) / 2] = I(bad);
@@ -290,9 +291,11 @@ TEST(GatherElements, AlongEachDim) {
   }
 }
 
-/// in [m, d] gathered along d (IN 0), or [d, m] along its first dim (IN 1), with one index for an element or (expanded) for a row.
+/// in [m, d] gathered along d (IN 0), or [d, m] along its first dim (IN 1), with one index for an
+/// element or (expanded) for a row.
 template <class E, class I>
-void checkGatherRuns(int64_t rows, int64_t count, int64_t extent, bool alongLast, bool expanded, int64_t bad) {
+void checkGatherRuns(int64_t rows, int64_t count, int64_t extent, bool alongLast, bool expanded,
+                     int64_t bad) {
   std::mt19937_64 random(freshSeed());
   std::vector<E> in(size_t(std::max<int64_t>(rows, extent) * std::max(count, extent)));
   for (E& v : in) {
@@ -335,7 +338,8 @@ void checkGatherRuns(int64_t rows, int64_t count, int64_t extent, bool alongLast
         const int64_t place = index[size_t(r * indexRow + c * indexStep)];
         if (place >= 0 && place < extent) {
           const int64_t at = alongLast ? r * extent + place : place * count + c;
-          ASSERT_EQ(out[size_t(r * count + c)], in[size_t(at)]) << r << " " << c << " of " << rows << "x" << count;
+          ASSERT_EQ(out[size_t(r * count + c)], in[size_t(at)])
+              << r << " " << c << " of " << rows << "x" << count;
         }
       }
     }
@@ -417,13 +421,14 @@ void checkTranspose(int64_t rows, int64_t cols) {
   for (int threads = 1; threads <= 3; ++threads) {
     std::vector<E> out(size_t(2 * shape.outBatch), E(121));
     runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
-      sl::transpose<sl::TransposeTune{.block = Block}>(ctx, team, shape,
-                                                       static_cast<const E*>(in.data()), out.data());
+      sl::transpose<sl::TransposeTune{.block = Block}>(
+          ctx, team, shape, static_cast<const E*>(in.data()), out.data());
     });
     for (int64_t b = 0; b < 2; ++b) {
       for (int64_t c = 0; c < cols; ++c) {
         for (int64_t r = 0; r <= rows; ++r) {
-          const E expected = r == rows ? E(121) : in[size_t(b * shape.inBatch + r * shape.inRow + c)];
+          const E expected =
+              r == rows ? E(121) : in[size_t(b * shape.inBatch + r * shape.inRow + c)];
           ASSERT_EQ(out[size_t(b * shape.outBatch + c * shape.outCol + r)], expected)
               << rows << "x" << cols << " " << b << " " << r << " " << c;
         }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolution of row-major images, for convolution_direct: vectors lie along the rows of one channel's plane. A few rows
-// are copied between zeros into a workspace in the first cache, so that no tap asks whether it is inside; with a stride the columns
-// of each phase stand together, so that every tap reads whole vectors.
+// Depthwise convolution of row-major images, for convolution_direct: vectors lie along the rows of
+// one channel's plane. A few rows are copied between zeros into a workspace in the first cache, so
+// that no tap asks whether it is inside; with a stride the columns of each phase stand together, so
+// that every tap reads whole vectors.
 #ifndef STRAIGHTLINE_KERNELS_DEPTHWISE_PLANES_H
 #define STRAIGHTLINE_KERNELS_DEPTHWISE_PLANES_H
 
@@ -10,7 +11,8 @@
 
 namespace sl {
 
-/// The copied rows: [rows][strideW phases][phase] elements. Column q of phase p is column q * strideW + p - padW of the image.
+/// The copied rows: [rows][strideW phases][phase] elements. Column q of phase p is column q *
+/// strideW + p - padW of the image.
 struct PlaneRows {
   int64_t phase;    ///< columns of a phase, zeros included
   int64_t length;   ///< elements of a row
@@ -22,7 +24,8 @@ struct PlaneRows {
     const int64_t lanes = vectorBytes / elementBytes;
     const int64_t reach = (s.kw - 1) * s.dilationW / s.strideW + 1;
     const int64_t read = (s.wo + lanes - 1) / lanes * lanes + reach;
-    const int64_t held = (s.w + s.padW) / s.strideW + 1 + lanes;  // what is copied, and a vector of zeros behind it
+    // what is copied, and a vector of zeros behind it
+    const int64_t held = (s.w + s.padW) / s.strideW + 1 + lanes;
     phase = ((read > held ? read : held) + lanes - 1) / lanes * lanes;
     length = phase * s.strideW;
     const int64_t span = (s.kh - 1) * s.dilationH + 1;
@@ -32,7 +35,8 @@ struct PlaneRows {
     rows = (outputs - 1) * s.strideH + span;
   }
 
-  static constexpr int64_t kBytes = 16 << 10;  ///< beside what streams through a first cache of 32 KiB
+  /// beside what streams through a first cache of 32 KiB
+  static constexpr int64_t kBytes = 16 << 10;
 };
 
 /// Bytes for a thread.
@@ -87,7 +91,8 @@ SL_INLINE void addTap(const vec<T, N> (&from)[V], T weight, vec<T, N> (&sums)[V]
   }
 }
 
-/// V vectors of a row of the result, to `results`. `rows`: what the first tap of the first of them reads.
+/// V vectors of a row of the result, to `results`. `rows`: what the first tap of the first of them
+/// reads.
 template <int V, int N, class T>
 SL_INLINE void sumRow(const PlaneTap<T>* taps, int64_t count, const T* rows, T* results) {
   vec<T, N> sums[V] = {};
@@ -106,10 +111,11 @@ SL_INLINE void sumRow(const PlaneTap<T>* taps, int64_t count, const T* rows, T* 
   }
 }
 
-/// V vectors of two rows of the result where neither stride nor dilation comes between: a row of the image is read once for both.
-/// The second goes to `results + next`. KH x KW: the kernel.
+/// V vectors of two rows of the result where neither stride nor dilation comes between: a row of
+/// the image is read once for both. The second goes to `results + next`. KH x KW: the kernel.
 template <int KH, int KW, int V, int N, class T>
-SL_INLINE void sumTwoRows(const PlaneTap<T>* taps, const T* rows, int64_t length, T* results, int64_t next) {
+SL_INLINE void sumTwoRows(const PlaneTap<T>* taps, const T* rows, int64_t length, T* results,
+                          int64_t next) {
   vec<T, N> upper[V] = {}, lower[V] = {};
   SL_UNROLL
   for (int i = 0; i <= KH; ++i) {
@@ -135,18 +141,18 @@ SL_INLINE void sumTwoRows(const PlaneTap<T>* taps, const T* rows, int64_t length
   }
 }
 
-/// For one input channel a group and images whose columns lie side by side. Known: the compiler knows the shape, and compiles one
-/// of the ways for it.
+/// For one input channel a group and images whose columns lie side by side. Known: the compiler
+/// knows the shape, and compiles one of the ways for it.
 template <bool Known, class S, class Epilogue, class T, class Ops>
-SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogue, const T* in, const T* weight, const Ops& ops,
-                               char* workspace) {
+SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogue, const T* in,
+                               const T* weight, const Ops& ops, char* workspace) {
   constexpr int N = kNativeLanes<T>;
   constexpr int kVectors = 4;
   const PlaneRows plane(s, sizeof(T), kVectorBytes);
   T* copied = reinterpret_cast<T*>(workspace);
   PlaneTap<T>* taps = reinterpret_cast<PlaneTap<T>*>(copied + plane.rows * plane.length);
-  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][2], s.epilogueStride[1][2], s.epilogueStride[2][2],
-                                               s.epilogueStride[3][2]};
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][2], s.epilogueStride[1][2],
+                                               s.epilogueStride[2][2], s.epilogueStride[3][2]};
   const int64_t outputs = s.k / s.groups;
   const int64_t parts = ceilDiv(s.ho, plane.outputs);
   const int64_t vectors = ceilDiv(s.wo, N);
@@ -162,7 +168,8 @@ SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogu
     SL_NO_UNROLL
     for (int64_t r = 0; r < rows; ++r) {
       const bool inside = top + r >= 0 && top + r < s.h;
-      copyPlaneRow<N>(s, plane, inside ? from + (top + r) * s.inStride[1] : nullptr, copied + r * plane.length);
+      copyPlaneRow<N>(s, plane, inside ? from + (top + r) * s.inStride[1] : nullptr,
+                      copied + r * plane.length);
     }
     SL_NO_UNROLL
     for (int64_t k = channel * outputs; k < (channel + 1) * outputs; ++k) {
@@ -170,12 +177,14 @@ SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogu
       for (int64_t i = 0; i < s.kh; ++i) {
         for (int64_t j = 0; j < s.kw; ++j) {
           const int64_t column = j * s.dilationW;
-          taps[i * s.kw + j] = {i * s.dilationH * plane.length + column % s.strideW * plane.phase + column / s.strideW,
+          taps[i * s.kw + j] = {i * s.dilationH * plane.length + column % s.strideW * plane.phase +
+                                    column / s.strideW,
                                 from[i * s.weightStride[3] + j * s.weightStride[4]]};
         }
       }
       const bool isDense = s.strideH == 1 && s.strideW == 1 && s.dilationH == 1 && s.dilationW == 1;
-      const int64_t side = isDense && s.kh == s.kw && (s.kh == 3 || (Known && (s.kh == 5 || s.kh == 7))) ? s.kh : 0;
+      const int64_t side =
+          isDense && s.kh == s.kw && (s.kh == 3 || (Known && (s.kh == 5 || s.kh == 7))) ? s.kh : 0;
       const int64_t atOnce = side != 0 ? 2 : 1;
       SL_NO_UNROLL
       for (int64_t y = 0; y < count; y += atOnce) {
@@ -207,12 +216,14 @@ SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogu
             at.output = image * s.outStride[0] + row * s.outStride[1] + k * s.outStride[3];
             SL_UNROLL
             for (int q = 0; q < Ops::kInputs; ++q) {
-              at.operand[q] = image * s.epilogueStride[q][0] + row * s.epilogueStride[q][1] + k * s.epilogueStride[q][3];
+              at.operand[q] = image * s.epilogueStride[q][0] + row * s.epilogueStride[q][1] +
+                              k * s.epilogueStride[q][3];
             }
             SL_NO_UNROLL
             for (int64_t i = 0; i < many; ++i) {
               const int64_t x = (v + i) * N;
-              finish<N>(epilogue, ops, load<N>(results + (r * kVectors + i) * N), at, steps, x, 1, minOf(N, s.wo - x));
+              finish<N>(epilogue, ops, load<N>(results + (r * kVectors + i) * N), at, steps, x, 1,
+                        minOf(N, s.wo - x));
             }
           }
         }

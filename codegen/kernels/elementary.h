@@ -4,13 +4,15 @@
 //
 // Bounds, in units of the last place of the exact value (0.5 is the best possible), with denormal
 // arguments and results, infinities, NaN and the sign of zero as IEEE 754 and C say. For float over
-// all 2^32 arguments, each as vector and as scalar; in brackets the worst that was found (every_float_test):
+// all 2^32 arguments, each as vector and as scalar; in brackets the worst that was found
+// (every_float_test):
 //
 //   exp     1.1  (1.0604 at 0x1.abb838p+4)       sin   0.9  (0.8751 at -0x1.f88128p+61)
 //   exp2    1.1  (1.0748 at 0x1.28b7dp-1)        cos   0.9  (0.8811 at -0x1.b1c092p+38)
 //   expm1   1.8  (1.7455 at 0x1.633bc6p-2)       tan   0.51 (0.5000)
 //   log     1.0  (0.9869 at 0x1.55830ap-1)       tanh  1.4  (1.3320 at 0x1.43183ap-1)
-//   log1p   1.8  (1.7358 at 0x1.564e86p-2)       erf   1.4  (1.3573 at -0x1.0e65e2p+0; AVX-512: 1.1711)
+//   log1p   1.8  (1.7358 at 0x1.564e86p-2)       erf   1.4  (1.3573 at -0x1.0e65e2p+0; AVX-512:
+//           1.1711)
 //   log2    0.51 (0.5000)                        sqrt  0.5
 //   rsqrt   1.5  (1.4903 at 0x1.019566p-60)      floor, ceil, trunc, round_even, abs: exact
 //
@@ -18,15 +20,16 @@
 // infinity they are NaN. exp is infinity from 88.7228394 on, and 0 below -103.97; log of 0 is
 // -infinity, of a negative number NaN. For double all of these, and pow, atan2, fmod and the
 // remainders for both types (two arguments: special values in all pairs, and random ones), are
-// within 2 ulp (scalar_test). What ops make of these (sigmoid, gelu, softplus, ..) is compared
-// with float64 and with torch's own per binade (tests/run/every_float_test.py): nowhere more than
-// 3 ulp and half as much again worse. As torch's formulas, ours of sigmoid, silu and gelu lose their last
+// within 2 ulp (scalar_test). What ops make of these (sigmoid, gelu, softplus, ..) is compared with
+// float64 and with torch's own per binade (tests/run/every_float_test.py): nowhere more than 3 ulp
+// and half as much again worse. As torch's formulas, ours of sigmoid, silu and gelu lose their last
 // bits, and below about -88 (gelu: -5.5) all of them, where the result is next to nothing.
 //
 // One source for a scalar and for a vector, so that a vector loop and its scalar tail agree bit by
-// bit. float versions of the functions that networks run over large tensors (exp, expm1, log, log1p, tanh, erf, and sin and cos
-// where multiply-adds are fused) work in float; the others compute in double. Coefficients are Chebyshev fits made with mpmath (60
-// digits) for the intervals named beside them.
+// bit. float versions of the functions that networks run over large tensors (exp, expm1, log,
+// log1p, tanh, erf, and sin and cos where multiply-adds are fused) work in float; the others
+// compute in double. Coefficients are Chebyshev fits made with mpmath (60 digits) for the intervals
+// named beside them.
 #ifndef STRAIGHTLINE_KERNELS_ELEMENTARY_H
 #define STRAIGHTLINE_KERNELS_ELEMENTARY_H
 
@@ -87,16 +90,16 @@ SL_INLINE V copySign(V magnitude, V sign) {
   constexpr T kSign = T(T(1) << (sizeof(T) * 8 - 1));
   // LLVM up to 22.1 gives a masked VPTERNLOG with an operand in memory the wrong truth table
   // (its issue 157929): select(m, copySign(a, b), b) must not become one.
-  return forgotten(
-      bitcast<V>(I((bitcast<I>(magnitude) & T(~kSign)) | (bitcast<I>(sign) & kSign))));
+  return forgotten(bitcast<V>(I((bitcast<I>(magnitude) & T(~kSign)) | (bitcast<I>(sign) & kSign))));
 }
 /// Nearest integer, half to even, for |x| < 2^22 (float) or 2^51 (double).
 template <class V>
 SL_INLINE V nearestSmall(V x) {
   return (x + Fmt<V>::kMagic) - Fmt<V>::kMagic;
 }
-// Rounding to integers, any x; all keep the sign of zero. One instruction each. Spelled out with masks, clang 22 loses the
-// rounding between two conversions of bfloat16 on AVX-512 (tests/run/ops_test.py has the case).
+// Rounding to integers, any x; all keep the sign of zero. One instruction each. Spelled out with
+// masks, clang 22 loses the rounding between two conversions of bfloat16 on AVX-512
+// (tests/run/ops_test.py has the case).
 #if defined(__clang__)
 /// Nearest integer, half to even.
 template <class V>
@@ -457,37 +460,100 @@ SL_INLINE V hyperbolicTangent(V x) {
 }
 
 #if defined(__AVX512F__)
-/// erf(n / 8 + d) as the first row's number plus d times the polynomial of the others, |d| <= 1/16; n = 0: the argument plus that.
+/// erf(n / 8 + d) as the first row's number plus d times the polynomial of the others, |d| <= 1/16;
+/// n = 0: the argument plus that.
 inline constexpr float kErrorFunction[6][32] = {
-    {0.0f, 0.140316203f, 0.276326388f, 0.404116899f, 0.520499885f, 0.623240888f, 0.711155653f, 0.784075081f,
-     0.842700779f, 0.888388216f, 0.92290014f, 0.948170066f, 0.966105163f, 0.978443742f, 0.986671686f, 0.99199003f,
-     0.995322287f, 0.997345984f, 0.998537302f, 0.999217033f, 0.999593019f, 0.999794602f, 0.999899387f, 0.999952137f,
-     0.999977887f, 0.999990106f, 0.999995708f, 0.999998212f, 0.999999285f, 0.999999702f, 0.999999881f, 1.0f},
-    {0.128379166f, 1.11088526f, 1.06001413f, 0.980352819f, 0.87878257f, 0.763499558f, 0.642931044f, 0.524745047f,
-     0.415107489f, 0.318273962f, 0.236521125f, 0.170359775f, 0.118930288f, 0.0804722607f, 0.0527749956f,
-     0.0335458294f, 0.0206669848f, 0.0123408204f, 0.00714231888f, 0.004006478f, 0.00217828434f, 0.0011478751f,
-     0.000586277223f, 0.000290228287f, 0.000139253054f, 6.47586858e-05f, 2.91890246e-05f, 1.27517405e-05f,
-     5.39942675e-06f, 2.21592018e-06f, 8.81432186e-07f, 3.39822378e-07f},
-    {0.0f, -0.138860554f, -0.265003353f, -0.367632061f, -0.439391047f, -0.477187008f, -0.482198179f,
-     -0.459151864f, -0.415107518f, -0.358058274f, -0.295651495f, -0.234244794f, -0.178395525f, -0.130767494f,
-     -0.0923562869f, -0.0628984496f, -0.0413339734f, -0.0262242351f, -0.0160702039f, -0.00951537024f,
-     -0.00544569734f, -0.00301316148f, -0.00161225453f, -0.000834400882f, -0.000417755626f, -0.000202368727f,
-     -9.48630768e-05f, -4.30364271e-05f, -1.88976228e-05f, -8.03252169e-06f, -3.3052786e-06f, -1.31676859e-06f},
-    {-0.37612626f, -0.358723253f, -0.309170723f, -0.234876171f, -0.146463782f, -0.055671908f, 0.026788706f,
-     0.0929235145f, 0.138369098f, 0.162452281f, 0.167535782f, 0.15793772f, 0.138752028f, 0.114840649f, 0.0901573151f,
-     0.0674411133f, 0.0482229814f, 0.0330374129f, 0.0217245575f, 0.0137305325f, 0.00835008733f, 0.00489042327f,
-     0.00276038563f, 0.00150253344f, 0.000789098791f, 0.0004000185f, 0.000195808898f, 9.25824643e-05f,
-     4.22952326e-05f, 1.86735942e-05f, 7.96953827e-06f, 3.28845113e-06f},
-    {0.0f, 0.0685965419f, 0.126783133f, 0.166338935f, 0.182835549f, 0.176258102f, 0.150555804f,
-     0.112345904f, 0.0692070127f, 0.0280490462f, -0.00605550269f, -0.0303924829f, -0.0445045382f, -0.0496484898f,
-     -0.0480584316f, -0.0422398075f, -0.0344427042f, -0.0263696965f, -0.0190975461f, -0.0131484075f, -0.00863603503f,
-     -0.00542526413f, -0.00326620787f, -0.00188732939f, -0.00104800414f, -0.000559784647f, -0.000287857663f,
-     -0.000142603953f, -6.80980738e-05f, -3.13619894e-05f, -1.3935557e-05f, -5.97667122e-06f},
-    {0.112706833f, 0.104064576f, 0.0799742714f, 0.0454486981f, 0.00734953955f, -0.0273455605f, -0.0531527884f,
-     -0.0671251416f, -0.0691106245f, -0.0612767823f, -0.0471633151f, -0.0306128748f, -0.0148894126f, -0.00216509448f,
-     0.0065947948f, 0.0114385262f, 0.0130725913f, 0.0124863498f, 0.0106543982f, 0.00835798867f, 0.00611999212f,
-     0.00422120234f, 0.00275896164f, 0.00171584392f, 0.00101845467f, 0.000578263192f, 0.000314627745f,
-     0.000164273311f, 8.2400722e-05f, 3.97464064e-05f, 1.84505607e-05f, 8.24813651e-06f}};
+    {0.0f,         0.140316203f, 0.276326388f, 0.404116899f, 0.520499885f, 0.623240888f,
+     0.711155653f, 0.784075081f, 0.842700779f, 0.888388216f, 0.92290014f,  0.948170066f,
+     0.966105163f, 0.978443742f, 0.986671686f, 0.99199003f,  0.995322287f, 0.997345984f,
+     0.998537302f, 0.999217033f, 0.999593019f, 0.999794602f, 0.999899387f, 0.999952137f,
+     0.999977887f, 0.999990106f, 0.999995708f, 0.999998212f, 0.999999285f, 0.999999702f,
+     0.999999881f, 1.0f},
+    {0.128379166f,    1.11088526f,     1.06001413f,     0.980352819f,    0.87878257f,
+     0.763499558f,    0.642931044f,    0.524745047f,    0.415107489f,    0.318273962f,
+     0.236521125f,    0.170359775f,    0.118930288f,    0.0804722607f,   0.0527749956f,
+     0.0335458294f,   0.0206669848f,   0.0123408204f,   0.00714231888f,  0.004006478f,
+     0.00217828434f,  0.0011478751f,   0.000586277223f, 0.000290228287f, 0.000139253054f,
+     6.47586858e-05f, 2.91890246e-05f, 1.27517405e-05f, 5.39942675e-06f, 2.21592018e-06f,
+     8.81432186e-07f, 3.39822378e-07f},
+    {0.0f,
+     -0.138860554f,
+     -0.265003353f,
+     -0.367632061f,
+     -0.439391047f,
+     -0.477187008f,
+     -0.482198179f,
+     -0.459151864f,
+     -0.415107518f,
+     -0.358058274f,
+     -0.295651495f,
+     -0.234244794f,
+     -0.178395525f,
+     -0.130767494f,
+     -0.0923562869f,
+     -0.0628984496f,
+     -0.0413339734f,
+     -0.0262242351f,
+     -0.0160702039f,
+     -0.00951537024f,
+     -0.00544569734f,
+     -0.00301316148f,
+     -0.00161225453f,
+     -0.000834400882f,
+     -0.000417755626f,
+     -0.000202368727f,
+     -9.48630768e-05f,
+     -4.30364271e-05f,
+     -1.88976228e-05f,
+     -8.03252169e-06f,
+     -3.3052786e-06f,
+     -1.31676859e-06f},
+    {-0.37612626f,    -0.358723253f,   -0.309170723f,   -0.234876171f,   -0.146463782f,
+     -0.055671908f,   0.026788706f,    0.0929235145f,   0.138369098f,    0.162452281f,
+     0.167535782f,    0.15793772f,     0.138752028f,    0.114840649f,    0.0901573151f,
+     0.0674411133f,   0.0482229814f,   0.0330374129f,   0.0217245575f,   0.0137305325f,
+     0.00835008733f,  0.00489042327f,  0.00276038563f,  0.00150253344f,  0.000789098791f,
+     0.0004000185f,   0.000195808898f, 9.25824643e-05f, 4.22952326e-05f, 1.86735942e-05f,
+     7.96953827e-06f, 3.28845113e-06f},
+    {0.0f,
+     0.0685965419f,
+     0.126783133f,
+     0.166338935f,
+     0.182835549f,
+     0.176258102f,
+     0.150555804f,
+     0.112345904f,
+     0.0692070127f,
+     0.0280490462f,
+     -0.00605550269f,
+     -0.0303924829f,
+     -0.0445045382f,
+     -0.0496484898f,
+     -0.0480584316f,
+     -0.0422398075f,
+     -0.0344427042f,
+     -0.0263696965f,
+     -0.0190975461f,
+     -0.0131484075f,
+     -0.00863603503f,
+     -0.00542526413f,
+     -0.00326620787f,
+     -0.00188732939f,
+     -0.00104800414f,
+     -0.000559784647f,
+     -0.000287857663f,
+     -0.000142603953f,
+     -6.80980738e-05f,
+     -3.13619894e-05f,
+     -1.3935557e-05f,
+     -5.97667122e-06f},
+    {0.112706833f,    0.104064576f,    0.0799742714f,   0.0454486981f,   0.00734953955f,
+     -0.0273455605f,  -0.0531527884f,  -0.0671251416f,  -0.0691106245f,  -0.0612767823f,
+     -0.0471633151f,  -0.0306128748f,  -0.0148894126f,  -0.00216509448f, 0.0065947948f,
+     0.0114385262f,   0.0130725913f,   0.0124863498f,   0.0106543982f,   0.00835798867f,
+     0.00611999212f,  0.00422120234f,  0.00275896164f,  0.00171584392f,  0.00101845467f,
+     0.000578263192f, 0.000314627745f, 0.000164273311f, 8.2400722e-05f,  3.97464064e-05f,
+     1.84505607e-05f, 8.24813651e-06f}};
 
 /// table[index], a lane each; index is 0 .. 31.
 template <class V>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every one-argument function of scalar.h over the float32 inputs, against double: the bounds that elementary.h states.
+// Every one-argument function of scalar.h over the float32 inputs, against double: the bounds that
+// elementary.h states.
 //
-// By default every 61st bit pattern from a random one on, and all of them near points where something changes.
-// STRAIGHTLINE_EVERY_FLOAT=1 (`make every-float`) takes all 2^32 of them; minutes a processor.
+// By default every 61st bit pattern from a random one on, and all of them near points where
+// something changes. STRAIGHTLINE_EVERY_FLOAT=1 (`make every-float`) takes all 2^32 of them;
+// minutes a processor.
 #include <gtest/gtest.h>
 #include <immintrin.h>
 
@@ -22,8 +24,8 @@
 
 #include "straightline/kernels/scalar.h"
 
-// Of glibc's libmvec: four doubles, within 4 ulp of double. What they say is only used where it is far from a bound, and
-// never about zeros, infinities and NaN.
+// Of glibc's libmvec: four doubles, within 4 ulp of double. What they say is only used where it is
+// far from a bound, and never about zeros, infinities and NaN.
 #if defined(__AVX2__) && defined(__GLIBC__) && __GLIBC_PREREQ(2, 35)
 #define SL_MVEC 1
 extern "C" {
@@ -51,7 +53,7 @@ constexpr int kBlock = 4096;
 
 struct Function {
   const char* name;
-  double bound;  ///< ulps of the exact result, which elementary.h states
+  double bound;                            ///< ulps of the exact result, which elementary.h states
   void (*ours)(const float* x, float* y);  ///< kBlock values, as vectors
   float (*scalar)(float);
   double (*exact)(double);
@@ -69,10 +71,10 @@ void inVectors(const float* x, float* y, F f) {
   }
 }
 
-#define SL_FUNCTION(name, bound, reference, fast)                                          \
-  Function {                                                                               \
-    #name, bound,                                                                          \
-        [](const float* x, float* y) { inVectors(x, y, [](auto v) { return sl::name(v); }); }, \
+#define SL_FUNCTION(name, bound, reference, fast)                                               \
+  Function {                                                                                    \
+    #name, bound,                                                                               \
+        [](const float* x, float* y) { inVectors(x, y, [](auto v) { return sl::name(v); }); },  \
         [](float x) { return sl::name(x); }, [](double x) -> double { return reference; }, fast \
   }
 
@@ -116,9 +118,9 @@ double ulps(float got, double exact) {
   const float rounded = float(exact);
   if (std::isinf(got) || std::isinf(exact)) {
     const bool nearby = std::fabs(exact) > std::numeric_limits<float>::max() * (1 - 0x1p-23);
-    return rounded == got                                                   ? 0.0
+    return rounded == got                                                             ? 0.0
            : nearby && !std::isinf(exact) && std::signbit(got) == std::signbit(exact) ? 1.0
-                                                                            : 1e30;
+                                                                                      : 1e30;
   }
   return std::fabs(double(got) - exact) * perUlp(exact);
 }
@@ -153,7 +155,8 @@ void checkBlock(const Function& f, const float* x, bool scalarToo, Worst* worst)
   for (int i = 0; i < kBlock; ++i) {
     const bool bothNan = y[i] != y[i] && exact[i] != exact[i];
     // False for NaN, and what the fast reference is not trusted with.
-    const bool fine = std::fabs(double(y[i]) - exact[i]) * perUlp(exact[i]) <= worst->ulps && y[i] != 0;
+    const bool fine =
+        std::fabs(double(y[i]) - exact[i]) * perUlp(exact[i]) <= worst->ulps && y[i] != 0;
     if (!fine && !bothNan) {
       const double error = ulps(y[i], f.exact(x[i]));
       if (error > worst->ulps) {
@@ -163,7 +166,8 @@ void checkBlock(const Function& f, const float* x, bool scalarToo, Worst* worst)
   }
   for (int i = 0; scalarToo && i < kBlock; ++i) {
     const float one = f.scalar(x[i]);
-    if (std::bit_cast<uint32_t>(one) != std::bit_cast<uint32_t>(y[i]) && !(one != one && y[i] != y[i])) {
+    if (std::bit_cast<uint32_t>(one) != std::bit_cast<uint32_t>(y[i]) &&
+        !(one != one && y[i] != y[i])) {
       *worst = {2e30, x[i]};  // a scalar and a vector disagree
     }
   }
@@ -176,9 +180,11 @@ Worst checkRange(const Function& f, Range* range) {
     Worst worst;
     alignas(64) float x[kBlock];
     const uint64_t bytes = kBlock * range->step;
-    for (uint64_t at = range->next.fetch_add(bytes); range->first + at < range->end; at = range->next.fetch_add(bytes)) {
+    for (uint64_t at = range->next.fetch_add(bytes); range->first + at < range->end;
+         at = range->next.fetch_add(bytes)) {
       for (uint64_t i = 0; i < kBlock; ++i) {
-        x[i] = std::bit_cast<float>(uint32_t(std::min(range->first + at + i * range->step, range->end - 1)));
+        x[i] = std::bit_cast<float>(
+            uint32_t(std::min(range->first + at + i * range->step, range->end - 1)));
       }
       checkBlock(f, x, at / bytes % 64 == 0, &worst);
     }
@@ -196,15 +202,54 @@ Worst checkRange(const Function& f, Range* range) {
   return whole;
 }
 
-/// Where some function changes: special values, borders between the pieces of our approximations, multiples of pi/2, powers of two.
+/// Where some function changes: special values, borders between the pieces of our approximations,
+/// multiples of pi/2, powers of two.
 std::vector<float> turningPoints() {
-  std::vector<float> points = {0.0f,   0x1p-149f, 0x1p-126f, 0x1p-54f,  0x1p-24f,  0x1p-12f,   0.34657359f, 0.5f,
-                               0.625f, 0.6666667f, 0.70710678f, 0.925f, 0.92f,     1.0f,       1.3333334f,  1.4142135f,
-                               1.5f,   2.5f,      4.0f,      9.0f,      10.0f,     22.0f,      40.0f,       87.33654f,
-                               88.0f,  88.722839f, 89.0f,    103.278929f, 103.97208f, 104.0f,  126.0f,      127.0f,
-                               128.0f, 149.0f,    150.0f,    151.0f,    0x1p20f,   0x1p22f,    0x1p23f,     0x1p24f,
-                               0x1p31f, 0x1p63f,  std::numeric_limits<float>::max(),
-                               std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()};
+  std::vector<float> points = {0.0f,
+                               0x1p-149f,
+                               0x1p-126f,
+                               0x1p-54f,
+                               0x1p-24f,
+                               0x1p-12f,
+                               0.34657359f,
+                               0.5f,
+                               0.625f,
+                               0.6666667f,
+                               0.70710678f,
+                               0.925f,
+                               0.92f,
+                               1.0f,
+                               1.3333334f,
+                               1.4142135f,
+                               1.5f,
+                               2.5f,
+                               4.0f,
+                               9.0f,
+                               10.0f,
+                               22.0f,
+                               40.0f,
+                               87.33654f,
+                               88.0f,
+                               88.722839f,
+                               89.0f,
+                               103.278929f,
+                               103.97208f,
+                               104.0f,
+                               126.0f,
+                               127.0f,
+                               128.0f,
+                               149.0f,
+                               150.0f,
+                               151.0f,
+                               0x1p20f,
+                               0x1p22f,
+                               0x1p23f,
+                               0x1p24f,
+                               0x1p31f,
+                               0x1p63f,
+                               std::numeric_limits<float>::max(),
+                               std::numeric_limits<float>::infinity(),
+                               std::numeric_limits<float>::quiet_NaN()};
   for (int i = 1; i <= 64; ++i) {
     points.push_back(float(i * 1.57079632679489661923));
     points.push_back(float((i - 0.5) * 0.69314718055994530942));

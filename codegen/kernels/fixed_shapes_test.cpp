@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shape that is a constant (sl::Fixed) gives the same bits as the same shape at run time, on each way that a family can
-// take, over teams of one to three threads.
+// A shape that is a constant (sl::Fixed) gives the same bits as the same shape at run time, on each
+// way that a family can take, over teams of one to three threads.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -30,7 +30,8 @@ std::vector<float> randomMemory() {
   return memory;
 }
 
-/// Runs body(ctx, team, shape, out) with both forms of the shape; all of the memory must be the same after it.
+/// Runs body(ctx, team, shape, out) with both forms of the shape; all of the memory must be the
+/// same after it.
 template <auto SHAPE, class T, class Body>
 void compare(const std::vector<T>& before, Body body) {
   for (int threads = 1; threads <= 3; ++threads) {
@@ -40,9 +41,11 @@ void compare(const std::vector<T>& before, Body body) {
       auto shape = SHAPE;
       body(ctx, team, shape, given.data() + kPlace);
     });
-    runTeam(threads,
-            [&](sl_ctx* ctx, sl_team team) { body(ctx, team, sl::Fixed<SHAPE>{}, fixed.data() + kPlace); });
-    EXPECT_EQ(std::memcmp(given.data(), fixed.data(), given.size() * sizeof(T)), 0) << "threads " << threads;
+    runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
+      body(ctx, team, sl::Fixed<SHAPE>{}, fixed.data() + kPlace);
+    });
+    EXPECT_EQ(std::memcmp(given.data(), fixed.data(), given.size() * sizeof(T)), 0)
+        << "threads " << threads;
   }
 }
 
@@ -52,7 +55,8 @@ void pointwise() {
   const std::vector<float> b = randomMemory();
   compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
     sl::pointwise<sl::PointwiseTune{.rank = RANK, .inputs = 2}>(
-        ctx, team, shape, [](auto x, auto y, auto& z) SL_LAMBDA { z = x * y + x; }, a.data() + kPlace, b.data() + kPlace, out);
+        ctx, team, shape, [](auto x, auto y, auto& z) SL_LAMBDA { z = x * y + x; },
+        a.data() + kPlace, b.data() + kPlace, out);
   });
 }
 
@@ -72,9 +76,12 @@ TEST(FixedShapes, Pointwise) {
   pointwise<2, Shape{.extent = {200, 170}, .stride = {{170, 1}, {1, 200}, {1, 200}}}>();
   pointwise<3, Shape{.extent = {4, 0, 5}, .stride = {{1, 1, 1}, {1, 1, 1}, {5, 5, 1}}}>();
   pointwise<3, Shape{.extent = {7, 1, 3}, .stride = {{-6, 5, 2}, {1, 9, 0}, {3, 3, 1}}}>();
-  pointwise<4, Shape{.extent = {2, 40, 5, 6}, .stride = {{1200, 1, 240, 40}, {1200, 30, 6, 1}, {1200, 30, 6, 1}}}>();
-  pointwise<4, Shape{.extent = {2, 40, 5, 6}, .stride = {{1200, 30, 6, 1}, {0, 1, 0, 0}, {1200, 1, 240, 40}}}>();
-  pointwise<4, Shape{.extent = {3, 5, 2, 9}, .stride = {{90, 18, 9, 1}, {0, 0, 9, 1}, {400, 50, 20, 2}}}>();
+  pointwise<4, Shape{.extent = {2, 40, 5, 6},
+                     .stride = {{1200, 1, 240, 40}, {1200, 30, 6, 1}, {1200, 30, 6, 1}}}>();
+  pointwise<4, Shape{.extent = {2, 40, 5, 6},
+                     .stride = {{1200, 30, 6, 1}, {0, 1, 0, 0}, {1200, 1, 240, 40}}}>();
+  pointwise<4, Shape{.extent = {3, 5, 2, 9},
+                     .stride = {{90, 18, 9, 1}, {0, 0, 9, 1}, {400, 50, 20, 2}}}>();
 }
 
 template <int RANK, sl::ZeroBorderShape SHAPE>
@@ -88,13 +95,17 @@ TEST(FixedShapes, ZeroBorder) {
   using Shape = sl::ZeroBorderShape;
   zeroBorder<1, Shape{.extent = {5}, .stride = {1}, .low = {3}, .high = {0}}>();
   zeroBorder<2, Shape{.extent = {6, 7}, .stride = {20, 1}, .low = {1, 2}, .high = {2, 1}}>();
-  zeroBorder<4, Shape{.extent = {2, 3, 9, 8}, .stride = {700, 1, 45, 3}, .low = {0, 0, 1, 3}, .high = {0, 0, 2, 2}}>();
+  zeroBorder<4, Shape{.extent = {2, 3, 9, 8},
+                      .stride = {700, 1, 45, 3},
+                      .low = {0, 0, 1, 3},
+                      .high = {0, 0, 2, 2}}>();
 }
 
 TEST(FixedShapes, Fill) {
   constexpr sl::FillShape shape{.extent = {3, 5}, .stride = {40, 2}};
   compare<shape>(randomMemory(), [](sl_ctx* ctx, sl_team team, auto given, float* out) {
-    sl::fill<sl::FillTune{.rank = 2}>(ctx, team, given, [](auto& y) SL_LAMBDA { y = sl::constant(y, 1.5f); }, out);
+    sl::fill<sl::FillTune{.rank = 2}>(
+        ctx, team, given, [](auto& y) SL_LAMBDA { y = sl::constant(y, 1.5f); }, out);
   });
 }
 
@@ -105,22 +116,31 @@ void reduction() {
   const std::vector<float> a = randomMemory();
   std::vector<char> workspace(3 * 64 * 20000);
   compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
-    sl::row_reduction<sl::RowReductionTune{
-        .outerRank = OUTER, .innerRank = INNER, .inputs = 1, .elementOutputs = 1, .combine = {Combine::sum}}>(
+    sl::row_reduction<sl::RowReductionTune{.outerRank = OUTER,
+                                           .innerRank = INNER,
+                                           .inputs = 1,
+                                           .elementOutputs = 1,
+                                           .combine = {Combine::sum}}>(
         ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x * x; },
         [](auto x, auto sum, auto& y) SL_LAMBDA { y = x + sum; }, a.data() + kPlace, out);
   });
   compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
-    sl::row_reduction<sl::RowReductionTune{.outerRank = OUTER, .innerRank = INNER, .inputs = 1, .elementOutputs = 1, .kept = 1,
-                                           .keptStage = 1, .stages = 2, .combine = {Combine::max, Combine::sum}}>(
+    sl::row_reduction<sl::RowReductionTune{.outerRank = OUTER,
+                                           .innerRank = INNER,
+                                           .inputs = 1,
+                                           .elementOutputs = 1,
+                                           .kept = 1,
+                                           .keptStage = 1,
+                                           .stages = 2,
+                                           .combine = {Combine::max, Combine::sum}}>(
         ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x; },
         [](auto x, auto most, auto& value, auto& keep) SL_LAMBDA {
           auto e = sl::exp(x - most);
           value = e;
           keep = e;
         },
-        [](auto, auto, auto sum, auto kept, auto& y) SL_LAMBDA { y = kept / sum; }, a.data() + kPlace, out,
-        workspace.data());
+        [](auto, auto, auto sum, auto kept, auto& y) SL_LAMBDA { y = kept / sum; },
+        a.data() + kPlace, out, workspace.data());
   });
 }
 
@@ -129,12 +149,16 @@ template <sl::RowReductionShape SHAPE>
 void rowOutputs() {
   using sl::Combine;
   const std::vector<float> a = randomMemory();
-  compare<SHAPE>(std::vector<int64_t>(kMemory, 7), [&](sl_ctx* ctx, sl_team team, auto shape, int64_t* out) {
-    sl::row_reduction<sl::RowReductionTune{
-        .outerRank = 1, .innerRank = 1, .inputs = 1, .rowOutputs = 1, .combine = {Combine::argmax}}>(
-        ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x; }, [](auto place, auto& y) SL_LAMBDA { y = place; },
-        a.data() + kPlace, out);
-  });
+  compare<SHAPE>(std::vector<int64_t>(kMemory, 7),
+                 [&](sl_ctx* ctx, sl_team team, auto shape, int64_t* out) {
+                   sl::row_reduction<sl::RowReductionTune{.outerRank = 1,
+                                                          .innerRank = 1,
+                                                          .inputs = 1,
+                                                          .rowOutputs = 1,
+                                                          .combine = {Combine::argmax}}>(
+                       ctx, team, shape, [](auto x, auto& value) SL_LAMBDA { value = x; },
+                       [](auto place, auto& y) SL_LAMBDA { y = place; }, a.data() + kPlace, out);
+                 });
   compare<SHAPE>(randomMemory(), [&](sl_ctx* ctx, sl_team team, auto shape, float* out) {
     sl::row_reduction<sl::RowReductionTune{
         .outerRank = 1, .innerRank = 1, .inputs = 1, .rowOutputs = 1, .combine = {Combine::prod}}>(
@@ -154,8 +178,11 @@ TEST(FixedShapes, RowReduction) {
   reduction<Shape{.outer = {9}, .inner = {400}, .stride = {{{1}, {9}}, {{1}, {9}}}}>();
   reduction<Shape{.outer = {6}, .inner = {11}, .stride = {{{50}, {2}}, {{50}, {-2}}}}>();
   reduction<Shape{.outer = {0}, .inner = {5}, .stride = {{{5}, {1}}, {{5}, {1}}}}>();
-  reduction<Shape{.outer = {2, 3}, .inner = {5, 7}, .stride = {{{210, 7}, {42, 1}}, {{105, 35}, {7, 1}}}}, 2, 2>();
-  reduction<Shape{.outer = {}, .inner = {40, 70}, .stride = {{{}, {100, 1}}, {{}, {70, 1}}}}, 0, 2>();
+  reduction<
+      Shape{.outer = {2, 3}, .inner = {5, 7}, .stride = {{{210, 7}, {42, 1}}, {{105, 35}, {7, 1}}}},
+      2, 2>();
+  reduction<Shape{.outer = {}, .inner = {40, 70}, .stride = {{{}, {100, 1}}, {{}, {70, 1}}}}, 0,
+            2>();
   rowOutputs<Shape{.outer = {5}, .inner = {70}, .stride = {{{70}, {1}}, {{1}, {0}}}}>();
   rowOutputs<Shape{.outer = {70}, .inner = {5}, .stride = {{{1}, {70}}, {{1}, {0}}}}>();
   rowOutputs<Shape{.outer = {70}, .inner = {0}, .stride = {{{1}, {70}}, {{1}, {0}}}}>();

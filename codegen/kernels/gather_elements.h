@@ -65,7 +65,7 @@ SL_INLINE bool anyOutside(const I* index, int64_t extent) {
     const U place = bitcast<U>(__builtin_convertvector(load<N>(index + i), vec<int64_t, N>));
     seen |= place | (last - place);
   }
-  return anyLane(Mask<int64_t, N>(bitcast<vec<int64_t, N>>(seen) < 0));
+  return anyLane(Mask<int64_t, N>(bitcast<vec<int64_t, N> >(seen) < 0));
 }
 
 /// `count` neighbours along the innermost loop, whose indices and results are contiguous: kBlock at

@@ -6,8 +6,8 @@
 // The innermost run is contiguous in both. Index type int32 or int64. An index outside [0, extent)
 // (negative ones too, as in torch) is reported as SL_INDEX_ERROR (index, 0, extent - 1) and nothing
 // outside is read: the run is taken from a clamped place (zeroes when extent is 0). Copies bits:
-// element types of in and out are equal. The team splits (o, m) pairs. In CUDA C++ a thread takes 16 bytes of a row, and an
-// index outside ends the kernel as a failed assertion does.
+// element types of in and out are equal. The team splits (o, m) pairs. In CUDA C++ a thread takes
+// 16 bytes of a row, and an index outside ends the kernel as a failed assertion does.
 #ifndef STRAIGHTLINE_KERNELS_GATHER_ROWS_H
 #define STRAIGHTLINE_KERNELS_GATHER_ROWS_H
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Families `gemm` (C[M,N] = epilogue(A[M,K] * B[K,N]), B packed by pack_gemm) and the panel driver
-// that `convolution` shares. A packed B of 16-bit floats or bytes is widened in registers; with pairs = 2 both
-// are bfloat16, and a step of the reduction takes two neighbours of k. The result never lives in C before the epilogue, so an operand may be
-// the same buffer as an output.
+// that `convolution` shares. A packed B of 16-bit floats or bytes is widened in registers; with
+// pairs = 2 both are bfloat16, and a step of the reduction takes two neighbours of k. The result
+// never lives in C before the epilogue, so an operand may be the same buffer as an output.
 //
 // Cost: 2*m*n*k flops at 85-95% of peak for m >= mr; for m = 1 the packed weight streams at memory
 // speed and gemv (which needs no packed copy) is as fast or faster. Blocking: a panel of B (kc * nr
 // elements, L1 or L2) is used by all rows of a chunk of mc rows (A chunk in L2) before the next
 // panel is touched. `prefetch` = cache lines of the next panel fetched per 4 steps of k; worth
-// 15-30% when weights come from L3 or memory, costs as much when they are in L2 already. prefetchStreams divides
-// `prefetch`: so many places are asked for in turn (Ahead).
+// 15-30% when weights come from L3 or memory, costs as much when they are in L2 already.
+// prefetchStreams divides `prefetch`: so many places are asked for in turn (Ahead).
 #ifndef STRAIGHTLINE_KERNELS_GEMM_H
 #define STRAIGHTLINE_KERNELS_GEMM_H
 
@@ -19,8 +19,9 @@
 namespace sl {
 
 /// mr x nr: tile in registers; nr must be what the weight was packed with. kc: reduction block (0:
-/// no blocking; steps). mc: rows that share one pass over a panel, in tiles of mr. prefetch: 0 = off.
-/// pairs: elements of k in a step, as the weight was packed; 2: A and B are bfloat16, k is even.
+/// no blocking; steps). mc: rows that share one pass over a panel, in tiles of mr. prefetch: 0 =
+/// off. pairs: elements of k in a step, as the weight was packed; 2: A and B are bfloat16, k is
+/// even.
 struct GemmTune {
   int mr = 6;
   int nr = 16;
@@ -125,9 +126,10 @@ SL_INLINE void runPanel(const Source& source, const RowBlocks& rows, int64_t fir
         T* saved = partial + (Tune.kc == 0 ? 0 : (block - first) * Tune.mr * Tune.nr);
         tile.clear();
         const B* from = panel + k0 * bStride;
-        const Ahead ahead = aheadOf<Tune.prefetch, Tune.prefetchStreams>(from, kc * Tune.nr * int64_t(sizeof(B)), kc, block - first,
-                                                                         last - first == 1);
-        reduceRuns<Tune.prefetch, Tune.prefetchStreams>(tile, a, reduction, run, from, bStride, ahead);
+        const Ahead ahead = aheadOf<Tune.prefetch, Tune.prefetchStreams>(
+            from, kc * Tune.nr * int64_t(sizeof(B)), kc, block - first, last - first == 1);
+        reduceRuns<Tune.prefetch, Tune.prefetchStreams>(tile, a, reduction, run, from, bStride,
+                                                        ahead);
         if (!atStart) {
           tile.addFrom(saved, Tune.nr);
         }
@@ -205,8 +207,8 @@ struct PairRows {
   SL_INLINE_MEMBER RowOffsets offsets(int64_t row) const { return rows.offsets(row); }
 };
 
-/// C = epilogue(A * B). a [m][lda], b packed [ceil(n / nr)][k / pairs][nr][pairs], pointers: epilogue
-/// operands, then outputs.
+/// C = epilogue(A * B). a [m][lda], b packed [ceil(n / nr)][k / pairs][nr][pairs], pointers:
+/// epilogue operands, then outputs.
 template <GemmTune Tune, class Epilogue, class A, class B, class... P>
 SL_INLINE void gemm(sl_ctx*, sl_team team, GemmShape s, Epilogue epilogue, const A* a, const B* b,
                     P... pointers) {

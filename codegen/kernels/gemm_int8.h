@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `gemm_int8`: C[M,N] = epilogue(A[M,K] * B[K,N]) of signed 8-bit integers, summed in 32 bits modulo 2^32; B packed by
-// pack_gemm_int8.
+// Family `gemm_int8`: C[M,N] = epilogue(A[M,K] * B[K,N]) of signed 8-bit integers, summed in 32
+// bits modulo 2^32; B packed by pack_gemm_int8.
 //
-// The instruction (VNNI) multiplies unsigned by signed bytes, so the packed B holds b + 128: sum a * (b + 128) is 128 times the
-// sum of A's row too large, which is where a tile's sums begin. Each thread sums the rows of a chunk once for all of its panels.
-// Without VNNI the same bytes are widened to 16 bits: the answers are the same numbers on every CPU.
+// The instruction (VNNI) multiplies unsigned by signed bytes, so the packed B holds b + 128: sum a
+// * (b + 128) is 128 times the sum of A's row too large, which is where a tile's sums begin. Each
+// thread sums the rows of a chunk once for all of its panels. Without VNNI the same bytes are
+// widened to 16 bits: the answers are the same numbers on every CPU.
 //
-// Cost: 4 multiply-adds a lane and instruction (one in a cycle on Zen 4): 8 times float32's in each. A single row streams the
-// weight, of which there is a quarter.
+// Cost: 4 multiply-adds a lane and instruction (one in a cycle on Zen 4): 8 times float32's in
+// each. A single row streams the weight, of which there is a quarter.
 #ifndef STRAIGHTLINE_KERNELS_GEMM_INT8_H
 #define STRAIGHTLINE_KERNELS_GEMM_INT8_H
 
@@ -15,8 +16,9 @@
 
 namespace sl {
 
-/// mr x nr: tile in registers; nr must be what the weight was packed with. mc: rows that share one pass over a panel.
-/// prefetch: cache lines of the next panel fetched per 16 elements of k; prefetchStreams: as for gemm.
+/// mr x nr: tile in registers; nr must be what the weight was packed with. mc: rows that share one
+/// pass over a panel. prefetch: cache lines of the next panel fetched per 16 elements of k;
+/// prefetchStreams: as for gemm.
 struct GemmInt8Tune {
   int mr = 6;
   int nr = 16;
@@ -60,10 +62,12 @@ SL_INLINE ByteQuad lastQuad(const int8_t* p, int64_t count) {
   return quad;
 }
 
-/// One panel of B times the row blocks [first, last) of `rows`; `start`: what the sums of a row of the chunk begin with.
+/// One panel of B times the row blocks [first, last) of `rows`; `start`: what the sums of a row of
+/// the chunk begin with.
 template <GemmInt8Tune Tune, class Source, class Epilogue, class Ops>
-SL_INLINE void runBytePanel(const Source& source, const RowBlocks& rows, int64_t first, int64_t last, int64_t k,
-                            const ByteQuad* panel, const int32_t* start, const int64_t* steps, int64_t column, int64_t columns,
+SL_INLINE void runBytePanel(const Source& source, const RowBlocks& rows, int64_t first,
+                            int64_t last, int64_t k, const ByteQuad* panel, const int32_t* start,
+                            const int64_t* steps, int64_t column, int64_t columns,
                             const Epilogue& epilogue, const Ops& ops) {
   constexpr int N = panelLanes<int32_t>(Tune.nr);
   constexpr int NV = Tune.nr / N;
@@ -82,8 +86,8 @@ SL_INLINE void runBytePanel(const Source& source, const RowBlocks& rows, int64_t
           tile.v[i][j] = splat<vec<int32_t, N>>(start[row - rows.begin(first) + i]);
         }
       }
-      Ahead ahead = aheadOf<Tune.prefetch, Tune.prefetchStreams>(panel, (whole + (rest != 0)) * Tune.nr * 4, whole, block - first,
-                                                                 last - first == 1);
+      Ahead ahead = aheadOf<Tune.prefetch, Tune.prefetchStreams>(
+          panel, (whole + (rest != 0)) * Tune.nr * 4, whole, block - first, last - first == 1);
       const ByteQuad* b = panel;
       multiply<Tune.prefetch, Tune.prefetchStreams>(tile, a, 1, b, Tune.nr, whole, ahead);
       if (rest != 0) {
@@ -111,14 +115,15 @@ SL_INLINE void runBytePanel(const Source& source, const RowBlocks& rows, int64_t
   }
 }
 
-/// C = epilogue(A * B). a [m][lda], b packed [ceil(n / nr)][ceil(k / 4)][nr][4], pointers: epilogue operands, then outputs.
+/// C = epilogue(A * B). a [m][lda], b packed [ceil(n / nr)][ceil(k / 4)][nr][4], pointers: epilogue
+/// operands, then outputs.
 template <GemmInt8Tune Tune, class Epilogue, class... P>
-SL_INLINE void gemm_int8(sl_ctx*, sl_team team, GemmInt8Shape s, Epilogue epilogue, const int8_t* a, const int8_t* b,
-                         P... pointers) {
+SL_INLINE void gemm_int8(sl_ctx*, sl_team team, GemmInt8Shape s, Epilogue epilogue, const int8_t* a,
+                         const int8_t* b, P... pointers) {
   constexpr int64_t kTiles = Tune.mc < Tune.mr ? 1 : Tune.mc / Tune.mr;
   const auto ops = epilogueOperands(pointers...);
-  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][1], s.epilogueStride[1][1], s.epilogueStride[2][1],
-                                               s.epilogueStride[3][1]};
+  const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][1], s.epilogueStride[1][1],
+                                               s.epilogueStride[2][1], s.epilogueStride[3][1]};
   const MatrixRows<int8_t> source{a, s.lda, s.ldc, s.epilogueStride};
   const RowBlocks rows(s.m, Tune.mr);
   const PanelShare share(rows.blocks, ceilDiv(s.n, Tune.nr), team);
@@ -130,10 +135,12 @@ SL_INLINE void gemm_int8(sl_ctx*, sl_team team, GemmInt8Shape s, Epilogue epilog
     const int64_t last = minOf(first + kTiles, share.blocks.end);
     int32_t start[kTiles * Tune.mr];
     for (int64_t row = rows.begin(first); row < rows.begin(last); ++row) {
-      start[row - rows.begin(first)] = int32_t(-128u * uint32_t(sumOfBytes(source.pointer(row), s.k)));
+      start[row - rows.begin(first)] =
+          int32_t(-128u * uint32_t(sumOfBytes(source.pointer(row), s.k)));
     }
     for (int64_t p = share.panels.begin; p < share.panels.end; ++p) {
-      runBytePanel<Tune>(source, rows, first, last, s.k, reinterpret_cast<const ByteQuad*>(b) + p * panelSize, start, steps,
+      runBytePanel<Tune>(source, rows, first, last, s.k,
+                         reinterpret_cast<const ByteQuad*>(b) + p * panelSize, start, steps,
                          p * Tune.nr, minOf(Tune.nr, s.n - p * Tune.nr), epilogue, ops);
     }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm_int8 and its packing against sums of integers, number by number: remainders everywhere, all numbers of 8 bits, sums that
-// leave 32 bits, either side of the weight contiguous, teams of 1 to 3.
+// gemm_int8 and its packing against sums of integers, number by number: remainders everywhere, all
+// numbers of 8 bits, sums that leave 32 bits, either side of the weight contiguous, teams of 1 to
+// 3.
 #include "straightline/kernels/gemm_int8.h"
 
 #include "straightline/kernels/kernel_testing.h"
@@ -26,11 +27,16 @@ enum class Contiguous { k, n, neither };
 
 template <GemmInt8Tune Tune>
 void check(Sizes s, int threads, Contiguous contiguous, bool extreme) {
-  const std::string where = "m=" + std::to_string(s.m) + " n=" + std::to_string(s.n) + " k=" + std::to_string(s.k) +
-                            " threads=" + std::to_string(threads) + " contiguous=" + std::to_string(int(contiguous));
+  const std::string where = "m=" + std::to_string(s.m) + " n=" + std::to_string(s.n) +
+                            " k=" + std::to_string(s.k) + " threads=" + std::to_string(threads) +
+                            " contiguous=" + std::to_string(int(contiguous));
   const int64_t lda = s.k + pick(0, 5), ldc = s.n + pick(0, 5), around = pick(0, 3);
-  const int64_t strideN = contiguous == Contiguous::n ? 1 : contiguous == Contiguous::k ? s.k + around : 2 * s.k + 1;
-  const int64_t strideK = contiguous == Contiguous::k ? 1 : contiguous == Contiguous::n ? s.n + around : 2;
+  const int64_t strideN = contiguous == Contiguous::n   ? 1
+                          : contiguous == Contiguous::k ? s.k + around
+                                                        : 2 * s.k + 1;
+  const int64_t strideK = contiguous == Contiguous::k   ? 1
+                          : contiguous == Contiguous::n ? s.n + around
+                                                        : 2;
   const std::vector<int8_t> a = randomBytes((s.m - 1) * lda + s.k, extreme);
   const std::vector<int8_t> w = randomBytes((s.n - 1) * strideN + (s.k - 1) * strideK + 1, extreme);
   std::vector<int32_t> bias;
@@ -41,15 +47,19 @@ void check(Sizes s, int threads, Contiguous contiguous, bool extreme) {
   Guarded<int8_t> packed(packedSize);
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
     pack_gemm_int8<PackGemmInt8Tune{.nr = Tune.nr}>(
-        ctx, team, PackGemmInt8Shape{.n = s.n, .k = s.k, .strideN = strideN, .strideK = strideK}, w.data(), packed.data());
+        ctx, team, PackGemmInt8Shape{.n = s.n, .k = s.k, .strideN = strideN, .strideK = strideK},
+        w.data(), packed.data());
   });
-  const std::vector<int8_t> b(packed.data(), packed.data() + packedSize);  // exactly that size, for AddressSanitizer
+  // exactly that size, for AddressSanitizer
+  const std::vector<int8_t> b(packed.data(), packed.data() + packedSize);
   std::vector<int32_t> y(static_cast<size_t>((s.m - 1) * ldc + s.n), 77);
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
-    gemm_int8<Tune>(ctx, team,
-                    GemmInt8Shape{.m = s.m, .n = s.n, .k = s.k, .lda = lda, .ldc = ldc, .epilogueStride = {{0, 1}}},
-                    [](auto sum, auto add, auto& result) { result = sum + add; }, a.data(), b.data(),
-                    static_cast<const int32_t*>(bias.data()), y.data());
+    gemm_int8<Tune>(
+        ctx, team,
+        GemmInt8Shape{
+            .m = s.m, .n = s.n, .k = s.k, .lda = lda, .ldc = ldc, .epilogueStride = {{0, 1}}},
+        [](auto sum, auto add, auto& result) { result = sum + add; }, a.data(), b.data(),
+        static_cast<const int32_t*>(bias.data()), y.data());
   });
   for (int64_t i = 0; i < s.m; ++i) {
     for (int64_t j = 0; j < ldc && i * ldc + j < int64_t(y.size()); ++j) {
@@ -57,16 +67,29 @@ void check(Sizes s, int threads, Contiguous contiguous, bool extreme) {
       for (int64_t q = 0; q < s.k && j < s.n; ++q) {
         sum += int64_t(a[i * lda + q]) * int64_t(w[j * strideN + q * strideK]);
       }
-      ASSERT_EQ(y[i * ldc + j], static_cast<int32_t>(sum)) << where << ": row " << i << ", column " << j;
+      ASSERT_EQ(y[i * ldc + j], static_cast<int32_t>(sum))
+          << where << ": row " << i << ", column " << j;
     }
   }
 }
 
 template <GemmInt8Tune Tune>
 void checkShapes() {
-  const Sizes shapes[] = {{1, 1, 1},   {1, 64, 4},  {2, 17, 3},   {3, 130, 67},       {5, 16, 64},     {6, 33, 130},
-                          {7, 40, 31}, {13, 65, 5}, {25, 48, 96}, {100, 33, 258},     {pick(1, 40), pick(1, 90), pick(1, 300)},
-                          {97, 20, 7}, {4, 64, 2},  {12, 96, 61}, {1, 100, 4 * 4097}};
+  const Sizes shapes[] = {{1, 1, 1},
+                          {1, 64, 4},
+                          {2, 17, 3},
+                          {3, 130, 67},
+                          {5, 16, 64},
+                          {6, 33, 130},
+                          {7, 40, 31},
+                          {13, 65, 5},
+                          {25, 48, 96},
+                          {100, 33, 258},
+                          {pick(1, 40), pick(1, 90), pick(1, 300)},
+                          {97, 20, 7},
+                          {4, 64, 2},
+                          {12, 96, 61},
+                          {1, 100, 4 * 4097}};
   for (const Sizes& s : shapes) {
     const int threads = static_cast<int>(pick(1, 3));
     check<Tune>(s, threads, Contiguous::k, false);
@@ -84,7 +107,8 @@ TEST(GemmInt8, EveryShape) {
 }
 
 TEST(GemmInt8, SumsBeyond32BitsWrap) {
-  check<GemmInt8Tune{.mr = 1, .nr = 16, .mc = 96, .prefetch = 0}>({1, 3, 140001}, 1, Contiguous::k, true);
+  check<GemmInt8Tune{.mr = 1, .nr = 16, .mc = 96, .prefetch = 0}>({1, 3, 140001}, 1, Contiguous::k,
+                                                                  true);
 }
 
 /// The first epilogue operand may have another type than the sums, and so may the result.
@@ -95,14 +119,16 @@ TEST(GemmInt8, ScalesAndRounds) {
   std::vector<int8_t> packed(static_cast<size_t>((n + 15) / 16 * 16 * ((k + 3) / 4 * 4)));
   std::vector<bfloat16> y(static_cast<size_t>(m * n));
   runTeam(2, [&](sl_ctx* ctx, sl_team team) {
-    pack_gemm_int8<PackGemmInt8Tune{.nr = 16}>(ctx, team, PackGemmInt8Shape{.n = n, .k = k, .strideN = k, .strideK = 1},
-                                               w.data(), packed.data());
+    pack_gemm_int8<PackGemmInt8Tune{.nr = 16}>(
+        ctx, team, PackGemmInt8Shape{.n = n, .k = k, .strideN = k, .strideK = 1}, w.data(),
+        packed.data());
   });
   runTeam(2, [&](sl_ctx* ctx, sl_team team) {
     gemm_int8<GemmInt8Tune{.mr = 4, .nr = 16, .mc = 96, .prefetch = 0}>(
-        ctx, team, GemmInt8Shape{.m = m, .n = n, .k = k, .lda = k, .ldc = n, .epilogueStride = {{0, 1}}},
-        [](auto sum, auto by, auto& result) { result = cast<bfloat16>(cast<float>(sum) * by); }, a.data(), packed.data(),
-        static_cast<const float*>(scale.data()), y.data());
+        ctx, team,
+        GemmInt8Shape{.m = m, .n = n, .k = k, .lda = k, .ldc = n, .epilogueStride = {{0, 1}}},
+        [](auto sum, auto by, auto& result) { result = cast<bfloat16>(cast<float>(sum) * by); },
+        a.data(), packed.data(), static_cast<const float*>(scale.data()), y.data());
   });
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) {

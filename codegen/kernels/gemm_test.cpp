@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm, gemv and matmul against double references: remainders everywhere, teams of 1 to 3, canaries
 // around outputs.
-#include <set>
-
 #include "straightline/kernels/gemm.h"
+
+#include <set>
 
 #include "straightline/kernels/gemv.h"
 #include "straightline/kernels/kernel_testing.h"
@@ -123,7 +123,8 @@ void runGemv(int64_t m, int64_t n, int64_t k, int threads) {
   p.check(describe("gemv", m, n, k, threads));
 }
 
-/// The packed weight stored as W; with pairs = 2 (k rounded up to an even number) x is bfloat16 too.
+/// The packed weight stored as W; with pairs = 2 (k rounded up to an even number) x is bfloat16
+/// too.
 template <GemmTune Tune, class W>
 void runNarrowGemm(int64_t m, int64_t n, int64_t k, int threads) {
   constexpr bool kPairs = Tune.pairs == 2;
@@ -137,17 +138,20 @@ void runNarrowGemm(int64_t m, int64_t n, int64_t k, int threads) {
   Guarded<W> packed((n + Tune.nr - 1) / Tune.nr * Tune.nr * k);
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
     pack_gemm<PackGemmTune{.nr = Tune.nr, .pairs = Tune.pairs}>(
-        ctx, team, PackGemmShape{.n = n, .k = k, .strideN = p.ldw, .strideK = 1}, w.data(), packed.data());
+        ctx, team, PackGemmShape{.n = n, .k = k, .strideN = p.ldw, .strideK = 1}, w.data(),
+        packed.data());
   });
   const std::vector<W> b(packed.data(), packed.data() + (n + Tune.nr - 1) / Tune.nr * Tune.nr * k);
-  const GemmShape shape{.m = m, .n = n, .k = k, .lda = p.lda, .ldc = p.ldc,
-                        .epilogueStride = {{0, 1}, {p.ldr, 1}}};
+  const GemmShape shape{
+      .m = m, .n = n, .k = k, .lda = p.lda, .ldc = p.ldc, .epilogueStride = {{0, 1}, {p.ldr, 1}}};
   runTeam(threads, [&](sl_ctx* ctx, sl_team team) {
     const float *bias = p.bias.data(), *residual = p.residual.data();
     if constexpr (kPairs) {
-      gemm<Tune>(ctx, team, shape, kBiasResidualRelu, narrowX.data(), b.data(), bias, residual, p.y.data());
+      gemm<Tune>(ctx, team, shape, kBiasResidualRelu, narrowX.data(), b.data(), bias, residual,
+                 p.y.data());
     } else {
-      gemm<Tune>(ctx, team, shape, kBiasResidualRelu, p.x.data(), b.data(), bias, residual, p.y.data());
+      gemm<Tune>(ctx, team, shape, kBiasResidualRelu, p.x.data(), b.data(), bias, residual,
+                 p.y.data());
     }
   });
   p.check(describe(kPairs ? "gemm of pairs" : "gemm of a narrow weight", m, n, k, threads));
@@ -170,14 +174,17 @@ void forManyShapes(const F& f) {
 TEST(Gemm, ThePackedWeightIsNarrow) {
   forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
     runNarrowGemm<GemmTune{.mr = 6, .nr = 16, .kc = 0, .mc = 96}, bfloat16>(m, n, k, threads);
-    runNarrowGemm<GemmTune{.mr = 4, .nr = 32, .kc = 16, .mc = 12, .prefetch = 2}, half>(m, n, k, threads);
+    runNarrowGemm<GemmTune{.mr = 4, .nr = 32, .kc = 16, .mc = 12, .prefetch = 2}, half>(m, n, k,
+                                                                                        threads);
   });
 }
 
 TEST(Gemm, PairsOfBfloat16) {
   forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
-    runNarrowGemm<GemmTune{.mr = 6, .nr = 32, .kc = 0, .mc = 96, .pairs = 2}, bfloat16>(m, n, k, threads);
-    runNarrowGemm<GemmTune{.mr = 4, .nr = 16, .kc = 8, .mc = 12, .prefetch = 2, .pairs = 2}, bfloat16>(m, n, k, threads);
+    runNarrowGemm<GemmTune{.mr = 6, .nr = 32, .kc = 0, .mc = 96, .pairs = 2}, bfloat16>(m, n, k,
+                                                                                        threads);
+    runNarrowGemm<GemmTune{.mr = 4, .nr = 16, .kc = 8, .mc = 12, .prefetch = 2, .pairs = 2},
+                  bfloat16>(m, n, k, threads);
   });
 }
 
@@ -205,8 +212,8 @@ TEST(Gemm, NoRowsWriteNothing) {
 
 TEST(Gemm, BlockedReductionAndRowChunks) {
   forManyShapes([](int64_t m, int64_t n, int64_t k, int threads) {
-    runGemm<GemmTune{.mr = 4, .nr = 32, .kc = 16, .mc = 12, .prefetch = 2, .prefetchStreams = 2}, float>(m, n, k,
-                                                                                   threads);
+    runGemm<GemmTune{.mr = 4, .nr = 32, .kc = 16, .mc = 12, .prefetch = 2, .prefetchStreams = 2},
+            float>(m, n, k, threads);
   });
 }
 

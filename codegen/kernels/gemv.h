@@ -3,10 +3,11 @@
 // framework's own layout. A weight of bfloat16, half or int8 is read as it is stored and widened in
 // registers, which halves (quarters) what comes from memory; sums are those of float.
 //
-// Cost: the weight is read once, at what memory gives to a few streams over the small pages of a framework's memory: 21-31
-// GB/s on one thread from DRAM for eight rows at a time, 16-26 for four. No packed copy, no prepare step. A packed copy (gemm)
-// is one stream over large pages: 1.1 times as fast from L3, 1.3 to 2 times from memory. So this is for weights that stay as
-// they are: of 16-bit floats (half the bytes), parameters that change, and where memory is short.
+// Cost: the weight is read once, at what memory gives to a few streams over the small pages of a
+// framework's memory: 21-31 GB/s on one thread from DRAM for eight rows at a time, 16-26 for four.
+// No packed copy, no prepare step. A packed copy (gemm) is one stream over large pages: 1.1 times
+// as fast from L3, 1.3 to 2 times from memory. So this is for weights that stay as they are: of
+// 16-bit floats (half the bytes), parameters that change, and where memory is short.
 #ifndef STRAIGHTLINE_KERNELS_GEMV_H
 #define STRAIGHTLINE_KERNELS_GEMV_H
 
@@ -21,7 +22,8 @@ struct GemvTune {
   int mr = 4;
   int lanes = 32;    ///< CUDA only: threads that share a reduction, a power of two
   int threads = 32;  ///< CUDA only: of a block, a multiple of `lanes` and of 32
-  int unroll = 1;    ///< CUDA only: pieces of each row of the weight that a thread asks for at once
+  /// CUDA only: pieces of each row of the weight that a thread asks for at once
+  int unroll = 1;
 };
 
 /// A is [m][lda], the weight [n][ldw], C and the epilogue operands [m][n]; k is contiguous in A and
@@ -52,8 +54,8 @@ SL_INLINE Wide<T, N> loadZeroFilled(const T* p, int64_t count) {
   return load<N>(lanes);
 }
 
-/// Elements [done, k) of a row beside zeros, fewer than N. Where the row has N elements its last N are read: those that came
-/// before are made zero, for they may be infinities.
+/// Elements [done, k) of a row beside zeros, fewer than N. Where the row has N elements its last N
+/// are read: those that came before are made zero, for they may be infinities.
 template <class T, int N>
 struct LastLanes {
   using Bits = vec<typename SignedOfSize<sizeof(T)>::type, N>;
@@ -71,7 +73,7 @@ struct LastLanes {
   template <class W>
   SL_INLINE_MEMBER vec<T, N> of(const W* row) const {
     return k < N ? cast<T>(loadZeroFilled<N>(row + done, k - done))
-                 : bitcast<vec<T, N>>(bitcast<Bits>(cast<T>(load<N>(row + k - N))) & wanted);
+                 : bitcast<vec<T, N> >(bitcast<Bits>(cast<T>(load<N>(row + k - N))) & wanted);
   }
 };
 

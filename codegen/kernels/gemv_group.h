@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `gemv_group`: up to kMaxParts results C_p[M,N_p] = epilogue_p(A * W_p^T) of few rows in one launch, where all
-// parts read the same A (queries, keys and values; or one product alone). A part may have two weights, whose products meet
-// in one expression (SwiGLU: silu(A * W_0^T) * (A * W_1^T)). A itself may be an expression of rows in memory with sums or
-// maxima over each row before it (a norm). Nothing is copied or concatenated: each part has its own weights, sizes, epilogue
+// Family `gemv_group`: up to kMaxParts results C_p[M,N_p] = epilogue_p(A * W_p^T) of few rows in
+// one launch, where all parts read the same A (queries, keys and values; or one product alone). A
+// part may have two weights, whose products meet in one expression (SwiGLU: silu(A * W_0^T) * (A *
+// W_1^T)). A itself may be an expression of rows in memory with sums or maxima over each row before
+// it (a norm). Nothing is copied or concatenated: each part has its own weights, sizes, epilogue
 // operands and result. For a CUDA device (cuda_gemv_group.h).
 //
-//   sl::gemv_group<GemvGroupTune{...}>(shape, lambdas..., rowInputs..., weights..., epilogueOperands..., outputs...)
+//   sl::gemv_group<GemvGroupTune{...}>(shape, lambdas..., rowInputs..., weights...,
+//   epilogueOperands..., outputs...)
 //
 // Lambdas, in this order:
 //   stage i      (elements of all row inputs..., r0 .. r(i-1), auto& value)     as in row_reduction
-//   element      (elements of all row inputs..., r0 .. , auto& a)               one element of A, of the weights' type
+//   element      (elements of all row inputs..., r0 .. , auto& a)               one element of A,
+//                of the weights' type
 //   epilogue p   (acc of the first weight, .., operands of part p..., auto& y)
 // Weights, operands and outputs: those of part 0, then of part 1, ...
 #ifndef STRAIGHTLINE_KERNELS_GEMV_GROUP_H
@@ -25,17 +28,20 @@ inline constexpr int kMaxPartWeights = 2;
 inline constexpr int kMaxRowInputs = 6;
 
 struct GemvGroupTune {
-  int rows = 1;      ///< results of a part that `lanes` threads compute together, for all rows of A
-  int lanes = 32;    ///< threads that share a reduction: a power of two, at most 32
-  int threads = 256; ///< of a block
-  int unroll = 1;    ///< pieces of 16 bytes of each row of a weight that a thread asks for at once
-  int mr = 1;        ///< M
-  int depth = 1;     ///< K
+  /// results of a part that `lanes` threads compute together, for all rows of A
+  int rows = 1;
+  int lanes = 32;     ///< threads that share a reduction: a power of two, at most 32
+  int threads = 256;  ///< of a block
+  /// pieces of 16 bytes of each row of a weight that a thread asks for at once
+  int unroll = 1;
+  int mr = 1;     ///< M
+  int depth = 1;  ///< K
   int parts = 1;
-  int weights = 1;   ///< of a part
-  int operands[kMaxParts] = {};       ///< of the epilogue of each part
-  int early = 0;                      ///< 1: nothing that the run computes is in a weight, so it may be read at once
-  int inputs = 1;                     ///< of the rows of A
+  int weights = 1;               ///< of a part
+  int operands[kMaxParts] = {};  ///< of the epilogue of each part
+  /// 1: nothing that the run computes is in a weight, so it may be read at once
+  int early = 0;
+  int inputs = 1;                       ///< of the rows of A
   int earlyInputs[kMaxRowInputs] = {};  ///< 1: likewise
   int stages = 0;
   Combine combine[4] = {};

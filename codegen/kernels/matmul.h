@@ -21,9 +21,12 @@ struct MatmulTune {
   int rows = 0;     ///< CUDA only: rows x columns of the result that a block makes
   int columns = 0;  ///< CUDA only
   int threads = 0;  ///< CUDA only: of a block
-  int splits = 1;   ///< CUDA only: blocks of a cluster that share a reduction; more than 1 from sm_90 on
-  int tf32 = 0;     ///< CUDA only: 1: products of float by tensor cores, factors rounded to 10 bits
-  int pairs = 1;    ///< 2: A and B are bfloat16, k is even and contiguous in A; a step takes two neighbours of k
+  /// CUDA only: blocks of a cluster that share a reduction; more than 1 from sm_90 on
+  int splits = 1;
+  /// CUDA only: 1: products of float by tensor cores, factors rounded to 10 bits
+  int tf32 = 0;
+  /// 2: A and B are bfloat16, k is even and contiguous in A; a step takes two neighbours of k
+  int pairs = 1;
 };
 
 /// Strides in elements. The innermost stride of C is 1; of an epilogue operand [b0][b1][b2][m][n]
@@ -113,11 +116,13 @@ SL_INLINE void packPanel(const T* b, int64_t bRow, int64_t bCol, int64_t k, int6
 
 /// packed[k / 2][NR] = pairs of neighbours of B[k][0..columns), zero padded.
 template <int NR>
-SL_INLINE void packPairs(const bfloat16* b, int64_t bRow, int64_t bCol, int64_t steps, int64_t columns, BfloatPair* packed) {
+SL_INLINE void packPairs(const bfloat16* b, int64_t bRow, int64_t bCol, int64_t steps,
+                         int64_t columns, BfloatPair* packed) {
   constexpr int N = panelLanes<float>(NR);
   using Pairs = vec<uint32_t, N>;
   uint32_t* to = reinterpret_cast<uint32_t*>(packed);
-  const auto put = [](uint32_t* at, Pairs pairs) SL_INLINE_LAMBDA { __builtin_memcpy(at, &pairs, sizeof(pairs)); };
+  const auto put = [](uint32_t* at, Pairs pairs)
+                       SL_INLINE_LAMBDA { __builtin_memcpy(at, &pairs, sizeof(pairs)); };
   int64_t done = 0;
   if (bCol == 1 && columns == NR) {
     for (; done < steps; ++done) {
@@ -213,8 +218,9 @@ SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& ep
       packPairs<Tune.nr>(bItem, s.bRow, s.bCol, s.k / 2, columns, packed);
       const BatchPairRows pairs{source};
       for (int64_t first = blocks.begin; first < blocks.end; first += kTiles) {
-        runPanel<kGemm>(pairs, rows, first, minOf(first + kTiles, blocks.end), Reduction{.run = s.k / 2},
-                        static_cast<const BfloatPair*>(packed), Tune.nr, steps, panel * Tune.nr, columns, 1, epilogue, ops);
+        runPanel<kGemm>(pairs, rows, first, minOf(first + kTiles, blocks.end),
+                        Reduction{.run = s.k / 2}, static_cast<const BfloatPair*>(packed), Tune.nr,
+                        steps, panel * Tune.nr, columns, 1, epilogue, ops);
       }
     } else {
       T* packed = reinterpret_cast<T*>(own);
@@ -225,8 +231,8 @@ SL_INLINE void matmulWith(sl_team team, const MatmulShape& s, const Epilogue& ep
       const Reduction reduction{.run = s.k, .step = s.aCol};
       for (int64_t first = blocks.begin; first < blocks.end; first += kTiles) {
         runPanel<kGemm>(source, rows, first, minOf(first + kTiles, blocks.end), reduction,
-                        inPlace ? bItem : packed, inPlace ? s.bRow : Tune.nr, steps, panel * Tune.nr,
-                        columns, 1, epilogue, ops);
+                        inPlace ? bItem : packed, inPlace ? s.bRow : Tune.nr, steps,
+                        panel * Tune.nr, columns, 1, epilogue, ops);
       }
     }
   }

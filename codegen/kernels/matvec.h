@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `matvec`: y[b0,b1,b2,rows] = epilogue(M * x) per batch item, where M is a tensor of the run: nothing is packed, each
-// element of M is read once. M lies along its rows (a product with a column) or along its columns (a row times a matrix). A
-// matrix of 16-bit floats is widened in registers, sums are those of float.
+// Family `matvec`: y[b0,b1,b2,rows] = epilogue(M * x) per batch item, where M is a tensor of the
+// run: nothing is packed, each element of M is read once. M lies along its rows (a product with a
+// column) or along its columns (a row times a matrix). A matrix of 16-bit floats is widened in
+// registers, sums are those of float.
 //
-// Cost: what memory gives to `rows` streams. Along rows: dot products of that many rows at once (gemv's). Along columns: that
-// many columns at once are added to sums which stay in the first cache, so that lines are read whole and pages one after the
-// other (a vector of columns summed over all of k would touch a page for each step).
+// Cost: what memory gives to `rows` streams. Along rows: dot products of that many rows at once
+// (gemv's). Along columns: that many columns at once are added to sums which stay in the first
+// cache, so that lines are read whole and pages one after the other (a vector of columns summed
+// over all of k would touch a page for each step).
 #ifndef STRAIGHTLINE_KERNELS_MATVEC_H
 #define STRAIGHTLINE_KERNELS_MATVEC_H
 
@@ -19,7 +21,8 @@ struct MatvecTune {
   int rows = 8;
 };
 
-/// Strides in elements. One of mRow and mCol is 1; x is contiguous. An epilogue operand is indexed [b0][b1][b2][row].
+/// Strides in elements. One of mRow and mCol is 1; x is contiguous. An epilogue operand is indexed
+/// [b0][b1][b2][row].
 struct MatvecShape {
   int64_t batch[3] = {};
   int64_t rows = 0, k = 0;
@@ -88,7 +91,8 @@ SL_INLINE void matvec(sl_ctx*, sl_team team, MatvecShape s, Epilogue epilogue, c
   constexpr int N = kNativeLanes<T>;
   constexpr int R = Tune.rows;
   static_assert(N % R == 0);
-  constexpr int64_t kBlock = 8192 / sizeof(T);  // rows whose sums are kept: a quarter of the first cache or less
+  // rows whose sums are kept: a quarter of the first cache or less
+  constexpr int64_t kBlock = 8192 / sizeof(T);
   const auto ops = epilogueOperands(pointers...);
   const int64_t steps[kMaxEpilogueOperands] = {s.epilogueStride[0][3], s.epilogueStride[1][3],
                                                s.epilogueStride[2][3], s.epilogueStride[3][3]};

@@ -4,8 +4,9 @@
 // of A, MR * NV multiply-adds.
 //
 // 6 x 2 vectors (12 accumulators) is the best AVX2 shape (95-100% of peak from L1/L2); AVX-512 has
-// 32 registers, so up to 14 x 1, 14 x 2 or 8 x 3 fit; where two multiply-adds are begun in a cycle, 14 x 1 is bound by its loads. Remainders are balanced: 16 rows with mr = 6 run as 6
-// + 5 + 5, never 6 + 6 + 4.
+// 32 registers, so up to 14 x 1, 14 x 2 or 8 x 3 fit; where two multiply-adds are begun in a cycle,
+// 14 x 1 is bound by its loads. Remainders are balanced: 16 rows with mr = 6 run as 6 + 5 + 5,
+// never 6 + 6 + 4.
 #ifndef STRAIGHTLINE_KERNELS_MICRO_KERNEL_H
 #define STRAIGHTLINE_KERNELS_MICRO_KERNEL_H
 
@@ -25,13 +26,14 @@ constexpr int panelLanes(int nr) {
   return lanes;
 }
 
-/// Two neighbours along k, as one step of a reduction takes them (AVX512_BF16). At any even address.
+/// Two neighbours along k, as one step of a reduction takes them (AVX512_BF16). At any even
+/// address.
 struct __attribute__((may_alias)) BfloatPair {
   uint16_t low, high;
 };
 
-/// Four neighbours along k, as one step of a reduction of 8-bit integers takes them: signed in A, in B unsigned, each 128 more
-/// than what it stands for. At any address.
+/// Four neighbours along k, as one step of a reduction of 8-bit integers takes them: signed in A,
+/// in B unsigned, each 128 more than what it stands for. At any address.
 struct __attribute__((may_alias)) ByteQuad {
   uint8_t bytes[4];
 };
@@ -79,13 +81,15 @@ SL_INLINE auto splatFactor(const A& a) {
   }
 }
 
-/// sum + a.high * b.high + a.low * b.low, rounded to float after each of the two; the instruction takes denormal numbers for 0.
+/// sum + a.high * b.high + a.low * b.low, rounded to float after each of the two; the instruction
+/// takes denormal numbers for 0.
 template <int N>
 SL_INLINE vec<float, N> multiplyPairs(vec<uint32_t, N> a, vec<uint32_t, N> b, vec<float, N> sum) {
 #if defined(__AVX512BF16__)
   if constexpr (N == 16) {
     using Operand = __bf16 __attribute__((vector_size(64)));
-    return __builtin_ia32_dpbf16ps_512(sum, __builtin_bit_cast(Operand, a), __builtin_bit_cast(Operand, b));
+    return __builtin_ia32_dpbf16ps_512(sum, __builtin_bit_cast(Operand, a),
+                                       __builtin_bit_cast(Operand, b));
   }
 #endif
   using V = vec<float, N>;
@@ -94,10 +98,11 @@ SL_INLINE vec<float, N> multiplyPairs(vec<uint32_t, N> a, vec<uint32_t, N> b, ve
   return fma(__builtin_bit_cast(V, a << 16), __builtin_bit_cast(V, b << 16), sum);
 }
 
-/// sum + the four products of signed bytes of `a` and unsigned ones of `b`, modulo 2^32: nothing saturates on the way, for
-/// 255 * -128 is a number of 16 bits and two of them are one of 32.
+/// sum + the four products of signed bytes of `a` and unsigned ones of `b`, modulo 2^32: nothing
+/// saturates on the way, for 255 * -128 is a number of 16 bits and two of them are one of 32.
 template <int N>
-SL_INLINE vec<int32_t, N> multiplyQuads(vec<uint32_t, N> a, vec<uint32_t, N> b, vec<int32_t, N> sum) {
+SL_INLINE vec<int32_t, N> multiplyQuads(vec<uint32_t, N> a, vec<uint32_t, N> b,
+                                        vec<int32_t, N> sum) {
   using Halves = vec<int16_t, 2 * N>;
 #if defined(__AVX512VNNI__)
   if constexpr (N == 16) {
@@ -106,9 +111,11 @@ SL_INLINE vec<int32_t, N> multiplyQuads(vec<uint32_t, N> a, vec<uint32_t, N> b, 
     using Signed = char __attribute__((vector_size(64)));
     return __builtin_ia32_vpdpbusd512(sum, bitcast<Unsigned>(b), bitcast<Signed>(a));
 #elif defined(__clang__)
-    return __builtin_ia32_vpdpbusd512(sum, bitcast<vec<int32_t, N>>(b), bitcast<vec<int32_t, N>>(a));
+    return __builtin_ia32_vpdpbusd512(sum, bitcast<vec<int32_t, N>>(b),
+                                      bitcast<vec<int32_t, N>>(a));
 #else
-    return __builtin_ia32_vpdpbusd_v16si(sum, bitcast<vec<int32_t, N>>(b), bitcast<vec<int32_t, N>>(a));
+    return __builtin_ia32_vpdpbusd_v16si(sum, bitcast<vec<int32_t, N>>(b),
+                                         bitcast<vec<int32_t, N>>(a));
 #endif
   }
 #endif
@@ -252,13 +259,16 @@ SL_INLINE void multiplyStep(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int6
 /// Steps of a reduction for which a panel one vector wide fits into registers beside the sums.
 inline constexpr int kShortRun = 16;
 
-/// Sums that a small tile is split into, each over every so many steps of k, so that 4 to 8 multiply-adds are under way at
-/// once: one alone waits 4 cycles for the one before it.
+/// Sums that a small tile is split into, each over every so many steps of k, so that 4 to 8
+/// multiply-adds are under way at once: one alone waits 4 cycles for the one before it.
 template <int MR, int NV>
-inline constexpr int kChains = MR * NV <= 2 ? 4 : MR * NV <= 4 ? 2 : 1;
+inline constexpr int kChains = MR * NV <= 2   ? 4
+                               : MR * NV <= 4 ? 2
+                                              : 1;
 
-/// tile += A[MR, run] * B[run, N], row by row: `run` is 4, 8, 12 or 16 and known, so that B stays in registers. What follows
-/// can begin with the first row while the last is still being summed (a chain of 100 linears of 16 x 16: 2.5 -> 2.3 us).
+/// tile += A[MR, run] * B[run, N], row by row: `run` is 4, 8, 12 or 16 and known, so that B stays
+/// in registers. What follows can begin with the first row while the last is still being summed (a
+/// chain of 100 linears of 16 x 16: 2.5 -> 2.3 us).
 template <class T, int N, int MR>
 SL_INLINE void multiplyRowByRow(Tile<T, N, MR, 1>& tile, Rows<T, MR> a, int64_t aStep, const T* b,
                                 int64_t bStride, int64_t run) {
@@ -268,7 +278,8 @@ SL_INLINE void multiplyRowByRow(Tile<T, N, MR, 1>& tile, Rows<T, MR> a, int64_t 
     SL_UNROLL
     for (int64_t k = 0; k < kShortRun; ++k) {
       if (k < run) {
-        chain[k % 4] = fma(splat<vec<T, N>>(a.p[i][k * aStep]), load<N>(b + k * bStride), chain[k % 4]);
+        chain[k % 4] =
+            fma(splat<vec<T, N>>(a.p[i][k * aStep]), load<N>(b + k * bStride), chain[k % 4]);
       }
     }
     tile.v[i][0] = (chain[0] + chain[1]) + (chain[2] + chain[3]);
@@ -279,25 +290,31 @@ SL_INLINE void multiplyRowByRow(Tile<T, N, MR, 1>& tile, Rows<T, MR> a, int64_t 
   }
 }
 
-/// What is asked for ahead: `at`, and so many bytes on from one stream of lines to the next. A core's own requests are too few for the
-/// way to memory (16 lines under way: 11 GB/s); what its L2 fetches ahead by itself is one stream for each page that is being
-/// read, so several places at once are several streams (Granite Rapids, 100 MB of weights, 16 rows: 11.5 GB/s in order, 16.2 in four streams).
+/// What is asked for ahead: `at`, and so many bytes on from one stream of lines to the next. A
+/// core's own requests are too few for the way to memory (16 lines under way: 11 GB/s); what its L2
+/// fetches ahead by itself is one stream for each page that is being read, so several places at
+/// once are several streams (Granite Rapids, 100 MB of weights, 16 rows: 11.5 GB/s in order, 16.2
+/// in four streams).
 struct Ahead {
   const char* at = nullptr;
   int64_t streamBytes = 0;
 };
 
-/// What row block `block` of a panel asks for: its share of the next panel, `panelBytes` on. The only block and a single stream: 2 KiB
-/// ahead. Addresses only, which may lie beyond the weight. `steps`: of the reduction.
+/// What row block `block` of a panel asks for: its share of the next panel, `panelBytes` on. The
+/// only block and a single stream: 2 KiB ahead. Addresses only, which may lie beyond the weight.
+/// `steps`: of the reduction.
 template <int Prefetch, int Streams>
-SL_INLINE Ahead aheadOf(const void* panel, int64_t panelBytes, int64_t steps, int64_t block, bool isOnly) {
+SL_INLINE Ahead aheadOf(const void* panel, int64_t panelBytes, int64_t steps, int64_t block,
+                        bool isOnly) {
   if constexpr (Prefetch == 0) {
     return {};
   } else {
     static_assert(Prefetch % Streams == 0);
     const int64_t streamBytes = steps / 4 * (64 * (Prefetch / Streams));
-    const int64_t distance = isOnly && Streams == 1 ? 2048 : panelBytes + block * streamBytes * Streams;
-    return {reinterpret_cast<const char*>(reinterpret_cast<uint64_t>(panel) + uint64_t(distance)), streamBytes};
+    const int64_t distance =
+        isOnly && Streams == 1 ? 2048 : panelBytes + block * streamBytes * Streams;
+    return {reinterpret_cast<const char*>(reinterpret_cast<uint64_t>(panel) + uint64_t(distance)),
+            streamBytes};
   }
 }
 
@@ -307,7 +324,8 @@ SL_INLINE Ahead aheadOf(const void* panel, int64_t panelBytes, int64_t steps, in
 template <int Prefetch, int Streams, class T, int N, int MR, int NV, class A, class B>
 SL_INLINE void multiply(Tile<T, N, MR, NV>& tile, const Rows<A, MR>& a, int64_t aStep, const B*& b,
                         int64_t bStride, int64_t run, Ahead& ahead) {
-  if constexpr (kSame<A, T> && kSame<B, T> && NV == 1 && MR > 1 && Prefetch == 0 && kVectorRegisters >= kShortRun + 8) {
+  if constexpr (kSame<A, T> && kSame<B, T> && NV == 1 && MR > 1 && Prefetch == 0 &&
+                kVectorRegisters >= kShortRun + 8) {
     if (__builtin_constant_p(run) && run <= kShortRun && run % 4 == 0) {
       multiplyRowByRow(tile, a, aStep, b, bStride, run);
       b += run * bStride;

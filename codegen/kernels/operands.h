@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What strided families share: packs of operands, loads and stores of a few lanes, and loop nests
-// that are simplified (dims merged, reordered) before they run. A shape that is known when the kernel
-// is compiled comes as Fixed<shape>: the nest is a constant then, and only the way that it takes is
-// compiled.
+// that are simplified (dims merged, reordered) before they run. A shape that is known when the
+// kernel is compiled comes as Fixed<shape>: the nest is a constant then, and only the way that it
+// takes is compiled.
 #ifndef STRAIGHTLINE_KERNELS_OPERANDS_H
 #define STRAIGHTLINE_KERNELS_OPERANDS_H
 
@@ -12,8 +12,8 @@ namespace sl {
 
 inline constexpr int kMaxOperands = 16;
 
-/// A shape that is known when the kernel is compiled. Families that make nothing of it take it as the
-/// shape that it is.
+/// A shape that is known when the kernel is compiled. Families that make nothing of it take it as
+/// the shape that it is.
 template <auto SHAPE>
 struct Fixed {
   using Shape = decltype(SHAPE);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `pack_gemm_int8`: a weight of 8-bit integers as gemm_int8 reads it, [ceil(n / nr)][ceil(k / 4)][nr][4] unsigned bytes
-// that are 128 more than the weight's; beyond k they are 0 (which adds nothing whatever A is there), as beyond n.
+// Family `pack_gemm_int8`: a weight of 8-bit integers as gemm_int8 reads it, [ceil(n / nr)][ceil(k
+// / 4)][nr][4] unsigned bytes that are 128 more than the weight's; beyond k they are 0 (which adds
+// nothing whatever A is there), as beyond n.
 //
-// Cost: where k or n is contiguous a block of registers is turned at once, some 0.2 ns for each 4 bytes: a weight that is
-// computed while running is packed on each call.
+// Cost: where k or n is contiguous a block of registers is turned at once, some 0.2 ns for each 4
+// bytes: a weight that is computed while running is packed on each call.
 #ifndef STRAIGHTLINE_KERNELS_PACK_GEMM_INT8_H
 #define STRAIGHTLINE_KERNELS_PACK_GEMM_INT8_H
 
@@ -24,9 +25,11 @@ struct PackGemmInt8Shape {
 /// What turns signed bytes into unsigned ones, 128 more.
 inline constexpr uint32_t kOffsetBytes = 0x80808080u;
 
-/// N columns of which k is contiguous, `strideN` apart: turns N x N quads at once; returns how many quads are done.
+/// N columns of which k is contiguous, `strideN` apart: turns N x N quads at once; returns how many
+/// quads are done.
 template <int N>
-SL_INLINE int64_t packContiguousK(const int8_t* from, int64_t strideN, int64_t quads, uint32_t* to, int64_t nr) {
+SL_INLINE int64_t packContiguousK(const int8_t* from, int64_t strideN, int64_t quads, uint32_t* to,
+                                  int64_t nr) {
   int64_t done = 0;
   for (; done + N <= quads; done += N) {
     vec<uint32_t, N> rows[N];
@@ -46,7 +49,8 @@ SL_INLINE int64_t packContiguousK(const int8_t* from, int64_t strideN, int64_t q
 
 /// N contiguous columns, rows of k `strideK` apart.
 template <int N>
-SL_INLINE int64_t packContiguousN(const int8_t* from, int64_t strideK, int64_t quads, uint32_t* to, int64_t nr) {
+SL_INLINE int64_t packContiguousN(const int8_t* from, int64_t strideK, int64_t quads, uint32_t* to,
+                                  int64_t nr) {
   for (int64_t q = 0; q < quads; ++q) {
     vec<uint32_t, N> columns{};
     SL_UNROLL
@@ -60,7 +64,8 @@ SL_INLINE int64_t packContiguousN(const int8_t* from, int64_t strideK, int64_t q
 }
 
 template <PackGemmInt8Tune Tune>
-SL_INLINE void pack_gemm_int8(sl_ctx*, sl_team team, PackGemmInt8Shape s, const int8_t* weight, int8_t* packed) {
+SL_INLINE void pack_gemm_int8(sl_ctx*, sl_team team, PackGemmInt8Shape s, const int8_t* weight,
+                              int8_t* packed) {
   constexpr int64_t nr = Tune.nr;
   constexpr int N = panelLanes<int32_t>(Tune.nr);
   const int64_t quads = ceilDiv(s.k, 4);
@@ -82,7 +87,8 @@ SL_INLINE void pack_gemm_int8(sl_ctx*, sl_team team, PackGemmInt8Shape s, const 
           for (int64_t i = 0; i < 4; ++i) {
             const int64_t k = 4 * q + i;
             const bool exists = n + j < s.n && k < s.k;
-            to[(q * nr + j) * 4 + i] = exists ? int8_t(from[j * s.strideN + k * s.strideK] ^ int8_t(-128)) : int8_t(0);
+            to[(q * nr + j) * 4 + i] =
+                exists ? int8_t(from[j * s.strideN + k * s.strideK] ^ int8_t(-128)) : int8_t(0);
           }
         }
       }

@@ -7,9 +7,9 @@
 // An output may be the same buffer as an input when their strides are equal. Rank 0 is one element;
 // an extent of 0 does nothing. Lanes beyond the end repeat a valid element, so f sees no invented
 // values. Each thread takes a part of the outer loops (of the only loop, when they all merge).
-// Element types are taken as they are: conversion is f's business. With Fixed<PointwiseShape{...}> the
-// ways that this shape does not take are not compiled. In CUDA C++ (cuda_pointwise.h) there is no ctx and no
-// team, and a thread of the grid takes `vector` neighbours.
+// Element types are taken as they are: conversion is f's business. With Fixed<PointwiseShape{...}>
+// the ways that this shape does not take are not compiled. In CUDA C++ (cuda_pointwise.h) there is
+// no ctx and no team, and a thread of the grid takes `vector` neighbours.
 #ifndef STRAIGHTLINE_KERNELS_POINTWISE_H
 #define STRAIGHTLINE_KERNELS_POINTWISE_H
 
@@ -26,7 +26,8 @@ struct PointwiseTune {
 
 struct PointwiseShape {
   int64_t extent[SL_MAX_RANK] = {};
-  int64_t stride[kMaxOperands][SL_MAX_RANK] = {};  ///< elements; inputs then outputs; 0 broadcasts
+  /// elements; inputs then outputs; 0 broadcasts
+  int64_t stride[kMaxOperands][SL_MAX_RANK] = {};
 };
 
 }  // namespace sl
@@ -111,7 +112,8 @@ SL_INLINE constexpr Nest<RANK, O> nestOf(const PointwiseShape& shape) {
   return nest;
 }
 
-/// Whether every input is contiguous or constant and every output contiguous along the innermost loop.
+/// Whether every input is contiguous or constant and every output contiguous along the innermost
+/// loop.
 template <int R, int O>
 SL_INLINE constexpr bool lanesOf(const Nest<R, O>& nest, int inputs) {
   bool lanes = nest.innerIsVector();
@@ -160,7 +162,7 @@ SL_INLINE void runTiles(const Nest<R, O>& nest, sl_team team, F f, Pointers& bas
       INPUTS > 0 && INPUTS <= 4;  // more inputs would take too much of the stack
   auto tiles = tupleOf(
       typename Conditional<(kTurns && I < INPUTS),
-                           Tile<Pointee<typename RemoveReference<decltype(get<I>(base))>::type>>,
+                           Tile<Pointee<typename RemoveReference<decltype(get<I>(base))>::type> >,
                            int>::type{}...);
   (void)tiles;
   int outerDims = nest.rank - 2;
@@ -212,8 +214,8 @@ SL_INLINE void runTiles(const Nest<R, O>& nest, sl_team team, F f, Pointers& bas
   }
 }
 
-/// One run along the innermost loop of a known nest: `whole` vectors, and after them what is left of the loop when
-/// `last`.
+/// One run along the innermost loop of a known nest: `whole` vectors, and after them what is left
+/// of the loop when `last`.
 template <int N, int INPUTS, const auto& NEST, class F, class Pointers, int... I>
 SL_INLINE void runFixed(F f, Pointers p, int64_t whole, bool last, Ints<I...> all) {
   constexpr int64_t kStrides[] = {NEST.innerStride(I)...};
@@ -267,9 +269,8 @@ SL_INLINE void pointwise(sl_ctx*, sl_team team, Fixed<S>, F f, P... pointers) {
     Cursor<R, O> cursor;
     cursor.seek(kNest, kDims, part.begin);
     for (int64_t row = part.begin; row < part.end; ++row) {
-      auto at = [&]<int... I>(Ints<I...>) SL_LAMBDA {
-        return tupleOf((get<I>(base) + cursor.offset[I])...);
-      }(All{});
+      auto at = [&]<int... I>(Ints<I...>)
+                    SL_LAMBDA { return tupleOf((get<I>(base) + cursor.offset[I])...); }(All{});
       detail::runFixed<N, T.inputs, kNest>(f, at, kInner / N, true, All{});
       cursor.template advanceFixed<kDims>(kNest);
     }

@@ -147,7 +147,7 @@ SL_INLINE void write(F f, Out* out, int64_t stride, int count, V value) {
 /// One row of the output (all columns, all channels), lanes along channels.
 template <PoolTune T, class F, class In, class Out>
 SL_INLINE void rowOfChannels(const PoolShape& s, F f, const In* image, Out* row, const Window& h) {
-  constexpr int N = lanesFor<Sum<In>>();
+  constexpr int N = lanesFor<Sum<In> >();
   for (int64_t x = 0; x < s.outW; ++x) {
     Window w = windowAt(x, s.strideW, s.padW, s.dilationW, s.kernelW, s.inW);
     for (int64_t c = 0; c < s.channels; c += N) {
@@ -162,7 +162,7 @@ SL_INLINE void rowOfChannels(const PoolShape& s, F f, const In* image, Out* row,
 /// elsewhere.
 template <PoolTune T, class F, class In, class Out>
 SL_INLINE void rowOfOne(const PoolShape& s, F f, const In* image, Out* row, const Window& h) {
-  constexpr int N = lanesFor<Sum<In>>();
+  constexpr int N = lanesFor<Sum<In> >();
   int64_t reach = (s.kernelW - 1) * s.dilationW + 1;
   int64_t firstInside = minOf(ceilDiv(s.padW, s.strideW), s.outW);
   int64_t room = s.inW + s.padW - reach;

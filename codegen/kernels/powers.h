@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Powers, and what a division leaves; the rest of the numerics, and the conventions, are in elementary.h.
+// Powers, and what a division leaves; the rest of the numerics, and the conventions, are in
+// elementary.h.
 #ifndef STRAIGHTLINE_KERNELS_POWERS_H
 #define STRAIGHTLINE_KERNELS_POWERS_H
 
@@ -24,7 +25,9 @@ SL_INLINE Exact<V> exactSum(V a, V b) {
 template <class V>
 SL_INLINE Exact<V> exactProduct(V a, V b) {
   V p = a * b;
-#if defined(__CUDACC__) || (defined(__clang__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)))
+#if defined(__CUDACC__) || \
+    (defined(__clang__) && \
+     (defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)))
   return {p, fma(a, b, V(-p))};
 #else
   V as = a * 0x1.0000002p27;
@@ -90,7 +93,8 @@ SL_INLINE V powerSpecial(V x, V y, V magnitude) {
 template <class V>
 SL_INLINE V powerDouble(V x, V y) {
   V a = absolute(x);
-  auto usual = both(both(mask(a > 0.0), mask(a < Format<double>::kInfinity)), mask(absolute(y) <= 0x1p66));
+  auto usual =
+      both(both(mask(a > 0.0), mask(a < Format<double>::kInfinity)), mask(absolute(y) <= 0x1p66));
   Exact<V> l = logarithmExact(select(usual, a, splat<V>(1.0)));
   Exact<V> p = exactProduct(y, l.high);
   V low = select(mask(absolute(p.high) < 800.0), V(p.low + y * l.low), V{});
@@ -100,24 +104,27 @@ SL_INLINE V powerDouble(V x, V y) {
   }
   return powerSpecial(x, y, magnitude);
 }
-/// float: 2^(y log2 |x|) in double, where every float is a normal number and so is every power that rounds to one. log2 has a
-/// relative error of 2^-37, 2^r one of 2^-34.
+/// float: 2^(y log2 |x|) in double, where every float is a normal number and so is every power that
+/// rounds to one. log2 has a relative error of 2^-37, 2^r one of 2^-34.
 template <class V>
 SL_INLINE V powerFloat(V x, V y) {
   using D = Like<double, V>;
   using U = UnsignedLike<D>;
-  constexpr uint64_t kLowest = 0x3fe6a09e667f3bcd - (uint64_t(1024) << 52);  // 1 / sqrt(2), and exponents from 0 on
+  // 1 / sqrt(2), and exponents from 0 on
+  constexpr uint64_t kLowest = 0x3fe6a09e667f3bcd - (uint64_t(1024) << 52);
   // log2((1 + s) / (1 - s)) / s in s^2, |s| <= 0.1716.
-  constexpr double log[] = {2.885390081789987, 0.9617966734515485, 0.5770835660048659, 0.41167376623771057,
-                            0.3407120415619086};
+  constexpr double log[] = {2.885390081789987, 0.9617966734515485, 0.5770835660048659,
+                            0.41167376623771057, 0.3407120415619086};
   // 2^r, |r| <= 1/2.
-  constexpr double exp[] = {0.9999999999595618,   0.6931471805568324,    0.24022651213498092,    0.055504109063258665,
-                            0.009618025613318034, 0.0013333478473685416, 0.00015469729214118296, 1.5303700711365693e-05};
+  constexpr double exp[] = {0.9999999999595618,     0.6931471805568324,    0.24022651213498092,
+                            0.055504109063258665,   0.009618025613318034,  0.0013333478473685416,
+                            0.00015469729214118296, 1.5303700711365693e-05};
   D a = convert<double>(absolute(x));
   U bits = bitcast<U>(a);
   U exponent = U(bits - kLowest) >> uint64_t(52);
   D m = bitcast<D>(U(bits - ((exponent - uint64_t(1024)) << uint64_t(52))));
-  D whole = bitcast<D>(U(exponent + bitcast<uint64_t>(Format<double>::kMagic))) - (Format<double>::kMagic + 1024.0);
+  D whole = bitcast<D>(U(exponent + bitcast<uint64_t>(Format<double>::kMagic))) -
+            (Format<double>::kMagic + 1024.0);
   D s = (m - 1.0) / (m + 1.0);
   D l = fma(s, horner(D(s * s), log), whole);
   l = select(mask(a == 0.0), splat<D>(-Format<double>::kInfinity), l);
@@ -187,11 +194,14 @@ SL_INLINE double remainderScalar(double x, double y) {
   }
   return remainderBits(x, y);
 }
-/// x - trunc(x / y) y, exact. The rounded quotient's whole part q is the true one's or, where rounding reached the next integer,
-/// one more; x - q y is then a multiple of y's last place and no larger than y, so that one fused multiply-add has no error.
+/// x - trunc(x / y) y, exact. The rounded quotient's whole part q is the true one's or, where
+/// rounding reached the next integer, one more; x - q y is then a multiple of y's last place and no
+/// larger than y, so that one fused multiply-add has no error.
 template <class V>
 SL_INLINE V remainder(V x, V y) {
-#if defined(__CUDACC__) || (defined(__clang__) && (defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)))
+#if defined(__CUDACC__) || \
+    (defined(__clang__) && \
+     (defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__aarch64__)))
   V a = absolute(x);
   V b = absolute(y);
   V q = truncate(V(a / b));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the text of a program uses beside kernels: failure, cancelling, events and memory of run-time size. Every
-// function here is called by all threads of the team with the same arguments, unless it says otherwise.
+// What the text of a program uses beside kernels: failure, cancelling, events and memory of
+// run-time size. Every function here is called by all threads of the team with the same arguments,
+// unless it says otherwise.
 #ifndef STRAIGHTLINE_KERNELS_PROGRAM_H
 #define STRAIGHTLINE_KERNELS_PROGRAM_H
 
@@ -26,8 +27,8 @@ SL_INLINE int32_t checkFailed(sl_ctx* ctx, sl_team team, int32_t statement) {
   return SL_CHECK_FAILED;
 }
 
-/// Whether the caller has asked to stop, or something has failed; also a barrier, so that iterations of a loop do not
-/// overlap.
+/// Whether the caller has asked to stop, or something has failed; also a barrier, so that
+/// iterations of a loop do not overlap.
 SL_INLINE bool cancelled(sl_ctx* ctx, sl_team team) {
   if (team.index == 0 && ctx->cancel && __atomic_load_n(ctx->cancel, __ATOMIC_RELAXED) != 0) {
     sl_fail_at(ctx, SL_CANCELLED, 0, 0, 0);
@@ -42,8 +43,8 @@ SL_INLINE void report(sl_ctx* ctx, int32_t status) {
   }
 }
 
-/// As sl_failed, after a statement in which thread 0 alone was in a library. The others sleep meanwhile, so that threads of
-/// the library have the processors for themselves.
+/// As sl_failed, after a statement in which thread 0 alone was in a library. The others sleep
+/// meanwhile, so that threads of the library have the processors for themselves.
 SL_INLINE bool failedInLibrary(sl_ctx* ctx, sl_team team) {
   if (team.size > 1 && team.shared->size >= sizeof(sl_team_shared)) {
     const bool failed = team.index == 0 && __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE) != SL_OK;
@@ -94,8 +95,8 @@ SL_INLINE void copy(sl_team team, void* destination, const void* source, int64_t
   const int64_t begin = split(bytes, team, 64).begin;
   const int64_t end = split(bytes, team, 64).end;
   if (begin < end) {
-    __builtin_memcpy(static_cast<char*>(destination) + begin, static_cast<const char*>(source) + begin,
-                     size_t(end - begin));
+    __builtin_memcpy(static_cast<char*>(destination) + begin,
+                     static_cast<const char*>(source) + begin, size_t(end - begin));
   }
 }
 
@@ -119,8 +120,8 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  /// Later work of `queue` starts after the event. On the caller's team thread 0 blocks; the others wait at the
-  /// barrier that the program has next.
+  /// Later work of `queue` starts after the event. On the caller's team thread 0 blocks; the others
+  /// wait at the barrier that the program has next.
   SL_INLINE_MEMBER void wait(sl_team team, void* queue) const {
     if (team.index == 0) {
       sl_queue_wait(queue, event_, queue_);
@@ -132,11 +133,13 @@ class Event {
   void* event_;
 };
 
-/// Memory of run-time size: thread 0 allocates, `cell` (one int64_t that all threads see) hands the address on, and the
-/// end of the scope frees it after a barrier. Test sl_failed after the construction.
+/// Memory of run-time size: thread 0 allocates, `cell` (one int64_t that all threads see) hands the
+/// address on, and the end of the scope frees it after a barrier. Test sl_failed after the
+/// construction.
 class Allocation {
  public:
-  SL_INLINE_MEMBER Allocation(sl_ctx* ctx, sl_team team, int64_t* cell, const char* space, int64_t bytes)
+  SL_INLINE_MEMBER Allocation(sl_ctx* ctx, sl_team team, int64_t* cell, const char* space,
+                              int64_t bytes)
       : team_(team), space_(space), bytes_(bytes), device_(ctx->device) {
     if (team.index == 0) {
       void* made = sl_alloc(space, ctx->device, size_t(bytes));

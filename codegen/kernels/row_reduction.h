@@ -9,7 +9,8 @@
 // Lambdas, in this order:
 //   stage i       (elements of all inputs..., r0 .. r(i-1), [kept when i > keptStage], auto& value
 //                  [, auto& keep when i == keptStage])
-//   row           (values of the last rowInputs inputs..., r0 ..., auto& out...) when rowOutputs > 0; called once per row
+//   row           (values of the last rowInputs inputs..., r0 ..., auto& out...) when rowOutputs >
+//                 0; called once per row
 //   element       (elements of all inputs..., r0 ..., [kept], auto& out...) when elementOutputs > 0
 // `value` and `keep` take what is assigned to them and convert it to the stage's value type. A
 // per-row input is an input whose inner strides are 0; those that the row lambda reads come last.
@@ -49,13 +50,17 @@ struct RowReductionTune {
   int kept = 0;       ///< 1: one stage hands a value per element to the later lambdas
   int keptStage = 0;  ///< which
   int stages = 1;
-  int columns = 0;  ///< lanes along rows, a power of two; 0: a few registers, none with kept = 1
+  /// lanes along rows, a power of two; 0: a few registers, none with kept = 1
+  int columns = 0;
   Combine combine[4] = {};
   Value value[4] = {};
-  int threads = 1;  ///< CUDA only: threads a row, a power of two; more than 32 are the whole block
-  int vector = 1;   ///< CUDA only: neighbours along the innermost loop that a thread takes
-  int each = 0;     ///< CUDA only: vectors of each input that a thread keeps in registers; 0: read anew by every stage
-  int splits = 1;   ///< CUDA only: blocks of a cluster that share a row, a power of two up to 32
+  /// CUDA only: threads a row, a power of two; more than 32 are the whole block
+  int threads = 1;
+  int vector = 1;  ///< CUDA only: neighbours along the innermost loop that a thread takes
+  /// CUDA only: vectors of each input that a thread keeps in registers; 0: read anew by every stage
+  int each = 0;
+  /// CUDA only: blocks of a cluster that share a row, a power of two up to 32
+  int splits = 1;
 };
 
 struct RowReductionShape {
@@ -324,8 +329,8 @@ SL_INLINE constexpr auto innerNest(const RowReductionShape& shape) {
   }
   return nest;
 }
-/// Whether lanes are neighbouring rows. A row output that has an inner stride of 0 would keep merged
-/// loops apart; that costs nothing, as 0 == 0 * n.
+/// Whether lanes are neighbouring rows. A row output that has an inner stride of 0 would keep
+/// merged loops apart; that costs nothing, as 0 == 0 * n.
 template <RowReductionTune T, class Outer, class Inner>
 SL_INLINE constexpr bool rowsInLanes(const Outer& outer, const Inner& inner) {
   bool possible = T.kept == 0 || T.columns != 0;

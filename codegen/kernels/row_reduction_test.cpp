@@ -58,7 +58,8 @@ void softmax(const Layout& l, int threads, bool inPlace) {
   std::vector<float> x = randomFloats(sizeOf(l), -20, 20);
   std::vector<float> y = inPlace ? x : std::vector<float>(x.size(), 7.0f);
   constexpr int kMostLanes = 32;
-  std::vector<char> workspace(size_t(threads) * size_t(l.columns + 1) * kMostLanes * sizeof(float) + 64);
+  std::vector<char> workspace(size_t(threads) * size_t(l.columns + 1) * kMostLanes * sizeof(float) +
+                              64);
   RowReductionShape shape{.outer = {l.rows}, .inner = {l.columns}};
   shape.stride[0][0][0] = shape.stride[1][0][0] = l.rowStride;
   shape.stride[0][1][0] = shape.stride[1][1][0] = l.columnStride;

@@ -45,8 +45,8 @@
 //   arith.remf                      sl::fmod(a, b)
 //   math.clampf                     sl::minimum(high, sl::maximum(low, x))
 //
-// ui8 is i8 in the IR: an argument of a lambda that is i8 has the type of its buffer, uint8_t or int8_t, and is read as
-// sl::signed_of(a); every other number of 8 bits is int8_t.
+// ui8 is i8 in the IR: an argument of a lambda that is i8 has the type of its buffer, uint8_t or
+// int8_t, and is read as sl::signed_of(a); every other number of 8 bits is int8_t.
 //
 // An integer divisor that may be zero: checked_trunc_divide, checked_floor_divide,
 // checked_remainder_floor and checked_fmod(ctx, a, b) report SL_ZERO_DIVISION; the lambda is then
@@ -362,7 +362,8 @@ SL_INLINE V abs(V x) {
 
 // ---- largest and smallest ----
 
-/// As torch: NaN when either is NaN; of two zeros b. One instruction on x86 where a is a constant: it is no NaN then.
+/// As torch: NaN when either is NaN; of two zeros b. One instruction on x86 where a is a constant:
+/// it is no NaN then.
 template <class V>
 SL_INLINE V maximum(V a, V b) {
   if constexpr (kSame<Element<V>, bool>) {

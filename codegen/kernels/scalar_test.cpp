@@ -227,7 +227,8 @@ void checkBinary(const char* name, T (*scalar)(T, T), void (*vector)(const T*, c
   printf("%s %s: %.3f ulp\n", sizeof(T) == 4 ? "float" : "double", name, worst);
 }
 
-/// Dividends at, just below and just above multiples of the divisor, where a rounded quotient is one too large.
+/// Dividends at, just below and just above multiples of the divisor, where a rounded quotient is
+/// one too large.
 template <class T>
 void checkRemaindersNearMultiples() {
   std::mt19937_64 random = freshGenerator();

@@ -56,7 +56,8 @@ SL_INLINE A fromLast(A value) {
   }
 }
 
-/// One row by a block, a run of EACH neighbours a thread at a time: runs, warps and the block are summed in this order.
+/// One row by a block, a run of EACH neighbours a thread at a time: runs, warps and the block are
+/// summed in this order.
 template <int THREADS, class In, class Out>
 SL_INLINE void scanRowByBlock(const ScanShape& s, const In* in, Out* out) {
   using A = Sum<In>;

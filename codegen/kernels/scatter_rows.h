@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `scatter_rows` (index_copy, index_add): out[o, index[m], :] = src[o, m, :], or += with `add`.
+// Family `scatter_rows` (index_copy, index_add): out[o, index[m], :] = src[o, m, :], or += with
+// `add`.
 //
 //   sl::scatter_rows<ScatterRowsTune{.add = 0}>(ctx, team, shape, index, src, out)
 //
-// `out` holds the old values already. The innermost run is contiguous in both. Index type int32 or int64. Rows are written
-// in the order of the index, also by a team, which splits outer positions and pieces of the run: where two are equal the
-// last one stays, and sums have one order. An index outside [0, extent) (negative ones too, as in torch) is reported as
-// SL_INDEX_ERROR (index, 0, extent - 1) and its row is left out. Element types of src and out are equal. In CUDA C++ a thread takes one element of every
-// row, so that the order is the same, and an index outside ends the kernel.
+// `out` holds the old values already. The innermost run is contiguous in both. Index type int32 or
+// int64. Rows are written in the order of the index, also by a team, which splits outer positions
+// and pieces of the run: where two are equal the last one stays, and sums have one order. An index
+// outside [0, extent) (negative ones too, as in torch) is reported as SL_INDEX_ERROR (index, 0,
+// extent - 1) and its row is left out. Element types of src and out are equal. In CUDA C++ a thread
+// takes one element of every row, so that the order is the same, and an index outside ends the
+// kernel.
 #ifndef STRAIGHTLINE_KERNELS_SCATTER_ROWS_H
 #define STRAIGHTLINE_KERNELS_SCATTER_ROWS_H
 

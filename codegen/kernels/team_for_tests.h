@@ -16,7 +16,8 @@ template <class Body>
 int32_t runTeam(int threads, Body body, sl_ctx* failure = nullptr) {
   sl_ctx ctx{};
   ctx.size = sizeof(ctx);
-  std::vector<uint32_t> arrive(size_t(threads) * 32, 0xfffffffeu);  // wraps at the second barrier
+  // wraps at the second barrier
+  std::vector<uint32_t> arrive(size_t(threads) * 32, 0xfffffffeu);
   sl_team_shared shared{sizeof(sl_team_shared), arrive.data(), [] { sched_yield(); }, nullptr};
   std::vector<std::thread> others;
   for (int32_t i = 1; i < threads; ++i) {

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `topk`: the k largest (or smallest) elements of each row in their order, and their places; with
-// k = count, a stable sort.
+// Family `topk`: the k largest (or smallest) elements of each row in their order, and their places;
+// with k = count, a stable sort.
 //
 //   sl::topk<TopkTune{.rank, .largest}>(ctx, team, shape, x, values, indices)
 //
-// Equal elements come by rising place, so the result is the same in every call. NaN is larger than every number, -0 equals 0;
-// values are copied from x, whose buffer is no other. 1 <= k <= count <= 2^32 - 2. Along a row indices are neighbours (stride
-// 1): their memory holds the candidates while they are put in order. The team splits rows; there is no barrier.
+// Equal elements come by rising place, so the result is the same in every call. NaN is larger than
+// every number, -0 equals 0; values are copied from x, whose buffer is no other. 1 <= k <= count <=
+// 2^32 - 2. Along a row indices are neighbours (stride
+// 1): their memory holds the candidates while they are put in order. The team splits rows; there is
+// no barrier.
 //
-// An element is a *word*: its key, an unsigned number that rises in the order wanted, above its place. No two are equal.
-// In CUDA C++ a row is held in registers by a few neighbouring lanes or by a block (cuda_topk.h), and long rows are cut:
+// An element is a *word*: its key, an unsigned number that rises in the order wanted, above its
+// place. No two are equal. In CUDA C++ a row is held in registers by a few neighbouring lanes or by
+// a block (cuda_topk.h), and long rows are cut:
 //
-//   sl::topk<T>(shape, x, words)                     the `kept` best words of each part of each row, in order
+//   sl::topk<T>(shape, x, words)                     the `kept` best words of each part of each
+//   row, in order
 //   sl::topk<T>(shape, words, x, values, indices)    the k best of those
 #ifndef STRAIGHTLINE_KERNELS_TOPK_H
 #define STRAIGHTLINE_KERNELS_TOPK_H
@@ -24,17 +28,21 @@ namespace sl {
 struct TopkTune {
   int rank = 0;     ///< of the other dims
   int largest = 1;  ///< 0: the smallest
-  int way = 0;      ///< CUDA only: 0 the best k times, 1 sorts, 2 selects and sorts what is left, 3 merges sorted parts
+  /// CUDA only: 0 the best k times, 1 sorts, 2 selects and sorts what is left, 3 merges sorted
+  /// parts
+  int way = 0;
   int threads = 1;  ///< CUDA only: that share a row; a power of two
   int each = 1;     ///< CUDA only: words that one of them holds; of way 1 a power of two
-  int word = 8;     ///< CUDA only: bytes of a word, 4 (16-bit elements, short rows), 8, or 16 (64-bit elements)
-  int list = 64;    ///< CUDA only, way 2: words that are sorted, at least k; a power of two
+  /// CUDA only: bytes of a word, 4 (16-bit elements, short rows), 8, or 16 (64-bit elements)
+  int word = 8;
+  int list = 64;  ///< CUDA only, way 2: words that are sorted, at least k; a power of two
 };
 
 struct TopkShape {
   int64_t outer[SL_MAX_RANK] = {};
-  int64_t outerStride[4][SL_MAX_RANK] = {};  ///< elements: x, values, indices, words (8 bytes each)
-  int64_t count = 0;                         ///< elements of a row
+  /// elements: x, values, indices, words (8 bytes each)
+  int64_t outerStride[4][SL_MAX_RANK] = {};
+  int64_t count = 0;  ///< elements of a row
   int64_t k = 0;
   int64_t parts = 1;       ///< of a row, each of ceil(count / parts) elements
   int64_t kept = 0;        ///< words that each part leaves; of way 3 all
@@ -88,8 +96,8 @@ SL_INLINE typename UnsignedOfSize<sizeof(T)>::type keyOf(T x) {
 namespace sl {
 namespace topk_detail {
 
-/// A row's words as 64-bit numbers: of up to 32 bits the key above the place, of 64 bits the place alone, for which the key is
-/// read again.
+/// A row's words as 64-bit numbers: of up to 32 bits the key above the place, of 64 bits the place
+/// alone, for which the key is read again.
 template <bool LARGEST, class T>
 struct RowWords {
   static constexpr bool kLargest = LARGEST;
@@ -169,7 +177,8 @@ SL_INLINE uint64_t middleOf(const R& order, uint64_t a, uint64_t b, uint64_t c) 
   return ab == bc ? b : ab == ac ? c : a;
 }
 
-/// Sorts in place, by partitions without branches around a middle one of nine (Lomuto's); a heap where these go wrong.
+/// Sorts in place, by partitions without branches around a middle one of nine (Lomuto's); a heap
+/// where these go wrong.
 template <class R>
 SL_NOINLINE void sortWords(R order, uint64_t* words, int64_t count, int depth) {
   while (count > kInsert) {
@@ -182,8 +191,9 @@ SL_NOINLINE void sortWords(R order, uint64_t* words, int64_t count, int depth) {
     auto three = [&](int64_t from) {
       return middleOf(order, words[from], words[from + step], words[from + 2 * step]);
     };
-    uint64_t pivot = count < 128 ? middleOf(order, words[0], words[count / 2], words[count - 1])
-                                 : middleOf(order, three(0), three(3 * step), three(count - 1 - 2 * step));
+    uint64_t pivot = count < 128
+                         ? middleOf(order, words[0], words[count / 2], words[count - 1])
+                         : middleOf(order, three(0), three(3 * step), three(count - 1 - 2 * step));
     int64_t less = 0;  // words[0, less) come before the pivot, words[less, i) do not
     for (int64_t i = 0; i < count; ++i) {
       const uint64_t word = words[i];
@@ -191,7 +201,8 @@ SL_NOINLINE void sortWords(R order, uint64_t* words, int64_t count, int depth) {
       words[less] = word;
       less += order.before(word, pivot) ? 1 : 0;
     }
-    // The pivot is among the rest, which is never empty; where nothing comes before it, it is the first in order.
+    // The pivot is among the rest, which is never empty; where nothing comes before it, it is the
+    // first in order.
     if (less == 0) {
       int64_t at = 0;
       for (; words[at] != pivot; ++at) {

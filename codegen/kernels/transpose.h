@@ -3,7 +3,8 @@
 // are turned in registers. In CUDA C++ a block turns a square of 32 x 32 in shared memory.
 //
 //   sl::transpose<TransposeTune{.block}>(ctx, team, shape, in, out)
-//   out[b][c][r] = in[b][r][c], contiguous along c in `in` and along r in `out`; they do not overlap
+//   out[b][c][r] = in[b][r][c], contiguous along c in `in` and along r in `out`; they do not
+//   overlap
 #ifndef STRAIGHTLINE_KERNELS_TRANSPOSE_H
 #define STRAIGHTLINE_KERNELS_TRANSPOSE_H
 
@@ -12,7 +13,8 @@
 namespace sl {
 
 struct TransposeTune {
-  int block = 16;  ///< rows and columns of a block, a power of two; at most the lanes of a register
+  /// rows and columns of a block, a power of two; at most the lanes of a register
+  int block = 16;
 };
 
 struct TransposeShape {
@@ -81,8 +83,8 @@ SL_INLINE V interleave(V a, V b, Ints<I...>) {
   return __builtin_shufflevector(a, b, ((Second ? N / 2 : 0) + I / 2 + (I % 2) * N)...);
 }
 
-/// Exchanges rows and lanes of N vectors of N lanes. Each round rotates the bits of (row, lane) by one place, so that
-/// after log2(N) rounds the two are exchanged.
+/// Exchanges rows and lanes of N vectors of N lanes. Each round rotates the bits of (row, lane) by
+/// one place, so that after log2(N) rounds the two are exchanged.
 template <int N, class U>
 SL_INLINE void turnLanes(vec<U, N> (&rows)[N]) {
   vec<U, N> next[N];
@@ -118,7 +120,8 @@ SL_INLINE void transpose(sl_ctx*, sl_team team, TransposeShape s, const E* in, E
   using U = typename BitsOf<sizeof(E)>::type;
   constexpr int kMost = kVectorBytes / int(sizeof(E));
   constexpr int N = T.block < kMost ? T.block : kMost;
-  const int64_t strips = s.rows > 0 ? ceilDiv(s.cols, N) : 0;  // of nothing there may be no address
+  // of nothing there may be no address
+  const int64_t strips = s.rows > 0 ? ceilDiv(s.cols, N) : 0;
   Range part = split(s.batch * strips, team, 1);
   for (int64_t i = part.begin; i < part.end; ++i) {
     const int64_t b = i / strips, c = i % strips * N;

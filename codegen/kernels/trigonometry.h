@@ -196,8 +196,8 @@ SL_INLINE V sineOrCosine(V x, double turn) {
   return turn == 0.0 ? select(mask(x == T(0)), x, result) : result;
 }
 #if defined(__FMA__)
-/// float: arguments below 2^13 are reduced in float, whose fused products are exact where it counts: x - n * kFirst is a
-/// multiple of 2^-23 below 1, and the rest is kept in two parts.
+/// float: arguments below 2^13 are reduced in float, whose fused products are exact where it
+/// counts: x - n * kFirst is a multiple of 2^-23 below 1, and the rest is kept in two parts.
 template <class V>
 SL_INLINE V sineOrCosineFloat(V x, double turn) {
   V n = nearestSmall(V(x * 0x1.45f306p-1f));

@@ -143,7 +143,8 @@ TEST(NativeBackend, DescribesEveryKernelCompletely) {
     ASSERT_NE(k.accepts, nullptr);
     ASSERT_NE(k.cost, nullptr);
     EXPECT_EQ(k.size, sizeof(sl_kernel_desc));
-    EXPECT_EQ(std::string(k.name).find(std::string("native.") + k.family), 0u);  // native.gemm_bf16: family gemm
+    // native.gemm_bf16: family gemm
+    EXPECT_EQ(std::string(k.name).find(std::string("native.") + k.family), 0u);
     for (int32_t t = 0; t < k.tunable_count; ++t) {
       EXPECT_LE(k.tunables[t].lowest, k.tunables[t].fallback) << k.name;
       EXPECT_LE(k.tunables[t].fallback, k.tunables[t].highest) << k.name;
@@ -166,7 +167,8 @@ TEST(NativeBackend, ChoosesTheKernelOfALinear) {
 }
 
 Problem product(int64_t m, int64_t n, int64_t k) {
-  return Problem("matmul", {operand({m, k}), operand({k, n}), operand({m, n})}, {{"batch", 1}, {"m", m}, {"n", n}, {"k", k}}, 1, 64);
+  return Problem("matmul", {operand({m, k}), operand({k, n}), operand({m, n})},
+                 {{"batch", 1}, {"m", m}, {"n", n}, {"k", k}}, 1, 64);
 }
 
 TEST(NativeBackend, ChoosesTheKernelOfAProduct) {
@@ -174,8 +176,10 @@ TEST(NativeBackend, ChoosesTheKernelOfAProduct) {
   EXPECT_EQ(best(product(1, 2048, 2048)), "native.matvec");
   EXPECT_EQ(best(product(1, SL_DYNAMIC, 64)), "native.matvec");
   EXPECT_EQ(best(product(2, 2048, 2048)), "native.matmul");
-  EXPECT_EQ(refusal("native.matvec", product(2, SL_DYNAMIC, 64)), "m=2 and n=-1, needs one of them to be 1");
-  EXPECT_EQ(refusal("native.matvec", product(1, 2, SL_DYNAMIC)), "k is dynamic, needs a static size for the workspace");
+  EXPECT_EQ(refusal("native.matvec", product(2, SL_DYNAMIC, 64)),
+            "m=2 and n=-1, needs one of them to be 1");
+  EXPECT_EQ(refusal("native.matvec", product(1, 2, SL_DYNAMIC)),
+            "k is dynamic, needs a static size for the workspace");
 }
 
 TEST(NativeBackend, ChoosesTheKernelOfAConvolution) {
@@ -201,7 +205,8 @@ TEST(NativeBackend, SevenBySevenTakesTheSmallerTransformAtBatchOne) {
   EXPECT_EQ(tuned("native.winograd", convolution(1, 64, 56, 64, 3, 1))["m"], 4);
 }
 
-/// The same on a CPU that begins two multiply-adds of 64 bytes in a cycle, in a program whose weights have `resident` bytes.
+/// The same on a CPU that begins two multiply-adds of 64 bytes in a cycle, in a program whose
+/// weights have `resident` bytes.
 Problem twoWide(Problem p, int64_t resident = 0) {
   p.attributes.push_back({"resident", resident});
   p.raw.attributes = p.attributes.data();
@@ -224,17 +229,22 @@ TEST(NativeBackend, EachLoadServesSeveralMultiplyAddsWhereTwoAreBegunInACycle) {
   }
   EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256)))["mr"], 8);
   EXPECT_EQ(tuned("native.gemm", twoWide(linear(64, 1024, 256)))["nr"], 64);
-  EXPECT_EQ(tuned("native.gemm", twoWide(linear(64, 80, 256)))["nr"], 32) << "panels of 64 would be empty for the most part";
-  EXPECT_EQ(tuned("native.gemm", linear(16, 1024, 256, 64))["nr"], 16) << "one multiply-add in a cycle";
+  EXPECT_EQ(tuned("native.gemm", twoWide(linear(64, 80, 256)))["nr"], 32)
+      << "panels of 64 would be empty for the most part";
+  EXPECT_EQ(tuned("native.gemm", linear(16, 1024, 256, 64))["nr"], 16)
+      << "one multiply-add in a cycle";
   EXPECT_EQ(tuned("native.convolution", twoWide(convolution(1, 64, 56, 128, 3, 2)))["mr"], 10);
   EXPECT_EQ(tuned("native.winograd", twoWide(convolution(1, 64, 56, 64, 3, 1)))["mr"], 12);
 }
 
 TEST(NativeBackend, WeightsThatOthersPushOutOfTheCacheAreFetchedAhead) {
-  EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256)))["prefetch"], 0) << "1 MiB stays in L2 by itself";
+  EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256)))["prefetch"], 0)
+      << "1 MiB stays in L2 by itself";
   EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256), 3 << 20))["prefetch"], 4);
-  EXPECT_EQ(tuned("native.gemm", twoWide(linear(8, 1024, 256), 3 << 20))["prefetch"], 8) << "one block fetches all of a panel";
-  EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256, 64, 2), 3 << 20))["prefetch"], 0) << "each thread has half of them";
+  EXPECT_EQ(tuned("native.gemm", twoWide(linear(8, 1024, 256), 3 << 20))["prefetch"], 8)
+      << "one block fetches all of a panel";
+  EXPECT_EQ(tuned("native.gemm", twoWide(linear(16, 1024, 256, 64, 2), 3 << 20))["prefetch"], 0)
+      << "each thread has half of them";
 }
 
 TEST(NativeBackend, SeveralStreamsAreFetchedAheadWhereACoreFollowsThem) {
@@ -243,11 +253,13 @@ TEST(NativeBackend, SeveralStreamsAreFetchedAheadWhereACoreFollowsThem) {
   };
   EXPECT_EQ(streams("native.gemm", linear(1, 1024, 64)), 1) << "one row has nothing to gain";
   EXPECT_EQ(streams("native.gemm", linear(4, 1024, 64)), 8);
-  EXPECT_EQ(streams("native.gemm", linear(4, 1024, 64), 3 << 20), 1) << "few rows ask for too much where L3 serves them";
+  EXPECT_EQ(streams("native.gemm", linear(4, 1024, 64), 3 << 20), 1)
+      << "few rows ask for too much where L3 serves them";
   EXPECT_EQ(streams("native.gemm", linear(8, 1024, 64), 3 << 20), 8);
   EXPECT_EQ(streams("native.winograd", convolution(1, 512, 7, 512, 3, 1)), 4);
   EXPECT_EQ(streams("native.convolution", convolution(1, 256, 14, 512, 3, 2)), 2);
-  EXPECT_EQ(tuned("native.gemm", linear(16, 1024, 4096, 64))["prefetchStreams"], 1) << "measured where two multiply-adds a cycle begin";
+  EXPECT_EQ(tuned("native.gemm", linear(16, 1024, 4096, 64))["prefetchStreams"], 1)
+      << "measured where two multiply-adds a cycle begin";
 }
 
 TEST(NativeBackend, WinogradChunksAreOfOneSize) {
@@ -255,7 +267,8 @@ TEST(NativeBackend, WinogradChunksAreOfOneSize) {
     for (int32_t threads : {1, 2, 3}) {
       auto t = tuned("native.winograd", convolution(1, 128, size, 128, 3, 1, true, 1, 64, threads));
       const int64_t across = (size + t["m"] - 1) / t["m"];
-      const int64_t tiles = across * across, own = t["mode"] == 1 ? tiles : (tiles + threads - 1) / threads;
+      const int64_t tiles = across * across,
+                    own = t["mode"] == 1 ? tiles : (tiles + threads - 1) / threads;
       const int64_t chunks = (own + t["tiles"] - 1) / t["tiles"];
       EXPECT_LT(chunks * t["tiles"] - own, chunks) << size << " " << threads;
     }
@@ -285,17 +298,23 @@ TEST(NativeBackend, GemmTunablesAreLegal) {
 
 constexpr sl_dtype kInt8{0, 8, 1};
 
-Problem int8Linear(int64_t m, int64_t n, int64_t k, int32_t bytes, bool constant = true, sl_dtype weight = kInt8) {
-  return Problem("linear", {operand({m, k}, false, false, kInt8), operand({n, k}, constant, false, weight), operand({m, n})},
+Problem int8Linear(int64_t m, int64_t n, int64_t k, int32_t bytes, bool constant = true,
+                   sl_dtype weight = kInt8) {
+  return Problem("linear",
+                 {operand({m, k}, false, false, kInt8), operand({n, k}, constant, false, weight),
+                  operand({m, n})},
                  {{"m", m}, {"n", n}, {"k", k}}, 1, bytes);
 }
 
 TEST(NativeBackend, LinearOfInt8) {
   EXPECT_EQ(best(int8Linear(16, 100, 64, 64)), "native.gemm_int8");
-  EXPECT_EQ(best(int8Linear(16, 100, 64, 32, false)), "native.gemm_int8");  // packed on each call
-  EXPECT_EQ(tuned("native.gemm_int8", twoWide(int8Linear(6, 1024, 256, 64), 3 << 20))["prefetch"], 16);
+  // packed on each call
+  EXPECT_EQ(best(int8Linear(16, 100, 64, 32, false)), "native.gemm_int8");
+  EXPECT_EQ(tuned("native.gemm_int8", twoWide(int8Linear(6, 1024, 256, 64), 3 << 20))["prefetch"],
+            16);
   EXPECT_EQ(tuned("native.gemm_int8", int8Linear(6, 1024, 256, 64))["prefetch"], 0);
-  EXPECT_EQ(refusal("native.gemm_int8", int8Linear(16, 100, 64, 64, true, kFloat32)), "x and weight are not both int8");
+  EXPECT_EQ(refusal("native.gemm_int8", int8Linear(16, 100, 64, 64, true, kFloat32)),
+            "x and weight are not both int8");
   EXPECT_EQ(refusal("native.gemm_int8", int8Linear(16, SL_DYNAMIC, 64, 64)),
             "n=-1 and k=64, needs static sizes of at least 1");
   for (int32_t bytes : {32, 64}) {
@@ -383,9 +402,22 @@ TEST(NativeBackend, OtherWorkspacesAreTheTemplatesOwn) {
       for (int64_t stride : {1, 2}) {
         const Problem deep = convolution(1, 12, size, 12, 5, stride, true, 12, 64, threads);
         const int64_t out = (size + 4 - 5) / stride + 1;
-        const sl::ConvolutionDirectShape shape{.h = size, .w = size, .c = 12, .ho = out, .wo = out, .kh = 5, .kw = 5, .groups = 12,
-                                               .strideH = stride, .strideW = stride, .padH = 2, .padW = 2, .dilationH = 1, .dilationW = 1};
-        EXPECT_EQ(find("native.convolution_direct").workspace(&deep.raw), sl::convolutionDirectWorkspace<float>(shape, 64, threads));
+        const sl::ConvolutionDirectShape shape{.h = size,
+                                               .w = size,
+                                               .c = 12,
+                                               .ho = out,
+                                               .wo = out,
+                                               .kh = 5,
+                                               .kw = 5,
+                                               .groups = 12,
+                                               .strideH = stride,
+                                               .strideW = stride,
+                                               .padH = 2,
+                                               .padW = 2,
+                                               .dilationH = 1,
+                                               .dilationW = 1};
+        EXPECT_EQ(find("native.convolution_direct").workspace(&deep.raw),
+                  sl::convolutionDirectWorkspace<float>(shape, 64, threads));
       }
     }
     const Problem m("matmul", {operand({2, 7, 33}), operand({2, 33, 20}), operand({2, 7, 20})},

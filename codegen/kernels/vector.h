@@ -155,12 +155,12 @@ struct Traits<T> {
   static constexpr int kLanes = sizeof(T) / sizeof(Element);
 };
 template <class B, int N>
-struct Traits<Mask<B, N>> {
+struct Traits<Mask<B, N> > {
   using Element = bool;
   static constexpr int kLanes = N;
 };
 template <class T, int N>
-struct Traits<Packed<T, N>> {
+struct Traits<Packed<T, N> > {
   using Element = T;
   static constexpr int kLanes = N;
 };
@@ -210,12 +210,12 @@ inline constexpr bool kInteger = kSignedInteger<T> || kUnsignedInteger<T>;
 
 /// Value of signed integers as wide as V's elements, with V's lanes.
 template <class V>
-using IntegerLike = Wide<typename SignedOfSize<sizeof(Element<V>)>::type, kLanes<V>>;
+using IntegerLike = Wide<typename SignedOfSize<sizeof(Element<V>)>::type, kLanes<V> >;
 template <class V>
-using UnsignedLike = Wide<typename UnsignedOfSize<sizeof(Element<V>)>::type, kLanes<V>>;
+using UnsignedLike = Wide<typename UnsignedOfSize<sizeof(Element<V>)>::type, kLanes<V> >;
 /// Same lanes as V, other element.
 template <class T, class V>
-using Like = Wide<T, kLanes<V>>;
+using Like = Wide<T, kLanes<V> >;
 
 /// Bytes of the widest vector register of the target.
 #if defined(__AVX512F__)
@@ -250,7 +250,7 @@ SL_INLINE V splat(Element<V> x) {
     return m;
   } else if constexpr (Vector<V>) {
     // Not `V{} + x`, which would turn -0.0 into 0.0.
-    if constexpr (kFloating<Element<V>>) {
+    if constexpr (kFloating<Element<V> >) {
       return x - V{};
     } else {
       return x + V{};
@@ -281,7 +281,7 @@ SL_INLINE void store(T* p, V v) {
   if constexpr (kLanes<V> == 1) {
     *p = v;
   } else if constexpr (kSame<T, bool>) {
-    vec<int8_t, kLanes<V>> b = Mask<int8_t, kLanes<V>>(v).bits & int8_t(1);
+    vec<int8_t, kLanes<V> > b = Mask<int8_t, kLanes<V> >(v).bits & int8_t(1);
     __builtin_memcpy(p, &b, sizeof(b));
   } else {
     __builtin_memcpy(p, &v, sizeof(v));
@@ -293,7 +293,7 @@ template <int N, class T>
 SL_INLINE Wide<T, N> loadStrided(const T* p, int64_t stride) {
   if constexpr (N == 1) {
     return *p;
-  } else if constexpr (Vector<Wide<T, N>>) {
+  } else if constexpr (Vector<Wide<T, N> >) {
     Wide<T, N> v{};  // g++ would take the insertions below for a use
     SL_UNROLL
     for (int i = 0; i < N; ++i) {
@@ -312,11 +312,12 @@ SL_INLINE Wide<T, N> loadStrided(const T* p, int64_t stride) {
 /// All lanes *p.
 template <int N, class T>
 SL_INLINE Wide<T, N> loadSplat(const T* p) {
-  return splat<Wide<T, N>>(*p);
+  return splat<Wide<T, N> >(*p);
 }
 
-/// The same lanes, of which the compiler forgets how they came about: a wall against faults of LLVM's
-/// instruction selection for AVX-512. Costs no instruction where the lanes are in registers anyway.
+/// The same lanes, of which the compiler forgets how they came about: a wall against faults of
+/// LLVM's instruction selection for AVX-512. Costs no instruction where the lanes are in registers
+/// anyway.
 template <class V>
 SL_INLINE V forgotten(V v) {
 #if defined(__clang__) && defined(__AVX512F__)

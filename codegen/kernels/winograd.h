@@ -242,7 +242,8 @@ SL_INLINE void winogradMultiply(const WinogradPlan& plan, int64_t c, int64_t cou
         }
         tile.clear();
         const T* panel = u;
-        Ahead ahead = aheadOf<Tune.prefetch, Tune.prefetchStreams>(u, c * Tune.nr * int64_t(sizeof(T)), c, done++, false);
+        Ahead ahead = aheadOf<Tune.prefetch, Tune.prefetchStreams>(
+            u, c * Tune.nr * int64_t(sizeof(T)), c, done++, false);
         multiply<Tune.prefetch, Tune.prefetchStreams>(tile, row, 1, panel, Tune.nr, c, ahead);
         tile.storeTo(to, Tune.kb);
         a += MR * c;

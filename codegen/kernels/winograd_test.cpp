@@ -131,8 +131,14 @@ TEST(Winograd, F4ByTiles) {
 }
 
 TEST(Winograd, F4ByOutputs) {
-  forManyProblems<WinogradTune{
-      .m = 4, .tiles = 4, .kb = 32, .mr = 6, .nr = 32, .mode = kWinogradOutputs, .prefetch = 2, .prefetchStreams = 2}>();
+  forManyProblems<WinogradTune{.m = 4,
+                               .tiles = 4,
+                               .kb = 32,
+                               .mr = 6,
+                               .nr = 32,
+                               .mode = kWinogradOutputs,
+                               .prefetch = 2,
+                               .prefetchStreams = 2}>();
 }
 
 TEST(Winograd, F2ByTiles) {

@@ -28,7 +28,9 @@ ExtentAttr ExtentAttr::get(MLIRContext* context, int64_t value) {
   return get(context, {}, mlir::getAffineConstantExpr(value, context));
 }
 
-std::optional<int64_t> ExtentAttr::getConstant() const { return symbolic::constantValue(getExpr()); }
+std::optional<int64_t> ExtentAttr::getConstant() const {
+  return symbolic::constantValue(getExpr());
+}
 
 Attribute ExtentAttr::parse(mlir::AsmParser& parser, mlir::Type) {
   SmallVector<StringAttr> names;
@@ -100,16 +102,17 @@ void printValue(mlir::AsmPrinter& printer, Attribute value) {
 
 /// `{key = value, ...}`.
 mlir::ParseResult parseValues(mlir::AsmParser& parser, SmallVectorImpl<NamedAttribute>& values) {
-  return parser.parseCommaSeparatedList(mlir::AsmParser::Delimiter::Braces, [&]() -> mlir::ParseResult {
-    std::string key;
-    Attribute value;
-    if (failed(parser.parseKeywordOrString(&key)) || failed(parser.parseEqual()) ||
-        failed(parseValue(parser, value))) {
-      return mlir::failure();
-    }
-    values.push_back({StringAttr::get(parser.getContext(), key), value});
-    return mlir::success();
-  });
+  return parser.parseCommaSeparatedList(
+      mlir::AsmParser::Delimiter::Braces, [&]() -> mlir::ParseResult {
+        std::string key;
+        Attribute value;
+        if (failed(parser.parseKeywordOrString(&key)) || failed(parser.parseEqual()) ||
+            failed(parseValue(parser, value))) {
+          return mlir::failure();
+        }
+        values.push_back({StringAttr::get(parser.getContext(), key), value});
+        return mlir::success();
+      });
 }
 
 void printValues(mlir::AsmPrinter& printer, ArrayRef<NamedAttribute> values) {
@@ -124,7 +127,8 @@ void printValues(mlir::AsmPrinter& printer, ArrayRef<NamedAttribute> values) {
 
 bool isScheduleValue(Attribute value, bool mayBeSymbolic) {
   if (auto array = llvm::dyn_cast<mlir::ArrayAttr>(value)) {
-    return llvm::all_of(array, [&](Attribute item) { return isScheduleValue(item, mayBeSymbolic); });
+    return llvm::all_of(array,
+                        [&](Attribute item) { return isScheduleValue(item, mayBeSymbolic); });
   }
   if (auto integer = llvm::dyn_cast<mlir::IntegerAttr>(value)) {
     return integer.getType().isSignlessInteger(64) || integer.getType().isSignlessInteger(1);

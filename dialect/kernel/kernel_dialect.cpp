@@ -23,7 +23,8 @@ mlir::Operation* lookupEntry(mlir::Operation* op, mlir::FlatSymbolRefAttr symbol
   if (!program) {
     return nullptr;
   }
-  mlir::Operation* entry = mlir::SymbolTable::lookupNearestSymbolFrom(program->getParentOp(), symbol);
+  mlir::Operation* entry =
+      mlir::SymbolTable::lookupNearestSymbolFrom(program->getParentOp(), symbol);
   return entry && llvm::isa<FuncOp, DeclOp>(entry) ? entry : nullptr;
 }
 
@@ -70,7 +71,8 @@ namespace {
 /// Elements of a buffer within its storage, in terms of numbers.
 struct Slice {
   int64_t first = 0, last = 0;  ///< of the storage's elements from its element 0, both included
-  llvm::SmallVector<std::pair<int64_t, int64_t>> box;  ///< for each dim of the storage first and end; empty: none is known
+  /// for each dim of the storage first and end; empty: none is known
+  llvm::SmallVector<std::pair<int64_t, int64_t>> box;
 };
 
 std::optional<llvm::SmallVector<int64_t>> numbersOf(llvm::ArrayRef<mlir::AffineExpr> expressions) {
@@ -85,9 +87,10 @@ std::optional<llvm::SmallVector<int64_t>> numbersOf(llvm::ArrayRef<mlir::AffineE
   return numbers;
 }
 
-/// The dims of the storage that the slice takes a part of: its offset written in terms of their strides.
-void findBox(Slice* slice, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides, llvm::ArrayRef<int64_t> ownExtents,
-             llvm::ArrayRef<int64_t> ownStrides) {
+/// The dims of the storage that the slice takes a part of: its offset written in terms of their
+/// strides.
+void findBox(Slice* slice, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64_t> strides,
+             llvm::ArrayRef<int64_t> ownExtents, llvm::ArrayRef<int64_t> ownStrides) {
   llvm::SmallVector<size_t> order;
   for (size_t dim = 0; dim < extents.size(); ++dim) {
     if (extents[dim] > 1) {
@@ -116,7 +119,8 @@ void findBox(Slice* slice, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64
     if (extent == 1) {
       continue;
     }
-    auto* dim = llvm::find_if(order, [&, stride = stride](size_t candidate) { return strides[candidate] == stride; });
+    auto* dim = llvm::find_if(
+        order, [&, stride = stride](size_t candidate) { return strides[candidate] == stride; });
     if (dim == order.end() || taken[*dim]) {
       return;  // no slice with a step of 1
     }
@@ -131,13 +135,15 @@ void findBox(Slice* slice, llvm::ArrayRef<int64_t> extents, llvm::ArrayRef<int64
   slice->box = std::move(box);
 }
 
-/// A view at an index is a part of its base: of as many dims, each no larger and of the same stride.
+/// A view at an index is a part of its base: of as many dims, each no larger and of the same
+/// stride.
 bool isPartOf(BufferType part, BufferType base) {
   const auto extents = numbersOf(base.getExtents()), ownExtents = numbersOf(part.getExtents());
   if (!extents || !ownExtents || extents->size() != ownExtents->size()) {
     return false;
   }
-  for (auto [extent, own, stride, ownStride] : llvm::zip(*extents, *ownExtents, base.getStrides(), part.getStrides())) {
+  for (auto [extent, own, stride, ownStride] :
+       llvm::zip(*extents, *ownExtents, base.getStrides(), part.getStrides())) {
     if (own > extent || (own > 1 && stride != ownStride)) {
       return false;
     }
@@ -152,8 +158,10 @@ mlir::Value placedBase(mlir::Value buffer) {
     if (llvm::cast<BufferType>(view.getType()).hasBorder()) {
       return {};
     }
-    const bool moves = !view.getIndices().empty() || !symbolic::constantValue(view.getOffset().getExpr());
-    if (moves && !isPartOf(llvm::cast<BufferType>(view.getType()), llvm::cast<BufferType>(view.getBase().getType()))) {
+    const bool moves =
+        !view.getIndices().empty() || !symbolic::constantValue(view.getOffset().getExpr());
+    if (moves && !isPartOf(llvm::cast<BufferType>(view.getType()),
+                           llvm::cast<BufferType>(view.getBase().getType()))) {
       return {};
     }
     placed = moves ? view.getBase() : placed;
@@ -180,8 +188,10 @@ std::optional<Slice> sliceOf(mlir::Value buffer) {
   auto whole = llvm::cast<BufferType>(root.getType());
   const auto extents = numbersOf(whole.getExtents()), strides = numbersOf(whole.getStrides());
   const auto ownExtents = numbersOf(type.getExtents()), ownStrides = numbersOf(type.getStrides());
-  const bool isPlain = type.getElementType() == whole.getElementType() && type.getBorder().empty() && whole.getBorder().empty();
-  if (!isPlain || !extents || !strides || !ownExtents || !ownStrides || llvm::is_contained(*ownExtents, 0)) {
+  const bool isPlain = type.getElementType() == whole.getElementType() &&
+                       type.getBorder().empty() && whole.getBorder().empty();
+  if (!isPlain || !extents || !strides || !ownExtents || !ownStrides ||
+      llvm::is_contained(*ownExtents, 0)) {
     return std::nullopt;
   }
   slice.last = slice.first;

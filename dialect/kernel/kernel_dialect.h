@@ -29,39 +29,45 @@ struct Tie {
   bool operator==(const Tie&) const = default;
 };
 
-/// The kernel.func or kernel.decl that `symbol` names beside the program around `op`; null when there is none.
+/// The kernel.func or kernel.decl that `symbol` names beside the program around `op`; null when
+/// there is none.
 mlir::Operation* lookupEntry(mlir::Operation* op, mlir::FlatSymbolRefAttr symbol);
 /// Facts about a kernel.func or kernel.decl (null: false, empty).
 bool isOutputRead(mlir::Operation* entry, unsigned output);
 llvm::SmallVector<Tie> getTies(mlir::Operation* entry);
 bool canFail(mlir::Operation* entry);
 
-/// Attributes of a kernel.func that runs on a device and not on the host: how many blocks (#kernel.extent) of how many
-/// threads (i64).
+/// Attributes of a kernel.func that runs on a device and not on the host: how many blocks
+/// (#kernel.extent) of how many threads (i64).
 inline constexpr llvm::StringLiteral kBlocksAttr = "kernel.blocks";
 inline constexpr llvm::StringLiteral kThreadsAttr = "kernel.threads";
 /// Neighbouring blocks that work together; absent: each works alone.
 inline constexpr llvm::StringLiteral kClusterAttr = "kernel.cluster";
-/// Blocks that a processor must have room for, so that a kernel's registers are bounded; absent: one.
+/// Blocks that a processor must have room for, so that a kernel's registers are bounded; absent:
+/// one.
 inline constexpr llvm::StringLiteral kResidentAttr = "kernel.resident";
 bool runsOnDevice(mlir::Operation* entry);
-/// Of a kernel.decl: the backend of the device on whose queue the library puts its work; without it the library computes where
-/// it is called.
+/// Of a kernel.decl: the backend of the device on whose queue the library puts its work; without it
+/// the library computes where it is called.
 inline constexpr llvm::StringLiteral kRunsOnAttr = "kernel.runs_on";
 
-/// Of a statement of run's own block: what a graph of the device may run at once with what. A statement with kernel.step = n (i64, counted
-/// from 0) begins step n, which holds it and those behind it up to the next that begins one, in order, and comes behind the steps
-/// kernel.after (array<i64>, all of them smaller). Without any of these, statements of a queue come one behind the other in the order
-/// of the text, which is right in any case. kernel.lane (i64) is for people: what shares a number comes one behind the other.
+/// Of a statement of run's own block: what a graph of the device may run at once with what. A
+/// statement with kernel.step = n (i64, counted from 0) begins step n, which holds it and those
+/// behind it up to the next that begins one, in order, and comes behind the steps kernel.after
+/// (array<i64>, all of them smaller). Without any of these, statements of a queue come one behind
+/// the other in the order of the text, which is right in any case. kernel.lane (i64) is for people:
+/// what shares a number comes one behind the other.
 inline constexpr llvm::StringLiteral kStepAttr = "kernel.step";
 inline constexpr llvm::StringLiteral kAfterAttr = "kernel.after";
 inline constexpr llvm::StringLiteral kLaneAttr = "kernel.lane";
 
-/// Whether two buffers of one storage may have an element in common. False only where sizes, strides and offsets are numbers that say
-/// so: apart in memory, or apart in a dim of the storage (slices of it).
+/// Whether two buffers of one storage may have an element in common. False only where sizes,
+/// strides and offsets are numbers that say so: apart in memory, or apart in a dim of the storage
+/// (slices of it).
 bool mayOverlap(mlir::Value a, mlir::Value b);
 
-/// The value that owns the storage of `buffer`: follows views to a storage op, slot, alloc or argument of run.
+/// The value that owns the storage of `buffer`: follows views to a storage op, slot, alloc or
+/// argument of run.
 mlir::Value storageRoot(mlir::Value buffer);
 
 }  // namespace straightline::kernel

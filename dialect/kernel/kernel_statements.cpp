@@ -46,22 +46,23 @@ LogicalResult verifyQueue(Operation* op, FlatSymbolRefAttr queue, SymbolTableCol
     return mlir::failure();
   }
   if (!tables.lookupSymbolIn<QueueOp>(program, queue.getAttr())) {
-    return op->emitOpError() << "names the queue " << queue << ", which the program @" << program.getSymName()
-                             << " does not declare (statement_c2)";
+    return op->emitOpError() << "names the queue " << queue << ", which the program @"
+                             << program.getSymName() << " does not declare (statement_c2)";
   }
   return mlir::success();
 }
 
-LogicalResult verifyExtentNames(Operation* op, llvm::ArrayRef<StringAttr> names, mlir::ArrayAttr bound,
-                                SymbolTableCollection& tables) {
+LogicalResult verifyExtentNames(Operation* op, llvm::ArrayRef<StringAttr> names,
+                                mlir::ArrayAttr bound, SymbolTableCollection& tables) {
   ProgramOp program = programOf(op);
   if (!program) {
     return mlir::failure();
   }
   for (StringAttr name : names) {
-    if (!llvm::is_contained(bound, Attribute(name)) && !tables.lookupSymbolIn<ExtentOp>(program, name)) {
-      return op->emitOpError() << "uses the extent " << name << ", which the program @" << program.getSymName()
-                               << " does not declare (statement_c3)";
+    if (!llvm::is_contained(bound, Attribute(name)) &&
+        !tables.lookupSymbolIn<ExtentOp>(program, name)) {
+      return op->emitOpError() << "uses the extent " << name << ", which the program @"
+                               << program.getSymName() << " does not declare (statement_c3)";
     }
   }
   return mlir::success();
@@ -69,7 +70,8 @@ LogicalResult verifyExtentNames(Operation* op, llvm::ArrayRef<StringAttr> names,
 
 /// Precondition: the queue is declared.
 StringRef backendOf(Operation* op, FlatSymbolRefAttr queue, SymbolTableCollection& tables) {
-  return tables.lookupSymbolIn<QueueOp>(op->getParentOfType<ProgramOp>(), queue.getAttr()).getBackend();
+  return tables.lookupSymbolIn<QueueOp>(op->getParentOfType<ProgramOp>(), queue.getAttr())
+      .getBackend();
 }
 
 /// Refuses writes to what must not change in this phase.
@@ -104,17 +106,19 @@ LogicalResult verifyWritten(Operation* op, Value buffer) {
   return mlir::success();
 }
 
-LogicalResult verifyOperands(Operation* op, StringRef constraint, StringRef what, mlir::OperandRange operands,
-                             mlir::ArrayAttr types, FlatSymbolRefAttr callee) {
+LogicalResult verifyOperands(Operation* op, StringRef constraint, StringRef what,
+                             mlir::OperandRange operands, mlir::ArrayAttr types,
+                             FlatSymbolRefAttr callee) {
   if (operands.size() != types.size()) {
-    return op->emitOpError() << "has " << operands.size() << " " << what << " operands but " << callee << " has "
-                             << types.size() << " (" << constraint << ")";
+    return op->emitOpError() << "has " << operands.size() << " " << what << " operands but "
+                             << callee << " has " << types.size() << " (" << constraint << ")";
   }
   for (auto [position, operand] : llvm::enumerate(operands)) {
     Type expected = llvm::cast<TypeAttr>(types[position]).getValue();
     if (operand.getType() != expected) {
-      return op->emitOpError() << what << " " << position << " has type " << operand.getType() << " but " << callee
-                               << " has " << expected << " (" << constraint << ")";
+      return op->emitOpError() << what << " " << position << " has type " << operand.getType()
+                               << " but " << callee << " has " << expected << " (" << constraint
+                               << ")";
     }
   }
   return mlir::success();
@@ -130,18 +134,20 @@ LogicalResult verifyStatement(StatementOp op, StringRef name, SymbolTableCollect
       op->template getParentOfType<ProgramOp>()->getParentOp(), op.getCalleeAttr().getAttr());
   auto entry = llvm::dyn_cast_or_null<EntryOp>(found);
   if (!entry) {
-    return op.emitOpError() << "names " << op.getCalleeAttr() << ", which is no " << EntryOp::getOperationName()
-                            << " of this module (" << name << "_c2)";
+    return op.emitOpError() << "names " << op.getCalleeAttr() << ", which is no "
+                            << EntryOp::getOperationName() << " of this module (" << name << "_c2)";
   }
-  if (failed(verifyOperands(op, typesConstraint, "input", op.getInputs(), entry.getInputs(), op.getCalleeAttr())) ||
+  if (failed(verifyOperands(op, typesConstraint, "input", op.getInputs(), entry.getInputs(),
+                            op.getCalleeAttr())) ||
       failed(verifyOperands(op, typesConstraint, "output", op.getOutputs(), entry.getOutputs(),
                             op.getCalleeAttr())) ||
-      failed(verifyOperands(op, typesConstraint, "workspace", op.getWorkspace(), entry.getWorkspace(),
-                            op.getCalleeAttr()))) {
+      failed(verifyOperands(op, typesConstraint, "workspace", op.getWorkspace(),
+                            entry.getWorkspace(), op.getCalleeAttr()))) {
     return mlir::failure();
   }
   if (op.getTeamAttr() && *op.getTeam() != 1) {
-    return op.emitOpError() << "has team = " << *op.getTeam() << ", expected 1 or none (" << name << "_c3)";
+    return op.emitOpError() << "has team = " << *op.getTeam() << ", expected 1 or none (" << name
+                            << "_c3)";
   }
   for (mlir::OperandRange written : {op.getOutputs(), op.getWorkspace()}) {
     for (Value buffer : written) {
@@ -196,8 +202,8 @@ LogicalResult CallOp::verifySymbolUses(SymbolTableCollection& tables) {
   }
   auto decl = llvm::cast<DeclOp>(lookupEntry(*this, getCalleeAttr()));
   if (decl.getPlanAttr() && !getHandle()) {
-    return emitOpError() << "has no handle but " << getCalleeAttr() << " has plan " << decl.getPlanAttr()
-                         << " (call_c4)";
+    return emitOpError() << "has no handle but " << getCalleeAttr() << " has plan "
+                         << decl.getPlanAttr() << " (call_c4)";
   }
   if (!decl.getPlanAttr() && getHandle()) {
     return emitOpError() << "has a handle but " << getCalleeAttr() << " has no plan (call_c4)";
@@ -224,8 +230,8 @@ LogicalResult PlanOp::verifySymbolUses(SymbolTableCollection& tables) {
     }
   }
   if (llvm::to_vector(getConstants().getTypes()) != expected) {
-    return emitOpError() << "has constants of types (" << getConstants().getTypes() << ") but " << getCalleeAttr()
-                         << " has (" << expected << ") (plan_c3)";
+    return emitOpError() << "has constants of types (" << getConstants().getTypes() << ") but "
+                         << getCalleeAttr() << " has (" << expected << ") (plan_c3)";
   }
   return mlir::success();
 }
@@ -234,8 +240,8 @@ LogicalResult PlanOp::verifySymbolUses(SymbolTableCollection& tables) {
 
 LogicalResult ViewOp::verify() {
   if (getIndexNames().size() != getIndices().size()) {
-    return emitOpError() << "has " << getIndices().size() << " index values but " << getIndexNames().size()
-                         << " names for them (view_c1)";
+    return emitOpError() << "has " << getIndices().size() << " index values but "
+                         << getIndexNames().size() << " names for them (view_c1)";
   }
   auto base = llvm::cast<BufferType>(getBase().getType());
   auto result = llvm::cast<BufferType>(getResult().getType());
@@ -244,8 +250,9 @@ LogicalResult ViewOp::verify() {
                          << result.getSpace() << "\" (view_c2)";
   }
   if (base.elementBytes() != result.elementBytes()) {
-    return emitOpError() << "has a base of " << base.elementBytes() << "-byte elements but a result of "
-                         << result.elementBytes() << "-byte elements (view_c3)";
+    return emitOpError() << "has a base of " << base.elementBytes()
+                         << "-byte elements but a result of " << result.elementBytes()
+                         << "-byte elements (view_c3)";
   }
   return mlir::success();
 }
@@ -256,7 +263,8 @@ LogicalResult ViewOp::verifySymbolUses(SymbolTableCollection& tables) {
   }
   for (auto name : getIndexNames().getAsRange<StringAttr>()) {
     if (tables.lookupSymbolIn<ExtentOp>((*this)->getParentOfType<ProgramOp>(), name)) {
-      return emitOpError() << "binds the index name " << name << ", which is also a named extent (view_c4)";
+      return emitOpError() << "binds the index name " << name
+                           << ", which is also a named extent (view_c4)";
     }
   }
   return mlir::success();
@@ -266,7 +274,8 @@ LogicalResult AllocOp::verify() {
   auto cell = llvm::cast<BufferType>(getCell().getType());
   if (!cell.getElementType().isInteger(64) || cell.getSpace() != "host" ||
       symbolic::constantValue(cell.numElements()) != 1) {
-    return emitOpError() << "has a cell of type " << cell << ", expected one i64 in host memory (alloc_c1)";
+    return emitOpError() << "has a cell of type " << cell
+                         << ", expected one i64 in host memory (alloc_c1)";
   }
   return mlir::success();
 }
@@ -275,7 +284,8 @@ LogicalResult CopyOp::verify() {
   auto source = llvm::cast<BufferType>(getSource().getType());
   auto destination = llvm::cast<BufferType>(getDestination().getType());
   if (source.getElementType() != destination.getElementType() ||
-      source.numElements() != destination.numElements() || source.getNames() != destination.getNames()) {
+      source.numElements() != destination.numElements() ||
+      source.getNames() != destination.getNames()) {
     return emitOpError() << "copies " << source << " to " << destination
                          << ", expected equal element types and counts (copy_c1)";
   }
@@ -289,14 +299,16 @@ LogicalResult CopyOp::verify() {
 }
 
 LogicalResult CopyOp::verifySymbolUses(SymbolTableCollection& tables) {
-  if (failed(verifyQueue(*this, getQueueAttr(), tables)) || failed(verifyWritten(*this, getDestination()))) {
+  if (failed(verifyQueue(*this, getQueueAttr(), tables)) ||
+      failed(verifyWritten(*this, getDestination()))) {
     return mlir::failure();
   }
   auto source = llvm::cast<BufferType>(getSource().getType());
   auto destination = llvm::cast<BufferType>(getDestination().getType());
   const bool host = source.getSpace() == "host" && destination.getSpace() == "host";
   if (backendOf(*this, getQueueAttr(), tables) == "cpu" && !host) {
-    return emitOpError() << "copies from space \"" << source.getSpace() << "\" to \"" << destination.getSpace()
+    return emitOpError() << "copies from space \"" << source.getSpace() << "\" to \""
+                         << destination.getSpace()
                          << "\" on a cpu queue, expected the queue of a device (copy_c3)";
   }
   return mlir::success();
@@ -325,25 +337,27 @@ LogicalResult WaitOp::verifySymbolUses(SymbolTableCollection& tables) {
   return verifyQueue(*this, getQueueAttr(), tables);
 }
 LogicalResult SizeOp::verifySymbolUses(SymbolTableCollection& tables) {
-  return verifyExtentNames(*this, getValue().getNames(), mlir::ArrayAttr::get(getContext(), {}), tables);
+  return verifyExtentNames(*this, getValue().getNames(), mlir::ArrayAttr::get(getContext(), {}),
+                           tables);
 }
 
 LogicalResult LoadOp::verify() {
   auto type = llvm::cast<BufferType>(getBuffer().getType());
   if (static_cast<int64_t>(getIndices().size()) != type.getRank()) {
-    return emitOpError() << "has " << getIndices().size() << " indices but a buffer of rank " << type.getRank()
-                         << " (load_c1)";
+    return emitOpError() << "has " << getIndices().size() << " indices but a buffer of rank "
+                         << type.getRank() << " (load_c1)";
   }
   if (getResult().getType() != type.getElementType() && !getResult().getType().isIndex()) {
-    return emitOpError() << "gives " << getResult().getType() << " but the buffer holds " << type.getElementType()
-                         << " (load_c2)";
+    return emitOpError() << "gives " << getResult().getType() << " but the buffer holds "
+                         << type.getElementType() << " (load_c2)";
   }
   if (getResult().getType().isIndex() && !type.getElementType().isInteger(64)) {
     return emitOpError() << "gives index but the buffer holds " << type.getElementType()
                          << ", expected i64 (load_c2)";
   }
   if (type.getSpace() != "host") {
-    return emitOpError() << "reads a buffer in space \"" << type.getSpace() << "\", expected \"host\" (load_c3)";
+    return emitOpError() << "reads a buffer in space \"" << type.getSpace()
+                         << "\", expected \"host\" (load_c3)";
   }
   return mlir::success();
 }
@@ -373,19 +387,20 @@ ParseResult ForOp::parse(OpAsmParser& parser, OperationState& state) {
   OpAsmParser::UnresolvedOperand lower, upper, step;
   Type index = parser.getBuilder().getIndexType();
   counter.type = index;
-  return mlir::failure(
-      failed(parser.parseArgument(counter)) || failed(parser.parseEqual()) || failed(parser.parseOperand(lower)) ||
-      failed(parser.parseKeyword("to")) || failed(parser.parseOperand(upper)) ||
-      failed(parser.parseKeyword("step")) || failed(parser.parseOperand(step)) ||
-      failed(parser.resolveOperand(lower, index, state.operands)) ||
-      failed(parser.resolveOperand(upper, index, state.operands)) ||
-      failed(parser.resolveOperand(step, index, state.operands)) ||
-      failed(parser.parseOptionalAttrDictWithKeyword(state.attributes)) ||
-      failed(parser.parseRegion(*state.addRegion(), counter)));
+  return mlir::failure(failed(parser.parseArgument(counter)) || failed(parser.parseEqual()) ||
+                       failed(parser.parseOperand(lower)) || failed(parser.parseKeyword("to")) ||
+                       failed(parser.parseOperand(upper)) || failed(parser.parseKeyword("step")) ||
+                       failed(parser.parseOperand(step)) ||
+                       failed(parser.resolveOperand(lower, index, state.operands)) ||
+                       failed(parser.resolveOperand(upper, index, state.operands)) ||
+                       failed(parser.resolveOperand(step, index, state.operands)) ||
+                       failed(parser.parseOptionalAttrDictWithKeyword(state.attributes)) ||
+                       failed(parser.parseRegion(*state.addRegion(), counter)));
 }
 
 void ForOp::print(OpAsmPrinter& printer) {
-  printer << " " << getCounter() << " = " << getLower() << " to " << getUpper() << " step " << getStep();
+  printer << " " << getCounter() << " = " << getLower() << " to " << getUpper() << " step "
+          << getStep();
   printer.printOptionalAttrDictWithKeyword((*this)->getAttrs());
   printer << " ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
@@ -404,7 +419,9 @@ void WhileOp::build(OpBuilder&, OperationState& state) {
   state.addRegion()->emplaceBlock();
 }
 
-ConditionOp WhileOp::getConditionOp() { return llvm::cast<ConditionOp>(getBefore().front().back()); }
+ConditionOp WhileOp::getConditionOp() {
+  return llvm::cast<ConditionOp>(getBefore().front().back());
+}
 
 LogicalResult WhileOp::verifyRegions() {
   mlir::Block& before = getBefore().front();
@@ -413,7 +430,8 @@ LogicalResult WhileOp::verifyRegions() {
   }
   for (Operation& op : getBody().front()) {
     if (llvm::isa<ConditionOp>(op)) {
-      return op.emitOpError() << "stands in the second region of a kernel.while, expected the first (while_c2)";
+      return op.emitOpError()
+             << "stands in the second region of a kernel.while, expected the first (while_c2)";
     }
   }
   return mlir::success();

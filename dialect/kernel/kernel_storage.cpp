@@ -25,7 +25,8 @@ using mlir::TypeRange;
 
 //===- program -------------------------------------------------------------===//
 
-void ProgramOp::build(OpBuilder& builder, OperationState& state, StringRef name, TargetAttr target) {
+void ProgramOp::build(OpBuilder& builder, OperationState& state, StringRef name,
+                      TargetAttr target) {
   state.getOrAddProperties<Properties>().sym_name = builder.getStringAttr(name);
   state.getOrAddProperties<Properties>().target = target;
   state.addRegion()->emplaceBlock();
@@ -57,15 +58,16 @@ LogicalResult ProgramOp::verifyRegions() {
   for (mlir::Operation& op : *getBodyBlock()) {
     if (auto queue = llvm::dyn_cast<QueueOp>(op)) {
       if (firstQueue && queue.getBackend() != "cpu") {
-        return queue.emitOpError() << "is the first queue but its backend is \"" << queue.getBackend()
-                                   << "\", expected \"cpu\" (program_c1)";
+        return queue.emitOpError() << "is the first queue but its backend is \""
+                                   << queue.getBackend() << "\", expected \"cpu\" (program_c1)";
       }
       firstQueue = false;
       continue;
     }
     prepares += llvm::isa<PrepareOp>(op);
     runs += llvm::isa<RunOp>(op);
-    if (!llvm::isa<ExtentOp, ParameterOp, StateOp, PreparedOp, HandleOp, ConstantOp, PrepareOp, RunOp>(op)) {
+    if (!llvm::isa<ExtentOp, ParameterOp, StateOp, PreparedOp, HandleOp, ConstantOp, PrepareOp,
+                   RunOp>(op)) {
       return op.emitOpError() << "may not stand in the body of a kernel.program (program_c2)";
     }
     if (llvm::isa<PrepareOp>(op) && runs > 0) {
@@ -96,8 +98,9 @@ LogicalResult ConstantOp::verify() {
   auto type = llvm::cast<BufferType>(getBuffer().getType());
   mlir::ShapedType shaped = getValue().getShapedType();
   if (!type.isStatic() || !type.isContiguous() || type.hasBorder() || type.getSpace() != "host") {
-    return emitOpError() << "has type " << type
-                         << ", expected a static row-major host buffer without a border (constant_c1)";
+    return emitOpError()
+           << "has type " << type
+           << ", expected a static row-major host buffer without a border (constant_c1)";
   }
   if (shaped.getElementType() != type.getElementType() ||
       shaped.getShape() != ArrayRef<int64_t>(type.getStaticExtents())) {
@@ -156,18 +159,20 @@ ParseResult RunOp::parse(OpAsmParser& parser, OperationState& state) {
   }
   state.getOrAddProperties<Properties>().input_names = parser.getBuilder().getArrayAttr(names[0]);
   state.getOrAddProperties<Properties>().output_names = parser.getBuilder().getArrayAttr(names[1]);
-  state.getOrAddProperties<Properties>().mutated_inputs = parser.getBuilder().getDenseBoolArrayAttr(mutated);
+  state.getOrAddProperties<Properties>().mutated_inputs =
+      parser.getBuilder().getDenseBoolArrayAttr(mutated);
   return mlir::failure(failed(parser.parseOptionalAttrDictWithKeyword(state.attributes)) ||
                        failed(parser.parseRegion(*state.addRegion(), arguments)));
 }
 
 void RunOp::print(OpAsmPrinter& printer) {
-  auto printList = [&](mlir::Block::BlockArgListType arguments, mlir::ArrayAttr names, ArrayRef<bool> mutated) {
+  auto printList = [&](mlir::Block::BlockArgListType arguments, mlir::ArrayAttr names,
+                       ArrayRef<bool> mutated) {
     printer << "(";
     llvm::interleaveComma(llvm::enumerate(arguments), printer, [&](auto argument) {
       const bool readWrite = !mutated.empty() && mutated[argument.index()];
-      printer << argument.value() << " " << names[argument.index()] << (readWrite ? " readwrite" : "") << ": "
-              << argument.value().getType();
+      printer << argument.value() << " " << names[argument.index()]
+              << (readWrite ? " readwrite" : "") << ": " << argument.value().getType();
     });
     printer << ")";
   };
@@ -175,7 +180,8 @@ void RunOp::print(OpAsmPrinter& printer) {
   printList(getInputs(), getInputNames(), getMutatedInputs());
   printer << " outs";
   printList(getOutputs(), getOutputNames(), {});
-  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(), {"input_names", "output_names", "mutated_inputs"});
+  printer.printOptionalAttrDictWithKeyword((*this)->getAttrs(),
+                                           {"input_names", "output_names", "mutated_inputs"});
   printer << " ";
   printer.printRegion(getBody(), /*printEntryBlockArgs=*/false);
 }
@@ -187,8 +193,8 @@ LogicalResult RunOp::verifyRegions() {
                          << " names (run_c1)";
   }
   if (getMutatedInputs().size() != getInputNames().size()) {
-    return emitOpError() << "has " << getInputNames().size() << " inputs but says of " << getMutatedInputs().size()
-                         << " whether they are mutated (run_c1)";
+    return emitOpError() << "has " << getInputNames().size() << " inputs but says of "
+                         << getMutatedInputs().size() << " whether they are mutated (run_c1)";
   }
   for (mlir::BlockArgument argument : getBody().getArguments()) {
     if (!llvm::isa<BufferType>(argument.getType())) {
@@ -299,7 +305,8 @@ ParseResult FuncOp::parse(OpAsmParser& parser, OperationState& state) {
     }
     names.push_back(builder.getStringAttr(name));
     SmallVector<OpAsmParser::Argument> arguments;
-    if (failed(parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren, /*allowType=*/true)) ||
+    if (failed(parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren,
+                                        /*allowType=*/true)) ||
         failed(parser.parseRegion(*state.addRegion(), arguments))) {
       return mlir::failure();
     }
@@ -320,13 +327,14 @@ void FuncOp::print(OpAsmPrinter& printer) {
   printTies(printer, getTies());
   printer << (getCanFail() ? " can_fail" : "");
   printer.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(), {"sym_name", "inputs", "outputs", "output_roles", "workspace", "schedule",
-                            "ties", "can_fail", "region_names"});
+      (*this)->getAttrs(), {"sym_name", "inputs", "outputs", "output_roles", "workspace",
+                            "schedule", "ties", "can_fail", "region_names"});
   for (auto [name, region] : llvm::zip(getRegionNames(), getBodies())) {
     printer.printNewline();
     printer << "lambda " << llvm::cast<StringAttr>(name).getValue() << "(";
-    llvm::interleaveComma(region.getArguments(), printer,
-                          [&](mlir::BlockArgument argument) { printer.printRegionArgument(argument); });
+    llvm::interleaveComma(region.getArguments(), printer, [&](mlir::BlockArgument argument) {
+      printer.printRegionArgument(argument);
+    });
     printer << ") ";
     printer.printRegion(region, /*printEntryBlockArgs=*/false);
   }
@@ -335,7 +343,8 @@ void FuncOp::print(OpAsmPrinter& printer) {
 
 namespace {
 
-LogicalResult verifyTypes(mlir::Operation* op, mlir::ArrayAttr types, StringRef what, StringRef constraint) {
+LogicalResult verifyTypes(mlir::Operation* op, mlir::ArrayAttr types, StringRef what,
+                          StringRef constraint) {
   for (auto [position, type] : llvm::enumerate(types.getAsValueRange<TypeAttr>())) {
     if (!llvm::isa<BufferType>(type)) {
       return op->emitOpError() << what << " " << position << " has type " << type
@@ -348,8 +357,8 @@ LogicalResult verifyTypes(mlir::Operation* op, mlir::ArrayAttr types, StringRef 
 LogicalResult verifyRoles(mlir::Operation* op, mlir::ArrayAttr outputs, mlir::ArrayAttr roles,
                           StringRef constraint) {
   if (outputs.size() != roles.size()) {
-    return op->emitOpError() << "has " << outputs.size() << " outputs but " << roles.size() << " roles ("
-                             << constraint << ")";
+    return op->emitOpError() << "has " << outputs.size() << " outputs but " << roles.size()
+                             << " roles (" << constraint << ")";
   }
   for (Attribute role : roles) {
     StringRef text = llvm::cast<StringAttr>(role).getValue();
@@ -370,14 +379,16 @@ LogicalResult verifyTies(FuncOp func) {
   const int64_t outputs = func.getOutputs().size();
   for (Tie tie : getTies(func)) {
     if (tie.input < 0 || tie.input >= inputs || tie.output < 0 || tie.output >= outputs) {
-      return func.emitOpError() << "ties input " << tie.input << " to output " << tie.output << " but has "
-                                << inputs << " inputs and " << outputs << " outputs (func_c3)";
+      return func.emitOpError() << "ties input " << tie.input << " to output " << tie.output
+                                << " but has " << inputs << " inputs and " << outputs
+                                << " outputs (func_c3)";
     }
     Type in = llvm::cast<TypeAttr>(func.getInputs()[tie.input]).getValue();
     Type out = llvm::cast<TypeAttr>(func.getOutputs()[tie.output]).getValue();
     auto inBuffer = llvm::cast<BufferType>(in);
     auto outBuffer = llvm::cast<BufferType>(out);
-    if (inBuffer.elementBytes() != outBuffer.elementBytes() || inBuffer.getSpace() != outBuffer.getSpace()) {
+    if (inBuffer.elementBytes() != outBuffer.elementBytes() ||
+        inBuffer.getSpace() != outBuffer.getSpace()) {
       return func.emitOpError() << "ties input " << tie.input << " of type " << in << " to output "
                                 << tie.output << " of type " << out
                                 << ", expected equal element sizes and spaces (func_c4)";
@@ -392,12 +403,13 @@ LogicalResult FuncOp::verify() {
   if (failed(verifyTypes(*this, getInputs(), "input", "func_c1")) ||
       failed(verifyTypes(*this, getOutputs(), "output", "func_c1")) ||
       failed(verifyTypes(*this, getWorkspace(), "workspace", "func_c1")) ||
-      failed(verifyRoles(*this, getOutputs(), getOutputRoles(), "func_c2")) || failed(verifyTies(*this))) {
+      failed(verifyRoles(*this, getOutputs(), getOutputRoles(), "func_c2")) ||
+      failed(verifyTies(*this))) {
     return mlir::failure();
   }
   if (getRegionNames().size() != getBodies().size()) {
-    return emitOpError() << "has " << getBodies().size() << " regions but " << getRegionNames().size()
-                         << " region names (func_c5)";
+    return emitOpError() << "has " << getBodies().size() << " regions but "
+                         << getRegionNames().size() << " region names (func_c5)";
   }
   llvm::StringSet<> seen;
   for (Attribute name : getRegionNames()) {
@@ -421,11 +433,12 @@ LogicalResult FuncOp::verifyRegions() {
     }
     for (mlir::Operation& op : region.front()) {
       StringRef dialect = op.getName().getDialectNamespace();
-      const bool scalar = llvm::all_of(op.getResultTypes(),
-                                       [](Type type) { return type.isIntOrIndexOrFloat(); });
+      const bool scalar =
+          llvm::all_of(op.getResultTypes(), [](Type type) { return type.isIntOrIndexOrFloat(); });
       if ((dialect != "arith" && dialect != "math" && !llvm::isa<YieldOp>(op)) || !scalar) {
-        return op.emitOpError() << "may not stand in a region of a kernel.func, expected arith and math "
-                                   "on scalars (func_c8)";
+        return op.emitOpError()
+               << "may not stand in a region of a kernel.func, expected arith and math "
+                  "on scalars (func_c8)";
       }
     }
   }
@@ -449,7 +462,8 @@ ParseResult DeclOp::parse(OpAsmParser& parser, OperationState& state) {
       failed(parser.parseAttribute(properties.problem)) || failed(parser.parseRParen()) ||
       failed(parser.parseKeyword("run")) || failed(parseText(properties.run)) ||
       (succeeded(parser.parseOptionalKeyword("plan")) && failed(parseText(properties.plan))) ||
-      (succeeded(parser.parseOptionalKeyword("destroy")) && failed(parseText(properties.destroy)))) {
+      (succeeded(parser.parseOptionalKeyword("destroy")) &&
+       failed(parseText(properties.destroy)))) {
     return mlir::failure();
   }
   if (succeeded(parser.parseOptionalKeyword("can_fail"))) {
@@ -461,7 +475,8 @@ ParseResult DeclOp::parse(OpAsmParser& parser, OperationState& state) {
 void DeclOp::print(OpAsmPrinter& printer) {
   printer << " ";
   printer.printSymbolName(getSymName());
-  printSignature(printer, getInputs(), getConstants(), getOutputs(), getOutputRoles(), getWorkspace());
+  printSignature(printer, getInputs(), getConstants(), getOutputs(), getOutputRoles(),
+                 getWorkspace());
   printer.increaseIndent();
   printer.printNewline();
   printer << "problem(" << getOpAttr() << ", " << getProblem() << ") run(" << getRunAttr() << ")";
@@ -473,8 +488,8 @@ void DeclOp::print(OpAsmPrinter& printer) {
   }
   printer << (getCanFail() ? " can_fail" : "");
   printer.printOptionalAttrDictWithKeyword(
-      (*this)->getAttrs(), {"sym_name", "inputs", "constants", "outputs", "output_roles", "workspace", "op",
-                            "problem", "run", "plan", "destroy", "can_fail"});
+      (*this)->getAttrs(), {"sym_name", "inputs", "constants", "outputs", "output_roles",
+                            "workspace", "op", "problem", "run", "plan", "destroy", "can_fail"});
   printer.decreaseIndent();
 }
 
@@ -504,8 +519,8 @@ LogicalResult DeclOp::verify() {
     return mlir::failure();
   }
   if (getConstants().size() != getInputs().size()) {
-    return emitOpError() << "has " << getInputs().size() << " inputs but says of " << getConstants().size()
-                         << " whether they are constant (decl_c3)";
+    return emitOpError() << "has " << getInputs().size() << " inputs but says of "
+                         << getConstants().size() << " whether they are constant (decl_c3)";
   }
   if (getWorkspace().size() > 1) {
     return emitOpError() << "has " << getWorkspace().size()
@@ -516,11 +531,13 @@ LogicalResult DeclOp::verify() {
   }
   for (mlir::NamedAttribute value : getProblem()) {
     const bool isText = value.getName() == "text" && llvm::isa<StringAttr>(value.getValue());
-    auto sizes = value.getName() == "sizes" ? llvm::dyn_cast<mlir::ArrayAttr>(value.getValue()) : mlir::ArrayAttr();
+    auto sizes = value.getName() == "sizes" ? llvm::dyn_cast<mlir::ArrayAttr>(value.getValue())
+                                            : mlir::ArrayAttr();
     const bool areSizes = sizes && llvm::all_of(sizes, llvm::IsaPred<ExtentAttr>);
     if (!isText && !areSizes && !llvm::isa<mlir::IntegerAttr>(value.getValue())) {
-      return emitOpError() << "has the problem attribute " << value.getName() << " = " << value.getValue()
-                           << ", expected an integer, or a string as text, or #kernel.extent as sizes (decl_c6)";
+      return emitOpError()
+             << "has the problem attribute " << value.getName() << " = " << value.getValue()
+             << ", expected an integer, or a string as text, or #kernel.extent as sizes (decl_c6)";
     }
   }
   return mlir::success();

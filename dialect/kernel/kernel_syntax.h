@@ -11,8 +11,9 @@ namespace straightline::kernel {
 mlir::ParseResult parseSignature(mlir::OpAsmParser& parser, mlir::ArrayAttr& inputs,
                                  mlir::DenseBoolArrayAttr* constants, mlir::ArrayAttr& outputs,
                                  mlir::ArrayAttr& roles, mlir::ArrayAttr& workspace);
-void printSignature(mlir::OpAsmPrinter& printer, mlir::ArrayAttr inputs, llvm::ArrayRef<bool> constants,
-                    mlir::ArrayAttr outputs, mlir::ArrayAttr roles, mlir::ArrayAttr workspace);
+void printSignature(mlir::OpAsmPrinter& printer, mlir::ArrayAttr inputs,
+                    llvm::ArrayRef<bool> constants, mlir::ArrayAttr outputs, mlir::ArrayAttr roles,
+                    mlir::ArrayAttr workspace);
 
 /// `ties([0 -> 0, 2 -> 0])`.
 mlir::ParseResult parseTies(mlir::OpAsmParser& parser, mlir::DenseI64ArrayAttr& ties);
@@ -23,8 +24,9 @@ mlir::ParseResult parseExpr(mlir::OpAsmParser& parser, ExtentAttr& expr);
 void printExpr(mlir::OpAsmPrinter& printer, mlir::Operation* op, ExtentAttr expr);
 
 /// `[i = %i, j = %j]` or nothing: the directive custom<Indices>.
-mlir::ParseResult parseIndices(mlir::OpAsmParser& parser, mlir::ArrayAttr& names,
-                               llvm::SmallVectorImpl<mlir::OpAsmParser::UnresolvedOperand>& indices);
+mlir::ParseResult parseIndices(
+    mlir::OpAsmParser& parser, mlir::ArrayAttr& names,
+    llvm::SmallVectorImpl<mlir::OpAsmParser::UnresolvedOperand>& indices);
 void printIndices(mlir::OpAsmPrinter& printer, mlir::Operation* op, mlir::ArrayAttr names,
                   mlir::OperandRange indices);
 

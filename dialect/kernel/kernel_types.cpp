@@ -32,8 +32,9 @@ int64_t around(ArrayRef<int64_t> border, size_t dim) {
   return border.empty() ? 0 : border[2 * dim] + border[2 * dim + 1];
 }
 
-/// What the extents with their borders from `dim` on multiply to, for dim = 0 .. rank, where they are numbers; else nothing. Sizes
-/// are asked for all the time, and expressions of numbers are slow.
+/// What the extents with their borders from `dim` on multiply to, for dim = 0 .. rank, where they
+/// are numbers; else nothing. Sizes are asked for all the time, and expressions of numbers are
+/// slow.
 SmallVector<int64_t> products(ArrayRef<AffineExpr> extents, ArrayRef<int64_t> border) {
   SmallVector<int64_t> result(extents.size() + 1, 1);
   for (size_t dim = extents.size(); dim-- > 0;) {
@@ -47,8 +48,9 @@ SmallVector<int64_t> products(ArrayRef<AffineExpr> extents, ArrayRef<int64_t> bo
 
 /// Whether the strides are those that go with these products.
 bool areStrides(ArrayRef<AffineExpr> strides, ArrayRef<int64_t> products) {
-  return llvm::all_of(llvm::zip_equal(strides, products.drop_front()),
-                      [](auto pair) { return symbolic::constantValue(std::get<0>(pair)) == std::get<1>(pair); });
+  return llvm::all_of(llvm::zip_equal(strides, products.drop_front()), [](auto pair) {
+    return symbolic::constantValue(std::get<0>(pair)) == std::get<1>(pair);
+  });
 }
 
 /// Row-major strides of the extents with their borders.
@@ -68,11 +70,10 @@ SmallVector<AffineExpr> rowMajorStrides(MLIRContext* context, ArrayRef<AffineExp
 
 mlir::ParseResult parseBorder(mlir::AsmParser& parser, SmallVectorImpl<int64_t>& border) {
   auto parsePair = [&]() -> mlir::ParseResult {
-    return mlir::failure(failed(parser.parseLSquare()) ||
-                         failed(parser.parseInteger(border.emplace_back())) ||
-                         failed(parser.parseComma()) ||
-                         failed(parser.parseInteger(border.emplace_back())) ||
-                         failed(parser.parseRSquare()));
+    return mlir::failure(
+        failed(parser.parseLSquare()) || failed(parser.parseInteger(border.emplace_back())) ||
+        failed(parser.parseComma()) || failed(parser.parseInteger(border.emplace_back())) ||
+        failed(parser.parseRSquare()));
   };
   return parser.parseCommaSeparatedList(mlir::AsmParser::Delimiter::Square, parsePair);
 }
@@ -81,13 +82,15 @@ mlir::ParseResult parseBorder(mlir::AsmParser& parser, SmallVectorImpl<int64_t>&
 
 BufferType BufferType::get(MLIRContext* context, ArrayRef<StringAttr> names,
                            ArrayRef<AffineExpr> extents, Type elementType,
-                           ArrayRef<AffineExpr> strides, StringRef space, ArrayRef<int64_t> border) {
+                           ArrayRef<AffineExpr> strides, StringRef space,
+                           ArrayRef<int64_t> border) {
   symbolic::ExprList all = canonicalShape(names, extents, strides);
   ArrayRef<AffineExpr> exprs(all.exprs);
   // A border of zeros is no border.
   const bool bordered = llvm::any_of(border, [](int64_t width) { return width != 0; });
   return Base::get(context, all.names, exprs.take_front(extents.size()), elementType,
-                   exprs.drop_front(extents.size()), space, bordered ? border : ArrayRef<int64_t>());
+                   exprs.drop_front(extents.size()), space,
+                   bordered ? border : ArrayRef<int64_t>());
 }
 
 BufferType BufferType::getChecked(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
@@ -117,7 +120,8 @@ llvm::LogicalResult BufferType::verify(llvm::function_ref<mlir::InFlightDiagnost
                                        Type elementType, ArrayRef<AffineExpr> strides,
                                        StringRef space, ArrayRef<int64_t> border) {
   if (!elementType.isIntOrFloat()) {
-    return emitError() << "element type " << elementType << " is neither integer nor float (buffer_c1)";
+    return emitError() << "element type " << elementType
+                       << " is neither integer nor float (buffer_c1)";
   }
   if (extents.size() != strides.size()) {
     return emitError() << "buffer has " << extents.size() << " extents but " << strides.size()
@@ -193,13 +197,14 @@ Type BufferType::parse(mlir::AsmParser& parser) {
       return {};
     }
     hasStrides |= keyword == "strides";
-    mlir::ParseResult parsed = keyword == "strides"  ? parseExprs(strides)
-                               : keyword == "space"  ? parser.parseString(&space)
-                               : keyword == "border" ? parseBorder(parser, border)
-                                                     : mlir::ParseResult(parser.emitError(start)
-                                                                         << "unknown part '" << keyword
-                                                                         << "' of a buffer type, expected "
-                                                                            "strides, space or border");
+    mlir::ParseResult parsed =
+        keyword == "strides" ? parseExprs(strides)
+        : keyword == "space" ? parser.parseString(&space)
+        : keyword == "border"
+            ? parseBorder(parser, border)
+            : mlir::ParseResult(parser.emitError(start) << "unknown part '" << keyword
+                                                        << "' of a buffer type, expected "
+                                                           "strides, space or border");
     if (failed(parsed)) {
       return {};
     }
@@ -252,8 +257,8 @@ bool BufferType::isContiguous() const {
 }
 
 bool BufferType::isStatic() const {
-  return llvm::all_of(getExtents(),
-                      [](AffineExpr extent) { return symbolic::constantValue(extent).has_value(); });
+  return llvm::all_of(
+      getExtents(), [](AffineExpr extent) { return symbolic::constantValue(extent).has_value(); });
 }
 
 SmallVector<int64_t> BufferType::getStaticExtents() const {
@@ -274,7 +279,8 @@ int64_t BufferType::elementBytes() const {
 }
 
 AffineExpr BufferType::bytes() const {
-  if (llvm::any_of(getExtents(), [](AffineExpr extent) { return symbolic::constantValue(extent) == 0; })) {
+  if (llvm::any_of(getExtents(),
+                   [](AffineExpr extent) { return symbolic::constantValue(extent) == 0; })) {
     return mlir::getAffineConstantExpr(0, getContext());
   }
   ArrayRef<int64_t> border = getBorder();

@@ -303,7 +303,8 @@ Value PowOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalars) {
                      : s.make<math::IPowIOp>(scalars[0], scalars[1]);
 }
 
-/// Whether a float has been clamped to numbers of 32 bits (it may be NaN): then the nearest integer needs no 64.
+/// Whether a float has been clamped to numbers of 32 bits (it may be NaN): then the nearest integer
+/// needs no 64.
 static bool isWithin32Bits(Value x) {
   auto limit = [](Value constant) {
     auto op = constant.getDefiningOp<arith::ConstantOp>();
@@ -335,10 +336,13 @@ Value ToDtypeOp::buildScalar(OpBuilder& builder, Location loc, ValueRange scalar
                                : arith::TruncFOp::create(builder, loc, to, x).getResult();
   }
   if (s.isFloat()) {
-    // As C through int64_t (int32_t where that is the same): a negative float wraps in an unsigned type instead of being undefined.
+    // As C through int64_t (int32_t where that is the same): a negative float wraps in an unsigned
+    // type instead of being undefined.
     const unsigned throughWidth = toWidth < 32 && isWithin32Bits(x) ? 32 : 64;
-    const Value wide = arith::FPToSIOp::create(builder, loc, builder.getIntegerType(throughWidth), x);
-    return toWidth == throughWidth ? wide : arith::TruncIOp::create(builder, loc, to, wide).getResult();
+    const Value wide =
+        arith::FPToSIOp::create(builder, loc, builder.getIntegerType(throughWidth), x);
+    return toWidth == throughWidth ? wide
+                                   : arith::TruncIOp::create(builder, loc, to, wide).getResult();
   }
   if (llvm::isa<mlir::FloatType>(to)) {
     return s.isUnsigned() ? arith::UIToFPOp::create(builder, loc, to, x).getResult()

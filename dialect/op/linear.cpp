@@ -11,8 +11,7 @@ using mlir::Value;
 using Extents = ExtentSpace::Extents;
 
 static bool isStoredNarrow(Value weight) {
-  const mlir::Type element =
-      llvm::cast<mlir::RankedTensorType>(weight.getType()).getElementType();
+  const mlir::Type element = llvm::cast<mlir::RankedTensorType>(weight.getType()).getElementType();
   return element.isBF16() || element.isF16() || element.isSignlessInteger(8);
 }
 
@@ -40,12 +39,14 @@ llvm::LogicalResult LinearOp::verify() {
                              : pairs          ? getResult().getType().getElementType()
                                               : getX().getType().getElementType();
   if (isOfBytes(*this) && getBias()) {
-    return opError(*this) << "bias is of " << getBias().getType() << " but x and weight of i8 have none (linear_c6)";
+    return opError(*this) << "bias is of " << getBias().getType()
+                          << " but x and weight of i8 have none (linear_c6)";
   }
   for (auto [value, name] : {std::pair<Value, llvm::StringRef>(getWeight(), "weight"),
                              {getBias(), "bias"},
                              {getResult(), "the result"}}) {
-    if (value == getWeight() && (isOfBytes(*this) || (element.isF32() && isStoredNarrow(getWeight())))) {
+    if (value == getWeight() &&
+        (isOfBytes(*this) || (element.isF32() && isStoredNarrow(getWeight())))) {
       continue;
     }
     if (failed(verifyElements(*this, value, name, element, "linear_c5"))) {
@@ -79,9 +80,11 @@ llvm::LogicalResult MatmulOp::verify() {
   }
   const mlir::Type element = getA().getType().getElementType();
   const mlir::Type summed = getResult().getType().getElementType();
-  const bool pairs = summed.isF32() && element.isBF16();  // as select_kernels has it for a kernel that reads them so
+  // as select_kernels has it for a kernel that reads them so
+  const bool pairs = summed.isF32() && element.isBF16();
   if (failed(verifyElements(*this, getB(), "b", element, "matmul_c4")) ||
-      failed(verifyElements(*this, getResult(), "the result", pairs ? summed : element, "matmul_c4"))) {
+      failed(verifyElements(*this, getResult(), "the result", pairs ? summed : element,
+                            "matmul_c4"))) {
     return failure();
   }
   Extents expected = a;

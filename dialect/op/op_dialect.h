@@ -23,7 +23,8 @@ namespace straightline::op {
 
 /// Unit attribute: the op depends on parameters and constants only.
 inline constexpr llvm::StringLiteral kPrepare = "op.prepare";
-/// On a module: what there is to measure, rows of key, module, candidates and what each costs more at a graph's edge.
+/// On a module: what there is to measure, rows of key, module, candidates and what each costs more
+/// at a graph's edge.
 inline constexpr llvm::StringLiteral kCandidates = "op.candidates";
 
 /// A ranked tensor of a supported element type whose dynamic sizes are named by `#op.dims`.

@@ -31,7 +31,8 @@ struct CellVerifier {
 
   llvm::LogicalResult all(llvm::ArrayRef<Named> values, const Extents& expected, int number) {
     for (auto [name, value] : values) {
-      if (failed(verifyExtents(operation, space, name, space.of(value), expected, constraint(number)))) {
+      if (failed(verifyExtents(operation, space, name, space.of(value), expected,
+                               constraint(number)))) {
         return failure();
       }
     }
@@ -39,7 +40,8 @@ struct CellVerifier {
   }
 
   /// c3.
-  llvm::LogicalResult weights(mlir::OperandRange weights, AffineExpr input, AffineExpr hidden, int64_t directions, bool biased) {
+  llvm::LogicalResult weights(mlir::OperandRange weights, AffineExpr input, AffineExpr hidden,
+                              int64_t directions, bool biased) {
     const int64_t each = biased ? 4 : 2;
     for (auto [place, weight] : llvm::enumerate(weights)) {
       const int64_t layer = static_cast<int64_t>(place) / (each * directions);
@@ -49,7 +51,8 @@ struct CellVerifier {
                                : kind == 1 ? Extents{hidden * gates, hidden}
                                            : Extents{hidden * gates};
       const std::string name = ("weight #" + llvm::Twine(place)).str();
-      if (failed(verifyExtents(operation, space, name, space.of(weight), expected, constraint(3)))) {
+      if (failed(
+              verifyExtents(operation, space, name, space.of(weight), expected, constraint(3)))) {
         return failure();
       }
     }
@@ -60,9 +63,11 @@ struct CellVerifier {
   llvm::LogicalResult equalElements(int number) const {
     llvm::SmallVector<Value> values(operation->getOperands());
     llvm::append_range(values, operation->getResults());
-    const mlir::Type element = llvm::cast<mlir::RankedTensorType>(values.front().getType()).getElementType();
+    const mlir::Type element =
+        llvm::cast<mlir::RankedTensorType>(values.front().getType()).getElementType();
     for (Value value : values) {
-      if (failed(verifyElements(operation, value, "an operand or result", element, constraint(number)))) {
+      if (failed(verifyElements(operation, value, "an operand or result", element,
+                                constraint(number)))) {
         return failure();
       }
     }
@@ -74,7 +79,8 @@ struct CellVerifier {
     if (name == "tanh" || name == "relu") {
       return success();
     }
-    return opError(operation) << "nonlinearity is \"" << name << "\" but tanh or relu is needed (" << constraint(number) << ")";
+    return opError(operation) << "nonlinearity is \"" << name << "\" but tanh or relu is needed ("
+                              << constraint(number) << ")";
   }
 
   /// c1 to c5 of layers. `starts` and `ends`: the states with their names.
@@ -84,45 +90,57 @@ struct CellVerifier {
     llvm::append_range(ranked, starts);
     for (auto [name, value] : ranked) {
       if (const size_t rank = space.of(value).size(); rank != 3) {
-        return opError(op) << name << " has rank " << rank << " but 3 is needed (" << constraint(1) << ")";
+        return opError(op) << name << " has rank " << rank << " but 3 is needed (" << constraint(1)
+                           << ")";
       }
     }
     const Extents x = space.of(op.getX()), h0 = space.of(op.getH0());
     const int64_t directions = op.getBidirectional() ? 2 : 1;
-    const AffineExpr batch = op.getBatchFirst() ? x[0] : x[1], steps = op.getBatchFirst() ? x[1] : x[0];
+    const AffineExpr batch = op.getBatchFirst() ? x[0] : x[1],
+                     steps = op.getBatchFirst() ? x[1] : x[0];
     const AffineExpr hidden = h0[2];
-    const Extents state = {mlir::getAffineConstantExpr(op.getNumLayers() * directions, op.getContext()), batch, hidden};
+    const Extents state = {
+        mlir::getAffineConstantExpr(op.getNumLayers() * directions, op.getContext()), batch,
+        hidden};
     if (failed(all(starts, state, 1))) {
       return failure();
     }
     const size_t count = op.getNumLayers() * directions * (op.getHasBiases() ? 4 : 2);
     if (op.getWeights().size() != count) {
-      return opError(op) << "has " << op.getWeights().size() << " weights but " << count << " are needed (" << constraint(2) << ")";
+      return opError(op) << "has " << op.getWeights().size() << " weights but " << count
+                         << " are needed (" << constraint(2) << ")";
     }
-    if (failed(weights(op.getWeights(), x[2], hidden, directions, op.getHasBiases())) || failed(equalElements(5))) {
+    if (failed(weights(op.getWeights(), x[2], hidden, directions, op.getHasBiases())) ||
+        failed(equalElements(5))) {
       return failure();
     }
     const AffineExpr features = hidden * directions;
-    const Extents y = op.getBatchFirst() ? Extents{batch, steps, features} : Extents{steps, batch, features};
+    const Extents y =
+        op.getBatchFirst() ? Extents{batch, steps, features} : Extents{steps, batch, features};
     return failed(all({{"y", op.getY()}}, y, 4)) ? failure() : all(ends, state, 4);
   }
 
   /// c1 to c4 of a sequence. `bias` may be null, and `starts` empty.
   template <typename Op>
-  llvm::LogicalResult sequence(Op op, Value bias, llvm::ArrayRef<Named> starts, llvm::ArrayRef<Named> ends) {
+  llvm::LogicalResult sequence(Op op, Value bias, llvm::ArrayRef<Named> starts,
+                               llvm::ArrayRef<Named> ends) {
     const Extents projected = space.of(op.getProjected()), weight = space.of(op.getWeight());
     if (projected.size() != 3 || weight.size() != 2) {
-      return opError(op) << "projected and weight have ranks " << projected.size() << " and " << weight.size() << " but 3 and 2 are needed ("
-                         << constraint(1) << ")";
+      return opError(op) << "projected and weight have ranks " << projected.size() << " and "
+                         << weight.size() << " but 3 and 2 are needed (" << constraint(1) << ")";
     }
     const AffineExpr hidden = weight[1];
     if (!symbolic::constantValue(hidden)) {
-      return opError(op) << "the hidden size is a named extent but a static one is needed (" << constraint(1) << ")";
+      return opError(op) << "the hidden size is a named extent but a static one is needed ("
+                         << constraint(1) << ")";
     }
     const Extents state = {projected[1], hidden};
-    if (failed(all({{"projected", op.getProjected()}}, {projected[0], projected[1], hidden * gates}, 1)) ||
-        failed(all({{"weight", op.getWeight()}}, {hidden * gates, hidden}, 1)) || (bias && failed(all({{"bias", bias}}, {hidden}, 2))) ||
-        failed(all(starts, state, 2)) || failed(all({{"y", op.getY()}}, {projected[0], projected[1], hidden}, 3)) || failed(all(ends, state, 3))) {
+    if (failed(all({{"projected", op.getProjected()}}, {projected[0], projected[1], hidden * gates},
+                   1)) ||
+        failed(all({{"weight", op.getWeight()}}, {hidden * gates, hidden}, 1)) ||
+        (bias && failed(all({{"bias", bias}}, {hidden}, 2))) || failed(all(starts, state, 2)) ||
+        failed(all({{"y", op.getY()}}, {projected[0], projected[1], hidden}, 3)) ||
+        failed(all(ends, state, 3))) {
       return failure();
     }
     return equalElements(4);
@@ -132,33 +150,45 @@ struct CellVerifier {
 }  // namespace
 
 llvm::LogicalResult LstmOp::verify() {
-  return CellVerifier::of(*this).layers(*this, {{"h0", getH0()}, {"c0", getC0()}}, {{"h", getH()}, {"c", getC()}});
+  return CellVerifier::of(*this).layers(*this, {{"h0", getH0()}, {"c0", getC0()}},
+                                        {{"h", getH()}, {"c", getC()}});
 }
 
-llvm::LogicalResult GruOp::verify() { return CellVerifier::of(*this).layers(*this, {{"h0", getH0()}}, {{"h", getH()}}); }
+llvm::LogicalResult GruOp::verify() {
+  return CellVerifier::of(*this).layers(*this, {{"h0", getH0()}}, {{"h", getH()}});
+}
 
 llvm::LogicalResult RnnOp::verify() {
   CellVerifier verifier = CellVerifier::of(*this);
-  return failed(verifier.layers(*this, {{"h0", getH0()}}, {{"h", getH()}})) ? failure() : verifier.nonlinearity(getNonlinearity(), 6);
+  return failed(verifier.layers(*this, {{"h0", getH0()}}, {{"h", getH()}}))
+             ? failure()
+             : verifier.nonlinearity(getNonlinearity(), 6);
 }
 
 llvm::LogicalResult LstmSequenceOp::verify() {
   if (!getH0() != !getC0()) {
-    return opError(*this) << "has " << (getH0() ? "h0" : "c0") << " alone but both or neither are needed (lstm_sequence_c2)";
+    return opError(*this) << "has " << (getH0() ? "h0" : "c0")
+                          << " alone but both or neither are needed (lstm_sequence_c2)";
   }
-  const llvm::SmallVector<Named> starts = getH0() ? llvm::SmallVector<Named>{{"h0", getH0()}, {"c0", getC0()}} : llvm::SmallVector<Named>();
+  const llvm::SmallVector<Named> starts =
+      getH0() ? llvm::SmallVector<Named>{{"h0", getH0()}, {"c0", getC0()}}
+              : llvm::SmallVector<Named>();
   return CellVerifier::of(*this).sequence(*this, {}, starts, {{"h", getH()}, {"c", getC()}});
 }
 
 llvm::LogicalResult GruSequenceOp::verify() {
-  const llvm::SmallVector<Named> starts = getH0() ? llvm::SmallVector<Named>{{"h0", getH0()}} : llvm::SmallVector<Named>();
+  const llvm::SmallVector<Named> starts =
+      getH0() ? llvm::SmallVector<Named>{{"h0", getH0()}} : llvm::SmallVector<Named>();
   return CellVerifier::of(*this).sequence(*this, getBias(), starts, {{"h", getH()}});
 }
 
 llvm::LogicalResult RnnSequenceOp::verify() {
   CellVerifier verifier = CellVerifier::of(*this);
-  const llvm::SmallVector<Named> starts = getH0() ? llvm::SmallVector<Named>{{"h0", getH0()}} : llvm::SmallVector<Named>();
-  return failed(verifier.sequence(*this, {}, starts, {{"h", getH()}})) ? failure() : verifier.nonlinearity(getNonlinearity(), 5);
+  const llvm::SmallVector<Named> starts =
+      getH0() ? llvm::SmallVector<Named>{{"h0", getH0()}} : llvm::SmallVector<Named>();
+  return failed(verifier.sequence(*this, {}, starts, {{"h", getH()}}))
+             ? failure()
+             : verifier.nonlinearity(getNonlinearity(), 5);
 }
 
 }  // namespace straightline::op

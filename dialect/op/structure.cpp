@@ -51,11 +51,12 @@ llvm::LogicalResult IotaOp::verify() {
 }
 
 llvm::LogicalResult FusionOp::verify() {
-  if (!llvm::is_contained({"pointwise", "row_reduction", "gemm", "convolution", "matmul", "product_group"},
-                          getFamily())) {
-    return opError(*this)
-           << "family \"" << getFamily()
-           << "\" is none of pointwise, row_reduction, gemm, convolution, matmul, product_group (fusion_c1)";
+  if (!llvm::is_contained(
+          {"pointwise", "row_reduction", "gemm", "convolution", "matmul", "product_group"},
+          getFamily())) {
+    return opError(*this) << "family \"" << getFamily()
+                          << "\" is none of pointwise, row_reduction, gemm, convolution, matmul, "
+                             "product_group (fusion_c1)";
   }
   mlir::Block& block = getBody().front();
   if (!llvm::equal(block.getArgumentTypes(), getInputs().getTypes())) {

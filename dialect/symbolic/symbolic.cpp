@@ -15,14 +15,13 @@ using mlir::StringAttr;
 ExprList canonical(llvm::ArrayRef<StringAttr> names, llvm::ArrayRef<AffineExpr> exprs) {
   ExprList result;
   for (unsigned position = 0; position < names.size(); ++position) {
-    const bool used = llvm::any_of(
-        exprs, [&](AffineExpr expr) { return expr.isFunctionOfSymbol(position); });
+    const bool used =
+        llvm::any_of(exprs, [&](AffineExpr expr) { return expr.isFunctionOfSymbol(position); });
     if (used && !llvm::is_contained(result.names, names[position])) {
       result.names.push_back(names[position]);
     }
   }
-  llvm::sort(result.names,
-             [](StringAttr a, StringAttr b) { return a.getValue() < b.getValue(); });
+  llvm::sort(result.names, [](StringAttr a, StringAttr b) { return a.getValue() < b.getValue(); });
   for (AffineExpr expr : exprs) {
     llvm::SmallVector<StringAttr> order = result.names;
     result.exprs.push_back(rebase(expr, names, order));
@@ -57,8 +56,7 @@ AffineExpr rebase(AffineExpr expr, llvm::ArrayRef<StringAttr> from,
 
 namespace {
 
-ParseResult parseSum(AsmParser& parser, llvm::SmallVectorImpl<StringAttr>& names,
-                     AffineExpr& expr);
+ParseResult parseSum(AsmParser& parser, llvm::SmallVectorImpl<StringAttr>& names, AffineExpr& expr);
 
 ParseResult parseAtom(AsmParser& parser, llvm::SmallVectorImpl<StringAttr>& names,
                       AffineExpr& expr) {
@@ -208,7 +206,8 @@ void printExpr(llvm::raw_ostream& os, AffineExpr expr, llvm::ArrayRef<StringAttr
   const int own = precedence(expr);
   printOperand(os, binary.getLHS(), names, precedence(binary.getLHS()) < own);
   os << spelling(expr.getKind());
-  // Sums and products are read from the left; a right operand of the same rank keeps its parentheses.
+  // Sums and products are read from the left; a right operand of the same rank keeps its
+  // parentheses.
   const bool right = own == 0 ? precedence(binary.getRHS()) < own : precedence(binary.getRHS()) < 2;
   printOperand(os, binary.getRHS(), names, right);
 }
@@ -243,7 +242,8 @@ std::optional<Bounds> bounds(AffineExpr expr, llvm::ArrayRef<StringAttr> names,
   if (!a || !b) {
     return std::nullopt;
   }
-  const bool divides = expr.getKind() != AffineExprKind::Add && expr.getKind() != AffineExprKind::Mul;
+  const bool divides =
+      expr.getKind() != AffineExprKind::Add && expr.getKind() != AffineExprKind::Mul;
   if (divides && (b->lowest <= 0 || a->lowest < 0)) {
     return std::nullopt;
   }

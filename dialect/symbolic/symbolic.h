@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Named extents: integer expressions over named symbols, shared by both dialects. An expression is an AffineExpr whose
-// symbol s_i stands for names[i]; lists keep their names sorted and used, so that equal lists are equal attributes.
+// Named extents: integer expressions over named symbols, shared by both dialects. An expression is
+// an AffineExpr whose symbol s_i stands for names[i]; lists keep their names sorted and used, so
+// that equal lists are equal attributes.
 #ifndef STRAIGHTLINE_DIALECT_SYMBOLIC_H
 #define STRAIGHTLINE_DIALECT_SYMBOLIC_H
 
@@ -23,7 +24,7 @@ using BoundsMap = llvm::DenseMap<mlir::StringAttr, Bounds>;
 
 /// Integer expressions over common names.
 struct ExprList {
-  llvm::SmallVector<mlir::StringAttr> names;   ///< sorted, each used by some expression
+  llvm::SmallVector<mlir::StringAttr> names;  ///< sorted, each used by some expression
   llvm::SmallVector<mlir::AffineExpr> exprs;
   bool operator==(const ExprList&) const = default;
 };
@@ -44,7 +45,8 @@ mlir::ParseResult parseExpr(mlir::AsmParser& parser, llvm::SmallVectorImpl<mlir:
 /// Parses `[e, e, ...]` and makes it canonical.
 mlir::ParseResult parseList(mlir::AsmParser& parser, ExprList& list);
 
-void printExpr(llvm::raw_ostream& os, mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names);
+void printExpr(llvm::raw_ostream& os, mlir::AffineExpr expr,
+               llvm::ArrayRef<mlir::StringAttr> names);
 /// Prints `[e, e, ...]`.
 void printList(llvm::raw_ostream& os, llvm::ArrayRef<mlir::StringAttr> names,
                llvm::ArrayRef<mlir::AffineExpr> exprs);
@@ -52,9 +54,10 @@ void printList(llvm::raw_ostream& os, llvm::ArrayRef<mlir::StringAttr> names,
 /// The value when `expr` is a constant.
 std::optional<int64_t> constantValue(mlir::AffineExpr expr);
 
-/// Largest value over the bounds (interval arithmetic; exact for monotone expressions). A name without bounds, or a division
-/// by something not positive, gives nullopt.
-std::optional<Bounds> bounds(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names, const BoundsMap& known);
+/// Largest value over the bounds (interval arithmetic; exact for monotone expressions). A name
+/// without bounds, or a division by something not positive, gives nullopt.
+std::optional<Bounds> bounds(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> names,
+                             const BoundsMap& known);
 
 }  // namespace straightline::symbolic
 

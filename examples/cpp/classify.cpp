@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small classifier, twice: built op by op, and loaded from a file. Shows what a program says about itself, and how errors come.
+// A small classifier, twice: built op by op, and loaded from a file. Shows what a program says
+// about itself, and how errors come.
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -17,11 +18,16 @@ sl::Module buildClassifier() {
   builder.symbol("rows", 1, 1024);
   const std::string hidden = sl::tensorType(sl::DType::f32, {"rows", 32});
   const std::string scores = sl::tensorType(sl::DType::f32, {"rows", 10});
-  const sl::Builder::Value x = builder.begin({{"x", sl::tensorType(sl::DType::f32, {"rows", 16})}}).front();
-  const sl::Builder::Value a = builder.parameter("hidden.weight", sl::tensorType(sl::DType::f32, {32, 16}));
-  const sl::Builder::Value b = builder.parameter("hidden.bias", sl::tensorType(sl::DType::f32, {32}));
-  const sl::Builder::Value c = builder.parameter("scores.weight", sl::tensorType(sl::DType::f32, {10, 32}));
-  const sl::Builder::Value h = builder.op("op.relu", {builder.op("op.linear", {x, a, b}, hidden)}, hidden);
+  const sl::Builder::Value x =
+      builder.begin({{"x", sl::tensorType(sl::DType::f32, {"rows", 16})}}).front();
+  const sl::Builder::Value a =
+      builder.parameter("hidden.weight", sl::tensorType(sl::DType::f32, {32, 16}));
+  const sl::Builder::Value b =
+      builder.parameter("hidden.bias", sl::tensorType(sl::DType::f32, {32}));
+  const sl::Builder::Value c =
+      builder.parameter("scores.weight", sl::tensorType(sl::DType::f32, {10, 32}));
+  const sl::Builder::Value h =
+      builder.op("op.relu", {builder.op("op.linear", {x, a, b}, hidden)}, hidden);
   const sl::Builder::Value y = builder.op("op.linear", {h, c}, scores);
   return builder.finish({{"probabilities", builder.op("op.softmax", {y}, scores, {{"dim", 1}})}});
 }
@@ -44,13 +50,15 @@ int main() {
 
     const sl::Module module = buildClassifier();
     const sl::Program program = sl::compile(module);
-    const sl::Function classify = program.bind({{"hidden.weight", a}, {"hidden.bias", b}, {"scores.weight", c}});
+    const sl::Function classify =
+        program.bind({{"hidden.weight", a}, {"hidden.bias", b}, {"scores.weight", c}});
     std::printf("%s\n", program.ir("kernel").c_str());
 
     // The same from a file.
     std::ofstream("classifier.mlir") << module.print();
-    const sl::Function loaded = sl::compile(sl::Module::load("classifier.mlir"))
-                                    .bind({{"hidden.weight", a}, {"hidden.bias", b}, {"scores.weight", c}});
+    const sl::Function loaded =
+        sl::compile(sl::Module::load("classifier.mlir"))
+            .bind({{"hidden.weight", a}, {"hidden.bias", b}, {"scores.weight", c}});
 
     for (int64_t rows : {1, 7}) {
       const sl::Tensor x = randomTensor({rows, 16}, engine);

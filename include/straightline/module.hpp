@@ -18,7 +18,7 @@
 namespace straightline {
 inline namespace v1 {
 
-// Modules -------------------------------------------------------------------------------------------------------------
+// Modules -----------------------------------------------------------------------------------------
 
 /// A graph of the op level (or a program of the kernel level). Compiling leaves it as it is.
 class Module {
@@ -83,7 +83,8 @@ inline std::string tensorType(DType dtype, const std::vector<Extent>& shape) {
     list += (list.empty() ? "" : ", ") + extent.text();
     isNamed |= extent.isNamed();
   }
-  return "tensor<" + sizes + std::string(name(dtype)) + (isNamed ? ", #op.dims<[" + list + "]>" : "") + ">";
+  return "tensor<" + sizes + std::string(name(dtype)) +
+         (isNamed ? ", #op.dims<[" + list + "]>" : "") + ">";
 }
 
 /// An attribute of an op.
@@ -127,7 +128,8 @@ class Attribute {
   bool isString_ = false;
 };
 
-/// Builds a module of one function in program order. The first mistake throws; nothing can be added after it.
+/// Builds a module of one function in program order. The first mistake throws; nothing can be added
+/// after it.
 class Builder {
  public:
   struct Value {
@@ -140,7 +142,8 @@ class Builder {
   struct Result {
     std::string name;
     Value value;
-    std::string tie = "";  ///< "input:NAME" or "state:NAME": overwrites that; not given to the caller
+    /// "input:NAME" or "state:NAME": overwrites that; not given to the caller
+    std::string tie = "";
   };
   using Attributes = std::vector<std::pair<std::string, Attribute>>;
   using Location = std::source_location;
@@ -152,7 +155,8 @@ class Builder {
     run([&](sl_text** error) { return sl_builder_symbol(get(), name.c_str(), min, max, error); });
   }
 
-  std::vector<Value> begin(const std::vector<Argument>& arguments, const std::string& name = "forward") {
+  std::vector<Value> begin(const std::vector<Argument>& arguments,
+                           const std::string& name = "forward") {
     std::vector<const char*> names;
     std::vector<const char*> types;
     for (const Argument& argument : arguments) {
@@ -161,25 +165,29 @@ class Builder {
     }
     std::vector<int32_t> values(arguments.size());
     run([&](sl_text** error) {
-      return sl_builder_begin_function(get(), name.c_str(), names.data(), types.data(), static_cast<int32_t>(names.size()),
-                                       values.data(), error);
+      return sl_builder_begin_function(get(), name.c_str(), names.data(), types.data(),
+                                       static_cast<int32_t>(names.size()), values.data(), error);
     });
     return wrap(values);
   }
 
   /// Read only, given by name when the program is bound.
-  Value parameter(const std::string& name, const std::string& type, Location location = Location::current()) {
+  Value parameter(const std::string& name, const std::string& type,
+                  Location location = Location::current()) {
     return op("op.parameter", {}, type, {{"name", name}}, location);
   }
   /// Its value at the beginning of a call; a result with the tie "state:NAME" overwrites it.
-  Value state(const std::string& name, const std::string& type, Location location = Location::current()) {
+  Value state(const std::string& name, const std::string& type,
+              Location location = Location::current()) {
     return op("op.state", {}, type, {{"name", name}}, location);
   }
   /// A literal with row-major elements.
   template <typename T>
-  Value constant(const std::string& type, std::span<const T> values, Location location = Location::current()) {
+  Value constant(const std::string& type, std::span<const T> values,
+                 Location location = Location::current()) {
     run([&](sl_text** error) {
-      return sl_builder_attribute_dense(get(), "value", type.c_str(), values.data(), values.size_bytes(), error);
+      return sl_builder_attribute_dense(get(), "value", type.c_str(), values.data(),
+                                        values.size_bytes(), error);
     });
     return op("op.constant", {}, type, {}, location);
   }
@@ -189,10 +197,11 @@ class Builder {
            const Attributes& attributes = {}, Location location = Location::current()) {
     return ops(name, operands, {type}, attributes, {}, 0, location).front();
   }
-  /// An op with any number of results. `segments`: how many operands each group has, for ops with optional operands
-  /// ({1, 1, 0}); the op takes the last `regions` regions that were ended.
-  std::vector<Value> ops(const std::string& name, const std::vector<Value>& operands, const std::vector<std::string>& types,
-                         const Attributes& attributes = {}, const std::vector<int32_t>& segments = {}, int32_t regions = 0,
+  /// An op with any number of results. `segments`: how many operands each group has, for ops with
+  /// optional operands ({1, 1, 0}); the op takes the last `regions` regions that were ended.
+  std::vector<Value> ops(const std::string& name, const std::vector<Value>& operands,
+                         const std::vector<std::string>& types, const Attributes& attributes = {},
+                         const std::vector<int32_t>& segments = {}, int32_t regions = 0,
                          Location location = Location::current()) {
     for (const auto& [key, attribute] : attributes) {
       setAttribute(key, attribute);
@@ -202,9 +211,10 @@ class Builder {
     const sl_location where = locate(location);
     std::vector<int32_t> results(types.size());
     run([&](sl_text** error) {
-      return sl_builder_op(get(), name.c_str(), given.data(), static_cast<int32_t>(given.size()), texts.data(),
-                           static_cast<int32_t>(texts.size()), segments.empty() ? nullptr : segments.data(),
-                           static_cast<int32_t>(segments.size()), regions, &where, results.data(), error);
+      return sl_builder_op(
+          get(), name.c_str(), given.data(), static_cast<int32_t>(given.size()), texts.data(),
+          static_cast<int32_t>(texts.size()), segments.empty() ? nullptr : segments.data(),
+          static_cast<int32_t>(segments.size()), regions, &where, results.data(), error);
     });
     return wrap(results);
   }
@@ -214,7 +224,8 @@ class Builder {
     const std::vector<const char*> texts = pointers(types);
     std::vector<int32_t> values(types.size());
     run([&](sl_text** error) {
-      return sl_builder_begin_region(get(), texts.data(), static_cast<int32_t>(texts.size()), values.data(), error);
+      return sl_builder_begin_region(get(), texts.data(), static_cast<int32_t>(texts.size()),
+                                     values.data(), error);
     });
     return wrap(values);
   }
@@ -222,11 +233,13 @@ class Builder {
     const std::vector<int32_t> given = unwrap(yields);
     const sl_location where = locate(location);
     run([&](sl_text** error) {
-      return sl_builder_end_region(get(), given.data(), static_cast<int32_t>(given.size()), &where, error);
+      return sl_builder_end_region(get(), given.data(), static_cast<int32_t>(given.size()), &where,
+                                   error);
     });
   }
 
-  /// Ends the function and verifies the module; the builder is empty afterwards. Tied results come last.
+  /// Ends the function and verifies the module; the builder is empty afterwards. Tied results come
+  /// last.
   Module finish(const std::vector<Result>& results) {
     std::vector<int32_t> values;
     std::vector<const char*> names;
@@ -238,7 +251,8 @@ class Builder {
     }
     sl_module* module = nullptr;
     run([&](sl_text** error) {
-      return sl_builder_end_function(get(), values.data(), names.data(), ties.data(), static_cast<int32_t>(values.size()), error);
+      return sl_builder_end_function(get(), values.data(), names.data(), ties.data(),
+                                     static_cast<int32_t>(values.size()), error);
     });
     run([&](sl_text** error) { return sl_builder_finish(get(), &module, error); });
     builder_.reset();
@@ -262,14 +276,16 @@ class Builder {
   void setAttribute(const std::string& key, const Attribute& attribute) {
     const std::string& text = attribute.text();
     run([&](sl_text** error) {
-      return attribute.isString() ? sl_builder_attribute_string(get(), key.c_str(), text.data(), text.size(), error)
-                                  : sl_builder_attribute(get(), key.c_str(), text.c_str(), error);
+      return attribute.isString()
+                 ? sl_builder_attribute_string(get(), key.c_str(), text.data(), text.size(), error)
+                 : sl_builder_attribute(get(), key.c_str(), text.c_str(), error);
     });
   }
 
   static sl_location locate(const Location& location) {
     const char* slash = std::strrchr(location.file_name(), '/');
-    return {"", slash == nullptr ? location.file_name() : slash + 1, static_cast<int32_t>(location.line())};
+    return {"", slash == nullptr ? location.file_name() : slash + 1,
+            static_cast<int32_t>(location.line())};
   }
   static std::vector<const char*> pointers(const std::vector<std::string>& texts) {
     std::vector<const char*> result;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Straightline for C++ programs: build or load a graph, compile it, call it. Headers only, over the two C ABIs;
-// needs C++20 and libstraightline_compiler.so with libstraightline_runtime.so, nothing else.
+// Straightline for C++ programs: build or load a graph, compile it, call it. Headers only, over the
+// two C ABIs; needs C++20 and libstraightline_compiler.so with libstraightline_runtime.so, nothing
+// else.
 //
-//   straightline::Program program = straightline::compile(straightline::Module::load("model.mlir"));
+//   straightline::Program program =
+//   straightline::compile(straightline::Module::load("model.mlir"));
 //   straightline::Function forward = program.bind({{"fc.weight", weight}, {"fc.bias", bias}});
 //   std::vector<straightline::Tensor> y = forward({x});
 //
-// Errors are exceptions of three kinds: UserError (the input or the way it was used), UnsupportedError (right, but beyond
-// Straightline) and InternalError (a bug of ours). An object that was moved from, or never made, says so by a UserError.
-// Threads: Tensor, Program and Function are handles with shared ownership; calls of one Function may run at once from any
-// number of threads. Module and Builder belong to one thread at a time.
+// Errors are exceptions of three kinds: UserError (the input or the way it was used),
+// UnsupportedError (right, but beyond Straightline) and InternalError (a bug of ours). An object
+// that was moved from, or never made, says so by a UserError. Threads: Tensor, Program and Function
+// are handles with shared ownership; calls of one Function may run at once from any number of
+// threads. Module and Builder belong to one thread at a time.
 #ifndef STRAIGHTLINE_STRAIGHTLINE_HPP
 #define STRAIGHTLINE_STRAIGHTLINE_HPP
 
@@ -29,12 +32,13 @@
 namespace straightline {
 inline namespace v1 {
 
-// Programs ------------------------------------------------------------------------------------------------------------
+// Programs ----------------------------------------------------------------------------------------
 
 struct CompileOptions {
-  std::string cpu = "";       ///< an LLVM CPU or level ("x86-64-v3"); "": this machine
-  int32_t threads = 1;        ///< team size to plan for
-  bool freeze = true;         ///< keep what is computed from parameters once; false: parameters are read live
+  std::string cpu = "";  ///< an LLVM CPU or level ("x86-64-v3"); "": this machine
+  int32_t threads = 1;   ///< team size to plan for
+  /// keep what is computed from parameters once; false: parameters are read live
+  bool freeze = true;
   bool cache = true;          ///< the disk cache of compiled code
   std::string pipeline = "";  ///< further options of the pass pipeline, "key=value key=value"
 };
@@ -66,14 +70,17 @@ class Program {
   std::string ir(const std::string& level = "kernel", bool locations = false) const {
     sl_text* text = nullptr;
     sl_text* error = nullptr;
-    detail::check(sl_compilation_ir(compilation(), level.c_str(), locations ? SL_PRINT_LOCATIONS : 0, &text, &error), error);
+    detail::check(sl_compilation_ir(compilation(), level.c_str(),
+                                    locations ? SL_PRINT_LOCATIONS : 0, &text, &error),
+                  error);
     return detail::take(text);
   }
   /// Warnings (trouble with the disk cache), one a line.
   std::string notes() const { return detail::take(sl_compilation_notes(compilation())); }
 
-  /// Computes what is kept from the parameters. They are borrowed: the function holds the tensors, and updates states in them.
-  /// A UserError names every entry that is missing, unknown or of another type, shape or strides.
+  /// Computes what is kept from the parameters. They are borrowed: the function holds the tensors,
+  /// and updates states in them. A UserError names every entry that is missing, unknown or of
+  /// another type, shape or strides.
   Function bind(const std::map<std::string, Tensor>& parameters = {}) const;
 
   const sl_program_desc& description() const {
@@ -84,13 +91,17 @@ class Program {
   friend class Function;
   friend Program compile(const Module& module, const CompileOptions& options);
 
-  const sl_compilation* compilation() const { return detail::present(compilation_, "the program").get(); }
+  const sl_compilation* compilation() const {
+    return detail::present(compilation_, "the program").get();
+  }
 
   std::vector<TensorInfo> tensors(sl_role first, sl_role second) const {
     const sl_program_desc& desc = description();
     const bool areInputs = first == SL_ROLE_INPUT;
-    std::vector<TensorInfo> result(static_cast<size_t>(areInputs ? desc.input_count : desc.parameter_count));
-    for (const sl_buffer& buffer : std::span(desc.buffers, static_cast<size_t>(desc.buffer_count))) {
+    std::vector<TensorInfo> result(
+        static_cast<size_t>(areInputs ? desc.input_count : desc.parameter_count));
+    for (const sl_buffer& buffer :
+         std::span(desc.buffers, static_cast<size_t>(desc.buffer_count))) {
       if (buffer.role != first && buffer.role != second) {
         continue;
       }
@@ -107,7 +118,8 @@ class Program {
 
   std::shared_ptr<sl_program> program_;
   std::shared_ptr<sl_compilation> compilation_;
-  std::set<std::string> declared_;  ///< parameters and states of the module, also those that nothing reads
+  /// parameters and states of the module, also those that nothing reads
+  std::set<std::string> declared_;
 };
 
 /// Runs the pass pipeline, emits, compiles and loads. Takes seconds at most.
@@ -128,14 +140,15 @@ inline Program compile(const Module& module, const CompileOptions& options = {})
   detail::check(sl_compile(module.get(), &request, &compilation, &error), error);
   Program program;
   program.compilation_ = std::shared_ptr<sl_compilation>(compilation, detail::Release());
-  program.program_ = std::shared_ptr<sl_program>(sl_compilation_program(compilation), detail::Release());
+  program.program_ =
+      std::shared_ptr<sl_program>(sl_compilation_program(compilation), detail::Release());
   for (int32_t i = 0; sl_text* name = sl_module_parameter_name(module.get(), i); ++i) {
     program.declared_.insert(detail::take(name));
   }
   return program;
 }
 
-// Functions -----------------------------------------------------------------------------------------------------------
+// Functions ---------------------------------------------------------------------------------------
 
 /// A program with parameters of its own: what is called. Copies share both.
 class Function {
@@ -143,15 +156,19 @@ class Function {
   Function() = default;
   explicit operator bool() const { return state_ != nullptr; }
 
-  /// Calls it. Results are fresh tensors, or views of an input, parameter or state that keep it alive.
-  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const { return call(inputs, {}); }
+  /// Calls it. Results are fresh tensors, or views of an input, parameter or state that keep it
+  /// alive.
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) const {
+    return call(inputs, {});
+  }
 
-  /// The same into tensors of the caller, one a fresh result in order; nothing else is allocated for them.
+  /// The same into tensors of the caller, one a fresh result in order; nothing else is allocated
+  /// for them.
   void operator()(const std::vector<Tensor>& inputs, const std::vector<Tensor>& outputs) const {
     const State& state = *detail::present(state_, "the function");
     if (static_cast<int32_t>(outputs.size()) != state.desc->output_count) {
-      throw UserError("the function writes " + std::to_string(state.desc->output_count) + " outputs but " +
-                      std::to_string(outputs.size()) + " are given");
+      throw UserError("the function writes " + std::to_string(state.desc->output_count) +
+                      " outputs but " + std::to_string(outputs.size()) + " are given");
     }
     call(inputs, outputs);
   }
@@ -189,7 +206,8 @@ class Function {
     }
   };
 
-  std::vector<Tensor> call(const std::vector<Tensor>& inputs, const std::vector<Tensor>& given) const {
+  std::vector<Tensor> call(const std::vector<Tensor>& inputs,
+                           const std::vector<Tensor>& given) const {
     const State& state = *detail::present(state_, "the function");
     std::vector<int64_t> extents(static_cast<size_t>(state.desc->extent_count));
     const std::vector<void*> inputData = guard(state, inputs, extents);
@@ -213,31 +231,35 @@ class Function {
     sl_ctx context{};
     context.size = sizeof(context);
     context.statement = -1;
-    detail::check(sl_run(state.program.get(), state.weights.get(), leased, state.queue.get(), &arguments, &context, &message),
+    detail::check(sl_run(state.program.get(), state.weights.get(), leased, state.queue.get(),
+                         &arguments, &context, &message),
                   message);
     return results(state, inputs, fresh, extents.data());
   }
 
   /// Compares the inputs with what was compiled and finds the named extents.
-  static std::vector<void*> guard(const State& state, const std::vector<Tensor>& inputs, std::vector<int64_t>& extents) {
+  static std::vector<void*> guard(const State& state, const std::vector<Tensor>& inputs,
+                                  std::vector<int64_t>& extents) {
     std::vector<sl_tensor> tensors;
     std::vector<void*> data;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Tensor& input = inputs[i];
       if (!input) {
-        throw UserError("input " + std::to_string(i) + " is an empty tensor: it was moved from, or never made");
+        throw UserError("input " + std::to_string(i) +
+                        " is an empty tensor: it was moved from, or never made");
       }
-      tensors.push_back({input.data_, input.shape_.data(), input.strides_.data(), static_cast<int32_t>(input.rank()),
-                         detail::row(input.dtype_).code, 1, 0});
+      tensors.push_back({input.data_, input.shape_.data(), input.strides_.data(),
+                         static_cast<int32_t>(input.rank()), detail::row(input.dtype_).code, 1, 0});
       data.push_back(input.data_);
     }
     sl_message message{};
-    detail::check(sl_program_guard(state.program.get(), tensors.data(), static_cast<int32_t>(tensors.size()), extents.data(),
-                                   &message),
+    detail::check(sl_program_guard(state.program.get(), tensors.data(),
+                                   static_cast<int32_t>(tensors.size()), extents.data(), &message),
                   message);
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (state.written[i] && inputs[i].isReadOnly()) {
-        throw UserError("input " + std::to_string(i) + " is over const memory but the program updates it");
+        throw UserError("input " + std::to_string(i) +
+                        " is over const memory but the program updates it");
       }
     }
     return data;
@@ -247,22 +269,24 @@ class Function {
     std::vector<Tensor> outputs;
     for (const sl_buffer* buffer : state.outputs) {
       Layout layout(*buffer, extents);
-      Tensor tensor(detail::dtypeOf(buffer->dtype), std::move(layout.shape), std::move(layout.strides));
+      Tensor tensor(detail::dtypeOf(buffer->dtype), std::move(layout.shape),
+                    std::move(layout.strides));
       tensor.allocate(layout.bytes);
       outputs.push_back(std::move(tensor));
     }
     return outputs;
   }
 
-  static void checkOutputs(const State& state, const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
-                           const int64_t* extents) {
+  static void checkOutputs(const State& state, const std::vector<Tensor>& outputs,
+                           const std::vector<Tensor>& inputs, const int64_t* extents) {
     for (size_t i = 0; i < outputs.size(); ++i) {
       const std::string name = "output " + std::to_string(i);
       const sl_buffer& buffer = *state.outputs[i];
       const Layout layout(buffer, extents);
       const Tensor& output = outputs[i];
       if (!output || output.isReadOnly()) {
-        throw UserError(name + (output ? " is over const memory" : " is an empty tensor: it was moved from, or never made"));
+        throw UserError(name + (output ? " is over const memory"
+                                       : " is an empty tensor: it was moved from, or never made"));
       }
       if (const std::string words = differs(output, buffer, layout); !words.empty()) {
         throw UserError(name + " " + words);
@@ -281,11 +305,13 @@ class Function {
   static std::string differs(const Tensor& tensor, const sl_buffer& buffer, const Layout& layout) {
     const DType dtype = detail::dtypeOf(buffer.dtype);
     if (tensor.dtype_ != dtype || tensor.shape_ != layout.shape) {
-      return "is " + tensor.describe() + " but " + std::string(name(dtype)) + detail::join(layout.shape) + " was compiled";
+      return "is " + tensor.describe() + " but " + std::string(name(dtype)) +
+             detail::join(layout.shape) + " was compiled";
     }
     for (size_t d = 0; d < layout.shape.size() && tensor.sizeElems() != 0; ++d) {
       if (layout.shape[d] != 1 && layout.strides[d] != tensor.strides_[d]) {
-        return "has strides " + detail::join(tensor.strides_) + " but " + detail::join(layout.strides) + " was compiled";
+        return "has strides " + detail::join(tensor.strides_) + " but " +
+               detail::join(layout.strides) + " was compiled";
       }
     }
     return "";
@@ -310,8 +336,8 @@ class Function {
     return {low, high + sizeBytes(tensor.dtype_)};
   }
 
-  static std::vector<Tensor> results(const State& state, const std::vector<Tensor>& inputs, const std::vector<Tensor>& fresh,
-                                     const int64_t* extents) {
+  static std::vector<Tensor> results(const State& state, const std::vector<Tensor>& inputs,
+                                     const std::vector<Tensor>& fresh, const int64_t* extents) {
     std::vector<Tensor> results;
     for (int32_t i = 0; i < state.desc->result_count; ++i) {
       const sl_buffer& buffer = state.desc->buffers[state.desc->results[i].buffer];
@@ -343,7 +369,8 @@ class Function {
   /// Which inputs some statement writes.
   static std::vector<bool> writtenInputs(const sl_program_desc& desc) {
     std::vector<bool> written(static_cast<size_t>(desc.input_count));
-    for (const sl_statement& statement : std::span(desc.statements, static_cast<size_t>(desc.statement_count))) {
+    for (const sl_statement& statement :
+         std::span(desc.statements, static_cast<size_t>(desc.statement_count))) {
       for (int32_t k = 0; k < statement.outputs; ++k) {
         int32_t number = statement.operands[statement.inputs + k];
         while (number >= 0 && desc.buffers[number].role == SL_ROLE_VIEW) {
@@ -379,8 +406,9 @@ inline Function Program::bind(const std::map<std::string, Tensor>& parameters) c
     const Function::Layout layout(buffer, nullptr);
     const auto found = parameters.find(buffer.source);
     if (found == parameters.end() || !found->second) {
-      problems += "\n  missing: '" + std::string(buffer.source) + "' (" + std::string(name(detail::dtypeOf(buffer.dtype))) +
-                  detail::join(layout.shape) + ")";
+      problems += "\n  missing: '" + std::string(buffer.source) + "' (" +
+                  std::string(name(detail::dtypeOf(buffer.dtype))) + detail::join(layout.shape) +
+                  ")";
       continue;
     }
     std::string words = Function::differs(found->second, buffer, layout);
@@ -394,7 +422,8 @@ inline Function Program::bind(const std::map<std::string, Tensor>& parameters) c
     problems += declared_.contains(key) ? "" : "\n  unknown: '" + key + "'";
   }
   if (!problems.empty()) {
-    throw UserError("the parameters do not fit the program '" + std::string(desc.name) + "':" + problems);
+    throw UserError("the parameters do not fit the program '" + std::string(desc.name) +
+                    "':" + problems);
   }
   std::vector<void*> data;
   for (const Tensor& parameter : state->parameters) {
@@ -402,7 +431,9 @@ inline Function Program::bind(const std::map<std::string, Tensor>& parameters) c
   }
   sl_message message{};
   sl_weights* weights = nullptr;
-  detail::check(sl_weights_create(program_.get(), data.data(), nullptr, nullptr, &weights, &message), message);
+  detail::check(
+      sl_weights_create(program_.get(), data.data(), nullptr, nullptr, &weights, &message),
+      message);
   state->weights.reset(weights);
   sl_queue* queue = nullptr;
   detail::check(sl_queue_team(desc.threads, &queue, &message), message);

@@ -45,7 +45,8 @@ Tensor randomTensor(std::vector<int64_t> shape) {
   for (int64_t extent : shape) {
     count *= extent;
   }
-  return Tensor::of<float>(std::move(shape), std::span<const float>(randomValues(static_cast<size_t>(count))));
+  return Tensor::of<float>(std::move(shape),
+                           std::span<const float>(randomValues(static_cast<size_t>(count))));
 }
 
 /// What `work` throws, which is of kind E and of no other.
@@ -142,7 +143,8 @@ TEST(CppApi, StatesAreUpdatedInPlace) {
   std::vector<float> sum = {1, 2, 3, 4};
   // A declared parameter that nothing reads may be given or left out.
   const Function first = program.bind({{"sum", Tensor::borrow(sum.data(), {4})}});
-  const Function second = program.bind({{"sum", Tensor::of<float>({4}, {0, 0, 0, 0})}, {"unused", Tensor::of<float>({2}, {1, 2})}});
+  const Function second = program.bind(
+      {{"sum", Tensor::of<float>({4}, {0, 0, 0, 0})}, {"unused", Tensor::of<float>({2}, {1, 2})}});
   const Tensor x = Tensor::of<float>({4}, {1, 1, 1, 1});
   first({x});
   const std::vector<Tensor> y = first({x});
@@ -152,7 +154,8 @@ TEST(CppApi, StatesAreUpdatedInPlace) {
   EXPECT_EQ(-1.0f, second({x})[0].elements<float>()[0]);
 
   const std::vector<float> constant(4);
-  const std::string said = refusal<UserError>([&] { program.bind({{"sum", Tensor::borrow(constant.data(), {4})}}); });
+  const std::string said =
+      refusal<UserError>([&] { program.bind({{"sum", Tensor::borrow(constant.data(), {4})}}); });
   EXPECT_SAYS(said, "'sum' is over const memory but the program updates it");
 }
 
@@ -167,7 +170,8 @@ TEST(CppApi, InputsThatAreUpdatedMustNotBeConst) {
   EXPECT_TRUE(forward({Tensor::borrow(x.data(), {4})}).empty());
   EXPECT_EQ((std::vector<float>{-1, -2, -3, -4}), x);
   const float* constant = x.data();
-  EXPECT_SAYS(refusal<UserError>([&] { forward({Tensor::borrow(constant, {4})}); }), "const memory but the program updates it");
+  EXPECT_SAYS(refusal<UserError>([&] { forward({Tensor::borrow(constant, {4})}); }),
+              "const memory but the program updates it");
 }
 
 TEST(CppApi, WritesIntoTensorsOfTheCaller) {
@@ -180,13 +184,18 @@ TEST(CppApi, WritesIntoTensorsOfTheCaller) {
   expectLinear(x, weight, bias, y);
   EXPECT_SAYS(refusal<UserError>([&] { forward({x}, {Tensor::empty(DType::f32, {5, 4})}); }),
               "output 0 is f32[5, 4] but f32[5, 3] was compiled");
-  EXPECT_SAYS(refusal<UserError>([&] { forward({x}, {Tensor::empty(DType::f64, {5, 3})}); }), "output 0 is f64[5, 3]");
-  EXPECT_SAYS(refusal<UserError>([&] { forward({x}, {y, y}); }), "writes 1 outputs but 2 are given");
-  EXPECT_SAYS(refusal<UserError>([&] { forward({x}, std::vector<Tensor>()); }), "writes 1 outputs but 0 are given");
+  EXPECT_SAYS(refusal<UserError>([&] { forward({x}, {Tensor::empty(DType::f64, {5, 3})}); }),
+              "output 0 is f64[5, 3]");
+  EXPECT_SAYS(refusal<UserError>([&] { forward({x}, {y, y}); }),
+              "writes 1 outputs but 2 are given");
+  EXPECT_SAYS(refusal<UserError>([&] { forward({x}, std::vector<Tensor>()); }),
+              "writes 1 outputs but 0 are given");
   EXPECT_SAYS(refusal<UserError>([&] { forward({x}, {Tensor()}); }), "output 0 is an empty tensor");
   EXPECT_SAYS(refusal<UserError>([&] { forward({x}, {Tensor::borrow(x.data<float>(), {5, 3})}); }),
               "output 0 shares memory with input 0");
-  EXPECT_SAYS(refusal<UserError>([&] { forward({x}, {Tensor::borrow(y.data<float>(), {5, 3}, {1, 5})}); }), "strides [1, 5] but [3, 1]");
+  EXPECT_SAYS(
+      refusal<UserError>([&] { forward({x}, {Tensor::borrow(y.data<float>(), {5, 3}, {1, 5})}); }),
+      "strides [1, 5] but [3, 1]");
 }
 
 TEST(CppApi, AResultThatIsAnInputKeepsItsMemory) {
@@ -194,7 +203,8 @@ TEST(CppApi, AResultThatIsAnInputKeepsItsMemory) {
     func.func @forward(%x: tensor<4x2xf32> {op.name = "x"}) -> (tensor<8xf32> {op.name = "y"}) {
       %y = op.reshape %x : (tensor<4x2xf32>) -> tensor<8xf32>
       return %y : tensor<8xf32>
-    })")).bind();
+    })"))
+                               .bind();
   Tensor y;
   const void* place = nullptr;
   {
@@ -215,14 +225,17 @@ TEST(CppApi, ConstantsAttributesAndRegions) {
   const std::vector<float> values = {1, 2, 3, 4};
   const Builder::Value table = builder.constant<float>(vector, values);
   const Builder::Value product = builder.op("op.mul", {x, table}, vector);
-  const Builder::Value sum = builder.op("op.sum", {product}, scalar, {{"dims", {0}}, {"keepdim", false}});
+  const Builder::Value sum =
+      builder.op("op.sum", {product}, scalar, {{"dims", {0}}, {"keepdim", false}});
   const Builder::Value zero = builder.op("op.full", {}, scalar, {{"value", 0.0}});
-  const Builder::Value isPositive = builder.op("op.gt", {sum, zero}, tensorType(DType::boolean, {}));
+  const Builder::Value isPositive =
+      builder.op("op.gt", {sum, zero}, tensorType(DType::boolean, {}));
   builder.beginRegion();
   builder.endRegion({product});
   builder.beginRegion();
   builder.endRegion({builder.op("op.leaky_relu", {product}, vector, {{"negative_slope", 0.25}})});
-  const std::vector<Builder::Value> chosen = builder.ops("op.if", {isPositive}, {vector}, {}, {}, 2);
+  const std::vector<Builder::Value> chosen =
+      builder.ops("op.if", {isPositive}, {vector}, {}, {}, 2);
   const Program program = compile(builder.finish({{"y", chosen[0]}, {"sum", sum}}));
   const Function forward = program.bind();
   const std::vector<Tensor> negative = forward({Tensor::of<float>({4}, {1, 1, 1, -4})});
@@ -236,7 +249,8 @@ TEST(CppApi, ConstantsAttributesAndRegions) {
 TEST(CppApi, CallsMayRunAtOnce) {
   const Tensor weight = randomTensor({3, 8});
   const Tensor bias = randomTensor({3});
-  const Function forward = compile(linearModule(), {.threads = 2}).bind({{"weight", weight}, {"bias", bias}});
+  const Function forward =
+      compile(linearModule(), {.threads = 2}).bind({{"weight", weight}, {"bias", bias}});
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 4; ++thread) {
     const Tensor x = randomTensor({thread + 1, 8});
@@ -252,7 +266,8 @@ TEST(CppApi, CallsMayRunAtOnce) {
 }
 
 TEST(CppApi, WrongCallsAreToldInWords) {
-  const Function forward = compile(linearModule()).bind({{"weight", randomTensor({3, 8})}, {"bias", randomTensor({3})}});
+  const Function forward =
+      compile(linearModule()).bind({{"weight", randomTensor({3, 8})}, {"bias", randomTensor({3})}});
   const Tensor x = randomTensor({2, 8});
   EXPECT_SAYS(refusal<UserError>([&] { forward({randomTensor({2, 9})}); }), "9");
   EXPECT_SAYS(refusal<UserError>([&] { forward({randomTensor({65, 8})}); }), "65");
@@ -286,24 +301,28 @@ TEST(CppApi, AFailureInsideACallIsTheCallsException) {
     EXPECT_EQ(SL_INDEX_ERROR, error.status());
     EXPECT_SAYS(std::string(error.what()), "5");
   }
-  EXPECT_EQ(table.elements<float>()[12], forward({Tensor::of<int64_t>({2}, {1, 4})})[0].elements<float>()[3]);
+  EXPECT_EQ(table.elements<float>()[12],
+            forward({Tensor::of<int64_t>({2}, {1, 4})})[0].elements<float>()[3]);
 }
 
 TEST(CppApi, WrongParametersAreNamedAtOnce) {
   const Program program = compile(linearModule());
-  const std::string said = refusal<UserError>([&] { program.bind({{"weight", randomTensor({8, 3})}, {"wait", randomTensor({3})}}); });
+  const std::string said = refusal<UserError>(
+      [&] { program.bind({{"weight", randomTensor({8, 3})}, {"wait", randomTensor({3})}}); });
   EXPECT_SAYS(said, "'weight' is f32[8, 3] but f32[3, 8] was compiled");
   EXPECT_SAYS(said, "missing: 'bias' (f32[3])");
   EXPECT_SAYS(said, "unknown: 'wait'");
   std::vector<float> values = randomValues(24);
   EXPECT_SAYS(refusal<UserError>([&] {
-                program.bind({{"weight", Tensor::borrow(values.data(), {3, 8}, {1, 3})}, {"bias", randomTensor({3})}});
+                program.bind({{"weight", Tensor::borrow(values.data(), {3, 8}, {1, 3})},
+                              {"bias", randomTensor({3})}});
               }),
               "'weight' has strides [1, 3] but [8, 1] was compiled");
 }
 
 TEST(CppApi, ObjectsThatAreEmptySaySo) {
-  EXPECT_SAYS(refusal<UserError>([] { Function()({}); }), "the function is empty: it was moved from, or never made");
+  EXPECT_SAYS(refusal<UserError>([] { Function()({}); }),
+              "the function is empty: it was moved from, or never made");
   EXPECT_SAYS(refusal<UserError>([] { Program().bind(); }), "the program is empty");
   EXPECT_SAYS(refusal<UserError>([] { Program().code(); }), "the program is empty");
   Module module = linearModule();
@@ -319,13 +338,19 @@ TEST(CppApi, ObjectsThatAreEmptySaySo) {
 }
 
 TEST(CppApi, WrongTextsFilesAndOptions) {
-  EXPECT_SAYS(refusal<UserError>([] { Module::parse("func.func @f(", "broken.mlir"); }), "broken.mlir:1");
-  EXPECT_SAYS(refusal<UserError>([] { Module::load("/nowhere/model.mlir"); }), "cannot open '/nowhere/model.mlir'");
-  EXPECT_SAYS(refusal<UserError>([] { Module::load(std::filesystem::temp_directory_path().string()); }), "cannot read");
+  EXPECT_SAYS(refusal<UserError>([] { Module::parse("func.func @f(", "broken.mlir"); }),
+              "broken.mlir:1");
+  EXPECT_SAYS(refusal<UserError>([] { Module::load("/nowhere/model.mlir"); }),
+              "cannot open '/nowhere/model.mlir'");
+  EXPECT_SAYS(
+      refusal<UserError>([] { Module::load(std::filesystem::temp_directory_path().string()); }),
+      "cannot read");
   EXPECT_SAYS(refusal<UserError>([] { compile(Module::parse("module {}")); }), "has 0 functions");
-  EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.cpu = "z80"}); }), "unknown target cpu 'z80'");
+  EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.cpu = "z80"}); }),
+              "unknown target cpu 'z80'");
   EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.threads = 0}); }), "threads is 0");
-  EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.pipeline = "speed=11"}); }), "speed=11");
+  EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.pipeline = "speed=11"}); }),
+              "speed=11");
   EXPECT_SAYS(refusal<UserError>([] { compile(linearModule()).ir("machine"); }), "machine");
 }
 
@@ -335,7 +360,8 @@ TEST(CppApi, WrongCallsOfTheBuilderAreTheUsersErrors) {
     Builder builder;
     const Builder::Value x = builder.begin({{"x", vector}}).front();
     EXPECT_SAYS(refusal<UserError>([&] { builder.op("op.nonsense", {x}, vector); }), "op.nonsense");
-    EXPECT_SAYS(refusal<UserError>([&] { builder.op("op.neg", {x}, vector); }), "the builder is empty");
+    EXPECT_SAYS(refusal<UserError>([&] { builder.op("op.neg", {x}, vector); }),
+                "the builder is empty");
   }
   {
     Builder builder;
@@ -345,7 +371,8 @@ TEST(CppApi, WrongCallsOfTheBuilderAreTheUsersErrors) {
   }
   {
     Builder builder;
-    EXPECT_SAYS(refusal<UserError>([&] { builder.op("op.neg", {{7}}, vector); }), "no function has begun");
+    EXPECT_SAYS(refusal<UserError>([&] { builder.op("op.neg", {{7}}, vector); }),
+                "no function has begun");
   }
   {
     Builder builder;
@@ -365,16 +392,24 @@ TEST(CppApi, WrongCallsOfTheBuilderAreTheUsersErrors) {
 }
 
 TEST(CppApi, WrongTensors) {
-  EXPECT_SAYS(refusal<UserError>([] { Tensor::of<float>({2, 2}, {1, 2, 3}); }), "[2, 2] has 4 elements but 3 are given");
+  EXPECT_SAYS(refusal<UserError>([] { Tensor::of<float>({2, 2}, {1, 2, 3}); }),
+              "[2, 2] has 4 elements but 3 are given");
   EXPECT_SAYS(refusal<UserError>([] { Tensor::empty(DType::f32, {2, -1}); }), "negative extent");
-  EXPECT_SAYS(refusal<UserError>([] { Tensor::borrow(static_cast<float*>(nullptr), {2}); }), "null pointer");
-  EXPECT_SAYS(refusal<UnsupportedError>([] { Tensor::empty(DType::f32, std::vector<int64_t>(9, 1)); }), "rank 9, at most 8");
+  EXPECT_SAYS(refusal<UserError>([] { Tensor::borrow(static_cast<float*>(nullptr), {2}); }),
+              "null pointer");
+  EXPECT_SAYS(
+      refusal<UnsupportedError>([] { Tensor::empty(DType::f32, std::vector<int64_t>(9, 1)); }),
+      "rank 9, at most 8");
   const Tensor tensor = Tensor::of<float>({2}, {1, 2});
   EXPECT_SAYS(refusal<UserError>([&] { tensor.data<double>(); }), "f32[2] but f64 is asked for");
   const float values[2] = {};
-  EXPECT_SAYS(refusal<UserError>([&] { Tensor::borrow(values, {2}).data<float>(); }), "over const memory");
-  EXPECT_SAYS(refusal<UserError>([&] { Tensor::borrow(values, {2, 1}, {1}); }), "rank 2 but strides [1] have 1");
-  EXPECT_SAYS(refusal<UserError>([&] { Tensor::borrow(values, {1, 2}, {1, 4}).elements<const float>(); }), "not row-major");
+  EXPECT_SAYS(refusal<UserError>([&] { Tensor::borrow(values, {2}).data<float>(); }),
+              "over const memory");
+  EXPECT_SAYS(refusal<UserError>([&] { Tensor::borrow(values, {2, 1}, {1}); }),
+              "rank 2 but strides [1] have 1");
+  EXPECT_SAYS(
+      refusal<UserError>([&] { Tensor::borrow(values, {1, 2}, {1, 4}).elements<const float>(); }),
+      "not row-major");
 }
 
 }  // namespace

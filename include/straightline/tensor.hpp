@@ -25,13 +25,14 @@
 namespace straightline {
 inline namespace v1 {
 
-// Errors --------------------------------------------------------------------------------------------------------------
+// Errors ------------------------------------------------------------------------------------------
 
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, sl_status status = SL_OK)
       : std::runtime_error(message), status_(status) {}
-  /// What a call ended with (SL_INDEX_ERROR, SL_OUT_OF_MEMORY, ...); SL_OK when it was no call that failed.
+  /// What a call ended with (SL_INDEX_ERROR, SL_OUT_OF_MEMORY, ...); SL_OK when it was no call that
+  /// failed.
   sl_status status() const { return status_; }
 
  private:
@@ -112,7 +113,8 @@ inline void check(int32_t status, const sl_message& message) {
     case SL_DEVICE_ERROR:
       throw UserError(message.text, known);
   }
-  throw InternalError(std::string(message.text) + " (unknown status " + std::to_string(status) + ")");
+  throw InternalError(std::string(message.text) + " (unknown status " + std::to_string(status) +
+                      ")");
 }
 
 template <typename T>
@@ -133,7 +135,7 @@ inline std::string join(std::span<const int64_t> values) {
 
 }  // namespace detail
 
-// Element types -------------------------------------------------------------------------------------------------------
+// Element types -----------------------------------------------------------------------------------
 
 enum class DType { f32, f64, f16, bf16, i8, i16, i32, i64, u8, boolean };
 
@@ -145,10 +147,11 @@ struct DTypeRow {
   sl_dtype code;
 };
 inline constexpr DTypeRow dtypes[] = {
-    {DType::f32, "f32", {2, 32, 1}}, {DType::f64, "f64", {2, 64, 1}}, {DType::f16, "f16", {2, 16, 1}},
-    {DType::bf16, "bf16", {4, 16, 1}}, {DType::i8, "i8", {0, 8, 1}}, {DType::i16, "i16", {0, 16, 1}},
-    {DType::i32, "i32", {0, 32, 1}}, {DType::i64, "i64", {0, 64, 1}}, {DType::u8, "ui8", {1, 8, 1}},
-    {DType::boolean, "i1", {6, 8, 1}}};
+    {DType::f32, "f32", {2, 32, 1}}, {DType::f64, "f64", {2, 64, 1}},
+    {DType::f16, "f16", {2, 16, 1}}, {DType::bf16, "bf16", {4, 16, 1}},
+    {DType::i8, "i8", {0, 8, 1}},    {DType::i16, "i16", {0, 16, 1}},
+    {DType::i32, "i32", {0, 32, 1}}, {DType::i64, "i64", {0, 64, 1}},
+    {DType::u8, "ui8", {1, 8, 1}},   {DType::boolean, "i1", {6, 8, 1}}};
 
 inline const DTypeRow& row(DType dtype) { return dtypes[static_cast<size_t>(dtype)]; }
 
@@ -158,7 +161,8 @@ inline DType dtypeOf(sl_dtype code) {
       return row.dtype;
     }
   }
-  throw UnsupportedError("dlpack dtype " + std::to_string(code.code) + " of " + std::to_string(code.bits) + " bits");
+  throw UnsupportedError("dlpack dtype " + std::to_string(code.code) + " of " +
+                         std::to_string(code.bits) + " bits");
 }
 
 template <typename T>
@@ -173,7 +177,8 @@ constexpr DType dtypeFor() {
   } else if constexpr (std::is_same_v<Plain, uint8_t>) {
     return DType::u8;
   } else {
-    static_assert(std::signed_integral<Plain>, "no element type of a tensor; give the DType by itself");
+    static_assert(std::signed_integral<Plain>,
+                  "no element type of a tensor; give the DType by itself");
     constexpr DType bySize[] = {DType::i8, DType::i16, DType::i32, DType::i64};
     return bySize[sizeof(Plain) == 1 ? 0 : sizeof(Plain) == 2 ? 1 : sizeof(Plain) == 4 ? 2 : 3];
   }
@@ -185,7 +190,7 @@ constexpr DType dtypeFor() {
 inline std::string_view name(DType dtype) { return detail::row(dtype).name; }
 inline int64_t sizeBytes(DType dtype) { return detail::row(dtype).code.bits / 8; }
 
-// Tensors -------------------------------------------------------------------------------------------------------------
+// Tensors -----------------------------------------------------------------------------------------
 
 /// An array in host memory: a handle, copies of which share the elements. Strides count elements.
 class Tensor {
@@ -205,7 +210,8 @@ class Tensor {
     Tensor tensor = empty(detail::dtypeFor<T>(), std::move(shape));
     if (static_cast<int64_t>(values.size()) != tensor.sizeElems()) {
       throw UserError("a tensor of shape " + detail::join(tensor.shape_) + " has " +
-                      std::to_string(tensor.sizeElems()) + " elements but " + std::to_string(values.size()) + " are given");
+                      std::to_string(tensor.sizeElems()) + " elements but " +
+                      std::to_string(values.size()) + " are given");
     }
     if (!values.empty()) {
       std::memcpy(tensor.data_, values.data(), values.size_bytes());
@@ -217,18 +223,19 @@ class Tensor {
     return of<T>(std::move(shape), std::span<const T>(values.begin(), values.size()));
   }
 
-  /// Memory of the caller, which outlives the tensor, its copies and every Function that it is bound to. Const memory is never
-  /// written: a program that would refuses it.
+  /// Memory of the caller, which outlives the tensor, its copies and every Function that it is
+  /// bound to. Const memory is never written: a program that would refuses it.
   template <typename T>
   static Tensor borrow(T* data, std::vector<int64_t> shape, std::vector<int64_t> strides = {}) {
-    return borrow(static_cast<const void*>(data), detail::dtypeFor<T>(), std::move(shape), std::move(strides),
-                  std::is_const_v<T>);
+    return borrow(static_cast<const void*>(data), detail::dtypeFor<T>(), std::move(shape),
+                  std::move(strides), std::is_const_v<T>);
   }
-  static Tensor borrow(const void* data, DType dtype, std::vector<int64_t> shape, std::vector<int64_t> strides = {},
-                       bool readOnly = true) {
+  static Tensor borrow(const void* data, DType dtype, std::vector<int64_t> shape,
+                       std::vector<int64_t> strides = {}, bool readOnly = true) {
     if (!strides.empty() && strides.size() != shape.size()) {
-      throw UserError("shape " + detail::join(shape) + " has rank " + std::to_string(shape.size()) + " but strides " +
-                      detail::join(strides) + " have " + std::to_string(strides.size()));
+      throw UserError("shape " + detail::join(shape) + " has rank " + std::to_string(shape.size()) +
+                      " but strides " + detail::join(strides) + " have " +
+                      std::to_string(strides.size()));
     }
     Tensor tensor(dtype, std::move(shape), std::move(strides));
     if (data == nullptr && tensor.sizeElems() != 0) {
@@ -269,8 +276,8 @@ class Tensor {
   template <typename T>
   std::span<T> elements() const {
     if (!isContiguous()) {
-      throw UserError("the tensor has strides " + detail::join(strides_) + ", which are not row-major for shape " +
-                      detail::join(shape_));
+      throw UserError("the tensor has strides " + detail::join(strides_) +
+                      ", which are not row-major for shape " + detail::join(shape_));
     }
     return {data<T>(), static_cast<size_t>(sizeElems())};
   }
@@ -295,8 +302,9 @@ class Tensor {
   Tensor(DType dtype, std::vector<int64_t> shape, std::vector<int64_t> strides)
       : dtype_(dtype), shape_(std::move(shape)), strides_(std::move(strides)) {
     if (shape_.size() > SL_MAX_RANK) {
-      throw UnsupportedError("shape " + detail::join(shape_) + " has rank " + std::to_string(shape_.size()) +
-                             ", at most " + std::to_string(SL_MAX_RANK) + " are taken");
+      throw UnsupportedError("shape " + detail::join(shape_) + " has rank " +
+                             std::to_string(shape_.size()) + ", at most " +
+                             std::to_string(SL_MAX_RANK) + " are taken");
     }
     if (std::any_of(shape_.begin(), shape_.end(), [](int64_t extent) { return extent < 0; })) {
       throw UserError("shape " + detail::join(shape_) + " has a negative extent");
@@ -317,9 +325,12 @@ class Tensor {
     const size_t rounded = (static_cast<size_t>(bytes) / 64 + 1) * 64;
     void* memory = ::operator new(rounded, alignment, std::nothrow);
     if (memory == nullptr) {
-      throw UserError(describe() + " needs " + std::to_string(bytes) + " bytes, which could not be allocated", SL_OUT_OF_MEMORY);
+      throw UserError(
+          describe() + " needs " + std::to_string(bytes) + " bytes, which could not be allocated",
+          SL_OUT_OF_MEMORY);
     }
-    owner_ = std::shared_ptr<void>(memory, [](void* own) { ::operator delete(own, std::align_val_t{64}); });
+    owner_ = std::shared_ptr<void>(memory,
+                                   [](void* own) { ::operator delete(own, std::align_val_t{64}); });
     data_ = memory;
     made_ = true;
   }
@@ -327,7 +338,8 @@ class Tensor {
   template <typename T>
   void requireType() const {
     if (!made_ || detail::dtypeFor<T>() != dtype_) {
-      throw UserError(made_ ? "the tensor is " + describe() + " but " + std::string(name(detail::dtypeFor<T>())) + " is asked for"
+      throw UserError(made_ ? "the tensor is " + describe() + " but " +
+                                  std::string(name(detail::dtypeFor<T>())) + " is asked for"
                             : "the tensor is empty: it was never made");
     }
   }

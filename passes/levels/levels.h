@@ -12,14 +12,14 @@
 
 namespace straightline {
 
-/// Kernel level: one program and no op of an earlier level; extents are declared; handles are planned before a call
-/// uses them; two queues touch one storage only in an order that record and wait say; what may run at once touches nothing in
-/// common that one of it writes.
+/// Kernel level: one program and no op of an earlier level; extents are declared; handles are
+/// planned before a call uses them; two queues touch one storage only in an order that record and
+/// wait say; what may run at once touches nothing in common that one of it writes.
 mlir::LogicalResult verifyKernelLevel(mlir::ModuleOp module);
 
-/// Planned level: kernel level, and every slot and prepared buffer has a place, aligned to 64 bytes; no two that are
-/// live at once, in the order of the text or of what may run at once, overlap, their borders included, for any value of the named
-/// extents that is tried.
+/// Planned level: kernel level, and every slot and prepared buffer has a place, aligned to 64
+/// bytes; no two that are live at once, in the order of the text or of what may run at once,
+/// overlap, their borders included, for any value of the named extents that is tried.
 mlir::LogicalResult verifyPlannedLevel(mlir::ModuleOp module);
 
 std::unique_ptr<mlir::Pass> createVerifyKernelLevelPass();
@@ -30,11 +30,14 @@ void registerLevelPasses();
 /// Whether two storage roots may share bytes.
 using MayShare = std::function<bool(mlir::Value, mlir::Value)>;
 
-/// Every pair of conflicting accesses on different queues is ordered by events. `constraint` ends the message.
-mlir::LogicalResult verifyQueueOrder(mlir::Region& region, const MayShare& mayShare, llvm::StringRef constraint);
+/// Every pair of conflicting accesses on different queues is ordered by events. `constraint` ends
+/// the message.
+mlir::LogicalResult verifyQueueOrder(mlir::Region& region, const MayShare& mayShare,
+                                     llvm::StringRef constraint);
 
 /// What a device may run at once (kernel.step) touches nothing in common that one of it writes.
-mlir::LogicalResult verifyStepOrder(mlir::Region& region, const MayShare& mayShare, llvm::StringRef constraint);
+mlir::LogicalResult verifyStepOrder(mlir::Region& region, const MayShare& mayShare,
+                                    llvm::StringRef constraint);
 
 /// A buffer that a statement reads or writes.
 struct Access {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order between queues. Each queue counts its statements; a queue knows of another how far it has certainly come: what a
-// record saw is known where its event is waited for (vector clocks). Loops are walked twice, so that an access of one
-// iteration meets those of the next.
+// Order between queues. Each queue counts its statements; a queue knows of another how far it has
+// certainly come: what a record saw is known where its event is waited for (vector clocks). Loops
+// are walked twice, so that an access of one iteration meets those of the next.
 #include "passes/levels/levels.h"
 
 namespace straightline {
@@ -114,7 +114,8 @@ class Checker {
     const int64_t time = ++count_[queue];
     for (const Access& access : accessesOf(op)) {
       for (const Past& past : state_.past) {
-        if (past.queue == queue || !(past.writes || access.writes) || !mayShare_(past.root, access.root)) {
+        if (past.queue == queue || !(past.writes || access.writes) ||
+            !mayShare_(past.root, access.root)) {
           continue;
         }
         if (state_.known[queue].lookup(past.queue) >= past.time) {
@@ -122,9 +123,9 @@ class Checker {
         }
         mlir::InFlightDiagnostic error =
             op->emitOpError() << (access.writes ? "writes" : "reads") << " on @" << queue.getValue()
-                              << " what a statement " << (past.writes ? "writes" : "reads") << " on @"
-                              << past.queue.getValue() << ", without a record and a wait between (" << constraint_
-                              << ")";
+                              << " what a statement " << (past.writes ? "writes" : "reads")
+                              << " on @" << past.queue.getValue()
+                              << ", without a record and a wait between (" << constraint_ << ")";
         error.attachNote(past.op->getLoc()) << "the other statement";
         return error;
       }
@@ -150,7 +151,9 @@ class Checker {
 
 llvm::SmallVector<Access> accessesOf(Operation* op) {
   llvm::SmallVector<Access> accesses;
-  auto add = [&](Value buffer, bool writes) { accesses.push_back({kernel::storageRoot(buffer), writes, buffer}); };
+  auto add = [&](Value buffer, bool writes) {
+    accesses.push_back({kernel::storageRoot(buffer), writes, buffer});
+  };
   if (auto call = llvm::dyn_cast<kernel::KernelCallInterface>(op)) {
     for (Value input : call.getInputs()) {
       add(input, false);
@@ -175,11 +178,13 @@ llvm::SmallVector<Access> accessesOf(Operation* op) {
   return accesses;
 }
 
-mlir::LogicalResult verifyQueueOrder(mlir::Region& region, const MayShare& mayShare, llvm::StringRef constraint) {
+mlir::LogicalResult verifyQueueOrder(mlir::Region& region, const MayShare& mayShare,
+                                     llvm::StringRef constraint) {
   auto program = region.getParentOfType<kernel::ProgramOp>();
   auto queues = program.getBodyBlock()->getOps<kernel::QueueOp>();
   kernel::QueueOp team = *queues.begin();
-  return Checker(mayShare, constraint, team.getSymNameAttr(), program.getTarget().getThreads() == 1).checkBlock(region.front());
+  return Checker(mayShare, constraint, team.getSymNameAttr(), program.getTarget().getThreads() == 1)
+      .checkBlock(region.front());
 }
 
 }  // namespace straightline

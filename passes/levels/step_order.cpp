@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order of what a device may run at once (kernel.step), from the attributes and the buffers alone: each pair of statements that touch the
-// same bytes, one of them writing, has to have a way from the first to the second.
+// Order of what a device may run at once (kernel.step), from the attributes and the buffers alone:
+// each pair of statements that touch the same bytes, one of them writing, has to have a way from
+// the first to the second.
 #include "passes/levels/levels.h"
 
 namespace straightline {
@@ -14,7 +15,8 @@ namespace {
 struct Statement {
   Operation* op;
   llvm::SmallVector<Access> accesses;
-  llvm::SmallVector<size_t> after;  ///< statements, the one before in its step or the ends of other steps
+  /// statements, the one before in its step or the ends of other steps
+  llvm::SmallVector<size_t> after;
 };
 
 LogicalResult refuse(Operation* op, const llvm::Twine& what, llvm::StringRef constraint) {
@@ -24,7 +26,8 @@ LogicalResult refuse(Operation* op, const llvm::Twine& what, llvm::StringRef con
 /// What the attributes say about the order of a block's statements.
 class Steps {
  public:
-  Steps(mlir::Region& region, llvm::StringRef constraint) : region_(region), constraint_(constraint) {}
+  Steps(mlir::Region& region, llvm::StringRef constraint)
+      : region_(region), constraint_(constraint) {}
 
   LogicalResult read() {
     for (Operation& op : region_.front()) {
@@ -44,16 +47,22 @@ class Steps {
     auto after = op.getAttrOfType<mlir::DenseI64ArrayAttr>(kernel::kAfterAttr);
     Statement statement{&op, {}, {}};
     const mlir::WalkResult walked = op.walk([&](Operation* inner) {
-      const bool isStray = inner != &op && (inner->hasAttr(kernel::kStepAttr) || inner->hasAttr(kernel::kAfterAttr));
+      const bool isStray =
+          inner != &op && (inner->hasAttr(kernel::kStepAttr) || inner->hasAttr(kernel::kAfterAttr));
       statement.accesses.append(accessesOf(inner));
       return isStray ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
     });
     if (walked.wasInterrupted()) {
-      return refuse(&op, "holds a statement that begins a step, expected none but in the block of run", constraint_);
+      return refuse(&op,
+                    "holds a statement that begins a step, expected none but in the block of run",
+                    constraint_);
     }
     if (op.hasAttr(kernel::kStepAttr) || op.hasAttr(kernel::kAfterAttr)) {
       if (!step || !after || statement.accesses.empty()) {
-        return refuse(&op, "begins a step, expected a number (i64), what it comes behind (array<i64>) and a statement that touches a buffer", constraint_);
+        return refuse(&op,
+                      "begins a step, expected a number (i64), what it comes behind (array<i64>) "
+                      "and a statement that touches a buffer",
+                      constraint_);
       }
       if (failed(begin(op, step.getInt(), after.asArrayRef()))) {
         return mlir::failure();
@@ -69,13 +78,19 @@ class Steps {
 
   LogicalResult begin(Operation& op, int64_t number, llvm::ArrayRef<int64_t> after) {
     if (number != step_ + 1 || (step_ < 0 && !statements_.empty())) {
-      return refuse(&op, "begins step " + llvm::Twine(number) + " behind step " + llvm::Twine(step_) + ", expected them counted from 0, the first statement's", constraint_);
+      return refuse(&op,
+                    "begins step " + llvm::Twine(number) + " behind step " + llvm::Twine(step_) +
+                        ", expected them counted from 0, the first statement's",
+                    constraint_);
     }
     ends_.push_back(ahead_);  // at 0 that of no step
     ahead_.clear();
     for (int64_t other : after) {
       if (other < 0 || other >= number) {
-        return refuse(&op, "comes behind step " + llvm::Twine(other) + ", expected one before step " + llvm::Twine(number), constraint_);
+        return refuse(&op,
+                      "comes behind step " + llvm::Twine(other) + ", expected one before step " +
+                          llvm::Twine(number),
+                      constraint_);
       }
       ahead_.append(ends_[static_cast<size_t>(other) + 1]);
     }
@@ -92,12 +107,14 @@ class Steps {
 };
 
 bool conflict(const Access& a, const Access& b, const MayShare& mayShare) {
-  return (a.writes || b.writes) && (a.root == b.root ? kernel::mayOverlap(a.buffer, b.buffer) : mayShare(a.root, b.root));
+  return (a.writes || b.writes) &&
+         (a.root == b.root ? kernel::mayOverlap(a.buffer, b.buffer) : mayShare(a.root, b.root));
 }
 
 }  // namespace
 
-LogicalResult verifyStepOrder(mlir::Region& region, const MayShare& mayShare, llvm::StringRef constraint) {
+LogicalResult verifyStepOrder(mlir::Region& region, const MayShare& mayShare,
+                              llvm::StringRef constraint) {
   Steps steps(region, constraint);
   if (failed(steps.read())) {
     return mlir::failure();
@@ -126,10 +143,12 @@ LogicalResult verifyStepOrder(mlir::Region& region, const MayShare& mayShare, ll
           if (!conflict(other, access, mayShare)) {
             continue;
           }
-          mlir::InFlightDiagnostic error = all[late].op->emitOpError()
-                                           << (access.writes ? "writes" : "reads") << " what a statement "
-                                           << (other.writes ? "writes" : "reads")
-                                           << " that may run at the same time: no way of steps leads from that to this (" << constraint << ")";
+          mlir::InFlightDiagnostic error =
+              all[late].op->emitOpError()
+              << (access.writes ? "writes" : "reads") << " what a statement "
+              << (other.writes ? "writes" : "reads")
+              << " that may run at the same time: no way of steps leads from that to this ("
+              << constraint << ")";
           error.attachNote(all[early].op->getLoc()) << "the other statement";
           return error;
         }

@@ -19,10 +19,12 @@ LogicalResult verifyOps(mlir::ModuleOp module) {
   }
   mlir::WalkResult result = module.walk([&](Operation* op) {
     llvm::StringRef dialect = op->getName().getDialectNamespace();
-    if (op == module.getOperation() || dialect == "kernel" || dialect == "arith" || dialect == "math") {
+    if (op == module.getOperation() || dialect == "kernel" || dialect == "arith" ||
+        dialect == "math") {
       return mlir::WalkResult::advance();
     }
-    op->emitOpError() << "is left at kernel level, expected ops of kernel, arith and math (kernel_level_c2)";
+    op->emitOpError()
+        << "is left at kernel level, expected ops of kernel, arith and math (kernel_level_c2)";
     return mlir::WalkResult::interrupt();
   });
   return mlir::failure(result.wasInterrupted());
@@ -77,8 +79,9 @@ LogicalResult verifyHandles(kernel::ProgramOp program) {
                                   << ", which no plan makes (kernel_level_c4)";
       }
       if (call && call.getCalleeAttr() != maker.getCalleeAttr()) {
-        return call.emitOpError() << "is of " << call.getCalleeAttr() << " but its handle " << handle.getNameAttr()
-                                  << " was planned for " << maker.getCalleeAttr() << " (kernel_level_c5)";
+        return call.emitOpError() << "is of " << call.getCalleeAttr() << " but its handle "
+                                  << handle.getNameAttr() << " was planned for "
+                                  << maker.getCalleeAttr() << " (kernel_level_c5)";
       }
     }
   }
@@ -102,7 +105,9 @@ class VerifyKernelLevelPass
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyKernelLevelPass)
   llvm::StringRef getArgument() const final { return "verify-kernel-level"; }
-  llvm::StringRef getDescription() const final { return "checks what holds between lowering and planning"; }
+  llvm::StringRef getDescription() const final {
+    return "checks what holds between lowering and planning";
+  }
   void runOnOperation() final {
     if (failed(verifyKernelLevel(getOperation()))) {
       signalPassFailure();
@@ -127,11 +132,14 @@ LogicalResult verifyKernelLevel(mlir::ModuleOp module) {
     return mlir::failure();
   }
   mlir::Region& run = program.getRunOp().getBody();
-  const bool isOrdered = succeeded(verifyQueueOrder(run, same, "kernel_level_c6")) && succeeded(verifyStepOrder(run, same, "kernel_level_c7"));
+  const bool isOrdered = succeeded(verifyQueueOrder(run, same, "kernel_level_c6")) &&
+                         succeeded(verifyStepOrder(run, same, "kernel_level_c7"));
   return mlir::success(isOrdered && (!prepare || succeeded(verifyNoSteps(prepare))));
 }
 
-std::unique_ptr<mlir::Pass> createVerifyKernelLevelPass() { return std::make_unique<VerifyKernelLevelPass>(); }
+std::unique_ptr<mlir::Pass> createVerifyKernelLevelPass() {
+  return std::make_unique<VerifyKernelLevelPass>();
+}
 
 void registerLevelPasses() {
   mlir::registerPass([] { return createVerifyKernelLevelPass(); });

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes live ranges and overlaps by itself, from the text of the program and numbers for the named extents: a fault
-// of the planner is not repeated here.
+// Computes live ranges and overlaps by itself, from the text of the program and numbers for the
+// named extents: a fault of the planner is not repeated here.
 #include "passes/levels/levels.h"
-
 
 namespace straightline {
 
@@ -21,12 +20,14 @@ constexpr int64_t kMostPoints = 4096;
 /// Values of the named extents.
 using Point = llvm::DenseMap<StringAttr, int64_t>;
 
-/// All values of the extents when there are few, else lowest, highest, the ones beside these, and the middle.
+/// All values of the extents when there are few, else lowest, highest, the ones beside these, and
+/// the middle.
 llvm::SmallVector<Point> pointsOf(kernel::ProgramOp program) {
   llvm::SmallVector<Point> points(1);
   int64_t total = 1;
   for (auto extent : program.getBodyBlock()->getOps<kernel::ExtentOp>()) {
-    const int64_t count = static_cast<int64_t>(extent.getMax()) - static_cast<int64_t>(extent.getMin()) + 1;
+    const int64_t count =
+        static_cast<int64_t>(extent.getMax()) - static_cast<int64_t>(extent.getMin()) + 1;
     total = count > kMostPoints / total ? kMostPoints + 1 : total * count;
   }
   for (auto extent : program.getBodyBlock()->getOps<kernel::ExtentOp>()) {
@@ -38,7 +39,8 @@ llvm::SmallVector<Point> pointsOf(kernel::ProgramOp program) {
         values.push_back(value);
       }
     } else {
-      for (int64_t value : {lowest, lowest + 1, lowest + (highest - lowest) / 2, highest - 1, highest}) {
+      for (int64_t value :
+           {lowest, lowest + 1, lowest + (highest - lowest) / 2, highest - 1, highest}) {
         if (value >= lowest && value <= highest && !llvm::is_contained(values, value)) {
           values.push_back(value);
         }
@@ -72,7 +74,8 @@ kernel::ExtentAttr placeOf(Value buffer) {
   return prepared ? prepared.getOffsetAttr() : kernel::ExtentAttr();
 }
 
-/// Whether the storages of two placed buffers overlap for some extents. Borders belong to the storage.
+/// Whether the storages of two placed buffers overlap for some extents. Borders belong to the
+/// storage.
 bool overlap(Value a, Value b, llvm::ArrayRef<Point> points) {
   auto typeA = llvm::cast<BufferType>(a.getType());
   auto typeB = llvm::cast<BufferType>(b.getType());
@@ -163,7 +166,8 @@ LogicalResult verifyPhase(mlir::Region& region, llvm::ArrayRef<Point> points) {
       const bool together = a->second.first <= b->second.last && b->second.first <= a->second.last;
       if (together && overlap(a->first, b->first, points)) {
         mlir::InFlightDiagnostic error = b->first.getDefiningOp()->emitOpError()
-                                         << "at " << placeOf(b->first) << " overlaps a slot at " << placeOf(a->first)
+                                         << "at " << placeOf(b->first) << " overlaps a slot at "
+                                         << placeOf(a->first)
                                          << " that is live at the same time (planned_c3)";
         error.attachNote(a->first.getLoc()) << "the other slot";
         return error;
@@ -185,8 +189,9 @@ LogicalResult verifyPrepared(kernel::ProgramOp program, llvm::ArrayRef<Point> po
   for (size_t i = 0; i < all.size(); ++i) {
     for (size_t k = 0; k < i; ++k) {
       if (overlap(all[i].getBuffer(), all[k].getBuffer(), points)) {
-        return all[i].emitOpError() << "at " << all[i].getOffsetAttr() << " overlaps the prepared buffer "
-                                    << all[k].getNameAttr() << " at " << all[k].getOffsetAttr() << " (planned_c5)";
+        return all[i].emitOpError()
+               << "at " << all[i].getOffsetAttr() << " overlaps the prepared buffer "
+               << all[k].getNameAttr() << " at " << all[k].getOffsetAttr() << " (planned_c5)";
       }
     }
   }
@@ -198,7 +203,9 @@ class VerifyPlannedLevelPass
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(VerifyPlannedLevelPass)
   llvm::StringRef getArgument() const final { return "verify-planned-level"; }
-  llvm::StringRef getDescription() const final { return "checks what holds between planning and emission"; }
+  llvm::StringRef getDescription() const final {
+    return "checks what holds between planning and emission";
+  }
   void runOnOperation() final {
     if (failed(verifyPlannedLevel(getOperation()))) {
       signalPassFailure();
@@ -226,12 +233,15 @@ LogicalResult verifyPlannedLevel(mlir::ModuleOp module) {
   }
   const llvm::SmallVector<Point> points = pointsOf(program);
   kernel::PrepareOp prepare = program.getPrepareOp();
-  if (failed(verifyPrepared(program, points)) || (prepare && failed(verifyPhase(prepare.getBody(), points)))) {
+  if (failed(verifyPrepared(program, points)) ||
+      (prepare && failed(verifyPhase(prepare.getBody(), points)))) {
     return mlir::failure();
   }
   return verifyPhase(program.getRunOp().getBody(), points);
 }
 
-std::unique_ptr<mlir::Pass> createVerifyPlannedLevelPass() { return std::make_unique<VerifyPlannedLevelPass>(); }
+std::unique_ptr<mlir::Pass> createVerifyPlannedLevelPass() {
+  return std::make_unique<VerifyPlannedLevelPass>();
+}
 
 }  // namespace straightline

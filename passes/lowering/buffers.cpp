@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where values live: buffers, views of them, storage that a value's reader has for it, storage of prepare.
+// Where values live: buffers, views of them, storage that a value's reader has for it, storage of
+// prepare.
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "passes/contraction_problem.h"
-#include "passes/lowering/lowering.h"
 #include "passes/lowering/loops.h"
+#include "passes/lowering/lowering.h"
 
 namespace straightline::lowering {
 
@@ -19,7 +20,8 @@ namespace {
 /// Read by something outside prepare, directly or through views.
 bool outlivesPrepare(Value tensor) {
   return llvm::any_of(tensor.getUsers(), [](Operation* user) {
-    return user->hasTrait<op::View>() ? outlivesPrepare(user->getResult(0)) : !user->hasAttr("op.prepare");
+    return user->hasTrait<op::View>() ? outlivesPrepare(user->getResult(0))
+                                      : !user->hasAttr("op.prepare");
   });
 }
 
@@ -36,7 +38,8 @@ kernel::BufferType Lowering::contiguousType(const Exprs& extents, mlir::Type ele
 
 Value Lowering::slot(kernel::BufferType type) {
   mlir::OpBuilder::InsertionGuard guard(builder_);
-  builder_.setInsertionPointToStart(inPrepare_ ? &prepare_.getBody().front() : &run_.getBody().front());
+  builder_.setInsertionPointToStart(inPrepare_ ? &prepare_.getBody().front()
+                                               : &run_.getBody().front());
   return kernel::SlotOp::create(builder_, function_.getLoc(), type).getBuffer();
 }
 
@@ -46,12 +49,15 @@ Value Lowering::view(Location loc, Value base, kernel::BufferType type, AffineEx
     // Views of views are one view: fewer names in the emitted text.
     if (auto inner = base.getDefiningOp<kernel::ViewOp>(); inner && inner.getIndices().empty()) {
       kernel::ExtentAttr before = inner.getOffset();
-      return view(loc, inner.getBase(), type, offset + rebased(before.getExpr(), before.getNames()));
+      return view(loc, inner.getBase(), type,
+                  offset + rebased(before.getExpr(), before.getNames()));
     }
     if (offset == constant(0) && typeOf(base) == type) {
       return base;
     }
-    return kernel::ViewOp::create(builder_, loc, type, base, kernel::ExtentAttr::get(context_, names_, offset)).getResult();
+    return kernel::ViewOp::create(builder_, loc, type, base,
+                                  kernel::ExtentAttr::get(context_, names_, offset))
+        .getResult();
   }
   llvm::SmallVector<mlir::StringAttr> allNames(names_);
   llvm::SmallVector<llvm::StringRef> indexNames;
@@ -61,7 +67,8 @@ Value Lowering::view(Location loc, Value base, kernel::BufferType type, AffineEx
     values.push_back(value);
     allNames.push_back(mlir::StringAttr::get(context_, name));
   }
-  return kernel::ViewOp::create(builder_, loc, type, base, kernel::ExtentAttr::get(context_, allNames, offset),
+  return kernel::ViewOp::create(builder_, loc, type, base,
+                                kernel::ExtentAttr::get(context_, allNames, offset),
                                 builder_.getStrArrayAttr(indexNames), values)
       .getResult();
 }
@@ -87,8 +94,9 @@ Value Lowering::bufferOf(Value tensor) {
   return buffers_.lookup(tensor);
 }
 
-/// True when `tensor` may be written into `storage` although it holds a value that is still read: every reader of the old
-/// value stands before the writer, or is the writer itself reading the same element.
+/// True when `tensor` may be written into `storage` although it holds a value that is still read:
+/// every reader of the old value stands before the writer, or is the writer itself reading the same
+/// element.
 bool Lowering::safeInPlace(Value tensor, Value storage) {
   Operation* writer = tensor.getDefiningOp();
   llvm::SmallVector<Value> olds;
@@ -101,19 +109,24 @@ bool Lowering::safeInPlace(Value tensor, Value storage) {
     for (Operation* user : old.getUsers()) {
       Operation* ancestor = writer->getBlock()->findAncestorOpInBlock(*user);
       if (!ancestor) {
-        continue;  // read in an enclosing block, before or after the region: its own check covers it
+        // read in an enclosing block, before or after the region: its own check covers it
+        continue;
       }
       if (ancestor->hasTrait<mlir::OpTrait::IsTerminator>()) {
         continue;  // a returned state is the new value
       }
       if (user->hasTrait<op::View>() && ancestor->isBeforeInBlock(writer)) {
-        continue;  // the view is bound to the same storage: its users are looked at in their own turn
+        // the view is bound to the same storage: its users are looked at in their own turn
+        continue;
       }
       if (ancestor == writer) {
         auto fusion = llvm::dyn_cast<op::FusionOp>(writer);
-        const bool sameElement = fusion && fusion.getFamily() == "pointwise" && old.getType() == tensor.getType();
-        const bool scatter = llvm::isa<op::SliceScatterOp, op::DynamicUpdateSliceOp, op::IndexCopyOp, op::IndexAddOp>(writer) &&
-                             writer->getOperand(0) == old && !llvm::is_contained(llvm::drop_begin(writer->getOperands()), old);
+        const bool sameElement =
+            fusion && fusion.getFamily() == "pointwise" && old.getType() == tensor.getType();
+        const bool scatter = llvm::isa<op::SliceScatterOp, op::DynamicUpdateSliceOp,
+                                       op::IndexCopyOp, op::IndexAddOp>(writer) &&
+                             writer->getOperand(0) == old &&
+                             !llvm::is_contained(llvm::drop_begin(writer->getOperands()), old);
         if (sameElement || scatter) {
           continue;
         }
@@ -164,7 +177,8 @@ Value Lowering::wantedDestination(Value tensor) {
         for (auto [to, from] : llvm::enumerate(permute.getDims())) {
           strides[from] = outerStrides[to];
         }
-        place = view(user->getLoc(), outer, type(extents, typeOf(outer).getElementType(), strides), constant(0));
+        place = view(user->getLoc(), outer, type(extents, typeOf(outer).getElementType(), strides),
+                     constant(0));
       }
     } else if (auto cat = llvm::dyn_cast<op::CatOp>(user)) {
       const bool once = llvm::count(cat.getTensors(), tensor) == 1 && !isReadInParts(cat);
@@ -175,15 +189,16 @@ Value Lowering::wantedDestination(Value tensor) {
         AffineExpr at = constant(0);
         for (Value part : cat.getTensors()) {
           const Exprs partExtents = extentsOf(part);
-          catPlace_[{cat, part}] = view(user->getLoc(), whole, type(partExtents, typeOf(whole).getElementType(), strides),
-                                 at * strides[cat.getDim()]);
+          catPlace_[{cat, part}] = view(user->getLoc(), whole,
+                                        type(partExtents, typeOf(whole).getElementType(), strides),
+                                        at * strides[cat.getDim()]);
           at = at + partExtents[cat.getDim()];
         }
         place = catPlace_.lookup({cat, tensor});
       }
-    } else if (llvm::isa<op::SliceScatterOp, op::DynamicUpdateSliceOp, op::IndexCopyOp, op::IndexAddOp>(user) &&
-               use.getOperandNumber() == 0 &&
-               tensor.hasOneUse()) {
+    } else if (llvm::isa<op::SliceScatterOp, op::DynamicUpdateSliceOp, op::IndexCopyOp,
+                         op::IndexAddOp>(user) &&
+               use.getOperandNumber() == 0 && tensor.hasOneUse()) {
       place = wantedDestination(user->getResult(0));
     }
     if (place) {
@@ -193,8 +208,9 @@ Value Lowering::wantedDestination(Value tensor) {
   return {};
 }
 
-/// A reduction over other dims than the last is one over the last ones of a permuted tensor, permuted back: what it makes lies
-/// as its readers see it, and so in the order in which it is read. Empty for anything else.
+/// A reduction over other dims than the last is one over the last ones of a permuted tensor,
+/// permuted back: what it makes lies as its readers see it, and so in the order in which it is
+/// read. Empty for anything else.
 static llvm::SmallVector<int64_t> orderBeforePermute(Value tensor) {
   auto fusion = tensor.getDefiningOp<op::FusionOp>();
   if (!fusion || fusion.getFamily() != "row_reduction" || tensor.use_empty()) {
@@ -202,15 +218,17 @@ static llvm::SmallVector<int64_t> orderBeforePermute(Value tensor) {
   }
   auto back = llvm::dyn_cast<op::PermuteOp>(*tensor.getUsers().begin());
   const bool oneOrder = back && llvm::all_of(tensor.getUsers(), [&](Operation* user) {
-    auto permute = llvm::dyn_cast<op::PermuteOp>(user);
-    return permute && permute.getDims() == back.getDims();
-  });
-  const bool undoes = oneOrder && llvm::any_of(fusion.getInputs(), [&](Value input) {
-    auto there = input.getDefiningOp<op::PermuteOp>();
-    return there && there.getDims().size() == back.getDims().size() &&
-           llvm::all_of(llvm::enumerate(back.getDims()),
-                        [&](auto dim) { return there.getDims()[dim.value()] == static_cast<int64_t>(dim.index()); });
-  });
+                          auto permute = llvm::dyn_cast<op::PermuteOp>(user);
+                          return permute && permute.getDims() == back.getDims();
+                        });
+  const bool undoes =
+      oneOrder && llvm::any_of(fusion.getInputs(), [&](Value input) {
+        auto there = input.getDefiningOp<op::PermuteOp>();
+        return there && there.getDims().size() == back.getDims().size() &&
+               llvm::all_of(llvm::enumerate(back.getDims()), [&](auto dim) {
+                 return there.getDims()[dim.value()] == static_cast<int64_t>(dim.index());
+               });
+      });
   return undoes ? llvm::to_vector(back.getDims()) : llvm::SmallVector<int64_t>();
 }
 
@@ -219,12 +237,15 @@ Value Lowering::allocatePlain(Value tensor) {
   mlir::Type element = llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
   Operation* op = tensor.getDefiningOp();
   auto layout = op ? op->getAttrOfType<mlir::DictionaryAttr>("op.layout") : mlir::DictionaryAttr();
-  const llvm::SmallVector<int64_t> before = layout ? llvm::SmallVector<int64_t>() : orderBeforePermute(tensor);
+  const llvm::SmallVector<int64_t> before =
+      layout ? llvm::SmallVector<int64_t>() : orderBeforePermute(tensor);
   if (!layout && before.empty()) {
     return slot(contiguousType(extents, element));
   }
-  const llvm::ArrayRef<int64_t> order = layout ? layout.getAs<mlir::DenseI64ArrayAttr>("order").asArrayRef() : before;
-  auto border = layout ? layout.getAs<mlir::DenseI64ArrayAttr>("border") : mlir::DenseI64ArrayAttr();
+  const llvm::ArrayRef<int64_t> order =
+      layout ? layout.getAs<mlir::DenseI64ArrayAttr>("order").asArrayRef() : before;
+  auto border =
+      layout ? layout.getAs<mlir::DenseI64ArrayAttr>("border") : mlir::DenseI64ArrayAttr();
   llvm::SmallVector<int64_t> widths(border ? border.asArrayRef() : llvm::ArrayRef<int64_t>());
   Exprs strides(extents.size());
   AffineExpr stride = constant(1);
@@ -248,7 +269,8 @@ Value Lowering::preparedBuffer(Location loc, kernel::BufferType type, llvm::Stri
   builder_.setInsertionPoint(prepare_);
   const unsigned count = usedNames_["prepared." + name.str()]++;
   const std::string number = count || name.ends_with(".") ? std::to_string(count) : "";
-  return kernel::PreparedOp::create(builder_, loc, type, builder_.getStringAttr(name + number), kernel::ExtentAttr());
+  return kernel::PreparedOp::create(builder_, loc, type, builder_.getStringAttr(name + number),
+                                    kernel::ExtentAttr());
 }
 
 void Lowering::atEndOfPrepare(llvm::function_ref<void()> make) {
@@ -267,7 +289,8 @@ Value Lowering::viewInPrepare(Value buffer) {
   mlir::OpBuilder builder(context());
   Value base = viewInPrepare(view.getBase());
   builder.setInsertionPointToEnd(&prepare_.getBody().front());
-  return kernel::ViewOp::create(builder, view.getLoc(), typeOf(buffer), base, view.getOffset()).getResult();
+  return kernel::ViewOp::create(builder, view.getLoc(), typeOf(buffer), base, view.getOffset())
+      .getResult();
 }
 
 Value Lowering::viewInRun(Value buffer) {
@@ -284,7 +307,8 @@ Value Lowering::viewInRun(Value buffer) {
     } else {
       builder.setInsertionPointAfterValue(base);
     }
-    made = kernel::ViewOp::create(builder, view.getLoc(), typeOf(buffer), base, view.getOffset()).getResult();
+    made = kernel::ViewOp::create(builder, view.getLoc(), typeOf(buffer), base, view.getOffset())
+               .getResult();
   }
   return made;
 }
@@ -301,8 +325,10 @@ Value Lowering::destination(Value tensor) {
   if (!buffer && inPrepare_) {
     // Something that run reads outlives prepare; what only prepare reads is scratch.
     if (outlivesPrepare(tensor)) {
-      const mlir::Type element = llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
-      buffer = preparedBuffer(tensor.getLoc(), contiguousType(extentsOf(tensor), element), "prepared.");
+      const mlir::Type element =
+          llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
+      buffer =
+          preparedBuffer(tensor.getLoc(), contiguousType(extentsOf(tensor), element), "prepared.");
     }
   }
   if (!buffer) {
@@ -317,8 +343,9 @@ Value Lowering::tryReshape(Location loc, Value buffer, const Exprs& to) {
   if (from.hasBorder()) {
     return {};
   }
-  // Dims of size one carry no stride; the others are grouped from the left so that products of extents agree, and inside
-  // a group the old dims must be mergeable (stride[i] == stride[i + 1] * extent[i + 1]).
+  // Dims of size one carry no stride; the others are grouped from the left so that products of
+  // extents agree, and inside a group the old dims must be mergeable (stride[i] == stride[i + 1] *
+  // extent[i + 1]).
   Exprs extents;
   Exprs strides;
   for (auto [extent, stride] : llvm::zip(extentsOf(from), stridesOf(from))) {

@@ -15,7 +15,9 @@ using mlir::success;
 using mlir::Value;
 
 ContractionLowering::ContractionLowering(Lowering& lowering, op::FusionOp fusion)
-    : lowering_(lowering), fusion_(fusion), problem_(contractionProblem(fusion, lowering.target())) {
+    : lowering_(lowering),
+      fusion_(fusion),
+      problem_(contractionProblem(fusion, lowering.target())) {
   root_ = contractionRoot(fusion);
   extents_ = lowering_.extentsOf(fusion.getResult(0));
   identity_ = AffineMap::getMultiDimIdentityMap(extents_.size(), lowering_.context());
@@ -88,7 +90,8 @@ LogicalResult ContractionLowering::findEpilogue() {
   ScalarEvaluator evaluator(fusion_, builder, [&](unsigned operand, AccessMap map) {
     accesses_.push_back({operand, map});
     return scratch.addArgument(
-        scalarType(llvm::cast<mlir::RankedTensorType>(fusion_.getInputs()[operand].getType()).getElementType()),
+        scalarType(llvm::cast<mlir::RankedTensorType>(fusion_.getInputs()[operand].getType())
+                       .getElementType()),
         fusion_.getLoc());
   });
   evaluator.define(root_->getResult(0), accumulator);
@@ -114,7 +117,8 @@ void ContractionLowering::materialise(size_t i, const Exprs& strides) {
   Value expanded = lowering_.view(fusion_.getLoc(), epilogueBuffers_[i],
                                   lowering_.type(extents_, type, epilogueStrides_[i]), constant(0));
   Value fresh = lowering_.slot(lowering_.type(extents_, type, strides));
-  lowering_.copy(fusion_.getLoc(), expanded, fresh, "copy", "the epilogue reads it in the order of the result");
+  lowering_.copy(fusion_.getLoc(), expanded, fresh, "copy",
+                 "the epilogue reads it in the order of the result");
   epilogueBuffers_[i] = fresh;
   epilogueStrides_[i] = strides;
 }
@@ -124,27 +128,32 @@ void ContractionLowering::addEpilogueBody() {
   for (Value buffer : epilogueBuffers_) {
     types.push_back(scalarType(Lowering::typeOf(buffer).getElementType()));
   }
-  spec_.bodies.push_back({"epilogue", types, [this](mlir::OpBuilder& builder, mlir::ValueRange given) {
-    const mlir::Location loc = fusion_.getLoc();
-    const bool isWider = this->accumulator() != element();  // rounded once, behind the bias
-    Value accumulator = given[0];
-    if (epilogueBias()) {
-      Value bias = isWider ? mlir::arith::ExtFOp::create(builder, loc, this->accumulator(), given[1]).getResult() : given[1];
-      accumulator = mlir::arith::AddFOp::create(builder, loc, accumulator, bias);
-    }
-    if (isWider) {
-      accumulator = mlir::arith::TruncFOp::create(builder, loc, element(), accumulator);
-    }
-    ScalarEvaluator evaluator(fusion_, builder, [&](unsigned operand, AccessMap map) {
-      // A bias that the epilogue also reads by itself is the same access.
-      return given[1 + (llvm::find(accesses_, Access{operand, map}) - accesses_.begin())];
-    });
-    evaluator.define(root_->getResult(0), accumulator);
-    if (plain_) {
-      return llvm::SmallVector<Value>{accumulator};
-    }
-    return llvm::map_to_vector(yielded(), [&](Value value) { return *evaluator.evaluate(value, identity_); });
-  }});
+  spec_.bodies.push_back(
+      {"epilogue", types, [this](mlir::OpBuilder& builder, mlir::ValueRange given) {
+         const mlir::Location loc = fusion_.getLoc();
+         const bool isWider = this->accumulator() != element();  // rounded once, behind the bias
+         Value accumulator = given[0];
+         if (epilogueBias()) {
+           Value bias =
+               isWider ? mlir::arith::ExtFOp::create(builder, loc, this->accumulator(), given[1])
+                             .getResult()
+                       : given[1];
+           accumulator = mlir::arith::AddFOp::create(builder, loc, accumulator, bias);
+         }
+         if (isWider) {
+           accumulator = mlir::arith::TruncFOp::create(builder, loc, element(), accumulator);
+         }
+         ScalarEvaluator evaluator(fusion_, builder, [&](unsigned operand, AccessMap map) {
+           // A bias that the epilogue also reads by itself is the same access.
+           return given[1 + (llvm::find(accesses_, Access{operand, map}) - accesses_.begin())];
+         });
+         evaluator.define(root_->getResult(0), accumulator);
+         if (plain_) {
+           return llvm::SmallVector<Value>{accumulator};
+         }
+         return llvm::map_to_vector(
+             yielded(), [&](Value value) { return *evaluator.evaluate(value, identity_); });
+       }});
 }
 
 mlir::Attribute ContractionLowering::epilogueStrideAttribute(llvm::ArrayRef<Exprs> rows) {
@@ -159,13 +168,17 @@ bool ContractionLowering::epilogueFits() {
   constexpr size_t kMostEpilogueOperands = 4;
   const auto fits = [&](Value tensor) {
     const mlir::Type type = elementOf(tensor);
-    const bool widens = spec_.family != "winograd" && element().isF32() && (type.isBF16() || type.isF16());
+    const bool widens =
+        spec_.family != "winograd" && element().isF32() && (type.isBF16() || type.isF16());
     // Behind sums of 32 bits there are scales, and what is quantized again.
-    const bool scales = element().isInteger(32) && type.getIntOrFloatBitWidth() <= 32 && !type.isInteger(1);
+    const bool scales =
+        element().isInteger(32) && type.getIntOrFloatBitWidth() <= 32 && !type.isInteger(1);
     return onDevice() || type == element() || widens || scales;
   };
-  return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1 && fits(fusion_.getResult(0)) &&
-         llvm::all_of(accesses_, [&](const Access& access) { return fits(fusion_.getInputs()[access.operand]); });
+  return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1 &&
+         fits(fusion_.getResult(0)) && llvm::all_of(accesses_, [&](const Access& access) {
+           return fits(fusion_.getInputs()[access.operand]);
+         });
 }
 
 LogicalResult ContractionLowering::lowerInTwo() {
@@ -224,7 +237,8 @@ std::string ContractionLowering::weightName(Value weight) {
     if (op->getNumOperands() == 0) {
       break;
     }
-    // A folded weight is named after the parameter that it was made from: its operand of the highest rank.
+    // A folded weight is named after the parameter that it was made from: its operand of the
+    // highest rank.
     weight = *llvm::max_element(op->getOperands(), [](Value a, Value b) {
       return llvm::cast<mlir::RankedTensorType>(a.getType()).getRank() <
              llvm::cast<mlir::RankedTensorType>(b.getType()).getRank();
@@ -255,7 +269,8 @@ LogicalResult ContractionLowering::lowerLinear() {
   const AffineExpr k = weightExtents[1];
   Exprs leading(extents_.begin(), extents_.end() - 1);
   const AffineExpr m = lowering_.product(leading);
-  auto [x, lda] = collapseRows(lowering_.bufferOf(outer(linear.getX())), "the rows of a linear are one stride apart");
+  auto [x, lda] = collapseRows(lowering_.bufferOf(outer(linear.getX())),
+                               "the rows of a linear are one stride apart");
   bindEpilogue();
   auto [place, direct] = resultPlace();
   const AffineExpr ldc = place.second;
@@ -276,8 +291,9 @@ LogicalResult ContractionLowering::lowerLinear() {
   if (spec_.family == "matmul") {
     return finishAsMatmul({m, n, k}, {x, lda}, b, {place, direct}, strideRows);
   }
-  spec_.shape = {lowering_.named("m", lowering_.number(m)), lowering_.named("n", lowering_.number(n)),
-                 lowering_.named("k", lowering_.number(k)), lowering_.named("lda", lowering_.number(lda))};
+  spec_.shape = {
+      lowering_.named("m", lowering_.number(m)), lowering_.named("n", lowering_.number(n)),
+      lowering_.named("k", lowering_.number(k)), lowering_.named("lda", lowering_.number(lda))};
   if (spec_.family == "gemm" || spec_.family == "gemm_int8") {
     KernelSpec packing;
     const int64_t nr = tuneValue("nr");
@@ -288,10 +304,12 @@ LogicalResult ContractionLowering::lowerLinear() {
     if (const int64_t pairs = tuneValue("pairs"); pairs > 1) {
       packing.tune.push_back(lowering_.named("pairs", lowering_.number(pairs)));
     }
-    packing.shape = {lowering_.named("n", lowering_.number(n)), lowering_.named("k", lowering_.number(k)),
+    packing.shape = {lowering_.named("n", lowering_.number(n)),
+                     lowering_.named("k", lowering_.number(k)),
                      lowering_.named("strideN", lowering_.number(strides[0])),
                      lowering_.named("strideK", lowering_.number(strides[1]))};
-    b = pack(weight, packing, {ceilDiv(n, nr), spec_.family == "gemm" ? k : 4 * ceilDiv(k, 4), constant(nr)});
+    b = pack(weight, packing,
+             {ceilDiv(n, nr), spec_.family == "gemm" ? k : 4 * ceilDiv(k, 4), constant(nr)});
   } else {
     auto [plain, ldw] = collapseRows(b, "the rows of the weight are one stride apart");
     b = plain;
@@ -303,10 +321,10 @@ LogicalResult ContractionLowering::lowerLinear() {
   return finish(x, b, place.first, direct);
 }
 
-LogicalResult ContractionLowering::finishAsMatmul(llvm::ArrayRef<AffineExpr> size, std::pair<Value, AffineExpr> x,
-                                                  Value weight,
-                                                  const std::pair<std::pair<Value, AffineExpr>, Value>& result,
-                                                  llvm::ArrayRef<Exprs> epilogueRows) {
+LogicalResult ContractionLowering::finishAsMatmul(
+    llvm::ArrayRef<AffineExpr> size, std::pair<Value, AffineExpr> x, Value weight,
+    const std::pair<std::pair<Value, AffineExpr>, Value>& result,
+    llvm::ArrayRef<Exprs> epilogueRows) {
   const Exprs weightStrides = lowering_.stridesOf(Lowering::typeOf(weight));
   const AffineExpr none = constant(0);
   const AffineExpr one = constant(1);
@@ -314,7 +332,9 @@ LogicalResult ContractionLowering::finishAsMatmul(llvm::ArrayRef<AffineExpr> siz
   for (const Exprs& row : epilogueRows) {
     epilogueStrides.push_back({none, none, none, row[0], row[1]});
   }
-  auto put = [&](llvm::StringRef key, mlir::Attribute value) { spec_.shape.push_back(lowering_.named(key, value)); };
+  auto put = [&](llvm::StringRef key, mlir::Attribute value) {
+    spec_.shape.push_back(lowering_.named(key, value));
+  };
   put("batch", lowering_.numbers({one, one, one}));
   put("m", lowering_.number(size[0]));
   put("n", lowering_.number(size[1]));
@@ -357,24 +377,28 @@ LogicalResult ContractionLowering::finish(Value a, Value b, Value out, Value wan
   llvm::append_range(spec_.inputs, epilogueBuffers_);
   spec_.outputs = {out};
   addEpilogueBody();
-  // The tile is finished in registers before it is stored: an epilogue operand of the result's layout may be overwritten.
+  // The tile is finished in registers before it is stored: an epilogue operand of the result's
+  // layout may be overwritten.
   const Exprs outStrides = lowering_.stridesOf(Lowering::typeOf(out));
   for (size_t i = 0; i < epilogueBuffers_.size(); ++i) {
-    if (epilogueStrides_[i] == outStrides && lowering_.extentsOf(Lowering::typeOf(epilogueBuffers_[i])) == extents_ &&
-        Lowering::typeOf(epilogueBuffers_[i]).getElementType() == Lowering::typeOf(out).getElementType()) {
+    if (epilogueStrides_[i] == outStrides &&
+        lowering_.extentsOf(Lowering::typeOf(epilogueBuffers_[i])) == extents_ &&
+        Lowering::typeOf(epilogueBuffers_[i]).getElementType() ==
+            Lowering::typeOf(out).getElementType()) {
       spec_.ties.push_back({static_cast<int64_t>(2 + i), 0});
     }
   }
   if (kernel_->workspace) {
     const sl_problem asked = problem_.view();
     if (const int64_t bytes = kernel_->workspace(&asked); bytes > 0) {
-      spec_.workspace.push_back(lowering_.slot(
-          lowering_.contiguousType({constant(bytes)}, mlir::IntegerType::get(lowering_.context(), 8))));
+      spec_.workspace.push_back(lowering_.slot(lowering_.contiguousType(
+          {constant(bytes)}, mlir::IntegerType::get(lowering_.context(), 8))));
     }
   }
   lowering_.launch(fusion_.getLoc(), spec_);
   if (out != wanted) {
-    lowering_.copy(fusion_.getLoc(), out, wanted, "copy", "the result is wanted in another layout than the kernel writes");
+    lowering_.copy(fusion_.getLoc(), out, wanted, "copy",
+                   "the result is wanted in another layout than the kernel writes");
   }
   return success();
 }
@@ -400,13 +424,15 @@ void ContractionLowering::launchRest(Value from) {
     rest.outputs.push_back(lowering_.destination(result));
     strides.push_back(lowering_.stridesOf(Lowering::typeOf(rest.outputs.back())));
   }
-  rest.bodies.push_back({"body", types, [this](mlir::OpBuilder& builder, mlir::ValueRange given) {
-    ScalarEvaluator evaluator(fusion_, builder, [&](unsigned operand, AccessMap map) {
-      return given[1 + (llvm::find(accesses_, Access{operand, map}) - accesses_.begin())];
-    });
-    evaluator.define(root_->getResult(0), given[0]);
-    return llvm::map_to_vector(yielded(), [&](Value value) { return *evaluator.evaluate(value, identity_); });
-  }});
+  rest.bodies.push_back(
+      {"body", types, [this](mlir::OpBuilder& builder, mlir::ValueRange given) {
+         ScalarEvaluator evaluator(fusion_, builder, [&](unsigned operand, AccessMap map) {
+           return given[1 + (llvm::find(accesses_, Access{operand, map}) - accesses_.begin())];
+         });
+         evaluator.define(root_->getResult(0), given[0]);
+         return llvm::map_to_vector(
+             yielded(), [&](Value value) { return *evaluator.evaluate(value, identity_); });
+       }});
   lowering_.launchPointwise(fusion_.getLoc(), rest, extents_, strides);
 }
 
@@ -418,16 +444,20 @@ void ContractionLowering::makeDenseForMatvec(Value& a, Value& b) {
   const AffineExpr one = constant(1);
   const kernel::BufferType vectorType = Lowering::typeOf(vector);
   const size_t along = lowering_.extentsOf(vectorType).size() - (isColumn && !isLinear ? 2 : 1);
-  if (lowering_.stridesOf(vectorType)[along] != one && lowering_.extentsOf(vectorType)[along] != one) {
-    vector = lowering_.contiguous(fusion_.getLoc(), vector, "the vector of a product is read densely");
+  if (lowering_.stridesOf(vectorType)[along] != one &&
+      lowering_.extentsOf(vectorType)[along] != one) {
+    vector =
+        lowering_.contiguous(fusion_.getLoc(), vector, "the vector of a product is read densely");
   }
   const Exprs strides = lowering_.stridesOf(Lowering::typeOf(matrix));
   const Exprs extents = lowering_.extentsOf(Lowering::typeOf(matrix));
-  const bool isDense = extents.size() < 2 || llvm::any_of(llvm::seq<size_t>(extents.size() - 2, extents.size()), [&](size_t dim) {
-    return strides[dim] == one || extents[dim] == one;
-  });
+  const bool isDense = extents.size() < 2 ||
+                       llvm::any_of(
+                           llvm::seq<size_t>(extents.size() - 2, extents.size()),
+                           [&](size_t dim) { return strides[dim] == one || extents[dim] == one; });
   if (!isDense) {
-    matrix = lowering_.contiguous(fusion_.getLoc(), matrix, "the matrix of a product is read along its rows or its columns");
+    matrix = lowering_.contiguous(fusion_.getLoc(), matrix,
+                                  "the matrix of a product is read along its rows or its columns");
   }
 }
 
@@ -442,7 +472,9 @@ LogicalResult ContractionLowering::finishAsMatvec(MatvecOperands operands) {
   } else if (rows == constant(1) && col != constant(1)) {
     row = constant(1);
   }
-  auto put = [&](llvm::StringRef key, mlir::Attribute value) { spec_.shape.push_back(lowering_.named(key, value)); };
+  auto put = [&](llvm::StringRef key, mlir::Attribute value) {
+    spec_.shape.push_back(lowering_.named(key, value));
+  };
   llvm::SmallVector<Exprs> epilogueRows;
   for (const Exprs& strides : operands.epilogueRows) {  // [b0, b1, b2, m, n]
     epilogueRows.push_back({strides[0], strides[1], strides[2], strides[isColumn ? 3 : 4]});
@@ -458,7 +490,8 @@ LogicalResult ContractionLowering::finishAsMatvec(MatvecOperands operands) {
   put("outStep", lowering_.number(isColumn ? operands.cRow : constant(1)));
   put("epilogueStride", epilogueStrideAttribute(epilogueRows));
   spec_.name = "matvec" + sizeName({operands.items, operands.m, operands.n, operands.k}) + suffix();
-  return finish(isColumn ? operands.a : operands.b, isColumn ? operands.b : operands.a, operands.out, operands.wanted);
+  return finish(isColumn ? operands.a : operands.b, isColumn ? operands.b : operands.a,
+                operands.out, operands.wanted);
 }
 
 LogicalResult ContractionLowering::lowerMatmul() {
@@ -468,13 +501,14 @@ LogicalResult ContractionLowering::lowerMatmul() {
     makeDenseForMatvec(a, b);
   }
   if (tuneValue("pairs") == 2 && lowering_.stridesOf(Lowering::typeOf(a)).back() != constant(1)) {
-    a = lowering_.contiguous(fusion_.getLoc(), a, "pairs of neighbours along k are one step of the product");
+    a = lowering_.contiguous(fusion_.getLoc(), a,
+                             "pairs of neighbours along k are one step of the product");
   }
   Exprs aStrides = lowering_.stridesOf(Lowering::typeOf(a));
   Exprs bStrides = lowering_.stridesOf(Lowering::typeOf(b));
   const Exprs aExtents = lowering_.extentsOf(Lowering::typeOf(a));
   if (llvm::isa<op::LinearOp>(root_)) {
-    std::swap(bStrides[0], bStrides[1]);                       // [n, k] read as [k, n]
+    std::swap(bStrides[0], bStrides[1]);  // [n, k] read as [k, n]
     const size_t batchDims = aExtents.size() - std::min<size_t>(2, aExtents.size());
     bStrides.insert(bStrides.begin(), batchDims, constant(0));  // the same for every batch
   }
@@ -498,14 +532,17 @@ LogicalResult ContractionLowering::lowerMatmul() {
     }
   }
   const size_t batchDims = extents.size() - 2;
-  auto take = [&](const Exprs& strides) { return Exprs(strides.begin(), strides.begin() + batchDims); };
+  auto take = [&](const Exprs& strides) {
+    return Exprs(strides.begin(), strides.begin() + batchDims);
+  };
   llvm::SmallVector<Exprs> batchStrides = {take(aStrides), take(bStrides), take(outStrides)};
   for (const Exprs& strides : epilogueStrides_) {
     batchStrides.push_back(take(strides));
   }
   auto batch = mergeLoops(makeLoops(lowering_, take(extents), batchStrides));
   if (batch.size() > 3) {
-    return fusion_.emitOpError() << "has " << batch.size() << " separate batch dims; matmul takes up to 3";
+    return fusion_.emitOpError() << "has " << batch.size()
+                                 << " separate batch dims; matmul takes up to 3";
   }
   while (batch.size() < 3) {
     batch.insert(batch.begin(), Loop{constant(1), Exprs(batchStrides.size(), constant(0))});
@@ -518,13 +555,23 @@ LogicalResult ContractionLowering::lowerMatmul() {
   }
   const AffineExpr k = aExtents.back();
   if (spec_.family == "matvec") {
-    return finishAsMatvec({.a = a, .b = b, .out = out, .wanted = wanted, .items = lowering_.product(take(extents)),
-                           .m = extents[batchDims], .n = extents[batchDims + 1], .k = k,
+    return finishAsMatvec({.a = a,
+                           .b = b,
+                           .out = out,
+                           .wanted = wanted,
+                           .items = lowering_.product(take(extents)),
+                           .m = extents[batchDims],
+                           .n = extents[batchDims + 1],
+                           .k = k,
                            .aStrides = {aStrides[batchDims], aStrides[batchDims + 1]},
-                           .bStrides = {bStrides[batchDims], bStrides[batchDims + 1]}, .cRow = outStrides[batchDims],
-                           .batch = batch, .epilogueRows = epilogueRows});
+                           .bStrides = {bStrides[batchDims], bStrides[batchDims + 1]},
+                           .cRow = outStrides[batchDims],
+                           .batch = batch,
+                           .epilogueRows = epilogueRows});
   }
-  auto put = [&](llvm::StringRef key, mlir::Attribute value) { spec_.shape.push_back(lowering_.named(key, value)); };
+  auto put = [&](llvm::StringRef key, mlir::Attribute value) {
+    spec_.shape.push_back(lowering_.named(key, value));
+  };
   put("batch", lowering_.numbers(lowering::extentsOf(batch)));
   put("m", lowering_.number(extents[batchDims]));
   put("n", lowering_.number(extents[batchDims + 1]));
@@ -538,9 +585,14 @@ LogicalResult ContractionLowering::lowerMatmul() {
   put("cBatch", lowering_.numbers(stridesOf(batch, 2)));
   put("cRow", lowering_.number(outStrides[batchDims]));
   put("epilogueStride", epilogueStrideAttribute(epilogueRows));
-  spec_.name = "matmul" + sizeName({lowering_.product(take(extents)), extents[batchDims], extents[batchDims + 1], k}) + suffix();
+  spec_.name =
+      "matmul" +
+      sizeName({lowering_.product(take(extents)), extents[batchDims], extents[batchDims + 1], k}) +
+      suffix();
   return finish(a, b, out, wanted);
 }
-LogicalResult Lowering::lowerContraction(op::FusionOp fusion) { return ContractionLowering(*this, fusion).lower(); }
+LogicalResult Lowering::lowerContraction(op::FusionOp fusion) {
+  return ContractionLowering(*this, fusion).lower();
+}
 
 }  // namespace straightline::lowering

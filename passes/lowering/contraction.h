@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// linear, matmul and convolution with their epilogues. The kernel was chosen by select_kernels (attribute op.kernel); here
-// its operands are brought into the form that the kernel's family asks for: weights packed in prepare, rows collapsed,
-// activations channels-last with their zero border.
+// linear, matmul and convolution with their epilogues. The kernel was chosen by select_kernels
+// (attribute op.kernel); here its operands are brought into the form that the kernel's family asks
+// for: weights packed in prepare, rows collapsed, activations channels-last with their zero border.
 #ifndef STRAIGHTLINE_PASSES_LOWERING_CONTRACTION_H
 #define STRAIGHTLINE_PASSES_LOWERING_CONTRACTION_H
 
@@ -11,8 +11,8 @@
 
 namespace straightline::lowering {
 
-/// Lowers one fusion around a contraction. Defined in contraction.cpp (epilogues, packing, linear and matmul),
-/// contraction_library.cpp (calls of libraries) and convolution.cpp.
+/// Lowers one fusion around a contraction. Defined in contraction.cpp (epilogues, packing, linear
+/// and matmul), contraction_library.cpp (calls of libraries) and convolution.cpp.
 class ContractionLowering {
  public:
   ContractionLowering(Lowering& lowering, op::FusionOp fusion);
@@ -30,15 +30,20 @@ class ContractionLowering {
   // --- epilogue
 
   mlir::Value epilogueBias();
-  int64_t channelDim() { return llvm::isa<op::ConvolutionOp>(root_) ? 1 : static_cast<int64_t>(extents_.size()) - 1; }
+  int64_t channelDim() {
+    return llvm::isa<op::ConvolutionOp>(root_) ? 1 : static_cast<int64_t>(extents_.size()) - 1;
+  }
 
   mlir::LogicalResult findEpilogue();
 
   mlir::OperandRange yielded() { return fusion_.getBody().front().getTerminator()->getOperands(); }
-  mlir::Type element() { return llvm::cast<mlir::RankedTensorType>(root_->getResult(0).getType()).getElementType(); }
+  mlir::Type element() {
+    return llvm::cast<mlir::RankedTensorType>(root_->getResult(0).getType()).getElementType();
+  }
   /// What the kernel sums products of `element()` in.
   mlir::Type accumulator() {
-    return element().getIntOrFloatBitWidth() < 32 ? mlir::Float32Type::get(lowering_.context()) : element();
+    return element().getIntOrFloatBitWidth() < 32 ? mlir::Float32Type::get(lowering_.context())
+                                                  : element();
   }
   /// What the kernel writes.
   mlir::Type written() { return plain_ ? element() : elementOf(fusion_.getResult(0)); }
@@ -56,41 +61,50 @@ class ContractionLowering {
 
   mlir::Attribute epilogueStrideAttribute(llvm::ArrayRef<Exprs> rows);
 
-  /// Kernels take up to four operands beside the accumulator and write one result: on a CPU of their own element type or, where
-  /// that is float32, of 16-bit floats; where it is int32, of any type of 8 to 32 bits; of any type on a device, where an epilogue
-  /// works on scalars.
+  /// Kernels take up to four operands beside the accumulator and write one result: on a CPU of
+  /// their own element type or, where that is float32, of 16-bit floats; where it is int32, of any
+  /// type of 8 to 32 bits; of any type on a device, where an epilogue works on scalars.
   bool epilogueFits();
-  static mlir::Type elementOf(mlir::Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
+  static mlir::Type elementOf(mlir::Value tensor) {
+    return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
+  }
 
   /// The contraction with its bias alone, then an elementwise kernel for the rest.
   mlir::LogicalResult lowerInTwo();
   /// Where the contraction's own result is wanted.
-  mlir::Value wantedPlace() { return plain_ ? plainResult_ : lowering_.destination(fusion_.getResult(0)); }
+  mlir::Value wantedPlace() {
+    return plain_ ? plainResult_ : lowering_.destination(fusion_.getResult(0));
+  }
 
   // --- packing
 
-  /// The weight in the kernel's own layout: made in prepare when the weight is known then, per call otherwise. One pack
-  /// serves every launch that wants the same layout of the same weight.
+  /// The weight in the kernel's own layout: made in prepare when the weight is known then, per call
+  /// otherwise. One pack serves every launch that wants the same layout of the same weight.
   mlir::Value pack(mlir::Value weight, KernelSpec packing, const Exprs& packedExtents);
 
   static std::string weightName(mlir::Value weight);
 
-  mlir::AffineExpr ceilDiv(mlir::AffineExpr value, int64_t by) { return (value + (by - 1)).floorDiv(by); }
+  mlir::AffineExpr ceilDiv(mlir::AffineExpr value, int64_t by) {
+    return (value + (by - 1)).floorDiv(by);
+  }
 
   // --- linear
 
-  /// Buffer and row stride of a [.., k] operand whose leading dims are one loop; copied when they are not.
+  /// Buffer and row stride of a [.., k] operand whose leading dims are one loop; copied when they
+  /// are not.
   std::pair<mlir::Value, mlir::AffineExpr> collapseRows(mlir::Value buffer, llvm::StringRef why);
 
   mlir::LogicalResult lowerLinear();
 
   /// A linear as one product with its weight [n, k] as it is stored, read as [k, n].
-  mlir::LogicalResult finishAsMatmul(llvm::ArrayRef<mlir::AffineExpr> size, std::pair<mlir::Value, mlir::AffineExpr> x,
-                                     mlir::Value weight,
-                                     const std::pair<std::pair<mlir::Value, mlir::AffineExpr>, mlir::Value>& result,
-                                     llvm::ArrayRef<Exprs> epilogueRows);
+  mlir::LogicalResult finishAsMatmul(
+      llvm::ArrayRef<mlir::AffineExpr> size, std::pair<mlir::Value, mlir::AffineExpr> x,
+      mlir::Value weight,
+      const std::pair<std::pair<mlir::Value, mlir::AffineExpr>, mlir::Value>& result,
+      llvm::ArrayRef<Exprs> epilogueRows);
 
-  /// Where the kernel writes: the wanted place when its rows are one stride apart, else memory of its own that is copied.
+  /// Where the kernel writes: the wanted place when its rows are one stride apart, else memory of
+  /// its own that is copied.
   std::pair<std::pair<mlir::Value, mlir::AffineExpr>, mlir::Value> resultPlace();
 
   /// "_bias_relu": what the epilogue does, for the kernel's name.
@@ -102,17 +116,20 @@ class ContractionLowering {
 
   // --- external libraries
 
-  /// Of a library on a device's queue: any strides of which one is 1, the bias of a linear, one activation.
+  /// Of a library on a device's queue: any strides of which one is 1, the bias of a linear, one
+  /// activation.
   mlir::LogicalResult lowerProductOnQueue();
 
-  /// What the library does behind its product, as it numbers it (CUBLASLT_EPILOGUE_RELU, _GELU); 0: nothing; -1: not all of what
-  /// there is to do.
+  /// What the library does behind its product, as it numbers it (CUBLASLT_EPILOGUE_RELU, _GELU); 0:
+  /// nothing; -1: not all of what there is to do.
   int64_t libraryActivation();
 
-  /// A convolution of a library on a device's queue: dense and channels last, with bias, residual and ReLU.
+  /// A convolution of a library on a device's queue: dense and channels last, with bias, residual
+  /// and ReLU.
   mlir::LogicalResult lowerConvolutionOnQueue();
 
-  /// The epilogue behind the bias as relu(y + residual), either of which may be missing. Not `isAll`: there is something else.
+  /// The epilogue behind the bias as relu(y + residual), either of which may be missing. Not
+  /// `isAll`: there is something else.
   struct AddAndRelu {
     bool isAll = false, hasRelu = false;
     mlir::Value residual;  ///< argument of the fusion, of the type of the result
@@ -128,12 +145,15 @@ class ContractionLowering {
   /// The buffer, or a dense copy where neither of its last two dims lies densely.
   mlir::Value withUnitStride(mlir::Value buffer);
 
-  /// Notes the strides of an operand of a batched product, whose leading dims are one loop; copied when they are not.
-  mlir::Value putBatched(llvm::StringRef name, mlir::Value buffer, llvm::SmallVectorImpl<mlir::NamedAttribute>& attributes);
+  /// Notes the strides of an operand of a batched product, whose leading dims are one loop; copied
+  /// when they are not.
+  mlir::Value putBatched(llvm::StringRef name, mlir::Value buffer,
+                         llvm::SmallVectorImpl<mlir::NamedAttribute>& attributes);
 
   mlir::LogicalResult lowerExternal();
 
-  /// The buffer of a value known before the first run; when its elements do not lie densely, a dense copy made in prepare.
+  /// The buffer of a value known before the first run; when its elements do not lie densely, a
+  /// dense copy made in prepare.
   mlir::Value denseConstant(mlir::Value tensor);
   static constexpr llvm::StringLiteral kDense = "the library takes dense rows";
 
@@ -143,8 +163,8 @@ class ContractionLowering {
   }
 
   /// `constants`: those at the end of `inputs` that the plan reads.
-  void callLibrary(llvm::ArrayRef<mlir::Value> inputs, llvm::ArrayRef<mlir::Value> constants, mlir::Value out,
-                   llvm::ArrayRef<mlir::NamedAttribute> attributes);
+  void callLibrary(llvm::ArrayRef<mlir::Value> inputs, llvm::ArrayRef<mlir::Value> constants,
+                   mlir::Value out, llvm::ArrayRef<mlir::NamedAttribute> attributes);
 
   /// The epilogue beyond the bias as an elementwise kernel.
   void launchRest(mlir::Value from);
@@ -153,8 +173,8 @@ class ContractionLowering {
 
   mlir::LogicalResult lowerMatmul();
 
-  /// A product with one row (m = 1) or one column (n = 1): buffers, sizes and strides of a[m, k], b[k, n] and c[m, n]; batch
-  /// strides are those of a, b, c and the epilogue operands.
+  /// A product with one row (m = 1) or one column (n = 1): buffers, sizes and strides of a[m, k],
+  /// b[k, n] and c[m, n]; batch strides are those of a, b, c and the epilogue operands.
   struct MatvecOperands {
     mlir::Value a, b, out, wanted;
     mlir::AffineExpr items, m, n, k;
@@ -165,12 +185,14 @@ class ContractionLowering {
   };
   mlir::LogicalResult finishAsMatvec(MatvecOperands operands);
 
-  /// Copies what matvec cannot read where it lies: a vector that is not dense, a matrix dense along neither side.
+  /// Copies what matvec cannot read where it lies: a vector that is not dense, a matrix dense along
+  /// neither side.
   void makeDenseForMatvec(mlir::Value& a, mlir::Value& b);
 
   // --- convolution
 
-  /// A [n, c, h, w] buffer with channels contiguous and at least this border; copied to one when it is not.
+  /// A [n, c, h, w] buffer with channels contiguous and at least this border; copied to one when it
+  /// is not.
   mlir::Value channelsLast(mlir::Value buffer, llvm::ArrayRef<int64_t> need);
 
   /// 1-D convolutions are 2-D ones of height 1.
@@ -180,7 +202,8 @@ class ContractionLowering {
 
   mlir::Value packConvolution(mlir::Value weight, const ConvolutionGeometry& g);
 
-  /// Channels in whole pieces of 16 bytes, which the tiles of a device gather at once; those beyond the image's own are zeros.
+  /// Channels in whole pieces of 16 bytes, which the tiles of a device gather at once; those beyond
+  /// the image's own are zeros.
   int64_t wholePieces(const ConvolutionGeometry& g);
 
   /// Strides over `extents`, [n, channels, ...], with the channels innermost.
@@ -208,7 +231,7 @@ class ContractionLowering {
   llvm::SmallVector<mlir::Value> epilogueBuffers_;
   llvm::SmallVector<Exprs> epilogueStrides_;
   KernelSpec spec_;
-  bool plain_ = false;      ///< only the contraction and its bias are being lowered
+  bool plain_ = false;  ///< only the contraction and its bias are being lowered
   mlir::Value plainResult_;
 };
 

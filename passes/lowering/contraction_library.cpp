@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contractions that a library computes: its operands, its plan in prepare and its call.
-#include "passes/lowering/contraction.h"
-
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/lowering/contraction.h"
 
 namespace straightline::lowering {
 
@@ -21,12 +20,15 @@ LogicalResult ContractionLowering::lowerProductOnQueue() {
   const int64_t activation = libraryActivation();
   const bool whole = activation >= 0;
   Value wanted = whole ? lowering_.destination(fusion_.getResult(0)) : Value();
-  const bool direct = whole && lowering_.stridesOf(Lowering::typeOf(wanted)) == lowering_.rowMajor(extents_);
+  const bool direct =
+      whole && lowering_.stridesOf(Lowering::typeOf(wanted)) == lowering_.rowMajor(extents_);
   Value out = direct ? wanted : lowering_.slot(lowering_.contiguousType(extents_, element()));
   Value a = lowering_.bufferOf(outer(0u));
   Value b = lowering_.bufferOf(outer(1u));
   llvm::SmallVector<mlir::NamedAttribute> attributes;
-  auto put = [&](llvm::StringRef key, AffineExpr value) { attributes.push_back(lowering_.named(key, lowering_.number(value))); };
+  auto put = [&](llvm::StringRef key, AffineExpr value) {
+    attributes.push_back(lowering_.named(key, lowering_.number(value)));
+  };
   const Exprs weight = lowering_.extentsOf(Lowering::typeOf(b));
   if (linear) {
     auto [rows, stride] = collapseRows(a, kDense);
@@ -62,7 +64,8 @@ LogicalResult ContractionLowering::lowerProductOnQueue() {
   if (!whole) {
     launchRest(out);
   } else if (!direct) {
-    lowering_.copy(loc, out, wanted, "copy", "the result is wanted in another layout than the library writes");
+    lowering_.copy(loc, out, wanted, "copy",
+                   "the result is wanted in another layout than the library writes");
   }
   return success();
 }
@@ -85,8 +88,11 @@ int64_t ContractionLowering::libraryActivation() {
     auto cast = llvm::dyn_cast_if_present<op::ToDtypeOp>(value.getDefiningOp());
     return cast && value.hasOneUse() ? cast.getX() : value;
   };
-  Operation* last = elementOf(fusion_.getResult(0)) == element() ? converted(yielded()[0]).getDefiningOp() : nullptr;
-  if (!last || last->getNumOperands() != 1 || !result.hasOneUse() || converted(last->getOperand(0)) != result) {
+  Operation* last = elementOf(fusion_.getResult(0)) == element()
+                        ? converted(yielded()[0]).getDefiningOp()
+                        : nullptr;
+  if (!last || last->getNumOperands() != 1 || !result.hasOneUse() ||
+      converted(last->getOperand(0)) != result) {
     return -1;
   }
   return llvm::isa<op::ReluOp>(last) ? kRelu : isGelu(last) ? kGelu : -1;
@@ -96,7 +102,8 @@ ContractionLowering::AddAndRelu ContractionLowering::addAndRelu() {
   const AddAndRelu other;
   const Value result = root_->getResult(0);
   const auto isPassing = [&](mlir::Type type) { return type == element() || type.isF32(); };
-  // 16-bit floats are widened, and rounded between ops, where the library computes in float32 and rounds at the end.
+  // 16-bit floats are widened, and rounded between ops, where the library computes in float32 and
+  // rounds at the end.
   const auto before = [&](Value value) {
     auto cast = llvm::dyn_cast_if_present<op::ToDtypeOp>(value.getDefiningOp());
     while (cast && isPassing(elementOf(cast.getX())) && isPassing(elementOf(value)) &&
@@ -135,7 +142,8 @@ Value ContractionLowering::denseChannelsLast(Value buffer, llvm::StringRef why) 
     return buffer;
   }
   const Exprs extents = lowering_.extentsOf(type);
-  Value copied = lowering_.slot(lowering_.type(extents, type.getElementType(), channelsInnermost(extents)));
+  Value copied =
+      lowering_.slot(lowering_.type(extents, type.getElementType(), channelsInnermost(extents)));
   lowering_.copy(fusion_.getLoc(), buffer, copied, "reorder", why);
   return copied;
 }
@@ -144,8 +152,9 @@ bool ContractionLowering::isDenseChannelsLast(kernel::BufferType type) {
   const Exprs extents = lowering_.extentsOf(type);
   const Exprs strides = lowering_.stridesOf(type);
   const Exprs dense = channelsInnermost(extents);
-  return llvm::all_of(llvm::seq<size_t>(0, extents.size()),
-                      [&](size_t dim) { return strides[dim] == dense[dim] || extents[dim] == constant(1); });
+  return llvm::all_of(llvm::seq<size_t>(0, extents.size()), [&](size_t dim) {
+    return strides[dim] == dense[dim] || extents[dim] == constant(1);
+  });
 }
 
 Value ContractionLowering::zeroBias(AffineExpr count) {
@@ -158,9 +167,9 @@ Value ContractionLowering::zeroBias(AffineExpr count) {
     spec.outputs = {to};
     mlir::Type scalar = scalarType(element());
     spec.bodies.push_back({"body", {}, [=](mlir::OpBuilder& builder, mlir::ValueRange) {
-      return llvm::SmallVector<Value>{
-          mlir::arith::ConstantOp::create(builder, builder.getUnknownLoc(), builder.getZeroAttr(scalar))};
-    }});
+                             return llvm::SmallVector<Value>{mlir::arith::ConstantOp::create(
+                                 builder, builder.getUnknownLoc(), builder.getZeroAttr(scalar))};
+                           }});
     lowering_.launchPointwise(fusion_.getLoc(), spec, {count}, {{constant(1)}});
   };
   if (lowering_.inPrepare()) {
@@ -186,9 +195,12 @@ LogicalResult ContractionLowering::lowerConvolutionOnQueue() {
   const AddAndRelu epilogue = addAndRelu();
   Value wanted = epilogue.isAll ? lowering_.destination(fusion_.getResult(0)) : Value();
   const bool direct = wanted && isDenseChannelsLast(Lowering::typeOf(wanted));
-  Value out = direct ? wanted : lowering_.slot(lowering_.type(extents_, element(), channelsInnermost(extents_)));
+  Value out =
+      direct ? wanted
+             : lowering_.slot(lowering_.type(extents_, element(), channelsInnermost(extents_)));
   Value image = lowering_.bufferOf(outer(convolution.getX()));
-  image = wholePieces(g) == g.c ? denseChannelsLast(image, kWhy) : paddedImage(image, wholePieces(g));
+  image =
+      wholePieces(g) == g.c ? denseChannelsLast(image, kWhy) : paddedImage(image, wholePieces(g));
   llvm::SmallVector<Value> inputs = {image, channelsLastWeight(outer(convolution.getWeight()), g)};
   if (epilogueBias()) {
     inputs.push_back(lowering_.contiguous(loc, lowering_.bufferOf(outer(epilogueBias())), kDense));
@@ -207,22 +219,26 @@ LogicalResult ContractionLowering::lowerConvolutionOnQueue() {
     if (isOfTarget(asked.attributes[i])) {
       continue;
     }
-    attributes.push_back(lowering_.named(name, lowering_.number(name == "c" ? wholePieces(g) : asked.attributes[i].value)));
+    attributes.push_back(lowering_.named(
+        name, lowering_.number(name == "c" ? wholePieces(g) : asked.attributes[i].value)));
   }
   attributes.push_back(lowering_.named("relu", lowering_.number(epilogue.hasRelu ? 1 : 0)));
-  attributes.push_back(lowering_.named("workspace_bytes", lowering_.number(kernel_->workspace(&asked))));
+  attributes.push_back(
+      lowering_.named("workspace_bytes", lowering_.number(kernel_->workspace(&asked))));
   callLibrary(inputs, {}, out, attributes);
   if (!epilogue.isAll) {
     launchRest(out);
   } else if (!direct) {
-    lowering_.copy(loc, out, wanted, "copy", "the result is wanted in another layout than the library writes");
+    lowering_.copy(loc, out, wanted, "copy",
+                   "the result is wanted in another layout than the library writes");
   }
   return success();
 }
 
 Value ContractionLowering::withUnitStride(Value buffer) {
   const Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
-  const bool isDense = strides.back() == constant(1) || (strides.size() > 1 && strides[strides.size() - 2] == constant(1));
+  const bool isDense = strides.back() == constant(1) ||
+                       (strides.size() > 1 && strides[strides.size() - 2] == constant(1));
   return isDense ? buffer : lowering_.contiguous(fusion_.getLoc(), buffer, kDense);
 }
 
@@ -244,7 +260,8 @@ Value ContractionLowering::putBatched(llvm::StringRef name, Value buffer,
   put("Row", strides.size() > 1 ? strides[strides.size() - 2] : extents.back());
   put("Col", strides.back());
   if (name == "c") {
-    attributes.push_back(lowering_.named("batch", lowering_.number(batch.empty() ? constant(1) : batch[0].extent)));
+    attributes.push_back(
+        lowering_.named("batch", lowering_.number(batch.empty() ? constant(1) : batch[0].extent)));
   }
   return buffer;
 }
@@ -255,7 +272,8 @@ LogicalResult ContractionLowering::lowerExternal() {
   }
   auto linear = llvm::dyn_cast<op::LinearOp>(root_);
   if (!linear) {
-    return fusion_.emitOpError() << "kernel " << kernel_->name << " is external, and only linear has a calling rule";
+    return fusion_.emitOpError() << "kernel " << kernel_->name
+                                 << " is external, and only linear has a calling rule";
   }
   const mlir::Location loc = fusion_.getLoc();
   Value weight = outer(linear.getWeight());
@@ -270,16 +288,18 @@ LogicalResult ContractionLowering::lowerExternal() {
   // The library computes x * w^T + b; whatever follows is an elementwise kernel over its result.
   const bool plain = fusion_.getNumResults() == 1 && yielded()[0] == root_->getResult(0);
   Value wanted = plain ? lowering_.destination(fusion_.getResult(0)) : Value();
-  Value whole = plain && lowering_.stridesOf(Lowering::typeOf(wanted)) == lowering_.rowMajor(extents_)
-                    ? wanted
-                    : lowering_.slot(lowering_.contiguousType(extents_, element()));
+  Value whole =
+      plain && lowering_.stridesOf(Lowering::typeOf(wanted)) == lowering_.rowMajor(extents_)
+          ? wanted
+          : lowering_.slot(lowering_.contiguousType(extents_, element()));
   Value flat = lowering_.tryReshape(loc, whole, {m, extents_.back()});
   llvm::SmallVector<Value> inputs = {x};
   llvm::append_range(inputs, constants);
   llvm::SmallVector<mlir::NamedAttribute> attributes;
   const sl_problem asked = problem_.view();
   for (int32_t i = 0; i < asked.attribute_count; ++i) {
-    attributes.push_back(lowering_.named(asked.attributes[i].name, lowering_.number(asked.attributes[i].value)));
+    attributes.push_back(
+        lowering_.named(asked.attributes[i].name, lowering_.number(asked.attributes[i].value)));
   }
   callLibrary(inputs, constants, flat, attributes);
   if (whole != wanted) {
@@ -295,10 +315,13 @@ Value ContractionLowering::denseConstant(Value tensor) {
       lowering_.inPrepare()) {
     return lowering_.contiguous(fusion_.getLoc(), buffer, kDense);
   }
-  const std::string key = "dense," + std::to_string(reinterpret_cast<uintptr_t>(buffer.getAsOpaquePointer()));
+  const std::string key =
+      "dense," + std::to_string(reinterpret_cast<uintptr_t>(buffer.getAsOpaquePointer()));
   Value& dense = lowering_.packs_[key];
   if (!dense) {
-    dense = preparedBuffer(tensor, ".dense", lowering_.contiguousType(extents, Lowering::typeOf(buffer).getElementType()));
+    dense = preparedBuffer(
+        tensor, ".dense",
+        lowering_.contiguousType(extents, Lowering::typeOf(buffer).getElementType()));
     lowering_.atEndOfPrepare([&] {
       lowering_.copy(fusion_.getLoc(), lowering_.viewInPrepare(buffer), dense, "copy", kDense);
     });
@@ -306,9 +329,10 @@ Value ContractionLowering::denseConstant(Value tensor) {
   return dense;
 }
 
-void ContractionLowering::callLibrary(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants, Value out,
-                                      llvm::ArrayRef<mlir::NamedAttribute> attributes) {
-  lowering_.callLibrary(fusion_.getLoc(), {*kernel_, problem_, spec_}, inputs, constants, out, attributes);
+void ContractionLowering::callLibrary(llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants,
+                                      Value out, llvm::ArrayRef<mlir::NamedAttribute> attributes) {
+  lowering_.callLibrary(fusion_.getLoc(), {*kernel_, problem_, spec_}, inputs, constants, out,
+                        attributes);
 }
 
 }  // namespace straightline::lowering

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control flow: carried values live in one place each; a region writes its yields there, in place where that is safe.
+// Control flow: carried values live in one place each; a region writes its yields there, in place
+// where that is safe.
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/lowering/lowering.h"
@@ -47,7 +48,8 @@ void Lowering::yieldInto(Location loc, Operation* terminator, llvm::ArrayRef<Val
       copies.push_back({from, place});
     }
   }
-  // A value that lives in a place which another copy overwrites goes through memory of its own first.
+  // A value that lives in a place which another copy overwrites goes through memory of its own
+  // first.
   for (auto& [from, place] : copies) {
     const bool overwritten = llvm::any_of(copies, [&](const auto& other) {
       return &other.first != &from && root(other.second) == root(from);
@@ -64,9 +66,10 @@ void Lowering::yieldInto(Location loc, Operation* terminator, llvm::ArrayRef<Val
 }
 
 LogicalResult Lowering::lowerIf(op::IfOp op) {
-  Value condition = kernel::LoadOp::create(builder_, op.getLoc(), builder_.getI1Type(), bufferOf(op.getCondition()),
-                                           mlir::ValueRange());
-  llvm::SmallVector<Value> places = llvm::map_to_vector(op.getResults(), [&](Value result) { return destination(result); });
+  Value condition = kernel::LoadOp::create(builder_, op.getLoc(), builder_.getI1Type(),
+                                           bufferOf(op.getCondition()), mlir::ValueRange());
+  llvm::SmallVector<Value> places =
+      llvm::map_to_vector(op.getResults(), [&](Value result) { return destination(result); });
   auto branch = kernel::IfOp::create(builder_, op.getLoc(), condition, true);
   for (auto [from, to] : llvm::zip(op->getRegions(), branch->getRegions())) {
     mlir::OpBuilder::InsertionGuard guard(builder_);
@@ -80,8 +83,10 @@ LogicalResult Lowering::lowerIf(op::IfOp op) {
 
 bool Lowering::isWrittenByLoops(Value tensor) {
   auto full = tensor.getDefiningOp<op::FullOp>();
-  return full && !full->hasAttr("op.prepare") && !full->use_empty() && llvm::all_of(full->getUsers(), [&](Operation* user) {
-           return llvm::isa<op::ForOp>(user) && user->getBlock() == full->getBlock() && !user->hasAttr("op.prepare");
+  return full && !full->hasAttr("op.prepare") && !full->use_empty() &&
+         llvm::all_of(full->getUsers(), [&](Operation* user) {
+           return llvm::isa<op::ForOp>(user) && user->getBlock() == full->getBlock() &&
+                  !user->hasAttr("op.prepare");
          });
 }
 
@@ -92,18 +97,22 @@ op::DynamicUpdateSliceOp Lowering::rowUpdate(mlir::BlockArgument carried) {
     return {};
   }
   auto update = llvm::dyn_cast<op::DynamicUpdateSliceOp>(*carried.user_begin());
-  if (!update || update->getBlock() != body || update.getX() != carried || !update.getResult().hasOneUse()) {
+  if (!update || update->getBlock() != body || update.getX() != carried ||
+      !update.getResult().hasOneUse()) {
     return {};
   }
   mlir::OpOperand& use = *update.getResult().use_begin();
-  if (use.getOwner() != body->getTerminator() || use.getOperandNumber() != carried.getArgNumber() - 1) {
+  if (use.getOwner() != body->getTerminator() ||
+      use.getOperandNumber() != carried.getArgNumber() - 1) {
     return {};
   }
   op::DimsAttr bounds = loop.getBounds();
-  const Exprs limits = llvm::map_to_vector(bounds.getExprs(), [&](mlir::AffineExpr expr) { return rebased(expr, bounds.getNames()); });
+  const Exprs limits = llvm::map_to_vector(
+      bounds.getExprs(), [&](mlir::AffineExpr expr) { return rebased(expr, bounds.getNames()); });
   const int64_t dim = update.getDim();
   const mlir::AffineExpr rows = extentsOf(carried)[dim];
-  if (limits[0] != constant(0) || limits[1] != rows || limits[2] != constant(1) || extentsOf(update.getSrc())[dim] != constant(1)) {
+  if (limits[0] != constant(0) || limits[1] != rows || limits[2] != constant(1) ||
+      extentsOf(update.getSrc())[dim] != constant(1)) {
     return {};
   }
   Value counter = body->getArgument(0);
@@ -112,7 +121,10 @@ op::DynamicUpdateSliceOp Lowering::rowUpdate(mlir::BlockArgument carried) {
   }
   // From the last row to the first.
   auto back = update.getIndex().getDefiningOp<op::SubOp>();
-  auto last = back && back.getY() == counter ? llvm::dyn_cast_if_present<mlir::IntegerAttr>(splatOf(back.getX().getDefiningOp())) : mlir::IntegerAttr();
+  auto last =
+      back && back.getY() == counter
+          ? llvm::dyn_cast_if_present<mlir::IntegerAttr>(splatOf(back.getX().getDefiningOp()))
+          : mlir::IntegerAttr();
   return last && rows == constant(last.getInt() + 1) ? update : op::DynamicUpdateSliceOp();
 }
 
@@ -120,14 +132,25 @@ Value Lowering::takeRow(Value tensor) {
   for (Operation* user : tensor.getUsers()) {
     auto reshape = llvm::dyn_cast<op::ReshapeOp>(user);
     Value src = reshape ? reshape.getResult() : tensor;
-    auto update = reshape && src.hasOneUse() ? llvm::dyn_cast<op::DynamicUpdateSliceOp>(*src.user_begin()) : llvm::dyn_cast<op::DynamicUpdateSliceOp>(user);
-    auto carried = update && update.getSrc() == src ? llvm::dyn_cast<mlir::BlockArgument>(update.getX()) : mlir::BlockArgument();
-    if (!carried || taken_.contains(update) || tensor.getParentBlock() != update->getBlock() || rowUpdate(carried) != update) {
+    auto update = reshape && src.hasOneUse()
+                      ? llvm::dyn_cast<op::DynamicUpdateSliceOp>(*src.user_begin())
+                      : llvm::dyn_cast<op::DynamicUpdateSliceOp>(user);
+    auto carried = update && update.getSrc() == src
+                       ? llvm::dyn_cast<mlir::BlockArgument>(update.getX())
+                       : mlir::BlockArgument();
+    if (!carried || taken_.contains(update) || tensor.getParentBlock() != update->getBlock() ||
+        rowUpdate(carried) != update) {
       continue;
     }
     Value whole = destination(update.getResult());
-    FailureOr<Value> row = whole == bufferOf(carried) ? dynamicPart(update.getLoc(), whole, update.getIndex(), update.getDim(), src) : FailureOr<Value>(Value());
-    Value place = succeeded(row) && *row && reshape ? tryReshape(user->getLoc(), *row, extentsOf(tensor)) : succeeded(row) ? *row : Value();
+    FailureOr<Value> row =
+        whole == bufferOf(carried)
+            ? dynamicPart(update.getLoc(), whole, update.getIndex(), update.getDim(), src)
+            : FailureOr<Value>(Value());
+    Value place = succeeded(row) && *row && reshape
+                      ? tryReshape(user->getLoc(), *row, extentsOf(tensor))
+                  : succeeded(row) ? *row
+                                   : Value();
     if (place) {
       taken_.insert(update);
       return place;
@@ -137,9 +160,11 @@ Value Lowering::takeRow(Value tensor) {
 }
 
 LogicalResult Lowering::lowerFor(op::ForOp op) {
-  llvm::SmallVector<Value> places = llvm::map_to_vector(op.getResults(), [&](Value result) { return destination(result); });
+  llvm::SmallVector<Value> places =
+      llvm::map_to_vector(op.getResults(), [&](Value result) { return destination(result); });
   mlir::Block& body = op.getBody().front();
-  for (auto [init, place, carried] : llvm::zip(op.getInits(), places, body.getArguments().drop_front())) {
+  for (auto [init, place, carried] :
+       llvm::zip(op.getInits(), places, body.getArguments().drop_front())) {
     if (rowUpdate(carried)) {
       continue;  // nobody sees the first value
     }
@@ -155,10 +180,11 @@ LogicalResult Lowering::lowerFor(op::ForOp op) {
     }
   }
   op::DimsAttr bounds = op.getBounds();
-  llvm::SmallVector<Value> limits = llvm::map_to_vector(bounds.getExprs(), [&](mlir::AffineExpr expr) -> Value {
-    return kernel::SizeOp::create(builder_, op.getLoc(), builder_.getIndexType(),
-                                  kernel::ExtentAttr::get(context_, bounds.getNames(), expr));
-  });
+  llvm::SmallVector<Value> limits =
+      llvm::map_to_vector(bounds.getExprs(), [&](mlir::AffineExpr expr) -> Value {
+        return kernel::SizeOp::create(builder_, op.getLoc(), builder_.getIndexType(),
+                                      kernel::ExtentAttr::get(context_, bounds.getNames(), expr));
+      });
   auto loop = kernel::ForOp::create(builder_, op.getLoc(), limits[0], limits[1], limits[2]);
   mlir::OpBuilder::InsertionGuard guard(builder_);
   builder_.setInsertionPointToEnd(&loop.getBody().front());
@@ -170,7 +196,8 @@ LogicalResult Lowering::lowerFor(op::ForOp op) {
 }
 
 LogicalResult Lowering::lowerWhile(op::WhileOp op) {
-  llvm::SmallVector<Value> places = llvm::map_to_vector(op.getResults(), [&](Value result) { return destination(result); });
+  llvm::SmallVector<Value> places =
+      llvm::map_to_vector(op.getResults(), [&](Value result) { return destination(result); });
   for (auto [init, place] : llvm::zip(op.getInits(), places)) {
     copy(op.getLoc(), bufferOf(init), place, "while", "the first value of what the loop carries");
   }
@@ -186,7 +213,8 @@ LogicalResult Lowering::lowerWhile(op::WhileOp op) {
     return failure();
   }
   Value holds = bufferOf(op.getCondition().front().getTerminator()->getOperand(0));
-  Value condition = kernel::LoadOp::create(builder_, op.getLoc(), builder_.getI1Type(), holds, mlir::ValueRange());
+  Value condition = kernel::LoadOp::create(builder_, op.getLoc(), builder_.getI1Type(), holds,
+                                           mlir::ValueRange());
   kernel::ConditionOp::create(builder_, op.getLoc(), condition);
   builder_.setInsertionPointToEnd(&loop.getBody().front());
   return lowerRegion(op.getBody().front(), places);
@@ -200,14 +228,16 @@ FailureOr<Value> Lowering::indexValue(Location loc, Value tensor) {
   if (failed(number)) {
     return failure();
   }
-  return mlir::arith::IndexCastOp::create(builder_, loc, builder_.getIndexType(), *number).getResult();
+  return mlir::arith::IndexCastOp::create(builder_, loc, builder_.getIndexType(), *number)
+      .getResult();
 }
 
-/// A 0-d integer tensor as a scalar: arithmetic on loop counters (a reversed sequence) never becomes a kernel; anything else
-/// is loaded from its buffer.
+/// A 0-d integer tensor as a scalar: arithmetic on loop counters (a reversed sequence) never
+/// becomes a kernel; anything else is loaded from its buffer.
 FailureOr<Value> Lowering::scalarIndex(Location loc, Value tensor) {
   if (Value counter = counters_.lookup(tensor)) {
-    return mlir::arith::IndexCastOp::create(builder_, loc, builder_.getI64Type(), counter).getResult();
+    return mlir::arith::IndexCastOp::create(builder_, loc, builder_.getI64Type(), counter)
+        .getResult();
   }
   Operation* op = tensor.getDefiningOp();
   if (mlir::TypedAttr splat = splatOf(op)) {
@@ -225,7 +255,8 @@ FailureOr<Value> Lowering::scalarIndex(Location loc, Value tensor) {
     return elementwise.buildScalar(builder_, loc, scalars);
   }
   Value buffer = bufferOf(tensor);
-  return kernel::LoadOp::create(builder_, loc, scalarType(typeOf(buffer).getElementType()), buffer, mlir::ValueRange())
+  return kernel::LoadOp::create(builder_, loc, scalarType(typeOf(buffer).getElementType()), buffer,
+                                mlir::ValueRange())
       .getResult();
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions: layouts of the image and of the weight, and what the kernels of the three families are told.
-#include "passes/lowering/contraction.h"
-
+// Convolutions: layouts of the image and of the weight, and what the kernels of the three families
+// are told.
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/lowering/contraction.h"
 
 namespace straightline::lowering {
 
@@ -40,7 +40,8 @@ Value ContractionLowering::channelsLast(Value buffer, llvm::ArrayRef<int64_t> ne
   if (!border.empty()) {
     lowering_.zeroBorder(fusion_.getLoc(), copied);
   }
-  lowering_.copy(fusion_.getLoc(), buffer, copied, "reorder", "the convolution reads channels last, with its border in place");
+  lowering_.copy(fusion_.getLoc(), buffer, copied, "reorder",
+                 "the convolution reads channels last, with its border in place");
   return copied;
 }
 
@@ -58,7 +59,9 @@ Value ContractionLowering::as2d(Value buffer) {
   }
   extents.insert(extents.begin() + 2, constant(1));
   strides.insert(strides.begin() + 2, strides[2] * (extents[3] + around));
-  return lowering_.view(fusion_.getLoc(), buffer, lowering_.type(extents, type.getElementType(), strides, border), constant(0));
+  return lowering_.view(fusion_.getLoc(), buffer,
+                        lowering_.type(extents, type.getElementType(), strides, border),
+                        constant(0));
 }
 
 LogicalResult ContractionLowering::lowerConvolution() {
@@ -71,7 +74,8 @@ LogicalResult ContractionLowering::lowerConvolution() {
   Value out = wanted;
   const bool anyLayout = spec_.family == "convolution_direct";
   if (onDevice() && tuneValue("rows") > 0 && (g.c / g.groups > 1 || wholePieces(g) != g.c)) {
-    in = wholePieces(g) == g.c ? channelsLast(in, llvm::SmallVector<int64_t>(8, 0)) : paddedImage(in, wholePieces(g));
+    in = wholePieces(g) == g.c ? channelsLast(in, llvm::SmallVector<int64_t>(8, 0))
+                               : paddedImage(in, wholePieces(g));
   }
   if (!anyLayout) {
     in = channelsLast(in, requiredBorder(g, spec_.family, tuneValue("m")));
@@ -99,7 +103,9 @@ LogicalResult ContractionLowering::lowerConvolution() {
   }
   Value weight = outer(convolution.getWeight());
   Value b = packConvolution(weight, g);
-  auto put = [&](llvm::StringRef key, mlir::Attribute value) { spec_.shape.push_back(lowering_.named(key, value)); };
+  auto put = [&](llvm::StringRef key, mlir::Attribute value) {
+    spec_.shape.push_back(lowering_.named(key, value));
+  };
   put("n", lowering_.number(inExtents[0]));
   put("h", lowering_.number(inExtents[2]));
   put("w", lowering_.number(inExtents[3]));
@@ -122,7 +128,8 @@ LogicalResult ContractionLowering::lowerConvolution() {
   }
   if (anyLayout) {
     put("inStride", lowering_.numbers({inStrides[0], inStrides[2], inStrides[3], inStrides[1]}));
-    put("outStride", lowering_.numbers({outStrides[0], outStrides[2], outStrides[3], outStrides[1]}));
+    put("outStride",
+        lowering_.numbers({outStrides[0], outStrides[2], outStrides[3], outStrides[1]}));
     put("weightStride", lowering_.numbers(directWeightStrides(b, g)));
   } else {
     put("inStride", lowering_.numbers({inStrides[0], inStrides[2], inStrides[3]}));
@@ -130,14 +137,17 @@ LogicalResult ContractionLowering::lowerConvolution() {
     if (spec_.family == "winograd") {
       llvm::SmallVector<int64_t> border(8, 0);
       if (Lowering::typeOf(in).hasBorder()) {
-        border.assign(Lowering::typeOf(in).getBorder().begin(), Lowering::typeOf(in).getBorder().end());
+        border.assign(Lowering::typeOf(in).getBorder().begin(),
+                      Lowering::typeOf(in).getBorder().end());
       }
-      put("border", lowering_.numbers({constant(border[4]), constant(border[5]), constant(border[6]), constant(border[7])}));
+      put("border", lowering_.numbers({constant(border[4]), constant(border[5]),
+                                       constant(border[6]), constant(border[7])}));
     }
   }
   put("epilogueStride", epilogueStrideAttribute(epilogueRows));
-  spec_.name = spec_.family + sizeName({inExtents[0], inExtents[1], inExtents[2], inExtents[3], outExtents[1]}) + "_" +
-               std::to_string(g.kh) + "x" + std::to_string(g.kw) + suffix();
+  spec_.name = spec_.family +
+               sizeName({inExtents[0], inExtents[1], inExtents[2], inExtents[3], outExtents[1]}) +
+               "_" + std::to_string(g.kh) + "x" + std::to_string(g.kw) + suffix();
   return finish(in, b, out, wanted);
 }
 
@@ -154,9 +164,13 @@ Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeomet
   const int64_t nr = tuneValue("nr");
   KernelSpec packing;
   packing.family = "pack_" + spec_.family;
-  packing.name = packing.family + sizeName({extents[0], extents[1], constant(g.kh), constant(g.kw)});
-  packing.shape = {lowering_.named("o", lowering_.number(extents[0])), lowering_.named("i", lowering_.number(extents[1]))};
-  auto put = [&](llvm::StringRef key, mlir::Attribute value) { packing.shape.push_back(lowering_.named(key, value)); };
+  packing.name =
+      packing.family + sizeName({extents[0], extents[1], constant(g.kh), constant(g.kw)});
+  packing.shape = {lowering_.named("o", lowering_.number(extents[0])),
+                   lowering_.named("i", lowering_.number(extents[1]))};
+  auto put = [&](llvm::StringRef key, mlir::Attribute value) {
+    packing.shape.push_back(lowering_.named(key, value));
+  };
   if (spec_.family == "convolution") {
     put("kh", lowering_.number(g.kh));
     put("kw", lowering_.number(g.kw));
@@ -167,14 +181,18 @@ Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeomet
   put("strideW", lowering_.number(strides[3]));
   if (spec_.family == "convolution") {
     packing.tune = {lowering_.named("nr", lowering_.number(nr))};
-    return pack(weight, packing, {ceilDiv(extents[0], nr), constant(g.kh), constant(g.kw), extents[1], constant(nr)});
+    return pack(
+        weight, packing,
+        {ceilDiv(extents[0], nr), constant(g.kh), constant(g.kw), extents[1], constant(nr)});
   }
   const int64_t m = tuneValue("m");
   const int64_t kb = tuneValue("kb");
-  packing.tune = {lowering_.named("m", lowering_.number(m)), lowering_.named("nr", lowering_.number(nr)),
+  packing.tune = {lowering_.named("m", lowering_.number(m)),
+                  lowering_.named("nr", lowering_.number(nr)),
                   lowering_.named("kb", lowering_.number(kb))};
   return pack(weight, packing,
-              {extents[0].floorDiv(kb), constant((m + 2) * (m + 2)), constant(kb / nr), extents[1], constant(nr)});
+              {extents[0].floorDiv(kb), constant((m + 2) * (m + 2)), constant(kb / nr), extents[1],
+               constant(nr)});
 }
 
 int64_t ContractionLowering::wholePieces(const ConvolutionGeometry& g) {
@@ -197,7 +215,8 @@ Exprs ContractionLowering::channelsInnermost(const Exprs& extents) {
   return strides;
 }
 
-void ContractionLowering::copyChannels(Value from, Value to, llvm::StringRef op, llvm::StringRef why) {
+void ContractionLowering::copyChannels(Value from, Value to, llvm::StringRef op,
+                                       llvm::StringRef why) {
   const mlir::Location loc = fusion_.getLoc();
   const mlir::Type elements = Lowering::typeOf(to).getElementType();
   const Exprs inside = lowering_.extentsOf(Lowering::typeOf(from));
@@ -212,21 +231,26 @@ void ContractionLowering::copyChannels(Value from, Value to, llvm::StringRef op,
   fill.name = "fill";
   fill.op = op.str();
   fill.why = "channels beyond the image's own are zeros";
-  fill.outputs = {lowering_.view(loc, to, lowering_.type(rest, elements, strides), strides[1] * inside[1])};
+  fill.outputs = {
+      lowering_.view(loc, to, lowering_.type(rest, elements, strides), strides[1] * inside[1])};
   mlir::Type scalar = scalarType(elements);
   fill.bodies.push_back({"body", {}, [=](mlir::OpBuilder& builder, mlir::ValueRange) {
-    return llvm::SmallVector<Value>{
-        mlir::arith::ConstantOp::create(builder, builder.getUnknownLoc(), builder.getZeroAttr(scalar))};
-  }});
+                           return llvm::SmallVector<Value>{mlir::arith::ConstantOp::create(
+                               builder, builder.getUnknownLoc(), builder.getZeroAttr(scalar))};
+                         }});
   lowering_.launchPointwise(loc, fill, rest, {strides});
-  lowering_.copy(loc, from, lowering_.view(loc, to, lowering_.type(inside, elements, strides), constant(0)), op, why);
+  lowering_.copy(loc, from,
+                 lowering_.view(loc, to, lowering_.type(inside, elements, strides), constant(0)),
+                 op, why);
 }
 
 Value ContractionLowering::paddedImage(Value image, int64_t channels) {
   Exprs extents = lowering_.extentsOf(Lowering::typeOf(image));
   extents[1] = constant(channels);
-  Value padded = lowering_.slot(lowering_.type(extents, Lowering::typeOf(image).getElementType(), channelsInnermost(extents)));
-  copyChannels(image, padded, "reorder", "the convolution reads the channels of a pixel side by side, 16 bytes at a time");
+  Value padded = lowering_.slot(lowering_.type(extents, Lowering::typeOf(image).getElementType(),
+                                               channelsInnermost(extents)));
+  copyChannels(image, padded, "reorder",
+               "the convolution reads the channels of a pixel side by side, 16 bytes at a time");
   return padded;
 }
 
@@ -239,8 +263,8 @@ Value ContractionLowering::channelsLastWeight(Value weight, const ConvolutionGeo
   const Exprs strides = channelsInnermost(extents);
   const Exprs given = lowering_.stridesOf(type);
   const bool fits = isWhole && llvm::all_of(llvm::seq<size_t>(0, extents.size()), [&](size_t dim) {
-    return given[dim] == strides[dim] || extents[dim] == constant(1);
-  });
+                      return given[dim] == strides[dim] || extents[dim] == constant(1);
+                    });
   if (fits) {
     return source;
   }
@@ -251,11 +275,13 @@ Value ContractionLowering::channelsLastWeight(Value weight, const ConvolutionGeo
     copyChannels(source, copied, "reorder", kWhy);
     return copied;
   }
-  const std::string key = "channels last," + std::to_string(reinterpret_cast<uintptr_t>(source.getAsOpaquePointer()));
+  const std::string key =
+      "channels last," + std::to_string(reinterpret_cast<uintptr_t>(source.getAsOpaquePointer()));
   Value& prepared = lowering_.packs_[key];
   if (!prepared) {
     prepared = preparedBuffer(weight, ".channels_last", wanted);
-    lowering_.atEndOfPrepare([&] { copyChannels(lowering_.viewInPrepare(source), prepared, "pack", kWhy); });
+    lowering_.atEndOfPrepare(
+        [&] { copyChannels(lowering_.viewInPrepare(source), prepared, "pack", kWhy); });
   }
   return prepared;
 }

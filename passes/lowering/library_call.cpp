@@ -9,15 +9,19 @@ namespace straightline::lowering {
 
 using mlir::Value;
 
-void Lowering::callLibrary(mlir::Location loc, const LibraryKernel& chosen, llvm::ArrayRef<Value> inputs,
-                           llvm::ArrayRef<Value> constants, Value out, llvm::ArrayRef<mlir::NamedAttribute> attributes) {
+void Lowering::callLibrary(mlir::Location loc, const LibraryKernel& chosen,
+                           llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants, Value out,
+                           llvm::ArrayRef<mlir::NamedAttribute> attributes) {
   const sl_kernel_desc& kernel = chosen.kernel;
   mlir::OpBuilder builder(context_);
-  const mlir::StringAttr plan = kernel.plan_symbol ? builder.getStringAttr(kernel.plan_symbol) : mlir::StringAttr();
-  const mlir::StringAttr destroy = plan ? builder.getStringAttr(plan.getValue() + "_destroy") : mlir::StringAttr();
+  const mlir::StringAttr plan =
+      kernel.plan_symbol ? builder.getStringAttr(kernel.plan_symbol) : mlir::StringAttr();
+  const mlir::StringAttr destroy =
+      plan ? builder.getStringAttr(plan.getValue() + "_destroy") : mlir::StringAttr();
   builder.setInsertionPointToEnd(module_.getBody());
   auto types = [&](llvm::ArrayRef<Value> values) {
-    return builder.getTypeArrayAttr(llvm::map_to_vector(values, [](Value value) { return value.getType(); }));
+    return builder.getTypeArrayAttr(
+        llvm::map_to_vector(values, [](Value value) { return value.getType(); }));
   };
   llvm::SmallVector<bool> isConstant(inputs.size(), true);
   std::fill(isConstant.begin(), isConstant.end() - constants.size(), false);
@@ -33,11 +37,12 @@ void Lowering::callLibrary(mlir::Location loc, const LibraryKernel& chosen, llvm
   if (asked.variant != 0) {
     described.set("variant", builder.getI64IntegerAttr(asked.variant));
   }
-  auto decl = kernel::DeclOp::create(builder, loc, builder.getStringAttr(name), types(inputs),
-                                     mlir::DenseBoolArrayAttr::get(context_, isConstant), types({out}),
-                                     builder.getStrArrayAttr({"write"}), types(workspace), builder.getStringAttr(kernel.op),
-                                     described.getDictionary(context_), builder.getStringAttr(kernel.run_symbol), plan, destroy,
-                                     kernel.can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
+  auto decl = kernel::DeclOp::create(
+      builder, loc, builder.getStringAttr(name), types(inputs),
+      mlir::DenseBoolArrayAttr::get(context_, isConstant), types({out}),
+      builder.getStrArrayAttr({"write"}), types(workspace), builder.getStringAttr(kernel.op),
+      described.getDictionary(context_), builder.getStringAttr(kernel.run_symbol), plan, destroy,
+      kernel.can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
   if (target_.getBackend() != "cpu" && chosen.spec.family.empty()) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(target_.getBackend()));
   }
@@ -46,14 +51,17 @@ void Lowering::callLibrary(mlir::Location loc, const LibraryKernel& chosen, llvm
   Value handle;
   if (plan) {
     builder.setInsertionPoint(prepare_);
-    handle = kernel::HandleOp::create(builder, loc, kernel::HandleType::get(context_), builder.getStringAttr(name), destroy);
-    llvm::SmallVector<Value> early = llvm::map_to_vector(constants, [&](Value constant) { return viewInPrepare(constant); });
+    handle = kernel::HandleOp::create(builder, loc, kernel::HandleType::get(context_),
+                                      builder.getStringAttr(name), destroy);
+    llvm::SmallVector<Value> early =
+        llvm::map_to_vector(constants, [&](Value constant) { return viewInPrepare(constant); });
     builder.setInsertionPointToEnd(&prepare_.getBody().front());
     kernel::PlanOp::create(builder, loc, callee, early, handle, queue);
   }
-  auto call = kernel::CallOp::create(builder_, loc, callee, inputs, mlir::ValueRange{out}, handle, workspace, queue,
-                                     kernel.whole_team ? mlir::IntegerAttr() : builder.getI64IntegerAttr(1),
-                                     builder.getStringAttr(chosen.spec.op), builder.getStringAttr(chosen.spec.why));
+  auto call = kernel::CallOp::create(
+      builder_, loc, callee, inputs, mlir::ValueRange{out}, handle, workspace, queue,
+      kernel.whole_team ? mlir::IntegerAttr() : builder.getI64IntegerAttr(1),
+      builder.getStringAttr(chosen.spec.op), builder.getStringAttr(chosen.spec.why));
   call->setAttr("kernel.cost_us", builder.getF64FloatAttr(chosen.spec.costUs));
   if (!chosen.spec.choice.empty()) {
     call->setAttr("kernel.choice", builder.getStringAttr(chosen.spec.choice));

@@ -5,7 +5,8 @@
 
 namespace straightline::lowering {
 
-llvm::SmallVector<Loop> makeLoops(Lowering& lowering, const Exprs& extents, llvm::ArrayRef<Exprs> strides) {
+llvm::SmallVector<Loop> makeLoops(Lowering& lowering, const Exprs& extents,
+                                  llvm::ArrayRef<Exprs> strides) {
   llvm::SmallVector<Loop> loops;
   for (size_t dim = 0; dim < extents.size(); ++dim) {
     if (extents[dim] == lowering.constant(1)) {

@@ -13,7 +13,8 @@ struct Loop {
 };
 
 /// One loop a dim whose extent is not one. `strides[operand][dim]`.
-llvm::SmallVector<Loop> makeLoops(Lowering& lowering, const Exprs& extents, llvm::ArrayRef<Exprs> strides);
+llvm::SmallVector<Loop> makeLoops(Lowering& lowering, const Exprs& extents,
+                                  llvm::ArrayRef<Exprs> strides);
 /// Merges neighbours that every operand walks as one.
 llvm::SmallVector<Loop> mergeLoops(llvm::SmallVector<Loop> loops);
 /// Orders loops by falling stride of the operand `key`.

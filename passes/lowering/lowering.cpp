@@ -39,16 +39,21 @@ bool isAlias(Value tensor) {
 }  // namespace
 
 Lowering::Lowering(mlir::ModuleOp module, mlir::func::FuncOp function, kernel::TargetAttr target)
-    : module_(module), function_(function), target_(target), context_(module.getContext()),
+    : module_(module),
+      function_(function),
+      target_(target),
+      context_(module.getContext()),
       builder_(context_) {
   for (op::SymbolOp symbol : module.getOps<op::SymbolOp>()) {
     names_.push_back(symbol.getSymNameAttr());
-    bounds_[symbol.getSymNameAttr()] = {static_cast<int64_t>(symbol.getMin()), static_cast<int64_t>(symbol.getMax())};
+    bounds_[symbol.getSymNameAttr()] = {static_cast<int64_t>(symbol.getMin()),
+                                        static_cast<int64_t>(symbol.getMax())};
   }
-  llvm::sort(names_, [](mlir::StringAttr a, mlir::StringAttr b) { return a.getValue() < b.getValue(); });
+  llvm::sort(names_,
+             [](mlir::StringAttr a, mlir::StringAttr b) { return a.getValue() < b.getValue(); });
 }
 
-// --- names and sizes -------------------------------------------------------------------------------------------------
+// --- names and sizes -----------------------------------------------------------------------------
 
 AffineExpr Lowering::rebased(AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> from) {
   return symbolic::rebase(expr, from, names_);
@@ -56,15 +61,18 @@ AffineExpr Lowering::rebased(AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> f
 
 Exprs Lowering::extentsOf(Value tensor) {
   symbolic::ExprList list = op::extentsOf(llvm::cast<mlir::RankedTensorType>(tensor.getType()));
-  return llvm::map_to_vector(list.exprs, [&](AffineExpr expr) { return rebased(expr, list.names); });
+  return llvm::map_to_vector(list.exprs,
+                             [&](AffineExpr expr) { return rebased(expr, list.names); });
 }
 
 Exprs Lowering::extentsOf(kernel::BufferType type) {
-  return llvm::map_to_vector(type.getExtents(), [&](AffineExpr expr) { return rebased(expr, type.getNames()); });
+  return llvm::map_to_vector(type.getExtents(),
+                             [&](AffineExpr expr) { return rebased(expr, type.getNames()); });
 }
 
 Exprs Lowering::stridesOf(kernel::BufferType type) {
-  return llvm::map_to_vector(type.getStrides(), [&](AffineExpr expr) { return rebased(expr, type.getNames()); });
+  return llvm::map_to_vector(type.getStrides(),
+                             [&](AffineExpr expr) { return rebased(expr, type.getNames()); });
 }
 
 Exprs Lowering::rowMajor(const Exprs& extents) const {
@@ -100,7 +108,8 @@ Attribute Lowering::number(AffineExpr expr) const {
 }
 
 Attribute Lowering::numbers(llvm::ArrayRef<AffineExpr> exprs) const {
-  return mlir::ArrayAttr::get(context_, llvm::map_to_vector(exprs, [&](AffineExpr expr) { return number(expr); }));
+  return mlir::ArrayAttr::get(
+      context_, llvm::map_to_vector(exprs, [&](AffineExpr expr) { return number(expr); }));
 }
 
 mlir::NamedAttribute Lowering::named(llvm::StringRef key, Attribute value) const {
@@ -108,19 +117,22 @@ mlir::NamedAttribute Lowering::named(llvm::StringRef key, Attribute value) const
 }
 
 bool Lowering::isStatic(const Exprs& exprs) const {
-  return llvm::all_of(exprs, [](AffineExpr expr) { return symbolic::constantValue(expr).has_value(); });
+  return llvm::all_of(exprs,
+                      [](AffineExpr expr) { return symbolic::constantValue(expr).has_value(); });
 }
 
-// --- statements ------------------------------------------------------------------------------------------------------
+// --- statements ----------------------------------------------------------------------------------
 
-/// Microseconds that a team pays for sharing one kernel: a barrier, and results that lie in another core's cache (measured
-/// with two cores: sharing kernels of 0.6 us and more never lost).
+/// Microseconds that a team pays for sharing one kernel: a barrier, and results that lie in another
+/// core's cache (measured with two cores: sharing kernels of 0.6 us and more never lost).
 static double sharingUs(double threads) { return 0.25 + 0.025 * threads; }
 
 kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   constexpr llvm::StringLiteral kNative = "native.";
   if (target_.getBackend() != "cpu" && llvm::StringRef(spec.why).starts_with(kNative)) {
-    spec.why = (target_.getBackend() + "." + llvm::StringRef(spec.why).drop_front(kNative.size())).str();  // the same family there
+    // the same family there
+    spec.why =
+        (target_.getBackend() + "." + llvm::StringRef(spec.why).drop_front(kNative.size())).str();
   }
   auto types = [](llvm::ArrayRef<Value> values) {
     return llvm::map_to_vector(values, [](Value value) { return value.getType(); });
@@ -131,11 +143,12 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   }
   mlir::OpBuilder moduleBuilder(context_);
   moduleBuilder.setInsertionPointToEnd(module_.getBody());
-  auto schedule = kernel::ScheduleAttr::get(context_, moduleBuilder.getStringAttr(spec.family), spec.shape, spec.tune);
+  auto schedule = kernel::ScheduleAttr::get(context_, moduleBuilder.getStringAttr(spec.family),
+                                            spec.shape, spec.tune);
   // The location says which ops the kernel was made for; it is not part of the kernel's identity.
-  auto function = kernel::FuncOp::create(moduleBuilder, moduleBuilder.getUnknownLoc(), "kernel", types(spec.inputs),
-                                         types(spec.outputs), types(spec.workspace), schedule, regionNames, spec.ties,
-                                         spec.canFail);
+  auto function = kernel::FuncOp::create(
+      moduleBuilder, moduleBuilder.getUnknownLoc(), "kernel", types(spec.inputs),
+      types(spec.outputs), types(spec.workspace), schedule, regionNames, spec.ties, spec.canFail);
   if (spec.updates) {
     const llvm::SmallVector<llvm::StringRef> roles(spec.outputs.size(), "readwrite");
     function.setOutputRolesAttr(moduleBuilder.getStrArrayAttr(roles));
@@ -151,8 +164,8 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   }
   // Integer division is checked, so the kernel can fail.
   function.walk([&](Operation* op) {
-    if (llvm::isa<mlir::arith::DivSIOp, mlir::arith::DivUIOp, mlir::arith::FloorDivSIOp, mlir::arith::CeilDivSIOp,
-                  mlir::arith::RemSIOp, mlir::arith::RemUIOp>(op)) {
+    if (llvm::isa<mlir::arith::DivSIOp, mlir::arith::DivUIOp, mlir::arith::FloorDivSIOp,
+                  mlir::arith::CeilDivSIOp, mlir::arith::RemSIOp, mlir::arith::RemUIOp>(op)) {
       function.setCanFail(true);
     }
   });
@@ -160,7 +173,8 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   llvm::raw_string_ostream(text) << function;
   auto [found, inserted] = functions_.try_emplace(text, function);
   if (inserted) {
-    // A number behind a name may give one that another kernel has from the start (copy_2: a copy of two elements).
+    // A number behind a name may give one that another kernel has from the start (copy_2: a copy of
+    // two elements).
     std::string name = spec.name;
     for (unsigned& count = usedNames_[spec.name]; !takenNames_.insert(name).second;) {
       name = spec.name + "_" + std::to_string(++count + 1);
@@ -173,12 +187,13 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   const auto threads = static_cast<double>(target_.getThreads());
   const double sharedUs = spec.ownCost ? spec.costUs : spec.costUs / threads;
   const double aloneUs = sharedUs * threads;
-  const bool shared = spec.wholeTeam && (spec.alone ? !*spec.alone : aloneUs - sharedUs >= sharingUs(threads));
+  const bool shared =
+      spec.wholeTeam && (spec.alone ? !*spec.alone : aloneUs - sharedUs >= sharingUs(threads));
   auto launch = kernel::LaunchOp::create(
-      builder_, loc, mlir::FlatSymbolRefAttr::get(function.getSymNameAttr()), spec.inputs, spec.outputs, spec.workspace,
-      mlir::FlatSymbolRefAttr::get(context_, teamQueue()),
-      shared ? mlir::IntegerAttr() : builder_.getI64IntegerAttr(1),
-      builder_.getStringAttr(spec.op), builder_.getStringAttr(spec.why));
+      builder_, loc, mlir::FlatSymbolRefAttr::get(function.getSymNameAttr()), spec.inputs,
+      spec.outputs, spec.workspace, mlir::FlatSymbolRefAttr::get(context_, teamQueue()),
+      shared ? mlir::IntegerAttr() : builder_.getI64IntegerAttr(1), builder_.getStringAttr(spec.op),
+      builder_.getStringAttr(spec.why));
   if (!spec.choice.empty()) {
     launch->setAttr("kernel.choice", builder_.getStringAttr(spec.choice));
   }
@@ -188,18 +203,20 @@ kernel::LaunchOp Lowering::launch(Location loc, KernelSpec& spec) {
   return launch;
 }
 
-/// A copy that exchanges rows and columns, of at most one batch of matrices, goes to the kernel for that. Returns whether it
-/// was one.
-static bool launchTranspose(Lowering& lowering, Location loc, Value from, Value to, llvm::StringRef opName) {
+/// A copy that exchanges rows and columns, of at most one batch of matrices, goes to the kernel for
+/// that. Returns whether it was one.
+static bool launchTranspose(Lowering& lowering, Location loc, Value from, Value to,
+                            llvm::StringRef opName) {
   const kernel::BufferType in = Lowering::typeOf(from);
   const kernel::BufferType out = Lowering::typeOf(to);
-  llvm::SmallVector<Loop> loops =
-      makeLoops(lowering, lowering.extentsOf(out), {lowering.stridesOf(in), lowering.stridesOf(out)});
+  llvm::SmallVector<Loop> loops = makeLoops(lowering, lowering.extentsOf(out),
+                                            {lowering.stridesOf(in), lowering.stridesOf(out)});
   orderLoops(lowering, loops, 1);
   loops = mergeLoops(std::move(loops));
   const mlir::AffineExpr one = lowering.constant(1);
   const mlir::AffineExpr zero = lowering.constant(0);
-  if ((loops.size() != 2 && loops.size() != 3) || loops.back().strides[1] != one || in.getElementType() != out.getElementType()) {
+  if ((loops.size() != 2 && loops.size() != 3) || loops.back().strides[1] != one ||
+      in.getElementType() != out.getElementType()) {
     return false;
   }
   const Loop rows = loops.pop_back_val();  // of the input: contiguous in the output
@@ -210,11 +227,15 @@ static bool launchTranspose(Lowering& lowering, Location loc, Value from, Value 
   const Loop cols = *found;
   loops.erase(found);
   const Loop batch = loops.empty() ? Loop{one, {zero, zero}} : loops[0];
-  auto size = [](mlir::AffineExpr expr) { return symbolic::constantValue(expr).value_or(SL_DYNAMIC); };
+  auto size = [](mlir::AffineExpr expr) {
+    return symbolic::constantValue(expr).value_or(SL_DYNAMIC);
+  };
   Problem problem("transpose", lowering.target());
   for (size_t operand = 0; operand < 2; ++operand) {
-    problem.addOperand(in.getElementType(), {size(batch.extent), size(rows.extent), size(cols.extent)},
-                       {size(batch.strides[operand]), size(rows.strides[operand]), size(cols.strides[operand])}, false);
+    problem.addOperand(
+        in.getElementType(), {size(batch.extent), size(rows.extent), size(cols.extent)},
+        {size(batch.strides[operand]), size(rows.strides[operand]), size(cols.strides[operand])},
+        false);
   }
   problem.setInputs(1);
   problem.addAttribute("rows", size(rows.extent));
@@ -231,17 +252,21 @@ static bool launchTranspose(Lowering& lowering, Location loc, Value from, Value 
   spec.costUs = choice.costUs;
   spec.ownCost = true;
   spec.tune = tuneAttributes(lowering.context(), *choice.kernel, problem);
-  auto entry = [&](llvm::StringRef key, mlir::AffineExpr value) { return lowering.named(key, lowering.number(value)); };
-  spec.shape = {entry("batch", batch.extent),        entry("rows", rows.extent),          entry("cols", cols.extent),
-                entry("inBatch", batch.strides[0]),  entry("inRow", rows.strides[0]),
-                entry("outBatch", batch.strides[1]), entry("outCol", cols.strides[1])};
+  auto entry = [&](llvm::StringRef key, mlir::AffineExpr value) {
+    return lowering.named(key, lowering.number(value));
+  };
+  spec.shape = {entry("batch", batch.extent),    entry("rows", rows.extent),
+                entry("cols", cols.extent),      entry("inBatch", batch.strides[0]),
+                entry("inRow", rows.strides[0]), entry("outBatch", batch.strides[1]),
+                entry("outCol", cols.strides[1])};
   spec.inputs = {from};
   spec.outputs = {to};
   lowering.launch(loc, spec);
   return true;
 }
 
-void Lowering::copy(Location loc, Value from, Value to, llvm::StringRef opName, llvm::StringRef why) {
+void Lowering::copy(Location loc, Value from, Value to, llvm::StringRef opName,
+                    llvm::StringRef why) {
   if (launchTranspose(*this, loc, from, to, opName)) {
     return;
   }
@@ -280,11 +305,12 @@ void Lowering::zeroBorder(Location loc, Value buffer) {
   launch(loc, spec);
 }
 
-// --- the walk --------------------------------------------------------------------------------------------------------
+// --- the walk ------------------------------------------------------------------------------------
 
 Exprs Lowering::argumentStrides(mlir::func::FuncOp function, unsigned i, const Exprs& extents) {
   if (auto dims = function.getArgAttrOfType<op::DimsAttr>(i, "op.strides")) {
-    return llvm::map_to_vector(dims.getExprs(), [&](AffineExpr expr) { return rebased(expr, dims.getNames()); });
+    return llvm::map_to_vector(dims.getExprs(),
+                               [&](AffineExpr expr) { return rebased(expr, dims.getNames()); });
   }
   return rowMajor(extents);
 }
@@ -292,12 +318,14 @@ Exprs Lowering::argumentStrides(mlir::func::FuncOp function, unsigned i, const E
 LogicalResult Lowering::declareProgram() {
   mlir::OpBuilder builder(context_);
   builder.setInsertionPointToEnd(module_.getBody());
-  program_ = kernel::ProgramOp::create(builder, function_.getLoc(), function_.getSymName(), target_);
+  program_ =
+      kernel::ProgramOp::create(builder, function_.getLoc(), function_.getSymName(), target_);
   toEnd(builder, program_.getBodyBlock());
   kernel::QueueOp::create(builder, function_.getLoc(), teamQueue(), "cpu");
   for (mlir::StringAttr name : names_) {
     const symbolic::Bounds bounds = bounds_[name];
-    kernel::ExtentOp::create(builder, function_.getLoc(), name.getValue(), bounds.lowest, bounds.highest);
+    kernel::ExtentOp::create(builder, function_.getLoc(), name.getValue(), bounds.lowest,
+                             bounds.highest);
   }
   prepare_ = kernel::PrepareOp::create(builder, function_.getLoc());
   llvm::SmallVector<std::string> inputNames;
@@ -306,15 +334,17 @@ LogicalResult Lowering::declareProgram() {
     auto name = function_.getArgAttrOfType<mlir::StringAttr>(i, "op.name");
     inputNames.push_back(name ? name.str() : "input" + std::to_string(i));
     const Exprs extents = extentsOf(argument);
-    inputTypes.push_back(type(extents, llvm::cast<mlir::RankedTensorType>(argument.getType()).getElementType(),
-                              argumentStrides(function_, i, extents)));
+    inputTypes.push_back(
+        type(extents, llvm::cast<mlir::RankedTensorType>(argument.getType()).getElementType(),
+             argumentStrides(function_, i, extents)));
   }
   llvm::SmallVector<std::string> outputNames;
   llvm::SmallVector<mlir::Type> outputTypes;
   llvm::DenseSet<Value> fresh;
   Operation* terminator = function_.getBody().front().getTerminator();
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-    if (function_.getResultAttr(i, "op.tie") || function_.getResultAttr(i, "op.alias") || isAlias(value)) {
+    if (function_.getResultAttr(i, "op.tie") || function_.getResultAttr(i, "op.alias") ||
+        isAlias(value)) {
       continue;
     }
     if (!fresh.insert(value).second) {
@@ -323,7 +353,8 @@ LogicalResult Lowering::declareProgram() {
     auto name = function_.getResultAttrOfType<mlir::StringAttr>(i, "op.name");
     outputOfResult_[i] = inputNames.size() + outputNames.size();
     outputNames.push_back(name ? name.str() : "output" + std::to_string(i));
-    outputTypes.push_back(contiguousType(extentsOf(value), llvm::cast<mlir::RankedTensorType>(value.getType()).getElementType()));
+    outputTypes.push_back(contiguousType(
+        extentsOf(value), llvm::cast<mlir::RankedTensorType>(value.getType()).getElementType()));
   }
   llvm::SmallVector<llvm::StringRef> inputs(inputNames.begin(), inputNames.end());
   llvm::SmallVector<llvm::StringRef> outputs(outputNames.begin(), outputNames.end());
@@ -334,7 +365,8 @@ LogicalResult Lowering::declareProgram() {
       mutated[j] = mutated[j] || tie.getValue() == "input:" + inputNames[j];
     }
   }
-  run_ = kernel::RunOp::create(builder, function_.getLoc(), inputs, inputTypes, outputs, outputTypes, mutated);
+  run_ = kernel::RunOp::create(builder, function_.getLoc(), inputs, inputTypes, outputs,
+                               outputTypes, mutated);
   for (auto [argument, buffer] : llvm::zip(function_.getArguments(), run_.getInputs())) {
     bind(argument, buffer);
   }
@@ -375,7 +407,8 @@ LogicalResult Lowering::run() {
       });
     }
     if (!storage) {
-      return function_.emitError() << "result " << i << " is tied to '" << tie.getValue() << "', which the function does not have";
+      return function_.emitError() << "result " << i << " is tied to '" << tie.getValue()
+                                   << "', which the function does not have";
     }
     placeOfYield_[value] = storage;
   }
@@ -393,9 +426,11 @@ LogicalResult Lowering::run() {
   return success();
 }
 
-/// Prepared storage that only prepare reads (a folded weight that was then packed) becomes scratch of prepare.
+/// Prepared storage that only prepare reads (a folded weight that was then packed) becomes scratch
+/// of prepare.
 void Lowering::demotePrepared() {
-  for (auto prepared : llvm::make_early_inc_range(program_.getBodyBlock()->getOps<kernel::PreparedOp>())) {
+  for (auto prepared :
+       llvm::make_early_inc_range(program_.getBodyBlock()->getOps<kernel::PreparedOp>())) {
     llvm::SmallVector<Value> worklist = {prepared.getBuffer()};
     bool readByRun = false;
     while (!worklist.empty()) {
@@ -408,15 +443,17 @@ void Lowering::demotePrepared() {
     }
     if (!readByRun) {
       builder_.setInsertionPointToStart(&prepare_.getBody().front());
-      auto scratch = kernel::SlotOp::create(builder_, prepared.getLoc(), typeOf(prepared.getBuffer()));
+      auto scratch =
+          kernel::SlotOp::create(builder_, prepared.getLoc(), typeOf(prepared.getBuffer()));
       prepared.getBuffer().replaceAllUsesWith(scratch.getBuffer());
       prepared.erase();
     }
   }
 }
 
-/// The buffer of a view of tied storage, made anew over that storage: the value itself may have been computed elsewhere and
-/// copied there. Null when `tensor` is no view of it, or one that the strides of the storage do not allow.
+/// The buffer of a view of tied storage, made anew over that storage: the value itself may have
+/// been computed elsewhere and copied there. Null when `tensor` is no view of it, or one that the
+/// strides of the storage do not allow.
 Value Lowering::viewOfTied(Value tensor) {
   if (Value storage = placeOfYield_.lookup(tensor)) {
     buffers_[tensor] = storage;
@@ -440,13 +477,15 @@ Value Lowering::viewOfTied(Value tensor) {
 
 LogicalResult Lowering::finishReturn() {
   Operation* terminator = function_.getBody().front().getTerminator();
-  // Results with storage of their own first: a tied result may be copied over what they are views of.
+  // Results with storage of their own first: a tied result may be copied over what they are views
+  // of.
   llvm::SmallVector<Value> results(terminator->getNumOperands());
   llvm::DenseMap<Value, Value> returned;
   const auto outlives = [&](Value buffer) {
     Value owner = root(buffer);
     return llvm::is_contained(run_.getInputs(), owner) ||
-           (owner.getDefiningOp() && llvm::isa<kernel::ParameterOp, kernel::StateOp>(owner.getDefiningOp()));
+           (owner.getDefiningOp() &&
+            llvm::isa<kernel::ParameterOp, kernel::StateOp>(owner.getDefiningOp()));
   };
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
     if (function_.getResultAttr(i, "op.tie") || function_.getResultAttr(i, "op.alias")) {
@@ -470,7 +509,8 @@ LogicalResult Lowering::finishReturn() {
     Value buffer = bufferOf(value);
     Value storage = placeOfYield_.lookup(value);
     if (buffer != storage) {
-      copy(terminator->getLoc(), buffer, storage, "copy", "the old value is still read after the new one is made");
+      copy(terminator->getLoc(), buffer, storage, "copy",
+           "the old value is still read after the new one is made");
     }
   }
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
@@ -484,13 +524,14 @@ LogicalResult Lowering::finishReturn() {
   return success();
 }
 
-/// Whether `buffer` has every element where `place` has it: both over one storage, from one offset on, with strides that differ
-/// where there is one element only.
+/// Whether `buffer` has every element where `place` has it: both over one storage, from one offset
+/// on, with strides that differ where there is one element only.
 bool Lowering::isSamePlace(Value buffer, Value place) {
   const auto start = [&](Value value) -> std::pair<Value, Attribute> {
     auto view = value.getDefiningOp<kernel::ViewOp>();
     const Attribute zero = kernel::ExtentAttr::get(context_, 0);
-    return view ? std::pair<Value, Attribute>(view.getIndices().empty() ? view.getBase() : Value(view), view.getOffset())
+    return view ? std::pair<Value, Attribute>(
+                      view.getIndices().empty() ? view.getBase() : Value(view), view.getOffset())
                 : std::pair<Value, Attribute>(value, zero);
   };
   if (start(buffer) != start(place) || extentsOf(typeOf(buffer)) != extentsOf(typeOf(place))) {
@@ -506,11 +547,13 @@ bool Lowering::isSamePlace(Value buffer, Value place) {
 Value Lowering::freshResult(unsigned i, Value buffer) {
   Value place = outputArgument(i);
   if (!place) {
-    // A view that the strides of its base did not allow after all: a fresh output, added at the end.
+    // A view that the strides of its base did not allow after all: a fresh output, added at the
+    // end.
     llvm::SmallVector<Attribute> outputNames(run_.getOutputNames().getValue());
     outputNames.push_back(builder_.getStringAttr("output" + std::to_string(i)));
     run_.setOutputNamesAttr(builder_.getArrayAttr(outputNames));
-    place = run_.getBody().addArgument(contiguousType(extentsOf(typeOf(buffer)), typeOf(buffer).getElementType()), run_.getLoc());
+    place = run_.getBody().addArgument(
+        contiguousType(extentsOf(typeOf(buffer)), typeOf(buffer).getElementType()), run_.getLoc());
   }
   if (!isSamePlace(buffer, place)) {
     copy(run_.getLoc(), buffer, place, "copy", "a result has storage of its own");
@@ -529,8 +572,11 @@ LogicalResult Lowering::lowerBlock(mlir::Block& block) {
 
 LogicalResult Lowering::lowerOp(Operation* op) {
   if (auto fusion = llvm::dyn_cast<op::FusionOp>(op)) {
-    // Nothing is computed for results without elements; kernels and their costs are made for at least one.
-    if (llvm::all_of(op->getResults(), [&](Value result) { return llvm::is_contained(extentsOf(result), constant(0)); })) {
+    // Nothing is computed for results without elements; kernels and their costs are made for at
+    // least one.
+    if (llvm::all_of(op->getResults(), [&](Value result) {
+          return llvm::is_contained(extentsOf(result), constant(0));
+        })) {
       for (Value result : op->getResults()) {
         destination(result);
       }

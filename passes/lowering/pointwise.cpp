@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise fusions: one loop nest over the result's extents; every operand is read through strides, so that broadcasts,
-// permutations and slices cost nothing.
+// Elementwise fusions: one loop nest over the result's extents; every operand is read through
+// strides, so that broadcasts, permutations and slices cost nothing.
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/lowering/loops.h"
@@ -53,8 +53,8 @@ mlir::TypedAttr scalarAttribute(mlir::Attribute value, mlir::Type type) {
   if (auto flag = llvm::dyn_cast<mlir::BoolAttr>(value)) {
     return mlir::IntegerAttr::get(type, flag.getValue() ? 1 : 0);
   }
-  return mlir::IntegerAttr::get(
-      type, llvm::cast<mlir::IntegerAttr>(value).getValue().sextOrTrunc(type.getIntOrFloatBitWidth()));
+  return mlir::IntegerAttr::get(type, llvm::cast<mlir::IntegerAttr>(value).getValue().sextOrTrunc(
+                                          type.getIntOrFloatBitWidth()));
 }
 
 AccessMap operandMap(Operation* view, AccessMap resultMap) {
@@ -83,8 +83,10 @@ AccessMap operandMap(Operation* view, AccessMap resultMap) {
       while (to < resultRank && isOne(view->getResult(0), to)) {
         ++to;
       }
-      if (to == resultRank || op::extentsOf(llvm::cast<mlir::RankedTensorType>(from.getType())).exprs[dim] !=
-                                  op::extentsOf(llvm::cast<mlir::RankedTensorType>(view->getResult(0).getType())).exprs[to]) {
+      if (to == resultRank ||
+          op::extentsOf(llvm::cast<mlir::RankedTensorType>(from.getType())).exprs[dim] !=
+              op::extentsOf(llvm::cast<mlir::RankedTensorType>(view->getResult(0).getType()))
+                  .exprs[to]) {
         return {};
       }
       exprs[dim] = resultMap.getResult(to++);
@@ -128,7 +130,8 @@ FailureOr<Value> ScalarEvaluator::evaluate(Value value, AccessMap map) {
   if (op->hasTrait<op::View>()) {
     AccessMap inner = operandMap(op, map);
     if (!inner) {
-      return op->emitOpError("cannot be read inside a fusion: only expand, permute and unit dims can");
+      return op->emitOpError(
+          "cannot be read inside a fusion: only expand, permute and unit dims can");
     }
     FailureOr<Value> scalar = evaluate(op->getOperand(0), inner);
     return failed(scalar) ? scalar : FailureOr<Value>(remember(*scalar));
@@ -154,7 +157,8 @@ static constexpr double kCached = 128 << 10;
 void Lowering::launchPointwise(mlir::Location loc, KernelSpec& spec, const Exprs& extents,
                                llvm::ArrayRef<Exprs> strides) {
   llvm::SmallVector<Loop> loops = makeLoops(*this, extents, strides);
-  orderLoops(*this, loops, strides.size() - 1);  // the output is written in the order of its memory
+  // the output is written in the order of its memory
+  orderLoops(*this, loops, strides.size() - 1);
   loops = mergeLoops(std::move(loops));
   llvm::SmallVector<mlir::Attribute> strideRows;
   for (size_t operand = 0; operand < strides.size(); ++operand) {
@@ -197,7 +201,8 @@ LogicalResult Lowering::lowerPointwise(op::FusionOp fusion) {
     scratchBuilder.setInsertionPointToEnd(&scratch);
     ScalarEvaluator evaluator(fusion, scratchBuilder, [&](unsigned operand, AccessMap map) {
       accesses.push_back({operand, map});
-      mlir::Type element = llvm::cast<mlir::RankedTensorType>(fusion.getInputs()[operand].getType()).getElementType();
+      mlir::Type element = llvm::cast<mlir::RankedTensorType>(fusion.getInputs()[operand].getType())
+                               .getElementType();
       return scratch.addArgument(scalarType(element), fusion.getLoc());
     });
     for (Value value : yield->getOperands()) {
@@ -222,7 +227,8 @@ LogicalResult Lowering::lowerPointwise(op::FusionOp fusion) {
     spec.outputs.push_back(buffer);
     strides.push_back(stridesOf(typeOf(buffer)));
   }
-  // What a loop carries and is a row of another thing that it carries (h and y) is written to both at once.
+  // What a loop carries and is a row of another thing that it carries (h and y) is written to both
+  // at once.
   llvm::SmallVector<Value> yielded(yield->getOperands());
   for (auto [result, value] : llvm::zip(fusion.getResults(), yield->getOperands())) {
     if (Value row = inPrepare_ ? Value() : takeRow(result)) {
@@ -231,22 +237,26 @@ LogicalResult Lowering::lowerPointwise(op::FusionOp fusion) {
       strides.push_back(stridesOf(typeOf(row)));
     }
   }
-  // An operand of the same strides as an output may share its storage: each element is read before it is written.
+  // An operand of the same strides as an output may share its storage: each element is read before
+  // it is written.
   for (size_t input = 0; input < accesses.size(); ++input) {
     for (size_t output = 0; output < spec.outputs.size(); ++output) {
       if (strides[input] == strides[accesses.size() + output] &&
-          typeOf(spec.inputs[input]).getElementType() == typeOf(spec.outputs[output]).getElementType()) {
+          typeOf(spec.inputs[input]).getElementType() ==
+              typeOf(spec.outputs[output]).getElementType()) {
         spec.ties.push_back({static_cast<int64_t>(input), static_cast<int64_t>(output)});
       }
     }
   }
   spec.why = "native.pointwise: one pass over " + std::to_string(spec.inputs.size()) + " operands";
-  spec.bodies.push_back({"body", argumentTypes, [&](mlir::OpBuilder& builder, mlir::ValueRange arguments) {
-    ScalarEvaluator evaluator(fusion, builder, [&](unsigned operand, AccessMap map) {
-      return arguments[llvm::find(accesses, Access{operand, map}) - accesses.begin()];
-    });
-    return llvm::map_to_vector(yielded, [&](Value value) { return *evaluator.evaluate(value, identity); });
-  }});
+  spec.bodies.push_back(
+      {"body", argumentTypes, [&](mlir::OpBuilder& builder, mlir::ValueRange arguments) {
+         ScalarEvaluator evaluator(fusion, builder, [&](unsigned operand, AccessMap map) {
+           return arguments[llvm::find(accesses, Access{operand, map}) - accesses.begin()];
+         });
+         return llvm::map_to_vector(
+             yielded, [&](Value value) { return *evaluator.evaluate(value, identity); });
+       }});
   launchPointwise(fusion.getLoc(), spec, extents, strides);
   return success();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of products (passes/group_products.cpp) as one launch of family gemv_group: what makes the rows, then an epilogue
-// for each part. A part is a result of the fusion, with the linears that it depends on.
+// Groups of products (passes/group_products.cpp) as one launch of family gemv_group: what makes the
+// rows, then an epilogue for each part. A part is a result of the fusion, with the linears that it
+// depends on.
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/contraction_problem.h"
@@ -23,7 +24,9 @@ namespace {
 constexpr size_t kMostRowInputs = 6;
 constexpr size_t kMostOperands = 4;
 
-mlir::Type elementOf(Value tensor) { return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType(); }
+mlir::Type elementOf(Value tensor) {
+  return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
+}
 
 /// An operand of the kernel that is walked by rows and by the elements of a row.
 struct RowOperand {
@@ -57,7 +60,8 @@ class ProductGroup {
     lowering_.launch(fusion_.getLoc(), spec_);
     for (Part& part : parts_) {
       if (part.out != part.wanted) {
-        lowering_.copy(fusion_.getLoc(), part.out, part.wanted, "copy", "the result is wanted in another layout than the kernel writes");
+        lowering_.copy(fusion_.getLoc(), part.out, part.wanted, "copy",
+                       "the result is wanted in another layout than the kernel writes");
       }
     }
     return success();
@@ -67,7 +71,8 @@ class ProductGroup {
   mlir::Block& body() { return fusion_.getBody().front(); }
   Exprs extentsOf(Value tensor) { return lowering_.extentsOf(tensor); }
   AffineMap identity(Value tensor) {
-    return AffineMap::getMultiDimIdentityMap(llvm::cast<mlir::RankedTensorType>(tensor.getType()).getRank(), lowering_.context());
+    return AffineMap::getMultiDimIdentityMap(
+        llvm::cast<mlir::RankedTensorType>(tensor.getType()).getRank(), lowering_.context());
   }
 
   LogicalResult collect() {
@@ -85,7 +90,8 @@ class ProductGroup {
     for (Part& part : parts_) {
       for (op::LinearOp linear : part.linears) {
         if (linear.getX() != rows_ || part.linears.size() != parts_[0].linears.size()) {
-          return fusion_.emitOpError("has products of different rows, or parts of different numbers of them");
+          return fusion_.emitOpError(
+              "has products of different rows, or parts of different numbers of them");
         }
       }
     }
@@ -114,7 +120,8 @@ class ProductGroup {
         if (!llvm::is_contained(accesses, Access{operand, map})) {
           accesses.push_back({operand, map});
         }
-        return scratch.addArgument(scalarType(elementOf(fusion_.getInputs()[operand])), fusion_.getLoc());
+        return scratch.addArgument(scalarType(elementOf(fusion_.getInputs()[operand])),
+                                   fusion_.getLoc());
       };
     };
     bool whole = true;
@@ -122,7 +129,8 @@ class ProductGroup {
     for (size_t stage = 0; stage <= reductions_.size(); ++stage) {
       whole = whole && succeeded(rowScalar(builder, stage, results, into(rowAccesses_)));
       if (stage < reductions_.size()) {
-        results.push_back(scratch.addArgument(scalarType(elementOf(reductions_[stage]->getResult(0))), fusion_.getLoc()));
+        results.push_back(scratch.addArgument(
+            scalarType(elementOf(reductions_[stage]->getResult(0))), fusion_.getLoc()));
       }
     }
     for (Part& part : parts_) {
@@ -144,20 +152,24 @@ class ProductGroup {
 
   AffineMap biasMap(op::LinearOp linear) {
     const auto rank = llvm::cast<mlir::RankedTensorType>(linear.getResult().getType()).getRank();
-    return AffineMap::get(rank, 0, mlir::getAffineDimExpr(rank - 1, lowering_.context()), lowering_.context());
+    return AffineMap::get(rank, 0, mlir::getAffineDimExpr(rank - 1, lowering_.context()),
+                          lowering_.context());
   }
 
   /// What stage `stage` reduces; behind the last one an element of the rows.
-  FailureOr<Value> rowScalar(mlir::OpBuilder& builder, size_t stage, mlir::ValueRange results, ScalarEvaluator::Leaf leaf) {
+  FailureOr<Value> rowScalar(mlir::OpBuilder& builder, size_t stage, mlir::ValueRange results,
+                             ScalarEvaluator::Leaf leaf) {
     ScalarEvaluator evaluator(fusion_, builder, std::move(leaf));
     for (size_t i = 0; i < stage; ++i) {
       evaluator.define(reductions_[i]->getResult(0), results[i]);
     }
-    return evaluator.evaluate(stage < reductions_.size() ? reductions_[stage]->getOperand(0) : rows_, identity(rows_));
+    return evaluator.evaluate(
+        stage < reductions_.size() ? reductions_[stage]->getOperand(0) : rows_, identity(rows_));
   }
 
   /// The result of a part, given its sums with their biases.
-  FailureOr<Value> ending(mlir::OpBuilder& builder, Part& part, mlir::ValueRange sums, ScalarEvaluator::Leaf leaf) {
+  FailureOr<Value> ending(mlir::OpBuilder& builder, Part& part, mlir::ValueRange sums,
+                          ScalarEvaluator::Leaf leaf) {
     ScalarEvaluator evaluator(fusion_, builder, std::move(leaf));
     for (auto [linear, sum] : llvm::zip(part.linears, sums)) {
       evaluator.define(linear.getResult(), sum);
@@ -172,16 +184,20 @@ class ProductGroup {
     Value buffer = lowering_.bufferOf(fusion_.getInputs()[access.operand]);
     Exprs strides = lowering_.stridesThrough(buffer, access.map);
     const Exprs leading(extents.begin(), extents.end() - 1);
-    auto loops = mergeLoops(makeLoops(lowering_, leading, {Exprs(strides.begin(), strides.end() - 1)}));
+    auto loops =
+        mergeLoops(makeLoops(lowering_, leading, {Exprs(strides.begin(), strides.end() - 1)}));
     const AffineExpr step = strides.back();
-    const bool fits = loops.size() <= 1 && (anyStep || step == lowering_.constant(0) || step == lowering_.constant(1));
+    const bool fits = loops.size() <= 1 &&
+                      (anyStep || step == lowering_.constant(0) || step == lowering_.constant(1));
     if (fits) {
       return {access, buffer, loops.empty() ? lowering_.constant(0) : loops[0].strides[0], step};
     }
     mlir::Type type = Lowering::typeOf(buffer).getElementType();
-    Value expanded = lowering_.view(fusion_.getLoc(), buffer, lowering_.type(extents, type, strides), lowering_.constant(0));
+    Value expanded = lowering_.view(fusion_.getLoc(), buffer,
+                                    lowering_.type(extents, type, strides), lowering_.constant(0));
     Value fresh = lowering_.slot(lowering_.contiguousType(extents, type));
-    lowering_.copy(fusion_.getLoc(), expanded, fresh, "copy", "the rows of a product are one stride apart");
+    lowering_.copy(fusion_.getLoc(), expanded, fresh, "copy",
+                   "the rows of a product are one stride apart");
     return {access, fresh, extents.back(), lowering_.constant(1)};
   }
 
@@ -194,7 +210,8 @@ class ProductGroup {
       for (op::LinearOp linear : part.linears) {
         Value weight = lowering_.bufferOf(fusionInput(fusion_, linear.getWeight()));
         if (lowering_.stridesOf(Lowering::typeOf(weight)).back() != lowering_.constant(1)) {
-          weight = lowering_.contiguous(fusion_.getLoc(), weight, "the rows of the weight are one stride apart");
+          weight = lowering_.contiguous(fusion_.getLoc(), weight,
+                                        "the rows of the weight are one stride apart");
         }
         part.weights.push_back(weight);
         part.weightStrides.push_back(lowering_.stridesOf(Lowering::typeOf(weight))[0]);
@@ -210,9 +227,12 @@ class ProductGroup {
     part.wanted = lowering_.destination(result);
     Exprs strides = lowering_.stridesOf(Lowering::typeOf(part.wanted));
     const AffineExpr step = strides.pop_back_val();
-    auto loops = mergeLoops(makeLoops(lowering_, Exprs(extents.begin(), extents.end() - 1), {strides}));
-    const bool fits = loops.size() <= 1 && (step == lowering_.constant(1) || extents.back() == lowering_.constant(1));
-    part.out = fits ? part.wanted : lowering_.slot(lowering_.contiguousType(extents, elementOf(result)));
+    auto loops =
+        mergeLoops(makeLoops(lowering_, Exprs(extents.begin(), extents.end() - 1), {strides}));
+    const bool fits = loops.size() <= 1 &&
+                      (step == lowering_.constant(1) || extents.back() == lowering_.constant(1));
+    part.out =
+        fits ? part.wanted : lowering_.slot(lowering_.contiguousType(extents, elementOf(result)));
     part.outStride = fits && !loops.empty() ? loops[0].strides[0] : extents.back();
   }
 
@@ -220,7 +240,8 @@ class ProductGroup {
 
   mlir::Type sumType() {
     const mlir::Type element = elementOf(parts_[0].linears[0].getResult());
-    return element.getIntOrFloatBitWidth() < 32 ? mlir::Float32Type::get(lowering_.context()) : element;
+    return element.getIntOrFloatBitWidth() < 32 ? mlir::Float32Type::get(lowering_.context())
+                                                : element;
   }
 
   void buildBodies() {
@@ -231,13 +252,15 @@ class ProductGroup {
     const size_t inputs = types.size();
     for (size_t stage = 0; stage <= reductions_.size(); ++stage) {
       const bool isLast = stage == reductions_.size();
-      spec_.bodies.push_back({isLast ? "element" : "stage" + std::to_string(stage), types,
-                              [=, this](mlir::OpBuilder& builder, mlir::ValueRange given) {
-        auto leaf = [&](unsigned operand, AccessMap map) {
-          return given[llvm::find(rowAccesses_, Access{operand, map}) - rowAccesses_.begin()];
-        };
-        return llvm::SmallVector<Value>{*rowScalar(builder, stage, given.drop_front(inputs), leaf)};
-      }});
+      spec_.bodies.push_back(
+          {isLast ? "element" : "stage" + std::to_string(stage), types,
+           [=, this](mlir::OpBuilder& builder, mlir::ValueRange given) {
+             auto leaf = [&](unsigned operand, AccessMap map) {
+               return given[llvm::find(rowAccesses_, Access{operand, map}) - rowAccesses_.begin()];
+             };
+             return llvm::SmallVector<Value>{
+                 *rowScalar(builder, stage, given.drop_front(inputs), leaf)};
+           }});
       if (!isLast) {
         types.push_back(scalarType(elementOf(reductions_[stage]->getResult(0))));
       }
@@ -252,38 +275,56 @@ class ProductGroup {
     for (const RowOperand& operand : part.operands) {
       types.push_back(scalarType(Lowering::typeOf(operand.buffer).getElementType()));
     }
-    spec_.bodies.push_back({"epilogue" + std::to_string(number), types, [this, &part](mlir::OpBuilder& builder, mlir::ValueRange given) {
-      const mlir::Location loc = fusion_.getLoc();
-      const mlir::Type element = elementOf(part.linears[0].getResult());
-      const auto operands = given.drop_front(part.linears.size());
-      const auto operandOf = [&](const Access& access) { return operands[llvm::find(part.accesses, access) - part.accesses.begin()]; };
-      llvm::SmallVector<Value> sums;
-      for (auto [linear, sum] : llvm::zip(part.linears, given)) {
-        Value value = sum;
-        if (Value bias = linear.getBias()) {
-          Value added = operandOf({fusionInputIndex(fusion_, bias), biasMap(linear)});
-          added = added.getType() == value.getType() ? added : mlir::arith::ExtFOp::create(builder, loc, value.getType(), added).getResult();
-          value = mlir::arith::AddFOp::create(builder, loc, value, added);
-        }
-        // Rounded once, behind the bias.
-        sums.push_back(value.getType() == element ? value : mlir::arith::TruncFOp::create(builder, loc, element, value).getResult());
-      }
-      auto leaf = [&](unsigned operand, AccessMap map) { return operandOf(Access{operand, map}); };
-      return llvm::SmallVector<Value>{*ending(builder, part, sums, leaf)};
-    }});
+    spec_.bodies.push_back(
+        {"epilogue" + std::to_string(number), types,
+         [this, &part](mlir::OpBuilder& builder, mlir::ValueRange given) {
+           const mlir::Location loc = fusion_.getLoc();
+           const mlir::Type element = elementOf(part.linears[0].getResult());
+           const auto operands = given.drop_front(part.linears.size());
+           const auto operandOf = [&](const Access& access) {
+             return operands[llvm::find(part.accesses, access) - part.accesses.begin()];
+           };
+           llvm::SmallVector<Value> sums;
+           for (auto [linear, sum] : llvm::zip(part.linears, given)) {
+             Value value = sum;
+             if (Value bias = linear.getBias()) {
+               Value added = operandOf({fusionInputIndex(fusion_, bias), biasMap(linear)});
+               added = added.getType() == value.getType()
+                           ? added
+                           : mlir::arith::ExtFOp::create(builder, loc, value.getType(), added)
+                                 .getResult();
+               value = mlir::arith::AddFOp::create(builder, loc, value, added);
+             }
+             // Rounded once, behind the bias.
+             sums.push_back(
+                 value.getType() == element
+                     ? value
+                     : mlir::arith::TruncFOp::create(builder, loc, element, value).getResult());
+           }
+           auto leaf = [&](unsigned operand, AccessMap map) {
+             return operandOf(Access{operand, map});
+           };
+           return llvm::SmallVector<Value>{*ending(builder, part, sums, leaf)};
+         }});
   }
 
   mlir::Attribute number(int64_t value) { return lowering_.number(value); }
   mlir::Attribute strings(llvm::ArrayRef<llvm::StringRef> values) {
-    return mlir::ArrayAttr::get(lowering_.context(), llvm::map_to_vector(values, [&](llvm::StringRef value) -> mlir::Attribute {
-      return mlir::StringAttr::get(lowering_.context(), value);
-    }));
+    return mlir::ArrayAttr::get(
+        lowering_.context(),
+        llvm::map_to_vector(values, [&](llvm::StringRef value) -> mlir::Attribute {
+          return mlir::StringAttr::get(lowering_.context(), value);
+        }));
   }
-  mlir::Attribute array(llvm::ArrayRef<mlir::Attribute> values) { return mlir::ArrayAttr::get(lowering_.context(), values); }
+  mlir::Attribute array(llvm::ArrayRef<mlir::Attribute> values) {
+    return mlir::ArrayAttr::get(lowering_.context(), values);
+  }
 
   void buildTune() {
     auto chosen = fusion_->getAttrOfType<mlir::DictionaryAttr>(kGroupTuneAttribute);
-    auto put = [&](llvm::StringRef key, mlir::Attribute value) { spec_.tune.push_back(lowering_.named(key, value)); };
+    auto put = [&](llvm::StringRef key, mlir::Attribute value) {
+      spec_.tune.push_back(lowering_.named(key, value));
+    };
     llvm::SmallVector<mlir::Attribute> operands, earlyInputs;
     bool early = true;
     for (Part& part : parts_) {
@@ -293,7 +334,8 @@ class ProductGroup {
       }
     }
     for (const RowOperand& operand : rowOperands_) {
-      earlyInputs.push_back(number(isFixedInRun(fusion_.getInputs()[operand.access.operand]) ? 1 : 0));
+      earlyInputs.push_back(
+          number(isFixedInRun(fusion_.getInputs()[operand.access.operand]) ? 1 : 0));
     }
     llvm::SmallVector<llvm::StringRef> combine, values;
     for (op::ReductionOpInterface reduction : reductions_) {
@@ -327,7 +369,8 @@ class ProductGroup {
   }
 
   void buildSchedule() {
-    spec_.family = findKernel(fusion_->getAttrOfType<mlir::StringAttr>("op.kernel").getValue())->family;
+    spec_.family =
+        findKernel(fusion_->getAttrOfType<mlir::StringAttr>("op.kernel").getValue())->family;
     spec_.op = Lowering::opNames(fusion_);
     spec_.why = fusion_->getAttrOfType<mlir::StringAttr>("op.why").str();
     spec_.costUs = fusion_->getAttrOfType<mlir::FloatAttr>(kGroupCostAttribute).getValueAsDouble();
@@ -358,20 +401,27 @@ class ProductGroup {
       operandStrides.push_back(array(strides));
       spec_.outputs.push_back(part.out);
     }
-    spec_.shape = {lowering_.named("m", lowering_.number(rowCount())), lowering_.named("k", lowering_.number(extentsOf(rows_).back())),
-                   lowering_.named("stride", array(rowStrides)), lowering_.named("n", lowering_.numbers(n)),
-                   lowering_.named("ldw", array(weightStrides)), lowering_.named("ldc", lowering_.numbers(outStrides)),
+    spec_.shape = {lowering_.named("m", lowering_.number(rowCount())),
+                   lowering_.named("k", lowering_.number(extentsOf(rows_).back())),
+                   lowering_.named("stride", array(rowStrides)),
+                   lowering_.named("n", lowering_.numbers(n)),
+                   lowering_.named("ldw", array(weightStrides)),
+                   lowering_.named("ldc", lowering_.numbers(outStrides)),
                    lowering_.named("epilogueStride", array(operandStrides))};
     spec_.name = std::string(reductions_.empty() ? "" : "rows_") + "products_" + sizes + "x" +
                  std::to_string(*symbolic::constantValue(extentsOf(rows_).back()));
   }
 
-  /// A result is finished in registers before it is stored: an operand of its layout may be overwritten.
+  /// A result is finished in registers before it is stored: an operand of its layout may be
+  /// overwritten.
   void addTie(const Part& part, const RowOperand& operand) {
-    const kernel::BufferType in = Lowering::typeOf(operand.buffer), out = Lowering::typeOf(part.out);
-    if (operand.row == part.outStride && operand.element == lowering_.constant(1) && in.getElementType() == out.getElementType() &&
+    const kernel::BufferType in = Lowering::typeOf(operand.buffer),
+                             out = Lowering::typeOf(part.out);
+    if (operand.row == part.outStride && operand.element == lowering_.constant(1) &&
+        in.getElementType() == out.getElementType() &&
         lowering_.extentsOf(in) == lowering_.extentsOf(out)) {
-      spec_.ties.push_back({static_cast<int64_t>(spec_.inputs.size()), static_cast<int64_t>(spec_.outputs.size())});
+      spec_.ties.push_back(
+          {static_cast<int64_t>(spec_.inputs.size()), static_cast<int64_t>(spec_.outputs.size())});
     }
   }
 
@@ -387,6 +437,8 @@ class ProductGroup {
 
 }  // namespace
 
-LogicalResult Lowering::lowerProductGroup(op::FusionOp fusion) { return ProductGroup(*this, fusion).lower(); }
+LogicalResult Lowering::lowerProductGroup(op::FusionOp fusion) {
+  return ProductGroup(*this, fusion).lower();
+}
 
 }  // namespace straightline::lowering

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lstm_sequence, gru_sequence, rnn_sequence: all steps of one direction of a layer in one launch. place-on-cuda chooses how it divides the work.
+// lstm_sequence, gru_sequence, rnn_sequence: all steps of one direction of a layer in one launch.
+// place-on-cuda chooses how it divides the work.
 #include "passes/contraction_problem.h"
 #include "passes/lowering/loops.h"
 
@@ -9,7 +10,8 @@ using mlir::LogicalResult;
 using mlir::success;
 using mlir::Value;
 
-/// What the kernel reads and writes besides its sizes. `starts` is empty for zeros; `bias` may be null.
+/// What the kernel reads and writes besides its sizes. `starts` is empty for zeros; `bias` may be
+/// null.
 struct Lowering::SequenceParts {
   llvm::StringRef cell;
   int64_t gates;
@@ -23,7 +25,13 @@ struct Lowering::SequenceParts {
 
   template <typename Op>
   static SequenceParts of(Op sequence) {
-    SequenceParts parts = {Op::getOperationName(), Op::kGates, sequence.getProjected(), sequence.getWeight(), {}, sequence.getY(), {sequence.getH()},
+    SequenceParts parts = {Op::getOperationName(),
+                           Op::kGates,
+                           sequence.getProjected(),
+                           sequence.getWeight(),
+                           {},
+                           sequence.getY(),
+                           {sequence.getH()},
                            sequence.getReversed()};
     parts.cell.consume_front("op.");
     parts.cell.consume_back("_sequence");
@@ -59,12 +67,16 @@ LogicalResult Lowering::lowerSequence(mlir::Operation* op, const SequenceParts& 
   const mlir::Location loc = op->getLoc();
   const std::string cell = parts.cell.str();
   if (target_.getBackend() == "cpu") {
-    return op->emitOpError() << "unsupported: " << cell << "_sequence has a kernel for devices only; " << cell << " is supported";
+    return op->emitOpError() << "unsupported: " << cell
+                             << "_sequence has a kernel for devices only; " << cell
+                             << " is supported";
   }
   // Neighbours of a step lie side by side; of y, any strides.
   auto dense = [&](Value tensor) {
     Value buffer = bufferOf(tensor);
-    return stridesOf(typeOf(buffer)).back() == constant(1) ? buffer : contiguous(loc, buffer, cell + " reads neighbouring units");
+    return stridesOf(typeOf(buffer)).back() == constant(1)
+               ? buffer
+               : contiguous(loc, buffer, cell + " reads neighbouring units");
   };
   Value projected = dense(parts.projected), weight = dense(parts.weight);
   const Exprs extents = extentsOf(parts.y);
@@ -119,7 +131,8 @@ LogicalResult Lowering::lowerSequence(mlir::Operation* op, const SequenceParts& 
   spec.ownCost = true;
   launch(loc, spec);
   for (auto [written, wanted] : copies) {
-    copy(loc, written, wanted, "copy", "the result is wanted in another layout than " + cell + " writes");
+    copy(loc, written, wanted, "copy",
+         "the result is wanted in another layout than " + cell + " writes");
   }
   return success();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusions around reductions over common dims: a kernel walks each row once per stage. Stage i reduces a value that may use
-// the results of the stages before it; then come the results of a row and the results of each element.
+// Fusions around reductions over common dims: a kernel walks each row once per stage. Stage i
+// reduces a value that may use the results of the stages before it; then come the results of a row
+// and the results of each element.
 //
 //   softmax: stage 0 max(x); stage 1 sum(exp(x - r0)), kept; elements kept / r1
 #include <limits>
@@ -9,8 +10,8 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "passes/lowering/lowering.h"
 #include "passes/lowering/loops.h"
+#include "passes/lowering/lowering.h"
 
 namespace straightline::lowering {
 
@@ -24,13 +25,16 @@ using mlir::Value;
 namespace {
 
 llvm::StringRef combineName(llvm::StringRef kind) {
-  return llvm::StringSwitch<llvm::StringRef>(kind).Case("amax", "max").Case("amin", "min").Default(kind);
+  return llvm::StringSwitch<llvm::StringRef>(kind)
+      .Case("amax", "max")
+      .Case("amin", "min")
+      .Default(kind);
 }
 
 /// Worth keeping in a row buffer instead of computing it again per later stage.
 bool isExpensive(Operation* op) {
-  return llvm::isa_and_present<op::ExpOp, op::TanhOp, op::ErfOp, op::GeluOp, op::SigmoidOp, op::SiluOp, op::LogOp,
-                               op::PowOp>(op);
+  return llvm::isa_and_present<op::ExpOp, op::TanhOp, op::ErfOp, op::GeluOp, op::SigmoidOp,
+                               op::SiluOp, op::LogOp, op::PowOp>(op);
 }
 
 class RowReduction {
@@ -54,7 +58,8 @@ class RowReduction {
  private:
   mlir::Block& body() { return fusion_.getBody().front(); }
 
-  /// The reductions in order, the space they walk, and which results are of a row and which of an element.
+  /// The reductions in order, the space they walk, and which results are of a row and which of an
+  /// element.
   LogicalResult collect() {
     for (Operation& op : body().without_terminator()) {
       auto reduction = llvm::dyn_cast<op::ReductionOpInterface>(&op);
@@ -62,7 +67,8 @@ class RowReduction {
         continue;
       }
       if (reduction.keepsShape()) {
-        return op.emitOpError("should have been written with sums and maxima by decompose_reductions");
+        return op.emitOpError(
+            "should have been written with sums and maxima by decompose_reductions");
       }
       const Exprs extents = lowering_.extentsOf(op.getOperand(0));
       if (reductions_.empty()) {
@@ -80,12 +86,13 @@ class RowReduction {
     for (auto [i, value] : llvm::enumerate(body().getTerminator()->getOperands())) {
       (rowMap(value) ? rowResults_ : elementResults_).push_back(i);
     }
-    // The first expensive reduced value that is needed again later is kept. Not on a GPU, where computing it again costs less
-    // than memory does.
+    // The first expensive reduced value that is needed again later is kept. Not on a GPU, where
+    // computing it again costs less than memory does.
     const bool keeps = lowering_.target().getBackend() == "cpu";
     for (auto [i, reduction] : llvm::enumerate(reductions_)) {
       Value value = reduction->getOperand(0);
-      const bool again = llvm::any_of(value.getUsers(), [&](Operation* user) { return user != reduction; });
+      const bool again =
+          llvm::any_of(value.getUsers(), [&](Operation* user) { return user != reduction; });
       if (keeps && again && isExpensive(value.getDefiningOp()) &&
           llvm::isa<mlir::Float32Type, mlir::Float64Type>(elementType(value))) {
         kept_ = value;
@@ -100,7 +107,8 @@ class RowReduction {
     return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
   }
 
-  /// For a value with one element a row: how the iteration dims index it. Null for a value of the full space.
+  /// For a value with one element a row: how the iteration dims index it. Null for a value of the
+  /// full space.
   AffineMap rowMap(Value value) {
     const Exprs extents = lowering_.extentsOf(value);
     llvm::SmallVector<mlir::AffineExpr> keep;
@@ -130,17 +138,21 @@ class RowReduction {
   /// What the template hands on of a stage: integers are reduced in 64 bits.
   static mlir::Type resultType(op::ReductionOpInterface reduction) {
     mlir::Type type = scalarType(elementType(reduction->getResult(0)));
-    return llvm::isa<mlir::IntegerType>(type) && !type.isInteger(1) ? mlir::IntegerType::get(type.getContext(), 64) : type;
+    return llvm::isa<mlir::IntegerType>(type) && !type.isInteger(1)
+               ? mlir::IntegerType::get(type.getContext(), 64)
+               : type;
   }
 
-  /// A number of 8 bits as the template reduces it: ui8 and i8 are one type here, so that it cannot tell which way to widen.
+  /// A number of 8 bits as the template reduces it: ui8 and i8 are one type here, so that it cannot
+  /// tell which way to widen.
   Value widened(mlir::OpBuilder& builder, Value scalar, mlir::Type element) {
     if (!scalar.getType().isInteger(8)) {
       return scalar;
     }
     const mlir::Type wide = builder.getI64Type();
-    return element.isUnsignedInteger() ? mlir::arith::ExtUIOp::create(builder, fusion_.getLoc(), wide, scalar).getResult()
-                                       : mlir::arith::ExtSIOp::create(builder, fusion_.getLoc(), wide, scalar).getResult();
+    return element.isUnsignedInteger()
+               ? mlir::arith::ExtUIOp::create(builder, fusion_.getLoc(), wide, scalar).getResult()
+               : mlir::arith::ExtSIOp::create(builder, fusion_.getLoc(), wide, scalar).getResult();
   }
 
   /// When the reduced dims have one element, shapes do not tell rows from elements: the ops do.
@@ -150,8 +162,9 @@ class RowReduction {
   }
 
   /// Builds the scalar of `value` with the results of stages before `stage` known.
-  Value scalar(mlir::OpBuilder& builder, Value value, AffineMap map, size_t stage, mlir::ValueRange stageResults,
-               Value keptScalar, const ScalarEvaluator::Leaf& leaf, bool& failedHere) {
+  Value scalar(mlir::OpBuilder& builder, Value value, AffineMap map, size_t stage,
+               mlir::ValueRange stageResults, Value keptScalar, const ScalarEvaluator::Leaf& leaf,
+               bool& failedHere) {
     ScalarEvaluator evaluator(fusion_, builder, leaf);
     for (size_t i = 0; i < stage; ++i) {
       evaluator.define(reductions_[i]->getResult(0), stageResults[i]);
@@ -170,20 +183,23 @@ class RowReduction {
     builder.setInsertionPointToEnd(&scratch);
     llvm::SmallVector<Value> results;
     for (op::ReductionOpInterface reduction : reductions_) {
-      results.push_back(scratch.addArgument(scalarType(elementType(reduction->getResult(0))), fusion_.getLoc()));
+      results.push_back(
+          scratch.addArgument(scalarType(elementType(reduction->getResult(0))), fusion_.getLoc()));
     }
     auto leaf = [&](unsigned operand, AccessMap map) {
       if (!llvm::is_contained(accesses_, Access{operand, map})) {
         accesses_.push_back({operand, map});
       }
-      return scratch.addArgument(scalarType(elementType(fusion_.getInputs()[operand])), fusion_.getLoc());
+      return scratch.addArgument(scalarType(elementType(fusion_.getInputs()[operand])),
+                                 fusion_.getLoc());
     };
     bool failedHere = false;
     for (auto [i, reduction] : llvm::enumerate(reductions_)) {
       scalar(builder, reduction->getOperand(0), identity_, i, results, {}, leaf, failedHere);
     }
     for (unsigned i : elementResults_) {
-      scalar(builder, body().getTerminator()->getOperand(i), identity_, reductions_.size(), results, {}, leaf, failedHere);
+      scalar(builder, body().getTerminator()->getOperand(i), identity_, reductions_.size(), results,
+             {}, leaf, failedHere);
     }
     llvm::SmallVector<Access> all = std::move(accesses_);
     accesses_.clear();
@@ -192,14 +208,17 @@ class RowReduction {
       scalar(builder, value, rowMap(value), reductions_.size(), results, {}, leaf, failedHere);
     }
     rowInputs_ = accesses_.size();
-    llvm::erase_if(all, [&](const Access& access) { return llvm::is_contained(accesses_, access); });
+    llvm::erase_if(all,
+                   [&](const Access& access) { return llvm::is_contained(accesses_, access); });
     accesses_.insert(accesses_.begin(), all.begin(), all.end());
     // Uses inside scratch must go before the block arguments do.
     scratch.dropAllReferences();
     return failure(failedHere);
   }
 
-  void addStrides(Value buffer, AccessMap map) { strides_.push_back(lowering_.stridesThrough(buffer, map)); }
+  void addStrides(Value buffer, AccessMap map) {
+    strides_.push_back(lowering_.stridesThrough(buffer, map));
+  }
 
   void bindOperands(KernelSpec& spec) {
     for (const Access& access : accesses_) {
@@ -227,10 +246,11 @@ class RowReduction {
     }
   }
 
-  /// Regions in the order of the template: stages, then rows, then elements. Arguments: inputs, results so far, kept.
+  /// Regions in the order of the template: stages, then rows, then elements. Arguments: inputs,
+  /// results so far, kept.
   void buildBodies(KernelSpec& spec) {
-    auto addBody = [&](std::string name, size_t stage, llvm::SmallVector<std::pair<Value, AffineMap>> values,
-                       bool keeps) {
+    auto addBody = [&](std::string name, size_t stage,
+                       llvm::SmallVector<std::pair<Value, AffineMap>> values, bool keeps) {
       const bool ofRow = name == "row";
       const size_t skipped = ofRow ? accesses_.size() - rowInputs_ : 0;
       llvm::SmallVector<mlir::Type> arguments(llvm::ArrayRef(argumentTypes_).drop_front(skipped));
@@ -241,32 +261,42 @@ class RowReduction {
       if (readsKept) {
         arguments.push_back(elementType(kept_));
       }
-      spec.bodies.push_back({name, arguments, [=, this](mlir::OpBuilder& builder, mlir::ValueRange given) {
-        auto leaf = [&](unsigned operand, AccessMap map) {
-          return given[llvm::find(accesses_, Access{operand, map}) - accesses_.begin() - skipped];
-        };
-        llvm::SmallVector<Value> results, reduced;
-        bool failedHere = false;
-        const mlir::ValueRange stages = given.drop_front(accesses_.size() - skipped).take_front(stage);
-        for (auto [i, wide] : llvm::enumerate(stages)) {
-          const mlir::Type narrow = scalarType(elementType(reductions_[i]->getResult(0)));
-          reduced.push_back(wide.getType() == narrow ? wide : mlir::arith::TruncIOp::create(builder, fusion_.getLoc(), narrow, wide).getResult());
-        }
-        for (auto [value, map] : values) {
-          results.push_back(scalar(builder, value, map, stage, reduced, readsKept ? given.back() : Value(), leaf, failedHere));
-        }
-        if (name.starts_with("stage")) {
-          results.front() = widened(builder, results.front(), elementType(values.front().first));
-        }
-        assert(!failedHere && "findAccesses has evaluated the same values");
-        if (keeps) {
-          results.push_back(results.front());
-        }
-        return results;
-      }});
+      spec.bodies.push_back(
+          {name, arguments, [=, this](mlir::OpBuilder& builder, mlir::ValueRange given) {
+             auto leaf = [&](unsigned operand, AccessMap map) {
+               return given[llvm::find(accesses_, Access{operand, map}) - accesses_.begin() -
+                            skipped];
+             };
+             llvm::SmallVector<Value> results, reduced;
+             bool failedHere = false;
+             const mlir::ValueRange stages =
+                 given.drop_front(accesses_.size() - skipped).take_front(stage);
+             for (auto [i, wide] : llvm::enumerate(stages)) {
+               const mlir::Type narrow = scalarType(elementType(reductions_[i]->getResult(0)));
+               reduced.push_back(
+                   wide.getType() == narrow
+                       ? wide
+                       : mlir::arith::TruncIOp::create(builder, fusion_.getLoc(), narrow, wide)
+                             .getResult());
+             }
+             for (auto [value, map] : values) {
+               results.push_back(scalar(builder, value, map, stage, reduced,
+                                        readsKept ? given.back() : Value(), leaf, failedHere));
+             }
+             if (name.starts_with("stage")) {
+               results.front() =
+                   widened(builder, results.front(), elementType(values.front().first));
+             }
+             assert(!failedHere && "findAccesses has evaluated the same values");
+             if (keeps) {
+               results.push_back(results.front());
+             }
+             return results;
+           }});
     };
     for (auto [i, reduction] : llvm::enumerate(reductions_)) {
-      addBody("stage" + std::to_string(i), i, {{reduction->getOperand(0), identity_}}, kept_ && keptStage_ == i);
+      addBody("stage" + std::to_string(i), i, {{reduction->getOperand(0), identity_}},
+              kept_ && keptStage_ == i);
     }
     llvm::SmallVector<std::pair<Value, AffineMap>> rows;
     for (unsigned i : rowResults_) {
@@ -293,7 +323,8 @@ class RowReduction {
     return element.isInteger(1) ? "i1" : "i64";
   }
 
-  /// Said only where the template's own rule, which looks at the inputs, gives another type (a cast before the reduction).
+  /// Said only where the template's own rule, which looks at the inputs, gives another type (a cast
+  /// before the reduction).
   void addValueTypes(KernelSpec& spec) {
     llvm::StringRef ofInputs = "i64";
     for (Value input : spec.inputs) {
@@ -311,7 +342,8 @@ class RowReduction {
       values.push_back(mlir::StringAttr::get(lowering_.context(), wanted));
     }
     if (differs) {
-      spec.tune.push_back(lowering_.named("value", mlir::ArrayAttr::get(lowering_.context(), values)));
+      spec.tune.push_back(
+          lowering_.named("value", mlir::ArrayAttr::get(lowering_.context(), values)));
     }
   }
 
@@ -338,22 +370,26 @@ class RowReduction {
   }
 
   /// Bytes of a kept value.
-  int64_t keptBytes() { return valueName(elementType(reductions_[keptStage_]->getOperand(0))) == "f32" ? 4 : 8; }
+  int64_t keptBytes() {
+    return valueName(elementType(reductions_[keptStage_]->getOperand(0))) == "f32" ? 4 : 8;
+  }
 
-  /// A kept value whose rows are not contiguous, while their neighbours are: lanes along neighbouring rows. Without a kept
-  /// value the template does that by itself.
+  /// A kept value whose rows are not contiguous, while their neighbours are: lanes along
+  /// neighbouring rows. Without a kept value the template does that by itself.
   void chooseColumns() {
     if (!kept_ || outer_.empty() || isVector(inner_) || !isVector(outer_)) {
       return;
     }
-    // Relative times of a group of so many rows (softmax of float32 over the first of two dims, AVX-512); 0: a row by itself.
+    // Relative times of a group of so many rows (softmax of float32 over the first of two dims,
+    // AVX-512); 0: a row by itself.
     struct Way {
       int64_t lanes;
       double time;
     };
     constexpr Way kWays[] = {{0, 0.3}, {8, 1.0}, {16, 1.4}, {32, 2.3}};
     const std::optional<int64_t> run = symbolic::constantValue(outer_.back().extent);
-    const std::optional<int64_t> rows = symbolic::constantValue(lowering_.product(extentsOf(outer_)));
+    const std::optional<int64_t> rows =
+        symbolic::constantValue(lowering_.product(extentsOf(outer_)));
     if (run == 0) {
       return;
     }
@@ -362,7 +398,9 @@ class RowReduction {
       for (const Way& way : kWays) {
         const int64_t each = std::max<int64_t>(way.lanes, 1);
         const int64_t groups = *rows / *run * llvm::divideCeil(*run, each);
-        const double time = static_cast<double>(llvm::divideCeil(groups, lowering_.target().getThreads())) * way.time;
+        const double time =
+            static_cast<double>(llvm::divideCeil(groups, lowering_.target().getThreads())) *
+            way.time;
         if (*run >= each && time < best) {
           best = time;
           columns_ = way.lanes;
@@ -384,12 +422,14 @@ class RowReduction {
     const llvm::SmallVector<Loop>& inner = inner_;
     llvm::SmallVector<mlir::Attribute> strideRows;
     for (size_t operand = 0; operand < strides_.size(); ++operand) {
-      strideRows.push_back(mlir::ArrayAttr::get(
-          lowering_.context(), {lowering_.numbers(stridesOf(outer, operand)), lowering_.numbers(stridesOf(inner, operand))}));
+      strideRows.push_back(mlir::ArrayAttr::get(lowering_.context(),
+                                                {lowering_.numbers(stridesOf(outer, operand)),
+                                                 lowering_.numbers(stridesOf(inner, operand))}));
     }
     llvm::SmallVector<mlir::Attribute> combine;
     for (op::ReductionOpInterface reduction : reductions_) {
-      combine.push_back(mlir::StringAttr::get(lowering_.context(), combineName(reduction.getCombineKind())));
+      combine.push_back(
+          mlir::StringAttr::get(lowering_.context(), combineName(reduction.getCombineKind())));
     }
     auto count = [&](size_t n) { return lowering_.number(static_cast<int64_t>(n)); };
     spec.family = "row_reduction";
@@ -407,7 +447,8 @@ class RowReduction {
     if (columns_ != 0) {
       spec.tune.push_back(lowering_.named("columns", count(columns_)));
     }
-    spec.tune.push_back(lowering_.named("combine", mlir::ArrayAttr::get(lowering_.context(), combine)));
+    spec.tune.push_back(
+        lowering_.named("combine", mlir::ArrayAttr::get(lowering_.context(), combine)));
     addValueTypes(spec);
     spec.shape = {lowering_.named("outer", lowering_.numbers(extentsOf(outer))),
                   lowering_.named("inner", lowering_.numbers(extentsOf(inner))),
@@ -418,15 +459,17 @@ class RowReduction {
       kinds += (kinds.empty() ? "" : "_") + combineName(reduction.getCombineKind()).str();
     }
     spec.name = "rows_" + kinds + sizeName(outer) + (inner.empty() ? "" : "_by" + sizeName(inner));
-    spec.why = "native.row_reduction: " + std::to_string(reductions_.size()) + " stage(s) and what surrounds them in one kernel";
+    spec.why = "native.row_reduction: " + std::to_string(reductions_.size()) +
+               " stage(s) and what surrounds them in one kernel";
     const double elements = static_cast<double>(lowering_.upperBound(lowering_.product(extents_)));
     spec.costUs = elements * 0.0003 * static_cast<double>(reductions_.size() + 1);
     if (kept_) {
       // One row of values per thread, or a group of rows.
       const int64_t bytes = keptBytes() * std::max<int64_t>(columns_, 1);
       mlir::AffineExpr row = (lowering_.product(extentsOf(inner)) * bytes + 63).floorDiv(64) * 64;
-      spec.workspace.push_back(lowering_.slot(lowering_.contiguousType(
-          {row * lowering_.target().getThreads()}, mlir::IntegerType::get(lowering_.context(), 8))));
+      spec.workspace.push_back(
+          lowering_.slot(lowering_.contiguousType({row * lowering_.target().getThreads()},
+                                                  mlir::IntegerType::get(lowering_.context(), 8))));
     }
   }
 
@@ -451,6 +494,8 @@ class RowReduction {
 
 }  // namespace
 
-LogicalResult Lowering::lowerRowReduction(op::FusionOp fusion) { return RowReduction(*this, fusion).lower(); }
+LogicalResult Lowering::lowerRowReduction(op::FusionOp fusion) {
+  return RowReduction(*this, fusion).lower();
+}
 
 }  // namespace straightline::lowering

@@ -65,10 +65,12 @@ LogicalResult Lowering::lowerStructure(Operation* op) {
           [&](auto) { return lowerIndexing(op); })
       .Case([&](op::TopkOp topk) { return lowerTopk(topk); })
       .Case([&](op::ScaledDotProductAttentionOp attention) { return lowerAttention(attention); })
-      .Case<op::LstmSequenceOp, op::GruSequenceOp, op::RnnSequenceOp>([&](auto sequence) { return lowerSequence(sequence); })
+      .Case<op::LstmSequenceOp, op::GruSequenceOp, op::RnnSequenceOp>(
+          [&](auto sequence) { return lowerSequence(sequence); })
       .Case([&](op::AtenOp aten) { return lowerAten(aten); })
       .Default([](Operation* other) -> LogicalResult {
-        return other->emitOpError("has no lowering to kernels; decompose_ops or a fusion pass probably lacks a case");
+        return other->emitOpError(
+            "has no lowering to kernels; decompose_ops or a fusion pass probably lacks a case");
       });
 }
 
@@ -82,21 +84,26 @@ LogicalResult Lowering::lowerConstant(Operation* op) {
   if (llvm::isa<op::ParameterOp, op::StateOp>(op)) {
     Exprs strides = rowMajor(extents);
     if (auto dims = op->getAttrOfType<op::DimsAttr>("op.strides")) {
-      strides = llvm::map_to_vector(dims.getExprs(), [&](AffineExpr expr) { return rebased(expr, dims.getNames()); });
+      strides = llvm::map_to_vector(
+          dims.getExprs(), [&](AffineExpr expr) { return rebased(expr, dims.getNames()); });
     }
     builder_.setInsertionPoint(prepare_);
     kernel::BufferType bufferType = type(extents, elementType(tensor), strides);
     if (auto parameter = llvm::dyn_cast<op::ParameterOp>(op)) {
-      bind(tensor, kernel::ParameterOp::create(builder_, op->getLoc(), bufferType, parameter.getName()).getBuffer());
+      bind(tensor,
+           kernel::ParameterOp::create(builder_, op->getLoc(), bufferType, parameter.getName())
+               .getBuffer());
     } else {
-      bind(tensor, kernel::StateOp::create(builder_, op->getLoc(), bufferType, llvm::cast<op::StateOp>(op).getName())
+      bind(tensor, kernel::StateOp::create(builder_, op->getLoc(), bufferType,
+                                           llvm::cast<op::StateOp>(op).getName())
                        .getBuffer());
     }
     return success();
   }
   if (auto constantOp = llvm::dyn_cast<op::ConstantOp>(op)) {
     builder_.setInsertionPoint(prepare_);
-    bind(tensor, kernel::ConstantOp::create(builder_, op->getLoc(), contiguousType(extents, elementType(tensor)),
+    bind(tensor, kernel::ConstantOp::create(builder_, op->getLoc(),
+                                            contiguousType(extents, elementType(tensor)),
                                             constantOp.getValue())
                      .getBuffer());
     return success();
@@ -125,56 +132,64 @@ LogicalResult Lowering::lowerGenerated(Operation* op, Value place) {
     spec.name = "fill";
     mlir::Attribute value = llvm::cast<op::FullOp>(op).getValue();
     spec.bodies.push_back({"body", {}, [=](mlir::OpBuilder& builder, mlir::ValueRange) {
-      return llvm::SmallVector<Value>{
-          mlir::arith::ConstantOp::create(builder, builder.getUnknownLoc(), scalarAttribute(value, scalar))};
-    }});
+                             return llvm::SmallVector<Value>{mlir::arith::ConstantOp::create(
+                                 builder, builder.getUnknownLoc(), scalarAttribute(value, scalar))};
+                           }});
     launchPointwise(op->getLoc(), spec, extents, {stridesOf(typeOf(spec.outputs[0]))});
     return success();
   }
   auto iota = llvm::cast<op::IotaOp>(op);
   spec.name = "iota";
   spec.family = "iota";
-  spec.shape = {named("count", number(product(extents))), named("stride", number(stridesOf(typeOf(spec.outputs[0]))[0]))};
+  spec.shape = {named("count", number(product(extents))),
+                named("stride", number(stridesOf(typeOf(spec.outputs[0]))[0]))};
   mlir::Attribute start = iota.getStart();
   mlir::Attribute step = iota.getStep();
-  spec.bodies.push_back({"body", {builder_.getI64Type()}, [=](mlir::OpBuilder& builder, mlir::ValueRange given) {
-    const mlir::Location loc = builder.getUnknownLoc();
-    Value index = given[0];
-    Value first = mlir::arith::ConstantOp::create(builder, loc, scalarAttribute(start, scalar));
-    Value by = mlir::arith::ConstantOp::create(builder, loc, scalarAttribute(step, scalar));
-    if (llvm::isa<mlir::FloatType>(scalar)) {
-      index = mlir::arith::SIToFPOp::create(builder, loc, scalar, index);
-      Value scaled = mlir::arith::MulFOp::create(builder, loc, index, by);
-      return llvm::SmallVector<Value>{mlir::arith::AddFOp::create(builder, loc, first, scaled)};
-    }
-    if (scalar != index.getType()) {
-      index = mlir::arith::TruncIOp::create(builder, loc, scalar, index);
-    }
-    Value scaled = mlir::arith::MulIOp::create(builder, loc, index, by);
-    return llvm::SmallVector<Value>{mlir::arith::AddIOp::create(builder, loc, first, scaled)};
-  }});
+  spec.bodies.push_back(
+      {"body", {builder_.getI64Type()}, [=](mlir::OpBuilder& builder, mlir::ValueRange given) {
+         const mlir::Location loc = builder.getUnknownLoc();
+         Value index = given[0];
+         Value first =
+             mlir::arith::ConstantOp::create(builder, loc, scalarAttribute(start, scalar));
+         Value by = mlir::arith::ConstantOp::create(builder, loc, scalarAttribute(step, scalar));
+         if (llvm::isa<mlir::FloatType>(scalar)) {
+           index = mlir::arith::SIToFPOp::create(builder, loc, scalar, index);
+           Value scaled = mlir::arith::MulFOp::create(builder, loc, index, by);
+           return llvm::SmallVector<Value>{
+               mlir::arith::AddFOp::create(builder, loc, first, scaled)};
+         }
+         if (scalar != index.getType()) {
+           index = mlir::arith::TruncIOp::create(builder, loc, scalar, index);
+         }
+         Value scaled = mlir::arith::MulIOp::create(builder, loc, index, by);
+         return llvm::SmallVector<Value>{mlir::arith::AddIOp::create(builder, loc, first, scaled)};
+       }});
   launch(op->getLoc(), spec);
   return success();
 }
 
-// --- views -----------------------------------------------------------------------------------------------------------
+// --- views ---------------------------------------------------------------------------------------
 
 Value Lowering::reshapedCopy(Operation* op, Value base, const Exprs& extents) {
   const kernel::BufferType type = contiguousType(extents, typeOf(base).getElementType());
   auto copyInto = [&](Value whole, Value from) {
     // In the old shape: the new storage is row-major in either.
-    Value asOld = view(op->getLoc(), whole, contiguousType(extentsOf(typeOf(from)), type.getElementType()), constant(0));
-    copy(op->getLoc(), from, asOld, "reshape", "the strides of the operand do not allow this shape as a view");
+    Value asOld = view(op->getLoc(), whole,
+                       contiguousType(extentsOf(typeOf(from)), type.getElementType()), constant(0));
+    copy(op->getLoc(), from, asOld, "reshape",
+         "the strides of the operand do not allow this shape as a view");
     return whole;
   };
   Operation* storage = root(base).getDefiningOp();
   Value place = wantedDestination(op->getResult(0));
-  if (!inPrepare_ && !place && isKnownEarly(op->getResult(0)) && storage && !run_->isAncestor(storage)) {
+  if (!inPrepare_ && !place && isKnownEarly(op->getResult(0)) && storage &&
+      !run_->isAncestor(storage)) {
     Value whole = preparedBuffer(op->getLoc(), type, "prepared.");
     atEndOfPrepare([&] { copyInto(whole, viewInPrepare(base)); });
     return whole;
   }
-  return copyInto(place && stridesOf(typeOf(place)) == rowMajor(extents) ? place : slot(type), base);
+  return copyInto(place && stridesOf(typeOf(place)) == rowMajor(extents) ? place : slot(type),
+                  base);
 }
 
 LogicalResult Lowering::lowerView(Operation* op) {
@@ -234,19 +249,23 @@ AffineExpr Lowering::sliceStart(int64_t start, AffineExpr extent) const {
   return constant(size ? std::min(start, *size) : start);
 }
 
-// --- data movement ---------------------------------------------------------------------------------------------------
+// --- data movement -------------------------------------------------------------------------------
 
 bool Lowering::isReadInParts(op::CatOp cat) {
-  auto attention = cat->hasOneUse() ? llvm::dyn_cast<op::ScaledDotProductAttentionOp>(*cat->getUsers().begin())
-                                    : op::ScaledDotProductAttentionOp();
+  auto attention = cat->hasOneUse()
+                       ? llvm::dyn_cast<op::ScaledDotProductAttentionOp>(*cat->getUsers().begin())
+                       : op::ScaledDotProductAttentionOp();
   if (!attention || attention->getBlock() != cat->getBlock()) {
     return false;
   }
-  // A library takes many queries of 16-bit floats, and wants whole keys: a copy costs less than doing without it.
+  // A library takes many queries of 16-bit floats, and wants whole keys: a copy costs less than
+  // doing without it.
   constexpr int64_t kManyQueries = 64;
   const Exprs queries = extentsOf(attention.getQ());
-  const std::optional<int64_t> count = queries.size() < 2 ? std::nullopt : symbolic::constantValue(queries[queries.size() - 2]);
-  if (target_.getBackend() != "cpu" && attention.getQ().getType().getElementType().getIntOrFloatBitWidth() == 16 && count &&
+  const std::optional<int64_t> count =
+      queries.size() < 2 ? std::nullopt : symbolic::constantValue(queries[queries.size() - 2]);
+  if (target_.getBackend() != "cpu" &&
+      attention.getQ().getType().getElementType().getIntOrFloatBitWidth() == 16 && count &&
       *count >= kManyQueries) {
     return false;
   }
@@ -274,10 +293,13 @@ LogicalResult Lowering::lowerCat(op::CatOp cat) {
   for (Value part : cat.getTensors()) {
     const Exprs extents = extentsOf(part);
     Value from = bufferOf(part);
-    // A part that stands here twice has one place and is copied to the other; its place in another cat says nothing here.
-    Value placed = llvm::count(cat.getTensors(), part) == 1 ? catPlace_.lookup({cat, part}) : Value();
+    // A part that stands here twice has one place and is copied to the other; its place in another
+    // cat says nothing here.
+    Value placed =
+        llvm::count(cat.getTensors(), part) == 1 ? catPlace_.lookup({cat, part}) : Value();
     if (!placed || !isSamePlace(from, placed)) {
-      Value to = view(cat.getLoc(), whole, type(extents, typeOf(whole).getElementType(), strides), at * strides[dim]);
+      Value to = view(cat.getLoc(), whole, type(extents, typeOf(whole).getElementType(), strides),
+                      at * strides[dim]);
       copy(cat.getLoc(), from, to, "cat", "the part could not be written in place by what made it");
     }
     at = at + extents[dim];
@@ -310,12 +332,14 @@ LogicalResult Lowering::lowerPad(op::ConstantPadNdOp pad) {
   mlir::Type scalar = scalarType(elementType(pad.getX()));
   mlir::Attribute value = pad.getValue();
   fill.bodies.push_back({"body", {}, [=](mlir::OpBuilder& builder, mlir::ValueRange) {
-    return llvm::SmallVector<Value>{
-        mlir::arith::ConstantOp::create(builder, builder.getUnknownLoc(), scalarAttribute(value, scalar))};
-  }});
+                           return llvm::SmallVector<Value>{mlir::arith::ConstantOp::create(
+                               builder, builder.getUnknownLoc(), scalarAttribute(value, scalar))};
+                         }});
   launchPointwise(pad.getLoc(), fill, extentsOf(pad.getResult()), {strides});
-  Value inside = view(pad.getLoc(), whole, type(extents, typeOf(whole).getElementType(), strides), offset);
-  Value source = view(pad.getLoc(), from, type(extents, typeOf(whole).getElementType(), fromStrides), fromOffset);
+  Value inside =
+      view(pad.getLoc(), whole, type(extents, typeOf(whole).getElementType(), strides), offset);
+  Value source = view(pad.getLoc(), from,
+                      type(extents, typeOf(whole).getElementType(), fromStrides), fromOffset);
   copy(pad.getLoc(), source, inside, "constant_pad_nd", "the inside of the padded tensor");
   return success();
 }
@@ -325,31 +349,39 @@ LogicalResult Lowering::lowerSliceScatter(op::SliceScatterOp scatter) {
   Value src = bufferOf(scatter.getSrc());
   Value whole = destination(scatter.getResult());
   if (from != whole) {
-    copy(scatter.getLoc(), from, whole, "slice_scatter", "the old value is still read, or belongs to the caller");
+    copy(scatter.getLoc(), from, whole, "slice_scatter",
+         "the old value is still read, or belongs to the caller");
   }
   Exprs strides = stridesOf(typeOf(whole));
   const int64_t dim = scatter.getDim();
-  const AffineExpr offset = strides[dim] * sliceStart(scatter.getStart(), extentsOf(scatter.getX())[dim]);
+  const AffineExpr offset =
+      strides[dim] * sliceStart(scatter.getStart(), extentsOf(scatter.getX())[dim]);
   strides[dim] = strides[dim] * scatter.getStep();
-  Value part = view(scatter.getLoc(), whole, type(extentsOf(scatter.getSrc()), typeOf(whole).getElementType(), strides), offset);
+  Value part =
+      view(scatter.getLoc(), whole,
+           type(extentsOf(scatter.getSrc()), typeOf(whole).getElementType(), strides), offset);
   copy(scatter.getLoc(), src, part, "slice_scatter", "the slice that is replaced");
   return success();
 }
 
-FailureOr<Value> Lowering::dynamicPart(mlir::Location loc, Value base, Value index, int64_t dim, Value part) {
+FailureOr<Value> Lowering::dynamicPart(mlir::Location loc, Value base, Value index, int64_t dim,
+                                       Value part) {
   FailureOr<Value> number = indexValue(loc, index);
   if (failed(number)) {
     return failure();
   }
   const std::string name = "i" + std::to_string(usedNames_["index."]++);
-  const AffineExpr position = mlir::getAffineSymbolExpr(names_.size(), context_);  // behind the names of extents
+  // behind the names of extents
+  const AffineExpr position = mlir::getAffineSymbolExpr(names_.size(), context_);
   const Exprs strides = stridesOf(typeOf(base));
-  return view(loc, base, type(extentsOf(part), typeOf(base).getElementType(), strides), position * strides[dim], {{name, *number}});
+  return view(loc, base, type(extentsOf(part), typeOf(base).getElementType(), strides),
+              position * strides[dim], {{name, *number}});
 }
 
 LogicalResult Lowering::lowerDynamic(Operation* op) {
   if (auto slice = llvm::dyn_cast<op::DynamicSliceOp>(op)) {
-    FailureOr<Value> part = dynamicPart(op->getLoc(), bufferOf(slice.getX()), slice.getIndex(), slice.getDim(), slice.getResult());
+    FailureOr<Value> part = dynamicPart(op->getLoc(), bufferOf(slice.getX()), slice.getIndex(),
+                                        slice.getDim(), slice.getResult());
     if (succeeded(part)) {
       bind(slice.getResult(), *part);
     }
@@ -363,9 +395,11 @@ LogicalResult Lowering::lowerDynamic(Operation* op) {
   Value src = bufferOf(update.getSrc());
   Value whole = destination(update.getResult());
   if (from != whole) {
-    copy(op->getLoc(), from, whole, "dynamic_update_slice", "the old value is still read, or belongs to the caller");
+    copy(op->getLoc(), from, whole, "dynamic_update_slice",
+         "the old value is still read, or belongs to the caller");
   }
-  FailureOr<Value> part = dynamicPart(op->getLoc(), whole, update.getIndex(), update.getDim(), update.getSrc());
+  FailureOr<Value> part =
+      dynamicPart(op->getLoc(), whole, update.getIndex(), update.getDim(), update.getSrc());
   if (failed(part)) {
     return failure();
   }
@@ -401,20 +435,28 @@ LogicalResult Lowering::lowerPool(Operation* op) {
   spec.outputs = {to};
   spec.tune = {named("kind", builder_.getStringAttr(maximum ? "max" : "avg")),
                named("channelsLast", number(channelsLast ? 1 : 0))};
-  spec.shape = {named("batch", number(in[0])), named("channels", number(in[1])),
-                named("inH", number(in[2])), named("inW", number(in[3])),
-                named("outH", number(out[2])), named("outW", number(out[3])),
-                named("kernelH", pair(kernelSize, 0)), named("kernelW", pair(kernelSize, 1)),
-                named("strideH", pair(stride, 0)), named("strideW", pair(stride, 1)),
-                named("padH", pair(padding, 0)), named("padW", pair(padding, 1)),
+  spec.shape = {named("batch", number(in[0])),
+                named("channels", number(in[1])),
+                named("inH", number(in[2])),
+                named("inW", number(in[3])),
+                named("outH", number(out[2])),
+                named("outW", number(out[3])),
+                named("kernelH", pair(kernelSize, 0)),
+                named("kernelW", pair(kernelSize, 1)),
+                named("strideH", pair(stride, 0)),
+                named("strideW", pair(stride, 1)),
+                named("padH", pair(padding, 0)),
+                named("padW", pair(padding, 1)),
                 named("dilationH", number(maximum ? maximum.getDilation()[0] : 1)),
                 named("dilationW", number(maximum ? maximum.getDilation()[1] : 1)),
                 named("includePad", number(average && average.getCountIncludePad() ? 1 : 0)),
                 named("divisor", number(average ? average.getDivisorOverride().value_or(0) : 0)),
-                named("inStride", numbers(inStrides)), named("outStride", numbers(outStrides))};
+                named("inStride", numbers(inStrides)),
+                named("outStride", numbers(outStrides))};
   spec.op = spec.name;
   spec.why = channelsLast ? "native.pool: vectors of channels" : "native.pool: any strides";
-  spec.costUs = static_cast<double>(upperBound(product(out))) * static_cast<double>(kernelSize[0] * kernelSize[1]) * 0.0001;
+  spec.costUs = static_cast<double>(upperBound(product(out))) *
+                static_cast<double>(kernelSize[0] * kernelSize[1]) * 0.0001;
   launch(op->getLoc(), spec);
   return success();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program writes is in one place only: refuses tensors of a call that share memory where eager would read what
-// was just written.
+// What a program writes is in one place only: refuses tensors of a call that share memory where
+// eager would read what was just written.
 #include "callable.h"
 
 int slCheckWritten(Callable* self, const Scratch* scratch) {
@@ -52,7 +52,7 @@ int slCheckInputsApart(Callable* self, const Scratch* scratch) {
 }
 
 int slCheckOutApart(Callable* self, Scratch* scratch, int32_t output, sl_range range,
-                       PyObject* name) {
+                    PyObject* name) {
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
     if (slRangesOverlap(range, slTensorRange(&scratch->tensors[i]))) {
       PyErr_Format(slGuardError, "out '%U' shares memory with the input '%U'", name,

@@ -16,7 +16,8 @@ static struct {
   PyTypeObject* parameter;
   const sl_dl_exchange* exchange;
   PyObject*
-      requires_grad;  // getset descriptor of the base class; called directly, it costs no look-up
+      // getset descriptor of the base class; called directly, it costs no look-up
+      requires_grad;
   descrgetfunc get_requires_grad;
   PyCFunction is_neg;          // C function behind Tensor.is_neg
   bool (*grad_enabled)(void);  // from torch's C shim, NULL when it has none

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Buffers of emitted Python: an address and a line of the program's buffer table.
-#include "emitted.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "emitted.h"
 
 PyTypeObject* slBufferType;
 
@@ -22,7 +22,8 @@ static void dealloc(PyObject* object) {
   Buffer* buffer = (Buffer*)object;
   PyTypeObject* type = Py_TYPE(object);
   if (buffer->owned_bytes) {
-    sl_free(buffer->io->desc->spaces[buffer->line->space], sl_program_device(buffer->io->program), buffer->data, buffer->owned_bytes);
+    sl_free(buffer->io->desc->spaces[buffer->line->space], sl_program_device(buffer->io->program),
+            buffer->data, buffer->owned_bytes);
   }
   Py_XDECREF((PyObject*)buffer->io);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
@@ -160,7 +161,8 @@ static PyObject* view(PyObject* self, PyObject* const* args, Py_ssize_t count) {
 static PyObject* longTuple(const Buffer* buffer, const sl_expr* values, int32_t scale) {
   PyObject* tuple = PyTuple_New(buffer->line->rank);
   for (int32_t d = 0; tuple && d < buffer->line->rank; ++d) {
-    PyObject* value = PyLong_FromLongLong(sl_expr_value(&values[d], buffer->io->extent_values) * scale);
+    PyObject* value =
+        PyLong_FromLongLong(sl_expr_value(&values[d], buffer->io->extent_values) * scale);
     if (!value || PyTuple_SetItem(tuple, d, value)) {
       Py_CLEAR(tuple);
     }
@@ -202,7 +204,7 @@ static PyObject* getSpace(PyObject* self, void* unused) {
 
 static PyObject* getRole(PyObject* self, void* unused) {
   (void)unused;
-  static const char* const names[] = {"parameter", "state", "prepared", "handle", "input",
+  static const char* const names[] = {"parameter", "state", "prepared", "handle",   "input",
                                       "output",    "arena", "view",     "constant", "allocated"};
   return PyUnicode_FromString(names[((Buffer*)self)->line->role]);
 }
@@ -218,7 +220,8 @@ static PyObject* repr(PyObject* self) {
   PyObject* shape = dtype ? getShape(self, NULL) : NULL;
   PyObject* role = shape ? getRole(self, NULL) : NULL;
   PyObject* text =
-      role ? PyUnicode_FromFormat("<buffer %s: %U %R, %U>", buffer->line->name, dtype, shape, role) : NULL;
+      role ? PyUnicode_FromFormat("<buffer %s: %U %R, %U>", buffer->line->name, dtype, shape, role)
+           : NULL;
   Py_XDECREF(dtype);
   Py_XDECREF(shape);
   Py_XDECREF(role);
@@ -232,7 +235,8 @@ static int isReadOnly(const Buffer* buffer) {
   while (root->base >= 0) {
     root = &desc->buffers[root->base];
   }
-  if (root->role == SL_ROLE_PARAMETER || root->role == SL_ROLE_CONSTANT || root->role == SL_ROLE_PREPARED) {
+  if (root->role == SL_ROLE_PARAMETER || root->role == SL_ROLE_CONSTANT ||
+      root->role == SL_ROLE_PREPARED) {
     return 1;
   }
   return root->role == SL_ROLE_INPUT;
@@ -251,8 +255,9 @@ static size_t spanBytes(const Buffer* buffer) {
   return (size_t)(last + 1) * ((buffer->line->dtype.bits + 7u) / 8);
 }
 
-/// What a device's memory holds once all that was enqueued so far has run, for the caller to free. NULL with an exception.
-/// What a graph was to launch at the end of the call is launched by then, and the rest of the call comes one by one.
+/// What a device's memory holds once all that was enqueued so far has run, for the caller to free.
+/// NULL with an exception. What a graph was to launch at the end of the call is launched by then,
+/// and the rest of the call comes one by one.
 static void* copiedToHost(const Buffer* buffer) {
   const Io* io = buffer->io;
   const char* space = io->desc->spaces[buffer->line->space];
@@ -261,19 +266,22 @@ static void* copiedToHost(const Buffer* buffer) {
     queue = strcmp(io->desc->queues[q], space) == 0 ? io->bindings->queues[q] : NULL;
   }
   if (queue && sl_queue_captured(queue)) {
-    PyErr_Format(slUnsupportedError, "buffer '%s' cannot be read while a graph is captured: nothing runs before it is launched",
-                 buffer->line->name);
+    PyErr_Format(
+        slUnsupportedError,
+        "buffer '%s' cannot be read while a graph is captured: nothing runs before it is launched",
+        buffer->line->name);
     return NULL;
   }
   const size_t bytes = spanBytes(buffer);
   void* host = queue ? malloc(bytes ? bytes : 1) : NULL;
   if (!host) {
-    PyErr_Format(slUnsupportedError, "buffer '%s' lies in the memory '%s', which the host cannot read now", buffer->line->name, space);
+    PyErr_Format(slUnsupportedError,
+                 "buffer '%s' lies in the memory '%s', which the host cannot read now",
+                 buffer->line->name, space);
     return NULL;
   }
   int32_t status = SL_OK;
-  Py_BEGIN_ALLOW_THREADS
-  if (bytes) {
+  Py_BEGIN_ALLOW_THREADS if (bytes) {
     status = sl_queue_copy(io->ctx, queue, host, io->desc->spaces[0], buffer->data, space, bytes);
     if (status == SL_OK) {
       void* event = sl_queue_record(queue);
@@ -282,11 +290,11 @@ static void* copiedToHost(const Buffer* buffer) {
       status = __atomic_load_n(&io->ctx->status, __ATOMIC_ACQUIRE);
     }
   }
-  Py_END_ALLOW_THREADS
-  if (status != SL_OK) {
+  Py_END_ALLOW_THREADS if (status != SL_OK) {
     free(host);
     sl_message message;
-    PyOS_snprintf(message.text, sizeof(message.text), "%s: buffer '%s' could not be copied to the host",
+    PyOS_snprintf(message.text, sizeof(message.text),
+                  "%s: buffer '%s' could not be copied to the host",
                   io->ctx->text[0] ? io->ctx->text : "the device failed", buffer->line->name);
     slRaiseStatus(status, message.text);
     return NULL;
@@ -311,8 +319,9 @@ static PyObject* arrayOver(PyObject* self, void* data, int copy) {
   return array;
 }
 
-/// numpy(): the memory as an array. It stays what it is after the call: the call then keeps its frame and arguments. A copy
-/// for bfloat16 (as float32), in prepare, whose scratch memory goes, and of a device's memory, which is waited for.
+/// numpy(): the memory as an array. It stays what it is after the call: the call then keeps its
+/// frame and arguments. A copy for bfloat16 (as float32), in prepare, whose scratch memory goes,
+/// and of a device's memory, which is waited for.
 static PyObject* asNumpy(PyObject* self, PyObject* unused) {
   (void)unused;
   Buffer* buffer = (Buffer*)self;
@@ -322,7 +331,8 @@ static PyObject* asNumpy(PyObject* self, PyObject* unused) {
     return NULL;
   }
   if (buffer->line->role == SL_ROLE_HANDLE) {
-    PyErr_Format(slUnsupportedError, "buffer '%s' is a library's handle, not an array", buffer->line->name);
+    PyErr_Format(slUnsupportedError, "buffer '%s' is a library's handle, not an array",
+                 buffer->line->name);
     return NULL;
   }
   if (is_there) {
@@ -341,7 +351,8 @@ static PyObject* asNumpy(PyObject* self, PyObject* unused) {
 
 static PyMethodDef methods[] = {
     {"numpy", asNumpy, METH_NOARGS,
-     "numpy()\n--\n\nThe memory as a numpy array; bfloat16 as float32, copied; of a device a copy, for which it waits."},
+     "numpy()\n--\n\nThe memory as a numpy array; bfloat16 as float32, copied; of a device a copy, "
+     "for which it waits."},
     {"view", (PyCFunction)(void (*)(void))view, METH_FASTCALL,
      "view(number, elements)\n--\n\nBuffer `number` of the program, `elements` elements on."},
     {NULL, NULL, 0, NULL},
@@ -349,7 +360,9 @@ static PyMethodDef methods[] = {
 static PyGetSetDef facts[] = {
     {"name", getName, NULL, "Its name in the emitted text.", NULL},
     {"source", getSource, NULL, "Its name in the model, or ''.", NULL},
-    {"role", getRole, NULL, "parameter, state, prepared, handle, input, output, arena, view, constant or allocated.", NULL},
+    {"role", getRole, NULL,
+     "parameter, state, prepared, handle, input, output, arena, view, constant or allocated.",
+     NULL},
     {"dtype", getDtype, NULL, "Name of the element type.", NULL},
     {"shape", getShape, NULL, "Sizes.", NULL},
     {"strides", getStrides, NULL, "Strides, in elements.", NULL},

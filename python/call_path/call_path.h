@@ -61,8 +61,10 @@ typedef struct sl_borrow {
   sl_kind kind;
   int read_only;
   const sl_dl_exchange* exchange;  ///< NULL for numpy and __dlpack__
-  PyObject* hold;                  ///< nullable, owned: what keeps a producer's description alive
-  int64_t shape[SL_MAX_RANK];  ///< storage for tensor->shape where the producer has none that lasts
+  /// nullable, owned: what keeps a producer's description alive
+  PyObject* hold;
+  /// storage for tensor->shape where the producer has none that lasts
+  int64_t shape[SL_MAX_RANK];
   int64_t strides[SL_MAX_RANK];
 } sl_borrow;
 
@@ -76,8 +78,8 @@ typedef struct sl_grad_mode {
 /// asked again: tensors that are used over and over (buffers of a control loop) cost a third less.
 /// All zero at first; slSeenClear at the end.
 typedef struct sl_seen {
-  PyObject* weak;  ///< nullable, owned: weak reference, so that another object at the same address
-                   ///< is told apart
+  /// nullable, owned: weak reference, so that another object at the same address is told apart
+  PyObject* weak;
   PyObject* last;  ///< only compared, never dereferenced
   void* data;
 } sl_seen;
@@ -161,7 +163,8 @@ typedef struct sl_signature {
   int32_t count;
   int32_t positional;  ///< how many may be given by position; they come first
   int32_t
-      has_out;  ///< 1: a parameter is itself called "out", so that name is no option of the call
+      /// 1: a parameter is itself called "out", so that name is no option of the call
+      has_out;
 } sl_signature;
 
 int slSignatureParse(PyObject* spec, int32_t leaves, sl_signature* signature);
@@ -198,13 +201,14 @@ typedef struct sl_weights_record {
   sl_weights* weights;  ///< one reference
   sl_program* program;  ///< one reference: the program it was prepared for
   PyObject*
-      bases;  ///< list: for every parameter an object that owns its storage and never requires grad
+      /// list: for every parameter an object that owns its storage and never requires grad
+      bases;
   int32_t range_count;
   sl_range* ranges;  ///< storage of the parameters, sorted, merged
   int32_t state_count;
   sl_range* states;  ///< of them, those that the program updates; likewise
   int32_t live_count;
-  sl_live* live;  ///< [parameters] when the set follows the given objects, else NULL
+  sl_live* live;      ///< [parameters] when the set follows the given objects, else NULL
   PyObject* prepare;  ///< emitted Python that prepares a set, or None
 } sl_weights_record;
 
@@ -234,7 +238,9 @@ enum { SL_KEPT = 2 };
 typedef struct sl_kept {
   PyObject* object;  ///< nullable, owned
   void* data;
-  uint64_t order;  ///< of the call that wrote it last (sl_queue_order): only one of the same comes behind what reads it there
+  /// of the call that wrote it last (sl_queue_order): only one of the same comes behind what reads
+  /// it there
+  uint64_t order;
   sl_seen seen;
 } sl_kept;
 
@@ -245,10 +251,11 @@ typedef struct sl_output_plan {
   int64_t shape[SL_MAX_RANK];
   int64_t strides[SL_MAX_RANK];
   int32_t device_type;
-  int32_t device;  ///< its number, on the host 0
+  int32_t device;         ///< its number, on the host 0
   PyObject* numpy_dtype;  ///< nullable, owned: made by the first call with numpy arrays
   PyObject* numpy_shape;  ///< nullable, owned: tuple for numpy.empty, when fixed
-  PyObject* reused_name;  ///< nullable, borrowed: reuse_outputs is on, and what messages call the result
+  /// nullable, borrowed: reuse_outputs is on, and what messages call the result
+  PyObject* reused_name;
   sl_kept kept[SL_KEPT];
   int32_t next_kept;  ///< the oldest
 } sl_output_plan;
@@ -267,8 +274,8 @@ typedef struct sl_result_plan {
 /// A fresh output of one call.
 typedef struct sl_fresh {
   void* data;
-  sl_dl_managed* block;  ///< ours, not yet handed over
-  PyObject* object;      ///< owned: an `out=` tensor, a numpy array, or the wrapped block
+  sl_dl_managed* block;            ///< ours, not yet handed over
+  PyObject* object;                ///< owned: an `out=` tensor, a numpy array, or the wrapped block
   int64_t sizes[2 * SL_MAX_RANK];  ///< shape and strides of a block that a framework allocated
 } sl_fresh;
 
@@ -298,31 +305,35 @@ PyObject* slDeviceName(int32_t device_type, int32_t device_id);
 
 // ---- torch_tensors.c
 
-/// A tensor of torch's own allocator on the plan's device, uninitialized, in the order of the current stream: new reference, and
-/// where its elements are. NULL with an exception that has torch's words. `exchange` is torch's.
-PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchange, int64_t bytes, const int64_t* shape,
-                       const int64_t* strides, void** data);
+/// A tensor of torch's own allocator on the plan's device, uninitialized, in the order of the
+/// current stream: new reference, and where its elements are. NULL with an exception that has
+/// torch's words. `exchange` is torch's.
+PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchange, int64_t bytes,
+                       const int64_t* shape, const int64_t* strides, void** data);
 
 // ---- kept_outputs.c
 
-/// Takes a result of an earlier call of the same order that only the plan holds, is as it was and overlaps none of the
-/// `count` inputs. 1: fresh has it; 0: there is none.
-int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode* mode, uint64_t order,
-               const sl_tensor* inputs, int32_t count);
-/// Remembers a result that is about to be handed out by a call of this order, in place of the oldest.
+/// Takes a result of an earlier call of the same order that only the plan holds, is as it was and
+/// overlaps none of the `count` inputs. 1: fresh has it; 0: there is none.
+int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode* mode,
+               uint64_t order, const sl_tensor* inputs, int32_t count);
+/// Remembers a result that is about to be handed out by a call of this order, in place of the
+/// oldest.
 void slKeptAdd(sl_output_plan* plan, const sl_fresh* fresh, uint64_t order);
 int slKeptTraverse(sl_output_plan* plan, visitproc visit, void* arg);
 void slKeptClear(sl_output_plan* plan);
 
 // ---- streams.c
 
-/// The queue over the framework's current stream of a CUDA device; borrowed, kept for good. NULL with an
-/// exception.
+/// The queue over the framework's current stream of a CUDA device; borrowed, kept for good. NULL
+/// with an exception.
 sl_queue* slCurrentStream(const sl_dl_exchange* exchange, int32_t device);
-/// cuda_calls(): what the runtime asked of the driver so far, by kind; None, or why there is no device.
+/// cuda_calls(): what the runtime asked of the driver so far, by kind; None, or why there is no
+/// device.
 PyObject* slCudaCalls(PyObject* module, PyObject* none);
 PyObject* slCudaMissing(PyObject* module, PyObject* none);
-/// graph_nodes(program): how many nodes a run has as a graph, and ""; or -1 and why it cannot be one.
+/// graph_nodes(program): how many nodes a run has as a graph, and ""; or -1 and why it cannot be
+/// one.
 PyObject* slGraphNodes(PyObject* module, PyObject* program);
 
 // ---- callable.c

@@ -126,7 +126,8 @@ static int fixedMatches(const FixedInput* want, const sl_tensor* given) {
   if (given->dtype.code != want->dtype.code || given->dtype.bits != want->dtype.bits ||
       given->dtype.lanes != want->dtype.lanes || given->rank != want->rank ||
       !slOnDevice(given, want->device_type, want->device) || !given->strides) {
-    return given->rank == 0 && want->rank == 0 && slOnDevice(given, want->device_type, want->device) &&
+    return given->rank == 0 && want->rank == 0 &&
+           slOnDevice(given, want->device_type, want->device) &&
            memcmp(&given->dtype, &want->dtype, sizeof(sl_dtype)) == 0;
   }
   for (int32_t d = 0; d < want->rank; ++d) {
@@ -150,7 +151,8 @@ int slAllMatch(const Callable* self, const sl_tensor* tensors) {
 /// description set *miss instead, which costs no words.
 static int guard(Callable* self, Scratch* scratch, int* miss) {
   const int32_t count = self->desc->input_count;
-  if (!slAllMatch(self, scratch->tensors)) {  // named extents to find, or words for what differs
+  // named extents to find, or words for what differs
+  if (!slAllMatch(self, scratch->tensors)) {
     if (miss && self->desc->extent_count == 0) {
       *miss = 1;
       return -1;
@@ -256,10 +258,12 @@ static int prepareOutputs(Callable* self, Scratch* scratch, PyObject* out, sl_ki
       sl_output_plan* plan = &self->outputs[o];
       int failed;
       if (plan->reused_name && scratch->order &&
-          slKeptTake(plan, fresh, kind, mode, scratch->order, scratch->tensors, self->desc->input_count)) {
+          slKeptTake(plan, fresh, kind, mode, scratch->order, scratch->tensors,
+                     self->desc->input_count)) {
         failed = 0;
       } else if (plan->fixed) {
-        failed = slFreshAllocate(fresh, kind, exchange, plan, plan->bytes, plan->shape, plan->strides);
+        failed =
+            slFreshAllocate(fresh, kind, exchange, plan, plan->bytes, plan->shape, plan->strides);
       } else {
         int64_t shape[SL_MAX_RANK];
         int64_t strides[SL_MAX_RANK];
@@ -295,11 +299,12 @@ PyObject* slOverrideFastPath(PyObject* module, PyObject* value) {
   return before < 0 ? Py_NewRef(Py_None) : PyBool_FromLong(before);
 }
 
-/// Where the call runs, and in which order. What a capture of the caller's writes belongs to its graph, which writes it again whenever
-/// it is launched, so nothing of it is kept.
+/// Where the call runs, and in which order. What a capture of the caller's writes belongs to its
+/// graph, which writes it again whenever it is launched, so nothing of it is kept.
 static int chooseQueue(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange) {
   const int on_device = self->device_type == SL_DLPACK_CUDA;
-  scratch->queue = on_device ? slCurrentStream(exchange, sl_program_device(self->program)) : self->queue;
+  scratch->queue =
+      on_device ? slCurrentStream(exchange, sl_program_device(self->program)) : self->queue;
   if (!scratch->queue) {
     return -1;
   }
@@ -312,14 +317,19 @@ static int execute(Callable* self, Scratch* scratch) {
   message.text[0] = '\0';
   sl_queue* queue = scratch->queue;
   sl_frame* frame = NULL;
-  int32_t status = sl_frame_lease_on(self->program, queue, self->launch, scratch->extents, &frame, &message);
+  int32_t status =
+      sl_frame_lease_on(self->program, queue, self->launch, scratch->extents, &frame, &message);
   if (status == SL_OK) {
     const int fast = overridden >= 0 ? overridden : self->fast_path;
     if (fast && self->python) {
       return slExecutePython(self, scratch, frame);
     }
-    const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data,
-                          scratch->extents, fast ? NULL : sl_interpreter(), self->launch};
+    const sl_args args = {sizeof(args),
+                          scratch->input_data,
+                          scratch->output_data,
+                          scratch->extents,
+                          fast ? NULL : sl_interpreter(),
+                          self->launch};
     sl_ctx context;  // sl_run clears the rest; its text is long
     context.size = sizeof(context);
     const int32_t* cancel = self->has_loops ? slInterruptsBegin() : NULL;
@@ -328,12 +338,12 @@ static int execute(Callable* self, Scratch* scratch) {
     context.profile_user = NULL;
     if (self->release_gil) {
       PyThreadState* state = PyEval_SaveThread();
-      status = sl_run(self->program, scratch->record->weights, frame, queue, &args, &context,
-                      &message);
+      status =
+          sl_run(self->program, scratch->record->weights, frame, queue, &args, &context, &message);
       PyEval_RestoreThread(state);
     } else {
-      status = sl_run(self->program, scratch->record->weights, frame, queue, &args, &context,
-                      &message);
+      status =
+          sl_run(self->program, scratch->record->weights, frame, queue, &args, &context, &message);
     }
     sl_frame_return(frame);
     if (slInterruptsEnd(cancel)) {
@@ -460,8 +470,8 @@ static int takeWeights(Callable* self, Scratch* scratch) {
   return self->any_written || scratch->record->state_count ? slCheckInputsApart(self, scratch) : 0;
 }
 
-/// Binding and borrowing failed: with other programs to try that is a miss, unless it is no matter of
-/// the arguments (an interrupt, memory).
+/// Binding and borrowing failed: with other programs to try that is a miss, unless it is no matter
+/// of the arguments (an interrupt, memory).
 static int missed(int* miss) {
   if (miss && PyErr_ExceptionMatches(slGuardError)) {
     PyErr_Clear();
@@ -471,7 +481,7 @@ static int missed(int* miss) {
 }
 
 PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
-                         int* miss, Py_ssize_t* likely) {
+                    int* miss, Py_ssize_t* likely) {
   if (!self->signature.slots) {
     PyErr_SetString(slInternalError,
                     "this compiled function was already taken apart by the garbage collector");
@@ -497,8 +507,7 @@ PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
       *likely = slFindOther(self, scratch);
     }
   }
-  if (!failed && takeWeights(self, scratch) == 0 &&
-      chooseQueue(self, scratch, exchange) == 0 &&
+  if (!failed && takeWeights(self, scratch) == 0 && chooseQueue(self, scratch, exchange) == 0 &&
       prepareOutputs(self, scratch, out, kind, exchange, &mode) == 0 &&
       execute(self, scratch) == 0) {
     result = buildResult(self, scratch, kind, exchange, out);
@@ -554,17 +563,18 @@ static PyObject* callTuple(PyObject* self, PyObject* args, PyObject* keywords) {
 
 // ---- making one
 
-
 static int parseOptions(Callable* self, PyObject* options) {
   double estimate = 0;
   double threshold = SL_GIL_THRESHOLD_US;
   const char* kind = NULL;
   const char* launch = NULL;
   int fast_path = 1;
-  static char* names[] = {"kind", "estimated_us", "gil_threshold_us", "fast_path", "reuse_outputs", "launch", NULL};
+  static char* names[] = {
+      "kind", "estimated_us", "gil_threshold_us", "fast_path", "reuse_outputs", "launch", NULL};
   PyObject* none = PyTuple_New(0);
-  int parsed = none && PyArg_ParseTupleAndKeywords(none, options, "|$sddppz", names, &kind, &estimate,
-                                                   &threshold, &fast_path, &self->reuse_outputs, &launch);
+  int parsed =
+      none && PyArg_ParseTupleAndKeywords(none, options, "|$sddppz", names, &kind, &estimate,
+                                          &threshold, &fast_path, &self->reuse_outputs, &launch);
   Py_XDECREF(none);
   if (!parsed) {
     return -1;
@@ -580,8 +590,8 @@ static int parseOptions(Callable* self, PyObject* options) {
   }
   self->launch = launch && strcmp(launch, "graph") == 0 ? SL_LAUNCH_GRAPH : SL_LAUNCH_STREAM;
   self->fast_path = fast_path;
-  // A program whose results a device brings to the host waits for it, however little there is to compute. On a
-  // stream of the caller's nothing waits.
+  // A program whose results a device brings to the host waits for it, however little there is to
+  // compute. On a stream of the caller's nothing waits.
   self->device_type = SL_DLPACK_CPU;
   for (int32_t i = 1; i < self->desc->queue_count; ++i) {
     self->device_type =
@@ -736,7 +746,8 @@ static PyMemberDef members[] = {
     {"_python", T_OBJECT, offsetof(Callable, python), 0, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(Callable, attributes), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Callable, weak_references), READONLY, NULL},
-    {"_weights", T_OBJECT_EX, offsetof(Callable, weights), READONLY, "The set that the next call takes."},
+    {"_weights", T_OBJECT_EX, offsetof(Callable, weights), READONLY,
+     "The set that the next call takes."},
     {NULL, 0, 0, 0, NULL},
 };
 static PyType_Slot slots[] = {

@@ -23,10 +23,12 @@ typedef struct Scratch {
   PyObject** outs;       // [results], owned: tensors of `out=`
   PyObject** results;    // [results], owned
   sl_queue* queue;       // of this call: on a device the caller's current stream
-  uint64_t order;        // with reuse_outputs that of the queue; 0: no result of another call is taken, nor this one's kept
-  int32_t borrowed;      // how many borrows have begun
-  Io* looked_at;         // nullable, owned: the call's, when arrays show its memory
-  PyObject* weights;     // owned: the set that this call began with
+  // with reuse_outputs that of the queue; 0: no result of another call is taken, nor this one's
+  // kept
+  uint64_t order;
+  int32_t borrowed;           // how many borrows have begun
+  Io* looked_at;              // nullable, owned: the call's, when arrays show its memory
+  PyObject* weights;          // owned: the set that this call began with
   sl_weights_record* record;  // inside it
 } Scratch;
 
@@ -51,7 +53,8 @@ typedef struct Callable {
   const sl_program_desc* desc;
   PyObject* weights;          // capsule: the set that the next call takes; publish exchanges it
   sl_weights_record* record;  // inside it
-  PyObject* others;           // nullable: tuple of Callables for arguments that do not fit this one
+  // nullable: tuple of Callables for arguments that do not fit this one
+  PyObject* others;
   sl_queue* queue;
   int32_t device_type;  // where it runs; SL_DLPACK_CUDA: on the caller's current stream
   sl_signature signature;
@@ -61,7 +64,8 @@ typedef struct Callable {
   int has_loops;  // that Ctrl-C may have to end
   int reuse_outputs;
   int32_t launch;  // sl_launch
-  int fast_path;  // 1: the straight line, 0: the interpreter; fast_path() around a call overrides it
+  // 1: the straight line, 0: the interpreter; fast_path() around a call overrides it
+  int fast_path;
   int any_written;
   FixedInput* inputs;
   PyObject** names;  // [inputs], borrowed from the signature's nodes
@@ -75,8 +79,9 @@ typedef struct Callable {
 
 // ---- interrupts.c
 
-/// Lets Ctrl-C end a run: what its context's cancel flag shall be, or NULL (not the main thread, a handler that is not
-/// Python's own, or a run that is inside another). End it after the run, with the GIL in both cases.
+/// Lets Ctrl-C end a run: what its context's cancel flag shall be, or NULL (not the main thread, a
+/// handler that is not Python's own, or a run that is inside another). End it after the run, with
+/// the GIL in both cases.
 const int32_t* slInterruptsBegin(void);
 /// Whether Ctrl-C came, with the exception set. `cancel` NULL: no.
 int slInterruptsEnd(const int32_t* cancel);
@@ -85,8 +90,9 @@ int slInterruptsEnd(const int32_t* cancel);
 
 /// Whether no extent is named and the tensors have exactly the compiled sizes.
 int slAllMatch(const Callable* self, const sl_tensor* tensors);
-/// One program. `miss` NULL: exceptions say why the arguments do not fit; else *miss is set when they
-/// do not, without an exception, and *likely (nullable) to the other program that may fit, or -1.
+/// One program. `miss` NULL: exceptions say why the arguments do not fit; else *miss is set when
+/// they do not, without an exception, and *likely (nullable) to the other program that may fit, or
+/// -1.
 PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
                     int* miss, Py_ssize_t* likely);
 /// Gives the callable another set; the one it had is returned and the caller's to drop.
@@ -101,11 +107,13 @@ int32_t slDeviceType(const sl_program_desc* desc, const sl_buffer* buffer);
 
 /// Inputs that the program updates are writable and share memory with no other input.
 int slCheckWritten(Callable* self, const Scratch* scratch);
-/// No input shares memory with a buffer of the module that the program updates, and none that it updates with any
-/// parameter.
+/// No input shares memory with a buffer of the module that the program updates, and none that it
+/// updates with any parameter.
 int slCheckInputsApart(Callable* self, const Scratch* scratch);
-/// A tensor of `out=`, for output number `output`, shares memory with nothing that the program reads or writes.
-int slCheckOutApart(Callable* self, Scratch* scratch, int32_t output, sl_range range, PyObject* name);
+/// A tensor of `out=`, for output number `output`, shares memory with nothing that the program
+/// reads or writes.
+int slCheckOutApart(Callable* self, Scratch* scratch, int32_t output, sl_range range,
+                    PyObject* name);
 
 // ---- programs.c
 
@@ -116,8 +124,8 @@ Py_ssize_t slFindOther(const Callable* self, const Scratch* scratch);
 
 // ---- python_path.c
 
-/// Runs by self->python. Its exception stays as it is; `frame` is given back, or kept by what looked
-/// at it.
+/// Runs by self->python. Its exception stays as it is; `frame` is given back, or kept by what
+/// looked at it.
 int slExecutePython(Callable* self, Scratch* scratch, sl_frame* frame);
 /// After a call whose memory arrays show: what they show of arguments and results is kept.
 void slKeepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange);

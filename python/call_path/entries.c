@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What statements call, as Python callables: one vector call, pointers out of buffers, a jump through the thunk.
-#include "emitted.h"
-
+// What statements call, as Python callables: one vector call, pointers out of buffers, a jump
+// through the thunk.
 #include <stddef.h>
 #include <string.h>
+
+#include "emitted.h"
 
 typedef struct Entry {
   PyObject_HEAD sl_vectorcall vectorcall;
@@ -20,7 +21,8 @@ static PyObject* raiseArguments(const Entry* self, Py_ssize_t given, const char*
   const sl_entry* entry = self->entry;
   const int queues = entry->kind != SL_ENTRY_SCALAR;
   const int results = entry->kind == SL_ENTRY_SCALAR;
-  PyErr_Format(slUserError, "%s.%s takes %d arguments (%s%d buffers or values, %d sizes) but got %zd%s",
+  PyErr_Format(slUserError,
+               "%s.%s takes %d arguments (%s%d buffers or values, %d sizes) but got %zd%s",
                entry->backend, entry->name,
                (int)(queues + entry->argument_count - results + entry->scalar_count),
                queues ? "a queue, " : "", (int)(entry->argument_count - results),
@@ -28,7 +30,8 @@ static PyObject* raiseArguments(const Entry* self, Py_ssize_t given, const char*
   return NULL;
 }
 
-/// Grid and block of a kernel of a device as the call names them: `grid=16, block=256`, the values behind the others.
+/// Grid and block of a kernel of a device as the call names them: `grid=16, block=256`, the values
+/// behind the others.
 static int readGrid(const Entry* self, PyObject* const* values, PyObject* names, sl_grid* grid) {
   const sl_entry* entry = self->entry;
   PyObject* wanted = Py_BuildValue("(ss)", "grid", "block");
@@ -36,7 +39,8 @@ static int readGrid(const Entry* self, PyObject* const* values, PyObject* names,
   Py_XDECREF(wanted);
   if (same <= 0) {
     if (!PyErr_Occurred()) {
-      PyErr_Format(slUserError, "%s.%s runs on a device: say grid= and block= behind its arguments", entry->backend, entry->name);
+      PyErr_Format(slUserError, "%s.%s runs on a device: say grid= and block= behind its arguments",
+                   entry->backend, entry->name);
     }
     return -1;
   }
@@ -46,16 +50,20 @@ static int readGrid(const Entry* self, PyObject* const* values, PyObject* names,
     return -1;
   }
   if (blocks < 0 || threads != entry->code->threads) {
-    PyErr_Format(slUserError, "%s.%s got grid=%lld, block=%lld but takes grid >= 0 and block=%d, which it was compiled for",
+    PyErr_Format(slUserError,
+                 "%s.%s got grid=%lld, block=%lld but takes grid >= 0 and block=%d, which it was "
+                 "compiled for",
                  entry->backend, entry->name, blocks, threads, (int)entry->code->threads);
     return -1;
   }
-  *grid = (sl_grid){.size = sizeof(sl_grid), .blocks = blocks, .threads = (int32_t)threads, .shared_bytes = 0};
+  *grid = (sl_grid){
+      .size = sizeof(sl_grid), .blocks = blocks, .threads = (int32_t)threads, .shared_bytes = 0};
   return 0;
 }
 
 /// Arguments of a kernel of a device are 8 bytes each, the addresses first.
-static void start(const Entry* self, const Queue* queue, void* const* pointers, const int64_t* scalars, const sl_grid* grid) {
+static void start(const Entry* self, const Queue* queue, void* const* pointers,
+                  const int64_t* scalars, const sl_grid* grid) {
   const sl_entry* entry = self->entry;
   Io* io = queue->io;
   void* places[2 * kInlineArguments];
@@ -65,7 +73,8 @@ static void start(const Entry* self, const Queue* queue, void* const* pointers, 
   for (int32_t i = 0; i < entry->scalar_count; ++i) {
     places[entry->argument_count + i] = (void*)&scalars[i];
   }
-  sl_queue_start(io->ctx, io->bindings->queues[queue->number], io->bindings->kernels[entry - io->desc->entries], grid, places);
+  sl_queue_start(io->ctx, io->bindings->queues[queue->number],
+                 io->bindings->kernels[entry - io->desc->entries], grid, places);
 }
 
 static void launch(const Entry* self, const Queue* queue, void* const* pointers,
@@ -85,7 +94,8 @@ static void launch(const Entry* self, const Queue* queue, void* const* pointers,
 }
 
 /// entry(queue, buffers..., sizes...).
-static PyObject* callKernel(PyObject* object, PyObject* const* args, size_t nargs, PyObject* names) {
+static PyObject* callKernel(PyObject* object, PyObject* const* args, size_t nargs,
+                            PyObject* names) {
   const Entry* self = (Entry*)object;
   const sl_entry* entry = self->entry;
   const Py_ssize_t given = (Py_ssize_t)(nargs & ~SL_VECTORCALL_OFFSET_FLAG);
@@ -104,7 +114,9 @@ static PyObject* callKernel(PyObject* object, PyObject* const* args, size_t narg
     return raiseArguments(self, given, ", the first of which is no queue of its device");
   }
   if (entry->code && sl_program_description(self->program) != io->desc) {
-    return raiseArguments(self, given, ", and is a device's kernel of another program, which this call has not loaded");
+    return raiseArguments(
+        self, given,
+        ", and is a device's kernel of another program, which this call has not loaded");
   }
   if (entry->code && readGrid(self, args + given, names, &grid)) {
     return NULL;
@@ -162,7 +174,8 @@ done:
 }
 
 /// entry(operands...): arithmetic between statements.
-static PyObject* callScalar(PyObject* object, PyObject* const* args, size_t nargs, PyObject* names) {
+static PyObject* callScalar(PyObject* object, PyObject* const* args, size_t nargs,
+                            PyObject* names) {
   const Entry* self = (Entry*)object;
   const sl_entry* entry = self->entry;
   const Py_ssize_t given = (Py_ssize_t)(nargs & ~SL_VECTORCALL_OFFSET_FLAG);
@@ -224,7 +237,8 @@ static PyObject* getScalars(PyObject* self, void* unused) {
   return tuple;
 }
 
-/// An extent: an int where it is fixed, else its postfix steps as a tuple, which _call_support spells.
+/// An extent: an int where it is fixed, else its postfix steps as a tuple, which _call_support
+/// spells.
 static PyObject* extentObject(const sl_expr* value) {
   int fixed = 1;
   for (int64_t i = 0; i < value->count; ++i) {
@@ -235,7 +249,8 @@ static PyObject* extentObject(const sl_expr* value) {
   }
   PyObject* steps = PyTuple_New((Py_ssize_t)value->count);
   for (int64_t i = 0; steps && i < value->count; ++i) {
-    PyObject* step = Py_BuildValue("(CL)", (int)value->steps[i].op, (long long)value->steps[i].value);
+    PyObject* step =
+        Py_BuildValue("(CL)", (int)value->steps[i].op, (long long)value->steps[i].value);
     if (!step || PyTuple_SetItem(steps, (Py_ssize_t)i, step)) {
       Py_CLEAR(steps);
     }
@@ -267,16 +282,18 @@ static PyObject* extentNames(const sl_program_desc* desc) {
 
 static PyObject* getArguments(PyObject* self, void* unused) {
   (void)unused;
-  static const char* const roles[] = {"input", "output", "readwrite", "workspace", "handle", "value"};
+  static const char* const roles[] = {"input",     "output", "readwrite",
+                                      "workspace", "handle", "value"};
   const sl_entry* entry = ((Entry*)self)->entry;
   const sl_program_desc* desc = sl_program_description(((Entry*)self)->program);
   PyObject* list = PyList_New(0);
   for (int32_t i = 0; list && i < entry->argument_count; ++i) {
     const sl_argument* argument = &entry->arguments[i];
-    PyObject* row = Py_BuildValue(
-        "(ssiisNN)", argument->name, roles[argument->role], (int)argument->dtype.code,
-        (int)argument->dtype.bits, desc->spaces[argument->space],
-        extentTuple(argument->extents, argument->rank), extentTuple(argument->strides, argument->rank));
+    PyObject* row =
+        Py_BuildValue("(ssiisNN)", argument->name, roles[argument->role], (int)argument->dtype.code,
+                      (int)argument->dtype.bits, desc->spaces[argument->space],
+                      extentTuple(argument->extents, argument->rank),
+                      extentTuple(argument->strides, argument->rank));
     if (!row || PyList_Append(list, row)) {
       Py_CLEAR(list);
     }
@@ -292,7 +309,8 @@ static PyObject* getArguments(PyObject* self, void* unused) {
 static PyObject* repr(PyObject* self) {
   const sl_entry* entry = ((Entry*)self)->entry;
   PyObject* kind = getKind(self, NULL);
-  PyObject* text = kind ? PyUnicode_FromFormat("<%U %s.%s>", kind, entry->backend, entry->name) : NULL;
+  PyObject* text =
+      kind ? PyUnicode_FromFormat("<%U %s.%s>", kind, entry->backend, entry->name) : NULL;
   Py_XDECREF(kind);
   return text;
 }
@@ -360,7 +378,8 @@ static PyGetSetDef facts[] = {
 
 int slEntryTypeInit(void) {
   static PyType_Slot slots[] = {
-      {Py_tp_doc, "What a statement calls: a compiled kernel, a library's entry, a scalar operation."},
+      {Py_tp_doc,
+       "What a statement calls: a compiled kernel, a library's entry, a scalar operation."},
       {Py_tp_call, callTuple},
       {Py_tp_members, members},
       {Py_tp_getset, facts},
@@ -369,7 +388,8 @@ int slEntryTypeInit(void) {
       {0, NULL},
   };
   PyType_Spec spec = {"straightline._call.Entry", sizeof(Entry), 0,
-                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | SL_HAVE_VECTORCALL, slots};
+                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | SL_HAVE_VECTORCALL,
+                      slots};
   entry_type_ = (PyTypeObject*)PyType_FromSpec(&spec);
   return entry_type_ ? 0 : -1;
 }

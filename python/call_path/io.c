@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // One call of emitted Python: what `io` is, and its queues.
-#include "emitted.h"
-
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "emitted.h"
 
 PyTypeObject* slQueueType;
 static PyTypeObject* io_type_;
@@ -12,8 +12,7 @@ static PyTypeObject* event_type_;
 
 /// A point in the order of a queue; the call holds the event itself.
 typedef struct Event {
-  PyObject_HEAD
-  Io* io;
+  PyObject_HEAD Io* io;
   int32_t number;
 } Event;
 
@@ -167,8 +166,9 @@ static int bind(Io* io, const SlPythonCall* call, int32_t phase, const sl_bindin
   return 0;
 }
 
-/// Python before 3.14 ends (pthread_exit) a thread that comes back to it while the process ends. That may not unwind through
-/// the runtime, which promises not to throw: such a thread stops here, and ends with the process.
+/// Python before 3.14 ends (pthread_exit) a thread that comes back to it while the process ends.
+/// That may not unwind through the runtime, which promises not to throw: such a thread stops here,
+/// and ends with the process.
 static void stopWhenEnded(int* inside) {
   while (*inside) {
     pause();
@@ -271,7 +271,8 @@ static PyObject* backEdge(PyObject* self, PyObject* value) {
   return stopIfFailed(self, value);
 }
 
-/// alloc(number, bytes). Out of memory is a failure of the call, told by the stop_if_failed that follows.
+/// alloc(number, bytes). Out of memory is a failure of the call, told by the stop_if_failed that
+/// follows.
 static PyObject* allocate(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   Io* io = (Io*)self;
   if (count != 2) {
@@ -402,10 +403,8 @@ static PyObject* queueWait(PyObject* self, PyObject* value) {
   void* target = io->bindings->queues[queue->number];
   void* event = io->events[2 * number];
   void* origin = io->events[2 * number + 1];
-  Py_BEGIN_ALLOW_THREADS
-  sl_queue_wait(target, event, origin);
-  Py_END_ALLOW_THREADS
-  Py_RETURN_NONE;
+  Py_BEGIN_ALLOW_THREADS sl_queue_wait(target, event, origin);
+  Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 static PyObject* queueRepr(PyObject* self) {
@@ -478,11 +477,12 @@ int slIoTypesInit(void) {
       {0, NULL},
   };
   PyType_Spec specs[] = {
-      {"straightline._call.Io", sizeof(Io), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, io_slots},
-      {"straightline._call.Queue", sizeof(Queue), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-       queue_slots},
-      {"straightline._call.Event", sizeof(Event), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-       event_slots},
+      {"straightline._call.Io", sizeof(Io), 0,
+       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, io_slots},
+      {"straightline._call.Queue", sizeof(Queue), 0,
+       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, queue_slots},
+      {"straightline._call.Event", sizeof(Event), 0,
+       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, event_slots},
   };
   io_type_ = (PyTypeObject*)PyType_FromSpec(&specs[0]);
   slQueueType = (PyTypeObject*)PyType_FromSpec(&specs[1]);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// reuse_outputs: tensors of earlier results that nobody holds any more become the next ones. The GIL guards them.
+// reuse_outputs: tensors of earlier results that nobody holds any more become the next ones. The
+// GIL guards them.
 #include "call_path.h"
 
-/// Whether the tensor is still what was handed out (a user may have resized it, or asked for gradients of it), and where.
+/// Whether the tensor is still what was handed out (a user may have resized it, or asked for
+/// gradients of it), and where.
 static int stillFits(sl_kept* kept, const sl_output_plan* plan, sl_kind kind, sl_grad_mode* mode,
                      sl_range* range) {
   sl_tensor tensor;  // its sizes may lie in the borrow, so neither leaves this function
@@ -39,8 +41,8 @@ static void forget(sl_kept* kept) {
   Py_XDECREF(object);
 }
 
-int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode* mode, uint64_t order,
-               const sl_tensor* inputs, int32_t count) {
+int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode* mode,
+               uint64_t order, const sl_tensor* inputs, int32_t count) {
   for (int32_t k = 0; k < SL_KEPT; ++k) {
     sl_kept* kept = &plan->kept[k];
     if (!kept->object || Py_REFCNT(kept->object) != 1 || kept->order != order) {

@@ -24,11 +24,16 @@ int slErrorsInit(void) {
     const char* name;
     PyObject** slot;
   } classes[] = {
-      {"UserError", &slUserError},           {"GuardError", &slGuardError},
-      {"GuardTypeError", &slGuardTypeError}, {"UnsupportedError", &slUnsupportedError},
-      {"InternalError", &slInternalError},   {"IndexRangeError", &index_error_},
-      {"DivisionError", &division_error_},   {"CheckError", &check_error_},
-      {"OutOfMemoryError", &memory_error_},  {"CancelledError", &cancelled_error_},
+      {"UserError", &slUserError},
+      {"GuardError", &slGuardError},
+      {"GuardTypeError", &slGuardTypeError},
+      {"UnsupportedError", &slUnsupportedError},
+      {"InternalError", &slInternalError},
+      {"IndexRangeError", &index_error_},
+      {"DivisionError", &division_error_},
+      {"CheckError", &check_error_},
+      {"OutOfMemoryError", &memory_error_},
+      {"CancelledError", &cancelled_error_},
       {"OpError", &op_error_},
       {"DeviceError", &device_error_},
   };
@@ -193,7 +198,8 @@ static PyMethodDef functions[] = {
     {"entries", slEntries, METH_O,
      "entries(program)\n--\n\nAll that the program's statements call."},
     {"graph_nodes", slGraphNodes, METH_O,
-     "graph_nodes(program)\n--\n\nNodes of a run as a graph, and \"\"; or -1 and why it cannot be one."},
+     "graph_nodes(program)\n--\n\nNodes of a run as a graph, and \"\"; or -1 and why it cannot be "
+     "one."},
     {"override_fast_path", slOverrideFastPath, METH_O,
      "override_fast_path(value)\n--\n\nTrue, False or None for calls of this thread; gives what "
      "held before."},
@@ -201,10 +207,12 @@ static PyMethodDef functions[] = {
      "program_from_library(path)\n--\n\nLoads a compiled unit that exports sl_program; gives a "
      "program capsule."},
     {"symbol", symbolAddress, METH_VARARGS,
-     "symbol(name)\n--\n\nAddress of an extern \"C\" function of the runtime or of a backend, 0 when "
+     "symbol(name)\n--\n\nAddress of an extern \"C\" function of the runtime or of a backend, 0 "
+     "when "
      "there is none."},
     {"weights", slWeightsNew, METH_VARARGS,
-     "weights(program, parameters, live=False, prepare=None)\n--\n\nBorrows the parameters' storage and prepares "
+     "weights(program, parameters, live=False, prepare=None)\n--\n\nBorrows the parameters' "
+     "storage and prepares "
      "them; gives a weights capsule."},
     {"parameters", slWeightsParameters, METH_VARARGS,
      "parameters(weights)\n--\n\nThe tensors of a set, which own the storage that it reads."},

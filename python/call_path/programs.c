@@ -80,7 +80,8 @@ PyObject* slCallAny(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyO
   return result;
 }
 
-/// group(first, others): calls of `first` that do not fit its own program go to those of the others.
+/// group(first, others): calls of `first` that do not fit its own program go to those of the
+/// others.
 PyObject* slGroup(PyObject* module, PyObject* args) {
   (void)module;
   PyObject* first = NULL;
@@ -101,8 +102,8 @@ PyObject* slGroup(PyObject* module, PyObject* args) {
 }
 
 /// publish(callables, weights): one exchange of pointers for each, with nothing between them that
-/// could let another thread in. Sets that were replaced go when the last call that began with them is
-/// over.
+/// could let another thread in. Sets that were replaced go when the last call that began with them
+/// is over.
 PyObject* slPublish(PyObject* module, PyObject* args) {
   (void)module;
   PyObject* callables = NULL;
@@ -136,7 +137,7 @@ PyObject* slPublish(PyObject* module, PyObject* args) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* capsule = PyTuple_GetItem(capsules, i);
     before[i] = slExchangeWeights((Callable*)PyTuple_GetItem(callables, i), capsule,
-                                PyCapsule_GetPointer(capsule, SL_WEIGHTS_CAPSULE));
+                                  PyCapsule_GetPointer(capsule, SL_WEIGHTS_CAPSULE));
   }
   for (Py_ssize_t i = 0; i < count; ++i) {
     Py_DECREF(before[i]);

@@ -23,13 +23,13 @@ int slExecutePython(Callable* self, Scratch* scratch, sl_frame* frame) {
   Py_INCREF(function);
   SlPythonCall python = {io, function, scratch->weights};
   const sl_executor executor = {sizeof(executor), slIoExecute, &python};
-  const sl_args args = {sizeof(args), scratch->input_data, scratch->output_data, scratch->extents,
-                        &executor, self->launch};
+  const sl_args args = {sizeof(args),     scratch->input_data, scratch->output_data,
+                        scratch->extents, &executor,           self->launch};
   sl_ctx context = {.size = sizeof(context), .status = SL_OK, .statement = -1};
   sl_message message;
   message.text[0] = '\0';
-  const int32_t status = sl_run(self->program, scratch->record->weights, frame, scratch->queue, &args,
-                                &context, &message);
+  const int32_t status = sl_run(self->program, scratch->record->weights, frame, scratch->queue,
+                                &args, &context, &message);
   Py_DECREF(function);
   if (io->looked_at) {
     io->frame = frame;
@@ -38,7 +38,8 @@ int slExecutePython(Callable* self, Scratch* scratch, sl_frame* frame) {
   } else {
     sl_frame_return(frame);
     if (io->weights != self->weights) {
-      Py_CLEAR(io->weights);  // another set was published meanwhile: this one goes with its calls
+      // another set was published meanwhile: this one goes with its calls
+      Py_CLEAR(io->weights);
     }
     io->next = self->ios;
     self->ios = io;

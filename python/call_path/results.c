@@ -134,8 +134,8 @@ PyObject* slDeviceName(int32_t device_type, int32_t device_id) {
 
 void slNotAllocated(const sl_output_plan* plan, const char* reason) {
   sl_message text;
-  PyOS_snprintf(text.text, sizeof(text.text), "output '%s' could not be allocated: %s", plan->buffer->source,
-                reason ? reason : "no reason given");
+  PyOS_snprintf(text.text, sizeof(text.text), "output '%s' could not be allocated: %s",
+                plan->buffer->source, reason ? reason : "no reason given");
   slRaiseStatus(SL_OUT_OF_MEMORY, text.text);
 }
 
@@ -147,8 +147,8 @@ static void allocationFailed(void* user, const char* kind, const char* message) 
   }
 }
 
-/// By another framework, so that its own pool, and its rules of streams, hold. It allocates a row of
-/// elements, which is then described anew: strides are ours.
+/// By another framework, so that its own pool, and its rules of streams, hold. It allocates a row
+/// of elements, which is then described anew: strides are ours.
 static int allocateOnDevice(sl_fresh* fresh, const sl_dl_exchange* exchange, sl_output_plan* plan,
                             int64_t bytes, const int64_t* shape, const int64_t* strides) {
   if (!exchange || !exchange->allocate) {

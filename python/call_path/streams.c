@@ -3,8 +3,9 @@
 #include "call_path.h"
 #include "straightline/abi/cuda_calls.h"
 
-/// Streams seen so far; frameworks take theirs from a small pool. A queue over a stream holds nothing but its handle, so one
-/// stays right when a stream goes and another comes at the same place.
+/// Streams seen so far; frameworks take theirs from a small pool. A queue over a stream holds
+/// nothing but its handle, so one stays right when a stream goes and another comes at the same
+/// place.
 typedef struct Known {
   struct Known* next;
   void* stream;
@@ -16,7 +17,8 @@ static Known* known_;  // the GIL guards it
 sl_queue* slCurrentStream(const sl_dl_exchange* exchange, int32_t device) {
   if (!exchange || !exchange->stream) {
     PyErr_SetString(slUnsupportedError,
-                    "a program on a device needs a framework that tells its current stream by dlpack, such as torch");
+                    "a program on a device needs a framework that tells its current stream by "
+                    "dlpack, such as torch");
     return NULL;
   }
   void* stream = NULL;
@@ -54,12 +56,12 @@ PyObject* slCudaCalls(PyObject* module, PyObject* none) {
   sl_cuda_calls calls = {.size = sizeof(calls)};
   sl_cuda_count(&calls);
   return Py_BuildValue("{sLsLsLsLsLsLsLsLsLsLsL}", "launches", (long long)calls.launches, "copies",
-                       (long long)calls.copies, "allocations", (long long)calls.allocations, "events",
-                       (long long)calls.events, "synchronizations", (long long)calls.synchronizations,
-                       "loads", (long long)calls.loads, "others", (long long)calls.others,
-                       "graph_launches", (long long)calls.graph_launches, "node_updates",
-                       (long long)calls.node_updates, "instantiations", (long long)calls.instantiations,
-                       "captures", (long long)calls.captures);
+                       (long long)calls.copies, "allocations", (long long)calls.allocations,
+                       "events", (long long)calls.events, "synchronizations",
+                       (long long)calls.synchronizations, "loads", (long long)calls.loads, "others",
+                       (long long)calls.others, "graph_launches", (long long)calls.graph_launches,
+                       "node_updates", (long long)calls.node_updates, "instantiations",
+                       (long long)calls.instantiations, "captures", (long long)calls.captures);
 }
 
 PyObject* slGraphNodes(PyObject* module, PyObject* capsule) {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fresh results on a device as torch's own tensors. A tensor that torch imports by DLPack has a storage that torch's allocator does
-// not know as its own: `record_stream` on it does nothing, so that what another stream still reads may be written again, and it
-// cannot be resized.
+// Fresh results on a device as torch's own tensors. A tensor that torch imports by DLPack has a
+// storage that torch's allocator does not know as its own: `record_stream` on it does nothing, so
+// that what another stream still reads may be written again, and it cannot be resized.
 #include <dlfcn.h>
 
 #include "call_path.h"
 
-/// torch's C shim (torch/csrc/inductor/aoti_torch/c/shim.h), and the function of its Python library that makes an object of a
-/// tensor; a handle of the shim is the address of an at::Tensor. All null where this torch lacks one of them.
+/// torch's C shim (torch/csrc/inductor/aoti_torch/c/shim.h), and the function of its Python library
+/// that makes an object of a tensor; a handle of the shim is the address of an at::Tensor. All null
+/// where this torch lacks one of them.
 static struct {
   int looked;
-  int (*empty)(int64_t rank, const int64_t* shape, const int64_t* strides, int32_t dtype, int32_t device_type,
-               int32_t device, void** handle);
+  int (*empty)(int64_t rank, const int64_t* shape, const int64_t* strides, int32_t dtype,
+               int32_t device_type, int32_t device, void** handle);
   int (*drop)(void* handle);
   PyObject* (*wrap)(const void* handle);
 } shim_;
@@ -30,13 +31,14 @@ static void lookUp(void) {
   }
 }
 
-/// torch's number of a dtype (c10::ScalarType, which files of torch hold too), -1 for others than these.
+/// torch's number of a dtype (c10::ScalarType, which files of torch hold too), -1 for others than
+/// these.
 static int32_t scalarType(sl_dtype dtype) {
   static const struct {
     uint8_t code, bits, number;
-  } known[] = {{0, 8, 1},   {0, 16, 2},  {0, 32, 3},  {0, 64, 4}, {1, 8, 0},   {1, 16, 27},
-               {1, 32, 28}, {1, 64, 29}, {2, 16, 5},  {2, 32, 6}, {2, 64, 7},  {4, 16, 15},
-               {5, 64, 9},  {5, 128, 10}, {6, 8, 11}};
+  } known[] = {{0, 8, 1},   {0, 16, 2},  {0, 32, 3},  {0, 64, 4},   {1, 8, 0},
+               {1, 16, 27}, {1, 32, 28}, {1, 64, 29}, {2, 16, 5},   {2, 32, 6},
+               {2, 64, 7},  {4, 16, 15}, {5, 64, 9},  {5, 128, 10}, {6, 8, 11}};
   for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
     if (known[i].code == dtype.code && known[i].bits == dtype.bits && dtype.lanes == 1) {
       return known[i].number;
@@ -45,11 +47,12 @@ static int32_t scalarType(sl_dtype dtype) {
   return -1;
 }
 
-/// Half a microsecond is nothing for larger results, and where memory lacks, for them as a rule, the shim of torch 2.11 writes a
-/// backtrace to the error stream.
+/// Half a microsecond is nothing for larger results, and where memory lacks, for them as a rule,
+/// the shim of torch 2.11 writes a backtrace to the error stream.
 enum { kSmallBytes = 1 << 20 };
 
-static PyObject* byShim(const sl_output_plan* plan, int64_t bytes, const int64_t* shape, const int64_t* strides) {
+static PyObject* byShim(const sl_output_plan* plan, int64_t bytes, const int64_t* shape,
+                        const int64_t* strides) {
   enum { kCuda = 1 };  // of aoti_torch_device_type_cuda
   if (!shim_.looked) {
     lookUp();
@@ -66,13 +69,14 @@ static PyObject* byShim(const sl_output_plan* plan, int64_t bytes, const int64_t
 }
 
 /// Also where the shim failed, which does not say why.
-static PyObject* byPython(const sl_output_plan* plan, const int64_t* shape, const int64_t* strides) {
+static PyObject* byPython(const sl_output_plan* plan, const int64_t* shape,
+                          const int64_t* strides) {
   PyErr_Clear();
   PyObject* sizes = slSizeTuple(plan->buffer->rank, shape);
   PyObject* steps = sizes ? slSizeTuple(plan->buffer->rank, strides) : NULL;
   PyObject* device = steps ? slDeviceName(plan->device_type, plan->device) : NULL;
-  PyObject* object = device ? slSupport("torch_empty_strided", "(OOiiO)", sizes, steps, plan->buffer->dtype.code,
-                                        plan->buffer->dtype.bits, device)
+  PyObject* object = device ? slSupport("torch_empty_strided", "(OOiiO)", sizes, steps,
+                                        plan->buffer->dtype.code, plan->buffer->dtype.bits, device)
                             : NULL;
   Py_XDECREF(sizes);
   Py_XDECREF(steps);
@@ -91,8 +95,8 @@ static PyObject* byPython(const sl_output_plan* plan, const int64_t* shape, cons
   return object;
 }
 
-PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchange, int64_t bytes, const int64_t* shape,
-                       const int64_t* strides, void** data) {
+PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchange, int64_t bytes,
+                       const int64_t* shape, const int64_t* strides, void** data) {
   PyObject* object = byShim(plan, bytes, shape, strides);
   if (!object) {
     object = byPython(plan, shape, strides);
@@ -103,15 +107,19 @@ PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchang
     return NULL;
   }
   const sl_dtype want = plan->buffer->dtype;
-  if (tensor.dtype.code != want.code || tensor.dtype.bits != want.bits || tensor.device.type != plan->device_type ||
-      tensor.device.id != plan->device) {
-    PyErr_Format(slInternalError, "torch made a tensor of another dtype or device than result '%s' has", plan->buffer->source);
+  if (tensor.dtype.code != want.code || tensor.dtype.bits != want.bits ||
+      tensor.device.type != plan->device_type || tensor.device.id != plan->device) {
+    PyErr_Format(slInternalError,
+                 "torch made a tensor of another dtype or device than result '%s' has",
+                 plan->buffer->source);
     Py_DECREF(object);
     return NULL;
   }
   if (!tensor.data && bytes > 0) {
-    PyErr_Format(slUnsupportedError, "torch made result '%s' without memory, as in a mode of fake tensors: call outside of it",
-                 plan->buffer->source);
+    PyErr_Format(
+        slUnsupportedError,
+        "torch made result '%s' without memory, as in a mode of fake tensors: call outside of it",
+        plan->buffer->source);
     Py_DECREF(object);
     return NULL;
   }

@@ -115,8 +115,8 @@ static const sl_buffer* parameterBuffer(const sl_program_desc* desc, int32_t ind
 }
 
 /// Parameters have no named extents, so their expressions need no values.
-static int checkParameter(const sl_program* program, const sl_buffer* buffer, const sl_tensor* tensor,
-                          const sl_borrow* borrow) {
+static int checkParameter(const sl_program* program, const sl_buffer* buffer,
+                          const sl_tensor* tensor, const sl_borrow* borrow) {
   const sl_dtype want = buffer->dtype;
   const int32_t device_type = slDeviceType(sl_program_description(program), buffer);
   if (!slOnDevice(tensor, device_type, sl_program_device(program))) {

@@ -30,7 +30,9 @@ def _cache(action: str) -> None:
 
 def _compile(parsed: argparse.Namespace) -> int:
     try:
-        compiled = compile_mlir(parsed.module, parsed.parameters, threads=parsed.threads, emit=parsed.emit, cpu=parsed.cpu)
+        compiled = compile_mlir(
+            parsed.module, parsed.parameters, threads=parsed.threads, emit=parsed.emit, cpu=parsed.cpu
+        )
     except StraightlineError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// _compiler: the compiler's C ABI as Python classes, and nothing more. Errors become the exceptions of straightline.errors.
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
-
+// _compiler: the compiler's C ABI as Python classes, and nothing more. Errors become the exceptions
+// of straightline.errors.
 #include <cxxabi.h>
 #include <pthread.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -66,8 +66,9 @@ std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   }
 }
 
-/// The GIL released. pybind11's own lets a thread unwind that Python ends at the end of the process (before 3.14), through
-/// frames that do not allow it; such a thread stops here, and ends with the process.
+/// The GIL released. pybind11's own lets a thread unwind that Python ends at the end of the process
+/// (before 3.14), through frames that do not allow it; such a thread stops here, and ends with the
+/// process.
 class Released {
  public:
   Released() : state_(PyEval_SaveThread()) {}
@@ -102,7 +103,8 @@ class Module {
   }
 
   py::str print(bool locations, bool generic, bool elide) const {
-    return toStr(sl_module_print(module_.get(), (locations ? SL_PRINT_LOCATIONS : 0) | (generic ? SL_PRINT_GENERIC : 0) |
+    return toStr(sl_module_print(module_.get(), (locations ? SL_PRINT_LOCATIONS : 0) |
+                                                    (generic ? SL_PRINT_GENERIC : 0) |
                                                     (elide ? SL_PRINT_ELIDE : 0)));
   }
 
@@ -130,8 +132,9 @@ class Builder {
     }
     std::vector<int32_t> values(names.size());
     sl_text* error = nullptr;
-    check(sl_builder_begin_function(builder_.get(), name.c_str(), pointers(names).data(), pointers(types).data(),
-                                    static_cast<int32_t>(names.size()), values.data(), &error),
+    check(sl_builder_begin_function(builder_.get(), name.c_str(), pointers(names).data(),
+                                    pointers(types).data(), static_cast<int32_t>(names.size()),
+                                    values.data(), &error),
           error);
     return values;
   }
@@ -143,27 +146,36 @@ class Builder {
 
   void attributeString(const std::string& name, const std::string& value) {
     sl_text* error = nullptr;
-    check(sl_builder_attribute_string(builder_.get(), name.c_str(), value.data(), value.size(), &error), error);
+    check(sl_builder_attribute_string(builder_.get(), name.c_str(), value.data(), value.size(),
+                                      &error),
+          error);
   }
 
   void attributeDense(const std::string& name, const std::string& type, const py::bytes& data) {
     const std::string_view bytes = data;
     sl_text* error = nullptr;
-    check(sl_builder_attribute_dense(builder_.get(), name.c_str(), type.c_str(), bytes.data(), bytes.size(), &error), error);
+    check(sl_builder_attribute_dense(builder_.get(), name.c_str(), type.c_str(), bytes.data(),
+                                     bytes.size(), &error),
+          error);
   }
 
   std::vector<int32_t> op(const std::string& name, const std::vector<int32_t>& operands,
-                          const std::vector<std::string>& resultTypes, const std::optional<std::vector<int32_t>>& segments,
-                          int32_t regions, const std::string& module, const std::string& file, int32_t line) {
+                          const std::vector<std::string>& resultTypes,
+                          const std::optional<std::vector<int32_t>>& segments, int32_t regions,
+                          const std::string& module, const std::string& file, int32_t line) {
     const sl_location location{module.c_str(), file.c_str(), line};
     std::vector<int32_t> results(resultTypes.size());
     // An empty list of segments is not the same as none.
     static const int32_t nothing = 0;
-    const int32_t* segmentData = !segments ? nullptr : segments->empty() ? &nothing : segments->data();
+    const int32_t* segmentData = !segments           ? nullptr
+                                 : segments->empty() ? &nothing
+                                                     : segments->data();
     sl_text* error = nullptr;
-    check(sl_builder_op(builder_.get(), name.c_str(), operands.data(), static_cast<int32_t>(operands.size()),
-                        pointers(resultTypes).data(), static_cast<int32_t>(resultTypes.size()), segmentData,
-                        segments ? static_cast<int32_t>(segments->size()) : 0, regions, &location, results.data(), &error),
+    check(sl_builder_op(builder_.get(), name.c_str(), operands.data(),
+                        static_cast<int32_t>(operands.size()), pointers(resultTypes).data(),
+                        static_cast<int32_t>(resultTypes.size()), segmentData,
+                        segments ? static_cast<int32_t>(segments->size()) : 0, regions, &location,
+                        results.data(), &error),
           error);
     return results;
   }
@@ -171,16 +183,19 @@ class Builder {
   std::vector<int32_t> beginRegion(const std::vector<std::string>& types) {
     std::vector<int32_t> values(types.size());
     sl_text* error = nullptr;
-    check(sl_builder_begin_region(builder_.get(), pointers(types).data(), static_cast<int32_t>(types.size()), values.data(),
-                                  &error),
+    check(sl_builder_begin_region(builder_.get(), pointers(types).data(),
+                                  static_cast<int32_t>(types.size()), values.data(), &error),
           error);
     return values;
   }
 
-  void endRegion(const std::vector<int32_t>& yields, const std::string& module, const std::string& file, int32_t line) {
+  void endRegion(const std::vector<int32_t>& yields, const std::string& module,
+                 const std::string& file, int32_t line) {
     const sl_location location{module.c_str(), file.c_str(), line};
     sl_text* error = nullptr;
-    check(sl_builder_end_region(builder_.get(), yields.data(), static_cast<int32_t>(yields.size()), &location, &error), error);
+    check(sl_builder_end_region(builder_.get(), yields.data(), static_cast<int32_t>(yields.size()),
+                                &location, &error),
+          error);
   }
 
   void endFunction(const std::vector<int32_t>& values, const std::vector<std::string>& names,
@@ -189,9 +204,10 @@ class Builder {
       throw py::value_error("as many result names and ties as values, please");
     }
     sl_text* error = nullptr;
-    check(sl_builder_end_function(builder_.get(), values.data(), pointers(names).data(), pointers(ties).data(),
-                                  static_cast<int32_t>(values.size()), &error),
-          error);
+    check(
+        sl_builder_end_function(builder_.get(), values.data(), pointers(names).data(),
+                                pointers(ties).data(), static_cast<int32_t>(values.size()), &error),
+        error);
   }
 
   Module finish() {
@@ -207,7 +223,8 @@ class Builder {
 
 class Compilation {
  public:
-  explicit Compilation(sl_compilation* compilation) : compilation_(compilation, sl_compilation_release) {}
+  explicit Compilation(sl_compilation* compilation)
+      : compilation_(compilation, sl_compilation_release) {}
 
   py::str code() const { return toStr(sl_compilation_code(get())); }
   py::str python() const { return toStr(sl_compilation_python(get())); }
@@ -215,8 +232,8 @@ class Compilation {
   py::str notes() const { return toStr(sl_compilation_notes(get())); }
 
   py::str ir(const std::string& level, bool locations, bool generic, bool elide) const {
-    const uint32_t flags =
-        (locations ? SL_PRINT_LOCATIONS : 0) | (generic ? SL_PRINT_GENERIC : 0) | (elide ? SL_PRINT_ELIDE : 0);
+    const uint32_t flags = (locations ? SL_PRINT_LOCATIONS : 0) | (generic ? SL_PRINT_GENERIC : 0) |
+                           (elide ? SL_PRINT_ELIDE : 0);
     sl_text* text = nullptr;
     sl_text* error = nullptr;
     check(sl_compilation_ir(get(), level.c_str(), flags, &text, &error), error);
@@ -274,7 +291,8 @@ class Timing {
     sl_timing* timing = nullptr;
     sl_text* error = nullptr;
     int32_t kind = SL_ERROR_NONE;
-    auto* const native = static_cast<sl_program*>(PyCapsule_GetPointer(program.ptr(), "sl_program"));
+    auto* const native =
+        static_cast<sl_program*>(PyCapsule_GetPointer(program.ptr(), "sl_program"));
     if (native == nullptr) {
       throw py::error_already_set();
     }
@@ -318,7 +336,8 @@ class Progress {
   sl_progress progress_{sizeof(sl_progress), 0, 0, 0, 0};
 };
 
-/// Compilations under way, and whether the process ends: then they stop, for clang may not run while its globals go.
+/// Compilations under way, and whether the process ends: then they stop, for clang may not run
+/// while its globals go.
 struct Running {
   std::mutex mutex;
   int count = 0;
@@ -330,15 +349,16 @@ struct Running {
   }
 };
 
-/// Never destroyed: threads that are stopped may still look at it. A forked child has one of its own, for none of its parent's
-/// compilations goes on there.
+/// Never destroyed: threads that are stopped may still look at it. A forked child has one of its
+/// own, for none of its parent's compilations goes on there.
 std::atomic<Running*> live_{new Running()};
 
 /// At the end of the interpreter: ends compilations of daemon threads and waits until they have.
 void endCompilations() {
   const Released released;
   Running& running = *live_;
-  for (int count = 1; count > 0;) {  // no condition variable: that of GCC 12 wants a newer C++ library than the wheel may
+  // no condition variable: that of GCC 12 wants a newer C++ library than the wheel may
+  for (int count = 1; count > 0;) {
     {
       const std::lock_guard<std::mutex> lock(running.mutex);
       running.ending = true;
@@ -392,17 +412,29 @@ class CompilingThread {
   std::future<void> done_;
 };
 
-Compilation compileModule(const Module& module, const std::string& cpu, int32_t threads, const std::string& pipeline,
-                          bool emitOnly, bool cache, Progress* progress, int32_t team, double teamFromUs, int32_t kernelsPerUnit, int32_t device) {
+Compilation compileModule(const Module& module, const std::string& cpu, int32_t threads,
+                          const std::string& pipeline, bool emitOnly, bool cache,
+                          Progress* progress, int32_t team, double teamFromUs,
+                          int32_t kernelsPerUnit, int32_t device) {
   Progress unseen;
   sl_progress* const told = (progress != nullptr ? progress : &unseen)->get();
-  const sl_compile_options options{sizeof(sl_compile_options), cpu.c_str(), threads, pipeline.c_str(), emitOnly ? 1 : 0,
-                                   cache ? 0 : 1, told, team, teamFromUs, kernelsPerUnit, device};
+  const sl_compile_options options{sizeof(sl_compile_options),
+                                   cpu.c_str(),
+                                   threads,
+                                   pipeline.c_str(),
+                                   emitOnly ? 1 : 0,
+                                   cache ? 0 : 1,
+                                   told,
+                                   team,
+                                   teamFromUs,
+                                   kernelsPerUnit,
+                                   device};
   sl_compilation* compilation = nullptr;
   sl_text* error = nullptr;
   int32_t kind = SL_ERROR_NONE;
   // On a thread of its own, so that this one can look for Ctrl-C and for the end of the process.
-  const CompilingThread thread([&] { kind = sl_compile(module.get(), &options, &compilation, &error); });
+  const CompilingThread thread(
+      [&] { kind = sl_compile(module.get(), &options, &compilation, &error); });
   while (!thread.waited()) {
     const bool ending = thread.toEnd();
     const bool interrupted = !ending && PyErr_CheckSignals() != 0;
@@ -465,30 +497,35 @@ PYBIND11_MODULE(_compiler, m) {
   py::class_<Module>(m, "Module", "A module of the op dialect.")
       .def_static("parse", &Module::parse, py::arg("text"), py::arg("name") = "<string>",
                   "Parses MLIR assembly; UserError when it is malformed.")
-      .def("print", &Module::print, py::kw_only(), py::arg("locations") = false, py::arg("generic") = false,
-           py::arg("elide") = false)
-      .def_property_readonly("parameters_json", &Module::parameters, "What it reads beside its inputs.")
+      .def("print", &Module::print, py::kw_only(), py::arg("locations") = false,
+           py::arg("generic") = false, py::arg("elide") = false)
+      .def_property_readonly("parameters_json", &Module::parameters,
+                             "What it reads beside its inputs.")
       .def("__str__", [](const Module& module) { return module.print(false, false, false); });
 
   py::class_<Builder>(m, "Builder", "Builds one function op by op; values are numbers.")
       .def(py::init<>())
       .def("symbol", &Builder::symbol, py::arg("name"), py::arg("min"), py::arg("max"))
-      .def("begin_function", &Builder::beginFunction, py::arg("name"), py::arg("argument_names"), py::arg("argument_types"))
+      .def("begin_function", &Builder::beginFunction, py::arg("name"), py::arg("argument_names"),
+           py::arg("argument_types"))
       .def("attribute", &Builder::attribute, py::arg("name"), py::arg("text"))
       .def("attribute_string", &Builder::attributeString, py::arg("name"), py::arg("value"))
-      .def("attribute_dense", &Builder::attributeDense, py::arg("name"), py::arg("type"), py::arg("data"))
+      .def("attribute_dense", &Builder::attributeDense, py::arg("name"), py::arg("type"),
+           py::arg("data"))
       .def("op", &Builder::op, py::arg("name"), py::arg("operands"), py::arg("result_types"),
-           py::arg("segments") = py::none(), py::arg("regions") = 0, py::arg("module") = "", py::arg("file") = "",
-           py::arg("line") = 0)
+           py::arg("segments") = py::none(), py::arg("regions") = 0, py::arg("module") = "",
+           py::arg("file") = "", py::arg("line") = 0)
       .def("begin_region", &Builder::beginRegion, py::arg("argument_types"))
-      .def("end_region", &Builder::endRegion, py::arg("yields"), py::arg("module") = "", py::arg("file") = "",
-           py::arg("line") = 0)
-      .def("end_function", &Builder::endFunction, py::arg("values"), py::arg("names"), py::arg("ties"))
+      .def("end_region", &Builder::endRegion, py::arg("yields"), py::arg("module") = "",
+           py::arg("file") = "", py::arg("line") = 0)
+      .def("end_function", &Builder::endFunction, py::arg("values"), py::arg("names"),
+           py::arg("ties"))
       .def("finish", &Builder::finish);
 
   py::class_<Progress>(m, "Progress", "How far a compilation is; any thread may look.")
       .def(py::init<>())
-      .def_property_readonly("stage", &Progress::stage, "0: not begun, 1: passes, 2: units of emitted text.")
+      .def_property_readonly("stage", &Progress::stage,
+                             "0: not begun, 1: passes, 2: units of emitted text.")
       .def_property_readonly("units_done", &Progress::unitsDone)
       .def_property_readonly("units", &Progress::units);
 
@@ -498,25 +535,34 @@ PYBIND11_MODULE(_compiler, m) {
       .def_property_readonly("explain_json", &Compilation::explain)
       .def_property_readonly("notes", &Compilation::notes)
       .def_property_readonly("units", &Compilation::units, "Pairs of name and text.")
-      .def_property_readonly("images", &Compilation::images, "Machine code for a device, each of one kernel or several.")
-      .def_property_readonly("counts", &Compilation::counts, "Units that clang compiled, and units from the cache.")
+      .def_property_readonly("images", &Compilation::images,
+                             "Machine code for a device, each of one kernel or several.")
+      .def_property_readonly("counts", &Compilation::counts,
+                             "Units that clang compiled, and units from the cache.")
       .def_property_readonly("program", &Compilation::program)
       .def("ir", &Compilation::ir, py::arg("level"), py::kw_only(), py::arg("locations") = false,
            py::arg("generic") = false, py::arg("elide") = false);
 
-  py::class_<Timing>(m, "Timing", "A program of fixed sizes with random parameters and inputs, to be called for its time.")
-      .def(py::init<const py::capsule&, uint64_t, bool>(), py::arg("program"), py::arg("seed"), py::arg("by_stream") = false)
-      .def("run", &Timing::run, py::arg("seconds"), "Calls it for so long, at least twice; the least microseconds of a call.");
+  py::class_<Timing>(
+      m, "Timing",
+      "A program of fixed sizes with random parameters and inputs, to be called for its time.")
+      .def(py::init<const py::capsule&, uint64_t, bool>(), py::arg("program"), py::arg("seed"),
+           py::arg("by_stream") = false)
+      .def("run", &Timing::run, py::arg("seconds"),
+           "Calls it for so long, at least twice; the least microseconds of a call.");
 
-  m.def("compile", &compileModule, py::arg("module"), py::kw_only(), py::arg("cpu") = "", py::arg("threads") = 1,
-        py::arg("pipeline") = "", py::arg("emit_only") = false, py::arg("cache") = true, py::arg("progress") = py::none(),
-        py::arg("team") = 0, py::arg("team_from_us") = 0.0, py::arg("kernels_per_unit") = 1,
-        py::arg("device") = 0,
-        "Compiles a module; the GIL is released meanwhile. For `team` threads instead where the estimate is more than team_from_us.");
+  m.def("compile", &compileModule, py::arg("module"), py::kw_only(), py::arg("cpu") = "",
+        py::arg("threads") = 1, py::arg("pipeline") = "", py::arg("emit_only") = false,
+        py::arg("cache") = true, py::arg("progress") = py::none(), py::arg("team") = 0,
+        py::arg("team_from_us") = 0.0, py::arg("kernels_per_unit") = 1, py::arg("device") = 0,
+        "Compiles a module; the GIL is released meanwhile. For `team` threads instead where the "
+        "estimate is more than team_from_us.");
   pthread_atfork(nullptr, nullptr, [] { live_ = new Running(); });
   py::module_::import("atexit").attr("register")(py::cpp_function(&endCompilations));
-  m.def("routes_json", &routesOf, py::arg("pipeline"), "The routes of an option text and of the environment, as JSON.");
+  m.def("routes_json", &routesOf, py::arg("pipeline"),
+        "The routes of an option text and of the environment, as JSON.");
   m.def("cache_info", &cacheInfo, "Place, size and counts of the disk cache.");
   m.def("cache_clear", &sl_cache_clear, "Deletes all entries of the disk cache; returns how many.");
-  m.def("opt_main", &optMain, py::arg("arguments"), "straightline-opt's command line; returns the exit status.");
+  m.def("opt_main", &optMain, py::arg("arguments"),
+        "straightline-opt's command line; returns the exit status.");
 }

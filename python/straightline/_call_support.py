@@ -105,10 +105,7 @@ def _numpy_refusal(numpy: ModuleType, value: Any) -> str:
             "give x.astype(x.dtype.newbyteorder('='))"
         )
     if not value.flags.aligned or any(s % value.itemsize for s in value.strides):
-        return (
-            f"is a numpy array that is not aligned to its {value.itemsize}-byte elements: "
-            "give x.copy()"
-        )
+        return f"is a numpy array that is not aligned to its {value.itemsize}-byte elements: give x.copy()"
     return f"is a numpy array of rank {value.ndim} and dtype {value.dtype}, which no program takes"
 
 
@@ -165,14 +162,10 @@ def numpy_dtype(code: int, bits: int) -> Any:
     name = dtype_name(code, bits)
     if name not in ("bfloat16",) and hasattr(numpy, name if name != "bool" else "bool_"):
         return numpy.dtype(name)
-    raise UnsupportedError(
-        f"a result has dtype {name}, which numpy does not have: give torch tensors"
-    )
+    raise UnsupportedError(f"a result has dtype {name}, which numpy does not have: give torch tensors")
 
 
-def numpy_empty_strided(
-    shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, size_bytes: int
-) -> Any:
+def numpy_empty_strided(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, size_bytes: int) -> Any:
     """A new array with the given strides (in elements)."""
     import numpy
 
@@ -289,7 +282,12 @@ def entry_arguments(rows: list[tuple[Any, ...]], extents: tuple[str, ...]) -> tu
 
     return tuple(
         Argument(
-            name, role, "handle" if role == "handle" else dtype_name(code, bits), spelled(shape), spelled(strides), space
+            name,
+            role,
+            "handle" if role == "handle" else dtype_name(code, bits),
+            spelled(shape),
+            spelled(strides),
+            space,
         )
         for name, role, code, bits, space, shape, strides in rows
     )
@@ -315,9 +313,7 @@ def _infix(steps: tuple[tuple[str, int], ...], extents: tuple[str, ...]) -> str:
     return stack[0][0]
 
 
-def view(
-    kind: str, root: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset_bytes: int
-) -> Any:
+def view(kind: str, root: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset_bytes: int) -> Any:
     """A view of `root`'s storage that keeps it alive.
 
     Args:
@@ -339,9 +335,7 @@ def view(
 
     array = root.detach().numpy() if is_torch else root
     if not isinstance(array, numpy.ndarray):
-        raise UnsupportedError(
-            f"a result is a view of a {type(root).__name__}, of which no view can be made"
-        )
+        raise UnsupportedError(f"a result is a view of a {type(root).__name__}, of which no view can be made")
     address, read_only = array.__array_interface__["data"]
     interface = {
         "data": (address + offset_bytes, read_only),

@@ -66,9 +66,7 @@ class _Leaves:
             self._tensors += 1
             return ("tensor", name, self._tensors - 1)
         if leaf >= len(self._positions):
-            raise UserError(
-                f"{name}: there are more leaves than the {len(self._positions)} that were captured"
-            )
+            raise UserError(f"{name}: there are more leaves than the {len(self._positions)} that were captured")
         if self._positions[leaf] < 0:
             return constant(name, value)
         return ("tensor", name, self._positions[leaf])
@@ -76,9 +74,7 @@ class _Leaves:
     def finish(self) -> None:
         """Checks that every captured leaf was met."""
         if self._positions is not None and self._leaves != len(self._positions):
-            raise UserError(
-                f"the arguments have {self._leaves} leaves but {len(self._positions)} were captured"
-            )
+            raise UserError(f"the arguments have {self._leaves} leaves but {len(self._positions)} were captured")
 
 
 def constant(name: str, value: object) -> Node:
@@ -120,10 +116,7 @@ def structure(name: str, value: Any, leaves: _Leaves) -> Node:
         children = tuple(structure(f"{name}[{key!r}]", value[key], leaves) for key in keys)
         return ("dict", name, kind, keys, children)
     if _is_namedtuple(kind):
-        children = tuple(
-            structure(f"{name}.{f}", item, leaves)
-            for f, item in zip(kind._fields, value, strict=True)
-        )
+        children = tuple(structure(f"{name}.{f}", item, leaves) for f, item in zip(kind._fields, value, strict=True))
         return ("namedtuple", name, kind, children)
     registered = _registered(kind)
     if registered is not None:
@@ -164,9 +157,7 @@ def treespec_structure(spec: Any, leaves: Sequence[Node], name: str = "result") 
     rest = list(leaves)
     node = _treespec_node(spec, rest, name)
     if rest:
-        raise UserError(
-            f"the tree has {len(leaves) - len(rest)} leaves but {len(leaves)} are given"
-        )
+        raise UserError(f"the tree has {len(leaves) - len(rest)} leaves but {len(leaves)} are given")
     return node
 
 
@@ -187,21 +178,14 @@ def _treespec_node(spec: Any, rest: list[Node], name: str) -> Node:
         )
     if kind is dict or kind is OrderedDict:
         keys = tuple(context)
-        children = tuple(
-            _treespec_node(s, rest, f"{name}[{k!r}]") for k, s in zip(keys, parts, strict=True)
-        )
+        children = tuple(_treespec_node(s, rest, f"{name}[{k!r}]") for k, s in zip(keys, parts, strict=True))
         return ("dict", name, kind, keys, children)
     if kind is pytree.namedtuple:
-        children = tuple(
-            _treespec_node(s, rest, f"{name}.{f}")
-            for f, s in zip(context._fields, parts, strict=True)
-        )
+        children = tuple(_treespec_node(s, rest, f"{name}.{f}") for f, s in zip(context._fields, parts, strict=True))
         return ("namedtuple", name, context, children)
     registered = pytree.SUPPORTED_NODES.get(kind)
     if registered is None:
-        raise UnsupportedError(
-            f"{name} is a {kind.__name__}, which is not registered with torch.utils._pytree"
-        )
+        raise UnsupportedError(f"{name} is a {kind.__name__}, which is not registered with torch.utils._pytree")
     children = tuple(_treespec_node(s, rest, f"{name}.{i}") for i, s in enumerate(parts))
     return ("custom", name, kind, registered.flatten_fn, registered.unflatten_fn, context, children)
 
@@ -215,13 +199,8 @@ def _signature_of(function: Any) -> inspect.Signature | None:
         return None  # a builtin without a signature: its arguments have positions only
 
 
-def _positional_only(
-    args: Sequence[Any], kwargs: Mapping[str, Any], leaves: _Leaves
-) -> tuple[Parameter, ...]:
-    given = [
-        (f"args[{i}]", POSITIONAL, structure(f"args[{i}]", value, leaves))
-        for i, value in enumerate(args)
-    ]
+def _positional_only(args: Sequence[Any], kwargs: Mapping[str, Any], leaves: _Leaves) -> tuple[Parameter, ...]:
+    given = [(f"args[{i}]", POSITIONAL, structure(f"args[{i}]", value, leaves)) for i, value in enumerate(args)]
     given += [(name, KEYWORD, structure(name, value, leaves)) for name, value in kwargs.items()]
     return tuple(given)
 

@@ -77,15 +77,15 @@ def chosen(target: object, tensors: Iterable[Any], number: int) -> str:
         return f"cuda:sm_{major}{minor}"
     named = re.fullmatch(r"cuda:sm_([0-9]{2,3})([a-z]?)", target) if isinstance(target, str) else None
     if named is None:
-        raise UserError(
-            f"target is {target!r} but must be None, 'cpu', 'cuda' or 'cuda:sm_NN', such as 'cuda:sm_90'"
-        )
+        raise UserError(f"target is {target!r} but must be None, 'cpu', 'cuda' or 'cuda:sm_NN', such as 'cuda:sm_90'")
     number, suffix = int(named[1]), named[2]
     if suffix and (suffix not in _FIRST_WITH or number < _FIRST_WITH[suffix]):
         others = [f"'cuda:sm_{number}{letter}'" for letter, first in _FIRST_WITH.items() if number >= first]
         valid = " or ".join([f"'cuda:sm_{number}'", *others])
         rule = " and ".join(f"'{letter}' (from sm_{first} on)" for letter, first in _FIRST_WITH.items())
-        raise UserError(f"target is {target!r} but sm_{number} has no form '{suffix}': give {valid}; suffixes are {rule}")
+        raise UserError(
+            f"target is {target!r} but sm_{number} has no form '{suffix}': give {valid}; suffixes are {rule}"
+        )
     return target
 
 
@@ -195,7 +195,9 @@ def why_not_here(tensors: dict[str, Any], target: str) -> str:
     first = next(iter(here), "")
     for name, device in here.items():
         if device != here[first]:
-            raise UserError(f"{first} is on {here[first]} but {name} is on {device}: move the model and its inputs to one device")
+            raise UserError(
+                f"{first} is on {here[first]} but {name} is on {device}: move the model and its inputs to one device"
+            )
     missing = _call.cuda_missing()
     if missing:
         return missing

@@ -113,7 +113,9 @@ class Tuning:
         with ThreadPoolExecutor(len(os.sched_getaffinity(0)), "straightline-tuning") as pool:
             try:
                 pending = [[pool.submit(_compile, row, name, options) for name in row["candidates"]] for row in rows]
-                return [[self._waited(one, rows[i], i, len(rows)) for one in of_row] for i, of_row in enumerate(pending)]
+                return [
+                    [self._waited(one, rows[i], i, len(rows)) for one in of_row] for i, of_row in enumerate(pending)
+                ]
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -135,7 +137,9 @@ class Tuning:
             if not mine:
                 return None
             if not mine[0]["why"].startswith(f"measured: {candidate};"):
-                raise InternalError(f"{candidate} was listed as a candidate for {row['key']} but is none: {mine[0]['why']}")
+                raise InternalError(
+                    f"{candidate} was listed as a candidate for {row['key']} but is none: {mine[0]['why']}"
+                )
             most = max(most, facts["parameter_bytes"] + facts["prepared_bytes"])
         programs = [compilation.program for compilation in compiled]
         least = _least_times(programs, most, self.by_stream, self.check_interrupts)
@@ -245,7 +249,9 @@ def _why_damaged(content: Any) -> str:
 
 
 def _is_record(record: Any) -> bool:
-    if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("machine", "problem", "chosen")):
+    if not isinstance(record, dict) or not all(
+        isinstance(record.get(name), str) for name in ("machine", "problem", "chosen")
+    ):
         return False
     times = record.get("candidates")
     return (

@@ -194,7 +194,9 @@ class CompiledElsewhere(_Methods):
         self._compilation = compilation
         self._binding = binding
         self._kernels = kernels.Kernels(compilation.program) if python else None
-        self._emitted = _emitted.load(compilation.python, binding.name, self._kernels) if self._kernels is not None else None
+        self._emitted = (
+            _emitted.load(compilation.python, binding.name, self._kernels) if self._kernels is not None else None
+        )
         self._why = why
 
     def _refuse(self) -> UnsupportedError:
@@ -314,8 +316,16 @@ def compile(
 
     _refuse_unknown(unknown)
     _check_options(
-        freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache, routes=routes,
-        winograd=winograd, tune=tune, lanes=lanes,
+        freeze=freeze,
+        emit=emit,
+        fast_path=fast_path,
+        reuse_outputs=reuse_outputs,
+        cpu=cpu,
+        cache=cache,
+        routes=routes,
+        winograd=winograd,
+        tune=tune,
+        lanes=lanes,
     )
     team = _threads.plan(threads)
     _aten_calls.install()
@@ -394,9 +404,13 @@ class _Where(NamedTuple):
 
 def _to_aten(options: str) -> dict[str, str]:
     """The routes to `aten` of the options and of the environment."""
-    if "=aten" not in options and not any(name.startswith(("STRAIGHTLINE_ROUTE_", "STRAIGHTLINE_ROUTES")) for name in os.environ):
+    if "=aten" not in options and not any(
+        name.startswith(("STRAIGHTLINE_ROUTE_", "STRAIGHTLINE_ROUTES")) for name in os.environ
+    ):
         return {}
-    return {op: origin for op, (kernel, origin) in json.loads(_compiler.routes_json(options)).items() if kernel == "aten"}
+    return {
+        op: origin for op, (kernel, origin) in json.loads(_compiler.routes_json(options)).items() if kernel == "aten"
+    }
 
 
 class _Capture:
@@ -439,9 +453,7 @@ class _Capture:
         something to look at.
         """
         way = _launch.chosen(launch, place, compilation.program)
-        binding = self._binding(
-            model, compilation, table, live=live, path=path, reuse=reuse, launch=way, tuning=tuning
-        )
+        binding = self._binding(model, compilation, table, live=live, path=path, reuse=reuse, launch=way, tuning=tuning)
         why = _targets.why_not_here(self._tensors(), place) if place != "cpu" else ""
         if why:
             return CompiledElsewhere(compilation, binding, why, python)
@@ -457,8 +469,16 @@ class _Capture:
         return tensors | {f"parameter {name}": tensor for name, tensor in self.captured.parameters.items()}
 
     def _binding(
-        self, model: Any, compilation: _compiler.Compilation, table: ParameterTable, *, live: bool, path: tuple[bool, str],
-        reuse: bool, launch: tuple[str | None, str], tuning: Tuning | None,
+        self,
+        model: Any,
+        compilation: _compiler.Compilation,
+        table: ParameterTable,
+        *,
+        live: bool,
+        path: tuple[bool, str],
+        reuse: bool,
+        launch: tuple[str | None, str],
+        tuning: Tuning | None,
     ) -> _Binding:
         import torch
 
@@ -642,7 +662,14 @@ def _check_options(
         raise UserError(f"emit is {emit!r} but must be 'cpp' or 'python'")
     if fast_path is not None and not isinstance(fast_path, bool):
         raise UserError(f"fast_path is {fast_path!r} but must be True, False or None")
-    flags = {"freeze": freeze, "reuse_outputs": reuse_outputs, "cache": cache, "winograd": winograd, "tune": tune, "lanes": lanes}
+    flags = {
+        "freeze": freeze,
+        "reuse_outputs": reuse_outputs,
+        "cache": cache,
+        "winograd": winograd,
+        "tune": tune,
+        "lanes": lanes,
+    }
     for name, flag in flags.items():
         if not isinstance(flag, bool):
             raise UserError(f"{name} is {flag!r} but must be True or False")
@@ -651,7 +678,9 @@ def _check_options(
     for op, kernel in (routes or {}).items():
         # What the names mean is the compiler's to say; here only what could not be handed to it.
         if not all(isinstance(text, str) and re.fullmatch(r"[^\s=]+", text) for text in (op, kernel)):
-            raise UserError(f"routes has {op!r}: {kernel!r}; an entry is an op's name and 'backend' or 'backend.kernel'")
+            raise UserError(
+                f"routes has {op!r}: {kernel!r}; an entry is an op's name and 'backend' or 'backend.kernel'"
+            )
 
 
 #: The backends that a kernel may come from, by where the program runs; only the first has elementwise and row kernels.
@@ -668,7 +697,9 @@ def _allowed_backends(allow: Sequence[str] | None, device: str = "cpu") -> tuple
         if name not in backends:
             raise UserError(f"allow has the backend {name!r}; valid on {device} are {', '.join(backends)}")
     if backends[0] not in allow:
-        raise UserError(f"allow is {tuple(allow)} but must have {backends[0]!r}: only it has elementwise and row kernels")
+        raise UserError(
+            f"allow is {tuple(allow)} but must have {backends[0]!r}: only it has elementwise and row kernels"
+        )
     return tuple(name for name in backends if name in allow)
 
 
@@ -705,7 +736,9 @@ def _torch_examples(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[boo
         if type(leaf) is not numpy.ndarray or leaf.dtype.kind not in "iufcb" or not leaf.dtype.isnative:
             raise UserError(f"a numpy example {_call_support.refusal(leaf, None)}")
         if any(stride < 0 or stride % leaf.itemsize for stride in leaf.strides):
-            raise UserError("a numpy example has negative or unaligned strides, which torch cannot capture; copy it first")
+            raise UserError(
+                "a numpy example has negative or unaligned strides, which torch cannot capture; copy it first"
+            )
         return torch.from_numpy(leaf)
 
     flat, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))

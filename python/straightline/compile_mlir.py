@@ -83,8 +83,15 @@ def compile_mlir(
     """
     _refuse_unknown(unknown, compile_mlir)
     _check_options(
-        freeze=freeze, emit=emit, fast_path=fast_path, reuse_outputs=reuse_outputs, cpu=cpu, cache=cache, routes=routes,
-        winograd=winograd, tune=tune,
+        freeze=freeze,
+        emit=emit,
+        fast_path=fast_path,
+        reuse_outputs=reuse_outputs,
+        cpu=cpu,
+        cache=cache,
+        routes=routes,
+        winograd=winograd,
+        tune=tune,
     )
     _launch.check(launch, "cpu")
     team = _threads.plan(threads)

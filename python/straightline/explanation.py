@@ -56,7 +56,9 @@ class Explanation:
         is_launched = any("blocks" in row for row in facts["statements"])
         more = (["lane"] if has_lanes else [], ["grid", "registers"] if is_launched else [])
         for column in ("phase", *more[0], "op", "source", "kernel", "backend", *more[1], "bytes", "why"):
-            table.add_column(column, justify="right" if column in ("bytes", "lane", "registers") else "left", overflow="fold")
+            table.add_column(
+                column, justify="right" if column in ("bytes", "lane", "registers") else "left", overflow="fold"
+            )
         is_graph = facts.get("launch") == "graph"
         for row in facts["statements"]:
             again = row.get("captured_again", []) if is_graph else []
@@ -65,7 +67,15 @@ class Explanation:
             grid = f"{row['blocks']} x {row['block_threads']}" if "blocks" in row else ""
             launched = [grid, str(row.get("registers", ""))] if is_launched else []
             table.add_row(
-                row["phase"], *lane, row["op"], row["source"], row["kernel"], row["backend"], *launched, f"{row['bytes']:,}", why
+                row["phase"],
+                *lane,
+                row["op"],
+                row["source"],
+                row["kernel"],
+                row["backend"],
+                *launched,
+                f"{row['bytes']:,}",
+                why,
             )
         return table
 

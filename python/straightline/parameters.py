@@ -202,7 +202,9 @@ def _needs_words(value: Any) -> bool:
     """Whether a tensor of torch is one that no program can borrow."""
     torch = sys.modules["torch"]
     plain = type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout is torch.strided
-    return not plain or value.device.type not in ("cpu", "cuda") or value.is_quantized or value.is_neg() or value.is_conj()
+    return (
+        not plain or value.device.type not in ("cpu", "cuda") or value.is_quantized or value.is_neg() or value.is_conj()
+    )
 
 
 def _row_major(entry: _Entry) -> bool:

@@ -19,11 +19,12 @@ typedef struct sl_cuda_calls {
 /// Fills the counts of this process, those that calls->size has room for.
 SL_API void sl_cuda_count(sl_cuda_calls* calls);
 
-/// The stream (CUstream) on which an entry of a library puts its work: only for as long as a queue of the device calls
-/// that entry, and for the thread on which it does. Null is the default stream.
+/// The stream (CUstream) on which an entry of a library puts its work: only for as long as a queue
+/// of the device calls that entry, and for the thread on which it does. Null is the default stream.
 SL_API void* sl_cuda_stream(void);
 
-/// Why there is no device: "" when there is one. Opens the driver. The text lives as long as the process.
+/// Why there is no device: "" when there is one. Opens the driver. The text lives as long as the
+/// process.
 SL_API const char* sl_cuda_missing(void);
 
 #ifdef __cplusplus

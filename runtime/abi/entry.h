@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What emitted code sees: the call context, a team of threads, the bindings of one call, and the constant description
-// of a program (buffers, statements, entry points). C ABI, freestanding, no MLIR, no framework.
+// What emitted code sees: the call context, a team of threads, the bindings of one call, and the
+// constant description of a program (buffers, statements, entry points). C ABI, freestanding, no
+// MLIR, no framework.
 //
-// Versioning: every struct that crosses the boundary starts with its own size, so that it can grow at its end.
-// SL_ABI_VERSION changes when a field changes meaning; the loader refuses another version with both numbers.
+// Versioning: every struct that crosses the boundary starts with its own size, so that it can grow
+// at its end. SL_ABI_VERSION changes when a field changes meaning; the loader refuses another
+// version with both numbers.
 #ifndef STRAIGHTLINE_ABI_ENTRY_H
 #define STRAIGHTLINE_ABI_ENTRY_H
 
@@ -18,51 +20,67 @@ extern "C" {
 /// Status codes. The kinds of CONTRIBUTING.md (user, unsupported, internal) are kept apart.
 typedef enum sl_status {
   SL_OK = 0,
-  SL_INVALID_ARGUMENT = 1,  ///< user: an argument does not match what was compiled (ValueError / TypeError)
-  SL_INDEX_ERROR = 2,       ///< user: an index in the data is out of range (IndexError)
-  SL_ZERO_DIVISION = 3,     ///< user: integer division by zero (ZeroDivisionError)
-  SL_CHECK_FAILED = 4,      ///< user: a `check` statement of the program does not hold (RuntimeError)
-  SL_OUT_OF_MEMORY = 5,     ///< sizes are in the message (MemoryError)
-  SL_CANCELLED = 6,         ///< the caller's cancel flag was seen
-  SL_UNSUPPORTED = 7,       ///< no kernel or backend for this (UnsupportedError)
-  SL_INTERNAL = 8,          ///< ours: a bug (InternalError)
-  SL_OP_FAILED = 9,         ///< user: an op of a framework or a library refused its data; `text` has its words (OpError)
-  SL_DEVICE_ERROR = 10      ///< a device refused what it was asked; `text` has its driver's words (DeviceError)
+  /// user: an argument does not match what was compiled (ValueError / TypeError)
+  SL_INVALID_ARGUMENT = 1,
+  SL_INDEX_ERROR = 2,    ///< user: an index in the data is out of range (IndexError)
+  SL_ZERO_DIVISION = 3,  ///< user: integer division by zero (ZeroDivisionError)
+  /// user: a `check` statement of the program does not hold (RuntimeError)
+  SL_CHECK_FAILED = 4,
+  SL_OUT_OF_MEMORY = 5,  ///< sizes are in the message (MemoryError)
+  SL_CANCELLED = 6,      ///< the caller's cancel flag was seen
+  SL_UNSUPPORTED = 7,    ///< no kernel or backend for this (UnsupportedError)
+  SL_INTERNAL = 8,       ///< ours: a bug (InternalError)
+  /// user: an op of a framework or a library refused its data; `text` has its words (OpError)
+  SL_OP_FAILED = 9,
+  /// a device refused what it was asked; `text` has its driver's words (DeviceError)
+  SL_DEVICE_ERROR = 10
 } sl_status;
 
 #define SL_FAILURE_TEXT_BYTES 768
 
-/// Context of one call. Owned by the caller, lives as long as the call; shared by all threads of the team.
-/// `status` holds the first failure (set by sl_fail through an atomic compare-exchange; later failures are dropped).
+/// Context of one call. Owned by the caller, lives as long as the call; shared by all threads of
+/// the team. `status` holds the first failure (set by sl_fail through an atomic compare-exchange;
+/// later failures are dropped).
 typedef struct sl_ctx {
-  uint64_t size;            ///< sizeof(sl_ctx) as the caller knew it
-  int32_t status;           ///< sl_status; atomic
-  int32_t statement;        ///< index in the statement table of the first failure, -1 when none
-  int64_t detail[4];        ///< numbers for the message (for SL_INDEX_ERROR: index, lowest, highest allowed)
-  const int32_t* cancel;    ///< nullable; nonzero asks the program to stop at the next statement boundary
-  void (*profile)(void* user, int32_t statement, int32_t begin);  ///< nullable; called by thread 0 only
+  uint64_t size;      ///< sizeof(sl_ctx) as the caller knew it
+  int32_t status;     ///< sl_status; atomic
+  int32_t statement;  ///< index in the statement table of the first failure, -1 when none
+  /// numbers for the message (for SL_INDEX_ERROR: index, lowest, highest allowed)
+  int64_t detail[4];
+  /// nullable; nonzero asks the program to stop at the next statement boundary
+  const int32_t* cancel;
+  /// nullable; called by thread 0 only
+  void (*profile)(void* user, int32_t statement, int32_t begin);
   void* profile_user;
-  char text[SL_FAILURE_TEXT_BYTES];  ///< what a library said about the first failure (sl_fail_text), "" when nothing; terminated
-  int32_t device;           ///< number of the device on which the program is; set by the runtime, 0 on the host
-  /// 1: a kernel may be started before the one ahead of it has ended, where both wait by themselves (sl_device_code.waits); set by the
-  /// runtime, for a run. 0: not so, as in prepare, where one may read early what another makes.
+  /// what a library said about the first failure (sl_fail_text), "" when nothing; terminated
+  char text[SL_FAILURE_TEXT_BYTES];
+  /// number of the device on which the program is; set by the runtime, 0 on the host
+  int32_t device;
+  /// 1: a kernel may be started before the one ahead of it has ended, where both wait by themselves
+  /// (sl_device_code.waits); set by the runtime, for a run. 0: not so, as in prepare, where one may
+  /// read early what another makes.
   int32_t overlap;
-  const void* behind;       ///< where so: the queue on which such a kernel is the last thing that was enqueued; of its backend, NULL: none
+  /// where so: the queue on which such a kernel is the last thing that was enqueued; of its
+  /// backend, NULL: none
+  const void* behind;
 } sl_ctx;
 
 /// State shared by the threads of one team; opaque to emitted code but for the barrier below.
-/// `arrive` has one slot per thread, 128 bytes apart. `yield` is called after a spin of about 2,000 rounds.
+/// `arrive` has one slot per thread, 128 bytes apart. `yield` is called after a spin of about 2,000
+/// rounds.
 typedef struct sl_team_shared {
   uint64_t size;
-  uint32_t* arrive;         ///< arrive[index * 32] counts the barriers that thread `index` has reached; atomic
+  /// arrive[index * 32] counts the barriers that thread `index` has reached; atomic
+  uint32_t* arrive;
   void (*yield)(void);
-  /// Where all threads meet after thread 0 has called a library that has threads of its own: the others spin for some 20 us and
-  /// then sleep, so that they take no processor from these. Every thread gets what thread 0 gave as `failed`.
+  /// Where all threads meet after thread 0 has called a library that has threads of its own: the
+  /// others spin for some 20 us and then sleep, so that they take no processor from these. Every
+  /// thread gets what thread 0 gave as `failed`.
   int32_t (*meet_after_library)(struct sl_team_shared* shared, int32_t index, int32_t failed);
 } sl_team_shared;
 
-/// A team of threads that runs one straight line together. Passed by value in two registers. A team of one has
-/// index 0, size 1 and may have shared == NULL.
+/// A team of threads that runs one straight line together. Passed by value in two registers. A team
+/// of one has index 0, size 1 and may have shared == NULL.
 typedef struct sl_team {
   sl_team_shared* shared;
   int32_t index;
@@ -72,94 +90,132 @@ typedef struct sl_team {
 /// What one call binds, in the order of the program description. Arrays are owned by the caller.
 typedef struct sl_bindings {
   uint64_t size;
-  const void* const* parameters;  ///< parameters then states: framework storage, by `sl_buffer.index`
-  void* const* prepared;          ///< prepared data of the Weights, one base pointer per memory space
-  void* const* handles;           ///< library handles made by prepare, by `sl_buffer.index`
-  void* const* arenas;            ///< the Frame's arenas, one base pointer per memory space
-  void* const* inputs;            ///< data pointers
-  void* const* outputs;           ///< data pointers (fresh outputs only; aliases have none)
-  const int64_t* extents;         ///< values of the named extents, by index
-  void* const* queues;            ///< sl_queue*, by index in the program description; queues[0] is the caller's team
-  void* const* kernels;           ///< what the devices made of sl_entry.code, by index in sl_program_desc.entries; NULL: none has code
+  /// parameters then states: framework storage, by `sl_buffer.index`
+  const void* const* parameters;
+  /// prepared data of the Weights, one base pointer per memory space
+  void* const* prepared;
+  void* const* handles;    ///< library handles made by prepare, by `sl_buffer.index`
+  void* const* arenas;     ///< the Frame's arenas, one base pointer per memory space
+  void* const* inputs;     ///< data pointers
+  void* const* outputs;    ///< data pointers (fresh outputs only; aliases have none)
+  const int64_t* extents;  ///< values of the named extents, by index
+  /// sl_queue*, by index in the program description; queues[0] is the caller's team
+  void* const* queues;
+  /// what the devices made of sl_entry.code, by index in sl_program_desc.entries; NULL: none has
+  /// code
+  void* const* kernels;
 } sl_bindings;
 
 typedef int32_t (*sl_entry_fn)(sl_ctx* ctx, sl_team team, const sl_bindings* bindings);
 
-/// Any entry behind one signature: unpacks the arguments and calls it. How devices, the interpreter and Python call kernels.
-typedef void (*sl_thunk_fn)(sl_ctx* ctx, sl_team team, void* const* pointers, const int64_t* scalars);
+/// Any entry behind one signature: unpacks the arguments and calls it. How devices, the interpreter
+/// and Python call kernels.
+typedef void (*sl_thunk_fn)(sl_ctx* ctx, sl_team team, void* const* pointers,
+                            const int64_t* scalars);
 
 /// Roles of a buffer. A parameter is never written while `run` runs.
 typedef enum sl_role {
   SL_ROLE_PARAMETER = 0,  ///< framework storage, read only
-  SL_ROLE_STATE = 1,      ///< framework storage that the program updates in place (a mutated module buffer)
-  SL_ROLE_PREPARED = 2,   ///< written by prepare, read only in run; owned by the Weights
-  SL_ROLE_HANDLE = 3,     ///< a library object made by prepare
+  /// framework storage that the program updates in place (a mutated module buffer)
+  SL_ROLE_STATE = 1,
+  SL_ROLE_PREPARED = 2,  ///< written by prepare, read only in run; owned by the Weights
+  SL_ROLE_HANDLE = 3,    ///< a library object made by prepare
   SL_ROLE_INPUT = 4,
   SL_ROLE_OUTPUT = 5,
   SL_ROLE_ARENA = 6,
-  SL_ROLE_VIEW = 7,       ///< shares the storage of `base` (an offset, no code)
-  SL_ROLE_CONSTANT = 8,   ///< literal data inside the program
-  SL_ROLE_RUNTIME = 9     ///< made by a run-time `alloc`
+  SL_ROLE_VIEW = 7,      ///< shares the storage of `base` (an offset, no code)
+  SL_ROLE_CONSTANT = 8,  ///< literal data inside the program
+  SL_ROLE_RUNTIME = 9    ///< made by a run-time `alloc`
 } sl_role;
 
 /// A DLPack data type (code as in DLDataTypeCode: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool).
-typedef struct sl_dtype { uint8_t code; uint8_t bits; uint16_t lanes; } sl_dtype;
+typedef struct sl_dtype {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} sl_dtype;
 
-/// Integer expression over the named extents, in reverse Polish form: a sequence of (op, value) pairs.
-/// op 'c' pushes the constant `value`, 's' pushes extent number `value`, '+', '*', '/', '%' (floor) combine the top two,
-/// 'M' takes the maximum of the top two. `count` pairs. A static extent is one 'c'. Only in sl_statement.scalars: 'v'
-/// pushes the scalar that statement number `value` made (SIZE, SCALAR, or the counter of a FOR; a RECORD's event). Scalars
-/// travel as bits: a float in the low bytes, a bool as zero or not.
-typedef struct sl_expr_step { int64_t op; int64_t value; } sl_expr_step;
-typedef struct sl_expr { const sl_expr_step* steps; int64_t count; } sl_expr;
+/// Integer expression over the named extents, in reverse Polish form: a sequence of (op, value)
+/// pairs. op 'c' pushes the constant `value`, 's' pushes extent number `value`, '+', '*', '/', '%'
+/// (floor) combine the top two, 'M' takes the maximum of the top two. `count` pairs. A static
+/// extent is one 'c'. Only in sl_statement.scalars: 'v' pushes the scalar that statement number
+/// `value` made (SIZE, SCALAR, or the counter of a FOR; a RECORD's event). Scalars travel as bits:
+/// a float in the low bytes, a bool as zero or not.
+typedef struct sl_expr_step {
+  int64_t op;
+  int64_t value;
+} sl_expr_step;
+typedef struct sl_expr {
+  const sl_expr_step* steps;
+  int64_t count;
+} sl_expr;
 
 typedef struct sl_buffer {
   uint64_t size;
-  const char* name;       ///< name in the emitted text
-  const char* source;     ///< framework name (parameter, input, output) or "" ; owned by the program
-  int32_t role;           ///< sl_role
-  int32_t space;          ///< index of the memory space
-  int32_t index;          ///< position within its role (parameters+states, handles, inputs, outputs), -1 otherwise
-  int32_t base;           ///< for views: the buffer whose storage it shares, -1 otherwise
+  const char* name;  ///< name in the emitted text
+  /// framework name (parameter, input, output) or "" ; owned by the program
+  const char* source;
+  int32_t role;   ///< sl_role
+  int32_t space;  ///< index of the memory space
+  /// position within its role (parameters+states, handles, inputs, outputs), -1 otherwise
+  int32_t index;
+  int32_t base;  ///< for views: the buffer whose storage it shares, -1 otherwise
   sl_dtype dtype;
   int32_t rank;
-  const sl_expr* extents; ///< [rank]
-  const sl_expr* strides; ///< [rank], elements
-  sl_expr offset;         ///< bytes from the start of its storage (arena, prepared, base)
-  sl_expr bytes;          ///< bytes of storage it owns, 0 for views
-  sl_expr lead;           ///< bytes of its own storage before element 0 (a border), part of `offset`
+  const sl_expr* extents;  ///< [rank]
+  const sl_expr* strides;  ///< [rank], elements
+  sl_expr offset;          ///< bytes from the start of its storage (arena, prepared, base)
+  sl_expr bytes;           ///< bytes of storage it owns, 0 for views
+  /// bytes of its own storage before element 0 (a border), part of `offset`
+  sl_expr lead;
 } sl_buffer;
 
 typedef enum sl_statement_kind {
-  SL_STATEMENT_LAUNCH = 0, SL_STATEMENT_CALL, SL_STATEMENT_COPY, SL_STATEMENT_BARRIER, SL_STATEMENT_RECORD,
-  SL_STATEMENT_WAIT, SL_STATEMENT_CHECK, SL_STATEMENT_ALLOC, SL_STATEMENT_VIEW, SL_STATEMENT_SIZE,
-  SL_STATEMENT_IF, SL_STATEMENT_FOR, SL_STATEMENT_WHILE, SL_STATEMENT_ELSE, SL_STATEMENT_DO, SL_STATEMENT_END,
-  SL_STATEMENT_RETURN, SL_STATEMENT_SCALAR
+  SL_STATEMENT_LAUNCH = 0,
+  SL_STATEMENT_CALL,
+  SL_STATEMENT_COPY,
+  SL_STATEMENT_BARRIER,
+  SL_STATEMENT_RECORD,
+  SL_STATEMENT_WAIT,
+  SL_STATEMENT_CHECK,
+  SL_STATEMENT_ALLOC,
+  SL_STATEMENT_VIEW,
+  SL_STATEMENT_SIZE,
+  SL_STATEMENT_IF,
+  SL_STATEMENT_FOR,
+  SL_STATEMENT_WHILE,
+  SL_STATEMENT_ELSE,
+  SL_STATEMENT_DO,
+  SL_STATEMENT_END,
+  SL_STATEMENT_RETURN,
+  SL_STATEMENT_SCALAR
 } sl_statement_kind;
 
-/// One line of the program as data: what an interpreter, a profiler or an artifact loader reads. What stands in operands and
-/// scalars, by kind:
+/// One line of the program as data: what an interpreter, a profiler or an artifact loader reads.
+/// What stands in operands and scalars, by kind:
 ///   LAUNCH, CALL  operands of the entry in its order (a CALL's handle first); scalars of the entry
 ///   COPY          source, destination; bytes
 ///   WAIT          -; the RECORD's number as 'v'
 ///   CHECK, IF, DO -; the condition (DO stands between the two regions of a WHILE)
 ///   ALLOC         cell, buffer; bytes
-///   VIEW          base, buffer; bytes from the base's element 0. Only views whose offset holds index values have a line.
+///   VIEW          base, buffer; bytes from the base's element 0. Only views whose offset holds
+///                 index values have a line.
 ///   SIZE          -; the value
 ///   FOR           -; lower, upper, step
-///   SCALAR        "kernel.load": buffer; indices. Else an entry of kind SL_ENTRY_SCALAR: -; its operands
+///   SCALAR        "kernel.load": buffer; indices. Else an entry of kind SL_ENTRY_SCALAR: -; its
+///                 operands
 ///   RETURN        the results
 typedef struct sl_statement {
   uint64_t size;
-  int32_t kind;            ///< sl_statement_kind
-  int32_t queue;           ///< index of the queue
-  int32_t phase;           ///< 0 prepare, 1 run
-  int32_t team;            ///< 1: thread 0 alone, 0: the whole team
-  const char* entry;       ///< name in sl_program_desc.entries, "kernel.load", or "" for others
-  const char* op;          ///< ops it came from, e.g. "linear, relu"
-  const char* source;      ///< "model.fc (model.py:12)"
-  const int32_t* operands; ///< buffer numbers, inputs then outputs
-  int32_t inputs;          ///< how many of them are inputs
+  int32_t kind;             ///< sl_statement_kind
+  int32_t queue;            ///< index of the queue
+  int32_t phase;            ///< 0 prepare, 1 run
+  int32_t team;             ///< 1: thread 0 alone, 0: the whole team
+  const char* entry;        ///< name in sl_program_desc.entries, "kernel.load", or "" for others
+  const char* op;           ///< ops it came from, e.g. "linear, relu"
+  const char* source;       ///< "model.fc (model.py:12)"
+  const int32_t* operands;  ///< buffer numbers, inputs then outputs
+  int32_t inputs;           ///< how many of them are inputs
   int32_t outputs;
   const sl_expr* scalars;  ///< run-time scalars in call order
   int32_t scalar_count;
@@ -170,27 +226,31 @@ typedef enum sl_argument_role {
   SL_ARGUMENT_OUTPUT = 1,
   SL_ARGUMENT_READWRITE = 2,  ///< an output that is read as well
   SL_ARGUMENT_WORKSPACE = 3,
-  SL_ARGUMENT_HANDLE = 4,     ///< a library object; for SL_ENTRY_PLAN the place that receives it
-  SL_ARGUMENT_VALUE = 5       ///< of SL_ENTRY_SCALAR: an operand, passed as bits in `scalars`
+  /// a library object; for SL_ENTRY_PLAN the place that receives it
+  SL_ARGUMENT_HANDLE = 4,
+  SL_ARGUMENT_VALUE = 5  ///< of SL_ENTRY_SCALAR: an operand, passed as bits in `scalars`
 } sl_argument_role;
 
-/// One argument of an entry, in the order of the thunk's pointers. Extents and strides as those of a buffer.
+/// One argument of an entry, in the order of the thunk's pointers. Extents and strides as those of
+/// a buffer.
 typedef struct sl_argument {
   uint64_t size;
   const char* name;
-  int32_t role;           ///< sl_argument_role
+  int32_t role;  ///< sl_argument_role
   int32_t space;
   sl_dtype dtype;
   int32_t rank;
-  const sl_expr* extents; ///< [rank]
-  const sl_expr* strides; ///< [rank], elements
+  const sl_expr* extents;  ///< [rank]
+  const sl_expr* strides;  ///< [rank], elements
 } sl_argument;
 
 typedef enum sl_entry_kind {
-  SL_ENTRY_KERNEL = 0,    ///< an emitted kernel: inputs, outputs, workspace
-  SL_ENTRY_EXTERNAL = 1,  ///< a library's entry: its handle where it has one, inputs, outputs, workspace
-  SL_ENTRY_PLAN = 2,      ///< makes a library's handle: constant inputs, then the handle
-  SL_ENTRY_SCALAR = 3     ///< arithmetic between statements: pointers[0] receives the result (8 bytes), operands are scalars
+  SL_ENTRY_KERNEL = 0,  ///< an emitted kernel: inputs, outputs, workspace
+  /// a library's entry: its handle where it has one, inputs, outputs, workspace
+  SL_ENTRY_EXTERNAL = 1,
+  SL_ENTRY_PLAN = 2,  ///< makes a library's handle: constant inputs, then the handle
+  /// arithmetic between statements: pointers[0] receives the result (8 bytes), operands are scalars
+  SL_ENTRY_SCALAR = 3
 } sl_entry_kind;
 
 /// Machine code of one emitted unit for a device. Lives as long as the program.
@@ -198,65 +258,93 @@ typedef struct sl_device_image {
   uint64_t size;
   const void* data;
   uint64_t bytes;
-  int32_t compiler;  ///< CUDA's version of who made it, as its driver counts: 13050 is 13.5; 0: unknown
+  /// CUDA's version of who made it, as its driver counts: 13050 is 13.5; 0: unknown
+  int32_t compiler;
 } sl_device_image;
 
 /// A kernel that runs on a device and not on the host: a grid of blocks of threads.
 typedef struct sl_device_code {
   uint64_t size;
-  const char* symbol;            ///< the kernel's name in the image
+  const char* symbol;  ///< the kernel's name in the image
   const sl_device_image* image;
   sl_expr blocks;
-  int32_t threads;               ///< of one block
-  int32_t argument_count;        ///< addresses and int64_t scalars in the order of the entry, 8 bytes each
-  int32_t waits;                 ///< 1: touches what a run writes only after it has waited for the kernel before it (griddepcontrol.wait)
+  int32_t threads;  ///< of one block
+  /// addresses and int64_t scalars in the order of the entry, 8 bytes each
+  int32_t argument_count;
+  /// 1: touches what a run writes only after it has waited for the kernel before it
+  /// (griddepcontrol.wait)
+  int32_t waits;
 } sl_device_code;
 
 /// What statements call, by name.
 typedef struct sl_entry {
   uint64_t size;
   const char* name;
-  const char* backend;    ///< "native", "onednn", ..., "scalar"
-  int32_t kind;           ///< sl_entry_kind
-  int32_t can_fail;       ///< 1: ctx->status is tested after it
-  const sl_argument* arguments; int32_t argument_count;
-  const char* const* scalars; int32_t scalar_count;   ///< names of the run-time scalars (none for SL_ENTRY_SCALAR)
-  double cost_us;         ///< estimated time of its slowest call, 0 when unknown
-  sl_thunk_fn thunk;      ///< NULL when there is `code`
+  const char* backend;  ///< "native", "onednn", ..., "scalar"
+  int32_t kind;         ///< sl_entry_kind
+  int32_t can_fail;     ///< 1: ctx->status is tested after it
+  const sl_argument* arguments;
+  int32_t argument_count;
+  /// names of the run-time scalars (none for SL_ENTRY_SCALAR)
+  const char* const* scalars;
+  int32_t scalar_count;
+  double cost_us;              ///< estimated time of its slowest call, 0 when unknown
+  sl_thunk_fn thunk;           ///< NULL when there is `code`
   const sl_device_code* code;  ///< nullable
 } sl_entry;
 
-typedef struct sl_extent { uint64_t size; const char* name; int64_t min; int64_t max; } sl_extent;
+typedef struct sl_extent {
+  uint64_t size;
+  const char* name;
+  int64_t min;
+  int64_t max;
+} sl_extent;
 
-/// A result of the program in the order that the user sees: a fresh output, or a view of something that outlives the
-/// call (an input, parameter or state), to be handed over as a view that keeps it alive.
-typedef struct sl_result { uint64_t size; int32_t buffer; int32_t root; } sl_result;  ///< root: buffer number of the storage's owner
+/// A result of the program in the order that the user sees: a fresh output, or a view of something
+/// that outlives the call (an input, parameter or state), to be handed over as a view that keeps it
+/// alive.
+/// root: buffer number of the storage's owner
+typedef struct sl_result {
+  uint64_t size;
+  int32_t buffer;
+  int32_t root;
+} sl_result;
 
-/// Constant description of a program: everything the runtime needs, emitted beside the code. `sl_program` is the symbol
-/// that a compiled unit exports.
+/// Constant description of a program: everything the runtime needs, emitted beside the code.
+/// `sl_program` is the symbol that a compiled unit exports.
 typedef struct sl_program_desc {
   uint64_t size;
   uint32_t abi_version;
   const char* name;
-  const char* target;               ///< text of #kernel.target
-  sl_entry_fn prepare;              ///< nullable when there is nothing to prepare
+  const char* target;   ///< text of #kernel.target
+  sl_entry_fn prepare;  ///< nullable when there is nothing to prepare
   sl_entry_fn run;
-  const sl_buffer* buffers; int32_t buffer_count;
-  const sl_statement* statements; int32_t statement_count;
-  const sl_extent* extents; int32_t extent_count;
-  const sl_result* results; int32_t result_count;
-  const char* const* spaces; int32_t space_count;      ///< spaces[0] is "host"
-  const char* const* queues; int32_t queue_count;      ///< backend of each queue; queues[0] is "cpu"
-  const sl_expr* arena_bytes;       ///< [space_count]: arena of one run
-  const sl_expr* scratch_bytes;     ///< [space_count]: arena of one prepare
-  const sl_expr* prepared_bytes;    ///< [space_count]
+  const sl_buffer* buffers;
+  int32_t buffer_count;
+  const sl_statement* statements;
+  int32_t statement_count;
+  const sl_extent* extents;
+  int32_t extent_count;
+  const sl_result* results;
+  int32_t result_count;
+  const char* const* spaces;
+  int32_t space_count;  ///< spaces[0] is "host"
+  /// backend of each queue; queues[0] is "cpu"
+  const char* const* queues;
+  int32_t queue_count;
+  const sl_expr* arena_bytes;            ///< [space_count]: arena of one run
+  const sl_expr* scratch_bytes;          ///< [space_count]: arena of one prepare
+  const sl_expr* prepared_bytes;         ///< [space_count]
   void (*const* destroy_handle)(void*);  ///< [number of handles]
-  int32_t parameter_count;          ///< parameters and states together
+  int32_t parameter_count;               ///< parameters and states together
   int32_t handle_count, input_count, output_count;
-  int32_t threads;                  ///< team size planned for
-  const sl_entry* entries; int32_t entry_count;        ///< what the statements name; none: it cannot be interpreted
-  const void* const* constants;     ///< literal data of the buffers of role CONSTANT, by `sl_buffer.index`
-  double estimated_us;              ///< of a run by `threads` threads; 0: unknown
+  int32_t threads;  ///< team size planned for
+  /// what the statements name; none: it cannot be interpreted
+  const sl_entry* entries;
+  int32_t entry_count;
+  /// literal data of the buffers of role CONSTANT, by `sl_buffer.index`
+  const void* const* constants;
+  double estimated_us;  ///< of a run by `threads` threads; 0: unknown
 } sl_program_desc;
 
 #ifdef __cplusplus

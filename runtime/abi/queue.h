@@ -22,18 +22,20 @@ extern "C" {
 SL_API int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
                                int32_t pointer_count, const int64_t* scalars, int32_t scalar_count);
 
-/// Enqueues a kernel of the queue's device: an element of sl_bindings.kernels. arguments[i] is the address of its i-th
-/// argument. Returns sl_status; a failure is in `ctx` as well.
+/// Enqueues a kernel of the queue's device: an element of sl_bindings.kernels. arguments[i] is the
+/// address of its i-th argument. Returns sl_status; a failure is in `ctx` as well.
 SL_API int32_t sl_queue_start(sl_ctx* ctx, void* queue, void* kernel, const sl_grid* grid,
                               void* const* arguments);
 
-/// Where a run is gathered for one launch: what is enqueued from here up to the next such call is step `number` (each once a run),
-/// whose first work comes behind the steps `after`, begun before it, or at once where there are none. Any other queue runs what it is
-/// given in order, and so does a device that knows no steps: the order of the calls is always right. `after` is copied.
+/// Where a run is gathered for one launch: what is enqueued from here up to the next such call is
+/// step `number` (each once a run), whose first work comes behind the steps `after`, begun before
+/// it, or at once where there are none. Any other queue runs what it is given in order, and so does
+/// a device that knows no steps: the order of the calls is always right. `after` is copied.
 SL_API void sl_queue_step(void* queue, int32_t number, const int32_t* after, int32_t count);
 
-/// Runs entry(ctx, team, pointers, scalars) on every thread of the team behind `queue` and returns when all have; `alone`:
-/// on the calling thread only. A caller of a team that is busy runs alone. Not for a device's queue.
+/// Runs entry(ctx, team, pointers, scalars) on every thread of the team behind `queue` and returns
+/// when all have; `alone`: on the calling thread only. A caller of a team that is busy runs alone.
+/// Not for a device's queue.
 SL_API void sl_queue_run(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
                          const int64_t* scalars, int32_t alone);
 

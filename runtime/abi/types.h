@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fixed-width names without any system header: emitted text is freestanding, and the same header is read by clang in
-// process, by plain g++/clang++, and by NVRTC. The typedefs name the compiler's own types, so including <stdint.h>
-// as well is harmless (a typedef may be repeated with the same type).
+// Fixed-width names without any system header: emitted text is freestanding, and the same header is
+// read by clang in process, by plain g++/clang++, and by NVRTC. The typedefs name the compiler's
+// own types, so including <stdint.h> as well is harmless (a typedef may be repeated with the same
+// type).
 #ifndef STRAIGHTLINE_ABI_TYPES_H
 #define STRAIGHTLINE_ABI_TYPES_H
 
-#if defined(__CUDACC_RTC__)  // it has no such names, but its widths are fixed and size_t is built in
+#if defined( \
+    __CUDACC_RTC__)  // it has no such names, but its widths are fixed and size_t is built in
 typedef signed char int8_t;
 typedef short int16_t;
 typedef int int32_t;

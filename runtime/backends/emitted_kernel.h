@@ -9,8 +9,8 @@
 
 namespace sl {
 
-/// The fields of sl_kernel_desc, which documents them, that an emitted kernel has; what is left out is as most kernels have it.
-/// Becomes the sl_kernel_desc at compile time.
+/// The fields of sl_kernel_desc, which documents them, that an emitted kernel has; what is left out
+/// is as most kernels have it. Becomes the sl_kernel_desc at compile time.
 struct EmittedKernel {
   const char* name;
   const char* backend;

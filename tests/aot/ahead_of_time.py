@@ -157,14 +157,22 @@ def write_data(example: Example, captured: Any, parameters: Sequence[str], folde
         tokens += [str(int(name in captured.states)), save(captured.parameters[name])]
     tokens += ["cases", str(len(example.cases))]
     eager, exact = copy.deepcopy(example.model), copy.deepcopy(example.model).double()
-    codes = {torch.float32: (2, 32), torch.float64: (2, 64), torch.int64: (0, 64), torch.int32: (0, 32), torch.bool: (6, 8)}
+    codes = {
+        torch.float32: (2, 32),
+        torch.float64: (2, 64),
+        torch.int64: (0, 64),
+        torch.int32: (0, 32),
+        torch.bool: (6, 8),
+    }
     for case in example.cases:
         tokens += ["inputs", str(len(case))]
         for tensor in case:
             tokens += [*map(str, codes[tensor.dtype]), str(tensor.dim()), *map(str, tensor.shape), save(tensor)]
         with torch.no_grad():
             given = _leaves(eager(*(tensor.clone() for tensor in case)))
-            wanted = _leaves(exact(*(tensor.double() if tensor.is_floating_point() else tensor.clone() for tensor in case)))
+            wanted = _leaves(
+                exact(*(tensor.double() if tensor.is_floating_point() else tensor.clone() for tensor in case))
+            )
         tokens += ["results", str(len(given))]
         for result, reference in zip(given, wanted):
             tokens += [f"{_bound(reference, result):.17g}", save(reference.double())]

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// driver FOLDER ROUNDS CALLERS: runs the program that is linked in (sl_program) on data from FOLDER and compares what it gives.
-// CALLERS threads call at once, ROUNDS times each over all cases. Every buffer is an allocation of its exact size, so that
-// AddressSanitizer sees the first byte outside. Exit status 1 and one line per difference.
+// driver FOLDER ROUNDS CALLERS: runs the program that is linked in (sl_program) on data from FOLDER
+// and compares what it gives. CALLERS threads call at once, ROUNDS times each over all cases. Every
+// buffer is an allocation of its exact size, so that AddressSanitizer sees the first byte outside.
+// Exit status 1 and one line per difference.
 //
-// FOLDER/manifest, tokens separated by white space, files raw and row-major (results and states as float64):
+// FOLDER/manifest, tokens separated by white space, files raw and row-major (results and states as
+// float64):
 //   parameters COUNT {state(0|1) FILE}
-//   cases COUNT {inputs COUNT {code bits rank dims... FILE} results COUNT {bound FILE} states COUNT {parameter bound FILE}}
+//   cases COUNT {inputs COUNT {code bits rank dims... FILE} results COUNT {bound FILE} states COUNT
+//   {parameter bound FILE}}
 // A program with states gets fresh copies in every round, and its cases follow each other.
 #include <atomic>
 #include <cmath>
@@ -171,13 +174,19 @@ double elementAt(const char* data, sl_dtype dtype, int64_t index) {
     return static_cast<double>(value);
   };
   switch (dtype.code * 1000 + dtype.bits) {
-    case 2032: return as(float{});
-    case 2064: return as(double{});
-    case 64: return as(int64_t{});
-    case 32: return as(int32_t{});
-    case 6008: return as(uint8_t{});
+    case 2032:
+      return as(float{});
+    case 2064:
+      return as(double{});
+    case 64:
+      return as(int64_t{});
+    case 32:
+      return as(int32_t{});
+    case 6008:
+      return as(uint8_t{});
   }
-  die("no rule for a result of dtype code " + std::to_string(dtype.code) + ", " + std::to_string(dtype.bits) + " bits");
+  die("no rule for a result of dtype code " + std::to_string(dtype.code) + ", " +
+      std::to_string(dtype.bits) + " bits");
 }
 
 /// Element number `i` in row-major order -> its offset in elements.
@@ -190,8 +199,8 @@ int64_t offsetOf(int64_t i, int32_t rank, const int64_t* shape, const int64_t* s
   return offset;
 }
 
-void compare(const char* what, const Expected& expected, const sl_buffer& buffer, const char* data, const int64_t* shape,
-             const int64_t* strides) {
+void compare(const char* what, const Expected& expected, const sl_buffer& buffer, const char* data,
+             const int64_t* shape, const int64_t* strides) {
   int64_t elements = 1;
   for (int32_t d = 0; d < buffer.rank; ++d) {
     elements *= shape[d];
@@ -203,10 +212,11 @@ void compare(const char* what, const Expected& expected, const sl_buffer& buffer
   const auto* values = reinterpret_cast<const double*>(expected.values.data());
   for (int64_t i = 0; i < elements; ++i) {
     const double got = elementAt(data, buffer.dtype, offsetOf(i, buffer.rank, shape, strides));
-    const bool same = std::isnan(got) ? std::isnan(values[i]) : std::fabs(got - values[i]) <= expected.bound;
+    const bool same =
+        std::isnan(got) ? std::isnan(values[i]) : std::fabs(got - values[i]) <= expected.bound;
     if (!same) {
-      std::fprintf(stderr, "driver: %s %d, element %ld: %.9g, expected %.9g within %.3g\n", what, expected.place,
-                   static_cast<long>(i), got, values[i], expected.bound);
+      std::fprintf(stderr, "driver: %s %d, element %ld: %.9g, expected %.9g within %.3g\n", what,
+                   expected.place, static_cast<long>(i), got, values[i], expected.bound);
       ++differences;
       return;
     }
@@ -215,14 +225,16 @@ void compare(const char* what, const Expected& expected, const sl_buffer& buffer
 
 class Caller {
  public:
-  Caller(const Test& test, sl_program* program, sl_weights* shared) : test_(test), program_(program), shared_(shared) {
+  Caller(const Test& test, sl_program* program, sl_weights* shared)
+      : test_(test), program_(program), shared_(shared) {
     check(sl_queue_team(compiledProgram.threads, &queue_, &message_), message_);
   }
   ~Caller() { sl_queue_release(queue_); }
 
   /// The straight line, then the interpreter, which gives each slot memory of its own.
   void round() {
-    for (const sl_executor* executor : {static_cast<const sl_executor*>(nullptr), sl_interpreter()}) {
+    for (const sl_executor* executor :
+         {static_cast<const sl_executor*>(nullptr), sl_interpreter()}) {
       executor_ = executor;
       pass();
     }
@@ -240,7 +252,9 @@ class Caller {
     }
     sl_weights* weights = shared_;
     if (!weights) {
-      check(sl_weights_create_by(program_, parameters.data(), executor_, nullptr, nullptr, &weights, &message_), message_);
+      check(sl_weights_create_by(program_, parameters.data(), executor_, nullptr, nullptr, &weights,
+                                 &message_),
+            message_);
     }
     for (const Case& one : test_.cases) {
       call(one, weights, parameters);
@@ -258,10 +272,13 @@ class Caller {
     for (const Input& input : one.inputs) {
       data.push_back(input.data);
       inputs.push_back(data.back().data());
-      tensors.push_back({inputs.back(), input.shape.data(), nullptr, static_cast<int32_t>(input.shape.size()), input.dtype, 1, 0});
+      tensors.push_back({inputs.back(), input.shape.data(), nullptr,
+                         static_cast<int32_t>(input.shape.size()), input.dtype, 1, 0});
     }
     std::vector<int64_t> extents(static_cast<size_t>(compiledProgram.extent_count) + 1);
-    check(sl_program_guard(program_, tensors.data(), static_cast<int32_t>(tensors.size()), extents.data(), &message_), message_);
+    check(sl_program_guard(program_, tensors.data(), static_cast<int32_t>(tensors.size()),
+                           extents.data(), &message_),
+          message_);
 
     std::vector<Bytes> results;
     results.reserve(static_cast<size_t>(compiledProgram.output_count));
@@ -276,7 +293,8 @@ class Caller {
     }
     sl_frame* frame = nullptr;
     check(sl_frame_lease(program_, extents.data(), &frame, &message_), message_);
-    const sl_args args{sizeof(sl_args), inputs.data(), outputs.data(), extents.data(), executor_, SL_LAUNCH_STREAM};
+    const sl_args args{sizeof(sl_args), inputs.data(), outputs.data(),
+                       extents.data(),  executor_,     SL_LAUNCH_STREAM};
     sl_ctx ctx{};
     ctx.size = sizeof(ctx);
     check(sl_run(program_, weights, frame, queue_, &args, &ctx, &message_), message_);
@@ -286,12 +304,13 @@ class Caller {
       const sl_result& result = compiledProgram.results[expected.place];
       const sl_buffer& root = compiledProgram.buffers[result.root];
       const auto index = static_cast<size_t>(root.index);
-      const void* base = root.role == SL_ROLE_OUTPUT ? outputs[index]
+      const void* base = root.role == SL_ROLE_OUTPUT  ? outputs[index]
                          : root.role == SL_ROLE_INPUT ? inputs[index]
                                                       : parameters[index];
       int64_t shape[SL_MAX_RANK], strides[SL_MAX_RANK], offset = 0;
       sl_program_result(program_, expected.place, extents.data(), shape, strides, &offset);
-      compare("result", expected, compiledProgram.buffers[result.buffer], static_cast<const char*>(base) + offset, shape, strides);
+      compare("result", expected, compiledProgram.buffers[result.buffer],
+              static_cast<const char*>(base) + offset, shape, strides);
     }
     for (const Expected& expected : one.states) {
       for (int32_t i = 0; i < compiledProgram.buffer_count; ++i) {
@@ -304,7 +323,8 @@ class Caller {
           shape[d] = sl_expr_value(&buffer.extents[d], extents.data());
           strides[d] = sl_expr_value(&buffer.strides[d], extents.data());
         }
-        compare("state", expected, buffer, static_cast<const char*>(parameters[static_cast<size_t>(expected.place)]), shape,
+        compare("state", expected, buffer,
+                static_cast<const char*>(parameters[static_cast<size_t>(expected.place)]), shape,
                 strides);
       }
     }
@@ -337,7 +357,8 @@ int main(int argc, char** argv) {
     for (const Parameter& parameter : test.parameters) {
       parameters.push_back(parameter.data.data());
     }
-    check(sl_weights_create(program, parameters.data(), nullptr, nullptr, &shared, &message), message);
+    check(sl_weights_create(program, parameters.data(), nullptr, nullptr, &shared, &message),
+          message);
   }
   std::vector<std::thread> threads;
   for (int caller = 0; caller < callers; ++caller) {

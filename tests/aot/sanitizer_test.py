@@ -139,7 +139,9 @@ def test_threads(
     assert done.returncode == 0, done.stderr[-8000:]
 
 
-def _faulty(builder: Builder, name: str, pattern: str, replacement: str, poison: bool, runs: int = 1) -> CompletedProcess[str]:
+def _faulty(
+    builder: Builder, name: str, pattern: str, replacement: str, poison: bool, runs: int = 1
+) -> CompletedProcess[str]:
     """Runs the MLP's text with a planted mistake, up to so many times until the sanitizer reports it; the last run."""
 
     def plant(code: str) -> str:
@@ -164,7 +166,9 @@ def test_reports_a_row_too_many(address: Builder) -> None:
 
 def test_reports_two_live_slots_in_one_place(address: Builder) -> None:
     """Every slot lies at the arena's start: the result shows it."""
-    done = _faulty(address, "place", r"^  constexpr int64_t (t\w*)_at = \d+;", r"  constexpr int64_t \1_at = 0;", poison=True)
+    done = _faulty(
+        address, "place", r"^  constexpr int64_t (t\w*)_at = \d+;", r"  constexpr int64_t \1_at = 0;", poison=True
+    )
     assert done.returncode == 1, done
     assert "driver: result 0" in done.stderr
 

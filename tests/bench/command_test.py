@@ -143,7 +143,9 @@ def test_a_model_for_a_device_that_is_not_there(
     assert main([*arguments, "--threads", "1"]) == 2 and "--threads is for --device cpu" in capsys.readouterr().err
 
 
-def test_places_without_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_without_cases(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["bench"]) == 2
     assert "give --model FILE, or --cases FOLDER" in capsys.readouterr().err
@@ -177,7 +179,9 @@ def test_the_cases_of_this_repository_are_what_the_page_says() -> None:
     page = (root / "docs" / "benchmark.md").read_text(encoding="utf-8")
     for case in cases:
         assert case.question.endswith("?") and (case.threads == (1, 2) or case.device == "cuda")
-        assert case.group in ("linears", "products") or f"`{case.name}`" in page, f"docs/benchmark.md does not name {case.name}"
+        assert case.group in ("linears", "products") or f"`{case.name}`" in page, (
+            f"docs/benchmark.md does not name {case.name}"
+        )
         if case.floor is not None:
             assert (root / "bench" / "floor" / case.floor.source).is_file()
     assert sum(case.group == "linears" for case in cases) == 64

@@ -15,7 +15,9 @@ _ROOT = Path(__file__).resolve().parents[2]
 def _run(folder: Path, *arguments: str) -> str:
     search = os.pathsep.join([str(_ROOT), *(p for p in sys.path if p)])
     environment = {**os.environ, "PYTHONPATH": search}
-    done = subprocess.run([sys.executable, *arguments], env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, *arguments], env=environment, cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
 

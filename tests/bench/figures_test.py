@@ -93,9 +93,13 @@ def test_bars() -> None:
 def test_a_bar_by_interval_forgives_noise() -> None:
     bars = (Bar("straightline", "peers", 1.05, by_interval=True), Bar("straightline", "peers", 1.05))
     case = Case("c", "?", bars=bars)
-    noisy = _measured(_record("eager", "peer", [1.0, 1.4, 1.2]), _record("straightline", "ours", [1.1, 1.3, 1.4]), case=case)
+    noisy = _measured(
+        _record("eager", "peer", [1.0, 1.4, 1.2]), _record("straightline", "ours", [1.1, 1.3, 1.4]), case=case
+    )
     assert [r.met for r in comparison.bars(noisy)][:2] == [True, False]
-    slow = _measured(_record("eager", "peer", [1.0, 1.01, 1.02]), _record("straightline", "ours", [1.1, 1.11, 1.13]), case=case)
+    slow = _measured(
+        _record("eager", "peer", [1.0, 1.01, 1.02]), _record("straightline", "ours", [1.1, 1.11, 1.13]), case=case
+    )
     assert [r.met for r in comparison.bars(slow)][:2] == [False, False]
     assert comparison.geometric_means([noisy, slow]) == {1: (pytest.approx(1.1), 2)}
 
@@ -110,7 +114,9 @@ def test_tables_have_a_row_for_everybody() -> None:
     console.print(report.case_table(measured))
     console.print(report.summary_table([measured], {"machine": {"cpu": "a cpu", "cores": 2, "load": (0.1, 0.2, 0.3)}}))
     text = console.export_text()
-    assert "crashed: its process [ended]" in text and "reading every byte once: 0.50 us; Straightline takes 2.00" in text
+    assert (
+        "crashed: its process [ended]" in text and "reading every byte once: 0.50 us; Straightline takes 2.00" in text
+    )
     (row,) = report.records([measured])[2:]
     assert row["ratio_to_best_peer"] == 0.25 and row["limit_us"] == 0.5 and row["best_peer"] == "eager"
 
@@ -130,7 +136,9 @@ def _chain(slope: float, intercept: float) -> list[Measured]:
 def test_lines_through_what_lies_on_one() -> None:
     drawn = {line.title: line for line in plot.lines(_chain(0.04, 0.6), "chain", 1)}
     assert set(drawn) == {"Straightline", "Eager"}, "one point is no line"
-    assert drawn["Straightline"].slope_us == pytest.approx(0.04) and drawn["Straightline"].intercept_us == pytest.approx(0.6)
+    assert drawn["Straightline"].slope_us == pytest.approx(0.04) and drawn[
+        "Straightline"
+    ].intercept_us == pytest.approx(0.6)
     assert drawn["Eager"].slope_us == pytest.approx(7) and drawn["Eager"].intercept_us == pytest.approx(9)
     assert plot.lines(_chain(1, 1), "chain", 2) == [] and plot.series_of(_chain(1, 1)) == [("chain", 1)]
 
@@ -140,7 +148,10 @@ def test_the_picture(tmp_path: Path) -> None:
     for name in ("p.png", "p.svg"):
         plot.draw(_chain(0.04, 0.6), tmp_path / name)
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
-    assert "0.60 us a call + 0.040 us a link" in (tmp_path / "p.svg").read_text() or (tmp_path / "p.svg").stat().st_size > 5000
+    assert (
+        "0.60 us a call + 0.040 us a link" in (tmp_path / "p.svg").read_text()
+        or (tmp_path / "p.svg").stat().st_size > 5000
+    )
 
 
 def _on_device(name: str, kind: str, rounds: list[float], enqueue_us: float, **more: object) -> Record:

@@ -23,7 +23,9 @@ _LAUNCHES = ("stream", "graph")
 
 def _model() -> tuple[Any, tuple[Any, ...]]:
     """Two kernels, for which there is an arena."""
-    return torch.nn.Sequential(torch.nn.Softmax(-1), torch.nn.Linear(64, 64), torch.nn.Softmax(0)).eval(), (torch.randn(8, 64),)
+    return torch.nn.Sequential(torch.nn.Softmax(-1), torch.nn.Linear(64, 64), torch.nn.Softmax(0)).eval(), (
+        torch.randn(8, 64),
+    )
 
 
 def _calls_go_to_the_current_stream(tensors: Any, driver: Any) -> None:
@@ -46,12 +48,16 @@ def _graphs_are_launched_as_such(tensors: Any) -> None:
         before = _call.cuda_calls()
         function(*arguments)
         after = _call.cuda_calls()
-        assert after["graph_launches"] == before["graph_launches"] + 1 and after["launches"] == before["launches"], options
+        assert after["graph_launches"] == before["graph_launches"] + 1 and after["launches"] == before["launches"], (
+            options
+        )
 
 
 def _large_product() -> tuple[Any, tuple[Any, ...]]:
     """Three kernels, the second of large tiles, which do not come early."""
-    return torch.nn.Sequential(torch.nn.Softmax(-1), torch.nn.Linear(64, 64), torch.nn.Softmax(0)).eval(), (torch.randn(512, 64),)
+    return torch.nn.Sequential(torch.nn.Softmax(-1), torch.nn.Linear(64, 64), torch.nn.Softmax(0)).eval(), (
+        torch.randn(512, 64),
+    )
 
 
 def _kernels_come_early(tensors: Any, driver: Any) -> None:
@@ -130,7 +136,9 @@ def _results_are_used_again(tensors: Any, driver: Any) -> None:
             tensors.stream(0x1000)
             captured = [place() for _ in range(4)]
             driver.fake_capture(0)
-            assert len(set(captured)) == 4 and not set(captured) & {*taken, *there}, "a graph of the caller's owns what it writes"
+            assert len(set(captured)) == 4 and not set(captured) & {*taken, *there}, (
+                "a graph of the caller's owns what it writes"
+            )
             assert place() not in captured
             tensors.stream(0)
             assert function(*arguments, out=out) is out and place() != tensors.place(out)

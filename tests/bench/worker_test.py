@@ -24,8 +24,15 @@ _LIMIT_S = 120.0
 def _prepare(client: WorkerClient, contender: str, folder: Path, limit_s: float = _LIMIT_S) -> dict[str, Any]:
     source = {"cases": str(_TINY)}
     return client.ask(
-        limit_s, "prepare", contender=contender, case="tiny_1", device="cpu", threads=1, source=source, folder=str(folder),
-        shared_folder=str(folder)
+        limit_s,
+        "prepare",
+        contender=contender,
+        case="tiny_1",
+        device="cpu",
+        threads=1,
+        source=source,
+        folder=str(folder),
+        shared_folder=str(folder),
     )
 
 
@@ -89,7 +96,9 @@ def test_single_calls_are_waited_for_one_by_one(monkeypatch: pytest.MonkeyPatch)
     assert waits == [0, 1, 1, 1, 1], "nothing is under way when a call begins"
     assert len(singles) == 4 and all(back < 0.002 <= done for back, done in singles)
     timed = cuda_timing.timed(call, samples=1, sample_s=0.002)
-    assert len(timed["sync_us"]) == len(timed["enqueue_us"]) == 10 and min(timed["sync_us"]) >= 2000 > min(timed["enqueue_us"])
+    assert len(timed["sync_us"]) == len(timed["enqueue_us"]) == 10 and min(timed["sync_us"]) >= 2000 > min(
+        timed["enqueue_us"]
+    )
     assert timed["samples_us"][0] >= 2000 and timed["calls"] >= 1
 
 

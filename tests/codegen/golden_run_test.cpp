@@ -13,11 +13,13 @@
 #include "straightline/abi/straightline.h"
 
 extern "C" {
-extern const sl_program_desc linear_relu, control_flow, external_call, device_queue, symbolic_pointwise;
+extern const sl_program_desc linear_relu, control_flow, external_call, device_queue,
+    symbolic_pointwise;
 
 // The external entry of external_call.mlir: y = x w^T; the handle is the address of the weights.
 int g_handles = 0;
-int32_t example_ip_plan(sl_ctx*, const sl_problem* problem, const void* const* constants, void** handle) {
+int32_t example_ip_plan(sl_ctx*, const sl_problem* problem, const void* const* constants,
+                        void** handle) {
   EXPECT_STREQ("inner_product", problem->op);
   EXPECT_EQ(2, problem->inputs);
   EXPECT_EQ(64, problem->operands[1].extents[1]);
@@ -28,8 +30,8 @@ int32_t example_ip_plan(sl_ctx*, const sl_problem* problem, const void* const* c
   ++g_handles;
   return SL_OK;
 }
-int32_t example_ip_run(sl_ctx*, sl_team team, void* handle, const void* const* inputs, void* const* outputs,
-                       void* workspace) {
+int32_t example_ip_run(sl_ctx*, sl_team team, void* handle, const void* const* inputs,
+                       void* const* outputs, void* workspace) {
   EXPECT_NE(nullptr, workspace);
   const auto* x = static_cast<const float*>(inputs[0]);
   const auto* w = static_cast<const float*>(handle);
@@ -74,15 +76,18 @@ class Golden : public testing::TestWithParam<bool> {
   static const sl_executor* executor;  ///< of the case that runs
 };
 const sl_executor* Golden::executor = nullptr;
-INSTANTIATE_TEST_SUITE_P(Paths, Golden, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Interpreter" : "StraightLine"; });
+INSTANTIATE_TEST_SUITE_P(Paths, Golden, testing::Bool(), [](const auto& info) {
+  return info.param ? "Interpreter" : "StraightLine";
+});
 
 /// A program with its weights; runs once per call of run().
 class Runner {
  public:
   Runner(const sl_program_desc& desc, std::vector<void*> parameters) {
-    EXPECT_EQ(SL_OK, sl_program_create(&desc, nullptr, nullptr, &program_, &message_)) << message_.text;
-    EXPECT_EQ(SL_OK, sl_weights_create_by(program_, parameters.data(), Golden::executor, nullptr, nullptr, &weights_, &message_))
+    EXPECT_EQ(SL_OK, sl_program_create(&desc, nullptr, nullptr, &program_, &message_))
+        << message_.text;
+    EXPECT_EQ(SL_OK, sl_weights_create_by(program_, parameters.data(), Golden::executor, nullptr,
+                                          nullptr, &weights_, &message_))
         << message_.text;
     EXPECT_EQ(SL_OK, sl_queue_team(desc.threads, &queue_, &message_)) << message_.text;
   }
@@ -92,10 +97,12 @@ class Runner {
     sl_program_release(program_);
   }
 
-  int32_t run(std::vector<void*> inputs, std::vector<void*> outputs, std::vector<int64_t> extents = {}) {
+  int32_t run(std::vector<void*> inputs, std::vector<void*> outputs,
+              std::vector<int64_t> extents = {}) {
     sl_frame* frame = nullptr;
     EXPECT_EQ(SL_OK, sl_frame_lease(program_, extents.data(), &frame, &message_)) << message_.text;
-    sl_args args{sizeof(sl_args), inputs.data(), outputs.data(), extents.data(), Golden::executor, SL_LAUNCH_STREAM};
+    sl_args args{sizeof(sl_args), inputs.data(),    outputs.data(),
+                 extents.data(),  Golden::executor, SL_LAUNCH_STREAM};
     sl_ctx ctx{};
     ctx.size = sizeof(ctx);
     ctx.cancel = cancel;
@@ -115,7 +122,8 @@ class Runner {
 
 TEST_P(Golden, LinearRelu) {
   const uint32_t seed = freshSeed();
-  std::vector<float> x = randomFloats(64, seed), w = randomFloats(640, seed + 1), bias = randomFloats(10, seed + 2);
+  std::vector<float> x = randomFloats(64, seed), w = randomFloats(640, seed + 1),
+                     bias = randomFloats(10, seed + 2);
   std::vector<float> z(10);
   Runner runner(linear_relu, {w.data(), bias.data()});
   ASSERT_EQ(SL_OK, runner.run({x.data()}, {z.data()})) << runner.text();
@@ -133,7 +141,9 @@ struct ControlFlow {
   int64_t steps = 0;
   bool go = true;
   explicit ControlFlow(uint32_t seed)
-      : x(randomFloats(50 * 64, seed)), bias(randomFloats(64, seed + 1)), cache(randomFloats(64, seed + 2)) {}
+      : x(randomFloats(50 * 64, seed)),
+        bias(randomFloats(64, seed + 1)),
+        cache(randomFloats(64, seed + 2)) {}
   std::vector<void*> inputs() { return {x.data(), &go, cache.data()}; }
 };
 
@@ -242,7 +252,8 @@ TEST_P(Golden, SymbolicPointwise) {
       k[i] = static_cast<int32_t>(i) - 20;
     }
     Runner runner(symbolic_pointwise, {});
-    ASSERT_EQ(SL_OK, runner.run({x.data(), k.data()}, {y.data(), mask.get()}, {b})) << runner.text();
+    ASSERT_EQ(SL_OK, runner.run({x.data(), k.data()}, {y.data(), mask.get()}, {b}))
+        << runner.text();
     for (size_t i = 0; i < k.size(); ++i) {
       const int32_t n = ((k[i] % 7) + 7) % 7;
       const double t = -std::tanh(double(x[i])) * n;

@@ -43,7 +43,9 @@ def test_links_lead_to_files(page: str) -> None:
 
 def test_every_sentence_of_the_contract_has_a_test() -> None:
     """A test names the sentences of ARCHITECTURE.md that it holds to in a comment "Contract: E1, E15."."""
-    sentences = set(re.findall(r"^- \*\*(E\d+)\*\*", (_ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.MULTILINE))
+    sentences = set(
+        re.findall(r"^- \*\*(E\d+)\*\*", (_ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     tests = [
         path
         for folder, pattern in (("runtime", "**/*_test.cpp"), ("tests", "**/*_test.*"), ("tests", "**/*.mlir"))
@@ -51,7 +53,9 @@ def test_every_sentence_of_the_contract_has_a_test() -> None:
     ]
     named: set[str] = set()
     for path in tests:
-        for tags in re.findall(r"^\s*(?://|#) Contract: (E\d+(?:, E\d+)*)\.", path.read_text(encoding="utf-8"), re.MULTILINE):
+        for tags in re.findall(
+            r"^\s*(?://|#) Contract: (E\d+(?:, E\d+)*)\.", path.read_text(encoding="utf-8"), re.MULTILINE
+        ):
             named |= set(tags.split(", "))
     assert len(sentences) >= 19 and named == sentences
 

@@ -109,7 +109,9 @@ def test_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cap(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for value in ("many", "-1", "1.5", "9" * 30):
         monkeypatch.setenv("STRAIGHTLINE_CACHE_MAX_MB", value)
-        with pytest.raises(sl.UserError, match=f"STRAIGHTLINE_CACHE_MAX_MB is '{value}'; valid are a number of megabytes"):
+        with pytest.raises(
+            sl.UserError, match=f"STRAIGHTLINE_CACHE_MAX_MB is '{value}'; valid are a number of megabytes"
+        ):
             works()
     monkeypatch.setenv("STRAIGHTLINE_CACHE_MAX_MB", "7")
     works()

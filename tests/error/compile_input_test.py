@@ -186,11 +186,12 @@ def test_ranks_beyond_what_buffers_have() -> None:
         (X,),
     )
     complex_words = "complex numbers of rank 8 are not supported; nearest supported form: at most 7 dims"
-    refuses(
-        sl.UnsupportedError, complex_words, lambda x: torch.fft.fft(x).abs(), (torch.zeros([2] * 8),)
-    )
+    refuses(sl.UnsupportedError, complex_words, lambda x: torch.fft.fft(x).abs(), (torch.zeros([2] * 8),))
     eight = torch.randn([2, 1] * 4)
-    assert torch.equal(sl.compile(lambda x: x.permute(7, 6, 5, 4, 3, 2, 1, 0) + 1, (eight,))(eight), eight.permute(*range(7, -1, -1)) + 1)
+    assert torch.equal(
+        sl.compile(lambda x: x.permute(7, 6, 5, 4, 3, 2, 1, 0) + 1, (eight,))(eight),
+        eight.permute(*range(7, -1, -1)) + 1,
+    )
 
 
 def test_a_buffer_of_a_dtype_that_no_program_has() -> None:
@@ -198,7 +199,9 @@ def test_a_buffer_of_a_dtype_that_no_program_has() -> None:
 
 
 def test_results_that_are_not_dense() -> None:
-    refuses(sl.UnsupportedError, "compile_input_test.*layout torch.sparse_coo", lambda x: x.to_sparse().to_dense(), (X,))
+    refuses(
+        sl.UnsupportedError, "compile_input_test.*layout torch.sparse_coo", lambda x: x.to_sparse().to_dense(), (X,)
+    )
 
 
 @pytest.mark.parametrize("name", ["amax", "amin", "max", "min"])

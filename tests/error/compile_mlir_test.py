@@ -92,8 +92,16 @@ def test_malformed_text(text: Any, words: str) -> None:
 @pytest.mark.parametrize(
     "body,kind,words",
     [
-        ("%0 = op.reshape %x : (tensor<3xf32>) -> tensor<1x1x1x1x1x1x1x1x3xf32>", sl.UnsupportedError, "<string>:2.*has rank 9; .*rank 8"),
-        ("%0 = op.expand %x : (tensor<3xf32>) -> tensor<4611686018427387904x3xf32>", sl.UserError, "<string>:2.*larger than any memory"),
+        (
+            "%0 = op.reshape %x : (tensor<3xf32>) -> tensor<1x1x1x1x1x1x1x1x3xf32>",
+            sl.UnsupportedError,
+            "<string>:2.*has rank 9; .*rank 8",
+        ),
+        (
+            "%0 = op.expand %x : (tensor<3xf32>) -> tensor<4611686018427387904x3xf32>",
+            sl.UserError,
+            "<string>:2.*larger than any memory",
+        ),
         (
             "%0 = op.slice %x {dim = 0 : i64, start = 3 : i64, end = 3 : i64, step = 1 : i64} : (tensor<3xf32>) -> tensor<0xf32>\n"
             "%1 = op.argmin %0 {dim = 0 : i64, keepdim = false} : (tensor<0xf32>) -> tensor<i64>",

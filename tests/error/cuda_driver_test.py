@@ -93,10 +93,18 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _said(folder: Path, script: str, **settings: int) -> str:
     """What `script` prints beside the driver of `folder`. Nothing is cached: NVRTC itself runs beside it, whichever test is first."""
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder), **{f"FAKE_{name}": str(v) for name, v in settings.items()}}
+    environment = {
+        **os.environ,
+        "LD_LIBRARY_PATH": str(folder),
+        **{f"FAKE_{name}": str(v) for name, v in settings.items()},
+    }
     environment["STRAIGHTLINE_CACHE_DIR"] = ""
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _PRELUDE + script], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "ignore", "-c", _PRELUDE + script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.strip()
@@ -105,13 +113,17 @@ def _said(folder: Path, script: str, **settings: int) -> str:
 def test_no_driver(tmp_path: Path, driver: Path) -> None:
     (tmp_path / "libcuda.so.1").write_text("this is no library")
     text = _said(tmp_path, _CALL)
-    assert text.startswith("UnsupportedError: this program was compiled for cuda:sm_90 and cannot run here: NVIDIA's driver libcuda.so.1")
+    assert text.startswith(
+        "UnsupportedError: this program was compiled for cuda:sm_90 and cannot run here: NVIDIA's driver libcuda.so.1"
+    )
     assert "cannot be opened" in text
 
 
 def test_no_device(driver: Path) -> None:
     text = _said(driver, _CALL, INIT=100)
-    assert text.startswith("UnsupportedError") and text.endswith("finds no device: CUDA_ERROR_NO_DEVICE (100): as it is"), text
+    assert text.startswith("UnsupportedError") and text.endswith(
+        "finds no device: CUDA_ERROR_NO_DEVICE (100): as it is"
+    ), text
 
 
 def test_a_driver_that_is_too_old(driver: Path) -> None:
@@ -141,7 +153,9 @@ def test_code_that_the_device_does_not_take(driver: Path) -> None:
 def test_an_nvrtc_of_a_newer_cuda_than_the_driver(error: int, driver: Path) -> None:
     """Both versions, and what to do about it."""
     text = _said(driver, _WEIGHTS, LOAD=error)
-    made = re.search(r"its driver is for CUDA 12\.4; the kernel was compiled by NVRTC (\d+)\.\d+; such a driver may not take", text)
+    made = re.search(
+        r"its driver is for CUDA 12\.4; the kernel was compiled by NVRTC (\d+)\.\d+; such a driver may not take", text
+    )
     assert made is not None and int(made[1]) > 12, text
     assert text.endswith(
         f"needs a driver of CUDA {made[1]} or an NVRTC of CUDA 12 (`pip install nvidia-cuda-nvrtc-cu12`, "
@@ -151,12 +165,16 @@ def test_an_nvrtc_of_a_newer_cuda_than_the_driver(error: int, driver: Path) -> N
 
 def test_a_driver_of_the_same_cuda_that_takes_no_such_code(driver: Path) -> None:
     text = _said(driver, _WEIGHTS, LOAD=222, VERSION=13000)
-    assert text.endswith("; the driver takes what an NVRTC of its own version makes (STRAIGHTLINE_NVRTC names one); the program is for cuda:sm_90")
+    assert text.endswith(
+        "; the driver takes what an NVRTC of its own version makes (STRAIGHTLINE_NVRTC names one); the program is for cuda:sm_90"
+    )
 
 
 def test_memory_that_is_not_there(driver: Path) -> None:
     text = _said(driver, _WEIGHTS, ALLOCATE=2)
-    assert re.fullmatch(r"\w*Memory\w*: out of memory: the prepared weights need \d+ bytes in 'cuda' of device 0", text), text
+    assert re.fullmatch(
+        r"\w*Memory\w*: out of memory: the prepared weights need \d+ bytes in 'cuda' of device 0", text
+    ), text
 
 
 def test_a_device_that_is_not_there(driver: Path) -> None:

@@ -58,7 +58,11 @@ def test_interrupt() -> None:
     seed = int.from_bytes(os.urandom(4), "little")
     print(f"seed {seed}")
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _SCRIPT, str(seed)], capture_output=True, text=True, check=False, timeout=180
+        [sys.executable, "-W", "ignore", "-c", _SCRIPT, str(seed)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip() == "interrupted 12"

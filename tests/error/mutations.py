@@ -21,9 +21,11 @@ from torch.nn import functional as F
 
 _NUMBER = re.compile(r"-?\d+")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
-_PHRASE = re.compile(r"%[A-Za-z0-9_]+|@[a-z0-9_]+|tensor<[^>]*>|buffer<[^>]*>|array<[^>]*>|\{[^{}\n]*\}|\[[^][\n]*\]|\([^()\n]*\)")
+_PHRASE = re.compile(
+    r"%[A-Za-z0-9_]+|@[a-z0-9_]+|tensor<[^>]*>|buffer<[^>]*>|array<[^>]*>|\{[^{}\n]*\}|\[[^][\n]*\]|\([^()\n]*\)"
+)
 _NUMBERS = (0, 1, -1, 2, 3, 7, 64, 2**31, 2**62, -(2**63), 2**63, 2**64)
-_CHARACTERS = "\0\n\"%(),:<>?@[]{}=#x0-"
+_CHARACTERS = '\0\n"%(),:<>?@[]{}=#x0-'
 
 
 def sources() -> dict[str, str]:
@@ -129,7 +131,13 @@ def main() -> None:
             _compiler.compile(_compiler.Module.parse(text), cpu="x86-64-v3", emit_only=True)
             outcome = "compiled"
         except StraightlineError as error:
-            outcome = "user" if isinstance(error, UserError) else "internal" if isinstance(error, InternalError) else "unsupported"
+            outcome = (
+                "user"
+                if isinstance(error, UserError)
+                else "internal"
+                if isinstance(error, InternalError)
+                else "unsupported"
+            )
             assert str(error)
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
     print("outcomes", outcomes)

@@ -67,7 +67,12 @@ def test_everything_is_named_at_once() -> None:
         compiled.load_parameters(state)
     lines = str(caught.value).splitlines()
     assert len(lines) == 5 and "stay as they were" in lines[0]
-    for part in ("unknown: 'extra'", "missing: '0.bias' (float32[5])", "'2.weight' is float32[9, 9]", "'2.bias' must be a tensor"):
+    for part in (
+        "unknown: 'extra'",
+        "missing: '0.bias' (float32[5])",
+        "'2.weight' is float32[9, 9]",
+        "'2.bias' must be a tensor",
+    ):
         assert any(part in line for line in lines[1:]), part
 
 

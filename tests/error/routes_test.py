@@ -21,11 +21,19 @@ def works() -> None:
 
 
 NAMELESS: dict[str, tuple[str, str, str]] = {
-    "op": ("liner", "native", "unknown op 'liner'; routes are for convolution, linear, matmul, scaled_dot_product_attention"),
+    "op": (
+        "liner",
+        "native",
+        "unknown op 'liner'; routes are for convolution, linear, matmul, scaled_dot_product_attention",
+    ),
     "op of one family": ("relu", "native", "there is one way only to do 'relu'.*; routes are for convolution, linear"),
     "reduction": ("softmax", "onednn", "there is one way only to do 'softmax'"),
     "backend": ("linear", "mkl", "unknown backend 'mkl'; there are native"),
-    "kernel": ("linear", "native.gem", r"there is no kernel 'native\.gem' for linear; there are native\.gemm, native\.gemm_bf16, native\.gemm_int8, native\.gemv"),
+    "kernel": (
+        "linear",
+        "native.gem",
+        r"there is no kernel 'native\.gem' for linear; there are native\.gemm, native\.gemm_bf16, native\.gemm_int8, native\.gemv",
+    ),
     "kernel of another op": ("linear", "native.winograd", r"there is no kernel 'native\.winograd' for linear"),
     "dots": ("a.b.c", "native", r"unknown op 'a\.b\.c'"),
 }
@@ -57,11 +65,19 @@ def test_a_route_that_cannot_be_honoured() -> None:
     with pytest.raises(sl.UserError) as caught:
         sl.compile(model, (X,), routes={"linear": "native.gemv"})
     message = str(caught.value)
-    words = "linear: route linear = native.gemv (the argument routes) cannot be honoured: native.gemv: m=32, needs 1 to 4"
-    assert [line.partition("): ")[2] for line in message.splitlines()] == [words, words], message  # a line each, and nothing of MLIR's
-    assert re.search(r"^0 \(linear\.py:\d+\): ", message, re.MULTILINE) and re.search(r"^2 \(linear\.py:\d+\): ", message, re.MULTILINE)
+    words = (
+        "linear: route linear = native.gemv (the argument routes) cannot be honoured: native.gemv: m=32, needs 1 to 4"
+    )
+    assert [line.partition("): ")[2] for line in message.splitlines()] == [words, words], (
+        message
+    )  # a line each, and nothing of MLIR's
+    assert re.search(r"^0 \(linear\.py:\d+\): ", message, re.MULTILINE) and re.search(
+        r"^2 \(linear\.py:\d+\): ", message, re.MULTILINE
+    )
     with pytest.raises(sl.UserError, match=r"cannot be honoured: native\.winograd: .*kernel|stride|5"):
-        sl.compile(nn.Conv2d(8, 8, 5, stride=2).eval(), (torch.randn(1, 8, 9, 9),), routes={"convolution": "native.winograd"})
+        sl.compile(
+            nn.Conv2d(8, 8, 5, stride=2).eval(), (torch.randn(1, 8, 9, 9),), routes={"convolution": "native.winograd"}
+        )
     works()
 
 
@@ -85,11 +101,17 @@ def test_an_argument_that_is_no_route(routes: Any, words: str) -> None:
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("linear native", r"mine\.txt:1: 'linear native' is no route; a line is 'op = backend' or 'op = backend\.kernel'"),
+        (
+            "linear native",
+            r"mine\.txt:1: 'linear native' is no route; a line is 'op = backend' or 'op = backend\.kernel'",
+        ),
         ("\n\nlinear =", r"mine\.txt:3: 'linear =' is no route"),
         ("= native", r"mine\.txt:1: '= native' is no route"),
         ("linear = native = onednn", r"mine\.txt:1: .* is no route"),
-        ("linear = native\n# again\nlinear = native.gemm", r"mine\.txt:3: a second route for linear; the first is at mine\.txt:1"),
+        (
+            "linear = native\n# again\nlinear = native.gemm",
+            r"mine\.txt:3: a second route for linear; the first is at mine\.txt:1",
+        ),
     ],
 )
 def test_a_file_that_is_none(text: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -106,18 +128,25 @@ def test_a_file_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch, tmp_path: P
             sl.compile(MODEL, (X,))
 
 
-@pytest.mark.parametrize("text, word", [("foo", "foo"), ("route,Passes", "Passes"), ("all", "all"), ("route passes", "route passes")])
+@pytest.mark.parametrize(
+    "text, word", [("foo", "foo"), ("route,Passes", "Passes"), ("all", "all"), ("route passes", "route passes")]
+)
 def test_an_unknown_topic(text: str, word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRAIGHTLINE_LOG", text)
     with pytest.raises(sl.UserError, match=f"STRAIGHTLINE_LOG has '{word}'; valid are route, passes, codegen, cache"):
         sl.compile(MODEL, (X,))
 
 
-@pytest.mark.parametrize("target", ["cuda:sm_75a", "cuda:sm_90f", "cuda:sm_90x", "cuda:sm_1000", "cuda:sm_9", "cuda:sm_100fa", "sm_90"])
+@pytest.mark.parametrize(
+    "target", ["cuda:sm_75a", "cuda:sm_90f", "cuda:sm_90x", "cuda:sm_1000", "cuda:sm_9", "cuda:sm_100fa", "sm_90"]
+)
 def test_a_target_of_the_pipeline_that_does_not_exist(target: str) -> None:
     """As NVRTC knows them; `target` of compile is asked in tests/run/cuda_test.py."""
     module = _compiler.Module.parse(sl.compile(MODEL, (X,)).ir("op"))
-    with pytest.raises(sl.UserError, match=f"unknown target '{target}'; valid are cuda:sm_NN, .* with a behind it from 90 on and f from 100 on"):
+    with pytest.raises(
+        sl.UserError,
+        match=f"unknown target '{target}'; valid are cuda:sm_NN, .* with a behind it from 90 on and f from 100 on",
+    ):
         _compiler.compile(module, pipeline=f"target={target}")
 
 

@@ -13,7 +13,11 @@ class Bert(nn.Module):
 
     def __init__(self, words: int = 100, dim: int = 64, layers: int = 4, longest: int = 32) -> None:
         super().__init__()
-        self.words, self.places, self.segments = nn.Embedding(words, dim), nn.Embedding(longest, dim), nn.Embedding(2, dim)
+        self.words, self.places, self.segments = (
+            nn.Embedding(words, dim),
+            nn.Embedding(longest, dim),
+            nn.Embedding(2, dim),
+        )
         self.norm = nn.LayerNorm(dim, eps=1e-12)
         self.layers = nn.ModuleList(BertLayer(dim) for _ in range(layers))
         self.pool = nn.Linear(dim, dim)

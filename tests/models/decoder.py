@@ -52,9 +52,7 @@ class Attention(nn.Module):
         v = self._split(self.v(x), self.shared).transpose(1, 2)
         self.keys.index_copy_(2, at, rotate(k, cos, sin))
         self.values.index_copy_(2, at, v)
-        y = F.scaled_dot_product_attention(
-            rotate(q, cos, sin), self.keys, self.values, attn_mask=mask, enable_gqa=True
-        )
+        y = F.scaled_dot_product_attention(rotate(q, cos, sin), self.keys, self.values, attn_mask=mask, enable_gqa=True)
         return self.out(y.transpose(1, 2).reshape(*x.shape[:2], -1))
 
 

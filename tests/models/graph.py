@@ -34,7 +34,9 @@ class MeanOfNeighbours(nn.Module):
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
         target = edges[1][:, None].expand(-1, x.shape[1])
         total = torch.zeros_like(x).scatter_add(0, target, x.gather(0, edges[0][:, None].expand(-1, x.shape[1])))
-        count = torch.zeros(x.shape[0], dtype=x.dtype).scatter_add(0, edges[1], torch.ones_like(edges[1], dtype=x.dtype))
+        count = torch.zeros(x.shape[0], dtype=x.dtype).scatter_add(
+            0, edges[1], torch.ones_like(edges[1], dtype=x.dtype)
+        )
         return self.own(x) + self.others(total / count.clamp(min=1)[:, None])
 
 

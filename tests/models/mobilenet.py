@@ -11,7 +11,9 @@ from torch import Tensor, nn
 class ConvNorm(nn.Sequential):
     """A convolution without bias, its batch norm, and an activation."""
 
-    def __init__(self, inside: int, out: int, kernel: int, stride: int = 1, groups: int = 1, act: nn.Module | None = None) -> None:
+    def __init__(
+        self, inside: int, out: int, kernel: int, stride: int = 1, groups: int = 1, act: nn.Module | None = None
+    ) -> None:
         conv = nn.Conv2d(inside, out, kernel, stride, kernel // 2, groups=groups, bias=False)
         super().__init__(conv, nn.BatchNorm2d(out), act or nn.Identity())
 

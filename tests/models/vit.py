@@ -40,7 +40,9 @@ class Block(nn.Module):
 class VisionTransformer(nn.Module):
     """x [n, 3, size, size] -> scores [n, classes]."""
 
-    def __init__(self, size: int = 32, patch: int = 8, dim: int = 48, layers: int = 3, heads: int = 3, classes: int = 10) -> None:
+    def __init__(
+        self, size: int = 32, patch: int = 8, dim: int = 48, layers: int = 3, heads: int = 3, classes: int = 10
+    ) -> None:
         super().__init__()
         self.patches = nn.Conv2d(3, dim, patch, patch)
         self.token = nn.Parameter(torch.randn(1, 1, dim))

@@ -43,6 +43,15 @@ def test_headers_compile_without_warnings(compiler: str, package: Path, tmp_path
     for header in ("tensor", "module", "straightline"):
         source = tmp_path / "use.cpp"
         source.write_text(f'#include "straightline/{header}.hpp"\nint main() {{ return 0; }}\n')
-        command = [compiler, "-std=c++20", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-fsyntax-only", f"-I{package}/include"]
+        command = [
+            compiler,
+            "-std=c++20",
+            "-Wall",
+            "-Wextra",
+            "-Wshadow",
+            "-Werror",
+            "-fsyntax-only",
+            f"-I{package}/include",
+        ]
         done = subprocess.run([*command, source], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[:3000]

@@ -21,7 +21,9 @@ def _symbols(library: Path, kind: str) -> set[str]:
 @pytest.mark.parametrize("name", sorted(path.name for path in PACKAGE.glob("*.so")))
 def test_only_the_c_abi_is_exported(name: str) -> None:
     shown = _symbols(PACKAGE / name, "--defined-only")
-    assert shown and all(symbol.startswith(("sl_", "PyInit_", "straightline_backend_v")) for symbol in shown), sorted(shown)[:20]
+    assert shown and all(symbol.startswith(("sl_", "PyInit_", "straightline_backend_v")) for symbol in shown), sorted(
+        shown
+    )[:20]
 
 
 def test_llvm_is_within_the_compiler() -> None:

@@ -139,8 +139,13 @@ def test_what_the_wheel_holds(wheels: Any) -> None:
     assert sum(name.startswith("_compiler.cpython-") for name in libraries) == 1
     assert not any("dnnl" in name or "test_device" in name for name in names)
     # Sources of our own stay at home, but for what the benchmark compiles where it runs.
-    assert {name for name in names if name.endswith((".c", ".cpp")) and not name.startswith("straightline/bench/native/")} == set()
-    assert {f"straightline/include/straightline/{name}" for name in ("straightline.hpp", "compiler_abi.h", "abi/straightline.h")} <= names
+    assert {
+        name for name in names if name.endswith((".c", ".cpp")) and not name.startswith("straightline/bench/native/")
+    } == set()
+    assert {
+        f"straightline/include/straightline/{name}"
+        for name in ("straightline.hpp", "compiler_abi.h", "abi/straightline.h")
+    } <= names
     assert {"straightline/licenses/llvm-22-dev.txt", "straightline/licenses/libzstd-dev.txt"} <= names
 
 
@@ -170,7 +175,9 @@ def test_a_cuda_device_in_a_clean_environment(wheels: Any, command: Callable[...
     assert said(STRAIGHTLINE_NVRTC=str(named)) == compiles
     refused = said(STRAIGHTLINE_NVRTC=str(nvrtc))
     assert refused.startswith("refused: NVIDIA's run-time compiler libnvrtc.so.13 (or .12) is needed"), refused
-    assert "`pip install nvidia-cuda-nvrtc` brings it (for a driver of CUDA 12 nvidia-cuda-nvrtc-cu12)" in refused, refused
+    assert "`pip install nvidia-cuda-nvrtc` brings it (for a driver of CUDA 12 nvidia-cuda-nvrtc-cu12)" in refused, (
+        refused
+    )
 
 
 def _capture(folder: Path) -> None:
@@ -186,7 +193,9 @@ def _capture(folder: Path) -> None:
     model, x = DigitsCnn().eval(), torch.randn(4, 1, 8, 8)
     (folder / "captured.mlir").write_text(sl.compile(model, (x,)).ir("op"))
     read = sl.compile(model, (x,)).parameters()
-    safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in read.items()}, folder / "captured.safetensors")
+    safetensors.torch.save_file(
+        {name: tensor.contiguous() for name, tensor in read.items()}, folder / "captured.safetensors"
+    )
     with torch.no_grad():
         np.save(folder / "expected.npy", model(x).numpy())
     np.save(folder / "input.npy", x.numpy())
@@ -199,8 +208,15 @@ def test_mlir_on_numpy_without_torch(wheels: Any, command: Callable[..., str], t
     _capture(tmp_path)
     place = command(python, "-c", MLIR, cwd=tmp_path).strip().splitlines()[-1]
     assert Path(place).is_relative_to(tmp_path), place
-    command(tmp_path / "venv/bin/straightline", "compile", "model.mlir", "--parameters", "weights.safetensors", cwd=tmp_path)
-    said = command(python, "-c", "import straightline as sl\ntry: sl.compile(len, ())\nexcept sl.UserError as e: print(e)", cwd=tmp_path)
+    command(
+        tmp_path / "venv/bin/straightline", "compile", "model.mlir", "--parameters", "weights.safetensors", cwd=tmp_path
+    )
+    said = command(
+        python,
+        "-c",
+        "import straightline as sl\ntry: sl.compile(len, ())\nexcept sl.UserError as e: print(e)",
+        cwd=tmp_path,
+    )
     assert "torch" in said and "straightline[torch]" in said
 
 
@@ -224,7 +240,10 @@ def test_the_check_finds_what_is_wrong(wheels: Any, tmp_path: Path) -> None:
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert any("MB but at most 10 are allowed" in line for line in lines)
-    assert any(line.startswith("libstraightline_compiler.so wants") and "GLIBC 2.34 but the floor is 2.33" in line for line in lines)
+    assert any(
+        line.startswith("libstraightline_compiler.so wants") and "GLIBC 2.34 but the floor is 2.33" in line
+        for line in lines
+    )
     with zipfile.ZipFile(wheel) as archive:
         archive.extract("straightline/_call.abi3.so", tmp_path)
     lonely = tmp_path / "lonely.whl"

@@ -44,7 +44,9 @@ class Batch(nn.Module):
         for number, (graph, tensors) in enumerate(zip(graphs, inputs, strict=True)):
             numbers = random.Random(graph.seed)
             kept = numbers.choice((0.0, 0.0, 0.5, 1.0))
-            self._names.append([self._keep(tensor, f"p{number}_{i}", numbers.random() < kept) for i, tensor in enumerate(tensors)])
+            self._names.append(
+                [self._keep(tensor, f"p{number}_{i}", numbers.random() < kept) for i, tensor in enumerate(tensors)]
+            )
 
     def _keep(self, tensor: Tensor, name: str, kept: bool) -> str:
         if not kept:
@@ -64,7 +66,9 @@ class Batch(nn.Module):
         ]
 
 
-def wide_enough(graph: Graph, output: Value, eager: dict[str, Tensor], reference: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+def wide_enough(
+    graph: Graph, output: Value, eager: dict[str, Tensor], reference: dict[str, Tensor]
+) -> tuple[Tensor, Tensor]:
     """Eager's output and the reference with one element more, which carries what the way there allows.
 
     The policy measures by the output's scale and torch's error in it. A short way through large numbers to a small result
@@ -73,9 +77,7 @@ def wide_enough(graph: Graph, output: Value, eager: dict[str, Tensor], reference
     """
     way = [value for value in graph.cut(output).values if value.dtype in FLOATS]
     scale = max((reference[v.name].abs().max().item() for v in way if v.count), default=0.0)
-    error = max(
-        ((eager[v.name].double() - reference[v.name]).abs().max().item() for v in way if v.count), default=0.0
-    )
+    error = max(((eager[v.name].double() - reference[v.name]).abs().max().item() for v in way if v.count), default=0.0)
     # The policy's 8 ulp of the output's scale are those of the coarsest type on the way: a float64 or float32 result may have come
     # through bfloat16. (Results are compared as float64, whose ulp is none; four times the error is allowed.)
     coarsest = max(torch.finfo(eager[v.name].dtype).eps for v in way)

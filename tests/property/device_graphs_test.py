@@ -40,7 +40,10 @@ def _results(graphs: list[Graph], inputs: list[list[Tensor]], target: str, folde
     compiled = sl.compile(model, model.given, target=target, routes={"linear": "cuda", "matmul": "cuda"}, cache=False)
     assert {row["backend"] for row in launches_of(compiled)} <= {"cuda", "runtime"}
     with torch.no_grad():
-        got = [[torch.empty_like(y, memory_format=torch.contiguous_format) for y in results] for results in model(*model.given)]
+        got = [
+            [torch.empty_like(y, memory_format=torch.contiguous_format) for y in results]
+            for results in model(*model.given)
+        ]
     run_on_host(compiled, model, model.given, tuple(y for results in got for y in results), folder)
     return got
 

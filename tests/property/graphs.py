@@ -194,7 +194,9 @@ class Maker:
     def _rounding(self) -> None:
         value = self._value(*FLOATS, pure=True)
         if value is not None:
-            text = self._one(("torch.floor({})", "torch.ceil({})", "torch.round({})", "torch.trunc({})", "torch.sign({})"))
+            text = self._one(
+                ("torch.floor({})", "torch.ceil({})", "torch.round({})", "torch.trunc({})", "torch.sign({})")
+            )
             self._add(text.format(value.name), value.dtype, value.shape, True, value.bound + 1)
 
     def _integer_unary(self) -> None:
@@ -252,7 +254,9 @@ class Maker:
         a, b = self._value("torch.bool"), self._value("torch.bool")
         shape = None if a is None or b is None else self._together(a, b)
         if a is not None and b is not None and shape is not None:
-            text = self._one(("{} & {}", "{} | {}", "{} ^ {}", "torch.logical_and({}, ~{})", "torch.logical_or({}, {})"))
+            text = self._one(
+                ("{} & {}", "{} | {}", "{} ^ {}", "torch.logical_and({}, ~{})", "torch.logical_or({}, {})")
+            )
             self._add(text.format(a.name, b.name), "torch.bool", shape, True, 1.0)
 
     def _where(self) -> None:
@@ -348,15 +352,22 @@ class Maker:
         tail = f"({dim}, keepdim={keep})"
         choices: list[tuple[str, str, list[int], bool, float]] = []
         if value.dtype == "torch.bool":
-            choices += [(f".any{tail}", "torch.bool", reduced, True, 1.0), (f".all{tail}", "torch.bool", reduced, True, 1.0)]
+            choices += [
+                (f".any{tail}", "torch.bool", reduced, True, 1.0),
+                (f".all{tail}", "torch.bool", reduced, True, 1.0),
+            ]
             choices += [(f".sum{tail}", "torch.int64", reduced, True, float(size))]
         else:
             if size:  # of nothing there is no largest
-                choices += [(f".{kind}{tail}", value.dtype, reduced, value.pure, value.bound) for kind in ("amax", "amin")]
+                choices += [
+                    (f".{kind}{tail}", value.dtype, reduced, value.pure, value.bound) for kind in ("amax", "amin")
+                ]
             choices += [(f".sum{tail}", value.dtype, reduced, value.pure and not floats, value.bound * size)]
             choices += [(f".cumsum({dim})", value.dtype, shape, value.pure and not floats, value.bound * size)]
             if value.pure and size:
-                choices += [(f".{kind}{tail}", "torch.int64", reduced, True, float(size)) for kind in ("argmax", "argmin")]
+                choices += [
+                    (f".{kind}{tail}", "torch.int64", reduced, True, float(size)) for kind in ("argmax", "argmin")
+                ]
         if floats:
             choices += [(f".mean{tail}", value.dtype, reduced, False, value.bound)]
             choices += [(f".softmax({dim})", value.dtype, shape, False, 1.0)]

@@ -34,7 +34,9 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="run_graphs.py", description="random graphs, compiled and compared with eager")
+    parser = argparse.ArgumentParser(
+        prog="run_graphs.py", description="random graphs, compiled and compared with eager"
+    )
     parser.add_argument("--graphs", type=int, default=2000, help="how many (2000)")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes (one a core)")
     parser.add_argument("--seconds", type=float, default=0.0, help="begin no further batch after so many (0: no limit)")
@@ -101,12 +103,17 @@ def _lead(options: argparse.Namespace) -> int:
                 running -= 1
                 status = workers[index].wait()
                 if index not in over:
-                    tally.deaths.append(f"worker {index} ended with status {status} in batch {begun.get(index, 'none')}")
+                    tally.deaths.append(
+                        f"worker {index} ended with status {status} in batch {begun.get(index, 'none')}"
+                    )
                 continue
             _read(index, line, tally, begun, over)
             if time.time() - last > 30:
                 last = time.time()
-                print(f"{tally.graphs} graphs after {last - begin:.0f} s, {len(tally.failed_batches)} batches failed", flush=True)
+                print(
+                    f"{tally.graphs} graphs after {last - begin:.0f} s, {len(tally.failed_batches)} batches failed",
+                    flush=True,
+                )
     finally:
         for worker in workers:
             worker.kill()

@@ -50,6 +50,7 @@ _OPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "copy_": _writing(lambda x, y: x.copy_(y)), "relu_": _writing(lambda x, y: F.relu(x, inplace=True)), "tanh_": _writing(lambda x, y: x.tanh_()),
 }  # fmt: skip
 
+
 class _Program(nn.Module):
     """Each line makes a value of two others, by their places; two buffers, and one that is the first by another name or object."""
 
@@ -98,7 +99,9 @@ def _drawn(number: random.Random) -> _Program:
     """A program that writes often, mostly to what was made last."""
     weights = [3 if name.endswith("_") else 2 for name in _OPS]
     first = lambda: number.choice((-1, -1, -2, number.randrange(16)))  # noqa: E731
-    lines = [(number.choices(list(_OPS), weights)[0], first(), number.randrange(16)) for _ in range(number.randrange(3, 9))]
+    lines = [
+        (number.choices(list(_OPS), weights)[0], first(), number.randrange(16)) for _ in range(number.randrange(3, 9))
+    ]
     return _Program(lines, [first() for _ in range(number.randrange(1, 4))], number.choice(("", "", "name", "object")))
 
 

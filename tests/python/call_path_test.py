@@ -192,9 +192,7 @@ def test_dlpack_objects(add_fn: Any, x: torch.Tensor) -> None:
     for with_version in (True, False):
         z = add_fn(Holder(x, with_version), Holder(x, with_version))
         assert type(z) is torch.Tensor and torch.equal(z, 2 * x)
-    with pytest.raises(
-        errors.GuardTypeError, match="'x' is a __dlpack__ object but 'y' is a torch tensor"
-    ):
+    with pytest.raises(errors.GuardTypeError, match="'x' is a __dlpack__ object but 'y' is a torch tensor"):
         add_fn(Holder(x, True), x)
 
 
@@ -209,8 +207,7 @@ class Batch:
 
 def test_trees(make: Maker, x: torch.Tensor) -> None:
     program = Program(
-        [Buffer("INPUT", n, (2, 3)) for n in "abcdef"]
-        + [Buffer("OUTPUT", "s", (2, 3)), Buffer("OUTPUT", "d", (2, 3))],
+        [Buffer("INPUT", n, (2, 3)) for n in "abcdef"] + [Buffer("OUTPUT", "s", (2, 3)), Buffer("OUTPUT", "d", (2, 3))],
         [(6, 6), (7, 7)],
         elementwise("a[i] + b[i] + c[i] + d[i] + e[i] + f[i]", "6", 6)
         + "float* p = static_cast<float*>(io->outputs[1]); for (int i = 0; i < 6; ++i) p[i] = a[i] - b[i];",
@@ -230,11 +227,7 @@ def test_trees(make: Maker, x: torch.Tensor) -> None:
     fn = make(program, function, arguments(x), {"mode": "sum"}, result=result)
     got = fn(*arguments(x), mode="sum")
     assert torch.equal(got["sum"], 21 * x) and type(got["more"][1]) is Pair
-    assert (
-        torch.equal(got["more"][1].first, -x)
-        and got["more"][0] is None
-        and got["more"][1].second == 3
-    )
+    assert torch.equal(got["more"][1].first, -x) and got["more"][0] is None and got["more"][1].second == 3
     assert list(got) == ["sum", "more"]
     out = {"sum": torch.empty(2, 3), "more": [None, Pair(None, 3)]}
     again = fn(*arguments(x), 2.0, out=out)
@@ -322,13 +315,9 @@ def test_registered_node(make: Maker, x: torch.Tensor) -> None:
     fn = make(add_program(), lambda box: box, (box,), result=Box(torch.empty(0), None, "two"))
     got = fn(box)
     assert type(got) is Box and got.tag == "two" and torch.equal(got.a, 2 * x)
-    with pytest.raises(
-        errors.GuardError, match="'box' was compiled with the structure 'one' but has 'three'"
-    ):
+    with pytest.raises(errors.GuardError, match="'box' was compiled with the structure 'one' but has 'three'"):
         fn(Box(x, x, "three"))
-    with pytest.raises(
-        errors.GuardTypeError, match="'box' must be a Box as compiled but is a Tensor"
-    ):
+    with pytest.raises(errors.GuardTypeError, match="'box' must be a Box as compiled but is a Tensor"):
         fn(x)
 
 
@@ -399,11 +388,7 @@ def test_views(make: Maker) -> None:
     v, same, t, n, z, flat = fn(x)
     assert same is x
     assert v.data_ptr() == x.data_ptr() + 12 and torch.equal(v, x[1]) and v._base is not None
-    assert (
-        t.data_ptr() == w.data_ptr() + 4
-        and torch.equal(t, w.detach()[1::2])
-        and not t.requires_grad
-    )
+    assert t.data_ptr() == w.data_ptr() + 4 and torch.equal(t, w.detach()[1::2]) and not t.requires_grad
     assert n.data_ptr() == count.data_ptr() and n.item() == 1 and fn(x)[3].item() == 2
     assert flat.data_ptr() == z.data_ptr() and torch.equal(flat, (2 * x).flatten())
     del x, same
@@ -449,15 +434,11 @@ def test_input_updated_in_place(make: Maker, x: torch.Tensor) -> None:
     fn = make(program, add, (x, x))
     a = x.clone()
     assert fn(a, x) is a and torch.equal(a, x + 1)
-    with pytest.raises(
-        errors.GuardError, match="'x' is updated in place by the program but shares memory with 'y'"
-    ):
+    with pytest.raises(errors.GuardError, match="'x' is updated in place by the program but shares memory with 'y'"):
         fn(x, x)
     fixed = np.zeros((2, 3), np.float32)
     fixed.flags.writeable = False
-    with pytest.raises(
-        errors.GuardError, match="'x' is updated in place by the program but is read-only"
-    ):
+    with pytest.raises(errors.GuardError, match="'x' is updated in place by the program but is read-only"):
         fn(fixed, np.zeros((2, 3), np.float32))
 
 
@@ -553,9 +534,7 @@ def test_grad_modes(add_fn: Any, x: torch.Tensor) -> None:
 
 
 def test_mixed_kinds(add_fn: Any, x: torch.Tensor) -> None:
-    with pytest.raises(
-        errors.GuardTypeError, match="'x' is a torch tensor but 'y' is a numpy array"
-    ):
+    with pytest.raises(errors.GuardTypeError, match="'x' is a torch tensor but 'y' is a numpy array"):
         add_fn(x, x.numpy())
     with pytest.raises(
         errors.GuardTypeError,
@@ -643,8 +622,7 @@ def test_weights(make: Maker, x: torch.Tensor) -> None:
             Buffer("OUTPUT", "z", (2, 3)),
         ],
         [(2, 2)],
-        "const float* w = static_cast<const float*>(io->prepared[0]);"
-        + elementwise("a[i] + w[i]", "6", 1),
+        "const float* w = static_cast<const float*>(io->prepared[0]);" + elementwise("a[i] + w[i]", "6", 1),
         prepare="for (int i = 0; i < 6; ++i) static_cast<float*>(io->prepared[0])[i] = "
         "2 * static_cast<const float*>(io->parameters[0])[(i / 3) + (i % 3) * 2];",
         prepared_bytes=64,
@@ -667,9 +645,7 @@ def test_weights(make: Maker, x: torch.Tensor) -> None:
             _call.weights(capsule, parameters)
     other = _call.weights(make.program(add_program()), ())
     with pytest.raises(errors.UserError, match="prepared for another program"):
-        _call.Callable(
-            capsule, other, _signature.input_structure(add, (x, x)), ("tensor", "r", 0), {}
-        )
+        _call.Callable(capsule, other, _signature.input_structure(add, (x, x)), ("tensor", "r", 0), {})
 
 
 def test_bad_construction(make: Maker, folder: Path, x: torch.Tensor) -> None:
@@ -690,9 +666,7 @@ def test_bad_construction(make: Maker, folder: Path, x: torch.Tensor) -> None:
     with pytest.raises(errors.UserError, match="cannot be loaded"):
         _call.program_from_library(folder / "missing.so")
     (folder / "empty.cpp").write_text("int x;\n")
-    subprocess.run(
-        ["g++", "-shared", "-fPIC", folder / "empty.cpp", "-o", folder / "empty.so"], check=True
-    )
+    subprocess.run(["g++", "-shared", "-fPIC", folder / "empty.cpp", "-o", folder / "empty.so"], check=True)
     with pytest.raises(errors.UserError, match="no symbol 'sl_program'"):
         _call.program_from_library(folder / "empty.so")
 
@@ -730,9 +704,7 @@ def test_subclass(make: Maker, x: torch.Tensor) -> None:
 def check_class(make: Maker, x: torch.Tensor, kind: Any) -> None:
     capsule = make.program(add_program())
     weights = _call.weights(capsule, ())
-    fn = kind(
-        capsule, weights, _signature.input_structure(add, (x, x)), ("tensor", "result", 0), {}
-    )
+    fn = kind(capsule, weights, _signature.input_structure(add, (x, x)), ("tensor", "result", 0), {})
     fn.note = "kept"
     assert fn.shout() == "KEPT" and type(fn) is kind
     fn.self = fn  # a cycle

@@ -28,9 +28,7 @@ def add_one(x: torch.Tensor) -> torch.Tensor:
 
 def test_training_mode_names_the_modules() -> None:
     model = demo_models.DigitsCnn()
-    with pytest.raises(
-        UserError, match=r"norm1 \(BatchNorm2d\), norm2 .*dropout \(Dropout\).*eval"
-    ):
+    with pytest.raises(UserError, match=r"norm1 \(BatchNorm2d\), norm2 .*dropout \(Dropout\).*eval"):
         capture(model, (torch.randn(2, 1, 8, 8),))
     capture(small.Mlp(), (torch.randn(1, 64),))  # training mode changes nothing here
 
@@ -120,7 +118,10 @@ def test_not_a_model() -> None:
 def test_gru_function_with_dropout_in_training_mode() -> None:
     weights = [torch.randn(9, 3) for _ in range(4)]
     with pytest.raises(UserError, match="GRU dropout of 0.5"):
-        capture(lambda x, h: torch.gru(x, h, weights, False, 2, 0.5, True, False, False), (torch.randn(4, 2, 3), torch.randn(2, 2, 3)))
+        capture(
+            lambda x, h: torch.gru(x, h, weights, False, 2, 0.5, True, False, False),
+            (torch.randn(4, 2, 3), torch.randn(2, 2, 3)),
+        )
 
 
 class Packed(nn.Module):
@@ -141,18 +142,28 @@ class AlreadyPacked(Packed):
 
 @pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
 def test_packed_sequences(cell: type[nn.RNNBase]) -> None:
-    for model, inputs in ((Packed(cell), (torch.randn(4, 3, 4), torch.tensor([4, 3, 2]))), (AlreadyPacked(cell), (torch.randn(7, 4),))):
-        with pytest.raises(UnsupportedError, match="^packed sequences: .*; nearest supported form: nn.LSTM, nn.GRU and nn.RNN over a padded tensor$"):
+    for model, inputs in (
+        (Packed(cell), (torch.randn(4, 3, 4), torch.tensor([4, 3, 2]))),
+        (AlreadyPacked(cell), (torch.randn(7, 4),)),
+    ):
+        with pytest.raises(
+            UnsupportedError,
+            match="^packed sequences: .*; nearest supported form: nn.LSTM, nn.GRU and nn.RNN over a padded tensor$",
+        ):
             capture(model.eval(), inputs)
 
 
-@pytest.mark.parametrize(("function", "gates", "what"), [(torch.gru, 3, "gru"), (torch.rnn_tanh, 1, "rnn"), (torch.rnn_relu, 1, "rnn")])
+@pytest.mark.parametrize(
+    ("function", "gates", "what"), [(torch.gru, 3, "gru"), (torch.rnn_tanh, 1, "rnn"), (torch.rnn_relu, 1, "rnn")]
+)
 def test_one_row_and_many_states(function: Callable[..., Any], gates: int, what: str) -> None:
     """Eager broadcasts; without the framework's own it is refused."""
     weights = [torch.randn(gates * 3, 3) for _ in range(2)]
     with pytest.raises(UnsupportedError, match=f"{what} over x .*equal batches"):
         capture(
-            lambda x, h: function(x, h, weights, False, 1, 0.0, False, False, False), (torch.randn(4, 1, 3), torch.randn(1, 2, 3)), allows_aten=False
+            lambda x, h: function(x, h, weights, False, 1, 0.0, False, False, False),
+            (torch.randn(4, 1, 3), torch.randn(1, 2, 3)),
+            allows_aten=False,
         )
 
 

@@ -50,6 +50,7 @@ UNARY: list[Callable[[Tensor], Tensor]] = [
     lambda x: torch.nan_to_num(x),
 ]  # fmt: skip
 
+
 @torch.no_grad()
 def check_rows(rows: list[Callable[..., Any]], inputs: Callable[[], tuple[Any, ...]], **tolerance: float) -> None:
     """Captures all rows as one function, which is quick; a failure names the row."""
@@ -251,7 +252,9 @@ def test_no_grad_and_control_flow_inside() -> None:
     def function(x: Tensor) -> Tensor:
         with torch.no_grad():
             y = x + 1
-        return torch.cond(y.sum() > 0, lambda y: torch.cond(y[0] > 0, torch.sin, torch.cos, (y,)), lambda y: y * 2, (y,))
+        return torch.cond(
+            y.sum() > 0, lambda y: torch.cond(y[0] > 0, torch.sin, torch.cos, (y,)), lambda y: y * 2, (y,)
+        )
 
     for sign in (1.0, -5.0):
         check(function, randn(3) + sign, fresh=lambda: (randn(3),))
@@ -275,6 +278,12 @@ def test_large_literal_is_a_parameter() -> None:
 
 def test_int8_products() -> None:
     """uint8 is int8 with its highest bit flipped, and 128 times the sums of the other factor."""
-    rows = [lambda s, u, w: torch._int_mm(s, w), lambda s, u, w: torch._int_mm(u, w), lambda s, u, w: torch._int_mm(s, w.t().contiguous().t())]
+    rows = [
+        lambda s, u, w: torch._int_mm(s, w),
+        lambda s, u, w: torch._int_mm(u, w),
+        lambda s, u, w: torch._int_mm(s, w.t().contiguous().t()),
+    ]
     draw = lambda low, high, dtype, *shape: torch.randint(low, high, shape, dtype=dtype)  # noqa: E731
-    check_rows(rows, lambda: (draw(-128, 128, torch.int8, 3, 5), draw(0, 256, U8, 3, 5), draw(-128, 128, torch.int8, 5, 4)))
+    check_rows(
+        rows, lambda: (draw(-128, 128, torch.int8, 3, 5), draw(0, 256, U8, 3, 5), draw(-128, 128, torch.int8, 5, 4))
+    )

@@ -54,7 +54,9 @@ PER_TENSOR: list[Row] = [
     lambda x, u, i, *_: Q.dequantize_per_tensor(i, SCALE, -9, -128, 127, I8, out_dtype=F16),
     lambda x, u, i, *_: Q.dequantize_per_tensor(i.int() * 1000003, SCALE, 9, *RANGES[I32], I32),
     lambda x, u, i, s, z, ts, tz, one, zero: Q.dequantize_per_tensor.tensor(i, one, zero, -128, 127, I8),
-    lambda x, u, i, s, z, ts, tz, one, zero: Q.dequantize_per_tensor.tensor(u, one.float(), zero, 0, 255, U8, out_dtype=BF16),
+    lambda x, u, i, s, z, ts, tz, one, zero: Q.dequantize_per_tensor.tensor(
+        u, one.float(), zero, 0, 255, U8, out_dtype=BF16
+    ),
     lambda x, u, i, s, z, ts, tz, one, zero: Q.dequantize_per_tensor.tensor2(i, one, zero, zero, zero, I8),
 ]
 

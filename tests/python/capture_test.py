@@ -254,9 +254,7 @@ def test_outputs_of_all_kinds() -> None:
 
 
 def test_nested_inputs_constants_and_kwargs() -> None:
-    def function(
-        pair: Any, scale: float, flag: bool, *, table: dict[str, Any], bias: Any = None
-    ) -> Any:
+    def function(pair: Any, scale: float, flag: bool, *, table: dict[str, Any], bias: Any = None) -> Any:
         x, y = pair
         z = x * scale + (y if flag else -y)
         return [z + table["a"], bias]
@@ -367,7 +365,9 @@ def test_derived_dimension() -> None:
     parse(capture(lambda x: x + 1, (randn(6, 3),), None, ({0: 2 * half},)).builder.text())
 
 
-@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN, partial(nn.RNN, nonlinearity="relu")], ids=["lstm", "gru", "rnn", "rnn_relu"])
+@pytest.mark.parametrize(
+    "cell", [nn.LSTM, nn.GRU, nn.RNN, partial(nn.RNN, nonlinearity="relu")], ids=["lstm", "gru", "rnn", "rnn_relu"]
+)
 def test_a_recurrent_layer_of_any_steps_and_rows(cell: Callable[..., nn.RNNBase]) -> None:
     """The steps are not gone through, whatever the type; the program that comes out has both names."""
     batch, steps = torch.export.Dim("b", min=1, max=9), torch.export.Dim("s", min=1, max=4000)
@@ -393,9 +393,13 @@ def test_a_recurrent_layer_of_any_steps_and_rows(cell: Callable[..., nn.RNNBase]
     ],
     ids=["layers", "ops", "dtypes", "taken apart", "a write", "a write to a view", "a branch"],
 )  # fmt: skip
-def test_traced_again_only_where_that_changes_something(model: Any, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traced_again_only_where_that_changes_something(
+    model: Any, again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = []
     whole = torch.export.ExportedProgram.run_decompositions
-    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", lambda *args: calls.append(1) or whole(*args))
+    monkeypatch.setattr(
+        torch.export.ExportedProgram, "run_decompositions", lambda *args: calls.append(1) or whole(*args)
+    )
     capture(model.eval() if isinstance(model, nn.Module) else model, (torch.randn(2, 3, 4, 4),))
     assert len(calls) == again

@@ -83,19 +83,13 @@ class Program:
                 b.index = counts.get(role, 0)
                 counts[role] = b.index + 1
             strides = b.strides if b.strides is not None else contiguous(b.shape)
-            tables.append(
-                f"static const sl_expr shape{i}[] = {{{', '.join(map(expression, b.shape)) or '{}'}}};"
-            )
-            tables.append(
-                f"static const sl_expr strides{i}[] = {{{', '.join(map(expression, strides)) or '{}'}}};"
-            )
+            tables.append(f"static const sl_expr shape{i}[] = {{{', '.join(map(expression, b.shape)) or '{}'}}};")
+            tables.append(f"static const sl_expr strides{i}[] = {{{', '.join(map(expression, strides)) or '{}'}}};")
             numbers = [s for s in b.shape if isinstance(s, int)]
             size = 8
             for n in numbers:
                 size *= n
-            owned = "*".join(
-                [str(0 if b.role == "VIEW" else size), *[s for s in b.shape if isinstance(s, str)]]
-            )
+            owned = "*".join([str(0 if b.role == "VIEW" else size), *[s for s in b.shape if isinstance(s, str)]])
             rows.append(
                 f'  {{sizeof(sl_buffer), "{b.name}", "{b.name}", SL_ROLE_{b.role}, 0, {b.index}, {b.base}, '
                 f"{DTYPES[b.dtype]}, {len(b.shape)}, shape{i}, strides{i}, {expression(b.offset_bytes)}, "
@@ -108,12 +102,7 @@ class Program:
             f'{{sizeof(sl_statement), SL_STATEMENT_LAUNCH, 0, 1, 0, "kernel", "op", "model.py:1", written, 0, '
             f"{len(self.writes)}, nullptr, 0}}"
         )
-        extents = (
-            ", ".join(
-                f'{{sizeof(sl_extent), "{n}", {low}, {high}}}' for n, low, high in self.extents
-            )
-            or "{}"
-        )
+        extents = ", ".join(f'{{sizeof(sl_extent), "{n}", {low}, {high}}}' for n, low, high in self.extents) or "{}"
         results = ", ".join(f"{{sizeof(sl_result), {b}, {r}}}" for b, r in self.results) or "{}"
         newline = "\n"
         return f"""// SPDX-License-Identifier: Apache-2.0
@@ -179,10 +168,7 @@ const sl_program_desc sl_program = {{
 def elementwise(expression: str, count: str, inputs: int = 2) -> str:
     """A loop `o[i] = expression` over float buffers a, b, ..."""
     names = "abcdef"[:inputs]
-    pointers = " ".join(
-        f"const float* {n} = static_cast<const float*>(io->inputs[{i}]);"
-        for i, n in enumerate(names)
-    )
+    pointers = " ".join(f"const float* {n} = static_cast<const float*>(io->inputs[{i}]);" for i, n in enumerate(names))
     return (
         f"{pointers} float* o = static_cast<float*>(io->outputs[0]); "
         f"for (int64_t i = 0; i < {count}; ++i) o[i] = {expression};"

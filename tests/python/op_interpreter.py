@@ -92,9 +92,7 @@ class OpInterpreter:
     ) -> list[Value]:
         given = iter(operands)
         slots = [next(given) if s else None for s in segments or [1] * len(operands)]
-        assert next(given, None) is None, (
-            f"{name}: segments {segments} for {len(operands)} operands"
-        )
+        assert next(given, None) is None, f"{name}: segments {segments} for {len(operands)} operands"
         results = [Value(type) for type in result_types]
         taken = self._ended[len(self._ended) - regions :]
         del self._ended[len(self._ended) - regions :]
@@ -127,9 +125,7 @@ class OpInterpreter:
     # Evaluation
 
     @torch.no_grad()
-    def evaluate(
-        self, inputs: Sequence[torch.Tensor], parameters: dict[str, torch.Tensor]
-    ) -> list[torch.Tensor]:
+    def evaluate(self, inputs: Sequence[torch.Tensor], parameters: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         """Runs the function; returns all its results, tied ones last."""
         run = _Run(parameters, self._solve(inputs))
         for (name, value), tensor in zip(self.arguments, inputs, strict=True):
@@ -275,7 +271,8 @@ def _aten(run: _Run, op: Op) -> list[torch.Tensor]:
     given = [value(argument) for argument in _aten_calls.parse_values(str(attributes["arguments"]))]
     declared = function._schema.arguments
     results = function(
-        *(v for v, a in zip(given, declared) if not a.kwarg_only), **{a.name: v for v, a in zip(given, declared) if a.kwarg_only}
+        *(v for v, a in zip(given, declared) if not a.kwarg_only),
+        **{a.name: v for v, a in zip(given, declared) if a.kwarg_only},
     )
     listed = [results] if isinstance(results, torch.Tensor) else pytree.tree_leaves(results)
     kept = pytree.tree_leaves(_aten_calls.parse_values(str(attributes["outcome"])), is_leaf=lambda leaf: leaf is None)
@@ -341,9 +338,7 @@ def _slice_scatter(x: torch.Tensor, src: torch.Tensor, **where: int) -> torch.Te
 
 
 def _lstm(x, h0, c0, *weights, num_layers, bidirectional, batch_first, has_biases):
-    return torch.lstm(
-        x, (h0, c0), weights, has_biases, num_layers, 0.0, False, bidirectional, batch_first
-    )
+    return torch.lstm(x, (h0, c0), weights, has_biases, num_layers, 0.0, False, bidirectional, batch_first)
 
 
 def _gru(x, h0, *weights, num_layers, bidirectional, batch_first, has_biases):
@@ -363,9 +358,7 @@ def _prod(x: torch.Tensor, dims: list[int], keepdim: bool) -> torch.Tensor:
 
 def _attention(q, k, v, mask=None, *, is_causal, scale):
     grouped = q.ndim >= 3 and q.shape[-3] != k.shape[-3]
-    return F.scaled_dot_product_attention(
-        q, k, v, mask, is_causal=is_causal, scale=scale, enable_gqa=grouped
-    )
+    return F.scaled_dot_product_attention(q, k, v, mask, is_causal=is_causal, scale=scale, enable_gqa=grouped)
 
 
 def _linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -420,14 +413,12 @@ _OPS |= {
     "argmin": lambda x, dim, keepdim: x.argmin(dim, keepdim),
     "softmax": lambda x, dim: torch.softmax(x, dim),
     "log_softmax": lambda x, dim: torch.log_softmax(x, dim),
-    "topk": lambda x, dim, k, largest: tuple(y.narrow(dim, 0, k) for y in x.sort(dim=dim, stable=True, descending=largest)),
+    "topk": lambda x, dim, k, largest: tuple(
+        y.narrow(dim, 0, k) for y in x.sort(dim=dim, stable=True, descending=largest)
+    ),
     "cumsum": lambda x, dim: x.cumsum(dim, dtype=x.dtype),
-    "layer_norm": lambda x, w, b, normalized_rank, eps: F.layer_norm(
-        x, x.shape[x.ndim - normalized_rank :], w, b, eps
-    ),
-    "rms_norm": lambda x, w=None, *, normalized_rank, eps: F.rms_norm(
-        x, x.shape[x.ndim - normalized_rank :], w, eps
-    ),
+    "layer_norm": lambda x, w, b, normalized_rank, eps: F.layer_norm(x, x.shape[x.ndim - normalized_rank :], w, b, eps),
+    "rms_norm": lambda x, w=None, *, normalized_rank, eps: F.rms_norm(x, x.shape[x.ndim - normalized_rank :], w, eps),
     "group_norm": lambda x, w, b, groups, eps: F.group_norm(x, groups, w, b, eps),
     "batch_norm": lambda x, w, b, m, v, eps: F.batch_norm(x, m, v, w, b, False, 0.0, eps),
     "linear": _linear,

@@ -141,7 +141,9 @@ def test_scalar_meaning_is_torch() -> None:
     bodies = dict(re.findall(r"func\.func @case(\d+)\(\)(.*?)\n  }", folded, re.DOTALL))
     for number, case in enumerate(cases):
         found = re.search(r"op\.constant dense<\[?(.*?)\]?> : .*\n +return", bodies[str(number)])
-        assert found and f"op.{case.op} " not in bodies[str(number)], f"op.{case.op} did not fold: {bodies[str(number)]}"
+        assert found and f"op.{case.op} " not in bodies[str(number)], (
+            f"op.{case.op} did not fold: {bodies[str(number)]}"
+        )
         tokens = found.group(1).split(", ")
         values = [_parse(token, case.expected.dtype) for token in tokens] * (case.expected.numel() // len(tokens))
         actual = torch.tensor(values, dtype=case.expected.dtype)

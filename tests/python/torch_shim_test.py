@@ -27,7 +27,12 @@ def test_a_tensor_of_torchs_own() -> None:
     for code, bits, number in _TYPES:
         handle = ctypes.c_void_p()
         cpu = 0
-        assert empty(3, (ctypes.c_int64 * 3)(2, 3, 4), (ctypes.c_int64 * 3)(12, 1, 3), number, cpu, 0, ctypes.byref(handle)) == 0
+        assert (
+            empty(
+                3, (ctypes.c_int64 * 3)(2, 3, 4), (ctypes.c_int64 * 3)(12, 1, 3), number, cpu, 0, ctypes.byref(handle)
+            )
+            == 0
+        )
         tensor = wrap(handle)
         assert drop(handle) == 0
         assert tensor.dtype is getattr(torch, dtype_name(code, bits)) and tensor.dtype.itemsize * 8 == bits

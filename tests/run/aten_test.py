@@ -86,7 +86,10 @@ def test_places_that_native_kernels_do_not_take() -> None:
     """A 0-d tensor, and places in uint8 or int16: torch's business."""
     x, i = torch.randn(5), torch.tensor([0, 4, 2])
     check(lambda x, i: x.sum().gather(0, i * 0), (x, i))
-    check(lambda x, i: (x[i.to(torch.int16).long()], x.index_put((i,), x[:3] * 2), x.index_add(0, i, x[:3], alpha=2)), (x, i))
+    check(
+        lambda x, i: (x[i.to(torch.int16).long()], x.index_put((i,), x[:3] * 2), x.index_add(0, i, x[:3], alpha=2)),
+        (x, i),
+    )
     check(lambda x, i: x.gather(0, i), (x, i[:0].to(torch.uint8)))
 
 
@@ -102,10 +105,12 @@ def test_what_becomes_of_it() -> None:
     assert [row["backend"] for row in rows] == ["native", "aten", "aten", "native"], rows
     cummax, histc = through_aten(compiled)
     assert cummax["op"] == "aten.cummax.default" and cummax["why"] == "aten: no native kernel", cummax
-    assert histc["op"] == "aten.histc.default" and "through Python, for it has an argument of type Scalar" in histc["why"]
+    assert (
+        histc["op"] == "aten.histc.default" and "through Python, for it has an argument of type Scalar" in histc["why"]
+    )
     assert f"aten_test.py:{model.__code__.co_firstlineno + 1}" in cummax["source"]
     text = compiled.ir("op")
-    assert 'op.aten "aten::cummax.default"' in text and "schema = \"aten::cummax(Tensor self, int dim" in text
+    assert 'op.aten "aten::cummax.default"' in text and 'schema = "aten::cummax(Tensor self, int dim' in text
     # Two equal calls share one declaration and one handle.
     twice = check(lambda x: (x.cummax(1)[0], (x * 2).cummax(1)[0]), (torch.randn(3, 4),))
     assert twice.ir("kernel").count("kernel.decl") == 1 and len(through_aten(twice)) == 2
@@ -163,7 +168,9 @@ def test_three_ways(ops: Any) -> None:
 
     shapes = ({0: torch.export.Dim("b", min=3, max=20)},)
     x = torch.randn(5, 4)
-    ways = [sl.compile(model, (x,), dynamic_shapes=shapes, **way) for way in ({}, {"emit": "python"}, {"fast_path": False})]
+    ways = [
+        sl.compile(model, (x,), dynamic_shapes=shapes, **way) for way in ({}, {"emit": "python"}, {"fast_path": False})
+    ]
     for rows in (5, 3, 20):
         x = torch.randn(rows, 4)
         want = model(x)
@@ -319,7 +326,9 @@ def test_exceptions(ops: Any) -> None:
             compiled(torch.full((3,), 1e6))
         assert isinstance(caught.value.__cause__, Refusal)
         place = rf"aten_test\.py:{model.__code__.co_firstlineno + 1}"
-        assert re.search(rf"straightline_test::triple: Refusal: label: too large: .*{place}", str(caught.value)), str(caught.value)
+        assert re.search(rf"straightline_test::triple: Refusal: label: too large: .*{place}", str(caught.value)), str(
+            caught.value
+        )
         torch.testing.assert_close(compiled(x), x * 3 + 1)
 
     index = torch.tensor([0, 1])
@@ -334,7 +343,9 @@ def test_exceptions(ops: Any) -> None:
 
 def test_a_wrong_fake_kernel(ops: Any) -> None:
     compiled = sl.compile(lambda x: ops.wrong(x) + 1, (torch.randn(5),))
-    with pytest.raises(sl.OpError, match=r"wrong: .*gave torch\.float32\[3\] where its fake kernel said torch\.float32\[5\]"):
+    with pytest.raises(
+        sl.OpError, match=r"wrong: .*gave torch\.float32\[3\] where its fake kernel said torch\.float32\[5\]"
+    ):
         compiled(torch.randn(5))
 
 
@@ -352,7 +363,10 @@ def test_a_changed_schema() -> None:
         _call.weights(compiled._compilation.program, [])
     other = torch.library.Library("straightline_schema", "DEF")
     other.define("f(Tensor x, int k=2) -> Tensor")
-    with pytest.raises(sl.OpError, match=r"its schema was .*f\(Tensor x\) -> Tensor' .* but here it is .*int k=2.*capture the program again"):
+    with pytest.raises(
+        sl.OpError,
+        match=r"its schema was .*f\(Tensor x\) -> Tensor' .* but here it is .*int k=2.*capture the program again",
+    ):
         _call.weights(compiled._compilation.program, [])
     other._destroy()
 
@@ -369,7 +383,9 @@ def test_threads(ops: Any, held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     make = compile_module.CompiledFunction
     threshold = 1e9 if held else 0.0
     monkeypatch.setattr(
-        compile_module, "CompiledFunction", lambda *parts: make(*parts[:-1], {**parts[-1], "gil_threshold_us": threshold})
+        compile_module,
+        "CompiledFunction",
+        lambda *parts: make(*parts[:-1], {**parts[-1], "gil_threshold_us": threshold}),
     )
     compiled = sl.compile(model, (x,))
     inputs = [torch.randn(64, 8) for _ in range(8)]

@@ -40,8 +40,14 @@ def test_a_cache_and_what_is_new(number: int) -> None:
     model = Grow(pick([False, True]), pick([False, True]), groups)
     t = old + new - model.cut
     fresh = (b, new, heads, d) if model.transposed else (b, heads, new, d)
-    inputs = [torch.randn(b, heads * groups, s, d), *(torch.randn(b, heads, old, d) for _ in "kv"), *(torch.randn(fresh) for _ in "kv")]
-    inputs += pick([[], [torch.rand(b, heads * groups, s, t) < 0.7], [torch.rand(s, t) < 0.7], [torch.randn(b, 1, s, t)]])
+    inputs = [
+        torch.randn(b, heads * groups, s, d),
+        *(torch.randn(b, heads, old, d) for _ in "kv"),
+        *(torch.randn(fresh) for _ in "kv"),
+    ]
+    inputs += pick(
+        [[], [torch.rand(b, heads * groups, s, t) < 0.7], [torch.rand(s, t) < 0.7], [torch.randn(b, 1, s, t)]]
+    )
     compiled = check(model, tuple(inputs), threads=1 + number % 2)
     rows = [row for row in compiled.explain().statements if row["phase"] == "run"]
     assert not any(row["op"] == "cat" for row in rows), [row["op"] for row in rows]
@@ -55,7 +61,9 @@ class Attend(nn.Module):
         self.causal = causal
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, *mask: Tensor) -> Tensor:
-        return F.scaled_dot_product_attention(q, k, v, *mask, is_causal=self.causal, enable_gqa=q.shape[1] != k.shape[1])
+        return F.scaled_dot_product_attention(
+            q, k, v, *mask, is_causal=self.causal, enable_gqa=q.shape[1] != k.shape[1]
+        )
 
 
 @pytest.mark.parametrize(

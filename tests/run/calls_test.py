@@ -61,7 +61,13 @@ def test_constants_are_part_of_the_program() -> None:
 
     x = torch.randn(4)
     compiled = check(model, (x, 3, 0.5, True, None))
-    for other in ((4, 0.5, True, None), (3, 0.25, True, None), (3, 0.5, False, None), (3, 0.5, True, 1), (3, 0.5, True, x)):
+    for other in (
+        (4, 0.5, True, None),
+        (3, 0.25, True, None),
+        (3, 0.5, False, None),
+        (3, 0.5, True, 1),
+        (3, 0.5, True, x),
+    ):
         with pytest.raises((sl.StraightlineError, TypeError)):
             compiled(x, *other)
     check(model, (x, 3, 0.5, False, None), {"name": "sub"})
@@ -243,7 +249,9 @@ def test_what_is_written_and_returned_is_the_same_object() -> None:
     total, part, old, same, turned, flat, new, row, written, _ = compiled(x, y, z)
     assert same is y and written is z
     assert total.data_ptr() == model.total.data_ptr() and part.data_ptr() == model.total[1:].data_ptr()
-    assert turned.data_ptr() == y.data_ptr() and turned.stride() == (1, 3) and flat.data_ptr() == y.view(-1)[2:].data_ptr()
+    assert (
+        turned.data_ptr() == y.data_ptr() and turned.stride() == (1, 3) and flat.data_ptr() == y.view(-1)[2:].data_ptr()
+    )
     storages = {t.untyped_storage().data_ptr() for t in (y, z, model.total)}
     assert all(t.untyped_storage().data_ptr() not in storages for t in (old, new, row))
     z.zero_()
@@ -365,7 +373,15 @@ def test_parameters_of_any_layout() -> None:
             self.linear.weight = nn.Parameter(torch.randn(5, 4).t())
 
         def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-            return x + self.a, x * self.b - self.c, self.d + x, self.linear(x), x @ self.b.t(), self.a.sum(0), self.c * self.d
+            return (
+                x + self.a,
+                x * self.b - self.c,
+                self.d + x,
+                self.linear(x),
+                x @ self.b.t(),
+                self.a.sum(0),
+                self.c * self.d,
+            )
 
     check(Odd(), (torch.randn(4, 5),))
 

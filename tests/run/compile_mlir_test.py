@@ -169,4 +169,8 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert words in capsys.readouterr().out
     assert main(given[:2]) == 1
     said = capsys.readouterr()
-    assert said.out == "" and said.err.startswith("UserError: the parameters do not fit model.mlir:") and "fc.weight" in said.err
+    assert (
+        said.out == ""
+        and said.err.startswith("UserError: the parameters do not fit model.mlir:")
+        and "fc.weight" in said.err
+    )

@@ -106,7 +106,9 @@ def test_every_other_element_of_any_size() -> None:
         return [x[::2] + 1, x[1::2] * 2, x[::3].sum(0), x[2::5, 1::2].relu(), x[1:-1:2] - 1]
 
     n = torch.export.Dim("n", min=8, max=64)
-    check(parts, (torch.randn(12, 7),), calls=[(torch.randn(k, 7),) for k in (8, 9, 10, 11, 64)], dynamic_shapes=({0: n},))
+    check(
+        parts, (torch.randn(12, 7),), calls=[(torch.randn(k, 7),) for k in (8, 9, 10, 11, 64)], dynamic_shapes=({0: n},)
+    )
 
 
 # State ----------------------------------------------------------------------------------------------------------------
@@ -256,7 +258,9 @@ def test_mutated_input_of_any_layout() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_both_branches(threads: int) -> None:
     model = Cond()
-    compiled = check(model, (torch.ones(4),), calls=[(-torch.ones(4),), (torch.rand(4),), (-torch.rand(4),)], threads=threads)
+    compiled = check(
+        model, (torch.ones(4),), calls=[(-torch.ones(4),), (torch.rand(4),), (-torch.rand(4),)], threads=threads
+    )
     assert compiled.ir("kernel").count("kernel.if") == 1
 
 

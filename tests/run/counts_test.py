@@ -137,7 +137,17 @@ for name in NAMES:
         print(name, allocations(into, 300) - allocations(into, 100), allocations(lambda: fn(*inputs), 50))
 """
 
-_STEADY_NAMES = ("single_add", "reshape_mix", "chain_20", "mlp_64", "lstm_cell", "gru_20", "encoder_64", "dlrm", "audio_10ms")
+_STEADY_NAMES = (
+    "single_add",
+    "reshape_mix",
+    "chain_20",
+    "mlp_64",
+    "lstm_cell",
+    "gru_20",
+    "encoder_64",
+    "dlrm",
+    "audio_10ms",
+)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -49,12 +49,16 @@ def _known_to_nvrtc() -> Iterator[None]:
         pytest.skip(str(error))
 
 
-def _fits(model: nn.Module, inputs: tuple[torch.Tensor, ...], arch: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def _fits(
+    model: nn.Module, inputs: tuple[torch.Tensor, ...], arch: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """Compiles for a device of `arch`; no kernel keeps registers in memory or takes more than a processor has. Returns the text."""
     monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(folder))
     with _known_to_nvrtc():
         compiled = sl.compile(model.eval(), inputs, target=f"cuda:sm_{arch}", routes=OWN)
-    threads = {name: int(count) for count, name in re.findall(r"^SL_\w*KERNEL\((\d+)[^)]*\) (\w+)\(", compiled.code, re.M)}
+    threads = {
+        name: int(count) for count, name in re.findall(r"^SL_\w*KERNEL\((\d+)[^)]*\) (\w+)\(", compiled.code, re.M)
+    }
     kernels = resources_in(folder)
     assert {kernel.kernel for kernel in kernels} == set(threads)
     for kernel in kernels:
@@ -76,12 +80,20 @@ def test_every_family(name: str, arch: int, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("arch", [75, 80])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("name", ["few rows", "tiles", "tiles, a long sum", "attention", "convolution", "gru, a cluster"])
-def test_half_numbers(name: str, dtype: torch.dtype, arch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", ["few rows", "tiles", "tiles, a long sum", "attention", "convolution", "gru, a cluster"]
+)
+def test_half_numbers(
+    name: str, dtype: torch.dtype, arch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tensor cores take bfloat16 from sm_80 on; before, such products are summed by multiply-adds: there are no tiles of warps."""
     model, inputs = cases()[name]
-    code = _fits(model.to(dtype), tuple(x.to(dtype) if x.is_floating_point() else x for x in inputs), arch, tmp_path, monkeypatch)
-    tiles = re.findall(r"\.mr = (\d+),\s+\.nr = (\d+),\s+\.rows = (\d+),\s+\.columns = (\d+),\s+\.threads = (\d+)", code)
+    code = _fits(
+        model.to(dtype), tuple(x.to(dtype) if x.is_floating_point() else x for x in inputs), arch, tmp_path, monkeypatch
+    )
+    tiles = re.findall(
+        r"\.mr = (\d+),\s+\.nr = (\d+),\s+\.rows = (\d+),\s+\.columns = (\d+),\s+\.threads = (\d+)", code
+    )
     assert bool(tiles) == (name.startswith(("tiles", "convolution", "gru")))
     for mr, nr, rows, columns, threads in (map(int, tile) for tile in tiles):
         assert rows * columns // (mr * nr) == threads // (1 if arch < 80 and dtype is torch.bfloat16 else 32)
@@ -97,10 +109,18 @@ def test_bfloat16_is_not_for_libraries_before_sm_80() -> None:
         compiled = sl.compile(model, inputs, target="cuda:sm_75")
     (row,) = [row for row in compiled.explain().statements if row["phase"] == "run" and row["kernel"]]
     assert row["backend"] == "cuda" and "cublaslt.linear: bfloat16 on sm_75, needs sm_80 or later" in row["why"]
-    with pytest.raises(sl.UserError, match=r"route linear = cublaslt .* cannot be honoured: cublaslt.linear: bfloat16 on sm_75, needs sm_80 or later"):
+    with pytest.raises(
+        sl.UserError,
+        match=r"route linear = cublaslt .* cannot be honoured: cublaslt.linear: bfloat16 on sm_75, needs sm_80 or later",
+    ):
         sl.compile(model, inputs, target="cuda:sm_75", routes={"linear": "cublaslt"})
     with pytest.raises(sl.UserError, match="cudnn.convolution: bfloat16 on sm_75, needs sm_80 or later"):
-        sl.compile(nn.Conv2d(8, 8, 3).bfloat16().eval(), (torch.randn(1, 8, 9, 9).bfloat16(),), target="cuda:sm_75", routes={"convolution": "cudnn"})
+        sl.compile(
+            nn.Conv2d(8, 8, 3).bfloat16().eval(),
+            (torch.randn(1, 8, 9, 9).bfloat16(),),
+            target="cuda:sm_75",
+            routes={"convolution": "cudnn"},
+        )
 
 
 @pytest.mark.parametrize(
@@ -141,16 +161,23 @@ def test_tf32_begins_with_sm_80(arch: int, rounded: int) -> None:
 
 @pytest.mark.parametrize("arch", [20, 52, 60, 70, 72])
 def test_what_is_too_old(arch: int) -> None:
-    with pytest.raises(sl.UnsupportedError, match=rf"target cuda:sm_{arch} is too old, needs sm_75 \(Turing\) or later"):
+    with pytest.raises(
+        sl.UnsupportedError, match=rf"target cuda:sm_{arch} is too old, needs sm_75 \(Turing\) or later"
+    ):
         sl.compile(lambda x: x + 1, (torch.randn(4),), target=f"cuda:sm_{arch}", cache=False)
 
 
 @pytest.mark.parametrize(
     ("arch", "advice"),
-    [(119, r"; its devices run what target='cuda:sm_110' gives"), (999, r"; a newer one is `pip install --upgrade nvidia-cuda-nvrtc`, or named by")],
+    [
+        (119, r"; its devices run what target='cuda:sm_110' gives"),
+        (999, r"; a newer one is `pip install --upgrade nvidia-cuda-nvrtc`, or named by"),
+    ],
 )
 def test_what_nvrtc_does_not_know(arch: int, advice: str) -> None:
-    with pytest.raises(sl.UnsupportedError, match=rf"target cuda:sm_{arch} is unknown to NVRTC \d+\.\d+, which knows sm_75, .*{advice}"):
+    with pytest.raises(
+        sl.UnsupportedError, match=rf"target cuda:sm_{arch} is unknown to NVRTC \d+\.\d+, which knows sm_75, .*{advice}"
+    ):
         sl.compile(lambda x: x + 1, (torch.randn(4),), target=f"cuda:sm_{arch}", cache=False)
 
 
@@ -167,6 +194,10 @@ def test_an_nvrtc_that_is_too_old(tmp_path: Path) -> None:
         "except sl.UnsupportedError as error: print(error)"
     )
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script], env={**os.environ, "STRAIGHTLINE_NVRTC": str(library)}, capture_output=True, text=True, check=True
+        [sys.executable, "-W", "ignore", "-c", script],
+        env={**os.environ, "STRAIGHTLINE_NVRTC": str(library)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert f"{library} is NVRTC 12.2, needs 12.3 or newer" in done.stdout, done.stdout

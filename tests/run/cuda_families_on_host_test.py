@@ -84,7 +84,12 @@ class _Rows(nn.Module):
     [
         ("thread", "// CUDA C++ for sm_90.", "#define __syncthreads() ((void)0)", "data race"),
         (None, "  sl::awaitPrevious();\n", "  auto never = [] { sl::awaitPrevious(); };\n", "without waiting"),
-        ("thread", "  sl::awaitPrevious();\n", "  struct Late {\n    ~Late() { sl::awaitPrevious(); }\n  } late;\n", "data race"),
+        (
+            "thread",
+            "  sl::awaitPrevious();\n",
+            "  struct Late {\n    ~Late() { sl::awaitPrevious(); }\n  } late;\n",
+            "data race",
+        ),
         ("address", ".k = 70, .lda", ".k = 71, .lda", "heap-buffer-overflow"),
         ("address", ".ldc = 300", ".ldc = 301", "use-after-poison"),
     ],

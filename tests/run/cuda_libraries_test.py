@@ -37,20 +37,26 @@ def test_large_products_are_a_librarys(dtype: torch.dtype) -> None:
     compiled = sl.compile(_Gated().to(dtype).eval(), (torch.randn(512, 2048).to(dtype),), target=_TARGET)
     launches = launches_of(compiled)
     assert [row["backend"] for row in launches] == ["cublaslt", "cublaslt", "cublaslt", "cuda"]
-    assert "captured again when an address changes" in str(launches[0]["why"]) and "cuda.linear: estimated" in str(launches[0]["why"])
-    assert [row.get("captured_again") for row in launches] == [["x"], None, None, None], "the last one writes the result"
+    assert "captured again when an address changes" in str(launches[0]["why"]) and "cuda.linear: estimated" in str(
+        launches[0]["why"]
+    )
+    assert [row.get("captured_again") for row in launches] == [["x"], None, None, None], (
+        "the last one writes the result"
+    )
     assert "; captured again where x is elsewhere" in re.sub(r"[│\s]+", " ", str(compiled.explain()))
     run = compiled.code.split("sl_program_run(")[1].split("\n}\n")[0]
     assert run.count("sl_queue_launch(ctx, io->queues[1], thunk_cublaslt_linear_") == 3
     ir = compiled.ir("kernel")
     decls = re.findall(r"kernel.decl @cublaslt_linear_\d.*?\n.*?\{(.*?)\}", ir)
     assert [re.search(r"activation = (\d+)", decl)[1] for decl in decls] == ["32", "0", "0"], "GELU is in the epilogue"
-    assert 'kernel.plan @cublaslt_linear_0() outs' in ir and 'kernel.runs_on = "cuda"' in ir
+    assert "kernel.plan @cublaslt_linear_0() outs" in ir and 'kernel.runs_on = "cuda"' in ir
 
 
 def test_ways_that_may_be_measured() -> None:
     """Every kernel that takes a contraction, of a library several ways; the one that is chosen reaches the library's plan."""
-    model = nn.Sequential(nn.Linear(64, 512), nn.Tanh(), nn.Linear(512, 64), nn.Tanh(), nn.Unflatten(1, (64, 1, 1)), nn.Conv2d(64, 64, 1))
+    model = nn.Sequential(
+        nn.Linear(64, 512), nn.Tanh(), nn.Linear(512, 64), nn.Tanh(), nn.Unflatten(1, (64, 1, 1)), nn.Conv2d(64, 64, 1)
+    )
     captured = sl.compile(model.eval(), (torch.randn(48, 64),), target=_TARGET).ir("op")
     pipeline = f"freeze=true target={_TARGET} tf32=convolution"
     module = sl._compiler.Module.parse(captured)
@@ -65,7 +71,10 @@ def test_ways_that_may_be_measured() -> None:
         assert set(offered) < set(row["candidates"]) and any(name.startswith(own) for name in row["candidates"])
         costs = dict(zip(row["candidates"], row["at_edge_us"], strict=True))
         assert {costs[name] for name in offered} == {2.0 if "edge" in row["key"] else 0.0}
-        for given in (module, sl._compiler.Module.parse(row["module"])):  # in its model, and by itself, where it is measured
+        for given in (
+            module,
+            sl._compiler.Module.parse(row["module"]),
+        ):  # in its model, and by itself, where it is measured
             made = compiled(given, pipeline=f"{pipeline} choice.{row['key']}={offered[3]}")
             statements = json.loads(made.explain_json)["statements"]
             (chosen,) = [line for line in statements if line.get("choice") == row["key"] and line["phase"] == "run"]
@@ -79,7 +88,9 @@ def test_ways_that_may_be_measured() -> None:
 def test_nothing_turns_images_that_are_measured_between_convolutions() -> None:
     """They lie channels last there as well; only what a caller gives or gets is turned, which counts for the kernels that need it."""
     model = nn.Sequential(*(nn.Conv2d(64, 64, 3, padding=1) for _ in range(3))).eval()
-    captured = sl.compile(model, (torch.randn(8, 64, 64, 64),), target=_TARGET).ir("op")  # each size the same: types tell nothing
+    captured = sl.compile(model, (torch.randn(8, 64, 64, 64),), target=_TARGET).ir(
+        "op"
+    )  # each size the same: types tell nothing
     pipeline = f"freeze=true target={_TARGET} tf32=convolution"
     compiled = partial(sl._compiler.compile, emit_only=True, threads=1)
     module = sl._compiler.Module.parse(captured)
@@ -104,17 +115,27 @@ def test_the_edge_of_a_graph_is_ours() -> None:
     assert backends(launch="stream") == ["cublaslt"] * 3
     results = sl.compile(model, given, target=_TARGET, routes={"linear": "cublaslt"})
     assert [row.get("captured_again") for row in launches_of(results)] == [["input"], None, ["linear_2"]]
-    assert "elsewhere" not in str(sl.compile(model, given, target=_TARGET, routes={"linear": "cublaslt"}, launch="stream").explain())
+    assert "elsewhere" not in str(
+        sl.compile(model, given, target=_TARGET, routes={"linear": "cublaslt"}, launch="stream").explain()
+    )
 
 
 def test_one_line_moves_a_product() -> None:
     for route, backend in (("cuda", "cuda"), ("cublaslt", "cublaslt"), ("cublaslt.linear", "cublaslt")):
-        compiled = sl.compile(nn.Linear(64, 64).eval(), (torch.randn(40, 64),), target=_TARGET, routes={"linear": route})
+        compiled = sl.compile(
+            nn.Linear(64, 64).eval(), (torch.randn(40, 64),), target=_TARGET, routes={"linear": route}
+        )
         (launch,) = launches_of(compiled)
         assert launch["backend"] == backend and f"route linear = {route}" in str(launch["why"])
     with pytest.raises(sl.UserError, match="m is dynamic, needs sizes that are known when it is planned"):
         batch = torch.export.Dim("batch", min=2, max=64)
-        sl.compile(nn.Linear(8, 8), (torch.randn(5, 8),), target=_TARGET, routes={"linear": "cublaslt"}, dynamic_shapes=({0: batch},))
+        sl.compile(
+            nn.Linear(8, 8),
+            (torch.randn(5, 8),),
+            target=_TARGET,
+            routes={"linear": "cublaslt"},
+            dynamic_shapes=({0: batch},),
+        )
 
 
 class _Residual(nn.Module):
@@ -134,7 +155,12 @@ def _declared(compiled: Any) -> str:
 
 def test_one_line_moves_a_convolution() -> None:
     model = nn.Conv2d(8, 16, 3).eval()
-    for route, backend in (("cuda", "cuda"), ("cuda.convolution", "cuda"), ("cudnn", "cudnn"), ("cudnn.convolution", "cudnn")):
+    for route, backend in (
+        ("cuda", "cuda"),
+        ("cuda.convolution", "cuda"),
+        ("cudnn", "cudnn"),
+        ("cudnn.convolution", "cudnn"),
+    ):
         compiled = sl.compile(model, (torch.randn(2, 8, 9, 9),), target=_TARGET, routes={"convolution": route})
         (row,) = [row for row in launches_of(compiled) if row["op"] == "convolution"]
         assert row["backend"] == backend and f"route convolution = {route}" in str(row["why"])
@@ -154,11 +180,15 @@ def test_one_line_moves_a_convolution() -> None:
 def test_bias_residual_and_relu_are_the_librarys(bias: bool, one: bool, dtype: torch.dtype) -> None:
     x = torch.randn((2, 16, 9) if one else (2, 16, 9, 9)).to(dtype)
     compiled = sl.compile(_Residual(bias, one).to(dtype).eval(), (x,), target=_TARGET, routes={"convolution": "cudnn"})
-    assert [row["backend"] for row in launches_of(compiled)] == ["cuda", "cudnn", "cuda"], "but what turns image and result"
+    assert [row["backend"] for row in launches_of(compiled)] == ["cuda", "cudnn", "cuda"], (
+        "but what turns image and result"
+    )
     assert "relu = 1" in _declared(compiled)
     assert "sl_queue_launch(ctx, io->queues[1], thunk_cudnn_convolution_0" in compiled.code
     assert ("no_bias" in compiled.ir("kernel")) == (not bias)
-    python = sl.compile(_Residual(bias, one).to(dtype).eval(), (x,), target=_TARGET, routes={"convolution": "cudnn"}, emit="python")
+    python = sl.compile(
+        _Residual(bias, one).to(dtype).eval(), (x,), target=_TARGET, routes={"convolution": "cudnn"}, emit="python"
+    )
     assert "cudnn.cudnn_convolution_0(queue_1, cudnn_convolution_0_handle, " in python.code
 
 
@@ -175,13 +205,17 @@ def test_what_else_follows_a_convolution_is_a_kernel(then: Callable[[Tensor], An
         def forward(self, x: Tensor) -> Any:
             return then(self.conv(x))
 
-    compiled = sl.compile(Model(), (torch.randn(2, 8, 9, 9).to(dtype),), target=_TARGET, routes={"convolution": "cudnn"})
+    compiled = sl.compile(
+        Model(), (torch.randn(2, 8, 9, 9).to(dtype),), target=_TARGET, routes={"convolution": "cudnn"}
+    )
     rows = launches_of(compiled)
     assert sum(row["backend"] == "cudnn" for row in rows) == 1 and "relu = 0" in _declared(compiled)
     assert sum("epilogue" in str(row["why"]) for row in rows) == 1, rows
 
 
-@pytest.mark.parametrize("shape", [((6, 65, 33), (6, 33, 17)), ((2, 3, 65, 33), (3, 33, 17)), ((33,), (33, 8)), ((5, 33), (33,))])
+@pytest.mark.parametrize(
+    "shape", [((6, 65, 33), (6, 33, 17)), ((2, 3, 65, 33), (3, 33, 17)), ((33,), (33, 8)), ((5, 33), (33,))]
+)
 def test_operands_of_any_strides_reach_the_library(shape: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     a, b = (torch.randn(sizes) for sizes in shape)
     inputs = [(a, b)]
@@ -189,5 +223,7 @@ def test_operands_of_any_strides_reach_the_library(shape: tuple[tuple[int, ...],
         inputs.append((a.mT.contiguous().mT, b.mT.contiguous().mT))
         inputs.append((a.repeat_interleave(2, -1)[..., ::2], b))
     for given in inputs:
-        compiled = sl.compile(lambda a, b: a @ b, given, target=_TARGET, routes={"matmul": "cublaslt", "linear": "cublaslt"})
+        compiled = sl.compile(
+            lambda a, b: a @ b, given, target=_TARGET, routes={"matmul": "cublaslt", "linear": "cublaslt"}
+        )
         assert "cublaslt" in {row["backend"] for row in launches_of(compiled)}

@@ -89,7 +89,9 @@ def test_resnet_is_channels_last_throughout(route: str | None) -> None:
     assert sum("relu" in row["op"] for row in convolutions) == 17
     assert len(rows) <= 25, [(row["op"], row["why"]) for row in rows]
     backends = {row["backend"] for row in convolutions}
-    assert backends == ({"cuda", "cudnn"} if route is None else {route}), "small ones are ours, large ones the library's"
+    assert backends == ({"cuda", "cudnn"} if route is None else {route}), (
+        "small ones are ours, large ones the library's"
+    )
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -144,7 +146,9 @@ def test_what_the_host_reads_is_shown(model: nn.Module, reads: int) -> None:
 @pytest.mark.parametrize(("cell", "steps"), [(nn.LSTM, 5), (nn.GRU, 40), (nn.RNN, 40)])
 def test_a_loop_of_known_length_is_a_graph(cell: type[nn.RNNBase], steps: int) -> None:
     """The steps of a layer whose weight the registers of a cluster cannot hold."""
-    compiled = sl.compile(cell(16, 1024 if cell is nn.RNN else 512).eval(), (torch.randn(steps, 1, 16),), target=_TARGET)
+    compiled = sl.compile(
+        cell(16, 1024 if cell is nn.RNN else 512).eval(), (torch.randn(steps, 1, 16),), target=_TARGET
+    )
     assert compiled.explain()["launch"] == "graph"
     assert "for (" in compiled.code.split("sl_program_run")[1]
 
@@ -152,10 +156,18 @@ def test_a_loop_of_known_length_is_a_graph(cell: type[nn.RNNBase], steps: int) -
 @pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(
-    ("hidden", "batch", "blocks"), [(24, 1, 1), (128, 1, 8), (128, 40, 8), (131, 3, 8), (200, 33, 8)], ids=["small", "one", "many", "odd", "large"]
+    ("hidden", "batch", "blocks"),
+    [(24, 1, 1), (128, 1, 8), (128, 40, 8), (131, 3, 8), (200, 33, 8)],
+    ids=["small", "one", "many", "odd", "large"],
 )
 def test_a_recurrent_layer_is_one_kernel(
-    hidden: int, batch: int, blocks: int, dtype: torch.dtype, cell: type[nn.RNNBase], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hidden: int,
+    batch: int,
+    blocks: int,
+    dtype: torch.dtype,
+    cell: type[nn.RNNBase],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All steps; the weight stays in registers, none of which spills."""
     monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(tmp_path))
@@ -176,5 +188,10 @@ def test_a_recurrent_layer_is_one_kernel(
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_any_number_of_steps_is_one_kernel_a_direction(dtype: torch.dtype, cell: type[nn.RNNBase]) -> None:
     model = cell(8, 24, bidirectional=True).to(dtype).eval()
-    compiled = sl.compile(model, (torch.randn(6, 2, 8).to(dtype),), target=_TARGET, dynamic_shapes=({0: torch.export.Dim("s", min=1, max=500)},))
+    compiled = sl.compile(
+        model,
+        (torch.randn(6, 2, 8).to(dtype),),
+        target=_TARGET,
+        dynamic_shapes=({0: torch.export.Dim("s", min=1, max=500)},),
+    )
     assert [row["family"] for row in compiled.explain().statements].count("recurrent_sequence") == 2

@@ -54,7 +54,9 @@ def _machine(sanitizer: str | None) -> Path:
     for source in (_HERE / "machine.cpp", _ROOT / "runtime/expression.cpp"):
         parts.append(folder / f"{source.stem}_{sanitizer}.o")
         subprocess.run([*_CLANG, f"-I{folder}", "-c", source, "-o", parts[-1]], check=True)
-    subprocess.run(["clang++-22", *_flags(sanitizer), "-rdynamic", *parts, "-o", program, "-ldl", "-lpthread"], check=True)
+    subprocess.run(
+        ["clang++-22", *_flags(sanitizer), "-rdynamic", *parts, "-o", program, "-ldl", "-lpthread"], check=True
+    )
     return program
 
 
@@ -100,14 +102,20 @@ def _build(code: str, folder: Path, sanitizer: str | None) -> Path:
     entries = ["-mllvm", "-tsan-instrument-func-entry-exit=0"] if sanitizer == "thread" else []
     for name, flags in (("device", [*_flags(sanitizer), *entries]), ("host", [])):
         parts.append(folder / f"{name}.o")
-        subprocess.run([*_CLANG, *flags, f"-I{_tree().name}", "-c", folder / f"{name}.cpp", "-o", parts[-1]], check=True)
+        subprocess.run(
+            [*_CLANG, *flags, f"-I{_tree().name}", "-c", folder / f"{name}.cpp", "-o", parts[-1]], check=True
+        )
     subprocess.run(["clang++-22", *_flags(sanitizer), "-shared", *parts, "-o", library], check=True)
     return library
 
 
 def _bytes(tensor: Tensor) -> bytes:
     """Of its storage, from its first element on."""
-    count = 0 if tensor.numel() == 0 else 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    count = (
+        0
+        if tensor.numel() == 0
+        else 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    )
     flat = torch.as_strided(tensor.detach(), (count,), (1,))
     return flat.view(torch.uint8).numpy().tobytes() if count else b""
 
@@ -115,11 +123,18 @@ def _bytes(tensor: Tensor) -> bytes:
 def _shorter(report: str) -> str:
     """Without types, and the frames of one access that are not in our headers."""
     lines = (re.sub(r"<.*>| \(BuildId.*", "", line) for line in report.splitlines())
-    return "\n".join(line[:200] for line in lines if "    #" not in line or "straightline/kernels" in line or "device.cpp" in line)[:4000]
+    return "\n".join(
+        line[:200] for line in lines if "    #" not in line or "straightline/kernels" in line or "device.cpp" in line
+    )[:4000]
 
 
 def run_on_host(
-    compiled: object, model: nn.Module, inputs: tuple[Tensor, ...], results: tuple[Tensor, ...], folder: Path, sanitizer: str | None = _SANITIZER
+    compiled: object,
+    model: nn.Module,
+    inputs: tuple[Tensor, ...],
+    results: tuple[Tensor, ...],
+    folder: Path,
+    sanitizer: str | None = _SANITIZER,
 ) -> None:
     """Calls `compiled` (for a CUDA device) and fills `results`, which have its shapes and types; sizes that have names are those of `inputs`.
 
@@ -137,7 +152,10 @@ def run_on_host(
     for name, result in zip(returned, results, strict=True):
         places.setdefault(name, result)
     assert set(places) == set(outputs), "a result is a view"
-    named = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers(remove_duplicate=False))}
+    named = {
+        **dict(model.named_parameters(remove_duplicate=False)),
+        **dict(model.named_buffers(remove_duplicate=False)),
+    }
     owned = [named[name] for kind in ("parameter", "state") for name in re.findall(rf'kernel\.{kind} "([^"]+)"', ir)]
     with (folder / "call.bin").open("wb") as file:
         for tensors, sized in ((owned, False), (inputs, True)):
@@ -150,7 +168,14 @@ def run_on_host(
         file.write(struct.pack("<q", len(outputs)))
         for name in outputs:
             file.write(struct.pack("<q", places[name].nbytes))
-    words = [_machine(sanitizer), library, folder / "call.bin", folder / "results.bin", str(torch.initial_seed()), str(max(_clusters(code).values(), default=1))]
+    words = [
+        _machine(sanitizer),
+        library,
+        folder / "call.bin",
+        folder / "results.bin",
+        str(torch.initial_seed()),
+        str(max(_clusters(code).values(), default=1)),
+    ]
     options = {"TSAN_OPTIONS": "halt_on_error=1:history_size=7", "ASAN_OPTIONS": "detect_leaks=0"}
     done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, env={**os.environ, **options})
     assert done.returncode == 0, f"{' '.join(map(str, words))}: {done.returncode}\n{_shorter(done.stderr)}"
@@ -181,7 +206,9 @@ def compare(
     compiled = sl.compile(model, inputs, target=target, routes=routes)
     with torch.inference_mode():
         eagers = pytree.tree_leaves(model(*inputs))
-        exacts = pytree.tree_leaves(copy.deepcopy(model).double()(*(x.double() if x.is_floating_point() else x for x in inputs)))
+        exacts = pytree.tree_leaves(
+            copy.deepcopy(model).double()(*(x.double() if x.is_floating_point() else x for x in inputs))
+        )
     got = tuple(torch.empty_like(y, memory_format=torch.contiguous_format) for y in eagers)
     run_on_host(compiled, model, inputs, got, folder, sanitizer)
     for i, (mine, torchs, best) in enumerate(zip(got, eagers, exacts, strict=True)):
@@ -190,5 +217,7 @@ def compare(
         error = (mine.double() - best).abs().max()
         if not error <= 4 * (torchs.double() - best).abs().max() + allowed:
             of_torch = torch_errors(model, (inputs, {}))[i]
-            assert error <= 4 * of_torch + allowed, f"output {i} is off by {error}, torch by {of_torch} at most, and {allowed} is allowed"
+            assert error <= 4 * of_torch + allowed, (
+                f"output {i} is off by {error}, torch by {of_torch} at most, and {allowed} is allowed"
+            )
     return launches_of(compiled)

@@ -80,8 +80,12 @@ def test_the_decode_step(dtype: torch.dtype, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("norm", [False, True])
-@pytest.mark.parametrize(("rows", "dim", "widths"), [(1, 512, (70, 33, 8)), (5, 64, (128, 64, 64)), (16, 30, (6, 5, 40)), (3, 7, (2, 1, 9))])
-def test_products_of_different_widths(rows: int, dim: int, widths: tuple[int, int, int], norm: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rows", "dim", "widths"), [(1, 512, (70, 33, 8)), (5, 64, (128, 64, 64)), (16, 30, (6, 5, 40)), (3, 7, (2, 1, 9))]
+)
+def test_products_of_different_widths(
+    rows: int, dim: int, widths: tuple[int, int, int], norm: bool, tmp_path: Path
+) -> None:
     """Rows of 30 and of 7 elements do not begin at multiples of 16 bytes."""
     inputs = (torch.randn(rows, dim), torch.randn(rows, widths[1]))
     _compare(Projections(dim, widths, norm), inputs, tmp_path, ["gemv_group"])
@@ -129,7 +133,12 @@ def test_weights_that_are_views(tmp_path: Path) -> None:
             self.flat, self.wide = nn.Parameter(torch.randn(32 * 48)), nn.Parameter(torch.randn(48, 64))
 
         def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-            return x @ self.flat.view(32, 48), F.linear(x, self.wide[:, ::2]), x @ self.wide[:32, 1:41], x @ self.wide.exp()[:32]
+            return (
+                x @ self.flat.view(32, 48),
+                F.linear(x, self.wide[:, ::2]),
+                x @ self.wide[:32, 1:41],
+                x @ self.wide.exp()[:32],
+            )
 
     _compare(Views().eval(), (torch.randn(4, 32),), tmp_path, None)
 
@@ -153,7 +162,11 @@ class Repeated(nn.Module):
 @pytest.mark.parametrize("options", [{}, {"freeze": False}])
 def test_weights_that_lie_sideways_in_loops_and_branches(options: dict[str, bool]) -> None:
     """Turned by prepare, outside of them."""
-    rows = sl.compile(Repeated().eval(), (torch.randn(2, 32),), target="cuda:sm_90", routes=_OWN, **options).explain().statements
+    rows = (
+        sl.compile(Repeated().eval(), (torch.randn(2, 32),), target="cuda:sm_90", routes=_OWN, **options)
+        .explain()
+        .statements
+    )
     turned = [row["phase"] for row in rows if row["kernel"].startswith("transpose")]
     assert turned == ([] if options else ["prepare", "prepare"])
     products = [row["family"] for row in rows if "matmul" in row["op"] or "linear" in row["op"]]
@@ -179,7 +192,9 @@ class Cached(nn.Module):
 
     def forward(self, q: Tensor, old: Tensor, new: Tensor, mask: Tensor | None = None) -> Tensor:
         keys, values = torch.cat((old, new), 2), torch.cat((2 * old, 1 - new), 2)
-        return F.scaled_dot_product_attention(q, keys, values, mask, is_causal=self.causal, enable_gqa=q.shape[1] != keys.shape[1])
+        return F.scaled_dot_product_attention(
+            q, keys, values, mask, is_causal=self.causal, enable_gqa=q.shape[1] != keys.shape[1]
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -194,7 +209,15 @@ class Cached(nn.Module):
     ],
 )
 def test_attention_of_few_queries(
-    heads: int, shared: int, s: int, old: int, new: int, d: int, mask: torch.dtype | None, dtype: torch.dtype, tmp_path: Path
+    heads: int,
+    shared: int,
+    s: int,
+    old: int,
+    new: int,
+    d: int,
+    mask: torch.dtype | None,
+    dtype: torch.dtype,
+    tmp_path: Path,
 ) -> None:
     """In parts that lie apart; one row of a mask keeps nothing."""
     inputs = [torch.randn(2, heads, s, d).to(dtype), *(torch.randn(2, shared, n, d).to(dtype) for n in (old, new))]
@@ -264,7 +287,11 @@ _PARTS = ["row_reduction"] * 2  #: of each row, then of them
         (lambda x: x.mean((0, 2)), (200, 3, 300), _PARTS[:1]),  # not neighbours
         (lambda x: x.amax(-1), (3, 66000), _PARTS),
         (lambda x: x.amin(0), (40000, 7), _PARTS),
-        (lambda x: torch.where(x > 2.5, 2.0, torch.where(x < -2.5, 0.5, x.sign())).prod(1), (2, 33000, 3), _PARTS),  # exact
+        (
+            lambda x: torch.where(x > 2.5, 2.0, torch.where(x < -2.5, 0.5, x.sign())).prod(1),
+            (2, 33000, 3),
+            _PARTS,
+        ),  # exact
         (lambda x: x.var(-1), (1, 70000), _PARTS * 2),
         (lambda x: x.softmax(0), (33000, 4), [*_PARTS * 2, "pointwise"]),
         (lambda x: F.layer_norm(x, (90000,), x[0].exp()), (2, 90000), ["pointwise", *_PARTS * 2, "pointwise"]),
@@ -315,7 +342,10 @@ _ALL = (512, 640)
     ],
 )
 def test_what_reductions_in_parts_read_is_not_copied(
-    function: Callable[[Tensor, Tensor], Tensor], shapes: tuple[tuple[int, ...], ...], dtype: torch.dtype, tmp_path: Path
+    function: Callable[[Tensor, Tensor], Tensor],
+    shapes: tuple[tuple[int, ...], ...],
+    dtype: torch.dtype,
+    tmp_path: Path,
 ) -> None:
     """Parts of what is repeated, turned or sliced are views of it: what is kept are a number or two of each part."""
     model, given = Applied(function), tuple(torch.randn(shape).to(dtype) for shape in shapes)
@@ -330,7 +360,9 @@ def test_what_reductions_in_parts_read_is_not_copied(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
 def test_places_in_long_rows(shape: tuple[int, ...], dim: int, dtype: torch.dtype, tmp_path: Path) -> None:
     """The first of equals, and of NaNs, wherever parts begin."""
-    model = Reduced(lambda x: x.argmax(dim), lambda x: x.argmin(dim), lambda x: (x > 8).any(dim), lambda x: (x < 9).all(dim))
+    model = Reduced(
+        lambda x: x.argmax(dim), lambda x: x.argmin(dim), lambda x: (x > 8).any(dim), lambda x: (x < 9).all(dim)
+    )
     x = torch.randint(-9, 10, shape).to(dtype)
     compiled = sl.compile(model, (x,), target="cuda:sm_80")
     for number in range(2 if dtype is torch.float32 else 1):
@@ -346,7 +378,12 @@ def test_places_in_long_rows(shape: tuple[int, ...], dim: int, dtype: torch.dtyp
 
 @pytest.mark.parametrize(
     ("steps", "batch", "features", "hidden", "dtype"),  # linears of 16 rows at most
-    [(4, 1, 3, 5, torch.float32), (7, 2, 4, 33, torch.float32), (5, 3, 7, 20, torch.float64), (7, 2, 4, 33, torch.bfloat16)],
+    [
+        (4, 1, 3, 5, torch.float32),
+        (7, 2, 4, 33, torch.float32),
+        (5, 3, 7, 20, torch.float64),
+        (7, 2, 4, 33, torch.bfloat16),
+    ],
 )
 @pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
 def test_all_steps_in_one_kernel(
@@ -355,7 +392,12 @@ def test_all_steps_in_one_kernel(
     """One block; from a start, and both directions of two layers from zeros and from a start, of any order of dims."""
     start = torch.randn(1, batch, hidden).to(dtype)
     starts = (start, start / 2) if cell is nn.LSTM else (start,)
-    _compare(Layers(cell, features, hidden, bias=batch != 2).to(dtype), (torch.randn(steps, batch, features).to(dtype), *starts), tmp_path, None)
+    _compare(
+        Layers(cell, features, hidden, bias=batch != 2).to(dtype),
+        (torch.randn(steps, batch, features).to(dtype), *starts),
+        tmp_path,
+        None,
+    )
     model = Layers(cell, features, hidden, num_layers=2, bidirectional=True, batch_first=True, bias=batch > 1).to(dtype)
     x = torch.randn(batch, steps, features).to(dtype)
     starts = tuple(torch.randn(4, batch, hidden).to(dtype) for _ in starts)
@@ -367,7 +409,8 @@ def test_all_steps_in_one_kernel(
 
 
 @pytest.mark.parametrize(  # of 5 one block, of 140 a cluster
-    ("cell", "hidden", "given"), [(nn.LSTM, 5, True), (nn.LSTM, 140, False), (nn.GRU, 5, False), (nn.GRU, 140, True), (nn.RNN, 5, True)]
+    ("cell", "hidden", "given"),
+    [(nn.LSTM, 5, True), (nn.LSTM, 140, False), (nn.GRU, 5, False), (nn.GRU, 140, True), (nn.RNN, 5, True)],
 )
 def test_any_number_of_steps(cell: type[nn.RNNBase], hidden: int, given: bool, tmp_path: Path) -> None:
     """Without steps the last states are the first ones (eager refuses such)."""
@@ -380,7 +423,11 @@ def test_any_number_of_steps(cell: type[nn.RNNBase], hidden: int, given: bool, t
     )  # fmt: skip
     for steps in (0, 1, 6):
         x = torch.randn(steps, 2, 3)
-        right = model(x, *starts) if steps else (torch.empty(0, 2, 2 * hidden), *(starts or [torch.zeros_like(start)] * (1 + (cell is nn.LSTM))))
+        right = (
+            model(x, *starts)
+            if steps
+            else (torch.empty(0, 2, 2 * hidden), *(starts or [torch.zeros_like(start)] * (1 + (cell is nn.LSTM))))
+        )
         got = tuple(torch.empty_like(t) for t in right)
         run_on_host(compiled, model, (x, *starts), got, tmp_path / str(steps))
         for mine, its in zip(got, right, strict=True):
@@ -451,7 +498,9 @@ def test_rows_in_order(
         torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.parametrize(("shape", "threads"), [((3, 133), 32), ((2, 5001), 256), ((1, 10007), 1024), ((2, 20000), 32), ((16411,), 1024)])
+@pytest.mark.parametrize(
+    ("shape", "threads"), [((3, 133), 32), ((2, 5001), 256), ((1, 10007), 1024), ((2, 20000), 32), ((16411,), 1024)]
+)
 def test_running_sums(shape: tuple[int, ...], threads: int, tmp_path: Path) -> None:
     """A warp a row, a block, and parts of rows (20,000 = 125 * 160; 16,411 is a prime), also behind an infinity and NaN."""
     x = torch.randint(-9, 10, shape)

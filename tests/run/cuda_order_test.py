@@ -34,11 +34,18 @@ _TARGET = "cuda:sm_90"
     ],
 )
 def test_rows_in_order_stay_in_registers(
-    k: int | None, shape: tuple[int, ...], dtype: torch.dtype, kernels: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    k: int | None,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    kernels: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As kernels of ours, with no op of torch, so a graph; nothing spills, and what is shared fits."""
     monkeypatch.setenv("STRAIGHTLINE_CACHE_DIR", str(tmp_path))
-    compiled = sl.compile(lambda x: tuple(x.sort() if k is None else x.topk(k)), (torch.zeros(shape, dtype=dtype),), target=_TARGET)
+    compiled = sl.compile(
+        lambda x: tuple(x.sort() if k is None else x.topk(k)), (torch.zeros(shape, dtype=dtype),), target=_TARGET
+    )
     rows = launches_of(compiled)
     assert [(row["backend"], row["family"]) for row in rows] == [("cuda", "topk")] * kernels
     for kernel in resources_in(tmp_path):
@@ -54,6 +61,8 @@ def test_rows_too_long_to_be_put_in_order() -> None:
         sl.compile(lambda x: tuple(x.topk(2000)), (x,), target=_TARGET, allow=("cuda",))
     rows = torch.export.Dim("rows", min=1, max=64)
     for shapes in (None, ({0: rows},)):
-        few = sl.compile(lambda x: tuple(x.topk(20)), (x.expand(3, -1),), target=_TARGET, allow=("cuda",), dynamic_shapes=shapes)
+        few = sl.compile(
+            lambda x: tuple(x.topk(20)), (x.expand(3, -1),), target=_TARGET, allow=("cuda",), dynamic_shapes=shapes
+        )
         assert [row["family"] for row in launches_of(few)] == ["topk", "topk"]
     assert "rows" in few.code.split("sl_program_run(")[1]

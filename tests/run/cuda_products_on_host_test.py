@@ -30,10 +30,18 @@ class Of(nn.Module):
 
 
 def _compare(
-    model: nn.Module, inputs: tuple[Tensor, ...], folder: Path, family: str | None = "matmul", *, tf32: bool = False, target: str = "cuda:sm_80"
+    model: nn.Module,
+    inputs: tuple[Tensor, ...],
+    folder: Path,
+    family: str | None = "matmul",
+    *,
+    tf32: bool = False,
+    target: str = "cuda:sm_80",
 ) -> None:
     rows = compare(model, inputs, folder, _OWN, 4e-3 if tf32 else None, target)  # TF32 has 11 bits
-    assert {row["backend"] for row in rows} == {"cuda"} and (family is None or family in {row["family"] for row in rows})
+    assert {row["backend"] for row in rows} == {"cuda"} and (
+        family is None or family in {row["family"] for row in rows}
+    )
 
 
 @contextlib.contextmanager
@@ -85,7 +93,9 @@ def test_bfloat16_without_tensor_cores_for_it(m: int, k: int, n: int, turned: st
 
 
 def test_a_bfloat16_convolution_without_tensor_cores_for_it(tmp_path: Path) -> None:
-    model = nn.Sequential(nn.Conv2d(5, 18, 3, padding=1), nn.ReLU(), nn.Conv2d(18, 40, 3, stride=2), nn.ReLU()).bfloat16()
+    model = nn.Sequential(
+        nn.Conv2d(5, 18, 3, padding=1), nn.ReLU(), nn.Conv2d(18, 40, 3, stride=2), nn.ReLU()
+    ).bfloat16()
     _compare(model, (torch.randn(2, 5, 9, 11).bfloat16(),), tmp_path, "convolution_direct", target="cuda:sm_75")
 
 

@@ -140,12 +140,18 @@ _FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 @pytest.mark.parametrize("dtype", _FLOATS)
 def test_a_chain_of_small_linears_is_a_kernel_each(dtype: torch.dtype) -> None:
     layers = [layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.ReLU())]
-    compiled = sl.compile(nn.Sequential(*layers).eval().to(dtype), (torch.randn(1, 256).to(dtype),), target=_TARGET, cache=False)
+    compiled = sl.compile(
+        nn.Sequential(*layers).eval().to(dtype), (torch.randn(1, 256).to(dtype),), target=_TARGET, cache=False
+    )
     launches = launches_of(compiled)
     assert [(row["family"], row["backend"]) for row in launches] == [("gemv", "cuda")] * 8
-    assert all(str(row["why"]).startswith("cuda.gemv: estimated") and "native" not in str(row["why"]) for row in launches)
+    assert all(
+        str(row["why"]).startswith("cuda.gemv: estimated") and "native" not in str(row["why"]) for row in launches
+    )
     assert compiled._compilation.counts == (2, 0), "eight layers of one size are one kernel"
-    assert len([row for row in compiled.explain().statements if row["phase"] == "prepare"]) == 0, "a weight is never packed"
+    assert len([row for row in compiled.explain().statements if row["phase"] == "prepare"]) == 0, (
+        "a weight is never packed"
+    )
 
 
 def test_a_chain_with_rows() -> None:
@@ -185,7 +191,9 @@ _PRODUCTS = {
 
 @pytest.mark.parametrize("dtype", _FLOATS)
 @pytest.mark.parametrize("name", _PRODUCTS)
-@pytest.mark.parametrize(("a", "b"), [((33, 17), (17, 9)), ((3, 1, 128), (3, 128, 64)), ((2, 3, 129, 1023), (2, 3, 1023, 65))])
+@pytest.mark.parametrize(
+    ("a", "b"), [((33, 17), (17, 9)), ((3, 1, 128), (3, 128, 64)), ((2, 3, 129, 1023), (2, 3, 1023, 65))]
+)
 def test_products_of_any_size_compile(name: str, dtype: torch.dtype, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     inputs = torch.randn(a).to(dtype), torch.randn(b).to(dtype)
     compiled = sl.compile(_PRODUCTS[name], inputs, target=_TARGET, routes=_OWN)
@@ -301,19 +309,25 @@ def test_attention_is_one_kernel(dtype: torch.dtype, mask: torch.dtype | None, c
         inputs += (torch.rand(5, 130) < 0.7 if mask is torch.bool else torch.randn(5, 130).to(dtype),)
     compiled = sl.compile(_Attention(causal), inputs, target=_TARGET)
     assert [row["family"] for row in launches_of(compiled)] == ["attention"]
-    assert f".mask = {int(mask is not None)}, .causal = {int(causal)}, .depth = 40" in compiled.code.replace("\n     ", "")
+    assert f".mask = {int(mask is not None)}, .causal = {int(causal)}, .depth = 40" in compiled.code.replace(
+        "\n     ", ""
+    )
 
 
 def test_a_token_over_a_cache_is_split_over_its_keys() -> None:
     inputs = _heads(torch.bfloat16, 16, 8, 1, 512, 128)
-    for target, head, blocks in (("cuda:sm_90", "SL_CLUSTER_KERNEL(256, 8)", 128), ("cuda:sm_80", "SL_KERNEL(256)", 16)):
+    for target, head, blocks in (
+        ("cuda:sm_90", "SL_CLUSTER_KERNEL(256, 8)", 128),
+        ("cuda:sm_80", "SL_KERNEL(256)", 16),
+    ):
         code = sl.compile(_Attention(), inputs, target=target).code
         assert head in code and f".blocks = {blocks}," in code
         assert ".held = 8, .early = 0" in code and "awaitPrevious" not in code, "it waits by itself"
 
 
 @pytest.mark.parametrize(
-    ("heads", "s", "d", "held"), [(2, 1, 128, 8), (2, 4, 128, 8), (4, 3, 128, 4), (2, 9, 128, 0), (2, 1, 36, 0), (2, 1, 256, 8)]
+    ("heads", "s", "d", "held"),
+    [(2, 1, 128, 8), (2, 4, 128, 8), (4, 3, 128, 4), (2, 9, 128, 0), (2, 1, 36, 0), (2, 1, 256, 8)],
 )
 def test_few_queries_hold_their_keys_in_registers(heads: int, s: int, d: int, held: int) -> None:
     """Rows of a block are the queries of all heads that share keys; lines of 36 elements are no whole pieces of 16 bytes."""
@@ -349,7 +363,10 @@ def test_a_head_that_is_too_large_is_products() -> None:
 
 def test_much_attention_of_float32_is_products() -> None:
     for dtype, families in ((torch.float32, ["matmul", "row_reduction", "matmul"]), (torch.bfloat16, ["attention"])):
-        given = {"target": _TARGET, "routes": None if dtype is torch.float32 else {"scaled_dot_product_attention": "cuda"}}
+        given = {
+            "target": _TARGET,
+            "routes": None if dtype is torch.float32 else {"scaled_dot_product_attention": "cuda"},
+        }
         compiled = sl.compile(_Attention(True), _heads(dtype, 8, 8, 256, 256, 64), **given)
         assert [row["family"] for row in launches_of(compiled)] == families
 
@@ -359,7 +376,11 @@ def test_much_attention_of_16_bits_is_the_librarys(dtype: torch.dtype) -> None:
     given = _heads(dtype, 8, 2, 256, 256, 64)
     compiled = sl.compile(_Attention(True), given, target=_TARGET)
     (row,) = launches_of(compiled)
-    assert row["backend"] == "cudnn" and "captured again" in str(row["why"]) and "cuda.attention: estimated" in str(row["why"])
+    assert (
+        row["backend"] == "cudnn"
+        and "captured again" in str(row["why"])
+        and "cuda.attention: estimated" in str(row["why"])
+    )
     assert "is_causal = 1 : i64, scale_bits = 1040187392 : i64" in compiled.ir("kernel"), "0.125 as float32"
     assert "sl_queue_launch(ctx, io->queues[1], thunk_cudnn_attention_0" in compiled.code
     python = sl.compile(_Attention(True), given, target=_TARGET, emit="python")
@@ -369,16 +390,25 @@ def test_much_attention_of_16_bits_is_the_librarys(dtype: torch.dtype) -> None:
 def test_one_line_moves_an_attention() -> None:
     route = lambda kernel: {"target": _TARGET, "routes": {"scaled_dot_product_attention": kernel}}  # noqa: E731
     small = _heads(torch.float16, 4, 4, 9, 9, 64)
-    for kernel, backend in (("cuda", "cuda"), ("cuda.attention", "cuda"), ("cudnn", "cudnn"), ("cudnn.attention", "cudnn")):
+    for kernel, backend in (
+        ("cuda", "cuda"),
+        ("cuda.attention", "cuda"),
+        ("cudnn", "cudnn"),
+        ("cudnn.attention", "cudnn"),
+    ):
         (row,) = launches_of(sl.compile(_Attention(), small, **route(kernel)))
         assert row["backend"] == backend and f"route scaled_dot_product_attention = {kernel}" in str(row["why"])
     with pytest.raises(sl.UserError, match="cudnn.attention: operand 0 is float32, needs 16 bits"):
         sl.compile(_Attention(), _heads(torch.float32, 4, 4, 9, 9, 64), **route("cudnn"))
-    with pytest.raises(sl.UserError, match="cudnn.attention: head size of operand 0 is 20, needs a multiple of 8 up to 256"):
+    with pytest.raises(
+        sl.UserError, match="cudnn.attention: head size of operand 0 is 20, needs a multiple of 8 up to 256"
+    ):
         sl.compile(_Attention(), _heads(torch.float16, 4, 4, 9, 9, 20), **route("cudnn"))
     with pytest.raises(sl.UserError, match="cudnn.attention: mask is bool8, needs float32 or the type of q"):
         sl.compile(_Attention(), (*small, torch.rand(9, 9) < 0.5), **route("cudnn"))
-    with pytest.raises(sl.UserError, match="extent 0 of operand 0 is dynamic, needs sizes that are known when it is planned"):
+    with pytest.raises(
+        sl.UserError, match="extent 0 of operand 0 is dynamic, needs sizes that are known when it is planned"
+    ):
         batch = torch.export.Dim("batch", min=2, max=64)
         sl.compile(_Attention(), small, dynamic_shapes=({0: batch}, {0: batch}, {0: batch}), **route("cudnn"))
     with pytest.raises(sl.UserError, match="runs on cuda, the program on cpu"):
@@ -403,7 +433,9 @@ def test_layers_of_transformers_compile(dtype: torch.dtype) -> None:
     for case, _ in CUDA_CHAINS[-3:]:
         model, inputs = case.make()
         given = tuple(x.to(dtype) for x in inputs)
-        families = {row["family"] for row in launches_of(sl.compile(model.to(dtype), given, target=_TARGET, routes=_OWN))}
+        families = {
+            row["family"] for row in launches_of(sl.compile(model.to(dtype), given, target=_TARGET, routes=_OWN))
+        }
         assert families >= {"row_reduction", "gemv_group" if "decode" in case.name else "matmul"}
         assert families <= {"row_reduction", "pointwise", "gemv", "gemv_group", "matmul", "attention"}
 
@@ -437,7 +469,10 @@ def test_a_route_to_a_kernel_of_the_host_is_refused() -> None:
 def test_named_extents_size_the_grid() -> None:
     batch = torch.export.Dim("batch", min=2, max=100000)
     compiled = sl.compile(
-        lambda x, b: F.relu(x + b), (torch.randn(5, 64), torch.randn(64)), target=_TARGET, dynamic_shapes=({0: batch}, None)
+        lambda x, b: F.relu(x + b),
+        (torch.randn(5, 64), torch.randn(64)),
+        target=_TARGET,
+        dynamic_shapes=({0: batch}, None),
     )
     grid = re.search(r"\.blocks = (.*), \.threads", compiled.code)
     assert grid is not None and "batch" in grid[1]
@@ -461,15 +496,43 @@ def test_an_index_is_checked_on_the_device() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"target": "cuda:sm_9"}, sl.UserError, "target is 'cuda:sm_9' but must be None, 'cpu', 'cuda' or 'cuda:sm_NN'"),
+        (
+            {"target": "cuda:sm_9"},
+            sl.UserError,
+            "target is 'cuda:sm_9' but must be None, 'cpu', 'cuda' or 'cuda:sm_NN'",
+        ),
         ({"target": 90}, sl.UserError, "target is 90 but must be"),
-        ({"target": "cuda:sm_75a"}, sl.UserError, "target is 'cuda:sm_75a' but sm_75 has no form 'a': give 'cuda:sm_75'; suffixes are 'a' "),
-        ({"target": "cuda:sm_90f"}, sl.UserError, "target is 'cuda:sm_90f' but sm_90 has no form 'f': give 'cuda:sm_90' or 'cuda:sm_90a'; "),
-        ({"target": "cuda:sm_120x"}, sl.UserError, "give 'cuda:sm_120' or 'cuda:sm_120a' or 'cuda:sm_120f'; suffixes are 'a' .from sm_90 on. and 'f' .from sm_100 on."),
-        ({"target": "cuda:sm_20"}, sl.UnsupportedError, r"target cuda:sm_20 is too old, needs sm_75 \(Turing\) or later; target='cpu' takes any model"),
-        ({"target": _TARGET, "launch": "graphs"}, sl.UserError, "launch is 'graphs' but must be None, 'stream' or 'graph'"),
+        (
+            {"target": "cuda:sm_75a"},
+            sl.UserError,
+            "target is 'cuda:sm_75a' but sm_75 has no form 'a': give 'cuda:sm_75'; suffixes are 'a' ",
+        ),
+        (
+            {"target": "cuda:sm_90f"},
+            sl.UserError,
+            "target is 'cuda:sm_90f' but sm_90 has no form 'f': give 'cuda:sm_90' or 'cuda:sm_90a'; ",
+        ),
+        (
+            {"target": "cuda:sm_120x"},
+            sl.UserError,
+            "give 'cuda:sm_120' or 'cuda:sm_120a' or 'cuda:sm_120f'; suffixes are 'a' .from sm_90 on. and 'f' .from sm_100 on.",
+        ),
+        (
+            {"target": "cuda:sm_20"},
+            sl.UnsupportedError,
+            r"target cuda:sm_20 is too old, needs sm_75 \(Turing\) or later; target='cpu' takes any model",
+        ),
+        (
+            {"target": _TARGET, "launch": "graphs"},
+            sl.UserError,
+            "launch is 'graphs' but must be None, 'stream' or 'graph'",
+        ),
         ({"launch": True}, sl.UserError, "launch is True but must be None, 'stream' or 'graph'"),
-        ({"launch": "graph"}, sl.UserError, "launch is 'graph' but the program is for the cpu: only a cuda device takes graphs"),
+        (
+            {"launch": "graph"},
+            sl.UserError,
+            "launch is 'graph' but the program is for the cpu: only a cuda device takes graphs",
+        ),
     ],
 )
 def test_options_that_do_not_fit(options: dict[str, object], error: type[Exception], words: str) -> None:
@@ -510,7 +573,10 @@ def test_explain_shows_what_a_kernel_takes() -> None:
         for row in launches_of(compiled):
             bound = re.search(rf"^SL_KERNEL\((\d+)\) {row['kernel']}\(", compiled.code, re.M)
             assert bound and int(bound[1]) == row["block_threads"]
-            assert 8 <= row["registers"] <= 65536 // row["block_threads"] and row["stack_bytes"] == 0 <= row["shared_bytes"]
+            assert (
+                8 <= row["registers"] <= 65536 // row["block_threads"]
+                and row["stack_bytes"] == 0 <= row["shared_bytes"]
+            )
             assert isinstance(row["blocks"], int) == (shapes is None)
             assert shapes is not None or f" {row['blocks']} x {row['block_threads']} " in str(explained)
         products, _ = launches_of(compiled)
@@ -525,7 +591,9 @@ def test_backends_that_are_allowed() -> None:
     compiled = sl.compile(model, (x,), target=_TARGET, allow=("cuda",))
     assert {row["backend"] for row in launches_of(compiled)} == {"cuda"}
     assert "cublaslt.linear: not allowed" in compiled.explain().statements[0]["why"]
-    with pytest.raises(sl.UserError, match=r"allow has the backend 'native'; valid on cuda are cuda, cublaslt, cudnn, aten"):
+    with pytest.raises(
+        sl.UserError, match=r"allow has the backend 'native'; valid on cuda are cuda, cublaslt, cudnn, aten"
+    ):
         sl.compile(model, (x,), target=_TARGET, allow=("native", "aten"))
     with pytest.raises(sl.UserError, match=r"allow is \('cublaslt', 'aten'\) but must have 'cuda'"):
         sl.compile(model, (x,), target=_TARGET, allow=("cublaslt", "aten"))
@@ -625,14 +693,18 @@ def test_kernels_of_prepare_are_compiled_together(tmp_path: Path, monkeypatch: p
     prepared = started["prepare"] - started["run"]
     assert len(prepared) > 8, "more than go into one"
     units = 1 + len(started["run"]) + -(-len(prepared) // 8)
-    assert compiled._compilation.counts == (units, 0), "the program, each kernel of run, up to eight of prepare at a time"
+    assert compiled._compilation.counts == (units, 0), (
+        "the program, each kernel of run, up to eight of prepare at a time"
+    )
     assert {kernel.kernel for kernel in resources_in(tmp_path)} == prepared | started["run"]
     assert counts() == (0, units)
     images = [path for path in tmp_path.rglob("*") if path.is_file() and b"\x7fELF" in path.read_bytes()]
     largest = max(images, key=lambda path: path.read_bytes().count(b".text.rows_"))
     largest.write_bytes(largest.read_bytes()[:-7])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sl.CacheWarning)  # it may come with the next compilation, when the host's part was faster
+        warnings.simplefilter(
+            "ignore", sl.CacheWarning
+        )  # it may come with the next compilation, when the host's part was faster
         assert counts() == (1, units - 1), "the damaged one alone"
         assert counts() == (0, units)
 
@@ -649,7 +721,9 @@ def test_estimates_are_a_devices() -> None:
     """Two microseconds a kernel, and 48 MB at 4.2 TB/s; a CPU takes thousands."""
     given = (torch.randn(2048, 2048), torch.randn(2048, 2048))
     (row,) = launches_of(compiled := sl.compile(lambda x, y: x + y, given, target=_TARGET))
-    assert row["family"] == "pointwise" and compiled.explain()["estimated_us"] == pytest.approx(2 + 3 * 4 * 2048**2 / 4.2e6)
+    assert row["family"] == "pointwise" and compiled.explain()["estimated_us"] == pytest.approx(
+        2 + 3 * 4 * 2048**2 / 4.2e6
+    )
 
 
 def test_python_shows_each_launch() -> None:
@@ -659,7 +733,9 @@ def test_python_shows_each_launch() -> None:
     compiled = sl.compile(both, (torch.randn(5, 64),), dynamic_shapes=({0: batch},), **given)
     assert "from straightline.kernels import cuda\n" in compiled.code
     launches = re.findall(r"cuda\.(\w+)\(queue_1, [\w\s,]*?grid=([\w\s+*/(),-]+),\s+block=(\d+)\)", compiled.code)
-    assert len(launches) == len(launches_of(compiled)) == 2 and any("batch" in grid for _, grid, _ in launches), compiled.code
+    assert len(launches) == len(launches_of(compiled)) == 2 and any("batch" in grid for _, grid, _ in launches), (
+        compiled.code
+    )
     kernels = {entry.name for entry in compiled.kernels.cuda}
     assert {name for name, _, _ in launches} == kernels
     library = sl.compile(nn.Linear(64, 64).eval(), (torch.randn(40, 64),), routes={"linear": "cublaslt"}, **given)
@@ -672,7 +748,11 @@ class _Inception(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.one, self.to3, self.three = nn.Conv2d(512, 160, 1), nn.Conv2d(512, 112, 1), nn.Conv2d(112, 224, 3, padding=1)
+        self.one, self.to3, self.three = (
+            nn.Conv2d(512, 160, 1),
+            nn.Conv2d(512, 112, 1),
+            nn.Conv2d(112, 224, 3, padding=1),
+        )
         self.to5, self.five, self.last = nn.Conv2d(512, 24, 1), nn.Conv2d(24, 64, 3, padding=1), nn.Conv2d(512, 64, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -725,7 +805,10 @@ class _Random(nn.Module):
         super().__init__()
         draw = random.Random(seed)
         self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(3))
-        self.plan = [(draw.randrange(6), draw.randrange(max(0, n - 5), n), draw.randrange(max(0, n - 7), n)) for n in range(1, 24)]
+        self.plan = [
+            (draw.randrange(6), draw.randrange(max(0, n - 5), n), draw.randrange(max(0, n - 7), n))
+            for n in range(1, 24)
+        ]
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         values = [x]

@@ -20,4 +20,6 @@ def test_both_parts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monk
     assert "predictions equal to eager PyTorch's" in said
     assert "sl_program_run(" in said and "sl::gem" in said, "the emitted code"
     assert re.search(r"class \d+ of 1000 from both", said)
-    assert len(re.findall(r"^ *(?:PyTorch eager|Straightline) .*[\d,]+ us +[\d.]+x", said, re.MULTILINE)) == 2, "the bars"
+    assert len(re.findall(r"^ *(?:PyTorch eager|Straightline) .*[\d,]+ us +[\d.]+x", said, re.MULTILINE)) == 2, (
+        "the bars"
+    )

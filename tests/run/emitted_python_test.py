@@ -145,8 +145,12 @@ def test_bfloat16_comes_as_float32() -> None:
 
 def test_pdb_stops_in_it() -> None:
     _, compiled = mlp()
-    line = next(i for i, text in enumerate(compiled.code.splitlines(), 1) if "native.gemm" in text and "linear_1" in text)
-    commands = io.StringIO(f"break {line}\ncontinue\np t.numpy().shape\np float(t.numpy().min()) >= 0\nlist\ncontinue\n")
+    line = next(
+        i for i, text in enumerate(compiled.code.splitlines(), 1) if "native.gemm" in text and "linear_1" in text
+    )
+    commands = io.StringIO(
+        f"break {line}\ncontinue\np t.numpy().shape\np float(t.numpy().min()) >= 0\nlist\ncontinue\n"
+    )
     printed = io.StringIO()
     debugger = pdb.Pdb(stdin=commands, stdout=printed, nosigint=True, readrc=False)
     debugger.use_rawinput = False
@@ -258,7 +262,9 @@ def resident_bytes() -> int:
 @pytest.mark.parametrize("fails", [False, True])
 def test_frames_go_back(fails: bool) -> None:
     """4 MiB of arena a call: two hundred leaked frames would be seen."""
-    compiled = sl.compile(lambda x: (x.exp().sum(0) @ x).exp().sum(), (torch.randn(1024, 1024),), emit="python", threads=1)
+    compiled = sl.compile(
+        lambda x: (x.exp().sum(0) @ x).exp().sum(), (torch.randn(1024, 1024),), emit="python", threads=1
+    )
     if fails:
         compiled.code += "    raise KeyboardInterrupt\n"
     x = torch.randn(1024, 1024)

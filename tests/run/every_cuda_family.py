@@ -114,7 +114,9 @@ def main() -> int:
         seen |= {str(row["family"]) for row in compiled.explain().statements if row["phase"] == "run" and row["family"]}
         got = compiled(*given)
         for mine, best in zip(*((y,) if isinstance(y, Tensor) else y for y in (got, right)), strict=True):
-            error = float((mine.cpu().double() - best.double()).abs().max() / best.double().abs().max().clamp_min(1e-30))
+            error = float(
+                (mine.cpu().double() - best.double()).abs().max() / best.double().abs().max().clamp_min(1e-30)
+            )
             if not error < 1e-4:
                 wrong += 1
                 print(f"{name}: {error}")

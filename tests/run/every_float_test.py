@@ -99,6 +99,8 @@ def test_no_binade_is_worse_than_torchs_by_more_than_three_ulps(name: str) -> No
             for worst, got in ((ours, compiled(x)), (torchs, function(x))):
                 worst.scatter_reduce_(0, binades, torch.where(judged, _ulps(got, want), 0.0), "amax")
     worse = torch.where(torchs.isinf(), False, ours > 1.5 * torchs + 3)
-    print(f"{name}: {ours.max():.2f} ulp at binade {ours.argmax().item()}, torch {torchs.max():.2f} at {torchs.argmax().item()}")
+    print(
+        f"{name}: {ours.max():.2f} ulp at binade {ours.argmax().item()}, torch {torchs.max():.2f} at {torchs.argmax().item()}"
+    )
     lines = [f"binade {i}: {ours[i]:.2f} ulp, torch {torchs[i]:.2f}" for i in worse.nonzero().flatten().tolist()]
     assert not lines, "\n".join(lines)

@@ -43,7 +43,17 @@ def test_kernels_whose_names_meet() -> None:
     """The second kernel `copy` is called copy_2, which a copy of two elements is called from the start."""
 
     def copies(x: Tensor, m: Tensor, k: Tensor) -> list[Tensor]:
-        return [x.flip(0), m.flip(0), k.flip(0), x[:2].flip(0), m[:2].flip(0), x[0].clone(), m[0].clone(), k[0].clone(), k[:2].flip(0)]
+        return [
+            x.flip(0),
+            m.flip(0),
+            k.flip(0),
+            x[:2].flip(0),
+            m[:2].flip(0),
+            x[0].clone(),
+            m[0].clone(),
+            k[0].clone(),
+            k[:2].flip(0),
+        ]
 
     for n in (1, 2, 3):
         check(copies, (torch.randn(n), torch.rand(n) > 0.5, torch.arange(n)))
@@ -76,7 +86,12 @@ def test_rows_of_a_square_spread_along_the_other_dim(shape: tuple[int, ...], kee
 
     def forward(x: Tensor, y: Tensor) -> list[Tensor]:
         last, first = x.sum(-1, keepdim=keepdim), x.amin(0, keepdim=keepdim)
-        return [y / (last.abs() + 1), y / (first.abs() + 1), x - x.mean(-1), (x.exp() / x.exp().sum(0, keepdim=keepdim)) * y]
+        return [
+            y / (last.abs() + 1),
+            y / (first.abs() + 1),
+            x - x.mean(-1),
+            (x.exp() / x.exp().sum(0, keepdim=keepdim)) * y,
+        ]
 
     check(forward, (torch.randn(shape), torch.randn(shape)))
 
@@ -147,7 +162,10 @@ def test_bits_taken_from_two_and_selected(dtype: torch.dtype) -> None:
                 torch.where(m, other, x), torch.where(m, ((x ^ y) & 7) ^ y, x), torch.where(m, ((x ^ y) & 7) ^ x, x)]  # fmt: skip
 
     for n in (3, 70):
-        check(where, (torch.randint(-100, 100, (n,)).to(dtype), torch.randint(-100, 100, (n,)).to(dtype), torch.rand(n) > 0.5))
+        check(
+            where,
+            (torch.randint(-100, 100, (n,)).to(dtype), torch.randint(-100, 100, (n,)).to(dtype), torch.rand(n) > 0.5),
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.int64])

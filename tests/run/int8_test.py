@@ -144,7 +144,9 @@ def test_unsigned_rows() -> None:
     assert torch.equal(sl.compile(torch._int_mm, (x, w))(x, w), torch._int_mm(x, w))
 
 
-@pytest.mark.parametrize("dtypes", [(torch.int32, torch.int8), (torch.int8, torch.uint8), (torch.float32, torch.int8)], ids=str)
+@pytest.mark.parametrize(
+    "dtypes", [(torch.int32, torch.int8), (torch.int8, torch.uint8), (torch.float32, torch.int8)], ids=str
+)
 def test_other_types_are_named(dtypes: tuple[torch.dtype, torch.dtype]) -> None:
     x, w = torch.ones(2, 3).to(dtypes[0]), torch.ones(3, 2).to(dtypes[1])
     with pytest.raises(sl.UserError, match="expected (self|mat2) to be int8"):

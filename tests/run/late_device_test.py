@@ -121,7 +121,11 @@ def test_emitted_python_shows_what_lies_there(device: _Device, dtype: torch.dtyp
     y = compiled(x)
     shown, first, second = held
     assert shown.space == "test_device" and first is not second and not numpy.shares_memory(first, second)
-    assert first.shape == tuple(y.shape) and numpy.array_equal(first, y.float().numpy()) and numpy.array_equal(second, first)
+    assert (
+        first.shape == tuple(y.shape)
+        and numpy.array_equal(first, y.float().numpy())
+        and numpy.array_equal(second, first)
+    )
     held.clear()
     later = compiled(x * 2)
     assert numpy.array_equal(held[1], later.float().numpy()) and not numpy.array_equal(held[1], first)

@@ -53,7 +53,9 @@ def test_signals(dtype: torch.dtype, batch: int) -> None:
 
 
 def test_nothing_is_reordered_between_signals() -> None:
-    model = nn.Sequential(nn.Conv1d(3, 16, 5, padding=2), nn.GELU(), nn.Conv1d(16, 32, 3, padding=1), nn.GLU(1), nn.Conv1d(16, 8, 1))
+    model = nn.Sequential(
+        nn.Conv1d(3, 16, 5, padding=2), nn.GELU(), nn.Conv1d(16, 32, 3, padding=1), nn.GLU(1), nn.Conv1d(16, 8, 1)
+    )
     compiled = check(model.eval(), (torch.randn(2, 3, 50),))
     reorders = [row["why"] for row in launches(compiled) if row["op"] in ("reorder", "copy")]
     assert len(reorders) == 2, reorders  # what comes in, and what goes out
@@ -90,9 +92,7 @@ def test_a_weight_whose_shape_takes_a_copy_is_copied_once() -> None:
     assert [row["op"] for row in rows if row["op"] == "reshape" and row["phase"] == "prepare"] == ["reshape"] * 2
 
 
-def _deep(
-    channels: int, kernel: int | tuple[int, int], outputs: int = 1, **more: object
-) -> nn.Conv2d:
+def _deep(channels: int, kernel: int | tuple[int, int], outputs: int = 1, **more: object) -> nn.Conv2d:
     return nn.Conv2d(channels, channels * outputs, kernel, groups=channels, **more)
 
 

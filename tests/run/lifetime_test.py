@@ -101,7 +101,9 @@ def test_concurrent_calls(threads: int) -> None:
                 torch.testing.assert_close(one, eager, rtol=1e-4, atol=1e-5)
         failures: list[str] = []
 
-        def work(i: int, compiled: object = compiled, inputs: list = inputs, want: list = want, failures: list = failures) -> None:
+        def work(
+            i: int, compiled: object = compiled, inputs: list = inputs, want: list = want, failures: list = failures
+        ) -> None:
             for call in range(200):
                 got = compiled(inputs[i])  # type: ignore[operator]
                 parts = zip(got, want[i], strict=True) if isinstance(got, tuple) else [(got, want[i])]

@@ -74,7 +74,9 @@ def test_passes(model: nn.Module, capfd: pytest.CaptureFixture[str], monkeypatch
     assert any(before != after for before, after in counts)
 
 
-def test_codegen_and_cache(model: nn.Module, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+def test_codegen_and_cache(
+    model: nn.Module, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, own_cache: Path
+) -> None:
     monkeypatch.setenv("STRAIGHTLINE_LOG", "codegen")
     sl.compile(model, (X,), threads=1)
     cold = sorted(re.sub(r"\d+\.\d ms", "T", line) for line in lines_of(capfd, "codegen"))
@@ -105,7 +107,14 @@ def test_several_topics(model: nn.Module, capfd: pytest.CaptureFixture[str], mon
     assert topics == {"straightline route", "straightline codegen"}
 
 
-LEVELS = ["01-captured.mlir", "02-simplified.mlir", "03-grouped.mlir", "04-kernel.mlir", "05-program.cpp", "06-explain.json"]
+LEVELS = [
+    "01-captured.mlir",
+    "02-simplified.mlir",
+    "03-grouped.mlir",
+    "04-kernel.mlir",
+    "05-program.cpp",
+    "06-explain.json",
+]
 
 
 def test_dump(model: nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -131,7 +140,9 @@ def test_dump(model: nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert "op.fusion" not in (folder / "compile-0001" / "02-simplified.mlir").read_text()
 
 
-def test_a_dump_of_what_fails_ends_where_it_failed(model: nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_dump_of_what_fails_ends_where_it_failed(
+    model: nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("STRAIGHTLINE_DUMP", str(tmp_path / "dump"))
     with pytest.raises(sl.UserError, match="cannot be honoured"):
         sl.compile(model, (torch.randn(32, 64),), routes={"linear": "native.gemv"})
@@ -153,7 +164,9 @@ def test_progress_on_a_terminal(model: nn.Module, monkeypatch: pytest.MonkeyPatc
 
     shown = threading.Event()
     write = terminal.write
-    monkeypatch.setattr(terminal, "write", lambda text: (shown.set() if "straightline" in text else None, write(text))[1])
+    monkeypatch.setattr(
+        terminal, "write", lambda text: (shown.set() if "straightline" in text else None, write(text))[1]
+    )
     monkeypatch.setattr(_progress, "_SILENT_SECONDS", 0.0)
     real = _compiler.compile
 
@@ -168,7 +181,9 @@ def test_progress_on_a_terminal(model: nn.Module, monkeypatch: pytest.MonkeyPatc
     assert not [thread for thread in threading.enumerate() if thread.name == "straightline-progress"]
 
 
-def test_no_progress_elsewhere(model: nn.Module, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_progress_elsewhere(
+    model: nn.Module, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(_progress, "_SILENT_SECONDS", 0.0)
     sl.compile(model, (X,))
     assert capfd.readouterr() == ("", "")

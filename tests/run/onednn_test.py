@@ -42,12 +42,17 @@ def _backends(compiled: Any) -> list[str]:
 def test_matches_eager(sizes: tuple[int, int, int], bias: bool, relu: bool, threads: int) -> None:
     m, n, k = sizes
     compiled = check(
-        _linear(n, k, bias=bias, relu=relu), (torch.randn(m, k),), calls=[(torch.randn(m, k),)], threads=threads,
+        _linear(n, k, bias=bias, relu=relu),
+        (torch.randn(m, k),),
+        calls=[(torch.randn(m, k),)],
+        threads=threads,
         _prefer="onednn",
     )
     assert _backends(compiled) == ["onednn"] + ["native"] * relu
     row = launches(compiled)[0]
-    assert row["why"].startswith("onednn.inner_product: preferred, estimated") and "native.gemm: estimated" in row["why"]
+    assert (
+        row["why"].startswith("onednn.inner_product: preferred, estimated") and "native.gemm: estimated" in row["why"]
+    )
 
 
 def test_rows_of_a_batch_and_a_strided_input() -> None:
@@ -110,9 +115,7 @@ def test_cost_decides() -> None:
 
 def test_refused_where_it_cannot() -> None:
     batch = torch.export.Dim("batch", min=1, max=64)
-    compiled = sl.compile(
-        _linear(256, 256), (torch.randn(4, 256),), dynamic_shapes=({0: batch},), _prefer="onednn"
-    )
+    compiled = sl.compile(_linear(256, 256), (torch.randn(4, 256),), dynamic_shapes=({0: batch},), _prefer="onednn")
     row = launches(compiled)[0]
     assert row["backend"] == "native" and "dim 0 of x is dynamic, but the primitive is built for one size" in row["why"]
     double = sl.compile(_linear(256, 256).double(), (torch.randn(4, 256).double(),), _prefer="onednn")
@@ -169,7 +172,10 @@ row = [row for row in compiled.explain().statements if row["phase"] == "run"][0]
 print(row["backend"], "|", row["why"])
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False,
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, "LD_PRELOAD": runtime, "PYTHONPATH": str(_PACKAGE.parent)},
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -177,7 +177,9 @@ def test_elementwise_bool() -> None:
 @pytest.mark.parametrize("dtype", [F32, F64], ids=str)
 def test_special_values(dtype: torch.dtype) -> None:
     """NaN and infinities in and out, in the lanes of a vector and in the rest after them."""
-    special = torch.tensor([float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, -1e-40, 3e38, 1.0, -100.0, 100.0])
+    special = torch.tensor(
+        [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-40, -1e-40, 3e38, 1.0, -100.0, 100.0]
+    )
     x = special.repeat_interleave(11).reshape(11, 11).to(dtype)
     y = special.repeat(11).reshape(11, 11).to(dtype)
     table = [
@@ -311,10 +313,18 @@ def test_softmax_over_an_outer_dim_of_named_sizes() -> None:
 
 
 def test_cumulative() -> None:
-    rows([lambda x: x.cumsum(0), lambda x: x.cumsum(1), lambda x: x.cumsum(-1), lambda x: x.flip(1).cumsum(1)], torch.randn(5, 7, 9))
+    rows(
+        [lambda x: x.cumsum(0), lambda x: x.cumsum(1), lambda x: x.cumsum(-1), lambda x: x.flip(1).cumsum(1)],
+        torch.randn(5, 7, 9),
+    )
     rows([lambda x: x.cumsum(0), lambda x: x.cumsum(1)], make(I64, 6, 9))
     rows([lambda x: x.cumsum(0), lambda x: (x > 0).cumsum(1)], make(I32, 6, 9))
-    several: list[Row] = [lambda x: x.cumsum(1), lambda x: x.abs().cumsum(1).neg(), lambda x: x[:, ::3].cumsum(1), lambda x: x[:3].cumsum(1)]
+    several: list[Row] = [
+        lambda x: x.cumsum(1),
+        lambda x: x.abs().cumsum(1).neg(),
+        lambda x: x[:, ::3].cumsum(1),
+        lambda x: x[:3].cumsum(1),
+    ]
     for dtype in (F32, F64, torch.bfloat16, U8):
         for way in _ways({}, {"threads": 2}):
             rows(several, make(dtype, 13, 300), **way)
@@ -334,7 +344,9 @@ def test_products(dtype: torch.dtype) -> None:
         check(product, args)
 
 
-@pytest.mark.parametrize("m,n,k", [(1, 1, 1), (1, 7, 5), (2, 33, 20), (3, 17, 129), (5, 5, 5), (16, 64, 64), (31, 100, 77), (64, 65, 200)])
+@pytest.mark.parametrize(
+    "m,n,k", [(1, 1, 1), (1, 7, 5), (2, 33, 20), (3, 17, 129), (5, 5, 5), (16, 64, 64), (31, 100, 77), (64, 65, 200)]
+)
 def test_linear(m: int, n: int, k: int) -> None:
     class Layers(nn.Module):
         def __init__(self) -> None:
@@ -342,7 +354,14 @@ def test_linear(m: int, n: int, k: int) -> None:
             self.a, self.b = nn.Linear(k, n), nn.Linear(k, n, bias=False)
 
         def forward(self, x: Tensor, y: Tensor) -> list[Tensor]:
-            return [self.a(x), self.b(x).relu() + y, F.gelu(self.a(x)) * y, self.a(x[None])[0], self.b(x).sum(1), self.a(x[0])]
+            return [
+                self.a(x),
+                self.b(x).relu() + y,
+                F.gelu(self.a(x)) * y,
+                self.a(x[None])[0],
+                self.b(x).sum(1),
+                self.a(x[0]),
+            ]
 
     for threads in (1, 2):
         check(Layers(), (torch.randn(m, k), torch.randn(m, n)), threads=threads)
@@ -558,7 +577,12 @@ def test_rolls(dtype: torch.dtype) -> None:
 
 def test_rolls_of_dynamic_sizes() -> None:
     n = torch.export.Dim("n", min=3, max=64)
-    native: list[Row] = [lambda x: x.roll((3, -1), (0, 1)), lambda x: x.roll((-3, 4), (0, 1)), lambda x: x.roll(2), lambda x: x.roll(2, 1)]
+    native: list[Row] = [
+        lambda x: x.roll((3, -1), (0, 1)),
+        lambda x: x.roll((-3, 4), (0, 1)),
+        lambda x: x.roll(2),
+        lambda x: x.roll(2, 1),
+    ]
     calls = [(torch.randn(size, 5),) for size in (3, 4, 17, 64)]
     compiled = check(lambda x: [row(x) for row in native], (torch.randn(8, 5),), calls=calls, dynamic_shapes=({0: n},))
     assert not [s for s in compiled.explain().statements if s["backend"] == "aten"]
@@ -600,7 +624,9 @@ def test_averages_over_named_sizes(dtype: torch.dtype) -> None:
         lambda x: F.group_norm(x, 2, x.new_ones(4) * 2, x.new_ones(4)), lambda x: F.instance_norm(x), lambda x: x.mean(2).mean(2),
     ]  # fmt: skip
     calls = [(torch.randn(2, 4, *sizes).to(dtype),) for sizes in ((6, 5), (2, 2), (64, 33), (7, 64))]
-    compiled = check(lambda x: [row(x) for row in table], calls[0], calls=calls, dynamic_shapes=({2: height, 3: width},))
+    compiled = check(
+        lambda x: [row(x) for row in table], calls[0], calls=calls, dynamic_shapes=({2: height, 3: width},)
+    )
     assert not [s for s in compiled.explain().statements if s["backend"] == "aten"]
 
 
@@ -660,10 +686,21 @@ def test_reductions_after_a_kept_row(columns: int) -> None:
 @pytest.mark.parametrize("dtype", [F32, F64, torch.bfloat16, I64], ids=str)
 @pytest.mark.parametrize(
     ("shape", "dim"),
-    [((5, 70), 1), ((70, 5), 0), ((3, 40, 7), 1), ((3, 1, 9), 1), ((4, 6, 5), (0, 2)), ((4, 0), 1), ((0, 4), 0), ((0, 4), 1)],
+    [
+        ((5, 70), 1),
+        ((70, 5), 0),
+        ((3, 40, 7), 1),
+        ((3, 1, 9), 1),
+        ((4, 6, 5), (0, 2)),
+        ((4, 0), 1),
+        ((0, 4), 0),
+        ((0, 4), 1),
+    ],
     ids=str,
 )
-def test_results_of_rows_with_operands_of_rows(shape: tuple[int, ...], dim: int | tuple[int, ...], dtype: torch.dtype) -> None:
+def test_results_of_rows_with_operands_of_rows(
+    shape: tuple[int, ...], dim: int | tuple[int, ...], dtype: torch.dtype
+) -> None:
     """Beside a reduction stands what has one element a row, also where a row is empty or its neighbours are lanes."""
     x = make(dtype, *shape)
     r, k = make(dtype, *x.sum(dim).shape), make(dtype, *x.sum(dim, keepdim=True).shape)
@@ -682,4 +719,9 @@ def test_results_of_rows_of_a_length_known_per_call() -> None:
     """An empty row gives what stands beside its sum."""
     length = torch.export.Dim("n", min=0, max=100)
     calls = [(torch.rand(6, n), torch.rand(6)) for n in (0, 1, 33, 100)]
-    check(lambda x, r: ((x.sum(-1) + r).sqrt(), x.sum(0)), (torch.rand(6, 7), torch.rand(6)), calls=calls, dynamic_shapes=({1: length}, None))
+    check(
+        lambda x, r: ((x.sum(-1) + r).sqrt(), x.sum(0)),
+        (torch.rand(6, 7), torch.rand(6)),
+        calls=calls,
+        dynamic_shapes=({1: length}, None),
+    )

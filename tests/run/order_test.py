@@ -46,7 +46,15 @@ def assert_first(got: Any, x: Tensor, dim: int, k: int, largest: bool) -> None:
 @pytest.mark.parametrize("dtype", _DTYPES, ids=str)
 @pytest.mark.parametrize(
     ("shape", "dim", "k"),
-    [((5, 64), 1, 8), ((7, 1), 1, 1), ((100,), 0, 100), ((3, 40, 6), 1, 1), ((40, 7), 0, 39), ((2, 3, 333), -1, 30), ((1, 5000), 1, 20)],
+    [
+        ((5, 64), 1, 8),
+        ((7, 1), 1, 1),
+        ((100,), 0, 100),
+        ((3, 40, 6), 1, 1),
+        ((40, 7), 0, 39),
+        ((2, 3, 333), -1, 30),
+        ((1, 5000), 1, 20),
+    ],
 )
 @pytest.mark.parametrize("largest", [True, False])
 def test_topk(shape: tuple[int, ...], dim: int, k: int, largest: bool, dtype: torch.dtype) -> None:
@@ -54,7 +62,9 @@ def test_topk(shape: tuple[int, ...], dim: int, k: int, largest: bool, dtype: to
     for kind in ("random", "ties", "equal"):
         x = hard(shape, dtype, kind)
         if dtype is torch.bool:  # eager has no topk of them
-            assert_first(sl.compile(lambda x: tuple(x.sort(dim, descending=largest)), (x,))(x), x, dim, x.shape[dim], largest)
+            assert_first(
+                sl.compile(lambda x: tuple(x.sort(dim, descending=largest)), (x,))(x), x, dim, x.shape[dim], largest
+            )
             continue
         compiled = compiled or sl.compile(lambda x: tuple(x.topk(k, dim, largest)), (x,), threads=2)
         assert [row["family"] for row in launches(compiled)][0] == "topk"
@@ -101,7 +111,12 @@ def test_what_others_read() -> None:
 
     def model(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
         weights, experts = (x @ w).softmax(-1).topk(2)
-        return weights / weights.sum(-1, keepdim=True), experts, x.sort(0)[0][x.shape[0] // 2], x.gather(1, x.argsort(1)) * 2
+        return (
+            weights / weights.sum(-1, keepdim=True),
+            experts,
+            x.sort(0)[0][x.shape[0] // 2],
+            x.gather(1, x.argsort(1)) * 2,
+        )
 
     x, w = torch.randn(9, 16), torch.randn(16, 8)
     compiled = sl.compile(model, (x, w))

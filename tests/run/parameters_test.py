@@ -82,7 +82,11 @@ def test_loading(make: type[nn.Module], sizes: tuple[int, ...], freeze: bool, no
     with no_compilation:  # type: ignore[attr-defined]
         compiled.load_parameters(other.state_dict())
         same(compiled, other, x)
-        arrays = {name: tensor.numpy() for name, tensor in model.state_dict().items()} if x.device.type == "cpu" else model.state_dict()
+        arrays = (
+            {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+            if x.device.type == "cpu"
+            else model.state_dict()
+        )
         compiled.load_parameters(arrays)
         same(compiled, model, x)
 
@@ -125,7 +129,9 @@ def test_programs_over_one_module_share_its_storage() -> None:
     for rows in (1, 32):
         function = sl.compile(model, (torch.randn(rows, 64),), freeze=False)
         parameters = function.parameters()
-        assert {name: t.data_ptr() for name, t in parameters.items()} == {name: state[name].data_ptr() for name in parameters}
+        assert {name: t.data_ptr() for name, t in parameters.items()} == {
+            name: state[name].data_ptr() for name in parameters
+        }
         facts = function.explain().facts
         assert facts["parameter_bytes"] == sum(t.nbytes for t in parameters.values())
         assert facts["prepared_bytes"] == 0
@@ -177,7 +183,9 @@ def test_a_frozen_program_is_a_snapshot(rows: int, emit: str) -> None:
 def test_the_programs_of_a_function_share_copies() -> None:
     model = Mlp().eval()
     compiled = sl.compile(model, [(torch.randn(1, 64),), (torch.randn(2, 64),)])
-    shared = set(compiled.explain().programs[0]["kept_parameters"]) & set(compiled.explain().programs[1]["kept_parameters"])
+    shared = set(compiled.explain().programs[0]["kept_parameters"]) & set(
+        compiled.explain().programs[1]["kept_parameters"]
+    )
     sets = [dict(zip(f._binding.names, _call.parameters(f._weights), strict=True)) for f in compiled._all]
     assert shared and all(sets[0][name].data_ptr() == sets[1][name].data_ptr() for name in shared)
 
@@ -274,7 +282,12 @@ def test_tied_parameters(freeze: bool) -> None:
     compiled = sl.compile(model, (x,), freeze=freeze)
     assert len(compiled.parameters()) == 1
     weight = other.embed.weight.detach()
-    for given in (other.state_dict(), {"embed.weight": weight}, {"head.weight": weight}, {"embed.weight": weight, "head.weight": weight.clone()}):
+    for given in (
+        other.state_dict(),
+        {"embed.weight": weight},
+        {"head.weight": weight},
+        {"embed.weight": weight, "head.weight": weight.clone()},
+    ):
         compiled.load_parameters(model.state_dict())
         same(compiled, model, x)
         compiled.load_parameters(given)

@@ -54,7 +54,13 @@ class ExactVariance(TorchDispatchMode):
 
     @staticmethod
     def _variance(
-        of_square_root: bool, with_mean: bool, x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+        of_square_root: bool,
+        with_mean: bool,
+        x: Tensor,
+        dim: Any = None,
+        *,
+        correction: Any = None,
+        keepdim: bool = False,
     ) -> Any:
         dims = tuple(dim) if dim else tuple(range(x.dim()))
         count = 1
@@ -67,7 +73,9 @@ class ExactVariance(TorchDispatchMode):
         return (value, mean if keepdim else x.mean(dims)) if with_mean else value
 
 
-def check_close(got: Tensor, eager: Tensor, reference: Tensor, what: str = "output", error_of_torch: float = 0.0) -> None:
+def check_close(
+    got: Tensor, eager: Tensor, reference: Tensor, what: str = "output", error_of_torch: float = 0.0
+) -> None:
     """Asserts that `got` is as right as `eager` is, up to the policy.
 
     `error_of_torch`: the largest seen beside that of `eager`.
@@ -91,7 +99,9 @@ def check_close(got: Tensor, eager: Tensor, reference: Tensor, what: str = "outp
     of_torch = max(error_of_torch, (eager[usable].double() - want).abs().max().item())
     scale = want.abs().max().item()
     limit = _TORCH_ERRORS * of_torch + _ULPS * torch.finfo(eager.dtype).eps * scale
-    assert error <= limit, f"{what} is off by {error:.3g}, torch by {of_torch:.3g}, the limit is {limit:.3g} (scale {scale:.3g})"
+    assert error <= limit, (
+        f"{what} is off by {error:.3g}, torch by {of_torch:.3g}, the limit is {limit:.3g} (scale {scale:.3g})"
+    )
 
 
 def bytes_of(x: Tensor) -> Tensor:
@@ -148,7 +158,9 @@ def clone(tree: Any) -> Any:
         if not isinstance(leaf, Tensor) or leaf.numel() == 0:
             return leaf
         storage = leaf.detach().untyped_storage().clone()
-        return torch.empty(0, dtype=leaf.dtype, device=leaf.device).set_(storage, leaf.storage_offset(), leaf.shape, leaf.stride())
+        return torch.empty(0, dtype=leaf.dtype, device=leaf.device).set_(
+            storage, leaf.storage_offset(), leaf.shape, leaf.stride()
+        )
 
     return pytree.tree_map(one, tree)
 

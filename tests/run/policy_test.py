@@ -14,7 +14,9 @@ from torch import Tensor
 def _judge(function: Callable[[Tensor], Tensor], x: Tensor, got: Tensor) -> None:
     given = ((x,), {})
     (wide,), _ = in_float64(given)
-    check_tree((got, given), (function(x), given), (function(wide), given), errors=lambda: torch_errors(function, given))
+    check_tree(
+        (got, given), (function(x), given), (function(wide), given), errors=lambda: torch_errors(function, given)
+    )
 
 
 def _cancelling(dtype: torch.dtype) -> Tensor:

@@ -19,9 +19,7 @@ _CPUS = ["", "x86-64-v3"]
 def _kernels(compiled: object) -> list[str]:
     """The kernels of the program's products."""
     return [
-        str(row["why"]).split(":")[0]
-        for row in launches(compiled)
-        if "matmul" in row["op"] or "linear" in row["op"]
+        str(row["why"]).split(":")[0] for row in launches(compiled) if "matmul" in row["op"] or "linear" in row["op"]
     ]
 
 
@@ -31,12 +29,8 @@ def _turned(a: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("cpu", _CPUS)
-@pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str
-)
-@pytest.mark.parametrize(
-    ("rows", "k"), [(1, 1), (7, 5), (16, 16), (33, 100), (300, 65), (5, 0), (1, 500)]
-)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(("rows", "k"), [(1, 1), (7, 5), (16, 16), (33, 100), (300, 65), (5, 0), (1, 500)])
 def test_with_a_column_and_with_a_row(rows: int, k: int, dtype: torch.dtype, cpu: str) -> None:
     """In one program: a matrix along its rows and along its columns, on either side of the vector."""
 

@@ -28,7 +28,9 @@ class Quantized(nn.Module):
         super().__init__()
         self.register_buffer("weight", torch.randint(-128, 128, (n, k), dtype=I8))
         self.register_buffer("scales", torch.rand(n) * 0.02 + 0.001)
-        self.register_buffer("zeros", torch.randint(-9, 9, (n,)) if zeros == "buffer" else torch.zeros(n, dtype=torch.int64))
+        self.register_buffer(
+            "zeros", torch.randint(-9, 9, (n,)) if zeros == "buffer" else torch.zeros(n, dtype=torch.int64)
+        )
         self.bias = nn.Parameter(torch.randn(n)) if bias else None
         self.x, self.kind = x, zeros
         self.scale = random.uniform(0.01, 0.05)
@@ -37,18 +39,26 @@ class Quantized(nn.Module):
     def quantized(self, x: Tensor) -> Tensor:
         """X through quantization and back."""
         if self.x == "u8":
-            return Q.dequantize_per_tensor(Q.quantize_per_tensor(x, self.scale, 121, 0, 255, U8), self.scale, 121, 0, 255, U8)
+            return Q.dequantize_per_tensor(
+                Q.quantize_per_tensor(x, self.scale, 121, 0, 255, U8), self.scale, 121, 0, 255, U8
+            )
         if self.x == "i8":
-            return Q.dequantize_per_tensor(Q.quantize_per_tensor(x, self.scale, 0, -128, 127, I8), self.scale, 0, -128, 127, I8)
+            return Q.dequantize_per_tensor(
+                Q.quantize_per_tensor(x, self.scale, 0, -128, 127, I8), self.scale, 0, -128, 127, I8
+            )
         if self.x == "dynamic":
             scale, zero = Q.choose_qparams(x, -128, 127, 1e-6, I8)
             return Q.dequantize_per_tensor.tensor(
                 Q.quantize_per_tensor.tensor(x, scale, zero, -128, 127, I8), scale, zero, -128, 127, I8
             )
         if self.x in ("token", "token_symmetric"):
-            choose = Q.choose_qparams_per_token if self.x == "token_symmetric" else Q.choose_qparams_per_token_asymmetric
+            choose = (
+                Q.choose_qparams_per_token if self.x == "token_symmetric" else Q.choose_qparams_per_token_asymmetric
+            )
             scale, zero = choose(x, I8)
-            return Q.dequantize_per_token(Q.quantize_per_token(x, scale, zero, -128, 127, I8), scale, zero, -128, 127, I8, torch.float32)
+            return Q.dequantize_per_token(
+                Q.quantize_per_token(x, scale, zero, -128, 127, I8), scale, zero, -128, 127, I8, torch.float32
+            )
         return x
 
     def dequantized_weight(self) -> Tensor:
@@ -83,7 +93,9 @@ def _statements(compiled: Any, phase: str = "run") -> list[dict[str, Any]]:
 
 
 def _products(compiled: Any) -> list[str]:
-    return [row["why"].split(":")[0] for row in _statements(compiled) if row["why"].startswith(("native.gem", "native.mat"))]
+    return [
+        row["why"].split(":")[0] for row in _statements(compiled) if row["why"].startswith(("native.gem", "native.mat"))
+    ]
 
 
 @pytest.mark.parametrize("zeros", ["none", "literal", "tensor", "buffer"])
@@ -105,7 +117,9 @@ def test_named_rows() -> None:
     rows = torch.export.Dim("rows", min=1, max=50)
     for x in ("u8", "token"):
         model = Quantized(x=x, zeros="buffer")
-        compiled = _check(model, torch.randn(4, 70), torch.randn(31, 70), torch.randn(1, 70), dynamic_shapes={"x": {0: rows}})
+        compiled = _check(
+            model, torch.randn(4, 70), torch.randn(31, 70), torch.randn(1, 70), dynamic_shapes={"x": {0: rows}}
+        )
         assert _products(compiled) == ["native.gemm_int8"]
 
 
@@ -156,7 +170,9 @@ def test_a_chain_stays_in_bytes() -> None:
     model, x = Chain().eval(), torch.randn(12, 70)
     compiled = sl.compile(model, (x,))
     run = _statements(compiled)
-    assert [row["kernel"].split("_")[0] for row in run].count("gemm") == 2 and len(run) == 3, [row["kernel"] for row in run]
+    assert [row["kernel"].split("_")[0] for row in run].count("gemm") == 2 and len(run) == 3, [
+        row["kernel"] for row in run
+    ]
     # A sum on the edge between two bytes may be rounded to the other one.
     step = (model.second.weight.float() * model.second.scales[:, None]).abs().max() * model.second.scale
     assert (compiled(x) - model(x)).abs().max() <= 3 * step
@@ -168,7 +184,9 @@ def test_longer_sums_stay_floats() -> None:
         model = Quantized(2, k, x="u8", zeros="none")
         model.weight.fill_(-128)
         compiled = _check(model, torch.full((1, k), 1e6))
-        assert _products(compiled)[0].startswith(kernel) and (k == 65793) == (_products(compiled)[0] == "native.gemm_int8")
+        assert _products(compiled)[0].startswith(kernel) and (k == 65793) == (
+            _products(compiled)[0] == "native.gemm_int8"
+        )
 
 
 @pytest.mark.parametrize("zeros", ["none", "literal", "tensor"])
@@ -235,7 +253,9 @@ def test_narrow_conversions() -> None:
     def quantize(x: Tensor) -> tuple[Tensor, Tensor]:
         return Q.quantize_per_tensor(x, scale, 7, 0, 255, U8), x.nan_to_num(0.0).clamp(-3e9, 3e9).to(U8)
 
-    x = torch.cat([torch.randn(8, 40) * 50, torch.tensor([float("inf"), -float("inf"), float("nan"), 300.0]).repeat(8, 10)])
+    x = torch.cat(
+        [torch.randn(8, 40) * 50, torch.tensor([float("inf"), -float("inf"), float("nan"), 300.0]).repeat(8, 10)]
+    )
     compiled = sl.compile(quantize, (x,))
     assert same_bits(compiled(x), quantize(x))
     assert "cast<int32_t>" in compiled.code

@@ -38,7 +38,9 @@ class Layers(nn.Module):
 def _inputs(model: nn.RNNBase, steps: int, batch: int, start: bool) -> tuple[Tensor, ...]:
     """x, and a start where it is asked for."""
     dtype = model.weight_ih_l0.dtype
-    x = torch.randn((batch, steps, model.input_size) if model.batch_first else (steps, batch, model.input_size)).to(dtype)
+    x = torch.randn((batch, steps, model.input_size) if model.batch_first else (steps, batch, model.input_size)).to(
+        dtype
+    )
     states = model.num_layers * (2 if model.bidirectional else 1)
     count = 0 if not start else 2 if isinstance(model, nn.LSTM) else 1
     return (x, *(torch.randn(states, batch, model.hidden_size).to(dtype) for _ in range(count)))
@@ -104,7 +106,12 @@ def test_types_over_any_number_of_steps(cell: Callable[..., nn.RNNBase], dtype: 
 def test_without_a_batch(cell: type[nn.RNNBase]) -> None:
     model = cell(4, 6, bidirectional=True).eval()
     check(model, (torch.randn(5, 4),))
-    check(model, (torch.randn(5, 4), torch.randn(2, 6)), calls=[(torch.randn(9, 4), torch.randn(2, 6))], dynamic_shapes=({0: Dim("s", max=50)}, {}))
+    check(
+        model,
+        (torch.randn(5, 4), torch.randn(2, 6)),
+        calls=[(torch.randn(9, 4), torch.randn(2, 6))],
+        dynamic_shapes=({0: Dim("s", max=50)}, {}),
+    )
 
 
 @pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU, nn.RNN])
@@ -114,7 +121,9 @@ def test_long_sequences_cost_no_text(cell: type[nn.RNNBase]) -> None:
     compiled = check(model, (torch.randn(1, 200, 40),))
     assert len(compiled.code) < 60_000
     if torch.get_default_device().type == "cpu":
-        assert len(launches(compiled)) == (5 if cell is nn.LSTM else 4)  # rows of y are written by the cell, of an RNN by the product
+        assert len(launches(compiled)) == (
+            5 if cell is nn.LSTM else 4
+        )  # rows of y are written by the cell, of an RNN by the product
         assert re.search(r"arith\.constant 200 : index|kernel\.size\(200\)", compiled.ir("kernel"))
 
 

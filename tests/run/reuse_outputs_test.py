@@ -68,7 +68,12 @@ def test_a_view_as_argument_is_not_overwritten() -> None:
 def test_a_tensor_that_its_user_changed_is_left_alone() -> None:
     f = compiled()
     x = torch.ones(4, 5)
-    for change in (lambda y: y.t_(), lambda y: y.resize_(2, 3), lambda y: y.requires_grad_(), lambda y: y.set_(x.clone())):
+    for change in (
+        lambda y: y.t_(),
+        lambda y: y.resize_(2, 3),
+        lambda y: y.requires_grad_(),
+        lambda y: y.set_(x.clone()),
+    ):
         change(f(x))
         for _ in range(3):
             y = f(x)

@@ -50,7 +50,9 @@ def test_one_op_stays_torchs(op: str, torchs: str) -> None:
     model, inputs = Model().eval(), _inputs()
     compiled = sl.compile(model, inputs, routes={op: "aten"})
     moved = [row for row in compiled.explain().statements if row["backend"] == "aten"]
-    assert len(moved) == 1 and str(moved[0]["op"]).startswith(torchs), [row["op"] for row in compiled.explain().statements]
+    assert len(moved) == 1 and str(moved[0]["op"]).startswith(torchs), [
+        row["op"] for row in compiled.explain().statements
+    ]
     assert f"route {op} = aten (the argument routes)" in str(moved[0]["why"])
     with torch.inference_mode():
         torch.testing.assert_close(compiled(*inputs), model(*inputs))
@@ -94,5 +96,7 @@ def test_refusals() -> None:
     with pytest.raises(sl.UnsupportedError, match=r"softmax.*route softmax = aten \(the argument routes\)"):
         sl.compile(model, inputs, routes={"softmax": "aten"}, allow=(OWN_BACKEND,))
     written = sl.compile(model, inputs).ir("op")
-    with pytest.raises(sl.UserError, match=r"route softmax = aten.*op.softmax stands in the module.*expected a model that is captured"):
+    with pytest.raises(
+        sl.UserError, match=r"route softmax = aten.*op.softmax stands in the module.*expected a model that is captured"
+    ):
         sl.compile_mlir(written, parameters=dict(model.state_dict()), routes={"softmax": "aten"})

@@ -41,7 +41,9 @@ def test_an_argument(model: nn.Module) -> None:
 def test_the_environment(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STRAIGHTLINE_ROUTE_linear", "native.gemv")
     compiled = sl.compile(model, (X,))
-    assert "native.gemv: route linear = native.gemv (STRAIGHTLINE_ROUTE_linear), estimated" in str(compiled.explain().facts)
+    assert "native.gemv: route linear = native.gemv (STRAIGHTLINE_ROUTE_linear), estimated" in str(
+        compiled.explain().facts
+    )
     monkeypatch.setenv("STRAIGHTLINE_ROUTE_linear", "no such thing")
     compiled(X)  # read when compiling only
     monkeypatch.setenv("STRAIGHTLINE_ROUTE_linear", "")
@@ -84,16 +86,23 @@ def test_attention() -> None:
     args = tuple(torch.randn(1, 2, 8, 16) for _ in range(3))
     compiled = sl.compile(attend, args, routes={"scaled_dot_product_attention": "native.attention"})
     torch.testing.assert_close(compiled(*args), attend(*args), rtol=1e-4, atol=1e-5)
-    assert any("native.attention: route scaled_dot_product_attention" in row["why"] for row in compiled.explain().statements)
+    assert any(
+        "native.attention: route scaled_dot_product_attention" in row["why"] for row in compiled.explain().statements
+    )
 
 
 def test_a_route_of_an_op_that_is_not_there(model: nn.Module) -> None:
     """One file serves several models."""
-    assert all(why.startswith("native.gemm: estimated") for why in whys(model, routes={"convolution": "native.winograd"}))
+    assert all(
+        why.startswith("native.gemm: estimated") for why in whys(model, routes={"convolution": "native.winograd"})
+    )
 
 
 def test_weights_are_packed_for_the_routed_kernel(model: nn.Module) -> None:
-    unpacked, routed = sl.compile(model, (X,), routes={"linear": "native.gemv"}), sl.compile(model, (X,), routes={"linear": "native.gemm"})
+    unpacked, routed = (
+        sl.compile(model, (X,), routes={"linear": "native.gemv"}),
+        sl.compile(model, (X,), routes={"linear": "native.gemm"}),
+    )
     assert unpacked.explain()["prepared_bytes"] == 0 < routed.explain()["prepared_bytes"]
     routed.load_parameters({name: torch.zeros_like(t) for name, t in model.state_dict().items()})
     assert torch.equal(routed(X), torch.zeros(1, 8))

@@ -190,7 +190,9 @@ def test_a_match_makes_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_call_support, "no_example_fits", lambda *_: raised.append(1))
     monkeypatch.setattr(_call_support, "refusal", lambda *_: raised.append(2))
     events: list[str] = []
-    sys.setprofile(lambda frame, event, arg: events.append(f"{event} {getattr(arg, '__qualname__', frame.f_code.co_name)}"))
+    sys.setprofile(
+        lambda frame, event, arg: events.append(f"{event} {getattr(arg, '__qualname__', frame.f_code.co_name)}")
+    )
     for x in xs:
         compiled(x)
     sys.setprofile(None)

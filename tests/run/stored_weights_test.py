@@ -29,7 +29,9 @@ class TwoHeads(nn.Module):
 def test_no_widened_copy(dtype: torch.dtype, rows: int) -> None:
     model = nn.Linear(1024, 1023).to(dtype).eval()
     routes = {"linear": "native.gemv"}  # packed panels win where there is memory for them
-    compiled = check(model, (torch.randn(rows, 1024, dtype=dtype),), calls=[(torch.randn(rows, 1024, dtype=dtype),)], routes=routes)
+    compiled = check(
+        model, (torch.randn(rows, 1024, dtype=dtype),), calls=[(torch.randn(rows, 1024, dtype=dtype),)], routes=routes
+    )
     statements = compiled.explain().statements
     assert [row["kernel"].split("_")[0] for row in statements if "gemv" in row["kernel"]] == ["gemv"], statements
     large = [row for row in statements if row["phase"] == "prepare" and row["bytes"] > 2**20]

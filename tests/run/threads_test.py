@@ -128,7 +128,10 @@ _COUNT = '''
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("backend", ["native", pytest.param("onednn", marks=pytest.mark.skipif(not _ONEDNN.exists(), reason="built without oneDNN"))])
+@pytest.mark.parametrize(
+    "backend",
+    ["native", pytest.param("onednn", marks=pytest.mark.skipif(not _ONEDNN.exists(), reason="built without oneDNN"))],
+)
 def test_a_library_call_runs_on_the_team(backend: str, threads: int) -> None:
     """A program for n threads makes n - 1, and oneDNN none beside them."""
     got = _in_a_process_of_its_own(_COUNT.replace("THREADS", str(threads)).replace("BACKEND", backend))

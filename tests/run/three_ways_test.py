@@ -163,7 +163,9 @@ def test_one_setting_entered_again() -> None:
     with slow, fast, slow:
         assert compiled.explain()["path"] == "interpreter"
         with fast, concurrent.futures.ThreadPoolExecutor(1) as other:
-            assert other.submit(lambda: compiled.explain()["path"]).result() == "straight line", "a setting of this thread"
+            assert other.submit(lambda: compiled.explain()["path"]).result() == "straight line", (
+                "a setting of this thread"
+            )
         assert compiled.explain()["path"] == "interpreter"
     with slow:
         assert compiled.explain()["path"] == "interpreter"

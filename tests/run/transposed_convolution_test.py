@@ -56,7 +56,9 @@ def test_a_signal_is_put_together_without_a_copy() -> None:
     model, x = Back().eval(), torch.randn(1, 3, 40)
     check(model, (x,))
     kernels = [row["kernel"] for row in sl.compile(model, (x,)).explain().statements if row["phase"] == "run"]
-    assert re.match("convolution(_direct)?_1x16x1x40x4_1x2", kernels[-2]) and kernels[-1] == "pointwise_tanh_160", kernels
+    assert re.match("convolution(_direct)?_1x16x1x40x4_1x2", kernels[-2]) and kernels[-1] == "pointwise_tanh_160", (
+        kernels
+    )
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 5, 6), (1, 4, 9, 3)], ids=str)

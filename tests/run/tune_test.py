@@ -43,12 +43,16 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _mlp() -> tuple[nn.Module, Tensor]:
-    return nn.Sequential(nn.Linear(48, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 10)).eval(), torch.randn(6, 48)
+    return nn.Sequential(
+        nn.Linear(48, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 10)
+    ).eval(), torch.randn(6, 48)
 
 
 def _convnet() -> tuple[nn.Module, Tensor]:
     layers = (nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5)).eval(), torch.randn(2, 3, 14, 14)
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 5)).eval(), torch.randn(
+        2, 3, 14, 14
+    )
 
 
 def _timed(compiled: Any) -> int:
@@ -103,7 +107,10 @@ def test_every_candidate_is_right_when_the_file_names_it(make: Any, file: pathli
         chosen = {record["problem"]: record["chosen"] for record in content["records"]}
         for row in _tuned(compiled):
             assert row["why"].startswith(f"measured: {chosen[row['choice']]} ")
-            seen += row["kernel"].startswith(chosen[row["choice"]].split("[")[0].split(".")[1].split("_")[0]) or row["backend"] != "native"
+            seen += (
+                row["kernel"].startswith(chosen[row["choice"]].split("[")[0].split(".")[1].split("_")[0])
+                or row["backend"] != "native"
+            )
     assert seen > 6
 
 
@@ -151,7 +158,9 @@ def test_a_file_that_is_not_right_is_ignored_and_made_anew(damage: Any, words: s
     assert _timed(again) > 1
     _close(again, model, x)
     made = json.loads(file.read_text())
-    assert made["format"] == content["format"] and list(made["records"][0]["candidates"]) == list(content["records"][0]["candidates"])
+    assert made["format"] == content["format"] and list(made["records"][0]["candidates"]) == list(
+        content["records"][0]["candidates"]
+    )
 
 
 def test_candidates_that_are_none_are_never_taken(file: pathlib.Path) -> None:
@@ -167,7 +176,9 @@ def test_candidates_that_are_none_are_never_taken(file: pathlib.Path) -> None:
     assert _timed(again) > 1 and "evil" not in again.code + str(again.explain()) + file.read_text()
 
 
-def test_another_processor_and_other_constraints_have_records_of_their_own(file: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_processor_and_other_constraints_have_records_of_their_own(
+    file: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, x = nn.Linear(24, 20).eval(), torch.randn(3, 24)
     sl.compile(model, (x,), threads=1, tune=True)
     monkeypatch.setattr(sys.modules["straightline.compile"], "processor", lambda: "another one")
@@ -246,7 +257,9 @@ def test_an_in_place_update_is_not_run_by_the_measurement(file: pathlib.Path) ->
 def test_the_progress_says_what_is_measured(file: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     measured = Tuning._measured
-    monkeypatch.setattr(Tuning, "_measured", lambda self, *rest: seen.append(self.progress.text()) or measured(self, *rest))
+    monkeypatch.setattr(
+        Tuning, "_measured", lambda self, *rest: seen.append(self.progress.text()) or measured(self, *rest)
+    )
     model, x = _mlp()
     compiled = sl.compile(model, (x,), threads=1, tune=True)
     assert seen == [("measuring linear", i, 3) for i in range(3)]
@@ -258,7 +271,10 @@ def test_options() -> None:
     for value in (1, "yes", None):
         with pytest.raises(sl.UserError, match=f"tune is {value!r} but must be True or False"):
             sl.compile(nn.Linear(4, 4).eval(), (x,), tune=value)
-    with pytest.raises(sl.UserError, match="tune=True measures on the device, but the target is cuda:sm_90 and the example inputs are on the cpu"):
+    with pytest.raises(
+        sl.UserError,
+        match="tune=True measures on the device, but the target is cuda:sm_90 and the example inputs are on the cpu",
+    ):
         sl.compile(lambda x: x + 1, (x,), target="cuda:sm_90", tune=True)
 
 
@@ -291,7 +307,11 @@ _INTERRUPTED = """
 
 @pytest.mark.parametrize("dropped", [False, True])
 def test_control_c_ends_a_measurement(dropped: bool, tmp_path: pathlib.Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "STRAIGHTLINE_CACHE_DIR": str(tmp_path)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        "STRAIGHTLINE_CACHE_DIR": str(tmp_path),
+    }
     script = [sys.executable, "-c", f"DROPPED = {dropped}\n" + textwrap.dedent(_INTERRUPTED)]
     done = subprocess.run(script, env=environment, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "interrupted", done.stderr

@@ -25,7 +25,9 @@ def errors(channels: int, size: int, *, winograd: bool) -> tuple[str, float]:
 @pytest.mark.parametrize("channels,size", [(64, 56), (256, 14), (512, 7)])
 def test_the_error_is_what_explain_says(channels: int, size: int) -> None:
     why, error = errors(channels, size, winograd=True)
-    said = re.match(r"native\.winograd: estimated [\d.]+ us, F\((\d)x\1\), error about ([\d.e-]+) of the largest result", why)
+    said = re.match(
+        r"native\.winograd: estimated [\d.]+ us, F\((\d)x\1\), error about ([\d.e-]+) of the largest result", why
+    )
     assert said, why
     assert error < 3 * float(said[2]), (error, why)
 

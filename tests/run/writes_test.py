@@ -22,7 +22,9 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One item for each time that torch traces a graph again."""
     made: list[int] = []
     whole = torch.export.ExportedProgram.run_decompositions
-    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", lambda *args: made.append(1) or whole(*args))
+    monkeypatch.setattr(
+        torch.export.ExportedProgram, "run_decompositions", lambda *args: made.append(1) or whole(*args)
+    )
     return made
 
 
@@ -102,7 +104,9 @@ def _square() -> Tensor:
     return torch.randn(5, 5)
 
 
-def _after(x: Tensor, write: Callable[[Tensor], Any], result: Callable[..., Any], before: Callable[[Tensor], Any] = lambda y: y) -> Any:
+def _after(
+    x: Tensor, write: Callable[[Tensor], Any], result: Callable[..., Any], before: Callable[[Tensor], Any] = lambda y: y
+) -> Any:
     """What `result` gives of a new tensor, of what `before` made of it, and of what the write gave."""
     y = x.exp()
     seen = before(y)

@@ -16,7 +16,15 @@ import zipfile
 from pathlib import Path
 
 #: Every Linux with glibc has these, as manylinux counts; all else must be in the wheel.
-SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libgcc_s.so.1", "libstdc++.so.6", "ld-linux-x86-64.so.2"}
+SYSTEM = {
+    "libc.so.6",
+    "libm.so.6",
+    "libdl.so.2",
+    "libpthread.so.0",
+    "libgcc_s.so.1",
+    "libstdc++.so.6",
+    "ld-linux-x86-64.so.2",
+}
 #: Of the extra `onednn`: the backend that wants them stays out when they are missing.
 EXTRA = {"libstraightline_backend_onednn.so": {"libdnnl.so.3", "libgomp.so.1"}}
 #: Of GCC 11, which comes with the glibc that is the floor.

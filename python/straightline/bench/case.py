@@ -197,7 +197,9 @@ def load_folder(folder: Path) -> Collection:
         module = _imported(path, f"{_PACKAGE}.{path.stem}")
         for case in getattr(module, "CASES", ()):
             if not isinstance(case, Case):
-                raise UserError(f"{path}: CASES holds a {type(case).__name__} but must hold straightline.bench.case.Case")
+                raise UserError(
+                    f"{path}: CASES holds a {type(case).__name__} but must hold straightline.bench.case.Case"
+                )
             if any((case.name, case.device) == (other.name, other.device) for other in cases):
                 raise UserError(f"{path}: there are two cases named {case.name!r}")
             cases.append(case)
@@ -222,14 +224,18 @@ def load_model_file(path: Path, device: str = "cpu") -> Case:
     def pair() -> tuple[Any, tuple[Any, ...]]:
         return _pair(path)
 
-    return Case(path.stem, f"what does a call of {path.name} cost?", group="model", bars=(), make_pair=pair, device=device)
+    return Case(
+        path.stem, f"what does a call of {path.name} cost?", group="model", bars=(), make_pair=pair, device=device
+    )
 
 
 def _pair(path: Path) -> tuple[Any, tuple[Any, ...]]:
     try:
         import torch
     except ImportError as error:
-        raise UserError(f"a model needs torch, which cannot be imported ({error}): pip install 'straightline[bench]'") from error
+        raise UserError(
+            f"a model needs torch, which cannot be imported ({error}): pip install 'straightline[bench]'"
+        ) from error
     torch.manual_seed(0)
     sys.path.insert(0, str(path.parent))
     module = _imported(path, _USER_MODULE)  # its own name might be that of another module

@@ -37,12 +37,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="cases whose names contain one of these")
     parser.add_argument("--group", default="default", help='a group of cases (default: "default")')
     parser.add_argument("--contenders", nargs="+", metavar="NAME", help="who takes part (default: all)")
-    parser.add_argument("--threads", nargs="+", type=int, metavar="N", help="numbers of threads (default: the case's, 1 2)")
+    parser.add_argument(
+        "--threads", nargs="+", type=int, metavar="N", help="numbers of threads (default: the case's, 1 2)"
+    )
     parser.add_argument("--rounds", type=int, help="how often each contender is visited (default: 10, --quick: 3)")
     parser.add_argument("--samples", type=int, default=5, help="samples of a visit (default: 5)")
     parser.add_argument("--sample-ms", type=float, default=2.0, help="how long a sample takes at least (default: 2)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="how many contenders compile at a time (default: 1)")
-    parser.add_argument("--limit", type=float, default=900.0, metavar="S", help="seconds that compiling may take (default: 900)")
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="how many contenders compile at a time (default: 1)"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=900.0, metavar="S", help="seconds that compiling may take (default: 900)"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the records to this file")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw overhead against size (.png, .svg or .pdf)")
     parser.add_argument("--quick", action="store_true", help="one thread, few rounds, nobody who compiles for long")
@@ -104,7 +110,9 @@ def _contenders(
             raise UserError(f"--contenders {' '.join(unknown)} is none of {', '.join(available)}")
         return [c for name, c in available.items() if name in options.contenders], []
     if options.model is not None:
-        available = {name: c for name, c in available.items() if c.kind != "floor"}  # nobody wrote one for a user's model
+        available = {
+            name: c for name, c in available.items() if c.kind != "floor"
+        }  # nobody wrote one for a user's model
     if options.quick:
         slow = [c for c in available.values() if c.slow_to_compile]
         return [c for c in available.values() if c not in slow], slow
@@ -162,9 +170,10 @@ def _measure(
     everything: list[Measured] = []
     failures: list[str] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with tempfile.TemporaryDirectory(prefix="straightline-bench-") as folder, Progress(
-        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
-    ) as progress:
+    with (
+        tempfile.TemporaryDirectory(prefix="straightline-bench-") as folder,
+        Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress,
+    ):
         task = progress.add_task("")
         settings = Settings(
             rounds=options.rounds or (_QUICK_ROUNDS if options.quick else 10),

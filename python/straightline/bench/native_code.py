@@ -29,7 +29,9 @@ def shared_library(
     """
     compiler = next((path for name in _COMPILERS[source.suffix] if (path := shutil.which(name))), None)
     if compiler is None:
-        raise Unavailable(f"{source.name} needs a compiler, one of {', '.join(_COMPILERS[source.suffix])}: there is none")
+        raise Unavailable(
+            f"{source.name} needs a compiler, one of {', '.join(_COMPILERS[source.suffix])}: there is none"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / f"{source.stem}.so"
     standard = "-std=gnu11" if source.suffix == ".c" else "-std=c++20"
@@ -48,4 +50,6 @@ def shared_library(
 def _includes() -> list[Path]:
     """Where "straightline/abi/..." is: in an installed package, or in a build tree, which the package lies in."""
     package = Path(straightline.__file__).parent
-    return [path for path in (package / "include", package.parents[1] / "include") if (path / "straightline/abi").is_dir()]
+    return [
+        path for path in (package / "include", package.parents[1] / "include") if (path / "straightline/abi").is_dir()
+    ]

@@ -127,11 +127,15 @@ def _caption(measured: Measured) -> str:
     lines = []
     ours = timed(measured, "straightline")
     if measured.limit and measured.limit[0] < _LEAST_LIMIT_US:
-        lines.append(f"arithmetic and bytes alone take less than {_LEAST_LIMIT_US:g} us here: the call is what is measured")
+        lines.append(
+            f"arithmetic and bytes alone take less than {_LEAST_LIMIT_US:g} us here: the call is what is measured"
+        )
     elif measured.limit and ours and ours.min_us:
         least, which = measured.limit
         what = "arithmetic at peak" if which == "flops" else "reading every byte once"
-        lines.append(f"limit of {what}: {microseconds(least)} us; Straightline takes {ours.min_us / least:,.2f} times that")
+        lines.append(
+            f"limit of {what}: {microseconds(least)} us; Straightline takes {ours.min_us / least:,.2f} times that"
+        )
     interval = paired_interval(ours, best_peer(measured)) if ours else None
     if interval:
         lines.append(f"Straightline over the best peer, round by round: {interval[0]:.2f} .. {interval[1]:.2f} (95 %)")
@@ -154,7 +158,9 @@ def _bar_words(result: BarResult) -> str:
     words = f"bar: {bar.row}{metric} <= {' + '.join(parts)}"
     if result.met is None or result.taken_us is None or not result.allowed_us:
         return f"{words}: cannot be told"
-    state = "[green]met[/]" if result.met else f"[red]missed by {(result.taken_us / result.allowed_us - 1) * 100:.0f} %[/]"
+    state = (
+        "[green]met[/]" if result.met else f"[red]missed by {(result.taken_us / result.allowed_us - 1) * 100:.0f} %[/]"
+    )
     return f"{words}: {microseconds(result.taken_us)} of {microseconds(result.allowed_us)} {unit}, {state}"
 
 
@@ -175,7 +181,9 @@ def summary_table(everything: list[Measured], facts: dict[str, Any]) -> Table:
     if any(measured.case.device == "cuda" for measured in everything):
         return _cuda_summary(everything, facts)
     load = ", ".join(f"{value:.1f}" for value in facts["machine"]["load"])
-    table = Table(title=f"{facts['machine']['cpu']}, {facts['machine']['cores']} cores, load {load}", title_justify="left")
+    table = Table(
+        title=f"{facts['machine']['cpu']}, {facts['machine']['cores']} cores, load {load}", title_justify="left"
+    )
     table.add_column("case", no_wrap=True)
     for column in ("threads", "Straightline us", "best peer us"):
         table.add_column(column, justify="right", no_wrap=True)

@@ -215,7 +215,9 @@ class Session:
             for entrant in everybody:
                 entrant.close()
 
-    def _at_a_time(self, work: Callable[..., None], arguments: Sequence[tuple[Any, ...]], everybody: list[_Entrant]) -> None:
+    def _at_a_time(
+        self, work: Callable[..., None], arguments: Sequence[tuple[Any, ...]], everybody: list[_Entrant]
+    ) -> None:
         with ThreadPoolExecutor(self._settings.jobs) as pool:
             try:
                 list(pool.map(lambda some: work(*some), arguments))
@@ -345,12 +347,17 @@ class Session:
                 for kind in ("samples_us", "sync_us", "enqueue_us"):
                     entrant.samples.setdefault((record.contender, kind), []).extend(done.get(kind, ()))
                 record.calls_per_sample = done["calls"]
-                record.round_us.append(statistics.median(done["sync_us"]) if "sync_us" in done else min(done["samples_us"]))
+                record.round_us.append(
+                    statistics.median(done["sync_us"]) if "sync_us" in done else min(done["samples_us"])
+                )
         for other in others:
             if other.client:
                 other.idle_s += machine.processor_seconds(other.client.pid) - before[other.contender.name]
         for record in entrant.standing():
-            kinds = {kind: entrant.samples.get((record.contender, kind), []) for kind in ("samples_us", "sync_us", "enqueue_us")}
+            kinds = {
+                kind: entrant.samples.get((record.contender, kind), [])
+                for kind in ("samples_us", "sync_us", "enqueue_us")
+            }
             samples = kinds["sync_us"] or kinds["samples_us"]
             record.quartiles_us = _quartiles(samples)
             record.samples = len(samples)

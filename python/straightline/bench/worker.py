@@ -73,7 +73,9 @@ class Worker:
             # Its GELU is the approximation by tanh, whatever the model says.
             torch.backends.mha.set_fastpath_enabled(False)
         model, inputs = case.make()
-        task = Task(case, model, inputs, request["threads"], Path(request["folder"]), Path(request["shared_folder"]), folder)
+        task = Task(
+            case, model, inputs, request["threads"], Path(request["folder"]), Path(request["shared_folder"]), folder
+        )
         self._prepared = contender.prepare(task)
         rows = {
             name: {"configuration": call.configuration, "launches": call.launches, "answers": call.answer is not None}
@@ -161,7 +163,11 @@ def _answer(worker: Worker, request: dict[str, Any]) -> dict[str, Any]:
         return {"ok": True, **getattr(worker, request["do"])(request)}
     except Exception as error:
         traceback.print_exc()
-        kinds: dict[type, str] = {Unavailable: "unavailable", Unsupported: "unsupported", UnsupportedError: "unsupported"}
+        kinds: dict[type, str] = {
+            Unavailable: "unavailable",
+            Unsupported: "unsupported",
+            UnsupportedError: "unsupported",
+        }
         kind = next((kind for cls, kind in kinds.items() if isinstance(error, cls)), "failed")
         plain = isinstance(error, (Unavailable, Unsupported, UserError, UnsupportedError))
         reason = str(error) if plain else f"{type(error).__name__}: {error}"

@@ -48,7 +48,9 @@ def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if not all(isinstance(extent, int) for extent in (*x.extents[1:], *a.weight.extents)):
         raise Reject("convolution with a dynamic size other than the batch", "static channels and image")
     if x.extents[1] == 0:
-        raise Reject("convolution over 0 channels, whose result torch gives the extents of the input", "at least one channel")
+        raise Reject(
+            "convolution over 0 channels, whose result torch gives the extents of the input", "at least one channel"
+        )
     attributes = {
         "stride": _pair(a.stride, rank),
         "padding": _pair(a.padding, rank),
@@ -60,9 +62,7 @@ def _convolution(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return ctx.reshape(ctx.emit_one("convolution", [x, a.weight, a.bias], inner, attributes), type.extents)
 
 
-def _pool(
-    ctx: Importer, op: str, x: Tensor, type: TensorType, attributes: dict[str, Any]
-) -> Tensor:
+def _pool(ctx: Importer, op: str, x: Tensor, type: TensorType, attributes: dict[str, Any]) -> Tensor:
     """Emits a pooling over [N, C, H, W]; an input without N gets one of size 1."""
     if x.rank == 4:
         return ctx.emit_one(op, [x], type, attributes)
@@ -124,5 +124,7 @@ def _adaptive_avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Te
             raise UserError(f"adaptive_avg_pool2d of {list(a.self.extents)}, which is empty, at {ctx.location}")
         for size, target in zip(a.self.extents[-2:], attributes["output_size"]):
             if not isinstance(size, int) or target < 1 or size % target:
-                raise Reject(f"adaptive_avg_pool2d from {size} to {target}", "a size that divides a static extent, or 1")
+                raise Reject(
+                    f"adaptive_avg_pool2d from {size} to {target}", "a size that divides a static extent, or 1"
+                )
     return _pool(ctx, "adaptive_avg_pool2d", a.self, ctx.result_type(node), attributes)

@@ -20,13 +20,9 @@ from straightline.capture.importer import (
 )
 
 # Ops whose integer inputs become float first.
-_FLOAT_UNARY = (
-    "exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan tanh sigmoid erf"
-).split()
+_FLOAT_UNARY = ("exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan tanh sigmoid erf").split()
 # Ops that keep their dtype.
-_SAME_UNARY = (
-    "neg abs relu silu floor ceil round trunc sign bitwise_not hardsigmoid hardswish".split()
-)
+_SAME_UNARY = "neg abs relu silu floor ceil round trunc sign bitwise_not hardsigmoid hardswish".split()
 # Rounding does nothing to integers.
 _ROUNDING = ("floor", "ceil", "round", "trunc")
 
@@ -118,7 +114,9 @@ def _scale(ctx: Importer, op: str, node: torch.fx.Node, x: Any, y: Any, compute:
     is rounded to half first, as `_binary` does; on a device `_is_kept` says when not.)
     """
     number = x if not isinstance(x, Tensor) else y
-    inexact = compute in _HALF and _is_wider(number, compute) and not (isinstance(number, Tensor) and ctx.device != "cpu")
+    inexact = (
+        compute in _HALF and _is_wider(number, compute) and not (isinstance(number, Tensor) and ctx.device != "cpu")
+    )
     return _binary(ctx, op, node, x, y, "f32" if inexact else compute)
 
 
@@ -158,7 +156,9 @@ def _add_sub(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if dtype == "i1" and op == "add":  # torch adds booleans as a logical or
         return _binary(ctx, "logical_or", node, a.self, a.other, "i1")
     if dtype in _HALF and (a.alpha != 1 or _is_kept(ctx, a.other, a.alpha)):
-        alpha = a.alpha if ctx.device != "cpu" else _rounded(a.alpha, dtype)  # eager rounds alpha on the CPU, and the result once
+        alpha = (
+            a.alpha if ctx.device != "cpu" else _rounded(a.alpha, dtype)
+        )  # eager rounds alpha on the CPU, and the result once
         other = ctx.cast(a.other, dtype) if isinstance(a.other, Tensor) else a.other
         return _binary(ctx, op, node, ctx.cast(a.self, dtype), _scaled(ctx, other, alpha, "f32"), "f32")
     return _binary(ctx, op, node, a.self, _scaled(ctx, a.other, a.alpha, dtype), dtype)
@@ -318,9 +318,7 @@ def _clamp_tensor(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return result
 
 
-@converter(
-    "aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar"
-)
+@converter("aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar")
 def _where(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     type = ctx.result_type(node)
     condition = ctx.expand(ctx.cast(a.condition, "i1"), type.extents)
@@ -332,9 +330,7 @@ def _where(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 def _masked_fill(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     type = ctx.result_type(node)
     mask = ctx.expand(ctx.cast(a.mask, "i1"), type.extents)
-    return ctx.emit_one(
-        "where", [mask, ctx.operand(a.value, type), ctx.operand(a.self, type)], type
-    )
+    return ctx.emit_one("where", [mask, ctx.operand(a.value, type), ctx.operand(a.self, type)], type)
 
 
 @converter("aten._to_copy.default", "prims.convert_element_type.default")

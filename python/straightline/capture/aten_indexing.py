@@ -91,9 +91,7 @@ def _index(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 # Writes ---------------------------------------------------------------------------------------------------------------
 
 
-def _index_write(
-    ctx: Importer, name: str, x: Tensor, dim: int, index: Tensor, source: Tensor
-) -> Tensor:
+def _index_write(ctx: Importer, name: str, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     if name == "index_add" and x.dtype in ("f16", "bf16", "i1"):
         raise Reject(f"index_add of {x.dtype}", "float32")
     return ctx.emit_one(name, [x, index, source], x.type, {"dim": dim})

@@ -72,7 +72,9 @@ def _matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
     if x.rank > 5:
         raise Reject(f"matmul of rank {x.rank}, native kernels have up to 5", "three batch dims")
     if ctx.device == "cpu" and not isinstance(x.extents[-1], int):
-        raise Reject(f"matmul over the named extent {x.extents[-1]}, which only devices have", "products over a static dim")
+        raise Reject(
+            f"matmul over the named extent {x.extents[-1]}, which only devices have", "products over a static dim"
+        )
     return ctx.emit_one("matmul", [x, y], TensorType(x.dtype, (*x.extents[:-1], y.extents[-1])))
 
 
@@ -139,7 +141,9 @@ def int8_linear(ctx: Importer, x: Tensor, weight: Tensor, node: torch.fx.Node) -
     # With its highest bit flipped an unsigned byte is the signed one that is 128 less: 128 times the weight's rows are added.
     flipped = ctx.emit_one("bitwise_xor", [x, ctx.full(128, "ui8", x.extents)], x.type)
     product = ctx.emit_one("linear", [ctx.cast(flipped, "i8"), weight], type)
-    rows = ctx.emit_one("sum", [ctx.cast(weight, "i64")], TensorType("i64", weight.extents[:1]), {"dims": [1], "keepdim": False})
+    rows = ctx.emit_one(
+        "sum", [ctx.cast(weight, "i64")], TensorType("i64", weight.extents[:1]), {"dims": [1], "keepdim": False}
+    )
     scaled = ctx.emit_one("mul", [rows, ctx.full(128, "i64", rows.extents)], rows.type)
     return ctx.emit_one("add", [product, ctx.expand(ctx.cast(scaled, "i32"), type.extents)], type)
 
@@ -256,7 +260,9 @@ def _layers_of_h(ctx: Importer, a: Arguments, node: torch.fx.Node, what: str, **
     attributes = _layers(ctx, a, what, a.hx) | more
     batch = a.input.extents[0 if a.batch_first else 1] if a.input.rank == 3 else None
     if a.hx.rank != 3 or a.hx.extents[1] != batch:
-        raise Reject(f"{what} over x {list(a.input.extents)} and h {list(a.hx.extents)}", "3 dims each and equal batches")
+        raise Reject(
+            f"{what} over x {list(a.input.extents)} and h {list(a.hx.extents)}", "3 dims each and equal batches"
+        )
     types = [ctx.result_type(node, index) for index in range(2)]
     return ctx.emit(what, [a.input, a.hx, *a.params], types, attributes)
 

@@ -31,7 +31,9 @@ def _check_device(ctx: Importer, what: str, x: Tensor, count: int, k: int) -> No
         return
     most = _MOST_HELD[x.dtype in ("f64", "i64")]
     if count > _MOST_MERGED and (k > _MOST_WANTED or -(-count // most) > most // k):
-        nearest = f"rows of at most {_MOST_MERGED} elements" + (f", or k up to {_MOST_WANTED}" if what == "topk" else "")
+        nearest = f"rows of at most {_MOST_MERGED} elements" + (
+            f", or k up to {_MOST_WANTED}" if what == "topk" else ""
+        )
         raise Reject(f"{what} of {k} out of rows of {count} elements of {x.dtype} on a device", nearest)
 
 
@@ -91,7 +93,9 @@ def _multinomial(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if a.num_samples != 1 or a.get("generator") is not None:
         raise Reject("multinomial of several samples or with a generator of its own", "one sample")
     if p.dtype not in FLOATS or not p.type.is_static or 0 in p.extents or not ctx.allows_aten:
-        raise Reject(f"multinomial of {p.dtype} {list(p.extents)}", "static sizes, and 'aten' allowed for its random numbers")
+        raise Reject(
+            f"multinomial of {p.dtype} {list(p.extents)}", "static sizes, and 'aten' allowed for its random numbers"
+        )
     last = p.rank - 1
     everything = list(range(p.rank))
     flag = TensorType("i1", ())

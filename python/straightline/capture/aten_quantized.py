@@ -210,8 +210,10 @@ def _least_and_largest(ctx: Importer, x: Tensor, dims: list[int], keepdim: bool)
     """The least element, at most 0, and the largest, at least 0."""
     if any(x.extents[dim] == 0 for dim in dims):
         raise Reject("quantization parameters of no elements", "one element or more")
-    kept = tuple(1 if i in dims else e for i, e in enumerate(x.extents)) if keepdim else tuple(
-        e for i, e in enumerate(x.extents) if i not in dims
+    kept = (
+        tuple(1 if i in dims else e for i, e in enumerate(x.extents))
+        if keepdim
+        else tuple(e for i, e in enumerate(x.extents) if i not in dims)
     )
     type = TensorType(x.dtype, kept)
     found = [ctx.emit_one(op, [x], type, {"dims": dims, "keepdim": keepdim}) for op in ("amin", "amax")]
@@ -222,9 +224,7 @@ def _least_and_largest(ctx: Importer, x: Tensor, dims: list[int], keepdim: bool)
     )
 
 
-@converter(
-    "quantized_decomposed.choose_qparams.tensor", "quantized_decomposed.choose_qparams_symmetric.tensor"
-)
+@converter("quantized_decomposed.choose_qparams.tensor", "quantized_decomposed.choose_qparams_symmetric.tensor")
 def _choose_qparams(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     needs_native_floats("quantization parameters", a.input)
     qmin, qmax = a.get("quant_min", a.get("qmin")), a.get("quant_max", a.get("qmax"))

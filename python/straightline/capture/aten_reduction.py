@@ -49,9 +49,7 @@ def _reduced(x: Tensor, dims: Sequence[int], keepdim: bool) -> tuple[Dim, ...]:
     return tuple(e for d, e in enumerate(x.extents) if d not in dims)
 
 
-def reduce(
-    ctx: Importer, op: str, x: Tensor, dims: Sequence[int], keepdim: bool, **attributes: Any
-) -> Tensor:
+def reduce(ctx: Importer, op: str, x: Tensor, dims: Sequence[int], keepdim: bool, **attributes: Any) -> Tensor:
     """Emits a reduction; over no dimension at all (a 0-d tensor) it is a copy where that is its meaning."""
     if op in ("amax", "amin"):
         _needs_elements(ctx, op, x, dims)
@@ -198,9 +196,7 @@ def _vector_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 # Softmax --------------------------------------------------------------------------------------------------------------
 
 
-@converter(
-    "aten.softmax.int", "aten._softmax.default", "aten.log_softmax.int", "aten._log_softmax.default"
-)
+@converter("aten.softmax.int", "aten._softmax.default", "aten.log_softmax.int", "aten._log_softmax.default")
 def _softmax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     op = "log_softmax" if "log_softmax" in str(node.target) else "softmax"
     type = ctx.result_type(node)
@@ -217,9 +213,7 @@ def _used_results(node: torch.fx.Node) -> set[int]:
     return {user.args[1] for user in node.users if user.args[0] is node}
 
 
-def _norm_statistics(
-    ctx: Importer, x: Tensor, dims: Sequence[int], eps: float
-) -> tuple[Tensor, Tensor]:
+def _norm_statistics(ctx: Importer, x: Tensor, dims: Sequence[int], eps: float) -> tuple[Tensor, Tensor]:
     """Mean and reciprocal standard deviation, kept as dimensions of size 1."""
     mean = reduce(ctx, "mean", x, dims, True)
     variance = reduce(ctx, "var", x, dims, True, correction=0.0)

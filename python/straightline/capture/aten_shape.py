@@ -110,9 +110,7 @@ def _slice_bounds(size: Dim, start: Any, end: Any) -> tuple[int, int]:
     return first, max(first, last)
 
 
-def slice_tensor(
-    ctx: Importer, x: Tensor, dim: int, start: int, end: int, extent: Dim, step: int = 1
-) -> Tensor:
+def slice_tensor(ctx: Importer, x: Tensor, dim: int, start: int, end: int, extent: Dim, step: int = 1) -> Tensor:
     """A slice of one dimension whose result has `extent` there; nothing for a slice of everything."""
     if extent == x.extents[dim] and start == 0 and step == 1:
         return x
@@ -193,10 +191,7 @@ def _split(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
 def _unbind(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     dim = wrap(a.dim, a.self.rank)
     types = [ctx.result_type(node, index) for index in range(len(node.meta["val"]))]
-    return [
-        ctx.emit_one("select", [a.self], type, {"dim": dim, "index": index})
-        for index, type in enumerate(types)
-    ]
+    return [ctx.emit_one("select", [a.self], type, {"dim": dim, "index": index}) for index, type in enumerate(types)]
 
 
 # Joining --------------------------------------------------------------------------------------------------------------
@@ -391,9 +386,7 @@ def _scalar_tensor(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     return ctx.scalar(a.s, ctx.result_type(node).dtype)
 
 
-@converter(
-    "aten.arange.default", "aten.arange.start", "aten.arange.start_step", "prims.iota.default"
-)
+@converter("aten.arange.default", "aten.arange.start", "aten.arange.start_step", "prims.iota.default")
 def _arange(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     type = ctx.result_type(node)
     bounds = {"start": a.get("start", 0), "step": a.get("step", 1)}

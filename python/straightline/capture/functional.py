@@ -120,7 +120,9 @@ def _form(node: Node, is_kept: Callable[[_Op], bool]) -> _Op | None:
     if form is None or not is_kept(form) or {torch.Tag.nondeterministic_seeded, torch.Tag.inplace_view} & set(op.tags):
         return None
     first, *others = op._schema.arguments
-    takes = [(a.name, str(a.type)) for a in op._schema.arguments] == [(a.name, str(a.type)) for a in form._schema.arguments]
+    takes = [(a.name, str(a.type)) for a in op._schema.arguments] == [
+        (a.name, str(a.type)) for a in form._schema.arguments
+    ]
     is_plain = takes and first.is_write and not any(a.is_write for a in others) and len(op._schema.returns) == 1
     return form if is_plain and _same_type(node, form) else None
 
@@ -150,11 +152,7 @@ def _names(exported: ExportedProgram, state: Mapping[str, Any]) -> dict[Node, No
 def storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:
     """Equal for tensors that are the same view of the same storage."""
     place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset())
-    return (
-        (*place, tensor.dtype, tuple(tensor.shape), tensor.stride())
-        if tensor.numel()
-        else (id(tensor),)
-    )
+    return (*place, tensor.dtype, tuple(tensor.shape), tensor.stride()) if tensor.numel() else (id(tensor),)
 
 
 def _roots(writes: dict[Node, _Op], names: dict[Node, Node]) -> dict[Node, Node] | None:
@@ -224,14 +222,19 @@ def _targets(
     for node in written:
         spec = specs[node.name]
         is_buffer = spec.kind == InputKind.BUFFER
-        if spec.kind not in _MUTATIONS or (is_buffer and len(views.get(state[spec.target].untyped_storage().data_ptr(), ())) > 1):
+        if spec.kind not in _MUTATIONS or (
+            is_buffer and len(views.get(state[spec.target].untyped_storage().data_ptr(), ())) > 1
+        ):
             return None
         targets[node] = (_MUTATIONS[spec.kind], spec.target if is_buffer else node.name)
     return targets
 
 
 def _rewritten(
-    exported: ExportedProgram, writes: dict[Node, _Op], roots: dict[Node, Node], targets: dict[Node, tuple[OutputKind, str]]
+    exported: ExportedProgram,
+    writes: dict[Node, _Op],
+    roots: dict[Node, Node],
+    targets: dict[Node, tuple[OutputKind, str]],
 ) -> Functional:
     graph = Graph()
     made: dict[Node, Node] = {}

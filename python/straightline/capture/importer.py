@@ -117,18 +117,14 @@ class Arguments:
         try:
             return self.values[name]
         except KeyError as error:
-            raise InternalError(
-                f"converter asks for argument '{name}', the op has {list(self.values)}"
-            ) from error
+            raise InternalError(f"converter asks for argument '{name}', the op has {list(self.values)}") from error
 
     def get(self, name: str, default: Any = None) -> Any:
         """The argument of that name, or `default` where this overload has none."""
         return self.values.get(name, default)
 
 
-Converter = Callable[
-    ["Importer", Arguments, torch.fx.Node], "Tensor | Sequence[Tensor | None] | None"
-]
+Converter = Callable[["Importer", Arguments, torch.fx.Node], "Tensor | Sequence[Tensor | None] | None"]
 
 #: "aten.add.Tensor" -> converter. Filled by the modules of each family as they are imported.
 CONVERTERS: dict[str, Converter] = {}
@@ -202,9 +198,7 @@ class Importer:
             raise Reject(f"route {name} = aten ({self.to_aten[name]})")
         present = [operand.value for operand in operands if operand is not None]
         segments = [0 if x is None else 1 for x in operands] if name in _SEGMENTED else None
-        values = self.builder.op(
-            f"op.{name}", present, types, attributes or {}, self.location, segments, regions
-        )
+        values = self.builder.op(f"op.{name}", present, types, attributes or {}, self.location, segments, regions)
         return [Tensor(value, type) for value, type in zip(values, types)]
 
     def emit_one(
@@ -265,9 +259,7 @@ class Importer:
             raise Reject(f"layout {fake.layout} is not supported", "a dense tensor")
         if fake.dim() > MAX_RANK:
             raise Reject(f"rank {fake.dim()} is not supported", f"at most {MAX_RANK} dims")
-        return TensorType(
-            dtype_name(fake.dtype), tuple(self.extents.dim(size) for size in fake.shape)
-        )
+        return TensorType(dtype_name(fake.dtype), tuple(self.extents.dim(size) for size in fake.shape))
 
     def result_type(self, node: torch.fx.Node, index: int | None = None) -> TensorType:
         """The type of a node's result, or of one of its results."""
@@ -314,9 +306,7 @@ class Importer:
         """The arguments of an ATen call by name."""
         return self.call_arguments(node.target, node.args, node.kwargs)
 
-    def call_arguments(
-        self, op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Arguments:
+    def call_arguments(self, op: torch._ops.OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
         """The arguments of a call of an op by name."""
         values: dict[str, Any] = {}
         for index, declared in enumerate(op._schema.arguments):
@@ -335,9 +325,7 @@ class Importer:
         function = CONVERTERS.get(name)
         try:
             if function is None:
-                raise Reject(
-                    "no native kernel", NEAREST.get(name, NEAREST.get(_packet(name), ""))
-                )
+                raise Reject("no native kernel", NEAREST.get(name, NEAREST.get(_packet(name), "")))
             has_schema = isinstance(node.target, torch._ops.OpOverload)
             arguments = self.arguments(node) if has_schema else Arguments({})
             if name not in TAKES_COMPLEX and any(isinstance(x, Complex) for x in _leaves(arguments)):
@@ -357,9 +345,7 @@ class Importer:
         finally:
             self.converts = before
 
-    def _run_through_framework(
-        self, node: torch.fx.Node, name: str, refusal: Reject | UnsupportedError
-    ) -> None:
+    def _run_through_framework(self, node: torch.fx.Node, name: str, refusal: Reject | UnsupportedError) -> None:
         """Last resort for a node that its converter refused; if that does not go either, it is recorded."""
         from straightline.capture.aten_tail import convert_tail
 
@@ -398,9 +384,7 @@ class Importer:
             return 1
 
     @contextmanager
-    def region(
-        self, arguments: Sequence[TensorType] = ()
-    ) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+    def region(self, arguments: Sequence[TensorType] = ()) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
         """A region of the next op: yields (its arguments, a list to fill with what it yields)."""
         place = self.location
         values = self.builder.begin_region(arguments)

@@ -49,9 +49,7 @@ def check_tensor(tensor: torch.Tensor, what: str) -> None:
     if tensor.device.type == "meta":
         raise UserError(f"{what} is on device meta, expected a tensor with data")
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer):
-        raise UnsupportedError(
-            f"{what} is a tensor subclass {type(tensor).__name__}, expected torch.Tensor"
-        )
+        raise UnsupportedError(f"{what} is a tensor subclass {type(tensor).__name__}, expected torch.Tensor")
     if tensor.layout != torch.strided:
         raise UnsupportedError(f"{what} has layout {tensor.layout}, expected torch.strided")
     if tensor.is_quantized:
@@ -61,9 +59,7 @@ def check_tensor(tensor: torch.Tensor, what: str) -> None:
     if tensor.device.type not in ("cpu", "cuda"):
         raise UnsupportedError(f"{what} is on device {tensor.device}, expected cpu or cuda")
     if tensor.is_conj() or tensor.is_neg():
-        raise UnsupportedError(
-            f"{what} is a conj or neg view, expected resolve_conj() and resolve_neg()"
-        )
+        raise UnsupportedError(f"{what} is a conj or neg view, expected resolve_conj() and resolve_neg()")
 
 
 def check_dynamic_shapes(named: Mapping[str, Any], shapes: Any) -> None:
@@ -86,6 +82,4 @@ def check_dynamic_shapes(named: Mapping[str, Any], shapes: Any) -> None:
             continue
         for dim in shape:
             if not isinstance(dim, int) or not 0 <= dim < tensor.dim():
-                raise UserError(
-                    f"dynamic_shapes names dim {dim!r} of input '{name}', which has rank {tensor.dim()}"
-                )
+                raise UserError(f"dynamic_shapes names dim {dim!r} of input '{name}', which has rank {tensor.dim()}")

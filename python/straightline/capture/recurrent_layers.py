@@ -28,7 +28,9 @@ def _without_steps(own: Layer) -> Layer:
             return own(inp, hidden, params, *rest, **named)
         states = (hidden,) if isinstance(hidden, torch.Tensor) else hidden
         h = states[0]
-        x, recurrent = (torch.nn.functional.linear(value, weight)[..., : h.shape[-1]] for value, weight in zip((inp, h), params))
+        x, recurrent = (
+            torch.nn.functional.linear(value, weight)[..., : h.shape[-1]] for value, weight in zip((inp, h), params)
+        )
         ends = tuple(recurrent + h if state is h else torch.empty_like(state) for state in states)
         return x + h, ends[0] if isinstance(hidden, torch.Tensor) else ends
 

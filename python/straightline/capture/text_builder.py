@@ -68,9 +68,7 @@ class TextBuilder:
 
     def __init__(self) -> None:
         self._symbols: list[str] = []
-        self._lines: list[
-            list[str]
-        ] = []  # one list per open region; the function's body is the first
+        self._lines: list[list[str]] = []  # one list per open region; the function's body is the first
         self._ended: list[str] = []  # text of regions that no op has taken yet
         self._region_heads: list[str] = []
         self._resources: dict[str, bytes] = {}
@@ -90,9 +88,7 @@ class TextBuilder:
         attributes = f"max = {max} : i64, min = {min} : i64, sym_name = {quote(name)}"
         self._symbols.append(f'  "op.symbol"() <{{{attributes}}}> : () -> ()')
 
-    def begin_function(
-        self, name: str, arguments: Sequence[tuple[str, TensorType]]
-    ) -> list[TextValue]:
+    def begin_function(self, name: str, arguments: Sequence[tuple[str, TensorType]]) -> list[TextValue]:
         """See `Builder`."""
         values = [TextValue(self._argument_name(n), t) for n, t in arguments]
         listed = ", ".join(
@@ -135,9 +131,7 @@ class TextBuilder:
         outputs = ", ".join(str(value.type) for value in results)
         outputs = outputs if len(results) == 1 else f"({outputs})"
         shown = f" <{{{properties}}}>" if properties else ""
-        self._emit(
-            f"{left}{quote(name)}({names}){shown}{body} : ({inputs}) -> {outputs} {location_text(location)}"
-        )
+        self._emit(f"{left}{quote(name)}({names}){shown}{body} : ({inputs}) -> {outputs} {location_text(location)}")
         return results
 
     def begin_region(self, arguments: Sequence[TensorType]) -> list[TextValue]:

@@ -162,9 +162,7 @@ def _as_module(model: Callable[..., Any]) -> torch.nn.Module:
         check_module(model)
         return model
     if not callable(model):
-        raise UserError(
-            f"expected a module, a function or an ExportedProgram, got {type(model).__name__}"
-        )
+        raise UserError(f"expected a module, a function or an ExportedProgram, got {type(model).__name__}")
     if inspect.isclass(model):
         raise UserError(f"{model.__name__} is a class: give an instance, {model.__name__}(...)")
     if not hasattr(inspect.unwrap(model), "__code__") and not isinstance(model, functools.partial):
@@ -262,16 +260,12 @@ def _export(
     check_dynamic_shapes(named, dynamic_shapes)
     try:
         with _mode_of(itertools.chain(module.parameters(), module.buffers())), _plain_ops():
-            return torch.export.export(
-                module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False
-            )
+            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception as error:
         raise _export_error(error) from error
 
 
-def _bind(
-    forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> dict[str, Any]:
+def _bind(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The example inputs by argument name; raises `UserError` when they are not what `forward` takes."""
     signature = inspect.signature(forward)
     try:
@@ -279,9 +273,7 @@ def _bind(
     except TypeError as error:
         takes = ", ".join(map(str, signature.parameters.values())) or "no arguments"
         given = f"{len(args)} positional" + "".join(f", {name}" for name in kwargs)
-        raise UserError(
-            f"the model takes ({takes}) but the example inputs are ({given}): {error}"
-        ) from None
+        raise UserError(f"the model takes ({takes}) but the example inputs are ({given}): {error}") from None
 
 
 def _export_error(error: Exception) -> Exception:
@@ -305,9 +297,7 @@ def _export_error(error: Exception) -> Exception:
         return UnsupportedError(f"torch.export: {text}")
     if "specialized it to be a constant (1)" in text:
         text += "\n(an example of size 1 in a dynamic dimension is taken as fixed: give an example of another size)"
-    return UserError(
-        f"the model cannot be captured with these inputs: {type(error).__name__}: {text}"
-    )
+    return UserError(f"the model cannot be captured with these inputs: {type(error).__name__}: {text}")
 
 
 def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> None:
@@ -318,12 +308,8 @@ def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> Non
     """
     guards = list(getattr(exported, "_guards_code", None) or [])
     hints = (torch.export.Dim.AUTO, torch.export.Dim.DYNAMIC)
-    leaves = pytree.tree_leaves(
-        dynamic_shapes, is_leaf=lambda leaf: isinstance(leaf, type(hints[0]))
-    )
-    proven = leaves and not any(
-        leaf in hints for leaf in leaves if isinstance(leaf, type(hints[0]))
-    )
+    leaves = pytree.tree_leaves(dynamic_shapes, is_leaf=lambda leaf: isinstance(leaf, type(hints[0])))
+    proven = leaves and not any(leaf in hints for leaf in leaves if isinstance(leaf, type(hints[0])))
     if guards and not proven:
         raise UnsupportedError(
             f"calls would have to check that {' and '.join(guards)}; "
@@ -472,9 +458,7 @@ class _Import:
                 for symbol in sorted(size.node.expr.free_symbols, key=str):
                     whole = size.node.expr.is_Symbol
                     name = given.get((spec.arg.name, dim)) if whole else None
-                    if str(symbol) not in names or (
-                        name and names[str(symbol)] not in given.values()
-                    ):
+                    if str(symbol) not in names or (name and names[str(symbol)] not in given.values()):
                         names[str(symbol)] = name or next(spare)
         ranges = {str(k): v for k, v in self._exported.range_constraints.items()}
         full = self._sizes_above_zero()
@@ -554,9 +538,7 @@ class _Import:
                 inputs.append(InputSpec(spec.arg.name, constant=spec.arg.value))
                 continue
             if not isinstance(spec.arg, TensorArgument):
-                raise UnsupportedError(
-                    f"input {spec.arg.name} is a dynamic number: pass a constant or a tensor"
-                )
+                raise UnsupportedError(f"input {spec.arg.name} is a dynamic number: pass a constant or a tensor")
             inputs.append(self._tensor_input(spec.arg.name, leaf, arguments))
             arguments += 1
         return inputs
@@ -597,9 +579,7 @@ class _Import:
             if spec.kind not in known:
                 what = spec.kind.name.lower().replace("_", " ")
                 raise UnsupportedError(f"model uses a {what} ({spec.target})")
-            if (
-                spec.kind == InputKind.TOKEN
-            ):  # orders side effects, and each op that has one is refused by itself
+            if spec.kind == InputKind.TOKEN:  # orders side effects, and each op that has one is refused by itself
                 self._ctx.environment[self._nodes[spec.arg.name]] = None
         tensors = {s.target: self._tensor_of(s) for s in specs}
         state_storages = {storage_key(tensors[name]) for name in mutated}
@@ -657,9 +637,7 @@ class _Import:
         places: dict[tuple[int, bool], int] = {}  # identity of a builder value, alias -> its result
         nodes, values = self._output_nodes(), self._output_values()
         home = {_device_of(node) for node in self._exported.graph.nodes if node.op == "placeholder"} - {None}
-        written = {
-            node for node, spec in zip(nodes, self._signature.output_specs) if spec.kind in _TIES
-        }
+        written = {node for node, spec in zip(nodes, self._signature.output_specs) if spec.kind in _TIES}
         for node, spec, value in zip(nodes, self._signature.output_specs, values):
             if spec.kind != OutputKind.USER_OUTPUT:
                 continue
@@ -680,9 +658,7 @@ class _Import:
                 outputs.append(OutputSpec(result=places[id(value), alias]))
             elif isinstance(spec.arg, SymIntArgument) or isinstance(value, (int, float, Extent)):
                 is_extent = isinstance(value, Extent)
-                outputs.append(
-                    OutputSpec(extent=value) if is_extent else OutputSpec(constant=value)
-                )
+                outputs.append(OutputSpec(extent=value) if is_extent else OutputSpec(constant=value))
             else:
                 raise InternalError(f"output {spec.arg} has value {value!r}")
         return outputs, results
@@ -699,9 +675,7 @@ class _Import:
             if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.TOKEN):
                 continue
             if spec.kind not in _TIES:
-                raise UnsupportedError(
-                    f"model has a {spec.kind.name.lower()} output ({spec.target})"
-                )
+                raise UnsupportedError(f"model has a {spec.kind.name.lower()} output ({spec.target})")
             name = str(spec.target)
             tie = f"{_TIES[spec.kind]}:{self._aliases.get(name, name)}"
             tied.append(TiedResult(len(results), tie))

@@ -17,7 +17,8 @@ std::atomic<const sl_aten_python*> python{nullptr};
 
 constexpr int64_t kMessageBytes = SL_FAILURE_TEXT_BYTES;
 
-/// One planned call: through the dispatcher, or (`dispatcher` is null) number `id` of the Python package's.
+/// One planned call: through the dispatcher, or (`dispatcher` is null) number `id` of the Python
+/// package's.
 struct Plan {
   std::unique_ptr<DispatcherCall> dispatcher;
   int64_t id = 0;
@@ -57,8 +58,8 @@ int32_t accepts(const sl_problem* problem, char* reason, size_t bytes) {
   return fine ? 1 : 0;
 }
 
-/// What the way there costs (measured: boxing, allocation and copies of the results), and the memory that is touched. What
-/// the op itself computes is unknown.
+/// What the way there costs (measured: boxing, allocation and copies of the results), and the
+/// memory that is touched. What the op itself computes is unknown.
 double cost(const sl_problem* problem) {
   double elements = 0;
   for (int32_t i = 0; i < problem->inputs + problem->outputs; ++i) {
@@ -104,9 +105,9 @@ bool plan(const sl_problem& problem, Plan* plan, std::string* error) {
   return plan->dispatcher != nullptr;
 }
 
-bool run(const Plan& plan, int32_t device, const void* const* inputs, void* const* outputs, std::string* error) {
-  const auto* sizes =
-      plan.hasSizes ? static_cast<const int64_t*>(inputs[plan.inputs]) : nullptr;
+bool run(const Plan& plan, int32_t device, const void* const* inputs, void* const* outputs,
+         std::string* error) {
+  const auto* sizes = plan.hasSizes ? static_cast<const int64_t*>(inputs[plan.inputs]) : nullptr;
   if (plan.dispatcher) {
     return plan.dispatcher->run(device, inputs, outputs, sizes, error);
   }
@@ -191,7 +192,8 @@ int32_t sl_aten_call_run(sl_ctx* ctx, sl_team team, void* handle, const void* co
   const auto* plan = static_cast<const Plan*>(handle);
   try {
     std::string error;
-    return run(*plan, ctx->device, inputs, outputs, &error) ? SL_OK : fail(ctx, plan->name + ": " + error);
+    return run(*plan, ctx->device, inputs, outputs, &error) ? SL_OK
+                                                            : fail(ctx, plan->name + ": " + error);
   } catch (const std::bad_alloc&) {
     sl_fail(ctx, SL_OUT_OF_MEMORY, 0, 0, 0);
     return SL_OUT_OF_MEMORY;

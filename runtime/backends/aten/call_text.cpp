@@ -230,7 +230,8 @@ bool parseCallText(const char* text, CallText* call, std::string* error) {
   call->version = lines[2];
   call->door = lines[3];
   call->schema = lines[4];
-  for (auto [line, values] : {std::pair(&lines[5], &call->arguments), std::pair(&lines[6], &call->results)}) {
+  for (auto [line, values] :
+       {std::pair(&lines[5], &call->arguments), std::pair(&lines[6], &call->results)}) {
     Parser parser(*line);
     if (!parser.values(values)) {
       *error = parser.error();

@@ -9,10 +9,11 @@
 //   self=%0, k=5, dim=-1, largest=true          every argument, in the order of the schema
 //   @0, @1                                      what becomes of the results, in their order
 //
-// Values: %N input N, @N output N (as an argument: updated in place), $N a size known per call, 12, 1.5 (always with a
-// point, an exponent, inf or nan), true, false, none, "text", [a, b], dtype.float32, layout.strided, device.cpu,
-// format.channels_last. `?` before a value: its type in the schema is optional. `%0:complex64`: the tensor's last dim holds
-// real and imaginary part. A result that nobody reads is `none`.
+// Values: %N input N, @N output N (as an argument: updated in place), $N a size known per call, 12,
+// 1.5 (always with a point, an exponent, inf or nan), true, false, none, "text", [a, b],
+// dtype.float32, layout.strided, device.cpu, format.channels_last. `?` before a value: its type in
+// the schema is optional. `%0:complex64`: the tensor's last dim holds real and imaginary part. A
+// result that nobody reads is `none`.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_ATEN_CALL_TEXT_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_ATEN_CALL_TEXT_H
 
@@ -40,9 +41,10 @@ struct Value {
   };
   Kind kind = Kind::none;
   bool optional = false;
-  int64_t number = 0;        ///< integer, boolean, or which input, output or size
+  int64_t number = 0;  ///< integer, boolean, or which input, output or size
   double real = 0;
-  std::string text;          ///< text, a name after the point, or a tensor's own dtype after ':' ("" when its operand's)
+  /// text, a name after the point, or a tensor's own dtype after ':' ("" when its operand's)
+  std::string text;
   std::vector<Value> items;  ///< of a list
 };
 

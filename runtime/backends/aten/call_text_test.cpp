@@ -19,12 +19,13 @@ using Kind = Value::Kind;
 TEST(CallText, ReadsEveryKindOfValue) {
   CallText call;
   std::string error;
-  ASSERT_TRUE(parseCallText(
-      text("self=%0, b=@1:complex64, n=-12, r=1.5e-3, i=-inf, q=nan, t=true, none, s=\"a \\\"b\\\"\\\\\\n, ]\", "
-           "l=?[1, $2, [%3]], d=?dtype.float32, layout.strided, device.cpu, format.channels_last, e=[]",
-           "@0, none, [@1, @2]")
-          .c_str(),
-      &call, &error))
+  ASSERT_TRUE(parseCallText(text("self=%0, b=@1:complex64, n=-12, r=1.5e-3, i=-inf, q=nan, t=true, "
+                                 "none, s=\"a \\\"b\\\"\\\\\\n, ]\", "
+                                 "l=?[1, $2, [%3]], d=?dtype.float32, layout.strided, device.cpu, "
+                                 "format.channels_last, e=[]",
+                                 "@0, none, [@1, @2]")
+                                .c_str(),
+                            &call, &error))
       << error;
   EXPECT_EQ(call.name, "aten::f");
   EXPECT_EQ(call.overload, "out");
@@ -33,9 +34,9 @@ TEST(CallText, ReadsEveryKindOfValue) {
   EXPECT_EQ(call.schema, "aten::f.out(..)");
   const std::vector<Value>& a = call.arguments;
   ASSERT_EQ(a.size(), 15u);
-  const Kind kinds[] = {Kind::input, Kind::output, Kind::integer, Kind::real, Kind::real,
-                        Kind::real,  Kind::boolean, Kind::none,   Kind::text, Kind::list,
-                        Kind::dtype, Kind::layout,  Kind::device, Kind::format, Kind::list};
+  const Kind kinds[] = {Kind::input, Kind::output,  Kind::integer, Kind::real,   Kind::real,
+                        Kind::real,  Kind::boolean, Kind::none,    Kind::text,   Kind::list,
+                        Kind::dtype, Kind::layout,  Kind::device,  Kind::format, Kind::list};
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_EQ(a[i].kind, kinds[i]) << i;
     EXPECT_EQ(a[i].optional, i == 9 || i == 10) << i;
@@ -57,11 +58,12 @@ TEST(CallText, ReadsEveryKindOfValue) {
 }
 
 TEST(CallText, SaysWhatItCannotRead) {
-  for (const auto& [arguments, words] : {
-           std::pair("self=%x", "expected a number at character 7 of 'self=%x'"),
-           std::pair("1 2", "expected a comma at character 3 of '1 2'"),
-           std::pair("[1, 2", "expected a comma or ] at character 6"), std::pair("\"open", "expected a quote"),
-           std::pair("frob", "expected a value at character 1 of 'frob'")}) {
+  for (const auto& [arguments, words] :
+       {std::pair("self=%x", "expected a number at character 7 of 'self=%x'"),
+        std::pair("1 2", "expected a comma at character 3 of '1 2'"),
+        std::pair("[1, 2", "expected a comma or ] at character 6"),
+        std::pair("\"open", "expected a quote"),
+        std::pair("frob", "expected a value at character 1 of 'frob'")}) {
     CallText call;
     std::string error;
     EXPECT_FALSE(parseCallText(text(arguments, "").c_str(), &call, &error)) << arguments;
@@ -93,12 +95,14 @@ TEST(Aten, NeedsTorchInTheProcess) {
   sl_ctx ctx{};
   ctx.size = sizeof(ctx);
   void* handle = nullptr;
-  const auto plan = reinterpret_cast<int32_t (*)(sl_ctx*, const sl_problem*, const void* const*, void**)>(
-      sl_symbol("sl_aten_call_plan"));
+  const auto plan =
+      reinterpret_cast<int32_t (*)(sl_ctx*, const sl_problem*, const void* const*, void**)>(
+          sl_symbol("sl_aten_call_plan"));
   ASSERT_NE(plan, nullptr);
   EXPECT_EQ(plan(&ctx, &problem, nullptr, &handle), SL_OP_FAILED);
   EXPECT_EQ(ctx.status, SL_OP_FAILED);
-  EXPECT_STREQ(ctx.text, "aten::f: aten needs torch in this process, and libtorch_cpu is not loaded");
+  EXPECT_STREQ(ctx.text,
+               "aten::f: aten needs torch in this process, and libtorch_cpu is not loaded");
   EXPECT_EQ(handle, nullptr);
 }
 

@@ -164,8 +164,8 @@ std::string DispatcherCall::failure() const {
   return "torch " + text_.version + " writes its message to standard error only";
 }
 
-/// Tensors that are made before anything is boxed, so that nothing is half boxed when one cannot be: those that nobody took are
-/// given back.
+/// Tensors that are made before anything is boxed, so that nothing is half boxed when one cannot
+/// be: those that nobody took are given back.
 class DispatcherCall::Views {
  public:
   explicit Views(const TorchFunctions& torch) : torch_(torch) {}
@@ -205,12 +205,14 @@ TensorHandle DispatcherCall::view(const Value& value, const Operands& operands) 
     strides[dim] = valueOf(layout.strides[dim], layout.strideSizes[dim], sizes) / (complex ? 2 : 1);
   }
   if (std::find(extents, extents + rank, 0) != extents + rank) {
-    data = nullptr;  // torch asks the driver whose any other address is, and nobody's need not be a device's
+    // torch asks the driver whose any other address is, and nobody's need not be a device's
+    data = nullptr;
   }
   const int32_t dtype = value.text.empty() ? layout.dtype : static_cast<int32_t>(value.real);
   TensorHandle tensor = nullptr;
-  const bool failed = torch_->aoti_torch_create_tensor_from_blob(data, rank, extents, strides, 0, dtype, device_,
-                                                                 operands.device, &tensor) != 0;
+  const bool failed =
+      torch_->aoti_torch_create_tensor_from_blob(data, rank, extents, strides, 0, dtype, device_,
+                                                 operands.device, &tensor) != 0;
   return failed ? nullptr : tensor;
 }
 
@@ -241,7 +243,8 @@ StableValue DispatcherCall::box(const Value& value, const Operands& operands, Vi
   return boxed(place);
 }
 
-StableValue DispatcherCall::boxPresent(const Value& value, const Operands& operands, Views* views) const {
+StableValue DispatcherCall::boxPresent(const Value& value, const Operands& operands,
+                                       Views* views) const {
   switch (value.kind) {
     case Value::Kind::none:
       return 0;
@@ -262,7 +265,8 @@ StableValue DispatcherCall::boxPresent(const Value& value, const Operands& opera
       return boxed(static_cast<int32_t>(value.number));
     case Value::Kind::device:
       // Type in the upper half, index in the lower; the host has none (-1).
-      return (StableValue{static_cast<uint32_t>(device_)} << 32) | (value.text == "cpu" ? 0xFFFFFFFFu : static_cast<uint32_t>(operands.device));
+      return (StableValue{static_cast<uint32_t>(device_)} << 32) |
+             (value.text == "cpu" ? 0xFFFFFFFFu : static_cast<uint32_t>(operands.device));
     case Value::Kind::text: {
       StringHandle text = nullptr;
       torch_->torch_new_string_handle(value.text.data(), value.text.size(), &text);
@@ -294,9 +298,10 @@ bool DispatcherCall::sameShape(const Layout& layout, const Value& value, TensorH
   torch_->aoti_torch_get_sizes(got, &gotSizes);
   torch_->aoti_torch_get_dtype(got, &gotDtype);
   const int32_t dtype = value.text.empty() ? layout.dtype : static_cast<int32_t>(value.real);
-  if (gotRank != rank || (rank && std::memcmp(gotSizes, planned, sizeof(int64_t) * static_cast<size_t>(rank)) != 0)) {
-    *error = "gave a tensor of sizes " + shapeText(gotSizes, gotRank) + " where its fake kernel said " +
-             shapeText(planned, rank);
+  if (gotRank != rank ||
+      (rank && std::memcmp(gotSizes, planned, sizeof(int64_t) * static_cast<size_t>(rank)) != 0)) {
+    *error = "gave a tensor of sizes " + shapeText(gotSizes, gotRank) +
+             " where its fake kernel said " + shapeText(planned, rank);
     return false;
   }
   if (gotDtype != dtype) {
@@ -349,13 +354,14 @@ bool DispatcherCall::take(const Value& result, StableValue got, const Operands& 
     return fine;
   }
   const auto tensor = unboxed<TensorHandle>(got);
-  const bool fine = result.kind != Value::Kind::output || takeTensor(result, tensor, operands, error);
+  const bool fine =
+      result.kind != Value::Kind::output || takeTensor(result, tensor, operands, error);
   torch_->aoti_torch_delete_tensor_object(tensor);
   return fine;
 }
 
-bool DispatcherCall::run(int32_t device, const void* const* inputs, void* const* outputs, const int64_t* sizes,
-                         std::string* error) const {
+bool DispatcherCall::run(int32_t device, const void* const* inputs, void* const* outputs,
+                         const int64_t* sizes, std::string* error) const {
   const Operands operands{inputs, outputs, sizes, device};
   Views views(*torch_);
   for (const Value& argument : text_.arguments) {

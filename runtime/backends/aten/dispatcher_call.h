@@ -13,7 +13,8 @@
 
 namespace straightline::aten {
 
-/// An operand's layout; extents and strides that are known per call are looked up in the numbers of the call.
+/// An operand's layout; extents and strides that are known per call are looked up in the numbers of
+/// the call.
 struct Layout {
   int32_t dtype;  ///< torch's number
   std::string dtypeName;
@@ -42,8 +43,8 @@ class DispatcherCall {
     int32_t device;  ///< number of that on which the program is
   };
   class Views;
-  /// A tensor over the buffer of an input or output, of real and imaginary parts in its last dim where `value` says so; null where
-  /// torch fails.
+  /// A tensor over the buffer of an input or output, of real and imaginary parts in its last dim
+  /// where `value` says so; null where torch fails.
   TensorHandle view(const Value& value, const Operands& operands) const;
   /// Those of a value, in the order in which it is boxed; false where torch fails.
   bool viewAll(const Value& value, const Operands& operands, Views* views) const;
@@ -61,7 +62,8 @@ class DispatcherCall {
   int32_t device_ = 0;  ///< torch's number of the type
   CallText text_;
   uint64_t version_ = 0;
-  size_t firstSize_ = 0;  ///< of the numbers of a call: what $0 means; those of the operands' layouts come first
+  /// of the numbers of a call: what $0 means; those of the operands' layouts come first
+  size_t firstSize_ = 0;
   std::vector<Layout> inputs_, outputs_;
 };
 

@@ -34,8 +34,8 @@ std::string textOf(TensorHandle handle) {
   return tensor->data ? std::to_string(reinterpret_cast<uintptr_t>(tensor->data)) : "nowhere";
 }
 
-int32_t make(void* data, int64_t rank, const int64_t* sizes, const int64_t*, int64_t, int32_t dtype, int32_t type, int32_t index,
-             TensorHandle* out) {
+int32_t make(void* data, int64_t rank, const int64_t* sizes, const int64_t*, int64_t, int32_t dtype,
+             int32_t type, int32_t index, TensorHandle* out) {
   EXPECT_EQ(dtype, 6);
   EXPECT_EQ(type, 1);
   EXPECT_EQ(index, 2);
@@ -114,7 +114,9 @@ class DispatcherCallTest : public ::testing::Test {
     seen = {};
     CallText text;
     std::string error;
-    ASSERT_TRUE(parseCallText("aten::f\n\n2.13.0\ndispatcher\naten::f(..)\n[%0, %1], %2\n@0", &text, &error)) << error;
+    ASSERT_TRUE(parseCallText("aten::f\n\n2.13.0\ndispatcher\naten::f(..)\n[%0, %1], %2\n@0", &text,
+                              &error))
+        << error;
     sl_operand operands[4] = {};
     for (sl_operand& operand : operands) {
       operand.dtype = {2, 32, 1};

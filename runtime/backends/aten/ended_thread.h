@@ -8,9 +8,10 @@
 
 namespace straightline {
 
-/// `body()`. Python before 3.14 ends (pthread_exit) a thread that asks for its lock while the process ends. That would unwind
-/// through emitted code, which has no tables for it, and through calls that promise not to throw: the process would abort.
-/// Such a thread stops here instead and ends with the process, as in Python 3.14.
+/// `body()`. Python before 3.14 ends (pthread_exit) a thread that asks for its lock while the
+/// process ends. That would unwind through emitted code, which has no tables for it, and through
+/// calls that promise not to throw: the process would abort. Such a thread stops here instead and
+/// ends with the process, as in Python 3.14.
 template <typename Body>
 auto stoppingWhenEnded(Body&& body) {
   try {

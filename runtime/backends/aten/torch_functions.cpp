@@ -8,11 +8,9 @@
 namespace straightline::aten {
 namespace {
 
-/// Python opens libtorch with local visibility, so the global scope alone may not show it. The library is never closed by
-/// us: the handle counts as one more user.
-void* torchLibrary() {
-  return dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
-}
+/// Python opens libtorch with local visibility, so the global scope alone may not show it. The
+/// library is never closed by us: the handle counts as one more user.
+void* torchLibrary() { return dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD); }
 
 void* find(void* library, const char* name) {
   if (void* address = dlsym(RTLD_DEFAULT, name)) {
@@ -24,10 +22,10 @@ void* find(void* library, const char* name) {
 /// Fills the table; gives the first name that is missing, or null.
 const char* load(void* library, TorchFunctions* functions) {
   const char* missing = nullptr;
-#define SL_TORCH_OPTIONAL(name)                                                            \
+#define SL_TORCH_OPTIONAL(name) \
   functions->name = reinterpret_cast<decltype(functions->name)>(find(library, #name));
-#define SL_TORCH(name)                                   \
-  SL_TORCH_OPTIONAL(name)                                \
+#define SL_TORCH(name)    \
+  SL_TORCH_OPTIONAL(name) \
   missing = missing || functions->name ? missing : #name;
   SL_TORCH(torch_call_dispatcher)
   SL_TORCH(aoti_torch_create_tensor_from_blob)
@@ -72,8 +70,7 @@ const TorchFunctions* torchFunctions(std::string* reason) {
 
 bool torchNumber(const char* kind, const std::string& name, int32_t* out) {
   const std::string symbol = std::string("aoti_torch_") + kind + "_" + name;
-  const auto function =
-      reinterpret_cast<int32_t (*)()>(find(torchLibrary(), symbol.c_str()));
+  const auto function = reinterpret_cast<int32_t (*)()>(find(torchLibrary(), symbol.c_str()));
   if (!function) {
     return false;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C functions of libtorch that are called, found by name in the running process. Their prototypes are facts of torch's
-// stable C ABI (torch/csrc/stable/c/shim.h and torch/csrc/inductor/aoti_torch/c/shim.h of 2.10 and newer); no header of
-// torch is read.
+// The C functions of libtorch that are called, found by name in the running process. Their
+// prototypes are facts of torch's stable C ABI (torch/csrc/stable/c/shim.h and
+// torch/csrc/inductor/aoti_torch/c/shim.h of 2.10 and newer); no header of torch is read.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_ATEN_TORCH_FUNCTIONS_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_ATEN_TORCH_FUNCTIONS_H
 
@@ -13,7 +13,8 @@
 
 namespace straightline::aten {
 
-/// One argument or result of a boxed call: the value itself in its low bytes, or a handle that whoever receives it owns.
+/// One argument or result of a boxed call: the value itself in its low bytes, or a handle that
+/// whoever receives it owns.
 using StableValue = uint64_t;
 using TensorHandle = void*;
 using ListHandle = void*;
@@ -21,7 +22,8 @@ using StringHandle = void*;
 
 /// Those that return int32_t give 0, or another number after a C++ exception.
 struct TorchFunctions {
-  // Boxed dispatcher. Takes over the handles of the arguments in `stack`, and writes the results there.
+  // Boxed dispatcher. Takes over the handles of the arguments in `stack`, and writes the results
+  // there.
   int32_t (*torch_call_dispatcher)(const char* op, const char* overload, StableValue* stack,
                                    uint64_t version);
   // Tensors.
@@ -49,7 +51,8 @@ struct TorchFunctions {
 /// Null when the process has no torch of 2.10 or newer; `reason` (nullable) then says so.
 const TorchFunctions* torchFunctions(std::string* reason);
 
-/// Torch's number of `kind`_`name`, kinds being dtype, layout, memory_format and device_type; false when it has no such thing.
+/// Torch's number of `kind`_`name`, kinds being dtype, layout, memory_format and device_type; false
+/// when it has no such thing.
 bool torchNumber(const char* kind, const std::string& name, int32_t* out);
 
 /// "cpu" or "cuda".

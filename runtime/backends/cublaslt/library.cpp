@@ -27,10 +27,10 @@ std::string open(Functions* functions) {
   if (std::string missing = whyMissing(); !missing.empty()) {
     return missing;
   }
-#define SL_CUBLASLT_BIND(member, symbol, parameters)                                                       \
-  functions->member = reinterpret_cast<decltype(functions->member)>(dlsym(opened(), #symbol));            \
-  if (!functions->member) {                                                                                \
-    return "libcublasLt has no " #symbol ": one of CUDA 12 or newer is needed";                            \
+#define SL_CUBLASLT_BIND(member, symbol, parameters)                                           \
+  functions->member = reinterpret_cast<decltype(functions->member)>(dlsym(opened(), #symbol)); \
+  if (!functions->member) {                                                                    \
+    return "libcublasLt has no " #symbol ": one of CUDA 12 or newer is needed";                \
   }
   SL_CUBLASLT(SL_CUBLASLT_BIND)
 #undef SL_CUBLASLT_BIND
@@ -43,7 +43,8 @@ std::string whyMissing() {
   if (opened()) {
     return "";
   }
-  return std::string("cuBLASLt is missing: neither ") + kNames[0] + " nor " + kNames[1] + " can be opened";
+  return std::string("cuBLASLt is missing: neither ") + kNames[0] + " nor " + kNames[1] +
+         " can be opened";
 }
 
 std::string words(const char* function, Status status) {

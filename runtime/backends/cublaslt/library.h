@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt, opened when it is first used: nothing of it is needed to build. Prototypes and numbers are those of its
-// documentation (https://docs.nvidia.com/cuda/cublas, cuBLASLt API), the declarations are ours.
+// cuBLASLt, opened when it is first used: nothing of it is needed to build. Prototypes and numbers
+// are those of its documentation (https://docs.nvidia.com/cuda/cublas, cuBLASLt API), the
+// declarations are ours.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_CUBLASLT_LIBRARY_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_CUBLASLT_LIBRARY_H
 
@@ -48,26 +49,29 @@ struct Heuristic {
 };
 
 /// (member, symbol, parameters)
-#define SL_CUBLASLT(ENTRY)                                                                                        \
-  ENTRY(create, cublasLtCreate, (Handle * handle))                                                                \
-  ENTRY(matmulCreate, cublasLtMatmulDescCreate, (Matmul * made, int compute, int scale))                          \
-  ENTRY(matmulDestroy, cublasLtMatmulDescDestroy, (Matmul matmul))                                                \
-  ENTRY(matmulSet, cublasLtMatmulDescSetAttribute, (Matmul matmul, int attribute, const void* value, size_t bytes)) \
-  ENTRY(layoutCreate, cublasLtMatrixLayoutCreate,                                                                 \
-        (Layout * made, int type, uint64_t rows, uint64_t columns, int64_t leading))                              \
-  ENTRY(layoutDestroy, cublasLtMatrixLayoutDestroy, (Layout layout))                                              \
-  ENTRY(layoutSet, cublasLtMatrixLayoutSetAttribute, (Layout layout, int attribute, const void* value, size_t bytes)) \
-  ENTRY(preferenceCreate, cublasLtMatmulPreferenceCreate, (Preference * made))                                    \
-  ENTRY(preferenceDestroy, cublasLtMatmulPreferenceDestroy, (Preference preference))                              \
-  ENTRY(preferenceSet, cublasLtMatmulPreferenceSetAttribute,                                                      \
-        (Preference preference, int attribute, const void* value, size_t bytes))                                  \
-  ENTRY(heuristic, cublasLtMatmulAlgoGetHeuristic,                                                                \
-        (Handle handle, Matmul matmul, Layout a, Layout b, Layout c, Layout d, Preference preference, int wanted, \
-         Heuristic* found, int* count))                                                                           \
-  ENTRY(matmul, cublasLtMatmul,                                                                                   \
-        (Handle handle, Matmul matmul, const void* alpha, const void* a, Layout aLayout, const void* b,           \
-         Layout bLayout, const void* beta, const void* c, Layout cLayout, void* d, Layout dLayout,                \
-         const Algorithm* algorithm, void* workspace, size_t workspaceBytes, void* stream))
+#define SL_CUBLASLT(ENTRY)                                                                        \
+  ENTRY(create, cublasLtCreate, (Handle * handle))                                                \
+  ENTRY(matmulCreate, cublasLtMatmulDescCreate, (Matmul * made, int compute, int scale))          \
+  ENTRY(matmulDestroy, cublasLtMatmulDescDestroy, (Matmul matmul))                                \
+  ENTRY(matmulSet, cublasLtMatmulDescSetAttribute,                                                \
+        (Matmul matmul, int attribute, const void* value, size_t bytes))                          \
+  ENTRY(layoutCreate, cublasLtMatrixLayoutCreate,                                                 \
+        (Layout * made, int type, uint64_t rows, uint64_t columns, int64_t leading))              \
+  ENTRY(layoutDestroy, cublasLtMatrixLayoutDestroy, (Layout layout))                              \
+  ENTRY(layoutSet, cublasLtMatrixLayoutSetAttribute,                                              \
+        (Layout layout, int attribute, const void* value, size_t bytes))                          \
+  ENTRY(preferenceCreate, cublasLtMatmulPreferenceCreate, (Preference * made))                    \
+  ENTRY(preferenceDestroy, cublasLtMatmulPreferenceDestroy, (Preference preference))              \
+  ENTRY(preferenceSet, cublasLtMatmulPreferenceSetAttribute,                                      \
+        (Preference preference, int attribute, const void* value, size_t bytes))                  \
+  ENTRY(heuristic, cublasLtMatmulAlgoGetHeuristic,                                                \
+        (Handle handle, Matmul matmul, Layout a, Layout b, Layout c, Layout d,                    \
+         Preference preference, int wanted, Heuristic* found, int* count))                        \
+  ENTRY(matmul, cublasLtMatmul,                                                                   \
+        (Handle handle, Matmul matmul, const void* alpha, const void* a, Layout aLayout,          \
+         const void* b, Layout bLayout, const void* beta, const void* c, Layout cLayout, void* d, \
+         Layout dLayout, const Algorithm* algorithm, void* workspace, size_t workspaceBytes,      \
+         void* stream))
 
 /// The functions.
 struct Functions {
@@ -80,8 +84,8 @@ struct Functions {
 /// Opened by the first call; any thread. Look at `error` first.
 const Functions& library();
 
-/// The handle of a device, of this process: it may be used by several threads at once. Null, with the reason: there is none.
-/// The device's context must be current, and the library be there.
+/// The handle of a device, of this process: it may be used by several threads at once. Null, with
+/// the reason: there is none. The device's context must be current, and the library be there.
 Handle handleOf(int32_t device, std::string* error);
 
 /// Why the library cannot be opened, without using the device; empty when it can.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// cublaslt.linear and cublaslt.matmul: products of fixed sizes with bias and activation by NVIDIA's library. Which of its
-// kernels is chosen by its heuristics once, when prepare makes the plan (by their order, or where it was measured one of the first
-// kWays); a run enqueues it on the stream of its queue.
+// cublaslt.linear and cublaslt.matmul: products of fixed sizes with bias and activation by NVIDIA's
+// library. Which of its kernels is chosen by its heuristics once, when prepare makes the plan (by
+// their order, or where it was measured one of the first kWays); a run enqueues it on the stream of
+// its queue.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -20,39 +21,52 @@ namespace {
 using sl::native::attribute;
 using sl::native::kUnknown;
 
-constexpr int64_t kWorkspaceBytes = 32 << 20;  ///< what the library wants on devices with warpgroup instructions
-constexpr int32_t kWays = 8;                  ///< so many of the heuristics' kernels may be measured
-constexpr uint32_t kFullAlignment = 16;        ///< bytes; of addresses that are less aligned a kernel of its own is kept
+/// what the library wants on devices with warpgroup instructions
+constexpr int64_t kWorkspaceBytes = 32 << 20;
+/// so many of the heuristics' kernels may be measured
+constexpr int32_t kWays = 8;
+/// bytes; of addresses that are less aligned a kernel of its own is kept
+constexpr uint32_t kFullAlignment = 16;
 
 Type typeOf(sl_dtype dtype) {
   return dtype.bits == 32 ? kFloat32 : dtype.code == 4 ? kBfloat16 : kFloat16;
 }
 
-bool isTf32(const sl_problem* p) { return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0; }
+bool isTf32(const sl_problem* p) {
+  return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0;
+}
 
 //===- description ---------------------------------------------------------===//
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
-  if (!sl::native::needsOperands(p, 2, reason, bytes) || !cuda::acceptsFloats(p, 2, reason, bytes)) {
+  if (!sl::native::needsOperands(p, 2, reason, bytes) ||
+      !cuda::acceptsFloats(p, 2, reason, bytes)) {
     return 0;
   }
   if (p->operands[0].dtype.bits == 64) {
-    return sl::native::refuse(reason, bytes, "operand 0 is float64, needs 16 or 32 bits: the library adds no bias to others");
+    return sl::native::refuse(
+        reason, bytes,
+        "operand 0 is float64, needs 16 or 32 bits: the library adds no bias to others");
   }
-  if (const cuda::Target target = cuda::targetOf(p); typeOf(p->operands[0].dtype) == kBfloat16 && target.sm < cuda::kFirstWithTf32) {
-    return sl::native::refuse(reason, bytes, "bfloat16 on sm_%lld, needs sm_80 or later", static_cast<long long>(target.sm));
+  if (const cuda::Target target = cuda::targetOf(p);
+      typeOf(p->operands[0].dtype) == kBfloat16 && target.sm < cuda::kFirstWithTf32) {
+    return sl::native::refuse(reason, bytes, "bfloat16 on sm_%lld, needs sm_80 or later",
+                              static_cast<long long>(target.sm));
   }
   for (const char* name : {"batch", "m", "n", "k"}) {
     const int64_t value = attribute(p, name, std::strcmp(name, "batch") == 0 ? 1 : kUnknown);
     if (value == kUnknown) {
-      return sl::native::refuse(reason, bytes, "%s is dynamic, needs sizes that are known when it is planned", name);
+      return sl::native::refuse(
+          reason, bytes, "%s is dynamic, needs sizes that are known when it is planned", name);
     }
     if (value < 1) {
-      return sl::native::refuse(reason, bytes, "%s=%lld, needs 1 or more", name, static_cast<long long>(value));
+      return sl::native::refuse(reason, bytes, "%s=%lld, needs 1 or more", name,
+                                static_cast<long long>(value));
     }
   }
   if (attribute(p, "stored_bits", p->operands[0].dtype.bits) != p->operands[0].dtype.bits) {
-    return sl::native::refuse(reason, bytes, "the weight is stored in %lld bits but the rows have %lld",
+    return sl::native::refuse(reason, bytes,
+                              "the weight is stored in %lld bits but the rows have %lld",
                               static_cast<long long>(attribute(p, "stored_bits", 0)),
                               static_cast<long long>(p->operands[0].dtype.bits));
   }
@@ -67,16 +81,23 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 
 /// Fits what was measured on an H200 (bench/results/cuda_products_h200.json) within a third.
 double cost(const sl_problem* p) {
-  const double m = double(attribute(p, "m", 1)), n = double(attribute(p, "n", 1)), k = double(attribute(p, "k", 1));
+  const double m = double(attribute(p, "m", 1)), n = double(attribute(p, "n", 1)),
+               k = double(attribute(p, "k", 1));
   const double batch = double(attribute(p, "batch", 1));
   const int bits = p->operands[0].dtype.bits;
-  const double startUs = bits == 16 ? 2.5 : 6.0;  // its kernels do not begin before the one ahead has ended
+  // its kernels do not begin before the one ahead has ended
+  const double startUs = bits == 16 ? 2.5 : 6.0;
   // Of float32 what its largest products come near: the estimates of our own kernel are as hopeful.
-  const double flopsPerUs = (bits == 16 ? 750e6 : isTf32(p) ? 300e6 : 64e6) * cuda::targetOf(p).ofH200();
+  const double flopsPerUs = (bits == 16  ? 750e6
+                             : isTf32(p) ? 300e6
+                                         : 64e6) *
+                            cuda::targetOf(p).ofH200();
   // A tile that is not full costs as much as one that is.
-  const double rows = double(cuda::ceilDivide(int64_t(m), 64) * 64), columns = double(cuda::ceilDivide(int64_t(n), 64) * 64);
+  const double rows = double(cuda::ceilDivide(int64_t(m), 64) * 64),
+               columns = double(cuda::ceilDivide(int64_t(n), 64) * 64);
   const double bytes = batch * (m * k + k * n + m * n) * bits / 8;
-  return cuda::kLaunchUs + startUs + std::max(2 * batch * rows * columns * k / flopsPerUs, bytes / 3.0e6);
+  return cuda::kLaunchUs + startUs +
+         std::max(2 * batch * rows * columns * k / flopsPerUs, bytes / 3.0e6);
 }
 
 int64_t workspace(const sl_problem*) { return kWorkspaceBytes; }
@@ -98,7 +119,8 @@ struct PreferenceDestroy {
   void operator()(Preference preference) const { library().preferenceDestroy(preference); }
 };
 
-/// The library's matrices are column-major: it multiplies the transposed product, so its A is our B.
+/// The library's matrices are column-major: it multiplies the transposed product, so its A is our
+/// B.
 struct Plan {
   Handle handle = nullptr;
   std::unique_ptr<Matmul_, MatmulDestroy> matmul;
@@ -106,7 +128,7 @@ struct Plan {
   Algorithm aligned, unaligned;
   bool hasUnaligned = false;
   bool biased = false;
-  std::mutex mutex;   ///< the description holds the address of the bias while it is used
+  std::mutex mutex;  ///< the description holds the address of the bias while it is used
 };
 
 int32_t fail(sl_ctx* ctx, int32_t status, const std::string& text) {
@@ -114,46 +136,53 @@ int32_t fail(sl_ctx* ctx, int32_t status, const std::string& text) {
   return status;
 }
 
-/// One operand: `rows` x `columns` as we see it, one of whose strides is 1. The library sees it transposed.
-Status describe(const sl_problem* p, const char* prefix, int64_t rows, int64_t columns, std::unique_ptr<Layout_, LayoutDestroy>* made,
-                int32_t* transposed) {
+/// One operand: `rows` x `columns` as we see it, one of whose strides is 1. The library sees it
+/// transposed.
+Status describe(const sl_problem* p, const char* prefix, int64_t rows, int64_t columns,
+                std::unique_ptr<Layout_, LayoutDestroy>* made, int32_t* transposed) {
   const Functions& lib = library();
   const std::string name = prefix;
-  const int64_t row = attribute(p, (name + "Row").c_str(), columns), column = attribute(p, (name + "Col").c_str(), 1);
+  const int64_t row = attribute(p, (name + "Row").c_str(), columns),
+                column = attribute(p, (name + "Col").c_str(), 1);
   const bool isRowMajor = column == 1;
   if (transposed) {
     *transposed = isRowMajor ? 0 : 1;
   }
   const int64_t fast = isRowMajor ? columns : rows, slow = isRowMajor ? rows : columns;
   Layout layout = nullptr;
-  Status status = lib.layoutCreate(&layout, typeOf(p->operands[0].dtype), uint64_t(fast), uint64_t(slow),
-                                   std::max<int64_t>(isRowMajor ? row : column, fast));
+  Status status =
+      lib.layoutCreate(&layout, typeOf(p->operands[0].dtype), uint64_t(fast), uint64_t(slow),
+                       std::max<int64_t>(isRowMajor ? row : column, fast));
   made->reset(layout);
   const auto batch = static_cast<int32_t>(attribute(p, "batch", 1));
   const int64_t stride = attribute(p, (name + "Batch").c_str(), 0);
   if (status == kSuccess && batch > 1) {
     status = lib.layoutSet(layout, kBatchCount, &batch, sizeof batch);
-    status = status == kSuccess ? lib.layoutSet(layout, kBatchStride, &stride, sizeof stride) : status;
+    status =
+        status == kSuccess ? lib.layoutSet(layout, kBatchStride, &stride, sizeof stride) : status;
   }
   return status;
 }
 
-/// Number `way` of what the library's heuristics give for addresses of this alignment, or their last one where they give fewer.
+/// Number `way` of what the library's heuristics give for addresses of this alignment, or their
+/// last one where they give fewer.
 Status choose(const Plan& plan, uint32_t alignment, int32_t way, Algorithm* chosen, bool* found) {
   const Functions& lib = library();
   Preference made = nullptr;
   Status status = lib.preferenceCreate(&made);
   const std::unique_ptr<Preference_, PreferenceDestroy> preference(made);
   const uint64_t most = kWorkspaceBytes;
-  status = status == kSuccess ? lib.preferenceSet(made, kMostWorkspace, &most, sizeof most) : status;
+  status =
+      status == kSuccess ? lib.preferenceSet(made, kMostWorkspace, &most, sizeof most) : status;
   for (int operand = 0; operand < 4 && status == kSuccess; ++operand) {
     status = lib.preferenceSet(made, kAlignmentOfA + operand, &alignment, sizeof alignment);
   }
   std::array<Heuristic, kWays> given{};
   int count = 0;
   if (status == kSuccess) {
-    status = lib.heuristic(plan.handle, plan.matmul.get(), plan.a.get(), plan.b.get(), plan.result.get(), plan.result.get(), made,
-                           way + 1, given.data(), &count);
+    status =
+        lib.heuristic(plan.handle, plan.matmul.get(), plan.a.get(), plan.b.get(), plan.result.get(),
+                      plan.result.get(), made, way + 1, given.data(), &count);
   }
   *found = false;
   for (int i = 0; status == kSuccess && i < count; ++i) {
@@ -176,9 +205,12 @@ Status describeAll(const sl_problem* p, Plan* plan) {
   status = status == kSuccess ? describe(p, "a", m, k, &plan->b, &transposeB) : status;
   status = status == kSuccess ? describe(p, "c", m, n, &plan->result, nullptr) : status;
   const uint32_t activation = uint32_t(attribute(p, "activation", 0));
-  const uint32_t epilogue = plan->biased || activation ? (plan->biased ? kWithBias : 0) + activation : kPlain;
-  status = status == kSuccess ? lib.matmulSet(made, kTransposeA, &transposeA, sizeof transposeA) : status;
-  status = status == kSuccess ? lib.matmulSet(made, kTransposeB, &transposeB, sizeof transposeB) : status;
+  const uint32_t epilogue =
+      plan->biased || activation ? (plan->biased ? kWithBias : 0) + activation : kPlain;
+  status = status == kSuccess ? lib.matmulSet(made, kTransposeA, &transposeA, sizeof transposeA)
+                              : status;
+  status = status == kSuccess ? lib.matmulSet(made, kTransposeB, &transposeB, sizeof transposeB)
+                              : status;
   return status == kSuccess ? lib.matmulSet(made, kEpilogue, &epilogue, sizeof epilogue) : status;
 }
 
@@ -210,34 +242,43 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
     choose(*plan, p->operands[0].dtype.bits / 8, way, &plan->unaligned, &plan->hasUnaligned);
   }
   if (status != kSuccess) {
-    return fail(ctx, SL_UNSUPPORTED, words("planning a product", status) + "; routes={'linear': 'cuda', 'matmul': 'cuda'} does without");
+    return fail(ctx, SL_UNSUPPORTED,
+                words("planning a product", status) +
+                    "; routes={'linear': 'cuda', 'matmul': 'cuda'} does without");
   }
   *handle = plan.release();
   return SL_OK;
 }
 
-bool isAligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % kFullAlignment == 0; }
+bool isAligned(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) % kFullAlignment == 0;
+}
 
-int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void* const* outputs, void* workspace) {
+int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void* const* outputs,
+            void* workspace) {
   auto* plan = static_cast<Plan*>(handle);
   const Functions& lib = library();
   const std::lock_guard<std::mutex> lock(plan->mutex);
   bool aligned = isAligned(inputs[0]) && isAligned(inputs[1]) && isAligned(outputs[0]);
   if (plan->biased) {
     aligned = aligned && isAligned(inputs[2]);
-    if (const Status status = lib.matmulSet(plan->matmul.get(), kBias, &inputs[2], sizeof inputs[2]); status != kSuccess) {
+    if (const Status status =
+            lib.matmulSet(plan->matmul.get(), kBias, &inputs[2], sizeof inputs[2]);
+        status != kSuccess) {
       return fail(ctx, SL_DEVICE_ERROR, words("cublasLtMatmulDescSetAttribute", status));
     }
   }
   if (!aligned && !plan->hasUnaligned) {
-    return fail(ctx, SL_UNSUPPORTED, "cuBLASLt: it has no kernel for addresses that are not multiples of 16 bytes");
+    return fail(ctx, SL_UNSUPPORTED,
+                "cuBLASLt: it has no kernel for addresses that are not multiples of 16 bytes");
   }
   const float one = 1, zero = 0;
-  const Status status =
-      lib.matmul(plan->handle, plan->matmul.get(), &one, inputs[1], plan->a.get(), inputs[0], plan->b.get(), &zero, outputs[0],
-                 plan->result.get(), outputs[0], plan->result.get(), aligned ? &plan->aligned : &plan->unaligned, workspace,
-                 kWorkspaceBytes, sl_cuda_stream());
-  return status == kSuccess ? int32_t{SL_OK} : fail(ctx, SL_DEVICE_ERROR, words("cublasLtMatmul", status));
+  const Status status = lib.matmul(
+      plan->handle, plan->matmul.get(), &one, inputs[1], plan->a.get(), inputs[0], plan->b.get(),
+      &zero, outputs[0], plan->result.get(), outputs[0], plan->result.get(),
+      aligned ? &plan->aligned : &plan->unaligned, workspace, kWorkspaceBytes, sl_cuda_stream());
+  return status == kSuccess ? int32_t{SL_OK}
+                            : fail(ctx, SL_DEVICE_ERROR, words("cublasLtMatmul", status));
 }
 
 void destroy(void* handle) { delete static_cast<Plan*>(handle); }
@@ -278,6 +319,10 @@ const sl_kernel_desc kKernels[] = {
 }  // namespace
 }  // namespace straightline::cublaslt
 
-extern "C" const sl_backend_desc sl_backend_cublaslt = {
-    sizeof(sl_backend_desc), SL_ABI_VERSION, "cublaslt", straightline::cublaslt::kKernels,
-    std::size(straightline::cublaslt::kKernels), nullptr, "cuda"};
+extern "C" const sl_backend_desc sl_backend_cublaslt = {sizeof(sl_backend_desc),
+                                                        SL_ABI_VERSION,
+                                                        "cublaslt",
+                                                        straightline::cublaslt::kKernels,
+                                                        std::size(straightline::cublaslt::kKernels),
+                                                        nullptr,
+                                                        "cuda"};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuda.convolution: every convolution. A product of tiles, gathered from the image, where a group has channels enough; a thread
-// an output element otherwise.
+// cuda.convolution: every convolution. A product of tiles, gathered from the image, where a group
+// has channels enough; a thread an output element otherwise.
 #include <cstdio>
 
 #include "kernels.h"
@@ -22,7 +22,9 @@ struct Product {
   Target target;
 
   explicit Product(const sl_problem* p)
-      : groups(attribute(p, "groups", 1)), bytes(p->operands[0].dtype.bits / 8), target(targetOf(p)) {
+      : groups(attribute(p, "groups", 1)),
+        bytes(p->operands[0].dtype.bits / 8),
+        target(targetOf(p)) {
     const int64_t batch = attribute(p, "n", kUnknown);
     m = batch == kUnknown ? kUnknown : batch * attribute(p, "ho", 1) * attribute(p, "wo", 1);
     n = attribute(p, "k", 1) / groups;
@@ -45,21 +47,26 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return 1;
 }
 
-/// Fits what was measured on an H200 (bench/results/cuda_convolutions_h200.json), most of it within a third: a step of the
-/// reduction takes longer than one of a product, because its rows are gathered.
+/// Fits what was measured on an H200 (bench/results/cuda_convolutions_h200.json), most of it within
+/// a third: a step of the reduction takes longer than one of a product, because its rows are
+/// gathered.
 double cost(const sl_problem* p) {
   const Product c(p);
   if (!c.isTiled) {
     return kLaunchUs + 1e-6 * double(known(c.m, 1024)) * double(c.n * c.groups) * double(c.k);
   }
   constexpr int64_t kFewChannels = 4;
-  const bool hasFewChannels = c.groups == 1 && attribute(p, "c", 1) <= kFewChannels;  // most of what is gathered is zeros
-  const double times = c.hasTf32        ? (hasFewChannels ? 5.2 : 2.6)
+  // most of what is gathered is zeros
+  const bool hasFewChannels = c.groups == 1 && attribute(p, "c", 1) <= kFewChannels;
+  const double times = c.hasTf32          ? (hasFewChannels ? 5.2 : 2.6)
                        : c.tileBytes == 2 ? (hasFewChannels ? 6.5 : 1.7)
-                                      : (hasFewChannels ? 2.5 : 1.8);
-  const double pixels = double(known(attribute(p, "n", 1), 8)) * double(attribute(p, "h", 1) * attribute(p, "w", 1));
-  const double moved = pixels * double(attribute(p, "c", 1)) + double(known(c.m, 1024)) * double(c.n * c.groups);
-  return kLaunchUs + 0.5 + times * (tileMicroseconds(c.groups, c.m, c.n, c.k, c.tileBytes, c.target) - kLaunchUs) +
+                                          : (hasFewChannels ? 2.5 : 1.8);
+  const double pixels =
+      double(known(attribute(p, "n", 1), 8)) * double(attribute(p, "h", 1) * attribute(p, "w", 1));
+  const double moved =
+      pixels * double(attribute(p, "c", 1)) + double(known(c.m, 1024)) * double(c.n * c.groups);
+  return kLaunchUs + 0.5 +
+         times * (tileMicroseconds(c.groups, c.m, c.n, c.k, c.tileBytes, c.target) - kLaunchUs) +
          moved * double(c.bytes) / 1.8e6;
 }
 
@@ -81,13 +88,15 @@ void tune(const sl_problem* p, int64_t* values) {
 
 void note(const sl_problem* p, char* text, size_t bytes) {
   if (Product(p).hasTf32) {
-    std::snprintf(text, bytes, "TF32: factors are rounded to 10 bits, as torch.backends.cudnn.allow_tf32 says");
+    std::snprintf(text, bytes,
+                  "TF32: factors are rounded to 10 bits, as torch.backends.cudnn.allow_tf32 says");
   }
 }
 
-constexpr sl_tunable kTunables[] = {{"transposed", 0, 0, 1}, {"mr", 0, 0, 64},      {"nr", 0, 0, 64},
-                                    {"rows", 0, 0, 128},     {"columns", 0, 0, 128}, {"threads", 0, 0, 1024},
-                                    {"splits", 1, 1, kMostSplits}, {"tf32", 0, 0, 1}};
+constexpr sl_tunable kTunables[] = {
+    {"transposed", 0, 0, 1},       {"mr", 0, 0, 64},       {"nr", 0, 0, 64},
+    {"rows", 0, 0, 128},           {"columns", 0, 0, 128}, {"threads", 0, 0, 1024},
+    {"splits", 1, 1, kMostSplits}, {"tf32", 0, 0, 1}};
 
 }  // namespace
 

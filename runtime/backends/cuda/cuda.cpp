@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The backend for NVIDIA's devices: memory space, queues over streams, launches of machine code. Its kernels are emitted as
-// CUDA C++; here stand only those that compete with others (kernels.h).
+// The backend for NVIDIA's devices: memory space, queues over streams, launches of machine code.
+// Its kernels are emitted as CUDA C++; here stand only those that compete with others (kernels.h).
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
@@ -24,11 +24,14 @@ constexpr char kName[] = "cuda";
 
 struct Queue {
   const OpenDevice& device;
-  Stream stream;                       ///< of a gathering queue: where the run that it gathers will be launched
+  /// of a gathering queue: where the run that it gathers will be launched
+  Stream stream;
   bool owned;
   std::unique_ptr<LaunchGraph> graph;  ///< not null: it gathers a run
-  bool direct = false;                 ///< the host has asked for what this run had made so far: the rest is not gathered
-  std::atomic<uint64_t> order{0};      ///< of a default stream, which lives as long as its context: asked once
+  /// the host has asked for what this run had made so far: the rest is not gathered
+  bool direct = false;
+  /// of a default stream, which lives as long as its context: asked once
+  std::atomic<uint64_t> order{0};
 };
 
 Queue* asQueue(void* queue) { return static_cast<Queue*>(queue); }
@@ -77,7 +80,8 @@ void* allocate(int32_t device, size_t bytes, size_t) {  // the driver aligns to 
     return nullptr;
   }
   const RelaxedCapture relaxed(driver());
-  return driver().allocate(&address, bytes) == kSuccess ? reinterpret_cast<void*>(address) : nullptr;
+  return driver().allocate(&address, bytes) == kSuccess ? reinterpret_cast<void*>(address)
+                                                        : nullptr;
 }
 
 void deallocate(int32_t device, void* address, size_t) {
@@ -92,12 +96,15 @@ void* queueCreate(int32_t number) {
   Stream stream = nullptr;
   const OpenDevice& device = openDevice(number);
   const Entered entered(device);
-  return entered && driver().streamCreate(&stream, 0) == kSuccess ? new Queue{device, stream, true, nullptr} : nullptr;
+  return entered && driver().streamCreate(&stream, 0) == kSuccess
+             ? new Queue{device, stream, true, nullptr}
+             : nullptr;
 }
 
 void* queueAdopt(int32_t number, void* native) {
   const OpenDevice& device = openDevice(number);
-  return device.error.empty() ? new Queue{device, static_cast<Stream>(native), false, nullptr} : nullptr;
+  return device.error.empty() ? new Queue{device, static_cast<Stream>(native), false, nullptr}
+                              : nullptr;
 }
 
 void queueDestroy(void* handle) {
@@ -119,11 +126,15 @@ int32_t queueCaptured(void* queue) {
   }
   int status = 0;
   const Entered entered(deviceOf(queue));
-  return entered && driver().streamCapturing(streamOf(queue), &status) == kSuccess && status != 0 ? 1 : 0;
+  return entered && driver().streamCapturing(streamOf(queue), &status) == kSuccess && status != 0
+             ? 1
+             : 0;
 }
 
 /// Whether the queue keeps what it is given for the launch of the graph.
-bool gathers(void* queue) { return asQueue(queue)->graph && !asQueue(queue)->direct && !driver().waits; }
+bool gathers(void* queue) {
+  return asQueue(queue)->graph && !asQueue(queue)->direct && !driver().waits;
+}
 
 /// Launches what was gathered so far, for the host to read.
 Result stopGathering(void* queue) {
@@ -131,11 +142,14 @@ Result stopGathering(void* queue) {
   return asQueue(queue)->graph->launchOnce(streamOf(queue));
 }
 
-/// Whether launches on a stream may say that the kernel waits by itself for the one ahead, in a capture too.
+/// Whether launches on a stream may say that the kernel waits by itself for the one ahead, in a
+/// capture too.
 bool canOverlap() { return driver().launchWith.function && driver().graphAddEdges.function; }
 
-/// Starts the kernel on the stream: before the one ahead of it in this run has ended where both wait by themselves, else behind its end.
-Result startOnStream(void* queue, sl_ctx* ctx, const KernelFacts& facts, LaunchConfig config, void** arguments) {
+/// Starts the kernel on the stream: before the one ahead of it in this run has ended where both
+/// wait by themselves, else behind its end.
+Result startOnStream(void* queue, sl_ctx* ctx, const KernelFacts& facts, LaunchConfig config,
+                     void** arguments) {
   Result result = kSuccess;
   if (facts.waits && ctx->behind == queue) {
     LaunchAttribute attribute{kProgrammaticSerialization, {}, 1, {}};
@@ -143,7 +157,8 @@ Result startOnStream(void* queue, sl_ctx* ctx, const KernelFacts& facts, LaunchC
     config.attributeCount = 1;
     result = driver().launchWith(&config, facts.kernel, arguments, nullptr);
   } else {
-    result = driver().launch(facts.kernel, config.gridX, 1, 1, config.blockX, 1, 1, config.sharedBytes, config.stream, arguments, nullptr);
+    result = driver().launch(facts.kernel, config.gridX, 1, 1, config.blockX, 1, 1,
+                             config.sharedBytes, config.stream, arguments, nullptr);
   }
   ctx->behind = facts.waits && ctx->overlap && canOverlap() ? queue : nullptr;
   return result;
@@ -160,7 +175,8 @@ int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void*
   const auto threads = static_cast<unsigned>(grid->threads);
   const auto sharedBytes = static_cast<unsigned>(grid->shared_bytes);
   if (gathers(queue)) {
-    return failed(ctx, deviceOf(queue), asQueue(queue)->graph->kernel(facts, blocks, threads, sharedBytes, arguments));
+    return failed(ctx, deviceOf(queue),
+                  asQueue(queue)->graph->kernel(facts, blocks, threads, sharedBytes, arguments));
   }
   if (blocks == 0) {
     return SL_OK;
@@ -175,10 +191,12 @@ int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void*
   return failed(ctx, deviceOf(queue), waits ? driver().streamSynchronize(streamOf(queue)) : result);
 }
 
-/// An entry of a library, which puts its own work on the stream: it is called at once, on the calling thread.
-int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t pointerCount, const int64_t* scalars,
-               int32_t scalarCount) {
-  const LibraryCall call{ctx, reinterpret_cast<sl_thunk_fn>(entry), pointers, pointerCount, scalars, scalarCount};
+/// An entry of a library, which puts its own work on the stream: it is called at once, on the
+/// calling thread.
+int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t pointerCount,
+               const int64_t* scalars, int32_t scalarCount) {
+  const LibraryCall call{
+      ctx, reinterpret_cast<sl_thunk_fn>(entry), pointers, pointerCount, scalars, scalarCount};
   if (gathers(queue)) {
     const Result result = asQueue(queue)->graph->library(call);
     return result == kSuccess ? ctx->status : failed(ctx, deviceOf(queue), result);
@@ -195,8 +213,8 @@ int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int
   return ctx->status;
 }
 
-int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinationSpace, const void* source,
-             const char* sourceSpace, size_t bytes) {
+int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinationSpace,
+             const void* source, const char* sourceSpace, size_t bytes) {
   const bool toDevice = std::strcmp(destinationSpace, kName) == 0;
   const bool fromDevice = std::strcmp(sourceSpace, kName) == 0;
   const auto to = reinterpret_cast<Address>(destination);
@@ -209,7 +227,8 @@ int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinatio
     if (toDevice) {
       return failed(ctx, deviceOf(queue), asQueue(queue)->graph->copy(to, from, bytes));
     }
-    if (const int32_t status = failed(ctx, deviceOf(queue), stopGathering(queue)); status != SL_OK) {
+    if (const int32_t status = failed(ctx, deviceOf(queue), stopGathering(queue));
+        status != SL_OK) {
       return status;
     }
   }
@@ -228,7 +247,8 @@ int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinatio
     return failed(ctx, deviceOf(queue), driver().copyToDevice(to, source, bytes, streamOf(queue)));
   }
   if (fromDevice) {
-    return failed(ctx, deviceOf(queue), driver().copyToHost(destination, from, bytes, streamOf(queue)));
+    return failed(ctx, deviceOf(queue),
+                  driver().copyToHost(destination, from, bytes, streamOf(queue)));
   }
   sl_fail(ctx, SL_INTERNAL, 0, 0, 0);  // between host buffers the team copies
   return SL_INTERNAL;
@@ -313,7 +333,9 @@ int32_t graphBegin(void* graph, sl_ctx*, void* queue) {
 }
 
 int32_t graphLaunch(void* graph, sl_ctx* ctx) {
-  return gathers(graph) ? failed(ctx, deviceOf(graph), asQueue(graph)->graph->launch(streamOf(graph))) : SL_OK;
+  return gathers(graph)
+             ? failed(ctx, deviceOf(graph), asQueue(graph)->graph->launch(streamOf(graph)))
+             : SL_OK;
 }
 
 int32_t graphAgain(void* graph, sl_ctx* ctx, void* queue) {
@@ -336,41 +358,55 @@ int32_t refuse(const std::string& words, int32_t status, char* reason, size_t by
   return status;
 }
 
-std::string cudaVersion(int version) { return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10); }
+std::string cudaVersion(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
 
-/// What helps where the driver is of an older CUDA than the NVRTC that made machine code. NVIDIA's wheels for CUDA 12 and 13 differ by name.
+/// What helps where the driver is of an older CUDA than the NVRTC that made machine code. NVIDIA's
+/// wheels for CUDA 12 and 13 differ by name.
 std::string remedyFor(int driverVersion, int compiler) {
   const std::string own = std::to_string(driverVersion / 1000);
   const bool is12 = driverVersion < 13000;
-  return "; such a driver may not take what that makes: needs a driver of CUDA " + std::to_string(compiler / 1000) +
-         " or an NVRTC of CUDA " + own + " (`pip install " +
+  return "; such a driver may not take what that makes: needs a driver of CUDA " +
+         std::to_string(compiler / 1000) + " or an NVRTC of CUDA " + own + " (`pip install " +
          (is12 ? "nvidia-cuda-nvrtc-cu12" : "'nvidia-cuda-nvrtc==" + own + ".*'") +
-         "`, STRAIGHTLINE_NVRTC=<site-packages>/nvidia/" + (is12 ? "cuda_nvrtc" : "cu" + own) + "/lib/libnvrtc.so." + own + ")";
+         "`, STRAIGHTLINE_NVRTC=<site-packages>/nvidia/" + (is12 ? "cuda_nvrtc" : "cu" + own) +
+         "/lib/libnvrtc.so." + own + ")";
 }
 
-/// Why machine code was not taken: with what device, driver and compiler are where it is for another device, or for a newer driver.
+/// Why machine code was not taken: with what device, driver and compiler are where it is for
+/// another device, or for a newer driver.
 std::string loadFailure(const OpenDevice& device, Result result, const sl_device_image& image) {
   std::string words = device.words(result);
-  const int compiler = image.size >= offsetof(sl_device_image, compiler) + sizeof(image.compiler) ? image.compiler : 0;
-  const bool isUnfit = result == kInvalidImage || result == kNoImageForDevice || result == kNewerImage;
+  const int compiler = image.size >= offsetof(sl_device_image, compiler) + sizeof(image.compiler)
+                           ? image.compiler
+                           : 0;
+  const bool isUnfit =
+      result == kInvalidImage || result == kNoImageForDevice || result == kNewerImage;
   if (isUnfit && device.error.empty()) {
     const int version = driver().version;
-    words += "; device " + std::to_string(device.number) + " is sm_" + std::to_string(device.major) + std::to_string(device.minor) +
+    words += "; device " + std::to_string(device.number) + " is sm_" +
+             std::to_string(device.major) + std::to_string(device.minor) +
              ", its driver is for CUDA " + cudaVersion(version);
     words += compiler > 0 ? "; the kernel was compiled by NVRTC " + cudaVersion(compiler) : "";
     if (compiler / 1000 > version / 1000) {
       words += remedyFor(version, compiler);
     } else if (result != kNoImageForDevice) {
-      words += "; the driver takes what an NVRTC of its own version makes (STRAIGHTLINE_NVRTC names one)";
+      words +=
+          "; the driver takes what an NVRTC of its own version makes (STRAIGHTLINE_NVRTC names "
+          "one)";
     }
   }
   return words;
 }
 
-/// Null with `result` set on failure. An image stays at its address for as long as one of its kernels is loaded.
-std::shared_ptr<LoadedImage> loadImage(const OpenDevice& device, const sl_device_image& image, Result* result) {
+/// Null with `result` set on failure. An image stays at its address for as long as one of its
+/// kernels is loaded.
+std::shared_ptr<LoadedImage> loadImage(const OpenDevice& device, const sl_device_image& image,
+                                       Result* result) {
   static std::mutex mutex;
-  static auto* const known = new std::map<std::pair<int32_t, const void*>, std::weak_ptr<LoadedImage>>;
+  static auto* const known =
+      new std::map<std::pair<int32_t, const void*>, std::weak_ptr<LoadedImage>>;
   const std::lock_guard<std::mutex> lock(mutex);
   std::erase_if(*known, [](const auto& entry) { return entry.second.expired(); });
   std::weak_ptr<LoadedImage>& place = (*known)[{device.number, image.data}];
@@ -387,7 +423,8 @@ std::shared_ptr<LoadedImage> loadImage(const OpenDevice& device, const sl_device
   return loaded;
 }
 
-int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* reason, size_t bytes) {
+int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* reason,
+             size_t bytes) {
   const OpenDevice& device = openDevice(number);
   if (!driver().error.empty()) {
     return refuse(driver().error, SL_UNSUPPORTED, reason, bytes);
@@ -395,8 +432,12 @@ int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* re
   const Entered entered(device);
   Result result = entered.result;
   const RelaxedCapture relaxed(driver());
-  constexpr int kFirstThatWaits = 9;  // older ones have no such instruction, and the kernel nothing in its place
-  Loaded loaded{device, nullptr, {nullptr, code->argument_count, code->waits != 0 && device.major >= kFirstThatWaits}};
+  // older ones have no such instruction, and the kernel nothing in its place
+  constexpr int kFirstThatWaits = 9;
+  Loaded loaded{
+      device,
+      nullptr,
+      {nullptr, code->argument_count, code->waits != 0 && device.major >= kFirstThatWaits}};
   if (result == kSuccess) {
     loaded.image = loadImage(device, *code->image, &result);
   }
@@ -404,7 +445,8 @@ int32_t load(int32_t number, const sl_device_code* code, void** kernel, char* re
     result = driver().libraryKernel(&loaded.facts.kernel, loaded.image->library, code->symbol);
   }
   if (result != kSuccess) {
-    return refuse(loadFailure(device, result, *code->image), result == kOutOfMemory ? SL_OUT_OF_MEMORY : SL_DEVICE_ERROR, reason, bytes);
+    return refuse(loadFailure(device, result, *code->image),
+                  result == kOutOfMemory ? SL_OUT_OF_MEMORY : SL_DEVICE_ERROR, reason, bytes);
   }
   *kernel = new Loaded(loaded);
   return SL_OK;
@@ -423,21 +465,47 @@ const char* missing(int32_t device) {
   return error.empty() ? nullptr : error.c_str();
 }
 
-const sl_device_desc kDevice = {sizeof(sl_device_desc), kName, 0,     allocate, deallocate,  queueCreate,
-                                queueDestroy,           launch, copy, record,   wait,        synchronize,
-                                eventDestroy,           query, load,  unload,   start,       queueAdopt,
-                                1,                      queueOrder,   queueCaptured,         recordAgain,
-                                finish,                 graphCreate,  graphBegin,            graphLaunch,
-                                graphAgain,             missing,      graphStep};
+const sl_device_desc kDevice = {sizeof(sl_device_desc),
+                                kName,
+                                0,
+                                allocate,
+                                deallocate,
+                                queueCreate,
+                                queueDestroy,
+                                launch,
+                                copy,
+                                record,
+                                wait,
+                                synchronize,
+                                eventDestroy,
+                                query,
+                                load,
+                                unload,
+                                start,
+                                queueAdopt,
+                                1,
+                                queueOrder,
+                                queueCaptured,
+                                recordAgain,
+                                finish,
+                                graphCreate,
+                                graphBegin,
+                                graphLaunch,
+                                graphAgain,
+                                missing,
+                                graphStep};
 
 // Copied before main starts from objects that are constant-initialised, as native's are.
-const sl_kernel_desc kKernels[] = {attentionKernel, convolutionKernel, gemvKernel, gemvGroupKernel,
-                                    linearKernel,    matmulKernel,      transposeKernel};
+const sl_kernel_desc kKernels[] = {attentionKernel, convolutionKernel, gemvKernel,
+                                   gemvGroupKernel, linearKernel,      matmulKernel,
+                                   transposeKernel};
 
 }  // namespace
 }  // namespace straightline::cuda
 
-extern "C" const sl_backend_desc sl_backend_cuda = {
-    sizeof(sl_backend_desc),    SL_ABI_VERSION,
-    straightline::cuda::kName,  straightline::cuda::kKernels,
-    std::size(straightline::cuda::kKernels), &straightline::cuda::kDevice};
+extern "C" const sl_backend_desc sl_backend_cuda = {sizeof(sl_backend_desc),
+                                                    SL_ABI_VERSION,
+                                                    straightline::cuda::kName,
+                                                    straightline::cuda::kKernels,
+                                                    std::size(straightline::cuda::kKernels),
+                                                    &straightline::cuda::kDevice};

@@ -17,14 +17,16 @@ constexpr int kOldest = 12000;  ///< the first driver with cuLibraryLoadData
 
 /// Fills the table; an error in words, or nothing.
 std::string bind(Driver* driver, void* library) {
-#define SL_CUDA_TAKE(member, symbol, kind, parameters)                                                    \
-  driver->member.function = reinterpret_cast<decltype(driver->member.function)>(dlsym(library, #symbol)); \
+#define SL_CUDA_TAKE(member, symbol, kind, parameters)                              \
+  driver->member.function =                                                         \
+      reinterpret_cast<decltype(driver->member.function)>(dlsym(library, #symbol)); \
   driver->member.count = &counters().kind;
   SL_CUDA_NEWER_DRIVER(SL_CUDA_TAKE)
-#define SL_CUDA_BIND(member, symbol, kind, parameters)                                              \
-  SL_CUDA_TAKE(member, symbol, kind, parameters)                                                    \
-  if (!driver->member.function) {                                                                   \
-    return std::string(kLibrary) + " has no " #symbol ": a driver of CUDA 12.0 or newer is needed"; \
+#define SL_CUDA_BIND(member, symbol, kind, parameters)                           \
+  SL_CUDA_TAKE(member, symbol, kind, parameters)                                 \
+  if (!driver->member.function) {                                                \
+    return std::string(kLibrary) + " has no " #symbol                            \
+                                   ": a driver of CUDA 12.0 or newer is needed"; \
   }
   SL_CUDA_DRIVER(SL_CUDA_BIND)
 #undef SL_CUDA_BIND
@@ -33,10 +35,12 @@ std::string bind(Driver* driver, void* library) {
 }
 
 std::string open(Driver* driver) {
-  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);  // never closed: frameworks use it as well
+  // never closed: frameworks use it as well
+  void* library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* reason = dlerror();
-    return std::string("NVIDIA's driver ") + kLibrary + " cannot be opened: " + (reason ? reason : "no reason given");
+    return std::string("NVIDIA's driver ") + kLibrary +
+           " cannot be opened: " + (reason ? reason : "no reason given");
   }
   if (std::string error = bind(driver, library); !error.empty()) {
     return error;
@@ -47,8 +51,8 @@ std::string open(Driver* driver) {
   int& version = driver->version;
   driver->driverVersion(&version);
   if (version < kOldest) {
-    return "NVIDIA's driver is for CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) +
-           " but 12.0 or newer is needed";
+    return "NVIDIA's driver is for CUDA " + std::to_string(version / 1000) + "." +
+           std::to_string(version % 1000 / 10) + " but 12.0 or newer is needed";
   }
   driver->process = getpid();
   const char* waits = std::getenv("STRAIGHTLINE_SYNC");
@@ -67,7 +71,8 @@ void open(OpenDevice* device) {
   driver.deviceCount(&count);
   if (device->number < 0 || device->number >= count) {
     device->result = kInvalidDevice;
-    device->error = "there is no device " + std::to_string(device->number) + ": NVIDIA's driver has " + std::to_string(count);
+    device->error = "there is no device " + std::to_string(device->number) +
+                    ": NVIDIA's driver has " + std::to_string(count);
     return;
   }
   Device handle = 0;
@@ -78,7 +83,8 @@ void open(OpenDevice* device) {
   driver.deviceAttribute(&device->major, kComputeMajor, handle);
   driver.deviceAttribute(&device->minor, kComputeMinor, handle);
   if (device->result != kSuccess) {
-    device->error = "device " + std::to_string(device->number) + " cannot be used: " + driver.words(device->result);
+    device->error = "device " + std::to_string(device->number) +
+                    " cannot be used: " + driver.words(device->result);
   }
 }
 
@@ -124,7 +130,8 @@ const Driver& driver() {
 
 const OpenDevice& openDevice(int32_t number) {
   constexpr int32_t kMost = 64;
-  static std::atomic<const OpenDevice*> known[kMost + 1];  // never destroyed; the last one stands for numbers that no machine has
+  // never destroyed; the last one stands for numbers that no machine has
+  static std::atomic<const OpenDevice*> known[kMost + 1];
   static std::mutex mutex;
   std::atomic<const OpenDevice*>& place = known[number >= 0 && number < kMost ? number : kMost];
   if (const OpenDevice* device = place.load(std::memory_order_acquire)) {

@@ -16,7 +16,8 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   }
   const int64_t m = attribute(p, "m", kUnknown);
   if (m == kUnknown) {
-    return sl::native::refuse(reason, bytes, "m is dynamic, needs 1 to %lld", static_cast<long long>(kMostRows));
+    return sl::native::refuse(reason, bytes, "m is dynamic, needs 1 to %lld",
+                              static_cast<long long>(kMostRows));
   }
   if (m < 1 || m > kMostRows) {
     return sl::native::refuse(reason, bytes, "m=%lld, needs 1 to %lld", static_cast<long long>(m),
@@ -25,16 +26,20 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return 1;
 }
 
-int64_t storedBytes(const sl_problem* p) { return attribute(p, "stored_bits", p->operands[0].dtype.bits) / 8; }
+int64_t storedBytes(const sl_problem* p) {
+  return attribute(p, "stored_bits", p->operands[0].dtype.bits) / 8;
+}
 
 double cost(const sl_problem* p) {
-  return gemvMicroseconds(attribute(p, "m", 1), attribute(p, "n", 1), attribute(p, "k", 1), storedBytes(p));
+  return gemvMicroseconds(attribute(p, "m", 1), attribute(p, "n", 1), attribute(p, "k", 1),
+                          storedBytes(p));
 }
 
 void tune(const sl_problem* p, int64_t* values) {
   // Pieces of 16 bytes are counted in the wider of both types.
   const int64_t bytes = std::max<int64_t>(storedBytes(p), p->operands[0].dtype.bits / 8);
-  const GemvChoice c = gemvChoice(attribute(p, "m", 1), attribute(p, "n", 1), attribute(p, "k", 1), bytes);
+  const GemvChoice c =
+      gemvChoice(attribute(p, "m", 1), attribute(p, "n", 1), attribute(p, "k", 1), bytes);
   values[0] = c.rows;
   values[1] = c.mr;
   values[2] = c.lanes;
@@ -42,8 +47,11 @@ void tune(const sl_problem* p, int64_t* values) {
   values[4] = c.unroll;
 }
 
-constexpr sl_tunable kTunables[] = {
-    {"rows", 1, 1, 8}, {"mr", 1, 1, kMostRows}, {"lanes", 32, 1, 256}, {"threads", 128, 32, 1024}, {"unroll", 1, 1, 4}};
+constexpr sl_tunable kTunables[] = {{"rows", 1, 1, 8},
+                                    {"mr", 1, 1, kMostRows},
+                                    {"lanes", 32, 1, 256},
+                                    {"threads", 128, 32, 1024},
+                                    {"unroll", 1, 1, 4}};
 
 }  // namespace
 

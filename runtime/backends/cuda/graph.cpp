@@ -10,8 +10,10 @@ constexpr size_t kCopyValues = 3;
 
 thread_local Stream libraryStream = nullptr;  ///< see sl_cuda_stream
 
-/// What comes behind may start once every block of the kernel has let it, and waits for its end itself.
-constexpr EdgeData kProgrammatic = {1, 0, 1, {}};  // from port "programmatic", to the default port, type "programmatic"
+/// What comes behind may start once every block of the kernel has let it, and waits for its end
+/// itself.
+// from port "programmatic", to the default port, type "programmatic"
+constexpr EdgeData kProgrammatic = {1, 0, 1, {}};
 
 }  // namespace
 
@@ -56,8 +58,8 @@ void LaunchGraph::step(int32_t number, const int32_t* after, int32_t count) {
 
 void LaunchGraph::advance() { ahead_.assign(1, static_cast<uint32_t>(position_++)); }
 
-Result LaunchGraph::kernel(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes,
-                           void* const* arguments) {
+Result LaunchGraph::kernel(const KernelFacts& facts, unsigned blocks, unsigned threads,
+                           unsigned sharedBytes, void* const* arguments) {
   const auto count = static_cast<size_t>(facts.arguments);
   if (isSame(facts, blocks, threads, sharedBytes, arguments)) {
     advance();
@@ -70,14 +72,14 @@ Result LaunchGraph::kernel(const KernelFacts& facts, unsigned blocks, unsigned t
   return take({facts, blocks, threads, sharedBytes, 0, count, blocks > 0}, given_.data());
 }
 
-bool LaunchGraph::isSame(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes,
-                         void* const* arguments) const {
+bool LaunchGraph::isSame(const KernelFacts& facts, unsigned blocks, unsigned threads,
+                         unsigned sharedBytes, void* const* arguments) const {
   if (!exec_ || position_ >= nodes_.size()) {
     return false;
   }
   const Node& node = nodes_[position_];
-  if (node.facts.kernel != facts.kernel || node.blocks != blocks || node.threads != threads || node.sharedBytes != sharedBytes ||
-      !node.enabled || !isNext(node)) {
+  if (node.facts.kernel != facts.kernel || node.blocks != blocks || node.threads != threads ||
+      node.sharedBytes != sharedBytes || !node.enabled || !isNext(node)) {
     return false;
   }
   const uint64_t* own = values_.data() + node.first;
@@ -107,7 +109,8 @@ Result LaunchGraph::library(const LibraryCall& call) {
   Node like{{nullptr, 0, false}, 0, 0, 0, 0, count, true};
   like.entry = call.entry;
   const bool isKnown = exec_ && position_ < nodes_.size() && fits(nodes_[position_], like);
-  if (isKnown && std::equal(given_.data(), given_.data() + count, values_.data() + nodes_[position_].first)) {
+  if (isKnown &&
+      std::equal(given_.data(), given_.data() + count, values_.data() + nodes_[position_].first)) {
     advance();
     return kSuccess;
   }
@@ -176,13 +179,15 @@ Result LaunchGraph::take(const Node& like, const uint64_t* values) {
 }
 
 bool LaunchGraph::isNext(const Node& node) const {
-  return std::equal(ahead_.begin(), ahead_.end(), after_.begin() + static_cast<ptrdiff_t>(node.firstAfter),
+  return std::equal(ahead_.begin(), ahead_.end(),
+                    after_.begin() + static_cast<ptrdiff_t>(node.firstAfter),
                     after_.begin() + static_cast<ptrdiff_t>(node.firstAfter + node.countAfter));
 }
 
 bool LaunchGraph::fits(const Node& node, const Node& like) const {
-  return isNext(node) && node.facts.kernel == like.facts.kernel && node.entry == like.entry && node.count == like.count &&
-         node.threads == like.threads && (like.enabled ? !node.empty : !programmatic_);
+  return isNext(node) && node.facts.kernel == like.facts.kernel && node.entry == like.entry &&
+         node.count == like.count && node.threads == like.threads &&
+         (like.enabled ? !node.empty : !programmatic_);
 }
 
 Result LaunchGraph::add(const Node& like, const uint64_t* values) {
@@ -199,8 +204,9 @@ Result LaunchGraph::add(const Node& like, const uint64_t* values) {
 Result LaunchGraph::update(const Node& like, const uint64_t* values) {
   Node& node = nodes_[position_];
   uint64_t* own = values_.data() + node.first;
-  if (node.enabled == like.enabled && (!like.enabled || (node.blocks == like.blocks && node.sharedBytes == like.sharedBytes &&
-                                                          std::equal(own, own + node.count, values)))) {
+  if (node.enabled == like.enabled &&
+      (!like.enabled || (node.blocks == like.blocks && node.sharedBytes == like.sharedBytes &&
+                         std::equal(own, own + node.count, values)))) {
     return kSuccess;
   }
   const Entered entered(device_);
@@ -276,7 +282,8 @@ void LaunchGraph::forget(size_t keep) {
 Result LaunchGraph::build() {
   const RelaxedCapture relaxed(driver_);
   Result result = driver_.graphCreate(&graph_, 0);
-  const bool idle = std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return !node.enabled; });
+  const bool idle =
+      std::any_of(nodes_.begin(), nodes_.end(), [](const Node& node) { return !node.enabled; });
   plain_ = plain_ || idle || !driver_.graphAddEdges.function;
   for (size_t i = 0; result == kSuccess && i < nodes_.size(); ++i) {
     result = addNode(&nodes_[i]);
@@ -295,9 +302,11 @@ Result LaunchGraph::build() {
 Result LaunchGraph::addNode(Node* node) {
   const uint32_t* ahead = after_.data() + node->firstAfter;
   const auto waits = [](const Node& other) { return other.facts.kernel && other.facts.waits; };
-  // All edges to a node are of one kind: it waits for every kernel ahead by itself, or starts behind the ends of all.
+  // All edges to a node are of one kind: it waits for every kernel ahead by itself, or starts
+  // behind the ends of all.
   const bool early = node->countAfter > 0 && !plain_ && waits(*node) &&
-                     std::all_of(ahead, ahead + node->countAfter, [&](uint32_t place) { return waits(nodes_[place]); });
+                     std::all_of(ahead, ahead + node->countAfter,
+                                 [&](uint32_t place) { return waits(nodes_[place]); });
   handles_.clear();
   for (size_t i = 0; i < node->countAfter; ++i) {
     handles_.push_back(nodes_[ahead[i]].handle);
@@ -305,7 +314,8 @@ Result LaunchGraph::addNode(Node* node) {
   const GraphNode* from = early ? nullptr : handles_.data();
   const size_t count = early ? 0 : handles_.size();
   Result result = kSuccess;
-  node->empty = !node->facts.kernel && !node->enabled;  // a copy of nothing may have no addresses
+  // a copy of nothing may have no addresses
+  node->empty = !node->facts.kernel && !node->enabled;
   if (node->entry) {
     result = driver_.graphAddChild(&node->handle, graph_, from, count, node->child);
   } else if (node->empty) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What LaunchGraph asks of the driver, with a driver that only keeps graphs and says what a launch of one would run.
+// What LaunchGraph asks of the driver, with a driver that only keeps graphs and says what a launch
+// of one would run.
 #include "graph.h"
 
 #include <gtest/gtest.h>
@@ -11,9 +12,9 @@
 namespace straightline::cuda {
 
 struct GraphNode_ {
-  std::string text;                  ///< "k(1, 2)x4"; what it would run
+  std::string text;  ///< "k(1, 2)x4"; what it would run
   std::vector<GraphNode_*> after;
-  bool early = false;                ///< it may start before the one ahead has ended
+  bool early = false;  ///< it may start before the one ahead has ended
   bool enabled = true;
 };
 struct Graph_ {
@@ -53,17 +54,21 @@ Result answer(const char* call) {
 std::string textOf(const KernelNodeParameters& parameters) {
   std::string text = parameters.kernel->name + "(";
   for (int i = 0; i < parameters.kernel->arguments; ++i) {
-    text += (i ? ", " : "") + std::to_string(*static_cast<const uint64_t*>(parameters.arguments[i]));
+    text +=
+        (i ? ", " : "") + std::to_string(*static_cast<const uint64_t*>(parameters.arguments[i]));
   }
-  return text + ")x" + std::to_string(parameters.gridX) + (parameters.sharedBytes ? "s" + std::to_string(parameters.sharedBytes) : "");
+  return text + ")x" + std::to_string(parameters.gridX) +
+         (parameters.sharedBytes ? "s" + std::to_string(parameters.sharedBytes) : "");
 }
 
 std::string textOf(const CopyParameters& parameters) {
-  return "copy(" + std::to_string(parameters.to.device) + ", " + std::to_string(parameters.from.device) + ", " +
-         std::to_string(parameters.widthBytes) + ")";
+  return "copy(" + std::to_string(parameters.to.device) + ", " +
+         std::to_string(parameters.from.device) + ", " + std::to_string(parameters.widthBytes) +
+         ")";
 }
 
-Result add(GraphNode* node, Graph graph, const GraphNode* from, size_t count, const std::string& text) {
+Result add(GraphNode* node, Graph graph, const GraphNode* from, size_t count,
+           const std::string& text) {
   *node = new GraphNode_{text, {from, from + count}};
   graph->nodes.push_back(*node);
   return answer("add");
@@ -101,7 +106,8 @@ Driver makeDriver() {
     ++seen.graphs;
     return answer("capture");
   };
-  driver.graphAddChild.function = [](GraphNode* node, Graph graph, const GraphNode* from, size_t count, Graph child) {
+  driver.graphAddChild.function = [](GraphNode* node, Graph graph, const GraphNode* from,
+                                     size_t count, Graph child) {
     return add(node, graph, from, count, "[" + child->nodes[0]->text + "]");
   };
   driver.graphSetChild.function = [](GraphExec exec, GraphNode node, Graph child) {
@@ -123,18 +129,18 @@ Driver makeDriver() {
     --seen.graphs;
     return kSuccess;
   };
-  driver.graphAddKernel.function = [](GraphNode* node, Graph graph, const GraphNode* from, size_t count,
-                                      const KernelNodeParameters* parameters) {
+  driver.graphAddKernel.function = [](GraphNode* node, Graph graph, const GraphNode* from,
+                                      size_t count, const KernelNodeParameters* parameters) {
     return add(node, graph, from, count, textOf(*parameters));
   };
-  driver.graphAddCopy.function = [](GraphNode* node, Graph graph, const GraphNode* from, size_t count,
-                                    const CopyParameters* parameters, Context) {
+  driver.graphAddCopy.function = [](GraphNode* node, Graph graph, const GraphNode* from,
+                                    size_t count, const CopyParameters* parameters, Context) {
     return add(node, graph, from, count, textOf(*parameters));
   };
-  driver.graphAddEmpty.function = [](GraphNode* node, Graph graph, const GraphNode* from, size_t count) {
-    return add(node, graph, from, count, "-");
-  };
-  driver.graphAddEdges.function = [](Graph, const GraphNode* from, const GraphNode* to, const EdgeData* data, size_t count) {
+  driver.graphAddEmpty.function = [](GraphNode* node, Graph graph, const GraphNode* from,
+                                     size_t count) { return add(node, graph, from, count, "-"); };
+  driver.graphAddEdges.function = [](Graph, const GraphNode* from, const GraphNode* to,
+                                     const EdgeData* data, size_t count) {
     (*to)->after.insert((*to)->after.end(), from, from + count);
     (*to)->early = data->fromPort == 1 && data->toPort == 0 && data->type == 1;
     return answer("edge");
@@ -156,12 +162,14 @@ Driver makeDriver() {
     --seen.execs;
     return kSuccess;
   };
-  driver.graphSetKernel.function = [](GraphExec exec, GraphNode node, const KernelNodeParameters* parameters) {
+  driver.graphSetKernel.function = [](GraphExec exec, GraphNode node,
+                                      const KernelNodeParameters* parameters) {
     ++seen.updates;
     exec->nodes.at(node).text = textOf(*parameters);
     return answer("set");
   };
-  driver.graphSetCopy.function = [](GraphExec exec, GraphNode node, const CopyParameters* parameters, Context) {
+  driver.graphSetCopy.function = [](GraphExec exec, GraphNode node,
+                                    const CopyParameters* parameters, Context) {
     ++seen.updates;
     exec->nodes.at(node).text = textOf(*parameters);
     return answer("set");
@@ -176,14 +184,19 @@ Driver makeDriver() {
     seen.launched.clear();
     for (size_t i = 0; i < exec->order.size(); ++i) {
       const GraphNode_& node = exec->nodes.at(exec->order[i]);
-      const bool isBehindLast = i ? node.after == std::vector<GraphNode_*>{exec->order[i - 1]} : node.after.empty();
-      std::string after;  // "{0,2}": the places of what it comes behind, where that is not the one before
+      const bool isBehindLast =
+          i ? node.after == std::vector<GraphNode_*>{exec->order[i - 1]} : node.after.empty();
+      // "{0,2}": the places of what it comes behind, where that is not the one before
+      std::string after;
       for (GraphNode_* other : node.after) {
-        const auto place = std::find(exec->order.begin(), exec->order.begin() + static_cast<ptrdiff_t>(i), other) - exec->order.begin();
+        const auto place =
+            std::find(exec->order.begin(), exec->order.begin() + static_cast<ptrdiff_t>(i), other) -
+            exec->order.begin();
         EXPECT_LT(place, static_cast<ptrdiff_t>(i)) << "behind one that is made later";
         after += (after.empty() ? "" : ",") + std::to_string(place);
       }
-      seen.launched += (i ? (node.early ? " ~ " : " ") : "") + (isBehindLast ? "" : "{" + after + "}") + (node.enabled ? node.text : "-");
+      seen.launched += (i ? (node.early ? " ~ " : " ") : "") +
+                       (isBehindLast ? "" : "{" + after + "}") + (node.enabled ? node.text : "-");
     }
     return answer("launch");
   };
@@ -197,7 +210,8 @@ void product(sl_ctx* ctx, sl_team, void* const* pointers, const int64_t* scalars
     return;
   }
   const bool apart = sl_cuda_stream() == &seen;
-  seen.captured += (apart ? "" : "elsewhere ") + std::to_string(reinterpret_cast<uintptr_t>(pointers[0])) + " by " +
+  seen.captured += (apart ? "" : "elsewhere ") +
+                   std::to_string(reinterpret_cast<uintptr_t>(pointers[0])) + " by " +
                    std::to_string(scalars[0]);
 }
 
@@ -212,7 +226,8 @@ class LaunchGraphTest : public ::testing::Test {
   }
 
   /// A kernel of two addresses.
-  Result run(Kernel kernel, uint64_t from, uint64_t to, unsigned blocks = 4, unsigned sharedBytes = 0, bool waits = false) {
+  Result run(Kernel kernel, uint64_t from, uint64_t to, unsigned blocks = 4,
+             unsigned sharedBytes = 0, bool waits = false) {
     uint64_t values[] = {from, to};
     void* arguments[] = {&values[0], &values[1]};
     const Result result = graph->kernel({kernel, 2, waits}, blocks, 64, sharedBytes, arguments);
@@ -274,7 +289,8 @@ class LaunchGraphTest : public ::testing::Test {
   }
   /// Updates and instantiations since the last time.
   std::string changes() {
-    const std::string text = std::to_string(seen.updates) + " updates, " + std::to_string(seen.instantiations) + " made";
+    const std::string text =
+        std::to_string(seen.updates) + " updates, " + std::to_string(seen.instantiations) + " made";
     seen.updates = seen.instantiations = 0;
     return text;
   }
@@ -324,7 +340,8 @@ TEST_F(LaunchGraphTest, OnlyNodesThatDifferAreUpdated) {
 TEST_F(LaunchGraphTest, WhatHasNoBlocksDoesNothingUntilItHas) {
   EXPECT_EQ("- copy(20, 10, 32) g(20, 2)x4", runAll(1, 2, 0));
   EXPECT_EQ("1 updates, 1 made", changes());
-  EXPECT_EQ("- copy(20, 10, 32) g(20, 2)x4", runAll(5, 2, 0)) << "other addresses of what does nothing";
+  EXPECT_EQ("- copy(20, 10, 32) g(20, 2)x4", runAll(5, 2, 0))
+      << "other addresses of what does nothing";
   EXPECT_EQ("0 updates, 0 made", changes());
   EXPECT_EQ("f(6, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(6, 2));
   EXPECT_EQ("2 updates, 0 made", changes());
@@ -378,7 +395,8 @@ TEST_F(LaunchGraphTest, ARunThatEndsEarlyIsForgotten) {
   EXPECT_EQ("f(1, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(1, 2));
   graph->begin();
   run(&f, 7, 10);
-  EXPECT_EQ("f(1, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(1, 2)) << "what it had changed is changed back";
+  EXPECT_EQ("f(1, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(1, 2))
+      << "what it had changed is changed back";
   EXPECT_EQ("2 updates, 1 made", changes());
 }
 
@@ -395,7 +413,8 @@ TEST_F(LaunchGraphTest, KernelsThatWaitMayStartEarlyWhereBothDo) {
   EXPECT_EQ("f(1, 10)x4 copy(20, 10, 8) g(20, 30)x4 f(30, 40)x4 g(40, 50)x4", seen.launched);
 }
 
-// Behind a node that does nothing a kernel would wait for that node alone, and not for the one ahead of it.
+// Behind a node that does nothing a kernel would wait for that node alone, and not for the one
+// ahead of it.
 TEST_F(LaunchGraphTest, NoneStartsEarlyInAGraphWhereANodeMayDoNothing) {
   runEarly(4);
   changes();
@@ -413,49 +432,61 @@ TEST_F(LaunchGraphTest, StepsForkAndJoin) {
             runSteps({{0, {}, {2}}, {1, {0}, {3, 7}}, {2, {0}, {8}}, {3, {1, 2}, {6}}}))
       << "other addresses";
   EXPECT_EQ("2 updates, 0 made", changes());
-  EXPECT_EQ("f(1, 2)x4 {}f(1, 3)x4 ~ {0,1}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {}, {3}}, {2, {1, 0}, {4}}}))
+  EXPECT_EQ("f(1, 2)x4 {}f(1, 3)x4 ~ {0,1}f(1, 4)x4",
+            runSteps({{0, {}, {2}}, {1, {}, {3}}, {2, {1, 0}, {4}}}))
       << "two that come behind nothing";
 }
 
 TEST_F(LaunchGraphTest, OtherEdgesMakeTheGraphAnew) {
-  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ {0}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {0}, {4}}}));
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ {0}f(1, 4)x4",
+            runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {0}, {4}}}));
   changes();
-  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {1}, {4}}}));
-  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ f(1, 4)x4", runSteps({{-1, {}, {2, 3, 4}}})) << "a run without steps";
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ f(1, 4)x4",
+            runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {1}, {4}}}));
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ f(1, 4)x4", runSteps({{-1, {}, {2, 3, 4}}}))
+      << "a run without steps";
   EXPECT_EQ("0 updates, 1 made", changes());
-  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ {0}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {0}, {4}}}));
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ {0}f(1, 4)x4",
+            runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {0}, {4}}}));
   EXPECT_EQ("0 updates, 1 made", changes());
 }
 
 TEST_F(LaunchGraphTest, AStepWithoutNodesHandsOnWhatItComesBehind) {
   EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 ~ {0}f(1, 4)x4 ~ {1,2}f(1, 5)x4",
             runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {0}, {4}}, {3, {1, 2}, {}}, {4, {3}, {5}}}));
-  EXPECT_EQ("f(1, 2)x4 {}f(1, 5)x4", runSteps({{0, {}, {2}}, {1, {}, {}}, {2, {1}, {5}}})) << "behind nothing";
+  EXPECT_EQ("f(1, 2)x4 {}f(1, 5)x4", runSteps({{0, {}, {2}}, {1, {}, {}}, {2, {1}, {5}}}))
+      << "behind nothing";
 }
 
 TEST_F(LaunchGraphTest, AKernelWaitsForAllThatItComesBehindOrForNone) {
-  EXPECT_EQ("f(1, 2)x4 {}f(1, 3)x4 {0,1}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {}, {3}, false}, {2, {0, 1}, {4}}}))
+  EXPECT_EQ("f(1, 2)x4 {}f(1, 3)x4 {0,1}f(1, 4)x4",
+            runSteps({{0, {}, {2}}, {1, {}, {3}, false}, {2, {0, 1}, {4}}}))
       << "one of those ahead does not let it come early";
-  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 {0}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {0}, {4}, false}}))
+  EXPECT_EQ("f(1, 2)x4 ~ f(1, 3)x4 {0}f(1, 4)x4",
+            runSteps({{0, {}, {2}}, {1, {0}, {3}}, {2, {0}, {4}, false}}))
       << "one that does not wait itself, beside one that does";
   changes();
-  EXPECT_EQ("f(1, 2)x4 - {0}f(1, 4)x4", runSteps({{0, {}, {2}}, {1, {0}, {3}, true, 0}, {2, {0}, {4}, false}}))
+  EXPECT_EQ("f(1, 2)x4 - {0}f(1, 4)x4",
+            runSteps({{0, {}, {2}}, {1, {0}, {3}, true, 0}, {2, {0}, {4}, false}}))
       << "one does nothing: no kernel of the graph comes early";
   EXPECT_EQ("1 updates, 1 made", changes());
 }
 
 TEST_F(LaunchGraphTest, ALibraryIsCapturedAgainOnlyWhereItsArgumentsChange) {
-  EXPECT_EQ("f(1, 10)x4 [10 by 3] g(10, 2)x4", runLibrary(10, 3)) << "no edge lets a library's kernels start early";
+  EXPECT_EQ("f(1, 10)x4 [10 by 3] g(10, 2)x4", runLibrary(10, 3))
+      << "no edge lets a library's kernels start early";
   EXPECT_EQ("0 updates, 1 made", changes());
   EXPECT_EQ("f(1, 10)x4 [10 by 3] g(10, 2)x4", runLibrary(10, 3));
   EXPECT_EQ("f(1, 10)x4 [10 by 3] g(10, 5)x4", runLibrary(10, 3, 5)) << "another node's address";
   EXPECT_EQ("1 updates, 0 made", changes());
   EXPECT_EQ(1, seen.captures);
-  EXPECT_EQ("f(1, 10)x4 [10 by 4] g(10, 5)x4", runLibrary(10, 4, 5)) << "that child alone is replaced";
+  EXPECT_EQ("f(1, 10)x4 [10 by 4] g(10, 5)x4", runLibrary(10, 4, 5))
+      << "that child alone is replaced";
   EXPECT_EQ("1 updates, 0 made", changes());
   EXPECT_EQ(2, seen.captures);
   seen.fails = "child";
-  EXPECT_EQ("f(1, 10)x4 [10 by 5] g(10, 5)x4", runLibrary(10, 5, 5)) << "the library took another way: the graph is made anew";
+  EXPECT_EQ("f(1, 10)x4 [10 by 5] g(10, 5)x4", runLibrary(10, 5, 5))
+      << "the library took another way: the graph is made anew";
   EXPECT_EQ("1 updates, 1 made", changes());
   EXPECT_EQ("f(1, 10)x4 copy(20, 10, 32) g(20, 2)x4", runAll(1, 2)) << "another kind of node";
   EXPECT_EQ("f(1, 10)x4 [10 by 5] g(10, 2)x4", runLibrary(10, 5));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contractions and attention that are emitted as CUDA C++, one file each beside this one. Their problems are those of
-// backends/native/native.cpp; weights are never packed. A library that can do one of them is another backend's candidate.
+// Contractions and attention that are emitted as CUDA C++, one file each beside this one. Their
+// problems are those of backends/native/native.cpp; weights are never packed. A library that can do
+// one of them is another backend's candidate.
 #ifndef STRAIGHTLINE_BACKENDS_CUDA_KERNELS_H
 #define STRAIGHTLINE_BACKENDS_CUDA_KERNELS_H
 

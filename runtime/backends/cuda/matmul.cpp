@@ -11,15 +11,21 @@ namespace {
 using sl::native::attribute;
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
-  return sl::native::needsOperands(p, 2, reason, bytes) && acceptsFloats(p, 2, reason, bytes) ? 1 : 0;
+  return sl::native::needsOperands(p, 2, reason, bytes) && acceptsFloats(p, 2, reason, bytes) ? 1
+                                                                                              : 0;
 }
 
-bool hasTf32(const sl_problem* p) { return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0; }
+bool hasTf32(const sl_problem* p) {
+  return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0;
+}
 
-int64_t tileBytesOf(const sl_problem* p) { return tileBytes(p->operands[0].dtype, hasTf32(p), targetOf(p)); }
+int64_t tileBytesOf(const sl_problem* p) {
+  return tileBytes(p->operands[0].dtype, hasTf32(p), targetOf(p));
+}
 
 double cost(const sl_problem* p) {
-  const int64_t batch = attribute(p, "batch", 1), m = attribute(p, "m", kUnknown), n = attribute(p, "n", kUnknown);
+  const int64_t batch = attribute(p, "batch", 1), m = attribute(p, "m", kUnknown),
+                n = attribute(p, "n", kUnknown);
   const int64_t k = attribute(p, "k", kUnknown), bytes = tileBytesOf(p);
   const double us = tileMicroseconds(batch, m, n, k, bytes, targetOf(p));
   if (!hasTf32(p) || known(m, 64) > 16) {
@@ -27,12 +33,14 @@ double cost(const sl_problem* p) {
   }
   // Few rows wait for the other operand, which has twice the bytes that tensor cores make of it.
   constexpr double kLoadUs = 0.01;
-  return us + kLoadUs * double(known(k, 1024)) / double(tileChoice(batch, m, n, k, bytes, targetOf(p)).splits);
+  return us + kLoadUs * double(known(k, 1024)) /
+                  double(tileChoice(batch, m, n, k, bytes, targetOf(p)).splits);
 }
 
 void tune(const sl_problem* p, int64_t* values) {
-  const TileChoice c = tileChoice(attribute(p, "batch", 1), attribute(p, "m", kUnknown), attribute(p, "n", kUnknown),
-                                  attribute(p, "k", kUnknown), tileBytesOf(p), targetOf(p));
+  const TileChoice c =
+      tileChoice(attribute(p, "batch", 1), attribute(p, "m", kUnknown), attribute(p, "n", kUnknown),
+                 attribute(p, "k", kUnknown), tileBytesOf(p), targetOf(p));
   values[0] = c.mr;
   values[1] = c.nr;
   values[2] = c.rows;
@@ -44,13 +52,16 @@ void tune(const sl_problem* p, int64_t* values) {
 
 void note(const sl_problem* p, char* text, size_t bytes) {
   if (hasTf32(p)) {
-    std::snprintf(text, bytes, "TF32: factors are rounded to 10 bits, as torch.backends.cuda.matmul.allow_tf32 says");
+    std::snprintf(
+        text, bytes,
+        "TF32: factors are rounded to 10 bits, as torch.backends.cuda.matmul.allow_tf32 says");
   }
 }
 
-constexpr sl_tunable kTunables[] = {
-    {"mr", 4, 1, 64}, {"nr", 4, 1, 64}, {"rows", 32, 16, 128}, {"columns", 64, 16, 128}, {"threads", 128, 32, 1024},
-    {"splits", 1, 1, kMostSplits}, {"tf32", 0, 0, 1}};
+constexpr sl_tunable kTunables[] = {{"mr", 4, 1, 64},           {"nr", 4, 1, 64},
+                                    {"rows", 32, 16, 128},      {"columns", 64, 16, 128},
+                                    {"threads", 128, 32, 1024}, {"splits", 1, 1, kMostSplits},
+                                    {"tf32", 0, 0, 1}};
 
 }  // namespace
 

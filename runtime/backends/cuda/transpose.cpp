@@ -18,8 +18,8 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   for (const char* name : {"rows", "cols"}) {
     const int64_t extent = attribute(p, name, 0);
     if (extent != kUnknown && extent < kFewest) {
-      return sl::native::refuse(reason, bytes, "%s is %lld, needs at least %lld", name, static_cast<long long>(extent),
-                                static_cast<long long>(kFewest));
+      return sl::native::refuse(reason, bytes, "%s is %lld, needs at least %lld", name,
+                                static_cast<long long>(extent), static_cast<long long>(kFewest));
     }
   }
   return 1;

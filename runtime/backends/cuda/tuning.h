@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes of blocks and cost estimates of the CUDA kernel families, as plain functions of the problem. Measured on an H200
-// with bench/cuda_slice.py. Dynamic extents come in as sl::native::kUnknown.
+// Shapes of blocks and cost estimates of the CUDA kernel families, as plain functions of the
+// problem. Measured on an H200 with bench/cuda_slice.py. Dynamic extents come in as
+// sl::native::kUnknown.
 #ifndef STRAIGHTLINE_BACKENDS_CUDA_TUNING_H
 #define STRAIGHTLINE_BACKENDS_CUDA_TUNING_H
 
@@ -13,21 +14,26 @@ namespace straightline::cuda {
 
 using sl::native::kUnknown;
 
-/// What a program is compiled for: sm_90 is {90, 132, 8}. Which blocks and splits are best depends on the processors; what time they take is
-/// an H200's, and of another device as if each of its processors were one of an H200.
+/// What a program is compiled for: sm_90 is {90, 132, 8}. Which blocks and splits are best depends
+/// on the processors; what time they take is an H200's, and of another device as if each of its
+/// processors were one of an H200.
 struct Target {
   int64_t sm, processors;
-  int64_t mostSplits;  ///< blocks that may share a reduction: those of a cluster, up to kMostSplits
+  /// blocks that may share a reduction: those of a cluster, up to kMostSplits
+  int64_t mostSplits;
   double ofH200() const { return double(processors) / 132; }
 };
 inline Target targetOf(const sl_problem* p) {
-  return {sl::native::attribute(p, "sm", 90), sl::native::attribute(p, "processors", 132), sl::native::attribute(p, "cluster", 8)};
+  return {sl::native::attribute(p, "sm", 90), sl::native::attribute(p, "processors", 132),
+          sl::native::attribute(p, "cluster", 8)};
 }
 
-inline constexpr int64_t kFirstWithTf32 = 80;  ///< and with products of bfloat16 by tensor cores
+/// and with products of bfloat16 by tensor cores
+inline constexpr int64_t kFirstWithTf32 = 80;
 
 inline constexpr double kBytesPerUs = 4.2e6;  ///< that device memory gives
-inline constexpr double kLaunchUs = 2.0;      ///< from the end of one kernel to the first result of the next
+/// from the end of one kernel to the first result of the next
+inline constexpr double kLaunchUs = 2.0;
 
 inline int64_t ceilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t known(int64_t value, int64_t typical) { return value == kUnknown ? typical : value; }
@@ -49,7 +55,8 @@ inline GemvChoice gemvChoice(int64_t m, int64_t n, int64_t k, int64_t bytes) {
   const int64_t pieces = std::max<int64_t>(1, ceilDivide(known(k, 1024), 16 / bytes));
   GemvChoice c{};
   c.mr = std::clamp<int64_t>(m, 1, 16);
-  // Two pieces a thread where rows are longer than a warp; several rows of A reuse what a thread has read, and want it whole.
+  // Two pieces a thread where rows are longer than a warp; several rows of A reuse what a thread
+  // has read, and want it whole.
   const bool reuses = m >= (bytes >= 4 ? 3 : 4);
   const int64_t wanted = pieces <= 32 || reuses ? pieces : std::max<int64_t>(32, pieces / 2);
   c.lanes = std::clamp<int64_t>(floorToPowerOf2(wanted), 1, reuses ? 128 : 256);
@@ -59,15 +66,19 @@ inline GemvChoice gemvChoice(int64_t m, int64_t n, int64_t k, int64_t bytes) {
   } else {
     c.rows = bytes >= 4 || work <= 140000 ? 1 : work <= 600000 ? 2 : 4;
   }
-  c.unroll = reuses || c.rows >= 4 ? 1 : std::clamp<int64_t>(ceilDivide(pieces, c.lanes), 1, c.rows == 2 ? 2 : 4);
+  c.unroll = reuses || c.rows >= 4
+                 ? 1
+                 : std::clamp<int64_t>(ceilDivide(pieces, c.lanes), 1, c.rows == 2 ? 2 : 4);
   c.threads = std::max<int64_t>(c.lanes, 128);
   return c;
 }
 
 inline double gemvMicroseconds(int64_t m, int64_t n, int64_t k, int64_t bytes) {
-  constexpr double kFlopsPerUs = 36e6;  // loads of A between the multiply-adds, which wait for the weight as well
+  // loads of A between the multiply-adds, which wait for the weight as well
+  constexpr double kFlopsPerUs = 36e6;
   const double elements = double(known(n, 4096)) * double(known(k, 1024));
-  return kLaunchUs + elements * double(bytes) / kBytesPerUs + elements * 2 * double(m) / kFlopsPerUs;
+  return kLaunchUs + elements * double(bytes) / kBytesPerUs +
+         elements * 2 * double(m) / kFlopsPerUs;
 }
 
 /// Tunables of family gemv_group (codegen/kernels/cuda_gemv_group.h).
@@ -75,22 +86,27 @@ struct GroupChoice {
   int64_t rows, lanes, threads, unroll, rowThreads, vector;
 };
 
-/// m <= 16 rows, `n` results of all parts together, of so many `weights` each. Two blocks a processor where that is enough (one for many rows, which
-/// use what a thread has read again); a thread holds at most 16 pieces of 16 bytes of 4 rows of weights (more than that spills), and a row of A is made by the
-/// whole block where there are few, in runs of one length where that is possible.
-inline GroupChoice groupChoice(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights, int64_t inputs,
-                               int64_t processors) {
+/// m <= 16 rows, `n` results of all parts together, of so many `weights` each. Two blocks a
+/// processor where that is enough (one for many rows, which use what a thread has read again); a
+/// thread holds at most 16 pieces of 16 bytes of 4 rows of weights (more than that spills), and a
+/// row of A is made by the whole block where there are few, in runs of one length where that is
+/// possible.
+inline GroupChoice groupChoice(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights,
+                               int64_t inputs, int64_t processors) {
   constexpr int64_t kMostPieces = 16, kMostSums = 16, kMostAddresses = 4;
   const int64_t pieces = ceilDivide(k, 16 / bytes);
   GroupChoice c{};
   c.threads = 256;
   c.lanes = std::clamp<int64_t>(floorToPowerOf2(std::max<int64_t>(1, pieces)), 1, 32);
-  const int64_t most = std::max<int64_t>(1, std::min<int64_t>(kMostAddresses / weights, kMostSums / (m * weights)));
-  c.rows = std::clamp<int64_t>(ceilDivide(n, (m <= 2 ? 2 : 1) * processors * (c.threads / c.lanes)), 1, most);
+  const int64_t most =
+      std::max<int64_t>(1, std::min<int64_t>(kMostAddresses / weights, kMostSums / (m * weights)));
+  c.rows = std::clamp<int64_t>(ceilDivide(n, (m <= 2 ? 2 : 1) * processors * (c.threads / c.lanes)),
+                               1, most);
   c.unroll = std::clamp<int64_t>(ceilDivide(pieces, c.lanes), 1, kMostPieces / (c.rows * weights));
   c.rowThreads = m <= 2 && k >= 256 ? c.threads : 32;
   c.vector = 1;
-  while (c.vector < 16 / bytes && k % (c.vector * 2) == 0 && k / (c.vector * 2) >= c.rowThreads && c.vector * 2 * inputs <= 32) {
+  while (c.vector < 16 / bytes && k % (c.vector * 2) == 0 && k / (c.vector * 2) >= c.rowThreads &&
+         c.vector * 2 * inputs <= 32) {
     c.vector *= 2;
   }
   while (c.vector > 1 && k % (c.vector * c.rowThreads) != 0 && k % c.rowThreads == 0) {
@@ -99,8 +115,8 @@ inline GroupChoice groupChoice(int64_t m, int64_t n, int64_t k, int64_t bytes, i
   return c;
 }
 
-/// What making m rows of k elements costs a block, before its products: the sums over a row are waited for, and each element
-/// is loaded and computed by one of its threads.
+/// What making m rows of k elements costs a block, before its products: the sums over a row are
+/// waited for, and each element is loaded and computed by one of its threads.
 inline double rowsMicroseconds(int64_t m, int64_t k, int64_t inputs, int64_t stages) {
   constexpr double kStageUs = 0.3;
   constexpr double kElementsPerUs = 24e3;
@@ -108,11 +124,15 @@ inline double rowsMicroseconds(int64_t m, int64_t k, int64_t inputs, int64_t sta
   return kStageUs * double(stages) * rows + double(m * k * inputs) / kElementsPerUs;
 }
 
-/// A is written to shared memory before it is used. Weights that are asked for before the kernel ahead has ended hide what
-/// they take, at most half of what a launch costs; of more than two rows the sums take that back.
-inline double groupMicroseconds(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights, bool early) {
+/// A is written to shared memory before it is used. Weights that are asked for before the kernel
+/// ahead has ended hide what they take, at most half of what a launch costs; of more than two rows
+/// the sums take that back.
+inline double groupMicroseconds(int64_t m, int64_t n, int64_t k, int64_t bytes, int64_t weights,
+                                bool early) {
   constexpr double kHiddenUs = 1.0, kStagedUs = 0.3;
-  const double hidden = early && m <= 2 ? std::min(kHiddenUs, double(n * weights) * double(k * bytes) / kBytesPerUs) : 0;
+  const double hidden =
+      early && m <= 2 ? std::min(kHiddenUs, double(n * weights) * double(k * bytes) / kBytesPerUs)
+                      : 0;
   return gemvMicroseconds(m, n * weights, k, bytes) + kStagedUs - hidden;
 }
 
@@ -121,29 +141,38 @@ struct TileChoice {
   int64_t mr, nr, rows, columns, threads, splits;
 };
 
-/// Bytes of an element as tileChoice counts them: tiles for tensor cores are those of 2 bytes. Products that have no instruction there are
-/// summed by multiply-adds of float32.
+/// Bytes of an element as tileChoice counts them: tiles for tensor cores are those of 2 bytes.
+/// Products that have no instruction there are summed by multiply-adds of float32.
 inline int64_t tileBytes(sl_dtype dtype, bool isTf32, const Target& target) {
   const bool isBfloat = dtype.code == 4;
   return isTf32 ? 2 : isBfloat && target.sm < kFirstWithTf32 ? 4 : dtype.bits / 8;
 }
 
-inline constexpr int64_t kMostSplits = 8;         ///< the largest cluster of any device
-inline constexpr int64_t kShortestPart = 64;      ///< steps of the reduction that are worth a block of their own
+inline constexpr int64_t kMostSplits = 8;  ///< the largest cluster of any device
+/// steps of the reduction that are worth a block of their own
+inline constexpr int64_t kShortestPart = 64;
 
-/// The largest tile of which there are enough for all processors, where the blocks that share a tile count too.
-inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes, const Target& target) {
+/// The largest tile of which there are enough for all processors, where the blocks that share a
+/// tile count too.
+inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes,
+                             const Target& target) {
   constexpr int64_t kTiles = 4;
-  static constexpr TileChoice kOfThreads[kTiles] = {
-      {8, 8, 128, 128, 256, 1}, {8, 4, 64, 64, 128, 1}, {4, 4, 32, 64, 128, 1}, {4, 4, 32, 32, 64, 1}};
-  static constexpr TileChoice kOfWarps[kTiles] = {
-      {64, 32, 128, 128, 256, 1}, {32, 32, 64, 64, 128, 1}, {16, 16, 32, 32, 128, 1}, {16, 16, 32, 32, 128, 1}};
+  static constexpr TileChoice kOfThreads[kTiles] = {{8, 8, 128, 128, 256, 1},
+                                                    {8, 4, 64, 64, 128, 1},
+                                                    {4, 4, 32, 64, 128, 1},
+                                                    {4, 4, 32, 32, 64, 1}};
+  static constexpr TileChoice kOfWarps[kTiles] = {{64, 32, 128, 128, 256, 1},
+                                                  {32, 32, 64, 64, 128, 1},
+                                                  {16, 16, 32, 32, 128, 1},
+                                                  {16, 16, 32, 32, 128, 1}};
   const int64_t rows = known(m, 64);
   const int64_t depth = std::max<int64_t>(1, known(k, 1024));
-  if (bytes == 2 && rows <= 16) {  // a row of tiles: what matters is how many blocks read the other operand
+  // a row of tiles: what matters is how many blocks read the other operand
+  if (bytes == 2 && rows <= 16) {
     TileChoice c{16, 16, 16, 64, 128, 1};
     const int64_t tiles = known(batch, 8) * ceilDivide(known(n, 1024), c.columns);
-    while (c.splits < target.mostSplits && depth / c.splits >= 2 * kShortestPart && tiles * c.splits < target.processors * 4 / 3) {
+    while (c.splits < target.mostSplits && depth / c.splits >= 2 * kShortestPart &&
+           tiles * c.splits < target.processors * 4 / 3) {
       c.splits *= 2;
     }
     return c;
@@ -151,16 +180,23 @@ inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int
   const int64_t wanted = target.processors * 15 / 16;
   for (int64_t i = bytes == 8 ? 1 : 0; i < kTiles; ++i) {
     TileChoice c = bytes == 2 ? kOfWarps[i] : kOfThreads[i];
-    const int64_t tiles = known(batch, 8) * ceilDivide(rows, c.rows) * ceilDivide(known(n, 1024), c.columns);
+    const int64_t tiles =
+        known(batch, 8) * ceilDivide(rows, c.rows) * ceilDivide(known(n, 1024), c.columns);
     // Tensor cores finish a part before the blocks have met, so large tiles are not shared.
     const bool isShared = c.rows < 128 && (bytes != 2 || c.rows < 64);
-    const int64_t most = isShared ? std::min(target.mostSplits, floorToPowerOf2(std::max<int64_t>(1, depth / kShortestPart))) : 1;
+    const int64_t most =
+        isShared ? std::min(target.mostSplits,
+                            floorToPowerOf2(std::max<int64_t>(1, depth / kShortestPart)))
+                 : 1;
     const bool isLast = i + 1 == kTiles;
-    const bool isHalfEmpty = c.rows >= 2 * std::max<int64_t>(rows, 32) || c.columns >= 2 * std::max<int64_t>(known(n, 1024), 32);
+    const bool isHalfEmpty = c.rows >= 2 * std::max<int64_t>(rows, 32) ||
+                             c.columns >= 2 * std::max<int64_t>(known(n, 1024), 32);
     if (!isLast && (tiles * most < wanted || isHalfEmpty)) {
       continue;
     }
-    while (c.splits < most && (tiles * c.splits < wanted || (depth / c.splits >= 1024 && tiles * c.splits <= 4 * target.processors))) {
+    while (c.splits < most &&
+           (tiles * c.splits < wanted ||
+            (depth / c.splits >= 1024 && tiles * c.splits <= 4 * target.processors))) {
       c.splits *= 2;
     }
     return c;
@@ -168,15 +204,19 @@ inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int
   return kOfThreads[kTiles - 1];
 }
 
-inline double tileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes, const Target& target) {
+inline double tileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes,
+                               const Target& target) {
   constexpr double kMeetUs = 1.0;
   const TileChoice c = tileChoice(batch, m, n, k, bytes, target);
-  const double tiles = double(known(batch, 8) * ceilDivide(known(m, 64), c.rows) * ceilDivide(known(n, 1024), c.columns));
+  const double tiles = double(known(batch, 8) * ceilDivide(known(m, 64), c.rows) *
+                              ceilDivide(known(n, 1024), c.columns));
   // Of one step of the reduction, for a tile on a processor of its own.
   const double area = double(c.rows * c.columns) / (64.0 * 64);
-  const double stepUs = bytes == 2 ? 0.01 + 0.003 * area : (0.02 + 0.03 * area) * (bytes == 8 ? 2 : 1);
+  const double stepUs =
+      bytes == 2 ? 0.01 + 0.003 * area : (0.02 + 0.03 * area) * (bytes == 8 ? 2 : 1);
   const double rounds = std::max(1.0, tiles * double(c.splits) / double(2 * target.processors));
-  return kLaunchUs + rounds * stepUs * double(known(k, 1024)) / double(c.splits) + (c.splits > 1 ? kMeetUs : 0);
+  return kLaunchUs + rounds * stepUs * double(known(k, 1024)) / double(c.splits) +
+         (c.splits > 1 ? kMeetUs : 0);
 }
 
 /// Tunables of family attention (codegen/kernels/cuda_attention.h).
@@ -184,39 +224,50 @@ struct AttentionChoice {
   int64_t rows, keys, depth, threads, splits, held;
 };
 
-/// Bytes of shared memory that the kernel declares: attention_detail::Memory, or HeldMemory where that is larger.
+/// Bytes of shared memory that the kernel declares: attention_detail::Memory, or HeldMemory where
+/// that is larger.
 inline int64_t attentionBytes(const AttentionChoice& c, int64_t bytes) {
   const int64_t sum = bytes == 8 ? 8 : 4;
   const int64_t tile = c.keys * (c.depth + 16 / bytes) * 2 * bytes;
   const int64_t parts = std::max<int64_t>(1, c.threads / (c.depth / 4)) * c.rows * c.depth * sum;
-  const int64_t tiles = ceilDivide(std::max(tile, parts), 16) * 16 + (c.rows * (c.depth + c.keys) + 3 * c.rows) * sum;
+  const int64_t tiles =
+      ceilDivide(std::max(tile, parts), 16) * 16 + (c.rows * (c.depth + c.keys) + 3 * c.rows) * sum;
   // A part for each group of lanes that has keys of its own, of at most 32 lanes and 16 bytes each.
   const int64_t groups = std::max<int64_t>(1, 32 / std::max<int64_t>(1, c.depth * bytes / 16));
   const int64_t held = (c.threads / 32 * groups + 2) * c.rows * (c.depth + 4) * sum;
   return c.held > 0 ? std::max(tiles, held) : tiles;
 }
 
-/// Keys that a group of lanes holds in registers at once: few rows of whole pieces of 16 bytes. 0: tiles in shared memory.
+/// Keys that a group of lanes holds in registers at once: few rows of whole pieces of 16 bytes. 0:
+/// tiles in shared memory.
 inline int64_t heldKeys(int64_t rows, int64_t d, int64_t bytes) {
   constexpr int64_t kMostRows = 8, kMostBytes = 512;
-  const bool fits = rows != kUnknown && rows <= kMostRows && bytes <= 4 && d * bytes % 16 == 0 && d * bytes <= kMostBytes;
+  const bool fits = rows != kUnknown && rows <= kMostRows && bytes <= 4 && d * bytes % 16 == 0 &&
+                    d * bytes <= kMostBytes;
   return !fits ? 0 : rows <= 4 ? 8 : 4;
 }
 
 /// `rows`: queries of the heads that share a head of keys. No rows in the answer: d is too large.
-inline AttentionChoice attentionChoice(int64_t heads, int64_t rows, int64_t t, int64_t d, int64_t bytes, const Target& target) {
+inline AttentionChoice attentionChoice(int64_t heads, int64_t rows, int64_t t, int64_t d,
+                                       int64_t bytes, const Target& target) {
   constexpr int64_t kSharedBytes = 48 << 10;
   constexpr int64_t kMostRows = 16;
-  AttentionChoice c{std::clamp<int64_t>(known(rows, kMostRows), 1, kMostRows), 0, ceilDivide(std::max<int64_t>(d, 1), 16 / bytes) * (16 / bytes),
-                    128, 1, heldKeys(rows, d, bytes)};
+  AttentionChoice c{std::clamp<int64_t>(known(rows, kMostRows), 1, kMostRows),
+                    0,
+                    ceilDivide(std::max<int64_t>(d, 1), 16 / bytes) * (16 / bytes),
+                    128,
+                    1,
+                    heldKeys(rows, d, bytes)};
   c.threads = c.held > 0 ? 256 : 128;
-  const int64_t tiles = known(heads, 8) * ceilDivide(std::max<int64_t>(known(rows, kMostRows), 1), c.rows);
+  const int64_t tiles =
+      known(heads, 8) * ceilDivide(std::max<int64_t>(known(rows, kMostRows), 1), c.rows);
   for (; c.rows > 0; c.rows /= 2) {
     for (c.keys = 64; c.keys >= 16; c.keys /= 2) {
       if (c.depth / 4 > c.threads || attentionBytes(c, bytes) > kSharedBytes) {
         continue;
       }
-      while (c.splits < target.mostSplits && tiles * c.splits * 2 <= target.processors && c.keys * c.splits < known(t, 1024)) {
+      while (c.splits < target.mostSplits && tiles * c.splits * 2 <= target.processors &&
+             c.keys * c.splits < known(t, 1024)) {
         c.splits *= 2;
       }
       return c;
@@ -229,14 +280,17 @@ inline AttentionChoice attentionChoice(int64_t heads, int64_t rows, int64_t t, i
 inline int32_t acceptsFloats(const sl_problem* p, int32_t count, char* reason, size_t bytes) {
   for (int32_t i = 0; i < count; ++i) {
     const sl_dtype t = p->operands[i].dtype;
-    const bool isFloat = (t.code == 2 && (t.bits == 16 || t.bits == 32 || t.bits == 64)) || (t.code == 4 && t.bits == 16);
+    const bool isFloat = (t.code == 2 && (t.bits == 16 || t.bits == 32 || t.bits == 64)) ||
+                         (t.code == 4 && t.bits == 16);
     if (!isFloat || t.lanes != 1) {
-      return sl::native::refuse(reason, bytes, "operand %d is %s%d, needs float16, bfloat16, float32 or float64", i,
-                                sl::native::dtypeName(t), t.bits);
+      return sl::native::refuse(reason, bytes,
+                                "operand %d is %s%d, needs float16, bfloat16, float32 or float64",
+                                i, sl::native::dtypeName(t), t.bits);
     }
     if (t.bits != p->operands[0].dtype.bits || t.code != p->operands[0].dtype.code) {
-      return sl::native::refuse(reason, bytes, "operand %d is %s%d but operand 0 is %s%d", i, sl::native::dtypeName(t), t.bits,
-                                sl::native::dtypeName(p->operands[0].dtype), p->operands[0].dtype.bits);
+      return sl::native::refuse(
+          reason, bytes, "operand %d is %s%d but operand 0 is %s%d", i, sl::native::dtypeName(t),
+          t.bits, sl::native::dtypeName(p->operands[0].dtype), p->operands[0].dtype.bits);
     }
   }
   return 1;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// cudnn.attention: scaled dot-product attention of fixed sizes and 16-bit floats by NVIDIA's library, which computes it with tensor
-// cores without storing the scores.
+// cudnn.attention: scaled dot-product attention of fixed sizes and 16-bit floats by NVIDIA's
+// library, which computes it with tensor cores without storing the scores.
 //
-// The graph is the one that its engines for attention look for: product, scale (, + mask) (, the causal choice), maximum, difference,
-// exp, sum, logarithm and the statistics that come of it (which nobody reads, but without which no engine takes the graph), quotient,
-// product. What lies between is float32; the weights of the second product are of the type of q. (Order and types are what
-// NVIDIA/cudnn-frontend builds for inference, include/cudnn_frontend/node; found sufficient with 9.19 and 9.28. One operation for all
-// of it, CUDNN_BACKEND_OPERATION_SDPA_FWD, exists from 9.13 on, but is causal from 9.21 on only.)
-// Its engines are compiled by the plan (NVRTC, some 0.4 s each), so calls of equal sizes share one.
+// The graph is the one that its engines for attention look for: product, scale (, + mask) (, the
+// causal choice), maximum, difference, exp, sum, logarithm and the statistics that come of it
+// (which nobody reads, but without which no engine takes the graph), quotient, product. What lies
+// between is float32; the weights of the second product are of the type of q. (Order and types are
+// what NVIDIA/cudnn-frontend builds for inference, include/cudnn_frontend/node; found sufficient
+// with 9.19 and 9.28. One operation for all of it, CUDNN_BACKEND_OPERATION_SDPA_FWD, exists from
+// 9.13 on, but is causal from 9.21 on only.) Its engines are compiled by the plan (NVRTC, some 0.4
+// s each), so calls of equal sizes share one.
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -28,10 +30,12 @@ namespace {
 using sl::native::attribute;
 using sl::native::refuse;
 
-constexpr int64_t kPiece = 8;        ///< elements of 16 bits in what the library loads at once
+constexpr int64_t kPiece = 8;  ///< elements of 16 bits in what the library loads at once
 constexpr int64_t kLargestHead = 256;
-constexpr int64_t kFirstWithAttention = 80;  ///< cuDNN's "Attention", Support Matrix: Ampere or newer
-/// Larger heads are supported on others by some versions only (the same matrix from 9.18 on; before, sm_90 alone), and none was tried there.
+/// cuDNN's "Attention", Support Matrix: Ampere or newer
+constexpr int64_t kFirstWithAttention = 80;
+/// Larger heads are supported on others by some versions only (the same matrix from 9.18 on;
+/// before, sm_90 alone), and none was tried there.
 constexpr int64_t kHeadElsewhere = 128, kMeasured = 90;
 constexpr int64_t kMostImages = 65535;  ///< blocks along an axis of the grid
 constexpr int64_t kWorkspaceBytes = 1 << 20;
@@ -41,8 +45,12 @@ struct Sizes {
   int64_t b, h, s, d, hk, t;
 
   explicit Sizes(const sl_problem* p)
-      : b(p->operands[0].extents[0]), h(p->operands[0].extents[1]), s(p->operands[0].extents[2]), d(p->operands[0].extents[3]),
-        hk(p->operands[1].extents[1]), t(p->operands[1].extents[2]) {}
+      : b(p->operands[0].extents[0]),
+        h(p->operands[0].extents[1]),
+        s(p->operands[0].extents[2]),
+        d(p->operands[0].extents[3]),
+        hk(p->operands[1].extents[1]),
+        t(p->operands[1].extents[2]) {}
 };
 
 bool isCausal(const sl_problem* p) { return attribute(p, "is_causal", 0) != 0; }
@@ -55,49 +63,61 @@ int32_t acceptsOperand(const sl_problem* p, int32_t i, char* reason, size_t byte
   if (o.rank != 4) {
     return refuse(reason, bytes, "operand %d has rank %d, needs 4 (b, h, s, d)", i, o.rank);
   }
-  if (const int64_t head = o.extents[3]; !isMask && head != SL_DYNAMIC && (head % kPiece != 0 || head > kLargestHead)) {
-    return refuse(reason, bytes, "head size of operand %d is %lld, needs a multiple of %lld up to %lld", i, static_cast<long long>(head),
-                  static_cast<long long>(kPiece), static_cast<long long>(kLargestHead));
+  if (const int64_t head = o.extents[3];
+      !isMask && head != SL_DYNAMIC && (head % kPiece != 0 || head > kLargestHead)) {
+    return refuse(reason, bytes,
+                  "head size of operand %d is %lld, needs a multiple of %lld up to %lld", i,
+                  static_cast<long long>(head), static_cast<long long>(kPiece),
+                  static_cast<long long>(kLargestHead));
   }
   int64_t elements = 1;
   for (int32_t dim = 0; dim < 4; ++dim) {
     if (o.extents[dim] == SL_DYNAMIC) {
-      return refuse(reason, bytes, "extent %d of operand %d is dynamic, needs sizes that are known when it is planned", dim, i);
+      return refuse(
+          reason, bytes,
+          "extent %d of operand %d is dynamic, needs sizes that are known when it is planned", dim,
+          i);
     }
     if (o.extents[dim] < 1) {
-      return refuse(reason, bytes, "extent %d of operand %d is %lld, needs 1 or more", dim, i, static_cast<long long>(o.extents[dim]));
+      return refuse(reason, bytes, "extent %d of operand %d is %lld, needs 1 or more", dim, i,
+                    static_cast<long long>(o.extents[dim]));
     }
     elements *= o.extents[dim];
     const int64_t multiple = dim == 3 || isMask ? 1 : kPiece;
     const bool isRead = o.extents[dim] > 1;
-    if (isRead && (o.strides[dim] == SL_DYNAMIC || (dim == 3 ? o.strides[dim] != 1 : o.strides[dim] % multiple != 0))) {
-      return refuse(reason, bytes, "stride of dim %d of operand %d is %lld, needs %s", dim, i, static_cast<long long>(o.strides[dim]),
-                    dim == 3 ? "1" : "a multiple of 8");
+    if (isRead && (o.strides[dim] == SL_DYNAMIC ||
+                   (dim == 3 ? o.strides[dim] != 1 : o.strides[dim] % multiple != 0))) {
+      return refuse(reason, bytes, "stride of dim %d of operand %d is %lld, needs %s", dim, i,
+                    static_cast<long long>(o.strides[dim]), dim == 3 ? "1" : "a multiple of 8");
     }
   }
   if (elements > kMostElements) {
-    return refuse(reason, bytes, "operand %d has %lld elements, at most %lld", i, static_cast<long long>(elements),
-                  static_cast<long long>(kMostElements));
+    return refuse(reason, bytes, "operand %d has %lld elements, at most %lld", i,
+                  static_cast<long long>(elements), static_cast<long long>(kMostElements));
   }
   return 1;
 }
 
 int32_t acceptsMask(const sl_problem* p, char* reason, size_t bytes) {
   const sl_dtype mask = p->operands[3].dtype;
-  const bool isOfQ = mask.code == p->operands[0].dtype.code && mask.bits == p->operands[0].dtype.bits;
+  const bool isOfQ =
+      mask.code == p->operands[0].dtype.code && mask.bits == p->operands[0].dtype.bits;
   if (!isOfQ && !sl::native::isFloat(mask, 32)) {
-    return refuse(reason, bytes, "mask is %s%d, needs float32 or the type of q", sl::native::dtypeName(mask), mask.bits);
+    return refuse(reason, bytes, "mask is %s%d, needs float32 or the type of q",
+                  sl::native::dtypeName(mask), mask.bits);
   }
   const int64_t keys = p->operands[1].extents[2];
-  if (p->operands[3].rank == 4 && p->operands[3].extents[3] != keys) {  // its engine loads several at once all the same
-    return refuse(reason, bytes, "mask has %lld elements along the keys, needs %lld", static_cast<long long>(p->operands[3].extents[3]),
-                  static_cast<long long>(keys));
+  // its engine loads several at once all the same
+  if (p->operands[3].rank == 4 && p->operands[3].extents[3] != keys) {
+    return refuse(reason, bytes, "mask has %lld elements along the keys, needs %lld",
+                  static_cast<long long>(p->operands[3].extents[3]), static_cast<long long>(keys));
   }
   return acceptsOperand(p, 3, reason, bytes);
 }
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
-  if (!sl::native::needsOperands(p, 3, reason, bytes) || !cuda::acceptsFloats(p, 3, reason, bytes)) {
+  if (!sl::native::needsOperands(p, 3, reason, bytes) ||
+      !cuda::acceptsFloats(p, 3, reason, bytes)) {
     return 0;
   }
   const cuda::Target target = cuda::targetOf(p);
@@ -105,7 +125,8 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return refuse(reason, bytes, "operand 0 is float%d, needs 16 bits", p->operands[0].dtype.bits);
   }
   if (target.sm < kFirstWithAttention) {
-    return refuse(reason, bytes, "the program is for sm_%lld, needs sm_80 or later", static_cast<long long>(target.sm));
+    return refuse(reason, bytes, "the program is for sm_%lld, needs sm_80 or later",
+                  static_cast<long long>(target.sm));
   }
   if (attribute(p, "parts", 1) != 1) {
     return refuse(reason, bytes, "keys and values come in 2 parts, needs one");
@@ -117,16 +138,18 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   }
   const Sizes sizes(p);
   if (sizes.d > kHeadElsewhere && target.sm != kMeasured) {
-    return refuse(reason, bytes, "head size %lld on sm_%lld, needs at most %lld there", static_cast<long long>(sizes.d),
-                  static_cast<long long>(target.sm), static_cast<long long>(kHeadElsewhere));
+    return refuse(reason, bytes, "head size %lld on sm_%lld, needs at most %lld there",
+                  static_cast<long long>(sizes.d), static_cast<long long>(target.sm),
+                  static_cast<long long>(kHeadElsewhere));
   }
   if (sizes.h % sizes.hk != 0) {
-    return refuse(reason, bytes, "%lld query heads and %lld key heads, needs a multiple", static_cast<long long>(sizes.h),
-                  static_cast<long long>(sizes.hk));
+    return refuse(reason, bytes, "%lld query heads and %lld key heads, needs a multiple",
+                  static_cast<long long>(sizes.h), static_cast<long long>(sizes.hk));
   }
   if (sizes.b > kMostImages || sizes.h > kMostImages) {
-    return refuse(reason, bytes, "%lld images of %lld heads, at most %lld of each", static_cast<long long>(sizes.b),
-                  static_cast<long long>(sizes.h), static_cast<long long>(kMostImages));
+    return refuse(reason, bytes, "%lld images of %lld heads, at most %lld of each",
+                  static_cast<long long>(sizes.b), static_cast<long long>(sizes.h),
+                  static_cast<long long>(kMostImages));
   }
   if (p->inputs > 3 && !acceptsMask(p, reason, bytes)) {
     return 0;
@@ -134,21 +157,27 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return isThere(reason, bytes);
 }
 
-/// Fits what was measured on an H200 (bench/results/cuda_attention_h200.json), most of it within a third.
+/// Fits what was measured on an H200 (bench/results/cuda_attention_h200.json), most of it within a
+/// third.
 double cost(const sl_problem* p) {
   const Sizes z(p);
   constexpr double kStartUs = 5.5;  // two kernels: one that describes the operands to the other
-  constexpr double kPlainEdgesUs = 2.0;  // in a graph no kernel begins before its neighbours have ended
+  // in a graph no kernel begins before its neighbours have ended
+  constexpr double kPlainEdgesUs = 2.0;
   constexpr double kUsPerKey = 0.0112;  // keys come one tile after the other
   constexpr double kPowersPerUs = 1.6e6, kFlopsPerUs = 500e6;
-  const double tiles = double(z.b * z.h) * double(cuda::ceilDivide(z.s, 128)) * double(cuda::ceilDivide(z.t, 128));
+  const double tiles =
+      double(z.b * z.h) * double(cuda::ceilDivide(z.s, 128)) * double(cuda::ceilDivide(z.t, 128));
   const double pairs = tiles * 128 * 128 * (isCausal(p) && z.s > 128 ? 0.6 : 1.0);
   const double maskUs = p->inputs > 3 ? 4.5 : 0;
-  const double perPairUs = std::max(1 / kPowersPerUs, 4.0 * double(z.d) / kFlopsPerUs) / cuda::targetOf(p).ofH200();
-  return cuda::kLaunchUs + kStartUs + kPlainEdgesUs + maskUs + std::max(kUsPerKey * double(z.t), pairs * perPairUs);
+  const double perPairUs =
+      std::max(1 / kPowersPerUs, 4.0 * double(z.d) / kFlopsPerUs) / cuda::targetOf(p).ofH200();
+  return cuda::kLaunchUs + kStartUs + kPlainEdgesUs + maskUs +
+         std::max(kUsPerKey * double(z.t), pairs * perPairUs);
 }
 
-/// Asked for without a device, where no engine can be asked: those chosen so far want 256 bytes, or nothing.
+/// Asked for without a device, where no engine can be asked: those chosen so far want 256 bytes, or
+/// nothing.
 int64_t workspace(const sl_problem*) { return kWorkspaceBytes; }
 
 void note(const sl_problem*, char* text, size_t bytes) {
@@ -162,11 +191,15 @@ enum Id : int64_t { kQ = 1, kK, kV, kResult, kScale, kMinusInfinity, kMask, kBet
 
 class AttentionGraph : GraphBuilder {
  public:
-  AttentionGraph(const sl_problem* p, Engine* engine) : GraphBuilder(engine), p_(p), z_(p), type_(typeOf(p->operands[0].dtype)) {}
+  AttentionGraph(const sl_problem* p, Engine* engine)
+      : GraphBuilder(engine), p_(p), z_(p), type_(typeOf(p->operands[0].dtype)) {}
 
   const Descriptor& graph() {
     const TensorFacts k = operand(kK, 1);
-    const TensorFacts turned = {kK, type_, {k.dims[0], k.dims[1], k.dims[3], k.dims[2]}, {k.strides[0], k.strides[1], k.strides[3], k.strides[2]}};
+    const TensorFacts turned = {kK,
+                                type_,
+                                {k.dims[0], k.dims[1], k.dims[3], k.dims[2]},
+                                {k.strides[0], k.strides[1], k.strides[3], k.strides[2]}};
     const Descriptor* scores = &product(tensor(operand(kQ, 0)), tensor(turned), between());
     scores = &step({kMultiply, scores, &number(kScale)});
     if (p_->inputs > 3) {
@@ -200,7 +233,8 @@ class AttentionGraph : GraphBuilder {
     int64_t dense = 1;
     for (int32_t dim = 3; dim >= 0; --dim) {
       facts.dims[dim] = o.extents[dim];
-      facts.strides[dim] = o.extents[dim] > 1 ? o.strides[dim] : dense;  // the stride of a single element says nothing
+      // the stride of a single element says nothing
+      facts.strides[dim] = o.extents[dim] > 1 ? o.strides[dim] : dense;
       dense = std::max(dense, facts.dims[dim] * facts.strides[dim]);
     }
     facts.alignment = id == kMask ? o.dtype.bits / 8 : kFullAlignment;
@@ -208,16 +242,28 @@ class AttentionGraph : GraphBuilder {
   }
 
   const Descriptor& number(int64_t id) {
-    return tensor({.id = id, .type = kFloat32, .dims = {1, 1, 1, 1}, .strides = {1, 1, 1, 1}, .isByValue = true});
+    return tensor({.id = id,
+                   .type = kFloat32,
+                   .dims = {1, 1, 1, 1},
+                   .strides = {1, 1, 1, 1},
+                   .isByValue = true});
   }
   /// Of all scores.
   const Descriptor& between(Type type = kFloat32) {
     const Four dims = {z_.b, z_.h, z_.s, z_.t};
-    return tensor({.id = kBetween + made_++, .type = type, .dims = dims, .strides = {z_.h * z_.s * z_.t, z_.s * z_.t, z_.t, 1}, .isVirtual = true});
+    return tensor({.id = kBetween + made_++,
+                   .type = type,
+                   .dims = dims,
+                   .strides = {z_.h * z_.s * z_.t, z_.s * z_.t, z_.t, 1},
+                   .isVirtual = true});
   }
   /// Of all queries.
   const Descriptor& perRow() {
-    return tensor({.id = kBetween + made_++, .type = kFloat32, .dims = {z_.b, z_.h, z_.s, 1}, .strides = {z_.h * z_.s, z_.s, 1, 1}, .isVirtual = true});
+    return tensor({.id = kBetween + made_++,
+                   .type = kFloat32,
+                   .dims = {z_.b, z_.h, z_.s, 1},
+                   .strides = {z_.h * z_.s, z_.s, 1, 1},
+                   .isVirtual = true});
   }
   const Descriptor& step(const PointwiseFacts& facts) {
     const Descriptor& result = between();
@@ -233,7 +279,10 @@ class AttentionGraph : GraphBuilder {
     Descriptor how(kMatmulDescriptor);
     how.put(kMatmulCompute, kOfDataType, kFloat32);
     Descriptor operation(kMatmulOperation);
-    operation.put(kMatmulA, a).put(kMatmulB, b).put(kMatmulC, result).put(kOperationMatmul, keep(std::move(how)));
+    operation.put(kMatmulA, a)
+        .put(kMatmulB, b)
+        .put(kMatmulC, result)
+        .put(kOperationMatmul, keep(std::move(how)));
     add(std::move(operation));
     return result;
   }
@@ -242,7 +291,9 @@ class AttentionGraph : GraphBuilder {
     Descriptor how(kReductionDescriptor);
     how.put(kReductionOperator, kOfReduction, kind).put(kReductionCompute, kOfDataType, kFloat32);
     Descriptor operation(kReductionOperation);
-    operation.put(kReductionX, x).put(kReductionY, result).put(kOperationReduction, keep(std::move(how)));
+    operation.put(kReductionX, x)
+        .put(kReductionY, result)
+        .put(kOperationReduction, keep(std::move(how)));
     add(std::move(operation));
     return result;
   }
@@ -256,7 +307,8 @@ class AttentionGraph : GraphBuilder {
 struct Plan {
   std::shared_ptr<const Engine> engine;
   Pack pack;
-  float scale = 1, minusInfinity = -std::numeric_limits<float>::infinity();  ///< read where `pack` says, when a run is enqueued
+  /// read where `pack` says, when a run is enqueued
+  float scale = 1, minusInfinity = -std::numeric_limits<float>::infinity();
   bool isCausal = false, isMasked = false;
   std::mutex mutex;  ///< of the pack
 };
@@ -273,8 +325,8 @@ std::vector<int64_t> keyOf(const sl_problem* p, int32_t device) {
   return key;
 }
 
-/// The engine of an equal problem on the device whose plan still lives, or a new one; null with the status of the library. Hold the
-/// device's mutex.
+/// The engine of an equal problem on the device whose plan still lives, or a new one; null with the
+/// status of the library. Hold the device's mutex.
 std::shared_ptr<const Engine> engineFor(const sl_problem* p, DeviceHandle* device, Status* status) {
   static std::mutex mutex;  // devices share the table
   static auto* const engines = new std::map<std::vector<int64_t>, std::weak_ptr<const Engine>>;
@@ -287,7 +339,9 @@ std::shared_ptr<const Engine> engineFor(const sl_problem* p, DeviceHandle* devic
   made->device = device;
   AttentionGraph builder(p, made.get());
   const Descriptor& graph = builder.graph();
-  *status = builder.status() == kSuccess ? choose(graph, {kByTime, kFallback}, false, kWorkspaceBytes, 0, made.get()) : builder.status();
+  *status = builder.status() == kSuccess
+                ? choose(graph, {kByTime, kFallback}, false, kWorkspaceBytes, 0, made.get())
+                : builder.status();
   if (*status != kSuccess) {
     return nullptr;
   }
@@ -311,7 +365,9 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
   Status status = kSuccess;
   plan->engine = engineFor(p, device, &status);
   if (!plan->engine) {
-    return fail(ctx, SL_UNSUPPORTED, words("planning an attention", status) + "; routes={'scaled_dot_product_attention': 'cuda'} does without");
+    return fail(ctx, SL_UNSUPPORTED,
+                words("planning an attention", status) +
+                    "; routes={'scaled_dot_product_attention': 'cuda'} does without");
   }
   *handle = plan.release();
   return SL_OK;
@@ -319,7 +375,8 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
 
 //===- run -----------------------------------------------------------------===//
 
-int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void* const* outputs, void* workspace) {
+int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void* const* outputs,
+            void* workspace) {
   auto* plan = static_cast<Plan*>(handle);
   std::vector<int64_t> ids = {kQ, kK, kV, kResult};
   std::vector<const void*> addresses = {inputs[0], inputs[1], inputs[2], outputs[0]};
@@ -328,7 +385,9 @@ int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void*
     addresses.push_back(inputs[3]);
   }
   if (!areAligned(addresses)) {
-    return fail(ctx, SL_UNSUPPORTED, "cuDNN: attention reads and writes addresses that are multiples of 16 bytes (cuda.attention takes any)");
+    return fail(ctx, SL_UNSUPPORTED,
+                "cuDNN: attention reads and writes addresses that are multiples of 16 bytes "
+                "(cuda.attention takes any)");
   }
   ids.push_back(kScale);
   addresses.push_back(&plan->scale);
@@ -343,7 +402,8 @@ int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void*
 void destroy(void* handle) {
   auto* plan = static_cast<Plan*>(handle);
   DeviceHandle* const device = plan->engine->device;
-  const cuda::Entered entered(cuda::openDevice(device->number));  // the last plan of an engine unloads what was compiled for it
+  // the last plan of an engine unloads what was compiled for it
+  const cuda::Entered entered(cuda::openDevice(device->number));
   const std::lock_guard<std::mutex> lock(device->mutex);
   delete plan;
 }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// cudnn.convolution: convolutions of fixed sizes with bias, residual and ReLU by NVIDIA's library. Which of its engines is chosen
-// by its heuristics once, when prepare makes the plan (by their order, or where it was measured one of the first kWays); a run enqueues
-// it on the stream of its queue.
+// cudnn.convolution: convolutions of fixed sizes with bias, residual and ReLU by NVIDIA's library.
+// Which of its engines is chosen by its heuristics once, when prepare makes the plan (by their
+// order, or where it was measured one of the first kWays); a run enqueues it on the stream of its
+// queue.
 //
-// The graph is one that the library has compiled engines for, whatever the sizes: the convolution alone, or
-// convolution (+ residual) + bias (then ReLU), in this order. So no plan compiles anything. (Chains that begin otherwise, without a
-// bias say, are for engines that are compiled when they are planned; of exact float32 there are none.) What lies between is float32.
+// The graph is one that the library has compiled engines for, whatever the sizes: the convolution
+// alone, or convolution (+ residual) + bias (then ReLU), in this order. So no plan compiles
+// anything. (Chains that begin otherwise, without a bias say, are for engines that are compiled
+// when they are planned; of exact float32 there are none.) What lies between is float32.
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
@@ -27,26 +29,41 @@ using sl::native::kUnknown;
 constexpr int32_t kWays = 6;  ///< so many of the heuristics' engines may be measured
 constexpr sl_tunable kTunables[] = {{"way", 0, 0, kWays - 1}};
 
-bool isTf32(const sl_problem* p) { return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0; }
+bool isTf32(const sl_problem* p) {
+  return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0;
+}
 
 /// The numbers of a problem. Image and result are [n][h][w][c], the weight [k][kh][kw][c / groups].
 struct Sizes {
   int64_t n, c, h, w, k, ho, wo, kh, kw, strideH, strideW, padH, padW, dilationH, dilationW, groups;
 
   explicit Sizes(const sl_problem* p)
-      : n(attribute(p, "n", 1)), c(attribute(p, "c", 1)), h(attribute(p, "h", 1)), w(attribute(p, "w", 1)),
-        k(attribute(p, "k", 1)), ho(attribute(p, "ho", 1)), wo(attribute(p, "wo", 1)), kh(attribute(p, "kh", 1)),
-        kw(attribute(p, "kw", 1)), strideH(attribute(p, "stride_h", 1)), strideW(attribute(p, "stride_w", 1)),
-        padH(attribute(p, "pad_h", 0)), padW(attribute(p, "pad_w", 0)), dilationH(attribute(p, "dilation_h", 1)),
-        dilationW(attribute(p, "dilation_w", 1)), groups(attribute(p, "groups", 1)) {}
+      : n(attribute(p, "n", 1)),
+        c(attribute(p, "c", 1)),
+        h(attribute(p, "h", 1)),
+        w(attribute(p, "w", 1)),
+        k(attribute(p, "k", 1)),
+        ho(attribute(p, "ho", 1)),
+        wo(attribute(p, "wo", 1)),
+        kh(attribute(p, "kh", 1)),
+        kw(attribute(p, "kw", 1)),
+        strideH(attribute(p, "stride_h", 1)),
+        strideW(attribute(p, "stride_w", 1)),
+        padH(attribute(p, "pad_h", 0)),
+        padW(attribute(p, "pad_w", 0)),
+        dilationH(attribute(p, "dilation_h", 1)),
+        dilationW(attribute(p, "dilation_w", 1)),
+        groups(attribute(p, "groups", 1)) {}
 
   int64_t image() const { return n * c * h * w; }
   int64_t result() const { return n * k * ho * wo; }
   int64_t weight() const { return k * (c / groups) * kh * kw; }
 };
 
-/// Zeros behind a dim of the image, so that the library computes the same extent: as many as before it where that will do.
-int64_t padAfter(int64_t size, int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
+/// Zeros behind a dim of the image, so that the library computes the same extent: as many as before
+/// it where that will do.
+int64_t padAfter(int64_t size, int64_t out, int64_t kernel, int64_t stride, int64_t pad,
+                 int64_t dilation) {
   const int64_t reach = dilation * (kernel - 1) + 1;
   const bool isEven = size + 2 * pad >= reach && (size + 2 * pad - reach) / stride + 1 == out;
   return isEven ? pad : std::max<int64_t>(0, (out - 1) * stride + reach - pad - size);
@@ -55,53 +72,69 @@ int64_t padAfter(int64_t size, int64_t out, int64_t kernel, int64_t stride, int6
 //===- description ---------------------------------------------------------===//
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
-  if (!sl::native::needsOperands(p, 2, reason, bytes) || !cuda::acceptsFloats(p, 2, reason, bytes)) {
+  if (!sl::native::needsOperands(p, 2, reason, bytes) ||
+      !cuda::acceptsFloats(p, 2, reason, bytes)) {
     return 0;
   }
   if (p->operands[0].dtype.bits == 64) {
-    return sl::native::refuse(reason, bytes, "operand 0 is float64, needs 16 or 32 bits: the library adds no bias to others");
+    return sl::native::refuse(
+        reason, bytes,
+        "operand 0 is float64, needs 16 or 32 bits: the library adds no bias to others");
   }
   if (attribute(p, "transposed", 0) != 0) {
     return sl::native::refuse(reason, bytes, "transposed=1, needs 0");
   }
-  if (const cuda::Target target = cuda::targetOf(p); typeOf(p->operands[0].dtype) == kBfloat16 && target.sm < cuda::kFirstWithTf32) {
-    return sl::native::refuse(reason, bytes, "bfloat16 on sm_%lld, needs sm_80 or later", static_cast<long long>(target.sm));
+  if (const cuda::Target target = cuda::targetOf(p);
+      typeOf(p->operands[0].dtype) == kBfloat16 && target.sm < cuda::kFirstWithTf32) {
+    return sl::native::refuse(reason, bytes, "bfloat16 on sm_%lld, needs sm_80 or later",
+                              static_cast<long long>(target.sm));
   }
   for (const char* name : {"n", "c", "h", "w", "k", "ho", "wo", "kh", "kw"}) {
     const int64_t value = attribute(p, name, kUnknown);
     if (value == kUnknown) {
-      return sl::native::refuse(reason, bytes, "%s is dynamic, needs sizes that are known when it is planned", name);
+      return sl::native::refuse(
+          reason, bytes, "%s is dynamic, needs sizes that are known when it is planned", name);
     }
     if (value < 1) {
-      return sl::native::refuse(reason, bytes, "%s=%lld, needs 1 or more", name, static_cast<long long>(value));
+      return sl::native::refuse(reason, bytes, "%s=%lld, needs 1 or more", name,
+                                static_cast<long long>(value));
     }
   }
   const Sizes sizes(p);
-  if (const int64_t most = std::max({sizes.image(), sizes.result(), sizes.weight()}); most > kMostElements) {
-    return sl::native::refuse(reason, bytes, "a tensor has %lld elements, at most %lld", static_cast<long long>(most),
-                              static_cast<long long>(kMostElements));
+  if (const int64_t most = std::max({sizes.image(), sizes.result(), sizes.weight()});
+      most > kMostElements) {
+    return sl::native::refuse(reason, bytes, "a tensor has %lld elements, at most %lld",
+                              static_cast<long long>(most), static_cast<long long>(kMostElements));
   }
   return isThere(reason, bytes);
 }
 
-/// Fits what was measured on an H200 (bench/results/cuda_convolutions_h200.json), most of it within a third.
+/// Fits what was measured on an H200 (bench/results/cuda_convolutions_h200.json), most of it within
+/// a third.
 double cost(const sl_problem* p) {
   const Sizes s(p);
   const int bits = p->operands[0].dtype.bits;
   const bool isExact = bits == 32 && !isTf32(p);
   const double ofH200 = cuda::targetOf(p).ofH200();
   const int64_t piece = 128 / bits;
-  const int64_t c = s.groups == 1 && s.c > 1 ? cuda::ceilDivide(s.c, piece) * piece : s.c / s.groups;
-  constexpr double kPlainEdgesUs = 2.0;  // in a graph no kernel begins before its neighbours have ended
-  const double startUs = (isExact ? 10.0 : bits == 32 ? 4.6 : 3.2) + kPlainEdgesUs + cuda::kLaunchUs;
+  const int64_t c =
+      s.groups == 1 && s.c > 1 ? cuda::ceilDivide(s.c, piece) * piece : s.c / s.groups;
+  // in a graph no kernel begins before its neighbours have ended
+  constexpr double kPlainEdgesUs = 2.0;
+  const double startUs = (isExact      ? 10.0
+                          : bits == 32 ? 4.6
+                                       : 3.2) +
+                         kPlainEdgesUs + cuda::kLaunchUs;
   if (c == 1 && s.groups > 1) {
     return startUs + double(s.result() * s.kh * s.kw) / ((bits == 32 ? 160e3 : 215e3) * ofH200);
   }
   const double depth = double(c * s.kh * s.kw);
-  const double columns = double(s.groups * cuda::ceilDivide(s.k / s.groups, 64) * 64);  // tiles, full or not
+  // tiles, full or not
+  const double columns = double(s.groups * cuda::ceilDivide(s.k / s.groups, 64) * 64);
   const double flops = 2 * double(s.n * s.ho * s.wo) * columns * depth;
   const double moveUs = double(s.image() + s.result() + s.weight()) * bits / 8 / 3.0e6;
-  if (isExact) {  // the library turns image and result around such a kernel, and does not split long reductions
+  // the library turns image and result around such a kernel, and does not split long reductions
+  if (isExact) {
     return startUs + std::max({0.028 * depth, flops / (15e6 * ofH200), moveUs});
   }
   const bool hasFewChannels = s.groups == 1 && c < 16;
@@ -110,8 +143,8 @@ double cost(const sl_problem* p) {
   return startUs + padUs + 0.0012 * depth + std::max(flops / flopsPerUs, moveUs);
 }
 
-/// What an engine may need that turns or pads all of its operands, within bounds: it is asked for without a device, and an engine that
-/// needs more is not taken. All calls of a program share it.
+/// What an engine may need that turns or pads all of its operands, within bounds: it is asked for
+/// without a device, and an engine that needs more is not taken. All calls of a program share it.
 int64_t workspace(const sl_problem* p) {
   constexpr int64_t kLeast = 1 << 20, kMost = 64 << 20;
   const Sizes s(p);
@@ -169,27 +202,36 @@ class ConvolutionGraph : GraphBuilder {
   Four resultDims() const { return {s_.n, s_.k, s_.ho, s_.wo}; }
 
   const Descriptor& tensor(int64_t id, Type type, const Four& d, bool isVirtual) {
-    return GraphBuilder::tensor({id, type, d, {d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]}, alignment_, isVirtual});
+    return GraphBuilder::tensor(
+        {id, type, d, {d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]}, alignment_, isVirtual});
   }
 
   /// What the next operation writes: the result where it is the last one.
   const Descriptor& next() {
-    return --left_ == 0 ? tensor(kResult, type_, resultDims(), false) : tensor(kBetween + left_, kFloat32, resultDims(), true);
+    return --left_ == 0 ? tensor(kResult, type_, resultDims(), false)
+                        : tensor(kBetween + left_, kFloat32, resultDims(), true);
   }
 
   const Descriptor& convolution() {
     const Descriptor& image = tensor(kImage, type_, {s_.n, s_.c, s_.h, s_.w}, false);
-    const Descriptor& weight = tensor(kWeight, type_, {s_.k, s_.c / s_.groups, s_.kh, s_.kw}, false);
+    const Descriptor& weight =
+        tensor(kWeight, type_, {s_.k, s_.c / s_.groups, s_.kh, s_.kw}, false);
     Descriptor how(kConvolutionDescriptor);
-    how.put(kConvolutionCompute, kOfDataType, kFloat32).put(kConvolutionMode, kOfConvolutionMode, kCrossCorrelation);
+    how.put(kConvolutionCompute, kOfDataType, kFloat32)
+        .put(kConvolutionMode, kOfConvolutionMode, kCrossCorrelation);
     how.put(kConvolutionSpatialDims, {2}).put(kConvolutionDilations, {s_.dilationH, s_.dilationW});
-    how.put(kConvolutionStrides, {s_.strideH, s_.strideW}).put(kConvolutionPrePaddings, {s_.padH, s_.padW});
-    how.put(kConvolutionPostPaddings, {padAfter(s_.h, s_.ho, s_.kh, s_.strideH, s_.padH, s_.dilationH),
-                                       padAfter(s_.w, s_.wo, s_.kw, s_.strideW, s_.padW, s_.dilationW)});
+    how.put(kConvolutionStrides, {s_.strideH, s_.strideW})
+        .put(kConvolutionPrePaddings, {s_.padH, s_.padW});
+    how.put(kConvolutionPostPaddings,
+            {padAfter(s_.h, s_.ho, s_.kh, s_.strideH, s_.padH, s_.dilationH),
+             padAfter(s_.w, s_.wo, s_.kw, s_.strideW, s_.padW, s_.dilationW)});
     const Descriptor& descriptor = keep(std::move(how));
     const Descriptor& result = next();
     Descriptor operation(kConvolutionForward);
-    operation.put(kForwardConvolution, descriptor).put(kForwardX, image).put(kForwardW, weight).put(kForwardY, result);
+    operation.put(kForwardConvolution, descriptor)
+        .put(kForwardX, image)
+        .put(kForwardW, weight)
+        .put(kForwardY, result);
     operation.put(kForwardAlpha, 1.0f).put(kForwardBeta, 0.0f);
     add(std::move(operation));
     return result;
@@ -208,7 +250,8 @@ class ConvolutionGraph : GraphBuilder {
   int left_ = 0;  ///< operations that are still to come
 };
 
-Status build(DeviceHandle* device, const sl_problem* p, int64_t alignment, std::initializer_list<Heuristic> modes, int32_t way, Engine* engine) {
+Status build(DeviceHandle* device, const sl_problem* p, int64_t alignment,
+             std::initializer_list<Heuristic> modes, int32_t way, Engine* engine) {
   engine->device = device;
   ConvolutionGraph builder(p, alignment, engine);
   const Descriptor& graph = builder.graph(p->inputs, attribute(p, "relu", 0) != 0);
@@ -230,10 +273,15 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
   const std::lock_guard<std::mutex> lock(device->mutex);
   auto plan = std::make_unique<Plan>();
   plan->inputs = p->inputs;
-  if (const Status status = build(device, p, kFullAlignment, {kByTime, kFallback}, std::clamp(p->variant, 0, kWays - 1), &plan->aligned.engine); status != kSuccess) {
-    return fail(ctx, SL_UNSUPPORTED, words("planning a convolution", status) + "; routes={'convolution': 'cuda'} does without");
+  if (const Status status = build(device, p, kFullAlignment, {kByTime, kFallback},
+                                  std::clamp(p->variant, 0, kWays - 1), &plan->aligned.engine);
+      status != kSuccess) {
+    return fail(
+        ctx, SL_UNSUPPORTED,
+        words("planning a convolution", status) + "; routes={'convolution': 'cuda'} does without");
   }
-  // The fast engines want full alignment, whatever the tensors say. None: such addresses are refused when they come.
+  // The fast engines want full alignment, whatever the tensors say. None: such addresses are
+  // refused when they come.
   build(device, p, p->operands[0].dtype.bits / 8, {kFallback}, 0, &plan->unaligned.engine);
   *handle = plan.release();
   return SL_OK;
@@ -241,17 +289,21 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
 
 //===- run -----------------------------------------------------------------===//
 
-int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void* const* outputs, void* workspace) {
+int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void* const* outputs,
+            void* workspace) {
   static constexpr int64_t kIds[] = {kImage, kWeight, kResult, kBias, kResidual};
   auto* plan = static_cast<Plan*>(handle);
   std::vector<const void*> addresses = {inputs[0], inputs[1], outputs[0]};
   addresses.insert(addresses.end(), inputs + 2, inputs + plan->inputs);
   AlignedEngine* chosen = areAligned(addresses) ? &plan->aligned : &plan->unaligned;
   if (!chosen->engine.plan) {
-    return fail(ctx, SL_UNSUPPORTED, "cuDNN: it has no engine for addresses that are not multiples of 16 bytes (cuda.convolution takes any)");
+    return fail(ctx, SL_UNSUPPORTED,
+                "cuDNN: it has no engine for addresses that are not multiples of 16 bytes "
+                "(cuda.convolution takes any)");
   }
   const std::lock_guard<std::mutex> lock(plan->mutex);
-  return enqueue(ctx, chosen->engine, &chosen->pack, std::span(kIds, addresses.size()), std::move(addresses), workspace);
+  return enqueue(ctx, chosen->engine, &chosen->pack, std::span(kIds, addresses.size()),
+                 std::move(addresses), workspace);
 }
 
 void destroy(void* handle) { delete static_cast<Plan*>(handle); }

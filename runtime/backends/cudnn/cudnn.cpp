@@ -13,6 +13,10 @@ const sl_kernel_desc kKernels[] = {attentionKernel(), convolutionKernel()};
 }  // namespace
 }  // namespace straightline::cudnn
 
-extern "C" const sl_backend_desc sl_backend_cudnn = {
-    sizeof(sl_backend_desc), SL_ABI_VERSION, "cudnn", straightline::cudnn::kKernels,
-    std::size(straightline::cudnn::kKernels), nullptr, "cuda"};
+extern "C" const sl_backend_desc sl_backend_cudnn = {sizeof(sl_backend_desc),
+                                                     SL_ABI_VERSION,
+                                                     "cudnn",
+                                                     straightline::cudnn::kKernels,
+                                                     std::size(straightline::cudnn::kKernels),
+                                                     nullptr,
+                                                     "cuda"};

@@ -15,7 +15,8 @@ std::vector<Descriptor> proposals(const Descriptor& graph, Heuristic mode) {
   Descriptor heuristics(kHeuristics);
   heuristics.put(kHeuristicsGraph, graph).put(kHeuristicsMode, kOfHeuristicMode, mode).finish();
   int64_t count = 0;
-  if (!heuristics || library().get(heuristics.raw(), kHeuristicsResults, kOfDescriptor, 0, &count, nullptr) != kSuccess) {
+  if (!heuristics || library().get(heuristics.raw(), kHeuristicsResults, kOfDescriptor, 0, &count,
+                                   nullptr) != kSuccess) {
     return {};
   }
   std::vector<Descriptor> configs;
@@ -25,13 +26,15 @@ std::vector<Descriptor> proposals(const Descriptor& graph, Heuristic mode) {
     raw.push_back(configs.back().raw());
   }
   int64_t filled = 0;
-  const Status status = library().get(heuristics.raw(), kHeuristicsResults, kOfDescriptor, count, &filled, raw.data());
+  const Status status = library().get(heuristics.raw(), kHeuristicsResults, kOfDescriptor, count,
+                                      &filled, raw.data());
   configs.resize(status == kSuccess ? std::min(count, filled) : 0);
   return configs;
 }
 
-/// Whether the engine sums plain products of the factors as they are, in float32 and always in the same order; with `exact` also
-/// none that are rounded to TF32, which is what tensor cores make of float32.
+/// Whether the engine sums plain products of the factors as they are, in float32 and always in the
+/// same order; with `exact` also none that are rounded to TF32, which is what tensor cores make of
+/// float32.
 bool sumsPlainProducts(const Descriptor& config, bool exact) {
   constexpr int64_t kMostNotes = 32;
   Descriptor engine(kEngine);
@@ -43,20 +46,23 @@ bool sumsPlainProducts(const Descriptor& config, bool exact) {
     return false;
   }
   return std::none_of(notes, notes + std::min(count, kMostNotes), [&](int note) {
-    return note == kDownConvertsInputs || note == kReducedPrecision || note == kNondeterministic || note == kFft ||
-           (note >= kWinograd && note <= kLastWinograd) || (exact && note == kTensorCore);
+    return note == kDownConvertsInputs || note == kReducedPrecision || note == kNondeterministic ||
+           note == kFft || (note >= kWinograd && note <= kLastWinograd) ||
+           (exact && note == kTensorCore);
   });
 }
 
 /// Puts the addresses into the pack, unless it has them from the last run.
-Status address(Pack* pack, std::span<const int64_t> ids, std::vector<const void*> addresses, const void* workspace) {
+Status address(Pack* pack, std::span<const int64_t> ids, std::vector<const void*> addresses,
+               const void* workspace) {
   addresses.push_back(workspace);
   if (pack->descriptor && pack->addresses == addresses) {
     return kSuccess;
   }
   const auto count = static_cast<int64_t>(ids.size());
   Descriptor made(kVariantPack);
-  made.put(kPackIds, kOfInt64, count, ids.data()).put(kPackAddresses, kOfAddress, count, addresses.data());
+  made.put(kPackIds, kOfInt64, count, ids.data())
+      .put(kPackAddresses, kOfAddress, count, addresses.data());
   made.put(kPackWorkspace, kOfAddress, 1, &workspace).finish();
   pack->descriptor = std::move(made);
   pack->addresses = std::move(addresses);
@@ -70,20 +76,24 @@ int32_t fail(sl_ctx* ctx, int32_t status, const std::string& text) {
   return status;
 }
 
-DeviceHandle* usable(const cuda::OpenDevice& device, const cuda::Entered& entered, std::string* error) {
+DeviceHandle* usable(const cuda::OpenDevice& device, const cuda::Entered& entered,
+                     std::string* error) {
   *error = entered ? library().error : device.words(entered.result);
   return error->empty() ? handleOf(device.number, error) : nullptr;
 }
 
 int32_t isThere(char* reason, size_t bytes) {
-  if (const std::string missing = cuda::driver().error.empty() ? whyMissing() : ""; !missing.empty()) {
+  if (const std::string missing = cuda::driver().error.empty() ? whyMissing() : "";
+      !missing.empty()) {
     std::snprintf(reason, bytes, "%s", missing.c_str());
     return 0;
   }
   return 1;
 }
 
-Type typeOf(sl_dtype dtype) { return dtype.bits == 32 ? kFloat32 : dtype.code == 4 ? kBfloat16 : kFloat16; }
+Type typeOf(sl_dtype dtype) {
+  return dtype.bits == 32 ? kFloat32 : dtype.code == 4 ? kBfloat16 : kFloat16;
+}
 
 const Descriptor& GraphBuilder::keep(Descriptor made) {
   made.finish();
@@ -93,7 +103,9 @@ const Descriptor& GraphBuilder::keep(Descriptor made) {
 
 const Descriptor& GraphBuilder::tensor(const TensorFacts& facts) {
   Descriptor made(kTensor);
-  made.put(kTensorId, {facts.id}).put(kTensorType, kOfDataType, facts.type).put(kTensorDims, facts.dims);
+  made.put(kTensorId, {facts.id})
+      .put(kTensorType, kOfDataType, facts.type)
+      .put(kTensorDims, facts.dims);
   made.put(kTensorStrides, facts.strides).put(kTensorAlignment, {facts.alignment});
   if (facts.isVirtual) {
     made.put(kTensorVirtual, kOfBoolean, 1, &facts.isVirtual);
@@ -106,7 +118,8 @@ const Descriptor& GraphBuilder::tensor(const TensorFacts& facts) {
 
 void GraphBuilder::pointwise(const PointwiseFacts& facts, const Descriptor& result) {
   Descriptor how(kPointwiseDescriptor);
-  how.put(kPointwiseMode, kOfPointwiseMode, facts.mode).put(kPointwisePrecision, kOfDataType, facts.precision);
+  how.put(kPointwiseMode, kOfPointwiseMode, facts.mode)
+      .put(kPointwisePrecision, kOfDataType, facts.precision);
   if (facts.mode == kRelu) {
     how.put(kPointwiseNan, kOfNanPropagation, 1);
   }
@@ -114,7 +127,9 @@ void GraphBuilder::pointwise(const PointwiseFacts& facts, const Descriptor& resu
     how.put(kPointwiseAxis, {facts.axis});
   }
   Descriptor operation(kPointwiseOperation);
-  operation.put(kOperationPointwise, keep(std::move(how))).put(kOperationX, *facts.x).put(kOperationY, result);
+  operation.put(kOperationPointwise, keep(std::move(how)))
+      .put(kOperationX, *facts.x)
+      .put(kOperationY, result);
   if (facts.b) {
     operation.put(kOperationB, *facts.b);
   }
@@ -127,21 +142,28 @@ void GraphBuilder::pointwise(const PointwiseFacts& facts, const Descriptor& resu
 const Descriptor& GraphBuilder::finishGraph() {
   Descriptor made(kOperationGraph);
   made.put(kGraphHandle, kOfHandle, 1, &engine_->device->handle);
-  made.put(kGraphOperations, kOfDescriptor, static_cast<int64_t>(operations_.size()), operations_.data());
+  made.put(kGraphOperations, kOfDescriptor, static_cast<int64_t>(operations_.size()),
+           operations_.data());
   return keep(std::move(made));
 }
 
-Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact, int64_t mostWorkspace, int32_t way, Engine* engine) {
+Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact,
+              int64_t mostWorkspace, int32_t way, Engine* engine) {
   int32_t passed = 0;
   for (const Heuristic mode : modes) {
     for (Descriptor& config : proposals(graph, mode)) {
-      if (!sumsPlainProducts(config, exact) || passed++ < way) {  // what is passed by is not planned: that takes milliseconds each
+      // what is passed by is not planned: that takes milliseconds each
+      if (!sumsPlainProducts(config, exact) || passed++ < way) {
         continue;
       }
       Descriptor plan(kExecutionPlan);
-      plan.put(kPlanHandle, kOfHandle, 1, &engine->device->handle).put(kPlanConfig, config).finish();
+      plan.put(kPlanHandle, kOfHandle, 1, &engine->device->handle)
+          .put(kPlanConfig, config)
+          .finish();
       int64_t needed = 0, count = 0;
-      if (plan && library().get(plan.raw(), kPlanWorkspace, kOfInt64, 1, &count, &needed) == kSuccess && needed <= mostWorkspace) {
+      if (plan &&
+          library().get(plan.raw(), kPlanWorkspace, kOfInt64, 1, &count, &needed) == kSuccess &&
+          needed <= mostWorkspace) {
         engine->config = std::move(config);
         engine->plan = std::move(plan);
         return kSuccess;
@@ -157,9 +179,10 @@ bool areAligned(std::span<const void* const> addresses) {
   });
 }
 
-int32_t enqueue(sl_ctx* ctx, const Engine& engine, Pack* pack, std::span<const int64_t> ids, std::vector<const void*> addresses,
-                const void* workspace) {
-  if (const Status status = address(pack, ids, std::move(addresses), workspace); status != kSuccess) {
+int32_t enqueue(sl_ctx* ctx, const Engine& engine, Pack* pack, std::span<const int64_t> ids,
+                std::vector<const void*> addresses, const void* workspace) {
+  if (const Status status = address(pack, ids, std::move(addresses), workspace);
+      status != kSuccess) {
     return fail(ctx, SL_DEVICE_ERROR, words("cudnnBackendFinalize of a variant pack", status));
   }
   const Functions& lib = library();
@@ -170,7 +193,8 @@ int32_t enqueue(sl_ctx* ctx, const Engine& engine, Pack* pack, std::span<const i
     return fail(ctx, SL_DEVICE_ERROR, words("cudnnSetStream", status));
   }
   status = lib.execute(device.handle, engine.plan.raw(), pack->descriptor.raw());
-  return status == kSuccess ? int32_t{SL_OK} : fail(ctx, SL_DEVICE_ERROR, words("cudnnBackendExecute", status));
+  return status == kSuccess ? int32_t{SL_OK}
+                            : fail(ctx, SL_DEVICE_ERROR, words("cudnnBackendExecute", status));
 }
 
 }  // namespace straightline::cudnn

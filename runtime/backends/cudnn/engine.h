@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs of the library, the engine that is chosen for one, and its runs: what all kernels of this backend have in common.
+// Graphs of the library, the engine that is chosen for one, and its runs: what all kernels of this
+// backend have in common.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_CUDNN_ENGINE_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_CUDNN_ENGINE_H
 
@@ -17,22 +18,26 @@
 
 namespace straightline::cudnn {
 
-inline constexpr int64_t kFullAlignment = 16;              ///< bytes; what the fast engines ask of addresses
+/// bytes; what the fast engines ask of addresses
+inline constexpr int64_t kFullAlignment = 16;
 inline constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;  ///< of a tensor
 
 /// Leaves the words in ctx. Returns the status.
 int32_t fail(sl_ctx* ctx, int32_t status, const std::string& text);
-/// What plans of a device that was entered use; null with the reason: no driver, no context, no library.
-DeviceHandle* usable(const cuda::OpenDevice& device, const cuda::Entered& entered, std::string* error);
-/// For `accepts`, 1 or 0 with the reason: where there is a device it is this one that the program is for, and the library must be there.
+/// What plans of a device that was entered use; null with the reason: no driver, no context, no
+/// library.
+DeviceHandle* usable(const cuda::OpenDevice& device, const cuda::Entered& entered,
+                     std::string* error);
+/// For `accepts`, 1 or 0 with the reason: where there is a device it is this one that the program
+/// is for, and the library must be there.
 int32_t isThere(char* reason, size_t bytes);
 /// cudnnDataType_t of a float of 16 or 32 bits.
 Type typeOf(sl_dtype dtype);
 
 using Four = std::array<int64_t, 4>;
 
-/// A tensor of four dims, in elements. A virtual one lies between two operations and has no address; one by value is a number whose
-/// address is the host's.
+/// A tensor of four dims, in elements. A virtual one lies between two operations and has no
+/// address; one by value is a number whose address is the host's.
 struct TensorFacts {
   int64_t id;
   Type type;
@@ -55,7 +60,7 @@ struct PointwiseFacts {
 /// An engine with its execution plan, and the graph that it was chosen for.
 struct Engine {
   DeviceHandle* device = nullptr;  ///< of the process
-  std::deque<Descriptor> parts;  ///< of the graph
+  std::deque<Descriptor> parts;    ///< of the graph
   Descriptor config, plan;
 };
 
@@ -65,7 +70,8 @@ struct Pack {
   std::vector<const void*> addresses;
 };
 
-/// Builds a graph, part by part. The parts stay with the engine, the first failure of one is kept. Hold the mutex of the engine's device.
+/// Builds a graph, part by part. The parts stay with the engine, the first failure of one is kept.
+/// Hold the mutex of the engine's device.
 class GraphBuilder {
  public:
   explicit GraphBuilder(Engine* engine) : engine_(engine) {}
@@ -85,19 +91,21 @@ class GraphBuilder {
   Status status_ = kSuccess;
 };
 
-/// Takes the first engine that the heuristics propose for the graph, that sums products of the factors as they are, in float32 and
-/// always in the same order, and that needs no more workspace than there will be. `exact`: none that rounds float32 to TF32 either.
-/// `way`: so many of those that sum so are passed over; the first one again where there are no others.
-/// Hold the mutex of the engine's device. A status of the library.
-Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact, int64_t mostWorkspace, int32_t way, Engine* engine);
+/// Takes the first engine that the heuristics propose for the graph, that sums products of the
+/// factors as they are, in float32 and always in the same order, and that needs no more workspace
+/// than there will be. `exact`: none that rounds float32 to TF32 either. `way`: so many of those
+/// that sum so are passed over; the first one again where there are no others. Hold the mutex of
+/// the engine's device. A status of the library.
+Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact,
+              int64_t mostWorkspace, int32_t way, Engine* engine);
 
 /// Whether all of them are multiples of kFullAlignment.
 bool areAligned(std::span<const void* const> addresses);
 
-/// Puts the engine's work on the stream of this call. `addresses` belong to the tensors named in `ids`, in their order. SL_OK, or a
-/// failure in ctx.
-int32_t enqueue(sl_ctx* ctx, const Engine& engine, Pack* pack, std::span<const int64_t> ids, std::vector<const void*> addresses,
-                const void* workspace);
+/// Puts the engine's work on the stream of this call. `addresses` belong to the tensors named in
+/// `ids`, in their order. SL_OK, or a failure in ctx.
+int32_t enqueue(sl_ctx* ctx, const Engine& engine, Pack* pack, std::span<const int64_t> ids,
+                std::vector<const void*> addresses, const void* workspace);
 
 }  // namespace straightline::cudnn
 

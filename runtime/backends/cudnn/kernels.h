@@ -7,7 +7,8 @@
 
 namespace straightline::cudnn {
 
-// Functions, for a description holds addresses of functions as void*, which no constant initialiser may.
+// Functions, for a description holds addresses of functions as void*, which no constant initialiser
+// may.
 sl_kernel_desc attentionKernel();
 sl_kernel_desc convolutionKernel();
 

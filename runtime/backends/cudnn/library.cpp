@@ -12,7 +12,8 @@ namespace {
 constexpr const char* kName = "libcudnn.so.9";
 
 void* opened() {
-  static void* const library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);  // never closed: frameworks use it as well
+  // never closed: frameworks use it as well
+  static void* const library = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   return library;
 }
 
@@ -20,10 +21,10 @@ std::string open(Functions* functions) {
   if (std::string missing = whyMissing(); !missing.empty()) {
     return missing;
   }
-#define SL_CUDNN_BIND(result, member, symbol, parameters)                                                 \
-  functions->member = reinterpret_cast<decltype(functions->member)>(dlsym(opened(), #symbol));           \
-  if (!functions->member) {                                                                               \
-    return std::string(kName) + " has no " #symbol;                                                       \
+#define SL_CUDNN_BIND(result, member, symbol, parameters)                                      \
+  functions->member = reinterpret_cast<decltype(functions->member)>(dlsym(opened(), #symbol)); \
+  if (!functions->member) {                                                                    \
+    return std::string(kName) + " has no " #symbol;                                            \
   }
   SL_CUDNN(SL_CUDNN_BIND)
 #undef SL_CUDNN_BIND
@@ -78,7 +79,8 @@ Descriptor::~Descriptor() {
   }
 }
 
-Descriptor& Descriptor::put(Attribute attribute, ValueType type, int64_t count, const void* values) {
+Descriptor& Descriptor::put(Attribute attribute, ValueType type, int64_t count,
+                            const void* values) {
   if (status_ == kSuccess) {
     status_ = library().set(raw_, attribute, type, count, values);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN 9, opened when it is first used: nothing of it is needed to build. Prototypes and numbers are those of its graph API
-// (https://docs.nvidia.com/deeplearning/cudnn/backend, cudnn_graph.h of 9.28), the declarations are ours.
+// cuDNN 9, opened when it is first used: nothing of it is needed to build. Prototypes and numbers
+// are those of its graph API (https://docs.nvidia.com/deeplearning/cudnn/backend, cudnn_graph.h of
+// 9.28), the declarations are ours.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_CUDNN_LIBRARY_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_CUDNN_LIBRARY_H
 
@@ -19,70 +20,146 @@ using Handle = Handle_*;
 
 using Status = int;
 inline constexpr Status kSuccess = 0;
-inline constexpr Status kNotSupported = 3000;  ///< of what the library has no engine for; up to 3999
+/// of what the library has no engine for; up to 3999
+inline constexpr Status kNotSupported = 3000;
 
 /// cudnnDataType_t.
 enum Type : int { kFloat32 = 0, kFloat16 = 2, kInt32 = 4, kBfloat16 = 9, kBoolean = 11 };
 /// cudnnPointwiseMode_t.
 enum Pointwise : int {
-  kAdd = 0, kMultiply = 1, kDivide = 6, kSubtract = 9, kExp = 13, kLog = 15, kRelu = 100, kIsNotLess = 303, kIndex = 501, kChoose = 601,
+  kAdd = 0,
+  kMultiply = 1,
+  kDivide = 6,
+  kSubtract = 9,
+  kExp = 13,
+  kLog = 15,
+  kRelu = 100,
+  kIsNotLess = 303,
+  kIndex = 501,
+  kChoose = 601,
 };
 /// cudnnReduceTensorOp_t.
 enum Reduction : int { kSum = 0, kMaximum = 3 };
 /// cudnnConvolutionMode_t: what frameworks call a convolution does not turn the filter.
 inline constexpr int kCrossCorrelation = 1;
-/// cudnnBackendHeurMode_t: engines by their estimated time, and those that are there where the others are not.
+/// cudnnBackendHeurMode_t: engines by their estimated time, and those that are there where the
+/// others are not.
 enum Heuristic : int { kByTime = 3, kFallback = 2 };
 /// cudnnBackendNumericalNote_t.
 enum NumericalNote : int {
-  kTensorCore = 0, kDownConvertsInputs = 1, kReducedPrecision = 2, kFft = 3, kNondeterministic = 4, kWinograd = 5, kLastWinograd = 8,
+  kTensorCore = 0,
+  kDownConvertsInputs = 1,
+  kReducedPrecision = 2,
+  kFft = 3,
+  kNondeterministic = 4,
+  kWinograd = 5,
+  kLastWinograd = 8,
 };
 
 /// cudnnBackendDescriptorType_t.
 enum Kind : int {
-  kPointwiseDescriptor = 0, kConvolutionDescriptor = 1, kEngine = 2, kEngineConfig = 3, kHeuristics = 4, kExecutionPlan = 5,
-  kConvolutionForward = 10, kPointwiseOperation = 13, kOperationGraph = 15, kVariantPack = 16, kTensor = 17,
-  kMatmulDescriptor = 18, kMatmulOperation = 19, kReductionDescriptor = 21, kReductionOperation = 22,
+  kPointwiseDescriptor = 0,
+  kConvolutionDescriptor = 1,
+  kEngine = 2,
+  kEngineConfig = 3,
+  kHeuristics = 4,
+  kExecutionPlan = 5,
+  kConvolutionForward = 10,
+  kPointwiseOperation = 13,
+  kOperationGraph = 15,
+  kVariantPack = 16,
+  kTensor = 17,
+  kMatmulDescriptor = 18,
+  kMatmulOperation = 19,
+  kReductionDescriptor = 21,
+  kReductionOperation = 22,
 };
 
 /// cudnnBackendAttributeType_t.
 enum ValueType : int {
-  kOfHandle = 0, kOfDataType = 1, kOfBoolean = 2, kOfInt64 = 3, kOfFloat = 4, kOfAddress = 6, kOfConvolutionMode = 7,
-  kOfHeuristicMode = 8, kOfNanPropagation = 10, kOfNumericalNote = 11, kOfPointwiseMode = 14, kOfDescriptor = 15,
+  kOfHandle = 0,
+  kOfDataType = 1,
+  kOfBoolean = 2,
+  kOfInt64 = 3,
+  kOfFloat = 4,
+  kOfAddress = 6,
+  kOfConvolutionMode = 7,
+  kOfHeuristicMode = 8,
+  kOfNanPropagation = 10,
+  kOfNumericalNote = 11,
+  kOfPointwiseMode = 14,
+  kOfDescriptor = 15,
   kOfReduction = 18,
 };
 
 /// cudnnBackendAttributeName_t, in the words of the library without what all of them begin with.
 enum Attribute : int {
-  kPointwiseMode = 0, kPointwisePrecision = 1, kPointwiseNan = 2, kPointwiseAxis = 9,
-  kConvolutionCompute = 100, kConvolutionMode = 101, kConvolutionDilations = 102, kConvolutionStrides = 103,
-  kConvolutionPostPaddings = 104, kConvolutionPrePaddings = 105, kConvolutionSpatialDims = 106,
-  kHeuristicsMode = 200, kHeuristicsGraph = 201, kHeuristicsResults = 202,
+  kPointwiseMode = 0,
+  kPointwisePrecision = 1,
+  kPointwiseNan = 2,
+  kPointwiseAxis = 9,
+  kConvolutionCompute = 100,
+  kConvolutionMode = 101,
+  kConvolutionDilations = 102,
+  kConvolutionStrides = 103,
+  kConvolutionPostPaddings = 104,
+  kConvolutionPrePaddings = 105,
+  kConvolutionSpatialDims = 106,
+  kHeuristicsMode = 200,
+  kHeuristicsGraph = 201,
+  kHeuristicsResults = 202,
   kConfigEngine = 300,
-  kPlanHandle = 400, kPlanConfig = 401, kPlanWorkspace = 402,
-  kForwardAlpha = 700, kForwardBeta = 701, kForwardConvolution = 702, kForwardW = 703, kForwardX = 704, kForwardY = 705,
-  kOperationPointwise = 750, kOperationX = 751, kOperationB = 752, kOperationY = 753, kOperationT = 758,
-  kGraphHandle = 800, kGraphOperations = 801,
-  kTensorAlignment = 900, kTensorType = 901, kTensorDims = 902, kTensorStrides = 903, kTensorId = 906, kTensorVirtual = 907,
+  kPlanHandle = 400,
+  kPlanConfig = 401,
+  kPlanWorkspace = 402,
+  kForwardAlpha = 700,
+  kForwardBeta = 701,
+  kForwardConvolution = 702,
+  kForwardW = 703,
+  kForwardX = 704,
+  kForwardY = 705,
+  kOperationPointwise = 750,
+  kOperationX = 751,
+  kOperationB = 752,
+  kOperationY = 753,
+  kOperationT = 758,
+  kGraphHandle = 800,
+  kGraphOperations = 801,
+  kTensorAlignment = 900,
+  kTensorType = 901,
+  kTensorDims = 902,
+  kTensorStrides = 903,
+  kTensorId = 906,
+  kTensorVirtual = 907,
   kTensorByValue = 908,
-  kPackIds = 1000, kPackAddresses = 1001, kPackWorkspace = 1003,
+  kPackIds = 1000,
+  kPackAddresses = 1001,
+  kPackWorkspace = 1003,
   kEngineNotes = 1303,
-  kMatmulCompute = 1500, kMatmulA = 1520, kMatmulB = 1521, kMatmulC = 1522, kOperationMatmul = 1523,
-  kReductionOperator = 1600, kReductionCompute = 1601, kReductionX = 1610, kReductionY = 1611, kOperationReduction = 1612,
+  kMatmulCompute = 1500,
+  kMatmulA = 1520,
+  kMatmulB = 1521,
+  kMatmulC = 1522,
+  kOperationMatmul = 1523,
+  kReductionOperator = 1600,
+  kReductionCompute = 1601,
+  kReductionX = 1610,
+  kReductionY = 1611,
+  kOperationReduction = 1612,
 };
 
 /// (what it returns, member, symbol, parameters)
-#define SL_CUDNN(ENTRY)                                                                                              \
-  ENTRY(Status, create, cudnnCreate, (Handle * handle))                                                              \
-  ENTRY(Status, setStream, cudnnSetStream, (Handle handle, void* stream))                                            \
-  ENTRY(const char*, statusText, cudnnGetErrorString, (Status status))                                               \
-  ENTRY(Status, descriptorCreate, cudnnBackendCreateDescriptor, (int kind, void** made))                             \
-  ENTRY(Status, descriptorDestroy, cudnnBackendDestroyDescriptor, (void* descriptor))                                \
-  ENTRY(Status, set, cudnnBackendSetAttribute,                                                                       \
-        (void* descriptor, int attribute, int type, int64_t count, const void* values))                              \
-  ENTRY(Status, get, cudnnBackendGetAttribute,                                                                       \
-        (void* descriptor, int attribute, int type, int64_t wanted, int64_t* count, void* values))                   \
-  ENTRY(Status, finalize, cudnnBackendFinalize, (void* descriptor))                                                  \
+#define SL_CUDNN(ENTRY)                                                                            \
+  ENTRY(Status, create, cudnnCreate, (Handle * handle))                                            \
+  ENTRY(Status, setStream, cudnnSetStream, (Handle handle, void* stream))                          \
+  ENTRY(const char*, statusText, cudnnGetErrorString, (Status status))                             \
+  ENTRY(Status, descriptorCreate, cudnnBackendCreateDescriptor, (int kind, void** made))           \
+  ENTRY(Status, descriptorDestroy, cudnnBackendDestroyDescriptor, (void* descriptor))              \
+  ENTRY(Status, set, cudnnBackendSetAttribute,                                                     \
+        (void* descriptor, int attribute, int type, int64_t count, const void* values))            \
+  ENTRY(Status, get, cudnnBackendGetAttribute,                                                     \
+        (void* descriptor, int attribute, int type, int64_t wanted, int64_t* count, void* values)) \
+  ENTRY(Status, finalize, cudnnBackendFinalize, (void* descriptor))                                \
   ENTRY(Status, execute, cudnnBackendExecute, (Handle handle, void* plan, void* pack))
 
 /// The functions.
@@ -96,15 +173,16 @@ struct Functions {
 /// Opened by the first call; any thread. Look at `error` first.
 const Functions& library();
 
-/// The handle of a device, of this process. It has one stream at a time: `mutex` is held from setStream to the end of execute.
+/// The handle of a device, of this process. It has one stream at a time: `mutex` is held from
+/// setStream to the end of execute.
 struct DeviceHandle {
   int32_t number = 0;  ///< of the device
   Handle handle = nullptr;
   std::mutex mutex;
 };
 
-/// Made by the first call for a device; any thread. Null, with the reason: there is none. The device's context must be current, and
-/// the library be there.
+/// Made by the first call for a device; any thread. Null, with the reason: there is none. The
+/// device's context must be current, and the library be there.
 DeviceHandle* handleOf(int32_t device, std::string* error);
 
 /// Why the library cannot be opened, without using the device; empty when it can.
@@ -113,8 +191,8 @@ std::string whyMissing();
 /// "cuDNN: cudnnBackendExecute fails with 5001 (CUDNN_STATUS_...)".
 std::string words(const char* function, Status status);
 
-/// One of the library's descriptors, which goes with it. The first thing that fails is kept in `status`, and nothing more is asked.
-/// One thread at a time.
+/// One of the library's descriptors, which goes with it. The first thing that fails is kept in
+/// `status`, and nothing more is asked. One thread at a time.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -135,7 +213,9 @@ class Descriptor {
     return put(attribute, kOfInt64, static_cast<int64_t>(values.size()), values.data());
   }
   /// One number of an enumeration.
-  Descriptor& put(Attribute attribute, ValueType type, int value) { return put(attribute, type, 1, &value); }
+  Descriptor& put(Attribute attribute, ValueType type, int value) {
+    return put(attribute, type, 1, &value);
+  }
   Descriptor& put(Attribute attribute, float value) { return put(attribute, kOfFloat, 1, &value); }
   /// The other one must live as long as this one.
   Descriptor& put(Attribute attribute, const Descriptor& other);

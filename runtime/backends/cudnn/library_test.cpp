@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said where there is no cuDNN or no device. What it computes is asked on a device: bench/cuda_convolutions.py.
+// What is said where there is no cuDNN or no device. What it computes is asked on a device:
+// bench/cuda_convolutions.py.
 #include "library.h"
 
 #include <gtest/gtest.h>
@@ -40,14 +41,16 @@ TEST(CudnnLibrary, APlanWithoutADeviceFailsInWords) {
   const sl_kernel_desc* kernel = kernelNamed("cudnn.convolution");
   ASSERT_NE(kernel, nullptr);
   EXPECT_EQ(sl_symbol("sl_cudnn_convolution_run"), kernel->run);
-  EXPECT_EQ(sl_symbol("sl_cudnn_convolution_plan_destroy"), reinterpret_cast<void*>(kernel->destroy));
+  EXPECT_EQ(sl_symbol("sl_cudnn_convolution_plan_destroy"),
+            reinterpret_cast<void*>(kernel->destroy));
   const sl_operand operands[3] = {
       {{2, 16, 1}, 4, {1, 8, 9, 9}, {648, 1, 72, 8}, 0},
       {{2, 16, 1}, 4, {8, 8, 3, 3}, {72, 1, 24, 8}, 1},
       {{2, 16, 1}, 4, {1, 8, 7, 7}, {392, 1, 56, 8}, 0},
   };
-  const sl_attribute attributes[] = {{"n", 1}, {"c", 8}, {"h", 9}, {"w", 9}, {"k", 8}, {"ho", 7}, {"wo", 7}, {"kh", 3},
-                                     {"kw", 3}, {"workspace_bytes", 1 << 20}};
+  const sl_attribute attributes[] = {
+      {"n", 1},  {"c", 8},  {"h", 9},  {"w", 9},  {"k", 8},
+      {"ho", 7}, {"wo", 7}, {"kh", 3}, {"kw", 3}, {"workspace_bytes", 1 << 20}};
   sl_problem problem{};
   problem.size = sizeof problem;
   problem.op = "convolution";
@@ -67,10 +70,13 @@ TEST(CudnnLibrary, APlanWithoutADeviceFailsInWords) {
   }
   EXPECT_EQ(status, SL_UNSUPPORTED);
   EXPECT_EQ(handle, nullptr);
-  EXPECT_TRUE(kernel->accepts(&problem, reason, sizeof reason) == 1 || std::string(reason).find("cuDNN") == 0) << reason;
+  EXPECT_TRUE(kernel->accepts(&problem, reason, sizeof reason) == 1 ||
+              std::string(reason).find("cuDNN") == 0)
+      << reason;
 }
 
-/// Queries, keys, values (, a mask), result of 16-bit floats: 2 images of 8 heads of 64, 2 of keys, 100 queries, 130 keys.
+/// Queries, keys, values (, a mask), result of 16-bit floats: 2 images of 8 heads of 64, 2 of keys,
+/// 100 queries, 130 keys.
 class CudnnAttention : public ::testing::Test {
  protected:
   static sl_operand dense(std::vector<int64_t> extents, sl_dtype dtype = {2, 16, 1}) {
@@ -106,7 +112,8 @@ class CudnnAttention : public ::testing::Test {
   }
 
   const sl_kernel_desc* kernel = kernelNamed("cudnn.attention");
-  std::vector<sl_operand> operands = {dense({2, 8, 100, 64}), dense({2, 2, 130, 64}), dense({2, 2, 130, 64}), dense({2, 8, 100, 64})};
+  std::vector<sl_operand> operands = {dense({2, 8, 100, 64}), dense({2, 2, 130, 64}),
+                                      dense({2, 2, 130, 64}), dense({2, 8, 100, 64})};
   std::vector<sl_attribute> attributes = {{"is_causal", 1}, {"scale_bits", 0x3e000000}};
 };
 
@@ -142,7 +149,8 @@ TEST_F(CudnnAttention, AnotherRank) {
 
 TEST_F(CudnnAttention, SizesThatAreNotKnown) {
   operands[0].extents[2] = SL_DYNAMIC;
-  EXPECT_EQ("extent 2 of operand 0 is dynamic, needs sizes that are known when it is planned", refusal());
+  EXPECT_EQ("extent 2 of operand 0 is dynamic, needs sizes that are known when it is planned",
+            refusal());
 }
 
 TEST_F(CudnnAttention, NoQueries) {
@@ -171,7 +179,8 @@ TEST_F(CudnnAttention, TooManyElements) {
 }
 
 TEST_F(CudnnAttention, TooManyImages) {
-  operands = {dense({70000, 1, 1, 64}), dense({70000, 1, 1, 64}), dense({70000, 1, 1, 64}), dense({70000, 1, 1, 64})};
+  operands = {dense({70000, 1, 1, 64}), dense({70000, 1, 1, 64}), dense({70000, 1, 1, 64}),
+              dense({70000, 1, 1, 64})};
   EXPECT_EQ("70000 images of 1 heads, at most 65535 of each", refusal());
 }
 

@@ -18,7 +18,8 @@ double cost(const sl_problem* p) {
 
 void tune(const sl_problem* p, int64_t* values) {
   const ConvolutionProblem c(p);
-  const ConvolutionChoice x = convolutionVariant(p->variant, c.pixels(), c.k, c.depth(), machineOf(p));
+  const ConvolutionChoice x =
+      convolutionVariant(p->variant, c.pixels(), c.k, c.depth(), machineOf(p));
   values[0] = x.mr;
   values[1] = x.nr;
   values[2] = c.kh;
@@ -28,9 +29,9 @@ void tune(const sl_problem* p, int64_t* values) {
   values[6] = x.prefetch.streams;
 }
 
-constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},   {"nr", 16, 8, 64},  {"kh", 3, 1, 4096},
-                                    {"kw", 3, 1, 4096}, {"mc", 96, 1, 480}, {"prefetch", 0, 0, 16},
-                                    {"prefetchStreams", 1, 1, 16}};
+constexpr sl_tunable kTunables[] = {
+    {"mr", 6, 1, 14},   {"nr", 16, 8, 64},      {"kh", 3, 1, 4096},           {"kw", 3, 1, 4096},
+    {"mc", 96, 1, 480}, {"prefetch", 0, 0, 16}, {"prefetchStreams", 1, 1, 16}};
 
 }  // namespace
 

@@ -31,15 +31,18 @@ int64_t planesWorkspace(const ConvolutionProblem& c, int64_t elementBytes, int64
   const int64_t length = roundUpTo(std::max(read, held), lanes) * c.strideW;
   const int64_t span = (c.kh - 1) * c.dilationH + 1;
   const int64_t most = kBytes / elementBytes / length;
-  const int64_t outputs = std::min(most > span ? (most - span) / c.strideH + 1 : 1, std::max<int64_t>(c.ho, 1));
-  return roundUpTo(((outputs - 1) * c.strideH + span) * length * elementBytes + c.kh * c.kw * 16, 128);
+  const int64_t outputs =
+      std::min(most > span ? (most - span) / c.strideH + 1 : 1, std::max<int64_t>(c.ho, 1));
+  return roundUpTo(((outputs - 1) * c.strideH + span) * length * elementBytes + c.kh * c.kw * 16,
+                   128);
 }
 
 int64_t workspace(const sl_problem* p) {
   const ConvolutionProblem c(p);
   const Machine machine = machineOf(p);
   const int64_t weights = roundUpTo(c.depth() * machine.vectorBytes, 128);
-  const int64_t rows = c.c == c.groups ? planesWorkspace(c, p->operands[0].dtype.bits / 8, machine.vectorBytes) : 0;
+  const int64_t rows =
+      c.c == c.groups ? planesWorkspace(c, p->operands[0].dtype.bits / 8, machine.vectorBytes) : 0;
   return machine.threads * std::max(weights, rows);
 }
 

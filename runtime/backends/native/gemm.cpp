@@ -52,10 +52,8 @@ void tune(const sl_problem* p, int64_t* values) {
   values[5] = c.prefetch.streams;
 }
 
-constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},
-                                    {"nr", 16, 4, 96},
-                                    {"kc", 0, 0, 4096},
-                                    {"mc", 96, 1, 480},
+constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},       {"nr", 16, 4, 96},
+                                    {"kc", 0, 0, 4096},     {"mc", 96, 1, 480},
                                     {"prefetch", 0, 0, 16}, {"prefetchStreams", 1, 1, 16}};
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// native.gemm_bf16: linear of bfloat16, with the instruction that sums products of pairs (AVX512_BF16): twice the
-// multiply-adds of float32 in an instruction. The weight is packed once by native.pack_gemm with pairs = 2.
+// native.gemm_bf16: linear of bfloat16, with the instruction that sums products of pairs
+// (AVX512_BF16): twice the multiply-adds of float32 in an instruction. The weight is packed once by
+// native.pack_gemm with pairs = 2.
 #include "backends/native/native.h"
 #include "backends/native/problem.h"
 
@@ -43,7 +44,8 @@ double cost(const sl_problem* p) {
 
 void tune(const sl_problem* p, int64_t* values) {
   const Sizes s = sizesOf(p);
-  // Two vectors of results, number 1 of the ways for float32, come first for more than 4 rows: 235 against 172 GFlop/s of one vector.
+  // Two vectors of results, number 1 of the ways for float32, come first for more than 4 rows: 235
+  // against 172 GFlop/s of one vector.
   const bool few = s.m != kUnknown && s.m <= 4;
   const int32_t way = !few && p->variant < 2 ? 1 - p->variant : p->variant;
   const GemmChoice c = gemmVariant(way, s.m, s.n, s.steps, kStepBytes, machineOf(p));
@@ -58,7 +60,8 @@ void tune(const sl_problem* p, int64_t* values) {
 
 constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},       {"nr", 16, 4, 96},
                                     {"kc", 0, 0, 4096},     {"mc", 96, 1, 480},
-                                    {"prefetch", 0, 0, 16}, {"prefetchStreams", 1, 1, 16}, {"pairs", 1, 1, 2}};
+                                    {"prefetch", 0, 0, 16}, {"prefetchStreams", 1, 1, 16},
+                                    {"pairs", 1, 1, 2}};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// native.gemm_int8: linear of 8-bit integers with sums of 32 bits, exact modulo 2^32 on every CPU. The weight is packed by
-// native.pack_gemm_int8: once where it is known before the run, else on each call.
+// native.gemm_int8: linear of 8-bit integers with sums of 32 bits, exact modulo 2^32 on every CPU.
+// The weight is packed by native.pack_gemm_int8: once where it is known before the run, else on
+// each call.
 #include "backends/native/native.h"
 #include "backends/native/problem.h"
 
@@ -30,16 +31,18 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   }
   const Sizes s = sizesOf(p);
   if (s.n < 1 || s.k < 1) {
-    return refuse(reason, bytes, "n=%lld and k=%lld, needs static sizes of at least 1", static_cast<long long>(s.n),
-                  static_cast<long long>(s.k));
+    return refuse(reason, bytes, "n=%lld and k=%lld, needs static sizes of at least 1",
+                  static_cast<long long>(s.n), static_cast<long long>(s.k));
   }
   return 1;
 }
 
 double cost(const sl_problem* p) {
   const Sizes s = sizesOf(p);
-  // The ABI says of a CPU only whether it has products of bfloat16; whichever has those has VNNI as well.
-  return gemmInt8Microseconds(s.m, s.n, s.k, p->operands[1].constant == 0, p->dot_bf16 != 0, machineOf(p));
+  // The ABI says of a CPU only whether it has products of bfloat16; whichever has those has VNNI as
+  // well.
+  return gemmInt8Microseconds(s.m, s.n, s.k, p->operands[1].constant == 0, p->dot_bf16 != 0,
+                              machineOf(p));
 }
 
 void tune(const sl_problem* p, int64_t* values) {
@@ -52,8 +55,11 @@ void tune(const sl_problem* p, int64_t* values) {
   values[4] = c.prefetch.streams;
 }
 
-constexpr sl_tunable kTunables[] = {
-    {"mr", 6, 1, 14}, {"nr", 16, 4, 96}, {"mc", 96, 1, 480}, {"prefetch", 0, 0, 16}, {"prefetchStreams", 1, 1, 16}};
+constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},
+                                    {"nr", 16, 4, 96},
+                                    {"mc", 96, 1, 480},
+                                    {"prefetch", 0, 0, 16},
+                                    {"prefetchStreams", 1, 1, 16}};
 
 }  // namespace
 

@@ -50,8 +50,9 @@ extern constinit const sl_kernel_desc gemvKernel = EmittedKernel{
     .backend = "native",
     .op = "linear",
     .family = "gemv",
-    .summary = "dot products over the framework's own weight, eight rows at a time, no packing; "
-               "a weight of 16-bit floats stays as it is",
+    .summary =
+        "dot products over the framework's own weight, eight rows at a time, no packing; "
+        "a weight of 16-bit floats stays as it is",
     .accepts = accepts,
     .cost = cost,
     .tunables = kTunables,

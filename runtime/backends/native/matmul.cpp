@@ -13,7 +13,8 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   for (int32_t i = 0; i < 2; ++i) {
     const int32_t least = 2 - (i == 0);  // a linear of a vector
     if (p->operands[i].rank < least || p->operands[i].rank > 5) {
-      return refuse(reason, bytes, "operand %d has rank %d, needs %d to 5", i, p->operands[i].rank, least);
+      return refuse(reason, bytes, "operand %d has rank %d, needs %d to 5", i, p->operands[i].rank,
+                    least);
     }
   }
   if (attribute(p, "k", kUnknown) == kUnknown) {
@@ -40,15 +41,18 @@ double cost(const sl_problem* p) {
   const int64_t elementBytes = p->operands[0].dtype.bits / 8;
   const Machine machine = machineOf(p);
   const double packing = double(n * k * elementBytes) * 2 / machine.bandwidth(machine.l2Bytes);
-  const int64_t computed = roundUpTo(n, machine.vectorBytes / elementBytes);  // panels are whole vectors
+  // panels are whole vectors
+  const int64_t computed = roundUpTo(n, machine.vectorBytes / elementBytes);
   return double(batch == kUnknown ? kTypicalRows : batch) *
-         (gemmMicroseconds(attribute(p, "m", kUnknown), computed, k, elementBytes, elementBytes, machine) +
+         (gemmMicroseconds(attribute(p, "m", kUnknown), computed, k, elementBytes, elementBytes,
+                           machine) +
           packing / double(machine.threads));
 }
 
 int64_t workspace(const sl_problem* p) {
   const int64_t elementBytes = p->operands[0].dtype.bits / 8;
-  const int64_t k = attribute(p, "k", 0) > 0 ? attribute(p, "k", 0) : 1;  // an empty sum has the kernel's signature too
+  // an empty sum has the kernel's signature too
+  const int64_t k = attribute(p, "k", 0) > 0 ? attribute(p, "k", 0) : 1;
   return machineOf(p).threads * roundUpTo(k * choice(p).nr * elementBytes, 128);
 }
 

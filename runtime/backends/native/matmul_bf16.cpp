@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// native.matmul_bf16: batched product of two tensors of bfloat16, with the instruction that sums products of pairs (AVX512_BF16).
-// Panels of B are packed on each call as native.gemm_bf16 has them.
+// native.matmul_bf16: batched product of two tensors of bfloat16, with the instruction that sums
+// products of pairs (AVX512_BF16). Panels of B are packed on each call as native.gemm_bf16 has
+// them.
 #include "backends/native/native.h"
 #include "backends/native/problem.h"
 
@@ -19,7 +20,8 @@ struct Sizes {
 /// Two neighbours of k are one step, of the bytes of a float.
 Sizes sizesOf(const sl_problem* p) {
   const int64_t batch = attribute(p, "batch", 1), n = attribute(p, "n", kUnknown);
-  return {batch == kUnknown ? kTypicalRows : batch, attribute(p, "m", kUnknown), n == kUnknown ? 64 : n, attribute(p, "k", 0) / 2};
+  return {batch == kUnknown ? kTypicalRows : batch, attribute(p, "m", kUnknown),
+          n == kUnknown ? 64 : n, attribute(p, "k", 0) / 2};
 }
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
@@ -29,7 +31,8 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   }
   const int64_t m = attribute(p, "m", kUnknown), n = attribute(p, "n", kUnknown);
   if (m == 1 || n == 1) {  // packing takes longer than the product
-    refuse(reason, bytes, "m=%lld and n=%lld, needs several rows and columns", static_cast<long long>(m), static_cast<long long>(n));
+    refuse(reason, bytes, "m=%lld and n=%lld, needs several rows and columns",
+           static_cast<long long>(m), static_cast<long long>(n));
     return -1;
   }
   if (p->dot_bf16 == 0) {
@@ -53,9 +56,12 @@ GemmChoice choice(const sl_problem* p) {
 double cost(const sl_problem* p) {
   const Sizes s = sizesOf(p);
   const Machine machine = machineOf(p);
-  const double packing = double(s.n * s.steps * kStepBytes) * 2 / machine.bandwidth(machine.l2Bytes);
+  const double packing =
+      double(s.n * s.steps * kStepBytes) * 2 / machine.bandwidth(machine.l2Bytes);
   const int64_t computed = roundUpTo(s.n, machine.vectorBytes / kStepBytes);
-  return double(s.batch) * (gemmMicroseconds(s.m, computed, s.steps, kStepBytes, kStepBytes, machine) + packing / double(machine.threads));
+  return double(s.batch) *
+         (gemmMicroseconds(s.m, computed, s.steps, kStepBytes, kStepBytes, machine) +
+          packing / double(machine.threads));
 }
 
 int64_t workspace(const sl_problem* p) {
@@ -71,8 +77,11 @@ void tune(const sl_problem* p, int64_t* values) {
   values[4] = 2;
 }
 
-constexpr sl_tunable kTunables[] = {
-    {"mr", 6, 1, 14}, {"nr", 16, 4, 96}, {"kc", 0, 0, 4096}, {"mc", 96, 1, 480}, {"pairs", 1, 1, 2}};
+constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},
+                                    {"nr", 16, 4, 96},
+                                    {"kc", 0, 0, 4096},
+                                    {"mc", 96, 1, 480},
+                                    {"pairs", 1, 1, 2}};
 
 }  // namespace
 
@@ -81,13 +90,15 @@ extern constinit const sl_kernel_desc matmulBf16Kernel = EmittedKernel{
     .backend = "native",
     .op = "matmul",
     .family = "matmul",
-    .summary = "batched product of bfloat16, pairs summed in float32, panels of B packed per thread",
+    .summary =
+        "batched product of bfloat16, pairs summed in float32, panels of B packed per thread",
     .accepts = accepts,
     .cost = cost,
     .workspace = workspace,
     .tunables = kTunables,
     .tune = tune,
-    .variants = [](const sl_problem*) { return kGemmVariants - 1; },  // the last one is about prefetching
+    // the last one is about prefetching
+    .variants = [](const sl_problem*) { return kGemmVariants - 1; },
 };
 
 }  // namespace sl::native

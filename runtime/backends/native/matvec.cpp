@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// native.matvec: batched product with one row or one column of two tensors of the run, nothing packed.
+// native.matvec: batched product with one row or one column of two tensors of the run, nothing
+// packed.
 #include "backends/native/native.h"
 #include "backends/native/problem.h"
 
@@ -15,15 +16,18 @@ struct Sizes {
 };
 
 Sizes sizesOf(const sl_problem* p) {
-  const int64_t m = attribute(p, "m", kUnknown), n = attribute(p, "n", kUnknown), batch = attribute(p, "batch", 1);
+  const int64_t m = attribute(p, "m", kUnknown), n = attribute(p, "n", kUnknown),
+                batch = attribute(p, "batch", 1);
   const int64_t rows = n == 1 ? m : n;
-  return {batch == kUnknown ? kTypicalRows : batch, rows == kUnknown ? kTypicalRows : rows, attribute(p, "k", 0)};
+  return {batch == kUnknown ? kTypicalRows : batch, rows == kUnknown ? kTypicalRows : rows,
+          attribute(p, "k", 0)};
 }
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   const int64_t m = attribute(p, "m", kUnknown), n = attribute(p, "n", kUnknown);
   if (m != 1 && n != 1) {
-    refuse(reason, bytes, "m=%lld and n=%lld, needs one of them to be 1", static_cast<long long>(m), static_cast<long long>(n));
+    refuse(reason, bytes, "m=%lld and n=%lld, needs one of them to be 1", static_cast<long long>(m),
+           static_cast<long long>(n));
     return -1;
   }
   return matmulKernel.accepts(p, reason, bytes);
@@ -33,7 +37,8 @@ double cost(const sl_problem* p) {
   const Sizes s = sizesOf(p);
   const int64_t bits = p->operands[0].dtype.bits;
   const Machine machine = machineOf(p);
-  return gemvMicroseconds(1, s.batch * s.rows, s.k, bits / 8, attribute(p, "stored_bits", bits) / 8, machine);
+  return gemvMicroseconds(1, s.batch * s.rows, s.k, bits / 8, attribute(p, "stored_bits", bits) / 8,
+                          machine);
 }
 
 void tune(const sl_problem* p, int64_t* values) {
@@ -49,7 +54,9 @@ extern constinit const sl_kernel_desc matvecKernel = EmittedKernel{
     .backend = "native",
     .op = "matmul",
     .family = "matvec",
-    .summary = "a row or a column times a matrix that is read once as it lies, several rows of it at a time",
+    .summary =
+        "a row or a column times a matrix that is read once as it lies, several rows of it at a "
+        "time",
     .accepts = accepts,
     .cost = cost,
     .tunables = kTunables,

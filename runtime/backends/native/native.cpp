@@ -8,13 +8,17 @@
 //   x [..., k], weight [n, k], [bias [n]]; y [..., n]
 //   attributes: m (product of the leading extents of x, SL_DYNAMIC when not static), n, k
 //   native.gemm: weight packed by pack_gemm with the same nr. native.gemv: m <= 4, weight as it is.
-//   native.gemm_int8: both int8, y int32, no bias; weight packed by pack_gemm_int8, constant or not.
-//   native.gemm_bf16: both bfloat16 (attribute bfloat16), weight packed with pairs = 2; needs AVX512_BF16.
+//   native.gemm_int8: both int8, y int32, no bias; weight packed by pack_gemm_int8, constant or
+//   not.
+//   native.gemm_bf16: both bfloat16 (attribute bfloat16), weight packed with pairs = 2; needs
+//   AVX512_BF16.
 // op "matmul"
 //   a [b..., m, k], b [b..., k, n]; c [b..., m, n]; at most 3 batch dims
 //   attributes: batch (product), m, n, k; k is static
-//   native.matmul: panels of b packed on each call. native.matvec: m = 1 or n = 1; the matrix dense along one of its sides, the
-//   vector dense, nothing packed. native.matmul_bf16: both bfloat16 (attribute bfloat16), k even; needs AVX512_BF16.
+//   native.matmul: panels of b packed on each call. native.matvec: m = 1 or n = 1; the matrix dense
+//   along one of its sides, the
+//   vector dense, nothing packed. native.matmul_bf16: both bfloat16 (attribute bfloat16), k even;
+//   needs AVX512_BF16.
 // op "convolution"
 //   x [n, c, h, w], weight [k, c / groups, kh, kw] (transposed: [c, k / groups, kh, kw]), [bias];
 //   y [n, k, ho, wo]. Dims in ATen's order, the strides say the layout; 1-D comes as h = kh = 1;
@@ -39,8 +43,8 @@
 // op "pack_gemm", "pack_gemm_int8", "pack_convolution", "pack_winograd": weight; packed weight.
 //   These have one kernel each, which accepts all but too high a rank (packs: other dtypes).
 //
-// gemm, gemv, matmul, matvec and convolution_direct take float32 and float64; winograd, convolution and
-// attention float32. An epilogue has at most 4 operands beside the accumulator
+// gemm, gemv, matmul, matvec and convolution_direct take float32 and float64; winograd, convolution
+// and attention float32. An epilogue has at most 4 operands beside the accumulator
 // (kMaxEpilogueOperands), and any number of outputs that share one layout.
 //
 // Workspaces: what `workspace` says is for the team size of the problem. Kernels marked whole_team

@@ -11,7 +11,8 @@ extern "C" const sl_backend_desc sl_backend_native;
 
 namespace sl::native {
 
-// native_kernels.inc is made by CMake: one entry per file x_y.cpp of this folder, which defines xYKernel.
+// native_kernels.inc is made by CMake: one entry per file x_y.cpp of this folder, which defines
+// xYKernel.
 #define SL_NATIVE_KERNEL(name) extern const sl_kernel_desc name;
 #include "native_kernels.inc"
 #undef SL_NATIVE_KERNEL

@@ -8,9 +8,10 @@ namespace {
 
 // The pass sets them from the problem: they describe it and are no choice.
 constexpr sl_tunable kTunables[] = {
-    {"outerRank", 0, 0, 8},      {"innerRank", 0, 0, 8}, {"inputs", 1, 0, 15},   {"rowInputs", 0, 0, 15}, {"rowOutputs", 0, 0, 15},
-    {"elementOutputs", 0, 0, 15}, {"kept", 0, 0, 1},     {"keptStage", 0, 0, 3}, {"stages", 1, 1, 4},     {"columns", 0, 0, 1},
-    {"combine", 0, 0, 7},        {"value", 0, 0, 4},
+    {"outerRank", 0, 0, 8},  {"innerRank", 0, 0, 8},   {"inputs", 1, 0, 15},
+    {"rowInputs", 0, 0, 15}, {"rowOutputs", 0, 0, 15}, {"elementOutputs", 0, 0, 15},
+    {"kept", 0, 0, 1},       {"keptStage", 0, 0, 3},   {"stages", 1, 1, 4},
+    {"columns", 0, 0, 1},    {"combine", 0, 0, 7},     {"value", 0, 0, 4},
 };
 
 }  // namespace

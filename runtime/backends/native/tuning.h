@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Block sizes and cost estimates of the native kernel families, as plain functions of the problem.
-// Measured on Zen 3 and Zen 4 (one thread reaches 95% of peak with these), `twoWide` on Granite Rapids; a family's header under
-// codegen/kernels says why. Dynamic extents come in as kUnknown.
+// Measured on Zen 3 and Zen 4 (one thread reaches 95% of peak with these), `twoWide` on Granite
+// Rapids; a family's header under codegen/kernels says why. Dynamic extents come in as kUnknown.
 #ifndef STRAIGHTLINE_BACKENDS_NATIVE_TUNING_H
 #define STRAIGHTLINE_BACKENDS_NATIVE_TUNING_H
 
@@ -19,11 +19,15 @@ inline constexpr int64_t kTypicalRows = 16;
 struct Machine {
   int64_t vectorBytes, l1Bytes, l2Bytes, threads;
   int64_t fmaBytes = 64;  ///< of operands of multiply-adds begun in a cycle
-  int64_t residentBytes = 0;  ///< weights that a call of the program reads, all together; 0: not known
+  /// weights that a call of the program reads, all together; 0: not known
+  int64_t residentBytes = 0;
 
   /// Floating-point operations per microsecond and thread at 3.2 GHz.
-  double peak(int64_t elementBytes) const { return 3200.0 * 2 * (double(fmaBytes) / double(elementBytes)); }
-  /// Two multiply-adds of whole 64-byte vectors a cycle: as many loads a cycle as that, so a value that is loaded must serve several.
+  double peak(int64_t elementBytes) const {
+    return 3200.0 * 2 * (double(fmaBytes) / double(elementBytes));
+  }
+  /// Two multiply-adds of whole 64-byte vectors a cycle: as many loads a cycle as that, so a value
+  /// that is loaded must serve several.
   bool isTwoWide() const { return vectorBytes >= 64 && fmaBytes >= 128; }
   /// Bytes per microsecond and thread when `bytes` are streamed again and again.
   double bandwidth(int64_t bytes) const {
@@ -39,21 +43,23 @@ inline int64_t balancedRows(int64_t rows, int64_t most) {
   return rows <= 0 ? most : ceilDivide(rows, ceilDivide(rows, most));
 }
 
-/// Cache lines of the next weight panel to fetch per 4 steps of the reduction, from so many places in turn.
+/// Cache lines of the next weight panel to fetch per 4 steps of the reduction, from so many places
+/// in turn.
 struct Prefetch {
   int64_t lines = 0, streams = 1;
 };
 
 /// For weights that do not stay in L2.
-inline Prefetch choosePrefetch(int64_t rows, int64_t mr, int64_t nr, int64_t elementBytes, int64_t weightBytes,
-                               const Machine& machine) {
+inline Prefetch choosePrefetch(int64_t rows, int64_t mr, int64_t nr, int64_t elementBytes,
+                               int64_t weightBytes, const Machine& machine) {
   const int64_t blocks = ceilDivide(std::max<int64_t>(rows, 1), mr);
   // What other layers read meanwhile pushes these weights out.
   weightBytes = std::max(weightBytes, machine.residentBytes / machine.threads);
   const int64_t lines = std::max<int64_t>(ceilDivide(4 * nr * elementBytes / 64, blocks), 1);
   if (machine.isTwoWide()) {
-    // Granite Rapids, 256 x 256 from 100 MB of weights, us (without): 2 rows 12.0 (17.4), 8 rows 14.1 (23.3), 16 rows 16.1 (28.7).
-    // One row has nothing to gain, few rows lose where a smaller cache serves them.
+    // Granite Rapids, 256 x 256 from 100 MB of weights, us (without): 2 rows 12.0 (17.4), 8 rows
+    // 14.1 (23.3), 16 rows 16.1 (28.7). One row has nothing to gain, few rows lose where a smaller
+    // cache serves them.
     const int64_t least = rows <= 1 ? INT64_MAX : (rows <= 4 ? 16 : 1) * machine.l2Bytes;
     const int64_t streams = std::min<int64_t>(lines, 16);
     return weightBytes > least ? Prefetch{streams, streams} : Prefetch{};
@@ -84,14 +90,17 @@ inline GemmChoice withGemmBlocks(GemmChoice c, int64_t m, int64_t n, int64_t k,
     c.kc = kLongest / 2;  // longer sums are sums of sums
   }
   c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
-  c.prefetch = choosePrefetch(std::min(rows, c.mc), c.mr, c.nr, elementBytes, n * k * elementBytes, machine);
+  c.prefetch =
+      choosePrefetch(std::min(rows, c.mc), c.mr, c.nr, elementBytes, n * k * elementBytes, machine);
   return c;
 }
 
-/// The tile for more than 4 rows of at least two vectors where the CPU begins two multiply-adds of 64 bytes a cycle. Granite Rapids,
-/// GFlop/s of one thread (12 x 1 vectors beside it, whose loads are as many as its multiply-adds): 16 rows of 1024 x 1024 from L2 206
-/// (175), 4 of these from L3 150 (112); 64 rows 210 (178) and 190 (145).
-inline GemmChoice twoWideGemm(int64_t m, int64_t n, int64_t k, int64_t elementBytes, const Machine& machine) {
+/// The tile for more than 4 rows of at least two vectors where the CPU begins two multiply-adds of
+/// 64 bytes a cycle. Granite Rapids, GFlop/s of one thread (12 x 1 vectors beside it, whose loads
+/// are as many as its multiply-adds): 16 rows of 1024 x 1024 from L2 206 (175), 4 of these from L3
+/// 150 (112); 64 rows 210 (178) and 190 (145).
+inline GemmChoice twoWideGemm(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
+                              const Machine& machine) {
   const int64_t lanes = machine.vectorBytes / elementBytes;
   constexpr int64_t kManyRows = 24;
   const bool fillsFour = roundUpTo(n, 4 * lanes) <= n + n / 8;
@@ -108,9 +117,11 @@ inline GemmChoice twoWideGemm(int64_t m, int64_t n, int64_t k, int64_t elementBy
 inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
                              const Machine& machine) {
   const int64_t lanes = machine.vectorBytes / elementBytes;
-  const bool wide = machine.vectorBytes >= 64;  // 32 registers: 12 x 1 vectors beat 6 x 2 a little
+  // 32 registers: 12 x 1 vectors beat 6 x 2 a little
+  const bool wide = machine.vectorBytes >= 64;
   GemmChoice c{};
-  if (m != kUnknown && m <= 4) {  // 4 to 12 independent sums hide the latency of the multiply-add
+  // 4 to 12 independent sums hide the latency of the multiply-add
+  if (m != kUnknown && m <= 4) {
     constexpr int64_t kWide[] = {0, 4, 4, 3, 2};
     constexpr int64_t kNarrow[] = {0, 6, 4, 3, 2};
     c.nr = std::min(roundUpTo(n, lanes), (wide ? kWide : kNarrow)[m] * lanes);
@@ -118,8 +129,9 @@ inline GemmChoice chooseGemm(int64_t m, int64_t n, int64_t k, int64_t elementByt
   } else if (machine.isTwoWide() && n > lanes) {
     return twoWideGemm(m, n, k, elementBytes, machine);
   } else if (wide && m > 12 && n >= 4 * lanes && 4 * m * k * elementBytes >= machine.l2Bytes) {
-    // A comes from beyond L2, or crowds the panels there, once for each panel: wide ones ask for it less often (64 x 4096 x 4096:
-    // 108 GFlop/s against 95 of one vector, 64 x 1024 x 1024: 116 against 110; below that one vector is better).
+    // A comes from beyond L2, or crowds the panels there, once for each panel: wide ones ask for it
+    // less often (64 x 4096 x 4096: 108 GFlop/s against 95 of one vector, 64 x 1024 x 1024: 116
+    // against 110; below that one vector is better).
     c.nr = 4 * lanes;
     c.mr = 6;
     c = withGemmBlocks(c, m, n, k, elementBytes, machine);
@@ -151,15 +163,19 @@ struct GemmInt8Choice {
   Prefetch prefetch;
 };
 
-/// m may be kUnknown. Sums are 32 bits wide. Zen 4, one thread: any tile of 16 sums or more reaches the instruction's one a cycle
-/// (467 Gop/s) while A and panels stay in L2; from beyond it wide ones read A less often (64 x 4096 x 4096: 445, 12 x 2 vectors
+/// m may be kUnknown. Sums are 32 bits wide. Zen 4, one thread: any tile of 16 sums or more reaches
+/// the instruction's one a cycle (467 Gop/s) while A and panels stay in L2; from beyond it wide
+/// ones read A less often (64 x 4096 x 4096: 445, 12 x 2 vectors
 /// 401). Without VNNI 4 x 4 vectors of AVX2: 155, 6 x 2: 149, 6 x 1: 111.
 inline GemmInt8Choice chooseGemmInt8(int64_t m, int64_t n, int64_t k, const Machine& machine) {
   const int64_t lanes = machine.vectorBytes / 4;
   GemmInt8Choice c{};
   c.nr = std::min(roundUpTo(n, lanes), 4 * lanes);
   const bool wide = machine.vectorBytes >= 64;
-  const int64_t most = c.nr <= lanes ? (wide ? 12 : 6) : c.nr <= 2 * lanes ? (wide ? 12 : 6) : wide ? 6 : 4;
+  const int64_t most = c.nr <= lanes       ? (wide ? 12 : 6)
+                       : c.nr <= 2 * lanes ? (wide ? 12 : 6)
+                       : wide              ? 6
+                                           : 4;
   c.mr = m == kUnknown ? most : balancedRows(m, most);
   c.mc = std::max<int64_t>(96 / c.mr, 1) * c.mr;
   if (machine.isTwoWide()) {
@@ -170,7 +186,8 @@ inline GemmInt8Choice chooseGemmInt8(int64_t m, int64_t n, int64_t k, const Mach
 }
 
 inline constexpr int32_t kGemmInt8Variants = 4;
-inline GemmInt8Choice gemmInt8Variant(int32_t variant, int64_t m, int64_t n, int64_t k, const Machine& machine) {
+inline GemmInt8Choice gemmInt8Variant(int32_t variant, int64_t m, int64_t n, int64_t k,
+                                      const Machine& machine) {
   GemmInt8Choice c = chooseGemmInt8(m, n, k, machine);
   const int64_t lanes = machine.vectorBytes / 4;
   if (variant == 1 || variant == 2) {
@@ -185,10 +202,12 @@ inline GemmInt8Choice gemmInt8Variant(int32_t variant, int64_t m, int64_t n, int
 }
 
 /// The packing of a weight that is computed while running is part of it.
-inline double gemmInt8Microseconds(int64_t m, int64_t n, int64_t k, bool packsEachTime, bool hasVnni, const Machine& machine) {
+inline double gemmInt8Microseconds(int64_t m, int64_t n, int64_t k, bool packsEachTime,
+                                   bool hasVnni, const Machine& machine) {
   const int64_t rows = m == kUnknown ? kTypicalRows : m;
   const int64_t bytes = n * k;
-  // Against float32: four products a lane, half as many instructions a cycle; without VNNI two instructions and their widening.
+  // Against float32: four products a lane, half as many instructions a cycle; without VNNI two
+  // instructions and their widening.
   const double operations = machine.peak(4) * (hasVnni ? 4.0 : 1.6);
   const double compute = 2.0 * double(rows) * double(n) * double(k) / operations;
   const double memory = double(bytes) / machine.bandwidth(bytes);
@@ -201,10 +220,14 @@ struct GemvChoice {
 };
 
 inline GemvChoice chooseGemv(int64_t m, int64_t elementBytes, const Machine& machine) {
-  // One row: eight streams, for a page of a framework's memory is often one row and the processor's own prefetching ends with
-  // it (15,360 x 1024 from memory: 21-26 GB/s, four streams 16-18). More: as many sums as the registers hold.
+  // One row: eight streams, for a page of a framework's memory is often one row and the processor's
+  // own prefetching ends with it (15,360 x 1024 from memory: 21-26 GB/s, four streams 16-18). More:
+  // as many sums as the registers hold.
   const bool few = machine.vectorBytes < 64 && m > 2;  // 16 registers
-  const int64_t rows = std::min<int64_t>(m == 1 ? 8 : few ? 2 : 4, machine.vectorBytes / elementBytes);
+  const int64_t rows = std::min<int64_t>(m == 1 ? 8
+                                         : few  ? 2
+                                                : 4,
+                                         machine.vectorBytes / elementBytes);
   return {rows, balancedRows(m, 4)};
 }
 
@@ -212,19 +235,27 @@ inline GemvChoice chooseGemv(int64_t m, int64_t elementBytes, const Machine& mac
 inline double gemvMicroseconds(int64_t m, int64_t n, int64_t k, int64_t elementBytes,
                                int64_t storedBytes, const Machine& machine) {
   const int64_t weightBytes = n * k * storedBytes;
-  // A packed copy is one stream over large pages; a framework's memory is rows on small ones, one stream each. One row of
-  // 2048 x 2048 (from L3) 281 us, packed 206; 4096 x 4096 (from memory) 2337 and 1594-1858.
-  const double pages = weightBytes > 16 * machine.l2Bytes ? 0.7 : weightBytes > machine.l2Bytes ? 0.85 : 1.0;
+  // A packed copy is one stream over large pages; a framework's memory is rows on small ones, one
+  // stream each. One row of 2048 x 2048 (from L3) 281 us, packed 206; 4096 x 4096 (from memory)
+  // 2337 and 1594-1858.
+  const double pages = weightBytes > 16 * machine.l2Bytes ? 0.7
+                       : weightBytes > machine.l2Bytes    ? 0.85
+                                                          : 1.0;
   const double memory = double(weightBytes) / (pages * machine.bandwidth(weightBytes));
   // Widening takes two instructions beside each vector's multiply-adds.
-  const double widening = storedBytes < elementBytes ? 1.0 + 2.0 / double(std::min<int64_t>(m, 4)) : 1.0;
+  const double widening =
+      storedBytes < elementBytes ? 1.0 + 2.0 / double(std::min<int64_t>(m, 4)) : 1.0;
   const double compute =
       widening * 2.0 * double(m) * double(n) * double(k) / (machine.peak(elementBytes) * 0.93);
-  // Each result is a sum across a vector; where k is no whole number of vectors the last one is masked, or where there is but
-  // that a copy.
+  // Each result is a sum across a vector; where k is no whole number of vectors the last one is
+  // masked, or where there is but that a copy.
   const bool tail = k * elementBytes % machine.vectorBytes != 0;
-  const double sums = double(m) * double(n) * (!tail ? 0.0008 : k * elementBytes < machine.vectorBytes ? 0.004 : 0.0015);
-  return 0.04 + (double(ceilDivide(m, 4)) * std::max(memory, compute) + sums) / double(machine.threads);
+  const double sums = double(m) * double(n) *
+                      (!tail                                    ? 0.0008
+                       : k * elementBytes < machine.vectorBytes ? 0.004
+                                                                : 0.0015);
+  return 0.04 +
+         (double(ceilDivide(m, 4)) * std::max(memory, compute) + sums) / double(machine.threads);
 }
 
 struct ConvolutionChoice {
@@ -265,8 +296,8 @@ struct WinogradChoice {
   double microseconds;
 };
 
-/// The best F(m x m, 3 x 3) for one m. n may be kUnknown. c and k are multiples of 16. `otherMode`: threads
-/// share the tiles where the outputs would be shared, and the other way round.
+/// The best F(m x m, 3 x 3) for one m. n may be kUnknown. c and k are multiples of 16. `otherMode`:
+/// threads share the tiles where the outputs would be shared, and the other way round.
 inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t w, int64_t c,
                                         int64_t k, const Machine& machine, bool otherMode = false) {
   const int64_t points = (m + 2) * (m + 2);
@@ -280,9 +311,13 @@ inline WinogradChoice chooseWinogradFor(int64_t m, int64_t n, int64_t h, int64_t
   // Few tiles and weights far beyond L2: every thread reads its own part of the weights.
   const bool byOutputs = (weightBytes > 2 * machine.l2Bytes && tiles <= 64) != otherMode;
   x.mode = byOutputs ? 1 : 0;
-  // Chunks of equal size: one tile left over is a pass over all weights (128 channels at 28 x 28, 49 tiles: 395 us, as 48 + 1 544).
+  // Chunks of equal size: one tile left over is a pass over all weights (128 channels at 28 x 28,
+  // 49 tiles: 395 us, as 48 + 1 544).
   const int64_t own = byOutputs ? tiles : ceilDivide(tiles, machine.threads);
-  x.tiles = n == kUnknown && !byOutputs ? 24 : balancedRows(own, byOutputs || (2 * weightBytes > machine.l2Bytes && own <= 64) ? 64 : 24);
+  x.tiles = n == kUnknown && !byOutputs
+                ? 24
+                : balancedRows(
+                      own, byOutputs || (2 * weightBytes > machine.l2Bytes && own <= 64) ? 64 : 24);
   // Largest block of outputs whose M stays in half of L2 and that leaves work for every thread.
   x.kb = x.nr;
   for (int64_t kb = x.nr; kb <= k; kb += x.nr) {

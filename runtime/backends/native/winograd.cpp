@@ -58,18 +58,20 @@ void tune(const sl_problem* p, int64_t* values) {
   values[7] = x.prefetch.streams;
 }
 
-/// Measured against float64 with normal inputs (points 0, +-3/4, +-3/2): F(4x4) 1.4e-6 at 64 channels and 2.1e-6 at 256,
-/// F(2x2) 3.0e-7 and 5.2e-7, where a plain float32 sum has 7.2e-7 and 1.1e-6.
+/// Measured against float64 with normal inputs (points 0, +-3/4, +-3/2): F(4x4) 1.4e-6 at 64
+/// channels and 2.1e-6 at 256, F(2x2) 3.0e-7 and 5.2e-7, where a plain float32 sum has 7.2e-7 and
+/// 1.1e-6.
 void note(const sl_problem* p, char* text, size_t bytes) {
   const bool large = choice(p).m == 4;
   const double growth = std::pow(double(ConvolutionProblem(p).c) / 64.0, large ? 0.29 : 0.4);
-  std::snprintf(text, bytes, "F(%dx%d), error about %.1e of the largest result", large ? 4 : 2, large ? 4 : 2,
-                (large ? 1.4e-6 : 3.0e-7) * growth);
+  std::snprintf(text, bytes, "F(%dx%d), error about %.1e of the largest result", large ? 4 : 2,
+                large ? 4 : 2, (large ? 1.4e-6 : 3.0e-7) * growth);
 }
 
-constexpr sl_tunable kTunables[] = {
-    {"m", 4, 2, 4},     {"tiles", 24, 1, 96}, {"kb", 64, 16, 4096}, {"mr", 6, 1, 14},
-    {"nr", 16, 16, 32}, {"mode", 0, 0, 1},    {"prefetch", 1, 0, 16}, {"prefetchStreams", 1, 1, 16}};
+constexpr sl_tunable kTunables[] = {{"m", 4, 2, 4},         {"tiles", 24, 1, 96},
+                                    {"kb", 64, 16, 4096},   {"mr", 6, 1, 14},
+                                    {"nr", 16, 16, 32},     {"mode", 0, 0, 1},
+                                    {"prefetch", 1, 0, 16}, {"prefetchStreams", 1, 1, 16}};
 
 }  // namespace
 

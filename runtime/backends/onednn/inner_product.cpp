@@ -12,8 +12,8 @@
 #include <vector>
 
 // Of the OpenMP runtime that oneDNN uses. The number is the calling thread's own, so setting it
-// around a call disturbs nobody else. It is always 1 here: our team's threads each compute a part of the
-// result, and oneDNN on one thread makes none of its own.
+// around a call disturbs nobody else. It is always 1 here: our team's threads each compute a part
+// of the result, and oneDNN on one thread makes none of its own.
 extern "C" void omp_set_num_threads(int count);
 extern "C" int omp_get_max_threads(void);
 
@@ -147,7 +147,8 @@ struct Range {
   Sizes sizes;
 };
 
-/// One range a thread. Several rows are cut by rows, so that all read the same packed weights; a single row by results.
+/// One range a thread. Several rows are cut by rows, so that all read the same packed weights; a
+/// single row by results.
 std::vector<Range> rangesOf(const Sizes& sizes, int32_t threads) {
   std::vector<Range> ranges;
   const auto each = [&](int64_t whole, int64_t unit, auto add) {
@@ -197,8 +198,8 @@ bool isReference(const inner_product_forward::primitive_desc& description) {
   return isReferenceName(description.impl_info_str());
 }
 
-/// A description for each range. Those that can read the first one's weights do; a range for which oneDNN has
-/// only reference code with them gets weights of its own.
+/// A description for each range. Those that can read the first one's weights do; a range for which
+/// oneDNN has only reference code with them gets weights of its own.
 std::vector<inner_product_forward::primitive_desc> describe(const std::vector<Range>& ranges) {
   std::vector<inner_product_forward::primitive_desc> descriptions;
   for (const Range& range : ranges) {
@@ -251,12 +252,15 @@ int32_t accepts(const sl_problem* problem, char* reason, size_t bytes) {
   return 1;
 }
 
-/// The larger of arithmetic and weight traffic, plus what a call costs before any arithmetic (measured: 0.6-1.0 us for
-/// execute). Where threads share the rows, each of them reads all weights. The rates are stated against those of the native kernels, beside which
-/// it was measured on Zen 4, one thread: arithmetic is 2% slower than native.gemm's while the weights stay in L2 or rows
-/// are few, and 4% and more faster beyond (64 and 256 rows against 1024 x 1024); weights stream alike from the caches, and
-/// 1.4 to 1.9 times slower from memory (1 and 16 rows against 4096 x 4096). On Granite Rapids, which begins two multiply-adds of 64
-/// bytes a cycle, arithmetic is 7 to 38% slower throughout (64 to 2048 rows, 1024 to 4096 wide, one and two threads).
+/// The larger of arithmetic and weight traffic, plus what a call costs before any arithmetic
+/// (measured: 0.6-1.0 us for execute). Where threads share the rows, each of them reads all
+/// weights. The rates are stated against those of the native kernels, beside which it was measured
+/// on Zen 4, one thread: arithmetic is 2% slower than native.gemm's while the weights stay in L2 or
+/// rows are few, and 4% and more faster beyond (64 and 256 rows against 1024 x 1024); weights
+/// stream alike from the caches, and
+/// 1.4 to 1.9 times slower from memory (1 and 16 rows against 4096 x 4096). On Granite Rapids,
+/// which begins two multiply-adds of 64 bytes a cycle, arithmetic is 7 to 38% slower throughout (64
+/// to 2048 rows, 1024 to 4096 wide, one and two threads).
 double cost(const sl_problem* problem) {
   Sizes sizes;
   char reason[8];
@@ -271,8 +275,10 @@ double cost(const sl_problem* problem) {
   const bool blocksWell = weightBytes > l2Bytes && m >= 32 * threads;
   const bool twoWide = problem->vector_bytes >= 64 && problem->fma_bytes >= 128;
   const double flopsPerUs = 102.4e3 * (twoWide ? 2 * 0.82 : blocksWell ? 0.97 : 0.91) * threads;
-  const double bytesPerUs =
-      0.85 * (sizes.m == 1 ? threads : 1) * (weightBytes <= l2Bytes ? 72e3 : weightBytes <= 16 * l2Bytes ? 50e3 : 13e3);
+  const double bytesPerUs = 0.85 * (sizes.m == 1 ? threads : 1) *
+                            (weightBytes <= l2Bytes        ? 72e3
+                             : weightBytes <= 16 * l2Bytes ? 50e3
+                                                           : 13e3);
   const double arithmetic = 2 * m * n * k / flopsPerUs;
   const double traffic = weightBytes / bytesPerUs;
   return (arithmetic > traffic ? arithmetic : traffic) + 1.0;
@@ -387,8 +393,9 @@ dnnl_status_t execute(const Plan& plan, Part* part, ArgumentSet* set, const void
   auto* y = static_cast<float*>(outputs[0]) + range.row * plan.sizes.n + range.column;
   dnnl_memory_set_data_handle(set->x.get(), const_cast<float*>(x));
   dnnl_memory_set_data_handle(set->y.get(), y);
-  dnnl_memory_set_data_handle(set->scratchpad.get(),
-                              workspace ? static_cast<char*>(workspace) + part->scratchpadAt : nullptr);
+  dnnl_memory_set_data_handle(
+      set->scratchpad.get(),
+      workspace ? static_cast<char*>(workspace) + part->scratchpadAt : nullptr);
   dnnl_exec_arg_t arguments[5] = {{DNNL_ARG_SRC, set->x.get()},
                                   {DNNL_ARG_WEIGHTS, part->weights.get()},
                                   {DNNL_ARG_DST, set->y.get()},

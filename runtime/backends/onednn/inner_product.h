@@ -10,8 +10,8 @@ namespace straightline::onednn {
 /// float32.
 extern const sl_kernel_desc kInnerProduct;
 
-/// Whether an implementation of oneDNN, by the name that it gives itself ("brgemm:avx512_core", "gemm:jit", "ref:any"), is
-/// its plain reference code, which is never worth a call.
+/// Whether an implementation of oneDNN, by the name that it gives itself ("brgemm:avx512_core",
+/// "gemm:jit", "ref:any"), is its plain reference code, which is never worth a call.
 bool isReferenceName(const char* implementation);
 
 }  // namespace straightline::onednn

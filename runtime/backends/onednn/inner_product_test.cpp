@@ -59,9 +59,20 @@ struct Linear {
     }
     operands.push_back(operand(y, false));
     attributes.push_back({"relu", relu});
-    problem = {sizeof(sl_problem), "linear", operands.data(), bias ? 3 : 2, 1,
-               attributes.data(),  1,        threads,         32,           32 << 10,
-               512 << 10,         nullptr,  0,          0};
+    problem = {sizeof(sl_problem),
+               "linear",
+               operands.data(),
+               bias ? 3 : 2,
+               1,
+               attributes.data(),
+               1,
+               threads,
+               32,
+               32 << 10,
+               512 << 10,
+               nullptr,
+               0,
+               0};
   }
   std::vector<sl_operand> operands;
   std::vector<sl_attribute> attributes;
@@ -178,7 +189,8 @@ TEST_P(OnednnInnerProductNumbers, MatchFloat64) {
   void* handle = nullptr;
   ASSERT_EQ(SL_OK, plan(&ctx, &linear.problem, constants, &handle));
   std::vector<float> packedFrom = w;
-  std::fill(w.begin(), w.end(), NAN);  // the weights were packed: the original is not read again
+  // the weights were packed: the original is not read again
+  std::fill(w.begin(), w.end(), NAN);
   std::vector<std::thread> threads;
   std::atomic<int> failures{0};
   std::vector<std::vector<float>> results(4, std::vector<float>(static_cast<size_t>(m * c.n), NAN));
@@ -205,24 +217,21 @@ TEST_P(OnednnInnerProductNumbers, MatchFloat64) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, OnednnInnerProductNumbers,
-                         ::testing::Values(Case{{1}, 10, 64, true, false, 1},
-                                           Case{{4}, 256, 128, false, false, 1},
-                                           Case{{2, 3}, 65, 33, true, true, 2},
-                                           Case{{64}, 128, 512, true, true, 2},
-                                           Case{{3}, 70, 40, true, true, 4},
-                                           Case{{1}, 200, 31, true, true, 3},
-                                           Case{{}, 17, 31, true, false, 1}),
-                         [](const auto& info) {
-                           const Case& c = info.param;
-                           std::string name;
-                           for (const int64_t d : c.leading) {
-                             name += std::to_string(d) + "x";
-                           }
-                           return name + std::to_string(c.n) + "x" + std::to_string(c.k) +
-                                  (c.bias ? "_bias" : "") + (c.relu ? "_relu" : "") + "_" +
-                                  std::to_string(c.threads) + "t";
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, OnednnInnerProductNumbers,
+    ::testing::Values(Case{{1}, 10, 64, true, false, 1}, Case{{4}, 256, 128, false, false, 1},
+                      Case{{2, 3}, 65, 33, true, true, 2}, Case{{64}, 128, 512, true, true, 2},
+                      Case{{3}, 70, 40, true, true, 4}, Case{{1}, 200, 31, true, true, 3},
+                      Case{{}, 17, 31, true, false, 1}),
+    [](const auto& info) {
+      const Case& c = info.param;
+      std::string name;
+      for (const int64_t d : c.leading) {
+        name += std::to_string(d) + "x";
+      }
+      return name + std::to_string(c.n) + "x" + std::to_string(c.k) + (c.bias ? "_bias" : "") +
+             (c.relu ? "_relu" : "") + "_" + std::to_string(c.threads) + "t";
+    });
 
 // ---- inside a program: prepare builds the primitive, run calls it, the weights own it
 

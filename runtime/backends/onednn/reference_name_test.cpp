@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that oneDNN's own implementations of one inner product give themselves, from the best down to the reference.
+// The names that oneDNN's own implementations of one inner product give themselves, from the best
+// down to the reference.
 #include <gtest/gtest.h>
 
 #include <oneapi/dnnl/dnnl.hpp>

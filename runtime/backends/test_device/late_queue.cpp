@@ -61,7 +61,8 @@ bool Event::fired() {
   return fired_;
 }
 
-LateQueue::LateQueue(int device) : device_(device), number_(++queuesMade), worker_([this] { work(); }) {}
+LateQueue::LateQueue(int device)
+    : device_(device), number_(++queuesMade), worker_([this] { work(); }) {}
 
 LateQueue::~LateQueue() {
   {

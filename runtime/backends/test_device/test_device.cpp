@@ -95,11 +95,29 @@ void eventDestroy(void* event) { delete static_cast<EventRef*>(event); }
 int32_t query(void* event) { return asEvent(event)->fired() ? 1 : 0; }
 uint64_t queueOrder(void* queue) { return asQueue(queue)->number(); }
 
-sl_device_desc device = {
-    sizeof(sl_device_desc), kName,  0,    allocate, deallocate, queueCreate,
-    queueDestroy,           launch, copy, record,   wait,       synchronize,
-    eventDestroy,           query,  nullptr, nullptr, nullptr, nullptr,
-    0,                      queueOrder, nullptr, nullptr, [](int32_t) { waitForAll(); }};
+sl_device_desc device = {sizeof(sl_device_desc),
+                         kName,
+                         0,
+                         allocate,
+                         deallocate,
+                         queueCreate,
+                         queueDestroy,
+                         launch,
+                         copy,
+                         record,
+                         wait,
+                         synchronize,
+                         eventDestroy,
+                         query,
+                         nullptr,
+                         nullptr,
+                         nullptr,
+                         nullptr,
+                         0,
+                         queueOrder,
+                         nullptr,
+                         nullptr,
+                         [](int32_t) { waitForAll(); }};
 
 const sl_backend_desc kBackend = {
     sizeof(sl_backend_desc), SL_ABI_VERSION, kName, nullptr, 0, &device};

@@ -5,9 +5,9 @@
 //
 // There are two, numbers 0 and 1, and neither takes an address of the other.
 //
-// Memory of each is one memfd mapped twice. The device address (what `allocate` gives) is PROT_NONE; the
-// worker uses the other mapping, at the same offset. Fresh and freed memory is all bits set: NaN as
-// floats, -1 as integers.
+// Memory of each is one memfd mapped twice. The device address (what `allocate` gives) is
+// PROT_NONE; the worker uses the other mapping, at the same offset. Fresh and freed memory is all
+// bits set: NaN as floats, -1 as integers.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_TEST_DEVICE_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_TEST_DEVICE_H
 
@@ -28,8 +28,8 @@ SL_API void sl_test_device_set_delay(int64_t microseconds);
 /// Any thread.
 SL_API void sl_test_device_hold(int32_t held);
 
-/// 1: kernels of programs that are made from now on are told to leave their sl_ctx alone, as those of a GPU do, so that a frame
-/// may be used again in the order of one queue; 0 at the start.
+/// 1: kernels of programs that are made from now on are told to leave their sl_ctx alone, as those
+/// of a GPU do, so that a frame may be used again in the order of one queue; 0 at the start.
 SL_API void sl_test_device_set_independent(int32_t independent);
 
 /// Bytes allocated at this moment, and items executed since the process started.

@@ -217,8 +217,8 @@ class DeviceProgram {
     builder_.arena(space, builder_.constant(128));
     builder_.prepared(space, builder_.constant(16));
     sl_message message;
-    EXPECT_EQ(SL_OK, sl_program_create_on(builder_.build(run, prepareOnDevice), device, nullptr, nullptr,
-                                          &program, &message))
+    EXPECT_EQ(SL_OK, sl_program_create_on(builder_.build(run, prepareOnDevice), device, nullptr,
+                                          nullptr, &program, &message))
         << message.text;
     void* parameters[] = {w};
     EXPECT_EQ(SL_OK, sl_weights_create(program, parameters, nullptr, nullptr, &weights, &message))
@@ -254,7 +254,8 @@ TEST_F(TestDevice, AProgramThatWaitsHasItsResultOnTheHost) {
   EXPECT_EQ(before, sl_test_device_live_bytes()) << "arenas and prepared data are freed";
 }
 
-// Each of the two devices refuses addresses of the other (and the host), so a run that mixed them would fail.
+// Each of the two devices refuses addresses of the other (and the host), so a run that mixed them
+// would fail.
 TEST_F(TestDevice, TwoProgramsOnTwoDevicesInTwoThreads) {
   const size_t before[] = {sl_test_device_live_bytes_on(0), sl_test_device_live_bytes_on(1)};
   sl_test_device_set_delay(100);
@@ -266,7 +267,8 @@ TEST_F(TestDevice, TwoProgramsOnTwoDevicesInTwoThreads) {
     for (DeviceProgram& p : programs) {
       threads.emplace_back([&p] {
         sl_queue* own = nullptr;
-        ASSERT_EQ(SL_OK, sl_queue_create("test_device", sl_program_device(p.program), &own, nullptr));
+        ASSERT_EQ(SL_OK,
+                  sl_queue_create("test_device", sl_program_device(p.program), &own, nullptr));
         for (int i = 0; i < 20; ++i) {
           Call call(p.program, p.weights, i % 2 ? own : p.team);
           float x[4] = {1, 2, 3, static_cast<float>(i)}, y[4] = {};
@@ -292,8 +294,10 @@ TEST_F(TestDevice, ADeviceThatIsNotThereIsSaidByNumber) {
   EXPECT_STREQ("backend 'test_device' could not make a queue on its device 2", message.text);
   DescriptionBuilder builder;
   sl_program* program = nullptr;
-  const sl_program_desc* onHost = builder.build([](sl_ctx*, sl_team, const sl_bindings*) -> int32_t { return SL_OK; });
-  EXPECT_EQ(SL_INVALID_ARGUMENT, sl_program_create_on(onHost, 1, nullptr, nullptr, &program, &message));
+  const sl_program_desc* onHost =
+      builder.build([](sl_ctx*, sl_team, const sl_bindings*) -> int32_t { return SL_OK; });
+  EXPECT_EQ(SL_INVALID_ARGUMENT,
+            sl_program_create_on(onHost, 1, nullptr, nullptr, &program, &message));
   EXPECT_STREQ("device 1 was asked for but the program runs on the host", message.text);
 }
 

@@ -38,4 +38,3 @@ def run(io):
     # copy: external_call.mlir:28
     team.copy(j, allocated, 160)
     del allocated
-

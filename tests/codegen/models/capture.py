@@ -43,7 +43,9 @@ def _write(name: str, threads: int, model: nn.Module, inputs: Sequence[Tensor]) 
     # Only the file's name: folders belong to a machine.
     text = re.sub(r'"[^"\n]*/([^"/\n]+\.py)"', r'"\1"', text)
     target = f'#kernel.target<"cpu", "x86-64-v3", threads = {threads}>'
-    text, count = re.subn(r"^module( attributes \{)?", f"module attributes {{op.target = {target}", text, count=1, flags=re.M)
+    text, count = re.subn(
+        r"^module( attributes \{)?", f"module attributes {{op.target = {target}", text, count=1, flags=re.M
+    )
     assert count == 1, text[:200]
     head, rest = text.split(f"op.target = {target}", 1)
     rest = rest if rest.startswith(",") else "}" + rest if rest.startswith(" {") else ", " + rest

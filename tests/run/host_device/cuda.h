@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Emitted CUDA C++ as C++ for the host: CUDA's names and what our headers write in the device's instructions, over machine.h.
-// Nothing about what the instructions of one warp may do at once. For clang.
+// Emitted CUDA C++ as C++ for the host: CUDA's names and what our headers write in the device's
+// instructions, over machine.h. Nothing about what the instructions of one warp may do at once. For
+// clang.
 #ifndef STRAIGHTLINE_TESTS_HOST_DEVICE_CUDA_H
 #define STRAIGHTLINE_TESTS_HOST_DEVICE_CUDA_H
 
@@ -50,7 +51,8 @@ inline int findOwn(dl_phdr_info* info, size_t, void* found) {
   bool isOwn = false;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const auto& part = info->dlpi_phdr[i];
-    isOwn = isOwn || (part.p_type == PT_LOAD && here - info->dlpi_addr - part.p_vaddr < part.p_memsz);
+    isOwn =
+        isOwn || (part.p_type == PT_LOAD && here - info->dlpi_addr - part.p_vaddr < part.p_memsz);
     if (part.p_type == PT_TLS) {
       data = info->dlpi_tls_data;
       bytes = part.p_memsz;
@@ -72,7 +74,8 @@ inline void sharedMemory(char** first, size_t* bytes) {
   *bytes = found.second;
 }
 #else
-extern "C" [[gnu::weak, gnu::visibility("hidden")]] char __start_shared_memory[], __stop_shared_memory[];
+extern "C" [[gnu::weak, gnu::visibility("hidden")]] char __start_shared_memory[],
+    __stop_shared_memory[];
 inline void sharedMemory(char** first, size_t* bytes) {
   *first = __start_shared_memory;
   *bytes = __start_shared_memory ? size_t(__stop_shared_memory - __start_shared_memory) : 0;
@@ -81,15 +84,21 @@ inline void sharedMemory(char** first, size_t* bytes) {
 }  // namespace host_device
 
 template <class T>
-T __shfl_sync(unsigned, T value, int lane) { return host_device::ofLane(value, unsigned(lane)); }
+T __shfl_sync(unsigned, T value, int lane) {
+  return host_device::ofLane(value, unsigned(lane));
+}
 template <class T>
-T __shfl_xor_sync(unsigned, T value, int distance) { return host_device::ofLane(value, host_device::lane() ^ unsigned(distance)); }
+T __shfl_xor_sync(unsigned, T value, int distance) {
+  return host_device::ofLane(value, host_device::lane() ^ unsigned(distance));
+}
 template <class T>
 T __shfl_up_sync(unsigned, T value, int distance) {
   const unsigned lane = host_device::lane();
   return host_device::ofLane(value, lane >= unsigned(distance) ? lane - unsigned(distance) : lane);
 }
-inline unsigned atomicAdd(unsigned* p, unsigned value) { return __atomic_fetch_add(p, value, __ATOMIC_RELAXED); }
+inline unsigned atomicAdd(unsigned* p, unsigned value) {
+  return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
+}
 extern "C" void __assertfail(const char* what, const char*, unsigned, const char*, size_t);
 inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
 inline double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }
@@ -122,23 +131,29 @@ struct Piece16 {
   }
   void pin() {}
   template <class T>
-  Piece<T, kWholePiece<T>> as() const { return __builtin_bit_cast(Piece<T, kWholePiece<T>>, *this); }
+  Piece<T, kWholePiece<T>> as() const {
+    return __builtin_bit_cast(Piece<T, kWholePiece<T>>, *this);
+  }
 };
 
 namespace tensor_core {
 using host_device::closeGroup;
 using host_device::copyLater;
 template <int N>
-void waitForGroups() { host_device::waitForGroups(N); }
+void waitForGroups() {
+  host_device::waitForGroups(N);
+}
 
-/// Part j lies at the lines that lanes 8 j to 8 j + 7 name: a lane gets two neighbours of line lane / 4, or transposed of column lane / 4.
+/// Part j lies at the lines that lanes 8 j to 8 j + 7 name: a lane gets two neighbours of line lane
+/// / 4, or transposed of column lane / 4.
 template <bool TRANSPOSED>
 void loadParts(uint32_t (&to)[4], const void* line) {
   const unsigned lane = host_device::lane();
   host_device::show(&line, sizeof(line));
   for (unsigned j = 0; j < 4; ++j) {
     for (unsigned half = 0; half < 2; ++half) {
-      const unsigned row = TRANSPOSED ? lane % 4 * 2 + half : lane / 4, column = TRANSPOSED ? lane / 4 : lane % 4 * 2 + half;
+      const unsigned row = TRANSPOSED ? lane % 4 * 2 + half : lane / 4,
+                     column = TRANSPOSED ? lane / 4 : lane % 4 * 2 + half;
       const uint16_t* of;
       memcpy(&of, host_device::shown(j * 8 + row), sizeof(of));
       const uint32_t element = of[column];
@@ -158,7 +173,8 @@ void roundFactors(uint32_t (&factors)[M][N]) {
   }
 }
 
-/// One number of 16 columns of A or rows of B (8 where a word is a number), as the lanes have them (PTX, "Matrix Fragments").
+/// One number of 16 columns of A or rows of B (8 where a word is a number), as the lanes have them
+/// (PTX, "Matrix Fragments").
 template <class T>
 float numberOf(uint32_t word, int which) {
   if constexpr (sizeof(T) == 4) {
@@ -187,7 +203,8 @@ void multiply(float (&sums)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) 
   for (int i = 0; i < 4; ++i) {
     for (unsigned k = 0; k < 8; ++k) {  // words along the reduction
       for (int which = 0; which < kNumbers; ++which) {
-        sums[i] += numberOf<T>(rows[0][k % 4][k / 4 * 2 + i / 2], which) * numberOf<T>(columns[i % 2][k % 4][k / 4], which);
+        sums[i] += numberOf<T>(rows[0][k % 4][k / 4 * 2 + i / 2], which) *
+                   numberOf<T>(columns[i % 2][k % 4][k / 4], which);
       }
     }
   }
@@ -204,8 +221,12 @@ inline void meet() {
   wait();
 }
 inline void expect(uint64_t* barrier, int bytes) { host_device::expect(barrier, bytes, true); }
-inline void expectAgain(uint64_t* barrier, int bytes) { host_device::expect(barrier, bytes, false); }
-inline void awaitSent(uint64_t* barrier, int parity = 0) { host_device::awaitSent(barrier, parity); }
+inline void expectAgain(uint64_t* barrier, int bytes) {
+  host_device::expect(barrier, bytes, false);
+}
+inline void awaitSent(uint64_t* barrier, int parity = 0) {
+  host_device::awaitSent(barrier, parity);
+}
 template <bool TOGETHER, class T>
 void send(int number, T* p, T value, uint64_t* barrier) {
   if constexpr (TOGETHER) {
@@ -216,11 +237,17 @@ void send(int number, T* p, T value, uint64_t* barrier) {
   }
 }
 template <class T, int N>
-void loadFrom(int number, T (&to)[N], const T* p) { memcpy(to, host_device::there(number, p), sizeof(to)); }
+void loadFrom(int number, T (&to)[N], const T* p) {
+  memcpy(to, host_device::there(number, p), sizeof(to));
+}
 template <bool TOGETHER, class T>
-T oneFrom(int number, const T* p) { return TOGETHER ? *static_cast<const T*>(host_device::there(number, p)) : *p; }
+T oneFrom(int number, const T* p) {
+  return TOGETHER ? *static_cast<const T*>(host_device::there(number, p)) : *p;
+}
 template <bool TOGETHER, int N, class T>
-void someFrom(int number, T (&to)[N], const T* p) { memcpy(to, TOGETHER ? host_device::there(number, p) : p, sizeof(to)); }
+void someFrom(int number, T (&to)[N], const T* p) {
+  memcpy(to, TOGETHER ? host_device::there(number, p) : p, sizeof(to));
+}
 }  // namespace cluster
 }  // namespace sl
 

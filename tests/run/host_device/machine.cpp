@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// machine.h, and `machine PROGRAM.so CALL RESULTS SEED CLUSTER`, which prepares and runs the program of a library: buffers of exact size,
-// filled from the file CALL, what it has written in the file RESULTS.
+// machine.h, and `machine PROGRAM.so CALL RESULTS SEED CLUSTER`, which prepares and runs the
+// program of a library: buffers of exact size, filled from the file CALL, what it has written in
+// the file RESULTS.
+#include "machine.h"
+
 #include <dlfcn.h>
 #include <linux/futex.h>
 #include <sched.h>
@@ -21,8 +24,6 @@
 #include "straightline/abi/entry.h"
 #include "straightline/abi/queue.h"
 #include "straightline/abi/straightline.h"
-
-#include "machine.h"
 
 // The sanitizers' own functions, where this is linked with one.
 extern "C" {
@@ -101,8 +102,8 @@ uint64_t nextRandom(uint64_t* state) {
   return *state * 0x2545F4914F6CDD1D;
 }
 
-/// Where `live` threads meet again and again. What is before it in one comes before what is behind it in all: the places are
-/// two, since who arrives next may be there before all have left.
+/// Where `live` threads meet again and again. What is before it in one comes before what is behind
+/// it in all: the places are two, since who arrives next may be there before all have left.
 struct Meeting {
   int arrived = 0;
   unsigned round = 0;
@@ -114,7 +115,8 @@ struct Copy {
   char bytes[16];
   int group;
 };
-constexpr size_t kMostCopies = 256;  // under way in a thread; fibers make no memory, which would be theirs to the sanitizer
+// under way in a thread; fibers make no memory, which would be theirs to the sanitizer
+constexpr size_t kMostCopies = 256;
 
 struct Fiber {
   ucontext_t context;
@@ -152,13 +154,15 @@ struct Cluster {
   }
 };
 
-/// What runs one block after the other, which are in order therefore; two of them are not. A thread of the host, or the caller.
-/// ThreadSanitizer tells 255 threads apart and forgets what else there was, so to it a warp is one, but for those whose lanes are looked at.
+/// What runs one block after the other, which are in order therefore; two of them are not. A thread
+/// of the host, or the caller. ThreadSanitizer tells 255 threads apart and forgets what else there
+/// was, so to it a warp is one, but for those whose lanes are looked at.
 struct Processor {
   std::vector<Fiber> fibers;
-  char* memory = nullptr;  ///< of stacks and `shown`; not from malloc, whose free is an access to the sanitizer
-  char* shown = nullptr;   ///< 16 bytes a thread
-  char place = 0;          ///< in whose order its blocks are
+  /// of stacks and `shown`; not from malloc, whose free is an access to the sanitizer
+  char* memory = nullptr;
+  char* shown = nullptr;  ///< 16 bytes a thread
+  char place = 0;         ///< in whose order its blocks are
   std::atomic<int> given{0}, taken{0};
   Block* next = nullptr;
 };
@@ -186,7 +190,8 @@ struct Block {
 thread_local Block* block = nullptr;
 Fiber& mine() { return block->processor->fibers[threadIdx.x]; }
 
-void switchTo(ucontext_t* from, ucontext_t* to, void* watched, const void* bottom, size_t bytes, bool dies) {
+void switchTo(ucontext_t* from, ucontext_t* to, void* watched, const void* bottom, size_t bytes,
+              bool dies) {
   void* fake = nullptr;
   if (__sanitizer_start_switch_fiber) {
     __sanitizer_start_switch_fiber(dies ? nullptr : &fake, bottom, bytes);
@@ -205,7 +210,8 @@ thread_local size_t schedulerStackBytes = 0;
 
 /// Lets the other threads go on.
 void handOver(bool dies = false) {
-  switchTo(&mine().context, &block->scheduler, block->schedulerWatched, schedulerStack, schedulerStackBytes, dies);
+  switchTo(&mine().context, &block->scheduler, block->schedulerWatched, schedulerStack,
+           schedulerStackBytes, dies);
 }
 
 void openIfFull(Meeting& where, int live) {
@@ -233,14 +239,14 @@ void meet(Meeting& where, const int& live, bool orders) {
 
 // ---- the order of launches, as graph.cpp has it ----
 
-std::vector<bool> waits;   // of each launch, whether it waits for those ahead by itself
+std::vector<bool> waits;  // of each launch, whether it waits for those ahead by itself
 constexpr int kMostLaunches = 1 << 16;
 char ends[kMostLaunches];  // what a launch has done
 std::vector<int> ahead;    // launches that the next one comes behind
 std::vector<std::vector<int>> stepEnds;
 int currentStep = -1;
-std::vector<int> behind;   // those of the launch under way
-bool isEarly = false;      // the launch under way
+std::vector<int> behind;  // those of the launch under way
+bool isEarly = false;     // the launch under way
 
 void acquireBehind() {
   for (int launch : behind) {
@@ -320,7 +326,8 @@ void runBlock(Block* which) {
       const int i = (drawn & 1 ? first + n : first - n + threads) % threads;
       if (!fibers[i].finished) {
         threadIdx.x = unsigned(i);
-        switchTo(&which->scheduler, &fibers[i].context, fibers[i].watched, fibers[i].stack, kStackBytes, false);
+        switchTo(&which->scheduler, &fibers[i].context, fibers[i].watched, fibers[i].stack,
+                 kStackBytes, false);
       }
     }
     if (which->moves == before) {
@@ -347,7 +354,9 @@ std::vector<std::unique_ptr<Processor>> processors;
 bool areThreads = false;
 size_t nextProcessor = 0;
 
-void sleepWhile(std::atomic<int>& what, int value) { syscall(SYS_futex, &what, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0); }
+void sleepWhile(std::atomic<int>& what, int value) {
+  syscall(SYS_futex, &what, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
 void set(std::atomic<int>& what, int value) {
   what = value;
   syscall(SYS_futex, &what, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
@@ -375,21 +384,25 @@ void makeProcessors(int threads, int cluster) {
     processors.push_back(std::make_unique<Processor>());
     Processor& made = *processors.back();
     const size_t bytes = (kStackBytes + kShownBytes) * size_t(threads);
-    made.memory =
-        static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    made.memory = static_cast<char*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
     if (made.memory == MAP_FAILED) {
       fail("no memory for stacks");
     }
     made.shown = made.memory + kStackBytes * size_t(threads);
     made.fibers = std::vector<Fiber>(size_t(threads));
-    const int apart = left < kWarp ? -1 : number == 0 ? 0 : int(nextRandom(&randomState) % uint64_t(warps));  // a warp of single lanes
+    // a warp of single lanes
+    const int apart = left < kWarp  ? -1
+                      : number == 0 ? 0
+                                    : int(nextRandom(&randomState) % uint64_t(warps));
     left -= apart < 0 ? 0 : kWarp - 1;
     for (int i = 0; i < threads; ++i) {
       Fiber& fiber = made.fibers[i];
       fiber.stack = made.memory + kStackBytes * size_t(i);
       fiber.copies.reserve(kMostCopies);
       if (isWatched) {
-        fiber.watched = i % kWarp == 0 || i / kWarp == apart ? __tsan_create_fiber(0) : made.fibers[i - 1].watched;
+        fiber.watched = i % kWarp == 0 || i / kWarp == apart ? __tsan_create_fiber(0)
+                                                             : made.fibers[i - 1].watched;
       }
     }
     if (areThreads) {
@@ -427,7 +440,8 @@ void runCluster(const Launch& what, int64_t first, int launch) {
     set(made.processor->given, made.processor->given.load() + 1);
   }
   for (Block& made : blocks) {
-    for (int taken = made.processor->taken.load(); taken < made.processor->given.load(); taken = made.processor->taken.load()) {
+    for (int taken = made.processor->taken.load(); taken < made.processor->given.load();
+         taken = made.processor->taken.load()) {
       sleepWhile(made.processor->taken, taken);
     }
   }
@@ -436,19 +450,24 @@ void runCluster(const Launch& what, int64_t first, int launch) {
 }  // namespace
 
 void fail(const char* what) {
-  fprintf(stderr, "the device on the host: %s (block %u, thread %u)\n", what, blockIdx.x, threadIdx.x);
+  fprintf(stderr, "the device on the host: %s (block %u, thread %u)\n", what, blockIdx.x,
+          threadIdx.x);
   fflush(stderr);
   _Exit(3);
 }
 
 void meetBlock() { meet(block->meeting, block->live, true); }
-void meetWarp(bool orders) { meet(block->warps[threadIdx.x / kWarp], block->warpLive[threadIdx.x / kWarp], orders); }
+void meetWarp(bool orders) {
+  meet(block->warps[threadIdx.x / kWarp], block->warpLive[threadIdx.x / kWarp], orders);
+}
 
 void show(const void* what, unsigned bytes) {
   copyBytes(&block->processor->shown[threadIdx.x * kShownBytes], what, bytes);
   meetWarp(false);
 }
-const void* shown(unsigned lane) { return &block->processor->shown[(threadIdx.x / kWarp * kWarp + lane) * kShownBytes]; }
+const void* shown(unsigned lane) {
+  return &block->processor->shown[(threadIdx.x / kWarp * kWarp + lane) * kShownBytes];
+}
 void hide() { meetWarp(false); }
 
 void awaitPrevious() {
@@ -490,7 +509,8 @@ int rank() { return block->rank; }
 void arrive(bool releases) {
   Cluster& cluster = *block->cluster;
   if (releases) {
-    release(&cluster.places[cluster.round.load() & 1]);  // no other round can begin before this thread has arrived
+    // no other round can begin before this thread has arrived
+    release(&cluster.places[cluster.round.load() & 1]);
   }
   mine().clusterRound = cluster.count(false);
   ++block->moves;
@@ -522,7 +542,8 @@ void change(uint64_t* barrier, Change how) {
       state.pending = 1;
     }
     word = __builtin_bit_cast(uint64_t, state);
-  } while (!__atomic_compare_exchange_n(barrier, &old, word, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+  } while (
+      !__atomic_compare_exchange_n(barrier, &old, word, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 }
 }  // namespace
 void expect(uint64_t* barrier, int bytes, bool first) {
@@ -539,7 +560,8 @@ void complete(uint64_t* barrier, int bytes) {
   change(barrier, [&](Word& state) { state.bytes -= bytes; });
 }
 void awaitSent(const uint64_t* barrier, int parity) {
-  while (__builtin_bit_cast(Word, __atomic_load_n(barrier, __ATOMIC_SEQ_CST)).phase == uint16_t(parity)) {
+  while (__builtin_bit_cast(Word, __atomic_load_n(barrier, __ATOMIC_SEQ_CST)).phase ==
+         uint16_t(parity)) {
     handOver();
   }
   ++block->moves;
@@ -599,15 +621,19 @@ void allow(void* const* arguments, const sl_entry& kernel) {
     int64_t last = 0;  // element
     for (int dim = 0; dim < argument.rank; ++dim) {
       const int64_t extent = valueOf(argument.extents[dim]);
-      last = extent == 0 ? -1 : last < 0 ? last : last + (extent - 1) * valueOf(argument.strides[dim]);
+      last = extent == 0 ? -1
+             : last < 0  ? last
+                         : last + (extent - 1) * valueOf(argument.strides[dim]);
     }
     const int64_t element = std::max(1, argument.dtype.bits / 8);
     __asan_unpoison_memory_region(first, size_t(last + 1) * size_t(element));
     for (const Kept& kept : keeps) {
       for (int b = 0; b < program->buffer_count; ++b) {  // with the border around it
         const sl_buffer& buffer = program->buffers[b];
-        if (buffer.role == kept.role && buffer.space == kept.space && valueOf(buffer.lead) > 0 && kept.first + valueOf(buffer.offset) == first) {
-          __asan_unpoison_memory_region(first - valueOf(buffer.lead), size_t(valueOf(buffer.bytes)));
+        if (buffer.role == kept.role && buffer.space == kept.space && valueOf(buffer.lead) > 0 &&
+            kept.first + valueOf(buffer.offset) == first) {
+          __asan_unpoison_memory_region(first - valueOf(buffer.lead),
+                                        size_t(valueOf(buffer.bytes)));
         }
       }
     }
@@ -626,7 +652,8 @@ void launch(const Launch& what) {
     fail("too many launches");
   }
   behind = ahead;
-  isEarly = what.early && !behind.empty() && std::all_of(behind.begin(), behind.end(), [](int i) { return waits[size_t(i)]; });
+  isEarly = what.early && !behind.empty() &&
+            std::all_of(behind.begin(), behind.end(), [](int i) { return waits[size_t(i)]; });
   waits.push_back(what.early);
   ahead = {number};
   release(&hostPlace);
@@ -679,7 +706,8 @@ void sl_queue_step(void*, int32_t number, const int32_t* after, int32_t count) {
     ahead.insert(ahead.end(), end.begin(), end.end());
   }
 }
-int32_t sl_queue_copy(sl_ctx*, void*, void* to, const char*, const void* from, const char*, size_t bytes) {
+int32_t sl_queue_copy(sl_ctx*, void*, void* to, const char*, const void* from, const char*,
+                      size_t bytes) {
   const Copied copied{to, from, bytes};
   if (__asan_unpoison_memory_region) {
     __asan_unpoison_memory_region(to, bytes);
@@ -730,7 +758,8 @@ class Buffers {
 int main(int count, char** words) {
   void* library = count == 6 ? dlopen(words[1], RTLD_LAZY) : nullptr;
   if (!library) {
-    fprintf(stderr, "machine PROGRAM.so CALL RESULTS SEED CLUSTER: %s\n", count == 6 ? dlerror() : "");
+    fprintf(stderr, "machine PROGRAM.so CALL RESULTS SEED CLUSTER: %s\n",
+            count == 6 ? dlerror() : "");
     return 2;
   }
   program = static_cast<const sl_program_desc*>(dlsym(library, "sl_program"));

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDA device on the host, so that what emitted kernels compute can be tested without one: a block's threads are fibers of one
-// thread of the host and hand over, in an order made from a seed, where they meet or wait; the blocks of a cluster are threads.
-// Nothing here says anything about time. Threads of kernels call these functions; machine.cpp is never instrumented.
+// A CUDA device on the host, so that what emitted kernels compute can be tested without one: a
+// block's threads are fibers of one thread of the host and hand over, in an order made from a seed,
+// where they meet or wait; the blocks of a cluster are threads. Nothing here says anything about
+// time. Threads of kernels call these functions; machine.cpp is never instrumented.
 //
-// Under ThreadSanitizer each thread of a kernel is a thread of its own to it (`__tsan_create_fiber`) and only what CUDA says
-// orders two accesses: barriers, what st.async announces, __syncwarp, and awaitPrevious() or the plain end of a kernel between
-// launches, by the rules of runtime/backends/cuda/graph.cpp. So it finds races between threads, blocks of one launch and
-// launches, also of what a kernel reads before it waits and of storage used again too early. An exchange between lanes orders nothing.
+// Under ThreadSanitizer each thread of a kernel is a thread of its own to it
+// (`__tsan_create_fiber`) and only what CUDA says orders two accesses: barriers, what st.async
+// announces, __syncwarp, and awaitPrevious() or the plain end of a kernel between launches, by the
+// rules of runtime/backends/cuda/graph.cpp. So it finds races between threads, blocks of one launch
+// and launches, also of what a kernel reads before it waits and of storage used again too early. An
+// exchange between lanes orders nothing.
 #ifndef STRAIGHTLINE_TESTS_HOST_DEVICE_MACHINE_H
 #define STRAIGHTLINE_TESTS_HOST_DEVICE_MACHINE_H
 
@@ -18,7 +21,9 @@
 
 #include "straightline/abi/entry.h"
 
-struct cuda_place { unsigned x; };
+struct cuda_place {
+  unsigned x;
+};
 extern __thread cuda_place threadIdx, blockIdx, blockDim;
 
 namespace host_device {
@@ -31,7 +36,8 @@ void meetBlock();
 /// The same for the 32 threads of a warp; `orders`: what one has written the others see.
 void meetWarp(bool orders);
 
-/// Shows `bytes` (at most 16) to the warp. Behind it every lane reads what the others show, at shown(lane), and calls hide().
+/// Shows `bytes` (at most 16) to the warp. Behind it every lane reads what the others show, at
+/// shown(lane), and calls hide().
 void show(const void* what, unsigned bytes);
 const void* shown(unsigned lane);
 void hide();
@@ -39,7 +45,8 @@ void hide();
 /// Waits for the kernels ahead (griddepcontrol.wait).
 void awaitPrevious();
 
-/// A copy to shared memory that may happen at any time until it is waited for: the place is garbage until then. 16 bytes.
+/// A copy to shared memory that may happen at any time until it is waited for: the place is garbage
+/// until then. 16 bytes.
 void copyLater(void* to, const void* from, bool exists);
 void closeGroup();
 /// What the groups but the newest `kept` copied is there.
@@ -55,9 +62,10 @@ void awaitSent(const uint64_t* barrier, int parity);
 /// Where block `number` of the cluster has what lies at `p` here.
 void* there(int number, const void* p);
 
-/// Runs a kernel: its grid, its entry of the program's tables with its arguments, and whether it waits for those ahead by itself where
-/// these do, too. `shared`: finds the shared memory of the calling thread, or null. Under AddressSanitizer a kernel may touch of what
-/// the program keeps (arenas, prepared data) only what its arguments are.
+/// Runs a kernel: its grid, its entry of the program's tables with its arguments, and whether it
+/// waits for those ahead by itself where these do, too. `shared`: finds the shared memory of the
+/// calling thread, or null. Under AddressSanitizer a kernel may touch of what the program keeps
+/// (arenas, prepared data) only what its arguments are.
 struct Launch {
   int64_t blocks = 0;
   int threads = 0;
@@ -77,9 +85,12 @@ void callBody(const void* body) {
 }
 template <class... P, size_t... I>
 void callAt(void (*kernel)(P...), void* const* arguments, Launch what, std::index_sequence<I...>) {
-  auto body = [kernel, values = std::tuple<P...>(*static_cast<P*>(arguments[I])...)] { std::apply(kernel, values); };
+  auto body = [kernel, values = std::tuple<P...>(*static_cast<P*>(arguments[I])...)] {
+    std::apply(kernel, values);
+  };
   what.entry = &callBody<decltype(body)>;
-  what.body = new auto(body);  // for good: nothing tells the sanitizer when kernels have read it
+  // for good: nothing tells the sanitizer when kernels have read it
+  what.body = new auto(body);
   launch(what);
 }
 template <class... P>

@@ -35,7 +35,9 @@ class CLoop:
             raise Unsupported(f"the program reads {len(function.explain()['inputs'])} of {len(task.inputs)} inputs")
         self.results = [torch.empty_like(r) for r in results]
         self._kept = (function, task.inputs, function.parameters())
-        runtime = ctypes.CDLL(str(Path(straightline.__file__).with_name("libstraightline_runtime.so")), ctypes.RTLD_GLOBAL)
+        runtime = ctypes.CDLL(
+            str(Path(straightline.__file__).with_name("libstraightline_runtime.so")), ctypes.RTLD_GLOBAL
+        )
         library = ctypes.CDLL(str(shared_library(NATIVE / "call_loop.c", task.folder)))
         self._message = ctypes.create_string_buffer(_MESSAGE_BYTES)
         self._program = _capsule(function._compilation.program, b"sl_program")
@@ -56,7 +58,13 @@ class CLoop:
     def seconds(self, calls: int) -> float:
         """Makes so many calls."""
         taken = self._loop(
-            self._program, self._weights, self._inputs, self._outputs, self._threads, calls, ctypes.addressof(self._message)
+            self._program,
+            self._weights,
+            self._inputs,
+            self._outputs,
+            self._threads,
+            calls,
+            ctypes.addressof(self._message),
         )
         if taken < 0:
             raise RuntimeError(self._message.value.decode())

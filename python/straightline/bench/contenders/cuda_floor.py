@@ -45,7 +45,9 @@ class LaunchFloor(Contender):
 
 def _call(library: Any, kernels: int, *, graph: bool) -> Call:
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
-    opened = library.sl_bench_cuda_open(ctypes.c_int(kernels), ctypes.c_int(graph), message, ctypes.c_size_t(_MESSAGE_BYTES))
+    opened = library.sl_bench_cuda_open(
+        ctypes.c_int(kernels), ctypes.c_int(graph), message, ctypes.c_size_t(_MESSAGE_BYTES)
+    )
     if not opened:
         raise Unavailable(message.value.decode())
     handle = ctypes.c_void_p(opened)

@@ -84,14 +84,18 @@ class CudaAotInductor(Contender):
         function(*inputs)
         torch.cuda.synchronize()
         seconds += time.perf_counter() - start
-        return Prepared({"aoti": cuda_call(function, inputs, configuration=reason)}, seconds, {"torch": torch.__version__})
+        return Prepared(
+            {"aoti": cuda_call(function, inputs, configuration=reason)}, seconds, {"torch": torch.__version__}
+        )
 
 
 def _why_the_loader_fails(path: str) -> str:
     """Empty where a process of its own loads the package; with torch 2.11 on the machines that we know it ends with SIGSEGV."""
     program = "import sys, torch; torch._inductor.aoti_load_package(sys.argv[1])"
     try:
-        status = subprocess.run([sys.executable, "-c", program, path], capture_output=True, timeout=_LOADING_S).returncode
+        status = subprocess.run(
+            [sys.executable, "-c", program, path], capture_output=True, timeout=_LOADING_S
+        ).returncode
     except subprocess.TimeoutExpired:
         return f"called without torch's loader of packages, which took more than {_LOADING_S} s"
     return f"called without torch's loader of packages, which ended its process with status {status}" if status else ""

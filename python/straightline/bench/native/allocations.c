@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Preloaded into the workers: counts what asks the C library for memory, in any thread. About a nanosecond a call.
+// Preloaded into the workers: counts what asks the C library for memory, in any thread. About a
+// nanosecond a call.
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
@@ -46,7 +47,8 @@ __attribute__((visibility("default"))) void* aligned_alloc(size_t alignment, siz
   return __libc_memalign(alignment, size);
 }
 
-__attribute__((visibility("default"))) int posix_memalign(void** place, size_t alignment, size_t size) {
+__attribute__((visibility("default"))) int posix_memalign(void** place, size_t alignment,
+                                                          size_t size) {
   if (alignment % sizeof(void*) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) {
     return EINVAL_;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls an AOTInductor package as a C++ program would: boxed_run of its loader. For the benchmark's row "from C++".
+// Calls an AOTInductor package as a C++ program would: boxed_run of its loader. For the benchmark's
+// row "from C++".
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
@@ -42,9 +43,11 @@ extern "C" void* sl_bench_aoti_open(const char* path, char* message, size_t byte
   }
 }
 
-/// Seconds that `calls` calls take, negative when one fails; the last results are copied into `results`.
-extern "C" double sl_bench_aoti_loop(void* loader, const sl_bench_tensor* inputs, int32_t input_count,
-                                     const sl_bench_tensor* results, int32_t result_count, long calls, char* message,
+/// Seconds that `calls` calls take, negative when one fails; the last results are copied into
+/// `results`.
+extern "C" double sl_bench_aoti_loop(void* loader, const sl_bench_tensor* inputs,
+                                     int32_t input_count, const sl_bench_tensor* results,
+                                     int32_t result_count, long calls, char* message,
                                      size_t bytes) {
   try {
     const c10::InferenceMode mode;
@@ -56,7 +59,8 @@ extern "C" double sl_bench_aoti_loop(void* loader, const sl_bench_tensor* inputs
       std::vector<at::Tensor> stolen = given;
       last = package->boxed_run(std::move(stolen));
     }
-    const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double taken =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     std::vector<at::Tensor> places = borrowed(results, result_count);
     for (size_t i = 0; i < places.size() && i < last.size(); ++i) {
       places[i].copy_(last[i]);

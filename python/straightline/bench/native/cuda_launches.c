@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launches of a kernel that does nothing, one by one or as one graph, through the driver that the process has open already.
+// Launches of a kernel that does nothing, one by one or as one graph, through the driver that the
+// process has open already.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ typedef struct {
   void* graph;  // NULL: one by one
 } launches;
 
-static int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+static int (*launch)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                     void*, void**, void**);
 static int (*graph_launch)(void*, void*);
 static int (*synchronize)(void);
 
@@ -38,7 +40,8 @@ static void* failed(char* message, size_t bytes, const char* what, int code) {
   return NULL;
 }
 
-/// `kernels` launches a call, on the legacy default stream; NULL and a message when the driver refuses.
+/// `kernels` launches a call, on the legacy default stream; NULL and a message when the driver
+/// refuses.
 void* sl_bench_cuda_open(int kernels, int as_graph, char* message, size_t bytes) {
   void* driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (!driver) {
@@ -47,12 +50,15 @@ void* sl_bench_cuda_open(int kernels, int as_graph, char* message, size_t bytes)
   int (*load)(void**, const void*) = dlsym(driver, "cuModuleLoadData");
   int (*find)(void**, void*, const char*) = dlsym(driver, "cuModuleGetFunction");
   int (*create)(void**, unsigned) = dlsym(driver, "cuGraphCreate");
-  int (*add)(void**, void*, void* const*, size_t, const kernel_node*) = dlsym(driver, "cuGraphAddKernelNode");
-  int (*instantiate)(void**, void*, unsigned long long) = dlsym(driver, "cuGraphInstantiateWithFlags");
+  int (*add)(void**, void*, void* const*, size_t, const kernel_node*) =
+      dlsym(driver, "cuGraphAddKernelNode");
+  int (*instantiate)(void**, void*, unsigned long long) =
+      dlsym(driver, "cuGraphInstantiateWithFlags");
   launch = dlsym(driver, "cuLaunchKernel");
   graph_launch = dlsym(driver, "cuGraphLaunch");
   synchronize = dlsym(driver, "cuCtxSynchronize");
-  if (!load || !find || !create || !add || !instantiate || !launch || !graph_launch || !synchronize) {
+  if (!load || !find || !create || !add || !instantiate || !launch || !graph_launch ||
+      !synchronize) {
     return failed(message, bytes, "libcuda.so.1: a function is missing, dlsym", 0);
   }
   launches* made = calloc(1, sizeof *made);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine can do: float32 multiply-adds and bytes read per second, with one thread or several.
+// What this machine can do: float32 multiply-adds and bytes read per second, with one thread or
+// several.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdatomic.h>
@@ -127,13 +128,15 @@ double sl_bench_flops(int threads) {
     parts[i].passes = passes;
   }
   for (int attempt = 0; attempt < ATTEMPTS; ++attempt) {
-    const double rate = 2.0 * LANES * ACCUMULATORS * (double)passes * threads / onAll(multiplyAdd, parts, threads);
+    const double rate =
+        2.0 * LANES * ACCUMULATORS * (double)passes * threads / onAll(multiplyAdd, parts, threads);
     best = rate > best ? rate : best;
   }
   return best;
 }
 
-/// Bytes per second read from so many bytes, each thread reading its part again and again; the best of a few tries.
+/// Bytes per second read from so many bytes, each thread reading its part again and again; the best
+/// of a few tries.
 double sl_bench_read_bandwidth(size_t bytes, int threads) {
   part parts[MAX_THREADS] = {{0}};
   if (threads < 1 || threads > MAX_THREADS) {

@@ -62,7 +62,7 @@ sanitize: $(SYSTEM) $(VENV_BUILD)
 	ctest --test-dir build/$(SANITIZE) --output-on-failure --no-tests=error --parallel $(JOBS)
 
 lint: $(VENV_TEST)
-	@python3 tools/lint/layers.py && python3 tools/lint/text_rules.py && .venv/bin/ruff check --quiet && echo "lint: clean"
+	@tools/lint/run.sh && echo "lint: clean"
 
 # BENCH="--quick --only mlp" passes options on (docs/benchmark.md).
 bench: $(VENV_BENCH) build

@@ -29,7 +29,18 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "bench": ("",),
 }
 FREESTANDING = ("runtime/abi", "codegen/kernels")
-GUARDED = ("dialect/", "passes/", "codegen/", "tools/", "runtime/", "python/", "straightline/", "mlir/", "llvm/", "clang/")
+GUARDED = (
+    "dialect/",
+    "passes/",
+    "codegen/",
+    "tools/",
+    "runtime/",
+    "python/",
+    "straightline/",
+    "mlir/",
+    "llvm/",
+    "clang/",
+)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 
 
@@ -65,8 +76,22 @@ def violations(path: str, text: str) -> list[str]:
 def main() -> int:
     """Checks every tracked source file."""
     files = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard", "*.h", "*.hpp", "*.cpp", "*.c", "*.inc"],
-        check=True, capture_output=True, text=True,
+        [
+            "git",
+            "-c",
+            "safe.directory=*",
+            "ls-files",
+            "-co",
+            "--exclude-standard",
+            "*.h",
+            "*.hpp",
+            "*.cpp",
+            "*.c",
+            "*.inc",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.split("\n")
     problems = [
         problem

@@ -49,7 +49,10 @@ def problems_of(path: Path) -> tuple[list[str], list[str]]:
 def main() -> int:
     """Checks every tracked or new file."""
     listed = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard"], check=True, capture_output=True, text=True
+        ["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard"],
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout.split("\n")
     failed = False
     for name in listed:

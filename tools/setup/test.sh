@@ -20,15 +20,7 @@ step() {
   echo "=== $name: $((SECONDS - start)) s"
 }
 
-lint() {
-  local status=0
-  .venv/bin/python tools/lint/layers.py || status=1
-  .venv/bin/python tools/lint/text_rules.py || status=1
-  .venv/bin/ruff check --quiet || status=1
-  return $status
-}
-
-step lint lint || true
+step lint tools/lint/run.sh || true
 if ! step build tools/setup/build.sh "$preset" "$jobs"; then
   echo "failed: ${failed[*]}"
   exit 1

@@ -45,9 +45,10 @@ def run(io):
         io.back_edge(14)
     # load: control_flow.mlir:40
     n_5 = x[1 * 64 + 0]
-    n_6 = scalar.cmpf_olt_f32(n_5, 1e06)
+    n_6 = scalar.cmpf_olt_f32(n_5, 1e+06)
     # check: model.py:10
     if not n_6:  # "x[1, 0] is \"too large\""
         io.check_failed(24)
     # copy_: control_flow.mlir:44
     native.step(team, y, cell_bias, cache)
+

@@ -43,3 +43,4 @@ def run(io):
     event_2 = queue_1.record()
     # wait: device_queue.mlir:30
     team.wait(event_2)
+

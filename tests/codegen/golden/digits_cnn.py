@@ -29,14 +29,12 @@ def prepare(io):
     t = buffers[21]  # arena: float64[32]
     t_1 = buffers[22]  # arena: float64[16]
     # to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
-    native.pointwise_to_dtype_16(
-        alone, norm1_weight, norm1_running_var, conv1_bias, norm1_bias, norm1_running_mean, t_1, prepared_0
-    )
+    native.pointwise_to_dtype_16(alone, norm1_weight, norm1_running_var, conv1_bias, norm1_bias,
+        norm1_running_mean, t_1, prepared_0)
     t_1_view = buffers[23]  # t_1: float64[16, 1, 1, 1]
     # to_dtype, to_dtype, add, sqrt, to_dtype, div, mul, to_dtype, sub, to_dtype, mul, add, to_dtype: conv2 (demo_models.py:25), norm2 (demo_models.py:25)
-    native.pointwise_to_dtype_32(
-        alone, norm2_weight, norm2_running_var, conv2_bias, norm2_bias, norm2_running_mean, t, prepared_2
-    )
+    native.pointwise_to_dtype_32(alone, norm2_weight, norm2_running_var, conv2_bias, norm2_bias,
+        norm2_running_mean, t, prepared_2)
     t_view = buffers[24]  # t: float64[32, 1, 1, 1]
     # to_dtype, mul, to_dtype: conv1 (demo_models.py:24), norm1 (demo_models.py:24)
     native.pointwise_to_dtype_16x9(alone, conv1_weight, t_1_view, conv1)
@@ -79,9 +77,11 @@ def run(io):
     # max_pool2d: demo_models.py:24
     native.max_pool2d(alone, t_7, t_5)
     # convolution, relu: conv2 (demo_models.py:25), norm2 (demo_models.py:25), demo_models.py:25
-    native.winograd_4x16x4x4x32_3x3_bias_relu(team, t_5, conv2_weight_packed, prepared_2, t_4, t_3)
+    native.winograd_4x16x4x4x32_3x3_bias_relu(team, t_5, conv2_weight_packed, prepared_2, t_4,
+        t_3)
     # max_pool2d: demo_models.py:25
     native.max_pool2d_2(alone, t_4, t_2)
     t_2_view = buffers[33]  # t_2: float32[4, 128]
     # linear: fc (demo_models.py:26)
     native.gemm_4x10x128_bias(alone, t_2_view, fc_weight_packed, fc_bias, linear)
+

@@ -38,3 +38,4 @@ def run(io):
     # copy: external_call.mlir:28
     team.copy(j, allocated, 160)
     del allocated
+

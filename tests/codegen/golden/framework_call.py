@@ -22,3 +22,4 @@ def run(io):
     # aten.topk.default: model.py:5
     aten.aten_topk(alone, aten_topk_handle, x, values, places, b)
     io.stop_if_failed(1)
+

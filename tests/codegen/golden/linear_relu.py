@@ -20,3 +20,4 @@ def run(io):
     z = buffers[4]  # output "z": float32[1, 10]
     # linear, relu: fc (model.py:12), model.py:13
     native.gemm_1x10x64_bias_relu(team, x, fc_weight_packed, fc_bias, z)
+

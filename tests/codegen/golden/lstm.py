@@ -53,9 +53,8 @@ def run(io):
         t_4_view = t_4.view(20, i * 128)  # float32[1, 2, 64]
         t_4_view_view = t_4_view.view(21, 0)  # float32[2, 64]
         # linear, add: lstm (lstm.py:25)
-        native.gemm_2x64x16_bias_add(
-            alone, getitem_1_view, lstm_weight_hh_l0_packed, lstm_bias_hh_l0, t_4_view_view, t_1
-        )
+        native.gemm_2x64x16_bias_add(alone, getitem_1_view, lstm_weight_hh_l0_packed,
+            lstm_bias_hh_l0, t_4_view_view, t_1)
         t_1_view = buffers[22]  # t_1: float32[2, 16]
         t_1_view_1 = buffers[23]  # t_1 + 16: float32[2, 16]
         t_1_view_2 = buffers[24]  # t_1 + 32: float32[2, 16]
@@ -63,12 +62,12 @@ def run(io):
         t_2_view = t_2.view(26, i * 32)  # float32[1, 2, 16]
         t_2_view_view = t_2_view.view(27, 0)  # float32[2, 16]
         # sigmoid, sigmoid, tanh, sigmoid, mul, mul, add, tanh, mul: lstm (lstm.py:25)
-        native.pointwise_sigmoid_2x16(
-            alone, t_1_view_1, t_3, t_1_view, t_1_view_2, t_1_view_3, t_3, getitem_1_view, t_2_view_view
-        )
+        native.pointwise_sigmoid_2x16(alone, t_1_view_1, t_3, t_1_view, t_1_view_2, t_1_view_3,
+            t_3, getitem_1_view, t_2_view_view)
         io.back_edge(10)
     t_2_view_1 = buffers[30]  # t_2: float32[2, 50, 16]
     # copy: fc (lstm.py:26)
     native.copy_2x50x16(alone, t_2_view_1, t)
     # linear: fc (lstm.py:26)
     native.gemm_100x5x16_bias(alone, t, fc_weight_packed, fc_bias, linear)
+

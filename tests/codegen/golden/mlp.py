@@ -38,3 +38,4 @@ def run(io):
     native.gemm_1x64x64_bias_relu_2(alone, t_1, layers_1_weight_packed, layers_1_bias, t)
     # linear: layers.2 (small.py:34)
     native.gemm_1x10x64_bias(alone, t, layers_2_weight_packed, layers_2_bias, linear_2)
+

@@ -38,3 +38,4 @@ def run(io):
     native.gemm_32x256x256_bias_relu(team, t_1, layers_1_weight_packed, layers_1_bias, t)
     # linear: layers.2 (small.py:34)
     native.gemm_32x10x256_bias(team, t, layers_2_weight_packed, layers_2_bias, linear_2)
+

@@ -12,3 +12,4 @@ def run(io):
     t = buffers[4]  # arena: int8[128]
     # sum, div, sub, mul, sum, div, add, rsqrt, mul, mul, add, mul, add, amax, sub, exp, sum, div: norm (capture.py:37), capture.py:37
     native.rows_sum_sum_max_sum_16_by_24(alone, x, norm_weight, norm_bias, softmax, t)
+

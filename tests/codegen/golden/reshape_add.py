@@ -10,3 +10,4 @@ def run(io):
     x_view = buffers[3]  # x: float32[8, 1024]
     # add: small.py:22
     native.pointwise_expand_8x1024(team, x_view, b, add)
+

@@ -25,3 +25,4 @@ def run(io):
     x_view = x.view(8, n_4)  # float32[4]
     # copy: scalar_ops.mlir:19
     team.copy(x_view, a_view, 16)
+

@@ -22,3 +22,4 @@ def run(io):
     native.widen(team, t, t_1, t_2, mask, b)
     # mul: symbolic_pointwise.mlir:20
     native.scaled(team, t_2, constant, out, b)
+

@@ -49,6 +49,7 @@ def write(options: argparse.Namespace, records: list[dict[str, Any]], **more: An
     if torch.backends.cudnn.is_available():
         versions["cudnn"] = str(torch.backends.cudnn.version())
     facts = {
+        "measurement": Path(sys.argv[0]).stem.removeprefix("cuda_"),
         "machine": machine.description("cuda"),
         "versions": versions,
         "date": machine.date(),

@@ -330,7 +330,7 @@ std::optional<RecurrentSequencePlan> planRecurrentSequence(int64_t gates, int64_
   constexpr int64_t kMostThreads = 512;
   constexpr int64_t kMostRows = 4;
   constexpr int64_t kBlocks = 128;  // of a device at once
-  // Fitted to an H200 (bench/results/cuda_recurrent_h200.json, LSTMs): us of any step, what a
+  // Fitted to an H200 (bench/results/h200_5221463.json, LSTMs): us of any step, what a
   // cluster adds, instructions of a function: a gate has one, and LSTM one more (tanh of c).
   constexpr double kAlone = 0.35, kMeet = 0.1, kFunction = 50, kClock = 1700, kSchedulers = 4;
   const double functions = kFunction * static_cast<double>(gates == kLstmGates ? gates + 1 : gates);

@@ -76,7 +76,7 @@ struct KernelWishes {
 
 /// What a kernel of a library costs more at the edge of a graph. A capture of its part for an
 /// address that has not been seen takes some 10 us of the host's (an H200,
-/// bench/results/cuda_calls_h200.json); most callers' addresses come back, and a frame keeps four
+/// bench/results/h200_0d56e03.json); most callers' addresses come back, and a frame keeps four
 /// graphs, so one call in five is thought to be such a call.
 inline constexpr double kCapturedAgainUs = 2.0;
 /// That, for a kernel of a library at such an edge; 0 for all others.

@@ -189,7 +189,7 @@ class Splitter {
   }
 
  private:
-  /// Whether to cut a reduction, and how. On an H200 (bench/results/cuda_reductions_h200.json): a
+  /// Whether to cut a reduction, and how. On an H200 (bench/results/h200_5282831.json): a
   /// second kernel takes some 2 us.
   std::optional<Cut> cutOf(op::ReductionOpInterface reduction) const {
     Cut cut;

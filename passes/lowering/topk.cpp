@@ -36,7 +36,7 @@ struct Held {
 
 /// words that a block sorts whole: a longer row is merged from parts
 constexpr int64_t kMostSorted = 2048;
-/// that are merged from sorted parts: of more, a radix sort is faster (cuda_topk_h200.json)
+/// that are merged from sorted parts: of more, a radix sort is faster (h200_1fbda14.json)
 constexpr int64_t kMostMerged = 1 << 15;
 
 /// Words that a block selects from, in its registers.

@@ -79,7 +79,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return 1;
 }
 
-/// Fits what was measured on an H200 (bench/results/cuda_products_h200.json) within a third.
+/// Fits what was measured on an H200 (bench/results/h200_b20a532.json) within a third.
 double cost(const sl_problem* p) {
   const double m = double(attribute(p, "m", 1)), n = double(attribute(p, "n", 1)),
                k = double(attribute(p, "k", 1));

@@ -60,7 +60,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return 1;
 }
 
-/// Fits what was measured on an H200 (bench/results/cuda_attention_h200.json), most of it within a
+/// Fits what was measured on an H200 (bench/results/h200_77c44f9.json), most of it within a
 /// third.
 double cost(const sl_problem* p) {
   constexpr double kStartUs = 2.0, kBytesPerUs = 2.5e6, kUsPerKeyAndFeature = 0.0008;

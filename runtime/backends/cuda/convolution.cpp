@@ -47,7 +47,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return 1;
 }
 
-/// Fits what was measured on an H200 (bench/results/cuda_convolutions_h200.json), most of it within
+/// Fits what was measured on an H200 (bench/results/h200_0d1294c.json), most of it within
 /// a third: a step of the reduction takes longer than one of a product, because its rows are
 /// gathered.
 double cost(const sl_problem* p) {

@@ -157,7 +157,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return isThere(reason, bytes);
 }
 
-/// Fits what was measured on an H200 (bench/results/cuda_attention_h200.json), most of it within a
+/// Fits what was measured on an H200 (bench/results/h200_77c44f9.json), most of it within a
 /// third.
 double cost(const sl_problem* p) {
   const Sizes z(p);

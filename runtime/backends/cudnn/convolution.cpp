@@ -109,7 +109,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   return isThere(reason, bytes);
 }
 
-/// Fits what was measured on an H200 (bench/results/cuda_convolutions_h200.json), most of it within
+/// Fits what was measured on an H200 (bench/results/h200_0d1294c.json), most of it within
 /// a third.
 double cost(const sl_problem* p) {
   const Sizes s(p);

@@ -422,7 +422,7 @@ class _Capture:
         import torch
 
         begin = time.perf_counter()  # torch.export is imported now, which takes seconds: they are the capture's
-        from straightline.capture.torch_export import capture
+        from straightline.capture.torch.torch_export import capture
 
         self.uses_numpy, self.args, self.kwargs = _torch_examples(args, kwargs)
         self.captured = capture(model, self.args, self.kwargs, dynamic_shapes, ModuleBuilder(), **where._asdict())

@@ -125,7 +125,7 @@ class Sanitizer:
 def emit(example: Example, threads: int, poison: bool) -> tuple[str, Any, list[str]]:
     """Text of the program, what was captured, and the names of its parameters in the program's order."""
     from straightline import _compiler
-    from straightline.capture.torch_export import capture
+    from straightline.capture.torch.torch_export import capture
     from straightline.module_builder import ModuleBuilder
 
     captured = capture(copy.deepcopy(example.model), example.cases[0], {}, example.dynamic_shapes, ModuleBuilder())

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from straightline.capture import torch_export
-from straightline.capture.functional import Functional
+from straightline.capture.torch import torch_export
+from straightline.capture.torch.functional import Functional
 from torch import Tensor, nn
 from torch.export.graph_signature import InputKind, OutputKind
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models that overwrite: as values where that is plain (`straightline.capture.functional`), through torch's second trace elsewhere.
+"""Models that overwrite: as values where that is plain (`straightline.capture.torch.functional`), through torch's second trace elsewhere.
 
 Every row is compared with eager over three calls: results, inputs that are overwritten, buffers.
 """

@@ -42,7 +42,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # `capture` needs torch.export, which is slow to import; `Builder` and its types do not.
     if name == "capture":
-        from straightline.capture.torch_export import capture
+        from straightline.capture.torch.torch_export import capture
 
         return capture
     raise AttributeError(name)

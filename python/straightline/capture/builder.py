@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a front end needs from the compiler: calls that build one function of the `op` dialect.
 
-A front end (`torch_export.py`) makes these calls and knows nothing of MLIR. The compiler implements them over its C ABI,
-`text_builder.py` prints the generic form of the same module, and the tests evaluate them with torch.
+A front end makes these calls, mostly through `graph_builder.py`, and knows nothing of MLIR. The compiler implements them over
+its C ABI, `text_builder.py` prints the generic form of the same module, and the tests evaluate them with torch.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from straightline.capture.extents import Dim, Extent
+
 #: Element types, by their names in the IR. `ui8` is torch.uint8, `i1` is torch.bool.
 DTYPES = ("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "i1")
 
@@ -18,23 +20,6 @@ DTYPES = ("f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "ui8", "i1")
 DTYPE_BYTES = {
     "f32": 4, "f64": 8, "f16": 2, "bf16": 2, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "ui8": 1, "i1": 1,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Extent:
-    """A dynamic size: an integer expression over named symbols, in canonical text (`b`, `b * 64`, `s0 + 1`).
-
-    Operators: `+`, `*`, `floordiv`, `mod`; numbers may be negative (`b + -1`). Two extents are equal exactly when
-    their texts are.
-    """
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-Dim = int | Extent
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from straightline.capture.torch_export import capture
+from straightline.capture.torch.torch_export import capture
 from straightline.module_builder import ModuleBuilder
 from torch import Tensor, nn
 

@@ -12,7 +12,7 @@ import torch
 from torch._decomp import decompositions
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
-from straightline.capture.importer import TORCH_FOLDER
+from straightline.capture.torch.importer import TORCH_FOLDER
 
 Layer = Callable[..., tuple[torch.Tensor, Any]]
 

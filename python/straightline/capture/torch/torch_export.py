@@ -32,7 +32,18 @@ from torch.export.graph_signature import (
 from torch.fx.proxy import TracerBase
 from torch.utils import _pytree as pytree
 
-from straightline.capture import (  # noqa: F401  (the families register their converters)
+from straightline.capture.builder import Builder, Dense, Dims, Extent, Location, Result, TensorType
+from straightline.capture.captured import (
+    Captured,
+    InputSpec,
+    OutputSpec,
+    SymbolSpec,
+    TiedResult,
+)
+from straightline.capture.extents import DEFAULT_MAX
+from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.text_builder import TextBuilder
+from straightline.capture.torch import (  # noqa: F401  (the families register their converters)
     aten_control,
     aten_convolution,
     aten_elementwise,
@@ -43,17 +54,8 @@ from straightline.capture import (  # noqa: F401  (the families register their c
     aten_reduction,
     aten_shape,
 )
-from straightline.capture.aten_reduction import OF_SOME_ELEMENT
-from straightline.capture.builder import Builder, Dense, Dims, Extent, Location, Result, TensorType
-from straightline.capture.captured import (
-    Captured,
-    InputSpec,
-    OutputSpec,
-    SymbolSpec,
-    TiedResult,
-)
-from straightline.capture.extents import DEFAULT_MAX, ExtentPrinter
-from straightline.capture.functional import (
+from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT
+from straightline.capture.torch.functional import (
     WITHOUT_READERS,
     Functional,
     is_write,
@@ -61,22 +63,14 @@ from straightline.capture.functional import (
     storage_key,
     without_writes,
 )
-from straightline.capture.importer import (
-    TORCH_FOLDER,
-    Complex,
-    Importer,
-    Reject,
-    Tensor,
-    nested_attribute,
-    raise_if_unsupported,
-)
-from straightline.capture.model_check import (
+from straightline.capture.torch.importer import TORCH_FOLDER, Complex, Importer, nested_attribute, raise_if_unsupported
+from straightline.capture.torch.model_check import (
     check_dynamic_shapes,
     check_module,
     check_tensor,
 )
-from straightline.capture.recurrent_layers import is_of_packed_sequences, sized_recurrent_layers
-from straightline.capture.text_builder import TextBuilder
+from straightline.capture.torch.recurrent_layers import is_of_packed_sequences, sized_recurrent_layers
+from straightline.capture.torch.symbolic_sizes import ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError, UserError
 
 # Ops (or overloads) that torch would decompose and that the `op` dialect has whole, or that are as easily imported as what
@@ -404,7 +398,7 @@ class _Import:
         """Makes all builder calls and returns the description of the result."""
         symbols = self._symbols()
         printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
-        self._ctx = Importer(self._builder, printer, allows_aten=allows_aten, device=device, to_aten=to_aten)
+        self._ctx = Importer(self._builder, extents=printer, allows_aten=allows_aten, device=device, to_aten=to_aten)
         for spec in symbols.values():
             self._builder.symbol(spec.name, spec.min, spec.max)
         inputs = self._inputs()

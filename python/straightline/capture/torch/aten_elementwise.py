@@ -8,16 +8,8 @@ from typing import Any
 import torch
 
 from straightline.capture.builder import Extent, TensorType
-from straightline.capture.importer import (
-    FLOATS,
-    Arguments,
-    Importer,
-    Reject,
-    Tensor,
-    converter,
-    dtype_name,
-    torch_dtype,
-)
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.torch.importer import Arguments, Importer, converter, dtype_name, torch_dtype
 
 # Ops whose integer inputs become float first.
 _FLOAT_UNARY = ("exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan tanh sigmoid erf").split()

@@ -10,15 +10,8 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from straightline.capture.builder import Extent
-from straightline.capture.importer import (
-    NEAREST,
-    Arguments,
-    Importer,
-    Reject,
-    Tensor,
-    converter,
-    training_error,
-)
+from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter, training_error
 
 NEAREST["aten._local_scalar_dense.default"] = "torch.where, or torch.cond on a tensor"
 NEAREST["aten.item"] = "torch.where, or torch.cond on a tensor"
@@ -163,7 +156,7 @@ def _while(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
 
 @converter("auto_functionalized_v2")
 def _auto_functionalized(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
-    from straightline.capture.aten_tail import convert_functionalised
+    from straightline.capture.torch.aten_tail import convert_functionalised
 
     if not ctx.allows_aten:
         raise Reject(f"{node.args[0]} runs through 'aten', which `allow` leaves out")
@@ -173,7 +166,7 @@ def _auto_functionalized(ctx: Importer, a: Arguments, node: torch.fx.Node) -> An
 @converter("with_effects")
 def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     """`with_effects(token, op, *arguments)` gives (token, *results); statements keep their order without tokens."""
-    from straightline.capture.aten_tail import convert_effect
+    from straightline.capture.torch.aten_tail import convert_effect
 
     if not ctx.allows_aten:
         raise Reject(f"{node.args[1]} runs through 'aten', which `allow` leaves out")

@@ -14,14 +14,8 @@ from typing import Any
 import torch
 
 from straightline.capture.builder import Attr, Dims, Extent, TensorType
-from straightline.capture.importer import (
-    MAX_RANK,
-    Complex,
-    Importer,
-    Reject,
-    Tensor,
-    dtype_name,
-)
+from straightline.capture.graph_builder import MAX_RANK, Reject, Tensor
+from straightline.capture.torch.importer import Complex, Importer, dtype_name
 
 #: Dispatch keys under which a kernel of an op runs on the CPU.
 _CPU_KEYS = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")

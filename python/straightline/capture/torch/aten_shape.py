@@ -9,26 +9,11 @@ from typing import Any
 import torch
 
 from straightline.capture.builder import Dim, Extent, TensorType
-from straightline.capture.importer import (
-    FLOATS,
-    NEAREST,
-    SLICE_END,
-    TAKES_COMPLEX,
-    Arguments,
-    Complex,
-    Importer,
-    Reject,
-    Tensor,
-    converter,
-)
+from straightline.capture.graph_builder import FLOATS, SLICE_END, Reject, Tensor, slice_bounds, wrap
+from straightline.capture.torch.importer import NEAREST, TAKES_COMPLEX, Arguments, Complex, Importer, converter
 
 NEAREST["aten.as_strided"] = "view, transpose, slice or expand"
 NEAREST["aten.nonzero"] = "where with a mask, which keeps shapes known"
-
-
-def wrap(dim: int, rank: int) -> int:
-    """Maps a negative dimension number to its place."""
-    return dim + max(rank, 1) if dim < 0 else dim
 
 
 @converter(
@@ -97,34 +82,12 @@ def _view_as_complex(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor
 # Slices ---------------------------------------------------------------------------------------------------------------
 
 
-def _slice_bounds(size: Dim, start: Any, end: Any) -> tuple[int, int]:
-    """Bounds as attributes: within [0, size] for a static size, else as ATen has them (negative counts from the end)."""
-    start = 0 if start is None else start
-    end = SLICE_END if end is None or end == size else end
-    for what, bound in (("start", start), ("end", end)):
-        if isinstance(bound, Extent):
-            raise Reject(f"slice with the dynamic {what} {bound}", f"a constant {what}")
-    if isinstance(size, Extent):
-        return start, end
-    first, last = (min(max(b + size if b < 0 else b, 0), size) for b in (start, end))
-    return first, max(first, last)
-
-
-def slice_tensor(ctx: Importer, x: Tensor, dim: int, start: int, end: int, extent: Dim, step: int = 1) -> Tensor:
-    """A slice of one dimension whose result has `extent` there; nothing for a slice of everything."""
-    if extent == x.extents[dim] and start == 0 and step == 1:
-        return x
-    extents = tuple(extent if d == dim else e for d, e in enumerate(x.extents))
-    attributes = {"dim": dim, "start": start, "end": end, "step": step}
-    return ctx.emit_one("slice", [x], TensorType(x.dtype, extents), attributes)
-
-
 @converter("aten.slice.Tensor", "aten.slice_copy.Tensor")
 def _slice(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, a.self.rank)
-    start, end = _slice_bounds(a.self.extents[dim], a.start, a.end)
+    start, end = slice_bounds(a.self.extents[dim], a.start, a.end)
     extent = ctx.result_type(node).extents[dim]
-    return slice_tensor(ctx, a.self, dim, start, end, extent, a.step)
+    return ctx.slice(a.self, dim, start, end, extent, a.step)
 
 
 @converter("aten.narrow.default")
@@ -134,7 +97,7 @@ def _narrow(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     if not all(isinstance(n, int) for n in (a.start, a.length, size)):
         raise Reject("narrow with a dynamic size", "constant start and length")
     start = a.start + size if a.start < 0 else a.start
-    return slice_tensor(ctx, a.self, dim, start, start + a.length, a.length)
+    return ctx.slice(a.self, dim, start, start + a.length, a.length)
 
 
 def _select_index(size: Dim, index: Any) -> int:
@@ -153,7 +116,7 @@ def _select(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 @converter("aten.slice_scatter.default")
 def _slice_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, a.self.rank)
-    start, end = _slice_bounds(a.self.extents[dim], a.start, a.end)
+    start, end = slice_bounds(a.self.extents[dim], a.start, a.end)
     attributes = {"dim": dim, "start": start, "end": end, "step": a.step}
     source = ctx.cast(a.src, a.self.dtype)
     return ctx.emit_one("slice_scatter", [a.self, source], a.self.type, attributes)
@@ -182,7 +145,7 @@ def _split(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
         extent = ctx.result_type(node, index).extents[dim]
         if not isinstance(extent, int):
             raise Reject("split along a dynamic dimension", "slices with constant bounds")
-        results.append(slice_tensor(ctx, a.self, dim, start, start + extent, extent))
+        results.append(ctx.slice(a.self, dim, start, start + extent, extent))
         start += extent
     return results
 
@@ -203,9 +166,7 @@ def _cat(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     # torch skips tensors of shape [0], whatever the others' rank is.
     parts = [x for x in a.tensors if not (x.extents == (0,) and type.rank != 1)]
     parts = [ctx.cast(x, type.dtype) for x in parts]
-    if len(parts) == 1:
-        return ctx.emit_one("clone", parts, type)
-    return ctx.emit_one("cat", parts, type, {"dim": wrap(a.dim, type.rank)})
+    return ctx.cat(parts, wrap(a.dim, type.rank), type)
 
 
 @converter("aten.stack.default")
@@ -214,9 +175,7 @@ def _stack(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     dim = wrap(a.dim, type.rank)
     extents = tuple(1 if d == dim else e for d, e in enumerate(type.extents))
     parts = [ctx.reshape(ctx.cast(x, type.dtype), extents) for x in a.tensors]
-    if len(parts) == 1:
-        return ctx.emit_one("clone", parts, type)
-    return ctx.emit_one("cat", parts, type, {"dim": dim})
+    return ctx.cat(parts, dim, type)
 
 
 @converter("aten.repeat.default")
@@ -281,15 +240,10 @@ def _rolled(ctx: Importer, x: Tensor, seams: Sequence[tuple[int, int]]) -> Tenso
         return x
     (dim, seam), *rest = seams
     size = x.extents[dim]
-    counts: list[Dim]
-    if isinstance(size, int):
-        counts = [size - seam, seam]
-    elif seam < 0:
-        counts = [-seam, Extent(f"{size} + {seam}")]
-    else:
-        counts = [Extent(f"{size} + -{seam}"), seam]
-    later = slice_tensor(ctx, x, dim, seam, SLICE_END if isinstance(size, Extent) else size, counts[0])
-    earlier = slice_tensor(ctx, x, dim, 0, seam, counts[1])
+    is_from_end = isinstance(size, Extent) and seam < 0
+    counts: list[Dim] = [-seam, size + seam] if is_from_end else [size - seam, seam]
+    later = ctx.slice(x, dim, seam, SLICE_END if isinstance(size, Extent) else size, counts[0])
+    earlier = ctx.slice(x, dim, 0, seam, counts[1])
     parts = [_rolled(ctx, part, rest) for part in (later, earlier)]
     return ctx.emit_one("cat", parts, x.type, {"dim": dim})
 
@@ -305,7 +259,7 @@ def _constant_pad(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
             size = x.extents[dim]
             if not isinstance(size, int):
                 raise Reject("negative padding of a dynamic dimension", "a slice")
-            x = slice_tensor(ctx, x, dim, -low, size + high, size + high + low)
+            x = ctx.slice(x, dim, -low, size + high, size + high + low)
         pads[2 * i], pads[2 * i + 1] = max(pads[2 * i], 0), max(pads[2 * i + 1], 0)
     type = ctx.result_type(node)
     if not any(pads):

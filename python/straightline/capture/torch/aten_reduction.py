@@ -8,16 +8,9 @@ from typing import Any
 
 import torch
 
-from straightline.capture.aten_shape import wrap
 from straightline.capture.builder import Dim, TensorType
-from straightline.capture.importer import (
-    Arguments,
-    Importer,
-    Reject,
-    Tensor,
-    converter,
-    torch_dtype,
-)
+from straightline.capture.graph_builder import Reject, Tensor, wrap
+from straightline.capture.torch.importer import Arguments, Importer, converter, torch_dtype
 from straightline.errors import UserError
 
 #: Reductions whose result is one of the elements, so that there is none over nothing.
@@ -50,15 +43,10 @@ def _reduced(x: Tensor, dims: Sequence[int], keepdim: bool) -> tuple[Dim, ...]:
 
 
 def reduce(ctx: Importer, op: str, x: Tensor, dims: Sequence[int], keepdim: bool, **attributes: Any) -> Tensor:
-    """Emits a reduction; over no dimension at all (a 0-d tensor) it is a copy where that is its meaning."""
+    """Emits a reduction; refuses the largest or smallest element of none."""
     if op in ("amax", "amin"):
         _needs_elements(ctx, op, x, dims)
-    if x.rank == 0:  # dims refer to a dimension of size 1 that is not there
-        one = ctx.reshape(x, (1,))
-        return ctx.reshape(reduce(ctx, op, one, [0], True, **attributes), ())
-    type = TensorType(x.dtype, _reduced(x, dims, keepdim))
-    attributes |= {"dims": list(dims), "keepdim": bool(keepdim)}
-    return ctx.emit_one(op, [x], type, attributes)
+    return ctx.reduce(op, x, dims, keepdim, **attributes)
 
 
 def _needs_static_rows(what: str, x: Tensor, dims: Sequence[int]) -> None:

@@ -8,17 +8,10 @@ from typing import Any
 
 import torch
 
-from straightline.capture.aten_reduction import reduce
-from straightline.capture.aten_shape import wrap
 from straightline.capture.builder import TensorType
-from straightline.capture.importer import (
-    FLOATS,
-    Arguments,
-    Importer,
-    Reject,
-    Tensor,
-    converter,
-)
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor, wrap
+from straightline.capture.torch.aten_reduction import reduce
+from straightline.capture.torch.importer import Arguments, Importer, converter
 
 #: Limits of a device (passes/lowering/topk.cpp): the longest row that is merged from sorted parts; in longer ones the largest k,
 #: and what a block selects from, elements of up to 32 bits and of 64.
@@ -74,7 +67,7 @@ def _argsort(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 def _assert(ctx: Importer, condition: Tensor, words: str) -> None:
     """Eager's own check: an exception on the CPU, a failed assertion on a device."""
-    from straightline.capture.aten_tail import call_op
+    from straightline.capture.torch.aten_tail import call_op
 
     op = torch.ops.aten._assert_async.msg
     call_op(ctx, op, {"self": condition, "assert_msg": words}, None, "a check of the data", effectful=True)
@@ -87,7 +80,7 @@ def _multinomial(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     So does ATen draw without replacement (aten/src/ATen/native/Distributions.cpp, `multinomial_out`), after the same checks. The
     numbers are torch's, by its generator; what is around them is ours.
     """
-    from straightline.capture.aten_tail import call_op
+    from straightline.capture.torch.aten_tail import call_op
 
     p = a.self
     if a.num_samples != 1 or a.get("generator") is not None:

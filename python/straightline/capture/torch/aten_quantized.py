@@ -8,22 +8,15 @@ tensors are found again by the pass quantized-linears.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from straightline.capture.aten_linear import needs_native_floats
 from straightline.capture.builder import Dim, TensorType
-from straightline.capture.importer import (
-    FLOATS,
-    Arguments,
-    Importer,
-    Reject,
-    Tensor,
-    converter,
-    dtype_name,
-)
+from straightline.capture.extents import broadcast
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.torch.aten_linear import needs_native_floats
+from straightline.capture.torch.importer import Arguments, Importer, converter, dtype_name
 
 _HALF = ("f16", "bf16")
 _STORED = ("i8", "ui8", "i16", "i32")
@@ -40,17 +33,11 @@ def _stored(dtype: torch.dtype) -> str:
     return name
 
 
-def _broadcast(x: Sequence[Dim], y: Sequence[Dim]) -> tuple[Dim, ...]:
-    rank = max(len(x), len(y))
-    x, y = (1,) * (rank - len(x)) + tuple(x), (1,) * (rank - len(y)) + tuple(y)
-    return tuple(j if i == 1 else i for i, j in zip(x, y))
-
-
 def _apply(ctx: Importer, op: str, x: Any, y: Any) -> Tensor:
     """A binary op of tensors and numbers with torch's promotion."""
     dtype = ctx.promoted(x, y, int_to_float=op == "div")
     extents = [operand.extents for operand in (x, y) if isinstance(operand, Tensor)]
-    type = TensorType(dtype, _broadcast(extents[0], extents[-1]))
+    type = TensorType(dtype, broadcast(extents[0], extents[-1]))
     number = next((operand for operand in (x, y) if isinstance(operand, float)), None)
     if dtype in _HALF and op in ("mul", "div") and number is not None:  # eager rounds the result alone
         wide = TensorType("f32", type.extents)

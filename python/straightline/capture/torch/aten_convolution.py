@@ -8,16 +8,10 @@ from typing import Any
 
 import torch
 
-from straightline.capture.aten_linear import needs_native_floats
 from straightline.capture.builder import Extent, TensorType
-from straightline.capture.importer import (
-    NEAREST,
-    Arguments,
-    Importer,
-    Reject,
-    Tensor,
-    converter,
-)
+from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.torch.aten_linear import needs_native_floats
+from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter
 from straightline.errors import UserError
 
 NEAREST["aten.max_pool3d"] = NEAREST["aten.avg_pool3d"] = "two-dimensional pooling"

@@ -9,16 +9,9 @@ from typing import Any
 import torch
 
 from straightline.capture.builder import Dim, Extent, TensorType
-from straightline.capture.importer import (
-    FLOATS,
-    NEAREST,
-    Arguments,
-    Importer,
-    Reject,
-    Tensor,
-    converter,
-    training_error,
-)
+from straightline.capture.extents import broadcast, product_of
+from straightline.capture.graph_builder import FLOATS, Reject, Tensor
+from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter, training_error
 from straightline.errors import UserError
 
 NEAREST.update(
@@ -56,12 +49,12 @@ def matmul(ctx: Importer, x: Tensor, y: Tensor) -> Tensor:
     x = ctx.reshape(x, (1, *x.extents)) if lead_x else x
     y = ctx.reshape(y, (*y.extents, 1)) if lead_y else y
     if y.rank == 2 and x.rank > 2:  # one product of all rows, as torch does it
-        rows = _product(x.extents[:-1])
+        rows = _rows(x.extents[:-1])
         if rows is not None:
             flat = _matmul(ctx, ctx.reshape(x, (rows, x.extents[-1])), y)
             result = ctx.reshape(flat, (*x.extents[:-1], y.extents[-1]))
             return _drop_vector_dims(ctx, result, lead_x, lead_y)
-    batch = _broadcast(x.extents[:-2], y.extents[:-2])
+    batch = broadcast(x.extents[:-2], y.extents[:-2])
     x = ctx.expand(x, (*batch, *x.extents[-2:]))
     y = ctx.expand(y, (*batch, *y.extents[-2:]))
     return _drop_vector_dims(ctx, _matmul(ctx, x, y), lead_x, lead_y)
@@ -87,22 +80,12 @@ def _drop_vector_dims(ctx: Importer, x: Tensor, row: bool, column: bool) -> Tens
     return ctx.reshape(x, extents)
 
 
-def _product(extents: tuple[Dim, ...]) -> Dim | None:
-    """The product of static sizes, or of static sizes and one named extent; None for more."""
-    count = math.prod(e for e in extents if isinstance(e, int))
+def _rows(extents: tuple[Dim, ...]) -> Dim | None:
+    """The product of static sizes and at most one named symbol; None for more."""
     named = [e for e in extents if isinstance(e, Extent)]
-    if not named:
-        return count
-    if len(named) > 1 or not named[0].text.isidentifier():
+    if len(named) > 1 or (named and not named[0].text.isidentifier()):
         return None
-    return named[0] if count == 1 else Extent(f"{named[0]} * {count}")
-
-
-def _broadcast(x: tuple[Dim, ...], y: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    rank = max(len(x), len(y))
-    x = (1,) * (rank - len(x)) + x
-    y = (1,) * (rank - len(y)) + y
-    return tuple(j if i == 1 else i for i, j in zip(x, y))
+    return product_of(extents)
 
 
 @converter("aten.matmul.default")
@@ -201,7 +184,7 @@ def _attention(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
         raise Reject("attention over a dynamic head size", "a constant head size")
     # With grouped queries, k and v keep their smaller number of heads (dimension -3).
     lead = -3 if a.enable_gqa else -2
-    batch = _broadcast(_broadcast(q.extents[:lead], k.extents[:lead]), v.extents[:lead])
+    batch = broadcast(broadcast(q.extents[:lead], k.extents[:lead]), v.extents[:lead])
     q, k, v = (ctx.expand(x, (*batch, *x.extents[lead:])) for x in (q, k, v))
     if q.rank > 4 or width != v.extents[-1] or not isinstance(width, int):
         raise Reject(

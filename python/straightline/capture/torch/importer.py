@@ -13,16 +13,9 @@ from typing import Any
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
-from straightline.capture.builder import (
-    Attr,
-    Builder,
-    Dim,
-    Extent,
-    Location,
-    TensorType,
-    Value,
-)
-from straightline.capture.extents import ExtentPrinter
+from straightline.capture.builder import Attr, Dim, Extent, Location, TensorType
+from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor
+from straightline.capture.torch.symbolic_sizes import ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError, UserError
 
 _DTYPE_NAMES = {
@@ -32,51 +25,8 @@ _DTYPE_NAMES = {
 }  # fmt: skip
 _TORCH_DTYPES = {name: dtype for dtype, name in _DTYPE_NAMES.items()}
 
-FLOATS = ("f32", "f64", "f16", "bf16")
-
-# Ops with two optional operands or more, which need `operandSegmentSizes`; a single one comes last and needs none.
-_SEGMENTED = ("layer_norm", "group_norm", "batch_norm")
-
-#: `end` of a slice that reaches to the end of a dimension, as in ATen.
-SLICE_END = 2**63 - 1
-
-#: SL_MAX_RANK of runtime/abi/kernel.h.
-MAX_RANK = 8
-
 TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
-
-
-class Reject(Exception):
-    """A converter's refusal of one node: why, and the nearest supported form if there is one."""
-
-    def __init__(self, reason: str, nearest: str = "") -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.nearest = nearest
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """A value of the builder together with its type."""
-
-    value: Value
-    type: TensorType
-
-    @property
-    def dtype(self) -> str:
-        """Element type, by its name in the IR."""
-        return self.type.dtype
-
-    @property
-    def rank(self) -> int:
-        """Number of dimensions."""
-        return self.type.rank
-
-    @property
-    def extents(self) -> tuple[Dim, ...]:
-        """Sizes."""
-        return self.type.extents
 
 
 @dataclass(frozen=True)
@@ -84,9 +34,6 @@ class Complex(Tensor):
     """Complex numbers, as real ones whose last dimension holds both parts; only ops of the long tail take them whole."""
 
     complex_dtype: torch.dtype
-
-
-Number = bool | int | float
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -163,12 +110,10 @@ class UnsupportedNode:
 
 
 @dataclass
-class Importer:
+class Importer(GraphBuilder):
     """Converts the nodes of a graph, and of the graphs nested in it."""
 
-    builder: Builder
-    extents: ExtentPrinter
-    location: Location = field(default_factory=Location)
+    extents: ExtentPrinter = field(kw_only=True)
     #: Location of the control-flow op whose branch is being converted.
     outer: Location = field(default_factory=Location)
     unsupported: list[UnsupportedNode] = field(default_factory=list)
@@ -183,8 +128,6 @@ class Importer:
     #: FX node -> Tensor, list of Tensor (several results), or a number or extent.
     environment: dict[torch.fx.Node, Any] = field(default_factory=dict)
 
-    # Emission ---------------------------------------------------------------------------------------------------------
-
     def emit(
         self,
         name: str,
@@ -193,63 +136,10 @@ class Importer:
         attributes: dict[str, Attr] | None = None,
         regions: int = 0,
     ) -> list[Tensor]:
-        """Appends `op.NAME`; None operands are absent optional ones."""
+        """As `GraphBuilder.emit`; refuses an op of a converter that the user wants torch to do."""
         if self.converts and name in self.to_aten:
             raise Reject(f"route {name} = aten ({self.to_aten[name]})")
-        present = [operand.value for operand in operands if operand is not None]
-        segments = [0 if x is None else 1 for x in operands] if name in _SEGMENTED else None
-        values = self.builder.op(f"op.{name}", present, types, attributes or {}, self.location, segments, regions)
-        return [Tensor(value, type) for value, type in zip(values, types)]
-
-    def emit_one(
-        self,
-        name: str,
-        operands: Sequence[Tensor | None],
-        type: TensorType,
-        attributes: dict[str, Attr] | None = None,
-    ) -> Tensor:
-        """As `emit`, for an op with one result."""
-        return self.emit(name, operands, [type], attributes)[0]
-
-    def cast(self, x: Tensor, dtype: str) -> Tensor:
-        """Converts to an element type, if it is another one."""
-        if x.dtype == dtype:
-            return x
-        return self.emit_one("to_dtype", [x], TensorType(dtype, x.extents))
-
-    def expand(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
-        """Broadcasts to a shape, if it is another one."""
-        if x.extents == tuple(extents):
-            return x
-        return self.emit_one("expand", [x], TensorType(x.dtype, tuple(extents)))
-
-    def reshape(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
-        """Reshapes, if the shape is another one."""
-        if x.extents == tuple(extents):
-            return x
-        return self.emit_one("reshape", [x], TensorType(x.dtype, tuple(extents)))
-
-    def permute(self, x: Tensor, dims: Sequence[int]) -> Tensor:
-        """Permutes dimensions."""
-        type = TensorType(x.dtype, tuple(x.extents[d] for d in dims))
-        return self.emit_one("permute", [x], type, {"dims": list(dims)})
-
-    def full(self, value: Number, dtype: str, extents: Sequence[Dim] = ()) -> Tensor:
-        """A constant: a 0-d `op.full`, expanded."""
-        typed: Number = float(value) if dtype in FLOATS else int(value)
-        scalar = self.emit_one("full", [], TensorType(dtype, ()), {"value": typed})
-        return self.expand(scalar, extents)
-
-    def scalar(self, value: Number | Extent, dtype: str) -> Tensor:
-        """A 0-d tensor of a number, or of a named extent."""
-        if isinstance(value, Extent):
-            # The last of 0, 1, .., value.
-            count = TensorType("i64", (Extent(f"{value} + 1"),))
-            numbers = self.emit_one("iota", [], count, {"start": 0, "step": 1})
-            last = {"dim": 0, "index": -1}
-            size = self.emit_one("select", [numbers], TensorType("i64", ()), last)
-            return self.cast(size, dtype)
-        return self.full(value, dtype)
+        return super().emit(name, operands, types, attributes, regions)
 
     # Types ------------------------------------------------------------------------------------------------------------
 
@@ -281,12 +171,6 @@ class Importer:
             for x in operands
         ]
         return dtype_name(elementwise_dtypes(*samples, type_promotion_kind=kind)[1])
-
-    def operand(self, x: Any, type: TensorType) -> Tensor:
-        """A tensor or number, cast and broadcast to a type."""
-        if not isinstance(x, Tensor):
-            x = self.scalar(x, type.dtype)
-        return self.expand(self.cast(x, type.dtype), type.extents)
 
     # Nodes ------------------------------------------------------------------------------------------------------------
 
@@ -347,7 +231,7 @@ class Importer:
 
     def _run_through_framework(self, node: torch.fx.Node, name: str, refusal: Reject | UnsupportedError) -> None:
         """Last resort for a node that its converter refused; if that does not go either, it is recorded."""
-        from straightline.capture.aten_tail import convert_tail
+        from straightline.capture.torch.aten_tail import convert_tail
 
         reason, nearest = str(refusal), getattr(refusal, "nearest", "")
         if isinstance(node.target, torch._ops.OpOverload):
@@ -382,16 +266,6 @@ class Importer:
             return self.extents.dim(size)
         except UnsupportedError:
             return 1
-
-    @contextmanager
-    def region(self, arguments: Sequence[TensorType] = ()) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
-        """A region of the next op: yields (its arguments, a list to fill with what it yields)."""
-        place = self.location
-        values = self.builder.begin_region(arguments)
-        yields: list[Tensor] = []
-        yield [Tensor(value, type) for value, type in zip(values, arguments)], yields
-        self.location = place
-        self.builder.end_region([tensor.value for tensor in yields], place)
 
     def inline(self, module: torch.fx.GraphModule, operands: Sequence[Any]) -> list[Any]:
         """Converts the graph of a nested module at this place; returns its outputs."""

@@ -9,16 +9,9 @@ from typing import Any
 
 import torch
 
-from straightline.capture.aten_shape import wrap
 from straightline.capture.builder import TensorType
-from straightline.capture.importer import (
-    NEAREST,
-    Arguments,
-    Importer,
-    Reject,
-    Tensor,
-    converter,
-)
+from straightline.capture.graph_builder import Reject, Tensor, wrap
+from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter
 
 NEAREST["aten.index_put"] = "one index tensor"
 NEAREST["aten.scatter"] = "assignment to a constant slice"

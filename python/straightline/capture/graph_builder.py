@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What any front end needs to build a graph of the `op` dialect, over the one `Builder`. Knows no framework.
+
+A front end walks its own graph and calls a `GraphBuilder`, which makes types and broadcasting explicit, leaves out what changes
+nothing (a cast to the same type), and gives each op the place in the source that it comes from. What a framework means by an op
+(its promotion of types, its defaults) is the front end's to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from straightline.capture.builder import (
+    Attr,
+    Builder,
+    Dense,
+    Dim,
+    Dims,
+    Extent,
+    Location,
+    Result,
+    TensorType,
+    Value,
+)
+
+FLOATS = ("f32", "f64", "f16", "bf16")
+
+#: Ops with two optional operands or more, which need `operandSegmentSizes`; a single one comes last and needs none.
+_SEGMENTED = ("layer_norm", "group_norm", "batch_norm")
+
+#: `end` of a slice that reaches to the end of a dimension.
+SLICE_END = 2**63 - 1
+
+#: SL_MAX_RANK of runtime/abi/kernel.h.
+MAX_RANK = 8
+
+Number = bool | int | float
+
+
+class Reject(Exception):
+    """A refusal of one form of an op: why, and the nearest supported form if there is one."""
+
+    def __init__(self, reason: str, nearest: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.nearest = nearest
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A value of the builder together with its type."""
+
+    value: Value
+    type: TensorType
+
+    @property
+    def dtype(self) -> str:
+        """Element type, by its name in the IR."""
+        return self.type.dtype
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return self.type.rank
+
+    @property
+    def extents(self) -> tuple[Dim, ...]:
+        """Sizes."""
+        return self.type.extents
+
+
+def wrap(dim: int, rank: int) -> int:
+    """Maps a negative dimension number to its place."""
+    return dim + max(rank, 1) if dim < 0 else dim
+
+
+def slice_bounds(size: Dim, start: Any, end: Any) -> tuple[int, int]:
+    """Bounds as attributes: within [0, size] for a static size, else as they are (negative ones count from the end)."""
+    start = 0 if start is None else start
+    end = SLICE_END if end is None or end == size else end
+    for what, bound in (("start", start), ("end", end)):
+        if isinstance(bound, Extent):
+            raise Reject(f"slice with the dynamic {what} {bound}", f"a constant {what}")
+    if isinstance(size, Extent):
+        return start, end
+    first, last = (min(max(b + size if b < 0 else b, 0), size) for b in (start, end))
+    return first, max(first, last)
+
+
+@dataclass
+class GraphBuilder:
+    """Builds one function: its symbols and arguments, then its ops, then its results."""
+
+    builder: Builder
+    #: Where the ops that follow come from.
+    location: Location = field(default_factory=Location)
+
+    # The function -----------------------------------------------------------------------------------------------------
+
+    def begin(self, name: str, arguments: Sequence[tuple[str, TensorType]]) -> list[Tensor]:
+        """Begins the function; symbols are declared before."""
+        values = self.builder.begin_function(name, arguments)
+        return [Tensor(value, type) for value, (_, type) in zip(values, arguments)]
+
+    def end(self, results: Sequence[tuple[str, Tensor]]) -> None:
+        """Ends the function with named results, none of which overwrites anything."""
+        self.builder.end_function([Result(tensor.value, name) for name, tensor in results])
+
+    def parameter(
+        self, name: str, type: TensorType, strides: Sequence[Dim] | None = None, op: str = "parameter"
+    ) -> Tensor:
+        """A tensor that is given by name before the first call; a `state` is one that the function overwrites."""
+        attributes: dict[str, Attr] = {"name": name}
+        if strides is not None:
+            attributes["op.strides"] = Dims(tuple(strides))
+        return self.emit_one(op, [], type, attributes)
+
+    def constant(self, value: Dense) -> Tensor:
+        """A literal tensor."""
+        return self.emit_one("constant", [], value.type, {"value": value})
+
+    # Ops --------------------------------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        name: str,
+        operands: Sequence[Tensor | None],
+        types: Sequence[TensorType],
+        attributes: dict[str, Attr] | None = None,
+        regions: int = 0,
+    ) -> list[Tensor]:
+        """Appends `op.NAME`; None operands are absent optional ones."""
+        present = [operand.value for operand in operands if operand is not None]
+        segments = [0 if x is None else 1 for x in operands] if name in _SEGMENTED else None
+        values = self.builder.op(f"op.{name}", present, types, attributes or {}, self.location, segments, regions)
+        return [Tensor(value, type) for value, type in zip(values, types)]
+
+    def emit_one(
+        self,
+        name: str,
+        operands: Sequence[Tensor | None],
+        type: TensorType,
+        attributes: dict[str, Attr] | None = None,
+    ) -> Tensor:
+        """As `emit`, for an op with one result."""
+        return self.emit(name, operands, [type], attributes)[0]
+
+    @contextmanager
+    def region(self, arguments: Sequence[TensorType] = ()) -> Iterator[tuple[list[Tensor], list[Tensor]]]:
+        """A region of the next op: yields (its arguments, a list to fill with what it yields)."""
+        place = self.location
+        values = self.builder.begin_region(arguments)
+        yields: list[Tensor] = []
+        yield [Tensor(value, type) for value, type in zip(values, arguments)], yields
+        self.location = place
+        self.builder.end_region([tensor.value for tensor in yields], place)
+
+    # Types and shapes -------------------------------------------------------------------------------------------------
+
+    def cast(self, x: Tensor, dtype: str) -> Tensor:
+        """Converts to an element type, if it is another one."""
+        if x.dtype == dtype:
+            return x
+        return self.emit_one("to_dtype", [x], TensorType(dtype, x.extents))
+
+    def expand(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """Broadcasts to a shape, if it is another one."""
+        if x.extents == tuple(extents):
+            return x
+        return self.emit_one("expand", [x], TensorType(x.dtype, tuple(extents)))
+
+    def reshape(self, x: Tensor, extents: Sequence[Dim]) -> Tensor:
+        """Reshapes, if the shape is another one."""
+        if x.extents == tuple(extents):
+            return x
+        return self.emit_one("reshape", [x], TensorType(x.dtype, tuple(extents)))
+
+    def permute(self, x: Tensor, dims: Sequence[int]) -> Tensor:
+        """Permutes dimensions."""
+        type = TensorType(x.dtype, tuple(x.extents[d] for d in dims))
+        return self.emit_one("permute", [x], type, {"dims": list(dims)})
+
+    def slice(self, x: Tensor, dim: int, start: int, end: int, extent: Dim, step: int = 1) -> Tensor:
+        """A slice of one dimension whose result has `extent` there; nothing for a slice of everything."""
+        if extent == x.extents[dim] and start == 0 and step == 1:
+            return x
+        extents = tuple(extent if d == dim else e for d, e in enumerate(x.extents))
+        attributes = {"dim": dim, "start": start, "end": end, "step": step}
+        return self.emit_one("slice", [x], TensorType(x.dtype, extents), attributes)
+
+    def select(self, x: Tensor, dim: int, index: int) -> Tensor:
+        """One place of a dimension, which the result does not have any more."""
+        extents = tuple(e for d, e in enumerate(x.extents) if d != dim)
+        return self.emit_one("select", [x], TensorType(x.dtype, extents), {"dim": dim, "index": index})
+
+    def cat(self, parts: Sequence[Tensor], dim: int, type: TensorType) -> Tensor:
+        """Tensors joined along a dimension; a copy of a single one."""
+        if len(parts) == 1:
+            return self.emit_one("clone", parts, type)
+        return self.emit_one("cat", parts, type, {"dim": dim})
+
+    # Numbers ----------------------------------------------------------------------------------------------------------
+
+    def full(self, value: Number, dtype: str, extents: Sequence[Dim] = ()) -> Tensor:
+        """A constant: a 0-d `op.full`, expanded."""
+        typed: Number = float(value) if dtype in FLOATS else int(value)
+        scalar = self.emit_one("full", [], TensorType(dtype, ()), {"value": typed})
+        return self.expand(scalar, extents)
+
+    def scalar(self, value: Number | Extent, dtype: str) -> Tensor:
+        """A 0-d tensor of a number, or of a named extent."""
+        if isinstance(value, Extent):
+            # The last of 0, 1, .., value.
+            count = TensorType("i64", (value + 1,))
+            numbers = self.emit_one("iota", [], count, {"start": 0, "step": 1})
+            return self.cast(self.select(numbers, 0, -1), dtype)
+        return self.full(value, dtype)
+
+    def operand(self, x: Any, type: TensorType) -> Tensor:
+        """A tensor or number, cast and broadcast to a type."""
+        if not isinstance(x, Tensor):
+            x = self.scalar(x, type.dtype)
+        return self.expand(self.cast(x, type.dtype), type.extents)
+
+    def reduce(self, name: str, x: Tensor, dims: Sequence[int], keepdim: bool, **attributes: Any) -> Tensor:
+        """A reduction over dimensions (`sum`, `amax`, ...); over the one element of a 0-d tensor where it has no dimension."""
+        if x.rank == 0:
+            one = self.reshape(x, (1,))
+            return self.reshape(self.reduce(name, one, [0], True, **attributes), ())
+        sizes = ((1 if d in dims else e) for d, e in enumerate(x.extents) if keepdim or d not in dims)
+        attributes |= {"dims": list(dims), "keepdim": bool(keepdim)}
+        return self.emit_one(name, [x], TensorType(x.dtype, tuple(sizes)), attributes)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes: torch's symbolic integers (sympy expressions) as numbers and named extents."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Mapping
+
+import sympy
+import torch
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
+
+from straightline.capture.builder import Dim, Extent
+from straightline.errors import UnsupportedError
+
+
+class ExtentPrinter:
+    """Turns sympy expressions over torch's symbols (`s77`) into extents over the user's names (`b`)."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def dim(self, size: int | torch.SymInt) -> Dim:
+        """Returns a number for a static size, else its named extent."""
+        if isinstance(size, int):
+            return size
+        return self.expression(size.node.expr)
+
+    def expression(self, expr: sympy.Expr) -> Dim:
+        """Returns a number or an extent for an expression."""
+        return self._extent(sympy.sympify(expr))
+
+    def _extent(self, expr: sympy.Expr) -> Dim:
+        if expr.is_Integer:
+            return int(expr)
+        if expr.is_Symbol:
+            name = self._names.get(str(expr))
+            if name is None:
+                raise UnsupportedError(f"size {expr} depends on data, not on the sizes of inputs")
+            return Extent(name)
+        if expr.is_Mul and not (fraction := expr.as_coeff_mul()[0]).is_Integer:
+            raise UnsupportedError(f"size {expr} has the fraction {fraction}")
+        if expr.is_Pow and expr.exp.is_Integer and int(expr.exp) > 0:
+            return functools.reduce(operator.mul, [self._extent(expr.base)] * int(expr.exp))
+        operation = (
+            operator.add if expr.is_Add
+            else operator.mul if expr.is_Mul
+            else operator.floordiv if isinstance(expr, (FloorDiv, CleanDiv))
+            else operator.mod if isinstance(expr, (Mod, PythonMod))
+            else None
+        )  # fmt: skip
+        if operation is None:
+            raise UnsupportedError(f"size {expr} is no expression of + * floordiv mod over input sizes")
+        return functools.reduce(operation, map(self._extent, expr.args))

@@ -10,13 +10,14 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup build demo test sanitize lint bench every-float wheel clean
+.PHONY: setup build demo test sanitize lint bench docs every-float wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
 VENV_TEST := $(STAMPS)/venv-test
 VENV_DEMO := $(STAMPS)/venv-demo
 VENV_BENCH := $(STAMPS)/venv-bench
+VENV_DOCS := $(STAMPS)/venv-docs
 
 $(SYSTEM): tools/setup/apt_packages.txt tools/setup/system_packages.sh cmake/llvm_version.txt
 	tools/setup/system_packages.sh
@@ -39,12 +40,16 @@ $(VENV_BENCH): requirements/bench.txt $(VENV_TEST)
 	tools/setup/python_environment.sh build test bench
 	@touch $@
 
+$(VENV_DOCS): requirements/docs.txt $(VENV_TEST)
+	tools/setup/python_environment.sh build test docs
+	@touch $@
+
 # A stamp counts for nothing when what it stands for is gone.
 ifeq ($(wildcard .venv/bin/python),)
-$(shell rm -f $(VENV_BUILD) $(VENV_TEST) $(VENV_DEMO) $(VENV_BENCH))
+$(shell rm -f $(VENV_BUILD) $(VENV_TEST) $(VENV_DEMO) $(VENV_BENCH) $(VENV_DOCS))
 endif
 
-setup: $(SYSTEM) $(VENV_TEST) $(VENV_DEMO)
+setup: $(SYSTEM) $(VENV_TEST) $(VENV_DEMO) $(VENV_DOCS)
 
 build: $(SYSTEM) $(VENV_BUILD)
 	tools/setup/build.sh $(PRESET) $(JOBS)
@@ -52,7 +57,7 @@ build: $(SYSTEM) $(VENV_BUILD)
 demo: $(VENV_DEMO) build
 	$(PY) -m straightline.demo
 
-test: $(SYSTEM) $(VENV_TEST)
+test: $(SYSTEM) $(VENV_TEST) $(VENV_DOCS)
 	@tools/setup/test.sh $(PRESET) $(JOBS)
 
 # The C++ tests of runtime and kernels under AddressSanitizer and UBSan; SANITIZE=tsan: under ThreadSanitizer.
@@ -64,10 +69,14 @@ sanitize: $(SYSTEM) $(VENV_BUILD)
 lint: $(VENV_TEST)
 	@tools/lint/run.sh && echo "lint: clean"
 
-# BENCH="--quick --only mlp" passes options on (docs/benchmark.md).
+# BENCH="--quick --only mlp" passes options on (docs/performance/benchmark.md).
 bench: $(VENV_BENCH) build
 	@mkdir -p build/bench
 	$(PY) -m straightline bench --cases bench/cases --json build/bench/result.json --plot build/bench/overhead.png $(BENCH)
+
+# The site, in build/site. A warning is an error. (The variable: Material's notice about its successor is none of ours.)
+docs: $(SYSTEM) $(VENV_DOCS)
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build -q && echo "docs: build/site/index.html"
 
 # The one-argument functions over all 2^32 float32 inputs, in C++ and as compiled: half an hour. Tests take every 61st.
 every-float: $(VENV_TEST) build

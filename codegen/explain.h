@@ -8,7 +8,7 @@
 
 namespace straightline::codegen {
 
-/// What became of every op, as JSON (fields: docs/explain.md). Precondition: one kernel.program at
+/// What became of every op, as JSON (fields: docs/reference/explain.md). Precondition: one kernel.program at
 /// planned level. Sizes that depend on named extents are those at their upper bounds.
 std::string explainProgram(mlir::ModuleOp module);
 

@@ -279,7 +279,7 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
   void runOnOperation() override {
     target_ = targetOf(getOperation());
     if (target_.getBackend() == "cpu") {
-      // no kernel there: threads of a team share each product already (docs/benchmark.md)
+      // no kernel there: threads of a team share each product already (docs/performance/cpu.md)
       return;
     }
     for (auto function : getOperation().getOps<mlir::func::FuncOp>()) {

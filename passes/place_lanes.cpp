@@ -43,7 +43,7 @@ using llvm::BitVector;
 using mlir::Operation;
 using mlir::Value;
 
-// Measured on an H200 (docs/benchmark.md, "Branches"): the branches of an inception block, the
+// Measured on an H200 (docs/performance/cuda.md, branches): the branches of an inception block, the
 // directions of a recurrent layer and a ResNet's downsampling convolution (5 to 7 us) win; what has
 // not been measured are many kernels of 2 us beside each other.
 constexpr double kShortestLaneUs = 4.5;  ///< of a lane

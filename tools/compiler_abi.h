@@ -177,7 +177,7 @@ SL_API sl_text* sl_compilation_python(const sl_compilation* compilation);
 /// IR at level "op" (as it came in) or "kernel" (as it was emitted); flags as for sl_module_print.
 SL_API int32_t sl_compilation_ir(const sl_compilation* compilation, const char* level,
                                  uint32_t flags, sl_text** out, sl_text** error);
-/// Choices and sizes as JSON (docs/explain.md names the fields).
+/// Choices and sizes as JSON (docs/reference/explain.md names the fields).
 SL_API sl_text* sl_compilation_explain(const sl_compilation* compilation);
 /// Units of emitted text; name and text are borrowed from the compilation. `i` counts from 0.
 SL_API int32_t sl_compilation_unit_count(const sl_compilation* compilation);

@@ -64,7 +64,7 @@ class Program {
 
   /// The C++ that runs.
   std::string code() const { return detail::take(sl_compilation_code(compilation())); }
-  /// Choices and sizes as JSON (docs/explain.md).
+  /// Choices and sizes as JSON (docs/reference/explain.md).
   std::string explain() const { return detail::take(sl_compilation_explain(compilation())); }
   /// MLIR at level "op" or "kernel".
   std::string ir(const std::string& level = "kernel", bool locations = false) const {

@@ -286,7 +286,7 @@ def compile(
         allow: Backends that kernels may come from, such as ("native", "onednn"), on a CUDA device of "cuda", "cublaslt", "cudnn"
             and "aten"; by default all. Without "aten" an op that only the framework has is refused, with its source line.
         routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
-            estimates say; "aten" for any op: torch's. Before routes of the environment (docs/options.md).
+            estimates say; "aten" for any op: torch's. Before routes of the environment (docs/reference/options.md).
         winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per
             layer what its error is.
         tune: Measure the ways in which each contraction of fixed sizes could be done on this machine instead of estimating

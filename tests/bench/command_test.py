@@ -165,10 +165,12 @@ def test_the_page_lists_the_options() -> None:
 
     parser = argparse.ArgumentParser(add_help=False)
     add_arguments(parser)
-    page = (Path(__file__).resolve().parents[2] / "docs" / "benchmark.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "performance" / "benchmark.md").read_text(encoding="utf-8")
     table = page[page.index("| option |") : page.index("## Your own model")]
     for action in parser._actions:
-        assert f"`{action.option_strings[0]}" in table, f"docs/benchmark.md does not list {action.option_strings[0]}"
+        assert f"`{action.option_strings[0]}" in table, (
+            f"docs/performance/benchmark.md does not list {action.option_strings[0]}"
+        )
 
 
 def test_the_cases_of_this_repository_are_what_the_page_says() -> None:
@@ -176,11 +178,11 @@ def test_the_cases_of_this_repository_are_what_the_page_says() -> None:
 
     root = Path(__file__).resolve().parents[2]
     cases = load_folder(root / "bench" / "cases").cases
-    page = (root / "docs" / "benchmark.md").read_text(encoding="utf-8")
+    page = (root / "docs" / "performance" / "benchmark.md").read_text(encoding="utf-8")
     for case in cases:
         assert case.question.endswith("?") and (case.threads == (1, 2) or case.device == "cuda")
         assert case.group in ("linears", "products") or f"`{case.name}`" in page, (
-            f"docs/benchmark.md does not name {case.name}"
+            f"docs/performance/benchmark.md does not name {case.name}"
         )
         if case.floor is not None:
             assert (root / "bench" / "floor" / case.floor.source).is_file()

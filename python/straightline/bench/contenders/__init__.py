@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contenders that every run has, a file each. docs/benchmark.md says how to add one."""
+"""The contenders that every run has, a file each. docs/performance/benchmark.md says how to add one."""
 
 from __future__ import annotations
 

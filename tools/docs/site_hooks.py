@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hooks of MkDocs (mkdocs.yml): pages that are made while the site is built, and links that lead out of `docs`.
+
+The references of C and C++ are made from headers, those of dialects and passes from ODS; pages at the top of the repository are
+copied. None of these is a file under `docs`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+_ROOT = Path(__file__).resolve().parents[2]
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
+
+from header_pages import header_page  # noqa: E402
+from tablegen_pages import dialect_page, passes_page  # noqa: E402
+
+_TOP = ("ARCHITECTURE", "CONTRIBUTING", "CHANGELOG")
+_CPP = ("tensor.hpp", "module.hpp", "straightline.hpp")
+_C = ("straightline.h", "entry.h", "queue.h", "kernel.h", "device_calls.h")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Pages of docs/design that the navigation does not list come behind those that it lists, by name."""
+    listed = str(config.nav)
+    for section in config.nav or []:
+        if isinstance(section, dict) and "Design" in section:
+            pages = sorted(path.name for path in (_ROOT / "docs" / "design").glob("*.md"))
+            section["Design"] += [f"design/{name}" for name in pages if f"design/{name}" not in listed]
+    return config
+
+
+def _top_page(name: str) -> str:
+    """A page at the top of the repository, with links as the site needs them."""
+    text = (_ROOT / f"{name}.md").read_text(encoding="utf-8")
+    text = re.sub(r"\]\(docs/", "](", text)
+    return re.sub(r"\]\((" + "|".join(_TOP) + r")\.md", lambda m: f"]({m.group(1).lower()}.md", text)
+
+
+def _c_headers() -> list[tuple[str, Path]]:
+    found = [(f"straightline/abi/{name}", _ROOT / "runtime" / "abi" / name) for name in _C]
+    return [*found, ("straightline/compiler_abi.h", _ROOT / "tools" / "compiler_abi.h")]
+
+
+def _cpp_headers() -> list[tuple[str, Path]]:
+    return [(f"straightline/{name}", _ROOT / "include" / "straightline" / name) for name in _CPP]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages that are made."""
+    made = {f"{name.lower()}.md": _top_page(name) for name in _TOP}
+    made["reference/cpp.md"] = header_page(
+        "C++",
+        "Headers without dependencies beside the C++20 standard library. [The guide](../guides/cpp.md) has a whole program.",
+        "cpp",
+        _cpp_headers(),
+    )
+    made["reference/c.md"] = header_page(
+        "C",
+        "The ABI of the runtime and of the compiler. No function throws; what can fail returns a status and writes a message.",
+        "c",
+        _c_headers(),
+    )
+    made["reference/op_dialect.md"] = dialect_page(_ROOT, "op")
+    made["reference/kernel_dialect.md"] = dialect_page(_ROOT, "kernel")
+    made["reference/passes.md"] = passes_page(_ROOT)
+    for uri, text in made.items():
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links to pages at the top of the repository lead to their copies in the site."""
+    pattern = re.compile(r"\]\(\.\./((?:\.\./)*)(" + "|".join(_TOP) + r")\.md")
+    return pattern.sub(lambda m: f"]({m.group(1)}{m.group(2).lower()}.md", markdown)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// From values to buffers and statements: see passes/lowering/lowering.h. The module's one public
+// From values to buffers and statements: see passes/lowering/context.h. The module's one public
 // function becomes a kernel.program of the same name, with the kernels that it launches beside it.
 #include "passes/contraction_problem.h"
 #include "passes/kernel_choice.h"
-#include "passes/lowering/lowering.h"
+#include "passes/lowering/program.h"
 #include "passes/passes.h"
 
 namespace straightline::passes {
@@ -28,8 +28,8 @@ struct LowerToKernelPass : impl::LowerToKernelBase<LowerToKernelPass> {
       signalPassFailure();
       return;
     }
-    lowering::Lowering lowering(module, functions[0], targetOf(module));
-    if (failed(lowering.run())) {
+    if (failed(
+            lowering::lowerProgram(module, functions[0], targetOf(module), lowering::allRules()))) {
       signalPassFailure();
       return;
     }

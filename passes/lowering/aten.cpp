@@ -2,7 +2,7 @@
 // Ops of the framework (op.aten): one handle, made in prepare, that holds the op's name and
 // arguments, and one call over buffers. Calls with equal text and operand types share the handle.
 #include "passes/kernel_choice.h"
-#include "passes/lowering/lowering.h"
+#include "passes/lowering/context.h"
 
 namespace straightline::lowering {
 
@@ -12,6 +12,17 @@ using mlir::success;
 using mlir::Value;
 
 namespace {
+
+/// What an op of the framework reads and writes.
+struct Operands {
+  llvm::SmallVector<Value> inputs, outputs;
+  llvm::SmallVector<llvm::StringRef> roles;  ///< of the outputs
+  llvm::SmallVector<mlir::Attribute> sizes;  ///< that are known when the program runs
+
+  llvm::SmallVector<Value> all() const {
+    return llvm::to_vector(llvm::concat<const Value>(inputs, outputs));
+  }
+};
 
 /// The seven lines that runtime/backends/aten/call_text.h describes.
 std::string callText(op::AtenOp aten) {
@@ -28,122 +39,134 @@ int64_t staticOrDynamic(AffineExpr expr) {
   return symbolic::constantValue(expr).value_or(SL_DYNAMIC);
 }
 
-}  // namespace
-
-LogicalResult Lowering::lowerAten(op::AtenOp aten) {
+Operands bindOperands(op::AtenOp aten, LoweringContext& context) {
   const mlir::Location loc = aten.getLoc();
-  llvm::SmallVector<Value> inputs, outputs;
+  Operands operands;
   // A complex tensor is a real one whose last dim holds both parts side by side.
   const bool complex = aten.getArguments().contains(":complex");
   for (Value operand : aten.getInputs()) {
-    Value buffer = bufferOf(operand);
-    inputs.push_back(complex
-                         ? contiguous(loc, buffer, "the parts of complex numbers lie side by side")
-                         : buffer);
+    Value buffer = context.bufferOf(operand);
+    operands.inputs.push_back(
+        complex ? context.contiguous(loc, buffer, "the parts of complex numbers lie side by side")
+                : buffer);
   }
   for (Value result : aten.getResults()) {
-    outputs.push_back(destination(result));
+    operands.outputs.push_back(context.destination(result));
   }
-  llvm::SmallVector<llvm::StringRef> roles(outputs.size(), "write");
+  operands.roles.assign(operands.outputs.size(), "write");
   const llvm::ArrayRef<int64_t> updates = aten.getUpdates().value_or(llvm::ArrayRef<int64_t>());
   for (size_t i = 0; i < updates.size(); i += 2) {
-    roles[updates[i]] = "readwrite";
-    copy(loc, inputs[updates[i + 1]], outputs[updates[i]], "copy", "the op updates it in place");
+    operands.roles[updates[i]] = "readwrite";
+    context.copy(loc, operands.inputs[updates[i + 1]], operands.outputs[updates[i]], "copy",
+                 "the op updates it in place");
   }
-  for (Value operand : llvm::concat<Value>(inputs, outputs)) {
+  return operands;
+}
+
+/// Notes the sizes that are not constants in `operands`.
+Problem describe(op::AtenOp aten, Operands& operands, LoweringContext& context) {
+  Problem problem("aten", context.target());
+  for (Value operand : operands.all()) {
+    const Exprs extents = context.extentsOf(typeOf(operand));
+    const Exprs strides = context.stridesOf(typeOf(operand));
+    problem.addOperand(typeOf(operand).getElementType(),
+                       llvm::map_to_vector(extents, staticOrDynamic),
+                       llvm::map_to_vector(strides, staticOrDynamic), false);
+    for (AffineExpr expr : llvm::concat<const AffineExpr>(extents, strides)) {
+      if (!symbolic::constantValue(expr)) {
+        operands.sizes.push_back(context.number(expr));
+      }
+    }
+  }
+  if (op::DimsAttr named = aten.getSizesAttr()) {
+    for (AffineExpr expr : context.rebased(named)) {
+      operands.sizes.push_back(kernel::ExtentAttr::get(context.context(), context.names(), expr));
+    }
+  }
+  problem.setInputs(static_cast<int32_t>(operands.inputs.size()));
+  problem.setText(callText(aten), static_cast<int32_t>(operands.sizes.size()));
+  return problem;
+}
+
+/// The handle of one op with its arguments, whose name is that of the declaration; made when there
+/// is none yet.
+Value plan(mlir::Location loc, const std::string& symbol, const sl_kernel_desc& kernel,
+           const Problem& problem, const Operands& operands, LoweringContext& context) {
+  mlir::OpBuilder builder = context.endOfModule();
+  auto types = [&](llvm::ArrayRef<Value> values) {
+    return builder.getTypeArrayAttr(
+        llvm::map_to_vector(values, [](Value value) { return value.getType(); }));
+  };
+  llvm::SmallVector<mlir::NamedAttribute> attributes = {
+      context.named("text", builder.getStringAttr(problem.view().text))};
+  if (!operands.sizes.empty()) {
+    attributes.push_back(context.named("sizes", builder.getArrayAttr(operands.sizes)));
+  }
+  const std::string destroy = std::string(kernel.plan_symbol) + "_destroy";
+  const llvm::SmallVector<bool> isConstant(operands.inputs.size(), false);
+  auto decl = kernel::DeclOp::create(
+      builder, builder.getUnknownLoc(), builder.getStringAttr("aten"), types(operands.inputs),
+      builder.getDenseBoolArrayAttr(isConstant), types(operands.outputs),
+      builder.getStrArrayAttr(operands.roles), types({}), builder.getStringAttr(kernel.op),
+      builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel.run_symbol),
+      builder.getStringAttr(kernel.plan_symbol), builder.getStringAttr(destroy),
+      builder.getUnitAttr());
+  if (context.target().getBackend() != "cpu") {
+    decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(context.target().getBackend()));
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << decl;
+  Value& handle = context.shared("aten," + text);
+  if (handle) {
+    decl.erase();
+    return handle;
+  }
+  const unsigned count = context.nextNumber(symbol);
+  const std::string name = symbol + (count ? "_" + std::to_string(count + 1) : "");
+  decl.setSymName(name);
+  mlir::OpBuilder declarations = context.declarations();
+  handle = kernel::HandleOp::create(declarations, loc, kernel::HandleType::get(context.context()),
+                                    builder.getStringAttr(name), builder.getStringAttr(destroy));
+  mlir::OpBuilder prepare = context.endOfPrepare();
+  kernel::PlanOp::create(prepare, loc, mlir::FlatSymbolRefAttr::get(context.context(), name),
+                         mlir::ValueRange(), handle,
+                         mlir::FlatSymbolRefAttr::get(context.context(), context.teamQueue()));
+  return handle;
+}
+
+LogicalResult lowerAten(op::AtenOp aten, LoweringContext& context) {
+  Operands operands = bindOperands(aten, context);
+  for (Value operand : operands.all()) {
     if (typeOf(operand).getRank() > SL_MAX_RANK) {
       return aten.emitOpError() << "has an operand of rank " << typeOf(operand).getRank()
                                 << "; unsupported: the nearest supported form has rank "
                                 << SL_MAX_RANK;
     }
   }
-
-  Problem problem("aten", target_);
-  llvm::SmallVector<mlir::Attribute> sizes;
-  for (Value operand : llvm::concat<Value>(inputs, outputs)) {
-    const Exprs extents = extentsOf(typeOf(operand));
-    const Exprs strides = stridesOf(typeOf(operand));
-    problem.addOperand(typeOf(operand).getElementType(),
-                       llvm::map_to_vector(extents, staticOrDynamic),
-                       llvm::map_to_vector(strides, staticOrDynamic), false);
-    for (AffineExpr expr : llvm::concat<const AffineExpr>(extents, strides)) {
-      if (!symbolic::constantValue(expr)) {
-        sizes.push_back(number(expr));
-      }
-    }
-  }
-  if (op::DimsAttr named = aten.getSizesAttr()) {
-    for (AffineExpr expr : named.getExprs()) {
-      sizes.push_back(kernel::ExtentAttr::get(context_, names_, rebased(expr, named.getNames())));
-    }
-  }
-  problem.setInputs(static_cast<int32_t>(inputs.size()));
-  problem.setText(callText(aten), static_cast<int32_t>(sizes.size()));
+  const Problem problem = describe(aten, operands, context);
   const KernelChoice choice = chooseKernel(problem);
   if (!choice.kernel) {
     return aten.emitOpError() << aten.getName() << " has no kernel; unsupported: " << choice.why;
   }
-
   std::string name = aten.getName().str();
   name.replace(name.find("::"), 2, ".");
   const std::string symbol =
       "aten_" + llvm::StringRef(name).split('.').second.split('.').first.str();
-  auto [callee, handle] =
-      planAten(loc, symbol, *choice.kernel, problem, inputs, outputs, roles, sizes);
+  Value handle = plan(aten.getLoc(), symbol, *choice.kernel, problem, operands, context);
+  auto callee = mlir::FlatSymbolRefAttr::get(context.context(),
+                                             handle.getDefiningOp<kernel::HandleOp>().getName());
+  mlir::OpBuilder& builder = context.builder();
   auto call = kernel::CallOp::create(
-      builder_, loc, callee, inputs, outputs, handle, mlir::ValueRange(),
-      mlir::FlatSymbolRefAttr::get(context_, teamQueue()), builder_.getI64IntegerAttr(1),
-      builder_.getStringAttr(name), builder_.getStringAttr(aten.getWhy()));
-  call->setAttr("kernel.cost_us", builder_.getF64FloatAttr(choice.costUs));
+      builder, aten.getLoc(), callee, operands.inputs, operands.outputs, handle, mlir::ValueRange(),
+      mlir::FlatSymbolRefAttr::get(context.context(), context.teamQueue()),
+      builder.getI64IntegerAttr(1), builder.getStringAttr(name),
+      builder.getStringAttr(aten.getWhy()));
+  call->setAttr("kernel.cost_us", builder.getF64FloatAttr(choice.costUs));
   return success();
 }
 
-std::pair<mlir::FlatSymbolRefAttr, Value> Lowering::planAten(
-    mlir::Location loc, const std::string& symbol, const sl_kernel_desc& kernel,
-    const Problem& problem, llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> outputs,
-    llvm::ArrayRef<llvm::StringRef> roles, llvm::ArrayRef<mlir::Attribute> sizes) {
-  mlir::OpBuilder builder(context_);
-  auto types = [&](llvm::ArrayRef<Value> values) {
-    return builder.getTypeArrayAttr(
-        llvm::map_to_vector(values, [](Value value) { return value.getType(); }));
-  };
-  llvm::SmallVector<mlir::NamedAttribute> attributes = {
-      named("text", builder.getStringAttr(problem.view().text))};
-  if (!sizes.empty()) {
-    attributes.push_back(named("sizes", builder.getArrayAttr(sizes)));
-  }
-  builder.setInsertionPointToEnd(module_.getBody());
-  const std::string destroy = std::string(kernel.plan_symbol) + "_destroy";
-  auto decl = kernel::DeclOp::create(
-      builder, builder.getUnknownLoc(), builder.getStringAttr("aten"), types(inputs),
-      mlir::DenseBoolArrayAttr::get(context_, llvm::SmallVector<bool>(inputs.size(), false)),
-      types(outputs), builder.getStrArrayAttr(roles), types({}), builder.getStringAttr(kernel.op),
-      builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel.run_symbol),
-      builder.getStringAttr(kernel.plan_symbol), builder.getStringAttr(destroy),
-      builder.getUnitAttr());
-  if (target_.getBackend() != "cpu") {
-    decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(target_.getBackend()));
-  }
-  std::string text;
-  llvm::raw_string_ostream(text) << decl;
-  auto [found, inserted] = atenHandles_.try_emplace(text);
-  if (!inserted) {
-    decl.erase();
-    return found->second;
-  }
-  const unsigned count = usedNames_[symbol]++;
-  const std::string name = symbol + (count ? "_" + std::to_string(count + 1) : "");
-  decl.setSymName(name);
-  const auto callee = mlir::FlatSymbolRefAttr::get(context_, name);
-  builder.setInsertionPoint(prepare_);
-  Value handle =
-      kernel::HandleOp::create(builder, loc, kernel::HandleType::get(context_),
-                               builder.getStringAttr(name), builder.getStringAttr(destroy));
-  builder.setInsertionPointToEnd(&prepare_.getBody().front());
-  kernel::PlanOp::create(builder, loc, callee, mlir::ValueRange(), handle,
-                         mlir::FlatSymbolRefAttr::get(context_, teamQueue()));
-  found->second = {callee, handle};
-  return found->second;
-}
+}  // namespace
+
+void registerAtenRules(RuleSet& rules) { rules.add(lowerAten); }
 
 }  // namespace straightline::lowering

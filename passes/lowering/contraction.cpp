@@ -14,7 +14,7 @@ using mlir::Operation;
 using mlir::success;
 using mlir::Value;
 
-ContractionLowering::ContractionLowering(Lowering& lowering, op::FusionOp fusion)
+ContractionLowering::ContractionLowering(LoweringContext& lowering, op::FusionOp fusion)
     : lowering_(lowering),
       fusion_(fusion),
       problem_(contractionProblem(fusion, lowering.target())) {
@@ -32,7 +32,7 @@ LogicalResult ContractionLowering::lower() {
   if (auto why = fusion_->getAttrOfType<mlir::StringAttr>("op.why")) {
     spec_.why = why.str();
   }
-  spec_.op = Lowering::opNames(fusion_);
+  spec_.op = opNames(fusion_);
   if (auto choice = fusion_->getAttrOfType<mlir::StringAttr>("op.choice")) {
     spec_.choice = choice.str();
   }
@@ -113,7 +113,7 @@ void ContractionLowering::bindEpilogue() {
 }
 
 void ContractionLowering::materialise(size_t i, const Exprs& strides) {
-  mlir::Type type = Lowering::typeOf(epilogueBuffers_[i]).getElementType();
+  mlir::Type type = typeOf(epilogueBuffers_[i]).getElementType();
   Value expanded = lowering_.view(fusion_.getLoc(), epilogueBuffers_[i],
                                   lowering_.type(extents_, type, epilogueStrides_[i]), constant(0));
   Value fresh = lowering_.slot(lowering_.type(extents_, type, strides));
@@ -126,7 +126,7 @@ void ContractionLowering::materialise(size_t i, const Exprs& strides) {
 void ContractionLowering::addEpilogueBody() {
   llvm::SmallVector<mlir::Type> types = {accumulator()};
   for (Value buffer : epilogueBuffers_) {
-    types.push_back(scalarType(Lowering::typeOf(buffer).getElementType()));
+    types.push_back(scalarType(typeOf(buffer).getElementType()));
   }
   spec_.bodies.push_back(
       {"epilogue", types, [this](mlir::OpBuilder& builder, mlir::ValueRange given) {
@@ -205,9 +205,9 @@ Value ContractionLowering::pack(Value weight, KernelSpec packing, const Exprs& p
   }
   Value source = lowering_.bufferOf(weight);
   stream << "," << source.getAsOpaquePointer();
-  auto found = lowering_.packs_.find(key);
-  if (found != lowering_.packs_.end()) {
-    return found->second;
+  Value& shared = lowering_.shared(key);
+  if (shared) {
+    return shared;
   }
   kernel::BufferType packedType = lowering_.contiguousType(packedExtents, elementOf(weight));
   const bool early = isKnownEarly(weight) && !lowering_.inPrepare();
@@ -225,7 +225,7 @@ Value ContractionLowering::pack(Value weight, KernelSpec packing, const Exprs& p
   packing.outputs = {prepared};
   packing.inputs = {lowering_.viewInPrepare(source)};
   lowering_.atEndOfPrepare([&] { lowering_.launch(fusion_.getLoc(), packing); });
-  lowering_.packs_[key] = prepared;
+  shared = prepared;
   return prepared;
 }
 
@@ -249,8 +249,8 @@ std::string ContractionLowering::weightName(Value weight) {
 
 std::pair<Value, AffineExpr> ContractionLowering::collapseRows(Value buffer, llvm::StringRef why) {
   while (true) {  // once as it is, once as a copy
-    Exprs extents = lowering_.extentsOf(Lowering::typeOf(buffer));
-    Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
+    Exprs extents = lowering_.extentsOf(typeOf(buffer));
+    Exprs strides = lowering_.stridesOf(typeOf(buffer));
     const AffineExpr last = strides.pop_back_val();
     const AffineExpr lastExtent = extents.pop_back_val();
     auto loops = mergeLoops(makeLoops(lowering_, extents, {strides}));
@@ -297,7 +297,7 @@ LogicalResult ContractionLowering::lowerLinear() {
   if (spec_.family == "gemm" || spec_.family == "gemm_int8") {
     KernelSpec packing;
     const int64_t nr = tuneValue("nr");
-    const Exprs strides = lowering_.stridesOf(Lowering::typeOf(b));
+    const Exprs strides = lowering_.stridesOf(typeOf(b));
     packing.family = "pack_" + spec_.family;
     packing.name = packing.family + sizeName({n, k});
     packing.tune = {lowering_.named("nr", lowering_.number(nr))};
@@ -325,7 +325,7 @@ LogicalResult ContractionLowering::finishAsMatmul(
     llvm::ArrayRef<AffineExpr> size, std::pair<Value, AffineExpr> x, Value weight,
     const std::pair<std::pair<Value, AffineExpr>, Value>& result,
     llvm::ArrayRef<Exprs> epilogueRows) {
-  const Exprs weightStrides = lowering_.stridesOf(Lowering::typeOf(weight));
+  const Exprs weightStrides = lowering_.stridesOf(typeOf(weight));
   const AffineExpr none = constant(0);
   const AffineExpr one = constant(1);
   llvm::SmallVector<Exprs> epilogueStrides;
@@ -351,7 +351,7 @@ LogicalResult ContractionLowering::finishAsMatmul(
 
 std::pair<std::pair<Value, AffineExpr>, Value> ContractionLowering::resultPlace() {
   Value wanted = wantedPlace();
-  Exprs strides = lowering_.stridesOf(Lowering::typeOf(wanted));
+  Exprs strides = lowering_.stridesOf(typeOf(wanted));
   Exprs leading(extents_.begin(), extents_.end() - 1);
   const AffineExpr last = strides.pop_back_val();
   auto loops = mergeLoops(makeLoops(lowering_, leading, {strides}));
@@ -379,12 +379,11 @@ LogicalResult ContractionLowering::finish(Value a, Value b, Value out, Value wan
   addEpilogueBody();
   // The tile is finished in registers before it is stored: an epilogue operand of the result's
   // layout may be overwritten.
-  const Exprs outStrides = lowering_.stridesOf(Lowering::typeOf(out));
+  const Exprs outStrides = lowering_.stridesOf(typeOf(out));
   for (size_t i = 0; i < epilogueBuffers_.size(); ++i) {
     if (epilogueStrides_[i] == outStrides &&
-        lowering_.extentsOf(Lowering::typeOf(epilogueBuffers_[i])) == extents_ &&
-        Lowering::typeOf(epilogueBuffers_[i]).getElementType() ==
-            Lowering::typeOf(out).getElementType()) {
+        lowering_.extentsOf(typeOf(epilogueBuffers_[i])) == extents_ &&
+        typeOf(epilogueBuffers_[i]).getElementType() == typeOf(out).getElementType()) {
       spec_.ties.push_back({static_cast<int64_t>(2 + i), 0});
     }
   }
@@ -413,16 +412,16 @@ void ContractionLowering::launchRest(Value from) {
   rest.op = spec_.op;
   rest.why = "what the epilogue of the kernel before it does not take";
   rest.inputs = {from};
-  llvm::SmallVector<Exprs> strides = {lowering_.stridesOf(Lowering::typeOf(from))};
+  llvm::SmallVector<Exprs> strides = {lowering_.stridesOf(typeOf(from))};
   llvm::SmallVector<mlir::Type> types = {element()};
   for (auto [buffer, through] : llvm::zip(epilogueBuffers_, epilogueStrides_)) {
     rest.inputs.push_back(buffer);
     strides.push_back(through);
-    types.push_back(scalarType(Lowering::typeOf(buffer).getElementType()));
+    types.push_back(scalarType(typeOf(buffer).getElementType()));
   }
   for (Value result : fusion_.getResults()) {
     rest.outputs.push_back(lowering_.destination(result));
-    strides.push_back(lowering_.stridesOf(Lowering::typeOf(rest.outputs.back())));
+    strides.push_back(lowering_.stridesOf(typeOf(rest.outputs.back())));
   }
   rest.bodies.push_back(
       {"body", types, [this](mlir::OpBuilder& builder, mlir::ValueRange given) {
@@ -442,15 +441,15 @@ void ContractionLowering::makeDenseForMatvec(Value& a, Value& b) {
   Value& matrix = isColumn ? a : b;
   Value& vector = isColumn ? b : a;
   const AffineExpr one = constant(1);
-  const kernel::BufferType vectorType = Lowering::typeOf(vector);
+  const kernel::BufferType vectorType = typeOf(vector);
   const size_t along = lowering_.extentsOf(vectorType).size() - (isColumn && !isLinear ? 2 : 1);
   if (lowering_.stridesOf(vectorType)[along] != one &&
       lowering_.extentsOf(vectorType)[along] != one) {
     vector =
         lowering_.contiguous(fusion_.getLoc(), vector, "the vector of a product is read densely");
   }
-  const Exprs strides = lowering_.stridesOf(Lowering::typeOf(matrix));
-  const Exprs extents = lowering_.extentsOf(Lowering::typeOf(matrix));
+  const Exprs strides = lowering_.stridesOf(typeOf(matrix));
+  const Exprs extents = lowering_.extentsOf(typeOf(matrix));
   const bool isDense = extents.size() < 2 ||
                        llvm::any_of(
                            llvm::seq<size_t>(extents.size() - 2, extents.size()),
@@ -500,13 +499,13 @@ LogicalResult ContractionLowering::lowerMatmul() {
   if (spec_.family == "matvec") {
     makeDenseForMatvec(a, b);
   }
-  if (tuneValue("pairs") == 2 && lowering_.stridesOf(Lowering::typeOf(a)).back() != constant(1)) {
+  if (tuneValue("pairs") == 2 && lowering_.stridesOf(typeOf(a)).back() != constant(1)) {
     a = lowering_.contiguous(fusion_.getLoc(), a,
                              "pairs of neighbours along k are one step of the product");
   }
-  Exprs aStrides = lowering_.stridesOf(Lowering::typeOf(a));
-  Exprs bStrides = lowering_.stridesOf(Lowering::typeOf(b));
-  const Exprs aExtents = lowering_.extentsOf(Lowering::typeOf(a));
+  Exprs aStrides = lowering_.stridesOf(typeOf(a));
+  Exprs bStrides = lowering_.stridesOf(typeOf(b));
+  const Exprs aExtents = lowering_.extentsOf(typeOf(a));
   if (llvm::isa<op::LinearOp>(root_)) {
     std::swap(bStrides[0], bStrides[1]);  // [n, k] read as [k, n]
     const size_t batchDims = aExtents.size() - std::min<size_t>(2, aExtents.size());
@@ -518,7 +517,7 @@ LogicalResult ContractionLowering::lowerMatmul() {
   bindEpilogue();
   Value wanted = wantedPlace();
   Value out = wanted;
-  Exprs outStrides = lowering_.stridesOf(Lowering::typeOf(out));
+  Exprs outStrides = lowering_.stridesOf(typeOf(out));
   if (outStrides.back() != constant(1) && extents_.back() != constant(1)) {
     out = lowering_.slot(lowering_.contiguousType(extents_, written()));
     outStrides = lowering_.rowMajor(extents_);
@@ -591,8 +590,19 @@ LogicalResult ContractionLowering::lowerMatmul() {
       suffix();
   return finish(a, b, out, wanted);
 }
-LogicalResult Lowering::lowerContraction(op::FusionOp fusion) {
-  return ContractionLowering(*this, fusion).lower();
+
+namespace {
+
+LogicalResult lowerContraction(op::FusionOp fusion, LoweringContext& context) {
+  return ContractionLowering(context, fusion).lower();
+}
+
+}  // namespace
+
+void registerContractionRules(RuleSet& rules) {
+  rules.addFamily("gemm", lowerContraction);
+  rules.addFamily("matmul", lowerContraction);
+  rules.addFamily("convolution", lowerContraction);
 }
 
 }  // namespace straightline::lowering

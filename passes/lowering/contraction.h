@@ -7,7 +7,9 @@
 
 #include "passes/contraction_problem.h"
 #include "passes/kernel_choice.h"
+#include "passes/lowering/context.h"
 #include "passes/lowering/loops.h"
+#include "passes/lowering/scalar_evaluator.h"
 
 namespace straightline::lowering {
 
@@ -15,7 +17,7 @@ namespace straightline::lowering {
 /// and matmul), contraction_library.cpp (calls of libraries) and convolution.cpp.
 class ContractionLowering {
  public:
-  ContractionLowering(Lowering& lowering, op::FusionOp fusion);
+  ContractionLowering(LoweringContext& lowering, op::FusionOp fusion);
 
   mlir::LogicalResult lower();
 
@@ -220,7 +222,7 @@ class ContractionLowering {
   /// Strides of the weight as convolution_direct names its dims: group, output, input, kh, kw.
   Exprs directWeightStrides(mlir::Value weight, const ConvolutionGeometry& g);
 
-  Lowering& lowering_;
+  LoweringContext& lowering_;
   op::FusionOp fusion_;
   Problem problem_;
   mlir::Operation* root_;

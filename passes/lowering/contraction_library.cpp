@@ -20,8 +20,7 @@ LogicalResult ContractionLowering::lowerProductOnQueue() {
   const int64_t activation = libraryActivation();
   const bool whole = activation >= 0;
   Value wanted = whole ? lowering_.destination(fusion_.getResult(0)) : Value();
-  const bool direct =
-      whole && lowering_.stridesOf(Lowering::typeOf(wanted)) == lowering_.rowMajor(extents_);
+  const bool direct = whole && lowering_.stridesOf(typeOf(wanted)) == lowering_.rowMajor(extents_);
   Value out = direct ? wanted : lowering_.slot(lowering_.contiguousType(extents_, element()));
   Value a = lowering_.bufferOf(outer(0u));
   Value b = lowering_.bufferOf(outer(1u));
@@ -29,12 +28,12 @@ LogicalResult ContractionLowering::lowerProductOnQueue() {
   auto put = [&](llvm::StringRef key, AffineExpr value) {
     attributes.push_back(lowering_.named(key, lowering_.number(value)));
   };
-  const Exprs weight = lowering_.extentsOf(Lowering::typeOf(b));
+  const Exprs weight = lowering_.extentsOf(typeOf(b));
   if (linear) {
     auto [rows, stride] = collapseRows(a, kDense);
     a = rows;
     b = withUnitStride(b);
-    const Exprs strides = lowering_.stridesOf(Lowering::typeOf(b));
+    const Exprs strides = lowering_.stridesOf(typeOf(b));
     Exprs leading(extents_.begin(), extents_.end() - 1);
     put("m", lowering_.product(leading));
     put("k", weight[1]);
@@ -137,7 +136,7 @@ ContractionLowering::AddAndRelu ContractionLowering::addAndRelu() {
 }
 
 Value ContractionLowering::denseChannelsLast(Value buffer, llvm::StringRef why) {
-  const kernel::BufferType type = Lowering::typeOf(buffer);
+  const kernel::BufferType type = typeOf(buffer);
   if (isDenseChannelsLast(type)) {
     return buffer;
   }
@@ -179,7 +178,7 @@ Value ContractionLowering::zeroBias(AffineExpr count) {
   }
   std::string key = "zero bias,";
   llvm::raw_string_ostream(key) << count << "," << element();
-  Value& prepared = lowering_.packs_[key];
+  Value& prepared = lowering_.shared(key);
   if (!prepared) {
     prepared = lowering_.preparedBuffer(fusion_.getLoc(), type, "no_bias.");
     lowering_.atEndOfPrepare([&] { fill(prepared); });
@@ -194,7 +193,7 @@ LogicalResult ContractionLowering::lowerConvolutionOnQueue() {
   const mlir::Location loc = fusion_.getLoc();
   const AddAndRelu epilogue = addAndRelu();
   Value wanted = epilogue.isAll ? lowering_.destination(fusion_.getResult(0)) : Value();
-  const bool direct = wanted && isDenseChannelsLast(Lowering::typeOf(wanted));
+  const bool direct = wanted && isDenseChannelsLast(typeOf(wanted));
   Value out =
       direct ? wanted
              : lowering_.slot(lowering_.type(extents_, element(), channelsInnermost(extents_)));
@@ -236,7 +235,7 @@ LogicalResult ContractionLowering::lowerConvolutionOnQueue() {
 }
 
 Value ContractionLowering::withUnitStride(Value buffer) {
-  const Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
+  const Exprs strides = lowering_.stridesOf(typeOf(buffer));
   const bool isDense = strides.back() == constant(1) ||
                        (strides.size() > 1 && strides[strides.size() - 2] == constant(1));
   return isDense ? buffer : lowering_.contiguous(fusion_.getLoc(), buffer, kDense);
@@ -247,8 +246,8 @@ Value ContractionLowering::putBatched(llvm::StringRef name, Value buffer,
   auto put = [&](const char* what, AffineExpr value) {
     attributes.push_back(lowering_.named((name + what).str(), lowering_.number(value)));
   };
-  auto extents = lowering_.extentsOf(Lowering::typeOf(buffer));
-  Exprs strides = lowering_.stridesOf(Lowering::typeOf(buffer));
+  auto extents = lowering_.extentsOf(typeOf(buffer));
+  Exprs strides = lowering_.stridesOf(typeOf(buffer));
   const size_t dims = std::max<size_t>(extents.size(), 2) - 2;
   auto batch = mergeLoops(makeLoops(lowering_, Exprs(extents.begin(), extents.begin() + dims),
                                     {Exprs(strides.begin(), strides.begin() + dims)}));
@@ -288,10 +287,9 @@ LogicalResult ContractionLowering::lowerExternal() {
   // The library computes x * w^T + b; whatever follows is an elementwise kernel over its result.
   const bool plain = fusion_.getNumResults() == 1 && yielded()[0] == root_->getResult(0);
   Value wanted = plain ? lowering_.destination(fusion_.getResult(0)) : Value();
-  Value whole =
-      plain && lowering_.stridesOf(Lowering::typeOf(wanted)) == lowering_.rowMajor(extents_)
-          ? wanted
-          : lowering_.slot(lowering_.contiguousType(extents_, element()));
+  Value whole = plain && lowering_.stridesOf(typeOf(wanted)) == lowering_.rowMajor(extents_)
+                    ? wanted
+                    : lowering_.slot(lowering_.contiguousType(extents_, element()));
   Value flat = lowering_.tryReshape(loc, whole, {m, extents_.back()});
   llvm::SmallVector<Value> inputs = {x};
   llvm::append_range(inputs, constants);
@@ -310,18 +308,16 @@ LogicalResult ContractionLowering::lowerExternal() {
 
 Value ContractionLowering::denseConstant(Value tensor) {
   Value buffer = lowering_.bufferOf(tensor);
-  const Exprs extents = lowering_.extentsOf(Lowering::typeOf(buffer));
-  if (lowering_.stridesOf(Lowering::typeOf(buffer)) == lowering_.rowMajor(extents) ||
-      lowering_.inPrepare()) {
+  const Exprs extents = lowering_.extentsOf(typeOf(buffer));
+  if (lowering_.stridesOf(typeOf(buffer)) == lowering_.rowMajor(extents) || lowering_.inPrepare()) {
     return lowering_.contiguous(fusion_.getLoc(), buffer, kDense);
   }
   const std::string key =
       "dense," + std::to_string(reinterpret_cast<uintptr_t>(buffer.getAsOpaquePointer()));
-  Value& dense = lowering_.packs_[key];
+  Value& dense = lowering_.shared(key);
   if (!dense) {
-    dense = preparedBuffer(
-        tensor, ".dense",
-        lowering_.contiguousType(extents, Lowering::typeOf(buffer).getElementType()));
+    dense = preparedBuffer(tensor, ".dense",
+                           lowering_.contiguousType(extents, typeOf(buffer).getElementType()));
     lowering_.atEndOfPrepare([&] {
       lowering_.copy(fusion_.getLoc(), lowering_.viewInPrepare(buffer), dense, "copy", kDense);
     });

@@ -16,7 +16,7 @@ using mlir::success;
 using mlir::Value;
 
 Value ContractionLowering::channelsLast(Value buffer, llvm::ArrayRef<int64_t> need) {
-  kernel::BufferType type = Lowering::typeOf(buffer);
+  kernel::BufferType type = typeOf(buffer);
   const Exprs strides = lowering_.stridesOf(type);
   const Exprs extents = lowering_.extentsOf(type);
   bool fits = strides[1] == constant(1) || extents[1] == constant(1);
@@ -46,7 +46,7 @@ Value ContractionLowering::channelsLast(Value buffer, llvm::ArrayRef<int64_t> ne
 }
 
 Value ContractionLowering::as2d(Value buffer) {
-  kernel::BufferType type = Lowering::typeOf(buffer);
+  kernel::BufferType type = typeOf(buffer);
   if (type.getRank() == 4) {
     return buffer;
   }
@@ -79,10 +79,10 @@ LogicalResult ContractionLowering::lowerConvolution() {
   }
   if (!anyLayout) {
     in = channelsLast(in, requiredBorder(g, spec_.family, tuneValue("m")));
-    if (lowering_.stridesOf(Lowering::typeOf(out))[1] != constant(1)) {
+    if (lowering_.stridesOf(typeOf(out))[1] != constant(1)) {
       out = lowering_.slot(lowering_.type(extents_, written(), channelsInnermost(extents_)));
     }
-    const Exprs outStrides = lowering_.stridesOf(Lowering::typeOf(out));
+    const Exprs outStrides = lowering_.stridesOf(typeOf(out));
     for (size_t i = 0; i < epilogueBuffers_.size(); ++i) {
       if (epilogueStrides_[i][1] != constant(0) && epilogueStrides_[i][1] != constant(1)) {
         materialise(i, outStrides);
@@ -90,10 +90,10 @@ LogicalResult ContractionLowering::lowerConvolution() {
     }
   }
   Value out4 = as2d(out);
-  const Exprs inExtents = lowering_.extentsOf(Lowering::typeOf(in));
-  const Exprs outExtents = lowering_.extentsOf(Lowering::typeOf(out4));
-  const Exprs inStrides = lowering_.stridesOf(Lowering::typeOf(in));
-  const Exprs outStrides = lowering_.stridesOf(Lowering::typeOf(out4));
+  const Exprs inExtents = lowering_.extentsOf(typeOf(in));
+  const Exprs outExtents = lowering_.extentsOf(typeOf(out4));
+  const Exprs inStrides = lowering_.stridesOf(typeOf(in));
+  const Exprs outStrides = lowering_.stridesOf(typeOf(out4));
   llvm::SmallVector<Exprs> epilogueRows;
   for (Exprs strides : epilogueStrides_) {
     if (oneD) {
@@ -136,9 +136,8 @@ LogicalResult ContractionLowering::lowerConvolution() {
     put("outStride", lowering_.numbers({outStrides[0], outStrides[2], outStrides[3]}));
     if (spec_.family == "winograd") {
       llvm::SmallVector<int64_t> border(8, 0);
-      if (Lowering::typeOf(in).hasBorder()) {
-        border.assign(Lowering::typeOf(in).getBorder().begin(),
-                      Lowering::typeOf(in).getBorder().end());
+      if (typeOf(in).hasBorder()) {
+        border.assign(typeOf(in).getBorder().begin(), typeOf(in).getBorder().end());
       }
       put("border", lowering_.numbers({constant(border[4]), constant(border[5]),
                                        constant(border[6]), constant(border[7])}));
@@ -156,8 +155,8 @@ Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeomet
   if (spec_.family == "convolution_direct") {
     return onDevice() && tuneValue("rows") > 0 ? channelsLastWeight(weight, g) : source;
   }
-  Exprs strides = lowering_.stridesOf(Lowering::typeOf(source));
-  const Exprs extents = lowering_.extentsOf(Lowering::typeOf(source));
+  Exprs strides = lowering_.stridesOf(typeOf(source));
+  const Exprs extents = lowering_.extentsOf(typeOf(source));
   if (strides.size() == 3) {
     strides.insert(strides.begin() + 2, constant(0));
   }
@@ -218,10 +217,10 @@ Exprs ContractionLowering::channelsInnermost(const Exprs& extents) {
 void ContractionLowering::copyChannels(Value from, Value to, llvm::StringRef op,
                                        llvm::StringRef why) {
   const mlir::Location loc = fusion_.getLoc();
-  const mlir::Type elements = Lowering::typeOf(to).getElementType();
-  const Exprs inside = lowering_.extentsOf(Lowering::typeOf(from));
-  const Exprs strides = lowering_.stridesOf(Lowering::typeOf(to));
-  Exprs rest = lowering_.extentsOf(Lowering::typeOf(to));
+  const mlir::Type elements = typeOf(to).getElementType();
+  const Exprs inside = lowering_.extentsOf(typeOf(from));
+  const Exprs strides = lowering_.stridesOf(typeOf(to));
+  Exprs rest = lowering_.extentsOf(typeOf(to));
   if (rest[1] == inside[1]) {
     lowering_.copy(loc, from, to, op, why);
     return;
@@ -245,10 +244,10 @@ void ContractionLowering::copyChannels(Value from, Value to, llvm::StringRef op,
 }
 
 Value ContractionLowering::paddedImage(Value image, int64_t channels) {
-  Exprs extents = lowering_.extentsOf(Lowering::typeOf(image));
+  Exprs extents = lowering_.extentsOf(typeOf(image));
   extents[1] = constant(channels);
-  Value padded = lowering_.slot(lowering_.type(extents, Lowering::typeOf(image).getElementType(),
-                                               channelsInnermost(extents)));
+  Value padded = lowering_.slot(
+      lowering_.type(extents, typeOf(image).getElementType(), channelsInnermost(extents)));
   copyChannels(image, padded, "reorder",
                "the convolution reads the channels of a pixel side by side, 16 bytes at a time");
   return padded;
@@ -256,7 +255,7 @@ Value ContractionLowering::paddedImage(Value image, int64_t channels) {
 
 Value ContractionLowering::channelsLastWeight(Value weight, const ConvolutionGeometry& g) {
   Value source = lowering_.bufferOf(weight);
-  const kernel::BufferType type = Lowering::typeOf(source);
+  const kernel::BufferType type = typeOf(source);
   Exprs extents = lowering_.extentsOf(type);
   const bool isWhole = wholePieces(g) == g.c;
   extents[1] = isWhole ? extents[1] : constant(wholePieces(g));
@@ -277,7 +276,7 @@ Value ContractionLowering::channelsLastWeight(Value weight, const ConvolutionGeo
   }
   const std::string key =
       "channels last," + std::to_string(reinterpret_cast<uintptr_t>(source.getAsOpaquePointer()));
-  Value& prepared = lowering_.packs_[key];
+  Value& prepared = lowering_.shared(key);
   if (!prepared) {
     prepared = preparedBuffer(weight, ".channels_last", wanted);
     lowering_.atEndOfPrepare(
@@ -287,8 +286,8 @@ Value ContractionLowering::channelsLastWeight(Value weight, const ConvolutionGeo
 }
 
 Exprs ContractionLowering::directWeightStrides(Value weight, const ConvolutionGeometry& g) {
-  Exprs strides = lowering_.stridesOf(Lowering::typeOf(weight));
-  const Exprs extents = lowering_.extentsOf(Lowering::typeOf(weight));
+  Exprs strides = lowering_.stridesOf(typeOf(weight));
+  const Exprs extents = lowering_.extentsOf(typeOf(weight));
   if (strides.size() == 3) {
     strides.insert(strides.begin() + 2, constant(0));
   }

@@ -3,22 +3,22 @@
 #include <algorithm>
 
 #include "llvm/ADT/STLExtras.h"
-#include "passes/lowering/lowering.h"
+#include "passes/lowering/context.h"
 
 namespace straightline::lowering {
 
 using mlir::Value;
 
-void Lowering::callLibrary(mlir::Location loc, const LibraryKernel& chosen,
-                           llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants, Value out,
-                           llvm::ArrayRef<mlir::NamedAttribute> attributes) {
+void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chosen,
+                                  llvm::ArrayRef<Value> inputs, llvm::ArrayRef<Value> constants,
+                                  Value out, llvm::ArrayRef<mlir::NamedAttribute> attributes) {
   const sl_kernel_desc& kernel = chosen.kernel;
-  mlir::OpBuilder builder(context_);
+  mlir::OpBuilder builder(context());
   const mlir::StringAttr plan =
       kernel.plan_symbol ? builder.getStringAttr(kernel.plan_symbol) : mlir::StringAttr();
   const mlir::StringAttr destroy =
       plan ? builder.getStringAttr(plan.getValue() + "_destroy") : mlir::StringAttr();
-  builder.setInsertionPointToEnd(module_.getBody());
+  builder.setInsertionPointToEnd(module().getBody());
   auto types = [&](llvm::ArrayRef<Value> values) {
     return builder.getTypeArrayAttr(
         llvm::map_to_vector(values, [](Value value) { return value.getType(); }));
@@ -32,30 +32,30 @@ void Lowering::callLibrary(mlir::Location loc, const LibraryKernel& chosen,
   }
   std::string name = llvm::StringRef(kernel.name).str();
   std::replace(name.begin(), name.end(), '.', '_');
-  name += "_" + std::to_string(usedNames_["decl." + name]++);
+  name += "_" + std::to_string(nextNumber("decl." + name));
   mlir::NamedAttrList described(attributes);
   if (asked.variant != 0) {
     described.set("variant", builder.getI64IntegerAttr(asked.variant));
   }
   auto decl = kernel::DeclOp::create(
       builder, loc, builder.getStringAttr(name), types(inputs),
-      mlir::DenseBoolArrayAttr::get(context_, isConstant), types({out}),
+      mlir::DenseBoolArrayAttr::get(context(), isConstant), types({out}),
       builder.getStrArrayAttr({"write"}), types(workspace), builder.getStringAttr(kernel.op),
-      described.getDictionary(context_), builder.getStringAttr(kernel.run_symbol), plan, destroy,
+      described.getDictionary(context()), builder.getStringAttr(kernel.run_symbol), plan, destroy,
       kernel.can_fail ? builder.getUnitAttr() : mlir::UnitAttr());
   if (target_.getBackend() != "cpu" && chosen.spec.family.empty()) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(target_.getBackend()));
   }
-  auto queue = mlir::FlatSymbolRefAttr::get(context_, teamQueue());
-  auto callee = mlir::FlatSymbolRefAttr::get(context_, name);
+  auto queue = mlir::FlatSymbolRefAttr::get(context(), teamQueue());
+  auto callee = mlir::FlatSymbolRefAttr::get(context(), name);
   Value handle;
   if (plan) {
-    builder.setInsertionPoint(prepare_);
-    handle = kernel::HandleOp::create(builder, loc, kernel::HandleType::get(context_),
+    builder.setInsertionPoint(parts_.prepare);
+    handle = kernel::HandleOp::create(builder, loc, kernel::HandleType::get(context()),
                                       builder.getStringAttr(name), destroy);
     llvm::SmallVector<Value> early =
         llvm::map_to_vector(constants, [&](Value constant) { return viewInPrepare(constant); });
-    builder.setInsertionPointToEnd(&prepare_.getBody().front());
+    builder.setInsertionPointToEnd(&parts_.prepare.getBody().front());
     kernel::PlanOp::create(builder, loc, callee, early, handle, queue);
   }
   auto call = kernel::CallOp::create(

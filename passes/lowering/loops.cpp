@@ -5,11 +5,11 @@
 
 namespace straightline::lowering {
 
-llvm::SmallVector<Loop> makeLoops(Lowering& lowering, const Exprs& extents,
+llvm::SmallVector<Loop> makeLoops(const Sizes& sizes, const Exprs& extents,
                                   llvm::ArrayRef<Exprs> strides) {
   llvm::SmallVector<Loop> loops;
   for (size_t dim = 0; dim < extents.size(); ++dim) {
-    if (extents[dim] == lowering.constant(1)) {
+    if (extents[dim] == sizes.constant(1)) {
       continue;
     }
     Loop loop{extents[dim], {}};
@@ -38,9 +38,9 @@ llvm::SmallVector<Loop> mergeLoops(llvm::SmallVector<Loop> loops) {
   return loops;
 }
 
-void orderLoops(Lowering& lowering, llvm::SmallVectorImpl<Loop>& loops, size_t key) {
+void orderLoops(const Sizes& sizes, llvm::SmallVectorImpl<Loop>& loops, size_t key) {
   llvm::stable_sort(loops, [&](const Loop& a, const Loop& b) {
-    return lowering.upperBound(a.strides[key]) > lowering.upperBound(b.strides[key]);
+    return sizes.upperBound(a.strides[key]) > sizes.upperBound(b.strides[key]);
   });
 }
 
@@ -66,6 +66,25 @@ std::string sizeName(llvm::ArrayRef<Loop> loops) { return sizeName(extentsOf(loo
 Exprs without(Exprs values, int64_t dim) {
   values.erase(values.begin() + dim);
   return values;
+}
+
+Exprs part(const Exprs& values, size_t first, size_t count) {
+  return Exprs(values.begin() + first, values.begin() + first + count);
+}
+
+mlir::AffineExpr onlyExtent(const Sizes& sizes, llvm::ArrayRef<Loop> loops) {
+  return loops.empty() ? sizes.constant(1) : loops[0].extent;
+}
+
+mlir::AffineExpr onlyStride(const Sizes& sizes, llvm::ArrayRef<Loop> loops, size_t operand) {
+  return loops.empty() ? sizes.constant(0) : loops[0].strides[operand];
+}
+
+bool isDenseRun(const Sizes& sizes, llvm::ArrayRef<Loop> loops) {
+  return loops.empty() ||
+         (loops.size() == 1 && llvm::all_of(loops[0].strides, [&](mlir::AffineExpr stride) {
+            return stride == sizes.constant(1);
+          }));
 }
 
 }  // namespace straightline::lowering

@@ -5,7 +5,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/contraction_problem.h"
+#include "passes/lowering/context.h"
 #include "passes/lowering/loops.h"
+#include "passes/lowering/scalar_evaluator.h"
 
 namespace straightline::lowering {
 
@@ -48,7 +50,8 @@ struct Part {
 
 class ProductGroup {
  public:
-  ProductGroup(Lowering& lowering, op::FusionOp fusion) : lowering_(lowering), fusion_(fusion) {}
+  ProductGroup(LoweringContext& lowering, op::FusionOp fusion)
+      : lowering_(lowering), fusion_(fusion) {}
 
   LogicalResult lower() {
     if (failed(collect()) || failed(findAccesses())) {
@@ -192,7 +195,7 @@ class ProductGroup {
     if (fits) {
       return {access, buffer, loops.empty() ? lowering_.constant(0) : loops[0].strides[0], step};
     }
-    mlir::Type type = Lowering::typeOf(buffer).getElementType();
+    mlir::Type type = typeOf(buffer).getElementType();
     Value expanded = lowering_.view(fusion_.getLoc(), buffer,
                                     lowering_.type(extents, type, strides), lowering_.constant(0));
     Value fresh = lowering_.slot(lowering_.contiguousType(extents, type));
@@ -209,12 +212,12 @@ class ProductGroup {
       const Exprs extents = extentsOf(part.yielded);
       for (op::LinearOp linear : part.linears) {
         Value weight = lowering_.bufferOf(fusionInput(fusion_, linear.getWeight()));
-        if (lowering_.stridesOf(Lowering::typeOf(weight)).back() != lowering_.constant(1)) {
+        if (lowering_.stridesOf(typeOf(weight)).back() != lowering_.constant(1)) {
           weight = lowering_.contiguous(fusion_.getLoc(), weight,
                                         "the rows of the weight are one stride apart");
         }
         part.weights.push_back(weight);
-        part.weightStrides.push_back(lowering_.stridesOf(Lowering::typeOf(weight))[0]);
+        part.weightStrides.push_back(lowering_.stridesOf(typeOf(weight))[0]);
       }
       for (const Access& access : part.accesses) {
         part.operands.push_back(rowOperand(access, extents, false));
@@ -225,7 +228,7 @@ class ProductGroup {
 
   void bindResult(Part& part, Value result, const Exprs& extents) {
     part.wanted = lowering_.destination(result);
-    Exprs strides = lowering_.stridesOf(Lowering::typeOf(part.wanted));
+    Exprs strides = lowering_.stridesOf(typeOf(part.wanted));
     const AffineExpr step = strides.pop_back_val();
     auto loops =
         mergeLoops(makeLoops(lowering_, Exprs(extents.begin(), extents.end() - 1), {strides}));
@@ -247,7 +250,7 @@ class ProductGroup {
   void buildBodies() {
     llvm::SmallVector<mlir::Type> types;
     for (const RowOperand& operand : rowOperands_) {
-      types.push_back(scalarType(Lowering::typeOf(operand.buffer).getElementType()));
+      types.push_back(scalarType(typeOf(operand.buffer).getElementType()));
     }
     const size_t inputs = types.size();
     for (size_t stage = 0; stage <= reductions_.size(); ++stage) {
@@ -273,7 +276,7 @@ class ProductGroup {
   void addEpilogue(size_t number, Part& part) {
     llvm::SmallVector<mlir::Type> types(part.linears.size(), sumType());
     for (const RowOperand& operand : part.operands) {
-      types.push_back(scalarType(Lowering::typeOf(operand.buffer).getElementType()));
+      types.push_back(scalarType(typeOf(operand.buffer).getElementType()));
     }
     spec_.bodies.push_back(
         {"epilogue" + std::to_string(number), types,
@@ -371,7 +374,7 @@ class ProductGroup {
   void buildSchedule() {
     spec_.family =
         findKernel(fusion_->getAttrOfType<mlir::StringAttr>("op.kernel").getValue())->family;
-    spec_.op = Lowering::opNames(fusion_);
+    spec_.op = opNames(fusion_);
     spec_.why = fusion_->getAttrOfType<mlir::StringAttr>("op.why").str();
     spec_.costUs = fusion_->getAttrOfType<mlir::FloatAttr>(kGroupCostAttribute).getValueAsDouble();
     spec_.ownCost = true;
@@ -415,8 +418,7 @@ class ProductGroup {
   /// A result is finished in registers before it is stored: an operand of its layout may be
   /// overwritten.
   void addTie(const Part& part, const RowOperand& operand) {
-    const kernel::BufferType in = Lowering::typeOf(operand.buffer),
-                             out = Lowering::typeOf(part.out);
+    const kernel::BufferType in = typeOf(operand.buffer), out = typeOf(part.out);
     if (operand.row == part.outStride && operand.element == lowering_.constant(1) &&
         in.getElementType() == out.getElementType() &&
         lowering_.extentsOf(in) == lowering_.extentsOf(out)) {
@@ -425,7 +427,7 @@ class ProductGroup {
     }
   }
 
-  Lowering& lowering_;
+  LoweringContext& lowering_;
   op::FusionOp fusion_;
   Value rows_;  ///< as the products read them
   llvm::SmallVector<op::ReductionOpInterface> reductions_;
@@ -435,10 +437,14 @@ class ProductGroup {
   KernelSpec spec_;
 };
 
+LogicalResult lowerProductGroup(op::FusionOp fusion, LoweringContext& context) {
+  return ProductGroup(context, fusion).lower();
+}
+
 }  // namespace
 
-LogicalResult Lowering::lowerProductGroup(op::FusionOp fusion) {
-  return ProductGroup(*this, fusion).lower();
+void registerProductGroupRules(RuleSet& rules) {
+  rules.addFamily("product_group", lowerProductGroup);
 }
 
 }  // namespace straightline::lowering

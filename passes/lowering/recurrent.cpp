@@ -2,6 +2,7 @@
 // lstm_sequence, gru_sequence, rnn_sequence: all steps of one direction of a layer in one launch.
 // place-on-cuda chooses how it divides the work.
 #include "passes/contraction_problem.h"
+#include "passes/lowering/context.h"
 #include "passes/lowering/loops.h"
 
 namespace straightline::lowering {
@@ -10,9 +11,11 @@ using mlir::LogicalResult;
 using mlir::success;
 using mlir::Value;
 
+namespace {
+
 /// What the kernel reads and writes besides its sizes. `starts` is empty for zeros; `bias` may be
 /// null.
-struct Lowering::SequenceParts {
+struct SequenceParts {
   llvm::StringRef cell;
   int64_t gates;
   Value projected, weight;
@@ -42,44 +45,24 @@ struct Lowering::SequenceParts {
   }
 };
 
-LogicalResult Lowering::lowerSequence(op::LstmSequenceOp sequence) {
-  SequenceParts parts = SequenceParts::of(sequence);
-  parts.ends.push_back(sequence.getC());
-  if (sequence.getC0()) {
-    parts.starts.push_back(sequence.getC0());
-  }
-  return lowerSequence(sequence, parts);
-}
-
-LogicalResult Lowering::lowerSequence(op::GruSequenceOp sequence) {
-  SequenceParts parts = SequenceParts::of(sequence);
-  parts.bias = sequence.getBias();
-  return lowerSequence(sequence, parts);
-}
-
-LogicalResult Lowering::lowerSequence(op::RnnSequenceOp sequence) {
-  SequenceParts parts = SequenceParts::of(sequence);
-  parts.isRelu = sequence.getNonlinearity() == "relu";
-  return lowerSequence(sequence, parts);
-}
-
-LogicalResult Lowering::lowerSequence(mlir::Operation* op, const SequenceParts& parts) {
+LogicalResult lowerSequence(mlir::Operation* op, const SequenceParts& parts,
+                            LoweringContext& context) {
   const mlir::Location loc = op->getLoc();
   const std::string cell = parts.cell.str();
-  if (target_.getBackend() == "cpu") {
+  if (context.target().getBackend() == "cpu") {
     return op->emitOpError() << "unsupported: " << cell
                              << "_sequence has a kernel for devices only; " << cell
                              << " is supported";
   }
   // Neighbours of a step lie side by side; of y, any strides.
   auto dense = [&](Value tensor) {
-    Value buffer = bufferOf(tensor);
-    return stridesOf(typeOf(buffer)).back() == constant(1)
+    Value buffer = context.bufferOf(tensor);
+    return context.stridesOf(typeOf(buffer)).back() == context.constant(1)
                ? buffer
-               : contiguous(loc, buffer, cell + " reads neighbouring units");
+               : context.contiguous(loc, buffer, cell + " reads neighbouring units");
   };
   Value projected = dense(parts.projected), weight = dense(parts.weight);
-  const Exprs extents = extentsOf(parts.y);
+  const Exprs extents = context.extentsOf(parts.y);
   KernelSpec spec;
   spec.family = "recurrent_sequence";
   spec.op = cell + "_sequence";
@@ -88,53 +71,83 @@ LogicalResult Lowering::lowerSequence(mlir::Operation* op, const SequenceParts& 
   if (parts.bias) {
     spec.inputs.push_back(dense(parts.bias));
   }
-  Exprs starts(2, constant(0)), ends(2, constant(0));
+  Exprs starts(2, context.constant(0)), ends(2, context.constant(0));
   for (auto [place, start] : llvm::enumerate(parts.starts)) {
     spec.inputs.push_back(dense(start));
-    starts[place] = stridesOf(typeOf(spec.inputs.back()))[0];
+    starts[place] = context.stridesOf(typeOf(spec.inputs.back()))[0];
   }
-  Value y = destination(parts.y);
+  Value y = context.destination(parts.y);
   spec.outputs = {y};
   llvm::SmallVector<std::pair<Value, Value>> copies;
   for (auto [place, end] : llvm::enumerate(parts.ends)) {
-    Value wanted = destination(end);
+    Value wanted = context.destination(end);
     Value written = wanted;
-    if (stridesOf(typeOf(wanted)).back() != constant(1)) {
-      written = slot(contiguousType(extentsOf(end), typeOf(wanted).getElementType()));
+    if (context.stridesOf(typeOf(wanted)).back() != context.constant(1)) {
+      written = context.slot(
+          context.contiguousType(context.extentsOf(end), typeOf(wanted).getElementType()));
       copies.push_back({written, wanted});
     }
     spec.outputs.push_back(written);
-    ends[place] = stridesOf(typeOf(written))[0];
+    ends[place] = context.stridesOf(typeOf(written))[0];
   }
-  const Exprs from = stridesOf(typeOf(projected));
-  const bool isEarly = !inPrepare() && isFixedInRun(parts.weight);
-  spec.tune = {named("gates", number(parts.gates)),
-               named("hidden", number(extents[2])),
-               named("lanes", number(0)),
-               named("blocks", number(0)),
-               named("rows", number(0)),
-               named("threads", number(0)),
-               named("bias", number(parts.bias ? 1 : 0)),
-               named("start", number(parts.starts.empty() ? 0 : 1)),
-               named("reversed", number(parts.isReversed ? 1 : 0)),
-               named("early", number(isEarly ? 1 : 0)),
-               named("relu", number(parts.isRelu ? 1 : 0))};
-  spec.shape = {named("steps", number(extents[0])),
-                named("batch", number(extents[1])),
-                named("projectedStride", numbers({from[0], from[1]})),
-                named("weightStride", number(stridesOf(typeOf(weight))[0])),
-                named("startStride", numbers(starts)),
-                named("yStride", numbers(stridesOf(typeOf(y)))),
-                named("endStride", numbers(ends))};
+  const Exprs from = context.stridesOf(typeOf(projected));
+  const bool isEarly = !context.inPrepare() && isFixedInRun(parts.weight);
+  spec.tune = {context.named("gates", context.number(parts.gates)),
+               context.named("hidden", context.number(extents[2])),
+               context.named("lanes", context.number(0)),
+               context.named("blocks", context.number(0)),
+               context.named("rows", context.number(0)),
+               context.named("threads", context.number(0)),
+               context.named("bias", context.number(parts.bias ? 1 : 0)),
+               context.named("start", context.number(parts.starts.empty() ? 0 : 1)),
+               context.named("reversed", context.number(parts.isReversed ? 1 : 0)),
+               context.named("early", context.number(isEarly ? 1 : 0)),
+               context.named("relu", context.number(parts.isRelu ? 1 : 0))};
+  spec.shape = {context.named("steps", context.number(extents[0])),
+                context.named("batch", context.number(extents[1])),
+                context.named("projectedStride", context.numbers({from[0], from[1]})),
+                context.named("weightStride", context.number(context.stridesOf(typeOf(weight))[0])),
+                context.named("startStride", context.numbers(starts)),
+                context.named("yStride", context.numbers(context.stridesOf(typeOf(y)))),
+                context.named("endStride", context.numbers(ends))};
   spec.name = spec.op + sizeName(extents);
-  spec.costUs = static_cast<double>(upperBound(extents[0])) * 0.7;  // a step
+  spec.costUs = static_cast<double>(context.upperBound(extents[0])) * 0.7;  // a step
   spec.ownCost = true;
-  launch(loc, spec);
+  context.launch(loc, spec);
   for (auto [written, wanted] : copies) {
-    copy(loc, written, wanted, "copy",
-         "the result is wanted in another layout than " + cell + " writes");
+    context.copy(loc, written, wanted, "copy",
+                 "the result is wanted in another layout than " + cell + " writes");
   }
   return success();
+}
+
+LogicalResult lowerLstm(op::LstmSequenceOp sequence, LoweringContext& context) {
+  SequenceParts parts = SequenceParts::of(sequence);
+  parts.ends.push_back(sequence.getC());
+  if (sequence.getC0()) {
+    parts.starts.push_back(sequence.getC0());
+  }
+  return lowerSequence(sequence, parts, context);
+}
+
+LogicalResult lowerGru(op::GruSequenceOp sequence, LoweringContext& context) {
+  SequenceParts parts = SequenceParts::of(sequence);
+  parts.bias = sequence.getBias();
+  return lowerSequence(sequence, parts, context);
+}
+
+LogicalResult lowerRnn(op::RnnSequenceOp sequence, LoweringContext& context) {
+  SequenceParts parts = SequenceParts::of(sequence);
+  parts.isRelu = sequence.getNonlinearity() == "relu";
+  return lowerSequence(sequence, parts, context);
+}
+
+}  // namespace
+
+void registerRecurrentRules(RuleSet& rules) {
+  rules.add(lowerLstm);
+  rules.add(lowerGru);
+  rules.add(lowerRnn);
 }
 
 }  // namespace straightline::lowering

@@ -10,8 +10,9 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/lowering/context.h"
 #include "passes/lowering/loops.h"
-#include "passes/lowering/lowering.h"
+#include "passes/lowering/scalar_evaluator.h"
 
 namespace straightline::lowering {
 
@@ -39,7 +40,8 @@ bool isExpensive(Operation* op) {
 
 class RowReduction {
  public:
-  RowReduction(Lowering& lowering, op::FusionOp fusion) : lowering_(lowering), fusion_(fusion) {}
+  RowReduction(LoweringContext& lowering, op::FusionOp fusion)
+      : lowering_(lowering), fusion_(fusion) {}
 
   LogicalResult lower() {
     if (failed(collect()) || failed(findAccesses())) {
@@ -224,7 +226,7 @@ class RowReduction {
     for (const Access& access : accesses_) {
       Value buffer = lowering_.bufferOf(fusion_.getInputs()[access.operand]);
       spec.inputs.push_back(buffer);
-      argumentTypes_.push_back(scalarType(Lowering::typeOf(buffer).getElementType()));
+      argumentTypes_.push_back(scalarType(typeOf(buffer).getElementType()));
       addStrides(buffer, access.map);
     }
     for (unsigned i : rowResults_) {
@@ -238,8 +240,8 @@ class RowReduction {
     for (size_t input = 0; input < spec.inputs.size(); ++input) {
       for (size_t output = rowResults_.size(); output < spec.outputs.size(); ++output) {
         if (strides_[input] == strides_[spec.inputs.size() + output] &&
-            Lowering::typeOf(spec.inputs[input]).getElementType() ==
-                Lowering::typeOf(spec.outputs[output]).getElementType()) {
+            typeOf(spec.inputs[input]).getElementType() ==
+                typeOf(spec.outputs[output]).getElementType()) {
           spec.ties.push_back({static_cast<int64_t>(input), static_cast<int64_t>(output)});
         }
       }
@@ -328,7 +330,7 @@ class RowReduction {
   void addValueTypes(KernelSpec& spec) {
     llvm::StringRef ofInputs = "i64";
     for (Value input : spec.inputs) {
-      mlir::Type element = Lowering::typeOf(input).getElementType();
+      mlir::Type element = typeOf(input).getElementType();
       if (llvm::isa<mlir::FloatType>(element) && ofInputs != "f64") {
         ofInputs = valueName(element);
       }
@@ -453,7 +455,7 @@ class RowReduction {
     spec.shape = {lowering_.named("outer", lowering_.numbers(extentsOf(outer))),
                   lowering_.named("inner", lowering_.numbers(extentsOf(inner))),
                   lowering_.named("stride", mlir::ArrayAttr::get(lowering_.context(), strideRows))};
-    spec.op = Lowering::opNames(fusion_);
+    spec.op = opNames(fusion_);
     std::string kinds;
     for (op::ReductionOpInterface reduction : reductions_) {
       kinds += (kinds.empty() ? "" : "_") + combineName(reduction.getCombineKind()).str();
@@ -473,7 +475,7 @@ class RowReduction {
     }
   }
 
-  Lowering& lowering_;
+  LoweringContext& lowering_;
   op::FusionOp fusion_;
   llvm::SmallVector<op::ReductionOpInterface> reductions_;
   Exprs extents_;
@@ -492,10 +494,14 @@ class RowReduction {
   int64_t columns_ = 0;  ///< lanes along rows; 0: as the template chooses
 };
 
+LogicalResult lowerRowReduction(op::FusionOp fusion, LoweringContext& context) {
+  return RowReduction(context, fusion).lower();
+}
+
 }  // namespace
 
-LogicalResult Lowering::lowerRowReduction(op::FusionOp fusion) {
-  return RowReduction(*this, fusion).lower();
+void registerRowReductionRules(RuleSet& rules) {
+  rules.addFamily("row_reduction", lowerRowReduction);
 }
 
 }  // namespace straightline::lowering

@@ -13,6 +13,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include "passes/cuda_architecture.h"
+#include "passes/lowering/context.h"
 #include "passes/lowering/loops.h"
 
 namespace straightline::lowering {
@@ -113,113 +114,168 @@ Cut cutOf(int64_t rows, int64_t count, int64_t k, int64_t most, int64_t processo
   return {cut, static_cast<int64_t>(llvm::divideCeil(count, cut)), true};
 }
 
-}  // namespace
+class TopkLowering {
+ public:
+  TopkLowering(op::TopkOp topk, LoweringContext& context)
+      : topk_(topk),
+        context_(context),
+        onDevice_(context.target().getBackend() != "cpu"),
+        dim_(static_cast<int64_t>(topk.getDim())),
+        k_(static_cast<int64_t>(topk.getK())),
+        outer_(without(context.extentsOf(topk.getX()), dim_)),
+        count_(*symbolic::constantValue(context.extentsOf(topk.getX())[dim_])),
+        rows_(context.upperBound(context.product(outer_))) {}
 
-LogicalResult Lowering::lowerTopk(op::TopkOp topk) {
-  const mlir::Location loc = topk.getLoc();
-  const auto dim = static_cast<int64_t>(topk.getDim()), k = static_cast<int64_t>(topk.getK());
-  const Exprs extents = extentsOf(topk.getX());
-  const Exprs outer = without(extents, dim);
-  const int64_t count = *symbolic::constantValue(extents[dim]);
-  Value x = bufferOf(topk.getX());
-  Value values = destination(topk.getValues()), wanted = destination(topk.getIndices()),
-        indices = wanted;
-  const bool onDevice = target_.getBackend() != "cpu";
-  if (!onDevice && stridesOf(typeOf(wanted))[dim] != constant(1)) {
-    // A CPU puts rows in order where the indices will be.
+  LogicalResult lower() {
+    x_ = context_.bufferOf(topk_.getX());
+    values_ = context_.destination(topk_.getValues());
+    Value wanted = context_.destination(topk_.getIndices());
+    indices_ = onDevice_ ? wanted : inRows(wanted);
+    const int64_t bytes = typeOf(x_).elementBytes();
+    if (onDevice_) {
+      cut_ = cutOf(rows_, count_, k_, mostHeld(bytes == 8 ? 16 : 8),
+                   cudaArchitecture(context_.target().getCpu()).processors);
+    }
+    if (cut_.parts == 0) {
+      return topk_.emitOpError()
+             << "takes " << k_ << " of " << count_ << " elements of " << typeOf(x_).getElementType()
+             << "; unsupported: the nearest supported forms on a device are rows of at most "
+             << kMostMerged << " or k up to " << kMostListed / 2;
+    }
+    wordBytes_ = wordBytes(bytes, count_, cut_.parts > 1);
+    if (cut_.parts > 1) {
+      launchParts();
+    }
+    launchLast();
+    if (indices_ != wanted) {
+      context_.copy(topk_.getLoc(), indices_, wanted, "copy",
+                    "the places are wanted in another layout than they are found in");
+    }
+    return success();
+  }
+
+ private:
+  /// A CPU puts rows in order where the indices will be: memory with dense rows.
+  Value inRows(Value wanted) {
+    if (context_.stridesOf(typeOf(wanted))[dim_] == context_.constant(1)) {
+      return wanted;
+    }
+    const Exprs extents = context_.extentsOf(topk_.getX());
     Exprs strides(extents.size());
-    AffineExpr next = constant(k);
+    AffineExpr next = context_.constant(k_);
     for (size_t d = extents.size(); d-- > 0;) {
-      const bool isDim = static_cast<int64_t>(d) == dim;
-      strides[d] = isDim ? constant(1) : next;
+      const bool isDim = static_cast<int64_t>(d) == dim_;
+      strides[d] = isDim ? context_.constant(1) : next;
       next = isDim ? next : next * extents[d];
     }
-    indices = slot(type(extentsOf(topk.getIndices()), typeOf(wanted).getElementType(), strides));
+    return context_.slot(context_.type(context_.extentsOf(topk_.getIndices()),
+                                       typeOf(wanted).getElementType(), strides));
   }
-  const int64_t bytes = typeOf(x).elementBytes();
-  const int64_t most = mostHeld(bytes == 8 ? 16 : 8);
-  const int64_t rows = upperBound(product(outer));
-  const Cut cut =
-      onDevice ? cutOf(rows, count, k, most, cudaArchitecture(target_.getCpu()).processors) : Cut();
-  const int64_t parts = cut.parts;
-  if (parts == 0) {
-    return topk.emitOpError()
-           << "takes " << k << " of " << count << " elements of " << typeOf(x).getElementType()
-           << "; unsupported: the nearest supported forms on a device are rows of at most "
-           << kMostMerged << " or k up to " << kMostListed / 2;
+
+  /// The first kernel of two: the words of each part.
+  void launchParts() {
+    KernelSpec spec = describe("_parts");
+    Exprs extents = outer_;
+    extents.push_back(context_.constant(cut_.parts * cut_.kept * wordBytes_ / 8));
+    words_ = context_.slot(context_.contiguousType(extents, context_.builder().getI64Type()));
+    spec.why = "native.topk: " + std::string(cut_.merges ? "each" : "the best of each") + " of " +
+               std::to_string(cut_.parts) + " parts of a long row, in order";
+    spec.inputs = {x_};
+    spec.outputs = {words_};
+    const int64_t each = llvm::divideCeil(count_, cut_.parts);
+    setSchedule(
+        spec, {}, {},
+        cut_.merges ? heldFor(each, each, wordBytes_, false) : heldFor(each, k_, wordBytes_, true));
+    context_.launch(topk_.getLoc(), spec);
   }
-  KernelSpec spec;
-  spec.family = "topk";
-  spec.op = k == count ? "sort" : "topk";
-  const std::string size = "_" + std::to_string(k) + "of" + std::to_string(count);
-  Value words;
-  const int64_t wordWide = wordBytes(bytes, count, parts > 1);
-  auto strides = [&](Value buffer) {
-    return buffer ? without(stridesOf(typeOf(buffer)), dim) : Exprs(outer.size(), constant(0));
-  };
-  auto along = [&](Value buffer) { return buffer ? stridesOf(typeOf(buffer))[dim] : constant(0); };
-  auto fill = [&](Value first, Value second, const Held& how) {
-    Exprs wordStrides(outer.size(), constant(0));
-    if (words) {
-      wordStrides = stridesOf(typeOf(words));
+
+  void launchLast() {
+    KernelSpec spec = describe("");
+    const bool isCut = cut_.parts > 1;
+    spec.why = cut_.merges ? "native.topk: sorted parts are merged"
+               : isCut     ? "native.topk: the best of all parts"
+                           : "native.topk: a row is put in order where it is held";
+    if (isCut) {
+      spec.inputs.push_back(words_);
+    }
+    spec.inputs.push_back(x_);
+    spec.outputs = {values_, indices_};
+    setSchedule(spec, values_, indices_,
+                cut_.merges ? Held{3, 1, 1, wordBytes_, 64}
+                            : heldFor(isCut ? cut_.parts * k_ : count_, k_, wordBytes_, isCut));
+    context_.launch(topk_.getLoc(), spec);
+  }
+
+  KernelSpec describe(llvm::StringRef suffix) {
+    KernelSpec spec;
+    spec.family = "topk";
+    spec.op = k_ == count_ ? "sort" : "topk";
+    spec.name = spec.op + suffix.str() + "_" + std::to_string(k_) + "of" + std::to_string(count_);
+    // Of one thread: a comparison an element, and what keeps the best in order.
+    const double elements = static_cast<double>(
+        context_.upperBound(context_.product(context_.extentsOf(topk_.getX()))));
+    spec.costUs =
+        elements * (k_ == count_ ? 0.02 : 0.0008) + static_cast<double>(rows_ * k_) * 0.02;
+    return spec;
+  }
+
+  /// Of a result: values or indices; null for what a part leaves.
+  mlir::Attribute rowStrides(Value buffer) {
+    return context_.numbers(buffer ? without(context_.stridesOf(typeOf(buffer)), dim_)
+                                   : Exprs(outer_.size(), context_.constant(0)));
+  }
+  AffineExpr elementStride(Value buffer) {
+    return buffer ? context_.stridesOf(typeOf(buffer))[dim_] : context_.constant(0);
+  }
+
+  void setSchedule(KernelSpec& spec, Value first, Value second, const Held& how) {
+    Exprs wordStrides(outer_.size(), context_.constant(0));
+    if (words_) {
+      wordStrides = context_.stridesOf(typeOf(words_));
       wordStrides.pop_back();
     }
-    spec.tune = {named("rank", number(static_cast<int64_t>(outer.size()))),
-                 named("largest", number(topk.getLargest() ? 1 : 0))};
-    if (onDevice) {
-      for (auto [key, value] : {std::pair<llvm::StringRef, int64_t>("way", how.way),
-                                {"threads", how.threads},
-                                {"each", how.each},
-                                {"word", how.word},
-                                {"list", how.list}}) {
-        spec.tune.push_back(named(key, number(value)));
-      }
+    auto number = [&](llvm::StringRef key, int64_t value) {
+      return context_.named(key, context_.number(value));
+    };
+    spec.tune = {number("rank", static_cast<int64_t>(outer_.size())),
+                 number("largest", topk_.getLargest() ? 1 : 0)};
+    if (onDevice_) {
+      spec.tune.append({number("way", how.way), number("threads", how.threads),
+                        number("each", how.each), number("word", how.word),
+                        number("list", how.list)});
     }
     spec.shape = {
-        named("outer", numbers(outer)),
-        named("outerStride",
-              mlir::ArrayAttr::get(context_, {numbers(strides(x)), numbers(strides(first)),
-                                              numbers(strides(second)), numbers(wordStrides)})),
-        named("count", number(count)),
-        named("k", number(k)),
-        named("parts", number(parts)),
-        named("kept", number(cut.kept)),
-        named("stride", numbers({along(x), along(first), along(second)}))};
-  };
-  // Of one thread: a comparison an element, and what keeps the best in order.
-  spec.costUs = static_cast<double>(upperBound(product(extents))) * (k == count ? 0.02 : 0.0008) +
-                static_cast<double>(rows * k) * 0.02;
-  if (parts > 1) {
-    Exprs wordExtents = outer;
-    wordExtents.push_back(constant(parts * cut.kept * wordWide / 8));
-    words = slot(contiguousType(wordExtents, builder_.getI64Type()));
-    spec.name = spec.op + "_parts" + size;
-    spec.why = "native.topk: " + std::string(cut.merges ? "each" : "the best of each") + " of " +
-               std::to_string(parts) + " parts of a long row, in order";
-    spec.inputs = {x};
-    spec.outputs = {words};
-    const int64_t each = llvm::divideCeil(count, parts);
-    fill({}, {},
-         cut.merges ? heldFor(each, each, wordWide, false) : heldFor(each, k, wordWide, true));
-    launch(loc, spec);
-    spec.inputs = {words, x};
-  } else {
-    spec.inputs = {x};
+        context_.named("outer", context_.numbers(outer_)),
+        context_.named("outerStride", context_.builder().getArrayAttr(
+                                          {rowStrides(x_), rowStrides(first), rowStrides(second),
+                                           context_.numbers(wordStrides)})),
+        number("count", count_),
+        number("k", k_),
+        number("parts", cut_.parts),
+        number("kept", cut_.kept),
+        context_.named("stride", context_.numbers({elementStride(x_), elementStride(first),
+                                                   elementStride(second)}))};
   }
-  spec.name = spec.op + size;
-  spec.why = cut.merges  ? "native.topk: sorted parts are merged"
-             : parts > 1 ? "native.topk: the best of all parts"
-                         : "native.topk: a row is put in order where it is held";
-  spec.outputs = {values, indices};
-  fill(values, indices,
-       cut.merges ? Held{3, 1, 1, wordWide, 64}
-                  : heldFor(parts > 1 ? parts * k : count, k, wordWide, parts > 1));
-  launch(loc, spec);
-  if (indices != wanted) {
-    copy(loc, indices, wanted, "copy",
-         "the places are wanted in another layout than they are found in");
-  }
-  return success();
+
+  op::TopkOp topk_;
+  LoweringContext& context_;
+  const bool onDevice_;
+  const int64_t dim_, k_;
+  const Exprs outer_;
+  const int64_t count_;  ///< elements of a row
+  const int64_t rows_;
+  Cut cut_;
+  int64_t wordBytes_ = 0;
+  Value x_, values_, indices_;
+  Value words_;  ///< of the parts; null until there are some
+};
+
+LogicalResult lowerTopk(op::TopkOp topk, LoweringContext& context) {
+  return TopkLowering(topk, context).lower();
 }
+
+}  // namespace
+
+void registerTopkRules(RuleSet& rules) { rules.add(lowerTopk); }
 
 }  // namespace straightline::lowering

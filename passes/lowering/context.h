@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rules of the lowering share (rules.h): buffers of values, places where values are to be
+// written, statements, regions. Every op value is bound to one kernel buffer; views become
+// kernel.view and cost nothing.
+#ifndef STRAIGHTLINE_PASSES_LOWERING_CONTEXT_H
+#define STRAIGHTLINE_PASSES_LOWERING_CONTEXT_H
+
+#include <map>
+#include <string>
+
+#include "llvm/ADT/StringSet.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/kernel_choice.h"
+#include "passes/lowering/kernel_spec.h"
+#include "passes/lowering/rules.h"
+#include "passes/lowering/sizes.h"
+
+namespace straightline::lowering {
+
+/// The program that is being made: its statements are those of `prepare` and of `run`.
+struct ProgramParts {
+  mlir::ModuleOp module;
+  kernel::ProgramOp program;
+  kernel::PrepareOp prepare;
+  kernel::RunOp run;
+};
+
+class LoweringContext : public Sizes {
+ public:
+  LoweringContext(const Sizes& sizes, const RuleSet& rules, const ProgramParts& parts,
+                  kernel::TargetAttr target);
+
+  kernel::TargetAttr target() const { return target_; }
+  mlir::ModuleOp module() const { return parts_.module; }
+  /// Where the next statement goes.
+  mlir::OpBuilder& builder() { return builder_; }
+  /// Whether the statements are those of prepare.
+  bool inPrepare() const { return inPrepare_; }
+
+  // --- buffers (buffers.cpp)
+
+  /// The buffer of a value; declared now where its op has a rule for that.
+  mlir::Value bufferOf(mlir::Value tensor);
+  void bind(mlir::Value tensor, mlir::Value buffer) { buffers_[tensor] = buffer; }
+  void unbind(mlir::Value tensor) { buffers_.erase(tensor); }
+  /// The buffer that a value is bound to; null when it is not yet.
+  mlir::Value boundTo(mlir::Value tensor) const { return buffers_.lookup(tensor); }
+  /// New scratch memory.
+  mlir::Value slot(kernel::BufferType type);
+  mlir::Value view(mlir::Location loc, mlir::Value base, kernel::BufferType type,
+                   mlir::AffineExpr offset,
+                   llvm::ArrayRef<std::pair<std::string, mlir::Value>> indices = {});
+  /// The part of `base` that begins at an index computed at run time along `dim`, with the extents
+  /// of `part`.
+  mlir::FailureOr<mlir::Value> viewAtIndex(mlir::Location loc, mlir::Value base, mlir::Value index,
+                                           int64_t dim, mlir::Value part);
+  /// The strided buffer under other extents without moving anything; null when strides forbid it.
+  mlir::Value tryReshape(mlir::Location loc, mlir::Value buffer, const Exprs& extents);
+  /// Row-major copy when it is not row-major already.
+  mlir::Value contiguous(mlir::Location loc, mlir::Value buffer, llvm::StringRef why);
+  /// Storage owner of a buffer, through views.
+  static mlir::Value root(mlir::Value buffer);
+  /// Whether `buffer` has every element where `place` has it: both over one storage, from one
+  /// offset on, with strides that differ where there is one element only.
+  bool isSamePlace(mlir::Value buffer, mlir::Value place) const;
+
+  // --- storage of prepare (buffers.cpp)
+
+  /// New storage that prepare fills and run reads. A name that ends with a point or was given
+  /// before gets a number.
+  mlir::Value preparedBuffer(mlir::Location loc, kernel::BufferType type, llvm::StringRef name);
+  /// Statements that `make` creates while run is being lowered stand at the end of prepare.
+  void atEndOfPrepare(llvm::function_ref<void()> make);
+  /// A buffer of prepare seen through views that stand in run, as prepare sees it.
+  mlir::Value viewInPrepare(mlir::Value buffer);
+  /// Whether the storage of `buffer` exists before the first run.
+  bool isFromPrepare(mlir::Value buffer) const;
+  /// What was made once for all who name the same key (packed weights); null the first time.
+  mlir::Value& shared(llvm::StringRef key) { return shared_[key.str()]; }
+
+  // --- places (places.cpp)
+
+  /// Where a fresh value is to be written: the place its user wants (an output, a tied buffer, a
+  /// part of a concatenation), else a slot with the layout that assign_layouts chose.
+  mlir::Value destination(mlir::Value tensor);
+  /// The place that a user of the value wants it in; null when none does.
+  mlir::Value wantedPlace(mlir::Value tensor);
+  /// Where the region's yield, or the tie of the function's result, wants `tensor`.
+  void setPlace(mlir::Value tensor, mlir::Value place) { places_[tensor] = place; }
+  mlir::Value placeOf(mlir::Value tensor) const { return places_.lookup(tensor); }
+  /// The output argument of result `i` of the function.
+  void setOutput(unsigned i, mlir::Value argument) { outputs_[i] = argument; }
+  /// A place that `user` keeps for one of its operands; a value may have several users that do.
+  mlir::Value& keptPlace(mlir::Operation* user, mlir::Value operand) {
+    return keptPlaces_[{user, operand}];
+  }
+  /// `op` needs no statement of its own any more: the op that computes its operand has its effect.
+  void setDone(mlir::Operation* op) { done_.insert(op); }
+  bool isDone(mlir::Operation* op) const { return done_.contains(op); }
+
+  // --- statements (statements.cpp, library_call.cpp)
+
+  kernel::LaunchOp launch(mlir::Location loc, KernelSpec& spec);
+  /// Launches an elementwise kernel over `extents` whose operands have the given strides per
+  /// iteration dim.
+  void launchPointwise(mlir::Location loc, KernelSpec& spec, const Exprs& extents,
+                       llvm::ArrayRef<Exprs> strides);
+  /// Elementwise copy between buffers of equal extents and any strides.
+  void copy(mlir::Location loc, mlir::Value from, mlir::Value to, llvm::StringRef op,
+            llvm::StringRef why);
+  /// Writes one value to each element of `buffer`.
+  void fill(mlir::Location loc, mlir::Value buffer, mlir::TypedAttr value, llvm::StringRef op,
+            llvm::StringRef why);
+  void zeroBorder(mlir::Location loc, mlir::Value buffer);
+  /// A library's kernel as it was chosen: its declaration, its plan in prepare, and the call. The
+  /// last inputs are `constants`, which the plan reads; `attributes` is what it is told.
+  struct LibraryKernel {
+    const sl_kernel_desc& kernel;
+    const Problem& problem;
+    const KernelSpec& spec;
+  };
+  void callLibrary(mlir::Location loc, const LibraryKernel& chosen,
+                   llvm::ArrayRef<mlir::Value> inputs, llvm::ArrayRef<mlir::Value> constants,
+                   mlir::Value out, llvm::ArrayRef<mlir::NamedAttribute> attributes);
+  /// How many times `key` was asked for before: for names that are numbered.
+  unsigned nextNumber(llvm::StringRef key) { return usedNames_[key]++; }
+  /// For kernels and declarations.
+  mlir::OpBuilder endOfModule() const;
+  /// For parameters, literals, handles: before prepare.
+  mlir::OpBuilder declarations() const;
+  /// For statements of prepare that no rule makes (plans of libraries).
+  mlir::OpBuilder endOfPrepare() const;
+
+  // --- ops and regions (context.cpp)
+
+  mlir::LogicalResult lowerOp(mlir::Operation* op);
+  /// The ops of a block but its terminator and what prepare has.
+  mlir::LogicalResult lowerBlock(mlir::Block& block);
+  /// Lowers a region whose yields go to `places`.
+  mlir::LogicalResult lowerRegion(mlir::Block& block, llvm::ArrayRef<mlir::Value> places);
+  void setCounter(mlir::Value tensor, mlir::Value index) { counters_[tensor] = index; }
+  /// A loop counter or other 0-d integer tensor as an index value.
+  mlir::FailureOr<mlir::Value> indexValue(mlir::Location loc, mlir::Value tensor);
+
+ private:
+  mlir::Value viewInRun(mlir::Value buffer);
+  bool isSafeInPlace(mlir::Value tensor, mlir::Value storage);
+  mlir::Value allocate(mlir::Value tensor);
+  kernel::FuncOp kernelOf(const KernelSpec& spec);
+  void yieldInto(mlir::Operation* terminator, llvm::ArrayRef<mlir::Value> places);
+  mlir::FailureOr<mlir::Value> scalarIndex(mlir::Location loc, mlir::Value tensor);
+
+  const RuleSet& rules_;
+  ProgramParts parts_;
+  kernel::TargetAttr target_;
+  mlir::OpBuilder builder_;
+  bool inPrepare_ = false;
+  llvm::DenseMap<mlir::Value, mlir::Value> buffers_;
+  llvm::DenseMap<mlir::Value, mlir::Value> viewsInRun_;  ///< of views that prepare made
+  std::map<std::string, mlir::Value> shared_;
+  llvm::DenseMap<mlir::Value, mlir::Value> places_;
+  llvm::DenseMap<unsigned, mlir::Value> outputs_;
+  llvm::DenseMap<std::pair<mlir::Operation*, mlir::Value>, mlir::Value> keptPlaces_;
+  llvm::DenseSet<mlir::Operation*> done_;
+  /// loop index tensors -> index values
+  llvm::DenseMap<mlir::Value, mlir::Value> counters_;
+  std::map<std::string, kernel::FuncOp> functions_;  ///< text without name -> function
+  llvm::StringMap<unsigned> usedNames_;
+  llvm::StringSet<> takenNames_;  ///< of kernels
+};
+
+}  // namespace straightline::lowering
+
+#endif  // STRAIGHTLINE_PASSES_LOWERING_CONTEXT_H

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where values are written: the places that their users have for them, storage that may be
+// overwritten, and memory of their own.
+#include "llvm/ADT/STLExtras.h"
+#include "passes/lowering/context.h"
+
+namespace straightline::lowering {
+
+using mlir::AffineExpr;
+using mlir::Operation;
+using mlir::Value;
+
+namespace {
+
+/// Read by something outside prepare, directly or through views.
+bool outlivesPrepare(Value tensor) {
+  return llvm::any_of(tensor.getUsers(), [](Operation* user) {
+    return user->hasTrait<op::View>() ? outlivesPrepare(user->getResult(0))
+                                      : !user->hasAttr("op.prepare");
+  });
+}
+
+}  // namespace
+
+/// True when `tensor` may be written into `storage` although it holds a value that is still read:
+/// every reader of the old value stands before the writer, or is the writer itself reading the same
+/// element.
+bool LoweringContext::isSafeInPlace(Value tensor, Value storage) {
+  Operation* writer = tensor.getDefiningOp();
+  llvm::SmallVector<Value> olds;
+  for (auto& [value, buffer] : buffers_) {
+    if (value != tensor && root(buffer) == root(storage)) {
+      olds.push_back(value);
+    }
+  }
+  for (Value old : olds) {
+    for (Operation* user : old.getUsers()) {
+      Operation* ancestor = writer->getBlock()->findAncestorOpInBlock(*user);
+      if (!ancestor) {
+        // read in an enclosing block, before or after the region: its own check covers it
+        continue;
+      }
+      if (ancestor->hasTrait<mlir::OpTrait::IsTerminator>()) {
+        continue;  // a returned state is the new value
+      }
+      if (user->hasTrait<op::View>() && ancestor->isBeforeInBlock(writer)) {
+        // the view is bound to the same storage: its users are looked at in their own turn
+        continue;
+      }
+      if (ancestor == writer) {
+        auto fusion = llvm::dyn_cast<op::FusionOp>(writer);
+        const bool sameElement =
+            fusion && fusion.getFamily() == "pointwise" && old.getType() == tensor.getType();
+        const Rule* rule = rules_.find(writer);
+        const bool updates = rule && rule->updatesFirstOperand && writer->getOperand(0) == old &&
+                             !llvm::is_contained(llvm::drop_begin(writer->getOperands()), old);
+        if (sameElement || updates) {
+          continue;
+        }
+        return false;
+      }
+      if (writer->isBeforeInBlock(ancestor)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+/// A place that already holds a value is wanted where it may be overwritten.
+Value LoweringContext::wantedPlace(Value tensor) {
+  if (inPrepare_) {
+    return {};
+  }
+  const auto ifSafe = [&](Value place) {
+    return place && isSafeInPlace(tensor, place) ? place : Value();
+  };
+  for (mlir::OpOperand& use : tensor.getUses()) {
+    Operation* user = use.getOwner();
+    Value place;
+    if (llvm::isa<mlir::func::ReturnOp>(user)) {
+      const unsigned result = use.getOperandNumber();
+      auto function = llvm::cast<mlir::func::FuncOp>(user->getParentOp());
+      place = function.getResultAttr(result, "op.tie") ? ifSafe(placeOf(tensor))
+                                                       : outputs_.lookup(result);
+    } else if (llvm::isa<op::YieldOp>(user)) {
+      place = ifSafe(placeOf(tensor));
+    } else if (const Rule* rule = rules_.find(user); rule && rule->place) {
+      place = rule->place(use, *this);
+    } else if (rule && rule->updatesFirstOperand && use.getOperandNumber() == 0 &&
+               tensor.hasOneUse()) {
+      place = wantedPlace(user->getResult(0));
+    }
+    if (place) {
+      return place;
+    }
+  }
+  return {};
+}
+
+/// A reduction over other dims than the last is one over the last ones of a permuted tensor,
+/// permuted back: what it makes lies as its readers see it, and so in the order in which it is
+/// read. Empty for anything else.
+static llvm::SmallVector<int64_t> orderBeforePermute(Value tensor) {
+  auto fusion = tensor.getDefiningOp<op::FusionOp>();
+  if (!fusion || fusion.getFamily() != "row_reduction" || tensor.use_empty()) {
+    return {};
+  }
+  auto back = llvm::dyn_cast<op::PermuteOp>(*tensor.getUsers().begin());
+  const bool oneOrder = back && llvm::all_of(tensor.getUsers(), [&](Operation* user) {
+                          auto permute = llvm::dyn_cast<op::PermuteOp>(user);
+                          return permute && permute.getDims() == back.getDims();
+                        });
+  const bool undoes =
+      oneOrder && llvm::any_of(fusion.getInputs(), [&](Value input) {
+        auto there = input.getDefiningOp<op::PermuteOp>();
+        return there && there.getDims().size() == back.getDims().size() &&
+               llvm::all_of(llvm::enumerate(back.getDims()), [&](auto dim) {
+                 return there.getDims()[dim.value()] == static_cast<int64_t>(dim.index());
+               });
+      });
+  return undoes ? llvm::to_vector(back.getDims()) : llvm::SmallVector<int64_t>();
+}
+
+/// Memory of a value's own, in the layout that assign_layouts chose or that its readers prefer.
+Value LoweringContext::allocate(Value tensor) {
+  const Exprs extents = extentsOf(tensor);
+  mlir::Type element = elementType(tensor);
+  Operation* op = tensor.getDefiningOp();
+  auto layout = op ? op->getAttrOfType<mlir::DictionaryAttr>("op.layout") : mlir::DictionaryAttr();
+  const llvm::SmallVector<int64_t> before =
+      layout ? llvm::SmallVector<int64_t>() : orderBeforePermute(tensor);
+  if (!layout && before.empty()) {
+    return slot(contiguousType(extents, element));
+  }
+  const llvm::ArrayRef<int64_t> order =
+      layout ? layout.getAs<mlir::DenseI64ArrayAttr>("order").asArrayRef() : before;
+  auto border =
+      layout ? layout.getAs<mlir::DenseI64ArrayAttr>("border") : mlir::DenseI64ArrayAttr();
+  llvm::SmallVector<int64_t> widths(border ? border.asArrayRef() : llvm::ArrayRef<int64_t>());
+  Exprs strides(extents.size());
+  AffineExpr stride = constant(1);
+  for (int64_t dim : llvm::reverse(order)) {
+    strides[dim] = stride;
+    const int64_t around = widths.empty() ? 0 : widths[2 * dim] + widths[2 * dim + 1];
+    stride = stride * (extents[dim] + around);
+  }
+  if (llvm::all_of(widths, [](int64_t width) { return width == 0; })) {
+    widths.clear();
+  }
+  Value buffer = slot(type(extents, element, strides, widths));
+  if (!widths.empty()) {
+    zeroBorder(tensor.getLoc(), buffer);
+  }
+  return buffer;
+}
+
+Value LoweringContext::destination(Value tensor) {
+  auto found = buffers_.find(tensor);
+  if (found != buffers_.end()) {
+    return found->second;
+  }
+  Value buffer = wantedPlace(tensor);
+  for (RuleSet::FindPlace find : rules_.placeFinders()) {
+    if (buffer || inPrepare_) {
+      break;
+    }
+    buffer = find(tensor, *this);
+  }
+  if (!buffer && inPrepare_) {
+    // Something that run reads outlives prepare; what only prepare reads is scratch.
+    if (outlivesPrepare(tensor)) {
+      buffer = preparedBuffer(tensor.getLoc(),
+                              contiguousType(extentsOf(tensor), elementType(tensor)), "prepared.");
+    }
+  }
+  if (!buffer) {
+    buffer = allocate(tensor);
+  }
+  bind(tensor, buffer);
+  return buffer;
+}
+
+}  // namespace straightline::lowering

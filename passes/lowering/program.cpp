@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program as a whole: what it is made of, and what it returns.
+#include "passes/lowering/program.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "passes/lowering/context.h"
+
+namespace straightline::lowering {
+
+using mlir::Attribute;
+using mlir::failure;
+using mlir::LogicalResult;
+using mlir::Operation;
+using mlir::success;
+using mlir::Value;
+
+namespace {
+
+bool isAlias(Value tensor) {
+  while (Operation* op = tensor.getDefiningOp()) {
+    if (!op->hasTrait<op::View>()) {
+      return llvm::isa<op::ParameterOp, op::StateOp>(op);
+    }
+    tensor = op->getOperand(0);
+  }
+  return true;
+}
+
+Exprs argumentStrides(const Sizes& sizes, mlir::func::FuncOp function, unsigned i,
+                      const Exprs& extents) {
+  auto dims = function.getArgAttrOfType<op::DimsAttr>(i, "op.strides");
+  return dims ? sizes.rebased(dims) : sizes.rowMajor(extents);
+}
+
+/// Inputs or outputs of run.
+struct Buffers {
+  llvm::SmallVector<std::string> names;
+  llvm::SmallVector<mlir::Type> types;
+
+  llvm::SmallVector<llvm::StringRef> namesOf() const {
+    return llvm::SmallVector<llvm::StringRef>(names.begin(), names.end());
+  }
+};
+
+/// Lowers one function: makes the program, has its ops lowered, and returns what it returns.
+class ProgramLowering {
+ public:
+  ProgramLowering(mlir::ModuleOp module, mlir::func::FuncOp function, kernel::TargetAttr target,
+                  const RuleSet& rules)
+      : function_(function),
+        sizes_(module),
+        parts_(declare(module, target)),
+        context_(sizes_, rules, parts_, target) {
+    for (auto [argument, buffer] : llvm::zip(function_.getArguments(), parts_.run.getInputs())) {
+      context_.bind(argument, buffer);
+    }
+    for (auto [result, argument] : outputOfResult_) {
+      context_.setOutput(result, parts_.run.getBody().getArgument(argument));
+    }
+  }
+
+  LogicalResult lower();
+
+ private:
+  ProgramParts declare(mlir::ModuleOp module, kernel::TargetAttr target);
+  Buffers inputs();
+  Buffers outputs(size_t inputs);
+  LogicalResult placeTies();
+  Value storageOfTie(mlir::StringAttr tie);
+  void demotePrepared();
+  LogicalResult finishReturn();
+  /// Results that are neither tied nor views of what is tied.
+  void finishOwn(llvm::MutableArrayRef<Value> results);
+  Value viewOfTied(Value tensor);
+  Value freshResult(unsigned i, Value buffer);
+  Operation* terminator() { return function_.getBody().front().getTerminator(); }
+
+  mlir::func::FuncOp function_;
+  Sizes sizes_;
+  llvm::DenseMap<unsigned, unsigned> outputOfResult_;  ///< -> argument of run
+  ProgramParts parts_;
+  LoweringContext context_;
+};
+
+Buffers ProgramLowering::inputs() {
+  Buffers made;
+  for (auto [i, argument] : llvm::enumerate(function_.getArguments())) {
+    auto name = function_.getArgAttrOfType<mlir::StringAttr>(i, "op.name");
+    made.names.push_back(name ? name.str() : "input" + std::to_string(i));
+    const Exprs extents = sizes_.extentsOf(argument);
+    made.types.push_back(sizes_.type(extents, elementType(argument),
+                                     argumentStrides(sizes_, function_, i, extents)));
+  }
+  return made;
+}
+
+/// `inputs`: how many arguments of run stand before them.
+Buffers ProgramLowering::outputs(size_t inputs) {
+  Buffers made;
+  llvm::DenseSet<Value> fresh;
+  for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
+    if (function_.getResultAttr(i, "op.tie") || function_.getResultAttr(i, "op.alias") ||
+        isAlias(value)) {
+      continue;
+    }
+    if (!fresh.insert(value).second) {
+      continue;  // the same value twice is one output
+    }
+    auto name = function_.getResultAttrOfType<mlir::StringAttr>(i, "op.name");
+    outputOfResult_[i] = inputs + made.names.size();
+    made.names.push_back(name ? name.str() : "output" + std::to_string(i));
+    made.types.push_back(sizes_.contiguousType(sizes_.extentsOf(value), elementType(value)));
+  }
+  return made;
+}
+
+ProgramParts ProgramLowering::declare(mlir::ModuleOp module, kernel::TargetAttr target) {
+  const mlir::Location loc = function_.getLoc();
+  mlir::OpBuilder builder = mlir::OpBuilder::atBlockEnd(module.getBody());
+  ProgramParts parts;
+  parts.module = module;
+  parts.program = kernel::ProgramOp::create(builder, loc, function_.getSymName(), target);
+  builder.setInsertionPointToEnd(parts.program.getBodyBlock());
+  kernel::QueueOp::create(builder, loc, sizes_.teamQueue(), "cpu");
+  for (mlir::StringAttr name : sizes_.names()) {
+    const symbolic::Bounds bounds = sizes_.boundsOf(name);
+    kernel::ExtentOp::create(builder, loc, name.getValue(), bounds.lowest, bounds.highest);
+  }
+  parts.prepare = kernel::PrepareOp::create(builder, loc);
+  const Buffers in = inputs();
+  const Buffers out = outputs(in.names.size());
+  llvm::SmallVector<bool> mutated(in.names.size(), false);
+  for (unsigned i = 0; i < terminator()->getNumOperands(); ++i) {
+    auto tie = function_.getResultAttrOfType<mlir::StringAttr>(i, "op.tie");
+    for (size_t j = 0; tie && j < in.names.size(); ++j) {
+      mutated[j] = mutated[j] || tie.getValue() == "input:" + in.names[j];
+    }
+  }
+  parts.run = kernel::RunOp::create(builder, loc, in.namesOf(), in.types, out.namesOf(), out.types,
+                                    mutated);
+  return parts;
+}
+
+/// The storage that a tied result's new value is to be written to; null where there is none.
+Value ProgramLowering::storageOfTie(mlir::StringAttr tie) {
+  auto [kind, name] = tie.getValue().split(':');
+  Value storage;
+  if (kind == "input") {
+    for (auto [j, argument] : llvm::enumerate(function_.getArguments())) {
+      auto argumentName = function_.getArgAttrOfType<mlir::StringAttr>(j, "op.name");
+      storage =
+          argumentName && argumentName.getValue() == name ? context_.bufferOf(argument) : storage;
+    }
+  } else {
+    function_.walk([&, name = name](op::StateOp state) {
+      storage = state.getName() == name ? context_.bufferOf(state.getResult()) : storage;
+    });
+  }
+  return storage;
+}
+
+LogicalResult ProgramLowering::placeTies() {
+  for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
+    auto tie = function_.getResultAttrOfType<mlir::StringAttr>(i, "op.tie");
+    if (!tie) {
+      continue;
+    }
+    Value storage = storageOfTie(tie);
+    if (!storage) {
+      return function_.emitError() << "result " << i << " is tied to '" << tie.getValue()
+                                   << "', which the function does not have";
+    }
+    context_.setPlace(value, storage);
+  }
+  return success();
+}
+
+LogicalResult ProgramLowering::lower() {
+  mlir::Block& block = function_.getBody().front();
+  bool prepared = true;
+  context_.atEndOfPrepare([&] {
+    for (Operation& op : block.without_terminator()) {
+      prepared = prepared && (!op.hasAttr("op.prepare") || succeeded(context_.lowerOp(&op)));
+    }
+  });
+  context_.builder().setInsertionPointToEnd(&parts_.run.getBody().front());
+  if (!prepared || failed(placeTies()) || failed(context_.lowerBlock(block)) ||
+      failed(finishReturn())) {
+    return failure();
+  }
+  demotePrepared();
+  if (parts_.prepare.getBody().front().empty()) {
+    parts_.prepare.erase();
+  }
+  function_.erase();
+  for (op::SymbolOp symbol : llvm::make_early_inc_range(parts_.module.getOps<op::SymbolOp>())) {
+    symbol.erase();
+  }
+  return success();
+}
+
+/// Prepared storage that only prepare reads (a folded weight that was then packed) becomes scratch
+/// of prepare.
+void ProgramLowering::demotePrepared() {
+  for (auto prepared :
+       llvm::make_early_inc_range(parts_.program.getBodyBlock()->getOps<kernel::PreparedOp>())) {
+    llvm::SmallVector<Value> worklist = {prepared.getBuffer()};
+    bool readByRun = false;
+    while (!worklist.empty()) {
+      for (Operation* user : worklist.pop_back_val().getUsers()) {
+        readByRun |= parts_.run->isAncestor(user);
+        if (auto view = llvm::dyn_cast<kernel::ViewOp>(user)) {
+          worklist.push_back(view.getResult());
+        }
+      }
+    }
+    if (!readByRun) {
+      auto builder = mlir::OpBuilder::atBlockBegin(&parts_.prepare.getBody().front());
+      auto scratch =
+          kernel::SlotOp::create(builder, prepared.getLoc(), typeOf(prepared.getBuffer()));
+      prepared.getBuffer().replaceAllUsesWith(scratch.getBuffer());
+      prepared.erase();
+    }
+  }
+}
+
+/// The buffer of a view of tied storage, made anew over that storage: the value itself may have
+/// been computed elsewhere and copied there. Null when `tensor` is no view of it, or one that the
+/// strides of the storage do not allow.
+Value ProgramLowering::viewOfTied(Value tensor) {
+  if (Value storage = context_.placeOf(tensor)) {
+    context_.bind(tensor, storage);
+    return storage;
+  }
+  Operation* op = tensor.getDefiningOp();
+  Value base = op && op->hasTrait<op::View>() ? viewOfTied(op->getOperand(0)) : Value();
+  if (!base) {
+    return {};
+  }
+  if (Value made = context_.boundTo(tensor); made && context_.root(made) == context_.root(base)) {
+    return made;
+  }
+  context_.unbind(tensor);
+  if (failed(context_.lowerOp(op))) {
+    return {};
+  }
+  Value made = context_.bufferOf(tensor);
+  return context_.root(made) == context_.root(base) ? made : Value();
+}
+
+void ProgramLowering::finishOwn(llvm::MutableArrayRef<Value> results) {
+  llvm::DenseMap<Value, Value> returned;
+  const auto outlives = [&](Value buffer) {
+    Value owner = context_.root(buffer);
+    return llvm::is_contained(parts_.run.getInputs(), owner) ||
+           (owner.getDefiningOp() &&
+            llvm::isa<kernel::ParameterOp, kernel::StateOp>(owner.getDefiningOp()));
+  };
+  for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
+    if (function_.getResultAttr(i, "op.tie") || function_.getResultAttr(i, "op.alias")) {
+      continue;
+    }
+    Value buffer = context_.bufferOf(value);
+    if (isAlias(value) && outlives(buffer)) {
+      results[i] = buffer;
+      continue;
+    }
+    auto [seen, first] = returned.try_emplace(value, Value());
+    if (first) {  // the same value twice is the same output twice
+      seen->second = freshResult(i, buffer);
+    }
+    results[i] = seen->second;
+  }
+}
+
+LogicalResult ProgramLowering::finishReturn() {
+  // Results with storage of their own first: a tied result may be copied over what they are views
+  // of.
+  llvm::SmallVector<Value> results(terminator()->getNumOperands());
+  finishOwn(results);
+  for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
+    if (!function_.getResultAttr(i, "op.tie")) {
+      continue;
+    }
+    Value buffer = context_.bufferOf(value);
+    Value storage = context_.placeOf(value);
+    if (buffer != storage) {
+      context_.copy(terminator()->getLoc(), buffer, storage, "copy",
+                    "the old value is still read after the new one is made");
+    }
+  }
+  for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
+    if (function_.getResultAttr(i, "op.alias")) {
+      Value made = viewOfTied(value);
+      results[i] = made ? made : freshResult(i, context_.bufferOf(value));
+    }
+  }
+  llvm::erase(results, Value());  // tied results are not results for the user
+  kernel::ReturnOp::create(context_.builder(), terminator()->getLoc(), results);
+  return success();
+}
+
+/// The output argument of result `i`, holding what `buffer` holds.
+Value ProgramLowering::freshResult(unsigned i, Value buffer) {
+  Value place;
+  if (auto found = outputOfResult_.find(i); found != outputOfResult_.end()) {
+    place = parts_.run.getBody().getArgument(found->second);
+  } else {
+    // A view that the strides of its base did not allow after all: a fresh output, added at the
+    // end.
+    llvm::SmallVector<Attribute> outputNames(parts_.run.getOutputNames().getValue());
+    outputNames.push_back(context_.builder().getStringAttr("output" + std::to_string(i)));
+    parts_.run.setOutputNamesAttr(context_.builder().getArrayAttr(outputNames));
+    place =
+        parts_.run.getBody().addArgument(context_.contiguousType(context_.extentsOf(typeOf(buffer)),
+                                                                 typeOf(buffer).getElementType()),
+                                         parts_.run.getLoc());
+  }
+  if (!context_.isSamePlace(buffer, place)) {
+    context_.copy(parts_.run.getLoc(), buffer, place, "copy", "a result has storage of its own");
+  }
+  return place;
+}
+
+}  // namespace
+
+LogicalResult lowerProgram(mlir::ModuleOp module, mlir::func::FuncOp function,
+                           kernel::TargetAttr target, const RuleSet& rules) {
+  if (!rules.refused().empty()) {
+    return function.emitError() << rules.refused().front();
+  }
+  return ProgramLowering(module, function, target, rules).lower();
+}
+
+}  // namespace straightline::lowering

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops that replace a part of their first operand: it is brought to the result's place (it may be
+// there already), and the part is written over it.
+#include "llvm/ADT/STLExtras.h"
+#include "passes/lowering/context.h"
+#include "passes/lowering/loops.h"
+
+namespace straightline::lowering {
+
+using mlir::AffineExpr;
+using mlir::failure;
+using mlir::FailureOr;
+using mlir::LogicalResult;
+using mlir::Operation;
+using mlir::success;
+using mlir::Value;
+
+namespace {
+
+/// Brings the operand that `op` updates to `to`.
+void bringTo(Operation* op, Value from, Value to, LoweringContext& context) {
+  if (from != to) {
+    context.copy(op->getLoc(), from, to, op->getName().stripDialect(),
+                 "the old value is still read, or belongs to the caller");
+  }
+}
+
+/// Writes the rows where the dims before and behind the indices are one loop each; false where they
+/// are not.
+bool scatterRows(Operation* op, int64_t dim, Value from, Value index, Value src, Value to,
+                 LoweringContext& context) {
+  const Exprs extents = context.extentsOf(op->getOperand(0));
+  const Exprs srcExtents = context.extentsOf(op->getOperand(2));
+  const size_t inner = extents.size() - 1 - static_cast<size_t>(dim);
+  const Exprs in = context.stridesOf(typeOf(src));
+  const Exprs out = context.stridesOf(typeOf(to));
+  auto outer =
+      mergeLoops(makeLoops(context, part(extents, 0, dim), {part(in, 0, dim), part(out, 0, dim)}));
+  auto run = mergeLoops(makeLoops(context, part(extents, dim + 1, inner),
+                                  {part(in, dim + 1, inner), part(out, dim + 1, inner)}));
+  if (outer.size() > 1 || !isDenseRun(context, run)) {
+    return false;
+  }
+  bringTo(op, from, to, context);
+  KernelSpec spec;
+  spec.family = "scatter_rows";
+  spec.op = op->getName().stripDialect().str();
+  spec.name = spec.op + sizeName(run);
+  spec.why = "native.scatter_rows: whole rows; every index is checked";
+  spec.canFail = true;
+  spec.updates = true;
+  auto put = [&](llvm::StringRef key, AffineExpr value) {
+    spec.shape.push_back(context.named(key, context.number(value)));
+  };
+  spec.tune = {context.named("add", context.number(llvm::isa<op::IndexAddOp>(op) ? 1 : 0))};
+  put("outer", onlyExtent(context, outer));
+  put("count", srcExtents[dim]);
+  put("run", onlyExtent(context, run));
+  put("extent", extents[dim]);
+  put("srcOuter", onlyStride(context, outer, 0));
+  put("srcRow", in[dim]);
+  put("outOuter", onlyStride(context, outer, 1));
+  put("outRow", out[dim]);
+  spec.inputs = {index, src};
+  spec.outputs = {to};
+  spec.costUs = static_cast<double>(context.upperBound(context.product(srcExtents))) * 0.0006;
+  context.launch(op->getLoc(), spec);
+  return true;
+}
+
+/// index_copy and index_add.
+template <typename Op>
+LogicalResult lowerRows(Op op, LoweringContext& context) {
+  const mlir::Location loc = op.getLoc();
+  const int64_t dim = op.getDim();
+  Value from = context.bufferOf(op->getOperand(0));
+  Value index = context.contiguous(loc, context.bufferOf(op->getOperand(1)),
+                                   "indices are read one after the other");
+  Value src = context.bufferOf(op->getOperand(2));
+  Value wanted = context.destination(op.getResult());
+  if (scatterRows(op, dim, from, index, src, wanted, context)) {
+    return success();
+  }
+  Value dense = context.contiguous(loc, src, "rows are written from dense memory");
+  Value to = context.slot(
+      context.contiguousType(context.extentsOf(op.getResult()), typeOf(wanted).getElementType()));
+  if (!scatterRows(op, dim, from, index, dense, to, context)) {
+    return op->emitOpError("cannot be written row by row even in dense memory");
+  }
+  context.copy(loc, to, wanted, "copy",
+               "the result is wanted in another layout than rows are written in");
+  return success();
+}
+
+LogicalResult lowerSliceScatter(op::SliceScatterOp scatter, LoweringContext& context) {
+  Value from = context.bufferOf(scatter.getX());
+  Value src = context.bufferOf(scatter.getSrc());
+  Value whole = context.destination(scatter.getResult());
+  bringTo(scatter, from, whole, context);
+  Exprs strides = context.stridesOf(typeOf(whole));
+  const int64_t dim = scatter.getDim();
+  const AffineExpr offset =
+      strides[dim] * context.sliceStart(scatter.getStart(), context.extentsOf(scatter.getX())[dim]);
+  strides[dim] = strides[dim] * scatter.getStep();
+  Value part = context.view(
+      scatter.getLoc(), whole,
+      context.type(context.extentsOf(scatter.getSrc()), typeOf(whole).getElementType(), strides),
+      offset);
+  context.copy(scatter.getLoc(), src, part, "slice_scatter", "the slice that is replaced");
+  return success();
+}
+
+LogicalResult lowerDynamicUpdateSlice(op::DynamicUpdateSliceOp update, LoweringContext& context) {
+  Value from = context.bufferOf(update.getX());
+  Value src = context.bufferOf(update.getSrc());
+  Value whole = context.destination(update.getResult());
+  bringTo(update, from, whole, context);
+  FailureOr<Value> part = context.viewAtIndex(update.getLoc(), whole, update.getIndex(),
+                                              update.getDim(), update.getSrc());
+  if (failed(part)) {
+    return failure();
+  }
+  context.copy(update.getLoc(), src, *part, "dynamic_update_slice", "the slice that is replaced");
+  return success();
+}
+
+}  // namespace
+
+void registerScatterRules(RuleSet& rules) {
+  rules.add(lowerRows<op::IndexCopyOp>).updatesFirstOperand = true;
+  rules.add(lowerRows<op::IndexAddOp>).updatesFirstOperand = true;
+  rules.add(lowerSliceScatter).updatesFirstOperand = true;
+  rules.add(lowerDynamicUpdateSlice).updatesFirstOperand = true;
+}
+
+}  // namespace straightline::lowering

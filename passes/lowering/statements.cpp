@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statements that any rule makes: launches of kernels, copies, fills.
+#include "llvm/ADT/STLExtras.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/contraction_problem.h"
+#include "passes/lowering/context.h"
+#include "passes/lowering/loops.h"
+#include "passes/lowering/scalar_evaluator.h"
+
+namespace straightline::lowering {
+
+using mlir::Location;
+using mlir::Operation;
+using mlir::Value;
+
+/// Microseconds that a team pays for sharing one kernel: a barrier, and results that lie in another
+/// core's cache (measured with two cores: sharing kernels of 0.6 us and more never lost).
+static double sharingUs(double threads) { return 0.25 + 0.025 * threads; }
+
+/// The kernel of a launch: a new one, or one of equal text that was made before.
+kernel::FuncOp LoweringContext::kernelOf(const KernelSpec& spec) {
+  auto types = [](llvm::ArrayRef<Value> values) {
+    return llvm::map_to_vector(values, [](Value value) { return value.getType(); });
+  };
+  llvm::SmallVector<llvm::StringRef> regionNames;
+  for (const Body& body : spec.bodies) {
+    regionNames.push_back(body.name);
+  }
+  mlir::OpBuilder builder = endOfModule();
+  auto schedule = kernel::ScheduleAttr::get(context(), builder.getStringAttr(spec.family),
+                                            spec.shape, spec.tune);
+  // The location says which ops the kernel was made for; it is not part of the kernel's identity.
+  auto function = kernel::FuncOp::create(
+      builder, builder.getUnknownLoc(), "kernel", types(spec.inputs), types(spec.outputs),
+      types(spec.workspace), schedule, regionNames, spec.ties, spec.canFail);
+  if (spec.updates) {
+    const llvm::SmallVector<llvm::StringRef> roles(spec.outputs.size(), "readwrite");
+    function.setOutputRolesAttr(builder.getStrArrayAttr(roles));
+  }
+  for (auto [body, region] : llvm::zip(spec.bodies, function.getBodies())) {
+    mlir::Block* block = region.empty() ? &region.emplaceBlock() : &region.front();
+    for (mlir::Type type : body.arguments) {
+      block->addArgument(type, function.getLoc());
+    }
+    mlir::OpBuilder bodyBuilder = mlir::OpBuilder::atBlockEnd(block);
+    llvm::SmallVector<Value> results = body.build(bodyBuilder, block->getArguments());
+    kernel::YieldOp::create(bodyBuilder, function.getLoc(), results);
+  }
+  // Integer division is checked, so the kernel can fail.
+  function.walk([&](Operation* op) {
+    if (llvm::isa<mlir::arith::DivSIOp, mlir::arith::DivUIOp, mlir::arith::FloorDivSIOp,
+                  mlir::arith::CeilDivSIOp, mlir::arith::RemSIOp, mlir::arith::RemUIOp>(op)) {
+      function.setCanFail(true);
+    }
+  });
+  std::string text;
+  llvm::raw_string_ostream(text) << function;
+  auto [found, inserted] = functions_.try_emplace(text, function);
+  if (!inserted) {
+    function.erase();
+    return found->second;
+  }
+  // A number behind a name may give one that another kernel has from the start (copy_2: a copy of
+  // two elements).
+  std::string name = spec.name;
+  for (unsigned& count = usedNames_[spec.name]; !takenNames_.insert(name).second;) {
+    name = spec.name + "_" + std::to_string(++count + 1);
+  }
+  function.setSymName(name);
+  return function;
+}
+
+kernel::LaunchOp LoweringContext::launch(Location loc, KernelSpec& spec) {
+  constexpr llvm::StringLiteral kNative = "native.";
+  if (target_.getBackend() != "cpu" && llvm::StringRef(spec.why).starts_with(kNative)) {
+    // the same family there
+    spec.why =
+        (target_.getBackend() + "." + llvm::StringRef(spec.why).drop_front(kNative.size())).str();
+  }
+  kernel::FuncOp function = kernelOf(spec);
+  const auto threads = static_cast<double>(target_.getThreads());
+  const double sharedUs = spec.ownCost ? spec.costUs : spec.costUs / threads;
+  const double aloneUs = sharedUs * threads;
+  const bool shared =
+      spec.wholeTeam && (spec.alone ? !*spec.alone : aloneUs - sharedUs >= sharingUs(threads));
+  auto launch = kernel::LaunchOp::create(
+      builder_, loc, mlir::FlatSymbolRefAttr::get(function.getSymNameAttr()), spec.inputs,
+      spec.outputs, spec.workspace, mlir::FlatSymbolRefAttr::get(context(), teamQueue()),
+      shared ? mlir::IntegerAttr() : builder_.getI64IntegerAttr(1), builder_.getStringAttr(spec.op),
+      builder_.getStringAttr(spec.why));
+  if (!spec.choice.empty()) {
+    launch->setAttr("kernel.choice", builder_.getStringAttr(spec.choice));
+  }
+  if (spec.ownCost || target_.getBackend() == "cpu") {  // place-on-cuda estimates the others
+    launch->setAttr("kernel.cost_us", builder_.getF64FloatAttr(shared ? sharedUs : aloneUs));
+  }
+  return launch;
+}
+
+/// A copy that exchanges rows and columns, of at most one batch of matrices, goes to the kernel for
+/// that. Returns whether it was one.
+static bool launchTranspose(LoweringContext& context, Location loc, Value from, Value to,
+                            llvm::StringRef opName) {
+  const kernel::BufferType in = typeOf(from);
+  const kernel::BufferType out = typeOf(to);
+  llvm::SmallVector<Loop> loops =
+      makeLoops(context, context.extentsOf(out), {context.stridesOf(in), context.stridesOf(out)});
+  orderLoops(context, loops, 1);
+  loops = mergeLoops(std::move(loops));
+  const mlir::AffineExpr one = context.constant(1);
+  const mlir::AffineExpr zero = context.constant(0);
+  if ((loops.size() != 2 && loops.size() != 3) || loops.back().strides[1] != one ||
+      in.getElementType() != out.getElementType()) {
+    return false;
+  }
+  const Loop rows = loops.pop_back_val();  // of the input: contiguous in the output
+  auto* found = llvm::find_if(loops, [&](const Loop& loop) { return loop.strides[0] == one; });
+  if (found == loops.end() || rows.strides[0] == zero) {
+    return false;
+  }
+  const Loop cols = *found;
+  loops.erase(found);
+  const Loop batch = loops.empty() ? Loop{one, {zero, zero}} : loops[0];
+  auto size = [](mlir::AffineExpr expr) {
+    return symbolic::constantValue(expr).value_or(SL_DYNAMIC);
+  };
+  Problem problem("transpose", context.target());
+  for (size_t operand = 0; operand < 2; ++operand) {
+    problem.addOperand(
+        in.getElementType(), {size(batch.extent), size(rows.extent), size(cols.extent)},
+        {size(batch.strides[operand]), size(rows.strides[operand]), size(cols.strides[operand])},
+        false);
+  }
+  problem.setInputs(1);
+  problem.addAttribute("rows", size(rows.extent));
+  problem.addAttribute("cols", size(cols.extent));
+  const KernelChoice choice = chooseKernel(problem);
+  if (!choice.kernel) {
+    return false;
+  }
+  KernelSpec spec;
+  spec.family = choice.kernel->family;
+  spec.name = "transpose" + sizeName({batch, rows, cols});
+  spec.op = opName.str();
+  spec.why = choice.why;
+  spec.costUs = choice.costUs;
+  spec.ownCost = true;
+  spec.tune = tuneAttributes(context.context(), *choice.kernel, problem);
+  auto entry = [&](llvm::StringRef key, mlir::AffineExpr value) {
+    return context.named(key, context.number(value));
+  };
+  spec.shape = {entry("batch", batch.extent),    entry("rows", rows.extent),
+                entry("cols", cols.extent),      entry("inBatch", batch.strides[0]),
+                entry("inRow", rows.strides[0]), entry("outBatch", batch.strides[1]),
+                entry("outCol", cols.strides[1])};
+  spec.inputs = {from};
+  spec.outputs = {to};
+  context.launch(loc, spec);
+  return true;
+}
+
+void LoweringContext::copy(Location loc, Value from, Value to, llvm::StringRef opName,
+                           llvm::StringRef why) {
+  if (launchTranspose(*this, loc, from, to, opName)) {
+    return;
+  }
+  const Exprs extents = extentsOf(typeOf(to));
+  KernelSpec spec;
+  spec.name = "copy";
+  spec.inputs = {from};
+  spec.outputs = {to};
+  spec.op = opName.str();
+  spec.why = why.str();
+  mlir::Type scalar = scalarType(typeOf(to).getElementType());
+  spec.bodies.push_back({"body", {scalar}, [](mlir::OpBuilder&, mlir::ValueRange arguments) {
+                           return llvm::SmallVector<Value>{arguments[0]};
+                         }});
+  launchPointwise(loc, spec, extents, {stridesOf(typeOf(from)), stridesOf(typeOf(to))});
+}
+
+/// So many elements read and written stay in a core's own caches.
+static constexpr double kCached = 128 << 10;
+
+void LoweringContext::launchPointwise(mlir::Location loc, KernelSpec& spec, const Exprs& extents,
+                                      llvm::ArrayRef<Exprs> strides) {
+  llvm::SmallVector<Loop> loops = makeLoops(*this, extents, strides);
+  // the output is written in the order of its memory
+  orderLoops(*this, loops, strides.size() - 1);
+  loops = mergeLoops(std::move(loops));
+  llvm::SmallVector<mlir::Attribute> strideRows;
+  for (size_t operand = 0; operand < strides.size(); ++operand) {
+    strideRows.push_back(numbers(lowering::stridesOf(loops, operand)));
+  }
+  spec.family = "pointwise";
+  spec.name += sizeName(loops);
+  spec.tune = {named("rank", number(static_cast<int64_t>(loops.size()))),
+               named("inputs", number(static_cast<int64_t>(spec.inputs.size())))};
+  spec.shape = {named("extent", numbers(lowering::extentsOf(loops))),
+                named("stride", mlir::ArrayAttr::get(context(), strideRows))};
+  const double elements = static_cast<double>(upperBound(product(extents)));
+  const double touched = elements * static_cast<double>(spec.inputs.size() + spec.outputs.size());
+  spec.costUs = touched * (touched < kCached ? 0.00005 : 0.0002);
+  launch(loc, spec);
+}
+
+void LoweringContext::fill(Location loc, Value buffer, mlir::TypedAttr value, llvm::StringRef op,
+                           llvm::StringRef why) {
+  KernelSpec spec;
+  spec.name = "fill";
+  spec.op = op.str();
+  spec.why = why.str();
+  spec.outputs = {buffer};
+  spec.bodies.push_back({"body", {}, [=](mlir::OpBuilder& builder, mlir::ValueRange) {
+                           return llvm::SmallVector<Value>{mlir::arith::ConstantOp::create(
+                               builder, builder.getUnknownLoc(), value)};
+                         }});
+  launchPointwise(loc, spec, extentsOf(typeOf(buffer)), {stridesOf(typeOf(buffer))});
+}
+
+void LoweringContext::zeroBorder(Location loc, Value buffer) {
+  kernel::BufferType bufferType = typeOf(buffer);
+  KernelSpec spec;
+  spec.name = "zero_border";
+  spec.family = "zero_border";
+  const Exprs extents = extentsOf(bufferType);
+  Exprs low;
+  Exprs high;
+  for (size_t dim = 0; dim < extents.size(); ++dim) {
+    low.push_back(constant(bufferType.getBorder()[2 * dim]));
+    high.push_back(constant(bufferType.getBorder()[2 * dim + 1]));
+  }
+  spec.shape = {named("extent", numbers(extents)), named("stride", numbers(stridesOf(bufferType))),
+                named("low", numbers(low)), named("high", numbers(high))};
+  spec.tune = {named("rank", number(static_cast<int64_t>(extents.size())))};
+  spec.outputs = {buffer};
+  spec.op = "zero border";
+  spec.why = "the convolution that reads this buffer relies on zeros around it";
+  launch(loc, spec);
+}
+
+}  // namespace straightline::lowering

@@ -460,12 +460,14 @@ void ContractionLowering::makeDenseForMatvec(Value& a, Value& b) {
   }
 }
 
-LogicalResult ContractionLowering::finishAsMatvec(MatvecOperands operands) {
-  const bool isColumn = operands.n == constant(1);
-  const AffineExpr rows = isColumn ? operands.m : operands.n;
+LogicalResult ContractionLowering::finishAsMatvec(const MatmulOperands& operands) {
+  const size_t first = operands.extents.size() - 2, second = first + 1;
+  const AffineExpr m = operands.extents[first], n = operands.extents[second];
+  const bool isColumn = n == constant(1);
+  const AffineExpr rows = isColumn ? m : n;
   // Where there is one of them its stride says nothing: the kernel takes 1 for "lies along".
-  AffineExpr row = isColumn ? operands.aStrides[0] : operands.bStrides[1];
-  AffineExpr col = isColumn ? operands.aStrides[1] : operands.bStrides[0];
+  AffineExpr row = isColumn ? operands.aStrides[first] : operands.bStrides[second];
+  AffineExpr col = isColumn ? operands.aStrides[second] : operands.bStrides[first];
   if (operands.k == constant(1)) {
     col = constant(1);
   } else if (rows == constant(1) && col != constant(1)) {
@@ -475,7 +477,7 @@ LogicalResult ContractionLowering::finishAsMatvec(MatvecOperands operands) {
     spec_.shape.push_back(lowering_.named(key, value));
   };
   llvm::SmallVector<Exprs> epilogueRows;
-  for (const Exprs& strides : operands.epilogueRows) {  // [b0, b1, b2, m, n]
+  for (const Exprs& strides : operands.epilogueRows) {
     epilogueRows.push_back({strides[0], strides[1], strides[2], strides[isColumn ? 3 : 4]});
   }
   put("batch", lowering_.numbers(lowering::extentsOf(operands.batch)));
@@ -486,109 +488,111 @@ LogicalResult ContractionLowering::finishAsMatvec(MatvecOperands operands) {
   put("mCol", lowering_.number(col));
   put("xBatch", lowering_.numbers(stridesOf(operands.batch, isColumn ? 1 : 0)));
   put("outBatch", lowering_.numbers(stridesOf(operands.batch, 2)));
-  put("outStep", lowering_.number(isColumn ? operands.cRow : constant(1)));
+  put("outStep", lowering_.number(isColumn ? operands.outStrides[first] : constant(1)));
   put("epilogueStride", epilogueStrideAttribute(epilogueRows));
-  spec_.name = "matvec" + sizeName({operands.items, operands.m, operands.n, operands.k}) + suffix();
+  spec_.name = "matvec" + sizeName({operands.items, m, n, operands.k}) + suffix();
   return finish(isColumn ? operands.a : operands.b, isColumn ? operands.b : operands.a,
                 operands.out, operands.wanted);
 }
 
-LogicalResult ContractionLowering::lowerMatmul() {
-  Value a = lowering_.bufferOf(outer(0u));
-  Value b = lowering_.bufferOf(outer(1u));
+void ContractionLowering::bindMatmul(MatmulOperands& operands) {
+  operands.a = lowering_.bufferOf(outer(0u));
+  operands.b = lowering_.bufferOf(outer(1u));
   if (spec_.family == "matvec") {
-    makeDenseForMatvec(a, b);
+    makeDenseForMatvec(operands.a, operands.b);
   }
-  if (tuneValue("pairs") == 2 && lowering_.stridesOf(typeOf(a)).back() != constant(1)) {
-    a = lowering_.contiguous(fusion_.getLoc(), a,
-                             "pairs of neighbours along k are one step of the product");
+  if (tuneValue("pairs") == 2 && lowering_.stridesOf(typeOf(operands.a)).back() != constant(1)) {
+    operands.a = lowering_.contiguous(fusion_.getLoc(), operands.a,
+                                      "pairs of neighbours along k are one step of the product");
   }
-  Exprs aStrides = lowering_.stridesOf(typeOf(a));
-  Exprs bStrides = lowering_.stridesOf(typeOf(b));
-  const Exprs aExtents = lowering_.extentsOf(typeOf(a));
+  operands.aStrides = lowering_.stridesOf(typeOf(operands.a));
+  operands.bStrides = lowering_.stridesOf(typeOf(operands.b));
+  const Exprs aExtents = lowering_.extentsOf(typeOf(operands.a));
+  operands.k = aExtents.back();
   if (llvm::isa<op::LinearOp>(root_)) {
-    std::swap(bStrides[0], bStrides[1]);  // [n, k] read as [k, n]
+    std::swap(operands.bStrides[0], operands.bStrides[1]);  // [n, k] read as [k, n]
     const size_t batchDims = aExtents.size() - std::min<size_t>(2, aExtents.size());
-    bStrides.insert(bStrides.begin(), batchDims, constant(0));  // the same for every batch
+    // the same for every batch
+    operands.bStrides.insert(operands.bStrides.begin(), batchDims, constant(0));
   }
   if (aExtents.size() == 1) {
-    aStrides.insert(aStrides.begin(), constant(0));
+    operands.aStrides.insert(operands.aStrides.begin(), constant(0));
   }
   bindEpilogue();
-  Value wanted = wantedPlace();
-  Value out = wanted;
-  Exprs outStrides = lowering_.stridesOf(typeOf(out));
-  if (outStrides.back() != constant(1) && extents_.back() != constant(1)) {
-    out = lowering_.slot(lowering_.contiguousType(extents_, written()));
-    outStrides = lowering_.rowMajor(extents_);
+  operands.wanted = wantedPlace();
+  operands.out = operands.wanted;
+  operands.outStrides = lowering_.stridesOf(typeOf(operands.out));
+  if (operands.outStrides.back() != constant(1) && extents_.back() != constant(1)) {
+    operands.out = lowering_.slot(lowering_.contiguousType(extents_, written()));
+    operands.outStrides = lowering_.rowMajor(extents_);
   }
-  Exprs extents = extents_;
-  if (extents.size() == 1) {
-    extents.insert(extents.begin(), constant(1));
-    outStrides.insert(outStrides.begin(), extents.back());
+  operands.extents = extents_;
+  if (extents_.size() == 1) {
+    operands.extents.insert(operands.extents.begin(), constant(1));
+    operands.outStrides.insert(operands.outStrides.begin(), extents_.back());
     for (Exprs& strides : epilogueStrides_) {
       strides.insert(strides.begin(), constant(0));
     }
   }
-  const size_t batchDims = extents.size() - 2;
-  auto take = [&](const Exprs& strides) {
-    return Exprs(strides.begin(), strides.begin() + batchDims);
-  };
-  llvm::SmallVector<Exprs> batchStrides = {take(aStrides), take(bStrides), take(outStrides)};
-  for (const Exprs& strides : epilogueStrides_) {
-    batchStrides.push_back(take(strides));
+}
+
+LogicalResult ContractionLowering::mergeBatch(MatmulOperands& operands) {
+  const size_t batchDims = operands.extents.size() - 2;
+  auto take = [&](const Exprs& values) { return part(values, 0, batchDims); };
+  llvm::SmallVector<Exprs> strides = {take(operands.aStrides), take(operands.bStrides),
+                                      take(operands.outStrides)};
+  for (const Exprs& epilogue : epilogueStrides_) {
+    strides.push_back(take(epilogue));
   }
-  auto batch = mergeLoops(makeLoops(lowering_, take(extents), batchStrides));
-  if (batch.size() > 3) {
-    return fusion_.emitOpError() << "has " << batch.size()
+  operands.items = lowering_.product(take(operands.extents));
+  operands.batch = mergeLoops(makeLoops(lowering_, take(operands.extents), strides));
+  if (operands.batch.size() > 3) {
+    return fusion_.emitOpError() << "has " << operands.batch.size()
                                  << " separate batch dims; matmul takes up to 3";
   }
-  while (batch.size() < 3) {
-    batch.insert(batch.begin(), Loop{constant(1), Exprs(batchStrides.size(), constant(0))});
+  while (operands.batch.size() < 3) {
+    operands.batch.insert(operands.batch.begin(),
+                          Loop{constant(1), Exprs(strides.size(), constant(0))});
   }
-  llvm::SmallVector<Exprs> epilogueRows;
   for (size_t i = 0; i < epilogueBuffers_.size(); ++i) {
-    Exprs row = stridesOf(batch, 3 + i);
+    Exprs row = stridesOf(operands.batch, 3 + i);
     row.append(epilogueStrides_[i].begin() + batchDims, epilogueStrides_[i].end());
-    epilogueRows.push_back(row);
+    operands.epilogueRows.push_back(row);
   }
-  const AffineExpr k = aExtents.back();
+  return success();
+}
+
+LogicalResult ContractionLowering::lowerMatmul() {
+  MatmulOperands operands;
+  bindMatmul(operands);
+  if (failed(mergeBatch(operands))) {
+    return failure();
+  }
   if (spec_.family == "matvec") {
-    return finishAsMatvec({.a = a,
-                           .b = b,
-                           .out = out,
-                           .wanted = wanted,
-                           .items = lowering_.product(take(extents)),
-                           .m = extents[batchDims],
-                           .n = extents[batchDims + 1],
-                           .k = k,
-                           .aStrides = {aStrides[batchDims], aStrides[batchDims + 1]},
-                           .bStrides = {bStrides[batchDims], bStrides[batchDims + 1]},
-                           .cRow = outStrides[batchDims],
-                           .batch = batch,
-                           .epilogueRows = epilogueRows});
+    return finishAsMatvec(operands);
   }
   auto put = [&](llvm::StringRef key, mlir::Attribute value) {
     spec_.shape.push_back(lowering_.named(key, value));
   };
-  put("batch", lowering_.numbers(lowering::extentsOf(batch)));
-  put("m", lowering_.number(extents[batchDims]));
-  put("n", lowering_.number(extents[batchDims + 1]));
-  put("k", lowering_.number(k));
-  put("aBatch", lowering_.numbers(stridesOf(batch, 0)));
-  put("aRow", lowering_.number(aStrides[batchDims]));
-  put("aCol", lowering_.number(aStrides[batchDims + 1]));
-  put("bBatch", lowering_.numbers(stridesOf(batch, 1)));
-  put("bRow", lowering_.number(bStrides[batchDims]));
-  put("bCol", lowering_.number(bStrides[batchDims + 1]));
-  put("cBatch", lowering_.numbers(stridesOf(batch, 2)));
-  put("cRow", lowering_.number(outStrides[batchDims]));
-  put("epilogueStride", epilogueStrideAttribute(epilogueRows));
+  const size_t row = operands.extents.size() - 2, column = row + 1;
+  put("batch", lowering_.numbers(lowering::extentsOf(operands.batch)));
+  put("m", lowering_.number(operands.extents[row]));
+  put("n", lowering_.number(operands.extents[column]));
+  put("k", lowering_.number(operands.k));
+  put("aBatch", lowering_.numbers(stridesOf(operands.batch, 0)));
+  put("aRow", lowering_.number(operands.aStrides[row]));
+  put("aCol", lowering_.number(operands.aStrides[column]));
+  put("bBatch", lowering_.numbers(stridesOf(operands.batch, 1)));
+  put("bRow", lowering_.number(operands.bStrides[row]));
+  put("bCol", lowering_.number(operands.bStrides[column]));
+  put("cBatch", lowering_.numbers(stridesOf(operands.batch, 2)));
+  put("cRow", lowering_.number(operands.outStrides[row]));
+  put("epilogueStride", epilogueStrideAttribute(operands.epilogueRows));
   spec_.name =
       "matmul" +
-      sizeName({lowering_.product(take(extents)), extents[batchDims], extents[batchDims + 1], k}) +
+      sizeName({operands.items, operands.extents[row], operands.extents[column], operands.k}) +
       suffix();
-  return finish(a, b, out, wanted);
+  return finish(operands.a, operands.b, operands.out, operands.wanted);
 }
 
 namespace {

@@ -175,17 +175,22 @@ class ContractionLowering {
 
   mlir::LogicalResult lowerMatmul();
 
-  /// A product with one row (m = 1) or one column (n = 1): buffers, sizes and strides of a[m, k],
-  /// b[k, n] and c[m, n]; batch strides are those of a, b, c and the epilogue operands.
-  struct MatvecOperands {
+  /// a[.., m, k], b[.., k, n] and c[.., m, n] as the kernel reads and writes them, with at least two
+  /// dims each.
+  struct MatmulOperands {
     mlir::Value a, b, out, wanted;
-    mlir::AffineExpr items, m, n, k;
-    std::array<mlir::AffineExpr, 2> aStrides, bStrides;
-    mlir::AffineExpr cRow;
-    llvm::ArrayRef<Loop> batch;
-    llvm::ArrayRef<Exprs> epilogueRows;  ///< [b0, b1, b2, m, n]
+    mlir::AffineExpr k;
+    Exprs extents;  ///< of c
+    Exprs aStrides, bStrides, outStrides;
+    mlir::AffineExpr items;         ///< how many products
+    llvm::SmallVector<Loop> batch;  ///< three loops; strides of a, b, c and the epilogue operands
+    llvm::SmallVector<Exprs> epilogueRows;  ///< [b0, b1, b2, m, n]
   };
-  mlir::LogicalResult finishAsMatvec(MatvecOperands operands);
+  void bindMatmul(MatmulOperands& operands);
+  mlir::LogicalResult mergeBatch(MatmulOperands& operands);
+
+  /// A product with one row (m = 1) or one column (n = 1).
+  mlir::LogicalResult finishAsMatvec(const MatmulOperands& operands);
 
   /// Copies what matvec cannot read where it lies: a vector that is not dense, a matrix dense along
   /// neither side.
@@ -201,6 +206,12 @@ class ContractionLowering {
   mlir::Value as2d(mlir::Value buffer);
 
   mlir::LogicalResult lowerConvolution();
+  /// Where the kernel writes, channels last: `out` when it is, else memory of its own. Brings the
+  /// epilogue operands to the same order.
+  mlir::Value channelsLastResult(mlir::Value out);
+  void putConvolutionSizes(const ConvolutionGeometry& g, mlir::Value in, mlir::Value out);
+  void putConvolutionStrides(const ConvolutionGeometry& g, mlir::Value in, mlir::Value weight,
+                             mlir::Value out);
 
   mlir::Value packConvolution(mlir::Value weight, const ConvolutionGeometry& g);
 

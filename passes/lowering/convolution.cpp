@@ -68,86 +68,102 @@ LogicalResult ContractionLowering::lowerConvolution() {
   auto convolution = llvm::cast<op::ConvolutionOp>(root_);
   const ConvolutionGeometry g = convolutionGeometry(convolution);
   bindEpilogue();
-  const bool oneD = extents_.size() == 3;
+  const bool anyLayout = spec_.family == "convolution_direct";
   Value in = as2d(lowering_.bufferOf(outer(convolution.getX())));
   Value wanted = wantedPlace();
   Value out = wanted;
-  const bool anyLayout = spec_.family == "convolution_direct";
   if (onDevice() && tuneValue("rows") > 0 && (g.c / g.groups > 1 || wholePieces(g) != g.c)) {
     in = wholePieces(g) == g.c ? channelsLast(in, llvm::SmallVector<int64_t>(8, 0))
                                : paddedImage(in, wholePieces(g));
   }
   if (!anyLayout) {
     in = channelsLast(in, requiredBorder(g, spec_.family, tuneValue("m")));
-    if (lowering_.stridesOf(typeOf(out))[1] != constant(1)) {
-      out = lowering_.slot(lowering_.type(extents_, written(), channelsInnermost(extents_)));
-    }
-    const Exprs outStrides = lowering_.stridesOf(typeOf(out));
-    for (size_t i = 0; i < epilogueBuffers_.size(); ++i) {
-      if (epilogueStrides_[i][1] != constant(0) && epilogueStrides_[i][1] != constant(1)) {
-        materialise(i, outStrides);
-      }
-    }
+    out = channelsLastResult(out);
   }
   Value out4 = as2d(out);
-  const Exprs inExtents = lowering_.extentsOf(typeOf(in));
-  const Exprs outExtents = lowering_.extentsOf(typeOf(out4));
-  const Exprs inStrides = lowering_.stridesOf(typeOf(in));
-  const Exprs outStrides = lowering_.stridesOf(typeOf(out4));
   llvm::SmallVector<Exprs> epilogueRows;
   for (Exprs strides : epilogueStrides_) {
-    if (oneD) {
+    if (extents_.size() == 3) {
       strides.insert(strides.begin() + 2, constant(0));
     }
     epilogueRows.push_back({strides[0], strides[2], strides[3], strides[1]});
   }
-  Value weight = outer(convolution.getWeight());
-  Value b = packConvolution(weight, g);
-  auto put = [&](llvm::StringRef key, mlir::Attribute value) {
-    spec_.shape.push_back(lowering_.named(key, value));
-  };
-  put("n", lowering_.number(inExtents[0]));
-  put("h", lowering_.number(inExtents[2]));
-  put("w", lowering_.number(inExtents[3]));
-  put("c", lowering_.number(inExtents[1]));
-  put("k", lowering_.number(outExtents[1]));
-  if (spec_.family != "winograd") {
-    put("ho", lowering_.number(outExtents[2]));
-    put("wo", lowering_.number(outExtents[3]));
-    if (anyLayout) {
-      put("kh", lowering_.number(g.kh));
-      put("kw", lowering_.number(g.kw));
-      put("groups", lowering_.number(g.groups));
-    }
-    put("strideH", lowering_.number(g.strideH));
-    put("strideW", lowering_.number(g.strideW));
-    put("padH", lowering_.number(g.padH));
-    put("padW", lowering_.number(g.padW));
-    put("dilationH", lowering_.number(g.dilationH));
-    put("dilationW", lowering_.number(g.dilationW));
-  }
-  if (anyLayout) {
-    put("inStride", lowering_.numbers({inStrides[0], inStrides[2], inStrides[3], inStrides[1]}));
-    put("outStride",
-        lowering_.numbers({outStrides[0], outStrides[2], outStrides[3], outStrides[1]}));
-    put("weightStride", lowering_.numbers(directWeightStrides(b, g)));
-  } else {
-    put("inStride", lowering_.numbers({inStrides[0], inStrides[2], inStrides[3]}));
-    put("outStride", lowering_.numbers({outStrides[0], outStrides[2], outStrides[3]}));
-    if (spec_.family == "winograd") {
-      llvm::SmallVector<int64_t> border(8, 0);
-      if (typeOf(in).hasBorder()) {
-        border.assign(typeOf(in).getBorder().begin(), typeOf(in).getBorder().end());
-      }
-      put("border", lowering_.numbers({constant(border[4]), constant(border[5]),
-                                       constant(border[6]), constant(border[7])}));
-    }
-  }
-  put("epilogueStride", epilogueStrideAttribute(epilogueRows));
-  spec_.name = spec_.family +
-               sizeName({inExtents[0], inExtents[1], inExtents[2], inExtents[3], outExtents[1]}) +
-               "_" + std::to_string(g.kh) + "x" + std::to_string(g.kw) + suffix();
+  Value b = packConvolution(outer(convolution.getWeight()), g);
+  putConvolutionSizes(g, in, out4);
+  putConvolutionStrides(g, in, b, out4);
+  spec_.shape.push_back(lowering_.named("epilogueStride", epilogueStrideAttribute(epilogueRows)));
+  Exprs sizes = lowering_.extentsOf(typeOf(in));
+  sizes.push_back(lowering_.extentsOf(typeOf(out4))[1]);
+  spec_.name = spec_.family + sizeName(sizes) + "_" + std::to_string(g.kh) + "x" +
+               std::to_string(g.kw) + suffix();
   return finish(in, b, out, wanted);
+}
+
+Value ContractionLowering::channelsLastResult(Value out) {
+  if (lowering_.stridesOf(typeOf(out))[1] != constant(1)) {
+    out = lowering_.slot(lowering_.type(extents_, written(), channelsInnermost(extents_)));
+  }
+  const Exprs outStrides = lowering_.stridesOf(typeOf(out));
+  for (size_t i = 0; i < epilogueBuffers_.size(); ++i) {
+    if (epilogueStrides_[i][1] != constant(0) && epilogueStrides_[i][1] != constant(1)) {
+      materialise(i, outStrides);
+    }
+  }
+  return out;
+}
+
+void ContractionLowering::putConvolutionSizes(const ConvolutionGeometry& g, Value in, Value out) {
+  auto put = [&](llvm::StringRef key, auto value) {
+    spec_.shape.push_back(lowering_.named(key, lowering_.number(value)));
+  };
+  const Exprs inExtents = lowering_.extentsOf(typeOf(in));
+  const Exprs outExtents = lowering_.extentsOf(typeOf(out));
+  put("n", inExtents[0]);
+  put("h", inExtents[2]);
+  put("w", inExtents[3]);
+  put("c", inExtents[1]);
+  put("k", outExtents[1]);
+  if (spec_.family == "winograd") {
+    return;
+  }
+  put("ho", outExtents[2]);
+  put("wo", outExtents[3]);
+  if (spec_.family == "convolution_direct") {
+    put("kh", g.kh);
+    put("kw", g.kw);
+    put("groups", g.groups);
+  }
+  put("strideH", g.strideH);
+  put("strideW", g.strideW);
+  put("padH", g.padH);
+  put("padW", g.padW);
+  put("dilationH", g.dilationH);
+  put("dilationW", g.dilationW);
+}
+
+void ContractionLowering::putConvolutionStrides(const ConvolutionGeometry& g, Value in,
+                                                Value weight, Value out) {
+  auto put = [&](llvm::StringRef key, const Exprs& values) {
+    spec_.shape.push_back(lowering_.named(key, lowering_.numbers(values)));
+  };
+  const Exprs from = lowering_.stridesOf(typeOf(in));
+  const Exprs to = lowering_.stridesOf(typeOf(out));
+  if (spec_.family == "convolution_direct") {
+    put("inStride", {from[0], from[2], from[3], from[1]});
+    put("outStride", {to[0], to[2], to[3], to[1]});
+    put("weightStride", directWeightStrides(weight, g));
+    return;
+  }
+  put("inStride", {from[0], from[2], from[3]});
+  put("outStride", {to[0], to[2], to[3]});
+  if (spec_.family == "winograd") {
+    llvm::SmallVector<int64_t> border(8, 0);
+    if (typeOf(in).hasBorder()) {
+      border.assign(typeOf(in).getBorder().begin(), typeOf(in).getBorder().end());
+    }
+    put("border",
+        {constant(border[4]), constant(border[5]), constant(border[6]), constant(border[7])});
+  }
 }
 
 Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeometry& g) {

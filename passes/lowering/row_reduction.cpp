@@ -384,11 +384,11 @@ class RowReduction {
     }
     // Relative times of a group of so many rows (softmax of float32 over the first of two dims,
     // AVX-512); 0: a row by itself.
-    struct Way {
+    struct Variant {
       int64_t lanes;
       double time;
     };
-    constexpr Way kWays[] = {{0, 0.3}, {8, 1.0}, {16, 1.4}, {32, 2.3}};
+    constexpr Variant kVariants[] = {{0, 0.3}, {8, 1.0}, {16, 1.4}, {32, 2.3}};
     const std::optional<int64_t> run = symbolic::constantValue(outer_.back().extent);
     const std::optional<int64_t> rows =
         symbolic::constantValue(lowering_.product(extentsOf(outer_)));
@@ -397,15 +397,15 @@ class RowReduction {
     }
     if (run && rows) {
       double best = std::numeric_limits<double>::infinity();
-      for (const Way& way : kWays) {
-        const int64_t each = std::max<int64_t>(way.lanes, 1);
+      for (const Variant& variant : kVariants) {
+        const int64_t each = std::max<int64_t>(variant.lanes, 1);
         const int64_t groups = *rows / *run * llvm::divideCeil(*run, each);
         const double time =
             static_cast<double>(llvm::divideCeil(groups, lowering_.target().getThreads())) *
-            way.time;
+            variant.time;
         if (*run >= each && time < best) {
           best = time;
-          columns_ = way.lanes;
+          columns_ = variant.lanes;
         }
       }
     } else {

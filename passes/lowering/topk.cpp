@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first elements of rows in order (topk, sort). On a device the sizes decide how a row is held
-// (codegen/kernels/cuda_topk.h), and a long one is cut: the best of each part (or all of it,
-// sorted), by the whole device, then the best of these.
+// topk and sort: the first elements of rows, in order. On a device the sizes decide how a block
+// holds a row (codegen/kernels/cuda_topk.h). A long row is divided into parts: a first kernel finds
+// the best elements of each part (or sorts it), a second one the best of these (or merges them).
 //
 //   topk(x [152000], k = 50)  ->  launch @topk_parts(x) outs(words [55 * 50]);  launch @topk(words,
 //   x) outs(values, indices)
@@ -27,29 +27,32 @@ namespace {
 
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kMostListed = 2048;  ///< words that way 2 sorts at last
+constexpr int64_t kMostListed = 2048;  ///< words that variant 2 sorts after its selection
 
 /// How a block holds `count` words of a row of which it wants `k`: the tunables of the family
-/// (topk.h).
+/// (codegen/kernels/cuda_topk.h). `variant` is its tunable "way".
 struct Held {
-  int64_t way = 0, threads = 1, each = 1, word = 8, list = 64;
+  int64_t variant = 0, threads = 1, each = 1, word = 8, list = 64;
 };
 
-/// words that a block sorts whole: a longer row is merged from parts
+/// The largest number of words that a block sorts at once; a longer row is sorted in parts, which
+/// are then merged.
 constexpr int64_t kMostSorted = 2048;
-/// that are merged from sorted parts: of more, a radix sort is faster (h200_1fbda14.json)
+/// The largest number of words that are merged from sorted parts. Beyond it a radix sort is faster
+/// (h200_1fbda14.json).
 constexpr int64_t kMostMerged = 1 << 15;
 
-/// Words that a block selects from, in its registers.
+/// The largest number of words that a block holds in registers while it selects from them.
 int64_t mostHeld(int64_t wordBytes) { return kMostThreads * (wordBytes == 16 ? 8 : 16); }
 
-/// Bytes of a word; those of a part carry the place in the whole row.
+/// Bytes of a word, which holds an element and its place. Words of a part hold the place in the
+/// whole row.
 int64_t wordBytes(int64_t elementBytes, int64_t count, bool isPart) {
   constexpr int64_t kShort = 1 << 15;
   return elementBytes == 8 ? 16 : elementBytes <= 2 && count <= kShort && !isPart ? 4 : 8;
 }
 
-/// Whether the k first of a row are few enough to be selected.
+/// Whether `k` is small enough to select elements instead of sorting the row.
 bool isSelected(int64_t count, int64_t k) { return 4 * k <= count && 2 * k <= kMostListed; }
 
 Held heldFor(int64_t count, int64_t k, int64_t word, bool selects) {
@@ -63,23 +66,24 @@ Held heldFor(int64_t count, int64_t k, int64_t word, bool selects) {
     held.each = llvm::divideCeil(count, held.threads);
     return held;
   }
-  // Sorting a long row costs more the longer it is, selecting from it hardly.
+  // The cost of sorting grows with the length of a row, that of selecting hardly does.
   if (selects || (count > kSortedRow && isSelected(count, k))) {
-    held.way = 2;
+    held.variant = 2;
     held.threads = std::clamp<int64_t>(padded / 8, 4 * kWarp, kMostThreads);
     held.each = llvm::divideCeil(count, held.threads);
     held.list = std::max<int64_t>(
         64, static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(2 * k))));
     return held;
   }
-  held.way = 1;
+  held.variant = 1;
   held.threads = std::clamp<int64_t>(padded / 4, 1, kMostThreads);
   held.each = padded / held.threads;
   return held;
 }
 
-/// Parts of a row to select from for two kernels of like length, each of which fills the device
-/// where it can; 0 where two do not do.
+/// The number of parts of a row, for a kernel that selects from each part and a second one that
+/// selects from what the parts leave: about equal time for both, and enough blocks to fill the
+/// device where the row allows it. 0 when two kernels are not enough.
 int64_t selectedParts(int64_t rows, int64_t count, int64_t k, int64_t most, int64_t processors) {
   const int64_t blocks = 2 * processors;
   const int64_t fewest = llvm::divideCeil(count, most), highest = most / k;
@@ -91,7 +95,7 @@ int64_t selectedParts(int64_t rows, int64_t count, int64_t k, int64_t most, int6
   return std::clamp(std::min(balanced, blocks / std::max<int64_t>(1, rows)), fewest, highest);
 }
 
-/// How a row is cut.
+/// How a row is divided into parts.
 struct Cut {
   int64_t parts = 1;    ///< 0: it cannot be
   int64_t kept = 0;     ///< words that each part leaves
@@ -211,7 +215,7 @@ class TopkLowering {
     spec.family = "topk";
     spec.op = k_ == count_ ? "sort" : "topk";
     spec.name = spec.op + suffix.str() + "_" + std::to_string(k_) + "of" + std::to_string(count_);
-    // Of one thread: a comparison an element, and what keeps the best in order.
+    // On one thread: a comparison for each element, and insertions into the ordered best.
     const double elements = static_cast<double>(
         context_.upperBound(context_.product(context_.extentsOf(topk_.getX()))));
     spec.costUs =
@@ -240,7 +244,7 @@ class TopkLowering {
     spec.tune = {number("rank", static_cast<int64_t>(outer_.size())),
                  number("largest", topk_.getLargest() ? 1 : 0)};
     if (onDevice_) {
-      spec.tune.append({number("way", how.way), number("threads", how.threads),
+      spec.tune.append({number("way", how.variant), number("threads", how.threads),
                         number("each", how.each), number("word", how.word),
                         number("list", how.list)});
     }

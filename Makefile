@@ -10,7 +10,7 @@ STAMPS := .cache/setup
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup build demo test sanitize lint bench docs every-float wheel clean
+.PHONY: setup build demo test sanitize lint bench docs tour every-float wheel clean
 
 SYSTEM := $(STAMPS)/system
 VENV_BUILD := $(STAMPS)/venv-build
@@ -18,6 +18,7 @@ VENV_TEST := $(STAMPS)/venv-test
 VENV_DEMO := $(STAMPS)/venv-demo
 VENV_BENCH := $(STAMPS)/venv-bench
 VENV_DOCS := $(STAMPS)/venv-docs
+VENV_TOUR := $(STAMPS)/venv-tour
 
 $(SYSTEM): tools/setup/apt_packages.txt tools/setup/system_packages.sh cmake/llvm_version.txt
 	tools/setup/system_packages.sh
@@ -44,9 +45,13 @@ $(VENV_DOCS): requirements/docs.txt $(VENV_TEST)
 	tools/setup/python_environment.sh build test docs
 	@touch $@
 
+$(VENV_TOUR): requirements/tour.txt tools/setup/tour_environment.sh $(VENV_TEST)
+	tools/setup/tour_environment.sh
+	@touch $@
+
 # A stamp counts for nothing when what it stands for is gone.
 ifeq ($(wildcard .venv/bin/python),)
-$(shell rm -f $(VENV_BUILD) $(VENV_TEST) $(VENV_DEMO) $(VENV_BENCH) $(VENV_DOCS))
+$(shell rm -f $(VENV_BUILD) $(VENV_TEST) $(VENV_DEMO) $(VENV_BENCH) $(VENV_DOCS) $(VENV_TOUR))
 endif
 
 setup: $(SYSTEM) $(VENV_TEST) $(VENV_DEMO) $(VENV_DOCS)
@@ -77,6 +82,11 @@ bench: $(VENV_BENCH) build
 # The site, in build/site. A warning is an error. (The variable: Material's notice about its successor is none of ours.)
 docs: $(SYSTEM) $(VENV_DOCS)
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build -q && echo "docs: build/site/index.html"
+
+# Models of transformers, timm and torchvision (python -m bench.tour --help). TOUR="--only bert --device cuda" passes options on.
+tour: $(VENV_TOUR) build
+	@mkdir -p build/tour
+	PYTHONPATH=build/$(PRESET)/python .venv-tour/bin/python -m bench.tour --json build/tour/tour.json --markdown build/tour/tour.md $(TOUR)
 
 # The one-argument functions over all 2^32 float32 inputs, in C++ and as compiled: half an hour. Tests take every 61st.
 every-float: $(VENV_TEST) build

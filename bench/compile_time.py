@@ -130,8 +130,7 @@ def _model(case: str) -> tuple[Any, tuple[Any, ...]]:
         return nn.Sequential(*layers).eval(), (torch.randn(1, 64),)
     if case == "resnet18":
         return ResNet18().eval(), (torch.randn(1, 3, 224, 224),)
-    sys.path.insert(0, str(_ROOT / "tests"))
-    from models.decoder import Decoder
+    from straightline.testing.models.decoder import Decoder
 
     return Decoder().eval(), (torch.randint(0, 96, (1, 16)), torch.arange(16))
 

@@ -4,7 +4,7 @@
     python -m bench.cuda_convolutions --json result.json                  answers, layers, models
     python -m bench.cuda_convolutions --parts checks                      answers alone
 
-Answers follow the rules of tests/run/policy.py against float64. Microseconds: `kernels_us` is the time of all kernels of a call;
+Answers follow straightline.testing.policy. Microseconds: `kernels_us` is the time of all kernels of a call;
 `sync_us` a call and the wait for it, `enqueue_us` the call alone. Fails when an answer is wrong.
 """
 
@@ -28,16 +28,13 @@ from typing import Any, NamedTuple
 import straightline as sl
 import torch
 from straightline.bench import machine
+from straightline.testing import policy
+from straightline.testing.device import check, converted
+from straightline.testing.models.cases import ALL, settled
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-_ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(_ROOT / "tests"), str(_ROOT / "tests" / "run")]
-import policy  # noqa: E402
-from models.cases import ALL, settled  # noqa: E402
-
-from bench.cuda_decode import captured, profile_of, times_of  # noqa: E402
-from bench.cuda_models import check, converted  # noqa: E402
+from bench.cuda_decode import captured, profile_of, times_of
 
 _TARGET = "cuda:sm_90"
 _LIBRARY, _OURS = {"convolution": "cudnn"}, {"convolution": "cuda"}

@@ -11,24 +11,19 @@ bits differ.
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import straightline as sl
 import torch
+from straightline.testing.models.cases import ALL, settled
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bench import cuda_results
 from bench.cases.models import DecodeStep
 from bench.cuda_branches import both_ways, inception, recommender, residual_block
-
-_ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(_ROOT / "tests"), str(_ROOT / "tests" / "run")]
-from models.cases import ALL, settled  # noqa: E402
 
 #: A model and what it is called with.
 Made = tuple[nn.Module, tuple[Tensor, ...]]

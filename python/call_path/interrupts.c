@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "call_path.h"
+#include "callable.h"
 
 static int32_t requested_;          // what sl_ctx.cancel points at; written by the handler
 static struct sigaction previous_;  // Python's, while watching_

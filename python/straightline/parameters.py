@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from straightline import _call_support
-from straightline._frameworks import imported_torch
 from straightline.errors import UserError
 
 
@@ -164,7 +163,7 @@ def _strides(tensor: Any) -> tuple[int, ...]:
 
 
 def _is_torch(value: object) -> bool:
-    torch = imported_torch()
+    torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
 

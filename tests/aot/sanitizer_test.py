@@ -20,12 +20,12 @@ import torch
 from ahead_of_time import Builder, Example, Program, Sanitizer
 from torch.export import Dim
 
-from models.bert_layer import EncoderLayer
-from models.cond import Cond
-from models.counter import Counter, RowCache
+from straightline.testing.models.bert_layer import EncoderLayer
+from straightline.testing.models.cond import Cond
+from straightline.testing.models.counter import Counter, RowCache
 from straightline.demo_models import DigitsCnn, ResNet18
-from models.lstm import LstmTagger
-from models.small import Mlp, ReshapeAdd, SingleAdd
+from straightline.testing.models.lstm import LstmTagger
+from straightline.testing.models.small import Mlp, ReshapeAdd, SingleAdd
 
 _ROUNDS = 20
 _RESNET_ROUNDS = 2  # each takes seconds

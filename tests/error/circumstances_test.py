@@ -16,7 +16,7 @@ import faulthandler, os, resource, signal, sys, threading, time
 import numpy, torch
 import straightline as sl
 from torch import nn
-from models.small import Mlp
+from straightline.testing.models.small import Mlp
 """
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from models import lstm, small
+from straightline.testing.models import lstm, small
 from straightline import demo_models
 from straightline.capture import capture
 from straightline.errors import UnsupportedError, UserError

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from models import bert_layer, cond, counter, lstm, small
+from straightline.testing.models import bert_layer, cond, counter, lstm, small
 from straightline import demo_models
 from op_interpreter import OpInterpreter, call
 from straightline.capture import Captured, TextBuilder, capture

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 _ROOT = Path(__file__).resolve().parents[2]
-for _folder in (_ROOT / "tests", _ROOT / "tests" / "run"):
+for _folder in (_ROOT, _ROOT / "tests" / "run"):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
@@ -71,7 +71,7 @@ _OF_THE_CPU = {
     "int8_test.py": "",
     "layouts_test.py::test_nothing_is_reordered_around_a_depthwise_convolution": "",
     "lifetime_test.py::test_code_is_deterministic": "",  # its other processes compile for the CPU
-    "lifetime_test.py::test_the_caller_may_fork": "",  # refused there: bench.cuda_launch
+    "lifetime_test.py::test_the_caller_may_fork": "",  # refused there: tests/device/launch_test.py
     "log_test.py::test_route": "",
     "log_test.py::test_what_is_worth_a_team_is_compiled_once": "",
     "models_test.py::test_model": "-2]",  # two threads

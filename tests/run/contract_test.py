@@ -9,10 +9,10 @@ import re
 import pytest
 import straightline as sl
 import torch
-from models.cond import Cond, Double
-from models.counter import Counter, RowCache
-from models.lstm import LstmTagger
-from models.small import Mlp
+from straightline.testing.models.cond import Cond, Double
+from straightline.testing.models.counter import Counter, RowCache
+from straightline.testing.models.lstm import LstmTagger
+from straightline.testing.models.small import Mlp
 from policy import OWN_BACKEND, check, check_call, check_close, check_tree, clone, launches, reference_of
 from torch import Tensor, nn
 from torch.export import Dim

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that are not here: every family of kernels (every_cuda_family.py) compiled for their architectures.
+"""Devices that are not here: every family of kernels (tests/device/families.py) compiled for their architectures.
 
 Compiling makes machine code, for which the assembler in NVRTC refuses instructions that the architecture does not have; what is looked at
 here is what kernels take. Nothing runs.
@@ -17,14 +17,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from every_cuda_family import OWN, cases
+from tests.device.families import OWN, cases
 from torch import nn
 from torch.nn import functional as F
 
 import straightline as sl
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from bench.cubin import resources_in
+from straightline.testing.cubin import resources_in
 
 #: Turing, Hopper, Blackwell of desks.
 _ARCHS = (75, 90, 120)

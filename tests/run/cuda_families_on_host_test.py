@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each family of emitted CUDA kernels (every_cuda_family.py), and the model set, on the host under sanitizers, with clusters and early starts.
+"""Each family of emitted CUDA kernels (tests/device/families.py), and the model set, on the host under sanitizers, with clusters and early starts.
 
 Under ThreadSanitizer also the order of launches holds (host_device/machine.h). That both find what they are for is tested below.
 """
@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import torch
 from cuda_on_host import run_on_host
-from every_cuda_family import OWN, cases
-from models.cases import ALL, settled
+from tests.device.families import OWN, cases
+from straightline.testing.models.cases import ALL, settled
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 

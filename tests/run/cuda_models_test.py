@@ -1,26 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model set for a CUDA device, compiled on a machine that need not have one: what runs there, and what kernels take.
 
-Answers are checked on a device by bench/cuda_models.py.
+Answers are checked on a device by tests/device/models_test.py.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 import torch
-from models.cases import ALL, settled
-from models.cond import Cond, Double
+from straightline.testing.models.cases import ALL, settled
+from straightline.testing.models.cond import Cond, Double
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import straightline as sl
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from bench.cubin import resources_in
+from straightline.testing.cubin import resources_in
 
 _TARGET = "cuda:sm_90"
 _STATIC_SHARED = 49 << 10  # bytes that a kernel may declare, and one KiB that every block has

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from torch.nn import functional as F
 
 import straightline as sl
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from bench.cases.models import DecodeStep
 from bench.cuda_recurrent import Layers
 

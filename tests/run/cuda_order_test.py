@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,7 @@ from statements import launches_of
 
 import straightline as sl
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from bench.cubin import resources_in
+from straightline.testing.cubin import resources_in
 
 _TARGET = "cuda:sm_90"
 

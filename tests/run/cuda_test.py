@@ -23,9 +23,8 @@ from torch.nn import functional as F
 import straightline as sl
 from straightline import _call, _targets
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from straightline.bench.case import Case
-from bench.cubin import resources_in
+from straightline.testing.cubin import resources_in
 from bench.cuda_cases import CUDA_CASES, CUDA_CHAINS
 
 _TARGET = "cuda:sm_90"

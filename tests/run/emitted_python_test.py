@@ -20,7 +20,7 @@ import numpy
 import pytest
 import straightline as sl
 import torch
-from models.small import Mlp
+from straightline.testing.models.small import Mlp
 from straightline import kernels as all_kernels
 from torch import Tensor, nn
 

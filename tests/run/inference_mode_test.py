@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 import torch
-from models.counter import Counter
-from models.small import Mlp
+from straightline.testing.models.counter import Counter
+from straightline.testing.models.small import Mlp
 
 import straightline as sl
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 import torch
 from straightline.demo_models import DigitsCnn
-from models.lstm import LstmTagger
-from models.small import Mlp
+from straightline.testing.models.lstm import LstmTagger
+from straightline.testing.models.small import Mlp
 from policy import check_close
 from torch import nn
 
@@ -188,9 +188,9 @@ int posix_memalign(void** p, size_t a, size_t n) { *p = memalign(a, n); return 0
 STEADY_STATE = """
 import ctypes, torch
 from straightline.demo_models import DigitsCnn
-from models.lstm import LstmTagger
-from models.bert_layer import EncoderLayer
-from models.small import Mlp
+from straightline.testing.models.lstm import LstmTagger
+from straightline.testing.models.bert_layer import EncoderLayer
+from straightline.testing.models.small import Mlp
 import straightline as sl
 count = ctypes.c_long.in_dll(ctypes.CDLL(None), "sl_allocations")
 def allocations(fn, x, out, calls):
@@ -242,9 +242,9 @@ def in_a_process(code: str, environment: dict[str, str] | None = None) -> str:
 
 DIGESTS = """
 import hashlib, torch
-from models.bert_layer import EncoderLayer
+from straightline.testing.models.bert_layer import EncoderLayer
 from straightline.demo_models import DigitsCnn
-from models.lstm import LstmTagger
+from straightline.testing.models.lstm import LstmTagger
 import straightline as sl
 for model, shape in ((DigitsCnn(), (2, 1, 8, 8)), (LstmTagger(layers=2), (2, 5, 8)), (EncoderLayer(), (1, 8, 256))):
     print(hashlib.sha256(sl.compile(model.eval(), (torch.randn(shape),), threads=2).code.encode()).hexdigest())

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from models.bert_layer import EncoderLayer
-from models.cases import NAMED, settled
-from models.small import SingleAdd
+from straightline.testing.models.bert_layer import EncoderLayer
+from straightline.testing.models.cases import NAMED, settled
+from straightline.testing.models.small import SingleAdd
 from policy import check, launches
 from straightline.demo_models import ResNet18
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from models.counter import Counter
+from straightline.testing.models.counter import Counter
 from straightline.demo_models import DigitsCnn
-from models.small import Mlp
+from straightline.testing.models.small import Mlp
 from torch import nn
 
 import straightline as sl

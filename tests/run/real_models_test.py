@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from models.cases import WHOLE, ids, settled
-from models.decoder import Decoder
+from straightline.testing.models.cases import WHOLE, ids, settled
+from straightline.testing.models.decoder import Decoder
 from policy import check, check_call, launches, reference_of
 from torch import Tensor
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from models.counter import Counter
-from models.small import Mlp
+from straightline.testing.models.counter import Counter
+from straightline.testing.models.small import Mlp
 from torch import nn
 
 import straightline as sl

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import straightline as sl
 import torch
-from models.bert_layer import BertLayer
-from models.cond import Cond, Double
-from models.counter import Counter, RowCache
-from models.lstm import LstmTagger
-from models.small import Mlp, ReshapeAdd, RmsNorm, SingleAdd
+from straightline.testing.models.bert_layer import BertLayer
+from straightline.testing.models.cond import Cond, Double
+from straightline.testing.models.counter import Counter, RowCache
+from straightline.testing.models.lstm import LstmTagger
+from straightline.testing.models.small import Mlp, ReshapeAdd, RmsNorm, SingleAdd
 from policy import clone, same_bits
 from straightline.demo_models import DigitsCnn, ResNet18
 from torch import Tensor, nn

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes of blocks and cost estimates of the CUDA kernel families, as plain functions of the
-// problem. Measured on an H200 with bench/cuda_slice.py. Dynamic extents come in as
+// problem. Measured on an H200 with tests/device/driver_calls_test.py. Dynamic extents come in as
 // sl::native::kUnknown.
 #ifndef STRAIGHTLINE_BACKENDS_CUDA_TUNING_H
 #define STRAIGHTLINE_BACKENDS_CUDA_TUNING_H

@@ -21,8 +21,8 @@ _HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(_HERE.parents[1]))
 
 from straightline.demo_models import DigitsCnn  # noqa: E402
-from models.lstm import LstmTagger  # noqa: E402
-from models.small import Mlp, ReshapeAdd  # noqa: E402
+from straightline.testing.models.lstm import LstmTagger  # noqa: E402
+from straightline.testing.models.small import Mlp, ReshapeAdd  # noqa: E402
 
 
 class NormSoftmax(nn.Module):

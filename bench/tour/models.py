@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a stop of the tour is, and the list of all stops."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+#: Modules of the stops, by the package whose models they are.
+_LISTS = ("bench.tour.text_models", "bench.tour.other_transformers", "bench.tour.vision_models")
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A model of the tour.
+
+    Attributes:
+        name: What `--only` and the table call it.
+        package: `transformers`, `timm` or `torchvision`.
+        make: Gives the module, with random weights.
+        inputs: Gives its arguments by name, or a tuple of arguments.
+    """
+
+    name: str
+    package: str
+    make: Callable[[], torch.nn.Module]
+    inputs: Callable[[], Mapping[str, Any] | tuple[Any, ...]]
+
+
+def declare_torchvision_ops() -> None:
+    """Lets torchvision import where its compiled ops cannot be loaded, as PyPI's cannot beside a torch without CUDA.
+
+    It registers meta kernels for two of them without asking whether they are there. No model of the tour uses one.
+    """
+    for name in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, name):
+            torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+def all_stops() -> dict[str, Stop]:
+    """Every stop by name; needs none of the packages."""
+    found: dict[str, Stop] = {}
+    for module in _LISTS:
+        for stop in importlib.import_module(module).STOPS:
+            if stop.name in found:
+                raise ValueError(f"two stops are called '{stop.name}'")
+            found[stop.name] = stop
+    return found

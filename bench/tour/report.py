@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Markdown of a tour."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from typing import Any
+
+
+def _us(value: float) -> str:
+    return f"{value / 1000:,.1f} ms" if value >= 1000 else f"{value:.0f} us"
+
+
+def _words(record: dict[str, Any]) -> str:
+    """The reason, or which ops of torch's the program calls."""
+    if record.get("reason"):
+        text = re.sub(r"\s+", " ", record["reason"])
+        return (text if len(text) <= 200 else text[:200] + " ...").replace("|", r"\|")
+    ops = record.get("of_torch", {})
+    return ", ".join(f"{name} x {count}" if count > 1 else name for name, count in ops.items())
+
+
+def _row(record: dict[str, Any]) -> str:
+    timed = "ratio" in record
+    cells = [
+        f"`{record['model']}`",
+        record["outcome"],
+        _us(record["us"]) if timed else "",
+        _us(record["eager_us"]) if timed else "",
+        f"{record['ratio']:.2f}" if timed else "",
+        f"{record['compile_s']:.1f}" if "compile_s" in record else "",
+        str(record.get("kernels", "")),
+        _words(record),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def markdown(facts: dict[str, Any]) -> str:
+    """Counts, means and a table a package, what went wrong first."""
+    records = facts["records"]
+    machine = facts["machine"]
+    name = machine.get("gpu") or machine["cpu"]
+    versions = ", ".join(f"{key} {value}" for key, value in facts["versions"].items())
+    lines = [
+        f"{name}, {facts['options']['threads']} threads, commit {facts['commit']}, {facts['date'][:10]}; {versions}. "
+        + ", ".join(f"{count} {outcome}" for outcome, count in facts["counts"].items())
+        + f" of {len(records)}."
+    ]
+    ratios = [record["ratio"] for record in records if "ratio" in record]
+    if ratios:
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        seconds = statistics.median(record["compile_s"] for record in records if "ratio" in record)
+        lines += [
+            "",
+            f"Time of a call over eager's, geometric mean of {len(ratios)}: {mean:.2f}; median of compile times {seconds:.1f} s.",
+        ]
+    for package in dict.fromkeys(record["package"] for record in records):
+        lines += [
+            "",
+            f"## {package}",
+            "",
+            "| model | outcome | call | eager | x eager | compile s | kernels | ops of torch, or why not |",
+        ]
+        lines.append("|---" * 8 + "|")
+        own = [record for record in records if record["package"] == package]
+        lines += [_row(record) for record in sorted(own, key=lambda record: record["outcome"] == "right")]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a compiled model is compared with eager: shared by tests, the benchmark and the tour."""

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each family of emitted CUDA kernels once or more, on small odd shapes, against float64 on the CPU: what compute-sanitizer looks at.
+
+    compute-sanitizer --tool memcheck python -m tests.device.families
+    compute-sanitizer --tool racecheck python -m tests.device.families
+
+Answers are checked too, and that no family is missing (words behind the command: cases whose names contain one of them, alone). The sanitizer is
+slow, so there is little of everything. tests/run/cuda_architectures_test.py compiles the same cases for devices that are not here.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import straightline as sl
+
+#: All that passes/cuda_schedule.cpp knows but fill, whose work elementwise kernels do.
+_FAMILIES = {
+    "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct", "gather_rows",
+    "gather_elements", "scatter_rows", "scan", "pool", "topk", "transpose",
+    "recurrent_sequence",
+}  # fmt: skip
+#: Routes to our own kernels throughout.
+OWN = {"linear": "cuda", "matmul": "cuda", "convolution": "cuda"}
+
+
+class _Of(nn.Module):
+    def __init__(self, function: object, **layers: nn.Module) -> None:
+        super().__init__()
+        self.function = function
+        for name, layer in layers.items():
+            self.add_module(name, layer)
+
+    def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
+        return self.function(self, *inputs)  # type: ignore[operator]
+
+
+def _r(*sizes: int) -> Tensor:
+    return torch.randn(sizes)
+
+
+def _distinct(*sizes: int) -> Tensor:
+    """What is equal may come in any order from torch."""
+    count = math.prod(sizes)
+    return torch.randperm(count).reshape(sizes).float() / count - 0.5
+
+
+def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
+    """Models with inputs, by what they show."""
+    keep = torch.rand(5, 77) < 0.6
+    attend = F.scaled_dot_product_attention
+    return {
+        "pointwise": (_Of(lambda s, x, y: (x * y.t() + 1).tanh()), (_r(33, 17), _r(17, 33))),
+        "rows": (_Of(lambda s, x: (x.softmax(-1), x.sum(-1), x.argmax(-1))), (_r(5, 1003),)),
+        "rows of a cluster": (_Of(lambda s, x: (x.softmax(-1), x.argmax(-1), (x > 9).any(-1))), (_r(3, 150001),)),
+        "rows of a cluster, norm": (_Of(lambda s, x: F.layer_norm(x, (100002,))), (_r(2, 100002),)),
+        "parts of rows": (_Of(lambda s, x: (x.sum(), x.argmax(), x.softmax(0))), (_r(300000),)),
+        "parts of columns": (_Of(lambda s, x: (x.mean(0), x.argmin(0))), (_r(40000, 7),)),
+        "few rows": (_Of(lambda s, x: s.a(x), a=nn.Linear(70, 33)), (_r(3, 70),)),
+        "a group of products": (
+            _Of(lambda s, x: (lambda y: (s.a(y), s.b(y).relu()))(s.n(x)), a=nn.Linear(70, 33), b=nn.Linear(70, 9), n=nn.LayerNorm(70)),
+            (_r(2, 70),),
+        ),
+        "gated": (_Of(lambda s, x: F.silu(s.a(x)) * s.b(x), a=nn.Linear(64, 40), b=nn.Linear(64, 40)), (_r(1, 64),)),
+        "tiles": (_Of(lambda s, a, b: (a @ b).relu()), (_r(2, 65, 33), _r(2, 33, 70))),
+        "tiles, a long sum": (_Of(lambda s, x: s.a(x), a=nn.Linear(2050, 48)), (_r(33, 2050),)),
+        "attention": (_Of(lambda s, q, k, v, m: attend(q, k, v, m)), (_r(1, 2, 5, 40), _r(1, 2, 77, 40), _r(1, 2, 77, 40), keep)),
+        "attention of a token": (
+            _Of(lambda s, q, k, v: attend(q, k, v, enable_gqa=True)), (_r(1, 4, 1, 64), _r(1, 2, 300, 64), _r(1, 2, 300, 64)),
+        ),
+        "convolution": (_Of(lambda s, x: s.a(x).relu(), a=nn.Conv2d(5, 18, 3, padding=1)), (_r(2, 5, 9, 11),)),
+        "depthwise": (_Of(lambda s, x: s.a(x), a=nn.Conv2d(12, 12, 3, groups=12, stride=2)), (_r(1, 12, 9, 9),)),
+        "pool": (_Of(lambda s, x: (F.max_pool2d(x, 3, 2), F.avg_pool2d(x, 2))), (_r(1, 3, 9, 9),)),
+        "embedding": (_Of(lambda s, i: s.a(i), a=nn.Embedding(50, 20)), (torch.randint(50, (3, 7)),)),
+        "gather": (_Of(lambda s, x, i: torch.gather(x, 1, i)), (_r(5, 9), torch.randint(9, (5, 4)))),
+        "scatter": (_Of(lambda s, x, i, y: x.index_add(0, i, y)), (_r(9, 5), torch.randint(9, (4,)), _r(4, 5))),
+        "scan": (_Of(lambda s, x: (x.cumsum(1), x.cumsum(0), x.flatten().cumsum(0))), (_r(17, 133),)),
+        "experts": (_Of(lambda s, x: x.topk(3)), (_distinct(5, 60),)),
+        "sorted": (_Of(lambda s, x: (*x.sort(1, descending=True), x.argsort(0))), (_distinct(3, 1003),)),
+        "merged": (_Of(lambda s, x: x.sort()), (_distinct(2, 5003),)),
+        "selected": (_Of(lambda s, x: x.topk(20, largest=False)), (_distinct(2, 2501),)),
+        "selected from parts": (_Of(lambda s, x: x.topk(40)), (_distinct(2, 30011),)),
+        "lstm, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
+        "lstm, a cluster": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(7, 131, batch_first=True)), (_r(5, 9, 7),)),
+        "gru, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.GRU(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
+        "rnn, one block": (_Of(lambda s, x: s.a(x)[0], a=nn.RNN(5, 20, bidirectional=True)), (_r(9, 3, 5),)),
+        "rnn, a cluster": (_Of(lambda s, x, h: s.a(x, h)[0], a=nn.RNN(7, 390, nonlinearity="relu")), (_r(5, 9, 7), _r(1, 9, 390))),
+        "gru, a cluster": (_Of(lambda s, x, h: s.a(x, h)[0], a=nn.GRU(7, 131, batch_first=True)), (_r(5, 9, 7), _r(1, 5, 131))),
+        "transpose": (_Of(lambda s, x: x.transpose(1, 2).contiguous()), (_r(2, 65, 37),)),
+        "lanes": (_Of(lambda s, x: s.a(x)[0], a=nn.LSTM(16, 24, bidirectional=True)), (_r(12, 2, 16),)),
+        "range and fill": (_Of(lambda s, x: (torch.arange(x.shape[0], device=x.device), torch.full((9,), 2.0, device=x.device), x + 1)), (_r(9),)),
+    }  # fmt: skip
+
+
+def main() -> int:
+    torch.backends.cudnn.allow_tf32 = False
+    seen: set[str] = set()
+    wrong = 0
+    words = sys.argv[1:]
+    for name, (model, inputs) in cases().items():
+        if words and not any(word in name for word in words):
+            continue
+        model.eval()
+        with torch.no_grad():
+            right = model.double()(*(x.double() if x.is_floating_point() else x for x in inputs))
+        model.float().cuda()
+        given = tuple(x.cuda() for x in inputs)
+        compiled = sl.compile(model, given, routes=OWN)
+        seen |= {str(row["family"]) for row in compiled.explain().statements if row["phase"] == "run" and row["family"]}
+        got = compiled(*given)
+        for mine, best in zip(*((y,) if isinstance(y, Tensor) else y for y in (got, right)), strict=True):
+            error = float(
+                (mine.cpu().double() - best.double()).abs().max() / best.double().abs().max().clamp_min(1e-30)
+            )
+            if not error < 1e-4:
+                wrong += 1
+                print(f"{name}: {error}")
+    print(f"{len(cases())} programs, {wrong} wrong; families without one: {sorted(_FAMILIES - seen)}")
+    return int(wrong > 0 or not (words or _FAMILIES <= seen))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

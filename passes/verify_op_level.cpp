@@ -57,6 +57,9 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
     });
     for (mlir::func::FuncOp function : getOperation().getOps<mlir::func::FuncOp>()) {
       sound &= hasUniqueNames(function);
+      if (stage == "captured") {
+        noteStrides(function);
+      }
     }
     if (!sound) {
       signalPassFailure();
@@ -64,6 +67,24 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
   }
 
  private:
+  /// Notes on a result that overwrites a state the strides of its storage, which lower-to-kernel
+  /// needs where no op reads the state any more.
+  static void noteStrides(mlir::func::FuncOp function) {
+    llvm::StringMap<mlir::Attribute> strides;
+    function.walk([&](op::StateOp state) {
+      if (mlir::Attribute given = state->getAttr("op.strides")) {
+        strides[state.getName()] = given;
+      }
+    });
+    for (unsigned index = 0; index < function.getNumResults() && !strides.empty(); ++index) {
+      auto tie = function.getResultAttrOfType<mlir::StringAttr>(index, "op.tie");
+      auto noted = tie ? strides.find(tie.getValue().split(':').second) : strides.end();
+      if (noted != strides.end() && tie.getValue().starts_with("state:")) {
+        function.setResultAttr(index, "op.strides", noted->second);
+      }
+    }
+  }
+
   bool isOfLevel(Operation* operation) {
     const llvm::StringRef dialect = operation->getName().getDialectNamespace();
     if (llvm::isa<mlir::ModuleOp>(operation) || (dialect == "op" && operation->isRegistered()) ||

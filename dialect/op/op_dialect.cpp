@@ -128,6 +128,9 @@ llvm::LogicalResult OpDialect::verifyRegionResultAttribute(Operation* operation,
   if (attribute.getName() == "op.alias" && llvm::isa<mlir::UnitAttr>(attribute.getValue())) {
     return mlir::success();
   }
+  if (attribute.getName() == "op.strides" && llvm::isa<DimsAttr>(attribute.getValue())) {
+    return mlir::success();  // of the state that the result overwrites
+  }
   return operation->emitError() << "attribute '" << attribute.getName().getValue()
                                 << "' of result #" << index
                                 << " is neither 'op.name' nor 'op.tie' with \"input:NAME\" or "

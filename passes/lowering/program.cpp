@@ -3,6 +3,7 @@
 #include "passes/lowering/program.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "passes/lowering/context.h"
 
 namespace straightline::lowering {
@@ -24,6 +25,30 @@ bool isAlias(Value tensor) {
     tensor = op->getOperand(0);
   }
   return true;
+}
+
+/// A state that is overwritten and that no op reads any more: its op is gone, so it is made again
+/// from what the result that overwrites it says.
+void declareUnreadStates(mlir::func::FuncOp function) {
+  llvm::StringSet<> known;
+  function.walk([&](op::StateOp state) { known.insert(state.getName()); });
+  Operation* terminator = function.getBody().front().getTerminator();
+  mlir::OpBuilder builder(function.getContext());
+  builder.setInsertionPointToStart(&function.getBody().front());
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    auto tie = function.getResultAttrOfType<mlir::StringAttr>(i, "op.tie");
+    if (!tie || !tie.getValue().starts_with("state:")) {
+      continue;
+    }
+    const llvm::StringRef name = tie.getValue().drop_front(llvm::StringRef("state:").size());
+    if (!known.insert(name).second) {
+      continue;
+    }
+    auto state = op::StateOp::create(builder, function.getLoc(), value.getType(), name);
+    if (Attribute strides = function.getResultAttr(i, "op.strides")) {
+      state->setAttr("op.strides", strides);
+    }
+  }
 }
 
 Exprs argumentStrides(const Sizes& sizes, mlir::func::FuncOp function, unsigned i,
@@ -329,6 +354,7 @@ LogicalResult lowerProgram(mlir::ModuleOp module, mlir::func::FuncOp function,
   if (!rules.refused().empty()) {
     return function.emitError() << rules.refused().front();
   }
+  declareUnreadStates(function);
   return ProgramLowering(module, function, target, rules).lower();
 }
 

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -93,6 +95,83 @@ def test_all_unsupported_ops_are_listed() -> None:
     source = open(__file__).read().splitlines()
     line = next(i for i, row in enumerate(source, 1) if "# line of the first" in row)
     assert f"capture_error_test.py:{line}" in text
+
+
+def test_ops_behind_an_unsupported_one_are_counted() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = x[x > 0]
+        return (y + 1).exp().sum() + x.scatter(0, y.long(), y).sum()
+
+    with pytest.raises(UnsupportedError) as caught:
+        capture(model, (torch.randn(4),))
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "1 unsupported op:" and "aten.index.Tensor" in lines[1], lines
+    assert len(lines) == 3 and re.fullmatch(r"  and \d more that work on what it would give", lines[2]), lines
+    capture(lambda x: (x + 1).exp(), (torch.randn(4),))
+
+
+def test_an_op_that_is_refused_by_itself_is_listed_behind_another() -> None:
+    with pytest.raises(UnsupportedError, match=r"2 unsupported ops:\n.*aten\.index.*\n.*aten\.lgamma"):
+        capture(lambda x: torch.lgamma(x[x > 0].sum() * x), (torch.randn(4, 4),), allows_aten=False)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [lambda x: x[: int(x.sum())], lambda x: torch.zeros(int(x[0])), lambda x: x * x.sum().item(), lambda x: x[x > 0] + 1],
+    ids=["a slice", "a size", "a number", "a mask"],
+)  # fmt: skip
+def test_no_advice_about_branches_where_there_is_none(model: Any) -> None:
+    with pytest.raises(UnsupportedError, match="nearest supported form") as caught:
+        capture(model, (torch.randn(3),))
+    assert "cond" not in str(caught.value).rpartition("nearest supported form")[2]
+
+
+@pytest.mark.parametrize("how", ["by its name", "by another name", "a generator's", "in a fork"])
+def test_a_model_that_seeds(how: str) -> None:
+    """It would seed once, while it is traced, and never in a call."""
+    own = torch.manual_seed
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        with torch.random.fork_rng(devices=[]) if how == "in a fork" else nullcontext():
+            seeds = {"by another name": own, "a generator's": torch.default_generator.manual_seed}
+            seeds.get(how, torch.manual_seed)(3)
+            return x + torch.rand(3)
+
+    with pytest.raises(
+        UnsupportedError, match=r"the model calls torch.*seed.*nearest supported form: seed before each"
+    ):
+        capture(model, (torch.zeros(3),))
+    assert torch.manual_seed is own
+    torch.manual_seed(1)
+
+
+def test_a_tensor_that_is_no_buffer_is_overwritten() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.n = torch.zeros(3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.n.add_(x)
+
+    with pytest.raises(
+        UnsupportedError, match=r"n, a tensor that is no parameter or buffer, is overwritten.*register_buffer"
+    ):
+        capture(Model(), (torch.zeros(3),))
+
+
+@pytest.mark.parametrize(
+    "model,text",
+    [
+        (lambda x: x.exp()[:1].expand(3).index_copy_(0, torch.tensor([1]), x[:1]), "elements share memory"),
+        (lambda x: x.exp().as_strided((2, 2), (1, 1)).zero_(), "as_strided"),
+        (lambda x: (y := x.exp(), y.resize_(6), y.add_(1))[0], "own shape or storage"),
+    ],
+    ids=["expanded", "as_strided", "resized"],
+)  # fmt: skip
+def test_writes_that_are_no_values(model: Any, text: str) -> None:
+    with pytest.raises(UnsupportedError, match=text):
+        capture(model, (torch.randn(3),))
 
 
 def test_python_control_flow_on_data() -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from straightline.testing.models import bert_layer, cond, counter, lstm, small
 from straightline import demo_models
 from op_interpreter import OpInterpreter, call
 from straightline.capture import Captured, TextBuilder, capture
+from straightline.capture.torch import torch_export
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -381,25 +383,66 @@ def test_a_recurrent_layer_of_any_steps_and_rows(cell: Callable[..., nn.RNNBase]
 
 
 @pytest.mark.parametrize(
-    "model,again",
+    "model,as_it_is",
     [
-        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(), nn.Flatten(), nn.Linear(16, 2)), False),
-        (lambda x: (x.transpose(2, 3) @ x.sum((0, 1)), x.all(), torch.zeros_like(x), x[0].squeeze(0)), False),
-        (lambda x: x.half().float() + x.to(torch.float64).mean(), False),
-        (lambda x: torch.logaddexp2(x, x).square(), True),  # an op that torch takes apart
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(), nn.Flatten(), nn.Linear(16, 2)), True),
+        (lambda x: (x.transpose(2, 3) @ x.sum((0, 1)), x.all(), torch.zeros_like(x), x[0].squeeze(0)), True),
+        (lambda x: x.half().float() + x.to(torch.float64).mean(), True),
+        (lambda x: torch.logaddexp2(x, x).square(), False),  # an op that is taken apart
         (lambda x: x.exp().add_(1), False),
-        (lambda x: x.exp()[0].add_(1), True),
-        (lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), True),
+        (lambda x: x.exp()[0].add_(1), False),
+        (lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), False),
     ],
     ids=["layers", "ops", "dtypes", "taken apart", "a write", "a write to a view", "a branch"],
 )  # fmt: skip
-def test_traced_again_only_where_that_changes_something(
-    model: Any, again: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_graph_is_rewritten_only_where_that_changes_something(
+    model: Any, as_it_is: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = []
-    whole = torch.export.ExportedProgram.run_decompositions
-    monkeypatch.setattr(
-        torch.export.ExportedProgram, "run_decompositions", lambda *args: calls.append(1) or whole(*args)
-    )
-    capture(model.eval() if isinstance(model, nn.Module) else model, (torch.randn(2, 3, 4, 4),))
-    assert len(calls) == again
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", None)  # nothing is traced twice
+    model = model.eval() if isinstance(model, nn.Module) else model
+    capture(model, (x := torch.randn(2, 3, 4, 4),))
+    exported = torch_export._export(torch_export._as_module(model), (x,), {}, None)
+    assert (torch_export._values(exported).graph is exported.graph_module.graph) == as_it_is
+
+
+def test_ops_that_are_taken_apart_keep_their_place_in_the_source() -> None:
+    captured = record(lambda x: torch.logaddexp2(x, x) + torch.einsum("ij,kj->ik", x, x), torch.randn(4, 4))
+    line = inspect.currentframe().f_lineno - 1
+    assert {(op.location.file, op.location.line) for op in captured.builder.ops()} == {("capture_test.py", line)}
+
+
+def test_ops_without_reader_and_effect_are_left_out() -> None:
+    def model(x: torch.Tensor) -> torch.Tensor:
+        torch.lgamma(x)  # torch's own
+        x.exp().add_(1)
+        return x + 1
+
+    assert record(model, torch.randn(4, 4)).builder.names() == ["full", "expand", "add"]
+
+
+def test_constants_that_export_leaves_on_the_host_are_moved_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of Swin, whose `forward` moves an index that it makes of numbers. Here the device is that of fake tensors alone."""
+
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            table = torch.tensor([[float(i) for i in range(100)]])
+            return x + table.to(x.device)
+
+    exported = torch.export.export(Model(), (torch.randn(100),))
+    (x,) = (n for n in exported.graph.nodes if n.op == "placeholder" and not n.name.startswith("c_"))
+    with x.meta["val"].fake_mode:
+        x.meta["val"] = torch.empty(100, device="cuda")
+    (lifted,) = exported.constants.values()
+    moved, own = [], torch.Tensor.to
+
+    def to(tensor: torch.Tensor, *where: Any, **options: Any) -> torch.Tensor:
+        if tensor is not lifted:
+            return own(tensor, *where, **options)
+        moved.append(where)
+        return tensor.clone()
+
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    captured = capture(exported)
+    assert [str(place) for (place,) in moved] == ["cuda:0"]
+    (parameter,) = captured.parameters.values()
+    assert parameter is not lifted and torch.equal(parameter, lifted)

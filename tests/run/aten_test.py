@@ -420,3 +420,8 @@ def test_handles_go_with_the_program(ops: Any) -> None:
     del compiled
     gc.collect()
     assert len(_aten_calls._plans) == before
+
+
+def test_a_result_that_nobody_reads_is_not_compared() -> None:
+    """The fake kernel of embedding_bag is wrong about one for bfloat16, and nobody reads it."""
+    check(nn.EmbeddingBag(10, 4, mode="sum").bfloat16(), (torch.randint(0, 10, (3, 5)),))

@@ -31,6 +31,8 @@ class InputSpec:
     example_shape: tuple[int, ...] = ()
     example_strides: tuple[int, ...] = ()
     constant: Any = None
+    #: Of an input that is a size of tensor inputs.
+    extent: Dim | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -40,6 +42,8 @@ class InputSpec:
     @property
     def text(self) -> str:
         """In words: `x: float32[b, 64]`, or `flag=True`."""
+        if self.extent is not None:
+            return f"{self.name}={self.extent}"
         if self.type is None:
             return f"{self.name}={self.constant!r}"
         dtype = str(self.dtype).removeprefix("torch.")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -13,8 +13,10 @@ from straightline.capture.builder import Extent
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter, training_error
 
-NEAREST["aten._local_scalar_dense.default"] = "torch.where, or torch.cond on a tensor"
-NEAREST["aten.item"] = "torch.where, or torch.cond on a tensor"
+if TYPE_CHECKING:
+    from straightline.capture.torch.functional import ValueGraph
+
+NEAREST["aten._local_scalar_dense"] = NEAREST["aten.item"] = "the tensor itself in place of the number"
 NEAREST["aten.rand"] = NEAREST["aten.randn"] = "random numbers as an input"
 NEAREST["aten._assert_async"] = "a model that does not check its data"
 NEAREST["aten.bernoulli"] = "random numbers as an input"
@@ -107,13 +109,13 @@ def _dropout(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 # Control flow ---------------------------------------------------------------------------------------------------------
 
 
-def _graph(ctx: Importer, node: Any) -> torch.fx.GraphModule:
+def _graph(ctx: Importer, node: Any) -> ValueGraph:
     return ctx.argument(node)
 
 
-def _branch(ctx: Importer, module: torch.fx.GraphModule, operands: list[Any]) -> None:
+def _branch(ctx: Importer, graph: ValueGraph, operands: list[Any]) -> None:
     with ctx.region() as (_, yields):
-        yields.extend(_tensors(ctx.inline(module, operands)))
+        yields.extend(_tensors(ctx.inline(graph, operands)))
 
 
 def _tensors(values: list[Any]) -> list[Tensor]:
@@ -173,7 +175,11 @@ def _with_effects(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     return convert_effect(ctx, node)
 
 
-@converter("wrap_with_set_grad_enabled")
-def _set_grad(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Any]:
-    """`torch.no_grad()` in a model: its graph stands in place."""
-    return ctx.inline(_graph(ctx, node.args[1]), ctx.argument(list(node.args[2:])))
+@converter("straightline.updating")
+def _updating(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
+    """`updating(op, names, *arguments)` gives the results of an op, then the new values of the arguments that it overwrites."""
+    from straightline.capture.torch.aten_tail import convert_updating
+
+    if not ctx.allows_aten:
+        raise Reject(f"{node.args[0]} runs through 'aten', which `allow` leaves out")
+    return convert_updating(ctx, node)

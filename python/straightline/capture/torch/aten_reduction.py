@@ -271,9 +271,13 @@ def _batch_norm_inference(ctx: Importer, a: Arguments, node: torch.fx.Node) -> l
 
 @converter("aten._native_batch_norm_legit.no_stats")
 def _batch_norm_of_batch(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor | None]:
-    """Statistics of this very batch: instance norm, and batch norm without running statistics."""
     if _used_results(node) & {1, 2}:
         raise Reject("the statistics of batch norm are used", "mean and var")
+    return _of_batch(ctx, a)
+
+
+def _of_batch(ctx: Importer, a: Arguments) -> list[Tensor | None]:
+    """Statistics of this very batch: instance norm, and batch norm without running statistics."""
     x = a.input
     dims = [d for d in range(x.rank) if d != 1]
     mean = reduce(ctx, "mean", x, dims, False)
@@ -291,7 +295,11 @@ def _batch_norm_of_batch(ctx: Importer, a: Arguments, node: torch.fx.Node) -> li
     "aten._native_batch_norm_legit_functional.default",
 )
 def _batch_norm_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
-    if a.training:
-        raise Reject("batch norm in training mode", "model.eval()")
-    result = _batch_norm(ctx, a, a.running_mean, a.running_var)
-    return result if str(node.target) == "aten.batch_norm.default" else [result, None, None]
+    is_single = str(node.target) == "aten.batch_norm.default"
+    if not a.training:
+        result = _batch_norm(ctx, a, a.running_mean, a.running_var)
+        return result if is_single else [result, None, None]
+    if a.running_mean is None:
+        results = _of_batch(ctx, a)
+        return results[0] if is_single else results
+    raise Reject("batch norm in training mode", "model.eval()")

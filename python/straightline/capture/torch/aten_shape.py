@@ -20,6 +20,8 @@ NEAREST["aten.nonzero"] = "where with a mask, which keeps shapes known"
     "aten.view.default",
     "aten._unsafe_view.default",
     "aten.reshape.default",
+    "aten.reshape_as.default",
+    "aten.view_as.default",
     "aten.flatten.using_ints",
     "aten.unflatten.int",
     "aten.unsqueeze.default",
@@ -136,6 +138,8 @@ def _select_scatter(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
     "aten.split_with_sizes.default",
     "aten.chunk.default",
     "aten.split_with_sizes_copy.default",
+    "aten.unsafe_split.Tensor",
+    "aten.unsafe_split_with_sizes.default",
 )
 def _split(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     dim = wrap(a.dim, a.self.rank)

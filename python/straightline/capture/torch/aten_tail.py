@@ -7,6 +7,7 @@ what torch's C functions cannot take, by `straightline._aten_calls`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -227,7 +228,17 @@ def call_op(
 
 def convert_tail(ctx: Importer, node: torch.fx.Node, reason: str) -> Any:
     """Converts a call of an op without a native form; raises `Reject` where it has no other."""
-    return call_op(ctx, node.target, ctx.arguments(node).values, node.meta.get("val"), reason)[0]
+    values = ctx.arguments(node).values
+    return call_op(ctx, node.target, values, _read_results(node), reason, effectful=node.is_impure())[0]
+
+
+def _read_results(node: torch.fx.Node) -> Any:
+    """The fake results of a node, None for those of several that nobody reads (fake kernels are wrong about some)."""
+    fake = node.meta.get("val")
+    if len(node.target._schema.returns) < 2 or any(user.target is not operator.getitem for user in node.users):
+        return fake
+    read = {user.args[1] for user in node.users}
+    return [item if place in read else None for place, item in enumerate(fake)]
 
 
 def convert_effect(ctx: Importer, node: torch.fx.Node) -> Any:
@@ -241,6 +252,18 @@ def convert_effect(ctx: Importer, node: torch.fx.Node) -> Any:
     fake = fakes if count > 1 else fakes[0] if count else None
     returned, _ = call_op(ctx, op, values, fake, "it has a side effect", effectful=True)
     return [0, *(returned if count > 1 else [returned])]  # 0 for the token, which nothing reads
+
+
+def convert_updating(ctx: Importer, node: torch.fx.Node) -> Any:
+    """`updating(op, names, *arguments)`: an op that overwrites the arguments of these names; their new values are results."""
+    op, names, *positional = node.args
+    values = ctx.call_arguments(op, positional, node.kwargs).values
+    count = len(op._schema.returns)
+    fakes, bases = node.meta["val"][:count], node.meta["val"][count:]
+    fake = list(fakes) if count > 1 else fakes[0] if count else None
+    returned, renewed = call_op(ctx, op, values, fake, "a custom op", list(names), bases)
+    head = list(returned) if count > 1 else [returned] if count else []
+    return [*head, *renewed]
 
 
 def convert_functionalised(ctx: Importer, node: torch.fx.Node) -> Any:

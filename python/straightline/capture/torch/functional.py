@@ -1,152 +1,158 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes of a captured graph as values, where nothing else sees the memory that they overwrite.
+"""A graph of ATen ops as one of values: composite ops are taken apart, and writes become new values of what they write to.
 
-torch does this for any graph by tracing it again (`torch.func.functionalize` says how), which takes longer than the export
-before it. Most models that write do it plainly: `nn.ReLU(inplace=True)` behind a convolution, a cache or a counter that is
-a buffer. These need a new name for the new value and no tracing.
+Each tensor of the graph is a `View` of some `Memory`: all of it, or what a chain of views makes of another view. A write
+through a view makes a new value of the view, then of what it is a view of, up to the whole. A view that is used behind a write
+is made again from the new whole. What was an argument of the graph and is overwritten becomes a result.
 """
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+import functools
+import itertools
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.export.exported_program import ExportedProgram
-from torch.export.graph_signature import (
-    ExportGraphSignature,
-    InputKind,
-    OutputKind,
-    OutputSpec,
-    TensorArgument,
-)
-from torch.fx import Graph, Node
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Graph, GraphModule, Node
+from torch.utils import _pytree as pytree
 
-_Op = torch._ops.OpOverload
-
-_MUTATIONS = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION}
-#: Composite ops need not say that they may give what they take (dropout in eval mode does). These give new memory.
-_FRESH = frozenset(
-    """linear matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d batch_norm layer_norm group_norm
-    instance_norm max_pool1d max_pool2d max_pool3d adaptive_avg_pool2d scaled_dot_product_attention silu""".split()
+from straightline.capture.graph_builder import Reject
+from straightline.capture.torch.decompose import (
+    Op,
+    is_whole,
+    may_hide_views,
+    recorded,
+    run_fake,
+    says_views,
+    shares_memory,
 )
+from straightline.capture.torch.importer import (
+    UnsupportedNode,
+    described,
+    location_of,
+    nested_attribute,
+    raise_if_unsupported,
+)
+from straightline.capture.torch.views import named_arguments, op_name, parts_of_view, same_sizes, written_through
+from straightline.errors import InternalError
+
+_aten = torch.ops.aten
 _DROPOUTS = frozenset(("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"))
-#: Ops that may stand in a graph without anybody who reads what they give.
-WITHOUT_READERS = _DROPOUTS | {"aten::_assert_tensor_metadata"}
-#: What `x.to(dtype)` leaves behind; it held while torch traced.
-_CHECK = torch.ops.aten._assert_tensor_metadata.default
+#: Higher-order ops whose graph stands in place: where it is among the arguments, and where its operands begin.
+_INLINED = {
+    "wrap_with_set_grad_enabled": (1, 2), "wrap_with_autocast": (4, 5), "invoke_subgraph": (0, 2),
+    "tag_activation_checkpoint": (0, 1),
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Functional:
-    """An exported program with another graph and signature; everything else is that of `whole`."""
+class _Updating:
+    """The target of a node that calls an op which overwrites arguments and has no form without: (results, new values)."""
 
-    whole: ExportedProgram
+    __name__ = "updating"
+
+    def __str__(self) -> str:
+        return "straightline.updating"
+
+    def __call__(self, op: Op, *args: Any, **kwargs: Any) -> Any:
+        raise InternalError(f"{op} is called by compiled programs only")
+
+
+updating = _Updating()
+
+
+@dataclass
+class ValueGraph:
+    """A graph without writes, and what its `get_attr` nodes name: nested graphs, tensors."""
+
     graph: Graph
-    graph_signature: ExportGraphSignature
+    attributes: Mapping[str, Any]
+    #: Placeholders and attributes (by name) that are overwritten, in the order of their first write, with their last values.
+    updates: dict[str, Node] = field(default_factory=dict)
 
-    def __getattr__(self, name: str) -> Any:
-        """What is not the graph's."""
-        return getattr(self.whole, name)
+    def attribute(self, target: str) -> Any:
+        """What a `get_attr` node names."""
+        return self.attributes[target]
+
+    def graphs(self) -> Iterator[Graph]:
+        """This graph and those nested in it."""
+        yield self.graph
+        for value in self.attributes.values():
+            if isinstance(value, ValueGraph):
+                yield from value.graphs()
 
 
-def without_writes(exported: ExportedProgram, is_kept: Callable[[_Op], bool]) -> Functional | None:
-    """The program with its writes as values, and results for the buffers and inputs that are overwritten.
+@dataclass(eq=False)
+class Memory:
+    """What a tensor that is no view of another holds; `version` counts writes.
 
-    Args:
-        exported: Has neither branches nor attributes of its graph module.
-        is_kept: Whether an op may stand in the graph that comes out.
-
-    Returns:
-        None where a write is not plain: to a view, to memory of which a view made before is read behind it, by an op that has
-        no form without writing or another type there.
+    `name` is that of the placeholder or attribute that it comes from, empty for what the graph makes.
     """
-    places = {node: i for i, node in enumerate(exported.graph.nodes)}
-    writes: dict[Node, _Op] = {}
-    for node in filter(is_write, exported.graph.nodes):
-        form = _form(node, is_kept)
-        if form is None:
-            return None
-        writes[node] = form
-    state = {**exported.constants, **exported.state_dict}
-    roots = _roots(writes, _names(exported, state))
-    if roots is None:
-        return None
-    aliases: dict[Node, list[Node]] = {roots[write]: [] for write in writes}
-    for node, root in roots.items():
-        if root in aliases:
-            aliases[root].append(node)
-    if not all(_is_unseen(nodes, writes, places) for nodes in aliases.values()):
-        return None
-    targets = _targets(exported, state, [root for root in aliases if root.op == "placeholder"])
-    return None if targets is None else _rewritten(exported, writes, roots, targets)
+
+    name: str = ""
+    version: int = 0
+
+
+@dataclass(eq=False)
+class View:
+    """A tensor of the source: `node` is its value as of `version` of its memory."""
+
+    memory: Memory
+    node: Node
+    fake: torch.Tensor
+    version: int = 0
+    parent: View | None = None
+    #: The op that makes it from its parent, with the arguments behind that.
+    op: Op | None = None
+    rest: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
 
 
 def is_write(node: Node) -> bool:
     """Whether a node is a call of an op that overwrites an argument."""
-    return isinstance(node.target, _Op) and node.target._schema.is_mutable
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
-@contextmanager
-def past_dropouts(exported: ExportedProgram) -> Iterator[None]:
-    """Dropout in eval mode gives its argument itself. To torch it is a copy, which matters where one of both is overwritten."""
-    writes = any(map(is_write, exported.graph.nodes))
-    passed = [node for node in exported.graph.nodes if writes and _is_dropout_in_eval_mode(node)]
-    before = [(user, user.args, user.kwargs) for node in passed for user in node.users]
-    for node in passed:
-        node.replace_all_uses_with(node.args[0])
-    try:
-        yield
-    finally:
-        for user, args, kwargs in before:
-            user.args, user.kwargs = args, kwargs
-
-
-def _is_dropout_in_eval_mode(node: torch.fx.Node) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return schema is not None and schema.name in _DROPOUTS and node.kwargs.get("train", *node.args[2:]) is False
-
-
-def _form(node: Node, is_kept: Callable[[_Op], bool]) -> _Op | None:
-    """The op without writing of a node that writes to its first argument alone."""
+def has_effect(node: Node) -> bool:
+    """Whether a node does more than give results: it draws random numbers, checks something, or gives nothing at all."""
     op = node.target
-    name = op._schema.name.partition("::")
-    packet = getattr(getattr(torch.ops, name[0]), name[2].removesuffix("_"), None) if name[2].endswith("_") else None
-    form = getattr(packet, op._overloadname, None) if packet is not None else None
-    if form is None or not is_kept(form) or {torch.Tag.nondeterministic_seeded, torch.Tag.inplace_view} & set(op.tags):
-        return None
-    first, *others = op._schema.arguments
-    takes = [(a.name, str(a.type)) for a in op._schema.arguments] == [
-        (a.name, str(a.type)) for a in form._schema.arguments
-    ]
-    is_plain = takes and first.is_write and not any(a.is_write for a in others) and len(op._schema.returns) == 1
-    return form if is_plain and _same_type(node, form) else None
+    return node.is_impure() or (isinstance(op, torch._ops.OpOverload) and not op._schema.returns)
 
 
-def _same_type(node: Node, form: _Op) -> bool:
-    """Whether the value has the type and sizes of what is overwritten, to which a write converts."""
-    value = torch.fx.node.map_arg((node.args, node.kwargs), lambda n: n.meta["val"])
-    with value[0][0].fake_mode:
-        got = form(*value[0], **value[1])
-    want = value[0][0]
-    same_sizes = all(statically_known_true(a == b) for a, b in zip(got.shape, want.shape))
-    return got.dtype == want.dtype and got.dim() == want.dim() and same_sizes
+def value_graph(module: GraphModule, same: Mapping[str, str] | None = None) -> ValueGraph:
+    """The graph of a module as one of values, with the module's nested graphs.
+
+    Args:
+        module: Its nodes have fake tensors in `meta["val"]`.
+        same: Names of placeholders of the same memory -> one of them.
+
+    Raises:
+        UnsupportedError: A write to a view that no value can be made of.
+    """
+    attributes = {
+        node.target: nested_attribute(module, node.target) for node in module.graph.nodes if node.op == "get_attr"
+    }
+    if not attributes and not any(_needs_work(node) for node in module.graph.nodes):
+        return ValueGraph(module.graph, {})
+    return _Rewriter(module, attributes, same or {}).run()
 
 
-def _names(exported: ExportedProgram, state: Mapping[str, Any]) -> dict[Node, Node]:
-    """The first placeholder of the same tensor, of those of parameters and buffers."""
-    tensors = {spec.arg.name: state.get(spec.target) for spec in exported.graph_signature.input_specs}
-    first: dict[Any, Node] = {}
-    names = {}
-    for node in exported.graph.nodes:
-        tensor = tensors.get(node.name) if node.op == "placeholder" else None
-        if isinstance(tensor, torch.Tensor):
-            names[node] = first.setdefault(storage_key(tensor), node)
-    return names
+def _needs_work(node: Node) -> bool:
+    """Whether a node is a write, an op to be taken apart, or without readers and effect."""
+    if node.op != "call_function":
+        return False
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return getattr(node.target, "__module__", "") != "_operator"
+    return is_write(node) or not is_whole(node.target) or not (node.users or has_effect(node))
+
+
+def _is_dropout_in_eval_mode(op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    return op._schema.name in _DROPOUTS and named_arguments(op, args, kwargs)["train"] is False
 
 
 def storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:
@@ -155,106 +161,424 @@ def storage_key(tensor: torch.Tensor) -> tuple[Any, ...]:
     return (*place, tensor.dtype, tuple(tensor.shape), tensor.stride()) if tensor.numel() else (id(tensor),)
 
 
-def _roots(writes: dict[Node, _Op], names: dict[Node, Node]) -> dict[Node, Node] | None:
-    """Whose memory a name, and what a write gives, is: a placeholder's, or of a node that makes new memory.
+class _Rewriter:
+    """Rewrites one graph."""
 
-    None where that is not known for one.
-    """
-    roots = dict(names)
-    for write in writes:
-        written = write.args[0]
-        root = roots.setdefault(written, written)
-        if root.op != "placeholder" and not _is_fresh(root):
+    def __init__(self, module: GraphModule, attributes: Mapping[str, Any], same: Mapping[str, str]) -> None:
+        self._source = module.graph
+        self._module, self._prefix = module, ""
+        self._attributes = dict(attributes)
+        self._same = same
+        self._graph = Graph()
+        self._values: dict[Node, Any] = {}
+        self._memories: dict[str, View] = {}  # by placeholder
+        self._written: list[Memory] = []  # in the order of their first write
+        self._exact = _may_be_written(module.graph, same)
+        self._around: Callable[[], AbstractContextManager[Any]] | None = None
+        self._template: Node | None = None  # the node of the source that is at work
+        vals = [node.meta.get("val") for node in module.graph.nodes]
+        self._mode = detect_fake_mode(vals) or FakeTensorMode()
+
+    def run(self) -> ValueGraph:
+        results: tuple[Any, ...] = ()
+        for node in self._source.nodes:
+            self._template = node
+            if node.op == "output":
+                results = self._results(node)
+            elif node.op == "placeholder":
+                self._values[node] = self._placeholder(node)
+            else:
+                self._values[node] = self._run_node(node)
+        updates = {memory.name: self._memories[memory.name].node for memory in self._written if memory.name}
+        self._graph.output((*updates.values(), *results))
+        for node in reversed(self._graph.nodes):
+            if not (node.users or has_effect(node)):
+                self._graph.erase_node(node)
+        used = {node.target for node in self._graph.nodes if node.op == "get_attr"}
+        return ValueGraph(self._graph, {key: value for key, value in self._attributes.items() if key in used}, updates)
+
+    # Nodes
+
+    def _placeholder(self, node: Node) -> Any:
+        made = self._graph.create_node("placeholder", node.target, node.args, node.kwargs, node.name)
+        made.meta = dict(node.meta)
+        made.name = node.name  # signatures know nodes by it
+        if not isinstance(node.meta.get("val"), torch.Tensor):
+            return made
+        name = self._same.get(node.name, node.name)
+        if name not in self._memories:
+            self._memories[name] = View(Memory(name), made, node.meta["val"])
+        return self._memories[name]
+
+    def _run_node(self, node: Node) -> Any:
+        if node.op == "get_attr":
+            return self._attribute(node)
+        if node.op != "call_function":
+            raise InternalError(f"a node of kind {node.op}")
+        try:
+            if node.target is operator.getitem:
+                return self._values[node.args[0]][node.args[1]]
+            args, kwargs = self._mapped(node.args), self._mapped(node.kwargs)
+            if isinstance(node.target, torch._ops.OpOverload):
+                exact = self._exact is None or node in self._exact
+                return self._call(node.target, args, kwargs, node.meta.get("val"), exact)
+            if str(node.target) in _INLINED:
+                return self._inlined(node)
+            return self._copied(node, args, kwargs)
+        except Reject as refusal:
+            operands = ", ".join(described(arg) for arg in node.all_input_nodes)
+            where = location_of(node)
+            raise_if_unsupported([UnsupportedNode(str(node.target), str(refusal), operands, where, refusal.nearest)])
+            raise
+
+    def _attribute(self, node: Node) -> Any:
+        if all(str(user.target) in _INLINED for user in node.users):
             return None
-        roots[write] = root
-    return roots
+        name = f"{self._prefix}{node.target}"
+        value = self._attributes.setdefault(name, nested_attribute(self._module, node.target))
+        if isinstance(value, GraphModule):
+            nested = self._attributes[name] = value_graph(value)
+            if nested.updates:
+                raise Reject(f"a branch or loop overwrites {', '.join(nested.updates)}, which it gets from outside")
+        made = self._graph.create_node("get_attr", name, (), {}, node.name)
+        made.meta = dict(node.meta)
+        if not isinstance(value, torch.Tensor):
+            return made
+        return self._memories.setdefault(name, View(Memory(name), made, node.meta.get("val", value)))
+
+    def _inlined(self, node: Node) -> Any:
+        """A higher-order op whose graph stands in place."""
+        place, first = _INLINED[str(node.target)]
+        target = node.args[place].target
+        operands = iter([self._mapped(arg) for arg in node.args[first:]])
+        before = self._module, self._prefix, self._around
+        if str(node.target) == "wrap_with_autocast":
+            device, dtype, enabled = node.args[:3]
+            self._around = lambda: torch.autocast(device, dtype, enabled, cache_enabled=False)
+        self._module, self._prefix = nested_attribute(self._module, target), f"{self._prefix}{target}."
+        result = None
+        for inner in self._module.graph.nodes:
+            self._template = inner
+            if inner.op == "placeholder":
+                self._values[inner] = next(operands)
+            elif inner.op == "output":
+                result = self._mapped(inner.args[0])
+            else:
+                self._values[inner] = self._run_node(inner)
+        self._template = node
+        self._module, self._prefix, self._around = before
+        return result
+
+    def _copied(self, node: Node, args: Any, kwargs: Any) -> Any:
+        """A branch, a loop, arithmetic on sizes, or a node that torch's own functionalization made."""
+        values = tuple(self._read_all(args)), self._read_all(kwargs)
+        made = self._graph.create_node("call_function", node.target, *values, node.name)
+        made.meta = dict(node.meta)
+        return self._results_of(made, node.meta.get("val"))
+
+    def _mapped(self, tree: Any) -> Any:
+        """Arguments of the source, with a View for each tensor and a node of the new graph for each number."""
+        if isinstance(tree, Node):
+            return self._values[tree]
+        if isinstance(tree, (list, tuple)):
+            return [self._mapped(item) for item in tree]
+        if isinstance(tree, dict):
+            return {key: self._mapped(item) for key, item in tree.items()}
+        return tree
+
+    # Calls
+
+    def _call(self, op: Op, args: Any, kwargs: Any, fake: Any, exact: bool) -> Any:
+        """One call of the source; composite ops among what it consists of have been taken apart already if not `exact`."""
+        if _is_dropout_in_eval_mode(op, args, kwargs):
+            return args[0]
+        if self._around is not None or not (op._schema.is_mutable or is_whole(op)):
+            return self._parts(op, args, kwargs)
+        if exact and may_hide_views(op):
+            shared = run_fake(self._mode, op, self._fakes(args), self._fakes(kwargs))
+            if shares_memory(shared, (self._fakes(args), self._fakes(kwargs))):
+                return self._parts(op, args, kwargs)
+        return self._recorded_call(op, args, kwargs, fake)
+
+    def _recorded_call(self, op: Op, args: Any, kwargs: Any, fake: Any) -> Any:
+        """A call of an op that is imported whole, or that writes."""
+        if torch.Tag.inplace_view in op.tags:
+            return self._turned_in_place(op, args, kwargs, fake)
+        if op._schema.is_mutable:
+            return self._write(op, args, kwargs, fake)
+        made = self._emit(op, args, kwargs, fake)
+        if not says_views(op) or may_hide_views(op):
+            return self._results_of(made, fake)
+        if isinstance(fake, torch.Tensor):
+            return self._view(args[0], made, fake, (op, tuple(args[1:]), kwargs))
+        calls = parts_of_view(op, args, kwargs, fake)
+        if calls is None:
+            return self._results_of(made, fake)
+        nodes = [self._item(made, place, part) for place, part in enumerate(fake)]
+        return [self._view(args[0], node, part, call) for node, part, call in zip(nodes, fake, calls)]
+
+    def _parts(self, op: Op, args: Any, kwargs: Any) -> Any:
+        """A call as what it consists of."""
+        fakes = self._fakes((tuple(args), kwargs))
+        calls, result = recorded(self._mode, op, *fakes, self._around or nullcontext)
+        known: dict[int, Any] = {}
+        self._know(known, fakes, (tuple(args), kwargs))
+        for call in calls:
+            arguments = self._known(known, call.args), self._known(known, call.kwargs)
+            value = self._recorded_call(call.op, *arguments, call.seen)
+            self._know(known, call.result, value)
+        return self._known(known, result)
+
+    def _know(self, known: dict[int, Any], fakes: Any, values: Any) -> None:
+        if isinstance(fakes, torch.Tensor):
+            known[id(fakes)] = values
+        elif isinstance(fakes, (list, tuple)):
+            for fake, value in zip(fakes, values):
+                self._know(known, fake, value)
+        elif isinstance(fakes, dict):
+            for key, fake in fakes.items():
+                self._know(known, fake, values[key])
+
+    def _known(self, known: dict[int, Any], tree: Any) -> Any:
+        if isinstance(tree, torch.Tensor):
+            if id(tree) not in known:
+                known[id(tree)] = self._constant(tree)
+            return known[id(tree)]
+        if isinstance(tree, (list, tuple)):
+            return [self._known(known, item) for item in tree]
+        if isinstance(tree, dict):
+            return {key: self._known(known, item) for key, item in tree.items()}
+        return tree
+
+    def _constant(self, tensor: torch.Tensor) -> View:
+        """A tensor that a decomposition makes of numbers."""
+        data = getattr(tensor, "constant", tensor)
+        if data is None:
+            raise InternalError(f"a decomposition at {location_of(self._template)} uses a tensor that it did not make")
+        name = next(f"_constant_{n}" for n in itertools.count() if f"_constant_{n}" not in self._attributes)
+        self._attributes[name] = data
+        made = self._graph.create_node("get_attr", name)
+        made.meta = self._meta(tensor)
+        return View(Memory(), made, tensor)
+
+    # Emission
+
+    def _meta(self, fake: Any) -> dict[str, Any]:
+        source = self._template.meta if self._template is not None else {}
+        return {key: source[key] for key in ("nn_module_stack", "stack_trace") if key in source} | {"val": fake}
+
+    def _emit(self, op: Op, args: Any, kwargs: Any, fake: Any, name: str | None = None) -> Node:
+        if name is None and _is_call_of(self._template, op):
+            name = self._template.name
+        made = self._graph.create_node("call_function", op, tuple(self._read_all(args)), self._read_all(kwargs), name)
+        made.meta = self._meta(fake)
+        return made
+
+    def _item(self, node: Node, place: int, fake: Any) -> Node:
+        made = self._graph.create_node("call_function", operator.getitem, (node, place))
+        made.meta = self._meta(fake)
+        return made
+
+    def _results_of(self, node: Node, fake: Any) -> Any:
+        """Results of a node that are memory of their own."""
+        if isinstance(fake, torch.Tensor):
+            return View(Memory(), node, fake)
+        if isinstance(fake, (list, tuple)):
+            return [self._results_of(self._item(node, place, part), part) for place, part in enumerate(fake)]
+        return node
+
+    def _view(
+        self, parent: View, node: Node, fake: torch.Tensor, call: tuple[Op, tuple[Any, ...], dict[str, Any]]
+    ) -> View:
+        op, rest, kwargs = call
+        return View(parent.memory, node, fake, parent.memory.version, parent, op, tuple(rest), dict(kwargs))
+
+    def _read_all(self, tree: Any) -> Any:
+        """Arguments as nodes: of each tensor the value that it has now."""
+        if isinstance(tree, View):
+            return self._read(tree)
+        if isinstance(tree, (list, tuple)):
+            return [self._read_all(item) for item in tree]
+        if isinstance(tree, dict):
+            return {key: self._read_all(item) for key, item in tree.items()}
+        return tree
+
+    def _read(self, view: View) -> Node:
+        if view.parent is not None and view.version != view.memory.version:
+            view.node = self._made_again(view, self._read(view.parent))
+            view.version = view.memory.version
+        return view.node
+
+    def _made_again(self, view: View, parent: Node) -> Node:
+        return self._emit(view.op, (parent, *view.rest), view.kwargs, view.fake)
+
+    def _read_from_whole(self, view: View) -> Node:
+        """The value as a view of the whole, for results that the caller gets as such."""
+        if view.parent is None:
+            return view.node
+        return self._made_again(view, self._read_from_whole(view.parent))
+
+    def _fakes(self, tree: Any) -> Any:
+        if isinstance(tree, View):
+            return tree.fake
+        if isinstance(tree, Node):
+            return tree.meta.get("val")
+        if isinstance(tree, (list, tuple)):
+            return type(tree)(self._fakes(item) for item in tree)
+        if isinstance(tree, dict):
+            return {key: self._fakes(item) for key, item in tree.items()}
+        return tree
+
+    # Writes
+
+    def _turned_in_place(self, op: Op, args: Any, kwargs: Any, fake: Any) -> Any:
+        """`unsqueeze_` and the like: the node is a view of its argument, which keeps its own shape elsewhere."""
+        name = op_name(op)
+        forms = _forms(name[:-1], op._schema.arguments) if name.endswith("_") else iter(())
+        form = next(filter(says_views, forms), None)
+        if form is None:
+            raise Reject("a change of a tensor's own shape or storage", "a view of it")
+        return self._call(form, args, kwargs, fake, True)
+
+    def _write(self, op: Op, args: Any, kwargs: Any, fake: Any) -> Any:
+        given = named_arguments(op, args, kwargs)
+        targets = {a.name: given[a.name] for a in op._schema.arguments if a.alias_info and a.alias_info.is_write}
+        targets = {name: view for name, view in targets.items() if view is not None}
+        if not all(isinstance(view, View) for view in targets.values()):
+            raise Reject("a write to several tensors in a list", "a write to each of them")
+        form = _without_writing(op)
+        if form is None:
+            return self._updated(op, args, kwargs, fake, targets)
+        taken = {a.name for a in form._schema.arguments}
+        left = {name: value for name, value in kwargs.items() if name in taken}
+        value = self._valued(form, args, left)
+        values = value if isinstance(value, list) else [value]
+        for target, new in zip(targets.values(), values):
+            self._overwrite(target, new)
+        written = list(targets.values())
+        return written if isinstance(fake, (list, tuple)) else written[0]
+
+    def _valued(self, op: Op, args: Any, kwargs: Any) -> Any:
+        """The results of a form without writing."""
+        if not is_whole(op):
+            return self._parts(op, args, kwargs)
+        fake = run_fake(self._mode, op, self._fakes(args), self._fakes(kwargs))
+        return self._recorded_call(op, args, kwargs, fake)
+
+    def _updated(self, op: Op, args: Any, kwargs: Any, fake: Any, targets: Mapping[str, View]) -> Any:
+        """An op that has no form without writing: a node that gives its results, then the new values of what it overwrites."""
+        fakes = [] if fake is None else list(fake) if isinstance(fake, (list, tuple)) else [fake]
+        bases = [view.fake for view in targets.values()]
+        aliased = [result.alias_info is not None for result in op._schema.returns]
+        values = self._read_all((op, list(targets), *args)), self._read_all(kwargs)
+        made = self._graph.create_node("call_function", updating, tuple(values[0]), values[1])
+        made.meta = self._meta((*fakes, *bases))
+        for place, view in enumerate(targets.values()):
+            node = self._item(made, len(fakes) + place, view.fake)
+            self._overwrite(view, View(Memory(), node, view.fake))
+        if any(aliased):
+            raise Reject("its result is one of the arguments that it overwrites")
+        results = [self._results_of(self._item(made, place, part), part) for place, part in enumerate(fakes)]
+        return results if isinstance(fake, (list, tuple)) else results[0] if results else None
+
+    def _overwrite(self, view: View, new: View) -> None:
+        """Gives a view, and all that it is a view of, a new value."""
+        if not same_sizes(view.fake.shape, new.fake.shape):
+            raise Reject(f"a write of {list(new.fake.shape)} to {list(view.fake.shape)}, which changes the size")
+        node = self._read(new)
+        if new.fake.dtype != view.fake.dtype:
+            node = self._emit(_aten._to_copy.default, (node,), {"dtype": view.fake.dtype}, view.fake)
+        changes = [(view, node)]
+        while (whole := view.parent) is not None:
+            through = written_through(view.op, view.rest, view.kwargs, whole.fake, view.fake)
+            if through is not None:
+                op, args, kwargs = through(self._read(whole), node)
+                node = self._emit(op, args, kwargs, whole.fake)
+            changes.append((whole, node))
+            view = whole
+        memory = view.memory
+        memory.version += 1
+        if memory not in self._written:
+            self._written.append(memory)
+        for changed, value in changes:
+            changed.node, changed.version = value, memory.version
+
+    def _results(self, node: Node) -> tuple[Any, ...]:
+        """What the source returns: views of memory that the caller sees overwritten as views of its last value."""
+        values = (self._mapped(item) for item in pytree.tree_leaves(node.args[0]))
+        return tuple(
+            self._read_from_whole(value)
+            if isinstance(value, View) and value.memory.name and value.memory.version
+            else self._read_all(value)
+            for value in values
+        )
 
 
-def _is_fresh(node: Node) -> bool:
-    """Whether a node's results are no part of its arguments' memory."""
-    op = node.target
-    if not isinstance(op, _Op) or any(r.alias_info is not None for r in op._schema.returns):
+def _is_call_of(node: Node | None, op: Op) -> bool:
+    """Whether a node calls the op, or the op's form that overwrites."""
+    if node is None or node.op != "call_function":
         return False
-    composite = torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
-    return not composite or (op.namespace == "aten" and op._schema.name.partition("::")[2] in _FRESH)
+    return node.target is op or (is_write(node) and _without_writing(node.target) is op)
 
 
-def _is_unseen(aliases: list[Node], writes: dict[Node, _Op], places: dict[Node, int]) -> bool:
-    """Whether no view of the memory that all of these are is used behind a write that comes after it."""
-    when = [places[node] for node in aliases if node in writes]
-    for alias in aliases:
-        for user in alias.users:
-            if user in writes and user.args[0] is alias:
+def _forms(name: str, arguments: Sequence[torch.Argument]) -> Iterator[Op]:
+    """Overloads of ATen's ops of that name that take these arguments and write to none."""
+    wanted = [(a.name, str(a.type)) for a in arguments]
+    packet = getattr(torch.ops.aten, name, None)
+    for overload in packet.overloads() if packet is not None else ():
+        form = getattr(packet, overload)
+        if not form._schema.is_mutable and [(a.name, str(a.type)) for a in form._schema.arguments] == wanted:
+            yield form
+
+
+@functools.cache
+def _without_writing(op: Op) -> Op | None:
+    """The form of an op that gives the new values of what the op overwrites, and takes the same arguments otherwise."""
+    if op.namespace != "aten":
+        return None
+    name, arguments = op_name(op), op._schema.arguments
+    written = [a for a in arguments if a.alias_info is not None and a.alias_info.is_write]
+    if name.endswith("_"):
+        forms = itertools.chain(_forms(name[:-1], arguments), _forms(f"{name[:-1]}_functional", arguments))
+    elif all(a.kwarg_only for a in written):
+        forms = _forms(name, [a for a in arguments if a not in written])
+    else:
+        return None
+    return next((form for form in forms if len(form._schema.returns) == len(written)), None)
+
+
+def _may_be_written(graph: Graph, same: Mapping[str, str]) -> set[Node] | None:
+    """Nodes that may be views of memory that a node of the graph overwrites; None: any may."""
+    first: dict[Node, Node] = {}
+
+    def root(node: Node) -> Node:
+        while node in first:
+            node = first[node]
+        return node
+
+    def join(x: Node, y: Node) -> None:
+        x, y = root(x), root(y)
+        if x is not y:
+            first[x] = y
+
+    placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
+    for name, other in same.items():
+        join(placeholders[name], placeholders[other])
+    written: list[Node] = []
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        op = node.target
+        if not isinstance(op, torch._ops.OpOverload):
+            if str(op) in _INLINED:
+                return None
+            if op is not operator.getitem:
                 continue
-            following = bisect.bisect_left(when, places[user])
-            if following < len(when) and _last_use(alias, user, places) >= when[following]:
-                return False
-    return True
-
-
-def _last_use(memory: Node, user: Node, places: dict[Node, int]) -> int:
-    """Where `user` uses memory last: it may give a view of it, which others use."""
-    last = 0
-    open_uses, seen = [(memory, user)], {memory}
-    while open_uses:
-        memory, user = open_uses.pop()
-        last = max(last, places[user])
-        reads = user.op == "output" or user.target is _CHECK or (is_write(user) and user.args[0] is not memory)
-        if not (reads or user in seen or _is_fresh(user)):
-            seen.add(user)
-            open_uses += [(user, other) for other in user.users]
-    return last
-
-
-def _targets(
-    exported: ExportedProgram, state: Mapping[str, Any], written: list[Node]
-) -> dict[Node, tuple[OutputKind, str]] | None:
-    """What is overwritten, by its placeholder.
-
-    None where torch has rules of its own for it, or another tensor is of the same memory.
-    """
-    specs = {spec.arg.name: spec for spec in exported.graph_signature.input_specs}
-    views: dict[int, set[Any]] = {}
-    for tensor in state.values():
-        if isinstance(tensor, torch.Tensor) and tensor.numel():
-            views.setdefault(tensor.untyped_storage().data_ptr(), set()).add(storage_key(tensor))
-    targets = {}
-    for node in written:
-        spec = specs[node.name]
-        is_buffer = spec.kind == InputKind.BUFFER
-        if spec.kind not in _MUTATIONS or (
-            is_buffer and len(views.get(state[spec.target].untyped_storage().data_ptr(), ())) > 1
-        ):
-            return None
-        targets[node] = (_MUTATIONS[spec.kind], spec.target if is_buffer else node.name)
-    return targets
-
-
-def _rewritten(
-    exported: ExportedProgram,
-    writes: dict[Node, _Op],
-    roots: dict[Node, Node],
-    targets: dict[Node, tuple[OutputKind, str]],
-) -> Functional:
-    graph = Graph()
-    made: dict[Node, Node] = {}
-    current: dict[Node, Node] = {}  # of memory that was written: its value
-
-    def value(node: Node) -> Node:
-        return current.get(roots.get(node, node)) or made[node]
-
-    for node in exported.graph.nodes:
-        if node in writes:
-            args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), value)
-            copy = current[roots[node]] = graph.create_node("call_function", writes[node], args, kwargs)
-            copy.meta = dict(node.meta)
-            copy.name = node.name
-        elif node.op == "output":
-            results = torch.fx.node.map_arg(tuple(node.args[0]), value)
-            graph.output((*(current[root] for root in targets), *results))
-        else:
-            made[node] = graph.node_copy(node, value)
-            made[node].name = node.name  # signatures know nodes by it
-    signature = exported.graph_signature
-    updates = [OutputSpec(kind, TensorArgument(current[root].name), target) for root, (kind, target) in targets.items()]
-    return Functional(exported, graph, ExportGraphSignature(signature.input_specs, [*updates, *signature.output_specs]))
+        elif op._schema.is_mutable:
+            written.append(node)
+        elif not (says_views(op) or may_hide_views(op)):
+            continue
+        for argument in node.all_input_nodes:
+            join(node, argument)
+    roots = {root(node) for node in written}
+    return {node for node in graph.nodes if root(node) in roots} if roots else set()

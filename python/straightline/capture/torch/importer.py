@@ -8,15 +8,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
-from straightline.capture.builder import Attr, Dim, Extent, Location, TensorType
+from straightline.capture.builder import Attr, Dense, Dim, Extent, Location, TensorType
 from straightline.capture.graph_builder import MAX_RANK, GraphBuilder, Reject, Tensor
-from straightline.capture.torch.symbolic_sizes import ExtentPrinter
+from straightline.capture.torch.symbolic_sizes import DEPENDS_ON_DATA, ExtentPrinter
 from straightline.errors import InternalError, UnsupportedError, UserError
+
+if TYPE_CHECKING:
+    from straightline.capture.torch.functional import ValueGraph
 
 _DTYPE_NAMES = {
     torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -24,6 +27,9 @@ _DTYPE_NAMES = {
     torch.uint8: "ui8", torch.bool: "i1",
 }  # fmt: skip
 _TORCH_DTYPES = {name: dtype for dtype, name in _DTYPE_NAMES.items()}
+
+#: Constants up to this size are literals of the graph, which can fold; larger ones are parameters.
+MAX_LITERAL_ELEMENTS = 64
 
 TORCH_FOLDER = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
@@ -117,6 +123,9 @@ class Importer(GraphBuilder):
     #: Location of the control-flow op whose branch is being converted.
     outer: Location = field(default_factory=Location)
     unsupported: list[UnsupportedNode] = field(default_factory=list)
+    #: Refused nodes, and those that are refused only because an argument of theirs is.
+    refused: set[torch.fx.Node] = field(default_factory=set)
+    following: int = 0
     #: Whether ops without a native form may be called through the framework.
     allows_aten: bool = True
     #: Where the program runs: "cpu", or a device's kind.
@@ -184,6 +193,8 @@ class Importer(GraphBuilder):
             return [self.argument(item) for item in x]
         if isinstance(x, torch.SymInt):
             return self.extents.dim(x)
+        if isinstance(x, (torch.SymFloat, torch.SymBool)):
+            raise Reject(f"the number {x} {DEPENDS_ON_DATA}")
         return x
 
     def arguments(self, node: torch.fx.Node) -> Arguments:
@@ -248,7 +259,12 @@ class Importer(GraphBuilder):
         self.environment[node] = self._stand_in(node.meta.get("val"))
 
     def _record(self, node: torch.fx.Node, name: str, reason: str, nearest: str) -> None:
-        operands = ", ".join(_describe(arg) for arg in node.all_input_nodes)
+        follows = DEPENDS_ON_DATA in reason and any(argument in self.refused for argument in node.all_input_nodes)
+        self.refused.add(node)
+        if follows:
+            self.following += 1
+            return
+        operands = ", ".join(described(arg) for arg in node.all_input_nodes)
         self.unsupported.append(UnsupportedNode(name, reason, operands, self.location, nearest))
 
     def _stand_in(self, fake: Any) -> Any:
@@ -267,15 +283,25 @@ class Importer(GraphBuilder):
         except UnsupportedError:
             return 1
 
-    def inline(self, module: torch.fx.GraphModule, operands: Sequence[Any]) -> list[Any]:
+    def attribute(self, value: Any, name: str) -> Any:
+        """The value of a `get_attr` node: a tensor is a literal, or a parameter where it is large; a nested graph is itself."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        if value.numel() > MAX_LITERAL_ELEMENTS:
+            raise UnsupportedError(
+                f"a branch, loop or decomposition has a constant of {value.numel()} elements ({name})"
+            )
+        return self.constant(Dense(self.type_of(value), bytes_of(value)))
+
+    def inline(self, graph: ValueGraph, operands: Sequence[Any]) -> list[Any]:
         """Converts the graph of a nested module at this place; returns its outputs."""
         inputs = iter(operands)
         around, self.outer = self.outer, self.location
-        for node in module.graph.nodes:
+        for node in graph.graph.nodes:
             if node.op == "placeholder":
                 self.environment[node] = next(inputs)
             elif node.op == "get_attr":
-                self.environment[node] = nested_attribute(module, node.target)
+                self.environment[node] = self.attribute(graph.attribute(node.target), node.target)
             elif node.op == "call_function":
                 self.run_node(node)
             elif node.op == "output":
@@ -284,6 +310,12 @@ class Importer(GraphBuilder):
                 self.location, self.outer = self.outer, around
                 return [self.argument(output) for output in outputs]
         raise InternalError("nested graph without an output")
+
+
+def bytes_of(tensor: torch.Tensor) -> bytes:
+    """The elements of a tensor, row-major."""
+    flat = tensor.detach().contiguous().reshape(-1)
+    return bytes(flat.view(torch.uint8).cpu().tolist()) if flat.numel() else b""
 
 
 def nested_attribute(module: torch.nn.Module, path: str) -> Any:
@@ -305,14 +337,15 @@ def _packet(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _describe(node: torch.fx.Node) -> str:
+def described(node: torch.fx.Node) -> str:
+    """A node's type, for errors."""
     fake = node.meta.get("val")
     if isinstance(fake, torch.Tensor):
         return f"{str(fake.dtype).removeprefix('torch.')}{list(fake.shape)}"
     return node.name
 
 
-def location_of(node: torch.fx.Node, outer: Location) -> Location:
+def location_of(node: torch.fx.Node, outer: Location = Location()) -> Location:
     """The module path of a node and the innermost line of the user's code.
 
     Where all of the code is torch's, its own line; where there is none (branches that export traced again, whose code is
@@ -332,12 +365,17 @@ def location_of(node: torch.fx.Node, outer: Location) -> Location:
     return Location(module, os.path.basename(chosen[0]), int(chosen[1]))
 
 
-def raise_if_unsupported(nodes: Sequence[UnsupportedNode]) -> None:
-    """Raises one error that lists every node."""
+def raise_if_unsupported(nodes: Sequence[UnsupportedNode], following: int = 0) -> None:
+    """Raises one error that lists every node; `following` others are refused only because an argument of theirs is."""
     if nodes:
         lines = "\n  ".join(str(node) for node in nodes)
         count = f"{len(nodes)} unsupported op{'s' if len(nodes) > 1 else ''}"
-        raise UnsupportedError(f"{count}:\n  {lines}")
+        more = (
+            f"\n  and {following} more that work on what {'it' if len(nodes) == 1 else 'they'} would give"
+            if following
+            else ""
+        )
+        raise UnsupportedError(f"{count}:\n  {lines}{more}")
 
 
 def training_error(what: str, where: Location) -> UserError:

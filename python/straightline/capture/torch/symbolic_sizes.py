@@ -14,6 +14,9 @@ from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 from straightline.capture.builder import Dim, Extent
 from straightline.errors import UnsupportedError
 
+#: What a refusal says of a size that no size of an input gives.
+DEPENDS_ON_DATA = "depends on data, not on the sizes of inputs"
+
 
 class ExtentPrinter:
     """Turns sympy expressions over torch's symbols (`s77`) into extents over the user's names (`b`)."""
@@ -37,7 +40,7 @@ class ExtentPrinter:
         if expr.is_Symbol:
             name = self._names.get(str(expr))
             if name is None:
-                raise UnsupportedError(f"size {expr} depends on data, not on the sizes of inputs")
+                raise UnsupportedError(f"size {expr} {DEPENDS_ON_DATA}")
             return Extent(name)
         if expr.is_Mul and not (fraction := expr.as_coeff_mul()[0]).is_Integer:
             raise UnsupportedError(f"size {expr} has the fraction {fraction}")

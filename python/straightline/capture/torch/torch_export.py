@@ -3,95 +3,35 @@
 
 from __future__ import annotations
 
+import dis
 import functools
 import inspect
 import itertools
 import logging
-import operator
 import os
 import threading
 import traceback
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram, _trace
-from torch.export.graph_signature import (
-    ConstantArgument,
-    InputKind,
-    OutputKind,
-    SymIntArgument,
-    TensorArgument,
-)
-from torch.export.graph_signature import (
-    InputSpec as ExportInput,
-)
 from torch.fx.proxy import TracerBase
 from torch.utils import _pytree as pytree
 
-from straightline.capture.builder import Builder, Dense, Dims, Extent, Location, Result, TensorType
-from straightline.capture.captured import (
-    Captured,
-    InputSpec,
-    OutputSpec,
-    SymbolSpec,
-    TiedResult,
-)
-from straightline.capture.extents import DEFAULT_MAX
-from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.builder import Builder
+from straightline.capture.captured import Captured
 from straightline.capture.text_builder import TextBuilder
-from straightline.capture.torch import (  # noqa: F401  (the families register their converters)
-    aten_control,
-    aten_convolution,
-    aten_elementwise,
-    aten_indexing,
-    aten_linear,
-    aten_order,
-    aten_quantized,
-    aten_reduction,
-    aten_shape,
-)
-from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT
-from straightline.capture.torch.functional import (
-    WITHOUT_READERS,
-    Functional,
-    is_write,
-    past_dropouts,
-    storage_key,
-    without_writes,
-)
-from straightline.capture.torch.importer import TORCH_FOLDER, Complex, Importer, nested_attribute, raise_if_unsupported
-from straightline.capture.torch.model_check import (
-    check_dynamic_shapes,
-    check_module,
-    check_tensor,
-)
+from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
+from straightline.capture.torch.graph_import import GraphImport, source_of
+from straightline.capture.torch.importer import TORCH_FOLDER
+from straightline.capture.torch.model_check import check_dynamic_shapes, check_module, check_tensor
 from straightline.capture.torch.recurrent_layers import is_of_packed_sequences, sized_recurrent_layers
-from straightline.capture.torch.symbolic_sizes import ExtentPrinter
-from straightline.errors import InternalError, UnsupportedError, UserError
+from straightline.errors import StraightlineError, UnsupportedError, UserError
 
-# Ops (or overloads) that torch would decompose and that the `op` dialect has whole, or that are as easily imported as what
-# torch makes of them: a graph of nothing else is not traced once more.
-_KEPT = frozenset(
-    """linear matmul layer_norm group_norm rms_norm gelu silu softmax log_softmax scaled_dot_product_attention lstm gru
-    rnn_tanh rnn_relu max_pool2d avg_pool2d adaptive_avg_pool2d hardswish hardsigmoid elu leaky_relu softplus
-    floor_divide embedding masked_fill clamp_min clamp_max clamp relu6 hardtanh dropout feature_dropout
-    alpha_dropout feature_alpha_dropout stack unbind split chunk max min rsub baddbmm mv dot upsample_bicubic2d
-    im2col col2im roll trace conv1d.default conv2d.default conv_transpose1d.default conv_transpose2d.input transpose t squeeze
-    zeros zeros_like new_zeros ones ones_like new_ones sum all arange index_copy.default index_add.default where""".split()
-)  # fmt: skip
-
-_TIES = {
-    OutputKind.BUFFER_MUTATION: "state",
-    OutputKind.PARAMETER_MUTATION: "state",
-    OutputKind.USER_INPUT_MUTATION: "input",
-}
-
-# Lifted constants up to this size are literals of the graph, which can fold; larger ones are parameters.
-_MAX_LITERAL_ELEMENTS = 64
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 #: torch.export keeps state of the export that goes on in globals, and so does `_plain_ops`: one thread at a time.
 _exporting = threading.RLock()
@@ -139,8 +79,8 @@ def capture(
             forward = inspect.signature(module.forward)
             exported = _export(module, tuple(args), kwargs, dynamic_shapes)
         _refuse_hidden_guards(exported, dynamic_shapes)
-        exported = _decompose(exported)
-    return _Import(exported, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, device, to_aten or {})
+        source = source_of(exported, _values(exported))
+    return GraphImport(source, builder, args, kwargs, dynamic_shapes, forward).run(allows_aten, device, to_aten or {})
 
 
 # Export ---------------------------------------------------------------------------------------------------------------
@@ -192,6 +132,42 @@ def _user_frames(tracer: TracerBase, frames: traceback.StackSummary) -> tracebac
     return traceback.StackSummary.from_list(
         [f for f in inside if f.name == "forward" or not f.filename.startswith(TORCH_FOLDER)]
     )
+
+
+_SEEDS = (
+    "the model calls {}, which would seed once, while it is captured; "
+    "nearest supported form: seed before each call"
+)  # fmt: skip
+
+
+def _no_seed(name: str, own: Callable[..., Any], thread: int) -> Callable[..., Any]:
+    """`own` for other threads; in the one that traces it would seed once, while tracing, and never in a call."""
+
+    def seeding(*args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() != thread:
+            return own(*args, **kwargs)
+        raise UnsupportedError(_SEEDS.format(name))
+
+    return seeding
+
+
+_SEEDING = (
+    (torch, ("manual_seed", "seed")), (torch.random, ("manual_seed", "seed")),
+    (torch.cuda, ("manual_seed", "manual_seed_all")), (torch.cuda.random, ("manual_seed", "manual_seed_all")),
+)  # fmt: skip
+
+
+@contextmanager
+def _without_seeds() -> Iterator[None]:
+    """While a model is traced: refuses what seeds random numbers."""
+    before = [(module, name, getattr(module, name)) for module, names in _SEEDING for name in names]
+    for module, name, own in before:
+        setattr(module, name, _no_seed(f"{module.__name__}.{name}", own, threading.get_ident()))
+    try:
+        yield
+    finally:
+        for module, name, own in before:
+            setattr(module, name, own)
 
 
 _LOGS_OF_FAILURES = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes", "torch.export._trace")
@@ -252,11 +228,15 @@ def _export(
         if isinstance(leaf, torch.Tensor):
             check_tensor(leaf, f"input '{path[0].key}{pytree.keystr(path[1:])}'")
     check_dynamic_shapes(named, dynamic_shapes)
+    seed = torch.initial_seed()
     try:
-        with _mode_of(itertools.chain(module.parameters(), module.buffers())), _plain_ops():
-            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        with _mode_of(itertools.chain(module.parameters(), module.buffers())), _plain_ops(), _without_seeds():
+            exported = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except Exception as error:
         raise _export_error(error) from error
+    if torch.initial_seed() != seed:  # by another name than those of `_SEEDING`
+        raise UnsupportedError(_SEEDS.format("torch.manual_seed"))
+    return exported
 
 
 def _bind(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -278,13 +258,19 @@ def _export_error(error: Exception) -> Exception:
     text = str(error).strip().split("\n\nThe error above occurred")[0]
     chain: BaseException | None = error
     while chain is not None:
+        if isinstance(chain, StraightlineError):
+            return chain
         if is_of_packed_sequences(chain):
             what = text.splitlines()[0]
             nearest = "nn.LSTM, nn.GRU and nn.RNN over a padded tensor"
             return UnsupportedError(f"packed sequences: {what}; nearest supported form: {nearest}")
         if isinstance(chain, GuardOnDataDependentSymNode):
+            if _is_branch(chain):
+                return UnsupportedError(
+                    f"python control flow on the data of a tensor: {text}; nearest supported form: torch.cond"
+                )
             return UnsupportedError(
-                f"python control flow on the data of a tensor: {text}; nearest supported form: torch.cond"
+                f"a size that depends on data: {text}; nearest supported form: where with a mask, which keeps shapes known"
             )
         chain = chain.__cause__ or chain.__context__
     if isinstance(error, (NotImplementedError, DataDependentOutputException)):
@@ -292,6 +278,20 @@ def _export_error(error: Exception) -> Exception:
     if "specialized it to be a constant (1)" in text:
         text += "\n(an example of size 1 in a dynamic dimension is taken as fixed: give an example of another size)"
     return UserError(f"the model cannot be captured with these inputs: {type(error).__name__}: {text}")
+
+
+def _is_branch(error: BaseException) -> bool:
+    """Whether the user's code itself asks whether something is true, not an op or a conversion that it calls."""
+    place, users = error.__traceback__, None
+    while place is not None:
+        if not place.tb_frame.f_code.co_filename.startswith((TORCH_FOLDER, _OWN_FOLDER)):
+            users = place
+        place = place.tb_next
+    if users is None:
+        return False
+    instructions = dis.get_instructions(users.tb_frame.f_code)
+    asked = next((i.opname for i in instructions if i.offset == users.tb_lasti), "")
+    return "JUMP" in asked or asked in ("TO_BOOL", "UNARY_NOT")
 
 
 def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> None:
@@ -311,441 +311,41 @@ def _refuse_hidden_guards(exported: ExportedProgram, dynamic_shapes: Any) -> Non
         )
 
 
-def _decompose(exported: ExportedProgram) -> ExportedProgram | Functional:
-    """A graph of ops that are imported one by one, without writes: torch traces it again for that, where it is not so nearly."""
-    table = torch.export.default_decompositions()
-    for op in list(table):
-        name = str(op).removeprefix("aten.")
-        if name in _KEPT or name.rpartition(".")[0] in _KEPT:
-            table.pop(op)
-    state = (t for t in exported.state_dict.values() if isinstance(t, torch.Tensor))
+def _values(exported: ExportedProgram) -> ValueGraph:
+    """The program's graph as one of values."""
+    state = {**exported.constants, **exported.state_dict}
+    first: dict[Any, str] = {}
+    same: dict[str, str] = {}
+    for spec in exported.graph_signature.input_specs:
+        tensor = state.get(spec.target)
+        if isinstance(tensor, torch.Tensor):
+            name = first.setdefault(storage_key(tensor), spec.arg.name)
+            same |= {spec.arg.name: name} if name != spec.arg.name else {}
     try:
-        with past_dropouts(exported):
-            others = [node for node in exported.graph.nodes if not _is_plain(node, table)]
-            if not others:
-                return exported
-            if all(map(is_write, others)) and (functional := without_writes(exported, lambda op: op not in table)):
-                return functional
-            with _mode_of(state), _plain_ops():
-                return exported.run_decompositions(table)
+        with _plain_ops():
+            values = value_graph(exported.graph_module, same)
     except Exception as error:
-        overlap = _overlapping_views(exported) if isinstance(error, AssertionError) else None
-        if overlap:
-            raise UnsupportedError(
-                f"{overlap[0]} and {overlap[1]} are different views of one storage, and one is overwritten; "
-                "nearest supported form: separate buffers"
-            ) from error
         raise _export_error(error) from error
+    targets = {spec.arg.name: spec.target for spec in exported.graph_signature.input_specs}
+    overlap = _overlapping_views(exported, {targets[name] for name in values.updates} - {None})
+    if overlap:
+        raise UnsupportedError(
+            f"{overlap[0]} and {overlap[1]} are different views of one storage, and one is overwritten; "
+            "nearest supported form: separate buffers"
+        )
+    return values
 
 
-def _is_plain(node: torch.fx.Node, table: Container[Any]) -> bool:
-    """Whether decomposition would leave the node alone: no branch, no write, and a result that somebody reads."""
-    if node.op != "call_function":
-        return node.op != "get_attr"
-    if not isinstance(node.target, torch._ops.OpOverload):
-        return getattr(node.target, "__module__", "") == "_operator"  # arithmetic of sizes, and one of several results
-    if node.target._schema.name in WITHOUT_READERS:
-        return node.target not in table
-    return bool(node.users) and not is_write(node) and node.target not in table
-
-
-def _graph_modules(exported: ExportedProgram | Functional) -> Iterator[torch.fx.GraphModule]:
-    """Of the program and of its branches and loops."""
-    return (m for m in exported.graph_module.modules() if isinstance(m, torch.fx.GraphModule))
-
-
-def _overlapping_views(exported: ExportedProgram) -> tuple[str, str] | None:
-    """Two parameters or buffers that share storage and are not the same view of it; torch cannot functionalise them."""
-    seen: dict[int, tuple[str, torch.Tensor]] = {}
+def _overlapping_views(exported: ExportedProgram, written: Container[str]) -> tuple[str, str] | None:
+    """Two parameters or buffers, one of them overwritten, that share storage and are not the same view of it."""
+    groups: dict[int, list[tuple[str, torch.Tensor]]] = {}
     for name, tensor in {**exported.constants, **exported.state_dict}.items():
         if isinstance(tensor, torch.Tensor) and tensor.numel():
-            place = tensor.untyped_storage().data_ptr()
-            other, first = seen.setdefault(place, (name, tensor))
-            if storage_key(first) != storage_key(tensor):
-                return other, name
+            groups.setdefault(tensor.untyped_storage().data_ptr(), []).append((name, tensor))
+    for group in groups.values():
+        if any(name in written for name, _ in group):
+            first, key = group[0][0], storage_key(group[0][1])
+            for name, tensor in group:
+                if storage_key(tensor) != key:
+                    return first, name
     return None
-
-
-# Import ---------------------------------------------------------------------------------------------------------------
-
-
-class _Import:
-    """One import: signature, parameters, nodes, results."""
-
-    def __init__(
-        self,
-        exported: ExportedProgram | Functional,
-        builder: Builder,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        dynamic_shapes: Any,
-        forward: inspect.Signature,
-    ) -> None:
-        self._forward = forward
-        self._exported = exported
-        self._builder = builder
-        self._args, self._kwargs = tuple(args), dict(kwargs)
-        self._dynamic_shapes = dynamic_shapes
-        self._signature = exported.graph_signature
-        self._nodes = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
-        self._parameters: dict[str, torch.Tensor] = {}
-        self._aliases: dict[str, str] = {}
-        self._states: list[str] = []
-        self._by_storage: dict[tuple[Any, ...], Tensor] = {}
-        self._name_by_storage: dict[tuple[Any, ...], str] = {}
-
-    def run(self, allows_aten: bool, device: str, to_aten: Mapping[str, str]) -> Captured:
-        """Makes all builder calls and returns the description of the result."""
-        symbols = self._symbols()
-        printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
-        self._ctx = Importer(self._builder, extents=printer, allows_aten=allows_aten, device=device, to_aten=to_aten)
-        for spec in symbols.values():
-            self._builder.symbol(spec.name, spec.min, spec.max)
-        inputs = self._inputs()
-        self._begin(inputs)
-        self._load_parameters()
-        for node in self._exported.graph.nodes:
-            if node.op == "call_function":
-                self._ctx.run_node(node)
-            elif node.op == "get_attr":
-                module = self._exported.graph_module
-                self._ctx.environment[node] = nested_attribute(module, node.target)
-        raise_if_unsupported(self._ctx.unsupported)
-        outputs, results = self._outputs()
-        tied = self._tied(results)
-        self._builder.end_function(results)
-        spec = self._exported.call_spec
-        return Captured(
-            builder=self._builder,
-            parameters=self._parameters,
-            tensors=self._tensors(),
-            persistent=list(self._exported.state_dict),
-            states=self._states,
-            aliases=self._aliases,
-            symbols=list(symbols.values()),
-            inputs=inputs,
-            outputs=outputs,
-            tied=tied,
-            in_spec=spec.in_spec,
-            out_spec=spec.out_spec,
-            argument_names=self._argument_names(),
-            keyword_names=list(self._kwargs),
-        )
-
-    # Signature
-
-    def _user_inputs(self) -> list[ExportInput]:
-        return [s for s in self._signature.input_specs if s.kind == InputKind.USER_INPUT]
-
-    def _symbols(self) -> dict[str, SymbolSpec]:
-        """Symbols of the inputs' sizes: torch's name -> ours, in order of appearance."""
-        names: dict[str, str] = {}
-        given = self._given_names()
-        spare = (name for n in itertools.count() if (name := f"s{n}") not in given.values())
-        for spec in self._user_inputs():
-            fake = self._nodes[spec.arg.name].meta.get("val")
-            if not isinstance(fake, torch.Tensor):
-                continue
-            for dim, size in enumerate(fake.shape):
-                if not isinstance(size, torch.SymInt):
-                    continue
-                for symbol in sorted(size.node.expr.free_symbols, key=str):
-                    whole = size.node.expr.is_Symbol
-                    name = given.get((spec.arg.name, dim)) if whole else None
-                    if str(symbol) not in names or (name and names[str(symbol)] not in given.values()):
-                        names[str(symbol)] = name or next(spare)
-        ranges = {str(k): v for k, v in self._exported.range_constraints.items()}
-        full = self._sizes_above_zero()
-        return {key: self._symbol_spec(name, ranges.get(key), key in full) for key, name in names.items()}
-
-    def _sizes_above_zero(self) -> set[str]:
-        """Symbols, by torch's names, that must not be 0: a largest or smallest element is taken over them."""
-        found: set[str] = set()
-        modules = _graph_modules(self._exported)
-        for node in itertools.chain.from_iterable(module.graph.nodes for module in modules):
-            if str(node.target) not in OF_SOME_ELEMENT:
-                continue
-            sizes = node.args[0].meta["val"].shape
-            dims = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
-            dims = [] if dims is None else dims if isinstance(dims, (list, tuple)) else [dims]
-            for size in [sizes[dim] for dim in dims] or sizes:
-                expression = size.node.expr if isinstance(size, torch.SymInt) else None
-                if expression is not None and (expression.is_Symbol or expression.is_Mul):
-                    found |= {str(symbol) for symbol in expression.free_symbols}
-        return found
-
-    def _symbol_spec(self, name: str, bounds: Any, above_zero: bool) -> SymbolSpec:
-        low = int(bounds.lower) if bounds is not None and bounds.lower.is_Integer else 0
-        low = max(low, int(above_zero))
-        high = int(bounds.upper) if bounds is not None and bounds.upper.is_Integer else DEFAULT_MAX
-        return SymbolSpec(name, max(low, 0), min(high, DEFAULT_MAX))
-
-    def _given_names(self) -> dict[tuple[str, int], str]:
-        """(placeholder, dimension) -> name of the `Dim` that the user gave it."""
-        if self._dynamic_shapes is None:
-            return {}
-        flat = self._flat_dynamic_shapes()
-        given: dict[tuple[str, int], str] = {}
-        for spec, shape in zip(self._user_inputs(), flat):
-            items = shape.items() if isinstance(shape, Mapping) else enumerate(shape or ())
-            for dim, entry in items:
-                name = getattr(entry, "__name__", None)
-                if isinstance(name, str) and not isinstance(entry, int):
-                    given[(spec.arg.name, dim)] = name
-        return given
-
-    def _flat_dynamic_shapes(self) -> list[Any]:
-        """The user's shapes, one entry per flattened input; None where it gave none."""
-        bound = self._forward.bind(*self._args, **self._kwargs).arguments
-        shapes = self._dynamic_shapes
-        if not isinstance(shapes, Mapping):
-            shapes = dict(zip(bound, shapes))
-        positional: list[Any] = []
-        named: dict[str, Any] = {}
-        for parameter in self._forward.parameters.values():
-            if parameter.kind == inspect.Parameter.VAR_KEYWORD:
-                named |= shapes.get(parameter.name) or shapes
-            elif parameter.kind == inspect.Parameter.VAR_POSITIONAL:
-                positional += list(shapes.get(parameter.name) or ())
-            else:
-                named[parameter.name] = shapes.get(parameter.name)
-                positional.append(shapes.get(parameter.name))
-        positional += [None] * (len(self._args) - len(positional))
-        flat = [list(_leaf_shapes(v, shape)) for v, shape in zip(self._args, positional)]
-        flat += [list(_leaf_shapes(v, named.get(name))) for name, v in self._kwargs.items()]
-        return [shape for part in flat for shape in part]
-
-    def _argument_names(self) -> list[str]:
-        call = self._exported.module_call_graph[0].signature
-        names = list(call.forward_arg_names or []) if call is not None else []
-        return names[: len(self._args)]
-
-    def _inputs(self) -> list[InputSpec]:
-        leaves = pytree.tree_leaves((self._args, self._kwargs), is_leaf=lambda x: x is None)
-        specs = self._user_inputs()
-        if len(leaves) != len(specs):
-            leaves = [None] * len(specs)
-        inputs: list[InputSpec] = []
-        arguments = 0
-        for spec, leaf in zip(specs, leaves):
-            if isinstance(spec.arg, ConstantArgument):
-                inputs.append(InputSpec(spec.arg.name, constant=spec.arg.value))
-                continue
-            if not isinstance(spec.arg, TensorArgument):
-                raise UnsupportedError(f"input {spec.arg.name} is a dynamic number: pass a constant or a tensor")
-            inputs.append(self._tensor_input(spec.arg.name, leaf, arguments))
-            arguments += 1
-        return inputs
-
-    def _tensor_input(self, name: str, leaf: Any, argument: int) -> InputSpec:
-        fake = self._nodes[name].meta["val"]
-        example = leaf if isinstance(leaf, torch.Tensor) else None
-        try:
-            return InputSpec(
-                name=name,
-                type=self._ctx.type_of(fake),
-                argument=argument,
-                dtype=fake.dtype,
-                strides=tuple(self._ctx.extents.dim(stride) for stride in fake.stride()),
-                example_shape=tuple(example.shape) if example is not None else (),
-                example_strides=example.stride() if example is not None else (),
-            )
-        except Reject as refusal:
-            raise UnsupportedError(f"input {name}: {refusal}") from refusal
-
-    def _begin(self, inputs: Sequence[InputSpec]) -> None:
-        tensors = [(spec.name, _with_layout(spec)) for spec in inputs if spec.type is not None]
-        values = self._builder.begin_function("forward", tensors)
-        arguments = {name: Tensor(v, t) for (name, t), v in zip(tensors, values)}
-        for spec in inputs:
-            node = self._nodes[spec.name]
-            self._ctx.environment[node] = arguments.get(spec.name, spec.constant)
-
-    # Parameters
-
-    def _load_parameters(self) -> None:
-        """Binds parameters, buffers and lifted constants; a buffer that is overwritten is a state."""
-        mutated = set(self._signature.buffers_to_mutate.values())
-        kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
-        specs = [s for s in self._signature.input_specs if s.kind in kinds]
-        known = (*kinds, InputKind.USER_INPUT, InputKind.TOKEN)
-        for spec in self._signature.input_specs:
-            if spec.kind not in known:
-                what = spec.kind.name.lower().replace("_", " ")
-                raise UnsupportedError(f"model uses a {what} ({spec.target})")
-            if spec.kind == InputKind.TOKEN:  # orders side effects, and each op that has one is refused by itself
-                self._ctx.environment[self._nodes[spec.arg.name]] = None
-        tensors = {s.target: self._tensor_of(s) for s in specs}
-        state_storages = {storage_key(tensors[name]) for name in mutated}
-        for spec in specs:
-            tensor = tensors[spec.target]
-            node = self._nodes[spec.arg.name]
-            if not node.users and storage_key(tensor) not in state_storages:
-                continue
-            self._ctx.location = Location(spec.target.rpartition(".")[0])
-            op = "state" if storage_key(tensor) in state_storages else "parameter"
-            self._ctx.environment[node] = self._bind(op, spec, tensor)
-
-    def _tensors(self) -> dict[str, torch.Tensor]:
-        """The state dict, and the buffers that torch keeps among the constants because no state dict has them."""
-        state, constants = self._exported.state_dict, self._exported.constants
-        buffers = {name: constants[name] for name in self._signature.non_persistent_buffers if name in constants}
-        return {name: t for name, t in {**state, **buffers}.items() if isinstance(t, torch.Tensor)}
-
-    def _tensor_of(self, spec: ExportInput) -> torch.Tensor:
-        target = str(spec.target)
-        state = self._exported.state_dict
-        tensor = state[target] if target in state else self._exported.constants[target]
-        check_tensor(tensor, f"parameter {target}")
-        return tensor
-
-    def _bind(self, op: str, spec: ExportInput, tensor: torch.Tensor) -> Tensor:
-        name = str(spec.target)
-        try:
-            type = self._ctx.type_of(tensor)
-        except Reject as refusal:
-            raise UnsupportedError(f"parameter {name}: {refusal}") from refusal
-        literal = spec.kind == InputKind.CONSTANT_TENSOR and name.startswith("lifted_tensor_")
-        if literal and op == "parameter" and tensor.numel() <= _MAX_LITERAL_ELEMENTS:
-            value = Dense(type, _bytes_of(tensor))
-            return self._ctx.emit_one("constant", [], type, {"value": value})
-        key = storage_key(tensor)
-        if key in self._by_storage and tensor.numel():
-            self._aliases[name] = self._name_by_storage[key]
-            return self._by_storage[key]
-        self._parameters[name] = tensor
-        if op == "state":
-            self._states.append(name)
-        attributes: dict[str, Any] = {"name": name}
-        if not tensor.is_contiguous():
-            attributes["op.strides"] = Dims(tensor.stride())
-        result = self._ctx.emit_one(op, [], type, attributes)
-        self._by_storage[key], self._name_by_storage[key] = result, name
-        return result
-
-    # Results
-
-    def _outputs(self) -> tuple[list[OutputSpec], list[Result]]:
-        outputs: list[OutputSpec] = []
-        results: list[Result] = []
-        places: dict[tuple[int, bool], int] = {}  # identity of a builder value, alias -> its result
-        nodes, values = self._output_nodes(), self._output_values()
-        home = {_device_of(node) for node in self._exported.graph.nodes if node.op == "placeholder"} - {None}
-        written = {node for node, spec in zip(nodes, self._signature.output_specs) if spec.kind in _TIES}
-        for node, spec, value in zip(nodes, self._signature.output_specs, values):
-            if spec.kind != OutputKind.USER_OUTPUT:
-                continue
-            if isinstance(spec.arg, ConstantArgument):
-                outputs.append(OutputSpec(constant=spec.arg.value))
-            elif isinstance(value, Complex):
-                raise UnsupportedError(
-                    f"output {spec.arg.name} is {value.complex_dtype}, expected a real dtype; "
-                    "nearest supported form: torch.view_as_real of it"
-                )
-            elif isinstance(value, Tensor):
-                _check_home(home, node, spec.arg.name)
-                alias = _viewed(node) in written
-                if (id(value), alias) not in places:
-                    places[id(value), alias] = len(results)
-                    tie = "alias" if alias else None
-                    results.append(Result(value.value, _unused(spec.arg.name, results), tie))
-                outputs.append(OutputSpec(result=places[id(value), alias]))
-            elif isinstance(spec.arg, SymIntArgument) or isinstance(value, (int, float, Extent)):
-                is_extent = isinstance(value, Extent)
-                outputs.append(OutputSpec(extent=value) if is_extent else OutputSpec(constant=value))
-            else:
-                raise InternalError(f"output {spec.arg} has value {value!r}")
-        return outputs, results
-
-    def _output_nodes(self) -> list[Any]:
-        return next(n for n in self._exported.graph.nodes if n.op == "output").args[0]
-
-    def _output_values(self) -> list[Any]:
-        return [self._ctx.argument(value) for value in self._output_nodes()]
-
-    def _tied(self, results: list[Result]) -> list[TiedResult]:
-        tied: list[TiedResult] = []
-        for spec, value in zip(self._signature.output_specs, self._output_values()):
-            if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.TOKEN):
-                continue
-            if spec.kind not in _TIES:
-                raise UnsupportedError(f"model has a {spec.kind.name.lower()} output ({spec.target})")
-            name = str(spec.target)
-            tie = f"{_TIES[spec.kind]}:{self._aliases.get(name, name)}"
-            tied.append(TiedResult(len(results), tie))
-            # A value that is also a result for the user comes twice, under two names.
-            results.append(Result(value.value, _unused(spec.arg.name, results), tie))
-        return tied
-
-
-def _unused(name: str, results: Sequence[Result]) -> str:
-    """`name`, made different from the names of `results`."""
-    taken = {result.name for result in results}
-    while name in taken:
-        name += "_tied"
-    return name
-
-
-def _device_of(node: Any) -> Any:
-    """Where a node's tensor is; None: it has none."""
-    return getattr(node.meta.get("val"), "device", None)
-
-
-def _check_home(home: set[Any], node: Any, name: str) -> None:
-    """Raises for a result that is not where all inputs and parameters (`home`) are: a program gives none elsewhere."""
-    device = _device_of(node)
-    if len(home) == 1 and device is not None and device not in home:
-        raise UnsupportedError(
-            f"output {name} is on {device} but inputs and parameters are on {next(iter(home))}: "
-            "a program's results are where it runs; move this one behind the call"
-        )
-
-
-def _viewed(node: Any) -> Any:
-    """The node that `node` is a view of, through ops whose schema says that they return a view; itself when it is none."""
-    while isinstance(node, torch.fx.Node) and node.op == "call_function":
-        if node.target is operator.getitem:
-            node = node.args[0]
-            continue
-        schema = getattr(node.target, "_schema", None)
-        alias = schema.returns[0].alias_info if schema and schema.returns else None
-        if alias is None or alias.is_write:
-            break
-        node = node.args[0]
-    return node
-
-
-def _leaf_shapes(value: Any, shape: Any) -> Iterator[Any]:
-    """The dynamic-shape entry of each leaf of one argument."""
-    if isinstance(value, torch.Tensor):
-        yield shape
-        return
-    children, spec = pytree.tree_flatten(value, is_leaf=lambda node: node is not value)
-    if spec.is_leaf():
-        yield None
-        return
-    if isinstance(value, Mapping):
-        parts = [shape.get(key) if isinstance(shape, Mapping) else None for key in value]
-    else:
-        parts = list(shape) if isinstance(shape, (list, tuple)) else [None] * len(children)
-    for child, part in zip(children, parts):
-        yield from _leaf_shapes(child, part)
-
-
-def _bytes_of(tensor: torch.Tensor) -> bytes:
-    flat = tensor.detach().contiguous().reshape(-1)
-    return bytes(flat.view(torch.uint8).cpu().tolist()) if flat.numel() else b""
-
-
-def _with_layout(spec: InputSpec) -> TensorType:
-    """The input's type, with its strides when the example is not row-major."""
-    expected = 1
-    for size, stride in zip(reversed(spec.example_shape), reversed(spec.example_strides)):
-        if size != 1 and stride != expected:
-            break
-        expected *= size
-    else:
-        return spec.type
-    if 0 in spec.example_shape:
-        return spec.type
-    return replace(spec.type, strides=spec.strides)

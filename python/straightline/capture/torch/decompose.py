@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which ATen ops are imported whole, and what one call of any other consists of.
+
+One call is decomposed at a time, by torch's own functions over fake tensors: a `_Recorder` stands at the end of torch's
+dispatcher, below autograd, where composite ops arrive whole too. It lets ops through that are imported, takes apart the others,
+and notes what came through. A graph is never traced again for the sake of one op in it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from straightline.capture.torch.importer import CONVERTERS
+from straightline.capture.torch.recurrent_layers import sized_recurrent_layers
+
+Op = torch._ops.OpOverload
+
+#: Ops without a converter that torch would take apart and does better itself (`op.aten`).
+_WHOLE = frozenset(
+    f"aten.{name}"
+    for name in (
+        "upsample_bilinear2d.vec", "upsample_bicubic2d.vec", "im2col.default", "col2im.default", "trace.default", "item.default",
+    )
+)  # fmt: skip
+
+#: Composite ops need not say that they may give what they take (dropout in eval mode does). These give new memory.
+_FRESH = frozenset(
+    """linear matmul conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d batch_norm layer_norm group_norm
+    instance_norm max_pool1d max_pool2d max_pool3d adaptive_avg_pool2d scaled_dot_product_attention silu""".split()
+)
+
+
+@dataclass
+class Call:
+    """One call of an op on fake tensors, with what it gave."""
+
+    op: Op
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+    #: The result as it was then, where an op changed its own shape later.
+    seen: Any
+
+
+def is_composite(op: Op) -> bool:
+    """Whether the op is defined by calls of others."""
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+    is_known = torch._C._dispatch_has_kernel(op.name())  # not so TorchScript's own, such as prim::device
+    return composite in op.py_kernels or (
+        is_known and torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "CompositeImplicitAutograd")
+    )
+
+
+@functools.cache
+def is_whole(op: Op) -> bool:
+    """Whether a call of the op is imported as it is: by its converter, or through torch where nothing takes it apart."""
+    name = str(op)
+    return name in CONVERTERS or name in _WHOLE or _parts(op) is None
+
+
+def says_views(op: Op) -> bool:
+    """Whether the schema says which argument a result is a view of."""
+    return any(result.alias_info is not None and not result.alias_info.is_write for result in op._schema.returns)
+
+
+@functools.cache
+def may_hide_views(op: Op) -> bool:
+    """Whether a result may be (a view of) an argument in a way that the schema does not say, or says of a copy too."""
+    if op._schema.is_mutable or not is_composite(op):
+        return False
+    return op.namespace != "aten" or op._schema.name.partition("::")[2] not in _FRESH
+
+
+def shares_memory(result: Any, arguments: Any) -> bool:
+    """Whether a result is (a view of) one of the arguments."""
+    taken = {tensor.untyped_storage()._cdata for tensor in _tensors(arguments)}
+    return any(tensor.untyped_storage()._cdata in taken for tensor in _tensors(result))
+
+
+def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+    return (
+        leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided
+    )
+
+
+@functools.cache
+def _table() -> Mapping[Op, Callable[..., Any]]:
+    return core_aten_decompositions()
+
+
+def _parts(op: Op) -> Callable[..., Any] | None:
+    """The function that takes a call of the op apart; None where there is none."""
+    table = _table()
+    if op in table:
+        return table[op]
+    return op.decompose if is_composite(op) else None
+
+
+class _Recorder(TorchDispatchMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+
+    def __torch_dispatch__(self, op: Op, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not is_whole(op):
+            result = self._taken_apart(op, args, kwargs)
+            if result is not NotImplemented:
+                return result
+        if torch.Tag.inplace_view in op.tags:
+            self._keep(args[0])
+        result = op(*args, **kwargs)
+        if may_hide_views(op) and shares_memory(result, (args, kwargs)):
+            return self._taken_apart(op, args, kwargs)
+        if op._schema.is_mutable or any(True for _ in _tensors(result)) or not op._schema.returns:
+            self.calls.append(Call(op, tuple(args), dict(kwargs), result, result))
+        return result
+
+    def _keep(self, tensor: torch.Tensor) -> None:
+        """Keeps the shape that a result has, whose own shape changes now."""
+        made = next((call for call in reversed(self.calls) if any(x is tensor for x in _tensors(call.result))), None)
+        if made is not None:
+            before = tensor.detach()
+            made.seen = pytree.tree_map(lambda x: before if x is tensor else x, made.seen)
+
+    def _taken_apart(self, op: Op, args: Any, kwargs: Any) -> Any:
+        parts = _parts(op)
+        if parts is None:
+            return NotImplemented
+        with self:
+            return parts(*args, **kwargs)
+
+
+@contextmanager
+def _below_autograd(mode: FakeTensorMode) -> Iterator[None]:
+    with torch.no_grad(), torch._C._AutoDispatchBelowAutograd(), sized_recurrent_layers(), mode:
+        yield
+
+
+def run_fake(mode: FakeTensorMode, op: Op, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What one call of an op gives over fake tensors."""
+    with _below_autograd(mode):
+        return op(*args, **kwargs)
+
+
+def recorded(
+    mode: FakeTensorMode,
+    op: Op,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> tuple[list[Call], Any]:
+    """The calls that one call consists of, and its result.
+
+    Args:
+        mode: that of the fake tensors.
+        op: what is called, on fake tensors and numbers.
+        args: its arguments.
+        kwargs: its keyword arguments.
+        around: a context such as autocast, which adds ops of its own.
+    """
+    recorder = _Recorder()
+    with _below_autograd(mode), recorder, around():
+        result = op(*args, **kwargs)
+    return recorder.calls, result

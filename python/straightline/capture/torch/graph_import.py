@@ -1,0 +1,607 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph of ATen ops with fake values, and what its inputs and results are, becomes builder calls."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import operator
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    OutputKind,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.export.graph_signature import (
+    InputSpec as ExportInput,
+)
+from torch.export.graph_signature import (
+    OutputSpec as ExportOutput,
+)
+from torch.fx import GraphModule, Node
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+from torch.utils import _pytree as pytree
+
+from straightline.capture.builder import Builder, Dense, Extent, Location, Result, TensorType
+from straightline.capture.captured import Captured, InputSpec, OutputSpec, SymbolSpec, TiedResult
+from straightline.capture.extents import DEFAULT_MAX
+from straightline.capture.graph_builder import Reject, Tensor
+from straightline.capture.text_builder import TextBuilder
+from straightline.capture.torch import (  # noqa: F401  (the families register their converters)
+    aten_control,
+    aten_convolution,
+    aten_elementwise,
+    aten_indexing,
+    aten_linear,
+    aten_order,
+    aten_quantized,
+    aten_reduction,
+    aten_shape,
+)
+from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT
+from straightline.capture.torch.functional import ValueGraph, storage_key, value_graph
+from straightline.capture.torch.importer import (
+    MAX_LITERAL_ELEMENTS,
+    Complex,
+    Importer,
+    bytes_of,
+    nested_attribute,
+    raise_if_unsupported,
+)
+from straightline.capture.torch.model_check import check_tensor
+from straightline.capture.torch.symbolic_sizes import ExtentPrinter
+from straightline.errors import InternalError, UnsupportedError
+
+_TIES = {
+    OutputKind.BUFFER_MUTATION: "state",
+    OutputKind.PARAMETER_MUTATION: "state",
+    OutputKind.USER_INPUT_MUTATION: "input",
+}
+
+
+#: What an argument of the graph that is overwritten is, to its caller.
+_MUTATIONS = {
+    InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
+    InputKind.PARAMETER: OutputKind.PARAMETER_MUTATION,
+    InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION,
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A graph of values with what its inputs and results are, whoever made it."""
+
+    values: ValueGraph
+    inputs: Sequence[ExportInput]
+    outputs: Sequence[ExportOutput]
+    #: Parameters and buffers by name, as the model's state dict has them, and other tensors that it holds.
+    state: Mapping[str, Any]
+    constants: Mapping[str, Any]
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec
+    #: Bounds of symbols, by torch's names.
+    ranges: Mapping[str, Any] = field(default_factory=dict)
+    #: Names of buffers that no state dict has.
+    non_persistent: Sequence[str] = ()
+    argument_names: Sequence[str] = ()
+    #: Whether an input may be a size of others.
+    takes_numbers: bool = False
+
+    def tensor(self, name: str) -> Any:
+        """A parameter, buffer or constant."""
+        return self.state[name] if name in self.state else self.constants[name]
+
+
+def source_of(exported: ExportedProgram, values: ValueGraph) -> Source:
+    """An exported program, whose graph was made one of values."""
+    signature = exported.graph_signature
+    call = exported.module_call_graph[0].signature
+    return Source(
+        values=values,
+        inputs=signature.input_specs,
+        outputs=[*_updates(values, signature.input_specs), *signature.output_specs],
+        state=exported.state_dict,
+        constants=exported.constants,
+        in_spec=exported.call_spec.in_spec,
+        out_spec=exported.call_spec.out_spec,
+        ranges={str(symbol): bounds for symbol, bounds in exported.range_constraints.items()},
+        non_persistent=signature.non_persistent_buffers,
+        argument_names=list(call.forward_arg_names or []) if call is not None else [],
+    )
+
+
+def source_of_graph(module: GraphModule, inputs: Sequence[Any] | None = None) -> Source:
+    """A graph of ATen ops that make_fx, AOTAutograd or Dynamo gave.
+
+    Its tensor attributes are parameters, or states where it overwrites them. An input may be a number: a fixed one, or a size
+    of a tensor input.
+
+    Args:
+        module: Its nodes have fake tensors in `meta["val"]`, or get them from `inputs`.
+        inputs: Fake tensors and numbers, one for each placeholder.
+    """
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    if inputs is not None and any("val" not in node.meta for node in module.graph.nodes if node.op != "output"):
+        FakeTensorProp(module, detect_fake_mode(list(inputs))).propagate_dont_convert_inputs(*inputs)
+    values = value_graph(module)
+    given = [ExportInput(InputKind.USER_INPUT, _argument(node, node.meta["val"]), None) for node in placeholders]
+    output = next(node for node in module.graph.nodes if node.op == "output")
+    results, out_spec = pytree.tree_flatten(_plain(output.args[0]))
+    users = [
+        ExportOutput(
+            OutputKind.USER_OUTPUT, _argument(node, node.meta.get("val") if isinstance(node, Node) else node), None
+        )
+        for node in results
+    ]
+    attributes = {
+        node.target: nested_attribute(module, node.target) for node in module.graph.nodes if node.op == "get_attr"
+    }
+    return Source(
+        values=values,
+        inputs=given,
+        outputs=[*_updates(values, given), *users],
+        state={name: value for name, value in attributes.items() if isinstance(value, torch.Tensor)},
+        constants={},
+        in_spec=pytree.tree_structure((tuple(range(len(given))), {})),
+        out_spec=out_spec,
+        ranges=_ranges(node.meta["val"] for node in placeholders),
+        takes_numbers=True,
+    )
+
+
+def _plain(tree: Any) -> Any:
+    """The lists and dicts of an FX graph, which are types of its own, as Python's."""
+    if isinstance(tree, list):
+        return [_plain(item) for item in tree]
+    if isinstance(tree, dict):
+        return {key: _plain(item) for key, item in tree.items()}
+    return tuple(_plain(item) for item in tree) if type(tree) is tuple else tree
+
+
+def _argument(node: Any, value: Any) -> TensorArgument | SymIntArgument | ConstantArgument:
+    if isinstance(value, torch.Tensor):
+        return TensorArgument(node.name)
+    if isinstance(value, torch.SymInt):
+        return SymIntArgument(node.name)
+    return ConstantArgument(node.name if isinstance(node, Node) else "", value)
+
+
+def _ranges(values: Iterable[Any]) -> dict[str, Any]:
+    """Bounds of the symbols in the sizes of tensors."""
+    mode = detect_fake_mode(list(values))
+    shape_env = mode.shape_env if mode is not None else None
+    return {} if shape_env is None else {str(symbol): bounds for symbol, bounds in shape_env.var_to_range.items()}
+
+
+def import_graph(
+    module: GraphModule,
+    inputs: Sequence[Any] | None = None,
+    builder: Builder | None = None,
+    allows_aten: bool = True,
+    device: str = "cpu",
+    to_aten: Mapping[str, str] | None = None,
+) -> Captured:
+    """Imports a graph of ATen ops as `source_of_graph` takes it; other arguments and errors are those of `capture`."""
+    source = source_of_graph(module, inputs)
+    examples = tuple(inputs or [node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"])
+    imported = GraphImport(source, builder or TextBuilder(), examples, {}, None, inspect.Signature())
+    return imported.run(allows_aten, device, to_aten or {})
+
+
+def _updates(values: ValueGraph, inputs: Sequence[ExportInput]) -> list[ExportOutput]:
+    """Results for the arguments of the graph that it overwrites, in the order in which the graph gives them."""
+    specs = {spec.arg.name: spec for spec in inputs}
+    updates = []
+    for name, node in values.updates.items():
+        spec = specs.get(name)
+        if spec is None:  # an attribute
+            updates.append(ExportOutput(OutputKind.BUFFER_MUTATION, TensorArgument(node.name), name))
+            continue
+        if spec.kind not in _MUTATIONS:
+            raise UnsupportedError(
+                f"{spec.target or name}, a tensor that is no parameter or buffer, is overwritten; "
+                "nearest supported form: register_buffer"
+            )
+        target = name if spec.kind == InputKind.USER_INPUT else spec.target
+        updates.append(ExportOutput(_MUTATIONS[spec.kind], TensorArgument(node.name), target))
+    return updates
+
+
+class GraphImport:
+    """One import: signature, parameters, nodes, results."""
+
+    def __init__(
+        self,
+        source: Source,
+        builder: Builder,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        dynamic_shapes: Any,
+        forward: inspect.Signature,
+    ) -> None:
+        self._forward = forward
+        self._source = source
+        self._graph = source.values.graph
+        self._builder = builder
+        self._args, self._kwargs = tuple(args), dict(kwargs)
+        self._dynamic_shapes = dynamic_shapes
+        self._nodes = {n.name: n for n in self._graph.nodes if n.op == "placeholder"}
+        self._parameters: dict[str, torch.Tensor] = {}
+        self._aliases: dict[str, str] = {}
+        self._states: list[str] = []
+        self._by_storage: dict[tuple[Any, ...], Tensor] = {}
+        self._name_by_storage: dict[tuple[Any, ...], str] = {}
+
+    def run(self, allows_aten: bool, device: str, to_aten: Mapping[str, str]) -> Captured:
+        """Makes all builder calls and returns the description of the result."""
+        source = self._source
+        symbols = self._symbols()
+        printer = ExtentPrinter({torch_name: spec.name for torch_name, spec in symbols.items()})
+        self._ctx = Importer(self._builder, extents=printer, allows_aten=allows_aten, device=device, to_aten=to_aten)
+        for spec in symbols.values():
+            self._builder.symbol(spec.name, spec.min, spec.max)
+        inputs = self._inputs()
+        self._begin(inputs)
+        self._load_parameters()
+        for node in self._graph.nodes:
+            if node.op == "call_function":
+                self._ctx.run_node(node)
+            elif node.op == "get_attr" and node not in self._ctx.environment:
+                self._ctx.environment[node] = self._ctx.attribute(source.values.attribute(node.target), node.target)
+        raise_if_unsupported(self._ctx.unsupported, self._ctx.following)
+        outputs, results = self._outputs()
+        tied = self._tied(results)
+        self._builder.end_function(results)
+        return Captured(
+            builder=self._builder,
+            parameters=self._parameters,
+            tensors=self._tensors(),
+            persistent=list(source.state),
+            states=self._states,
+            aliases=self._aliases,
+            symbols=list(symbols.values()),
+            inputs=inputs,
+            outputs=outputs,
+            tied=tied,
+            in_spec=source.in_spec,
+            out_spec=source.out_spec,
+            argument_names=list(source.argument_names)[: len(self._args)],
+            keyword_names=list(self._kwargs),
+        )
+
+    # Signature
+
+    def _user_inputs(self) -> list[ExportInput]:
+        return [s for s in self._source.inputs if s.kind == InputKind.USER_INPUT]
+
+    def _symbols(self) -> dict[str, SymbolSpec]:
+        """Symbols of the inputs' sizes: torch's name -> ours, in order of appearance."""
+        names: dict[str, str] = {}
+        given = self._given_names()
+        spare = (name for n in itertools.count() if (name := f"s{n}") not in given.values())
+        for spec in self._user_inputs():
+            fake = self._nodes[spec.arg.name].meta.get("val")
+            if not isinstance(fake, torch.Tensor):
+                continue
+            for dim, size in enumerate(fake.shape):
+                if not isinstance(size, torch.SymInt):
+                    continue
+                for symbol in sorted(size.node.expr.free_symbols, key=str):
+                    whole = size.node.expr.is_Symbol
+                    name = given.get((spec.arg.name, dim)) if whole else None
+                    if str(symbol) not in names or (name and names[str(symbol)] not in given.values()):
+                        names[str(symbol)] = name or next(spare)
+        ranges = self._source.ranges
+        full = self._sizes_above_zero()
+        return {key: self._symbol_spec(name, ranges.get(key), key in full) for key, name in names.items()}
+
+    def _sizes_above_zero(self) -> set[str]:
+        """Symbols, by torch's names, that must not be 0: a largest or smallest element is taken over them."""
+        found: set[str] = set()
+        for node in itertools.chain.from_iterable(graph.nodes for graph in self._source.values.graphs()):
+            if str(node.target) not in OF_SOME_ELEMENT:
+                continue
+            sizes = node.args[0].meta["val"].shape
+            dims = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
+            dims = [] if dims is None else dims if isinstance(dims, (list, tuple)) else [dims]
+            for size in [sizes[dim] for dim in dims if sizes] or sizes:
+                expression = size.node.expr if isinstance(size, torch.SymInt) else None
+                if expression is not None and (expression.is_Symbol or expression.is_Mul):
+                    found |= {str(symbol) for symbol in expression.free_symbols}
+        return found
+
+    def _symbol_spec(self, name: str, bounds: Any, above_zero: bool) -> SymbolSpec:
+        low = int(bounds.lower) if bounds is not None and bounds.lower.is_Integer else 0
+        low = max(low, int(above_zero))
+        high = int(bounds.upper) if bounds is not None and bounds.upper.is_Integer else DEFAULT_MAX
+        return SymbolSpec(name, max(low, 0), min(high, DEFAULT_MAX))
+
+    def _given_names(self) -> dict[tuple[str, int], str]:
+        """(placeholder, dimension) -> name of the `Dim` that the user gave it."""
+        if self._dynamic_shapes is None:
+            return {}
+        flat = self._flat_dynamic_shapes()
+        given: dict[tuple[str, int], str] = {}
+        for spec, shape in zip(self._user_inputs(), flat):
+            items = shape.items() if isinstance(shape, Mapping) else enumerate(shape or ())
+            for dim, entry in items:
+                name = getattr(entry, "__name__", None)
+                if isinstance(name, str) and not isinstance(entry, int):
+                    given[(spec.arg.name, dim)] = name
+        return given
+
+    def _flat_dynamic_shapes(self) -> list[Any]:
+        """The user's shapes, one entry per flattened input; None where it gave none."""
+        bound = self._forward.bind(*self._args, **self._kwargs).arguments
+        shapes = self._dynamic_shapes
+        if not isinstance(shapes, Mapping):
+            shapes = dict(zip(bound, shapes))
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for parameter in self._forward.parameters.values():
+            if parameter.kind == inspect.Parameter.VAR_KEYWORD:
+                named |= shapes.get(parameter.name) or shapes
+            elif parameter.kind == inspect.Parameter.VAR_POSITIONAL:
+                positional += list(shapes.get(parameter.name) or ())
+            else:
+                named[parameter.name] = shapes.get(parameter.name)
+                positional.append(shapes.get(parameter.name))
+        positional += [None] * (len(self._args) - len(positional))
+        flat = [list(_leaf_shapes(v, shape)) for v, shape in zip(self._args, positional)]
+        flat += [list(_leaf_shapes(v, named.get(name))) for name, v in self._kwargs.items()]
+        return [shape for part in flat for shape in part]
+
+    def _inputs(self) -> list[InputSpec]:
+        leaves = pytree.tree_leaves((self._args, self._kwargs), is_leaf=lambda x: x is None)
+        specs = self._user_inputs()
+        if len(leaves) != len(specs):
+            leaves = [None] * len(specs)
+        inputs: list[InputSpec] = []
+        arguments = 0
+        for spec, leaf in zip(specs, leaves):
+            if isinstance(spec.arg, ConstantArgument):
+                inputs.append(InputSpec(spec.arg.name, constant=spec.arg.value))
+                continue
+            if not isinstance(spec.arg, TensorArgument):
+                inputs.append(self._number_input(spec.arg.name))
+                continue
+            inputs.append(self._tensor_input(spec.arg.name, leaf, arguments))
+            arguments += 1
+        return inputs
+
+    def _number_input(self, name: str) -> InputSpec:
+        """An input that is a size of others, which say it as well, or that nothing reads."""
+        if self._source.takes_numbers and not self._nodes[name].users:
+            return InputSpec(name)
+        try:
+            if self._source.takes_numbers:
+                return InputSpec(name, extent=self._ctx.extents.dim(self._nodes[name].meta["val"]))
+        except UnsupportedError:
+            pass
+        raise UnsupportedError(f"input {name} is a dynamic number: pass a constant or a tensor")
+
+    def _tensor_input(self, name: str, leaf: Any, argument: int) -> InputSpec:
+        fake = self._nodes[name].meta["val"]
+        example = leaf if isinstance(leaf, torch.Tensor) else None
+        try:
+            return InputSpec(
+                name=name,
+                type=self._ctx.type_of(fake),
+                argument=argument,
+                dtype=fake.dtype,
+                strides=tuple(self._ctx.extents.dim(stride) for stride in fake.stride()),
+                example_shape=_concrete(example.shape) if example is not None else (),
+                example_strides=_concrete(example.stride()) if example is not None else (),
+            )
+        except Reject as refusal:
+            raise UnsupportedError(f"input {name}: {refusal}") from refusal
+
+    def _begin(self, inputs: Sequence[InputSpec]) -> None:
+        tensors = [(spec.name, _with_layout(spec)) for spec in inputs if spec.type is not None]
+        values = self._builder.begin_function("forward", tensors)
+        arguments = {name: Tensor(v, t) for (name, t), v in zip(tensors, values)}
+        for spec in inputs:
+            node = self._nodes[spec.name]
+            constant = spec.constant if spec.extent is None else spec.extent
+            self._ctx.environment[node] = arguments.get(spec.name, constant)
+
+    # Parameters
+
+    def _load_parameters(self) -> None:
+        """Binds parameters, buffers and lifted constants; a buffer that is overwritten is a state."""
+        mutated = {spec.target for spec in self._source.outputs if _TIES.get(spec.kind) == "state"}
+        kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+        specs = [s for s in self._source.inputs if s.kind in kinds]
+        known = (*kinds, InputKind.USER_INPUT, InputKind.TOKEN)
+        for spec in self._source.inputs:
+            if spec.kind not in known:
+                what = spec.kind.name.lower().replace("_", " ")
+                raise UnsupportedError(f"model uses a {what} ({spec.target})")
+            if spec.kind == InputKind.TOKEN:  # orders side effects, and each op that has one is refused by itself
+                self._ctx.environment[self._nodes[spec.arg.name]] = None
+        tensors = {s.target: self._tensor_of(s) for s in specs}
+        attributes = [node for node in self._graph.nodes if node.op == "get_attr" and node.target in self._source.state]
+        tensors |= {node.target: self._source.state[node.target] for node in attributes}
+        state_storages = {storage_key(tensors[name]) for name in mutated}
+        for spec in specs:
+            tensor = tensors[spec.target]
+            node = self._nodes[spec.arg.name]
+            if node.users or storage_key(tensor) in state_storages:
+                is_literal = spec.kind == InputKind.CONSTANT_TENSOR and spec.target.startswith("lifted_tensor_")
+                self._ctx.environment[node] = self._bind(spec.target, tensor, state_storages, is_literal)
+        for node in attributes:
+            tensor = tensors[node.target]
+            is_literal = not isinstance(tensor, torch.nn.Parameter)
+            self._ctx.environment[node] = self._bind(node.target, tensor, state_storages, is_literal)
+
+    def _tensors(self) -> dict[str, torch.Tensor]:
+        """The state dict, and the buffers that torch keeps among the constants because no state dict has them."""
+        state, constants = self._source.state, self._source.constants
+        buffers = {name: constants[name] for name in self._source.non_persistent if name in constants}
+        return {name: t for name, t in {**state, **buffers}.items() if isinstance(t, torch.Tensor)}
+
+    def _tensor_of(self, spec: ExportInput) -> torch.Tensor:
+        tensor = self._source.tensor(str(spec.target))
+        check_tensor(tensor, f"parameter {spec.target}")
+        if spec.kind != InputKind.CONSTANT_TENSOR:
+            return tensor
+        # torch.export leaves constants on the host that the model moves in each call: moved here, once.
+        others = (s.arg.name for s in self._source.inputs if s.kind != InputKind.CONSTANT_TENSOR)
+        homes = {_device_of(self._nodes[name]) for name in others} - {None}
+        return tensor.to(homes.pop()) if len(homes) == 1 else tensor
+
+    def _bind(self, name: str, tensor: torch.Tensor, states: Container[Any], is_literal: bool) -> Tensor:
+        try:
+            type = self._ctx.type_of(tensor)
+        except Reject as refusal:
+            raise UnsupportedError(f"parameter {name}: {refusal}") from refusal
+        self._ctx.location = Location(name.rpartition(".")[0])
+        key = storage_key(tensor)
+        if is_literal and key not in states and tensor.numel() <= MAX_LITERAL_ELEMENTS:
+            return self._ctx.constant(Dense(type, bytes_of(tensor)))
+        if key in self._by_storage and tensor.numel():
+            if name != self._name_by_storage[key]:
+                self._aliases[name] = self._name_by_storage[key]
+            return self._by_storage[key]
+        self._parameters[name] = tensor
+        if key in states:
+            self._states.append(name)
+        strides = None if tensor.is_contiguous() else tensor.stride()
+        result = self._ctx.parameter(name, type, strides, "state" if key in states else "parameter")
+        self._by_storage[key], self._name_by_storage[key] = result, name
+        return result
+
+    # Results
+
+    def _outputs(self) -> tuple[list[OutputSpec], list[Result]]:
+        outputs: list[OutputSpec] = []
+        results: list[Result] = []
+        places: dict[tuple[int, bool], int] = {}  # identity of a builder value, alias -> its result
+        nodes, values = self._output_nodes(), self._output_values()
+        home = {_device_of(node) for node in self._graph.nodes if node.op == "placeholder"} - {None}
+        written = {node for node, spec in zip(nodes, self._source.outputs) if spec.kind in _TIES}
+        for node, spec, value in zip(nodes, self._source.outputs, values):
+            if spec.kind != OutputKind.USER_OUTPUT:
+                continue
+            if isinstance(spec.arg, ConstantArgument):
+                outputs.append(OutputSpec(constant=spec.arg.value))
+            elif isinstance(value, Complex):
+                raise UnsupportedError(
+                    f"output {spec.arg.name} is {value.complex_dtype}, expected a real dtype; "
+                    "nearest supported form: torch.view_as_real of it"
+                )
+            elif isinstance(value, Tensor):
+                _check_home(home, node, spec.arg.name)
+                alias = _viewed(node) in written
+                if (id(value), alias) not in places:
+                    places[id(value), alias] = len(results)
+                    tie = "alias" if alias else None
+                    results.append(Result(value.value, _unused(spec.arg.name, results), tie))
+                outputs.append(OutputSpec(result=places[id(value), alias]))
+            elif isinstance(spec.arg, SymIntArgument) or isinstance(value, (int, float, Extent)):
+                is_extent = isinstance(value, Extent)
+                outputs.append(OutputSpec(extent=value) if is_extent else OutputSpec(constant=value))
+            else:
+                raise InternalError(f"output {spec.arg} has value {value!r}")
+        return outputs, results
+
+    def _output_nodes(self) -> list[Any]:
+        return pytree.tree_leaves(next(n for n in self._graph.nodes if n.op == "output").args[0])
+
+    def _output_values(self) -> list[Any]:
+        return [self._ctx.argument(value) for value in self._output_nodes()]
+
+    def _tied(self, results: list[Result]) -> list[TiedResult]:
+        tied: list[TiedResult] = []
+        for spec, value in zip(self._source.outputs, self._output_values()):
+            if spec.kind in (OutputKind.USER_OUTPUT, OutputKind.TOKEN):
+                continue
+            if spec.kind not in _TIES:
+                raise UnsupportedError(f"model has a {spec.kind.name.lower()} output ({spec.target})")
+            name = str(spec.target)
+            tie = f"{_TIES[spec.kind]}:{self._aliases.get(name, name)}"
+            tied.append(TiedResult(len(results), tie))
+            # A value that is also a result for the user comes twice, under two names.
+            results.append(Result(value.value, _unused(spec.arg.name, results), tie))
+        return tied
+
+
+def _unused(name: str, results: Sequence[Result]) -> str:
+    """`name`, made different from the names of `results`."""
+    taken = {result.name for result in results}
+    while name in taken:
+        name += "_tied"
+    return name
+
+
+def _device_of(node: Any) -> Any:
+    """Where a node's tensor is; None: it has none."""
+    return getattr(node.meta.get("val"), "device", None)
+
+
+def _check_home(home: set[Any], node: Any, name: str) -> None:
+    """Raises for a result that is not where all inputs and parameters (`home`) are: a program gives none elsewhere."""
+    device = _device_of(node)
+    if len(home) == 1 and device is not None and device not in home:
+        raise UnsupportedError(
+            f"output {name} is on {device} but inputs and parameters are on {next(iter(home))}: "
+            "a program's results are where it runs; move this one behind the call"
+        )
+
+
+def _viewed(node: Any) -> Any:
+    """The node that `node` is a view of, through ops whose schema says that they return a view; itself when it is none."""
+    while isinstance(node, torch.fx.Node) and node.op == "call_function":
+        if node.target is operator.getitem:
+            node = node.args[0]
+            continue
+        schema = getattr(node.target, "_schema", None)
+        alias = schema.returns[0].alias_info if schema and schema.returns else None
+        if alias is None or alias.is_write:
+            break
+        node = node.args[0]
+    return node
+
+
+def _leaf_shapes(value: Any, shape: Any) -> Iterator[Any]:
+    """The dynamic-shape entry of each leaf of one argument."""
+    if isinstance(value, torch.Tensor):
+        yield shape
+        return
+    children, spec = pytree.tree_flatten(value, is_leaf=lambda node: node is not value)
+    if spec.is_leaf():
+        yield None
+        return
+    if isinstance(value, Mapping):
+        parts = [shape.get(key) if isinstance(shape, Mapping) else None for key in value]
+    else:
+        parts = list(shape) if isinstance(shape, (list, tuple)) else [None] * len(children)
+    for child, part in zip(children, parts):
+        yield from _leaf_shapes(child, part)
+
+
+def _concrete(sizes: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes of an example, which may be a fake tensor."""
+    return tuple(size if isinstance(size, int) else int(size.node.hint) for size in sizes)
+
+
+def _with_layout(spec: InputSpec) -> TensorType:
+    """The input's type, with its strides when the example is not row-major."""
+    expected = 1
+    for size, stride in zip(reversed(spec.example_shape), reversed(spec.example_strides)):
+        if size != 1 and stride != expected:
+            break
+        expected *= size
+    else:
+        return spec.type
+    if 0 in spec.example_shape:
+        return spec.type
+    return replace(spec.type, strides=spec.strides)

@@ -80,8 +80,8 @@ bench: $(VENV_BENCH) build
 	$(PY) -m straightline bench --cases bench/cases --json build/bench/result.json --plot build/bench/overhead.png $(BENCH)
 
 # The site, in build/site. A warning is an error. (The variable: Material's notice about its successor is none of ours.)
-docs: $(SYSTEM) $(VENV_DOCS)
-	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build -q && echo "docs: build/site/index.html"
+docs: $(VENV_DOCS) build
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=build/$(PRESET)/python $(PY) -m mkdocs build -q && echo "docs: build/site/index.html"
 
 # Models of transformers, timm and torchvision (python -m bench.tour --help). TOUR="--only bert --device cuda" passes options on.
 tour: $(VENV_TOUR) build

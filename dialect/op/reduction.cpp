@@ -14,6 +14,11 @@ llvm::LogicalResult verifyReduction(mlir::Operation* operation, mlir::Type resul
   auto reduction = llvm::cast<ReductionOpInterface>(operation);
   ExtentSpace space;
   const Extents from = space.of(operation->getOperand(0));
+  const mlir::Type elements = elementOf(operation->getOperand(0));
+  if (llvm::isa<MeanOp>(operation) && !llvm::isa<mlir::FloatType>(elements)) {
+    return opError(operation) << "x has elements " << elements
+                              << " but floats are needed (reduce_c4)";
+  }
   const llvm::SmallVector<int64_t> dims = reduction.getReducedDims();
   if (dims.empty() && !from.empty()) {
     return opError(operation) << "no dims of " << from.size() << " are named (reduce_c1)";

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `straightline cache [info|clear]`, `straightline compile model.mlir` and `straightline bench`."""
+"""Command line: `straightline compile model.mlir`, `bench`, `coverage` and `cache [info|clear]`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from straightline import coverage
 from straightline.bench import command as bench_command
 from straightline.cache import cache_info, clear_cache
 from straightline.compile_mlir import compile_mlir
@@ -58,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module.add_argument("--emit", choices=("cpp", "python"), default="cpp", help="the language of the code")
     module.add_argument("--threads", type=int, help="team size to plan for")
     module.add_argument("--cpu", default="", help="an LLVM CPU name or level; by default this machine's")
+    ops = commands.add_parser("coverage", help="which ops have a kernel for which element types and targets")
+    ops.add_argument("--target", nargs="+", default=list(coverage.TARGETS), help="cpu, or cuda:sm_NN")
     bench = commands.add_parser("bench", help="what a call costs here, with PyTorch, ONNX Runtime and OpenVINO")
     bench_command.add_arguments(bench)
     parsed = parser.parse_args(arguments)
@@ -65,6 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return bench_command.run(parsed)
     if parsed.command == "compile":
         return _compile(parsed)
+    if parsed.command == "coverage":
+        print(coverage.markdown(parsed.target), end="")
+        return 0
     _cache(parsed.action)
     return 0
 

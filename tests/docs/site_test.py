@@ -83,6 +83,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("reference/c.html", ["sl_program_create", "sl_kernel_desc", "sl_compile_options"]),
         ("reference/op_dialect.html", ["op.linear", "linear_c1"]),
         ("reference/kernel_dialect.html", ["kernel.launch"]),
+        ("reference/ops.html", ["scaled_dot_product_attention", "aten.add.Tensor"]),
         ("reference/passes.html", ["fold-pad", "plan-memory"]),
     ],
 )

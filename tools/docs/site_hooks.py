@@ -53,6 +53,31 @@ def _cpp_headers() -> list[tuple[str, Path]]:
     return [(f"straightline/{name}", _ROOT / "include" / "straightline" / name) for name in _CPP]
 
 
+_OPS_PAGE = """# Ops, element types and targets
+
+`straightline coverage` prints this table. It asks the compiler about a small example of each op. *yes* means that
+code is emitted for a CPU and for an NVIDIA device, *cpu* or *cuda* for that one alone, *no* that there is no kernel:
+a captured model leaves the op to PyTorch then. A cell is empty where the op is not defined for the type. 16-bit
+floats are computed in float32; `i1` is bool and `ui8` uint8.
+
+TABLE
+## ATen ops that become these
+
+All others, and forms of these that have no kernel, run in PyTorch ([`aten`](../design/capture.md#ops-of-pytorch-aten)).
+
+IMPORTED
+"""
+
+
+def _ops_page() -> str:
+    """The table of ops by element type, for which the compiler is asked, and the ATen ops that are imported."""
+    from straightline import coverage
+    from straightline.capture.torch import importer, torch_export  # noqa: F401 (its families register converters)
+
+    imported = ", ".join(f"`{name}`" for name in sorted(importer.CONVERTERS))
+    return _OPS_PAGE.replace("TABLE", coverage.markdown()).replace("IMPORTED", imported)
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that are made."""
     made = {f"{name.lower()}.md": _top_page(name) for name in _TOP}
@@ -70,6 +95,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     )
     made["reference/op_dialect.md"] = dialect_page(_ROOT, "op")
     made["reference/kernel_dialect.md"] = dialect_page(_ROOT, "kernel")
+    made["reference/ops.md"] = _ops_page()
     made["reference/passes.md"] = passes_page(_ROOT)
     for uri, text in made.items():
         files.append(File.generated(config, uri, content=text))

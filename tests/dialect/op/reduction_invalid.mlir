@@ -40,6 +40,14 @@ func.func @reduce_c3(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %v: tensor<3xf32>, 
 
 // -----
 
+func.func @reduce_c4(%x: tensor<4x8xi64>) {
+  // expected-error @+1 {{mean: x has elements 'i64' but floats are needed (reduce_c4)}}
+  %z = op.mean %x {dims = array<i64: 1>, keepdim = false} : (tensor<4x8xi64>) -> tensor<4xi64>
+  return
+}
+
+// -----
+
 func.func @reduce_c3_arg(%x: tensor<4x8xf32>, %w: tensor<8xf32>, %v: tensor<3xf32>, %r: tensor<8xf32>) {
   // expected-error @+1 {{argmax: the result has elements 'i32' but 'i64' are needed (reduce_c3)}}
   %z = op.argmax %x {dim = 1 : i64, keepdim = false} : (tensor<4x8xf32>) -> tensor<4xi32>

@@ -136,7 +136,7 @@ def emit(example: Example, threads: int, poison: bool) -> tuple[str, Any, list[s
 
 
 def _bound(reference: Tensor, eager: Tensor) -> float:
-    """DESIGN.md section 10: four times the error of torch in the same dtype, and 8 ulp of the output's scale."""
+    """The numeric policy (tests/run/policy.py): four times the error of torch in the same dtype, and 8 ulp of the output's scale."""
     if not eager.is_floating_point() or reference.numel() == 0:
         return 0.0
     error = (reference - eager.double()).abs().max().item()

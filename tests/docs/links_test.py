@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pages import MADE, name_of, pages
 
-_CODE = re.compile(r"```.*?```|`[^`\n]*`|^ {4}.*$", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"```(?:.|\n)*?```|`[^`\n]*`|^ {4}.*$", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 

@@ -98,3 +98,9 @@ def test_pages_need_nothing_of_another_server(site: Path) -> None:
     for page in site.rglob("*.html"):
         for word in ('src="http', 'rel="stylesheet" href="http', "fonts.googleapis"):
             assert word not in page.read_text(encoding="utf-8"), f"{page.name} loads {word}"
+
+
+def test_links_out_of_the_site(site: Path) -> None:
+    """To a page at the top of the repository a link leads to its copy in the site."""
+    text = (site / "index.html").read_text(encoding="utf-8")
+    assert 'href="architecture.html"' in text and "ARCHITECTURE.md" not in text

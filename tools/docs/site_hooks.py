@@ -7,6 +7,7 @@ copied. None of these is a file under `docs`.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 _ROOT = Path(__file__).resolve().parents[2]
 if str(Path(__file__).parent) not in sys.path:
@@ -102,7 +104,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Links to pages at the top of the repository lead to their copies in the site."""
-    pattern = re.compile(r"\]\(\.\./((?:\.\./)*)(" + "|".join(_TOP) + r")\.md")
-    return pattern.sub(lambda m: f"]({m.group(1)}{m.group(2).lower()}.md", markdown)
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Links to pages at the top of the repository lead to their copies; of links to its other files the words are left."""
+    folder = (_ROOT / "docs" / page.file.src_uri).parent
+
+    def leave(match: re.Match[str]) -> str:
+        text, target = match.groups()
+        file = Path(os.path.normpath(folder / target.partition("#")[0]))
+        if file.is_relative_to(_ROOT / "docs") or not file.exists():
+            return match.group()
+        if file.parent == _ROOT and file.stem in _TOP:
+            return f"[{text}]({target.removeprefix('../').replace(file.name, file.name.lower())})"
+        return text
+
+    return re.sub(r"\[([^\]]+)\]\(((?:\.\./)+[^)\s]+)\)", leave, markdown)

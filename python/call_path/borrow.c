@@ -50,6 +50,7 @@ enum { kMaxTypes = 16 };
 static struct {
   PyTypeObject* type;
   const sl_dl_exchange* exchange;
+  int tells_gradient;  // 1: it has `stop_gradient`, as Paddle's tensors do
 } types_[kMaxTypes];
 static int type_count_;
 
@@ -93,57 +94,101 @@ static PyObject* importedModule(const char* name) {
   return modules ? PyDict_GetItemString(modules, name) : NULL;
 }
 
-static int torchInit(PyObject* torch) {
+/// Whether a module called torch is PyTorch: another framework may stand there by its name (Paddle's
+/// proxy does), with tensors of its own. Never raises.
+static int isPytorch(PyObject* torch) {
   PyObject* tensor = PyObject_GetAttrString(torch, "Tensor");
-  PyObject* nn = PyImport_ImportModule("torch.nn");
-  PyObject* parameter = nn ? PyObject_GetAttrString(nn, "Parameter") : NULL;
-  PyObject* enabled = PyObject_GetAttrString(torch, "is_grad_enabled");
-  PyObject* grad = tensor ? PyObject_GetAttrString(tensor, "requires_grad") : NULL;
-  PyObject* sample = PyObject_CallMethod(torch, "empty", "i", 0);
-  PyObject* is_neg = sample ? PyObject_GetAttrString(sample, "is_neg") : NULL;
-  const sl_dl_exchange* exchange = tensor ? exchangeOf((PyTypeObject*)tensor) : NULL;
-  int result = -1;
-  if (!tensor || !parameter || !enabled || !grad || !is_neg) {
-    goto done;
-  }
+  PyObject* module = tensor ? PyObject_GetAttrString(tensor, "__module__") : NULL;
+  const int is = module && PyType_Check(tensor) && PyUnicode_Check(module) &&
+                 PyUnicode_CompareWithASCIIString(module, "torch") == 0;
+  Py_XDECREF(tensor);
+  Py_XDECREF(module);
+  PyErr_Clear();
+  return is;
+}
+
+/// What is called of PyTorch; owned references.
+typedef struct TorchParts {
+  PyObject *tensor, *nn, *parameter, *enabled, *grad, *sample, *is_neg;
+} TorchParts;
+
+/// 0, or -1 with what the first missing part raised.
+static int findParts(PyObject* torch, TorchParts* parts) {
+  return !(parts->tensor = PyObject_GetAttrString(torch, "Tensor")) ||
+                 !(parts->nn = PyImport_ImportModule("torch.nn")) ||
+                 !(parts->parameter = PyObject_GetAttrString(parts->nn, "Parameter")) ||
+                 !(parts->enabled = PyObject_GetAttrString(torch, "is_grad_enabled")) ||
+                 !(parts->grad = PyObject_GetAttrString(parts->tensor, "requires_grad")) ||
+                 !(parts->sample = PyObject_CallMethod(torch, "empty", "i", 0)) ||
+                 !(parts->is_neg = PyObject_GetAttrString(parts->sample, "is_neg"))
+             ? -1
+             : 0;
+}
+
+/// Keeps what it takes of the parts. 0, or -1 with UnsupportedError.
+static int keepParts(TorchParts* parts) {
+  const sl_dl_exchange* exchange = exchangeOf((PyTypeObject*)parts->tensor);
   if (!exchange) {
     PyErr_SetString(slUnsupportedError,
                     "this torch has no dlpack exchange table: torch 2.10 or newer is needed");
-    goto done;
+    return -1;
   }
-  descrgetfunc get = (descrgetfunc)PyType_GetSlot(Py_TYPE(grad), Py_tp_descr_get);
-  if (!get || !PyCFunction_Check(is_neg) || PyCFunction_GetFlags(is_neg) != METH_NOARGS) {
-    PyErr_SetString(slInternalError,
+  descrgetfunc get = (descrgetfunc)PyType_GetSlot(Py_TYPE(parts->grad), Py_tp_descr_get);
+  if (!get || !PyType_Check(parts->parameter) || !PyCFunction_Check(parts->is_neg) ||
+      PyCFunction_GetFlags(parts->is_neg) != METH_NOARGS) {
+    PyErr_SetString(slUnsupportedError,
                     "torch.Tensor.requires_grad or is_neg is not what it was up to torch 2.13");
-    goto done;
+    return -1;
   }
-  torch_.parameter = (PyTypeObject*)parameter;
+  torch_.parameter = (PyTypeObject*)parts->parameter;
   torch_.exchange = exchange;
-  torch_.requires_grad = grad;
+  torch_.requires_grad = parts->grad;
   torch_.get_requires_grad = get;
-  torch_.is_neg = PyCFunction_GetFunction(is_neg);
-  torch_.is_grad_enabled = enabled;
+  torch_.is_neg = PyCFunction_GetFunction(parts->is_neg);
+  torch_.is_grad_enabled = parts->enabled;
   void* library = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
   if (library) {
     *(void**)&torch_.grad_enabled = dlsym(library, "aoti_torch_grad_mode_is_enabled");
   }
-  torch_.tensor = (PyTypeObject*)tensor;
-  parameter = enabled = grad = tensor = NULL;  // kept above
-  result = 0;
-done:
-  Py_XDECREF(tensor);
-  Py_XDECREF(nn);
-  Py_XDECREF(parameter);
-  Py_XDECREF(enabled);
-  Py_XDECREF(grad);
-  Py_XDECREF(sample);
-  Py_XDECREF(is_neg);
+  torch_.tensor = (PyTypeObject*)parts->tensor;
+  parts->parameter = parts->enabled = parts->grad = parts->tensor = NULL;  // kept above
+  return 0;
+}
+
+/// Learns PyTorch. 0, or -1 with an exception.
+static int torchInit(PyObject* torch) {
+  TorchParts parts = {0};
+  int result = findParts(torch, &parts);
+  if (result && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_Format(slUnsupportedError, "this torch lacks what a call needs: %S", value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+  }
+  result = result ? result : keepParts(&parts);
+  Py_XDECREF(parts.tensor);
+  Py_XDECREF(parts.nn);
+  Py_XDECREF(parts.parameter);
+  Py_XDECREF(parts.enabled);
+  Py_XDECREF(parts.grad);
+  Py_XDECREF(parts.sample);
+  Py_XDECREF(parts.is_neg);
   return result;
 }
 
 const sl_dl_exchange* slTorchExchange(void) {
   if (!torch_.tensor) {
     PyObject* torch = PyImport_ImportModule("torch");
+    if (torch && !isPytorch(torch)) {
+      PyObject* words = slSupport("no_torch", "(O)", torch);
+      if (words) {
+        PyErr_SetObject(slUserError, words);
+        Py_DECREF(words);
+      }
+      Py_CLEAR(torch);
+    }
     if (!torch || torchInit(torch)) {
       Py_XDECREF(torch);
       return NULL;
@@ -159,6 +204,9 @@ static int numpyInit(PyObject* numpy) {
   descrgetfunc get =
       descriptor ? (descrgetfunc)PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get) : NULL;
   if (!get) {
+    if (!PyErr_Occurred()) {
+      PyErr_SetString(slUnsupportedError, "this numpy's __array_struct__ is not what it was");
+    }
     Py_XDECREF(array);
     Py_XDECREF(descriptor);
     return -1;
@@ -173,7 +221,7 @@ static int numpyInit(PyObject* numpy) {
 static int learnFrameworks(void) {
   if (!torch_.tensor) {
     PyObject* torch = importedModule("torch");
-    if (torch && PyObject_HasAttrString(torch, "Tensor") && torchInit(torch)) {
+    if (torch && isPytorch(torch) && torchInit(torch)) {
       return -1;
     }
   }
@@ -437,20 +485,39 @@ static int borrowDlpack(PyObject* object, PyObject* name, sl_tensor* tensor, sl_
   return 0;
 }
 
-static int borrowOther(PyObject* object, PyObject* name, sl_tensor* tensor, sl_borrow* borrow) {
+/// 1 when gradients of a tensor with `stop_gradient` would be recorded, 0 if not, -1 on error.
+static int recordsGradient(PyObject* object) {
+  PyObject* answer = slSupport("records_gradient", "(O)", object);
+  const int records = answer ? answer == Py_True : -1;
+  Py_XDECREF(answer);
+  return records;
+}
+
+static int borrowOther(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_tensor* tensor,
+                       sl_borrow* borrow) {
   PyTypeObject* type = Py_TYPE(object);
   const sl_dl_exchange* exchange = NULL;
   int known = 0;
+  int tells_gradient = 0;
   for (int i = 0; i < type_count_ && !known; ++i) {
     known = types_[i].type == type;
     exchange = known ? types_[i].exchange : NULL;
+    tells_gradient = known && types_[i].tells_gradient;
   }
   if (!known) {
     exchange = exchangeOf(type);
+    tells_gradient = PyObject_HasAttrString((PyObject*)type, "stop_gradient");
     if (type_count_ < kMaxTypes && exchange) {
       Py_INCREF((PyObject*)type);
       types_[type_count_].type = type;
+      types_[type_count_].tells_gradient = tells_gradient;
       types_[type_count_++].exchange = exchange;
+    }
+  }
+  if (mode && tells_gradient) {
+    const int records = recordsGradient(object);
+    if (records) {
+      return records < 0 ? -1 : refuse(object, name);
     }
   }
   if (exchange) {
@@ -500,5 +567,5 @@ int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen
       (numpy_.array && PyType_IsSubtype(type, numpy_.array))) {
     return refuse(object, name);  // a subclass may mean something else by its elements
   }
-  return borrowOther(object, name, tensor, borrow);
+  return borrowOther(object, name, mode, tensor, borrow);
 }

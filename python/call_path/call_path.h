@@ -1,19 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // The call path from Python: one extension module on CPython's stable ABI (3.10), nothing but C.
 //
-//   module.c      the module: programs from libraries, weights, exceptions
-//   borrow.c      a Python object -> a borrowed tensor, or a refusal in words
-//   tree.c        nested arguments <-> leaves in fixed positions
-//   signature.c   positional and keyword arguments -> the slots of a compiled signature
-//   results.c     fresh outputs, `out=` tensors and views
-//   torch_tensors.c  outputs on a device, as torch's own tensors
-//   streams.c     the caller's current stream
-//   weights.c     parameters whose storage a program uses
-//   plan.c        what a callable reads from its program's description when it is made
-//   callable.c    the type that ties these to sl_run
-//   python_path.c a call by emitted Python
-//   emitted.h     what emitted Python works with
-//   programs.c    several callables as one
+// Each file uses functions of the files before it in this list only (tests/python/call_path_files_test.py):
+//
+//   errors.c            the exceptions, and the helpers of straightline._call_support
+//   interrupts.c        Ctrl-C during a run
+//   tree.c              nested arguments <-> leaves in fixed positions
+//   signature.c         positional and keyword arguments -> the slots of a compiled signature
+//   tensors.c           memory, device and sizes of a described tensor
+//   borrow.c            a Python object -> a borrowed tensor, or a refusal in words
+//   streams.c           the caller's current stream
+//   output_plan.c       sizes of a fresh output, and the check of a tensor given for it
+//   torch_tensors.c     fresh outputs on a device, as torch's own tensors
+//   fresh_outputs.c     storage of fresh outputs, and its hand-over
+//   kept_outputs.c      `reuse_outputs`: tensors of earlier results become the next ones
+//   emitted/buffers.c   emitted Python: addresses with a line of the buffer table
+//   emitted/io.c        emitted Python: the call, bound to a frame, executed, given back
+//   emitted/entries.c   emitted Python: kernels, external entries, plans and scalar operations
+//   weights.c           parameters whose storage a program uses
+//   plan.c              what a callable reads from its program's description when it is made
+//   alias_check.c       what a program writes shares memory with nothing else of the call
+//   guard.c             whether the tensors of a call are what a program was compiled for
+//   python_path.c       a call by emitted Python
+//   call.c              a call of one program
+//   call_any.c          a call of a function with several programs
+//   callable.c          the type: a program with its weights and its signature
+//   programs.c          several callables as one, and new weights for all of them
+//   module.c            the module: programs from libraries, and the functions
+//
+// call_path.h declares what needs no Callable, emitted/emitted.h what emitted Python works with,
+// callable.h the rest.
 //
 // Everything runs under the GIL but for sl_run and sl_weights_create. A function that returns int
 // gives 0, or -1 with a Python exception set.
@@ -33,7 +49,7 @@
 
 #pragma GCC visibility push(hidden)
 
-// ---- exceptions (classes of straightline.errors; owned by the module for the life of the process)
+// ---- errors.c: classes of straightline.errors, owned by the module for the life of the process
 
 extern PyObject* slUserError;
 extern PyObject* slGuardError;
@@ -46,57 +62,14 @@ void slRaiseStatus(int32_t status, const char* message);
 /// Calls straightline._call_support.<name>(...), new reference.
 PyObject* slSupport(const char* name, const char* format, ...);
 
-// ---- borrow.c
+// ---- interrupts.c
 
-typedef enum sl_kind {
-  SL_KIND_NONE = 0,
-  SL_KIND_TORCH,
-  SL_KIND_NUMPY,
-  SL_KIND_EXCHANGE,  ///< another framework with DLPack's C table
-  SL_KIND_DLPACK     ///< an object with __dlpack__
-} sl_kind;
-
-/// What is held beside the sl_tensor of a borrowed object until the call is over.
-typedef struct sl_borrow {
-  sl_kind kind;
-  int read_only;
-  const sl_dl_exchange* exchange;  ///< NULL for numpy and __dlpack__
-  /// nullable, owned: what keeps a producer's description alive
-  PyObject* hold;
-  /// storage for tensor->shape where the producer has none that lasts
-  int64_t shape[SL_MAX_RANK];
-  int64_t strides[SL_MAX_RANK];
-} sl_borrow;
-
-/// Grad mode of this call, asked for at most once: -1 not yet known.
-typedef struct sl_grad_mode {
-  int enabled;
-} sl_grad_mode;
-
-/// A tensor object that a place (an argument, an `out=`) was given before, known not to be a
-/// negated view. Nothing but a new data address can make it one, so such an object need not be
-/// asked again: tensors that are used over and over (buffers of a control loop) cost a third less.
-/// All zero at first; slSeenClear at the end.
-typedef struct sl_seen {
-  /// nullable, owned: weak reference, so that another object at the same address is told apart
-  PyObject* weak;
-  PyObject* last;  ///< only compared, never dereferenced
-  void* data;
-} sl_seen;
-static inline void slSeenClear(sl_seen* seen) { Py_CLEAR(seen->weak); }
-
-/// Fills `tensor` and `borrow` from a framework's tensor without copying; the tensor is valid while
-/// `object` is alive and not resized. `name` (str) is for messages. `mode` NULL: requires_grad is
-/// not looked at (parameters). `seen` NULL: not remembered.
-int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen, sl_tensor* tensor,
-             sl_borrow* borrow);
-static inline void slBorrowEnd(sl_borrow* borrow) { Py_CLEAR(borrow->hold); }
-/// torch's exchange table (imports torch when that has not happened), NULL with an exception when
-/// there is none.
-const sl_dl_exchange* slTorchExchange(void);
-/// Address and strides of an ndarray that numpy just made. 0 or -1.
-int slNumpyData(PyObject* array, void** data);
-const char* slKindName(sl_kind kind);
+/// Lets Ctrl-C end a run: what its context's cancel flag shall be, or NULL (not the main thread, a
+/// handler that is not Python's own, or a run that is inside another). End it after the run, with
+/// the GIL in both cases.
+const int32_t* slInterruptsBegin(void);
+/// Whether Ctrl-C came, with the exception set. `cancel` NULL: no.
+int slInterruptsEnd(const int32_t* cancel);
 
 // ---- tree.c
 
@@ -175,14 +148,178 @@ int slSignatureTraverse(const sl_signature* signature, visitproc visit, void* ar
 int slSignatureBind(const sl_signature* signature, PyObject* const* args, Py_ssize_t nargs,
                     PyObject* names, PyObject** bound, PyObject** leaves, PyObject** out);
 
-// ---- weights.c
-
-#define SL_PROGRAM_CAPSULE "sl_program"
-#define SL_WEIGHTS_CAPSULE "sl_weights"
+// ---- tensors.c
 
 typedef struct sl_range {
   uintptr_t low, high;
 } sl_range;  ///< bytes [low, high)
+
+/// Bytes that a tensor touches; low == high when it is empty.
+sl_range slTensorRange(const sl_tensor* tensor);
+static inline int slRangesOverlap(sl_range a, sl_range b) {
+  return a.low < b.high && b.low < a.high;
+}
+/// 1 when the range touches one of the sorted, merged ranges.
+int slRangesTouch(const sl_range* ranges, int32_t count, sl_range range);
+/// 0 unless the tensor is on that device; "cpu" is one, whatever its number.
+int slOnDevice(const sl_tensor* tensor, int32_t device_type, int32_t device);
+/// "cpu", "cuda:1", "dlpack device 7": new reference.
+PyObject* slDeviceName(int32_t device_type, int32_t device_id);
+/// Where a buffer of a program is, in DLPack's terms.
+int32_t slDeviceType(const sl_program_desc* desc, const sl_buffer* buffer);
+/// Tuple of ints: new reference.
+PyObject* slSizeTuple(int32_t rank, const int64_t* values);
+
+// ---- borrow.c
+
+typedef enum sl_kind {
+  SL_KIND_NONE = 0,
+  SL_KIND_TORCH,
+  SL_KIND_NUMPY,
+  SL_KIND_EXCHANGE,  ///< another framework with DLPack's C table
+  SL_KIND_DLPACK     ///< an object with __dlpack__
+} sl_kind;
+
+/// What is held beside the sl_tensor of a borrowed object until the call is over.
+typedef struct sl_borrow {
+  sl_kind kind;
+  int read_only;
+  const sl_dl_exchange* exchange;  ///< NULL for numpy and __dlpack__
+  /// nullable, owned: what keeps a producer's description alive
+  PyObject* hold;
+  /// storage for tensor->shape where the producer has none that lasts
+  int64_t shape[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];
+} sl_borrow;
+
+/// Grad mode of this call, asked for at most once: -1 not yet known.
+typedef struct sl_grad_mode {
+  int enabled;
+} sl_grad_mode;
+
+/// A tensor object that a place (an argument, an `out=`) was given before, known not to be a
+/// negated view. Nothing but a new data address can make it one, so such an object need not be
+/// asked again: tensors that are used over and over (buffers of a control loop) cost a third less.
+/// All zero at first; slSeenClear at the end.
+typedef struct sl_seen {
+  /// nullable, owned: weak reference, so that another object at the same address is told apart
+  PyObject* weak;
+  PyObject* last;  ///< only compared, never dereferenced
+  void* data;
+} sl_seen;
+static inline void slSeenClear(sl_seen* seen) { Py_CLEAR(seen->weak); }
+
+/// Fills `tensor` and `borrow` from a framework's tensor without copying; the tensor is valid while
+/// `object` is alive and not resized. `name` (str) is for messages. `mode` NULL: requires_grad is
+/// not looked at (parameters). `seen` NULL: not remembered.
+int slBorrow(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_seen* seen, sl_tensor* tensor,
+             sl_borrow* borrow);
+static inline void slBorrowEnd(sl_borrow* borrow) { Py_CLEAR(borrow->hold); }
+/// torch's exchange table (imports torch when that has not happened), NULL with an exception when
+/// there is none.
+const sl_dl_exchange* slTorchExchange(void);
+/// Address and strides of an ndarray that numpy just made. 0 or -1.
+int slNumpyData(PyObject* array, void** data);
+const char* slKindName(sl_kind kind);
+
+// ---- streams.c
+
+/// The queue over the framework's current stream of a CUDA device; borrowed, kept for good. NULL
+/// with an exception.
+sl_queue* slCurrentStream(const sl_dl_exchange* exchange, int32_t device);
+/// cuda_calls(): what the runtime asked of the driver so far, by kind; None, or why there is no
+/// device.
+PyObject* slCudaCalls(PyObject* module, PyObject* none);
+PyObject* slCudaMissing(PyObject* module, PyObject* none);
+/// graph_nodes(program): how many nodes a run has as a graph, and ""; or -1 and why it cannot be
+/// one.
+PyObject* slGraphNodes(PyObject* module, PyObject* program);
+
+// ---- output_plan.c
+
+enum { SL_KEPT = 2 };
+
+/// A result of an earlier call, for reuse_outputs.
+typedef struct sl_kept {
+  PyObject* object;  ///< nullable, owned
+  void* data;
+  /// of the call that wrote it last (sl_queue_order): only one of the same comes behind what reads
+  /// it there
+  uint64_t order;
+  sl_seen seen;
+} sl_kept;
+
+/// A fresh output of the program.
+typedef struct sl_output_plan {
+  const sl_buffer* buffer;
+  int fixed;  ///< 1: shape, strides and bytes hold for every call
+  int64_t bytes;
+  int64_t shape[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];
+  int32_t device_type;
+  int32_t device;         ///< its number, on the host 0
+  PyObject* numpy_dtype;  ///< nullable, owned: made by the first call with numpy arrays
+  PyObject* numpy_shape;  ///< nullable, owned: tuple for numpy.empty, when fixed
+  /// nullable, borrowed: reuse_outputs is on, and what messages call the result
+  PyObject* reused_name;
+  sl_kept kept[SL_KEPT];
+  int32_t next_kept;  ///< the oldest
+} sl_output_plan;
+
+/// Evaluates the buffer's extents and strides; gives the bytes to allocate.
+int64_t slOutputShape(const sl_buffer* buffer, const int64_t* extents, int64_t* shape,
+                      int64_t* strides);
+/// Raises that there is no memory for an output: -1.
+int slNoMemory(const sl_output_plan* plan, int64_t bytes);
+/// The same with what its allocator said (nullable).
+void slNotAllocated(const sl_output_plan* plan, const char* reason);
+/// Checks an `out=` tensor against what was compiled for the output.
+int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
+               const sl_output_plan* plan, const int64_t* shape, const int64_t* strides);
+
+// ---- torch_tensors.c
+
+/// A tensor of torch's own allocator on the plan's device, uninitialized, in the order of the
+/// current stream: new reference, and where its elements are. NULL with an exception that has
+/// torch's words. `exchange` is torch's.
+PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchange, int64_t bytes,
+                       const int64_t* shape, const int64_t* strides, void** data);
+
+// ---- fresh_outputs.c
+
+/// A fresh output of one call.
+typedef struct sl_fresh {
+  void* data;
+  sl_dl_managed* block;            ///< ours, not yet handed over
+  PyObject* object;                ///< owned: an `out=` tensor, a numpy array, or the wrapped block
+  int64_t sizes[2 * SL_MAX_RANK];  ///< shape and strides of a block that a framework allocated
+} sl_fresh;
+
+/// Allocates storage for a fresh output of the given kind: on a device by `exchange`. shape and
+/// strides have the buffer's rank.
+int slFreshAllocate(sl_fresh* fresh, sl_kind kind, const sl_dl_exchange* exchange,
+                    sl_output_plan* plan, int64_t bytes, const int64_t* shape,
+                    const int64_t* strides);
+/// Turns a block into the framework's tensor (numpy arrays already are).
+int slFreshWrap(sl_fresh* fresh, const sl_dl_exchange* exchange);
+void slFreshClear(sl_fresh* fresh);
+
+// ---- kept_outputs.c
+
+/// Takes a result of an earlier call of the same order that only the plan holds, is as it was and
+/// overlaps none of the `count` inputs. 1: fresh has it; 0: there is none.
+int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode* mode,
+               uint64_t order, const sl_tensor* inputs, int32_t count);
+/// Remembers a result that is about to be handed out by a call of this order, in place of the
+/// oldest.
+void slKeptAdd(sl_output_plan* plan, const sl_fresh* fresh, uint64_t order);
+int slKeptTraverse(sl_output_plan* plan, visitproc visit, void* arg);
+void slKeptClear(sl_output_plan* plan);
+
+// ---- weights.c
+
+#define SL_PROGRAM_CAPSULE "sl_program"
+#define SL_WEIGHTS_CAPSULE "sl_weights"
 
 /// A parameter of a live set: the object that was given, and where its elements were then.
 typedef struct sl_live {
@@ -221,134 +358,6 @@ int slWeightsStay(sl_weights_record* record);
 PyObject* slWeightsAgain(sl_weights_record* record);
 /// NULL with TypeError unless it is a weights capsule.
 sl_weights_record* slWeightsRecord(PyObject* capsule);
-/// Bytes that a tensor touches; low == high when it is empty.
-sl_range slTensorRange(const sl_tensor* tensor);
-static inline int slRangesOverlap(sl_range a, sl_range b) {
-  return a.low < b.high && b.low < a.high;
-}
-/// 1 when the range touches one of the sorted, merged ranges.
-int slRangesTouch(const sl_range* ranges, int32_t count, sl_range range);
-
-// ---- results.c
-
-/// A fresh output of the program.
-enum { SL_KEPT = 2 };
-
-/// A result of an earlier call, for reuse_outputs.
-typedef struct sl_kept {
-  PyObject* object;  ///< nullable, owned
-  void* data;
-  /// of the call that wrote it last (sl_queue_order): only one of the same comes behind what reads
-  /// it there
-  uint64_t order;
-  sl_seen seen;
-} sl_kept;
-
-typedef struct sl_output_plan {
-  const sl_buffer* buffer;
-  int fixed;  ///< 1: shape, strides and bytes hold for every call
-  int64_t bytes;
-  int64_t shape[SL_MAX_RANK];
-  int64_t strides[SL_MAX_RANK];
-  int32_t device_type;
-  int32_t device;         ///< its number, on the host 0
-  PyObject* numpy_dtype;  ///< nullable, owned: made by the first call with numpy arrays
-  PyObject* numpy_shape;  ///< nullable, owned: tuple for numpy.empty, when fixed
-  /// nullable, borrowed: reuse_outputs is on, and what messages call the result
-  PyObject* reused_name;
-  sl_kept kept[SL_KEPT];
-  int32_t next_kept;  ///< the oldest
-} sl_output_plan;
-
-/// How a result of the program reaches the user: a fresh output, or a view of something that
-/// outlives the call.
-typedef struct sl_result_plan {
-  int32_t output;      ///< position among the fresh outputs, -1 for a view
-  int32_t root_role;   ///< views: sl_role of what it is a view of
-  int32_t root_index;  ///< views: its position in that role
-  int identity;        ///< views: 1 when it is the root itself
-  int32_t rank;
-  const char* root_name;  ///< views: owned by the program
-} sl_result_plan;
-
-/// A fresh output of one call.
-typedef struct sl_fresh {
-  void* data;
-  sl_dl_managed* block;            ///< ours, not yet handed over
-  PyObject* object;                ///< owned: an `out=` tensor, a numpy array, or the wrapped block
-  int64_t sizes[2 * SL_MAX_RANK];  ///< shape and strides of a block that a framework allocated
-} sl_fresh;
-
-/// Evaluates the buffer's extents and strides; gives the bytes to allocate.
-int64_t slOutputShape(const sl_buffer* buffer, const int64_t* extents, int64_t* shape,
-                      int64_t* strides);
-/// Raises that there is no memory for an output, with what its allocator said (nullable).
-void slNotAllocated(const sl_output_plan* plan, const char* reason);
-/// Tuple of ints: new reference.
-PyObject* slSizeTuple(int32_t rank, const int64_t* values);
-void slOutputPlanClear(sl_output_plan* plan);
-/// Allocates storage for a fresh output of the given kind: on a device by `exchange`. shape and
-/// strides have the buffer's rank.
-int slFreshAllocate(sl_fresh* fresh, sl_kind kind, const sl_dl_exchange* exchange,
-                    sl_output_plan* plan, int64_t bytes, const int64_t* shape,
-                    const int64_t* strides);
-/// Turns a block into the framework's tensor (numpy arrays already are).
-int slFreshWrap(sl_fresh* fresh, const sl_dl_exchange* exchange);
-void slFreshClear(sl_fresh* fresh);
-/// Checks an `out=` tensor against what was compiled for the output.
-int slOutCheck(const sl_tensor* tensor, const sl_borrow* borrow, PyObject* name,
-               const sl_output_plan* plan, const int64_t* shape, const int64_t* strides);
-/// 0 unless the tensor is on that device; "cpu" is one, whatever its number.
-int slOnDevice(const sl_tensor* tensor, int32_t device_type, int32_t device);
-/// "cpu", "cuda:1", "dlpack device 7": new reference.
-PyObject* slDeviceName(int32_t device_type, int32_t device_id);
-
-// ---- torch_tensors.c
-
-/// A tensor of torch's own allocator on the plan's device, uninitialized, in the order of the
-/// current stream: new reference, and where its elements are. NULL with an exception that has
-/// torch's words. `exchange` is torch's.
-PyObject* slTorchEmpty(const sl_output_plan* plan, const sl_dl_exchange* exchange, int64_t bytes,
-                       const int64_t* shape, const int64_t* strides, void** data);
-
-// ---- kept_outputs.c
-
-/// Takes a result of an earlier call of the same order that only the plan holds, is as it was and
-/// overlaps none of the `count` inputs. 1: fresh has it; 0: there is none.
-int slKeptTake(sl_output_plan* plan, sl_fresh* fresh, sl_kind kind, sl_grad_mode* mode,
-               uint64_t order, const sl_tensor* inputs, int32_t count);
-/// Remembers a result that is about to be handed out by a call of this order, in place of the
-/// oldest.
-void slKeptAdd(sl_output_plan* plan, const sl_fresh* fresh, uint64_t order);
-int slKeptTraverse(sl_output_plan* plan, visitproc visit, void* arg);
-void slKeptClear(sl_output_plan* plan);
-
-// ---- streams.c
-
-/// The queue over the framework's current stream of a CUDA device; borrowed, kept for good. NULL
-/// with an exception.
-sl_queue* slCurrentStream(const sl_dl_exchange* exchange, int32_t device);
-/// cuda_calls(): what the runtime asked of the driver so far, by kind; None, or why there is no
-/// device.
-PyObject* slCudaCalls(PyObject* module, PyObject* none);
-PyObject* slCudaMissing(PyObject* module, PyObject* none);
-/// graph_nodes(program): how many nodes a run has as a graph, and ""; or -1 and why it cannot be
-/// one.
-PyObject* slGraphNodes(PyObject* module, PyObject* program);
-
-// ---- callable.c
-
-/// Makes the type. With a base (a Python class without fields), its methods are the type's as well.
-/// A Python subclass would do the same but has no vector calls before 3.12, which costs 50 ns a
-/// call, 160 with a keyword.
-PyObject* slCallableType(const char* name, PyObject* base);
-/// override_fast_path(value): True, False or None for calls of this thread; gives what held before.
-PyObject* slOverrideFastPath(PyObject* module, PyObject* value);
-
-// ---- programs.c
-
-PyObject* slPublish(PyObject* module, PyObject* args);
-PyObject* slGroup(PyObject* module, PyObject* args);
 
 #pragma GCC visibility pop
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiled function as an object: shared by callable.c (calls) and plan.c (what is known before
-// the first call).
+// The compiled function as an object: for the files from plan.c on (the list is in call_path.h).
 #ifndef STRAIGHTLINE_PYTHON_CALLABLE_H
 #define STRAIGHTLINE_PYTHON_CALLABLE_H
 
-#include "emitted.h"
+#include "emitted/emitted.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -45,6 +44,17 @@ typedef struct FixedInput {
   uint8_t compare[SL_MAX_RANK];  // 0: the stride of this dim carries no meaning
 } FixedInput;
 
+/// How a result of the program reaches the user: a fresh output, or a view of something that
+/// outlives the call.
+typedef struct sl_result_plan {
+  int32_t output;      ///< position among the fresh outputs, -1 for a view
+  int32_t root_role;   ///< views: sl_role of what it is a view of
+  int32_t root_index;  ///< views: its position in that role
+  int identity;        ///< views: 1 when it is the root itself
+  int32_t rank;
+  const char* root_name;  ///< views: owned by the program
+} sl_result_plan;
+
 typedef struct Callable {
   PyObject_HEAD sl_vectorcall vectorcall;
   PyObject* weak_references;
@@ -77,60 +87,7 @@ typedef struct Callable {
   Io* ios;           // pool of its calls
 } Callable;
 
-// ---- interrupts.c
-
-/// Lets Ctrl-C end a run: what its context's cancel flag shall be, or NULL (not the main thread, a
-/// handler that is not Python's own, or a run that is inside another). End it after the run, with
-/// the GIL in both cases.
-const int32_t* slInterruptsBegin(void);
-/// Whether Ctrl-C came, with the exception set. `cancel` NULL: no.
-int slInterruptsEnd(const int32_t* cancel);
-
-// ---- callable.c
-
-/// Whether no extent is named and the tensors have exactly the compiled sizes.
-int slAllMatch(const Callable* self, const sl_tensor* tensors);
-/// One program. `miss` NULL: exceptions say why the arguments do not fit; else *miss is set when
-/// they do not, without an exception, and *likely (nullable) to the other program that may fit, or
-/// -1.
-PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
-                    int* miss, Py_ssize_t* likely);
-/// Gives the callable another set; the one it had is returned and the caller's to drop.
-PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record);
-/// 0 with TypeError unless it is a Callable.
-int slIsCallable(PyObject* object);
-
-/// Where a buffer of a program is, in DLPack's terms.
-int32_t slDeviceType(const sl_program_desc* desc, const sl_buffer* buffer);
-
-// ---- apart.c; each raises GuardError
-
-/// Inputs that the program updates are writable and share memory with no other input.
-int slCheckWritten(Callable* self, const Scratch* scratch);
-/// No input shares memory with a buffer of the module that the program updates, and none that it
-/// updates with any parameter.
-int slCheckInputsApart(Callable* self, const Scratch* scratch);
-/// A tensor of `out=`, for output number `output`, shares memory with nothing that the program
-/// reads or writes.
-int slCheckOutApart(Callable* self, Scratch* scratch, int32_t output, sl_range range,
-                    PyObject* name);
-
-// ---- programs.c
-
-/// The whole call: the own program, then the others.
-PyObject* slCallAny(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
-/// Among the others the first whose fixed sizes the borrowed tensors have, or -1.
-Py_ssize_t slFindOther(const Callable* self, const Scratch* scratch);
-
-// ---- python_path.c
-
-/// Runs by self->python. Its exception stays as it is; `frame` is given back, or kept by what
-/// looked at it.
-int slExecutePython(Callable* self, Scratch* scratch, sl_frame* frame);
-/// After a call whose memory arrays show: what they show of arguments and results is kept.
-void slKeepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange);
-
-// ---- plan.c; each reads self->desc and raises InternalError when the description does not add up
+// ---- plan.c; what reads self->desc raises InternalError when the description does not add up
 
 int slPlanInputs(Callable* self);
 int slPlanOutputs(Callable* self);
@@ -144,6 +101,68 @@ int slNameInputs(Callable* self);
 int slCheckExtents(const sl_node* node, int32_t extent_count);
 /// Borrowed name of tensor `index` in a tree, NULL when it is not in there.
 PyObject* slLeafName(const sl_node* node, int32_t index);
+void slOutputPlanClear(sl_output_plan* plan);
+
+// ---- alias_check.c; each raises GuardError
+
+/// Inputs that the program updates are writable and share memory with no other input.
+int slCheckWritten(Callable* self, const Scratch* scratch);
+/// No input shares memory with a buffer of the module that the program updates, and none that it
+/// updates with any parameter.
+int slCheckInputAliases(Callable* self, const Scratch* scratch);
+/// A tensor of `out=`, for output number `output`, shares memory with nothing that the program
+/// reads or writes.
+int slCheckOutAliases(Callable* self, Scratch* scratch, int32_t output, sl_range range,
+                      PyObject* name);
+
+// ---- guard.c
+
+/// Whether no extent is named and the tensors have exactly the compiled sizes.
+int slAllMatch(const Callable* self, const sl_tensor* tensors);
+/// 0, or -1 with an exception. When there are other programs to try (`miss`), tensors of another
+/// description set *miss instead, which costs no words.
+int slGuard(Callable* self, Scratch* scratch, int* miss);
+/// Among the others the first whose fixed sizes the borrowed tensors have, or -1.
+Py_ssize_t slFindOther(const Callable* self, const Scratch* scratch);
+
+// ---- python_path.c
+
+/// Runs by self->python. Its exception stays as it is; `frame` is given back, or kept by what
+/// looked at it.
+int slExecutePython(Callable* self, Scratch* scratch, sl_frame* frame);
+/// After a call whose memory arrays show: what they show of arguments and results is kept.
+void slKeepLookedAt(Callable* self, Scratch* scratch, const sl_dl_exchange* exchange);
+
+// ---- call.c
+
+/// One program. `miss` NULL: exceptions say why the arguments do not fit; else *miss is set when
+/// they do not, without an exception, and *likely (nullable) to the other program that may fit, or
+/// -1.
+PyObject* slCallOne(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                    int* miss, Py_ssize_t* likely);
+/// Gives the callable another set; the one it had is returned and the caller's to drop.
+PyObject* slExchangeWeights(Callable* self, PyObject* weights, sl_weights_record* record);
+/// override_fast_path(value): True, False or None for calls of this thread; gives what held before.
+PyObject* slOverrideFastPath(PyObject* module, PyObject* value);
+
+// ---- call_any.c
+
+/// The whole call: the own program, then the others.
+PyObject* slCallAny(Callable* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+
+// ---- callable.c
+
+/// Makes the type. With a base (a Python class without fields), its methods are the type's as well.
+/// A Python subclass would do the same but has no vector calls before 3.12, which costs 50 ns a
+/// call, 160 with a keyword.
+PyObject* slCallableType(const char* name, PyObject* base);
+/// 0 with TypeError unless it is a Callable.
+int slIsCallable(PyObject* object);
+
+// ---- programs.c
+
+PyObject* slPublish(PyObject* module, PyObject* args);
+PyObject* slGroup(PyObject* module, PyObject* args);
 
 #pragma GCC visibility pop
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "call_path.h"
-#include "callable.h"
 
 static int32_t requested_;          // what sl_ctx.cancel points at; written by the handler
 static struct sigaction previous_;  // Python's, while watching_

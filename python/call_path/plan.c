@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a callable knows about its program before the first call, read from the description.
-#include <string.h>
-
 #include "callable.h"
 
 PyObject* slLeafName(const sl_node* node, int32_t index) {
@@ -13,10 +11,6 @@ PyObject* slLeafName(const sl_node* node, int32_t index) {
     name = slLeafName(&node->children[i], index);
   }
   return name;
-}
-
-int32_t slDeviceType(const sl_program_desc* desc, const sl_buffer* buffer) {
-  return strcmp(desc->spaces[buffer->space], "cuda") == 0 ? SL_DLPACK_CUDA : SL_DLPACK_CPU;
 }
 
 int slPlanInputs(Callable* self) {
@@ -186,4 +180,10 @@ int slCheckExtents(const sl_node* node, int32_t extent_count) {
     }
   }
   return 0;
+}
+
+void slOutputPlanClear(sl_output_plan* plan) {
+  Py_CLEAR(plan->numpy_dtype);
+  Py_CLEAR(plan->numpy_shape);
+  slKeptClear(plan);
 }

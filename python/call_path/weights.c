@@ -3,40 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "callable.h"
-
-sl_range slTensorRange(const sl_tensor* tensor) {
-  int64_t low = 0;
-  int64_t high = 1;
-  int64_t contiguous = 1;
-  for (int32_t d = tensor->rank - 1; d >= 0; --d) {
-    if (tensor->shape[d] == 0) {
-      return (sl_range){0, 0};
-    }
-    int64_t stride = tensor->strides ? tensor->strides[d] : contiguous;
-    contiguous *= tensor->shape[d];
-    int64_t reach = (tensor->shape[d] - 1) * stride;
-    low += reach < 0 ? reach : 0;
-    high += reach > 0 ? reach : 0;
-  }
-  int64_t bytes = (tensor->dtype.bits * tensor->dtype.lanes + 7) / 8;
-  uintptr_t base = (uintptr_t)tensor->data;
-  return (sl_range){base + (uintptr_t)(low * bytes), base + (uintptr_t)(high * bytes)};
-}
-
-int slRangesTouch(const sl_range* ranges, int32_t count, sl_range range) {
-  int32_t first = 0;  // first range that ends after `range` begins
-  int32_t last = count;
-  while (first < last) {
-    int32_t middle = (first + last) / 2;
-    if (ranges[middle].high <= range.low) {
-      first = middle + 1;
-    } else {
-      last = middle;
-    }
-  }
-  return first < count && slRangesOverlap(ranges[first], range);
-}
+#include "emitted/emitted.h"
 
 static int byLow(const void* a, const void* b) {
   uintptr_t x = ((const sl_range*)a)->low;

@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from straightline._frameworks import imported_torch, not_pytorch, records_gradient
 from straightline.errors import GuardError, GuardTypeError, UnsupportedError
 
 _DTYPES = {
@@ -48,18 +49,28 @@ def refusal(value: object, error: object) -> str:
     Returns:
         The end of a sentence that begins with the argument's name.
     """
-    torch = sys.modules.get("torch")
+    torch = imported_torch()
     if torch is not None and isinstance(value, torch.Tensor):
         return _torch_refusal(torch, value, error)
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, numpy.ndarray):
         return _numpy_refusal(numpy, value)
+    if hasattr(value, "stop_gradient") and records_gradient(value):
+        return (
+            "has stop_gradient=False while grad mode is on, but a compiled program records no gradient: "
+            "give x.detach() or call under no_grad()"
+        )
     if hasattr(type(value), "__dlpack__") or hasattr(type(value), "__dlpack_c_exchange_api__"):
         why = error or "it is on another device"
         return f"is a {type(value).__name__} whose data cannot be borrowed on the cpu: {why}"
     if numpy is not None and isinstance(value, numpy.generic):
         return f"must be a tensor but is a {type(value).__name__}: give numpy.asarray(x)"
     return f"must be a tensor but is a {type(value).__name__}"
+
+
+def no_torch(module: object) -> str:
+    """Why results cannot be tensors of torch; called where the module of that name is not PyTorch."""
+    return f"a result is to be a tensor of torch, but the module 'torch' of this process is {not_pytorch(module)}"
 
 
 def _torch_refusal(torch: ModuleType, value: Any, error: object) -> str:
@@ -135,7 +146,7 @@ def storage_owner(value: object) -> object:
     parameter itself does not. The storage cannot be resized from then on (torch says so to whoever
     tries): it would free what the program reads.
     """
-    torch = sys.modules.get("torch")
+    torch = imported_torch()
     if torch is None or not isinstance(value, torch.Tensor):
         return value
     owner = value.detach()
@@ -323,7 +334,7 @@ def view(kind: str, root: Any, shape: tuple[int, ...], strides: tuple[int, ...],
         strides: Strides of the view, in elements.
         offset_bytes: From the first element of `root` to that of the view.
     """
-    torch = sys.modules.get("torch")
+    torch = imported_torch()
     is_torch = torch is not None and isinstance(root, torch.Tensor)
     if kind == "torch":
         import torch as framework

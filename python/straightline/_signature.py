@@ -27,6 +27,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from straightline._frameworks import imported_torch
 from straightline.errors import UnsupportedError, UserError
 
 Node = tuple[Any, ...]
@@ -83,7 +84,7 @@ def constant(name: str, value: object) -> Node:
     Raises:
         UserError: The value is not one that can be compared in every call.
     """
-    torch = sys.modules.get("torch")
+    torch = imported_torch()
     known = isinstance(value, _CONSTANTS)
     if torch is not None and not known:
         known = isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format))

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-import sys
 
+from straightline._frameworks import imported_torch
 from straightline.errors import UserError
 
 _VARIABLE = "STRAIGHTLINE_THREADS"
@@ -34,5 +34,5 @@ def _team() -> int:
         if not (value.isascii() and value.isdecimal() and 1 <= int(value) <= _LARGEST):
             raise UserError(f"{_VARIABLE} is {value!r} but must be a whole number from 1 to {_LARGEST}")
         return int(value)
-    torch, cores = sys.modules.get("torch"), len(os.sched_getaffinity(0))
+    torch, cores = imported_torch(), len(os.sched_getaffinity(0))
     return min(cores if torch is None else min(torch.get_num_threads(), cores), _LARGEST)

@@ -23,6 +23,7 @@ from straightline import (
     _cubin,
     _emitted,
     _ending,
+    _frameworks,
     _launch,
     _paths,
     _signature,
@@ -314,6 +315,10 @@ def compile(
             "sl.compile_mlir does without"
         ) from error
 
+    if _frameworks.imported_torch() is None:
+        raise UserError(
+            f"compile captures models by torch, but this process's 'torch' is {_frameworks.not_pytorch(torch)}"
+        )
     _refuse_unknown(unknown)
     _check_options(
         freeze=freeze,

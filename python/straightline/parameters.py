@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from straightline import _call_support
+from straightline._frameworks import imported_torch
 from straightline.errors import UserError
 
 
@@ -163,7 +164,7 @@ def _strides(tensor: Any) -> tuple[int, ...]:
 
 
 def _is_torch(value: object) -> bool:
-    torch = sys.modules.get("torch")
+    torch = imported_torch()
     return torch is not None and isinstance(value, torch.Tensor)
 
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "emitted.h"
+#include "emitted/emitted.h"
 
 PyTypeObject* slBufferType;
 

@@ -2,10 +2,6 @@
 // What emitted Python works with: one call (`io`), its queues and buffers, and the entries that
 // statements name.
 //
-//   entries.c   kernels, external entries, plans and scalar operations as callables
-//   io.c        the call: bound to a frame, executed, given back
-//   buffers.c   addresses with a line of the buffer table
-//
 // None of these objects is known to the garbage collector: slIoDismantle takes the only circles
 // apart, and a call's owner (a Callable, or the weights in the making) always calls it.
 #ifndef STRAIGHTLINE_PYTHON_EMITTED_H
@@ -88,7 +84,13 @@ int32_t slIoExecute(void* user, const sl_program* program, int32_t phase, sl_ctx
 void slIoDismantle(Io* io);
 PyObject* slBufferNew(Io* io, int32_t number, void* data);
 /// Raises unless a call is under way; what it belongs to is for the message.
-int slIoActive(const Io* io, const char* what);
+static inline int slIoActive(const Io* io, const char* what) {
+  if (io->ctx) {
+    return 0;
+  }
+  PyErr_Format(slUserError, "%s belongs to a call of '%s' that is over", what, io->desc->name);
+  return -1;
+}
 
 /// entries(program): list of all that the program's statements name.
 PyObject* slEntries(PyObject* module, PyObject* program);

@@ -29,7 +29,7 @@ int slCheckWritten(Callable* self, const Scratch* scratch) {
   return 0;
 }
 
-int slCheckInputsApart(Callable* self, const Scratch* scratch) {
+int slCheckInputAliases(Callable* self, const Scratch* scratch) {
   const sl_weights_record* record = scratch->record;
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
     const sl_range range = slTensorRange(&scratch->tensors[i]);
@@ -51,8 +51,8 @@ int slCheckInputsApart(Callable* self, const Scratch* scratch) {
   return 0;
 }
 
-int slCheckOutApart(Callable* self, Scratch* scratch, int32_t output, sl_range range,
-                    PyObject* name) {
+int slCheckOutAliases(Callable* self, Scratch* scratch, int32_t output, sl_range range,
+                      PyObject* name) {
   for (int32_t i = 0; i < self->desc->input_count; ++i) {
     if (slRangesOverlap(range, slTensorRange(&scratch->tensors[i]))) {
       PyErr_Format(slGuardError, "out '%U' shares memory with the input '%U'", name,

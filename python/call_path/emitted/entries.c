@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "emitted.h"
+#include "emitted/emitted.h"
 
 typedef struct Entry {
   PyObject_HEAD sl_vectorcall vectorcall;

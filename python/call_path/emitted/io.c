@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "emitted.h"
+#include "emitted/emitted.h"
 
 PyTypeObject* slQueueType;
 static PyTypeObject* io_type_;
@@ -15,14 +15,6 @@ typedef struct Event {
   PyObject_HEAD Io* io;
   int32_t number;
 } Event;
-
-int slIoActive(const Io* io, const char* what) {
-  if (io->ctx) {
-    return 0;
-  }
-  PyErr_Format(slUserError, "%s belongs to a call of '%s' that is over", what, io->desc->name);
-  return -1;
-}
 
 // ---- making one
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether the tensors of a call are what a program was compiled for.
+#include <string.h>
+
+#include "callable.h"
+
+static int fixedMatches(const FixedInput* want, const sl_tensor* given) {
+  if (given->dtype.code != want->dtype.code || given->dtype.bits != want->dtype.bits ||
+      given->dtype.lanes != want->dtype.lanes || given->rank != want->rank ||
+      !slOnDevice(given, want->device_type, want->device) || !given->strides) {
+    return given->rank == 0 && want->rank == 0 &&
+           slOnDevice(given, want->device_type, want->device) &&
+           memcmp(&given->dtype, &want->dtype, sizeof(sl_dtype)) == 0;
+  }
+  for (int32_t d = 0; d < want->rank; ++d) {
+    if (given->shape[d] != want->shape[d] ||
+        (want->compare[d] && given->strides[d] != want->strides[d])) {
+      return 0;
+    }
+  }
+  return 1;
+}
+
+int slAllMatch(const Callable* self, const sl_tensor* tensors) {
+  int same = self->desc->extent_count == 0;
+  for (int32_t i = 0; same && i < self->desc->input_count; ++i) {
+    same = fixedMatches(&self->inputs[i], &tensors[i]);
+  }
+  return same;
+}
+
+int slGuard(Callable* self, Scratch* scratch, int* miss) {
+  const int32_t count = self->desc->input_count;
+  // named extents to find, or words for what differs
+  if (!slAllMatch(self, scratch->tensors)) {
+    if (miss && self->desc->extent_count == 0) {
+      *miss = 1;
+      return -1;
+    }
+    sl_message message;
+    message.text[0] = '\0';
+    int32_t status =
+        sl_program_guard(self->program, scratch->tensors, count, scratch->extents, &message);
+    if (status != SL_OK) {
+      if (status == SL_INVALID_ARGUMENT && miss) {
+        *miss = 1;
+        return -1;
+      }
+      if (status == SL_INVALID_ARGUMENT) {
+        int dtypes_differ = 0;
+        for (int32_t i = 0; i < count; ++i) {
+          dtypes_differ |=
+              memcmp(&self->inputs[i].dtype, &scratch->tensors[i].dtype, sizeof(sl_dtype)) != 0;
+        }
+        PyErr_SetString(dtypes_differ ? slGuardTypeError : slGuardError, message.text);
+      } else {
+        slRaiseStatus(status, message.text);
+      }
+      return -1;
+    }
+  }
+  return self->any_written ? slCheckWritten(self, scratch) : 0;
+}
+
+Py_ssize_t slFindOther(const Callable* self, const Scratch* scratch) {
+  for (Py_ssize_t i = 0; i < PyTuple_Size(self->others); ++i) {
+    const Callable* other = (const Callable*)PyTuple_GetItem(self->others, i);
+    if (other->desc->input_count == self->desc->input_count &&
+        slAllMatch(other, scratch->tensors)) {
+      return i;
+    }
+  }
+  return -1;
+}

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which framework a module of `sys.modules` really is: another one may stand there by torch's name, as Paddle's proxy does."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+
+def imported_torch() -> ModuleType | None:
+    """PyTorch, where it is imported; None for a module of that name whose tensors are another framework's."""
+    module = sys.modules.get("torch")
+    return module if getattr(getattr(module, "Tensor", None), "__module__", None) == "torch" else None
+
+
+def not_pytorch(module: object) -> str:
+    """Words for a module named torch that is not PyTorch: "not PyTorch: its Tensor is paddle.Tensor"."""
+    tensor = getattr(module, "Tensor", None)
+    if not isinstance(tensor, type):
+        return "not PyTorch: it has no Tensor"
+    return f"not PyTorch: its Tensor is {tensor.__module__}.{tensor.__qualname__}"
+
+
+def records_gradient(value: Any) -> bool:
+    """Whether a tensor with `stop_gradient` (Paddle's opposite of `requires_grad`) would be recorded now."""
+    if value.stop_gradient is not False:
+        return False
+    framework = sys.modules.get(type(value).__module__.partition(".")[0])
+    enabled = getattr(framework, "is_grad_enabled", None)
+    return enabled is None or bool(enabled())

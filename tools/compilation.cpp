@@ -325,8 +325,9 @@ Failure Compilation::guarded(const std::function<Failure(DiagnosticLog&)>& body)
   // context.
   kernelLevel_.release();
   new std::shared_ptr<ModuleContext>(context_);
-  return Failure::internal("the compiler gave up: " + fatal +
-                           (log.empty() ? "" : "\n" + log.text()));
+  failure = Failure::internal("the compiler gave up: " + jit::firstLine(fatal));
+  failure.details = fatal + "\n" + log.text();
+  return failure;
 }
 
 std::string Compilation::explain() const {
@@ -344,10 +345,12 @@ std::string Compilation::explain() const {
 
 Failure Compilation::withIr(Failure failure) const {
   const unsigned flags = SL_PRINT_LOCATIONS | SL_PRINT_GENERIC;
-  failure.message +=
-      "\nthe module is kept in " + jit::keepText("op", ".mlir", printModule(*opLevel_, flags));
+  const std::string said =
+      jit::asComments(failure.message + (failure.details.empty() ? "" : "\n" + failure.details));
+  failure.message += "; the module is kept in " +
+                     jit::keepText("op", ".mlir", said + printModule(*opLevel_, flags));
   if (kernelLevel_) {
-    failure.message += "\nas far as the passes came: " +
+    failure.message += " and as far as the passes came in " +
                        jit::keepText("failed", ".mlir", printModule(*kernelLevel_, flags));
   }
   return failure;

@@ -53,8 +53,8 @@ class Stages {
   virtual void setTarget(mlir::ModuleOp module, const TargetOptions& target) const = 0;
   /// Writes what the options ask of passes into the module, and adds all passes from the level of
   /// `module` (op, or kernel already) to the emitted kernel level. A pass says that something is
-  /// beyond us by an error whose text has "unsupported: ", and that the input is wrong by one that
-  /// has "invalid: "; when any other error is among them, it is a bug.
+  /// beyond us, or that the input is wrong, by an error of that kind (dialect/error_kind.h); when
+  /// any other error is among them, it is a bug.
   virtual Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module,
                                 const TargetOptions& target) const = 0;
   /// Whether a module that the user wrote keeps the contract of its level (op, or kernel). What it

@@ -69,7 +69,7 @@ class CompilationTest : public ::testing::Test {
 
   jit::TemporaryFolder folder_;
   TestStages stages_;
-  CompileRequest request_;
+  CompileOptions request_;
   std::unique_ptr<Compilation> compilation_;
 };
 
@@ -233,7 +233,7 @@ TEST_F(CompilationTest, RuntimeRefusalAndBadRequestsAreNamed) {
   EXPECT_EQ(failure.message, "unknown target cpu 'abacus'");
   request_.cpu = "";
   request_.threads = -1;
-  EXPECT_EQ(compile().message, "threads is -1, must be at least 1");
+  EXPECT_EQ(compile().message, "threads is -1 but must be from 1 to 256");
 }
 
 }  // namespace

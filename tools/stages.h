@@ -13,7 +13,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/PassManager.h"
-#include "tools/failure.h"
+#include "tools/compile_options.h"
 
 namespace straightline {
 
@@ -27,7 +27,8 @@ struct TargetOptions {
   bool dotBf16 = false;  ///< AVX512_BF16: sums of products of pairs of bfloat16
   /// of operands of multiply-adds begun in a cycle: 128 where two vectors of 64 bytes are
   int64_t fmaBytes = 64;
-  std::string pipeline;  ///< "key=value key=value" for the pipeline's own options
+  /// of the compilation; what of it says nothing about a machine
+  const CompileOptions* options = nullptr;
   /// sees the module after each group of passes; may be empty
   std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;
 };

@@ -17,6 +17,7 @@ from typing import Any
 
 import straightline as sl
 import torch
+from straightline import _internal
 from straightline.testing.models.cases import ALL, settled
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -161,7 +162,7 @@ def median_us(calls: dict[str, Callable[[], Any]], rounds: int = 3, count: int =
 def measure(model: nn.Module, inputs: tuple[Tensor, ...], runs: int, every: bool) -> dict[str, Any]:
     """Bits of the first, and times of both."""
     one = sl.compile(model, inputs, lanes=False)
-    many = sl.compile(model, inputs, _every_lane=True) if every else sl.compile(model, inputs)
+    many = _internal.compile(model, inputs, internal={"every_lane": True}) if every else sl.compile(model, inputs)
     record: dict[str, Any] = {"every": every, "launch": many.explain()["launch"], "lanes": lanes_of(many), "runs": runs}
     record["wrong"] = compare(one, many, inputs, runs)
     record["arena_bytes"], record["arena_bytes_of_one"] = many.explain()["arena_bytes"], one.explain()["arena_bytes"]

@@ -2,6 +2,7 @@
 #include "codegen/scalar_printer.h"
 
 #include "codegen/cpp_text.h"
+#include "dialect/error_kind.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -271,7 +272,7 @@ FailureOr<std::string> ScalarPrinter::expression(Operation* op) const {
   }
   StringRef function = functionOf(name);
   if (function.empty()) {
-    return op->emitError() << "unsupported: no C++ spelling for the scalar operation " << name;
+    return emitUnsupported(op) << "no C++ spelling for the scalar operation " << name;
   }
   std::string text = "sl::" + std::string(usesContext(op) ? "checked_" : "") + function.str() + "(";
   text += usesContext(op) ? "ctx, " : "";

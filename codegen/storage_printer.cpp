@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/storage_printer.h"
 
+#include "dialect/error_kind.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -203,9 +204,9 @@ bool isReadOnly(Value buffer, bool inPrepare) {
 mlir::FailureOr<std::string> printConstant(kernel::ConstantOp op, const ProgramIndex& index) {
   auto elements = llvm::dyn_cast<mlir::DenseElementsAttr>(op.getValue());
   if (!elements) {
-    return op.emitError() << "unsupported: literal data of kind "
-                          << op.getValue().getAbstractAttribute().getName()
-                          << ", expected dense elements";
+    return emitUnsupported(op) << "literal data of kind "
+                               << op.getValue().getAbstractAttribute().getName()
+                               << ", expected dense elements";
   }
   mlir::Type type = elements.getElementType();
   llvm::SmallVector<std::string> items;

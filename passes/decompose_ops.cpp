@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 
+#include "dialect/error_kind.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/decompose_averages.h"
 #include "passes/decompose_recurrent.h"
@@ -389,22 +390,22 @@ struct DecomposeOpsPass : impl::DecomposeOpsBase<DecomposeOpsPass> {
   /// Reports an op that no pattern took.
   bool isRefused(mlir::Operation* operation) {
     if (auto pool = llvm::dyn_cast<op::AdaptiveAvgPool2dOp>(operation)) {
-      pool.emitError() << "unsupported: adaptive_avg_pool2d of " << pool.getX().getType() << " to ["
-                       << pool.getOutputSize()
-                       << "]; an output that divides static extents, or 1 x 1, is supported";
+      emitUnsupported(pool) << "adaptive_avg_pool2d of " << pool.getX().getType() << " to ["
+                            << pool.getOutputSize()
+                            << "]; an output that divides static extents, or 1 x 1, is supported";
       return true;
     }
     if (llvm::isa<op::LstmOp, op::GruOp, op::RnnOp>(operation)) {
-      operation->emitError() << "unsupported: " << operation->getName().stripDialect()
-                             << " with the hidden state " << operation->getOperand(1).getType()
-                             << "; a static hidden size is supported";
+      emitUnsupported(operation) << operation->getName().stripDialect() << " with the hidden state "
+                                 << operation->getOperand(1).getType()
+                                 << "; a static hidden size is supported";
       return true;
     }
     auto attention = llvm::dyn_cast<op::ScaledDotProductAttentionOp>(operation);
     if (attention && !keepAttention) {
-      attention.emitError() << "unsupported: scaled_dot_product_attention without scale over "
-                            << attention.getQ().getType()
-                            << "; a static number of features is supported";
+      emitUnsupported(attention) << "scaled_dot_product_attention without scale over "
+                                 << attention.getQ().getType()
+                                 << "; a static number of features is supported";
       return true;
     }
     return false;

@@ -9,6 +9,7 @@
 // Refuses (unsupported): a mean over a row whose length is not known while compiling.
 #include "passes/decompose_reductions.h"
 
+#include "dialect/error_kind.h"
 #include "dialect/op/op_dialect.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/PatternMatch.h"
@@ -126,9 +127,9 @@ mlir::FailureOr<Value> writeReduction(Operation* operation, mlir::OpBuilder& bui
   }
   const std::optional<int64_t> n = rows.count();
   if (!n) {
-    operation->emitOpError(
-        "averages over a named extent; unsupported: the nearest supported form averages over "
-        "static dims");
+    emitUnsupported(operation) << operation->getName().stripDialect()
+                               << " averages over a named extent; the nearest supported form "
+                                  "averages over static dims";
     return mlir::failure();
   }
   auto result = llvm::cast<RankedTensorType>(operation->getResult(0).getType());

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "dialect/error_kind.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/cuda_architecture.h"
 #include "straightline/abi/straightline.h"
@@ -285,8 +286,9 @@ bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelW
 }
 
 void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes) {
-  root->emitOpError() << (wishes.route ? "invalid: " : "has no kernel; unsupported: ")
-                      << choice.why;
+  mlir::InFlightDiagnostic error = wishes.route ? emitUserError(root) : emitUnsupported(root);
+  error << root->getName().stripDialect() << (wishes.route ? ": " : " has no kernel; ")
+        << choice.why;
 }
 
 llvm::SmallVector<int64_t> tuneValues(const sl_kernel_desc& kernel, const Problem& problem) {

@@ -89,7 +89,7 @@ KernelChoice chooseKernel(const Problem& problem, const KernelWishes& wishes = {
 bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelWishes& wishes);
 /// Kernels of the registry, in its order.
 void forEachKernel(llvm::function_ref<void(const sl_kernel_desc&)> visit);
-/// Error on `root` that no kernel takes: unsupported, or with a route the user's ("invalid: ").
+/// Error on `root` that no kernel takes: unsupported, or with a route the user's.
 void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes);
 /// The kernel of that name, or null.
 const sl_kernel_desc* findKernel(llvm::StringRef name);

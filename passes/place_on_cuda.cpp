@@ -14,6 +14,7 @@
 //
 // All kernels and statements without a form for the device are reported, not the first alone. Runs
 // before plan_memory.
+#include "dialect/error_kind.h"
 #include "llvm/ADT/SetVector.h"
 #include "passes/cuda_schedule.h"
 #include "passes/passes.h"
@@ -75,9 +76,8 @@ class Placer {
       }
       if (!why.empty()) {
         auto name = op->getAttrOfType<mlir::StringAttr>("op");
-        mlir::emitError(op->getLoc())
-            << "unsupported: " << (name ? name.getValue() : op->getName().getStringRef())
-            << " on cuda: " << why;
+        emitUnsupported(op) << (name ? name.getValue() : op->getName().getStringRef())
+                            << " on cuda: " << why;
         whole = false;
       }
     });

@@ -13,6 +13,7 @@
 // plan_memory, which plans each space by itself. Refused as unsupported: control flow, reads of
 // scalars, memory of run-time size, library calls, updates in place of inputs and states, and host
 // storage whose elements do not lie densely.
+#include "dialect/error_kind.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "passes/passes.h"
@@ -66,14 +67,14 @@ class Placer {
     kernel::RunOp run = program_.getRunOp();
     for (auto [position, mutated] : llvm::enumerate(run.getMutatedInputs())) {
       if (mutated) {
-        return run.emitOpError() << "updates the input " << run.getInputNames()[position]
-                                 << " in place; unsupported: that on a device with its own memory";
+        return emitUnsupported(run) << "run updates the input " << run.getInputNames()[position]
+                                    << " in place; that on a device with its own memory";
       }
     }
     for (Value argument : run.getBody().getArguments()) {
       if (!isStoredDensely(argument)) {
-        return run.emitOpError() << "has an argument of type " << argument.getType()
-                                 << "; unsupported: copying other than dense rows to a device";
+        return emitUnsupported(run) << "run has an argument of type " << argument.getType()
+                                    << "; copying other than dense rows to a device";
       }
     }
     return mlir::success();
@@ -82,14 +83,16 @@ class Placer {
   LogicalResult checkOp(Operation* op) {
     if (llvm::isa<kernel::ParameterOp, kernel::ConstantOp>(op) &&
         !isStoredDensely(op->getResult(0))) {
-      return op->emitOpError() << "has type " << op->getResult(0).getType()
-                               << "; unsupported: copying other than dense rows to a device";
+      return emitUnsupported(op) << op->getName().stripDialect() << " has type "
+                                 << op->getResult(0).getType()
+                                 << "; copying other than dense rows to a device";
     }
     if (llvm::isa<kernel::StateOp, kernel::HandleOp, kernel::AllocOp, kernel::CallOp,
                   kernel::PlanOp, kernel::LoadOp, kernel::CheckOp, kernel::IfOp, kernel::ForOp,
                   kernel::WhileOp, kernel::RecordOp, kernel::WaitOp>(op)) {
-      return op->emitOpError() << "cannot be placed; unsupported: this statement on the device '"
-                               << backend_ << "'";
+      return emitUnsupported(op) << op->getName().stripDialect()
+                                 << " cannot be placed; this statement on the device '" << backend_
+                                 << "'";
     }
     return mlir::success();
   }

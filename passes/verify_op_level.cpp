@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dialect/error_kind.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/MathExtras.h"
@@ -126,8 +127,8 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
   /// What a buffer's description, and 64 bits of an address, can hold.
   bool isOfHoldableSize(Operation* operation, mlir::RankedTensorType type) {
     if (type.getRank() > SL_MAX_RANK) {
-      operation->emitError() << "unsupported: " << type << " has rank " << type.getRank()
-                             << "; the nearest supported form has rank " << SL_MAX_RANK;
+      emitUnsupported(operation) << type << " has rank " << type.getRank()
+                                 << "; the nearest supported form has rank " << SL_MAX_RANK;
       return false;
     }
     int64_t bytes = 8;
@@ -137,7 +138,7 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
               !llvm::MulOverflow(bytes, std::max<int64_t>(size, 1), bytes);
     }
     if (!fits) {
-      operation->emitError() << "invalid: " << type << " is larger than any memory";
+      emitUserError(operation) << type << " is larger than any memory";
     }
     return fits;
   }
@@ -150,8 +151,8 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
     const auto type = llvm::cast<mlir::RankedTensorType>(operation->getOperand(0).getType());
     for (int64_t dim : llvm::cast<op::ReductionOpInterface>(operation).getReducedDims()) {
       if (type.getDimSize(dim) == 0) {
-        operation->emitError() << "invalid: '" << operation->getName() << "' over dim " << dim
-                               << " of " << type << ", which has size 0, has no result";
+        emitUserError(operation) << "'" << operation->getName() << "' over dim " << dim << " of "
+                                 << type << ", which has size 0, has no result";
         return false;
       }
     }

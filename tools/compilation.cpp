@@ -20,6 +20,15 @@
 #include "tools/pass_log.h"
 
 namespace straightline {
+
+/// What the program's release callback deletes: the code with the constant description inside it,
+/// and what it names.
+struct LoadedCode {
+  std::unique_ptr<jit::DeviceProgram> device;     ///< null: no kernel runs on a device
+  std::map<std::string, sl_device_image> images;  ///< by symbol
+  std::unique_ptr<jit::CompiledProgram> host;
+};
+
 namespace {
 
 ErrorKind kindOf(jit::CompileError::Kind kind) {
@@ -35,11 +44,11 @@ ErrorKind kindOf(jit::CompileError::Kind kind) {
 }
 
 /// The machine as passes see it. Caches are asked for only when it is this one.
-TargetOptions targetOptions(const jit::Target& target, const CompileRequest& request) {
+TargetOptions targetOptions(const jit::Target& target, const CompileOptions& given) {
   TargetOptions options;
   options.cpu = target.cpu;
-  options.threads = request.threads;
-  options.pipeline = request.pipeline;
+  options.threads = given.threads;
+  options.options = &given;
   options.vectorBytes = jit::hasFeature(target, "avx512f") ? 64 : 32;
   options.dotBf16 = options.vectorBytes == 64 && jit::hasFeature(target, "avx512bf16");
   options.fmaBytes = jit::beginsTwoWideVectors(target) ? 128 : options.fmaBytes;
@@ -52,13 +61,6 @@ TargetOptions targetOptions(const jit::Target& target, const CompileRequest& req
   return options;
 }
 
-/// What the program's release callback deletes: the code with the constant description inside it,
-/// and what it names.
-struct LoadedCode {
-  std::unique_ptr<jit::DeviceProgram> device;     ///< null: no kernel runs on a device
-  std::map<std::string, sl_device_image> images;  ///< by symbol
-  std::unique_ptr<jit::CompiledProgram> host;
-};
 void releaseCode(void* user) { delete static_cast<LoadedCode*>(user); }
 
 /// Adds the seconds of its life to a sum.
@@ -178,20 +180,20 @@ Compilation::~Compilation() {
   }
 }
 
-Failure Compilation::compile(const Module& module, const CompileRequest& request,
+Failure Compilation::compile(const Module& module, const CompileOptions& options,
                              std::unique_ptr<Compilation>* out) {
-  const std::optional<jit::Target> target = jit::targetNamed(request.cpu);
+  const std::optional<jit::Target> target = jit::targetNamed(options.cpu);
   if (!target) {
-    return Failure::user("unknown target cpu '" + request.cpu + "'");
+    return Failure::user("unknown target cpu '" + options.cpu + "'");
   }
-  if (request.threads < 1) {
-    return Failure::user("threads is " + std::to_string(request.threads) + ", must be at least 1");
+  if (Failure failure = validate(options); failure.failed()) {
+    return failure;
   }
   std::unique_ptr<Compilation> compilation(new Compilation(module.context));
   if (Failure failure = readSettings(&compilation->settings_); failure.failed()) {
     return failure;
   }
-  report(request.progress, SL_STAGE_PASSES);
+  report(options.progress, SL_STAGE_PASSES);
   {
     const std::lock_guard<std::mutex> lock(module.context->mutex);
     compilation->opLevel_ = module.op.get().clone();
@@ -207,7 +209,7 @@ Failure Compilation::compile(const Module& module, const CompileRequest& request
       compilation->dump_.write("captured.mlir",
                                printModule(*compilation->opLevel_, SL_PRINT_LOCATIONS));
     }
-    Failure failure = compilation->lower(module, request, targetOptions(*target, request));
+    Failure failure = compilation->lower(module, options, targetOptions(*target, options));
     if (failure.kind == ErrorKind::internal) {
       return compilation->withIr(std::move(failure));
     }
@@ -216,8 +218,8 @@ Failure Compilation::compile(const Module& module, const CompileRequest& request
     }
   }
   compilation->logRoutes();
-  if (!request.emitOnly) {
-    if (Failure failure = compilation->load(request); failure.failed()) {
+  if (!options.emitOnly) {
+    if (Failure failure = compilation->load(options); failure.failed()) {
       return failure;
     }
   }
@@ -258,17 +260,17 @@ Failure Compilation::verifyText() const {
   return Failure::none();
 }
 
-Failure Compilation::lower(const Module& module, const CompileRequest& request,
+Failure Compilation::lower(const Module& module, const CompileOptions& options,
                            TargetOptions target) {
   if (Failure failure = plan(target); failure.failed()) {
     return failure;
   }
   const double estimatedUs =
-      request.team > request.threads ? context_->stages.estimatedUs(*kernelLevel_) : 0;
-  if (request.team > request.threads && estimatedUs > request.teamFromUs) {
+      options.team > options.threads ? context_->stages.estimatedUs(*kernelLevel_) : 0;
+  if (options.team > options.threads && estimatedUs > options.teamFromUs) {
     // Each thread gets at least half of what makes a team worth while.
-    const double most = std::min<double>(estimatedUs / (request.teamFromUs / 2), request.team);
-    target.threads = std::max({static_cast<int>(most), request.threads + 1, 2});
+    const double most = std::min<double>(estimatedUs / (options.teamFromUs / 2), options.team);
+    target.threads = std::max({static_cast<int>(most), options.threads + 1, 2});
     kernelLevel_ = module.op.get().clone();
     dump_.goBack(1);  // what was captured stays
     if (Failure failure = plan(target); failure.failed()) {
@@ -325,8 +327,9 @@ Failure Compilation::guarded(const std::function<Failure(DiagnosticLog&)>& body)
   // context.
   kernelLevel_.release();
   new std::shared_ptr<ModuleContext>(context_);
-  return Failure::internal("the compiler gave up: " + fatal +
-                           (log.empty() ? "" : "\n" + log.text()));
+  failure = Failure::internal("the compiler gave up: " + jit::firstLine(fatal));
+  failure.details = fatal + "\n" + log.text();
+  return failure;
 }
 
 std::string Compilation::explain() const {
@@ -344,47 +347,61 @@ std::string Compilation::explain() const {
 
 Failure Compilation::withIr(Failure failure) const {
   const unsigned flags = SL_PRINT_LOCATIONS | SL_PRINT_GENERIC;
-  failure.message +=
-      "\nthe module is kept in " + jit::keepText("op", ".mlir", printModule(*opLevel_, flags));
+  const std::string said =
+      jit::asComments(failure.message + (failure.details.empty() ? "" : "\n" + failure.details));
+  failure.message += "; the module is kept in " +
+                     jit::keepText("op", ".mlir", said + printModule(*opLevel_, flags));
   if (kernelLevel_) {
-    failure.message += "\nas far as the passes came: " +
+    failure.message += " and as far as the passes came in " +
                        jit::keepText("failed", ".mlir", printModule(*kernelLevel_, flags));
   }
   return failure;
 }
 
-Failure Compilation::load(const CompileRequest& request) {
+Failure Compilation::load(const CompileOptions& options) {
   jit::ObjectCache none("", 0);
-  jit::CompileOptions options;
-  options.cpu = request.cpu;
-  options.cache = request.useCache ? nullptr : &none;
-  jit::CompileError error;
-  auto code = std::make_unique<LoadedCode>();
-  const std::vector<jit::Unit> units = together(emitted_.units, request.kernelsPerUnit);
-  if (request.progress != nullptr) {
+  jit::ObjectCache& cache = options.useCache ? jit::ObjectCache::process() : none;
+  const std::vector<jit::Unit> units = together(emitted_.units, options.internal.kernelsPerUnit);
+  if (options.progress != nullptr) {
     const size_t count = units.size() + emitted_.deviceUnits.size();
-    __atomic_store_n(&request.progress->units, static_cast<int32_t>(count), __ATOMIC_RELAXED);
+    __atomic_store_n(&options.progress->units, static_cast<int32_t>(count), __ATOMIC_RELAXED);
   }
-  report(request.progress, SL_STAGE_UNITS);
-  options.stop = request.progress != nullptr ? &request.progress->stop : nullptr;
-  options.onUnit = [this, progress = request.progress,
-                    usesCache = request.useCache](const jit::UnitReport& unit) {
-    if (progress != nullptr) {
-      __atomic_fetch_add(&progress->units_done, 1, __ATOMIC_RELAXED);
-    }
-    if (settings_.log.codegen) {
-      logLine("codegen", unit.name + ": " + milliseconds(unit.milliseconds) +
-                             (!unit.ok      ? ", does not compile"
-                              : unit.cached ? ", from the cache"
-                                            : ", compiled"));
-    }
-    if (settings_.log.cache && usesCache) {
-      logLine("cache", std::string(unit.cached ? "hit " : "miss ") + unit.name + " " + unit.key);
-    }
-  };
-  jit::ObjectCache& cache = request.useCache ? jit::ObjectCache::process() : none;
+  report(options.progress, SL_STAGE_UNITS);
+  jit::CompileOptions forUnits;
+  forUnits.cpu = options.cpu;
+  forUnits.cache = &cache;
+  forUnits.stop = options.progress != nullptr ? &options.progress->stop : nullptr;
+  forUnits.onUnit = [this, progress = options.progress, usesCache = options.useCache](
+                        const jit::UnitReport& unit) { reportUnit(unit, progress, usesCache); };
+  auto code = std::make_unique<LoadedCode>();
   const jit::CacheCounts before = cache.counts();
-  const auto device = std::make_unique<DeviceCompilation>(emitted_, options, code.get());
+  Failure failure = compileUnits(units, std::move(forUnits), cache, code.get());
+  if (settings_.log.cache) {
+    logCache(cache, before, notes_);
+  }
+  return failure.failed() ? failure : createProgram(options.device, std::move(code));
+}
+
+void Compilation::reportUnit(const jit::UnitReport& unit, sl_progress* progress,
+                             bool usesCache) const {
+  if (progress != nullptr) {
+    __atomic_fetch_add(&progress->units_done, 1, __ATOMIC_RELAXED);
+  }
+  if (settings_.log.codegen) {
+    logLine("codegen", unit.name + ": " + milliseconds(unit.milliseconds) +
+                           (!unit.ok      ? ", does not compile"
+                            : unit.cached ? ", from the cache"
+                                          : ", compiled"));
+  }
+  if (settings_.log.cache && usesCache) {
+    logLine("cache", std::string(unit.cached ? "hit " : "miss ") + unit.name + " " + unit.key);
+  }
+}
+
+Failure Compilation::compileUnits(const std::vector<jit::Unit>& units, jit::CompileOptions options,
+                                  jit::ObjectCache& cache, LoadedCode* code) {
+  jit::CompileError error;
+  const auto device = std::make_unique<DeviceCompilation>(emitted_, options, code);
   double waited = 0;
   options.resolver = [&](const std::string& name) -> void* {
     auto image = device->finish(&waited).find(name);
@@ -398,9 +415,6 @@ Failure Compilation::load(const CompileRequest& request) {
   for (std::string& note : cache.takeNotes()) {
     notes_.push_back(std::move(note));
   }
-  if (settings_.log.cache) {
-    logCache(cache, before, notes_);
-  }
   // the host's link then lacks what the device's part should have given
   if (device->failed()) {
     return {kindOf(device->error().kind), device->error().message};
@@ -413,6 +427,10 @@ Failure Compilation::load(const CompileRequest& request) {
   seconds_.units += std::max(device->seconds(), code->host->unitsSeconds);
   seconds_.clang += code->host->clangSeconds;
   seconds_.link = std::max(0.0, code->host->linkSeconds - waited);
+  return Failure::none();
+}
+
+Failure Compilation::createProgram(int32_t device, std::unique_ptr<LoadedCode> code) {
   const Stopwatch watch(&seconds_.load);
   std::string message;
   const auto* description =
@@ -422,8 +440,8 @@ Failure Compilation::load(const CompileRequest& request) {
   }
   sl_message text;
   text.text[0] = '\0';
-  if (sl_program_create_on(description, request.device, releaseCode, code.get(), &program_,
-                           &text) != SL_OK) {
+  if (sl_program_create_on(description, device, releaseCode, code.get(), &program_, &text) !=
+      SL_OK) {
     program_ = nullptr;
     return Failure::internal(std::string("the runtime refuses the emitted program: ") + text.text);
   }

@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "codegen/jit/compile_program.h"
 #include "llvm/ADT/StringRef.h"
 #include "straightline/abi/straightline.h"
+#include "tools/compile_options.h"
 #include "tools/compiler_abi.h"
 #include "tools/dump.h"
 #include "tools/module_context.h"
@@ -18,19 +20,7 @@
 
 namespace straightline {
 
-struct CompileRequest {
-  std::string cpu;  ///< "" or "host": this machine
-  int threads = 1;
-  /// more than `threads`: up to so many instead of it where the estimate is more than `teamFromUs`
-  int team = 0;
-  double teamFromUs = 0;   ///< each thread of the team has at least half of this to do
-  int kernelsPerUnit = 1;  ///< compiled together
-  int32_t device = 0;      ///< number of that on which the program is
-  std::string pipeline;
-  bool emitOnly = false;
-  bool useCache = true;
-  sl_progress* progress = nullptr;  ///< nullable: told how far the compilation is
-};
+struct LoadedCode;
 
 /// Wall-clock seconds of each phase of a compilation; `clang` alone is processor time, of all
 /// threads.
@@ -51,7 +41,7 @@ class Compilation {
   Compilation(const Compilation&) = delete;
   Compilation& operator=(const Compilation&) = delete;
 
-  static Failure compile(const Module& module, const CompileRequest& request,
+  static Failure compile(const Module& module, const CompileOptions& options,
                          std::unique_ptr<Compilation>* out);
 
   const Emitted& emitted() const { return emitted_; }
@@ -70,13 +60,19 @@ class Compilation {
   explicit Compilation(std::shared_ptr<ModuleContext> context) : context_(std::move(context)) {}
 
   Failure verifyText() const;
-  Failure lower(const Module& module, const CompileRequest& request, TargetOptions target);
+  Failure lower(const Module& module, const CompileOptions& options, TargetOptions target);
   Failure plan(const TargetOptions& target);
   Failure emit(const TargetOptions& target);
   /// Runs a step that works on `kernelLevel_`; gives up on it, and on the context, where LLVM did.
   Failure guarded(const std::function<Failure(DiagnosticLog&)>& body);
   void logRoutes() const;
-  Failure load(const CompileRequest& request);
+  Failure load(const CompileOptions& options);
+  /// Compiles the text for the host and for a device, beside each other, and links it.
+  Failure compileUnits(const std::vector<jit::Unit>& units, jit::CompileOptions options,
+                       jit::ObjectCache& cache, LoadedCode* code);
+  void reportUnit(const jit::UnitReport& unit, sl_progress* progress, bool usesCache) const;
+  /// Makes the program, which keeps the code.
+  Failure createProgram(int32_t device, std::unique_ptr<LoadedCode> code);
   Failure withIr(Failure failure) const;
 
   std::shared_ptr<ModuleContext> context_;  ///< declared first: outlives the modules

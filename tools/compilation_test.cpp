@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "codegen/jit/temporary_folder_for_tests.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -67,7 +69,7 @@ class CompilationTest : public ::testing::Test {
 
   jit::TemporaryFolder folder_;
   TestStages stages_;
-  CompileRequest request_;
+  CompileOptions request_;
   std::unique_ptr<Compilation> compilation_;
 };
 
@@ -165,27 +167,42 @@ TEST_F(CompilationTest, PassFailuresHaveTheRightKindAndAllDiagnostics) {
   const char* text = "func.func @f() { return } loc(\"fc\"(\"model.py\":12:0))";
   stages_.body = [](mlir::ModuleOp module) {
     mlir::Operation& function = module.getBody()->front();
-    function.emitError("unsupported: first");
-    function.emitOpError("has no kernel; unsupported: one");
-    function.emitError("'quoted' is unsupported: as it stands");
-    mlir::InFlightDiagnostic second = function.emitError("unsupported: second");
+    emitUnsupported(&function) << "first";
+    emitUnsupported(&function) << "func has no kernel; one";
+    mlir::InFlightDiagnostic second = emitUnsupported(&function) << "second";
     second.attachNote() << "nearest form";
+    second.attachNote() << "see current operation: func.func";
     return mlir::LogicalResult(second);
   };
   Failure failure = compile(text);
   EXPECT_EQ(failure.kind, ErrorKind::unsupported);
   EXPECT_EQ(failure.message,
-            "fc (model.py:12): first\nfc (model.py:12): func has no kernel; one\nfc (model.py:12): "
-            "'quoted' is as it stands\n"
+            "fc (model.py:12): first\nfc (model.py:12): func has no kernel; one\n"
             "fc (model.py:12): second\n  fc (model.py:12): note: nearest form");
   EXPECT_EQ(dumped(), 0);
 
   stages_.body = [](mlir::ModuleOp module) {
-    return mlir::LogicalResult(module.emitError("broken invariant"));
+    emitUnsupported(&module.getBody()->front()) << "also this";
+    return mlir::LogicalResult(emitUserError(&module.getBody()->front()) << "wrong input");
+  };
+  failure = compile(text);
+  EXPECT_EQ(failure.kind, ErrorKind::user);
+  EXPECT_EQ(failure.message, "fc (model.py:12): also this\nfc (model.py:12): wrong input");
+
+  stages_.body = [](mlir::ModuleOp module) {
+    emitUnsupported(&module.getBody()->front()) << "not this";
+    return mlir::LogicalResult(module.emitError("broken invariant\nof two lines"));
   };
   failure = compile(text);
   EXPECT_EQ(failure.kind, ErrorKind::internal);
   EXPECT_NE(failure.message.find("broken invariant"), std::string::npos);
+  EXPECT_EQ(failure.message.find('\n'), std::string::npos) << failure.message;
+  EXPECT_EQ(failure.message.find("not this"), std::string::npos) << failure.message;
+  const std::size_t at = failure.message.find(folder_.path() + "/dump");
+  std::stringstream kept;
+  kept << std::ifstream(failure.message.substr(at, failure.message.find(' ', at) - at)).rdbuf();
+  EXPECT_NE(kept.str().find("// of two lines"), std::string::npos) << kept.str();
+  EXPECT_NE(kept.str().find("not this"), std::string::npos) << kept.str();
   EXPECT_NE(failure.message.find(folder_.path() + "/dump"), std::string::npos) << failure.message;
   EXPECT_EQ(dumped(), 2);
 }
@@ -216,7 +233,7 @@ TEST_F(CompilationTest, RuntimeRefusalAndBadRequestsAreNamed) {
   EXPECT_EQ(failure.message, "unknown target cpu 'abacus'");
   request_.cpu = "";
   request_.threads = -1;
-  EXPECT_EQ(compile().message, "threads is -1, must be at least 1");
+  EXPECT_EQ(compile().message, "threads is -1 but must be from 1 to 256");
 }
 
 }  // namespace

@@ -227,29 +227,28 @@ int32_t sl_builder_finish(sl_builder* builder, sl_module** out, sl_text** error)
   });
 }
 
+int32_t sl_compile_options_check(const sl_compile_options* options, sl_text** error) {
+  return guarded(error, [&] {
+    straightline::CompileOptions own;
+    if (Failure failure = readCompileOptions(options, &own); failure.failed()) {
+      return failure;
+    }
+    if (!straightline::jit::targetNamed(own.cpu)) {
+      return Failure::user("unknown target cpu '" + own.cpu + "'");
+    }
+    return straightline::checkTarget(own);
+  });
+}
+
 int32_t sl_compile(const sl_module* module, const sl_compile_options* options, sl_compilation** out,
                    sl_text** error) {
   return guarded(error, [&] {
-    straightline::CompileRequest request;
-    if (options != nullptr) {
-      if (options->size != sizeof(sl_compile_options)) {
-        return Failure::user("sl_compile_options has " + std::to_string(options->size) +
-                             " bytes, this library expects " +
-                             std::to_string(sizeof(sl_compile_options)));
-      }
-      request.cpu = viewOf(options->cpu).str();
-      request.threads = options->threads == 0 ? 1 : options->threads;
-      request.pipeline = viewOf(options->pipeline).str();
-      request.emitOnly = options->emit_only != 0;
-      request.useCache = options->no_cache == 0;
-      request.progress = options->progress;
-      request.team = options->team;
-      request.teamFromUs = options->team_from_us;
-      request.kernelsPerUnit = std::max(options->kernels_per_unit, 1);
-      request.device = options->device;
+    straightline::CompileOptions own;
+    if (Failure failure = readCompileOptions(options, &own); failure.failed()) {
+      return failure;
     }
     auto compilation = std::make_unique<sl_compilation>();
-    Failure failure = Compilation::compile(*module->module, request, &compilation->compilation);
+    Failure failure = Compilation::compile(*module->module, own, &compilation->compilation);
     if (!failure.failed()) {
       *out = compilation.release();
     }
@@ -365,14 +364,17 @@ void sl_cache_inspect(sl_cache_info* info) {
   std::copy_n(reinterpret_cast<const char*>(&full), full.size, reinterpret_cast<char*>(info));
 }
 
-int32_t sl_routes(const char* pipeline, sl_text** out, sl_text** error) {
+int32_t sl_routes(const sl_compile_options* options, sl_text** out, sl_text** error) {
   return guarded(error, [&] {
+    straightline::CompileOptions own;
+    if (Failure failure = readCompileOptions(options, &own); failure.failed()) {
+      return failure;
+    }
     straightline::ModuleContext context(straightline::productStages());
-    straightline::PipelineOptions options;
-    Failure failure =
-        straightline::readPipelineOptions(viewOf(pipeline).str(), &context.context, &options);
+    straightline::PipelineOptions pipeline;
+    Failure failure = straightline::readPipelineOptions(own, &context.context, &pipeline);
     llvm::json::Object routes;
-    for (const straightline::Route& route : options.routes) {
+    for (const straightline::Route& route : pipeline.routes) {
       routes[route.op] = llvm::json::Array{route.kernel, route.origin};
     }
     if (!failure.failed()) {

@@ -139,27 +139,67 @@ typedef struct sl_progress {
 
 enum { SL_STAGE_PASSES = 1, SL_STAGE_UNITS = 2 };
 
+typedef enum sl_switch { SL_SWITCH_DEFAULT = 0, SL_SWITCH_ON = 1, SL_SWITCH_OFF = 2 } sl_switch;
+
+typedef struct sl_pair {
+  const char* key;
+  const char* value;
+} sl_pair;
+
+/// What tests and the measuring of candidates ask of a compilation; nothing here is promised from
+/// one version to the next. All zero: nothing.
+typedef struct sl_internal_options {
+  uint64_t size;  ///< sizeof(sl_internal_options)
+  /// more than 1: so many kernels are compiled, and kept in the disk cache, as one: less work for
+  /// clang, less to share
+  int32_t kernels_per_unit;
+  int32_t list_candidates;  ///< 1: `explain` lists what there is to measure
+  int32_t profile;          ///< 1: emitted statements tell when they begin and end
+  int32_t poison;           ///< 1: arena slots are filled with NaN before their first use
+  int32_t every_lane;       ///< 1: every branch gets a lane, whatever the estimates say
+  int32_t choice_count;
+  const sl_pair* choices;      ///< key of a contraction, text of the candidate to take
+  const char* prefer;          ///< backend whose kernels are taken wherever they accept
+  const char* device_backend;  ///< backend on whose device all statements run
+} sl_internal_options;
+
+/// All zero but `size`: every option has its default. A caller's struct may be shorter (what it
+/// lacks has its default) or longer (what is not known here must be zero) than this library's.
 typedef struct sl_compile_options {
   uint64_t size;  ///< sizeof(sl_compile_options)
   /// NULL, "" or "host": this machine; else an LLVM CPU or level ("x86-64-v3")
   const char* cpu;
-  int32_t threads;       ///< team size to plan for; 0: 1
-  const char* pipeline;  ///< options of the pass pipeline, "key=value key=value"; NULL: none
-  /// 1: stop after emission: there is no program, and any CPU may be named
-  int32_t emit_only;
-  int32_t no_cache;       ///< 1: neither read nor write the disk cache
-  sl_progress* progress;  ///< NULL: nobody looks
+  const char* target;  ///< NULL, "" or "cpu"; or a device, "cuda:sm_90"
+  int32_t threads;     ///< team size to plan for; 0: 1
   /// more than `threads`: plan for up to so many instead when one call of the program for `threads`
   /// is estimated to take
   int32_t team;
   /// more than this, for one more with each half of it; decided before anything is compiled
   double team_from_us;
-  /// more than 1: so many kernels are compiled, and kept in the disk cache, as one: less work for
-  /// clang, less to share
-  int32_t kernels_per_unit;
   /// number of the device, where the program is for one: it changes nothing that is compiled
   int32_t device;
+  /// 1: stop after emission: there is no program, and any CPU may be named
+  int32_t emit_only;
+  int32_t freeze;      ///< sl_switch, default on: parameters are constant between two `prepare`
+  int32_t lanes;       ///< sl_switch, default on: a device's graph may run long branches at once
+  int32_t winograd;    ///< sl_switch, default on: convolutions may be Winograd's
+  int32_t cache;       ///< sl_switch, default on: read and write the disk cache
+  const char* launch;  ///< NULL or "": choose; "stream" or "graph"
+  /// which products of float32 a device may round to TF32: NULL or "": none; "convolution",
+  /// "matmul" or "convolution+matmul"
+  const char* tf32;
+  const char* const* allow;  ///< backends that kernels may come from; NULL: all
+  int32_t allow_count;
+  int32_t route_count;
+  /// op, and the backend ("native") or kernel ("native.gemm") that must run it; an op once
+  const sl_pair* routes;
+  sl_progress* progress;                ///< NULL: nobody looks
+  const sl_internal_options* internal;  ///< NULL: nothing
 } sl_compile_options;
+
+/// Whether these options can be honoured here, as sl_compile would say it: a user error names the
+/// option, the value given and what is valid. Looks at no module and at no environment.
+SL_API int32_t sl_compile_options_check(const sl_compile_options* options, sl_text** error);
 
 /// Compiles a module, which stays as it was. `options` NULL: all defaults. May block for seconds;
 /// call it without interpreter locks.
@@ -204,7 +244,7 @@ typedef struct sl_timing sl_timing;
 SL_API int32_t sl_timing_create(sl_program* program, uint64_t seed, int32_t by_stream,
                                 sl_timing** out, sl_text** error);
 /// Calls it for at least `seconds` (and twice) and gives the least microseconds of a call. Of a
-/// program that was compiled with profile=true, statements that only move data into the order that
+/// program that was compiled with `profile`, statements that only move data into the order that
 /// a kernel reads do not count.
 SL_API int32_t sl_timing_run(sl_timing* timing, double seconds, double* us, sl_text** error);
 SL_API void sl_timing_release(sl_timing* timing);
@@ -221,9 +261,9 @@ SL_API sl_text* sl_cache_directory(void);  ///< empty when there is no cache
 SL_API void sl_cache_inspect(sl_cache_info* info);
 SL_API uint64_t sl_cache_clear(void);  ///< how many entries it deleted
 
-/// The routes of an option text (as sl_compile_options.pipeline) and of the environment, as JSON:
+/// The routes of these options and of the environment, as JSON:
 /// {"linear": ["aten", "the argument routes"]}.
-SL_API int32_t sl_routes(const char* pipeline, sl_text** out, sl_text** error);
+SL_API int32_t sl_routes(const sl_compile_options* options, sl_text** out, sl_text** error);
 
 // Tools -------------------------------------------------------------------------------------------
 

@@ -6,15 +6,16 @@
 
 #include <string>
 
-namespace straightline {
+#include "dialect/error_kind.h"
 
-// values of sl_error_kind
-enum class ErrorKind { none = 0, user = 1, unsupported = 2, internal = 3 };
+namespace straightline {
 
 /// What a function that can fail returns; `kind` none is success.
 struct [[nodiscard]] Failure {
   ErrorKind kind = ErrorKind::none;
   std::string message;
+  /// of an internal failure: diagnostics of many lines, which go into the file that is kept
+  std::string details = {};
 
   bool failed() const { return kind != ErrorKind::none; }
   static Failure none() { return {}; }

@@ -314,10 +314,12 @@ Failure ModuleBuilder::finish(std::unique_ptr<Module>* out) {
     return Failure::internal("builder: finished before");
   }
   if (failed(mlir::verify(*module_))) {
-    const std::string path = jit::keepText(
-        "module", ".mlir", printModule(*module_, SL_PRINT_GENERIC | SL_PRINT_LOCATIONS));
-    return {ErrorKind::internal,
-            "the module does not verify; its text is kept in " + path + "\n" + log_.text()};
+    const Failure failure = log_.failure(ErrorKind::internal, "the module does not verify");
+    const std::string path =
+        jit::keepText("module", ".mlir",
+                      jit::asComments(log_.text()) +
+                          printModule(*module_, SL_PRINT_GENERIC | SL_PRINT_LOCATIONS));
+    return Failure::internal(failure.message + "; its text is kept in " + path);
   }
   *out = std::make_unique<Module>();
   (*out)->context = context_;

@@ -55,27 +55,6 @@ std::string describeLocation(mlir::Location location) {
   return "";
 }
 
-namespace {
-
-constexpr llvm::StringLiteral kUnsupported = "unsupported: ";
-constexpr llvm::StringLiteral kInvalid = "invalid: ";
-
-/// "linear has no kernel; why" of "'op.linear' op has no kernel; unsupported: why", "linear: why"
-/// of "'op.linear' op invalid: why".
-std::string wordsForUsers(llvm::StringRef message) {
-  std::string op;
-  if (const auto [name, rest] = message.split("' op ");
-      name.starts_with("'") && name.size() < message.size()) {
-    op = name.substr(name.find('.') + 1).str();
-    message = rest;
-  }
-  const llvm::StringRef marker = message.contains(kInvalid) ? kInvalid : kUnsupported;
-  const auto [before, why] = message.split(marker);
-  return op + (op.empty() ? "" : before.empty() ? ": " : " ") + before.str() + why.str();
-}
-
-}  // namespace
-
 DiagnosticLog::DiagnosticLog(mlir::MLIRContext* context)
     : handler_(context, [this](mlir::Diagnostic& diagnostic) { add(diagnostic); }) {}
 
@@ -83,40 +62,43 @@ void DiagnosticLog::add(mlir::Diagnostic& diagnostic) {
   if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark) {
     return;
   }
-  std::string message = diagnostic.str();
-  const auto line = [](std::string* text, mlir::Diagnostic& part, llvm::StringRef indent,
-                       llvm::StringRef words) {
+  const auto line = [](std::string* text, mlir::Diagnostic& part, llvm::StringRef indent) {
     const std::string place = describeLocation(part.getLocation());
     *text += (text->empty() ? "" : "\n") + indent.str() + (place.empty() ? "" : place + ": ") +
-             severityText(part.getSeverity()) + words.str();
+             severityText(part.getSeverity()) + part.str();
   };
   bool isForUsers = false;
   if (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error) {
-    const bool unsupported = llvm::StringRef(message).contains(kUnsupported);
-    const bool invalid = llvm::StringRef(message).contains(kInvalid);
-    unsupported_ = unsupported_ || unsupported;
-    invalid_ = invalid_ || invalid;
-    other_ = other_ || !(unsupported || invalid);
-    isForUsers = unsupported || invalid;
+    const ErrorKind kind = errorKindOf(diagnostic);
+    isForUsers = kind != ErrorKind::internal;
+    invalid_ = invalid_ || kind == ErrorKind::user;
+    if (!isForUsers && !other_) {
+      other_ = true;
+      line(&first_, diagnostic, "");
+      first_ = llvm::StringRef(first_).split('\n').first.str();
+    }
   }
-  line(&text_, diagnostic, "", message);
+  line(&text_, diagnostic, "");
   if (isForUsers) {
-    line(&words_, diagnostic, "", wordsForUsers(message));
+    line(&words_, diagnostic, "");
   }
   for (mlir::Diagnostic& note : diagnostic.getNotes()) {
-    const std::string words = note.str();
-    line(&text_, note, "  ", words);
-    if (isForUsers && !llvm::StringRef(words).starts_with("see current operation")) {
-      line(&words_, note, "  ", words);
+    line(&text_, note, "  ");
+    if (isForUsers && !llvm::StringRef(note.str()).starts_with("see current operation")) {
+      line(&words_, note, "  ");
     }
   }
 }
 
 Failure DiagnosticLog::failure(ErrorKind fallback, const std::string& head) const {
-  if (!other_ && (unsupported_ || invalid_)) {
+  if (!other_ && !words_.empty()) {
     return {invalid_ ? ErrorKind::user : ErrorKind::unsupported, words_};
   }
-  return {fallback, head + (text_.empty() ? "" : ":\n" + text_)};
+  const bool isOurs = fallback == ErrorKind::internal;
+  const std::string& shown = isOurs && !first_.empty() ? first_ : text_;
+  Failure failure{fallback, head + (shown.empty() ? "" : (isOurs ? ": " : ":\n") + shown)};
+  failure.details = isOurs ? text_ : "";
+  return failure;
 }
 
 ModuleContext::ModuleContext(const Stages& chosen)

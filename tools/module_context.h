@@ -27,18 +27,19 @@ class DiagnosticLog {
   explicit DiagnosticLog(mlir::MLIRContext* context);
   bool empty() const { return text_.empty(); }
   const std::string& text() const { return text_; }
-  /// A failure: unsupported or user when all errors say "unsupported: " or "invalid: ", in the
-  /// words of these errors alone, without MLIR's; else `fallback`, with all text behind `head`.
+  /// A failure: unsupported or user when all errors are of these kinds (dialect/error_kind.h), in
+  /// the words of these errors alone; else `fallback`, with all text behind `head`. An internal one
+  /// says the first line of the first error that is ours, and has all text as details.
   Failure failure(ErrorKind fallback, const std::string& head) const;
 
  private:
   void add(mlir::Diagnostic& diagnostic);
 
   std::string text_;
-  std::string words_;  ///< of errors that are unsupported or invalid, for the user
-  bool unsupported_ = false;
-  bool invalid_ = false;
-  bool other_ = false;  ///< an error of neither kind was among them
+  std::string words_;     ///< of errors that are unsupported or the user's
+  std::string first_;     ///< the first line of the first error of ours
+  bool invalid_ = false;  ///< an error of the user's was among them
+  bool other_ = false;    ///< an error of ours was among them
   mlir::ScopedDiagnosticHandler handler_;
 };
 

@@ -20,8 +20,8 @@
 namespace straightline {
 namespace {
 
-constexpr llvm::StringRef kRouteKey = "route.";
-constexpr llvm::StringRef kChoiceKey = "choice.";
+/// What `winograd` switches off.
+constexpr char kWinograd[] = "native.winograd";
 constexpr llvm::StringRef kRouteVariable = "STRAIGHTLINE_ROUTE_";
 
 /// Finds the memory space of a backend's device in the registry.
@@ -63,58 +63,6 @@ using Routes = std::map<std::string, Route>;
 void addRoute(Routes& routes, Route route) {
   const std::string op = route.op;
   routes.try_emplace(op, std::move(route));
-}
-
-Failure readWord(const std::string& word, PipelineOptions* options, Routes& routes) {
-  const auto [key, value] = llvm::StringRef(word).split('=');
-  const bool isSwitch = value == "true" || value == "false";
-  if (key == "freeze" && isSwitch) {
-    options->freeze = value == "true";
-  } else if (key == "poison" && isSwitch) {
-    options->poison = value == "true";
-  } else if (key == "launch" && value == "stream") {
-    options->graph = false;
-  } else if (key == "lanes" && isSwitch) {
-    options->lanes = value == "true";
-  } else if (key == "lanes" && value == "every") {
-    options->everyLane = true;
-  } else if (key == "profile" && isSwitch) {
-    options->profile = value == "true";
-  } else if (key == "list_candidates" && isSwitch) {
-    options->listCandidates = value == "true";
-  } else if (key.starts_with(kChoiceKey)) {
-    options->choices.emplace_back(key.drop_front(kChoiceKey.size()).str(), value.str());
-  } else if (key == "prefer") {
-    options->prefer = value.str();
-  } else if (key == "avoid") {
-    options->avoid = value.str();
-  } else if (key == "allow") {
-    options->allow = value.str();
-  } else if (key == "device") {
-    return chooseDevice(value.str(), &options->device);
-  } else if (key == "target") {
-    if (!value.starts_with(kCudaTarget) || !isArch(value.drop_front(kCudaTarget.size()))) {
-      return Failure::user("unknown target '" + value.str() +
-                           "'; valid are cuda:sm_NN, such as cuda:sm_90, with a behind it from " +
-                           std::to_string(kFirstWithOwnFeatures) + " on and f from " +
-                           std::to_string(kFirstWithFamilies) + " on");
-    }
-    options->cuda = value.drop_front(kCudaTarget.size()).str();
-  } else if (key == "tf32" &&
-             (value == "convolution" || value == "matmul" || value == "convolution+matmul")) {
-    options->tf32 = value.str();
-  } else if (key.starts_with(kRouteKey)) {
-    addRoute(routes, {key.drop_front(kRouteKey.size()).str(), value.str(), "the argument routes"});
-  } else {
-    return Failure::user(
-        "unknown pipeline option '" + word +
-        "'; valid are freeze=true, freeze=false, poison=true, poison=false, launch=stream, "
-        "lanes=true, lanes=false, lanes=every, allow=BACKEND+BACKEND, avoid=KERNEL, "
-        "prefer=BACKEND, device=BACKEND, "
-        "target=cuda:sm_NN, tf32=convolution, tf32=matmul, tf32=convolution+matmul, "
-        "route.OP=BACKEND[.KERNEL], choice.KEY=CANDIDATE, list_candidates=true and profile=true");
-  }
-  return Failure::none();
 }
 
 std::string withDots(llvm::StringRef name) {
@@ -182,25 +130,49 @@ Failure readFile(Routes& routes) {
 
 }  // namespace
 
-std::string cudaArchOf(const std::string& text) {
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    const auto [key, value] = llvm::StringRef(word).split('=');
-    if (key == "target" && value.starts_with(kCudaTarget)) {
-      return value.drop_front(kCudaTarget.size()).str();
-    }
-  }
-  return "";
+std::string cudaArchOf(const CompileOptions& options) {
+  const llvm::StringRef target = options.target;
+  return target.starts_with(kCudaTarget) ? target.drop_front(kCudaTarget.size()).str() : "";
 }
 
-Failure readPipelineOptions(const std::string& text, mlir::MLIRContext* context,
+Failure checkTarget(const CompileOptions& options) {
+  const llvm::StringRef target = options.target;
+  if (target == "cpu" ||
+      (target.starts_with(kCudaTarget) && isArch(target.drop_front(kCudaTarget.size())))) {
+    return Failure::none();
+  }
+  return Failure::user("unknown target '" + target.str() +
+                       "'; valid are cuda:sm_NN, such as cuda:sm_90, with a behind it from " +
+                       std::to_string(kFirstWithOwnFeatures) + " on and f from " +
+                       std::to_string(kFirstWithFamilies) + " on");
+}
+
+Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* context,
                             PipelineOptions* options) {
-  Routes routes;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (Failure failure = readWord(word, options, routes); failure.failed()) {
+  if (Failure failure = checkTarget(given); failure.failed()) {
+    return failure;
+  }
+  options->cuda = cudaArchOf(given);
+  options->freeze = given.freeze;
+  options->allow = llvm::join(given.allow, "+");
+  options->avoid = given.winograd ? "" : kWinograd;
+  options->graph = given.launch != "stream";
+  options->lanes = given.lanes;
+  options->tf32 = given.tf32;
+  options->poison = given.internal.poison;
+  options->profile = given.internal.profile;
+  options->listCandidates = given.internal.listCandidates;
+  options->everyLane = given.internal.everyLane;
+  options->choices = given.internal.choices;
+  options->prefer = given.internal.prefer;
+  if (const std::string& backend = given.internal.deviceBackend; !backend.empty()) {
+    if (Failure failure = chooseDevice(backend, &options->device); failure.failed()) {
       return failure;
     }
+  }
+  Routes routes;
+  for (const auto& [op, kernel] : given.routes) {
+    addRoute(routes, {op, kernel, "the argument routes"});
   }
   readVariables(routes);
   errno = 0;

@@ -49,7 +49,7 @@ class ProductStages final : public Stages {
   }
 
   void setTarget(mlir::ModuleOp module, const TargetOptions& target) const override {
-    const std::string arch = cudaArchOf(target.pipeline);
+    const std::string arch = cudaArchOf(*target.options);
     if (!arch.empty()) {
       const TargetOptions none;  // caches and vectors of the host say nothing about a device
       module->setAttr("op.target",
@@ -66,7 +66,7 @@ class ProductStages final : public Stages {
   Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module,
                         const TargetOptions& target) const override {
     PipelineOptions options;
-    if (Failure failure = readPipelineOptions(target.pipeline, module.getContext(), &options);
+    if (Failure failure = readPipelineOptions(*target.options, module.getContext(), &options);
         failure.failed()) {
       return failure;
     }
@@ -117,13 +117,8 @@ class ProductStages final : public Stages {
 
   Failure emit(mlir::ModuleOp module, const TargetOptions& target,
                Emitted* emitted) const override {
-    PipelineOptions options;
-    if (Failure failure = readPipelineOptions(target.pipeline, module.getContext(), &options);
-        failure.failed()) {
-      return failure;
-    }
     mlir::FailureOr<codegen::Emitted> text =
-        codegen::emitProgram(module, {.profile = options.profile});
+        codegen::emitProgram(module, {.profile = target.options->internal.profile});
     if (failed(text)) {
       return Failure::internal("emission failed");
     }

@@ -13,7 +13,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Pass/PassManager.h"
-#include "tools/failure.h"
+#include "tools/compile_options.h"
 
 namespace straightline {
 
@@ -27,7 +27,8 @@ struct TargetOptions {
   bool dotBf16 = false;  ///< AVX512_BF16: sums of products of pairs of bfloat16
   /// of operands of multiply-adds begun in a cycle: 128 where two vectors of 64 bytes are
   int64_t fmaBytes = 64;
-  std::string pipeline;  ///< "key=value key=value" for the pipeline's own options
+  /// of the compilation; what of it says nothing about a machine
+  const CompileOptions* options = nullptr;
   /// sees the module after each group of passes; may be empty
   std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;
 };
@@ -53,8 +54,8 @@ class Stages {
   virtual void setTarget(mlir::ModuleOp module, const TargetOptions& target) const = 0;
   /// Writes what the options ask of passes into the module, and adds all passes from the level of
   /// `module` (op, or kernel already) to the emitted kernel level. A pass says that something is
-  /// beyond us by an error whose text has "unsupported: ", and that the input is wrong by one that
-  /// has "invalid: "; when any other error is among them, it is a bug.
+  /// beyond us, or that the input is wrong, by an error of that kind (dialect/error_kind.h); when
+  /// any other error is among them, it is a bug.
   virtual Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module,
                                 const TargetOptions& target) const = 0;
   /// Whether a module that the user wrote keeps the contract of its level (op, or kernel). What it

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -185,6 +186,30 @@ std::string keepText(const std::string& stem, const std::string& suffix, const s
   return path;
 }
 
+std::string asComments(const std::string& text) {
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    result += "// " + line + "\n";
+  }
+  return result;
+}
+
+std::string firstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string keptUnit(const Unit& unit, const std::string& suffix, const std::string& said) {
+  std::string why = firstLine(said);
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("error") != std::string::npos) {
+      why = line;
+      break;
+    }
+  }
+  return "emitted unit " + unit.name + " does not compile: " + why + "; its text is kept in " +
+         keepText(unit.name, suffix, unit.text + "\n" + asComments(said));
+}
+
 std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
                                                 const std::vector<std::string>& symbols,
                                                 const CompileOptions& options,
@@ -217,9 +242,7 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
   for (std::size_t i = 0; i < units.size(); ++i) {
     if (!results[i].ok) {
       return fail(error, CompileError::Kind::internal,
-                  "emitted unit " + units[i].name + " does not compile; its text is kept in " +
-                      keepText(units[i].name, ".cpp", units[i].text) + "\n" +
-                      results[i].diagnostics);
+                  keptUnit(units[i], ".cpp", results[i].diagnostics));
     }
     ++(results[i].cached ? program->cached : program->compiled);
     program->clangSeconds += results[i].clangSeconds;

@@ -69,6 +69,12 @@ std::unique_ptr<CompiledProgram> compileProgram(const std::vector<Unit>& units,
 /// Writes `text` to a file of its own in $STRAIGHTLINE_DUMP, else in the temporary folder, for a
 /// bug report. Returns its path, or a sentence saying why there is none.
 std::string keepText(const std::string& stem, const std::string& suffix, const std::string& text);
+/// Lines behind "// ", as they stand before a kept text.
+std::string asComments(const std::string& text);
+std::string firstLine(const std::string& text);
+/// "emitted unit NAME does not compile: WHY; its text is kept in FILE", WHY being the first error
+/// in what the compiler said, all of which is in the file.
+std::string keptUnit(const Unit& unit, const std::string& suffix, const std::string& said);
 
 }  // namespace straightline::jit
 

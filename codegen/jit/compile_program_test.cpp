@@ -118,11 +118,13 @@ TEST_F(CompileProgramTest, RefusedTextIsKeptAndNamed) {
   EXPECT_NE(error_.message.find("undeclared_name"), std::string::npos) << error_.message;
   const std::size_t at = error_.message.find(dump.path());
   ASSERT_NE(at, std::string::npos) << error_.message;
-  const std::string path = error_.message.substr(at, error_.message.find('\n', at) - at);
+  EXPECT_EQ(error_.message.find('\n'), std::string::npos) << error_.message;
+  const std::string path = error_.message.substr(at);
   std::stringstream kept;
   kept << std::ifstream(path).rdbuf();
-  EXPECT_EQ(kept.str(), text);
-  EXPECT_TRUE(compile({addUnit(1)}, {"add_1"})) << error_.message;  // and the process goes on
+  EXPECT_EQ(kept.str().find(text + "\n// "), 0u) << kept.str();
+  EXPECT_NE(kept.str().find("^~~"), std::string::npos) << kept.str();  // all that clang said
+  EXPECT_TRUE(compile({addUnit(1)}, {"add_1"})) << error_.message;     // and the process goes on
 }
 
 TEST_F(CompileProgramTest, NothingOfTheDiskIsSeen) {

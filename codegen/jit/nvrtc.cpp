@@ -235,9 +235,7 @@ std::unique_ptr<DeviceProgram> compileForDevice(const std::vector<Unit>& units,
       }
       if (!output.ok) {
         if (!stops.exchange(true)) {
-          first = {CompileError::Kind::internal,
-                   "emitted unit " + unit.name + " does not compile; its text is kept in " +
-                       keepText(unit.name, ".cu", unit.text) + "\n" + output.log};
+          first = {CompileError::Kind::internal, keptUnit(unit, ".cu", output.log)};
         }
         return;
       }

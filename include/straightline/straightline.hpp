@@ -34,13 +34,20 @@ inline namespace v1 {
 
 // Programs ----------------------------------------------------------------------------------------
 
+/// Options of sl_compile_options (tools/compiler_abi.h), which the library validates.
 struct CompileOptions {
-  std::string cpu = "";  ///< an LLVM CPU or level ("x86-64-v3"); "": this machine
-  int32_t threads = 1;   ///< team size to plan for
+  std::string cpu = "";     ///< an LLVM CPU or level ("x86-64-v3"); "": this machine
+  int32_t threads = 1;      ///< team size to plan for
+  std::string target = "";  ///< "cpu", which "" is too, or a device: "cuda:sm_90"
   /// keep what is computed from parameters once; false: parameters are read live
   bool freeze = true;
-  bool cache = true;          ///< the disk cache of compiled code
-  std::string pipeline = "";  ///< further options of the pass pipeline, "key=value key=value"
+  bool cache = true;               ///< the disk cache of compiled code
+  bool lanes = true;               ///< a device's graph may run long branches at once
+  bool winograd = true;            ///< convolutions may be Winograd's
+  std::string launch = "";         ///< "stream" or "graph"; "": what fits
+  std::vector<std::string> allow;  ///< backends that kernels may come from; empty: all
+  /// op, and the backend ("native") or kernel ("native.gemm") that must run it
+  std::map<std::string, std::string> routes;
 };
 
 /// A tensor that a program takes or gives. An extent that differs between calls is -1.
@@ -124,14 +131,29 @@ class Program {
 
 /// Runs the pass pipeline, emits, compiles and loads. Takes seconds at most.
 inline Program compile(const Module& module, const CompileOptions& options = {}) {
-  const std::string pipeline = std::string("freeze=") + (options.freeze ? "true" : "false") +
-                               (options.pipeline.empty() ? "" : " ") + options.pipeline;
+  std::vector<const char*> allow;
+  for (const std::string& backend : options.allow) {
+    allow.push_back(backend.c_str());
+  }
+  std::vector<sl_pair> routes;
+  for (const auto& [op, kernel] : options.routes) {
+    routes.push_back({op.c_str(), kernel.c_str()});
+  }
+  const auto toggle = [](bool on) -> int32_t { return on ? SL_SWITCH_ON : SL_SWITCH_OFF; };
   sl_compile_options request{};
   request.size = sizeof(request);
   request.cpu = options.cpu.c_str();
   request.threads = options.threads;
-  request.pipeline = pipeline.c_str();
-  request.no_cache = options.cache ? 0 : 1;
+  request.target = options.target.c_str();
+  request.freeze = toggle(options.freeze);
+  request.cache = toggle(options.cache);
+  request.lanes = toggle(options.lanes);
+  request.winograd = toggle(options.winograd);
+  request.launch = options.launch.c_str();
+  request.allow = allow.empty() ? nullptr : allow.data();
+  request.allow_count = static_cast<int32_t>(allow.size());
+  request.routes = routes.data();
+  request.route_count = static_cast<int32_t>(routes.size());
   if (options.threads < 1) {
     throw UserError("threads is " + std::to_string(options.threads) + " but must be at least 1");
   }

@@ -349,8 +349,14 @@ TEST(CppApi, WrongTextsFilesAndOptions) {
   EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.cpu = "z80"}); }),
               "unknown target cpu 'z80'");
   EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.threads = 0}); }), "threads is 0");
-  EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.pipeline = "speed=11"}); }),
-              "speed=11");
+  EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.target = "moon"}); }),
+              "unknown target 'moon'");
+  EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.launch = "slow"}); }),
+              "launch is 'slow'");
+  EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.allow = {"onednn"}}); }),
+              "must have 'native'");
+  EXPECT_SAYS(refusal<UserError>([] { compile(linearModule(), {.routes = {{"line", "native"}}}); }),
+              "route line = native");
   EXPECT_SAYS(refusal<UserError>([] { compile(linearModule()).ir("machine"); }), "machine");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops of the framework (op.aten): one handle, made in prepare, that holds the op's name and
 // arguments, and one call over buffers. Calls with equal text and operand types share the handle.
+#include "dialect/error_kind.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/context.h"
 
@@ -138,15 +139,14 @@ LogicalResult lowerAten(op::AtenOp aten, LoweringContext& context) {
   Operands operands = bindOperands(aten, context);
   for (Value operand : operands.all()) {
     if (typeOf(operand).getRank() > SL_MAX_RANK) {
-      return aten.emitOpError() << "has an operand of rank " << typeOf(operand).getRank()
-                                << "; unsupported: the nearest supported form has rank "
-                                << SL_MAX_RANK;
+      return emitUnsupported(aten) << "aten has an operand of rank " << typeOf(operand).getRank()
+                                   << "; the nearest supported form has rank " << SL_MAX_RANK;
     }
   }
   const Problem problem = describe(aten, operands, context);
   const KernelChoice choice = chooseKernel(problem);
   if (!choice.kernel) {
-    return aten.emitOpError() << aten.getName() << " has no kernel; unsupported: " << choice.why;
+    return emitUnsupported(aten) << "aten " << aten.getName() << " has no kernel; " << choice.why;
   }
   std::string name = aten.getName().str();
   name.replace(name.find("::"), 2, ".");

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "dialect/error_kind.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/contraction_problem.h"
@@ -71,8 +72,9 @@ class AttentionLowering {
 
   LogicalResult lower() {
     if (context_.extentsOf(attention_.getQ()).size() > 4) {
-      return attention_.emitOpError() << "has rank " << context_.extentsOf(attention_.getQ()).size()
-                                      << "; unsupported: the nearest supported form has rank 4";
+      return emitUnsupported(attention_) << attention_->getName().stripDialect() << " has rank "
+                                         << context_.extentsOf(attention_.getQ()).size()
+                                         << "; the nearest supported form has rank 4";
     }
     bindOperands();
     shareKeys();

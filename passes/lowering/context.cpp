@@ -2,6 +2,7 @@
 // Ops and regions: each op by its rule.
 #include "passes/lowering/context.h"
 
+#include "dialect/error_kind.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/lowering/scalar_evaluator.h"
@@ -57,10 +58,10 @@ LogicalResult LoweringContext::lowerOp(Operation* op) {
   auto fusion = llvm::dyn_cast<op::FusionOp>(op);
   const std::string name =
       fusion ? "fusions of family " + fusion.getFamily().str() : op->getName().getStringRef().str();
-  return op->emitOpError(
-             "has no lowering to kernels; decompose_ops or a fusion pass probably lacks a case; "
-             "unsupported: no rule is registered for ")
-         << name;
+  return emitUnsupported(op) << op->getName().stripDialect()
+                             << " has no lowering to kernels; decompose_ops or a fusion pass "
+                                "probably lacks a case; no rule is registered for "
+                             << name;
 }
 
 LogicalResult LoweringContext::lowerBlock(mlir::Block& block) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // lstm_sequence, gru_sequence, rnn_sequence: all steps of one direction of a layer in one launch.
 // place-on-cuda chooses how it divides the work.
+#include "dialect/error_kind.h"
 #include "passes/contraction_problem.h"
 #include "passes/lowering/context.h"
 #include "passes/lowering/loops.h"
@@ -50,9 +51,9 @@ LogicalResult lowerSequence(mlir::Operation* op, const SequenceParts& parts,
   const mlir::Location loc = op->getLoc();
   const std::string cell = parts.cell.str();
   if (context.target().getBackend() == "cpu") {
-    return op->emitOpError() << "unsupported: " << cell
-                             << "_sequence has a kernel for devices only; " << cell
-                             << " is supported";
+    return emitUnsupported(op) << op->getName().stripDialect() << ": " << cell
+                               << "_sequence has a kernel for devices only; " << cell
+                               << " is supported";
   }
   // Neighbours of a step lie side by side; of y, any strides.
   auto dense = [&](Value tensor) {

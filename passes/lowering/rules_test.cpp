@@ -150,14 +150,13 @@ TEST_F(RulesTest, AFamilyHasOneRule) {
 
 TEST_F(RulesTest, AnOpWithoutARuleIsUnsupported) {
   EXPECT_EQ(lower(kTwice, allRules()), "");
-  EXPECT_TRUE(has(error_, "'test.twice' op has no lowering to kernels")) << error_;
-  EXPECT_TRUE(has(error_, "unsupported: no rule is registered for test.twice")) << error_;
+  EXPECT_TRUE(has(error_, "twice has no lowering to kernels")) << error_;
+  EXPECT_TRUE(has(error_, "no rule is registered for test.twice")) << error_;
 }
 
 TEST_F(RulesTest, AFamilyWithoutARuleIsUnsupported) {
   EXPECT_EQ(lower(kFusion, RuleSet()), "");
-  EXPECT_TRUE(has(error_, "unsupported: no rule is registered for fusions of family pointwise"))
-      << error_;
+  EXPECT_TRUE(has(error_, "no rule is registered for fusions of family pointwise")) << error_;
 }
 
 TEST_F(RulesTest, TheErrorOfARuleIsTheErrorOfTheLowering) {

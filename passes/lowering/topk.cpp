@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dialect/error_kind.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include "passes/cuda_architecture.h"
@@ -141,10 +142,11 @@ class TopkLowering {
                    cudaArchitecture(context_.target().getCpu()).processors);
     }
     if (cut_.parts == 0) {
-      return topk_.emitOpError()
-             << "takes " << k_ << " of " << count_ << " elements of " << typeOf(x_).getElementType()
-             << "; unsupported: the nearest supported forms on a device are rows of at most "
-             << kMostMerged << " or k up to " << kMostListed / 2;
+      return emitUnsupported(topk_)
+             << topk_->getName().stripDialect() << " takes " << k_ << " of " << count_
+             << " elements of " << typeOf(x_).getElementType()
+             << "; the nearest supported forms on a device are rows of at most " << kMostMerged
+             << " or k up to " << kMostListed / 2;
     }
     wordBytes_ = wordBytes(bytes, count_, cut_.parts > 1);
     if (cut_.parts > 1) {

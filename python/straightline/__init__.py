@@ -14,10 +14,12 @@ from straightline.errors import (
     UnsupportedError,
     UserError,
 )
+from straightline.options import CompileOptions
 
 __all__ = [
     "CacheInfo",
     "CacheWarning",
+    "CompileOptions",
     "CompiledFunction",
     "GuardError",
     "InternalError",

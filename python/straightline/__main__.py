@@ -6,13 +6,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from straightline import coverage
 from straightline.bench import command as bench_command
 from straightline.cache import cache_info, clear_cache
 from straightline.compile_mlir import compile_mlir
 from straightline.errors import StraightlineError
+from straightline.options import CompileOptions
 
 
 def _cache(action: str) -> None:
@@ -31,9 +34,8 @@ def _cache(action: str) -> None:
 
 def _compile(parsed: argparse.Namespace) -> int:
     try:
-        compiled = compile_mlir(
-            parsed.module, parsed.parameters, threads=parsed.threads, emit=parsed.emit, cpu=parsed.cpu
-        )
+        options = CompileOptions(**{option.name: getattr(parsed, option.name) for option in fields(CompileOptions)})
+        compiled = compile_mlir(parsed.module, parsed.parameters, options=options)
     except StraightlineError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
@@ -42,6 +44,33 @@ def _compile(parsed: argparse.Namespace) -> int:
     else:
         print(compiled.code if parsed.show == "code" else compiled.ir(parsed.show))
     return 0
+
+
+def _route(text: str) -> tuple[str, str]:
+    op, _, kernel = text.partition("=")
+    return op, kernel
+
+
+class _Routes(argparse.Action):
+    """`--routes OP=KERNEL ...` as a dict."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        setattr(namespace, self.dest, dict(values))
+
+
+def _add_options(command: argparse.ArgumentParser) -> None:
+    """A flag for each of `CompileOptions`, which validates what is given."""
+    for option in fields(CompileOptions):
+        about: dict[str, Any] = {"default": option.default, "help": option.metadata["help"]}
+        if "bool" in str(option.type):
+            about["action"] = argparse.BooleanOptionalAction
+        elif option.name == "threads":
+            about["type"] = int
+        elif option.name == "allow":
+            about.update(nargs="+", metavar="BACKEND")
+        elif option.name == "routes":
+            about.update(nargs="+", type=_route, action=_Routes, metavar="OP=KERNEL")
+        command.add_argument("--" + option.name.replace("_", "-"), **about)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,9 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module.add_argument("module", type=Path, help="a .mlir file")
     module.add_argument("--parameters", type=Path, help="a safetensors file with what the module declares")
     module.add_argument("--show", choices=("explain", "code", "op", "kernel"), default="explain", help="what to print")
-    module.add_argument("--emit", choices=("cpp", "python"), default="cpp", help="the language of the code")
-    module.add_argument("--threads", type=int, help="team size to plan for")
-    module.add_argument("--cpu", default="", help="an LLVM CPU name or level; by default this machine's")
+    _add_options(module)
     ops = commands.add_parser("coverage", help="which ops have a kernel for which element types and targets")
     ops.add_argument("--target", nargs="+", default=list(coverage.TARGETS), help="cpu, or cuda:sm_NN")
     bench = commands.add_parser("bench", help="what a call costs here, with PyTorch, ONNX Runtime and OpenVINO")

@@ -10,6 +10,8 @@
 #include <atomic>
 #include <chrono>
 #include <future>
+#include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -412,29 +414,117 @@ class CompilingThread {
   std::future<void> done_;
 };
 
-Compilation compileModule(const Module& module, const std::string& cpu, int32_t threads,
-                          const std::string& pipeline, bool emitOnly, bool cache,
-                          Progress* progress, int32_t team, double teamFromUs,
-                          int32_t kernelsPerUnit, int32_t device) {
+/// sl_compile_options of keyword arguments, with what its fields point to.
+class Options {
+ public:
+  Options(const py::kwargs& named, sl_progress* progress) {
+    options_.size = sizeof(options_);
+    options_.progress = progress;
+    options_.internal = &internal_;
+    internal_.size = sizeof(internal_);
+    for (const auto& [name, value] : named) {
+      set(py::cast<std::string>(name), value);
+    }
+  }
+  Options(const Options&) = delete;
+  Options& operator=(const Options&) = delete;
+  const sl_compile_options* get() const { return &options_; }
+
+ private:
+  const char* text(py::handle value) {
+    return texts_.emplace_back(py::cast<std::string>(value)).c_str();
+  }
+
+  const sl_pair* pairs(py::handle value, int32_t* count, std::vector<sl_pair>* pairs) {
+    for (const auto& [key, text_of] : py::cast<py::dict>(value)) {
+      pairs->push_back({text(key), text(text_of)});
+    }
+    *count = static_cast<int32_t>(pairs->size());
+    return pairs->data();
+  }
+
+  bool setText(const std::string& name, py::handle value) {
+    const std::map<std::string, const char**> fields = {
+        {"cpu", &options_.cpu},        {"target", &options_.target},
+        {"launch", &options_.launch},  {"tf32", &options_.tf32},
+        {"prefer", &internal_.prefer}, {"device_backend", &internal_.device_backend}};
+    const auto field = fields.find(name);
+    if (field != fields.end()) {
+      *field->second = text(value);
+    }
+    return field != fields.end();
+  }
+
+  bool setNumber(const std::string& name, py::handle value) {
+    const std::map<std::string, int32_t*> fields = {
+        {"threads", &options_.threads},
+        {"team", &options_.team},
+        {"device", &options_.device},
+        {"emit_only", &options_.emit_only},
+        {"kernels_per_unit", &internal_.kernels_per_unit},
+        {"list_candidates", &internal_.list_candidates},
+        {"profile", &internal_.profile},
+        {"poison", &internal_.poison},
+        {"every_lane", &internal_.every_lane}};
+    const auto field = fields.find(name);
+    if (field != fields.end()) {
+      *field->second = py::cast<int32_t>(py::int_(py::reinterpret_borrow<py::object>(value)));
+    }
+    return field != fields.end();
+  }
+
+  bool setSwitch(const std::string& name, py::handle value) {
+    const std::map<std::string, int32_t*> fields = {{"freeze", &options_.freeze},
+                                                    {"lanes", &options_.lanes},
+                                                    {"winograd", &options_.winograd},
+                                                    {"cache", &options_.cache}};
+    const auto field = fields.find(name);
+    if (field != fields.end()) {
+      *field->second = py::cast<bool>(value) ? SL_SWITCH_ON : SL_SWITCH_OFF;
+    }
+    return field != fields.end();
+  }
+
+  void set(const std::string& name, py::handle value) {
+    if (setText(name, value) || setNumber(name, value) || setSwitch(name, value)) {
+      return;
+    }
+    if (name == "team_from_us") {
+      options_.team_from_us = py::cast<double>(value);
+    } else if (name == "allow") {
+      allow_.reserve(1);  // an empty list is not no list
+      for (py::handle backend : value) {
+        allow_.push_back(text(backend));
+      }
+      options_.allow = allow_.data();
+      options_.allow_count = static_cast<int32_t>(allow_.size());
+    } else if (name == "routes") {
+      options_.routes = pairs(value, &options_.route_count, &routes_);
+    } else if (name == "choices") {
+      internal_.choices = pairs(value, &internal_.choice_count, &choices_);
+    } else {
+      throw py::type_error("unknown option '" + name + "'");
+    }
+  }
+
+  sl_compile_options options_{};
+  sl_internal_options internal_{};
+  std::list<std::string> texts_;  ///< a list: what points into it stays right
+  std::vector<const char*> allow_;
+  std::vector<sl_pair> routes_;
+  std::vector<sl_pair> choices_;
+};
+
+Compilation compileModule(const Module& module, Progress* progress, const py::kwargs& named) {
   Progress unseen;
   sl_progress* const told = (progress != nullptr ? progress : &unseen)->get();
-  const sl_compile_options options{sizeof(sl_compile_options),
-                                   cpu.c_str(),
-                                   threads,
-                                   pipeline.c_str(),
-                                   emitOnly ? 1 : 0,
-                                   cache ? 0 : 1,
-                                   told,
-                                   team,
-                                   teamFromUs,
-                                   kernelsPerUnit,
-                                   device};
+  const Options options(named, told);
   sl_compilation* compilation = nullptr;
   sl_text* error = nullptr;
   int32_t kind = SL_ERROR_NONE;
   // On a thread of its own, so that this one can look for Ctrl-C and for the end of the process.
   const CompilingThread thread(
-      [&] { kind = sl_compile(module.get(), &options, &compilation, &error); });
+      [&] { kind = sl_compile(module.get(), options.get(), &compilation, &error); });
   while (!thread.waited()) {
     const bool ending = thread.toEnd();
     const bool interrupted = !ending && PyErr_CheckSignals() != 0;
@@ -456,9 +546,14 @@ Compilation compileModule(const Module& module, const std::string& cpu, int32_t 
   return Compilation(compilation);
 }
 
-std::string routesOf(const std::string& pipeline) {
+void checkOptions(const py::kwargs& named) {
+  sl_text* error = nullptr;
+  check(sl_compile_options_check(Options(named, nullptr).get(), &error), error);
+}
+
+std::string routesOf(const py::kwargs& named) {
   sl_text *error = nullptr, *out = nullptr;
-  check(sl_routes(pipeline.c_str(), &out, &error), error);
+  check(sl_routes(Options(named, nullptr).get(), &out, &error), error);
   return toStr(out);
 }
 
@@ -551,16 +646,12 @@ PYBIND11_MODULE(_compiler, m) {
       .def("run", &Timing::run, py::arg("seconds"),
            "Calls it for so long, at least twice; the least microseconds of a call.");
 
-  m.def("compile", &compileModule, py::arg("module"), py::kw_only(), py::arg("cpu") = "",
-        py::arg("threads") = 1, py::arg("pipeline") = "", py::arg("emit_only") = false,
-        py::arg("cache") = true, py::arg("progress") = py::none(), py::arg("team") = 0,
-        py::arg("team_from_us") = 0.0, py::arg("kernels_per_unit") = 1, py::arg("device") = 0,
-        "Compiles a module; the GIL is released meanwhile. For `team` threads instead where the "
-        "estimate is more than team_from_us.");
+  m.def("compile", &compileModule, py::arg("module"), py::kw_only(), py::arg("progress") = nullptr,
+        "Compiles a module of the op dialect; options are those of sl_compile_options.");
   pthread_atfork(nullptr, nullptr, [] { live_ = new Running(); });
   py::module_::import("atexit").attr("register")(py::cpp_function(&endCompilations));
-  m.def("routes_json", &routesOf, py::arg("pipeline"),
-        "The routes of an option text and of the environment, as JSON.");
+  m.def("check_options", &checkOptions, "Raises UserError for options that cannot be honoured.");
+  m.def("routes_json", &routesOf, "The routes of the options and of the environment, as JSON.");
   m.def("cache_info", &cacheInfo, "Place, size and counts of the disk cache.");
   m.def("cache_clear", &sl_cache_clear, "Deletes all entries of the disk cache; returns how many.");
   m.def("opt_main", &optMain, py::arg("arguments"),

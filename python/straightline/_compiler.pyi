@@ -80,21 +80,16 @@ class Timing:
     def run(self, seconds: float) -> float:
         """Calls it for so long, at least twice; the least microseconds of a call."""
 
-def compile(
-    module: Module,
-    *,
-    cpu: str = "",
-    threads: int = 1,
-    pipeline: str = "",
-    emit_only: bool = False,
-    cache: bool = True,
-    progress: Progress | None = None,
-    team: int = 0,
-    team_from_us: float = 0.0,
-    kernels_per_unit: int = 1,
-    device: int = 0,
-) -> Compilation: ...
-def routes_json(pipeline: str) -> str: ...
+def compile(module: Module, *, progress: Progress | None = None, **options: Any) -> Compilation:
+    """Compiles a module; options are the fields of `sl_compile_options` and `sl_internal_options` by name.
+
+    `allow` is a sequence; `routes` and `choices` are dicts; switches are bools.
+    """
+
+def check_options(**options: Any) -> None:
+    """Raises UserError for options of `compile` that cannot be honoured; looks at no module and at no environment."""
+
+def routes_json(**options: Any) -> str: ...
 def cache_info() -> dict[str, Any]: ...
 def cache_clear() -> int: ...
 def opt_main(arguments: Sequence[str]) -> int: ...

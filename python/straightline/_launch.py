@@ -6,22 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from straightline import _call
-from straightline.errors import UnsupportedError, UserError
-
-_WAYS = ("stream", "graph")
-
-
-def check(launch: object, place: str) -> None:
-    """Raises for what is no way to launch, and for a graph where there is no device.
-
-    Args:
-        launch: What the user gave; None: choose.
-        place: "cpu", or the device that the program is for.
-    """
-    if launch is not None and (not isinstance(launch, str) or launch not in _WAYS):
-        raise UserError(f"launch is {launch!r} but must be None, 'stream' or 'graph'")
-    if launch == "graph" and place == "cpu":
-        raise UserError("launch is 'graph' but the program is for the cpu: only a cuda device takes graphs")
+from straightline.errors import UnsupportedError
 
 
 def chosen(launch: str | None, place: str, program: _call.ProgramCapsule) -> tuple[str | None, str]:

@@ -121,17 +121,14 @@ def _is_on_cuda(tensor: Any) -> bool:
     return getattr(getattr(tensor, "device", None), "type", "cpu") == "cuda"
 
 
-def check_options(*, devices: object, tune: bool, place: str, tensors: Iterable[Any]) -> None:
-    """Raises for options that mean nothing on a CUDA device, or nothing on one that is not here.
+def check_options(*, tune: bool, place: str, tensors: Iterable[Any]) -> None:
+    """Raises for options that mean nothing on a CUDA device that is not here.
 
     Args:
-        devices: `_device` of `compile`.
         tune: Whether ways are to be measured.
         place: The target, "cuda:sm_NN".
         tensors: The example inputs, or what stands for them.
     """
-    if devices:
-        raise UserError(f"_device is {devices!r} but the target is a cuda device already")
     if tune and not any(map(_is_on_cuda, tensors)):
         raise UserError(
             f"tune=True measures on the device, but the target is {place} and the example inputs are on the cpu: "

@@ -10,29 +10,30 @@ from straightline.errors import UserError
 
 _VARIABLE = "STRAIGHTLINE_THREADS"
 #: Largest team of the runtime.
-_LARGEST = 256
+LARGEST_TEAM = 256
 #: Below this many microseconds a second thread costs more than it brings: its start and end take about 0.5.
 _WORTH_A_TEAM_US = 10.0
 
 
-def plan(argument: object) -> dict[str, int | float]:
+def plan(threads: int | None) -> dict[str, int | float]:
     """What the compiler is told: a team of a certain size, or one where the program is estimated to be worth it.
 
+    Args:
+        threads: The option, which is valid.
+
     Raises:
-        UserError: The argument, or without one the environment variable, is no number of threads.
+        UserError: Without one the environment variable is no number of threads.
     """
-    if argument is not None:
-        if not isinstance(argument, int) or isinstance(argument, bool) or not 1 <= argument <= _LARGEST:
-            raise UserError(f"threads is {argument!r} but must be a whole number from 1 to {_LARGEST}, or None")
-        return {"threads": argument}
+    if threads is not None:
+        return {"threads": threads}
     return {"threads": 1, "team": _team(), "team_from_us": _WORTH_A_TEAM_US}
 
 
 def _team() -> int:
     value = os.environ.get(_VARIABLE, "")
     if value:
-        if not (value.isascii() and value.isdecimal() and 1 <= int(value) <= _LARGEST):
-            raise UserError(f"{_VARIABLE} is {value!r} but must be a whole number from 1 to {_LARGEST}")
+        if not (value.isascii() and value.isdecimal() and 1 <= int(value) <= LARGEST_TEAM):
+            raise UserError(f"{_VARIABLE} is {value!r} but must be a whole number from 1 to {LARGEST_TEAM}")
         return int(value)
     torch, cores = imported_torch(), len(os.sched_getaffinity(0))
-    return min(cores if torch is None else min(torch.get_num_threads(), cores), _LARGEST)
+    return min(cores if torch is None else min(torch.get_num_threads(), cores), LARGEST_TEAM)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tune=True`: measures the ways in which each contraction could be done, and keeps what was fastest in a readable file.
 
-What there is to measure comes from the compiler (`list_candidates=true`): for each distinct contraction of fixed sizes a small
+What there is to measure comes from the compiler (`list_candidates`): for each distinct contraction of fixed sizes a small
 module of its own and the candidates, of which the first is the estimates' choice. All candidates are compiled first, several at
 once, and then timed with nothing beside them; the programs of one contraction are visited in turn, so that a machine that slows
 down slows all of them down. The file says nothing that is executed: its choice counts only where it is one of the candidates that
@@ -93,8 +93,8 @@ class Tuning:
             _write(self._path(), machine, fresh)
         chosen = {**found, **fresh}
         self.by_key.update(chosen)
-        words = "".join(f" choice.{key}={measured.chosen}" for key, measured in chosen.items())
-        return {**plain, "threads": threads, "pipeline": options["pipeline"] + words}
+        choices = {key: measured.chosen for key, measured in chosen.items()}
+        return {**plain, "threads": threads, "choices": choices}
 
     def explain(self, statements: list[dict[str, Any]]) -> None:
         """Adds to the statements what was measured."""
@@ -153,8 +153,7 @@ class Tuning:
 def _compile(row: Mapping[str, Any], candidate: str, options: Mapping[str, Any]) -> _compiler.Compilation:
     """A candidate's program. Each has a module of its own, for one is compiled by one thread at a time."""
     module = _compiler.Module.parse(row["module"], "tuning")
-    words = f" profile=true choice.{row['key']}={candidate}"
-    return _compiler.compile(module, **{**options, "pipeline": options["pipeline"] + words})
+    return _compiler.compile(module, **{**options, "profile": True, "choices": {row["key"]: candidate}})
 
 
 def _least_times(
@@ -186,9 +185,7 @@ def _least_times(
 
 
 def _listing(module: _compiler.Module, options: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: options[name] for name in ("cpu", "threads", "team", "team_from_us") if name in options}
-    pipeline = options["pipeline"] + " list_candidates=true"
-    return json.loads(_compiler.compile(module, emit_only=True, pipeline=pipeline, **kept).explain_json)
+    return json.loads(_compiler.compile(module, **options, emit_only=True, list_candidates=True).explain_json)
 
 
 def _fits(measured: Measured | None, row: Mapping[str, Any]) -> bool:

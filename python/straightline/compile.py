@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import json
 import os
-import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +21,7 @@ from straightline import (
     _emitted,
     _ending,
     _frameworks,
+    _internal,
     _launch,
     _paths,
     _signature,
@@ -37,6 +35,7 @@ from straightline._progress import CompileProgress
 from straightline._tuning import Tuning, processor
 from straightline.errors import CacheWarning, CopyError, UnsupportedError, UserError
 from straightline.module_builder import ModuleBuilder
+from straightline.options import CompileOptions, takes_options
 from straightline.parameters import ParameterTable, copied
 
 _INSTEAD_OF_A_COPY = (
@@ -228,31 +227,15 @@ def _grouped(functions: Sequence[CompiledFunction]) -> CompiledFunction:
     return first
 
 
+@takes_options
 def compile(
     model: Any,
     args: Sequence[Any] | list[tuple[Any, ...]] = (),
     kwargs: Mapping[str, Any] | list[Mapping[str, Any]] | None = None,
     *,
     dynamic_shapes: Any = None,
-    threads: int | None = None,
-    freeze: bool = True,
-    emit: str = "cpp",
-    fast_path: bool | None = None,
-    reuse_outputs: bool = False,
-    cpu: str = "",
-    target: str | None = None,
-    launch: str | None = None,
-    lanes: bool = True,
-    cache: bool = True,
-    allow: Sequence[str] | None = None,
-    routes: Mapping[str, str] | None = None,
-    winograd: bool = True,
-    tune: bool = False,
-    _prefer: str = "",
-    _device: str = "",
-    _every_lane: bool = False,
-    _kernels_per_unit: int = 1,
-    **unknown: Any,
+    options: CompileOptions | None = None,
+    **changes: Any,
 ) -> Callable[..., Any]:
     """Compiles a model for inputs like the examples.
 
@@ -263,36 +246,9 @@ def compile(
             takes the first that fits.
         kwargs: Example keyword arguments; with several examples one dict for all of them, or a list with one for each.
         dynamic_shapes: As in `torch.export.export`: sizes given as a `torch.export.Dim` may differ between calls.
-        threads: Team size to plan for; by default 1 for small models, and for larger ones `STRAIGHTLINE_THREADS` or else torch's
-            number of threads.
-        freeze: The program keeps what it computes from parameters once (packed weights, folded batch norms). With False it
-            reads them live.
-        emit: "cpp", or "python": the same program as a readable Python function over the same compiled kernels, for looking
-            into it with prints and breakpoints; the same bits, slower between kernels.
-        fast_path: False: calls run the same kernels one by one through an interpreter (`sl.fast_path` around a call overrides
-            it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
-        reuse_outputs: A result that nobody holds any more becomes the result of a later call, which then allocates nothing: calls
-            take turns between two tensors (fixed sizes). A view of a result does not hold it: it changes with later calls. On a
-            device a call takes what one on the same stream made, and not while a graph is captured: a result that another stream
-            reads must be held until that has been done.
-        cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
-        target: "cpu", "cuda" or "cuda:sm_90"; by default where the example inputs are (without any: the model's tensors). Of
-            several CUDA devices it is the one that has them. For a device that is not here give its architecture and examples on
-            the cpu: the program can be looked at then, a call says what is missing.
-        launch: How kernels get to a CUDA device: "stream" (one by one) or "graph" (all of a call at once, and only what changed
-            since the last call is told to the driver); by default a graph, where the program can be one.
-        lanes: False: a graph runs everything in one order, also long branches that could run at once and win by it.
-        cache: Use the disk cache of compiled code.
-        allow: Backends that kernels may come from, such as ("native", "onednn"), on a CUDA device of "cuda", "cublaslt", "cudnn"
-            and "aten"; by default all. Without "aten" an op that only the framework has is refused, with its source line.
-        routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
-            estimates say; "aten" for any op: torch's. Before routes of the environment (docs/reference/options.md).
-        winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per
-            layer what its error is.
-        tune: Measure the ways in which each contraction of fixed sizes could be done on this machine instead of estimating
-            them, and keep the choices in `tuning.json` beside the compiled code: seconds the first time, none later. For a CUDA
-            device the example inputs must be on it.
-        unknown: Refused, with the names that are near.
+        options: What `CompileOptions` says; by default its defaults.
+        changes: Options by name, such as `freeze=False`, over those of `options`. An unknown name is refused with those that are
+            near.
 
     Returns:
         A callable with the model's signature and the attributes `code`, `ir(level)`, `explain()`, `parameters()`,
@@ -303,6 +259,44 @@ def compile(
         UnsupportedError: Lists every op that has no kernel, with its source line.
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
+    torch = _torch_for(model)
+    chosen = CompileOptions.of(options, changes, compile)
+    _aten_calls.install()
+    path = _paths.chosen(chosen.fast_path)
+    examples = _examples(args, kwargs)
+    if isinstance(model, torch.export.ExportedProgram) and len(examples) > 1:
+        raise UserError(f"an ExportedProgram has one example of its own but {len(examples)} are given")
+    place, number = _place(model, examples, chosen)
+    request = _request(chosen, place, number)
+    with _ending.held_off(), kept_interrupts() as check_interrupts, CompileProgress() as progress:
+        tuning = None
+        if chosen.tune:
+            machine = processor() if place == "cpu" else _targets.machine(number)
+            tuning = Tuning(progress, check_interrupts, chosen.cache, machine, chosen.launch == "stream")
+        allows_aten = chosen.allow is None or "aten" in chosen.allow
+        where = _Where(place.partition(":")[0], allows_aten, _to_aten(request))
+        captures = [_Capture(model, *example, dynamic_shapes, where) for example in examples]
+        check_interrupts()
+        _check_distinct(captures)
+        first = captures[0].captured
+        read = {name for capture in captures for name in capture.captured.parameters}
+        table = ParameterTable(first.tensors, first.persistent, read)
+        functions = []
+        copies: dict[int, Any] = {}
+        for capture in captures:
+            compilation = _compile(capture.module, progress, tuning, **request)
+            function = capture.function(
+                model, compilation, table, chosen, path=path, copies=copies, place=place, tuning=tuning
+            )
+            functions.append(function)
+    if isinstance(functions[0], CompiledElsewhere):
+        functions[0]._others = tuple(functions[1:])
+        return functions[0]
+    return _grouped(functions)
+
+
+def _torch_for(model: object) -> Any:
+    """The module torch, where `model` is something that it may capture."""
     if isinstance(model, (str, bytes, os.PathLike)):
         raise UserError(f"model is a {type(model).__name__}: sl.compile_mlir compiles mlir text and files")
     if isinstance(model, _Methods):
@@ -314,88 +308,35 @@ def compile(
             f"compile captures models by torch, which cannot be imported ({error}): pip install 'straightline[torch]'; "
             "sl.compile_mlir does without"
         ) from error
-
     if _frameworks.imported_torch() is None:
-        raise UserError(
-            f"compile captures models by torch, but this process's 'torch' is {_frameworks.not_pytorch(torch)}"
-        )
-    _refuse_unknown(unknown)
-    _check_options(
-        freeze=freeze,
-        emit=emit,
-        fast_path=fast_path,
-        reuse_outputs=reuse_outputs,
-        cpu=cpu,
-        cache=cache,
-        routes=routes,
-        winograd=winograd,
-        tune=tune,
-        lanes=lanes,
-    )
-    team = _threads.plan(threads)
-    _aten_calls.install()
-    path = _paths.chosen(fast_path)
-    examples = _examples(args, kwargs)
-    if isinstance(model, torch.export.ExportedProgram) and len(examples) > 1:
-        raise UserError(f"an ExportedProgram has one example of its own but {len(examples)} are given")
-    options = f"freeze={'true' if freeze else 'false'}"
-    # For tests: a backend whose kernels are taken wherever they accept, one on whose device everything runs, and kernels that
-    # nobody will ask for again, which clang compiles faster together.
-    options += f" prefer={_prefer}" if _prefer else ""
-    options += f" device={_device}" if _device else ""
-    options += "" if winograd else " avoid=native.winograd"
-    options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
+        why = _frameworks.not_pytorch(torch)
+        raise UserError(f"compile captures models by torch, but this process's 'torch' is {why}")
+    return torch
+
+
+def _place(
+    model: Any, examples: list[tuple[Sequence[Any], Mapping[str, Any]]], options: CompileOptions
+) -> tuple[str, int]:
+    """Where the program runs, "cpu" or "cuda:sm_NN", and the number of the device. Refuses options that mean nothing there."""
+    import torch
+
     is_exported = isinstance(model, torch.export.ExportedProgram)
     leaves = ([] if is_exported else torch.utils._pytree.tree_leaves(examples)) or _targets.stand_ins(model)
     number = _targets.number_of(leaves)
-    place = _targets.chosen(target, leaves, number)
-    allowed = _allowed_backends(allow, place.partition(":")[0])
-    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
-    _launch.check(launch, place)
+    place = _targets.chosen(options.target, leaves, number)
+    options.check(place)
     if place != "cpu":
-        _targets.check_options(devices=_device, tune=tune, place=place, tensors=leaves)
+        _targets.check_options(tune=options.tune, place=place, tensors=leaves)
         _targets.open_compiler()
-        rounded = _targets.tf32()
-        options += f" target={place}" + (f" tf32={rounded}" if rounded else "")
-        options += " launch=stream" if launch == "stream" else ""
-        options += " lanes=every" if _every_lane else "" if lanes else " lanes=false"
-        team = {"threads": 1}
-    with _ending.held_off(), kept_interrupts() as check_interrupts, CompileProgress() as progress:
-        tuning = None
-        if tune:
-            machine = processor() if place == "cpu" else _targets.machine(number)
-            tuning = Tuning(progress, check_interrupts, cache, machine, launch == "stream")
-        where = _Where(place.partition(":")[0], "aten" in allowed, _to_aten(options))
-        captures = [_Capture(model, *example, dynamic_shapes, where) for example in examples]
-        check_interrupts()
-        _check_distinct(captures)
-        first = captures[0].captured
-        read = {name for capture in captures for name in capture.captured.parameters}
-        table = ParameterTable(first.tensors, first.persistent, read)
-        functions = []
-        copies: dict[int, Any] = {}
-        for capture in captures:
-            request = {**team, "cpu": cpu, "pipeline": options, "cache": cache, "kernels_per_unit": _kernels_per_unit}
-            request["device"] = number if place != "cpu" else 0
-            compilation = _compile(capture.module, progress, tuning, **request)
-            function = capture.function(
-                model,
-                compilation,
-                table,
-                live=not freeze,
-                python=emit == "python",
-                path=path,
-                reuse=reuse_outputs,
-                copies=copies,
-                place=place,
-                launch=launch,
-                tuning=tuning,
-            )
-            functions.append(function)
-    if isinstance(functions[0], CompiledElsewhere):
-        functions[0]._others = tuple(functions[1:])
-        return functions[0]
-    return _grouped(functions)
+    return place, number
+
+
+def _request(options: CompileOptions, place: str, number: int = 0) -> dict[str, Any]:
+    """What `_compiler.compile` is told."""
+    request = {**options.for_compiler(place), **_internal.current().for_compiler()}
+    if place == "cpu":
+        return {**request, **_threads.plan(options.threads)}
+    return {**request, "threads": 1, "device": number, "tf32": _targets.tf32()}
 
 
 class _Where(NamedTuple):
@@ -407,15 +348,13 @@ class _Where(NamedTuple):
     to_aten: Mapping[str, str] = MappingProxyType({})
 
 
-def _to_aten(options: str) -> dict[str, str]:
+def _to_aten(request: Mapping[str, Any]) -> dict[str, str]:
     """The routes to `aten` of the options and of the environment."""
-    if "=aten" not in options and not any(
-        name.startswith(("STRAIGHTLINE_ROUTE_", "STRAIGHTLINE_ROUTES")) for name in os.environ
-    ):
+    variables = ("STRAIGHTLINE_ROUTE_", "STRAIGHTLINE_ROUTES")
+    if "aten" not in request.get("routes", {}).values() and not any(name.startswith(variables) for name in os.environ):
         return {}
-    return {
-        op: origin for op, (kernel, origin) in json.loads(_compiler.routes_json(options)).items() if kernel == "aten"
-    }
+    routes = json.loads(_compiler.routes_json(**request))
+    return {op: origin for op, (kernel, origin) in routes.items() if kernel == "aten"}
 
 
 class _Capture:
@@ -442,14 +381,11 @@ class _Capture:
         model: Any,
         compilation: _compiler.Compilation,
         table: ParameterTable,
+        options: CompileOptions,
         *,
-        live: bool,
-        python: bool,
         path: tuple[bool, str],
-        reuse: bool,
         copies: dict[int, Any],
         place: str,
-        launch: str | None,
         tuning: Tuning | None,
     ) -> CompiledFunction | CompiledElsewhere:
         """The program with the model's own parameters, bound to the signature of the example.
@@ -457,8 +393,9 @@ class _Capture:
         `place`: "cpu", or a CUDA device; where that or the tensors on it are missing, or it is of another kind, this is
         something to look at.
         """
-        way = _launch.chosen(launch, place, compilation.program)
-        binding = self._binding(model, compilation, table, live=live, path=path, reuse=reuse, launch=way, tuning=tuning)
+        way = _launch.chosen(options.launch, place, compilation.program)
+        binding = self._binding(model, compilation, table, options, path=path, launch=way, tuning=tuning)
+        python = options.emit == "python"
         why = _targets.why_not_here(self._tensors(), place) if place != "cpu" else ""
         if why:
             return CompiledElsewhere(compilation, binding, why, python)
@@ -478,10 +415,9 @@ class _Capture:
         model: Any,
         compilation: _compiler.Compilation,
         table: ParameterTable,
+        options: CompileOptions,
         *,
-        live: bool,
         path: tuple[bool, str],
-        reuse: bool,
         launch: tuple[str | None, str],
         tuning: Tuning | None,
     ) -> _Binding:
@@ -494,7 +430,7 @@ class _Capture:
         return _Binding(
             names=explained["parameters"],
             table=table,
-            live=live,
+            live=not options.freeze,
             kept=frozenset(explained["kept_parameters"]),
             example=", ".join(spec.text for spec in captured.inputs),
             inputs=_signature.input_structure(target, self.args, self.kwargs, positions),
@@ -503,7 +439,7 @@ class _Capture:
                 "kind": "numpy" if self.uses_numpy else "torch",
                 "estimated_us": explained.get("estimated_us", 0.0),
                 "fast_path": path[0],
-                "reuse_outputs": reuse,
+                "reuse_outputs": options.reuse_outputs,
                 "launch": launch[0],
             },
             name=explained["name"],
@@ -635,77 +571,6 @@ def _add_resources(statements: list[dict[str, Any]], images: Sequence[bytes]) ->
     for row in statements:
         if taken := of.get(row["kernel"]):
             row.update(registers=taken.registers, shared_bytes=taken.shared, stack_bytes=taken.stack)
-
-
-def _refuse_unknown(unknown: Mapping[str, Any], function: Callable[..., Any] | None = None) -> None:
-    function = function or compile
-    parameters = inspect.signature(function).parameters.values()
-    known = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD and not p.name.startswith("_")]
-    options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and not p.name.startswith("_")]
-    for name in unknown:
-        near = difflib.get_close_matches(name, known, 2, 0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(options)}"
-        raise UserError(f"unknown option {name!r} of sl.{function.__name__}: {hint}")
-
-
-def _check_options(
-    *,
-    freeze: object,
-    emit: object,
-    fast_path: object,
-    reuse_outputs: object,
-    cpu: object,
-    cache: object,
-    routes: object,
-    winograd: object,
-    tune: object,
-    lanes: object = True,
-) -> None:
-    if not isinstance(cpu, str):
-        raise UserError(f"cpu is {cpu!r} but must be the name of a cpu, or '' for this machine's")
-    if not isinstance(emit, str) or emit not in ("cpp", "python"):
-        raise UserError(f"emit is {emit!r} but must be 'cpp' or 'python'")
-    if fast_path is not None and not isinstance(fast_path, bool):
-        raise UserError(f"fast_path is {fast_path!r} but must be True, False or None")
-    flags = {
-        "freeze": freeze,
-        "reuse_outputs": reuse_outputs,
-        "cache": cache,
-        "winograd": winograd,
-        "tune": tune,
-        "lanes": lanes,
-    }
-    for name, flag in flags.items():
-        if not isinstance(flag, bool):
-            raise UserError(f"{name} is {flag!r} but must be True or False")
-    if routes is not None and not isinstance(routes, Mapping):
-        raise UserError(f"routes is {routes!r} but must be a dict such as {{'linear': 'native'}}")
-    for op, kernel in (routes or {}).items():
-        # What the names mean is the compiler's to say; here only what could not be handed to it.
-        if not all(isinstance(text, str) and re.fullmatch(r"[^\s=]+", text) for text in (op, kernel)):
-            raise UserError(
-                f"routes has {op!r}: {kernel!r}; an entry is an op's name and 'backend' or 'backend.kernel'"
-            )
-
-
-#: The backends that a kernel may come from, by where the program runs; only the first has elementwise and row kernels.
-_BACKENDS = {"cpu": ("native", "onednn", "aten"), "cuda": ("cuda", "cublaslt", "cudnn", "aten")}
-
-
-def _allowed_backends(allow: Sequence[str] | None, device: str = "cpu") -> tuple[str, ...]:
-    backends = _BACKENDS[device]
-    if allow is None:
-        return backends
-    if isinstance(allow, str) or not isinstance(allow, Sequence):
-        raise UserError(f"allow is {allow!r} but must be a sequence of backends, such as {backends[:2]}")
-    for name in allow:
-        if name not in backends:
-            raise UserError(f"allow has the backend {name!r}; valid on {device} are {', '.join(backends)}")
-    if backends[0] not in allow:
-        raise UserError(
-            f"allow is {tuple(allow)} but must have {backends[0]!r}: only it has elementwise and row kernels"
-        )
-    return tuple(name for name in backends if name in allow)
 
 
 def _compile(

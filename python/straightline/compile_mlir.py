@@ -5,22 +5,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from straightline import _aten_calls, _compiler, _launch, _paths, _signature, _threads
+from straightline import _aten_calls, _compiler, _paths, _signature
 from straightline._interrupts import kept_interrupts
 from straightline._progress import CompileProgress
 from straightline._tuning import Tuning, processor
-from straightline.compile import (
-    CompiledFunction,
-    _allowed_backends,
-    _Binding,
-    _check_options,
-    _compile,
-    _refuse_unknown,
-)
+from straightline.compile import CompiledFunction, _Binding, _compile, _request
 from straightline.errors import UnsupportedError, UserError
+from straightline.options import CompileOptions, takes_options
 from straightline.parameters import DeclaredParameter, ParameterTable
 
 #: Element types of the IR, as numpy and torch name them.
@@ -30,23 +24,13 @@ _DTYPES = {
 }  # fmt: skip
 
 
+@takes_options
 def compile_mlir(
     source: str | bytes | os.PathLike[str],
     parameters: Mapping[str, Any] | str | os.PathLike[str] | None = None,
     *,
-    threads: int | None = None,
-    freeze: bool = True,
-    emit: str = "cpp",
-    fast_path: bool | None = None,
-    reuse_outputs: bool = False,
-    cpu: str = "",
-    launch: str | None = None,
-    cache: bool = True,
-    allow: Sequence[str] | None = None,
-    routes: Mapping[str, str] | None = None,
-    winograd: bool = True,
-    tune: bool = False,
-    **unknown: Any,
+    options: CompileOptions | None = None,
+    **changes: Any,
 ) -> CompiledFunction:
     """Compiles a function of the `op` dialect, such as `fn.ir("op")` gives.
 
@@ -56,20 +40,8 @@ def compile_mlir(
         parameters: A numpy array or tensor for each name that the module declares (`op.parameter` and `op.state`): a dict,
             or the path of a safetensors file. A state is updated in the array given; with `freeze` the others are packed
             or copied, else borrowed.
-        threads: Team size to plan for; by default 1 for small models, and for larger ones `STRAIGHTLINE_THREADS`, else torch's
-            number of threads where torch is imported, else all cores.
-        freeze: As in `compile`.
-        emit: As in `compile`.
-        fast_path: As in `compile`.
-        reuse_outputs: As in `compile`.
-        cpu: As in `compile`.
-        launch: As in `compile`; programs from text are for the cpu, where only None and "stream" mean something.
-        cache: As in `compile`.
-        allow: As in `compile`.
-        routes: As in `compile`.
-        winograd: As in `compile`.
-        tune: As in `compile`.
-        unknown: Refused by name.
+        options: What `CompileOptions` says; by default its defaults. Programs from text are for the cpu.
+        changes: Options by name, over those of `options`. An unknown name is refused with those that are near.
 
     Returns:
         A callable that takes the function's arguments, by position or by their `op.name`, as numpy arrays or torch tensors,
@@ -81,36 +53,22 @@ def compile_mlir(
         UnsupportedError: Some op has no kernel.
         InternalError: A bug; the message names the file that keeps what reproduces it.
     """
-    _refuse_unknown(unknown, compile_mlir)
-    _check_options(
-        freeze=freeze,
-        emit=emit,
-        fast_path=fast_path,
-        reuse_outputs=reuse_outputs,
-        cpu=cpu,
-        cache=cache,
-        routes=routes,
-        winograd=winograd,
-        tune=tune,
-    )
-    _launch.check(launch, "cpu")
-    team = _threads.plan(threads)
-    allowed = _allowed_backends(allow)
+    chosen = CompileOptions.of(options, changes, compile_mlir)
+    if chosen.target not in (None, "cpu"):
+        raise UserError(f"target is {chosen.target!r} but must be None or 'cpu': programs from mlir are for the cpu")
+    chosen.check("cpu")
+    request = _request(chosen, "cpu")
     _aten_calls.install()
-    path = _paths.chosen(fast_path)
+    path = _paths.chosen(chosen.fast_path)
     text, name = _text(source)
     module = _compiler.Module.parse(text, name)
     declared = [_declared(row) for row in json.loads(module.parameters_json)]
     table = ParameterTable.of_declared(declared)
     given = _parameters(parameters, declared)
     table.check(given, f"the parameters do not fit {name}")
-    options = f"freeze={'true' if freeze else 'false'}"
-    options += f" allow={'+'.join(allowed)}" if allow is not None else ""
-    options += "" if winograd else " avoid=native.winograd"
-    options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     with kept_interrupts() as check_interrupts, CompileProgress() as progress:
-        tuning = Tuning(progress, check_interrupts, cache, processor()) if tune else None
-        compilation = _compile(module, progress, tuning, **team, cpu=cpu, pipeline=options, cache=cache)
+        tuning = Tuning(progress, check_interrupts, chosen.cache, processor()) if chosen.tune else None
+        compilation = _compile(module, progress, tuning, **request)
     explained = json.loads(compilation.explain_json)
     inputs = [(row["name"] or f"input{i}", row) for i, row in enumerate(explained["inputs"])]
     results = tuple(("tensor", f"result[{i}]", i) for i in range(len(explained["results"])))
@@ -119,7 +77,7 @@ def compile_mlir(
     binding = _Binding(
         names=explained["parameters"],
         table=table,
-        live=not freeze,
+        live=not chosen.freeze,
         kept=frozenset(explained["kept_parameters"]),
         example=", ".join(f"{argument}: {_spelled(row)}" for argument, row in inputs),
         inputs=tuple((argument, _signature.EITHER, ("tensor", argument, i)) for i, (argument, _) in enumerate(inputs)),
@@ -128,13 +86,13 @@ def compile_mlir(
             "kind": "torch" if tensors and all(type(t).__module__.startswith("torch") for t in tensors) else "numpy",
             "estimated_us": explained.get("estimated_us", 0.0),
             "fast_path": path[0],
-            "reuse_outputs": reuse_outputs,
+            "reuse_outputs": chosen.reuse_outputs,
         },
         name=explained["name"],
         path=path,
         tuning=tuning,
     )
-    return binding.first(compilation, given, emit == "python", {})
+    return binding.first(compilation, given, chosen.emit == "python", {})
 
 
 def _text(source: object) -> tuple[str | bytes, str]:

@@ -130,8 +130,7 @@ def emit(example: Example, threads: int, poison: bool) -> tuple[str, Any, list[s
 
     captured = capture(copy.deepcopy(example.model), example.cases[0], {}, example.dynamic_shapes, ModuleBuilder())
     module = captured.builder.finish()
-    pipeline = f"freeze=true poison={'true' if poison else 'false'}"
-    compilation = _compiler.compile(module, cpu=_CPU, threads=threads, pipeline=pipeline, emit_only=True)
+    compilation = _compiler.compile(module, cpu=_CPU, threads=threads, poison=poison, emit_only=True)
     return compilation.code, captured, json.loads(compilation.explain_json)["parameters"]
 
 

@@ -190,8 +190,7 @@ def _ways_are_measured() -> None:
 
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Softmax(-1)).eval()
     module = _compiler.Module.parse(compiled(model, (torch.randn(8, 64),), "stream").ir("op"))
-    pipeline = "freeze=true target=cuda:sm_90"
-    options = {"pipeline": pipeline, "threads": 1, "cache": False, "device": 0}
+    options = {"target": "cuda:sm_90", "threads": 1, "cache": False, "device": 0}
     for launch in _LAUNCHES:
         before = _call.cuda_calls()
         with CompileProgress() as progress:
@@ -204,7 +203,7 @@ def _ways_are_measured() -> None:
     assert key.endswith("@sm_90") and tuning.timed == len(measured.times) >= 2, (key, measured)
     assert all(us > 0 for us in measured.times.values()), measured
     for candidate in measured.times:
-        made = _compiler.compile(module, **{**options, "pipeline": f"{pipeline} choice.{key}={candidate}"})
+        made = _compiler.compile(module, **{**options, "choices": {key: candidate}})
         assert f"measured: {candidate};" in made.explain_json, candidate
 
 

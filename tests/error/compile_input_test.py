@@ -34,6 +34,31 @@ def test_refused_tensors(name: str) -> None:
     refuses(case.compile_class, f"'y'.*{case.compile_words}", add, (X, case.make()))
 
 
+_SPARSE: dict[str, Any] = {
+    "coo": lambda: torch.eye(4).to_sparse(),
+    "csr": lambda: torch.eye(4).to_sparse_csr(),
+    "csc": lambda: torch.eye(4).to_sparse_csc(),
+    "bsr": lambda: torch.eye(4).to_sparse_bsr((2, 2)),
+    "hybrid": lambda: torch.ones(4, 4, 2).to_sparse(1),
+}
+
+
+@pytest.mark.parametrize("layout", _SPARSE)
+def test_sparse_tensors_are_refused_in_words(layout: str) -> None:
+    """Wherever one may stand: as an example, with named sizes, among several, in an exported program, as an argument and as `out`."""
+    sparse = _SPARSE[layout]()
+    size = torch.export.Dim("b", min=2, max=9)
+    words = f"layout {sparse.layout}"
+    refuses(sl.UnsupportedError, f"'x' has {words}", lambda x: x * 2, (sparse,))
+    refuses(sl.UnsupportedError, f"'x' has {words}", lambda x: x * 2, (sparse,), dynamic_shapes=({0: size},))
+    refuses(sl.UnsupportedError, f"'x' has {words}", lambda x: x * 2, [(torch.eye(4),), (sparse,)])
+    refuses(sl.UnsupportedError, words, torch.export.export(nn.Identity(), (sparse,)), ())
+    compiled = sl.compile(lambda x: x * 2, (torch.eye(4),), dynamic_shapes=({0: size},))
+    for call in (lambda: compiled(sparse), lambda: compiled(torch.eye(4), out=sparse)):
+        with pytest.raises(sl.UserError, match=f"has the sparse {words}: give a dense tensor"):
+            call()
+
+
 def test_nested_input_is_named_by_its_place() -> None:
     refuses(sl.UserError, r"'d\['a'\]\[1\]' is on device meta", lambda d: d["a"][0], ({"a": [X, X.to("meta")]},))
 

@@ -43,8 +43,10 @@ def test_emitted_code_that_does_not_compile(dump: Path) -> None:
     message = str(caught.value)
     assert "emitted unit odd does not compile" in message
     assert "no_such_family.h' file not found" in message
-    path = Path(re.search(r"its text is kept in (\S+)", message)[1])  # type: ignore[index]
+    assert "\n" not in message
+    path = Path(re.search(r"its text is kept in (\S+)$", message)[1])  # type: ignore[index]
     assert path.parent == dump and "sl::no_such_family<" in path.read_text()
+    assert "// " in path.read_text().splitlines()[-1]
     works()
 
 
@@ -57,7 +59,9 @@ def test_a_pass_that_fails_keeps_the_module(dump: Path) -> None:
     module = builder.finish()
     with pytest.raises(sl.InternalError, match="extent 'b' of .* has no op.symbol") as caught:
         _compiler.compile(module)
-    kept = [Path(path) for path in re.findall(r"(?:kept in|came:) (\S+)", str(caught.value))]
+    assert "\n" not in str(caught.value)
+    kept = [Path(path) for path in re.findall(r"(?:kept|came) in (\S+)", str(caught.value))]
     assert len(kept) == 2 and all(path.parent == dump for path in kept)
+    assert "// a pass failed" in kept[0].read_text() and "has no op.symbol" in kept[0].read_text()
     _compiler.Module.parse(kept[0].read_text())
     works()

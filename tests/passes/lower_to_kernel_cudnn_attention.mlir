@@ -61,7 +61,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.routes = {sca
 // A route that cannot be followed says why; without it another kernel takes such a mask.
 module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.routes = {scaled_dot_product_attention = ["cudnn", "the test"]}} {
   func.func @refused(%q: tensor<1x4x16x64xf16>, %m: tensor<16x16xi1>) -> tensor<1x4x16x64xf16> {
-    // expected-error @+1 {{invalid: route scaled_dot_product_attention = cudnn (the test) cannot be honoured: cudnn.attention: mask is bool8, needs float32 or the type of q}}
+    // expected-error @+1 {{scaled_dot_product_attention: route scaled_dot_product_attention = cudnn (the test) cannot be honoured: cudnn.attention: mask is bool8, needs float32 or the type of q}}
     %y = op.scaled_dot_product_attention %q, %q, %q mask %m {is_causal = false} : (tensor<1x4x16x64xf16>, tensor<1x4x16x64xf16>, tensor<1x4x16x64xf16>, tensor<16x16xi1>) -> tensor<1x4x16x64xf16>
     return %y : tensor<1x4x16x64xf16>
   }

@@ -60,7 +60,7 @@ kernel.func @relu(!flat) outs(!flat) schedule(<"any", shape = {n = #kernel.exten
 !t = !kernel.buffer<8xf32>
 kernel.program @in_place target(<"cpu", "x86-64-v3">) {
   kernel.queue @team backend("cpu")
-  // expected-error@+1 {{updates the input "x" in place; unsupported: that on a device with its own memory}}
+  // expected-error@+1 {{updates the input "x" in place; that on a device with its own memory}}
   kernel.run (%x "x" readwrite: !t) outs() {
     kernel.return
   }
@@ -71,7 +71,7 @@ kernel.program @in_place target(<"cpu", "x86-64-v3">) {
 !t = !kernel.buffer<[8, 4] x f32, strides [1, 8]>
 kernel.program @strided target(<"cpu", "x86-64-v3">) {
   kernel.queue @team backend("cpu")
-  // expected-error@+1 {{has an argument of type '!kernel.buffer<8x4xf32, strides [1, 8]>'; unsupported: copying other than dense rows to a device}}
+  // expected-error@+1 {{has an argument of type '!kernel.buffer<8x4xf32, strides [1, 8]>'; copying other than dense rows to a device}}
   kernel.run (%x "x": !t) outs() {
     kernel.return
   }
@@ -83,7 +83,7 @@ kernel.program @strided target(<"cpu", "x86-64-v3">) {
 kernel.program @scalar target(<"cpu", "x86-64-v3">) {
   kernel.queue @team backend("cpu")
   kernel.run (%x "x": !t) outs() {
-    // expected-error@+1 {{cannot be placed; unsupported: this statement on the device 'late'}}
+    // expected-error@+1 {{cannot be placed; this statement on the device 'late'}}
     %n = kernel.load %x[] : !t -> i64
     kernel.return
   }

@@ -96,7 +96,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.tf32 = "convo
 module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.routes = {convolution = ["cudnn", "the test"]}} {
   func.func @routed(%x: tensor<1x8x9x9xf64>) -> tensor<1x8x9x9xf64> {
     %w = op.parameter "w" : tensor<8x8x3x3xf64>
-    // expected-error @+1 {{invalid: route convolution = cudnn (the test) cannot be honoured: cudnn.convolution: operand 0 is float64, needs 16 or 32 bits}}
+    // expected-error @+1 {{convolution: route convolution = cudnn (the test) cannot be honoured: cudnn.convolution: operand 0 is float64, needs 16 or 32 bits}}
     %y = op.convolution %x, %w {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 1, 1>, stride = array<i64: 1, 1>, transposed = false}
         : (tensor<1x8x9x9xf64>, tensor<8x8x3x3xf64>) -> tensor<1x8x9x9xf64>
     return %y : tensor<1x8x9x9xf64>

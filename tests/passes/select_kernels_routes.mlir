@@ -29,7 +29,7 @@ module attributes {op.routes = {convolution = ["native.winograd", "routes.txt:4"
 module attributes {op.routes = {linear = ["native.gemv", "STRAIGHTLINE_ROUTE_linear"]}} {
   func.func @refused(%x: tensor<32x64xf32>) -> tensor<32x10xf32> {
     %w = op.parameter "w" : tensor<10x64xf32>
-    // expected-error @+1 {{invalid: route linear = native.gemv (STRAIGHTLINE_ROUTE_linear) cannot be honoured: native.gemv: m=32, needs 1 to 4}}
+    // expected-error @+1 {{linear: route linear = native.gemv (STRAIGHTLINE_ROUTE_linear) cannot be honoured: native.gemv: m=32, needs 1 to 4}}
     %y = op.linear %x, %w : (tensor<32x64xf32>, tensor<10x64xf32>) -> tensor<32x10xf32>
     return %y : tensor<32x10xf32>
   }

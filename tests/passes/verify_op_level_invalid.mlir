@@ -38,7 +38,7 @@ func.func @parameters() {
 
 // -----
 
-// expected-error @+1 {{unsupported: 'tensor<1x1x1x1x1x1x1x1x1xf32>' has rank 9; the nearest supported form has rank 8}}
+// expected-error @+1 {{'tensor<1x1x1x1x1x1x1x1x1xf32>' has rank 9; the nearest supported form has rank 8}}
 func.func @rank(%x: tensor<1x1x1x1x1x1x1x1x1xf32>) {
   return
 }
@@ -46,7 +46,7 @@ func.func @rank(%x: tensor<1x1x1x1x1x1x1x1x1xf32>) {
 // -----
 
 func.func @size(%x: tensor<1x1xf32>) {
-  // expected-error @+1 {{invalid: 'tensor<4611686018427387904x8xf32>' is larger than any memory}}
+  // expected-error @+1 {{'tensor<4611686018427387904x8xf32>' is larger than any memory}}
   %y = op.expand %x : (tensor<1x1xf32>) -> tensor<4611686018427387904x8xf32>
   return
 }
@@ -54,7 +54,7 @@ func.func @size(%x: tensor<1x1xf32>) {
 // -----
 
 func.func @nothing(%x: tensor<0x3xf32>) {
-  // expected-error @+1 {{invalid: 'op.amax' over dim 0 of 'tensor<0x3xf32>', which has size 0, has no result}}
+  // expected-error @+1 {{'op.amax' over dim 0 of 'tensor<0x3xf32>', which has size 0, has no result}}
   %y = op.amax %x {dims = array<i64: 0>, keepdim = false} : (tensor<0x3xf32>) -> tensor<3xf32>
   return
 }

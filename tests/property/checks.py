@@ -16,6 +16,7 @@ import random
 from typing import Any
 
 import straightline as sl
+from straightline import _internal
 import torch
 from graphs import FLOATS, Graph, Maker, Value
 from policy import check_close, same_bits, torch_errors
@@ -114,8 +115,8 @@ def ways(graphs: list[Graph], alone: bool = True) -> tuple[list[Any], list[list[
     """Results of a batch, which are the same three ways; `alone`: each kernel is a unit of its own."""
     inputs = [graph.tensors() for graph in graphs]
     batch = Batch(graphs, inputs)
-    options: dict[str, Any] = {} if alone else {"cache": False, "_kernels_per_unit": 1_000_000}
-    compiled = sl.compile(batch, batch.given, threads=1, emit="python", **options)
+    options: dict[str, Any] = {} if alone else {"cache": False, "internal": {"kernels_per_unit": 1_000_000}}
+    compiled = _internal.compile(batch, batch.given, threads=1, emit="python", **options)
     with torch.no_grad():
         python = compiled(*batch.given)
         with sl.fast_path(False):

@@ -72,8 +72,8 @@ def _explained(name: str, threads: int) -> dict[str, Any]:
     """Planned and emitted, not compiled: counting needs no code."""
     model, inputs = CASES[name].make()
     module = _Capture(model, inputs, {}, None, _Where()).module
-    pipeline = "freeze=true allow=native+aten"
-    compilation = _compiler.compile(module, emit_only=True, cpu="x86-64-v3", threads=threads, pipeline=pipeline)
+    options = {"cpu": "x86-64-v3", "threads": threads, "allow": ("native", "aten")}
+    compilation = _compiler.compile(module, emit_only=True, **options)
     return json.loads(compilation.explain_json)
 
 

@@ -58,10 +58,9 @@ def test_ways_that_may_be_measured() -> None:
         nn.Linear(64, 512), nn.Tanh(), nn.Linear(512, 64), nn.Tanh(), nn.Unflatten(1, (64, 1, 1)), nn.Conv2d(64, 64, 1)
     )
     captured = sl.compile(model.eval(), (torch.randn(48, 64),), target=_TARGET).ir("op")
-    pipeline = f"freeze=true target={_TARGET} tf32=convolution"
     module = sl._compiler.Module.parse(captured)
-    compiled = partial(sl._compiler.compile, emit_only=True, threads=1)
-    rows = json.loads(compiled(module, pipeline=pipeline + " list_candidates=true").explain_json)["candidates"]
+    compiled = partial(sl._compiler.compile, emit_only=True, target=_TARGET, tf32="convolution")
+    rows = json.loads(compiled(module, list_candidates=True).explain_json)["candidates"]
     assert [row["key"].partition("(")[0] for row in rows] == ["linear", "linear", "convolution"]
     assert [row["key"].endswith(",edge@sm_90") for row in rows] == [True, False, False]
     for row in rows:
@@ -75,7 +74,7 @@ def test_ways_that_may_be_measured() -> None:
             module,
             sl._compiler.Module.parse(row["module"]),
         ):  # in its model, and by itself, where it is measured
-            made = compiled(given, pipeline=f"{pipeline} choice.{row['key']}={offered[3]}")
+            made = compiled(given, choices={row["key"]: offered[3]})
             statements = json.loads(made.explain_json)["statements"]
             (chosen,) = [line for line in statements if line.get("choice") == row["key"] and line["phase"] == "run"]
             assert chosen["why"].startswith(f"measured: {offered[3]};"), chosen
@@ -91,15 +90,14 @@ def test_nothing_turns_images_that_are_measured_between_convolutions() -> None:
     captured = sl.compile(model, (torch.randn(8, 64, 64, 64),), target=_TARGET).ir(
         "op"
     )  # each size the same: types tell nothing
-    pipeline = f"freeze=true target={_TARGET} tf32=convolution"
-    compiled = partial(sl._compiler.compile, emit_only=True, threads=1)
+    compiled = partial(sl._compiler.compile, emit_only=True, target=_TARGET, tf32="convolution")
     module = sl._compiler.Module.parse(captured)
-    rows = json.loads(compiled(module, pipeline=pipeline + " list_candidates=true").explain_json)["candidates"]
+    rows = json.loads(compiled(module, list_candidates=True).explain_json)["candidates"]
     beside = []
     for row in rows:
         own = sl._compiler.Module.parse(row["module"])
         for name in ("cudnn.convolution[way:1]", next(name for name in row["candidates"] if name.startswith("cuda."))):
-            facts = json.loads(compiled(own, pipeline=f"{pipeline} choice.{row['key']}={name}").explain_json)
+            facts = json.loads(compiled(own, choices={row["key"]: name}).explain_json)
             run = [line for line in facts["statements"] if line["phase"] == "run"]
             assert sum(line.get("choice") == row["key"] for line in run) == 1
             beside.append(len(run) - 1)

@@ -19,6 +19,7 @@ from policy import check, check_call
 from torch import Tensor, nn
 
 import straightline as sl
+from straightline import _internal
 
 _PACKAGE = pathlib.Path(sl.__file__).parent
 _LIBRARY = _PACKAGE / "libstraightline_test_device.so"
@@ -74,7 +75,7 @@ def test_matches_eager_however_late(device: _Device, threads: int) -> None:
     device.delay(0.01)
     calls = [(torch.randn(8, 48),) for _ in range(3)]
     before = device.executed
-    compiled = check(_mlp(), calls[0], calls=calls, threads=threads, _device="test_device")
+    compiled = check(_mlp(), calls[0], calls=calls, threads=threads, internal={"device_backend": "test_device"})
     assert device.executed > before
     kernels = [row["kernel"] for row in compiled.explain().statements if row["phase"] == "run"]
     assert kernels[0] == "copy" and kernels[-1] == "copy" and len(kernels) >= 5
@@ -84,7 +85,13 @@ def test_matches_eager_however_late(device: _Device, threads: int) -> None:
 def test_dynamic_sizes(device: _Device) -> None:
     batch = torch.export.Dim("batch", min=2, max=40)
     calls = [(torch.randn(b, 48),) for b in (7, 2, 40)]
-    check(_mlp(), (torch.randn(5, 48),), calls=calls, dynamic_shapes=({0: batch},), _device="test_device")
+    check(
+        _mlp(),
+        (torch.randn(5, 48),),
+        calls=calls,
+        dynamic_shapes=({0: batch},),
+        internal={"device_backend": "test_device"},
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -94,7 +101,7 @@ def test_three_ways_give_the_same_bits(device: _Device, threads: int) -> None:
     ways = ({}, {"emit": "python"}, {"fast_path": False})
     model = _mlp()
     compiled = [
-        sl.compile(model, (torch.randn(5, 48),), dynamic_shapes=({0: batch},), threads=threads, _device="test_device", **way)
+        _internal.compile(model, (torch.randn(5, 48),), dynamic_shapes=({0: batch},), threads=threads, internal={"device_backend": "test_device"}, **way)
         for way in ways
     ]  # fmt: skip
     assert "queue_1.copy(" in compiled[1].code and "native." in compiled[1].code
@@ -111,7 +118,7 @@ def test_three_ways_give_the_same_bits(device: _Device, threads: int) -> None:
 def test_emitted_python_shows_what_lies_there(device: _Device, dtype: torch.dtype) -> None:
     """A copy, made behind what was enqueued before; outside of a call there is nothing."""
     model, x = _mlp().to(dtype), torch.randn(6, 48).to(dtype)
-    compiled = sl.compile(model, (x,), emit="python", _device="test_device")
+    compiled = _internal.compile(model, (x,), emit="python", internal={"device_backend": "test_device"})
     buffer = re.findall(r"native\.\w+\(queue_1, (?:\w+, )*?(\w+)(?:, [a-z_]+=\d+)*\)", compiled.code)[-1]
     text = compiled.code
     compiled.code = text + f"    held.append({buffer}); held.append({buffer}.numpy()); held.append({buffer}.numpy())\n"
@@ -135,12 +142,12 @@ def test_emitted_python_shows_what_lies_there(device: _Device, dtype: torch.dtyp
 
 def test_layer_norm_and_softmax(device: _Device) -> None:
     model = nn.Sequential(nn.Linear(24, 32), nn.LayerNorm(32), nn.Linear(32, 12), nn.Softmax(-1)).eval()
-    check(model, (torch.randn(6, 24),), _device="test_device")
+    check(model, (torch.randn(6, 24),), internal={"device_backend": "test_device"})
 
 
 def test_two_callers_at_once(device: _Device) -> None:
     model = _mlp()
-    compiled = sl.compile(model, (torch.randn(8, 48),), threads=1, _device="test_device")
+    compiled = _internal.compile(model, (torch.randn(8, 48),), threads=1, internal={"device_backend": "test_device"})
     device.delay(0.003)
 
     def caller(_: int) -> None:
@@ -160,7 +167,7 @@ def _double(model: nn.Module) -> Callable[..., Tensor]:
 def test_a_frame_is_lent_again_only_after_its_queue_has_passed(device: _Device) -> None:
     """With the worker held a second call may not touch the first one's arena: it gets one of its own."""
     model, x = _mlp(), torch.randn(8, 48)
-    compiled = sl.compile(model, (x,), threads=1, _device="test_device")
+    compiled = _internal.compile(model, (x,), threads=1, internal={"device_backend": "test_device"})
     device.delay(0.0)
     weights = device.live_bytes
     compiled(x)
@@ -206,7 +213,7 @@ def test_device_memory_goes_with_the_program(device: _Device) -> None:
 
     gc.collect()
     before = device.live_bytes
-    compiled = sl.compile(_mlp(), (torch.randn(8, 48),), threads=1, _device="test_device")
+    compiled = _internal.compile(_mlp(), (torch.randn(8, 48),), threads=1, internal={"device_backend": "test_device"})
     compiled(torch.randn(8, 48))
     assert device.live_bytes > before
     del compiled
@@ -225,8 +232,8 @@ def test_what_cannot_be_placed_is_said(device: _Device) -> None:
             return x + self.count
 
     with pytest.raises(sl.UnsupportedError, match="this statement on the device 'test_device'"):
-        sl.compile(Counter().eval(), (torch.randn(3),), _device="test_device")
+        _internal.compile(Counter().eval(), (torch.randn(3),), internal={"device_backend": "test_device"})
     with pytest.raises(sl.UserError, match="no backend 'moon' is registered"):
-        sl.compile(_mlp(), (torch.randn(8, 48),), _device="moon")
+        _internal.compile(_mlp(), (torch.randn(8, 48),), internal={"device_backend": "moon"})
     with pytest.raises(sl.UserError, match="backend 'native' has no device"):
-        sl.compile(_mlp(), (torch.randn(8, 48),), _device="native")
+        _internal.compile(_mlp(), (torch.randn(8, 48),), internal={"device_backend": "native"})

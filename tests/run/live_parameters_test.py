@@ -11,6 +11,7 @@ from policy import check_call
 from torch import nn
 
 import straightline as sl
+from straightline import _internal
 
 
 def _models() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
@@ -28,7 +29,7 @@ def test_a_changed_parameter_is_seen(name: str, prefer: str) -> None:
     model, sizes = _models()[name]
     model.eval()
     x = torch.randn(sizes)
-    compiled = sl.compile(model, (x,), freeze=False, _prefer=prefer)
+    compiled = _internal.compile(model, (x,), freeze=False, internal={"prefer": prefer})
     for factor in (1.0, 1.5, -0.5):
         with torch.no_grad():
             for parameter in model.parameters():

@@ -17,6 +17,7 @@ from policy import check, launches
 from torch import Tensor, nn
 
 import straightline as sl
+from straightline import _internal
 
 _PACKAGE = pathlib.Path(sl.__file__).parent
 _LIBRARY = _PACKAGE / "libstraightline_backend_onednn.so"
@@ -46,7 +47,7 @@ def test_matches_eager(sizes: tuple[int, int, int], bias: bool, relu: bool, thre
         (torch.randn(m, k),),
         calls=[(torch.randn(m, k),)],
         threads=threads,
-        _prefer="onednn",
+        internal={"prefer": "onednn"},
     )
     assert _backends(compiled) == ["onednn"] + ["native"] * relu
     row = launches(compiled)[0]
@@ -64,7 +65,7 @@ def test_rows_of_a_batch_and_a_strided_input() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.fc(x.transpose(0, 1))
 
-    compiled = check(Model().eval(), (torch.randn(6, 5, 256),), _prefer="onednn")
+    compiled = check(Model().eval(), (torch.randn(6, 5, 256),), internal={"prefer": "onednn"})
     assert "onednn" in _backends(compiled)
 
 
@@ -77,14 +78,14 @@ def test_a_weight_that_does_not_lie_densely_is_copied_once() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return nn.functional.linear(x, self.table.t(), self.table[:, 0][:48])
 
-    compiled = check(Model().eval(), (torch.randn(7, 64),), _prefer="onednn")
+    compiled = check(Model().eval(), (torch.randn(7, 64),), internal={"prefer": "onednn"})
     assert "onednn" in _backends(compiled)
     assert [row["op"] for row in launches(compiled, "prepare")].count("copy") >= 1
 
 
 def test_two_layers_of_one_shape_have_handles_of_their_own() -> None:
     model = nn.Sequential(nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, 128)).eval()
-    compiled = check(model, (torch.randn(16, 128),), threads=2, _prefer="onednn")
+    compiled = check(model, (torch.randn(16, 128),), threads=2, internal={"prefer": "onednn"})
     assert _backends(compiled).count("onednn") == 2
     prepare = compiled.code.split("int32_t sl_program_prepare(")[1].split("int32_t sl_program_run(")[0]
     assert prepare.count("sl_onednn_inner_product_plan(ctx") == 2
@@ -96,7 +97,7 @@ def test_concurrent_calls_share_a_handle() -> None:
     import concurrent.futures
 
     model = _linear(512, 512, relu=True)
-    compiled = sl.compile(model, (torch.randn(32, 512),), threads=1, _prefer="onednn")
+    compiled = _internal.compile(model, (torch.randn(32, 512),), threads=1, internal={"prefer": "onednn"})
     inputs = [torch.randn(32, 512) for _ in range(40)]
     with torch.no_grad(), concurrent.futures.ThreadPoolExecutor(4) as pool:
         for x, y in zip(inputs, pool.map(compiled, inputs), strict=True):
@@ -115,10 +116,14 @@ def test_cost_decides() -> None:
 
 def test_refused_where_it_cannot() -> None:
     batch = torch.export.Dim("batch", min=1, max=64)
-    compiled = sl.compile(_linear(256, 256), (torch.randn(4, 256),), dynamic_shapes=({0: batch},), _prefer="onednn")
+    compiled = _internal.compile(
+        _linear(256, 256), (torch.randn(4, 256),), dynamic_shapes=({0: batch},), internal={"prefer": "onednn"}
+    )
     row = launches(compiled)[0]
     assert row["backend"] == "native" and "dim 0 of x is dynamic, but the primitive is built for one size" in row["why"]
-    double = sl.compile(_linear(256, 256).double(), (torch.randn(4, 256).double(),), _prefer="onednn")
+    double = _internal.compile(
+        _linear(256, 256).double(), (torch.randn(4, 256).double(),), internal={"prefer": "onednn"}
+    )
     assert launches(double)[0]["backend"] == "native"
 
 
@@ -132,7 +137,7 @@ def test_handle_goes_with_the_weights() -> None:
     model, x = _linear(4096, 4096, bias=False), torch.randn(4, 4096)
 
     def once() -> None:
-        compiled = sl.compile(model, (x,), threads=1, _prefer="onednn")
+        compiled = _internal.compile(model, (x,), threads=1, internal={"prefer": "onednn"})
         compiled(x)
         assert _backends(compiled) == ["onednn"]
 
@@ -151,7 +156,9 @@ def test_listing_compiles_without_warnings(compiler: str, tmp_path: pathlib.Path
     program = shutil.which(compiler)
     assert program is not None, f"{compiler} is not installed"
     model = nn.Sequential(nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 64, bias=False)).eval()
-    compiled = sl.compile(model, (torch.randn(32, 512),), threads=2, cpu="x86-64-v3", _prefer="onednn")
+    compiled = _internal.compile(
+        model, (torch.randn(32, 512),), threads=2, cpu="x86-64-v3", internal={"prefer": "onednn"}
+    )
     assert _backends(compiled).count("onednn") == 2
     source = tmp_path / "listing.cpp"
     source.write_text(compiled.code)
@@ -163,9 +170,10 @@ def test_without_the_library_the_native_kernel_is_chosen(tmp_path: pathlib.Path)
     """A runtime that has no backend beside it: the same choice as if there were none, and `why` says so."""
     runtime = shutil.copy(_PACKAGE / "libstraightline_runtime.so", tmp_path)
     script = """
-import torch, straightline as sl
+import torch
+from straightline import _internal
 layer, x = torch.nn.Linear(1024, 1024).eval(), torch.randn(64, 1024)
-compiled = sl.compile(layer, (x,), threads=1, _prefer="onednn")
+compiled = _internal.compile(layer, (x,), threads=1, internal={"prefer": "onednn"})
 with torch.no_grad():
     torch.testing.assert_close(compiled(x), layer(x))
 row = [row for row in compiled.explain().statements if row["phase"] == "run"][0]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import straightline as sl
+from straightline import _internal
 import torch
 from straightline.testing.models.bert_layer import BertLayer
 from straightline.testing.models.cond import Cond, Double
@@ -28,7 +29,7 @@ def three(model: Callable[..., Any], args: Call, **options: Any) -> list[tuple[A
     """Pairs of model and compiled function; each has a model of its own, for models update buffers."""
     ways = ({"emit": "cpp"}, {"emit": "python"}, {"fast_path": False})
     models = [copy.deepcopy(model) if isinstance(model, nn.Module) else model for _ in ways]
-    return [(own, sl.compile(own, clone(args), **way, **options)) for own, way in zip(models, ways, strict=True)]
+    return [(own, _internal.compile(own, clone(args), **way, **options)) for own, way in zip(models, ways, strict=True)]
 
 
 @torch.no_grad()
@@ -99,7 +100,7 @@ CASES: dict[str, Callable[[], tuple[Any, list[Call], dict[str, Any]]]] = {
     "aten of any batch": lambda: (
         by_torch, [(torch.randn(n, 8),) for n in (3, 1, 16)], {"dynamic_shapes": ({0: Dim("b", min=1, max=16)},)},
     ),
-    "onednn": lambda: (Mlp((64, 96, 10)).eval(), [(torch.randn(32, 64),)] * 2, {"_prefer": "onednn"}),
+    "onednn": lambda: (Mlp((64, 96, 10)).eval(), [(torch.randn(32, 64),)] * 2, {"internal": {"prefer": "onednn"}}),
 }  # fmt: skip
 
 

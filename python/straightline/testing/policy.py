@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import straightline as sl
+from straightline import _internal
 
 _TORCH_ERRORS = 4.0
 _ULPS = 8.0
@@ -262,7 +262,7 @@ def check(
     kwargs = dict(kwargs or {})
     eager = copy.deepcopy(model) if isinstance(model, nn.Module) else model
     reference = reference_of(model)
-    compiled = sl.compile(model, tuple(clone(args)), clone(kwargs) or None, **options)
+    compiled = _internal.compile(model, tuple(clone(args)), clone(kwargs) or None, **options)
     for call in (args, *calls):
         check_call(compiled, eager, reference, call, kwargs)
     return compiled

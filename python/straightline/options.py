@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`CompileOptions`: what a user may choose about a compilation, for `compile`, `compile_mlir` and the command line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from inspect import Parameter, signature
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from straightline import _compiler
+from straightline._threads import LARGEST_TEAM
+from straightline.errors import UserError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _option(default: Any, help: str, **more: Any) -> Any:
+    """A field; `help` is what the command line says of it."""
+    return field(default=default, metadata={"help": help, **more})
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """Options of one compilation; `compile` and `compile_mlir` take each by name, or this object as `options`.
+
+    A value of another type is refused when the object is made, and what the compiler does not take when a compilation begins:
+    the `UserError` names the option, the value given and what is valid.
+
+    Attributes:
+        threads: Team size to plan for; by default 1 for small models, and for larger ones `STRAIGHTLINE_THREADS` or else torch's
+            number of threads (without torch all cores).
+        freeze: The program keeps what it computes from parameters once (packed weights, folded batch norms). With False it
+            reads them live.
+        emit: "cpp", or "python": the same program as a readable Python function over the same compiled kernels, for looking
+            into it with prints and breakpoints; the same bits, slower between kernels.
+        fast_path: False: calls run the same kernels one by one through an interpreter (`sl.fast_path` around a call overrides
+            it). By default `STRAIGHTLINE_FAST_PATH` decides, and without it the straight line.
+        reuse_outputs: Reuses an output's storage once no reference to it remains: calls take turns between two tensors (fixed
+            sizes) and then allocate nothing. A view of a result does not hold it: it changes with later calls. On a device a
+            call takes what one on the same stream made, and not while a graph is captured: a result that another stream reads
+            must be held until that has been done.
+        cpu: An LLVM CPU name or level such as "x86-64-v3"; by default this machine's.
+        target: "cpu", "cuda" or "cuda:sm_90"; by default where the example inputs are (without any: the model's tensors). Of
+            several CUDA devices it is the one that has them. For a device that is not here give its architecture and examples
+            on the cpu: the program can be looked at then, a call says what is missing. Programs from MLIR are for the cpu.
+        launch: How kernels get to a CUDA device: "stream" (one by one) or "graph" (all of a call at once, and only what changed
+            since the last call is told to the driver); by default a graph, where the program can be one.
+        lanes: False: a graph runs everything in one order, also long branches that could run at once and win by it.
+        cache: Use the disk cache of compiled code.
+        allow: Backends that kernels may come from, such as ("native", "onednn"), on a CUDA device of "cuda", "cublaslt", "cudnn"
+            and "aten"; by default all. Without "aten" an op that only the framework has is refused, with its source line.
+        routes: For an op by name, the backend ("native") or the kernel ("native.gemm") that must run it, whatever the
+            estimates say; "aten" for any op: torch's. Before routes of the environment (docs/reference/options.md).
+        winograd: False: convolutions are plain sums. Winograd's need 2.25 to 4 times fewer multiplications; `explain` says per
+            layer what its error is.
+        tune: Measure the ways in which each contraction of fixed sizes could be done on this machine instead of estimating
+            them, and keep the choices in `tuning.json` beside the compiled code: seconds the first time, none later. For a CUDA
+            device the example inputs must be on it.
+    """
+
+    threads: int | None = _option(None, "team size to plan for")
+    freeze: bool = _option(True, "keep what is computed from parameters once")
+    emit: str = _option("cpp", "the language of the code", choices=("cpp", "python"))
+    fast_path: bool | None = _option(None, "run the straight line, not the interpreter")
+    reuse_outputs: bool = _option(False, "reuse an output's storage once nobody refers to it")
+    cpu: str = _option("", "an LLVM CPU name or level; by default this machine's")
+    target: str | None = _option(None, "cpu, cuda or cuda:sm_NN; by default where the inputs are")
+    launch: str | None = _option(None, "how kernels get to a device", choices=("stream", "graph"))
+    lanes: bool = _option(True, "let a device's graph run long branches at once")
+    cache: bool = _option(True, "use the disk cache of compiled code")
+    allow: Sequence[str] | None = _option(None, "backends that kernels may come from")
+    routes: Mapping[str, str] | None = _option(None, "op=backend or op=backend.kernel that must run it")
+    winograd: bool = _option(True, "convolutions may be Winograd's")
+    tune: bool = _option(False, "measure the ways to do each contraction here")
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            value = getattr(self, option.name)
+            fits, words = _TYPES[option.name]
+            if not fits(value):
+                raise UserError(f"{option.name} is {value!r} but must be {words}")
+        if self.allow is not None:
+            object.__setattr__(self, "allow", tuple(self.allow))
+        if self.routes is not None:
+            object.__setattr__(self, "routes", MappingProxyType(dict(self.routes)))
+
+    def for_compiler(self, place: str) -> dict[str, Any]:
+        """What `_compiler` is told for a program on `place`, which is "cpu" or "cuda:sm_NN"."""
+        always = {name: getattr(self, name) for name in ("freeze", "lanes", "winograd", "cache", "cpu")}
+        given = {"allow": self.allow, "routes": self.routes and dict(self.routes), "launch": self.launch}
+        return {**always, "target": place} | {name: value for name, value in given.items() if value is not None}
+
+    def check(self, place: str) -> None:
+        """Raises UserError where the compiler says so of a program on `place`: it knows what each value may be."""
+        _compiler.check_options(**self.for_compiler(place))
+
+    @classmethod
+    def of(cls, options: object, changes: Mapping[str, Any], function: Callable[..., Any]) -> CompileOptions:
+        """The options of a call of `function`: `options`, or the defaults, with those that were given by name.
+
+        Raises:
+            UserError: A name is none of an option's; says which are near.
+        """
+        if options is not None and not isinstance(options, cls):
+            raise UserError(f"options is a {type(options).__name__} but must be a CompileOptions")
+        names = [option.name for option in fields(cls)]
+        parameters = signature(function).parameters.values()
+        for name in changes:
+            if name not in names:
+                near = difflib.get_close_matches(name, [p.name for p in parameters], 2, 0.5)
+                named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+                hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(named)}"
+                raise UserError(f"unknown option {name!r} of sl.{function.__name__}: {hint}")
+        return replace(options if isinstance(options, cls) else cls(), **changes)
+
+
+def takes_options(function: Function) -> Function:
+    """A function whose last parameter, `**changes`, are options by name: its signature shows them."""
+    *own, _ = signature(function).parameters.values()
+    named = [
+        Parameter(option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=option.type)
+        for option in fields(CompileOptions)
+    ]
+    function.__signature__ = signature(function).replace(parameters=[*own, *named])  # type: ignore[attr-defined]
+    return function
+
+
+def _is_number_of_threads(value: object) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST_TEAM)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_names(value: object) -> bool:
+    return value is None or (isinstance(value, Sequence) and not isinstance(value, str) and all(map(_is_text, value)))
+
+
+def _is_routes(value: object) -> bool:
+    return value is None or (isinstance(value, Mapping) and all(map(_is_text, (*value, *value.values()))))
+
+
+_FLAG = (_is_flag, "True or False")
+#: By option: whether a value is of its type, and the words for what must be given. What a text may be is the compiler's to say.
+_TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "threads": (_is_number_of_threads, f"a whole number from 1 to {LARGEST_TEAM}, or None"),
+    "freeze": _FLAG,
+    "emit": (lambda value: isinstance(value, str) and value in ("cpp", "python"), "'cpp' or 'python'"),
+    "fast_path": (lambda value: value is None or _is_flag(value), "True, False or None"),
+    "reuse_outputs": _FLAG,
+    "cpu": (_is_text, "the name of a cpu, or '' for this machine's"),
+    "target": (
+        lambda value: value is None or _is_text(value),
+        "None, 'cpu', 'cuda' or 'cuda:sm_NN', such as 'cuda:sm_90'",
+    ),
+    "launch": (
+        lambda value: value is None or (_is_text(value) and value in ("stream", "graph")),
+        "None, 'stream' or 'graph'",
+    ),
+    "lanes": _FLAG,
+    "cache": _FLAG,
+    "allow": (_is_names, "a sequence of backends, such as ('native', 'onednn')"),
+    "routes": (_is_routes, "a dict of op names and 'backend' or 'backend.kernel', such as {'linear': 'native'}"),
+    "winograd": _FLAG,
+    "tune": _FLAG,
+}

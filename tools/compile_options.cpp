@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/compile_options.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace straightline {
+namespace {
+
+/// Largest team of the runtime.
+constexpr int kMostThreads = 256;
+
+/// The backends that kernels may come from on a target; only the first has elementwise and row
+/// kernels.
+struct Backends {
+  llvm::StringRef target;
+  std::vector<llvm::StringRef> names;
+};
+const std::vector<Backends>& backends() {
+  static const std::vector<Backends> all = {{"cpu", {"native", "onednn", "aten"}},
+                                            {"cuda", {"cuda", "cublaslt", "cudnn", "aten"}}};
+  return all;
+}
+
+std::string text(const char* given) { return given == nullptr ? "" : given; }
+
+/// Copies the caller's struct into one of this library's size. A longer one must be zero where this
+/// library knows no option.
+template <typename T>
+Failure copyStruct(const T* given, llvm::StringRef name, T* own) {
+  constexpr size_t kSize = sizeof(uint64_t);
+  if (given->size < kSize) {
+    return Failure::user(name.str() + " has the size " + std::to_string(given->size) +
+                         ", expected " + std::to_string(sizeof(T)));
+  }
+  std::memcpy(own, given, std::min<size_t>(given->size, sizeof(T)));
+  const char* bytes = reinterpret_cast<const char*>(given);
+  for (size_t i = sizeof(T); i < given->size; ++i) {
+    if (bytes[i] != 0) {
+      return Failure::user(name.str() + " has an option at byte " + std::to_string(i) +
+                           " that this library does not know: it has " + std::to_string(sizeof(T)) +
+                           " bytes");
+    }
+  }
+  return Failure::none();
+}
+
+Failure readSwitch(int32_t given, llvm::StringRef name, bool* value) {
+  if (given < SL_SWITCH_DEFAULT || given > SL_SWITCH_OFF) {
+    return Failure::user(name.str() + " is " + std::to_string(given) +
+                         " but must be SL_SWITCH_DEFAULT, SL_SWITCH_ON or SL_SWITCH_OFF");
+  }
+  *value = given == SL_SWITCH_DEFAULT ? *value : given == SL_SWITCH_ON;
+  return Failure::none();
+}
+
+Failure oneOf(llvm::StringRef option, const std::string& value,
+              llvm::ArrayRef<llvm::StringRef> valid) {
+  if (value.empty() || llvm::is_contained(valid, value)) {
+    return Failure::none();
+  }
+  return Failure::user(option.str() + " is '" + value + "' but must be one of " +
+                       llvm::join(valid, ", "));
+}
+
+Failure readInternal(const sl_internal_options* given, InternalOptions* options) {
+  sl_internal_options own{};
+  if (Failure failure = copyStruct(given, "sl_internal_options", &own); failure.failed()) {
+    return failure;
+  }
+  options->kernelsPerUnit = std::max(own.kernels_per_unit, 1);
+  options->listCandidates = own.list_candidates != 0;
+  options->profile = own.profile != 0;
+  options->poison = own.poison != 0;
+  options->everyLane = own.every_lane != 0;
+  for (int32_t i = 0; i < own.choice_count; ++i) {
+    options->choices.emplace_back(text(own.choices[i].key), text(own.choices[i].value));
+  }
+  options->prefer = text(own.prefer);
+  options->deviceBackend = text(own.device_backend);
+  return Failure::none();
+}
+
+Failure validateAllow(const CompileOptions& options) {
+  const llvm::StringRef target = llvm::StringRef(options.target).split(':').first;
+  const auto known =
+      llvm::find_if(backends(), [&](const Backends& b) { return b.target == target; });
+  if (options.allow.empty() || known == backends().end()) {
+    return Failure::none();
+  }
+  for (const std::string& name : options.allow) {
+    if (!llvm::is_contained(known->names, name)) {
+      return Failure::user("allow has the backend '" + name + "'; valid on " + target.str() +
+                           " are " + llvm::join(known->names, ", "));
+    }
+  }
+  const llvm::StringRef own = known->names.front();
+  if (!llvm::is_contained(options.allow, own)) {
+    return Failure::user("allow is " + llvm::join(options.allow, ", ") + " but must have '" +
+                         own.str() + "': only it has elementwise and row kernels");
+  }
+  return Failure::none();
+}
+
+Failure validateRoutes(const CompileOptions& options) {
+  for (const auto& [op, kernel] : options.routes) {
+    for (llvm::StringRef word : {llvm::StringRef(op), llvm::StringRef(kernel)}) {
+      if (word.empty() || word.find_first_of(" \t\n=") != llvm::StringRef::npos) {
+        return Failure::user("routes has '" + op + "': '" + kernel +
+                             "'; an entry is an op's name and 'backend' or 'backend.kernel'");
+      }
+    }
+  }
+  return Failure::none();
+}
+
+}  // namespace
+
+Failure validate(const CompileOptions& options) {
+  if (options.threads < 1 || options.threads > kMostThreads) {
+    return Failure::user("threads is " + std::to_string(options.threads) +
+                         " but must be from 1 to " + std::to_string(kMostThreads));
+  }
+  if (Failure failure = oneOf("launch", options.launch, {"stream", "graph"}); failure.failed()) {
+    return failure;
+  }
+  if (options.launch == "graph" && options.target == "cpu") {
+    return Failure::user(
+        "launch is 'graph' but the program is for the cpu: only a cuda device takes graphs");
+  }
+  if (Failure failure =
+          oneOf("tf32", options.tf32, {"convolution", "matmul", "convolution+matmul"});
+      failure.failed()) {
+    return failure;
+  }
+  if (const std::string& backend = options.internal.deviceBackend;
+      !backend.empty() && options.target != "cpu") {
+    return Failure::user("device_backend is '" + backend + "' but the target is the device " +
+                         options.target + " already");
+  }
+  if (Failure failure = validateAllow(options); failure.failed()) {
+    return failure;
+  }
+  return validateRoutes(options);
+}
+
+Failure readCompileOptions(const sl_compile_options* given, CompileOptions* options) {
+  if (given == nullptr) {
+    return Failure::none();
+  }
+  sl_compile_options own{};
+  if (Failure failure = copyStruct(given, "sl_compile_options", &own); failure.failed()) {
+    return failure;
+  }
+  options->cpu = text(own.cpu);
+  options->target = text(own.target).empty() ? "cpu" : text(own.target);
+  options->threads = own.threads == 0 ? 1 : own.threads;
+  options->team = own.team;
+  options->teamFromUs = own.team_from_us;
+  options->device = own.device;
+  options->emitOnly = own.emit_only != 0;
+  const struct {
+    const char* name;
+    int32_t given;
+    bool* value;
+  } switches[] = {{"freeze", own.freeze, &options->freeze},
+                  {"lanes", own.lanes, &options->lanes},
+                  {"winograd", own.winograd, &options->winograd},
+                  {"cache", own.cache, &options->useCache}};
+  for (const auto& each : switches) {
+    if (Failure failure = readSwitch(each.given, each.name, each.value); failure.failed()) {
+      return failure;
+    }
+  }
+  options->launch = text(own.launch);
+  options->tf32 = text(own.tf32);
+  if (own.allow != nullptr && own.allow_count < 1) {
+    return Failure::user("allow is empty but must have backends that kernels may come from");
+  }
+  for (int32_t i = 0; i < own.allow_count; ++i) {
+    options->allow.push_back(text(own.allow[i]));
+  }
+  for (int32_t i = 0; i < own.route_count; ++i) {
+    options->routes.emplace_back(text(own.routes[i].key), text(own.routes[i].value));
+  }
+  options->progress = own.progress;
+  if (own.internal != nullptr) {
+    if (Failure failure = readInternal(own.internal, &options->internal); failure.failed()) {
+      return failure;
+    }
+  }
+  return validate(*options);
+}
+
+}  // namespace straightline

@@ -14,7 +14,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
-#include "passes/cuda_architecture.h"
+#include "passes/targets/target.h"
 #include "straightline/abi/straightline.h"
 
 namespace straightline {
@@ -39,22 +39,26 @@ Failure chooseDevice(const std::string& backend, DeviceChoice* choice) {
   return Failure::user("no backend '" + backend + "' is registered");
 }
 
-constexpr llvm::StringRef kCudaTarget = "cuda:";
+/// "cuda:sm_NN": what users may write behind target=, of all targets.
+std::string joinSyntaxes(llvm::function_ref<std::string(const MachineSyntax&)> text) {
+  std::string all;
+  for (const Target* target : allTargets()) {
+    if (const MachineSyntax syntax = target->syntax(); !syntax.form.empty()) {
+      all += (all.empty() ? "" : "; ") + text(syntax);
+    }
+  }
+  return all;
+}
 
-/// sm_ and a number of two or three digits; behind it at most an `a` (from sm_90 on) or `f` (from
-/// sm_100 on), as NVRTC takes them.
-bool isArch(llvm::StringRef arch) {
-  if (!arch.consume_front("sm_")) {
-    return false;
+Failure checkTarget(llvm::StringRef text) {
+  const auto [name, machine] = text.split(':');
+  const Target* target = findTarget(name);
+  if (target && !target->syntax().form.empty() && target->hasMachine(machine)) {
+    return Failure::none();
   }
-  const llvm::StringRef digits = arch.take_while(llvm::isDigit);
-  const llvm::StringRef suffix = arch.drop_front(digits.size());
-  int number = 0;
-  if (digits.size() < 2 || digits.size() > 3 || digits.getAsInteger(10, number)) {
-    return false;
-  }
-  return suffix.empty() || (suffix == "a" && number >= kFirstWithOwnFeatures) ||
-         (suffix == "f" && number >= kFirstWithFamilies);
+  return Failure::user(
+      "unknown target '" + text.str() + "'; valid are " +
+      joinSyntaxes([](const MachineSyntax& syntax) { return syntax.form + syntax.hint; }));
 }
 
 /// Routes by op; the first that is added counts.
@@ -93,13 +97,7 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
   } else if (key == "device") {
     return chooseDevice(value.str(), &options->device);
   } else if (key == "target") {
-    if (!value.starts_with(kCudaTarget) || !isArch(value.drop_front(kCudaTarget.size()))) {
-      return Failure::user("unknown target '" + value.str() +
-                           "'; valid are cuda:sm_NN, such as cuda:sm_90, with a behind it from " +
-                           std::to_string(kFirstWithOwnFeatures) + " on and f from " +
-                           std::to_string(kFirstWithFamilies) + " on");
-    }
-    options->cuda = value.drop_front(kCudaTarget.size()).str();
+    return checkTarget(value);
   } else if (key == "tf32" &&
              (value == "convolution" || value == "matmul" || value == "convolution+matmul")) {
     options->tf32 = value.str();
@@ -111,7 +109,9 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
         "'; valid are freeze=true, freeze=false, poison=true, poison=false, launch=stream, "
         "lanes=true, lanes=false, lanes=every, allow=BACKEND+BACKEND, avoid=KERNEL, "
         "prefer=BACKEND, device=BACKEND, "
-        "target=cuda:sm_NN, tf32=convolution, tf32=matmul, tf32=convolution+matmul, "
+        "target=" +
+        joinSyntaxes([](const MachineSyntax& syntax) { return syntax.form; }) +
+        ", tf32=convolution, tf32=matmul, tf32=convolution+matmul, "
         "route.OP=BACKEND[.KERNEL], choice.KEY=CANDIDATE, list_candidates=true and profile=true");
   }
   return Failure::none();
@@ -182,15 +182,15 @@ Failure readFile(Routes& routes) {
 
 }  // namespace
 
-std::string cudaArchOf(const std::string& text) {
+TargetChoice targetIn(const std::string& text) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     const auto [key, value] = llvm::StringRef(word).split('=');
-    if (key == "target" && value.starts_with(kCudaTarget)) {
-      return value.drop_front(kCudaTarget.size()).str();
+    if (const Target* target = findTarget(value.split(':').first); key == "target" && target) {
+      return {target, value.split(':').second.str()};
     }
   }
-  return "";
+  return {&targetNamed(kDefaultTarget), ""};
 }
 
 Failure readPipelineOptions(const std::string& text, mlir::MLIRContext* context,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "passes/pipeline.h"
+#include "passes/targets/target.h"
 #include "tools/failure.h"
 
 namespace straightline {
@@ -19,8 +20,15 @@ namespace straightline {
 Failure readPipelineOptions(const std::string& text, mlir::MLIRContext* context,
                             PipelineOptions* options);
 
-/// "sm_90" where the options have target=cuda:sm_90, "" where they have none.
-std::string cudaArchOf(const std::string& text);
+/// A target and a machine of it, "sm_90" of "cuda:sm_90".
+struct TargetChoice {
+  const Target* target;
+  std::string machine;
+};
+
+/// Of the option text; the default target where it names none. readPipelineOptions says whether
+/// there is such a machine.
+TargetChoice targetIn(const std::string& text);
 
 }  // namespace straightline
 

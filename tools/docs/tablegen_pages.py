@@ -37,9 +37,10 @@ def dialect_page(root: Path, dialect: str) -> str:
 
 
 def passes_page(root: Path) -> str:
-    """The page of all passes, in the order of their names."""
+    """The page of all passes, in the order of their names; those of a target are defined in its folder."""
     intro = (
         "Each is a flag of `straightline-opt`; `--straightline-pipeline` runs all of them. "
         "[Passes](../design/passes.md) has them in the order of the pipeline.\n\n"
     )
-    return "# Passes\n\n" + intro + _as_markdown(_tablegen(root, "passes/passes.td", "-gen-pass-doc"))
+    sources = ["passes/passes.td", *(str(p.relative_to(root)) for p in sorted(root.glob("passes/targets/*/passes.td")))]
+    return "# Passes\n\n" + intro + "\n".join(_as_markdown(_tablegen(root, s, "-gen-pass-doc")) for s in sources)

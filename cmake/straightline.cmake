@@ -25,6 +25,13 @@ function(sl_add_compiler_library name)
   endif()
 endfunction()
 
+# sl_add_target(<name> SOURCES ... [DEPENDS tablegen targets]): the library sl_target_<name> of a target's folder.
+function(sl_add_target name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPENDS" ${ARGN})
+  sl_add_compiler_library(sl_target_${name} SOURCES ${A_SOURCES} DEPENDS sl_passes_tablegen ${A_DEPENDS}
+                          LINK sl_target sl_kernel_passes)
+endfunction()
+
 # sl_add_unittest(<stem> SOURCES ... [LINK ...]): a GoogleTest program, label "unit".
 function(sl_add_unittest name)
   cmake_parse_arguments(A "" "" "SOURCES;LINK" ${ARGN})

@@ -104,7 +104,7 @@ bool isResult(Value tensor) {
 bool isAtGraphEdge(Value tensor) {
   Operation* parent = tensor.getParentRegion()->getParentOp();
   auto module = parent->getParentOfType<mlir::ModuleOp>();
-  if (!module || targetOf(module).getBackend() == "cpu" || module->hasAttr(kLaunchAttribute)) {
+  if (!module || !factsOf(module).launchesGraphs || module->hasAttr(kLaunchAttribute)) {
     return false;
   }
   Value whole = tensor;
@@ -183,7 +183,7 @@ void addResident(Problem& problem, op::FusionOp fusion) {
   auto module = fusion->getParentOfType<mlir::ModuleOp>();
   auto bytes =
       module ? module->getAttrOfType<mlir::IntegerAttr>(kResidentAttribute) : mlir::IntegerAttr();
-  if (bytes && problem.device() == "cpu") {
+  if (bytes && !factsOf(module).hasQueue) {
     problem.addAttribute("resident", bytes.getInt());
   }
 }
@@ -282,9 +282,7 @@ Value storedWeight(Value weight) {
   }
   const mlir::Type stored = elementOf(source);
   auto module = source.getDefiningOp()->getParentOfType<mlir::ModuleOp>();
-  auto target =
-      module ? module->getAttrOfType<kernel::TargetAttr>("op.target") : kernel::TargetAttr();
-  const bool takesBytes = !target || target.getBackend() == "cpu";
+  const bool takesBytes = !module || factsOf(module).multipliesBytes;
   return stored.isBF16() || stored.isF16() || (takesBytes && stored.isSignlessInteger(8)) ? source
                                                                                           : Value();
 }
@@ -348,8 +346,8 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   Operation* root = contractionRoot(fusion);
   auto known = [&](Value argument) { return isKnownEarly(fusionInput(fusion, argument)); };
   auto linear = llvm::dyn_cast<op::LinearOp>(root);
-  // On a device nothing is packed, so there it does not matter when the weight is known.
-  const bool isConstant = linear && (known(linear.getWeight()) || target.getBackend() != "cpu");
+  // Where nothing is packed, it does not matter when the weight is known.
+  const bool isConstant = linear && (known(linear.getWeight()) || !factsOf(target).packsWeights);
   // The kernel for 8-bit integers packs a weight that is not known on each call.
   const bool isLinear = isConstant || (linear && elementOf(linear.getX()).isInteger(8));
   const bool isConvolution = llvm::isa<op::ConvolutionOp>(root);

@@ -3,6 +3,7 @@
 #include "dialect/op/canonicalize.h"
 #include "passes/fusion_group.h"
 #include "passes/passes.h"
+#include "passes/targets/target.h"
 
 namespace straightline::passes {
 
@@ -72,8 +73,8 @@ FusionGroup withEpilogue(Operation* contraction) {
   return longest;
 }
 
-/// Epilogues of a device take operands of any type, so what only widens one of 16 bits joins them:
-/// each group gets its own.
+/// For epilogues of any type: what only widens an operand of 16 bits joins them, and each group
+/// gets its own.
 void takeWidening(FusionGroup& group) {
   for (Operation* member :
        llvm::to_vector(llvm::ArrayRef<Operation*>(group.getArrayRef()).drop_front())) {
@@ -89,12 +90,6 @@ void takeWidening(FusionGroup& group) {
       group.insert(own);
     }
   }
-}
-
-bool isForDevice(mlir::func::FuncOp function) {
-  auto target =
-      function->getParentOfType<mlir::ModuleOp>()->getAttrOfType<kernel::TargetAttr>("op.target");
-  return target && target.getBackend() != "cpu";
 }
 
 /// reshape(linear(x)) of the same last extent, read by elementwise ops -> linear(reshape(x)), so
@@ -140,8 +135,9 @@ bool moveReshapeUp(op::ReshapeOp reshape) {
 
 struct FuseContractionsPass : impl::FuseContractionsBase<FuseContractionsPass> {
   void runOnOperation() override {
-    const bool forDevice = isForDevice(getOperation());
-    forEachBlock(getOperation(), [forDevice](mlir::Block& block) {
+    const bool takesWidenings =
+        factsOf(getOperation()->getParentOfType<mlir::ModuleOp>()).hasEpiloguesOfAnyType;
+    forEachBlock(getOperation(), [takesWidenings](mlir::Block& block) {
       for (op::ReshapeOp reshape : llvm::to_vector(block.getOps<op::ReshapeOp>())) {
         moveReshapeUp(reshape);
       }
@@ -154,7 +150,7 @@ struct FuseContractionsPass : impl::FuseContractionsBase<FuseContractionsPass> {
       for (Operation* contraction : contractions) {
         const llvm::SmallVector<Value> leading(contraction->getOperands());
         FusionGroup group = withEpilogue(contraction);
-        if (forDevice) {
+        if (takesWidenings) {
           takeWidening(group);
         }
         outline(group, familyOf(contraction), leading);

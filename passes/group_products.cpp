@@ -278,9 +278,8 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
 
   void runOnOperation() override {
     target_ = targetOf(getOperation());
-    if (target_.getBackend() == "cpu") {
-      // no kernel there: threads of a team share each product already (docs/performance/cpu.md)
-      return;
+    if (!factsOf(target_).groupsProducts) {
+      return;  // on a CPU the threads of a team share each product already (docs/performance/cpu.md)
     }
     for (auto function : getOperation().getOps<mlir::func::FuncOp>()) {
       forEachBlock(function, [&](mlir::Block& block) { groupIn(block); });

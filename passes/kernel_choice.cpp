@@ -5,18 +5,10 @@
 
 #include "dialect/error_kind.h"
 #include "llvm/ADT/STLExtras.h"
-#include "passes/cuda_architecture.h"
+#include "passes/targets/target.h"
 #include "straightline/abi/straightline.h"
 
 namespace straightline {
-
-kernel::TargetAttr targetOf(mlir::ModuleOp module) {
-  if (auto target = module->getAttrOfType<kernel::TargetAttr>("op.target")) {
-    return target;
-  }
-  return kernel::TargetAttr::get(module.getContext(), "cpu", "x86-64-v3", 1, 32, 32768, 1048576, 0,
-                                 64);
-}
 
 sl_dtype dtypeOf(mlir::Type element) {
   auto make = [](uint8_t code, unsigned bits) {
@@ -33,16 +25,6 @@ sl_dtype dtypeOf(mlir::Type element) {
     return make(6, 8);
   }
   return make(integer.isUnsigned() ? 1 : 0, integer.getWidth());
-}
-
-namespace {
-
-constexpr const char* kTargetFacts[] = {"sm", "processors", "cluster"};
-
-}  // namespace
-
-bool isOfTarget(const sl_attribute& attribute) {
-  return llvm::is_contained(kTargetFacts, llvm::StringRef(attribute.name));
 }
 
 Problem::Problem(std::string op, kernel::TargetAttr target) : op_(std::move(op)), target_(target) {}
@@ -67,11 +49,8 @@ sl_problem Problem::view() const {
   for (const auto& [name, value] : attributes_) {
     attributeViews_.push_back({name.c_str(), value});
   }
-  if (device() == "cuda") {
-    const CudaArchitecture& arch = cudaArchitecture(target_.getCpu());
-    attributeViews_.push_back({kTargetFacts[0], cudaNumber(target_.getCpu())});
-    attributeViews_.push_back({kTargetFacts[1], arch.processors});
-    attributeViews_.push_back({kTargetFacts[2], arch.largestCluster});
+  for (const ProblemFact& fact : targetNamedBy(target_).problemFacts(target_)) {
+    attributeViews_.push_back({fact.name, fact.value});
   }
   sl_problem problem{};
   problem.size = sizeof(problem);
@@ -90,7 +69,7 @@ sl_problem Problem::view() const {
   problem.variant = variant_;
   problem.dot_bf16 = static_cast<int32_t>(target_.getDotBf16());
   problem.fma_bytes = static_cast<int32_t>(target_.getFmaBytes());
-  problem.device = device() == "cpu" ? nullptr : target_.getBackend().data();
+  problem.device = factsOf(target_).hasQueue ? target_.getBackend().data() : nullptr;
   return problem;
 }
 

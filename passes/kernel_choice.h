@@ -12,6 +12,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/routes.h"
+#include "passes/targets/target.h"
 #include "straightline/abi/kernel.h"
 
 namespace straightline {
@@ -38,9 +39,10 @@ class Problem {
   bool atEdge() const { return atEdge_; }
   /// Where the program runs: "cpu", or the backend of a device. Only its kernels are asked.
   llvm::StringRef device() const { return target_.getBackend(); }
-  /// Valid until the problem changes or goes. On "cuda" with the attributes `sm` (90 for sm_90),
-  /// `processors` and `cluster` (cuda_architecture.h).
+  /// Valid until the problem changes or goes. Its attributes are its own ones, then the target's
+  /// (Target::problemFacts).
   sl_problem view() const;
+  int32_t ownAttributes() const { return static_cast<int32_t>(attributes_.size()); }
 
  private:
   std::string op_;
@@ -54,9 +56,6 @@ class Problem {
   llvm::SmallVector<std::pair<std::string, int64_t>> attributes_;
   mutable llvm::SmallVector<sl_attribute> attributeViews_;
 };
-
-/// Whether it says what the problem is asked for, rather than what it is: no plan is told.
-bool isOfTarget(const sl_attribute& attribute);
 
 struct KernelChoice {
   const sl_kernel_desc* kernel = nullptr;  ///< null when none takes the problem
@@ -99,9 +98,6 @@ llvm::SmallVector<int64_t> tuneValues(const sl_kernel_desc& kernel, const Proble
 llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context,
                                                        const sl_kernel_desc& kernel,
                                                        const Problem& problem);
-/// The target that op-level passes plan for: module attribute `op.target`, else one thread of
-/// x86-64-v3.
-kernel::TargetAttr targetOf(mlir::ModuleOp module);
 /// DLPack type of an element.
 sl_dtype dtypeOf(mlir::Type element);
 

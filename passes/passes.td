@@ -3,11 +3,7 @@
 #ifndef STRAIGHTLINE_PASSES_TD
 #define STRAIGHTLINE_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
-
-class OpLevelPass<string flag, string scope> : Pass<flag, scope> {
-  let dependentDialects = ["::straightline::op::OpDialect"];
-}
+include "passes/pass_base.td"
 
 def VerifyOpLevel : OpLevelPass<"verify-op-level", "::mlir::ModuleOp"> {
   let summary = "check what the op level promises at this stage";
@@ -89,28 +85,6 @@ def SplitPrepare : OpLevelPass<"split-prepare", "::mlir::func::FuncOp"> {
   let options = [Option<"freeze", "freeze", "bool", "true", "parameters are constant between two calls of prepare">];
 }
 
-def SplitReductions : OpLevelPass<"split-reductions", "::mlir::func::FuncOp"> {
-  let summary = "few long rows become parts that a device reduces side by side, then the parts";
-  let description = [{
-    sum, amax, amin, prod, any, all, argmax, argmin, and what is written as these (mean, var, softmax, norms), of at most 16 rows that are too
-    long for the blocks of a cluster, and of up to some ten thousand rows that lie side by side. The merge has a fixed order. Several reduced
-    dims are cut as one where that is a view of all that the elementwise ops before the reduction read; where something is repeated, turned or
-    sliced along them, one of them is cut, which is a view always, so that nothing of the size of what is reduced is written. Refuses named
-    extents, lengths (or, of the latter, dims) without a divisor near the number of parts wanted, and reduced dims that are not neighbours in
-    memory. cumsum along the last dim of at most 16 rows of 16,384 and more likewise. See passes/split_reductions.cpp.
-  }];
-  let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the device's architecture">];
-}
-
-def OrientWeights : OpLevelPass<"orient-weights", "::mlir::func::FuncOp"> {
-  let summary = "weights [k, n] of products of few rows are turned once, in prepare";
-  let description = [{
-    For a device, up to 16 rows, numbers of at most 32 bits. matmul(x, w [k, n]) -> linear(x, clone(permute(w))), and the same for a linear
-    whose weight is a turned one, where w is known before the first run (not with freeze=false); matmul(x, permute(w [n, k])) -> linear(x, w)
-    for any w. Refuses batched products, named rows, and matmuls with a route that linears do not have.
-  }];
-}
-
 def SplitConcatenations : OpLevelPass<"split-concatenations", "::mlir::func::FuncOp"> {
   let summary = "elementwise ops behind a concatenation of halves are done half by half";
   let description = [{
@@ -143,10 +117,6 @@ def FusePointwise : OpLevelPass<"fuse-pointwise", "::mlir::func::FuncOp"> {
     elementwise ops moves up to the operands where these are contiguous. Index arithmetic of loops (rank 0, from loop indices
     and literals only) stays outside: it becomes scalar statements.
   }];
-}
-
-class KernelPass<string flag> : Pass<flag, "::mlir::ModuleOp"> {
-  let dependentDialects = ["::straightline::kernel::KernelDialect"];
 }
 
 def DecomposeReductions : OpLevelPass<"decompose-reductions", "::mlir::ModuleOp"> {
@@ -208,22 +178,6 @@ def PlaceOnDevice : KernelPass<"place-on-device"> {
   }];
   let options = [Option<"backend", "backend", "std::string", "\"\"", "backend of the queue">,
                  Option<"space", "space", "std::string", "\"\"", "memory space of the backend's device">];
-}
-
-def PlaceOnCuda : KernelPass<"place-on-cuda"> {
-  let summary = "move a program whose tensors are on an NVIDIA device to the caller's stream";
-  let description = [{
-    Storage gets the space "cuda", launches the queue @stream and a grid; nothing is copied but literals. Reports every kernel
-    without a CUDA form. See passes/place_on_cuda.cpp.
-  }];
-}
-
-def PlaceLanes : KernelPass<"place-lanes"> {
-  let summary = "say which statements of a program on an NVIDIA device its graph may run at once";
-  let description = [{
-    Where independent branches are long and alike by estimate, or two small kernels stand between the same two, statements of run get
-    kernel.step and kernel.after. Everything else, and any other launch, runs the order of the text. See passes/place_lanes.cpp.
-  }];
 }
 
 def OrderPrepare : KernelPass<"order-prepare"> {

@@ -3,7 +3,7 @@
 
 #include "dialect/op/op_dialect.h"
 #include "mlir/Transforms/RegionUtils.h"
-#include "passes/kernel_choice.h"
+#include "passes/targets/target.h"
 
 namespace straightline::passes {
 
@@ -48,7 +48,7 @@ bool PhaseAnalysis::isPrepared(Operation* operation) {
     auto module = aten ? aten->getParentOfType<mlir::ModuleOp>() : mlir::ModuleOp();
     // torch works on the stream that is current where it is called, and prepare's queue is another
     // one.
-    const bool onDevice = module && targetOf(module).getBackend() != "cpu";
+    const bool onDevice = module && factsOf(module).hasQueue;
     const bool input =
         llvm::isa<op::StateOp>(current) || (aten && (aten.getEffectful() || onDevice)) ||
         (!freeze_ && llvm::isa<op::ParameterOp>(current)) || dependsOnNamedSizes(current) ||

@@ -5,9 +5,9 @@
 
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"
-#include "passes/cuda_architecture.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
+#include "passes/targets/target.h"
 
 namespace straightline {
 
@@ -29,6 +29,11 @@ class GroupEnd final : public mlir::PassWrapper<GroupEnd, mlir::OperationPass<ml
   std::function<void(llvm::StringRef, mlir::ModuleOp)> show_;
 };
 
+void addTargetPasses(PipelinePlace place, mlir::OpPassManager& manager,
+                     const PipelineOptions& options) {
+  targetNamedBy(options.target).addPasses(place, manager, options);
+}
+
 void endGroup(mlir::OpPassManager& manager, const PipelineOptions& options, const char* name) {
   if (options.afterGroup) {
     manager.addPass(std::make_unique<GroupEnd>(name, options.afterGroup));
@@ -48,16 +53,13 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   // 4. Before decomposing, because it wants to see batch norms whole; what it cannot fold it writes
   //    as a multiply-add.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createFoldBatchNorm());
-  // 5. Everything without a kernel of its own becomes ops that have one. Attention has one; on a
-  //    device it is for few queries or little work (measured on an H200: from some 10 us on,
-  //    products and a softmax are faster in f32), and products have kernels for 16-bit floats.
-  constexpr int64_t kLargestAttention = 25'000'000;
+  // 5. Everything without a kernel of its own becomes ops that have one.
+  const TargetFacts facts = factsOf(options.target);
   passes::DecomposeOpsOptions decompose;
-  decompose.keepAttention = true;
-  decompose.largestAttention = options.cuda.empty() ? -1 : kLargestAttention;
-  decompose.keepHalfProducts = !options.cuda.empty();
-  decompose.largestCluster =
-      options.cuda.empty() ? 0 : cudaArchitecture(options.cuda).largestCluster;
+  decompose.keepAttention = facts.keepAttention;
+  decompose.largestAttention = facts.largestAttention;
+  decompose.keepHalfProducts = facts.keepHalfProducts;
+  decompose.largestCluster = facts.largestCluster;
   manager.addNestedPass<mlir::func::FuncOp>(passes::createDecomposeOps(decompose));
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
@@ -65,13 +67,7 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
   manager.addNestedPass<mlir::func::FuncOp>(passes::createQuantizedLinears());
   manager.addPass(mlir::createCanonicalizerPass());
   manager.addPass(mlir::createCSEPass());
-  // 7. A device has many more places for blocks than there may be rows; behind 5, which puts what
-  //    is reduced last.
-  if (!options.cuda.empty()) {
-    manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitReductions({options.cuda}));
-    manager.addPass(mlir::createCanonicalizerPass());
-    manager.addPass(mlir::createCSEPass());
-  }
+  addTargetPasses(PipelinePlace::afterDecompose, manager, options);
   manager.addPass(passes::createVerifyOpLevel({"decomposed"}));
 }
 
@@ -79,12 +75,8 @@ void buildSimplifyPhase(mlir::OpPassManager& manager, const PipelineOptions& opt
 void buildGroupPhase(mlir::OpPassManager& manager, const PipelineOptions& options) {
   // 1. Before fusion: a fusion lies wholly in prepare or wholly in run.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitPrepare({options.freeze}));
-  // 2. After 1, which says what is live; before fusion, so that what becomes a linear has a
-  //    linear's epilogue and neighbours. A weight of two products is turned once.
-  if (!options.cuda.empty()) {
-    manager.addNestedPass<mlir::func::FuncOp>(passes::createOrientWeights());
-    manager.addPass(mlir::createCSEPass());
-  }
+  // 2. After 1, which says what is live.
+  addTargetPasses(PipelinePlace::beforeFusion, manager, options);
   // 3. Before fusion, which cannot put ops on both sides of a concatenation into one kernel; after
   //    1, so that what prepare makes is left whole.
   manager.addNestedPass<mlir::func::FuncOp>(passes::createSplitConcatenations());
@@ -117,15 +109,7 @@ void buildKernelPhase(mlir::OpPassManager& manager, const PipelineOptions& optio
     manager.addPass(passes::createPlaceOnDevice({options.device.backend, options.device.space}));
     manager.addPass(createVerifyKernelLevelPass());
   }
-  if (!options.cuda.empty()) {
-    manager.addPass(passes::createPlaceOnCuda());
-    // Before memory is given: what runs at once may not share it. Poison is in the order of the
-    // text alone.
-    if (options.graph && options.lanes && !options.poison) {
-      manager.addPass(passes::createPlaceLanes());
-    }
-    manager.addPass(createVerifyKernelLevelPass());
-  }
+  addTargetPasses(PipelinePlace::beforePlanning, manager, options);
   // 2. In place before planning: fewer slots with longer lives make the smaller arena.
   manager.addPass(passes::createReuseInPlace());
   manager.addPass(passes::createPlanMemory());

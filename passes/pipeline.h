@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "dialect/kernel/kernel_dialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/routes.h"
@@ -39,10 +40,10 @@ struct PipelineOptions {
   std::function<void(llvm::StringRef, mlir::ModuleOp)> afterGroup;
   /// where all statements run, with copies at the edges; empty: on the caller's team
   DeviceChoice device;
-  /// architecture ("sm_90") of the NVIDIA device where tensors and statements are; empty: the CPU
-  std::string cuda;
-  bool graph = true;       ///< a run on such a device may be launched as a graph
-  bool lanes = true;       ///< the graph of such a device may run long branches at once
+  /// what the module is compiled for, as its op.target says; null: the default target
+  kernel::TargetAttr target;
+  bool graph = true;       ///< a run on a device may be launched as a graph
+  bool lanes = true;       ///< the graph of a device may run long branches at once
   bool everyLane = false;  ///< sets kEveryLaneAttribute
   /// "convolution+matmul": which products of float32 a device may round to TF32; empty: none
   std::string tf32;

@@ -3,6 +3,7 @@
 #include "dialect/op/canonicalize.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/passes.h"
+#include "passes/targets/target.h"
 #include "passes/value_builder.h"
 
 namespace straightline::passes {
@@ -318,11 +319,8 @@ struct QuantizedLinear : mlir::OpRewritePattern<op::LinearOp> {
 
 struct QuantizedLinearsPass : impl::QuantizedLinearsBase<QuantizedLinearsPass> {
   void runOnOperation() override {
-    auto target =
-        getOperation()->getParentOfType<mlir::ModuleOp>()->getAttrOfType<kernel::TargetAttr>(
-            "op.target");
-    if (target && target.getBackend() != "cpu") {
-      return;  // there are no kernels for bytes
+    if (!factsOf(getOperation()->getParentOfType<mlir::ModuleOp>()).multipliesBytes) {
+      return;
     }
     mlir::RewritePatternSet patterns(&getContext());
     patterns.add<QuantizedLinear>(&getContext());

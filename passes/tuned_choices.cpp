@@ -55,10 +55,10 @@ int64_t rankOf(Value tensor) {
   return llvm::cast<mlir::RankedTensorType>(tensor.getType()).getRank();
 }
 
-/// An image, or a signal, of a convolution on a device: [n, c, h, w].
-bool isDeviceImage(op::FusionOp fusion, kernel::TargetAttr target, Value tensor) {
+/// An image, or a signal, of a convolution whose choice depends on its layout: [n, c, h, w].
+bool isTunedImage(op::FusionOp fusion, kernel::TargetAttr target, Value tensor) {
   Operation* root = contractionRoot(fusion);
-  return target.getBackend() != "cpu" && llvm::isa<op::ConvolutionOp>(root) &&
+  return factsOf(target).tunesByImageLayout && llvm::isa<op::ConvolutionOp>(root) &&
          !isKnownEarly(tensor) && rankOf(tensor) == rankOf(root->getResult(0));
 }
 
@@ -165,21 +165,18 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
     key += &op == root ? "" : "+" + op.getName().stripDialect().str();
   }
   auto isTurned = [&](Value tensor) {
-    return isDeviceImage(fusion, target, tensor) && isCallersImage(tensor);
+    return isTunedImage(fusion, target, tensor) && isCallersImage(tensor);
   };
   for (auto [i, input] : llvm::enumerate(fusion.getInputs())) {
     key += isTurned(input) ? ",turned" + std::to_string(i) : "";
   }
   key += llvm::any_of(fusion.getResults(), isTurned) ? ",turned" : "";
-  if (target.getBackend() == "cpu") {
-    return key + "@" + std::to_string(target.getThreads());
-  }
   for (int32_t i = 0; i < view.attribute_count; ++i) {
     key += llvm::StringRef(view.attributes[i].name) == "tf32" && view.attributes[i].value != 0
                ? ",tf32"
                : "";
   }
-  return key + (problem.atEdge() ? ",edge" : "") + "@" + target.getCpu().str();
+  return key + (problem.atEdge() ? ",edge" : "") + "@" + targetNamedBy(target).measuredOn(target);
 }
 
 std::string moduleOf(op::FusionOp fusion) {
@@ -194,7 +191,7 @@ std::string moduleOf(op::FusionOp fusion) {
   auto whole = fusion->getParentOfType<mlir::ModuleOp>();
   const kernel::TargetAttr target = targetOf(whole);
   auto isChannelsLast = [&](Value tensor) {
-    return isDeviceImage(fusion, target, tensor) && !isCallersImage(tensor);
+    return isTunedImage(fusion, target, tensor) && !isCallersImage(tensor);
   };
   auto inMemory = [&](Value tensor) {
     auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
@@ -265,7 +262,7 @@ std::string moduleOf(op::FusionOp fusion) {
   if (mlir::Attribute bytes = whole->getAttr(kResidentAttribute)) {
     (*module)->setAttr(kResidentAttribute, bytes);
   }
-  if (target.getBackend() != "cpu" && !contractionProblem(fusion, target).atEdge()) {
+  if (factsOf(target).launchesGraphs && !contractionProblem(fusion, target).atEdge()) {
     // by itself it would be at the graph's edge
     (*module)->setAttr(kLaunchAttribute, builder.getStringAttr("stream"));
   }

@@ -5,6 +5,7 @@
 #include "llvm/Support/MathExtras.h"
 #include "passes/fusion_group.h"
 #include "passes/passes.h"
+#include "passes/targets/target.h"
 #include "straightline/abi/kernel.h"
 
 namespace straightline::passes {
@@ -47,7 +48,8 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
                                  << "\" but captured, decomposed or fused is needed";
       return signalPassFailure();
     }
-    bool sound = true;
+    bool sound = succeeded(verifyTarget(
+        getOperation(), getOperation()->getAttrOfType<kernel::TargetAttr>("op.target")));
     llvm::StringSet<> symbols;
     for (op::SymbolOp symbol : getOperation().getOps<op::SymbolOp>()) {
       symbols.insert(symbol.getSymName());

@@ -14,7 +14,7 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
-#include "passes/cuda_architecture.h"
+#include "passes/targets/target.h"
 #include "straightline/abi/straightline.h"
 
 namespace straightline {
@@ -39,22 +39,15 @@ Failure chooseDevice(const std::string& backend, DeviceChoice* choice) {
   return Failure::user("no backend '" + backend + "' is registered");
 }
 
-constexpr llvm::StringRef kCudaTarget = "cuda:";
-
-/// sm_ and a number of two or three digits; behind it at most an `a` (from sm_90 on) or `f` (from
-/// sm_100 on), as NVRTC takes them.
-bool isArch(llvm::StringRef arch) {
-  if (!arch.consume_front("sm_")) {
-    return false;
+/// "cuda:sm_NN": what users may write behind target=, of all targets.
+std::string joinSyntaxes(llvm::function_ref<std::string(const MachineSyntax&)> text) {
+  std::string all;
+  for (const Target* target : allTargets()) {
+    if (const MachineSyntax syntax = target->syntax(); !syntax.form.empty()) {
+      all += (all.empty() ? "" : "; ") + text(syntax);
+    }
   }
-  const llvm::StringRef digits = arch.take_while(llvm::isDigit);
-  const llvm::StringRef suffix = arch.drop_front(digits.size());
-  int number = 0;
-  if (digits.size() < 2 || digits.size() > 3 || digits.getAsInteger(10, number)) {
-    return false;
-  }
-  return suffix.empty() || (suffix == "a" && number >= kFirstWithOwnFeatures) ||
-         (suffix == "f" && number >= kFirstWithFamilies);
+  return all;
 }
 
 /// Routes by op; the first that is added counts.
@@ -130,21 +123,21 @@ Failure readFile(Routes& routes) {
 
 }  // namespace
 
-std::string cudaArchOf(const CompileOptions& options) {
-  const llvm::StringRef target = options.target;
-  return target.starts_with(kCudaTarget) ? target.drop_front(kCudaTarget.size()).str() : "";
+TargetChoice targetIn(const CompileOptions& options) {
+  const auto [name, machine] = llvm::StringRef(options.target).split(':');
+  return {&targetNamed(name), machine.str()};
 }
 
 Failure checkTarget(const CompileOptions& options) {
-  const llvm::StringRef target = options.target;
-  if (target == "cpu" ||
-      (target.starts_with(kCudaTarget) && isArch(target.drop_front(kCudaTarget.size())))) {
+  const auto [name, machine] = llvm::StringRef(options.target).split(':');
+  const Target* target = findTarget(name);
+  const bool isNamed = target && (options.target == kDefaultTarget.str() || !target->syntax().form.empty());
+  if (isNamed && target->hasMachine(machine)) {
     return Failure::none();
   }
-  return Failure::user("unknown target '" + target.str() +
-                       "'; valid are cuda:sm_NN, such as cuda:sm_90, with a behind it from " +
-                       std::to_string(kFirstWithOwnFeatures) + " on and f from " +
-                       std::to_string(kFirstWithFamilies) + " on");
+  return Failure::user(
+      "unknown target '" + options.target + "'; valid are " +
+      joinSyntaxes([](const MachineSyntax& syntax) { return syntax.form + syntax.hint; }));
 }
 
 Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* context,
@@ -152,7 +145,6 @@ Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* cont
   if (Failure failure = checkTarget(given); failure.failed()) {
     return failure;
   }
-  options->cuda = cudaArchOf(given);
   options->freeze = given.freeze;
   options->allow = llvm::join(given.allow, "+");
   options->avoid = given.winograd ? "" : kWinograd;

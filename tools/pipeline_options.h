@@ -7,6 +7,7 @@
 #include <string>
 
 #include "passes/pipeline.h"
+#include "passes/targets/target.h"
 #include "tools/compile_options.h"
 
 namespace straightline {
@@ -19,11 +20,17 @@ namespace straightline {
 Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* context,
                             PipelineOptions* options);
 
-/// A user error where the target is none.
+/// A user error where the target, or its machine, is none.
 Failure checkTarget(const CompileOptions& options);
 
-/// "sm_90" where the target is cuda:sm_90, "" where it is the cpu.
-std::string cudaArchOf(const CompileOptions& options);
+/// A target and a machine of it, "sm_90" of "cuda:sm_90".
+struct TargetChoice {
+  const Target* target;
+  std::string machine;
+};
+
+/// Of the options. Precondition: checkTarget has found nothing wrong.
+TargetChoice targetIn(const CompileOptions& options);
 
 }  // namespace straightline
 

@@ -10,6 +10,7 @@
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
+#include "passes/targets/target.h"
 
 namespace straightline {
 
@@ -23,6 +24,9 @@ void registerAllPasses() {
   passes::registerStraightlinePasses();
   registerKernelPasses();
   registerLevelPasses();
+  for (const Target* target : allTargets()) {
+    target->registerPasses();
+  }
 }
 
 }  // namespace straightline

@@ -7,10 +7,10 @@
 #include "codegen/explain.h"
 #include "dialect/kernel/kernel_dialect.h"
 #include "passes/contraction_problem.h"
-#include "passes/cuda_architecture.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
+#include "passes/targets/target.h"
 #include "passes/tuned_choices.h"
 #include "tools/module_context.h"
 #include "tools/pipeline_options.h"
@@ -18,8 +18,6 @@
 
 namespace straightline {
 namespace {
-
-constexpr char kCuda[] = "cuda";
 
 /// A model that is captured has none of these ops left; a module that was written has them as they
 /// are.
@@ -49,18 +47,10 @@ class ProductStages final : public Stages {
   }
 
   void setTarget(mlir::ModuleOp module, const TargetOptions& target) const override {
-    const std::string arch = cudaArchOf(*target.options);
-    if (!arch.empty()) {
-      const TargetOptions none;  // caches and vectors of the host say nothing about a device
-      module->setAttr("op.target",
-                      kernel::TargetAttr::get(module.getContext(), kCuda, arch, 1, none.vectorBytes,
-                                              none.l1Bytes, none.l2Bytes, 0, none.fmaBytes));
-      return;
-    }
-    module->setAttr("op.target",
-                    kernel::TargetAttr::get(module.getContext(), "cpu", target.cpu, target.threads,
-                                            target.vectorBytes, target.l1Bytes, target.l2Bytes,
-                                            target.dotBf16 ? 1 : 0, target.fmaBytes));
+    const auto [chosen, machine] = targetIn(*target.options);
+    const HostMachine host{target.cpu,     target.threads, target.vectorBytes, target.l1Bytes,
+                           target.l2Bytes, target.dotBf16, target.fmaBytes};
+    module->setAttr("op.target", chosen->attribute(module.getContext(), machine, host));
   }
 
   Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module,
@@ -71,6 +61,7 @@ class ProductStages final : public Stages {
       return failure;
     }
     options.afterGroup = target.afterGroup;
+    options.target = targetOf(module);
     if (module.getOps<kernel::ProgramOp>().empty()) {
       if (Failure failure = checkFrameworkRoutes(module, options.routes); failure.failed()) {
         return failure;
@@ -79,8 +70,7 @@ class ProductStages final : public Stages {
                      [](const Route& route) { return route.kernel == kFrameworkRoute; });
       setRoutes(module, options.routes);
       setChoices(module, options.choices);
-      // Older devices have no such instructions, and torch's flags mean nothing there.
-      if (!options.tf32.empty() && cudaNumber(options.cuda) >= kFirstWithTf32) {
+      if (!options.tf32.empty() && factsOf(options.target).roundsToTf32) {
         module->setAttr(kTf32Attribute, mlir::StringAttr::get(module.getContext(), options.tf32));
       }
       if (!options.graph) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/levels/levels.h"
+#include "passes/targets/target.h"
 
 namespace straightline {
 
@@ -27,7 +28,11 @@ LogicalResult verifyOps(mlir::ModuleOp module) {
         << "is left at kernel level, expected ops of kernel, arith and math (kernel_level_c2)";
     return mlir::WalkResult::interrupt();
   });
-  return mlir::failure(result.wasInterrupted());
+  if (result.wasInterrupted()) {
+    return mlir::failure();
+  }
+  kernel::ProgramOp program = *programs.begin();
+  return verifyTarget(program, program.getTarget());
 }
 
 LogicalResult verifyExtents(kernel::ProgramOp program) {

@@ -112,7 +112,7 @@ Value plan(mlir::Location loc, const std::string& symbol, const sl_kernel_desc& 
       builder.getDictionaryAttr(attributes), builder.getStringAttr(kernel.run_symbol),
       builder.getStringAttr(kernel.plan_symbol), builder.getStringAttr(destroy),
       builder.getUnitAttr());
-  if (context.target().getBackend() != "cpu") {
+  if (context.facts().hasQueue) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(context.target().getBackend()));
   }
   std::string text;

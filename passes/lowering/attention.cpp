@@ -26,15 +26,11 @@ bool isReadInParts(op::CatOp cat, LoweringContext& context) {
   if (!attention || attention->getBlock() != cat->getBlock()) {
     return false;
   }
-  // A library takes many queries of 16-bit floats, and wants whole keys: a copy costs less than
-  // doing without it.
-  constexpr int64_t kManyQueries = 64;
   const Exprs queries = context.extentsOf(attention.getQ());
   const std::optional<int64_t> count =
       queries.size() < 2 ? std::nullopt : symbolic::constantValue(queries[queries.size() - 2]);
-  if (context.target().getBackend() != "cpu" &&
-      attention.getQ().getType().getElementType().getIntOrFloatBitWidth() == 16 && count &&
-      *count >= kManyQueries) {
+  if (attention.getQ().getType().getElementType().getIntOrFloatBitWidth() == 16 && count &&
+      *count >= context.facts().queriesForWholeKeys) {
     return false;
   }
   auto inTwo = [&](Value tensor) {
@@ -158,10 +154,10 @@ class AttentionLowering {
     inputs_.push_back(mask);
   }
 
-  /// On a CPU the heads of one query that share keys are queries of one head: each key is read once
-  /// for them.
+  /// Where the target has it so, the heads of one query that share keys are queries of one head:
+  /// each key is read once for them.
   void shareKeys() {
-    if (context_.target().getBackend() != "cpu" || q_[2] != constant(1) || q_[1] == k_[1] ||
+    if (!context_.facts().mergesHeadsOfOneQuery || q_[2] != constant(1) || q_[1] == k_[1] ||
         attention_.getIsCausal()) {
       return;
     }

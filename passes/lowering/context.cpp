@@ -19,7 +19,12 @@ using mlir::Value;
 
 LoweringContext::LoweringContext(const Sizes& sizes, const RuleSet& rules,
                                  const ProgramParts& parts, kernel::TargetAttr target)
-    : Sizes(sizes), rules_(rules), parts_(parts), target_(target), builder_(sizes.context()) {}
+    : Sizes(sizes),
+      rules_(rules),
+      parts_(parts),
+      target_(target),
+      facts_(factsOf(target)),
+      builder_(sizes.context()) {}
 
 mlir::OpBuilder LoweringContext::endOfModule() const {
   return mlir::OpBuilder::atBlockEnd(module().getBody());

@@ -31,6 +31,7 @@ class LoweringContext : public Sizes {
                   kernel::TargetAttr target);
 
   kernel::TargetAttr target() const { return target_; }
+  const TargetFacts& facts() const { return facts_; }
   mlir::ModuleOp module() const { return parts_.module; }
   /// Where the next statement goes.
   mlir::OpBuilder& builder() { return builder_; }
@@ -153,6 +154,7 @@ class LoweringContext : public Sizes {
   const RuleSet& rules_;
   ProgramParts parts_;
   kernel::TargetAttr target_;
+  TargetFacts facts_;
   mlir::OpBuilder builder_;
   bool inPrepare_ = false;
   llvm::DenseMap<mlir::Value, mlir::Value> buffers_;

@@ -173,7 +173,7 @@ bool ContractionLowering::epilogueFits() {
     // Behind sums of 32 bits there are scales, and what is quantized again.
     const bool scales =
         element().isInteger(32) && type.getIntOrFloatBitWidth() <= 32 && !type.isInteger(1);
-    return onDevice() || type == element() || widens || scales;
+    return lowering_.facts().hasEpiloguesOfAnyType || type == element() || widens || scales;
   };
   return accesses_.size() <= kMostEpilogueOperands && fusion_.getNumResults() == 1 &&
          fits(fusion_.getResult(0)) && llvm::all_of(accesses_, [&](const Access& access) {

@@ -213,11 +213,8 @@ LogicalResult ContractionLowering::lowerConvolutionOnQueue() {
   }
   llvm::SmallVector<mlir::NamedAttribute> attributes;
   const sl_problem asked = problem_.view();
-  for (int32_t i = 0; i < asked.attribute_count; ++i) {
+  for (int32_t i = 0; i < problem_.ownAttributes(); ++i) {  // no plan is told those of the target
     const llvm::StringRef name = asked.attributes[i].name;
-    if (isOfTarget(asked.attributes[i])) {
-      continue;
-    }
     attributes.push_back(lowering_.named(
         name, lowering_.number(name == "c" ? wholePieces(g) : asked.attributes[i].value)));
   }

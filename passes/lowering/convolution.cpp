@@ -72,7 +72,7 @@ LogicalResult ContractionLowering::lowerConvolution() {
   Value in = as2d(lowering_.bufferOf(outer(convolution.getX())));
   Value wanted = wantedPlace();
   Value out = wanted;
-  if (onDevice() && tuneValue("rows") > 0 && (g.c / g.groups > 1 || wholePieces(g) != g.c)) {
+  if (tuneValue("rows") > 0 && (g.c / g.groups > 1 || wholePieces(g) != g.c)) {
     in = wholePieces(g) == g.c ? channelsLast(in, llvm::SmallVector<int64_t>(8, 0))
                                : paddedImage(in, wholePieces(g));
   }
@@ -169,7 +169,7 @@ void ContractionLowering::putConvolutionStrides(const ConvolutionGeometry& g, Va
 Value ContractionLowering::packConvolution(Value weight, const ConvolutionGeometry& g) {
   Value source = lowering_.bufferOf(weight);
   if (spec_.family == "convolution_direct") {
-    return onDevice() && tuneValue("rows") > 0 ? channelsLastWeight(weight, g) : source;
+    return tuneValue("rows") > 0 ? channelsLastWeight(weight, g) : source;
   }
   Exprs strides = lowering_.stridesOf(typeOf(source));
   const Exprs extents = lowering_.extentsOf(typeOf(source));

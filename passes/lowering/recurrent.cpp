@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // lstm_sequence, gru_sequence, rnn_sequence: all steps of one direction of a layer in one launch.
-// place-on-cuda chooses how it divides the work.
+// The target's schedule says how it divides the work.
 #include "dialect/error_kind.h"
 #include "passes/contraction_problem.h"
 #include "passes/lowering/context.h"
@@ -50,7 +50,7 @@ LogicalResult lowerSequence(mlir::Operation* op, const SequenceParts& parts,
                             LoweringContext& context) {
   const mlir::Location loc = op->getLoc();
   const std::string cell = parts.cell.str();
-  if (context.target().getBackend() == "cpu") {
+  if (context.facts().largestCluster == 0) {
     return emitUnsupported(op) << op->getName().stripDialect() << ": " << cell
                                << "_sequence has a kernel for devices only; " << cell
                                << " is supported";
@@ -67,7 +67,7 @@ LogicalResult lowerSequence(mlir::Operation* op, const SequenceParts& parts,
   KernelSpec spec;
   spec.family = "recurrent_sequence";
   spec.op = cell + "_sequence";
-  spec.why = "cuda.recurrent_sequence: all steps in one kernel, the weight in registers";
+  spec.why = "native.recurrent_sequence: all steps in one kernel, the weight in registers";
   spec.inputs = {projected, weight};
   if (parts.bias) {
     spec.inputs.push_back(dense(parts.bias));

@@ -88,9 +88,8 @@ class RowReduction {
     for (auto [i, value] : llvm::enumerate(body().getTerminator()->getOperands())) {
       (rowMap(value) ? rowResults_ : elementResults_).push_back(i);
     }
-    // The first expensive reduced value that is needed again later is kept. Not on a GPU, where
-    // computing it again costs less than memory does.
-    const bool keeps = lowering_.target().getBackend() == "cpu";
+    // The first expensive reduced value that is needed again later is kept.
+    const bool keeps = lowering_.facts().keepsRowValues;
     for (auto [i, reduction] : llvm::enumerate(reductions_)) {
       Value value = reduction->getOperand(0);
       const bool again =

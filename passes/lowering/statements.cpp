@@ -72,10 +72,10 @@ kernel::FuncOp LoweringContext::kernelOf(const KernelSpec& spec) {
 
 kernel::LaunchOp LoweringContext::launch(Location loc, KernelSpec& spec) {
   constexpr llvm::StringLiteral kNative = "native.";
-  if (target_.getBackend() != "cpu" && llvm::StringRef(spec.why).starts_with(kNative)) {
-    // the same family there
-    spec.why =
-        (target_.getBackend() + "." + llvm::StringRef(spec.why).drop_front(kNative.size())).str();
+  if (llvm::StringRef(spec.why).starts_with(kNative)) {  // the target's form of that family
+    spec.why = (targetNamedBy(target_).kernelPrefix() + "." +
+                llvm::StringRef(spec.why).drop_front(kNative.size()))
+                   .str();
   }
   kernel::FuncOp function = kernelOf(spec);
   const auto threads = static_cast<double>(target_.getThreads());
@@ -91,7 +91,7 @@ kernel::LaunchOp LoweringContext::launch(Location loc, KernelSpec& spec) {
   if (!spec.choice.empty()) {
     launch->setAttr("kernel.choice", builder_.getStringAttr(spec.choice));
   }
-  if (spec.ownCost || target_.getBackend() == "cpu") {  // place-on-cuda estimates the others
+  if (spec.ownCost || !facts_.estimatesStatements) {
     launch->setAttr("kernel.cost_us", builder_.getF64FloatAttr(shared ? sharedUs : aloneUs));
   }
   return launch;

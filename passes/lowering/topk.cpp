@@ -13,7 +13,6 @@
 #include "dialect/error_kind.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
-#include "passes/cuda_architecture.h"
 #include "passes/lowering/context.h"
 #include "passes/lowering/loops.h"
 
@@ -124,7 +123,7 @@ class TopkLowering {
   TopkLowering(op::TopkOp topk, LoweringContext& context)
       : topk_(topk),
         context_(context),
-        onDevice_(context.target().getBackend() != "cpu"),
+        inRegisters_(context.facts().processors > 0),
         dim_(static_cast<int64_t>(topk.getDim())),
         k_(static_cast<int64_t>(topk.getK())),
         outer_(without(context.extentsOf(topk.getX()), dim_)),
@@ -135,11 +134,10 @@ class TopkLowering {
     x_ = context_.bufferOf(topk_.getX());
     values_ = context_.destination(topk_.getValues());
     Value wanted = context_.destination(topk_.getIndices());
-    indices_ = onDevice_ ? wanted : inRows(wanted);
+    indices_ = inRegisters_ ? wanted : inRows(wanted);
     const int64_t bytes = typeOf(x_).elementBytes();
-    if (onDevice_) {
-      cut_ = cutOf(rows_, count_, k_, mostHeld(bytes == 8 ? 16 : 8),
-                   cudaArchitecture(context_.target().getCpu()).processors);
+    if (inRegisters_) {
+      cut_ = cutOf(rows_, count_, k_, mostHeld(bytes == 8 ? 16 : 8), context_.facts().processors);
     }
     if (cut_.parts == 0) {
       return emitUnsupported(topk_)
@@ -161,7 +159,7 @@ class TopkLowering {
   }
 
  private:
-  /// A CPU puts rows in order where the indices will be: memory with dense rows.
+  /// Where a thread puts rows in order, it does so where the indices will be: dense rows.
   Value inRows(Value wanted) {
     if (context_.stridesOf(typeOf(wanted))[dim_] == context_.constant(1)) {
       return wanted;
@@ -245,7 +243,7 @@ class TopkLowering {
     };
     spec.tune = {number("rank", static_cast<int64_t>(outer_.size())),
                  number("largest", topk_.getLargest() ? 1 : 0)};
-    if (onDevice_) {
+    if (inRegisters_) {
       spec.tune.append({number("way", how.variant), number("threads", how.threads),
                         number("each", how.each), number("word", how.word),
                         number("list", how.list)});
@@ -265,7 +263,7 @@ class TopkLowering {
 
   op::TopkOp topk_;
   LoweringContext& context_;
-  const bool onDevice_;
+  const bool inRegisters_;
   const int64_t dim_, k_;
   const Exprs outer_;
   const int64_t count_;  ///< elements of a row

@@ -20,7 +20,8 @@ _WHEELS = (
     "cuda_nvrtc/lib/libnvrtc.so.12",
 )
 
-#: The first architecture with a form of its own ("sm_90a"), and with one for its family ("sm_100f"): passes/cuda_architecture.h.
+#: The first architecture with a form of its own ("sm_90a"), and with one for its family ("sm_100f"):
+#: passes/targets/cuda/architecture.h.
 _FIRST_WITH = {"a": 90, "f": 100}
 
 

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 import straightline as sl
 
-#: All that passes/cuda_schedule.cpp knows but fill, whose work elementwise kernels do.
+#: All that passes/targets/cuda/schedule.cpp knows but fill, whose work elementwise kernels do.
 _FAMILIES = {
     "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct", "gather_rows",
     "gather_elements", "scatter_rows", "scan", "pool", "topk", "transpose",

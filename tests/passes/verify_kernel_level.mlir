@@ -147,3 +147,14 @@ kernel.program @p target(<"cpu", "x86-64-v3">) {
 }
 kernel.decl @d(!x) outs(!x) problem("p", {}) run("run") plan("plan")
 kernel.decl @e(!x) outs(!x) problem("p", {}) run("run") plan("plan")
+
+// -----
+
+!x = !kernel.buffer<8xf32>
+// expected-error@+1 {{has target 'abacus', expected one of cpu, cuda}}
+kernel.program @p target(<"abacus", "beads">) {
+  kernel.queue @team backend("cpu")
+  kernel.run (%x "x": !x) outs(%y "y": !x) {
+    kernel.return %y : !x
+  }
+}

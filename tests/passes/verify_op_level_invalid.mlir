@@ -90,3 +90,12 @@ func.func @within_a_branch(%c: tensor<i1>) -> tensor<4xf32> {
   }
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// expected-error @+1 {{has target 'abacus', expected one of cpu, cuda}}
+module attributes {op.target = #kernel.target<"abacus", "beads">} {
+  func.func @no_target(%x: tensor<4xf32>) {
+    return
+  }
+}

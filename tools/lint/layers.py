@@ -41,6 +41,8 @@ GUARDED = (
     "llvm/",
     "clang/",
 )
+#: What is known of a target is asked of it (passes/targets/target.h): its folder is included by its own files only.
+TARGET_FOLDER = re.compile(r"passes/targets/[^/]+/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 
 
@@ -48,6 +50,12 @@ def layer_of(path: str) -> str | None:
     """Returns the longest folder of LAYERS that holds `path`."""
     holders = [folder for folder in LAYERS if path.startswith(folder + "/")]
     return max(holders, key=len, default=None)
+
+
+def enters_target(path: str, name: str) -> bool:
+    """Whether the include `name` of the file `path` is of the folder of a target to which the file does not belong."""
+    folder = TARGET_FOLDER.match(name)
+    return folder is not None and not path.startswith((folder.group(0), "tests/"))
 
 
 def violations(path: str, text: str) -> list[str]:
@@ -64,6 +72,9 @@ def violations(path: str, text: str) -> list[str]:
             continue
         name = match.group(2)
         ours = name.startswith(GUARDED)
+        if enters_target(path, name):
+            found.append(f"{path}:{number}: only files of {name.rpartition('/')[0]} may include {name}")
+            continue
         if layer in FREESTANDING and path.endswith(".h") and not is_test:
             if match.group(1) == "<" or (ours and not name.startswith(allowed)):
                 # Intrinsics headers are the compiler's own; NVRTC and the in-memory file system do not have them.

@@ -2,14 +2,14 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/contraction_problem.h"
-#include "passes/passes.h"
 #include "passes/routes.h"
+#include "passes/targets/cuda/passes.h"
 #include "passes/value_builder.h"
 
 namespace straightline::passes {
 
 #define GEN_PASS_DEF_ORIENTWEIGHTS
-#include "passes/passes.h.inc"
+#include "passes/targets/cuda/passes.h.inc"
 
 using mlir::failure;
 using mlir::LogicalResult;

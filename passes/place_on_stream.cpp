@@ -1,28 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves a program to an NVIDIA device where its tensors already are: inputs, results, parameters
-// and states are in space "cuda", nothing is copied at the edges and nothing waits. All statements
-// go to one queue, which is the caller's stream, so their order is that of the text.
-//
-//   launch @k(%x, %p) outs(%y) on @team  ->  launch @k(%x, %p) outs(%y) on @stream
-//
-// Literals are what the device lacks: prepare copies them once. Every kernel gets a grid
-// (cuda_schedule.h). Control flow stays the host's; where it depends on data, the host has that
-// copied and waits for it:
+// Every kernel gets the target's schedule. Literals are what the device lacks: prepare copies them
+// once. Control flow stays the host's; where it depends on data, the host has that copied and waits
+// for it:
 //
 //   %s = load %b[]  ->  copy %b to %h on @stream;  %e = record on @stream;  wait %e on @team;  %s =
 //   load %h[]
 //
 // All kernels and statements without a form for the device are reported, not the first alone. Runs
 // before plan_memory.
+#include "passes/place_on_stream.h"
+
 #include "dialect/error_kind.h"
 #include "llvm/ADT/SetVector.h"
-#include "passes/cuda_schedule.h"
-#include "passes/passes.h"
+#include "mlir/IR/Builders.h"
 
 namespace straightline::passes {
-
-#define GEN_PASS_DEF_PLACEONCUDA
-#include "passes/passes.h.inc"
 
 namespace {
 
@@ -31,12 +23,12 @@ using mlir::LogicalResult;
 using mlir::Operation;
 using mlir::Value;
 
-constexpr llvm::StringLiteral kBackend = "cuda";  ///< and its memory space
 constexpr llvm::StringLiteral kQueue = "stream";
 
 class Placer {
  public:
-  explicit Placer(kernel::ProgramOp program) : program_(program), builder_(program.getContext()) {}
+  Placer(kernel::ProgramOp program, const Target& target)
+      : program_(program), target_(target), builder_(program.getContext()) {}
 
   LogicalResult place() {
     if (program_.lookupSymbol(kQueue)) {
@@ -48,7 +40,7 @@ class Placer {
     }
     team_ = *program_.getBodyBlock()->getOps<kernel::QueueOp>().begin();
     builder_.setInsertionPointAfter(team_);
-    auto queue = kernel::QueueOp::create(builder_, team_.getLoc(), kQueue, kBackend);
+    auto queue = kernel::QueueOp::create(builder_, team_.getLoc(), kQueue, target_.name());
     stream_ = mlir::FlatSymbolRefAttr::get(queue.getSymNameAttr());
     moveStatements();
     moveStorage();
@@ -63,7 +55,7 @@ class Placer {
     program_.walk([&](Operation* op) {
       std::string why;
       if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
-        why = whyNotOnCuda(llvm::cast<kernel::FuncOp>(launch.getEntryOp()));
+        why = target_.whyNoForm(llvm::cast<kernel::FuncOp>(launch.getEntryOp()));
       } else if (auto call = llvm::dyn_cast<kernel::CallOp>(op);
                  call && runsHere(call.getEntryOp())) {
         return;  // and so do its handle and its plan
@@ -72,27 +64,28 @@ class Placer {
         why = "the host can wait for a single number, not for one of " +
               std::to_string(load.getIndices().size()) + " dims";
       } else if (llvm::isa<kernel::AllocOp, kernel::CallOp, kernel::RecordOp, kernel::WaitOp>(op)) {
-        why = "'" + op->getName().getStringRef().str() + "' has no CUDA form";
+        why = "'" + op->getName().getStringRef().str() + "' has no " + target_.title().str() +
+              " form";
       }
       if (!why.empty()) {
         auto name = op->getAttrOfType<mlir::StringAttr>("op");
-        emitUnsupported(op) << (name ? name.getValue() : op->getName().getStringRef())
-                            << " on cuda: " << why;
+        emitUnsupported(op) << (name ? name.getValue() : op->getName().getStringRef()) << " on "
+                            << target_.name() << ": " << why;
         whole = false;
       }
     });
     return mlir::success(whole);
   }
 
-  static bool runsHere(Operation* decl) {
+  bool runsHere(Operation* decl) {
     auto backend = decl->getAttrOfType<mlir::StringAttr>(kernel::kRunsOnAttr);
-    return backend && backend.getValue() == kBackend;
+    return backend && backend.getValue() == target_.name();
   }
 
   BufferType onDevice(mlir::Type type) {
     auto buffer = llvm::cast<BufferType>(type);
     return BufferType::get(program_.getContext(), buffer.getNames(), buffer.getExtents(),
-                           buffer.getElementType(), buffer.getStrides(), kBackend,
+                           buffer.getElementType(), buffer.getStrides(), target_.name(),
                            buffer.getBorder());
   }
 
@@ -106,7 +99,7 @@ class Placer {
     llvm::SetVector<Operation*> functions, libraries;
     program_.walk([&](Operation* op) {
       if (llvm::isa<kernel::LaunchOp, kernel::CopyOp>(op)) {
-        op->setAttr("kernel.cost_us", builder_.getF64FloatAttr(estimateOnCuda(op)));
+        op->setAttr("kernel.cost_us", builder_.getF64FloatAttr(target_.estimateUs(op)));
       }
       if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
         launch.setQueueAttr(stream_);
@@ -133,7 +126,7 @@ class Placer {
       function.setCanFail(false);
       function.setInputsAttr(onDevice(function.getInputs()));
       function.setOutputsAttr(onDevice(function.getOutputs()));
-      scheduleForCuda(function, program_.getTarget().getCpu());
+      target_.schedule(function, program_.getTarget());
     }
   }
 
@@ -215,21 +208,16 @@ class Placer {
   }
 
   kernel::ProgramOp program_;
+  const Target& target_;
   mlir::OpBuilder builder_;
   kernel::QueueOp team_;
   mlir::FlatSymbolRefAttr stream_;
 };
 
-struct PlaceOnCudaPass : impl::PlaceOnCudaBase<PlaceOnCudaPass> {
-  void runOnOperation() override {
-    for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
-      if (failed(Placer(program).place())) {
-        return signalPassFailure();
-      }
-    }
-  }
-};
-
 }  // namespace
+
+LogicalResult placeOnStream(kernel::ProgramOp program, const Target& target) {
+  return Placer(program, target).place();
+}
 
 }  // namespace straightline::passes

@@ -26,16 +26,16 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "passes/cuda_architecture.h"
-#include "passes/cuda_schedule.h"
 #include "passes/levels/levels.h"
-#include "passes/passes.h"
 #include "passes/pipeline.h"
+#include "passes/targets/cuda/architecture.h"
+#include "passes/targets/cuda/passes.h"
+#include "passes/targets/cuda/schedule.h"
 
 namespace straightline::passes {
 
 #define GEN_PASS_DEF_PLACELANES
-#include "passes/passes.h.inc"
+#include "passes/targets/cuda/passes.h.inc"
 
 namespace {
 
@@ -98,15 +98,6 @@ int64_t tripsOf(kernel::ForOp loop) {
              : kUnknownTrips;
 }
 
-/// The kernels of these families wait for what is ahead by themselves (codegen: mayStartEarly), or
-/// most of them do.
-bool mayWait(Operation* op) {
-  kernel::FuncOp function = functionOf(op);
-  return function &&
-         llvm::is_contained({"gemv", "gemv_group", "pointwise", "row_reduction", "attention"},
-                            function.getSchedule().getFamily());
-}
-
 class Placer {
  public:
   Placer(kernel::ProgramOp program, bool every)
@@ -158,7 +149,8 @@ class Placer {
         estimateLoop(loop, &unit);
       } else {
         estimate(&op, processors_, &unit);
-        unit.waits = mayWait(&op);
+        const kernel::FuncOp function = functionOf(&op);
+        unit.waits = function && startsEarlyOnCuda(function);
       }
       units_.push_back(std::move(unit));
     }

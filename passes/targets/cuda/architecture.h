@@ -3,8 +3,8 @@
 // architecture, not for the device that may be here, so that the same target always gives the same
 // text: where devices of one architecture differ, the one that is named stands for all. A wrong
 // number costs time, never an answer.
-#ifndef STRAIGHTLINE_PASSES_CUDA_ARCHITECTURE_H
-#define STRAIGHTLINE_PASSES_CUDA_ARCHITECTURE_H
+#ifndef STRAIGHTLINE_PASSES_TARGETS_CUDA_ARCHITECTURE_H
+#define STRAIGHTLINE_PASSES_TARGETS_CUDA_ARCHITECTURE_H
 
 #include <cstdint>
 
@@ -74,4 +74,4 @@ inline constexpr int kFirstWithFamilies = 100;
 
 }  // namespace straightline
 
-#endif  // STRAIGHTLINE_PASSES_CUDA_ARCHITECTURE_H
+#endif  // STRAIGHTLINE_PASSES_TARGETS_CUDA_ARCHITECTURE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a kernel of the families with a CUDA form is cut into blocks and threads.
-#ifndef STRAIGHTLINE_PASSES_CUDA_SCHEDULE_H
-#define STRAIGHTLINE_PASSES_CUDA_SCHEDULE_H
+#ifndef STRAIGHTLINE_PASSES_TARGETS_CUDA_SCHEDULE_H
+#define STRAIGHTLINE_PASSES_TARGETS_CUDA_SCHEDULE_H
 
 #include <string>
 
@@ -11,6 +11,10 @@ namespace straightline::passes {
 
 /// Why a kernel has no CUDA form; "" when it has one.
 std::string whyNotOnCuda(kernel::FuncOp function);
+
+/// Whether the kernel, or most of those of its family, waits by itself for what is ahead of it
+/// (codegen: mayStartEarly).
+bool startsEarlyOnCuda(kernel::FuncOp function);
 
 /// Microseconds from the end of one kernel to the first result of the next, on an H200 as
 /// runtime/backends/cuda/tuning.h has it.
@@ -27,4 +31,4 @@ void scheduleForCuda(kernel::FuncOp function, llvm::StringRef arch);
 
 }  // namespace straightline::passes
 
-#endif  // STRAIGHTLINE_PASSES_CUDA_SCHEDULE_H
+#endif  // STRAIGHTLINE_PASSES_TARGETS_CUDA_SCHEDULE_H

@@ -41,15 +41,15 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
-#include "passes/cuda_architecture.h"
 #include "passes/decompose_reductions.h"
-#include "passes/passes.h"
+#include "passes/targets/cuda/architecture.h"
+#include "passes/targets/cuda/passes.h"
 #include "passes/value_builder.h"
 
 namespace straightline::passes {
 
 #define GEN_PASS_DEF_SPLITREDUCTIONS
-#include "passes/passes.h.inc"
+#include "passes/targets/cuda/passes.h.inc"
 
 namespace {
 
@@ -390,7 +390,7 @@ class Splitter {
     constexpr int64_t kFewRows = 16;
     constexpr int64_t kUnit = 8;  // a part is read 16 bytes at a time
     const int64_t threads = device_.allThreads() / 2;
-    // from here on each thread has a row of its own (cuda_schedule)
+    // from here on each thread has a row of its own (schedule.cpp)
     const int64_t rowsForThreads = device_.allThreads() / 8;
     constexpr int64_t kFewElements = int64_t(1) << 19;
     constexpr int64_t kLongColumn = int64_t(1) << 15;

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes that target.cpp adds to the pipeline, in that order.
+#ifndef STRAIGHTLINE_PASSES_TARGETS_CUDA_PASSES_TD
+#define STRAIGHTLINE_PASSES_TARGETS_CUDA_PASSES_TD
+
+include "passes/pass_base.td"
+
+def SplitReductions : OpLevelPass<"split-reductions", "::mlir::func::FuncOp"> {
+  let summary = "few long rows become parts that a device reduces side by side, then the parts";
+  let description = [{
+    sum, amax, amin, prod, any, all, argmax, argmin, and what is written as these (mean, var, softmax, norms), of at most 16 rows that are too
+    long for the blocks of a cluster, and of up to some ten thousand rows that lie side by side. The merge has a fixed order. Several reduced
+    dims are cut as one where that is a view of all that the elementwise ops before the reduction read; where something is repeated, turned or
+    sliced along them, one of them is cut, which is a view always, so that nothing of the size of what is reduced is written. Refuses named
+    extents, lengths (or, of the latter, dims) without a divisor near the number of parts wanted, and reduced dims that are not neighbours in
+    memory. cumsum along the last dim of at most 16 rows of 16,384 and more likewise. See split_reductions.cpp.
+  }];
+  let options = [Option<"arch", "arch", "std::string", "\"sm_90\"", "the device's architecture">];
+}
+
+def OrientWeights : OpLevelPass<"orient-weights", "::mlir::func::FuncOp"> {
+  let summary = "weights [k, n] of products of few rows are turned once, in prepare";
+  let description = [{
+    For a device, up to 16 rows, numbers of at most 32 bits. matmul(x, w [k, n]) -> linear(x, clone(permute(w))), and the same for a linear
+    whose weight is a turned one, where w is known before the first run (not with freeze=false); matmul(x, permute(w [n, k])) -> linear(x, w)
+    for any w. Refuses batched products, named rows, and matmuls with a route that linears do not have.
+  }];
+}
+
+def PlaceOnCuda : KernelPass<"place-on-cuda"> {
+  let summary = "move a program whose tensors are on an NVIDIA device to the caller's stream";
+  let description = [{
+    Storage gets the space "cuda", launches the queue @stream and a grid; nothing is copied but literals. Reports every kernel
+    without a CUDA form. See passes/place_on_stream.h.
+  }];
+}
+
+def PlaceLanes : KernelPass<"place-lanes"> {
+  let summary = "say which statements of a program on an NVIDIA device its graph may run at once";
+  let description = [{
+    Where independent branches are long and alike by estimate, or two small kernels stand between the same two, statements of run get
+    kernel.step and kernel.after. Everything else, and any other launch, runs the order of the text. See place_lanes.cpp.
+  }];
+}
+
+#endif  // STRAIGHTLINE_PASSES_TARGETS_CUDA_PASSES_TD

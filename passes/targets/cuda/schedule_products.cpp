@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Families of products. Their tunables come from the kernels' descriptions (runtime/backends/cuda);
+// what is left is to count blocks.
+#include "mlir/IR/Builders.h"
+#include "passes/decompose_recurrent.h"
+#include "passes/targets/cuda/schedule_family.h"
+
+namespace straightline::passes::cuda {
+
+namespace {
+
+/// Results of a product that a block of gemv makes.
+int64_t columnsOfABlock(kernel::FuncOp function) {
+  return tuneOf(function, "threads") / tuneOf(function, "lanes") * tuneOf(function, "rows");
+}
+
+void scheduleGemv(kernel::FuncOp function, const CudaArchitecture&) {
+  const Size blocks = shapeOf(function, "n")
+                          .dividedUp(columnsOfABlock(function))
+                          .times(shapeOf(function, "m").dividedUp(tuneOf(function, "mr")));
+  setGrid(function, {}, blocks, tuneOf(function, "threads"));
+}
+
+/// A block for so many results of each part. Two fit on a processor, so that the next kernel can
+/// come early.
+void scheduleGemvGroup(kernel::FuncOp function, const CudaArchitecture&) {
+  int64_t blocks = 0;
+  for (const Size& n : sizesOf(function, "n")) {
+    blocks += *n.dividedUp(columnsOfABlock(function)).known();
+  }
+  setGrid(function, {}, Size(function.getContext(), blocks), tuneOf(function, "threads"));
+  function->setAttr(kernel::kResidentAttr,
+                    mlir::Builder(function.getContext()).getI64IntegerAttr(2));
+}
+
+void scheduleMatmul(kernel::FuncOp function, const CudaArchitecture& device) {
+  const int64_t splits = clusterFor(function, device);
+  const Size blocks = productOf(function, "batch")
+                          .times(shapeOf(function, "m").dividedUp(tuneOf(function, "rows")))
+                          .times(shapeOf(function, "n").dividedUp(tuneOf(function, "columns")))
+                          .times(splits);
+  setGrid(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
+}
+
+void scheduleConvolution(kernel::FuncOp function, const CudaArchitecture& device) {
+  const Size pixels =
+      product(function.getContext(),
+              {shapeOf(function, "n"), shapeOf(function, "ho"), shapeOf(function, "wo")});
+  if (tuneOf(function, "rows") == 0) {
+    setGridOfElements(function, pixels.times(shapeOf(function, "k")));
+    return;
+  }
+  const int64_t splits = clusterFor(function, device);
+  const int64_t groups = *shapeOf(function, "groups").known();
+  const Size outputs(function.getContext(), *shapeOf(function, "k").known() / groups);
+  const Size blocks = pixels.dividedUp(tuneOf(function, "rows"))
+                          .times(outputs.dividedUp(tuneOf(function, "columns")))
+                          .times(groups * splits);
+  setGrid(function, {{"splits", splits}}, blocks, tuneOf(function, "threads"));
+}
+
+/// A cluster for some rows of the batch. The sizes are those for which decompose-ops found a plan.
+void scheduleRecurrentSequence(kernel::FuncOp function, const CudaArchitecture& device) {
+  const Size batch = shapeOf(function, "batch");
+  const mlir::Type element = llvm::cast<kernel::BufferType>(
+                                 llvm::cast<mlir::TypeAttr>(function.getOutputs()[0]).getValue())
+                                 .getElementType();
+  const RecurrentSequencePlan plan =
+      *planRecurrentSequence(tuneOf(function, "gates"), tuneOf(function, "hidden"), *batch.known(),
+                             element, device.largestCluster);
+  setGrid(function,
+          {{"lanes", plan.lanes},
+           {"blocks", plan.blocks},
+           {"rows", plan.rows},
+           {"threads", plan.threads}},
+          batch.dividedUp(plan.rows).times(plan.blocks), plan.threads);
+  setCluster(function, plan.blocks);
+}
+
+constexpr llvm::StringLiteral kGemvNeeds[] = {"rows", "mr", "lanes", "threads"};
+constexpr llvm::StringLiteral kGroupNeeds[] = {"rows", "lanes", "threads", "unroll",
+                                               "mr",   "depth", "parts",   "weights"};
+constexpr llvm::StringLiteral kMatmulNeeds[] = {"rows", "columns", "threads"};
+
+}  // namespace
+
+llvm::ArrayRef<FamilySchedule> productSchedules() {
+  static constexpr FamilySchedule kSchedules[] = {
+      {"gemv", scheduleGemv, kGemvNeeds, true},
+      {"gemv_group", scheduleGemvGroup, kGroupNeeds, true},
+      {"matmul", scheduleMatmul, kMatmulNeeds},
+      {"convolution_direct", scheduleConvolution, {}},
+      {"recurrent_sequence", scheduleRecurrentSequence, {}},
+  };
+  return kSchedules;
+}
+
+}  // namespace straightline::passes::cuda

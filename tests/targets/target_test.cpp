@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// A third target is added by a folder (simulated/): the pipeline runs its pass, asks for its
+// schedule and its costs, and the option text names its machines. No file of passes/ or tools/ knows
+// it.
+#include "passes/targets/target.h"
+
+#include <gtest/gtest.h>
+
+#include "dialect/op/op_dialect.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "passes/pipeline.h"
+#include "tools/pipeline_options.h"
+
+namespace straightline {
+namespace {
+
+constexpr char kPointwise[] = R"(
+func.func @f(%x: tensor<4x8xf32> {op.name = "x"}, %y: tensor<4x8xf32> {op.name = "y"})
+    -> (tensor<4x8xf32> {op.name = "z"}) {
+  %s = op.add %x, %y : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %z = op.exp %s : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %z : tensor<4x8xf32>
+})";
+
+constexpr char kSums[] = R"(
+func.func @f(%x: tensor<4x8xf32> {op.name = "x"}) -> (tensor<4xf32> {op.name = "z"}) {
+  %z = op.sum %x {dims = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  return %z : tensor<4xf32>
+})";
+
+constexpr char kProduct[] = R"(
+func.func @f(%x: tensor<4x8xf32> {op.name = "x"}, %y: tensor<8x5xf32> {op.name = "y"})
+    -> (tensor<4x5xf32> {op.name = "z"}) {
+  %z = op.matmul %x, %y : (tensor<4x8xf32>, tensor<8x5xf32>) -> tensor<4x5xf32>
+  return %z : tensor<4x5xf32>
+})";
+
+class TargetTest : public ::testing::Test {
+ protected:
+  TargetTest() {
+    mlir::DialectRegistry dialects;
+    dialects.insert<mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::math::MathDialect,
+                    kernel::KernelDialect, op::OpDialect>();
+    context_.appendDialectRegistry(dialects);
+    context_.loadAllAvailableDialects();
+  }
+
+  /// Runs the pipeline; collects what it says in `errors_`.
+  mlir::LogicalResult compile(const char* text, llvm::StringRef target, llvm::StringRef machine) {
+    module_ = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
+    if (!module_) {
+      return mlir::failure();
+    }
+    PipelineOptions options;
+    options.target = targetNamed(target).attribute(&context_, machine, {"x86-64-v3"});
+    (*module_)->setAttr("op.target", options.target);
+    mlir::PassManager manager(&context_);
+    buildPipeline(manager, options);
+    const mlir::ScopedDiagnosticHandler handler(&context_, [&](mlir::Diagnostic& diagnostic) {
+      errors_ += diagnostic.str() + "\n";
+      return mlir::success();
+    });
+    return manager.run(*module_);
+  }
+
+  kernel::LaunchOp onlyLaunch() {
+    kernel::LaunchOp found;
+    module_->walk([&](kernel::LaunchOp launch) {
+      EXPECT_FALSE(found) << "a second launch";
+      found = launch;
+    });
+    return found;
+  }
+
+  mlir::MLIRContext context_;
+  mlir::OwningOpRef<mlir::ModuleOp> module_;
+  std::string errors_;
+};
+
+TEST_F(TargetTest, TargetsRegisterThemselves) {
+  std::vector<std::string> names;
+  for (const Target* target : allTargets()) {
+    names.push_back(target->name().str());
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"cpu", "cuda", "simulated"}));
+  EXPECT_EQ(findTarget("abacus"), nullptr);
+}
+
+TEST_F(TargetTest, PipelineRunsTheTargetsPassesAndAsksForScheduleAndCost) {
+  ASSERT_TRUE(succeeded(compile(kPointwise, "simulated", "v2"))) << errors_;
+  EXPECT_EQ((*module_)->getAttrOfType<mlir::IntegerAttr>("simulated.ops").getInt(), 2);
+  kernel::LaunchOp launch = onlyLaunch();
+  ASSERT_TRUE(launch);
+  EXPECT_EQ(launch.getQueue(), "stream");
+  EXPECT_EQ(launch->getAttrOfType<mlir::FloatAttr>("kernel.cost_us").getValueAsDouble(), 7);
+  for (mlir::Value operand : launch->getOperands()) {
+    EXPECT_EQ(llvm::cast<kernel::BufferType>(operand.getType()).getSpace(), "simulated");
+  }
+  auto function = llvm::cast<kernel::FuncOp>(launch.getEntryOp());
+  EXPECT_EQ(function.getSchedule().getFamily(), "pointwise");
+  EXPECT_EQ(llvm::cast<mlir::IntegerAttr>(function.getSchedule().getTuneValue("width")).getInt(),
+            2);
+}
+
+TEST_F(TargetTest, OtherTargetsAreNotTouched) {
+  ASSERT_TRUE(succeeded(compile(kPointwise, "cpu", ""))) << errors_;
+  EXPECT_FALSE((*module_)->hasAttr("simulated.ops"));
+  EXPECT_EQ(onlyLaunch().getQueue(), "team");
+  ASSERT_TRUE(succeeded(compile(kPointwise, "cuda", "sm_90"))) << errors_;
+  EXPECT_FALSE((*module_)->hasAttr("simulated.ops"));
+  auto function = llvm::cast<kernel::FuncOp>(onlyLaunch().getEntryOp());
+  EXPECT_FALSE(function.getSchedule().getTuneValue("width"));
+}
+
+TEST_F(TargetTest, FamilyWithoutAFormIsUnsupported) {
+  EXPECT_TRUE(failed(compile(kSums, "simulated", "v1")));
+  EXPECT_NE(
+      errors_.find("sum on simulated: kernels of family 'row_reduction' have no simulated form"),
+      std::string::npos)
+      << errors_;
+}
+
+TEST_F(TargetTest, ProductWithoutAKernelIsUnsupported) {
+  EXPECT_TRUE(failed(compile(kProduct, "simulated", "v1")));
+  EXPECT_NE(errors_.find("has no kernel"), std::string::npos) << errors_;
+}
+
+TEST_F(TargetTest, OptionTextNamesItsMachines) {
+  PipelineOptions options;
+  EXPECT_FALSE(readPipelineOptions("target=simulated:v3", &context_, &options).failed());
+  EXPECT_EQ(targetIn("lanes=true target=simulated:v3").target, findTarget("simulated"));
+  EXPECT_EQ(targetIn("lanes=true target=simulated:v3").machine, "v3");
+  EXPECT_EQ(targetIn("lanes=true").target, findTarget("cpu"));
+  const Failure failure = readPipelineOptions("target=simulated:x", &context_, &options);
+  EXPECT_EQ(failure.message,
+            "unknown target 'simulated:x'; valid are cuda:sm_NN, such as cuda:sm_90, with a behind "
+            "it from 90 on and f from 100 on; simulated:vN, N from 1 to 9");
+  EXPECT_TRUE(readPipelineOptions("target=cpu", &context_, &options).failed());
+}
+
+TEST_F(TargetTest, UnknownTargetOfAModuleIsAnError) {
+  module_ = mlir::parseSourceString<mlir::ModuleOp>(kPointwise, &context_);
+  const HostMachine host;
+  const kernel::TargetAttr target =
+      kernel::TargetAttr::get(&context_, "abacus", "", host.threads, host.vectorBytes, host.l1Bytes,
+                              host.l2Bytes, 0, host.fmaBytes);
+  const mlir::ScopedDiagnosticHandler handler(&context_, [&](mlir::Diagnostic& diagnostic) {
+    errors_ += diagnostic.str();
+    return mlir::success();
+  });
+  EXPECT_TRUE(failed(verifyTarget(*module_, target)));
+  EXPECT_EQ(errors_, "has target 'abacus', expected one of cpu, cuda, simulated");
+}
+
+}  // namespace
+}  // namespace straightline

@@ -28,6 +28,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/cuda_architecture.h"
 #include "passes/cuda_schedule.h"
+#include "passes/kernel_facts.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
@@ -182,8 +183,8 @@ class Placer {
   /// framework may do anything.
   static bool isKnownLibrary(kernel::CallOp call) {
     auto decl = llvm::dyn_cast_if_present<kernel::DeclOp>(call.getEntryOp());
-    return decl &&
-           (decl.getRun().starts_with("sl_cudnn_") || decl.getRun().starts_with("sl_cublaslt_"));
+    const sl_kernel_desc* kernel = decl ? findKernelOfRun(decl.getRun()) : nullptr;
+    return kernel && has(*kernel, SL_KERNEL_CONCURRENT);
   }
 
   bool isOnDevice(Operation* op) {

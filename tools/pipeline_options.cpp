@@ -15,6 +15,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include "passes/cuda_architecture.h"
+#include "passes/kernel_facts.h"
 #include "straightline/abi/straightline.h"
 
 namespace straightline {
@@ -86,7 +87,7 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     options->choices.emplace_back(key.drop_front(kChoiceKey.size()).str(), value.str());
   } else if (key == "prefer") {
     options->prefer = value.str();
-  } else if (key == "avoid") {
+  } else if (key == "avoid" && propertiesNamed(value)) {
     options->avoid = value.str();
   } else if (key == "allow") {
     options->allow = value.str();
@@ -109,7 +110,7 @@ Failure readWord(const std::string& word, PipelineOptions* options, Routes& rout
     return Failure::user(
         "unknown pipeline option '" + word +
         "'; valid are freeze=true, freeze=false, poison=true, poison=false, launch=stream, "
-        "lanes=true, lanes=false, lanes=every, allow=BACKEND+BACKEND, avoid=KERNEL, "
+        "lanes=true, lanes=false, lanes=every, allow=BACKEND+BACKEND, avoid=PROPERTY, "
         "prefer=BACKEND, device=BACKEND, "
         "target=cuda:sm_NN, tf32=convolution, tf32=matmul, tf32=convolution+matmul, "
         "route.OP=BACKEND[.KERNEL], choice.KEY=CANDIDATE, list_candidates=true and profile=true");

@@ -71,11 +71,11 @@ kernel::FuncOp LoweringContext::kernelOf(const KernelSpec& spec) {
 }
 
 kernel::LaunchOp LoweringContext::launch(Location loc, KernelSpec& spec) {
-  constexpr llvm::StringLiteral kNative = "native.";
-  if (target_.getBackend() != "cpu" && llvm::StringRef(spec.why).starts_with(kNative)) {
-    // the same family there
-    spec.why =
-        (target_.getBackend() + "." + llvm::StringRef(spec.why).drop_front(kNative.size())).str();
+  constexpr llvm::StringLiteral kEmitted = "emitted.";
+  if (llvm::StringRef(spec.why).starts_with(kEmitted)) {  // the same names on every target
+    spec.why = (emittingBackend(target_.getBackend()) + "." +
+                llvm::StringRef(spec.why).drop_front(kEmitted.size()))
+                   .str();
   }
   kernel::FuncOp function = kernelOf(spec);
   const auto threads = static_cast<double>(target_.getThreads());

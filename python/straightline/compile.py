@@ -338,7 +338,7 @@ def compile(
     # nobody will ask for again, which clang compiles faster together.
     options += f" prefer={_prefer}" if _prefer else ""
     options += f" device={_device}" if _device else ""
-    options += "" if winograd else " avoid=native.winograd"
+    options += "" if winograd else " avoid=transforms_inputs"
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     is_exported = isinstance(model, torch.export.ExportedProgram)
     leaves = ([] if is_exported else torch.utils._pytree.tree_leaves(examples)) or _targets.stand_ins(model)

@@ -106,7 +106,7 @@ def compile_mlir(
     table.check(given, f"the parameters do not fit {name}")
     options = f"freeze={'true' if freeze else 'false'}"
     options += f" allow={'+'.join(allowed)}" if allow is not None else ""
-    options += "" if winograd else " avoid=native.winograd"
+    options += "" if winograd else " avoid=transforms_inputs"
     options += "".join(f" route.{op}={kernel}" for op, kernel in (routes or {}).items())
     with kept_interrupts() as check_interrupts, CompileProgress() as progress:
         tuning = Tuning(progress, check_interrupts, cache, processor()) if tune else None

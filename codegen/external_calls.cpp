@@ -106,10 +106,17 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
     operands.push_back(operandText(type, false));
   }
   for (mlir::NamedAttribute attribute : decl.getProblem()) {
-    auto value = llvm::dyn_cast<mlir::IntegerAttr>(attribute.getValue());
-    if (value && attribute.getName() != "variant") {
-      attributes.push_back("{" + stringLiteral(attribute.getName()) + ", " +
-                           intLiteral(value.getInt()) + "}");
+    const std::string name = stringLiteral(attribute.getName());
+    if (attribute.getName() == "variant" || attribute.getName() == "text") {
+      continue;  // places of their own
+    }
+    if (auto value = llvm::dyn_cast<mlir::IntegerAttr>(attribute.getValue())) {
+      attributes.push_back("{" + name + ", " + intLiteral(value.getInt()) + "}");
+    } else if (auto number = llvm::dyn_cast<mlir::FloatAttr>(attribute.getValue())) {
+      attributes.push_back("{" + name + ", 0, SL_FLOAT, " +
+                           floatLiteral(number.getValue(), number.getType()) + "}");
+    } else if (auto text = llvm::dyn_cast<mlir::StringAttr>(attribute.getValue())) {
+      attributes.push_back("{" + name + ", 0, SL_TEXT, 0, " + stringLiteral(text) + "}");
     }
   }
   const std::string name = decl.getSymName().str();
@@ -134,6 +141,8 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
   items.push_back(std::to_string(target.getDotBf16()));
   items.push_back(target.getBackend() == "cpu" ? "nullptr" : stringLiteral(target.getBackend()));
   items.push_back(std::to_string(target.getFmaBytes()));
+  items.push_back("sizeof(sl_operand)");
+  items.push_back("sizeof(sl_attribute)");
   writer.call("static constexpr sl_problem " + problemName(decl) + " = {", items, "};\n");
 }
 

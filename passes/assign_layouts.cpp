@@ -25,16 +25,20 @@ using mlir::Operation;
 using mlir::RankedTensorType;
 using mlir::Value;
 
+const sl_kernel_desc* kernelOf(op::FusionOp fusion) {
+  auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
+  return name ? findKernel(name.getValue()) : nullptr;
+}
+
 bool isChannelsLastKernel(op::FusionOp fusion) {
-  auto kernel = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
-  return kernel && (kernel == "native.convolution" || kernel == "native.winograd" ||
-                    kernel == "cuda.convolution" || kernel == "cudnn.convolution");
+  const sl_kernel_desc* kernel = kernelOf(fusion);
+  return kernel && prefersChannelsLast(*kernel);
 }
 
 /// Its kernel reads and writes any order: the one that its image comes in is passed on.
 bool isConvolutionOfAnyLayout(op::FusionOp fusion) {
-  auto kernel = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
-  return kernel && kernel == "native.convolution_direct";
+  const sl_kernel_desc* kernel = kernelOf(fusion);
+  return kernel && passesLayoutsOn(*kernel);
 }
 
 /// The order in which the result of an attention, [b, h, s, d], is wanted by all its readers, when
@@ -84,15 +88,8 @@ llvm::SmallVector<int64_t> borderFor(Value value, kernel::TargetAttr target) {
         fusionInput(fusion, convolution.getX()) != value) {
       continue;
     }
-    const sl_kernel_desc* kernel =
-        findKernel(fusion->getAttrOfType<mlir::StringAttr>("op.kernel").getValue());
-    int64_t m = 0;
-    for (mlir::NamedAttribute entry :
-         tuneAttributes(value.getContext(), *kernel, contractionProblem(fusion, target))) {
-      m = entry.getName() == "m" ? llvm::cast<mlir::IntegerAttr>(entry.getValue()).getInt() : m;
-    }
     const llvm::SmallVector<int64_t> need =
-        requiredBorder(convolutionGeometry(convolution), kernel->family, m);
+        borderOf(*kernelOf(fusion), contractionProblem(fusion, target), 0);
     for (size_t i = 0; i < border.size(); ++i) {
       border[i] = std::max(border[i], need[i]);
     }

@@ -239,32 +239,6 @@ ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution) {
   return g;
 }
 
-llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::StringRef family,
-                                          int64_t winogradM) {
-  llvm::SmallVector<int64_t> border(8, 0);
-  auto after = [&](int64_t size, int64_t out, int64_t stride, int64_t kernel, int64_t dilation,
-                   int64_t pad) {
-    return std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation - pad - (size - 1));
-  };
-  if (family == "convolution") {
-    border[4] = g.padH;
-    border[5] = after(g.h, g.ho, g.strideH, g.kh, g.dilationH, g.padH);
-    border[6] = g.padW;
-    border[7] = after(g.w, g.wo, g.strideW, g.kw, g.dilationW, g.padW);
-  } else if (family == "winograd") {
-    // Whole tiles read m + 2 rows from one before the image on; with this border no tile needs a
-    // patch.
-    auto beyond = [&](int64_t size) {
-      return (size + winogradM - 1) / winogradM * winogradM + 1 - size;
-    };
-    border[4] = 1;
-    border[5] = beyond(g.h);
-    border[6] = 1;
-    border[7] = beyond(g.w);
-  }
-  return border;
-}
-
 Value storedWeight(Value weight) {
   Operation* made = weight.getDefiningOp();
   Value source;

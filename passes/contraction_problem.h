@@ -35,11 +35,6 @@ struct ConvolutionGeometry {
 };
 ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution);
 
-/// Zero elements that the family wants around its [n, c, h, w] input: pairs (before, after) per
-/// dim.
-llvm::SmallVector<int64_t> requiredBorder(const ConvolutionGeometry& g, llvm::StringRef family,
-                                          int64_t winogradM);
-
 /// What a linear's weight of float32 is widened from, when that is a tensor of 16-bit floats, or on
 /// a CPU of 8-bit integers, known early; else null.
 mlir::Value storedWeight(mlir::Value weight);
@@ -69,7 +64,7 @@ struct StoredOperands {
 };
 StoredOperands storedOperands(op::FusionOp fusion, op::LinearOp linear);
 
-/// On a fusion: the number of the way in which its kernel is asked to do it. Absent: 0.
+/// On a fusion: the number of its kernel's variant. Absent: 0.
 inline constexpr char kVariantAttribute[] = "op.variant";
 /// The kernel that the estimates chose, where a measured choice came before it.
 inline constexpr char kEstimatedAttribute[] = "op.estimated";
@@ -91,7 +86,7 @@ inline constexpr char kResidentAttribute[] = "op.resident_bytes";
 /// Counts them, where the module does not say it yet.
 void recordResidentBytes(mlir::ModuleOp module);
 
-/// The problem, in the way that the fusion's choice names. A linear's weight counts as of the type
+/// The problem, with the variant that the fusion's choice names. A linear's weight counts as of the type
 /// that it is computed with; what it is stored as is the attribute stored_bits.
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target);
 

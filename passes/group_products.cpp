@@ -10,9 +10,9 @@
 //   x = fusion(a, w) { norm };  y = fusion(x, ..)                              ->  the norm in the
 //   products' fusion
 //
-// Runs after select-kernels and looks at linears to which the estimates gave a kernel of family
-// gemv. Whether a group is taken decides the registry: a kernel for the op linear_group must accept
-// it, and cost less than what it stands for. A route for linear to another kernel leaves none. A
+// Runs after select-kernels and looks at linears to which the estimates gave a kernel whose problems
+// may be asked as a group (sl_kernel_desc.group_op). Whether a group is taken decides the registry:
+// a kernel for that op must accept it, and cost less than what it stands for. A route for linear to another kernel leaves none. A
 // group is worth more than what measuring its products one by one could tell, so what was measured
 // for one of them (op.choices) counts only where it stays by itself, and op.candidates lists only
 // such ones.
@@ -95,7 +95,7 @@ const sl_kernel_desc* estimatedKernel(op::FusionOp fusion) {
 /// rows are nothing else to it.
 bool mayBePart(op::FusionOp fusion) {
   const sl_kernel_desc* kernel = estimatedKernel(fusion);
-  if (!kernel || llvm::StringRef(kernel->family) != "gemv" || fusion->hasAttr(op::kPrepare) ||
+  if (!kernel || !kernel->group_op || fusion->hasAttr(op::kPrepare) ||
       fusion.getNumResults() != 1) {
     return false;
   }
@@ -278,6 +278,7 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
 
   void runOnOperation() override {
     target_ = targetOf(getOperation());
+    avoided_ = propertiesNamed(avoid).value_or(0);  // select-kernels has refused unknown names
     if (!factsOf(target_).groupsProducts) {
       return;  // on a CPU the threads of a team share each product already (docs/performance/cpu.md)
     }
@@ -364,7 +365,7 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
       early = early && isFixedInRun(fusionInput(product, linearOf(product).getWeight()));
     }
     op::FusionOp maker = group.maker;
-    Problem problem("linear_group", target_);
+    Problem problem(estimatedKernel(group.parts[0].main)->group_op, target_);
     problem.addOperand(elementOf(linear.getX()), {m, k}, {k, 1}, false);
     problem.addOperand(elementOf(linear.getWeight()), {n, k}, {k, 1}, early);
     problem.addOperand(elementOf(linear.getResult()), {m, n}, {n, 1}, false);
@@ -386,7 +387,7 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
 
   KernelChoice choiceFor(const Group& group) {
     return chooseKernel(problemOf(group),
-                        {prefer, routeOf(getOperation(), "linear"), avoid, allow});
+                        {prefer, routeOf(getOperation(), "linear"), avoided_, allow});
   }
   bool accepted(const Group& group) { return choiceFor(group).kernel != nullptr; }
 
@@ -425,6 +426,7 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
   }
 
   kernel::TargetAttr target_;
+  uint32_t avoided_ = 0;  ///< sl_kernel_properties
 };
 
 }  // namespace

@@ -41,21 +41,33 @@ void Problem::addOperand(mlir::Type element, llvm::ArrayRef<int64_t> extents,
 }
 
 void Problem::addAttribute(llvm::StringRef name, int64_t value) {
-  attributes_.push_back({name.str(), value});
+  attributes_.push_back({name.str(), SL_INT, value, 0, {}});
+}
+
+void Problem::addNumber(llvm::StringRef name, double value) {
+  attributes_.push_back({name.str(), SL_FLOAT, 0, value, {}});
+}
+
+void Problem::addText(llvm::StringRef name, llvm::StringRef value) {
+  attributes_.push_back({name.str(), SL_TEXT, 0, 0, value.str()});
 }
 
 sl_problem Problem::view() const {
   attributeViews_.clear();
-  for (const auto& [name, value] : attributes_) {
-    attributeViews_.push_back({name.c_str(), value});
+  for (const Attribute& attribute : attributes_) {
+    attributeViews_.push_back({attribute.name.c_str(), attribute.value, attribute.kind,
+                               attribute.number,
+                               attribute.kind == SL_TEXT ? attribute.text.c_str() : nullptr});
   }
   for (const ProblemFact& fact : targetNamedBy(target_).problemFacts(target_)) {
-    attributeViews_.push_back({fact.name, fact.value});
+    attributeViews_.push_back({fact.name, fact.value, SL_INT, 0, nullptr});
   }
   sl_problem problem{};
   problem.size = sizeof(problem);
   problem.op = op_.c_str();
   problem.operands = operands_.data();
+  problem.operand_stride = sizeof(sl_operand);
+  problem.attribute_stride = sizeof(sl_attribute);
   problem.inputs = inputs_;
   problem.outputs = static_cast<int32_t>(operands_.size()) - inputs_;
   problem.attributes = attributeViews_.data();
@@ -73,15 +85,6 @@ sl_problem Problem::view() const {
   return problem;
 }
 
-void forEachKernel(llvm::function_ref<void(const sl_kernel_desc&)> visit) {
-  for (int32_t backend = 0; backend < sl_backend_count(); ++backend) {
-    const sl_backend_desc* desc = sl_backend_at(backend);
-    for (int32_t i = 0; i < desc->kernel_count; ++i) {
-      visit(desc->kernels[i]);
-    }
-  }
-}
-
 namespace {
 
 std::string microseconds(double value) {
@@ -90,20 +93,9 @@ std::string microseconds(double value) {
   return text;
 }
 
-}  // namespace
-
-const sl_kernel_desc* findKernel(llvm::StringRef name) {
-  const sl_kernel_desc* found = nullptr;
-  forEachKernel(
-      [&](const sl_kernel_desc& kernel) { found = name == kernel.name ? &kernel : found; });
-  return found;
-}
-
-namespace {
-
-bool backendAllowed(const KernelWishes& wishes, llvm::StringRef backend) {
+bool backendAllowed(const SelectionConstraints& constraints, llvm::StringRef backend) {
   llvm::SmallVector<llvm::StringRef> backends;
-  wishes.allowed.split(backends, '+', -1, false);
+  constraints.allowed.split(backends, '+', -1, false);
   return backends.empty() || llvm::is_contained(backends, backend);
 }
 
@@ -118,39 +110,41 @@ llvm::StringRef deviceOf(llvm::StringRef backend) {
   return "cpu";
 }
 
-bool goesAnywhere(const sl_kernel_desc& kernel) {
-  return kernel.size > offsetof(sl_kernel_desc, any_device) && kernel.any_device != 0;
-}
+bool goesAnywhere(const sl_kernel_desc& kernel) { return kernel.any_device != 0; }
 
 /// Asks the kernels of a problem one after the other and keeps what each of them said.
-class Contest {
+class KernelSelector {
  public:
-  Contest(const Problem& problem, const KernelWishes& wishes)
-      : problem_(problem), asked_(problem.view()), device_(problem.device()), wishes_(wishes) {}
+  KernelSelector(const Problem& problem, const SelectionConstraints& constraints)
+      : problem_(problem),
+        asked_(problem.view()),
+        device_(problem.device()),
+        constraints_(constraints) {}
 
   void ask(const sl_kernel_desc& kernel) {
     if (llvm::StringRef(kernel.op) != asked_.op) {
       return;
     }
-    const bool isAllowed = !wishes_.route || allows(*wishes_.route, kernel);
+    const bool isAllowed = !constraints_.route || allows(*constraints_.route, kernel);
     if (const llvm::StringRef device = deviceOf(kernel.backend);
         device != device_ && !goesAnywhere(kernel)) {
       // kernels of elsewhere are no news but to who asks for them
-      if (wishes_.route && isAllowed) {
+      if (constraints_.route && isAllowed) {
         refuse(kernel, ("runs on " + device + ", the program on " + device_).str(), isAllowed);
       }
       isElsewhere_ = true;
       return;
     }
-    if (!backendAllowed(wishes_, kernel.backend)) {
+    if (!backendAllowed(constraints_, kernel.backend)) {
       refuse(kernel, "not allowed", isAllowed);
       return;
     }
-    if (wishes_.avoided == kernel.name) {
+    if ((constraints_.avoided & kernel.properties) != 0) {
       refuse(kernel, "not wanted", isAllowed);
       return;
     }
-    const bool isPreferred = !wishes_.preferred.empty() && wishes_.preferred == kernel.backend;
+    const bool isPreferred =
+        !constraints_.preferred.empty() && constraints_.preferred == kernel.backend;
     preferredWasAsked_ |= isPreferred;
     char reason[256] = "";
     if (const int32_t taken = kernel.accepts(&asked_, reason, sizeof reason); taken != 1) {
@@ -182,15 +176,15 @@ class Contest {
   }
 
   KernelChoice decide() {
-    if (!wishes_.preferred.empty() && !preferredWasAsked_) {
-      mention(others_, wishes_.preferred,
+    if (!constraints_.preferred.empty() && !preferredWasAsked_) {
+      mention(others_, constraints_.preferred,
               "preferred, but no such backend has a kernel for " + std::string(asked_.op));
     }
-    const std::string routed = wishes_.route
-                                   ? "route " + wishes_.route->op + " = " + wishes_.route->kernel +
-                                         " (" + wishes_.route->origin + ")"
-                                   : "";
-    if (!choice_.kernel && wishes_.route) {
+    const std::string routed = constraints_.route ? "route " + constraints_.route->op + " = " +
+                                                        constraints_.route->kernel + " (" +
+                                                        constraints_.route->origin + ")"
+                                                  : "";
+    if (!choice_.kernel && constraints_.route) {
       choice_.why = routed + " cannot be honoured: " +
                     (refusals_.empty() ? "there is no such kernel for it" : refusals_);
       return choice_;
@@ -227,7 +221,7 @@ class Contest {
   const Problem& problem_;
   const sl_problem asked_;
   const llvm::StringRef device_;
-  const KernelWishes& wishes_;
+  const SelectionConstraints& constraints_;
   KernelChoice choice_;
   /// microseconds that the choice counts: its cost, and more where a graph captures it again
   double counted_ = 0;
@@ -241,10 +235,10 @@ class Contest {
 
 }  // namespace
 
-KernelChoice chooseKernel(const Problem& problem, const KernelWishes& wishes) {
-  Contest contest(problem, wishes);
-  forEachKernel([&](const sl_kernel_desc& kernel) { contest.ask(kernel); });
-  return contest.decide();
+KernelChoice chooseKernel(const Problem& problem, const SelectionConstraints& constraints) {
+  KernelSelector selector(problem, constraints);
+  forEachKernel([&](const sl_kernel_desc& kernel) { selector.ask(kernel); });
+  return selector.decide();
 }
 
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem) {
@@ -255,19 +249,33 @@ double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem) {
              : 0;
 }
 
-bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelWishes& wishes) {
+bool mayTake(const sl_kernel_desc& kernel, const Problem& problem,
+             const SelectionConstraints& constraints) {
   const sl_problem asked = problem.view();
   char reason[256];
   return llvm::StringRef(kernel.op) == asked.op && deviceOf(kernel.backend) == problem.device() &&
-         (!wishes.route || allows(*wishes.route, kernel)) &&
-         backendAllowed(wishes, kernel.backend) && wishes.avoided != kernel.name &&
+         (!constraints.route || allows(*constraints.route, kernel)) &&
+         backendAllowed(constraints, kernel.backend) &&
+         (constraints.avoided & kernel.properties) == 0 &&
          kernel.accepts(&asked, reason, sizeof reason) == 1;
 }
 
-void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes) {
-  mlir::InFlightDiagnostic error = wishes.route ? emitUserError(root) : emitUnsupported(root);
-  error << root->getName().stripDialect() << (wishes.route ? ": " : " has no kernel; ")
+void emitNoKernel(mlir::Operation* root, const KernelChoice& choice,
+                  const SelectionConstraints& constraints) {
+  mlir::InFlightDiagnostic error = constraints.route ? emitUserError(root) : emitUnsupported(root);
+  error << root->getName().stripDialect() << (constraints.route ? ": " : " has no kernel; ")
         << choice.why;
+}
+
+llvm::SmallVector<int64_t> borderOf(const sl_kernel_desc& kernel, const Problem& problem,
+                                    int32_t input) {
+  llvm::SmallVector<int64_t> widths(2 * size_t{SL_MAX_RANK}, 0);
+  if (kernel.border) {
+    const sl_problem asked = problem.view();
+    kernel.border(&asked, input, widths.data());
+  }
+  widths.resize(8);
+  return widths;
 }
 
 llvm::SmallVector<int64_t> tuneValues(const sl_kernel_desc& kernel, const Problem& problem) {

@@ -11,6 +11,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/kernel_facts.h"
 #include "passes/routes.h"
 #include "passes/targets/target.h"
 #include "straightline/abi/kernel.h"
@@ -26,12 +27,14 @@ class Problem {
                   llvm::ArrayRef<int64_t> strides, bool isConstant);
   void setInputs(int32_t inputs) { inputs_ = inputs; }
   void addAttribute(llvm::StringRef name, int64_t value);
+  void addNumber(llvm::StringRef name, double value);
+  void addText(llvm::StringRef name, llvm::StringRef value);
   /// What the kernel alone reads, and how many numbers it gets per call.
   void setText(std::string text, int32_t sizes) {
     text_ = std::move(text);
     sizes_ = sizes;
   }
-  /// Which of a kernel's ways is asked about (sl_kernel_desc.variants).
+  /// Which of a kernel's variants is asked about (sl_kernel_desc.variants).
   void setVariant(int32_t variant) { variant_ = variant; }
   /// In a graph of a device, it reads or writes memory of the caller's, whose address may be
   /// another one in each call.
@@ -53,7 +56,14 @@ class Problem {
   int32_t inputs_ = 0;
   bool atEdge_ = false;
   llvm::SmallVector<sl_operand> operands_;
-  llvm::SmallVector<std::pair<std::string, int64_t>> attributes_;
+  struct Attribute {
+    std::string name;
+    sl_attribute_kind kind;
+    int64_t value = 0;
+    double number = 0;
+    std::string text;
+  };
+  llvm::SmallVector<Attribute> attributes_;
   mutable llvm::SmallVector<sl_attribute> attributeViews_;
 };
 
@@ -65,11 +75,11 @@ struct KernelChoice {
 };
 
 /// What overrides the cost of kernels.
-struct KernelWishes {
+struct SelectionConstraints {
   /// backend whose kernels are taken where they accept; empty: none
   llvm::StringRef preferred;
   std::optional<Route> route;  ///< only kernels that it allows may be taken
-  llvm::StringRef avoided;     ///< a kernel that is not to be taken, by name; empty: none
+  uint32_t avoided = 0;        ///< sl_kernel_properties: kernels with one of them are not taken
   llvm::StringRef allowed;     ///< backends that may be taken ("native+onednn"); empty: all
 };
 
@@ -81,23 +91,25 @@ inline constexpr double kCapturedAgainUs = 2.0;
 /// That, for a kernel of a library at such an edge; 0 for all others.
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem);
 
-/// The cheapest kernel that accepts, among those that the wishes leave. When a route leaves none,
+/// The cheapest kernel that accepts, among those that the constraints leave. When a route leaves none,
 /// `why` says which reasons its kernels give.
-KernelChoice chooseKernel(const Problem& problem, const KernelWishes& wishes = {});
+KernelChoice chooseKernel(const Problem& problem, const SelectionConstraints& constraints = {});
 /// Whether chooseKernel may take this kernel for this problem.
-bool mayTake(const sl_kernel_desc& kernel, const Problem& problem, const KernelWishes& wishes);
-/// Kernels of the registry, in its order.
-void forEachKernel(llvm::function_ref<void(const sl_kernel_desc&)> visit);
+bool mayTake(const sl_kernel_desc& kernel, const Problem& problem,
+             const SelectionConstraints& constraints);
 /// Error on `root` that no kernel takes: unsupported, or with a route the user's.
-void emitNoKernel(mlir::Operation* root, const KernelChoice& choice, const KernelWishes& wishes);
-/// The kernel of that name, or null.
-const sl_kernel_desc* findKernel(llvm::StringRef name);
+void emitNoKernel(mlir::Operation* root, const KernelChoice& choice,
+                  const SelectionConstraints& constraints);
 /// The values of the kernel's tunables for the problem, in the order of its description.
 llvm::SmallVector<int64_t> tuneValues(const sl_kernel_desc& kernel, const Problem& problem);
 /// The same with their names.
 llvm::SmallVector<mlir::NamedAttribute> tuneAttributes(mlir::MLIRContext* context,
                                                        const sl_kernel_desc& kernel,
                                                        const Problem& problem);
+/// Zero elements around input `input` that the kernel relies on: pairs (before, after) of dims n,
+/// c, h, w of an image.
+llvm::SmallVector<int64_t> borderOf(const sl_kernel_desc& kernel, const Problem& problem,
+                                    int32_t input);
 /// DLPack type of an element.
 sl_dtype dtypeOf(mlir::Type element);
 

@@ -136,7 +136,7 @@ def SelectKernels : KernelPass<"select-kernels"> {
     is recorded as op.variant and op.alone, the key of each contraction of fixed sizes as op.choice. All fusions that no kernel takes are reported before the pass fails (unsupported).
   }];
   let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,
-                 Option<"avoid", "avoid", "std::string", "\"\"", "a kernel that is never taken, by name; empty: none">,
+                 Option<"avoid", "avoid", "std::string", "\"\"", "properties of kernels that are never taken, as a+b (kernel_facts.h); empty: none">,
                  Option<"allow", "allow", "std::string", "\"\"", "backends that kernels may come from, as a+b; empty: all">,
                  Option<"list", "list", "bool", "false", "record what there is to measure (op.candidates)">];
 }
@@ -144,12 +144,12 @@ def SelectKernels : KernelPass<"select-kernels"> {
 def GroupProducts : KernelPass<"group-products"> {
   let summary = "products of the same few rows become one kernel, with what makes the rows";
   let description = [{
-    Linears of one x that got a kernel of family gemv, pairs of them that meet in one expression, and the norm or the elementwise ops
-    that make x for them alone, become one op.fusion of family product_group where the registry has a kernel for the op linear_group
+    Linears of one x that got a kernel whose problems may be asked as a group, pairs of them that meet in one expression, and the norm or the elementwise ops
+    that make x for them alone, become one op.fusion of family product_group where the registry has a kernel for the group's op
     that accepts it and costs less. For devices; see passes/group_products.cpp.
   }];
   let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,
-                 Option<"avoid", "avoid", "std::string", "\"\"", "a kernel that is never taken, by name; empty: none">,
+                 Option<"avoid", "avoid", "std::string", "\"\"", "properties of kernels that are never taken, as a+b (kernel_facts.h); empty: none">,
                  Option<"allow", "allow", "std::string", "\"\"", "backends that kernels may come from, as a+b; empty: all">];
 }
 

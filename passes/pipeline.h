@@ -27,7 +27,8 @@ struct PipelineOptions {
   bool freeze = true;   ///< parameters are constant between two calls of prepare
   bool poison = false;  ///< fill arena slots with NaN before their first use (debugging)
   std::string allow;    ///< "native+onednn": the backends that kernels may come from; empty: all
-  std::string avoid;    ///< a kernel that is never taken ("native.winograd"); empty: none
+  /// properties of kernels that are never taken ("transforms_inputs", kernel_facts.h); empty: none
+  std::string avoid;
   /// backend whose kernels are taken wherever they accept; empty: the cheapest kernel
   std::string prefer;
   std::vector<Route> routes;  ///< at most one for each op

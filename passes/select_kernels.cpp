@@ -19,31 +19,33 @@ namespace straightline::passes {
 
 namespace {
 
-/// The kernel that reads x and weight as bfloat16.
-constexpr llvm::StringLiteral kPairs = "native.gemm_bf16";
-/// The one that reads a and b so.
-constexpr llvm::StringLiteral kPairsOfProduct = "native.matmul_bf16";
-
 struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   using SelectKernelsBase::SelectKernelsBase;
 
   void runOnOperation() override {
     const kernel::TargetAttr target = targetOf(getOperation());
     bool failedHere = false;
+    const std::optional<uint32_t> properties = propertiesNamed(avoid);
+    if (!properties) {
+      getOperation().emitError() << "select-kernels: invalid: avoid is '" << avoid.getValue()
+                                 << "', valid are " << propertyNames();
+      return signalPassFailure();
+    }
+    avoided_ = *properties;
     recordResidentBytes(getOperation());
     getOperation().walk([&](op::FusionOp fusion) {
       mlir::Operation* root = contractionRoot(fusion);
       if (!root) {
         return;
       }
-      const KernelWishes wishes = wishesFor(root, avoid);
-      if (!choose(fusion, target, wishes)) {
+      const SelectionConstraints constraints = constraintsFor(root);
+      if (!choose(fusion, target, constraints)) {
         failedHere = true;
         return;
       }
       const std::string key = choiceKey(fusion, target);
       if (!key.empty()) {
-        applyMeasured(fusion, target, wishes, key);
+        applyMeasured(fusion, target, constraints, key);
         fusion->setAttr("op.choice", mlir::StringAttr::get(&getContext(), key));
       }
     });
@@ -58,14 +60,17 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     }
     getOperation().walk([](op::FusionOp fusion) {
       const sl_kernel_desc* kernel = kernelOf(fusion);
-      if (kernel && kPairsOfProduct == kernel->name) {
-        readBfloat(fusion, llvm::cast<op::MatmulOp>(contractionRoot(fusion)));
+      if (!kernel) {
+        return;
       }
-      if (kernel && (llvm::StringRef(kernel->family) == "gemv" ||
-                     llvm::StringRef(kernel->family) == "gemm")) {
-        auto linear = llvm::cast<op::LinearOp>(contractionRoot(fusion));
-        readStoredWeight(fusion, linear);
-        if (isOfPairs(fusion)) {
+      mlir::Operation* root = contractionRoot(fusion);
+      const bool isNarrow = has(*kernel, SL_KERNEL_NARROW_INPUTS);
+      if (auto matmul = llvm::dyn_cast<op::MatmulOp>(root); matmul && isNarrow) {
+        readBfloat(fusion, matmul);
+      }
+      if (auto linear = llvm::dyn_cast<op::LinearOp>(root)) {
+        readStoredWeight(fusion, linear, *kernel);
+        if (isNarrow) {
           readBfloat(fusion, linear);
         }
       }
@@ -73,18 +78,20 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   }
 
  private:
-  KernelWishes wishesFor(mlir::Operation* root, llvm::StringRef avoided) {
-    return {prefer, routeOf(getOperation(), root->getName().stripDialect()), avoided, allow};
+  SelectionConstraints constraintsFor(mlir::Operation* root, uint32_t alsoAvoided = 0) {
+    return {prefer, routeOf(getOperation(), root->getName().stripDialect()), avoided_ | alsoAvoided,
+            allow};
   }
   /// Records the kernel that the estimates choose, and why; with none, reports that and answers
   /// false.
-  static bool choose(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes) {
+  static bool choose(op::FusionOp fusion, kernel::TargetAttr target,
+                     const SelectionConstraints& constraints) {
     fusion->removeAttr(kVariantAttribute);
     fusion->removeAttr("op.alone");
     fusion->removeAttr(kEstimatedAttribute);
-    const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), wishes);
+    const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), constraints);
     if (!choice.kernel) {
-      emitNoKernel(contractionRoot(fusion), choice, wishes);
+      emitNoKernel(contractionRoot(fusion), choice, constraints);
       return false;
     }
     fusion->setAttr("op.kernel", mlir::StringAttr::get(fusion.getContext(), choice.kernel->name));
@@ -95,10 +102,11 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
     return name ? findKernel(name.getValue()) : nullptr;
   }
-  /// Whether the kernel takes x and weight as bfloat16.
+  /// Whether it is a linear whose kernel takes x and weight as bfloat16.
   static bool isOfPairs(op::FusionOp fusion) {
-    auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
-    return name && name.getValue() == kPairs;
+    const sl_kernel_desc* kernel = kernelOf(fusion);
+    return kernel && has(*kernel, SL_KERNEL_NARROW_INPUTS) &&
+           llvm::isa<op::LinearOp>(contractionRoot(fusion));
   }
   static mlir::Value xOf(op::FusionOp fusion) {
     return fusionInput(fusion, llvm::cast<op::LinearOp>(contractionRoot(fusion)).getX());
@@ -122,7 +130,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       if (all) {
         return;
       }
-      agreed &= choose(fusion, target, wishesFor(contractionRoot(fusion), kPairs));
+      agreed &=
+          choose(fusion, target, constraintsFor(contractionRoot(fusion), SL_KERNEL_NARROW_INPUTS));
     });
     return mlir::success(agreed);
   }
@@ -169,15 +178,15 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   }
 
   /// Takes the measured choice where there is one that is still a candidate.
-  void applyMeasured(op::FusionOp fusion, kernel::TargetAttr target, const KernelWishes& wishes,
-                     const std::string& key) {
+  void applyMeasured(op::FusionOp fusion, kernel::TargetAttr target,
+                     const SelectionConstraints& constraints, const std::string& key) {
     const std::string text = chosenText(getOperation(), key);
     if (text.empty()) {
       return;
     }
     mlir::Builder builder(&getContext());
     const std::string why = fusion->getAttrOfType<mlir::StringAttr>("op.why").str();
-    for (const Candidate& candidate : candidatesOf(fusion, target, wishes)) {
+    for (const Candidate& candidate : candidatesOf(fusion, target, constraints)) {
       if (candidate.text() != text) {
         continue;
       }
@@ -207,7 +216,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       llvm::SmallVector<mlir::Attribute> candidates;
       llvm::SmallVector<double> atEdgeUs;
       for (const Candidate& candidate :
-           candidatesOf(fusion, target, wishesFor(contractionRoot(fusion), avoid))) {
+           candidatesOf(fusion, target, constraintsFor(contractionRoot(fusion)))) {
         candidates.push_back(builder.getStringAttr(candidate.text()));
         atEdgeUs.push_back(candidate.atEdgeUs);
       }
@@ -220,13 +229,19 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     getOperation()->setAttr(op::kCandidates, builder.getArrayAttr(rows));
   }
 
-  /// gemv and gemm widen a weight of 16-bit floats, or of bytes, by themselves: no widened copy is
-  /// kept for them.
-  static void readStoredWeight(op::FusionOp fusion, op::LinearOp linear) {
+  /// For a kernel that widens a weight of 16-bit floats, or of bytes, by itself no widened copy is
+  /// kept.
+  static void readStoredWeight(op::FusionOp fusion, op::LinearOp linear,
+                               const sl_kernel_desc& kernel) {
     const unsigned input = fusionInputIndex(fusion, linear.getWeight());
     const mlir::Value widened = fusion->getOperand(input);
     const mlir::Value stored = storedWeight(widened);
-    if (!stored || !linear.getWeight().hasOneUse()) {
+    const auto takes = [&](mlir::Value tensor) {
+      const mlir::Type element =
+          llvm::cast<mlir::RankedTensorType>(tensor.getType()).getElementType();
+      return (inputFacts(kernel, 1).stored & typeBit(element)) != 0;
+    };
+    if (!stored || !takes(stored) || !linear.getWeight().hasOneUse()) {
       return;
     }
     linear.getWeight().setType(llvm::cast<mlir::RankedTensorType>(stored.getType()));
@@ -235,6 +250,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       widened.getDefiningOp()->erase();
     }
   }
+
+  uint32_t avoided_ = 0;  ///< sl_kernel_properties
 };
 
 }  // namespace

@@ -71,17 +71,17 @@ bool isCallersImage(Value image) {
                       [](Operation* user) { return llvm::isa<mlir::func::ReturnOp>(user); });
 }
 
-/// Adds the kernel's ways that differ, and for the first one both ways to spread it over the team
-/// where that is a question.
-void addWays(const sl_kernel_desc& kernel, Problem problem, int64_t threads,
-             std::vector<Candidate>& candidates) {
+/// Adds the kernel's variants that differ, and of the first one, where that is a question, both that
+/// thread 0 runs alone and that the team shares.
+void addVariants(const sl_kernel_desc& kernel, Problem problem, int64_t threads,
+                 std::vector<Candidate>& candidates) {
   const sl_problem first = problem.view();
-  const int32_t ways = kernel.variants ? kernel.variants(&first) : 1;
-  for (int32_t way = 0; way < ways; ++way) {
-    problem.setVariant(way);
+  const int32_t variants = kernel.variants ? kernel.variants(&first) : 1;
+  for (int32_t variant = 0; variant < variants; ++variant) {
+    problem.setVariant(variant);
     const sl_problem asked = problem.view();
     Candidate candidate{&kernel,
-                        way,
+                        variant,
                         std::nullopt,
                         tuneValues(kernel, problem),
                         kernel.cost(&asked),
@@ -93,7 +93,7 @@ void addWays(const sl_kernel_desc& kernel, Problem problem, int64_t threads,
     }
     candidates.push_back(candidate);
     const double oneThreadUs = candidate.costUs * static_cast<double>(threads);
-    if (way == 0 && kernel.family[0] != '\0' && kernel.whole_team != 0 && threads > 1 &&
+    if (variant == 0 && kernel.family[0] != '\0' && kernel.whole_team != 0 && threads > 1 &&
         oneThreadUs >= kLeastToShareUs && oneThreadUs <= kMostToKeepUs) {
       candidate.alone = true;
       candidates.push_back(candidate);
@@ -115,18 +115,18 @@ std::string Candidate::text() const {
 }
 
 std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr target,
-                                    const KernelWishes& wishes) {
+                                    const SelectionConstraints& constraints) {
   Problem problem = contractionProblem(fusion, target);
   problem.setVariant(0);
-  const KernelChoice first = chooseKernel(problem, wishes);
+  const KernelChoice first = chooseKernel(problem, constraints);
   std::vector<Candidate> candidates;
   if (!first.kernel) {
     return candidates;
   }
-  addWays(*first.kernel, problem, target.getThreads(), candidates);
+  addVariants(*first.kernel, problem, target.getThreads(), candidates);
   forEachKernel([&](const sl_kernel_desc& kernel) {
-    if (&kernel != first.kernel && mayTake(kernel, problem, wishes)) {
-      addWays(kernel, problem, target.getThreads(), candidates);
+    if (&kernel != first.kernel && mayTake(kernel, problem, constraints)) {
+      addVariants(kernel, problem, target.getThreads(), candidates);
     }
   });
   return candidates;

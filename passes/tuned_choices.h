@@ -13,7 +13,7 @@
 
 namespace straightline {
 
-/// One way to do a contraction.
+/// A kernel for a contraction, with the settings of its tunables.
 struct Candidate {
   const sl_kernel_desc* kernel;
   int32_t variant;  ///< of the kernel
@@ -30,7 +30,7 @@ struct Candidate {
 
 /// Distinct candidates of a contraction; the first one is what the estimates choose.
 std::vector<Candidate> candidatesOf(op::FusionOp fusion, kernel::TargetAttr target,
-                                    const KernelWishes& wishes);
+                                    const SelectionConstraints& constraints);
 
 /// What makes two contractions one problem for a measurement: op, operands, attributes, epilogue
 /// and team, without spaces and '='. Empty where a size is only known per call.

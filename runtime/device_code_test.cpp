@@ -95,7 +95,7 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc),
                                 queueAdopt,
                                 1};
 const sl_backend_desc kBackend = {
-    sizeof(sl_backend_desc), SL_ABI_VERSION, "noting", nullptr, 0, &kDevice};
+    sizeof(sl_backend_desc), SL_KERNEL_ABI_VERSION, "noting", nullptr, 0, &kDevice};
 
 /// y = twice(x), as emitted text does it: the number of blocks is the first extent.
 int32_t runTwice(sl_ctx* ctx, sl_team, const sl_bindings* io) {

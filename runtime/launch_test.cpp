@@ -151,7 +151,7 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc),
                                 nullptr,
                                 graphStep};
 const sl_backend_desc kBackend = {
-    sizeof(sl_backend_desc), SL_ABI_VERSION, "launching", nullptr, 0, &kDevice};
+    sizeof(sl_backend_desc), SL_KERNEL_ABI_VERSION, "launching", nullptr, 0, &kDevice};
 
 /// One kernel; the number of its blocks is the first extent, the arena has as many KiB.
 int32_t runOne(sl_ctx* ctx, sl_team, const sl_bindings* io) {

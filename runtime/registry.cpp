@@ -7,11 +7,13 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "boundary.h"
+#include "description_loader.h"
 #include "message_writer.h"
 #include "straightline/abi/device_calls.h"
 
@@ -32,7 +34,7 @@ constexpr int32_t kMaxBackends = 64;
 struct Registry {
   std::mutex mutex;  ///< held by writers only
   std::atomic<int32_t> count{0};
-  const sl_backend_desc* backends[kMaxBackends];
+  const LoadedBackend* backends[kMaxBackends];
 };
 
 Registry& registry() {
@@ -41,60 +43,19 @@ Registry& registry() {
   return *instance;
 }
 
-/// True when the description is one that this runtime understands.
-bool checkBackend(const sl_backend_desc* backend, sl_message* message) {
-  MessageWriter writer(message);
-  if (!backend || !backend->name) {
-    writer.text("a backend description without a name");
-    return false;
-  }
-  writer.text("backend '").text(backend->name).text("': ");
-  const auto refuseSize = [&](const char* what, uint64_t size, size_t expected) {
-    writer.text(what)
-        .text(" has ")
-        .number(static_cast<int64_t>(size))
-        .text(" bytes but this runtime expects ")
-        .number(static_cast<int64_t>(expected));
-    return false;
-  };
-  if (backend->abi_version != SL_ABI_VERSION) {
-    writer.text("its abi_version is ")
-        .number(backend->abi_version)
-        .text(" but this runtime has ")
-        .number(SL_ABI_VERSION);
-    return false;
-  }
-  if (backend->size < sizeof(sl_backend_desc)) {
-    return refuseSize("its sl_backend_desc", backend->size, sizeof(sl_backend_desc));
-  }
-  if (backend->device && backend->device->size < sizeof(sl_device_desc)) {
-    return refuseSize("its sl_device_desc", backend->device->size, sizeof(sl_device_desc));
-  }
-  for (int32_t i = 0; i < backend->kernel_count; ++i) {
-    const sl_kernel_desc& kernel = backend->kernels[i];
-    if (kernel.size != sizeof(sl_kernel_desc)) {
-      return refuseSize("one of its sl_kernel_desc", kernel.size, sizeof(sl_kernel_desc));
-    }
-    if (!kernel.name || !kernel.op || !kernel.accepts || !kernel.cost) {
-      writer.text("kernel number ").number(i).text(" lacks a name, op, accepts or cost");
-      return false;
-    }
-  }
-  return true;
-}
-
 int32_t add(const sl_backend_desc* backend, sl_message* message) {
-  if (!checkBackend(backend, message)) {
+  std::unique_ptr<LoadedBackend> loaded = loadBackend(backend, message);
+  if (!loaded) {
     return SL_INVALID_ARGUMENT;
   }
   Registry& r = registry();
   const std::lock_guard<std::mutex> lock(r.mutex);
   const int32_t count = r.count.load(std::memory_order_relaxed);
   for (int32_t i = 0; i < count; ++i) {
-    if (r.backends[i] == backend) {
+    if (r.backends[i]->source() == backend) {
       return SL_OK;  // the same description again
     }
-    if (std::strcmp(r.backends[i]->name, backend->name) == 0) {
+    if (std::strcmp(r.backends[i]->desc().name, backend->name) == 0) {
       MessageWriter(message).text("backend '").text(backend->name).text("' is registered already");
       return SL_INVALID_ARGUMENT;
     }
@@ -107,7 +68,7 @@ int32_t add(const sl_backend_desc* backend, sl_message* message) {
         .number(kMaxBackends);
     return SL_INVALID_ARGUMENT;
   }
-  r.backends[count] = backend;
+  r.backends[count] = loaded.release();  // for as long as the process lives
   r.count.store(count + 1, std::memory_order_release);
   return SL_OK;
 }
@@ -192,7 +153,7 @@ const sl_kernel_desc kAbsentInnerProduct = {
 
 const sl_backend_desc kAbsentOnednn = {
     .size = sizeof(sl_backend_desc),
-    .abi_version = SL_ABI_VERSION,
+    .abi_version = SL_KERNEL_ABI_VERSION,
     .name = "onednn",
     .kernels = &kAbsentInnerProduct,
     .kernel_count = 1,
@@ -275,7 +236,7 @@ int32_t sl_backend_count(void) {
 }
 
 const sl_backend_desc* sl_backend_at(int32_t i) {
-  return i >= 0 && i < sl_backend_count() ? straightline::registry().backends[i] : nullptr;
+  return i >= 0 && i < sl_backend_count() ? &straightline::registry().backends[i]->desc() : nullptr;
 }
 
 void* sl_symbol(const char* name) {

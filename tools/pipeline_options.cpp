@@ -14,14 +14,15 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include "passes/kernel_facts.h"
 #include "passes/targets/target.h"
 #include "straightline/abi/straightline.h"
 
 namespace straightline {
 namespace {
 
-/// What `winograd` switches off.
-constexpr char kWinograd[] = "native.winograd";
+/// What `winograd` switches off, as a property of kernels (kernel_facts.h).
+constexpr char kWinograd[] = "transforms_inputs";
 constexpr llvm::StringRef kRouteVariable = "STRAIGHTLINE_ROUTE_";
 
 /// Finds the memory space of a backend's device in the registry.

@@ -56,6 +56,7 @@ struct Problem {
     raw.outputs = 1;
     raw.attributes = attributes.data();
     raw.attribute_count = static_cast<int32_t>(attributes.size());
+    raw.attribute_stride = sizeof(sl_attribute);
     raw.threads = threads;
     raw.vector_bytes = vectorBytes;
     raw.l1_bytes = 32 << 10;

@@ -530,14 +530,13 @@ LogicalResult DeclOp::verify() {
     return emitOpError() << "has destroy " << getDestroyAttr() << " but no plan (decl_c5)";
   }
   for (mlir::NamedAttribute value : getProblem()) {
-    const bool isText = value.getName() == "text" && llvm::isa<StringAttr>(value.getValue());
     auto sizes = value.getName() == "sizes" ? llvm::dyn_cast<mlir::ArrayAttr>(value.getValue())
                                             : mlir::ArrayAttr();
     const bool areSizes = sizes && llvm::all_of(sizes, llvm::IsaPred<ExtentAttr>);
-    if (!isText && !areSizes && !llvm::isa<mlir::IntegerAttr>(value.getValue())) {
+    if (!areSizes && !llvm::isa<mlir::IntegerAttr, mlir::FloatAttr, StringAttr>(value.getValue())) {
       return emitOpError()
              << "has the problem attribute " << value.getName() << " = " << value.getValue()
-             << ", expected an integer, or a string as text, or #kernel.extent as sizes (decl_c6)";
+             << ", expected an integer, a float or a string, or #kernel.extent as sizes (decl_c6)";
     }
   }
   return mlir::success();

@@ -153,8 +153,8 @@ def Kernel_DeclOp : Kernel_Op<"decl", [Symbol]> {
   let summary = "an external entry: operands, attributes, workspace, effects and its C symbols";
   let description = [{
     `constants` says which inputs are known at prepare time; `plan` gets those. Without a `plan`
-    symbol there is no handle and `run` gets NULL for it. In the problem, `text` is a string for the kernel alone, and
-    `sizes` an array of #kernel.extent: numbers known per call, which `run` finds behind its inputs.
+    symbol there is no handle and `run` gets NULL for it. The problem's attributes are integers, floats and strings;
+    its `text` is a string for the kernel alone, and `sizes` an array of #kernel.extent: numbers known per call, which `run` finds behind its inputs.
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name, TypeArrayAttr:$inputs, DenseBoolArrayAttr:$constants, TypeArrayAttr:$outputs,

@@ -2,7 +2,6 @@
 // scaled_dot_product_attention: by a kernel of ours or by a library's.
 #include "passes/lowering/attention.h"
 
-#include <bit>
 #include <cmath>
 
 #include "dialect/error_kind.h"
@@ -75,11 +74,11 @@ class AttentionLowering {
     bindOperands();
     shareKeys();
     describeProblem();
-    KernelWishes wishes;
-    wishes.route = routeOf(context_.module(), attention_->getName().stripDialect());
-    const KernelChoice choice = chooseKernel(problem_, wishes);
+    SelectionConstraints constraints;
+    constraints.route = routeOf(context_.module(), attention_->getName().stripDialect());
+    const KernelChoice choice = chooseKernel(problem_, constraints);
     if (!choice.kernel) {
-      emitNoKernel(attention_, choice, wishes);
+      emitNoKernel(attention_, choice, constraints);
       return failure();
     }
     spec_.family = choice.kernel->family;
@@ -228,7 +227,7 @@ class AttentionLowering {
     context_.callLibrary(
         loc_, {kernel, problem_, spec_}, given, {}, out,
         {context_.named("is_causal", context_.number(attention_.getIsCausal() ? 1 : 0)),
-         context_.named("scale_bits", context_.number(std::bit_cast<uint32_t>(known)))});
+         context_.named("scale", context_.builder().getF32FloatAttr(known))});
   }
 
   // --- a kernel of ours

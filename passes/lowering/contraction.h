@@ -5,6 +5,8 @@
 #ifndef STRAIGHTLINE_PASSES_LOWERING_CONTRACTION_H
 #define STRAIGHTLINE_PASSES_LOWERING_CONTRACTION_H
 
+#include <optional>
+
 #include "passes/contraction_problem.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/context.h"
@@ -121,9 +123,12 @@ class ContractionLowering {
   /// activation.
   mlir::LogicalResult lowerProductOnQueue();
 
-  /// What the library does behind its product, as it numbers it (CUBLASLT_EPILOGUE_RELU, _GELU); 0:
-  /// nothing; -1: not all of what there is to do.
-  int64_t libraryActivation();
+  /// The activation that the library does behind its product, an epilogue of its description; "":
+  /// there is none to do; nullopt: it does not do all of what there is to do.
+  std::optional<llvm::StringRef> libraryActivation();
+  /// Adds the attribute that names it.
+  void tellActivation(llvm::StringRef name,
+                      llvm::SmallVectorImpl<mlir::NamedAttribute>& attributes);
 
   /// A convolution of a library on a device's queue: dense and channels last, with bias, residual
   /// and ReLU.

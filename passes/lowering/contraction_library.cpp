@@ -17,8 +17,8 @@ using mlir::Value;
 LogicalResult ContractionLowering::lowerProductOnQueue() {
   auto linear = llvm::dyn_cast<op::LinearOp>(root_);
   const mlir::Location loc = fusion_.getLoc();
-  const int64_t activation = libraryActivation();
-  const bool whole = activation >= 0;
+  const std::optional<llvm::StringRef> activation = libraryActivation();
+  const bool whole = activation.has_value();
   Value wanted = whole ? lowering_.destination(fusion_.getResult(0)) : Value();
   const bool direct = whole && lowering_.stridesOf(typeOf(wanted)) == lowering_.rowMajor(extents_);
   Value out = direct ? wanted : lowering_.slot(lowering_.contiguousType(extents_, element()));
@@ -48,7 +48,7 @@ LogicalResult ContractionLowering::lowerProductOnQueue() {
     putBatched("c", out, attributes);
   }
   put("n", extents_.back());
-  put("activation", constant(std::max<int64_t>(activation, 0)));
+  tellActivation(activation.value_or(""), attributes);
   const sl_problem asked = problem_.view();
   for (int32_t i = 0; i < asked.attribute_count; ++i) {
     if (llvm::StringRef(asked.attributes[i].name) == "tf32") {
@@ -69,19 +69,13 @@ LogicalResult ContractionLowering::lowerProductOnQueue() {
   return success();
 }
 
-int64_t ContractionLowering::libraryActivation() {
-  constexpr int64_t kRelu = 2, kGelu = 32;
-  // The library's tanh has some 20 bits.
-  const auto isGelu = [&](Operation* op) {
-    auto gelu = llvm::dyn_cast<op::GeluOp>(op);
-    return gelu && gelu.getApproximate() == "tanh" && element().getIntOrFloatBitWidth() == 16;
-  };
+std::optional<llvm::StringRef> ContractionLowering::libraryActivation() {
   if (fusion_.getNumResults() != 1) {
-    return -1;
+    return std::nullopt;
   }
   const Value result = root_->getResult(0);
   if (yielded()[0] == result) {
-    return 0;
+    return "";
   }
   auto converted = [](Value value) {  // what 16-bit floats are widened for lies between
     auto cast = llvm::dyn_cast_if_present<op::ToDtypeOp>(value.getDefiningOp());
@@ -92,9 +86,15 @@ int64_t ContractionLowering::libraryActivation() {
                         : nullptr;
   if (!last || last->getNumOperands() != 1 || !result.hasOneUse() ||
       converted(last->getOperand(0)) != result) {
-    return -1;
+    return std::nullopt;
   }
-  return llvm::isa<op::ReluOp>(last) ? kRelu : isGelu(last) ? kGelu : -1;
+  auto gelu = llvm::dyn_cast<op::GeluOp>(last);
+  const llvm::StringRef name = llvm::isa<op::ReluOp>(last)               ? "relu"
+                               : gelu && gelu.getApproximate() == "tanh" ? "gelu_tanh"
+                                                                         : "";
+  return !name.empty() && takesEpilogue(*kernel_, name, element())
+             ? std::optional<llvm::StringRef>(name)
+             : std::nullopt;
 }
 
 ContractionLowering::AddAndRelu ContractionLowering::addAndRelu() {
@@ -118,11 +118,13 @@ ContractionLowering::AddAndRelu ContractionLowering::addAndRelu() {
   AddAndRelu found;
   found.isAll = true;
   Value value = before(yielded()[0]);
-  if (auto relu = value.getDefiningOp<op::ReluOp>(); relu && value.hasOneUse()) {
+  if (auto relu = value.getDefiningOp<op::ReluOp>();
+      relu && value.hasOneUse() && takesEpilogue(*kernel_, "relu", element())) {
     found.hasRelu = true;
     value = before(relu.getX());
   }
-  if (auto add = value.getDefiningOp<op::AddOp>(); add && value.hasOneUse()) {
+  if (auto add = value.getDefiningOp<op::AddOp>();
+      add && value.hasOneUse() && takesEpilogue(*kernel_, "residual", element())) {
     const bool isFirst = before(add->getOperand(0)) == result;
     Value added = before(add->getOperand(isFirst ? 1 : 0));
     value = before(add->getOperand(isFirst ? 0 : 1));
@@ -133,6 +135,14 @@ ContractionLowering::AddAndRelu ContractionLowering::addAndRelu() {
     found.residual = argument;
   }
   return value == result && result.hasOneUse() ? found : other;
+}
+
+void ContractionLowering::tellActivation(llvm::StringRef name,
+                                         llvm::SmallVectorImpl<mlir::NamedAttribute>& attributes) {
+  if (!name.empty()) {
+    attributes.push_back(
+        lowering_.named("activation", mlir::StringAttr::get(lowering_.context(), name)));
+  }
 }
 
 Value ContractionLowering::denseChannelsLast(Value buffer, llvm::StringRef why) {
@@ -203,7 +213,8 @@ LogicalResult ContractionLowering::lowerConvolutionOnQueue() {
   llvm::SmallVector<Value> inputs = {image, channelsLastWeight(outer(convolution.getWeight()), g)};
   if (epilogueBias()) {
     inputs.push_back(lowering_.contiguous(loc, lowering_.bufferOf(outer(epilogueBias())), kDense));
-  } else if (epilogue.residual || epilogue.hasRelu) {
+  } else if ((epilogue.residual && needsBiasFor(*kernel_, "residual")) ||
+             (epilogue.hasRelu && needsBiasFor(*kernel_, "relu"))) {
     inputs.push_back(zeroBias(extents_[1]));
   }
   if (epilogue.residual) {
@@ -218,9 +229,11 @@ LogicalResult ContractionLowering::lowerConvolutionOnQueue() {
     attributes.push_back(lowering_.named(
         name, lowering_.number(name == "c" ? wholePieces(g) : asked.attributes[i].value)));
   }
-  attributes.push_back(lowering_.named("relu", lowering_.number(epilogue.hasRelu ? 1 : 0)));
-  attributes.push_back(
-      lowering_.named("workspace_bytes", lowering_.number(kernel_->workspace(&asked))));
+  tellActivation(epilogue.hasRelu ? "relu" : "", attributes);
+  if (kernel_->rule && kernel_->rule->tells_workspace != 0) {
+    attributes.push_back(
+        lowering_.named("workspace_bytes", lowering_.number(kernel_->workspace(&asked))));
+  }
   callLibrary(inputs, {}, out, attributes);
   if (!epilogue.isAll) {
     launchRest(out);

@@ -77,7 +77,7 @@ LogicalResult ContractionLowering::lowerConvolution() {
                                : paddedImage(in, wholePieces(g));
   }
   if (!anyLayout) {
-    in = channelsLast(in, requiredBorder(g, spec_.family, tuneValue("m")));
+    in = channelsLast(in, borderOf(*kernel_, problem_, 0));
     out = channelsLastResult(out);
   }
   Value out4 = as2d(out);

@@ -38,7 +38,7 @@ bool gatherRows(Operation* op, Value table, int64_t dim, Value from, Value index
   spec.family = "gather_rows";
   spec.op = op->getName().stripDialect().str();
   spec.name = spec.op + sizeName(count) + sizeName(run);
-  spec.why = "native.gather_rows: whole rows are copied; every index is checked";
+  spec.why = "emitted.gather_rows: whole rows are copied; every index is checked";
   spec.canFail = true;
   auto put = [&](llvm::StringRef key, AffineExpr value) {
     spec.shape.push_back(context.named(key, context.number(value)));
@@ -102,7 +102,7 @@ LogicalResult lowerGather(op::GatherOp gather, LoweringContext& context) {
   spec.name = spec.op;
   spec.family = "gather_elements";
   spec.canFail = true;
-  spec.why = "native.gather_elements: any strides; every index is checked";
+  spec.why = "emitted.gather_elements: any strides; every index is checked";
   const Exprs extents = context.extentsOf(gather.getIndex());
   spec.tune = {context.named("rank", context.number(static_cast<int64_t>(extents.size())))};
   spec.shape = {context.named("extent", context.numbers(extents)),
@@ -130,7 +130,7 @@ LogicalResult lowerCumsum(op::CumsumOp scan, LoweringContext& context) {
   spec.op = "cumsum";
   spec.name = spec.op;
   spec.family = "scan";
-  spec.why = "native.scan: one pass along the dim";
+  spec.why = "emitted.scan: one pass along the dim";
   spec.tune = {context.named("rank", context.number(static_cast<int64_t>(extents.size()) - 1))};
   spec.shape = {context.named("outer", context.numbers(without(extents, dim))),
                 context.named("outerStride",

@@ -76,7 +76,7 @@ LogicalResult lowerPointwise(op::FusionOp fusion, LoweringContext& context) {
       }
     }
   }
-  spec.why = "native.pointwise: one pass over " + std::to_string(spec.inputs.size()) + " operands";
+  spec.why = "emitted.pointwise: one pass over " + std::to_string(spec.inputs.size()) + " operands";
   spec.bodies.push_back(
       {"body", argumentTypes, [&](mlir::OpBuilder& builder, mlir::ValueRange arguments) {
          ScalarEvaluator evaluator(fusion, builder, [&](unsigned operand, AccessMap map) {

@@ -70,7 +70,7 @@ LogicalResult lowerWindow(Operation* op, const Window& window, LoweringContext& 
   spec.shape.push_back(context.named("inStride", context.numbers(inStrides)));
   spec.shape.push_back(context.named("outStride", context.numbers(outStrides)));
   spec.op = spec.name;
-  spec.why = channelsLast ? "native.pool: vectors of channels" : "native.pool: any strides";
+  spec.why = channelsLast ? "emitted.pool: vectors of channels" : "emitted.pool: any strides";
   spec.costUs = static_cast<double>(context.upperBound(context.product(out))) *
                 static_cast<double>(window.kernelSize[0] * window.kernelSize[1]) * 0.0001;
   context.launch(op->getLoc(), spec);

@@ -67,7 +67,7 @@ LogicalResult lowerSequence(mlir::Operation* op, const SequenceParts& parts,
   KernelSpec spec;
   spec.family = "recurrent_sequence";
   spec.op = cell + "_sequence";
-  spec.why = "native.recurrent_sequence: all steps in one kernel, the weight in registers";
+  spec.why = "emitted.recurrent_sequence: all steps in one kernel, the weight in registers";
   spec.inputs = {projected, weight};
   if (parts.bias) {
     spec.inputs.push_back(dense(parts.bias));

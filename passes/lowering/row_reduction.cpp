@@ -460,7 +460,7 @@ class RowReduction {
       kinds += (kinds.empty() ? "" : "_") + combineName(reduction.getCombineKind()).str();
     }
     spec.name = "rows_" + kinds + sizeName(outer) + (inner.empty() ? "" : "_by" + sizeName(inner));
-    spec.why = "native.row_reduction: " + std::to_string(reductions_.size()) +
+    spec.why = "emitted.row_reduction: " + std::to_string(reductions_.size()) +
                " stage(s) and what surrounds them in one kernel";
     const double elements = static_cast<double>(lowering_.upperBound(lowering_.product(extents_)));
     spec.costUs = elements * 0.0003 * static_cast<double>(reductions_.size() + 1);

@@ -46,7 +46,7 @@ bool scatterRows(Operation* op, int64_t dim, Value from, Value index, Value src,
   spec.family = "scatter_rows";
   spec.op = op->getName().stripDialect().str();
   spec.name = spec.op + sizeName(run);
-  spec.why = "native.scatter_rows: whole rows; every index is checked";
+  spec.why = "emitted.scatter_rows: whole rows; every index is checked";
   spec.canFail = true;
   spec.updates = true;
   auto put = [&](llvm::StringRef key, AffineExpr value) {

@@ -71,10 +71,10 @@ kernel::FuncOp LoweringContext::kernelOf(const KernelSpec& spec) {
 }
 
 kernel::LaunchOp LoweringContext::launch(Location loc, KernelSpec& spec) {
-  constexpr llvm::StringLiteral kNative = "native.";
-  if (llvm::StringRef(spec.why).starts_with(kNative)) {  // the target's form of that family
-    spec.why = (targetNamedBy(target_).kernelPrefix() + "." +
-                llvm::StringRef(spec.why).drop_front(kNative.size()))
+  constexpr llvm::StringLiteral kEmitted = "emitted.";
+  if (llvm::StringRef(spec.why).starts_with(kEmitted)) {  // the same names on every target
+    spec.why = (emittingBackend(target_.getBackend()) + "." +
+                llvm::StringRef(spec.why).drop_front(kEmitted.size()))
                    .str();
   }
   kernel::FuncOp function = kernelOf(spec);

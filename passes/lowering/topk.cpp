@@ -182,7 +182,7 @@ class TopkLowering {
     Exprs extents = outer_;
     extents.push_back(context_.constant(cut_.parts * cut_.kept * wordBytes_ / 8));
     words_ = context_.slot(context_.contiguousType(extents, context_.builder().getI64Type()));
-    spec.why = "native.topk: " + std::string(cut_.merges ? "each" : "the best of each") + " of " +
+    spec.why = "emitted.topk: " + std::string(cut_.merges ? "each" : "the best of each") + " of " +
                std::to_string(cut_.parts) + " parts of a long row, in order";
     spec.inputs = {x_};
     spec.outputs = {words_};
@@ -196,9 +196,9 @@ class TopkLowering {
   void launchLast() {
     KernelSpec spec = describe("");
     const bool isCut = cut_.parts > 1;
-    spec.why = cut_.merges ? "native.topk: sorted parts are merged"
-               : isCut     ? "native.topk: the best of all parts"
-                           : "native.topk: a row is put in order where it is held";
+    spec.why = cut_.merges ? "emitted.topk: sorted parts are merged"
+               : isCut     ? "emitted.topk: the best of all parts"
+                           : "emitted.topk: a row is put in order where it is held";
     if (isCut) {
       spec.inputs.push_back(words_);
     }

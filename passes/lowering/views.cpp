@@ -160,7 +160,7 @@ LogicalResult lowerFlip(op::FlipOp flip, LoweringContext& context) {
   Value backwards = context.view(
       flip.getLoc(), from, context.type(extents, typeOf(from).getElementType(), strides), offset);
   context.copy(flip.getLoc(), backwards, context.destination(flip.getResult()), "flip",
-               "native.pointwise: read backwards");
+               "emitted.pointwise: read backwards");
   return success();
 }
 

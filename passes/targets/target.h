@@ -113,8 +113,6 @@ class Target {
 
   // --- kernels and statements
 
-  /// What the names of our own kernels begin with: "cuda" of "cuda.gemv".
-  virtual llvm::StringRef kernelPrefix() const { return name(); }
   /// The machines for which a measured choice counts.
   virtual std::string measuredOn(kernel::TargetAttr target) const { return target.getCpu().str(); }
   /// In the order in which kernels are told them.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`tune=True`: measures the ways in which each contraction could be done, and keeps what was fastest in a readable file.
+"""`tune=True`: measures kernels, and their variants, for each contraction, and keeps what was fastest in a readable file.
 
 What there is to measure comes from the compiler (`list_candidates`): for each distinct contraction of fixed sizes a small
 module of its own and the candidates, of which the first is the estimates' choice. All candidates are compiled first, several at
@@ -123,7 +123,7 @@ class Tuning:
     def _waited(
         self, pending: Future[_compiler.Compilation], row: Mapping[str, Any], number: int, count: int
     ) -> _compiler.Compilation:
-        self.progress.measuring = (f"compiling ways to do {row['key'].split('(')[0]}", number, count)
+        self.progress.measuring = (f"compiling candidates for {row['key'].split('(')[0]}", number, count)
         compilation = pending.result()
         self.check_interrupts()
         return compilation

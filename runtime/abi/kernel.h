@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptions of kernels and backends as plain C data. Kernels, backends and plug-ins register
 // them; passes read only the registry (runtime/registry.h), so neither layer includes the other.
+//
+// How it grows (docs/design/kernels.md): a struct that is given by itself begins with its size, and
+// an array comes with its stride, the size of an element as its writer knew it. New fields stand at
+// the end and have a default, which is zero unless the field says otherwise. A reader takes of a
+// longer struct what it knows, and of a shorter one all: what is missing has its default. A field
+// that changes its meaning, or that has no default, changes SL_KERNEL_ABI_VERSION.
 #ifndef STRAIGHTLINE_ABI_KERNEL_H
 #define STRAIGHTLINE_ABI_KERNEL_H
 
 #include "straightline/abi/entry.h"
 
+/// Of the descriptions of backends. Programs have a version of their own (SL_ABI_VERSION).
+#define SL_KERNEL_ABI_VERSION 7
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/// Whether a struct of `bytes` bytes has the field.
+#define SL_HAS_FIELD(bytes, type, field) \
+  ((bytes) >= __builtin_offsetof(type, field) + sizeof(((type*)0)->field))
 
 /// One operand of a problem: static rank; an extent or stride that is only known per call is
 /// SL_DYNAMIC.
@@ -25,10 +38,15 @@ typedef struct sl_operand {
   int32_t constant;
 } sl_operand;
 
-/// A named integer attribute of the op ("m", "stride_h", ...).
+typedef enum sl_attribute_kind { SL_INT = 0, SL_FLOAT = 1, SL_TEXT = 2 } sl_attribute_kind;
+
+/// A named attribute of the op ("m", "stride_h", "scale", ...).
 typedef struct sl_attribute {
   const char* name;
-  int64_t value;
+  int64_t value;     ///< SL_INT; 0 otherwise
+  int32_t kind;      ///< sl_attribute_kind
+  double number;     ///< SL_FLOAT
+  const char* text;  ///< SL_TEXT
 } sl_attribute;
 
 /// What a kernel is asked about: an op of a family with operands (inputs then outputs), attributes
@@ -49,7 +67,8 @@ typedef struct sl_problem {
   /// how many numbers `run` finds in the last place of `inputs` (see sl_kernel_desc); 0: no such
   /// place
   int32_t sizes;
-  /// which of the kernel's ways (see sl_kernel_desc.variants); 0: the one that its estimates choose
+  /// which of the kernel's variants (see sl_kernel_desc.variants); 0: the one that its estimates
+  /// choose
   int32_t variant;
   /// 1: the target CPU sums products of pairs of bfloat16 in float32 (AVX512_BF16)
   int32_t dot_bf16;
@@ -57,7 +76,36 @@ typedef struct sl_problem {
   /// bytes of operands of multiply-adds that a core of the target CPU begins in a cycle: 64 or 128;
   /// 0: not known
   int32_t fma_bytes;
+  /// bytes from one operand, or attribute, to the next; 0: SL_FIRST_OPERAND_BYTES,
+  /// SL_FIRST_ATTRIBUTE_BYTES
+  uint64_t operand_stride, attribute_stride;
 } sl_problem;
+
+/// Sizes of the elements in programs that were compiled before there were strides.
+#define SL_FIRST_OPERAND_BYTES 144
+#define SL_FIRST_ATTRIBUTE_BYTES 16
+
+/// Operand `i`. Fields that were added later are there where the stride says so.
+static inline const sl_operand* sl_operand_at(const sl_problem* problem, int32_t i) {
+  const uint64_t stride =
+      SL_HAS_FIELD(problem->size, sl_problem, operand_stride) && problem->operand_stride != 0
+          ? problem->operand_stride
+          : SL_FIRST_OPERAND_BYTES;
+  return (const sl_operand*)((const char*)problem->operands + (uint64_t)i * stride);
+}
+
+/// Attribute `i`, whole: what its writer did not know is zero.
+static inline sl_attribute sl_attribute_at(const sl_problem* problem, int32_t i) {
+  const uint64_t stride =
+      SL_HAS_FIELD(problem->size, sl_problem, attribute_stride) && problem->attribute_stride != 0
+          ? problem->attribute_stride
+          : SL_FIRST_ATTRIBUTE_BYTES;
+  sl_attribute attribute;
+  __builtin_memset(&attribute, 0, sizeof attribute);
+  __builtin_memcpy(&attribute, (const char*)problem->attributes + (uint64_t)i * stride,
+                   stride < sizeof attribute ? stride : sizeof attribute);
+  return attribute;
+}
 
 /// A tunable of an emitted family: its name, default and allowed range. #kernel.schedule attributes
 /// are verified against these.
@@ -67,6 +115,89 @@ typedef struct sl_tunable {
 } sl_tunable;
 
 typedef enum sl_effect { SL_EFFECT_READ = 1, SL_EFFECT_WRITE = 2 } sl_effect;
+
+/// Element types, as a set of bits.
+typedef enum sl_type_set {
+  SL_TYPE_F16 = 1 << 0,
+  SL_TYPE_BF16 = 1 << 1,
+  SL_TYPE_F32 = 1 << 2,
+  SL_TYPE_F64 = 1 << 3,
+  SL_TYPE_I8 = 1 << 4,
+  SL_TYPE_U8 = 1 << 5,
+  SL_TYPE_I16 = 1 << 6,
+  SL_TYPE_I32 = 1 << 7,
+  SL_TYPE_I64 = 1 << 8,
+  SL_TYPE_BOOL = 1 << 9
+} sl_type_set;
+
+/// How an operand lies in memory, as a set of bits.
+typedef enum sl_layout_set {
+  SL_LAYOUT_ROW_MAJOR = 1 << 0,      ///< dense, the last dim innermost
+  SL_LAYOUT_CHANNELS_LAST = 1 << 1,  ///< dim 1 innermost, then the last one, ...
+  SL_LAYOUT_UNIT_STRIDE = 1 << 2,    ///< one of the last two dims has stride 1
+  SL_LAYOUT_STRIDED = 1 << 3         ///< any strides
+} sl_layout_set;
+
+typedef enum sl_operand_flags {
+  SL_OPERAND_OUTPUT = 1 << 0,    ///< written; outputs stand behind the inputs
+  SL_OPERAND_OPTIONAL = 1 << 1,  ///< may be absent
+  /// external: `plan` reads it too, so it must be known before the first run
+  SL_OPERAND_PLANNED = 1 << 2,
+  /// emitted: read in an order of the kernel's own, which `pack_<family>` makes of it
+  SL_OPERAND_PACKED = 1 << 3,
+  /// external: given as a matrix, [.., k] as [rows, k]
+  SL_OPERAND_ROWS = 1 << 4
+} sl_operand_flags;
+
+/// What a kernel says of an operand, for passes to decide by. The facts of input `i` are number i,
+/// those of the outputs follow where SL_OPERAND_OUTPUT begins. What is 0 is not said: `accepts`
+/// alone knows it.
+typedef struct sl_operand_facts {
+  const char* role;  ///< "x", "weight", "bias", "residual", "y", ...
+  uint32_t types;    ///< sl_type_set: what the kernel computes with
+  /// sl_type_set: what it reads beside these where the operand is stored so and was widened for it
+  uint32_t stored;
+  uint32_t layouts;    ///< sl_layout_set: what it takes
+  uint32_t preferred;  ///< the one of them that memory should have for it; 0: any is as good
+  uint32_t flags;      ///< sl_operand_flags
+  /// channels of a pixel come in whole pieces of so many bytes; 0: any number of them
+  int32_t piece_bytes;
+} sl_operand_facts;
+
+typedef enum sl_epilogue_flags {
+  SL_EPILOGUE_WITH_BIAS = 1 << 0  ///< taken together with a bias only
+} sl_epilogue_flags;
+
+/// What a kernel does behind its own work: "bias" (added along the channels), "residual" (added
+/// elementwise), "relu", "gelu_tanh", or "elementwise" (anything elementwise, emitted into it). An
+/// external kernel is told the activation by name (attribute `activation`, SL_TEXT).
+typedef struct sl_epilogue {
+  const char* name;
+  uint32_t types;  ///< sl_type_set: of results of these types; 0: of all
+  uint32_t flags;  ///< sl_epilogue_flags
+} sl_epilogue;
+
+typedef enum sl_kernel_properties {
+  /// sums of transformed inputs, whose errors are not those of a plain sum (Winograd)
+  SL_KERNEL_TRANSFORMS_INPUTS = 1 << 0,
+  /// takes its first two inputs in a type of `stored` alone, though the problem says what they are
+  /// widened to
+  SL_KERNEL_NARROW_INPUTS = 1 << 1,
+  /// external: a run touches its operands and its workspace alone, so that two may run at once
+  SL_KERNEL_CONCURRENT = 1 << 2
+} sl_kernel_properties;
+
+/// How an external kernel is called. `inputs` and `outputs` are the operands of the problem in
+/// their order, brought into a layout that their facts name; this says what else it is told.
+typedef struct sl_calling_rule {
+  uint64_t size;
+  /// names of the attributes of the problem that `plan` is told; NULL: all, but those that describe
+  /// the target
+  const char* const* attributes;
+  int32_t attribute_count;
+  /// 1: attribute `workspace_bytes` tells what `workspace` said
+  int32_t tells_workspace;
+} sl_calling_rule;
 
 /// One kernel. Two kinds: an *emitted* one (entry == NULL) names a template family under
 /// codegen/kernels that the printer instantiates; an *external* one has entry points in a library.
@@ -88,6 +219,7 @@ typedef struct sl_kernel_desc {
   int64_t (*workspace)(const sl_problem* problem);
   const sl_tunable* tunables;
   int32_t tunable_count;
+  uint64_t tunable_stride;  ///< bytes from one tunable to the next
   /// Fills tunables (values in the order of `tunables`) for the problem; NULL: the fallbacks.
   void (*tune)(const sl_problem* problem, int64_t* values);
   int32_t can_fail;    ///< 1: may set ctx->status; the program tests it after the call
@@ -111,13 +243,27 @@ typedef struct sl_kernel_desc {
   /// What a user should know when it is taken, in words for `explain`: an accuracy that is not that
   /// of a plain sum, say. NULL: nothing.
   void (*note)(const sl_problem* problem, char* text, size_t text_bytes);
-  /// How many ways there are to set the tunables that are worth a measurement; `cost`, `workspace`,
-  /// `tune` and `note` answer for way number `problem->variant`. Two numbers may give the same
-  /// tunables. NULL: one.
+  /// How many settings of the tunables are worth a measurement; `cost`, `workspace`, `tune` and
+  /// `note` answer for number `problem->variant`. Two numbers may give the same tunables. NULL: one.
   int32_t (*variants)(const sl_problem* problem);
   /// 1: asked wherever the program runs (the problem says where), not only on the backend's own
   /// device
   int32_t any_device;
+  // Facts for passes, which know no kernel by its name.
+  uint32_t properties;  ///< sl_kernel_properties
+  const sl_operand_facts* operands;
+  int32_t operand_count;
+  uint64_t operand_stride;  ///< bytes from the facts of one operand to the next
+  const sl_epilogue* epilogues;
+  int32_t epilogue_count;
+  uint64_t epilogue_stride;  ///< bytes from one epilogue to the next
+  /// Zero elements around input `operand` that the kernel relies on: widths[2 * dim] before and
+  /// widths[2 * dim + 1] behind, SL_MAX_RANK dims, zeros when it is called. NULL: none.
+  void (*border)(const sl_problem* problem, int32_t operand, int64_t* widths);
+  /// The op of the registry as which several problems of this kernel that share their first input
+  /// may be asked as one. NULL: none.
+  const char* group_op;
+  const sl_calling_rule* rule;  ///< external; NULL: all fields have their defaults
 } sl_kernel_desc;
 
 /// One launch on a device with machine code of its own. No blocks: nothing is launched (only a
@@ -204,13 +350,14 @@ typedef struct sl_device_desc {
 /// the registry.
 typedef struct sl_backend_desc {
   uint64_t size;
-  uint32_t abi_version;
+  uint32_t abi_version;  ///< SL_KERNEL_ABI_VERSION
   const char* name;
   const sl_kernel_desc* kernels;
   int32_t kernel_count;
   const sl_device_desc* device;  ///< NULL: runs in host memory on the caller's team
   /// name of the backend on whose device's queues its kernels run; NULL: its own
   const char* runs_on;
+  uint64_t kernel_stride;  ///< bytes from one kernel to the next; 0: the size of the first one
 } sl_backend_desc;
 
 #ifdef __cplusplus

@@ -9,6 +9,9 @@
 
 namespace sl {
 
+/// What most templates do behind their own work.
+inline constexpr sl_epilogue kElementwise[] = {{"elementwise", 0, 0}};
+
 /// The fields of sl_kernel_desc, which documents them, that an emitted kernel has; what is left out
 /// is as most kernels have it. Becomes the sl_kernel_desc at compile time.
 struct EmittedKernel {
@@ -26,6 +29,11 @@ struct EmittedKernel {
   bool whole_team = true;
   decltype(sl_kernel_desc::note) note = nullptr;
   decltype(sl_kernel_desc::variants) variants = nullptr;
+  uint32_t properties = 0;
+  std::span<const sl_operand_facts> operands = {};
+  std::span<const sl_epilogue> epilogues = {};
+  decltype(sl_kernel_desc::border) border = nullptr;
+  const char* group_op = nullptr;
 
   constexpr operator sl_kernel_desc() const {
     return {
@@ -40,6 +48,7 @@ struct EmittedKernel {
         .workspace = workspace,
         .tunables = tunables.data(),
         .tunable_count = static_cast<int32_t>(tunables.size()),
+        .tunable_stride = sizeof(sl_tunable),
         .tune = tune,
         .can_fail = can_fail ? 1 : 0,
         .whole_team = whole_team ? 1 : 0,
@@ -51,6 +60,16 @@ struct EmittedKernel {
         .note = note,
         .variants = variants,
         .any_device = 0,
+        .properties = properties,
+        .operands = operands.data(),
+        .operand_count = static_cast<int32_t>(operands.size()),
+        .operand_stride = sizeof(sl_operand_facts),
+        .epilogues = epilogues.data(),
+        .epilogue_count = static_cast<int32_t>(epilogues.size()),
+        .epilogue_stride = sizeof(sl_epilogue),
+        .border = border,
+        .group_op = group_op,
+        .rule = nullptr,
     };
   }
 };

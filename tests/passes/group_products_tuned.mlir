@@ -19,11 +19,11 @@
 // CHECK-SAME: op.why = "cuda.gemv_group: 2 products of the same rows
 // CHECK: op.fusion(%arg1, %{{.*}}) {{.*}}op.kernel = "cublaslt.linear"
 // CHECK-SAME: op.variant = 3
-// CHECK-SAME: op.why = "measured: cublaslt.linear[way:3]; by the estimates cuda.linear
+// CHECK-SAME: op.why = "measured: cublaslt.linear[variant:3]; by the estimates cuda.linear
 module attributes {op.target = #kernel.target<"cuda", "sm_90">,
-                   op.choices = {"linear(2x64:f32,48x64:f32c)->2x48:f32,edge@sm_90" = "cublaslt.linear[way:3]",
-                                 "linear(2x64:f32,16x64:f32c)->2x16:f32,edge@sm_90" = "cublaslt.linear[way:3]",
-                                 "linear(40x96:f32,64x96:f32c)->40x64:f32,edge@sm_90" = "cublaslt.linear[way:3]"}} {
+                   op.choices = {"linear(2x64:f32,48x64:f32c)->2x48:f32,edge@sm_90" = "cublaslt.linear[variant:3]",
+                                 "linear(2x64:f32,16x64:f32c)->2x16:f32,edge@sm_90" = "cublaslt.linear[variant:3]",
+                                 "linear(40x96:f32,64x96:f32c)->40x64:f32,edge@sm_90" = "cublaslt.linear[variant:3]"}} {
   func.func @projections(%x: tensor<2x64xf32> {op.name = "x"}, %z: tensor<40x96xf32> {op.name = "z"})
       -> (tensor<2x48xf32> {op.name = "q"}, tensor<2x16xf32> {op.name = "k"}, tensor<40x64xf32> {op.name = "y"}) {
     %wq = op.parameter "q" : tensor<48x64xf32>

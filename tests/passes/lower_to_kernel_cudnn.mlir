@@ -13,7 +13,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.tf32 = "convo
   // CHECK: kernel.call @cudnn_convolution_0(%[[XL]], %[[W]], %{{.*}}, %[[RL]]) outs(%[[YL:[a-z0-9]+]]) handle(
   // CHECK: kernel.launch {{.*}}(%[[YL]]) outs(%[[Y]]) {{.*}}copy
   // CHECK: kernel.decl @cudnn_convolution_0(!kernel.buffer<1x16x9x9xf32, strides [1296, 1, 144, 16]>
-  // CHECK-NEXT: relu = 1 : i64{{.*}}tf32 = 1 : i64{{.*}}workspace_bytes = 1048576 : i64
+  // CHECK-NEXT: activation = "relu"{{.*}}tf32 = 1 : i64{{.*}}workspace_bytes = 1048576 : i64
   // CHECK-SAME: sl_cudnn_convolution_run
   func.func @residual(%x: tensor<1x16x9x9xf32> {op.name = "x"}, %r: tensor<1x16x9x9xf32> {op.name = "r"}) -> tensor<1x16x9x9xf32> {
     %w = op.parameter "w" : tensor<16x16x3x3xf32>
@@ -34,7 +34,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.routes = {con
   // CHECK: %[[ZEROS:.*]] = kernel.prepared "no_bias.0" : !kernel.buffer<16xf16>
   // CHECK: kernel.call @cudnn_convolution_0(%{{.*}}, %{{.*}}, %[[ZEROS]], %{{.*}}) outs(
   // CHECK: kernel.decl @cudnn_convolution_0(
-  // CHECK-NEXT: groups = 2 : i64{{.*}}relu = 1 : i64
+  // CHECK-NEXT: activation = "relu"{{.*}}groups = 2 : i64
   func.func @half(%x: tensor<1x16x9x9xf16>, %r: tensor<1x16x9x9xf16>) -> tensor<1x16x9x9xf16> {
     %w = op.parameter "w" : tensor<16x8x3x3xf16>
     %y = op.convolution %x, %w {dilation = array<i64: 1, 1>, groups = 2 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 1, 1>, stride = array<i64: 1, 1>, transposed = false}
@@ -56,7 +56,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.routes = {con
   // CHECK: kernel.call @cudnn_convolution_0(%{{[a-z0-9]+}}, %{{[a-z0-9]+}}) outs(%[[Y:[a-z0-9]+]])
   // CHECK: kernel.launch {{.*}}(%[[Y]]) {{.*}}what the epilogue of the kernel before it does not take
   // CHECK: kernel.decl @cudnn_convolution_0(
-  // CHECK-NEXT: relu = 0 : i64
+  // CHECK-NEXT: problem("convolution", {c =
   func.func @tail(%x: tensor<1x16x9x9xf32>) -> tensor<1x16x9x9xf32> {
     %w = op.parameter "w" : tensor<16x16x1x1xf32>
     %y = op.convolution %x, %w {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 0, 0>, stride = array<i64: 1, 1>, transposed = false}
@@ -74,7 +74,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.routes = {con
   // CHECK: kernel.prepared "w.channels_last" : !kernel.buffer<8x4x5xf32, strides [20, 1, 4]>
   // CHECK: kernel.call @cudnn_convolution_0(
   // CHECK: kernel.decl @cudnn_convolution_0(!kernel.buffer<2x4x50xf32, strides [200, 1, 4]>
-  // CHECK-NEXT: c = 4 : i64{{.*}}h = 1 : i64{{.*}}kh = 1 : i64, kw = 5 : i64{{.*}}pad_h = 0 : i64, pad_w = 2 : i64{{.*}}relu = 0 : i64
+  // CHECK-NEXT: problem("convolution", {c = 4 : i64{{.*}}h = 1 : i64{{.*}}kh = 1 : i64, kw = 5 : i64{{.*}}pad_h = 0 : i64, pad_w = 2 : i64
   func.func @signal(%x: tensor<2x3x50xf32>) -> tensor<2x8x50xf32> {
     %w = op.parameter "w" : tensor<8x3x5xf32>
     %y = op.convolution %x, %w {dilation = array<i64: 1>, groups = 1 : i64, output_padding = array<i64: 0>, padding = array<i64: 2>, stride = array<i64: 1>, transposed = false}

@@ -10,7 +10,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   // CHECK-NEXT: kernel.call @cudnn_attention_0(%[[Q]], %[[K]], %[[K]]) outs(%[[Y]]) handle({{.*}}) workspace(%[[W]] :
   // CHECK-SAME: cuda.attention: estimated
   // CHECK: kernel.decl @cudnn_attention_0(!kernel.buffer<4x8x512x64xbf16>, !kernel.buffer<4x2x512x64xbf16>, !kernel.buffer<4x2x512x64xbf16>)
-  // CHECK-NEXT: problem("attention", {is_causal = 1 : i64, scale_bits = 1040187392 : i64}) run("sl_cudnn_attention_run") plan("sl_cudnn_attention_plan")
+  // CHECK-NEXT: problem("attention", {is_causal = 1 : i64, scale = 1.250000e-01 : f32}) run("sl_cudnn_attention_run") plan("sl_cudnn_attention_plan")
   func.func @many(%q: tensor<4x8x512x64xbf16> {op.name = "q"}, %k: tensor<4x2x512x64xbf16> {op.name = "k"}) -> tensor<4x8x512x64xbf16> {
     %y = op.scaled_dot_product_attention %q, %k, %k {is_causal = true} : (tensor<4x8x512x64xbf16>, tensor<4x2x512x64xbf16>, tensor<4x2x512x64xbf16>) -> tensor<4x8x512x64xbf16>
     return %y : tensor<4x8x512x64xbf16>

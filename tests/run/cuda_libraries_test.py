@@ -48,12 +48,14 @@ def test_large_products_are_a_librarys(dtype: torch.dtype) -> None:
     assert run.count("sl_queue_launch(ctx, io->queues[1], thunk_cublaslt_linear_") == 3
     ir = compiled.ir("kernel")
     decls = re.findall(r"kernel.decl @cublaslt_linear_\d.*?\n.*?\{(.*?)\}", ir)
-    assert [re.search(r"activation = (\d+)", decl)[1] for decl in decls] == ["32", "0", "0"], "GELU is in the epilogue"
+    assert [re.findall(r'activation = "(\w+)"', decl) for decl in decls] == [["gelu_tanh"], [], []], (
+        "GELU is in the epilogue"
+    )
     assert "kernel.plan @cublaslt_linear_0() outs" in ir and 'kernel.runs_on = "cuda"' in ir
 
 
 def test_ways_that_may_be_measured() -> None:
-    """Every kernel that takes a contraction, of a library several ways; the one that is chosen reaches the library's plan."""
+    """Every kernel that takes a contraction, of a library in several variants; the one that is chosen reaches the library's plan."""
     model = nn.Sequential(
         nn.Linear(64, 512), nn.Tanh(), nn.Linear(512, 64), nn.Tanh(), nn.Unflatten(1, (64, 1, 1)), nn.Conv2d(64, 64, 1)
     )
@@ -65,8 +67,8 @@ def test_ways_that_may_be_measured() -> None:
     assert [row["key"].endswith(",edge@sm_90") for row in rows] == [True, False, False]
     for row in rows:
         own = "cuda." + row["key"].partition("(")[0]
-        library, ways = ("cublaslt.linear", 8) if own == "cuda.linear" else ("cudnn.convolution", 6)
-        offered = [f"{library}[way:{way}]" for way in range(ways)]
+        library, variants = ("cublaslt.linear", 8) if own == "cuda.linear" else ("cudnn.convolution", 6)
+        offered = [f"{library}[variant:{variant}]" for variant in range(variants)]
         assert set(offered) < set(row["candidates"]) and any(name.startswith(own) for name in row["candidates"])
         costs = dict(zip(row["candidates"], row["at_edge_us"], strict=True))
         assert {costs[name] for name in offered} == {2.0 if "edge" in row["key"] else 0.0}
@@ -96,7 +98,7 @@ def test_nothing_turns_images_that_are_measured_between_convolutions() -> None:
     beside = []
     for row in rows:
         own = sl._compiler.Module.parse(row["module"])
-        for name in ("cudnn.convolution[way:1]", next(name for name in row["candidates"] if name.startswith("cuda."))):
+        for name in ("cudnn.convolution[variant:1]", next(name for name in row["candidates"] if name.startswith("cuda."))):
             facts = json.loads(compiled(own, choices={row["key"]: name}).explain_json)
             run = [line for line in facts["statements"] if line["phase"] == "run"]
             assert sum(line.get("choice") == row["key"] for line in run) == 1
@@ -181,7 +183,7 @@ def test_bias_residual_and_relu_are_the_librarys(bias: bool, one: bool, dtype: t
     assert [row["backend"] for row in launches_of(compiled)] == ["cuda", "cudnn", "cuda"], (
         "but what turns image and result"
     )
-    assert "relu = 1" in _declared(compiled)
+    assert 'activation = "relu"' in _declared(compiled)
     assert "sl_queue_launch(ctx, io->queues[1], thunk_cudnn_convolution_0" in compiled.code
     assert ("no_bias" in compiled.ir("kernel")) == (not bias)
     python = sl.compile(
@@ -207,7 +209,7 @@ def test_what_else_follows_a_convolution_is_a_kernel(then: Callable[[Tensor], An
         Model(), (torch.randn(2, 8, 9, 9).to(dtype),), target=_TARGET, routes={"convolution": "cudnn"}
     )
     rows = launches_of(compiled)
-    assert sum(row["backend"] == "cudnn" for row in rows) == 1 and "relu = 0" in _declared(compiled)
+    assert sum(row["backend"] == "cudnn" for row in rows) == 1 and "activation" not in _declared(compiled)
     assert sum("epilogue" in str(row["why"]) for row in rows) == 1, rows
 
 

@@ -20,7 +20,6 @@ class CpuTarget final : public Target {
 
   TargetFacts facts(kernel::TargetAttr) const override { return {}; }
 
-  llvm::StringRef kernelPrefix() const override { return "native"; }
   std::string measuredOn(kernel::TargetAttr target) const override {
     return std::to_string(target.getThreads());
   }

@@ -26,6 +26,7 @@
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/kernel_facts.h"
 #include "passes/levels/levels.h"
 #include "passes/pipeline.h"
 #include "passes/targets/cuda/architecture.h"
@@ -174,8 +175,8 @@ class Placer {
   /// framework may do anything.
   static bool isKnownLibrary(kernel::CallOp call) {
     auto decl = llvm::dyn_cast_if_present<kernel::DeclOp>(call.getEntryOp());
-    return decl &&
-           (decl.getRun().starts_with("sl_cudnn_") || decl.getRun().starts_with("sl_cublaslt_"));
+    const sl_kernel_desc* kernel = decl ? findKernelOfRun(decl.getRun()) : nullptr;
+    return kernel && has(*kernel, SL_KERNEL_CONCURRENT);
   }
 
   bool isOnDevice(Operation* op) {

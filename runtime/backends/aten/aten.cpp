@@ -64,8 +64,8 @@ double cost(const sl_problem* problem) {
   double elements = 0;
   for (int32_t i = 0; i < problem->inputs + problem->outputs; ++i) {
     double count = 1;
-    for (int32_t dim = 0; dim < problem->operands[i].rank; ++dim) {
-      const int64_t extent = problem->operands[i].extents[dim];
+    for (int32_t dim = 0; dim < sl_operand_at(problem, i)->rank; ++dim) {
+      const int64_t extent = sl_operand_at(problem, i)->extents[dim];
       count *= extent == SL_DYNAMIC ? 64 : static_cast<double>(extent);
     }
     elements += count;
@@ -213,7 +213,11 @@ void sl_aten_call_plan_destroy(void* handle) {
 }
 
 extern "C" SL_API const sl_backend_desc* straightline_backend_v1(void) {
-  static const sl_backend_desc backend = {
-      sizeof(sl_backend_desc), SL_ABI_VERSION, "aten", &straightline::aten::kCall, 1, nullptr};
+  static const sl_backend_desc backend = {sizeof(sl_backend_desc),
+                                          SL_KERNEL_ABI_VERSION,
+                                          "aten",
+                                          &straightline::aten::kCall,
+                                          1,
+                                          nullptr};
   return &backend;
 }

@@ -148,7 +148,7 @@ std::unique_ptr<DispatcherCall> DispatcherCall::make(const TorchFunctions& torch
   int32_t nextSize = 0;
   for (int32_t i = 0; i < problem.inputs + problem.outputs; ++i) {
     Layout layout{};
-    if (!makeLayout(problem.operands[i], &nextSize, &layout, error)) {
+    if (!makeLayout(*sl_operand_at(&problem, i), &nextSize, &layout, error)) {
       return nullptr;
     }
     (i < problem.inputs ? call->inputs_ : call->outputs_).push_back(layout);

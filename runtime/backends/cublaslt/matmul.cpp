@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cublaslt.linear and cublaslt.matmul: products of fixed sizes with bias and activation by NVIDIA's
 // library. Which of its kernels is chosen by its heuristics once, when prepare makes the plan (by
-// their order, or where it was measured one of the first kWays); a run enqueues it on the stream of
+// their order, or where it was measured one of the first kVariants); a run enqueues it on the stream of
 // its queue.
 #include <algorithm>
 #include <array>
@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "backends/cuda/driver.h"
 #include "backends/cuda/tuning.h"
@@ -20,11 +21,12 @@ namespace {
 
 using sl::native::attribute;
 using sl::native::kUnknown;
+using sl::native::operandOf;
 
 /// what the library wants on devices with warpgroup instructions
 constexpr int64_t kWorkspaceBytes = 32 << 20;
 /// so many of the heuristics' kernels may be measured
-constexpr int32_t kWays = 8;
+constexpr int32_t kVariants = 8;
 /// bytes; of addresses that are less aligned a kernel of its own is kept
 constexpr uint32_t kFullAlignment = 16;
 
@@ -33,7 +35,7 @@ Type typeOf(sl_dtype dtype) {
 }
 
 bool isTf32(const sl_problem* p) {
-  return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0;
+  return operandOf(p, 0).dtype.bits == 32 && attribute(p, "tf32", 0) != 0;
 }
 
 //===- description ---------------------------------------------------------===//
@@ -43,13 +45,13 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
       !cuda::acceptsFloats(p, 2, reason, bytes)) {
     return 0;
   }
-  if (p->operands[0].dtype.bits == 64) {
+  if (operandOf(p, 0).dtype.bits == 64) {
     return sl::native::refuse(
         reason, bytes,
         "operand 0 is float64, needs 16 or 32 bits: the library adds no bias to others");
   }
   if (const cuda::Target target = cuda::targetOf(p);
-      typeOf(p->operands[0].dtype) == kBfloat16 && target.sm < cuda::kFirstWithTf32) {
+      typeOf(operandOf(p, 0).dtype) == kBfloat16 && target.sm < cuda::kFirstWithTf32) {
     return sl::native::refuse(reason, bytes, "bfloat16 on sm_%lld, needs sm_80 or later",
                               static_cast<long long>(target.sm));
   }
@@ -64,11 +66,11 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
                                 static_cast<long long>(value));
     }
   }
-  if (attribute(p, "stored_bits", p->operands[0].dtype.bits) != p->operands[0].dtype.bits) {
+  if (attribute(p, "stored_bits", operandOf(p, 0).dtype.bits) != operandOf(p, 0).dtype.bits) {
     return sl::native::refuse(reason, bytes,
                               "the weight is stored in %lld bits but the rows have %lld",
                               static_cast<long long>(attribute(p, "stored_bits", 0)),
-                              static_cast<long long>(p->operands[0].dtype.bits));
+                              static_cast<long long>(operandOf(p, 0).dtype.bits));
   }
   // Where there is a device it is this one that the program is for.
   if (cuda::driver().error.empty()) {
@@ -84,7 +86,7 @@ double cost(const sl_problem* p) {
   const double m = double(attribute(p, "m", 1)), n = double(attribute(p, "n", 1)),
                k = double(attribute(p, "k", 1));
   const double batch = double(attribute(p, "batch", 1));
-  const int bits = p->operands[0].dtype.bits;
+  const int bits = operandOf(p, 0).dtype.bits;
   // its kernels do not begin before the one ahead has ended
   const double startUs = bits == 16 ? 2.5 : 6.0;
   // Of float32 what its largest products come near: the estimates of our own kernel are as hopeful.
@@ -151,7 +153,7 @@ Status describe(const sl_problem* p, const char* prefix, int64_t rows, int64_t c
   const int64_t fast = isRowMajor ? columns : rows, slow = isRowMajor ? rows : columns;
   Layout layout = nullptr;
   Status status =
-      lib.layoutCreate(&layout, typeOf(p->operands[0].dtype), uint64_t(fast), uint64_t(slow),
+      lib.layoutCreate(&layout, typeOf(operandOf(p, 0).dtype), uint64_t(fast), uint64_t(slow),
                        std::max<int64_t>(isRowMajor ? row : column, fast));
   made->reset(layout);
   const auto batch = static_cast<int32_t>(attribute(p, "batch", 1));
@@ -164,9 +166,10 @@ Status describe(const sl_problem* p, const char* prefix, int64_t rows, int64_t c
   return status;
 }
 
-/// Number `way` of what the library's heuristics give for addresses of this alignment, or their
+/// Number `variant` of what the library's heuristics give for addresses of this alignment, or their
 /// last one where they give fewer.
-Status choose(const Plan& plan, uint32_t alignment, int32_t way, Algorithm* chosen, bool* found) {
+Status choose(const Plan& plan, uint32_t alignment, int32_t variant, Algorithm* chosen,
+              bool* found) {
   const Functions& lib = library();
   Preference made = nullptr;
   Status status = lib.preferenceCreate(&made);
@@ -177,12 +180,12 @@ Status choose(const Plan& plan, uint32_t alignment, int32_t way, Algorithm* chos
   for (int operand = 0; operand < 4 && status == kSuccess; ++operand) {
     status = lib.preferenceSet(made, kAlignmentOfA + operand, &alignment, sizeof alignment);
   }
-  std::array<Heuristic, kWays> given{};
+  std::array<Heuristic, kVariants> given{};
   int count = 0;
   if (status == kSuccess) {
     status =
         lib.heuristic(plan.handle, plan.matmul.get(), plan.a.get(), plan.b.get(), plan.result.get(),
-                      plan.result.get(), made, way + 1, given.data(), &count);
+                      plan.result.get(), made, variant + 1, given.data(), &count);
   }
   *found = false;
   for (int i = 0; status == kSuccess && i < count; ++i) {
@@ -204,7 +207,9 @@ Status describeAll(const sl_problem* p, Plan* plan) {
   status = status == kSuccess ? describe(p, "b", k, n, &plan->a, &transposeA) : status;
   status = status == kSuccess ? describe(p, "a", m, k, &plan->b, &transposeB) : status;
   status = status == kSuccess ? describe(p, "c", m, n, &plan->result, nullptr) : status;
-  const uint32_t activation = uint32_t(attribute(p, "activation", 0));
+  const uint32_t activation = sl::native::isText(p, "activation", "relu")        ? uint32_t{kRelu}
+                              : sl::native::isText(p, "activation", "gelu_tanh") ? uint32_t{kGelu}
+                                                                                 : 0;
   const uint32_t epilogue =
       plan->biased || activation ? (plan->biased ? kWithBias : 0) + activation : kPlain;
   status = status == kSuccess ? lib.matmulSet(made, kTransposeA, &transposeA, sizeof transposeA)
@@ -233,13 +238,14 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
   plan->biased = p->inputs > 2;
   Status status = describeAll(p, plan.get());
   bool found = false;
-  const int32_t way = std::clamp(p->variant, 0, kWays - 1);
-  status = status == kSuccess ? choose(*plan, kFullAlignment, way, &plan->aligned, &found) : status;
+  const int32_t variant = std::clamp(p->variant, 0, kVariants - 1);
+  status =
+      status == kSuccess ? choose(*plan, kFullAlignment, variant, &plan->aligned, &found) : status;
   if (status == kSuccess && !found) {
     status = 15;
   }
   if (status == kSuccess) {  // none: less aligned addresses are refused when they come
-    choose(*plan, p->operands[0].dtype.bits / 8, way, &plan->unaligned, &plan->hasUnaligned);
+    choose(*plan, operandOf(p, 0).dtype.bits / 8, variant, &plan->unaligned, &plan->hasUnaligned);
   }
   if (status != kSuccess) {
     return fail(ctx, SL_UNSUPPORTED,
@@ -283,9 +289,25 @@ int32_t run(sl_ctx* ctx, sl_team, void* handle, const void* const* inputs, void*
 
 void destroy(void* handle) { delete static_cast<Plan*>(handle); }
 
-constexpr sl_tunable kTunables[] = {{"way", 0, 0, kWays - 1}};
+constexpr sl_tunable kTunables[] = {{"variant", 0, 0, kVariants - 1}};
 
-sl_kernel_desc kernelOf(const char* name, const char* op, const char* summary) {
+constexpr uint32_t kFloats = SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32;
+constexpr sl_operand_facts kOperandsOfLinear[] = {
+    {"x", kFloats, 0, SL_LAYOUT_UNIT_STRIDE, 0, SL_OPERAND_ROWS, 0},
+    {"weight", kFloats, 0, SL_LAYOUT_UNIT_STRIDE, 0, 0, 0},
+    {"bias", kFloats, 0, SL_LAYOUT_ROW_MAJOR, 0, SL_OPERAND_OPTIONAL, 0},
+    {"y", kFloats, 0, SL_LAYOUT_ROW_MAJOR, 0, SL_OPERAND_OUTPUT, 0}};
+constexpr sl_operand_facts kOperandsOfMatmul[] = {
+    {"a", kFloats, 0, SL_LAYOUT_UNIT_STRIDE, 0, 0, 0},
+    {"b", kFloats, 0, SL_LAYOUT_UNIT_STRIDE, 0, 0, 0},
+    {"c", kFloats, 0, SL_LAYOUT_ROW_MAJOR, 0, SL_OPERAND_OUTPUT, 0}};
+/// The library's tanh has some 20 bits.
+constexpr sl_epilogue kEpilogues[] = {
+    {"relu", 0, 0}, {"gelu_tanh", SL_TYPE_F16 | SL_TYPE_BF16, 0}, {"bias", 0, 0}};
+constexpr int32_t kEpiloguesOfMatmul = 2;
+
+sl_kernel_desc kernelOf(const char* name, const char* op, const char* summary,
+                        std::span<const sl_operand_facts> operands, int32_t epilogues) {
   return {
       .size = sizeof(sl_kernel_desc),
       .name = name,
@@ -298,6 +320,7 @@ sl_kernel_desc kernelOf(const char* name, const char* op, const char* summary) {
       .workspace = workspace,
       .tunables = kTunables,
       .tunable_count = std::size(kTunables),
+      .tunable_stride = sizeof(sl_tunable),
       .tune = [](const sl_problem* p, int64_t* values) { values[0] = p->variant; },
       .can_fail = 1,
       .whole_team = 0,
@@ -307,20 +330,29 @@ sl_kernel_desc kernelOf(const char* name, const char* op, const char* summary) {
       .run = reinterpret_cast<void*>(run),
       .destroy = destroy,
       .note = note,
-      .variants = [](const sl_problem*) { return kWays; },
+      .variants = [](const sl_problem*) { return kVariants; },
+      .properties = SL_KERNEL_CONCURRENT,
+      .operands = operands.data(),
+      .operand_count = static_cast<int32_t>(operands.size()),
+      .operand_stride = sizeof(sl_operand_facts),
+      .epilogues = kEpilogues,
+      .epilogue_count = epilogues,
+      .epilogue_stride = sizeof(sl_epilogue),
   };
 }
 
 const sl_kernel_desc kKernels[] = {
-    kernelOf("cublaslt.linear", "linear", "NVIDIA's product, with bias and activation"),
-    kernelOf("cublaslt.matmul", "matmul", "NVIDIA's batched product, with activation"),
+    kernelOf("cublaslt.linear", "linear", "NVIDIA's product, with bias and activation",
+             kOperandsOfLinear, std::size(kEpilogues)),
+    kernelOf("cublaslt.matmul", "matmul", "NVIDIA's batched product, with activation",
+             kOperandsOfMatmul, kEpiloguesOfMatmul),
 };
 
 }  // namespace
 }  // namespace straightline::cublaslt
 
 extern "C" const sl_backend_desc sl_backend_cublaslt = {sizeof(sl_backend_desc),
-                                                        SL_ABI_VERSION,
+                                                        SL_KERNEL_ABI_VERSION,
                                                         "cublaslt",
                                                         straightline::cublaslt::kKernels,
                                                         std::size(straightline::cublaslt::kKernels),

@@ -15,18 +15,18 @@ using sl::native::refuse;
 
 /// Heads of keys times images, and queries that share one; kUnknown where a size is.
 int64_t headsOf(const sl_problem* p) {
-  const int64_t images = extent(p->operands[1], 0);
-  return images == kUnknown ? kUnknown : images * extent(p->operands[1], 1);
+  const int64_t images = extent(operandOf(p, 1), 0);
+  return images == kUnknown ? kUnknown : images * extent(operandOf(p, 1), 1);
 }
 int64_t rowsOf(const sl_problem* p) {
-  const int64_t queries = extent(p->operands[0], 2);
+  const int64_t queries = extent(operandOf(p, 0), 2);
   return queries == kUnknown ? kUnknown
-                             : queries * (extent(p->operands[0], 1) / extent(p->operands[1], 1));
+                             : queries * (extent(operandOf(p, 0), 1) / extent(operandOf(p, 1), 1));
 }
 
 AttentionChoice choice(const sl_problem* p) {
-  return attentionChoice(headsOf(p), rowsOf(p), extent(p->operands[1], 2),
-                         extent(p->operands[0], 3), p->operands[0].dtype.bits / 8, targetOf(p));
+  return attentionChoice(headsOf(p), rowsOf(p), extent(operandOf(p, 1), 2),
+                         extent(operandOf(p, 0), 3), operandOf(p, 0).dtype.bits / 8, targetOf(p));
 }
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
@@ -34,7 +34,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return 0;
   }
   for (int32_t i = 0; i < 3; ++i) {
-    const sl_operand& o = p->operands[i];
+    const sl_operand& o = operandOf(p, i);
     if (o.rank != 4) {
       return refuse(reason, bytes, "operand %d has rank %d, needs 4 (b, h, s, d)", i, o.rank);
     }
@@ -42,20 +42,20 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
       return refuse(reason, bytes,
                     "operand %d has a dynamic number of heads or head size, needs static ones", i);
     }
-    if (o.extents[3] != p->operands[0].extents[3]) {
+    if (o.extents[3] != operandOf(p, 0).extents[3]) {
       return refuse(reason, bytes, "head size of operand %d is %lld, needs that of q, %lld", i,
                     static_cast<long long>(o.extents[3]),
-                    static_cast<long long>(p->operands[0].extents[3]));
+                    static_cast<long long>(operandOf(p, 0).extents[3]));
     }
   }
-  const int64_t heads = p->operands[0].extents[1], shared = p->operands[1].extents[1];
+  const int64_t heads = operandOf(p, 0).extents[1], shared = operandOf(p, 1).extents[1];
   if (shared < 1 || heads % shared != 0) {
     return refuse(reason, bytes, "%lld query heads and %lld key heads, needs a multiple",
                   static_cast<long long>(heads), static_cast<long long>(shared));
   }
   if (choice(p).rows < 1) {
     return refuse(reason, bytes, "head size %lld does not fit into shared memory",
-                  static_cast<long long>(p->operands[0].extents[3]));
+                  static_cast<long long>(operandOf(p, 0).extents[3]));
   }
   return 1;
 }
@@ -65,11 +65,11 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 double cost(const sl_problem* p) {
   constexpr double kStartUs = 2.0, kBytesPerUs = 2.5e6, kUsPerKeyAndFeature = 0.0008;
   const AttentionChoice c = choice(p);
-  const int64_t d = extent(p->operands[0], 3), keys = known(extent(p->operands[1], 2), 1024),
+  const int64_t d = extent(operandOf(p, 0), 3), keys = known(extent(operandOf(p, 1), 2), 1024),
                 rows = known(rowsOf(p), 16);
   const double heads = double(known(headsOf(p), 16));
   if (c.held > 0) {
-    const double movedBytes = 2 * heads * double(keys * d) * p->operands[0].dtype.bits / 8;
+    const double movedBytes = 2 * heads * double(keys * d) * operandOf(p, 0).dtype.bits / 8;
     return kLaunchUs + kStartUs + movedBytes / kBytesPerUs * std::max(1.0, double(rows) / 3);
   }
   const double pairsPerUs = 47e3 * (d <= 32 ? 2.0 : d <= 128 ? 1.0 : 128.0 / double(d));
@@ -98,6 +98,13 @@ constexpr sl_tunable kTunables[] = {
     {"causal", 0, 0, 1}, {"depth", 64, 2, 512}, {"threads", 128, 128, 256},
     {"held", 0, 0, 8},   {"early", 0, 0, 1},    {"splits", 1, 1, kMostSplits}};
 
+constexpr sl_operand_facts kOperands[] = {
+    {"q", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},
+    {"k", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},
+    {"v", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},
+    {"mask", 0, 0, 0, 0, SL_OPERAND_OPTIONAL, 0},
+    {"y", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OUTPUT, 0}};
+
 }  // namespace
 
 extern constinit const sl_kernel_desc attentionKernel = sl::EmittedKernel{
@@ -111,6 +118,7 @@ extern constinit const sl_kernel_desc attentionKernel = sl::EmittedKernel{
     .tunables = kTunables,
     .tune = tune,
     .whole_team = false,
+    .operands = kOperands,
 };
 
 }  // namespace straightline::cuda

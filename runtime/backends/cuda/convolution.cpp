@@ -23,7 +23,7 @@ struct Product {
 
   explicit Product(const sl_problem* p)
       : groups(attribute(p, "groups", 1)),
-        bytes(p->operands[0].dtype.bits / 8),
+        bytes(operandOf(p, 0).dtype.bits / 8),
         target(targetOf(p)) {
     const int64_t batch = attribute(p, "n", kUnknown);
     m = batch == kUnknown ? kUnknown : batch * attribute(p, "ho", 1) * attribute(p, "wo", 1);
@@ -31,7 +31,7 @@ struct Product {
     k = attribute(p, "c", 1) / groups * attribute(p, "kh", 1) * attribute(p, "kw", 1);
     isTiled = attribute(p, "transposed", 0) == 0 && n >= kFewestColumns;
     hasTf32 = isTiled && bytes == 4 && attribute(p, "tf32", 0) != 0;
-    tileBytes = cuda::tileBytes(p->operands[0].dtype, hasTf32, target);
+    tileBytes = cuda::tileBytes(operandOf(p, 0).dtype, hasTf32, target);
   }
 };
 
@@ -98,6 +98,16 @@ constexpr sl_tunable kTunables[] = {
     {"rows", 0, 0, 128},           {"columns", 0, 0, 128}, {"threads", 0, 0, 1024},
     {"splits", 1, 1, kMostSplits}, {"tf32", 0, 0, 1}};
 
+constexpr sl_operand_facts kOperands[] = {
+    {"x", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0,
+     SL_LAYOUT_STRIDED | SL_LAYOUT_CHANNELS_LAST, SL_LAYOUT_CHANNELS_LAST, 0, 0},
+    {"weight", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0, SL_LAYOUT_STRIDED, 0, 0,
+     0},
+    {"bias", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OPTIONAL,
+     0},
+    {"y", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0,
+     SL_LAYOUT_STRIDED | SL_LAYOUT_CHANNELS_LAST, SL_LAYOUT_CHANNELS_LAST, SL_OPERAND_OUTPUT, 0}};
+
 }  // namespace
 
 extern constinit const sl_kernel_desc convolutionKernel = sl::EmittedKernel{
@@ -112,6 +122,8 @@ extern constinit const sl_kernel_desc convolutionKernel = sl::EmittedKernel{
     .tune = tune,
     .whole_team = false,
     .note = note,
+    .operands = kOperands,
+    .epilogues = sl::kElementwise,
 };
 
 }  // namespace straightline::cuda

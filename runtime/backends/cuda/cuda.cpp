@@ -504,7 +504,7 @@ const sl_kernel_desc kKernels[] = {attentionKernel, convolutionKernel, gemvKerne
 }  // namespace straightline::cuda
 
 extern "C" const sl_backend_desc sl_backend_cuda = {sizeof(sl_backend_desc),
-                                                    SL_ABI_VERSION,
+                                                    SL_KERNEL_ABI_VERSION,
                                                     straightline::cuda::kName,
                                                     straightline::cuda::kKernels,
                                                     std::size(straightline::cuda::kKernels),

@@ -27,7 +27,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 }
 
 int64_t storedBytes(const sl_problem* p) {
-  return attribute(p, "stored_bits", p->operands[0].dtype.bits) / 8;
+  return attribute(p, "stored_bits", operandOf(p, 0).dtype.bits) / 8;
 }
 
 double cost(const sl_problem* p) {
@@ -37,7 +37,7 @@ double cost(const sl_problem* p) {
 
 void tune(const sl_problem* p, int64_t* values) {
   // Pieces of 16 bytes are counted in the wider of both types.
-  const int64_t bytes = std::max<int64_t>(storedBytes(p), p->operands[0].dtype.bits / 8);
+  const int64_t bytes = std::max<int64_t>(storedBytes(p), operandOf(p, 0).dtype.bits / 8);
   const GemvChoice c =
       gemvChoice(attribute(p, "m", 1), attribute(p, "n", 1), attribute(p, "k", 1), bytes);
   values[0] = c.rows;
@@ -53,6 +53,14 @@ constexpr sl_tunable kTunables[] = {{"rows", 1, 1, 8},
                                     {"threads", 128, 32, 1024},
                                     {"unroll", 1, 1, 4}};
 
+constexpr sl_operand_facts kOperands[] = {
+    {"x", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},
+    {"weight", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, SL_TYPE_F16 | SL_TYPE_BF16,
+     0, 0, 0, 0},
+    {"bias", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OPTIONAL,
+     0},
+    {"y", SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OUTPUT, 0}};
+
 }  // namespace
 
 extern constinit const sl_kernel_desc gemvKernel = sl::EmittedKernel{
@@ -66,6 +74,9 @@ extern constinit const sl_kernel_desc gemvKernel = sl::EmittedKernel{
     .tunables = kTunables,
     .tune = tune,
     .whole_team = false,
+    .operands = kOperands,
+    .epilogues = sl::kElementwise,
+    .group_op = "linear_group",
 };
 
 }  // namespace straightline::cuda

@@ -18,7 +18,7 @@ constexpr int64_t kMostInputs = 6;   // kMaxRowInputs
 constexpr int64_t kMostStages = 4;
 constexpr int64_t kMostBytes = 32 << 10;  // of A in shared memory, beside what the stages share
 
-int64_t bytesOf(const sl_problem* p) { return p->operands[0].dtype.bits / 8; }
+int64_t bytesOf(const sl_problem* p) { return operandOf(p, 0).dtype.bits / 8; }
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   if (!sl::native::needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, reason, bytes)) {

@@ -16,11 +16,11 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 }
 
 bool hasTf32(const sl_problem* p) {
-  return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0;
+  return operandOf(p, 0).dtype.bits == 32 && attribute(p, "tf32", 0) != 0;
 }
 
 int64_t tileBytesOf(const sl_problem* p) {
-  return tileBytes(p->operands[0].dtype, hasTf32(p), targetOf(p));
+  return tileBytes(operandOf(p, 0).dtype, hasTf32(p), targetOf(p));
 }
 
 double cost(const sl_problem* p) {

@@ -27,10 +27,10 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 
 double cost(const sl_problem* p) {
   double elements = 1;
-  for (int32_t i = 0; i < p->operands[0].rank; ++i) {
-    elements *= double(known(p->operands[0].extents[i], 64));
+  for (int32_t i = 0; i < operandOf(p, 0).rank; ++i) {
+    elements *= double(known(operandOf(p, 0).extents[i], 64));
   }
-  return kLaunchUs + 2 * elements * p->operands[0].dtype.bits / 8 / kBytesPerUs;
+  return kLaunchUs + 2 * elements * operandOf(p, 0).dtype.bits / 8 / kBytesPerUs;
 }
 
 constexpr sl_tunable kTunables[] = {{"block", 32, 32, 32}};

@@ -13,6 +13,7 @@
 namespace straightline::cuda {
 
 using sl::native::kUnknown;
+using sl::native::operandOf;
 
 /// What a program is compiled for: sm_90 is {90, 132, 8}. Which blocks and splits are best depends
 /// on the processors; what time they take is an H200's, and of another device as if each of its
@@ -279,7 +280,7 @@ inline AttentionChoice attentionChoice(int64_t heads, int64_t rows, int64_t t, i
 /// 1 when the first `count` operands are float32, float64, bfloat16 or float16, all alike.
 inline int32_t acceptsFloats(const sl_problem* p, int32_t count, char* reason, size_t bytes) {
   for (int32_t i = 0; i < count; ++i) {
-    const sl_dtype t = p->operands[i].dtype;
+    const sl_dtype t = operandOf(p, i).dtype;
     const bool isFloat = (t.code == 2 && (t.bits == 16 || t.bits == 32 || t.bits == 64)) ||
                          (t.code == 4 && t.bits == 16);
     if (!isFloat || t.lanes != 1) {
@@ -287,10 +288,10 @@ inline int32_t acceptsFloats(const sl_problem* p, int32_t count, char* reason, s
                                 "operand %d is %s%d, needs float16, bfloat16, float32 or float64",
                                 i, sl::native::dtypeName(t), t.bits);
     }
-    if (t.bits != p->operands[0].dtype.bits || t.code != p->operands[0].dtype.code) {
+    if (t.bits != operandOf(p, 0).dtype.bits || t.code != operandOf(p, 0).dtype.code) {
       return sl::native::refuse(
           reason, bytes, "operand %d is %s%d but operand 0 is %s%d", i, sl::native::dtypeName(t),
-          t.bits, sl::native::dtypeName(p->operands[0].dtype), p->operands[0].dtype.bits);
+          t.bits, sl::native::dtypeName(operandOf(p, 0).dtype), operandOf(p, 0).dtype.bits);
     }
   }
   return 1;

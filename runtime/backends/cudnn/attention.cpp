@@ -11,7 +11,6 @@
 // 9.13 on, but is causal from 9.21 on only.) Its engines are compiled by the plan (NVRTC, some 0.4
 // s each), so calls of equal sizes share one.
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <limits>
 #include <map>
@@ -28,6 +27,7 @@ namespace straightline::cudnn {
 namespace {
 
 using sl::native::attribute;
+using sl::native::operandOf;
 using sl::native::refuse;
 
 constexpr int64_t kPiece = 8;  ///< elements of 16 bits in what the library loads at once
@@ -45,12 +45,12 @@ struct Sizes {
   int64_t b, h, s, d, hk, t;
 
   explicit Sizes(const sl_problem* p)
-      : b(p->operands[0].extents[0]),
-        h(p->operands[0].extents[1]),
-        s(p->operands[0].extents[2]),
-        d(p->operands[0].extents[3]),
-        hk(p->operands[1].extents[1]),
-        t(p->operands[1].extents[2]) {}
+      : b(operandOf(p, 0).extents[0]),
+        h(operandOf(p, 0).extents[1]),
+        s(operandOf(p, 0).extents[2]),
+        d(operandOf(p, 0).extents[3]),
+        hk(operandOf(p, 1).extents[1]),
+        t(operandOf(p, 1).extents[2]) {}
 };
 
 bool isCausal(const sl_problem* p) { return attribute(p, "is_causal", 0) != 0; }
@@ -58,7 +58,7 @@ bool isCausal(const sl_problem* p) { return attribute(p, "is_causal", 0) != 0; }
 //===- description ---------------------------------------------------------===//
 
 int32_t acceptsOperand(const sl_problem* p, int32_t i, char* reason, size_t bytes) {
-  const sl_operand& o = p->operands[i];
+  const sl_operand& o = operandOf(p, i);
   const bool isMask = p->inputs > 3 && i == 3;
   if (o.rank != 4) {
     return refuse(reason, bytes, "operand %d has rank %d, needs 4 (b, h, s, d)", i, o.rank);
@@ -99,18 +99,18 @@ int32_t acceptsOperand(const sl_problem* p, int32_t i, char* reason, size_t byte
 }
 
 int32_t acceptsMask(const sl_problem* p, char* reason, size_t bytes) {
-  const sl_dtype mask = p->operands[3].dtype;
+  const sl_dtype mask = operandOf(p, 3).dtype;
   const bool isOfQ =
-      mask.code == p->operands[0].dtype.code && mask.bits == p->operands[0].dtype.bits;
+      mask.code == operandOf(p, 0).dtype.code && mask.bits == operandOf(p, 0).dtype.bits;
   if (!isOfQ && !sl::native::isFloat(mask, 32)) {
     return refuse(reason, bytes, "mask is %s%d, needs float32 or the type of q",
                   sl::native::dtypeName(mask), mask.bits);
   }
-  const int64_t keys = p->operands[1].extents[2];
+  const int64_t keys = operandOf(p, 1).extents[2];
   // its engine loads several at once all the same
-  if (p->operands[3].rank == 4 && p->operands[3].extents[3] != keys) {
+  if (operandOf(p, 3).rank == 4 && operandOf(p, 3).extents[3] != keys) {
     return refuse(reason, bytes, "mask has %lld elements along the keys, needs %lld",
-                  static_cast<long long>(p->operands[3].extents[3]), static_cast<long long>(keys));
+                  static_cast<long long>(operandOf(p, 3).extents[3]), static_cast<long long>(keys));
   }
   return acceptsOperand(p, 3, reason, bytes);
 }
@@ -121,8 +121,8 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return 0;
   }
   const cuda::Target target = cuda::targetOf(p);
-  if (p->operands[0].dtype.bits != 16) {
-    return refuse(reason, bytes, "operand 0 is float%d, needs 16 bits", p->operands[0].dtype.bits);
+  if (operandOf(p, 0).dtype.bits != 16) {
+    return refuse(reason, bytes, "operand 0 is float%d, needs 16 bits", operandOf(p, 0).dtype.bits);
   }
   if (target.sm < kFirstWithAttention) {
     return refuse(reason, bytes, "the program is for sm_%lld, needs sm_80 or later",
@@ -192,7 +192,7 @@ enum Id : int64_t { kQ = 1, kK, kV, kResult, kScale, kMinusInfinity, kMask, kBet
 class AttentionGraph : GraphBuilder {
  public:
   AttentionGraph(const sl_problem* p, Engine* engine)
-      : GraphBuilder(engine), p_(p), z_(p), type_(typeOf(p->operands[0].dtype)) {}
+      : GraphBuilder(engine), p_(p), z_(p), type_(typeOf(operandOf(p, 0).dtype)) {}
 
   const Descriptor& graph() {
     const TensorFacts k = operand(kK, 1);
@@ -228,7 +228,7 @@ class AttentionGraph : GraphBuilder {
 
  private:
   TensorFacts operand(int64_t id, int32_t i) const {
-    const sl_operand& o = p_->operands[i];
+    const sl_operand& o = operandOf(p_, i);
     TensorFacts facts{id, typeOf(o.dtype), {}, {}};
     int64_t dense = 1;
     for (int32_t dim = 3; dim >= 0; --dim) {
@@ -317,7 +317,7 @@ struct Plan {
 std::vector<int64_t> keyOf(const sl_problem* p, int32_t device) {
   std::vector<int64_t> key = {device, isCausal(p) ? 1 : 0, p->inputs};
   for (int32_t i = 0; i <= p->inputs; ++i) {
-    const sl_operand& o = p->operands[i];
+    const sl_operand& o = operandOf(p, i);
     key.insert(key.end(), {o.dtype.code, o.dtype.bits});
     key.insert(key.end(), o.extents, o.extents + 4);
     key.insert(key.end(), o.strides, o.strides + 4);
@@ -358,7 +358,7 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
     return fail(ctx, SL_UNSUPPORTED, error);
   }
   auto plan = std::make_unique<Plan>();
-  plan->scale = std::bit_cast<float>(static_cast<uint32_t>(attribute(p, "scale_bits", 0)));
+  plan->scale = static_cast<float>(sl::native::numberOf(p, "scale", 1.0));
   plan->isCausal = isCausal(p);
   plan->isMasked = p->inputs > 3;
   const std::lock_guard<std::mutex> lock(device->mutex);
@@ -410,6 +410,14 @@ void destroy(void* handle) {
 
 }  // namespace
 
+constexpr uint32_t kFloats = SL_TYPE_F16 | SL_TYPE_BF16;
+constexpr sl_operand_facts kOperands[] = {
+    {"q", kFloats, 0, 0, 0, 0, 0},
+    {"k", kFloats, 0, 0, 0, 0, 0},
+    {"v", kFloats, 0, 0, 0, 0, 0},
+    {"mask", kFloats | SL_TYPE_F32, 0, 0, 0, SL_OPERAND_OPTIONAL, 0},
+    {"y", kFloats, 0, 0, 0, SL_OPERAND_OUTPUT, 0}};
+
 sl_kernel_desc attentionKernel() {
   return {
       .size = sizeof(sl_kernel_desc),
@@ -433,6 +441,10 @@ sl_kernel_desc attentionKernel() {
       .destroy = destroy,
       .note = note,
       .variants = nullptr,
+      .properties = SL_KERNEL_CONCURRENT,
+      .operands = kOperands,
+      .operand_count = std::size(kOperands),
+      .operand_stride = sizeof(sl_operand_facts),
   };
 }
 

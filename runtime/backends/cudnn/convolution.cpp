@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cudnn.convolution: convolutions of fixed sizes with bias, residual and ReLU by NVIDIA's library.
 // Which of its engines is chosen by its heuristics once, when prepare makes the plan (by their
-// order, or where it was measured one of the first kWays); a run enqueues it on the stream of its
+// order, or where it was measured one of the first kVariants); a run enqueues it on the stream of its
 // queue.
 //
 // The graph is one that the library has compiled engines for, whatever the sizes: the convolution
@@ -25,12 +25,13 @@ namespace {
 
 using sl::native::attribute;
 using sl::native::kUnknown;
+using sl::native::operandOf;
 
-constexpr int32_t kWays = 6;  ///< so many of the heuristics' engines may be measured
-constexpr sl_tunable kTunables[] = {{"way", 0, 0, kWays - 1}};
+constexpr int32_t kVariants = 6;  ///< so many of the heuristics' engines may be measured
+constexpr sl_tunable kTunables[] = {{"variant", 0, 0, kVariants - 1}};
 
 bool isTf32(const sl_problem* p) {
-  return p->operands[0].dtype.bits == 32 && attribute(p, "tf32", 0) != 0;
+  return operandOf(p, 0).dtype.bits == 32 && attribute(p, "tf32", 0) != 0;
 }
 
 /// The numbers of a problem. Image and result are [n][h][w][c], the weight [k][kh][kw][c / groups].
@@ -76,7 +77,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
       !cuda::acceptsFloats(p, 2, reason, bytes)) {
     return 0;
   }
-  if (p->operands[0].dtype.bits == 64) {
+  if (operandOf(p, 0).dtype.bits == 64) {
     return sl::native::refuse(
         reason, bytes,
         "operand 0 is float64, needs 16 or 32 bits: the library adds no bias to others");
@@ -85,7 +86,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return sl::native::refuse(reason, bytes, "transposed=1, needs 0");
   }
   if (const cuda::Target target = cuda::targetOf(p);
-      typeOf(p->operands[0].dtype) == kBfloat16 && target.sm < cuda::kFirstWithTf32) {
+      typeOf(operandOf(p, 0).dtype) == kBfloat16 && target.sm < cuda::kFirstWithTf32) {
     return sl::native::refuse(reason, bytes, "bfloat16 on sm_%lld, needs sm_80 or later",
                               static_cast<long long>(target.sm));
   }
@@ -113,7 +114,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 /// a third.
 double cost(const sl_problem* p) {
   const Sizes s(p);
-  const int bits = p->operands[0].dtype.bits;
+  const int bits = operandOf(p, 0).dtype.bits;
   const bool isExact = bits == 32 && !isTf32(p);
   const double ofH200 = cuda::targetOf(p).ofH200();
   const int64_t piece = 128 / bits;
@@ -148,7 +149,7 @@ double cost(const sl_problem* p) {
 int64_t workspace(const sl_problem* p) {
   constexpr int64_t kLeast = 1 << 20, kMost = 64 << 20;
   const Sizes s(p);
-  const int64_t moved = (s.image() + s.result() + s.weight()) * p->operands[0].dtype.bits / 8;
+  const int64_t moved = (s.image() + s.result() + s.weight()) * operandOf(p, 0).dtype.bits / 8;
   return (std::clamp(2 * moved, kLeast, kMost) + 255) / 256 * 256;
 }
 
@@ -177,7 +178,7 @@ struct Plan {
 class ConvolutionGraph : GraphBuilder {
  public:
   ConvolutionGraph(const sl_problem* p, int64_t alignment, Engine* engine)
-      : GraphBuilder(engine), s_(p), type_(typeOf(p->operands[0].dtype)), alignment_(alignment) {}
+      : GraphBuilder(engine), s_(p), type_(typeOf(operandOf(p, 0).dtype)), alignment_(alignment) {}
 
   const Descriptor& graph(int32_t inputs, bool hasRelu) {
     const bool isBiased = inputs > 2, hasResidual = inputs > 3;
@@ -251,15 +252,15 @@ class ConvolutionGraph : GraphBuilder {
 };
 
 Status build(DeviceHandle* device, const sl_problem* p, int64_t alignment,
-             std::initializer_list<Heuristic> modes, int32_t way, Engine* engine) {
+             std::initializer_list<Heuristic> modes, int32_t variant, Engine* engine) {
   engine->device = device;
   ConvolutionGraph builder(p, alignment, engine);
-  const Descriptor& graph = builder.graph(p->inputs, attribute(p, "relu", 0) != 0);
+  const Descriptor& graph = builder.graph(p->inputs, sl::native::isText(p, "activation", "relu"));
   if (builder.status() != kSuccess) {
     return builder.status();
   }
-  const bool exact = p->operands[0].dtype.bits == 32 && !isTf32(p);
-  return choose(graph, modes, exact, attribute(p, "workspace_bytes", 0), way, engine);
+  const bool exact = operandOf(p, 0).dtype.bits == 32 && !isTf32(p);
+  return choose(graph, modes, exact, attribute(p, "workspace_bytes", 0), variant, engine);
 }
 
 int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** handle) {
@@ -274,7 +275,7 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
   auto plan = std::make_unique<Plan>();
   plan->inputs = p->inputs;
   if (const Status status = build(device, p, kFullAlignment, {kByTime, kFallback},
-                                  std::clamp(p->variant, 0, kWays - 1), &plan->aligned.engine);
+                                  std::clamp(p->variant, 0, kVariants - 1), &plan->aligned.engine);
       status != kSuccess) {
     return fail(
         ctx, SL_UNSUPPORTED,
@@ -282,7 +283,7 @@ int32_t makePlan(sl_ctx* ctx, const sl_problem* p, const void* const*, void** ha
   }
   // The fast engines want full alignment, whatever the tensors say. None: such addresses are
   // refused when they come.
-  build(device, p, p->operands[0].dtype.bits / 8, {kFallback}, 0, &plan->unaligned.engine);
+  build(device, p, operandOf(p, 0).dtype.bits / 8, {kFallback}, 0, &plan->unaligned.engine);
   *handle = plan.release();
   return SL_OK;
 }
@@ -310,6 +311,23 @@ void destroy(void* handle) { delete static_cast<Plan*>(handle); }
 
 }  // namespace
 
+constexpr uint32_t kFloats = SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_F32;
+constexpr uint32_t kPixels = SL_LAYOUT_CHANNELS_LAST;
+constexpr sl_operand_facts kOperands[] = {
+    {"x", kFloats, 0, kPixels, kPixels, 0, 16},
+    {"weight", kFloats, 0, kPixels, 0, 0, 16},
+    {"bias", kFloats, 0, SL_LAYOUT_ROW_MAJOR, 0, SL_OPERAND_OPTIONAL, 0},
+    {"residual", kFloats, 0, kPixels, kPixels, SL_OPERAND_OPTIONAL, 0},
+    {"y", kFloats, 0, kPixels, kPixels, SL_OPERAND_OUTPUT, 0}};
+constexpr sl_epilogue kEpilogues[] = {
+    {"bias", 0, 0}, {"residual", 0, SL_EPILOGUE_WITH_BIAS}, {"relu", 0, SL_EPILOGUE_WITH_BIAS}};
+constexpr sl_calling_rule kRule = {
+    .size = sizeof(sl_calling_rule),
+    .attributes = nullptr,
+    .attribute_count = 0,
+    .tells_workspace = 1,
+};
+
 sl_kernel_desc convolutionKernel() {
   return {
       .size = sizeof(sl_kernel_desc),
@@ -323,6 +341,7 @@ sl_kernel_desc convolutionKernel() {
       .workspace = workspace,
       .tunables = kTunables,
       .tunable_count = std::size(kTunables),
+      .tunable_stride = sizeof(sl_tunable),
       .tune = [](const sl_problem* p, int64_t* values) { values[0] = p->variant; },
       .can_fail = 1,
       .whole_team = 0,
@@ -332,7 +351,15 @@ sl_kernel_desc convolutionKernel() {
       .run = reinterpret_cast<void*>(run),
       .destroy = destroy,
       .note = note,
-      .variants = [](const sl_problem*) { return kWays; },
+      .variants = [](const sl_problem*) { return kVariants; },
+      .properties = SL_KERNEL_CONCURRENT,
+      .operands = kOperands,
+      .operand_count = std::size(kOperands),
+      .operand_stride = sizeof(sl_operand_facts),
+      .epilogues = kEpilogues,
+      .epilogue_count = std::size(kEpilogues),
+      .epilogue_stride = sizeof(sl_epilogue),
+      .rule = &kRule,
   };
 }
 

@@ -14,7 +14,7 @@ const sl_kernel_desc kKernels[] = {attentionKernel(), convolutionKernel()};
 }  // namespace straightline::cudnn
 
 extern "C" const sl_backend_desc sl_backend_cudnn = {sizeof(sl_backend_desc),
-                                                     SL_ABI_VERSION,
+                                                     SL_KERNEL_ABI_VERSION,
                                                      "cudnn",
                                                      straightline::cudnn::kKernels,
                                                      std::size(straightline::cudnn::kKernels),

@@ -148,12 +148,12 @@ const Descriptor& GraphBuilder::finishGraph() {
 }
 
 Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact,
-              int64_t mostWorkspace, int32_t way, Engine* engine) {
+              int64_t mostWorkspace, int32_t variant, Engine* engine) {
   int32_t passed = 0;
   for (const Heuristic mode : modes) {
     for (Descriptor& config : proposals(graph, mode)) {
       // what is passed by is not planned: that takes milliseconds each
-      if (!sumsPlainProducts(config, exact) || passed++ < way) {
+      if (!sumsPlainProducts(config, exact) || passed++ < variant) {
         continue;
       }
       Descriptor plan(kExecutionPlan);
@@ -170,7 +170,7 @@ Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, b
       }
     }
   }
-  return way > 0 ? choose(graph, modes, exact, mostWorkspace, 0, engine) : kNotSupported;
+  return variant > 0 ? choose(graph, modes, exact, mostWorkspace, 0, engine) : kNotSupported;
 }
 
 bool areAligned(std::span<const void* const> addresses) {

@@ -59,6 +59,7 @@ TEST(CudnnLibrary, APlanWithoutADeviceFailsInWords) {
   problem.outputs = 1;
   problem.attributes = attributes;
   problem.attribute_count = static_cast<int32_t>(std::size(attributes));
+  problem.attribute_stride = sizeof(sl_attribute);
   char reason[256] = "";
   EXPECT_EQ(kernel->workspace(&problem), 1 << 20) << "the least that is asked for";
   sl_ctx ctx{};
@@ -100,6 +101,7 @@ class CudnnAttention : public ::testing::Test {
     made.outputs = 1;
     made.attributes = attributes.data();
     made.attribute_count = static_cast<int32_t>(attributes.size());
+    made.attribute_stride = sizeof(sl_attribute);
     return made;
   }
   /// Empty: it accepts.
@@ -114,7 +116,7 @@ class CudnnAttention : public ::testing::Test {
   const sl_kernel_desc* kernel = kernelNamed("cudnn.attention");
   std::vector<sl_operand> operands = {dense({2, 8, 100, 64}), dense({2, 2, 130, 64}),
                                       dense({2, 2, 130, 64}), dense({2, 8, 100, 64})};
-  std::vector<sl_attribute> attributes = {{"is_causal", 1}, {"scale_bits", 0x3e000000}};
+  std::vector<sl_attribute> attributes = {{"is_causal", 1}, {"scale", 0, SL_FLOAT, 0.125}};
 };
 
 TEST_F(CudnnAttention, WhatItTakes) {

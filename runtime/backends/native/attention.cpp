@@ -11,27 +11,27 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return 0;
   }
   for (int32_t i = 0; i < 3; ++i) {
-    const sl_operand& o = p->operands[i];
+    const sl_operand& o = operandOf(p, i);
     if (o.rank != 4) {
       return refuse(reason, bytes, "operand %d has rank %d, needs 4 (b, h, s, d)", i, o.rank);
     }
-    if (o.extents[3] == SL_DYNAMIC || o.extents[3] != p->operands[0].extents[3]) {
+    if (o.extents[3] == SL_DYNAMIC || o.extents[3] != operandOf(p, 0).extents[3]) {
       return refuse(reason, bytes, "head size of operand %d is %lld, needs that of q, %lld", i,
                     static_cast<long long>(o.extents[3]),
-                    static_cast<long long>(p->operands[0].extents[3]));
+                    static_cast<long long>(operandOf(p, 0).extents[3]));
     }
     if (o.strides[3] != 1 && o.extents[3] > 1) {
       return refuse(reason, bytes, "innermost stride of operand %d is %lld, needs 1", i,
                     static_cast<long long>(o.strides[3]));
     }
   }
-  const int64_t heads = p->operands[0].extents[1], shared = p->operands[1].extents[1];
+  const int64_t heads = operandOf(p, 0).extents[1], shared = operandOf(p, 1).extents[1];
   if (shared < 1 || heads % shared != 0) {
     return refuse(reason, bytes, "%lld query heads and %lld key heads, needs a multiple",
                   static_cast<long long>(heads), static_cast<long long>(shared));
   }
   if (p->inputs > 3) {
-    const sl_dtype t = p->operands[3].dtype;
+    const sl_dtype t = operandOf(p, 3).dtype;
     if (t.code != 6 && !isFloat(t, 32)) {
       return refuse(reason, bytes, "mask is %s%d, needs bool or float32", dtypeName(t), t.bits);
     }
@@ -40,23 +40,23 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 }
 
 AttentionChoice choice(const sl_problem* p) {
-  return chooseAttention(extent(p->operands[0], 2), extent(p->operands[1], 2), machineOf(p));
+  return chooseAttention(extent(operandOf(p, 0), 2), extent(operandOf(p, 1), 2), machineOf(p));
 }
 
 double cost(const sl_problem* p) {
-  const sl_operand& q = p->operands[0];
+  const sl_operand& q = operandOf(p, 0);
   double flops = 4.0 * double(q.extents[3]);
   for (int32_t d = 0; d < 3; ++d) {
     flops *= double(extent(q, d) == kUnknown ? kTypicalRows : extent(q, d));
   }
-  const int64_t keys = extent(p->operands[1], 2);
+  const int64_t keys = extent(operandOf(p, 1), 2);
   flops *= double(keys == kUnknown ? kTypicalRows : keys);
   const Machine machine = machineOf(p);
   return 0.5 + flops / (machine.peak(4) * 0.6) / double(machine.threads);
 }
 
 int64_t workspace(const sl_problem* p) {
-  return attentionWorkspaceBytes(p->operands[0].extents[3], choice(p), machineOf(p).threads);
+  return attentionWorkspaceBytes(operandOf(p, 0).extents[3], choice(p), machineOf(p).threads);
 }
 
 void tune(const sl_problem* p, int64_t* values) {
@@ -72,6 +72,13 @@ void tune(const sl_problem* p, int64_t* values) {
 constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 12},      {"nr", 16, 16, 32}, {"rows", 48, 1, 240},
                                     {"keys", 64, 16, 256}, {"mask", 0, 0, 1},  {"causal", 0, 0, 1}};
 
+constexpr sl_operand_facts kOperands[] = {
+    {"q", SL_TYPE_F32, 0, 0, 0, 0, 0},
+    {"k", SL_TYPE_F32, 0, 0, 0, 0, 0},
+    {"v", SL_TYPE_F32, 0, 0, 0, 0, 0},
+    {"mask", SL_TYPE_F32 | SL_TYPE_BOOL, 0, 0, 0, SL_OPERAND_OPTIONAL, 0},
+    {"y", SL_TYPE_F32, 0, 0, 0, SL_OPERAND_OUTPUT, 0}};
+
 }  // namespace
 
 extern constinit const sl_kernel_desc attentionKernel = EmittedKernel{
@@ -85,6 +92,7 @@ extern constinit const sl_kernel_desc attentionKernel = EmittedKernel{
     .workspace = workspace,
     .tunables = kTunables,
     .tune = tune,
+    .operands = kOperands,
 };
 
 }  // namespace sl::native

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // native.convolution: implicit GEMM over NHWC activations with a zero border.
+#include <algorithm>
+
 #include "backends/native/convolution_problem.h"
 #include "backends/native/native.h"
 
@@ -29,9 +31,32 @@ void tune(const sl_problem* p, int64_t* values) {
   values[6] = x.prefetch.streams;
 }
 
+/// What the kernel's taps read beside the image.
+void border(const sl_problem* p, int32_t operand, int64_t* widths) {
+  if (operand != 0) {
+    return;
+  }
+  const ConvolutionProblem c(p);
+  const auto after = [](int64_t size, int64_t out, int64_t stride, int64_t kernel, int64_t dilation,
+                        int64_t pad) {
+    return std::max<int64_t>(0, (out - 1) * stride + (kernel - 1) * dilation - pad - (size - 1));
+  };
+  widths[4] = c.padH;
+  widths[5] = after(c.h, c.ho, c.strideH, c.kh, c.dilationH, c.padH);
+  widths[6] = c.padW;
+  widths[7] = after(c.w, c.wo, c.strideW, c.kw, c.dilationW, c.padW);
+}
+
 constexpr sl_tunable kTunables[] = {
     {"mr", 6, 1, 14},   {"nr", 16, 8, 64},      {"kh", 3, 1, 4096},           {"kw", 3, 1, 4096},
     {"mc", 96, 1, 480}, {"prefetch", 0, 0, 16}, {"prefetchStreams", 1, 1, 16}};
+
+constexpr sl_operand_facts kOperands[] = {
+    {"x", SL_TYPE_F32 | SL_TYPE_F64, 0, SL_LAYOUT_CHANNELS_LAST, SL_LAYOUT_CHANNELS_LAST, 0, 0},
+    {"weight", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_PACKED, 0},
+    {"bias", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OPTIONAL, 0},
+    {"y", SL_TYPE_F32 | SL_TYPE_F64, 0, SL_LAYOUT_CHANNELS_LAST, SL_LAYOUT_CHANNELS_LAST,
+     SL_OPERAND_OUTPUT, 0}};
 
 }  // namespace
 
@@ -46,6 +71,9 @@ extern constinit const sl_kernel_desc convolutionKernel = EmittedKernel{
     .tunables = kTunables,
     .tune = tune,
     .variants = [](const sl_problem*) { return kConvolutionVariants; },
+    .operands = kOperands,
+    .epilogues = kElementwise,
+    .border = border,
 };
 
 }  // namespace sl::native

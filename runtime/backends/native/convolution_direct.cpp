@@ -14,11 +14,11 @@ double cost(const sl_problem* p) {
   const ConvolutionProblem c(p);
   const Machine machine = machineOf(p);
   const int64_t pixels = c.pixels() == kUnknown ? 1024 : c.pixels();
-  const bool contiguous = p->operands[0].strides[1] == 1 && output(p).strides[1] == 1;
+  const bool contiguous = operandOf(p, 0).strides[1] == 1 && output(p).strides[1] == 1;
   // A transposed convolution visits every tap of the kernel but uses 1 / (strideH * strideW) of
   // them.
   const double flops = 2.0 * double(pixels) * double(c.k) * double(c.depth());
-  return 0.5 + flops / (machine.peak(p->operands[0].dtype.bits / 8) * (contiguous ? 0.2 : 0.06)) /
+  return 0.5 + flops / (machine.peak(operandOf(p, 0).dtype.bits / 8) * (contiguous ? 0.2 : 0.06)) /
                    double(machine.threads);
 }
 
@@ -42,7 +42,7 @@ int64_t workspace(const sl_problem* p) {
   const Machine machine = machineOf(p);
   const int64_t weights = roundUpTo(c.depth() * machine.vectorBytes, 128);
   const int64_t rows =
-      c.c == c.groups ? planesWorkspace(c, p->operands[0].dtype.bits / 8, machine.vectorBytes) : 0;
+      c.c == c.groups ? planesWorkspace(c, operandOf(p, 0).dtype.bits / 8, machine.vectorBytes) : 0;
   return machine.threads * std::max(weights, rows);
 }
 
@@ -53,6 +53,12 @@ void tune(const sl_problem* p, int64_t* values) {
 }
 
 constexpr sl_tunable kTunables[] = {{"transposed", 0, 0, 1}, {"pixels", 4, 1, 8}};
+
+constexpr sl_operand_facts kOperands[] = {
+    {"x", SL_TYPE_F32 | SL_TYPE_F64, 0, SL_LAYOUT_STRIDED, 0, 0, 0},
+    {"weight", SL_TYPE_F32 | SL_TYPE_F64, 0, SL_LAYOUT_STRIDED, 0, 0, 0},
+    {"bias", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OPTIONAL, 0},
+    {"y", SL_TYPE_F32 | SL_TYPE_F64, 0, SL_LAYOUT_STRIDED, 0, SL_OPERAND_OUTPUT, 0}};
 
 }  // namespace
 
@@ -67,6 +73,8 @@ extern constinit const sl_kernel_desc convolutionDirectKernel = EmittedKernel{
     .workspace = workspace,
     .tunables = kTunables,
     .tune = tune,
+    .operands = kOperands,
+    .epilogues = kElementwise,
 };
 
 }  // namespace sl::native

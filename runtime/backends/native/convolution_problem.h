@@ -13,13 +13,13 @@ struct ConvolutionProblem {
   int64_t strideH, strideW, padH, padW, dilationH, dilationW, groups, transposed;
 
   explicit ConvolutionProblem(const sl_problem* p)
-      : n(extent(p->operands[0], 0)),
-        c(extent(p->operands[0], 1)),
-        h(extent(p->operands[0], 2)),
-        w(extent(p->operands[0], 3)),
+      : n(extent(operandOf(p, 0), 0)),
+        c(extent(operandOf(p, 0), 1)),
+        h(extent(operandOf(p, 0), 2)),
+        w(extent(operandOf(p, 0), 3)),
         k(extent(output(p), 1)),
-        kh(extent(p->operands[1], 2)),
-        kw(extent(p->operands[1], 3)),
+        kh(extent(operandOf(p, 1), 2)),
+        kw(extent(operandOf(p, 1), 3)),
         ho(extent(output(p), 2)),
         wo(extent(output(p), 3)),
         strideH(attribute(p, "stride_h", 1)),
@@ -41,7 +41,7 @@ inline int32_t acceptsConvolution(const sl_problem* p, bool wide, char* reason, 
   if (!needsOperands(p, 2, reason, bytes) || !acceptsFloats(p, 2, wide, reason, bytes)) {
     return 0;
   }
-  const sl_operand* ranked[] = {&p->operands[0], &p->operands[1], &output(p)};
+  const sl_operand* ranked[] = {&operandOf(p, 0), &operandOf(p, 1), &output(p)};
   for (const sl_operand* o : ranked) {
     if (o->rank != 4) {
       return refuse(reason, bytes, "an operand has rank %d, needs 4", o->rank);
@@ -65,15 +65,15 @@ inline int32_t acceptsChannelsLast(const sl_problem* p, char* reason, size_t byt
   if (c.transposed != 0) {
     return refuse(reason, bytes, "transposed convolution");
   }
-  if (p->operands[0].strides[1] != 1 && c.c > 1) {
+  if (operandOf(p, 0).strides[1] != 1 && c.c > 1) {
     return refuse(reason, bytes, "channel stride of x is %lld, needs 1",
-                  static_cast<long long>(p->operands[0].strides[1]));
+                  static_cast<long long>(operandOf(p, 0).strides[1]));
   }
   if (output(p).strides[1] != 1 && c.k > 1) {
     return refuse(reason, bytes, "channel stride of the output is %lld, needs 1",
                   static_cast<long long>(output(p).strides[1]));
   }
-  if (p->operands[1].constant == 0) {
+  if (operandOf(p, 1).constant == 0) {
     return refuse(reason, bytes, "weight is not constant, so it cannot be packed before the run");
   }
   return 1;

@@ -12,7 +12,7 @@ struct Sizes {
 
 Sizes sizesOf(const sl_problem* p) {
   return {attribute(p, "m", kUnknown), attribute(p, "n", 0), attribute(p, "k", 0),
-          p->operands[0].dtype.bits / 8};
+          operandOf(p, 0).dtype.bits / 8};
 }
 
 int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
@@ -24,10 +24,10 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return refuse(reason, bytes, "n=%lld and k=%lld, needs static sizes of at least 1",
                   static_cast<long long>(s.n), static_cast<long long>(s.k));
   }
-  if (p->operands[1].constant == 0) {
+  if (operandOf(p, 1).constant == 0) {
     return refuse(reason, bytes, "weight is not constant, so it cannot be packed before the run");
   }
-  const sl_operand& x = p->operands[0];
+  const sl_operand& x = operandOf(p, 0);
   if (x.rank > 0 && x.strides[x.rank - 1] != 1 && s.k > 1) {
     return refuse(reason, bytes, "innermost stride of x is %lld, needs 1",
                   static_cast<long long>(x.strides[x.rank - 1]));
@@ -56,6 +56,13 @@ constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},       {"nr", 16, 4, 96},
                                     {"kc", 0, 0, 4096},     {"mc", 96, 1, 480},
                                     {"prefetch", 0, 0, 16}, {"prefetchStreams", 1, 1, 16}};
 
+constexpr sl_operand_facts kOperands[] = {
+    {"x", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},
+    {"weight", SL_TYPE_F32 | SL_TYPE_F64, SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_I8, 0, 0,
+     SL_OPERAND_PACKED, 0},
+    {"bias", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OPTIONAL, 0},
+    {"y", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OUTPUT, 0}};
+
 }  // namespace
 
 extern constinit const sl_kernel_desc gemmKernel = EmittedKernel{
@@ -69,6 +76,8 @@ extern constinit const sl_kernel_desc gemmKernel = EmittedKernel{
     .tunables = kTunables,
     .tune = tune,
     .variants = [](const sl_problem*) { return kGemmVariants; },
+    .operands = kOperands,
+    .epilogues = kElementwise,
 };
 
 }  // namespace sl::native

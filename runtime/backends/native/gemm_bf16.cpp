@@ -44,11 +44,11 @@ double cost(const sl_problem* p) {
 
 void tune(const sl_problem* p, int64_t* values) {
   const Sizes s = sizesOf(p);
-  // Two vectors of results, number 1 of the ways for float32, come first for more than 4 rows: 235
+  // Two vectors of results, number 1 of the variants for float32, come first for more than 4 rows: 235
   // against 172 GFlop/s of one vector.
   const bool few = s.m != kUnknown && s.m <= 4;
-  const int32_t way = !few && p->variant < 2 ? 1 - p->variant : p->variant;
-  const GemmChoice c = gemmVariant(way, s.m, s.n, s.steps, kStepBytes, machineOf(p));
+  const int32_t variant = !few && p->variant < 2 ? 1 - p->variant : p->variant;
+  const GemmChoice c = gemmVariant(variant, s.m, s.n, s.steps, kStepBytes, machineOf(p));
   values[0] = c.mr;
   values[1] = c.nr;
   values[2] = c.kc;
@@ -63,6 +63,12 @@ constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},       {"nr", 16, 4, 96},
                                     {"prefetch", 0, 0, 16}, {"prefetchStreams", 1, 1, 16},
                                     {"pairs", 1, 1, 2}};
 
+constexpr sl_operand_facts kOperands[] = {
+    {"x", SL_TYPE_F32, SL_TYPE_BF16, 0, 0, 0, 0},
+    {"weight", SL_TYPE_F32, SL_TYPE_BF16, 0, 0, SL_OPERAND_PACKED, 0},
+    {"bias", SL_TYPE_F32, 0, 0, 0, SL_OPERAND_OPTIONAL, 0},
+    {"y", SL_TYPE_F32, 0, 0, 0, SL_OPERAND_OUTPUT, 0}};
+
 }  // namespace
 
 extern constinit const sl_kernel_desc gemmBf16Kernel = EmittedKernel{
@@ -76,6 +82,9 @@ extern constinit const sl_kernel_desc gemmBf16Kernel = EmittedKernel{
     .tunables = kTunables,
     .tune = tune,
     .variants = [](const sl_problem*) { return kGemmVariants; },
+    .properties = SL_KERNEL_NARROW_INPUTS,
+    .operands = kOperands,
+    .epilogues = kElementwise,
 };
 
 }  // namespace sl::native

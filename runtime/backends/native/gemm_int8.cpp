@@ -22,7 +22,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   if (!needsOperands(p, 2, reason, bytes)) {
     return 0;
   }
-  if (!isByte(p->operands[0].dtype) || !isByte(p->operands[1].dtype)) {
+  if (!isByte(operandOf(p, 0).dtype) || !isByte(operandOf(p, 1).dtype)) {
     refuse(reason, bytes, "x and weight are not both int8");
     return -1;
   }
@@ -41,7 +41,7 @@ double cost(const sl_problem* p) {
   const Sizes s = sizesOf(p);
   // The ABI says of a CPU only whether it has products of bfloat16; whichever has those has VNNI as
   // well.
-  return gemmInt8Microseconds(s.m, s.n, s.k, p->operands[1].constant == 0, p->dot_bf16 != 0,
+  return gemmInt8Microseconds(s.m, s.n, s.k, operandOf(p, 1).constant == 0, p->dot_bf16 != 0,
                               machineOf(p));
 }
 
@@ -61,6 +61,10 @@ constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},
                                     {"prefetch", 0, 0, 16},
                                     {"prefetchStreams", 1, 1, 16}};
 
+constexpr sl_operand_facts kOperands[] = {{"x", SL_TYPE_I8, 0, 0, 0, 0, 0},
+                                          {"weight", SL_TYPE_I8, 0, 0, 0, SL_OPERAND_PACKED, 0},
+                                          {"y", SL_TYPE_I32, 0, 0, 0, SL_OPERAND_OUTPUT, 0}};
+
 }  // namespace
 
 extern constinit const sl_kernel_desc gemmInt8Kernel = EmittedKernel{
@@ -74,6 +78,8 @@ extern constinit const sl_kernel_desc gemmInt8Kernel = EmittedKernel{
     .tunables = kTunables,
     .tune = tune,
     .variants = [](const sl_problem*) { return kGemmInt8Variants; },
+    .operands = kOperands,
+    .epilogues = kElementwise,
 };
 
 }  // namespace sl::native

@@ -19,7 +19,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
     return refuse(reason, bytes, "m=%lld, needs 1 to 4", static_cast<long long>(m));
   }
   for (int32_t i = 0; i < 2; ++i) {
-    const sl_operand& o = p->operands[i];
+    const sl_operand& o = operandOf(p, i);
     if (k > 1 && o.rank > 0 && o.strides[o.rank - 1] != 1) {
       return refuse(reason, bytes, "innermost stride of operand %d is %lld, needs 1", i,
                     static_cast<long long>(o.strides[o.rank - 1]));
@@ -29,19 +29,25 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 }
 
 double cost(const sl_problem* p) {
-  const int64_t bits = p->operands[0].dtype.bits;
+  const int64_t bits = operandOf(p, 0).dtype.bits;
   return gemvMicroseconds(attribute(p, "m", 1), attribute(p, "n", 1), attribute(p, "k", 1),
                           bits / 8, attribute(p, "stored_bits", bits) / 8, machineOf(p));
 }
 
 void tune(const sl_problem* p, int64_t* values) {
   const GemvChoice c =
-      gemvVariant(p->variant, attribute(p, "m", 1), p->operands[0].dtype.bits / 8, machineOf(p));
+      gemvVariant(p->variant, attribute(p, "m", 1), operandOf(p, 0).dtype.bits / 8, machineOf(p));
   values[0] = c.rows;
   values[1] = c.mr;
 }
 
 constexpr sl_tunable kTunables[] = {{"rows", 4, 1, 8}, {"mr", 4, 1, 4}};
+
+constexpr sl_operand_facts kOperands[] = {
+    {"x", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},
+    {"weight", SL_TYPE_F32 | SL_TYPE_F64, SL_TYPE_F16 | SL_TYPE_BF16 | SL_TYPE_I8, 0, 0, 0, 0},
+    {"bias", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OPTIONAL, 0},
+    {"y", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OUTPUT, 0}};
 
 }  // namespace
 
@@ -58,6 +64,8 @@ extern constinit const sl_kernel_desc gemvKernel = EmittedKernel{
     .tunables = kTunables,
     .tune = tune,
     .variants = [](const sl_problem*) { return kGemvVariants; },
+    .operands = kOperands,
+    .epilogues = kElementwise,
 };
 
 }  // namespace sl::native

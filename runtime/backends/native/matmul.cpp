@@ -12,8 +12,8 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   }
   for (int32_t i = 0; i < 2; ++i) {
     const int32_t least = 2 - (i == 0);  // a linear of a vector
-    if (p->operands[i].rank < least || p->operands[i].rank > 5) {
-      return refuse(reason, bytes, "operand %d has rank %d, needs %d to 5", i, p->operands[i].rank,
+    if (operandOf(p, i).rank < least || operandOf(p, i).rank > 5) {
+      return refuse(reason, bytes, "operand %d has rank %d, needs %d to 5", i, operandOf(p, i).rank,
                     least);
     }
   }
@@ -32,13 +32,13 @@ int64_t columnsOf(const sl_problem* p) {
 
 GemmChoice choice(const sl_problem* p) {
   return gemmVariant(p->variant, attribute(p, "m", kUnknown), columnsOf(p), attribute(p, "k", 0),
-                     p->operands[0].dtype.bits / 8, machineOf(p));
+                     operandOf(p, 0).dtype.bits / 8, machineOf(p));
 }
 
 double cost(const sl_problem* p) {
   const int64_t n = columnsOf(p), k = attribute(p, "k", 0);
   const int64_t batch = attribute(p, "batch", 1);
-  const int64_t elementBytes = p->operands[0].dtype.bits / 8;
+  const int64_t elementBytes = operandOf(p, 0).dtype.bits / 8;
   const Machine machine = machineOf(p);
   const double packing = double(n * k * elementBytes) * 2 / machine.bandwidth(machine.l2Bytes);
   // panels are whole vectors
@@ -50,7 +50,7 @@ double cost(const sl_problem* p) {
 }
 
 int64_t workspace(const sl_problem* p) {
-  const int64_t elementBytes = p->operands[0].dtype.bits / 8;
+  const int64_t elementBytes = operandOf(p, 0).dtype.bits / 8;
   // an empty sum has the kernel's signature too
   const int64_t k = attribute(p, "k", 0) > 0 ? attribute(p, "k", 0) : 1;
   return machineOf(p).threads * roundUpTo(k * choice(p).nr * elementBytes, 128);
@@ -67,6 +67,11 @@ void tune(const sl_problem* p, int64_t* values) {
 constexpr sl_tunable kTunables[] = {
     {"mr", 6, 1, 14}, {"nr", 16, 4, 96}, {"kc", 0, 0, 4096}, {"mc", 96, 1, 480}};
 
+constexpr sl_operand_facts kOperands[] = {
+    {"a", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},
+    {"b", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},
+    {"c", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OUTPUT, 0}};
+
 }  // namespace
 
 extern constinit const sl_kernel_desc matmulKernel = EmittedKernel{
@@ -81,6 +86,8 @@ extern constinit const sl_kernel_desc matmulKernel = EmittedKernel{
     .tunables = kTunables,
     .tune = tune,
     .variants = [](const sl_problem*) { return kGemmVariants; },
+    .operands = kOperands,
+    .epilogues = kElementwise,
 };
 
 }  // namespace sl::native

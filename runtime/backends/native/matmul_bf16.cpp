@@ -49,8 +49,8 @@ GemmChoice choice(const sl_problem* p) {
   const Sizes s = sizesOf(p);
   // As for native.gemm_bf16: two vectors of results come first for more than 4 rows.
   const bool few = s.m != kUnknown && s.m <= 4;
-  const int32_t way = !few && p->variant < 2 ? 1 - p->variant : p->variant;
-  return gemmVariant(way, s.m, s.n, s.steps, kStepBytes, machineOf(p));
+  const int32_t variant = !few && p->variant < 2 ? 1 - p->variant : p->variant;
+  return gemmVariant(variant, s.m, s.n, s.steps, kStepBytes, machineOf(p));
 }
 
 double cost(const sl_problem* p) {
@@ -83,6 +83,10 @@ constexpr sl_tunable kTunables[] = {{"mr", 6, 1, 14},
                                     {"mc", 96, 1, 480},
                                     {"pairs", 1, 1, 2}};
 
+constexpr sl_operand_facts kOperands[] = {{"a", SL_TYPE_F32, SL_TYPE_BF16, 0, 0, 0, 0},
+                                          {"b", SL_TYPE_F32, SL_TYPE_BF16, 0, 0, 0, 0},
+                                          {"c", SL_TYPE_F32, 0, 0, 0, SL_OPERAND_OUTPUT, 0}};
+
 }  // namespace
 
 extern constinit const sl_kernel_desc matmulBf16Kernel = EmittedKernel{
@@ -99,6 +103,9 @@ extern constinit const sl_kernel_desc matmulBf16Kernel = EmittedKernel{
     .tune = tune,
     // the last one is about prefetching
     .variants = [](const sl_problem*) { return kGemmVariants - 1; },
+    .properties = SL_KERNEL_NARROW_INPUTS,
+    .operands = kOperands,
+    .epilogues = kElementwise,
 };
 
 }  // namespace sl::native

@@ -35,17 +35,22 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
 
 double cost(const sl_problem* p) {
   const Sizes s = sizesOf(p);
-  const int64_t bits = p->operands[0].dtype.bits;
+  const int64_t bits = operandOf(p, 0).dtype.bits;
   const Machine machine = machineOf(p);
   return gemvMicroseconds(1, s.batch * s.rows, s.k, bits / 8, attribute(p, "stored_bits", bits) / 8,
                           machine);
 }
 
 void tune(const sl_problem* p, int64_t* values) {
-  values[0] = gemvVariant(p->variant, 1, p->operands[0].dtype.bits / 8, machineOf(p)).rows;
+  values[0] = gemvVariant(p->variant, 1, operandOf(p, 0).dtype.bits / 8, machineOf(p)).rows;
 }
 
 constexpr sl_tunable kTunables[] = {{"rows", 8, 1, 8}};
+
+constexpr sl_operand_facts kOperands[] = {
+    {"a", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},
+    {"b", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, 0, 0},
+    {"c", SL_TYPE_F32 | SL_TYPE_F64, 0, 0, 0, SL_OPERAND_OUTPUT, 0}};
 
 }  // namespace
 
@@ -62,6 +67,8 @@ extern constinit const sl_kernel_desc matvecKernel = EmittedKernel{
     .tunables = kTunables,
     .tune = tune,
     .variants = [](const sl_problem*) { return 2; },
+    .operands = kOperands,
+    .epilogues = kElementwise,
 };
 
 }  // namespace sl::native

@@ -65,7 +65,7 @@ const sl_kernel_desc kKernels[] = {
 
 extern "C" const sl_backend_desc sl_backend_native = {
     .size = sizeof(sl_backend_desc),
-    .abi_version = SL_ABI_VERSION,
+    .abi_version = SL_KERNEL_ABI_VERSION,
     .name = "native",
     .kernels = kKernels,
     .kernel_count = static_cast<int32_t>(sizeof(kKernels) / sizeof(kKernels[0])),

@@ -10,7 +10,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
   if (!needsOperands(p, 1, reason, bytes)) {
     return 0;
   }
-  const sl_dtype t = p->operands[0].dtype;
+  const sl_dtype t = operandOf(p, 0).dtype;
   return t.code == 0 && t.bits == 8
              ? 1
              : refuse(reason, bytes, "operand 0 is %s%d, needs int8", dtypeName(t), t.bits);

@@ -12,15 +12,36 @@
 
 namespace sl::native {
 
-/// Value of an attribute, `fallback` when the problem has none; SL_DYNAMIC becomes kUnknown.
-inline int64_t attribute(const sl_problem* p, const char* name, int64_t fallback) {
+inline const sl_operand& operandOf(const sl_problem* p, int32_t i) { return *sl_operand_at(p, i); }
+
+/// The attribute of that name and kind; one without a name when the problem has none.
+inline sl_attribute findAttribute(const sl_problem* p, const char* name, sl_attribute_kind kind) {
   for (int32_t i = 0; i < p->attribute_count; ++i) {
-    if (std::strcmp(p->attributes[i].name, name) == 0) {
-      const int64_t value = p->attributes[i].value;
-      return value == SL_DYNAMIC ? kUnknown : value;
+    const sl_attribute attribute = sl_attribute_at(p, i);
+    if (attribute.kind == kind && std::strcmp(attribute.name, name) == 0) {
+      return attribute;
     }
   }
-  return fallback;
+  return {};
+}
+
+/// Value of an integer attribute, `fallback` when the problem has none; SL_DYNAMIC becomes
+/// kUnknown.
+inline int64_t attribute(const sl_problem* p, const char* name, int64_t fallback) {
+  const sl_attribute found = findAttribute(p, name, SL_INT);
+  return !found.name ? fallback : found.value == SL_DYNAMIC ? kUnknown : found.value;
+}
+
+/// Value of a float attribute, `fallback` when the problem has none.
+inline double numberOf(const sl_problem* p, const char* name, double fallback) {
+  const sl_attribute found = findAttribute(p, name, SL_FLOAT);
+  return found.name ? found.number : fallback;
+}
+
+/// Whether a text attribute has this value.
+inline bool isText(const sl_problem* p, const char* name, const char* text) {
+  const sl_attribute found = findAttribute(p, name, SL_TEXT);
+  return found.name && std::strcmp(found.text, text) == 0;
 }
 
 inline Machine machineOf(const sl_problem* p) {
@@ -32,7 +53,7 @@ inline Machine machineOf(const sl_problem* p) {
           .residentBytes = attribute(p, "resident", 0)};
 }
 
-inline const sl_operand& output(const sl_problem* p) { return p->operands[p->inputs]; }
+inline const sl_operand& output(const sl_problem* p) { return operandOf(p, p->inputs); }
 
 inline int64_t extent(const sl_operand& o, int32_t dim) {
   return o.extents[dim] == SL_DYNAMIC ? kUnknown : o.extents[dim];
@@ -62,8 +83,8 @@ __attribute__((format(printf, 3, 4))) inline int32_t refuse(char* reason, size_t
 inline int32_t acceptsFloats(const sl_problem* p, int32_t count, bool wide, char* reason,
                              size_t bytes) {
   for (int32_t i = 0; i < count; ++i) {
-    const sl_dtype t = p->operands[i].dtype;
-    const sl_dtype first = p->operands[0].dtype;
+    const sl_dtype t = operandOf(p, i).dtype;
+    const sl_dtype first = operandOf(p, 0).dtype;
     if (!isFloat(t, 32) && !(wide && isFloat(t, 64))) {
       return refuse(reason, bytes, "operand %d is %s%d, needs float32%s", i, dtypeName(t), t.bits,
                     wide ? " or float64" : "");
@@ -86,8 +107,8 @@ inline int32_t needsOperands(const sl_problem* p, int32_t inputs, char* reason, 
 
 inline int32_t acceptsRanks(const sl_problem* p, char* reason, size_t bytes) {
   for (int32_t i = 0; i < p->inputs + p->outputs; ++i) {
-    if (p->operands[i].rank > SL_MAX_RANK) {
-      return refuse(reason, bytes, "operand %d has rank %d, at most %d", i, p->operands[i].rank,
+    if (operandOf(p, i).rank > SL_MAX_RANK) {
+      return refuse(reason, bytes, "operand %d has rank %d, at most %d", i, operandOf(p, i).rank,
                     SL_MAX_RANK);
     }
   }
@@ -104,7 +125,7 @@ int32_t acceptsAnyTypes(const sl_problem* p, char* reason, size_t bytes) {
 inline double moveMicroseconds(const sl_problem* p) {
   int64_t total = 0;
   for (int32_t i = 0; i < p->inputs + p->outputs; ++i) {
-    const sl_operand& o = p->operands[i];
+    const sl_operand& o = operandOf(p, i);
     int64_t elements = 1;
     for (int32_t d = 0; d < o.rank; ++d) {
       const int64_t size = extent(o, d);

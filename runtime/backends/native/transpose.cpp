@@ -20,7 +20,7 @@ int32_t accepts(const sl_problem* p, char* reason, size_t bytes) {
                     static_cast<long long>(extent), static_cast<long long>(kFewest));
     }
   }
-  const int bits = p->operands[0].dtype.bits;
+  const int bits = operandOf(p, 0).dtype.bits;
   if (bits != 8 && bits != 16 && bits != 32 && bits != 64) {
     return refuse(reason, bytes, "elements have %d bits, needs 8, 16, 32 or 64", bits);
   }

@@ -68,10 +68,31 @@ void note(const sl_problem* p, char* text, size_t bytes) {
                 large ? 4 : 2, (large ? 1.4e-6 : 3.0e-7) * growth);
 }
 
+/// Whole tiles read m + 2 rows from one before the image on; with this border no tile needs a
+/// patch.
+void border(const sl_problem* p, int32_t operand, int64_t* widths) {
+  if (operand != 0) {
+    return;
+  }
+  const ConvolutionProblem c(p);
+  const int64_t m = choice(p).m;
+  const auto beyond = [&](int64_t size) { return (size + m - 1) / m * m + 1 - size; };
+  widths[4] = 1;
+  widths[5] = beyond(c.h);
+  widths[6] = 1;
+  widths[7] = beyond(c.w);
+}
+
 constexpr sl_tunable kTunables[] = {{"m", 4, 2, 4},         {"tiles", 24, 1, 96},
                                     {"kb", 64, 16, 4096},   {"mr", 6, 1, 14},
                                     {"nr", 16, 16, 32},     {"mode", 0, 0, 1},
                                     {"prefetch", 1, 0, 16}, {"prefetchStreams", 1, 1, 16}};
+
+constexpr sl_operand_facts kOperands[] = {
+    {"x", SL_TYPE_F32, 0, SL_LAYOUT_CHANNELS_LAST, SL_LAYOUT_CHANNELS_LAST, 0, 0},
+    {"weight", SL_TYPE_F32, 0, 0, 0, SL_OPERAND_PACKED, 0},
+    {"bias", SL_TYPE_F32, 0, 0, 0, SL_OPERAND_OPTIONAL, 0},
+    {"y", SL_TYPE_F32, 0, SL_LAYOUT_CHANNELS_LAST, SL_LAYOUT_CHANNELS_LAST, SL_OPERAND_OUTPUT, 0}};
 
 }  // namespace
 
@@ -88,6 +109,10 @@ extern constinit const sl_kernel_desc winogradKernel = EmittedKernel{
     .tune = tune,
     .note = note,
     .variants = [](const sl_problem*) { return kWinogradVariants; },
+    .properties = SL_KERNEL_TRANSFORMS_INPUTS,
+    .operands = kOperands,
+    .epilogues = kElementwise,
+    .border = border,
 };
 
 }  // namespace sl::native

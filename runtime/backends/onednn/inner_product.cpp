@@ -48,8 +48,9 @@ struct Sizes {
 
 int64_t attribute(const sl_problem& problem, const char* name, int64_t fallback) {
   for (int32_t i = 0; i < problem.attribute_count; ++i) {
-    if (std::strcmp(problem.attributes[i].name, name) == 0) {
-      return problem.attributes[i].value;
+    const sl_attribute attribute = sl_attribute_at(&problem, i);
+    if (std::strcmp(attribute.name, name) == 0) {
+      return attribute.value;
     }
   }
   return fallback;
@@ -102,16 +103,16 @@ int32_t readProblem(const sl_problem& problem, Sizes* sizes, char* reason, size_
   }
   const char* const names[] = {"x", "weight", "bias"};
   for (int32_t i = 0; i < problem.inputs; ++i) {
-    if (!acceptsOperand(names[i], problem.operands[i], reason, bytes)) {
+    if (!acceptsOperand(names[i], *sl_operand_at(&problem, i), reason, bytes)) {
       return 0;
     }
   }
-  if (!acceptsOperand("y", problem.operands[problem.inputs], reason, bytes)) {
+  if (!acceptsOperand("y", *sl_operand_at(&problem, problem.inputs), reason, bytes)) {
     return 0;
   }
-  const sl_operand& x = problem.operands[0];
-  const sl_operand& weight = problem.operands[1];
-  const sl_operand& y = problem.operands[problem.inputs];
+  const sl_operand& x = *sl_operand_at(&problem, 0);
+  const sl_operand& weight = *sl_operand_at(&problem, 1);
+  const sl_operand& y = *sl_operand_at(&problem, problem.inputs);
   if (x.rank < 1 || weight.rank != 2 || y.rank != x.rank) {
     return refuse(reason, bytes,
                   "x, weight and y have ranks %d, %d and %d, but n, 2 and n (n > 0) are taken",
@@ -133,7 +134,7 @@ int32_t readProblem(const sl_problem& problem, Sizes* sizes, char* reason, size_
                   static_cast<long long>(y.extents[y.rank - 1]), static_cast<long long>(sizes->k),
                   static_cast<long long>(sizes->n));
   }
-  const sl_operand& bias = problem.operands[2];
+  const sl_operand& bias = *sl_operand_at(&problem, 2);
   if (sizes->bias && (bias.rank != 1 || bias.extents[0] != sizes->n)) {
     return refuse(reason, bytes, "the bias has rank %d, but one of N=%lld elements is taken",
                   bias.rank, static_cast<long long>(sizes->n));
@@ -429,6 +430,14 @@ bool isReferenceName(const char* implementation) {
   return length == 3 && std::strncmp(implementation, "ref", 3) == 0;
 }
 
+constexpr uint32_t kRows = SL_LAYOUT_ROW_MAJOR;
+constexpr sl_operand_facts kOperands[] = {
+    {"x", SL_TYPE_F32, 0, kRows, 0, SL_OPERAND_ROWS, 0},
+    {"weight", SL_TYPE_F32, 0, kRows, 0, SL_OPERAND_PLANNED, 0},
+    {"bias", SL_TYPE_F32, 0, kRows, 0, SL_OPERAND_OPTIONAL | SL_OPERAND_PLANNED, 0},
+    {"y", SL_TYPE_F32, 0, kRows, 0, SL_OPERAND_OUTPUT | SL_OPERAND_ROWS, 0}};
+constexpr sl_epilogue kEpilogues[] = {{"bias", 0, 0}};
+
 const sl_kernel_desc kInnerProduct = {
     .size = sizeof(sl_kernel_desc),
     .name = "onednn.inner_product",
@@ -452,6 +461,12 @@ const sl_kernel_desc kInnerProduct = {
     .note = nullptr,
     .variants = nullptr,
     .any_device = 0,
+    .operands = kOperands,
+    .operand_count = std::size(kOperands),
+    .operand_stride = sizeof(sl_operand_facts),
+    .epilogues = kEpilogues,
+    .epilogue_count = std::size(kEpilogues),
+    .epilogue_stride = sizeof(sl_epilogue),
 };
 
 }  // namespace straightline::onednn

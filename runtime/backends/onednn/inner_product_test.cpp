@@ -73,6 +73,7 @@ struct Linear {
                nullptr,
                0,
                0};
+    problem.attribute_stride = sizeof(sl_attribute);
   }
   std::vector<sl_operand> operands;
   std::vector<sl_attribute> attributes;

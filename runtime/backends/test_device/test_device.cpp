@@ -120,7 +120,7 @@ sl_device_desc device = {sizeof(sl_device_desc),
                          [](int32_t) { waitForAll(); }};
 
 const sl_backend_desc kBackend = {
-    sizeof(sl_backend_desc), SL_ABI_VERSION, kName, nullptr, 0, &device};
+    sizeof(sl_backend_desc), SL_KERNEL_ABI_VERSION, kName, nullptr, 0, &device};
 
 }  // namespace
 }  // namespace straightline::test_device

@@ -40,7 +40,8 @@ static constexpr sl_attribute ip_attributes[] = {
     {"transposed", 1},
 };
 static constexpr sl_problem ip_problem = {sizeof(sl_problem), "inner_product", ip_operands, 2,
-    1, ip_attributes, 1, 2, 32, 32768, 1048576, nullptr, 0, 0, 0, nullptr, 64};
+    1, ip_attributes, 1, 2, 32, 32768, 1048576, nullptr, 0, 0, 0, nullptr, 64,
+    sizeof(sl_operand), sizeof(sl_attribute)};
 
 static void thunk_ip_plan(sl_ctx* ctx, sl_team, void* const* pointers, const int64_t*) {
   const void* const constants[] = {nullptr, pointers[0]};

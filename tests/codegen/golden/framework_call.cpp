@@ -19,7 +19,7 @@ static constexpr sl_problem aten_topk_problem = {sizeof(sl_problem), "aten", ate
     "dispatcher\n"
     "aten::topk(Tensor self, SymInt k)\n"
     "self=%0, k=2\n"
-    "@0, @1", 4, 0, 0, nullptr, 64};
+    "@0, @1", 4, 0, 0, nullptr, 64, sizeof(sl_operand), sizeof(sl_attribute)};
 
 static void thunk_aten_topk_plan(sl_ctx* ctx, sl_team, void* const* pointers, const int64_t*) {
   const void* const constants[] = {nullptr};

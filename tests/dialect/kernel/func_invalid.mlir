@@ -81,5 +81,5 @@ kernel.decl @d() outs() problem("p", {}) run("r") destroy("d")
 
 // -----
 
-// expected-error@+1 {{has the problem attribute "m" = "one", expected an integer, or a string as text, or #kernel.extent as sizes (decl_c6)}}
-kernel.decl @d() outs() problem("p", {m = "one"}) run("r")
+// expected-error@+1 {{has the problem attribute "m" = unit, expected an integer, a float or a string, or #kernel.extent as sizes (decl_c6)}}
+kernel.decl @d() outs() problem("p", {m = unit}) run("r")

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the registry's descriptions say of kernels (runtime/abi/kernel.h), for passes to decide by:
+// they know no kernel by its name.
+#ifndef STRAIGHTLINE_PASSES_KERNEL_FACTS_H
+#define STRAIGHTLINE_PASSES_KERNEL_FACTS_H
+
+#include <optional>
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/StringRef.h"
+#include "mlir/IR/Types.h"
+#include "straightline/abi/kernel.h"
+
+namespace straightline {
+
+/// Kernels of the registry, in its order.
+void forEachKernel(llvm::function_ref<void(const sl_kernel_desc&)> visit);
+/// The kernel of that name, or null.
+const sl_kernel_desc* findKernel(llvm::StringRef name);
+/// The external kernel whose `run` has that symbol, or null.
+const sl_kernel_desc* findKernelOfRun(llvm::StringRef symbol);
+
+/// The backend whose kernels are emitted for programs that run on `device`: "cpu", or a backend with
+/// a device of its own.
+llvm::StringRef emittingBackend(llvm::StringRef device);
+
+/// The facts of an operand; all zero where the kernel says nothing of it.
+sl_operand_facts inputFacts(const sl_kernel_desc& kernel, size_t input);
+sl_operand_facts outputFacts(const sl_kernel_desc& kernel, size_t output);
+
+bool isExternal(const sl_kernel_desc& kernel);
+bool has(const sl_kernel_desc& kernel, sl_kernel_properties property);
+/// The element type as a bit of sl_type_set; 0: it has none.
+uint32_t typeBit(mlir::Type element);
+/// Whether the kernel does this behind its own work, for results of this type.
+bool takesEpilogue(const sl_kernel_desc& kernel, llvm::StringRef name, mlir::Type element);
+/// Whether it does it together with a bias only.
+bool needsBiasFor(const sl_kernel_desc& kernel, llvm::StringRef name);
+
+/// Whether memory should have channels last for what it writes.
+bool prefersChannelsLast(const sl_kernel_desc& kernel);
+/// Whether it reads images of any strides, none of them better than the rest.
+bool passesLayoutsOn(const sl_kernel_desc& kernel);
+
+/// Names of sl_kernel_properties as the option `avoid` writes them: "transforms_inputs",
+/// "narrow_inputs", joined by +. Empty text: none. nullopt: there is no such name.
+std::optional<uint32_t> propertiesNamed(llvm::StringRef text);
+/// Those names, for messages.
+llvm::StringRef propertyNames();
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_PASSES_KERNEL_FACTS_H

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one reader of what a backend says of itself (runtime/abi/kernel.h). It makes copies in which
+// every struct and every element of an array has the size that this runtime knows: of a longer
+// description the part that it knows, of a shorter one all, and the defaults of the rest.
+#ifndef STRAIGHTLINE_RUNTIME_DESCRIPTION_LOADER_H
+#define STRAIGHTLINE_RUNTIME_DESCRIPTION_LOADER_H
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "straightline/abi/straightline.h"
+
+namespace straightline {
+
+/// A backend's description with everything that it points to, except text and functions, which stay
+/// where they are.
+class LoadedBackend {
+ public:
+  const sl_backend_desc& desc() const { return desc_; }
+  /// What it was read from.
+  const sl_backend_desc* source() const { return source_; }
+
+ private:
+  friend std::unique_ptr<LoadedBackend> loadBackend(const sl_backend_desc*, sl_message*);
+
+  const sl_backend_desc* source_ = nullptr;
+  sl_backend_desc desc_{};
+  sl_device_desc device_{};
+  std::vector<sl_kernel_desc> kernels_;
+  std::deque<std::vector<sl_tunable>> tunables_;
+  std::deque<std::vector<sl_operand_facts>> operands_;
+  std::deque<std::vector<sl_epilogue>> epilogues_;
+  std::deque<sl_calling_rule> rules_;
+};
+
+/// Null, with the reason in `message`: the description is of another SL_KERNEL_ABI_VERSION, or lacks what
+/// has no default.
+std::unique_ptr<LoadedBackend> loadBackend(const sl_backend_desc* backend, sl_message* message);
+
+}  // namespace straightline
+
+#endif  // STRAIGHTLINE_RUNTIME_DESCRIPTION_LOADER_H

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime/abi/kernel.h as it was when SL_KERNEL_ABI_VERSION 7 began. Never edited: first_version_test loads
+// a library that was built with it, so that what grows later is held to what its first readers and
+// writers know. A new version gets a new copy in its place.
+#ifndef STRAIGHTLINE_FIRST_VERSION_KERNEL_H
+#define STRAIGHTLINE_FIRST_VERSION_KERNEL_H
+
+#include "straightline/abi/types.h"
+
+#define SL_KERNEL_ABI_VERSION 7
+#define SL_OK 0
+
+typedef struct sl_ctx sl_ctx;
+typedef struct sl_device_code sl_device_code;
+
+typedef struct sl_dtype {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+} sl_dtype;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Whether a struct of `bytes` bytes has the field.
+#define SL_HAS_FIELD(bytes, type, field) \
+  ((bytes) >= __builtin_offsetof(type, field) + sizeof(((type*)0)->field))
+
+/// One operand of a problem: static rank; an extent or stride that is only known per call is
+/// SL_DYNAMIC.
+#define SL_DYNAMIC INT64_MIN_SL
+#define INT64_MIN_SL (-9223372036854775807LL - 1)
+#define SL_MAX_RANK 8
+
+typedef struct sl_operand {
+  sl_dtype dtype;
+  int32_t rank;
+  int64_t extents[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];  ///< elements
+  /// 1: known before the first run (a parameter or something prepared)
+  int32_t constant;
+} sl_operand;
+
+typedef enum sl_attribute_kind { SL_INT = 0, SL_FLOAT = 1, SL_TEXT = 2 } sl_attribute_kind;
+
+/// A named attribute of the op ("m", "stride_h", "scale", ...).
+typedef struct sl_attribute {
+  const char* name;
+  int64_t value;     ///< SL_INT; 0 otherwise
+  int32_t kind;      ///< sl_attribute_kind
+  double number;     ///< SL_FLOAT
+  const char* text;  ///< SL_TEXT
+} sl_attribute;
+
+/// What a kernel is asked about: an op of a family with operands (inputs then outputs), attributes
+/// and target.
+typedef struct sl_problem {
+  uint64_t size;
+  const char* op;  ///< "gemm", "convolution", "pointwise", ...
+  const sl_operand* operands;
+  int32_t inputs, outputs;
+  const sl_attribute* attributes;
+  int32_t attribute_count;
+  int32_t threads;
+  int32_t vector_bytes;  ///< widest vector of the target CPU: 32 (AVX2) or 64 (AVX-512)
+  int64_t l1_bytes, l2_bytes;
+  /// what the kernel alone reads beside numbers (for "aten" which op, with its arguments); NULL:
+  /// nothing
+  const char* text;
+  /// how many numbers `run` finds in the last place of `inputs` (see sl_kernel_desc); 0: no such
+  /// place
+  int32_t sizes;
+  /// which of the kernel's variants (see sl_kernel_desc.variants); 0: the one that its estimates
+  /// choose
+  int32_t variant;
+  /// 1: the target CPU sums products of pairs of bfloat16 in float32 (AVX512_BF16)
+  int32_t dot_bf16;
+  const char* device;  ///< where the program runs: "cuda"; NULL: the CPU
+  /// bytes of operands of multiply-adds that a core of the target CPU begins in a cycle: 64 or 128;
+  /// 0: not known
+  int32_t fma_bytes;
+  /// bytes from one operand, or attribute, to the next; 0: SL_FIRST_OPERAND_BYTES,
+  /// SL_FIRST_ATTRIBUTE_BYTES
+  uint64_t operand_stride, attribute_stride;
+} sl_problem;
+
+/// Sizes of the elements in programs that were compiled before there were strides.
+#define SL_FIRST_OPERAND_BYTES 144
+#define SL_FIRST_ATTRIBUTE_BYTES 16
+
+/// Operand `i`. Fields that were added later are there where the stride says so.
+static inline const sl_operand* sl_operand_at(const sl_problem* problem, int32_t i) {
+  const uint64_t stride =
+      SL_HAS_FIELD(problem->size, sl_problem, operand_stride) && problem->operand_stride != 0
+          ? problem->operand_stride
+          : SL_FIRST_OPERAND_BYTES;
+  return (const sl_operand*)((const char*)problem->operands + (uint64_t)i * stride);
+}
+
+/// Attribute `i`, whole: what its writer did not know is zero.
+static inline sl_attribute sl_attribute_at(const sl_problem* problem, int32_t i) {
+  const uint64_t stride =
+      SL_HAS_FIELD(problem->size, sl_problem, attribute_stride) && problem->attribute_stride != 0
+          ? problem->attribute_stride
+          : SL_FIRST_ATTRIBUTE_BYTES;
+  sl_attribute attribute;
+  __builtin_memset(&attribute, 0, sizeof attribute);
+  __builtin_memcpy(&attribute, (const char*)problem->attributes + (uint64_t)i * stride,
+                   stride < sizeof attribute ? stride : sizeof attribute);
+  return attribute;
+}
+
+/// A tunable of an emitted family: its name, default and allowed range. #kernel.schedule attributes
+/// are verified against these.
+typedef struct sl_tunable {
+  const char* name;
+  int64_t fallback, lowest, highest;
+} sl_tunable;
+
+typedef enum sl_effect { SL_EFFECT_READ = 1, SL_EFFECT_WRITE = 2 } sl_effect;
+
+/// Element types, as a set of bits.
+typedef enum sl_type_set {
+  SL_TYPE_F16 = 1 << 0,
+  SL_TYPE_BF16 = 1 << 1,
+  SL_TYPE_F32 = 1 << 2,
+  SL_TYPE_F64 = 1 << 3,
+  SL_TYPE_I8 = 1 << 4,
+  SL_TYPE_U8 = 1 << 5,
+  SL_TYPE_I16 = 1 << 6,
+  SL_TYPE_I32 = 1 << 7,
+  SL_TYPE_I64 = 1 << 8,
+  SL_TYPE_BOOL = 1 << 9
+} sl_type_set;
+
+/// How an operand lies in memory, as a set of bits.
+typedef enum sl_layout_set {
+  SL_LAYOUT_ROW_MAJOR = 1 << 0,      ///< dense, the last dim innermost
+  SL_LAYOUT_CHANNELS_LAST = 1 << 1,  ///< dim 1 innermost, then the last one, ...
+  SL_LAYOUT_UNIT_STRIDE = 1 << 2,    ///< one of the last two dims has stride 1
+  SL_LAYOUT_STRIDED = 1 << 3         ///< any strides
+} sl_layout_set;
+
+typedef enum sl_operand_flags {
+  SL_OPERAND_OUTPUT = 1 << 0,    ///< written; outputs stand behind the inputs
+  SL_OPERAND_OPTIONAL = 1 << 1,  ///< may be absent
+  /// external: `plan` reads it too, so it must be known before the first run
+  SL_OPERAND_PLANNED = 1 << 2,
+  /// emitted: read in an order of the kernel's own, which `pack_<family>` makes of it
+  SL_OPERAND_PACKED = 1 << 3,
+  /// external: given as a matrix, [.., k] as [rows, k]
+  SL_OPERAND_ROWS = 1 << 4
+} sl_operand_flags;
+
+/// What a kernel says of an operand, for passes to decide by. The facts of input `i` are number i,
+/// those of the outputs follow where SL_OPERAND_OUTPUT begins. What is 0 is not said: `accepts`
+/// alone knows it.
+typedef struct sl_operand_facts {
+  const char* role;  ///< "x", "weight", "bias", "residual", "y", ...
+  uint32_t types;    ///< sl_type_set: what the kernel computes with
+  /// sl_type_set: what it reads beside these where the operand is stored so and was widened for it
+  uint32_t stored;
+  uint32_t layouts;    ///< sl_layout_set: what it takes
+  uint32_t preferred;  ///< the one of them that memory should have for it; 0: any is as good
+  uint32_t flags;      ///< sl_operand_flags
+  /// channels of a pixel come in whole pieces of so many bytes; 0: any number of them
+  int32_t piece_bytes;
+} sl_operand_facts;
+
+typedef enum sl_epilogue_flags {
+  SL_EPILOGUE_WITH_BIAS = 1 << 0  ///< taken together with a bias only
+} sl_epilogue_flags;
+
+/// What a kernel does behind its own work: "bias" (added along the channels), "residual" (added
+/// elementwise), "relu", "gelu_tanh", or "elementwise" (anything elementwise, emitted into it). An
+/// external kernel is told the activation by name (attribute `activation`, SL_TEXT).
+typedef struct sl_epilogue {
+  const char* name;
+  uint32_t types;  ///< sl_type_set: of results of these types; 0: of all
+  uint32_t flags;  ///< sl_epilogue_flags
+} sl_epilogue;
+
+typedef enum sl_kernel_properties {
+  /// sums of transformed inputs, whose errors are not those of a plain sum (Winograd)
+  SL_KERNEL_TRANSFORMS_INPUTS = 1 << 0,
+  /// takes its first two inputs in a type of `stored` alone, though the problem says what they are
+  /// widened to
+  SL_KERNEL_NARROW_INPUTS = 1 << 1,
+  /// external: a run touches its operands and its workspace alone, so that two may run at once
+  SL_KERNEL_CONCURRENT = 1 << 2
+} sl_kernel_properties;
+
+/// How an external kernel is called. `inputs` and `outputs` are the operands of the problem in
+/// their order, brought into a layout that their facts name; this says what else it is told.
+typedef struct sl_calling_rule {
+  uint64_t size;
+  /// names of the attributes of the problem that `plan` is told; NULL: all, but those that describe
+  /// the target
+  const char* const* attributes;
+  int32_t attribute_count;
+  /// 1: attribute `workspace_bytes` tells what `workspace` said
+  int32_t tells_workspace;
+} sl_calling_rule;
+
+/// One kernel. Two kinds: an *emitted* one (entry == NULL) names a template family under
+/// codegen/kernels that the printer instantiates; an *external* one has entry points in a library.
+/// All function pointers may be NULL unless said.
+typedef struct sl_kernel_desc {
+  uint64_t size;
+  const char* name;     ///< "native.gemm", "onednn.inner_product"
+  const char* backend;  ///< "native", "onednn", ...
+  const char* op;       ///< the problem's op it answers to
+  const char* family;   ///< emitted: template name ("gemm"); external: ""
+  const char* summary;  ///< one line for `explain`
+  /// 1 when it takes the problem; else 0 and the reason, in words with both values, in `reason`.
+  /// -1: the same, where nobody would expect that it does (another dtype); said only to who asks
+  /// for the kernel. Required.
+  int32_t (*accepts)(const sl_problem* problem, char* reason, size_t reason_bytes);
+  /// Estimated microseconds for one run. Required.
+  double (*cost)(const sl_problem* problem);
+  /// Bytes of arena that one run needs beside its operands.
+  int64_t (*workspace)(const sl_problem* problem);
+  const sl_tunable* tunables;
+  int32_t tunable_count;
+  uint64_t tunable_stride;  ///< bytes from one tunable to the next
+  /// Fills tunables (values in the order of `tunables`) for the problem; NULL: the fallbacks.
+  void (*tune)(const sl_problem* problem, int64_t* values);
+  int32_t can_fail;    ///< 1: may set ctx->status; the program tests it after the call
+  int32_t whole_team;  ///< 1: called by every thread of the team; 0: by thread 0 alone
+  // External kernels only. `plan_symbol` and `run_symbol` are extern "C" names that emitted text
+  // calls:
+  //   int32_t plan(sl_ctx*, const sl_problem*, const void* const* constants, void** handle)
+  //   at prepare time
+  //   int32_t run(sl_ctx*, sl_team, void* handle, const void* const* inputs, void* const* outputs,
+  //   void* workspace)
+  //   void destroy(void* handle)                                   its symbol is
+  //   `<plan_symbol>_destroy`
+  // `constants` and `inputs` have one place per input of the problem, in their order; plan reads
+  // only the constant ones. A problem with `sizes` > 0 has one place more in `inputs`: a const
+  // int64_t[sizes] of numbers that are known per call.
+  const char* plan_symbol;
+  void* plan;
+  const char* run_symbol;
+  void* run;
+  void (*destroy)(void* handle);
+  /// What a user should know when it is taken, in words for `explain`: an accuracy that is not that
+  /// of a plain sum, say. NULL: nothing.
+  void (*note)(const sl_problem* problem, char* text, size_t text_bytes);
+  /// How many settings of the tunables are worth a measurement; `cost`, `workspace`, `tune` and
+  /// `note` answer for number `problem->variant`. Two numbers may give the same tunables. NULL: one.
+  int32_t (*variants)(const sl_problem* problem);
+  /// 1: asked wherever the program runs (the problem says where), not only on the backend's own
+  /// device
+  int32_t any_device;
+  // Facts for passes, which know no kernel by its name.
+  uint32_t properties;  ///< sl_kernel_properties
+  const sl_operand_facts* operands;
+  int32_t operand_count;
+  uint64_t operand_stride;  ///< bytes from the facts of one operand to the next
+  const sl_epilogue* epilogues;
+  int32_t epilogue_count;
+  uint64_t epilogue_stride;  ///< bytes from one epilogue to the next
+  /// Zero elements around input `operand` that the kernel relies on: widths[2 * dim] before and
+  /// widths[2 * dim + 1] behind, SL_MAX_RANK dims, zeros when it is called. NULL: none.
+  void (*border)(const sl_problem* problem, int32_t operand, int64_t* widths);
+  /// The op of the registry as which several problems of this kernel that share their first input
+  /// may be asked as one. NULL: none.
+  const char* group_op;
+  const sl_calling_rule* rule;  ///< external; NULL: all fields have their defaults
+} sl_kernel_desc;
+
+/// One launch on a device with machine code of its own. No blocks: nothing is launched (only a
+/// graph gets to see it).
+typedef struct sl_grid {
+  uint64_t size;
+  int64_t blocks;
+  int32_t threads;       ///< of one block
+  int32_t shared_bytes;  ///< beside what the kernel declares
+} sl_grid;
+
+/// Memory and queues of a backend with its own address space or its own order of execution. Host
+/// code never dereferences an address of a space whose `host_access` is 0. One description serves
+/// all devices of its kind, by number from 0: what makes something is told on which, and what was
+/// made knows it. Thread rules: every function may be called from any thread.
+typedef struct sl_device_desc {
+  uint64_t size;
+  const char* space;    ///< memory space name ("host", "cuda", ...)
+  int32_t host_access;  ///< 1: addresses can be dereferenced by host code
+  /// NULL when out of memory
+  void* (*allocate)(int32_t device, size_t bytes, size_t alignment);
+  void (*deallocate)(int32_t device, void* address, size_t bytes);
+  void* (*queue_create)(int32_t device);
+  void (*queue_destroy)(void* queue);  ///< waits for what is enqueued
+  /// Enqueues entry(ctx, team of one, pointers, scalars); copies both arrays before it returns. A
+  /// device whose queues do not run host functions calls the entry at once, for it to enqueue work
+  /// of its own there (see sl_cuda_stream).
+  int32_t (*launch)(void* queue, sl_ctx* ctx, void* entry, void* const* pointers,
+                    int32_t pointer_count, const int64_t* scalars, int32_t scalar_count);
+  int32_t (*copy)(void* queue, sl_ctx* ctx, void* destination, const char* destination_space,
+                  const void* source, const char* source_space, size_t bytes);
+  /// an event that fires when the queue has passed this point
+  void* (*record)(void* queue);
+  /// later work of the queue starts after the event
+  void (*wait)(void* queue, void* event);
+  /// blocks the calling host thread until the event has fired
+  void (*synchronize)(void* event);
+  /// legal while waits for it are still enqueued
+  void (*event_destroy)(void* event);
+  /// 1 when the event has fired; never blocks
+  int32_t (*query)(void* event);
+  // Devices with machine code of their own; NULL: launch calls host functions. `reason` takes words
+  // when the status is not SL_OK.
+  int32_t (*load)(int32_t device, const sl_device_code* code, void** kernel, char* reason,
+                  size_t reason_bytes);
+  void (*unload)(void* kernel);
+  /// Enqueues `kernel`; arguments[i] is the address of its i-th argument, read before this returns.
+  int32_t (*start)(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid,
+                   void* const* arguments);
+  /// A queue over one that the caller has; queue_destroy leaves that alone. NULL: there is no such
+  /// thing.
+  void* (*queue_adopt)(int32_t device, void* native);
+  int32_t independent;  ///< 1: nothing that is enqueued touches its sl_ctx
+  // What is NULL below the device does not have.
+  /// Number of the order in which `queue` runs its work: two queues have the same one only where
+  /// they are one and the same, and no later queue gets it again. 0: it has none.
+  uint64_t (*queue_order)(void* queue);
+  /// 1: what is enqueued now does not run but becomes part of a graph that the caller captures.
+  int32_t (*queue_captured)(void* queue);
+  /// Makes an event of this device's fire when the queue has passed this point, and not at the one
+  /// before; 0: it could not.
+  int32_t (*record_again)(void* queue, void* event);
+  /// Blocks until everything that was enqueued on any queue of the device has run.
+  void (*finish)(int32_t device);
+  // A whole run as one launch: a queue that gathers what is started and copied on it, for
+  // `queue_destroy` to destroy. One run at a time: graph_begin says on which queue it will be
+  // launched, graph_launch launches it there. A copy to the host launches what the run has
+  // gathered, which then gathers no more.
+  void* (*graph_create)(int32_t device);
+  int32_t (*graph_begin)(void* graph, sl_ctx* ctx, void* queue);
+  int32_t (*graph_launch)(void* graph, sl_ctx* ctx);
+  /// Launches on `queue` what the last run gathered and launched: 1. 0: that is not known any more,
+  /// and the run has to gather it.
+  int32_t (*graph_again)(void* graph, sl_ctx* ctx, void* queue);
+  /// Why the device of this number cannot be used, in words that live as long as the process; NULL:
+  /// it can.
+  const char* (*missing)(int32_t device);
+  /// What is enqueued on a graph from here is step `number` of its run, behind the steps `after`
+  /// (queue.h: sl_queue_step).
+  void (*graph_step)(void* graph, int32_t number, const int32_t* after, int32_t count);
+} sl_device_desc;
+
+/// What `straightline_backend_v1` of a shared library returns, and what built-in backends hand to
+/// the registry.
+typedef struct sl_backend_desc {
+  uint64_t size;
+  uint32_t abi_version;
+  const char* name;
+  const sl_kernel_desc* kernels;
+  int32_t kernel_count;
+  const sl_device_desc* device;  ///< NULL: runs in host memory on the caller's team
+  /// name of the backend on whose device's queues its kernels run; NULL: its own
+  const char* runs_on;
+  uint64_t kernel_stride;  ///< bytes from one kernel to the next; 0: the size of the first one
+} sl_backend_desc;
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // STRAIGHTLINE_FIRST_VERSION_KERNEL_H

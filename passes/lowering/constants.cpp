@@ -19,22 +19,24 @@ namespace {
 constexpr llvm::StringLiteral kReadAsMemory = "read as memory by an op that is not elementwise";
 
 /// Fusions and index arithmetic print equal elements as literals; anything else reads memory.
-bool readAsMemory(Value tensor) {
-  return llvm::any_of(tensor.getUsers(), [](Operation* user) {
+bool readAsMemory(Value tensor, const LoweringContext& context) {
+  return llvm::any_of(tensor.getUsers(), [&](Operation* user) {
     if (user->hasTrait<op::View>()) {
-      return readAsMemory(user->getResult(0));
+      return readAsMemory(user->getResult(0), context);
     }
     if (llvm::isa<op::ElementwiseOpInterface>(user)) {
       return false;  // outside a fusion: index arithmetic
     }
-    auto fusion = llvm::dyn_cast<op::FusionOp>(user);
-    return !fusion || (fusion.getFamily() != "pointwise" && fusion.getFamily() != "row_reduction");
+    const Rule* rule = context.ruleOf(user);
+    return !rule || !rule->readsLiterals;
   });
 }
 
 }  // namespace
 
-bool isLiteralOnly(Operation* op) { return splatOf(op) && !readAsMemory(op->getResult(0)); }
+bool isLiteralOnly(Operation* op, const LoweringContext& context) {
+  return splatOf(op) && !readAsMemory(op->getResult(0), context);
+}
 
 bool isWrittenByLoops(Value tensor) {
   auto full = tensor.getDefiningOp<op::FullOp>();
@@ -137,7 +139,7 @@ LogicalResult declareGenerated(Op op, LoweringContext& context) {
 
 template <typename Op>
 LogicalResult lowerGenerated(Op op, LoweringContext& context) {
-  return isLiteralOnly(op) ? success() : declareGenerated(op, context);
+  return isLiteralOnly(op, context) ? success() : declareGenerated(op, context);
 }
 
 template <typename Op>

@@ -8,7 +8,7 @@ namespace straightline::lowering {
 
 /// Whether the op is a `full`, a literal of equal elements or a view of one, and its users print
 /// the element as a literal: it needs no storage.
-bool isLiteralOnly(mlir::Operation* op);
+bool isLiteralOnly(mlir::Operation* op, const LoweringContext& context);
 /// Whether a full has no storage: each loop that begins with it writes it where it carries it.
 bool isWrittenByLoops(mlir::Value tensor);
 /// Writes the elements of a full or an iota to `place`.

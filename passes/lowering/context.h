@@ -134,6 +134,8 @@ class LoweringContext : public Sizes {
 
   // --- ops and regions (context.cpp)
 
+  /// Null where there is none.
+  const Rule* ruleOf(mlir::Operation* op) const { return rules_.find(op); }
   mlir::LogicalResult lowerOp(mlir::Operation* op);
   /// The ops of a block but its terminator and what prepare has.
   mlir::LogicalResult lowerBlock(mlir::Block& block);

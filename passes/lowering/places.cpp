@@ -48,10 +48,8 @@ bool LoweringContext::isSafeInPlace(Value tensor, Value storage) {
         continue;
       }
       if (ancestor == writer) {
-        auto fusion = llvm::dyn_cast<op::FusionOp>(writer);
-        const bool sameElement =
-            fusion && fusion.getFamily() == "pointwise" && old.getType() == tensor.getType();
         const Rule* rule = rules_.find(writer);
+        const bool sameElement = rule && rule->isElementwise && old.getType() == tensor.getType();
         const bool updates = rule && rule->updatesFirstOperand && writer->getOperand(0) == old &&
                              !llvm::is_contained(llvm::drop_begin(writer->getOperands()), old);
         if (sameElement || updates) {
@@ -98,38 +96,15 @@ Value LoweringContext::wantedPlace(Value tensor) {
   return {};
 }
 
-/// A reduction over other dims than the last is one over the last ones of a permuted tensor,
-/// permuted back: what it makes lies as its readers see it, and so in the order in which it is
-/// read. Empty for anything else.
-static llvm::SmallVector<int64_t> orderBeforePermute(Value tensor) {
-  auto fusion = tensor.getDefiningOp<op::FusionOp>();
-  if (!fusion || fusion.getFamily() != "row_reduction" || tensor.use_empty()) {
-    return {};
-  }
-  auto back = llvm::dyn_cast<op::PermuteOp>(*tensor.getUsers().begin());
-  const bool oneOrder = back && llvm::all_of(tensor.getUsers(), [&](Operation* user) {
-                          auto permute = llvm::dyn_cast<op::PermuteOp>(user);
-                          return permute && permute.getDims() == back.getDims();
-                        });
-  const bool undoes =
-      oneOrder && llvm::any_of(fusion.getInputs(), [&](Value input) {
-        auto there = input.getDefiningOp<op::PermuteOp>();
-        return there && there.getDims().size() == back.getDims().size() &&
-               llvm::all_of(llvm::enumerate(back.getDims()), [&](auto dim) {
-                 return there.getDims()[dim.value()] == static_cast<int64_t>(dim.index());
-               });
-      });
-  return undoes ? llvm::to_vector(back.getDims()) : llvm::SmallVector<int64_t>();
-}
-
 /// Memory of a value's own, in the layout that assign_layouts chose or that its readers prefer.
 Value LoweringContext::allocate(Value tensor) {
   const Exprs extents = extentsOf(tensor);
   mlir::Type element = elementType(tensor);
   Operation* op = tensor.getDefiningOp();
   auto layout = op ? op->getAttrOfType<mlir::DictionaryAttr>("op.layout") : mlir::DictionaryAttr();
+  const Rule* rule = op ? rules_.find(op) : nullptr;
   const llvm::SmallVector<int64_t> before =
-      layout ? llvm::SmallVector<int64_t>() : orderBeforePermute(tensor);
+      !layout && rule && rule->order ? rule->order(tensor) : llvm::SmallVector<int64_t>();
   if (!layout && before.empty()) {
     return slot(contiguousType(extents, element));
   }

@@ -91,6 +91,10 @@ LogicalResult lowerPointwise(op::FusionOp fusion, LoweringContext& context) {
 
 }  // namespace
 
-void registerPointwiseRules(RuleSet& rules) { rules.addFamily("pointwise", lowerPointwise); }
+void registerPointwiseRules(RuleSet& rules) {
+  Rule& rule = rules.addFamily("pointwise", lowerPointwise);
+  rule.isElementwise = true;
+  rule.readsLiterals = true;
+}
 
 }  // namespace straightline::lowering

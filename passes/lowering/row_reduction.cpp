@@ -493,6 +493,30 @@ class RowReduction {
   int64_t columns_ = 0;  ///< lanes along rows; 0: as the template chooses
 };
 
+/// A reduction over other dims than the last is one over the last ones of a permuted tensor,
+/// permuted back: what it makes lies as its readers see it, and so in the order in which it is
+/// read. Empty for anything else.
+llvm::SmallVector<int64_t> orderBeforePermute(Value tensor) {
+  auto fusion = tensor.getDefiningOp<op::FusionOp>();
+  if (tensor.use_empty()) {
+    return {};
+  }
+  auto back = llvm::dyn_cast<op::PermuteOp>(*tensor.getUsers().begin());
+  const bool oneOrder = back && llvm::all_of(tensor.getUsers(), [&](Operation* user) {
+                          auto permute = llvm::dyn_cast<op::PermuteOp>(user);
+                          return permute && permute.getDims() == back.getDims();
+                        });
+  const bool undoes =
+      oneOrder && llvm::any_of(fusion.getInputs(), [&](Value input) {
+        auto there = input.getDefiningOp<op::PermuteOp>();
+        return there && there.getDims().size() == back.getDims().size() &&
+               llvm::all_of(llvm::enumerate(back.getDims()), [&](auto dim) {
+                 return there.getDims()[dim.value()] == static_cast<int64_t>(dim.index());
+               });
+      });
+  return undoes ? llvm::to_vector(back.getDims()) : llvm::SmallVector<int64_t>();
+}
+
 LogicalResult lowerRowReduction(op::FusionOp fusion, LoweringContext& context) {
   return RowReduction(context, fusion).lower();
 }
@@ -500,7 +524,9 @@ LogicalResult lowerRowReduction(op::FusionOp fusion, LoweringContext& context) {
 }  // namespace
 
 void registerRowReductionRules(RuleSet& rules) {
-  rules.addFamily("row_reduction", lowerRowReduction);
+  Rule& rule = rules.addFamily("row_reduction", lowerRowReduction);
+  rule.readsLiterals = true;
+  rule.order = orderBeforePermute;
 }
 
 }  // namespace straightline::lowering

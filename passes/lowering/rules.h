@@ -35,6 +35,14 @@ struct Rule {
   /// The result is operand 0 with some elements replaced: it may be written in its storage, where
   /// no later op reads the old value.
   bool updatesFirstOperand = false;
+  /// Each element of a result is computed from the same element of the operands that have its type:
+  /// it may be written over such an operand.
+  bool isElementwise = false;
+  /// Operands whose elements are all equal are printed as literals: they need no storage.
+  bool readsLiterals = false;
+  /// The dims of a result, outermost first, in the order in which it is to lie where no user has a
+  /// place for it. Null or empty: row-major.
+  std::function<llvm::SmallVector<int64_t>(mlir::Value)> order;
 };
 
 class RuleSet {

@@ -42,7 +42,7 @@ Value reshapedCopy(op::ReshapeOp op, Value base, const Exprs& extents, LoweringC
 }
 
 LogicalResult lowerReshape(op::ReshapeOp reshape, LoweringContext& context) {
-  if (isLiteralOnly(reshape)) {
+  if (isLiteralOnly(reshape, context)) {
     return success();
   }
   Value base = context.bufferOf(reshape.getX());
@@ -69,7 +69,7 @@ template <typename Op>
 LogicalResult lowerStrided(
     Op op, LoweringContext& context,
     llvm::function_ref<Geometry(const Exprs&, const Exprs&, const Exprs&)> geometry) {
-  if (isLiteralOnly(op)) {
+  if (isLiteralOnly(op, context)) {
     return success();
   }
   Value base = context.bufferOf(op.getX());

@@ -31,6 +31,12 @@ class Stop:
     inputs: Callable[[], Mapping[str, Any] | tuple[Any, ...]]
 
 
+def picture(size: int, rows: int = 1) -> torch.Tensor:
+    """Random images with forms as large as a seventh of them: of mere noise nothing is left behind a pool over all of it."""
+    forms = torch.nn.functional.interpolate(torch.randn(rows, 3, 7, 7), size=(size, size), mode="bilinear")
+    return 1.5 * forms + 0.5 * torch.randn(rows, 3, size, size)
+
+
 def declare_torchvision_ops() -> None:
     """Lets torchvision import where its compiled ops cannot be loaded, as PyPI's cannot beside a torch without CUDA.
 

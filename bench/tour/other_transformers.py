@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.tour.models import Stop
+from bench.tour.models import Stop, picture
 from bench.tour.text_models import made, tokens
 
 _SEEING = {
@@ -27,7 +27,7 @@ _HEARING = {
 
 
 def _image(size: int = 112, rows: int = 1) -> dict[str, Tensor]:
-    return {"pixel_values": torch.randn(rows, 3, size, size)}
+    return {"pixel_values": picture(size, rows)}
 
 
 def _wave() -> dict[str, Tensor]:

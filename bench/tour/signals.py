@@ -49,9 +49,17 @@ def _scales(module: nn.Module) -> bool:
 def rescale(model: nn.Module, call: Callable[[nn.Module], Any]) -> int:
     """Scales weights so that each layer's result has a deviation of one for this call; returns how many were scaled.
 
-    A weight that several layers share is scaled for the first that runs.
+    A weight that several layers share is scaled for the first that runs. Batch norms get the statistics of what they see, as
+    training gives them: with others a mean that all inputs have in common hides what differs.
     """
     done: set[int] = set()
+
+    def seen(module: nn.Module, args: Any) -> None:
+        x = args[0]
+        dims = [d for d in range(x.dim()) if d != 1]
+        if module.running_mean is not None and x.numel() > 8 * x.shape[1]:
+            module.running_mean.copy_(x.float().mean(dims))
+            module.running_var.copy_(x.float().var(dims).clamp_min(1e-6))
 
     def hook(module: nn.Module, args: Any, result: Any) -> Any:
         weight = module.weight
@@ -67,6 +75,8 @@ def rescale(model: nn.Module, call: Callable[[nn.Module], Any]) -> int:
         return result / deviation
 
     handles = [module.register_forward_hook(hook) for module in model.modules() if _scales(module)]
+    norms = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+    handles += [module.register_forward_pre_hook(seen) for module in model.modules() if isinstance(module, norms)]
     try:
         call(model)
     finally:

@@ -94,7 +94,16 @@ STOPS = (
     _encoder("mobilebert", "MobileBertModel", embedding_size=64, true_hidden_size=64, intra_bottleneck_size=64),
     _encoder("squeezebert", "SqueezeBertModel", embedding_size=256),
     _encoder("convbert", "ConvBertModel", embedding_size=64),
-    _encoder("nystromformer", "NystromformerModel", num_landmarks=16, segment_means_seq_len=32),
+    _stop(
+        "nystromformer",
+        "NystromformerModel",
+        {
+            **_BASE,
+            "num_landmarks": 16,
+            "segment_means_seq_len": 32,
+        },
+        functools.partial(_text, padded=False),
+    ),
     _stop("fnet", "FNetModel", {**_BASE, "tpu_short_seq_length": 32}, functools.partial(_text, padded=False)),
     _encoder("modernbert", "ModernBertModel", pad_token_id=0, local_attention=16),
     _encoder("esm", "EsmModel", position_embedding_type="rotary", pad_token_id=0, mask_token_id=4),

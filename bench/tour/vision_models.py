@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.tour.models import Stop, declare_torchvision_ops
+from bench.tour.models import Stop, declare_torchvision_ops, picture
 
 
 def _torchvision_model(name: str, options: dict[str, Any]) -> nn.Module:
@@ -27,7 +27,7 @@ def _timm_model(name: str, options: dict[str, Any]) -> nn.Module:
 
 
 def _image(size: int) -> tuple[Tensor, ...]:
-    return (torch.randn(1, 3, size, size),)
+    return (picture(size),)
 
 
 def _torchvision(name: str, size: int = 224, **options: Any) -> Stop:
@@ -67,7 +67,7 @@ STOPS = (
     Stop("tv_r3d_18", "torchvision", functools.partial(_torchvision_model, "r3d_18", {}), lambda: (torch.randn(1, 3, 8, 64, 64),)),
     Stop(
         "tv_raft_small", "torchvision", functools.partial(_torchvision_model, "raft_small", {}),
-        lambda: (torch.randn(1, 3, 128, 128), torch.randn(1, 3, 128, 128)),
+        lambda: (picture(128), picture(128)),
     ),
     _timm("mixer_s32_224"),
     _timm("resmlp_12_224"),

@@ -205,7 +205,16 @@ class Batch:
     flag: bool
 
 
-def test_trees(make: Maker, x: torch.Tensor) -> None:
+def _trees(v: torch.Tensor) -> tuple[Any, ...]:
+    return (
+        Pair(v, 2 * v),
+        {"k": [3 * v, None], "m": (4 * v, 7)},
+        Batch(OrderedDict(t=(5 * v, 6 * v)), True),
+    )
+
+
+def _of_trees(make: Maker, x: torch.Tensor) -> Any:
+    """A function of the trees of `_trees`, compiled for them."""
     program = Program(
         [Buffer("INPUT", n, (2, 3)) for n in "abcdef"] + [Buffer("OUTPUT", "s", (2, 3)), Buffer("OUTPUT", "d", (2, 3))],
         [(6, 6), (7, 7)],
@@ -216,25 +225,25 @@ def test_trees(make: Maker, x: torch.Tensor) -> None:
     def function(pair: Any, data: Any, batch: Any, scale: float = 2.0, *, mode: str = "sum") -> Any:
         return None
 
-    def arguments(v: torch.Tensor) -> tuple[Any, ...]:
-        return (
-            Pair(v, 2 * v),
-            {"k": [3 * v, None], "m": (4 * v, 7)},
-            Batch(OrderedDict(t=(5 * v, 6 * v)), True),
-        )
-
     result = {"sum": torch.empty(0), "more": [None, Pair(torch.empty(0), 3)]}
-    fn = make(program, function, arguments(x), {"mode": "sum"}, result=result)
-    got = fn(*arguments(x), mode="sum")
+    return make(program, function, _trees(x), {"mode": "sum"}, result=result)
+
+
+def test_trees(make: Maker, x: torch.Tensor) -> None:
+    fn = _of_trees(make, x)
+    got = fn(*_trees(x), mode="sum")
     assert torch.equal(got["sum"], 21 * x) and type(got["more"][1]) is Pair
     assert torch.equal(got["more"][1].first, -x) and got["more"][0] is None and got["more"][1].second == 3
     assert list(got) == ["sum", "more"]
     out = {"sum": torch.empty(2, 3), "more": [None, Pair(None, 3)]}
-    again = fn(*arguments(x), 2.0, out=out)
+    again = fn(*_trees(x), 2.0, out=out)
     assert again["sum"] is out["sum"] and torch.equal(out["sum"], 21 * x)
     assert torch.equal(again["more"][1].first, -x)
 
-    pair, data, batch = arguments(x)
+
+def test_trees_that_differ(make: Maker, x: torch.Tensor) -> None:
+    fn = _of_trees(make, x)
+    pair, data, batch = _trees(x)
     bad: list[tuple[tuple[Any, ...], dict[str, Any], str, type]] = [
         (
             (tuple(pair), data, batch),
@@ -300,7 +309,7 @@ def test_trees(make: Maker, x: torch.Tensor) -> None:
         with pytest.raises(errors.GuardError, match=words) as caught:
             fn(*args, **kwargs)
         assert isinstance(caught.value, kind)
-    assert torch.equal(fn(*arguments(x))["sum"], 21 * x)
+    assert torch.equal(fn(*_trees(x))["sum"], 21 * x)
 
 
 def test_registered_node(make: Maker, x: torch.Tensor) -> None:

@@ -6,6 +6,7 @@
 // (op.choices, by the key that is recorded as op.choice) comes before the cost. With `list` the
 // module gets op.candidates: what there is to measure. A fusion that no kernel takes is an error;
 // all are reported before the pass fails.
+#include "dialect/error_kind.h"
 #include "dialect/op/op_dialect.h"
 #include "llvm/ADT/StringSet.h"
 #include "passes/contraction_problem.h"
@@ -27,8 +28,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     bool failedHere = false;
     const std::optional<uint32_t> properties = propertiesNamed(avoid);
     if (!properties) {
-      getOperation().emitError() << "select-kernels: invalid: avoid is '" << avoid.getValue()
-                                 << "', valid are " << propertyNames();
+      emitUserError(getOperation()) << "select-kernels: avoid is '" << avoid.getValue()
+                                    << "', valid are " << propertyNames();
       return signalPassFailure();
     }
     avoided_ = *properties;

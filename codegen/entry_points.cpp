@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/entry_points.h"
 
+#include "dialect/kernel/graph_attributes.h"
+
 #include "codegen/cpp_text.h"
 #include "codegen/external_calls.h"
 #include "codegen/scalar_printer.h"
@@ -262,6 +264,10 @@ llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry) {
 bool canFail(const EntryPoint& entry) {
   return entry.kind == SL_ENTRY_PLAN ||
          (entry.kind != SL_ENTRY_SCALAR && kernel::canFail(entry.op));
+}
+
+bool isApart(const EntryPoint& entry) {
+  return entry.kind == SL_ENTRY_EXTERNAL && entry.op->hasAttr(kernel::kApartAttr);
 }
 
 std::string imageName(const EntryPoint& entry) { return entry.name + "_image"; }

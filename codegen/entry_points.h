@@ -57,6 +57,8 @@ llvm::SmallVector<EntryArgument> argumentsOf(const EntryPoint& entry);
 /// Names of the run-time scalars of a kernel or an external entry.
 llvm::SmallVector<mlir::StringAttr> scalarNamesOf(const EntryPoint& entry);
 bool canFail(const EntryPoint& entry);
+/// Whether its work is never part of a graph (kernel.apart).
+bool isApart(const EntryPoint& entry);
 /// Symbol of the machine code of a kernel that runs on a device (an sl_device_image).
 std::string imageName(const EntryPoint& entry);
 

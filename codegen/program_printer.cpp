@@ -257,7 +257,8 @@ class Printer final : public StatementPrinter {
   }
 
   void printEnqueue(const EntryCall& call) {
-    externals_.insert("sl_queue_launch");
+    const std::string enqueue = isApart(call.entry) ? "sl_queue_call" : "sl_queue_launch";
+    externals_.insert(enqueue);
     printGuarded(true, [&] {
       llvm::SmallVector<std::string> pointers;
       if (call.handle) {
@@ -270,7 +271,7 @@ class Printer final : public StatementPrinter {
       const llvm::SmallVector<std::string> scalars = scalarsOf(call);
       printArray("void* const", "pointers", pointers);
       printArray("const int64_t", "scalars", scalars);
-      writer_.call("sl_queue_launch(",
+      writer_.call(enqueue + "(",
                    {"ctx", queueText(call.queue), "thunk_" + call.entry.name,
                     pointers.empty() ? "nullptr" : "pointers", std::to_string(pointers.size()),
                     scalars.empty() ? "nullptr" : "scalars", std::to_string(scalars.size())},

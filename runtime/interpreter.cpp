@@ -245,8 +245,9 @@ class Interpreter {
       const bool alone = s.team == 1 || entry.kind == SL_ENTRY_PLAN;
       sl_queue_run(ctx_, io_.queues[0], entry.thunk, pointers_.data(), numbers_.data(), alone);
     } else {
-      sl_queue_launch(ctx_, io_.queues[s.queue], entry.thunk, pointers_.data(),
-                      entry.argument_count, numbers_.data(), s.scalar_count);
+      const auto enqueue = sl_entry_is_apart(&entry) ? sl_queue_call : sl_queue_launch;
+      enqueue(ctx_, io_.queues[s.queue], entry.thunk, pointers_.data(), entry.argument_count,
+              numbers_.data(), s.scalar_count);
     }
     return !entry.can_fail || !failedAt(i);
   }

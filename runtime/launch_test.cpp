@@ -152,6 +152,19 @@ const sl_device_desc kDevice = {sizeof(sl_device_desc),
                                 graphStep};
 const sl_backend_desc kBackend = {
     sizeof(sl_backend_desc), SL_KERNEL_ABI_VERSION, "launching", nullptr, 0, &kDevice};
+/// Its work is the host's, whatever the queue.
+const sl_backend_desc kTail = {
+    sizeof(sl_backend_desc), SL_KERNEL_ABI_VERSION, "launching_tail", nullptr, 0, nullptr};
+
+void apart(sl_ctx*, sl_team, void* const*, const int64_t*) { note("apart"); }
+
+/// A kernel, something that is no part of a graph, and the kernel again.
+int32_t runAround(sl_ctx* ctx, sl_team, const sl_bindings* io) {
+  const sl_grid grid = {sizeof(sl_grid), io->extents[0], 64, 0};
+  sl_queue_start(ctx, io->queues[1], io->kernels[0], &grid, nullptr);
+  sl_queue_call(ctx, io->queues[1], apart, nullptr, 0, nullptr, 0);
+  return sl_queue_start(ctx, io->queues[1], io->kernels[0], &grid, nullptr);
+}
 
 /// One kernel; the number of its blocks is the first extent, the arena has as many KiB.
 int32_t runOne(sl_ctx* ctx, sl_team, const sl_bindings* io) {
@@ -169,6 +182,7 @@ class Launch : public ::testing::Test {
   static void SetUpTestSuite() {
     sl_message message;
     ASSERT_EQ(SL_OK, sl_backend_register(&kBackend, &message)) << message.text;
+    ASSERT_EQ(SL_OK, sl_backend_register(&kTail, &message)) << message.text;
   }
   void SetUp() override { notes() = {}; }
   void TearDown() override {
@@ -191,7 +205,7 @@ class Launch : public ::testing::Test {
       builder.arena(space, builder.constant(0));
     }
     builder.arena(0, builder.constant(hostArena));
-    sl_program_desc* desc = builder.build(runOne);
+    sl_program_desc* desc = builder.build(body);
     const_cast<sl_statement*>(desc->statements)->queue = 1;
     code.blocks = builder.symbol(blocks);
     if (kind == SL_STATEMENT_CALL) {
@@ -230,6 +244,7 @@ class Launch : public ::testing::Test {
   sl_entry entry = {sizeof(sl_entry), "kernel", "launching", SL_ENTRY_KERNEL, 1,    nullptr, 0,
                     nullptr,          0,        0,           nullptr,         &code};
   DescriptionBuilder builder;
+  sl_entry_fn body = runOne;
   std::vector<sl_queue*> queues;
   sl_program* program = nullptr;
   sl_weights* weights = nullptr;
@@ -623,6 +638,26 @@ TEST_F(Launch, WhatCannotBeAGraphSaysWhy) {
       "the program cannot be launched as a graph: mul at model.py:3 is control flow that depends "
       "on data",
       said);
+}
+
+TEST_F(Launch, ACallThatIsNoPartOfAGraphStandsBetweenTwo) {
+  entry.backend = "launching_tail";
+  body = runAround;
+  make(true, SL_STATEMENT_CALL);
+  sl_message message;
+  EXPECT_EQ(0, sl_program_graph_nodes(program, &message)) << "the call is no node";
+  EXPECT_EQ(2, sl_program_graph_parts(program));
+}
+
+TEST_F(Launch, ACallThatIsNoPartOfAGraphIsMadeWhereItStands) {
+  body = runAround;
+  make(true);
+  EXPECT_EQ(1, sl_program_graph_parts(program));
+  EXPECT_EQ("start x2 on 5, call on 5, apart, start x2 on 5", run(stream(5), 2));
+  EXPECT_EQ(
+      "graph, begin for 6, start x2 on 100, launch, call on 6, apart, graph, begin for 6, start x2 "
+      "on 101, launch, record on 6",
+      run(stream(6), 2, SL_LAUNCH_GRAPH));
 }
 
 TEST_F(Launch, AProgramOfTheHostHasNoGraph) {

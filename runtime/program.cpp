@@ -9,6 +9,7 @@
 #include "expression.h"
 #include "message_writer.h"
 #include "registry.h"
+#include "straightline/abi/queue.h"
 
 namespace straightline {
 namespace {
@@ -42,15 +43,31 @@ bool findDevices(sl_program* program, sl_message* message) {
   return true;
 }
 
-/// Why a statement of run cannot be part of a graph; null: it can, or does nothing on the device.
+/// What a statement of run calls; null: nothing, or something that the program does not have.
+const sl_entry* entryOf(const sl_program_desc& desc, const sl_statement& statement) {
+  const auto* end = desc.entries + desc.entry_count;
+  const auto* found = std::find_if(desc.entries, end, [&](const sl_entry& entry) {
+    return std::strcmp(entry.name, statement.entry) == 0;
+  });
+  return found == end ? nullptr : found;
+}
+
+/// Whether a call on a device's queue divides a run into parts: before it, and behind it.
+bool isApart(const sl_program& program, const sl_statement& statement) {
+  const bool onDevice = program.queueDevices[static_cast<size_t>(statement.queue)] != nullptr;
+  const sl_entry* entry =
+      onDevice && statement.kind == SL_STATEMENT_CALL ? entryOf(*program.desc, statement) : nullptr;
+  return entry && sl_entry_is_apart(entry) != 0;
+}
+
+/// Why a statement of run cannot be part of a graph; null: it can, does nothing on the device, or
+/// stands between two parts of one.
 const char* whyNoNode(const sl_program& program, const sl_statement& statement) {
   const sl_program_desc& desc = *program.desc;
   switch (static_cast<sl_statement_kind>(statement.kind)) {
     case SL_STATEMENT_LAUNCH:
-      for (int32_t i = 0; i < desc.entry_count; ++i) {
-        if (std::strcmp(desc.entries[i].name, statement.entry) == 0 && desc.entries[i].code) {
-          return nullptr;
-        }
+      if (const sl_entry* entry = entryOf(desc, statement); entry && entry->code) {
+        return nullptr;
       }
       return " runs on the host";
     case SL_STATEMENT_COPY:
@@ -67,12 +84,6 @@ const char* whyNoNode(const sl_program& program, const sl_statement& statement) 
     case SL_STATEMENT_RETURN:
       return nullptr;
     case SL_STATEMENT_CALL:
-      for (int32_t i = 0; i < desc.entry_count; ++i) {
-        if (std::strcmp(desc.entries[i].name, statement.entry) == 0 &&
-            std::strcmp(desc.entries[i].backend, "aten") == 0) {
-          return " is done by torch, which puts its work on the current stream by itself";
-        }
-      }
       return program.queueDevices[static_cast<size_t>(statement.queue)] ? nullptr
                                                                         : " runs on the host";
     case SL_STATEMENT_ALLOC:
@@ -160,7 +171,7 @@ void planGraph(sl_program* program) {
         std::string("program '") + desc.name + "' has no queue of a device that takes graphs";
     return;
   }
-  int32_t nodes = 0;
+  int32_t nodes = 0, parts = 1;
   for (int32_t i = 0; i < desc.statement_count; ++i) {
     const sl_statement& statement = desc.statements[i];
     if (statement.phase != 1) {
@@ -172,7 +183,9 @@ void planGraph(sl_program* program) {
                             statement.source + reason;
       return;
     }
-    nodes += statement.queue == static_cast<int32_t>(queue);
+    const bool apart = isApart(*program, statement);
+    parts += apart ? 1 : 0;
+    nodes += !apart && statement.queue == static_cast<int32_t>(queue);
   }
   if (!queue) {
     program->whyNoGraph = std::string("program '") + desc.name +
@@ -180,6 +193,7 @@ void planGraph(sl_program* program) {
     return;
   }
   program->graphNodes = nodes;
+  program->graphParts = parts;
 }
 
 }  // namespace
@@ -273,6 +287,8 @@ void sl_program_release(sl_program* program) {
     release(user);
   }
 }
+
+int32_t sl_program_graph_parts(const sl_program* program) { return program->graphParts; }
 
 int32_t sl_program_graph_nodes(const sl_program* program, sl_message* message) {
   if (program->graphNodes < 0) {

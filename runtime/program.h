@@ -39,6 +39,8 @@ struct sl_program {
   size_t orderedQueue = 0;
   /// nodes of a run as a graph; -1: `whyNoGraph`
   int32_t graphNodes = -1;
+  /// graphs that a run is launched as, at most: one more than calls that stand between two
+  int32_t graphParts = 1;
   std::string whyNoGraph;
   /// `orderedQueue`'s device has an arena to guard
   bool deviceArena = false;

@@ -44,11 +44,29 @@ bool openDeviceQueue(const sl_device_desc* device, int32_t number, sl_queue* que
   return queue->handle != nullptr;
 }
 
-void closeDeviceQueue(sl_queue* queue) {
-  if (queue->handle) {
-    queue->device->queue_destroy(queue->handle);
-    queue->handle = nullptr;
+int32_t beginPart(sl_queue* queue, size_t part, sl_ctx* ctx) {
+  if (part == queue->parts.size()) {
+    queue->parts.push_back(queue->device->graph_create(queue->number));
+    if (!queue->parts.back()) {
+      queue->parts.pop_back();
+      sl_fail_text(ctx, SL_DEVICE_ERROR, "no graph could be made");
+      return SL_DEVICE_ERROR;
+    }
   }
+  queue->part = part;
+  queue->handle = queue->parts[part];
+  return queue->device->graph_begin(queue->handle, ctx, queue->target);
+}
+
+void closeDeviceQueue(sl_queue* queue) {
+  for (void* part : queue->parts) {
+    queue->device->queue_destroy(part);
+  }
+  if (queue->handle && queue->parts.empty()) {
+    queue->device->queue_destroy(queue->handle);
+  }
+  queue->parts.clear();
+  queue->handle = nullptr;
 }
 
 }  // namespace straightline
@@ -172,6 +190,27 @@ int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const
   }
   entry(ctx, sl_team{nullptr, 0, 1}, pointers, scalars);
   return __atomic_load_n(&ctx->status, __ATOMIC_ACQUIRE);
+}
+
+int32_t sl_queue_call(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
+                      int32_t pointer_count, const int64_t* scalars, int32_t scalar_count) {
+  auto* q = static_cast<sl_queue*>(queue);
+  if (!q->gathers) {
+    return sl_queue_launch(ctx, queue, entry, pointers, pointer_count, scalars, scalar_count);
+  }
+  const sl_device_desc* device = q->device;
+  int32_t status = device->graph_launch(q->handle, ctx);
+  if (status == SL_OK) {
+    status = device->launch(q->target, ctx, reinterpret_cast<void*>(entry), pointers, pointer_count,
+                            scalars, scalar_count);
+  }
+  return status == SL_OK ? straightline::beginPart(q, q->part + 1, ctx) : status;
+}
+
+int32_t sl_entry_is_apart(const sl_entry* entry) {
+  const sl_backend_desc* backend =
+      entry->kind == SL_ENTRY_EXTERNAL ? straightline::findBackend(entry->backend) : nullptr;
+  return backend && !backend->device && !backend->runs_on;
 }
 
 int32_t sl_queue_start(sl_ctx* ctx, void* queue, void* kernel, const sl_grid* grid,

@@ -2,6 +2,8 @@
 #ifndef STRAIGHTLINE_RUNTIME_QUEUE_H
 #define STRAIGHTLINE_RUNTIME_QUEUE_H
 
+#include <vector>
+
 #include "straightline/abi/queue.h"
 #include "straightline/abi/straightline.h"
 #include "team.h"
@@ -14,12 +16,20 @@ struct sl_queue {
   int32_t number = 0;      ///< of the device
   /// what is started on it becomes nodes of a graph, launches without blocks too
   bool gathers = false;
+  // Of a queue that gathers: a call that is no part of a graph (sl_queue_call) ends one part of the
+  // run and begins the next.
+  std::vector<void*> parts{};  ///< a graph each, owned; `handle` is the one that gathers now
+  size_t part = 0;             ///< which one that is
+  void* target = nullptr;      ///< the device's queue on which the run is launched
 };
 
 namespace straightline {
 
 /// Creates a queue of device `number` of a kind into `queue`; false when the device cannot.
 bool openDeviceQueue(const sl_device_desc* device, int32_t number, sl_queue* queue);
+/// Lets a queue that gathers begin part `part` of its run, for which there is a graph or one is
+/// made. Returns sl_status; a failure is in `ctx` as well.
+int32_t beginPart(sl_queue* queue, size_t part, sl_ctx* ctx);
 /// Waits for what is enqueued. Legal on a queue that was never opened.
 void closeDeviceQueue(sl_queue* queue);
 

@@ -217,6 +217,7 @@ const Symbol kSymbols[] = {
     SL_SYMBOL(sl_queue_forget), SL_SYMBOL(memcpy),          SL_SYMBOL(memset),
     SL_SYMBOL(memmove),         SL_SYMBOL(memcmp),          SL_SYMBOL(sl_alloc),
     SL_SYMBOL(sl_free),         SL_SYMBOL(sl_queue_start),  SL_SYMBOL(sl_queue_step),
+    SL_SYMBOL(sl_queue_call),
 };
 #undef SL_SYMBOL
 

@@ -317,19 +317,18 @@ int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team,
   }
   graph->run = ++frame->graphs.runs;
   graph->isLaunched = false;
-  if (isKnown && !executor && !ctx->profile && device->graph_again &&
+  // What stands between two parts has to be called.
+  const bool isOnePart = graph->queue.part == 0;
+  if (isKnown && isOnePart && !executor && !ctx->profile && device->graph_again &&
       device->graph_again(graph->queue.handle, ctx, target->handle)) {
     graph->isLaunched = ctx->status == SL_OK;
     return ctx->status;
   }
-  if (!graph->queue.handle) {
-    graph->queue = {nullptr, device, device->graph_create(program.device), program.device, true};
-    if (!graph->queue.handle) {
-      sl_fail_text(ctx, SL_DEVICE_ERROR, "no graph could be made");
-      return SL_DEVICE_ERROR;
-    }
-  }
-  if (const int32_t status = device->graph_begin(graph->queue.handle, ctx, target->handle)) {
+  graph->queue.device = device;
+  graph->queue.number = program.device;
+  graph->queue.gathers = true;
+  graph->queue.target = target->handle;
+  if (const int32_t status = beginPart(&graph->queue, 0, ctx)) {
     return status;
   }
   frame->queues[program.orderedQueue] = &graph->queue;

@@ -2,6 +2,7 @@
 // Ops of the framework (op.aten): one handle, made in prepare, that holds the op's name and
 // arguments, and one call over buffers. Calls with equal text and operand types share the handle.
 #include "dialect/error_kind.h"
+#include "dialect/kernel/graph_attributes.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/context.h"
 
@@ -114,6 +115,7 @@ Value plan(mlir::Location loc, const std::string& symbol, const sl_kernel_desc& 
       builder.getUnitAttr());
   if (context.facts().hasQueue) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(context.target().getBackend()));
+    decl->setAttr(kernel::kApartAttr, builder.getUnitAttr());  // it may allocate, or wait
   }
   std::string text;
   llvm::raw_string_ostream(text) << decl;

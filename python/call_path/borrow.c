@@ -198,6 +198,8 @@ const sl_dl_exchange* slTorchExchange(void) {
   return torch_.exchange;
 }
 
+PyTypeObject* slTorchTensorType(void) { return torch_.tensor; }
+
 static int numpyInit(PyObject* numpy) {
   PyObject* array = PyObject_GetAttrString(numpy, "ndarray");
   PyObject* descriptor = array ? PyObject_GetAttrString(array, "__array_struct__") : NULL;

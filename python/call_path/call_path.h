@@ -10,6 +10,7 @@
 //   tensors.c           memory, device and sizes of a described tensor
 //   borrow.c            a Python object -> a borrowed tensor, or a refusal in words
 //   streams.c           the caller's current stream
+//   op_calls.c          ops of torch that are called through Python
 //   output_plan.c       sizes of a fresh output, and the check of a tensor given for it
 //   torch_tensors.c     fresh outputs on a device, as torch's own tensors
 //   fresh_outputs.c     storage of fresh outputs, and its hand-over
@@ -218,9 +219,26 @@ static inline void slBorrowEnd(sl_borrow* borrow) { Py_CLEAR(borrow->hold); }
 /// torch's exchange table (imports torch when that has not happened), NULL with an exception when
 /// there is none.
 const sl_dl_exchange* slTorchExchange(void);
+/// torch.Tensor, borrowed; NULL before slTorchExchange has given a table.
+PyTypeObject* slTorchTensorType(void);
 /// Address and strides of an ndarray that numpy just made. 0 or -1.
 int slNumpyData(PyObject* array, void** data);
 const char* slKindName(sl_kind kind);
+
+// ---- op_calls.c
+
+int slOpCallsInit(void);
+/// op_call(op, constants, keywords, below, failed, copy, places, results, layouts, inputs): a
+/// planned call. `constants` has each argument, None where a tensor goes, the last ones named by
+/// `keywords`; `places` for each argument the number of an operand (inputs, then outputs) or -1;
+/// `results` for each result of the op the number of an output or -1; a layout is (code, bits,
+/// sizes, strides). `copy(result, tensor)` copies what is not the output's bytes as it is,
+/// `failed(exception)` gives words as bytes.
+PyObject* slOpCall(PyObject* module, PyObject* args);
+/// op_call_functions(other, forget): addresses of an sl_aten_python.run, for calls whose number is
+/// their id() (a negative number is one of `other`'s, the address of such a function too), and of an
+/// sl_aten_python.forget, which calls `forget` with the number.
+PyObject* slOpCallFunctions(PyObject* module, PyObject* args);
 
 // ---- streams.c
 
@@ -234,6 +252,8 @@ PyObject* slCudaMissing(PyObject* module, PyObject* none);
 /// graph_nodes(program): how many nodes a run has as a graph, and ""; or -1 and why it cannot be
 /// one.
 PyObject* slGraphNodes(PyObject* module, PyObject* program);
+/// graph_parts(program): how many graphs a run is launched as, at most.
+PyObject* slGraphParts(PyObject* module, PyObject* program);
 
 // ---- output_plan.c
 

@@ -85,6 +85,17 @@ static PyMethodDef functions[] = {
     {"graph_nodes", slGraphNodes, METH_O,
      "graph_nodes(program)\n--\n\nNodes of a run as a graph, and \"\"; or -1 and why it cannot be "
      "one."},
+    {"graph_parts", slGraphParts, METH_O,
+     "graph_parts(program)\n--\n\nHow many graphs a run is launched as, at most."},
+    {"op_call", slOpCall, METH_VARARGS,
+     "op_call(op, constants, keywords, below, failed, copy, places, results, layouts, "
+     "inputs)\n--\n\n"
+     "A planned call of an op of torch through Python."},
+    {"op_call_functions", slOpCallFunctions, METH_VARARGS,
+     "op_call_functions(other, forget)\n--\n\nAddresses of the C functions that run planned calls "
+     "by "
+     "their id and forget them: calls with a negative number are run by the C function at "
+     "`other`."},
     {"override_fast_path", slOverrideFastPath, METH_O,
      "override_fast_path(value)\n--\n\nTrue, False or None for calls of this thread; gives what "
      "held before."},
@@ -113,7 +124,8 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "straig
                                         .m_methods = functions};
 
 PyMODINIT_FUNC PyInit__call(void) {
-  if (slErrorsInit() || slBufferTypeInit() || slIoTypesInit() || slEntryTypeInit()) {
+  if (slErrorsInit() || slBufferTypeInit() || slIoTypesInit() || slEntryTypeInit() ||
+      slOpCallsInit()) {
     return NULL;
   }
   PyObject* module = PyModule_Create(&definition);

@@ -76,6 +76,12 @@ PyObject* slGraphNodes(PyObject* module, PyObject* capsule) {
   return Py_BuildValue("is", (int)nodes, message.text);
 }
 
+PyObject* slGraphParts(PyObject* module, PyObject* capsule) {
+  (void)module;
+  const sl_program* program = PyCapsule_GetPointer(capsule, SL_PROGRAM_CAPSULE);
+  return program ? PyLong_FromLong(sl_program_graph_parts(program)) : NULL;
+}
+
 PyObject* slCudaMissing(PyObject* module, PyObject* none) {
   (void)module;
   (void)none;

@@ -140,6 +140,8 @@ def _scalar(found: re.Match[str]) -> Any:
 class _Layout:
     """An operand; a size that is known per call is a `_Size`."""
 
+    #: DLPack's code and bits.
+    type: tuple[int, int]
     dtype: Any
     extents: tuple[int | _Size, ...]
     strides: tuple[int | _Size, ...]
@@ -167,6 +169,42 @@ class _PlannedCall:
             name if argument.kwarg_only else None for name, argument in zip(names, self._op._schema.arguments)
         ]
 
+    def plain(self) -> _call.OpCall | None:
+        """The same call for C alone, where it is plain.
+
+        That is: memory of the host, fixed sizes, no empty tensors, each argument a tensor or a constant, each result one tensor
+        or none. Everything else is called by `run`.
+        """
+        import torch
+
+        layouts = [*self._inputs, *self._outputs]
+        fixed = all(isinstance(n, int) for layout in layouts for n in (*layout.extents, *layout.strides))
+        if self._device != "cpu" or not fixed or any(0 in layout.extents for layout in layouts):
+            return None
+        if not all(_is_plain(argument) for argument in self._arguments) or not all(
+            result is None or (isinstance(result, _TensorAt) and not result.dtype) for result in self._results
+        ):
+            return None
+        named = [keyword is not None for keyword in self._keywords]
+        if named != sorted(named):
+            return None
+
+        def place(value: Any) -> int:
+            return value.number + (len(self._inputs) if value.output else 0) if isinstance(value, _TensorAt) else -1
+
+        return _call.op_call(
+            self._op,
+            tuple(None if isinstance(argument, _TensorAt) else argument for argument in self._arguments),
+            tuple(keyword for keyword in self._keywords if keyword is not None),
+            torch._C._AutoDispatchBelowAutograd,
+            _keep,
+            _copy,
+            tuple(place(argument) for argument in self._arguments),
+            tuple(-1 if result is None else result.number for result in self._results),
+            tuple((*layout.type, layout.extents, layout.strides) for layout in layouts),
+            len(self._inputs),
+        )
+
     def run(self, number: int, inputs: Any, outputs: Any, sizes: Any) -> None:
         """Calls the op on device `number` and copies its results into the outputs."""
         import torch
@@ -191,21 +229,33 @@ class _PlannedCall:
         returned = self._op(*positional, **named)
         results = returned if len(self._results) > 1 else [returned]
         for place, result in zip(self._results, results):
-            self._take(place, result, tensor)
+            _take(place, result, tensor)
 
-    def _take(self, place: Any, result: Any, tensor: Callable[[_TensorAt], Any]) -> None:
-        if isinstance(place, list):
-            if len(place) != len(result):
-                raise RuntimeError(f"gave a list of {len(result)} where its fake kernel said {len(place)}")
-            for inner, item in zip(place, result):
-                self._take(inner, item, tensor)
-        elif place is not None:
-            to = tensor(place)
-            if result.shape != to.shape or result.dtype != to.dtype:
-                raise RuntimeError(
-                    f"gave {result.dtype}{list(result.shape)} where its fake kernel said {to.dtype}{list(to.shape)}"
-                )
-            to.copy_(result)
+
+def _take(place: Any, result: Any, tensor: Callable[[_TensorAt], Any]) -> None:
+    """Copies a result, or the results of a list, to where it belongs."""
+    if isinstance(place, list):
+        if len(place) != len(result):
+            raise RuntimeError(f"gave a list of {len(result)} where its fake kernel said {len(place)}")
+        for inner, item in zip(place, result):
+            _take(inner, item, tensor)
+    elif place is not None:
+        _copy(result, tensor(place))
+
+
+def _copy(result: Any, to: Any) -> None:
+    if result.shape != to.shape or result.dtype != to.dtype:
+        raise RuntimeError(
+            f"gave {result.dtype}{list(result.shape)} where its fake kernel said {to.dtype}{list(to.shape)}"
+        )
+    to.copy_(result)
+
+
+def _is_plain(argument: Any) -> bool:
+    """Whether an argument is a tensor of real numbers, or holds none."""
+    if isinstance(argument, list):
+        return not any(isinstance(item, _TensorAt | _Size | list) for item in argument)
+    return not isinstance(argument, _Size) and not (isinstance(argument, _TensorAt) and bool(argument.dtype))
 
 
 def _layout(operand: _Operand, numbers: itertools.count[int]) -> _Layout:
@@ -217,7 +267,8 @@ def _layout(operand: _Operand, numbers: itertools.count[int]) -> _Layout:
         return tuple(_Size(next(numbers)) if values[i] == _DYNAMIC else values[i] for i in range(operand.rank))
 
     dtype = getattr(torch, dtype_name(operand.dtype.code, operand.dtype.bits))
-    return _Layout(dtype, known(operand.extents), known(operand.strides))
+    kind = (operand.dtype.code, operand.dtype.bits)
+    return _Layout(kind, dtype, known(operand.extents), known(operand.strides))
 
 
 class _DeviceMemory:
@@ -264,7 +315,8 @@ def _check_schema(lines: list[str]) -> None:
 
 # The functions that the backend calls ---------------------------------------------------------------------------------
 
-_plans: dict[int, _PlannedCall] = {}
+#: By number: `id()` of a call that C runs, a negative one of a call that runs here.
+_plans: dict[int, _PlannedCall | _call.OpCall] = {}
 _numbers = itertools.count(1)
 _errors = threading.local()
 _installed: _Functions | None = None
@@ -282,12 +334,17 @@ def _guarded(work: Callable[[], None], message: int, message_bytes: int) -> int:
     try:
         work()
     except BaseException as error:
-        _errors.last = error
-        words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        text = words.encode("utf-8", "replace")[: message_bytes - 1]
+        text = _keep(error)[: message_bytes - 1]
         ctypes.memmove(message, text + b"\0", len(text) + 1)
         return 1
     return 0
+
+
+def _keep(error: BaseException) -> bytes:
+    """Keeps what was raised for `take_error`; gives its words."""
+    _errors.last = error
+    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return words.encode("utf-8", "replace")
 
 
 @_PlanFn
@@ -297,18 +354,20 @@ def _plan(problem: Any, identity: Any, message: int, message_bytes: int) -> int:
         _check_schema(lines)
         if lines[3] == "python":
             call = _PlannedCall(problem[0], lines)
-            identity[0] = next(_numbers)
-            _plans[identity[0]] = call
+            plain = call.plain()
+            identity[0] = -next(_numbers) if plain is None else id(plain)
+            _plans[identity[0]] = call if plain is None else plain
 
     return _guarded(work, message, message_bytes)
 
 
 @_RunFn
 def _run(identity: int, device: int, inputs: Any, outputs: Any, sizes: Any, message: int, message_bytes: int) -> int:
-    return _guarded(lambda: _plans[identity].run(device, inputs, outputs, sizes), message, message_bytes)
+    call = _plans[identity]
+    assert isinstance(call, _PlannedCall)
+    return _guarded(lambda: call.run(device, inputs, outputs, sizes), message, message_bytes)
 
 
-@_ForgetFn
 def _forget(identity: int) -> None:
     _plans.pop(identity, None)
 
@@ -319,7 +378,9 @@ def install() -> None:
     address = _call.symbol("sl_aten_set_python")
     if _installed is not None or address == 0:
         return
-    _installed = _Functions(ctypes.sizeof(_Functions), _plan, _run, _forget)
+    here = ctypes.cast(_run, ctypes.c_void_p).value
+    run, forget = _call.op_call_functions(here, _forget)
+    _installed = _Functions(ctypes.sizeof(_Functions), _plan, _RunFn(run), _ForgetFn(forget))
     setter = ctypes.CFUNCTYPE(None, ctypes.POINTER(_Functions))(address)
     setter(ctypes.pointer(_installed))
     atexit.register(setter, ctypes.POINTER(_Functions)())

@@ -59,6 +59,32 @@ def cuda_missing() -> str:
 def graph_nodes(program: ProgramCapsule) -> tuple[int, str]:
     """How many nodes a run has as a CUDA graph, and ""; or -1 and why it cannot be one."""
 
+def graph_parts(program: ProgramCapsule) -> int:
+    """How many graphs a run is launched as, at most: one more than calls of torch that stand between two."""
+
+class OpCall:
+    """A call of an op of torch through Python, as it was planned."""
+
+def op_call(
+    op: Any,
+    constants: tuple[Any, ...],
+    keywords: tuple[str, ...],
+    below: type,
+    failed: Callable[[BaseException], bytes],
+    copy: Callable[[Any, Any], None],
+    places: tuple[int, ...],
+    results: tuple[int, ...],
+    layouts: tuple[tuple[int, int, tuple[int, ...], tuple[int, ...]], ...],
+    inputs: int,
+) -> OpCall:
+    """A planned call; `runtime/backends/aten` runs it by its `id()` through `op_call_functions`."""
+
+def op_call_functions(other: int, forget: Callable[[int], None]) -> tuple[int, int]:
+    """Addresses of the C functions that run planned calls by their id, and forget them.
+
+    Calls with a negative number are run by the C function at `other`.
+    """
+
 def override_fast_path(value: bool | None) -> bool | None:
     """Which path calls of this thread take, whatever their functions say; gives what held before."""
 

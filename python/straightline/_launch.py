@@ -8,6 +8,9 @@ from typing import Any
 from straightline import _call
 from straightline.errors import UnsupportedError
 
+#: A launch of a graph takes the host as long as that of two or three kernels.
+_FEWEST_NODES = 3
+
 
 def chosen(launch: str | None, place: str, program: _call.ProgramCapsule) -> tuple[str | None, str]:
     """The way of a compiled program, and why; None on the cpu, where nothing is launched.
@@ -26,6 +29,12 @@ def chosen(launch: str | None, place: str, program: _call.ProgramCapsule) -> tup
         return "stream", f"no graph: {reason}"
     if nodes == 0:
         return "stream", "nothing to launch"
+    parts = _call.graph_parts(program)
+    if parts > 1:
+        between = f"{parts - 1} op{'s' if parts > 2 else ''} of torch"
+        if nodes < _FEWEST_NODES * parts:
+            return "stream", f"{nodes} nodes before, between and behind {between}: too few for graphs of their own"
+        return "graph", f"{nodes} nodes in at most {parts} launches, before, between and behind {between}"
     return "graph", f"{nodes} node{'s' if nodes > 1 else ''} in one launch, which takes less time than a kernel's"
 
 

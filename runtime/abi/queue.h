@@ -22,6 +22,16 @@ extern "C" {
 SL_API int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
                                int32_t pointer_count, const int64_t* scalars, int32_t scalar_count);
 
+/// The same for an entry whose work is no part of a graph (it allocates, or uses a stream that it
+/// finds by itself). Where a run is gathered, what it has so far is launched first; what comes
+/// behind the call is gathered as the next part of the run.
+SL_API int32_t sl_queue_call(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
+                             int32_t pointer_count, const int64_t* scalars, int32_t scalar_count);
+
+/// Whether a statement of a device's queue calls the entry by sl_queue_call: its backend neither
+/// has that device nor puts its work there as a library of it does (sl_backend_desc.runs_on).
+SL_API int32_t sl_entry_is_apart(const sl_entry* entry);
+
 /// Enqueues a kernel of the queue's device: an element of sl_bindings.kernels. arguments[i] is the
 /// address of its i-th argument. Returns sl_status; a failure is in `ctx` as well.
 SL_API int32_t sl_queue_start(sl_ctx* ctx, void* queue, void* kernel, const sl_grid* grid,

@@ -113,7 +113,7 @@ SL_API int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_fr
 /// How the kernels of a device's queue get there.
 typedef enum sl_launch {
   SL_LAUNCH_STREAM = 0,  ///< one by one
-  SL_LAUNCH_GRAPH = 1    ///< all of a run at once; see sl_program_graph_nodes
+  SL_LAUNCH_GRAPH = 1    ///< all of a run, or of each part, at once; see sl_program_graph_nodes
 } sl_launch;
 
 /// The same for a run on `queue` with this launch, which then may take a frame whose last run on
@@ -149,6 +149,9 @@ SL_API void sl_program_result(const sl_program* program, int32_t i, const int64_
 /// How many kernels and copies a run has as a graph (those of a loop counted once); -1, with the
 /// reason in words: it cannot be launched as one.
 SL_API int32_t sl_program_graph_nodes(const sl_program* program, sl_message* message);
+/// How many graphs a run is launched as, at most: one more than there are calls (sl_queue_call)
+/// that stand between two of them.
+SL_API int32_t sl_program_graph_parts(const sl_program* program);
 
 /// Value of an expression over the named extents.
 SL_API int64_t sl_expr_value(const sl_expr* expression, const int64_t* extents);

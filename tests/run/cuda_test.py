@@ -615,6 +615,34 @@ def test_one_kernel_is_one_node() -> None:
     assert explained["launch"] == "graph" and explained["launch_reason"].startswith("1 node in one launch")
 
 
+def _around_torch(x: Tensor) -> Tensor:
+    """Kernels of ours before, between and behind two ops that only torch has."""
+    x = F.softmax(torch.linalg.matrix_exp(_three_kernels(x)), 0)
+    return F.softmax(torch.linalg.matrix_exp(_three_kernels(x)), 1) + 1
+
+
+def test_what_torch_does_stands_between_graphs() -> None:
+    compiled = sl.compile(_around_torch, (torch.randn(40, 40),), target=_TARGET)
+    explained = compiled.explain()
+    assert explained["launch"] == "graph"
+    assert re.fullmatch(
+        r"\d+ nodes in at most 3 launches, before, between and behind 2 ops of torch", explained["launch_reason"]
+    )
+    program = compiled._compilation.program
+    assert _call.graph_parts(program) == 3
+    assert _call.graph_nodes(program)[0] == sum(row["backend"] == "cuda" for row in launches_of(compiled))
+    assert len(re.findall(r"sl_queue_call\(ctx, io->queues\[1\], ", compiled.code)) == 2
+    assert "sl_queue_launch" not in compiled.code
+    python = sl.compile(_around_torch, (torch.randn(40, 40),), target=_TARGET, emit="python")
+    assert _call.graph_parts(python._compilation.program) == 3
+
+
+def test_few_kernels_beside_torch_are_launched_one_by_one() -> None:
+    explained = sl.compile(lambda x: torch.linalg.matrix_exp(x + 1) * 2, (torch.randn(8, 8),), target=_TARGET).explain()
+    assert explained["launch"] == "stream"
+    assert "too few for graphs of their own" in explained["launch_reason"]
+
+
 def test_nothing_is_launched_where_there_is_no_kernel() -> None:
     explained = sl.compile(lambda x: x.t(), (torch.randn(4, 5),), target=_TARGET).explain()
     assert (explained["launch"], explained["launch_reason"]) == ("stream", "nothing to launch")

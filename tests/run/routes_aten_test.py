@@ -57,7 +57,9 @@ def test_one_op_stays_torchs(op: str, torchs: str) -> None:
     with torch.inference_mode():
         torch.testing.assert_close(compiled(*inputs), model(*inputs))
     on_a_device = sl.compile(model, inputs, routes={op: "aten"}, target="cuda:sm_90")
-    assert len(_of_torch(on_a_device)) == 1 and on_a_device.explain()["launch"] == "stream"
+    explained = on_a_device.explain()
+    assert len(_of_torch(on_a_device)) == 1
+    assert "1 op of torch" in str(explained["launch_reason"]), "between two graphs, or beside too few kernels for one"
 
 
 def test_many_ops(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ void LaunchGraph::begin() {
   position_ = 0;
   current_ = -1;
   ahead_.clear();
+  for (Places& end : ends_) {
+    end.clear();
+  }
   if (!exec_) {
     forget(0);
   }
@@ -49,8 +52,10 @@ void LaunchGraph::step(int32_t number, const int32_t* after, int32_t count) {
   current_ = number;
   ahead_.clear();
   for (int32_t i = 0; i < count; ++i) {
-    const Places& end = ends_[static_cast<size_t>(after[i])];
-    ahead_.insert(ahead_.end(), end.begin(), end.end());
+    const auto place = static_cast<size_t>(after[i]);
+    if (place < ends_.size()) {
+      ahead_.insert(ahead_.end(), ends_[place].begin(), ends_[place].end());
+    }
   }
   std::sort(ahead_.begin(), ahead_.end());
   ahead_.erase(std::unique(ahead_.begin(), ahead_.end()), ahead_.end());

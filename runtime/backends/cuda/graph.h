@@ -51,7 +51,8 @@ class LaunchGraph {
   /// A run begins. One that was begun and not launched is forgotten.
   void begin();
   /// What the run gathers from here up to the next call is step `number` (from 0 on, each once a
-  /// run): its first node comes behind all of the steps `after`, which were begun before it, or is
+  /// run): its first node comes behind all of the steps `after`, which were begun before it (one
+  /// that this graph has not seen was begun in an earlier part of the run, which has ended), or is
   /// a first one of the graph where there are none; the others behind the node before. Without such
   /// a call a node comes behind the one before it. A step without nodes hands on what it comes
   /// behind. `after` is read before this returns.

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops of torch that are called through Python (door "python" of the backend aten): tensors over the
+// program's buffers go in, results are copied into its buffers. This is the way for the plain case:
+// memory of the host, fixed sizes, each argument a tensor or a constant, each result one tensor.
+// Whatever else there is goes to straightline._aten_calls, which runs any call.
+#include <stdlib.h>
+#include <string.h>
+
+#include "call_path.h"
+
+typedef int32_t (*RunFn)(int64_t id, int32_t device, const void* const* inputs,
+                         void* const* outputs, const int64_t* sizes, char* message,
+                         int64_t message_bytes);
+
+typedef struct Layout {
+  sl_dtype dtype;
+  int32_t rank;
+  int64_t bytes;  ///< from the first element to behind the last
+  int dense;      ///< row-major, without gaps
+  int64_t shape[SL_MAX_RANK];
+  int64_t strides[SL_MAX_RANK];
+} Layout;
+
+/// One planned call; immutable. Its address is its number for the backend, so its maker keeps it
+/// until the backend forgets it.
+typedef struct OpCall {
+  PyObject_HEAD PyObject* op;  ///< torch.ops.namespace.name.overload
+  PyObject* constants;         ///< tuple: an argument each, None where a tensor goes
+  PyObject* keywords;          ///< tuple: names of the last arguments
+  PyObject* below;             ///< class of a context without autograd's kernels
+  PyObject* failed;  ///< exception -> bytes: keeps it for the caller, and says it in words
+  PyObject* copy;    ///< (result number, result, tensor): copies, or raises what does not fit
+  int32_t* places;   ///< of each argument: number of an operand, or -1
+  int32_t* results;  ///< of each result: number of an output, or -1
+  Layout* layouts;   ///< inputs, then outputs
+  int32_t inputs, result_count;
+} OpCall;
+
+static PyTypeObject* type_;
+/// Runs the calls that are no OpCall, whose numbers are negative; takes the GIL itself.
+static RunFn other_;
+/// Forgets a call by its number.
+static PyObject* forget_;
+
+// ---- tensors over memory of the program
+
+typedef struct Borrowed {
+  sl_dl_managed managed;
+  int64_t sizes[2 * SL_MAX_RANK];
+} Borrowed;
+
+static void freeBorrowed(sl_dl_managed* managed) { free(managed); }
+
+/// A tensor over memory of the program; who has it after the call has memory of another call's.
+static PyObject* tensorOver(const Layout* layout, void* data, const sl_dl_exchange* exchange) {
+  Borrowed* made = malloc(sizeof(*made));
+  if (!made) {
+    return PyErr_NoMemory();
+  }
+  memcpy(made->sizes, layout->shape, sizeof(layout->shape));
+  memcpy(made->sizes + SL_MAX_RANK, layout->strides, sizeof(layout->strides));
+  made->managed = (sl_dl_managed){
+      .version = {SL_DLPACK_MAJOR, SL_DLPACK_MINOR},
+      .deleter = freeBorrowed,
+      .tensor = {.data = data,
+                 .device = {SL_DLPACK_CPU, 0},
+                 .rank = layout->rank,
+                 .dtype = layout->dtype,
+                 .shape = made->sizes,
+                 .strides = made->sizes + SL_MAX_RANK},
+  };
+  void* object = NULL;
+  return exchange->wrap(&made->managed, &object) ? NULL : (PyObject*)object;
+}
+
+static void* addressOf(const OpCall* self, int32_t operand, const void* const* inputs,
+                       void* const* outputs) {
+  return operand < self->inputs ? (void*)inputs[operand] : outputs[operand - self->inputs];
+}
+
+// ---- one run
+
+/// The result of the op, called with Autograd's kernels passed over: nothing here records.
+static PyObject* callBelow(const OpCall* self, PyObject* positional, PyObject* named) {
+  PyObject* context = PyObject_CallObject(self->below, NULL);
+  PyObject* entered = context ? PyObject_CallMethod(context, "__enter__", NULL) : NULL;
+  if (!entered) {
+    Py_XDECREF(context);
+    return NULL;
+  }
+  Py_DECREF(entered);
+  PyObject* result = PyObject_Call(self->op, positional, named);
+  PyObject *type = NULL, *value = NULL, *trace = NULL;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject* left = PyObject_CallMethod(context, "__exit__", "OOO", Py_None, Py_None, Py_None);
+  Py_DECREF(context);
+  if (!left) {
+    Py_CLEAR(result);
+  }
+  Py_XDECREF(left);
+  if (type) {
+    PyErr_Restore(type, value, trace);
+  }
+  return result;
+}
+
+static PyObject* called(const OpCall* self, const void* const* inputs, void* const* outputs,
+                        const sl_dl_exchange* exchange) {
+  const Py_ssize_t count = PyTuple_Size(self->constants);
+  const Py_ssize_t named_count = PyTuple_Size(self->keywords);
+  PyObject* positional = PyTuple_New(count - named_count);
+  PyObject* named = named_count ? PyDict_New() : NULL;
+  PyObject* result = NULL;
+  for (Py_ssize_t i = 0; positional && i < count; ++i) {
+    const int32_t place = self->places[i];
+    PyObject* value = NULL;
+    if (place < 0) {
+      value = PyTuple_GetItem(self->constants, i);
+      Py_INCREF(value);
+    } else {
+      value = tensorOver(&self->layouts[place], addressOf(self, place, inputs, outputs), exchange);
+    }
+    if (!value) {
+      goto done;
+    }
+    if (i < count - named_count) {
+      PyTuple_SetItem(positional, i, value);
+      continue;
+    }
+    PyObject* name = PyTuple_GetItem(self->keywords, i - (count - named_count));
+    const int failed = !named || PyDict_SetItem(named, name, value);
+    Py_DECREF(value);
+    if (failed) {
+      goto done;
+    }
+  }
+  result = positional ? callBelow(self, positional, named) : NULL;
+done:
+  Py_XDECREF(positional);
+  Py_XDECREF(named);
+  return result;
+}
+
+/// Whether the result's bytes are the output's: a plain tensor of the host of the same type and
+/// sizes, dense as the output is, without a negation that is still to be done. -1: an exception.
+static int isSameBytes(PyObject* result, const Layout* layout, PyTypeObject* plain,
+                       const sl_dl_exchange* exchange, sl_dl_tensor* tensor) {
+  if (!layout->dense || Py_TYPE(result) != plain) {
+    return 0;
+  }
+  PyObject* negated = PyObject_CallMethod(result, "is_neg", NULL);
+  const int is_negated = negated ? PyObject_IsTrue(negated) : -1;
+  Py_XDECREF(negated);
+  if (is_negated) {
+    return is_negated < 0 ? -1 : 0;
+  }
+  if (exchange->borrow(result, tensor)) {
+    PyErr_Clear();  // copied by torch, which says what is wrong with it
+    return 0;
+  }
+  int same = tensor->device.type == SL_DLPACK_CPU && tensor->rank == layout->rank &&
+             tensor->dtype.code == layout->dtype.code && tensor->dtype.bits == layout->dtype.bits;
+  for (int32_t d = 0; same && d < layout->rank; ++d) {
+    same = tensor->shape[d] == layout->shape[d] &&
+           (layout->shape[d] == 1 || !tensor->strides || tensor->strides[d] == layout->strides[d]);
+  }
+  return same;
+}
+
+static int take(const OpCall* self, int32_t i, PyObject* result, void* const* outputs,
+                PyTypeObject* plain, const sl_dl_exchange* exchange) {
+  const int32_t output = self->results[i];
+  if (output < 0) {
+    return 0;
+  }
+  const Layout* layout = &self->layouts[self->inputs + output];
+  sl_dl_tensor tensor;
+  const int same = isSameBytes(result, layout, plain, exchange, &tensor);
+  if (same > 0) {
+    memcpy(outputs[output], (char*)tensor.data + tensor.byte_offset, (size_t)layout->bytes);
+  }
+  if (same) {
+    return same < 0 ? -1 : 0;
+  }
+  PyObject* to = tensorOver(layout, outputs[output], exchange);
+  PyObject* done = to ? PyObject_CallFunction(self->copy, "OO", result, to) : NULL;
+  Py_XDECREF(to);
+  Py_XDECREF(done);
+  return done ? 0 : -1;
+}
+
+static int runCall(const OpCall* self, const void* const* inputs, void* const* outputs) {
+  const sl_dl_exchange* exchange = slTorchExchange();
+  PyObject* returned = exchange ? called(self, inputs, outputs, exchange) : NULL;
+  if (!returned) {
+    return -1;
+  }
+  PyTypeObject* plain = slTorchTensorType();
+  int status = 0;
+  if (self->result_count == 1) {
+    status = take(self, 0, returned, outputs, plain, exchange);
+  }
+  for (int32_t i = 0; self->result_count > 1 && !status && i < self->result_count; ++i) {
+    PyObject* item = PySequence_GetItem(returned, i);
+    status = item ? take(self, i, item, outputs, plain, exchange) : -1;
+    Py_XDECREF(item);
+  }
+  Py_DECREF(returned);
+  return status;
+}
+
+/// What is raised is kept for the caller, and written as words.
+static void fail(const OpCall* self, char* message, int64_t bytes) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace) {
+    PyException_SetTraceback(value, trace);
+  }
+  PyObject* words = PyObject_CallFunction(self->failed, "O", value);
+  char* text = NULL;
+  Py_ssize_t size = 0;
+  if (!words || PyBytes_AsStringAndSize(words, &text, &size)) {
+    PyErr_Clear();
+    text = "an exception that cannot be said in words";
+    size = (Py_ssize_t)strlen(text);
+  }
+  const size_t most = (size_t)bytes - 1;
+  const size_t count = (size_t)size < most ? (size_t)size : most;
+  memcpy(message, text, count);
+  message[count] = '\0';
+  Py_XDECREF(words);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+}
+
+/// sl_aten_python.run for calls whose number is the address of an OpCall.
+static int32_t run(int64_t id, int32_t device, const void* const* inputs, void* const* outputs,
+                   const int64_t* sizes, char* message, int64_t message_bytes) {
+  if (id < 0) {
+    return other_(id, device, inputs, outputs, sizes, message, message_bytes);
+  }
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const OpCall* self = (const OpCall*)(intptr_t)id;
+  const int status = runCall(self, inputs, outputs);
+  if (status) {
+    fail(self, message, message_bytes);
+  }
+  PyGILState_Release(state);
+  return status ? 1 : 0;
+}
+
+/// sl_aten_python.forget. A program may go while an exception is on its way.
+static void forget(int64_t id) {
+  const PyGILState_STATE state = PyGILState_Ensure();
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject* done = PyObject_CallFunction(forget_, "L", (long long)id);
+  if (!done) {
+    PyErr_WriteUnraisable(forget_);
+  }
+  Py_XDECREF(done);
+  PyErr_Restore(type, value, trace);
+  PyGILState_Release(state);
+}
+
+PyObject* slOpCallFunctions(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject *other, *forgets;
+  if (!PyArg_ParseTuple(args, "OO", &other, &forgets)) {
+    return NULL;
+  }
+  void* address = PyLong_AsVoidPtr(other);
+  if (!address) {
+    return NULL;
+  }
+  other_ = (RunFn)address;
+  Py_INCREF(forgets);
+  Py_XDECREF(forget_);
+  forget_ = forgets;
+  return Py_BuildValue("NN", PyLong_FromVoidPtr((void*)run), PyLong_FromVoidPtr((void*)forget));
+}
+
+// ---- making one
+
+static int readLayout(PyObject* row, Layout* layout) {
+  int code, bits;
+  PyObject *shape, *strides;
+  if (!PyArg_ParseTuple(row, "iiO!O!", &code, &bits, &PyTuple_Type, &shape, &PyTuple_Type,
+                        &strides)) {
+    return -1;
+  }
+  layout->dtype = (sl_dtype){(uint8_t)code, (uint8_t)bits, 1};
+  layout->rank = (int32_t)PyTuple_Size(shape);
+  if (layout->rank > SL_MAX_RANK || PyTuple_Size(strides) != layout->rank) {
+    PyErr_SetString(slInternalError, "an operand of a call has too many dims");
+    return -1;
+  }
+  int64_t count = 1, row_major = 1;
+  layout->dense = 1;
+  for (int32_t d = layout->rank - 1; d >= 0; --d) {
+    layout->shape[d] = PyLong_AsLongLong(PyTuple_GetItem(shape, d));
+    layout->strides[d] = PyLong_AsLongLong(PyTuple_GetItem(strides, d));
+    layout->dense &= layout->shape[d] == 1 || layout->strides[d] == row_major;
+    row_major *= layout->shape[d];
+    count += (layout->shape[d] - 1) * layout->strides[d];
+  }
+  layout->bytes = count * ((bits + 7) / 8);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int readNumbers(PyObject* tuple, int32_t** out) {
+  const Py_ssize_t count = PyTuple_Size(tuple);
+  *out = malloc((size_t)(count + 1) * sizeof(**out));
+  if (!*out) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    (*out)[i] = (int32_t)PyLong_AsLong(PyTuple_GetItem(tuple, i));
+  }
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+PyObject* slOpCall(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject *op, *constants, *keywords, *below, *failed, *copy, *places, *results, *layouts;
+  int inputs;
+  if (!PyArg_ParseTuple(args, "OO!O!OOOO!O!O!i", &op, &PyTuple_Type, &constants, &PyTuple_Type,
+                        &keywords, &below, &failed, &copy, &PyTuple_Type, &places, &PyTuple_Type,
+                        &results, &PyTuple_Type, &layouts, &inputs)) {
+    return NULL;
+  }
+  OpCall* self = (OpCall*)PyType_GenericAlloc(type_, 0);
+  if (!self) {
+    return NULL;
+  }
+  PyObject* const held[] = {op, constants, keywords, below, failed, copy};
+  PyObject** const to[] = {&self->op,    &self->constants, &self->keywords,
+                           &self->below, &self->failed,    &self->copy};
+  for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); ++i) {
+    Py_INCREF(held[i]);
+    *to[i] = held[i];
+  }
+  self->inputs = inputs;
+  self->result_count = (int32_t)PyTuple_Size(results);
+  const Py_ssize_t count = PyTuple_Size(layouts);
+  self->layouts = calloc((size_t)count + 1, sizeof(Layout));
+  int status = self->layouts ? 0 : -1;
+  if (status) {
+    PyErr_NoMemory();
+  }
+  for (Py_ssize_t i = 0; !status && i < count; ++i) {
+    status = readLayout(PyTuple_GetItem(layouts, i), &self->layouts[i]);
+  }
+  if (status || readNumbers(places, &self->places) || readNumbers(results, &self->results)) {
+    Py_DECREF(self);
+    return NULL;
+  }
+  return (PyObject*)self;
+}
+
+static void dealloc(PyObject* object) {
+  OpCall* self = (OpCall*)object;
+  PyTypeObject* type = Py_TYPE(object);
+  PyObject* const held[] = {self->op,    self->constants, self->keywords,
+                            self->below, self->failed,    self->copy};
+  for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); ++i) {
+    Py_XDECREF(held[i]);
+  }
+  free(self->places);
+  free(self->results);
+  free(self->layouts);
+  ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
+  Py_DECREF((PyObject*)type);
+}
+
+int slOpCallsInit(void) {
+  static PyType_Slot slots[] = {
+      {Py_tp_dealloc, (void*)dealloc},
+      {Py_tp_doc, (void*)"A call of an op of torch through Python, as it was planned."},
+      {0, NULL}};
+  static PyType_Spec spec = {"straightline._call.OpCall", sizeof(OpCall), 0, Py_TPFLAGS_DEFAULT,
+                             slots};
+  type_ = (PyTypeObject*)PyType_FromSpec(&spec);
+  return type_ ? 0 : -1;
+}

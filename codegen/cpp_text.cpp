@@ -131,7 +131,8 @@ std::string stringLiteral(llvm::StringRef value) {
     if (c == '"' || c == '\\') {
       os << '\\' << c;
     } else if (byte < 32 || byte == 127 || c == '?') {
-      // Three octal digits end the escape whatever follows; `?` could start a trigraph.
+      // Exactly three octal digits, so that a digit after the escape is not read as part of it; `?`
+      // could start a trigraph.
       os << '\\' << char('0' + (byte >> 6)) << char('0' + ((byte >> 3) & 7))
          << char('0' + (byte & 7));
     } else {
@@ -229,7 +230,7 @@ std::string wrapped(llvm::ArrayRef<std::string> items, size_t column, size_t ind
       ++column;
     }
     text += item;
-    // An item may itself hold lines.
+    // An item may have several lines.
     const size_t newline = item.rfind('\n');
     column = newline == std::string::npos ? column + item.size() : item.size() - newline - 1;
   }

@@ -15,7 +15,7 @@
 
 namespace straightline::codegen {
 
-/// Texts in the order of insertion, each once.
+/// A set of texts in the order of insertion.
 using UniqueTexts = llvm::SetVector<std::string, std::vector<std::string>, std::set<std::string>>;
 
 /// "float", "sl::bfloat16", "bool", "int64_t" (index too), ...
@@ -42,10 +42,10 @@ std::string expression(mlir::AffineExpr expr, llvm::ArrayRef<mlir::StringAttr> n
 /// "fc (model.py:12)", "model.py:12" or "": file names without folders.
 std::string sourceOf(mlir::Location location);
 
-/// Whether `word` stands in `text` as a word of its own.
+/// Whether `word` occurs in `text` as a whole word.
 bool mentions(llvm::StringRef text, llvm::StringRef word);
 
-/// All words of `text`, for many questions of that kind.
+/// All words of `text`, for repeated look-ups.
 llvm::StringSet<> wordsOf(llvm::StringRef text);
 
 /// Joins `items` by ", ", breaking before the one that would pass column 100; continuation lines

@@ -11,9 +11,9 @@
 namespace straightline::codegen {
 namespace {
 
-/// Of kernels that only prepare starts (packing, casts, folding) so many are compiled as one. NVRTC
-/// takes 23 ms to begin and 13 to read the headers, of the 57 that such a kernel takes by itself.
-/// More would win little, and keep one thread when others are done.
+/// Kernels that only prepare starts (packing, casts, folding) are compiled in units of this many.
+/// Of the 57 ms that such a kernel takes by itself, NVRTC takes 23 to start and 13 to read the
+/// headers. Larger units would gain little, and keep one thread busy when the others are done.
 constexpr size_t kPreparedTogether = 8;
 
 /// Kernels that a program, or a phase of it, launches, in the order of first use.
@@ -27,7 +27,8 @@ llvm::SetVector<kernel::FuncOp> launchedFuncs(mlir::Operation* root) {
   return funcs;
 }
 
-/// The text relies on these; the verifier of the planned level reports them with more words.
+/// The text relies on these conditions; the verifier of the planned level reports violations in
+/// more detail.
 mlir::LogicalResult checkPlanned(kernel::ProgramOp program) {
   mlir::WalkResult result = program.walk([](mlir::Operation* op) {
     auto slot = llvm::dyn_cast<kernel::SlotOp>(op);
@@ -47,7 +48,7 @@ std::string headline(kernel::ProgramOp program, const std::string& comment) {
          " " + target.getCpu().str() + ", threads: " + std::to_string(target.getThreads()) + ".\n";
 }
 
-/// Adds a kernel to the last of `units` where that has room, else begins one.
+/// Adds a kernel to the last of `units` if there is room, else begins a new one.
 void addTogether(const std::string& kernel, const std::string& text,
                  std::vector<DeviceUnit>* units) {
   if (units->empty() || units->back().kernels.size() == kPreparedTogether) {

@@ -11,7 +11,7 @@
 
 namespace straightline::codegen {
 
-/// One translation unit, whole in itself given the folder with straightline/abi and
+/// One translation unit; it needs nothing but the folder with straightline/abi and
 /// straightline/kernels.
 struct EmittedUnit {
   std::string name;  ///< symbol of the kernel, or of the program

@@ -75,7 +75,7 @@ std::string pointerText(const EntryArgument& argument, size_t position) {
 }
 
 std::string functionText(const EntryPoint& entry, const std::string& body) {
-  // A parameter without a use has no name, so that nothing warns.
+  // An unused parameter has no name, so that no compiler warns.
   auto parameter = [&](StringRef type, StringRef name) {
     return type.str() + (mentions(body, name) ? " " + name.str() : "");
   };
@@ -133,7 +133,7 @@ std::string externalBody(kernel::DeclOp decl) {
 std::string planBody(kernel::DeclOp decl) {
   Writer writer;
   writer.indent();
-  // One place per input of the problem, null for those that are only known per call.
+  // One place for each input of the problem; null for inputs that are known only in a call.
   llvm::SmallVector<std::string> places;
   size_t position = 0;
   for (bool constant : decl.getConstants()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the statements of a program call: kernels, external entries, plans, scalar operations. The
-// three printers and the tables name them alike.
+// three printers and the tables use the same names for them.
 #ifndef STRAIGHTLINE_CODEGEN_ENTRY_POINTS_H
 #define STRAIGHTLINE_CODEGEN_ENTRY_POINTS_H
 
@@ -24,7 +24,7 @@ struct EntryPoint {
 /// In order of first use, each once.
 class EntryPoints {
  public:
-  /// Notes what `statement` calls; any other statement is left alone.
+  /// Records what `statement` calls; ignores statements that call nothing.
   void add(mlir::Operation* statement, NameTable& names);
 
   const std::vector<EntryPoint>& all() const { return entries_; }
@@ -66,8 +66,8 @@ std::string imageName(const EntryPoint& entry);
 /// whose run symbol is sl_onednn_..., "" otherwise.
 std::string backendOf(mlir::Operation* entry);
 
-/// Text behind printProblem's. `static void thunk_k(sl_ctx*, sl_team, void* const* pointers, const
-/// int64_t* scalars)`.
+/// Appends to the text of printProblem: `static void thunk_k(sl_ctx*, sl_team, void* const*
+/// pointers, const int64_t* scalars)`.
 mlir::FailureOr<std::string> printThunk(const EntryPoint& entry);
 
 }  // namespace straightline::codegen

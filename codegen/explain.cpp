@@ -51,9 +51,9 @@ class Explainer {
   }
 
  private:
-  /// Parameters that `run` reads as they are and that are no results: a set of weights that shall
-  /// not change with the framework's tensors has to copy these. What only `prepare` reads is not
-  /// needed after it.
+  /// Parameters that `run` reads as they are and that are no results: a set of weights that must
+  /// not change with the framework's tensors has to copy these. Parameters that only `prepare`
+  /// reads are not needed afterwards.
   json::Array keptParameters() {
     json::Array names;
     for (auto parameter : program_.getBodyBlock()->getOps<kernel::ParameterOp>()) {
@@ -88,7 +88,7 @@ class Explainer {
     return values;
   }
 
-  /// What it gives to the user, in order.
+  /// Its results for the user, in order.
   std::vector<mlir::Value> results() {
     for (const StatementLine& line : index_.statements()) {
       if (line.kind == SL_STATEMENT_RETURN && line.phase == 1) {
@@ -129,7 +129,7 @@ class Explainer {
     return numberOrText(extent.getExpr(), extent.getNames());
   }
 
-  /// At the upper bounds of the named extents; 0 for a handle.
+  /// Bytes at the upper bounds of the named extents; 0 for a handle.
   int64_t bytesOf(mlir::Value value) {
     auto type = llvm::dyn_cast<kernel::BufferType>(value.getType());
     return type ? upper(type.bytes(), type.getNames()) : 0;
@@ -152,7 +152,7 @@ class Explainer {
     return (offset ? upper(offset.getExpr(), offset.getNames()) : 0) + bytesOf(buffer);
   }
 
-  /// Nullopt for what is no work: views, sizes, the ends of regions.
+  /// Nullopt for statements that do no work: views, sizes, the ends of regions.
   std::optional<json::Object> statement(const StatementLine& line) {
     auto call = llvm::dyn_cast<kernel::KernelCallInterface>(line.op);
     auto copy = llvm::dyn_cast<kernel::CopyOp>(line.op);
@@ -207,8 +207,8 @@ class Explainer {
     return row;
   }
 
-  /// Names of inputs and results whose addresses a library gets: a graph of the device captures its
-  /// part again where one is new.
+  /// Names of inputs and results whose addresses a library gets: a device's graph captures the
+  /// library's part again when one of them is new.
   json::Array capturedAgainFor(const StatementLine& line) {
     json::Array names;
     auto call = llvm::dyn_cast<kernel::CallOp>(line.op);
@@ -247,7 +247,7 @@ class Explainer {
   double estimatedUs_ = 0;
 };
 
-/// What select_kernels listed for a measurement.
+/// The candidates that select_kernels listed for a measurement.
 json::Array listOfCandidates(mlir::ArrayAttr listed) {
   json::Array rows;
   for (auto entry : listed.getAsRange<mlir::DictionaryAttr>()) {

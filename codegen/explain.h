@@ -8,8 +8,9 @@
 
 namespace straightline::codegen {
 
-/// What became of every op, as JSON (fields: docs/reference/explain.md). Precondition: one kernel.program at
-/// planned level. Sizes that depend on named extents are those at their upper bounds.
+/// The fate of every op, as JSON (fields: docs/reference/explain.md). Precondition: one
+/// kernel.program at planned level. Sizes that depend on named extents are those at their upper
+/// bounds.
 std::string explainProgram(mlir::ModuleOp module);
 
 /// The explanation's `estimated_us`: the sum over the statements of `run`. Same precondition.

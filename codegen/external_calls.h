@@ -9,9 +9,9 @@
 
 namespace straightline::codegen {
 
-/// run, plan and destroy of a declaration, those that it has.
+/// The symbols of run, plan and destroy that a declaration has.
 llvm::SmallVector<llvm::StringRef> externalSymbols(kernel::DeclOp decl);
-/// The numbers known per call that `run` finds behind its inputs.
+/// The numbers known only in a call, which `run` finds after its inputs.
 llvm::SmallVector<std::string> sizeTexts(kernel::DeclOp decl, const Spelling& spelling);
 std::string printExternalPrototypes(kernel::DeclOp decl);
 

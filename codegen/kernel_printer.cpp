@@ -77,8 +77,8 @@ std::string structText(const std::string& type, llvm::ArrayRef<mlir::NamedAttrib
   return type + "{" + wrapped(items, column + type.size() + 1, indent) + "}";
 }
 
-/// Whether the shape is a constant that the family decides by: fewer instructions, and a fraction
-/// of the time in clang.
+/// Whether the family has an overload for constant shapes, which decides while it is compiled:
+/// fewer instructions, and a fraction of the time in clang.
 bool takesFixedShape(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
   return func.getScalarNames().empty() && !kernel::runsOnDevice(func) &&
@@ -88,7 +88,7 @@ bool takesFixedShape(FuncOp func) {
 
 }  // namespace
 
-/// Its template waits, behind what it may ask for before.
+/// The template waits by itself, after the loads that it may issue before.
 static bool waitsItself(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
   auto held = llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getTuneValue("held"));
@@ -98,7 +98,7 @@ static bool waitsItself(FuncOp func) {
 
 bool mayStartEarly(FuncOp func) {
   const StringRef family = func.getSchedule().getFamily().getValue();
-  // Attention of one query over a cache has fewer blocks than there are processors.
+  // Attention of one query over a cache has fewer blocks than the device has processors.
   auto queries =
       llvm::dyn_cast_if_present<mlir::IntegerAttr>(func.getSchedule().getShapeValue("s"));
   const bool isSmall = family == "attention" && queries && queries.getInt() == 1;

@@ -6,8 +6,8 @@
 namespace straightline::codegen {
 namespace {
 
-// Keywords, alternative tokens, common macros, and what emitted text uses itself: one set of names
-// serves both texts.
+// Keywords, alternative tokens, common macros, and names that emitted text uses itself; the same
+// set serves C++ and Python.
 constexpr llvm::StringLiteral kReserved[] = {
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break",
     "case", "catch", "char", "char8_t", "char16_t", "char32_t", "class", "compl", "concept",
@@ -25,7 +25,7 @@ constexpr llvm::StringLiteral kReserved[] = {
     "tan", "sqrt", "pow", "floor", "ceil", "round", "trunc", "malloc", "free", "memcpy", "memset",
     "printf", "exit", "signal", "y0", "j0", "y1", "j1", "gamma", "index", "time", "div", "read",
     "write",
-    // Python's, and what emitted Python uses itself.
+    // Keywords of Python, and names that emitted Python uses itself.
     "False", "None", "True", "as", "async", "await", "def", "del", "elif", "except", "finally",
     "from", "global", "import", "in", "is", "lambda", "nonlocal", "pass", "raise", "with", "yield",
     "range", "alone", "prepare", "run"};
@@ -47,8 +47,8 @@ std::string identifierFrom(llvm::StringRef name) {
   if (result.empty()) {
     return "v";
   }
-  // A leading capital after an underscore is the implementation's; a name of ours starts with a
-  // letter.
+  // An underscore followed by a capital is reserved for the implementation, so our names start with
+  // a letter.
   return llvm::isDigit(result.front()) ? "v" + result : result;
 }
 

@@ -23,10 +23,10 @@ std::string camelCase(llvm::StringRef name);
 class NameTable {
  public:
   NameTable();
-  /// identifierFrom(wish), with a number behind it when that is taken. Takes the names with these
-  /// endings, too: _at (a constant offset) and _memory (an allocation).
+  /// identifierFrom(wish), with a number appended when that is taken. Also reserves the name with
+  /// the endings _at (a constant offset) and _memory (an allocation).
   std::string unique(llvm::StringRef wish);
-  /// Takes a name that is given (a symbol).
+  /// Reserves a given name (a symbol).
   void reserve(llvm::StringRef name) { taken_.insert(name); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers and names that the program's text and its tables share: buffers, statements, queues,
-// spaces, extents.
+// Numbers and names that the program's text and its tables have in common: buffers, statements,
+// queues, spaces, extents.
 #ifndef STRAIGHTLINE_CODEGEN_PROGRAM_INDEX_H
 #define STRAIGHTLINE_CODEGEN_PROGRAM_INDEX_H
 
@@ -30,7 +30,7 @@ struct BufferLine {
   bool scratch;        ///< lives in the arena of prepare
 };
 
-/// Built by one walk over a program; the order of everything is that of the text.
+/// Built by one walk over a program; everything is in the order of the text.
 class ProgramIndex {
  public:
   explicit ProgramIndex(kernel::ProgramOp program);
@@ -73,7 +73,7 @@ class ProgramIndex {
   llvm::DenseMap<mlir::StringAttr, std::string> extentNames_;
 };
 
-/// A view whose offset holds index values: it has a line and is computed where it stands.
+/// A view whose offset holds index values: it has a line in the table and is computed at its place.
 bool isDynamicView(mlir::Operation* op);
 
 }  // namespace straightline::codegen

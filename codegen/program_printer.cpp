@@ -117,9 +117,9 @@ class Printer final : public StatementPrinter {
     return mlir::success();
   }
 
-  /// Whether thread 0 does all the work of a phase, so that nobody waits for anybody: the text then
-  /// has no test for it at each statement, and no barrier, each of which costs the compiler a loop
-  /// (196 launches: 2.9 s of clang instead of 0.6).
+  /// Whether thread 0 does all the work of a phase, so that no thread waits for another. The text
+  /// then has no test for thread 0 at each statement and no barrier, each of which is a loop to the
+  /// compiler (196 launches: 2.9 s of clang instead of 0.6).
   bool isForOneThread(mlir::Region& region) const {
     bool works = false;
     const mlir::WalkResult result = region.walk([&](Operation* op) {
@@ -176,8 +176,8 @@ class Printer final : public StatementPrinter {
                                [&](mlir::StringAttr name) { return index_.extentName(name); });
   }
 
-  /// Where the run is not gathered for one launch, and on a team's queue, the order of the text is
-  /// all there is.
+  /// Ordering within a graph only: where the run is not collected into one, and on a team's queue,
+  /// the order of the text is the order of execution.
   void step(QueueUse queue, int64_t number, llvm::ArrayRef<int64_t> after) override {
     externals_.insert("sl_queue_step");
     printGuarded(true, [&] {
@@ -213,7 +213,7 @@ class Printer final : public StatementPrinter {
     return alone && !isAlone_ ? "if (team.index == 0) {" : "{";
   }
 
-  /// In braces behind a test for thread 0 where only that one takes part.
+  /// In braces after a test for thread 0 if only that thread takes part.
   void printGuarded(bool guarded, llvm::function_ref<void()> print) {
     if (!guarded) {
       print();
@@ -233,7 +233,7 @@ class Printer final : public StatementPrinter {
     }
   }
 
-  /// A grid of a device's kernel: its arguments are read where they are before the call returns.
+  /// The grid of a device's kernel; its arguments are read before the call returns.
   void printStart(const EntryCall& call) {
     externals_.insert("sl_queue_start");
     printGuarded(true, [&] {
@@ -279,7 +279,7 @@ class Printer final : public StatementPrinter {
     });
   }
 
-  /// In prepare a handle is a place that `plan` writes, in run it is the object.
+  /// In prepare a handle is the place that `plan` writes; in run it is the object.
   std::string handleText(const EntryCall& call) const {
     return call.handle ? (inPrepare_ ? "*" : "") + index_.name(call.handle) : "nullptr";
   }
@@ -311,7 +311,7 @@ class Printer final : public StatementPrinter {
   void printPlan(const EntryCall& call) {
     auto decl = llvm::cast<kernel::DeclOp>(call.entry.op);
     printGuarded(true, [&] {
-      // One place per input of the problem, null for those that are only known per call.
+      // One place for each input of the problem; null for inputs that are known only in a call.
       llvm::SmallVector<std::string> places;
       auto constants = call.inputs.begin();
       for (bool constant : decl.getConstants()) {

@@ -19,7 +19,7 @@ struct ProgramText {
   bool hasPrepare;
 };
 
-/// `profile`: every statement tells ctx->profile when it begins and ends.
+/// With `profile` every statement reports its begin and end to ctx->profile.
 mlir::FailureOr<ProgramText> printProgram(kernel::ProgramOp program, const ProgramIndex& index,
                                           bool profile);
 

@@ -17,7 +17,7 @@ using mlir::Value;
 
 namespace {
 
-/// A value that C++ and Python read alike as double.
+/// A number that C++ and Python parse to the same double.
 std::string floatText(const llvm::APFloat& value) {
   if (value.isNaN() || value.isInfinity()) {
     return std::string("float(\"") + (value.isNegative() ? "-" : "") +
@@ -40,7 +40,7 @@ std::string literal(mlir::TypedAttr value) {
   return llvm::toString(integer, 10, /*Signed=*/!value.getType().isUnsignedInteger());
 }
 
-/// As numpy and torch name it.
+/// The type's name in numpy and torch.
 std::string dtypeName(mlir::Type type) {
   if (type.isBF16()) {
     return "bfloat16";

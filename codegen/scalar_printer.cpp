@@ -124,8 +124,8 @@ std::string ScalarPrinter::constant(Operation* op) const {
 
 std::string ScalarPrinter::operand(Operation* op, unsigned i) const {
   const mlir::Value value = op->getOperand(i);
-  // What comes from a buffer has the buffer's type, uint8_t or int8_t; all other numbers of 8 bits
-  // are int8_t.
+  // A value from a buffer has the buffer's type, uint8_t or int8_t; all other numbers of 8 bits are
+  // int8_t.
   Operation* maker = value.getDefiningOp();
   const bool isComputed =
       maker && llvm::isa<mlir::arith::ArithDialect, mlir::math::MathDialect>(maker->getDialect());
@@ -136,7 +136,7 @@ std::string ScalarPrinter::operand(Operation* op, unsigned i) const {
 std::string ScalarPrinter::unsignedForm(StringRef function, Operation* op) const {
   const std::string context = usesContext(op) ? "ctx, " : "";
   const std::string name = (usesContext(op) ? "checked_" : "") + function.str();
-  // The result takes the type of the operands again, so that it goes with other signed values.
+  // Casts the result back to the type of the operands, to match other signed values.
   return "sl::bitcast<decltype(" + operand(op, 0) + ")>(sl::" + name + "(" + context +
          "sl::unsigned_of(" + stored(op, 0) + "), sl::unsigned_of(" + stored(op, 1) + ")))";
 }
@@ -261,7 +261,7 @@ FailureOr<std::string> ScalarPrinter::expression(Operation* op) const {
   }
   if (llvm::isa<mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(op) &&
       isConstant(op->getOperand(1))) {
-    // The first operand is the one whose NaN costs instructions.
+    // Order matters: handling NaN in the first operand costs instructions.
     return "sl::" + functionOf(name).str() + "(" + operand(op, 1) + ", " + operand(op, 0) + ")";
   }
   if (StringRef infix = infixOf(name); !infix.empty()) {
@@ -321,7 +321,8 @@ FailureOr<std::string> printLambda(mlir::Region& region, bool checked, size_t in
   }
   std::string parameters;
   for (mlir::BlockArgument argument : block.getArguments()) {
-    // Argument 0 may be named in the text without a use in the region, for the lanes of constants.
+    // Argument 0 may be named in the text without being used in the region, for the lanes of
+    // constants.
     const bool named = body.find(printer.nameOf(argument)) != std::string::npos;
     parameters +=
         (parameters.empty() ? "auto" : ", auto") + (named ? " " + printer.nameOf(argument) : "");

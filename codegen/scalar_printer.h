@@ -15,7 +15,7 @@ namespace straightline::codegen {
 /// Turns operations into expressions over names of values.
 class ScalarPrinter {
  public:
-  /// A variable whose lanes constants take. Without a name values are scalars.
+  /// A variable whose lanes constants take. Without a name, values are scalars.
   struct Like {
     std::string name;
     mlir::Type type;
@@ -36,9 +36,10 @@ class ScalarPrinter {
   mlir::FailureOr<std::string> comparison(mlir::Operation* op) const;
   std::string constant(mlir::Operation* op) const;
   std::string unsignedForm(llvm::StringRef function, mlir::Operation* op) const;
-  /// A number of 8 bits as int8_t, whatever holds it, so that the operands of an op have one type.
+  /// Prints a number of 8 bits as int8_t, whatever type holds it, so that all operands of an op
+  /// have one type.
   std::string operand(mlir::Operation* op, unsigned i) const;
-  /// As it is: for what gives the same for int8_t and uint8_t.
+  /// Prints the value unchanged, for ops that give the same for int8_t and uint8_t.
   std::string stored(mlir::Operation* op, unsigned i) const { return nameOf(op->getOperand(i)); }
 
   llvm::DenseMap<mlir::Value, std::string> names_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the buffers of a program lie in one call, for executors that do not have it in their text.
+// Addresses of a program's buffers in one call, for executors whose text does not contain them.
 #include <cstring>
 
 #include "program.h"
@@ -52,7 +52,7 @@ std::vector<uint8_t> placedBuffers(const sl_program_desc& desc) {
       }
     }
   }
-  // A view of such a buffer; bases may stand behind their views.
+  // A view of such a buffer; the base of a view may have a higher number than the view.
   for (bool changed = true; changed;) {
     changed = false;
     for (int32_t b = 0; b < desc.buffer_count; ++b) {

@@ -12,7 +12,7 @@
 namespace straightline {
 namespace {
 
-/// Walks one description; `fail` writes the first thing that is wrong.
+/// Walks one description; `fail` writes the first error.
 class Checker {
  public:
   Checker(const sl_program_desc& desc, sl_message* message) : desc_(desc), message_(message) {}
@@ -85,7 +85,7 @@ class Checker {
            checkNames("queue", desc_.queues, desc_.queue_count, "cpu");
   }
 
-  // The first one is the caller's, under a name that everybody relies on.
+  // The first queue is the caller's; the rest of the runtime relies on this name.
   bool checkNames(const char* what, const char* const* names, int32_t count, const char* first) {
     for (int32_t i = 0; i < count; ++i) {
       if (!names[i]) {

@@ -10,7 +10,7 @@ namespace straightline {
 
 namespace {
 
-/// "cuda:sm_90" of the text of a #kernel.target<"cuda", "sm_90">; any other text as it is.
+/// "cuda:sm_90" for the text of a #kernel.target<"cuda", "sm_90">; any other text unchanged.
 std::string nameOf(const char* target) {
   const std::string text = target ? target : "";
   size_t quotes[4] = {};

@@ -10,8 +10,8 @@
 
 namespace straightline {
 
-/// What devices made of a program's machine code. Loaded by the first run and not before, so that a
-/// program for a device can be compiled where there is none.
+/// A program's machine code as loaded by its devices. The first run loads it, not the creation of
+/// the program, so that a program for a device can be compiled where there is none.
 class DeviceKernels {
  public:
   DeviceKernels() = default;
@@ -19,10 +19,10 @@ class DeviceKernels {
   DeviceKernels& operator=(const DeviceKernels&) = delete;
   ~DeviceKernels();
 
-  /// Loads once, on device number `device`; any thread. A failure is told to this caller, and the
-  /// next one tries again.
+  /// Loads once, on device number `device`; any thread may call it. After a failure, which this
+  /// caller is told, the next caller tries again.
   int32_t load(const sl_program_desc& desc, int32_t device, sl_message* message);
-  /// By entry, null for what runs on the host. Null before load and where nothing has code.
+  /// By entry; null for entries that run on the host, and for all entries before load.
   void* const* table() const { return table_.empty() ? nullptr : table_.data(); }
 
  private:

@@ -11,7 +11,7 @@ constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 
 // Arithmetic saturates: an extent may be anything that a user can write into a tensor's shape (an
-// expanded tensor of 2^40 rows is legal), and a size that wrapped around to something small would
+// expanded tensor of 2^40 rows is legal), and a size that wrapped around to a small number would
 // pass every later check.
 int64_t add(int64_t a, int64_t b) {
   int64_t r;
@@ -157,7 +157,7 @@ LinearForm linearForm(const sl_expr& expression) {
 
 void printExpression(const sl_expr& expression, const sl_program_desc& desc, char* text,
                      size_t bytes) {
-  // Precedence of what stands on the stack: 0 sum, 1 product, 2 atom.
+  // Precedence of the operands on the stack: 0 sum, 1 product, 2 atom.
   struct Piece {
     std::string text;
     int32_t precedence;

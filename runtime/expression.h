@@ -13,8 +13,8 @@ namespace straightline {
 /// Deepest stack that an expression may need; checkExpression refuses deeper ones.
 inline constexpr int32_t kMaxExpressionDepth = 32;
 
-/// Null when the expression is well formed over `extentCount` extents, else what is wrong with it,
-/// in words. An expression of no steps is legal and has the value 0. Scalars of statements may read
+/// Null when the expression is well formed over `extentCount` extents, else a description of the
+/// error. An expression of no steps is legal and has the value 0. Scalars of statements may read
 /// those of `statementCount` statements ('v').
 const char* checkExpression(const sl_expr& expression, int32_t extentCount,
                             int32_t statementCount = 0);

@@ -19,7 +19,7 @@ void writeValues(const sl_ctx& ctx, MessageWriter* writer) {
       writer->text("invalid argument");
       break;
     case SL_INDEX_ERROR:
-      // detail: index, lowest, highest allowed; said as a half-open range, as Python does.
+      // detail: index, lowest, highest allowed value; printed as a half-open range, as in Python.
       writer->text("index ")
           .number(detail[0])
           .text(" is out of range [")

@@ -9,7 +9,7 @@ namespace straightline {
 /// Makes `ctx` ready for a run: no failure yet.
 void clearFailure(sl_ctx* ctx);
 
-/// Writes what `ctx` says went wrong: the values, the op and where it comes from.
+/// Writes a message for the failure in `ctx`: the values, the op and its source.
 void describeFailure(const sl_program_desc& desc, const sl_ctx& ctx, const char* prefix,
                      sl_message* message);
 

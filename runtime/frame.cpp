@@ -24,9 +24,9 @@ namespace straightline {
 namespace {
 
 #ifdef SL_POISON_ARENA
-// Sanitized builds: an arena starts every call as NaN (all bits set: NaN in every float type, -1 in
-// every integer type), so that reading what this call has not written shows in the result, and it
-// may not be touched between calls.
+// In sanitized builds an arena is NaN at the start of every call (all bits set: NaN in every float
+// type, -1 in every integer type), so that reading what this call has not written shows in the
+// result; between calls its memory may not be touched.
 void beginUse(sl_frame* frame) {
   const sl_program& program = *frame->program;
   for (size_t i = 0; i < frame->arenas.size(); ++i) {
@@ -42,7 +42,7 @@ void beginUse(sl_frame* frame) {
 
 void endUse([[maybe_unused]] sl_frame* frame, [[maybe_unused]] bool pending) {
 #ifdef SL_HAS_ASAN
-  // While a queue still copies from or to the arena it is in use.
+  // While a queue still copies from or to the arena, it is in use.
   for (size_t i = 0; !pending && i < frame->arenas.size(); ++i) {
     const Block& block = frame->arenas[i];
     if (!frame->program->spaceDevices[i] && block.address) {
@@ -64,7 +64,7 @@ size_t neededBytes(const sl_program& program, size_t space, const int64_t* exten
   return bytes > 0 ? static_cast<size_t>(bytes) : 0;
 }
 
-/// The queue has passed it. An event that cannot be recorded again is given back.
+/// Called when the queue has passed the mark. An event that cannot be recorded again is released.
 void passed(QueueMark* mark) {
   mark->pending = false;
   if (!mark->device->record_again) {
@@ -109,7 +109,8 @@ void push(std::atomic<sl_frame*>* list, sl_frame* frame) {
   }
 }
 
-/// Puts a frame into an empty slot; a full pool frees it, or lists it when a queue still uses it.
+/// Puts a frame into an empty slot. If the pool is full the frame is freed, or listed while a queue
+/// still uses it.
 void putBack(FramePool* pool, sl_frame* frame) {
   const uint64_t order = frame->order;
   for (int32_t i = 0; i < FramePool::kSlots; ++i) {
@@ -146,7 +147,8 @@ sl_frame* takeIdle(FramePool* pool) {
   return nullptr;
 }
 
-/// A frame whose last run was on the queue of this order, or null: the next one may run behind it.
+/// A frame whose last run was on the queue of this order, or null: the next run of that queue may
+/// use it at once.
 sl_frame* takeInOrder(FramePool* pool, uint64_t order) {
   for (int32_t i = 0; i < FramePool::kSlots; ++i) {
     if (pool->orders[i].load(std::memory_order_relaxed) != order ||
@@ -164,7 +166,7 @@ sl_frame* takeInOrder(FramePool* pool, uint64_t order) {
   return nullptr;
 }
 
-/// A frame of which it is known, without asking a device, that nothing of it is enqueued; or null.
+/// A frame with no enqueued work, as far as known without asking a device; or null.
 sl_frame* takeUnmarked(FramePool* pool) {
   for (std::atomic<sl_frame*>& slot : pool->slots) {
     sl_frame* frame = slot.load(std::memory_order_relaxed)
@@ -180,7 +182,7 @@ sl_frame* takeUnmarked(FramePool* pool) {
   return nullptr;
 }
 
-/// Frees what the overflow list no longer needs.
+/// Frees the frames of the overflow list whose work has ended.
 void sweepOverflow(FramePool* pool) {
   sl_frame* list = pool->overflow.exchange(nullptr, std::memory_order_acquire);
   while (list) {
@@ -194,7 +196,7 @@ void sweepOverflow(FramePool* pool) {
   }
 }
 
-/// Makes each arena large enough. The frame stays consistent (smaller) on failure.
+/// Makes each arena large enough. On failure the frame stays consistent (smaller).
 int32_t growArenas(sl_frame* frame, const int64_t* extents, sl_message* message) {
   const sl_program& program = *frame->program;
   for (size_t i = 0; i < frame->arenas.size(); ++i) {
@@ -220,7 +222,7 @@ struct FrameDeleter {
   void operator()(sl_frame* frame) const { destroyFrame(frame); }
 };
 
-/// Without arenas and queues yet: those are made when they are needed.
+/// Arenas and queues are made when they are first needed.
 std::unique_ptr<sl_frame, FrameDeleter> makeFrame(sl_program* program) {
   std::unique_ptr<sl_frame, FrameDeleter> frame(new sl_frame);
   const size_t spaces = program->spaceDevices.size();
@@ -236,8 +238,8 @@ std::unique_ptr<sl_frame, FrameDeleter> makeFrame(sl_program* program) {
   return frame;
 }
 
-/// A failure of a run that was still going on when its sl_run returned: told to the next lease,
-/// once.
+/// A failure of a run that was still going on when its sl_run returned. It is reported to the next
+/// lease, once.
 bool takeLateFailure(sl_frame* frame, int32_t* status, sl_message* message) {
   if (!frame->failureUnreported) {
     return false;
@@ -264,8 +266,8 @@ void noteOrder(FramePool* pool, uint64_t order) {
   }
 }
 
-/// A frame for a run on `queue`, with what is known about the order of that queue; null when a new
-/// one is needed.
+/// A frame for a run on `queue`, by what is known about that queue's order; null when a new frame
+/// is needed.
 sl_frame* takeFor(sl_program* program, const sl_queue* queue, int32_t launch, uint64_t* order,
                   bool* captured) {
   const size_t ordered = program->orderedQueue;

@@ -13,7 +13,7 @@
 
 namespace straightline {
 
-/// Where the last run's work on a queue ends. The event is kept for the next run where the device
+/// The end of the last run's work on a queue. The event is kept for the next run where the device
 /// can record it again.
 struct QueueMark {
   void* event = nullptr;
@@ -24,26 +24,26 @@ struct QueueMark {
 
 /// A graph of a frame, with all that the straight line could see when it was launched last.
 struct LaunchedGraph {
-  sl_queue queue;              ///< gathers runs that are launched at once
-  std::vector<uint64_t> seen;  ///< the words of sl_bindings
+  sl_queue queue;              ///< collects runs that are launched as a graph
+  std::vector<uint64_t> seen;  ///< the words of sl_bindings that it was launched with
   uint64_t weights = 0;        ///< serial of their set
-  /// `seen` is that; false: the last run failed, or there was none
+  /// `seen` is up to date; false: the last run failed, or there was none
   bool isLaunched = false;
   uint64_t run = 0;  ///< number of the frame's run that used it last
 };
 
-/// The graphs of a frame: one, and further ones for bindings that come back. (A framework's
-/// allocator gives results two or three addresses in turn, a server has some sizes: each has its
-/// graph then, and nothing is gathered.) Runs of a frame follow each other, so all graphs share its
-/// arena.
+/// The graphs of a frame: one, and more for bindings that come back. (A framework's allocator
+/// returns results at two or three addresses in turn, a server sees a few sizes: each then has a
+/// graph of its own, and no node is updated.) Runs of a frame follow each other, so all graphs
+/// share its arena.
 struct FrameGraphs {
   static constexpr size_t kMost = 4;
   static constexpr size_t kRemembered = 8;
   std::array<LaunchedGraph, kMost> graphs;
   size_t count = 0;     ///< of `graphs` that were made
-  size_t gathered = 0;  ///< which one gathered last
+  size_t gathered = 0;  ///< index of the graph that was updated last
   uint64_t runs = 0;
-  /// hashes of what the last runs saw that had to gather; 0: none
+  /// hashes of the bindings of the last runs that updated a graph; 0: none
   std::array<uint64_t, kRemembered> misses{};
   size_t nextMiss = 0;
 };
@@ -67,7 +67,7 @@ struct sl_frame {
   /// the last run left no event: until it is waited for, only that order may have it
   bool unmarked = false;
   bool captured = false;  ///< its runs become part of a graph of the caller's
-  /// of runs that are launched at once; made by the first such run
+  /// graphs of runs; made by the first run that is launched as a graph
   straightline::FrameGraphs graphs;
   /// Context of a run with device queues: kernels may use it after sl_run has returned, so it lives
   /// here.
@@ -79,25 +79,26 @@ struct sl_frame {
 
 namespace straightline {
 
-/// Lock-free: a frame is taken by exchanging its slot with null, so whoever gets a pointer owns the
-/// frame and no ABA question arises. The overflow list is only pushed to and taken whole.
+/// Lock-free: a frame is taken by exchanging its slot with null, so whoever gets the pointer owns
+/// the frame, and there is no ABA problem. The overflow list is only pushed to and taken as a
+/// whole.
 struct FramePool {
   static constexpr int32_t kSlots = 64;
   std::atomic<sl_frame*> slots[kSlots] = {};
   /// sl_frame.order of what is in the slot; a hint, for only its owner may read a frame
   std::atomic<uint64_t> orders[kSlots] = {};
   std::atomic<sl_frame*> overflow{nullptr};
-  /// The one order that all leases so far had; kSeveral: there were others, or one that is not
-  /// known; 0: none yet.
+  /// The one order that all leases so far had; kSeveral: there were several, or an unknown one; 0:
+  /// none yet.
   std::atomic<uint64_t> order{0};
   static constexpr uint64_t kSeveral = ~uint64_t{0};
   /// those of captured graphs, until the program goes
   std::atomic<sl_frame*> captured{nullptr};
 };
 
-/// Whether a run in this order, behind which the frame may be lent again at once, need not leave an
-/// event: nobody else has asked for a frame, and what would stay with the order if somebody did is
-/// small.
+/// Whether a run in this order may leave no event: the frame can be lent again at once behind it,
+/// nobody else has asked for a frame, and the memory that would stay with the order if somebody did
+/// is small.
 bool needsNoMark(const sl_frame& frame);
 /// Blocks until nothing that was enqueued with this frame is running, then forgets the events.
 void waitForFrame(sl_frame* frame);

@@ -34,7 +34,7 @@ const sl_buffer* inputBuffer(const sl_program_desc& desc, int32_t input) {
   return nullptr;  // checkDescription refused this
 }
 
-/// Which extents a pass over the inputs in order has defined so far.
+/// The extents that a pass over the inputs in order has defined so far.
 struct Bound {
   std::vector<bool> done;
   bool operator()(int32_t symbol) const { return done[static_cast<size_t>(symbol)]; }
@@ -87,7 +87,8 @@ struct Mismatch {
   int32_t dim;
 };
 
-/// Sizes whose rule needs no other input; defines extents. Returns the dim that differs, or -1.
+/// Checks sizes whose rule needs no other input, and defines extents. Returns the dim that differs,
+/// or -1.
 inline int32_t checkSizes(const GuardDim* dims, const sl_tensor& tensor, const sl_extent* bounds,
                           int64_t* extents, Mismatch::Kind* kind) {
   for (int32_t d = 0; d < tensor.rank; ++d) {
@@ -144,7 +145,7 @@ inline bool isEmpty(const sl_tensor& tensor) {
   return false;
 }
 
-/// Strides of size-1 dims say nothing, and frameworks differ in what they put there.
+/// Strides of dims of size 1 have no meaning, and frameworks differ in what they store there.
 inline int32_t checkStrides(const GuardDim* dims, const sl_tensor& tensor, const sl_buffer& buffer,
                             const int64_t* extents) {
   int64_t contiguous = 1;
@@ -167,8 +168,8 @@ inline bool sameDtype(sl_dtype a, sl_dtype b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b);
 }
 
-/// True when everything matches; otherwise `*mismatch` says what did not. `extents` is filled as
-/// far as it went.
+/// True when everything matches; otherwise `*mismatch` describes the difference. `extents` is
+/// filled as far as the comparison went.
 bool compare(const sl_program& program, const sl_tensor* tensors, int64_t* extents,
              Mismatch* mismatch) {
   const GuardPlan& plan = program.guard;
@@ -229,7 +230,7 @@ bool compare(const sl_program& program, const sl_tensor* tensors, int64_t* exten
 
 // ---- the message, on a mismatch
 
-/// Says how each extent that `expression` reads got its value: " (b = 4)".
+/// Appends how each extent that `expression` reads got its value: " (b = 4)".
 void explainExtents(const sl_expr& expression, const sl_program_desc& desc, const int64_t* extents,
                     MessageWriter* writer) {
   const char* separator = " (";

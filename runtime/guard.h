@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What sl_program_guard compares, worked out once when a program is created, so that a call only
+// What sl_program_guard compares, computed once when a program is created, so that a call only
 // walks flat arrays.
 #ifndef STRAIGHTLINE_RUNTIME_GUARD_H
 #define STRAIGHTLINE_RUNTIME_GUARD_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program run one statement at a time from its table, the way frameworks run a graph: look up,
-// check, allocate, call.
+// Runs a program one statement at a time from its table, as frameworks run a graph: look up, check,
+// allocate, call.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -15,7 +15,7 @@
 namespace straightline {
 namespace {
 
-/// One call. Everything it holds goes with it.
+/// One call. All that it holds is released with it.
 class Interpreter {
  public:
   Interpreter(const sl_program& program, const InterpreterPlan& plan, int32_t phase, sl_ctx* ctx,
@@ -61,7 +61,7 @@ class Interpreter {
     void* event;
     void* origin;
   };
-  /// Memory of an `alloc` statement: goes where its region ends.
+  /// Memory of an `alloc` statement; released where its region ends.
   struct Allocated {
     int32_t buffer;
     int32_t space;
@@ -70,7 +70,7 @@ class Interpreter {
 
   const sl_statement& at(int32_t i) const { return desc_.statements[i]; }
 
-  /// The statement behind `i` and what it encloses.
+  /// The statement after `i` and the statements that it encloses.
   int32_t after(int32_t i) const {
     int32_t next = i;
     while (at(next).kind != SL_STATEMENT_END && plan_.jumps[static_cast<size_t>(next)] >= 0) {
@@ -124,8 +124,8 @@ class Interpreter {
     return static_cast<char*>(address(buffer.base)) + sl_expr_value(&buffer.offset, io_.extents);
   }
 
-  /// Its own statement makes its address, or has done so: only such views are without a place and
-  /// have one of their own.
+  /// A view whose address its own statement makes, or has made: only such views have an address of
+  /// their own instead of a place in another buffer.
   bool dynamicView(int32_t number) const {
     return plan_.dynamicViews[static_cast<size_t>(number)] != 0;
   }
@@ -200,7 +200,7 @@ class Interpreter {
     return !program_.queueDevices[static_cast<size_t>(s.queue)];
   }
 
-  /// What a framework asks before it calls a kernel: same type, same layout.
+  /// The checks of a framework before it calls a kernel: same type, same layout.
   bool matches(const sl_argument& wanted, int32_t number) const {
     const sl_buffer& buffer = desc_.buffers[number];
     if (wanted.role == SL_ARGUMENT_HANDLE) {

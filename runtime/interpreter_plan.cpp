@@ -119,7 +119,7 @@ class Planner {
     return true;
   }
 
-  /// The arena buffer whose storage a buffer shares, or -1.
+  /// The arena buffer whose storage a buffer uses, or -1.
   int32_t arenaRoot(int32_t buffer) const {
     while (buffer >= 0 && desc_.buffers[buffer].role == SL_ROLE_VIEW) {
       buffer = desc_.buffers[buffer].base;
@@ -157,7 +157,7 @@ class Planner {
   InterpreterPlan& plan_;
   sl_message* message_;
   const bool ownsArena_;
-  /// by statement: the outermost region around it, else itself
+  /// by statement: the outermost region around it, or itself
   std::vector<int32_t> outermost_;
 };
 

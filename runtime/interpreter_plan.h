@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the interpreter knows about a program before its first call: names, jumps, lifetimes.
+// What the interpreter computes about a program before its first call: names, jumps, lifetimes.
 #ifndef STRAIGHTLINE_RUNTIME_INTERPRETER_PLAN_H
 #define STRAIGHTLINE_RUNTIME_INTERPRETER_PLAN_H
 
@@ -22,13 +22,14 @@ struct InterpreterPlan {
   std::unordered_map<std::string_view, const sl_entry*> entries;
   /// By statement: IF -> its ELSE or END, ELSE, FOR, WHILE and DO -> their END; -1 for others.
   std::vector<int32_t> jumps;
-  /// By statement outside any region: arena buffers whose first use it (or something inside it) is,
-  /// and those whose last use it is. What a loop or a branch touches lives through all of it.
+  /// By statement outside any region: the arena buffers whose first use it (or a statement inside
+  /// it) is, and those whose last use it is. Buffers that a loop or branch touches are live
+  /// throughout it.
   std::vector<std::vector<int32_t>> allocates, frees;
   std::vector<uint8_t> dynamicViews;  ///< by buffer: 1 when a VIEW statement makes its address
 };
 
-/// False with a message that names what is missing or does not add up.
+/// False with a message that names what is missing or inconsistent.
 bool makeInterpreterPlan(const sl_program& program, InterpreterPlan* plan, sl_message* message);
 
 /// Makes program.interpreter unless it is there; false with a message when it cannot be.

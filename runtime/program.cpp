@@ -94,7 +94,7 @@ const char* whyNoNode(const sl_program& program, const sl_statement& statement) 
       return " orders queues";
     case SL_STATEMENT_FOR:
     case SL_STATEMENT_END:  // what it ends was asked before
-      return nullptr;       // the host knows how often; every iteration is gathered
+      return nullptr;       // the host knows the count; every iteration is collected
     case SL_STATEMENT_IF:
     case SL_STATEMENT_WHILE:
     case SL_STATEMENT_ELSE:
@@ -115,10 +115,10 @@ void sizeArenas(sl_program* program) {
   }
 }
 
-/// Waking a worker takes 50-70 us, and this much is won by two threads in a run of twice as much.
+/// Waking a worker takes 50-70 us; two threads save as much in a run of twice that time.
 constexpr double kBriefUs = 200;
 
-/// Fills what is known about the team of a run.
+/// Computes the properties of a program that concern its team.
 void planTeam(sl_program* program) {
   const sl_program_desc& desc = *program->desc;
   program->brief = desc.estimated_us > 0 && desc.estimated_us < kBriefUs;
@@ -152,14 +152,14 @@ size_t orderedQueue(const sl_program& program) {
     const sl_expr& bytes = program.desc->arena_bytes[i];
     const bool none = isConstant(bytes) && sl_expr_value(&bytes, nullptr) <= 0;
     if (!none && program.spaceDevices[i] != device) {
-      // the host, or another device, would write into it while the run before still reads it
+      // The host, or another device, would write into it while the previous run still reads it.
       return 0;
     }
   }
   return found;
 }
 
-/// Fills what is known about runs as graphs.
+/// Computes the properties of a program's runs as graphs.
 void planGraph(sl_program* program) {
   const sl_program_desc& desc = *program->desc;
   const size_t queue = program->orderedQueue;
@@ -310,7 +310,7 @@ void sl_program_result(const sl_program* program, int32_t i, const int64_t* exte
     shape[d] = sl_expr_value(&buffer.extents[d], extents);
     strides[d] = sl_expr_value(&buffer.strides[d], extents);
   }
-  // Each view's offset counts from its base; the root's own offset is the caller's business.
+  // Each view's offset counts from its base; the caller adds the root's own offset.
   int64_t offset = 0;
   for (int32_t b = result.buffer; b != result.root; b = desc.buffers[b].base) {
     offset += sl_expr_value(&desc.buffers[b].offset, extents);

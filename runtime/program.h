@@ -14,7 +14,7 @@
 #include "interpreter_plan.h"
 #include "straightline/abi/straightline.h"
 
-/// Immutable once created, but for the reference count and the pool.
+/// Immutable once created, except for the reference count and the pool.
 struct sl_program {
   const sl_program_desc* desc = nullptr;
   void (*release)(void*) = nullptr;
@@ -32,17 +32,17 @@ struct sl_program {
   bool asynchronous = false;  ///< some queue is a device's
   /// no statement of run is for more than thread 0
   bool alone = false;
-  /// a run takes less than waking a team that sleeps
+  /// a run takes less time than waking a sleeping team
   bool brief = false;
-  /// The queue, where a frame may be used again behind its own last run on that queue: the only one
-  /// of a device, whose work touches nothing of the host's. 0: there is none.
+  /// The only queue of a device, if its work touches no memory of the host: a frame may be used
+  /// again behind its own last run on that queue. 0: there is none.
   size_t orderedQueue = 0;
   /// nodes of a run as a graph; -1: `whyNoGraph`
   int32_t graphNodes = -1;
   /// graphs that a run is launched as, at most: one more than calls that stand between two
   int32_t graphParts = 1;
   std::string whyNoGraph;
-  /// `orderedQueue`'s device has an arena to guard
+  /// `orderedQueue`'s device has an arena, which events must protect
   bool deviceArena = false;
   std::vector<uint8_t> placed;  ///< by buffer: 0 when a statement has to make its address
   mutable straightline::FramePool frames;
@@ -54,17 +54,17 @@ struct sl_program {
 
 namespace straightline {
 
-/// True when the description is whole: versions and sizes of all structs, counts, buffer numbers,
-/// expressions. Otherwise the message says what is wrong. The runtime relies on this everywhere and
-/// checks nothing again.
+/// True when the description is complete and consistent: versions and sizes of all structs, counts,
+/// buffer numbers, expressions. Otherwise the message names the error. The runtime relies on this
+/// everywhere and checks nothing again.
 bool checkDescription(const sl_program_desc* desc, sl_message* message);
 
-/// By buffer: 0 when a statement has to make its address (allocations, views at index values, views
-/// of either).
+/// By buffer: 0 when a statement has to make its address (allocations, views at index values, and
+/// views of either).
 std::vector<uint8_t> placedBuffers(const sl_program_desc& desc);
 
-/// "out of memory: <who> needs <bytes> bytes<of what>", with the memory space and its device,
-/// unless that device cannot be used at all, which it then says instead. Returns the status.
+/// Writes "out of memory: <who> needs <bytes> bytes<of what>" with the memory space and its device,
+/// or, if that device cannot be used at all, a message that says so. Returns the status.
 int32_t reportNoMemory(const sl_program& program, size_t space, const char* who, int64_t bytes,
                        const char* of, sl_message* message);
 

@@ -10,7 +10,7 @@
 namespace straightline {
 namespace {
 
-/// Shared queues, one per team; handed out again and again, never freed.
+/// Shared queues, one for each team; reused and never freed.
 struct TeamQueue {
   std::atomic<int32_t> state{0};  ///< 0 empty, 1 being written, 2 ready
   sl_queue queue;
@@ -19,8 +19,8 @@ TeamQueue teamQueues[kMaxThreads + 1];
 
 sl_queue* asQueue(void* queue) { return static_cast<sl_queue*>(queue); }
 
-/// One entry as a job of a team, which hands its bindings to every thread: the rest lies behind
-/// them.
+/// One entry as a job of a team. The team passes its bindings to every thread; the other fields
+/// follow them in memory.
 struct EntryJob {
   sl_bindings bindings;
   sl_thunk_fn entry;

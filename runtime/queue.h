@@ -14,7 +14,7 @@ struct sl_queue {
   const sl_device_desc* device = nullptr;
   void* handle = nullptr;  ///< the device's queue, owned
   int32_t number = 0;      ///< of the device
-  /// what is started on it becomes nodes of a graph, launches without blocks too
+  /// work started on it becomes nodes of a graph, also launches without blocks
   bool gathers = false;
   // Of a queue that gathers: a call that is no part of a graph (sl_queue_call) ends one part of the
   // run and begins the next.

@@ -17,7 +17,7 @@
 #include "message_writer.h"
 #include "straightline/abi/device_calls.h"
 
-// Defined by runtime/backends/native, which is linked into this library; weak, so that a runtime
+// Defined by runtime/backends/native, which is linked into this library. Weak, so that a runtime
 // built without it (sanitized tests of the runtime alone) still links.
 extern "C" const sl_backend_desc sl_backend_native __attribute__((weak));
 // Defined by runtime/backends/cuda: opens the driver when it is first used.
@@ -73,8 +73,8 @@ int32_t add(const sl_backend_desc* backend, sl_message* message) {
   return SL_OK;
 }
 
-/// A backend's library and the prefix of the C names that are its own. Written while the built-ins
-/// are added, before any look-up.
+/// A backend's library and the prefix of its own C names. Written while the built-in backends are
+/// added, before any look-up.
 struct Sibling {
   std::string prefix;
   void* library;
@@ -85,8 +85,8 @@ std::vector<Sibling>& siblings() {
   return *instance;
 }
 
-/// Opens `libstraightline_backend_<name>.so` beside this library and adds its backend; false, and
-/// why, when that (or a library that it needs) is not installed or does not fit.
+/// Opens `libstraightline_backend_<name>.so` beside this library and adds its backend. False, with
+/// the reason, when it (or a library that it needs) is not installed or does not fit.
 bool addSibling(const char* name, std::string* why) {
   Dl_info self;
   if (dladdr(reinterpret_cast<const void*>(&addSibling), &self) == 0 || !self.dli_fname) {
@@ -122,8 +122,8 @@ bool addSibling(const char* name, std::string* why) {
   return true;
 }
 
-// oneDNN is an extra. Without it a backend of that name stands in whose kernel refuses every
-// problem with the reason, so that it is found where people look for it: beside the kernel that was
+// oneDNN is optional. Without it a stand-in backend of that name is registered whose kernel refuses
+// every problem with the reason, so that `explain` shows the reason beside the kernel that was
 // chosen instead.
 
 /// Written before the stand-in is registered.

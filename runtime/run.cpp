@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sl_run: binds, runs, says what went wrong. In the steady state no heap allocation, no lock, no
-// string compare.
+// sl_run: binds, runs, reports a failure. A steady-state run allocates no heap memory, takes no
+// lock and compares no strings.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -17,11 +17,10 @@
 namespace straightline {
 namespace {
 
-/// What is read of a caller's context: what stands behind it only a frame's has.
+/// The fields of a caller's context that are read; only a frame's context has those after them.
 constexpr size_t kContextBytes = offsetof(sl_ctx, overlap);
 
-/// A team of one for callers that bring a device's queue: host statements run on the calling
-/// thread.
+/// A team of one for callers that pass a device's queue: host statements run on the calling thread.
 sl_queue& callerAlone() {
   static Team team(1);
   static sl_queue queue{&team, nullptr, nullptr, 0};
@@ -76,9 +75,9 @@ bool fits(const sl_program& program, const sl_frame& frame, const int64_t* exten
   return true;
 }
 
-/// Host queue of a call, and the table that emitted text reads: the frame's device queues, or the
-/// caller's own stream in place of the one with the same device. Null, with a message: a device has
-/// no queue left.
+/// The host queue of a call, and the table of queues that emitted text reads: the frame's device
+/// queues, with the caller's own stream in place of the one of the same device. Null, with a
+/// message, when a device has no queue left.
 sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue,
                      sl_message* message) {
   sl_queue* team = queue->team ? queue : &callerAlone();
@@ -104,8 +103,8 @@ sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue
   return team;
 }
 
-/// Whether a run on `queue` becomes part of a graph that the caller captures, where that makes a
-/// difference to the frame.
+/// Whether a run on `queue` becomes part of a graph that the caller captures, in a way that matters
+/// to the frame.
 bool isCaptured(const sl_program& program, const sl_frame& frame, const sl_queue& queue,
                 int32_t launch) {
   if (program.orderedQueue && !program.deviceArena && launch == SL_LAUNCH_STREAM) {
@@ -117,7 +116,7 @@ bool isCaptured(const sl_program& program, const sl_frame& frame, const sl_queue
   return queue.device && queue.device->queue_captured && queue.device->queue_captured(queue.handle);
 }
 
-/// Nothing that is enqueued on a queue of this device touches the frame.
+/// True when no work enqueued on a queue of this device touches the frame.
 bool leavesFrameAlone(const sl_device_desc* device, const sl_program& program,
                       const sl_frame& frame) {
   if (program.orderedQueue) {
@@ -131,8 +130,8 @@ bool leavesFrameAlone(const sl_device_desc* device, const sl_program& program,
   return device->independent != 0;
 }
 
-/// Marks where each device queue stands, so that the frame is not lent again before the queue has
-/// passed.
+/// Records where each device queue stands, so that the frame is not lent again before the queue has
+/// passed that point.
 void recordQueues(const sl_program& program, sl_frame* frame) {
   frame->unmarked = program.deviceArena && needsNoMark(*frame);
   if (frame->unmarked) {
@@ -165,7 +164,7 @@ __attribute__((noinline, cold)) int32_t reportFailure(const sl_program& program,
   return ctx->status;
 }
 
-/// The straight line on all threads of the team, or what the caller has in its place.
+/// Runs the straight line on all threads of the team, or the executor that the caller gave.
 int32_t execute(const sl_program& program, Team* team, const sl_executor* executor, sl_ctx* ctx,
                 const sl_bindings& bindings) {
   if (executor) {
@@ -177,8 +176,8 @@ int32_t execute(const sl_program& program, Team* team, const sl_executor* execut
   return team->run(program.desc->run, ctx, &bindings, program.brief);
 }
 
-/// All that a straight line reads, as words; what changes most often comes first, so that a
-/// difference is found early.
+/// Everything that a straight line reads, as words. Words that change most often come first, so
+/// that a difference is found early.
 class Seen {
  public:
   Seen(const sl_program_desc& desc, const sl_bindings& bindings, uint64_t weights)
@@ -195,7 +194,7 @@ class Seen {
     }
   }
 
-  /// Whether the graph gathered last for these weights.
+  /// Whether the graph was last updated for these weights.
   bool isOf(const LaunchedGraph& graph) const { return graph.weights == weights_; }
 
   bool isIn(const LaunchedGraph& graph) const {
@@ -212,8 +211,8 @@ class Seen {
     return true;
   }
 
-  /// A graph that gathered for other weights forgets everything: their handles may have given way
-  /// to others at the same addresses.
+  /// Before a graph is updated for other weights it forgets everything: the old set's handles may
+  /// have been replaced by others at the same addresses.
   void writeTo(LaunchedGraph* graph) const {
     if (graph->weights != weights_) {
       closeDeviceQueue(&graph->queue);
@@ -229,7 +228,8 @@ class Seen {
     }
   }
 
-  /// FNV-1a by words; never 0. It decides what is kept, not what is right.
+  /// FNV-1a by words; never 0. It decides only which graph is kept, not whether a graph is up to
+  /// date.
   uint64_t hash() const {
     constexpr uint64_t kPrime = 0x100000001b3;
     uint64_t value = (0xcbf29ce484222325 ^ weights_) * kPrime;
@@ -258,7 +258,7 @@ class Seen {
   size_t words_ = 0;
 };
 
-/// The graph that launched the same last; null: none.
+/// The graph whose last launch had identical bindings; null: none.
 LaunchedGraph* graphOf(FrameGraphs* frame, const Seen& seen) {
   for (size_t i = 0; i < frame->count; ++i) {
     if (seen.isIn(frame->graphs[i])) {
@@ -268,11 +268,11 @@ LaunchedGraph* graphOf(FrameGraphs* frame, const Seen& seen) {
   return nullptr;
 }
 
-/// The graph that gathers what none launched last. What comes back gets one that nothing is known
-/// of, else a new one while there is room (and the device can launch it again as it is), else the
-/// one that was used longest ago. What is new goes where the last that gathered went, or to another
-/// one of the same weights: where nothing ever comes back one graph for each of some sets of
-/// weights is updated, and the others stay as they are.
+/// The graph to update when no graph has identical bindings. Bindings that were seen recently get
+/// an unused graph, else a new one while there is room (and the device can relaunch it), else the
+/// least recently used one. New bindings update the graph that was updated last, or another one of
+/// the same weights: if bindings never come back, only one graph for each of a few sets of weights
+/// is updated, and the others stay as they are.
 LaunchedGraph* graphToGather(FrameGraphs* frame, const Seen& seen, const sl_device_desc& device) {
   const auto graphs = std::span(frame->graphs).first(frame->count);
   const uint64_t hash = seen.hash();
@@ -300,9 +300,9 @@ LaunchedGraph* graphToGather(FrameGraphs* frame, const Seen& seen, const sl_devi
   return &frame->graphs[frame->gathered];
 }
 
-/// As `execute`, with everything for the device launched at once. Where a graph of the frame
-/// launched just that last, the straight line has nothing to say; else it is gathered, and what the
-/// graph knows of its last run is what changed since.
+/// As `execute`, with all device work launched at once. If a cached graph was launched last with
+/// identical arguments, it is relaunched; otherwise the straight line runs, and the nodes that
+/// changed are updated.
 int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team,
                        const sl_executor* executor, sl_ctx* ctx, const sl_bindings& bindings,
                        uint64_t weights) {
@@ -342,7 +342,7 @@ int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team,
   return launched;
 }
 
-/// Kernels on a device's queue may touch their context after sl_run has returned: they get the
+/// Kernels on a device's queue may use their context after sl_run has returned, so they get the
 /// frame's.
 int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
                         const sl_queue& queue, int32_t launch, const sl_executor* executor,
@@ -438,7 +438,7 @@ int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* f
                                args->extents,
                                frame->queues.data(),
                                program->kernels.table()};
-    // An older caller's sl_args ends before the executor, or before the launch.
+    // An older caller's sl_args is shorter: it ends before the executor, or before the launch.
     const sl_executor* executor =
         args->size >= offsetof(sl_args, launch) ? args->executor : nullptr;
     const int32_t launch = args->size >= sizeof(sl_args) ? args->launch : SL_LAUNCH_STREAM;

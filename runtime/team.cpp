@@ -15,8 +15,9 @@
 namespace straightline {
 namespace {
 
-// About 0.3 ms of spinning, then sleep: a wake costs 50-70 us, so back-to-back calls stay hot and
-// an idle process is idle. With one CPU spinning only keeps the caller from running.
+// Workers spin for about 0.3 ms and then sleep. A wake takes 50-70 us, so back-to-back calls find
+// them spinning, and an idle process uses no CPU. With one CPU, spinning would only keep the caller
+// from running.
 constexpr uint32_t kSpinRounds = 20000;
 constexpr uint32_t kRoundsPerYield = 2000;
 
@@ -28,7 +29,7 @@ void pauseCpu() {
 #endif
 }
 
-// A call that comes so soon after another finds workers still spinning.
+// A call this soon after another one finds the workers still spinning.
 constexpr int64_t kBurstNs = 300'000;
 constexpr int64_t kWakeNs = 100'000;
 
@@ -131,7 +132,7 @@ void* Team::workerMain(void* argument) {
 }
 
 void Team::work(int32_t index) {
-  // Read before the id is published: no job can have been given out yet.
+  // Read before the id is published: no job can have been started yet.
   uint32_t seen = generation_.value.load(std::memory_order_relaxed);
   threadIds_[index].store(static_cast<int32_t>(syscall(SYS_gettid)), std::memory_order_release);
   for (;;) {
@@ -155,8 +156,8 @@ uint32_t Team::awaitJob(uint32_t seen) {
       }
       continue;
     }
-    // Either the caller sees this sleeper, or this load sees the caller's job: both sides are
-    // sequentially consistent.
+    // Either the caller sees this sleeper, or this load sees the caller's job, because both sides
+    // are sequentially consistent.
     sleepers_.value.fetch_add(1, std::memory_order_seq_cst);
     if (generation_.value.load(std::memory_order_seq_cst) == seen) {
       futexWait(&generation_.value, seen);
@@ -166,7 +167,7 @@ uint32_t Team::awaitJob(uint32_t seen) {
   }
 }
 
-// A futex wake that brings no job: the workers spin again, and the next call finds them awake.
+// Wakes the workers without a job: they spin again, and the next call finds them awake.
 int32_t Team::runWithoutSleepers(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings) {
   const int64_t now = nowNs();
   if (now - endedNs_ < kBurstNs && now - wokenNs_ > kWakeNs) {
@@ -213,7 +214,7 @@ int32_t Team::run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, b
   return result;
 }
 
-// A barrier as sl_barrier's, over the same counters, at which the others may be asleep.
+// A barrier like sl_barrier's, over the same counters, at which the other members may sleep.
 int32_t Team::meetAfterLibrary(sl_team_shared* shared, int32_t index, int32_t failed) {
   static_assert(offsetof(Shared, abi) == 0);
   Team* const team = reinterpret_cast<Shared*>(shared)->team;
@@ -223,8 +224,8 @@ int32_t Team::meetAfterLibrary(sl_team_shared* shared, int32_t index, int32_t fa
   if (index == 0) {
     verdict.store(failed, std::memory_order_relaxed);
   }
-  // Either a sleeper is counted before member 0 looks, or it sees member 0's arrival: both sides
-  // are sequentially consistent.
+  // Either member 0 sees the sleeper counted, or the sleeper sees member 0's arrival, because both
+  // sides are sequentially consistent.
   mine.store(meeting, std::memory_order_seq_cst);
   if (index == 0) {
     if (team->resting_.value.load(std::memory_order_seq_cst) != 0) {
@@ -276,10 +277,10 @@ void Team::resetBarriers() {
   }
 }
 
-// A worker without a place of its own is often woken on the caller's CPU, and both then spin there
-// until the next scheduler tick (0.2-2 ms instead of 50-70 us). Best effort: every failure here
-// costs speed only. The mask is the main thread's, which is what taskset and a cpuset give the
-// process; reading it each time follows later changes.
+// A worker without a CPU of its own is often woken on the caller's CPU; both then spin there until
+// the next scheduler tick (0.2-2 ms instead of 50-70 us). Best effort: every failure here costs
+// speed only. The mask is the main thread's, which taskset and a cpuset set for the process;
+// reading it each time follows later changes.
 void Team::keepWorkersOffThisCpu() {
   const int cpu = sched_getcpu();
   if (cpu == callerCpu_) {

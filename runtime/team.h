@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A team of CPU threads that runs one straight line together (SPMD): every member calls the same
-// entry with its own index and meets the others at barriers that the emitted text contains.
+// A team of CPU threads that run one straight line together (SPMD): every member calls the same
+// entry with its own index and synchronizes with the others at barriers in the emitted text.
 #ifndef STRAIGHTLINE_RUNTIME_TEAM_H
 #define STRAIGHTLINE_RUNTIME_TEAM_H
 
@@ -12,7 +12,7 @@
 
 namespace straightline {
 
-/// Largest team; bounds the table of shared teams.
+/// Largest team; the table of shared teams has this size.
 inline constexpr int32_t kMaxThreads = 256;
 
 /// Lives as long as the process: workers are detached and may touch it until the very end.
@@ -23,17 +23,17 @@ class Team {
   /// Starts the workers unless they are running. False when the system refuses a thread.
   bool start();
 
-  /// Runs `entry` on every member; the caller is member 0. Returns when all have returned. When the
-  /// team is at work for another caller, or the system refuses threads, the caller runs alone as a
-  /// team of one; so it does when workers are asleep and the run is `brief`: waking them would take
-  /// longer. They are woken for the calls to come where one such run follows another. Takes no
-  /// lock.
+  /// Runs `entry` on every member; the caller is member 0. Returns when all have returned. The
+  /// caller runs alone, as a team of one, when the team is busy with another caller, when the
+  /// system refuses threads, or when the workers sleep and the run is `brief`, because waking them
+  /// would take longer than the run. Where brief runs follow each other the workers are woken for
+  /// the next ones. Takes no lock.
   int32_t run(sl_entry_fn entry, sl_ctx* ctx, const sl_bindings* bindings, bool brief = false);
 
   int32_t size() const { return size_; }
 
-  /// In the child of a fork only its calling thread exists: forget the workers, so that the next
-  /// run makes new ones.
+  /// After a fork the child has only the calling thread: forget the workers, so that the next run
+  /// starts new ones.
   void resetAfterFork();
 
  private:
@@ -51,7 +51,7 @@ class Team {
     int32_t index;
   };
 
-  /// What emitted code gets, and the way back from it.
+  /// The fields that emitted code reads, and the way back from them to the team.
   struct Shared {
     sl_team_shared abi;
     Team* team;
@@ -79,8 +79,8 @@ class Team {
   std::unique_ptr<Flag[]> arrive_;  ///< one per member; shared_.abi.arrive points here
   /// workers in (or about to enter) a futex wait for member 0 to leave a library
   Flag resting_;
-  /// What member 0 said at the last two meetings: a member still reads one of them while it may
-  /// come to the next.
+  /// The values that member 0 passed at the last two barriers: a member may still read one of them
+  /// while another reaches the next barrier.
   std::atomic<int32_t> failedAtMeeting_[2]{};
   std::unique_ptr<std::atomic<int32_t>[]>
       threadIds_;  ///< kernel thread ids of the workers, 0 until known

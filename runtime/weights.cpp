@@ -11,8 +11,7 @@
 namespace straightline {
 namespace {
 
-/// Destroys handles and frees prepared data. The parameters' release callback is the caller's
-/// business.
+/// Destroys handles and frees prepared data. The caller's release callback handles the parameters.
 void freeWeights(sl_weights* weights) {
   const sl_program& program = *weights->program;
   for (size_t i = 0; i < weights->handles.size(); ++i) {
@@ -31,7 +30,7 @@ struct WeightsDeleter {
   void operator()(sl_weights* weights) const { freeWeights(weights); }
 };
 
-/// What one prepare needs beside the weights; freed when it is over.
+/// What one prepare needs in addition to the weights; freed afterwards.
 class PrepareResources {
  public:
   explicit PrepareResources(const sl_program& program) : program_(program) {}
@@ -133,8 +132,8 @@ int32_t prepare(sl_weights* weights, const sl_executor* executor, sl_message* me
   if (const int32_t status = resources.open(message)) {
     return status;
   }
-  // Nothing that prepare does depends on an extent (checkDescription); the table is there so that
-  // text which copies every extent into a local reads something.
+  // Prepare depends on no extent (checkDescription). The table exists because emitted text copies
+  // every extent into a local.
   std::vector<int64_t> extents;
   for (int32_t i = 0; i < desc.extent_count; ++i) {
     extents.push_back(desc.extents[i].min);
@@ -205,9 +204,8 @@ void sl_weights_release(sl_weights* weights) {
   if (!weights || weights->references.fetch_sub(1, std::memory_order_acq_rel) != 1) {
     return;
   }
-  // Runs with these weights may still be enqueued. A frame in the order of a queue may have been
-  // lent again behind such a run, so that its event tells nothing any more: then everything is
-  // waited for.
+  // Runs with these weights may still be enqueued. A frame may have been lent again behind such a
+  // run in the same order, so that its event belongs to a later run; then all work is waited for.
   if (const size_t queue = weights->program->orderedQueue) {
     weights->program->queueDevices[queue]->finish(weights->program->device);
   } else if (weights->program->asynchronous) {

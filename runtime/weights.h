@@ -8,14 +8,14 @@
 #include "host_memory.h"
 #include "straightline/abi/straightline.h"
 
-/// Immutable once prepared, but for the reference count. Keeps its program alive: the code that
-/// destroys handles is there.
+/// Immutable once prepared, except for the reference count. Holds a reference to its program, whose
+/// code destroys the handles.
 struct sl_weights {
   sl_program* program = nullptr;
   void (*release)(void*) = nullptr;
   void* user = nullptr;
   std::atomic<int32_t> references{1};
-  /// no other set of this process has had it: addresses of a set that has gone come back
+  /// unique in this process, because a later set may get the same addresses
   const uint64_t serial = nextSerial();
   std::vector<void*> parameters;              ///< borrowed
   std::vector<straightline::Block> prepared;  ///< by memory space

@@ -77,9 +77,9 @@ class Stopwatch {
   Clock::time_point begin_ = Clock::now();
 };
 
-/// The compilation of a program's kernels for a device, which goes on beside that of its host text
-/// until somebody needs an image. On the heap: a jump out of LLVM (fatal_guard.h) leaves it to its
-/// thread.
+/// The compilation of a program's kernels for a device, which runs in parallel to that of its host
+/// text until an image is needed. It is on the heap because after a jump out of LLVM (fatal_guard.h)
+/// its thread still uses it.
 class DeviceCompilation {
  public:
   /// `options` are copied. Fills device and images of `code`, which outlives it, as `emitted` does.
@@ -411,7 +411,7 @@ Failure Compilation::compileUnits(const std::vector<jit::Unit>& units, jit::Comp
   double ended = 0;
   device->finish(&ended);
   notes_ = code->host ? code->host->notes : std::vector<std::string>();
-  // the device's part may have gone on for longer
+  // the device's part may have taken longer
   for (std::string& note : cache.takeNotes()) {
     notes_.push_back(std::move(note));
   }

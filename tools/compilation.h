@@ -27,7 +27,7 @@ struct LoadedCode;
 struct CompileSeconds {
   double passes = 0;
   double emission = 0;
-  /// emitted text to objects: looking them up in the cache, and compiling what it has not
+  /// emitted text to objects: looking them up in the cache, and compiling the missing ones
   double units = 0;
   double clang = 0;
   double link = 0;

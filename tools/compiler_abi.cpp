@@ -36,7 +36,7 @@ struct sl_module {
 struct sl_builder {
   explicit sl_builder(const straightline::Stages& stages) : builder(stages) {}
   ModuleBuilder builder;
-  bool forUser = false;  ///< its calls are a user's, who is told what is wrong with them
+  bool forUser = false;  ///< its calls are a user's: mistakes are user errors
 };
 struct sl_compilation {
   std::unique_ptr<Compilation> compilation;

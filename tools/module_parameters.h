@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a module reads beside its inputs, before anything is compiled.
+// The parameters and states that a module declares, before anything is compiled.
 #ifndef STRAIGHTLINE_TOOLS_MODULE_PARAMETERS_H
 #define STRAIGHTLINE_TOOLS_MODULE_PARAMETERS_H
 

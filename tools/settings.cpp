@@ -12,7 +12,7 @@
 namespace straightline {
 namespace {
 
-/// Calls `take` for each word of a list with commas; it says whether the word is known.
+/// Calls `take` for each word of a comma-separated list; it returns whether the word is known.
 Failure readList(const char* variable, const char* valid,
                  const std::function<bool(llvm::StringRef)>& take) {
   const char* text = std::getenv(variable);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the environment asks of every compilation: a log and a dump. Read once when a compilation
+// Settings of the environment for every compilation: a log and a dump. Read once when a compilation
 // begins.
 #ifndef STRAIGHTLINE_TOOLS_SETTINGS_H
 #define STRAIGHTLINE_TOOLS_SETTINGS_H
@@ -15,7 +15,7 @@ struct LogTopics {
   bool route = false;    ///< each kernel with the reasons for it and against its rivals
   bool passes = false;   ///< each pass with its time and the ops before and after it
   bool codegen = false;  ///< each unit of emitted text with the time that it took
-  bool cache = false;    ///< what the disk cache had, took and lost
+  bool cache = false;    ///< hits, stores and evictions of the disk cache
 };
 
 struct Settings {

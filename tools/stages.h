@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compiler library asks of the layers below it: dialects, the pass pipeline, emission. One
+// The interface of the compiler library to the layers below it: dialects, passes, emission. One
 // implementation ties the real ones together (stages.cpp); unit tests put small ones in its place.
 #ifndef STRAIGHTLINE_TOOLS_STAGES_H
 #define STRAIGHTLINE_TOOLS_STAGES_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled program with memory of its own that is called to learn how long it takes: how measured
-// choices are made.
+// A compiled program with memory of its own that is called to measure its time, for measured
+// choices.
 #ifndef STRAIGHTLINE_TOOLS_TIMING_H
 #define STRAIGHTLINE_TOOLS_TIMING_H
 

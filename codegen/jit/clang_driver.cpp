@@ -152,9 +152,9 @@ std::vector<std::string> featuresMissingHere(const Target& target) {
 std::vector<std::string> clangArguments(const ClangOptions& options) {
   std::vector<std::string> arguments = {
       "-triple", options.target.triple, "-target-cpu", options.target.cpu, "-emit-obj", "-O3",
-      // cc1 does not switch the vectorisers on by itself at -O3; the driver does. Here that of
-      // straight-line code (SLP) stays off: kernels are written with vectors, and what it made of
-      // short rows (sitofp of two i64) LLVM 22.1 compiled wrongly for AVX-512.
+      // cc1 does not switch the vectorisers on by itself at -O3; the driver does. The
+      // vectoriser of straight-line code (SLP) stays off: kernels are written with vectors, and its
+      // output for short rows (sitofp of two i64) is compiled wrongly by LLVM 22.1 for AVX-512.
       "-vectorize-loops", "-std=c++20", "-x", "c++", "-nostdsysteminc", "-nobuiltininc",
       "-nostdinc++", "-I", kIncludeRoot, "-mrelocation-model", "pic", "-pic-level", "2",
       // Unwind tables let profilers and debuggers walk through compiled code.

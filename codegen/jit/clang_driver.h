@@ -58,8 +58,8 @@ ClangOutput compileToObject(const std::string& name, const std::string& text,
                             const std::vector<std::string>& arguments,
                             const std::string* headers = nullptr);
 
-/// Parses all embedded headers but those of CUDA C++; the output's object is what the function
-/// above takes as `headers`.
+/// Parses all embedded headers except those of CUDA C++; the output's object is the `headers`
+/// argument of the function above.
 ClangOutput compileHeaders(std::vector<std::string> arguments);
 
 /// clang's full version text: part of the cache key.

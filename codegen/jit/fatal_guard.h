@@ -10,9 +10,9 @@
 
 namespace straightline::jit {
 
-/// Runs `work` on this thread; false with `message` when LLVM gave up in it or an exception left
-/// it. What `work` had allocated is then lost (its frames are left by a jump), which is the price
-/// of a process that goes on. May nest.
+/// Runs `work` on this thread; false with `message` when LLVM aborted in it or an exception left
+/// it. The process then continues, but memory that `work` had allocated is lost, because its frames
+/// are left by a jump. May nest.
 bool runGuarded(const std::function<void()>& work, std::string* message);
 
 }  // namespace straightline::jit

@@ -45,8 +45,8 @@ void report(llvm::Error error) {
   reportedErrors += (reportedErrors.empty() ? "" : "; ") + text;
 }
 
-/// Answers names that no unit defines: compiler support functions first, then what the caller
-/// knows.
+/// Resolves names that no unit defines: first compiler support functions, then those of the
+/// caller's resolver.
 class ResolverGenerator final : public orc::DefinitionGenerator {
  public:
   explicit ResolverGenerator(SymbolResolver resolver) : resolver_(std::move(resolver)) {}

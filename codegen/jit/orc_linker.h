@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects to running code: a thin layer over LLVM's ORC. Each unit of a program gets a JITDylib of
-// its own; the units of one program see each other, and nothing else of the process but what is
-// named here or by the caller's resolver.
+// Links objects into running code: a thin layer over LLVM's ORC. Each unit of a program gets a
+// JITDylib of its own. The units of one program see each other, and of the process only the symbols
+// that are named here or by the caller's resolver.
 #ifndef STRAIGHTLINE_CODEGEN_JIT_ORC_LINKER_H
 #define STRAIGHTLINE_CODEGEN_JIT_ORC_LINKER_H
 
@@ -32,8 +32,8 @@ class LinkedProgram {
   virtual void* lookup(const std::string& symbol, std::string* error) = 0;
 };
 
-/// Links `objects` and resolves all that `symbols` reach. NULL with a message that names what is
-/// missing. Thread-safe. Hooks for debuggers and profilers are chosen by $STRAIGHTLINE_JIT_HOOKS
+/// Links `objects` and resolves all that `symbols` reach. NULL with a message that names the
+/// missing symbols. Thread-safe. Hooks for debuggers and profilers are chosen by $STRAIGHTLINE_JIT_HOOKS
 /// ("gdb", "perf" or "gdb,perf"), read once.
 std::unique_ptr<LinkedProgram> linkProgram(std::vector<Object> objects,
                                            const SymbolResolver& resolver,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C++ text without what does not change the code: the part of a cache key that stands for a unit.
+// C++ text without the parts that do not change the code; hashed into the cache key of a unit.
 #ifndef STRAIGHTLINE_CODEGEN_JIT_SOURCE_NORMAL_FORM_H
 #define STRAIGHTLINE_CODEGEN_JIT_SOURCE_NORMAL_FORM_H
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-#: Nobody need be nearer than so many times eager's own distance: models in bfloat16, sums that cancel.
+#: An answer may be this many times as far from float64 as eager's: models in bfloat16, sums that cancel.
 _EAGER = 4.0
 
 

@@ -73,7 +73,7 @@ class BarResult:
 
     @property
     def met(self) -> bool | None:
-        """None: it cannot be told."""
+        """None when it is unknown."""
         if self.allowed_us is None or self.taken_us is None:
             return None
         if self.low_ratio is not None and self.low_ratio <= self.bar.ratio:

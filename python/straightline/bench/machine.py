@@ -161,7 +161,7 @@ class OthersMeter:
         return max(0.0, ((now[1] - before[1]) - (now[2] - before[2])) / elapsed)
 
     def warning(self) -> str:
-        """Words when that was much; empty otherwise."""
+        """A warning when that was much; empty otherwise."""
         cores = self.cores()
         return f"other processes kept {cores:.2f} cores busy during the timing" if cores > _OTHERS_LIMIT else ""
 

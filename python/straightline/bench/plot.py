@@ -87,7 +87,7 @@ def draw(everything: Sequence[Measured], path: Path) -> None:
     pyplot.close(figure)
 
 
-#: Ours in blues, the floor in black, the others in what is left.
+#: Straightline's rows are blue, the floor black, the others have the remaining colours.
 _COLOURS = {
     "ours": ("#08306b", "#2171b5", "#41b6c4", "#6baed6", "#8c96c6", "#9ebcda"),
     "floor": ("black",),

@@ -95,7 +95,7 @@ class Record:
 
 @dataclass
 class Reference:
-    """What is right for a case, and how much work it is."""
+    """The right answer of a case, and how much work a call is."""
 
     expected: list[Any]
     exact: list[Any] | None
@@ -227,7 +227,7 @@ class Session:
                 raise
 
     def _measured(self, case: Case, threads: int, reference: Reference, entrants: list[_Entrant]) -> Measured:
-        """Times those who stand."""
+        """Times the contenders that prepared and answered right."""
         cpu = self._settings.device == "cpu"
         limit = self._limits.least_us(reference.flops, reference.size, threads) if cpu else None
         warnings = self._time(case, threads, [entrant for entrant in entrants if entrant.client])
@@ -397,7 +397,7 @@ class _Entrant:
 
     @contextlib.contextmanager
     def losing_its_process(self) -> Iterator[None]:
-        """Around requests: a process that ends is told in the rows."""
+        """Around requests: when a process ends, its rows say so."""
         try:
             yield
         except WorkerGone as gone:
@@ -406,7 +406,7 @@ class _Entrant:
 
 
 def _settle(pids: Sequence[int]) -> None:
-    """Waits until these processes have stopped computing; who never does is told by the meter."""
+    """Waits until these processes have stopped computing; the meter reports those that never do."""
     for _ in range(_SETTLE_TRIES):
         before = sum(map(machine.processor_seconds, pids))
         time.sleep(_SETTLE_S)

@@ -188,7 +188,7 @@ def _private_output() -> TextIO:
 
 
 def main() -> int:
-    """Answers until it is told to quit or the parent is gone."""
+    """Answers requests until it is told to quit or the parent has ended."""
     ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     channel = _private_output()
     worker = Worker()

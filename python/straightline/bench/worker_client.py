@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parent's end of a worker: requests with a time limit; what hangs is killed, what crashes is told."""
+"""The parent's end of a worker: requests with a time limit; a worker that hangs is killed, and a crash is reported."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ CUDA_CONTENDERS: tuple[type[Contender], ...] = (
 
 
 def of_device(device: str) -> tuple[type[Contender], ...]:
-    """Who takes part there."""
+    """The contenders for that device."""
     return CUDA_CONTENDERS if device == "cuda" else CONTENDERS
 
 

@@ -32,7 +32,7 @@ class Eager(Contender):
 
 
 def channels_last(x: Any) -> Any:
-    """An image in that format; what is no image as it is."""
+    """Returns an image in that format, and any other tensor unchanged."""
     import torch
 
     return x.contiguous(memory_format=torch.channels_last) if x.dim() == 4 else x

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is right: eager's results and those in float64, and how much work a call is."""
+"""The right answers: eager's results and those in float64, and how much work a call is."""
 
 from __future__ import annotations
 

@@ -14,12 +14,14 @@ class Op_RowOp<string mnemonic, list<Trait> traits = []>
 // (reduce_c1) `dims` are different dims of x, ascending; at least one unless x has rank 0
 // (reduce_c2) the result has x's extents without them (keepdim: as 1)
 // (reduce_c3) the result's element type is x's (any, all: i1; argmax, argmin: i64)
+// (reduce_c4) mean: x has floats
 class Op_Reduction<string mnemonic, string what> : Op_RowOp<mnemonic> {
   let summary = what;
   let description = [{
     - (reduce_c1) `dims` are different dims of x, ascending; at least one unless x has rank 0
     - (reduce_c2) the result has x's extents without them (keepdim: as 1)
     - (reduce_c3) the result's element type is x's (any, all: i1; argmax, argmin: i64)
+    - (reduce_c4) mean: x has floats
   }];
   let arguments = (ins Op_Tensor:$x, DenseI64ArrayAttr:$dims, BoolAttr:$keepdim);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime's public C ABI (DESIGN.md section 10). Four objects: Program, Weights, Frame, Queue;
+// The runtime's public C ABI (docs/reference/c.md). Four objects: Program, Weights, Frame, Queue;
 // one call: sl_run. No function throws; each that can fail returns sl_status and writes a message.
 // Thread rules are said on each.
 #ifndef STRAIGHTLINE_ABI_STRAIGHTLINE_H

@@ -28,8 +28,8 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     bool failedHere = false;
     const std::optional<uint32_t> properties = propertiesNamed(avoid);
     if (!properties) {
-      emitUserError(getOperation()) << "select-kernels: avoid is '" << avoid.getValue()
-                                    << "', valid are " << propertyNames();
+      emitUserError(getOperation())
+          << "select-kernels: avoid is '" << avoid.getValue() << "', valid are " << propertyNames();
       return signalPassFailure();
     }
     avoided_ = *properties;

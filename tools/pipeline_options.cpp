@@ -132,7 +132,8 @@ TargetChoice targetIn(const CompileOptions& options) {
 Failure checkTarget(const CompileOptions& options) {
   const auto [name, machine] = llvm::StringRef(options.target).split(':');
   const Target* target = findTarget(name);
-  const bool isNamed = target && (options.target == kDefaultTarget.str() || !target->syntax().form.empty());
+  const bool isNamed =
+      target && (options.target == kDefaultTarget.str() || !target->syntax().form.empty());
   if (isNamed && target->hasMachine(machine)) {
     return Failure::none();
   }

@@ -98,7 +98,10 @@ def test_nothing_turns_images_that_are_measured_between_convolutions() -> None:
     beside = []
     for row in rows:
         own = sl._compiler.Module.parse(row["module"])
-        for name in ("cudnn.convolution[variant:1]", next(name for name in row["candidates"] if name.startswith("cuda."))):
+        for name in (
+            "cudnn.convolution[variant:1]",
+            next(name for name in row["candidates"] if name.startswith("cuda.")),
+        ):
             facts = json.loads(compiled(own, choices={row["key"]: name}).explain_json)
             run = [line for line in facts["statements"] if line["phase"] == "run"]
             assert sum(line.get("choice") == row["key"] for line in run) == 1

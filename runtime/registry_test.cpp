@@ -147,7 +147,7 @@ TEST(Registry, ALongerDescriptionIsTaken) {
 TEST(Registry, AShorterDescriptionHasDefaultsForWhatItLacks) {
   // Kernels that end behind `whole_team`, one after the other, with garbage between them.
   constexpr size_t kBytes = offsetof(sl_kernel_desc, plan_symbol);
-  static char memory[2 * kBytes + sizeof(sl_kernel_desc)];
+  alignas(sl_kernel_desc) static char memory[2 * kBytes + sizeof(sl_kernel_desc)];
   std::memset(memory, 0x55, sizeof memory);
   for (size_t i = 0; i < 2; ++i) {
     sl_kernel_desc k = kernel();
@@ -157,7 +157,7 @@ TEST(Registry, AShorterDescriptionHasDefaultsForWhatItLacks) {
     std::memcpy(memory + i * kBytes, &k, kBytes);
   }
   constexpr size_t kBackendBytes = offsetof(sl_backend_desc, device);
-  static char backend[sizeof(sl_backend_desc)];
+  alignas(sl_backend_desc) static char backend[sizeof(sl_backend_desc)];
   std::memset(backend, 0x55, sizeof backend);
   const sl_backend_desc desc = {.size = kBackendBytes,
                                 .abi_version = SL_KERNEL_ABI_VERSION,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A third target is added by a folder (simulated/): the pipeline runs its pass, asks for its
-// schedule and its costs, and the option text names its machines. No file of passes/ or tools/ knows
-// it.
+// schedule and its costs, and the options name its machines. No file of passes/ or tools/ knows it.
 #include "passes/targets/target.h"
 
 #include <gtest/gtest.h>
@@ -129,17 +128,19 @@ TEST_F(TargetTest, ProductWithoutAKernelIsUnsupported) {
   EXPECT_NE(errors_.find("has no kernel"), std::string::npos) << errors_;
 }
 
-TEST_F(TargetTest, OptionTextNamesItsMachines) {
-  PipelineOptions options;
-  EXPECT_FALSE(readPipelineOptions("target=simulated:v3", &context_, &options).failed());
-  EXPECT_EQ(targetIn("lanes=true target=simulated:v3").target, findTarget("simulated"));
-  EXPECT_EQ(targetIn("lanes=true target=simulated:v3").machine, "v3");
-  EXPECT_EQ(targetIn("lanes=true").target, findTarget("cpu"));
-  const Failure failure = readPipelineOptions("target=simulated:x", &context_, &options);
-  EXPECT_EQ(failure.message,
+TEST_F(TargetTest, OptionsNameItsMachines) {
+  CompileOptions options;
+  EXPECT_EQ(targetIn(options).target, findTarget("cpu"));
+  options.target = "simulated:v3";
+  EXPECT_FALSE(checkTarget(options).failed());
+  EXPECT_EQ(targetIn(options).target, findTarget("simulated"));
+  EXPECT_EQ(targetIn(options).machine, "v3");
+  options.target = "simulated:x";
+  EXPECT_EQ(checkTarget(options).message,
             "unknown target 'simulated:x'; valid are cuda:sm_NN, such as cuda:sm_90, with a behind "
             "it from 90 on and f from 100 on; simulated:vN, N from 1 to 9");
-  EXPECT_TRUE(readPipelineOptions("target=cpu", &context_, &options).failed());
+  options.target = "cpu:x";
+  EXPECT_TRUE(checkTarget(options).failed());
 }
 
 TEST_F(TargetTest, UnknownTargetOfAModuleIsAnError) {

@@ -111,10 +111,11 @@ void printProblem(kernel::DeclOp decl, kernel::TargetAttr target, Writer& writer
       continue;  // places of their own
     }
     if (auto value = llvm::dyn_cast<mlir::IntegerAttr>(attribute.getValue())) {
-      attributes.push_back("{" + name + ", " + intLiteral(value.getInt()) + "}");
+      attributes.push_back("{" + name + ", " + intLiteral(value.getInt()) +
+                           ", SL_INT, 0, nullptr}");
     } else if (auto number = llvm::dyn_cast<mlir::FloatAttr>(attribute.getValue())) {
       attributes.push_back("{" + name + ", 0, SL_FLOAT, " +
-                           floatLiteral(number.getValue(), number.getType()) + "}");
+                           floatLiteral(number.getValue(), number.getType()) + ", nullptr}");
     } else if (auto text = llvm::dyn_cast<mlir::StringAttr>(attribute.getValue())) {
       attributes.push_back("{" + name + ", 0, SL_TEXT, 0, " + stringLiteral(text) + "}");
     }

@@ -14,7 +14,8 @@ llvm::LogicalResult verifyReduction(mlir::Operation* operation, mlir::Type resul
   auto reduction = llvm::cast<ReductionOpInterface>(operation);
   ExtentSpace space;
   const Extents from = space.of(operation->getOperand(0));
-  const mlir::Type elements = elementOf(operation->getOperand(0));
+  const mlir::Type elements =
+      llvm::cast<mlir::RankedTensorType>(operation->getOperand(0).getType()).getElementType();
   if (llvm::isa<MeanOp>(operation) && !llvm::isa<mlir::FloatType>(elements)) {
     return opError(operation) << "x has elements " << elements
                               << " but floats are needed (reduce_c4)";

@@ -68,7 +68,11 @@ const Target& targetNamedBy(kernel::TargetAttr target) {
 
 TargetFacts factsOf(kernel::TargetAttr target) { return targetNamedBy(target).facts(target); }
 
-TargetFacts factsOf(mlir::ModuleOp module) { return factsOf(targetOf(module)); }
+// Passes of the op level ask in contexts that may not have loaded the kernel dialect: no attribute
+// is made for a module that names no target.
+TargetFacts factsOf(mlir::ModuleOp module) {
+  return factsOf(module->getAttrOfType<kernel::TargetAttr>("op.target"));
+}
 
 mlir::LogicalResult verifyTarget(mlir::Operation* op, kernel::TargetAttr target) {
   if (target && findTarget(target.getBackend()) == nullptr) {

@@ -37,7 +37,7 @@ static constexpr sl_operand ip_operands[] = {
     {{2, 32, 1}, 2, {4, 10, 0, 0, 0, 0, 0, 0}, {10, 1, 0, 0, 0, 0, 0, 0}, 0},
 };
 static constexpr sl_attribute ip_attributes[] = {
-    {"transposed", 1},
+    {"transposed", 1, SL_INT, 0, nullptr},
 };
 static constexpr sl_problem ip_problem = {sizeof(sl_problem), "inner_product", ip_operands, 2,
     1, ip_attributes, 1, 2, 32, 32768, 1048576, nullptr, 0, 0, 0, nullptr, 64,

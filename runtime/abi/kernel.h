@@ -94,7 +94,7 @@ static inline const sl_operand* sl_operand_at(const sl_problem* problem, int32_t
   return (const sl_operand*)((const char*)problem->operands + (uint64_t)i * stride);
 }
 
-/// Attribute `i`, whole: what its writer did not know is zero.
+#ifndef __CUDACC_RTC__  // Attribute `i`, whole: what its writer did not know is zero (host only).
 static inline sl_attribute sl_attribute_at(const sl_problem* problem, int32_t i) {
   const uint64_t stride =
       SL_HAS_FIELD(problem->size, sl_problem, attribute_stride) && problem->attribute_stride != 0
@@ -106,7 +106,7 @@ static inline sl_attribute sl_attribute_at(const sl_problem* problem, int32_t i)
                    stride < sizeof attribute ? stride : sizeof attribute);
   return attribute;
 }
-
+#endif
 /// A tunable of an emitted family: its name, default and allowed range. #kernel.schedule attributes
 /// are verified against these.
 typedef struct sl_tunable {

@@ -116,9 +116,12 @@ std::unique_ptr<LoadedBackend> loadBackend(const sl_backend_desc* backend, sl_me
     if (!refusal.isEnough("its sl_device_desc", nullptr, desc.device->size, kLeastDevice)) {
       return nullptr;
     }
-    loaded->device_ = known<sl_device_desc>(desc.device, desc.device->size);
-    loaded->device_.size = sizeof(sl_device_desc);
-    desc.device = &loaded->device_;
+    // One that has all fields is used where it lies: its owner may still set what has no function.
+    if (desc.device->size < sizeof(sl_device_desc)) {
+      loaded->device_ = known<sl_device_desc>(desc.device, desc.device->size);
+      loaded->device_.size = sizeof(sl_device_desc);
+      desc.device = &loaded->device_;
+    }
   }
   const auto* at = reinterpret_cast<const char*>(desc.kernels);
   const uint64_t stride =

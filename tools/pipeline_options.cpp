@@ -126,7 +126,9 @@ Failure readFile(Routes& routes) {
 
 TargetChoice targetIn(const CompileOptions& options) {
   const auto [name, machine] = llvm::StringRef(options.target).split(':');
-  return {&targetNamed(name), machine.str()};
+  const Target* target = findTarget(name);
+  return target ? TargetChoice{target, machine.str()}
+                : TargetChoice{&targetNamed(kDefaultTarget), ""};
 }
 
 Failure checkTarget(const CompileOptions& options) {

@@ -29,7 +29,8 @@ struct TargetChoice {
   std::string machine;
 };
 
-/// Of the options. Precondition: checkTarget has found nothing wrong.
+/// Of the options; the default target where they name none that exists, of which readPipelineOptions
+/// is the one to say so.
 TargetChoice targetIn(const CompileOptions& options);
 
 }  // namespace straightline

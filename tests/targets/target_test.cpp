@@ -27,7 +27,7 @@ func.func @f(%x: tensor<4x8xf32> {op.name = "x"}, %y: tensor<4x8xf32> {op.name =
 
 constexpr char kSums[] = R"(
 func.func @f(%x: tensor<4x8xf32> {op.name = "x"}) -> (tensor<4xf32> {op.name = "z"}) {
-  %z = op.sum %x {dims = array<i64: 1>} : (tensor<4x8xf32>) -> tensor<4xf32>
+  %z = op.sum %x {dims = array<i64: 1>, keepdim = false} : (tensor<4x8xf32>) -> tensor<4xf32>
   return %z : tensor<4xf32>
 })";
 

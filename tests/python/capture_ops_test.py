@@ -269,6 +269,16 @@ def test_empty_and_zero_d_tensors() -> None:
     check(lambda x: [x * 2, x.sum(), x.reshape(1, 1), x.expand(2, 3), x.unsqueeze(0)], randn())
 
 
+def test_reductions_of_a_number() -> None:
+    """Torch takes dim 0 of a tensor that has none, by name or by default."""
+    rows = [
+        lambda x: x.amax(0), lambda x: x.amin(), lambda x: x.argmax(0), lambda x: x.argmin(), lambda x: x.max(0)[1], lambda x: x.min(-1)[0],
+        lambda x: x.sum(0), lambda x: x.float().logsumexp(0), lambda x: x.float().softmax(0), lambda x: x.cumsum(0),
+    ]  # fmt: skip
+    check_rows(rows, lambda: (make(F32),))
+    check_rows(rows, lambda: (make(I64),))
+
+
 def test_large_literal_is_a_parameter() -> None:
     small, large = torch.arange(8.0), torch.arange(100.0)
     captured = record(lambda x: x[:8] + torch.tensor(small.tolist()) + torch.tensor(large.tolist())[:8], randn(8))

@@ -6,6 +6,7 @@ Every row is compared with eager over three calls: results, inputs that are over
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -198,6 +199,44 @@ def test_a_state_of_a_text_that_is_never_read() -> None:
     x = np.random.randn(5, 5).astype(np.float32)
     np.testing.assert_array_equal(fn(x), x * 2)
     np.testing.assert_array_equal(n, x[:3])
+
+
+class _StaticCache(nn.Module):
+    """A decode step as transformers exports one: caches and what is kept beside them, some of it written and never read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.projection = nn.Embedding(40, 16), nn.Linear(16, 48)
+        self.head = nn.Linear(16, 40)
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(1, 2, 12, 8), persistent=False)
+        self.register_buffer("length", torch.zeros((), dtype=torch.int64), persistent=False)
+        self.register_buffer("last", torch.zeros(1, 1, dtype=torch.int32), persistent=False)
+
+    def forward(self, ids: Tensor, place: Tensor) -> Tensor:
+        q, k, v = self.projection(self.embedding(ids)).view(1, 1, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        self.keys.index_copy_(2, place, k)
+        self.values[:, :, place] = v
+        self.length.add_(1)
+        self.last.copy_(ids)
+        mask = torch.arange(12)[None, :] <= place[:, None]
+        read = F.scaled_dot_product_attention(q, self.keys, self.values, mask)
+        return self.head(read.transpose(1, 2).reshape(1, 1, 16))
+
+
+def test_decoding_with_a_static_cache() -> None:
+    model = _StaticCache().eval()
+    eager = copy.deepcopy(model)
+    compiled = sl.compile(model, (torch.tensor([[3]]), torch.tensor([0])))
+    mine = wanted = torch.tensor([[3]])
+    for step in range(12):
+        place = torch.tensor([step])
+        with torch.no_grad():
+            wanted = eager(wanted, place).argmax(-1)
+        mine = compiled(mine, place).argmax(-1)
+        assert mine.item() == wanted.item(), step
+    for (name, buffer), other in zip(model.named_buffers(), eager.buffers(), strict=True):
+        torch.testing.assert_close(buffer, other, msg=name)
 
 
 def test_dropout_beside_a_write_to_a_view() -> None:

@@ -319,6 +319,7 @@ def _values(exported: ExportedProgram) -> ValueGraph:
     for spec in exported.graph_signature.input_specs:
         tensor = state.get(spec.target)
         if isinstance(tensor, torch.Tensor):
+            check_tensor(tensor, f"parameter {spec.target}")
             name = first.setdefault(storage_key(tensor), spec.arg.name)
             same |= {spec.arg.name: name} if name != spec.arg.name else {}
     try:
@@ -327,7 +328,8 @@ def _values(exported: ExportedProgram) -> ValueGraph:
     except Exception as error:
         raise _export_error(error) from error
     targets = {spec.arg.name: spec.target for spec in exported.graph_signature.input_specs}
-    overlap = _overlapping_views(exported, {targets[name] for name in values.updates} - {None})
+    written = {targets[name] for name in values.updates} - {None}
+    overlap = _overlapping_views(exported, written) if written else None
     if overlap:
         raise UnsupportedError(
             f"{overlap[0]} and {overlap[1]} are different views of one storage, and one is overwritten; "
@@ -340,7 +342,7 @@ def _overlapping_views(exported: ExportedProgram, written: Container[str]) -> tu
     """Two parameters or buffers, one of them overwritten, that share storage and are not the same view of it."""
     groups: dict[int, list[tuple[str, torch.Tensor]]] = {}
     for name, tensor in {**exported.constants, **exported.state_dict}.items():
-        if isinstance(tensor, torch.Tensor) and tensor.numel():
+        if isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and tensor.numel():
             groups.setdefault(tensor.untyped_storage().data_ptr(), []).append((name, tensor))
     for group in groups.values():
         if any(name in written for name, _ in group):

@@ -83,14 +83,16 @@ def may_hide_views(op: Op) -> bool:
 
 def shares_memory(result: Any, arguments: Any) -> bool:
     """Whether a result is (a view of) one of the arguments."""
-    taken = {tensor.untyped_storage()._cdata for tensor in _tensors(arguments)}
-    return any(tensor.untyped_storage()._cdata in taken for tensor in _tensors(result))
+    taken = set(_storages(arguments))
+    return any(storage in taken for storage in _storages(result))
+
+
+def _storages(tree: Any) -> Iterator[int]:
+    return (tensor.untyped_storage()._cdata for tensor in _tensors(tree) if tensor.layout == torch.strided)
 
 
 def _tensors(tree: Any) -> Iterator[torch.Tensor]:
-    return (
-        leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided
-    )
+    return (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
 
 
 @functools.cache

@@ -44,6 +44,8 @@ def check_module(module: torch.nn.Module) -> None:
 
 def check_tensor(tensor: torch.Tensor, what: str) -> None:
     """Raises for a tensor that no program can take: `what` says which it is ("input x")."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise UserError(f"the model cannot be captured: {what} is a tensor inside a transform of torch.func")
     if isinstance(tensor, FakeTensor):
         raise UserError(f"{what} is a fake tensor, expected one with data")
     if tensor.device.type == "meta":

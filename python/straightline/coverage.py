@@ -212,8 +212,7 @@ def support(op: str, dtype: str, target: str) -> Support:
     for example in examples()[op]:
         try:
             module = _compiler.Module.parse(_module(op, example, dtype), op)
-            pipeline = "" if target == "cpu" else f"target={target}"
-            _compiler.compile(module, pipeline=pipeline, emit_only=True, cache=False)
+            _compiler.compile(module, target=target, emit_only=True, cache=False)
         except UnsupportedError as error:
             return Support(True, False, str(error).splitlines()[0])
         except UserError:  # not this line's element type

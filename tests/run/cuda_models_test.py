@@ -48,8 +48,8 @@ def test_compiles(name: str, cache: Path) -> None:
     rows = [row for row in explained.statements if row["phase"] == "run" and row["kernel"]]
     assert {row["op"].split(".")[1] for row in rows if row["backend"] == "aten"} == set(tail)
     assert {row["backend"] for row in rows} <= {"cuda", "cublaslt", "cudnn", "aten"}
-    assert explained["launch"] == ("stream" if tail else "graph")
-    assert not tail or "is done by torch" in str(explained["launch_reason"])
+    between = "of torch" in str(explained["launch_reason"])  # graphs in parts, or too few kernels for any
+    assert between == bool(tail) and (tail or explained["launch"] == "graph")
     _kernels_are_fit(cache)
 
 

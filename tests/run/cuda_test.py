@@ -381,7 +381,7 @@ def test_much_attention_of_16_bits_is_the_librarys(dtype: torch.dtype) -> None:
         and "cuda.attention: estimated" in str(row["why"])
     )
     assert "is_causal = 1 : i64, scale = 1.250000e-01 : f32" in compiled.ir("kernel")
-    assert '{"scale", 0, SL_FLOAT, 0.125f}' in compiled.code
+    assert '{"scale", 0, SL_FLOAT, 0.125f, nullptr}' in compiled.code
     assert "sl_queue_launch(ctx, io->queues[1], thunk_cudnn_attention_0" in compiled.code
     python = sl.compile(_Attention(True), given, target=_TARGET, emit="python")
     assert "cudnn.cudnn_attention_0(queue_1, cudnn_attention_0_handle, " in python.code

@@ -25,19 +25,14 @@ using mlir::Operation;
 using mlir::RankedTensorType;
 using mlir::Value;
 
-const sl_kernel_desc* kernelOf(op::FusionOp fusion) {
-  auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
-  return name ? findKernel(name.getValue()) : nullptr;
-}
-
 bool isChannelsLastKernel(op::FusionOp fusion) {
-  const sl_kernel_desc* kernel = kernelOf(fusion);
+  const sl_kernel_desc* kernel = chosenKernel(fusion);
   return kernel && prefersChannelsLast(*kernel);
 }
 
 /// Its kernel reads and writes any order: the one that its image comes in is passed on.
 bool isConvolutionOfAnyLayout(op::FusionOp fusion) {
-  const sl_kernel_desc* kernel = kernelOf(fusion);
+  const sl_kernel_desc* kernel = chosenKernel(fusion);
   return kernel && passesLayoutsOn(*kernel);
 }
 
@@ -89,7 +84,7 @@ llvm::SmallVector<int64_t> borderFor(Value value, kernel::TargetAttr target) {
       continue;
     }
     const llvm::SmallVector<int64_t> need =
-        borderOf(*kernelOf(fusion), contractionProblem(fusion, target), 0);
+        borderOf(*chosenKernel(fusion), contractionProblem(fusion, target), 0);
     for (size_t i = 0; i < border.size(); ++i) {
       border[i] = std::max(border[i], need[i]);
     }

@@ -21,6 +21,11 @@ Operation* contractionRoot(op::FusionOp fusion) {
   return nullptr;
 }
 
+const sl_kernel_desc* chosenKernel(op::FusionOp fusion) {
+  auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
+  return name ? findKernel(name.getValue()) : nullptr;
+}
+
 unsigned fusionInputIndex(op::FusionOp, Value argument) {
   return llvm::cast<mlir::BlockArgument>(argument).getArgNumber();
 }

@@ -64,6 +64,9 @@ struct StoredOperands {
 };
 StoredOperands storedOperands(op::FusionOp fusion, op::LinearOp linear);
 
+/// The kernel that select-kernels recorded (op.kernel); null: none.
+const sl_kernel_desc* chosenKernel(op::FusionOp fusion);
+
 /// On a fusion: the number of its kernel's variant. Absent: 0.
 inline constexpr char kVariantAttribute[] = "op.variant";
 /// The kernel that the estimates chose, where a measured choice came before it.

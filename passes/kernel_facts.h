@@ -20,7 +20,7 @@ const sl_kernel_desc* findKernel(llvm::StringRef name);
 /// The external kernel whose `run` has that symbol, or null.
 const sl_kernel_desc* findKernelOfRun(llvm::StringRef symbol);
 
-/// The backend whose kernels are emitted for programs that run on `device`: "cpu", or a backend with
+/// The backend whose kernels are emitted for programs on `device`: "cpu", or a backend with
 /// a device of its own.
 llvm::StringRef emittingBackend(llvm::StringRef device);
 

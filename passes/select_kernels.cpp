@@ -2,7 +2,7 @@
 // Chooses a kernel for every contraction by asking the registry, and records it (op.kernel) with
 // the reasons for it and against its rivals (op.why). A route of the module (op.routes) leaves only
 // the kernels that it allows; `prefer=BACKEND` takes that backend's kernel wherever it has one that
-// accepts, whatever its cost; `avoid=KERNEL` never takes that kernel. A measured choice
+// accepts, whatever its cost; `avoid=PROPERTY` never takes a kernel that has it. A measured choice
 // (op.choices, by the key that is recorded as op.choice) comes before the cost. With `list` the
 // module gets op.candidates: what there is to measure. A fusion that no kernel takes is an error;
 // all are reported before the pass fails.
@@ -60,7 +60,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       return signalPassFailure();
     }
     getOperation().walk([](op::FusionOp fusion) {
-      const sl_kernel_desc* kernel = kernelOf(fusion);
+      const sl_kernel_desc* kernel = chosenKernel(fusion);
       if (!kernel) {
         return;
       }
@@ -99,13 +99,9 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     fusion->setAttr("op.why", mlir::StringAttr::get(fusion.getContext(), choice.why));
     return true;
   }
-  static const sl_kernel_desc* kernelOf(op::FusionOp fusion) {
-    auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
-    return name ? findKernel(name.getValue()) : nullptr;
-  }
   /// Whether it is a linear whose kernel takes x and weight as bfloat16.
   static bool isOfPairs(op::FusionOp fusion) {
-    const sl_kernel_desc* kernel = kernelOf(fusion);
+    const sl_kernel_desc* kernel = chosenKernel(fusion);
     return kernel && has(*kernel, SL_KERNEL_NARROW_INPUTS) &&
            llvm::isa<op::LinearOp>(contractionRoot(fusion));
   }

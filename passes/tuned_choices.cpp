@@ -71,7 +71,7 @@ bool isCallersImage(Value image) {
                       [](Operation* user) { return llvm::isa<mlir::func::ReturnOp>(user); });
 }
 
-/// Adds the kernel's variants that differ, and of the first one, where that is a question, both that
+/// Adds the kernel's variants that differ, and of the first, where that is a question, both that
 /// thread 0 runs alone and that the team shares.
 void addVariants(const sl_kernel_desc& kernel, Problem problem, int64_t threads,
                  std::vector<Candidate>& candidates) {

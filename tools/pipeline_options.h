@@ -29,8 +29,8 @@ struct TargetChoice {
   std::string machine;
 };
 
-/// Of the options; the default target where they name none that exists, of which readPipelineOptions
-/// is the one to say so.
+/// Of the options; the default target where they name none that exists (readPipelineOptions says
+/// so).
 TargetChoice targetIn(const CompileOptions& options);
 
 }  // namespace straightline

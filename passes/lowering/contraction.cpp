@@ -24,8 +24,7 @@ ContractionLowering::ContractionLowering(LoweringContext& lowering, op::FusionOp
 }
 
 LogicalResult ContractionLowering::lower() {
-  auto name = fusion_->getAttrOfType<mlir::StringAttr>("op.kernel");
-  kernel_ = name ? findKernel(name.getValue()) : nullptr;
+  kernel_ = chosenKernel(fusion_);
   if (!kernel_) {
     return fusion_.emitOpError("has no kernel; select_kernels probably lacks a case");
   }

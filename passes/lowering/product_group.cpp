@@ -372,8 +372,7 @@ class ProductGroup {
   }
 
   void buildSchedule() {
-    spec_.family =
-        findKernel(fusion_->getAttrOfType<mlir::StringAttr>("op.kernel").getValue())->family;
+    spec_.family = chosenKernel(fusion_)->family;
     spec_.op = opNames(fusion_);
     spec_.why = fusion_->getAttrOfType<mlir::StringAttr>("op.why").str();
     spec_.costUs = fusion_->getAttrOfType<mlir::FloatAttr>(kGroupCostAttribute).getValueAsDouble();

@@ -200,6 +200,13 @@ const sl_dl_exchange* slTorchExchange(void) {
 
 PyTypeObject* slTorchTensorType(void) { return torch_.tensor; }
 
+int slTorchIsNegated(PyObject* object) {
+  PyObject* negated = torch_.is_neg(object, NULL);
+  const int result = negated ? negated != Py_False : -1;
+  Py_XDECREF(negated);
+  return result;
+}
+
 static int numpyInit(PyObject* numpy) {
   PyObject* array = PyObject_GetAttrString(numpy, "ndarray");
   PyObject* descriptor = array ? PyObject_GetAttrString(array, "__array_struct__") : NULL;
@@ -334,12 +341,9 @@ static int borrowTorch(PyObject* object, PyObject* name, sl_grad_mode* mode, sl_
     return refuse(object, name);
   }
   if (!seenBefore(seen, object, tensor->data)) {
-    PyObject* neg = torch_.is_neg(object, NULL);
-    if (neg != Py_False) {
-      Py_XDECREF(neg);
+    if (slTorchIsNegated(object)) {
       return refuse(object, name);
     }
-    Py_DECREF(neg);
     if (remember(seen, object, tensor->data)) {
       return -1;
     }

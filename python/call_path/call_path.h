@@ -221,6 +221,9 @@ static inline void slBorrowEnd(sl_borrow* borrow) { Py_CLEAR(borrow->hold); }
 const sl_dl_exchange* slTorchExchange(void);
 /// torch.Tensor, borrowed; NULL before slTorchExchange has given a table.
 PyTypeObject* slTorchTensorType(void);
+/// Whether the elements of a plain torch.Tensor are still to be negated: 0 or 1, -1 with an
+/// exception. Precondition as of slTorchTensorType.
+int slTorchIsNegated(PyObject* object);
 /// Address and strides of an ndarray that numpy just made. 0 or -1.
 int slNumpyData(PyObject* array, void** data);
 const char* slKindName(sl_kind kind);
@@ -236,8 +239,8 @@ int slOpCallsInit(void);
 /// `failed(exception)` gives words as bytes.
 PyObject* slOpCall(PyObject* module, PyObject* args);
 /// op_call_functions(other, forget): addresses of an sl_aten_python.run, for calls whose number is
-/// their id() (a negative number is one of `other`'s, the address of such a function too), and of an
-/// sl_aten_python.forget, which calls `forget` with the number.
+/// their id() (a negative number is one of `other`'s, the address of such a function too), and of
+/// an sl_aten_python.forget, which calls `forget` with the number.
 PyObject* slOpCallFunctions(PyObject* module, PyObject* args);
 
 // ---- streams.c

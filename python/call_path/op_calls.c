@@ -148,9 +148,7 @@ static int isSameBytes(PyObject* result, const Layout* layout, PyTypeObject* pla
   if (!layout->dense || Py_TYPE(result) != plain) {
     return 0;
   }
-  PyObject* negated = PyObject_CallMethod(result, "is_neg", NULL);
-  const int is_negated = negated ? PyObject_IsTrue(negated) : -1;
-  Py_XDECREF(negated);
+  const int is_negated = slTorchIsNegated(result);
   if (is_negated) {
     return is_negated < 0 ? -1 : 0;
   }

@@ -30,10 +30,6 @@ _READS_STORAGE = frozenset(
 _PARTS = {torch.complex64: "f32", torch.complex128: "f64", torch.complex32: "f16"}
 
 
-class _ThroughPython(Exception):
-    """Something that torch's C functions cannot take."""
-
-
 @dataclass
 class _Encoder:
     """The text of one call: collects its tensors as operands and its named extents."""

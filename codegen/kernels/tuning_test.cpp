@@ -137,7 +137,7 @@ Problem convolution(int64_t n, int64_t c, int64_t h, int64_t k, int64_t kernel, 
 }
 
 TEST(NativeBackend, DescribesEveryKernelCompletely) {
-  EXPECT_EQ(sl_backend_native.abi_version, uint32_t(SL_ABI_VERSION));
+  EXPECT_EQ(sl_backend_native.abi_version, uint32_t(SL_KERNEL_ABI_VERSION));
   ASSERT_GE(sl_backend_native.kernel_count, 19);
   for (int32_t i = 0; i < sl_backend_native.kernel_count; ++i) {
     const sl_kernel_desc& k = sl_backend_native.kernels[i];

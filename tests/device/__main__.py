@@ -27,7 +27,7 @@ import torch
 
 from bench import cuda_results
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 #: Files of this folder, and those of many tests, which take several processes each where pytest-xdist is installed.
 _FILES = ("families", "launch", "bad_input", "two_devices", "tune")
 _MANY = ("driver_calls", "models")

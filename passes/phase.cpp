@@ -3,7 +3,6 @@
 
 #include "dialect/op/op_dialect.h"
 #include "mlir/Transforms/RegionUtils.h"
-#include "passes/targets/target.h"
 
 namespace straightline::passes {
 
@@ -45,14 +44,10 @@ bool PhaseAnalysis::isPrepared(Operation* operation) {
       continue;
     }
     auto aten = llvm::dyn_cast<op::AtenOp>(current);
-    auto module = aten ? aten->getParentOfType<mlir::ModuleOp>() : mlir::ModuleOp();
-    // torch works on the stream that is current where it is called, and prepare's queue is another
-    // one.
-    const bool onDevice = module && factsOf(module).hasQueue;
-    const bool input =
-        llvm::isa<op::StateOp>(current) || (aten && (aten.getEffectful() || onDevice)) ||
-        (!freeze_ && llvm::isa<op::ParameterOp>(current)) || dependsOnNamedSizes(current) ||
-        current->getName().getDialectNamespace() != "op";
+    const bool input = llvm::isa<op::StateOp>(current) || (aten && aten.getEffectful()) ||
+                       (!freeze_ && llvm::isa<op::ParameterOp>(current)) ||
+                       dependsOnNamedSizes(current) ||
+                       current->getName().getDialectNamespace() != "op";
     llvm::SetVector<Value> operands(current->operand_begin(), current->operand_end());
     mlir::getUsedValuesDefinedAbove(current->getRegions(), operands);
     bool prepared = !input, complete = true;

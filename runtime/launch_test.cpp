@@ -166,6 +166,13 @@ int32_t runAround(sl_ctx* ctx, sl_team, const sl_bindings* io) {
   return sl_queue_start(ctx, io->queues[1], io->kernels[0], &grid, nullptr);
 }
 
+/// The kernel, and then something that is no part of a graph.
+int32_t prepareWithACall(sl_ctx* ctx, sl_team, const sl_bindings* io) {
+  const sl_grid grid = {sizeof(sl_grid), 3, 64, 0};
+  sl_queue_start(ctx, io->queues[1], io->kernels[0], &grid, nullptr);
+  return sl_queue_call(ctx, io->queues[1], apart, nullptr, 0, nullptr, 0);
+}
+
 /// One kernel; the number of its blocks is the first extent, the arena has as many KiB.
 int32_t runOne(sl_ctx* ctx, sl_team, const sl_bindings* io) {
   const sl_grid grid = {sizeof(sl_grid), io->extents[0], 64, 0};
@@ -205,7 +212,7 @@ class Launch : public ::testing::Test {
       builder.arena(space, builder.constant(0));
     }
     builder.arena(0, builder.constant(hostArena));
-    sl_program_desc* desc = builder.build(body);
+    sl_program_desc* desc = builder.build(body, early);
     const_cast<sl_statement*>(desc->statements)->queue = 1;
     code.blocks = builder.symbol(blocks);
     if (kind == SL_STATEMENT_CALL) {
@@ -245,6 +252,7 @@ class Launch : public ::testing::Test {
                     nullptr,          0,        0,           nullptr,         &code};
   DescriptionBuilder builder;
   sl_entry_fn body = runOne;
+  sl_entry_fn early = nullptr;  ///< prepare
   std::vector<sl_queue*> queues;
   sl_program* program = nullptr;
   sl_weights* weights = nullptr;
@@ -658,6 +666,15 @@ TEST_F(Launch, ACallThatIsNoPartOfAGraphIsMadeWhereItStands) {
       "graph, begin for 6, start x2 on 100, launch, call on 6, apart, graph, begin for 6, start x2 "
       "on 101, launch, record on 6",
       run(stream(6), 2, SL_LAUNCH_GRAPH));
+}
+
+TEST_F(Launch, InPrepareSuchACallBeginsAndEndsWithNothingUnderWay) {
+  early = prepareWithACall;
+  make(false);
+  EXPECT_EQ(
+      "start x3 on -1, record on -1, synchronize, forget, call on -1, apart, finish, record on -1, "
+      "synchronize, forget",
+      notes().take());
 }
 
 TEST_F(Launch, AProgramOfTheHostHasNoGraph) {

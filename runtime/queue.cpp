@@ -58,6 +58,12 @@ int32_t beginPart(sl_queue* queue, size_t part, sl_ctx* ctx) {
   return queue->device->graph_begin(queue->handle, ctx, queue->target);
 }
 
+void waitForQueue(const sl_queue& queue) {
+  void* event = queue.device->record(queue.handle);
+  queue.device->synchronize(event);
+  queue.device->event_destroy(event);
+}
+
 void closeDeviceQueue(sl_queue* queue) {
   for (void* part : queue->parts) {
     queue->device->queue_destroy(part);
@@ -195,10 +201,19 @@ int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const
 int32_t sl_queue_call(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
                       int32_t pointer_count, const int64_t* scalars, int32_t scalar_count) {
   auto* q = static_cast<sl_queue*>(queue);
+  const sl_device_desc* device = q->device;
+  if (q->prepares) {
+    straightline::waitForQueue(*q);
+    const int32_t status =
+        sl_queue_launch(ctx, queue, entry, pointers, pointer_count, scalars, scalar_count);
+    if (device->finish) {  // a device without it does its work at once
+      device->finish(q->number);
+    }
+    return status;
+  }
   if (!q->gathers) {
     return sl_queue_launch(ctx, queue, entry, pointers, pointer_count, scalars, scalar_count);
   }
-  const sl_device_desc* device = q->device;
   int32_t status = device->graph_launch(q->handle, ctx);
   if (status == SL_OK) {
     status = device->launch(q->target, ctx, reinterpret_cast<void*>(entry), pointers, pointer_count,

@@ -16,6 +16,9 @@ struct sl_queue {
   int32_t number = 0;      ///< of the device
   /// work started on it becomes nodes of a graph, also launches without blocks
   bool gathers = false;
+  /// of prepare: the caller's framework does not know this queue, and its own stream is not known
+  /// here, so that a call of it (sl_queue_call) begins and ends with nothing under way
+  bool prepares = false;
   // Of a queue that gathers: a call that is no part of a graph (sl_queue_call) ends one part of the
   // run and begins the next.
   std::vector<void*> parts{};  ///< a graph each, owned; `handle` is the one that gathers now
@@ -30,6 +33,8 @@ bool openDeviceQueue(const sl_device_desc* device, int32_t number, sl_queue* que
 /// Lets a queue that gathers begin part `part` of its run, for which there is a graph or one is
 /// made. Returns sl_status; a failure is in `ctx` as well.
 int32_t beginPart(sl_queue* queue, size_t part, sl_ctx* ctx);
+/// Blocks until a device's queue has passed everything enqueued so far.
+void waitForQueue(const sl_queue& queue);
 /// Waits for what is enqueued. Legal on a queue that was never opened.
 void closeDeviceQueue(sl_queue* queue);
 

@@ -75,6 +75,7 @@ class PrepareResources {
             .number(program_.device);
         return SL_OUT_OF_MEMORY;
       }
+      deviceQueues_[i].prepares = true;
       queues[i] = &deviceQueues_[i];
     }
     return SL_OK;
@@ -84,9 +85,7 @@ class PrepareResources {
   void finish() {
     for (const sl_queue& queue : deviceQueues_) {
       if (queue.handle) {
-        void* event = queue.device->record(queue.handle);
-        queue.device->synchronize(event);
-        queue.device->event_destroy(event);
+        waitForQueue(queue);
       }
     }
   }

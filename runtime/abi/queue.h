@@ -24,7 +24,8 @@ SL_API int32_t sl_queue_launch(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void
 
 /// The same for an entry whose work is no part of a graph (it allocates, or uses a stream that it
 /// finds by itself). Where a run is gathered, what it has so far is launched first; what comes
-/// behind the call is gathered as the next part of the run.
+/// behind the call is gathered as the next part of the run. In prepare, whose queue is not the
+/// stream that a framework finds, the queue is waited for before, and the device behind the call.
 SL_API int32_t sl_queue_call(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* pointers,
                              int32_t pointer_count, const int64_t* scalars, int32_t scalar_count);
 

@@ -220,6 +220,33 @@ def test_paths_on_streams() -> None:
             judge(model, x, copy_of_result, f"{options} by {launch} on another stream")
 
 
+class _TorchOverConstants(nn.Module):
+    """Ops of torch between kernels of ours, all of them over a parameter: prepare makes what the product reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(192, 192) / 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        turned = torch.linalg.matrix_exp((self.weight * 0.5).sin())
+        return x @ torch.linalg.matrix_exp((turned * 0.125).cos() / 192).sqrt()
+
+
+def test_torch_in_prepare_on_another_stream() -> None:
+    """Prepare's queue waits for torch's stream, which is not the default one here, and torch's for the queue."""
+    model, x = _TorchOverConstants().cuda().requires_grad_(False), torch.randn(4, 192, device="cuda")
+    side = torch.cuda.Stream()
+    for options in ({}, {"fast_path": False}, {"emit": "python"}):
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(50_000_000)
+            compiled = sl.compile(model, (x,), **options)
+            got = compiled(x)
+        side.synchronize()
+        phases = {row["phase"] for row in compiled.explain().statements if row["backend"] == "aten"}
+        assert phases == {"prepare"}, phases
+        judge(model, x, got, f"torch in prepare, {options}")
+
+
 def test_weights_overwritten_between() -> None:
     """A kernel that asks for its weights before the one ahead has ended gets those that the stream wrote before the call."""
     model = (

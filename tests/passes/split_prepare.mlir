@@ -96,3 +96,17 @@ func.func @both(%x: tensor<3x1xf32>) -> (tensor<3x1xf32>, tensor<3x1xf32>) {
   %b = op.add %x, %v : (tensor<3x1xf32>, tensor<3x1xf32>) -> tensor<3x1xf32>
   return %a, %b : tensor<3x1xf32>, tensor<3x1xf32>
 }
+
+// A call of torch moves as any other op does, for a device too; one with an effect is made by each run.
+// CHECK-LABEL: func.func @torch
+func.func @torch(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+  // CHECK: op.aten "aten::cummax.default"({{.*}}) {{.*}}op.prepare
+  // CHECK-NOT: op.prepare
+  // CHECK: op.aten "aten::normal.default"
+  %w = op.parameter "w" : tensor<3xf32>
+  %s = op.aten "aten::cummax.default"(%w) {schema = "s", torch = "2.11", door = "dispatcher", arguments = "%0", outcome = "@0", effectful = false, why = "no converter"} : (tensor<3xf32>) -> tensor<3xf32>
+  %r = op.aten "aten::normal.default"(%w) {schema = "s", torch = "2.11", door = "dispatcher", arguments = "%0", outcome = "@0", effectful = true, why = "no converter"} : (tensor<3xf32>) -> tensor<3xf32>
+  %y = op.add %x, %s : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %z = op.add %x, %r : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  return %y, %z : tensor<3xf32>, tensor<3xf32>
+}

@@ -637,6 +637,34 @@ def test_what_torch_does_stands_between_graphs() -> None:
     assert _call.graph_parts(python._compilation.program) == 3
 
 
+class _TorchOverConstants(nn.Module):
+    """An op that only torch has, between ops of ours; all of them over parameters and literals."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(6, 6))
+        self.register_buffer("scale", torch.rand(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        turned = torch.linalg.matrix_exp(self.weight * torch.tensor([0.1] * 6)) * self.scale
+        return F.softmax(x @ turned, -1)
+
+
+@pytest.mark.parametrize("emit", ["cpp", "python"])
+def test_what_torch_makes_of_constants_is_made_in_prepare(emit: str) -> None:
+    compiled = sl.compile(_TorchOverConstants().eval(), (torch.randn(4, 6),), target=_TARGET, emit=emit)
+    explained = compiled.explain()
+    assert {row["phase"] for row in explained.statements if row["backend"] == "aten"} == {"prepare"}
+    assert explained["launch_reason"].startswith("2 nodes in one launch")
+    assert _call.graph_parts(compiled._compilation.program) == 1
+    # Memory of the device, with the stream of prepare: the handle's plan is the host's.
+    kernel = compiled.ir("kernel")
+    call = re.search(r"kernel.call @aten_linalg_matrix_exp.*", kernel)
+    assert call and "on @stream" in call[0]
+    declared = re.search(r"kernel.decl @aten_linalg_matrix_exp.*", kernel)
+    assert declared and declared[0].count('"cuda"') >= 2
+
+
 def test_few_kernels_beside_torch_are_launched_one_by_one() -> None:
     explained = sl.compile(lambda x: torch.linalg.matrix_exp(x + 1) * 2, (torch.randn(8, 8),), target=_TARGET).explain()
     assert explained["launch"] == "stream"

@@ -84,7 +84,7 @@ typedef struct sl_problem {
 /// Sizes of the elements in programs that were compiled before there were strides.
 #define SL_FIRST_OPERAND_BYTES 144
 #define SL_FIRST_ATTRIBUTE_BYTES 16
-
+#ifndef __CUDACC_RTC__  // Host only: NVRTC before 13.1 has no __builtin_offsetof.
 /// Operand `i`. Fields that were added later are there where the stride says so.
 static inline const sl_operand* sl_operand_at(const sl_problem* problem, int32_t i) {
   const uint64_t stride =
@@ -94,7 +94,7 @@ static inline const sl_operand* sl_operand_at(const sl_problem* problem, int32_t
   return (const sl_operand*)((const char*)problem->operands + (uint64_t)i * stride);
 }
 
-#ifndef __CUDACC_RTC__  // Attribute `i`, whole: what its writer did not know is zero (host only).
+/// Attribute `i`, whole: what its writer did not know is zero.
 static inline sl_attribute sl_attribute_at(const sl_problem* problem, int32_t i) {
   const uint64_t stride =
       SL_HAS_FIELD(problem->size, sl_problem, attribute_stride) && problem->attribute_stride != 0

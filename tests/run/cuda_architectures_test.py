@@ -7,6 +7,7 @@ here is what kernels take. Nothing runs.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -200,3 +201,38 @@ def test_an_nvrtc_that_is_too_old(tmp_path: Path) -> None:
         check=True,
     )
     assert f"{library} is NVRTC 12.2, needs 12.3 or newer" in done.stdout, done.stdout
+
+
+_EVERY_FAMILY = """
+import straightline as sl
+from tests.device.families import OWN, cases
+
+compiled = 0
+for name, (model, inputs) in cases().items():
+    try:
+        sl.compile(model.eval(), inputs, target="cuda:sm_90", routes=OWN)
+        compiled += 1
+    except sl.StraightlineError as error:
+        print(f"{name}: {type(error).__name__}: {error}")
+print("compiled", compiled)
+"""
+
+
+def test_every_family_by_the_oldest_nvrtc(tmp_path: Path) -> None:
+    """The run-time compiler of CUDA 12.3 knows less of C++ than the newest (no __builtin_offsetof, for one)."""
+    folders = importlib.util.find_spec("nvidia").submodule_search_locations
+    (library,) = [path for folder in folders for path in Path(folder).glob("cuda_nvrtc/lib/libnvrtc.so.12")]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _EVERY_FAMILY],
+        env={
+            **os.environ,
+            "STRAIGHTLINE_NVRTC": str(library),
+            "STRAIGHTLINE_CACHE_DIR": str(tmp_path),
+            "PYTHONPATH": os.pathsep.join([*sys.path, str(root)]),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == f"compiled {len(cases())}\n", done.stdout + done.stderr

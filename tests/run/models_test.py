@@ -11,7 +11,7 @@ import torch
 from straightline.testing.models.bert_layer import EncoderLayer
 from straightline.testing.models.cases import NAMED, settled
 from straightline.testing.models.small import SingleAdd
-from policy import check, launches
+from policy import OWN_BACKEND, check, launches
 from straightline.demo_models import ResNet18
 
 
@@ -49,9 +49,9 @@ def test_resnet_has_nothing_between_its_layers() -> None:
 def test_encoder_layers_are_few_kernels() -> None:
     """Norms, softmax, gelu and residuals stand in the kernels around them or in one pass of their own.
 
-    Linear layers are our own kernels here: oneDNN's, which a CPU without AVX-512 takes, have no epilogue.
+    Linear layers are our own kernels here: those of oneDNN and cuBLASLt have no such epilogue.
     """
-    compiled = check(EncoderLayer().eval(), (torch.randn(1, 32, 256),), threads=1, routes={"linear": "native"})
+    compiled = check(EncoderLayer().eval(), (torch.randn(1, 32, 256),), threads=1, routes={"linear": OWN_BACKEND})
     rows: list[Any] = launches(compiled)
     assert sum("linear" in row["op"] for row in rows) == 4, [row["op"] for row in rows]
     assert len(rows) <= 16, [(row["op"], row["why"]) for row in rows]

@@ -46,7 +46,8 @@ def ops() -> Iterator[Any]:
     for schema, (kernel, fake) in _OPS.items():
         name = schema.partition("(")[0]
         library.define(schema)
-        library.impl(name, kernel, "CPU")
+        for key in ("CPU", "CUDA"):
+            library.impl(name, kernel, key)
         torch.library.register_fake(f"straightline_python_ops::{name}", fake, lib=library)
     yield torch.ops.straightline_python_ops
     library._destroy()

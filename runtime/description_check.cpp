@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks a program description once, when a program is created, so that nothing on the call path
-// has to.
+// Checks a program description once, when the program is created, so that a call needs no check of
+// it.
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>

@@ -10,7 +10,7 @@
 namespace straightline {
 namespace {
 
-// Up to here the fields have no default.
+// The fields up to here have no default.
 constexpr size_t kLeastBackend = offsetof(sl_backend_desc, device);
 constexpr size_t kLeastKernel = offsetof(sl_kernel_desc, workspace);
 constexpr size_t kLeastDevice = offsetof(sl_device_desc, load);
@@ -19,7 +19,7 @@ constexpr size_t kLeastFacts = offsetof(sl_operand_facts, types);
 constexpr size_t kLeastEpilogue = offsetof(sl_epilogue, types);
 constexpr size_t kLeastRule = offsetof(sl_calling_rule, attributes);
 
-/// The part of a struct of `bytes` bytes that this runtime knows; zeros where it ends before.
+/// Copies the part of a struct of `bytes` bytes that this runtime knows; the rest is zero.
 template <typename Struct>
 Struct known(const void* from, uint64_t bytes) {
   Struct value{};
@@ -47,7 +47,7 @@ class Refusal {
     writer.text("backend '").text(backend_).text("': ");
     return writer;
   }
-  /// Whether `bytes` are enough; else says that they are not.
+  /// Whether `bytes` are enough; if not, reports it.
   bool isEnough(const char* what, const char* whose, uint64_t bytes, size_t least) const {
     if (bytes >= least) {
       return true;
@@ -116,7 +116,7 @@ std::unique_ptr<LoadedBackend> loadBackend(const sl_backend_desc* backend, sl_me
     if (!refusal.isEnough("its sl_device_desc", nullptr, desc.device->size, kLeastDevice)) {
       return nullptr;
     }
-    // One that has all fields is used where it lies: its owner may still set what has no function.
+    // A description that has all fields is used in place: its owner may still fill in functions.
     if (desc.device->size < sizeof(sl_device_desc)) {
       loaded->device_ = known<sl_device_desc>(desc.device, desc.device->size);
       loaded->device_.size = sizeof(sl_device_desc);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one reader of what a backend says of itself (runtime/abi/kernel.h). It makes copies in which
-// every struct and every element of an array has the size that this runtime knows: of a longer
-// description the part that it knows, of a shorter one all, and the defaults of the rest.
+// The only reader of backend descriptions (runtime/abi/kernel.h). It makes copies in which every
+// struct and every array element has the size that this runtime knows: a longer description loses
+// its unknown fields, a shorter one gets the defaults of the missing ones.
 #ifndef STRAIGHTLINE_RUNTIME_DESCRIPTION_LOADER_H
 #define STRAIGHTLINE_RUNTIME_DESCRIPTION_LOADER_H
 
@@ -13,12 +13,12 @@
 
 namespace straightline {
 
-/// A backend's description with everything that it points to, except text and functions, which stay
-/// where they are.
+/// A backend's description with everything that it points to. Text and functions are not
+/// copied.
 class LoadedBackend {
  public:
   const sl_backend_desc& desc() const { return desc_; }
-  /// What it was read from.
+  /// The description that it was read from.
   const sl_backend_desc* source() const { return source_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of run-time size, which emitted text asks for by the name of its space.
+// Memory whose size is known at run time; emitted text allocates it by the name of its space.
 #include "straightline/abi/device_calls.h"
 
 #include <algorithm>

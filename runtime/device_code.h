@@ -11,7 +11,7 @@
 namespace straightline {
 
 /// A program's machine code as loaded by its devices. The first run loads it, not the creation of
-/// the program, so that a program for a device can be compiled where there is none.
+/// the program, so that a program for a device can be compiled on a machine without that device.
 class DeviceKernels {
  public:
   DeviceKernels() = default;
@@ -19,8 +19,8 @@ class DeviceKernels {
   DeviceKernels& operator=(const DeviceKernels&) = delete;
   ~DeviceKernels();
 
-  /// Loads once, on device number `device`; any thread may call it. After a failure, which this
-  /// caller is told, the next caller tries again.
+  /// Loads once, on device number `device`; any thread may call it. A failure is reported to this
+  /// caller, and the next caller tries again.
   int32_t load(const sl_program_desc& desc, int32_t device, sl_message* message);
   /// By entry; null for entries that run on the host, and for all entries before load.
   void* const* table() const { return table_.empty() ? nullptr : table_.data(); }

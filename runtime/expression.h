@@ -14,12 +14,12 @@ namespace straightline {
 inline constexpr int32_t kMaxExpressionDepth = 32;
 
 /// Null when the expression is well formed over `extentCount` extents, else a description of the
-/// error. An expression of no steps is legal and has the value 0. Scalars of statements may read
-/// those of `statementCount` statements ('v').
+/// error. An expression without steps is legal and has the value 0. A scalar of a statement may
+/// read those of `statementCount` statements ('v').
 const char* checkExpression(const sl_expr& expression, int32_t extentCount,
                             int32_t statementCount = 0);
 
-/// Like sl_expr_value for a scalar of a statement; `scalars` are those that statements have made.
+/// Like sl_expr_value for a scalar of a statement; `scalars` are those that statements made so far.
 int64_t scalarValue(const sl_expr& expression, const int64_t* extents, const int64_t* scalars);
 
 /// True when the expression reads no extent.

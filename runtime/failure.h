@@ -6,7 +6,7 @@
 
 namespace straightline {
 
-/// Makes `ctx` ready for a run: no failure yet.
+/// Resets `ctx` for a run: no failure yet.
 void clearFailure(sl_ctx* ctx);
 
 /// Writes a message for the failure in `ctx`: the values, the op and its source.

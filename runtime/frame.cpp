@@ -25,8 +25,8 @@ namespace {
 
 #ifdef SL_POISON_ARENA
 // In sanitized builds an arena is NaN at the start of every call (all bits set: NaN in every float
-// type, -1 in every integer type), so that reading what this call has not written shows in the
-// result; between calls its memory may not be touched.
+// type, -1 in every integer type), so that a read of memory that this call has not written shows in
+// the result. Between calls its memory may not be touched.
 void beginUse(sl_frame* frame) {
   const sl_program& program = *frame->program;
   for (size_t i = 0; i < frame->arenas.size(); ++i) {
@@ -129,7 +129,7 @@ void putBack(FramePool* pool, sl_frame* frame) {
   }
 }
 
-/// A frame whose queues have passed it, or null.
+/// Returns a frame whose queues have passed its last use, or null.
 sl_frame* takeIdle(FramePool* pool) {
   for (std::atomic<sl_frame*>& slot : pool->slots) {
     if (slot.load(std::memory_order_relaxed) == nullptr) {
@@ -147,8 +147,8 @@ sl_frame* takeIdle(FramePool* pool) {
   return nullptr;
 }
 
-/// A frame whose last run was on the queue of this order, or null: the next run of that queue may
-/// use it at once.
+/// Returns a frame whose last run was on the queue of this order, or null. The next run on that
+/// queue may use it at once.
 sl_frame* takeInOrder(FramePool* pool, uint64_t order) {
   for (int32_t i = 0; i < FramePool::kSlots; ++i) {
     if (pool->orders[i].load(std::memory_order_relaxed) != order ||
@@ -166,7 +166,7 @@ sl_frame* takeInOrder(FramePool* pool, uint64_t order) {
   return nullptr;
 }
 
-/// A frame with no enqueued work, as far as known without asking a device; or null.
+/// Returns a frame without enqueued work, as far as known without a query to a device, or null.
 sl_frame* takeUnmarked(FramePool* pool) {
   for (std::atomic<sl_frame*>& slot : pool->slots) {
     sl_frame* frame = slot.load(std::memory_order_relaxed)
@@ -205,7 +205,7 @@ int32_t growArenas(sl_frame* frame, const int64_t* extents, sl_message* message)
     if (bytes <= block.bytes) {
       continue;
     }
-    waitForFrame(frame);  // the run before may still use the smaller one
+    waitForFrame(frame);  // the previous run may still use the smaller one
     releaseBlock(program.spaceDevices[i], &block);
     const bool allocated = allocateBlock(program.spaceDevices[i], program.device, bytes, &block);
     frame->addresses[i] = block.address;
@@ -266,8 +266,8 @@ void noteOrder(FramePool* pool, uint64_t order) {
   }
 }
 
-/// A frame for a run on `queue`, by what is known about that queue's order; null when a new frame
-/// is needed.
+/// Returns a frame for a run on `queue`, chosen by what is known about that queue's order; null
+/// when a new frame is needed.
 sl_frame* takeFor(sl_program* program, const sl_queue* queue, int32_t launch, uint64_t* order,
                   bool* captured) {
   const size_t ordered = program->orderedQueue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arenas of one call, and the pool that lends them.
+// The arenas of one call, and the pool that lends them.
 #ifndef STRAIGHTLINE_RUNTIME_FRAME_H
 #define STRAIGHTLINE_RUNTIME_FRAME_H
 
@@ -17,12 +17,12 @@ namespace straightline {
 /// can record it again.
 struct QueueMark {
   void* event = nullptr;
-  /// whose event it is (a run may use the caller's own stream)
+  /// the queue that recorded it (a run may use the caller's own stream)
   const sl_device_desc* device = nullptr;
   bool pending = false;  ///< the queue may not have passed it yet
 };
 
-/// A graph of a frame, with all that the straight line could see when it was launched last.
+/// A graph of a frame, with all arguments that its last launch had.
 struct LaunchedGraph {
   sl_queue queue;              ///< collects runs that are launched as a graph
   std::vector<uint64_t> seen;  ///< the words of sl_bindings that it was launched with
@@ -32,10 +32,10 @@ struct LaunchedGraph {
   uint64_t run = 0;  ///< number of the frame's run that used it last
 };
 
-/// The graphs of a frame: one, and more for bindings that come back. (A framework's allocator
-/// returns results at two or three addresses in turn, a server sees a few sizes: each then has a
-/// graph of its own, and no node is updated.) Runs of a frame follow each other, so all graphs
-/// share its arena.
+/// The graphs of a frame: one, and more for bindings that recur. (A framework's allocator returns
+/// results at two or three addresses in turn, and a server sees a few sizes: each of these then has
+/// a graph of its own, and no node is updated.) Runs of a frame follow each other, so all its
+/// graphs share its arena.
 struct FrameGraphs {
   static constexpr size_t kMost = 4;
   static constexpr size_t kRemembered = 8;
@@ -50,8 +50,8 @@ struct FrameGraphs {
 
 }  // namespace straightline
 
-/// Owned by exactly one party at any time: a caller between lease and return, the pool otherwise;
-/// or, when its run was captured, by the graph that the caller captured.
+/// Owned by exactly one party at any time: by a caller between lease and return; by the graph that
+/// the caller captured, if its run was captured; else by the pool.
 struct sl_frame {
   sl_program* program = nullptr;
   std::vector<straightline::Block> arenas;  ///< by memory space
@@ -60,11 +60,11 @@ struct sl_frame {
   /// what sl_bindings points at; [0] is set by each run
   std::vector<void*> queues;
   std::vector<straightline::QueueMark> marks;  ///< by queue index
-  /// runs on it need not wait for the last one, unless it is null
+  /// runs on it need not wait for the last run, unless it is null
   const sl_queue* leasedFor = nullptr;
   /// of the queue of the last run (sl_device_desc.queue_order); 0: unknown
   uint64_t order = 0;
-  /// the last run left no event: until it is waited for, only that order may have it
+  /// the last run recorded no event: until it is waited for, only its order may lease the frame
   bool unmarked = false;
   bool captured = false;  ///< its runs become part of a graph of the caller's
   /// graphs of runs; made by the first run that is launched as a graph
@@ -79,26 +79,26 @@ struct sl_frame {
 
 namespace straightline {
 
-/// Lock-free: a frame is taken by exchanging its slot with null, so whoever gets the pointer owns
-/// the frame, and there is no ABA problem. The overflow list is only pushed to and taken as a
-/// whole.
+/// Lock-free: a frame is taken by exchanging its slot with null, so whichever thread gets the
+/// pointer owns the frame, and there is no ABA problem. The overflow list is only pushed to and
+/// taken as a whole.
 struct FramePool {
   static constexpr int32_t kSlots = 64;
   std::atomic<sl_frame*> slots[kSlots] = {};
   /// sl_frame.order of what is in the slot; a hint, for only its owner may read a frame
   std::atomic<uint64_t> orders[kSlots] = {};
   std::atomic<sl_frame*> overflow{nullptr};
-  /// The one order that all leases so far had; kSeveral: there were several, or an unknown one; 0:
-  /// none yet.
+  /// The one order of all leases so far; kSeveral: there were several orders, or an unknown one; 0:
+  /// no lease yet.
   std::atomic<uint64_t> order{0};
   static constexpr uint64_t kSeveral = ~uint64_t{0};
-  /// those of captured graphs, until the program goes
+  /// frames of captured graphs, until the program is destroyed
   std::atomic<sl_frame*> captured{nullptr};
 };
 
-/// Whether a run in this order may leave no event: the frame can be lent again at once behind it,
-/// nobody else has asked for a frame, and the memory that would stay with the order if somebody did
-/// is small.
+/// Whether a run in this order may go without an event: the frame can be leased again at once in
+/// the same order, no other order has asked for a frame, and the memory that another order would
+/// have to allocate is small.
 bool needsNoMark(const sl_frame& frame);
 /// Blocks until nothing that was enqueued with this frame is running, then forgets the events.
 void waitForFrame(sl_frame* frame);
@@ -106,7 +106,7 @@ void waitForFrame(sl_frame* frame);
 void destroyFrame(sl_frame* frame);
 /// Destroys every frame of the pool. No frame may be leased.
 void drainPool(FramePool* pool);
-/// Blocks until no frame in the pool has work pending (prepared data is about to go).
+/// Blocks until no frame in the pool has work pending (called before prepared data is freed).
 void waitForPool(FramePool* pool);
 
 }  // namespace straightline

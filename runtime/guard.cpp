@@ -41,7 +41,7 @@ struct Bound {
   void set(int32_t symbol) { done[static_cast<size_t>(symbol)] = true; }
 };
 
-/// True when some input has this extent as a bare size: then no expression needs to be solved for
+/// True when an input has this extent as a bare size: then no expression needs to be solved for
 /// it.
 bool hasBareSize(const GuardPlan& plan, int32_t symbol) {
   for (const GuardInput& input : plan.inputs) {
@@ -169,7 +169,7 @@ inline bool sameDtype(sl_dtype a, sl_dtype b) {
 }
 
 /// True when everything matches; otherwise `*mismatch` describes the difference. `extents` is
-/// filled as far as the comparison went.
+/// filled up to the first difference.
 bool compare(const sl_program& program, const sl_tensor* tensors, int64_t* extents,
              Mismatch* mismatch) {
   const GuardPlan& plan = program.guard;
@@ -326,7 +326,7 @@ const char* deviceName(int32_t type) {
   }
 }
 
-/// `number` -1: it says nothing.
+/// `number` -1: the message does not mention it.
 void writeDevice(int32_t type, int32_t number, MessageWriter* writer) {
   if (const char* name = deviceName(type)) {
     writer->text(name);

@@ -47,7 +47,7 @@ struct GuardPlan {
 };
 
 /// Precondition: `desc` passed checkDescription.
-/// `device`: the number of that on which the program is.
+/// `device`: number of the program's device.
 GuardPlan buildGuardPlan(const sl_program_desc& desc, int32_t device);
 
 }  // namespace straightline

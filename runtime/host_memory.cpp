@@ -9,8 +9,8 @@
 namespace straightline {
 namespace {
 
-// Convolutions that stream weights gain 5-15 % from huge pages; for small arenas they would only
-// waste memory.
+// Convolutions that stream weights gain 5-15 % from huge pages; small arenas would only waste
+// memory.
 constexpr size_t kHugePage = size_t{2} << 20;
 
 size_t roundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of host memory for arenas, scratch and prepared data, and of a device's memory behind the
-// same two calls.
+// Blocks of host memory for arenas, scratch and prepared data; the same two calls allocate a
+// device's memory.
 #ifndef STRAIGHTLINE_RUNTIME_HOST_MEMORY_H
 #define STRAIGHTLINE_RUNTIME_HOST_MEMORY_H
 

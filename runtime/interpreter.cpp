@@ -15,7 +15,7 @@
 namespace straightline {
 namespace {
 
-/// One call. All that it holds is released with it.
+/// The state of one call. Destroying it releases all its memory.
 class Interpreter {
  public:
   Interpreter(const sl_program& program, const InterpreterPlan& plan, int32_t phase, sl_ctx* ctx,
@@ -61,7 +61,7 @@ class Interpreter {
     void* event;
     void* origin;
   };
-  /// Memory of an `alloc` statement; released where its region ends.
+  /// Allocates the memory of an `alloc` statement; freed where its region ends.
   struct Allocated {
     int32_t buffer;
     int32_t space;
@@ -70,7 +70,7 @@ class Interpreter {
 
   const sl_statement& at(int32_t i) const { return desc_.statements[i]; }
 
-  /// The statement after `i` and the statements that it encloses.
+  /// Returns the statement after `i` and the statements that it encloses.
   int32_t after(int32_t i) const {
     int32_t next = i;
     while (at(next).kind != SL_STATEMENT_END && plan_.jumps[static_cast<size_t>(next)] >= 0) {
@@ -124,15 +124,15 @@ class Interpreter {
     return static_cast<char*>(address(buffer.base)) + sl_expr_value(&buffer.offset, io_.extents);
   }
 
-  /// A view whose address its own statement makes, or has made: only such views have an address of
-  /// their own instead of a place in another buffer.
+  /// Whether the buffer is a view whose address a statement makes: only such views have an address
+  /// of their own instead of an offset into another buffer.
   bool dynamicView(int32_t number) const {
     return plan_.dynamicViews[static_cast<size_t>(number)] != 0;
   }
 
   //===- statements --------------------------------------------------------===//
 
-  /// Statements [first, last), then frees what they have allocated.
+  /// Runs the statements [first, last), then frees what they have allocated.
   bool block(int32_t first, int32_t last) {
     const size_t kept = allocated_.size();
     bool fine = true;
@@ -200,7 +200,7 @@ class Interpreter {
     return !program_.queueDevices[static_cast<size_t>(s.queue)];
   }
 
-  /// The checks of a framework before it calls a kernel: same type, same layout.
+  /// The checks that a framework does before it calls a kernel: equal type, equal layout.
   bool matches(const sl_argument& wanted, int32_t number) const {
     const sl_buffer& buffer = desc_.buffers[number];
     if (wanted.role == SL_ARGUMENT_HANDLE) {

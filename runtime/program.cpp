@@ -43,7 +43,7 @@ bool findDevices(sl_program* program, sl_message* message) {
   return true;
 }
 
-/// What a statement of run calls; null: nothing, or something that the program does not have.
+/// What a statement of run calls; null: nothing, or an entry that the program lacks.
 const sl_entry* entryOf(const sl_program_desc& desc, const sl_statement& statement) {
   const auto* end = desc.entries + desc.entry_count;
   const auto* found = std::find_if(desc.entries, end, [&](const sl_entry& entry) {
@@ -52,7 +52,7 @@ const sl_entry* entryOf(const sl_program_desc& desc, const sl_statement& stateme
   return found == end ? nullptr : found;
 }
 
-/// Whether a call on a device's queue divides a run into parts: before it, and behind it.
+/// Whether a call on a device's queue splits a run into the part before it and the part after it.
 bool isApart(const sl_program& program, const sl_statement& statement) {
   const bool onDevice = program.queueDevices[static_cast<size_t>(statement.queue)] != nullptr;
   const sl_entry* entry =
@@ -60,8 +60,8 @@ bool isApart(const sl_program& program, const sl_statement& statement) {
   return entry && sl_entry_is_apart(entry) != 0;
 }
 
-/// Why a statement of run cannot be part of a graph; null: it can, does nothing on the device, or
-/// stands between two parts of one.
+/// Why a statement of run cannot be part of a graph. Null: it can, or it does nothing on the
+/// device, or it stands between two graphs.
 const char* whyNoNode(const sl_program& program, const sl_statement& statement) {
   const sl_program_desc& desc = *program.desc;
   switch (static_cast<sl_statement_kind>(statement.kind)) {

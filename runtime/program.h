@@ -20,7 +20,7 @@ struct sl_program {
   void (*release)(void*) = nullptr;
   void* user = nullptr;
   std::atomic<int32_t> references{1};
-  /// number of the device on which it is, 0 on the host
+  /// number of its device, 0 on the host
   int32_t device = 0;
   straightline::GuardPlan guard;
   std::vector<const sl_device_desc*> spaceDevices;  ///< by memory space, null for the host
@@ -30,16 +30,16 @@ struct sl_program {
   std::vector<size_t> arenaBytes;
   bool staticArenas = true;   ///< no arena's size depends on an extent
   bool asynchronous = false;  ///< some queue is a device's
-  /// no statement of run is for more than thread 0
+  /// every statement of run is for thread 0 alone
   bool alone = false;
   /// a run takes less time than waking a sleeping team
   bool brief = false;
-  /// The only queue of a device, if its work touches no memory of the host: a frame may be used
-  /// again behind its own last run on that queue. 0: there is none.
+  /// The only queue of a device, if its work touches no host memory: then a frame may be leased
+  /// again in the order of its last run on that queue. 0: there is none.
   size_t orderedQueue = 0;
   /// nodes of a run as a graph; -1: `whyNoGraph`
   int32_t graphNodes = -1;
-  /// graphs that a run is launched as, at most: one more than calls that stand between two
+  /// most graphs that a run is launched as: one more than there are calls between graphs
   int32_t graphParts = 1;
   std::string whyNoGraph;
   /// `orderedQueue`'s device has an arena, which events must protect
@@ -55,8 +55,8 @@ struct sl_program {
 namespace straightline {
 
 /// True when the description is complete and consistent: versions and sizes of all structs, counts,
-/// buffer numbers, expressions. Otherwise the message names the error. The runtime relies on this
-/// everywhere and checks nothing again.
+/// buffer numbers, expressions. Otherwise the message names the error. The rest of the runtime
+/// relies on it without further checks.
 bool checkDescription(const sl_program_desc* desc, sl_message* message);
 
 /// By buffer: 0 when a statement has to make its address (allocations, views at index values, and

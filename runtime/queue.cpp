@@ -19,8 +19,8 @@ TeamQueue teamQueues[kMaxThreads + 1];
 
 sl_queue* asQueue(void* queue) { return static_cast<sl_queue*>(queue); }
 
-/// One entry as a job of a team. The team passes its bindings to every thread; the other fields
-/// follow them in memory.
+/// One entry as a job of a team. The team passes its bindings to every thread; the job's other
+/// fields follow them in memory.
 struct EntryJob {
   sl_bindings bindings;
   sl_thunk_fn entry;
@@ -176,7 +176,7 @@ void sl_queue_release(sl_queue* queue) {
 
 uint64_t sl_queue_order(const sl_queue* queue) {
   if (queue->team) {
-    return 1;  // a call has ended before the next begins
+    return 1;  // a call returns before the next one begins
   }
   const sl_device_desc* device = queue->device;
   return sl_queue_captured(queue) || !device->queue_order ? 0 : device->queue_order(queue->handle);
@@ -261,7 +261,7 @@ int32_t sl_queue_copy(sl_ctx* ctx, void* queue, void* destination, const char* d
                            bytes);
   }
   if (std::strcmp(destination_space, "host") != 0 || std::strcmp(source_space, "host") != 0) {
-    sl_fail(ctx, SL_INTERNAL, 0, 0, 0);  // only a device's queue reaches another memory space
+    sl_fail(ctx, SL_INTERNAL, 0, 0, 0);  // only a device's queue can access another memory space
     return SL_INTERNAL;
   }
   std::memcpy(destination, source, bytes);

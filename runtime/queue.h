@@ -14,12 +14,12 @@ struct sl_queue {
   const sl_device_desc* device = nullptr;
   void* handle = nullptr;  ///< the device's queue, owned
   int32_t number = 0;      ///< of the device
-  /// work started on it becomes nodes of a graph, also launches without blocks
+  /// work enqueued on it becomes nodes of a graph, as do launches without blocks
   bool gathers = false;
-  /// of prepare: the caller's framework does not know this queue, and its own stream is not known
-  /// here, so that a call of it (sl_queue_call) begins and ends with nothing under way
+  /// of prepare: its calls (sl_queue_call) use the framework's own stream, which is unknown here, so
+  /// nothing may be under way when such a call begins or ends
   bool prepares = false;
-  // Of a queue that gathers: a call that is no part of a graph (sl_queue_call) ends one part of the
+  // Of a queue that collects a run: a call outside of graphs (sl_queue_call) ends one part of the
   // run and begins the next.
   std::vector<void*> parts{};  ///< a graph each, owned; `handle` is the one that gathers now
   size_t part = 0;             ///< which one that is
@@ -30,12 +30,12 @@ namespace straightline {
 
 /// Creates a queue of device `number` of a kind into `queue`; false when the device cannot.
 bool openDeviceQueue(const sl_device_desc* device, int32_t number, sl_queue* queue);
-/// Lets a queue that gathers begin part `part` of its run, for which there is a graph or one is
-/// made. Returns sl_status; a failure is in `ctx` as well.
+/// Begins part `part` of the run that a queue collects, in its graph, which is made if necessary.
+/// Returns sl_status; a failure is also written to `ctx`.
 int32_t beginPart(sl_queue* queue, size_t part, sl_ctx* ctx);
 /// Blocks until a device's queue has passed everything enqueued so far.
 void waitForQueue(const sl_queue& queue);
-/// Waits for what is enqueued. Legal on a queue that was never opened.
+/// Waits for enqueued work. Legal on a queue that was never opened.
 void closeDeviceQueue(sl_queue* queue);
 
 }  // namespace straightline

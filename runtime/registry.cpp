@@ -86,7 +86,7 @@ std::vector<Sibling>& siblings() {
 }
 
 /// Opens `libstraightline_backend_<name>.so` beside this library and adds its backend. False, with
-/// the reason, when it (or a library that it needs) is not installed or does not fit.
+/// the reason, when it, or a library that it needs, is not installed or does not match.
 bool addSibling(const char* name, std::string* why) {
   Dl_info self;
   if (dladdr(reinterpret_cast<const void*>(&addSibling), &self) == 0 || !self.dli_fname) {

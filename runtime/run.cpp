@@ -17,7 +17,8 @@
 namespace straightline {
 namespace {
 
-/// The fields of a caller's context that are read; only a frame's context has those after them.
+/// The fields of a caller's context that are read; the fields after them exist only in a frame's
+/// context.
 constexpr size_t kContextBytes = offsetof(sl_ctx, overlap);
 
 /// A team of one for callers that pass a device's queue: host statements run on the calling thread.
@@ -61,7 +62,7 @@ __attribute__((noinline, cold)) int32_t reportNoGraph(const sl_program& program,
   return SL_UNSUPPORTED;
 }
 
-/// The arenas are large enough for these extents (they are when the frame was leased for them).
+/// Whether the arenas are large enough for these extents (true for the extents of the lease).
 bool fits(const sl_program& program, const sl_frame& frame, const int64_t* extents) {
   if (program.staticArenas) {
     return true;
@@ -75,9 +76,9 @@ bool fits(const sl_program& program, const sl_frame& frame, const int64_t* exten
   return true;
 }
 
-/// The host queue of a call, and the table of queues that emitted text reads: the frame's device
-/// queues, with the caller's own stream in place of the one of the same device. Null, with a
-/// message, when a device has no queue left.
+/// Returns the host queue of a call and fills the table of queues that emitted text reads: the
+/// frame's device queues, with the caller's own stream instead of the one of the same device. Null,
+/// with a message, when a device cannot make a queue.
 sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue,
                      sl_message* message) {
   sl_queue* team = queue->team ? queue : &callerAlone();
@@ -103,8 +104,8 @@ sl_queue* bindQueues(const sl_program& program, sl_frame* frame, sl_queue* queue
   return team;
 }
 
-/// Whether a run on `queue` becomes part of a graph that the caller captures, in a way that matters
-/// to the frame.
+/// Whether a run on `queue` becomes part of a graph that the caller captures, and the frame has to
+/// be kept for that graph.
 bool isCaptured(const sl_program& program, const sl_frame& frame, const sl_queue& queue,
                 int32_t launch) {
   if (program.orderedQueue && !program.deviceArena && launch == SL_LAUNCH_STREAM) {
@@ -116,7 +117,7 @@ bool isCaptured(const sl_program& program, const sl_frame& frame, const sl_queue
   return queue.device && queue.device->queue_captured && queue.device->queue_captured(queue.handle);
 }
 
-/// True when no work enqueued on a queue of this device touches the frame.
+/// True when no work enqueued on a queue of this device uses the frame.
 bool leavesFrameAlone(const sl_device_desc* device, const sl_program& program,
                       const sl_frame& frame) {
   if (program.orderedQueue) {
@@ -130,8 +131,8 @@ bool leavesFrameAlone(const sl_device_desc* device, const sl_program& program,
   return device->independent != 0;
 }
 
-/// Records where each device queue stands, so that the frame is not lent again before the queue has
-/// passed that point.
+/// Records an event on each device queue, so that the frame is not leased again before the queue
+/// has passed this point.
 void recordQueues(const sl_program& program, sl_frame* frame) {
   frame->unmarked = program.deviceArena && needsNoMark(*frame);
   if (frame->unmarked) {
@@ -164,7 +165,7 @@ __attribute__((noinline, cold)) int32_t reportFailure(const sl_program& program,
   return ctx->status;
 }
 
-/// Runs the straight line on all threads of the team, or the executor that the caller gave.
+/// Runs the program's code on all threads of the team, or the executor that the caller passed.
 int32_t execute(const sl_program& program, Team* team, const sl_executor* executor, sl_ctx* ctx,
                 const sl_bindings& bindings) {
   if (executor) {
@@ -176,7 +177,7 @@ int32_t execute(const sl_program& program, Team* team, const sl_executor* execut
   return team->run(program.desc->run, ctx, &bindings, program.brief);
 }
 
-/// Everything that a straight line reads, as words. Words that change most often come first, so
+/// Everything that the program's code reads, as words. Words that change most often come first, so
 /// that a difference is found early.
 class Seen {
  public:
@@ -211,8 +212,8 @@ class Seen {
     return true;
   }
 
-  /// Before a graph is updated for other weights it forgets everything: the old set's handles may
-  /// have been replaced by others at the same addresses.
+  /// Before a graph is updated for another set of weights it forgets its arguments: handles of the
+  /// old set may have been replaced by others at the same addresses.
   void writeTo(LaunchedGraph* graph) const {
     if (graph->weights != weights_) {
       closeDeviceQueue(&graph->queue);
@@ -300,9 +301,9 @@ LaunchedGraph* graphToGather(FrameGraphs* frame, const Seen& seen, const sl_devi
   return &frame->graphs[frame->gathered];
 }
 
-/// As `execute`, with all device work launched at once. If a cached graph was launched last with
-/// identical arguments, it is relaunched; otherwise the straight line runs, and the nodes that
-/// changed are updated.
+/// As `execute`, with all device work launched at once. If a cached graph was last launched with
+/// identical arguments, it is relaunched; otherwise the program's code runs and the changed nodes
+/// are updated.
 int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team,
                        const sl_executor* executor, sl_ctx* ctx, const sl_bindings& bindings,
                        uint64_t weights) {
@@ -317,7 +318,7 @@ int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team,
   }
   graph->run = ++frame->graphs.runs;
   graph->isLaunched = false;
-  // What stands between two parts has to be called.
+  // A call between two graphs has to run in every call.
   const bool isOnePart = graph->queue.part == 0;
   if (isKnown && isOnePart && !executor && !ctx->profile && device->graph_again &&
       device->graph_again(graph->queue.handle, ctx, target->handle)) {
@@ -343,7 +344,7 @@ int32_t executeAsGraph(const sl_program& program, sl_frame* frame, Team* team,
 }
 
 /// Kernels on a device's queue may use their context after sl_run has returned, so they get the
-/// frame's.
+/// frame's context.
 int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
                         const sl_queue& queue, int32_t launch, const sl_executor* executor,
                         const sl_bindings& bindings, uint64_t weights, sl_ctx* ctx,
@@ -352,7 +353,7 @@ int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
   if (frame->leasedFor != &queue) {
     frame->order = 0;
     if (!captured) {
-      // a second run on one lease: context and arenas are still the first one's
+      // a second run on one lease: context and arenas still belong to the first one
       waitForFrame(frame);
     }
     frame->captured |= captured;
@@ -369,7 +370,7 @@ int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
           ? executeAsGraph(program, frame, team, executor, own, bindings, weights)
           : execute(program, team, executor, own, bindings);
   __atomic_store_n(&own->cancel, static_cast<const int32_t*>(nullptr),
-                   __ATOMIC_RELAXED);  // the caller's, gone soon
+                   __ATOMIC_RELAXED);  // the caller's context, about to end
   if (!captured) {
     recordQueues(program, frame);
   }
@@ -377,7 +378,7 @@ int32_t runAsynchronous(const sl_program& program, sl_frame* frame, Team* team,
     frame->failureUnreported = true;
     return SL_OK;
   }
-  waitForFrame(frame);  // the details are complete once the queues have passed
+  waitForFrame(frame);  // the details are complete once the queues have passed this run
   frame->failureUnreported = false;
   if (own->status == SL_OK) {
     own->status = result;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A team of CPU threads that run one straight line together (SPMD): every member calls the same
-// entry with its own index and synchronizes with the others at barriers in the emitted text.
+// A team of CPU threads that run one program together (SPMD): every member calls the same entry
+// with its own index and synchronizes with the others at barriers in the emitted text.
 #ifndef STRAIGHTLINE_RUNTIME_TEAM_H
 #define STRAIGHTLINE_RUNTIME_TEAM_H
 
@@ -51,7 +51,7 @@ class Team {
     int32_t index;
   };
 
-  /// The fields that emitted code reads, and the way back from them to the team.
+  /// The fields that emitted code reads, and a pointer from them back to the team.
   struct Shared {
     sl_team_shared abi;
     Team* team;

@@ -15,8 +15,8 @@ inline constexpr sl_dtype kFloat32{2, 32, 1};
 inline constexpr sl_dtype kFloat64{2, 64, 1};
 inline constexpr sl_dtype kInt64{0, 64, 1};
 
-/// Owns every table of one description; must outlive the program made from it. Move and copy would
-/// break the pointers.
+/// Owns every table of one description; must outlive the program made from it. Not movable or
+/// copyable: its tables point to each other.
 class DescriptionBuilder {
  public:
   DescriptionBuilder() {
@@ -166,7 +166,7 @@ class DescriptionBuilder {
   sl_program_desc desc_{};
 };
 
-/// What one call needs, taken and given back.
+/// What one call needs, leased and returned.
 class Call {
  public:
   Call(sl_program* program, sl_weights* weights, sl_queue* queue,

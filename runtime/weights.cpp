@@ -30,7 +30,7 @@ struct WeightsDeleter {
   void operator()(sl_weights* weights) const { freeWeights(weights); }
 };
 
-/// What one prepare needs in addition to the weights; freed afterwards.
+/// What one prepare needs beside the weights; freed afterwards.
 class PrepareResources {
  public:
   explicit PrepareResources(const sl_program& program) : program_(program) {}
@@ -81,7 +81,7 @@ class PrepareResources {
     return SL_OK;
   }
 
-  /// Blocks until every device queue has passed everything.
+  /// Blocks until every device queue has passed its enqueued work.
   void finish() {
     for (const sl_queue& queue : deviceQueues_) {
       if (queue.handle) {

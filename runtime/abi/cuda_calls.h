@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime asked of NVIDIA's driver so far: for tests that count, and for `explain`.
+// Counts of the runtime's calls to NVIDIA's driver so far: for tests, and for `explain`.
 #ifndef STRAIGHTLINE_ABI_CUDA_CALLS_H
 #define STRAIGHTLINE_ABI_CUDA_CALLS_H
 
@@ -13,14 +13,14 @@ typedef struct sl_cuda_calls {
   uint64_t size;
   int64_t launches, copies, allocations, events, synchronizations, loads, others;
   int64_t graph_launches, node_updates, instantiations;
-  int64_t captures;  ///< of a library's work, which becomes part of a graph
+  int64_t captures;  ///< of a library's work as part of a graph
 } sl_cuda_calls;
 
-/// Fills the counts of this process, those that calls->size has room for.
+/// Fills the counts of this process for which calls->size has room.
 SL_API void sl_cuda_count(sl_cuda_calls* calls);
 
-/// The stream (CUstream) on which an entry of a library puts its work: only for as long as a queue
-/// of the device calls that entry, and for the thread on which it does. Null is the default stream.
+/// The stream (CUstream) on which a library's entry enqueues its work. Valid only while a queue of
+/// the device calls that entry, and on the calling thread only. Null is the default stream.
 SL_API void* sl_cuda_stream(void);
 
 /// Why there is no device: "" when there is one. Opens the driver. The text lives as long as the

@@ -36,8 +36,8 @@ typedef struct sl_dl_tensor {
   uint64_t byte_offset;
 } sl_dl_tensor;
 
-/// DLManagedTensorVersioned: whoever holds it calls `deleter` once. The deleter may be called from
-/// any thread.
+/// DLManagedTensorVersioned: its owner calls `deleter` once. The deleter may be called from any
+/// thread.
 typedef struct sl_dl_managed {
   sl_dl_version version;
   void* context;
@@ -46,7 +46,7 @@ typedef struct sl_dl_managed {
   sl_dl_tensor tensor;
 } sl_dl_managed;
 
-/// DLManagedTensor, of producers before version 1 (capsule "dltensor").
+/// DLManagedTensor, from producers before version 1 (capsule "dltensor").
 typedef struct sl_dl_managed_legacy {
   sl_dl_tensor tensor;
   void* context;
@@ -55,8 +55,8 @@ typedef struct sl_dl_managed_legacy {
 
 /// DLPackExchangeAPI, found in a capsule of this name on the tensor type. All functions need the
 /// GIL; those that return int give 0, or -1 with a Python exception set. `borrow` (nullable) fills
-/// a tensor that is valid while the object is; `wrap` takes the managed tensor over, also when it
-/// fails.
+/// a tensor that is valid while the object lives; `wrap` takes over the managed tensor, also when
+/// it fails.
 #define SL_DL_EXCHANGE_ATTRIBUTE "__dlpack_c_exchange_api__"
 #define SL_DL_EXCHANGE_CAPSULE "dlpack_exchange_api"
 typedef struct sl_dl_exchange {

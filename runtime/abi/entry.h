@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/// Status codes. The kinds of CONTRIBUTING.md (user, unsupported, internal) are kept apart.
+/// Status codes. Each belongs to one of the kinds of CONTRIBUTING.md (user, unsupported, internal).
 typedef enum sl_status {
   SL_OK = 0,
   /// user: an argument does not match what was compiled (ValueError / TypeError)
@@ -30,9 +30,9 @@ typedef enum sl_status {
   SL_CANCELLED = 6,      ///< the caller's cancel flag was seen
   SL_UNSUPPORTED = 7,    ///< no kernel or backend for this (UnsupportedError)
   SL_INTERNAL = 8,       ///< ours: a bug (InternalError)
-  /// user: an op of a framework or a library refused its data; `text` has its words (OpError)
+  /// user: an op of a framework or a library refused its data; `text` has its message (OpError)
   SL_OP_FAILED = 9,
-  /// a device refused what it was asked; `text` has its driver's words (DeviceError)
+  /// a device's driver reported an error; `text` has its message (DeviceError)
   SL_DEVICE_ERROR = 10
 } sl_status;
 
@@ -52,42 +52,42 @@ typedef struct sl_ctx {
   /// nullable; called by thread 0 only
   void (*profile)(void* user, int32_t statement, int32_t begin);
   void* profile_user;
-  /// what a library said about the first failure (sl_fail_text), "" when nothing; terminated
+  /// a library's message for the first failure (sl_fail_text), "" when there is none; terminated
   char text[SL_FAILURE_TEXT_BYTES];
-  /// number of the device on which the program is; set by the runtime, 0 on the host
+  /// number of the program's device; set by the runtime, 0 on the host
   int32_t device;
-  /// 1: a kernel may be started before the one ahead of it has ended, where both wait by themselves
-  /// (sl_device_code.waits); set by the runtime, for a run. 0: not so, as in prepare, where one may
-  /// read early what another makes.
+  /// 1: a kernel may be started before its predecessor has ended, where both wait by themselves
+  /// (sl_device_code.waits); set by the runtime, for a run. 0: it may not, as in prepare, where a
+  /// kernel may read early what another one writes.
   int32_t overlap;
-  /// where so: the queue on which such a kernel is the last thing that was enqueued; of its
-  /// backend, NULL: none
+  /// with `overlap`: the queue on which such a kernel is the last enqueued work, a pointer of its
+  /// backend; NULL: none
   const void* behind;
 } sl_ctx;
 
-/// State shared by the threads of one team; opaque to emitted code but for the barrier below.
-/// `arrive` has one slot per thread, 128 bytes apart. `yield` is called after a spin of about 2,000
+/// State shared by the threads of one team; emitted code uses it in barriers only. `arrive` has one
+/// slot per thread, 128 bytes from one to the next. `yield` is called after a spin of about 2,000
 /// rounds.
 typedef struct sl_team_shared {
   uint64_t size;
   /// arrive[index * 32] counts the barriers that thread `index` has reached; atomic
   uint32_t* arrive;
   void (*yield)(void);
-  /// Where all threads meet after thread 0 has called a library that has threads of its own: the
-  /// others spin for some 20 us and then sleep, so that they take no processor from these. Every
-  /// thread gets what thread 0 gave as `failed`.
+  /// A barrier for all threads after thread 0 has called a library that has threads of its own: the
+  /// other threads spin for some 20 us and then sleep, so that the library's threads have the
+  /// processors. Every thread returns the `failed` that thread 0 passed.
   int32_t (*meet_after_library)(struct sl_team_shared* shared, int32_t index, int32_t failed);
 } sl_team_shared;
 
-/// A team of threads that runs one straight line together. Passed by value in two registers. A team
-/// of one has index 0, size 1 and may have shared == NULL.
+/// A team of threads that runs one program together. Passed by value in two registers. A team of
+/// one has index 0, size 1 and may have shared == NULL.
 typedef struct sl_team {
   sl_team_shared* shared;
   int32_t index;
   int32_t size;
 } sl_team;
 
-/// What one call binds, in the order of the program description. Arrays are owned by the caller.
+/// The arguments of one call, in the order of the program description. The caller owns the arrays.
 typedef struct sl_bindings {
   uint64_t size;
   /// parameters then states: framework storage, by `sl_buffer.index`
@@ -101,15 +101,15 @@ typedef struct sl_bindings {
   const int64_t* extents;  ///< values of the named extents, by index
   /// sl_queue*, by index in the program description; queues[0] is the caller's team
   void* const* queues;
-  /// what the devices made of sl_entry.code, by index in sl_program_desc.entries; NULL: none has
+  /// the devices' handles of sl_entry.code, by index in sl_program_desc.entries; NULL: no entry has
   /// code
   void* const* kernels;
 } sl_bindings;
 
 typedef int32_t (*sl_entry_fn)(sl_ctx* ctx, sl_team team, const sl_bindings* bindings);
 
-/// Any entry behind one signature: unpacks the arguments and calls it. How devices, the interpreter
-/// and Python call kernels.
+/// Any entry behind one signature: unpacks the arguments and calls it. Devices, the interpreter and
+/// Python call kernels through it.
 typedef void (*sl_thunk_fn)(sl_ctx* ctx, sl_team team, void* const* pointers,
                             const int64_t* scalars);
 
@@ -258,7 +258,7 @@ typedef struct sl_device_image {
   uint64_t size;
   const void* data;
   uint64_t bytes;
-  /// CUDA's version of who made it, as its driver counts: 13050 is 13.5; 0: unknown
+  /// CUDA version of the compiler that made it, as the driver counts: 13050 is 13.5; 0: unknown
   int32_t compiler;
 } sl_device_image;
 
@@ -339,7 +339,7 @@ typedef struct sl_program_desc {
   int32_t parameter_count;               ///< parameters and states together
   int32_t handle_count, input_count, output_count;
   int32_t threads;  ///< team size planned for
-  /// what the statements name; none: it cannot be interpreted
+  /// the entries that statements name; none: the program cannot be interpreted
   const sl_entry* entries;
   int32_t entry_count;
   /// literal data of the buffers of role CONSTANT, by `sl_buffer.index`

@@ -2,11 +2,11 @@
 // Descriptions of kernels and backends as plain C data. Kernels, backends and plug-ins register
 // them; passes read only the registry (runtime/registry.h), so neither layer includes the other.
 //
-// How it grows (docs/design/kernels.md): a struct that is given by itself begins with its size, and
-// an array comes with its stride, the size of an element as its writer knew it. New fields stand at
-// the end and have a default, which is zero unless the field says otherwise. A reader takes of a
-// longer struct what it knows, and of a shorter one all: what is missing has its default. A field
-// that changes its meaning, or that has no default, changes SL_KERNEL_ABI_VERSION.
+// How it grows (docs/design/kernels.md): a struct that is passed by itself begins with its size,
+// and an array comes with a stride, the element size that its writer knew. New fields are added at
+// the end and have a default, which is zero unless the field says otherwise. A reader of a longer
+// struct uses the fields it knows; a reader of a shorter one uses the default of each missing
+// field. A new meaning of a field, or a field without a default, changes SL_KERNEL_ABI_VERSION.
 #ifndef STRAIGHTLINE_ABI_KERNEL_H
 #define STRAIGHTLINE_ABI_KERNEL_H
 
@@ -23,7 +23,7 @@ extern "C" {
 #define SL_HAS_FIELD(bytes, type, field) \
   ((bytes) >= __builtin_offsetof(type, field) + sizeof(((type*)0)->field))
 
-/// One operand of a problem: static rank; an extent or stride that is only known per call is
+/// One operand of a problem: static rank; an extent or stride that is known only at a call is
 /// SL_DYNAMIC.
 #define SL_DYNAMIC INT64_MIN_SL
 #define INT64_MIN_SL (-9223372036854775807LL - 1)
@@ -49,7 +49,7 @@ typedef struct sl_attribute {
   const char* text;  ///< SL_TEXT
 } sl_attribute;
 
-/// What a kernel is asked about: an op of a family with operands (inputs then outputs), attributes
+/// A question to a kernel: an op of a family with its operands (inputs, then outputs), attributes
 /// and target.
 typedef struct sl_problem {
   uint64_t size;
@@ -61,31 +61,31 @@ typedef struct sl_problem {
   int32_t threads;
   int32_t vector_bytes;  ///< widest vector of the target CPU: 32 (AVX2) or 64 (AVX-512)
   int64_t l1_bytes, l2_bytes;
-  /// what the kernel alone reads beside numbers (for "aten" which op, with its arguments); NULL:
+  /// text that only this kernel reads (for "aten": the op and its arguments); NULL:
   /// nothing
   const char* text;
-  /// how many numbers `run` finds in the last place of `inputs` (see sl_kernel_desc); 0: no such
-  /// place
+  /// how many numbers `run` finds in the last element of `inputs` (see sl_kernel_desc); 0: there is
+  /// no such element
   int32_t sizes;
-  /// which of the kernel's variants (see sl_kernel_desc.variants); 0: the one that its estimates
-  /// choose
+  /// which of the kernel's variants (see sl_kernel_desc.variants); 0: the one with the least
+  /// estimate
   int32_t variant;
   /// 1: the target CPU sums products of pairs of bfloat16 in float32 (AVX512_BF16)
   int32_t dot_bf16;
   const char* device;  ///< where the program runs: "cuda"; NULL: the CPU
-  /// bytes of operands of multiply-adds that a core of the target CPU begins in a cycle: 64 or 128;
-  /// 0: not known
+  /// bytes of multiply-add operands that a core of the target CPU starts in a cycle: 64 or 128;
+  /// 0: unknown
   int32_t fma_bytes;
-  /// bytes from one operand, or attribute, to the next; 0: SL_FIRST_OPERAND_BYTES,
-  /// SL_FIRST_ATTRIBUTE_BYTES
+  /// bytes from one operand (attribute) to the next; 0: SL_FIRST_OPERAND_BYTES
+  /// (SL_FIRST_ATTRIBUTE_BYTES)
   uint64_t operand_stride, attribute_stride;
 } sl_problem;
 
-/// Sizes of the elements in programs that were compiled before there were strides.
+/// Element sizes in programs that were compiled before the structs had strides.
 #define SL_FIRST_OPERAND_BYTES 144
 #define SL_FIRST_ATTRIBUTE_BYTES 16
 #ifndef __CUDACC_RTC__  // Host only: NVRTC before 13.1 has no __builtin_offsetof.
-/// Operand `i`. Fields that were added later are there where the stride says so.
+/// Operand `i`. A field that was added later exists only where the stride covers it.
 static inline const sl_operand* sl_operand_at(const sl_problem* problem, int32_t i) {
   const uint64_t stride =
       SL_HAS_FIELD(problem->size, sl_problem, operand_stride) && problem->operand_stride != 0
@@ -94,7 +94,7 @@ static inline const sl_operand* sl_operand_at(const sl_problem* problem, int32_t
   return (const sl_operand*)((const char*)problem->operands + (uint64_t)i * stride);
 }
 
-/// Attribute `i`, whole: what its writer did not know is zero.
+/// Attribute `i`; fields that its writer did not know are zero.
 static inline sl_attribute sl_attribute_at(const sl_problem* problem, int32_t i) {
   const uint64_t stride =
       SL_HAS_FIELD(problem->size, sl_problem, attribute_stride) && problem->attribute_stride != 0
@@ -108,7 +108,7 @@ static inline sl_attribute sl_attribute_at(const sl_problem* problem, int32_t i)
 }
 #endif
 /// A tunable of an emitted family: its name, default and allowed range. #kernel.schedule attributes
-/// are verified against these.
+/// are verified against them.
 typedef struct sl_tunable {
   const char* name;
   int64_t fallback, lowest, highest;
@@ -141,26 +141,26 @@ typedef enum sl_layout_set {
 typedef enum sl_operand_flags {
   SL_OPERAND_OUTPUT = 1 << 0,    ///< written; outputs stand behind the inputs
   SL_OPERAND_OPTIONAL = 1 << 1,  ///< may be absent
-  /// external: `plan` reads it too, so it must be known before the first run
+  /// external: also an input of `plan`, so it must be known before the first run
   SL_OPERAND_PLANNED = 1 << 2,
-  /// emitted: read in an order of the kernel's own, which `pack_<family>` makes of it
+  /// emitted: read in the kernel's own packed order, which `pack_<family>` makes
   SL_OPERAND_PACKED = 1 << 3,
   /// external: given as a matrix, [.., k] as [rows, k]
   SL_OPERAND_ROWS = 1 << 4
 } sl_operand_flags;
 
-/// What a kernel says of an operand, for passes to decide by. The facts of input `i` are number i,
-/// those of the outputs follow where SL_OPERAND_OUTPUT begins. What is 0 is not said: `accepts`
-/// alone knows it.
+/// Facts about one operand, from which passes decide. Input `i` has facts number i; the facts of
+/// the outputs begin at the first one with SL_OPERAND_OUTPUT. A field that is 0 states nothing:
+/// then `accepts` decides.
 typedef struct sl_operand_facts {
   const char* role;  ///< "x", "weight", "bias", "residual", "y", ...
   uint32_t types;    ///< sl_type_set: what the kernel computes with
-  /// sl_type_set: what it reads beside these where the operand is stored so and was widened for it
+  /// sl_type_set: further storage types that the kernel reads where passes widened the operand
   uint32_t stored;
-  uint32_t layouts;    ///< sl_layout_set: what it takes
-  uint32_t preferred;  ///< the one of them that memory should have for it; 0: any is as good
+  uint32_t layouts;    ///< sl_layout_set: the layouts it accepts
+  uint32_t preferred;  ///< the accepted layout that is fastest; 0: all are equal
   uint32_t flags;      ///< sl_operand_flags
-  /// channels of a pixel come in whole pieces of so many bytes; 0: any number of them
+  /// the number of channels of a pixel is a multiple of so many bytes; 0: any number
   int32_t piece_bytes;
 } sl_operand_facts;
 
@@ -168,34 +168,34 @@ typedef enum sl_epilogue_flags {
   SL_EPILOGUE_WITH_BIAS = 1 << 0  ///< taken together with a bias only
 } sl_epilogue_flags;
 
-/// What a kernel does behind its own work: "bias" (added along the channels), "residual" (added
-/// elementwise), "relu", "gelu_tanh", or "elementwise" (anything elementwise, emitted into it). An
-/// external kernel is told the activation by name (attribute `activation`, SL_TEXT).
+/// An epilogue that a kernel can compute after its own work: "bias" (added along the channels),
+/// "residual" (added elementwise), "relu", "gelu_tanh", or "elementwise" (any elementwise ops,
+/// emitted into it). An external kernel gets its name (attribute `activation`, SL_TEXT).
 typedef struct sl_epilogue {
   const char* name;
-  uint32_t types;  ///< sl_type_set: of results of these types; 0: of all
+  uint32_t types;  ///< sl_type_set: for results of these types; 0: for all
   uint32_t flags;  ///< sl_epilogue_flags
 } sl_epilogue;
 
 typedef enum sl_kernel_properties {
-  /// sums of transformed inputs, whose errors are not those of a plain sum (Winograd)
+  /// sums of transformed inputs, with other rounding errors than a plain sum (Winograd)
   SL_KERNEL_TRANSFORMS_INPUTS = 1 << 0,
-  /// takes its first two inputs in a type of `stored` alone, though the problem says what they are
-  /// widened to
+  /// reads its first two inputs in a type of `stored` only, though the problem names the type to
+  /// which they were widened
   SL_KERNEL_NARROW_INPUTS = 1 << 1,
-  /// external: a run touches its operands and its workspace alone, so that two may run at once
+  /// external: a run touches its operands and its workspace only, so two runs may overlap
   SL_KERNEL_CONCURRENT = 1 << 2
 } sl_kernel_properties;
 
 /// How an external kernel is called. `inputs` and `outputs` are the operands of the problem in
-/// their order, brought into a layout that their facts name; this says what else it is told.
+/// order, in a layout that their facts name; the rule says which further arguments there are.
 typedef struct sl_calling_rule {
   uint64_t size;
-  /// names of the attributes of the problem that `plan` is told; NULL: all, but those that describe
+  /// names of the problem's attributes that `plan` receives; NULL: all except those that describe
   /// the target
   const char* const* attributes;
   int32_t attribute_count;
-  /// 1: attribute `workspace_bytes` tells what `workspace` said
+  /// 1: `plan` receives the result of `workspace` as attribute `workspace_bytes`
   int32_t tells_workspace;
 } sl_calling_rule;
 
@@ -206,12 +206,12 @@ typedef struct sl_kernel_desc {
   uint64_t size;
   const char* name;     ///< "native.gemm", "onednn.inner_product"
   const char* backend;  ///< "native", "onednn", ...
-  const char* op;       ///< the problem's op it answers to
+  const char* op;       ///< the op of the problems that it solves
   const char* family;   ///< emitted: template name ("gemm"); external: ""
   const char* summary;  ///< one line for `explain`
-  /// 1 when it takes the problem; else 0 and the reason, in words with both values, in `reason`.
-  /// -1: the same, where nobody would expect that it does (another dtype); said only to who asks
-  /// for the kernel. Required.
+  /// 1: it takes the problem. 0: it does not, and `reason` says why, with both values. -1: the
+  /// same, but the refusal is obvious (another dtype), so it is reported only to a caller that
+  /// asked for this kernel. Required.
   int32_t (*accepts)(const sl_problem* problem, char* reason, size_t reason_bytes);
   /// Estimated microseconds for one run. Required.
   double (*cost)(const sl_problem* problem);
@@ -232,24 +232,24 @@ typedef struct sl_kernel_desc {
   //   void* workspace)
   //   void destroy(void* handle)                                   its symbol is
   //   `<plan_symbol>_destroy`
-  // `constants` and `inputs` have one place per input of the problem, in their order; plan reads
-  // only the constant ones. A problem with `sizes` > 0 has one place more in `inputs`: a const
-  // int64_t[sizes] of numbers that are known per call.
+  // `constants` and `inputs` have one element per input of the problem, in order; plan reads only
+  // the constant ones. A problem with `sizes` > 0 has one more element in `inputs`: a const
+  // int64_t[sizes] with numbers that are known at the call.
   const char* plan_symbol;
   void* plan;
   const char* run_symbol;
   void* run;
   void (*destroy)(void* handle);
-  /// What a user should know when it is taken, in words for `explain`: an accuracy that is not that
-  /// of a plain sum, say. NULL: nothing.
+  /// What a user should know when it is chosen, in words for `explain`, such as a lower accuracy
+  /// than that of a plain sum. NULL: nothing.
   void (*note)(const sl_problem* problem, char* text, size_t text_bytes);
   /// How many settings of the tunables are worth a measurement; `cost`, `workspace`, `tune` and
-  /// `note` answer for number `problem->variant`. Two numbers may give the same tunables. NULL: one.
+  /// `note` describe number `problem->variant`. Two numbers may give equal tunables. NULL: one.
   int32_t (*variants)(const sl_problem* problem);
-  /// 1: asked wherever the program runs (the problem says where), not only on the backend's own
-  /// device
+  /// 1: a candidate wherever the program runs (the problem says where), not only on the backend's
+  /// own device
   int32_t any_device;
-  // Facts for passes, which know no kernel by its name.
+  // Facts for passes, which never refer to a kernel by name.
   uint32_t properties;  ///< sl_kernel_properties
   const sl_operand_facts* operands;
   int32_t operand_count;
@@ -257,28 +257,28 @@ typedef struct sl_kernel_desc {
   const sl_epilogue* epilogues;
   int32_t epilogue_count;
   uint64_t epilogue_stride;  ///< bytes from one epilogue to the next
-  /// Zero elements around input `operand` that the kernel relies on: widths[2 * dim] before and
-  /// widths[2 * dim + 1] behind, SL_MAX_RANK dims, zeros when it is called. NULL: none.
+  /// Elements around input `operand` that must be zero: widths[2 * dim] before and
+  /// widths[2 * dim + 1] after it, SL_MAX_RANK dims; the caller passes zeros. NULL: none.
   void (*border)(const sl_problem* problem, int32_t operand, int64_t* widths);
-  /// The op of the registry as which several problems of this kernel that share their first input
-  /// may be asked as one. NULL: none.
+  /// The registry's op for several problems of this kernel that share their first input and are
+  /// solved by one kernel. NULL: none.
   const char* group_op;
   const sl_calling_rule* rule;  ///< external; NULL: all fields have their defaults
 } sl_kernel_desc;
 
-/// One launch on a device with machine code of its own. No blocks: nothing is launched (only a
-/// graph gets to see it).
+/// One launch on a device with machine code of its own. Without blocks nothing is launched, but a
+/// graph records the node.
 typedef struct sl_grid {
   uint64_t size;
   int64_t blocks;
   int32_t threads;       ///< of one block
-  int32_t shared_bytes;  ///< beside what the kernel declares
+  int32_t shared_bytes;  ///< in addition to what the kernel declares
 } sl_grid;
 
 /// Memory and queues of a backend with its own address space or its own order of execution. Host
 /// code never dereferences an address of a space whose `host_access` is 0. One description serves
-/// all devices of its kind, by number from 0: what makes something is told on which, and what was
-/// made knows it. Thread rules: every function may be called from any thread.
+/// all devices of its kind, numbered from 0: a function that makes an object takes the number, and
+/// the object keeps it. Thread rules: every function may be called from any thread.
 typedef struct sl_device_desc {
   uint64_t size;
   const char* space;    ///< memory space name ("host", "cuda", ...)
@@ -289,8 +289,8 @@ typedef struct sl_device_desc {
   void* (*queue_create)(int32_t device);
   void (*queue_destroy)(void* queue);  ///< waits for what is enqueued
   /// Enqueues entry(ctx, team of one, pointers, scalars); copies both arrays before it returns. A
-  /// device whose queues do not run host functions calls the entry at once, for it to enqueue work
-  /// of its own there (see sl_cuda_stream).
+  /// device whose queues cannot run host functions calls the entry at once; the entry then enqueues
+  /// its own work (see sl_cuda_stream).
   int32_t (*launch)(void* queue, sl_ctx* ctx, void* entry, void* const* pointers,
                     int32_t pointer_count, const int64_t* scalars, int32_t scalar_count);
   int32_t (*copy)(void* queue, sl_ctx* ctx, void* destination, const char* destination_space,
@@ -301,52 +301,52 @@ typedef struct sl_device_desc {
   void (*wait)(void* queue, void* event);
   /// blocks the calling host thread until the event has fired
   void (*synchronize)(void* event);
-  /// legal while waits for it are still enqueued
+  /// legal while waits for it are enqueued
   void (*event_destroy)(void* event);
   /// 1 when the event has fired; never blocks
   int32_t (*query)(void* event);
-  // Devices with machine code of their own; NULL: launch calls host functions. `reason` takes words
-  // when the status is not SL_OK.
+  // Devices with machine code of their own; NULL: launch calls host functions. `reason` receives a
+  // message when the status is not SL_OK.
   int32_t (*load)(int32_t device, const sl_device_code* code, void** kernel, char* reason,
                   size_t reason_bytes);
   void (*unload)(void* kernel);
   /// Enqueues `kernel`; arguments[i] is the address of its i-th argument, read before this returns.
   int32_t (*start)(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid,
                    void* const* arguments);
-  /// A queue over one that the caller has; queue_destroy leaves that alone. NULL: there is no such
-  /// thing.
+  /// Makes a queue over the caller's own one; queue_destroy leaves that alone. NULL: not
+  /// supported.
   void* (*queue_adopt)(int32_t device, void* native);
-  int32_t independent;  ///< 1: nothing that is enqueued touches its sl_ctx
-  // What is NULL below the device does not have.
-  /// Number of the order in which `queue` runs its work: two queues have the same one only where
-  /// they are one and the same, and no later queue gets it again. 0: it has none.
+  int32_t independent;  ///< 1: enqueued work never touches its sl_ctx
+  // A device that lacks one of the following features has NULL there.
+  /// Number of the order in which `queue` runs its work: two queues have the same number only where
+  /// they are the same queue, and no later queue gets it again. 0: it has none.
   uint64_t (*queue_order)(void* queue);
   /// 1: what is enqueued now does not run but becomes part of a graph that the caller captures.
   int32_t (*queue_captured)(void* queue);
-  /// Makes an event of this device's fire when the queue has passed this point, and not at the one
-  /// before; 0: it could not.
+  /// Moves an event of this device: it fires when the queue has passed this point, no longer at the
+  /// point before. 0: failed.
   int32_t (*record_again)(void* queue, void* event);
-  /// Blocks until everything that was enqueued on any queue of the device has run.
+  /// Blocks until everything that was enqueued on any queue of the device has finished.
   void (*finish)(int32_t device);
-  // A whole run as one launch: a queue that gathers what is started and copied on it, for
-  // `queue_destroy` to destroy. One run at a time: graph_begin says on which queue it will be
+  // A whole run as one launch: a queue that collects the launches and copies of a run (destroyed by
+  // `queue_destroy`). One run at a time: graph_begin names the queue on which the run will be
   // launched, graph_launch launches it there. A copy to the host launches what the run has
-  // gathered, which then gathers no more.
+  // collected so far; the rest of the run is not collected.
   void* (*graph_create)(int32_t device);
   int32_t (*graph_begin)(void* graph, sl_ctx* ctx, void* queue);
   int32_t (*graph_launch)(void* graph, sl_ctx* ctx);
-  /// Launches on `queue` what the last run gathered and launched: 1. 0: that is not known any more,
-  /// and the run has to gather it.
+  /// Launches again on `queue` what the last run collected and launched: 1. 0: that graph is no
+  /// longer known, and the run has to be collected again.
   int32_t (*graph_again)(void* graph, sl_ctx* ctx, void* queue);
-  /// Why the device of this number cannot be used, in words that live as long as the process; NULL:
+  /// Why the device of this number cannot be used, as text that lives as long as the process; NULL:
   /// it can.
   const char* (*missing)(int32_t device);
-  /// What is enqueued on a graph from here is step `number` of its run, behind the steps `after`
-  /// (queue.h: sl_queue_step).
+  /// Begins step `number` of the run that a graph collects: the work enqueued from here on runs
+  /// after the steps `after` (queue.h: sl_queue_step).
   void (*graph_step)(void* graph, int32_t number, const int32_t* after, int32_t count);
 } sl_device_desc;
 
-/// What `straightline_backend_v1` of a shared library returns, and what built-in backends hand to
+/// What `straightline_backend_v1` of a shared library returns, and what built-in backends pass to
 /// the registry.
 typedef struct sl_backend_desc {
   uint64_t size;

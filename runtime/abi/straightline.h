@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runtime's public C ABI (docs/reference/c.md). Four objects: Program, Weights, Frame, Queue;
 // one call: sl_run. No function throws; each that can fail returns sl_status and writes a message.
-// Thread rules are said on each.
+// Each declaration states its thread rules.
 #ifndef STRAIGHTLINE_ABI_STRAIGHTLINE_H
 #define STRAIGHTLINE_ABI_STRAIGHTLINE_H
 
@@ -39,9 +39,9 @@ typedef struct sl_tensor {
   int32_t device_id;
 } sl_tensor;
 
-/// Executes a phase (0 prepare, 1 run) in place of the program's own code: called once, on the
-/// calling thread, between the checks and the clean-up that every run has. bindings->queues[0] is
-/// the caller's team. A failure goes into `ctx`; returns sl_status.
+/// Executes a phase (0 prepare, 1 run) instead of the program's own code. The runtime calls it
+/// once, on the calling thread, between the checks and the clean-up of a run. bindings->queues[0]
+/// is the caller's team. A failure is written to `ctx`; returns sl_status.
 typedef struct sl_executor {
   uint64_t size;
   int32_t (*execute)(void* user, const sl_program* program, int32_t phase, sl_ctx* ctx,
@@ -49,34 +49,34 @@ typedef struct sl_executor {
   void* user;
 } sl_executor;
 
-/// The per-op interpreter: walks the statement table and, for each statement, looks its kernel up
-/// by name, checks the operands and allocates what it writes, as frameworks do. Calls the same
-/// kernels, so results are the same bits.
+/// The per-op interpreter: walks the statement table and, for each statement, looks up its kernel
+/// by name, checks the operands and allocates the results, as frameworks do. It calls the same
+/// kernels, so results are equal bit by bit.
 SL_API const sl_executor* sl_interpreter(void);
 
-/// Takes the description (which must outlive the program) after checking size and abi_version.
-/// `release(user)` is called when the last reference goes; it frees code and description.
+/// Makes a program of the description (which must outlive it) after checking size and abi_version.
+/// `release(user)` is called when the last reference is dropped; it frees code and description.
 /// SL_INVALID_ARGUMENT names both versions when they differ.
 SL_API int32_t sl_program_create(const sl_program_desc* desc, void (*release)(void*), void* user,
                                  sl_program** out, sl_message* message);
-/// The same on device number `device` of the kind that the program is for; the code is that of any.
-/// One of the host has number 0.
+/// The same on device number `device` of the kind that the program targets; one program's code
+/// serves all of them. A program for the host has number 0.
 SL_API int32_t sl_program_create_on(const sl_program_desc* desc, int32_t device,
                                     void (*release)(void*), void* user, sl_program** out,
                                     sl_message* message);
-/// The number of the device on which it runs, with its weights, frames and tensors.
+/// The number of the device that holds the program, its weights, frames and tensors.
 SL_API int32_t sl_program_device(const sl_program* program);
 SL_API void sl_program_retain(sl_program* program);
 SL_API void sl_program_release(sl_program* program);
 SL_API const sl_program_desc* sl_program_description(const sl_program* program);
 
 /// Runs `prepare` over the parameters (data pointers in the order of the description; borrowed:
-/// `release(user)` is called when the weights go, so the caller can keep storage alive). Blocks
-/// until prepared.
+/// `release(user)` is called when the weights are destroyed, so the caller can keep storage alive).
+/// Blocks until prepared.
 SL_API int32_t sl_weights_create(sl_program* program, void* const* parameters,
                                  void (*release)(void*), void* user, sl_weights** out,
                                  sl_message* message);
-/// The same with another executor of prepare; NULL: the program's own code.
+/// The same, with another executor for prepare; NULL: the program's own code.
 SL_API int32_t sl_weights_create_by(sl_program* program, void* const* parameters,
                                     const sl_executor* executor, void (*release)(void*), void* user,
                                     sl_weights** out, sl_message* message);
@@ -84,44 +84,44 @@ SL_API void sl_weights_retain(sl_weights* weights);
 SL_API void sl_weights_release(sl_weights* weights);
 SL_API size_t sl_weights_prepared_bytes(const sl_weights* weights);
 
-/// The shared team of this process with `threads` members (the caller counts as one); made on first
-/// use, kept for the life of the process, re-made in the child after fork. A team runs one program
-/// at a time; a second caller runs alone with a team of its own calling thread (never waits).
+/// The process's shared team of `threads` members (including the caller); made on first use, kept
+/// for the life of the process, made again in the child after a fork. A team runs one program at a
+/// time; a second caller runs alone, on its calling thread, and never waits.
 SL_API int32_t sl_queue_team(int32_t threads, sl_queue** out, sl_message* message);
-/// A queue of device number `device` of a registered backend. Destroying waits for what is
-/// enqueued.
+/// A queue of device number `device` of a registered backend. Destroying it waits for its enqueued
+/// work.
 SL_API int32_t sl_queue_create(const char* backend, int32_t device, sl_queue** out,
                                sl_message* message);
-/// A queue over one that the caller has: a stream of device number `device`. Releasing it leaves
-/// the stream alone.
+/// A queue over the caller's own one: a stream of device number `device`. Releasing it leaves the
+/// stream alone.
 SL_API int32_t sl_queue_adopt(const char* backend, int32_t device, void* native, sl_queue** out,
                               sl_message* message);
 SL_API void sl_queue_release(sl_queue* queue);
-/// Number of the order that work on the queue has: what is enqueued later on a queue with the same
-/// number runs behind it. A team has one, too. 0: there is none, or the caller captures the stream
-/// behind the queue, so that what is enqueued runs whenever its graph does.
+/// Number of the order in which the queue's work runs: work that is enqueued later on a queue with
+/// the same number runs after it. A team has one, too. 0: there is none, or the caller captures the
+/// queue's stream, so that the work runs whenever the captured graph does.
 SL_API uint64_t sl_queue_order(const sl_queue* queue);
 
-/// 1: the caller captures the stream behind the queue, so nothing that is enqueued runs before the
-/// caller launches that graph.
+/// 1: the caller captures the queue's stream, so enqueued work runs only when the caller launches
+/// the captured graph.
 SL_API int32_t sl_queue_captured(const sl_queue* queue);
 
-/// Leases a frame large enough for these extents; lock-free when one is in the pool, allocates
+/// Leases a frame large enough for these extents; lock-free when the pool has one, allocates
 /// otherwise.
 SL_API int32_t sl_frame_lease(sl_program* program, const int64_t* extents, sl_frame** out,
                               sl_message* message);
-/// How the kernels of a device's queue get there.
+/// How a run's kernels reach a device's queue.
 typedef enum sl_launch {
   SL_LAUNCH_STREAM = 0,  ///< one by one
-  SL_LAUNCH_GRAPH = 1    ///< all of a run, or of each part, at once; see sl_program_graph_nodes
+  SL_LAUNCH_GRAPH = 1    ///< a run, or each part of it, as a graph; see sl_program_graph_nodes
 } sl_launch;
 
-/// The same for a run on `queue` with this launch, which then may take a frame whose last run on
-/// that very queue is still going on: the new one runs behind it. `queue` may be one whose work the
-/// caller is capturing; the frame then stays the captured graph's until the program goes.
+/// The same for a run on `queue` with this launch. It may return a frame whose last run on this
+/// very queue has not finished: the new run comes after it. The caller may be capturing the work of
+/// `queue`; then the frame belongs to the captured graph until the program is destroyed.
 SL_API int32_t sl_frame_lease_on(sl_program* program, sl_queue* queue, int32_t launch,
                                  const int64_t* extents, sl_frame** out, sl_message* message);
-/// Gives it back once every queue it was used on has passed its last use (never blocks).
+/// Returns the frame to the pool once every queue has passed its last use (never blocks).
 SL_API void sl_frame_return(sl_frame* frame);
 SL_API size_t sl_frame_bytes(const sl_frame* frame);
 
@@ -130,14 +130,14 @@ typedef struct sl_args {
   void* const* inputs;          ///< data pointers, checked before by sl_program_guard
   void* const* outputs;         ///< data pointers of fresh outputs
   const int64_t* extents;       ///< values of the named extents
-  const sl_executor* executor;  ///< NULL: the program's own straight line
+  const sl_executor* executor;  ///< NULL: the program's own code
   int32_t launch;               ///< sl_launch
 } sl_args;
 
-/// Compares tensors with what was compiled: dtype, device, rank, sizes, strides (those of size-1
-/// dims and of empty tensors are never compared). Fills `extents`. On a mismatch
-/// SL_INVALID_ARGUMENT with a message in words that names the input, both values and how to compile
-/// for it. No allocation on success.
+/// Compares tensors with the compiled signature: dtype, device, rank, sizes, strides (strides of
+/// size-1 dims and of empty tensors are never compared). Fills `extents`. On a mismatch returns
+/// SL_INVALID_ARGUMENT with a message that names the input, both values and how to compile for it.
+/// No allocation on success.
 SL_API int32_t sl_program_guard(const sl_program* program, const sl_tensor* inputs, int32_t count,
                                 int64_t* extents, sl_message* message);
 
@@ -146,30 +146,30 @@ SL_API int32_t sl_program_guard(const sl_program* program, const sl_tensor* inpu
 SL_API void sl_program_result(const sl_program* program, int32_t i, const int64_t* extents,
                               int64_t* shape, int64_t* strides, int64_t* offset_bytes);
 
-/// How many kernels and copies a run has as a graph (those of a loop counted once); -1, with the
-/// reason in words: it cannot be launched as one.
+/// How many kernels and copies a run has as a graph (those of a loop counted once). -1: it cannot
+/// be launched as one, and the message says why.
 SL_API int32_t sl_program_graph_nodes(const sl_program* program, sl_message* message);
-/// How many graphs a run is launched as, at most: one more than there are calls (sl_queue_call)
-/// that stand between two of them.
+/// The largest number of graphs that a run is launched as: one more than there are calls between
+/// two of them (sl_queue_call).
 SL_API int32_t sl_program_graph_parts(const sl_program* program);
 
 /// Value of an expression over the named extents.
 SL_API int64_t sl_expr_value(const sl_expr* expression, const int64_t* extents);
 
-/// Addresses of buffers `numbers` (NULL: of the first `count`) under these bindings; in prepare
-/// that of a handle is the place that receives it. NULL where a statement has to make the address
+/// Addresses of the buffers `numbers` (NULL: of the first `count`) under these bindings; for a
+/// handle in prepare, the address that receives it. NULL where a statement has to make the address
 /// first: allocations, views at index values, and views of either.
 SL_API void sl_program_addresses(const sl_program* program, int32_t phase,
                                  const sl_bindings* bindings, const int32_t* numbers, int32_t count,
                                  void** addresses);
 
-/// Writes what `ctx` says went wrong: the values, the op and where it comes from.
+/// Writes a message for the failure in `ctx`: the values, the op and its source location.
 SL_API void sl_failure_message(const sl_program* program, const sl_ctx* ctx, sl_message* message);
 
-/// Runs the straight line, or what args->executor makes of it, on `queue`: a team, or one of the
-/// program's own device. Preconditions: `args` passed the guard; frame leased from `program` for
-/// the same extents. Thread-safe: any number of concurrent calls with distinct frames. The message
-/// is complete (statement and source named).
+/// Runs the program, or args->executor if given, on `queue`: a team, or a queue of the program's
+/// device. Preconditions: `args` passed the guard; the frame was leased from `program` for the same
+/// extents. Thread-safe: any number of concurrent calls with distinct frames. The message names
+/// statement and source.
 SL_API int32_t sl_run(const sl_program* program, const sl_weights* weights, sl_frame* frame,
                       sl_queue* queue, const sl_args* args, sl_ctx* ctx, sl_message* message);
 
@@ -183,10 +183,10 @@ SL_API const sl_backend_desc* sl_backend_at(int32_t i);
 /// NULL when unknown.
 SL_API void* sl_symbol(const char* name);
 
-/// First failure wins. Called by emitted code and kernels.
+/// Records a failure; the first one wins. Called by emitted code and kernels.
 SL_API void sl_fail(sl_ctx* ctx, int32_t status, int64_t a, int64_t b, int64_t c);
-/// As sl_fail, with words (UTF-8, cut to SL_FAILURE_TEXT_BYTES) that the message of the failure
-/// then has. Thread 0 of a team only.
+/// As sl_fail, with a text (UTF-8, cut to SL_FAILURE_TEXT_BYTES) that becomes part of the message.
+/// Only thread 0 of a team may call it.
 SL_API void sl_fail_text(sl_ctx* ctx, int32_t status, const char* text);
 
 #ifdef __cplusplus

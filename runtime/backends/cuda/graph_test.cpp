@@ -74,12 +74,8 @@ Result add(GraphNode* node, Graph graph, const GraphNode* from, size_t count,
   return answer("add");
 }
 
-Driver makeDriver() {
-  Driver driver;
-#define SL_COUNT(member, symbol, kind, parameters) driver.member.count = &calls;
-  SL_CUDA_DRIVER(SL_COUNT)
-  SL_CUDA_NEWER_DRIVER(SL_COUNT)
-#undef SL_COUNT
+/// Streams, captures, and captured work as a child node.
+void takeStreamsAndCaptures(Driver& driver) {
   driver.currentContext.function = [](Context* context) {
     *context = nullptr;
     return kSuccess;
@@ -116,6 +112,10 @@ Driver makeDriver() {
     exec->nodes.at(node).text = result == kSuccess ? "[" + child->nodes[0]->text + "]" : "?";
     return result;
   };
+}
+
+/// Graphs and their nodes; the text of a node describes it.
+void makeGraphs(Driver& driver) {
   driver.graphCreate.function = [](Graph* graph, unsigned) {
     *graph = new Graph_;
     ++seen.graphs;
@@ -145,6 +145,10 @@ Driver makeDriver() {
     (*to)->early = data->fromPort == 1 && data->toPort == 0 && data->type == 1;
     return answer("edge");
   };
+}
+
+/// Graphs that can be launched.
+void makeExecs(Driver& driver) {
   driver.graphInstantiate.function = [](GraphExec* exec, Graph graph, unsigned long long) {
     if (answer("instantiate") != kSuccess) {
       return kOutOfMemory;
@@ -162,6 +166,10 @@ Driver makeDriver() {
     --seen.execs;
     return kSuccess;
   };
+}
+
+/// Changes of a graph that can be launched.
+void updateExecs(Driver& driver) {
   driver.graphSetKernel.function = [](GraphExec exec, GraphNode node,
                                       const KernelNodeParameters* parameters) {
     ++seen.updates;
@@ -179,6 +187,10 @@ Driver makeDriver() {
     exec->nodes.at(node).enabled = enabled != 0;
     return kSuccess;
   };
+}
+
+/// A launch records its nodes in order.
+void launchExecs(Driver& driver) {
   driver.graphLaunch.function = [](GraphExec exec, Stream) {
     ++seen.launches;
     seen.launched.clear();
@@ -200,6 +212,19 @@ Driver makeDriver() {
     }
     return answer("launch");
   };
+}
+
+Driver makeDriver() {
+  Driver driver;
+#define SL_COUNT(member, symbol, kind, parameters) driver.member.count = &calls;
+  SL_CUDA_DRIVER(SL_COUNT)
+  SL_CUDA_NEWER_DRIVER(SL_COUNT)
+#undef SL_COUNT
+  takeStreamsAndCaptures(driver);
+  makeGraphs(driver);
+  makeExecs(driver);
+  updateExecs(driver);
+  launchExecs(driver);
   return driver;
 }
 

@@ -755,6 +755,108 @@ class Buffers {
 
 }  // namespace
 
+namespace {
+
+/// The buffers of one call, as its file describes them.
+struct Call {
+  std::vector<const void*> parameters;
+  std::vector<void*> inputs, outputs, prepared, scratch, arenas, kernels;
+  std::vector<int64_t> outputBytes;
+  int threads = 1;  // largest block of all kernels
+
+  explicit Call(Buffers& buffers);
+};
+
+/// Reads one input and learns the extents of the program from its sizes.
+void* readInput(Buffers& buffers, int64_t index) {
+  const int64_t rank = buffers.number();
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    const int64_t value = buffers.number();
+    for (int b = 0; b < program->buffer_count; ++b) {
+      if (program->buffers[b].role == SL_ROLE_INPUT && program->buffers[b].index == index) {
+        learn(program->buffers[b].extents[dim], value);
+      }
+    }
+  }
+  return buffers.make(buffers.number(), true);
+}
+
+Call::Call(Buffers& buffers) {
+  for (int64_t n = buffers.number(); n > 0; --n) {
+    parameters.push_back(buffers.make(buffers.number(), true));
+  }
+  extents.resize(size_t(program->extent_count), 1);
+  const int64_t inputCount = buffers.number();
+  for (int64_t n = 0; n < inputCount; ++n) {
+    inputs.push_back(readInput(buffers, n));
+  }
+  for (int64_t n = buffers.number(); n > 0; --n) {
+    outputBytes.push_back(buffers.number());
+    outputs.push_back(buffers.make(outputBytes.back(), false));
+  }
+  for (int space = 0; space < program->space_count; ++space) {
+    prepared.push_back(buffers.make(valueOf(program->prepared_bytes[space]), false));
+    scratch.push_back(buffers.make(valueOf(program->scratch_bytes[space]), false));
+    arenas.push_back(buffers.make(valueOf(program->arena_bytes[space]), false));
+  }
+  for (int i = 0; i < program->entry_count; ++i) {
+    kernels.push_back(const_cast<sl_entry*>(&program->entries[i]));
+    threads = std::max(threads, program->entries[i].code ? program->entries[i].code->threads : 1);
+  }
+}
+
+void keep(const std::vector<void*>& of, const sl_expr* bytes, int32_t role) {
+  for (int space = 0; space < program->space_count; ++space) {
+    keeps.push_back({static_cast<char*>(of[space]), valueOf(bytes[space]), role, space});
+  }
+}
+
+/// Calls prepare and run, and waits for all queues.
+int32_t perform(Call& call) {
+  std::vector<void*> queues(size_t(program->queue_count));
+  alignas(64) static char context[1 << 14];
+  auto* ctx = reinterpret_cast<sl_ctx*>(context);
+  ctx->size = sizeof(context);
+  sl_bindings bindings{};
+  bindings.size = sizeof(bindings);
+  bindings.extents = extents.data();
+  bindings.parameters = call.parameters.data();
+  bindings.prepared = call.prepared.data();
+  bindings.inputs = call.inputs.data();
+  bindings.outputs = call.outputs.data();
+  bindings.queues = queues.data();
+  bindings.kernels = call.kernels.data();
+  const sl_team team{nullptr, 0, 1};
+  keep(call.prepared, program->prepared_bytes, SL_ROLE_PREPARED);
+  int32_t status = SL_OK;
+  if (program->prepare) {
+    bindings.arenas = call.scratch.data();
+    keep(call.scratch, program->scratch_bytes, SL_ROLE_ARENA);
+    status = program->prepare(ctx, team, &bindings);
+    awaitAll();
+  }
+  if (status == SL_OK) {
+    bindings.arenas = call.arenas.data();
+    keep(call.arenas, program->arena_bytes, SL_ROLE_ARENA);
+    status = program->run(ctx, team, &bindings);
+    awaitAll();
+  }
+  return status;
+}
+
+void writeResults(const Call& call, const char* path) {
+  FILE* results = fopen(path, "wb");
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    if (call.outputBytes[i] > 0 &&
+        fwrite(call.outputs[i], size_t(call.outputBytes[i]), 1, results) != 1) {
+      fail("the file of the results cannot be written");
+    }
+  }
+  fclose(results);
+}
+
+}  // namespace
+
 int main(int count, char** words) {
   void* library = count == 6 ? dlopen(words[1], RTLD_LAZY) : nullptr;
   if (!library) {
@@ -766,85 +868,14 @@ int main(int count, char** words) {
   FILE* file = fopen(words[2], "rb");
   randomState = strtoull(words[4], nullptr, 10) | 1;
   Buffers buffers(file);
-  std::vector<const void*> parameters;
-  std::vector<void*> inputs, outputs, prepared, scratch, arenas, kernels;
-  std::vector<int64_t> outputBytes;
-  for (int64_t n = buffers.number(); n > 0; --n) {
-    parameters.push_back(buffers.make(buffers.number(), true));
-  }
-  extents.resize(size_t(program->extent_count), 1);
-  const int64_t inputCount = buffers.number();
-  for (int64_t n = 0; n < inputCount; ++n) {
-    const int64_t rank = buffers.number();
-    for (int64_t dim = 0; dim < rank; ++dim) {
-      const int64_t value = buffers.number();
-      for (int b = 0; b < program->buffer_count; ++b) {
-        if (program->buffers[b].role == SL_ROLE_INPUT && program->buffers[b].index == n) {
-          learn(program->buffers[b].extents[dim], value);
-        }
-      }
-    }
-    inputs.push_back(buffers.make(buffers.number(), true));
-  }
-  for (int64_t n = buffers.number(); n > 0; --n) {
-    outputBytes.push_back(buffers.number());
-    outputs.push_back(buffers.make(outputBytes.back(), false));
-  }
-  for (int space = 0; space < program->space_count; ++space) {
-    prepared.push_back(buffers.make(valueOf(program->prepared_bytes[space]), false));
-    scratch.push_back(buffers.make(valueOf(program->scratch_bytes[space]), false));
-    arenas.push_back(buffers.make(valueOf(program->arena_bytes[space]), false));
-  }
-  int threads = 1;
-  for (int i = 0; i < program->entry_count; ++i) {
-    kernels.push_back(const_cast<sl_entry*>(&program->entries[i]));
-    threads = std::max(threads, program->entries[i].code ? program->entries[i].code->threads : 1);
-  }
-  makeProcessors(threads, atoi(words[5]));
-  std::vector<void*> queues(size_t(program->queue_count));
-  alignas(64) static char context[1 << 14];
-  auto* ctx = reinterpret_cast<sl_ctx*>(context);
-  ctx->size = sizeof(context);
-  sl_bindings bindings{};
-  bindings.size = sizeof(bindings);
-  bindings.extents = extents.data();
-  bindings.parameters = parameters.data();
-  bindings.prepared = prepared.data();
-  bindings.inputs = inputs.data();
-  bindings.outputs = outputs.data();
-  bindings.queues = queues.data();
-  bindings.kernels = kernels.data();
-  const auto keep = [&](const std::vector<void*>& of, const sl_expr* bytes, int32_t role) {
-    for (int space = 0; space < program->space_count; ++space) {
-      keeps.push_back({static_cast<char*>(of[space]), valueOf(bytes[space]), role, space});
-    }
-  };
-  const sl_team team{nullptr, 0, 1};
-  keep(prepared, program->prepared_bytes, SL_ROLE_PREPARED);
-  int32_t status = SL_OK;
-  if (program->prepare) {
-    bindings.arenas = scratch.data();
-    keep(scratch, program->scratch_bytes, SL_ROLE_ARENA);
-    status = program->prepare(ctx, team, &bindings);
-    awaitAll();
-  }
-  if (status == SL_OK) {
-    bindings.arenas = arenas.data();
-    keep(arenas, program->arena_bytes, SL_ROLE_ARENA);
-    status = program->run(ctx, team, &bindings);
-    awaitAll();
-  }
+  Call call(buffers);
+  makeProcessors(call.threads, atoi(words[5]));
+  const int32_t status = perform(call);
   if (status != SL_OK) {
     fprintf(stderr, "status %d\n", status);
     return 4;
   }
-  FILE* results = fopen(words[3], "wb");
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputBytes[i] > 0 && fwrite(outputs[i], size_t(outputBytes[i]), 1, results) != 1) {
-      fail("the file of the results cannot be written");
-    }
-  }
-  fclose(results);
+  writeResults(call, words[3]);
   fflush(nullptr);
   _Exit(0);
 }

@@ -25,7 +25,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import straightline as sl
 import torch
@@ -44,8 +44,13 @@ _FLOOR = 1e-5  # of the reference's norm, below which a distance is rounding
 _VOCABULARY = 151936
 _CACHE = 512
 
-#: What a case is: the module and its arguments, on the device.
-Made = tuple[nn.Module, tuple[Any, ...]]
+
+class Made(NamedTuple):
+    """A case on the device: the module, its arguments, and what makes the module of the reference."""
+
+    model: nn.Module
+    args: tuple[Any, ...]
+    exact: Callable[[], nn.Module]
 
 
 def _vision(name: str, rows: int) -> Made:
@@ -56,7 +61,8 @@ def _vision(name: str, rows: int) -> Made:
     vary_constants(model, torch.Generator().manual_seed(0))
     images = picture(224, rows)
     rescale(model, lambda called: called(images[:1]))
-    return model.cuda(), (images.cuda(),)
+    model.cuda()
+    return Made(model, (images.cuda(),), lambda: copy.deepcopy(model).double())
 
 
 class _Prefill(nn.Module):
@@ -78,6 +84,7 @@ class _Step(nn.Module):
 
 
 def _qwen() -> Any:
+    declare_torchvision_ops()
     import transformers
 
     sizes = transformers.Qwen3Config(
@@ -86,24 +93,31 @@ def _qwen() -> Any:
     )  # fmt: skip
     with torch.device("cuda"):
         model = transformers.Qwen3ForCausalLM(sizes).eval()
-    vary_constants(model, torch.Generator(device="cuda").manual_seed(0))
+    vary_constants(model, torch.Generator().manual_seed(0))
     return model.to(torch.bfloat16)
 
 
 def _prefill(tokens: int) -> Made:
-    return _Prefill(_qwen()), (torch.randint(5, _VOCABULARY, (1, tokens), device="cuda"),)
+    model = _Prefill(_qwen())
+    given = (torch.randint(5, _VOCABULARY, (1, tokens), device="cuda"),)
+    return Made(model, given, lambda: copy.deepcopy(model).float())
 
 
-def _decode() -> Made:
+def _static_cache(model: Any) -> nn.Module:
     from transformers.integrations.executorch import TorchExportableModuleWithStaticCache
 
-    model = _qwen()
     model.generation_config.use_cache = True
     model.generation_config.cache_implementation = "static"
     model.generation_config.cache_config = {"batch_size": 1, "max_cache_len": _CACHE}
-    step = TorchExportableModuleWithStaticCache(model, batch_size=1, max_cache_len=_CACHE, device="cuda")
-    token = torch.tensor([[17]], device="cuda")
-    return _Step(step).eval(), (token, torch.tensor([100], device="cuda"))
+    device = next(model.parameters()).device
+    return _Step(TorchExportableModuleWithStaticCache(model, batch_size=1, max_cache_len=_CACHE, device=device)).eval()
+
+
+def _decode() -> Made:
+    """The reference has a cache of its own, which conversion of the module would leave as it is."""
+    model = _qwen()
+    token, position = torch.tensor([[17]], device="cuda"), torch.tensor([100], device="cuda")
+    return Made(_static_cache(model), (token, position), lambda: _static_cache(copy.deepcopy(model).float()))
 
 
 def cases() -> dict[str, Callable[[], Made]]:
@@ -144,7 +158,7 @@ def _distance(value: Tensor, exact: Tensor) -> float:
 
 def _contenders(made: Made, peers: list[str], record: dict[str, Any]) -> dict[str, Callable[[], Any]]:
     """What is compiled, by name; what fails is noted in the record."""
-    model, args = made
+    model, args = made.model, made.args
     found: dict[str, Callable[[], Any]] = {"eager": lambda: model(*args)}
 
     def add(name: str, make: Callable[[], Callable[[], Any]]) -> None:
@@ -180,10 +194,9 @@ def _contenders(made: Made, peers: list[str], record: dict[str, Any]) -> dict[st
 
 
 def _reference(made: Made) -> Tensor:
-    model, args = made
-    dtype = torch.float32 if any(p.dtype == torch.bfloat16 for p in model.parameters()) else torch.float64
-    exact = copy.deepcopy(model).to(dtype)
-    given = [x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for x in args]
+    exact = made.exact()
+    dtype = next(exact.parameters()).dtype
+    given = [x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x for x in made.args]
     flags = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     try:
@@ -194,7 +207,7 @@ def _reference(made: Made) -> Tensor:
 
 def _kernels(made: Made) -> list[dict[str, Any]]:
     """What our kernels take, launched by stream: name, calls, microseconds a call of the program."""
-    model, args = made
+    model, args = made.model, made.args
     compiled = sl.compile(model, args, launch="stream")
     for _ in range(3):
         compiled(*args)
@@ -230,7 +243,7 @@ def _measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     record["wrong"] = [which for which in found if not distances[which] <= limit]
     del exact
     try:
-        found["eager_graph"] = cuda_results.graph_of(lambda: made[0](*made[1]))
+        found["eager_graph"] = cuda_results.graph_of(lambda: made.model(*made.args))
     except Exception as error:
         record.setdefault("failed", {})["eager_graph"] = f"{type(error).__name__}: {error}"[:600]
     timed = {which: _us(call) for which, call in found.items() if which not in record["wrong"]}

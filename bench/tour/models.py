@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -42,6 +44,13 @@ def declare_torchvision_ops() -> None:
 
     It registers meta kernels for two of them without asking whether they are there. No model of the tour uses one.
     """
+    found = importlib.util.find_spec("torchvision")
+    for folder in found.submodule_search_locations if found is not None else ():
+        for library in Path(folder).glob("_C*.so"):
+            try:
+                torch.ops.load_library(library)
+            except OSError:
+                continue
     for name in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, name):
             torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")

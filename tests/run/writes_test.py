@@ -244,6 +244,49 @@ def test_dropout_beside_a_write_to_a_view() -> None:
     check(lambda x: _after(x, lambda y: F.dropout(y, 0.5, False)[0].add_(1), lambda y, _, z: y * 2), (_square(),))
 
 
+@pytest.mark.parametrize("kind", [nn.Dropout, nn.Dropout1d, nn.AlphaDropout, nn.FeatureAlphaDropout])
+def test_dropout_in_place_in_eval_mode(kind: Callable[..., nn.Module]) -> None:
+    """As MobileNet and EfficientNet have it: its form without writing names its argument otherwise."""
+    check(
+        nn.Sequential(nn.Conv1d(4, 6, 1), kind(0.3, inplace=True), nn.Hardswish(inplace=True)).eval(),
+        (torch.randn(2, 4, 5),),
+    )
+
+
+def _masks_in_place(x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
+    x &= y
+    z = z.clone()
+    part = z[1:]
+    part |= x[1:]
+    z ^= y
+    return x | z, z
+
+
+def _shifts_in_place(x: Tensor) -> tuple[Tensor, ...]:
+    x <<= 3
+    y = x.clone()
+    y >>= 1
+    return x, y
+
+
+def test_operators_in_place() -> None:
+    """Composite ops without a form that does not write: `__iand__`, `__ilshift__`."""
+    check(_masks_in_place, tuple(torch.rand(3, 4) > 0.5 for _ in range(3)))
+    check(_shifts_in_place, (torch.randint(-99, 99, (5,)),))
+
+
+def test_a_result_that_is_what_was_overwritten() -> None:
+    """`polygamma_` has no form without writing that takes the same arguments."""
+
+    def model(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x + 1
+        z = y.polygamma_(1)
+        z.mul_(2)
+        return y, z + y
+
+    check(model, (torch.rand(7),))
+
+
 def test_named_sizes() -> None:
     rows = torch.export.Dim("rows", min=1, max=9)
     check(_Filter(), (_square(),), calls=[(torch.randn(1, 5),), (torch.randn(9, 5),)], dynamic_shapes=({0: rows},))

@@ -25,6 +25,7 @@ from torch.utils import _pytree as pytree
 from straightline.capture.graph_builder import Reject
 from straightline.capture.torch.decompose import (
     Op,
+    is_composite,
     is_whole,
     may_hide_views,
     recorded,
@@ -43,7 +44,9 @@ from straightline.capture.torch.views import named_arguments, op_name, parts_of_
 from straightline.errors import InternalError
 
 _aten = torch.ops.aten
-_DROPOUTS = frozenset(("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"))
+_DROPOUTS = frozenset(
+    f"aten::{kind}dropout{ending}" for kind in ("", "feature_", "alpha_", "feature_alpha_") for ending in ("", "_")
+)
 #: Higher-order ops whose graph stands in place: where it is among the arguments, and where its operands begin.
 _INLINED = {
     "wrap_with_set_grad_enabled": (1, 2), "wrap_with_autocast": (4, 5), "invoke_subgraph": (0, 2),
@@ -447,6 +450,8 @@ class _Rewriter:
         if not all(isinstance(view, View) for view in targets.values()):
             raise Reject("a write to several tensors in a list", "a write to each of them")
         form = _without_writing(op)
+        if form is None and is_composite(op):
+            return self._parts(op, args, kwargs)
         if form is None:
             return self._updated(op, args, kwargs, fake, targets)
         taken = {a.name for a in form._schema.arguments}
@@ -469,16 +474,18 @@ class _Rewriter:
         """An op that has no form without writing: a node that gives its results, then the new values of what it overwrites."""
         fakes = [] if fake is None else list(fake) if isinstance(fake, (list, tuple)) else [fake]
         bases = [view.fake for view in targets.values()]
-        aliased = [result.alias_info is not None for result in op._schema.returns]
         values = self._read_all((op, list(targets), *args)), self._read_all(kwargs)
         made = self._graph.create_node("call_function", updating, tuple(values[0]), values[1])
         made.meta = self._meta((*fakes, *bases))
         for place, view in enumerate(targets.values()):
             node = self._item(made, len(fakes) + place, view.fake)
             self._overwrite(view, View(Memory(), node, view.fake))
-        if any(aliased):
-            raise Reject("its result is one of the arguments that it overwrites")
-        results = [self._results_of(self._item(made, place, part), part) for place, part in enumerate(fakes)]
+        results = [
+            targets[same]
+            if (same := _overwritten(op, place))
+            else self._results_of(self._item(made, place, part), part)
+            for place, part in enumerate(fakes)
+        ]
         return results if isinstance(fake, (list, tuple)) else results[0] if results else None
 
     def _overwrite(self, view: View, new: View) -> None:
@@ -529,6 +536,17 @@ def _forms(name: str, arguments: Sequence[torch.Argument]) -> Iterator[Op]:
         form = getattr(packet, overload)
         if not form._schema.is_mutable and [(a.name, str(a.type)) for a in form._schema.arguments] == wanted:
             yield form
+
+
+def _overwritten(op: Op, place: int) -> str | None:
+    """The name of the argument that a result is, after the op has overwritten it."""
+    alias = op._schema.returns[place].alias_info
+    if alias is None:
+        return None
+    if not alias.is_write:
+        raise Reject("its result is a view of one of the arguments")
+    (name,) = [a.name for a in op._schema.arguments if a.alias_info and a.alias_info.before_set == alias.before_set]
+    return name
 
 
 @functools.cache

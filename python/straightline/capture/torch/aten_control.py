@@ -26,7 +26,7 @@ NEAREST["aten.bernoulli"] = "random numbers as an input"
 def _getitem(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     results = ctx.argument(node.args[0])
     chosen = results[node.args[1]]
-    if chosen is None:
+    if chosen is None and node.users:
         raise Reject(f"result {node.args[1]} of {node.args[0].target} is not computed")
     return chosen
 

@@ -11,8 +11,8 @@ import torch
 from straightline.capture.builder import Extent, TensorType
 from straightline.capture.graph_builder import Reject, Tensor
 from straightline.capture.torch.aten_linear import needs_native_floats
-from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter
-from straightline.errors import UserError
+from straightline.capture.torch.aten_resize import adaptive_average
+from straightline.capture.torch.importer import NEAREST, Arguments, Importer, converter, read_results
 
 NEAREST["aten.max_pool3d"] = NEAREST["aten.avg_pool3d"] = "two-dimensional pooling"
 
@@ -81,25 +81,9 @@ def _max_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Any:
     attributes = _window(a) | {"dilation": _pair(a.dilation)}
     if str(node.target) == "aten.max_pool2d.default":
         return _pool(ctx, "max_pool2d", a.self, ctx.result_type(node), attributes)
-    if any(user.args[1] == 1 for user in node.users):
+    if 1 in read_results(node):
         raise Reject("the indices of max_pool2d are used", "max_pool2d without return_indices")
     return [_pool(ctx, "max_pool2d", a.self, ctx.result_type(node, 0), attributes), None]
-
-
-@converter("aten.upsample_nearest2d.vec", "aten.upsample_nearest2d.default")
-def _upsample_nearest(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
-    """By a whole factor: each element repeated along height and width."""
-    x, type = a.get("input", a.get("self")), ctx.result_type(node)
-    factors = []
-    for size, target in zip(x.extents[2:], type.extents[2:]):
-        whole = isinstance(size, int) and isinstance(target, int) and target % size == 0
-        if not whole:
-            raise Reject(f"nearest upsampling from {size} to {target}", "a whole factor")
-        factors.append(int(str(target)) // int(str(size)))
-    n, c, h, w = x.extents
-    split = ctx.reshape(x, (n, c, h, 1, w, 1))
-    spread = ctx.expand(split, (n, c, h, factors[0], w, factors[1]))
-    return ctx.reshape(spread, type.extents)
 
 
 @converter("aten.avg_pool2d.default")
@@ -112,13 +96,9 @@ def _avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 
 @converter("aten.adaptive_avg_pool2d.default", "aten._adaptive_avg_pool2d.default")
 def _adaptive_avg_pool2d(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
-    attributes = {"output_size": _pair(a.output_size)}
-    if attributes["output_size"] != [1, 1]:  # those are means, of nothing too
-        if 0 in a.self.extents[1:]:
-            raise UserError(f"adaptive_avg_pool2d of {list(a.self.extents)}, which is empty, at {ctx.location}")
-        for size, target in zip(a.self.extents[-2:], attributes["output_size"]):
-            if not isinstance(size, int) or target < 1 or size % target:
-                raise Reject(
-                    f"adaptive_avg_pool2d from {size} to {target}", "a size that divides a static extent, or 1"
-                )
-    return _pool(ctx, "adaptive_avg_pool2d", a.self, ctx.result_type(node), attributes)
+    targets = _pair(a.output_size)
+    if targets != [1, 1]:  # those are means, of nothing too
+        divide = all(isinstance(n, int) and t > 0 and n % t == 0 for n, t in zip(a.self.extents[-2:], targets))
+        if not divide or 0 in a.self.extents[1:]:
+            return adaptive_average(ctx, a.self, ctx.result_type(node).extents, 2)
+    return _pool(ctx, "adaptive_avg_pool2d", a.self, ctx.result_type(node), {"output_size": targets})

@@ -10,7 +10,7 @@ import torch
 
 from straightline.capture.builder import Dim, TensorType
 from straightline.capture.graph_builder import Reject, Tensor, wrap
-from straightline.capture.torch.importer import Arguments, Importer, converter, torch_dtype
+from straightline.capture.torch.importer import Arguments, Importer, converter, read_results, torch_dtype
 from straightline.errors import UserError
 
 #: Reductions whose result is one of the elements, so that there is none over nothing.
@@ -118,8 +118,7 @@ def _argmax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 def _max_dim(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor]:
     suffix = "max" if ".max." in str(node.target) else "min"
     values = reduce(ctx, f"a{suffix}", a.self, _dims(a.self, a.dim), a.keepdim)
-    used = {user.args[1] for user in node.users}
-    if 1 not in used:
+    if 1 not in read_results(node):
         return [values]
     return [values, _arg_reduce(ctx, f"arg{suffix}", a.self, a.dim, a.keepdim)]
 
@@ -197,10 +196,6 @@ def _softmax(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Tensor:
 # Normalisation --------------------------------------------------------------------------------------------------------
 
 
-def _used_results(node: torch.fx.Node) -> set[int]:
-    return {user.args[1] for user in node.users if user.args[0] is node}
-
-
 def _norm_statistics(ctx: Importer, x: Tensor, dims: Sequence[int], eps: float) -> tuple[Tensor, Tensor]:
     """Mean and reciprocal standard deviation, kept as dimensions of size 1."""
     mean = reduce(ctx, "mean", x, dims, True)
@@ -224,7 +219,7 @@ def _layer_norm_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Ten
 @converter("aten.native_layer_norm.default")
 def _native_layer_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor | None]:
     result: list[Tensor | None] = [_layer_norm(ctx, a), None, None]
-    if _used_results(node) & {1, 2}:
+    if read_results(node) & {1, 2}:
         first = a.input.rank - len(a.normalized_shape)
         dims = list(range(first, a.input.rank))
         result[1:] = _norm_statistics(ctx, a.input, dims, float(a.eps))
@@ -254,7 +249,7 @@ def _group_norm_default(ctx: Importer, a: Arguments, node: torch.fx.Node) -> Ten
 
 @converter("aten.native_group_norm.default")
 def _native_group_norm(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor | None]:
-    if _used_results(node) & {1, 2}:
+    if read_results(node) & {1, 2}:
         raise Reject("the statistics of native_group_norm are used", "group_norm")
     return [_group_norm(ctx, a.input, a, a.group), None, None]
 
@@ -271,7 +266,7 @@ def _batch_norm_inference(ctx: Importer, a: Arguments, node: torch.fx.Node) -> l
 
 @converter("aten._native_batch_norm_legit.no_stats")
 def _batch_norm_of_batch(ctx: Importer, a: Arguments, node: torch.fx.Node) -> list[Tensor | None]:
-    if _used_results(node) & {1, 2}:
+    if read_results(node) & {1, 2}:
         raise Reject("the statistics of batch norm are used", "mean and var")
     return _of_batch(ctx, a)
 

@@ -44,6 +44,7 @@ from straightline.capture.torch import (  # noqa: F401  (the families register t
     aten_order,
     aten_quantized,
     aten_reduction,
+    aten_resize,
     aten_shape,
 )
 from straightline.capture.torch.aten_reduction import OF_SOME_ELEMENT

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -315,7 +316,8 @@ class Importer(GraphBuilder):
 def bytes_of(tensor: torch.Tensor) -> bytes:
     """The elements of a tensor, row-major."""
     flat = tensor.detach().contiguous().reshape(-1)
-    return bytes(flat.view(torch.uint8).cpu().tolist()) if flat.numel() else b""
+    flat = flat.cpu()
+    return ctypes.string_at(flat.data_ptr(), flat.nbytes) if flat.numel() else b""
 
 
 def nested_attribute(module: torch.nn.Module, path: str) -> Any:
@@ -323,6 +325,11 @@ def nested_attribute(module: torch.nn.Module, path: str) -> Any:
     for name in path.split("."):
         module = getattr(module, name)
     return module
+
+
+def read_results(node: torch.fx.Node) -> set[int]:
+    """Which of an op's several results are read."""
+    return {user.args[1] for user in node.users if user.args[0] is node and user.users}
 
 
 def _leaves(arguments: Arguments) -> Iterator[Any]:

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sums of few elements along one dim, at places and with weights that are known while capturing: interpolation and pools."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from straightline.capture.builder import TensorType
+from straightline.capture.graph_builder import FLOATS, Tensor
+from straightline.capture.torch.importer import Importer
+from straightline.capture.torch.literals import along, literal
+
+#: Up to this many elements a result are summed as one expression of slices; more of them are a reduction.
+_MAX_TERMS = 8
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """Element j of the result is made of the elements places[:, j] of a dim, with weights[:, j]."""
+
+    #: [taps, count], int64
+    places: torch.Tensor
+    #: [taps, count]; None: each element counts once, as it is
+    weights: torch.Tensor | None = None
+
+    @property
+    def taps(self) -> int:
+        """Elements that make one of the result."""
+        return self.places.shape[0]
+
+    @property
+    def count(self) -> int:
+        """Elements of the result."""
+        return self.places.shape[1]
+
+    def is_identity(self, size: int) -> bool:
+        """Whether the result is the dim of `size` elements itself."""
+        same = self.taps == 1 and self.count == size and torch.equal(self.places[0], torch.arange(size))
+        return same and (self.weights is None or bool((self.weights == 1).all()))
+
+
+def resampling_of(matrix: torch.Tensor) -> Resampling:
+    """The places and weights of a linear map, [size, count], whose columns have their nonzero elements side by side."""
+    used = matrix != 0
+    size = matrix.shape[0]
+    first = used.int().argmax(0)
+    last = size - 1 - used.flip(0).int().argmax(0)
+    taps = int((last - first).max()) + 1
+    steps = first + torch.arange(taps)[:, None]
+    # Where there are fewer, the last element is read again and its weight divided: a weight of 0 would make NaN of an infinity.
+    places = torch.minimum(steps, last)
+    times = (places == last).sum(0)
+    weights = torch.where(places == last, matrix.gather(0, last[None]) / times, matrix.gather(0, places))
+    return Resampling(places, weights)
+
+
+def whole_factor(places: torch.Tensor, size: int) -> int:
+    """How often each of `size` elements stands in `places` in a row; 0 where they are not repeated so."""
+    factor, rest = divmod(places.shape[0], size) if size else (0, 1)
+    return factor if not rest and torch.equal(places, torch.arange(size).repeat_interleave(factor)) else 0
+
+
+def picked(ctx: Importer, x: Tensor, dim: int, places: torch.Tensor) -> Tensor:
+    """The elements of a dim at constant places, by a slice where they lie at equal distances."""
+    count = places.shape[0]
+    extents = (*x.extents[:dim], count, *x.extents[dim + 1 :])
+    start, step = int(places[0]), int(places[1] - places[0]) if count > 1 else 1
+    if step > 0 and bool((places == start + step * torch.arange(count)).all()):
+        return ctx.slice(x, dim, start, start + step * (count - 1) + 1, count, step)
+    type = TensorType(x.dtype, extents)
+    if dim == x.rank - 1:  # one index a place, which the kernel reads along the row
+        return ctx.emit_one("gather", [x, along(ctx, places, "i64", dim, extents)], type, {"dim": dim})
+    return ctx.emit_one("index_select", [x, literal(ctx, places)], type, {"dim": dim})
+
+
+def terms(ctx: Importer, x: Tensor, dim: int, places: torch.Tensor) -> list[Tensor]:
+    """For each row of `places` the elements of a dim there."""
+    taps, count = places.shape
+    steps = places.diff(dim=1)
+    if count == 1 or bool((steps[:, :1] == steps).all() and (steps > 0).all()):
+        return [picked(ctx, x, dim, row) for row in places]
+    together = picked(ctx, x, dim, places.reshape(-1))
+    return [ctx.slice(together, dim, tap * count, (tap + 1) * count, count) for tap in range(taps)]
+
+
+def weighted_sum(ctx: Importer, x: Tensor, dim: int, by: Resampling) -> Tensor:
+    """The weighted sum along one dim of a tensor of floats."""
+    if by.weights is None or by.taps == 1 and bool((by.weights == 1).all()):
+        return picked(ctx, x, dim, by.places[0])
+    extents = (*x.extents[:dim], by.count, *x.extents[dim + 1 :])
+    type = TensorType(x.dtype, extents)
+    if by.taps > _MAX_TERMS:
+        apart = (*x.extents[:dim], by.taps, by.count, *x.extents[dim + 1 :])
+        rows = ctx.reshape(picked(ctx, x, dim, by.places.reshape(-1)), apart)
+        sides = (*(1 for _ in x.extents[:dim]), by.taps, by.count, *(1 for _ in x.extents[dim + 1 :]))
+        weights = ctx.expand(ctx.reshape(literal(ctx, by.weights, x.dtype), sides), apart)
+        return ctx.reduce("sum", ctx.emit_one("mul", [rows, weights], rows.type), [dim], False)
+    total = None
+    for term, weights in zip(terms(ctx, x, dim, by.places), by.weights):
+        term = ctx.emit_one("mul", [term, along(ctx, weights, x.dtype, dim, extents)], type)
+        total = term if total is None else ctx.emit_one("add", [total, term], type)
+    assert total is not None
+    return total
+
+
+def largest(ctx: Importer, x: Tensor, dim: int, places: torch.Tensor) -> Tensor:
+    """The largest of the elements at places[:, j] of one dim."""
+    taps, count = places.shape
+    if taps > _MAX_TERMS:
+        apart = (*x.extents[:dim], taps, count, *x.extents[dim + 1 :])
+        return ctx.reduce("amax", ctx.reshape(picked(ctx, x, dim, places.reshape(-1)), apart), [dim], False)
+    most, *others = terms(ctx, x, dim, places)
+    for other in others:
+        most = ctx.emit_one("maximum", [most, other], most.type)
+    return most
+
+
+def resampled(ctx: Importer, x: Tensor, by: dict[int, Resampling], combine: Literal["sum", "max"] = "sum") -> Tensor:
+    """A tensor resampled along several dims; halves are summed in float32."""
+    dtype = x.dtype
+    moves_only = all(r.weights is None for r in by.values())
+    if combine == "sum" and not moves_only and dtype in FLOATS and dtype != "f64":
+        x = ctx.cast(x, "f32")
+    sizes = {dim: int(str(x.extents[dim])) for dim in by}
+    for dim in sorted(by, key=lambda d: _order(d, by[d].count / sizes[d])):
+        if by[dim].is_identity(sizes[dim]):
+            continue
+        x = largest(ctx, x, dim, by[dim].places) if combine == "max" else weighted_sum(ctx, x, dim, by[dim])
+    return ctx.cast(x, dtype)
+
+
+def _order(dim: int, ratio: float) -> tuple[float, int]:
+    """What shrinks comes first. Rows are cheaper than what lies within them, which goes over as few of them as there are."""
+    return ratio, dim if ratio < 1 else -dim

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interpolations and adaptive pools against eager: random sizes, types, options; no call of torch on either target."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from cuda_on_host import compare
+from policy import check
+from statements import launches_of
+from torch import Tensor, nn
+
+import straightline as sl
+
+F32, F64, F16, BF16, U8 = torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8
+
+_MODES = {1: ("nearest", "nearest-exact", "linear"), 2: ("nearest", "nearest-exact", "bilinear", "bicubic"), 3: ("nearest", "nearest-exact", "trilinear")}  # fmt: skip
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    torch.manual_seed(seed)
+    return random.Random(seed)
+
+
+class Ops(nn.Module):
+    """Some functions of one tensor."""
+
+    def __init__(self, functions: list[Callable[[Tensor], Any]]) -> None:
+        super().__init__()
+        self._functions = functions
+
+    def forward(self, x: Tensor) -> list[Any]:
+        return [function(x) for function in self._functions]
+
+
+def aten_ops(compiled: Any) -> list[str]:
+    """Ops that are calls of torch."""
+    return [row["op"] for row in launches_of(compiled) if row["backend"] == "aten"]
+
+
+def interpolation(rng: random.Random, mode: str, sizes: list[int], dtype: torch.dtype) -> dict[str, Any]:
+    """Options of F.interpolate; scale factors as they are, or only to find the sizes by."""
+    options: dict[str, Any] = {"mode": mode}
+    if rng.random() < 0.4:
+        options["size"] = [rng.randint(1, 2 * size + 3) for size in sizes]
+    else:
+        whole = rng.random() < 0.4
+        factors = [rng.randint(1, 3) if whole else rng.uniform(1 / size, 2.6) for size in sizes]
+        options["scale_factor"] = [max(factor, 1.001 / size) for factor, size in zip(factors, sizes)]
+        if rng.random() < 0.5:
+            options["recompute_scale_factor"] = rng.random() < 0.5
+    if "linear" in mode or mode == "bicubic":
+        options["align_corners"] = rng.random() < 0.5
+    if mode in ("bilinear", "bicubic") and dtype in (F32, F64) and min(sizes) > 1 and rng.random() < 0.3:
+        options |= {"antialias": True, "align_corners": False}
+    return options
+
+
+def tensor(rng: random.Random, dtype: torch.dtype, shape: list[int]) -> Tensor:
+    """Random data, row-major or channels last."""
+    x = torch.randint(0, 255, shape).to(dtype) if dtype == U8 else torch.randn(shape).to(dtype)
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    return x.to(memory_format=formats[len(shape)]) if len(shape) in formats and rng.random() < 0.3 else x
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16, U8])
+def test_interpolation(rank: int, dtype: torch.dtype, rng: random.Random) -> None:
+    sizes = [rng.randint(1, (23, 11, 6)[rank - 1]) for _ in range(rank)]
+    modes = _MODES[rank] if dtype != U8 else _MODES[rank][:2]
+    options = [interpolation(rng, mode, sizes, dtype) for mode in modes for _ in range(3)]
+    print(sizes, options)
+    x = tensor(rng, dtype, [rng.randint(1, 3), rng.randint(1, 5), *sizes])
+    compiled = check(Ops([lambda x, o=o: F.interpolate(x, **o) for o in options]), (x,))  # type: ignore[misc]
+    assert not aten_ops(compiled)
+
+
+@pytest.mark.parametrize("dtype", [F32, F64, F16, BF16])
+def test_adaptive_pools(dtype: torch.dtype, rng: random.Random) -> None:
+    sizes = [rng.randint(1, 13) for _ in range(3)]
+    targets = [[rng.randint(1, 13) for _ in range(3)] for _ in range(2)] + [[n // rng.choice([d for d in (1, 2, 3) if n % d == 0]) for n in sizes]]  # fmt: skip
+    print(sizes, targets)
+    x = tensor(rng, dtype, [2, 3, *sizes])
+    functions: list[Callable[[Tensor], Any]] = []
+    for t in targets:
+        functions += [
+            lambda x, t=t: F.adaptive_avg_pool3d(x, t), lambda x, t=t: F.adaptive_avg_pool2d(x[:, 0], t[1:]),
+            lambda x, t=t: F.adaptive_avg_pool1d(x[0, 0], t[2]), lambda x, t=t: F.adaptive_max_pool2d(x[0], t[1:]),
+            lambda x, t=t: F.adaptive_max_pool1d(x[0, 0], t[2]), lambda x, t=t: F.adaptive_max_pool3d(x, t),
+        ]  # fmt: skip
+    assert not aten_ops(check(Ops(functions), (x,)))
+
+
+def test_many_terms(rng: random.Random) -> None:
+    functions = [lambda x: F.adaptive_avg_pool2d(x, (3, 4)), lambda x: F.adaptive_max_pool2d(x, (4, 3)), lambda x: F.interpolate(x, (3, 4), mode="bicubic", antialias=True)]  # fmt: skip
+    assert not aten_ops(check(Ops(functions), (torch.randn(2, 2, 41, 50),)))
+
+
+def test_named_sizes(rng: random.Random) -> None:
+    b, h = torch.export.Dim("b", min=1, max=9), torch.export.Dim("h", min=3, max=40)
+    functions = [lambda x: F.interpolate(x, scale_factor=(2.0, 3.0)), lambda x: F.interpolate(x[:, :, :2], size=(5, 9), mode="bilinear"), lambda x: F.adaptive_avg_pool2d(x[:, :, :2], (3, 4))]  # fmt: skip
+    x, y = torch.randn(2, 3, 5, 6), torch.randn(4, 3, 4, 6)
+    assert not aten_ops(check(Ops(functions), (x,), calls=[(y,)], dynamic_shapes=({0: b, 2: h},)))
+
+
+def test_infinity_stays_where_it_is() -> None:
+    x = torch.randn(1, 1, 6, 7)
+    x[0, 0, 2, 3] = -torch.inf
+    check(lambda x: [F.interpolate(x, (12, 15), mode="bilinear"), F.adaptive_avg_pool2d(x, (4, 5))], (x,))
+
+
+def test_what_stays_torchs() -> None:
+    h = torch.export.Dim("h", min=3, max=40)
+    x = torch.randn(1, 3, 8, 6)
+    functions = [
+        lambda x: F.interpolate(x, size=(x.shape[2] * 2, 9), mode="bilinear"),
+        lambda x: F.adaptive_avg_pool2d(x, (3, 4)),
+    ]
+    for function in functions:
+        compiled = sl.compile(Ops([function]), (x,), dynamic_shapes=({2: h},))
+        assert len(aten_ops(compiled)) == 1
+    aa = sl.compile(
+        Ops([lambda x: F.interpolate(x, (5, 5), mode="bilinear", antialias=True)]), (torch.randn(1, 1, 4, 1),)
+    )
+    assert len(aten_ops(aa)) == 1
+    indices = sl.compile(Ops([lambda x: F.adaptive_max_pool2d(x, 3, return_indices=True)]), (x,))
+    assert len(aten_ops(indices)) == 1
+    assert len(aten_ops(sl.compile(Ops([lambda x: F.interpolate(x, size=(5, 5), mode="bilinear")]), (torch.randint(0, 9, (1, 1, 4, 4)).to(U8),)))) == 1  # fmt: skip
+
+
+def test_for_a_device(tmp_path: Any, rng: random.Random) -> None:
+    model = Ops([
+        lambda x: F.interpolate(x, (9, 13), mode="bilinear"), lambda x: F.interpolate(x, scale_factor=2.0),
+        lambda x: F.interpolate(x, (4, 3), mode="nearest"), lambda x: F.interpolate(x, scale_factor=1.7, mode="bicubic"),
+        lambda x: F.adaptive_avg_pool2d(x, (3, 5)), lambda x: F.adaptive_max_pool2d(x, (4, 5)),
+    ])  # fmt: skip
+    inputs = (torch.randn(2, 3, 7, 6),)
+    compiled = sl.compile(model, inputs, target="cuda:sm_90")
+    assert not aten_ops(compiled)
+    compare(model, inputs, tmp_path, {})

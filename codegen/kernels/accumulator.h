@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stage of a reduction makes of its values: how two become one, running results of lanes and
-// chains, and sums of blocks that are added pairwise. On a CPU and in CUDA C++ alike; family
-// `row_reduction` says what the results mean.
+// The reductions of a stage: how two values are combined, running results of lanes and of
+// independent chains, and sums of blocks that are added pairwise. For CPUs and CUDA C++ alike;
+// family `row_reduction` defines the results.
 #ifndef STRAIGHTLINE_KERNELS_ACCUMULATOR_H
 #define STRAIGHTLINE_KERNELS_ACCUMULATOR_H
 

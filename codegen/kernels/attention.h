@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Family `attention`: scaled dot-product attention, out = softmax(scale * q k^T + mask) v, with the
-// softmax taken online over blocks of keys, so scores exist for one block only. q, out [B,H,S,D];
-// k, v [B,Hk,T,D], H a multiple of Hk; D is contiguous in all. As in torch: a bool mask keeps where
-// true; a causal mask keeps key t for query s when t <= s; a row with nothing kept gives 0; NaN or
-// +inf in a kept score gives NaN. Keys and values may each lie in two parts, of which the second
-// goes on where the first one ends (a cache, and what is new).
+// Family `attention`: scaled dot-product attention, out = softmax(scale * q k^T + mask) v, with an
+// online softmax over blocks of keys, so scores exist for one block only. q, out [B,H,S,D]; k, v
+// [B,Hk,T,D], H a multiple of Hk; D is contiguous in all. As in torch: a bool mask keeps a key
+// where it is true; a causal mask keeps key t for query s when t <= s; a row that keeps no key
+// gives 0; NaN or +inf in a kept score gives NaN. Keys and values may each be in two buffers, the
+// second of which continues the first (a cache, and the new tokens).
 //
 // Cost: 4*b*h*s*t*d flops at 60-80% of peak, plus an exponential per score and a transposing copy
 // of K (and of V when d is no multiple of nr) per unit of work. Units are `rows` queries of one

@@ -6,9 +6,9 @@
 //
 // Cost: vectorised over output channels of a group (or over channels when each group has one
 // output): 10-30% of peak with contiguous channels, 3-10% otherwise. Depthwise over row-major
-// images: along rows of pixels (depthwise_planes.h), 20-50%. Take it for depthwise (memory-bound
-// anyway), transposed and small problems. In CUDA C++ (cuda_convolution_direct.h) it is every
-// convolution, as a product of tiles where a group has channels enough.
+// images: along rows of pixels (depthwise_planes.h), 20-50%. For depthwise (memory-bound anyway),
+// transposed and small problems. In CUDA C++ (cuda_convolution_direct.h) it serves every
+// convolution, as a product of tiles where a group has enough channels.
 #ifndef STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H
 #define STRAIGHTLINE_KERNELS_CONVOLUTION_DIRECT_H
 

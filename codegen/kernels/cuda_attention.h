@@ -6,13 +6,13 @@
 //   epilogue, q, k, v, [mask],
 //       operands..., outputs...)
 //
-// The queries of all heads that share a head of k and v are the rows of one matrix. A block takes
-// `rows` of them and `keys` keys at a time: k and v come to shared memory as they are stored, each
-// key's product with the rows is one thread's, a warp turns a row of scores into weights, and each
-// thread sums `kRun` columns of the result over a share of the keys. The grid has `splits` blocks
-// (a cluster) for every `rows` rows of every head of k: each takes a part of the keys, and they
-// merge what they have through each other's shared memory. `depth` is d, rounded up to whole pieces
-// of 16 bytes.
+// The queries of all heads that share a head of k and v are the rows of one matrix. A block
+// computes `rows` of them, `keys` keys at a time: k and v are copied to shared memory as they are
+// stored, a thread computes the products of one key with the rows, a warp turns a row of scores
+// into weights, and each thread sums `kRun` columns of the result over a share of the keys. The
+// grid has `splits` blocks (a cluster) for every `rows` rows of every head of k: each handles a
+// part of the keys, and they merge their results through each other's shared memory. `depth` is d,
+// rounded up to a multiple of 16 bytes.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_H
 #define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_H
 
@@ -201,7 +201,7 @@ SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory,
   }
   int rank = 0;
   if constexpr (Tune.splits > 1) {
-    cluster::meet();
+    cluster::sync();
     rank = cluster::rank();
   } else {
     __syncthreads();
@@ -258,7 +258,7 @@ SL_INLINE void finish(const AttentionShape& s, Memory<Tune, T, Sum>& memory,
     }
   }
   if constexpr (Tune.splits > 1) {
-    cluster::meet();  // the others may still read
+    cluster::sync();  // the others may still read
   }
 }
 

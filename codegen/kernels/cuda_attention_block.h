@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a block of attention in CUDA C++ works on, and what a score becomes; for both bodies of the
-// family.
+// The part of the problem that a block of attention in CUDA C++ computes, and how a score is scaled
+// and masked; for both bodies of the family.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_BLOCK_H
 #define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_BLOCK_H
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of few queries in CUDA C++ (AttentionTune.held > 0); included by cuda_attention.h.
 //
-// Nothing is tiled: a group of lanes holds a query of `depth` elements between its lanes, asks for
-// `held` keys and their values at once, straight into registers, and goes on with the next ones. A
-// warp has as many groups as fit: first for different rows (queries of the heads that share keys),
-// then for different keys. With early = 1 keys and values are asked for before the kernel ahead has
-// ended, those of the second part excepted. What groups have is merged in shared memory, what
-// blocks of a cluster have by sending it to the block that writes it.
+// No tiles: a group of lanes holds a query of `depth` elements between its lanes, requests `held`
+// keys and their values at once, directly into registers, and continues with the next ones. A warp
+// has as many groups as fit: first for different rows (queries of the heads that share keys), then
+// for different keys. With early = 1 keys and values are requested before the previous kernel has
+// ended, except those of the second part. The sums of groups are merged in shared memory; a block
+// of a cluster sends its sums to the block that writes the result.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ATTENTION_HELD_H
 #define STRAIGHTLINE_KERNELS_CUDA_ATTENTION_HELD_H
 
@@ -173,38 +173,28 @@ SL_INLINE void takeKeys(Progress<Tune, T, Sum>& progress, int r, Piece16 (&q)[He
   });
 }
 
-/// Merges what the groups of the block have, sends each block of the cluster its results, and
-/// writes this block's.
-template <AttentionTune Tune, class T, class Sum, class Epilogue, class Ops>
-SL_INLINE void finishHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& memory,
-                          const Block<Tune, T>& block, const Epilogue& epilogue, const Ops& ops) {
+/// The highest score of `row` in the first `count` parts; NaN where one is.
+template <class Sum, class Scores>
+SL_INLINE Sum highestOf(const Scores& scores, int count, int row) {
+  Sum top = -elementary::Format<Sum>::kInfinity;
+  for (int i = 0; i < count; ++i) {
+    const Sum other = scores[i][row];
+    top = other > top || other != other ? other : top;
+  }
+  return top;
+}
+
+/// The weight of a part in the sum of all; 0 for a part without keys, also where no part has keys.
+template <class Sum>
+SL_INLINE Sum weightOfPart(Sum highest, Sum top) {
+  return highest == -elementary::Format<Sum>::kInfinity ? Sum(0) : exp(highest - top);
+}
+
+/// Sends the sums over this block's parts to the blocks of the cluster that write the results.
+template <AttentionTune Tune, class T, class Sum>
+SL_INLINE void sendHeld(HeldMemory<Tune, T, Sum>& memory, int rank) {
   using H = Held<Tune, T>;
   constexpr bool kTogether = Tune.splits > 1;
-  constexpr Sum kNothing = -elementary::Format<Sum>::kInfinity;
-  __syncthreads();
-  const int rank = kTogether ? cluster::rank() : 0;
-  const auto highestOf = [](const auto& each, int count, int row) {
-    Sum top = kNothing;
-    for (int i = 0; i < count; ++i) {
-      const Sum other = each[i][row];
-      top = other > top || other != other ? other : top;
-    }
-    return top;
-  };
-  // A part without keys weighs nothing, also where all parts are such.
-  const auto weightOf = [](Sum highest, Sum top) {
-    return highest == kNothing ? Sum(0) : exp(highest - top);
-  };
-  SL_NO_UNROLL
-  for (int i = int(threadIdx.x); i < H::kParts * Tune.rows; i += Tune.threads) {
-    const int row = i % Tune.rows;
-    memory.weight[i / Tune.rows][row] =
-        weightOf(memory.highest[i / Tune.rows][row], highestOf(memory.highest, H::kParts, row));
-  }
-  __syncthreads();
-  if constexpr (kTogether) {
-    cluster::wait();  // all blocks are there: their shared memory may be written
-  }
   SL_NO_UNROLL
   for (int number = int(threadIdx.x); number < H::kResults; number += Tune.threads) {
     const int row = number / Tune.depth;
@@ -225,24 +215,27 @@ SL_INLINE void finishHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
       total = fma(memory.weight[p][row], memory.total[p][row], total);
     }
     cluster::send<kTogether>(i / Tune.rows, &memory.sentHighest[rank][row],
-                             highestOf(memory.highest, H::kParts, row), &memory.arrived);
+                             highestOf<Sum>(memory.highest, H::kParts, row), &memory.arrived);
     cluster::send<kTogether>(i / Tune.rows, &memory.sentTotal[rank][row], total, &memory.arrived);
   }
-  if constexpr (kTogether) {
-    cluster::awaitSent(&memory.arrived);
-  } else {
-    __syncthreads();
-  }
+}
+
+/// Merges the parts of all blocks and writes the results of block `rank`.
+template <AttentionTune Tune, class T, class Sum, class Epilogue, class Ops>
+SL_INLINE void writeHeld(const AttentionShape& s, const HeldMemory<Tune, T, Sum>& memory,
+                         const Block<Tune, T>& block, const Epilogue& epilogue, const Ops& ops,
+                         int rank) {
+  using H = Held<Tune, T>;
   SL_NO_UNROLL
   for (int number = int(threadIdx.x); number < H::kMine; number += Tune.threads) {
     const int place = rank * H::kMine + number;
     const int row = minOf(place / Tune.depth, Tune.rows - 1);
     const int column = place % Tune.depth;
-    const Sum top = highestOf(memory.sentHighest, Tune.splits, row);
+    const Sum top = highestOf<Sum>(memory.sentHighest, Tune.splits, row);
     Sum sum = 0, total = 0;
     SL_UNROLL
     for (int i = 0; i < Tune.splits; ++i) {
-      const Sum weight = Tune.splits == 1 ? Sum(1) : weightOf(memory.sentHighest[i][row], top);
+      const Sum weight = Tune.splits == 1 ? Sum(1) : weightOfPart(memory.sentHighest[i][row], top);
       sum = fma(weight, memory.sent[i][number], sum);
       total = fma(weight, memory.sentTotal[i][row], total);
     }
@@ -269,6 +262,117 @@ SL_INLINE void finishHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
   }
 }
 
+/// Merges the sums of the block's groups, sends each block of the cluster its results, and writes
+/// this block's.
+template <AttentionTune Tune, class T, class Sum, class Epilogue, class Ops>
+SL_INLINE void finishHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& memory,
+                          const Block<Tune, T>& block, const Epilogue& epilogue, const Ops& ops) {
+  using H = Held<Tune, T>;
+  constexpr bool kTogether = Tune.splits > 1;
+  __syncthreads();
+  const int rank = kTogether ? cluster::rank() : 0;
+  SL_NO_UNROLL
+  for (int i = int(threadIdx.x); i < H::kParts * Tune.rows; i += Tune.threads) {
+    const int row = i % Tune.rows;
+    memory.weight[i / Tune.rows][row] = weightOfPart(
+        memory.highest[i / Tune.rows][row], highestOf<Sum>(memory.highest, H::kParts, row));
+  }
+  __syncthreads();
+  if constexpr (kTogether) {
+    cluster::wait();  // all blocks have started: their shared memory may be written
+  }
+  sendHeld(memory, rank);
+  if constexpr (kTogether) {
+    cluster::awaitSent(&memory.arrived);
+  } else {
+    __syncthreads();
+  }
+  writeHeld(s, memory, block, epilogue, ops, rank);
+}
+
+/// A thread's place in its block.
+template <AttentionTune Tune, class T>
+struct HeldPlace {
+  using H = Held<Tune, T>;
+  int lane;      ///< in its group
+  int rowGroup;  ///< which of the groups of a warp with different rows
+  int part;      ///< which part of the keys
+
+  SL_INLINE_MEMBER HeldPlace() {
+    const int warp = int(threadIdx.x) / kWarp;
+    lane = int(threadIdx.x) % H::kLanes;
+    rowGroup = int(threadIdx.x) % kWarp / H::kLanes % H::kRowGroups;
+    part = warp * H::kKeyGroups + int(threadIdx.x) % kWarp / (H::kLanes * H::kRowGroups);
+  }
+};
+
+/// Requests the queries of a group's rows.
+template <AttentionTune Tune, class T>
+SL_INLINE void requestRows(const AttentionShape& s, const Block<Tune, T>& block, const T* q,
+                           const HeldPlace<Tune, T>& place,
+                           Piece16 (&rows)[Held<Tune, T>::kRowsEach][Held<Tune, T>::kEach]) {
+  using H = Held<Tune, T>;
+  SL_UNROLL
+  for (int r = 0; r < H::kRowsEach; ++r) {
+    const int64_t row = minOf(block.row0 + place.rowGroup + r * H::kRowGroups, block.rows - 1);
+    const T* line = q + block.image * s.qStride[0] + block.headOf(s, row) * s.qStride[1] +
+                    row % s.s * s.qStride[2];
+    SL_UNROLL
+    for (int e = 0; e < H::kEach; ++e) {
+      rows[r][e] = Piece16{};
+      rows[r][e].requestIf(isPiece<Tune, T>(place.lane, e),
+                           line + (place.lane + e * H::kLanes) * H::V);
+    }
+  }
+}
+
+/// Requests key number `key` of the second part and its value, where `key` is below `last`.
+template <AttentionTune Tune, class T>
+SL_INLINE void requestNew(const AttentionShape& s, const Block<Tune, T>& block, int lane,
+                          int64_t key, int64_t last, Piece16 (&k)[1][Held<Tune, T>::kEach],
+                          Piece16 (&v)[1][Held<Tune, T>::kEach]) {
+  using H = Held<Tune, T>;
+  SL_UNROLL
+  for (int e = 0; e < H::kEach; ++e) {
+    k[0][e] = v[0][e] = Piece16{};
+    const bool wanted = key < last && isPiece<Tune, T>(lane, e);
+    k[0][e].requestIf(wanted, block.k.second + (key - s.split) * block.k.secondStride +
+                                  (lane + e * H::kLanes) * H::V);
+    v[0][e].requestIf(wanted, block.v.second + (key - s.split) * block.v.secondStride +
+                                  (lane + e * H::kLanes) * H::V);
+  }
+}
+
+/// Writes a group's sums into shared memory.
+template <AttentionTune Tune, class T, class Sum>
+SL_INLINE void storeProgress(const Progress<Tune, T, Sum>& progress,
+                             const HeldPlace<Tune, T>& place, HeldMemory<Tune, T, Sum>& memory) {
+  using H = Held<Tune, T>;
+  SL_UNROLL
+  for (int r = 0; r < H::kRowsEach; ++r) {
+    const int row = place.rowGroup + r * H::kRowGroups;
+    if (row < Tune.rows) {
+      SL_UNROLL
+      for (int e = 0; e < H::kEach; ++e) {
+        const int at = (place.lane + e * H::kLanes) * H::V;
+        if (isPiece<Tune, T>(place.lane, e)) {
+          SL_UNROLL
+          for (int j = 0; j < H::V; j += kWholePiece<Sum>) {
+            *reinterpret_cast<Piece<Sum, kWholePiece<Sum>>*>(
+                &memory.parts[place.part][row][at + j]) =
+                *reinterpret_cast<const Piece<Sum, kWholePiece<Sum>>*>(
+                    &progress.sums[r][e * H::V + j]);
+          }
+        }
+      }
+      if (place.lane == 0) {
+        memory.highest[place.part][row] = progress.highest[r];
+        memory.total[place.part][row] = progress.total[r];
+      }
+    }
+  }
+}
+
 /// `block` and its part [from, last) of the keys are found. All lines begin at multiples of 16
 /// bytes, and d is depth.
 template <AttentionTune Tune, class T, class Sum, class Epilogue, class M, class Ops>
@@ -284,10 +388,8 @@ SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
     }
     cluster::arriveFirst();
   }
-  const int warp = int(threadIdx.x) / kWarp;
-  const int lane = int(threadIdx.x) % H::kLanes;
-  const int rowGroup = int(threadIdx.x) % kWarp / H::kLanes % H::kRowGroups;
-  const int part = warp * H::kKeyGroups + int(threadIdx.x) % kWarp / (H::kLanes * H::kRowGroups);
+  const HeldPlace<Tune, T> place;
+  const int lane = place.lane, part = place.part;
   // Keys of the first part up to `end`; the second part has those up to `last`.
   const int64_t end = Tune.parts == 2 ? maxOf(from, minOf(s.split, last)) : last;
   Piece16 k[Tune.held][H::kEach], v[Tune.held][H::kEach];
@@ -310,17 +412,7 @@ SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
   }
   letNextComeAndAwaitPrevious();
   Piece16 rows[H::kRowsEach][H::kEach];
-  SL_UNROLL
-  for (int r = 0; r < H::kRowsEach; ++r) {
-    const int64_t row = minOf(block.row0 + rowGroup + r * H::kRowGroups, block.rows - 1);
-    const T* line = q + block.image * s.qStride[0] + block.headOf(s, row) * s.qStride[1] +
-                    row % s.s * s.qStride[2];
-    SL_UNROLL
-    for (int e = 0; e < H::kEach; ++e) {
-      rows[r][e] = Piece16{};
-      rows[r][e].requestIf(isPiece<Tune, T>(lane, e), line + (lane + e * H::kLanes) * H::V);
-    }
-  }
+  requestRows(s, block, q, place, rows);
   if constexpr (Tune.early == 0) {
     request(from);
   }
@@ -330,7 +422,7 @@ SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
   const auto take = [&](auto& keys, auto& values, int64_t first, int64_t stop) {
     SL_UNROLL
     for (int r = 0; r < H::kRowsEach; ++r) {
-      const int64_t row = block.row0 + rowGroup + r * H::kRowGroups;
+      const int64_t row = block.row0 + place.rowGroup + r * H::kRowGroups;
       takeKeys<Tune>(progress, r, rows[r], keys, values, [&](int i, Sum score) {
         const int64_t key = first + i * H::kParts;
         return key < stop && row < block.rows
@@ -344,15 +436,7 @@ SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
     for (int64_t first = maxOf(from, s.split); first < last; first += H::kParts) {
       const int64_t key = first + part;
       Piece16 newK[1][H::kEach], newV[1][H::kEach];
-      SL_UNROLL
-      for (int e = 0; e < H::kEach; ++e) {
-        newK[0][e] = newV[0][e] = Piece16{};
-        const bool wanted = key < last && isPiece<Tune, T>(lane, e);
-        newK[0][e].requestIf(wanted, block.k.second + (key - s.split) * block.k.secondStride +
-                                         (lane + e * H::kLanes) * H::V);
-        newV[0][e].requestIf(wanted, block.v.second + (key - s.split) * block.v.secondStride +
-                                         (lane + e * H::kLanes) * H::V);
-      }
+      requestNew(s, block, lane, key, last, newK, newV);
       take(newK, newV, key, last);
     }
   }
@@ -363,28 +447,7 @@ SL_INLINE void attendHeld(const AttentionShape& s, HeldMemory<Tune, T, Sum>& mem
       request(first + H::kStep);
     }
   }
-  SL_UNROLL
-  for (int r = 0; r < H::kRowsEach; ++r) {
-    const int row = rowGroup + r * H::kRowGroups;
-    if (row < Tune.rows) {
-      SL_UNROLL
-      for (int e = 0; e < H::kEach; ++e) {
-        const int at = (lane + e * H::kLanes) * H::V;
-        if (isPiece<Tune, T>(lane, e)) {
-          SL_UNROLL
-          for (int j = 0; j < H::V; j += kWholePiece<Sum>) {
-            *reinterpret_cast<Piece<Sum, kWholePiece<Sum>>*>(&memory.parts[part][row][at + j]) =
-                *reinterpret_cast<const Piece<Sum, kWholePiece<Sum>>*>(
-                    &progress.sums[r][e * H::V + j]);
-          }
-        }
-      }
-      if (lane == 0) {
-        memory.highest[part][row] = progress.highest[r];
-        memory.total[part][row] = progress.total[r];
-      }
-    }
-  }
+  storeProgress(progress, place, memory);
   finishHeld<Tune, T, Sum>(s, memory, block, epilogue, ops);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Neighbouring blocks that work together and read each other's shared memory (from sm_90 on).
+// Clusters: neighbouring blocks that read and write each other's shared memory (from sm_90 on).
 #ifndef STRAIGHTLINE_KERNELS_CUDA_CLUSTER_H
 #define STRAIGHTLINE_KERNELS_CUDA_CLUSTER_H
 
@@ -22,7 +22,7 @@ SL_INLINE void arriveFirst() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 SL_INLINE void wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-SL_INLINE void meet() {
+SL_INLINE void sync() {
   arrive();
   wait();
 }

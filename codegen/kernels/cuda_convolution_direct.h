@@ -6,13 +6,13 @@
 //   .splits, .tf32}>(
 //       shape, epilogue, in, weight, operands..., outputs...)
 //
-// - rows > 0: a product, made by the tiles of family `matmul` (cuda_matmul.h): rows are output
-//   pixels, columns the output channels of a group, the reduction goes over (kh, kw, c) and is
+// - rows > 0: a product, computed by the tiles of family `matmul` (cuda_matmul.h): rows are output
+//   pixels, columns the output channels of a group; the reduction goes over (kh, kw, c) and is
 //   gathered from the image while it is copied to shared memory, in pieces of 16 bytes where the
-//   channels of a pixel lie side by side. The weight lies so: [group][k][kh][kw][c]. The grid has
+//   channels of a pixel are contiguous. The weight's layout is [group][k][kh][kw][c]. The grid has
 //   `splits` blocks for every tile of every group.
-// - rows == 0: a thread an output element, any weight; for few channels a group, and transposed
-//   convolutions.
+// - rows == 0: a thread computes one output element, from any weight; for few channels a group, and
+//   transposed convolutions.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_CONVOLUTION_DIRECT_H
 #define STRAIGHTLINE_KERNELS_CUDA_CONVOLUTION_DIRECT_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How contractions in CUDA C++ load, sum and finish: 16-byte pieces, sums over lanes, and the
-// epilogue on a run of neighbours of one row. Included by epilogue.h, which says what an epilogue
-// is.
+// How contractions in CUDA C++ load operands, sum over lanes and finish results: 16-byte pieces,
+// and the epilogue on a run of neighbours of one row. Included by epilogue.h, which defines
+// epilogues.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_EPILOGUE_H
 #define STRAIGHTLINE_KERNELS_CUDA_EPILOGUE_H
 

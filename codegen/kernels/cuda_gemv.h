@@ -82,6 +82,33 @@ struct Result {
   }
 };
 
+/// The sums of the results that a thread finishes, where WARPS warps share a reduction. `first`:
+/// the number of sums[0] among the results of the thread's group.
+template <GemvTune T, int WARPS, int MINE, class Lanes, class Sum>
+SL_INLINE void sumOverWarps(Sum (&sums)[T.mr * T.rows], int first) {
+  constexpr int kWarp = 32, kGroups = T.threads / T.lanes, kResults = T.mr * T.rows;
+  __shared__ Sum partial[kGroups * WARPS][kResults];
+  if (Lanes::isFirst()) {
+    SL_UNROLL
+    for (int i = 0; i < Lanes::kLeft; ++i) {
+      partial[threadIdx.x / kWarp][first + i] = sums[i];
+    }
+  }
+  __syncthreads();
+  SL_UNROLL
+  for (int i = 0; i < MINE; ++i) {
+    const int number = int(threadIdx.x) + i * T.threads;
+    Sum sum = 0;
+    if (number < kGroups * kResults) {
+      SL_UNROLL
+      for (int warp = 0; warp < WARPS; ++warp) {
+        sum += partial[number / kResults * WARPS + warp][number % kResults];
+      }
+    }
+    sums[i] = sum;
+  }
+}
+
 }  // namespace gemv_detail
 
 /// C = epilogue(A * W^T). pointers: epilogue operands, then outputs.
@@ -141,26 +168,7 @@ SL_INLINE void gemv(GemvShape s, Epilogue epilogue, const A* a, const W* weight,
   }
   Lanes::sum(sums);
   if constexpr (kWarps > 1) {
-    __shared__ Sum partial[kGroups * kWarps][kResults];
-    if (Lanes::isFirst()) {
-      SL_UNROLL
-      for (int i = 0; i < Lanes::kLeft; ++i) {
-        partial[threadIdx.x / kWarp][first + i] = sums[i];
-      }
-    }
-    __syncthreads();
-    SL_UNROLL
-    for (int i = 0; i < kMine; ++i) {
-      const int number = int(threadIdx.x) + i * Tune.threads;
-      Sum sum = 0;
-      if (number < kGroups * kResults) {
-        SL_UNROLL
-        for (int warp = 0; warp < kWarps; ++warp) {
-          sum += partial[number / kResults * kWarps + warp][number % kResults];
-        }
-      }
-      sums[i] = sum;
-    }
+    detail::sumOverWarps<Tune, kWarps, kMine, Lanes>(sums, first);
   }
   SL_UNROLL
   for (int i = 0; i < kMine; ++i) {

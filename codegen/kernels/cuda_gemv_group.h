@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The body of family `gemv_group`; included by gemv_group.h, which says what it does.
-//
 // The grid has a block for every threads / lanes * rows results of part 0, then of part 1, ... A
 // block
-//   1. asks for the first `unroll` pieces of 16 bytes of its rows of the weights, into registers,
-//   2. waits for the kernel ahead (with early = 1 only now, so that the weights come while that
-//      still runs),
-//   3. makes A [mr][depth] in shared memory: stages over each row, then its elements,
+//   1. requests the first `unroll` pieces of 16 bytes of its rows of the weights, into registers,
+//   2. waits for the previous kernel (with early = 1 only now, so that the weights are loaded while
+//      that kernel still runs),
+//   3. computes A [mr][depth] in shared memory: stages over each row, then its elements,
 //   4. multiplies and adds, sums over lanes, and finishes each result in one thread.
-// So A is read once a block, and what takes long from memory does not begin behind the kernel
-// ahead. Weights whose rows do not begin at multiples of 16 bytes are read element by element,
-// after the wait.
+// So A is read once a block, and the slow loads from memory do not wait for the previous kernel.
+// Weights whose rows do not begin at multiples of 16 bytes are read element by element, after the
+// wait.
 //
-// Registers: at most half of a processor's for a block (SL_RESIDENT_KERNEL), or the next kernel
-// could not come early.
+// Registers: a block has at most half of a processor's (SL_RESIDENT_KERNEL); otherwise the next
+// kernel could not start early.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_GEMV_GROUP_H
 #define STRAIGHTLINE_KERNELS_CUDA_GEMV_GROUP_H
 
@@ -301,6 +300,75 @@ SL_INLINE void requestStep(Piece16 (&pieces)[T.rows * T.weights], const Work<T, 
   }
 }
 
+/// Makes the rows of A in shared memory. `rows` has found row `firstRow` and loaded its early
+/// inputs.
+template <GemvGroupTune T, class Q>
+SL_INLINE void makeRows(Q& rows, int firstRow) {
+  constexpr bool kKeeps = rowTune<T>().each > 0;
+  constexpr int kRowsAtOnce = T.threads / T.rowThreads;
+  SL_UNROLL
+  for (int from = 0; from < T.mr; from += kRowsAtOnce) {
+    if (from > 0) {
+      rows.active = rows.seek(from + firstRow);
+      if constexpr (kKeeps) {
+        keep<T, true>(rows);
+      }
+    }
+    if constexpr (kKeeps) {
+      keep<T, false>(rows);
+    }
+    makeRow<T>(rows, rows.pointers);
+    if (T.rowThreads > kWarp && from + kRowsAtOnce < T.mr) {
+      __syncthreads();  // the next row's stages use the same shared memory
+    }
+  }
+  __syncthreads();
+}
+
+/// chains += rows of A times rows of the weights, in pieces of 16 bytes, the first of which are
+/// requested. `request(k0)` requests the pieces from element k0 on.
+template <GemvGroupTune T, class Sum, class W, class Request>
+SL_INLINE void dotInPieces(Piece16 (&pieces)[T.unroll][T.rows * T.weights], const W* staged,
+                           const Request& request,
+                           Sums<Sum, T.weights> (&chains)[kChains<T>][T.mr * T.rows]) {
+  constexpr int V = kWholePiece<W>, kStep = T.lanes * V;
+  const int lane = int(threadIdx.x) % T.lanes;
+  SL_NO_UNROLL
+  for (int from = 0; from < T.depth; from += kStep * T.unroll) {
+    if (from > 0) {
+      request(from);
+    }
+    SL_UNROLL
+    for (int u = 0; u < T.unroll; ++u) {
+      SL_UNROLL
+      for (int i = 0; i < T.rows * T.weights; ++i) {
+        pieces[u][i].pin();
+      }
+      const int k0 = from + u * kStep + lane * V;
+      if (T.depth % (kStep * T.unroll) == 0 || k0 < T.depth) {
+        useStep<T, Sum, W>(pieces[u], staged, k0, chains);
+      }
+    }
+  }
+}
+
+/// The same, element by element.
+template <GemvGroupTune T, class Sum, class W>
+SL_INLINE void dotByElements(const Work<T, W>& work, const W* staged,
+                             Sums<Sum, T.weights> (&chains)[kChains<T>][T.mr * T.rows]) {
+  SL_NO_UNROLL
+  for (int k0 = int(threadIdx.x) % T.lanes; k0 < T.depth; k0 += T.lanes) {
+    SL_UNROLL
+    for (int m = 0; m < T.mr; ++m) {
+      SL_UNROLL
+      for (int i = 0; i < T.rows * T.weights; ++i) {
+        Sum& sum = chains[0][m * T.rows + i / T.weights].at[i % T.weights];
+        sum = fma(cast<Sum>(staged[m * T.depth + k0]), cast<Sum>(work.row[i][k0]), sum);
+      }
+    }
+  }
+}
+
 }  // namespace gemv_group_detail
 
 template <GemvGroupTune T, class... Given>
@@ -318,7 +386,6 @@ SL_INLINE void gemv_group(GemvGroupShape s, Given... given) {
                 T.threads % detail::kWarp == 0);
   static_assert(T.rowThreads == detail::kWarp || T.rowThreads == T.threads);
   __shared__ alignas(16) W staged[T.mr * T.depth];
-
   const detail::Work<T, W> work(s, all);
   const int lane = int(threadIdx.x) % T.lanes;
   const bool inPieces = work.isAlignedForPieces();
@@ -360,55 +427,12 @@ SL_INLINE void gemv_group(GemvGroupShape s, Given... given) {
       },
       IntsUpTo<T.parts>{});
 
-  SL_UNROLL
-  for (int from = 0; from < T.mr; from += kRowsAtOnce) {
-    if (from > 0) {
-      rows.active = rows.seek(from + firstRow);
-      if constexpr (kKeeps) {
-        detail::keep<T, true>(rows);
-      }
-    }
-    if constexpr (kKeeps) {
-      detail::keep<T, false>(rows);
-    }
-    detail::makeRow<T>(rows, rows.pointers);
-    if (T.rowThreads > detail::kWarp && from + kRowsAtOnce < T.mr) {
-      __syncthreads();  // what the stages share is used again
-    }
-  }
-  __syncthreads();
-
+  detail::makeRows<T>(rows, firstRow);
   detail::Sums<Sum, T.weights> chains[detail::kChains<T>][T.mr * T.rows] = {};
   if (inPieces) {
-    SL_NO_UNROLL
-    for (int from = 0; from < T.depth; from += kStep * T.unroll) {
-      if (from > 0) {
-        request(from);
-      }
-      SL_UNROLL
-      for (int u = 0; u < T.unroll; ++u) {
-        SL_UNROLL
-        for (int i = 0; i < kUsed; ++i) {
-          pieces[u][i].pin();
-        }
-        const int k0 = from + u * kStep + lane * V;
-        if (T.depth % (kStep * T.unroll) == 0 || k0 < T.depth) {
-          detail::useStep<T, Sum, W>(pieces[u], staged, k0, chains);
-        }
-      }
-    }
+    detail::dotInPieces<T, Sum, W>(pieces, staged, request, chains);
   } else {
-    SL_NO_UNROLL
-    for (int k0 = lane; k0 < T.depth; k0 += T.lanes) {
-      SL_UNROLL
-      for (int m = 0; m < T.mr; ++m) {
-        SL_UNROLL
-        for (int i = 0; i < kUsed; ++i) {
-          Sum& sum = chains[0][m * T.rows + i / T.weights].at[i % T.weights];
-          sum = fma(cast<Sum>(staged[m * T.depth + k0]), cast<Sum>(work.row[i][k0]), sum);
-        }
-      }
-    }
+    detail::dotByElements<T, Sum>(work, staged, chains);
   }
   auto& sums = chains[0];
   SL_UNROLL

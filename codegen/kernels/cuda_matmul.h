@@ -5,12 +5,12 @@
 //   sl::matmul<MatmulTune{.mr, .nr, .rows, .columns, .threads, .splits}>(shape, epilogue, a, b,
 //   operands..., outputs...)
 //
-// A block makes rows x columns of the result, some steps of the reduction at a time, from tiles of
-// A and B in shared memory. Tiles are read along the contiguous side of their operand, in pieces of
-// 16 bytes where sizes and addresses allow it and element by element otherwise, so any strides will
-// do. The grid has `splits` blocks for every tile of every batch item, tiles of neighbouring rows
-// side by side. The blocks of a tile are a cluster: each sums a part of the reduction, then each
-// finishes a part of the tile from the sums of all, which it reads in their shared memory.
+// A block computes rows x columns of the result, some steps of the reduction at a time, from tiles
+// of A and B in shared memory. Tiles are read along the contiguous side of their operand, in pieces
+// of 16 bytes where sizes and addresses allow it and element by element otherwise, so operands may
+// have any strides. The grid has `splits` blocks for every tile of every batch item; tiles of
+// neighbouring rows are adjacent. The blocks of a tile are a cluster: each sums a part of the
+// reduction, then finishes a part of the tile from the sums of all, read in their shared memory.
 //
 // - float and double: a thread has mr x nr results; products are summed by fused multiply-adds. So
 //   are, in float, those of bfloat16 where a thread has mr x nr results of it (before sm_80, whose
@@ -19,13 +19,13 @@
 //   sums of float; several tiles are under way. With `tf32` factors are rounded to 10 bits of
 //   mantissa, to nearest.
 //
-// byThreads and byWarps know nothing of matrices: they take sources (what a block reads of one
-// operand) and an item (which part of the result a block makes). Convolutions have others
+// byThreads and byWarps do not depend on matrices: they take sources (what a block reads of one
+// operand) and an item (which part of the result a block computes). Convolutions have their own
 // (cuda_convolution.h).
 //
-// A source has: `alongDepth`, the reduction is the side to read along; `inPieces`, 16 bytes at a
-// time; `exists(row, at)`; `address(row, at)` of what exists; and `load<V>(to, row, at)`, V
-// neighbours along the side that is read, zeros beyond.
+// A source has: `alongDepth`, whether the reduction is the side to read along; `inPieces`, 16 bytes
+// at a time; `exists(row, at)`; `address(row, at)` of an element that exists; and `load<V>(to, row,
+// at)`, V neighbours along the side that is read, zeros outside.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_MATMUL_H
 #define STRAIGHTLINE_KERNELS_CUDA_MATMUL_H
 
@@ -167,7 +167,7 @@ struct Part {
 template <MatmulTune Tune, int N, class Sum, class Item, class Epilogue, class Ops>
 SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const Ops& ops,
                               const Sum* sums) {
-  cluster::meet();
+  cluster::sync();
   SL_NO_UNROLL
   for (int piece = cluster::rank() * Tune.threads + int(threadIdx.x);
        piece < Tune.rows * Tune.columns / N; piece += Tune.splits * Tune.threads) {
@@ -186,7 +186,7 @@ SL_INLINE void finishTogether(const Item& item, const Epilogue& epilogue, const 
     item.template finish<N>(epilogue, ops, part[0].at, piece * N / Tune.columns,
                             piece * N % Tune.columns);
   }
-  cluster::meet();  // the others may still read
+  cluster::sync();  // the others may still read
 }
 
 // ---- fused multiply-adds ----
@@ -394,6 +394,72 @@ struct SwizzledTile {
   }
 };
 
+/// Loads a warp's fragments of A (rows from `down` on) and of B (columns from `across` on) for the
+/// elements of the reduction from k on.
+template <class TileA, class TileB, class T, class A, class B, int M, int N>
+SL_INLINE void loadFragments(const T* tileA, const T* tileB, const A& a, const B& b, int down,
+                             int across, int k, uint32_t (&x)[M][4], uint32_t (&y)[N][2]) {
+  constexpr int V = kWholePiece<T>;
+  const int part = int(threadIdx.x) % 32 / 8;
+  const int other = int(threadIdx.x) % 32 % 8;
+  SL_UNROLL
+  for (int i = 0; i < M; ++i) {
+    // 8 x 8 parts: the two halves of the rows, then of the reduction.
+    const int row = down + i * 16;
+    if (a.alongDepth || !TileA::kTurns) {
+      tensor_core::loadParts<false>(
+          x[i], tileA + TileA::offset(true, row + part % 2 * 8 + other, k + part / 2 * V));
+    } else {
+      tensor_core::loadParts<true>(
+          x[i], tileA + TileA::offset(false, row + part % 2 * 8, k + part / 2 * 8 + other));
+    }
+  }
+  SL_UNROLL
+  for (int j = 0; j < N; j += 2) {
+    // The two halves of the reduction, then of 16 columns.
+    const int column = across + j * 8;
+    uint32_t both[4];
+    if (b.alongDepth || !TileB::kTurns) {
+      tensor_core::loadParts<false>(
+          both, tileB + TileB::offset(true, column + part / 2 * 8 + other, k + part % 2 * V));
+    } else {
+      tensor_core::loadParts<true>(
+          both, tileB + TileB::offset(false, column + part / 2 * 8, k + part % 2 * 8 + other));
+    }
+    y[j][0] = both[0];
+    y[j][1] = both[1];
+    y[j + 1][0] = both[2];
+    y[j + 1][1] = both[3];
+  }
+  if constexpr (sizeof(T) == 4) {
+    tensor_core::roundFactors(x);
+    tensor_core::roundFactors(y);
+  }
+}
+
+/// Finishes a warp's sums, or writes them to `together` where blocks share a reduction.
+template <MatmulTune Tune, class Item, class Epilogue, class Ops, int M, int N>
+SL_INLINE void finishWarp(const Item& item, const Epilogue& epilogue, const Ops& ops,
+                          float* together, float (&sums)[M][N][4], int down, int across) {
+  const int lane = int(threadIdx.x) % 32;
+  SL_UNROLL
+  for (int i = 0; i < M; ++i) {
+    SL_UNROLL
+    for (int j = 0; j < N; ++j) {
+      SL_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const int row = down + i * 16 + half * 8 + lane / 4;
+        const int column = across + j * 8 + lane % 4 * 2;
+        if constexpr (Tune.splits > 1) {
+          storeRun<2>(together + row * Tune.columns + column, 1, 2, &sums[i][j][half * 2]);
+        } else {
+          item.template finish<2>(epilogue, ops, &sums[i][j][half * 2], row, column);
+        }
+      }
+    }
+  }
+}
+
 template <MatmulTune Tune, class T, class Item, class A, class B, class Epilogue, class Ops>
 SL_INLINE void byWarps(const Item& item, const A& a, const B& b, int64_t depth,
                        const Epilogue& epilogue, const Ops& ops) {
@@ -415,7 +481,6 @@ SL_INLINE void byWarps(const Item& item, const A& a, const B& b, int64_t depth,
   auto tileB =
       reinterpret_cast<T(*)[TileB::kElements]>(memory + kStages * TileA::kElements * sizeof(T));
   const Part<kDepth, Tune.splits> part(depth);
-  const int lane = int(threadIdx.x) % 32;
   const int warp = int(threadIdx.x) / 32;
   const int down = warp / kAcross * MR;
   const int across = warp % kAcross * NR;
@@ -444,45 +509,7 @@ SL_INLINE void byWarps(const Item& item, const A& a, const B& b, int64_t depth,
     SL_UNROLL
     for (int k = 0; k < kDepth; k += 2 * V) {
       uint32_t x[kTilesM][4], y[kTilesN][2];
-      SL_UNROLL
-      for (int i = 0; i < kTilesM; ++i) {
-        // 8 x 8 parts: the two halves of the rows, then of the reduction.
-        const int row = down + i * 16;
-        const int part = lane / 8;
-        const int other = lane % 8;
-        if (a.alongDepth || !TileA::kTurns) {
-          tensor_core::loadParts<false>(
-              x[i], tileA[now] + TileA::offset(true, row + part % 2 * 8 + other, k + part / 2 * V));
-        } else {
-          tensor_core::loadParts<true>(x[i], tileA[now] + TileA::offset(false, row + part % 2 * 8,
-                                                                        k + part / 2 * 8 + other));
-        }
-      }
-      SL_UNROLL
-      for (int j = 0; j < kTilesN; j += 2) {
-        // The two halves of the reduction, then of 16 columns.
-        const int column = across + j * 8;
-        const int part = lane / 8;
-        const int other = lane % 8;
-        uint32_t both[4];
-        if (b.alongDepth || !TileB::kTurns) {
-          tensor_core::loadParts<false>(
-              both,
-              tileB[now] + TileB::offset(true, column + part / 2 * 8 + other, k + part % 2 * V));
-        } else {
-          tensor_core::loadParts<true>(
-              both,
-              tileB[now] + TileB::offset(false, column + part / 2 * 8, k + part % 2 * 8 + other));
-        }
-        y[j][0] = both[0];
-        y[j][1] = both[1];
-        y[j + 1][0] = both[2];
-        y[j + 1][1] = both[3];
-      }
-      if constexpr (sizeof(T) == 4) {
-        tensor_core::roundFactors(x);
-        tensor_core::roundFactors(y);
-      }
+      loadFragments<TileA, TileB, T>(tileA[now], tileB[now], a, b, down, across, k, x, y);
       SL_UNROLL
       for (int i = 0; i < kTilesM; ++i) {
         SL_UNROLL
@@ -498,22 +525,7 @@ SL_INLINE void byWarps(const Item& item, const A& a, const B& b, int64_t depth,
     tensor_core::waitForGroups<0>();
     __syncthreads();
   }
-  SL_UNROLL
-  for (int i = 0; i < kTilesM; ++i) {
-    SL_UNROLL
-    for (int j = 0; j < kTilesN; ++j) {
-      SL_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const int row = down + i * 16 + half * 8 + lane / 4;
-        const int column = across + j * 8 + lane % 4 * 2;
-        if constexpr (Tune.splits > 1) {
-          storeRun<2>(together + row * Tune.columns + column, 1, 2, &sums[i][j][half * 2]);
-        } else {
-          item.template finish<2>(epilogue, ops, &sums[i][j][half * 2], row, column);
-        }
-      }
-    }
-  }
+  finishWarp<Tune>(item, epilogue, ops, together, sums, down, across);
   if constexpr (Tune.splits > 1) {
     finishTogether<Tune, 4>(item, epilogue, ops, together);
   }

@@ -2,18 +2,18 @@
 // The body of family `recurrent_sequence`; included by recurrent_sequence.h, which says what it
 // computes.
 //
-// A cluster takes `rows` of the batch through all steps; its blocks share the units, and `lanes`
-// neighbouring threads one unit: each holds its columns of the unit's rows of the weight, one a
-// gate, in registers, for good. A step is then
+// A cluster computes all steps for `rows` rows of the batch. Its blocks share the units, and
+// `lanes` neighbouring threads compute one unit: each keeps its columns of the unit's rows of the
+// weight, one a gate, in registers across all steps. A step does this:
 //   1. wait until all of the last step's h is in this block's shared memory,
 //   2. multiply and add, sum over the lanes: every lane has the unit's gates and computes its
 //      state,
 //   3. lane j sends h to block j of the cluster (st.async, which counts at the receiver's barrier;
 //      cuda_cluster.h).
-// So the weight is read once, and blocks meet nowhere but in what they send each other. There are
-// two places for h, used in turns: who has all of h[t + 1] knows that every block has read h[t],
-// because each sent its own h[t + 1] after that. The idea of keeping a recurrent weight in
-// registers across steps is that of persistent RNNs (Diamos et al., ICML 2016).
+// So the weight is read once, and blocks synchronize only through the values that they send. There
+// are two buffers for h, used alternately: a block that has all of h[t + 1] knows that every block
+// has read h[t], because each sent its own h[t + 1] after that. Persistent RNNs (Diamos et al.,
+// ICML 2016) introduced weights that stay in registers across steps.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_RECURRENT_SEQUENCE_H
 #define STRAIGHTLINE_KERNELS_CUDA_RECURRENT_SEQUENCE_H
 
@@ -44,95 +44,79 @@ struct Layout {
                 (T.blocks - 1) * kUnits < T.hidden);
 };
 
-}  // namespace recurrent_sequence_detail
-
-/// `rest`: [bias,] [h0, [c0,]] y, h [, c].
-template <RecurrentSequenceTune Tune, class T, class... Rest>
-SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, const T* weight,
-                                  Rest*... rest) {
-  using namespace recurrent_sequence_detail;
-  constexpr int kGates = Tune.gates;
-  constexpr bool kIsLstm = kGates == kLstm;
-  constexpr int kStates = kIsLstm ? 2 : 1, kInputs = Tune.bias + Tune.start * kStates;
-  static_assert(sizeof...(rest) == kInputs + 1 + kStates);
-  const T* const given[] = {rest...};
-  T* const y = const_cast<T*>(given[kInputs]);
-  // h, c; of GRU and RNN h alone
-  T* const ends[] = {const_cast<T*>(given[kInputs + 1]), const_cast<T*>(given[kInputs + kStates])};
+/// A thread's unit, and what the thread keeps in registers across steps.
+template <RecurrentSequenceTune Tune, class T>
+struct Sequence {
   using L = Layout<Tune>;
   using Sum = SumOf<T>;
-  constexpr int kRows = Tune.rows;
-  constexpr bool kTogether = Tune.blocks > 1;
-  constexpr int kSentBytes = kRows * Tune.hidden * int(sizeof(Sum));  // to each block, a step
-  // h as the next step reads it
-  __shared__ alignas(16) Sum held[2][kRows][L::kWidth];
-  __shared__ uint64_t arrived[2];
-
-  const int thread = int(threadIdx.x), lane = thread % Tune.lanes, place = thread / Tune.lanes;
-  int block = 0;
-  if constexpr (kTogether) {
-    block = cluster::rank();
-  }
-  const int unit = block * L::kUnits + place;
-  const bool isUnit = place < L::kUnits && unit < Tune.hidden;
-  const int64_t first = int64_t(blockIdx.x) / Tune.blocks * kRows;  // row of the batch
-
-  if constexpr (Tune.early == 0) {
-    awaitPrevious();
-  }
+  static constexpr int kGates = Tune.gates, kRows = Tune.rows;
+  static constexpr bool kIsLstm = kGates == kLstm;
+  static constexpr int kStates = kIsLstm ? 2 : 1;
+  RecurrentSequenceShape s;
+  int lane, unit;
+  bool isUnit;    ///< there is a unit for this thread
+  int64_t first;  ///< row of the batch
   Sum weights[kGates][L::kRuns * kRun];
-  SL_UNROLL
-  for (int gate = 0; gate < kGates; ++gate) {
-    const T* const row =
-        weight + (int64_t(gate) * Tune.hidden + (isUnit ? unit : 0)) * s.weightStride;
-    SL_UNROLL
-    for (int i = 0; i < L::kRuns * kRun; ++i) {
-      const int column = (i / kRun * Tune.lanes + lane) * kRun + i % kRun;
-      weights[gate][i] = isUnit && column < Tune.hidden ? cast<Sum>(row[column]) : Sum(0);
-    }
-  }
-  if constexpr (kTogether) {
-    if (thread == 0) {
-      cluster::expect(&arrived[0], kSentBytes);
-      cluster::expect(&arrived[1], kSentBytes);
-    }
-    cluster::arriveFirst();
-  }
-  if constexpr (Tune.early != 0) {
-    awaitPrevious();
+  Sum state[kRows] = {};  ///< c; the unit's own h where gates are a GRU's
+  Sum bias = Sum(0);
+  T next[kRows][kGates];  ///< what x contributes to a step, requested a step ahead
+
+  SL_INLINE_MEMBER Sequence(const RecurrentSequenceShape& shape, int block) : s(shape) {
+    const int place = int(threadIdx.x) / Tune.lanes;
+    lane = int(threadIdx.x) % Tune.lanes;
+    unit = block * L::kUnits + place;
+    isUnit = place < L::kUnits && unit < Tune.hidden;
+    first = int64_t(blockIdx.x) / Tune.blocks * kRows;
   }
 
-  for (int i = thread; i < kRows * L::kWidth; i += Tune.threads) {
-    const int row = i / L::kWidth, column = i % L::kWidth;
-    Sum value(0);
-    if constexpr (Tune.start != 0) {
-      if (column < Tune.hidden && first + row < s.batch) {
-        value = cast<Sum>(given[Tune.bias][(first + row) * s.startStride[0] + column]);  // h0
+  SL_INLINE_MEMBER void loadWeights(const T* weight) {
+    SL_UNROLL
+    for (int gate = 0; gate < kGates; ++gate) {
+      const T* const row =
+          weight + (int64_t(gate) * Tune.hidden + (isUnit ? unit : 0)) * s.weightStride;
+      SL_UNROLL
+      for (int i = 0; i < L::kRuns * kRun; ++i) {
+        const int column = (i / kRun * Tune.lanes + lane) * kRun + i % kRun;
+        weights[gate][i] = isUnit && column < Tune.hidden ? cast<Sum>(row[column]) : Sum(0);
       }
     }
-    held[0][row][column] = value;
-    if (column >= Tune.hidden) {
-      held[1][row][column] = Sum(0);  // before it others may have written already
+  }
+
+  /// The block's copies of h before the first step. h0 is not read where Tune.start is 0.
+  SL_INLINE_MEMBER void beginHidden(const T* h0, Sum (&held)[2][kRows][L::kWidth]) {
+    const int64_t rows = s.batch - first;
+    for (int i = int(threadIdx.x); i < kRows * L::kWidth; i += Tune.threads) {
+      const int row = i / L::kWidth, column = i % L::kWidth;
+      Sum value(0);
+      if constexpr (Tune.start != 0) {
+        if (column < Tune.hidden && row < rows) {
+          value = cast<Sum>(h0[(first + row) * s.startStride[0] + column]);
+        }
+      }
+      held[0][row][column] = value;
+      if (column >= Tune.hidden) {
+        held[1][row][column] = Sum(0);  // other blocks may already have written what is before it
+      }
     }
   }
-  Sum state[kRows] = {};  // c, of GRU the unit's own h
-  if constexpr (Tune.start != 0 && kGates != kRnn) {
-    constexpr int kLast = kStates - 1;
-    SL_UNROLL
-    for (int row = 0; row < kRows; ++row) {
-      state[row] =
-          isUnit && first + row < s.batch
-              ? cast<Sum>(given[Tune.bias + kLast][(first + row) * s.startStride[kLast] + unit])
-              : Sum(0);
+
+  /// The thread's own state and bias. Neither pointer is read where Tune has no such operand.
+  SL_INLINE_MEMBER void beginState(const T* start, const T* biases) {
+    if constexpr (Tune.start != 0 && kGates != kRnn) {
+      constexpr int kLast = kStates - 1;
+      SL_UNROLL
+      for (int row = 0; row < kRows; ++row) {
+        state[row] = isUnit && first + row < s.batch
+                         ? cast<Sum>(start[(first + row) * s.startStride[kLast] + unit])
+                         : Sum(0);
+      }
+    }
+    if constexpr (Tune.bias != 0) {
+      bias = isUnit ? cast<Sum>(biases[unit]) : Sum(0);
     }
   }
-  Sum bias(0);
-  if constexpr (Tune.bias != 0) {
-    bias = isUnit ? cast<Sum>(given[0][unit]) : Sum(0);
-  }
-  // What x contributes to a step is asked for a step ahead.
-  T next[kRows][kGates];
-  auto ask = [&](int64_t step) SL_LAMBDA {
+
+  SL_INLINE_MEMBER void request(const T* projected, int64_t step) {
     const int64_t at = (Tune.reversed != 0 ? s.steps - 1 - step : step) * s.projectedStride[0];
     SL_UNROLL
     for (int row = 0; row < kRows; ++row) {
@@ -144,10 +128,10 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
         next[row][gate] = from[gate * Tune.hidden];
       }
     }
-  };
-  if (s.steps > 0) {
-    ask(0);
-  } else if (isUnit) {  // the last states are the first ones
+  }
+
+  /// Without steps the last states are the first ones.
+  SL_INLINE_MEMBER void writeStart(const T* const* given, T* const* ends) {
     SL_UNROLL
     for (int row = 0; row < kRows; ++row) {
       if (first + row < s.batch && lane == row % Tune.lanes) {
@@ -162,13 +146,130 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
       }
     }
   }
+
+  /// sums += weights * h, this lane's columns.
+  SL_INLINE_MEMBER void multiply(const Sum (&held)[kRows][L::kWidth], Sum (&sums)[kRows][kGates]) {
+    SL_UNROLL
+    for (int run = 0; run < L::kRuns; ++run) {
+      SL_UNROLL
+      for (int row = 0; row < kRows; ++row) {
+        Sum values[kRun];
+        loadPieces<kRun>(values, &held[row][(run * Tune.lanes + lane) * kRun]);
+        SL_UNROLL
+        for (int gate = 0; gate < kGates; ++gate) {
+          SL_UNROLL
+          for (int i = 0; i < kRun; ++i) {
+            sums[row][gate] = fma(weights[gate][run * kRun + i], values[i], sums[row][gate]);
+          }
+        }
+      }
+    }
+  }
+
+  SL_INLINE_MEMBER static void sumOverLanes(Sum (&sums)[kRows][kGates]) {
+    SL_UNROLL
+    for (int distance = Tune.lanes / 2; distance > 0; distance /= 2) {
+      SL_UNROLL
+      for (int row = 0; row < kRows; ++row) {
+        SL_UNROLL
+        for (int gate = 0; gate < kGates; ++gate) {
+          sums[row][gate] += laneAt(sums[row][gate], distance);
+        }
+      }
+    }
+  }
+
+  /// The unit's next h in `row`, and its next state.
+  SL_INLINE_MEMBER T advance(int row, const Sum (&sums)[kGates], const Sum (&inputs)[kGates]) {
+    if constexpr (kGates == kRnn) {
+      const Sum sum = sums[0] + inputs[0];
+      return cast<T>(Tune.relu != 0 ? maximum(sum, Sum(0)) : tanh(sum));
+    } else if constexpr (kIsLstm) {
+      const Sum in = sigmoid(sums[0] + inputs[0]), forget = sigmoid(sums[1] + inputs[1]);
+      const Sum candidate = tanh(sums[2] + inputs[2]), out = sigmoid(sums[3] + inputs[3]);
+      state[row] = forget * state[row] + in * candidate;
+      return cast<T>(out * tanh(state[row]));
+    } else {
+      const Sum reset = sigmoid(sums[0] + inputs[0]), update = sigmoid(sums[1] + inputs[1]);
+      const Sum candidate = tanh(inputs[2] + reset * (sums[2] + bias));
+      const T value = cast<T>(candidate + update * (state[row] - candidate));
+      state[row] = cast<Sum>(value);
+      return value;
+    }
+  }
+
+  /// Writes the unit's h of `step`, and its last states after the last step.
+  SL_INLINE_MEMBER void write(int row, T value, int64_t step, int64_t at, T* y,
+                              T* const* ends) const {
+    if (isUnit && first + row < s.batch && lane == row % Tune.lanes) {
+      y[at + (first + row) * s.yStride[1] + unit * s.yStride[2]] = value;
+      if (step + 1 == s.steps) {
+        ends[0][(first + row) * s.endStride[0] + unit] = value;
+        if constexpr (kIsLstm) {
+          ends[1][(first + row) * s.endStride[1] + unit] = cast<T>(state[row]);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace recurrent_sequence_detail
+
+/// `rest`: [bias,] [h0, [c0,]] y, h [, c].
+template <RecurrentSequenceTune Tune, class T, class... Rest>
+SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, const T* weight,
+                                  Rest*... rest) {
+  using namespace recurrent_sequence_detail;
+  using Thread = Sequence<Tune, T>;
+  using L = Layout<Tune>;
+  using Sum = SumOf<T>;
+  constexpr int kGates = Tune.gates, kRows = Tune.rows, kStates = Thread::kStates;
+  constexpr int kInputs = Tune.bias + Tune.start * kStates;
+  static_assert(sizeof...(rest) == kInputs + 1 + kStates);
+  const T* const given[] = {rest...};
+  T* const y = const_cast<T*>(given[kInputs]);
+  // h, c; of GRU and RNN h alone
+  T* const ends[] = {const_cast<T*>(given[kInputs + 1]), const_cast<T*>(given[kInputs + kStates])};
+  constexpr bool kTogether = Tune.blocks > 1;
+  constexpr int kSentBytes = kRows * Tune.hidden * int(sizeof(Sum));  // to each block, a step
+  // h as the next step reads it
+  __shared__ alignas(16) Sum held[2][kRows][L::kWidth];
+  __shared__ uint64_t arrived[2];
+
+  const int thread = int(threadIdx.x);
+  int block = 0;
+  if constexpr (kTogether) {
+    block = cluster::rank();
+  }
+  Thread mine(s, block);
+  if constexpr (Tune.early == 0) {
+    awaitPrevious();
+  }
+  mine.loadWeights(weight);
+  if constexpr (kTogether) {
+    if (thread == 0) {
+      cluster::expect(&arrived[0], kSentBytes);
+      cluster::expect(&arrived[1], kSentBytes);
+    }
+    cluster::arriveFirst();
+  }
+  if constexpr (Tune.early != 0) {
+    awaitPrevious();
+  }
+  mine.beginHidden(given[Tune.bias], held);
+  mine.beginState(given[Tune.bias + kStates - 1], given[0]);
+  if (s.steps > 0) {
+    mine.request(projected, 0);
+  } else if (mine.isUnit) {
+    mine.writeStart(given, ends);
+  }
   __syncthreads();
   if constexpr (kTogether) {
     cluster::wait();
     const int firstOfWarp = thread / 32 * 32 / Tune.lanes;
     if (firstOfWarp >= L::kUnits || block * L::kUnits + firstOfWarp >= Tune.hidden) {
-      // a warp without a unit (never a block's first): nobody waits for it, so it may not read what
-      // is sent
+      // A warp without a unit (never the first of a block) returns: no thread waits for it, so it
+      // may not read what other blocks send.
       return;
     }
   }
@@ -185,80 +286,32 @@ SL_INLINE void recurrent_sequence(RecurrentSequenceShape s, const T* projected, 
       }
     }
     Sum sums[kRows][kGates] = {};
-    SL_UNROLL
-    for (int run = 0; run < L::kRuns; ++run) {
-      SL_UNROLL
-      for (int row = 0; row < kRows; ++row) {
-        Sum values[kRun];
-        loadPieces<kRun>(values, &held[turn][row][(run * Tune.lanes + lane) * kRun]);
-        SL_UNROLL
-        for (int gate = 0; gate < kGates; ++gate) {
-          SL_UNROLL
-          for (int i = 0; i < kRun; ++i) {
-            sums[row][gate] = fma(weights[gate][run * kRun + i], values[i], sums[row][gate]);
-          }
-        }
-      }
-    }
+    mine.multiply(held[turn], sums);
     Sum inputs[kRows][kGates];
     SL_UNROLL
     for (int row = 0; row < kRows; ++row) {
       SL_UNROLL
       for (int gate = 0; gate < kGates; ++gate) {
-        inputs[row][gate] = cast<Sum>(next[row][gate]);
+        inputs[row][gate] = cast<Sum>(mine.next[row][gate]);
       }
     }
     if (step + 1 < s.steps) {
-      ask(step + 1);
+      mine.request(projected, step + 1);
     }
-    SL_UNROLL
-    for (int distance = Tune.lanes / 2; distance > 0; distance /= 2) {
-      SL_UNROLL
-      for (int row = 0; row < kRows; ++row) {
-        SL_UNROLL
-        for (int gate = 0; gate < kGates; ++gate) {
-          sums[row][gate] += laneAt(sums[row][gate], distance);
-        }
-      }
-    }
+    Thread::sumOverLanes(sums);
     if constexpr (kTogether) {
-      // who gets what is sent writes to held[turn] next: the other lanes have read it
+      // The receiver of what is sent writes to held[turn] next: the other lanes have read it.
       __syncwarp();
     }
     const int64_t at = (Tune.reversed != 0 ? s.steps - 1 - step : step) * s.yStride[0];
     SL_UNROLL
     for (int row = 0; row < kRows; ++row) {
-      T value;
-      if constexpr (kGates == kRnn) {
-        const Sum sum = sums[row][0] + inputs[row][0];
-        value = cast<T>(Tune.relu != 0 ? maximum(sum, Sum(0)) : tanh(sum));
-      } else if constexpr (kIsLstm) {
-        const Sum in = sigmoid(sums[row][0] + inputs[row][0]),
-                  forget = sigmoid(sums[row][1] + inputs[row][1]);
-        const Sum candidate = tanh(sums[row][2] + inputs[row][2]),
-                  out = sigmoid(sums[row][3] + inputs[row][3]);
-        state[row] = forget * state[row] + in * candidate;
-        value = cast<T>(out * tanh(state[row]));
-      } else {
-        const Sum reset = sigmoid(sums[row][0] + inputs[row][0]),
-                  update = sigmoid(sums[row][1] + inputs[row][1]);
-        const Sum candidate = tanh(inputs[row][2] + reset * (sums[row][2] + bias));
-        value = cast<T>(candidate + update * (state[row] - candidate));
-        state[row] = cast<Sum>(value);
-      }
-      if (isUnit && step + 1 < s.steps && lane < Tune.blocks) {
-        cluster::send<kTogether>(lane, &held[turn ^ 1][row][unit], cast<Sum>(value),
+      const T value = mine.advance(row, sums[row], inputs[row]);
+      if (mine.isUnit && step + 1 < s.steps && mine.lane < Tune.blocks) {
+        cluster::send<kTogether>(mine.lane, &held[turn ^ 1][row][mine.unit], cast<Sum>(value),
                                  &arrived[turn ^ 1]);
       }
-      if (isUnit && first + row < s.batch && lane == row % Tune.lanes) {
-        y[at + (first + row) * s.yStride[1] + unit * s.yStride[2]] = value;
-        if (step + 1 == s.steps) {
-          ends[0][(first + row) * s.endStride[0] + unit] = value;
-          if constexpr (kIsLstm) {
-            ends[1][(first + row) * s.endStride[1] + unit] = cast<T>(state[row]);
-          }
-        }
-      }
+      mine.write(row, value, step, at, y, ends);
     }
     if constexpr (!kTogether) {
       __syncthreads();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads that are asked for early and used late.
+// Loads that are issued early and used late.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_REQUEST_H
 #define STRAIGHTLINE_KERNELS_CUDA_REQUEST_H
 

@@ -5,16 +5,16 @@
 //   sl::row_reduction<RowReductionTune{...}>(shape, lambdas..., inputs..., rowOutputs...,
 //   elementOutputs...)
 //
-// `threads` threads share a row: up to 32 are neighbours in one warp and a block has several rows,
-// more are the whole block. The innermost loop is cut into runs of `vector` neighbours, which go
-// round the threads of the row. With each > 0 a thread reads its runs once (there are at most
-// `each` of them) and keeps them in registers; with each == 0 every stage reads them anew. The grid
-// has a block for every blockDim.x / threads rows. With splits > 1 a row is a cluster's: `threads`
-// threads of each of its blocks share it, and what the blocks have meets through their shared
-// memory.
+// `threads` threads share a row: up to 32 are neighbours in one warp and a block has several rows;
+// more are the whole block. The innermost loop is cut into runs of `vector` neighbours, which are
+// distributed cyclically over the threads of the row. With each > 0 a thread reads its runs once
+// (at most `each` of them) and keeps them in registers; with each == 0 every stage reads them
+// again. The grid has a block for every blockDim.x / threads rows. With splits > 1 a cluster
+// computes a row: `threads` threads of each of its blocks share it, and the blocks exchange their
+// partial results through shared memory.
 //
-// Every thread of a row has the results of all stages, to the last bit: partial results meet in a
-// butterfly, in the same order in every call.
+// Every thread of a row has equal results of all stages, bit by bit: partial results are combined
+// in a butterfly, in the same order in every call.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_ROW_REDUCTION_H
 #define STRAIGHTLINE_KERNELS_CUDA_ROW_REDUCTION_H
 
@@ -94,7 +94,7 @@ SL_INLINE void fromWord(T& value, uint64_t word) {
 }
 
 /// Merges what the blocks of a cluster have, each the same in all of its threads. Every thread of
-/// the cluster calls it. What a block offers is read by the others until they meet again.
+/// the cluster calls it. Other blocks read what a block offers until the next sync.
 template <int SPLITS, int STAGE, Combine C, class A>
 SL_INLINE void mergeBlocks(A& mine) {
   __shared__ uint64_t offered[2];
@@ -104,7 +104,7 @@ SL_INLINE void mergeBlocks(A& mine) {
       offered[1] = asWord(mine.where);
     }
   }
-  cluster::meet();
+  cluster::sync();
   const int from = int(threadIdx.x) % SPLITS;
   fromWord(mine.best, cluster::oneFrom<true>(from, offered));
   if constexpr (isArg(C)) {

@@ -3,15 +3,15 @@
 // word is.
 //
 // `threads` threads hold a row (or a part of one), `each` words in registers. Up to 32 are
-// neighbours in one warp and a block has several rows, more are the block.
-//   way 0   k times the least word of all lanes (a butterfly), which is then taken away: few
-//           experts of many rows
+// neighbours in one warp and a block has several rows; more are the whole block.
+//   way 0   k times the least word of all lanes (a butterfly), which is then removed: few experts
+//           of many rows
 //   way 1   bitonic sort: between registers, between lanes, and above a warp through shared memory
-//   way 2   digits of 11 bits from the top, counted in shared memory, narrow down which words can
-//           be among the k least, until `list` holds them; these are sorted
-//   way 3   all parts are sorted: a thread an element, whose rank is its place in its part and what
-//           binary search says of the others
-// Nothing depends on the order in which threads come, so a call gives the same bits again.
+//   way 2   digits of 11 bits from the top, counted in shared memory, select the words that can be
+//           among the k least, until `list` holds them; these are sorted
+//   way 3   all parts are sorted: a thread an element; its rank is its position in its part plus
+//           what binary search finds in each of the other parts
+// Nothing depends on the order in which threads run, so equal calls give equal bits.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_TOPK_H
 #define STRAIGHTLINE_KERNELS_CUDA_TOPK_H
 

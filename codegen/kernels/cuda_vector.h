@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Foundation of the kernel templates in CUDA C++: what vector.h is on a CPU. A thread works on
-// scalars, so a value is always a scalar T and sl::Wide<T, 1> is T; Mask and Packed are names that
-// overloads mention and nothing makes. Read by NVRTC with --std=c++20 and
+// Foundation of the kernel templates in CUDA C++, as vector.h is on a CPU. A thread works on
+// scalars, so a value is always a scalar T and sl::Wide<T, 1> is T; Mask and Packed are declared
+// for overloads that mention them and have no objects. Read by NVRTC with --std=c++20 and
 // --device-as-default-execution-space.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_VECTOR_H
 #define STRAIGHTLINE_KERNELS_CUDA_VECTOR_H

@@ -141,8 +141,40 @@ SL_INLINE void sumTwoRows(const PlaneTap<T>* taps, const T* rows, int64_t length
   }
 }
 
-/// For one input channel a group and images whose columns lie side by side. Known: the compiler
-/// knows the shape, and compiles one of the ways for it.
+/// Fills the taps of one output channel. `weight`: its first weight.
+template <class S, class T>
+SL_INLINE void fillTaps(const S& s, const PlaneRows& plane, const T* weight, PlaneTap<T>* taps) {
+  for (int64_t i = 0; i < s.kh; ++i) {
+    for (int64_t j = 0; j < s.kw; ++j) {
+      const int64_t column = j * s.dilationW;
+      taps[i * s.kw + j] = {
+          i * s.dilationH * plane.length + column % s.strideW * plane.phase + column / s.strideW,
+          weight[i * s.weightStride[3] + j * s.weightStride[4]]};
+    }
+  }
+}
+
+/// Finishes `many` vectors of one row of output channel k, from vector v on.
+template <int N, class S, class Epilogue, class T, class Ops>
+SL_INLINE void finishPlaneRow(const S& s, const Epilogue& epilogue, const T* results,
+                              const Ops& ops, const int64_t (&steps)[kMaxEpilogueOperands],
+                              int64_t image, int64_t row, int64_t k, int64_t v, int64_t many) {
+  RowOffsets at;
+  at.output = image * s.outStride[0] + row * s.outStride[1] + k * s.outStride[3];
+  SL_UNROLL
+  for (int q = 0; q < Ops::kInputs; ++q) {
+    at.operand[q] =
+        image * s.epilogueStride[q][0] + row * s.epilogueStride[q][1] + k * s.epilogueStride[q][3];
+  }
+  SL_NO_UNROLL
+  for (int64_t i = 0; i < many; ++i) {
+    const int64_t x = (v + i) * N;
+    finish<N>(epilogue, ops, load<N>(results + i * N), at, steps, x, 1, minOf(N, s.wo - x));
+  }
+}
+
+/// For one input channel a group and images with adjacent columns. Known: the compiler knows the
+/// shape, and compiles one of the alternatives for it.
 template <bool Known, class S, class Epilogue, class T, class Ops>
 SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogue, const T* in,
                                const T* weight, const Ops& ops, char* workspace) {
@@ -174,14 +206,7 @@ SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogu
     SL_NO_UNROLL
     for (int64_t k = channel * outputs; k < (channel + 1) * outputs; ++k) {
       const T* from = weight + channel * s.weightStride[0] + k % outputs * s.weightStride[1];
-      for (int64_t i = 0; i < s.kh; ++i) {
-        for (int64_t j = 0; j < s.kw; ++j) {
-          const int64_t column = j * s.dilationW;
-          taps[i * s.kw + j] = {i * s.dilationH * plane.length + column % s.strideW * plane.phase +
-                                    column / s.strideW,
-                                from[i * s.weightStride[3] + j * s.weightStride[4]]};
-        }
-      }
+      fillTaps(s, plane, from, taps);
       const bool isDense = s.strideH == 1 && s.strideW == 1 && s.dilationH == 1 && s.dilationW == 1;
       const int64_t side =
           isDense && s.kh == s.kw && (s.kh == 3 || (Known && (s.kh == 5 || s.kh == 7))) ? s.kh : 0;
@@ -211,20 +236,8 @@ SL_INLINE void depthwisePlanes(sl_team team, const S& s, const Epilogue& epilogu
           });
           SL_NO_UNROLL
           for (int64_t r = 0; r < (two ? 2 : 1); ++r) {
-            const int64_t row = first + y + r;
-            RowOffsets at;
-            at.output = image * s.outStride[0] + row * s.outStride[1] + k * s.outStride[3];
-            SL_UNROLL
-            for (int q = 0; q < Ops::kInputs; ++q) {
-              at.operand[q] = image * s.epilogueStride[q][0] + row * s.epilogueStride[q][1] +
-                              k * s.epilogueStride[q][3];
-            }
-            SL_NO_UNROLL
-            for (int64_t i = 0; i < many; ++i) {
-              const int64_t x = (v + i) * N;
-              finish<N>(epilogue, ops, load<N>(results + (r * kVectors + i) * N), at, steps, x, 1,
-                        minOf(N, s.wo - x));
-            }
+            finishPlaneRow<N>(s, epilogue, results + r * kVectors * N, ops, steps, image,
+                              first + y + r, k, v, many);
           }
         }
       }

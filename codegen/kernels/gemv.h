@@ -6,8 +6,8 @@
 // Cost: the weight is read once, at what memory gives to a few streams over the small pages of a
 // framework's memory: 21-31 GB/s on one thread from DRAM for eight rows at a time, 16-26 for four.
 // No packed copy, no prepare step. A packed copy (gemm) is one stream over large pages: 1.1 times
-// as fast from L3, 1.3 to 2 times from memory. So this is for weights that stay as they are: of
-// 16-bit floats (half the bytes), parameters that change, and where memory is short.
+// as fast from L3, 1.3 to 2 times from memory. So this family is for weights that are not packed:
+// 16-bit floats (half the bytes), parameters that change, and programs that must save memory.
 #ifndef STRAIGHTLINE_KERNELS_GEMV_H
 #define STRAIGHTLINE_KERNELS_GEMV_H
 

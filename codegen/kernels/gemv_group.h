@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Family `gemv_group`: up to kMaxParts results C_p[M,N_p] = epilogue_p(A * W_p^T) of few rows in
 // one launch, where all parts read the same A (queries, keys and values; or one product alone). A
-// part may have two weights, whose products meet in one expression (SwiGLU: silu(A * W_0^T) * (A *
-// W_1^T)). A itself may be an expression of rows in memory with sums or maxima over each row before
-// it (a norm). Nothing is copied or concatenated: each part has its own weights, sizes, epilogue
-// operands and result. For a CUDA device (cuda_gemv_group.h).
+// part may have two weights, whose products are combined by its epilogue (SwiGLU: silu(A * W_0^T) *
+// (A * W_1^T)). A may be an expression of rows in memory, preceded by sums or maxima over each row
+// (a norm). Nothing is copied or concatenated: each part has its own weights, sizes, epilogue
+// operands and result. For CUDA devices (cuda_gemv_group.h).
 //
 //   sl::gemv_group<GemvGroupTune{...}>(shape, lambdas..., rowInputs..., weights...,
 //   epilogueOperands..., outputs...)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strided families share: packs of operands, loads and stores of a few lanes, and loop nests
-// that are simplified (dims merged, reordered) before they run. A shape that is known when the
-// kernel is compiled comes as Fixed<shape>: the nest is a constant then, and only the way that it
-// takes is compiled.
+// Shared by the strided families: packs of operands, loads and stores of a few lanes, and loop
+// nests that are simplified (dims merged, reordered) before they run. A shape that is known when
+// the kernel is compiled is passed as Fixed<shape>: then the nest is a constant, and only the
+// branch that it takes is compiled.
 #ifndef STRAIGHTLINE_KERNELS_OPERANDS_H
 #define STRAIGHTLINE_KERNELS_OPERANDS_H
 

@@ -7,9 +7,9 @@
 // An output may be the same buffer as an input when their strides are equal. Rank 0 is one element;
 // an extent of 0 does nothing. Lanes beyond the end repeat a valid element, so f sees no invented
 // values. Each thread takes a part of the outer loops (of the only loop, when they all merge).
-// Element types are taken as they are: conversion is f's business. With Fixed<PointwiseShape{...}>
-// the ways that this shape does not take are not compiled. In CUDA C++ (cuda_pointwise.h) there is
-// no ctx and no team, and a thread of the grid takes `vector` neighbours.
+// f converts between element types itself. With Fixed<PointwiseShape{...}> branches that this shape
+// does not take are not compiled. In CUDA C++ (cuda_pointwise.h) there is no ctx and no team, and a
+// thread of the grid takes `vector` neighbours.
 #ifndef STRAIGHTLINE_KERNELS_POINTWISE_H
 #define STRAIGHTLINE_KERNELS_POINTWISE_H
 

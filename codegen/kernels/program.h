@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the text of a program uses beside kernels: failure, cancelling, events and memory of
-// run-time size. Every function here is called by all threads of the team with the same arguments,
-// unless it says otherwise.
+// What a program's text uses beside kernels: failures, cancelling, events, and memory whose size is
+// known at run time. Every function here is called by all threads of the team with the same
+// arguments, unless it says otherwise.
 #ifndef STRAIGHTLINE_KERNELS_PROGRAM_H
 #define STRAIGHTLINE_KERNELS_PROGRAM_H
 

@@ -20,7 +20,7 @@
 // argmin give int64 (position in the inner dims, first occurrence, NaN wins). An empty row gives
 // the identity (0, 1, -inf or the lowest integer, false, true; 0 for arg).
 //
-// Two ways, chosen by strides: lanes along the inner dims, or (inner dims not contiguous, outer
+// Two variants, chosen by strides: lanes along the inner dims, or (inner dims not contiguous, outer
 // ones are) lanes along rows. Sums are taken by lanes in blocks whose sums are added pairwise, so
 // the error grows with log(n) and the result depends on the vector width of the target only.
 //

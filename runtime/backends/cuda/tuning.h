@@ -183,7 +183,7 @@ inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int
     TileChoice c = bytes == 2 ? kOfWarps[i] : kOfThreads[i];
     const int64_t tiles =
         known(batch, 8) * ceilDivide(rows, c.rows) * ceilDivide(known(n, 1024), c.columns);
-    // Tensor cores finish a part before the blocks have met, so large tiles are not shared.
+    // Tensor cores finish a part before the blocks synchronize, so large tiles are not shared.
     const bool isShared = c.rows < 128 && (bytes != 2 || c.rows < 64);
     const int64_t most =
         isShared ? std::min(target.mostSplits,
@@ -207,7 +207,7 @@ inline TileChoice tileChoice(int64_t batch, int64_t m, int64_t n, int64_t k, int
 
 inline double tileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t bytes,
                                const Target& target) {
-  constexpr double kMeetUs = 1.0;
+  constexpr double kSyncUs = 1.0;
   const TileChoice c = tileChoice(batch, m, n, k, bytes, target);
   const double tiles = double(known(batch, 8) * ceilDivide(known(m, 64), c.rows) *
                               ceilDivide(known(n, 1024), c.columns));
@@ -217,7 +217,7 @@ inline double tileMicroseconds(int64_t batch, int64_t m, int64_t n, int64_t k, i
       bytes == 2 ? 0.01 + 0.003 * area : (0.02 + 0.03 * area) * (bytes == 8 ? 2 : 1);
   const double rounds = std::max(1.0, tiles * double(c.splits) / double(2 * target.processors));
   return kLaunchUs + rounds * stepUs * double(known(k, 1024)) / double(c.splits) +
-         (c.splits > 1 ? kMeetUs : 0);
+         (c.splits > 1 ? kSyncUs : 0);
 }
 
 /// Tunables of family attention (codegen/kernels/cuda_attention.h).

@@ -29,8 +29,8 @@
 #endif
 #define alignas(bytes) __attribute__((aligned(bytes)))  // may stand behind `static`
 
-inline void __syncthreads() { host_device::meetBlock(); }
-inline void __syncwarp() { host_device::meetWarp(true); }
+inline void __syncthreads() { host_device::syncBlock(); }
+inline void __syncwarp() { host_device::syncWarp(true); }
 
 namespace host_device {
 template <class T>
@@ -216,7 +216,7 @@ inline int rank() { return host_device::rank(); }
 inline void arrive() { host_device::arrive(true); }
 inline void arriveFirst() { host_device::arrive(false); }
 inline void wait() { host_device::wait(); }
-inline void meet() {
+inline void sync() {
   arrive();
   wait();
 }

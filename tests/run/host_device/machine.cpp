@@ -102,9 +102,9 @@ uint64_t nextRandom(uint64_t* state) {
   return *state * 0x2545F4914F6CDD1D;
 }
 
-/// Where `live` threads meet again and again. What is before it in one comes before what is behind
-/// it in all: the places are two, since who arrives next may be there before all have left.
-struct Meeting {
+/// A barrier of `live` threads, used again and again. It orders what a thread did before it before
+/// what any thread does after it. Two places: the next arrival may come before all have left.
+struct SyncPoint {
   int arrived = 0;
   unsigned round = 0;
   char places[2] = {};
@@ -173,8 +173,8 @@ struct Block {
   Processor* processor = nullptr;
   int number = 0, rank = 0;
   int launch = 0;
-  Meeting meeting;
-  std::vector<Meeting> warps;
+  SyncPoint all;
+  std::vector<SyncPoint> warps;
   std::vector<int> warpLive;
   int live = 0;
   uint64_t moves = 0;  // of anything: else all wait for ever
@@ -214,14 +214,14 @@ void handOver(bool dies = false) {
            schedulerStackBytes, dies);
 }
 
-void openIfFull(Meeting& where, int live) {
+void openIfFull(SyncPoint& where, int live) {
   if (where.arrived > 0 && where.arrived >= live) {
     where.arrived = 0;
     ++where.round;
     ++block->moves;
   }
 }
-void meet(Meeting& where, const int& live, bool orders) {
+void syncAt(SyncPoint& where, const int& live, bool orders) {
   const unsigned round = where.round;
   if (orders) {
     release(&where.places[round & 1]);
@@ -279,7 +279,7 @@ void entryOfFiber() {
   ++block->moves;
   --block->live;
   --block->warpLive[threadIdx.x / kWarp];
-  openIfFull(block->meeting, block->live);
+  openIfFull(block->all, block->live);
   openIfFull(block->warps[threadIdx.x / kWarp], block->warpLive[threadIdx.x / kWarp]);
   block->cluster->count(true);
   handOver(true);
@@ -456,19 +456,19 @@ void fail(const char* what) {
   _Exit(3);
 }
 
-void meetBlock() { meet(block->meeting, block->live, true); }
-void meetWarp(bool orders) {
-  meet(block->warps[threadIdx.x / kWarp], block->warpLive[threadIdx.x / kWarp], orders);
+void syncBlock() { syncAt(block->all, block->live, true); }
+void syncWarp(bool orders) {
+  syncAt(block->warps[threadIdx.x / kWarp], block->warpLive[threadIdx.x / kWarp], orders);
 }
 
 void show(const void* what, unsigned bytes) {
   copyBytes(&block->processor->shown[threadIdx.x * kShownBytes], what, bytes);
-  meetWarp(false);
+  syncWarp(false);
 }
 const void* shown(unsigned lane) {
   return &block->processor->shown[(threadIdx.x / kWarp * kWarp + lane) * kShownBytes];
 }
-void hide() { meetWarp(false); }
+void hide() { syncWarp(false); }
 
 void awaitPrevious() {
   if (isEarly) {

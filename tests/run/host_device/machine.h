@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDA device on the host, so that what emitted kernels compute can be tested without one: a
-// block's threads are fibers of one thread of the host and hand over, in an order made from a seed,
-// where they meet or wait; the blocks of a cluster are threads. Nothing here says anything about
-// time. Threads of kernels call these functions; machine.cpp is never instrumented.
+// A CUDA device on the host, so that results of emitted kernels can be tested without a device. The
+// threads of a block are fibers of one host thread; they switch at barriers and waits, in an order
+// made from a seed. The blocks of a cluster are threads. Nothing here says anything about time.
+// Kernels' threads call these functions; machine.cpp is never instrumented.
 //
 // Under ThreadSanitizer each thread of a kernel is a thread of its own to it
 // (`__tsan_create_fiber`) and only what CUDA says orders two accesses: barriers, what st.async
@@ -31,10 +31,10 @@ namespace host_device {
 /// Ends the process with these words.
 [[noreturn]] void fail(const char* what);
 
-/// All threads of the block that have not ended come here before one goes on.
-void meetBlock();
-/// The same for the 32 threads of a warp; `orders`: what one has written the others see.
-void meetWarp(bool orders);
+/// __syncthreads: returns when all threads of the block that have not ended have called it.
+void syncBlock();
+/// The same for the 32 threads of a warp; `orders`: also orders their writes and reads.
+void syncWarp(bool orders);
 
 /// Shows `bytes` (at most 16) to the warp. Behind it every lane reads what the others show, at
 /// shown(lane), and calls hide().

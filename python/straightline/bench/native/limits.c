@@ -34,7 +34,7 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static void meet(part* p) {
+static void syncThreads(part* p) {
   atomic_fetch_add(p->ready, 1);
   while (atomic_load(p->ready) < p->threads) {
   }
@@ -61,7 +61,7 @@ static void* multiplyAdd(void* argument) {
     sums[i] = term;
   }
   __asm__ volatile("" : "+x"(factor), "+x"(term));
-  meet(p);
+  syncThreads(p);
   const double start = now();
   for (long pass = 0; pass < p->passes; ++pass) {
 #pragma GCC unroll 12
@@ -77,7 +77,7 @@ static void* multiplyAdd(void* argument) {
 static void* readAll(void* argument) {
   part* p = argument;
   vector sums[8] = {{0}};
-  meet(p);
+  syncThreads(p);
   const double start = now();
   for (long pass = 0; pass < p->passes; ++pass) {
     const vector* at = p->data;

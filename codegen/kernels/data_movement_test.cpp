@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Families fill, zero_border, iota, scan, gather_rows, scatter_rows, gather_elements and transpose,
-// on teams of one to three threads.
+// Families fill, zero_border, iota, scan, gather_rows, scatter_rows, gather_elements, gather_nd,
+// scatter_nd and transpose, on teams of one to three threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,9 +11,11 @@
 
 #include "straightline/kernels/fill.h"
 #include "straightline/kernels/gather_elements.h"
+#include "straightline/kernels/gather_nd.h"
 #include "straightline/kernels/gather_rows.h"
 #include "straightline/kernels/iota.h"
 #include "straightline/kernels/scan.h"
+#include "straightline/kernels/scatter_nd.h"
 #include "straightline/kernels/scatter_rows.h"
 #include "straightline/kernels/transpose.h"
 #include "straightline/kernels/zero_border.h"
@@ -358,6 +360,235 @@ TEST(GatherElements, Runs) {
       checkGatherRuns<float, int32_t>(2, count, 33, alongLast, false, INT32_MAX);
     }
   }
+}
+
+/// out[n, m, k] = in[a[n, 1], b[1, m], k] of in [rows, columns, k], or (`transposed`) in
+/// [k, rows, columns], whose k is not contiguous; `bad` stands in the middle of b.
+template <class E, class I>
+void checkGatherNd(int64_t n, int64_t m, int64_t k, bool transposed, int64_t bad) {
+  constexpr int64_t kRows = 7, kColumns = 11;
+  std::mt19937_64 random(freshSeed());
+  std::vector<E> in(size_t(kRows * kColumns * k));
+  for (E& v : in) {
+    v = E(random() % 100);
+  }
+  std::vector<I> a, b;  // from the end, too
+  for (int64_t i = 0; i < n; ++i) {
+    a.push_back(I(int64_t(random() % (2 * kRows)) - kRows));
+  }
+  for (int64_t i = 0; i < m; ++i) {
+    b.push_back(I(int64_t(random() % (2 * kColumns)) - kColumns));
+  }
+  if (bad != 0) {
+    b[size_t(m / 2)] = I(bad);
+  }
+  const sl::GatherNdShape shape{
+      .extent = {n, m, k},
+      .stride = {{0, 0, transposed ? kRows * kColumns : 1}, {1, 0, 0}, {0, 1, 0}, {m * k, k, 1}},
+      .dimExtent = {kRows, kColumns},
+      .dimStride = {transposed ? kColumns : kColumns * k, transposed ? 1 : k}};
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<E> out(size_t(n * m * k), E(111));
+    sl_ctx failure;
+    const int32_t status = runTeam(
+        threads,
+        [&](sl_ctx* ctx, sl_team team) {
+          sl::gather_nd<sl::GatherNdTune{.rank = 3, .indices = 2}>(
+              ctx, team, shape, static_cast<const E*>(in.data()), static_cast<const I*>(a.data()),
+              static_cast<const I*>(b.data()), out.data());
+        },
+        &failure);
+    EXPECT_EQ(status, bad != 0 ? SL_INDEX_ERROR : SL_OK);
+    if (bad != 0) {
+      EXPECT_EQ(failure.detail[0], bad);
+      EXPECT_EQ(failure.detail[1], -kColumns);
+      EXPECT_EQ(failure.detail[2], kColumns - 1);
+    }
+    for (int64_t i = 0; i < n * m * k; ++i) {
+      int64_t row = a[size_t(i / (m * k))], column = b[size_t(i / k % m)];
+      if (bad != 0 && column == bad) {
+        continue;
+      }
+      row += row < 0 ? kRows : 0;
+      column += column < 0 ? kColumns : 0;
+      const int64_t place = row * kColumns + column;
+      ASSERT_EQ(out[size_t(i)],
+                in[size_t(transposed ? i % k * kRows * kColumns + place : place * k + i % k)])
+          << i << " of " << n << "x" << m << "x" << k;
+    }
+  }
+}
+TEST(GatherNd, IndicesAreBroadcastAndCountFromTheEnd) {
+  for (bool transposed : {false, true}) {
+    checkGatherNd<float, int64_t>(3, 50, 1, transposed, 0);
+    checkGatherNd<float, int32_t>(9, 5, 133, transposed, 0);
+    checkGatherNd<uint8_t, int64_t>(1, 3000, 1, transposed, 0);
+    checkGatherNd<double, int32_t>(40, 1, 17, transposed, 0);
+    for (int64_t bad : {int64_t(-12), int64_t(11), INT64_MIN, INT64_MAX}) {
+      checkGatherNd<float, int64_t>(3, 50, 1, transposed, bad);
+      checkGatherNd<int64_t, int64_t>(3, 5, 20, transposed, bad);
+    }
+  }
+}
+TEST(GatherNd, NothingToReadIsZero) {
+  const float in = 3;
+  const int64_t places[] = {0, 1};
+  float out[] = {9, 9};
+  const sl::GatherNdShape shape{
+      .extent = {2}, .stride = {{0}, {1}, {1}}, .dimExtent = {0}, .dimStride = {1}};
+  EXPECT_EQ(runTeam(1,
+                    [&](sl_ctx* ctx, sl_team team) {
+                      sl::gather_nd<sl::GatherNdTune{.rank = 1, .indices = 1}>(ctx, team, shape,
+                                                                               &in, places, out);
+                    }),
+            SL_INDEX_ERROR);
+  EXPECT_EQ(out[0], 0);
+  EXPECT_EQ(out[1], 0);
+}
+
+/// What family scatter_nd does with an element that is there.
+template <int Combine, class E>
+E combine(E old, E from) {
+  return Combine == 0   ? from
+         : Combine == 1 ? E(old + from)
+         : Combine == 2 ? E(old * from)
+         : Combine == 3 ? std::min(old, from)
+                        : std::max(old, from);
+}
+
+/// index [n, m, k] into out [n, extent, k] along the dim in the middle, or [m, n] into [extent, n]
+/// along the first (`first`); src has two columns more than index.
+template <int Combine, class I, class E>
+void checkScatterAlong(int64_t n, int64_t m, int64_t k, int64_t extent, bool first, int64_t bad) {
+  std::mt19937_64 random(freshSeed());
+  if (first) {
+    k = n;
+    n = 1;
+  }
+  const int64_t wide = k + 2;
+  std::vector<E> src(size_t(n * m * wide)), before(size_t(n * extent * k));
+  for (std::vector<E>* values : {&src, &before}) {
+    for (E& v : *values) {
+      v = E(random() % 5);
+    }
+  }
+  std::vector<I> index(size_t(n * m * k));
+  for (I& i : index) {
+    i = I(random() % uint64_t(extent));
+  }
+  if (bad != 0) {
+    index[index.size() / 2] = I(bad);
+  }
+  std::vector<E> want = before;
+  for (int64_t i = 0; i < n * m * k; ++i) {
+    const int64_t place = index[size_t(i)];
+    if (place >= 0 && place < extent) {
+      E& to = want[size_t((i / (m * k) * extent + place) * k + i % k)];
+      to = combine<Combine>(to, src[size_t(i / k * wide + i % k)]);
+    }
+  }
+  const sl::ScatterNdShape shape{.extent = {n, k, m},
+                                 .stride = {{m * k, 1, k}, {m * wide, 1, wide}, {extent * k, 1, 0}},
+                                 .dimExtent = {extent},
+                                 .dimStride = {k}};
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<E> out = before;
+    sl_ctx failure;
+    const int32_t status = runTeam(
+        threads,
+        [&](sl_ctx* ctx, sl_team team) {
+          sl::scatter_nd<sl::ScatterNdTune{
+              .rank = 3, .beside = 2, .indices = 1, .combine = Combine}>(
+              ctx, team, shape, static_cast<const I*>(index.data()),
+              static_cast<const E*>(src.data()), out.data());
+        },
+        &failure);
+    EXPECT_EQ(status, bad != 0 ? SL_INDEX_ERROR : SL_OK);
+    if (bad != 0) {
+      EXPECT_EQ(failure.detail[0], bad);
+      EXPECT_EQ(failure.detail[1], 0);
+      EXPECT_EQ(failure.detail[2], extent - 1);
+    }
+    ASSERT_EQ(out, want);
+  }
+}
+TEST(ScatterNd, WritesAndCombinesAlongADim) {
+  checkScatterAlong<0, int64_t, float>(3, 7, 5, 9, false, 0);
+  checkScatterAlong<1, int64_t, float>(1000, 40, 1, 9, true, 0);
+  checkScatterAlong<1, int32_t, double>(2, 33, 600, 4, false, 0);
+  checkScatterAlong<2, int64_t, int64_t>(3, 7, 5, 3, false, 0);
+  checkScatterAlong<1, int64_t, uint8_t>(3, 700, 5, 3, false, 0);
+  checkScatterAlong<3, int32_t, int32_t>(300, 7, 1, 3, true, 0);
+  checkScatterAlong<4, int64_t, float>(1, 900, 1, 3, false, 0);
+  checkScatterAlong<0, int64_t, float>(3, 0, 5, 9, false, 0);
+  checkScatterAlong<0, int64_t, float>(0, 5, 1, 9, true, 0);
+  checkScatterAlong<1, int64_t, float>(3, 7, 5, 9, false, -1);
+  checkScatterAlong<0, int32_t, float>(300, 7, 1, 3, true, 3);
+}
+
+/// src [n, m, k] to out[a[n], b[m], k] of out [rows, columns, k].
+template <int Combine, class I, class E>
+void checkScatterAt(int64_t n, int64_t m, int64_t k, int64_t bad) {
+  constexpr int64_t kRows = 3, kColumns = 5;
+  std::mt19937_64 random(freshSeed());
+  std::vector<E> src(size_t(n * m * k)), before(size_t(kRows * kColumns * k));
+  for (std::vector<E>* values : {&src, &before}) {
+    for (E& v : *values) {
+      v = E(random() % 5);
+    }
+  }
+  std::vector<I> a, b;  // from the end, too
+  for (int64_t i = 0; i < n; ++i) {
+    a.push_back(I(int64_t(random() % (2 * kRows)) - kRows));
+  }
+  for (int64_t i = 0; i < m; ++i) {
+    b.push_back(I(int64_t(random() % (2 * kColumns)) - kColumns));
+  }
+  if (bad != 0) {
+    a[size_t(n / 2)] = I(bad);
+  }
+  std::vector<E> want = before;
+  for (int64_t i = 0; i < n * m * k; ++i) {
+    int64_t row = a[size_t(i / (m * k))], column = b[size_t(i / k % m)];
+    row += row < 0 ? kRows : 0;
+    column += column < 0 ? kColumns : 0;
+    if (row >= 0 && row < kRows) {
+      E& to = want[size_t((row * kColumns + column) * k + i % k)];
+      to = combine<Combine>(to, src[size_t(i)]);
+    }
+  }
+  const sl::ScatterNdShape shape{.extent = {k, n, m},
+                                 .stride = {{0, 1, 0}, {0, 0, 1}, {1, m * k, k}, {1, 0, 0}},
+                                 .dimExtent = {kRows, kColumns},
+                                 .dimStride = {kColumns * k, k}};
+  for (int threads = 1; threads <= 3; ++threads) {
+    std::vector<E> out = before;
+    sl_ctx failure;
+    const int32_t status = runTeam(
+        threads,
+        [&](sl_ctx* ctx, sl_team team) {
+          sl::scatter_nd<sl::ScatterNdTune{
+              .rank = 3, .beside = 1, .indices = 2, .wrap = 1, .combine = Combine}>(
+              ctx, team, shape, static_cast<const I*>(a.data()), static_cast<const I*>(b.data()),
+              static_cast<const E*>(src.data()), out.data());
+        },
+        &failure);
+    EXPECT_EQ(status, bad != 0 ? SL_INDEX_ERROR : SL_OK);
+    if (bad != 0) {
+      EXPECT_EQ(failure.detail[0], bad);
+      EXPECT_EQ(failure.detail[1], -kRows);
+      EXPECT_EQ(failure.detail[2], kRows - 1);
+    }
+    ASSERT_EQ(out, want);
+  }
+}
+TEST(ScatterNd, WritesAndCombinesAtSeveralIndices) {
+  checkScatterAt<0, int64_t, float>(4, 9, 1, 0);
+  checkScatterAt<1, int32_t, float>(40, 9, 3, 0);
+  checkScatterAt<1, int64_t, uint8_t>(2, 2, 3000, 0);
+  checkScatterAt<0, int64_t, double>(3, 4, 700, -4);
+  checkScatterAt<1, int64_t, int64_t>(30, 4, 1, 3);
+  checkScatterAt<0, int32_t, float>(0, 4, 7, 0);
 }
 
 TEST(Team, BarrierOrdersWrites) {

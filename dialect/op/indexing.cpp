@@ -97,4 +97,123 @@ llvm::LogicalResult verifyIndexWrite(Op op) {
 llvm::LogicalResult IndexCopyOp::verify() { return verifyIndexWrite(*this); }
 llvm::LogicalResult IndexAddOp::verify() { return verifyIndexWrite(*this); }
 
+int64_t firstIndexDim(llvm::ArrayRef<int64_t> dims) {
+  return dims.back() - dims.front() + 1 == static_cast<int64_t>(dims.size()) ? dims.front() : 0;
+}
+
+namespace {
+
+/// What op.index reads and op.index_put writes; both number their constraints alike.
+struct Indexed {
+  mlir::Operation* op;
+  mlir::Value x;
+  mlir::OperandRange indices;
+  llvm::ArrayRef<int64_t> dims;
+};
+
+llvm::LogicalResult verifyIndices(const Indexed& indexed, ExtentSpace& space) {
+  const std::string name = indexed.op->getName().stripDialect().str();
+  const auto rank = static_cast<int64_t>(space.of(indexed.x).size());
+  if (indexed.dims.empty() || indexed.dims.size() != indexed.indices.size()) {
+    return opError(indexed.op) << indexed.indices.size() << " index tensors for "
+                               << indexed.dims.size()
+                               << " dims but one each is needed, of one dim at least (" << name
+                               << "_c1)";
+  }
+  for (int64_t dim : indexed.dims) {
+    if (failed(verifyDim(indexed.op, dim, rank, name + "_c1"))) {
+      return failure();
+    }
+  }
+  if (!llvm::is_sorted(indexed.dims, std::less_equal<>())) {
+    return opError(indexed.op) << "dims must be ascending (" << name << "_c1)";
+  }
+  for (mlir::Value index : indexed.indices) {
+    if (index.getType() != indexed.indices.front().getType()) {
+      return opError(indexed.op) << "an index tensor has type " << index.getType()
+                                 << " but the first has " << indexed.indices.front().getType()
+                                 << " (" << name << "_c2)";
+    }
+  }
+  return success();
+}
+
+/// The extents of what is read or written.
+Extents extentsRead(const Indexed& indexed, ExtentSpace& space) {
+  Extents extents;
+  for (auto [dim, extent] : llvm::enumerate(space.of(indexed.x))) {
+    if (!llvm::is_contained(indexed.dims, static_cast<int64_t>(dim))) {
+      extents.push_back(extent);
+    }
+  }
+  const Extents index = space.of(indexed.indices.front());
+  extents.insert(extents.begin() + firstIndexDim(indexed.dims), index.begin(), index.end());
+  return extents;
+}
+
+}  // namespace
+
+llvm::LogicalResult IndexOp::verify() {
+  ExtentSpace space;
+  const Indexed indexed{*this, getX(), getIndices(), getDims()};
+  if (failed(verifyIndices(indexed, space)) ||
+      failed(verifyElements(*this, getResult(), "the result", getX().getType().getElementType(),
+                            "index_c3"))) {
+    return failure();
+  }
+  return verifyExtents(*this, space, "the result", space.of(getResult()),
+                       extentsRead(indexed, space), "index_c3");
+}
+
+llvm::LogicalResult IndexPutOp::verify() {
+  ExtentSpace space;
+  const Indexed indexed{*this, getX(), getIndices(), getDims()};
+  const mlir::Type element = getX().getType().getElementType();
+  if (failed(verifyIndices(indexed, space)) ||
+      failed(verifyElements(*this, getValues(), "values", element, "index_put_c4")) ||
+      failed(verifyElements(*this, getResult(), "the result", element, "index_put_c4")) ||
+      failed(verifyExtents(*this, space, "values", space.of(getValues()),
+                           extentsRead(indexed, space), "index_put_c3"))) {
+    return failure();
+  }
+  return verifyExtents(*this, space, "the result", space.of(getResult()), space.of(getX()),
+                       "index_put_c4");
+}
+
+llvm::LogicalResult ScatterOp::verify() {
+  ExtentSpace space;
+  const Extents x = space.of(getX()), index = space.of(getIndex()), src = space.of(getSrc());
+  const mlir::Type element = getX().getType().getElementType();
+  const auto dim = static_cast<int64_t>(getDim());
+  for (auto [what, other] : {std::pair("index", &index), {"src", &src}}) {
+    if (x.size() != other->size()) {
+      return opError(*this) << "x has rank " << x.size() << " but " << what << " has rank "
+                            << other->size() << " (scatter_c1)";
+    }
+  }
+  if (failed(verifyDim(*this, dim, x.size(), "scatter_c1"))) {
+    return failure();
+  }
+  for (auto [what, other] : {std::pair("src", &src), {"x", &x}}) {
+    for (size_t place = 0; place < index.size(); ++place) {
+      const std::optional<int64_t> read = symbolic::constantValue(index[place]);
+      const std::optional<int64_t> whole = symbolic::constantValue((*other)[place]);
+      const bool isFree = other == &x && static_cast<int64_t>(place) == dim;
+      if (!isFree && whole && read && *read > *whole) {
+        return opError(*this) << "index has " << *read << " in dim " << place << " but " << what
+                              << " has " << *whole << " (scatter_c2)";
+      }
+    }
+  }
+  if (!llvm::is_contained({"none", "sum", "prod", "amin", "amax"}, getReduce())) {
+    return opError(*this) << "reduce is \"" << getReduce()
+                          << "\" but none, sum, prod, amin or amax is needed (scatter_c5)";
+  }
+  if (failed(verifyElements(*this, getSrc(), "src", element, "scatter_c3")) ||
+      failed(verifyElements(*this, getResult(), "the result", element, "scatter_c3"))) {
+    return failure();
+  }
+  return verifyExtents(*this, space, "the result", space.of(getResult()), x, "scatter_c4");
+}
+
 }  // namespace straightline::op

@@ -84,6 +84,10 @@ llvm::StringRef mnemonicOf(mlir::Operation* operation);
 /// The scalar type by which `buildScalar` sees elements of a tensor (unsigned becomes signless).
 mlir::Type scalarType(mlir::Type elementType);
 
+/// Where the dims of index tensors stand in what `index` reads and `index_put` writes: those of
+/// `dims` if these follow each other, else the first.
+int64_t firstIndexDim(llvm::ArrayRef<int64_t> dims);
+
 /// (elementwise_c1): operands and result have equal extents.
 llvm::LogicalResult verifyElementwise(mlir::Operation* operation);
 

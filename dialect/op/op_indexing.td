@@ -50,5 +50,51 @@ class Op_IndexWriteOp<string mnemonic, string what> : Op_IndexingOp<mnemonic, wh
 }
 def Op_IndexCopyOp : Op_IndexWriteOp<"index_copy", "x with entries of a dim replaced by those of src">;
 def Op_IndexAddOp : Op_IndexWriteOp<"index_add", "x with those of src added to entries of a dim">;
+def Op_IndexOp : Op_IndexingOp<"index", "elements of x at the places that several index tensors have"> {
+  let description = [{
+    One index tensor for each of `dims`; a negative index counts from the end. The dims of the index tensors stand in the result where those of `dims`
+    stood if these follow each other, else first; then come the other dims of x.
+
+    - (index_c1) `dims` are dims of x, ascending, one for each index tensor, of which there is one at least
+    - (index_c2) the index tensors have one type
+    - (index_c3) the result has the extents of x with those of the index tensors in place of `dims`, and x's element type
+  }];
+  let arguments = (ins Op_Tensor:$x, Variadic<Op_IndexTensor>:$indices, DenseI64ArrayAttr:$dims);
+  let extraClassDeclaration = [{
+    /// The dim of the result where those of the index tensors begin.
+    int64_t getFirstIndexDim() { return firstIndexDim(getDims()); }
+  }];
+}
+def Op_IndexPutOp : Op_IndexingOp<"index_put", "x with `values` at the places that several index tensors have"> {
+  let description = [{
+    What `op.index` would read is replaced by values, or with `accumulate` is added to (bools: or). Where places are equal the last one of `values` stays,
+    on a device some one.
+
+    - (index_put_c1) `dims` are dims of x, ascending, one for each index tensor, of which there is one at least
+    - (index_put_c2) the index tensors have one type
+    - (index_put_c3) values has the extents that op.index would give
+    - (index_put_c4) values and the result have x's element type, the result has x's extents
+  }];
+  let arguments = (ins Op_Tensor:$x, Variadic<Op_IndexTensor>:$indices, Op_Tensor:$values, DenseI64ArrayAttr:$dims,
+                       DefaultValuedAttr<BoolAttr, "false">:$accumulate);
+  let extraClassDeclaration = [{
+    /// The dim of `values` where those of the index tensors begin.
+    int64_t getFirstIndexDim() { return firstIndexDim(getDims()); }
+  }];
+}
+def Op_ScatterOp : Op_IndexingOp<"scatter", "x with elements of src at the places in index along `dim`"> {
+  let description = [{
+    result[index[i][j]][j] = src[i][j] for dim 0, in the order of i, where two places may be equal (on a device in any order). With a `reduce` the
+    element is combined with what is there.
+
+    - (scatter_c1) x, index and src have equal ranks and `dim` is a dim of x
+    - (scatter_c2) no static extent of index exceeds src's, nor x's but along `dim`
+    - (scatter_c3) src and the result have x's element type
+    - (scatter_c4) the result has x's extents
+    - (scatter_c5) `reduce` is "none", "sum", "prod", "amin" or "amax"
+  }];
+  let arguments = (ins Op_Tensor:$x, Op_IndexTensor:$index, Op_Tensor:$src, I64Attr:$dim,
+                       DefaultValuedAttr<StrAttr, "\"none\"">:$reduce);
+}
 
 #endif  // STRAIGHTLINE_OP_INDEXING_TD

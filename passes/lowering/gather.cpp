@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that read through indices: whole rows (embedding, index_select) and elements (gather); and
-// running sums along a dim.
+// Ops that read through indices: whole rows (embedding, index_select) and elements (gather, index);
+// and running sums along a dim.
 #include "llvm/ADT/STLExtras.h"
 #include "passes/lowering/context.h"
+#include "passes/lowering/indexed_loops.h"
 #include "passes/lowering/loops.h"
 
 namespace straightline::lowering {
@@ -119,6 +120,41 @@ LogicalResult lowerGather(op::GatherOp gather, LoweringContext& context) {
   return success();
 }
 
+LogicalResult lowerIndex(op::IndexOp index, LoweringContext& context) {
+  Value from = context.bufferOf(index.getX());
+  llvm::SmallVector<Value> indices;
+  for (Value operand : index.getIndices()) {
+    indices.push_back(context.bufferOf(operand));
+  }
+  Value to = context.destination(index.getResult());
+  const Exprs extents = context.extentsOf(index.getResult());
+  const IndexedLoops loops = indexedLoops(
+      {from, indices, index.getDims(), index.getFirstIndexDim()}, extents.size(), context);
+  llvm::SmallVector<mlir::Attribute> strides = {context.numbers(loops.beside)};
+  for (const Exprs& of : loops.indices) {
+    strides.push_back(context.numbers(of));
+  }
+  strides.push_back(context.numbers(context.stridesOf(typeOf(to))));
+  KernelSpec spec;
+  spec.op = "index";
+  spec.name = spec.op + sizeName(extents);
+  spec.family = "gather_nd";
+  spec.canFail = true;
+  spec.why = "emitted.gather_nd: any strides; every index is checked";
+  spec.tune = {context.named("rank", context.number(static_cast<int64_t>(extents.size()))),
+               context.named("indices", context.number(static_cast<int64_t>(indices.size())))};
+  spec.shape = {context.named("extent", context.numbers(extents)),
+                context.named("stride", context.builder().getArrayAttr(strides)),
+                context.named("dimExtent", context.numbers(loops.dimExtents)),
+                context.named("dimStride", context.numbers(loops.dimStrides))};
+  spec.inputs = {from};
+  spec.inputs.append(indices);
+  spec.outputs = {to};
+  spec.costUs = static_cast<double>(context.upperBound(context.product(extents))) * 0.001;
+  context.launch(index.getLoc(), spec);
+  return success();
+}
+
 LogicalResult lowerCumsum(op::CumsumOp scan, LoweringContext& context) {
   const int64_t dim = scan.getDim();
   Value from = context.bufferOf(scan.getX());
@@ -151,6 +187,7 @@ void registerGatherRules(RuleSet& rules) {
   rules.add(lowerEmbedding);
   rules.add(lowerIndexSelect);
   rules.add(lowerGather);
+  rules.add(lowerIndex);
   rules.add(lowerCumsum);
 }
 

@@ -3,6 +3,7 @@
 // there already), and the part is written over it.
 #include "llvm/ADT/STLExtras.h"
 #include "passes/lowering/context.h"
+#include "passes/lowering/indexed_loops.h"
 #include "passes/lowering/loops.h"
 
 namespace straightline::lowering {
@@ -92,6 +93,114 @@ LogicalResult lowerRows(Op op, LoweringContext& context) {
   return success();
 }
 
+/// A launch of family scatter_nd: its loops in the order of the dims of what is written.
+struct ElementWrites {
+  llvm::SmallVector<Value> indices;
+  Value src, to;
+  Exprs extents;
+  llvm::SmallVector<Exprs> indexStrides;
+  Exprs srcStrides, toStrides;
+  llvm::SmallVector<bool> isIndexDim;  ///< the loops along which the indices, not `to`, say where
+  Exprs dimExtents, dimStrides;
+  bool wrap = false;
+  int64_t combine = 0;  ///< as the family numbers it
+};
+
+void launchElementWrites(Operation* op, llvm::StringRef name, const ElementWrites& writes,
+                         LoweringContext& context) {
+  llvm::SmallVector<size_t> order;  // the family wants the loops of the indices last
+  for (bool isIndexDim : {false, true}) {
+    for (size_t loop = 0; loop < writes.extents.size(); ++loop) {
+      if (writes.isIndexDim[loop] == isIndexDim) {
+        order.push_back(loop);
+      }
+    }
+  }
+  const auto ordered = [&](const Exprs& of) {
+    return context.numbers(
+        llvm::map_to_vector<8>(order, [&](size_t loop) -> AffineExpr { return of[loop]; }));
+  };
+  llvm::SmallVector<mlir::Attribute> strides = llvm::map_to_vector(
+      writes.indexStrides, [&](const Exprs& of) -> mlir::Attribute { return ordered(of); });
+  strides.push_back(ordered(writes.srcStrides));
+  strides.push_back(ordered(writes.toStrides));
+  KernelSpec spec;
+  spec.op = name.str();
+  spec.name = spec.op + sizeName(writes.extents);
+  spec.family = "scatter_nd";
+  spec.canFail = true;
+  spec.updates = true;
+  spec.why = "emitted.scatter_nd: any strides; every index is checked";
+  auto tune = [&](llvm::StringRef key, int64_t value) {
+    spec.tune.push_back(context.named(key, context.number(value)));
+  };
+  tune("rank", static_cast<int64_t>(order.size()));
+  tune("beside", llvm::count(writes.isIndexDim, false));
+  tune("indices", static_cast<int64_t>(writes.indices.size()));
+  tune("wrap", writes.wrap ? 1 : 0);
+  tune("combine", writes.combine);
+  spec.shape = {context.named("extent", ordered(writes.extents)),
+                context.named("stride", context.builder().getArrayAttr(strides)),
+                context.named("dimExtent", context.numbers(writes.dimExtents)),
+                context.named("dimStride", context.numbers(writes.dimStrides))};
+  spec.inputs = writes.indices;
+  spec.inputs.push_back(writes.src);
+  spec.outputs = {writes.to};
+  spec.costUs = static_cast<double>(context.upperBound(context.product(writes.extents))) * 0.001;
+  context.launch(op->getLoc(), spec);
+}
+
+LogicalResult lowerIndexPut(op::IndexPutOp put, LoweringContext& context) {
+  Value from = context.bufferOf(put.getX());
+  ElementWrites writes;
+  for (Value index : put.getIndices()) {
+    writes.indices.push_back(context.bufferOf(index));
+  }
+  writes.src = context.bufferOf(put.getValues());
+  writes.to = context.destination(put.getResult());
+  bringTo(put, from, writes.to, context);
+  writes.extents = context.extentsOf(put.getValues());
+  IndexedLoops loops =
+      indexedLoops({writes.to, writes.indices, put.getDims(), put.getFirstIndexDim()},
+                   writes.extents.size(), context);
+  writes.indexStrides = std::move(loops.indices);
+  writes.srcStrides = context.stridesOf(typeOf(writes.src));
+  writes.toStrides = std::move(loops.beside);
+  writes.isIndexDim = std::move(loops.isIndexDim);
+  writes.dimExtents = std::move(loops.dimExtents);
+  writes.dimStrides = std::move(loops.dimStrides);
+  writes.wrap = true;
+  writes.combine = put.getAccumulate() ? 1 : 0;
+  launchElementWrites(put, put.getAccumulate() ? "index_put_add" : "index_put", writes, context);
+  return success();
+}
+
+LogicalResult lowerScatter(op::ScatterOp scatter, LoweringContext& context) {
+  constexpr llvm::StringLiteral kReductions[] = {"none", "sum", "prod", "amin", "amax"};
+  const auto dim = static_cast<int64_t>(scatter.getDim());
+  Value from = context.bufferOf(scatter.getX());
+  ElementWrites writes;
+  writes.indices = {context.bufferOf(scatter.getIndex())};
+  writes.src = context.bufferOf(scatter.getSrc());
+  writes.to = context.destination(scatter.getResult());
+  bringTo(scatter, from, writes.to, context);
+  writes.extents = context.extentsOf(scatter.getIndex());
+  writes.indexStrides = {context.stridesOf(typeOf(writes.indices.front()))};
+  writes.srcStrides = context.stridesOf(typeOf(writes.src));
+  writes.toStrides = context.stridesOf(typeOf(writes.to));
+  writes.isIndexDim.assign(writes.extents.size(), false);
+  writes.isIndexDim[dim] = true;
+  writes.dimExtents = {context.extentsOf(scatter.getX())[dim]};
+  writes.dimStrides = {writes.toStrides[dim]};
+  writes.toStrides[dim] = context.constant(0);
+  writes.combine =
+      std::distance(std::begin(kReductions), llvm::find(kReductions, scatter.getReduce()));
+  const bool replaces = writes.combine == 0;
+  launchElementWrites(scatter, replaces ? "scatter" : "scatter_" + scatter.getReduce().str(),
+                      writes, context);
+  return success();
+}
+
 LogicalResult lowerSliceScatter(op::SliceScatterOp scatter, LoweringContext& context) {
   Value from = context.bufferOf(scatter.getX());
   Value src = context.bufferOf(scatter.getSrc());
@@ -129,6 +238,8 @@ LogicalResult lowerDynamicUpdateSlice(op::DynamicUpdateSliceOp update, LoweringC
 void registerScatterRules(RuleSet& rules) {
   rules.add(lowerRows<op::IndexCopyOp>).updatesFirstOperand = true;
   rules.add(lowerRows<op::IndexAddOp>).updatesFirstOperand = true;
+  rules.add(lowerIndexPut).updatesFirstOperand = true;
+  rules.add(lowerScatter).updatesFirstOperand = true;
   rules.add(lowerSliceScatter).updatesFirstOperand = true;
   rules.add(lowerDynamicUpdateSlice).updatesFirstOperand = true;
 }

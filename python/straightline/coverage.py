@@ -138,6 +138,14 @@ _OTHERS: dict[str, tuple[str, ...]] = {
         name: ("%a, %b, %c {dim = 1 : i64} : (tensor<4x9xT>, tensor<2xi64>, tensor<4x2xT>) -> tensor<4x9xT>",)
         for name in ("index_copy", "index_add")
     },
+    "index": ("%a, %b, %c {dims = array<i64: 0, 1>} : (tensor<4x9xT>, tensor<5xi64>, tensor<5xi64>) -> tensor<5xT>",),
+    "index_put": (
+        "%a, %b, %c, %d {accumulate = true, dims = array<i64: 0, 1>} : "
+        "(tensor<4x9xT>, tensor<5xi64>, tensor<5xi64>, tensor<5xT>) -> tensor<4x9xT>",
+    ),
+    "scatter": (
+        '%a, %b, %c {dim = 1 : i64, reduce = "sum"} : (tensor<4x9xT>, tensor<2x3xi64>, tensor<2x3xT>) -> tensor<4x9xT>',
+    ),
     "lstm": (
         f"%a, %b, %c, %W, %V, %B, %D {{{_RECURRENT}}} : (tensor<7x2x3xT>, tensor<1x2x4xT>, tensor<1x2x4xT>, tensor<16x3xT>, "
         "tensor<16x4xT>, tensor<16xT>, tensor<16xT>) -> (tensor<7x2x4xT>, tensor<1x2x4xT>, tensor<1x2x4xT>)",

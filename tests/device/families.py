@@ -22,7 +22,7 @@ import straightline as sl
 #: All that passes/targets/cuda/schedule.cpp knows but fill, whose work elementwise kernels do.
 _FAMILIES = {
     "pointwise", "row_reduction", "iota", "gemv", "gemv_group", "matmul", "attention", "convolution_direct", "gather_rows",
-    "gather_elements", "scatter_rows", "scan", "pool", "topk", "transpose",
+    "gather_elements", "gather_nd", "scatter_rows", "scatter_nd", "scan", "pool", "topk", "transpose",
     "recurrent_sequence",
 }  # fmt: skip
 #: Routes to our own kernels throughout.
@@ -79,6 +79,16 @@ def cases() -> dict[str, tuple[nn.Module, tuple[Tensor, ...]]]:
         "embedding": (_Of(lambda s, i: s.a(i), a=nn.Embedding(50, 20)), (torch.randint(50, (3, 7)),)),
         "gather": (_Of(lambda s, x, i: torch.gather(x, 1, i)), (_r(5, 9), torch.randint(9, (5, 4)))),
         "scatter": (_Of(lambda s, x, i, y: x.index_add(0, i, y)), (_r(9, 5), torch.randint(9, (4,)), _r(4, 5))),
+        "several indices": (_Of(lambda s, x, i, j: (x[i[:, None], :, j], x[:, i, j] * 2)), (_r(6, 9, 7), torch.randint(-6, 6, (5,)), torch.randint(-7, 7, (5,)))),
+        "put at several indices": (
+            _Of(lambda s, x, i, j, y, m: (x.index_put((i, j), y, accumulate=True), (x * 2).index_put((m,), y[0, 0]))),
+            (_r(6, 6, 9), torch.randint(-6, 6, (40,)), torch.randint(-6, 6, (40,)), _r(40, 9), torch.rand(6, 6) < 0.5),
+        ),
+        "put at distinct places": (_Of(lambda s, x, i, y: x.index_put((i[:, None], i), y)), (_r(9, 9, 2), torch.randperm(9)[:5], _r(5, 5, 2))),
+        "scatter elements": (
+            _Of(lambda s, x, i, y: (x.scatter_add(0, i, y), x.scatter_reduce(0, i, y, "amax"), x.scatter_reduce(0, i, y, "prod"))),
+            (_r(9, 5), torch.randint(9, (14, 5)), _r(14, 5)),
+        ),
         "scan": (_Of(lambda s, x: (x.cumsum(1), x.cumsum(0), x.flatten().cumsum(0))), (_r(17, 133),)),
         "experts": (_Of(lambda s, x: x.topk(3)), (_distinct(5, 60),)),
         "sorted": (_Of(lambda s, x: (*x.sort(1, descending=True), x.argsort(0))), (_distinct(3, 1003),)),

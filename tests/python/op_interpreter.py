@@ -430,10 +430,25 @@ _OPS |= {
     "embedding": lambda w, i: F.embedding(i, w),
     "gather": lambda x, i, dim: x.gather(dim, i),
     "index_select": lambda x, i, dim: x.index_select(dim, i),
+    "index_copy": lambda x, i, src, dim: x.index_copy(dim, i, src),
+    "index_add": lambda x, i, src, dim: x.index_add(dim, i, src),
+    "index": lambda x, *i, dims: torch.ops.aten.index(x, _at(i, dims)),
+    "index_put": lambda x, *rest, dims, accumulate: torch.ops.aten.index_put(
+        x, _at(rest[:-1], dims), rest[-1], accumulate
+    ),
+    "scatter": lambda x, i, src, dim, reduce: (
+        x.scatter(dim, i, src) if reduce == "none" else x.scatter_reduce(dim, i, src, reduce)
+    ),
     "gru": _gru,
     "lstm": _lstm,
     "rnn": _rnn,
 }
+
+
+def _at(indices: Sequence[torch.Tensor], dims: Sequence[int]) -> list[torch.Tensor | None]:
+    """What ATen takes for one tensor a dim."""
+    of = dict(zip(dims, indices, strict=True))
+    return [of.get(dim) for dim in range(max(dims) + 1)]
 
 
 def call(captured: Captured, *args: Any, **kwargs: Any) -> Any:

@@ -14,7 +14,8 @@ void scheduleGatherRows(kernel::FuncOp function, const CudaArchitecture&) {
                                        shapeOf(function, "run").dividedUp(vector)}));
 }
 
-void scheduleGatherElements(kernel::FuncOp function, const CudaArchitecture&) {
+/// A thread an element.
+void scheduleElements(kernel::FuncOp function, const CudaArchitecture&) {
   setGridOfElements(function, productOf(function, "extent"));
 }
 
@@ -35,10 +36,9 @@ void scheduleTranspose(kernel::FuncOp function, const CudaArchitecture&) {
 
 llvm::ArrayRef<FamilySchedule> movingSchedules() {
   static constexpr FamilySchedule kSchedules[] = {
-      {"gather_rows", scheduleGatherRows, {}},
-      {"gather_elements", scheduleGatherElements, {}},
-      {"scatter_rows", scheduleScatterRows, {}},
-      {"transpose", scheduleTranspose, {}},
+      {"gather_rows", scheduleGatherRows, {}}, {"gather_elements", scheduleElements, {}},
+      {"gather_nd", scheduleElements, {}},     {"scatter_rows", scheduleScatterRows, {}},
+      {"scatter_nd", scheduleElements, {}},    {"transpose", scheduleTranspose, {}},
   };
   return kSchedules;
 }

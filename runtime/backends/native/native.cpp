@@ -37,7 +37,9 @@
 // op "pool": x; y.                                op "scan": x; y.
 // op "topk": x; values, indices.
 // op "gather_rows": table, indices; y.            op "gather_elements": x, indices; y.
+// op "gather_nd": x, as many index tensors as are indexed; y.
 // op "scatter_rows": indices, src; y, which holds the old values.
+// op "scatter_nd": index tensors, src; y, which holds the old values.
 // op "fill", "zero_border", "iota": no inputs; y.
 // op "transpose": x; y = x with rows and columns exchanged. attributes: rows, cols (of x)
 // op "pack_gemm", "pack_gemm_int8", "pack_convolution", "pack_winograd": weight; packed weight.

@@ -13,6 +13,22 @@ func.func @indexing(%w: tensor<10x4xf32>, %i: tensor<2x3xi64>, %n: tensor<5xi32>
   %k = op.index_copy %x, %p, %src {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x2xf32>) -> tensor<4x9xf32>
   // CHECK: op.index_add %{{.*}} {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x2xf32>) -> tensor<4x9xf32>
   %l = op.index_add %x, %p, %src {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x2xf32>) -> tensor<4x9xf32>
+  // CHECK: op.scatter %{{.*}} {dim = 1 : i64, reduce = "sum"} : (tensor<4x9xf32>, tensor<2x3xi64>, tensor<4x9xf32>) -> tensor<4x9xf32>
+  %m = op.scatter %x, %i, %x {dim = 1 : i64, reduce = "sum"} : (tensor<4x9xf32>, tensor<2x3xi64>, tensor<4x9xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// Dims that follow each other are replaced where they stand, others by dims that come first.
+// CHECK-LABEL: func.func @index
+func.func @index(%x: tensor<4x9x5xf32>, %i: tensor<2x3xi64>, %v: tensor<4x2x3xf32>, %w: tensor<2x3x9xf32>) {
+  // CHECK: op.index %{{.*}} {dims = array<i64: 1, 2>} : (tensor<4x9x5xf32>, tensor<2x3xi64>, tensor<2x3xi64>) -> tensor<4x2x3xf32>
+  %a = op.index %x, %i, %i {dims = array<i64: 1, 2>} : (tensor<4x9x5xf32>, tensor<2x3xi64>, tensor<2x3xi64>) -> tensor<4x2x3xf32>
+  // CHECK: op.index %{{.*}} {dims = array<i64: 0, 2>} : (tensor<4x9x5xf32>, tensor<2x3xi64>, tensor<2x3xi64>) -> tensor<2x3x9xf32>
+  %b = op.index %x, %i, %i {dims = array<i64: 0, 2>} : (tensor<4x9x5xf32>, tensor<2x3xi64>, tensor<2x3xi64>) -> tensor<2x3x9xf32>
+  // CHECK: op.index_put %{{.*}} {accumulate = true, dims = array<i64: 1, 2>}
+  %c = op.index_put %x, %i, %i, %v {accumulate = true, dims = array<i64: 1, 2>} : (tensor<4x9x5xf32>, tensor<2x3xi64>, tensor<2x3xi64>, tensor<4x2x3xf32>) -> tensor<4x9x5xf32>
+  // CHECK: op.index_put %{{.*}} {dims = array<i64: 0, 2>}
+  %d = op.index_put %x, %i, %i, %w {dims = array<i64: 0, 2>} : (tensor<4x9x5xf32>, tensor<2x3xi64>, tensor<2x3xi64>, tensor<2x3x9xf32>) -> tensor<4x9x5xf32>
   return
 }
 

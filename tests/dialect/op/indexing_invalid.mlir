@@ -117,3 +117,179 @@ func.func @index_write_c5(%x: tensor<4x9xf32>, %p: tensor<2xi64>, %q: tensor<2x2
   %y = op.index_copy %x, %p, %src {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2xi64>, tensor<4x2xf32>) -> tensor<4x8xf32>
   return
 }
+
+// -----
+
+func.func @scatter_c1_index(%x: tensor<4x9xf32>, %i: tensor<2x3xi64>, %v: tensor<3xi64>, %src: tensor<2x3xf32>, %ints: tensor<2x3xi64>) {
+  // expected-error @+1 {{scatter: x has rank 2 but index has rank 1 (scatter_c1)}}
+  %y = op.scatter %x, %v, %src {dim = 0 : i64} : (tensor<4x9xf32>, tensor<3xi64>, tensor<2x3xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_c1_dim(%x: tensor<4x9xf32>, %i: tensor<2x3xi64>, %v: tensor<3xi64>, %src: tensor<2x3xf32>, %ints: tensor<2x3xi64>) {
+  // expected-error @+1 {{scatter: dim 2 is outside a tensor of rank 2 (scatter_c1)}}
+  %y = op.scatter %x, %i, %src {dim = 2 : i64} : (tensor<4x9xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_c2_src(%x: tensor<4x9xf32>, %i: tensor<2x3xi64>, %src: tensor<2x2xf32>) {
+  // expected-error @+1 {{scatter: index has 3 in dim 1 but src has 2 (scatter_c2)}}
+  %y = op.scatter %x, %i, %src {dim = 1 : i64} : (tensor<4x9xf32>, tensor<2x3xi64>, tensor<2x2xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_c2_x(%x: tensor<4x2xf32>, %i: tensor<2x3xi64>, %src: tensor<2x3xf32>) {
+  // expected-error @+1 {{scatter: index has 3 in dim 1 but x has 2 (scatter_c2)}}
+  %y = op.scatter %x, %i, %src {dim = 0 : i64} : (tensor<4x2xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<4x2xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_c3(%x: tensor<4x9xf32>, %i: tensor<2x3xi64>, %v: tensor<3xi64>, %src: tensor<2x3xf32>, %ints: tensor<2x3xi64>) {
+  // expected-error @+1 {{scatter: src has elements}}
+  %y = op.scatter %x, %i, %ints {dim = 0 : i64} : (tensor<4x9xf32>, tensor<2x3xi64>, tensor<2x3xi64>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_c4(%x: tensor<4x9xf32>, %i: tensor<2x3xi64>, %v: tensor<3xi64>, %src: tensor<2x3xf32>, %ints: tensor<2x3xi64>) {
+  // expected-error @+1 {{scatter: the result has extents [4, 8] but [4, 9] are needed (scatter_c4)}}
+  %y = op.scatter %x, %i, %src {dim = 0 : i64} : (tensor<4x9xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @scatter_c5(%x: tensor<4x9xf32>, %i: tensor<2x3xi64>, %v: tensor<3xi64>, %src: tensor<2x3xf32>, %ints: tensor<2x3xi64>) {
+  // expected-error @+1 {{scatter: reduce is "mean" but none, sum, prod, amin or amax is needed (scatter_c5)}}
+  %y = op.scatter %x, %i, %src {dim = 0 : i64, reduce = "mean"} : (tensor<4x9xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_c1(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index: 1 index tensors for 2 dims but one each is needed, of one dim at least (index_c1)}}
+  %y = op.index %x, %i {dims = array<i64: 0, 1>} : (tensor<4x9xf32>, tensor<5xi64>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @index_c1_none(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index: 0 index tensors for 0 dims but one each is needed, of one dim at least (index_c1)}}
+  %y = op.index %x {dims = array<i64>} : (tensor<4x9xf32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @index_c1_dim(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index: dim 2 is outside a tensor of rank 2 (index_c1)}}
+  %y = op.index %x, %i, %i {dims = array<i64: 0, 2>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi64>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @index_c1_order(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index: dims must be ascending (index_c1)}}
+  %y = op.index %x, %i, %i {dims = array<i64: 1, 1>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi64>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @index_c2(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index: an index tensor has type 'tensor<5xi32>' but the first has 'tensor<5xi64>' (index_c2)}}
+  %y = op.index %x, %i, %j {dims = array<i64: 0, 1>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi32>) -> tensor<5xf32>
+  return
+}
+
+// -----
+
+func.func @index_put_c1(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index_put: 1 index tensors for 2 dims but one each is needed, of one dim at least (index_put_c1)}}
+  %y = op.index_put %x, %i, %v {dims = array<i64: 0, 1>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_put_c1_none(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index_put: 0 index tensors for 0 dims but one each is needed, of one dim at least (index_put_c1)}}
+  %y = op.index_put %x, %v {dims = array<i64>} : (tensor<4x9xf32>, tensor<5xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_put_c1_dim(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index_put: dim 2 is outside a tensor of rank 2 (index_put_c1)}}
+  %y = op.index_put %x, %i, %i, %v {dims = array<i64: 0, 2>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi64>, tensor<5xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_put_c1_order(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index_put: dims must be ascending (index_put_c1)}}
+  %y = op.index_put %x, %i, %i, %v {dims = array<i64: 1, 1>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi64>, tensor<5xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_put_c2(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index_put: an index tensor has type 'tensor<5xi32>' but the first has 'tensor<5xi64>' (index_put_c2)}}
+  %y = op.index_put %x, %i, %j, %v {dims = array<i64: 0, 1>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi32>, tensor<5xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_c3(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index: the result has extents [6] but [5] are needed (index_c3)}}
+  %y = op.index %x, %i, %i {dims = array<i64: 0, 1>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi64>) -> tensor<6xf32>
+  return
+}
+
+// -----
+
+func.func @index_c3_elements(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index: the result has elements}}
+  %y = op.index %x, %i, %i {dims = array<i64: 0, 1>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi64>) -> tensor<5xi64>
+  return
+}
+
+// -----
+
+func.func @index_put_c3(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index_put: values has extents [6] but [5] are needed (index_put_c3)}}
+  %y = op.index_put %x, %i, %i, %w {dims = array<i64: 0, 1>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi64>, tensor<6xf32>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_put_c4_values(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index_put: values has elements}}
+  %y = op.index_put %x, %i, %i, %i {dims = array<i64: 0, 1>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi64>, tensor<5xi64>) -> tensor<4x9xf32>
+  return
+}
+
+// -----
+
+func.func @index_put_c4(%x: tensor<4x9xf32>, %i: tensor<5xi64>, %j: tensor<5xi32>, %v: tensor<5xf32>, %w: tensor<6xf32>) {
+  // expected-error @+1 {{index_put: the result has extents [4, 8] but [4, 9] are needed (index_put_c4)}}
+  %y = op.index_put %x, %i, %i, %v {dims = array<i64: 0, 1>} : (tensor<4x9xf32>, tensor<5xi64>, tensor<5xi64>, tensor<5xf32>) -> tensor<4x8xf32>
+  return
+}

@@ -99,6 +99,30 @@ T __shfl_up_sync(unsigned, T value, int distance) {
 inline unsigned atomicAdd(unsigned* p, unsigned value) {
   return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
 }
+inline unsigned long long atomicAdd(unsigned long long* p, unsigned long long value) {
+  return __atomic_fetch_add(p, value, __ATOMIC_RELAXED);
+}
+inline unsigned atomicCAS(unsigned* p, unsigned compare, unsigned value) {
+  __atomic_compare_exchange_n(p, &compare, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return compare;
+}
+inline unsigned long long atomicCAS(unsigned long long* p, unsigned long long compare,
+                                    unsigned long long value) {
+  __atomic_compare_exchange_n(p, &compare, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return compare;
+}
+template <class T>
+T addAtomically(T* p, T value) {
+  T seen;
+  __atomic_load(p, &seen, __ATOMIC_RELAXED);
+  T next = seen + value;
+  while (!__atomic_compare_exchange(p, &seen, &next, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    next = seen + value;
+  }
+  return seen;
+}
+inline float atomicAdd(float* p, float value) { return addAtomically(p, value); }
+inline double atomicAdd(double* p, double value) { return addAtomically(p, value); }
 extern "C" void __assertfail(const char* what, const char*, unsigned, const char*, size_t);
 inline float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
 inline double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }

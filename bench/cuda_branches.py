@@ -5,7 +5,8 @@
 
 Each part of a model is a function compiled by itself. They are captured into one CUDA graph twice: in order on one stream, and
 forked and joined where nothing depends. The difference is what branches on several streams can win; both have plain edges. Beside
-them stands the program in its own graph, with its lanes and without (those of another script: bench/results/h200_db137ca.json).
+them stands the program in its own graph, with concurrent branches and without (those of another script:
+bench/results/h200_db137ca.json).
 """
 
 from __future__ import annotations
@@ -164,16 +165,19 @@ def main() -> None:
         ("bidirectional GRU, 20 steps", lambda: both_ways(nn.GRU, 20)),
     ]
     rows = []
-    print(f"{'':32} one stream   several      whole  with lanes=False (its own graph), us until done")
+    print(f"{'':32} one stream   several      whole  with concurrent_branches=False (its own graph), us until done")
     for name, make in (case for case in cases if options.only in case[0]):
         try:
             stages, model, *inputs = make()
             one, several = captured(stages, []), captured(stages, [torch.cuda.Stream() for _ in range(3)])
-            whole, ordered = sl.compile(model, tuple(inputs)), sl.compile(model, tuple(inputs), lanes=False)
+            whole, ordered = (
+                sl.compile(model, tuple(inputs)),
+                sl.compile(model, tuple(inputs), concurrent_branches=False),
+            )
             want = whole(*inputs)
             row: dict[str, Any] = {"case": name, "launch": whole.explain()["launch"]}
             row["nodes"] = sum(r["phase"] == "run" for r in whole.explain().statements)
-            row["lanes"] = len({r.get("lane", 0) for r in whole.explain().statements if r["phase"] == "run"})
+            row["branches"] = len({r.get("branch", 0) for r in whole.explain().statements if r["phase"] == "run"})
             for _ in range(2):
                 calls = {
                     "one_us": one.replay, "several_us": several.replay, "whole_us": lambda: whole(*inputs, out=want),

@@ -187,8 +187,8 @@ class Explainer {
                                kernel::lookupEntry(line.op, call.getEntry()))
                          : kernel::FuncOp();
     row["family"] = function ? function.getSchedule().getFamily().getValue() : llvm::StringRef();
-    if (auto lane = line.op->getAttrOfType<mlir::IntegerAttr>(kernel::kLaneAttr)) {
-      row["lane"] = lane.getInt();
+    if (auto branch = line.op->getAttrOfType<mlir::IntegerAttr>(kernel::kLaneAttr)) {
+      row["branch"] = branch.getInt();
     }
     if (function && function->hasAttr(kernel::kBlocksAttr)) {
       row["blocks"] =

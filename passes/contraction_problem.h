@@ -89,8 +89,8 @@ inline constexpr char kResidentAttribute[] = "op.resident_bytes";
 /// Counts them, where the module does not say it yet.
 void recordResidentBytes(mlir::ModuleOp module);
 
-/// The problem, with the variant that the fusion's choice names. A linear's weight counts as of the type
-/// that it is computed with; what it is stored as is the attribute stored_bits.
+/// The problem, with the variant that the fusion's choice names. A linear's weight counts as of the
+/// type that it is computed with; what it is stored as is the attribute stored_bits.
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target);
 
 }  // namespace straightline

@@ -91,8 +91,8 @@ inline constexpr double kCapturedAgainUs = 2.0;
 /// That, for a kernel of a library at such an edge; 0 for all others.
 double atEdgeUs(const sl_kernel_desc& kernel, const Problem& problem);
 
-/// The cheapest kernel that accepts, among those that the constraints leave. If a route leaves none,
-/// `why` says which reasons its kernels give.
+/// The cheapest kernel that accepts, among those that the constraints leave. If a route leaves
+/// none, `why` says which reasons its kernels give.
 KernelChoice chooseKernel(const Problem& problem, const SelectionConstraints& constraints = {});
 /// Whether chooseKernel may take this kernel for this problem.
 bool mayTake(const sl_kernel_desc& kernel, const Problem& problem,

@@ -34,8 +34,8 @@ class LoadedBackend {
   std::deque<sl_calling_rule> rules_;
 };
 
-/// Null, with the reason in `message`: the description is of another SL_KERNEL_ABI_VERSION, or lacks what
-/// has no default.
+/// Null, with the reason in `message`: the description is of another SL_KERNEL_ABI_VERSION, or
+/// lacks what has no default.
 std::unique_ptr<LoadedBackend> loadBackend(const sl_backend_desc* backend, sl_message* message);
 
 }  // namespace straightline

@@ -245,7 +245,7 @@ class Interpreter {
       const bool alone = s.team == 1 || entry.kind == SL_ENTRY_PLAN;
       sl_queue_run(ctx_, io_.queues[0], entry.thunk, pointers_.data(), numbers_.data(), alone);
     } else {
-      const auto enqueue = sl_entry_is_apart(&entry) ? sl_queue_call : sl_queue_launch;
+      const auto enqueue = sl_entry_is_outside_graph(&entry) ? sl_queue_call : sl_queue_launch;
       enqueue(ctx_, io_.queues[s.queue], entry.thunk, pointers_.data(), entry.argument_count,
               numbers_.data(), s.scalar_count);
     }

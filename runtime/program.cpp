@@ -53,11 +53,11 @@ const sl_entry* entryOf(const sl_program_desc& desc, const sl_statement& stateme
 }
 
 /// Whether a call on a device's queue splits a run into the part before it and the part after it.
-bool isApart(const sl_program& program, const sl_statement& statement) {
+bool isOutsideGraph(const sl_program& program, const sl_statement& statement) {
   const bool onDevice = program.queueDevices[static_cast<size_t>(statement.queue)] != nullptr;
   const sl_entry* entry =
       onDevice && statement.kind == SL_STATEMENT_CALL ? entryOf(*program.desc, statement) : nullptr;
-  return entry && sl_entry_is_apart(entry) != 0;
+  return entry && sl_entry_is_outside_graph(entry) != 0;
 }
 
 /// Why a statement of run cannot be part of a graph. Null: it can, or it does nothing on the
@@ -183,9 +183,9 @@ void planGraph(sl_program* program) {
                             statement.source + reason;
       return;
     }
-    const bool apart = isApart(*program, statement);
-    parts += apart ? 1 : 0;
-    nodes += !apart && statement.queue == static_cast<int32_t>(queue);
+    const bool outside = isOutsideGraph(*program, statement);
+    parts += outside ? 1 : 0;
+    nodes += !outside && statement.queue == static_cast<int32_t>(queue);
   }
   if (!queue) {
     program->whyNoGraph = std::string("program '") + desc.name +

@@ -222,7 +222,7 @@ int32_t sl_queue_call(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* const* 
   return status == SL_OK ? straightline::beginPart(q, q->part + 1, ctx) : status;
 }
 
-int32_t sl_entry_is_apart(const sl_entry* entry) {
+int32_t sl_entry_is_outside_graph(const sl_entry* entry) {
   const sl_backend_desc* backend =
       entry->kind == SL_ENTRY_EXTERNAL ? straightline::findBackend(entry->backend) : nullptr;
   return backend && !backend->device && !backend->runs_on;

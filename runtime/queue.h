@@ -16,8 +16,8 @@ struct sl_queue {
   int32_t number = 0;      ///< of the device
   /// work enqueued on it becomes nodes of a graph, as do launches without blocks
   bool gathers = false;
-  /// of prepare: its calls (sl_queue_call) use the framework's own stream, which is unknown here, so
-  /// nothing may be under way when such a call begins or ends
+  /// of prepare: its calls (sl_queue_call) use the framework's own stream, which is unknown here,
+  /// so nothing may be under way when such a call begins or ends
   bool prepares = false;
   // Of a queue that collects a run: a call outside of graphs (sl_queue_call) ends one part of the
   // run and begins the next.

@@ -78,8 +78,8 @@ class Stopwatch {
 };
 
 /// The compilation of a program's kernels for a device, which runs in parallel to that of its host
-/// text until an image is needed. It is on the heap because after a jump out of LLVM (fatal_guard.h)
-/// its thread still uses it.
+/// text until an image is needed. It is on the heap because after a jump out of LLVM
+/// (fatal_guard.h) its thread still uses it.
 class DeviceCompilation {
  public:
   /// `options` are copied. Fills device and images of `code`, which outlives it, as `emitted` does.

@@ -168,7 +168,7 @@ Failure readCompileOptions(const sl_compile_options* given, CompileOptions* opti
     int32_t given;
     bool* value;
   } switches[] = {{"freeze", own.freeze, &options->freeze},
-                  {"lanes", own.lanes, &options->lanes},
+                  {"concurrent_branches", own.concurrent_branches, &options->concurrentBranches},
                   {"winograd", own.winograd, &options->winograd},
                   {"cache", own.cache, &options->useCache}};
   for (const auto& each : switches) {

@@ -35,7 +35,7 @@ struct CompileOptions {
   int32_t device = 0;
   bool emitOnly = false;
   bool freeze = true;
-  bool lanes = true;
+  bool concurrentBranches = true;
   bool winograd = true;
   bool useCache = true;
   std::string launch;

@@ -28,7 +28,7 @@ TEST(CompileOptions, AllZeroIsEveryDefault) {
     ASSERT_FALSE(readCompileOptions(none ? nullptr : &zero, &own).failed());
     EXPECT_EQ(own.target, "cpu");
     EXPECT_EQ(own.threads, 1);
-    EXPECT_TRUE(own.freeze && own.lanes && own.winograd && own.useCache);
+    EXPECT_TRUE(own.freeze && own.concurrentBranches && own.winograd && own.useCache);
     EXPECT_FALSE(own.emitOnly);
     EXPECT_EQ(own.internal.kernelsPerUnit, 1);
   }
@@ -55,7 +55,7 @@ TEST(CompileOptions, EveryOptionArrives) {
   options.team_from_us = 10;
   options.device = 1;
   options.emit_only = 1;
-  options.freeze = options.lanes = options.winograd = options.cache = SL_SWITCH_OFF;
+  options.freeze = options.concurrent_branches = options.winograd = options.cache = SL_SWITCH_OFF;
   options.launch = "stream";
   options.tf32 = "matmul";
   options.allow = allow;
@@ -73,7 +73,7 @@ TEST(CompileOptions, EveryOptionArrives) {
   EXPECT_EQ(own.teamFromUs, 10);
   EXPECT_EQ(own.device, 1);
   EXPECT_TRUE(own.emitOnly);
-  EXPECT_FALSE(own.freeze || own.lanes || own.winograd || own.useCache);
+  EXPECT_FALSE(own.freeze || own.concurrentBranches || own.winograd || own.useCache);
   EXPECT_EQ(own.launch, "stream");
   EXPECT_EQ(own.tf32, "matmul");
   EXPECT_EQ(own.allow, (std::vector<std::string>{"native", "aten"}));

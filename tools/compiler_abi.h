@@ -58,9 +58,9 @@ SL_API sl_text* sl_module_parameter_name(const sl_module* module, int32_t i);
 SL_API void sl_module_release(sl_module* module);
 
 // Builder -----------------------------------------------------------------------------------------
-// Builds one module with one function, in program order. Values are numbers that the builder gives out, from 0. The ops are not
-// verified before sl_builder_finish. Types and attributes are MLIR assembly ("tensor<1x64xf32>", "2 : i64"). After an
-// error only sl_builder_release may follow.
+// Builds one module with one function, in program order. Values are numbers that the builder gives
+// out, from 0. The ops are not verified before sl_builder_finish. Types and attributes are MLIR
+// assembly ("tensor<1x64xf32>", "2 : i64"). After an error only sl_builder_release may follow.
 
 typedef struct sl_location {
   const char* module;  ///< module path ("layers.0.fc"); NULL or "" when unknown
@@ -156,7 +156,7 @@ typedef struct sl_internal_options {
   int32_t list_candidates;  ///< 1: `explain` lists what there is to measure
   int32_t profile;          ///< 1: emitted statements tell when they begin and end
   int32_t poison;           ///< 1: arena slots are filled with NaN before their first use
-  int32_t every_lane;       ///< 1: every branch gets a lane, whatever the estimates say
+  int32_t every_lane;       ///< 1: every chain becomes a branch, whatever the estimates say
   int32_t choice_count;
   const sl_pair* choices;      ///< key of a contraction, text of the candidate to take
   const char* prefer;          ///< backend whose kernels are taken wherever they accept
@@ -180,8 +180,9 @@ typedef struct sl_compile_options {
   int32_t device;
   /// 1: stop after emission: there is no program, and any CPU may be named
   int32_t emit_only;
-  int32_t freeze;      ///< sl_switch, default on: parameters are constant between two `prepare`
-  int32_t lanes;       ///< sl_switch, default on: a device's graph may run long branches at once
+  int32_t freeze;  ///< sl_switch, default on: parameters are constant between two `prepare`
+  /// sl_switch, default on: a device's graph may run long branches concurrently
+  int32_t concurrent_branches;
   int32_t winograd;    ///< sl_switch, default on: convolutions may be Winograd's
   int32_t cache;       ///< sl_switch, default on: read and write the disk cache
   const char* launch;  ///< NULL or "": choose; "stream" or "graph"

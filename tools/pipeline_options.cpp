@@ -153,7 +153,7 @@ Failure readPipelineOptions(const CompileOptions& given, mlir::MLIRContext* cont
   options->allow = llvm::join(given.allow, "+");
   options->avoid = given.winograd ? "" : kWinograd;
   options->graph = given.launch != "stream";
-  options->lanes = given.lanes;
+  options->lanes = given.concurrentBranches;
   options->tf32 = given.tf32;
   options->poison = given.internal.poison;
   options->profile = given.internal.profile;

@@ -33,8 +33,8 @@ class LinkedProgram {
 };
 
 /// Links `objects` and resolves all that `symbols` reach. NULL with a message that names the
-/// missing symbols. Thread-safe. Hooks for debuggers and profilers are chosen by $STRAIGHTLINE_JIT_HOOKS
-/// ("gdb", "perf" or "gdb,perf"), read once.
+/// missing symbols. Thread-safe. Hooks for debuggers and profilers are chosen by
+/// $STRAIGHTLINE_JIT_HOOKS ("gdb", "perf" or "gdb,perf"), read once.
 std::unique_ptr<LinkedProgram> linkProgram(std::vector<Object> objects,
                                            const SymbolResolver& resolver,
                                            const std::vector<std::string>& symbols,

@@ -3,7 +3,7 @@
 #ifndef STRAIGHTLINE_KERNELS_CUDA_CLUSTER_H
 #define STRAIGHTLINE_KERNELS_CUDA_CLUSTER_H
 
-#include "straightline/kernels/cuda_operands.h"
+#include "straightline/kernels/operands.h"
 
 namespace sl::cluster {
 

@@ -5,7 +5,7 @@
 #ifndef STRAIGHTLINE_KERNELS_CUDA_EPILOGUE_H
 #define STRAIGHTLINE_KERNELS_CUDA_EPILOGUE_H
 
-#include "straightline/kernels/cuda_operands.h"
+#include "straightline/kernels/operands.h"
 #include "straightline/kernels/scalar.h"
 
 namespace sl {

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of elements between memory and a thread's registers.
+// Runs of elements between memory and a thread's registers. Included at the end of operands.h.
 #ifndef STRAIGHTLINE_KERNELS_CUDA_OPERANDS_H
 #define STRAIGHTLINE_KERNELS_CUDA_OPERANDS_H
-
-#include "straightline/kernels/operands.h"
 
 namespace sl {
 

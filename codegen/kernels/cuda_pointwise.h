@@ -9,7 +9,7 @@
 #ifndef STRAIGHTLINE_KERNELS_CUDA_POINTWISE_H
 #define STRAIGHTLINE_KERNELS_CUDA_POINTWISE_H
 
-#include "straightline/kernels/cuda_operands.h"
+#include "straightline/kernels/operands.h"
 
 namespace sl {
 namespace pointwise_detail {

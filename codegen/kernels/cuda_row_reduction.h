@@ -19,7 +19,7 @@
 #define STRAIGHTLINE_KERNELS_CUDA_ROW_REDUCTION_H
 
 #include "straightline/kernels/cuda_cluster.h"
-#include "straightline/kernels/cuda_operands.h"
+#include "straightline/kernels/operands.h"
 
 namespace sl {
 namespace reduction {

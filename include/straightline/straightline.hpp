@@ -42,7 +42,7 @@ struct CompileOptions {
   /// keep what is computed from parameters once; false: parameters are read live
   bool freeze = true;
   bool cache = true;               ///< the disk cache of compiled code
-  bool lanes = true;               ///< a device's graph may run long branches at once
+  bool concurrentBranches = true;  ///< a device's graph may run long branches at once
   bool winograd = true;            ///< convolutions may be Winograd's
   std::string launch = "";         ///< "stream" or "graph"; "": what fits
   std::vector<std::string> allow;  ///< backends that kernels may come from; empty: all
@@ -147,7 +147,7 @@ inline Program compile(const Module& module, const CompileOptions& options = {})
   request.target = options.target.c_str();
   request.freeze = toggle(options.freeze);
   request.cache = toggle(options.cache);
-  request.lanes = toggle(options.lanes);
+  request.concurrent_branches = toggle(options.concurrentBranches);
   request.winograd = toggle(options.winograd);
   request.launch = options.launch.c_str();
   request.allow = allow.empty() ? nullptr : allow.data();

@@ -179,8 +179,8 @@ class ContractionLowering {
 
   mlir::LogicalResult lowerMatmul();
 
-  /// a[.., m, k], b[.., k, n] and c[.., m, n] as the kernel reads and writes them, with at least two
-  /// dims each.
+  /// a[.., m, k], b[.., k, n] and c[.., m, n] as the kernel reads and writes them, with at least
+  /// two dims each.
   struct MatmulOperands {
     mlir::Value a, b, out, wanted;
     mlir::AffineExpr k;

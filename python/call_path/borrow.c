@@ -94,8 +94,8 @@ static PyObject* importedModule(const char* name) {
   return modules ? PyDict_GetItemString(modules, name) : NULL;
 }
 
-/// Whether a module called torch is PyTorch: another framework may stand there by its name (Paddle's
-/// proxy does), with tensors of its own. Never raises.
+/// Whether a module called torch is PyTorch: another framework may stand there by its name
+/// (Paddle's proxy does), with tensors of its own. Never raises.
 static int isPytorch(PyObject* torch) {
   PyObject* tensor = PyObject_GetAttrString(torch, "Tensor");
   PyObject* module = tensor ? PyObject_GetAttrString(tensor, "__module__") : NULL;

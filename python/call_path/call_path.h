@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The call path from Python: one extension module on CPython's stable ABI (3.10), nothing but C.
 //
-// Each file uses functions of the files before it in this list only (tests/python/call_path_files_test.py):
+// Each file uses functions of files before it in this list only (call_path_files_test.py):
 //
 //   errors.c            the exceptions, and the helpers of straightline._call_support
 //   interrupts.c        Ctrl-C during a run

@@ -474,10 +474,11 @@ class Options {
   }
 
   bool setSwitch(const std::string& name, py::handle value) {
-    const std::map<std::string, int32_t*> fields = {{"freeze", &options_.freeze},
-                                                    {"lanes", &options_.lanes},
-                                                    {"winograd", &options_.winograd},
-                                                    {"cache", &options_.cache}};
+    const std::map<std::string, int32_t*> fields = {
+        {"freeze", &options_.freeze},
+        {"concurrent_branches", &options_.concurrent_branches},
+        {"winograd", &options_.winograd},
+        {"cache", &options_.cache}};
     const auto field = fields.find(name);
     if (field != fields.end()) {
       *field->second = py::cast<bool>(value) ? SL_SWITCH_ON : SL_SWITCH_OFF;

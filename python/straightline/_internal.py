@@ -17,7 +17,7 @@ class InternalOptions:
     Attributes:
         prefer: Backend whose kernels are taken wherever they accept.
         device_backend: Backend on whose device everything runs.
-        every_lane: Every branch of a device's graph gets a lane, whatever the estimates say.
+        every_lane: Every independent chain of a device's graph becomes a branch, whatever the estimates say.
         kernels_per_unit: So many kernels are compiled together: clang is faster with what nobody asks for again.
     """
 

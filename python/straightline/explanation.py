@@ -16,7 +16,7 @@ class Explanation:
             `parameter_bytes`, `estimated_us`, `path` ("straight line", "python" or "interpreter": what a call where `explain`
             was called takes), `path_reason`, `launch` ("stream" or "graph" on a CUDA device, else None), `launch_reason`
             and `statements`, each with `phase`, `op`, `source`, `kernel`, `backend`, `why`
-            and `bytes`, and where a graph runs some at once `lane`: those of one number run one behind the other.
+            and `bytes`, and where a graph runs branches concurrently `branch`: statements of one number run in order.
             `captured_again` of a library's kernel on a CUDA device: inputs and results whose addresses it gets, so that a graph
             captures it again where one of them is new. Of our kernels there: `blocks` and `block_threads` of a launch, and what
             the machine code says, `registers` and `stack_bytes` of a thread and `shared_bytes` of a block.
@@ -52,23 +52,23 @@ class Explanation:
         if len(self.programs) > 1:
             title += f"; {facts['example']}"
         table = Table(title=title)
-        has_lanes = any("lane" in row for row in facts["statements"])
+        has_branches = any("branch" in row for row in facts["statements"])
         is_launched = any("blocks" in row for row in facts["statements"])
-        more = (["lane"] if has_lanes else [], ["grid", "registers"] if is_launched else [])
+        more = (["branch"] if has_branches else [], ["grid", "registers"] if is_launched else [])
         for column in ("phase", *more[0], "op", "source", "kernel", "backend", *more[1], "bytes", "why"):
             table.add_column(
-                column, justify="right" if column in ("bytes", "lane", "registers") else "left", overflow="fold"
+                column, justify="right" if column in ("bytes", "branch", "registers") else "left", overflow="fold"
             )
         is_graph = facts.get("launch") == "graph"
         for row in facts["statements"]:
             again = row.get("captured_again", []) if is_graph else []
             why = row["why"] + (f"; captured again where {' or '.join(again)} is elsewhere" if again else "")
-            lane = [str(row.get("lane", ""))] if has_lanes else []
+            branch = [str(row.get("branch", ""))] if has_branches else []
             grid = f"{row['blocks']} x {row['block_threads']}" if "blocks" in row else ""
             launched = [grid, str(row.get("registers", ""))] if is_launched else []
             table.add_row(
                 row["phase"],
-                *lane,
+                *branch,
                 row["op"],
                 row["source"],
                 row["kernel"],

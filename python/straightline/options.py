@@ -48,7 +48,7 @@ class CompileOptions:
             on the cpu: the program can be looked at then, a call says what is missing. Programs from MLIR are for the cpu.
         launch: How kernels get to a CUDA device: "stream" (one by one) or "graph" (all of a call at once, and only what changed
             since the last call is told to the driver); by default a graph, where the program can be one.
-        lanes: False: a graph runs everything in one order, also long branches that could run at once and win by it.
+        concurrent_branches: False: a graph runs everything in one order, also long independent branches.
         cache: Use the disk cache of compiled code.
         allow: Backends that kernels may come from, such as ("native", "onednn"), on a CUDA device of "cuda", "cublaslt", "cudnn"
             and "aten"; by default all. Without "aten" an op that only the framework has is refused, with its source line.
@@ -69,7 +69,7 @@ class CompileOptions:
     cpu: str = _option("", "an LLVM CPU name or level; by default this machine's")
     target: str | None = _option(None, "cpu, cuda or cuda:sm_NN; by default where the inputs are")
     launch: str | None = _option(None, "how kernels get to a device", choices=("stream", "graph"))
-    lanes: bool = _option(True, "let a device's graph run long branches at once")
+    concurrent_branches: bool = _option(True, "let a device's graph run long branches at once")
     cache: bool = _option(True, "use the disk cache of compiled code")
     allow: Sequence[str] | None = _option(None, "backends that kernels may come from")
     routes: Mapping[str, str] | None = _option(None, "op=backend or op=backend.kernel that must run it")
@@ -89,7 +89,7 @@ class CompileOptions:
 
     def for_compiler(self, place: str) -> dict[str, Any]:
         """What `_compiler` is told for a program on `place`, which is "cpu" or "cuda:sm_NN"."""
-        always = {name: getattr(self, name) for name in ("freeze", "lanes", "winograd", "cache", "cpu")}
+        always = {name: getattr(self, name) for name in ("freeze", "concurrent_branches", "winograd", "cache", "cpu")}
         given = {"allow": self.allow, "routes": self.routes and dict(self.routes), "launch": self.launch}
         return {**always, "target": place} | {name: value for name, value in given.items() if value is not None}
 
@@ -165,7 +165,7 @@ _TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
         lambda value: value is None or (_is_text(value) and value in ("stream", "graph")),
         "None, 'stream' or 'graph'",
     ),
-    "lanes": _FLAG,
+    "concurrent_branches": _FLAG,
     "cache": _FLAG,
     "allow": (_is_names, "a sequence of backends, such as ('native', 'onednn')"),
     "routes": (_is_routes, "a dict of op names and 'backend' or 'backend.kernel', such as {'linear': 'native'}"),

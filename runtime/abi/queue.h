@@ -31,7 +31,7 @@ SL_API int32_t sl_queue_call(sl_ctx* ctx, void* queue, sl_thunk_fn entry, void* 
 
 /// Whether a statement on a device's queue calls the entry by sl_queue_call: its backend is neither
 /// that device's own nor a library whose work the device's queue takes (sl_backend_desc.runs_on).
-SL_API int32_t sl_entry_is_apart(const sl_entry* entry);
+SL_API int32_t sl_entry_is_outside_graph(const sl_entry* entry);
 
 /// Enqueues a kernel of the queue's device: an element of sl_bindings.kernels. arguments[i] is the
 /// address of its i-th argument. Returns sl_status; a failure is also written to `ctx`.

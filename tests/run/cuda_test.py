@@ -816,8 +816,8 @@ class _Inception(nn.Module):
         return torch.cat([a, b, F.relu(self.five(F.relu(self.to5(x)))), F.relu(self.last(F.max_pool2d(x, 3, 1, 1)))], 1)
 
 
-def _lanes(function: object) -> int:
-    return len({row.get("lane", 0) for row in launches_of(function)})
+def _branches(function: object) -> int:
+    return len({row.get("branch", 0) for row in launches_of(function)})
 
 
 def _branching() -> dict[str, tuple[nn.Module, Tensor, int]]:
@@ -831,27 +831,27 @@ def _branching() -> dict[str, tuple[nn.Module, Tensor, int]]:
 
 
 @pytest.mark.parametrize("name", ["inception", "lstm", "gru", "chain"])
-def test_long_branches_have_lanes(name: str) -> None:
-    model, x, lanes = _branching()[name]
+def test_long_branches_run_concurrently(name: str) -> None:
+    model, x, branches = _branching()[name]
     compiled = sl.compile(model.eval(), (x,), target=_TARGET)
-    apart = sl.compile(model.eval(), (x,), target=_TARGET, lanes=False)
-    assert (_lanes(compiled), _lanes(apart)) == (lanes, 1)
+    apart = sl.compile(model.eval(), (x,), target=_TARGET, concurrent_branches=False)
+    assert (_branches(compiled), _branches(apart)) == (branches, 1)
     assert compiled.explain()["arena_bytes"] >= apart.explain()["arena_bytes"]
     steps = re.findall(r"sl_queue_step\(io->queues\[1\], (\d+), ", compiled.code.split("sl_program_run(")[1])
-    assert steps == [str(i) for i in range(len(steps))] and bool(steps) == (lanes > 1)
+    assert steps == [str(i) for i in range(len(steps))] and bool(steps) == (branches > 1)
     assert "sl_queue_step" not in apart.code.split("sl_program_run(")[1] and "kernel.step" not in apart.ir("kernel")
-    assert bool(re.search(r"┃ *lane *┃", str(compiled.explain()))) == (lanes > 1)
+    assert bool(re.search(r"┃ *branch *┃", str(compiled.explain()))) == (branches > 1)
 
 
 def test_a_stream_has_one_order() -> None:
     model, x, _ = _branching()["lstm"]
     compiled = sl.compile(model.eval(), (x,), target=_TARGET, launch="stream")
-    assert _lanes(compiled) == 1 and "kernel.step" not in compiled.ir("kernel")
+    assert _branches(compiled) == 1 and "kernel.step" not in compiled.ir("kernel")
 
 
-def test_lanes_is_a_flag() -> None:
-    with pytest.raises(sl.UserError, match="lanes is 2 but must be True or False"):
-        sl.compile(nn.ReLU(), (torch.zeros(3),), lanes=2)
+def test_concurrent_branches_is_a_flag() -> None:
+    with pytest.raises(sl.UserError, match="concurrent_branches is 2 but must be True or False"):
+        sl.compile(nn.ReLU(), (torch.zeros(3),), concurrent_branches=2)
 
 
 class _Random(nn.Module):
@@ -881,9 +881,9 @@ class _Random(nn.Module):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_branch_may_have_a_lane(seed: int) -> None:
+def test_every_lane_may_run_concurrently(seed: int) -> None:
     """The verifier of the planned level looks at each pair of statements that touch the same bytes."""
     torch.manual_seed(seed)
     model, x = _Random(seed).eval(), torch.randn(32, 32)
     compiled = _internal.compile(model, (x,), target=_TARGET, internal={"every_lane": True})
-    assert _lanes(compiled) > 1 and "kernel.step" in compiled.ir("kernel")
+    assert _branches(compiled) > 1 and "kernel.step" in compiled.ir("kernel")

@@ -18,6 +18,7 @@ if [[ ${1:-} == --fix ]]; then
 fi
 
 "$bin/python" tools/lint/layers.py || status=1
+"$bin/python" tools/lint/circles.py || status=1
 "$bin/python" tools/lint/text_rules.py || status=1
 "$bin/ruff" check --quiet || status=1
 if ! "$bin/ruff" format --check --quiet; then

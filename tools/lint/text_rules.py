@@ -16,7 +16,15 @@ MAX_BYTES = 500_000
 SIZED_SUFFIXES = (*SPDX_SUFFIXES, ".cmake", ".mlir")
 FORBIDDEN_STEMS = ("utils", "util", "misc", "uncategorized", "helpers")
 TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
+CPP_SUFFIXES = (".h", ".hpp", ".cpp", ".c")
+CPP_COLUMNS = 100  # of comments: clang-format does not wrap them
+FROZEN = "first_version"  # a copy of an old header, which is never edited
 GOLDEN = "golden"  # folders of whole emitted files: their size is not ours to choose
+
+
+def is_long_comment(line: str) -> bool:
+    """Whether a line of C or C++ is a comment of more than CPP_COLUMNS columns; addresses cannot be wrapped."""
+    return len(line) > CPP_COLUMNS and line.lstrip().startswith("//") and "://" not in line
 
 
 def problems_of(path: Path) -> tuple[list[str], list[str]]:
@@ -41,6 +49,8 @@ def problems_of(path: Path) -> tuple[list[str], list[str]]:
         for number, line in enumerate(lines, 1):
             if TODO.search(line):
                 errors.append(f"{path}:{number}: TODO without an issue number, as in TODO(#12)")
+            if path.suffix in CPP_SUFFIXES and FROZEN not in path.parts and is_long_comment(line):
+                errors.append(f"{path}:{number}: a comment of {len(line)} columns, at most {CPP_COLUMNS}")
             if re.search(r"\s$", line):
                 errors.append(f"{path}:{number}: white space at the end of the line")
     return errors, notes

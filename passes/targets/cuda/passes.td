@@ -35,11 +35,11 @@ def PlaceOnCuda : KernelPass<"place-on-cuda"> {
   }];
 }
 
-def PlaceLanes : KernelPass<"place-lanes"> {
-  let summary = "say which statements of a program on an NVIDIA device its graph may run at once";
+def PlaceBranches : KernelPass<"place-branches"> {
+  let summary = "record which statements of a program on an NVIDIA device its graph may run concurrently";
   let description = [{
-    Where independent branches are long and alike by estimate, or two small kernels stand between the same two, statements of run get
-    kernel.step and kernel.after. Everything else, and any other launch, runs the order of the text. See place_lanes.cpp.
+    Statements of run get kernel.step and kernel.after where independent branches are long and of similar length by estimate, or where two small
+    kernels stand between the same two kernels. Stream launches and programs without these attributes run in the order of the text. See place_branches.cpp.
   }];
 }
 

@@ -97,7 +97,7 @@ class CudaTarget final : public Target {
         // Before memory is given: what runs at once may not share it. Poison is in the order of
         // the text alone.
         if (options.graph && options.lanes && !options.poison) {
-          manager.addPass(passes::createPlaceLanes());
+          manager.addPass(passes::createPlaceBranches());
         }
         manager.addPass(createVerifyKernelLevelPass());
         break;

@@ -11,7 +11,7 @@ typedef struct Entry {
   sl_program* program;  ///< one reference: the code
   const sl_entry* entry;
   int release_gil;
-  int apart;  ///< called by sl_queue_call (see sl_entry_is_apart)
+  int outside_graph;  ///< called by sl_queue_call (see sl_entry_is_outside_graph)
 } Entry;
 
 static PyTypeObject* entry_type_;
@@ -85,9 +85,9 @@ static void launch(const Entry* self, const Queue* queue, void* const* pointers,
   if (entry->code) {
     start(self, queue, pointers, scalars, grid);
   } else if (!queue->is_team) {
-    (self->apart ? sl_queue_call : sl_queue_launch)(io->ctx, io->bindings->queues[queue->number],
-                                                    entry->thunk, pointers, entry->argument_count,
-                                                    scalars, entry->scalar_count);
+    (self->outside_graph ? sl_queue_call : sl_queue_launch)(
+        io->ctx, io->bindings->queues[queue->number], entry->thunk, pointers, entry->argument_count,
+        scalars, entry->scalar_count);
   } else if (queue->alone || io->desc->threads == 1) {
     entry->thunk(io->ctx, (sl_team){NULL, 0, 1}, pointers, scalars);
   } else {
@@ -339,7 +339,7 @@ PyObject* slEntries(PyObject* module, PyObject* capsule) {
       made->program = program;
       made->entry = &desc->entries[i];
       made->vectorcall = made->entry->kind == SL_ENTRY_SCALAR ? callScalar : callKernel;
-      made->apart = sl_entry_is_apart(made->entry);
+      made->outside_graph = sl_entry_is_outside_graph(made->entry);
       made->release_gil = made->entry->cost_us >= SL_GIL_THRESHOLD_US;
     }
     if (!made || PyList_Append(list, (PyObject*)made)) {

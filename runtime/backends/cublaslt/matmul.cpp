@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cublaslt.linear and cublaslt.matmul: products of fixed sizes with bias and activation by NVIDIA's
-// library. Which of its kernels is chosen by its heuristics once, when prepare makes the plan (by
-// their order, or where it was measured one of the first kVariants); a run enqueues it on the stream of
-// its queue.
+// library. Prepare makes the plan once: its heuristics choose one of the library's kernels (the
+// first one, or the one of the first kVariants that was measured fastest). A run enqueues it on the
+// stream of its queue.
 #include <algorithm>
 #include <array>
 #include <cstring>

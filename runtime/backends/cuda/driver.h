@@ -28,7 +28,7 @@ inline constexpr Result kFirstOfKernels = 700;
 inline constexpr Result kLastOfKernels = 720;
 inline constexpr unsigned kEventWithoutTiming = 2;
 /// CU_STREAM_NON_BLOCKING: the default stream and this one do not wait for each other
-inline constexpr unsigned kStreamApart = 1;
+inline constexpr unsigned kStreamNonBlocking = 1;
 
 using Device = int;
 using Address = unsigned long long;

@@ -146,7 +146,7 @@ Result LaunchGraph::library(const LibraryCall& call) {
 
 Result LaunchGraph::capture(const LibraryCall& call, Graph* captured) {
   const RelaxedCapture relaxed(driver_);
-  Result result = captures_ ? kSuccess : driver_.streamCreate(&captures_, kStreamApart);
+  Result result = captures_ ? kSuccess : driver_.streamCreate(&captures_, kStreamNonBlocking);
   if (result == kSuccess) {
     result = driver_.captureBegin(captures_, kRelaxed);
   }

@@ -83,7 +83,7 @@ void takeStreamsAndCaptures(Driver& driver) {
   driver.exchangeCaptureMode.function = [](int*) { return kSuccess; };
   driver.streamCreate.function = [](Stream* stream, unsigned flags) {
     *stream = reinterpret_cast<Stream>(&seen);
-    EXPECT_EQ(kStreamApart, flags);
+    EXPECT_EQ(kStreamNonBlocking, flags);
     ++seen.streams;
     return kSuccess;
   };

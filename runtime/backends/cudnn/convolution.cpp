@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cudnn.convolution: convolutions of fixed sizes with bias, residual and ReLU by NVIDIA's library.
-// Which of its engines is chosen by its heuristics once, when prepare makes the plan (by their
-// order, or where it was measured one of the first kVariants); a run enqueues it on the stream of its
-// queue.
+// Prepare makes the plan once: the library's heuristics choose one of its engines (the first one,
+// or the one of the first kVariants that was measured fastest). A run enqueues it on its queue's
+// stream.
 //
 // The graph is one that the library has compiled engines for, whatever the sizes: the convolution
 // alone, or convolution (+ residual) + bias (then ReLU), in this order. So no plan compiles

@@ -93,9 +93,9 @@ class GraphBuilder {
 
 /// Takes the first engine that the heuristics propose for the graph, that sums products of the
 /// factors as they are, in float32 and always in the same order, and that needs no more workspace
-/// than there will be. `exact`: none that rounds float32 to TF32 either. `variant`: so many of those
-/// that sum so are passed over; the first one again where there are no others. Hold the mutex of
-/// the engine's device. A status of the library.
+/// than there will be. `exact`: none that rounds float32 to TF32 either. `variant`: so many of
+/// those that sum so are passed over; the first one again where there are no others. Hold the mutex
+/// of the engine's device. A status of the library.
 Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact,
               int64_t mostWorkspace, int32_t variant, Engine* engine);
 

@@ -44,8 +44,8 @@ double cost(const sl_problem* p) {
 
 void tune(const sl_problem* p, int64_t* values) {
   const Sizes s = sizesOf(p);
-  // Two vectors of results, number 1 of the variants for float32, come first for more than 4 rows: 235
-  // against 172 GFlop/s of one vector.
+  // Two vectors of results, number 1 of the variants for float32, come first for more than 4 rows:
+  // 235 against 172 GFlop/s of one vector.
   const bool few = s.m != kUnknown && s.m <= 4;
   const int32_t variant = !few && p->variant < 2 ? 1 - p->variant : p->variant;
   const GemmChoice c = gemmVariant(variant, s.m, s.n, s.steps, kStepBytes, machineOf(p));

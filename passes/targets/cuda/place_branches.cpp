@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says which statements of a program on an NVIDIA device its graph may run at once (kernel.step,
-// kernel.after), where that is estimated to save enough. The order of the text stays right, and is
-// what everything else runs.
+// Records which statements of a program on an NVIDIA device its graph may run concurrently
+// (kernel.step, kernel.after), where the estimate says that this saves enough time. The order of
+// the text stays valid; stream launches, the interpreter and Python use it.
 //
 //   launch @a(%x) outs(%s); launch @b(%s) outs(%t); launch @c(%x) outs(%u); launch @d(%t, %u)
 //   outs(%y)
 //   ->  @a {step = 0, after = []}, @b, @c {step = 1, after = []}, @d {step = 2, after = [0, 1]}
 //
-//   1. Which statement needs which: two that touch the same elements, one of them writing, stay in
+//   1. Dependences: two statements that touch the same elements, one of them writing, stay in
 //      order.
-//   2. A branch is a chain of statements without a fork or a join. It becomes a lane of its own
-//      where it is long, and so is what may run beside it: see `isWorthALane`. What belongs to no
-//      lane goes with what reads it, and the statements of a lane stay one behind the other.
-//   3. Small kernels between the same two kernels (the norms of queries and keys) run at once where
-//      all of these start early anyway.
-//   4. A statement comes behind the one before it in its lane and behind what it needs of others;
-//      what follows from the rest is left out.
+//   2. A chain is a sequence of statements without a fork or a join. A chain becomes a branch where
+//      it and the work that can run beside it are long enough: see `isWorthABranch`. A statement
+//      outside all branches joins the branch of its first reader. A branch runs in order.
+//   3. Two small kernels between the same two kernels (the norms of queries and keys) run
+//      concurrently where all four may start early.
+//   4. A statement waits for the one before it in its branch and for its dependences in other
+//      branches. An edge that follows from other edges is left out.
 //
-// Refuses: programs that are no graph (control flow that depends on data, work on the host), work
-// of other libraries than those whose calls are known to touch nothing but their operands. A loop
-// with a counter is one statement. Runs before reuse-in-place and plan-memory, which give nothing
-// that two lanes touch at once the same memory.
+// Refuses: programs that cannot be one graph (control flow that depends on data, work on the host),
+// and calls of libraries that may touch more than their operands. A loop with a counter is one
+// statement. Runs before reuse-in-place and plan-memory, which never give the same memory to two
+// buffers that two branches touch concurrently.
 #include <algorithm>
 
 #include "llvm/ADT/BitVector.h"
@@ -35,7 +35,7 @@
 
 namespace straightline::passes {
 
-#define GEN_PASS_DEF_PLACELANES
+#define GEN_PASS_DEF_PLACEBRANCHES
 #include "passes/targets/cuda/passes.h.inc"
 
 namespace {
@@ -45,11 +45,11 @@ using mlir::Operation;
 using mlir::Value;
 
 // Measured on an H200 (docs/performance/cuda.md, branches): the branches of an inception block, the
-// directions of a recurrent layer and a ResNet's downsampling convolution (5 to 7 us) win; what has
-// not been measured are many kernels of 2 us beside each other.
-constexpr double kShortestLaneUs = 4.5;  ///< of a lane
-constexpr double kLeastGainUs = 4.5;     ///< by the lane and what is beside it
-/// of a lane's length and the longest chain beside it, the shorter to the longer
+// directions of a recurrent layer and a ResNet's downsampling convolution (5 to 7 us) gain. Many
+// concurrent kernels of 2 us have not been measured.
+constexpr double kShortestBranchUs = 4.5;  ///< the least length of a branch
+constexpr double kLeastGainUs = 4.5;       ///< the least time that a branch saves
+/// the least ratio of a branch's length and the longest chain beside it, shorter to longer
 constexpr double kLikeness = 0.25;
 constexpr double kSmallUs = 4;  ///< a kernel that may run beside one of its kind
 constexpr int64_t kUnknownTrips = 16;
@@ -58,11 +58,11 @@ struct Unit {
   explicit Unit(Operation* statement) : op(statement) {}
   Operation* op;
   llvm::SmallVector<Access> accesses;
-  double us = 0;                      ///< by estimate
-  double busyUs = 0;                  ///< of that, as if it had the whole device
-  bool waits = false;                 ///< a kernel that may start before the one ahead has ended
-  llvm::SmallVector<unsigned> needs;  ///< directly, in order
-  BitVector before;                   ///< all that it needs
+  double us = 0;                      ///< estimated duration
+  double busyUs = 0;                  ///< duration times the share of the device that it fills
+  bool waits = false;                 ///< a kernel that may start before its predecessor has ended
+  llvm::SmallVector<unsigned> needs;  ///< direct dependences, in order
+  BitVector before;                   ///< direct and indirect dependences
 };
 
 kernel::FuncOp functionOf(Operation* op) {
@@ -112,18 +112,18 @@ class Placer {
       return;
     }
     findNeeds();
-    findBranches();
-    const bool hasLanes = keepLongBranches();
+    findChains();
+    const bool hasBranches = keepLongChains();
     const bool hasPairs = spreadSmallOnes();
-    if (hasLanes || hasPairs) {
+    if (hasBranches || hasPairs) {
       writeSteps();
     }
   }
 
  private:
-  //===- what there is -----------------------------------------------------===//
+  //===- statements --------------------------------------------------------===//
 
-  /// Whether the program may be one graph, of which the order is known.
+  /// Collects the statements; false where the program cannot be one graph.
   bool gather() {
     const mlir::WalkResult walked = block_.getParent()->walk([&](Operation* op) {
       if (llvm::isa<kernel::LaunchOp, kernel::CopyOp, kernel::CallOp>(op)) {
@@ -171,8 +171,8 @@ class Placer {
     }
   }
 
-  /// Its calls touch their operands and workspace alone, and two may run at once. An op of a
-  /// framework may do anything.
+  /// Whether the library's calls touch their operands and workspace only, and two may run at once.
+  /// An op of a framework may touch anything.
   static bool isKnownLibrary(kernel::CallOp call) {
     auto decl = llvm::dyn_cast_if_present<kernel::DeclOp>(call.getEntryOp());
     const sl_kernel_desc* kernel = decl ? findKernelOfRun(decl.getRun()) : nullptr;
@@ -186,7 +186,7 @@ class Placer {
     return found && found.getBackend() == "cuda";
   }
 
-  //===- 1. which needs which ----------------------------------------------===//
+  //===- 1. dependences ---------------------------------------------------===//
 
   struct Past {
     unsigned unit;
@@ -230,8 +230,8 @@ class Placer {
 
   unsigned units() const { return static_cast<unsigned>(units_.size()); }
 
-  /// Those of `all` that do not follow from another of them; `before` becomes all of them with what
-  /// is before each.
+  /// Returns those of `all` that are not before another one of `all`. Sets `before` to `all` and
+  /// everything that is before one of them.
   static llvm::SmallVector<unsigned> reduced(
       const BitVector& all, BitVector* before,
       llvm::function_ref<const BitVector&(unsigned)> beforeOf) {
@@ -250,9 +250,9 @@ class Placer {
     return kept;
   }
 
-  //===- 2. branches and lanes ---------------------------------------------===//
+  //===- 2. chains and branches -----------------------------------------------===//
 
-  void findBranches() {
+  void findChains() {
     llvm::SmallVector<unsigned> readers(units(), 0);
     for (const Unit& unit : units_) {
       for (unsigned need : unit.needs) {
@@ -262,25 +262,25 @@ class Placer {
     for (unsigned number = 0; number < units(); ++number) {
       const Unit& unit = units_[number];
       if (unit.needs.size() == 1 && readers[unit.needs[0]] == 1) {
-        branchOf_.push_back(branchOf_[unit.needs[0]]);
-        branches_[branchOf_.back()].push_back(number);
+        chainOf_.push_back(chainOf_[unit.needs[0]]);
+        chains_[chainOf_.back()].push_back(number);
       } else {
-        branchOf_.push_back(static_cast<unsigned>(branches_.size()));
-        branches_.push_back({number});
+        chainOf_.push_back(static_cast<unsigned>(chains_.size()));
+        chains_.push_back({number});
       }
     }
   }
 
-  /// By estimate: with all that may run beside it, it takes so much less time than one order that
-  /// more is won than edges without early starts may lose, and neither is short or a small part of
-  /// the other.
-  bool isWorthALane(llvm::ArrayRef<unsigned> branch) const {
+  /// Whether the chain, run concurrently with the work that is independent of it, is estimated to
+  /// save more time than the loss of early starts costs. Neither may be short, or short against the
+  /// other.
+  bool isWorthABranch(llvm::ArrayRef<unsigned> chain) const {
     if (every_) {
       return true;
     }
     BitVector beside(units(), true);
     double length = 0, busy = 0;
-    for (unsigned number : branch) {
+    for (unsigned number : chain) {
       beside.reset(units_[number].before);
       beside.reset(after_[number]);
       beside.reset(number);
@@ -300,55 +300,56 @@ class Placer {
     }
     const double gain = all - std::max({length, longest, busy});
     const auto [shorter, longer] = std::minmax(length, longest);
-    return shorter >= kShortestLaneUs && shorter >= kLikeness * longer && gain >= kLeastGainUs;
+    return shorter >= kShortestBranchUs && shorter >= kLikeness * longer && gain >= kLeastGainUs;
   }
 
-  /// Whether there is more than one lane.
-  bool keepLongBranches() {
+  /// Whether there is more than one branch.
+  bool keepLongChains() {
     constexpr int kNone = -1;
-    llvm::SmallVector<int> laneOfBranch;
-    int lanes = 0;
-    for (const auto& branch : branches_) {
-      laneOfBranch.push_back(isWorthALane(branch) ? lanes++ : kNone);
+    llvm::SmallVector<int> branchOfChain;
+    int branches = 0;
+    for (const auto& chain : chains_) {
+      branchOfChain.push_back(isWorthABranch(chain) ? branches++ : kNone);
     }
-    laneOf_.assign(units(), kNone);
+    branchOf_.assign(units(), kNone);
     for (unsigned number = 0; number < units(); ++number) {
-      laneOf_[number] = laneOfBranch[branchOf_[number]];
+      branchOf_[number] = branchOfChain[chainOf_[number]];
     }
-    // With what reads it first; what nobody reads with what it needs last; the rest has a lane of
-    // its own.
+    // A statement outside all branches joins its first reader; one without readers joins its last
+    // dependence; the rest form one more branch.
     for (unsigned number = units(); number-- > 0;) {
-      for (unsigned reader = number + 1; laneOf_[number] == kNone && reader < units(); ++reader) {
-        laneOf_[number] =
-            llvm::is_contained(units_[reader].needs, number) ? laneOf_[reader] : kNone;
+      for (unsigned reader = number + 1; branchOf_[number] == kNone && reader < units(); ++reader) {
+        branchOf_[number] =
+            llvm::is_contained(units_[reader].needs, number) ? branchOf_[reader] : kNone;
       }
     }
     for (unsigned number = 0; number < units(); ++number) {
       const Unit& unit = units_[number];
-      laneOf_[number] = laneOf_[number] == kNone && !unit.needs.empty() ? laneOf_[unit.needs.back()]
-                                                                        : laneOf_[number];
+      branchOf_[number] = branchOf_[number] == kNone && !unit.needs.empty()
+                              ? branchOf_[unit.needs.back()]
+                              : branchOf_[number];
     }
-    for (int& lane : laneOf_) {
-      lane = lane == kNone ? lanes : lane;
+    for (int& branch : branchOf_) {
+      branch = branch == kNone ? branches : branch;
     }
-    lanes_ = static_cast<unsigned>(lanes) + 1;
-    return llvm::any_of(laneOf_, [&](int lane) { return lane != laneOf_[0]; });
+    branches_ = static_cast<unsigned>(branches) + 1;
+    return llvm::any_of(branchOf_, [&](int branch) { return branch != branchOf_[0]; });
   }
 
-  //===- 3. small kernels beside each other --------------------------------===//
+  //===- 3. small concurrent kernels ----------------------------------------===//
 
-  /// p, a, b, w one behind the other in a lane, where a and b need p, w needs both, and all may
-  /// start early.
+  /// Splits p, a, b, w, consecutive in a branch, where a and b need p, w needs a and b, and all
+  /// four may start early.
   bool spreadSmallOnes() {
-    std::vector<llvm::SmallVector<unsigned>> members(lanes_);
+    std::vector<llvm::SmallVector<unsigned>> members(branches_);
     for (unsigned number = 0; number < units(); ++number) {
-      members[static_cast<unsigned>(laneOf_[number])].push_back(number);
+      members[static_cast<unsigned>(branchOf_[number])].push_back(number);
     }
     bool any = false;
-    for (const auto& lane : members) {
-      for (size_t i = 1; i + 2 < lane.size(); ++i) {
-        if (areSiblings(lane[i - 1], lane[i], lane[i + 1], lane[i + 2])) {
-          laneOf_[lane[i + 1]] = static_cast<int>(lanes_++);
+    for (const auto& branch : members) {
+      for (size_t i = 1; i + 2 < branch.size(); ++i) {
+        if (areSiblings(branch[i - 1], branch[i], branch[i + 1], branch[i + 2])) {
+          branchOf_[branch[i + 1]] = static_cast<int>(branches_++);
           any = true;
           ++i;
         }
@@ -380,13 +381,13 @@ class Placer {
   void writeSteps() {
     std::vector<BitVector> before(units());
     std::vector<llvm::SmallVector<unsigned>> edges;
-    llvm::SmallVector<int> last(lanes_, -1);  // of each lane
+    llvm::SmallVector<int> last(branches_, -1);  // of each branch
     for (unsigned number = 0; number < units(); ++number) {
       BitVector all(units());
       for (unsigned need : units_[number].needs) {
         all.set(need);
       }
-      int& ahead = last[static_cast<unsigned>(laneOf_[number])];
+      int& ahead = last[static_cast<unsigned>(branchOf_[number])];
       if (ahead >= 0) {
         all.set(static_cast<unsigned>(ahead));
       }
@@ -429,30 +430,31 @@ class Placer {
       }
       stepOf.push_back(step);
     }
-    writeLanes(before);
+    writeBranches(before);
   }
 
-  /// Numbers for people: a lane that has ended before another begins leaves it its number.
-  void writeLanes(llvm::ArrayRef<BitVector> before) {
+  /// Writes kernel.lane, for readers of the IR. A branch that begins after another has ended
+  /// takes over its number.
+  void writeBranches(llvm::ArrayRef<BitVector> before) {
     mlir::Builder builder(program_.getContext());
-    llvm::SmallVector<int> shown(lanes_, -1);
-    llvm::SmallVector<int> lastOfShown, lastOfLane(lanes_, -1);
+    llvm::SmallVector<int> shown(branches_, -1);
+    llvm::SmallVector<int> lastOfShown, lastOfBranch(branches_, -1);
     for (unsigned number = 0; number < units(); ++number) {
-      lastOfLane[static_cast<unsigned>(laneOf_[number])] = static_cast<int>(number);
+      lastOfBranch[static_cast<unsigned>(branchOf_[number])] = static_cast<int>(number);
     }
     for (unsigned number = 0; number < units(); ++number) {
-      const auto lane = static_cast<unsigned>(laneOf_[number]);
-      if (shown[lane] < 0) {
+      const auto branch = static_cast<unsigned>(branchOf_[number]);
+      if (shown[branch] < 0) {
         size_t place = 0;
         while (place < lastOfShown.size() &&
                !before[number].test(static_cast<unsigned>(lastOfShown[place]))) {
           ++place;
         }
         lastOfShown.resize(std::max(lastOfShown.size(), place + 1));
-        lastOfShown[place] = lastOfLane[lane];
-        shown[lane] = static_cast<int>(place);
+        lastOfShown[place] = lastOfBranch[branch];
+        shown[branch] = static_cast<int>(place);
       }
-      const auto attribute = builder.getI64IntegerAttr(shown[lane]);
+      const auto attribute = builder.getI64IntegerAttr(shown[branch]);
       units_[number].op->walk([&](Operation* op) {
         if (!accessesOf(op).empty()) {
           op->setAttr(kernel::kLaneAttr, attribute);
@@ -466,14 +468,14 @@ class Placer {
   int64_t processors_;
   mlir::Block& block_;
   std::vector<Unit> units_;
-  std::vector<BitVector> after_;  ///< of each unit, those that need it
-  llvm::SmallVector<unsigned> branchOf_;
-  std::vector<llvm::SmallVector<unsigned>> branches_;
-  llvm::SmallVector<int> laneOf_;
-  unsigned lanes_ = 0;
+  std::vector<BitVector> after_;  ///< for each unit, those that need it
+  llvm::SmallVector<unsigned> chainOf_;
+  std::vector<llvm::SmallVector<unsigned>> chains_;
+  llvm::SmallVector<int> branchOf_;
+  unsigned branches_ = 0;
 };
 
-struct PlaceLanesPass : impl::PlaceLanesBase<PlaceLanesPass> {
+struct PlaceBranchesPass : impl::PlaceBranchesBase<PlaceBranchesPass> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
       Placer(program, getOperation()->hasAttr(kEveryLaneAttribute)).place();

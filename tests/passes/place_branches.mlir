@@ -1,4 +1,4 @@
-// RUN: straightline-opt %s -split-input-file --place-lanes --verify-kernel-level --reuse-in-place --plan-memory --verify-planned-level | FileCheck %s
+// RUN: straightline-opt %s -split-input-file --place-branches --verify-kernel-level --reuse-in-place --plan-memory --verify-planned-level | FileCheck %s
 
 // Kernels of family transpose have a cost that is a device's (kernel.cost_us); a slot has 4096 bytes.
 
@@ -59,7 +59,7 @@ kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) t
 
 // -----
 
-// A branch of 8 us beside one of 80 stays in the order of the text, unless every branch is to have a lane.
+// A chain of 8 us beside one of 80 stays in the order of the text, unless every chain is to become a branch.
 // CHECK-LABEL: kernel.program @short_beside_long
 // CHECK-NOT: kernel.step
 // CHECK: kernel.return

@@ -1,6 +1,6 @@
-// RUN: straightline-opt %s -split-input-file --place-lanes --verify-kernel-level --reuse-in-place --plan-memory --verify-planned-level | FileCheck %s
+// RUN: straightline-opt %s -split-input-file --place-branches --verify-kernel-level --reuse-in-place --plan-memory --verify-planned-level | FileCheck %s
 
-// Every branch gets a lane where the module says so (tests do). Kernels of family transpose have a cost that is a device's (kernel.cost_us); a slot has 4096 bytes.
+// Every chain becomes a branch where the module says so (tests do). Kernels of family transpose have a cost that is a device's (kernel.cost_us); a slot has 4096 bytes.
 
 // Two branches of 24 us: the second begins beside the first, and what the one may have of the other's memory in the order of the text
 // (here a slot of the first, which is dead by then) it does not get.
@@ -59,7 +59,7 @@ kernel.func @g(!v, !v) outs(!v) schedule(<"transpose", shape = {}, tune = {}>) t
 
 // -----
 
-// A branch of 8 us beside one of 80 stays in the order of the text, unless every branch is to have a lane.
+// A chain of 8 us beside one of 80 stays in the order of the text, unless every chain is to become a branch.
 // CHECK-LABEL: kernel.program @short_beside_long
 // CHECK: kernel.launch @f(%{{.*}}) outs(%{{.*}}) on @stream {kernel.after = array<i64>, {{.*}}kernel.step = 1 : i64}
 // CHECK-NEXT: kernel.launch @g(%{{.*}}) outs(%{{.*}}) on @stream {kernel.after = array<i64: 0, 1>

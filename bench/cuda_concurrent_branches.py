@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program's graph with lanes and in one order on an NVIDIA device: the same bits in many calls, and times.
+"""A program's graph with concurrent branches and in one order on an NVIDIA device: equal bits in many calls, and times.
 
-    python -m bench.cuda_lanes --json result.json [--seconds 120] [--dags 8]
+    python -m bench.cuda_concurrent_branches --json result.json [--seconds 120] [--dags 8]
 
-Inputs, their addresses and those of results change from call to call. `every` is a lane for each branch, whatever the estimates
+Inputs, their addresses and those of results change from call to call. `every` makes each chain a branch, whatever the estimates
 say: random programs of elementwise ops, products, norms and concatenations are checked with it, models as estimated. Fails where
 bits differ.
 """
@@ -108,9 +108,9 @@ def cases() -> Iterator[tuple[str, Callable[[], Made]]]:
     yield "recommender, 1 row", lambda: (recommender(1)[1], recommender(1)[2:])
 
 
-def lanes_of(compiled: Any) -> int:
+def branches_of(compiled: Any) -> int:
     """How many the program has."""
-    return len({row.get("lane") or 0 for row in compiled.explain().statements if row["phase"] == "run"})
+    return len({row.get("branch") or 0 for row in compiled.explain().statements if row["phase"] == "run"})
 
 
 def results_of(result: Any) -> list[Tensor]:
@@ -124,7 +124,7 @@ def other(x: Tensor) -> Tensor:
 
 
 def compare(one: Any, many: Any, inputs: tuple[Tensor, ...], runs: int) -> int:
-    """How many of the calls give other bits with lanes than in one order."""
+    """How many of the calls give other bits with concurrent branches than in one order."""
     pool = [inputs, *(tuple(map(other, inputs)) for _ in range(4))]
     want = [[y.clone() for y in results_of(one(*given))] for given in pool]
     wrong = 0
@@ -161,13 +161,18 @@ def median_us(calls: dict[str, Callable[[], Any]], rounds: int = 3, count: int =
 
 def measure(model: nn.Module, inputs: tuple[Tensor, ...], runs: int, every: bool) -> dict[str, Any]:
     """Bits of the first, and times of both."""
-    one = sl.compile(model, inputs, lanes=False)
+    one = sl.compile(model, inputs, concurrent_branches=False)
     many = _internal.compile(model, inputs, internal={"every_lane": True}) if every else sl.compile(model, inputs)
-    record: dict[str, Any] = {"every": every, "launch": many.explain()["launch"], "lanes": lanes_of(many), "runs": runs}
+    record: dict[str, Any] = {
+        "every": every,
+        "launch": many.explain()["launch"],
+        "branches": branches_of(many),
+        "runs": runs,
+    }
     record["wrong"] = compare(one, many, inputs, runs)
     record["arena_bytes"], record["arena_bytes_of_one"] = many.explain()["arena_bytes"], one.explain()["arena_bytes"]
     if not every:
-        record["sync_us"] = median_us({"lanes": lambda: many(*inputs), "one order": lambda: one(*inputs)})
+        record["sync_us"] = median_us({"branches": lambda: many(*inputs), "one order": lambda: one(*inputs)})
     return record
 
 

@@ -321,6 +321,31 @@ StoredOperands storedOperands(op::FusionOp fusion, op::LinearOp linear) {
   return operands;
 }
 
+/// Adds the sizes and steps of a convolution.
+static void addGeometry(Problem& problem, op::ConvolutionOp convolution) {
+  const ConvolutionGeometry g = convolutionGeometry(convolution);
+  const std::pair<const char*, int64_t> values[] = {{"n", g.n},
+                                                    {"c", g.c},
+                                                    {"h", g.h},
+                                                    {"w", g.w},
+                                                    {"k", g.k},
+                                                    {"ho", g.ho},
+                                                    {"wo", g.wo},
+                                                    {"kh", g.kh},
+                                                    {"kw", g.kw},
+                                                    {"stride_h", g.strideH},
+                                                    {"stride_w", g.strideW},
+                                                    {"pad_h", g.padH},
+                                                    {"pad_w", g.padW},
+                                                    {"dilation_h", g.dilationH},
+                                                    {"dilation_w", g.dilationW},
+                                                    {"groups", g.groups},
+                                                    {"transposed", g.transposed ? 1 : 0}};
+  for (auto [name, value] : values) {
+    problem.addAttribute(name, value);
+  }
+}
+
 Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   Operation* root = contractionRoot(fusion);
   auto known = [&](Value argument) { return isKnownEarly(fusionInput(fusion, argument)); };
@@ -364,27 +389,7 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
   addTf32(problem, fusion, isConvolution ? "convolution" : "matmul");
   addResident(problem, fusion);
   if (auto convolution = llvm::dyn_cast<op::ConvolutionOp>(root)) {
-    const ConvolutionGeometry g = convolutionGeometry(convolution);
-    const std::pair<const char*, int64_t> values[] = {{"n", g.n},
-                                                      {"c", g.c},
-                                                      {"h", g.h},
-                                                      {"w", g.w},
-                                                      {"k", g.k},
-                                                      {"ho", g.ho},
-                                                      {"wo", g.wo},
-                                                      {"kh", g.kh},
-                                                      {"kw", g.kw},
-                                                      {"stride_h", g.strideH},
-                                                      {"stride_w", g.strideW},
-                                                      {"pad_h", g.padH},
-                                                      {"pad_w", g.padW},
-                                                      {"dilation_h", g.dilationH},
-                                                      {"dilation_w", g.dilationW},
-                                                      {"groups", g.groups},
-                                                      {"transposed", g.transposed ? 1 : 0}};
-    for (auto [name, value] : values) {
-      problem.addAttribute(name, value);
-    }
+    addGeometry(problem, convolution);
     return problem;
   }
   const llvm::SmallVector<int64_t> result = sizesOf(root->getResult(0));

@@ -179,44 +179,69 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target) {
   return key + (problem.atEdge() ? ",edge" : "") + "@" + targetNamedBy(target).measuredOn(target);
 }
 
+namespace {
+
+/// The types of a fusion's tensors as the module of a measurement has them: as they are stored.
+class StoredTypes {
+ public:
+  explicit StoredTypes(op::FusionOp fusion)
+      : fusion_(fusion),
+        target_(targetOf(fusion->getParentOfType<mlir::ModuleOp>())),
+        matmul_(llvm::dyn_cast<op::MatmulOp>(contractionRoot(fusion))) {
+    auto linear = llvm::dyn_cast<op::LinearOp>(contractionRoot(fusion));
+    stored_ = linear ? storedOperands(fusion, linear) : StoredOperands();
+    isOfPairs_ = matmul_ && isOfBfloat(fusion, matmul_);
+  }
+
+  bool isChannelsLast(Value tensor) const {
+    return isTunedImage(fusion_, target_, tensor) && !isCallersImage(tensor);
+  }
+
+  mlir::RankedTensorType inMemory(Value tensor) const {
+    auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
+    return isChannelsLast(tensor)
+               ? type.clone(mlir::applyPermutation(type.getShape(), channelsLast(type.getRank())))
+               : type;
+  }
+
+  mlir::Type ofInput(Value input) {
+    mlir::RankedTensorType type = inMemory(input);
+    const mlir::Type bfloat = mlir::BFloat16Type::get(fusion_.getContext());
+    if (isOfPairs_ && (input == fusionInput(fusion_, matmul_.getA()) ||
+                       input == fusionInput(fusion_, matmul_.getB()))) {
+      return type.clone(bfloat);
+    }
+    return input == stored_.weight                    ? type.clone(stored_.weightElement)
+           : input == stored_.x && stored_.bothBfloat ? type.clone(bfloat)
+                                                      : type;
+  }
+
+ private:
+  op::FusionOp fusion_;
+  kernel::TargetAttr target_;
+  op::MatmulOp matmul_;
+  StoredOperands stored_;
+  bool isOfPairs_ = false;
+};
+
+}  // namespace
+
 std::string moduleOf(op::FusionOp fusion) {
   mlir::MLIRContext* context = fusion.getContext();
   mlir::OpBuilder builder(context);
   const mlir::Location loc = builder.getUnknownLoc();
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(loc);
-  auto linear = llvm::dyn_cast<op::LinearOp>(contractionRoot(fusion));
-  const StoredOperands stored = linear ? storedOperands(fusion, linear) : StoredOperands();
-  auto matmul = llvm::dyn_cast<op::MatmulOp>(contractionRoot(fusion));
-  const bool isOfPairs = matmul && isOfBfloat(fusion, matmul);
+  StoredTypes types(fusion);
   auto whole = fusion->getParentOfType<mlir::ModuleOp>();
   const kernel::TargetAttr target = targetOf(whole);
-  auto isChannelsLast = [&](Value tensor) {
-    return isTunedImage(fusion, target, tensor) && !isCallersImage(tensor);
-  };
-  auto inMemory = [&](Value tensor) {
-    auto type = llvm::cast<mlir::RankedTensorType>(tensor.getType());
-    return isChannelsLast(tensor)
-               ? type.clone(mlir::applyPermutation(type.getShape(), channelsLast(type.getRank())))
-               : type;
-  };
-  auto typeOf = [&](Value input) -> mlir::Type {
-    mlir::RankedTensorType type = inMemory(input);
-    if (isOfPairs && (input == fusionInput(fusion, matmul.getA()) ||
-                      input == fusionInput(fusion, matmul.getB()))) {
-      return type.clone(builder.getBF16Type());
-    }
-    return input == stored.weight                   ? type.clone(stored.weightElement)
-           : input == stored.x && stored.bothBfloat ? type.clone(builder.getBF16Type())
-                                                    : type;
-  };
   llvm::SmallVector<mlir::Type> arguments;
   for (Value input : fusion.getInputs()) {
     if (!isKnownEarly(input)) {
-      arguments.push_back(typeOf(input));
+      arguments.push_back(types.ofInput(input));
     }
   }
   const auto resultTypes = llvm::map_to_vector(
-      fusion.getResults(), [&](Value result) -> mlir::Type { return inMemory(result); });
+      fusion.getResults(), [&](Value result) -> mlir::Type { return types.inMemory(result); });
   builder.setInsertionPointToEnd(module->getBody());
   auto function = mlir::func::FuncOp::create(builder, loc, "forward",
                                              builder.getFunctionType(arguments, resultTypes));
@@ -233,9 +258,9 @@ std::string moduleOf(op::FusionOp fusion) {
                llvm::isa<op::ConstantOp, op::FullOp>(literal)) {
       made = builder.clone(*literal)->getResult(0);
     } else {
-      made = op::ParameterOp::create(builder, loc, typeOf(input), "p" + std::to_string(i));
+      made = op::ParameterOp::create(builder, loc, types.ofInput(input), "p" + std::to_string(i));
     }
-    if (isChannelsLast(input)) {
+    if (types.isChannelsLast(input)) {
       made = op::PermuteOp::create(builder, loc, input.getType(), made,
                                    mlir::invertPermutationVector(channelsLast(rankOf(input))));
     }
@@ -251,7 +276,7 @@ std::string moduleOf(op::FusionOp fusion) {
   for (auto [i, value] : llvm::enumerate(fusion.getBody().front().getTerminator()->getOperands())) {
     function.setResultAttr(i, "op.name", builder.getStringAttr("y" + std::to_string(i)));
     Value result = mapping.lookupOrDefault(value);
-    if (isChannelsLast(fusion.getResult(i))) {
+    if (types.isChannelsLast(fusion.getResult(i))) {
       result =
           op::PermuteOp::create(builder, loc, resultTypes[i], result, channelsLast(rankOf(result)));
     }

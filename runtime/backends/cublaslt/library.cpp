@@ -9,7 +9,8 @@
 namespace straightline::cublaslt {
 namespace {
 
-/// By what torch of CUDA 13 and 12 brings; one that is in the process already is found by its name.
+/// Found by the names in torch's wheels for CUDA 13 and 12; one that is already loaded is found by
+/// its name.
 constexpr const char* kNames[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
 
 void* opened() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt, opened when it is first used: nothing of it is needed to build. Prototypes and numbers
-// are those of its documentation (https://docs.nvidia.com/cuda/cublas, cuBLASLt API), the
-// declarations are ours.
+// cuBLASLt, opened when it is first used; building needs nothing of it. Prototypes and numbers are
+// those of its documentation (https://docs.nvidia.com/cuda/cublas, cuBLASLt API); the declarations
+// are ours.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_CUBLASLT_LIBRARY_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_CUBLASLT_LIBRARY_H
 
@@ -81,11 +81,11 @@ struct Functions {
   std::string error;  ///< why it cannot be used, with the library's name; empty when it can
 };
 
-/// Opened by the first call; any thread. Look at `error` first.
+/// Opened by the first call; any thread may call it. Check `error` first.
 const Functions& library();
 
-/// The handle of a device, of this process: it may be used by several threads at once. Null, with
-/// the reason: there is none. The device's context must be current, and the library be there.
+/// The process's handle for a device; several threads may use it at once. Null, with the reason,
+/// when there is none. The device's context must be current and the library open.
 Handle handleOf(int32_t device, std::string* error);
 
 /// Why the library cannot be opened, without using the device; empty when it can.

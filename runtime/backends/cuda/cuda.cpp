@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backend for NVIDIA's devices: memory space, queues over streams, launches of machine code.
-// Its kernels are emitted as CUDA C++; here stand only those that compete with others (kernels.h).
+// Its kernels are emitted as CUDA C++; kernels.h registers those that compete with other backends.
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
@@ -24,13 +24,13 @@ constexpr char kName[] = "cuda";
 
 struct Queue {
   const OpenDevice& device;
-  /// of a gathering queue: where the run that it gathers will be launched
+  /// of a collecting queue: the stream on which the collected run will be launched
   Stream stream;
   bool owned;
-  std::unique_ptr<LaunchGraph> graph;  ///< not null: it gathers a run
-  /// the host has asked for what this run had made so far: the rest is not gathered
+  std::unique_ptr<LaunchGraph> graph;  ///< not null: it collects a run
+  /// the host has read a result of this run, so the rest of the run is not collected
   bool direct = false;
-  /// of a default stream, which lives as long as its context: asked once
+  /// of a default stream, which lives as long as its context: queried once
   std::atomic<uint64_t> order{0};
 };
 
@@ -44,7 +44,7 @@ struct Mark {
 };
 Mark* asMark(void* event) { return static_cast<Mark*>(event); }
 
-/// An image in the driver; its kernels share it.
+/// A loaded image; its kernels share it.
 struct LoadedImage {
   const OpenDevice& device;
   Library library = nullptr;
@@ -58,7 +58,7 @@ struct LoadedImage {
   }
 };
 
-/// A kernel with the image that holds it.
+/// A kernel and the image that contains it.
 struct Loaded {
   const OpenDevice& device;
   std::shared_ptr<LoadedImage> image;
@@ -91,7 +91,7 @@ void deallocate(int32_t device, void* address, size_t) {
   }
 }
 
-/// Ordered with the default stream, where a framework may still be writing parameters.
+/// Copies in the order of the default stream, where a framework may still be writing parameters.
 void* queueCreate(int32_t number) {
   Stream stream = nullptr;
   const OpenDevice& device = openDevice(number);
@@ -119,7 +119,7 @@ void queueDestroy(void* handle) {
 
 bool isDefault(Stream stream) { return reinterpret_cast<uintptr_t>(stream) <= kLegacyStream; }
 
-/// The default stream cannot be captured. While another one is, the launch says what is wrong.
+/// The default stream cannot be captured. While another stream is, the launch reports the error.
 int32_t queueCaptured(void* queue) {
   if (isDefault(streamOf(queue))) {
     return 0;
@@ -131,23 +131,23 @@ int32_t queueCaptured(void* queue) {
              : 0;
 }
 
-/// Whether the queue keeps what it is given for the launch of the graph.
+/// Whether the queue collects work for a graph instead of launching it.
 bool gathers(void* queue) {
   return asQueue(queue)->graph && !asQueue(queue)->direct && !driver().waits;
 }
 
-/// Launches what was gathered so far, for the host to read.
+/// Launches what was collected so far, because the host reads a result.
 Result stopGathering(void* queue) {
   asQueue(queue)->direct = true;
   return asQueue(queue)->graph->launchOnce(streamOf(queue));
 }
 
-/// Whether launches on a stream may say that the kernel waits by itself for the one ahead, in a
-/// capture too.
+/// Whether launches on a stream may have the attribute that the kernel waits for its predecessor by
+/// itself, also during a capture.
 bool canOverlap() { return driver().launchWith.function && driver().graphAddEdges.function; }
 
-/// Starts the kernel on the stream: before the one ahead of it in this run has ended where both
-/// wait by themselves, else behind its end.
+/// Launches the kernel on the stream. It may start before its predecessor in this run has ended
+/// where both wait by themselves; otherwise it starts after its end.
 Result startOnStream(void* queue, sl_ctx* ctx, const KernelFacts& facts, LaunchConfig config,
                      void** arguments) {
   Result result = kSuccess;
@@ -191,8 +191,8 @@ int32_t start(void* queue, sl_ctx* ctx, void* kernel, const sl_grid* grid, void*
   return failed(ctx, deviceOf(queue), waits ? driver().streamSynchronize(streamOf(queue)) : result);
 }
 
-/// An entry of a library, which puts its own work on the stream: it is called at once, on the
-/// calling thread.
+/// Calls a library's entry at once, on the calling thread; the entry enqueues its own work on the
+/// stream.
 int32_t launch(void* queue, sl_ctx* ctx, void* entry, void* const* pointers, int32_t pointerCount,
                const int64_t* scalars, int32_t scalarCount) {
   const LibraryCall call{
@@ -254,7 +254,7 @@ int32_t copy(void* queue, sl_ctx* ctx, void* destination, const char* destinatio
   return SL_INTERNAL;
 }
 
-/// Null when the driver gives no event: then nothing can be waited for but the stream itself.
+/// Null when the driver makes no event: then only the stream itself can be waited for.
 void* record(void* queue) {
   Event event = nullptr;
   const Entered entered(deviceOf(queue));
@@ -362,8 +362,8 @@ std::string cudaVersion(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// What helps where the driver is of an older CUDA than the NVRTC that made machine code. NVIDIA's
-/// wheels for CUDA 12 and 13 differ by name.
+/// What to install where the driver's CUDA is older than that of the NVRTC that made the machine
+/// code. NVIDIA's wheels for CUDA 12 and 13 have different names.
 std::string remedyFor(int driverVersion, int compiler) {
   const std::string own = std::to_string(driverVersion / 1000);
   const bool is12 = driverVersion < 13000;
@@ -374,8 +374,8 @@ std::string remedyFor(int driverVersion, int compiler) {
          "/lib/libnvrtc.so." + own + ")";
 }
 
-/// Why machine code was not taken: with what device, driver and compiler are where it is for
-/// another device, or for a newer driver.
+/// Why machine code was refused; names device, driver and compiler where the code is for another
+/// device or for a newer driver.
 std::string loadFailure(const OpenDevice& device, Result result, const sl_device_image& image) {
   std::string words = device.words(result);
   const int compiler = image.size >= offsetof(sl_device_image, compiler) + sizeof(image.compiler)

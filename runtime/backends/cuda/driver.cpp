@@ -15,7 +15,7 @@ namespace {
 constexpr char kLibrary[] = "libcuda.so.1";
 constexpr int kOldest = 12000;  ///< the first driver with cuLibraryLoadData
 
-/// Fills the table; an error in words, or nothing.
+/// Fills the table; returns an error message, or an empty string.
 std::string bind(Driver* driver, void* library) {
 #define SL_CUDA_TAKE(member, symbol, kind, parameters)                              \
   driver->member.function =                                                         \
@@ -60,7 +60,7 @@ std::string open(Driver* driver) {
   return "";
 }
 
-/// Fills what is known of a device.
+/// Fills the properties of a device.
 void open(OpenDevice* device) {
   const Driver& driver = device->driver;
   if (!driver.error.empty()) {
@@ -97,7 +97,7 @@ Counters& counters() {
 
 namespace {
 
-/// What a user may do about it, where that is known.
+/// Advice for the user about an error, where there is any.
 const char* advice(const Driver& driver, Result result) {
   if (result >= kFirstOfKernels && result <= kLastOfKernels && !driver.waits) {
     return "; some kernel before this may be the cause: STRAIGHTLINE_SYNC=1 names it";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's driver, opened when it is first used: nothing of it is needed to build. The prototypes
-// are those of the driver API (https://docs.nvidia.com/cuda/cuda-driver-api), version 12.0 and
-// later, the declarations are ours.
+// NVIDIA's driver, opened when it is first used; building needs nothing of it. The prototypes are
+// those of the driver API (https://docs.nvidia.com/cuda/cuda-driver-api), version 12.0 and later;
+// the declarations are ours.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_CUDA_DRIVER_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_CUDA_DRIVER_H
 
@@ -176,8 +176,8 @@ inline constexpr uintptr_t kPerThreadStream = 2;
         (GraphExec graph, GraphNode node, unsigned enabled))                                       \
   ENTRY(graphLaunch, cuGraphLaunch, graph_launches, (GraphExec graph, Stream stream))
 
-/// What newer drivers have: its `function` is null where it is missing. Edges with data are of CUDA
-/// 12.3, which a capture of launches that may come early asks for, too.
+/// Functions of newer drivers; `function` is null where one is missing. Edges with data need CUDA
+/// 12.3, and so does a capture of launches that may start early.
 #define SL_CUDA_NEWER_DRIVER(ENTRY)                                                     \
   ENTRY(launchWith, cuLaunchKernelEx, launches,                                         \
         (const LaunchConfig* config, Kernel kernel, void** arguments, void** extra))    \
@@ -185,7 +185,7 @@ inline constexpr uintptr_t kPerThreadStream = 2;
         (Graph graph, const GraphNode* from, const GraphNode* to, const EdgeData* data, \
          size_t count))
 
-/// Calls so far, by kind of sl_cuda_calls. Relaxed: they are looked at, nothing is ordered by them.
+/// Calls so far, by kind of sl_cuda_calls. Relaxed: the counts are only read; they order nothing.
 struct Counters {
   std::atomic<int64_t> launches{0}, copies{0}, allocations{0}, events{0}, synchronizations{0},
       loads{0}, others{0};
@@ -193,7 +193,7 @@ struct Counters {
 };
 Counters& counters();
 
-/// One function of the driver; calling it counts.
+/// One function of the driver; a call of it is counted.
 template <class... P>
 class Entry {
  public:
@@ -238,12 +238,12 @@ struct OpenDevice {
   std::string error;                ///< why it cannot be used; empty when it can
   Result result = kNotInitialized;  ///< of opening it
 
-  /// The driver's words, or why the device cannot be used at all.
+  /// The driver's message, or why the device cannot be used at all.
   std::string words(Result failure) const { return error.empty() ? driver.words(failure) : error; }
 };
 
-/// While it lives the device's context is the calling thread's; then what the thread had before. A
-/// thread that had none keeps that of device 0, which is what frameworks take such a thread for.
+/// Makes the device's context current on the calling thread for its lifetime, then restores the
+/// previous one. A thread without a context keeps that of device 0, which frameworks assume.
 class Entered {
  public:
   explicit Entered(const OpenDevice& device) : result(device.result), device_(device) {
@@ -262,7 +262,7 @@ class Entered {
       device_.driver.setContext(before_);
     }
   }
-  /// Whether it is so.
+  /// Whether the context is current.
   explicit operator bool() const { return result == kSuccess; }
   Result result;
 
@@ -272,8 +272,8 @@ class Entered {
   bool changed_ = false;
 };
 
-/// While it lives, what this thread asks for does not break what another thread captures
-/// (allocating, say, or asking an event).
+/// For its lifetime, this thread's calls (an allocation, an event query) do not invalidate captures
+/// of other threads.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const Driver& driver) : driver_(driver) {
@@ -288,11 +288,11 @@ class RelaxedCapture {
   int mode_ = kRelaxed;
 };
 
-/// Opened by the first call; any thread. Look at `error` first.
+/// Opened by the first call; any thread may call it. Check `error` first.
 const Driver& driver();
 
 /// The device of this number, opened by the first call for it, since a context takes memory there;
-/// any thread. Look at `error` first.
+/// any thread may call it. Check `error` first.
 const OpenDevice& openDevice(int32_t number);
 
 }  // namespace straightline::cuda

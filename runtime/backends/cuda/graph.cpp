@@ -10,8 +10,8 @@ constexpr size_t kCopyValues = 3;
 
 thread_local Stream libraryStream = nullptr;  ///< see sl_cuda_stream
 
-/// What comes behind may start once every block of the kernel has let it, and waits for its end
-/// itself.
+/// The successor may start once every block of the kernel has allowed it, and waits for the
+/// kernel's end by itself.
 // from port "programmatic", to the default port, type "programmatic"
 constexpr EdgeData kProgrammatic = {1, 0, 1, {}};
 
@@ -137,7 +137,7 @@ Result LaunchGraph::library(const LibraryCall& call) {
     advance();
     return kSuccess;
   }
-  if (exec_) {  // another kind of node, or the library took another way
+  if (exec_) {  // another kind of node, or the library took another path
     forget(position_);
   }
   like.child = captured;
@@ -307,8 +307,8 @@ Result LaunchGraph::build() {
 Result LaunchGraph::addNode(Node* node) {
   const uint32_t* ahead = after_.data() + node->firstAfter;
   const auto waits = [](const Node& other) { return other.facts.kernel && other.facts.waits; };
-  // All edges to a node are of one kind: it waits for every kernel ahead by itself, or starts
-  // behind the ends of all.
+  // All edges to a node are of one kind: programmatic where it waits for every predecessor by
+  // itself, else it starts after all have ended.
   const bool early = node->countAfter > 0 && !plain_ && waits(*node) &&
                      std::all_of(ahead, ahead + node->countAfter,
                                  [&](uint32_t place) { return waits(nodes_[place]); });

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run of a straight line as one CUDA graph of kernels, copies and what libraries do: a chain, in
-// the order in which one stream would run them, or where the run says steps (`step`) what lies
-// between these.
-//
-// The straight line is walked on every run. The first walk is kept and made a graph; a later one is
-// compared with it, node by node, and only what differs (addresses, scalars, the grid) is written
-// into the graph. A graph that is still running keeps what it was launched with, so nothing is
-// waited for.
+// // A run of a program as one CUDA graph of kernels, copies and the work of
+// libraries: a chain, in the // order in which one stream would run them, or
+// the dependences that the run declares by `step`. // // The program's code
+// is executed on every run. The nodes of the first run become a graph; a
+// later // run is compared with it, node by node, and only what differs
+// (addresses, scalars, the grid) is // written into the graph. A graph that
+// is still running keeps the values of its launch, so no run // waits for
+// another. //
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_CUDA_GRAPH_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_CUDA_GRAPH_H
 
@@ -25,8 +25,8 @@ struct KernelFacts {
   bool waits;  ///< touches memory only after it has waited for the kernel before it
 };
 
-/// What a library is asked for: its entry with the values of its arguments. It enqueues on the
-/// stream that it is given.
+/// A call of a library: its entry with the values of its arguments. The entry enqueues on the
+/// stream that it gets.
 struct LibraryCall {
   sl_ctx* ctx;
   sl_thunk_fn entry;
@@ -34,12 +34,12 @@ struct LibraryCall {
   int32_t pointerCount;
   const int64_t* scalars;
   int32_t scalarCount;
-  /// Calls it; a failure is in ctx as well.
+  /// Calls the entry; a failure is also written to ctx.
   void run(Stream stream) const;
 };
 
-/// One owner at a time. A function that fails leaves nothing half done: the next run makes the
-/// graph anew.
+/// One owner at a time. After a failure nothing is half done: the next run makes the graph
+/// again.
 class LaunchGraph {
  public:
   explicit LaunchGraph(const OpenDevice& device) : device_(device), driver_(device.driver) {}
@@ -48,32 +48,32 @@ class LaunchGraph {
   /// Legal while the graph is running.
   ~LaunchGraph();
 
-  /// A run begins. One that was begun and not launched is forgotten.
+  /// Begins a run. A run that was begun and not launched is dropped.
   void begin();
-  /// What the run gathers from here up to the next call is step `number` (from 0 on, each once a
-  /// run): its first node comes behind all of the steps `after`, which were begun before it (one
-  /// that this graph has not seen was begun in an earlier part of the run, which has ended), or is
-  /// a first one of the graph where there are none; the others behind the node before. Without such
-  /// a call a node comes behind the one before it. A step without nodes hands on what it comes
-  /// behind. `after` is read before this returns.
+  /// Begins step `number` of the run (from 0 on, each once a run), which lasts up to the next call.
+  /// Its first node runs after all steps `after`, which were begun before it (a step unknown to
+  /// this graph was begun in an earlier part of the run, which has ended), or at once where there
+  /// are none; each other node runs after the previous one. Without such a call every node runs
+  /// after the previous one. A step without nodes passes its predecessors on. `after` is read
+  /// before this returns.
   void step(int32_t number, const int32_t* after, int32_t count);
-  /// The run's next node: a grid, nothing where it has no blocks. `arguments` as those of
+  /// The run's next node: a kernel launch, nothing where it has no blocks. `arguments` as those of
   /// cuLaunchKernel, read before this returns.
   Result kernel(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes,
                 void* const* arguments);
   /// The run's next node: a copy within the device's memory, nothing where there are no bytes.
   Result copy(Address to, Address from, size_t bytes);
-  /// The run's next node: what `call` enqueues, captured on a stream of the graph's own. It is
-  /// captured again, and that child graph alone replaced, when a value differs from the last run's.
-  /// A failure of the entry itself is in its ctx.
+  /// The run's next node: what `call` enqueues, captured on a stream of the graph's own. When a
+  /// value differs from the last run's, it is captured again, and only that child graph is
+  /// replaced. A failure of the entry itself is in its ctx.
   Result library(const LibraryCall& call);
-  /// Whether the last run gathered all of its nodes and launched them, so that `launch` would do
-  /// just that again.
+  /// Whether the last run collected all of its nodes and launched them, so that `launch` would
+  /// repeat exactly that run.
   bool isWhole() const { return exec_ && position_ == nodes_.size(); }
-  /// Launches what was gathered since `begin`. A run of another number or other kinds of nodes
-  /// makes the graph anew.
+  /// Launches what was collected since `begin`. A run with another number or other kinds of nodes
+  /// makes the graph again.
   Result launch(Stream stream);
-  /// The same of a run that gathers no more; the next one makes the graph anew.
+  /// The same for a run that collects no more nodes; the next run makes the graph again.
   Result launchOnce(Stream stream);
 
  private:
@@ -92,23 +92,23 @@ class LaunchGraph {
     Graph child = nullptr;  ///< what was captured of it; the graph has a copy
   };
 
-  /// Whether the graph has just this next: what most launches of a walk are.
+  /// Whether the graph's next node is equal to this one, as in most launches of a run.
   bool isSame(const KernelFacts& facts, unsigned blocks, unsigned threads, unsigned sharedBytes,
               void* const* arguments) const;
   Result add(const Node& like, const uint64_t* values);
-  /// Makes node `position_` of the graph like this one; both are of one kind.
+  /// Updates node `position_` of the graph to this one; both are of one kind.
   Result update(const Node& like, const uint64_t* values);
   Result take(const Node& like, const uint64_t* values);
   /// What the call enqueues, as a graph of its own; null with a failure in ctx.
   Result capture(const LibraryCall& call, Graph* captured);
   void drop(Node* node);
-  /// Whether the node comes behind what this run's next one comes behind.
+  /// Whether the node has the same predecessors as this run's next node.
   bool isNext(const Node& node) const;
-  /// Whether `update` can make a node of the graph like this one.
+  /// Whether `update` can turn a node of the graph into this one.
   bool fits(const Node& node, const Node& like) const;
-  /// The run has had one more node.
+  /// Advances the run by one node.
   void advance();
-  /// Forgets the graph and what the runs before had at and behind `keep`.
+  /// Drops the graph and the nodes from number `keep` on.
   void forget(size_t keep);
   Result build();
   Result addNode(Node* node);

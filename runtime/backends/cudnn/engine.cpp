@@ -10,7 +10,7 @@
 namespace straightline::cudnn {
 namespace {
 
-/// Engines that the heuristic proposes, the best first. None: it knows none, or fails.
+/// Engines that the heuristic proposes, the best first; none where it fails.
 std::vector<Descriptor> proposals(const Descriptor& graph, Heuristic mode) {
   Descriptor heuristics(kHeuristics);
   heuristics.put(kHeuristicsGraph, graph).put(kHeuristicsMode, kOfHeuristicMode, mode).finish();
@@ -32,9 +32,9 @@ std::vector<Descriptor> proposals(const Descriptor& graph, Heuristic mode) {
   return configs;
 }
 
-/// Whether the engine sums plain products of the factors as they are, in float32 and always in the
-/// same order; with `exact` also none that are rounded to TF32, which is what tensor cores make of
-/// float32.
+/// Whether the engine sums plain products of unrounded factors in float32 and always in the
+/// same order; with `exact` also whether it does not round float32 to TF32 for tensor
+/// cores.
 bool sumsPlainProducts(const Descriptor& config, bool exact) {
   constexpr int64_t kMostNotes = 32;
   Descriptor engine(kEngine);
@@ -52,7 +52,7 @@ bool sumsPlainProducts(const Descriptor& config, bool exact) {
   });
 }
 
-/// Puts the addresses into the pack, unless it has them from the last run.
+/// Writes the addresses into the pack, unless they are those of the last run.
 Status address(Pack* pack, std::span<const int64_t> ids, std::vector<const void*> addresses,
                const void* workspace) {
   addresses.push_back(workspace);
@@ -152,7 +152,7 @@ Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, b
   int32_t passed = 0;
   for (const Heuristic mode : modes) {
     for (Descriptor& config : proposals(graph, mode)) {
-      // what is passed by is not planned: that takes milliseconds each
+      // skipped engines are not planned: a plan takes milliseconds
       if (!sumsPlainProducts(config, exact) || passed++ < variant) {
         continue;
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs of the library, the engine that is chosen for one, and its runs: what all kernels of this
-// backend have in common.
+// Graphs of the library, the engine chosen for one, and its runs: shared by all kernels of this
+// backend.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_CUDNN_ENGINE_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_CUDNN_ENGINE_H
 
@@ -18,26 +18,26 @@
 
 namespace straightline::cudnn {
 
-/// bytes; what the fast engines ask of addresses
+/// bytes; the alignment of addresses that fast engines require
 inline constexpr int64_t kFullAlignment = 16;
 inline constexpr int64_t kMostElements = (int64_t{1} << 31) - 1;  ///< of a tensor
 
-/// Leaves the words in ctx. Returns the status.
+/// Writes the message into ctx. Returns the status.
 int32_t fail(sl_ctx* ctx, int32_t status, const std::string& text);
-/// What plans of a device that was entered use; null with the reason: no driver, no context, no
-/// library.
+/// The handle that plans use on a device whose context is current; null with the reason: no driver,
+/// no context, no library.
 DeviceHandle* usable(const cuda::OpenDevice& device, const cuda::Entered& entered,
                      std::string* error);
-/// For `accepts`, 1 or 0 with the reason: where there is a device it is this one that the program
-/// is for, and the library must be there.
+/// For `accepts`, 1 or 0 with the reason: on a machine with NVIDIA's driver the library must be
+/// installed, too.
 int32_t isThere(char* reason, size_t bytes);
 /// cudnnDataType_t of a float of 16 or 32 bits.
 Type typeOf(sl_dtype dtype);
 
 using Four = std::array<int64_t, 4>;
 
-/// A tensor of four dims, in elements. A virtual one lies between two operations and has no
-/// address; one by value is a number whose address is the host's.
+/// A tensor of four dims, in elements. A virtual one is between two operations and has no address;
+/// one passed by value is a number at a host address.
 struct TensorFacts {
   int64_t id;
   Type type;
@@ -52,7 +52,7 @@ struct PointwiseFacts {
   Pointwise mode;
   const Descriptor* x;
   const Descriptor* b = nullptr;
-  const Descriptor* t = nullptr;  ///< of a choice: where x is taken, else b
+  const Descriptor* t = nullptr;  ///< of a selection: where x is taken, else b
   Type precision = kFloat32;
   int64_t axis = -1;  ///< of kIndex
 };
@@ -64,21 +64,21 @@ struct Engine {
   Descriptor config, plan;
 };
 
-/// Addresses for a run of an engine, kept from the last one. One thread at a time.
+/// Addresses for runs of an engine, kept between runs. One thread at a time.
 struct Pack {
   Descriptor descriptor;
   std::vector<const void*> addresses;
 };
 
-/// Builds a graph, part by part. The parts stay with the engine, the first failure of one is kept.
-/// Hold the mutex of the engine's device.
+/// Builds a graph, part by part. The engine owns the parts; the first failure is kept. The caller
+/// holds the mutex of the engine's device.
 class GraphBuilder {
  public:
   explicit GraphBuilder(Engine* engine) : engine_(engine) {}
 
  protected:
   const Descriptor& keep(Descriptor made);
-  /// An operation behind those before it.
+  /// Appends an operation.
   void add(Descriptor operation) { operations_.push_back(keep(std::move(operation)).raw()); }
   const Descriptor& tensor(const TensorFacts& facts);
   void pointwise(const PointwiseFacts& facts, const Descriptor& result);
@@ -91,19 +91,19 @@ class GraphBuilder {
   Status status_ = kSuccess;
 };
 
-/// Takes the first engine that the heuristics propose for the graph, that sums products of the
-/// factors as they are, in float32 and always in the same order, and that needs no more workspace
-/// than there will be. `exact`: none that rounds float32 to TF32 either. `variant`: so many of
-/// those that sum so are passed over; the first one again where there are no others. Hold the mutex
-/// of the engine's device. A status of the library.
+/// Chooses the first engine among the heuristics' proposals that sums products of unrounded factors
+/// in float32, always in the same order, and needs no more than the given workspace. `exact`: also
+/// refuses engines that round float32 to TF32. `variant`: skips so many suitable engines; where
+/// there are no others, the first one is chosen. The caller holds the mutex of the engine's device.
+/// Returns a status of the library.
 Status choose(const Descriptor& graph, std::initializer_list<Heuristic> modes, bool exact,
               int64_t mostWorkspace, int32_t variant, Engine* engine);
 
-/// Whether all of them are multiples of kFullAlignment.
+/// Whether all addresses are multiples of kFullAlignment.
 bool areAligned(std::span<const void* const> addresses);
 
-/// Puts the engine's work on the stream of this call. `addresses` belong to the tensors named in
-/// `ids`, in their order. SL_OK, or a failure in ctx.
+/// Enqueues the engine's work on the stream of this call. `addresses` belong to the tensors named
+/// in `ids`, in order. SL_OK, or a failure in ctx.
 int32_t enqueue(sl_ctx* ctx, const Engine& engine, Pack* pack, std::span<const int64_t> ids,
                 std::vector<const void*> addresses, const void* workspace);
 

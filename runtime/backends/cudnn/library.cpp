@@ -8,7 +8,8 @@
 namespace straightline::cudnn {
 namespace {
 
-/// One that is in the process already (torch brings it) is found by its name; its parts come by it.
+/// A library that the process has loaded already (torch brings it) is found by its name, and so are
+/// its parts.
 constexpr const char* kName = "libcudnn.so.9";
 
 void* opened() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN 9, opened when it is first used: nothing of it is needed to build. Prototypes and numbers
-// are those of its graph API (https://docs.nvidia.com/deeplearning/cudnn/backend, cudnn_graph.h of
-// 9.28), the declarations are ours.
+// cuDNN 9, opened when it is first used; building needs nothing of it. Prototypes and numbers are
+// those of its graph API (https://docs.nvidia.com/deeplearning/cudnn/backend, cudnn_graph.h of
+// 9.28); the declarations are ours.
 #ifndef STRAIGHTLINE_RUNTIME_BACKENDS_CUDNN_LIBRARY_H
 #define STRAIGHTLINE_RUNTIME_BACKENDS_CUDNN_LIBRARY_H
 
@@ -40,10 +40,10 @@ enum Pointwise : int {
 };
 /// cudnnReduceTensorOp_t.
 enum Reduction : int { kSum = 0, kMaximum = 3 };
-/// cudnnConvolutionMode_t: what frameworks call a convolution does not turn the filter.
+/// cudnnConvolutionMode_t: a framework's convolution does not flip the filter.
 inline constexpr int kCrossCorrelation = 1;
-/// cudnnBackendHeurMode_t: engines by their estimated time, and those that are there where the
-/// others are not.
+/// cudnnBackendHeurMode_t: engines by their estimated time, and fallback engines for graphs that
+/// the others do not support.
 enum Heuristic : int { kByTime = 3, kFallback = 2 };
 /// cudnnBackendNumericalNote_t.
 enum NumericalNote : int {
@@ -92,7 +92,7 @@ enum ValueType : int {
   kOfReduction = 18,
 };
 
-/// cudnnBackendAttributeName_t, in the words of the library without what all of them begin with.
+/// cudnnBackendAttributeName_t, by the library's names without their common prefix.
 enum Attribute : int {
   kPointwiseMode = 0,
   kPointwisePrecision = 1,
@@ -170,7 +170,7 @@ struct Functions {
   std::string error;  ///< why it cannot be used, with the library's name; empty when it can
 };
 
-/// Opened by the first call; any thread. Look at `error` first.
+/// Opened by the first call; any thread may call it. Check `error` first.
 const Functions& library();
 
 /// The handle of a device, of this process. It has one stream at a time: `mutex` is held from
@@ -181,8 +181,8 @@ struct DeviceHandle {
   std::mutex mutex;
 };
 
-/// Made by the first call for a device; any thread. Null, with the reason: there is none. The
-/// device's context must be current, and the library be there.
+/// Made by the first call for a device; any thread may call it. Null, with the reason, when there
+/// is none. The device's context must be current and the library open.
 DeviceHandle* handleOf(int32_t device, std::string* error);
 
 /// Why the library cannot be opened, without using the device; empty when it can.
@@ -191,8 +191,8 @@ std::string whyMissing();
 /// "cuDNN: cudnnBackendExecute fails with 5001 (CUDNN_STATUS_...)".
 std::string words(const char* function, Status status);
 
-/// One of the library's descriptors, which goes with it. The first thing that fails is kept in
-/// `status`, and nothing more is asked. One thread at a time.
+/// One of the library's descriptors, destroyed with this object. The first failure is kept in
+/// `status`; later calls do nothing. One thread at a time.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -219,7 +219,7 @@ class Descriptor {
   Descriptor& put(Attribute attribute, float value) { return put(attribute, kOfFloat, 1, &value); }
   /// The other one must live as long as this one.
   Descriptor& put(Attribute attribute, const Descriptor& other);
-  /// From here on it is read only, and another one may take it.
+  /// Makes it final: from here on it is read only, and other descriptors may refer to it.
   Descriptor& finish();
 
   void* raw() const { return raw_; }

@@ -23,6 +23,7 @@
 // that two lanes touch at once the same memory.
 #include <algorithm>
 
+#include "dialect/kernel/recorded.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -476,7 +477,7 @@ class Placer {
 struct PlaceLanesPass : impl::PlaceLanesBase<PlaceLanesPass> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
-      Placer(program, getOperation()->hasAttr(kEveryLaneAttribute)).place();
+      Placer(program, kernel::placesEveryLane(getOperation())).place();
     }
   }
 };

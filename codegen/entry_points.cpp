@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "codegen/entry_points.h"
 
-#include "dialect/kernel/graph_attributes.h"
+#include "dialect/kernel/recorded.h"
 
 #include "codegen/cpp_text.h"
 #include "codegen/external_calls.h"
@@ -46,10 +46,7 @@ std::string scalarName(Operation* op) {
   return name;
 }
 
-double costOf(Operation* statement) {
-  auto cost = statement->getAttrOfType<mlir::FloatAttr>("kernel.cost_us");
-  return cost ? cost.getValueAsDouble() : 0;
-}
+double costOf(Operation* statement) { return kernel::costUsOf(statement).value_or(0); }
 
 void addBuffers(mlir::ArrayAttr types, StringRef prefix, sl_argument_role role,
                 llvm::SmallVectorImpl<EntryArgument>& arguments) {
@@ -267,7 +264,7 @@ bool canFail(const EntryPoint& entry) {
 }
 
 bool isApart(const EntryPoint& entry) {
-  return entry.kind == SL_ENTRY_EXTERNAL && entry.op->hasAttr(kernel::kApartAttr);
+  return entry.kind == SL_ENTRY_EXTERNAL && kernel::isApart(entry.op);
 }
 
 std::string imageName(const EntryPoint& entry) { return entry.name + "_image"; }

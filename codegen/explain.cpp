@@ -3,7 +3,8 @@
 
 #include "codegen/cpp_text.h"
 #include "codegen/program_index.h"
-#include "dialect/op/op_dialect.h"
+#include "dialect/kernel/recorded.h"
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/JSON.h"
 
@@ -171,8 +172,8 @@ class Explainer {
     };
     row["op"] = text("op");
     row["why"] = text("why");
-    if (!text("kernel.choice").empty()) {
-      row["choice"] = text("kernel.choice");
+    if (const llvm::StringRef key = kernel::choiceKeyOf(line.op); !key.empty()) {
+      row["choice"] = key;
     }
     int64_t bytes = 0;
     for (mlir::Value operand : line.op->getOperands()) {
@@ -200,9 +201,8 @@ class Explainer {
     if (json::Array names = capturedAgainFor(line); !names.empty()) {
       row["captured_again"] = std::move(names);
     }
-    if (auto cost = line.op->getAttrOfType<mlir::FloatAttr>("kernel.cost_us");
-        cost && line.phase == 1) {
-      estimatedUs_ += cost.getValueAsDouble();
+    if (line.phase == 1) {
+      estimatedUs_ += kernel::costUsOf(line.op).value_or(0);
     }
     return row;
   }
@@ -248,22 +248,17 @@ class Explainer {
 };
 
 /// The candidates that select_kernels listed for a measurement.
-json::Array listOfCandidates(mlir::ArrayAttr listed) {
+json::Array listOfCandidates(llvm::ArrayRef<op::MeasurementAttr> listed) {
   json::Array rows;
-  for (auto entry : listed.getAsRange<mlir::DictionaryAttr>()) {
+  for (op::MeasurementAttr row : listed) {
     json::Array candidates;
-    for (auto candidate :
-         entry.getAs<mlir::ArrayAttr>("candidates").getAsRange<mlir::StringAttr>()) {
+    for (auto candidate : row.getCandidates().getAsRange<mlir::StringAttr>()) {
       candidates.push_back(candidate.getValue());
     }
-    json::Array atEdgeUs;
-    for (auto us : entry.getAs<mlir::ArrayAttr>("at_edge_us").getAsRange<mlir::FloatAttr>()) {
-      atEdgeUs.push_back(us.getValueAsDouble());
-    }
-    rows.push_back(json::Object{{"key", entry.getAs<mlir::StringAttr>("key").getValue()},
-                                {"module", entry.getAs<mlir::StringAttr>("module").getValue()},
+    rows.push_back(json::Object{{"key", row.getKey().getValue()},
+                                {"module", row.getModule().getValue()},
                                 {"candidates", std::move(candidates)},
-                                {"at_edge_us", std::move(atEdgeUs)}});
+                                {"at_edge_us", json::Array(row.getAtEdgeUs().asArrayRef())}});
   }
   return rows;
 }
@@ -274,8 +269,8 @@ std::string explainProgram(mlir::ModuleOp module) {
   std::string text;
   for (auto program : module.getOps<kernel::ProgramOp>()) {
     json::Object facts = Explainer(program).explain();
-    if (auto candidates = module->getAttrOfType<mlir::ArrayAttr>(op::kCandidates)) {
-      facts["candidates"] = listOfCandidates(candidates);
+    if (const auto candidates = op::candidatesOf(module)) {
+      facts["candidates"] = listOfCandidates(*candidates);
     }
     llvm::raw_string_ostream(text) << json::Value(std::move(facts));
   }

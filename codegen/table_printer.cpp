@@ -5,6 +5,7 @@
 #include "codegen/external_calls.h"
 #include "codegen/kernel_printer.h"
 #include "codegen/storage_printer.h"
+#include "dialect/kernel/recorded.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/Format.h"
@@ -580,8 +581,8 @@ class Printer {
   static std::string estimate(kernel::RunOp run) {
     double sum = 0;
     const mlir::WalkResult known = run.walk([&](Operation* op) {
-      auto cost = op->getAttrOfType<mlir::FloatAttr>("kernel.cost_us");
-      sum += cost ? cost.getValueAsDouble() : 0;
+      const std::optional<double> cost = kernel::costUsOf(op);
+      sum += cost.value_or(0);
       const bool open = llvm::isa<kernel::ForOp, kernel::WhileOp>(op) ||
                         (llvm::isa<kernel::KernelCallInterface>(op) && !cost);
       return open ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();

@@ -8,7 +8,7 @@
 //
 // Left alone: a value whose readers want row-major memory (a reshape of more than one pixel, a
 // result of the function).
-#include "dialect/op/op_dialect.h"
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/contraction_problem.h"
@@ -51,14 +51,6 @@ llvm::SmallVector<int64_t> orderOfHeads(Operation* op) {
   const bool same =
       llvm::all_of(op->getUsers(), [&](Operation* user) { return dimsOf(user) == order; });
   return same && order.size() == 4 && order.back() == 3 ? order : llvm::SmallVector<int64_t>();
-}
-
-void setLayout(Operation* op, llvm::ArrayRef<int64_t> order, llvm::ArrayRef<int64_t> border) {
-  mlir::Builder builder(op->getContext());
-  op->setAttr("op.layout",
-              builder.getDictionaryAttr(
-                  {builder.getNamedAttr("order", builder.getDenseI64ArrayAttr(order)),
-                   builder.getNamedAttr("border", builder.getDenseI64ArrayAttr(border))}));
 }
 
 bool wantsRowMajor(Value value) {
@@ -111,12 +103,12 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
       return llvm::any_of(op->getOperands(), [&](Value operand) {
         Operation* maker = whole(operand).getDefiningOp();
         auto type = llvm::dyn_cast<RankedTensorType>(operand.getType());
-        return maker && maker->hasAttr("op.layout") && type &&
+        return maker && op::layoutOf(maker) && type &&
                type.getRank() == llvm::cast<RankedTensorType>(op->getResult(0).getType()).getRank();
       });
     };
     getOperation().walk<mlir::WalkOrder::PreOrder>([&](Operation* op) {
-      if (op->getNumResults() != 1 || op->hasAttr(op::kPrepare)) {
+      if (op->getNumResults() != 1 || op::isPrepared(op)) {
         return;
       }
       auto type = llvm::dyn_cast<RankedTensorType>(op->getResult(0).getType());
@@ -125,7 +117,7 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
         return;
       }
       if (const llvm::SmallVector<int64_t> order = orderOfHeads(op); !order.empty()) {
-        setLayout(op, order, llvm::SmallVector<int64_t>(8, 0));
+        op::setLayout(op, order, {});
         return;
       }
       auto fusion = llvm::dyn_cast<op::FusionOp>(op);
@@ -140,7 +132,7 @@ struct AssignLayoutsPass : impl::AssignLayoutsBase<AssignLayoutsPass> {
       const llvm::SmallVector<int64_t> order = type.getRank() == 4
                                                    ? llvm::SmallVector<int64_t>{0, 2, 3, 1}
                                                    : llvm::SmallVector<int64_t>{0, 2, 1};
-      setLayout(op, order, borderFor(op->getResult(0), target));
+      op::setLayout(op, order, borderFor(op->getResult(0), target));
     });
   }
 };

@@ -5,7 +5,6 @@
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/phase.h"
 
 namespace straightline {
 
@@ -22,8 +21,8 @@ Operation* contractionRoot(op::FusionOp fusion) {
 }
 
 const sl_kernel_desc* chosenKernel(op::FusionOp fusion) {
-  auto name = fusion->getAttrOfType<mlir::StringAttr>("op.kernel");
-  return name ? findKernel(name.getValue()) : nullptr;
+  const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion);
+  return choice ? findKernel(choice.getKernel().getValue()) : nullptr;
 }
 
 unsigned fusionInputIndex(op::FusionOp, Value argument) {
@@ -41,9 +40,9 @@ bool isKnownEarly(Value tensor) {
   }
   if (llvm::isa<op::ParameterOp>(op)) {
     auto function = op->getParentOfType<mlir::func::FuncOp>();
-    return !function || !function->hasAttr(passes::kLiveParameters);
+    return !function || !op::hasLiveParameters(function);
   }
-  return op->hasAttr("op.prepare") || llvm::isa<op::ConstantOp, op::FullOp>(op) ||
+  return op::isPrepared(op) || llvm::isa<op::ConstantOp, op::FullOp>(op) ||
          (op->hasTrait<op::View>() && isKnownEarly(op->getOperand(0)));
 }
 
@@ -109,7 +108,7 @@ bool isResult(Value tensor) {
 bool isAtGraphEdge(Value tensor) {
   Operation* parent = tensor.getParentRegion()->getParentOp();
   auto module = parent->getParentOfType<mlir::ModuleOp>();
-  if (!module || !factsOf(module).launchesGraphs || module->hasAttr(kLaunchAttribute)) {
+  if (!module || !factsOf(module).launchesGraphs || op::optionsOf(module).getLaunch()) {
     return false;
   }
   Value whole = tensor;
@@ -176,8 +175,7 @@ int64_t productOf(llvm::ArrayRef<int64_t> sizes) {
 /// do it.
 void addTf32(Problem& problem, op::FusionOp fusion, llvm::StringRef kind) {
   auto module = fusion->getParentOfType<mlir::ModuleOp>();
-  auto kinds =
-      module ? module->getAttrOfType<mlir::StringAttr>(kTf32Attribute) : mlir::StringAttr();
+  const mlir::StringAttr kinds = module ? op::optionsOf(module).getTf32() : mlir::StringAttr();
   if (kinds && kinds.getValue().contains(kind)) {
     problem.addAttribute("tf32", 1);
   }
@@ -186,24 +184,24 @@ void addTf32(Problem& problem, op::FusionOp fusion, llvm::StringRef kind) {
 /// Attribute resident: bytes of weights that a call reads, where the module says so.
 void addResident(Problem& problem, op::FusionOp fusion) {
   auto module = fusion->getParentOfType<mlir::ModuleOp>();
-  auto bytes =
-      module ? module->getAttrOfType<mlir::IntegerAttr>(kResidentAttribute) : mlir::IntegerAttr();
+  const std::optional<int64_t> bytes =
+      module ? op::residentBytesOf(module) : std::optional<int64_t>();
   if (bytes && !factsOf(module).hasQueue) {
-    problem.addAttribute("resident", bytes.getInt());
+    problem.addAttribute("resident", *bytes);
   }
 }
 
 }  // namespace
 
 void recordResidentBytes(mlir::ModuleOp module) {
-  if (module->hasAttr(kResidentAttribute)) {
+  if (op::residentBytesOf(module)) {
     return;
   }
   llvm::SmallPtrSet<void*, 32> seen;
   int64_t bytes = 0;
   module.walk([&](op::FusionOp fusion) {
     Operation* root = contractionRoot(fusion);
-    if (!root || fusion->hasAttr(op::kPrepare)) {
+    if (!root || op::isPrepared(fusion)) {
       return;
     }
     for (Value input : fusion.getInputs()) {
@@ -216,8 +214,7 @@ void recordResidentBytes(mlir::ModuleOp module) {
       }
     }
   });
-  module->setAttr(kResidentAttribute,
-                  mlir::IntegerAttr::get(mlir::IntegerType::get(module.getContext(), 64), bytes));
+  op::setResidentBytes(module, bytes);
 }
 
 ConvolutionGeometry convolutionGeometry(op::ConvolutionOp convolution) {
@@ -306,7 +303,7 @@ bool isOfBfloat(op::FusionOp fusion, op::MatmulOp matmul) {
     const Value source = bfloatBehind(fusionInput(fusion, operand)).source;
     // What prepare makes of a parameter before it widens it is gone when a run begins.
     Operation* maker = source ? source.getDefiningOp() : nullptr;
-    return isReadHereAlone && source && !(maker && maker->hasAttr(op::kPrepare));
+    return isReadHereAlone && source && !(maker && op::isPrepared(maker));
   });
 }
 
@@ -372,8 +369,8 @@ Problem contractionProblem(op::FusionOp fusion, kernel::TargetAttr target) {
     }
   }
   problem.setInputs(static_cast<int32_t>(root->getNumOperands()));
-  if (auto variant = fusion->getAttrOfType<mlir::IntegerAttr>(kVariantAttribute)) {
-    problem.setVariant(static_cast<int32_t>(variant.getInt()));
+  if (const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion)) {
+    problem.setVariant(static_cast<int32_t>(choice.getVariant()));
   }
   if (isConvolution) {
     addConvolutionTensor(problem, root->getResult(0), true, false);

@@ -4,7 +4,7 @@
 #ifndef STRAIGHTLINE_PASSES_CONTRACTION_PROBLEM_H
 #define STRAIGHTLINE_PASSES_CONTRACTION_PROBLEM_H
 
-#include "dialect/op/op_dialect.h"
+#include "dialect/op/recorded.h"
 #include "passes/kernel_choice.h"
 
 namespace straightline {
@@ -24,7 +24,7 @@ bool isFixedInRun(mlir::Value tensor);
 
 /// Whether some kernel of a run reads or writes the tensor where the caller has it: it is an
 /// argument of the function, a result, or a view of one, also by way of loops and branches that
-/// hand it on, and the program may be launched as a graph of a device (no op.launch = "stream").
+/// hand it on, and the program may be launched as a graph of a device (its options do not say launch = "stream").
 bool isAtGraphEdge(mlir::Value tensor);
 
 /// Numbers of a 2-D convolution; a 1-D one has h = 1 and kh = 1.
@@ -64,29 +64,10 @@ struct StoredOperands {
 };
 StoredOperands storedOperands(op::FusionOp fusion, op::LinearOp linear);
 
-/// The kernel that select-kernels recorded (op.kernel); null: none.
+/// The kernel that select-kernels recorded; null: none.
 const sl_kernel_desc* chosenKernel(op::FusionOp fusion);
 
-/// On a fusion: the number of its kernel's variant. Absent: 0.
-inline constexpr char kVariantAttribute[] = "op.variant";
-/// The kernel that the estimates chose, where a measured choice came before it.
-inline constexpr char kEstimatedAttribute[] = "op.estimated";
-
-/// On a fusion of family product_group: the tunables of its kernel, and what it is estimated to
-/// take.
-inline constexpr char kGroupTuneAttribute[] = "op.tune";
-inline constexpr char kGroupCostAttribute[] = "op.cost_us";
-
-/// On a module: which products of float32 ("convolution", "matmul", "convolution+matmul") may be
-/// rounded to TF32.
-inline constexpr char kTf32Attribute[] = "op.tf32";
-
-/// On a module: "stream" where kernels are launched one by one, never as a graph.
-inline constexpr char kLaunchAttribute[] = "op.launch";
-
-/// On a module: bytes of weights that a call reads.
-inline constexpr char kResidentAttribute[] = "op.resident_bytes";
-/// Counts them, where the module does not say it yet.
+/// Records the bytes of weights that a call reads, where the module does not say it yet.
 void recordResidentBytes(mlir::ModuleOp module);
 
 /// The problem, with the variant that the fusion's choice names. A linear's weight counts as of the

@@ -124,8 +124,8 @@ bool moveReshapeUp(op::ReshapeOp reshape) {
   Operation* copy = builder.clone(*linear.getOperation());
   copy->setOperand(0, moved);
   copy->getResult(0).setType(reshape.getType());
-  if (linear->hasAttr(op::kPrepare)) {
-    moved->setAttr(op::kPrepare, builder.getUnitAttr());
+  if (op::isPrepared(linear)) {
+    op::setPrepared(moved);
   }
   reshape.replaceAllUsesWith(copy->getResult(0));
   reshape.erase();

@@ -58,8 +58,8 @@ bool moveReshapeUp(op::ReshapeOp reshape) {
     Operation* moved =
         full ? op::FullOp::create(builder, full.getLoc(), type, full.getValue()).getOperation()
              : op::ReshapeOp::create(builder, reshape.getLoc(), type, operand).getOperation();
-    if (reshape->hasAttr(op::kPrepare)) {
-      moved->setAttr(op::kPrepare, builder.getUnitAttr());
+    if (op::isPrepared(reshape)) {
+      op::setPrepared(moved);
     }
     operands.push_back(moved->getResult(0));
   }

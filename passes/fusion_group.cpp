@@ -73,7 +73,7 @@ class BodyWriter {
     }
     Operation* copy = builder_.clone(*operation);
     copy->setOperands(operands);
-    copy->removeAttr(op::kPrepare);
+    op::clearPrepared(copy);
     known_.map(operation->getResults(), copy->getResults());
   }
   void setLeading(mlir::ValueRange leading) {
@@ -97,7 +97,7 @@ class BodyWriter {
         mapping.map(operand, inside(operand));
       }
       Operation* copy = builder_.clone(*maker, mapping);
-      copy->removeAttr(op::kPrepare);
+      op::clearPrepared(copy);
       known_.map(value, copy->getResult(0));
       return copy->getResult(0);
     }
@@ -183,9 +183,7 @@ bool isConvex(const FusionGroup& group) {
   return true;
 }
 
-bool inSamePhase(Operation* a, Operation* b) {
-  return a->hasAttr(op::kPrepare) == b->hasAttr(op::kPrepare);
-}
+bool inSamePhase(Operation* a, Operation* b) { return op::isPrepared(a) == op::isPrepared(b); }
 
 void grow(FusionGroup& group, llvm::function_ref<bool(Operation*)> accepts) {
   bool changed = true;
@@ -271,8 +269,8 @@ op::FusionOp outline(const FusionGroup& group, llvm::StringRef family, mlir::Val
   auto fusion = op::FusionOp::create(builder, loc, mlir::TypeRange(mlir::ValueRange(results)),
                                      writer.inputs(), family);
   fusion.getBody().takeBody(*body);
-  if (members.front()->hasAttr(op::kPrepare)) {
-    fusion->setAttr(op::kPrepare, builder.getUnitAttr());
+  if (op::isPrepared(members.front())) {
+    op::setPrepared(fusion);
   }
   for (auto [old, fresh] : llvm::zip(results, fusion.getResults())) {
     old.replaceAllUsesWith(fresh);

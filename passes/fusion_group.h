@@ -4,7 +4,7 @@
 #ifndef STRAIGHTLINE_PASSES_FUSION_GROUP_H
 #define STRAIGHTLINE_PASSES_FUSION_GROUP_H
 
-#include "dialect/op/op_dialect.h"
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"

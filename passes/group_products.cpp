@@ -14,7 +14,7 @@
 // problems may be asked as a group (sl_kernel_desc.group_op). Whether a group is taken decides the
 // registry: a kernel for that op must accept it, and cost less than what it stands for. A route for
 // linear to another kernel leaves none. A group is worth more than what measuring its products one
-// by one could tell, so what was measured for one of them (op.choices) counts only where it stays
+// by one could tell, so what was measured for one of them (#op.options) counts only where it stays
 // by itself, and op.candidates lists only such ones.
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/Format.h"
@@ -86,16 +86,15 @@ unsigned epilogueOperands(op::FusionOp fusion) {
 
 /// The estimates' choice; null: the fusion has none.
 const sl_kernel_desc* estimatedKernel(op::FusionOp fusion) {
-  auto estimated = fusion->getAttrOfType<mlir::StringAttr>(kEstimatedAttribute);
-  return estimated ? findKernel(estimated.getValue()) : chosenKernel(fusion);
+  const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion);
+  return choice ? findKernel(choice.estimatedKernel().getValue()) : nullptr;
 }
 
 /// A product that may be a part: one result, computed element by element from the linear's, whose
 /// rows are nothing else to it.
 bool mayBePart(op::FusionOp fusion) {
   const sl_kernel_desc* kernel = estimatedKernel(fusion);
-  if (!kernel || !kernel->group_op || fusion->hasAttr(op::kPrepare) ||
-      fusion.getNumResults() != 1) {
+  if (!kernel || !kernel->group_op || op::isPrepared(fusion) || fusion.getNumResults() != 1) {
     return false;
   }
   op::LinearOp linear = linearOf(fusion);
@@ -155,7 +154,7 @@ llvm::SmallVector<Part> partsOf(llvm::ArrayRef<op::FusionOp> products) {
 /// and the like over each row alone, and nobody else reads them. Null: x comes as it is.
 op::FusionOp makerOf(Value x, llvm::ArrayRef<op::FusionOp> products) {
   auto maker = x.getDefiningOp<op::FusionOp>();
-  if (!maker || maker->hasAttr(op::kPrepare) || maker.getNumResults() != 1 ||
+  if (!maker || op::isPrepared(maker) || maker.getNumResults() != 1 ||
       maker->getBlock() != products[0]->getBlock() ||
       !llvm::is_contained({"row_reduction", "pointwise"}, maker.getFamily())) {
     return {};
@@ -289,16 +288,18 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
 
  private:
   void keepCandidatesOfSingles() {
-    auto rows = getOperation()->getAttrOfType<mlir::ArrayAttr>(op::kCandidates);
+    auto rows = op::candidatesOf(getOperation());
     if (!rows) {
       return;
     }
     llvm::DenseSet<mlir::Attribute> keys;
-    getOperation().walk([&](op::FusionOp fusion) { keys.insert(fusion->getAttr("op.choice")); });
-    const auto kept = llvm::filter_to_vector(rows, [&](mlir::Attribute row) {
-      return keys.contains(llvm::cast<mlir::DictionaryAttr>(row).get("key"));
+    getOperation().walk([&](op::FusionOp fusion) {
+      if (const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion)) {
+        keys.insert(choice.getKey());
+      }
     });
-    getOperation()->setAttr(op::kCandidates, mlir::ArrayAttr::get(&getContext(), kept));
+    llvm::erase_if(*rows, [&](op::MeasurementAttr row) { return !keys.contains(row.getKey()); });
+    op::setCandidates(getOperation(), *rows);
   }
 
   void groupIn(mlir::Block& block) {
@@ -417,11 +418,9 @@ struct GroupProductsPass : impl::GroupProductsBase<GroupProductsPass> {
       tunables.append(value);
     }
     op::FusionOp fusion = merged(group.members(), "product_group");
-    fusion->setAttr("op.kernel", mlir::StringAttr::get(&getContext(), choice.kernel->name));
-    fusion->setAttr("op.why", mlir::StringAttr::get(&getContext(), why));
-    fusion->setAttr(kGroupTuneAttribute, tunables.getDictionary(&getContext()));
-    fusion->setAttr(kGroupCostAttribute,
-                    mlir::FloatAttr::get(mlir::Float64Type::get(&getContext()), choice.costUs));
+    op::setKernelChoice(fusion,
+                        op::KernelChoiceAttr::get(&getContext(), choice.kernel->name, why)
+                            .withTunables(tunables.getDictionary(&getContext()), choice.costUs));
   }
 
   kernel::TargetAttr target_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From values to buffers and statements: see passes/lowering/context.h. The module's one public
 // function becomes a kernel.program of the same name, with the kernels that it launches beside it.
-#include "passes/contraction_problem.h"
+#include "dialect/op/recorded.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/program.h"
 #include "passes/passes.h"
@@ -33,9 +33,7 @@ struct LowerToKernelPass : impl::LowerToKernelBase<LowerToKernelPass> {
       signalPassFailure();
       return;
     }
-    module->removeAttr("op.target");
-    module->removeAttr("op.routes");
-    module->removeAttr(kTf32Attribute);
+    op::clearOpLevel(module);
   }
 };
 

@@ -130,10 +130,10 @@ def DecomposeReductions : OpLevelPass<"decompose-reductions", "::mlir::ModuleOp"
 def SelectKernels : KernelPass<"select-kernels"> {
   let summary = "choose a kernel for every contraction";
   let description = [{
-    Asks the kernel registry: the cheapest kernel that accepts, among those that a route (module attribute op.routes) leaves; a route
-    that leaves none is the user's error. Records it as op.kernel, and the reasons for it and against its
-    rivals as op.why. A measured choice (module attribute op.choices, by key) comes before the cost where it is still a candidate; it
-    is recorded as op.variant and op.alone, the key of each contraction of fixed sizes as op.choice. All fusions that no kernel takes are reported before the pass fails (unsupported).
+    Asks the kernel registry: the cheapest kernel that accepts, among those that a route of the module's #op.options leaves; a route
+    that leaves none is the user's error. Records it, with the reasons for it and against its rivals, as #op.kernel_choice. A measured
+    choice of #op.options, by the key of a contraction of fixed sizes, comes before the cost where it is still a candidate. All fusions
+    that no kernel takes are reported before the pass fails (unsupported).
   }];
   let options = [Option<"prefer", "prefer", "std::string", "\"\"", "backend whose kernels are taken where they accept">,
                  Option<"avoid", "avoid", "std::string", "\"\"", "properties of kernels that are never taken, as a+b (kernel_facts.h); empty: none">,
@@ -157,7 +157,7 @@ def AssignLayouts : KernelPass<"assign-layouts"> {
   let summary = "channels-last memory and zero borders around convolutions";
   let description = [{
     What a channels-last kernel writes is channels last, and so is what elementwise and pooling ops make of it; a value that
-    convolutions read gets the zero border that they rely on. Recorded as op.layout. Left alone: values whose readers want
+    convolutions read gets the zero border that they rely on. Recorded as #op.layout. Left alone: values whose readers want
     row-major memory.
   }];
 }

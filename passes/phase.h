@@ -4,15 +4,10 @@
 #define STRAIGHTLINE_PASSES_PHASE_H
 
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/StringRef.h"
 #include "mlir/IR/Block.h"
 #include "mlir/IR/Value.h"
 
 namespace straightline::passes {
-
-/// Unit attribute of a function: its parameters may change between calls, so nothing made from them
-/// is kept.
-inline constexpr llvm::StringLiteral kLiveParameters = "op.live_parameters";
 
 /// The block-level ops of `block` by whether they depend on parameters and constants only.
 class PhaseAnalysis {

@@ -13,9 +13,6 @@
 
 namespace straightline {
 
-/// Of a module, in tests: place-lanes gives every branch a lane, whatever the estimates say.
-inline constexpr llvm::StringLiteral kEveryLaneAttribute = "kernel.every_lane";
-
 /// A registered backend with a device, and the name of its memory space.
 struct DeviceChoice {
   std::string backend;
@@ -45,13 +42,13 @@ struct PipelineOptions {
   kernel::TargetAttr target;
   bool graph = true;       ///< a run on a device may be launched as a graph
   bool lanes = true;       ///< the graph of a device may run long branches at once
-  bool everyLane = false;  ///< sets kEveryLaneAttribute
+  bool everyLane = false;  ///< records kernel.every_lane
   /// "convolution+matmul": which products of float32 a device may round to TF32; empty: none
   std::string tf32;
 };
 
 /// All passes from a captured module (op level, with the module attributes op.target and, where
-/// they say anything, op.routes and op.tf32) to a planned one (kernel level).
+/// they say anything, op.options) to a planned one (kernel level).
 void buildPipeline(mlir::OpPassManager& manager, const PipelineOptions& options);
 
 /// For a module that is at kernel level already (written by hand, or printed by `ir("kernel")`):

@@ -11,6 +11,7 @@
 #include "passes/place_on_stream.h"
 
 #include "dialect/error_kind.h"
+#include "dialect/kernel/recorded.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/IR/Builders.h"
 
@@ -99,7 +100,7 @@ class Placer {
     llvm::SetVector<Operation*> functions, libraries;
     program_.walk([&](Operation* op) {
       if (llvm::isa<kernel::LaunchOp, kernel::CopyOp>(op)) {
-        op->setAttr("kernel.cost_us", builder_.getF64FloatAttr(target_.estimateUs(op)));
+        kernel::setCostUs(op, target_.estimateUs(op));
       }
       if (auto launch = llvm::dyn_cast<kernel::LaunchOp>(op)) {
         launch.setQueueAttr(stream_);

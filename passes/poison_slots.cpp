@@ -13,6 +13,7 @@
 // Stands after plan_memory, whose plan it must not change, and before insert_barriers, which sees
 // the fills as statements. Leaves alone: memory of devices, bool (a byte that is neither 0 nor 1
 // would be a fault of its own).
+#include "dialect/kernel/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/live_ranges.h"
@@ -104,7 +105,7 @@ struct PoisonSlotsPass : impl::PoisonSlotsBase<PoisonSlotsPass> {
         mlir::ValueRange(), mlir::ValueRange(storage), mlir::ValueRange(), queue_,
         builder.getI64IntegerAttr(1), builder.getStringAttr("poison"),
         builder.getStringAttr("pipeline option poison"));
-    launch->setAttr("kernel.cost_us", builder.getF64FloatAttr(0));
+    kernel::setCostUs(launch, 0);
   }
 
   /// The kernel that fills a row-major buffer of this type; one for all slots of equal type.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/routes.h"
 
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -10,8 +11,6 @@
 
 namespace straightline {
 namespace {
-
-constexpr const char* kRoutesAttribute = "op.routes";
 
 constexpr RoutedOp kRoutedOps[] = {
     {"convolution", "convolution"},
@@ -96,25 +95,22 @@ void setRoutes(mlir::ModuleOp module, llvm::ArrayRef<Route> routes) {
   mlir::Builder builder(module.getContext());
   llvm::SmallVector<mlir::NamedAttribute> entries;
   for (const Route& route : routes) {
-    entries.push_back(
-        builder.getNamedAttr(route.op, builder.getStrArrayAttr({route.kernel, route.origin})));
+    entries.push_back(builder.getNamedAttr(
+        route.op, op::RouteAttr::get(module.getContext(), builder.getStringAttr(route.kernel),
+                                     builder.getStringAttr(route.origin))));
   }
   if (!entries.empty()) {
-    module->setAttr(kRoutesAttribute, builder.getDictionaryAttr(entries));
+    op::setOptions(module, op::optionsOf(module).withRoutes(builder.getDictionaryAttr(entries)));
   }
 }
 
 std::optional<Route> routeOf(mlir::ModuleOp module, llvm::StringRef op) {
-  auto routes = module->getAttrOfType<mlir::DictionaryAttr>(kRoutesAttribute);
-  auto entry = routes ? routes.getAs<mlir::ArrayAttr>(op) : mlir::ArrayAttr();
-  if (!entry || entry.size() != 2) {
+  const mlir::DictionaryAttr routes = op::optionsOf(module).getRoutes();
+  auto route = routes ? routes.getAs<op::RouteAttr>(op) : op::RouteAttr();
+  if (!route) {
     return std::nullopt;
   }
-  auto text = [&](unsigned i) {
-    auto string = llvm::dyn_cast<mlir::StringAttr>(entry[i]);
-    return string ? string.str() : std::string();
-  };
-  return Route{op.str(), text(0), text(1)};
+  return Route{op.str(), route.getKernel().str(), route.getOrigin().str()};
 }
 
 bool allows(const Route& route, const sl_kernel_desc& kernel) {

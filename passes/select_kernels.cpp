@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses a kernel for every contraction by asking the registry, and records it (op.kernel) with
-// the reasons for it and against its rivals (op.why). A route of the module (op.routes) leaves only
-// the kernels that it allows; `prefer=BACKEND` takes that backend's kernel wherever it has one that
-// accepts, whatever its cost; `avoid=PROPERTY` never takes a kernel that has it. A measured choice
-// (op.choices, by the key that is recorded as op.choice) comes before the cost. With `list` the
-// module gets op.candidates: what there is to measure. A fusion that no kernel takes is an error;
-// all are reported before the pass fails.
+// Chooses a kernel for every contraction by asking the registry, and records it
+// (#op.kernel_choice) with the reasons for it and against its rivals. A route of the module
+// (#op.options) leaves only the kernels that it allows; `prefer=BACKEND` takes that backend's kernel
+// wherever it has one that accepts, whatever its cost; `avoid=PROPERTY` never takes a kernel that
+// has it. A measured choice of the module, by the key of the problem, comes before the cost. With
+// `list` the module gets a row (#op.measurement) for each contraction that may be measured. A fusion
+// that no kernel takes is an error; all are reported before the pass fails.
 #include "dialect/error_kind.h"
-#include "dialect/op/op_dialect.h"
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/StringSet.h"
 #include "passes/contraction_problem.h"
 #include "passes/passes.h"
@@ -47,7 +47,7 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
       const std::string key = choiceKey(fusion, target);
       if (!key.empty()) {
         applyMeasured(fusion, target, constraints, key);
-        fusion->setAttr("op.choice", mlir::StringAttr::get(&getContext(), key));
+        op::setKernelChoice(fusion, op::kernelChoiceOf(fusion).withKey(key));
       }
     });
     if (failedHere) {
@@ -87,16 +87,19 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
   /// false.
   static bool choose(op::FusionOp fusion, kernel::TargetAttr target,
                      const SelectionConstraints& constraints) {
-    fusion->removeAttr(kVariantAttribute);
-    fusion->removeAttr("op.alone");
-    fusion->removeAttr(kEstimatedAttribute);
+    const op::KernelChoiceAttr before = op::kernelChoiceOf(fusion);
+    if (before) {  // of a pass that has run before: the problem is asked about without its variant
+      op::setKernelChoice(fusion, op::KernelChoiceAttr::get(fusion.getContext(), before.getKernel(),
+                                                            before.getWhy()));
+    }
     const KernelChoice choice = chooseKernel(contractionProblem(fusion, target), constraints);
     if (!choice.kernel) {
       emitNoKernel(contractionRoot(fusion), choice, constraints);
       return false;
     }
-    fusion->setAttr("op.kernel", mlir::StringAttr::get(fusion.getContext(), choice.kernel->name));
-    fusion->setAttr("op.why", mlir::StringAttr::get(fusion.getContext(), choice.why));
+    auto chosen = op::KernelChoiceAttr::get(fusion.getContext(), choice.kernel->name, choice.why);
+    op::setKernelChoice(fusion,
+                        before && before.getKey() ? chosen.withKey(before.getKey()) : chosen);
     return true;
   }
   /// Whether it is a linear whose kernel takes x and weight as bfloat16.
@@ -181,33 +184,29 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
     if (text.empty()) {
       return;
     }
-    mlir::Builder builder(&getContext());
-    const std::string why = fusion->getAttrOfType<mlir::StringAttr>("op.why").str();
+    const op::KernelChoiceAttr estimated = op::kernelChoiceOf(fusion);
+    const std::string why = estimated.getWhy().str();
     for (const Candidate& candidate : candidatesOf(fusion, target, constraints)) {
       if (candidate.text() != text) {
         continue;
       }
-      fusion->setAttr(kEstimatedAttribute, fusion->getAttr("op.kernel"));
-      fusion->setAttr("op.kernel", builder.getStringAttr(candidate.kernel->name));
-      fusion->setAttr("op.why",
-                      builder.getStringAttr("measured: " + text + "; by the estimates " + why));
-      fusion->setAttr(kVariantAttribute, builder.getI64IntegerAttr(candidate.variant));
-      if (candidate.alone) {
-        fusion->setAttr("op.alone", builder.getBoolAttr(*candidate.alone));
-      }
+      op::setKernelChoice(
+          fusion, estimated.withMeasured(candidate.kernel->name, candidate.variant, candidate.alone,
+                                         "measured: " + text + "; by the estimates " + why));
       return;
     }
-    fusion->setAttr("op.why",
-                    builder.getStringAttr(why + "; the measured " + text + " is no candidate"));
+    op::setKernelChoice(fusion,
+                        estimated.withWhy(why + "; the measured " + text + " is no candidate"));
   }
 
   void listCandidates(kernel::TargetAttr target) {
     mlir::Builder builder(&getContext());
-    llvm::SmallVector<mlir::Attribute> rows;
+    llvm::SmallVector<op::MeasurementAttr> rows;
     llvm::StringSet<> seen;
     getOperation().walk([&](op::FusionOp fusion) {
-      auto key = fusion->getAttrOfType<mlir::StringAttr>("op.choice");
-      if (!key || fusion->hasAttr(op::kPrepare) || !seen.insert(key.getValue()).second) {
+      const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion);
+      const mlir::StringAttr key = choice ? choice.getKey() : mlir::StringAttr();
+      if (!key || op::isPrepared(fusion) || !seen.insert(key.getValue()).second) {
         return;
       }
       llvm::SmallVector<mlir::Attribute> candidates;
@@ -217,13 +216,11 @@ struct SelectKernelsPass : impl::SelectKernelsBase<SelectKernelsPass> {
         candidates.push_back(builder.getStringAttr(candidate.text()));
         atEdgeUs.push_back(candidate.atEdgeUs);
       }
-      rows.push_back(builder.getDictionaryAttr(
-          {builder.getNamedAttr("key", key),
-           builder.getNamedAttr("module", builder.getStringAttr(moduleOf(fusion))),
-           builder.getNamedAttr("candidates", builder.getArrayAttr(candidates)),
-           builder.getNamedAttr("at_edge_us", builder.getF64ArrayAttr(atEdgeUs))}));
+      rows.push_back(op::MeasurementAttr::get(
+          &getContext(), key, builder.getStringAttr(moduleOf(fusion)),
+          builder.getArrayAttr(candidates), builder.getDenseF64ArrayAttr(atEdgeUs)));
     });
-    getOperation()->setAttr(op::kCandidates, builder.getArrayAttr(rows));
+    op::setCandidates(getOperation(), rows);
   }
 
   /// For a kernel that widens a weight of 16-bit floats, or of bytes, by itself no widened copy is

@@ -40,7 +40,7 @@ bool sameShape(Value a, Value b) {
          typeOf(a).getEncoding() == typeOf(b).getEncoding();
 }
 bool isElementwise(Operation* op) {
-  return llvm::isa_and_present<op::ElementwiseOpInterface>(op) && !op->hasAttr(op::kPrepare);
+  return llvm::isa_and_present<op::ElementwiseOpInterface>(op) && !op::isPrepared(op);
 }
 
 /// The half of x's rows that the slice is; -1: none.
@@ -96,7 +96,7 @@ class Splitter {
     const int64_t rank = type.getRank();
     if (cat_.getTensors().size() != 2 || rank == 0 ||
         static_cast<int64_t>(cat_.getDim()) != rank - 1 || type.isDynamicDim(rank - 1) ||
-        !sameShape(cat_.getTensors()[0], cat_.getTensors()[1]) || cat_->hasAttr(op::kPrepare)) {
+        !sameShape(cat_.getTensors()[0], cat_.getTensors()[1]) || op::isPrepared(cat_)) {
       return false;
     }
     half_ = type.getShape().back() / 2;

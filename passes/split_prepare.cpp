@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "dialect/op/recorded.h"
 #include "passes/passes.h"
 #include "passes/phase.h"
 
@@ -47,7 +48,7 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
     mlir::Block& block = getOperation().getBody().front();
     PhaseAnalysis phases(freeze);
     if (!freeze) {
-      getOperation()->setAttr(kLiveParameters, mlir::UnitAttr::get(&getContext()));
+      op::setLiveParameters(getOperation());
     }
     for (Operation& operation : block) {
       const bool moves = !isStorage(&operation) && !isCheap(&operation) &&
@@ -62,7 +63,7 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
     // Users stand before their operands in this order, so that chains of literals and views follow
     // their users.
     for (Operation& operation : llvm::make_early_inc_range(llvm::reverse(block))) {
-      if (operation.hasAttr(op::kPrepare) || isStorage(&operation)) {
+      if (op::isPrepared(&operation) || isStorage(&operation)) {
         continue;
       }
       if (isCheap(&operation)) {
@@ -75,14 +76,12 @@ struct SplitPreparePass : impl::SplitPrepareBase<SplitPreparePass> {
   }
 
  private:
-  void mark(Operation* operation) {
-    operation->setAttr(op::kPrepare, mlir::UnitAttr::get(&getContext()));
-  }
+  void mark(Operation* operation) { op::setPrepared(operation); }
 
   /// The phase of a use is that of the op of the function's own block.
   bool isMarkedUse(mlir::OpOperand& use) {
     Operation* user = getOperation().getBody().front().findAncestorOpInBlock(*use.getOwner());
-    return user && user->hasAttr(op::kPrepare);
+    return user && op::isPrepared(user);
   }
 
   /// What is made of a result that the caller gets moves, and so does the result; the caller gets a

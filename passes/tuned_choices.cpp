@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/tuned_choices.h"
 
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -15,7 +16,6 @@ using mlir::Operation;
 using mlir::Value;
 using passes::channelsLast;
 
-constexpr char kChoicesAttribute[] = "op.choices";
 /// Between these many estimated microseconds of one thread it is worth asking whether to share.
 constexpr double kLeastToShareUs = 0.5;
 constexpr double kMostToKeepUs = 40.0;
@@ -251,8 +251,7 @@ std::string moduleOf(op::FusionOp fusion) {
   for (auto [i, input] : llvm::enumerate(fusion.getInputs())) {
     Value made;
     if (!isKnownEarly(input)) {
-      function.setArgAttr(argument, "op.name",
-                          builder.getStringAttr("x" + std::to_string(argument)));
+      op::setNameOfArgument(function, argument, "x" + std::to_string(argument));
       made = function.getArgument(argument++);
     } else if (Operation* literal = input.getDefiningOp();
                llvm::isa<op::ConstantOp, op::FullOp>(literal)) {
@@ -274,7 +273,7 @@ std::string moduleOf(op::FusionOp fusion) {
   }
   llvm::SmallVector<Value> results;
   for (auto [i, value] : llvm::enumerate(fusion.getBody().front().getTerminator()->getOperands())) {
-    function.setResultAttr(i, "op.name", builder.getStringAttr("y" + std::to_string(i)));
+    op::setNameOfResult(function, i, "y" + std::to_string(i));
     Value result = mapping.lookupOrDefault(value);
     if (types.isChannelsLast(fusion.getResult(i))) {
       result =
@@ -284,12 +283,12 @@ std::string moduleOf(op::FusionOp fusion) {
   }
   mlir::func::ReturnOp::create(builder, loc, results);
   // Its kernels are those of a layer among others.
-  if (mlir::Attribute bytes = whole->getAttr(kResidentAttribute)) {
-    (*module)->setAttr(kResidentAttribute, bytes);
+  if (const std::optional<int64_t> bytes = op::residentBytesOf(whole)) {
+    op::setResidentBytes(*module, *bytes);
   }
   if (factsOf(target).launchesGraphs && !contractionProblem(fusion, target).atEdge()) {
     // by itself it would be at the graph's edge
-    (*module)->setAttr(kLaunchAttribute, builder.getStringAttr("stream"));
+    op::setOptions(*module, op::optionsOf(*module).withLaunch("stream"));
   }
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -298,7 +297,7 @@ std::string moduleOf(op::FusionOp fusion) {
 }
 
 std::string chosenText(mlir::ModuleOp module, llvm::StringRef key) {
-  auto choices = module->getAttrOfType<mlir::DictionaryAttr>(kChoicesAttribute);
+  const mlir::DictionaryAttr choices = op::optionsOf(module).getChoices();
   auto text = choices && !key.empty() ? choices.getAs<mlir::StringAttr>(key) : mlir::StringAttr();
   return text ? text.str() : "";
 }
@@ -311,7 +310,7 @@ void setChoices(mlir::ModuleOp module,
     entries.push_back(builder.getNamedAttr(key, builder.getStringAttr(text)));
   }
   if (!entries.empty()) {
-    module->setAttr(kChoicesAttribute, builder.getDictionaryAttr(entries));
+    op::setOptions(module, op::optionsOf(module).withChoices(builder.getDictionaryAttr(entries)));
   }
 }
 

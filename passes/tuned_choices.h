@@ -41,7 +41,7 @@ std::string choiceKey(op::FusionOp fusion, kernel::TargetAttr target);
 /// device's images between convolutions lie channels last here as well.
 std::string moduleOf(op::FusionOp fusion);
 
-/// One choice of the module attribute op.choices, by key; empty: there is none.
+/// One choice of the module's options, by key; empty: there is none.
 std::string chosenText(mlir::ModuleOp module, llvm::StringRef key);
 /// Choices as (key, text of a candidate).
 void setChoices(mlir::ModuleOp module, llvm::ArrayRef<std::pair<std::string, std::string>> choices);

@@ -48,8 +48,9 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
                                  << "\" but captured, decomposed or fused is needed";
       return signalPassFailure();
     }
-    bool sound = succeeded(verifyTarget(
-        getOperation(), getOperation()->getAttrOfType<kernel::TargetAttr>("op.target")));
+    bool sound = succeeded(
+        verifyTarget(getOperation(),
+                     llvm::dyn_cast_if_present<kernel::TargetAttr>(op::targetOf(getOperation()))));
     llvm::StringSet<> symbols;
     for (op::SymbolOp symbol : getOperation().getOps<op::SymbolOp>()) {
       symbols.insert(symbol.getSymName());
@@ -73,17 +74,17 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
   /// Notes on a result that overwrites a state the strides of its storage, which lower-to-kernel
   /// needs where no op reads the state any more.
   static void noteStrides(mlir::func::FuncOp function) {
-    llvm::StringMap<mlir::Attribute> strides;
+    llvm::StringMap<op::DimsAttr> strides;
     function.walk([&](op::StateOp state) {
-      if (mlir::Attribute given = state->getAttr("op.strides")) {
+      if (const op::DimsAttr given = op::stridesOf(state)) {
         strides[state.getName()] = given;
       }
     });
     for (unsigned index = 0; index < function.getNumResults() && !strides.empty(); ++index) {
-      auto tie = function.getResultAttrOfType<mlir::StringAttr>(index, "op.tie");
-      auto noted = tie ? strides.find(tie.getValue().split(':').second) : strides.end();
-      if (noted != strides.end() && tie.getValue().starts_with("state:")) {
-        function.setResultAttr(index, "op.strides", noted->second);
+      const std::optional<op::Tie> tie = op::tieOf(function, index);
+      auto noted = tie && tie->isState ? strides.find(tie->name) : strides.end();
+      if (noted != strides.end()) {
+        op::setStridesOfResult(function, index, noted->second);
       }
     }
   }
@@ -180,7 +181,7 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
 
   /// What is done before the first run reads nothing of a run.
   bool isOfOnePhase(Operation* operation) {
-    if (!operation->hasAttr(op::kPrepare)) {
+    if (!op::isPrepared(operation)) {
       return true;
     }
     if (!llvm::isa<mlir::func::FuncOp>(operation->getParentOp())) {
@@ -191,8 +192,7 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
     }
     const bool early = llvm::all_of(operation->getOperands(), [](mlir::Value operand) {
       Operation* maker = operand.getDefiningOp();
-      return maker &&
-             (maker->hasAttr(op::kPrepare) || llvm::isa<op::ParameterOp, op::ConstantOp>(maker));
+      return maker && (op::isPrepared(maker) || llvm::isa<op::ParameterOp, op::ConstantOp>(maker));
     });
     if (!early) {
       operation->emitError() << "'" << operation->getName()
@@ -215,12 +215,10 @@ struct VerifyOpLevelPass : impl::VerifyOpLevelBase<VerifyOpLevelPass> {
     bool sound = true;
     llvm::StringSet<> inputs, results;
     for (unsigned index = 0; index < function.getNumArguments(); ++index) {
-      sound &= isUnique(function, inputs,
-                        function.getArgAttrOfType<mlir::StringAttr>(index, "op.name"), "input");
+      sound &= isUnique(function, inputs, op::nameOfArgument(function, index), "input");
     }
     for (unsigned index = 0; index < function.getNumResults(); ++index) {
-      sound &= isUnique(function, results,
-                        function.getResultAttrOfType<mlir::StringAttr>(index, "op.name"), "result");
+      sound &= isUnique(function, results, op::nameOfResult(function, index), "result");
     }
     llvm::StringMap<mlir::Type> stored;
     function.walk([&](Operation* operation) {

@@ -2,6 +2,7 @@
 #include "tools/module_builder.h"
 
 #include "codegen/jit/compile_program.h"
+#include "dialect/op/recorded.h"
 #include "mlir/AsmParser/AsmParser.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Verifier.h"
@@ -129,12 +130,13 @@ Failure ModuleBuilder::symbol(llvm::StringRef name, int64_t min, int64_t max) {
   if (function_) {
     return Failure::internal("builder: symbol " + quoted(name) + " after the function began");
   }
-  mlir::OperationState state(mlir::UnknownLoc::get(&context_->context), "op.symbol");
+  mlir::OperationState state(mlir::UnknownLoc::get(&context_->context),
+                             op::SymbolOp::getOperationName());
   state.addAttribute("sym_name", builder_.getStringAttr(name));
   state.addAttribute("min", builder_.getI64IntegerAttr(min));
   state.addAttribute("max", builder_.getI64IntegerAttr(max));
   mlir::Operation* made = nullptr;
-  return create(state, "op.symbol", &made);
+  return create(state, op::SymbolOp::getOperationName(), &made);
 }
 
 Failure ModuleBuilder::beginFunction(llvm::StringRef name,
@@ -151,7 +153,7 @@ Failure ModuleBuilder::beginFunction(llvm::StringRef name,
                                          builder_.getFunctionType(parsed, {}));
   mlir::Block* body = function_.addEntryBlock();
   for (std::size_t i = 0; i < argumentNames.size(); ++i) {
-    function_.setArgAttr(i, "op.name", builder_.getStringAttr(argumentNames[i]));
+    op::setNameOfArgument(function_, i, argumentNames[i]);
     values[i] = number(body->getArgument(i));
   }
   // Attributes set before the function began are strides of arguments, named by position.
@@ -162,7 +164,7 @@ Failure ModuleBuilder::beginFunction(llvm::StringRef name,
       return Failure::internal("builder: strides for argument " +
                                quoted(strides.getName().getValue()) + ", which does not exist");
     }
-    function_.setArgAttr(position, "op.strides", strides.getValue());
+    op::setStridesOfArgument(function_, position, strides.getValue());
   }
   builder_.setInsertionPointToEnd(body);
   return Failure::none();
@@ -264,12 +266,12 @@ Failure ModuleBuilder::endRegion(llvm::ArrayRef<int32_t> yields, const SourceLoc
   if (open_.empty()) {
     return Failure::internal("builder: no region to end");
   }
-  mlir::OperationState state(location(source), "op.yield");
+  mlir::OperationState state(location(source), op::YieldOp::getOperationName());
   if (Failure failure = valuesOf(yields, &state.operands); failure.failed()) {
     return failure;
   }
   mlir::Operation* made = nullptr;
-  if (Failure failure = create(state, "op.yield", &made); failure.failed()) {
+  if (Failure failure = create(state, op::YieldOp::getOperationName(), &made); failure.failed()) {
     return failure;
   }
   builder_.setInsertionPointToEnd(open_.back().second);
@@ -298,11 +300,11 @@ Failure ModuleBuilder::endFunction(llvm::ArrayRef<FunctionResult> results) {
   llvm::SmallVector<mlir::Type> types(mlir::ValueRange(values).getTypes());
   function_.setType(builder_.getFunctionType(function_.getArgumentTypes(), types));
   for (std::size_t i = 0; i < results.size(); ++i) {
-    function_.setResultAttr(i, "op.name", builder_.getStringAttr(results[i].name));
+    op::setNameOfResult(function_, i, results[i].name);
     if (results[i].tie == "alias") {
-      function_.setResultAttr(i, "op.alias", builder_.getUnitAttr());
+      op::setAliasOfTied(function_, i);
     } else if (!results[i].tie.empty()) {
-      function_.setResultAttr(i, "op.tie", builder_.getStringAttr(results[i].tie));
+      op::setTie(function_, i, results[i].tie);
     }
   }
   builder_.setInsertionPointToEnd(module_->getBody());

@@ -2,7 +2,7 @@
 #include "tools/module_parameters.h"
 
 #include "dialect/kernel/kernel_dialect.h"
-#include "dialect/op/op_dialect.h"
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/JSON.h"
 
@@ -38,7 +38,7 @@ json::Object opLevelRow(mlir::Operation* operation, llvm::StringRef name) {
   json::Object result = row(name, llvm::isa<op::StateOp>(operation), type.getElementType());
   const symbolic::ExprList extents = op::extentsOf(type);
   result["shape"] = sizes(extents.exprs, extents.names);
-  if (auto strides = operation->getAttrOfType<op::DimsAttr>("op.strides")) {
+  if (const op::DimsAttr strides = op::stridesOf(operation)) {
     result["strides"] = sizes(strides.getExprs(), strides.getNames());
   }
   return result;

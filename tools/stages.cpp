@@ -6,6 +6,7 @@
 #include "codegen/emit.h"
 #include "codegen/explain.h"
 #include "dialect/kernel/kernel_dialect.h"
+#include "dialect/kernel/recorded.h"
 #include "passes/contraction_problem.h"
 #include "passes/levels/levels.h"
 #include "passes/passes.h"
@@ -50,7 +51,7 @@ class ProductStages final : public Stages {
     const auto [chosen, machine] = targetIn(*target.options);
     const HostMachine host{target.cpu,     target.threads, target.vectorBytes, target.l1Bytes,
                            target.l2Bytes, target.dotBf16, target.fmaBytes};
-    module->setAttr("op.target", chosen->attribute(module.getContext(), machine, host));
+    op::setTarget(module, chosen->attribute(module.getContext(), machine, host));
   }
 
   Failure buildPipeline(mlir::PassManager& manager, mlir::ModuleOp module,
@@ -71,13 +72,13 @@ class ProductStages final : public Stages {
       setRoutes(module, options.routes);
       setChoices(module, options.choices);
       if (!options.tf32.empty() && factsOf(options.target).roundsToTf32) {
-        module->setAttr(kTf32Attribute, mlir::StringAttr::get(module.getContext(), options.tf32));
+        op::setOptions(module, op::optionsOf(module).withTf32(options.tf32));
       }
       if (!options.graph) {
-        module->setAttr(kLaunchAttribute, mlir::StringAttr::get(module.getContext(), "stream"));
+        op::setOptions(module, op::optionsOf(module).withLaunch("stream"));
       }
       if (options.everyLane) {
-        module->setAttr(kEveryLaneAttribute, mlir::UnitAttr::get(module.getContext()));
+        kernel::setPlacesEveryLane(module);
       }
       straightline::buildPipeline(manager, options);
     } else {

@@ -2,7 +2,7 @@
 // Ops of the framework (op.aten): one handle, made in prepare, that holds the op's name and
 // arguments, and one call over buffers. Calls with equal text and operand types share the handle.
 #include "dialect/error_kind.h"
-#include "dialect/kernel/graph_attributes.h"
+#include "dialect/kernel/recorded.h"
 #include "passes/kernel_choice.h"
 #include "passes/lowering/context.h"
 
@@ -115,7 +115,7 @@ Value plan(mlir::Location loc, const std::string& symbol, const sl_kernel_desc& 
       builder.getUnitAttr());
   if (context.facts().hasQueue) {
     decl->setAttr(kernel::kRunsOnAttr, builder.getStringAttr(context.target().getBackend()));
-    decl->setAttr(kernel::kApartAttr, builder.getUnitAttr());  // it may allocate, or wait
+    kernel::setApart(decl);  // it may allocate, or wait
   }
   std::string text;
   llvm::raw_string_ostream(text) << decl;
@@ -163,7 +163,7 @@ LogicalResult lowerAten(op::AtenOp aten, LoweringContext& context) {
       mlir::FlatSymbolRefAttr::get(context.context(), context.teamQueue()),
       builder.getI64IntegerAttr(1), builder.getStringAttr(name),
       builder.getStringAttr(aten.getWhy()));
-  call->setAttr("kernel.cost_us", builder.getF64FloatAttr(choice.costUs));
+  kernel::setCostUs(call, choice.costUs);
   return success();
 }
 

@@ -3,6 +3,7 @@
 // where an op that is not elementwise reads them.
 #include "passes/lowering/constants.h"
 
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/lowering/scalar_evaluator.h"
@@ -40,10 +41,10 @@ bool isLiteralOnly(Operation* op, const LoweringContext& context) {
 
 bool isWrittenByLoops(Value tensor) {
   auto full = tensor.getDefiningOp<op::FullOp>();
-  return full && !full->hasAttr("op.prepare") && !full->use_empty() &&
+  return full && !op::isPrepared(full) && !full->use_empty() &&
          llvm::all_of(full->getUsers(), [&](Operation* user) {
            return llvm::isa<op::ForOp>(user) && user->getBlock() == full->getBlock() &&
-                  !user->hasAttr("op.prepare");
+                  !op::isPrepared(user);
          });
 }
 
@@ -96,7 +97,7 @@ namespace {
 kernel::BufferType givenType(Operation* op, LoweringContext& context) {
   Value tensor = op->getResult(0);
   const Exprs extents = context.extentsOf(tensor);
-  auto dims = op->getAttrOfType<op::DimsAttr>("op.strides");
+  const op::DimsAttr dims = op::stridesOf(op);
   return context.type(extents, elementType(tensor),
                       dims ? context.rebased(dims) : context.rowMajor(extents));
 }

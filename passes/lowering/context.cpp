@@ -3,6 +3,7 @@
 #include "passes/lowering/context.h"
 
 #include "dialect/error_kind.h"
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/lowering/scalar_evaluator.h"
@@ -71,7 +72,7 @@ LogicalResult LoweringContext::lowerOp(Operation* op) {
 
 LogicalResult LoweringContext::lowerBlock(mlir::Block& block) {
   for (Operation& op : block.without_terminator()) {
-    if (!op.hasAttr("op.prepare") && failed(lowerOp(&op))) {
+    if (!op::isPrepared(&op) && failed(lowerOp(&op))) {
       return failure();
     }
   }

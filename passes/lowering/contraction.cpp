@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/lowering/contraction.h"
 
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -28,15 +29,14 @@ LogicalResult ContractionLowering::lower() {
   if (!kernel_) {
     return fusion_.emitOpError("has no kernel; select_kernels probably lacks a case");
   }
-  if (auto why = fusion_->getAttrOfType<mlir::StringAttr>("op.why")) {
-    spec_.why = why.str();
-  }
+  const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion_);
+  spec_.why = choice.getWhy().str();
   spec_.op = opNames(fusion_);
-  if (auto choice = fusion_->getAttrOfType<mlir::StringAttr>("op.choice")) {
-    spec_.choice = choice.str();
+  if (choice.getKey()) {
+    spec_.choice = choice.getKey().str();
   }
-  if (auto alone = fusion_->getAttrOfType<mlir::BoolAttr>("op.alone")) {
-    spec_.alone = alone.getValue();
+  if (choice.getAlone()) {
+    spec_.alone = choice.getAlone().getValue();
   }
   const sl_problem asked = problem_.view();
   spec_.costUs = kernel_->cost(&asked);

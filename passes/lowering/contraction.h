@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // linear, matmul and convolution with their epilogues. The kernel was chosen by select_kernels
-// (attribute op.kernel); here its operands are brought into the form that the kernel's family asks
+// (#op.kernel_choice); here its operands are brought into the form that the kernel's family asks
 // for: weights packed in prepare, rows collapsed, activations channels-last with their zero border.
 #ifndef STRAIGHTLINE_PASSES_LOWERING_CONTRACTION_H
 #define STRAIGHTLINE_PASSES_LOWERING_CONTRACTION_H

@@ -2,6 +2,7 @@
 // The call of a library's kernel, with its declaration and its plan.
 #include <algorithm>
 
+#include "dialect/kernel/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/lowering/context.h"
 
@@ -62,9 +63,9 @@ void LoweringContext::callLibrary(mlir::Location loc, const LibraryKernel& chose
       builder_, loc, callee, inputs, mlir::ValueRange{out}, handle, workspace, queue,
       kernel.whole_team ? mlir::IntegerAttr() : builder.getI64IntegerAttr(1),
       builder.getStringAttr(chosen.spec.op), builder.getStringAttr(chosen.spec.why));
-  call->setAttr("kernel.cost_us", builder.getF64FloatAttr(chosen.spec.costUs));
+  kernel::setCostUs(call, chosen.spec.costUs);
   if (!chosen.spec.choice.empty()) {
-    call->setAttr("kernel.choice", builder.getStringAttr(chosen.spec.choice));
+    kernel::setChoiceKey(call, chosen.spec.choice);
   }
 }
 

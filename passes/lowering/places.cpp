@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where values are written: the places that their users have for them, storage that may be
 // overwritten, and memory of their own.
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/lowering/context.h"
 
@@ -15,8 +16,7 @@ namespace {
 /// Read by something outside prepare, directly or through views.
 bool outlivesPrepare(Value tensor) {
   return llvm::any_of(tensor.getUsers(), [](Operation* user) {
-    return user->hasTrait<op::View>() ? outlivesPrepare(user->getResult(0))
-                                      : !user->hasAttr("op.prepare");
+    return user->hasTrait<op::View>() ? outlivesPrepare(user->getResult(0)) : !op::isPrepared(user);
   });
 }
 
@@ -79,8 +79,7 @@ Value LoweringContext::wantedPlace(Value tensor) {
     if (llvm::isa<mlir::func::ReturnOp>(user)) {
       const unsigned result = use.getOperandNumber();
       auto function = llvm::cast<mlir::func::FuncOp>(user->getParentOp());
-      place = function.getResultAttr(result, "op.tie") ? ifSafe(placeOf(tensor))
-                                                       : outputs_.lookup(result);
+      place = op::tieOf(function, result) ? ifSafe(placeOf(tensor)) : outputs_.lookup(result);
     } else if (llvm::isa<op::YieldOp>(user)) {
       place = ifSafe(placeOf(tensor));
     } else if (const Rule* rule = rules_.find(user); rule && rule->place) {
@@ -101,18 +100,15 @@ Value LoweringContext::allocate(Value tensor) {
   const Exprs extents = extentsOf(tensor);
   mlir::Type element = elementType(tensor);
   Operation* op = tensor.getDefiningOp();
-  auto layout = op ? op->getAttrOfType<mlir::DictionaryAttr>("op.layout") : mlir::DictionaryAttr();
+  const op::LayoutAttr layout = op ? op::layoutOf(op) : op::LayoutAttr();
   const Rule* rule = op ? rules_.find(op) : nullptr;
   const llvm::SmallVector<int64_t> before =
       !layout && rule && rule->order ? rule->order(tensor) : llvm::SmallVector<int64_t>();
   if (!layout && before.empty()) {
     return slot(contiguousType(extents, element));
   }
-  const llvm::ArrayRef<int64_t> order =
-      layout ? layout.getAs<mlir::DenseI64ArrayAttr>("order").asArrayRef() : before;
-  auto border =
-      layout ? layout.getAs<mlir::DenseI64ArrayAttr>("border") : mlir::DenseI64ArrayAttr();
-  llvm::SmallVector<int64_t> widths(border ? border.asArrayRef() : llvm::ArrayRef<int64_t>());
+  const llvm::ArrayRef<int64_t> order = layout ? layout.getOrder() : before;
+  llvm::SmallVector<int64_t> widths(layout ? layout.getBorder() : llvm::ArrayRef<int64_t>());
   Exprs strides(extents.size());
   AffineExpr stride = constant(1);
   for (int64_t dim : llvm::reverse(order)) {

@@ -324,7 +324,7 @@ class ProductGroup {
   }
 
   void buildTune() {
-    auto chosen = fusion_->getAttrOfType<mlir::DictionaryAttr>(kGroupTuneAttribute);
+    const mlir::DictionaryAttr chosen = op::kernelChoiceOf(fusion_).getTunables();
     auto put = [&](llvm::StringRef key, mlir::Attribute value) {
       spec_.tune.push_back(lowering_.named(key, value));
     };
@@ -374,8 +374,9 @@ class ProductGroup {
   void buildSchedule() {
     spec_.family = chosenKernel(fusion_)->family;
     spec_.op = opNames(fusion_);
-    spec_.why = fusion_->getAttrOfType<mlir::StringAttr>("op.why").str();
-    spec_.costUs = fusion_->getAttrOfType<mlir::FloatAttr>(kGroupCostAttribute).getValueAsDouble();
+    const op::KernelChoiceAttr choice = op::kernelChoiceOf(fusion_);
+    spec_.why = choice.getWhy().str();
+    spec_.costUs = choice.getCostUs().getValueAsDouble();
     spec_.ownCost = true;
     buildTune();
     auto pair = [&](AffineExpr a, AffineExpr b) { return lowering_.numbers({a, b}); };

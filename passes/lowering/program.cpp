@@ -2,6 +2,7 @@
 // The program as a whole: what it is made of, and what it returns.
 #include "passes/lowering/program.h"
 
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "passes/lowering/context.h"
@@ -36,24 +37,20 @@ void declareUnreadStates(mlir::func::FuncOp function) {
   mlir::OpBuilder builder(function.getContext());
   builder.setInsertionPointToStart(&function.getBody().front());
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
-    auto tie = function.getResultAttrOfType<mlir::StringAttr>(i, "op.tie");
-    if (!tie || !tie.getValue().starts_with("state:")) {
+    const std::optional<op::Tie> tie = op::tieOf(function, i);
+    if (!tie || !tie->isState || !known.insert(tie->name).second) {
       continue;
     }
-    const llvm::StringRef name = tie.getValue().drop_front(llvm::StringRef("state:").size());
-    if (!known.insert(name).second) {
-      continue;
-    }
-    auto state = op::StateOp::create(builder, function.getLoc(), value.getType(), name);
-    if (Attribute strides = function.getResultAttr(i, "op.strides")) {
-      state->setAttr("op.strides", strides);
+    auto state = op::StateOp::create(builder, function.getLoc(), value.getType(), tie->name);
+    if (const op::DimsAttr strides = op::stridesOfResult(function, i)) {
+      op::setStrides(state, strides);
     }
   }
 }
 
 Exprs argumentStrides(const Sizes& sizes, mlir::func::FuncOp function, unsigned i,
                       const Exprs& extents) {
-  auto dims = function.getArgAttrOfType<op::DimsAttr>(i, "op.strides");
+  const op::DimsAttr dims = op::stridesOfArgument(function, i);
   return dims ? sizes.rebased(dims) : sizes.rowMajor(extents);
 }
 
@@ -91,7 +88,7 @@ class ProgramLowering {
   Buffers inputs();
   Buffers outputs(size_t inputs);
   LogicalResult placeTies();
-  Value storageOfTie(mlir::StringAttr tie);
+  Value storageOfTie(const op::Tie& tie);
   void demotePrepared();
   LogicalResult finishReturn();
   /// Results that are neither tied nor views of what is tied.
@@ -110,7 +107,7 @@ class ProgramLowering {
 Buffers ProgramLowering::inputs() {
   Buffers made;
   for (auto [i, argument] : llvm::enumerate(function_.getArguments())) {
-    auto name = function_.getArgAttrOfType<mlir::StringAttr>(i, "op.name");
+    const mlir::StringAttr name = op::nameOfArgument(function_, i);
     made.names.push_back(name ? name.str() : "input" + std::to_string(i));
     const Exprs extents = sizes_.extentsOf(argument);
     made.types.push_back(sizes_.type(extents, elementType(argument),
@@ -124,14 +121,13 @@ Buffers ProgramLowering::outputs(size_t inputs) {
   Buffers made;
   llvm::DenseSet<Value> fresh;
   for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
-    if (function_.getResultAttr(i, "op.tie") || function_.getResultAttr(i, "op.alias") ||
-        isAlias(value)) {
+    if (op::tieOf(function_, i) || op::isAliasOfTied(function_, i) || isAlias(value)) {
       continue;
     }
     if (!fresh.insert(value).second) {
       continue;  // the same value twice is one output
     }
-    auto name = function_.getResultAttrOfType<mlir::StringAttr>(i, "op.name");
+    const mlir::StringAttr name = op::nameOfResult(function_, i);
     outputOfResult_[i] = inputs + made.names.size();
     made.names.push_back(name ? name.str() : "output" + std::to_string(i));
     made.types.push_back(sizes_.contiguousType(sizes_.extentsOf(value), elementType(value)));
@@ -156,9 +152,9 @@ ProgramParts ProgramLowering::declare(mlir::ModuleOp module, kernel::TargetAttr 
   const Buffers out = outputs(in.names.size());
   llvm::SmallVector<bool> mutated(in.names.size(), false);
   for (unsigned i = 0; i < terminator()->getNumOperands(); ++i) {
-    auto tie = function_.getResultAttrOfType<mlir::StringAttr>(i, "op.tie");
-    for (size_t j = 0; tie && j < in.names.size(); ++j) {
-      mutated[j] = mutated[j] || tie.getValue() == "input:" + in.names[j];
+    const std::optional<op::Tie> tie = op::tieOf(function_, i);
+    for (size_t j = 0; tie && !tie->isState && j < in.names.size(); ++j) {
+      mutated[j] = mutated[j] || tie->name == in.names[j];
     }
   }
   parts.run = kernel::RunOp::create(builder, loc, in.namesOf(), in.types, out.namesOf(), out.types,
@@ -167,18 +163,16 @@ ProgramParts ProgramLowering::declare(mlir::ModuleOp module, kernel::TargetAttr 
 }
 
 /// The storage that a tied result's new value is to be written to; null where there is none.
-Value ProgramLowering::storageOfTie(mlir::StringAttr tie) {
-  auto [kind, name] = tie.getValue().split(':');
+Value ProgramLowering::storageOfTie(const op::Tie& tie) {
   Value storage;
-  if (kind == "input") {
+  if (!tie.isState) {
     for (auto [j, argument] : llvm::enumerate(function_.getArguments())) {
-      auto argumentName = function_.getArgAttrOfType<mlir::StringAttr>(j, "op.name");
-      storage =
-          argumentName && argumentName.getValue() == name ? context_.bufferOf(argument) : storage;
+      const mlir::StringAttr name = op::nameOfArgument(function_, j);
+      storage = name && name.getValue() == tie.name ? context_.bufferOf(argument) : storage;
     }
   } else {
-    function_.walk([&, name = name](op::StateOp state) {
-      storage = state.getName() == name ? context_.bufferOf(state.getResult()) : storage;
+    function_.walk([&](op::StateOp state) {
+      storage = state.getName() == tie.name ? context_.bufferOf(state.getResult()) : storage;
     });
   }
   return storage;
@@ -186,13 +180,13 @@ Value ProgramLowering::storageOfTie(mlir::StringAttr tie) {
 
 LogicalResult ProgramLowering::placeTies() {
   for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
-    auto tie = function_.getResultAttrOfType<mlir::StringAttr>(i, "op.tie");
+    const std::optional<op::Tie> tie = op::tieOf(function_, i);
     if (!tie) {
       continue;
     }
-    Value storage = storageOfTie(tie);
+    Value storage = storageOfTie(*tie);
     if (!storage) {
-      return function_.emitError() << "result " << i << " is tied to '" << tie.getValue()
+      return function_.emitError() << "result " << i << " is tied to '" << tie->text
                                    << "', which the function does not have";
     }
     context_.setPlace(value, storage);
@@ -205,7 +199,7 @@ LogicalResult ProgramLowering::lower() {
   bool prepared = true;
   context_.atEndOfPrepare([&] {
     for (Operation& op : block.without_terminator()) {
-      prepared = prepared && (!op.hasAttr("op.prepare") || succeeded(context_.lowerOp(&op)));
+      prepared = prepared && (!op::isPrepared(&op) || succeeded(context_.lowerOp(&op)));
     }
   });
   context_.builder().setInsertionPointToEnd(&parts_.run.getBody().front());
@@ -282,7 +276,7 @@ void ProgramLowering::finishOwn(llvm::MutableArrayRef<Value> results) {
             llvm::isa<kernel::ParameterOp, kernel::StateOp>(owner.getDefiningOp()));
   };
   for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
-    if (function_.getResultAttr(i, "op.tie") || function_.getResultAttr(i, "op.alias")) {
+    if (op::tieOf(function_, i) || op::isAliasOfTied(function_, i)) {
       continue;
     }
     Value buffer = context_.bufferOf(value);
@@ -304,7 +298,7 @@ LogicalResult ProgramLowering::finishReturn() {
   llvm::SmallVector<Value> results(terminator()->getNumOperands());
   finishOwn(results);
   for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
-    if (!function_.getResultAttr(i, "op.tie")) {
+    if (!op::tieOf(function_, i)) {
       continue;
     }
     Value buffer = context_.bufferOf(value);
@@ -315,7 +309,7 @@ LogicalResult ProgramLowering::finishReturn() {
     }
   }
   for (auto [i, value] : llvm::enumerate(terminator()->getOperands())) {
-    if (function_.getResultAttr(i, "op.alias")) {
+    if (op::isAliasOfTied(function_, i)) {
       Value made = viewOfTied(value);
       results[i] = made ? made : freshResult(i, context_.bufferOf(value));
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Statements that any rule makes: launches of kernels, copies, fills.
+#include "dialect/kernel/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/contraction_problem.h"
@@ -89,10 +90,10 @@ kernel::LaunchOp LoweringContext::launch(Location loc, KernelSpec& spec) {
       shared ? mlir::IntegerAttr() : builder_.getI64IntegerAttr(1), builder_.getStringAttr(spec.op),
       builder_.getStringAttr(spec.why));
   if (!spec.choice.empty()) {
-    launch->setAttr("kernel.choice", builder_.getStringAttr(spec.choice));
+    kernel::setChoiceKey(launch, spec.choice);
   }
   if (spec.ownCost || !facts_.estimatesStatements) {
-    launch->setAttr("kernel.cost_us", builder_.getF64FloatAttr(shared ? sharedUs : aloneUs));
+    kernel::setCostUs(launch, shared ? sharedUs : aloneUs);
   }
   return launch;
 }

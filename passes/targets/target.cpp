@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/targets/target.h"
 
+#include "dialect/kernel/recorded.h"
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/ErrorHandling.h"
@@ -23,8 +25,7 @@ std::string registeredNames() {
 }  // namespace
 
 double Target::estimateUs(mlir::Operation* statement) const {
-  auto cost = statement->getAttrOfType<mlir::FloatAttr>("kernel.cost_us");
-  return cost ? cost.getValueAsDouble() : 0;
+  return kernel::costUsOf(statement).value_or(0);
 }
 
 void registerTarget(const Target& target) {
@@ -55,7 +56,7 @@ const Target& targetNamed(llvm::StringRef name) {
 }
 
 kernel::TargetAttr targetOf(mlir::ModuleOp module) {
-  if (auto target = module->getAttrOfType<kernel::TargetAttr>("op.target")) {
+  if (auto target = llvm::dyn_cast_if_present<kernel::TargetAttr>(op::targetOf(module))) {
     return target;
   }
   return kernel::TargetAttr::get(module.getContext(), kDefaultTarget, "x86-64-v3", 1, 32, 32768,
@@ -71,7 +72,7 @@ TargetFacts factsOf(kernel::TargetAttr target) { return targetNamedBy(target).fa
 // Passes of the op level ask in contexts that may not have loaded the kernel dialect: no attribute
 // is made for a module that names no target.
 TargetFacts factsOf(mlir::ModuleOp module) {
-  return factsOf(module->getAttrOfType<kernel::TargetAttr>("op.target"));
+  return factsOf(llvm::dyn_cast_if_present<kernel::TargetAttr>(op::targetOf(module)));
 }
 
 mlir::LogicalResult verifyTarget(mlir::Operation* op, kernel::TargetAttr target) {

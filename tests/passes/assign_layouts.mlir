@@ -6,10 +6,10 @@
 func.func @chain(%x: tensor<1x8x14x14xf32>) -> tensor<1x16x7x7xf32> {
   %v = op.parameter "v" : tensor<16x8x3x3xf32>
   %w = op.parameter "w" : tensor<16x16x3x3xf32>
-  // CHECK: op.fusion({{.*}}) {family = "convolution", {{.*}}op.layout = {border = array<i64: 0, 0, 0, 0, 0, 0, 0, 0>, order = array<i64: 0, 2, 3, 1>}
+  // CHECK: op.fusion({{.*}}) {family = "convolution", {{.*}}op.layout = #op.layout<order = [0, 2, 3, 1]>
   %a = op.convolution %x, %v {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 1, 1>, stride = array<i64: 1, 1>, transposed = false}
       : (tensor<1x8x14x14xf32>, tensor<16x8x3x3xf32>) -> tensor<1x16x14x14xf32>
-  // CHECK: op.max_pool2d {{.*}}op.layout = {border = array<i64: 0, 0, 0, 0, 1, {{[0-9]+}}, 1, {{[0-9]+}}>, order = array<i64: 0, 2, 3, 1>}
+  // CHECK: op.max_pool2d {{.*}}op.layout = #op.layout<order = [0, 2, 3, 1], border = [0, 0, 0, 0, 1, {{[0-9]+}}, 1, {{[0-9]+}}]>
   %p = op.max_pool2d %a {ceil_mode = false, dilation = array<i64: 1, 1>, kernel_size = array<i64: 2, 2>, padding = array<i64: 0, 0>, stride = array<i64: 2, 2>}
       : (tensor<1x16x14x14xf32>) -> tensor<1x16x7x7xf32>
   // CHECK: op.fusion({{.*}}) {family = "convolution"
@@ -25,11 +25,11 @@ func.func @chain(%x: tensor<1x8x14x14xf32>) -> tensor<1x16x7x7xf32> {
 func.func @signal(%x: tensor<1x8x32xf32>) -> tensor<1x16x32xf32> {
   %v = op.parameter "v" : tensor<32x8x3xf32>
   %w = op.parameter "w" : tensor<16x16x5xf32>
-  // CHECK: op.fusion({{.*}}) {family = "convolution", {{.*}}op.layout = {border = array<i64: 0, 0, 0, 0, 0, 0>, order = array<i64: 0, 2, 1>}
+  // CHECK: op.fusion({{.*}}) {family = "convolution", {{.*}}op.layout = #op.layout<order = [0, 2, 1]>
   %a = op.convolution %x, %v {dilation = array<i64: 1>, groups = 1 : i64, output_padding = array<i64: 0>, padding = array<i64: 1>, stride = array<i64: 1>, transposed = false}
       : (tensor<1x8x32xf32>, tensor<32x8x3xf32>) -> tensor<1x32x32xf32>
   %h = op.slice %a {dim = 1 : i64, start = 0 : i64, end = 16 : i64, step = 1 : i64} : (tensor<1x32x32xf32>) -> tensor<1x16x32xf32>
-  // CHECK: op.fusion({{.*}}) {family = "pointwise", op.layout = {border = array<i64: 0, 0, 0, 0, 2, 2>, order = array<i64: 0, 2, 1>}
+  // CHECK: op.fusion({{.*}}) {family = "pointwise", op.layout = #op.layout<order = [0, 2, 1], border = [0, 0, 0, 0, 2, 2]>
   %t = op.tanh %h : (tensor<1x16x32xf32>) -> tensor<1x16x32xf32>
   // CHECK: op.fusion({{.*}}) {family = "convolution"
   // CHECK-NOT: op.layout
@@ -45,10 +45,10 @@ func.func @depthwise(%x: tensor<1x8x14x14xf32>) -> tensor<1x8x14x14xf32> {
   %u = op.parameter "u" : tensor<16x8x1x1xf32>
   %v = op.parameter "v" : tensor<16x1x3x3xf32>
   %w = op.parameter "w" : tensor<8x16x1x1xf32>
-  // CHECK: op.kernel = "native.convolution", op.layout = {{.*}}order = array<i64: 0, 2, 3, 1>}
+  // CHECK: kernel = "native.convolution", {{.*}}op.layout = #op.layout<order = [0, 2, 3, 1]
   %a = op.convolution %x, %u {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 0, 0>, stride = array<i64: 1, 1>, transposed = false}
       : (tensor<1x8x14x14xf32>, tensor<16x8x1x1xf32>) -> tensor<1x16x14x14xf32>
-  // CHECK: op.kernel = "native.convolution_direct", op.layout = {{.*}}order = array<i64: 0, 2, 3, 1>}
+  // CHECK: kernel = "native.convolution_direct", {{.*}}op.layout = #op.layout<order = [0, 2, 3, 1]
   %b = op.convolution %a, %v {dilation = array<i64: 1, 1>, groups = 16 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 1, 1>, stride = array<i64: 1, 1>, transposed = false}
       : (tensor<1x16x14x14xf32>, tensor<16x1x3x3xf32>) -> tensor<1x16x14x14xf32>
   %c = op.convolution %b, %w {dilation = array<i64: 1, 1>, groups = 1 : i64, output_padding = array<i64: 0, 0>, padding = array<i64: 0, 0>, stride = array<i64: 1, 1>, transposed = false}
@@ -69,7 +69,7 @@ func.func @flattened(%x: tensor<1x8x14x14xf32>) -> tensor<1x3136xf32> {
 
 // Heads that are put beside one another next are written so, whatever order of the other dims that takes.
 // CHECK-LABEL: func.func @heads
-// CHECK: op.scaled_dot_product_attention {{.*}}op.layout = {border = array<i64: 0, 0, 0, 0, 0, 0, 0, 0>, order = array<i64: 2, 0, 1, 3>}
+// CHECK: op.scaled_dot_product_attention {{.*}}op.layout = #op.layout<order = [2, 0, 1, 3]>
 func.func @heads(%q: tensor<2x4x16x8xf32>) -> tensor<16x2x4x8xf32> {
   %a = op.scaled_dot_product_attention %q, %q, %q {is_causal = false, scale = 0.5 : f64}
       : (tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>

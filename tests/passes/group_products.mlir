@@ -4,8 +4,8 @@
 
 // CHECK-LABEL: func.func @projections
 // CHECK: %{{.*}}:3 = op.fusion(%arg0, %{{.*}}, %{{.*}}, %{{.*}}) {family = "product_group"
-// CHECK-SAME: op.kernel = "cuda.gemv_group"
-// CHECK-SAME: op.why = "cuda.gemv_group: 3 products of the same rows, which each block makes, in one kernel
+// CHECK-SAME: kernel = "cuda.gemv_group"
+// CHECK-SAME: why = "cuda.gemv_group: 3 products of the same rows, which each block makes, in one kernel
 // CHECK: op.sum
 // CHECK-COUNT-3: op.linear
 // CHECK-NOT: op.fusion

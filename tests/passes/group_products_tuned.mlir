@@ -10,20 +10,20 @@
 // LIST-NOT: key =
 // LIST-LABEL: func.func @projections
 
-// APART-COUNT-3: op.variant = 3
+// APART-COUNT-3: variant = 3
 
 // CHECK-LABEL: func.func @projections
 // CHECK: %{{.*}}:2 = op.fusion(%arg0, %{{.*}}, %{{.*}}) {family = "product_group"
-// CHECK-NOT: op.choice
-// CHECK-SAME: op.kernel = "cuda.gemv_group"
-// CHECK-SAME: op.why = "cuda.gemv_group: 2 products of the same rows
-// CHECK: op.fusion(%arg1, %{{.*}}) {{.*}}op.kernel = "cublaslt.linear"
-// CHECK-SAME: op.variant = 3
-// CHECK-SAME: op.why = "measured: cublaslt.linear[variant:3]; by the estimates cuda.linear
+// CHECK-NOT: key =
+// CHECK-SAME: kernel = "cuda.gemv_group"
+// CHECK-SAME: why = "cuda.gemv_group: 2 products of the same rows
+// CHECK: op.fusion(%arg1, %{{.*}}) {{.*}}kernel = "cublaslt.linear"
+// CHECK-SAME: variant = 3
+// CHECK-SAME: why = "measured: cublaslt.linear[variant:3]; by the estimates cuda.linear
 module attributes {op.target = #kernel.target<"cuda", "sm_90">,
-                   op.choices = {"linear(2x64:f32,48x64:f32c)->2x48:f32,edge@sm_90" = "cublaslt.linear[variant:3]",
+                   op.options = #op.options<choices = {"linear(2x64:f32,48x64:f32c)->2x48:f32,edge@sm_90" = "cublaslt.linear[variant:3]",
                                  "linear(2x64:f32,16x64:f32c)->2x16:f32,edge@sm_90" = "cublaslt.linear[variant:3]",
-                                 "linear(40x96:f32,64x96:f32c)->40x64:f32,edge@sm_90" = "cublaslt.linear[variant:3]"}} {
+                                 "linear(40x96:f32,64x96:f32c)->40x64:f32,edge@sm_90" = "cublaslt.linear[variant:3]"}>} {
   func.func @projections(%x: tensor<2x64xf32> {op.name = "x"}, %z: tensor<40x96xf32> {op.name = "z"})
       -> (tensor<2x48xf32> {op.name = "q"}, tensor<2x16xf32> {op.name = "k"}, tensor<40x64xf32> {op.name = "y"}) {
     %wq = op.parameter "q" : tensor<48x64xf32>

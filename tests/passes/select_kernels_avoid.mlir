@@ -4,8 +4,8 @@
 // RUN: not straightline-opt %s --fuse-contractions --select-kernels=avoid=native.winograd 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
 // Kernels are avoided by a property of theirs, not by name.
-// CHECK: op.kernel = "native.winograd"
-// AVOID: op.kernel = "native.convolution"{{.*}}native.winograd: not wanted
+// CHECK: kernel = "native.winograd"
+// AVOID: kernel = "native.convolution"{{.*}}native.winograd: not wanted
 // UNKNOWN: select-kernels: avoid is 'native.winograd', valid are transforms_inputs and narrow_inputs
 func.func @forward(%x: tensor<1x64x56x56xf32> {op.name = "x"}) -> (tensor<1x64x56x56xf32> {op.name = "y"}) {
   %w = op.parameter "w" : tensor<64x64x3x3xf32>

@@ -1,13 +1,13 @@
 // RUN: straightline-opt %s --split-input-file --split-prepare --fuse-contractions --fuse-pointwise --select-kernels | FileCheck %s
 // RUN: straightline-opt %s --split-input-file --split-prepare --fuse-contractions --fuse-pointwise --select-kernels -o %t.once && straightline-opt %t.once --split-input-file --select-kernels | FileCheck %s --check-prefix=AGAIN
 
-// AGAIN-COUNT-2: op.kernel = "native.gemm_bf16"
+// AGAIN-COUNT-2: kernel = "native.gemm_bf16"
 
 // A CPU with products of pairs of bfloat16: x and weight stay as they are stored.
 module attributes {op.target = #kernel.target<"cpu", "znver4", vector_bytes = 64, dot_bf16 = 1>} {
   // CHECK-LABEL: func.func @plain
   // CHECK-NOT: op.to_dtype
-  // CHECK: op.kernel = "native.gemm_bf16"
+  // CHECK: kernel = "native.gemm_bf16"
   // CHECK: op.linear {{.*}} : (tensor<8x64xbf16>, tensor<32x64xbf16>) -> tensor<8x32xf32>
   func.func @plain(%x: tensor<8x64xbf16>) -> tensor<8x32xf32> {
     %w = op.parameter "w" : tensor<32x64xbf16>
@@ -26,7 +26,7 @@ module attributes {op.target = #kernel.target<"cpu", "znver4", vector_bytes = 64
   // CHECK: op.exp
   // CHECK-NEXT: %[[R:.*]] = op.to_dtype {{.*}} -> tensor<8x64xbf16>
   // CHECK-NEXT: op.yield %[[R]]
-  // CHECK: op.kernel = "native.gemm_bf16"
+  // CHECK: kernel = "native.gemm_bf16"
   // CHECK: op.linear {{.*}} : (tensor<8x64xbf16>, tensor<32x64xbf16>) -> tensor<8x32xf32>
   func.func @rounded(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
     %w = op.parameter "w" : tensor<32x64xbf16>
@@ -44,7 +44,7 @@ module attributes {op.target = #kernel.target<"cpu", "znver4", vector_bytes = 64
 // Somebody else reads the widened numbers: all who would take bfloat16 are given another kernel, which packs the weight as it is stored.
 module attributes {op.target = #kernel.target<"cpu", "znver4", vector_bytes = 64, dot_bf16 = 1>} {
   // CHECK-LABEL: func.func @shared
-  // CHECK: op.kernel = "native.gemm", op.why = "native.gemm: estimated {{.*}} us (native.gemm_bf16: not wanted
+  // CHECK: kernel = "native.gemm", why = "native.gemm: estimated {{.*}} us (native.gemm_bf16: not wanted
   // CHECK: op.linear {{.*}} : (tensor<8x64xf32>, tensor<32x64xbf16>) -> tensor<8x32xf32>
   func.func @shared(%x: tensor<8x64xf32>) -> (tensor<8x32xf32>, tensor<8x64xf32>) {
     %w = op.parameter "w" : tensor<32x64xbf16>
@@ -92,7 +92,7 @@ module attributes {op.target = #kernel.target<"cpu", "x86-64-v4", vector_bytes =
 module attributes {op.target = #kernel.target<"cpu", "znver4", vector_bytes = 64, dot_bf16 = 1>} {
   // CHECK-LABEL: func.func @product
   // CHECK-NOT: op.to_dtype
-  // CHECK: op.kernel = "native.matmul_bf16"
+  // CHECK: kernel = "native.matmul_bf16"
   // CHECK: op.matmul {{.*}} : (tensor<8x64xbf16>, tensor<64x32xbf16>) -> tensor<8x32xf32>
   func.func @product(%a: tensor<8x64xbf16>, %b: tensor<64x32xbf16>) -> tensor<8x32xf32> {
     %x = op.to_dtype %a : (tensor<8x64xbf16>) -> tensor<8x64xf32>
@@ -107,7 +107,7 @@ module attributes {op.target = #kernel.target<"cpu", "znver4", vector_bytes = 64
 // One of them alone is not enough.
 module attributes {op.target = #kernel.target<"cpu", "znver4", vector_bytes = 64, dot_bf16 = 1>} {
   // CHECK-LABEL: func.func @half
-  // CHECK: op.kernel = "native.matmul"
+  // CHECK: kernel = "native.matmul"
   // CHECK: op.matmul {{.*}} : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
   func.func @half(%a: tensor<8x64xbf16>, %b: tensor<64x32xf32>) -> tensor<8x32xf32> {
     %x = op.to_dtype %a : (tensor<8x64xbf16>) -> tensor<8x64xf32>

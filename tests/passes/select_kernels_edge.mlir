@@ -2,10 +2,10 @@
 
 // Where a graph has memory of the caller's, a library's kernel counts a capture more; between the edges it does not.
 // CHECK-LABEL: func.func @first_and_last
-// CHECK: op.kernel = "cuda.linear", op.why = "cuda.linear: estimated {{[0-9.]+}} us ({{.*}}cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge)"
-// CHECK: op.kernel = "cublaslt.linear", op.why = "cublaslt.linear: estimated {{[0-9.]+}} us, a library
-// CHECK: op.kernel = "cuda.linear"
-// CHECK: op.fusion(%arg1, {{.*}}op.kernel = "cublaslt.linear", op.why = "cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge, a library
+// CHECK: kernel = "cuda.linear", why = "cuda.linear: estimated {{[0-9.]+}} us ({{.*}}cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge)"
+// CHECK: kernel = "cublaslt.linear", why = "cublaslt.linear: estimated {{[0-9.]+}} us, a library
+// CHECK: kernel = "cuda.linear"
+// CHECK: op.fusion(%arg1, {{.*}}kernel = "cublaslt.linear", why = "cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge, a library
 module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   func.func @first_and_last(%x: tensor<2x64x512xbf16>, %large: tensor<128x2048xbf16>) -> (tensor<128x2x256xbf16>, tensor<128x2048xbf16>) {
     %w = op.parameter "w" : tensor<512x512xbf16>
@@ -24,8 +24,8 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
 
 // Launched one by one there is nothing to capture.
 // CHECK-LABEL: func.func @no_graph
-// CHECK: op.kernel = "cublaslt.linear", op.why = "cublaslt.linear: estimated {{[0-9.]+}} us, a library
-module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.launch = "stream"} {
+// CHECK: kernel = "cublaslt.linear", why = "cublaslt.linear: estimated {{[0-9.]+}} us, a library
+module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.options = #op.options<launch = "stream">} {
   func.func @no_graph(%x: tensor<128x512xbf16>) -> tensor<128x512xbf16> {
     %w = op.parameter "w" : tensor<512x512xbf16>
     %y = op.linear %x, %w : (tensor<128x512xbf16>, tensor<512x512xbf16>) -> tensor<128x512xbf16>
@@ -38,9 +38,9 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">, op.launch = "str
 // What a loop or a branch hands on is at the edge where that is.
 // CHECK-LABEL: func.func @handed_on
 // CHECK: op.for
-// CHECK: op.why = "{{.*}}cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge
+// CHECK: why = "{{.*}}cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge
 // CHECK: op.if
-// CHECK: op.why = "{{.*}}cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge
+// CHECK: why = "{{.*}}cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge
 // CHECK: } else {
 module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   func.func @handed_on(%x: tensor<128x512xbf16>, %c: tensor<i1>) -> (tensor<128x2x256xbf16>, tensor<128x512xbf16>) {
@@ -66,9 +66,9 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
 // Where something is computed from it, it is not.
 // CHECK-LABEL: func.func @handed_on_within
 // CHECK: op.for
-// CHECK: op.kernel = "cublaslt.linear", op.why = "cublaslt.linear: estimated {{[0-9.]+}} us, a library
+// CHECK: kernel = "cublaslt.linear", why = "cublaslt.linear: estimated {{[0-9.]+}} us, a library
 // CHECK: op.while
-// CHECK: op.kernel = "cublaslt.linear", op.why = "cublaslt.linear: estimated {{[0-9.]+}} us, a library
+// CHECK: kernel = "cublaslt.linear", why = "cublaslt.linear: estimated {{[0-9.]+}} us, a library
 module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   func.func @handed_on_within(%x: tensor<128x512xbf16>, %c: tensor<i1>) -> tensor<128x512xbf16> {
     %w = op.parameter "w" : tensor<512x512xbf16>
@@ -95,7 +95,7 @@ module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
 
 // The round after the next hands it on.
 // CHECK-LABEL: func.func @handed_on_a_round_later
-// CHECK: op.why = "{{.*}}cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge
+// CHECK: why = "{{.*}}cublaslt.linear: estimated {{[0-9.]+}} us and 2.00 us at the graph's edge
 module attributes {op.target = #kernel.target<"cuda", "sm_90">} {
   func.func @handed_on_a_round_later(%x: tensor<128x512xbf16>) -> tensor<128x512xbf16> {
     %w = op.parameter "w" : tensor<512x512xbf16>

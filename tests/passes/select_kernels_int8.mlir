@@ -3,8 +3,8 @@
 
 // Scales behind sums of 32 bits stand in the epilogue, whatever their type.
 // CHECK-LABEL: func.func @forward
-// CHECK: op.choice = "linear(8x63:i8,32x63:i8c)->8x32:i32,weight:i8+to_dtype+expand+mul@1", op.kernel = "native.gemm_int8"
-// CHECK: op.choice = "linear(8x32:i8,40x32:i8)->8x40:i32,weight:i8@1", op.kernel = "native.gemm_int8"
+// CHECK: key = "linear(8x63:i8,32x63:i8c)->8x32:i32,weight:i8+to_dtype+expand+mul@1", kernel = "native.gemm_int8"
+// CHECK: key = "linear(8x32:i8,40x32:i8)->8x40:i32,weight:i8@1", kernel = "native.gemm_int8"
 
 // Packed once, or on each call.
 // KERNEL: kernel.prepare

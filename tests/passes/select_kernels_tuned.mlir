@@ -4,14 +4,14 @@
 
 // Measured choices of the module come before the estimates where they are candidates, and only there.
 // LIST: op.candidates = [
-// LIST-SAME: candidates = ["native.gemm[mr:1,nr:16,kc:0,mc:96,prefetch:0,prefetchStreams:1]",
-// LIST-SAME: key = "linear(1x64:f32,10x64:f32c)->1x10:f32@1"
+// LIST-SAME: #op.measurement<key = "linear(1x64:f32,10x64:f32c)->1x10:f32@1"
 // LIST-SAME: module = "module {{.*}}op.parameter
-module attributes {op.choices = {"linear(1x64:f32,10x64:f32c)->1x10:f32@1" = "native.gemv[rows:4,mr:1]",
+// LIST-SAME: candidates = ["native.gemm[mr:1,nr:16,kc:0,mc:96,prefetch:0,prefetchStreams:1]",
+module attributes {op.options = #op.options<choices = {"linear(1x64:f32,10x64:f32c)->1x10:f32@1" = "native.gemv[rows:4,mr:1]",
                                  "linear(2x64:f32,10x64:f32c)->2x10:f32@1" = "native.magic[mr:1]",
-                                 "linear(9x64:f32,10x64:f32c)->9x10:f32@1" = "native.gemv[rows:4,mr:1]"}} {
+                                 "linear(9x64:f32,10x64:f32c)->9x10:f32@1" = "native.gemv[rows:4,mr:1]"}>} {
   // CHECK-LABEL: func.func @measured
-  // CHECK: op.fusion{{.*}}op.choice = "linear(1x64:f32,10x64:f32c)->1x10:f32@1", op.estimated = "native.gemm", op.kernel = "native.gemv", op.variant = {{[1-9].*}}op.why = "measured: native.gemv[rows:4,mr:1]; by the estimates native.gemm: estimated
+  // CHECK: op.fusion{{.*}}key = "linear(1x64:f32,10x64:f32c)->1x10:f32@1", estimated = "native.gemm", kernel = "native.gemv", variant = {{[1-9][0-9]*}}, why = "measured: native.gemv[rows:4,mr:1]; by the estimates native.gemm: estimated
   func.func @measured(%x: tensor<1x64xf32>) -> tensor<1x10xf32> {
     %w = op.parameter "w" : tensor<10x64xf32>
     %y = op.linear %x, %w : (tensor<1x64xf32>, tensor<10x64xf32>) -> tensor<1x10xf32>
@@ -19,7 +19,7 @@ module attributes {op.choices = {"linear(1x64:f32,10x64:f32c)->1x10:f32@1" = "na
   }
 
   // CHECK-LABEL: func.func @unknown
-  // CHECK: op.fusion{{.*}}op.kernel = "native.gemm", op.why = "native.gemm: estimated {{.*}}; the measured native.magic[mr:1] is no candidate"
+  // CHECK: op.fusion{{.*}}kernel = "native.gemm", why = "native.gemm: estimated {{.*}}; the measured native.magic[mr:1] is no candidate"
   func.func @unknown(%x: tensor<2x64xf32>) -> tensor<2x10xf32> {
     %w = op.parameter "w" : tensor<10x64xf32>
     %y = op.linear %x, %w : (tensor<2x64xf32>, tensor<10x64xf32>) -> tensor<2x10xf32>
@@ -28,7 +28,7 @@ module attributes {op.choices = {"linear(1x64:f32,10x64:f32c)->1x10:f32@1" = "na
 
   // A kernel that exists and refuses: gemv takes up to four rows.
   // CHECK-LABEL: func.func @refused
-  // CHECK: op.fusion{{.*}}op.kernel = "native.gemm", op.why = "native.gemm: estimated {{.*}}; the measured native.gemv[rows:4,mr:1] is no candidate"
+  // CHECK: op.fusion{{.*}}kernel = "native.gemm", why = "native.gemm: estimated {{.*}}; the measured native.gemv[rows:4,mr:1] is no candidate"
   func.func @refused(%x: tensor<9x64xf32>) -> tensor<9x10xf32> {
     %w = op.parameter "w" : tensor<10x64xf32>
     %y = op.linear %x, %w : (tensor<9x64xf32>, tensor<10x64xf32>) -> tensor<9x10xf32>
@@ -39,7 +39,7 @@ module attributes {op.choices = {"linear(1x64:f32,10x64:f32c)->1x10:f32@1" = "na
 
   // Of sizes that are known per call nothing is measured.
   // CHECK-LABEL: func.func @dynamic
-  // CHECK-NOT: op.choice
+  // CHECK-NOT: key =
   func.func @dynamic(%x: tensor<?x64xf32, #op.dims<[b, 64]>>) -> tensor<?x10xf32, #op.dims<[b, 10]>> {
     %w = op.parameter "w" : tensor<10x64xf32>
     %y = op.linear %x, %w : (tensor<?x64xf32, #op.dims<[b, 64]>>, tensor<10x64xf32>) -> tensor<?x10xf32, #op.dims<[b, 10]>>

@@ -136,7 +136,7 @@ def test_dump(model: nn.Module, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         for name in LEVELS[:4]:
             _compiler.Module.parse(texts[name])
     grouped = (folder / "compile-0001" / "03-grouped.mlir").read_text()
-    assert "op.fusion" in grouped and "op.kernel" in grouped
+    assert "op.fusion" in grouped and "#op.kernel_choice" in grouped
     assert "op.fusion" not in (folder / "compile-0001" / "02-simplified.mlir").read_text()
 
 

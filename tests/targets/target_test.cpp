@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "dialect/op/op_dialect.h"
+#include "dialect/op/recorded.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -56,7 +56,7 @@ class TargetTest : public ::testing::Test {
     }
     PipelineOptions options;
     options.target = targetNamed(target).attribute(&context_, machine, {"x86-64-v3"});
-    (*module_)->setAttr("op.target", options.target);
+    op::setTarget(*module_, options.target);
     mlir::PassManager manager(&context_);
     buildPipeline(manager, options);
     const mlir::ScopedDiagnosticHandler handler(&context_, [&](mlir::Diagnostic& diagnostic) {

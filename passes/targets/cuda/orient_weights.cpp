@@ -31,7 +31,7 @@ op::PermuteOp turned(Value matrix) {
 /// The same value as prepare has it: a view that a run would make is made there.
 Value inPrepare(mlir::OpBuilder& builder, Value value) {
   mlir::Operation* maker = value.getDefiningOp();
-  if (maker->hasAttr(op::kPrepare) || llvm::isa<op::ParameterOp, op::ConstantOp>(maker)) {
+  if (op::isPrepared(maker) || llvm::isa<op::ParameterOp, op::ConstantOp>(maker)) {
     return value;
   }
   mlir::IRMapping known;
@@ -39,7 +39,7 @@ Value inPrepare(mlir::OpBuilder& builder, Value value) {
     known.map(operand, inPrepare(builder, operand));
   }
   mlir::Operation* copy = builder.clone(*maker, known);
-  copy->setAttr(op::kPrepare, builder.getUnitAttr());
+  op::setPrepared(copy);
   return copy->getResult(0);
 }
 
@@ -54,7 +54,7 @@ struct OrientWeight : mlir::RewritePattern {
                                 mlir::PatternRewriter& rewriter) const override {
     auto matmul = llvm::dyn_cast<op::MatmulOp>(product);
     auto linear = llvm::dyn_cast<op::LinearOp>(product);
-    if ((!linear && !(matmul && takesMatmuls)) || product->hasAttr(op::kPrepare)) {
+    if ((!linear && !(matmul && takesMatmuls)) || op::isPrepared(product)) {
       return failure();
     }
     const Value x = product->getOperand(0), weight = product->getOperand(1);
@@ -93,7 +93,7 @@ struct OrientWeight : mlir::RewritePattern {
       const Value view = build.permute(inPrepare(rewriter, source), {1, 0});
       copy = build.make<op::CloneOp>(view.getType(), view);
       for (const Value made : {view, copy}) {
-        made.getDefiningOp()->setAttr(op::kPrepare, rewriter.getUnitAttr());
+        op::setPrepared(made.getDefiningOp());
       }
     }
     rewriter.replaceOp(product, build.linear(x, copy, linear ? linear.getBias() : Value()));

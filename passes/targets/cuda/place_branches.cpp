@@ -23,6 +23,7 @@
 // buffers that two branches touch concurrently.
 #include <algorithm>
 
+#include "dialect/kernel/recorded.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -478,7 +479,7 @@ class Placer {
 struct PlaceBranchesPass : impl::PlaceBranchesBase<PlaceBranchesPass> {
   void runOnOperation() override {
     for (auto program : getOperation().getOps<kernel::ProgramOp>()) {
-      Placer(program, getOperation()->hasAttr(kEveryLaneAttribute)).place();
+      Placer(program, kernel::placesEveryLane(getOperation())).place();
     }
   }
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/targets/cuda/schedule.h"
 
+#include "dialect/kernel/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "passes/targets/cuda/schedule_family.h"
 
@@ -56,8 +57,8 @@ bool startsEarlyOnCuda(kernel::FuncOp function) {
 
 double estimateOnCuda(mlir::Operation* statement) {
   constexpr double kBytesPerUs = 4.2e6;
-  if (auto cost = statement->getAttrOfType<mlir::FloatAttr>("kernel.cost_us")) {
-    return cost.getValueAsDouble();
+  if (const std::optional<double> cost = kernel::costUsOf(statement)) {
+    return *cost;
   }
   double bytes = 0;
   for (mlir::Value operand : statement->getOperands()) {

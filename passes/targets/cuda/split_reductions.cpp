@@ -39,6 +39,7 @@
 #include <numeric>
 #include <optional>
 
+#include "dialect/op/recorded.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SetVector.h"
 #include "passes/decompose_reductions.h"
@@ -265,16 +266,15 @@ class Splitter {
 
   /// As far as is known: not a view that may have strides of its own, nor given with such.
   static bool isRowMajor(Value value) {
-    constexpr llvm::StringLiteral kStrides = "op.strides";
     if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(value)) {
       auto function = llvm::dyn_cast<mlir::func::FuncOp>(argument.getOwner()->getParentOp());
-      return !function || !function.getArgAttr(argument.getArgNumber(), kStrides);
+      return !function || !op::stridesOfArgument(function, argument.getArgNumber());
     }
     Operation* maker = value.getDefiningOp();
     if (llvm::isa<op::ReshapeOp>(maker)) {
       return isRowMajor(maker->getOperand(0));
     }
-    return !maker->hasTrait<op::View>() && !maker->hasAttr(kStrides);
+    return !maker->hasTrait<op::View>() && !op::stridesOf(maker);
   }
 
   /// Of what is repeated, with as many dims as it has then.

@@ -40,14 +40,14 @@ func.func private @dims_c3(tensor<8xf32, #op.dims<[8]>>)
 // -----
 
 func.func @op_c1(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{attribute 'op.prepared' is not one of an operation's: op.prepare, op.kernel, op.why, op.layout and op.strides are (op_c1)}}
+  // expected-error @+1 {{attribute 'op.prepared' is not one of an operation's: op.prepare, op.kernel, op.layout, op.strides, op.live_parameters, op.target, op.options, op.resident_bytes and op.candidates are (op_c1)}}
   %y = op.exp %x {op.prepared} : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return
 }
 
 // -----
 
-// expected-error @+1 {{attribute 'op.label' of argument #0 is not 'op.name' with a string (op_c2)}}
+// expected-error @+1 {{attribute 'op.label' of argument #0 is neither 'op.name' with a string nor 'op.strides' with #op.dims (op_c2)}}
 func.func private @op_c2(tensor<8xf32> {op.label = "x"})
 
 // -----
